@@ -1,0 +1,200 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// maxText bounds the text that join makes, in bytes.
+const maxText = 16 << 20
+
+func aggregate() action.Action {
+	return action.Action{
+		Spec: spec.Spec{
+			Name:    "util.aggregate",
+			Aliases: []string{"aggregate"},
+			Summary: "Makes one value of many.",
+			Doc:     aggregateDoc,
+			Params: []spec.Field{
+				{Name: "inputs", Type: spec.Array, Required: true, Doc: "The values."},
+				{Name: "operation", Type: spec.String, Default: "list", Enum: operationNames(aggregates), Doc: "What to do."},
+				{Name: "separator", Type: spec.String, Default: ", ", Doc: "Between the texts of `join`."},
+			},
+			Outputs: []spec.Field{
+				{Name: "result", Type: spec.Any, Doc: "The one value."},
+				{Name: "count", Type: spec.Integer, Doc: "Number of inputs."},
+				{Name: "operation", Type: spec.String, Doc: "What was done."},
+			},
+			Examples: []spec.Example{{Title: "add up", YAML: `
+id: total
+action: util.aggregate
+params:
+  inputs: ["{{ steps.a.outputs.count }}", "{{ steps.b.outputs.count }}"]
+  operation: sum`}},
+		},
+		Handler: action.HandlerFunc(runAggregate),
+	}
+}
+
+const aggregateDoc = `| operation | inputs | result |
+|---|---|---|
+| list | anything | the inputs |
+| sum | numbers | exact for integers; a sum beyond 64 bits is an error; 0 without inputs |
+| join | strings, numbers, booleans | one text, with the separator in between |
+| merge | objects | one object; of equal keys the last value wins |
+| first, last | anything | that input, null without inputs |
+| min, max | numbers or strings, at least one | the smallest or largest |
+| average | numbers, at least one | the arithmetic mean |
+| count | anything | number of inputs |
+| flatten | anything | lists among the inputs are replaced by their elements, one level deep |
+
+Integers stay integers. Inputs that do not fit fail the step for good.`
+
+// aggregates are the operations of util.aggregate, in the order of its documentation.
+var aggregates = []operation{
+	{"list", onList(func(list []any) (any, error) { return list, nil })},
+	{"sum", onList(sum)},
+	{"join", func(input any, params map[string]any) (any, error) { return join(input.([]any), params) }},
+	{"merge", onList(merge)},
+	{"first", onList(func(list []any) (any, error) { return at(list, 0), nil })},
+	{"last", onList(func(list []any) (any, error) { return at(list, len(list)-1), nil })},
+	{"min", onList(func(list []any) (any, error) { return extreme(list, -1) })},
+	{"max", onList(func(list []any) (any, error) { return extreme(list, 1) })},
+	{"average", onList(average)},
+	{"count", onList(func(list []any) (any, error) { return int64(len(list)), nil })},
+	{"flatten", onList(func(list []any) (any, error) { return flatten(list) })},
+}
+
+func runAggregate(_ context.Context, call *action.Call) (any, error) {
+	list, ok := call.Params["inputs"].([]any)
+	if !ok {
+		return nil, invalid("", "inputs: is %s, not a list", typeName(call.Params["inputs"]))
+	}
+	if err := checkSize("inputs", list); err != nil {
+		return nil, err
+	}
+	name, _ := call.Params["operation"].(string)
+	if name == "" {
+		name = "list"
+	}
+	o, known := find(aggregates, name)
+	if !known {
+		return nil, invalid("", "operation: unknown operation %q", name)
+	}
+	result, err := o.apply(list, call.Params)
+	if err != nil {
+		return nil, action.Fail(fmt.Errorf("%s: %w", name, err))
+	}
+	return map[string]any{"result": result, "count": int64(len(list)), "operation": name}, nil
+}
+
+func at(list []any, i int) any {
+	if i < 0 || i >= len(list) {
+		return nil
+	}
+	return list[i]
+}
+
+// sum adds integers exactly as long as there are only integers, and floats from the first float on.
+func sum(list []any) (any, error) {
+	var whole int64
+	var float float64
+	floats := false
+	for i, element := range list {
+		switch v := number(element).(type) {
+		case int64:
+			if next := whole + v; !floats && (next > whole) != (v > 0) && v != 0 {
+				return nil, fmt.Errorf("the sum does not fit in a 64-bit integer")
+			}
+			whole += v
+			float += float64(v)
+		case float64:
+			floats = true
+			float += v
+		default:
+			return nil, fmt.Errorf("element %d is %s that cannot be added", i, describe(element))
+		}
+	}
+	if !floats {
+		return whole, nil
+	}
+	return finite(float)
+}
+
+func finite(f float64) (any, error) {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		return nil, errors.New("the result is not a finite number")
+	}
+	return f, nil
+}
+
+func average(list []any) (any, error) {
+	if len(list) == 0 {
+		return nil, errors.New("there are no inputs")
+	}
+	total := 0.0
+	for i, element := range list {
+		switch v := number(element).(type) {
+		case int64:
+			total += float64(v)
+		case float64:
+			total += v
+		default:
+			return nil, fmt.Errorf("element %d is %s that cannot be added", i, describe(element))
+		}
+	}
+	return finite(total / float64(len(list)))
+}
+
+func describe(value any) string {
+	if _, ok := number(value).(tooLarge); ok {
+		return "an integer beyond 64 bits"
+	}
+	return "a value of type " + typeName(value)
+}
+
+// extreme is the first of the smallest (sign -1) or largest (sign 1) elements.
+func extreme(list []any, sign int) (any, error) {
+	if len(list) == 0 {
+		return nil, errors.New("there are no inputs")
+	}
+	best := list[0]
+	for i, element := range list {
+		order, err := compare(element, best)
+		if err != nil {
+			return nil, fmt.Errorf("element %d: %w", i, err)
+		}
+		if order*sign > 0 {
+			best = element
+		}
+	}
+	return best, nil
+}
+
+func join(list []any, params map[string]any) (any, error) {
+	separator, ok := params["separator"].(string)
+	if !ok {
+		separator = ", "
+	}
+	var b strings.Builder
+	for i, element := range list {
+		switch element.(type) {
+		case nil, []any, map[string]any:
+			return nil, fmt.Errorf("element %d is %s, which is no text", i, typeName(element))
+		}
+		if i > 0 {
+			b.WriteString(separator)
+		}
+		b.WriteString(textOf(element))
+		if b.Len() > maxText {
+			return nil, fmt.Errorf("the text is longer than %d bytes", maxText)
+		}
+	}
+	return b.String(), nil
+}

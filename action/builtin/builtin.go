@@ -1,0 +1,47 @@
+// Package builtin has the util.* actions that every Stepwell knows: wait, exec, condition, transform,
+// aggregate, log, set_output, fail and noop, one file each (specifications: budpipeline §3.3 "utility
+// actions"; the names without "util." are budpipeline's own).
+//
+// Register adds them to a registry. They keep no state and need nothing but the step's Host; util.exec
+// starts processes, nothing else touches the outside. What an action reads and returns is stated in its
+// Spec, from which docs/actions.md is written. Names, parameters and outputs are stable.
+package builtin
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+)
+
+// Options are what the actions need from their surroundings.
+type Options struct {
+	// Now is the clock that util.wait reckons with. Defaults to time.Now.
+	Now func() time.Time
+}
+
+// Register adds all actions of the package. It fails as action.Registry.Add does, when a name is taken.
+func Register(r *action.Registry, o Options) error {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return r.Add(
+		wait(o.Now),
+		execAction(),
+		condition(),
+		transform(),
+		aggregate(),
+		logAction(),
+		setOutput(),
+		fail(),
+		noop(),
+	)
+}
+
+// invalid fails the step for good: its parameters are wrong and will be wrong again.
+func invalid(hint, format string, args ...any) error {
+	return action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint})
+}
+
+func ptr(f float64) *float64 { return &f }

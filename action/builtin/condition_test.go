@@ -1,0 +1,80 @@
+package builtin
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/action/actiontest"
+)
+
+func TestCondition(t *testing.T) {
+	scope := map[string]any{"params": params{"env": "prod", "n": 0, "list": []any{}, "no": "False"}}
+	tests := []struct {
+		condition any
+		result    bool
+	}{
+		{true, true}, {false, false}, {0, false}, {1, true}, {[]any{}, false}, {params{"a": 1}, true},
+		{"true", true}, {"False", false}, {"", true}, {"  ", true}, {"none", false}, {"yes", true},
+		{"{{ params.env == 'prod' }}", true}, {"{{ params.env == 'dev' }}", false}, {"params.env == 'prod'", true},
+		{"{{ params.n }}", false}, {"{{ params.list }}", false}, {"{{ params.no }}", false}, {"{{ true }}", true},
+		{"{{ params.unknown }}", false}, {"{{ params.unknown.deeper > 3 }}", false}, {"{{ nothing }}", false}, {"nothing", false},
+		{"{% if params.n == 0 %}true{% endif %}", true},
+	}
+	for _, test := range tests {
+		got := run(t, "util.condition", actiontest.Call{Params: params{"condition": test.condition}, Scope: scope})
+		branch := map[bool]string{true: "true", false: "false"}[test.result]
+		t.Logf("%v", test.condition)
+		want(t, got, params{"result": test.result, "branch": branch, "label": "", "target": ""})
+	}
+}
+
+func TestConditionBranches(t *testing.T) {
+	branches := []any{
+		params{"id": "many", "condition": "{{ n > 100 }}", "label": "A lot: {{ n }}", "target": "bulk"},
+		params{"id": "some", "condition": "{{ n > 0 }}"},
+		params{"id": "more", "condition": "{{ n > 50 }}"},
+		params{"id": "broken", "condition": "{{ n < 0 and n / 0 }}"},
+	}
+	at := func(n int, branches ...any) actiontest.Result {
+		return run(t, "util.condition", actiontest.Call{Params: params{"branches": branches}, Scope: params{"n": n}})
+	}
+	want(t, at(200, branches...), params{"result": true, "branch": "many", "label": "A lot: 200", "target": "bulk"})
+	want(t, at(70, branches...), params{"result": true, "branch": "some", "label": "", "target": ""})
+	want(t, at(0, branches...), params{"result": false, "branch": "none", "label": "", "target": ""})
+	want(t, at(0, append(branches, params{"id": "else"})...), params{"result": true, "branch": "else", "label": "", "target": ""})
+	wantFail(t, at(-1, branches...), "condition of branch broken")
+	wantFail(t, at(1, params{"id": "a", "target": "{{ unknown }}"}), "branch a: 1:4: unknown is undefined")
+}
+
+func TestConditionRefuses(t *testing.T) {
+	many := make([]any, maxBranches+1)
+	for i := range many {
+		many[i] = params{"id": strings.Repeat("x", i+1)}
+	}
+	tests := []struct {
+		params params
+		text   string
+	}{
+		{params{}, "nothing to decide"},
+		{params{"condition": true, "branches": []any{params{"id": "a"}}}, "beside branches"},
+		{params{"condition": "{{ 1 +"}, "condition: 1:"},
+		{params{"condition": "{{ params.env }} == 'prod'"}, "text outside"},
+		{params{"branches": []any{}}, "at least 1"},
+		{params{"branches": many}, "at most 1000"},
+		{params{"branches": []any{params{"label": "x"}}}, "id is missing"},
+		{params{"branches": []any{params{"id": "a"}, params{"id": "a"}}}, `the id "a" is there twice`},
+		{params{"branches": []any{params{"id": "a", "condition": "{{ }}"}}}, "branches[0].condition"},
+		{params{"branches": []any{params{"id": "a", "conditon": true}}}, "conditon"},
+	}
+	for _, test := range tests {
+		wantFail(t, run(t, "util.condition", actiontest.Call{Params: test.params}), test.text)
+	}
+}
+
+func TestConditionValidateFindsAll(t *testing.T) {
+	problems := registry(t).Validate("util.condition", params{"condition": "{{ 1 +", "branches": []any{params{}, params{"id": "a", "condition": "a b"}}})
+	if len(problems) != 4 {
+		t.Errorf("%d problems, want 4:\n%v", len(problems), errors.Join(problems...))
+	}
+}

@@ -1,0 +1,176 @@
+package builtin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
+)
+
+func execAction() action.Action {
+	codes := &spec.Field{Name: "code", Type: spec.Integer, Min: ptr(0), Max: ptr(255)}
+	return action.Action{
+		Spec: spec.Spec{
+			Name:    "util.exec",
+			Summary: "Runs a program in any language.",
+			Doc:     execDoc,
+			Timeout: time.Hour,
+			Params: []spec.Field{
+				{Name: "command", Type: spec.Any, Required: true, Doc: "A line for the shell, or a list of the program and its arguments, which needs no quoting."},
+				{Name: "input", Type: spec.Any, Doc: "A value that the program reads as JSON from its standard input."},
+				{Name: "stdin", Type: spec.Any, Doc: "The standard input itself: text as it is, other values as JSON. Not together with `input`; without both it is empty."},
+				{Name: "env", Type: spec.Object, Doc: "Environment variables; the values are strings, numbers or booleans."},
+				{Name: "pass_env", Type: spec.Array, Items: &spec.Field{Name: "name", Type: spec.String, Min: ptr(1)}, Doc: "Names of variables to pass on from Stepwell's own environment; one that is not set there is left out."},
+				{Name: "dir", Type: spec.String, Doc: "Working directory, relative to that of the pipeline. Must exist."},
+				{Name: "shell", Type: spec.String, Default: "sh", Doc: "The program that runs a line, called with `-c`."},
+				{Name: "success_codes", Type: spec.Array, Items: codes, Default: []any{0}, Doc: "Exit codes that complete the step."},
+				{Name: "skip_exit_codes", Type: spec.Array, Items: codes, Doc: "Exit codes that end the step as skipped."},
+				{Name: "retry_exit_codes", Type: spec.Array, Items: codes, Doc: "Exit codes that may be tried again; given, every other one fails the step for good."},
+				{Name: "capture", Type: spec.Boolean, Default: true, Doc: "Whether standard output may become an output."},
+				{Name: "grace_seconds", Type: spec.Number, Default: 5, Min: ptr(0), Max: ptr(300), Doc: "Time between asking the program to end and killing it."},
+			},
+			Outputs: []spec.Field{
+				{Name: "exit_code", Type: spec.Integer, Doc: "The program's exit code; 128 and the signal's number when a signal ended it."},
+				{Name: "stdout", Type: spec.String, Doc: "The last 64 KiB of standard output without the newlines at its end. Only when the program wrote no outputs of its own."},
+				{Name: "stdout_truncated", Type: spec.Boolean, Doc: "Whether standard output was longer than that. Beside `stdout`."},
+			},
+			Examples: []spec.Example{
+				{Title: "a line for the shell", YAML: "id: size\naction: util.exec\nparams:\n  command: echo \"bytes=$(wc -c < \"$FILE\")\" >> \"$STEPWELL_OUTPUT\"\n  env: {FILE: \"{{ params.file }}\"}"},
+				{Title: "a program that reads and writes JSON", YAML: "id: score\naction: util.exec\nparams:\n  command: [python3, score.py]\n  input: {model: \"{{ params.model }}\", limit: 10}\n  pass_env: [API_TOKEN]"},
+			},
+		},
+		Handler: execHandler{},
+	}
+}
+
+const execDoc = "**Outputs.** The program writes its outputs to the file that `STEPWELL_OUTPUT` names, either as one JSON object " +
+	"or as lines `key=value`, whose values are strings; of a repeated key the last value counts. They become the step's " +
+	"outputs, and `exit_code` is added. A program that writes nothing there has `exit_code`, `stdout` and " +
+	"`stdout_truncated` as outputs. More than 16 MiB are an error.\n\n" +
+	"**Environment.** The program sees `PATH`, `HOME`, `LANG` and `TMPDIR` of Stepwell, the variables in `env` and " +
+	"`pass_env`, and `STEPWELL_OUTPUT`, `STEPWELL_EXECUTION`, `STEPWELL_STEP`, `STEPWELL_ATTEMPT` and " +
+	"`STEPWELL_IDEMPOTENCY_KEY` (the same for every attempt), and nothing else. In a line for the shell, hand values over in `env` " +
+	"rather than as a template in the line, which the shell would interpret.\n\n" +
+	"**Log.** Both output streams go to the step's log line by line while the program runs, cut at 16 KiB a line, with the " +
+	"attribute `stream`.\n\n" +
+	"**End.** An exit code that is no success fails the attempt with the last lines of standard error as the message. On a cancel or " +
+	"a timeout the program and everything it started get SIGTERM and, after the grace time, SIGKILL. What is still running when " +
+	"the program itself has ended is killed too, after the same time (a second at least) if it still holds the output open. A process " +
+	"that leaves the process group (setsid) escapes."
+
+// reservedEnv are the variables that the step itself sets.
+var reservedEnv = []string{"STEPWELL_OUTPUT", "STEPWELL_EXECUTION", "STEPWELL_STEP", "STEPWELL_ATTEMPT", "STEPWELL_IDEMPOTENCY_KEY"}
+
+type execHandler struct{}
+
+// Validate implements action.Validator.
+func (execHandler) Validate(params map[string]any) []error {
+	_, problems := readExecParams(params)
+	return problems
+}
+
+// Run implements action.Handler.
+func (execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
+	p, problems := readExecParams(call.Params)
+	if len(p.argv) == 0 && len(problems) == 0 {
+		problems = append(problems, invalid("", "command: is empty"))
+	}
+	if len(problems) > 0 {
+		return nil, action.Fail(errors.Join(problems...))
+	}
+	scratch, err := os.MkdirTemp("", "stepwell-exec-")
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of the command", Err: err}
+	}
+	defer func() {
+		if err := os.RemoveAll(scratch); err != nil {
+			call.Host.Log(slog.LevelWarn, "the temporary directory of the command stays behind: "+err.Error())
+		}
+	}()
+	outputFile := filepath.Join(scratch, "output")
+	if err := os.WriteFile(outputFile, nil, 0o600); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "output file of the command", Err: err}
+	}
+	dir, err := workingDir(call.Dir, p.dir)
+	if err != nil {
+		return nil, err
+	}
+	c := command{argv: p.argv, dir: dir, stdin: p.stdin, grace: p.grace, host: call.Host,
+		env: environment(p, call, outputFile), stdout: newTail(maxCapture), stderr: newTail(maxMessage)}
+	code, err := c.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Contains(p.successCodes, code) {
+		return nil, exitError(p, &c, code)
+	}
+	return readOutputs(outputFile, p.capture, code, c.stdout)
+}
+
+// exitError is what an exit code means that is no success.
+func exitError(p execParams, c *command, code int) error {
+	message := fmt.Sprintf("the command ended with exit code %d", code)
+	last := c.stderr.lastLines(10)
+	if last == "" {
+		last = newTailOf(c.stdout, maxMessage).lastLines(10)
+	}
+	if last != "" {
+		message += ": " + last
+	}
+	hint := ""
+	if code == 128+9 {
+		hint = "it was killed; the machine may have run out of memory"
+	}
+	err := &stepwell.Error{Code: stepwell.CodeFailed, Message: message, Hint: hint}
+	switch {
+	case slices.Contains(p.skipCodes, code):
+		return action.Skip(message)
+	case p.retryCodes != nil && !slices.Contains(p.retryCodes, code):
+		return action.Fail(err)
+	}
+	return err
+}
+
+// workingDir resolves the parameter dir and makes sure that the directory is there, because a process
+// that cannot start for the lack of it fails with the same error as a missing program.
+func workingDir(base, dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(base, dir)
+	}
+	if dir == "" {
+		return "", nil
+	}
+	info, err := os.Stat(dir)
+	if err != nil {
+		return "", invalid("the working directory must exist before the step runs", "dir: %v", err)
+	}
+	if !info.IsDir() {
+		return "", invalid("", "dir: %s is not a directory", dir)
+	}
+	return dir, nil
+}
+
+// environment is the whole environment of the program; of a repeated name the last entry counts.
+func environment(p execParams, call *action.Call, outputFile string) []string {
+	var env []string
+	for _, name := range append([]string{"PATH", "HOME", "LANG", "TMPDIR"}, p.passEnv...) {
+		if value, ok := os.LookupEnv(name); ok {
+			env = append(env, name+"="+value)
+		}
+	}
+	env = append(env, p.env...)
+	values := []string{outputFile, call.Execution, call.StepKey, fmt.Sprint(call.Attempt), call.IdempotencyKey()}
+	for i, name := range reservedEnv {
+		env = append(env, name+"="+strings.ReplaceAll(values[i], "\x00", ""))
+	}
+	return env
+}

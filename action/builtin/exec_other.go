@@ -1,0 +1,27 @@
+//go:build !unix
+
+package builtin
+
+import (
+	"context"
+	"runtime"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+)
+
+type command struct {
+	argv, env      []string
+	dir            string
+	stdin          []byte
+	grace          time.Duration
+	host           action.Host
+	stdout, stderr *tail
+}
+
+func (c *command) run(context.Context) (int, error) {
+	return 0, action.Fail(&stepwell.Error{Code: stepwell.CodeUnavailable,
+		Message: "util.exec does not work on " + runtime.GOOS + ", which has no process groups",
+		Hint:    "run a worker on Linux or macOS"})
+}

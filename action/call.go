@@ -1,0 +1,115 @@
+package action
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Host is what a running step can ask of the system. The worker implements it; actiontest has one
+// for tests of handlers. Its methods may be called from several goroutines.
+type Host interface {
+	// Spawn adds steps to the execution and returns when they are durable (pipeline-steps "Dynamic
+	// Step Spawning"). They may start at once.
+	Spawn(ctx context.Context, steps []NewStep) error
+	// Log adds one line to the step's log. It never blocks for long and never fails the step.
+	Log(level slog.Level, message string, attrs ...slog.Attr)
+	// Progress reports the share done, 0..1, and a short note; cheap, may be called often.
+	Progress(fraction float64, note string)
+	// Data is the accumulated execution data: the outputs of all steps ended so far, merged in
+	// completion order (later ones win per top-level key).
+	Data(ctx context.Context) (map[string]json.RawMessage, error)
+	// Outputs are the outputs of one step of the execution by key; CodeNotFound if it has none.
+	Outputs(ctx context.Context, key string) (json.RawMessage, error)
+	// Recall gives what Record stored under the key in any attempt of this step.
+	Recall(ctx context.Context, key string) (json.RawMessage, bool, error)
+	// Record stores a value durably under the key for all attempts of this step.
+	Record(ctx context.Context, key string, value json.RawMessage) error
+	// Eval evaluates a template with the step's scope plus the given extra names.
+	Eval(template string, extra map[string]any) (any, error)
+}
+
+// NewStep is a step that a running step adds to its execution. Its key is Name, or "Name:Key" when
+// Key is set; the same key with the same params again is the same step, with others CodeConflict.
+type NewStep struct {
+	Name      string          `json:"name"`             // groups instances; dependencies may name it
+	Key       string          `json:"key,omitempty"`    // distinguishes instances of the name
+	Action    string          `json:"action,omitempty"` // Defaults to Name
+	DependsOn []string        `json:"depends_on,omitempty"`
+	Params    map[string]any  `json:"params,omitempty"`
+	Retry     *stepwell.Retry `json:"retry,omitempty"`
+	// OnFailure is "fail" (the execution fails) or "continue". Defaults to "fail".
+	OnFailure string        `json:"on_failure,omitempty"`
+	Timeout   time.Duration `json:"timeout,omitempty"` // Defaults to the action's
+}
+
+// StepKey is the key of the step within its execution: Name, or "Name:Key".
+func (s *NewStep) StepKey() string {
+	if s.Key == "" {
+		return s.Name
+	}
+	return s.Name + ":" + s.Key
+}
+
+// Call is one attempt of one step.
+type Call struct {
+	Execution string          // id of the execution
+	Pipeline  string          // name of the pipeline
+	StepKey   string          // unique within the execution
+	StepName  string          // name, shared by instances
+	Action    string          // name under which the action was called
+	Attempt   int             // 1 = first
+	Params    map[string]any  // rendered, checked against the Spec, defaults applied
+	State     json.RawMessage // what Poll left, nil on the first call of an attempt
+	Deadline  time.Time       // end of the attempt's timeout
+	Dir       string          // directory against which relative paths in params are resolved
+	Host      Host
+}
+
+// IdempotencyKey is the same for every attempt of the step, and different for every other step.
+func (c *Call) IdempotencyKey() string { return c.Execution + "/" + c.StepKey }
+
+// Bind decodes the parameters into a struct with json tags.
+func (c *Call) Bind(into any) error {
+	raw, err := json.Marshal(c.Params)
+	if err != nil {
+		return Fail(fmt.Errorf("parameters: %w", err))
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	if err := dec.Decode(into); err != nil {
+		return Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err})
+	}
+	return nil
+}
+
+// Spawn adds steps to the execution; see Host.
+func (c *Call) Spawn(ctx context.Context, steps ...NewStep) error { return c.Host.Spawn(ctx, steps) }
+
+// Log adds an info line to the step's log.
+func (c *Call) Log(message string, attrs ...slog.Attr) { c.Host.Log(slog.LevelInfo, message, attrs...) }
+
+// Once runs f at most once successfully over all attempts of the step and keeps its result: a
+// later attempt gets the first result without running f. A crash between f's end and the record
+// runs f again, so f should be repeatable or use IdempotencyKey.
+func Once[T any](ctx context.Context, c *Call, key string, f func(context.Context) (T, error)) (T, error) {
+	var value T
+	raw, ok, err := c.Host.Recall(ctx, key)
+	if err != nil {
+		return value, err
+	}
+	if ok {
+		return value, json.Unmarshal(raw, &value)
+	}
+	if value, err = f(ctx); err != nil {
+		return value, err
+	}
+	if raw, err = json.Marshal(value); err != nil {
+		return value, Fail(fmt.Errorf("once %s: %w", key, err))
+	}
+	return value, c.Host.Record(ctx, key, raw)
+}

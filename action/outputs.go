@@ -1,0 +1,29 @@
+package action
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Outputs turns what a Handler returned into the JSON object that is stored: {} for nil, otherwise
+// the value's JSON. A value that does not marshal to an object, or a RawMessage that is not valid
+// JSON, is CodeInvalid and made by Fail: another attempt would return the same.
+func Outputs(value any) (json.RawMessage, error) {
+	if value == nil {
+		return json.RawMessage("{}"), nil
+	}
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "outputs cannot be written as JSON", Err: err})
+	}
+	if bytes.Equal(raw, []byte("null")) { // a nil map, slice or pointer
+		return json.RawMessage("{}"), nil
+	}
+	if raw[0] != '{' {
+		return nil, Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "outputs are not a JSON object",
+			Hint: "return a map or a struct, for example {\"result\": …}"})
+	}
+	return raw, nil
+}

@@ -1,0 +1,153 @@
+package action
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Action is a handler with its description.
+type Action struct {
+	Spec    spec.Spec
+	Handler Handler
+}
+
+// Registry is a set of actions by name. It is a value that its owner fills before use; afterwards
+// it is read by many goroutines and not changed.
+type Registry struct {
+	byName map[string]*registered
+	names  []string
+}
+
+type registered struct {
+	Action
+	params *spec.Checker
+}
+
+// Add registers actions in order and stops at the first that it refuses: one without a handler, with
+// a name or alias that is taken (CodeConflict), or with a Spec that contradicts itself (CodeInvalid,
+// see compileSpec). Nothing of a refused action is registered.
+func (r *Registry) Add(actions ...Action) error {
+	if r.byName == nil {
+		r.byName = map[string]*registered{}
+	}
+	for _, a := range actions {
+		if err := r.add(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Registry) add(a Action) error {
+	if a.Handler == nil {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("action %q has no handler", a.Spec.Name)}
+	}
+	params, err := compileSpec(&a.Spec)
+	if err != nil {
+		return err
+	}
+	names := append([]string{a.Spec.Name}, a.Spec.Aliases...)
+	for i, name := range names {
+		if _, taken := r.byName[name]; taken || slices.Contains(names[:i], name) {
+			return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("action %q is registered twice", name)}
+		}
+	}
+	entry := &registered{Action: a, params: params}
+	for _, name := range names {
+		r.byName[name] = entry
+	}
+	at, _ := slices.BinarySearch(r.names, a.Spec.Name)
+	r.names = slices.Insert(r.names, at, a.Spec.Name)
+	return nil
+}
+
+// Lookup finds an action by name or alias.
+func (r *Registry) Lookup(name string) (*Action, bool) {
+	a, ok := r.byName[name]
+	if !ok {
+		return nil, false
+	}
+	return &a.Action, true
+}
+
+// Params checks and completes the parameters of an action, found by name or alias, by its Spec. It
+// was prepared by Add, and is never nil when the action is known.
+func (r *Registry) Params(name string) (*spec.Checker, bool) {
+	a, ok := r.byName[name]
+	if !ok {
+		return nil, false
+	}
+	return a.params, true
+}
+
+// Spec finds the description of an action by name or alias.
+func (r *Registry) Spec(name string) (*spec.Spec, bool) {
+	a, ok := r.byName[name]
+	if !ok {
+		return nil, false
+	}
+	return &a.Spec, true
+}
+
+// Names are the registered names without aliases, sorted.
+func (r *Registry) Names() []string { return slices.Clone(r.names) }
+
+// Specs are the descriptions of all actions, sorted by name.
+func (r *Registry) Specs() []spec.Spec {
+	specs := make([]spec.Spec, len(r.names))
+	for i, name := range r.names {
+		specs[i] = r.byName[name].Spec
+	}
+	return specs
+}
+
+// Validate asks the action's Validator, if it is one, about parameters that contain no template
+// (budpipeline §3.3 "validate"). It does not check them against the Spec. An unknown action is the
+// one problem CodeNotFound.
+func (r *Registry) Validate(name string, params map[string]any) []error {
+	a, ok := r.byName[name]
+	if !ok {
+		return []error{r.unknown(name)}
+	}
+	v, ok := a.Handler.(Validator)
+	if !ok {
+		return nil
+	}
+	return v.Validate(params)
+}
+
+// Complete fills what a spawned step leaves open: Action from Name, and from the action's Spec the
+// DependsOn of a step that names none (nil; an empty list means none on purpose) and the Key of a
+// step that has the Spec's KeyParam among its params (pipeline-steps "BaseStep" and "Parameterized
+// step key"). A step without a name is CodeInvalid, an unknown action CodeNotFound.
+func (r *Registry) Complete(s NewStep) (NewStep, error) {
+	if s.Name == "" {
+		return s, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a spawned step has no name"}
+	}
+	if s.Action == "" {
+		s.Action = s.Name
+	}
+	a, ok := r.byName[s.Action]
+	if !ok {
+		return s, fmt.Errorf("spawned step %s: %w", s.StepKey(), r.unknown(s.Action))
+	}
+	if s.DependsOn == nil {
+		s.DependsOn = slices.Clone(a.Spec.DependsOn)
+	}
+	if value, ok := s.Params[a.Spec.KeyParam]; ok && s.Key == "" && value != nil {
+		s.Key = fmt.Sprint(value)
+	}
+	return s, nil
+}
+
+func (r *Registry) unknown(name string) error {
+	hint := "stepwell actions lists the known ones"
+	if near := spec.Closest(name, slices.Sorted(maps.Keys(r.byName))); near != "" {
+		hint = "did you mean " + near + "?"
+	}
+	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("unknown action %q", name), Hint: hint}
+}

@@ -1,0 +1,173 @@
+// Package app is the one place that wires everything: Options in, a running Stepwell out.
+//
+// New opens the store and builds queue, conductor and workers; Run runs the loops until its context
+// ends (at once) or Drain has let the running steps finish; Close lets go of the store. The embedded
+// form is all in one process; nothing else has to be installed.
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/builtin"
+	"github.com/stepwell/stepwell/action/media"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/sqlite"
+	"github.com/stepwell/stepwell/worker"
+)
+
+// DefaultDB is the database file of the embedded form.
+const DefaultDB = "stepwell.db"
+
+// Options configure an App.
+type Options struct {
+	// DB is the database file. Defaults to DefaultDB in the working directory.
+	DB string
+	// Synchronous is how durable a commit is: "full" survives power loss, "normal" a crash of the
+	// process only. Defaults to "full".
+	Synchronous string
+	// Workers is how many steps run at once. Defaults to four for each processor, at least 8.
+	Workers int
+	// Window is how many steps of one execution may be dispatched at once. Defaults to 2,000.
+	Window int
+	// Register adds actions of the embedding program. Defaults to none.
+	Register func(*action.Registry) error
+	// Observe is told of every commit; see conductor.Options. Defaults to nothing.
+	Observe func(*conductor.Update)
+	// Lines sees the steps' log lines as they are written. Defaults to nothing.
+	Lines func(store.LogLine)
+	// Progress sees the steps' own progress. Defaults to nothing.
+	Progress func(run int64, idx int32, fraction float64, note string)
+	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
+	Grace time.Duration
+	// Log takes Stepwell's own messages. Defaults to slog.Default.
+	Log *slog.Logger
+}
+
+// App is a Stepwell in this process.
+type App struct {
+	Store     *sqlite.Store
+	Actions   *action.Registry
+	Conductor *conductor.Conductor
+
+	pool  *worker.Pool
+	queue *queue.Memory
+}
+
+// Actions makes the registry of everything that is built in, and what register adds.
+func Actions(register func(*action.Registry) error) (*action.Registry, error) {
+	r := &action.Registry{}
+	if err := builtin.Register(r, builtin.Options{}); err != nil {
+		return nil, err
+	}
+	if err := media.Register(r, media.Options{}); err != nil {
+		return nil, err
+	}
+	if register != nil {
+		if err := register(r); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// New opens the database, which no other process may be using for running executions
+// (CodeConflict), and builds everything else.
+func New(ctx context.Context, o Options) (_ *App, err error) {
+	if o.DB == "" {
+		o.DB = DefaultDB
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	a := &App{queue: &queue.Memory{}}
+	if a.Actions, err = Actions(o.Register); err != nil {
+		return nil, err
+	}
+	if a.Store, err = sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: true, Synchronous: o.Synchronous, Log: o.Log}); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Store.Close())
+		}
+	}()
+	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }
+	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: a.Store, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions,
+		Revoke: revoke, Observe: o.Observe, Window: o.Window, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	lines := a.Conductor.Line
+	if o.Lines != nil {
+		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
+	}
+	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(),
+		Lines: lines, Progress: o.Progress, Name: workerName(), Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "local"
+	}
+	return host + "-" + strconv.Itoa(os.Getpid())
+}
+
+// requestInterval is how often the database is asked whether another process has changed it; SQLite
+// has no other notification between processes.
+const requestInterval = 200 * time.Millisecond
+
+// Run runs the loops until ctx ends or a drain is complete. When ctx ends, running handlers are
+// stopped; their steps are dispatched again when the execution is recovered.
+func (a *App) Run(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	conducting, endConducting := context.WithCancel(context.WithoutCancel(ctx))
+	defer endConducting()
+	conducted := make(chan error, 1)
+	go func() {
+		err := a.Conductor.Run(conducting)
+		if err != nil {
+			fail(err) // without a store nothing may go on
+		}
+		conducted <- err
+	}()
+	watching, endWatching := context.WithCancel(ctx)
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		a.Store.Watch(watching, requestInterval, func() { a.Conductor.TakeRequests(watching) })
+	}()
+	err := a.pool.Run(ctx)
+	endWatching()
+	<-watched
+	endConducting()
+	if cerr := <-conducted; cerr != nil {
+		return cerr
+	}
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// Drain starts no more steps and lets the running ones finish; Run returns then. It returns at once.
+func (a *App) Drain() { a.pool.Drain() }
+
+// Close lets go of the store. Call it after Run has returned.
+func (a *App) Close() error {
+	a.queue.Close()
+	return a.Store.Close()
+}

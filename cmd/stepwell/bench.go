@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell"
+)
+
+// benchResult is one run of a workload, or, with Workload "fsync", the disk's own speed beside it.
+type benchResult struct {
+	Workload  string  `json:"workload"`
+	N         int     `json:"n"`
+	MS        float64 `json:"ms"`
+	MSPerStep float64 `json:"ms_per_step"`
+	StepsPerS float64 `json:"steps_per_s"`
+	P50       float64 `json:"p50_ms"`
+	P99       float64 `json:"p99_ms"`
+	RSS       float64 `json:"rss_mb"`
+	Lone      float64 `json:"lone_ms,omitempty"` // a one-step execution submitted in the middle
+	// Compiling and storing the pipeline before it is started, which happens once per version: not
+	// part of the figures above.
+	PrepareMS  float64 `json:"prepare_ms"`
+	PrepareRSS float64 `json:"prepare_rss_mb"`
+	Store      string  `json:"store"`
+	Queue      string  `json:"queue"`
+	Sync       string  `json:"sync"`
+	Fsync      float64 `json:"fsync_p50_ms"`
+}
+
+type benchOptions struct {
+	n, runs      int
+	store, queue string
+	sync         choice
+	output       choice
+	workers      int
+}
+
+// benchDefaults is n of each workload when none is given.
+var benchDefaults = map[string]int{"start": 200, "chain": 100, "fanout": 10_000, "diamond": 1_000}
+
+func newBenchCommand(out io.Writer) *cobra.Command {
+	o := benchOptions{sync: choice{"full", []string{"full", "normal"}}, output: choice{"text", []string{"text", "json"}}}
+	cmd := &cobra.Command{
+		Use:   "bench start|chain|fanout|diamond",
+		Short: "Measures this machine: no-op steps through the whole path, durable commits included",
+		Long: `Runs no-op steps through the whole product and prints what they cost.
+
+  start    from the start call to the first step's code, n times one after the other
+  chain    n steps of one execution, each after the one before; p50 and p99 are between two steps
+  fanout   n parallel steps and a join; p50 and p99 are of a step from being queued to its end;
+           with n of 10,000 and more, a one-step execution is submitted in the middle and its
+           time is printed as "lone"
+  diamond  n executions of A → (B, C) → D, 100 at a time; p50 and p99 are of whole executions
+
+fsync is the median time of this disk's own flush of 4 KiB, measured just before: no durable commit
+can be faster.`,
+		Args:      arguments(1, 1, "WORKLOAD"),
+		ValidArgs: []string{"start", "chain", "fanout", "diamond"},
+		RunE:      func(cmd *cobra.Command, args []string) error { return bench(cmd.Context(), out, args[0], o) },
+	}
+	f := cmd.Flags()
+	f.IntVar(&o.n, "n", 0, "size of the workload; defaults to 200, 100, 10000 and 1000")
+	f.IntVar(&o.runs, "runs", 5, "how often")
+	f.StringVar(&o.store, "store", "", "database as sqlite:PATH; defaults to a temporary one")
+	f.StringVar(&o.queue, "queue", "memory:", "queue; memory: is the embedded one")
+	f.Var(&o.sync, "sync", "what a commit survives: full or normal")
+	f.VarP(&o.output, "output", "o", "text or json")
+	f.IntVar(&o.workers, "workers", 0, "how many steps run at once; defaults to that of run")
+	return cmd
+}
+
+func bench(ctx context.Context, out io.Writer, workload string, o benchOptions) error {
+	n, known := benchDefaults[workload]
+	if !known {
+		return invalid("start, chain, fanout or diamond", "unknown workload %q", workload)
+	}
+	if o.n > 0 {
+		n = o.n
+	}
+	if n < 1 || n > 1_000_000 || o.runs < 1 || o.runs > 1000 {
+		return invalid("", "n must be 1 to 1,000,000 and runs 1 to 1,000")
+	}
+	if o.queue != "memory:" {
+		return invalid("this version has memory: only", "queue %q", o.queue)
+	}
+	dir, err := os.MkdirTemp("", "stepwell-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := benchStore(&o, dir); err != nil {
+		return err
+	}
+	fsync, err := fsyncTime(filepath.Dir(strings.TrimPrefix(o.store, "sqlite:")))
+	if err != nil {
+		return err
+	}
+	if o.output.value == "text" {
+		fmt.Fprintf(out, "%-8s %8s %10s %12s %12s %9s %9s %8s %9s\n", "workload", "n", "ms", "ms/step", "steps/s", "p50 ms", "p99 ms", "rss MB", "fsync ms")
+	}
+	for run := range o.runs {
+		at := o
+		if o.runs > 1 && strings.HasPrefix(o.store, "sqlite:"+dir) {
+			at.store = fmt.Sprintf("sqlite:%s", filepath.Join(dir, fmt.Sprintf("%d.db", run)))
+		}
+		r, err := benchRun(ctx, workload, n, at)
+		if err != nil {
+			return fmt.Errorf("bench %s: %w", workload, err)
+		}
+		r.Fsync, r.Store, r.Queue, r.Sync = fsync, "sqlite", "memory", o.sync.value
+		if err := printBench(out, r, o.output.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func benchStore(o *benchOptions, dir string) error {
+	switch {
+	case o.store == "":
+		o.store = "sqlite:" + filepath.Join(dir, "0.db")
+	case !strings.HasPrefix(o.store, "sqlite:") || len(o.store) == len("sqlite:"):
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("store %q", o.store), Hint: "this version has sqlite:PATH only"}
+	}
+	return nil
+}
+
+func printBench(out io.Writer, r *benchResult, format string) error {
+	if format == "json" {
+		return json.NewEncoder(out).Encode(r)
+	}
+	_, err := fmt.Fprintf(out, "%-8s %8d %10.1f %12.4f %12.0f %9.3f %9.3f %8.1f %9.3f", r.Workload, r.N, r.MS, r.MSPerStep, r.StepsPerS, r.P50, r.P99, r.RSS, r.Fsync)
+	if err == nil && r.Lone > 0 {
+		_, err = fmt.Fprintf(out, "  lone %.1f ms", r.Lone)
+	}
+	fmt.Fprintln(out)
+	return err
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Limits of loading: no document is larger, no pipeline consists of more files.
+const (
+	maxDocument = 32<<20 + 1 // what Parse refuses by itself is one byte less
+	maxFiles    = 100
+)
+
+// document is a pipeline file with everything it refers to.
+type document struct {
+	file     string
+	def      *definition.Definition
+	problems definition.Problems // of all its files, warnings included
+}
+
+// loader reads a pipeline file and the files of its sub-pipelines.
+type loader struct {
+	program   *program
+	actions   *action.Registry
+	pipelines map[string]*definition.Definition // sub-pipelines by the name that steps use
+	files     map[string]string                 // the files they came from
+	subs      []*document
+	problems  definition.Problems
+}
+
+// load reads, resolves and checks a pipeline. Sub-pipelines (`pipeline: other`) are the files beside
+// the one that names them: other.yaml, other.yml or other.json, or the path given. The error is
+// about files that cannot be read; what is wrong with their content is in the document's problems.
+func (p *program) load(file string, actions *action.Registry) (*document, error) {
+	l := &loader{program: p, actions: actions, pipelines: map[string]*definition.Definition{}, files: map[string]string{}}
+	root, err := l.parse(file)
+	if err != nil {
+		return nil, err
+	}
+	if root.def == nil {
+		return root, nil
+	}
+	if err := l.resolve(root); err != nil {
+		return nil, err
+	}
+	l.check(root)
+	for _, d := range l.subs {
+		l.check(d)
+		root.add(d.problems)
+		d.def.Pipelines = nil
+	}
+	return root, nil
+}
+
+// check looks at one file as a whole and puts all its problems in order.
+func (l *loader) check(d *document) {
+	if len(l.pipelines) > 0 {
+		d.def.Pipelines = l.pipelines
+	}
+	d.add(definition.Check(d.def, l.actions, d.file))
+	slices.SortStableFunc(d.problems, func(a, b definition.Problem) int {
+		if (a.Line == 0) != (b.Line == 0) {
+			return cmp.Compare(b.Line, a.Line) // those without a place come last
+		}
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
+// add takes problems over. That pipelines run each other is found in each of their files, and told
+// once.
+func (d *document) add(more definition.Problems) {
+	for _, p := range more {
+		same := func(q definition.Problem) bool {
+			return p == q || p.Path == "" && p.Line > 0 && q.Path == "" && q.Line > 0
+		}
+		if !slices.ContainsFunc(d.problems, same) {
+			d.problems = append(d.problems, p)
+		}
+	}
+}
+
+func (l *loader) parse(file string) (*document, error) {
+	src, err := readFile(file, maxDocument)
+	if err != nil {
+		return nil, err
+	}
+	def, problems := definition.Parse(src, definition.ParseOptions{File: file, Lenient: l.program.settings.lenient, Env: l.program.env})
+	return &document{file: file, def: def, problems: problems}, nil
+}
+
+// resolve loads the sub-pipelines of a document, and theirs.
+func (l *loader) resolve(d *document) error {
+	for todo := []*document{d}; len(todo) > 0; {
+		at := todo[0]
+		todo = todo[1:]
+		for _, name := range subPipelines(at.def) {
+			file := findPipeline(filepath.Dir(at.file), name)
+			if file == "" {
+				continue // Check says that it is unknown, and where
+			}
+			if first, known := l.files[name]; known {
+				if first != file {
+					return invalid("call one of them by its path", "the pipeline %q is %s for one file and %s for another", name, first, file)
+				}
+				continue
+			}
+			if len(l.files) == maxFiles {
+				return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s consists of more than %d files", d.file, maxFiles)}
+			}
+			sub, err := l.parse(file)
+			if err != nil {
+				return err
+			}
+			l.files[name] = file
+			if sub.def == nil { // its problems are told; that it is missing would be one too many
+				d.add(sub.problems)
+				l.pipelines[name] = &definition.Definition{Name: name}
+				continue
+			}
+			l.pipelines[name] = sub.def
+			l.subs = append(l.subs, sub)
+			todo = append(todo, sub)
+		}
+	}
+	return nil
+}
+
+// subPipelines are the names of the pipelines that steps run, at any depth, in order.
+func subPipelines(d *definition.Definition) []string {
+	var names []string
+	var walk func([]definition.Step)
+	walk = func(steps []definition.Step) {
+		for i := range steps {
+			if name := steps[i].Pipeline; name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			walk(steps[i].Steps)
+		}
+	}
+	walk(d.Steps)
+	walk(d.OnFailure)
+	walk(d.Finally)
+	return names
+}
+
+func findPipeline(dir, name string) string {
+	candidates := []string{name + ".yaml", name + ".yml", name + ".json"}
+	if slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(name)) {
+		candidates = []string{name}
+	}
+	for _, c := range candidates {
+		if !filepath.IsAbs(c) {
+			c = filepath.Join(dir, c)
+		}
+		if isFile(c) {
+			return c
+		}
+	}
+	return ""
+}
+
+// readFile reads a file of limited size; its errors are for people.
+func readFile(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, invalid("name a file in it", "%s is a directory", name)
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, limit))
+	if err != nil {
+		return nil, fileError(name, err)
+	}
+	return raw, nil
+}
+
+func fileError(name string, err error) error {
+	if pe, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pe.Err // the name is in the message already
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: name + " cannot be read", Err: err}
+	}
+	e := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no file " + name}
+	entries, _ := os.ReadDir(filepath.Dir(name)) // for the hint alone
+	var names []string
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	if near := spec.Closest(filepath.Base(name), names); near != "" {
+		e.Hint = "did you mean " + filepath.Join(filepath.Dir(name), near) + "?"
+	}
+	return e
+}

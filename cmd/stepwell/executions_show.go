@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/sqlite"
+)
+
+// showFlags are the flags of `executions show`.
+type showFlags struct {
+	outputs, all bool
+	statuses     []string
+	step         string
+	output       *choice
+}
+
+func (p *program) newShowCommand() *cobra.Command {
+	var f showFlags
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Shows an execution with its steps",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			statuses, err := stepStatuses(f.statuses)
+			if err != nil {
+				return err
+			}
+			return p.reading(args[0], func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+				filter := store.StepFilter{Statuses: statuses, Key: f.step}
+				if f.output.value == "json" {
+					return p.showJSON(ctx, s, x, filter, &f)
+				}
+				return p.showText(ctx, s, x, filter, &f)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	p.settings.addDB(flags)
+	flags.BoolVar(&f.outputs, "outputs", false, "show the steps' outputs too")
+	flags.BoolVar(&f.all, "all", false, "show each iteration of for_each, also those that completed")
+	flags.StringSliceVar(&f.statuses, "status", nil, "only steps with one of these `statuses`")
+	flags.StringVar(&f.step, "step", "", "only the step with this `key`")
+	f.output = format(flags, "text", "json")
+	return cmd
+}
+
+// stepView is a step in `-o json`.
+type stepView struct {
+	Key      string              `json:"step_id"`
+	Name     string              `json:"name,omitempty"`
+	Action   string              `json:"action,omitempty"`
+	Status   stepwell.StepStatus `json:"status"`
+	Attempt  int                 `json:"attempt"`
+	Worker   string              `json:"worker_id,omitempty"`
+	Queued   *time.Time          `json:"queued_at"`
+	Started  *time.Time          `json:"started_at"`
+	Ended    *time.Time          `json:"ended_at"`
+	Duration *int64              `json:"duration_ms"`
+	Wake     *time.Time          `json:"until,omitempty"`
+	Input    json.RawMessage     `json:"params,omitempty"`
+	Outputs  json.RawMessage     `json:"outputs,omitempty"`
+	Error    *engine.Failure     `json:"error,omitempty"`
+}
+
+func stepViewOf(s *store.Step) stepView {
+	v := stepView{Key: s.Key, Name: s.Name, Action: s.Action, Status: s.Status, Attempt: s.Attempt, Worker: s.Worker, Queued: micro(s.Queued),
+		Started: micro(s.Started), Ended: micro(s.Ended), Wake: micro(s.Wake), Input: s.Input, Error: s.Error}
+	if s.Started > 0 && s.Ended > 0 {
+		ms := (s.Ended - s.Started) / 1000
+		v.Duration = &ms
+	}
+	return v
+}
+
+func micro(us int64) *time.Time {
+	if us == 0 {
+		return nil
+	}
+	return moment(time.UnixMicro(us))
+}
+
+// outputsOf is a step's outputs, fetched from the blobs when they are large.
+func outputsOf(ctx context.Context, s *sqlite.Store, step *store.Step) (json.RawMessage, error) {
+	if engine.IsRef(step.Output) {
+		return s.Blobs().Load(ctx, string(step.Output))
+	}
+	return step.Output, nil
+}
+
+func (p *program) showJSON(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
+	out := executionOf(x)
+	for step, err := range allSteps(ctx, s, x.No, filter) {
+		if err != nil {
+			return err
+		}
+		v := stepViewOf(step)
+		if f.outputs {
+			if v.Outputs, err = outputsOf(ctx, s, step); err != nil {
+				return err
+			}
+		}
+		out.Steps = append(out.Steps, v)
+	}
+	return writeJSON(p.out, out)
+}
+
+func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
+	w := p.out
+	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\nduration   %s\n", x.ID, printable(x.Pipeline), x.Status,
+		x.Created.Local().Format(time.DateTime), x.Trigger, short(elapsed(x)))
+	if x.Parent != "" {
+		fmt.Fprintf(w, "retry of   %s\n", x.Parent)
+	}
+	if text := valueText(x.Params); len(x.Params) > 0 && text != "{}" {
+		fmt.Fprintf(w, "params     %s\n", text)
+	}
+	if x.Failure != nil {
+		writeFailure(w, "", "error     ", x.Failure)
+	}
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "\nSTEP\tSTATUS\tATTEMPT\tDURATION\t")
+	left := 0
+	for step, err := range allSteps(ctx, s, x.No, filter) {
+		if err != nil {
+			return err
+		}
+		if !f.all && iteration(step.Key) && step.Status == stepwell.StepCompleted {
+			left++
+			continue
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", oneLine(step.Key, 60), step.Status, positive(step.Attempt), stepDuration(step), remark(step))
+		if f.outputs {
+			raw, err := outputsOf(ctx, s, step)
+			if err != nil {
+				return err
+			}
+			if len(raw) > 0 {
+				fmt.Fprintf(t, "  %s\n", oneLine(string(raw), 2000))
+			}
+		}
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if left > 0 {
+		fmt.Fprintf(w, "and %s that completed (--all shows them)\n", plural(left, "iteration"))
+	}
+	writeOutputs(w, x.Outputs)
+	return nil
+}
+
+// iteration says whether a key is that of an iteration, or of a step inside one. Keys of spawned
+// steps end with anything after a colon.
+func iteration(key string) bool {
+	name, _, _ := strings.Cut(key, ":")
+	return strings.Contains(name, "[")
+}
+
+func positive(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+func stepDuration(s *store.Step) string {
+	if s.Started == 0 || s.Ended == 0 {
+		return ""
+	}
+	return short(time.Duration(s.Ended-s.Started) * time.Microsecond)
+}
+
+// remark is what else there is to say about a step, in one line.
+func remark(s *store.Step) string {
+	text := ""
+	if s.Wake > 0 && !s.Status.Terminal() {
+		text = "until " + time.UnixMicro(s.Wake).Local().Format(time.DateTime) + " "
+	}
+	if s.Error != nil {
+		text += oneLine(s.Error.Message, 300)
+		if s.Error.Hint != "" {
+			text += " (" + oneLine(s.Error.Hint, 200) + ")"
+		}
+	}
+	return strings.TrimSpace(text)
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+)
+
+// The exit codes.
+const (
+	exitOK          = 0
+	exitFailed      = 1
+	exitInvalid     = 2
+	exitPartly      = 3 // completed with failures
+	exitInterrupted = 130
+)
+
+// exitError ends the command with a code when everything has been said already.
+type exitError int
+
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// exit reports an error to people and gives the exit code.
+func (p *program) exit(err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if code, ok := errors.AsType[exitError](err); ok {
+		return int(code)
+	}
+	if problems, ok := errors.AsType[definition.Problems](err); ok {
+		fmt.Fprintln(p.err, problems.Error())
+		return exitInvalid
+	}
+	fmt.Fprintln(p.err, "stepwell: "+printable(err.Error()))
+	if hint := stepwell.HintOf(unwrapHint(err)); hint != "" {
+		fmt.Fprintln(p.err, "  hint: "+printable(hint))
+	}
+	switch stepwell.CodeOf(err) {
+	case stepwell.CodeInvalid, stepwell.CodeNotFound:
+		return exitInvalid
+	}
+	return exitFailed
+}
+
+// unwrapHint finds the first coded error below wrappings that have no code.
+func unwrapHint(err error) error {
+	if e, ok := errors.AsType[*stepwell.Error](err); ok {
+		return e
+	}
+	return err
+}
+
+// exitOf is the exit code of an execution's end.
+func exitOf(s stepwell.ExecutionStatus) error {
+	switch s {
+	case stepwell.ExecutionCompleted:
+		return nil
+	case stepwell.ExecutionCompletedWithFailures:
+		return exitError(exitPartly)
+	}
+	return exitError(exitFailed)
+}
+
+// printable makes text from elsewhere safe for a terminal: no control characters but newlines and
+// tabs.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r >= 0xa0) {
+			return r
+		}
+		return '�'
+	}, s)
+}
+
+// oneLine is printable text without line breaks, at most max characters long.
+func oneLine(s string, max int) string {
+	s = strings.Join(strings.Fields(printable(s)), " ")
+	if r := []rune(s); len(r) > max {
+		return string(r[:max-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/plan"
+)
+
+func (p *program) newPlanCommand() *cobra.Command {
+	var output *choice
+	cmd := &cobra.Command{
+		Use:   "plan FILE",
+		Short: "Shows which steps of a pipeline wait for which",
+		Long: "Shows the steps of a pipeline by level: those of a level depend on levels before it only. Steps\n" +
+			"start as soon as what they depend on has ended, not level by level.",
+		Args: arguments(1, 1, "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			actions, err := app.Actions(nil)
+			if err != nil {
+				return err
+			}
+			d, err := p.load(args[0], actions)
+			if err != nil {
+				return err
+			}
+			if err := d.problems.Err(); err != nil {
+				return err
+			}
+			p.warn(d.problems)
+			compiled, err := plan.Compile(d.def, actions)
+			if err != nil {
+				return err
+			}
+			return writePlan(p.out, planOutput(output.value), compiled, d.def)
+		},
+	}
+	output = format(cmd.Flags(), "text", "mermaid", "dot", "json")
+	p.settings.addLenient(cmd.Flags())
+	return cmd
+}
+
+type planOutput string
+
+// writePlan shows a compiled pipeline.
+func writePlan(w io.Writer, form planOutput, p *plan.Plan, d *definition.Definition) error {
+	switch form {
+	case "json":
+		return writeJSON(w, planJSON(p, d))
+	case "mermaid":
+		return writeMermaid(w, p)
+	case "dot":
+		return writeDOT(w, p)
+	}
+	return writeLevels(w, p, d)
+}
+
+// graphs are the parts of a plan with the names of those that are no steps of the pipeline proper.
+func graphs(p *plan.Plan) []namedGraph {
+	list := []namedGraph{{"", p.Graph}}
+	if p.OnFailure != nil {
+		list = append(list, namedGraph{"on_failure", p.OnFailure})
+	}
+	if p.Finally != nil {
+		list = append(list, namedGraph{"finally", p.Finally})
+	}
+	return list
+}
+
+type namedGraph struct {
+	name string
+	*plan.Graph
+}
+
+func writeLevels(w io.Writer, p *plan.Plan, d *definition.Definition) error {
+	b := &strings.Builder{}
+	levels := p.Graph.Levels()
+	fmt.Fprintf(b, "%s: %s in %s\n", printable(p.Name), plural(len(p.Graph.Steps), "step"), plural(len(levels), "level"))
+	width := 0
+	for _, g := range graphs(p) {
+		for i := range g.Steps {
+			width = max(width, len(g.Steps[i].ID))
+		}
+	}
+	for n, level := range levels {
+		for k, i := range level {
+			number := ""
+			if k == 0 {
+				number = fmt.Sprint(n + 1)
+			}
+			writeStep(b, p.Graph, i, d.Steps, fmt.Sprintf("%3s  ", number), width)
+		}
+	}
+	for _, g := range graphs(p)[1:] {
+		fmt.Fprintf(b, "%s:\n", g.name)
+		steps := d.Finally
+		if g.name == "on_failure" {
+			steps = d.OnFailure
+		}
+		for i := range g.Steps {
+			writeStep(b, g.Graph, int32(i), steps, "     ", width)
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeStep(b *strings.Builder, g *plan.Graph, i int32, steps []definition.Step, indent string, width int) {
+	line := fmt.Sprintf("%s%-*s  %-20s", indent, width, g.Steps[i].ID, kindOf(&steps[i]))
+	if deps := dependencies(g, i); len(deps) > 0 {
+		line += "  after " + strings.Join(deps, ", ")
+	}
+	if steps[i].Condition != "" {
+		line += "  if " + oneLine(steps[i].Condition, 60)
+	}
+	b.WriteString(strings.TrimRight(line, " ") + "\n")
+}
+
+// kindOf says what a step does.
+func kindOf(s *definition.Step) string {
+	what := s.Action
+	switch {
+	case s.Pipeline != "":
+		what = "pipeline " + s.Pipeline
+	case len(s.Steps) > 0:
+		what = "group of " + plural(len(s.Steps), "step")
+	}
+	if s.ForEach != nil {
+		what = "for each: " + what
+	}
+	return what
+}
+
+func dependencies(g *plan.Graph, i int32) []string {
+	var ids []string
+	for _, dep := range g.Steps[i].Deps {
+		ids = append(ids, g.Steps[dep].ID)
+	}
+	return append(ids, g.Steps[i].Names...)
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// program is what all commands share.
+type program struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) (string, bool)
+	settings settings
+}
+
+// run is the whole command: arguments in, exit code out.
+func run(args []string, in io.Reader, out, errs io.Writer) int {
+	p := &program{in: in, out: out, err: errs, env: os.LookupEnv}
+	root := p.root()
+	root.SetArgs(args)
+	root.SetIn(in)
+	root.SetOut(out)
+	root.SetErr(errs)
+	return p.exit(root.Execute())
+}
+
+func (p *program) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "stepwell",
+		Short: "Runs pipelines: graphs of steps that survive crashes and restarts",
+		Long: "Stepwell runs a pipeline, a graph of steps, to its end through crashes and restarts.\n" +
+			"Everything is kept in one database file, ./stepwell.db unless --db says otherwise.\n\n" +
+			"A flag counts more than its variable (--db: STEPWELL_DB), which counts more than the same\n" +
+			"key in stepwell.yaml in the working directory.",
+		Args:              p.unknownCommand,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.configure(cmd) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SetFlagErrorFunc(flagError)
+	root.CompletionOptions.HiddenDefaultCmd = false
+	root.AddCommand(
+		p.newRunCommand(),
+		p.newValidateCommand(),
+		p.newPlanCommand(),
+		p.newActionsCommand(),
+		p.newSchemaCommand(),
+		p.newExecutionsCommand(),
+		p.newVersionCommand(),
+	)
+	root.AddCommand(newBenchCommand(p.out))
+	return root
+}
+
+func (p *program) unknownCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, sub := range cmd.Commands() {
+		names = append(names, sub.Name())
+	}
+	hint := fmt.Sprintf("`%s --help` lists the commands", cmd.CommandPath())
+	if near := spec.Closest(args[0], names); near != "" {
+		hint = fmt.Sprintf("did you mean `%s %s`?", cmd.CommandPath(), near)
+	} else if isFile(args[0]) {
+		hint = fmt.Sprintf("did you mean `%s run %s`?", cmd.CommandPath(), args[0])
+	}
+	return invalid(hint, "unknown command %q", args[0])
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// flagError says in Stepwell's words what the flag parser did not like.
+func flagError(cmd *cobra.Command, err error) error {
+	hint := fmt.Sprintf("`%s --help` lists the flags", cmd.CommandPath())
+	if name, ok := strings.CutPrefix(err.Error(), "unknown flag: --"); ok {
+		var names []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := spec.Closest(name, names); near != "" {
+			hint = "did you mean --" + near + "?"
+		}
+	}
+	return invalid(hint, "%s", err.Error())
+}
+
+// arguments checks how many there are; what is what they are called, in capitals.
+func arguments(least, most int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		hint := "usage: " + cmd.UseLine()
+		switch {
+		case len(args) < least:
+			return invalid(hint, "%s is missing", what)
+		case most >= 0 && len(args) > most:
+			return invalid(hint, "%q is one argument too many", args[most])
+		}
+		return nil
+	}
+}
+
+func invalid(hint, format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// log takes Stepwell's own messages, which are warnings and worse: the rest is in the output.
+func (p *program) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+func notFound(hint, format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf(format, args...), Hint: hint}
+}

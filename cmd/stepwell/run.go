@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/store"
+)
+
+// runFlags are the flags of `stepwell run`.
+type runFlags struct {
+	params     []string
+	paramsFile string
+	resume     bool
+	dryRun     bool
+	output     *choice
+}
+
+func (p *program) newRunCommand() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run FILE [-p key=value…]",
+		Short: "Runs a pipeline file to its end, in this process",
+		Long: "Runs a pipeline file to its end, in this process, and shows how it goes: as a live tree on a\n" +
+			"terminal, as lines otherwise.\n\n" +
+			"The first Ctrl-C lets the running steps finish, the second stops them. Either way nothing is\n" +
+			"lost: --resume goes on with the newest unfinished execution of the pipeline.\n\n" +
+			"Relative paths in steps are meant from the working directory. A step `pipeline: other` runs\n" +
+			"other.yaml (.yml, .json) beside FILE, or the file whose path is given.\n\n" +
+			"Exit codes: 0 completed, 1 failed, cancelled or timed out, 2 wrong input, 3 completed with\n" +
+			"failures, 130 interrupted.",
+		Example: "  stepwell run examples/quickstart.yaml\n  stepwell run examples/media-ingest.yaml -p card=/media/card -p destination=/archive",
+		Args:    arguments(1, 1, "FILE"),
+		RunE:    func(_ *cobra.Command, args []string) error { return p.run(args[0], &f) },
+	}
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
+	flags.StringVar(&f.paramsFile, "params-file", "", "YAML or JSON `file` with parameters; -p counts more")
+	flags.BoolVar(&f.resume, "resume", false, "go on with the newest unfinished execution of the pipeline")
+	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
+	f.output = format(flags, "text", "json")
+	p.settings.addRun(flags)
+	p.settings.addLenient(flags)
+	return cmd
+}
+
+func (p *program) run(file string, f *runFlags) error {
+	actions, err := app.Actions(nil)
+	if err != nil {
+		return err
+	}
+	d, err := p.load(file, actions)
+	if err != nil {
+		return err
+	}
+	params, err := p.checked(d, f)
+	if err != nil {
+		return err
+	}
+	if f.dryRun {
+		compiled, err := plan.Compile(d.def, actions)
+		if err != nil {
+			return err
+		}
+		return writePlan(p.out, planOutput(f.output.value), compiled, d.def)
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return fmt.Errorf("working directory: %w", err)
+	}
+	s, err := p.open(f.output.value, "stepwell run "+file+" --resume"+p.dbFlag())
+	if err != nil {
+		return err
+	}
+	if f.resume {
+		return p.resumeNewest(s, d)
+	}
+	p.hintUnfinished(s, d)
+	since := time.Now()
+	s.show(d.def, func(x *store.Execution) bool { return x.Pipeline == d.def.Name && !x.Created.Before(since) })
+	return s.run(func(ctx context.Context, a *app.App) (string, error) {
+		compiled, err := a.Conductor.Register(ctx, d.def)
+		if err != nil {
+			return "", err
+		}
+		return a.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Params: params, Dir: dir})
+	})
+}
+
+// dbFlag repeats --db in commands that are suggested.
+func (p *program) dbFlag() string {
+	if p.settings.db == app.DefaultDB {
+		return ""
+	}
+	return " --db " + p.settings.db
+}
+
+// checked reports the document's problems, then reads and checks the parameters.
+func (p *program) checked(d *document, f *runFlags) (map[string]any, error) {
+	if err := d.problems.Err(); err != nil {
+		return nil, err
+	}
+	problems := d.problems
+	if f.resume {
+		if len(f.params) > 0 || f.paramsFile != "" {
+			return nil, invalid("leave them out, or start a new execution without --resume", "an execution that is resumed keeps its parameters")
+		}
+		p.warn(problems)
+		return nil, nil
+	}
+	given, err := readParams(d.def, f.params, f.paramsFile)
+	if err != nil {
+		return nil, err
+	}
+	params, wrong := definition.CheckParams(d.def, given)
+	for i := range wrong {
+		wrong[i].File = d.file
+	}
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	p.warn(append(problems, wrong...))
+	return params, nil
+}
+
+func (p *program) warn(problems definition.Problems) {
+	for _, problem := range problems {
+		fmt.Fprintln(p.err, printable(problem.String()))
+	}
+}
+
+// unfinished finds the newest execution of a pipeline that has not ended.
+func unfinished(ctx context.Context, r store.Reader, pipeline string) (*store.Execution, error) {
+	list, err := r.Executions(ctx, store.Filter{Pipeline: pipeline, Limit: 1, Statuses: []stepwell.ExecutionStatus{
+		stepwell.ExecutionPending, stepwell.ExecutionRunning, stepwell.ExecutionPaused, stepwell.ExecutionCancelling}})
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[0], nil
+}
+
+func (p *program) hintUnfinished(s *session, d *document) {
+	x, err := unfinished(context.Background(), s.app.Store, d.def.Name)
+	if err == nil && x != nil { // a hint that cannot be given is no reason not to run
+		fmt.Fprintf(p.err, "hint: execution %s of this pipeline is unfinished; --resume goes on with it\n", x.ID)
+	}
+}
+
+func (p *program) resumeNewest(s *session, d *document) error {
+	ctx := context.Background()
+	x, err := unfinished(ctx, s.app.Store, d.def.Name)
+	if err == nil && x == nil {
+		err = &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution of %q is unfinished", d.def.Name),
+			Hint: "leave out --resume to start one; `stepwell executions list` shows those that have ended"}
+	}
+	if err != nil {
+		return s.abandon(err)
+	}
+	if body, err := definition.Encode(d.def); err == nil {
+		if hash := sha256.Sum256(body); !bytes.Equal(hash[:], x.Definition) {
+			fmt.Fprintf(p.err, "hint: %s has changed; the execution goes on with what it was started with\n", d.file)
+		}
+	}
+	return s.takeUp(ctx, x)
+}
+
+// takeUp recovers an execution and runs it to its end, also one that is paused.
+func (s *session) takeUp(ctx context.Context, x *store.Execution) error {
+	if err := s.showExisting(ctx, x); err != nil {
+		return s.abandon(err)
+	}
+	return s.run(func(ctx context.Context, a *app.App) (string, error) {
+		if x.Status == stepwell.ExecutionPaused {
+			return x.ID, a.Conductor.Resume(ctx, x.ID)
+		}
+		return x.ID, a.Conductor.Recover(ctx, x.ID)
+	})
+}

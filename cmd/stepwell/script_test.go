@@ -1,0 +1,177 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var update = flag.Bool("update", false, "write the expected output into the scripts and golden files")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"stepwell": main})
+}
+
+// TestScripts runs every script in testdata/script: the command as people use it, in a process of its
+// own. Beside the usual commands there are:
+//
+//	status N program args…   runs a program that must end with exit code N
+//	await FILE               waits until the file is there
+//	start NAME program …     starts a program in the background
+//	interrupt NAME           sends it an interrupt; murder NAME kills it
+//	finish NAME N            waits for its end with exit code N (-1: killed); its output is in NAME.out and NAME.err
+//	jsonlines FILE           each line of the file is one JSON object, and the last one is the result
+//	await-line FILE TEXT     waits until a background program's output holds the text
+func TestScripts(t *testing.T) {
+	examples, err := filepath.Abs("../../examples")
+	if err != nil {
+		t.Fatal(err)
+	}
+	testscript.Run(t, testscript.Params{
+		Dir:           "testdata/script",
+		UpdateScripts: *update,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("EXAMPLES", examples)
+			env.Values["jobs"] = map[string]*exec.Cmd{}
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"status": status, "await": await, "await-line": awaitLine, "start": start,
+			"interrupt": signalling(os.Interrupt), "murder": signalling(os.Kill), "finish": finish, "jsonlines": jsonLines,
+		},
+	})
+}
+
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N program args…")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	if got := exitCode(err); strconv.Itoa(got) != args[0] {
+		ts.Fatalf("exit code %d, want %s", got, args[0])
+	}
+}
+
+func exitCode(err error) int {
+	if e, ok := errors.AsType[*exec.ExitError](err); ok {
+		return e.ExitCode()
+	}
+	if err != nil {
+		return -2
+	}
+	return 0
+}
+
+// patience is how long a script waits for something that must come.
+const patience = 20 * time.Second
+
+func until(ts *testscript.TestScript, what string, there func() bool) {
+	deadline := time.After(patience)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !there() {
+		select {
+		case <-deadline:
+			ts.Fatalf("%s did not come", what)
+		case <-tick.C:
+		}
+	}
+}
+
+func await(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, args[0], func() bool {
+		_, err := os.Stat(ts.MkAbs(args[0]))
+		return err == nil
+	})
+}
+
+func awaitLine(ts *testscript.TestScript, _ bool, args []string) {
+	until(ts, args[1], func() bool {
+		raw, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && bytes.Contains(raw, []byte(args[1]))
+	})
+}
+
+func jobs(ts *testscript.TestScript) map[string]*exec.Cmd {
+	return ts.Value("jobs").(map[string]*exec.Cmd)
+}
+
+func start(ts *testscript.TestScript, _ bool, args []string) {
+	path, err := exec.LookPath(args[1])
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		if full := filepath.Join(dir, args[1]); err != nil && isFile(full) {
+			path, err = full, nil
+		}
+	}
+	ts.Check(err)
+	cmd := exec.Command(path, args[2:]...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "STEPWELL_DB"} {
+		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	for _, end := range []string{".out", ".err"} {
+		f, err := os.Create(ts.MkAbs(args[0] + end))
+		ts.Check(err)
+		defer f.Close()
+		if end == ".out" {
+			cmd.Stdout = f
+		} else {
+			cmd.Stderr = f
+		}
+	}
+	ts.Check(cmd.Start())
+	jobs(ts)[args[0]] = cmd
+	ts.Defer(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill() // left over by a script that failed
+			_ = cmd.Wait()
+		}
+	})
+}
+
+func signalling(sig os.Signal) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, args []string) {
+		ts.Check(jobs(ts)[args[0]].Process.Signal(sig))
+	}
+}
+
+func finish(ts *testscript.TestScript, _ bool, args []string) {
+	cmd := jobs(ts)[args[0]]
+	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	if got := exitCode(cmd.Wait()); strconv.Itoa(got) != args[1] {
+		for _, end := range []string{".out", ".err"} {
+			ts.Logf("%s:\n%s", args[0]+end, ts.ReadFile(args[0]+end))
+		}
+		ts.Fatalf("exit code %d, want %s", got, args[1])
+	}
+}
+
+func jsonLines(ts *testscript.TestScript, _ bool, args []string) {
+	lines := strings.Split(strings.TrimSpace(ts.ReadFile(args[0])), "\n")
+	var last map[string]any
+	for i, line := range lines {
+		last = nil
+		if err := json.Unmarshal([]byte(line), &last); err != nil || last == nil {
+			ts.Fatalf("line %d is no JSON object: %s", i+1, line)
+		}
+	}
+	for _, key := range []string{"execution_id", "status", "outputs", "error", "progress", "duration_ms"} {
+		if _, ok := last[key]; !ok {
+			ts.Fatalf("the last line has no %s: %v", key, last)
+		}
+	}
+	if last["type"] != "result" {
+		ts.Fatalf("the last line is no result: %v", last)
+	}
+}

@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/store"
+)
+
+// session runs one execution in this process and shows it.
+type session struct {
+	program *program
+	output  string // text or json
+	tracker *tracker
+	app     *app.App
+	resume  string                   // what to type to go on with an execution that was interrupted
+	goal    stepwell.ExecutionStatus // an end that counts as success beside completed
+}
+
+// begin starts or takes up an execution and gives its id. It is called while the app runs.
+type begin func(ctx context.Context, a *app.App) (id string, err error)
+
+// open opens the database for running executions, which one process at a time may do.
+func (p *program) open(output, resume string) (*session, error) {
+	s := &session{program: p, output: output, resume: resume}
+	var err error
+	s.app, err = app.New(context.Background(), app.Options{DB: p.settings.db, Synchronous: p.settings.sync.value, Workers: p.settings.workers, Log: p.log(),
+		Observe: func(u *conductor.Update) {
+			if s.tracker != nil {
+				s.tracker.observe(u)
+			}
+		},
+		Lines: func(l store.LogLine) {
+			if s.tracker != nil {
+				s.tracker.logged(l)
+			}
+		},
+		Progress: func(run int64, idx int32, fraction float64, note string) {
+			if s.tracker != nil {
+				s.tracker.advanced(run, idx, fraction, note)
+			}
+		},
+	})
+	return s, err
+}
+
+// show sets up the view of the execution that is to come: of the definition d, and mine.
+func (s *session) show(d *definition.Definition, mine func(*store.Execution) bool) {
+	p := s.program
+	var v view
+	live, isTerminal := p.terminal()
+	switch {
+	case s.output == "json":
+		v = newJSONView(p.out)
+	case isTerminal:
+		v = p.newLiveView(live)
+	default:
+		v = &plainView{p.out}
+	}
+	s.tracker = newTracker(d, v, p.settings.workers, mine)
+	if l, ok := v.(*liveView); ok {
+		l.run(s.tracker)
+	}
+}
+
+// showExisting sets up the view of an execution that is in the store.
+func (s *session) showExisting(ctx context.Context, x *store.Execution) error {
+	d, err := snapshotOf(ctx, s.app, x)
+	if err != nil {
+		return err
+	}
+	steps, err := s.app.Store.Steps(ctx, x.No, store.StepFilter{Limit: 10_000})
+	if err != nil {
+		return err
+	}
+	s.show(d, func(y *store.Execution) bool { return y.ID == x.ID })
+	s.tracker.follow(x, steps)
+	return nil
+}
+
+func snapshotOf(ctx context.Context, a *app.App, x *store.Execution) (*definition.Definition, error) {
+	body, err := a.Store.Definition(ctx, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	return definition.Decode(body)
+}
+
+// run runs the app until the execution that begin gives has ended, and reports it. The first
+// interrupt lets the running steps finish, the second stops them. Its error carries the exit code.
+func (s *session) run(start begin) (err error) {
+	defer func() { err = errors.Join(err, s.app.Close()) }()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ran := make(chan error, 1)
+	go func() { ran <- s.app.Run(ctx) }()
+
+	id, err := start(ctx, s.app)
+	if err != nil {
+		s.app.Drain()
+		err = errors.Join(err, <-ran)
+		s.tracker.close()
+		return err
+	}
+	ended := make(chan ending, 1)
+	go func() { ended <- s.await(ctx, id) }()
+	interrupts := 0
+	for {
+		select {
+		case end := <-ended:
+			s.app.Drain()
+			runErr := <-ran
+			return s.finish(id, end, errors.Join(runErr, end.err))
+		case runErr := <-ran:
+			return s.finish(id, ending{}, runErr)
+		case <-signals:
+			if interrupts++; interrupts == 1 {
+				s.tracker.drain()
+				s.tracker.say("interrupted: the running steps finish first; Ctrl-C again stops them at once")
+				s.app.Drain()
+				continue
+			}
+			s.tracker.say("interrupted again: the running steps are stopped")
+			stop()
+			return s.finish(id, ending{}, <-ran)
+		}
+	}
+}
+
+// ending is how an execution ended here; a nil row means that it has not.
+type ending struct {
+	row *store.Execution
+	err error
+}
+
+// await waits for the execution, and then for others that were asked for from outside meanwhile.
+func (s *session) await(ctx context.Context, id string) ending {
+	row, err := s.app.Conductor.Wait(ctx, id)
+	if err != nil {
+		return ending{err: err}
+	}
+	for _, other := range s.app.Conductor.Active() {
+		x, err := s.app.Store.Execution(ctx, other)
+		if err != nil || x.Status == stepwell.ExecutionPaused {
+			continue
+		}
+		s.tracker.say(fmt.Sprintf("waiting for execution %s, which was asked for meanwhile", other))
+		if _, err := s.app.Conductor.Wait(ctx, other); err != nil {
+			break // interrupted: it is resumed like any other
+		}
+	}
+	return ending{row: row}
+}
+
+// finish shows how it went. What the drain let finish may have been the last step.
+func (s *session) finish(id string, end ending, err error) error {
+	s.tracker.close()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	row := end.row
+	if row == nil {
+		var readErr error
+		if row, readErr = s.app.Store.Execution(ctx, id); readErr != nil {
+			return errors.Join(err, readErr)
+		}
+	}
+	if sumErr := s.summary(ctx, row); sumErr != nil {
+		err = errors.Join(err, sumErr)
+	}
+	switch {
+	case err != nil && stepwell.CodeOf(err) != stepwell.CodeUnavailable:
+		return err
+	case row.Status.Terminal() && row.Status == s.goal:
+		return nil
+	case row.Status.Terminal():
+		return exitOf(row.Status)
+	case row.Status == stepwell.ExecutionPaused:
+		fmt.Fprintf(s.program.err, "the execution is paused; go on with: stepwell executions resume %s\n", id)
+	default:
+		fmt.Fprintf(s.program.err, "the execution is unfinished; go on with: %s\n", s.resume)
+	}
+	return exitError(exitInterrupted)
+}
+
+// abandon closes a session that did not come to run.
+func (s *session) abandon(err error) error { return errors.Join(err, s.app.Close()) }

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// settingsFile is looked for in the working directory.
+const settingsFile = "stepwell.yaml"
+
+// maxSettings is the size of the settings file in bytes.
+const maxSettings = 64 << 10
+
+// settingNames are the flags that a variable and the settings file may give too.
+var settingNames = []string{"db", "workers", "sync", "lenient"}
+
+// settings are the values of the flags that several commands have.
+type settings struct {
+	db      string
+	workers int
+	sync    choice
+	lenient bool
+}
+
+func (s *settings) addDB(f *pflag.FlagSet) {
+	f.StringVar(&s.db, "db", app.DefaultDB, "database `file`")
+}
+
+func (s *settings) addRun(f *pflag.FlagSet) {
+	s.addDB(f)
+	s.sync = choice{"full", []string{"full", "normal"}}
+	f.IntVar(&s.workers, "workers", max(8, 4*runtime.NumCPU()), "how many steps run at once")
+	f.Var(&s.sync, "sync", "what a commit survives: full (loss of power) or normal (a crash of the process)")
+}
+
+func (s *settings) addLenient(f *pflag.FlagSet) {
+	f.BoolVar(&s.lenient, "lenient", false, "unknown keys in a pipeline are warnings instead of errors")
+}
+
+// configure fills the flags that were not given from the environment and from the settings file.
+func (p *program) configure(cmd *cobra.Command) error {
+	file, err := readSettings(settingsFile)
+	if err != nil {
+		return err
+	}
+	for _, name := range settingNames {
+		flag := cmd.Flags().Lookup(name)
+		if flag == nil || flag.Changed {
+			continue
+		}
+		variable := "STEPWELL_" + strings.ToUpper(name)
+		value, ok := p.env(variable)
+		from := variable
+		if !ok || value == "" {
+			if value, ok = file[name]; !ok {
+				continue
+			}
+			from = settingsFile + ": " + name
+		}
+		if err := flag.Value.Set(value); err != nil {
+			return invalid("", "%s: %s", from, flagValueError(value, err))
+		}
+	}
+	if f := cmd.Flags().Lookup("workers"); f != nil && (p.settings.workers < 1 || p.settings.workers > 10_000) {
+		return invalid("give a number from 1 to 10000", "workers: %d is out of range", p.settings.workers)
+	}
+	if f := cmd.Flags().Lookup("db"); f != nil && p.settings.db == "" {
+		return invalid("", "db: the name of the database file is empty")
+	}
+	return nil
+}
+
+func flagValueError(value string, err error) string {
+	if _, ok := errors.AsType[*stepwell.Error](err); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%q is no value for it", value)
+}
+
+// readSettings reads the settings file strictly; none is fine.
+func readSettings(name string) (map[string]string, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
+	if err != nil {
+		return nil, fmt.Errorf("settings: %w", err)
+	}
+	if len(raw) > maxSettings {
+		return nil, invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
+	}
+	var doc yaml.Node
+	if err := yaml.Unmarshal(raw, &doc); err != nil {
+		return nil, invalid("", "%s: %v", name, err)
+	}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	return settingsOf(name, doc.Content[0])
+}
+
+func settingsOf(name string, root *yaml.Node) (map[string]string, error) {
+	if root.Kind != yaml.MappingNode {
+		return nil, invalid("write lines such as `db: stepwell.db`", "%s:%d: the settings are not a mapping of names to values", name, root.Line)
+	}
+	values := map[string]string{}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		key, value := root.Content[i], root.Content[i+1]
+		if !slices.Contains(settingNames, key.Value) {
+			hint := "the keys are " + strings.Join(settingNames, ", ")
+			if near := spec.Closest(key.Value, settingNames); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			return nil, invalid(hint, "%s:%d:%d: unknown key %q", name, key.Line, key.Column, key.Value)
+		}
+		if value.Kind != yaml.ScalarNode {
+			return nil, invalid("", "%s:%d:%d: %s is not a single value", name, value.Line, value.Column, key.Value)
+		}
+		if _, twice := values[key.Value]; twice {
+			return nil, invalid("", "%s:%d:%d: %s is there twice", name, key.Line, key.Column, key.Value)
+		}
+		values[key.Value] = value.Value
+	}
+	return values, nil
+}
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	value   string
+	allowed []string
+}
+
+func (c *choice) String() string { return c.value }
+func (c *choice) Type() string   { return strings.Join(c.allowed, "|") }
+
+// Set implements pflag.Value.
+func (c *choice) Set(value string) error {
+	if !slices.Contains(c.allowed, value) {
+		return invalid("", "%q is not one of %s", value, strings.Join(c.allowed, ", "))
+	}
+	c.value = value
+	return nil
+}
+
+// format adds -o with the forms that a command can write.
+func format(f *pflag.FlagSet, allowed ...string) *choice {
+	c := &choice{allowed[0], allowed}
+	f.VarP(c, "output", "o", "form of the output")
+	return c
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// logged takes in a line of a step's log (app.Options.Lines).
+func (t *tracker) logged(l store.LogLine) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if l.Execution != t.no || t.no == 0 {
+		return
+	}
+	is := itself
+	if task := t.tasks[l.Step]; task != nil {
+		t.start(l.Step, task, l.At)
+		is = task.kin
+		if is == itself {
+			task.line.note = l.Message
+		}
+	}
+	t.view.event(&event{At: l.At, Type: "log", Execution: t.id, Step: l.StepKey, Attempt: l.Attempt, Level: l.Level, Message: l.Message, child: is != itself})
+}
+
+// advanced takes in a step's own progress (app.Options.Progress).
+func (t *tracker) advanced(run int64, idx int32, fraction float64, note string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	task := t.tasks[idx]
+	if run != t.no || task == nil {
+		return
+	}
+	t.start(idx, task, time.Now())
+	if task.kin == itself {
+		task.line.fraction, task.line.note = fraction, note
+	} else if task.kin == child {
+		task.line.note = note
+	}
+}
+
+// drain stops saying that further steps start.
+func (t *tracker) drain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.draining = true
+}
+
+// say shows something that Stepwell itself says.
+func (t *tracker) say(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.view.note(text)
+}
+
+// close ends the view; nothing may come in any more.
+func (t *tracker) close() { t.view.close() }
+
+// follow makes the tracker show an execution that exists, with what has ended in it already.
+func (t *tracker) follow(x *store.Execution, steps []store.Step) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.no, t.id, t.progress = x.No, x.ID, x.Progress
+	for i := range steps {
+		row := &steps[i].StepRow
+		key := row.Key
+		if key == "" {
+			key = t.key(row)
+		}
+		l, is := t.board.find(key)
+		switch {
+		case is == itself:
+			l.status, l.attempt = row.Status, row.Attempt
+			if row.Started > 0 && row.Ended > 0 {
+				l.took = time.Duration(row.Ended-row.Started) * time.Microsecond
+			}
+			if row.Error != nil && row.Status.Terminal() {
+				l.message = row.Error.Message
+			}
+			if l.status == stepwell.StepQueued || l.status == stepwell.StepRunning && !l.body {
+				l.status = stepwell.StepPending // whoever ran it is gone
+			}
+			l.hidden = l.hidden && row.Status == stepwell.StepPending
+		case is == child && !l.body:
+			t.spawnedRow(l, row)
+			if row.Status.Terminal() {
+				l.ended++
+			}
+			if row.Status == stepwell.StepFailed || row.Status == stepwell.StepTimedOut {
+				l.failed++
+			}
+		case is == child && row.Status.Terminal():
+			l.ended++
+		}
+	}
+}

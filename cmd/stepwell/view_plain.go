@@ -1,0 +1,112 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// plainView writes one timestamped line per event, for files, pipes and CI systems.
+type plainView struct{ out io.Writer }
+
+func (v *plainView) event(e *event) {
+	if text := sentence(e); text != "" {
+		v.line(e.At, word(e), text)
+	}
+}
+
+func (v *plainView) note(text string) { v.line(time.Now(), "stepwell", text) }
+func (v *plainView) close()           {}
+
+func (v *plainView) line(at time.Time, what, text string) {
+	fmt.Fprintf(v.out, "%s %-9s %s\n", at.Format("15:04:05.000"), what, text)
+}
+
+// word is what happened, in one word.
+func word(e *event) string {
+	switch {
+	case e.Type == "execution":
+		return "execution"
+	case e.Type == "log" && e.Level != "info":
+		return e.Level
+	case e.Type == "log":
+		return "log"
+	case e.state == stepwell.StepTimedOut:
+		return "timed out"
+	}
+	return e.Status
+}
+
+// sentence is the rest of it; "" for what need not be said: that one of many steps has started.
+func sentence(e *event) string {
+	const longest = 2000
+	switch {
+	case e.Type == "execution":
+		return e.Execution + " is " + e.Status
+	case e.Type == "log":
+		return e.Step + ": " + oneLine(e.Message, longest)
+	case e.Status == "started" && e.child:
+		return ""
+	case e.Status == "started" && e.Attempt > 1:
+		return fmt.Sprintf("%s, attempt %d", e.Step, e.Attempt)
+	case e.state == stepwell.StepRetrying:
+		return fmt.Sprintf("%s: attempt %d: %s; again in %s", e.Step, e.Attempt, oneLine(e.Message, longest), untilWake(e))
+	case e.state == stepwell.StepWaiting:
+		return fmt.Sprintf("%s until %s", e.Step, e.Wake.Format("2006-01-02 15:04:05"))
+	}
+	text := e.Step
+	if e.state == stepwell.StepCompleted && e.Duration != nil {
+		text += " in " + short(time.Duration(*e.Duration)*time.Millisecond)
+	}
+	if e.Message != "" {
+		text += ": " + oneLine(e.Message, longest)
+	}
+	if e.Hint != "" {
+		text += " (" + oneLine(e.Hint, longest) + ")"
+	}
+	return text
+}
+
+func untilWake(e *event) string { return short(max(0, e.Wake.Sub(e.At))) }
+
+// short is a duration for people: three digits at most.
+func short(d time.Duration) string {
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.2fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%02ds", int(d.Minutes()), int(d.Seconds())%60)
+	}
+	return fmt.Sprintf("%dh%02dm", int(d.Hours()), int(d.Minutes())%60)
+}
+
+// jsonView writes one JSON object per line.
+type jsonView struct{ enc *json.Encoder }
+
+func newJSONView(out io.Writer) *jsonView { return &jsonView{lineEncoder(out)} }
+
+func lineEncoder(out io.Writer) *json.Encoder {
+	enc := json.NewEncoder(out)
+	enc.SetEscapeHTML(false)
+	return enc
+}
+
+func (v *jsonView) event(e *event) {
+	shown := *e
+	shown.At = e.At.UTC().Truncate(time.Millisecond)
+	v.write(shown)
+}
+
+func (v *jsonView) note(text string) {
+	v.write(event{At: time.Now().UTC().Truncate(time.Millisecond), Type: "note", Message: text})
+}
+
+func (v *jsonView) close() {}
+
+// write drops a failing output's error: the next one is the summary's, which is reported.
+func (v *jsonView) write(e event) { _ = v.enc.Encode(e) }

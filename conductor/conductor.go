@@ -1,0 +1,160 @@
+// Package conductor turns what happens into durable state and work: it takes events in, lets the
+// engine decide, commits, and only then acts. One goroutine owns all running executions.
+//
+// Invariants: nothing is dispatched, answered or published before the commit that decided it; many
+// executions share one commit, and a lone event never waits for company; a crash at any point
+// loses no step and finishes no execution twice (docs/semantics §3, specification pipeline-steps).
+package conductor
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Store is what the conductor needs of a store.
+type Store interface {
+	store.Committer
+	store.Loader
+	Execution(ctx context.Context, id string) (*store.Execution, error)
+}
+
+// Options configure a Conductor. Store, Queue, Blobs and Catalog are required.
+type Options struct {
+	Store   Store
+	Queue   queue.Queue
+	Blobs   store.Blobs
+	Catalog plan.Catalog
+	// Revoke stops a task wherever it is. Defaults to nothing.
+	Revoke func(run int64, idx int32, epoch uint32)
+	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update.
+	// Defaults to nothing.
+	Observe func(*Update)
+	// Window is how many steps of one execution may be dispatched at once. Defaults to
+	// engine.DefaultWindow.
+	Window int
+	// Log takes the conductor's own messages. Defaults to slog.Default.
+	Log *slog.Logger
+}
+
+func (o *Options) validate() error {
+	if o.Store == nil || o.Queue == nil || o.Blobs == nil || o.Catalog == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "conductor: Store, Queue, Blobs and Catalog are required"}
+	}
+	if o.Revoke == nil {
+		o.Revoke = func(int64, int32, uint32) {}
+	}
+	if o.Observe == nil {
+		o.Observe = func(*Update) {}
+	}
+	if o.Window <= 0 {
+		o.Window = engine.DefaultWindow
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return nil
+}
+
+// Update tells an observer what one commit changed in one execution.
+type Update struct {
+	Execution *store.Execution // id, pipeline, status and so on after the commit
+	Rows      []engine.StepRow
+	Tasks     []*engine.Task // dispatched
+	Progress  engine.Progress
+}
+
+// Conductor runs executions. Its methods may be called from any goroutine; they work while Run
+// does.
+type Conductor struct {
+	o     Options
+	inbox inbox
+	stop  chan struct{} // closed when Run has returned
+
+	pipelines pipelines
+	lines     lines
+
+	mu     sync.Mutex
+	byID   map[string]*live // executions in memory
+	nextNo int64
+
+	// Owned by Run.
+	runs    map[int64]*live
+	timers  timerHeap
+	touched []*live
+	commits []store.Commit
+	push    []queue.Message
+}
+
+// live is an execution in memory.
+type live struct {
+	run       *engine.Run
+	row       store.Execution
+	version   int64
+	batch     engine.Batch
+	fx        engine.Effects
+	log       []byte
+	create    bool
+	touched   bool
+	rebuilt   bool // came from the store: its timers are not set yet
+	replies   []chan error
+	done      chan struct{} // closed when it is terminal and durable
+	pipeline  *Pipeline
+	committed bool
+}
+
+// New makes a conductor.
+func New(ctx context.Context, o Options) (*Conductor, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	next, err := o.Store.NextExecution(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &Conductor{o: o, inbox: inbox{ring: make(chan struct{}, 1)}, stop: make(chan struct{}), byID: map[string]*live{},
+		nextNo: next, runs: map[int64]*live{}, pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}}, nil
+}
+
+// Report implements worker.Reporter. Outcomes are taken in at once; Spawned and Running return when
+// they are durable.
+func (c *Conductor) Report(ctx context.Context, run int64, ev engine.Event) error {
+	if ev.Kind != engine.Spawned && ev.Kind != engine.Running {
+		return c.inbox.put(item{run: run, ev: ev})
+	}
+	return c.ask(ctx, item{run: run, ev: ev})
+}
+
+// ask puts an item in and waits until it has been committed or refused.
+func (c *Conductor) ask(ctx context.Context, it item) error {
+	it.reply = make(chan error, 1)
+	if err := c.inbox.put(it); err != nil {
+		return err
+	}
+	select {
+	case err := <-it.reply:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-c.stop:
+		return errStopped
+	}
+}
+
+var errStopped = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the conductor has stopped"}
+
+// Execution finds the present state of an execution in memory.
+func (c *Conductor) live(id string) *live {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byID[id]
+}
+
+func (c *Conductor) now() int64 { return time.Now().UnixMicro() }

@@ -1,0 +1,133 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Cancel stops an execution: what runs is asked to stop, `finally` still runs. Cancelling one that
+// has ended, or twice, is harmless. It returns when the wish is durable; Wait waits for the end.
+func (c *Conductor) Cancel(ctx context.Context, id, reason string) error {
+	return c.send(ctx, id, engine.Event{Kind: engine.Cancel, Reason: reason})
+}
+
+// Pause lets running steps finish and starts no others; CodeConflict when the execution is ending.
+func (c *Conductor) Pause(ctx context.Context, id string) error {
+	return c.send(ctx, id, engine.Event{Kind: engine.Pause})
+}
+
+// Resume goes on after Pause.
+func (c *Conductor) Resume(ctx context.Context, id string) error {
+	return c.send(ctx, id, engine.Event{Kind: engine.Resume})
+}
+
+// Restart resets a step and everything after it in place, in a running execution or one that has
+// ended; failedOnly repeats the failed iterations of a for_each only.
+func (c *Conductor) Restart(ctx context.Context, id, step string, failedOnly bool) error {
+	return c.send(ctx, id, engine.Event{Kind: engine.Restart, Step: step, FailedOnly: failedOnly})
+}
+
+// send puts a wish to an execution, which is brought into memory for it if need be.
+func (c *Conductor) send(ctx context.Context, id string, ev engine.Event) error {
+	l, err := c.ensure(ctx, id)
+	if err != nil {
+		return err
+	}
+	it := item{ev: ev}
+	it.ev.At = c.now()
+	if l == nil {
+		if at := c.live(id); at != nil {
+			it.run = at.run.No
+			return c.ask(ctx, it)
+		}
+		return c.send(ctx, id, ev) // it ended between the two looks
+	}
+	if l.run.Status().Terminal() && ev.Kind != engine.Restart {
+		c.release(l)
+		if ev.Kind == engine.Cancel {
+			return nil
+		}
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + l.run.Status().String()}
+	}
+	if !l.run.Status().Terminal() {
+		// A process left it unfinished: what it had in flight goes on first.
+		if err := c.ask(ctx, item{run: l.run.No, adopt: l, ev: engine.Event{Kind: engine.Recovered, At: c.now()}}); err != nil {
+			return err
+		}
+	}
+	it.run, it.adopt = l.run.No, l
+	return c.ask(ctx, it)
+}
+
+// release takes an execution that was only looked at out of memory again.
+func (c *Conductor) release(l *live) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.byID, l.run.ID)
+}
+
+// Preview lists the keys of the steps that Restart would run again.
+func (c *Conductor) Preview(ctx context.Context, id, step string) ([]string, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	l, err := c.rebuild(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	return l.run.PreviewRestart(step)
+}
+
+// Retry starts a new execution of the same snapshot with a link to the old one, which must have
+// ended. Results of completed steps are taken over, except from the given step on ("" takes over all
+// that completed).
+func (c *Conductor) Retry(ctx context.Context, id, from string) (string, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if !row.Status.Terminal() {
+		return "", &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not ended: " + row.Status.String(), Hint: "cancel it first, or restart a step in place"}
+	}
+	l, err := c.rebuild(ctx, row)
+	if err != nil {
+		return "", err
+	}
+	seeds, err := l.run.Seeds(from)
+	if err != nil {
+		return "", err
+	}
+	if err := c.seedOutputs(ctx, row, l, seeds); err != nil {
+		return "", err
+	}
+	var params map[string]any
+	if params, err = decodeParams(row.Params); err != nil {
+		return "", err
+	}
+	return c.Start(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, seeds: seeds})
+}
+
+// seedOutputs fills in what the completed steps gave.
+func (c *Conductor) seedOutputs(ctx context.Context, row *store.Execution, l *live, seeds []engine.Seed) error {
+	byKey := make(map[string]*engine.Seed, len(seeds))
+	for i := range seeds {
+		byKey[seeds[i].Key] = &seeds[i]
+	}
+	for step, err := range c.o.Store.Outputs(ctx, row.No) {
+		if err != nil {
+			return err
+		}
+		key := step.Key
+		if steps := l.run.Plan().Graph.Steps; key == "" && int(step.Idx) < len(steps) {
+			key = steps[step.Idx].ID
+		}
+		if s := byKey[key]; s != nil {
+			s.Output = string(step.Output)
+		}
+	}
+	return c.loadSeeds(ctx, seeds)
+}

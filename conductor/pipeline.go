@@ -1,0 +1,95 @@
+package conductor
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"sync"
+
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/plan"
+)
+
+// maxPipelines bounds the compiled definitions kept in memory.
+const maxPipelines = 256
+
+// Pipeline is a compiled definition whose snapshot is stored.
+type Pipeline struct {
+	Name       string
+	Hash       [32]byte
+	Parameters []definition.Parameter
+	plan       *plan.Plan
+}
+
+// Plan is the compiled graph.
+func (p *Pipeline) Plan() *plan.Plan { return p.plan }
+
+// pipelines keeps compiled definitions by the hash of their snapshot: a definition is compiled once,
+// however often it runs.
+type pipelines struct {
+	mu     sync.Mutex
+	byHash map[[32]byte]*Pipeline
+}
+
+func (ps *pipelines) lookup(hash [32]byte) *Pipeline {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.byHash[hash]
+}
+
+func (ps *pipelines) keep(p *Pipeline) *Pipeline {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	if old := ps.byHash[p.Hash]; old != nil {
+		return old
+	}
+	if len(ps.byHash) >= maxPipelines {
+		for hash := range ps.byHash { // any one: it is compiled again when it is needed
+			delete(ps.byHash, hash)
+			break
+		}
+	}
+	ps.byHash[p.Hash] = p
+	return p
+}
+
+// Register compiles a checked definition and stores its snapshot, both at most once.
+func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pipeline, error) {
+	body, err := definition.Encode(d)
+	if err != nil {
+		return nil, fmt.Errorf("snapshot of %s: %w", d.Name, err)
+	}
+	hash := sha256.Sum256(body)
+	if p := c.pipelines.lookup(hash); p != nil {
+		return p, nil
+	}
+	compiled, err := plan.Compile(d, c.o.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.o.Store.PutDefinition(ctx, hash[:], body); err != nil {
+		return nil, err
+	}
+	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: hash, Parameters: d.Parameters, plan: compiled}), nil
+}
+
+// snapshot finds the compiled definition of an execution that exists.
+func (c *Conductor) snapshot(ctx context.Context, hash []byte) (*Pipeline, error) {
+	key := [32]byte(hash)
+	if p := c.pipelines.lookup(key); p != nil {
+		return p, nil
+	}
+	body, err := c.o.Store.Definition(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	d, err := definition.Decode(body)
+	if err != nil {
+		return nil, err
+	}
+	compiled, err := plan.Compile(d, c.o.Catalog)
+	if err != nil {
+		return nil, err
+	}
+	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: key, Parameters: d.Parameters, plan: compiled}), nil
+}

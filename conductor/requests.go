@@ -1,0 +1,65 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// The kinds of requests that other processes may leave in the store.
+const (
+	RequestCancel  = "cancel"
+	RequestPause   = "pause"
+	RequestResume  = "resume"
+	RequestRestart = "restart"
+)
+
+// RequestBody is the body of a request.
+type RequestBody struct {
+	Reason     string `json:"reason,omitempty"`
+	Step       string `json:"step,omitempty"`
+	FailedOnly bool   `json:"failed_only,omitempty"`
+}
+
+// TakeRequests carries out what other processes have asked for. A request that cannot be carried
+// out is logged and dropped: who asked sees the execution's state.
+func (c *Conductor) TakeRequests(ctx context.Context) {
+	for {
+		list, err := c.o.Store.TakeRequests(ctx, 100)
+		if err != nil {
+			c.o.Log.Error("requests could not be read", "error", err)
+			return
+		}
+		for _, r := range list {
+			if err := c.carryOut(ctx, r); err != nil {
+				c.o.Log.Warn("a request was refused", "request", r.Kind, "execution", r.Execution, "error", err)
+			}
+		}
+		if len(list) < 100 {
+			return
+		}
+	}
+}
+
+func (c *Conductor) carryOut(ctx context.Context, r store.Request) error {
+	var body RequestBody
+	if len(r.Body) > 0 {
+		if err := json.Unmarshal(r.Body, &body); err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
+	}
+	switch r.Kind {
+	case RequestCancel:
+		return c.Cancel(ctx, r.Execution, body.Reason)
+	case RequestPause:
+		return c.Pause(ctx, r.Execution)
+	case RequestResume:
+		return c.Resume(ctx, r.Execution)
+	case RequestRestart:
+		return c.Restart(ctx, r.Execution, body.Step, body.FailedOnly)
+	}
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("unknown request %q", r.Kind)}
+}

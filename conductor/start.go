@@ -1,0 +1,107 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Request asks for an execution.
+type Request struct {
+	Pipeline *Pipeline
+	Params   map[string]any
+	Parent   string // the execution that this one retries
+	Trigger  string // Defaults to "manual"
+	Dir      string // directory for relative paths of the steps
+	seeds    []engine.Seed
+}
+
+// Start begins an execution and returns its id once it is durable. Parameters are checked against
+// the pipeline's, defaults are filled in; CodeInvalid lists all that is wrong with them.
+func (c *Conductor) Start(ctx context.Context, req Request) (string, error) {
+	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
+	params, problems := definition.CheckParams(&given, req.Params)
+	if err := problems.Err(); err != nil {
+		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
+	}
+	raw, err := expr.Marshal(params)
+	if err != nil {
+		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return "", err
+	}
+	l := c.begin(id.String(), req, raw)
+	begin := &engine.Begin{Params: raw, Window: c.o.Window, Seeds: req.seeds, Revision: engine.Revision}
+	err = c.ask(ctx, item{run: l.run.No, adopt: l, ev: engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}})
+	if err != nil {
+		return "", err
+	}
+	return l.run.ID, nil
+}
+
+func (c *Conductor) begin(id string, req Request, params json.RawMessage) *live {
+	trigger := req.Trigger
+	if trigger == "" {
+		trigger = "manual"
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	no := c.nextNo
+	c.nextNo++
+	l := &live{run: engine.New(req.Pipeline.plan, no, id), create: true, done: make(chan struct{}), pipeline: req.Pipeline,
+		row: store.Execution{No: no, ID: id, Pipeline: req.Pipeline.Name, Definition: req.Pipeline.Hash[:], Params: params,
+			Parent: req.Parent, Trigger: trigger, Dir: req.Dir, Created: time.Now()}}
+	l.run.Dir = req.Dir
+	c.byID[id] = l
+	return l
+}
+
+// Wait returns when the execution is terminal and durable, with its row. An execution that is not
+// in memory is looked up in the store.
+func (c *Conductor) Wait(ctx context.Context, id string) (*store.Execution, error) {
+	if l := c.live(id); l != nil {
+		select {
+		case <-l.done:
+			row := l.row
+			return &row, nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-c.stop:
+			return nil, errStopped
+		}
+	}
+	return c.o.Store.Execution(ctx, id)
+}
+
+// Active are the ids of the executions in memory.
+func (c *Conductor) Active() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ids := make([]string, 0, len(c.byID))
+	for id := range c.byID {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func decodeParams(raw json.RawMessage) (map[string]any, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	v, err := expr.Decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	m, _ := v.(map[string]any)
+	return m, nil
+}

@@ -1,0 +1,268 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Catalog knows the actions that steps may name; action.Registry is one. A catalog that also has
+//
+//	Validate(name string, params map[string]any) []error
+//
+// is asked about the parameters of every step that contain no template.
+type Catalog interface {
+	Spec(name string) (*spec.Spec, bool)
+	Names() []string
+}
+
+type validator interface {
+	Validate(name string, params map[string]any) []error
+}
+
+// Check finds everything that is wrong with a definition as a whole: ids, dependencies and cycles,
+// actions and their parameters, templates and what they refer to. File is the name that problems
+// carry. Other pipelines (`pipeline:` steps) are looked up in d.Pipelines, and are not checked
+// themselves. The time is linear in the size of the document, apart from references to distant
+// ancestors, whose verification is bounded. Check does not change d.
+func Check(d *Definition, cat Catalog, file string) Problems {
+	return newChecker(d, cat, file).run()
+}
+
+func newChecker(d *Definition, cat Catalog, file string) *checker {
+	return &checker{report: &report{file: file}, def: d, cat: cat, ids: map[string]located{}, actions: map[string]*actionCheck{},
+		templates: map[string]*parsed{}, declared: map[string]bool{}, suggestions: 100, visits: 100_000_000}
+}
+
+func (c *checker) run() Problems {
+	d := c.def
+	for _, p := range d.Parameters {
+		c.params = append(c.params, p.Name)
+		c.declared[p.Name] = true
+	}
+	main := c.scope(d.Steps, "steps", nil, 0)
+	after := &scope{outer: main, at: -1} // sees every step of the pipeline
+	failure := c.scope(d.OnFailure, "on_failure", after, -1)
+	finally := c.scope(d.Finally, "finally", after, -1)
+	for _, s := range []*scope{main, failure, finally} {
+		c.graph(s)
+		c.steps(s, loops{})
+	}
+	c.outputs(after)
+	c.settings(after)
+	c.pipelineCycles()
+	if c.unverified > 0 {
+		c.warn(d.Pos, "", fmt.Sprintf("%d references to far-away steps were not verified", c.unverified), "the document is too tangled; a reference to a step that has not ended is undefined")
+	}
+	return c.problems()
+}
+
+type checker struct {
+	*report
+	def         *Definition
+	cat         Catalog
+	params      []string // declared names, in order
+	declared    map[string]bool
+	ids         map[string]located // every step of the document
+	actions     map[string]*actionCheck
+	templates   map[string]*parsed
+	noted       map[string]bool // warnings given once per document
+	suggestions int             // did-you-means that may still be computed
+	visits      int             // steps that ancestor searches may still look at
+	unverified  int
+}
+
+// scope is a list of steps that can depend on each other: those of the pipeline, of a group, of a
+// handler.
+type scope struct {
+	list   []Step
+	path   string // "steps", "steps[2].steps"
+	outer  *scope
+	at     int // index of the group in outer; -1: everything in outer has ended
+	index  map[string]int
+	groups map[int]*scope // the scopes of steps that are groups
+	// spawned lists, by the names of steps that may be added during the run, who may add them.
+	spawned map[string][]int32
+	order
+}
+
+// located is where a step stands.
+type located struct {
+	scope *scope
+	index int
+}
+
+func (l located) step() *Step  { return &l.scope.list[l.index] }
+func (l located) path() string { return element(l.scope.path, l.index) }
+
+// scope indexes steps and the groups among them. An id is unique in the whole document.
+func (c *checker) scope(list []Step, path string, outer *scope, at int) *scope {
+	s := &scope{list: list, path: path, outer: outer, at: at, index: make(map[string]int, len(list))}
+	for i := range list {
+		step := &list[i]
+		if step.ID != "" {
+			c.register(s, i)
+		}
+		if len(step.Steps) > 0 {
+			if s.groups == nil {
+				s.groups = map[int]*scope{}
+			}
+			s.groups[i] = c.scope(step.Steps, element(path, i)+".steps", s, i)
+		}
+	}
+	return s
+}
+
+func (c *checker) register(s *scope, i int) {
+	id := s.list[i].ID
+	if first, twice := c.ids[id]; twice {
+		hint := "ids are unique in the whole document"
+		if line := first.step().Pos.Line; line > 0 {
+			hint = "the first one is in line " + itoa(line) + "; " + hint
+		}
+		c.fail(posOf(&s.list[i], "id"), element(s.path, i)+".id", fmt.Sprintf("the id %q appears twice", id), hint)
+		return
+	}
+	c.ids[id] = located{s, i}
+	s.index[id] = i
+}
+
+// posOf is the place of something inside a step, the step's own when it is unknown.
+func posOf(s *Step, path string) Pos {
+	if pos, ok := s.At[path]; ok {
+		return pos
+	}
+	return s.Pos
+}
+
+// steps checks every step of a scope and of the groups inside.
+func (c *checker) steps(s *scope, in loops) {
+	for i := range s.list {
+		here := located{s, i}
+		inside := c.loop(here, in)
+		c.step(here, inside)
+		if inner := s.groups[i]; inner != nil {
+			c.graph(inner)
+			c.steps(inner, inside)
+		}
+	}
+}
+
+func (c *checker) step(here located, inside loops) {
+	step, path := here.step(), here.path()
+	switch {
+	case step.Module != "":
+		c.fail(posOf(step, "module"), path+".module", "stream modules are not part of this version yet", "only steps with action, pipeline or steps can run")
+	case step.Action != "":
+		c.action(here, inside)
+	case step.Pipeline != "":
+		c.subPipeline(here, inside)
+	}
+	if step.Condition != "" {
+		c.condition(here, inside)
+	}
+	if step.Queue != "" && c.once("queue") {
+		c.warn(posOf(step, "queue"), path+".queue", "queue is not enforced yet", "every worker takes every step")
+	}
+}
+
+// once reports whether a warning of the kind is the first one.
+func (c *checker) once(kind string) bool {
+	if c.noted[kind] {
+		return false
+	}
+	if c.noted == nil {
+		c.noted = map[string]bool{}
+	}
+	c.noted[kind] = true
+	return true
+}
+
+// closest is a bounded did-you-mean: comparing names is the only thing that costs more than linear
+// time.
+func (c *checker) closest(name string, among []string) string {
+	if c.suggestions == 0 {
+		return ""
+	}
+	c.suggestions--
+	return spec.Closest(name, among)
+}
+
+func (c *checker) didYouMean(name string, among []string, otherwise string) string {
+	if close := c.closest(name, among); close != "" {
+		return "did you mean " + close + "?"
+	}
+	return otherwise
+}
+
+// visibleIDs are the ids that a step in the scope could mean, nearest first.
+func (s *scope) visibleIDs() []string {
+	var ids []string
+	for ; s != nil; s = s.outer {
+		for i := range s.list {
+			ids = append(ids, s.list[i].ID)
+		}
+	}
+	return ids
+}
+
+func (c *checker) outputs(after *scope) {
+	for i := range c.def.Outputs {
+		out := &c.def.Outputs[i]
+		src := source{at: c.def.At, loose: c.def.loose, pos: out.Pos, scope: after, index: -1}
+		c.value(out.Value, nil, below("outputs", out.Name), &src)
+	}
+}
+
+func (c *checker) settings(after *scope) {
+	limit := c.def.Settings.Concurrency
+	if limit == nil {
+		return
+	}
+	const at = "settings/concurrency/key"
+	pos, ok := c.def.At["settings/concurrency"]
+	if !ok {
+		pos = c.def.Pos
+	}
+	c.warn(pos, "settings.concurrency", "concurrency is not enforced yet", "executions that share the key run side by side")
+	src := source{at: c.def.At, loose: c.def.loose, pos: pos, scope: &scope{}, index: -1, early: true}
+	c.value(limit.Key, nil, at, &src)
+}
+
+// pipelineCycles reports pipelines that run each other for ever.
+func (c *checker) pipelineCycles() {
+	state := map[string]int{} // 1: being followed, 2: done
+	var trail []string
+	var follow func(steps []Step)
+	visit := func(name string, step *Step) {
+		sub := c.def.Pipelines[name]
+		if sub == nil || state[name] == 2 {
+			return
+		}
+		if state[name] == 1 {
+			from := slices.Index(trail, name)
+			c.fail(step.Pos, "", "pipelines run each other for ever: "+strings.Join(append(slices.Clone(trail[from:]), name), " → "), "")
+			return
+		}
+		state[name] = 1
+		trail = append(trail, name)
+		follow(sub.Steps)
+		follow(sub.Finally)
+		follow(sub.OnFailure)
+		trail = trail[:len(trail)-1]
+		state[name] = 2
+	}
+	follow = func(steps []Step) {
+		for i := range steps {
+			if steps[i].Pipeline != "" {
+				visit(steps[i].Pipeline, &steps[i])
+			}
+			follow(steps[i].Steps)
+		}
+	}
+	follow(c.def.Steps)
+	follow(c.def.Finally)
+	follow(c.def.OnFailure)
+}

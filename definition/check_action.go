@@ -1,0 +1,142 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stepwell/stepwell/spec"
+)
+
+// actionCheck is an action's description, prepared once per Check.
+type actionCheck struct {
+	spec    *spec.Spec
+	checker *spec.Checker
+}
+
+func (c *checker) actionNamed(name string) (*actionCheck, error) {
+	if a, ok := c.actions[name]; ok {
+		return a, nil
+	}
+	s, ok := c.cat.Spec(name)
+	if !ok {
+		c.actions[name] = nil
+		return nil, nil
+	}
+	checker, err := spec.Compile(s.Params, s.OpenParams)
+	if err != nil {
+		return nil, err
+	}
+	a := &actionCheck{spec: s, checker: checker}
+	c.actions[name] = a
+	return a, nil
+}
+
+func (c *checker) action(here located, in loops) {
+	step, path := here.step(), here.path()
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in}
+	a, err := c.actionNamed(step.Action)
+	switch {
+	case err != nil:
+		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("the action %q is described wrongly: %v", step.Action, err), "this is a mistake in the action, not in the document")
+	case a == nil:
+		hint := "list the known ones with: stepwell actions"
+		if strings.Contains(step.Action, "{{") {
+			hint = "the action cannot be a template"
+		}
+		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("unknown action %q", step.Action), c.didYouMean(step.Action, c.cat.Names(), hint))
+	default:
+		c.mismatches(here, a.checker.CheckTemplated(step.Params), false)
+		c.validate(here)
+		c.members(step.Params, a.spec.Params, "params", &src)
+		return
+	}
+	c.members(step.Params, nil, "params", &src)
+}
+
+// mismatches reports what does not fit in a step's params.
+func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings bool) {
+	step := here.step()
+	for _, m := range found {
+		at := "params"
+		for _, key := range m.Keys {
+			at = below(at, key)
+		}
+		pos, ok := step.At[at]
+		for !ok && strings.Contains(at, "/") { // missing: point at what should contain it
+			at = at[:strings.LastIndexByte(at, '/')]
+			pos, ok = step.At[at]
+		}
+		if !ok {
+			pos = step.Pos
+		}
+		message := "params." + m.Message
+		if m.Path == "" {
+			message = m.Message
+		}
+		c.add(pos, here.path()+".params."+m.Path, message, m.Hint, asWarnings)
+	}
+}
+
+// validate asks the handler about the parameters that contain no template.
+func (c *checker) validate(here located) {
+	v, ok := c.cat.(validator)
+	if !ok {
+		return
+	}
+	step := here.step()
+	fixed := make(map[string]any, len(step.Params))
+	for name, value := range step.Params {
+		if !containsTemplate(value) {
+			fixed[name] = value
+		}
+	}
+	for _, err := range v.Validate(step.Action, fixed) {
+		c.fail(posOf(step, "params"), here.path()+".params", err.Error(), hintOf(err))
+	}
+}
+
+func containsTemplate(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return isTemplate(v)
+	case map[string]any:
+		for _, inner := range v {
+			if containsTemplate(inner) {
+				return true
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if containsTemplate(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (c *checker) subPipeline(here located, in loops) {
+	step, path := here.step(), here.path()
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in}
+	c.members(step.Params, nil, "params", &src)
+	sub := c.def.Pipelines[step.Pipeline]
+	if sub == nil {
+		names := make([]string, 0, len(c.def.Pipelines))
+		for name := range c.def.Pipelines {
+			names = append(names, name)
+		}
+		hint := "register the pipeline first, or put its file beside this one"
+		if strings.Contains(step.Pipeline, "{{") {
+			hint = "the name of a pipeline cannot be a template"
+		}
+		c.fail(posOf(step, "pipeline"), path+".pipeline", fmt.Sprintf("unknown pipeline %q", step.Pipeline), c.didYouMean(step.Pipeline, names, hint))
+		return
+	}
+	checker, err := spec.Compile(sub.fields(), true)
+	if err != nil {
+		c.fail(posOf(step, "pipeline"), path+".pipeline", fmt.Sprintf("the pipeline %q is declared wrongly: %v", step.Pipeline, err), "")
+		return
+	}
+	c.mismatches(here, checker.CheckTemplated(step.Params), false)
+	c.mismatches(here, sub.extra(step.Params), true)
+}

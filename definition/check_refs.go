@@ -1,0 +1,352 @@
+package definition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// loops are the names that the loops around a place define.
+type loops struct {
+	names []string // of elements, outermost first
+}
+
+func (l loops) inside() bool { return len(l.names) > 0 }
+func (l loops) defines(name string) bool {
+	return l.inside() && (name == "item" || name == "index" || slices.Contains(l.names, name))
+}
+
+// source says where texts stand that may be templates, and what they can see.
+type source struct {
+	at    map[string]Pos
+	loose map[string]bool
+	pos   Pos    // when at knows nothing better
+	base  string // path of the step, "" for what belongs to no step
+	scope *scope
+	index int // of the step in the scope; -1: after all of them
+	in    loops
+	raw   bool // rendered by the handler, which may define more names
+	early bool // rendered before any step runs
+	whole bool // a condition: expression or template
+}
+
+// isTemplate reports whether a text contains a tag.
+func isTemplate(s string) bool {
+	for {
+		i := strings.IndexByte(s, '{')
+		if i < 0 || i+1 >= len(s) {
+			return false
+		}
+		if c := s[i+1]; c == '{' || c == '%' || c == '#' {
+			return true
+		}
+		s = s[i+1:]
+	}
+}
+
+// parsed is a template's references, or why it has none.
+type parsed struct {
+	refs []expr.Ref
+	err  error
+}
+
+// Repeated templates are parsed once; the memory for that is bounded.
+const (
+	mostCached    = 4096
+	longestCached = 1024
+)
+
+func (c *checker) parse(text string, condition bool) *parsed {
+	key := text
+	if condition {
+		key = "?" + text
+	}
+	if p, ok := c.templates[key]; ok {
+		return p
+	}
+	parse := expr.Parse
+	if condition {
+		parse = expr.ParseCondition
+	}
+	p := &parsed{}
+	t, err := parse(text)
+	if err != nil {
+		p.err = err
+	} else if !t.Static() {
+		p.refs = t.Refs()
+	}
+	if len(c.templates) < mostCached && len(text) <= longestCached {
+		c.templates[key] = p
+	}
+	return p
+}
+
+// members checks the templates in a mapping whose values the fields describe.
+func (c *checker) members(values map[string]any, fields []spec.Field, at string, src *source) {
+	for _, name := range sortedKeys(values) {
+		f, _ := spec.FieldNamed(fields, name)
+		c.value(values[name], f, below(at, name), src)
+	}
+}
+
+// sortedKeys makes problems come in the same order every time.
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for key := range m {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func (c *checker) value(v any, f *spec.Field, at string, src *source) {
+	if f != nil && f.Raw && !src.raw {
+		raw := *src
+		raw.raw = true
+		src = &raw
+	}
+	switch v := v.(type) {
+	case string:
+		if isTemplate(v) {
+			c.text(v, at, src)
+		}
+	case map[string]any:
+		var fields []spec.Field
+		if f != nil {
+			fields = f.Fields
+		}
+		c.members(v, fields, at, src)
+	case []any:
+		var items *spec.Field
+		if f != nil {
+			items = f.Items
+		}
+		for i, item := range v {
+			c.value(item, items, below(at, itoa(i)), src)
+		}
+	}
+}
+
+// text checks one template.
+func (c *checker) text(text, at string, src *source) {
+	p := c.parse(text, src.whole)
+	if p.err != nil {
+		c.syntax(p.err, at, src)
+		return
+	}
+	for i := range p.refs {
+		ref := &p.refs[i]
+		message, hint, warning := c.ref(ref, src)
+		if message != "" {
+			pos := src.place(at, ref.Line, ref.Column)
+			c.add(pos, plainPath(src.base, at), message, hint, warning)
+		}
+	}
+}
+
+func (c *checker) syntax(err error, at string, src *source) {
+	pos, message := src.place(at, 1, 1), err.Error()
+	if e, ok := errors.AsType[*expr.Error](err); ok {
+		pos, message = src.place(at, e.Line, e.Column), e.Message
+	}
+	c.fail(pos, plainPath(src.base, at), "template: "+message, hintOf(err))
+}
+
+func hintOf(err error) string {
+	if e, ok := errors.AsType[*expr.Error](err); ok {
+		return e.Hint
+	}
+	return stepwell.HintOf(err)
+}
+
+// place is the position of a line and column inside the text at a path.
+func (src *source) place(at string, line, column int) Pos {
+	pos, ok := src.at[at]
+	switch {
+	case !ok:
+		return src.pos
+	case src.loose[at] || line < 1:
+		return pos
+	case column > 1:
+		return Pos{pos.Line + line - 1, pos.Column + column - 1}
+	}
+	return Pos{pos.Line + line - 1, pos.Column}
+}
+
+// condition checks a step's condition. In a loop it may look at the element: then it is decided for
+// each one, otherwise once for the whole step.
+func (c *checker) condition(here located, inside loops) {
+	step := here.step()
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: inside, whole: true}
+	c.text(step.Condition, "condition", &src)
+}
+
+// loop checks a step's for_each and gives the loops that its inside is in.
+func (c *checker) loop(here located, in loops) loops {
+	step := here.step()
+	if step.ForEach == nil {
+		return in
+	}
+	at := "for_each"
+	if _, long := step.At["for_each/items"]; long {
+		at = "for_each/items"
+	}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: in}
+	c.value(step.ForEach.Items, nil, at, &src)
+	name := step.ForEach.As
+	if name == "" {
+		name = "item"
+	}
+	return loops{append(slices.Clip(in.names), name)}
+}
+
+// ref says what is wrong with a reference; an empty message: nothing.
+func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning bool) {
+	root := ref.Path[0]
+	if src.in.defines(root) {
+		return "", "", false
+	}
+	switch root {
+	case "params":
+		return c.paramRef(ref)
+	case "steps":
+		return c.stepRef(ref, src)
+	case "execution", "project", "lesson", "secrets":
+		return "", "", false
+	}
+	if src.raw {
+		return "", "", false
+	}
+	return c.unknownRoot(ref, src)
+}
+
+func (c *checker) paramRef(ref *expr.Ref) (message, hint string, warning bool) {
+	if len(ref.Path) < 2 || fromTriggers(ref.Path[1]) || c.declared[ref.Path[1]] {
+		return "", "", false
+	}
+	name := ref.Path[1]
+	if len(c.params) == 0 {
+		if !c.once("params." + name) {
+			return "", "", false
+		}
+		return fmt.Sprintf("the parameter %q is not declared", name), "declare it under parameters: so that it is checked when the pipeline is started", true
+	}
+	return fmt.Sprintf("the parameter %q is not declared", name), c.didYouMean(name, c.params, "declare it under parameters:"), ref.Guarded
+}
+
+// stepFields are what a template can read of a step.
+var stepFields = []string{"outputs", "status", "error", "attempt"}
+
+func (c *checker) stepRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {
+	if len(ref.Path) < 2 {
+		return "", "", false
+	}
+	id := ref.Path[1]
+	target, ok := c.ids[id]
+	if !ok {
+		return fmt.Sprintf("there is no step %q", id), c.stepHint(id, src), false
+	}
+	if len(ref.Path) > 2 && !slices.Contains(stepFields, ref.Path[2]) {
+		field := ref.Path[2]
+		hint := "write " + stepPath(id) + ".outputs." + field
+		if close := spec.Closest(field, stepFields); close != "" {
+			hint = "did you mean " + stepPath(id) + "." + close + "?"
+		}
+		return fmt.Sprintf("a step has outputs, status, error and attempt, but no %q", field), hint, false
+	}
+	return c.reachable(target, ref, src)
+}
+
+// stepPath is how an expression names a step.
+func stepPath(id string) string {
+	if variableName(id) {
+		return "steps." + id
+	}
+	return fmt.Sprintf("steps[%q]", id)
+}
+
+// stepHint helps with an unknown step; a dash in an id is a minus in an expression.
+func (c *checker) stepHint(id string, src *source) string {
+	if c.suggestions == 0 {
+		return ""
+	}
+	ids := src.scope.visibleIDs()
+	for _, known := range ids {
+		if len(known) > len(id)+1 && strings.HasPrefix(known, id) && (known[len(id)] == '-' || known[len(id)] == '.') {
+			c.suggestions--
+			return "an id with - or . is written " + stepPath(known)
+		}
+	}
+	return c.didYouMean(id, ids, "")
+}
+
+// reachable checks that the step a reference means has ended when the template is rendered.
+func (c *checker) reachable(target located, ref *expr.Ref, src *source) (message, hint string, warning bool) {
+	id := ref.Path[1]
+	at := src.index
+	for s := src.scope; s != nil; at, s = s.at, s.outer {
+		if s != target.scope {
+			continue
+		}
+		switch {
+		case at < 0:
+			return "", "", false
+		case at == target.index && s == src.scope:
+			return fmt.Sprintf("the step %q refers to itself", id), "", ref.Guarded
+		case at == target.index:
+			return fmt.Sprintf("the group %q has not ended while its steps run", id), "refer to a step of the group", ref.Guarded
+		case c.ancestor(s, target.index, at):
+			return "", "", false
+		}
+		return c.notAncestor(target, s.list[at].ID, ref)
+	}
+	if src.early {
+		return "steps have no outputs before the execution starts", "use params", false
+	}
+	if target.scope.outer != nil && target.scope.at >= 0 {
+		group := target.scope.outer.list[target.scope.at].ID
+		return fmt.Sprintf("the step %q is inside the group %q", id, group), "outside of it refer to the group: " + stepPath(group) + ".outputs", false
+	}
+	return fmt.Sprintf("the step %q runs only after this one", id), "", ref.Guarded
+}
+
+func (c *checker) notAncestor(target located, from string, ref *expr.Ref) (message, hint string, warning bool) {
+	id := ref.Path[1]
+	message = fmt.Sprintf("the step %q does not wait for %q, so it may not have ended", from, id)
+	if ref.Guarded {
+		return message, fmt.Sprintf("the value is what is known when %s starts; to be sure, add %s to its depends_on", from, id), true
+	}
+	return message, fmt.Sprintf("add %s to depends_on of %s, or guard it: | default(…)", id, from), false
+}
+
+// instead says what other systems' names are called here.
+var instead = map[string]string{
+	"inputs": "write params", "parameters": "write params", "input": "write params", "param": "write params", "args": "write params",
+	"event": "write params.event", "trigger": "write params._trigger", "_trigger": "write params._trigger",
+	"env": "write ${NAME} outside of {{ }}; it is put in when the file is loaded", "vars": "write ${NAME} outside of {{ }}",
+	"matrix": "write ${NAME} outside of {{ }}", "workflow": "write execution", "pipeline": "write execution", "run": "write execution",
+	"outputs": "write steps.<id>.outputs", "step": "write steps.<id>", "tasks": "write steps", "jobs": "write steps", "needs": "write steps",
+	"loop": "write index for the number of the element", "secret": "write secrets", "result": "write steps.<id>.outputs",
+}
+
+func (c *checker) unknownRoot(ref *expr.Ref, src *source) (message, hint string, warning bool) {
+	root := ref.Path[0]
+	message = fmt.Sprintf("%q is unknown", root)
+	switch _, isStep := c.ids[root]; {
+	case root == "item" || root == "index":
+		return fmt.Sprintf("%q is known only inside of for_each", root), "", false
+	case instead[root] != "":
+		return message, instead[root], false
+	case c.declared[root]:
+		return message, "write params." + root, false
+	case isStep:
+		return message, "write " + stepPath(root) + ".outputs", false
+	}
+	known := append([]string{"params", "steps", "execution", "project", "lesson", "secrets"}, src.in.names...)
+	return message, c.didYouMean(root, known, "known are "+strings.Join(known, ", ")), false
+}

@@ -1,0 +1,168 @@
+package definition
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+func itoa(n int) string { return strconv.Itoa(n) }
+
+// jsonReader walks over JSON that encoding/json has found valid, so it needs no error handling of
+// its own; what it adds are the places of values and keys.
+type jsonReader struct {
+	*loader
+	at    int // next byte
+	pos   Pos // of the byte at
+	depth int
+}
+
+func (l *loader) parseJSON() *node {
+	r := &jsonReader{loader: l, pos: Pos{1, 1}}
+	return r.value()
+}
+
+// skip moves behind white space, commas and colons.
+func (r *jsonReader) skip() {
+	for r.at < len(r.src) {
+		switch r.src[r.at] {
+		case '\n':
+			r.pos = Pos{r.pos.Line + 1, 1}
+		case ' ', '\t', '\r', ',', ':':
+			r.pos.Column++
+		default:
+			return
+		}
+		r.at++
+	}
+}
+
+// take consumes n bytes of one line.
+func (r *jsonReader) take(n int) []byte {
+	b := r.src[r.at : r.at+n]
+	r.at += n
+	r.pos.Column += utf8.RuneCount(b)
+	return b
+}
+
+func (r *jsonReader) value() *node {
+	r.skip()
+	n := &node{pos: r.pos}
+	if r.depth++; r.depth > maxDepth+1 { // load reports the height; what is deeper is never looked at
+		r.skipDeep()
+		n.height = r.depth
+		r.depth--
+		return n
+	}
+	switch r.src[r.at] {
+	case '{':
+		r.object(n)
+	case '[':
+		r.list(n)
+	case '"':
+		n.pos.Column++
+		n.literal = true
+		n.text, n.loose = r.text()
+		r.fill.apply(n, r.path)
+	default:
+		end := r.at
+		for end < len(r.src) && !strings.ContainsRune(" \t\r\n,:]}", rune(r.src[end])) {
+			end++
+		}
+		n.text = string(r.take(end - r.at))
+	}
+	n.measure()
+	r.plain = addSaturating(r.plain, nodeOverhead+len(n.text))
+	r.depth--
+	return n
+}
+
+func (r *jsonReader) object(n *node) {
+	n.kind = mapKind
+	for r.take(1); ; {
+		r.skip()
+		if r.src[r.at] == '}' {
+			break
+		}
+		pos := r.pos
+		key, _ := r.text()
+		r.plain = addSaturating(r.plain, nodeOverhead+len(key))
+		n.entries = append(n.entries, entry{key, pos, r.within(key, r.value)})
+	}
+	r.take(1)
+	r.unique(n)
+}
+
+func (r *jsonReader) list(n *node) {
+	n.kind = listKind
+	for r.take(1); ; {
+		r.skip()
+		if r.src[r.at] == ']' {
+			break
+		}
+		n.items = append(n.items, r.within(itoa(len(n.items)), r.value))
+	}
+	r.take(1)
+}
+
+// text reads a string; loose when escapes make its columns differ from the source's.
+func (r *jsonReader) text() (text string, loose bool) {
+	end := r.at + 1
+	for r.src[end] != '"' {
+		if r.src[end] == '\\' {
+			end++
+			loose = true
+		}
+		end++
+	}
+	raw := r.take(end + 1 - r.at)
+	if !loose {
+		return string(raw[1 : len(raw)-1]), false
+	}
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return string(raw), true // cannot happen: the document is valid
+	}
+	return text, true
+}
+
+// skipDeep moves to the end of the innermost list or object that is open: it leaves the rest of the
+// value unread by jumping to the closing bracket that ends it.
+func (r *jsonReader) skipDeep() {
+	open := 0
+	for {
+		r.skip()
+		switch r.src[r.at] {
+		case '"':
+			r.text()
+		case '{', '[':
+			open++
+			r.take(1)
+		case '}', ']':
+			open--
+			r.take(1)
+		default:
+			r.take(1)
+		}
+		if open <= 0 && (r.at >= len(r.src) || bytes.IndexByte([]byte(" \t\r\n,]}"), r.src[r.at]) >= 0) {
+			return
+		}
+	}
+}
+
+func (l *loader) jsonError() {
+	var v any
+	err := json.Unmarshal(l.src, &v)
+	pos, hint := Pos{1, 1}, ""
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		before := l.src[:min(int(e.Offset), len(l.src))]
+		line := bytes.LastIndexByte(before, '\n') + 1
+		pos = Pos{bytes.Count(before, []byte("\n")) + 1, max(utf8.RuneCount(before[line:]), 1)}
+		if strings.Contains(e.Error(), "unexpected end") {
+			hint = "the document ends too early"
+		}
+	}
+	l.report.fail(pos, "", "not valid JSON: "+err.Error(), hint)
+}

@@ -1,0 +1,154 @@
+package definition
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// fields are the pipeline's parameters as fields.
+func (d *Definition) fields() []spec.Field {
+	fields := make([]spec.Field, len(d.Parameters))
+	for i := range d.Parameters {
+		fields[i] = d.Parameters[i].Field()
+		if d.Parameters[i].HasDefault {
+			fields[i].Required = false
+		}
+	}
+	return fields
+}
+
+// fromTriggers are the parameters that triggers add whether declared or not.
+func fromTriggers(name string) bool {
+	return name == "_trigger" || name == "event" || strings.HasPrefix(name, "header_")
+}
+
+// extra are given parameters that are not declared.
+func (d *Definition) extra(given map[string]any) []spec.Mismatch {
+	var names []string
+	for name := range given {
+		if !fromTriggers(name) && !slices.ContainsFunc(d.Parameters, func(p Parameter) bool { return p.Name == name }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	declared := make([]string, len(d.Parameters))
+	for i := range d.Parameters {
+		declared[i] = d.Parameters[i].Name
+	}
+	found := make([]spec.Mismatch, len(names))
+	for i, name := range names {
+		hint := "the pipeline does not use it"
+		if close := spec.Closest(name, declared); close != "" {
+			hint = "did you mean " + close + "?"
+		}
+		found[i] = spec.Mismatch{Path: name, Keys: []string{name}, Message: name + " is not declared by the pipeline", Hint: hint}
+	}
+	return found
+}
+
+// CheckParams checks the parameters of a new execution against the pipeline's declarations and
+// gives them completed with the defaults. Missing ones and wrong types are errors, undeclared ones are
+// kept with a warning. The map given is not changed.
+func CheckParams(d *Definition, given map[string]any) (map[string]any, Problems) {
+	r := &report{}
+	checker, err := spec.Compile(d.fields(), true)
+	if err != nil {
+		r.fail(d.Pos, "parameters", "the parameters are declared wrongly: "+err.Error(), "")
+		return given, r.found
+	}
+	for _, m := range checker.Check(given) {
+		r.fail(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
+	}
+	for _, m := range d.extra(given) {
+		r.warn(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
+	}
+	complete := make(map[string]any, len(given)+len(d.Parameters))
+	for name, v := range checker.Apply(given) {
+		complete[name] = v
+	}
+	for i := range d.Parameters { // a default of null is a default
+		p := &d.Parameters[i]
+		if _, ok := complete[p.Name]; !ok && p.HasDefault {
+			complete[p.Name] = p.Default
+		}
+	}
+	return complete, r.found
+}
+
+// ParseParam reads a parameter's value from a text such as the command line has: JSON or YAML for lists
+// and objects, the text itself for texts. A p of nil stands for an undeclared parameter, which is read
+// as YAML reads a scalar. A text that is no value of the type is CodeInvalid.
+func ParseParam(p *Parameter, text string) (any, error) {
+	t := spec.Any
+	if p != nil {
+		t = p.Type
+	}
+	v, err := parseParam(t, text)
+	if err != nil {
+		return nil, err
+	}
+	if p == nil || v == nil {
+		return v, nil
+	}
+	f := p.Field()
+	for _, m := range spec.Check([]spec.Field{f}, true, map[string]any{p.Name: v}) {
+		hint := m.Hint
+		switch t {
+		case spec.Array:
+			hint = `write a list, such as '["a", "b"]'`
+		case spec.Object:
+			hint = `write an object, such as '{"key": "value"}'`
+		}
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameter " + m.Message, Hint: strings.ReplaceAll(hint, ", without quotes", "")}
+	}
+	return v, nil
+}
+
+func parseParam(t spec.Type, text string) (any, error) {
+	switch t {
+	case spec.String, spec.Ref, spec.Time:
+		return text, nil
+	case spec.Duration:
+		if n, err := strconv.ParseFloat(text, 64); err == nil {
+			return n, nil
+		}
+		return text, nil
+	case spec.Integer, spec.Number, spec.Boolean:
+		v, reason := plainScalar(strings.TrimSpace(text))
+		if reason != "" {
+			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%s: %s", text, reason)}
+		}
+		if v == nil {
+			return text, nil // an empty text is no number
+		}
+		return v, nil
+	}
+	return parseData(t, text)
+}
+
+// parseData reads JSON, or YAML in one line.
+func parseData(t spec.Type, text string) (any, error) {
+	if t == spec.Any && !strings.ContainsAny(strings.TrimSpace(text), "{[\"'\n") {
+		v, reason := plainScalar(strings.TrimSpace(text))
+		if reason != "" || v == nil && text == "" {
+			return text, nil
+		}
+		return v, nil
+	}
+	r := &report{}
+	l := &loader{src: []byte(text), report: r}
+	n := l.load()
+	if n == nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: r.found.Error()}
+	}
+	v := (&decoder{report: r}).value(n, "", "", nil)
+	if err := r.found.Err(); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: err.Error()}
+	}
+	return v, nil
+}

@@ -1,0 +1,152 @@
+package definition
+
+// This test is inside the package because it compares the schema with the tables of keys.
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+func compiled(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	raw, err := json.Marshal(Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("pipeline.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("pipeline.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// plain is a document as an editor sees it: ${…} as they are, aliases and merges resolved.
+func plain(file string) (any, bool) {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return nil, false
+	}
+	r := &report{}
+	l := &loader{src: src, file: file, report: r}
+	n := l.load()
+	if n == nil {
+		return nil, false
+	}
+	v := (&decoder{report: r}).value(n, "", "", nil)
+	if r.found.Err() != nil {
+		return nil, false
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, false
+	}
+	v, err = jsonschema.UnmarshalJSON(strings.NewReader(string(raw)))
+	return v, err == nil
+}
+
+func TestSchemaAcceptsGoodDocuments(t *testing.T) {
+	s := compiled(t)
+	files, _ := filepath.Glob("testdata/good/*")
+	for _, file := range files {
+		if filepath.Ext(file) == ".want" {
+			continue
+		}
+		// A schema cannot say these: the wrapper, variables in numbers, other cases of letters.
+		if name := filepath.Base(file); name == "wrapped.yaml" || name == "variables.yaml" || name == "health-check.json" {
+			continue
+		}
+		v, ok := plain(file)
+		if !ok {
+			t.Fatalf("%s cannot be read", file)
+		}
+		if err := s.Validate(v); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// The schema refuses every bad document that Parse can read but refuses, and none that only Check
+// refuses, but for those listed.
+func TestSchemaRefusesBadDocuments(t *testing.T) {
+	s := compiled(t)
+	beyond := []string{ // what a schema cannot say
+		"json-positions.json", "loop-keys-twice.yaml", "loop-names.yaml", "parameter-twice.yaml", "parameter-bad-default.yaml", "group-too-deep.yaml",
+		"parameter-enum-on-number.yaml", "loop-max-failures.yaml", "variables-missing.yaml", "variables-malformed.yaml", "variables-inject.yaml"}
+	files, _ := filepath.Glob("testdata/bad/*")
+	refused := 0
+	for _, file := range files {
+		v, ok := plain(file)
+		if filepath.Ext(file) == ".want" || !ok {
+			continue
+		}
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, problems := Parse(src, ParseOptions{Env: func(string) (string, bool) { return "1", true }})
+		bad := problems.Err() != nil
+		got := s.Validate(v) != nil
+		if got {
+			refused++
+		}
+		if bad && !got && !slices.Contains(beyond, filepath.Base(file)) {
+			t.Errorf("%s is accepted by the schema, but not by Parse: %v", file, problems)
+		}
+		if !bad && got && filepath.Base(file) != "warnings.yaml" {
+			t.Errorf("%s is refused by the schema, but not by Parse: %v", file, s.Validate(v))
+		}
+	}
+	if refused < 25 {
+		t.Errorf("the schema refused only %d documents", refused)
+	}
+}
+
+// The schema knows exactly the keys that the decoder knows, and describes each.
+func TestSchemaDescribesEveryKey(t *testing.T) {
+	schema := Schema()
+	defs := schema["$defs"].(map[string]any)
+	at := func(v any, path ...string) map[string]any {
+		m := v.(map[string]any)
+		for _, key := range path {
+			m = m[key].(map[string]any)
+		}
+		return m["properties"].(map[string]any)
+	}
+	for set, properties := range map[*keySet]map[string]any{
+		&rootKeys: at(schema), &settingsKeys: at(defs, "settings"), &retryKeys: at(defs, "retry"), &parameterKeys: at(defs, "parameter"),
+		&stepKeys: at(defs, "step"), &concurrencyKeys: at(defs, "settings", "properties", "concurrency"),
+		&loggingKeys: at(defs, "settings", "properties", "logging"), &forEachKeys: at(defs["for_each"].(map[string]any)["anyOf"].([]any)[3]),
+	} {
+		if len(properties) != len(set.known)+len(set.idle) {
+			t.Errorf("%s: the schema has %d keys, the tables %d", set.what, len(properties), len(set.known)+len(set.idle))
+		}
+		for key, v := range properties {
+			_, idle := set.idle[key]
+			if !idle && !slices.Contains(set.known, key) {
+				t.Errorf("%s: only the schema knows %s", set.what, key)
+			}
+			if d, _ := v.(map[string]any)["description"].(string); d == "" {
+				t.Errorf("%s: %s is not described", set.what, key)
+			}
+		}
+		for key := range set.hints {
+			if _, idle := set.idle[key]; idle || slices.Contains(set.known, key) {
+				t.Errorf("%s: the hint for %s is never shown", set.what, key)
+			}
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package definition
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Encode is the canonical JSON of a definition: equal definitions encode to equal bytes, and Decode
+// gives an equal definition back, apart from positions. A float keeps a sign of being one: 2.0 is
+// not written as 2.
+func Encode(d *Definition) ([]byte, error) {
+	if hasWholeFloat(d) {
+		d = markFloats(d)
+	}
+	return json.Marshal(d)
+}
+
+// Decode reads what Encode wrote. Whole numbers become int64, others float64. Anything but one
+// complete definition is CodeInvalid.
+func Decode(raw []byte) (*Definition, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	d := &Definition{}
+	if err := dec.Decode(d); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "definition snapshot", Err: err}
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "definition snapshot: there is something behind its end"}
+	}
+	mapValues(d, nativeNumbers)
+	return d, nil
+}
+
+// mapValues replaces every free value in a definition by what f makes of it.
+func mapValues(d *Definition, f func(any) any) {
+	for i := range d.Parameters {
+		d.Parameters[i].Default = f(d.Parameters[i].Default)
+	}
+	for i := range d.Outputs {
+		d.Outputs[i].Value = f(d.Outputs[i].Value)
+	}
+	for _, steps := range [][]Step{d.Steps, d.Finally, d.OnFailure} {
+		mapStepValues(steps, f)
+	}
+	for _, sub := range d.Pipelines {
+		if sub != nil {
+			mapValues(sub, f)
+		}
+	}
+}
+
+func mapStepValues(steps []Step, f func(any) any) {
+	for i := range steps {
+		s := &steps[i]
+		if s.Params != nil {
+			s.Params, _ = f(s.Params).(map[string]any)
+		}
+		if s.Config != nil {
+			s.Config, _ = f(s.Config).(map[string]any)
+		}
+		if s.ForEach != nil {
+			s.ForEach.Items = f(s.ForEach.Items)
+		}
+		mapStepValues(s.Steps, f)
+	}
+}
+
+// nativeNumbers turns the numbers of a decoded value into int64 and float64, in place. An integer
+// beyond 64 bits becomes a float.
+func nativeNumbers(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		if !strings.ContainsAny(v.String(), ".eE") {
+			if n, err := v.Int64(); err == nil {
+				return n
+			}
+		}
+		f, err := v.Float64()
+		if err != nil {
+			return v.String() // beyond float64: the only thing that loses nothing
+		}
+		return f
+	case map[string]any:
+		for key, inner := range v {
+			v[key] = nativeNumbers(inner)
+		}
+	case []any:
+		for i, inner := range v {
+			v[i] = nativeNumbers(inner)
+		}
+	}
+	return v
+}
+
+func hasWholeFloat(d *Definition) bool {
+	found := false
+	mapValuesReadOnly(d, func(v any) { found = found || containsWholeFloat(v) })
+	return found
+}
+
+func mapValuesReadOnly(d *Definition, f func(any)) {
+	for i := range d.Parameters {
+		f(d.Parameters[i].Default)
+	}
+	for i := range d.Outputs {
+		f(d.Outputs[i].Value)
+	}
+	var walk func(steps []Step)
+	walk = func(steps []Step) {
+		for i := range steps {
+			f(steps[i].Params)
+			f(steps[i].Config)
+			if steps[i].ForEach != nil {
+				f(steps[i].ForEach.Items)
+			}
+			walk(steps[i].Steps)
+		}
+	}
+	walk(d.Steps)
+	walk(d.Finally)
+	walk(d.OnFailure)
+	for _, sub := range d.Pipelines {
+		if sub != nil {
+			mapValuesReadOnly(sub, f)
+		}
+	}
+}
+
+func wholeFloat(v float64) bool { return v == math.Trunc(v) && math.Abs(v) < 1e21 }
+
+func containsWholeFloat(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return wholeFloat(v)
+	case map[string]any:
+		for _, inner := range v {
+			if containsWholeFloat(inner) {
+				return true
+			}
+		}
+	case []any:
+		for _, inner := range v {
+			if containsWholeFloat(inner) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// markFloats copies a definition with whole floats written "2.0".
+func markFloats(d *Definition) *Definition {
+	c := *d
+	c.Parameters = append([]Parameter(nil), d.Parameters...)
+	c.Outputs = append([]Output(nil), d.Outputs...)
+	c.Steps, c.Finally, c.OnFailure = copySteps(d.Steps), copySteps(d.Finally), copySteps(d.OnFailure)
+	c.Pipelines = nil
+	mapValues(&c, markedFloats)
+	if d.Pipelines != nil {
+		c.Pipelines = make(map[string]*Definition, len(d.Pipelines))
+		for name, sub := range d.Pipelines {
+			if sub != nil {
+				sub = markFloats(sub)
+			}
+			c.Pipelines[name] = sub
+		}
+	}
+	return &c
+}
+
+func copySteps(steps []Step) []Step {
+	if steps == nil {
+		return nil
+	}
+	c := append([]Step{}, steps...)
+	for i := range c {
+		if f := c[i].ForEach; f != nil {
+			loop := *f
+			c[i].ForEach = &loop
+		}
+		c[i].Steps = copySteps(c[i].Steps)
+	}
+	return c
+}
+
+// markedFloats copies a value with whole floats as JSON numbers that keep their point.
+func markedFloats(v any) any {
+	switch v := v.(type) {
+	case float64:
+		if wholeFloat(v) {
+			return json.Number(strconv.FormatFloat(v, 'f', 1, 64))
+		}
+	case map[string]any:
+		c := make(map[string]any, len(v))
+		for key, inner := range v {
+			c[key] = markedFloats(inner)
+		}
+		return c
+	case []any:
+		c := make([]any, len(v))
+		for i, inner := range v {
+			c[i] = markedFloats(inner)
+		}
+		return c
+	}
+	return v
+}

@@ -1,0 +1,267 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+)
+
+// Apply takes one event in. Changed is false when the event changes nothing (late, double, of an
+// old epoch): then it is not recorded. An error means the request is refused and nothing changed.
+// The batch must be closed with Settle.
+func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
+	r.fx, r.now = fx, ev.At
+	ev.Worker, ev.Reason = clean(ev.Worker), clean(ev.Reason)
+	if ev.Kind == Start {
+		return r.begin(ev)
+	}
+	if r.main == nil {
+		return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
+	}
+	switch ev.Kind {
+	case Done, Failed, Skipped, Waiting, Running, Spawned, Lost:
+		return r.report(ev)
+	case TimerDue:
+		return r.timerDue(ev), nil
+	case Recovered:
+		return r.recovered(), nil
+	case Cancel:
+		return r.halt(stepwell.ExecutionCancelled, ev.Reason), nil
+	case Pause:
+		return r.pause()
+	case Resume:
+		return r.resume()
+	case Restart:
+		return r.restart(ev)
+	}
+	return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("unknown event %d", ev.Kind)}
+}
+
+// Settle ends a batch: it follows what the events have set off, dispatches what may start, and
+// notices the end or a deadlock. It costs nothing when nothing changed.
+func (r *Run) Settle(at int64, fx *Effects) {
+	if r.main == nil {
+		return
+	}
+	r.fx, r.now = fx, at
+	for {
+		r.follow()
+		if r.dispatch() {
+			continue
+		}
+		if !r.stuck() {
+			return
+		}
+	}
+}
+
+// Replay folds one recorded batch in. The effects of a replay are not carried out. Outputs that are
+// references and that templates read must have been loaded (Event.Loaded, Seed.Loaded).
+func (r *Run) Replay(b *Batch, fx *Effects) error {
+	for i := range b.Events {
+		if _, err := r.Apply(&b.Events[i], fx); err != nil {
+			return fmt.Errorf("replay of execution %s: %w", r.ID, err)
+		}
+	}
+	r.Settle(b.At, fx)
+	return nil
+}
+
+func (r *Run) begin(ev *Event) (bool, error) {
+	switch {
+	case r.main != nil:
+		return false, nil
+	case ev.Begin == nil:
+		return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a start without its Begin"}
+	}
+	if len(ev.Begin.Params) > 0 {
+		v, err := expr.Decode(ev.Begin.Params)
+		if err != nil {
+			return false, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params", Err: err}
+		}
+		r.params, _ = v.(map[string]any)
+	}
+	r.created = ev.At
+	r.window = ev.Begin.Window
+	if r.window <= 0 {
+		r.window = DefaultWindow
+	}
+	r.where, r.dependent = map[int32]place{}, map[int32][]int32{}
+	r.setStatus(stepwell.ExecutionRunning)
+	r.main = r.open(r.plan.Graph, place{}, nil, -1)
+	r.seed(ev.Begin.Seeds)
+	r.first(r.main)
+	r.arm()
+	return true, nil
+}
+
+func (r *Run) setStatus(s stepwell.ExecutionStatus) {
+	if r.status != s {
+		r.status = s
+		r.fx.Changed = true
+	}
+}
+
+// report takes in what an attempt tells, if it is the step's present attempt.
+func (r *Run) report(ev *Event) (bool, error) {
+	p, ok := r.find(ev.Idx)
+	var n *node
+	if ok {
+		n = p.node()
+	}
+	if !ok || n.epoch != ev.Epoch || n.status != stepwell.StepQueued && n.status != stepwell.StepRunning || p.step().Body != nil {
+		if ev.Kind == Spawned {
+			return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the step that spawns is no longer running"}
+		}
+		return false, nil
+	}
+	switch ev.Kind {
+	case Running:
+		if n.status == stepwell.StepRunning {
+			return false, nil
+		}
+		n.status = stepwell.StepRunning
+		in := n.ensure()
+		in.worker, in.started = ev.Worker, ev.Started
+		r.row(p)
+		return true, nil
+	case Spawned:
+		return r.spawn(p, ev)
+	case Lost:
+		r.lost(p, ev.Worker)
+		return true, nil
+	case Waiting:
+		if ev.Wait == nil {
+			return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a wait without its Wait"}
+		}
+	}
+	r.got = arrival{worker: ev.Worker, started: ev.Started, input: ev.Input}
+	r.outcome(p, ev)
+	r.got = arrival{}
+	return true, nil
+}
+
+// outcome ends an attempt.
+func (r *Run) outcome(p place, ev *Event) {
+	n := p.node()
+	r.landed(p)
+	revoked := n.flags&revoking != 0
+	n.flags &^= revoking | underway
+	switch {
+	case ev.Kind == Done:
+		r.complete(p, ev)
+	case revoked:
+		r.cutShort(p)
+	case ev.Kind == Skipped:
+		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: ev.Reason})
+	case ev.Kind == Waiting:
+		r.wait(p, ev)
+	default:
+		r.fail(p, ev)
+	}
+}
+
+// landed takes a step out of the work in flight.
+func (r *Run) landed(p place) {
+	r.inflight--
+	for at := p.s; at != nil; at = at.up() {
+		at.running--
+		r.unpark(at)
+	}
+}
+
+func (r *Run) complete(p place, ev *Event) {
+	r.got.output = ev.Output
+	if p.step().Keep || p.s.spawnedAt(p.i) != nil && r.plan.ReadAll {
+		ev.Kept = true
+		in := p.node().ensure()
+		in.output = ev.Output
+		if ev.Loaded != nil {
+			in.output = ev.Loaded
+		}
+	}
+	r.end(p, stepwell.StepCompleted, nil)
+}
+
+func (r *Run) wait(p place, ev *Event) {
+	n := p.node()
+	if ev.Wait.Resume {
+		n.flags |= underway
+	}
+	if p.s.stop.bars(n) {
+		r.cutShort(p)
+		return
+	}
+	in := n.ensure()
+	in.wait, in.state, in.loaded = ev.Wait, ev.Wait.State, ev.Loaded
+	r.sleep(p, stepwell.StepWaiting, ev.Wait.Until)
+}
+
+// sleep puts a step aside until a time.
+func (r *Run) sleep(p place, status stepwell.StepStatus, until int64) {
+	n := p.node()
+	n.status = status
+	in := n.ensure()
+	in.wake, in.worker, in.started = until, r.got.worker, r.got.started
+	r.sleeping++
+	r.timer(until, p.idx(), n.epoch)
+	r.row(p)
+}
+
+// fail ends a step or puts it aside for the next attempt (semantics §3: retry comes before
+// on_failure; a deferral does not use an attempt up).
+func (r *Run) fail(p place, ev *Event) {
+	n := p.node()
+	policy := p.step().Policy
+	f := ev.Failure
+	if f == nil {
+		f = &Failure{Code: stepwell.CodeFailed, Message: "failed"}
+	}
+	f.Message, f.Hint = clean(f.Message), clean(f.Hint)
+	switch {
+	case ev.Defer && p.s.stop.level > 0:
+		r.cutShort(p)
+	case ev.Defer:
+		n.flags |= keepTry
+		n.ensure().last = f
+		r.sleep(p, stepwell.StepRetrying, r.now+ev.After.Microseconds())
+	case p.s.stop.level == 0 && !ev.Permanent && int(n.attempt) < min(policy.Retry.MaxAttempts, math.MaxUint16):
+		in := n.ensure()
+		in.last, in.state = f, nil
+		delay := max(policy.Retry.Delay(int(n.attempt), fraction(r.ID, p.idx(), n.attempt)), ev.After)
+		r.sleep(p, stepwell.StepRetrying, r.now+delay.Microseconds())
+	default:
+		r.end(p, failureStatus(f), f)
+	}
+}
+
+func failureStatus(f *Failure) stepwell.StepStatus {
+	if f.Code == stepwell.CodeTimeout {
+		return stepwell.StepTimedOut
+	}
+	return stepwell.StepFailed
+}
+
+// clean makes a text survive the record as it is: JSON holds nothing but UTF-8.
+func clean(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	return strings.ToValidUTF8(s, "�")
+}
+
+// fraction is a number in [0,1) that is always the same for the same attempt: jitter without random.
+func fraction(id string, idx int32, attempt uint16) float64 {
+	h := uint64(14695981039346656037)
+	for i := 0; i < len(id); i++ {
+		h = (h ^ uint64(id[i])) * 1099511628211
+	}
+	h = (h ^ uint64(uint32(idx))) * 1099511628211
+	h = (h ^ uint64(attempt)) * 1099511628211
+	h ^= h >> 29
+	return float64(h%10000) / 10000
+}

@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Batch is what one commit records of one run: the events in order and the time they were settled
+// at. Its form is JSON, so that the databases' own views can read it:
+//
+//	{"t":<µs>,"e":[…],"q":[[idx,n],…]}
+//
+// where an event is the array [2,idx,epoch,Δat,Δstarted(,output)] for a completed attempt — nearly
+// all of them — and an object otherwise; Δat is relative to t, Δstarted to the event. "q" lists the
+// steps queued by the batch as runs of n indexes.
+type Batch struct {
+	At     int64
+	Events []Event
+	Queued []int32
+}
+
+// IsRef reports whether stored outputs are a reference to a blob instead of JSON.
+func IsRef(output []byte) bool { return len(output) > 0 && output[0] == '@' }
+
+type wire struct {
+	Kind       Kind            `json:"k"`
+	Idx        int32           `json:"i,omitempty"`
+	Epoch      uint32          `json:"p,omitempty"`
+	At         int64           `json:"d"`
+	Started    int64           `json:"s,omitempty"`
+	Worker     string          `json:"w,omitempty"`
+	Failure    *Failure        `json:"f,omitempty"`
+	Permanent  bool            `json:"x,omitempty"`
+	After      time.Duration   `json:"a,omitempty"`
+	Defer      bool            `json:"r,omitempty"`
+	Wait       *Wait           `json:"wait,omitempty"`
+	Spawns     []Spawn         `json:"spawn,omitempty"`
+	Begin      *Begin          `json:"begin,omitempty"`
+	Reason     string          `json:"reason,omitempty"`
+	Step       string          `json:"step,omitempty"`
+	FailedOnly bool            `json:"failed_only,omitempty"`
+}
+
+// AppendBatch writes a batch.
+func AppendBatch(dst []byte, b *Batch) ([]byte, error) {
+	dst = append(dst, `{"t":`...)
+	dst = strconv.AppendInt(dst, b.At, 10)
+	dst = append(dst, `,"e":[`...)
+	var err error
+	for i := range b.Events {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = appendEvent(dst, &b.Events[i], b.At); err != nil {
+			return nil, err
+		}
+	}
+	dst = append(dst, ']')
+	if len(b.Queued) > 0 {
+		dst = appendQueued(dst, b.Queued)
+	}
+	return append(dst, '}'), nil
+}
+
+func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
+	if ev.Kind == Done {
+		dst = append(dst, `[2,`...)
+		for i, n := range [...]int64{int64(ev.Idx), int64(ev.Epoch), ev.At - base, ev.Started - ev.At} {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = strconv.AppendInt(dst, n, 10)
+		}
+		if ev.Kept {
+			dst = append(dst, ',')
+			dst = appendOutput(dst, ev.Output)
+		}
+		return append(dst, ']'), nil
+	}
+	w := wire{Kind: ev.Kind, Idx: ev.Idx, Epoch: ev.Epoch, At: ev.At - base, Worker: ev.Worker, Failure: ev.Failure, Permanent: ev.Permanent,
+		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly}
+	if ev.Started != 0 {
+		w.Started = ev.Started - ev.At
+	}
+	raw, err := json.Marshal(&w)
+	if err != nil {
+		return nil, fmt.Errorf("record of event %d: %w", ev.Kind, err)
+	}
+	return append(dst, raw...), nil
+}
+
+func appendOutput(dst, out []byte) []byte {
+	switch {
+	case len(out) == 0:
+		return append(dst, "null"...)
+	case IsRef(out):
+		quoted, _ := json.Marshal(string(out)) // a string always can be
+		return append(dst, quoted...)
+	}
+	return append(dst, out...)
+}
+
+// appendQueued writes indexes as runs.
+func appendQueued(dst []byte, q []int32) []byte {
+	dst = append(dst, `,"q":[`...)
+	for i := 0; i < len(q); {
+		j := i + 1
+		for j < len(q) && q[j] == q[j-1]+1 {
+			j++
+		}
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, '[')
+		dst = strconv.AppendInt(dst, int64(q[i]), 10)
+		dst = append(dst, ',')
+		dst = strconv.AppendInt(dst, int64(j-i), 10)
+		dst = append(dst, ']')
+		i = j
+	}
+	return append(dst, ']')
+}
+
+// DecodeBatch reads what AppendBatch wrote, apart from Queued, which follows from the events. The outputs
+// of completed attempts are there only for the steps that templates read.
+func DecodeBatch(body []byte) (*Batch, error) {
+	var raw struct {
+		T int64             `json:"t"`
+		E []json.RawMessage `json:"e"`
+	}
+	if err := json.Unmarshal(body, &raw); err != nil {
+		return nil, corrupt(err)
+	}
+	b := &Batch{At: raw.T, Events: make([]Event, len(raw.E))}
+	for i, e := range raw.E {
+		if err := decodeEvent(e, raw.T, &b.Events[i]); err != nil {
+			return nil, corrupt(err)
+		}
+	}
+	return b, nil
+}
+
+func corrupt(err error) error {
+	return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the step log is damaged", Err: err}
+}
+
+func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
+	if len(raw) > 0 && raw[0] == '[' {
+		return decodeDone(raw, base, ev)
+	}
+	var w wire
+	if err := json.Unmarshal(raw, &w); err != nil {
+		return err
+	}
+	*ev = Event{Kind: w.Kind, Idx: w.Idx, Epoch: w.Epoch, At: w.At + base, Worker: w.Worker, Failure: w.Failure, Permanent: w.Permanent,
+		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly}
+	if w.Started != 0 {
+		ev.Started = w.Started + ev.At
+	}
+	switch {
+	case w.Kind < Start || w.Kind > Restart || w.Kind == Done:
+		return fmt.Errorf("an event of the unknown kind %d", w.Kind)
+	case w.Kind == Start && w.Begin == nil, w.Kind == Waiting && w.Wait == nil:
+		return fmt.Errorf("an event of kind %d without its content", w.Kind)
+	}
+	return nil
+}
+
+func decodeDone(raw json.RawMessage, base int64, ev *Event) error {
+	var parts []json.RawMessage
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	if len(parts) < 5 || len(parts) > 6 {
+		return fmt.Errorf("an event of %d parts", len(parts))
+	}
+	var n [5]int64
+	for i := range n {
+		v, err := strconv.ParseInt(string(parts[i]), 10, 64)
+		if err != nil {
+			return err
+		}
+		n[i] = v
+	}
+	if n[0] != int64(Done) || n[1] < math.MinInt32 || n[1] > math.MaxInt32 || n[2] < 0 || n[2] > math.MaxUint32 {
+		return fmt.Errorf("an event %d of step %d, epoch %d", n[0], n[1], n[2])
+	}
+	*ev = Event{Kind: Done, Idx: int32(n[1]), Epoch: uint32(n[2]), At: base + n[3]}
+	ev.Started = ev.At + n[4]
+	if len(parts) < 6 || string(parts[5]) == "null" {
+		return nil
+	}
+	ev.Output = parts[5]
+	if parts[5][0] == '"' {
+		var ref string
+		if err := json.Unmarshal(parts[5], &ref); err != nil {
+			return err
+		}
+		ev.Output = []byte(ref)
+	}
+	return nil
+}

@@ -1,0 +1,122 @@
+// Package engine decides what a pipeline does next. It is the only place that does.
+//
+// A Run is the state of one execution. The owner feeds it batches of events, each with Apply and the
+// batch's end with Settle, and gets back Effects: rows to store, tasks to dispatch, timers to set, work
+// to revoke. The contract:
+//
+//  1. Both are deterministic: no clock, no random, no I/O. Times and ids arrive inside events.
+//  2. Effects are carried out only after the batch and the rows are durable together.
+//  3. Folding the recorded batches of a run (Replay) gives the same state, so that a crash loses
+//     nothing but work in flight. A batch must be replayed as it was recorded.
+//  4. Duplicate, late and unknown reports change nothing: a report names the epoch of its task.
+//  5. The cost of an event depends on what it touches (the step's dependents), not on the size
+//     of the run. The exceptions say so: stopping, restarting and recovering look at every step.
+//
+// Specifications: pipeline-steps (dependencies, spawning), budpipeline §3.2, docs/semantics §3. The
+// transcripts in testdata tell what it decides, section by section. What it records is stored: Kind and
+// the forms of Batch only ever grow.
+package engine
+
+import (
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/plan"
+)
+
+// DefaultWindow is how many steps of one run may be dispatched and not ended. The rest stays as
+// numbers: memory and fairness towards other runs depend on it.
+const DefaultWindow = 2000
+
+// MaxSteps bounds the steps of one run, spawned ones and iterations included.
+const MaxSteps = 10_000_000
+
+// MaxLostLeases is how often a step may lose its worker before it counts as poisoned.
+const MaxLostLeases = 3
+
+// maxCollected bounds, in bytes, the results that a for_each keeps for the steps that read them.
+const maxCollected = 16 << 20
+
+// Failure says why a step or an execution failed.
+type Failure struct {
+	Code    stepwell.Code `json:"code"`
+	Message string        `json:"message"`
+	Hint    string        `json:"hint,omitempty"`
+	Step    string        `json:"step,omitempty"` // key of the step that is the cause
+}
+
+// Task is one dispatched attempt of a step: all that a worker needs to know.
+type Task struct {
+	Run       int64  // number of the execution
+	Execution string // its id
+	Pipeline  string
+	Idx       int32
+	Epoch     uint32
+	Attempt   int
+	Key       string
+	Step      *plan.Step
+	Params    []byte // of a spawned step, a JSON object; used as they are, not rendered
+	State     []byte // left by the previous call that waited, nil at first
+	Scope     *Scope // what templates see; nil when the step has none
+	Priority  int
+	Dir       string // against which relative paths are resolved
+}
+
+// Timer asks for a TimerDue event with the same Idx and Epoch at At (µs). Idx −1 is the run's own.
+type Timer struct {
+	At    int64
+	Idx   int32
+	Epoch uint32
+}
+
+// Revoke asks that the work of a task be stopped; its report is still awaited.
+type Revoke struct {
+	Idx   int32
+	Epoch uint32
+}
+
+// StepRow is the state of a step for the store, written when a step ends, waits, is seen running
+// for long, is spawned or is reset. Times are µs since 1970, 0 for none.
+type StepRow struct {
+	Idx     int32
+	Seq     int32 // order of ending within the run, from 1; 0 while not ended
+	Status  stepwell.StepStatus
+	Attempt int
+	Key     string // only for steps that are not in the definition's top level
+	Action  string // likewise
+	Output  []byte // JSON object, or a reference to a blob
+	Input   []byte // rendered params, nil when the definition says it all
+	Error   *Failure
+	Worker  string
+	Queued  int64
+	Started int64
+	Ended   int64
+	Wake    int64 // when a waiting or retrying step goes on
+}
+
+// Effects are what the owner must do after a batch. They are reused: copy what must last.
+type Effects struct {
+	Rows     []StepRow
+	Tasks    []*Task
+	Timers   []Timer
+	Revokes  []Revoke
+	Changed  bool // the execution's own status changed
+	Finished bool // it became terminal
+}
+
+// Reset empties the effects and keeps the memory.
+func (fx *Effects) Reset() {
+	clear(fx.Rows)
+	clear(fx.Tasks)
+	*fx = Effects{Rows: fx.Rows[:0], Tasks: fx.Tasks[:0], Timers: fx.Timers[:0], Revokes: fx.Revokes[:0]}
+}
+
+// Progress counts the steps of a run, at top level and inside groups alike; a for_each counts
+// each iteration's steps as they are known.
+type Progress struct {
+	Total     int     `json:"total"`
+	Completed int     `json:"completed"`
+	Failed    int     `json:"failed"`
+	Skipped   int     `json:"skipped"`
+	Cancelled int     `json:"cancelled"`
+	Running   int     `json:"running"`
+	Percent   float64 `json:"percentage"` // ended ÷ total, never above 100
+}

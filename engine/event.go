@@ -1,0 +1,104 @@
+package engine
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Kind says what happened. The numbers are stored; never renumber them.
+type Kind uint8
+
+// The kinds of events.
+const (
+	Start     Kind = 1  // the execution begins (Begin)
+	Done      Kind = 2  // an attempt completed (Output)
+	Failed    Kind = 3  // an attempt failed (Failure, Permanent, After, Defer)
+	Skipped   Kind = 4  // the action chose not to run (Reason)
+	Waiting   Kind = 5  // the attempt gave its worker back (Wait)
+	Running   Kind = 6  // the attempt is running, seen after a while or before a step that must not run twice
+	Spawned   Kind = 7  // the attempt adds steps (Spawns)
+	TimerDue  Kind = 8  // a timer's time has come
+	Recovered Kind = 9  // the process that held all work in flight is gone
+	Lost      Kind = 10 // the worker of one attempt is gone (Worker)
+	Cancel    Kind = 11 // somebody asks to stop (Reason)
+	Pause     Kind = 12
+	Resume    Kind = 13
+	Restart   Kind = 14 // reset a step and everything after it (Step, FailedOnly)
+)
+
+// Event is one thing that happened to a run. Fields beyond Kind and At are used as the kinds say.
+type Event struct {
+	Kind    Kind
+	At      int64 // µs since 1970
+	Idx     int32
+	Epoch   uint32
+	Started int64 // when the handler began, µs
+	Worker  string
+	Output  []byte // as stored: a JSON object, or a reference to a blob
+	Loaded  []byte // the JSON when Output, or Wait.Output, is a reference and a template reads it
+	Input   []byte // rendered params, recorded with the step's row only
+	Kept    bool   // set by Apply: a template reads Output, so the record must hold it
+
+	Failure   *Failure
+	Permanent bool          // no retry helps
+	After     time.Duration // the next attempt starts no earlier
+	Defer     bool          // does not count as an attempt
+
+	Wait       *Wait
+	Spawns     []Spawn
+	Begin      *Begin
+	Reason     string
+	Step       string
+	FailedOnly bool
+}
+
+// Begin is what an execution starts with.
+type Begin struct {
+	Params   json.RawMessage `json:"params,omitempty"` // an object
+	Window   int             `json:"window,omitempty"`
+	Seeds    []Seed          `json:"seeds,omitempty"` // results taken over from an earlier execution
+	Revision int             `json:"revision"`        // of this package's decisions
+}
+
+// Revision is written into every execution, so that a change of what the engine decides can tell
+// old histories from new ones.
+const Revision = 1
+
+// Seed is a step whose result is taken over from the execution that is retried.
+type Seed struct {
+	Key    string              `json:"key"`
+	By     string              `json:"by,omitempty"` // key of the spawner
+	Spawn  *Spawn              `json:"spawn,omitempty"`
+	Status stepwell.StepStatus `json:"status"` // completed, or pending for a spawned step still to run
+	Output string              `json:"output,omitempty"`
+	Seq    int32               `json:"seq,omitempty"` // order of ending in the earlier execution, kept in this one
+	Loaded []byte              `json:"-"`
+}
+
+// Wait is a step without a worker until a time (µs). With Resume there is work going on elsewhere that
+// the handler will look after; without, nothing is going on but time.
+type Wait struct {
+	Until    int64  `json:"until"`
+	Resume   bool   `json:"resume,omitempty"` // run the handler again, else complete with Output
+	State    []byte `json:"state,omitempty"`
+	Output   []byte `json:"output,omitempty"`
+	External string `json:"external,omitempty"`
+}
+
+// Spawn is a step added while the run goes on, with everything already looked up.
+type Spawn struct {
+	Name          string          `json:"name"`
+	Key           string          `json:"key"` // full: "name" or "name:identifier"; valid UTF-8
+	Action        string          `json:"action"`
+	DependsOn     []string        `json:"depends_on,omitempty"`
+	Params        json.RawMessage `json:"params,omitempty"` // an object, used as it is
+	Retry         stepwell.Retry  `json:"retry,omitzero"`
+	Timeout       time.Duration   `json:"timeout,omitempty"`
+	Continue      bool            `json:"continue,omitempty"`
+	NotIdempotent bool            `json:"not_idempotent,omitempty"`
+	// Spawns are the names that its action may spawn in turn (spec.Spec.Spawns): who depends on one of
+	// them waits for this step too.
+	Spawns []string `json:"spawns,omitempty"`
+}

@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+)
+
+// lost handles a worker's death: the step is tried again with the next epoch, a non-idempotent
+// one fails, and one that has lost too many workers counts as poisoned. The attempt counts as one; a
+// step that nobody had begun to run goes on as if nothing had happened.
+func (r *Run) lost(p place, worker string) {
+	n := p.node()
+	begun := n.status == stepwell.StepRunning
+	if worker == "" && n.info != nil {
+		worker = n.info.worker
+	}
+	if worker == "" {
+		worker = "(unknown)"
+	}
+	r.landed(p)
+	if n.flags&revoking != 0 {
+		n.flags &^= revoking
+		r.cutShort(p)
+		return
+	}
+	if !begun {
+		n.flags |= keepTry
+	} else if f := r.mayRunAgain(p, worker); f != nil {
+		r.got = arrival{worker: worker, started: n.info.started}
+		r.end(p, stepwell.StepFailed, f)
+		return
+	}
+	n.status = stepwell.StepPending
+	r.makeReady(p)
+}
+
+// mayRunAgain counts a lost worker and says why the step is not tried again, nil if it is.
+func (r *Run) mayRunAgain(p place, worker string) *Failure {
+	in := p.node().ensure()
+	in.lost = append(in.lost, worker)
+	switch {
+	case p.step().Policy.NotIdempotent:
+		return &Failure{Code: stepwell.CodeLost, Message: fmt.Sprintf("worker %s died while the step ran, and the action must not run twice", worker),
+			Hint: "check what it did, then restart the step"}
+	case len(in.lost) >= MaxLostLeases:
+		return &Failure{Code: stepwell.CodeLost, Message: fmt.Sprintf("lost %d workers, the step seems to kill them: %s", len(in.lost), strings.Join(in.lost, ", "))}
+	}
+	return nil
+}
+
+// recovered looks at every step: the process that had all of them in flight has died.
+func (r *Run) recovered() bool {
+	var flying []place
+	r.visit(func(p place) {
+		if s := p.node().status; (s == stepwell.StepQueued || s == stepwell.StepRunning) && p.step().Body == nil {
+			flying = append(flying, p)
+		}
+	})
+	for _, p := range flying {
+		r.lost(p, "")
+	}
+	return len(flying) > 0
+}

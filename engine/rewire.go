@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/stepwell/stepwell"
+)
+
+// by2 is the local index of a spawned step's spawner.
+func (x *spawned) by2(r *Run) int32 {
+	p, _ := r.find(x.by)
+	return p.i
+}
+
+// forgetEdges drops the edges to spawned steps that are about to be set up again.
+func (r *Run) forgetEdges(again []bool) {
+	for d, list := range r.dependent {
+		list = slices.DeleteFunc(list, func(idx int32) bool {
+			q, ok := r.find(idx)
+			return !ok || q.s == r.main && again[q.i]
+		})
+		if r.dependent[d] = list; len(list) == 0 {
+			delete(r.dependent, d)
+		}
+	}
+}
+
+// rewire counts again what a reset step waits for.
+func (r *Run) rewire(p place) {
+	n := p.node()
+	for _, dep := range p.step().Deps {
+		if m := &p.s.nodes[dep]; m.status.Terminal() {
+			n.flags |= m.brings()
+		} else {
+			n.waiting++
+		}
+	}
+	for _, name := range p.step().Names {
+		r.awaitGroup(p, name)
+	}
+	if x := p.s.spawnedAt(p.i); x != nil {
+		for k, token := range x.spec.DependsOn {
+			if slices.Contains(x.spec.DependsOn[:k], token) {
+				continue
+			}
+			if d, ok := locate(p.s, token); ok && d != p {
+				r.await(p, d)
+			} else {
+				r.awaitGroup(p, token)
+			}
+		}
+	}
+	if n.flags&dormant == 0 && ripe(p.step().Policy.Rule, n) {
+		r.todo(p, judgeStep)
+	}
+}
+
+func (r *Run) awaitGroup(p place, name string) {
+	n, g := p.node(), p.s.group(name)
+	if g.satisfied() {
+		n.flags |= g.flags
+		return
+	}
+	n.waiting++
+	g.waiters = append(g.waiters, p.i)
+}
+
+// recount derives the counters from the steps, after a restart has changed many of them.
+func (r *Run) recount() {
+	m := r.main
+	r.counts, r.tolerated = Progress{}, false
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		r.counts.Total++
+		r.counts.add(n.status, 1)
+		r.tolerated = r.tolerated || n.flags&tolerated != 0
+		if n.info != nil && n.info.inside != nil {
+			in := n.info.inside
+			r.counts.Total += in.Total
+			r.counts.Completed += in.Completed
+			r.counts.Failed += in.Failed
+			r.counts.Skipped += in.Skipped
+			r.counts.Cancelled += in.Cancelled
+			r.tolerated = r.tolerated || n.status == stepwell.StepCompleted && in.Failed > 0
+		}
+		if n.failed() && m.err == nil {
+			m.err = &Failure{Code: stepwell.CodeFailed, Message: "failed"}
+			if n.info != nil && n.info.err != nil {
+				*m.err = *n.info.err
+			}
+			if m.err.Step == "" {
+				m.err.Step = m.key(int32(i))
+			}
+		}
+	}
+}

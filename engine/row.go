@@ -1,0 +1,39 @@
+package engine
+
+import "github.com/stepwell/stepwell"
+
+// row records the state of a step that has not ended.
+func (r *Run) row(p place) {
+	n := p.node()
+	row := StepRow{Idx: p.idx(), Status: n.status, Attempt: int(n.attempt), Queued: n.queued, Input: r.got.input}
+	if in := n.info; in != nil {
+		row.Worker, row.Started, row.Error = in.worker, in.started, in.last
+		if n.status == stepwell.StepRetrying || n.status == stepwell.StepWaiting {
+			row.Wake = in.wake
+		}
+	}
+	name(p, &row)
+	r.fx.Rows = append(r.fx.Rows, row)
+}
+
+// endedRow records a step's end with what its report brought.
+func (r *Run) endedRow(p place, why *Failure) {
+	n := p.node()
+	row := StepRow{Idx: p.idx(), Seq: n.seq, Status: n.status, Attempt: int(n.attempt), Error: why, Output: r.got.output,
+		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now}
+	r.got = arrival{}
+	name(p, &row)
+	r.fx.Rows = append(r.fx.Rows, row)
+}
+
+// name fills in what the definition does not tell: key and action of steps beyond its top level,
+// and the params of spawned steps.
+func name(p place, row *StepRow) {
+	if p.s.up() == nil && int(p.i) < len(p.s.graph.Steps) {
+		return
+	}
+	row.Key, row.Action = p.key(), p.step().Action
+	if x := p.s.spawnedAt(p.i); x != nil && row.Input == nil && len(x.spec.Params) > 0 {
+		row.Input = x.spec.Params
+	}
+}

@@ -1,0 +1,465 @@
+package engine
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// epoch is when all executions of these tests begin.
+var beginning = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
+
+// catalog has any action: those that are not special take any parameters.
+type catalog struct{}
+
+func (catalog) Spec(name string) (*spec.Spec, bool) {
+	s := &spec.Spec{Name: name, OpenParams: true}
+	switch name {
+	case "scan":
+		s.Spawns = []string{"copy", "extract"}
+	case "copy":
+		s.Spawns = []string{"extract"}
+	case "deploy.once":
+		s.NotIdempotent = true
+	case "flaky":
+		s.Retry = &stepwell.Retry{MaxAttempts: 2, Backoff: time.Second}
+	}
+	return s, true
+}
+
+// compile makes a plan of a document.
+func compile(t testing.TB, doc string) *plan.Plan {
+	t.Helper()
+	d, problems := definition.Parse([]byte(doc), definition.ParseOptions{})
+	if err := problems.Err(); err != nil {
+		t.Fatalf("%v\n%s", err, doc)
+	}
+	for _, sub := range d.Pipelines {
+		sub.Pipelines = d.Pipelines
+	}
+	p, err := plan.Compile(d, catalog{})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, doc)
+	}
+	return p
+}
+
+// harness owns a run like a conductor does: it keeps the log and the timers, and after every batch makes
+// sure that the log gives the same state again.
+type harness struct {
+	t      testing.TB
+	plan   *plan.Plan
+	run    *Run
+	fx     Effects
+	now    int64
+	log    [][]byte
+	timers []Timer
+	rows   map[int32]StepRow
+	keys   map[int32]string // of all steps ever seen
+	no     int64
+	blobs  map[string][]byte
+}
+
+func newHarness(t testing.TB, p *plan.Plan) *harness {
+	return &harness{t: t, plan: p, run: New(p, 1, "run-1"), now: beginning, rows: map[int32]StepRow{}, keys: map[int32]string{}, no: 1, blobs: map[string][]byte{}}
+}
+
+// batch applies events as one batch. It returns what each event did.
+func (h *harness) batch(events ...Event) []string {
+	h.t.Helper()
+	h.fx.Reset()
+	b := Batch{At: h.now}
+	said := make([]string, len(events))
+	for i := range events {
+		events[i].At = h.now
+		changed, err := h.run.Apply(&events[i], &h.fx)
+		switch {
+		case err != nil:
+			said[i] = "refused: " + err.Error()
+			if hint := stepwell.HintOf(err); hint != "" {
+				said[i] += " (" + hint + ")"
+			}
+			if changed {
+				h.t.Fatalf("event %d is refused and changes something", events[i].Kind)
+			}
+		case !changed:
+			said[i] = "nothing changes"
+		default:
+			b.Events = append(b.Events, events[i])
+		}
+	}
+	h.run.Settle(h.now, &h.fx)
+	for _, task := range h.fx.Tasks {
+		b.Queued = append(b.Queued, task.Idx)
+		h.keys[task.Idx] = task.Key
+	}
+	if len(b.Events) > 0 {
+		raw, err := AppendBatch(nil, &b)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		h.log = append(h.log, raw)
+	} else if len(h.fx.Rows)+len(h.fx.Tasks) > 0 || h.fx.Changed {
+		h.t.Fatal("effects without an event")
+	}
+	h.timers = append(h.timers, h.fx.Timers...)
+	for _, row := range h.fx.Rows {
+		if h.rows[row.Idx] = row; row.Key != "" {
+			h.keys[row.Idx] = row.Key
+		} else {
+			h.keys[row.Idx] = h.plan.Graph.Steps[row.Idx].ID
+		}
+	}
+	return said
+}
+
+// replayed builds the run again from its log.
+func (h *harness) replayed() *Run {
+	h.t.Helper()
+	r := New(h.plan, h.run.No, h.run.ID)
+	var fx Effects
+	for _, raw := range h.log {
+		b, err := DecodeBatch(raw)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		for i := range b.Events {
+			h.load(&b.Events[i])
+		}
+		fx.Reset()
+		if err := r.Replay(b, &fx); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// load puts the content of blobs where a record has a reference.
+func (h *harness) load(ev *Event) {
+	if IsRef(ev.Output) {
+		ev.Loaded = h.blobs[string(ev.Output)]
+	}
+	if ev.Wait != nil && IsRef(ev.Wait.Output) {
+		ev.Loaded = h.blobs[string(ev.Wait.Output)]
+	}
+	if ev.Begin != nil {
+		for i := range ev.Begin.Seeds {
+			if s := &ev.Begin.Seeds[i]; IsRef([]byte(s.Output)) {
+				s.Loaded = h.blobs[s.Output]
+			}
+		}
+	}
+}
+
+func (h *harness) sameAfterReplay() {
+	h.t.Helper()
+	if live, again := dump(h.run), dump(h.replayed()); live != again {
+		h.t.Fatalf("the log gives another state:\n%s", firstDifference(live, again))
+	}
+}
+
+func firstDifference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return fmt.Sprintf("live:     %s\nreplayed: %s", x[i], y[i])
+		}
+	}
+	return fmt.Sprintf("%d and %d lines", len(x), len(y))
+}
+
+// at finds a step that exists by key.
+func (h *harness) at(key string) (place, bool) {
+	var found place
+	if h.run.main != nil {
+		h.run.visit(func(p place) {
+			if p.key() == key {
+				found = p
+			}
+		})
+	}
+	return found, found.s != nil
+}
+
+// script runs the commands of one stanza as one batch and tells the effects.
+func (h *harness) script(lines []string) string {
+	var out strings.Builder
+	var events []Event
+	var texts []string
+	for _, line := range lines {
+		words := strings.Fields(line)
+		switch words[0] {
+		case "advance":
+			h.advance(&out, words[1])
+		case "progress":
+			p := h.run.Progress()
+			fmt.Fprintf(&out, "%d steps: %d completed, %d failed, %d skipped, %d cancelled, %d in flight, %.0f %%\n", p.Total, p.Completed, p.Failed, p.Skipped, p.Cancelled, p.Running, p.Percent)
+		case "preview":
+			keys, err := h.run.PreviewRestart(words[1])
+			fmt.Fprintln(&out, strings.TrimSuffix(fmt.Sprintln("restarts", strings.Join(keys, " ")), "\n"), errText(err))
+		case "crash":
+			h.run = h.replayed()
+			h.timers = h.run.Pending()
+			events, texts = append(events, Event{Kind: Recovered}), append(texts, line)
+		case "retry":
+			events, texts = append(events, h.again(words[1:])), append(texts, line)
+		case "attempt":
+			p, _ := h.at(words[1])
+			fmt.Fprintf(&out, "%s: attempt %d, epoch %d\n", words[1], p.node().attempt, p.node().epoch)
+		default:
+			events, texts = append(events, h.event(words, line)), append(texts, line)
+		}
+	}
+	if len(events) > 0 {
+		for i, said := range h.batch(events...) {
+			if said != "" {
+				fmt.Fprintf(&out, "%s: %s\n", texts[i], said)
+			}
+		}
+		h.tell(&out)
+	}
+	return out.String()
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// advance moves the clock and fires what is due, each time as a batch of its own.
+func (h *harness) advance(out *strings.Builder, by string) {
+	d, err := time.ParseDuration(by)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	until := h.now + d.Microseconds()
+	for {
+		slices.SortStableFunc(h.timers, func(a, b Timer) int { return int(min(max(a.At-b.At, -1), 1)) })
+		if len(h.timers) == 0 || h.timers[0].At > until {
+			break
+		}
+		next := h.timers[0]
+		h.timers = h.timers[1:]
+		h.now = max(h.now, next.At)
+		h.batch(Event{Kind: TimerDue, Idx: next.Idx, Epoch: next.Epoch})
+		h.tell(out)
+	}
+	h.now = until
+}
+
+// again is the start of a new execution with what the present one leaves to it.
+func (h *harness) again(args []string) Event {
+	from := ""
+	if len(args) > 0 {
+		from = args[0]
+	}
+	seeds, err := h.run.Seeds(from)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	params, _ := expr.Marshal(h.run.params)
+	for i := range seeds {
+		p, _ := h.at(seeds[i].Key)
+		seeds[i].Output = string(h.rows[p.idx()].Output)
+		if IsRef([]byte(seeds[i].Output)) {
+			seeds[i].Loaded = h.blobs[seeds[i].Output]
+		}
+	}
+	h.no++
+	h.run, h.log, h.timers = New(h.plan, h.no, fmt.Sprintf("run-%d", h.no)), nil, nil
+	h.rows, h.keys = map[int32]StepRow{}, map[int32]string{}
+	return Event{Kind: Start, Begin: &Begin{Params: params, Seeds: seeds, Revision: Revision}}
+}
+
+// event reads a command; args such as epoch=2 follow, and a JSON object or a quoted text.
+func (h *harness) event(words []string, line string) Event {
+	ev := Event{Started: h.now, Worker: "w1"}
+	var text string
+	if i := strings.IndexAny(line, "{\"@"); i > 0 && words[0] != "start" && words[0] != "spawn" {
+		text = line[i:]
+	}
+	if strings.HasPrefix(text, `"`) {
+		text = text[1 : 1+strings.IndexByte(text[1:], '"')]
+	}
+	kinds := map[string]Kind{"start": Start, "done": Done, "fail": Failed, "skip": Skipped, "wait": Waiting, "running": Running, "spawn": Spawned,
+		"recovered": Recovered, "lost": Lost, "cancel": Cancel, "pause": Pause, "resume": Resume, "restart": Restart}
+	var ok bool
+	if ev.Kind, ok = kinds[words[0]]; !ok {
+		h.t.Fatalf("unknown command %q", line)
+	}
+	args := map[string]string{}
+	for _, w := range words[1:] {
+		k, v, _ := strings.Cut(w, "=")
+		args[k] = v
+	}
+	switch ev.Kind {
+	case Start:
+		ev.Begin = &Begin{Revision: Revision}
+		if i := strings.IndexByte(line, '{'); i > 0 {
+			ev.Begin.Params = json.RawMessage(line[i:])
+		}
+		if w := args["window"]; w != "" {
+			ev.Begin.Window, _ = strconv.Atoi(w)
+		}
+	case Cancel:
+		ev.Reason = text
+	case Restart:
+		ev.Step = words[1]
+		_, ev.FailedOnly = args["failed"]
+	case Pause, Resume, Recovered:
+	default:
+		h.reportArgs(&ev, words, args, text)
+	}
+	return ev
+}
+
+func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, text string) {
+	if p, ok := h.at(words[1]); ok {
+		ev.Idx, ev.Epoch = p.idx(), p.node().epoch
+	} else { // a scope that is gone: by the last known number
+		ev.Idx = -2
+		for idx, key := range h.keys {
+			if key == words[1] {
+				ev.Idx = max(ev.Idx, idx)
+			}
+		}
+	}
+	if e := args["epoch"]; e != "" {
+		n, _ := strconv.Atoi(e)
+		ev.Epoch = uint32(n)
+	}
+	if w := args["by"]; w != "" {
+		ev.Worker = w
+	}
+	duration := func(name string) time.Duration { d, _ := time.ParseDuration(args[name]); return d }
+	switch ev.Kind {
+	case Done:
+		ev.Output = []byte(text)
+		h.load(ev)
+	case Failed:
+		ev.Failure = &Failure{Code: stepwell.CodeFailed, Message: text}
+		if _, yes := args["timeout"]; yes {
+			ev.Failure.Code = stepwell.CodeTimeout
+		}
+		_, ev.Permanent = args["permanent"]
+		_, ev.Defer = args["defer"]
+		ev.After = duration("after")
+	case Skipped:
+		ev.Reason = text
+	case Waiting:
+		ev.Wait = &Wait{Until: h.now + duration("for").Microseconds(), State: []byte(args["state"])}
+		if _, ev.Wait.Resume = args["poll"]; !ev.Wait.Resume {
+			ev.Wait.Output = []byte(text)
+		}
+		h.load(ev)
+	case Spawned:
+		ev.Spawns = spawnsOf(words[2:])
+	}
+}
+
+// spawnsOf reads "name:key[dep,dep]{json} …"; a trailing + makes it continue after a failure.
+func spawnsOf(words []string) []Spawn {
+	var out []Spawn
+	for _, w := range words {
+		var x Spawn
+		w, x.Continue = strings.CutSuffix(w, "+")
+		if i := strings.IndexByte(w, '{'); i > 0 {
+			w, x.Params = w[:i], json.RawMessage(w[i:])
+		}
+		if key, deps, ok := strings.Cut(w, "["); ok {
+			w, x.DependsOn = key, strings.Split(strings.TrimSuffix(deps, "]"), ",")
+		}
+		x.Key = w
+		x.Name, _, _ = strings.Cut(w, ":")
+		x.Action = x.Name
+		if x.Name == "copy" {
+			x.Spawns = []string{"extract"}
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// tell writes the effects of the last batch.
+func (h *harness) tell(out *strings.Builder) {
+	for i := range h.fx.Rows {
+		row := &h.fx.Rows[i]
+		fmt.Fprintf(out, "%s: %s", h.keys[row.Idx], row.Status)
+		if row.Attempt > 1 {
+			fmt.Fprintf(out, ", attempt %d", row.Attempt)
+		}
+		if len(row.Output) > 0 {
+			fmt.Fprintf(out, " %s", row.Output)
+		}
+		if row.Error != nil {
+			fmt.Fprintf(out, " (%s)", row.Error.Message)
+		}
+		out.WriteByte('\n')
+	}
+	for _, task := range h.fx.Tasks {
+		fmt.Fprintf(out, "  dispatch %s%s\n", task.Key, taskDetails(task))
+	}
+	for _, r := range h.fx.Revokes {
+		fmt.Fprintf(out, "  revoke %s\n", h.keys[r.Idx])
+	}
+	for _, timer := range h.fx.Timers {
+		name := "the execution"
+		if timer.Idx >= 0 {
+			name = h.keys[timer.Idx]
+		}
+		fmt.Fprintf(out, "  timer of %s in %v\n", name, time.Duration(timer.At-h.now)*time.Microsecond)
+	}
+	if h.fx.Changed {
+		fmt.Fprintf(out, "execution %s", h.run.Status())
+		if f := h.run.Failure(); f != nil {
+			fmt.Fprintf(out, ": %s", f.Message)
+			if f.Step != "" {
+				fmt.Fprintf(out, " [%s]", f.Step)
+			}
+		}
+		if h.run.Outputs() != nil {
+			fmt.Fprintf(out, " %s", h.run.Outputs())
+		}
+		out.WriteByte('\n')
+	}
+}
+
+func taskDetails(task *Task) string {
+	var b strings.Builder
+	if task.Attempt > 1 {
+		fmt.Fprintf(&b, ", attempt %d", task.Attempt)
+	}
+	if int(task.Epoch) != task.Attempt {
+		fmt.Fprintf(&b, ", epoch %d", task.Epoch)
+	}
+	if len(task.State) > 0 {
+		fmt.Fprintf(&b, ", state %s", task.State)
+	}
+	switch {
+	case task.Params != nil:
+		fmt.Fprintf(&b, " %s", task.Params)
+	case task.Step.Params != nil:
+		var scope expr.Scope = expr.Vars(nil)
+		if task.Scope != nil {
+			scope = task.Scope
+		}
+		if v, err := task.Step.Params.Render(scope, expr.Limits{}); err != nil {
+			fmt.Fprintf(&b, " params: %v", err)
+		} else {
+			fmt.Fprintf(&b, " %s", value(v))
+		}
+	}
+	return b.String()
+}

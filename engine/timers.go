@@ -1,0 +1,97 @@
+package engine
+
+import "github.com/stepwell/stepwell"
+
+// Pending lists the timers that a run waits for, for whoever has just rebuilt it. It looks at
+// every step.
+func (r *Run) Pending() []Timer {
+	if r.main == nil || r.status.Terminal() {
+		return nil
+	}
+	var out []Timer
+	if r.plan.Timeout > 0 && r.cause == 0 {
+		out = append(out, Timer{At: r.armed + r.plan.Timeout.Microseconds(), Idx: -1, Epoch: r.arming})
+	}
+	r.visit(func(p place) {
+		n, step := p.node(), p.step()
+		switch {
+		case n.status == stepwell.StepRetrying || n.status == stepwell.StepWaiting:
+			out = append(out, Timer{At: n.info.wake, Idx: p.idx(), Epoch: n.epoch})
+		case n.status == stepwell.StepRunning && step.Body != nil && step.Policy.Timeout > 0:
+			out = append(out, Timer{At: n.info.started + step.Policy.Timeout.Microseconds(), Idx: p.idx(), Epoch: n.epoch})
+		}
+	})
+	return out
+}
+
+func (r *Run) timer(at int64, idx int32, epoch uint32) {
+	r.fx.Timers = append(r.fx.Timers, Timer{At: at, Idx: idx, Epoch: epoch})
+}
+
+// arm starts the execution's own time.
+func (r *Run) arm() {
+	r.armed = r.now
+	r.arming++
+	if r.plan.Timeout > 0 {
+		r.timer(r.now+r.plan.Timeout.Microseconds(), -1, r.arming)
+	}
+}
+
+// timerDue is the end of a backoff, of a wait, of a group's or the execution's time. A timer names the
+// epoch that it was set for; one of another epoch has become pointless.
+func (r *Run) timerDue(ev *Event) bool {
+	if ev.Idx < 0 {
+		return ev.Epoch == r.arming && r.plan.Timeout > 0 &&
+			r.halt(stepwell.ExecutionTimedOut, "the pipeline's timeout of "+r.plan.Timeout.String()+" passed")
+	}
+	p, ok := r.find(ev.Idx)
+	if !ok || p.node().epoch != ev.Epoch {
+		return false
+	}
+	switch p.node().status {
+	case stepwell.StepRetrying:
+		r.sleeping--
+		p.node().status = stepwell.StepPending
+		r.makeReady(p)
+	case stepwell.StepWaiting:
+		r.sleeping--
+		r.wakeUp(p)
+	case stepwell.StepRunning:
+		return p.step().Body != nil && r.timeOutBody(p)
+	default:
+		return false
+	}
+	return true
+}
+
+// wakeUp goes on with a step that waited.
+func (r *Run) wakeUp(p place) {
+	n := p.node()
+	in := n.info
+	w, loaded := in.wait, in.loaded
+	in.wait, in.loaded = nil, nil
+	if w.Resume {
+		n.flags |= keepTry
+		n.status = stepwell.StepPending
+		r.makeReady(p)
+		return
+	}
+	out := w.Output
+	if len(out) == 0 {
+		out = []byte("{}")
+	}
+	r.got = arrival{worker: in.worker, started: in.started}
+	r.complete(p, &Event{Output: out, Loaded: loaded})
+}
+
+// timeOutBody stops what is inside a group or a sub-pipeline whose time has passed.
+func (r *Run) timeOutBody(p place) bool {
+	in := p.node().info
+	if in.err != nil {
+		return false
+	}
+	reason := "the timeout of " + p.step().Policy.Timeout.String() + " passed"
+	in.err = &Failure{Code: stepwell.CodeTimeout, Message: "not ended: " + reason}
+	r.stopInside(p, stop{level: cancelling, cause: stepwell.StepTimedOut, reason: reason})
+	return true
+}

@@ -1,0 +1,279 @@
+package engine
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/plan"
+)
+
+// Scope is what the templates of one step see: params, the steps they name as these were when the
+// step was started, item and index, execution. It is immutable and may be used by any goroutine.
+type Scope struct {
+	params    map[string]any
+	steps     views
+	vars      []binding
+	execution execution
+}
+
+type binding struct {
+	name  string
+	value any
+}
+
+// Lookup implements expr.Scope.
+func (s *Scope) Lookup(name string) (any, bool) {
+	for i := range s.vars { // innermost first: it shadows
+		if s.vars[i].name == name {
+			return s.vars[i].value, true
+		}
+	}
+	switch name {
+	case "params":
+		return s.params, true
+	case "steps":
+		return s.steps, true
+	case "execution":
+		return &s.execution, true
+	}
+	return nil, false
+}
+
+// Keys lists the names, for hints in errors.
+func (s *Scope) Keys() []string {
+	keys := []string{"execution", "params", "steps"}
+	for i := range s.vars {
+		keys = append(keys, s.vars[i].name)
+	}
+	return keys
+}
+
+// execution describes the execution; handlers also see how the pipeline went.
+type execution struct {
+	id, pipeline, step string
+	created            int64
+	over               bool
+	status             stepwell.ExecutionStatus
+	err                *Failure
+}
+
+// Keys are the execution's members.
+func (e *execution) Keys() []string {
+	if e.over {
+		return []string{"error", "id", "pipeline", "started_at", "status", "step"}
+	}
+	return []string{"id", "pipeline", "started_at", "step"}
+}
+
+// Attr implements expr.Object.
+func (e *execution) Attr(name string) (any, bool) {
+	switch name {
+	case "id":
+		return e.id, true
+	case "pipeline":
+		return e.pipeline, true
+	case "step":
+		return e.step, true
+	case "started_at":
+		return time.UnixMicro(e.created).UTC().Format(time.RFC3339Nano), true
+	case "status":
+		return e.status.String(), e.over
+	case "error":
+		return describe(e.err), e.over
+	}
+	return nil, false
+}
+
+func describe(f *Failure) any {
+	if f == nil {
+		return nil
+	}
+	return map[string]any{"code": string(f.Code), "message": f.Message, "step": f.Step}
+}
+
+// views are the steps by id; the inner scope's come first.
+type views []view
+
+type view struct {
+	id      string
+	status  stepwell.StepStatus
+	attempt uint16
+	output  []byte
+	err     *Failure
+}
+
+// Attr implements expr.Object.
+func (v views) Attr(name string) (any, bool) {
+	for i := range v {
+		if v[i].id == name {
+			return &v[i], true
+		}
+	}
+	return nil, false
+}
+
+// Keys are the ids, for templates that go over all steps.
+func (v views) Keys() []string {
+	keys := make([]string, len(v))
+	for i := range v {
+		keys[i] = v[i].id
+	}
+	return keys
+}
+
+// Keys are a step's members.
+func (v *view) Keys() []string {
+	if _, ok := v.Attr("outputs"); !ok {
+		return []string{"attempt", "error", "status"}
+	}
+	return []string{"attempt", "error", "outputs", "status"}
+}
+
+// Attr implements expr.Object: outputs, status, error, attempt (semantics §2). Outputs are undefined
+// unless the step completed; a for_each that failed has its counts.
+func (v *view) Attr(name string) (any, bool) {
+	switch name {
+	case "outputs":
+		if len(v.output) > 0 {
+			return expr.Raw(v.output), true
+		}
+		return expr.Raw("{}"), v.status == stepwell.StepCompleted
+	case "status":
+		return v.status.String(), true
+	case "attempt":
+		return int64(v.attempt), true
+	case "error":
+		return describe(v.err), true
+	}
+	return nil, false
+}
+
+// outer is the scope whose steps are visible too: not beyond a sub-pipeline.
+func (s *scope) outer() *scope {
+	if s.body != nil && s.body.Pipeline != "" {
+		return nil
+	}
+	return s.up()
+}
+
+// scope makes what a step's templates see.
+func (r *Run) scope(p place, reads []plan.Read) *Scope {
+	out := &Scope{params: r.params, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.created}}
+	if int(p.i) < len(p.s.nodes) {
+		out.execution.step = p.key()
+	}
+	for at := p.s; at != nil; at = at.outer() {
+		if at.body != nil && at.body.Pipeline != "" {
+			out.params = at.params
+		}
+		if at.above != nil {
+			r.describeOutcome(at.above, &out.execution)
+		}
+		if at.iter >= 0 {
+			as := at.owner.step().ForEach.As
+			out.vars = append(out.vars, binding{as, at.item}, binding{"index", int64(at.iter)})
+			if as != "item" {
+				out.vars = append(out.vars, binding{"item", at.item})
+			}
+		}
+	}
+	for _, read := range reads {
+		if read.Up == plan.ReadAll {
+			out.steps = allViews(p.s)
+			break
+		}
+		at := p.s
+		for up := read.Up; up > 0 && at != nil; up-- {
+			at = at.outer()
+		}
+		if at != nil {
+			out.steps = append(out.steps, at.view(read.Step))
+		}
+	}
+	return out
+}
+
+// describeOutcome tells handlers how their pipeline went.
+func (r *Run) describeOutcome(s *scope, e *execution) {
+	e.over, e.status, e.err = true, stepwell.ExecutionCompleted, s.err
+	switch {
+	case s.stop.cause == stepwell.StepTimedOut:
+		e.status = stepwell.ExecutionTimedOut
+	case s.stop.cause == stepwell.StepCancelled:
+		e.status = stepwell.ExecutionCancelled
+	case s.err != nil:
+		e.status = stepwell.ExecutionFailed
+	case r.tolerated:
+		e.status = stepwell.ExecutionCompletedWithFailures
+	}
+	if e.err == nil && r.cause != 0 {
+		e.err = r.failure
+	}
+}
+
+func (s *scope) view(i int32) view {
+	n := &s.nodes[i]
+	v := view{status: n.status, attempt: n.attempt, id: s.step(i).ID}
+	if n.info != nil {
+		v.output, v.err = n.info.output, n.info.err
+	}
+	return v
+}
+
+func allViews(s *scope) views {
+	var out views
+	for at := s; at != nil; at = at.outer() {
+		if at.body != nil && at.body.Single {
+			continue
+		}
+		for i := range at.nodes {
+			out = append(out, at.view(int32(i)))
+		}
+	}
+	return out
+}
+
+// bodyResult is what the inside of a completed step gives it as outputs, nil when nobody reads them.
+func (r *Run) bodyResult(s *scope) ([]byte, *Failure) {
+	if s.body.Pipeline != "" {
+		return r.renderOutputs(s, s.body.Outputs)
+	}
+	if !s.owner.step().Keep {
+		return nil, nil
+	}
+	all := map[string]any{}
+	for i := range s.graph.Steps {
+		if in := s.nodes[i].info; in != nil && in.output != nil {
+			all[s.graph.Steps[i].ID] = json.RawMessage(in.output)
+		}
+	}
+	return canonical(all), nil
+}
+
+// renderOutputs evaluates declared outputs. What is undefined, because its step was skipped, is
+// null; any other fault is a failure.
+func (r *Run) renderOutputs(s *scope, v *plan.Outputs) ([]byte, *Failure) {
+	if v == nil {
+		return nil, nil
+	}
+	sc := r.scope(place{s, int32(len(s.nodes))}, v.Reads)
+	out := map[string]any{}
+	for i, name := range v.Names {
+		x, err := v.Values[i].Render(sc, expr.Limits{})
+		if e, ok := errors.AsType[*expr.Error](err); ok && e.Code == expr.CodeUndefined {
+			x, err = nil, nil
+		}
+		if err != nil {
+			return nil, evalFailure("outputs."+name, err)
+		}
+		out[name] = x
+	}
+	raw, err := expr.Marshal(out)
+	if err != nil {
+		return nil, evalFailure("outputs", err)
+	}
+	return raw, nil
+}

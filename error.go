@@ -1,0 +1,71 @@
+package stepwell
+
+import "errors"
+
+// Code says what kind of error it is; surfaces map it to exit codes and HTTP statuses.
+type Code string
+
+// The codes.
+const (
+	CodeInvalid     Code = "invalid"     // the input is wrong; the same input fails again
+	CodeNotFound    Code = "not_found"   // the thing named does not exist
+	CodeConflict    Code = "conflict"    // the thing exists already, or has changed meanwhile
+	CodeUnavailable Code = "unavailable" // something needed is away; trying again may help
+	CodeTimeout     Code = "timeout"     // a time limit passed
+	CodeCancelled   Code = "cancelled"   // somebody asked to stop
+	CodeLimit       Code = "limit"       // a configured limit was reached
+	CodeFailed      Code = "failed"      // the work itself failed
+	CodePanic       Code = "panic"       // a handler panicked
+	CodeLost        Code = "lost"        // the worker died while the step ran
+	CodeSkipped     Code = "skipped"     // the work chose not to run
+	CodeInternal    Code = "internal"    // a fault of Stepwell itself
+)
+
+// Error is an error that a user may see: what happened, and what to do about it.
+type Error struct {
+	Code    Code   `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+	Err     error  `json:"-"`
+}
+
+func (e *Error) Error() string {
+	msg := e.Message
+	if e.Err != nil {
+		if msg != "" {
+			msg += ": "
+		}
+		msg += e.Err.Error()
+	}
+	return msg
+}
+
+// Unwrap gives the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// CodeOf is the code of the first Error in err's chain, CodeInternal for any other error and ""
+// for nil.
+func CodeOf(err error) Code {
+	if err == nil {
+		return ""
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return CodeInternal
+}
+
+// HintOf is the hint of the first Error in err's chain that has one.
+func HintOf(err error) string {
+	for err != nil {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			return ""
+		}
+		if e.Hint != "" {
+			return e.Hint
+		}
+		err = e.Err
+	}
+	return ""
+}

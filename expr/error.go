@@ -1,0 +1,122 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Code says what kind of mistake an Error reports.
+type Code string
+
+const (
+	CodeSyntax      Code = "syntax"       // the source is not a template
+	CodeUndefined   Code = "undefined"    // a value is needed and the reference has none
+	CodeType        Code = "type"         // an operation does not fit its operands' types
+	CodeBudget      Code = "budget"       // a limit of Limits, or of 64-bit integers, is exceeded
+	CodeValue       Code = "value"        // right type, impossible value: division by zero, bad JSON
+	CodeUnknownName Code = "unknown_name" // no such filter, test, function or method
+)
+
+// Error is every error of this package. Line and Column are 1-based, count
+// characters, and are relative to the template's source; 0 means no position.
+type Error struct {
+	Code         Code
+	Message      string
+	Hint         string // what to write instead; may be empty
+	Line, Column int
+	Name         string // CodeUndefined: the full reference, such as steps.a.outputs.x
+}
+
+// Error renders position, message and hint on one line.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Line > 0 {
+		fmt.Fprintf(&b, "%d:%d: ", e.Line, e.Column)
+	}
+	b.WriteString(e.Message)
+	if e.Hint != "" {
+		b.WriteString(" (" + e.Hint + ")")
+	}
+	return b.String()
+}
+
+func failf(code Code, format string, a ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, a...)}
+}
+
+func isCode(err error, code Code) bool {
+	e, ok := err.(*Error)
+	return ok && e.Code == code
+}
+
+// position turns a byte offset of src into a 1-based line and column.
+func position(src string, off int) (line, column int) {
+	off = min(max(off, 0), len(src))
+	before := src[:off]
+	line = 1 + strings.Count(before, "\n")
+	return line, 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+}
+
+// located fills in the position of an error that has none yet.
+func located(err error, src string, off int) error {
+	if e, ok := err.(*Error); ok && e.Line == 0 {
+		e.Line, e.Column = position(src, off)
+	}
+	return err
+}
+
+// didYouMean returns the candidate closest to name as a hint, or "" when none is close.
+func didYouMean(name string, candidates []string) string {
+	if len(name) > 100 || len(candidates) > 1000 {
+		return ""
+	}
+	slices.Sort(candidates)
+	best, bestDistance := "", 1+max(1, len(name)/3)
+	for _, c := range candidates {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < bestDistance {
+			best, bestDistance = c, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "did you mean " + clip(best) + "?"
+}
+
+// editDistance counts insertions, deletions, replacements and swaps of neighbours, over
+// bytes: good enough to rank names.
+func editDistance(a, b string) int {
+	if len(b) > 100 {
+		return len(b)
+	}
+	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range above {
+		above[j] = j
+	}
+	for i := range len(a) {
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := above[j]
+			if a[i] != b[j] {
+				cost++
+			}
+			row[j+1] = min(cost, above[j+1]+1, row[j]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
+		}
+		before, above, row = above, row, before
+	}
+	return above[len(b)]
+}
+
+// clip shortens s so that an error message never carries a huge value.
+func clip(s string) string {
+	const most = 60
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s[:min(len(s), 4*most)])[:most]) + "…"
+}

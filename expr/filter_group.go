@@ -1,0 +1,120 @@
+package expr
+
+func filterUnique(st *state, in any, a *args) (any, error) {
+	items, err := st.elements(in)
+	if err != nil {
+		return nil, err
+	}
+	keys, err := st.keysFor(items, a.values[1], a.bool(0))
+	if err != nil {
+		return nil, err
+	}
+	out := []any{}
+	seen := newValueSet(st)
+	for i, key := range keys {
+		fresh, err := seen.add(key)
+		if err != nil {
+			return nil, err
+		}
+		if fresh {
+			out = appendDoubling(out, items[i])
+		}
+	}
+	return out, st.growList(len(out))
+}
+
+// valueSet holds values that are equal as the template compares them: 1, 1.0 and true are one.
+type valueSet struct {
+	st      *state
+	scalars map[any]bool
+	others  []any // lists and mappings, compared one by one
+}
+
+func newValueSet(st *state) *valueSet { return &valueSet{st: st, scalars: map[any]bool{}} }
+
+func (s *valueSet) add(v any) (bool, error) {
+	if err := s.st.grow(entrySize); err != nil {
+		return false, err
+	}
+	if n, ok := number(v); ok {
+		v = n.i
+		if n.isFloat {
+			v = n.f
+			if i := int64(n.f); n.f >= -1<<53 && n.f <= 1<<53 && float64(i) == n.f {
+				v = i
+			}
+		}
+	}
+	switch v := v.(type) {
+	case *undefined:
+		return false, v.err(s.st)
+	case nil, int64, float64, string:
+		if s.scalars[v] {
+			return false, nil
+		}
+		s.scalars[v] = true
+		return true, nil
+	}
+	found, err := s.st.contains(s.others, v)
+	if err == nil && !found {
+		s.others = append(s.others, v)
+	}
+	return !found, err
+}
+
+// filterGroupby sorts by an attribute and returns [value, elements] for each of its values.
+func filterGroupby(st *state, in any, a *args) (any, error) {
+	items, err := st.elements(in)
+	if err != nil {
+		return nil, err
+	}
+	name, err := attributeName(a.values[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := st.growList(6 * len(items)); err != nil {
+		return nil, err
+	}
+	values := make([]any, len(items))
+	pairs := make([]any, len(items))
+	for i, item := range items {
+		v, err := st.attribute(item, name)
+		if err != nil {
+			return nil, err
+		}
+		if u, missing := v.(*undefined); missing {
+			if a.values[1] == nil {
+				return nil, u.err(st)
+			}
+			v = a.values[1]
+		}
+		values[i] = foldCase(v, a.bool(2))
+		pairs[i] = []any{values[i], item, v}
+	}
+	sorted, err := st.sortBy(pairs, values, false)
+	if err != nil {
+		return nil, err
+	}
+	return st.groups(sorted.([]any))
+}
+
+// groups gathers sorted triples of folded value, element and value into [value, elements].
+func (st *state) groups(sorted []any) (any, error) {
+	out := []any{}
+	for i, triple := range sorted {
+		p := triple.([]any)
+		if i > 0 {
+			same, err := st.equal(p[0], sorted[i-1].([]any)[0], 0)
+			if err != nil {
+				return nil, err
+			}
+			if same {
+				group := out[len(out)-1].([]any)
+				group[1] = appendDoubling(group[1].([]any), p[1])
+				continue
+			}
+		}
+		out = appendDoubling(out, []any{p[2], []any{p[1]}})
+	}
+	return out, nil
+}

@@ -1,0 +1,162 @@
+package expr
+
+import (
+	"math"
+	"strconv"
+	"strings"
+)
+
+// numberFilters calculate.
+var numberFilters = map[string]*function{
+	"abs":   {call: filterAbs},
+	"int":   {call: filterInt, params: []param{opt("default", int64(0)), opt("base", 10)}},
+	"float": {call: filterFloat, params: []param{opt("default", 0.0)}},
+	"round": {call: filterRound, params: []param{opt("precision", 0), opt("method", "common")}},
+}
+
+func filterAbs(_ *state, in any, _ *args) (any, error) {
+	n, ok := number(in)
+	switch {
+	case !ok:
+		return nil, failf(CodeType, "abs needs a number, not %s", typeName(in))
+	case n.isFloat:
+		return math.Abs(n.f), nil
+	case n.i < 0:
+		return negate(n.i)
+	}
+	return n.i, nil
+}
+
+// filterInt is Jinja2's int: what cannot be converted becomes the default.
+func filterInt(_ *state, in any, a *args) (any, error) {
+	if n, ok := number(in); ok {
+		if !n.isFloat {
+			return n.i, nil
+		}
+		if f := math.Trunc(n.f); f >= -1<<63 && f < 1<<63 {
+			return int64(f), nil
+		}
+		if math.IsNaN(n.f) || math.IsInf(n.f, 0) {
+			return a.values[0], nil
+		}
+		return nil, overflow("int")
+	}
+	s, ok := in.(string)
+	if !ok {
+		return a.values[0], nil
+	}
+	base := a.int(1, 10)
+	if base != 0 && (base < 2 || base > 36) {
+		return nil, failf(CodeValue, "int: base must be 0 or between 2 and 36")
+	}
+	digits, ok := cleanDigits(s, base)
+	if !ok {
+		return a.values[0], nil
+	}
+	i, err := strconv.ParseInt(digits, base, 64)
+	if err == nil {
+		return i, nil
+	}
+	if e, ok := err.(*strconv.NumError); ok && e.Err == strconv.ErrRange {
+		return nil, overflow("int")
+	}
+	if f, err := strconv.ParseFloat(digits, 64); err == nil && math.Abs(f) < 1<<63 && !strings.ContainsAny(digits, "xXpP") {
+		return int64(f), nil
+	}
+	return a.values[0], nil
+}
+
+// cleanDigits removes what Python's int allows around and inside digits.
+func cleanDigits(s string, base int) (string, bool) {
+	s = strings.TrimSpace(s)
+	if len(s) > 400 || strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") {
+		return "", false
+	}
+	s = strings.ReplaceAll(s, "_", "")
+	prefixes := map[int]string{2: "0b", 8: "0o", 16: "0x"}
+	sign := strings.TrimRight(s[:min(1, len(s))], "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.")
+	if p := prefixes[base]; p != "" && strings.HasPrefix(strings.ToLower(s[len(sign):]), p) {
+		s = sign + s[len(sign)+2:]
+	}
+	return s, true
+}
+
+func filterFloat(_ *state, in any, a *args) (any, error) {
+	if n, ok := number(in); ok {
+		return n.float(), nil
+	}
+	if s, ok := in.(string); ok && len(s) <= 400 && !strings.ContainsAny(s, "xXpP") {
+		f, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(s), "_", ""), 64)
+		if e, isNum := err.(*strconv.NumError); err == nil || isNum && e.Err == strconv.ErrRange {
+			return f, nil
+		}
+	}
+	return a.values[0], nil
+}
+
+// filterRound rounds to even at an exact half, as Python does; an integer stays one.
+func filterRound(_ *state, in any, a *args) (any, error) {
+	n, ok := number(in)
+	if !ok {
+		return nil, failf(CodeType, "round needs a number, not %s", typeName(in))
+	}
+	precision := a.int(0, 0)
+	if precision < -300 || precision > 300 {
+		return nil, failf(CodeValue, "round: precision must be between -300 and 300")
+	}
+	scale := math.Pow(10, float64(precision))
+	switch a.values[1] {
+	case "ceil":
+		return math.Ceil(n.float()*scale) / scale, nil
+	case "floor":
+		return math.Floor(n.float()*scale) / scale, nil
+	case "common":
+	default:
+		return nil, failf(CodeValue, `round: method must be "common", "ceil" or "floor"`)
+	}
+	switch {
+	case !n.isFloat && precision >= 0:
+		return n.i, nil
+	case !n.isFloat:
+		return roundInt(n.i, -precision)
+	case precision < 0:
+		return math.RoundToEven(n.f*scale) / scale, nil
+	}
+	f, err := strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', precision, 64), 64)
+	return f, err
+}
+
+func roundInt(i int64, digits int) (any, error) {
+	if digits > 18 {
+		return int64(0), nil
+	}
+	unit := int64(1)
+	for range digits {
+		unit *= 10
+	}
+	quotient, remainder := i/unit, i%unit
+	half := cmpHalf(magnitude(remainder), uint64(unit))
+	if half > 0 || half == 0 && quotient%2 != 0 {
+		if i < 0 {
+			quotient--
+		} else {
+			quotient++
+		}
+	}
+	rounded, ok := multiply(quotient, unit)
+	if !ok {
+		return nil, overflow("round")
+	}
+	return rounded, nil
+}
+
+// cmpHalf compares remainder with half of unit.
+func cmpHalf(remainder, unit uint64) int {
+	switch {
+	case 2*remainder > unit:
+		return 1
+	case 2*remainder < unit:
+		return -1
+	}
+	return 0
+}

@@ -1,0 +1,200 @@
+package expr
+
+import (
+	"regexp"
+	"regexp/syntax"
+	"strings"
+)
+
+// pattern is a compiled regular expression with the size that its matching costs.
+type pattern struct {
+	re   *regexp.Regexp
+	size int
+}
+
+const (
+	maxPattern     = 1000 // bytes of a pattern
+	matchSize      = 256  // what one match in a list of matches is charged
+	maxPatternSize = 2000 // its parts after repetitions are written out
+)
+
+// pattern compiles RE2 syntax, once per evaluation, and charges a match over text: RE2 is linear
+// in the text, but the factor is the pattern's size.
+func (st *state) pattern(source, text string) (*regexp.Regexp, error) {
+	p, ok := st.regex[source]
+	if !ok {
+		var err error
+		if p, err = compilePattern(source); err != nil {
+			return nil, err
+		}
+		if err := st.spend(4 * p.size); err != nil {
+			return nil, err
+		}
+		if err := st.grow(4096 + 256*p.size); err != nil {
+			return nil, err
+		}
+		if st.regex == nil {
+			st.regex = map[string]*pattern{}
+		}
+		st.regex[source] = p
+	}
+	return p.re, st.spend(len(text) / 4 * p.size)
+}
+
+func compilePattern(source string) (*pattern, error) {
+	if len(source) > maxPattern {
+		return nil, failf(CodeBudget, "the regular expression has more than %d bytes", maxPattern)
+	}
+	tree, err := syntax.Parse(source, syntax.Perl)
+	if err != nil {
+		e := failf(CodeValue, "invalid regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
+		e.Hint = "the syntax is RE2: no look-around, no back references"
+		return nil, e
+	}
+	size := patternSize(tree)
+	if size > maxPatternSize {
+		return nil, failf(CodeBudget, "the regular expression is too large: its repetitions make %d parts", size)
+	}
+	re, err := regexp.Compile(source)
+	if err != nil {
+		return nil, failf(CodeValue, "invalid regular expression: %v", err)
+	}
+	return &pattern{re: re, size: size}, nil
+}
+
+// patternSize estimates the compiled size; syntax.Parse has bounded depth and repetition.
+func patternSize(re *syntax.Regexp) int {
+	size := 1 + len(re.Rune)/8
+	if re.Op == syntax.OpLiteral {
+		size = len(re.Rune)
+	}
+	for _, sub := range re.Sub {
+		size += patternSize(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		size *= max(1, re.Min, re.Max)
+	}
+	return size
+}
+
+// filterRegexSearch is the first match, or none.
+func filterRegexSearch(st *state, in any, a *args) (any, error) {
+	s, err := st.text(in)
+	if err != nil {
+		return nil, err
+	}
+	re, err := st.patternArg(a, s)
+	if err != nil {
+		return nil, err
+	}
+	if at := re.FindStringIndex(s); at != nil {
+		return s[at[0]:at[1]], nil
+	}
+	return nil, nil
+}
+
+func (st *state) patternArg(a *args, text string) (*regexp.Regexp, error) {
+	source := a.string(0)
+	if a.err != nil {
+		return nil, a.err
+	}
+	return st.pattern(source, text)
+}
+
+// filterRegexReplace replaces count matches, or all with 0; \1 and \g<name> stand for groups.
+func filterRegexReplace(st *state, in any, a *args) (any, error) {
+	s, err := st.text(in)
+	if err != nil {
+		return nil, err
+	}
+	re, err := st.patternArg(a, s)
+	if err != nil {
+		return nil, err
+	}
+	template, limit := goTemplate(a.string(1)), a.int(2, 0)
+	if a.err != nil {
+		return nil, a.err
+	}
+	most := st.bytes/matchSize + 1 // one more than the budget has room for
+	if limit > 0 {
+		most = min(most, limit)
+	}
+	matches := re.FindAllStringSubmatchIndex(s, most)
+	if err := st.grow(len(matches) * matchSize); err != nil {
+		return nil, err
+	}
+	var out []byte
+	end := 0
+	for _, at := range matches {
+		before := len(out)
+		out = appendText(out, s[end:at[0]])
+		out = appendText(out, string(re.ExpandString(nil, template, s, at)))
+		end = at[1]
+		if err := st.grow(3 * (len(out) - before)); err != nil {
+			return nil, err
+		}
+		if err := st.spend(1 + len(template)/8); err != nil {
+			return nil, err
+		}
+	}
+	if err := st.grow(2 * (len(s) - end)); err != nil {
+		return nil, err
+	}
+	return string(append(out, s[end:]...)), nil
+}
+
+// goTemplate turns Python's group references into Go's and keeps dollars as they are.
+func goTemplate(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		switch {
+		case s[i] == '$':
+			b.WriteString("$$")
+		case s[i] != '\\' || i+1 == len(s):
+			b.WriteByte(s[i])
+		case s[i+1] >= '0' && s[i+1] <= '9':
+			i++
+			b.WriteString("${" + s[i:i+1] + "}")
+		case strings.HasPrefix(s[i+1:], "g<") && strings.IndexByte(s[i:], '>') > 0:
+			end := i + strings.IndexByte(s[i:], '>')
+			b.WriteString("${" + s[i+3:end] + "}")
+			i = end
+		case s[i+1] == '\\':
+			i++
+			b.WriteByte('\\')
+		default:
+			b.WriteByte('\\')
+		}
+	}
+	return b.String()
+}
+
+// testMatch holds when the pattern matches at the beginning, as Python's re.match.
+func testMatch(st *state, in any, a *args) (any, error) {
+	s, err := st.text(in)
+	if err != nil {
+		return nil, err
+	}
+	source := a.string(0)
+	if a.err != nil {
+		return nil, a.err
+	}
+	re, err := st.pattern(`^(?:`+source+`)`, s)
+	if err != nil {
+		return nil, err
+	}
+	return re.MatchString(s), nil
+}
+
+// testSearch holds when the pattern matches anywhere.
+func testSearch(st *state, in any, a *args) (any, error) {
+	s, err := st.text(in)
+	if err != nil {
+		return nil, err
+	}
+	re, err := st.patternArg(a, s)
+	if err != nil {
+		return nil, err
+	}
+	return re.MatchString(s), nil
+}

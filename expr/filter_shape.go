@@ -1,0 +1,106 @@
+package expr
+
+import "slices"
+
+func filterBatch(st *state, in any, a *args) (any, error) {
+	items, err := st.elements(in)
+	if err != nil {
+		return nil, err
+	}
+	size := a.int(0, 0)
+	if size < 1 {
+		return nil, failf(CodeValue, "batch: linecount must be at least 1")
+	}
+	if err := st.growList(2 * len(items)); err != nil {
+		return nil, err
+	}
+	out := []any{}
+	for chunk := range slices.Chunk(items, size) {
+		out = appendDoubling(out, slices.Clip(chunk))
+	}
+	if len(out) > 0 && a.values[1] != nil {
+		return out, st.pad(out, len(out)-1, size, a.values[1])
+	}
+	return out, nil
+}
+
+// pad fills the list out[i] up to size elements.
+func (st *state) pad(out []any, i, size int, with any) error {
+	last := out[i].([]any)
+	if err := st.growList(size); err != nil {
+		return err
+	}
+	for len(last) < size {
+		last = append(last, with)
+	}
+	out[i] = last
+	return nil
+}
+
+// filterSlice cuts a list into columns; the first ones are longer where it does not divide.
+func filterSlice(st *state, in any, a *args) (any, error) {
+	items, err := st.elements(in)
+	if err != nil {
+		return nil, err
+	}
+	count := a.int(0, 0)
+	if count < 1 {
+		return nil, failf(CodeValue, "slice: slices must be at least 1")
+	}
+	if err := st.growList(len(items) + 2*count); err != nil {
+		return nil, err
+	}
+	size, extra := len(items)/count, len(items)%count
+	out := make([]any, count)
+	for i := range out {
+		n := size
+		if i < extra {
+			n++
+		}
+		out[i] = slices.Clip(items[:n])
+		items = items[n:]
+		if i >= extra && a.values[1] != nil {
+			if err := st.pad(out, i, size+1, a.values[1]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func filterFlatten(st *state, in any, a *args) (any, error) {
+	items, ok := in.([]any)
+	if !ok {
+		return nil, failf(CodeType, "flatten needs a list, not %s", typeName(in))
+	}
+	levels := a.int(0, st.limits.Depth)
+	out := []any{}
+	err := st.flatten(&out, items, levels, 0)
+	return out, err
+}
+
+func (st *state) flatten(out *[]any, items []any, levels, depth int) error {
+	if err := st.deeper(depth); err != nil {
+		return err
+	}
+	for _, item := range items {
+		v, err := st.norm(item)
+		if err != nil {
+			return err
+		}
+		if inner, ok := v.([]any); ok && levels > 0 {
+			if err := st.spend(1); err != nil {
+				return err
+			}
+			if err := st.flatten(out, inner, levels-1, depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := st.growList(2); err != nil {
+			return err
+		}
+		*out = appendDoubling(*out, v)
+	}
+	return nil
+}

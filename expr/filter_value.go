@@ -1,0 +1,143 @@
+package expr
+
+import (
+	"strconv"
+	"strings"
+)
+
+// valueFilters convert values and work on mappings.
+var valueFilters = map[string]*function{
+	"default":  filterDefault,
+	"d":        filterDefault,
+	"tojson":   {call: filterToJSON, params: []param{opt("indent", nil)}},
+	"fromjson": {call: filterFromJSON},
+	"attr":     {call: filterAttr, params: []param{need("name")}},
+	"items":    {call: methodItems},
+	"keys":     {call: methodKeys},
+	"values":   {call: methodValues},
+	"dictsort": {call: filterDictsort, params: []param{opt("case_sensitive", false), opt("by", "key"), opt("reverse", false)}},
+}
+
+// filterDefault is default(value, boolean): for undefined, and with boolean for whatever is false.
+var filterDefault = &function{lax: true, params: []param{opt("default_value", ""), opt("boolean", false)},
+	call: func(_ *state, in any, a *args) (any, error) {
+		if _, missing := in.(*undefined); missing || a.bool(1) && !truth(in) {
+			return a.values[0], nil
+		}
+		return in, nil
+	}}
+
+func filterToJSON(st *state, in any, a *args) (any, error) {
+	indent := ""
+	if a.values[0] != nil {
+		width := a.int(0, 0)
+		if width < 0 || width > 16 {
+			return nil, failf(CodeValue, "tojson: indent must be between 0 and 16")
+		}
+		indent = strings.Repeat(" ", width)
+	}
+	return st.jsonText(in, indent)
+}
+
+func filterFromJSON(st *state, in any, _ *args) (any, error) {
+	s, ok := in.(string)
+	if !ok {
+		return nil, failf(CodeType, "fromjson needs a string, not %s", typeName(in))
+	}
+	v, err := decode(s, st)
+	if e, ok := err.(*Error); ok {
+		e.Message += " at line " + strconv.Itoa(e.Line) + ", column " + strconv.Itoa(e.Column) + " of the input of fromjson"
+		e.Line, e.Column = 0, 0 // these count in the data; the caller adds the place in the template
+	}
+	return v, err
+}
+
+func filterAttr(st *state, in any, a *args) (any, error) {
+	key := pathKey{text: a.string(0)}
+	item, ok, err := st.member(in, &key)
+	if err != nil || ok {
+		return item, err
+	}
+	return &undefined{path: "…" + pathString("", []pathKey{key}), parent: in, key: key.text}, nil
+}
+
+// entries returns a mapping and its sorted keys.
+func (st *state) entries(name string, v any) (map[string]any, []string, error) {
+	m, ok, err := st.mapping(v)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !ok {
+		return nil, nil, failf(CodeType, "%s needs a mapping, not %s", name, typeName(v))
+	}
+	if err := st.growList(5 * len(m)); err != nil {
+		return nil, nil, err
+	}
+	return m, sortedKeys(m), nil
+}
+
+func methodItems(st *state, in any, _ *args) (any, error) {
+	m, keys, err := st.entries("items", in)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]any, len(keys))
+	for i, k := range keys {
+		out[i] = []any{k, m[k]}
+	}
+	return out, nil
+}
+
+func methodKeys(st *state, in any, _ *args) (any, error) {
+	_, keys, err := st.entries("keys", in)
+	return anyList(keys), err
+}
+
+func methodValues(st *state, in any, _ *args) (any, error) {
+	m, keys, err := st.entries("values", in)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]any, len(keys))
+	for i, k := range keys {
+		out[i] = m[k]
+	}
+	return out, nil
+}
+
+func filterDictsort(st *state, in any, a *args) (any, error) {
+	position := 0
+	switch a.values[1] {
+	case "key":
+	case "value":
+		position = 1
+	default:
+		return nil, failf(CodeValue, `dictsort: by must be "key" or "value"`)
+	}
+	items, err := methodItems(st, in, nil)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]any, len(items.([]any)))
+	for i, pair := range items.([]any) {
+		keys[i] = foldCase(pair.([]any)[position], a.bool(0))
+	}
+	return st.sortBy(items.([]any), keys, a.bool(2))
+}
+
+var dictMethods = map[string]*function{
+	"items":  {call: methodItems},
+	"keys":   {call: methodKeys},
+	"values": {call: methodValues},
+	"get": {params: []param{need("key"), opt("default", nil)}, call: func(st *state, in any, a *args) (any, error) {
+		key, err := dynamicKey(a.values[0])
+		if err != nil {
+			return nil, err
+		}
+		item, ok, err := st.member(in, &key)
+		if err == nil && !ok {
+			return a.values[1], nil
+		}
+		return item, err
+	}},
+}

@@ -1,0 +1,103 @@
+package expr
+
+import "math"
+
+// globals are the functions that are called by their bare names.
+var globals = map[string]*function{
+	"range": {params: []param{need("start"), opt("stop", nil), opt("step", int64(1))}, call: globalRange},
+	"dict":  {rest: true, params: []param{}, call: globalDict},
+}
+
+func globalRange(st *state, _ any, a *args) (any, error) {
+	var bound [3]int64
+	for i, v := range a.values {
+		if v == nil && i == 1 {
+			continue
+		}
+		n, ok := v.(int64)
+		if !ok {
+			return nil, failf(CodeType, "range: %s must be an integer, not %s", a.params[i].name, typeName(v))
+		}
+		bound[i] = n
+	}
+	start, stop, step := bound[0], bound[1], bound[2]
+	if a.values[1] == nil {
+		start, stop = 0, start
+	}
+	if step == 0 {
+		return nil, failf(CodeValue, "range: step cannot be 0")
+	}
+	count := rangeCount(start, stop, step)
+	if err := st.growList(count); err != nil {
+		return nil, err
+	}
+	out := make([]any, count)
+	for i := range out {
+		out[i] = start + int64(i)*step
+	}
+	return out, nil
+}
+
+// rangeCount is the length of the range, capped far above every budget.
+func rangeCount(start, stop, step int64) int {
+	if step > 0 && start >= stop || step < 0 && start <= stop {
+		return 0
+	}
+	span := uint64(stop) - uint64(start)
+	if step < 0 {
+		span = uint64(start) - uint64(stop)
+	}
+	return int(min((span-1)/magnitude(step)+1, math.MaxInt32))
+}
+
+func globalDict(st *state, _ any, a *args) (any, error) {
+	out := map[string]any{}
+	if len(a.rest) > 1 {
+		return nil, failf(CodeType, "dict takes at most 1 positional argument")
+	}
+	for _, source := range a.rest {
+		if err := st.fill(out, source); err != nil {
+			return nil, err
+		}
+	}
+	for i, name := range a.names {
+		out[name] = a.named[i]
+	}
+	return out, st.grow(len(out) * entrySize)
+}
+
+// fill copies a mapping or a list of pairs into out.
+func (st *state) fill(out map[string]any, source any) error {
+	m, ok, err := st.mapping(source)
+	if err != nil {
+		return err
+	}
+	if ok {
+		if err := st.grow(len(m) * entrySize); err != nil {
+			return err
+		}
+		for k, v := range m {
+			out[k] = v
+		}
+		return nil
+	}
+	pairs, err := st.elements(source)
+	if err != nil {
+		return err
+	}
+	if err := st.grow(len(pairs) * entrySize); err != nil {
+		return err
+	}
+	for _, pair := range pairs {
+		kv, ok := pair.([]any)
+		if !ok || len(kv) != 2 {
+			return failf(CodeType, "dict needs a mapping or a list of pairs")
+		}
+		key, err := keyString(kv[0])
+		if err != nil {
+			return err
+		}
+		out[key] = kv[1]
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package expr
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Marshal writes v as compact JSON: mapping keys sorted, floats with a point or an exponent so
+// that Decode gives a float again, no HTML escapes. Raw and json.RawMessage are compacted, but keep
+// their own key order; types outside the value model go through encoding/json. NaN, infinities
+// and values nested deeper than 256 are errors.
+func Marshal(v any) ([]byte, error) {
+	w := jsonWriter{}
+	if err := w.value(v, 0); err != nil {
+		return nil, err
+	}
+	return w.out, nil
+}
+
+// jsonText is Marshal within the budget, with an indent for each level or "".
+func (st *state) jsonText(v any, indent string) (string, error) {
+	w := jsonWriter{st: st, indent: indent}
+	if err := w.value(v, 0); err != nil {
+		return "", err
+	}
+	return string(w.out), nil
+}
+
+type jsonWriter struct {
+	st     *state // nil without a budget
+	out    []byte
+	paid   int
+	indent string
+}
+
+// pay charges what was written since the last call, and the visit.
+func (w *jsonWriter) pay(depth int) error {
+	if w.st == nil {
+		if depth > maxDepth {
+			return failf(CodeBudget, "a value nests deeper than %d levels", maxDepth)
+		}
+		return nil
+	}
+	if err := w.st.deeper(depth); err != nil {
+		return err
+	}
+	if err := w.st.walk(); err != nil {
+		return err
+	}
+	n := len(w.out) - w.paid
+	w.paid = len(w.out)
+	if cap(w.out)-len(w.out) < 64 {
+		w.out = slices.Grow(w.out, max(64, len(w.out)))
+	}
+	return w.st.grow(3 * n) // twice in the growing buffer, once in the string made of it
+}
+
+func (w *jsonWriter) value(v any, depth int) error {
+	if err := w.pay(depth); err != nil {
+		return err
+	}
+	switch v := v.(type) {
+	case nil:
+		w.out = append(w.out, "null"...)
+	case bool:
+		w.out = strconv.AppendBool(w.out, v)
+	case int64:
+		w.out = strconv.AppendInt(w.out, v, 10)
+	case int:
+		w.out = strconv.AppendInt(w.out, int64(v), 10)
+	case float64:
+		if math.IsNaN(v) || math.IsInf(v, 0) {
+			return failf(CodeValue, "%s has no form in JSON", floatText(v))
+		}
+		w.out = append(w.out, floatText(v)...)
+	case string:
+		if w.st != nil {
+			if err := w.st.spend(len(v) / scanned); err != nil {
+				return err
+			}
+		}
+		w.out = appendQuoted(w.out, v)
+	case []any:
+		return w.list(v, depth)
+	case map[string]any:
+		return w.mapping(v, depth)
+	case Vars:
+		return w.mapping(v, depth)
+	default:
+		return w.other(v, depth)
+	}
+	return nil
+}
+
+func (w *jsonWriter) newline(depth int) {
+	if w.indent == "" {
+		return
+	}
+	w.out = append(w.out, '\n')
+	for range depth {
+		w.out = append(w.out, w.indent...)
+	}
+}
+
+func (w *jsonWriter) list(v []any, depth int) error {
+	w.out = append(w.out, '[')
+	for i, item := range v {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.newline(depth + 1)
+		if err := w.value(item, depth+1); err != nil {
+			return err
+		}
+	}
+	if len(v) > 0 {
+		w.newline(depth)
+	}
+	w.out = append(w.out, ']')
+	return nil
+}
+
+func (w *jsonWriter) mapping(v map[string]any, depth int) error {
+	w.out = append(w.out, '{')
+	for i, k := range slices.Sorted(maps.Keys(v)) {
+		if i > 0 {
+			w.out = append(w.out, ',')
+		}
+		w.newline(depth + 1)
+		w.out = append(appendQuoted(w.out, k), ':')
+		if w.indent != "" {
+			w.out = append(w.out, ' ')
+		}
+		if err := w.value(v[k], depth+1); err != nil {
+			return err
+		}
+	}
+	if len(v) > 0 {
+		w.newline(depth)
+	}
+	w.out = append(w.out, '}')
+	return nil
+}
+
+// other writes what is not in the value model as it is.
+func (w *jsonWriter) other(v any, depth int) error {
+	switch v := v.(type) {
+	case Raw:
+		if w.st != nil {
+			break // decoded below, so that the text is the same as for a decoded value
+		}
+		return w.raw(v)
+	case *undefined:
+		return v.err(w.st)
+	}
+	if w.st == nil {
+		if _, ok := v.(Object); !ok {
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(false)
+			if err := e.Encode(v); err != nil {
+				return failf(CodeType, "%T has no form in JSON: %v", v, err)
+			}
+			w.out = append(w.out, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
+			return nil
+		}
+	}
+	st := w.st
+	if st == nil {
+		st = &state{limits: Limits{}.withDefaults(), ops: math.MaxInt, bytes: math.MaxInt}
+	}
+	p, _, err := st.plain(v, depth)
+	if err != nil {
+		return err
+	}
+	return w.value(p, depth)
+}
+
+func (w *jsonWriter) raw(v Raw) error {
+	if len(v) == 0 {
+		w.out = append(w.out, "null"...)
+		return nil
+	}
+	b := bytes.NewBuffer(w.out)
+	if err := json.Compact(b, v); err != nil {
+		return failf(CodeValue, "a raw value is not JSON: %v", err)
+	}
+	w.out = b.Bytes()
+	return nil
+}
+
+const hexDigits = "0123456789abcdef"
+
+// appendQuoted writes a JSON string; invalid UTF-8 becomes U+FFFD.
+func appendQuoted(out []byte, s string) []byte {
+	out = append(out, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= utf8.RuneSelf {
+			r, size := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && size == 1 {
+				out = append(append(out, s[start:i]...), "\ufffd"...)
+				start = i + 1
+			}
+			i += size
+			continue
+		}
+		if c >= ' ' && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		out = append(out, s[start:i]...)
+		switch c {
+		case '"', '\\':
+			out = append(out, '\\', c)
+		case '\n':
+			out = append(out, '\\', 'n')
+		case '\r':
+			out = append(out, '\\', 'r')
+		case '\t':
+			out = append(out, '\\', 't')
+		default:
+			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
+		}
+		i++
+		start = i
+	}
+	return append(append(out, s[start:]...), '"')
+}

@@ -1,0 +1,146 @@
+package expr
+
+import "slices"
+
+// Limits bounds one evaluation. With the defaults every template ends, well or with
+// CodeBudget, within about 100 ms and 10 MB of allocation on a slow core, whatever it
+// computes; values that the Scope itself returns, and their decoding, come on top.
+type Limits struct {
+	// Ops is the number of steps: one for each node visited and each element looped
+	// over or built, one for every 8 values compared, copied out or rendered. Defaults to 500,000.
+	Ops int
+	// Bytes is the size of all strings and lists built during the evaluation, output
+	// included, intermediate ones too. Defaults to 4 MiB.
+	Bytes int
+	// Depth is how deep expressions and values may nest. Defaults to 256.
+	Depth int
+}
+
+const (
+	defaultOps   = 500_000
+	defaultBytes = 4 << 20
+	maxDepth     = 256 // default of Limits.Depth; nesting of Decode and Marshal
+
+	maxSource  = 256 << 10 // bytes of a source that has tags
+	maxNodes   = 50_000    // nodes of one template
+	maxNesting = 100       // brackets, operators and blocks inside each other
+	maxHeight  = 250       // height of the tree, operator chains included
+
+	scanned     = 64 // how many bytes of a string can be looked at for one step
+	elementSize = 24 // what one list element is charged: interface and boxed number
+	bindingSize = 48 // what a name is charged
+	entrySize   = 64 // what one mapping entry is charged
+)
+
+func (l Limits) withDefaults() Limits {
+	if l.Ops <= 0 {
+		l.Ops = defaultOps
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = defaultBytes
+	}
+	if l.Depth <= 0 {
+		l.Depth = maxDepth
+	}
+	return l
+}
+
+// state is one evaluation: its scope, its local names and what is left of its budget.
+type state struct {
+	src    string
+	scope  Scope
+	locals *binding
+	ops    int
+	bytes  int
+	walked int
+	limits Limits
+	lib    *library
+	out    []byte
+	raws   map[rawKey]any
+	regex  map[string]*pattern
+}
+
+// binding is a name bound by for or set; inner bindings hide outer ones.
+type binding struct {
+	name  string
+	value any
+	next  *binding
+}
+
+func (st *state) bind(name string, v any) error {
+	st.locals = &binding{name: name, value: v, next: st.locals}
+	return st.grow(bindingSize)
+}
+
+// spend takes n steps from the budget.
+func (st *state) spend(n int) error {
+	if n > st.ops {
+		st.ops = 0
+		return st.opsError()
+	}
+	st.ops -= n
+	return nil
+}
+
+func (st *state) opsError() error {
+	e := failf(CodeBudget, "the template takes more than %d steps", st.limits.Ops)
+	e.Hint = "loop over less data, or move the work into a step"
+	return e
+}
+
+// walk accounts for looking at one existing value: cheap, but a small template can
+// make a list that holds itself 2^30 times over, so it must not be free.
+func (st *state) walk() error {
+	if st.walked++; st.walked&7 == 0 {
+		return st.spend(1)
+	}
+	return nil
+}
+
+// grow takes n bytes from the budget before they are allocated.
+func (st *state) grow(n int) error {
+	if n > st.bytes || n < 0 {
+		st.bytes = 0
+		e := failf(CodeBudget, "the template builds more than %d bytes", st.limits.Bytes)
+		e.Hint = "pass large data by reference"
+		return e
+	}
+	st.bytes -= n
+	return nil
+}
+
+// growList charges a list of n elements that is about to be built.
+func (st *state) growList(n int) error {
+	if n < 0 || n > st.limits.Bytes {
+		n = st.limits.Bytes // avoids overflow below; still far over the budget
+	}
+	if err := st.grow(n * elementSize); err != nil {
+		return err
+	}
+	return st.spend(n)
+}
+
+func (st *state) deeper(depth int) error {
+	if depth > st.limits.Depth {
+		return failf(CodeBudget, "a value nests deeper than %d levels", st.limits.Depth)
+	}
+	return nil
+}
+
+// write appends to the output.
+func (st *state) write(s string) error {
+	if err := st.grow(len(s)); err != nil {
+		return err
+	}
+	st.out = appendText(st.out, s)
+	return nil
+}
+
+// appendText is append with a growth of two for large buffers too, so that all copies together
+// cost at most twice the final size.
+func appendText(b []byte, s string) []byte {
+	if len(b)+len(s) > cap(b) {
+		b = slices.Grow(b, max(len(s), len(b), 64))
+	}
+	return append(b, s...)
+}

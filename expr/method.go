@@ -1,0 +1,261 @@
+package expr
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// stringMethods are the methods of strings.
+var stringMethods = map[string]*function{
+	"upper":      textFilter(strings.ToUpper),
+	"lower":      textFilter(strings.ToLower),
+	"capitalize": textFilter(capitalize),
+	"title":      textFilter(func(s string) string { return mapWords(s, func(c rune) bool { return !unicode.IsLetter(c) }) }),
+	"strip":      {call: stripMethod(strings.TrimSpace, strings.Trim), params: []param{opt("chars", nil)}},
+	"lstrip": {call: stripMethod(func(s string) string { return strings.TrimLeftFunc(s, unicode.IsSpace) }, strings.TrimLeft),
+		params: []param{opt("chars", nil)}},
+	"rstrip": {call: stripMethod(func(s string) string { return strings.TrimRightFunc(s, unicode.IsSpace) }, strings.TrimRight),
+		params: []param{opt("chars", nil)}},
+	"split":      {call: methodSplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
+	"rsplit":     {call: methodRsplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
+	"splitlines": {call: methodSplitlines, params: []param{opt("keepends", false)}},
+	"replace":    {call: filterReplace, params: []param{need("old"), need("new"), opt("count", -1)}},
+	"startswith": {call: affixMethod(strings.HasPrefix), params: []param{need("prefix")}},
+	"endswith":   {call: affixMethod(strings.HasSuffix), params: []param{need("suffix")}},
+	"removeprefix": {call: func(_ *state, in any, a *args) (any, error) {
+		return strings.TrimPrefix(in.(string), a.string(0)), nil
+	}, params: []param{need("prefix")}},
+	"removesuffix": {call: func(_ *state, in any, a *args) (any, error) {
+		return strings.TrimSuffix(in.(string), a.string(0)), nil
+	}, params: []param{need("suffix")}},
+	"join": {call: func(st *state, in any, a *args) (any, error) {
+		return st.joinValues(a.values[0], in.(string), "")
+	}, params: []param{need("items")}},
+	"find": {call: func(_ *state, in any, a *args) (any, error) {
+		s := in.(string)
+		i := strings.Index(s, a.string(0))
+		if i < 0 {
+			return int64(-1), nil
+		}
+		return int64(utf8.RuneCountInString(s[:i])), nil
+	}, params: []param{need("sub")}},
+	"count": {call: func(_ *state, in any, a *args) (any, error) {
+		return int64(strings.Count(in.(string), a.string(0))), nil
+	}, params: []param{need("sub")}},
+	"isdigit": {call: func(_ *state, in any, _ *args) (any, error) {
+		s := in.(string)
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0, nil
+	}},
+	"zfill": {call: methodZfill, params: []param{need("width")}},
+}
+
+func stripMethod(space func(string) string, cut func(s, chars string) string) func(*state, any, *args) (any, error) {
+	return func(st *state, in any, a *args) (any, error) {
+		if a.values[0] == nil {
+			return space(in.(string)), nil
+		}
+		return cut(in.(string), a.string(0)), nil
+	}
+}
+
+// affixMethod accepts one affix or a list of them, as Python accepts a tuple.
+func affixMethod(has func(s, affix string) bool) func(*state, any, *args) (any, error) {
+	return func(st *state, in any, a *args) (any, error) {
+		list, ok := a.values[0].([]any)
+		if !ok {
+			return has(in.(string), a.string(0)), nil
+		}
+		found := slices.ContainsFunc(list, func(v any) bool {
+			s, ok := v.(string)
+			return ok && has(in.(string), s)
+		})
+		return found, st.spend(len(list))
+	}
+}
+
+func methodZfill(st *state, in any, a *args) (any, error) {
+	s := in.(string)
+	missing := max(0, a.int(0, 0)-utf8.RuneCountInString(s))
+	if err := st.grow(2*missing + len(s)); err != nil {
+		return nil, err
+	}
+	sign := ""
+	if s != "" && (s[0] == '-' || s[0] == '+') {
+		sign, s = s[:1], s[1:]
+	}
+	return sign + strings.Repeat("0", missing) + s, nil
+}
+
+// methodSplit splits at a separator, or at runs of white space without one.
+func methodSplit(st *state, in any, a *args) (any, error) {
+	return st.split(in, a, false)
+}
+
+func methodRsplit(st *state, in any, a *args) (any, error) {
+	return st.split(in, a, true)
+}
+
+func (st *state) split(in any, a *args, fromRight bool) (any, error) {
+	s, err := st.text(in)
+	if err != nil {
+		return nil, err
+	}
+	limit := a.int(1, -1)
+	if a.values[0] == nil {
+		return st.splitSpace(s, limit, fromRight)
+	}
+	separator := a.string(0)
+	if a.err != nil {
+		return nil, a.err
+	}
+	if separator == "" {
+		return nil, failf(CodeValue, "split: the separator is empty")
+	}
+	if err := st.growList(strings.Count(s, separator) + 1); err != nil {
+		return nil, err
+	}
+	parts := strings.Split(s, separator)
+	if limit >= 0 && len(parts) > limit+1 {
+		if fromRight {
+			cut := len(parts) - limit
+			parts = append([]string{strings.Join(parts[:cut], separator)}, parts[cut:]...)
+		} else {
+			parts = strings.SplitN(s, separator, limit+1)
+		}
+	}
+	return anyList(parts), st.growText(s)
+}
+
+func (st *state) splitSpace(s string, limit int, fromRight bool) (any, error) {
+	if err := st.growList(len(s)/2 + 1); err != nil {
+		return nil, err
+	}
+	fields := strings.Fields(s)
+	if limit < 0 || len(fields) <= limit+1 {
+		return anyList(fields), nil
+	}
+	out := []any{}
+	rest := strings.TrimSpace(s)
+	for range limit {
+		var i int
+		if fromRight {
+			i = strings.LastIndexFunc(rest, unicode.IsSpace)
+			out = append(out, strings.TrimSpace(rest[i:]))
+			rest = strings.TrimSpace(rest[:i])
+		} else {
+			i = strings.IndexFunc(rest, unicode.IsSpace)
+			out = append(out, rest[:i])
+			rest = strings.TrimSpace(rest[i:])
+		}
+	}
+	if !fromRight {
+		return append(out, strings.TrimLeftFunc(restOf(s, out), unicode.IsSpace)), nil
+	}
+	out = append(out, strings.TrimRightFunc(s[:len(s)-len(restTail(s, out))], unicode.IsSpace))
+	slices.Reverse(out)
+	return out, nil
+}
+
+// restOf is s after the words in out, its trailing space kept as Python keeps it.
+func restOf(s string, out []any) string {
+	for _, word := range out {
+		s = strings.TrimLeftFunc(s, unicode.IsSpace)[len(word.(string)):]
+	}
+	return s
+}
+
+// restTail is the part of s that the words of out, taken from the right, cover.
+func restTail(s string, out []any) string {
+	head := s
+	for _, word := range out {
+		head = strings.TrimRightFunc(head, unicode.IsSpace)
+		head = head[:len(head)-len(word.(string))]
+	}
+	return s[len(head):]
+}
+
+func methodSplitlines(st *state, in any, a *args) (any, error) {
+	s := in.(string)
+	if err := st.growList(strings.Count(s, "\n") + strings.Count(s, "\r") + 1); err != nil {
+		return nil, err
+	}
+	out := []any{}
+	for s != "" {
+		i := strings.IndexAny(s, "\r\n")
+		if i < 0 {
+			return append(out, s), nil
+		}
+		end := i + 1
+		if strings.HasPrefix(s[i:], "\r\n") {
+			end++
+		}
+		if a.bool(0) {
+			i = end
+		}
+		out = append(out, s[:i])
+		s = s[end:]
+	}
+	return out, nil
+}
+
+// method finds the method of a value.
+func (st *state) method(of any, name string) (*function, error) {
+	kind, table := "", map[string]*function(nil)
+	switch of.(type) {
+	case string:
+		kind, table = "string method", st.lib.stringMethods
+	case []any:
+		kind, table = "list method", st.lib.listMethods
+	case *loop:
+		kind, table = "loop method", loopMethods
+	case map[string]any, Object:
+		kind, table = "mapping method", st.lib.dictMethods
+	default:
+		return nil, failf(CodeType, "%s has no methods", typeName(of))
+	}
+	return lookupFunction(kind, table, name)
+}
+
+func (l *library) methodNames() map[string]*function {
+	all := maps.Clone(l.stringMethods)
+	for _, more := range []map[string]*function{l.dictMethods, l.listMethods, loopMethods} {
+		maps.Copy(all, more)
+	}
+	return all
+}
+
+func (l *library) isMethod(name string) bool {
+	return l.stringMethods[name] != nil || l.dictMethods[name] != nil || l.listMethods[name] != nil || loopMethods[name] != nil
+}
+
+// listMethods are the methods of lists; none of them changes the list.
+var listMethods = map[string]*function{
+	"index": {params: []param{need("value")}, call: func(st *state, in any, a *args) (any, error) {
+		for i, item := range in.([]any) {
+			same, err := st.equal(item, a.values[0], 0)
+			if err != nil {
+				return nil, err
+			}
+			if same {
+				return int64(i), nil
+			}
+		}
+		return nil, failf(CodeValue, "index: the value is not in the list")
+	}},
+	"count": {params: []param{need("value")}, call: func(st *state, in any, a *args) (any, error) {
+		n := int64(0)
+		for _, item := range in.([]any) {
+			same, err := st.equal(item, a.values[0], 0)
+			if err != nil {
+				return nil, err
+			}
+			if same {
+				n++
+			}
+		}
+		return n, nil
+	}},
+}

@@ -1,0 +1,316 @@
+package expr
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// pathKey is one constant step of a path: .name, ["name"], .0 or [-1].
+type pathKey struct {
+	text    string
+	index   int
+	isIndex bool
+	dotted  bool
+}
+
+// pathNode is a name with constant attributes, the most frequent expression by far.
+type pathNode struct {
+	base
+	root string
+	keys []pathKey
+	ref  int // its place in the parser's references; -1 for a local name
+}
+
+// String is the reference as its author would write it.
+func (n *pathNode) String() string { return pathString(n.root, n.keys) }
+
+func pathString(root string, keys []pathKey) string {
+	var b strings.Builder
+	b.WriteString(root)
+	for _, k := range keys {
+		switch {
+		case k.isIndex:
+			b.WriteString("[" + k.text + "]")
+		case k.dotted || isIdentifier(k.text):
+			b.WriteString("." + k.text)
+		default:
+			b.WriteString("[" + strconv.Quote(k.text) + "]")
+		}
+	}
+	return b.String()
+}
+
+func isIdentifier(s string) bool {
+	for i := range len(s) {
+		if !isAlnum(s[i]) && s[i] != '_' || i == 0 && s[i] >= '0' && s[i] <= '9' {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func (n *pathNode) eval(st *state) (any, error) {
+	v, ok, err := st.lookup(n.root)
+	if err != nil {
+		return nil, failAt(err, n.root)
+	}
+	if !ok {
+		return &undefined{path: n.String(), parent: st.scope, key: n.root, off: n.off}, nil
+	}
+	for i := range n.keys {
+		next, ok, err := st.member(v, &n.keys[i])
+		if err != nil {
+			return nil, failAt(err, pathString(n.root, n.keys[:i+1]))
+		}
+		if !ok {
+			if u, chained := v.(*undefined); chained {
+				return &undefined{path: u.path + strings.TrimPrefix(n.String(), n.root), parent: u.parent, key: u.key, off: n.off}, nil
+			}
+			return &undefined{path: n.String(), parent: v, key: n.keys[i].text, off: n.off}, nil
+		}
+		v = next
+	}
+	return v, nil
+}
+
+// failAt names the reference whose value could not be used.
+func failAt(err error, path string) error {
+	if e, ok := err.(*Error); ok && e.Line == 0 && e.Code != CodeBudget {
+		e.Message = clip(path) + ": " + e.Message
+	}
+	return err
+}
+
+func (st *state) lookup(name string) (any, bool, error) {
+	for b := st.locals; b != nil; b = b.next {
+		if b.name == name {
+			return b.value, true, nil
+		}
+	}
+	if st.scope == nil {
+		return nil, false, nil
+	}
+	v, ok := st.scope.Lookup(name)
+	if !ok {
+		return nil, false, nil
+	}
+	v, err := st.norm(v)
+	return v, true, err
+}
+
+// member is v.key or v[key] for a constant key. false means undefined.
+func (st *state) member(v any, key *pathKey) (any, bool, error) {
+	var item any
+	var ok bool
+	switch v := v.(type) {
+	case map[string]any:
+		item, ok = v[key.text]
+	case []any:
+		if !key.isIndex {
+			return nil, false, nil
+		}
+		item, ok = listItem(v, key.index)
+	case string:
+		if !key.isIndex {
+			return nil, false, nil
+		}
+		if err := st.spend(len(v) / scanned); err != nil {
+			return nil, false, err
+		}
+		return stringItem(v, key.index)
+	case Object:
+		item, ok = v.Attr(key.text)
+	}
+	if !ok {
+		return nil, false, nil
+	}
+	switch item.(type) {
+	case string, nil, bool, int64, float64, map[string]any, []any:
+		return item, true, nil
+	}
+	item, err := st.norm(item)
+	return item, true, err
+}
+
+func listItem(v []any, i int) (any, bool) {
+	if i < 0 {
+		i += len(v)
+	}
+	if i < 0 || i >= len(v) {
+		return nil, false
+	}
+	return v[i], true
+}
+
+func stringItem(s string, i int) (any, bool, error) {
+	if i < 0 {
+		i += utf8.RuneCountInString(s)
+	}
+	if i < 0 {
+		return nil, false, nil
+	}
+	for off := range s {
+		if i == 0 {
+			_, size := utf8.DecodeRuneInString(s[off:])
+			return s[off : off+size], true, nil
+		}
+		i--
+	}
+	return nil, false, nil
+}
+
+// attrNode is a constant attribute of something that is not a path: (a ~ b).c, f().x.
+type attrNode struct {
+	base
+	of  node
+	key pathKey
+}
+
+func (n *attrNode) eval(st *state) (any, error) {
+	v, err := st.eval(n.of)
+	if err != nil {
+		return nil, err
+	}
+	return st.memberOf(v, &n.key, n.of, n.off)
+}
+
+func (st *state) memberOf(v any, key *pathKey, of node, off int) (any, error) {
+	if u, ok := v.(*undefined); ok {
+		longer := *u
+		longer.path += pathString("", []pathKey{*key})
+		return &longer, nil
+	}
+	item, ok, err := st.member(v, key)
+	if err != nil || ok {
+		return item, err
+	}
+	name := "…"
+	if p, ok := of.(*pathNode); ok {
+		name = p.String()
+	}
+	return &undefined{path: name + pathString("", []pathKey{*key}), parent: v, key: key.text, off: off}, nil
+}
+
+// indexNode is v[expression].
+type indexNode struct {
+	base
+	of, index node
+}
+
+func (n *indexNode) eval(st *state) (any, error) {
+	v, err := st.eval(n.of)
+	if err != nil {
+		return nil, err
+	}
+	i, err := st.need(n.index)
+	if err != nil {
+		return nil, err
+	}
+	key, err := dynamicKey(i)
+	if err != nil {
+		return nil, err
+	}
+	return st.memberOf(v, &key, n.of, n.off)
+}
+
+func dynamicKey(i any) (pathKey, error) {
+	if b, ok := i.(bool); ok {
+		return pathKey{text: scalarText(b)}, nil
+	}
+	text, err := keyString(i)
+	if err != nil {
+		return pathKey{}, failf(CodeType, "%s cannot be an index", typeName(i))
+	}
+	if n, ok := i.(int64); ok {
+		return pathKey{text: text, index: int(n), isIndex: true}, nil
+	}
+	return pathKey{text: text}, nil
+}
+
+// sliceNode is v[low:high:step].
+type sliceNode struct {
+	base
+	of              node
+	low, high, step node // nil where absent
+}
+
+func (n *sliceNode) eval(st *state) (any, error) {
+	v, err := st.need(n.of)
+	if err != nil {
+		return nil, err
+	}
+	var bound [3]any
+	for i, part := range []node{n.low, n.high, n.step} {
+		if part == nil {
+			continue
+		}
+		b, err := st.need(part)
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := b.(int64); !ok && b != nil {
+			return nil, failf(CodeType, "a slice needs integers, not %s", typeName(b))
+		}
+		bound[i] = b
+	}
+	return st.slice(v, bound)
+}
+
+func (st *state) slice(v any, bound [3]any) (any, error) {
+	list, isList := v.([]any)
+	s, isString := v.(string)
+	if isString {
+		var err error
+		if list, err = st.characters(s); err != nil {
+			return nil, err
+		}
+	} else if !isList {
+		return nil, failf(CodeType, "%s cannot be sliced", typeName(v))
+	}
+	step := int64(1)
+	if n, ok := bound[2].(int64); ok {
+		step = n
+	}
+	if step == 0 {
+		return nil, failf(CodeValue, "the step of a slice cannot be 0")
+	}
+	if err := st.growList(len(list)); err != nil {
+		return nil, err
+	}
+	out := pick(list, bound[0], bound[1], step)
+	if !isString {
+		return out, nil
+	}
+	texts := make([]string, len(out))
+	for i, c := range out {
+		texts[i] = c.(string)
+	}
+	return st.join(texts, "")
+}
+
+// pick applies Python's slice rules.
+func pick(list []any, low, high any, step int64) []any {
+	n := int64(len(list))
+	first, last, least, most := int64(0), n, int64(0), n
+	if step < 0 {
+		first, last, least, most = n-1, -1, -1, n-1
+	}
+	clamp := func(bound any, def int64) int64 {
+		b, ok := bound.(int64)
+		if !ok {
+			return def
+		}
+		if b < 0 {
+			b += n
+		}
+		return min(max(b, least), most)
+	}
+	first, last = clamp(low, first), clamp(high, last)
+	step = min(max(step, -n-1), n+1)
+	out := []any{}
+	for i := first; step > 0 && i < last || step < 0 && i > last; i += step {
+		out = append(out, list[i])
+	}
+	return out
+}

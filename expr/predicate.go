@@ -1,0 +1,117 @@
+package expr
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// tests are what follows is.
+var tests = map[string]*function{
+	"defined":   typeTest(func(v any) bool { _, missing := v.(*undefined); return !missing }),
+	"undefined": typeTest(func(v any) bool { _, missing := v.(*undefined); return missing }),
+	"none":      typeTest(func(v any) bool { return v == nil }),
+	"boolean":   typeTest(func(v any) bool { _, ok := v.(bool); return ok }),
+	"true":      typeTest(func(v any) bool { return v == true }),
+	"false":     typeTest(func(v any) bool { return v == false }),
+	"string":    typeTest(func(v any) bool { _, ok := v.(string); return ok }),
+	"number":    typeTest(func(v any) bool { _, ok := number(v); return ok }),
+	"integer":   typeTest(isInteger),
+	"float":     typeTest(func(v any) bool { _, ok := v.(float64); return ok }),
+	"mapping":   typeTest(isMapping),
+	"sequence":  typeTest(isSequence),
+	"iterable":  typeTest(isSequence),
+	"callable":  typeTest(func(any) bool { return false }),
+	"odd":       {call: parityTest(1)},
+	"even":      {call: parityTest(0)},
+	"lower":     caseTest(strings.ToLower, strings.ToUpper),
+	"upper":     caseTest(strings.ToUpper, strings.ToLower),
+	"in": {lax: true, params: []param{need("container")}, call: func(st *state, in any, a *args) (any, error) {
+		return st.contains(a.values[0], in)
+	}},
+	"sameas": {lax: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
+		if typeName(in) != typeName(a.values[0]) {
+			return false, nil
+		}
+		return st.equal(in, a.values[0], 0)
+	}},
+	"divisibleby": {params: []param{need("num")}, call: func(st *state, in any, a *args) (any, error) {
+		v, err := st.arithmetic("%", in, a.values[0])
+		n, _ := number(v)
+		return n.float() == 0, err
+	}},
+	"startswith": {params: []param{need("prefix")}, call: onStrings(affixMethod(strings.HasPrefix))},
+	"endswith":   {params: []param{need("suffix")}, call: onStrings(affixMethod(strings.HasSuffix))},
+	"match":      {params: []param{need("pattern")}, call: testMatch},
+	"search":     {params: []param{need("pattern")}, call: testSearch},
+	"eq":         compareTest("=="), "equalto": compareTest("=="), "ne": compareTest("!="),
+	"lt": compareTest("<"), "lessthan": compareTest("<"), "le": compareTest("<="),
+	"gt": compareTest(">"), "greaterthan": compareTest(">"), "ge": compareTest(">="),
+}
+
+func typeTest(holds func(v any) bool) *function {
+	return &function{lax: true, call: func(_ *state, in any, _ *args) (any, error) { return holds(in), nil }}
+}
+
+func isInteger(v any) bool {
+	switch v.(type) {
+	case int64, json.Number:
+		return true
+	}
+	return false
+}
+
+func isMapping(v any) bool {
+	switch v.(type) {
+	case map[string]any:
+		return true
+	case *loop:
+		return false
+	case Object:
+		return true
+	}
+	return false
+}
+
+func isSequence(v any) bool {
+	switch v.(type) {
+	case string, []any, map[string]any, keyed:
+		return true
+	}
+	return false
+}
+
+func parityTest(want int64) func(*state, any, *args) (any, error) {
+	return func(st *state, in any, _ *args) (any, error) {
+		v, err := st.arithmetic("%", in, int64(2))
+		if err != nil {
+			return nil, err
+		}
+		return st.equal(v, want, 0)
+	}
+}
+
+// caseTest is Python's isupper and islower: all letters in that case, and at least one.
+func caseTest(same, other func(string) string) *function {
+	return &function{call: func(st *state, in any, _ *args) (any, error) {
+		s, err := st.text(in)
+		if err != nil {
+			return nil, err
+		}
+		return s == same(s) && s != other(s), st.growText(s)
+	}}
+}
+
+func onStrings(f func(*state, any, *args) (any, error)) func(*state, any, *args) (any, error) {
+	return func(st *state, in any, a *args) (any, error) {
+		if _, ok := in.(string); !ok {
+			return nil, failf(CodeType, "%s needs a string, not %s", a.name, typeName(in))
+		}
+		return f(st, in, a)
+	}
+}
+
+func compareTest(op string) *function {
+	return &function{lax: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
+		return st.compare(op, in, a.values[0])
+	}}
+}

@@ -1,0 +1,394 @@
+package expr
+
+import (
+	"encoding/json"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Scope gives the root names of an evaluation, such as params and steps.
+// The values it returns are never modified. With a method Keys() []string, the error for an
+// unknown root name can suggest the nearest one.
+type Scope interface {
+	Lookup(name string) (any, bool)
+}
+
+// Vars is a Scope made of a map.
+type Vars map[string]any
+
+// Lookup implements Scope.
+func (v Vars) Lookup(name string) (any, bool) {
+	value, ok := v[name]
+	return value, ok
+}
+
+// Keys lists the names, for hints in errors.
+func (v Vars) Keys() []string { return sortedKeys(v) }
+
+// Raw is JSON that is decoded when an expression first uses it, once per Eval.
+type Raw []byte
+
+// MarshalJSON returns r itself, like json.RawMessage.
+func (r Raw) MarshalJSON() ([]byte, error) {
+	if r == nil {
+		return []byte("null"), nil
+	}
+	return r, nil
+}
+
+// Object is a value whose attributes are looked up when they are used. An Object
+// that can be iterated, compared or copied out also has Keys() []string.
+type Object interface {
+	Attr(name string) (any, bool)
+}
+
+type keyed interface{ Keys() []string }
+
+// undefined is what a missing name or attribute evaluates to. It keeps what is
+// needed to explain itself, and builds nothing until somebody asks.
+type undefined struct {
+	path   string // the whole reference, as far as it is known
+	parent any    // where the lookup failed; the Scope for a root name
+	key    string // what was missing there
+	off    int
+}
+
+func (u *undefined) err(st *state) error {
+	e := failf(CodeUndefined, "%s is undefined", clip(u.path))
+	e.Name = u.path
+	var keys []string
+	switch p := u.parent.(type) {
+	case map[string]any:
+		keys = sortedKeys(p)
+	case keyed:
+		keys = slices.Clone(p.Keys())
+	case []any:
+		e.Hint = "the list has " + strconv.Itoa(len(p)) + " elements"
+	case nil:
+		if u.key != "" {
+			e.Hint = clip(u.key) + " is looked up in none"
+		}
+	}
+	if hint := didYouMean(u.key, keys); hint != "" {
+		e.Hint = hint
+	}
+	return located(e, st.src, u.off)
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+type rawKey struct {
+	first *byte
+	size  int
+}
+
+func (st *state) decodeRaw(r Raw) (any, error) {
+	if len(r) == 0 {
+		return nil, nil
+	}
+	key := rawKey{&r[0], len(r)}
+	if v, ok := st.raws[key]; ok {
+		return v, nil
+	}
+	v, err := Decode(r)
+	if err != nil {
+		return nil, err
+	}
+	if st.raws == nil {
+		st.raws = make(map[rawKey]any, 4)
+	}
+	st.raws[key] = v
+	return v, nil
+}
+
+// norm turns what a Scope returned into the value model, one level deep.
+func (st *state) norm(v any) (any, error) {
+	switch v := v.(type) {
+	case nil, bool, int64, float64, string, []any, map[string]any, *undefined, *loop:
+		return v, nil
+	case Raw:
+		return st.decodeRaw(v)
+	case json.RawMessage:
+		return st.decodeRaw(Raw(v))
+	case Vars:
+		return map[string]any(v), nil
+	case json.Number:
+		return numberValue(v)
+	case []string:
+		return anyList(v), st.growList(len(v))
+	case []map[string]any:
+		return anyList(v), st.growList(len(v))
+	case map[string]string:
+		m := make(map[string]any, len(v))
+		for k, s := range v {
+			m[k] = s
+		}
+		return m, st.grow(len(m) * entrySize)
+	case Object:
+		return v, nil
+	}
+	return normNumber(v)
+}
+
+func anyList[T any](in []T) []any {
+	out := make([]any, len(in))
+	for i, v := range in {
+		out[i] = v
+	}
+	return out
+}
+
+func normNumber(v any) (any, error) {
+	switch v := v.(type) {
+	case int:
+		return int64(v), nil
+	case int32:
+		return int64(v), nil
+	case int16:
+		return int64(v), nil
+	case int8:
+		return int64(v), nil
+	case uint8:
+		return int64(v), nil
+	case uint16:
+		return int64(v), nil
+	case uint32:
+		return int64(v), nil
+	case uint:
+		return normUint(uint64(v))
+	case uint64:
+		return normUint(v)
+	case float32:
+		return float64(v), nil
+	}
+	return nil, failf(CodeType, "a value of Go type %T cannot be used in an expression", v)
+}
+
+func normUint(v uint64) (any, error) {
+	if v > math.MaxInt64 {
+		return nil, failf(CodeBudget, "%d does not fit in a 64-bit integer", v)
+	}
+	return int64(v), nil
+}
+
+// truth is Python's bool(v); undefined is false.
+func truth(v any) bool {
+	switch v := v.(type) {
+	case nil, *undefined:
+		return false
+	case bool:
+		return v
+	case int64:
+		return v != 0
+	case float64:
+		return v != 0
+	case string:
+		return v != ""
+	case []any:
+		return len(v) > 0
+	case map[string]any:
+		return len(v) > 0
+	case keyed:
+		return len(v.Keys()) > 0
+	}
+	return true
+}
+
+// typeName is the word for v's type in error messages.
+func typeName(v any) string {
+	switch v.(type) {
+	case nil:
+		return "none"
+	case bool:
+		return "a boolean"
+	case int64, json.Number:
+		return "an integer"
+	case float64:
+		return "a float"
+	case string:
+		return "a string"
+	case []any:
+		return "a list"
+	case map[string]any, Object, *loop:
+		return "a mapping"
+	case *undefined:
+		return "undefined"
+	}
+	return "a value"
+}
+
+// elements is what iterating over v yields: elements, sorted keys or characters.
+func (st *state) elements(v any) ([]any, error) {
+	switch v := v.(type) {
+	case []any:
+		return v, nil
+	case map[string]any:
+		if err := st.growList(len(v)); err != nil {
+			return nil, err
+		}
+		return anyList(sortedKeys(v)), nil
+	case string:
+		return st.characters(v)
+	case *undefined:
+		return nil, v.err(st)
+	case keyed:
+		keys := slices.Clone(v.Keys())
+		slices.Sort(keys)
+		return anyList(keys), st.growList(len(keys))
+	}
+	return nil, failf(CodeType, "%s cannot be iterated", typeName(v))
+}
+
+func (st *state) characters(s string) ([]any, error) {
+	if err := st.growList(len(s)); err != nil {
+		return nil, err
+	}
+	out := make([]any, 0, len(s))
+	for _, part := range strings.Split(s, "") {
+		out = append(out, part)
+	}
+	return out, nil
+}
+
+// mapping returns v as a map, materialising an Object that has keys.
+func (st *state) mapping(v any) (map[string]any, bool, error) {
+	switch v := v.(type) {
+	case map[string]any:
+		return v, true, nil
+	case *loop:
+		return nil, false, nil
+	case Object:
+		k, ok := v.(keyed)
+		if !ok {
+			return nil, false, nil
+		}
+		keys := k.Keys()
+		if err := st.growList(len(keys)); err != nil {
+			return nil, false, err
+		}
+		m := make(map[string]any, len(keys))
+		for _, key := range keys {
+			if item, ok := v.Attr(key); ok {
+				m[key] = item
+			}
+		}
+		return m, true, nil
+	}
+	return nil, false, nil
+}
+
+// plain turns a result into the seven plain types and says whether anything had to
+// change; what is plain already is returned as it is, not copied.
+func (st *state) plain(v any, depth int) (any, bool, error) {
+	switch v := v.(type) {
+	case nil, bool, int64, float64, string, json.Number:
+		return v, false, st.walk()
+	case *undefined:
+		return nil, false, v.err(st)
+	case []any:
+		return st.plainList(v, depth)
+	case map[string]any:
+		return st.plainMap(v, depth)
+	case *loop:
+		return nil, false, failf(CodeType, "loop is not a value; use loop.index and its other attributes")
+	case Object:
+		m, ok, err := st.mapping(v)
+		if err != nil {
+			return nil, false, err
+		}
+		if !ok {
+			return nil, false, failf(CodeType, "this object has attributes but is no value itself")
+		}
+		p, _, err := st.plainMap(m, depth)
+		return p, true, err
+	}
+	n, err := st.norm(v)
+	if err != nil {
+		return nil, false, err
+	}
+	p, _, err := st.plain(n, depth)
+	return p, true, err
+}
+
+func (st *state) enterValue(depth int) error {
+	if err := st.deeper(depth + 1); err != nil {
+		return err
+	}
+	return st.walk()
+}
+
+func (st *state) plainList(in []any, depth int) (any, bool, error) {
+	if err := st.enterValue(depth); err != nil {
+		return nil, false, err
+	}
+	var out []any
+	for i, item := range in {
+		p, changed, err := st.plain(item, depth+1)
+		if err != nil {
+			return nil, false, err
+		}
+		if !changed {
+			continue
+		}
+		if out == nil {
+			if err := st.growList(len(in)); err != nil {
+				return nil, false, err
+			}
+			out = slices.Clone(in)
+		}
+		out[i] = p
+	}
+	if out == nil {
+		return in, false, nil
+	}
+	return out, true, nil
+}
+
+// plainMap visits the entries in Go's random order, because sorting would cost more than the
+// visit; of several errors it returns the one with the smallest key, so that it is always the same.
+func (st *state) plainMap(in map[string]any, depth int) (any, bool, error) {
+	if err := st.enterValue(depth); err != nil {
+		return nil, false, err
+	}
+	var out map[string]any
+	var failed error
+	var failedKey string
+	for k, item := range in {
+		p, changed, err := st.plain(item, depth+1)
+		if err != nil {
+			if isCode(err, CodeBudget) {
+				return nil, false, err
+			}
+			if failed == nil || k < failedKey {
+				failed, failedKey = err, k
+			}
+		}
+		if !changed || failed != nil {
+			continue
+		}
+		if out == nil {
+			if err := st.grow(len(in) * entrySize); err != nil {
+				return nil, false, err
+			}
+			out = maps.Clone(in)
+		}
+		out[k] = p
+	}
+	switch {
+	case failed != nil:
+		return nil, false, failed
+	case out == nil:
+		return in, false, nil
+	}
+	return out, true, nil
+}

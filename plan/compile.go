@@ -1,0 +1,305 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Catalog describes actions by name; action.Registry is one.
+type Catalog interface {
+	Spec(name string) (*spec.Spec, bool)
+}
+
+// Compile freezes a definition that definition.Check has accepted. What Check would have refused
+// is CodeInvalid here, one problem at a time.
+func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
+	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}}
+	p := &Plan{Name: d.Name, Def: d.Parameters, Timeout: seconds(d.Settings.TimeoutSeconds),
+		FailFast: failFast(d.Settings), LogLevel: d.Settings.LogLevel}
+	var err error
+	if p.Graph, err = c.graph(d.Steps, d, nil); err != nil {
+		return nil, err
+	}
+	p.Graph.MaxParallel = d.Settings.MaxParallelSteps
+	main := &level{graph: p.Graph}
+	if p.OnFailure, err = c.handlers(d.OnFailure, d, main); err != nil {
+		return nil, err
+	}
+	if p.Finally, err = c.handlers(d.Finally, d, main); err != nil {
+		return nil, err
+	}
+	if p.Outputs, err = c.outputs(main, d.Outputs); err != nil {
+		return nil, err
+	}
+	for _, m := range c.marks {
+		keep(m.graph, m.step, m.path)
+	}
+	p.ReadAll = c.readAll
+	return p, nil
+}
+
+type compiler struct {
+	cat      Catalog
+	root     *definition.Definition
+	policies map[Policy]*Policy
+	readAll  bool
+	marks    []mark
+	nested   []string         // names of the sub-pipelines being compiled, to stop a cycle
+	bodies   map[string]*Body // sub-pipelines, compiled once
+}
+
+// level is a graph and what lies outside it, for finding the step that a template names.
+type level struct {
+	graph  *Graph
+	single bool // holds only the action of a for_each: not a place of its own for names
+	outer  *level
+	all    bool // all its steps are marked already
+}
+
+func failFast(s definition.Settings) definition.FailFast {
+	if s.FailFast == "" {
+		return definition.FailFastDrain
+	}
+	return s.FailFast
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func invalid(format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...)}
+}
+
+func (c *compiler) handlers(steps []definition.Step, d *definition.Definition, main *level) (*Graph, error) {
+	if len(steps) == 0 {
+		return nil, nil
+	}
+	g, err := c.graph(steps, d, main)
+	if err == nil {
+		g.FailFast = definition.FailFastOff // one failing handler keeps no other from running
+	}
+	return g, err
+}
+
+func (c *compiler) graph(steps []definition.Step, d *definition.Definition, outer *level) (*Graph, error) {
+	g := &Graph{Steps: make([]Step, len(steps)), index: make(map[string]int32, len(steps)), FailFast: failFast(d.Settings)}
+	for i := range steps {
+		if _, twice := g.index[steps[i].ID]; twice {
+			return nil, invalid("step %q is defined twice", steps[i].ID)
+		}
+		g.index[steps[i].ID] = int32(i)
+	}
+	l := &level{graph: g, outer: outer}
+	for i := range steps {
+		if err := c.step(l, i, &steps[i], d); err != nil {
+			return nil, fmt.Errorf("step %s: %w", steps[i].ID, err)
+		}
+	}
+	if err := c.spawners(g, steps); err != nil {
+		return nil, err
+	}
+	children(g)
+	if path := cycle(g); path != nil {
+		return nil, invalid("steps depend on each other: %s", strings.Join(path, " → "))
+	}
+	return g, nil
+}
+
+// step is a straight line over the fields of one step.
+func (c *compiler) step(l *level, i int, s *definition.Step, d *definition.Definition) error {
+	out := &l.graph.Steps[i]
+	out.ID, out.Name = s.ID, s.Name
+	if out.Name == s.ID {
+		out.Name = ""
+	}
+	var about *spec.Spec
+	if s.Action != "" {
+		var ok bool
+		if about, ok = c.cat.Spec(s.Action); !ok {
+			return invalid("unknown action %q", s.Action)
+		}
+	}
+	out.Policy = c.policy(s, d, about)
+	if err := c.dependencies(l.graph, i, s, d, about); err != nil {
+		return err
+	}
+	cond, err := condition(s.Condition)
+	if err != nil {
+		return err
+	}
+	if s.ForEach != nil {
+		return c.forEach(l, out, s, d, cond)
+	}
+	out.Condition = cond
+	return c.kind(l, out, s, d)
+}
+
+func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.Definition) (err error) {
+	switch {
+	case s.Action != "":
+		out.Action = s.Action
+		about, _ := c.cat.Spec(s.Action)
+		if out.Params, err = params(s.Params, about.Params); err != nil {
+			return err
+		}
+	case s.Pipeline != "":
+		if out.Params, err = params(s.Params, nil); err != nil {
+			return err
+		}
+		if out.Body, err = c.subPipeline(s.Pipeline); err != nil {
+			return err
+		}
+	case len(s.Steps) > 0:
+		g, err := c.graph(s.Steps, d, l)
+		if err != nil {
+			return err
+		}
+		out.Body = &Body{Graph: g}
+	default:
+		return invalid("has no action, pipeline or steps")
+	}
+	out.Reads = c.reads(l, out.Condition, out.Params)
+	out.Params.templates(func(*expr.Template) { out.Scoped = true })
+	return nil
+}
+
+func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definition.Definition, cond *expr.Template) error {
+	items, err := CompileValue(s.ForEach.Items)
+	if err != nil {
+		return err
+	}
+	out.ForEach = &ForEach{Items: items, As: s.ForEach.As, MaxConcurrent: s.ForEach.MaxConcurrency}
+	if out.ForEach.As == "" {
+		out.ForEach.As = "item"
+	}
+	if err := maxFailures(out.ForEach, s.ForEach.MaxFailures); err != nil {
+		return err
+	}
+	g := &Graph{Steps: make([]Step, 1), index: map[string]int32{s.ID: 0}, FailFast: failFast(d.Settings)}
+	inner := &level{graph: g, single: true, outer: l}
+	one := &g.Steps[0]
+	one.ID, one.Name = s.ID, out.Name
+	policy := *out.Policy
+	policy.Rule = AllSuccess
+	policy.Continue = false
+	one.Policy = c.intern(policy)
+	if perItem(cond, out.ForEach.As) {
+		one.Condition = cond
+	} else {
+		out.Condition = cond
+	}
+	policy = *out.Policy
+	policy.Retry, policy.Timeout = stepwell.Retry{}, 0
+	out.Policy = c.intern(policy)
+	if err := c.kind(inner, one, s, d); err != nil {
+		return err
+	}
+	out.Body = &Body{Graph: g, Single: true}
+	out.Reads = c.reads(l, out.Condition, items)
+	return nil
+}
+
+func maxFailures(f *ForEach, text string) (err error) {
+	if text == "" {
+		return nil
+	}
+	if share, ok := strings.CutSuffix(text, "%"); ok {
+		f.MaxFailures = -1
+		f.Share, err = strconv.ParseFloat(strings.TrimSpace(share), 64)
+		f.Share /= 100
+	} else {
+		f.MaxFailures, err = strconv.Atoi(text)
+	}
+	if err != nil || f.MaxFailures < -1 || f.Share < 0 || f.Share > 1 {
+		return invalid("max_failures %q is neither a count nor a share such as 10%%", text)
+	}
+	return nil
+}
+
+func (c *compiler) subPipeline(name string) (*Body, error) {
+	sub, ok := c.root.Pipelines[name]
+	if !ok {
+		return nil, invalid("unknown pipeline %q", name)
+	}
+	if slices.Contains(c.nested, name) {
+		return nil, invalid("pipelines run each other: %s", strings.Join(append(c.nested, name), " → "))
+	}
+	if b := c.bodies[name]; b != nil {
+		return b, nil
+	}
+	c.nested = append(c.nested, name)
+	defer func() { c.nested = c.nested[:len(c.nested)-1] }()
+	b := &Body{Pipeline: name, Def: sub.Parameters}
+	if err := c.fill(b, sub); err != nil {
+		return nil, fmt.Errorf("pipeline %s: %w", name, err)
+	}
+	c.bodies[name] = b
+	return b, nil
+}
+
+func (c *compiler) fill(b *Body, sub *definition.Definition) (err error) {
+	if b.Graph, err = c.graph(sub.Steps, sub, nil); err != nil {
+		return err
+	}
+	b.Graph.MaxParallel = sub.Settings.MaxParallelSteps
+	main := &level{graph: b.Graph}
+	if b.OnFailure, err = c.handlers(sub.OnFailure, sub, main); err != nil {
+		return err
+	}
+	if b.Finally, err = c.handlers(sub.Finally, sub, main); err != nil {
+		return err
+	}
+	b.Outputs, err = c.outputs(main, sub.Outputs)
+	return err
+}
+
+func params(p map[string]any, fields []spec.Field) (*Value, error) {
+	if len(p) == 0 {
+		return nil, nil
+	}
+	return compileValue(p, "", &spec.Field{Fields: fields})
+}
+
+func (c *compiler) outputs(l *level, list []definition.Output) (*Outputs, error) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	list = slices.SortedFunc(slices.Values(list), func(a, b definition.Output) int { return strings.Compare(a.Name, b.Name) })
+	out := &Outputs{}
+	for _, o := range list {
+		v, err := CompileValue(o.Value)
+		if err != nil {
+			return nil, fmt.Errorf("outputs.%s: %w", o.Name, err)
+		}
+		out.Names, out.Values = append(out.Names, o.Name), append(out.Values, v)
+	}
+	out.Reads = c.reads(l, nil, out.Values...)
+	return out, nil
+}
+
+func condition(text string) (*expr.Template, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	t, err := expr.ParseCondition(text)
+	if err != nil {
+		return nil, fmt.Errorf("condition: %w", err)
+	}
+	return t, nil
+}
+
+func perItem(t *expr.Template, as string) bool {
+	if t == nil {
+		return false
+	}
+	return slices.ContainsFunc(t.Refs(), func(r expr.Ref) bool {
+		return r.Path[0] == as || r.Path[0] == "item" || r.Path[0] == "index"
+	})
+}

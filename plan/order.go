@@ -1,0 +1,84 @@
+package plan
+
+import "slices"
+
+// Levels are the steps by distance from the start, for display only: the engine has no barriers.
+func (g *Graph) Levels() [][]int32 {
+	waiting := make([]int, len(g.Steps))
+	var now []int32
+	for i := range g.Steps {
+		if waiting[i] = len(g.Steps[i].Deps); waiting[i] == 0 {
+			now = append(now, int32(i))
+		}
+	}
+	var out [][]int32
+	for len(now) > 0 {
+		out = append(out, now)
+		var next []int32
+		for _, i := range now {
+			for _, child := range g.Steps[i].Children {
+				if waiting[child]--; waiting[child] == 0 {
+					next = append(next, child)
+				}
+			}
+		}
+		slices.Sort(next)
+		now = next
+	}
+	return out
+}
+
+// cycle finds a circle of dependencies and returns it as ids, first one repeated; nil if none.
+func cycle(g *Graph) []string {
+	seen := 0
+	for _, l := range g.Levels() {
+		seen += len(l)
+	}
+	if seen == len(g.Steps) {
+		return nil
+	}
+	const white, grey, black = 0, 1, 2
+	colour := make([]uint8, len(g.Steps))
+	for start := range g.Steps {
+		if path := walk(g, int32(start), colour); path != nil {
+			return path
+		}
+	}
+	return nil
+}
+
+// walk is a depth-first search with a stack of its own: graphs may be 100,000 steps deep.
+func walk(g *Graph, start int32, colour []uint8) []string {
+	const white, grey, black = 0, 1, 2
+	if colour[start] != white {
+		return nil
+	}
+	stack, next := []int32{start}, []int{0}
+	colour[start] = grey
+	for len(stack) > 0 {
+		at := stack[len(stack)-1]
+		deps := g.Steps[at].Deps
+		if n := next[len(next)-1]; n < len(deps) {
+			next[len(next)-1]++
+			switch dep := deps[n]; colour[dep] {
+			case white:
+				colour[dep] = grey
+				stack, next = append(stack, dep), append(next, 0)
+			case grey:
+				return circle(g, stack, dep)
+			}
+			continue
+		}
+		colour[at] = black
+		stack, next = stack[:len(stack)-1], next[:len(next)-1]
+	}
+	return nil
+}
+
+func circle(g *Graph, stack []int32, from int32) []string {
+	var path []string
+	for _, i := range stack[slices.Index(stack, from):] {
+		path = append(path, g.Steps[i].ID)
+	}
+	return append(path, g.Steps[from].ID)
+}

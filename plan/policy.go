@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"cmp"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Defaults of a retry block that leaves them out (budpipeline §11).
+const (
+	defaultAttempts = 3
+	defaultBackoff  = 60
+)
+
+func (c *compiler) intern(p Policy) *Policy {
+	if known, ok := c.policies[p]; ok {
+		return known
+	}
+	c.policies[p] = &p
+	return &p
+}
+
+func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *spec.Spec) *Policy {
+	p := Policy{
+		Retry:    retry(s, d.Settings.RetryPolicy, about),
+		Timeout:  seconds(s.TimeoutSeconds),
+		Continue: s.OnFailure == "continue",
+		Rule:     ruleNames[s.TriggerRule],
+		Priority: s.Priority,
+		Weight:   cmp.Or(s.Weight, 1),
+		LogLevel: cmp.Or(s.LogLevel, d.Settings.LogLevel),
+	}
+	if about != nil {
+		p.Timeout = cmp.Or(p.Timeout, about.Timeout, DefaultTimeout)
+		p.NotIdempotent = about.NotIdempotent
+	}
+	if s.Idempotent != nil {
+		p.NotIdempotent = !*s.Idempotent
+	}
+	return c.intern(p)
+}
+
+// retry is the effective policy: the step's, else the pipeline's, else the action's; `on_failure:
+// retry` alone means the defaults (semantics §3).
+func retry(s *definition.Step, settings *definition.Retry, about *spec.Spec) stepwell.Retry {
+	if s.Retry == nil && settings == nil {
+		if about != nil && about.Retry != nil {
+			return *about.Retry
+		}
+		if s.OnFailure != "retry" {
+			return stepwell.Retry{MaxAttempts: 1}
+		}
+	}
+	var own, shared definition.Retry
+	if s.Retry != nil {
+		own = *s.Retry
+	}
+	if settings != nil {
+		shared = *settings
+	}
+	return stepwell.Retry{
+		MaxAttempts: cmp.Or(own.MaxAttempts, shared.MaxAttempts, defaultAttempts),
+		Backoff:     seconds(cmp.Or(own.BackoffSeconds, shared.BackoffSeconds, defaultBackoff)),
+		Multiplier:  cmp.Or(own.BackoffMultiplier, shared.BackoffMultiplier),
+		MaxBackoff:  seconds(cmp.Or(own.MaxBackoffSeconds, shared.MaxBackoffSeconds)),
+		Jitter:      cmp.Or(own.Jitter, shared.Jitter),
+	}
+}

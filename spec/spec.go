@@ -1,0 +1,80 @@
+// Package spec describes actions and parameters as data: names, types, defaults, outputs and
+// examples. Validation, JSON Schema, `stepwell actions`, the documentation and forms are all derived
+// from it (specifications: budpipeline §3.3, stac-manager modules).
+//
+// It is pure: it never performs I/O and all its values are immutable once registered.
+package spec
+
+import (
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Type is the type of a field's value.
+type Type string
+
+// The types. A Template field takes any value and is not rendered before the handler runs. The
+// *_ref kinds of budpipeline (cluster_ref, model_ref …) are Ref: non-empty strings.
+const (
+	String   Type = "string"
+	Integer  Type = "integer"
+	Number   Type = "number"
+	Boolean  Type = "boolean"
+	Array    Type = "array"
+	Object   Type = "object"
+	Duration Type = "duration" // a number of seconds, or a string such as "1h30m"
+	Time     Type = "time"     // RFC 3339
+	Ref      Type = "ref"
+	Any      Type = "any"
+)
+
+// Field describes one parameter or output.
+type Field struct {
+	Name     string
+	Type     Type
+	Doc      string // one sentence
+	Required bool
+	Default  any      // a value of the field's type, nil for none
+	Enum     []string // allowed values of a String
+	Min, Max *float64 // bounds of a number, of a string's or a list's length
+	Pattern  string   // RE2 expression that a String must match
+	Items    *Field   // the elements of an Array; nil: anything
+	Fields   []Field  // the members of an Object; nil: anything goes
+	Secret   bool     // never shown
+	Raw      bool     // templates inside are left for the handler to render
+}
+
+// Example shows an action in use; a test runs or validates each.
+type Example struct {
+	Title string
+	YAML  string // one step, as it would stand under `steps:`
+}
+
+// Spec is an action's description of itself.
+type Spec struct {
+	Name          string   // "util.exec"
+	Aliases       []string // other names it answers to
+	Summary       string   // one line
+	Doc           string   // more, in Markdown
+	Params        []Field
+	OpenParams    bool // parameters beyond Params are allowed
+	Outputs       []Field
+	Examples      []Example
+	DependsOn     []string        // step names that instances depend on when a step or a spawn names none (pipeline-steps, BaseStep)
+	Spawns        []string        // names of the steps it may spawn; other steps may depend on these names
+	KeyParam      string          // the parameter whose value makes a spawned step's key: "name:value"
+	Timeout       time.Duration   // of one attempt. Defaults to 5 minutes
+	Retry         *stepwell.Retry // when neither step nor pipeline has one
+	NotIdempotent bool            // never run again after its worker died
+}
+
+// FieldNamed finds a field.
+func FieldNamed(fields []Field, name string) (*Field, bool) {
+	for i := range fields {
+		if fields[i].Name == name {
+			return &fields[i], true
+		}
+	}
+	return nil, false
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+)
+
+// refPrefix begins a reference; the hash in hexadecimal and the size in bytes follow.
+const refPrefix = "@sha256:"
+
+// Folder keeps blobs as files, by the hash of their content: `aa/<hash>`, where aa is how the hash
+// begins. A file appears whole or not at all, survives a loss of power, and never changes. Any
+// number of processes may use one folder.
+type Folder struct{ dir string }
+
+var _ Blobs = (*Folder)(nil)
+
+// NewFolder is the folder at dir, which is made with the first blob.
+func NewFolder(dir string) *Folder { return &Folder{dir: dir} }
+
+// Put stores a value and returns its reference, "@sha256:<hash>:<size>". It is durable when Put
+// returns; storing it again costs a hash.
+func (f *Folder) Put(ctx context.Context, value []byte) (string, error) {
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(value)
+	hash := hex.EncodeToString(sum[:])
+	ref := refPrefix + hash + ":" + strconv.Itoa(len(value))
+	path := f.file(hash)
+	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(value)) {
+		return ref, nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return "", fmt.Errorf("store a blob: %w", err)
+	}
+	if err := writeWhole(path, value); err != nil {
+		return "", fmt.Errorf("store a blob: %w", err)
+	}
+	return ref, nil
+}
+
+func (f *Folder) file(hash string) string { return filepath.Join(f.dir, hash[:2], hash) }
+
+// writeWhole makes a file that is there with its whole content, on disk, or not at all.
+func writeWhole(path string, value []byte) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, ".tmp-")
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(value)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	err = errors.Join(err, tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Load finds a value: CodeInvalid for what is no reference, CodeNotFound if it is not there,
+// CodeInternal if it is damaged.
+func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	hash, size, err := parseRef(ref)
+	if err != nil {
+		return nil, err
+	}
+	value, err := os.ReadFile(f.file(hash))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the blob " + hash + " is not in " + f.dir, Hint: "the folder belongs to the database: move both together"}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read a blob: %w", err)
+	}
+	if sum := sha256.Sum256(value); int64(len(value)) != size || hex.EncodeToString(sum[:]) != hash {
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the blob " + f.file(hash) + " is damaged", Hint: "restore it from a copy, or restart the step that made it"}
+	}
+	return value, nil
+}
+
+// RefSize is the size in bytes of the value that a reference stands for; ok is false for what is
+// no reference.
+func RefSize(ref string) (size int64, ok bool) {
+	_, size, err := parseRef(ref)
+	return size, err == nil
+}
+
+func parseRef(ref string) (hash string, size int64, err error) {
+	rest, ok := strings.CutPrefix(ref, refPrefix)
+	hash, number, cut := strings.Cut(rest, ":")
+	raw, hexErr := hex.DecodeString(hash)
+	size, sizeErr := strconv.ParseInt(number, 10, 64)
+	if !ok || !cut || hexErr != nil || len(raw) != sha256.Size || hash != strings.ToLower(hash) || sizeErr != nil || size < 0 {
+		return "", 0, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%.100q is no reference to a blob", ref)}
+	}
+	return hash, size, nil
+}

@@ -1,0 +1,213 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// errTaken is a version or a number that exists already; which, is looked up after the rollback.
+var errTaken = errors.New("taken")
+
+// Commit stores all commits in one transaction, or none: *store.ConflictError when a version exists
+// already, CodeInternal when one does not follow the version before. A done ctx stops it before it
+// begins, never halfway. It keeps nothing of what it is given.
+func (s *Store) Commit(ctx context.Context, commits []store.Commit) error {
+	if err := ctx.Err(); err != nil || len(commits) == 0 {
+		return err
+	}
+	w, err := s.writing()
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	err = w.transaction(func(w *writer) error { return w.commits(commits) })
+	if errors.Is(err, errTaken) {
+		err = w.conflict(commits)
+	}
+	return fault("commit to "+s.path, err)
+}
+
+func (w *writer) commits(commits []store.Commit) error {
+	for i := range commits {
+		if err := w.head(&commits[i]); err != nil {
+			return err
+		}
+	}
+	return w.stepRows(commits)
+}
+
+// head writes everything of a commit but its step rows.
+func (w *writer) head(c *store.Commit) error {
+	if (c.Create != nil) != (c.Version == 1) {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d: version 1, and no other, creates", c.Version, c.Execution)}
+	}
+	res, err := w.log.ExecContext(context.Background(), c.Execution, c.Version, string(c.Log))
+	if err != nil {
+		return taken(err)
+	}
+	if n, err := res.RowsAffected(); err != nil {
+		return err
+	} else if n == 0 {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d has none before it", c.Version, c.Execution)}
+	}
+	if c.Create != nil {
+		if err := w.createRow(c.Execution, c.Create); err != nil {
+			return err
+		}
+	}
+	if c.Update != nil {
+		if err := w.updateRow(c.Execution, c.Update); err != nil {
+			return err
+		}
+	}
+	return w.spawnedRows(c)
+}
+
+func taken(err error) error {
+	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
+		return errTaken
+	}
+	return err
+}
+
+func (w *writer) createRow(no int64, x *store.Execution) error {
+	failure, progress, err := outcome(x.Failure, x.Progress)
+	if err != nil {
+		return err
+	}
+	_, err = w.create.ExecContext(context.Background(), no, x.ID, x.Pipeline, int64(x.Status), x.Definition, text(x.Parent), x.Trigger, x.Dir,
+		x.Created.UnixMicro(), micros(x.Started), micros(x.Ended), failure, progress, blob(x.Params), blob(x.Outputs))
+	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("an execution %s exists already", x.ID)}
+	}
+	return taken(err)
+}
+
+func (w *writer) updateRow(no int64, u *store.Update) error {
+	failure, progress, err := outcome(u.Failure, u.Progress)
+	if err != nil {
+		return err
+	}
+	return execute(w.update, no, int64(u.Status), number(u.Started), number(u.Ended), failure, progress, blob(u.Outputs))
+}
+
+func outcome(f *engine.Failure, p engine.Progress) (failure, progress any, err error) {
+	if f != nil {
+		if failure, err = jsonText(f); err != nil {
+			return nil, nil, err
+		}
+	}
+	if p != (engine.Progress{}) {
+		progress, err = jsonText(p)
+	}
+	return failure, progress, err
+}
+
+func jsonText(v any) (any, error) {
+	raw, err := json.Marshal(v)
+	return string(raw), err
+}
+
+// conflict finds whose versions were taken.
+func (w *writer) conflict(commits []store.Commit) error {
+	c := &store.ConflictError{}
+	seen := map[int64]bool{}
+	for i := range commits {
+		var yes bool
+		no := commits[i].Execution
+		if err := w.taken.QueryRowContext(context.Background(), no, commits[i].Version).Scan(&yes); err != nil {
+			return err
+		}
+		if yes && !seen[no] {
+			seen[no] = true
+			c.Executions = append(c.Executions, no)
+		}
+	}
+	return c
+}
+
+// stepRows writes the rows of all commits together, in statements of many rows.
+func (w *writer) stepRows(commits []store.Commit) error {
+	w.args = w.args[:0]
+	for i := range commits {
+		c := &commits[i]
+		for j := range c.Steps {
+			if err := w.add(c, &c.Steps[j]); err != nil {
+				return err
+			}
+			if len(w.args) == stepSizes[0]*stepColumns {
+				if err := w.flush(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return w.flush()
+}
+
+func (w *writer) add(c *store.Commit, r *engine.StepRow) error {
+	extra, err := encodeRare(r)
+	if err != nil {
+		return fmt.Errorf("step %d: %w", r.Idx, err)
+	}
+	w.args = append(w.args, c.Execution, int64(r.Idx), c.Version, int64(r.Status), int64(r.Attempt), number(int64(r.Seq)),
+		number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), extra)
+	return nil
+}
+
+func (w *writer) flush() error {
+	args := w.args
+	for i, n := range stepSizes {
+		for len(args) >= n*stepColumns {
+			if err := execute(w.steps[i], args[:n*stepColumns]...); err != nil {
+				return err
+			}
+			args = args[n*stepColumns:]
+		}
+	}
+	clear(w.args)
+	w.args = w.args[:0]
+	return nil
+}
+
+// number is NULL for 0.
+func number(n int64) any {
+	if n == 0 {
+		return nil
+	}
+	return n
+}
+
+// text is NULL for "".
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+// blob is text, or NULL for nil: JSON is stored as text, so that views and people can read it.
+func blob(raw []byte) any {
+	if raw == nil {
+		return nil
+	}
+	return string(raw)
+}
+
+// micros is NULL for the zero time.
+func micros(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t.UnixMicro()
+}

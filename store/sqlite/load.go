@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// A page of the step log ends at either limit, so that no read stays open while its entries are
+// being worked on: a long read keeps the write-ahead log from starting over.
+const (
+	logPage      = 1000
+	logPageBytes = 4 << 20
+)
+
+// NextExecution is a number above all executions that exist.
+func (s *Store) NextExecution(ctx context.Context) (n int64, err error) {
+	err = s.read.QueryRowContext(ctx, s.sql["next_execution"]).Scan(&n)
+	return n, fault("read "+s.path, err)
+}
+
+// Unfinished are the executions that are not terminal, oldest first.
+func (s *Store) Unfinished(ctx context.Context) ([]store.Execution, error) {
+	return s.executions(ctx, s.sql["unfinished"])
+}
+
+// Definition is the snapshot with the hash, CodeNotFound if there is none.
+func (s *Store) Definition(ctx context.Context, hash []byte) ([]byte, error) {
+	var body []byte
+	err := s.read.QueryRowContext(ctx, s.sql["definition_body"], hash).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no definition " + hex.EncodeToString(hash)}
+	}
+	return body, fault("read "+s.path, err)
+}
+
+// StepLog yields the execution's log bodies in order of version, from after the given one. A body
+// is the caller's.
+func (s *Store) StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error] {
+	return func(yield func(store.LogEntry, error) bool) {
+		for {
+			page, err := s.logPage(ctx, execution, after)
+			if err != nil {
+				yield(store.LogEntry{}, fault("read "+s.path, err))
+				return
+			}
+			for _, e := range page {
+				if !yield(e, nil) {
+					return
+				}
+				after = e.Version
+			}
+			if len(page) == 0 {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) logPage(ctx context.Context, execution, after int64) (page []store.LogEntry, err error) {
+	rows, err := s.read.QueryContext(ctx, s.sql["step_log"], execution, after, logPage)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for size := 0; size < logPageBytes && rows.Next(); {
+		var e store.LogEntry
+		if err := rows.Scan(&e.Version, &e.Body); err != nil {
+			return nil, err
+		}
+		size += len(e.Body)
+		page = append(page, e)
+	}
+	return page, rows.Err()
+}
+
+// Memo finds what a step recorded.
+func (s *Store) Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error) {
+	var value []byte
+	err := s.read.QueryRowContext(ctx, s.sql["memo_value"], execution, step, key).Scan(&value)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, false, nil
+	}
+	return value, err == nil, fault("read "+s.path, err)
+}
+
+// Outputs yields completed steps with their outputs in the order in which they ended. It reads
+// while it yields: take what is needed and let it end.
+func (s *Store) Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error] {
+	return func(yield func(engine.StepRow, error) bool) {
+		rows, err := s.read.QueryContext(ctx, s.sql["outputs"], execution)
+		if err != nil {
+			yield(engine.StepRow{}, fault("read "+s.path, err))
+			return
+		}
+		defer rows.Close()
+		for rows.Next() {
+			row, err := scanOutput(rows)
+			if err != nil {
+				yield(row, fault("read "+s.path, err))
+				return
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if err := rows.Err(); err != nil {
+			yield(engine.StepRow{}, fault("read "+s.path, err))
+		}
+	}
+}
+
+func scanOutput(rows *sql.Rows) (r engine.StepRow, err error) {
+	var worker sql.NullString
+	var queued, started, ended sql.NullInt64
+	var extra []byte
+	if err := rows.Scan(&r.Idx, &r.Seq, &r.Status, &r.Attempt, &r.Output, &worker, &queued, &started, &ended, &extra); err != nil {
+		return r, err
+	}
+	r.Worker, r.Queued, r.Started, r.Ended = worker.String, queued.Int64, started.Int64, ended.Int64
+	return r, decodeRare(extra, &r)
+}
+
+// executions runs a query whose columns are those of an execution.
+func (s *Store) executions(ctx context.Context, query string, args ...any) ([]store.Execution, error) {
+	rows, err := s.read.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fault("read "+s.path, err)
+	}
+	defer rows.Close()
+	var out []store.Execution
+	for rows.Next() {
+		var x store.Execution
+		if err := scanExecution(rows, &x); err != nil {
+			return nil, fault("read "+s.path, err)
+		}
+		out = append(out, x)
+	}
+	return out, fault("read "+s.path, rows.Err())
+}
+
+func scanExecution(rows *sql.Rows, x *store.Execution) error {
+	var parent sql.NullString
+	var created, started, ended sql.NullInt64
+	var failure, progress, params, outputs []byte
+	err := rows.Scan(&x.No, &x.ID, &x.Pipeline, &x.Status, &x.Definition, &parent, &x.Trigger, &x.Dir,
+		&created, &started, &ended, &failure, &progress, &params, &outputs, &x.Version)
+	if err != nil {
+		return err
+	}
+	x.Parent, x.Params, x.Outputs = parent.String, params, outputs
+	x.Created, x.Started, x.Ended = instant(created), instant(started), instant(ended)
+	if failure != nil {
+		if err := json.Unmarshal(failure, &x.Failure); err != nil {
+			return fmt.Errorf("failure of execution %s: %w", x.ID, err)
+		}
+	}
+	if progress != nil {
+		if err := json.Unmarshal(progress, &x.Progress); err != nil {
+			return fmt.Errorf("progress of execution %s: %w", x.ID, err)
+		}
+	}
+	return nil
+}
+
+func instant(us sql.NullInt64) time.Time {
+	if !us.Valid {
+		return time.Time{}
+	}
+	return time.UnixMicro(us.Int64).UTC()
+}

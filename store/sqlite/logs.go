@@ -1,0 +1,48 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Logs lists log lines in order. With Tail, the last ones of those that the filter lets through.
+func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
+	least := 0
+	if f.Level != "" {
+		var ok bool
+		if least, ok = levelNumber(f.Level); !ok {
+			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("log level %q", f.Level), Hint: "use debug, info, warning or error"}
+		}
+	}
+	since := int64(math.MinInt64)
+	if !f.Since.IsZero() {
+		since = f.Since.UnixMicro()
+	}
+	query, n := s.sql["logs"], limit(f.Limit, 1000, 10_000)
+	if f.Tail > 0 {
+		query, n = s.sql["logs_tail"], min(f.Tail, 10_000)
+	}
+	rows, err := s.read.QueryContext(ctx, query, execution, f.After, least, since, f.StepKey, n)
+	if err != nil {
+		return nil, fault("read "+s.path, err)
+	}
+	defer rows.Close()
+	var out []store.LogLine
+	for rows.Next() {
+		var l store.LogLine
+		var at sql.NullInt64
+		var level int
+		var attrs []byte
+		if err := rows.Scan(&l.Seq, &l.Execution, &l.Step, &l.StepKey, &l.Attempt, &at, &level, &l.Message, &attrs); err != nil {
+			return nil, fault("read "+s.path, err)
+		}
+		l.At, l.Level, l.Attrs = instant(at), levels[min(level, len(levels)-1)], attrs
+		out = append(out, l)
+	}
+	return out, fault("read "+s.path, rows.Err())
+}

@@ -1,0 +1,113 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/stepwell/stepwell"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migrationPatience is how long we wait for another process that migrates.
+const migrationPatience = 10 * time.Second
+
+// latest is the number of the last migration. Each sets PRAGMA user_version to its own number, so
+// that opening an up-to-date database asks one question instead of many.
+func latest() (int, error) {
+	files, err := migrationFiles.ReadDir("migrations")
+	if err != nil {
+		return 0, err
+	}
+	number, _, _ := strings.Cut(files[len(files)-1].Name(), "_")
+	return strconv.Atoi(number)
+}
+
+// version reads the database's own, and refuses a database of a later program or another one's.
+func version(ctx context.Context, db *sql.DB) (have, want int, err error) {
+	if want, err = latest(); err != nil {
+		return 0, 0, err
+	}
+	var id, tables int
+	err = db.QueryRowContext(ctx, `SELECT (SELECT user_version FROM pragma_user_version), (SELECT application_id FROM pragma_application_id),
+		(SELECT count(*) FROM sqlite_schema WHERE name NOT LIKE 'sqlite_%' AND name NOT LIKE 'goose_%')`).Scan(&have, &id, &tables)
+	switch {
+	case err != nil:
+		return 0, 0, err
+	case id != applicationID && (tables > 0 || have > 0):
+		return 0, 0, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the file is a database of another program", Hint: "use another --db"}
+	case have > want:
+		return 0, 0, &stepwell.Error{Code: stepwell.CodeInvalid, Hint: "use the newer stepwell, or another --db",
+			Message: fmt.Sprintf("the database was written by a newer stepwell (version %d, this one knows %d)", have, want)}
+	}
+	return have, want, nil
+}
+
+// applicationID marks the file as Stepwell's ("Stpw"); the first migration sets it.
+const applicationID = 0x53747077
+
+// checkVersion is for those who may not migrate.
+func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
+	have, want, err := version(ctx, db)
+	if err == nil && have < want {
+		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d", have, want),
+			Hint: "run any command that writes to it, such as stepwell run: it migrates the database"}
+	}
+	return err
+}
+
+// migrate brings the database up to date. Only one process at a time does; others wait for it.
+func (s *Store) migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
+	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
+	defer cancel()
+	for {
+		have, want, err := version(ctx, db)
+		if err != nil || have == want {
+			return err
+		}
+		if s.lock != nil {
+			return migrateUp(ctx, db, log)
+		}
+		l := newLock(s.path)
+		ok, err := l.TryLock()
+		if err != nil {
+			return err
+		}
+		if ok {
+			return errors.Join(migrateUp(ctx, db, log), l.Close())
+		}
+		select {
+		case <-ctx.Done():
+			return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d, and another process uses it", have, want),
+				Hint: "stop the other process, an older stepwell"}
+		case <-time.After(claimPause):
+		}
+	}
+}
+
+func migrateUp(ctx context.Context, db *sql.DB, log *slog.Logger) error {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return err
+	}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
+	if err != nil {
+		return err
+	}
+	done, err := p.Up(ctx)
+	for _, m := range done {
+		log.Info("migrated the database", "migration", m.Source.Path, "took", m.Duration)
+	}
+	return err
+}

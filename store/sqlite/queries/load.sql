@@ -1,0 +1,33 @@
+-- name: next_execution
+SELECT coalesce(max(no), 0) + 1 FROM execution
+
+-- name: definition_body
+SELECT body FROM definition WHERE hash = ?
+
+-- name: definition_stored
+SELECT 1 FROM definition WHERE hash = ?
+
+-- name: step_log
+SELECT version, body FROM step_log WHERE execution = ? AND version > ? ORDER BY version LIMIT ?
+
+-- name: memo_value
+SELECT value FROM memo WHERE execution = ? AND step = ? AND key = ?
+
+-- name: outputs
+SELECT idx, seq, status, attempt, output, worker, queued, started, ended, rare
+FROM step
+WHERE execution = ? AND status = 5 AND seq IS NOT NULL
+ORDER BY seq
+
+-- name: unfinished
+SELECT no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, outputs,
+    (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)
+FROM execution x
+WHERE status < 4
+ORDER BY no
+
+-- name: requests_pending
+SELECT EXISTS (SELECT 1 FROM request)
+
+-- name: data_version
+PRAGMA data_version

@@ -1,0 +1,52 @@
+-- name: begin
+BEGIN IMMEDIATE
+
+-- name: commit
+COMMIT
+
+-- name: rollback
+ROLLBACK
+
+-- name: log
+INSERT INTO step_log (execution, version, body)
+SELECT ?1, ?2, ?3
+WHERE ?2 = 1 OR EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2 - 1)
+
+-- name: create
+INSERT INTO execution (no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure,
+    progress, params, outputs)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: update
+UPDATE execution
+SET status = ?2, started = coalesce(?3, started), ended = ?4, failure = ?5, progress = ?6, outputs = ?7
+WHERE no = ?1
+
+-- name: step
+REPLACE INTO step (execution, idx, version, status, attempt, seq, queued, started, ended, worker, output, rare)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: spawned
+INSERT INTO spawned (execution, idx, depends_on, created) VALUES (?, ?, ?, ?)
+ON CONFLICT DO NOTHING
+
+-- name: taken
+SELECT EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2)
+    OR ?2 = 1 AND EXISTS (SELECT 1 FROM execution WHERE no = ?1)
+
+-- name: log_line
+INSERT INTO log_line (execution, step, step_key, attempt, at, level, message, attrs)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: definition
+INSERT INTO definition (hash, body) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: memo
+INSERT INTO memo (execution, step, key, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: request
+INSERT INTO request (execution, kind, body) VALUES (?, ?, ?)
+
+-- name: take_requests
+DELETE FROM request WHERE no IN (SELECT no FROM request ORDER BY no LIMIT ?)
+RETURNING no, execution, kind, body

@@ -1,0 +1,43 @@
+package sqlite
+
+import (
+	"encoding/json"
+
+	"github.com/stepwell/stepwell/engine"
+)
+
+// rare is what few step rows have, one nullable column together.
+type rare struct {
+	Key     string          `json:"k,omitempty"`
+	Action  string          `json:"a,omitempty"`
+	Input   string          `json:"i,omitempty"` // JSON as text, as it came
+	Failure *engine.Failure `json:"f,omitempty"`
+	Wake    int64           `json:"w,omitempty"`
+}
+
+// encodeRare is nil for a row that has none of it, which is nearly every one.
+func encodeRare(r *engine.StepRow) (any, error) {
+	if r.Key == "" && r.Action == "" && r.Input == nil && r.Error == nil && r.Wake == 0 {
+		return nil, nil
+	}
+	raw, err := json.Marshal(&rare{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake})
+	if err != nil {
+		return nil, err
+	}
+	return string(raw), nil
+}
+
+func decodeRare(raw []byte, r *engine.StepRow) error {
+	if len(raw) == 0 {
+		return nil
+	}
+	var x rare
+	if err := json.Unmarshal(raw, &x); err != nil {
+		return err
+	}
+	r.Key, r.Action, r.Error, r.Wake = x.Key, x.Action, x.Failure, x.Wake
+	if x.Input != "" {
+		r.Input = []byte(x.Input)
+	}
+	return nil
+}

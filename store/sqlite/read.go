@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when several
+// begin so.
+func (s *Store) Execution(ctx context.Context, id string) (*store.Execution, error) {
+	if id == "" {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the id of an execution is empty"}
+	}
+	found, err := s.executions(ctx, s.sql["execution"], id)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(found) == 0:
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution %q", id), Hint: "stepwell list shows them"}
+	case len(found) > 1 && found[0].ID != id:
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("several executions begin with %q", id),
+			Hint: "give more of the id, for example " + found[0].ID}
+	}
+	return &found[0], nil
+}
+
+// Executions lists, newest first, without outputs.
+func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Execution, error) {
+	if f.Before != "" {
+		if _, err := s.Execution(ctx, f.Before); err != nil {
+			return nil, err
+		}
+	}
+	mask := int64(0)
+	for _, status := range f.Statuses {
+		mask |= 1 << status
+	}
+	return s.executions(ctx, s.sql["executions"], f.Before, f.Pipeline, mask, limit(f.Limit, 50, 1000))
+}
+
+// limit is what was asked for within 1..most, or else the default.
+func limit(asked, normal, most int) int {
+	if asked <= 0 {
+		return normal
+	}
+	return min(asked, most)
+}

@@ -1,0 +1,185 @@
+// Package sqlite is the embedded store: one file, nothing to install.
+//
+// One connection writes, and a small pool reads; both see a write-ahead log, so readers never wait
+// for the writer nor it for them. A Commit is one transaction of one fsync, whatever the number of
+// executions and steps in it (docs/decisions.md, "commit path"). With Exclusive, this process is
+// the only one that runs the executions of the file; others may read, and leave requests, at any
+// time. The views pipeline_steps and pipeline_step_log show everything to whoever speaks SQL.
+//
+// Stability: the tables are private and change by migration; the two views are kept.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/gofrs/flock"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Options say which file, and how it is used.
+type Options struct {
+	// Path is the database file; its directory must exist. "" and ":memory:" stand for a private
+	// one that Close removes. Defaults to "".
+	Path string
+	// Exclusive claims the file for the one process that runs executions. Defaults to false:
+	// reading and PutRequest beside such a process.
+	Exclusive bool
+	// ReadOnly refuses every write. Defaults to false.
+	ReadOnly bool
+	// Synchronous is "full" (a commit survives loss of power) or "normal" (it survives the death of
+	// the process; the last ones may be lost with the power). Defaults to "full".
+	Synchronous string
+	// Log hears of migrations. Defaults to no log.
+	Log *slog.Logger
+}
+
+func (o *Options) validate() error {
+	switch o.Synchronous {
+	case "":
+		o.Synchronous = "full"
+	case "full", "normal":
+	default:
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("synchronous %q", o.Synchronous), Hint: `use "full" or "normal"`}
+	}
+	if o.ReadOnly && (o.Exclusive || private(o.Path)) {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a private or exclusive database cannot be read-only"}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func private(path string) bool { return path == "" || path == ":memory:" }
+
+// Store is an open database. Its methods may be called from many goroutines.
+type Store struct {
+	path  string
+	temp  string // directory to remove, "" if none
+	sql   queries
+	lock  *flock.Flock
+	write *writer // nil: read-only
+	read  *sql.DB
+	blobs *store.Folder
+
+	closing sync.Once
+	closed  error
+
+	names struct { // of the steps of the definition that was last read
+		mu   sync.Mutex
+		hash string
+		ids  []string
+	}
+}
+
+var (
+	_ store.Committer = (*Store)(nil)
+	_ store.Loader    = (*Store)(nil)
+	_ store.Reader    = (*Store)(nil)
+)
+
+// Open opens a database, creating or migrating it first where needed. Errors have codes:
+// CodeConflict when another process claims the file (Exclusive), CodeInvalid when the file is not
+// one of Stepwell's or of a later version, CodeNotFound when there is none to read,
+// CodeUnavailable when the file system refuses.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &Store{path: o.Path}
+	if err := s.open(ctx, &o); err != nil {
+		return nil, errors.Join(fault("open "+s.path, err), s.Close())
+	}
+	return s, nil
+}
+
+// open is a straight line; what it has opened when it fails, Close closes.
+func (s *Store) open(ctx context.Context, o *Options) (err error) {
+	if s.sql, err = loadQueries(); err != nil {
+		return err
+	}
+	if private(s.path) {
+		if s.temp, err = os.MkdirTemp("", "stepwell-"); err != nil {
+			return err
+		}
+		s.path = filepath.Join(s.temp, "store.db")
+	}
+	if s.path, err = filepath.Abs(s.path); err != nil {
+		return err
+	}
+	if err = s.checkFile(o); err != nil {
+		return err
+	}
+	s.blobs = store.NewFolder(s.path + ".blobs")
+	if o.Exclusive {
+		if err = s.claim(ctx, o.Log); err != nil {
+			return err
+		}
+	}
+	if !o.ReadOnly {
+		if err = s.openWriter(ctx, o); err != nil {
+			return err
+		}
+	}
+	if s.read, err = openPool(s.path, o.ReadOnly); err != nil {
+		return err
+	}
+	if o.ReadOnly {
+		return s.checkVersion(ctx, s.read)
+	}
+	return nil
+}
+
+// checkFile looks for what SQLite would report in words of its own.
+func (s *Store) checkFile(o *Options) error {
+	dir := filepath.Dir(s.path)
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the directory " + dir + " does not exist", Hint: "create it, or use another --db"}
+	}
+	info, err := os.Stat(s.path)
+	switch {
+	case errors.Is(err, os.ErrNotExist) && o.ReadOnly:
+		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no database " + s.path, Hint: "run a pipeline first, or use another --db"}
+	case err == nil && info.IsDir():
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: s.path + " is a directory, not a database", Hint: "use another --db"}
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return err
+	}
+	return nil
+}
+
+// Path is the database file.
+func (s *Store) Path() string { return s.path }
+
+// Blobs keeps large outputs in a folder beside the database.
+func (s *Store) Blobs() *store.Folder { return s.blobs }
+
+// Close ends everything. The store must not be in use. Closing once more changes nothing.
+func (s *Store) Close() error {
+	s.closing.Do(func() { s.closed = s.close() })
+	return s.closed
+}
+
+func (s *Store) close() error {
+	var errs []error
+	if s.read != nil {
+		errs = append(errs, s.read.Close())
+	}
+	if s.write != nil {
+		errs = append(errs, s.write.close())
+	}
+	errs = append(errs, s.unclaim())
+	if s.temp != "" {
+		errs = append(errs, os.RemoveAll(s.temp))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,147 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// AppendLogs stores lines in order. They survive the death of the process at once, and a loss of
+// power from the next commit on: lines alone are not worth a wait for the disk.
+func (s *Store) AppendLogs(ctx context.Context, lines []store.LogLine) error {
+	if err := ctx.Err(); err != nil || len(lines) == 0 {
+		return err
+	}
+	w, err := s.writing()
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fault("write logs to "+s.path, w.relaxed(func() error {
+		return w.transaction(func(w *writer) error { return w.lines(lines) })
+	}))
+}
+
+// relaxed runs a transaction that does not wait for the disk.
+func (w *writer) relaxed(f func() error) error {
+	if w.quick {
+		return f()
+	}
+	ctx := context.Background()
+	if _, err := w.conn.ExecContext(ctx, "PRAGMA synchronous = normal"); err != nil {
+		return err
+	}
+	err := f()
+	_, back := w.conn.ExecContext(ctx, "PRAGMA synchronous = full")
+	return errors.Join(err, back)
+}
+
+func (w *writer) lines(lines []store.LogLine) error {
+	for i := range lines {
+		l := &lines[i]
+		level, ok := levelNumber(l.Level)
+		if !ok {
+			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("log level %q", l.Level), Hint: "use debug, info, warning or error"}
+		}
+		if err := execute(w.logLine, l.Execution, int64(l.Step), l.StepKey, int64(l.Attempt), l.At.UnixMicro(), int64(level), l.Message, blob(l.Attrs)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// levels in order of weight.
+var levels = []string{"debug", "info", "warning", "error"}
+
+func levelNumber(name string) (int, bool) {
+	i := slices.Index(levels, name)
+	return i, i >= 0
+}
+
+// PutDefinition stores a snapshot under its hash. One that is there already costs no transaction.
+func (s *Store) PutDefinition(ctx context.Context, hash, body []byte) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	w, err := s.writing()
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var one int
+	err = w.stored.QueryRowContext(context.Background(), hash).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = w.transaction(func(w *writer) error { return execute(w.definition, hash, string(body)) })
+	}
+	return fault("store a definition in "+s.path, err)
+}
+
+// PutMemo stores a memo durably; the first value of a key stays.
+func (s *Store) PutMemo(ctx context.Context, m store.Memo) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.transaction("store a memo in "+s.path, func(w *writer) error {
+		return execute(w.memo, m.Execution, int64(m.Step), m.Key, string(m.Value))
+	})
+}
+
+// PutRequest leaves a request for the process that runs executions; see Watch.
+func (s *Store) PutRequest(ctx context.Context, r store.Request) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return s.transaction("leave a request in "+s.path, func(w *writer) error {
+		return execute(w.request, r.Execution, r.Kind, blob(r.Body))
+	})
+}
+
+// TakeRequests removes and returns up to limit requests, oldest first. Each is returned once,
+// whichever process asks.
+func (s *Store) TakeRequests(ctx context.Context, limit int) ([]store.Request, error) {
+	if pending, err := s.RequestsPending(ctx); err != nil || !pending || limit <= 0 {
+		return nil, err
+	}
+	var out []store.Request
+	err := s.transaction("take requests from "+s.path, func(w *writer) (err error) {
+		out, err = w.requests(limit)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(out, func(a, b store.Request) int { return int(a.No - b.No) })
+	return out, nil
+}
+
+func (w *writer) requests(limit int) (out []store.Request, err error) {
+	rows, err := w.take.QueryContext(context.Background(), limit)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var r store.Request
+		var body []byte
+		if err := rows.Scan(&r.No, &r.Execution, &r.Kind, &body); err != nil {
+			return nil, err
+		}
+		r.Body = json.RawMessage(body)
+		out = append(out, r)
+	}
+	return out, rows.Err()
+}
+
+// RequestsPending reports whether there is a request. It does not wait for the writer.
+func (s *Store) RequestsPending(ctx context.Context) (yes bool, err error) {
+	err = s.read.QueryRowContext(ctx, s.sql["requests_pending"]).Scan(&yes)
+	return yes, fault("look for requests in "+s.path, err)
+}

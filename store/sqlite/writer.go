@@ -1,0 +1,127 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"sync"
+
+	"github.com/stepwell/stepwell"
+)
+
+// stepSizes are the numbers of step rows that a prepared statement takes, largest first.
+var stepSizes = [...]int{500, 64, 8, 1}
+
+const stepColumns = 12
+
+// writer is the one connection that writes, with its statements.
+//
+// Its statements run with context.Background: a context that can end costs an interrupt hook per
+// statement, and half a commit is of no use to anybody.
+type writer struct {
+	mu   sync.Mutex
+	db   *sql.DB
+	conn *sql.Conn
+
+	begin, commit, rollback             *sql.Stmt
+	log, create, update, spawned, taken *sql.Stmt
+	logLine, definition, stored         *sql.Stmt
+	memo, request, take, full, normal   *sql.Stmt
+	steps                               [len(stepSizes)]*sql.Stmt
+	args                                []any
+	quick                               bool // Synchronous is "normal" anyway
+}
+
+// openWriter migrates, prepares and, for the process that runs executions, warms up.
+func (s *Store) openWriter(ctx context.Context, o *Options) error {
+	db, err := openWriterDB(s.path, o.Synchronous)
+	if err != nil {
+		return err
+	}
+	w := &writer{db: db, quick: o.Synchronous == "normal"}
+	s.write = w
+	if err := patiently(ctx, func() error { return s.migrate(ctx, db, o.Log) }); err != nil {
+		return err
+	}
+	if w.conn, err = db.Conn(ctx); err != nil {
+		return err
+	}
+	if o.Exclusive {
+		if err := prewarm(ctx, w.conn); err != nil {
+			return err
+		}
+	}
+	return w.prepare(s.sql)
+}
+
+func (w *writer) prepare(q queries) error {
+	stmts := map[string]**sql.Stmt{"begin": &w.begin, "commit": &w.commit, "rollback": &w.rollback, "log": &w.log,
+		"create": &w.create, "update": &w.update, "spawned": &w.spawned, "taken": &w.taken, "log_line": &w.logLine,
+		"definition": &w.definition, "definition_stored": &w.stored, "memo": &w.memo, "request": &w.request, "take_requests": &w.take}
+	for name, to := range stmts {
+		var err error
+		if *to, err = w.conn.PrepareContext(context.Background(), q[name]); err != nil {
+			return err
+		}
+	}
+	for i, n := range stepSizes {
+		var err error
+		if w.steps[i], err = w.conn.PrepareContext(context.Background(), values(q["step"], n)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) close() error {
+	if w.conn == nil {
+		return w.db.Close()
+	}
+	return errors.Join(w.conn.Close(), w.db.Close())
+}
+
+// writing is the writer, or an error when the store was opened read-only.
+func (s *Store) writing() (*writer, error) {
+	if s.write == nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: s.path + " is open for reading only"}
+	}
+	return s.write, nil
+}
+
+// transaction runs f in a transaction that is durable when it returns nil.
+func (s *Store) transaction(op string, f func(*writer) error) error {
+	w, err := s.writing()
+	if err != nil {
+		return err
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fault(op, w.transaction(f))
+}
+
+func (w *writer) transaction(f func(*writer) error) error {
+	err := patiently(context.Background(), func() error { return execute(w.begin) })
+	if err != nil {
+		return err
+	}
+	if err = f(w); err == nil {
+		err = execute(w.commit)
+	}
+	if err == nil {
+		return nil
+	}
+	// SQLite may have rolled back by itself, as it does when the disk is full; there is then
+	// nothing left to roll back, and its error would say just that.
+	if undo := execute(w.rollback); undo != nil && rescode(undo)&0xff != sqliteError {
+		err = errors.Join(err, undo)
+	}
+	return err
+}
+
+// sqliteError is SQLITE_ERROR, among others "no transaction is active".
+const sqliteError = 1
+
+func execute(stmt *sql.Stmt, args ...any) error {
+	_, err := stmt.ExecContext(context.Background(), args...)
+	return err
+}

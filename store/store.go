@@ -1,0 +1,209 @@
+// Package store is the durable half of Stepwell: definitions, executions, steps and the step log.
+// It holds the types that every database shares; each reader declares the few methods it needs
+// (Committer and Loader for the conductor, Reader for the command and the API). Package storetest
+// is the definition of what a store must do; every database passes it.
+//
+// The shape (docs/decisions.md, "commit path"): an execution has one row, written at its start
+// and at its changes of status; a step has a row once it has ended, waits, or is seen running for
+// long; the step log has one row per execution and commit. The key of that row, (execution,
+// version), fences every write: whoever commits a version that exists already has lost a race.
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+)
+
+// Commit is what one batch changes in one execution. All commits of a call are one transaction.
+type Commit struct {
+	Execution int64
+	// Version is the number of this commit within the execution, from 1 without gaps.
+	Version int64
+	// Log is the engine's record of the batch (engine.AppendBatch).
+	Log []byte
+	// Steps are upserted by index.
+	Steps []engine.StepRow
+	// Create inserts the execution first; set in version 1 only.
+	Create *Execution
+	// Update changes the execution's own row; nil when nothing of it changed.
+	Update *Update
+}
+
+// Execution is the row of an execution.
+type Execution struct {
+	No         int64 // assigned by the process that creates it, see Loader.NextExecution
+	ID         string
+	Pipeline   string
+	Definition []byte // hash of the snapshot, see Committer.PutDefinition
+	Params     json.RawMessage
+	Parent     string // id of the execution that this one retries, "" for none
+	Trigger    string // manual, retry, …
+	Dir        string // directory for relative paths of its steps
+	Status     stepwell.ExecutionStatus
+	Created    time.Time
+	Started    time.Time // zero: not yet
+	Ended      time.Time // zero: not yet
+	Outputs    json.RawMessage
+	Failure    *engine.Failure
+	Progress   engine.Progress
+	Version    int64 // of the last commit; filled by readers
+}
+
+// Update is a change of an execution's status.
+type Update struct {
+	Status   stepwell.ExecutionStatus
+	Started  int64 // µs, 0: unchanged
+	Ended    int64 // µs, 0: not ended (a restart clears it)
+	Outputs  json.RawMessage
+	Failure  *engine.Failure
+	Progress engine.Progress
+}
+
+// ConflictError names the executions whose version was taken: another process has written them.
+// Nothing of the call was stored.
+type ConflictError struct{ Executions []int64 }
+
+func (e *ConflictError) Error() string {
+	return "the execution was changed by another process"
+}
+
+// LogLine is one line of a step's own log.
+type LogLine struct {
+	Seq       int64           `json:"seq"` // order within the store, set by it
+	Execution int64           `json:"-"`
+	Step      int32           `json:"-"`
+	StepKey   string          `json:"step_id"` // as its writer knows it
+	Attempt   int             `json:"attempt,omitempty"`
+	At        time.Time       `json:"timestamp"`
+	Level     string          `json:"level"` // debug, info, warning, error
+	Message   string          `json:"message"`
+	Attrs     json.RawMessage `json:"metadata,omitempty"` // an object
+}
+
+// Request is something that another process asks of the one that runs executions.
+type Request struct {
+	No        int64
+	Execution string
+	Kind      string // cancel, pause, resume, restart
+	Body      json.RawMessage
+}
+
+// Memo is a value that a step recorded for its later attempts (action.Once).
+type Memo struct {
+	Execution int64
+	Step      int32
+	Key       string
+	Value     json.RawMessage
+}
+
+// Committer is the writing side. Its methods may be called from many goroutines and are
+// serialised by the store: there is one writer.
+type Committer interface {
+	// Commit stores all commits in one durable transaction, or none: *ConflictError when a version
+	// exists already.
+	Commit(ctx context.Context, commits []Commit) error
+	// AppendLogs stores log lines; durable with the next commit at the latest.
+	AppendLogs(ctx context.Context, lines []LogLine) error
+	// PutDefinition stores a snapshot under its hash; storing it again is free.
+	PutDefinition(ctx context.Context, hash, body []byte) error
+	// PutMemo stores a memo durably; the key's first value stays.
+	PutMemo(ctx context.Context, m Memo) error
+	// PutRequest leaves a request for the process that runs executions.
+	PutRequest(ctx context.Context, r Request) error
+	// TakeRequests removes and returns up to limit requests, oldest first.
+	TakeRequests(ctx context.Context, limit int) ([]Request, error)
+}
+
+// Loader is what recovery needs.
+type Loader interface {
+	// NextExecution is a number above all executions that exist.
+	NextExecution(ctx context.Context) (int64, error)
+	// Unfinished are the executions that are not terminal, oldest first.
+	Unfinished(ctx context.Context) ([]Execution, error)
+	// Definition is the snapshot with the hash, CodeNotFound if there is none.
+	Definition(ctx context.Context, hash []byte) ([]byte, error)
+	// StepLog yields the execution's log bodies in order of version, from after the given one.
+	StepLog(ctx context.Context, execution, after int64) iter.Seq2[LogEntry, error]
+	// Memo finds what a step recorded.
+	Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error)
+	// Outputs yields the outputs of completed steps in the order in which they ended.
+	Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error]
+}
+
+// LogEntry is one row of the step log.
+type LogEntry struct {
+	Version int64
+	Body    []byte
+}
+
+// Filter selects executions. Zero fields select all.
+type Filter struct {
+	Statuses []stepwell.ExecutionStatus
+	Pipeline string
+	Before   string // id of the last one of the page before
+	Limit    int    // Defaults to 50, at most 1,000
+}
+
+// Step is a step as people see it: every step of the execution has one, with or without a row.
+type Step struct {
+	engine.StepRow
+	Name string // of the definition
+}
+
+// StepFilter selects steps. Zero fields select all.
+type StepFilter struct {
+	Statuses []stepwell.StepStatus
+	Key      string
+	From     int32 // index to begin at: that of the last one of the page before, plus 1
+	Limit    int   // Defaults to 1,000, at most 10,000
+}
+
+// LogFilter selects log lines.
+type LogFilter struct {
+	StepKey string
+	Level   string // at least this level
+	After   int64  // Seq of the last line of the page before
+	Since   time.Time
+	Tail    int // the last n lines only
+	Limit   int // Defaults to 1,000, at most 10,000
+}
+
+// Event is one entry of the step log as people read it (pipeline-steps, "Step Logging").
+type Event struct {
+	Version int64     `json:"version"`
+	Step    int32     `json:"-"`
+	StepKey string    `json:"step_id,omitempty"`
+	Type    string    `json:"event_type"` // queued, started, completed, failed, skipped, waiting, spawned, timer, recovered, lost, cancel, pause, resume, restart, start
+	At      time.Time `json:"timestamp"`
+	Worker  string    `json:"worker_id,omitempty"`
+	Detail  string    `json:"detail,omitempty"`
+}
+
+// Reader is what the command and the API show.
+type Reader interface {
+	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
+	// several begin so.
+	Execution(ctx context.Context, id string) (*Execution, error)
+	// Executions lists, newest first, without outputs.
+	Executions(ctx context.Context, f Filter) ([]Execution, error)
+	// Steps lists an execution's steps in order of index, those without a row included.
+	Steps(ctx context.Context, execution int64, f StepFilter) ([]Step, error)
+	// Events lists the step log in order, from after a version. A version is never split, so a page
+	// ends with the first that reaches the limit (Defaults to 1,000): go on after the last one's.
+	Events(ctx context.Context, execution int64, after int64, limit int) ([]Event, error)
+	// Logs lists log lines in order.
+	Logs(ctx context.Context, execution int64, f LogFilter) ([]LogLine, error)
+}
+
+// Blobs keeps large outputs by content.
+type Blobs interface {
+	// Put stores a value and returns its reference, which begins with '@'. Storing it again is free.
+	Put(ctx context.Context, value []byte) (ref string, err error)
+	// Load finds a value; CodeNotFound if it is not there, CodeInternal if it is damaged.
+	Load(ctx context.Context, ref string) ([]byte, error)
+}

@@ -1,0 +1,193 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+var commits = []promise{
+	{"an execution reads back as it was created", func(f *fixture) {
+		f.begin(1)
+		want := execution(1)
+		want.Version = 1
+		equal(f, "execution", *f.execution(1), *want)
+	}},
+	{"an update changes status, times, outcome and progress", func(f *fixture) {
+		f.begin(1)
+		c := f.next(1, 2)
+		c.Update = &store.Update{Status: stepwell.ExecutionFailed, Ended: at(9), Outputs: []byte(`{"o":[1]}`),
+			Failure: &engine.Failure{Code: stepwell.CodeTimeout, Message: "late", Hint: "hurry", Step: "b"}, Progress: engine.Progress{Total: 3, Failed: 1, Percent: 33.5}}
+		f.commit(c)
+		x := f.execution(1)
+		want := execution(1)
+		want.Version, want.Status, want.Ended, want.Outputs, want.Progress = 2, stepwell.ExecutionFailed, time.UnixMicro(at(9)).UTC(), c.Update.Outputs, c.Update.Progress
+		equal(f, "failure", *x.Failure, *c.Update.Failure)
+		x.Failure = nil
+		equal(f, "execution", *x, *want)
+	}},
+	{"an update without a start keeps it, one without an end clears it", func(f *fixture) {
+		f.begin(1)
+		c := f.next(1, 2)
+		c.Update = &store.Update{Status: stepwell.ExecutionCompleted, Ended: at(9)}
+		f.commit(c)
+		c = f.next(1, 3)
+		c.Update = &store.Update{Status: stepwell.ExecutionRunning}
+		f.commit(c)
+		x := f.execution(1)
+		if !x.Started.Equal(time.UnixMicro(at(1))) || !x.Ended.IsZero() || x.Status != stepwell.ExecutionRunning {
+			f.Errorf("after the restart: %+v", x)
+		}
+		c = f.next(1, 4)
+		c.Update = &store.Update{Status: stepwell.ExecutionRunning, Started: at(5)}
+		f.commit(c)
+		equal(f, "start", f.execution(1).Started, time.UnixMicro(at(5)).UTC())
+	}},
+	{"a commit without an update leaves the execution's row alone", func(f *fixture) {
+		f.begin(1)
+		f.commit(f.next(1, 2, done(0, 1, "{}")))
+		want := execution(1)
+		want.Version = 2
+		equal(f, "execution", *f.execution(1), *want)
+	}},
+	{"many executions are stored together", func(f *fixture) {
+		f.begin(1, 2, 3)
+		f.commit(f.next(2, 2, done(0, 1, "{}")), f.next(3, 2), f.next(2, 3))
+		for no, version := range map[int64]int64{1: 1, 2: 3, 3: 2} {
+			equal(f, "version", f.execution(no).Version, version)
+		}
+	}},
+	{"a version that exists is a conflict, and nothing of the call is stored", func(f *fixture) {
+		f.begin(1, 2)
+		f.commit(f.next(1, 2))
+		err := f.Commit(f.Context(), []store.Commit{f.next(2, 2, done(0, 1, `{"lost":true}`)), f.next(1, 2, done(0, 1, "{}")), f.first(3)})
+		f.wantConflict(err, 1)
+		equal(f, "version of 2", f.execution(2).Version, int64(1))
+		equal(f, "status of its step", f.steps(2, store.StepFilter{})[0].Status, stepwell.StepQueued)
+		_, err = f.Execution(f.Context(), id(3))
+		f.wantCode(err, stepwell.CodeNotFound)
+		f.commit(f.next(2, 2), f.next(1, 3)) // and the store goes on
+	}},
+	{"a conflict names every execution concerned, once", func(f *fixture) {
+		f.begin(1, 2, 3)
+		f.commit(f.next(1, 2), f.next(3, 2))
+		f.wantConflict(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.next(2, 2), f.next(3, 1+1), f.next(1, 3)}), 1, 3)
+	}},
+	{"creating a number that exists is a conflict", func(f *fixture) {
+		f.begin(1)
+		f.wantConflict(f.Commit(f.Context(), []store.Commit{f.first(1)}), 1)
+	}},
+	{"creating an id that exists is refused", func(f *fixture) {
+		f.begin(1)
+		c := f.first(2)
+		c.Create.ID = id(1)
+		f.wantCode(f.Commit(f.Context(), []store.Commit{c}), stepwell.CodeConflict)
+		equal(f, "executions", len(all(f, f.StepLog(f.Context(), 2, 0))), 0)
+	}},
+	{"a gap in the versions is refused", func(f *fixture) {
+		f.begin(1)
+		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 3)}), stepwell.CodeInternal)
+		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(7, 2)}), stepwell.CodeInternal)
+		equal(f, "version", f.execution(1).Version, int64(1))
+	}},
+	{"only version 1 creates", func(f *fixture) {
+		f.begin(1)
+		c := f.next(1, 2)
+		c.Create = execution(1)
+		f.wantCode(f.Commit(f.Context(), []store.Commit{c}), stepwell.CodeInternal)
+		c = f.first(2)
+		c.Create = nil
+		f.wantCode(f.Commit(f.Context(), []store.Commit{c}), stepwell.CodeInternal)
+	}},
+	{"of racing writers of one version exactly one wins", func(f *fixture) {
+		f.begin(1)
+		other := f.again()
+		for version := int64(2); version < 12; version++ {
+			results := make(chan error)
+			for _, s := range []Store{f.Store, other, f.Store, other} {
+				go func() { results <- s.Commit(f.Context(), []store.Commit{f.next(1, version)}) }()
+			}
+			won := 0
+			for range 4 {
+				if err := <-results; err == nil {
+					won++
+				} else {
+					f.wantConflict(err, 1)
+				}
+			}
+			equal(f, fmt.Sprintf("winners of version %d", version), won, 1)
+		}
+	}},
+	{"no commits are no work", func(f *fixture) { f.must(f.Commit(f.Context(), nil)) }},
+	{"a cancelled context stores nothing", func(f *fixture) {
+		f.begin(1)
+		ctx, cancel := context.WithCancel(f.Context())
+		cancel()
+		if err := f.Commit(ctx, []store.Commit{f.next(1, 2)}); !errors.Is(err, context.Canceled) {
+			f.Errorf("error: %v", err)
+		}
+		equal(f, "version", f.execution(1).Version, int64(1))
+	}},
+	{"the caller may reuse what it committed", func(f *fixture) {
+		f.begin(1)
+		c := f.next(1, 2, done(0, 1, `{"v":1}`))
+		f.commit(c)
+		copy(c.Steps[0].Output, `{"v":2}`)
+		clear(c.Log)
+		equal(f, "output", string(f.steps(1, store.StepFilter{})[0].Output), `{"v":1}`)
+	}},
+	{"what was committed is there after closing and opening again", func(f *fixture) {
+		f.begin(1)
+		f.commit(f.next(1, 2, done(0, 1, `{"v":1}`)))
+		f.must(f.Close())
+		f.Store = f.again()
+		equal(f, "version", f.execution(1).Version, int64(2))
+		equal(f, "output", string(f.steps(1, store.StepFilter{})[0].Output), `{"v":1}`)
+		f.commit(f.next(1, 3))
+	}},
+	{"readers see whole commits while the writer works", func(f *fixture) {
+		f.begin(1)
+		const versions, perCommit = 60, 7
+		var readers sync.WaitGroup
+		stop := make(chan struct{})
+		problems := make(chan string, 8)
+		for range 3 {
+			readers.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					list, err := f.Steps(f.Context(), 1, store.StepFilter{Statuses: []stepwell.StepStatus{stepwell.StepCompleted}})
+					if err != nil || len(list)%perCommit != 0 {
+						problems <- fmt.Sprintf("%d steps of commits of %d, error %v", len(list), perCommit, err)
+						return
+					}
+				}
+			})
+		}
+		for v := int64(2); v < versions; v++ {
+			rows := make([]engine.StepRow, perCommit)
+			for i := range rows {
+				n := int32(v)*perCommit + int32(i)
+				rows[i] = done(n, n, "{}")
+				rows[i].Key = fmt.Sprintf("s:%d", n)
+			}
+			f.commit(f.next(1, v, rows...))
+		}
+		close(stop)
+		readers.Wait()
+		select {
+		case p := <-problems:
+			f.Error(p)
+		default:
+		}
+	}},
+}

@@ -1,0 +1,177 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+var executions = []promise{
+	{"found by id or by a unique beginning", func(f *fixture) {
+		f.begin(1, 2, 12)
+		for prefix, no := range map[string]int64{id(12): 12, id(1)[:35] + "1": 1, id(12)[:35]: 12} {
+			x, err := f.Execution(f.Context(), prefix)
+			f.must(err)
+			equal(f, prefix, x.No, no)
+		}
+		_, err := f.Execution(f.Context(), id(1)[:20])
+		f.wantCode(err, stepwell.CodeConflict)
+		for _, none := range []string{"%", "_", id(1) + "0", "0190A", "x", `0190a"`, "0190a%", "\U0010ffff"} {
+			_, err := f.Execution(f.Context(), none)
+			f.wantCode(err, stepwell.CodeNotFound)
+		}
+		_, err = f.Execution(f.Context(), "")
+		f.wantCode(err, stepwell.CodeInvalid)
+	}},
+	{"an id that is the beginning of another is found by itself", func(f *fixture) {
+		for no, name := range map[int64]string{1: "run", 2: "run-2", 3: "run%"} {
+			c := f.first(no)
+			c.Create.ID = name
+			f.commit(c)
+		}
+		for name, no := range map[string]int64{"run": 1, "run-": 2, "run%": 3} {
+			x, err := f.Execution(f.Context(), name)
+			f.must(err)
+			equal(f, name, x.No, no)
+		}
+	}},
+	{"listed newest first, in stable pages, while new ones come", func(f *fixture) {
+		var numbers []int64
+		for no := int64(1); no <= 25; no++ {
+			numbers = append(numbers, no)
+		}
+		f.begin(numbers...)
+		var got []int64
+		before := ""
+		for page := int64(0); ; page++ {
+			list, err := f.Executions(f.Context(), store.Filter{Before: before, Limit: 7})
+			f.must(err)
+			if len(list) == 0 {
+				break
+			}
+			for _, x := range list {
+				got = append(got, x.No)
+				before = x.ID
+			}
+			f.begin(100 + page)
+		}
+		equal(f, "executions", len(got), 25)
+		for i, no := range got {
+			equal(f, "order", no, int64(25-i))
+		}
+		_, err := f.Executions(f.Context(), store.Filter{Before: "nobody"})
+		f.wantCode(err, stepwell.CodeNotFound)
+	}},
+	{"filtered by status and pipeline, without outputs", func(f *fixture) {
+		f.begin(1, 2, 3)
+		c := f.first(4)
+		c.Create.Pipeline, c.Create.Status, c.Create.Outputs = "other", stepwell.ExecutionCompleted, []byte(`{"big":1}`)
+		f.commit(c)
+		u := f.next(2, 2)
+		u.Update = &store.Update{Status: stepwell.ExecutionTimedOut, Outputs: []byte("{}")}
+		f.commit(u)
+		for _, q := range []struct {
+			filter store.Filter
+			want   []int64
+		}{
+			{store.Filter{}, []int64{4, 3, 2, 1}},
+			{store.Filter{Pipeline: "three"}, []int64{3, 2, 1}},
+			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionTimedOut, stepwell.ExecutionCompleted}}, []int64{4, 2}},
+			{store.Filter{Pipeline: "three", Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionRunning}, Before: id(3)}, []int64{1}},
+			{store.Filter{Pipeline: "%"}, nil},
+		} {
+			list, err := f.Executions(f.Context(), q.filter)
+			f.must(err)
+			var got []int64
+			for _, x := range list {
+				got = append(got, x.No)
+				equal(f, "outputs", string(x.Outputs), "")
+			}
+			equal(f, fmt.Sprintf("%+v", q.filter), got, q.want)
+		}
+	}},
+	{"the parent is kept", func(f *fixture) {
+		f.begin(1)
+		c := f.first(2)
+		c.Create.Parent, c.Create.Trigger = id(1), "retry"
+		f.commit(c)
+		equal(f, "parent", f.execution(2).Parent+" "+f.execution(2).Trigger, id(1)+" retry")
+	}},
+}
+
+func line(step int32, level, message string, ms int64) store.LogLine {
+	return store.LogLine{Execution: 1, Step: step, StepKey: fmt.Sprintf("k%d", step), Attempt: 1, At: time.UnixMicro(at(ms)).UTC(), Level: level, Message: message}
+}
+
+// messages are the lines that a filter lets through.
+func (f *fixture) messages(filter store.LogFilter) (out []string) {
+	f.Helper()
+	list, err := f.Logs(f.Context(), 1, filter)
+	f.must(err)
+	for _, l := range list {
+		out = append(out, l.Message)
+	}
+	return out
+}
+
+var logs = []promise{
+	{"lines read back as they were written, in order", func(f *fixture) {
+		f.begin(1)
+		first := line(0, "info", "ünïcode\nand\ttabs \x00 and nul", 1)
+		first.Attrs = []byte(`{"a":{"b":[1]}}`)
+		f.must(f.AppendLogs(f.Context(), []store.LogLine{first, line(1, "error", "two", 0)}))
+		f.must(f.AppendLogs(f.Context(), nil))
+		list, err := f.Logs(f.Context(), 1, store.LogFilter{})
+		f.must(err)
+		equal(f, "lines", len(list), 2)
+		if list[0].Seq >= list[1].Seq || list[0].Seq < 1 {
+			f.Errorf("seq %d, then %d", list[0].Seq, list[1].Seq)
+		}
+		list[0].Seq = 0
+		equal(f, "line", list[0], first)
+	}},
+	{"filtered by step, level and time", func(f *fixture) {
+		f.begin(1)
+		f.must(f.AppendLogs(f.Context(), []store.LogLine{line(0, "debug", "d", 1), line(1, "info", "i", 2), line(0, "warning", "w", 3), line(1, "error", "e", 4)}))
+		other := line(0, "error", "another execution's", 5)
+		other.Execution = 2
+		f.must(f.AppendLogs(f.Context(), []store.LogLine{other}))
+		equal(f, "all", f.messages(store.LogFilter{}), []string{"d", "i", "w", "e"})
+		equal(f, "step", f.messages(store.LogFilter{StepKey: "k1"}), []string{"i", "e"})
+		equal(f, "level", f.messages(store.LogFilter{Level: "warning"}), []string{"w", "e"})
+		equal(f, "since", f.messages(store.LogFilter{Since: time.UnixMicro(at(3))}), []string{"w", "e"})
+		equal(f, "tail", f.messages(store.LogFilter{Tail: 2, Level: "info"}), []string{"w", "e"})
+		equal(f, "together", f.messages(store.LogFilter{StepKey: "k0", Level: "info", Tail: 9}), []string{"w"})
+		_, err := f.Logs(f.Context(), 1, store.LogFilter{Level: "loud"})
+		f.wantCode(err, stepwell.CodeInvalid)
+	}},
+	{"an unknown level is refused, with all lines of the call", func(f *fixture) {
+		f.begin(1)
+		f.wantCode(f.AppendLogs(f.Context(), []store.LogLine{line(0, "info", "good", 1), line(0, "loud", "bad", 1)}), stepwell.CodeInvalid)
+		equal(f, "lines", len(f.messages(store.LogFilter{})), 0)
+	}},
+	{"paged by sequence", func(f *fixture) {
+		f.begin(1)
+		var lines []store.LogLine
+		for i := range 50 {
+			lines = append(lines, line(0, "info", fmt.Sprint(i), int64(i)))
+		}
+		f.must(f.AppendLogs(f.Context(), lines))
+		after, seen := int64(0), 0
+		for {
+			page, err := f.Logs(f.Context(), 1, store.LogFilter{After: after, Limit: 8})
+			f.must(err)
+			if len(page) == 0 {
+				break
+			}
+			for _, l := range page {
+				equal(f, "message", l.Message, fmt.Sprint(seen))
+				seen++
+				after = l.Seq
+			}
+		}
+		equal(f, "lines", seen, 50)
+	}},
+}

@@ -1,0 +1,173 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+var recovery = []promise{
+	{"the next number is above all others", func(f *fixture) {
+		n, err := f.NextExecution(f.Context())
+		f.must(err)
+		equal(f, "of an empty store", n, int64(1))
+		f.begin(3, 7)
+		n, err = f.NextExecution(f.Context())
+		f.must(err)
+		equal(f, "after 7", n, int64(8))
+	}},
+	{"unfinished are those that are not terminal, oldest first", func(f *fixture) {
+		f.begin(1, 2, 3, 4, 5)
+		for no, status := range map[int64]stepwell.ExecutionStatus{1: stepwell.ExecutionCompleted, 2: stepwell.ExecutionPaused, 3: stepwell.ExecutionFailed, 4: stepwell.ExecutionCancelling} {
+			c := f.next(no, 2)
+			c.Update = &store.Update{Status: status}
+			f.commit(c)
+		}
+		list, err := f.Unfinished(f.Context())
+		f.must(err)
+		var got []int64
+		for _, x := range list {
+			got = append(got, x.No)
+			equal(f, "params", string(x.Params), `{"x":1}`)
+		}
+		equal(f, "unfinished", got, []int64{2, 4, 5})
+		equal(f, "version", list[0].Version, int64(2))
+		c := f.next(1, 3)
+		c.Update = &store.Update{Status: stepwell.ExecutionRunning}
+		f.commit(c)
+		list, err = f.Unfinished(f.Context())
+		f.must(err)
+		equal(f, "the restarted one first", list[0].No, int64(1))
+	}},
+	{"a definition reads back, and storing it again is free", func(f *fixture) {
+		hash, body := []byte{0, 255, 7}, []byte(`{"name":"π","steps":[]}`)
+		f.must(f.PutDefinition(f.Context(), hash, body))
+		f.must(f.PutDefinition(f.Context(), hash, body))
+		got, err := f.Definition(f.Context(), hash)
+		f.must(err)
+		equal(f, "definition", string(got), string(body))
+		_, err = f.Definition(f.Context(), []byte("no"))
+		f.wantCode(err, stepwell.CodeNotFound)
+	}},
+	{"the step log is in order and goes on after a version", func(f *fixture) {
+		f.begin(1, 2)
+		for v := int64(2); v <= 1500; v++ {
+			f.commit(store.Commit{Execution: 1, Version: v, Log: fmt.Appendf(nil, `{"t":%d,"e":[]}`, v)})
+		}
+		list := all(f, f.StepLog(f.Context(), 1, 2))
+		equal(f, "entries", len(list), 1498)
+		for i, e := range list {
+			equal(f, "version", e.Version, int64(i+3))
+			equal(f, "body", string(e.Body), fmt.Sprintf(`{"t":%d,"e":[]}`, i+3))
+		}
+		equal(f, "after the last", len(all(f, f.StepLog(f.Context(), 1, 1500))), 0)
+		equal(f, "of another", len(all(f, f.StepLog(f.Context(), 2, 0))), 1)
+		for e, err := range f.StepLog(f.Context(), 1, 0) { // stopping early is fine
+			f.must(err)
+			f.commit(f.next(2, e.Version+1)) // and so is writing meanwhile
+			break
+		}
+	}},
+	{"outputs come in the order in which steps ended", func(f *fixture) {
+		f.begin(1)
+		failed := engine.StepRow{Idx: 3, Seq: 2, Status: stepwell.StepFailed, Output: []byte(`"no"`), Key: "k"}
+		f.commit(f.next(1, 2, done(2, 1, `{"n":1}`), failed, done(0, 4, `{"n":3}`)))
+		f.commit(f.next(1, 3, done(1, 3, "@sha256:00:5")))
+		var got []string
+		for _, r := range all(f, f.Outputs(f.Context(), 1)) {
+			got = append(got, fmt.Sprintf("%d:%d:%s", r.Seq, r.Idx, r.Output))
+		}
+		equal(f, "outputs", got, []string{`1:2:{"n":1}`, "3:1:@sha256:00:5", `4:0:{"n":3}`})
+		for _, err := range f.Outputs(f.Context(), 1) {
+			f.must(err)
+			break
+		}
+		f.commit(f.next(1, 4))
+	}},
+	{"a memo keeps its first value", func(f *fixture) {
+		f.begin(1)
+		for _, m := range []store.Memo{{Execution: 1, Step: 2, Key: "k", Value: []byte(`"first"`)}, {Execution: 1, Step: 2, Key: "k", Value: []byte(`"second"`)},
+			{Execution: 1, Step: 3, Key: "k", Value: []byte(`3`)}, {Execution: 2, Step: 2, Key: "k", Value: []byte("null")}} {
+			f.must(f.PutMemo(f.Context(), m))
+		}
+		for _, c := range []struct {
+			execution int64
+			step      int32
+			key, want string
+		}{{1, 2, "k", `"first"`}, {1, 3, "k", "3"}, {2, 2, "k", "null"}, {1, 2, "K", ""}, {3, 2, "k", ""}} {
+			v, ok, err := f.Memo(f.Context(), c.execution, c.step, c.key)
+			f.must(err)
+			equal(f, fmt.Sprint(c), fmt.Sprint(string(v), ok), fmt.Sprint(c.want, c.want != ""))
+		}
+	}},
+}
+
+var requests = []promise{
+	{"requests come oldest first, and once", func(f *fixture) {
+		for i := range 5 {
+			f.must(f.PutRequest(f.Context(), store.Request{Execution: id(int64(i)), Kind: "cancel", Body: fmt.Appendf(nil, `{"i":%d}`, i)}))
+		}
+		f.must(f.PutRequest(f.Context(), store.Request{Execution: id(5), Kind: "pause"}))
+		var got []string
+		for _, n := range []int{2, 3, 10, 10} {
+			list, err := f.TakeRequests(f.Context(), n)
+			f.must(err)
+			for _, r := range list {
+				got = append(got, r.Execution[len(r.Execution)-1:]+r.Kind+string(r.Body))
+			}
+			got = append(got, "|")
+		}
+		equal(f, "requests", got, []string{`0cancel{"i":0}`, `1cancel{"i":1}`, "|", `2cancel{"i":2}`, `3cancel{"i":3}`, `4cancel{"i":4}`, "|", "5pause", "|", "|"})
+	}},
+	{"of many takers each request has exactly one", func(f *fixture) {
+		other := f.again()
+		const n = 120
+		results := make(chan []store.Request)
+		failures := make(chan error, 6)
+		for i, s := range []Store{f.Store, other} {
+			go func() {
+				for k := range n / 2 {
+					if err := s.PutRequest(f.Context(), store.Request{Execution: fmt.Sprint(i, "-", k), Kind: "cancel"}); err != nil {
+						failures <- err
+					}
+				}
+				results <- nil
+			}()
+		}
+		<-results
+		<-results
+		for _, s := range []Store{f.Store, other, f.Store, other} {
+			go func() {
+				var mine []store.Request
+				for {
+					list, err := s.TakeRequests(f.Context(), 7)
+					if err != nil {
+						failures <- err
+					}
+					if len(list) == 0 {
+						results <- mine
+						return
+					}
+					mine = append(mine, list...)
+				}
+			}()
+		}
+		seen := map[string]int{}
+		for range 4 {
+			for _, r := range <-results {
+				seen[r.Execution]++
+			}
+		}
+		select {
+		case err := <-failures:
+			f.Fatal(err)
+		default:
+		}
+		equal(f, "requests", len(seen), n)
+		for r, times := range seen {
+			equal(f, r, times, 1)
+		}
+	}},
+}

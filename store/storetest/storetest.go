@@ -1,0 +1,199 @@
+// Package storetest is the definition of a store: what every database must do, one subtest per
+// promise. A database's own tests call Run and add what only it can do.
+//
+// Stability: a promise may be added; none is taken away without a line in CHANGELOG.md.
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Store is what is tested.
+type Store interface {
+	store.Committer
+	store.Loader
+	store.Reader
+	// Close ends it; once more changes nothing.
+	Close() error
+}
+
+// Open opens the database that belongs to a place, which is a directory of the test's own. A place
+// that was never used is an empty database; the same place again is the same database, even while
+// it is open already. The suite closes what it opens.
+type Open func(t *testing.T, place string) Store
+
+// Run holds a store to all promises.
+func Run(t *testing.T, open Open) {
+	for _, group := range []struct {
+		name     string
+		promises []promise
+	}{
+		{"commit", commits}, {"recovery", recovery}, {"steps", steps}, {"events", events}, {"executions", executions},
+		{"logs", logs}, {"requests", requests}, {"values", values}, {"size", sizes},
+	} {
+		t.Run(group.name, func(t *testing.T) {
+			for _, p := range group.promises {
+				t.Run(p.name, func(t *testing.T) {
+					f := &fixture{T: t, open: open, place: t.TempDir()}
+					f.Store = f.again()
+					p.check(f)
+				})
+			}
+		})
+	}
+}
+
+type promise struct {
+	name  string
+	check func(*fixture)
+}
+
+// fixture is one database and the shorthand to work with it.
+type fixture struct {
+	*testing.T
+	Store
+	open  Open
+	place string
+}
+
+// again opens the same database once more.
+func (f *fixture) again() Store {
+	f.Helper()
+	s := f.open(f.T, f.place)
+	f.Cleanup(func() { // harmless after a promise has closed it itself
+		if err := s.Close(); err != nil {
+			f.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+func (f *fixture) must(err error) {
+	f.Helper()
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) wantCode(err error, code stepwell.Code) {
+	f.Helper()
+	if got := stepwell.CodeOf(err); got != code {
+		f.Fatalf("error %v has code %q, want %q", err, got, code)
+	}
+}
+
+// wantConflict checks an error for the executions that were taken.
+func (f *fixture) wantConflict(err error, executions ...int64) {
+	f.Helper()
+	c, ok := errors.AsType[*store.ConflictError](err)
+	if !ok || fmt.Sprint(c.Executions) != fmt.Sprint(executions) {
+		f.Fatalf("error %v (%+v), want a conflict about %v", err, c, executions)
+	}
+}
+
+// start is the moment at which the suite's executions begin, in µs.
+const start = int64(1_800_000_000_000_000)
+
+// at is a moment some ms after the start.
+func at(ms int64) int64 { return start + ms*1000 }
+
+func id(no int64) string { return fmt.Sprintf("0190a000-0000-7000-8000-%012d", no) }
+
+// three is the definition of the suite's executions: a, then b, then c.
+const three = `{"name":"three","steps":[{"id":"a","action":"do.a"},` +
+	`{"id":"b","name":"The second","action":"do.b","params":{"n":1},"depends_on":["a"]},` +
+	`{"id":"c","action":"do.c","depends_on":["a","b"]}]}`
+
+func execution(no int64) *store.Execution {
+	return &store.Execution{No: no, ID: id(no), Pipeline: "three", Definition: []byte("hash"), Params: []byte(`{"x":1}`), Trigger: "manual", Dir: "/srv",
+		Status: stepwell.ExecutionRunning, Created: time.UnixMicro(start).UTC(), Started: time.UnixMicro(at(1)).UTC(),
+		Progress: engine.Progress{Total: 3, Running: 1}}
+}
+
+// body is the record of a batch.
+func (f *fixture) body(ms int64, queued []int32, list ...engine.Event) []byte {
+	f.Helper()
+	for i := range list {
+		if list[i].At == 0 {
+			list[i].At = at(ms)
+		}
+	}
+	raw, err := engine.AppendBatch(nil, &engine.Batch{At: at(ms), Events: list, Queued: queued})
+	f.must(err)
+	return raw
+}
+
+// first is version 1 of an execution, which queues step a.
+func (f *fixture) first(no int64) store.Commit {
+	f.Helper()
+	return store.Commit{Execution: no, Version: 1, Create: execution(no),
+		Log: f.body(1, []int32{0}, engine.Event{Kind: engine.Start, Begin: &engine.Begin{Params: []byte(`{"x":1}`), Revision: 1}})}
+}
+
+// begin stores version 1 of executions.
+func (f *fixture) begin(numbers ...int64) {
+	f.Helper()
+	f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+	var list []store.Commit
+	for _, no := range numbers {
+		list = append(list, f.first(no))
+	}
+	f.must(f.Commit(f.Context(), list))
+}
+
+// next is a later version with step rows and nothing of interest in its log.
+func (f *fixture) next(no, version int64, rows ...engine.StepRow) store.Commit {
+	f.Helper()
+	return store.Commit{Execution: no, Version: version, Log: f.body(version, nil), Steps: rows}
+}
+
+func (f *fixture) commit(list ...store.Commit) {
+	f.Helper()
+	f.must(f.Commit(f.Context(), list))
+}
+
+// done is the row of a completed step.
+func done(idx, seq int32, output string) engine.StepRow {
+	return engine.StepRow{Idx: idx, Seq: seq, Status: stepwell.StepCompleted, Attempt: 1, Output: []byte(output), Worker: "w1",
+		Queued: at(1), Started: at(2), Ended: at(3)}
+}
+
+func (f *fixture) execution(no int64) *store.Execution {
+	f.Helper()
+	x, err := f.Execution(f.Context(), id(no))
+	f.must(err)
+	return x
+}
+
+func (f *fixture) steps(no int64, filter store.StepFilter) []store.Step {
+	f.Helper()
+	list, err := f.Steps(f.Context(), no, filter)
+	f.must(err)
+	return list
+}
+
+// all takes a sequence to its end.
+func all[V any](f *fixture, seq iter.Seq2[V, error]) (out []V) {
+	f.Helper()
+	for v, err := range seq {
+		f.must(err)
+		out = append(out, v)
+	}
+	return out
+}
+
+// equal compares what prints alike.
+func equal(f *fixture, what string, got, want any) {
+	f.Helper()
+	if g, w := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", want); g != w {
+		f.Fatalf("%s:\n got %s\nwant %s", what, g, w)
+	}
+}

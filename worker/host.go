@@ -1,0 +1,233 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/store"
+)
+
+// maxLines is how many log lines one attempt may write; the rest is counted and left out.
+const maxLines = 10_000
+
+// maxLine is the length of one log line in bytes.
+const maxLine = 16 << 10
+
+// host is what a running step asks of the system (action.Host).
+type host struct {
+	p     *Pool
+	j     *job
+	level slog.Level
+
+	mu      sync.Mutex
+	lines   int
+	dropped int
+}
+
+var _ action.Host = (*host)(nil)
+
+func minLevel(name string) slog.Level {
+	switch strings.ToLower(name) {
+	case "debug":
+		return slog.LevelDebug
+	case "warning", "warn":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}
+
+func levelName(l slog.Level) string {
+	switch {
+	case l < slog.LevelInfo:
+		return "debug"
+	case l < slog.LevelWarn:
+		return "info"
+	case l < slog.LevelError:
+		return "warning"
+	}
+	return "error"
+}
+
+func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
+	if h.p == nil || level < h.level {
+		return
+	}
+	h.mu.Lock()
+	h.lines++
+	if h.lines > maxLines {
+		h.dropped++
+		h.mu.Unlock()
+		return
+	}
+	h.mu.Unlock()
+	if len(message) > maxLine {
+		message = strings.ToValidUTF8(message[:maxLine], "") + " … (shortened)"
+	}
+	h.p.o.Lines(h.line(level, message, attrs))
+}
+
+func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.LogLine {
+	t := h.j.task
+	line := store.LogLine{Execution: t.Run, Step: t.Idx, StepKey: t.Key, Attempt: t.Attempt, At: time.Now(), Level: levelName(level), Message: message}
+	if len(attrs) > 0 {
+		m := make(map[string]any, len(attrs))
+		for _, a := range attrs {
+			m[a.Key] = a.Value.Resolve().Any()
+		}
+		if raw, err := json.Marshal(m); err == nil {
+			line.Attrs = raw
+		} else {
+			line.Attrs, _ = json.Marshal(map[string]string{"unwritable": err.Error()})
+		}
+	}
+	return line
+}
+
+// flush says how many lines were left out.
+func (h *host) flush() {
+	h.mu.Lock()
+	n := h.dropped
+	h.dropped = 0
+	h.mu.Unlock()
+	if n > 0 {
+		h.p.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("%d more lines were left out, the limit is %d for one attempt", n, maxLines), nil))
+	}
+}
+
+func (h *host) Progress(fraction float64, note string) {
+	h.p.o.Progress(h.j.task.Run, h.j.task.Idx, min(max(fraction, 0), 1), note)
+}
+
+func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {
+	spawns := make([]engine.Spawn, len(steps))
+	for i := range steps {
+		if err := h.p.spawn(&steps[i], &spawns[i]); err != nil {
+			return action.Fail(err)
+		}
+	}
+	t := h.j.task
+	return h.p.o.Reporter.Report(ctx, t.Run, engine.Event{Kind: engine.Spawned, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Spawns: spawns})
+}
+
+// spawn looks up everything that the engine needs to know of a new step.
+func (p *Pool) spawn(n *action.NewStep, out *engine.Spawn) error {
+	invalid := func(format string, args ...any) error {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "spawned step " + n.Name + ": " + fmt.Sprintf(format, args...)}
+	}
+	if n.Name == "" || len(n.Name)+len(n.Key) > 1024 {
+		return invalid("needs a name, and at most 1,024 bytes of name and key")
+	}
+	if n.OnFailure != "" && n.OnFailure != "fail" && n.OnFailure != "continue" {
+		return invalid("on_failure is %q, not fail or continue", n.OnFailure)
+	}
+	full, err := p.o.Actions.Complete(*n)
+	if err != nil {
+		return err
+	}
+	act, _ := p.o.Actions.Lookup(full.Action)
+	*out = engine.Spawn{Name: full.Name, Key: full.StepKey(), Action: full.Action, DependsOn: full.DependsOn, Timeout: full.Timeout,
+		Continue: full.OnFailure == "continue", NotIdempotent: act.Spec.NotIdempotent}
+	if out.Timeout <= 0 {
+		out.Timeout = act.Spec.Timeout
+	}
+	switch {
+	case n.Retry != nil:
+		out.Retry = *n.Retry
+	case act.Spec.Retry != nil:
+		out.Retry = *act.Spec.Retry
+	}
+	if _, err := p.prepare(full.Action, n.Params); err != nil {
+		return invalid("%v", err)
+	}
+	raw, err := expr.Marshal(n.Params)
+	if err != nil {
+		return invalid("params: %v", err)
+	}
+	if n.Params != nil {
+		out.Params = raw
+	}
+	return nil
+}
+
+func (h *host) Data(ctx context.Context) (map[string]json.RawMessage, error) {
+	data := map[string]json.RawMessage{}
+	for row, err := range h.p.o.Records.Outputs(ctx, h.j.task.Run) {
+		if err != nil {
+			return nil, err
+		}
+		raw, err := h.load(ctx, row.Output)
+		if err != nil {
+			return nil, err
+		}
+		var members map[string]json.RawMessage
+		if err := json.Unmarshal(raw, &members); err != nil {
+			return nil, fmt.Errorf("outputs of step %d: %w", row.Idx, err)
+		}
+		for k, v := range members {
+			data[k] = v
+		}
+	}
+	return data, nil
+}
+
+func (h *host) Outputs(ctx context.Context, key string) (json.RawMessage, error) {
+	for row, err := range h.p.o.Records.Outputs(ctx, h.j.task.Run) {
+		if err != nil {
+			return nil, err
+		}
+		if row.Key == key {
+			return h.load(ctx, row.Output)
+		}
+	}
+	return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("step %q has no outputs", key)}
+}
+
+func (h *host) load(ctx context.Context, raw []byte) ([]byte, error) {
+	if engine.IsRef(raw) {
+		return h.p.o.Blobs.Load(ctx, string(raw))
+	}
+	return raw, nil
+}
+
+func (h *host) Recall(ctx context.Context, key string) (json.RawMessage, bool, error) {
+	return h.p.o.Records.Memo(ctx, h.j.task.Run, h.j.task.Idx, key)
+}
+
+func (h *host) Record(ctx context.Context, key string, value json.RawMessage) error {
+	return h.p.o.Records.PutMemo(ctx, store.Memo{Execution: h.j.task.Run, Step: h.j.task.Idx, Key: key, Value: value})
+}
+
+// Eval evaluates a template with what the step sees and the given names on top.
+func (h *host) Eval(template string, extra map[string]any) (any, error) {
+	t, err := expr.Parse(template)
+	if err != nil {
+		return nil, err
+	}
+	return t.Eval(layered{extra: extra, under: h.j.task.Scope}, expr.Limits{})
+}
+
+type layered struct {
+	extra map[string]any
+	under *engine.Scope
+}
+
+func (l layered) Lookup(name string) (any, bool) {
+	if v, ok := l.extra[name]; ok {
+		return v, true
+	}
+	if l.under == nil {
+		return nil, false
+	}
+	return l.under.Lookup(name)
+}
