@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/action/media"
+	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/store"
@@ -37,6 +38,8 @@ type Options struct {
 	Workers int
 	// Window is how many steps of one execution may be dispatched at once. Defaults to 2,000.
 	Window int
+	// Services says where the services of the internal.* actions are. Defaults to nowhere.
+	Services service.Options
 	// Register adds actions of the embedding program. Defaults to none.
 	Register func(*action.Registry) error
 	// Observe is told of every commit; see conductor.Options. Defaults to nothing.
@@ -59,10 +62,11 @@ type App struct {
 
 	pool  *worker.Pool
 	queue *queue.Memory
+	log   *slog.Logger
 }
 
-// Actions makes the registry of everything that is built in, and what register adds.
-func Actions(register func(*action.Registry) error) (*action.Registry, error) {
+// Actions makes the registry of everything that is built in, and of what the options add.
+func Actions(o Options) (*action.Registry, error) {
 	r := &action.Registry{}
 	if err := builtin.Register(r, builtin.Options{}); err != nil {
 		return nil, err
@@ -70,8 +74,11 @@ func Actions(register func(*action.Registry) error) (*action.Registry, error) {
 	if err := media.Register(r, media.Options{}); err != nil {
 		return nil, err
 	}
-	if register != nil {
-		if err := register(r); err != nil {
+	if err := service.Register(r, o.Services); err != nil {
+		return nil, err
+	}
+	if o.Register != nil {
+		if err := o.Register(r); err != nil {
 			return nil, err
 		}
 	}
@@ -87,8 +94,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	a := &App{queue: &queue.Memory{}}
-	if a.Actions, err = Actions(o.Register); err != nil {
+	a := &App{queue: &queue.Memory{}, log: o.Log}
+	if a.Actions, err = Actions(o); err != nil {
 		return nil, err
 	}
 	if a.Store, err = sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: true, Synchronous: o.Synchronous, Log: o.Log}); err != nil {
@@ -129,8 +136,12 @@ func workerName() string {
 // has no other notification between processes.
 const requestInterval = 200 * time.Millisecond
 
+// watchPause is how long a watch that has failed waits before it begins anew.
+const watchPause = 5 * time.Second
+
 // Run runs the loops until ctx ends or a drain is complete. When ctx ends, running handlers are
-// stopped; their steps are dispatched again when the execution is recovered.
+// stopped; their steps are dispatched again when the execution is recovered. An error means that the
+// store has failed for good: nothing that was reported as done is lost. It is called once.
 func (a *App) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -148,7 +159,7 @@ func (a *App) Run(ctx context.Context) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		a.Store.Watch(watching, requestInterval, func() { a.Conductor.TakeRequests(watching) })
+		a.watch(watching)
 	}()
 	err := a.pool.Run(ctx)
 	endWatching()
@@ -161,6 +172,20 @@ func (a *App) Run(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// watch is the loop that carries out what other processes ask for. When the database cannot be
+// watched, requests wait in it until it can.
+func (a *App) watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := a.Store.Watch(ctx, requestInterval, func() { a.Conductor.TakeRequests(ctx) }); err != nil {
+			a.log.Warn("requests of other processes are not seen for now", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(watchPause):
+		}
+	}
 }
 
 // Drain starts no more steps and lets the running ones finish; Run returns then. It returns at once.

@@ -34,8 +34,8 @@ type Options struct {
 	Catalog plan.Catalog
 	// Revoke stops a task wherever it is. Defaults to nothing.
 	Revoke func(run int64, idx int32, epoch uint32)
-	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update.
-	// Defaults to nothing.
+	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update. A
+	// panic in it is logged, and goes no further. Defaults to nothing.
 	Observe func(*Update)
 	// Window is how many steps of one execution may be dispatched at once. Defaults to
 	// engine.DefaultWindow.
@@ -72,18 +72,20 @@ type Update struct {
 }
 
 // Conductor runs executions. Its methods may be called from any goroutine; they work while Run
-// does.
+// does, which is called once.
 type Conductor struct {
 	o     Options
 	inbox inbox
 	stop  chan struct{} // closed when Run has returned
+	cause error         // why, if not because it was asked to; set before stop is closed
 
 	pipelines pipelines
 	lines     lines
 
-	mu     sync.Mutex
-	byID   map[string]*live // executions in memory
-	nextNo int64
+	mu      sync.Mutex
+	byID    map[string]*live         // executions in memory
+	loading map[string]chan struct{} // executions on their way there; closed when they are
+	nextNo  int64
 
 	// Owned by Run.
 	runs    map[int64]*live
@@ -91,23 +93,26 @@ type Conductor struct {
 	touched []*live
 	commits []store.Commit
 	push    []queue.Message
+	repush  int64 // when to try again what the queue refused; 0: nothing
 }
 
-// live is an execution in memory.
+// live is an execution in memory. Whoever finds it in byID may read run.No, run.ID and pipeline, wait
+// for done, and then read the rest; everything else belongs to the loop.
 type live struct {
-	run       *engine.Run
-	row       store.Execution
-	version   int64
-	batch     engine.Batch
-	fx        engine.Effects
-	log       []byte
-	create    bool
-	touched   bool
-	rebuilt   bool // came from the store: its timers are not set yet
-	replies   []chan error
-	done      chan struct{} // closed when it is terminal and durable
-	pipeline  *Pipeline
-	committed bool
+	run      *engine.Run
+	row      store.Execution
+	version  int64
+	batch    engine.Batch
+	fx       engine.Effects
+	log      []byte
+	create   bool
+	touched  bool
+	rebuilt  bool // came from the store: its timers are not set yet
+	gone     bool // has left memory: items for it are refused with errGone
+	refused  error
+	replies  []chan error
+	done     chan struct{} // closed when it has left memory, terminal and durable unless refused
+	pipeline *Pipeline
 }
 
 // New makes a conductor.
@@ -120,11 +125,11 @@ func New(ctx context.Context, o Options) (*Conductor, error) {
 		return nil, err
 	}
 	return &Conductor{o: o, inbox: inbox{ring: make(chan struct{}, 1)}, stop: make(chan struct{}), byID: map[string]*live{},
-		nextNo: next, runs: map[int64]*live{}, pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}}, nil
+		loading: map[string]chan struct{}{}, nextNo: next, runs: map[int64]*live{}, pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}}, nil
 }
 
 // Report implements worker.Reporter. Outcomes are taken in at once; Spawned and Running return when
-// they are durable.
+// they are durable. CodeConflict: the attempt is not (or no longer) the one to spawn or to begin.
 func (c *Conductor) Report(ctx context.Context, run int64, ev engine.Event) error {
 	if ev.Kind != engine.Spawned && ev.Kind != engine.Running {
 		return c.inbox.put(item{run: run, ev: ev})
@@ -132,7 +137,8 @@ func (c *Conductor) Report(ctx context.Context, run int64, ev engine.Event) erro
 	return c.ask(ctx, item{run: run, ev: ev})
 }
 
-// ask puts an item in and waits until it has been committed or refused.
+// ask puts an item in and waits until it has been committed or refused. When ctx ends or the
+// conductor stops first, nobody knows which.
 func (c *Conductor) ask(ctx context.Context, it item) error {
 	it.reply = make(chan error, 1)
 	if err := c.inbox.put(it); err != nil {
@@ -144,13 +150,31 @@ func (c *Conductor) ask(ctx context.Context, it item) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-c.stop:
-		return errStopped
+	}
+	select {
+	case err := <-it.reply: // both were there
+		return err
+	default:
+		return c.stopped()
 	}
 }
 
-var errStopped = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the conductor has stopped"}
+// The errors of a conductor that does not take something in.
+var (
+	errStopped = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the conductor has stopped"}
+	errGone    = &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution is not running here"}
+	errStale   = &stepwell.Error{Code: stepwell.CodeConflict, Message: "the attempt is running already, or is no longer wanted"}
+)
 
-// Execution finds the present state of an execution in memory.
+// stopped is what those get who wait for a conductor that has stopped.
+func (c *Conductor) stopped() error {
+	if c.cause == nil {
+		return errStopped
+	}
+	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: errStopped.Message, Err: c.cause, Hint: stepwell.HintOf(c.cause)}
+}
+
+// live finds an execution in memory.
 func (c *Conductor) live(id string) *live {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -32,41 +32,21 @@ func (c *Conductor) Restart(ctx context.Context, id, step string, failedOnly boo
 
 // send puts a wish to an execution, which is brought into memory for it if need be.
 func (c *Conductor) send(ctx context.Context, id string, ev engine.Event) error {
-	l, err := c.ensure(ctx, id)
-	if err != nil {
-		return err
-	}
-	it := item{ev: ev}
-	it.ev.At = c.now()
-	if l == nil {
-		if at := c.live(id); at != nil {
-			it.run = at.run.No
-			return c.ask(ctx, it)
-		}
-		return c.send(ctx, id, ev) // it ended between the two looks
-	}
-	if l.run.Status().Terminal() && ev.Kind != engine.Restart {
-		c.release(l)
-		if ev.Kind == engine.Cancel {
-			return nil
-		}
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + l.run.Status().String()}
-	}
-	if !l.run.Status().Terminal() {
-		// A process left it unfinished: what it had in flight goes on first.
-		if err := c.ask(ctx, item{run: l.run.No, adopt: l, ev: engine.Event{Kind: engine.Recovered, At: c.now()}}); err != nil {
+	for {
+		l, status, err := c.find(ctx, id, ev.Kind == engine.Restart)
+		switch {
+		case err != nil:
 			return err
+		case l == nil && (ev.Kind == engine.Cancel || ev.Kind == 0):
+			return nil
+		case l == nil:
+			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + status.String()}
 		}
+		ev.At = c.now()
+		if err = c.ask(ctx, item{run: l.run.No, on: l, ev: ev}); err != errGone {
+			return err
+		} // else it ended between the two looks
 	}
-	it.run, it.adopt = l.run.No, l
-	return c.ask(ctx, it)
-}
-
-// release takes an execution that was only looked at out of memory again.
-func (c *Conductor) release(l *live) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	delete(c.byID, l.run.ID)
 }
 
 // Preview lists the keys of the steps that Restart would run again.

@@ -10,10 +10,13 @@ import (
 // item is one thing for the loop to take in.
 type item struct {
 	run   int64
-	ev    engine.Event
-	adopt *live      // an execution that is new in memory
-	reply chan error // nil: nobody waits
+	ev    engine.Event // of kind 0: nothing but having the execution taken up
+	on    *live        // the execution itself, which the loop takes up if it does not have it; nil for reports
+	reply chan error   // has room for one; nil: nobody waits
 }
+
+// maxSpare is how many items an idle buffer may hold: what a burst needed is given back.
+const maxSpare = 1 << 14
 
 // inbox collects items while the loop is busy. Two buffers take turns: the one that take returned
 // is the loop's until it calls take again.
@@ -22,14 +25,14 @@ type inbox struct {
 	items  []item
 	spare  []item
 	ring   chan struct{} // one token: something is there
-	closed bool
+	closed error         // why nothing is taken in any more
 }
 
 func (b *inbox) put(it item) error {
 	b.mu.Lock()
-	if b.closed {
+	if err := b.closed; err != nil {
 		b.mu.Unlock()
-		return errStopped
+		return err
 	}
 	b.items = append(b.items, it)
 	first := len(b.items) == 1
@@ -72,15 +75,20 @@ func (b *inbox) take() []item {
 	}
 	full := b.items
 	clear(b.spare)
+	if cap(b.spare) > maxSpare {
+		b.spare = nil
+	}
 	b.items, b.spare = b.spare[:0], full
 	return full
 }
 
-// close refuses further items and returns those left.
-func (b *inbox) close() []item {
+// close refuses further items with why and returns those left. The first reason stays.
+func (b *inbox) close(why error) []item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.closed = true
+	if b.closed == nil {
+		b.closed = why
+	}
 	left := b.items
 	b.items = nil
 	return left

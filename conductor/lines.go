@@ -2,42 +2,56 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
 )
 
-// How many log lines are kept for the next write, and how long at most.
+// How many log lines one write takes, how long a line waits for it, and how much is kept while the
+// store takes none.
 const (
 	lineBatch = 1000
 	lineDelay = 100 * time.Millisecond
-	maxQueued = 100_000
+	maxLines  = 100_000
+	maxBytes  = 64 << 20
 )
 
 // lines collects the steps' log lines between writes.
 type lines struct {
 	mu      sync.Mutex
 	list    []store.LogLine
-	flush   sync.Mutex
+	held    int // lines that are not written yet, those in unwritten included
+	bytes   int // of their texts
 	dropped int
+	failing bool // the last write failed
+
+	flush     sync.Mutex      // one writer at a time keeps the lines in order
+	unwritten []store.LogLine // what a write has refused; owned by who holds flush
 }
 
+func size(l *store.LogLine) int { return len(l.Message) + len(l.Attrs) }
+
 // Line adds a line to a step's log. It is durable within a fraction of a second, and at the latest
-// when its execution is reported as ended.
+// when its execution is reported as ended. While the store takes no lines they are kept, up to a
+// bound; beyond it they are dropped and counted.
 func (c *Conductor) Line(line store.LogLine) {
 	l := &c.lines
 	l.mu.Lock()
-	if len(l.list) >= maxQueued {
+	if l.held >= maxLines || l.bytes >= maxBytes {
 		l.dropped++
 		l.mu.Unlock()
 		return
 	}
 	l.list = append(l.list, line)
-	full := len(l.list) == lineBatch
+	l.held++
+	l.bytes += size(&line)
+	full := len(l.list) == lineBatch && !l.failing
 	l.mu.Unlock()
 	if full {
-		c.flushLines()
+		c.flushLines() // here, so that who writes a lot is slowed down
 	}
 }
 
@@ -49,6 +63,9 @@ func (c *Conductor) flushLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			c.flushLines()
+			if n := c.lines.pending(); n > 0 {
+				c.o.Log.Error("log lines were lost: the store did not take them until the end", "lines", n)
+			}
 			return
 		case <-tick.C:
 			c.flushLines()
@@ -56,15 +73,19 @@ func (c *Conductor) flushLoop(ctx context.Context) {
 	}
 }
 
+func (l *lines) pending() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.held
+}
+
+// flushLines writes what is there when it is called.
 func (c *Conductor) flushLines() {
 	l := &c.lines
-	l.mu.Lock()
-	empty := len(l.list) == 0
-	l.mu.Unlock()
-	if empty {
+	if l.pending() == 0 {
 		return
 	}
-	l.flush.Lock() // one writer at a time keeps the lines in order
+	l.flush.Lock()
 	defer l.flush.Unlock()
 	l.mu.Lock()
 	list, dropped := l.list, l.dropped
@@ -73,10 +94,52 @@ func (c *Conductor) flushLines() {
 	if dropped > 0 {
 		c.o.Log.Warn("log lines were dropped: the store is too slow for them", "lines", dropped)
 	}
-	if len(list) == 0 {
-		return
+	if len(l.unwritten) > 0 {
+		list = append(l.unwritten, list...)
 	}
-	if err := c.o.Store.AppendLogs(context.Background(), list); err != nil {
-		c.o.Log.Error("log lines were lost", "lines", len(list), "error", err)
+	l.unwritten = c.writeLines(list)
+}
+
+// writeLines writes lines in parts, so that no commit waits for long. It returns what is to be tried
+// again.
+func (c *Conductor) writeLines(list []store.LogLine) []store.LogLine {
+	for len(list) > 0 {
+		part := list[:min(lineBatch, len(list))]
+		err := c.o.Store.AppendLogs(context.Background(), part)
+		again := err != nil && transient(err)
+		c.settleLines(part, again, err)
+		if again {
+			return list
+		}
+		list = list[len(part):]
 	}
+	return nil
+}
+
+// settleLines books a write, and says when writing begins to fail.
+func (c *Conductor) settleLines(part []store.LogLine, again bool, err error) {
+	l := &c.lines
+	l.mu.Lock()
+	first := err != nil && !l.failing
+	l.failing = again
+	if !again {
+		l.held -= len(part)
+		for i := range part {
+			l.bytes -= size(&part[i])
+		}
+	}
+	l.mu.Unlock()
+	switch {
+	case again && first:
+		c.o.Log.Warn("log lines could not be written, trying again", "lines", len(part), "error", err)
+	case err != nil && !again:
+		c.o.Log.Error("log lines were refused", "lines", len(part), "error", err)
+	}
+}
+
+// transient reports whether the same call to the store may succeed another time. An error without
+// a code may be anything, so also that.
+func transient(err error) bool {
+	coded, ok := errors.AsType[*stepwell.Error](err)
+	return !ok || coded.Code == stepwell.CodeUnavailable || coded.Code == stepwell.CodeTimeout
 }

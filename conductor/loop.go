@@ -2,58 +2,64 @@ package conductor
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
-	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/store"
 )
 
-// Run is the loop: take events in, decide, commit, act. It returns when ctx ends, after the batch
-// in hand, or with an error when the store fails for good.
-func (c *Conductor) Run(ctx context.Context) error {
-	defer c.shut()
+// Run is the loop: take events in, decide, commit, act. It returns when ctx ends, after everything
+// that was put in before, or with an error when the store fails for good: then what was not
+// committed has not happened, and everybody who waits is told why.
+func (c *Conductor) Run(ctx context.Context) (err error) {
+	defer func() { c.shut(err) }()
 	flushing, endFlush := context.WithCancel(context.WithoutCancel(ctx))
 	flushed := make(chan struct{})
 	go func() { defer close(flushed); c.flushLoop(flushing) }()
 	defer func() { endFlush(); <-flushed }()
-	alarm := time.NewTimer(time.Hour)
+	alarm := time.NewTimer(maxWait)
 	defer alarm.Stop()
 	for {
 		c.inbox.settle()
 		batch := c.inbox.take()
 		due := c.timers.due(c.now())
-		if len(batch) > 0 || len(due) > 0 {
-			if err := c.process(batch, due); err != nil {
+		if len(batch) > 0 || len(due) > 0 || c.refusedPush() {
+			if err := c.process(ctx, batch, due); err != nil {
 				return err
 			}
 			continue
 		}
-		alarm.Reset(c.timers.wait(c.now()))
+		alarm.Reset(c.sleep())
 		select {
 		case <-ctx.Done():
-			return nil
+			return c.process(ctx, c.inbox.close(errStopped), nil)
 		case <-c.inbox.ring:
 		case <-alarm.C:
 		}
 	}
 }
 
+// sleep is how long there is nothing to do unless somebody rings.
+func (c *Conductor) sleep() time.Duration {
+	d := c.timers.wait(c.now())
+	if c.repush > 0 {
+		d = min(d, pushPause)
+	}
+	return d
+}
+
 // shut answers everybody who still waits.
-func (c *Conductor) shut() {
-	for _, it := range c.inbox.close() {
-		if it.reply != nil {
-			it.reply <- errStopped
-		}
+func (c *Conductor) shut(cause error) {
+	c.cause = cause
+	for _, it := range c.inbox.close(c.stopped()) {
+		c.answer(it.reply, c.stopped())
 	}
 	close(c.stop)
 }
 
 // process is one turn of the loop.
-func (c *Conductor) process(batch []item, due []timer) error {
+func (c *Conductor) process(ctx context.Context, batch []item, due []timer) error {
 	for i := range due {
 		c.apply(&item{run: due[i].run, ev: engine.Event{Kind: engine.TimerDue, At: c.now(), Idx: due[i].Idx, Epoch: due[i].Epoch}})
 	}
@@ -68,7 +74,7 @@ func (c *Conductor) process(batch []item, due []timer) error {
 		}
 	}
 	if len(c.commits) > 0 {
-		if err := c.commit(); err != nil {
+		if err := c.commit(ctx); err != nil {
 			return err
 		}
 	}
@@ -76,29 +82,58 @@ func (c *Conductor) process(batch []item, due []timer) error {
 	return nil
 }
 
-// apply lets the engine take one event in.
+// apply lets the engine take one item in. What changes nothing is answered at once, unless it may
+// follow from what this batch has changed and not yet committed.
 func (c *Conductor) apply(it *item) {
-	if it.adopt != nil {
-		if l := c.runs[it.run]; l == nil {
-			c.runs[it.run] = it.adopt
-		}
-	}
 	l := c.runs[it.run]
-	if l == nil {
-		// A report for an execution that has ended meanwhile.
-		c.answer(it.reply, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution is not running here"})
+	switch {
+	case it.on != nil && it.on.gone, it.on == nil && l == nil:
+		c.answer(it.reply, errGone) // nobody waits for a late report's answer
 		return
+	case l == nil:
+		l = c.takeUp(it.on)
 	}
-	c.touch(l)
-	changed, err := l.run.Apply(&it.ev, &l.fx)
-	if changed {
-		l.batch.Events = append(l.batch.Events, it.ev)
+	changed, err := c.tell(l, &it.ev)
+	switch {
+	case err == nil && !changed && it.ev.Kind == engine.Running:
+		err = errStale
+	case err != nil && it.reply == nil && stepwell.CodeOf(err) != stepwell.CodeConflict:
+		c.o.Log.Error("a report was refused", "execution", l.run.ID, "step", it.ev.Idx, "error", err)
 	}
-	if err != nil || it.reply == nil {
+	switch {
+	case err == nil && it.reply != nil && l.touched:
+		l.replies = append(l.replies, it.reply)
+	default:
 		c.answer(it.reply, err)
-		return
 	}
-	l.replies = append(l.replies, it.reply)
+	if err != nil && !l.touched && (l.create || l.run.Status().Terminal()) {
+		l.refused = err
+		c.forget(l) // it was brought in for this alone
+	}
+}
+
+// takeUp begins to run an execution. What a process has left in flight goes on.
+func (c *Conductor) takeUp(l *live) *live {
+	c.runs[l.run.No] = l
+	if l.rebuilt && !l.run.Status().Terminal() {
+		if _, err := c.tell(l, &engine.Event{Kind: engine.Recovered, At: c.now()}); err != nil {
+			c.o.Log.Error("an execution cannot go on", "execution", l.run.ID, "error", err)
+		}
+		c.touch(l) // for its timers
+	}
+	return l
+}
+
+// tell applies an event and notes it for the record.
+func (c *Conductor) tell(l *live, ev *engine.Event) (changed bool, err error) {
+	if ev.Kind == 0 {
+		return false, nil
+	}
+	if changed, err = l.run.Apply(ev, &l.fx); changed {
+		l.batch.Events = append(l.batch.Events, *ev)
+		c.touch(l)
+	}
+	return changed, err
 }
 
 func (c *Conductor) answer(reply chan error, err error) {
@@ -156,94 +191,4 @@ func (c *Conductor) describe(l *live, commit *store.Commit) {
 	if !l.create {
 		commit.Update = u
 	}
-}
-
-// How often, and after what pause, a commit that the store refuses is tried again before the
-// conductor gives up. Nothing is lost by giving up: what was not committed has not happened.
-const (
-	commitTries = 6
-	commitPause = 100 * time.Millisecond
-)
-
-// commit makes the batch durable. A store that is away for a moment (a full disk, a lock) is tried
-// again; meanwhile nothing goes on, because nothing may.
-func (c *Conductor) commit() error {
-	pause := commitPause
-	for try := 1; ; try++ {
-		err := c.o.Store.Commit(context.Background(), c.commits)
-		if err == nil {
-			return nil
-		}
-		if conflict, ok := errors.AsType[*store.ConflictError](err); ok {
-			return fmt.Errorf("commit: %w", conflict)
-		}
-		if try == commitTries {
-			return fmt.Errorf("commit of %d executions: %w", len(c.commits), err)
-		}
-		c.o.Log.Warn("commit failed, trying again", "error", err, "try", try, "pause", pause)
-		time.Sleep(pause)
-		pause *= 2
-	}
-}
-
-// act does what was decided, now that it is durable.
-func (c *Conductor) act() {
-	c.push = c.push[:0]
-	for _, l := range c.touched {
-		for _, t := range l.fx.Timers {
-			c.timers.add(timer{run: l.run.No, Timer: t})
-		}
-		if l.rebuilt {
-			l.rebuilt = false
-			for _, t := range l.run.Pending() {
-				c.timers.add(timer{run: l.run.No, Timer: t})
-			}
-		}
-		for _, t := range l.fx.Tasks {
-			c.push = append(c.push, queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Body: t})
-		}
-		for _, r := range l.fx.Revokes {
-			c.o.Revoke(l.run.No, r.Idx, r.Epoch)
-		}
-	}
-	if len(c.push) > 0 {
-		if err := c.o.Queue.Push(context.Background(), c.push); err != nil && !errors.Is(err, queue.ErrClosed) {
-			c.o.Log.Error("push failed; the steps are dispatched again when the executions are recovered", "steps", len(c.push), "error", err)
-		}
-	}
-	for i, l := range c.touched {
-		c.finishTurn(l)
-		c.touched[i] = nil
-	}
-	c.touched = c.touched[:0]
-	clear(c.push)
-	clear(c.commits)
-}
-
-// finishTurn tells whoever waits or watches, and lets go of what has ended.
-func (c *Conductor) finishTurn(l *live) {
-	if len(l.fx.Rows)+len(l.fx.Tasks) > 0 || l.fx.Changed {
-		c.o.Observe(&Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress()})
-	}
-	for _, reply := range l.replies {
-		reply <- nil
-	}
-	finished := l.run.Status().Terminal()
-	l.create, l.touched, l.replies = false, false, l.replies[:0]
-	clear(l.batch.Events)
-	l.batch.Events = l.batch.Events[:0]
-	l.fx.Reset()
-	if finished {
-		c.forget(l)
-	}
-}
-
-// forget lets go of an execution that has ended. What it left is in the store.
-func (c *Conductor) forget(l *live) {
-	delete(c.runs, l.run.No)
-	c.mu.Lock()
-	delete(c.byID, l.run.ID)
-	c.mu.Unlock()
-	c.flushLines()
-	close(l.done)
 }

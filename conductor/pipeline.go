@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
 )
@@ -75,6 +76,9 @@ func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pi
 
 // snapshot finds the compiled definition of an execution that exists.
 func (c *Conductor) snapshot(ctx context.Context, hash []byte) (*Pipeline, error) {
+	if len(hash) != sha256.Size {
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the execution's row names no definition", Hint: "restore the database from a copy"}
+	}
 	key := [32]byte(hash)
 	if p := c.pipelines.lookup(key); p != nil {
 		return p, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
@@ -11,36 +12,66 @@ import (
 // Recover takes up an execution that a process has left unfinished: its state is rebuilt from the
 // step log, what was in flight is dispatched again (a step that must not run twice fails instead),
 // timers go on. It must only be called for executions that no other process runs. It does nothing
-// for one that is terminal or in memory already.
+// for one that is terminal or in memory already, and may be called twice at once.
 func (c *Conductor) Recover(ctx context.Context, id string) error {
-	l, err := c.ensure(ctx, id)
-	if err != nil || l == nil || l.run.Status().Terminal() {
-		return err
-	}
-	return c.ask(ctx, item{run: l.run.No, adopt: l, ev: engine.Event{Kind: engine.Recovered, At: c.now()}})
+	return c.send(ctx, id, engine.Event{})
 }
 
-// ensure brings an execution into memory. One that is there already is nil: its items need no
-// adoption.
-func (c *Conductor) ensure(ctx context.Context, id string) (*live, error) {
-	if c.live(id) != nil {
-		return nil, nil
+// find gives an execution in memory, where it is brought if need be. One that has ended is nil, with
+// its status, unless it is wanted all the same.
+//
+// It is loaded by one caller at a time. While somebody loads it, nobody runs it, so that what is
+// loaded is the last that was committed.
+func (c *Conductor) find(ctx context.Context, id string, ended bool) (*live, stepwell.ExecutionStatus, error) {
+	for {
+		if l := c.live(id); l != nil {
+			return l, 0, nil
+		}
+		row, err := c.o.Store.Execution(ctx, id) // id may be the beginning of one
+		if err != nil {
+			return nil, 0, err
+		}
+		id = row.ID
+		c.mu.Lock()
+		busy, l := c.loading[id], c.byID[id]
+		if busy == nil && l == nil {
+			c.loading[id] = make(chan struct{})
+		}
+		c.mu.Unlock()
+		switch {
+		case l != nil:
+			return l, 0, nil
+		case busy == nil:
+			return c.bring(ctx, id, ended)
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, 0, context.Cause(ctx)
+		}
 	}
+}
+
+// bring loads an execution for find.
+func (c *Conductor) bring(ctx context.Context, id string, ended bool) (l *live, status stepwell.ExecutionStatus, err error) {
+	defer func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		close(c.loading[id])
+		delete(c.loading, id)
+		if l != nil {
+			c.byID[id] = l
+		}
+	}()
 	row, err := c.o.Store.Execution(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	l, err := c.rebuild(ctx, row)
-	if err != nil {
-		return nil, err
+	if row.Status.Terminal() && !ended {
+		return nil, row.Status, nil
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.byID[row.ID] != nil {
-		return nil, nil
-	}
-	c.byID[row.ID] = l
-	return l, nil
+	l, err = c.rebuild(ctx, row)
+	return l, row.Status, err
 }
 
 // rebuild folds the step log of an execution into a run.
@@ -60,10 +91,21 @@ func (c *Conductor) rebuild(ctx context.Context, row *store.Execution) (*live, e
 			return nil, fmt.Errorf("execution %s, version %d: %w", row.ID, entry.Version, err)
 		}
 	}
+	if l.version == 0 {
+		return nil, damaged(row.ID, "is empty")
+	}
 	return l, nil
 }
 
+func damaged(id, how string) error {
+	return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the step log of execution " + id + " " + how,
+		Hint: "restore the database from a copy"}
+}
+
 func (c *Conductor) fold(ctx context.Context, l *live, entry store.LogEntry, fx *engine.Effects) error {
+	if entry.Version != l.version+1 {
+		return damaged(l.run.ID, fmt.Sprintf("has a gap after version %d", l.version))
+	}
 	b, err := engine.DecodeBatch(entry.Body)
 	if err != nil {
 		return err
@@ -80,8 +122,12 @@ func (c *Conductor) fold(ctx context.Context, l *live, entry store.LogEntry, fx 
 
 // load fetches the outputs that an event's record only refers to.
 func (c *Conductor) load(ctx context.Context, ev *engine.Event) (err error) {
-	if engine.IsRef(ev.Output) {
-		if ev.Loaded, err = c.o.Blobs.Load(ctx, string(ev.Output)); err != nil {
+	ref := ev.Output
+	if ev.Wait != nil {
+		ref = ev.Wait.Output
+	}
+	if engine.IsRef(ref) {
+		if ev.Loaded, err = c.o.Blobs.Load(ctx, string(ref)); err != nil {
 			return err
 		}
 	}

@@ -24,8 +24,9 @@ type RequestBody struct {
 	FailedOnly bool   `json:"failed_only,omitempty"`
 }
 
-// TakeRequests carries out what other processes have asked for. A request that cannot be carried
-// out is logged and dropped: who asked sees the execution's state.
+// TakeRequests carries out what other processes have asked for. A request that is refused is logged
+// and dropped: who asked sees the execution's state. One that this process can no longer carry out,
+// because it stops, is left for the next.
 func (c *Conductor) TakeRequests(ctx context.Context) {
 	for {
 		list, err := c.o.Store.TakeRequests(ctx, 100)
@@ -34,7 +35,11 @@ func (c *Conductor) TakeRequests(ctx context.Context) {
 			return
 		}
 		for _, r := range list {
-			if err := c.carryOut(ctx, r); err != nil {
+			err := c.carryOut(ctx, r)
+			if err != nil && (ctx.Err() != nil || c.hasStopped()) {
+				err = c.o.Store.PutRequest(context.WithoutCancel(ctx), r)
+			}
+			if err != nil {
 				c.o.Log.Warn("a request was refused", "request", r.Kind, "execution", r.Execution, "error", err)
 			}
 		}

@@ -26,7 +26,13 @@ type Request struct {
 
 // Start begins an execution and returns its id once it is durable. Parameters are checked against
 // the pipeline's, defaults are filled in; CodeInvalid lists all that is wrong with them.
+//
+// An id beside an error means that ctx or the conductor ended before it was known whether the
+// execution is durable: Wait tells, or after a stop the store does.
 func (c *Conductor) Start(ctx context.Context, req Request) (string, error) {
+	if ctx.Err() != nil {
+		return "", context.Cause(ctx)
+	}
 	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
 	params, problems := definition.CheckParams(&given, req.Params)
 	if err := problems.Err(); err != nil {
@@ -42,11 +48,23 @@ func (c *Conductor) Start(ctx context.Context, req Request) (string, error) {
 	}
 	l := c.begin(id.String(), req, raw)
 	begin := &engine.Begin{Params: raw, Window: c.o.Window, Seeds: req.seeds, Revision: engine.Revision}
-	err = c.ask(ctx, item{run: l.run.No, adopt: l, ev: engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}})
-	if err != nil {
+	err = c.ask(ctx, item{run: l.run.No, on: l, ev: engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}})
+	if err != nil && ctx.Err() == nil && !c.hasStopped() { // refused
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.byID, id.String())
 		return "", err
 	}
-	return l.run.ID, nil
+	return id.String(), err
+}
+
+func (c *Conductor) hasStopped() bool {
+	select {
+	case <-c.stop:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *Conductor) begin(id string, req Request, params json.RawMessage) *live {
@@ -62,25 +80,49 @@ func (c *Conductor) begin(id string, req Request, params json.RawMessage) *live 
 		row: store.Execution{No: no, ID: id, Pipeline: req.Pipeline.Name, Definition: req.Pipeline.Hash[:], Params: params,
 			Parent: req.Parent, Trigger: trigger, Dir: req.Dir, Created: time.Now()}}
 	l.run.Dir = req.Dir
-	c.byID[id] = l
+	c.byID[id] = l // at once, so that an execution is never durable and not to be found
 	return l
 }
 
 // Wait returns when the execution is terminal and durable, with its row. An execution that is not
-// in memory is looked up in the store.
+// in memory is looked up in the store; CodeConflict when it has not ended there either: no one here
+// would end it (see Recover).
 func (c *Conductor) Wait(ctx context.Context, id string) (*store.Execution, error) {
-	if l := c.live(id); l != nil {
-		select {
-		case <-l.done:
-			row := l.row
-			return &row, nil
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-c.stop:
-			return nil, errStopped
+	l := c.live(id)
+	if l == nil {
+		row, err := c.o.Store.Execution(ctx, id)
+		if err != nil || row.Status.Terminal() {
+			return row, err
+		}
+		if l = c.live(row.ID); l == nil {
+			return c.ended(ctx, row.ID)
 		}
 	}
-	return c.o.Store.Execution(ctx, id)
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-c.stop:
+		select {
+		case <-l.done: // both were there
+		default:
+			return nil, c.stopped()
+		}
+	}
+	if l.refused != nil {
+		return nil, l.refused
+	}
+	row := l.row
+	return &row, nil
+}
+
+// ended finds an execution that is not in memory; it may have left it between two looks.
+func (c *Conductor) ended(ctx context.Context, id string) (*store.Execution, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err == nil && !row.Status.Terminal() {
+		return nil, errGone
+	}
+	return row, err
 }
 
 // Active are the ids of the executions in memory.
@@ -102,6 +144,9 @@ func decodeParams(raw json.RawMessage) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, _ := v.(map[string]any)
+	m, ok := v.(map[string]any)
+	if !ok {
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored parameters are no object"}
+	}
 	return m, nil
 }

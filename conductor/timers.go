@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell/engine"
@@ -12,9 +13,31 @@ type timer struct {
 	engine.Timer
 }
 
-// timerHeap keeps the earliest first. Timers that have become pointless stay until their time and
-// are then ignored by the engine.
-type timerHeap struct{ list []timer }
+// timerHeap keeps the earliest first. A timer that has become pointless stays until its time, and is
+// then ignored by the engine; those of executions that have ended go before, see prune.
+type timerHeap struct {
+	list []timer
+	kept int // length after the last prune
+}
+
+// The heap is looked through when it has grown to twice what the last look left, and more than this:
+// each timer costs a constant share of it.
+const minPrune = 4096
+
+// prune lets go of the timers of executions that are not in memory, if there may be many: a time
+// limit of a day would otherwise hold a timer for every execution of the day.
+func (h *timerHeap) prune(alive func(run int64) bool) {
+	if len(h.list) < 2*h.kept+minPrune {
+		return
+	}
+	h.list = slices.DeleteFunc(h.list, func(t timer) bool { return !alive(t.run) })
+	for i := len(h.list)/2 - 1; i >= 0; i-- {
+		h.down(i)
+	}
+	if h.kept = len(h.list); cap(h.list) > 4*h.kept+minPrune {
+		h.list = slices.Clip(slices.Clone(h.list))
+	}
+}
 
 func (h *timerHeap) add(t timer) {
 	h.list = append(h.list, t)
@@ -41,25 +64,35 @@ func (h *timerHeap) pop() timer {
 	top, last := h.list[0], len(h.list)-1
 	h.list[0] = h.list[last]
 	h.list = h.list[:last]
-	for i := 0; ; {
+	h.down(0)
+	return top
+}
+
+// down moves a timer to below those that come before it.
+func (h *timerHeap) down(i int) {
+	for {
 		least := i
 		for _, child := range [2]int{2*i + 1, 2*i + 2} {
-			if child < last && h.list[child].At < h.list[least].At {
+			if child < len(h.list) && h.list[child].At < h.list[least].At {
 				least = child
 			}
 		}
 		if least == i {
-			return top
+			return
 		}
 		h.list[i], h.list[least] = h.list[least], h.list[i]
 		i = least
 	}
 }
 
-// wait is how long until the first.
+// maxWait is how long the loop sleeps at most: a machine that was suspended, or whose clock was set,
+// is at most so much late.
+const maxWait = time.Minute
+
+// wait is how long until the first, or maxWait.
 func (h *timerHeap) wait(now int64) time.Duration {
-	if len(h.list) == 0 {
-		return time.Hour
+	if len(h.list) == 0 || h.list[0].At-now > maxWait.Microseconds() {
+		return maxWait
 	}
 	return max(0, time.Duration(h.list[0].At-now)*time.Microsecond)
 }

@@ -46,11 +46,34 @@ func (c *checker) action(here located, in loops) {
 		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("unknown action %q", step.Action), c.didYouMean(step.Action, c.cat.Names(), hint))
 	default:
 		c.mismatches(here, a.checker.CheckTemplated(step.Params), false)
+		c.repeated(here, a.spec)
 		c.validate(here)
 		c.members(step.Params, a.spec.Params, "params", &src)
 		return
 	}
 	c.members(step.Params, nil, "params", &src)
+}
+
+// repeated checks the params of the action that an action such as util.while repeats: one with the
+// params action and action_params. That the action is unknown is for its handler to say.
+func (c *checker) repeated(here located, outer *spec.Spec) {
+	if _, repeats := spec.FieldNamed(outer.Params, "action_params"); !repeats {
+		return
+	}
+	params := here.step().Params
+	name, _ := params["action"].(string)
+	inner, err := c.actionNamed(name)
+	values, ok := params["action_params"].(map[string]any)
+	if inner == nil || err != nil || !ok && params["action_params"] != nil {
+		return
+	}
+	found := inner.checker.CheckTemplated(values)
+	for i := range found {
+		m := &found[i]
+		m.Keys = append([]string{"action_params"}, m.Keys...)
+		m.Path, m.Message = "action_params."+m.Path, "action_params."+m.Message
+	}
+	c.mismatches(here, found, false)
 }
 
 // mismatches reports what does not fit in a step's params.

@@ -230,6 +230,13 @@ func (c *checker) cycle(s *scope, cycle []int32) {
 	if c.def.Settings.Sequential {
 		hint += "; settings.sequential makes every step wait for the one before it"
 	}
+	for k, i := range cycle {
+		on := s.list[cycle[(k+1)%len(cycle)]].ID
+		if slices.Contains(s.list[i].chosenBy, on) {
+			hint += fmt.Sprintf("; %s is the target_step of a branch of %s", s.list[i].ID, on)
+			break
+		}
+	}
 	c.fail(pos, element(s.path, int(cycle[0]))+".depends_on", "the dependencies form a cycle: "+strings.Join(names, " → "), hint)
 }
 

@@ -134,7 +134,11 @@ func (d *decoder) joinLoop(n *node, s *Step, beside ForEach, path string) {
 		}
 		if s.ForEach == nil {
 			if n.lookup("for_each") == nil {
-				d.fail(s.At[key], member(path, key), key+" has a meaning only together with for_each", "")
+				hint := ""
+				if repeats(n) {
+					hint = "write it into the params of for_each"
+				}
+				d.fail(s.At[key], member(path, key), key+" has a meaning only together with for_each", hint)
 			}
 			continue
 		}

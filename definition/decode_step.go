@@ -56,7 +56,9 @@ func (d *decoder) step(n *node, path string, depth int) Step {
 		case "steps":
 			s.Steps = d.steps(e, path, depth+1)
 		case "params":
-			s.Params = d.mapping(e, path, p)
+			if !repeats(n) { // else they are about the loop
+				s.Params = d.mapping(e, path, p)
+			}
 		case "config":
 			s.Config = d.mapping(e, path, p)
 		case "depends_on":
@@ -91,9 +93,10 @@ func (d *decoder) step(n *node, path string, depth int) Step {
 			s.LogLevel = d.logLevel(e, path)
 		}
 	})
-	s.loose = p.loose
 	d.stepWhole(n, &s, path)
 	d.joinLoop(n, &s, loop, path)
+	d.repeat(n, &s, path, p)
+	s.loose = p.loose
 	return s
 }
 

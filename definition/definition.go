@@ -127,8 +127,9 @@ type Step struct {
 	// At gives the positions of what is inside the step by path: "depends_on/0", "params/config/a". A ~
 	// or / in a key is written ~0 or ~1 (RFC 6901). A scalar's position is that of its text, behind a
 	// quote; a list's or mapping's that of its key.
-	At    map[string]Pos  `json:"-"`
-	loose map[string]bool // paths of texts whose columns do not map to the source
+	At       map[string]Pos  `json:"-"`
+	loose    map[string]bool // paths of texts whose columns do not map to the source
+	chosenBy []string        // steps whose target_step names this one; it depends on them
 }
 
 // Label is the step's name for people.

@@ -56,13 +56,19 @@ func actions() catalog {
 			{Name: "action", Type: spec.String, Required: true},
 			{Name: "action_params", Type: spec.Object, Raw: true},
 			{Name: "max_iterations", Type: spec.Integer, Default: 100},
+			{Name: "delay_seconds", Type: spec.Number},
+			{Name: "timeout_seconds", Type: spec.Number},
 		}},
+		"filter": {Name: "filter", Params: []spec.Field{{Name: "items", Type: spec.Array}, {Name: "condition", Type: spec.Any, Raw: true}}},
 	}
 	for _, open := range []string{"util.noop", "util.wait", "util.transform", "util.condition", "util.set_output", "external.k8s.job",
 		"internal.model.onboard", "internal.budsim.simulate", "internal.deployment.deploy", "internal.notify.send",
-		"internal.cluster.health", "internal.test.action"} {
+		"internal.cluster.health", "internal.test.action", "conditional", "switch", "util.switch", "transform", "aggregate", "set_output", "fail",
+		"desk.submit", "desk.status", "desk.notify", "fleet.model", "fleet.cluster", "fleet.tune", "fleet.existing", "fleet.backup", "fleet.deploy",
+		"fleet.progress", "fleet.health", "fleet.promote", "fleet.rollback", "fleet.register", "fleet.check"} {
 		c[open] = &spec.Spec{Name: open, OpenParams: true}
 	}
+	c["log"], c["while"] = c["util.log"], c["util.while"]
 	return c
 }
 

@@ -81,6 +81,12 @@ var (
 			"retry_policy": "write retry", "retries": "write retry: {max_attempts: …}", "continue_on_error": "write on_failure: continue",
 			"on_error": "write on_failure", "parallel": "steps without depends_on run in parallel; limit a loop with max_concurrency", "workflow": "write pipeline"},
 	}
+	repeatKeys = keySet{
+		what:  "the params of for_each",
+		known: []string{"items", "action", "action_params", "parallel", "max_concurrency", "max_failures", "continue_on_error", "as"},
+		hints: map[string]string{"in": "write items", "over": "write items", "params": "write action_params", "step": "write action and action_params",
+			"steps": "a group has steps: beside for_each:, not in params", "concurrency": "write max_concurrency", "item": "write as"},
+	}
 	forEachKeys = keySet{
 		what:  "for_each",
 		known: []string{"items", "as", "max_concurrency", "max_failures"},

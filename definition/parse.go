@@ -17,7 +17,9 @@ type ParseOptions struct {
 // Parse reads a pipeline document, YAML or JSON, and gives all problems it can find by looking at
 // each part on its own, in document order; Check finds those that need the whole. The definition is
 // nil when the text cannot be read at all; otherwise it holds what was good, and is usable when
-// Problems.Err is nil. Documents of more than 32 MiB or about two million values, deeper than 100
+// Problems.Err is nil. What other forms stand for has been written out: a for_each written as an action
+// is a step with for_each, and target_step in the branches of a conditional or switch is a dependency
+// and a condition of the step that it names. Documents of more than 32 MiB or about two million values, deeper than 100
 // levels or with aliases that multiply are refused at once.
 func Parse(src []byte, opts ParseOptions) (*Definition, Problems) {
 	r := &report{file: opts.File}
@@ -28,5 +30,6 @@ func Parse(src []byte, opts ParseOptions) (*Definition, Problems) {
 	}
 	d := &decoder{report: r, lenient: opts.Lenient}
 	def := d.pipeline(n)
+	(&router{report: r, suggestions: 100}).pipeline(def)
 	return def, r.problems()
 }

@@ -175,6 +175,9 @@ func (r *Run) landed(p place) {
 }
 
 func (r *Run) complete(p place, ev *Event) {
+	if len(ev.Output) == 0 {
+		ev.Output = nil
+	}
 	r.got.output = ev.Output
 	if p.step().Keep || p.s.spawnedAt(p.i) != nil && r.plan.ReadAll {
 		ev.Kept = true

@@ -24,11 +24,10 @@ func (r *Run) open(g *plan.Graph, owner place, body *plan.Body, iter int32) *sco
 		}
 	}
 	for i := range g.Spawners {
-		gr := s.group(g.Spawners[i].Name)
-		gr.declared = !g.Spawners[i].Exact
 		for _, j := range g.Spawners[i].Steps {
 			s.maySpawn(j, g.Spawners[i].Name)
 		}
+		s.group(g.Spawners[i].Name).declared = !g.Spawners[i].Exact
 	}
 	if owner.s == nil && r.main == nil || owner.s != nil && !body.Single {
 		r.expect(owner, len(g.Steps))
@@ -53,7 +52,7 @@ func (r *Run) openBody(p place, step *plan.Step) {
 	n := p.node()
 	n.status = stepwell.StepRunning
 	n.epoch++
-	n.attempt = 1
+	n.attempt++
 	n.queued = r.now
 	in := n.ensure()
 	in.started = r.now

@@ -28,22 +28,22 @@ type Batch struct {
 func IsRef(output []byte) bool { return len(output) > 0 && output[0] == '@' }
 
 type wire struct {
-	Kind       Kind            `json:"k"`
-	Idx        int32           `json:"i,omitempty"`
-	Epoch      uint32          `json:"p,omitempty"`
-	At         int64           `json:"d"`
-	Started    int64           `json:"s,omitempty"`
-	Worker     string          `json:"w,omitempty"`
-	Failure    *Failure        `json:"f,omitempty"`
-	Permanent  bool            `json:"x,omitempty"`
-	After      time.Duration   `json:"a,omitempty"`
-	Defer      bool            `json:"r,omitempty"`
-	Wait       *Wait           `json:"wait,omitempty"`
-	Spawns     []Spawn         `json:"spawn,omitempty"`
-	Begin      *Begin          `json:"begin,omitempty"`
-	Reason     string          `json:"reason,omitempty"`
-	Step       string          `json:"step,omitempty"`
-	FailedOnly bool            `json:"failed_only,omitempty"`
+	Kind       Kind          `json:"k"`
+	Idx        int32         `json:"i,omitempty"`
+	Epoch      uint32        `json:"p,omitempty"`
+	At         int64         `json:"d"`
+	Started    *int64        `json:"s,omitempty"`
+	Worker     string        `json:"w,omitempty"`
+	Failure    *Failure      `json:"f,omitempty"`
+	Permanent  bool          `json:"x,omitempty"`
+	After      time.Duration `json:"a,omitempty"`
+	Defer      bool          `json:"r,omitempty"`
+	Wait       *Wait         `json:"wait,omitempty"`
+	Spawns     []Spawn       `json:"spawn,omitempty"`
+	Begin      *Begin        `json:"begin,omitempty"`
+	Reason     string        `json:"reason,omitempty"`
+	Step       string        `json:"step,omitempty"`
+	FailedOnly bool          `json:"failed_only,omitempty"`
 }
 
 // AppendBatch writes a batch.
@@ -85,7 +85,8 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 	w := wire{Kind: ev.Kind, Idx: ev.Idx, Epoch: ev.Epoch, At: ev.At - base, Worker: ev.Worker, Failure: ev.Failure, Permanent: ev.Permanent,
 		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly}
 	if ev.Started != 0 {
-		w.Started = ev.Started - ev.At
+		ago := ev.Started - ev.At
+		w.Started = &ago
 	}
 	raw, err := json.Marshal(&w)
 	if err != nil {
@@ -159,8 +160,8 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 	}
 	*ev = Event{Kind: w.Kind, Idx: w.Idx, Epoch: w.Epoch, At: w.At + base, Worker: w.Worker, Failure: w.Failure, Permanent: w.Permanent,
 		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly}
-	if w.Started != 0 {
-		ev.Started = w.Started + ev.At
+	if w.Started != nil {
+		ev.Started = *w.Started + ev.At
 	}
 	switch {
 	case w.Kind < Start || w.Kind > Restart || w.Kind == Done:
@@ -195,13 +196,19 @@ func decodeDone(raw json.RawMessage, base int64, ev *Event) error {
 	if len(parts) < 6 || string(parts[5]) == "null" {
 		return nil
 	}
-	ev.Output = parts[5]
-	if parts[5][0] == '"' {
+	switch out := parts[5]; out[0] {
+	case '{':
+		ev.Output = out
+	case '"':
 		var ref string
-		if err := json.Unmarshal(parts[5], &ref); err != nil {
+		if err := json.Unmarshal(out, &ref); err != nil {
 			return err
 		}
-		ev.Output = []byte(ref)
+		if ev.Output = []byte(ref); !IsRef(ev.Output) {
+			return fmt.Errorf("an output that is the text %q", ref)
+		}
+	default:
+		return fmt.Errorf("an output that is no object")
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
@@ -23,6 +24,7 @@ const (
 	endScope              // every step of a scope has ended
 	stopRest              // a step has failed: what has not started does not start
 	moreItems             // a for_each has room for iterations
+	openAgain             // a group's pause before its next attempt is over
 )
 
 func (r *Run) todo(p place, what task) { r.work = append(r.work, work{p, what}) }
@@ -39,6 +41,8 @@ func (r *Run) follow() {
 			r.sweep(w.p.s)
 		case moreItems:
 			r.moreItems(w.p)
+		case openAgain:
+			r.openAgain(w.p)
 		}
 	}
 	clear(r.work)
@@ -87,6 +91,16 @@ func (r *Run) judge(p place) {
 	r.openBody(p, step)
 }
 
+func (r *Run) openAgain(p place) {
+	switch {
+	case p.s.closed || p.node().status != stepwell.StepPending:
+	case p.s.stop.level > 0:
+		r.cutShort(p)
+	default:
+		r.openBody(p, p.step())
+	}
+}
+
 // refused says why a trigger rule keeps a step from running, and whether steps after it are
 // kept from running too. An empty reason lets it run.
 func refused(step *plan.Step, f flags) (why string, blocked bool) {
@@ -124,9 +138,15 @@ func ripe(rule plan.Rule, n *node) bool {
 }
 
 func evalFailure(what string, err error) *Failure {
-	f := &Failure{Code: stepwell.CodeInvalid, Message: what + ": " + err.Error()}
-	if e, ok := errors.AsType[*expr.Error](err); ok {
-		f.Hint = e.Hint
+	f := &Failure{Code: stepwell.CodeInvalid, Message: what + ": " + err.Error(), Hint: stepwell.HintOf(err)}
+	switch code := stepwell.CodeOf(err); {
+	case code != "" && code != stepwell.CodeInternal:
+		f.Code = code
+	default:
+		if e, ok := errors.AsType[*expr.Error](err); ok && e.Hint != "" {
+			f.Hint = e.Hint
+			f.Message = strings.TrimSuffix(f.Message, " ("+e.Hint+")")
+		}
 	}
 	return f
 }

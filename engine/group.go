@@ -8,7 +8,7 @@ import (
 
 // group counts the instances of a name of spawned steps, for the steps that depend on the name: on
 // every instance, present and still to come while a spawner of it is alive. A group may also stand for
-// an exact key that does not exist yet.
+// an exact key that does not exist yet. A dormant step is no instance until it is spawned again.
 type group struct {
 	instances int32
 	open      int32
@@ -44,7 +44,9 @@ func (g *group) await(i int32) {
 
 // maySpawn notes that more instances of a name may come while the step is alive.
 func (s *scope) maySpawn(i int32, name string) {
-	s.group(name).spawners[i] = struct{}{}
+	g := s.group(name)
+	s.awaitAgain(g)
+	g.spawners[i] = struct{}{}
 	if in := s.nodes[i].ensure(); !slices.Contains(in.names, name) {
 		in.names = append(in.names, name)
 	}
@@ -53,9 +55,27 @@ func (s *scope) maySpawn(i int32, name string) {
 // instance counts a spawned step with its name and its key; by is 1 or, at its end, −1.
 func (s *scope) instance(x *Spawn, by int32) {
 	for _, g := range s.groupsOf(x) {
-		if g != nil {
-			g.open += by
-			g.instances += max(by, 0)
+		if g == nil {
+			continue
+		}
+		if by > 0 {
+			s.awaitAgain(g)
+		}
+		g.open += by
+		g.instances += max(by, 0)
+	}
+}
+
+// awaitAgain: instances come, or may come, from a step that nobody expected to spawn them, after the
+// name seemed to be over. Who has not started meanwhile waits for them too.
+func (s *scope) awaitAgain(g *group) {
+	if !g.satisfied() || len(g.waiters) > 0 {
+		return
+	}
+	for _, i := range g.all {
+		if n := &s.nodes[i]; n.status == stepwell.StepPending && n.flags&judged == 0 {
+			n.waiting++
+			g.waiters = append(g.waiters, i)
 		}
 	}
 }
@@ -101,6 +121,7 @@ func (r *Run) spawnerEnded(p place, bring flags) {
 			continue
 		}
 		q.node().flags &^= dormant
+		q.s.instance(&q.s.spawnedAt(q.i).spec, 1)
 		r.end(q, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: "its spawner did not spawn it again after the restart"})
 	}
 }
@@ -126,7 +147,7 @@ func (s *scope) regroup(reset func(i int32) bool) {
 	}
 	for i := range s.nodes {
 		n := &s.nodes[i]
-		if n.info == nil {
+		if n.info == nil || n.flags&dormant != 0 {
 			continue
 		}
 		for _, name := range n.info.names {
@@ -139,6 +160,9 @@ func (s *scope) regroup(reset func(i int32) bool) {
 	}
 	for i := range s.extra {
 		x, n := &s.extra[i].spec, &s.nodes[len(s.graph.Steps)+i]
+		if n.flags&dormant != 0 {
+			continue
+		}
 		for k, g := range s.groupsOf(x) {
 			switch {
 			case g == nil:

@@ -33,6 +33,10 @@ func (r *Run) lost(p place, worker string) {
 		return
 	}
 	n.status = stepwell.StepPending
+	if begun {
+		n.info.worker, n.info.started = "", 0
+		r.row(p) // it runs no more
+	}
 	r.makeReady(p)
 }
 

@@ -1,6 +1,8 @@
 package engine
 
 import (
+	"math"
+
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/plan"
 )
@@ -116,6 +118,8 @@ func (r *Run) bodyEnded(s *scope) {
 	in.body = nil
 	r.got = arrival{started: in.started}
 	switch {
+	case fault != nil && r.tryAgain(p, fault):
+		r.got = arrival{}
 	case fault != nil && fault == in.err:
 		r.end(p, failureStatus(fault), fault)
 	case fault != nil:
@@ -126,6 +130,19 @@ func (r *Run) bodyEnded(s *scope) {
 		r.bodyOutput(p, in, raw)
 		r.end(p, stepwell.StepCompleted, nil)
 	}
+}
+
+// tryAgain puts a failed group or sub-pipeline aside for its next attempt, if it has one.
+func (r *Run) tryAgain(p place, why *Failure) bool {
+	n, retry := p.node(), &p.step().Policy.Retry
+	if p.s.stop.level > 0 || int(n.attempt) >= min(retry.MaxAttempts, math.MaxUint16) {
+		return false
+	}
+	n.epoch++ // the timer of its timeout is of the attempt before
+	in := n.info
+	in.err, in.last = nil, why
+	r.sleep(p, stepwell.StepRetrying, r.now+retry.Delay(int(n.attempt), fraction(r.ID, p.idx(), n.attempt)).Microseconds())
+	return true
 }
 
 func (r *Run) bodyOutput(p place, in *info, raw []byte) {

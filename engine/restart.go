@@ -33,7 +33,7 @@ func (r *Run) restart(ev *Event) (bool, error) {
 	for _, i := range set {
 		q := place{r.main, i}
 		x := r.main.spawnedAt(i)
-		r.reset(q, x != nil && again[x.by2(r)])
+		r.reset(q, x != nil && again[r.spawner(x)])
 	}
 	if e != nil {
 		r.redrive(p, e)
@@ -98,7 +98,7 @@ func (r *Run) downstream(from ...place) []int32 {
 			add(int32(i))
 		}
 	}
-	exact := m.exactEdges()
+	exact := r.exactEdges(m)
 	for at := 0; at < len(todo); at++ {
 		i := todo[at]
 		if int(i) < len(m.graph.Steps) {
@@ -128,16 +128,15 @@ func (r *Run) downstream(from ...place) []int32 {
 }
 
 // exactEdges are the dependencies of spawned steps on exact keys, turned round.
-func (s *scope) exactEdges() map[int32][]int32 {
+func (r *Run) exactEdges(s *scope) map[int32][]int32 {
 	if len(s.extra) == 0 {
 		return nil
 	}
 	edges := map[int32][]int32{}
 	for k := range s.extra {
-		i := int32(len(s.graph.Steps) + k)
-		for _, token := range s.extra[k].spec.DependsOn {
-			if d, ok := locate(s, token); ok && d.i != i {
-				edges[d.i] = append(edges[d.i], i)
+		for _, idx := range s.extra[k].exact {
+			if d, ok := r.find(idx); ok && d.s == s {
+				edges[d.i] = append(edges[d.i], int32(len(s.graph.Steps)+k))
 			}
 		}
 	}
@@ -165,7 +164,9 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	old := n.info
 	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending}
 	if old != nil {
-		n.info = &info{spawned: old.spawned, names: old.names}
+		// Names that it waits for itself are left out: it must not wait for itself.
+		names := slices.DeleteFunc(old.names, func(name string) bool { return slices.Contains(p.s.group(name).all, p.i) })
+		n.info = &info{spawned: old.spawned, names: names}
 	}
 	if spawnedAgain {
 		n.flags |= dormant
@@ -207,7 +208,11 @@ func (r *Run) withdraw(p place) {
 func (r *Run) discard(s *scope) {
 	s.closed = true // first: nothing in it becomes ready again
 	for i := range s.nodes {
-		r.withdraw(place{s, int32(i)})
+		p := place{s, int32(i)}
+		r.withdraw(p)
+		if n := p.node(); !n.status.Terminal() && (n.attempt > 0 || s.spawnedAt(p.i) != nil) {
+			r.supersededRow(p)
+		}
 	}
 	if s.handlers != nil {
 		r.discard(s.handlers)

@@ -6,12 +6,6 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// by2 is the local index of a spawned step's spawner.
-func (x *spawned) by2(r *Run) int32 {
-	p, _ := r.find(x.by)
-	return p.i
-}
-
 // forgetEdges drops the edges to spawned steps that are about to be set up again.
 func (r *Run) forgetEdges(again []bool) {
 	for d, list := range r.dependent {
@@ -39,15 +33,13 @@ func (r *Run) rewire(p place) {
 		r.awaitGroup(p, name)
 	}
 	if x := p.s.spawnedAt(p.i); x != nil {
-		for k, token := range x.spec.DependsOn {
-			if slices.Contains(x.spec.DependsOn[:k], token) {
-				continue
-			}
-			if d, ok := locate(p.s, token); ok && d != p {
+		for _, idx := range x.exact {
+			if d, ok := r.find(idx); ok {
 				r.await(p, d)
-			} else {
-				r.awaitGroup(p, token)
 			}
+		}
+		for _, name := range x.names {
+			r.awaitGroup(p, name)
 		}
 	}
 	if n.flags&dormant == 0 && ripe(p.step().Policy.Rule, n) {

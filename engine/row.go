@@ -7,8 +7,11 @@ func (r *Run) row(p place) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Status: n.status, Attempt: int(n.attempt), Queued: n.queued, Input: r.got.input}
 	if in := n.info; in != nil {
-		row.Worker, row.Started, row.Error = in.worker, in.started, in.last
-		if n.status == stepwell.StepRetrying || n.status == stepwell.StepWaiting {
+		row.Worker, row.Started = in.worker, in.started
+		switch n.status {
+		case stepwell.StepRetrying:
+			row.Wake, row.Error = in.wake, in.last
+		case stepwell.StepWaiting:
 			row.Wake = in.wake
 		}
 	}
@@ -22,6 +25,15 @@ func (r *Run) endedRow(p place, why *Failure) {
 	row := StepRow{Idx: p.idx(), Seq: n.seq, Status: n.status, Attempt: int(n.attempt), Error: why, Output: r.got.output,
 		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now}
 	r.got = arrival{}
+	name(p, &row)
+	r.fx.Rows = append(r.fx.Rows, row)
+}
+
+// supersededRow closes the row of a step that a restart gives up with all that is around it.
+func (r *Run) supersededRow(p place) {
+	n := p.node()
+	row := StepRow{Idx: p.idx(), Status: stepwell.StepCancelled, Attempt: int(n.attempt), Queued: n.queued, Ended: r.now,
+		Error: &Failure{Code: stepwell.CodeCancelled, Message: "given up for a restart"}}
 	name(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)
 }

@@ -37,17 +37,24 @@ func (catalog) Spec(name string) (*spec.Spec, bool) {
 	return s, true
 }
 
-// compile makes a plan of a document.
+// compile makes a plan of a document; others that it runs follow after lines of ---.
 func compile(t testing.TB, doc string) *plan.Plan {
 	t.Helper()
-	d, problems := definition.Parse([]byte(doc), definition.ParseOptions{})
-	if err := problems.Err(); err != nil {
-		t.Fatalf("%v\n%s", err, doc)
+	var first *definition.Definition
+	others := map[string]*definition.Definition{}
+	for _, text := range strings.Split(doc, "\n---\n") {
+		d, problems := definition.Parse([]byte(text), definition.ParseOptions{})
+		if err := problems.Err(); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if first == nil {
+			first = d
+		} else {
+			others[d.Name] = d
+		}
 	}
-	for _, sub := range d.Pipelines {
-		sub.Pipelines = d.Pipelines
-	}
-	p, err := plan.Compile(d, catalog{})
+	first.Pipelines = others
+	p, err := plan.Compile(first, catalog{})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, doc)
 	}
@@ -271,7 +278,10 @@ func (h *harness) again(args []string) Event {
 	}
 	params, _ := expr.Marshal(h.run.params)
 	for i := range seeds {
-		p, _ := h.at(seeds[i].Key)
+		p, ok := h.at(seeds[i].Key)
+		if !ok {
+			h.t.Fatalf("no step %s", seeds[i].Key)
+		}
 		seeds[i].Output = string(h.rows[p.idx()].Output)
 		if IsRef([]byte(seeds[i].Output)) {
 			seeds[i].Loaded = h.blobs[seeds[i].Output]

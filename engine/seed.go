@@ -32,19 +32,12 @@ func (r *Run) Seeds(from string) ([]Seed, error) {
 	for _, i := range r.downstream(roots...) {
 		again[i] = true
 	}
-	return m.seeds(again), nil
+	return r.seeds(m, again), nil
 }
 
-func (s *scope) seeds(again []bool) []Seed {
+func (r *Run) seeds(s *scope, again []bool) []Seed {
 	var out []Seed
 	kept := make([]bool, len(s.nodes)) // its spawned steps go with it
-	static := int32(len(s.graph.Steps))
-	local := func(idx int32) int32 {
-		if idx < static {
-			return idx
-		}
-		return static + int32(slices.IndexFunc(s.extra, func(x spawned) bool { return x.idx == idx }))
-	}
 	for i := range s.nodes {
 		n, x := &s.nodes[i], s.spawnedAt(int32(i))
 		seed := Seed{Key: s.key(int32(i))}
@@ -56,7 +49,7 @@ func (s *scope) seeds(again []bool) []Seed {
 		case x == nil && !kept[i]:
 			continue
 		case x != nil:
-			by := local(x.by)
+			by := r.spawner(x)
 			if !kept[by] {
 				kept[i] = false
 				continue
@@ -79,7 +72,9 @@ func (r *Run) seed(seeds []Seed) {
 			if !ok || spawnable(r.main, s.Spawn, nil) != nil {
 				continue // the definition has changed: it is spawned again if it is still wanted
 			}
-			r.adopt(by, s.Spawn)
+			if q, _ := r.adopt(by, s.Spawn); q.s != nil {
+				r.depend(q, by)
+			}
 		}
 		if s.Status == stepwell.StepCompleted {
 			order = append(order, s)

@@ -20,6 +20,15 @@ type spawned struct {
 	by   int32
 	step plan.Step
 	spec Spawn
+	// What it depends on, as found when it was spawned: steps by number, and names or keys to come.
+	exact []int32
+	names []string
+}
+
+// spawner is the local index of the step that spawned x; they are in the same scope.
+func (r *Run) spawner(x *spawned) int32 {
+	p, _ := r.find(x.by)
+	return p.i
 }
 
 // spawn adds steps (pipeline-steps, "Dynamic Step Spawning"): all of them or, with an error, none. In
@@ -41,10 +50,15 @@ func (r *Run) spawn(p place, ev *Event) (bool, error) {
 		fresh[x.Key] = x
 	}
 	changed := false
+	added := make([]place, 0, len(ev.Spawns))
 	for i := range ev.Spawns {
-		if r.adopt(p, &ev.Spawns[i]) {
-			changed = true
+		q, woken := r.adopt(p, &ev.Spawns[i])
+		if changed = changed || woken || q.s != nil; q.s != nil {
+			added = append(added, q)
 		}
+	}
+	for _, q := range added { // once all of the call are there: they may depend on each other
+		r.depend(q, p)
 	}
 	return changed, nil
 }
@@ -103,19 +117,23 @@ func normal(raw []byte) ([]byte, error) {
 	return expr.Marshal(v)
 }
 
-// adopt adds one step, or wakes the same step of before a restart.
-func (r *Run) adopt(p place, x *Spawn) bool {
+// adopt adds one step and returns it, or wakes the same step of before a restart.
+func (r *Run) adopt(p place, x *Spawn) (added place, woken bool) {
 	s := p.s
 	if i, ok := s.keys[x.Key]; ok {
 		n := &s.nodes[i]
 		if n.flags&dormant == 0 || n.status.Terminal() {
-			return false
+			return place{}, false
 		}
 		n.flags &^= dormant
+		s.instance(x, 1)
+		for _, name := range s.spawnedAt(i).spec.Spawns {
+			s.maySpawn(i, name)
+		}
 		if n.waiting == 0 {
 			r.todo(place{s, i}, judgeStep)
 		}
-		return true
+		return place{}, true
 	}
 	q := place{s, int32(len(s.nodes))}
 	idx := r.next
@@ -136,28 +154,29 @@ func (r *Run) adopt(p place, x *Spawn) bool {
 	for _, name := range x.Spawns {
 		s.maySpawn(q.i, name)
 	}
-	r.depend(q, p, x)
-	r.row(q)
-	if q.node().waiting == 0 || s.stop.level > 0 {
-		r.todo(q, judgeStep)
-	}
-	return true
+	return q, false
 }
 
 // depend sets up a spawned step's dependencies: exact keys, or names with all their instances.
-func (r *Run) depend(q, by place, x *Spawn) {
-	n := q.node()
-	for k, token := range x.DependsOn {
-		if slices.Contains(x.DependsOn[:k], token) {
+func (r *Run) depend(q, by place) {
+	x := q.s.spawnedAt(q.i)
+	for k, token := range x.spec.DependsOn {
+		if slices.Contains(x.spec.DependsOn[:k], token) {
 			continue
 		}
 		if d, ok := locate(q.s, token); ok && d != q {
+			x.exact = append(x.exact, d.idx())
 			r.await(q, d)
 			continue
 		}
+		x.names = append(x.names, token)
 		q.s.maySpawn(by.i, token)
-		n.waiting++
+		q.node().waiting++
 		q.s.group(token).await(q.i)
+	}
+	r.row(q)
+	if q.node().waiting == 0 || q.s.stop.level > 0 {
+		r.todo(q, judgeStep)
 	}
 }
 

@@ -2,33 +2,35 @@ package engine
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
 )
 
 // stuck ends steps that can never start, in a run in which nothing runs, nothing waits for a time and
-// nothing can start (source-systems D8): those that wait for a step that nobody will spawn, or else those
+// nothing can start (source-systems D8): those that wait for a step that nobody will spawn, or else some
 // that wait for each other. It reports whether there were any.
 func (r *Run) stuck() bool {
 	if r.inflight > 0 || r.sleeping > 0 || len(r.ready) > 0 || r.status != stepwell.ExecutionRunning && r.status != stepwell.ExecutionCancelling {
 		return false
 	}
-	var orphans, circle []place
+	var first place
+	var blocked []place
 	r.visit(func(p place) {
 		if p.node().status != stepwell.StepPending {
 			return
 		}
-		never, pending := r.hopes(p)
-		if never {
-			orphans = append(orphans, p)
-		} else if pending {
-			circle = append(circle, p)
+		if first.s == nil {
+			first = p
+		}
+		if r.orphan(p) {
+			blocked = append(blocked, p)
 		}
 	})
-	blocked := orphans
-	if len(blocked) == 0 {
-		blocked = circle
+	if len(blocked) == 0 && first.s != nil {
+		blocked = r.circle(first)
 	}
 	if len(blocked) == 0 {
 		r.finish(stepwell.ExecutionFailed, &Failure{Code: stepwell.CodeInternal, Message: "deadlock: no step can start and none is left"})
@@ -44,6 +46,9 @@ func (r *Run) stuck() bool {
 		f.Message = "deadlock: " + waits[0]
 	}
 	for _, p := range blocked {
+		if p.node().status.Terminal() {
+			continue // ended with its spawner
+		}
 		p.node().flags |= upstream
 		r.end(p, stepwell.StepSkipped, f)
 		r.failScope(p, f)
@@ -58,32 +63,94 @@ func (r *Run) awaited(p place, f func(dep place, token string, g *group)) {
 	}
 	names := p.step().Names
 	if x := p.s.spawnedAt(p.i); x != nil {
-		names = x.spec.DependsOn
+		names = x.names
+		for _, idx := range x.exact {
+			if dep, ok := r.find(idx); ok {
+				f(dep, "", nil)
+			}
+		}
 	}
 	for _, name := range names {
-		if q, ok := locate(p.s, name); ok && q != p {
-			f(q, name, nil)
-		} else {
-			f(place{}, name, p.s.groups[name])
-		}
+		f(place{}, name, p.s.groups[name])
 	}
 }
 
-// hopes reports whether a step waits for something that will never be, or for steps that are pending
-// themselves.
-func (r *Run) hopes(p place) (never, pending bool) {
-	pending = p.node().flags&dormant != 0
+// orphan reports whether a step waits for one that will never be.
+func (r *Run) orphan(p place) (never bool) {
 	r.awaited(p, func(dep place, _ string, g *group) {
+		never = never || dep.s == nil && g.hopeless()
+	})
+	return never
+}
+
+// hopeless: no step of the name or key is left, nor anybody who could spawn one, but somebody waits.
+func (g *group) hopeless() bool {
+	return g == nil || g.open == 0 && len(g.spawners) == 0 && !g.satisfied()
+}
+
+// circle follows what steps wait for until it comes back to one, and returns the pending steps on the
+// way round.
+func (r *Run) circle(p place) []place {
+	seen := map[place]int{}
+	var way []place
+	for p.s != nil {
+		if from, ok := seen[p]; ok {
+			return slices.DeleteFunc(way[from:], func(q place) bool { return q.node().status != stepwell.StepPending })
+		}
+		seen[p] = len(way)
+		way = append(way, p)
+		p = r.waitsFor(p)
+	}
+	return nil
+}
+
+// waitsFor is a step that has not ended and that another one cannot end without.
+func (r *Run) waitsFor(p place) (next place) {
+	if p.node().status != stepwell.StepPending {
+		return unended(p.node().info)
+	}
+	if x := p.s.spawnedAt(p.i); x != nil && p.node().flags&dormant != 0 {
+		next, _ = r.find(x.by)
+		return next
+	}
+	r.awaited(p, func(dep place, token string, g *group) {
 		switch {
-		case dep.s != nil:
-			pending = pending || dep.node().status == stepwell.StepPending
-		case g == nil || g.open == 0 && !g.satisfied() && len(g.spawners) == 0:
-			never = true
-		default:
-			pending = pending || g.open > 0 || len(g.spawners) > 0
+		case next.s != nil:
+		case dep.s != nil && !dep.node().status.Terminal():
+			next = dep
+		case g != nil && g.open > 0:
+			i := slices.IndexFunc(p.s.extra, func(x spawned) bool {
+				n := &p.s.nodes[p.s.keys[x.spec.Key]]
+				return (x.spec.Name == token || x.spec.Key == token) && !n.status.Terminal() && n.flags&dormant == 0
+			})
+			next = place{p.s, int32(len(p.s.graph.Steps) + i)}
+		case g != nil && len(g.spawners) > 0:
+			next = place{p.s, slices.Min(slices.Collect(maps.Keys(g.spawners)))}
 		}
 	})
-	return never, pending
+	return next
+}
+
+// unended is a step inside a group, a for_each or a sub-pipeline that has not ended.
+func unended(in *info) place {
+	if in == nil {
+		return place{}
+	}
+	var scopes []*scope
+	if in.body != nil {
+		if scopes = append(scopes, in.body); in.body.handlers != nil {
+			scopes = append(scopes, in.body.handlers)
+		}
+	}
+	if in.each != nil {
+		scopes = append(scopes, in.each.live()...)
+	}
+	for _, s := range scopes {
+		if i := slices.IndexFunc(s.nodes, func(n node) bool { return !n.status.Terminal() }); i >= 0 {
+			return place{s, int32(i)}
+		}
+	}
+	return place{}
 }
 
 // missing lists what a pending step waits for.
@@ -95,7 +162,7 @@ func (r *Run) missing(p place) []string {
 			if !dep.node().status.Terminal() {
 				out = append(out, dep.key())
 			}
-		case g == nil || g.open == 0 && !g.satisfied() && len(g.spawners) == 0:
+		case g.hopeless():
 			out = append(out, fmt.Sprintf("%q, which nothing spawns", token))
 		case !g.satisfied():
 			out = append(out, fmt.Sprintf("%q", token))

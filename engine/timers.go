@@ -52,7 +52,11 @@ func (r *Run) timerDue(ev *Event) bool {
 	case stepwell.StepRetrying:
 		r.sleeping--
 		p.node().status = stepwell.StepPending
-		r.makeReady(p)
+		if p.step().Body != nil {
+			r.todo(p, openAgain)
+		} else {
+			r.makeReady(p)
+		}
 	case stepwell.StepWaiting:
 		r.sleeping--
 		r.wakeUp(p)

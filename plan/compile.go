@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -156,6 +157,9 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		if out.Body, err = c.subPipeline(s.Pipeline); err != nil {
 			return err
 		}
+		policy := *out.Policy
+		policy.Timeout = cmp.Or(policy.Timeout, seconds(c.root.Pipelines[s.Pipeline].Settings.TimeoutSeconds))
+		out.Policy = c.intern(policy)
 	case len(s.Steps) > 0:
 		g, err := c.graph(s.Steps, d, l)
 		if err != nil {

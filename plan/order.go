@@ -2,12 +2,19 @@ package plan
 
 import "slices"
 
-// Levels are the steps by distance from the start, for display only: the engine has no barriers.
+// Levels are the steps by distance from the start, for display only: the engine has no barriers. Who
+// depends on a name comes after the steps that may spawn it.
 func (g *Graph) Levels() [][]int32 {
 	waiting := make([]int, len(g.Steps))
+	after := g.afterSpawners()
+	for _, waiters := range after {
+		for _, i := range waiters {
+			waiting[i]++
+		}
+	}
 	var now []int32
 	for i := range g.Steps {
-		if waiting[i] = len(g.Steps[i].Deps); waiting[i] == 0 {
+		if waiting[i] += len(g.Steps[i].Deps); waiting[i] == 0 {
 			now = append(now, int32(i))
 		}
 	}
@@ -16,9 +23,11 @@ func (g *Graph) Levels() [][]int32 {
 		out = append(out, now)
 		var next []int32
 		for _, i := range now {
-			for _, child := range g.Steps[i].Children {
-				if waiting[child]--; waiting[child] == 0 {
-					next = append(next, child)
+			for _, children := range [][]int32{g.Steps[i].Children, after[i]} {
+				for _, child := range children {
+					if waiting[child]--; waiting[child] == 0 {
+						next = append(next, child)
+					}
 				}
 			}
 		}
@@ -26,6 +35,44 @@ func (g *Graph) Levels() [][]int32 {
 		now = next
 	}
 	return out
+}
+
+// afterSpawners lists, by spawner, the steps that depend on names that it may spawn.
+func (g *Graph) afterSpawners() map[int32][]int32 {
+	if len(g.Spawners) == 0 {
+		return nil
+	}
+	after := map[int32][]int32{}
+	for i := range g.Steps {
+		for _, name := range g.Steps[i].Names {
+			for _, by := range g.spawnersOf(name) {
+				after[by] = append(after[by], int32(i))
+			}
+		}
+	}
+	return after
+}
+
+func (g *Graph) spawnersOf(name string) []int32 {
+	for i := range g.Spawners {
+		if g.Spawners[i].Name == name {
+			return g.Spawners[i].Steps
+		}
+	}
+	return nil
+}
+
+// needs are the steps that have to end before step i can start.
+func (g *Graph) needs(i int32) []int32 {
+	s := &g.Steps[i]
+	if len(s.Names) == 0 {
+		return s.Deps
+	}
+	needs := slices.Clone(s.Deps)
+	for _, name := range s.Names {
+		needs = append(needs, g.spawnersOf(name)...)
+	}
+	return needs
 }
 
 // cycle finds a circle of dependencies and returns it as ids, first one repeated; nil if none.
@@ -37,7 +84,6 @@ func cycle(g *Graph) []string {
 	if seen == len(g.Steps) {
 		return nil
 	}
-	const white, grey, black = 0, 1, 2
 	colour := make([]uint8, len(g.Steps))
 	for start := range g.Steps {
 		if path := walk(g, int32(start), colour); path != nil {
@@ -57,7 +103,7 @@ func walk(g *Graph, start int32, colour []uint8) []string {
 	colour[start] = grey
 	for len(stack) > 0 {
 		at := stack[len(stack)-1]
-		deps := g.Steps[at].Deps
+		deps := g.needs(at)
 		if n := next[len(next)-1]; n < len(deps) {
 			next[len(next)-1]++
 			switch dep := deps[n]; colour[dep] {

@@ -15,10 +15,14 @@ import (
 type Value struct {
 	static any // when nothing in it is a template
 	tmpl   *expr.Template
-	list   []*Value
-	keys   []string // of an object, sorted, with list as its values
-	object bool
-	raw    []*expr.Template // in a part that the handler renders itself
+	parts  *parts // of a list or an object with templates in it
+}
+
+// parts is what most values do not have.
+type parts struct {
+	list []*Value
+	keys []string         // of an object, sorted, with list as its values; nil for a list
+	raw  []*expr.Template // in what the handler renders itself
 }
 
 // CompileValue turns a document value into a Value. The error names the path inside the value.
@@ -30,12 +34,11 @@ func compileValue(v any, path string, f *spec.Field) (*Value, error) {
 		f = &spec.Field{}
 	}
 	if f.Raw {
-		out := &Value{static: v}
-		return out, rawTemplates(v, path, &out.raw)
+		return withRaw(v, rawTemplates(v, nil)), nil
 	}
 	switch v := v.(type) {
 	case string:
-		if !strings.Contains(v, "{{") && !strings.Contains(v, "{%") && !strings.Contains(v, "{#") {
+		if !templated(v) {
 			return &Value{static: v}, nil
 		}
 		t, err := expr.Parse(v)
@@ -52,35 +55,44 @@ func compileValue(v any, path string, f *spec.Field) (*Value, error) {
 	}
 }
 
-// rawTemplates collects the templates in a value that is not rendered here, for what they read.
-func rawTemplates(v any, path string, into *[]*expr.Template) error {
+// withRaw is a static value, of which the handler may render parts.
+func withRaw(v any, raw []*expr.Template) *Value {
+	if len(raw) == 0 {
+		return &Value{static: v}
+	}
+	return &Value{static: v, parts: &parts{raw: raw}}
+}
+
+// rawTemplates adds the templates in a value that is not rendered here, for what they read. A text that
+// is none is left to the handler, which knows better what it is and has its own error for it.
+func rawTemplates(v any, into []*expr.Template) []*expr.Template {
 	switch v := v.(type) {
 	case string:
 		parse := expr.Parse
-		if !strings.Contains(v, "{{") && !strings.Contains(v, "{%") && !strings.Contains(v, "{#") {
+		if !templated(v) {
 			parse = expr.ParseExpression // a condition without braces, or a text
 		}
 		if t, err := parse(v); err == nil && len(t.Refs()) > 0 {
-			*into = append(*into, t)
-		} // else the handler knows better what it is, and has its own error for it
+			into = append(into, t)
+		}
 	case []any:
-		for i, e := range v {
-			if err := rawTemplates(e, path+"["+strconv.Itoa(i)+"]", into); err != nil {
-				return err
-			}
+		for _, e := range v {
+			into = rawTemplates(e, into)
 		}
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			if err := rawTemplates(v[k], path+"."+k, into); err != nil {
-				return err
-			}
+			into = rawTemplates(v[k], into)
 		}
 	}
-	return nil
+	return into
+}
+
+func templated(s string) bool {
+	return strings.Contains(s, "{{") || strings.Contains(s, "{%") || strings.Contains(s, "{#")
 }
 
 func compileList(v []any, path string, items *spec.Field) (*Value, error) {
-	out := &Value{list: make([]*Value, len(v))}
+	out := &parts{list: make([]*Value, len(v))}
 	static := true
 	for i, e := range v {
 		c, err := compileValue(e, path+"["+strconv.Itoa(i)+"]", items)
@@ -88,17 +100,16 @@ func compileList(v []any, path string, items *spec.Field) (*Value, error) {
 			return nil, err
 		}
 		out.list[i] = c
-		out.raw = append(out.raw, c.raw...)
-		static = static && c.Static()
+		static = out.take(c) && static
 	}
 	if static {
-		return &Value{static: v, raw: out.raw}, nil
+		return withRaw(v, out.raw), nil
 	}
-	return out, nil
+	return &Value{parts: out}, nil
 }
 
 func compileObject(v map[string]any, path string, fields []spec.Field) (*Value, error) {
-	out := &Value{object: true, keys: slices.Sorted(maps.Keys(v))}
+	out := &parts{keys: slices.Sorted(maps.Keys(v))}
 	static := true
 	for _, k := range out.keys {
 		field, _ := spec.FieldNamed(fields, k)
@@ -107,17 +118,26 @@ func compileObject(v map[string]any, path string, fields []spec.Field) (*Value, 
 			return nil, err
 		}
 		out.list = append(out.list, c)
-		out.raw = append(out.raw, c.raw...)
-		static = static && c.Static()
+		static = out.take(c) && static
 	}
 	if static {
-		return &Value{static: v, raw: out.raw}, nil
+		return withRaw(v, out.raw), nil
 	}
-	return out, nil
+	return &Value{parts: out}, nil
+}
+
+// take notes what the handler renders in a part, and reports whether the part is static.
+func (p *parts) take(c *Value) bool {
+	if c.parts != nil {
+		p.raw = append(p.raw, c.parts.raw...)
+	}
+	return c.Static()
 }
 
 // Static reports whether rendering gives the same value whatever the scope.
-func (v *Value) Static() bool { return v == nil || v.tmpl == nil && v.list == nil }
+func (v *Value) Static() bool {
+	return v == nil || v.tmpl == nil && (v.parts == nil || v.parts.list == nil)
+}
 
 // Render evaluates the templates. The result shares nothing with v, so that its user may change it.
 func (v *Value) Render(s expr.Scope, l expr.Limits) (any, error) {
@@ -126,19 +146,11 @@ func (v *Value) Render(s expr.Scope, l expr.Limits) (any, error) {
 		return nil, nil
 	case v.tmpl != nil:
 		return v.tmpl.Eval(s, l)
-	case v.object:
-		out := make(map[string]any, len(v.keys))
-		for i, k := range v.keys {
-			r, err := v.list[i].Render(s, l)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", k, err)
-			}
-			out[k] = r
-		}
-		return out, nil
-	case v.list != nil:
-		out := make([]any, len(v.list))
-		for i, e := range v.list {
+	case v.Static():
+		return clone(v.static), nil
+	case v.parts.keys == nil:
+		out := make([]any, len(v.parts.list))
+		for i, e := range v.parts.list {
 			r, err := e.Render(s, l)
 			if err != nil {
 				return nil, fmt.Errorf("[%d]: %w", i, err)
@@ -147,7 +159,15 @@ func (v *Value) Render(s expr.Scope, l expr.Limits) (any, error) {
 		}
 		return out, nil
 	default:
-		return clone(v.static), nil
+		out := make(map[string]any, len(v.parts.keys))
+		for i, k := range v.parts.keys {
+			r, err := v.parts.list[i].Render(s, l)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", k, err)
+			}
+			out[k] = r
+		}
+		return out, nil
 	}
 }
 
@@ -175,8 +195,10 @@ func (v *Value) templates(f func(*expr.Template)) {
 	if v == nil {
 		return
 	}
-	for _, t := range v.raw {
-		f(t)
+	if v.parts != nil {
+		for _, t := range v.parts.raw {
+			f(t)
+		}
 	}
 	v.rendered(f)
 }
@@ -185,7 +207,9 @@ func (v *Value) rendered(f func(*expr.Template)) {
 	if v.tmpl != nil {
 		f(v.tmpl)
 	}
-	for _, e := range v.list {
-		e.rendered(f)
+	if v.parts != nil {
+		for _, e := range v.parts.list {
+			e.rendered(f)
+		}
 	}
 }

@@ -7,6 +7,7 @@ package queue
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -28,8 +29,8 @@ type Message struct {
 type Queue interface {
 	// Push adds messages.
 	Push(ctx context.Context, messages []Message) error
-	// Pull waits for messages and gives at most max of them under a lease. Its error is the
-	// context's, or ErrClosed.
+	// Pull waits for messages and gives at most max (at least one) of them under a lease. Its error
+	// is the context's, or ErrClosed.
 	Pull(ctx context.Context, max int) ([]Lease, error)
 	// Extend renews leases; the result names those that are held no longer.
 	Extend(ctx context.Context, leases []Lease) (gone []Lease, err error)
@@ -61,6 +62,9 @@ type Memory struct {
 	token   uint64
 	closed  bool
 }
+
+// maxLevels is how many priorities are remembered while they have no messages.
+const maxLevels = 16
 
 // level is one priority: a ring of executions, each with its messages in order.
 type level struct {
@@ -97,19 +101,20 @@ func (q *Memory) Push(_ context.Context, messages []Message) error {
 }
 
 // Pull implements Queue.
-func (q *Memory) Pull(ctx context.Context, max int) ([]Lease, error) {
-	return q.PullInto(ctx, nil, max)
+func (q *Memory) Pull(ctx context.Context, most int) ([]Lease, error) {
+	return q.PullInto(ctx, nil, most)
 }
 
 // PullInto is Pull into memory that the caller keeps.
-func (q *Memory) PullInto(ctx context.Context, into []Lease, max int) ([]Lease, error) {
+func (q *Memory) PullInto(ctx context.Context, into []Lease, most int) ([]Lease, error) {
+	most = max(1, most)
 	q.mu.Lock()
 	if q.closed {
 		q.mu.Unlock()
 		return nil, ErrClosed
 	}
 	if q.size > 0 {
-		for range min(max, q.size) {
+		for range min(most, q.size) {
 			into = append(into, q.next())
 		}
 		q.mu.Unlock()
@@ -178,11 +183,15 @@ func (q *Memory) Close() {
 
 // next takes the message whose turn it is. The caller holds the lock and size is above zero.
 func (q *Memory) next() Lease {
-	for _, l := range q.levels {
+	for i, l := range q.levels {
 		if len(l.ring) > 0 {
 			q.size--
 			q.token++
-			return Lease{Message: l.take(), Token: q.token}
+			lease := Lease{Message: l.take(), Token: q.token}
+			if len(l.ring) == 0 && len(q.levels) > maxLevels {
+				q.levels = slices.Delete(q.levels, i, i+1)
+			}
+			return lease
 		}
 	}
 	panic("queue: size and content disagree")
@@ -215,12 +224,15 @@ func (l *level) add(m Message) {
 
 func (l *level) putBack(m Message) {
 	b := l.byRun[m.Run]
-	if b == nil || b.head == 0 {
+	switch {
+	case b == nil:
 		l.add(m)
-		return
+	case b.head == 0:
+		b.list = slices.Insert(b.list, 0, m)
+	default:
+		b.head--
+		b.list[b.head] = m
 	}
-	b.head--
-	b.list[b.head] = m
 }
 
 // take gives the next execution's first message; an execution without messages leaves the ring.
@@ -241,7 +253,7 @@ func (l *level) take() Message {
 		return m
 	}
 	if b.head > 1024 && b.head*2 > len(b.list) {
-		b.list = append(b.list[:0], b.list[b.head:]...)
+		b.list = slices.Delete(b.list, 0, b.head)
 		b.head = 0
 	}
 	l.turn++

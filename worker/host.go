@@ -60,7 +60,7 @@ func levelName(l slog.Level) string {
 }
 
 func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
-	if h.p == nil || level < h.level {
+	if level < h.level {
 		return
 	}
 	h.mu.Lock()
@@ -71,10 +71,7 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 		return
 	}
 	h.mu.Unlock()
-	if len(message) > maxLine {
-		message = strings.ToValidUTF8(message[:maxLine], "") + " … (shortened)"
-	}
-	h.p.o.Lines(h.line(level, message, attrs))
+	h.p.o.Lines(h.line(level, shorten(message, maxLine), attrs))
 }
 
 func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.LogLine {
@@ -85,13 +82,29 @@ func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.L
 		for _, a := range attrs {
 			m[a.Key] = a.Value.Resolve().Any()
 		}
-		if raw, err := json.Marshal(m); err == nil {
-			line.Attrs = raw
-		} else {
-			line.Attrs, _ = json.Marshal(map[string]string{"unwritable": err.Error()})
-		}
+		line.Attrs = attributes(m)
 	}
 	return line
+}
+
+// attributes is always JSON: what cannot be written, or is too long, says so.
+func attributes(m map[string]any) json.RawMessage {
+	raw, err := json.Marshal(m)
+	switch {
+	case err != nil:
+		raw, _ = json.Marshal(map[string]string{"unwritable": shorten(err.Error(), 1000)}) // a map of strings always can be
+	case len(raw) > maxLine:
+		raw, _ = json.Marshal(map[string]string{"omitted": fmt.Sprintf("%d bytes", len(raw))})
+	}
+	return raw
+}
+
+// shorten gives at most n bytes of a text, and always UTF-8.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return strings.ToValidUTF8(s, "�")
+	}
+	return strings.ToValidUTF8(s[:n], "") + " … (shortened)"
 }
 
 // flush says how many lines were left out.
@@ -137,7 +150,7 @@ func (p *Pool) spawn(n *action.NewStep, out *engine.Spawn) error {
 	}
 	act, _ := p.o.Actions.Lookup(full.Action)
 	*out = engine.Spawn{Name: full.Name, Key: full.StepKey(), Action: full.Action, DependsOn: full.DependsOn, Timeout: full.Timeout,
-		Continue: full.OnFailure == "continue", NotIdempotent: act.Spec.NotIdempotent}
+		Continue: full.OnFailure == "continue", NotIdempotent: act.Spec.NotIdempotent, Spawns: act.Spec.Spawns}
 	if out.Timeout <= 0 {
 		out.Timeout = act.Spec.Timeout
 	}
@@ -182,15 +195,11 @@ func (h *host) Data(ctx context.Context) (map[string]json.RawMessage, error) {
 }
 
 func (h *host) Outputs(ctx context.Context, key string) (json.RawMessage, error) {
-	for row, err := range h.p.o.Records.Outputs(ctx, h.j.task.Run) {
-		if err != nil {
-			return nil, err
-		}
-		if row.Key == key {
-			return h.load(ctx, row.Output)
-		}
+	raw, err := h.p.o.Records.Output(ctx, h.j.task.Run, key)
+	if err != nil {
+		return nil, err
 	}
-	return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("step %q has no outputs", key)}
+	return h.load(ctx, raw)
 }
 
 func (h *host) load(ctx context.Context, raw []byte) ([]byte, error) {

@@ -3,7 +3,6 @@ package worker
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -18,16 +17,11 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// Limits of outputs, in bytes: larger ones than inlineOutput travel by reference, larger ones than
-// MaxOutput fail the step.
-const (
-	inlineOutput = 64 << 10
-	MaxOutput    = 16 << 20
-)
-
 var (
 	errRevoked  = &stepwell.Error{Code: stepwell.CodeCancelled, Message: "stopped on request"}
 	errDeadline = &stepwell.Error{Code: stepwell.CodeTimeout, Message: "the step's timeout passed"}
+	// errNotMine ends a task that somebody else runs, or that nobody wants any more: without a report.
+	errNotMine = &stepwell.Error{Code: stepwell.CodeConflict, Message: "the attempt is not this worker's"}
 )
 
 // job is a task in a worker's hands.
@@ -36,51 +30,61 @@ type job struct {
 	cancel  context.CancelCauseFunc
 	ctx     context.Context
 	started time.Time
-	over    atomic.Bool // its outcome has been reported
-	seen    bool        // has been recorded as running; owned by watch
-	ending  time.Time   // when watch saw its context end
+	timeout time.Duration
 	host    host
-	input   []byte
+	over    atomic.Bool            // its outcome has been or is being reported
+	input   atomic.Pointer[[]byte] // rendered parameters as they are recorded; nil: not yet, or not at all
+
+	seen   bool      // has been recorded as running; owned by watch once the job has begun
+	ending time.Time // when watch saw its context end
 }
 
-// run runs one task to its outcome. It reports whether the job was abandoned meanwhile.
-func (p *Pool) run(t *engine.Task) (abandoned bool) {
-	j := &job{task: t, started: time.Now()}
-	timeout := t.Step.Policy.Timeout
-	if timeout <= 0 {
-		timeout = plan.DefaultTimeout
+// run runs one task to its outcome. It is dealt with unless the process stops first; abandoned says that
+// others have reported an outcome meanwhile.
+func (p *Pool) run(t *engine.Task) (dealt, abandoned bool) {
+	j := &job{task: t, started: time.Now(), timeout: t.Step.Policy.Timeout, seen: t.Step.Policy.NotIdempotent}
+	if j.timeout <= 0 {
+		j.timeout = plan.DefaultTimeout
 	}
-	deadline, endTimer := context.WithDeadlineCause(p.ctx, j.started.Add(timeout), errDeadline)
+	j.host = host{p: p, j: j, level: minLevel(t.Step.Policy.LogLevel)}
+	deadline, endTimer := context.WithDeadlineCause(p.ctx, j.started.Add(j.timeout), errDeadline)
 	defer endTimer()
 	j.ctx, j.cancel = context.WithCancelCause(deadline)
 	defer j.cancel(nil)
-	p.begin(j)
+	if !p.begin(j) {
+		return true, false // a message that came twice
+	}
 	out, err := p.attempt(j)
+	cause := context.Cause(j.ctx)
 	if !j.over.CompareAndSwap(false, true) {
-		return true
+		return true, true
 	}
-	p.end(j)
-	p.report(j, out, err)
-	return false
+	p.mu.Lock()
+	p.forget(j)
+	p.mu.Unlock()
+	j.host.flush()
+	return err == errNotMine || p.report(j, p.conclude(j, out, err, cause), cause), false
 }
 
-func (p *Pool) begin(j *job) {
-	id := taskID{j.task.Run, j.task.Idx, j.task.Epoch}
+func (p *Pool) begin(j *job) bool {
+	id := idOf(j.task)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.jobs[id] != nil {
+		return false
+	}
 	p.jobs[id] = j
-	if len(p.revoked) > 0 {
-		if _, ok := p.revoked[id]; ok {
-			delete(p.revoked, id)
-			j.cancel(errRevoked)
-		}
+	if p.revoked.take(id) {
+		j.cancel(errRevoked)
 	}
+	return true
 }
 
-func (p *Pool) end(j *job) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.jobs, taskID{j.task.Run, j.task.Idx, j.task.Epoch})
+// forget takes a job off the list. The caller holds the lock.
+func (p *Pool) forget(j *job) {
+	if id := idOf(j.task); p.jobs[id] == j {
+		delete(p.jobs, id)
+	}
 }
 
 // attempt calls the handler. A panic is a failure like any other.
@@ -99,27 +103,37 @@ func (p *Pool) attempt(j *job) (out any, err error) {
 	if !ok {
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("this worker has no action %q", t.Step.Action)})
 	}
-	j.host = host{p: p, j: j, level: minLevel(t.Step.Policy.LogLevel)}
 	params, err := p.params(j, act)
 	if err != nil {
-		return nil, err
+		return nil, action.Fail(err)
 	}
 	if t.Step.Policy.NotIdempotent {
-		// It must be known that it ran before it runs: after a crash it is not run again.
-		ev := engine.Event{Kind: engine.Running, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Started: j.started.UnixMicro(), Worker: p.o.Name}
-		if err := p.o.Reporter.Report(j.ctx, t.Run, ev); err != nil {
+		if err := p.claim(j); err != nil {
 			return nil, err
 		}
 	}
+	return act.Handler.Run(j.ctx, p.call(j, params))
+}
+
+// claim makes it known that a step that must not run twice runs, before it does: after a crash it is not
+// run again, and of two workers that have its message one is refused.
+func (p *Pool) claim(j *job) error {
+	err := p.o.Reporter.Report(j.ctx, j.task.Run, j.running(p, time.Now()))
+	if stepwell.CodeOf(err) == stepwell.CodeConflict {
+		return errNotMine
+	}
+	return err
+}
+
+func (p *Pool) call(j *job, params map[string]any) *action.Call {
+	t := j.task
 	deadline, _ := j.ctx.Deadline()
 	name := t.Step.Name
 	if name == "" {
 		name = t.Step.ID
 	}
-	out, err = act.Handler.Run(j.ctx, &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
-		Attempt: t.Attempt, Params: params, State: t.State, Deadline: deadline, Dir: t.Dir, Host: &j.host})
-	j.host.flush()
-	return out, err
+	return &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
+		Attempt: t.Attempt, Params: params, State: t.State, Deadline: deadline, Dir: t.Dir, Host: &j.host}
 }
 
 // params renders, completes and checks the parameters.
@@ -138,18 +152,20 @@ func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 		v, err = t.Step.Params.Render(scope, expr.Limits{})
 	}
 	if err != nil {
-		return nil, action.Fail(templateError(err))
+		return nil, templateError(err)
 	}
-	params, _ := v.(map[string]any)
-	if t.Step.Params != nil && !t.Step.Params.Static() {
-		if j.input, err = p.recordInput(params, act); err != nil {
-			return nil, action.Fail(err)
+	params, ok := v.(map[string]any)
+	if !ok && v != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params are no object"}
+	}
+	if t.Params != nil && act.Secretive() || t.Params == nil && t.Step.Params != nil && !t.Step.Params.Static() {
+		input, err := recordInput(params, act)
+		if err != nil {
+			return nil, err
 		}
+		j.input.Store(&input)
 	}
-	if params, err = p.prepare(t.Step.Action, params); err != nil {
-		return nil, action.Fail(err)
-	}
-	return params, nil
+	return p.prepare(t.Step.Action, params)
 }
 
 // prepare checks parameters against the action's Spec and fills in defaults.
@@ -168,27 +184,9 @@ func (p *Pool) prepare(name string, params map[string]any) (map[string]any, erro
 	return checker.Apply(params), nil
 }
 
-func templateError(err error) error {
-	e := &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params", Err: err}
-	if x, ok := errors.AsType[*expr.Error](err); ok {
-		e.Hint = x.Hint
-	}
-	return e
-}
-
 // recordInput is what is kept of rendered parameters: without secrets, and not if it is huge.
-func (p *Pool) recordInput(params map[string]any, act *action.Action) ([]byte, error) {
-	shown := params
-	for _, f := range act.Spec.Params {
-		if _, given := params[f.Name]; f.Secret && given {
-			shown = make(map[string]any, len(params))
-			for k, v := range params {
-				shown[k] = v
-			}
-			shown[f.Name] = "***"
-		}
-	}
-	raw, err := expr.Marshal(shown)
+func recordInput(params map[string]any, act *action.Action) ([]byte, error) {
+	raw, err := expr.Marshal(act.Redact(params))
 	if err != nil {
 		return nil, templateError(err)
 	}
@@ -196,115 +194,4 @@ func (p *Pool) recordInput(params map[string]any, act *action.Action) ([]byte, e
 		return json.RawMessage(fmt.Sprintf(`{"omitted":"%d bytes"}`, len(raw))), nil
 	}
 	return raw, nil
-}
-
-// report turns what the handler returned into an event. A handler that was ended because the
-// process stops is not reported: it is in flight for whoever recovers the run.
-func (p *Pool) report(j *job, out any, err error) {
-	ev := p.outcome(j, out, err)
-	if ev.Kind != engine.Done && p.ctx.Err() != nil && context.Cause(j.ctx) != errRevoked && context.Cause(j.ctx) != errDeadline {
-		return
-	}
-	if rerr := p.o.Reporter.Report(context.Background(), j.task.Run, ev); rerr != nil {
-		p.o.Log.Error("report failed", "execution", j.task.Execution, "step", j.task.Key, "error", rerr)
-	}
-}
-
-func (p *Pool) outcome(j *job, out any, err error) engine.Event {
-	t := j.task
-	ev := engine.Event{Kind: engine.Done, Idx: t.Idx, Epoch: t.Epoch, Started: j.started.UnixMicro(), Worker: p.o.Name, Input: j.input}
-	if err == nil {
-		ev.Output, ev.Loaded, err = p.output(out, t.Step.Keep)
-	}
-	ev.At = time.Now().UnixMicro()
-	if err == nil {
-		return ev
-	}
-	if skip, ok := errors.AsType[*action.SkipError](err); ok {
-		ev.Kind, ev.Reason = engine.Skipped, skip.Reason
-		return ev
-	}
-	if wait, ok := errors.AsType[*action.WaitError](err); ok {
-		if ev.Wait, err = p.wait(wait); err == nil {
-			ev.Kind = engine.Waiting
-			return ev
-		}
-	}
-	ev.Kind = engine.Failed
-	ev.Permanent = action.IsFail(err)
-	if again, ok := errors.AsType[*action.RetryError](err); ok {
-		ev.After, ev.Defer = again.After, again.Defer
-	}
-	if cause := context.Cause(j.ctx); cause != nil && !errors.Is(err, errDeadline) && !errors.Is(err, errRevoked) {
-		err = fmt.Errorf("%w (%w)", cause, err)
-	}
-	ev.Failure = failure(err, t.Step.Policy.Timeout)
-	return ev
-}
-
-func failure(err error, timeout time.Duration) *engine.Failure {
-	code := stepwell.CodeOf(err)
-	if code == stepwell.CodeInternal {
-		code = stepwell.CodeFailed
-	}
-	message := err.Error()
-	switch {
-	case errors.Is(err, errDeadline):
-		code = stepwell.CodeTimeout
-		message = fmt.Sprintf("not ended within %s", timeout)
-	case errors.Is(err, errRevoked):
-		code = stepwell.CodeCancelled
-	}
-	const longest = 16 << 10
-	if len(message) > longest {
-		message = message[:longest] + " … (shortened)"
-	}
-	return &engine.Failure{Code: code, Message: message, Hint: stepwell.HintOf(err)}
-}
-
-func (p *Pool) wait(w *action.WaitError) (*engine.Wait, error) {
-	out := &engine.Wait{Until: w.Until.UnixMicro(), Resume: w.Resume, State: w.State, External: w.ExternalID}
-	if w.Resume {
-		return out, nil
-	}
-	var err error
-	// Kept in memory whole: waits end in the conductor, where nothing is loaded.
-	out.Output, _, err = p.output(w.Outputs, true)
-	return out, err
-}
-
-// output is the handler's result as it is stored, and the JSON itself if it is stored elsewhere.
-func (p *Pool) output(out any, keep bool) (stored, loaded []byte, err error) {
-	switch v := out.(type) {
-	case nil:
-		return nil, nil, nil
-	case json.RawMessage:
-		stored = v
-	case []byte:
-		stored = v
-	default:
-		if stored, err = expr.Marshal(out); err != nil {
-			return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be written as JSON", Err: err})
-		}
-	}
-	if len(stored) == 0 || string(stored) == "null" {
-		return nil, nil, nil
-	}
-	if stored[0] != '{' || !json.Valid(stored) {
-		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs are not a JSON object", Hint: `return an object such as {"result": …}`})
-	}
-	if len(stored) <= inlineOutput {
-		return stored, nil, nil
-	}
-	if len(stored) > MaxOutput {
-		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the outputs are %d MiB, the limit is %d MiB", len(stored)>>20, MaxOutput>>20), Hint: "write a file and return its path"})
-	}
-	ref, err := p.o.Blobs.Put(context.Background(), stored)
-	if err != nil {
-		return nil, nil, fmt.Errorf("store the outputs: %w", err)
-	}
-	if !keep {
-		stored = nil
-	}
-	return []byte(ref), stored, nil
 }

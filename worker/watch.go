@@ -4,25 +4,26 @@ import (
 	"context"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 )
 
 // watch is the loop that looks after running jobs: it records those that run for long, and
 // abandons handlers that go on although their context has ended.
-func (p *Pool) watch(ctx, pull context.Context) {
-	tick := time.NewTicker(min(p.o.SeenRunning, p.o.Grace) / 4)
+func (p *Pool) watch(ctx context.Context) {
+	tick := time.NewTicker(max(time.Millisecond, min(p.o.SeenRunning, p.o.Grace)/4))
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			p.watchOnce(now, pull)
+			p.watchOnce(now)
 		}
 	}
 }
 
-func (p *Pool) watchOnce(now time.Time, pull context.Context) {
+func (p *Pool) watchOnce(now time.Time) {
 	var seen, over []*job
 	p.mu.Lock()
 	for _, j := range p.jobs {
@@ -41,22 +42,69 @@ func (p *Pool) watchOnce(now time.Time, pull context.Context) {
 		}
 	}
 	p.mu.Unlock()
-	for _, j := range seen {
-		t := j.task
-		ev := engine.Event{Kind: engine.Running, At: now.UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Started: j.started.UnixMicro(), Worker: p.o.Name}
-		if err := p.o.Reporter.Report(context.Background(), t.Run, ev); err != nil {
-			p.o.Log.Error("report failed", "execution", t.Execution, "step", t.Key, "error", err)
-		}
-	}
 	for _, j := range over {
-		if !j.over.CompareAndSwap(false, true) {
-			continue
-		}
-		p.end(j)
-		p.o.Log.Warn("a handler ignores the end of its context and was abandoned", "execution", j.task.Execution, "step", j.task.Key, "action", j.task.Step.Action)
-		p.report(j, nil, context.Cause(j.ctx))
-		if pull.Err() == nil {
-			p.live.Go(func() { p.loop(pull) })
-		}
+		p.abandon(j)
 	}
+	for _, j := range seen {
+		p.record(j, now)
+	}
+}
+
+// record tells that a step is running. It may have ended meanwhile: then nobody wants to know.
+func (p *Pool) record(j *job, now time.Time) {
+	err := p.o.Reporter.Report(context.Background(), j.task.Run, j.running(p, now))
+	if err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict && p.ctx.Err() == nil {
+		p.o.Log.Error("report failed", "execution", j.task.Execution, "step", j.task.Key, "error", err)
+	}
+}
+
+func (j *job) running(p *Pool, now time.Time) engine.Event {
+	return engine.Event{Kind: engine.Running, At: now.UnixMicro(), Idx: j.task.Idx, Epoch: j.task.Epoch, Started: j.started.UnixMicro(), Worker: p.o.Name}
+}
+
+// abandon ends a job without its handler. Another goroutine takes the place of the one that the
+// handler holds, unless as many handlers as there are workers hold one already: then there is one
+// worker less until one of them returns.
+func (p *Pool) abandon(j *job) {
+	if !j.over.CompareAndSwap(false, true) {
+		return
+	}
+	p.mu.Lock()
+	p.forget(j)
+	p.abandoned++
+	replaced := !p.closed && p.abandoned <= p.o.Concurrency
+	if replaced {
+		p.replaced++
+		p.employ()
+	}
+	p.mu.Unlock()
+	p.live.Done() // its goroutine is no longer waited for
+	p.o.Log.Warn("a handler ignores the end of its context and was abandoned", "execution", j.task.Execution, "step", j.task.Key,
+		"action", j.task.Step.Action, "abandoned", p.abandonedNow(), "replaced", replaced)
+	j.host.flush()
+	cause := context.Cause(j.ctx)
+	p.report(j, p.conclude(j, nil, cause, cause), cause)
+}
+
+func (p *Pool) abandonedNow() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.abandoned
+}
+
+// returned takes the goroutine of an abandoned handler back. It reports whether the goroutine is a
+// worker again: not if another took its place, or the pool ends.
+func (p *Pool) returned() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.abandoned--
+	if p.closed {
+		return false
+	}
+	if p.replaced > p.abandoned {
+		p.replaced--
+		return false
+	}
+	p.live.Add(1)
+	return true
 }

@@ -2,10 +2,11 @@
 // action's handler within its time limit, and reports what became of it (specification:
 // pipeline-steps, "Step Execution by Workers").
 //
-// A pool owns its goroutines: Run returns when all have ended. Drain stops pulling and lets what
-// runs finish. A handler that ignores the end of its context is abandoned after a grace period:
-// its step is reported as timed out or cancelled, a fresh goroutine takes its place, and whatever
-// it returns later is dropped.
+// A pool owns its goroutines: Run returns when all have ended but those that a handler does not give
+// back. Drain stops pulling and lets what runs finish. A handler that ignores the end of its context is
+// abandoned after a grace period: its step is reported as timed out or cancelled, a fresh goroutine
+// takes its place, and whatever it returns later is dropped. There are never more goroutines than twice
+// Concurrency: beyond that, abandoned handlers cost workers.
 package worker
 
 import (
@@ -35,6 +36,8 @@ type Records interface {
 	Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error)
 	PutMemo(ctx context.Context, m store.Memo) error
 	Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error]
+	// Output is the output of one completed step by key; CodeNotFound if it has none.
+	Output(ctx context.Context, execution int64, key string) ([]byte, error)
 }
 
 // Options configure a Pool. Queue, Actions, Reporter, Records and Blobs are required.
@@ -93,12 +96,17 @@ type Pool struct {
 	o       Options
 	drained chan struct{}
 	once    sync.Once
-
-	mu      sync.Mutex
-	jobs    map[taskID]*job
-	revoked map[taskID]struct{}
-	live    sync.WaitGroup
 	ctx     context.Context // of the handlers: ends when Run's does
+	pulling context.Context // ends when no more tasks are pulled
+
+	live sync.WaitGroup // goroutines that Run waits for
+
+	mu        sync.Mutex
+	jobs      map[taskID]*job
+	revoked   revoked
+	closed    bool // Run is about to return
+	abandoned int  // handlers that hold a goroutine although nobody waits for them
+	replaced  int  // those of them whose place has been taken
 }
 
 type taskID struct {
@@ -107,37 +115,49 @@ type taskID struct {
 	epoch uint32
 }
 
+func idOf(t *engine.Task) taskID { return taskID{t.Run, t.Idx, t.Epoch} }
+
 // New makes a pool.
 func New(o Options) (*Pool, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Pool{o: o, drained: make(chan struct{}), jobs: map[taskID]*job{}, revoked: map[taskID]struct{}{}}, nil
+	return &Pool{o: o, drained: make(chan struct{}), jobs: map[taskID]*job{}}, nil
 }
 
 // Run pulls and runs tasks until ctx ends, which also ends the handlers' contexts, or until Drain
-// has been called and the last handler has returned.
+// has been called and the last handler has returned. Either way a handler that ignores the end of its
+// context is waited for no longer than Grace. It is called once.
 func (p *Pool) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	p.ctx = ctx
 	pull, endPull := context.WithCancel(ctx)
 	defer endPull()
+	p.ctx, p.pulling = ctx, pull
 	for range p.o.Concurrency {
-		p.live.Go(func() { p.loop(pull) })
+		p.employ()
 	}
-	watching, endWatch := context.WithCancel(ctx)
+	watching, endWatch := context.WithCancel(context.WithoutCancel(ctx)) // it is needed most when ctx has ended
 	watched := make(chan struct{})
-	go func() { defer close(watched); p.watch(watching, pull) }()
+	go func() { defer close(watched); p.watch(watching) }()
 	select {
 	case <-ctx.Done():
 	case <-p.drained:
 	}
 	endPull()
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
 	p.live.Wait()
 	endWatch()
 	<-watched
 	return ctx.Err()
+}
+
+// employ starts a worker.
+func (p *Pool) employ() {
+	p.live.Add(1)
+	go p.loop()
 }
 
 // Drain stops pulling. It returns at once.
@@ -159,38 +179,68 @@ func (p *Pool) Revoke(run int64, idx int32, epoch uint32) {
 		j.cancel(errRevoked)
 		return
 	}
-	p.revoked[id] = struct{}{}
+	p.revoked.add(id)
 }
 
-// loop is one worker: pull a task, run it, again.
-func (p *Pool) loop(ctx context.Context) {
+// loop is one worker: pull a task, run it, again. The goroutine of an abandoned handler ends without
+// a word, because it was written off then.
+func (p *Pool) loop() {
 	var leases []queue.Lease
 	for {
 		var err error
-		if leases, err = p.pull(ctx, leases[:0]); err != nil {
-			if ctx.Err() == nil && !errors.Is(err, queue.ErrClosed) {
-				p.o.Log.Error("pull failed", "error", err)
-				select {
-				case <-ctx.Done():
-				case <-time.After(time.Second):
-					continue
-				}
-			}
-			return
-		}
-		for i := range leases {
-			task, ok := leases[i].Body.(*engine.Task)
-			if !ok {
-				p.o.Log.Error("a message without a task was dropped", "run", leases[i].Run, "step", leases[i].Idx)
+		if leases, err = p.pull(leases[:0]); err != nil {
+			if p.pullAgain(err) {
 				continue
 			}
-			if abandoned := p.run(task); abandoned {
-				return // another goroutine has taken this one's place
+			p.live.Done()
+			return
+		}
+		dealt := leases[:0]
+		for _, lease := range leases {
+			done, abandoned := p.take(lease)
+			if done {
+				dealt = append(dealt, lease)
+			}
+			if abandoned && !p.returned() {
+				p.acknowledge(dealt)
+				return
 			}
 		}
-		if err := p.o.Queue.Ack(ctx, leases); err != nil && ctx.Err() == nil {
-			p.o.Log.Error("acknowledgement failed", "error", err)
-		}
+		p.acknowledge(dealt)
+	}
+}
+
+// pullAgain waits a little after an error of the queue. It reports whether to go on.
+func (p *Pool) pullAgain(err error) bool {
+	if p.pulling.Err() != nil || errors.Is(err, queue.ErrClosed) {
+		return false
+	}
+	p.o.Log.Error("pull failed", "error", err)
+	select {
+	case <-p.pulling.Done():
+		return false
+	case <-time.After(time.Second):
+		return true
+	}
+}
+
+// take runs what a message asks for. A message is dealt with unless the process stops before its task
+// has an outcome.
+func (p *Pool) take(lease queue.Lease) (dealt, abandoned bool) {
+	task, ok := lease.Body.(*engine.Task)
+	if !ok {
+		p.o.Log.Error("a message without a task was dropped", "run", lease.Run, "step", lease.Idx)
+		return true, false
+	}
+	return p.run(task)
+}
+
+func (p *Pool) acknowledge(leases []queue.Lease) {
+	if len(leases) == 0 {
+		return
+	}
+	if err := p.o.Queue.Ack(context.WithoutCancel(p.ctx), leases); err != nil {
+		p.o.Log.Error("acknowledgement failed", "error", err)
 	}
 }
 
@@ -198,9 +248,9 @@ type pullerInto interface {
 	PullInto(ctx context.Context, into []queue.Lease, max int) ([]queue.Lease, error)
 }
 
-func (p *Pool) pull(ctx context.Context, into []queue.Lease) ([]queue.Lease, error) {
+func (p *Pool) pull(into []queue.Lease) ([]queue.Lease, error) {
 	if q, ok := p.o.Queue.(pullerInto); ok {
-		return q.PullInto(ctx, into, 1)
+		return q.PullInto(p.pulling, into, 1)
 	}
-	return p.o.Queue.Pull(ctx, 1)
+	return p.o.Queue.Pull(p.pulling, 1)
 }

@@ -1,6 +1,5 @@
-// Package builtin has the util.* actions that every Stepwell knows: wait, exec, condition, transform,
-// aggregate, log, set_output, fail and noop, one file each (specifications: budpipeline §3.3 "utility
-// actions"; the names without "util." are budpipeline's own).
+// Package builtin has the util.* actions that every Stepwell knows, one file each (specifications: budpipeline
+// §3.3 "utility actions"; the names without "util." are budpipeline's own).
 //
 // Register adds them to a registry. They keep no state and need nothing but the step's Host; util.exec
 // starts processes, nothing else touches the outside. What an action reads and returns is stated in its
@@ -17,7 +16,7 @@ import (
 
 // Options are what the actions need from their surroundings.
 type Options struct {
-	// Now is the clock that util.wait reckons with. Defaults to time.Now.
+	// Now is the clock that waits and loops reckon with. Defaults to time.Now.
 	Now func() time.Time
 }
 
@@ -28,8 +27,12 @@ func Register(r *action.Registry, o Options) error {
 	}
 	return r.Add(
 		wait(o.Now),
+		waitUntil(o.Now),
 		execAction(),
 		condition(),
+		switchAction(),
+		while(r, o.Now),
+		filter(),
 		transform(),
 		aggregate(),
 		logAction(),

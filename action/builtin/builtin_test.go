@@ -72,13 +72,20 @@ type params = map[string]any
 
 func TestRegister(t *testing.T) {
 	r := registry(t)
-	names := []string{"util.aggregate", "util.condition", "util.exec", "util.fail", "util.log", "util.noop",
-		"util.set_output", "util.transform", "util.wait"}
-	if diff := cmp.Diff(names, r.Names()); diff != "" {
-		t.Errorf("names (-want +got):\n%s", diff)
+	names := []string{"util.aggregate", "util.condition", "util.exec", "util.fail", "util.filter", "util.log", "util.noop",
+		"util.set_output", "util.switch", "util.transform", "util.wait", "util.wait_until", "util.while"}
+	for _, name := range names {
+		if _, ok := r.Spec(name); !ok {
+			t.Errorf("%s is missing", name)
+		}
 	}
-	for _, alias := range []string{"log", "transform", "aggregate", "set_output", "fail"} {
+	for _, alias := range []string{"log", "transform", "aggregate", "set_output", "fail", "filter", "switch", "wait_until", "while"} {
 		if s, ok := r.Spec(alias); !ok || s.Name != "util."+alias {
+			t.Errorf("alias %s leads to %v", alias, s)
+		}
+	}
+	for alias, name := range map[string]string{"conditional": "util.condition", "delay": "util.wait"} {
+		if s, ok := r.Spec(alias); !ok || s.Name != name {
 			t.Errorf("alias %s leads to %v", alias, s)
 		}
 	}
@@ -117,13 +124,17 @@ func TestSpecsDocumented(t *testing.T) {
 // TestOutputsMatchSpecs runs each action once and compares what it returns with what its Spec says.
 func TestOutputsMatchSpecs(t *testing.T) {
 	calls := map[string]params{
-		"util.aggregate": {"inputs": []any{1}},
-		"util.condition": {"condition": true},
-		"util.exec":      {"command": "echo x"},
-		"util.log":       {"message": "x"},
-		"util.noop":      {},
-		"util.transform": {"input": "x"},
-		"util.wait":      {"seconds": 1},
+		"util.aggregate":  {"inputs": []any{1}},
+		"util.condition":  {"condition": true},
+		"util.exec":       {"command": "echo x"},
+		"util.filter":     {"items": []any{1}, "condition": true},
+		"util.log":        {"message": "x"},
+		"util.noop":       {},
+		"util.switch":     {"value": "a", "cases": params{"a": 1}},
+		"util.transform":  {"input": "x"},
+		"util.wait":       {"seconds": 1},
+		"util.wait_until": {"until_time": "2026-03-01T11:00:00Z"},
+		"util.while":      {"condition": false, "action": "util.noop"},
 	}
 	for name, p := range calls {
 		got := run(t, name, actiontest.Call{Params: p})
@@ -274,7 +285,8 @@ func TestPanicFree(t *testing.T) {
 	r := registry(t)
 	odd := []any{nil, true, 1, 1.5, "", "x", []any{}, []any{nil}, []any{params{}}, params{}, params{"id": 1}}
 	names := []string{"command", "input", "stdin", "env", "pass_env", "success_codes", "condition", "branches", "operation",
-		"keys", "expression", "inputs", "separator", "seconds", "duration", "until", "message", "level", "outputs", "error_code", "grace_seconds"}
+		"keys", "expression", "inputs", "separator", "seconds", "duration", "until", "message", "level", "outputs", "error_code", "grace_seconds",
+		"true_result", "cases", "default", "value", "items", "duration_hours", "until_time", "timezone", "action", "action_params", "max_iterations"}
 	for _, action := range r.Names() {
 		for _, name := range names {
 			for _, value := range odd {

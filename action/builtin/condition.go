@@ -1,6 +1,7 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,25 +19,30 @@ func condition() action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.condition",
+			Aliases: []string{"conditional"},
 			Summary: "Decides which way a pipeline goes.",
 			Doc: "Give either `condition`, which is true or false, or `branches`, of which the first whose condition holds " +
-				"is taken; a branch without a condition always holds. Steps that follow ask for the result in their own " +
-				"`condition`. The rules are those of a step's condition: with or without {{ }}, and an undefined name is false.",
+				"is taken; a branch without a condition always holds. The rules are those of a step's condition: with or " +
+				"without {{ }}, and an undefined name is false.\n\nThe id of a step beside this one as `target_step` makes that step wait for " +
+				"this one, and skips it unless its branch is taken. Other steps ask for the outputs in their own `condition`.",
 			Params: []spec.Field{
 				{Name: "condition", Type: spec.Any, Raw: true, Doc: "An expression, with or without {{ }}, or a literal."},
+				{Name: "true_result", Type: spec.Any, Raw: true, Doc: "The result when the condition holds; true without it."},
+				{Name: "false_result", Type: spec.Any, Raw: true, Doc: "The result when it does not; false without it."},
 				{Name: "branches", Type: spec.Array, Raw: true, Min: ptr(1), Max: ptr(maxBranches), Doc: "The branches in the order in which they are tried.",
 					Items: &spec.Field{Name: "branch", Type: spec.Object, Fields: []spec.Field{
 						{Name: "id", Type: spec.String, Required: true, Min: ptr(1), Doc: "Name of the branch, unique."},
-						{Name: "label", Type: spec.String, Doc: "Name for people."},
+						{Name: "label", Type: spec.String, Doc: "Name for people; the id without it."},
 						{Name: "condition", Type: spec.Any, Doc: "An expression or a literal; without it the branch always holds."},
-						{Name: "target", Type: spec.String, Doc: "Any text, such as the id of a step, handed on in the outputs."},
+						{Name: "target_step", Type: spec.String, Doc: "Id of the step that runs only when this branch is taken; a template is only handed on."},
 					}}},
 			},
 			Outputs: []spec.Field{
-				{Name: "result", Type: spec.Boolean, Doc: "Whether the condition, or one of the branches, holds."},
 				{Name: "branch", Type: spec.String, Doc: "The id of the branch, `none` if there is none; `true` or `false` for a condition."},
-				{Name: "label", Type: spec.String, Doc: "The label of the branch, empty if it has none."},
-				{Name: "target", Type: spec.String, Doc: "The target of the branch, empty if it has none."},
+				{Name: "matched_branch", Type: spec.String, Doc: "The same, but null if there is none."},
+				{Name: "matched_label", Type: spec.String, Doc: "The label of the branch, else its id; `none` if there is none."},
+				{Name: "target_step", Type: spec.String, Doc: "The target of the branch, null if it has none."},
+				{Name: "result", Type: spec.Any, Doc: "`true_result` or `false_result` for a condition; for branches the label, null if there is none."},
 			},
 			Examples: []spec.Example{{Title: "three ways", YAML: `
 id: size
@@ -45,7 +51,13 @@ params:
   branches:
     - {id: large, condition: "{{ params.count > 1000 }}"}
     - {id: small, condition: "{{ params.count > 0 }}"}
-    - {id: empty, label: Nothing to do}`}},
+    - {id: empty, label: Nothing to do}`}, {Title: "yes or no", YAML: `
+id: healthy
+action: util.condition
+params:
+  condition: "{{ steps.check.outputs.errors == 0 }}"
+  true_result: deploy
+  false_result: roll back`}},
 		},
 		Handler: conditionHandler{},
 	}
@@ -62,9 +74,11 @@ type conditionHandler struct{}
 // Validate implements action.Validator.
 func (conditionHandler) Validate(params map[string]any) []error {
 	var problems []error
-	single, list := params["condition"] != nil, params["branches"] != nil
-	if single && list {
-		problems = append(problems, invalid("leave one of them out", "condition stands beside branches"))
+	list := params["branches"] != nil
+	for _, name := range []string{"condition", "true_result", "false_result"} {
+		if list && params[name] != nil {
+			problems = append(problems, invalid("leave one of them out", "%s stands beside branches", name))
+		}
 	}
 	if err := checkCondition(params["condition"]); err != nil {
 		problems = append(problems, invalid("", "condition: %v", err))
@@ -82,20 +96,13 @@ func (h conditionHandler) Run(_ context.Context, call *action.Call) (any, error)
 		return nil, action.Fail(errors.Join(problems...))
 	}
 	if call.Params["branches"] == nil {
-		if call.Params["condition"] == nil {
-			return nil, invalid("give condition or branches", "there is nothing to decide")
-		}
-		holds, err := evalCondition(call.Host, call.Params["condition"])
-		if err != nil {
-			return nil, action.Fail(fmt.Errorf("condition: %w", err))
-		}
-		return decision(holds, branch{id: fmt.Sprint(holds)}), nil
+		return decide(call)
 	}
 	branches, _ := branchesOf(call.Params["branches"])
 	for _, b := range branches {
 		holds, err := b.always, error(nil)
 		if !holds {
-			holds, err = evalCondition(call.Host, b.condition)
+			holds, err = evalCondition(call.Host, b.condition, nil)
 		}
 		if err != nil {
 			return nil, action.Fail(fmt.Errorf("condition of branch %s: %w", b.id, err))
@@ -104,26 +111,79 @@ func (h conditionHandler) Run(_ context.Context, call *action.Call) (any, error)
 			continue
 		}
 		for _, text := range []*string{&b.label, &b.target} {
-			if *text, err = render(call.Host, *text); err != nil {
+			rendered, err := render(call.Host, *text, nil)
+			if err != nil {
 				return nil, action.Fail(fmt.Errorf("branch %s: %w", b.id, err))
 			}
+			*text = textOf(rendered)
 		}
-		return decision(true, b), nil
+		label := cmp.Or(b.label, b.id)
+		return decision(b.id, b.id, label, b.target, label), nil
 	}
-	return decision(false, branch{id: "none"}), nil
+	return decision("none", nil, "none", "", nil), nil
 }
 
-func decision(result bool, b branch) any {
-	return map[string]any{"result": result, "branch": b.id, "label": b.label, "target": b.target}
+// decide is the form with one condition.
+func decide(call *action.Call) (any, error) {
+	if call.Params["condition"] == nil {
+		return nil, invalid("give condition or branches", "there is nothing to decide")
+	}
+	holds, err := evalCondition(call.Host, call.Params["condition"], nil)
+	if err != nil {
+		return nil, action.Fail(fmt.Errorf("condition: %w", err))
+	}
+	name := fmt.Sprint(holds)
+	result, given := call.Params[name+"_result"]
+	if !given || result == nil {
+		return decision(name, name, name, "", holds), nil
+	}
+	if result, err = render(call.Host, result, nil); err != nil {
+		return nil, action.Fail(fmt.Errorf("%s_result: %w", name, err))
+	}
+	return decision(name, name, name, "", result), nil
 }
 
-// render renders a text that was left raw because it stands beside conditions.
-func render(host action.Host, text string) (string, error) {
-	if !strings.Contains(text, "{{") {
-		return text, nil
+func decision(branch string, matched any, label, target string, result any) any {
+	return map[string]any{"branch": branch, "matched_branch": matched, "matched_label": label, "target_step": orNull(target), "result": result}
+}
+
+func orNull(text string) any {
+	if text == "" {
+		return nil
 	}
-	value, err := host.Eval(text, nil)
-	return textOf(value), err
+	return text
+}
+
+// render renders a value that was left raw because it stands beside conditions.
+func render(host action.Host, value any, extra map[string]any) (any, error) {
+	switch v := value.(type) {
+	case string:
+		if !strings.Contains(v, "{{") && !strings.Contains(v, "{%") && !strings.Contains(v, "{#") {
+			return v, nil
+		}
+		return host.Eval(v, extra)
+	case []any:
+		out := make([]any, len(v))
+		for i, element := range v {
+			rendered, err := render(host, element, extra)
+			if err != nil {
+				return nil, fmt.Errorf("[%d]: %w", i, err)
+			}
+			out[i] = rendered
+		}
+		return out, nil
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for _, key := range sortedKeys(v) {
+			rendered, err := render(host, v[key], extra)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", key, err)
+			}
+			out[key] = rendered
+		}
+		return out, nil
+	}
+	return value, nil
 }
 
 // branchesOf reads the list of branches and finds everything that is wrong with it.
@@ -141,7 +201,7 @@ func branchesOf(value any) (branches []branch, problems []error) {
 		b := branch{condition: members["condition"]}
 		b.id, _ = members["id"].(string)
 		b.label, _ = members["label"].(string)
-		b.target, _ = members["target"].(string)
+		b.target, _ = members["target_step"].(string)
 		b.always = b.condition == nil
 		switch {
 		case b.id == "":
@@ -169,8 +229,8 @@ func checkCondition(value any) error {
 }
 
 // evalCondition is the truth of a condition by the rules of a step's own condition: an undefined name is
-// false.
-func evalCondition(host action.Host, value any) (bool, error) {
+// false. Extra are names beside those of the step.
+func evalCondition(host action.Host, value any, extra map[string]any) (bool, error) {
 	text, ok := value.(string)
 	if !ok {
 		return truth(value)
@@ -182,10 +242,7 @@ func evalCondition(host action.Host, value any) (bool, error) {
 	if len(parsed.Refs()) == 0 {
 		return parsed.EvalBool(expr.Vars{}, expr.Limits{})
 	}
-	if !strings.Contains(text, "{{") && !strings.Contains(text, "{%") {
-		text = "{{ " + text + " }}" // a bare expression, which the host would take for text
-	}
-	result, err := host.Eval(text, nil)
+	result, err := host.Eval(template(text), extra)
 	if e, is := errors.AsType[*expr.Error](err); is && e.Code == expr.CodeUndefined {
 		return false, nil
 	}
@@ -193,6 +250,14 @@ func evalCondition(host action.Host, value any) (bool, error) {
 		return false, err
 	}
 	return truth(result)
+}
+
+// template is a condition as the host wants it: a bare expression would be text to it.
+func template(condition string) string {
+	if strings.Contains(condition, "{{") || strings.Contains(condition, "{%") {
+		return condition
+	}
+	return "{{ " + condition + " }}"
 }
 
 // truth is the truth of a value in a condition.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/stepwell/stepwell/action/actiontest"
 )
 
@@ -25,26 +27,43 @@ func TestCondition(t *testing.T) {
 		got := run(t, "util.condition", actiontest.Call{Params: params{"condition": test.condition}, Scope: scope})
 		branch := map[bool]string{true: "true", false: "false"}[test.result]
 		t.Logf("%v", test.condition)
-		want(t, got, params{"result": test.result, "branch": branch, "label": "", "target": ""})
+		want(t, got, params{"result": test.result, "branch": branch, "matched_branch": branch, "matched_label": branch, "target_step": nil})
 	}
 }
 
 func TestConditionBranches(t *testing.T) {
 	branches := []any{
-		params{"id": "many", "condition": "{{ n > 100 }}", "label": "A lot: {{ n }}", "target": "bulk"},
+		params{"id": "many", "condition": "{{ n > 100 }}", "label": "A lot: {{ n }}", "target_step": "bulk"},
 		params{"id": "some", "condition": "{{ n > 0 }}"},
 		params{"id": "more", "condition": "{{ n > 50 }}"},
 		params{"id": "broken", "condition": "{{ n < 0 and n / 0 }}"},
 	}
 	at := func(n int, branches ...any) actiontest.Result {
-		return run(t, "util.condition", actiontest.Call{Params: params{"branches": branches}, Scope: params{"n": n}})
+		return run(t, "conditional", actiontest.Call{Params: params{"branches": branches}, Scope: params{"n": n}})
 	}
-	want(t, at(200, branches...), params{"result": true, "branch": "many", "label": "A lot: 200", "target": "bulk"})
-	want(t, at(70, branches...), params{"result": true, "branch": "some", "label": "", "target": ""})
-	want(t, at(0, branches...), params{"result": false, "branch": "none", "label": "", "target": ""})
-	want(t, at(0, append(branches, params{"id": "else"})...), params{"result": true, "branch": "else", "label": "", "target": ""})
+	taken := func(id, label string, target any) params {
+		return params{"branch": id, "matched_branch": id, "matched_label": label, "target_step": target, "result": label}
+	}
+	want(t, at(200, branches...), taken("many", "A lot: 200", "bulk"))
+	want(t, at(70, branches...), taken("some", "some", nil))
+	want(t, at(0, branches...), params{"branch": "none", "matched_branch": nil, "matched_label": "none", "target_step": nil, "result": nil})
+	want(t, at(0, append(branches, params{"id": "else"})...), taken("else", "else", nil))
 	wantFail(t, at(-1, branches...), "condition of branch broken")
-	wantFail(t, at(1, params{"id": "a", "target": "{{ unknown }}"}), "branch a: 1:4: unknown is undefined")
+	wantFail(t, at(1, params{"id": "a", "target_step": "{{ unknown }}"}), "branch a: 1:4: unknown is undefined")
+}
+
+func TestConditionResults(t *testing.T) {
+	either := params{"condition": "params.n > 1", "true_result": params{"way": "{{ params.n }}", "list": []any{"{{ params.n }}", 7}}, "false_result": "no: {{ params.n }}"}
+	for n, result := range map[int]any{2: params{"way": int64(2), "list": []any{int64(2), int64(7)}}, 1: "no: 1"} {
+		got := run(t, "conditional", actiontest.Call{Params: either, Scope: params{"params": params{"n": n}}})
+		if got.Err != nil {
+			t.Fatal(got.Err)
+		}
+		if diff := cmp.Diff(result, got.Outputs["result"]); diff != "" {
+			t.Errorf("result (-want +got):\n%s", diff)
+		}
+	}
+	wantFail(t, run(t, "conditional", actiontest.Call{Params: params{"condition": true, "true_result": []any{"{{ nothing }}"}}}), "true_result: [0]: 1:4: nothing is undefined")
 }
 
 func TestConditionRefuses(t *testing.T) {
@@ -57,7 +76,8 @@ func TestConditionRefuses(t *testing.T) {
 		text   string
 	}{
 		{params{}, "nothing to decide"},
-		{params{"condition": true, "branches": []any{params{"id": "a"}}}, "beside branches"},
+		{params{"condition": true, "branches": []any{params{"id": "a"}}}, "condition stands beside branches"},
+		{params{"true_result": 1, "branches": []any{params{"id": "a"}}}, "true_result stands beside branches"},
 		{params{"condition": "{{ 1 +"}, "condition: 1:"},
 		{params{"condition": "{{ params.env }} == 'prod'"}, "text outside"},
 		{params{"branches": []any{}}, "at least 1"},

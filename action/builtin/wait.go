@@ -18,6 +18,7 @@ func wait(now func() time.Time) action.Action {
 	return action.Action{
 		Spec: spec.Spec{
 			Name:    "util.wait",
+			Aliases: []string{"delay"},
 			Summary: "Waits for a time to pass or to come.",
 			Doc: "Exactly one of `seconds`, `duration` and `until` says how long, at most one year. The wait is stored: " +
 				"it holds no worker and goes on over restarts of Stepwell. A time of zero, or in the past, ends it at once.",
@@ -40,6 +41,8 @@ func wait(now func() time.Time) action.Action {
 }
 
 type waitHandler struct{ now func() time.Time }
+
+func (waitHandler) waits() {}
 
 // Run implements action.Handler.
 func (h waitHandler) Run(_ context.Context, call *action.Call) (any, error) {

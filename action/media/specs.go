@@ -54,6 +54,7 @@ params:
 func copySpec() spec.Spec {
 	return spec.Spec{
 		Name:    "media.copy",
+		Spawns:  []string{"extract_metadata"},
 		Summary: "Copies media with verification, resumes after a crash, and starts a step for each file.",
 		Doc: "Each file is read once from the source, written to a hidden `.part` file, flushed, read back and compared (`verify`), and only then " +
 			"given its name, which never replaces another file: the same name with other content is kept as `name_2.ext`. " +

@@ -27,7 +27,7 @@ func (p *program) newActionsCommand() *cobra.Command {
 		Short: "Lists the actions that steps can use, or shows one in full",
 		Args:  arguments(0, 1, "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			actions, err := app.Actions(nil)
+			actions, err := app.Actions(app.Options{})
 			if err != nil {
 				return err
 			}

@@ -36,7 +36,6 @@ type loader struct {
 	pipelines map[string]*definition.Definition // sub-pipelines by the name that steps use
 	files     map[string]string                 // the files they came from
 	subs      []*document
-	problems  definition.Problems
 }
 
 // load reads, resolves and checks a pipeline. Sub-pipelines (`pipeline: other`) are the files beside

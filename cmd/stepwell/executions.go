@@ -171,6 +171,7 @@ func (p *program) list(filter store.Filter, output string) (err error) {
 		list := make([]execution, len(found))
 		for i := range found {
 			list[i] = executionOf(&found[i])
+			list[i].Params = nil // which of them are secret is in each pipeline's definition
 		}
 		return writeJSON(p.out, list)
 	}

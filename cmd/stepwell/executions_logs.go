@@ -103,7 +103,7 @@ func (p *program) logPages(ctx context.Context, s *sqlite.Store, no int64, filte
 				l.At = l.At.UTC().Truncate(time.Millisecond)
 				err = enc.Encode(l)
 			} else {
-				_, err = fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.At.Local().Format("2006-01-02 15:04:05.000"), l.Level, printable(l.StepKey), oneLine(l.Message, 16<<10), attributes(l))
+				_, err = fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.At.Local().Format("2006-01-02 15:04:05.000"), l.Level, printable(l.StepKey), oneLine(l.Message, 16<<10), attributes(l.Attrs))
 			}
 			if err != nil {
 				return err
@@ -114,13 +114,6 @@ func (p *program) logPages(ctx context.Context, s *sqlite.Store, no int64, filte
 			return nil
 		}
 	}
-}
-
-func attributes(l *store.LogLine) string {
-	if len(l.Attrs) == 0 {
-		return ""
-	}
-	return " " + oneLine(string(l.Attrs), 4000)
 }
 
 // knownStep refuses a step that the execution does not have: no lines would be a misleading answer.

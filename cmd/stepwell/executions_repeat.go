@@ -25,6 +25,12 @@ func (p *program) newRestartCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run again, and run nothing")
 	return p.changing(cmd, func(x *store.Execution, args []string, output string) error {
 		step := args[0]
+		err := p.reading(x.ID, func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+			return knownStep(ctx, s, x, step)
+		})
+		if err != nil {
+			return err
+		}
 		if dryRun {
 			return p.preview(x, step, output, func(ctx context.Context, s *session) ([]string, error) {
 				return s.app.Conductor.Preview(ctx, x.ID, step)

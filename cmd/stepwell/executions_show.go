@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
@@ -36,6 +37,9 @@ func (p *program) newShowCommand() *cobra.Command {
 				return err
 			}
 			return p.reading(args[0], func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+				if err := hideSecrets(ctx, s, x); err != nil {
+					return err
+				}
 				filter := store.StepFilter{Statuses: statuses, Key: f.step}
 				if f.output.value == "json" {
 					return p.showJSON(ctx, s, x, filter, &f)
@@ -52,6 +56,32 @@ func (p *program) newShowCommand() *cobra.Command {
 	flags.StringVar(&f.step, "step", "", "only the step with this `key`")
 	f.output = format(flags, "text", "json")
 	return cmd
+}
+
+// hideSecrets replaces the values of parameters that the pipeline declares secret.
+func hideSecrets(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+	var params map[string]json.RawMessage
+	if len(x.Params) == 0 {
+		return nil
+	}
+	if err := json.Unmarshal(x.Params, &params); err != nil {
+		return fmt.Errorf("parameters: %w", err)
+	}
+	body, err := s.Definition(ctx, x.Definition)
+	if err != nil {
+		return err
+	}
+	d, err := definition.Decode(body)
+	if err != nil {
+		return err
+	}
+	for i := range d.Parameters {
+		if _, given := params[d.Parameters[i].Name]; given && d.Parameters[i].Secret {
+			params[d.Parameters[i].Name] = json.RawMessage(`"***"`)
+		}
+	}
+	x.Params, err = json.Marshal(params)
+	return err
 }
 
 // stepView is a step in `-o json`.
@@ -127,15 +157,27 @@ func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execut
 	if x.Failure != nil {
 		writeFailure(w, "", "error     ", x.Failure)
 	}
-	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	if err := p.showSteps(ctx, s, x, filter, f); err != nil {
+		return err
+	}
+	writeOutputs(w, x.Outputs)
+	return nil
+}
+
+// showSteps is the table of the steps. Iterations that have nothing to tell are only counted.
+func (p *program) showSteps(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
+	t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "\nSTEP\tSTATUS\tATTEMPT\tDURATION\t")
-	left := 0
+	completed, queued := 0, 0
 	for step, err := range allSteps(ctx, s, x.No, filter) {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if !f.all && iteration(step.Key) && step.Status == stepwell.StepCompleted {
-			left++
+		case !f.all && iteration(step.Key) && step.Status == stepwell.StepCompleted:
+			completed++
+			continue
+		case !f.all && unnamed(step.Key):
+			queued++
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", oneLine(step.Key, 60), step.Status, positive(step.Attempt), stepDuration(step), remark(step))
@@ -149,14 +191,13 @@ func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execut
 			}
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
+	if completed > 0 {
+		fmt.Fprintf(t, "and %s that completed (--all shows them)\n", plural(completed, "iteration"))
 	}
-	if left > 0 {
-		fmt.Fprintf(w, "and %s that completed (--all shows them)\n", plural(left, "iteration"))
+	if queued > 0 {
+		fmt.Fprintf(t, "and %s queued and not begun\n", plural(queued, "iteration"))
 	}
-	writeOutputs(w, x.Outputs)
-	return nil
+	return t.Flush()
 }
 
 // iteration says whether a key is that of an iteration, or of a step inside one. Keys of spawned

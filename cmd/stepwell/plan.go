@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
@@ -21,7 +22,7 @@ func (p *program) newPlanCommand() *cobra.Command {
 			"start as soon as what they depend on has ended, not level by level.",
 		Args: arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			actions, err := app.Actions(nil)
+			actions, err := app.Actions(app.Options{})
 			if err != nil {
 				return err
 			}
@@ -33,11 +34,7 @@ func (p *program) newPlanCommand() *cobra.Command {
 				return err
 			}
 			p.warn(d.problems)
-			compiled, err := plan.Compile(d.def, actions)
-			if err != nil {
-				return err
-			}
-			return writePlan(p.out, planOutput(output.value), compiled, d.def)
+			return p.showPlan(d.def, actions, output.value)
 		},
 	}
 	output = format(cmd.Flags(), "text", "mermaid", "dot", "json")
@@ -45,19 +42,21 @@ func (p *program) newPlanCommand() *cobra.Command {
 	return cmd
 }
 
-type planOutput string
-
-// writePlan shows a compiled pipeline.
-func writePlan(w io.Writer, form planOutput, p *plan.Plan, d *definition.Definition) error {
+// showPlan compiles a checked pipeline and shows its graph.
+func (p *program) showPlan(d *definition.Definition, actions *action.Registry, form string) error {
+	compiled, err := plan.Compile(d, actions)
+	if err != nil {
+		return err
+	}
 	switch form {
 	case "json":
-		return writeJSON(w, planJSON(p, d))
+		return writeJSON(p.out, planJSON(compiled, d))
 	case "mermaid":
-		return writeMermaid(w, p)
+		return writeMermaid(p.out, compiled)
 	case "dot":
-		return writeDOT(w, p)
+		return writeDOT(p.out, compiled)
 	}
-	return writeLevels(w, p, d)
+	return writeLevels(p.out, compiled, d)
 }
 
 // graphs are the parts of a plan with the names of those that are no steps of the pipeline proper.

@@ -11,6 +11,7 @@ import (
 // line is what people see of a step of the definition, or of all steps spawned under one name.
 type line struct {
 	key    string
+	around string // keys of the steps around it, up to the last dot
 	depth  int
 	status stepwell.StepStatus
 	many   bool // stands for iterations or spawned steps, which are counted
@@ -28,6 +29,9 @@ type line struct {
 
 	total, ended, failed, running int
 }
+
+// label is the key without that of the steps around it, which are shown above.
+func (l *line) label() string { return strings.TrimPrefix(l.key, l.around) }
 
 // board is the lines in the order of the definition, found by key.
 type board struct {
@@ -69,6 +73,9 @@ func (b *board) addAll(root *definition.Definition, steps []definition.Step, pre
 		l := &line{key: prefix + s.ID, depth: depth, many: s.ForEach != nil, hidden: hidden}
 		l.single = l.many && s.Action != ""
 		l.body = l.many || s.Action == ""
+		if depth > 0 {
+			l.around = prefix
+		}
 		b.lines = append(b.lines, l)
 		b.byKey[l.key] = l
 		switch sub := root.Pipelines[s.Pipeline]; {

@@ -14,7 +14,6 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
-	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -56,7 +55,7 @@ func (p *program) newRunCommand() *cobra.Command {
 }
 
 func (p *program) run(file string, f *runFlags) error {
-	actions, err := app.Actions(nil)
+	actions, err := app.Actions(app.Options{})
 	if err != nil {
 		return err
 	}
@@ -69,11 +68,7 @@ func (p *program) run(file string, f *runFlags) error {
 		return err
 	}
 	if f.dryRun {
-		compiled, err := plan.Compile(d.def, actions)
-		if err != nil {
-			return err
-		}
-		return writePlan(p.out, planOutput(f.output.value), compiled, d.def)
+		return p.showPlan(d.def, actions, f.output.value)
 	}
 	dir, err := os.Getwd()
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -33,7 +34,7 @@ type begin func(ctx context.Context, a *app.App) (id string, err error)
 func (p *program) open(output, resume string) (*session, error) {
 	s := &session{program: p, output: output, resume: resume}
 	var err error
-	s.app, err = app.New(context.Background(), app.Options{DB: p.settings.db, Synchronous: p.settings.sync.value, Workers: p.settings.workers, Log: p.log(),
+	s.app, err = app.New(context.Background(), app.Options{DB: p.settings.db, Synchronous: p.settings.sync.value, Workers: p.settings.workers, Log: s.log(),
 		Observe: func(u *conductor.Update) {
 			if s.tracker != nil {
 				s.tracker.observe(u)
@@ -51,6 +52,24 @@ func (p *program) open(output, resume string) (*session, error) {
 		},
 	})
 	return s, err
+}
+
+// log takes Stepwell's own messages. While a picture is drawn they go above it, like what a step logs.
+func (s *session) log() *slog.Logger {
+	return slog.New(slog.NewTextHandler(messages{s}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+type messages struct{ s *session }
+
+// Write implements io.Writer; slog calls it once for each message.
+func (m messages) Write(text []byte) (int, error) {
+	if t := m.s.tracker; t != nil {
+		if _, live := t.view.(*liveView); live {
+			t.say(oneLine(string(text), 4000))
+			return len(text), nil
+		}
+	}
+	return m.s.program.err.Write(text)
 }
 
 // show sets up the view of the execution that is to come: of the definition d, and mine.
@@ -116,15 +135,24 @@ func (s *session) run(start begin) (err error) {
 	}
 	ended := make(chan ending, 1)
 	go func() { ended <- s.await(ctx, id) }()
-	interrupts := 0
-	for {
+	end, err := s.wait(ran, ended, signals, stop)
+	return s.finish(id, end, err)
+}
+
+// wait waits for the execution's end, the app's end, or the second interrupt. The app has ended when
+// it returns.
+func (s *session) wait(ran <-chan error, ended <-chan ending, signals <-chan os.Signal, stop func()) (ending, error) {
+	for interrupts := 0; ; {
 		select {
 		case end := <-ended:
 			s.app.Drain()
 			runErr := <-ran
-			return s.finish(id, end, errors.Join(runErr, end.err))
-		case runErr := <-ran:
-			return s.finish(id, ending{}, runErr)
+			if stepwell.CodeOf(end.err) == stepwell.CodeUnavailable {
+				end.err = nil // the conductor has stopped: why is runErr, nothing after an interrupt
+			}
+			return end, errors.Join(runErr, end.err)
+		case err := <-ran:
+			return ending{}, err
 		case <-signals:
 			if interrupts++; interrupts == 1 {
 				s.tracker.drain()
@@ -134,7 +162,7 @@ func (s *session) run(start begin) (err error) {
 			}
 			s.tracker.say("interrupted again: the running steps are stopped")
 			stop()
-			return s.finish(id, ending{}, <-ran)
+			return ending{}, <-ran
 		}
 	}
 }
@@ -180,7 +208,7 @@ func (s *session) finish(id string, end ending, err error) error {
 		err = errors.Join(err, sumErr)
 	}
 	switch {
-	case err != nil && stepwell.CodeOf(err) != stepwell.CodeUnavailable:
+	case err != nil:
 		return err
 	case row.Status.Terminal() && row.Status == s.goal:
 		return nil

@@ -108,6 +108,10 @@ func readSettings(name string) (map[string]string, error) {
 	if len(raw) > maxSettings {
 		return nil, invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
 	}
+	return parseSettings(name, raw)
+}
+
+func parseSettings(name string, raw []byte) (map[string]string, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
 		return nil, invalid("", "%s: %v", name, err)

@@ -82,7 +82,7 @@ func tally(p engine.Progress) string {
 	for _, part := range []struct {
 		n    int
 		what string
-	}{{p.Failed, "failed"}, {p.Skipped, "skipped"}, {p.Cancelled, "cancelled"}, {p.Running, "running"}} {
+	}{{p.Failed, "failed"}, {p.Skipped, "skipped"}, {p.Cancelled, "cancelled"}} {
 		if part.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
 		}

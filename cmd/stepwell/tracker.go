@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -13,17 +14,18 @@ import (
 
 // event is one thing that happened, as views and `-o json` show it.
 type event struct {
-	At        time.Time  `json:"timestamp"`
-	Type      string     `json:"type"` // execution, step or log
-	Execution string     `json:"execution_id,omitempty"`
-	Step      string     `json:"step_id,omitempty"`
-	Status    string     `json:"status,omitempty"`
-	Attempt   int        `json:"attempt,omitempty"`
-	Level     string     `json:"level,omitempty"`
-	Message   string     `json:"message,omitempty"`
-	Hint      string     `json:"hint,omitempty"`
-	Duration  *int64     `json:"duration_ms,omitempty"`
-	Wake      *time.Time `json:"until,omitempty"`
+	At        time.Time       `json:"timestamp"`
+	Type      string          `json:"type"` // execution, step or log
+	Execution string          `json:"execution_id,omitempty"`
+	Step      string          `json:"step_id,omitempty"`
+	Status    string          `json:"status,omitempty"`
+	Attempt   int             `json:"attempt,omitempty"`
+	Level     string          `json:"level,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Hint      string          `json:"hint,omitempty"`
+	Attrs     json.RawMessage `json:"metadata,omitempty"` // of a log line
+	Duration  *int64          `json:"duration_ms,omitempty"`
+	Wake      *time.Time      `json:"until,omitempty"`
 	state     stepwell.StepStatus
 	child     bool // an iteration or a spawned step
 }
@@ -48,11 +50,13 @@ type tracker struct {
 	status   stepwell.ExecutionStatus
 	begun    time.Time
 	progress engine.Progress
-	tasks    map[int32]*task
-	queued   []int32 // dispatched and waiting for a worker, in order
-	active   int
-	draining bool
-	spawns   map[int32]stepwell.StepStatus
+	// totalKnown: progress is that of the commit before, so that its growth means something.
+	totalKnown bool
+	tasks      map[int32]*task
+	queued     []int32 // dispatched and waiting for a worker, in order
+	active     int
+	draining   bool
+	spawns     map[int32]stepwell.StepStatus
 }
 
 // task is a dispatched attempt that has not ended.
@@ -76,6 +80,7 @@ func (t *tracker) observe(u *conductor.Update) {
 	x := u.Execution
 	if t.no == 0 && t.mine(x) {
 		t.no, t.id = x.No, x.ID
+		t.progress.Total, t.totalKnown = len(t.board.ids), true
 	}
 	if x.No != t.no {
 		return
@@ -87,8 +92,10 @@ func (t *tracker) observe(u *conductor.Update) {
 			t.view.event(&event{At: now, Type: "execution", Execution: t.id, Status: x.Status.String()})
 		}
 	}
-	t.countIterations(u)
-	t.progress = u.Progress
+	if t.totalKnown {
+		t.countIterations(u)
+	}
+	t.progress, t.totalKnown = u.Progress, true
 	for i := range u.Rows {
 		t.row(&u.Rows[i], now)
 	}
@@ -128,152 +135,4 @@ func (t *tracker) key(row *engine.StepRow) string {
 		return t.board.ids[row.Idx]
 	}
 	return row.Key
-}
-
-// row takes in the new state of a step.
-func (t *tracker) row(row *engine.StepRow, now time.Time) {
-	key := t.key(row)
-	l, is := t.board.find(key)
-	if is == child && !l.body {
-		t.spawnedRow(l, row)
-	}
-	e := event{At: now, Type: "step", Execution: t.id, Step: key, Status: row.Status.String(), state: row.Status, Attempt: row.Attempt, child: is == child || is == inner}
-	if row.Error != nil {
-		e.Message, e.Hint = row.Error.Message, row.Error.Hint
-	}
-	switch {
-	case row.Status == stepwell.StepPending:
-		if is == itself { // a restart
-			*l = line{key: l.key, depth: l.depth, many: l.many, single: l.single, body: l.body}
-		}
-		delete(t.tasks, row.Idx)
-		return
-	case row.Status == stepwell.StepRunning:
-		t.running(row, l, is, &e)
-		return
-	case row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting:
-		wake := time.UnixMicro(row.Wake)
-		e.Wake = &wake
-		t.free(row.Idx)
-		if is == itself {
-			l.status, l.wake, l.message, l.attempt, l.fraction, l.note = row.Status, wake, e.Message, row.Attempt, 0, ""
-		}
-	case row.Status.Terminal():
-		if row.Started > 0 && row.Ended > 0 {
-			ms := (row.Ended - row.Started) / 1000
-			e.Duration = &ms
-		}
-		t.free(row.Idx)
-		t.ended(l, is, row, &e)
-	}
-	t.view.event(&e)
-}
-
-// running: a step with others inside has begun, or a worker's step is seen running.
-func (t *tracker) running(row *engine.StepRow, l *line, is kin, e *event) {
-	if task := t.tasks[row.Idx]; task != nil {
-		t.start(row.Idx, task, e.At)
-		return
-	}
-	if is == itself && l.body {
-		l.status, l.started, l.hidden = stepwell.StepRunning, e.At, false
-		l.message = ""
-		e.Status = "started"
-		t.view.event(e)
-	}
-}
-
-// spawnedRow keeps count of spawned steps. A restart may bring them back.
-func (t *tracker) spawnedRow(l *line, row *engine.StepRow) {
-	before, known := t.spawns[row.Idx]
-	if !known {
-		l.total++
-	}
-	if known && before.Terminal() && !row.Status.Terminal() {
-		l.ended--
-		if before == stepwell.StepFailed || before == stepwell.StepTimedOut {
-			l.failed--
-		}
-	}
-	t.spawns[row.Idx] = row.Status
-}
-
-func (t *tracker) ended(l *line, is kin, row *engine.StepRow, e *event) {
-	switch is {
-	case itself:
-		l.status, l.message, l.attempt, l.wake = row.Status, e.Message, row.Attempt, time.Time{}
-		l.hidden = l.hidden && row.Status == stepwell.StepSkipped
-		if e.Duration != nil {
-			l.took = time.Duration(*e.Duration) * time.Millisecond
-		}
-		if l.body && l.many && l.total < l.ended {
-			l.total = l.ended
-		}
-	case child:
-		l.ended++
-		l.note = ""
-		if row.Status == stepwell.StepFailed || row.Status == stepwell.StepTimedOut {
-			l.failed++
-			l.message = e.Message
-		}
-	}
-}
-
-func (t *tracker) dispatched(idx int32, key string, attempt int) {
-	if t.tasks[idx] != nil {
-		return
-	}
-	l, is := t.board.find(key)
-	t.tasks[idx] = &task{key: key, attempt: attempt, line: l, kin: is}
-	t.queued = append(t.queued, idx)
-	if is == itself {
-		l.status, l.hidden = stepwell.StepQueued, false
-	}
-}
-
-// promote says which of the dispatched steps run: workers take them in order, and only a step that
-// has been running for a while is reported.
-func (t *tracker) promote(now time.Time) {
-	for len(t.queued) > 0 && t.active < t.slots && !t.draining {
-		idx := t.queued[0]
-		t.queued = t.queued[1:]
-		if task := t.tasks[idx]; task != nil {
-			t.start(idx, task, now)
-		}
-	}
-}
-
-func (t *tracker) start(idx int32, task *task, now time.Time) {
-	if task.running {
-		return
-	}
-	task.running = true
-	t.active++
-	switch task.kin {
-	case itself:
-		l := task.line
-		l.status, l.started, l.attempt, l.fraction, l.note = stepwell.StepRunning, now, task.attempt, 0, ""
-	case child:
-		if task.line.running++; task.line.started.IsZero() {
-			task.line.started = now
-		}
-	}
-	t.view.event(&event{At: now, Type: "step", Execution: t.id, Step: task.key, Status: "started", state: stepwell.StepRunning,
-		Attempt: task.attempt, child: task.kin != itself})
-}
-
-// free takes a step off its worker.
-func (t *tracker) free(idx int32) {
-	task := t.tasks[idx]
-	if task == nil {
-		return
-	}
-	delete(t.tasks, idx)
-	if !task.running {
-		return
-	}
-	t.active--
-	if task.kin == child {
-		task.line.running--
-	}
 }

@@ -34,7 +34,7 @@ func (p *program) newValidateCommand() *cobra.Command {
 }
 
 func (p *program) validate(files []string, output string) error {
-	actions, err := app.Actions(nil)
+	actions, err := app.Actions(app.Options{})
 	if err != nil {
 		return err
 	}

@@ -27,12 +27,8 @@ func (v *liveView) paint(code, text string) string {
 
 // step is one line of the picture.
 func (v *liveView) step(l *line, now time.Time, names, width int) string {
-	name := l.key
-	if l.depth > 0 {
-		name = name[strings.LastIndexByte(name, '.')+1:]
-	}
 	indent := strings.Repeat("  ", l.depth)
-	name = oneLine(name, max(4, names-len(indent)))
+	name := oneLine(l.label(), max(4, names-len(indent)))
 	pad := strings.Repeat(" ", max(0, names-len(indent)-len([]rune(name))))
 	return " " + v.mark(l.state()) + " " + indent + name + pad + "  " + v.details(l, now, max(10, width-names-6))
 }
@@ -108,10 +104,18 @@ func (v *liveView) counted(l *line, now time.Time, width int) string {
 		parts = append(parts, fmt.Sprintf("%d running", l.running))
 	}
 	if rate := float64(l.ended) / max(since.Seconds(), 0.001); l.ended > 1 && since > time.Second {
-		parts = append(parts, fmt.Sprintf("%.3g/s", rate))
+		parts = append(parts, rateText(rate))
 	}
 	parts = append(parts, short(since)+eta(share, since), v.paint(dim, oneLine(l.note, width)))
 	return strings.Join(parts, "  ")
+}
+
+// rateText is a rate with about three digits.
+func rateText(perSecond float64) string {
+	if perSecond >= 100 {
+		return fmt.Sprintf("%.0f/s", perSecond)
+	}
+	return fmt.Sprintf("%.3g/s", perSecond)
 }
 
 // eta is how long it will take still, once that can be said.

@@ -71,7 +71,7 @@ func (v *liveView) run(t *tracker) {
 // event puts what must not be missed above the picture, for good.
 func (v *liveView) event(e *event) {
 	if e.Type == "log" && (e.Level == "warning" || e.Level == "error") {
-		v.notes = append(v.notes, v.paint(yellow, e.Level)+" "+e.Step+": "+oneLine(e.Message, 1000))
+		v.notes = append(v.notes, v.paint(yellow, e.Level)+" "+e.Step+": "+oneLine(e.Message, 1000)+attributes(e.Attrs))
 	}
 }
 
@@ -97,7 +97,7 @@ func (v *liveView) draw(now time.Time, last bool) {
 		fmt.Fprintf(&b, "\x1b[%dA\r\x1b[J", v.drawn)
 	}
 	for _, n := range v.notes {
-		b.WriteString(cut(n, width-1) + "\n")
+		b.WriteString(n + "\n") // it stays, so it may be as long as it is
 	}
 	v.notes = v.notes[:0]
 	var lines []string
@@ -119,7 +119,7 @@ func (v *liveView) picture(now time.Time, width, height int) []string {
 	shown, rest := choose(v.tracker.board.lines, height)
 	names := 8
 	for _, l := range shown {
-		names = max(names, len([]rune(l.key))+2*l.depth)
+		names = max(names, len([]rune(l.label()))+2*l.depth)
 	}
 	names = min(names, max(12, width/3))
 	var out []string
@@ -145,7 +145,7 @@ func choose(lines []*line, height int) (shown []*line, rest string) {
 	}
 	left := height - 1
 	keep := make(map[*line]bool, height)
-	for _, wanted := range []func(stepwell.StepStatus) bool{active, ended, waiting} {
+	for _, wanted := range []func(stepwell.StepStatus) bool{active, ended, waiting, stepwell.StepStatus.Terminal} {
 		for _, l := range visible {
 			if left > 0 && !keep[l] && wanted(l.state()) {
 				keep[l] = true

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -47,7 +49,7 @@ func sentence(e *event) string {
 	case e.Type == "execution":
 		return e.Execution + " is " + e.Status
 	case e.Type == "log":
-		return e.Step + ": " + oneLine(e.Message, longest)
+		return e.Step + ": " + oneLine(e.Message, longest) + attributes(e.Attrs)
 	case e.Status == "started" && e.child:
 		return ""
 	case e.Status == "started" && e.Attempt > 1:
@@ -66,6 +68,25 @@ func sentence(e *event) string {
 	}
 	if e.Hint != "" {
 		text += " (" + oneLine(e.Hint, longest) + ")"
+	}
+	return text
+}
+
+// attributes are a log line's metadata as name=value, by name. Which of its streams a program wrote
+// to is left out: it would be on every line.
+func attributes(raw json.RawMessage) string {
+	var attrs map[string]json.RawMessage
+	if len(raw) == 0 || json.Unmarshal(raw, &attrs) != nil {
+		return ""
+	}
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(attrs)) {
+		if name != "stream" {
+			text += " " + name + "=" + string(attrs[name])
+		}
+	}
+	if text != "" {
+		text = " " + oneLine(text, 1000)
 	}
 	return text
 }

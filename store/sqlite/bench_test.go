@@ -32,7 +32,7 @@ func begin(t testing.TB, s *Store, no int64, definition string) {
 	if err := s.PutDefinition(t.Context(), []byte(definition), []byte(definition)); err != nil {
 		t.Fatal(err)
 	}
-	err := s.Commit(t.Context(), []store.Commit{{Execution: no, Version: 1, Log: []byte(`{"t":1,"e":[{"k":1,"d":0}]}`), Create: &store.Execution{
+	err := s.Commit(t.Context(), []store.Commit{{Execution: no, Version: 1, Log: []byte(`{"t":1,"e":[{"k":1,"d":0,"begin":{"revision":1}}]}`), Create: &store.Execution{
 		ID: fmt.Sprintf("execution-%06d", no), Pipeline: "bench", Definition: []byte(definition), Created: time.UnixMicro(1), Status: stepwell.ExecutionRunning}}})
 	if err != nil {
 		t.Fatal(err)
@@ -71,6 +71,31 @@ func benchmarkCommit(b *testing.B, sync string, n int) {
 		}
 	}
 	b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "rows/s")
+}
+
+// BenchmarkGroup measures a commit of 100 executions with a start or an end and 2 ended steps each.
+func BenchmarkGroup(b *testing.B) {
+	const runs = 100
+	s := open(b, Options{Path: filepath.Join(b.TempDir(), "bench.db"), Exclusive: true})
+	begin(b, s, 1, `{"steps":[]}`)
+	commits := make([]store.Commit, runs)
+	log := []byte(`{"t":1700000000000000,"e":[[2,0,1,-100,-50],[2,1,1,-80,-40]],"q":[[2,2]]}`)
+	rows := []engine.StepRow{{Status: stepwell.StepCompleted, Attempt: 1, Output: log[:20], Queued: 1, Started: 2, Ended: 3}, {Idx: 1, Status: stepwell.StepCompleted, Attempt: 1, Output: log[:20]}}
+	for no := int64(2); b.Loop(); no += runs {
+		for i := range commits {
+			commits[i] = store.Commit{Execution: no + int64(i), Version: 1, Log: log, Steps: rows, Create: &store.Execution{ID: fmt.Sprintf("execution-%09d", no+int64(i)), Definition: []byte("h"), Created: time.UnixMicro(1)}}
+		}
+		if err := s.Commit(b.Context(), commits); err != nil {
+			b.Fatal(err)
+		}
+		for i := range commits {
+			commits[i].Version, commits[i].Create, commits[i].Update = 2, nil, &store.Update{Status: stepwell.ExecutionCompleted, Ended: 5}
+		}
+		if err := s.Commit(b.Context(), commits); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.N*runs)/b.Elapsed().Seconds(), "runs/s")
 }
 
 // BenchmarkOpen measures opening an up-to-date database the way the conductor does, and a new one.

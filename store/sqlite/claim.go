@@ -15,24 +15,36 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// How long a claim waits: whoever only migrates a database holds it for some milliseconds.
+// claimPause is how often somebody who waits for the lock tries again, and claimTries how often one
+// that is claimed is tried before that is believed.
 const (
-	claimPatience = 250 * time.Millisecond
-	claimPause    = 10 * time.Millisecond
+	claimPause = 10 * time.Millisecond
+	claimTries = 3
 )
 
 // claim takes the lock that makes this process the only one that runs executions. The operating
-// system gives it back when the process dies. The file holds the holder's process id, for people.
+// system gives it back when the process dies. The file holds the holder's process id, for people;
+// while it holds none, somebody is only migrating the database and is waited for.
 func (s *Store) claim(ctx context.Context, log *slog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, claimPatience)
+	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
 	defer cancel()
 	l := newLock(s.path)
-	ok, err := l.TryLockContext(ctx, claimPause)
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	if !ok {
-		return s.claimed()
+	for try := 1; ; try++ {
+		ok, err := l.TryLock()
+		if err != nil {
+			return err
+		}
+		if ok {
+			break
+		}
+		if pid := s.holder(); pid != "" && try >= claimTries {
+			return s.claimed(" (pid " + pid + ")")
+		}
+		select {
+		case <-ctx.Done():
+			return s.claimed("")
+		case <-time.After(claimPause):
+		}
 	}
 	s.lock = l
 	if err := os.WriteFile(l.Path(), []byte(strconv.Itoa(os.Getpid())+"\n"), 0o644); err != nil {
@@ -45,14 +57,17 @@ func newLock(path string) *flock.Flock {
 	return flock.New(path+".lock", flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o644))
 }
 
-func (s *Store) claimed() error {
-	by := "another process"
-	if raw, err := os.ReadFile(s.path + ".lock"); err == nil {
-		if pid := strings.TrimSpace(string(raw)); pid != "" && len(pid) < 20 {
-			by += " (pid " + pid + ")"
-		}
+// holder is the process id in the lock file, "" if there is none.
+func (s *Store) holder() string {
+	raw, err := os.ReadFile(s.path + ".lock")
+	if pid := strings.TrimSpace(string(raw)); err == nil && len(pid) < 20 {
+		return pid
 	}
-	return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("%s runs the executions of %s", by, s.path),
+	return ""
+}
+
+func (s *Store) claimed(by string) error {
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("another process%s runs the executions of %s", by, s.path),
 		Hint: "use another --db, or stop the other process"}
 }
 

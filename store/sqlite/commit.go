@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -160,8 +161,10 @@ func (w *writer) add(c *store.Commit, r *engine.StepRow) error {
 	if err != nil {
 		return fmt.Errorf("step %d: %w", r.Idx, err)
 	}
-	w.args = append(w.args, c.Execution, int64(r.Idx), c.Version, int64(r.Status), int64(r.Attempt), number(int64(r.Seq)),
-		number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), extra)
+	for _, v := range [stepColumns]driver.Value{c.Execution, int64(r.Idx), c.Version, int64(r.Status), int64(r.Attempt), number(int64(r.Seq)),
+		number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), extra} {
+		w.args = append(w.args, driver.NamedValue{Value: v})
+	}
 	return nil
 }
 
@@ -169,7 +172,7 @@ func (w *writer) flush() error {
 	args := w.args
 	for i, n := range stepSizes {
 		for len(args) >= n*stepColumns {
-			if err := execute(w.steps[i], args[:n*stepColumns]...); err != nil {
+			if err := w.insert(i, args[:n*stepColumns]); err != nil {
 				return err
 			}
 			args = args[n*stepColumns:]

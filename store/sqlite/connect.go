@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"net/url"
+	"path/filepath"
+	"strings"
 	"time"
 
 	sqlite3 "modernc.org/sqlite/lib"
@@ -20,6 +22,10 @@ const (
 // dsn is the address of a database for the driver.
 func dsn(path string, params url.Values) string {
 	params.Add("_pragma", "busy_timeout("+busyTimeout+")") // the driver applies this one first
+	path = filepath.ToSlash(path)
+	if !strings.HasPrefix(path, "/") {
+		path = "/" + path // a drive's letter comes first
+	}
 	u := url.URL{Scheme: "file", OmitHost: true, Path: path, RawQuery: params.Encode()}
 	return u.String()
 }
@@ -60,8 +66,8 @@ func prewarm(ctx context.Context, conn *sql.Conn) error {
 			return err
 		}
 	}
-	_, err := conn.ExecContext(ctx, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
-		INSERT INTO warm SELECT zeroblob(4000) FROM n`, warmPages)
+	_, err := conn.ExecContext(ctx, `WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)
+		INSERT INTO warm SELECT zeroblob(65000) FROM n`, warmPages/16)
 	for _, text := range []string{"ROLLBACK", "PRAGMA cache_size = -8000", "PRAGMA cache_spill = 1"} {
 		if _, undo := conn.ExecContext(ctx, text); err == nil {
 			err = undo
@@ -70,21 +76,22 @@ func prewarm(ctx context.Context, conn *sql.Conn) error {
 	return err
 }
 
-// busyTries bounds the repetitions where SQLite answers "busy" without having waited, as it does
+// busyPatience bounds the repetitions where SQLite answers "busy" without having waited, as it does
 // while another process recovers the write-ahead log or turns it on.
-const busyTries = 50
+const busyPatience = 2 * time.Second
 
 // patiently repeats what another process keeps from happening for a moment.
 func patiently(ctx context.Context, f func() error) error {
-	for try := 1; ; try++ {
+	begun := time.Now()
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		err := f()
-		if code := rescode(err) & 0xff; code != sqlite3.SQLITE_BUSY || try == busyTries {
+		if rescode(err)&0xff != sqlite3.SQLITE_BUSY || time.Since(begun) > busyPatience {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Duration(try) * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -85,7 +86,8 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error
 			return err
 		}
 		if ok {
-			return errors.Join(migrateUp(ctx, db, log), l.Close())
+			// Without what one that died has left, this lock is no claim.
+			return errors.Join(os.Truncate(l.Path(), 0), migrateUp(ctx, db, log), l.Close())
 		}
 		select {
 		case <-ctx.Done():

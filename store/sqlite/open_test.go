@@ -154,6 +154,20 @@ func TestPrivate(t *testing.T) {
 	}
 }
 
+// TestClose leaves one file with everything in it.
+func TestClose(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, Options{Path: filepath.Join(dir, "store.db")})
+	begin(t, s, 1, `{"steps":[]}`)
+	if err := errors.Join(s.Close(), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 2 || entries[0].Name() != "store.db" || entries[1].Name() != "store.db.lock" {
+		t.Errorf("left: %v, %v", entries, err)
+	}
+}
+
 // TestExclusive: one holder, whose process the second one is told; requests pass beside it; when it
 // closes, the next one may.
 func TestExclusive(t *testing.T) {
@@ -248,6 +262,17 @@ func TestDamaged(t *testing.T) {
 		defer s.Close()
 		_, err = s.Executions(t.Context(), store.Filter{})
 	}
-	t.Log(err, len(raw))
 	wantError(t, err, stepwell.CodeInternal, path, "damaged", ".recover")
+}
+
+// TestExclusiveAfterDeath: what a process that died has left in the lock file is no claim.
+func TestExclusiveAfterDeath(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	if err := os.WriteFile(path+".lock", []byte("4242\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	open(t, Options{Path: path})
+	open(t, Options{Path: path, Exclusive: true})
+	_, err := Open(t.Context(), Options{Path: path, Exclusive: true})
+	wantError(t, err, stepwell.CodeConflict, fmt.Sprintf("pid %d", os.Getpid()))
 }

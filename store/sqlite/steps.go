@@ -4,31 +4,45 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"math"
 
 	"github.com/stepwell/stepwell/store"
 )
 
 // Steps lists an execution's steps in order of index, those without a row included: such a step is
-// pending, or queued when the log says so. Key and action are there for every step.
+// pending, or queued when the log says so. Key and action are there for every step. A page without
+// a filter costs what it holds and a look through the definition and the log.
 func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error) {
+	n := limit(f.Limit, 1000, 10_000)
+	from := int64(f.From)
+	var page []store.Step
+	if len(f.Statuses) == 0 && f.Key == "" { // nearly always the indexes have no gaps
+		var err error
+		if page, err = s.steps(ctx, execution, from, from+int64(n), f, n); err != nil || len(page) == n {
+			return page, err
+		}
+		from += int64(n)
+	}
+	rest, err := s.steps(ctx, execution, from, math.MaxInt64, f, n-len(page))
+	if err != nil {
+		return nil, err
+	}
+	return append(page, rest...), nil
+}
+
+// steps lists up to n of those from one index to before another.
+func (s *Store) steps(ctx context.Context, execution, from, until int64, f store.StepFilter, n int) (out []store.Step, err error) {
 	mask := int64(0)
 	for _, status := range f.Statuses {
 		mask |= 1 << status
 	}
-	rows, err := s.read.QueryContext(ctx, s.sql["steps"], execution, f.From, mask, f.Key, limit(f.Limit, 1000, 10_000))
-	if err != nil {
-		return nil, fault("read "+s.path, err)
-	}
-	defer rows.Close()
-	var out []store.Step
-	for rows.Next() {
+	err = s.each(ctx, func(rows *sql.Rows) error {
 		var step store.Step
-		if err := scanStep(rows, &step); err != nil {
-			return nil, fault("read "+s.path, err)
-		}
+		err := scanStep(rows, &step)
 		out = append(out, step)
-	}
-	return out, fault("read "+s.path, rows.Err())
+		return err
+	}, s.sql["steps"], execution, from, until, mask, f.Key, n)
+	return out, fault("read "+s.path, err)
 }
 
 func scanStep(rows *sql.Rows, s *store.Step) error {

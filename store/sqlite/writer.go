@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"sync"
 
@@ -26,10 +27,12 @@ type writer struct {
 	begin, commit, rollback             *sql.Stmt
 	log, create, update, spawned, taken *sql.Stmt
 	logLine, definition, stored         *sql.Stmt
-	memo, request, take, full, normal   *sql.Stmt
-	steps                               [len(stepSizes)]*sql.Stmt
-	args                                []any
-	quick                               bool // Synchronous is "normal" anyway
+	memo, request, take                 *sql.Stmt
+	steps                               [len(stepSizes)]driver.Stmt
+	stepText                            string
+	stmts                               []*sql.Stmt         // all of them
+	args                                []driver.NamedValue // of the step rows on their way, reused
+	quick                               bool                // Synchronous is "normal" anyway
 }
 
 // openWriter migrates, prepares and, for the process that runs executions, warms up.
@@ -59,25 +62,56 @@ func (w *writer) prepare(q queries) error {
 		"create": &w.create, "update": &w.update, "spawned": &w.spawned, "taken": &w.taken, "log_line": &w.logLine,
 		"definition": &w.definition, "definition_stored": &w.stored, "memo": &w.memo, "request": &w.request, "take_requests": &w.take}
 	for name, to := range stmts {
-		var err error
-		if *to, err = w.conn.PrepareContext(context.Background(), q[name]); err != nil {
+		if err := w.prepareOne(to, q[name]); err != nil {
 			return err
 		}
 	}
-	for i, n := range stepSizes {
-		var err error
-		if w.steps[i], err = w.conn.PrepareContext(context.Background(), values(q["step"], n)); err != nil {
-			return err
-		}
-	}
+	w.stepText = q["step"]
 	return nil
 }
 
-func (w *writer) close() error {
-	if w.conn == nil {
-		return w.db.Close()
+// insert writes stepSizes[i] rows. It talks to the driver itself, on the same connection: database/sql
+// would copy every argument, which costs a seventh of a large commit. A statement is prepared when
+// it is first needed: the large ones are costly, and a small pipeline never needs them.
+func (w *writer) insert(i int, args []driver.NamedValue) error {
+	for j := range args {
+		args[j].Ordinal = j + 1
 	}
-	return errors.Join(w.conn.Close(), w.db.Close())
+	return w.conn.Raw(func(conn any) (err error) {
+		ctx := context.Background()
+		if w.steps[i] == nil {
+			if w.steps[i], err = conn.(driver.ConnPrepareContext).PrepareContext(ctx, values(w.stepText, stepSizes[i])); err != nil {
+				return err
+			}
+		}
+		_, err = w.steps[i].(driver.StmtExecContext).ExecContext(ctx, args)
+		return err
+	})
+}
+
+func (w *writer) prepareOne(to **sql.Stmt, text string) (err error) {
+	if *to, err = w.conn.PrepareContext(context.Background(), text); err == nil {
+		w.stmts = append(w.stmts, *to)
+	}
+	return err
+}
+
+// close also closes the statements: a connection with open ones would not take the write-ahead log
+// back into the database.
+func (w *writer) close() error {
+	var errs []error
+	for _, stmt := range w.stmts {
+		errs = append(errs, stmt.Close())
+	}
+	for _, stmt := range w.steps {
+		if stmt != nil {
+			errs = append(errs, stmt.Close())
+		}
+	}
+	if w.conn != nil {
+		errs = append(errs, w.conn.Close())
+	}
+	return errors.Join(append(errs, w.db.Close())...)
 }
 
 // writing is the writer, or an error when the store was opened read-only.

@@ -130,14 +130,14 @@ FROM execution x
         FROM (
             SELECT version, type, idx, at, worker, attempt, detail,
                 max(name) OVER (PARTITION BY idx) AS key,
-                row_number() OVER (PARTITION BY idx, epoch, type ORDER BY version) AS nth
+                row_number() OVER (PARTITION BY idx, epoch, type ORDER BY version, position) AS nth
             FROM (
                 SELECT NULL AS version, NULL AS type, s.key AS idx, NULL AS epoch, NULL AS at, NULL AS worker, NULL AS attempt,
-                    NULL AS detail, s.value ->> 'id' AS name
+                    NULL AS detail, NULL AS position, s.value ->> 'id' AS name
                 FROM definition d JOIN json_each(d.body, '$.steps') s
                 WHERE d.hash = x.definition
                 UNION ALL
-                SELECT NULL, NULL, r.idx, NULL, NULL, NULL, NULL, NULL, r.rare ->> 'k'
+                SELECT NULL, NULL, r.idx, NULL, NULL, NULL, NULL, NULL, NULL, r.rare ->> 'k'
                 FROM step r
                 WHERE r.execution = x.no AND r.rare IS NOT NULL
                 UNION ALL
@@ -146,23 +146,23 @@ FROM execution x
                         WHEN 5 THEN 'waiting' WHEN 7 THEN 'spawned' WHEN 8 THEN 'timer' WHEN 9 THEN 'recovered' WHEN 10 THEN 'lost'
                         WHEN 11 THEN 'cancel' WHEN 12 THEN 'pause' WHEN 13 THEN 'resume' WHEN 14 THEN 'restart' END,
                     iif(p.kind IN (1, 9, 11, 12, 13, 14) OR p.idx < 0, NULL, p.idx), p.epoch, p.at, p.worker,
-                    iif(r.version = p.version, r.attempt, p.epoch), p.detail, NULL
+                    iif(r.version = p.version, r.attempt, p.epoch), p.detail, NULL, NULL
                 FROM step_report p LEFT JOIN step r ON r.execution = p.execution AND r.idx = p.idx
                 WHERE p.execution = x.no AND p.kind <> 6 AND NOT (p.kind IN (2, 3, 4) AND r.version IS p.version AND r.status >= 5)
                 UNION ALL
                 -- a start is told with the end of the attempt, or before if that takes long
                 SELECT p.version, 'started', p.idx, p.epoch, p.started, coalesce(p.worker, iif(r.version = p.version, r.worker, NULL)),
-                    iif(r.version = p.version, r.attempt, p.epoch), NULL, NULL
+                    iif(r.version = p.version, r.attempt, p.epoch), NULL, p.position, NULL
                 FROM step_report p LEFT JOIN step r ON r.execution = p.execution AND r.idx = p.idx
                 WHERE p.execution = x.no AND p.kind IN (2, 3, 4, 5, 6) AND p.started > 0
                 UNION ALL
-                SELECT q.version, 'queued', q.idx, q.version, q.at, NULL, NULL, NULL, NULL
+                SELECT q.version, 'queued', q.idx, q.version, q.at, NULL, NULL, NULL, NULL, NULL
                 FROM step_queued q
                 WHERE q.execution = x.no
                 UNION ALL
                 SELECT r.version, CASE r.status WHEN 5 THEN 'completed' WHEN 6 THEN 'failed' WHEN 7 THEN 'skipped' WHEN 8 THEN 'cancelled'
                         WHEN 9 THEN 'timed_out' END,
-                    r.idx, r.version, r.ended, r.worker, r.attempt, r.rare ->> '$.f.message', NULL
+                    r.idx, r.version, r.ended, r.worker, r.attempt, r.rare ->> '$.f.message', NULL, NULL
                 FROM step r
                 WHERE r.execution = x.no AND r.status >= 5
             )

@@ -17,13 +17,42 @@ ORDER BY no DESC
 LIMIT ?4
 
 -- name: steps
+-- What the view step_state says of the steps from ?2 to before ?3; only those are looked at.
+WITH RECURSIVE run (idx, until, version, at) AS (
+    SELECT max(q.value ->> 0, ?2), min((q.value ->> 0) + (q.value ->> 1), ?3), l.version, l.body ->> '$.t'
+    FROM execution x JOIN step_log l ON l.execution = x.no JOIN json_each(l.body, '$.q') q
+    WHERE x.no = ?1 AND x.status < 4 AND q.value ->> 0 < ?3 AND (q.value ->> 0) + (q.value ->> 1) > ?2
+    UNION ALL
+    SELECT idx + 1, until, version, at FROM run WHERE idx + 1 < until
+)
 SELECT idx, seq, status, attempt, key, action, name, output, input, failure, worker, queued, started, ended, wake
-FROM step_state
-WHERE execution = ?1 AND idx >= ?2
-    AND (?3 = 0 OR (1 << status) & ?3)
-    AND (?4 = '' OR key = ?4)
+FROM (
+    SELECT p.idx, r.seq, r.output, r.worker, r.started, r.ended,
+        coalesce(r.attempt, 0) AS attempt,
+        coalesce(r.rare ->> 'k', p.definition ->> 'id', '#' || p.idx) AS key,
+        coalesce(r.rare ->> 'a', p.definition ->> 'action') AS action,
+        p.definition ->> 'name' AS name,
+        r.rare ->> 'i' AS input, r.rare -> 'f' AS failure, r.rare ->> 'w' AS wake,
+        CASE WHEN r.status >= 5 THEN r.status WHEN p.version >= coalesce(r.version, 0) THEN 1 ELSE coalesce(r.status, 0) END AS status,
+        CASE WHEN r.status >= 5 THEN r.queued WHEN p.version >= coalesce(r.version, 0) THEN p.at ELSE r.queued END AS queued
+    FROM (
+            SELECT idx, max(definition) AS definition, max(version) AS version, max(at) AS at
+            FROM (
+                SELECT s.key AS idx, s.value AS definition, NULL AS version, NULL AS at
+                FROM execution x JOIN definition d ON d.hash = x.definition JOIN json_each(d.body, '$.steps') s
+                WHERE x.no = ?1 AND s.key >= ?2 AND s.key < ?3
+                UNION ALL
+                SELECT idx, NULL, NULL, NULL FROM step WHERE execution = ?1 AND idx >= ?2 AND idx < ?3 AND rare IS NOT NULL
+                UNION ALL
+                SELECT idx, NULL, version, at FROM run
+            )
+            GROUP BY idx
+        ) p
+        LEFT JOIN step r ON r.execution = ?1 AND r.idx = p.idx
+)
+WHERE (?4 = 0 OR (1 << status) & ?4) AND (?5 = '' OR key = ?5)
 ORDER BY idx
-LIMIT ?5
+LIMIT ?6
 
 -- name: logs
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs

@@ -1,9 +1,11 @@
 package main
 
 import (
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -22,7 +24,7 @@ func (t *tracker) logged(l store.LogLine) {
 			task.line.note = l.Message
 		}
 	}
-	t.view.event(&event{At: l.At, Type: "log", Execution: t.id, Step: l.StepKey, Attempt: l.Attempt, Level: l.Level, Message: l.Message, child: is != itself})
+	t.view.event(&event{At: l.At, Type: "log", Execution: t.id, Step: l.StepKey, Attempt: l.Attempt, Level: l.Level, Message: l.Message, Attrs: l.Attrs, child: is != itself})
 }
 
 // advanced takes in a step's own progress (app.Options.Progress).
@@ -69,30 +71,43 @@ func (t *tracker) follow(x *store.Execution, steps []store.Step) {
 		if key == "" {
 			key = t.key(row)
 		}
-		l, is := t.board.find(key)
-		switch {
-		case is == itself:
-			l.status, l.attempt = row.Status, row.Attempt
-			if row.Started > 0 && row.Ended > 0 {
-				l.took = time.Duration(row.Ended-row.Started) * time.Microsecond
-			}
-			if row.Error != nil && row.Status.Terminal() {
-				l.message = row.Error.Message
-			}
-			if l.status == stepwell.StepQueued || l.status == stepwell.StepRunning && !l.body {
-				l.status = stepwell.StepPending // whoever ran it is gone
-			}
-			l.hidden = l.hidden && row.Status == stepwell.StepPending
-		case is == child && !l.body:
-			t.spawnedRow(l, row)
-			if row.Status.Terminal() {
-				l.ended++
-			}
-			if row.Status == stepwell.StepFailed || row.Status == stepwell.StepTimedOut {
-				l.failed++
-			}
-		case is == child && row.Status.Terminal():
-			l.ended++
+		if !unnamed(key) {
+			t.recall(key, row)
 		}
 	}
 }
+
+// recall takes in a step of an execution that nobody runs at the moment.
+func (t *tracker) recall(key string, row *engine.StepRow) {
+	l, is := t.board.find(key)
+	switch {
+	case is == itself:
+		l.status, l.attempt = row.Status, row.Attempt
+		if row.Started > 0 && row.Ended > 0 {
+			l.took = time.Duration(row.Ended-row.Started) * time.Microsecond
+		}
+		if l.started = t.begun; row.Started > 0 {
+			l.started = time.UnixMicro(row.Started)
+		}
+		if row.Error != nil && row.Status.Terminal() {
+			l.message = row.Error.Message
+		}
+		if l.status == stepwell.StepQueued || l.status == stepwell.StepRunning && !l.body {
+			l.status = stepwell.StepPending // whoever ran it is gone
+		}
+		l.hidden = l.hidden && row.Status == stepwell.StepPending
+	case is == child && !l.body:
+		t.spawnedRow(l, row)
+		if row.Status.Terminal() {
+			l.ended++
+		}
+		if row.Status == stepwell.StepFailed || row.Status == stepwell.StepTimedOut {
+			l.failed++
+		}
+	case is == child && row.Status.Terminal():
+		l.ended++
+	}
+}
+
+// unnamed says whether a step is known by its number alone: it has been queued, and nothing more.
+func unnamed(key string) bool { return strings.HasPrefix(key, "#") }

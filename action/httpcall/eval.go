@@ -1,0 +1,107 @@
+package httpcall
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// scope is what expressions over a response see besides the step's own names. Headers are as they came:
+// what an output takes from them on purpose, it gets.
+func (a *answer) scope() map[string]any {
+	headers := map[string]any{}
+	for name, values := range a.header {
+		headers[strings.ToLower(name)] = strings.Join(values, ", ")
+	}
+	names := map[string]any{"status": a.status, "headers": headers, "body": a.body, "url": a.url.String()}
+	whole := map[string]any{}
+	for name, v := range names {
+		whole[name] = v
+	}
+	names["response"] = whole
+	return names
+}
+
+// evaluate gives the value of an expression, with or without braces.
+func evaluate(host action.Host, text string, names map[string]any) (any, error) {
+	if !tagged(text) {
+		text = "{{ " + text + " }}"
+	}
+	return host.Eval(text, names)
+}
+
+// holds is the truth of a condition by the rules of a step's condition: undefined is false.
+func holds(host action.Host, condition any, names map[string]any) (bool, error) {
+	text, ok := condition.(string)
+	if !ok {
+		return truth(condition)
+	}
+	if strings.TrimSpace(text) == "" {
+		return true, nil
+	}
+	v, err := evaluate(host, text, names)
+	if undefined(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return truth(v)
+}
+
+func truth(v any) (bool, error) {
+	name, err := expr.ParseExpression("value")
+	if err != nil {
+		return false, err
+	}
+	return name.EvalBool(expr.Vars{"value": v}, expr.Limits{})
+}
+
+func undefined(err error) bool {
+	e, ok := errors.AsType[*expr.Error](err)
+	return ok && e.Code == expr.CodeUndefined
+}
+
+// extract makes the named outputs. What has no value is left out, unless it is required.
+func (a *answer) extract(host action.Host, outputs []output, into map[string]any) error {
+	if len(outputs) == 0 {
+		return nil
+	}
+	names, fields := a.scope(), make([]spec.Field, len(outputs))
+	values := map[string]any{}
+	for i, o := range outputs {
+		fields[i] = o.field
+		v, err := evaluate(host, o.value, names)
+		switch {
+		case undefined(err):
+			continue
+		case err != nil:
+			return action.Fail(fmt.Errorf("outputs.%s: %w", o.name, err))
+		}
+		values[o.name] = v
+	}
+	checker, err := spec.Compile(fields, true)
+	if err != nil {
+		return action.Fail(fmt.Errorf("outputs: %w", err))
+	}
+	if wrong := checker.Check(values); len(wrong) > 0 {
+		lines := make([]string, len(wrong))
+		for i, w := range wrong {
+			lines[i] = a.redact.Text(w.Message)
+		}
+		return a.resultFailure("outputs: " + strings.Join(lines, "; "))
+	}
+	for name, v := range checker.Apply(values) {
+		into[name] = a.redact.Value(v)
+	}
+	return nil
+}
+
+func (a *answer) resultFailure(message string) *outbound.Failure {
+	return resultFailure(outbound.KindResult, message)
+}

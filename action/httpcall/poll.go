@@ -1,0 +1,348 @@
+package httpcall
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/expr"
+)
+
+// pollParams is the parameter poll.
+type pollParams struct {
+	Job         string         `json:"job"`
+	URL         string         `json:"url"`
+	Method      string         `json:"method"`
+	Headers     map[string]any `json:"headers"`
+	Until       any            `json:"until"`
+	FailIf      any            `json:"fail_if"`
+	Interval    any            `json:"interval"`
+	Backoff     float64        `json:"backoff"`
+	MaxInterval any            `json:"max_interval"`
+	Deadline    any            `json:"deadline"`
+	MaxErrors   *int           `json:"max_errors"`
+
+	interval, longest, deadline time.Duration
+	errors                      int
+}
+
+// read completes the parameters; an outer template may have left some of them out.
+func (p *pollParams) read(of *params) error {
+	for _, d := range []struct {
+		name     string
+		from     any
+		into     *time.Duration
+		fallback time.Duration
+	}{{"interval", p.Interval, &p.interval, 5 * time.Second}, {"max_interval", p.MaxInterval, &p.longest, time.Minute}, {"deadline", p.Deadline, &p.deadline, 24 * time.Hour}} {
+		*d.into = d.fallback
+		if d.from == nil {
+			continue
+		}
+		var err error
+		if *d.into, err = duration(d.from); err != nil || *d.into <= 0 {
+			return invalid("write a number of seconds or a text such as 30s", "poll.%s is not a duration", d.name)
+		}
+	}
+	p.longest = max(p.longest, p.interval)
+	if p.Backoff < 1 {
+		p.Backoff = 1.5
+	}
+	if p.errors = 10; p.MaxErrors != nil {
+		p.errors = *p.MaxErrors
+	}
+	if p.Until == nil {
+		return invalid("write a condition such as body.status == 'done'", "poll.until is missing")
+	}
+	if of.Response == "events" || of.Response == "lines" {
+		return invalid("use json", "poll cannot read response %s", of.Response)
+	}
+	if p.Job != "" {
+		if err := checkExpression("poll.job", p.Job); err != nil {
+			return err
+		}
+	}
+	return errors.Join(checkCondition("poll.until", p.Until), checkCondition("poll.fail_if", p.FailIf))
+}
+
+// job is what is recorded of a submission: enough to ask about it, and no secret of the request.
+type job struct {
+	ID        any       `json:"job"`
+	Location  string    `json:"location,omitempty"`
+	Submitted time.Time `json:"submitted"`
+}
+
+// pollState is what one question leaves to the next.
+type pollState struct {
+	Polls  int `json:"polls"`
+	Errors int `json:"errors,omitempty"`
+}
+
+// maxJobs bounds the submissions of one step.
+const maxJobs = 1000
+
+func jobKey(n int) string { return fmt.Sprintf("http.job.%d", n) }
+
+// current finds the step's job. Without one, n is the number of the submission to make: the first value
+// of a record stays, so each job has a record, and another when it has failed.
+func current(ctx context.Context, call *action.Call) (found *job, n int, err error) {
+	for n = 1; n <= maxJobs; n++ {
+		raw, ok, err := call.Host.Recall(ctx, jobKey(n))
+		if err != nil || !ok {
+			return nil, n, err
+		}
+		_, failed, err := call.Host.Recall(ctx, jobKey(n)+".failed")
+		if err != nil {
+			return nil, n, err
+		}
+		if failed {
+			continue
+		}
+		v, err := expr.Decode(raw)
+		if err != nil {
+			return nil, n, fmt.Errorf("record of the job: %w", err)
+		}
+		j := &job{}
+		if err := json.Unmarshal(raw, j); err != nil {
+			return nil, n, fmt.Errorf("record of the job: %w", err)
+		}
+		if members, ok := v.(map[string]any); ok {
+			j.ID = members["job"] // with every digit
+		}
+		return j, n, nil
+	}
+	return nil, n, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d jobs of this step have failed", maxJobs)}
+}
+
+// runJob submits the job if there is none, and asks about it otherwise.
+func (h *httpHandler) runJob(ctx context.Context, call *action.Call, p *params) (any, error) {
+	j, n, err := current(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	if j == nil {
+		return nil, h.submit(ctx, call, p, n)
+	}
+	var state pollState
+	if call.State != nil {
+		if err := json.Unmarshal(call.State, &state); err != nil {
+			return nil, fmt.Errorf("state of the poll: %w", err)
+		}
+	}
+	return h.ask(ctx, call, p, j, n, state)
+}
+
+// submit sends the request and records the job before anything else can happen.
+func (h *httpHandler) submit(ctx context.Context, call *action.Call, p *params, n int) error {
+	key := call.IdempotencyKey()
+	if n > 1 {
+		key = fmt.Sprintf("%s#%d", key, n)
+	}
+	req, err := p.request(call, key)
+	if err != nil {
+		return action.Fail(err)
+	}
+	a, err := send(ctx, call, h.client, req, p.reading(call))
+	if err != nil {
+		return steer(ctx, call, err, p.policy)
+	}
+	j := job{Submitted: time.Now().UTC()}
+	if j.Location = a.header.Get("Operation-Location"); j.Location == "" {
+		j.Location = a.header.Get("Location")
+	}
+	if j.Location != "" {
+		u, err := a.url.Parse(j.Location)
+		if err != nil {
+			return action.Fail(resultFailure(outbound.KindContent, "the Location of the job is not valid"))
+		}
+		j.Location = u.String()
+	}
+	if p.Poll.Job != "" {
+		if j.ID, err = evaluate(call.Host, p.Poll.Job, a.scope()); err != nil {
+			return action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "poll.job: " + a.redact.Text(err.Error()),
+				Hint: "the job was submitted, but its response does not say what identifies it"})
+		}
+	}
+	if p.Poll.URL == "" && j.Location == "" {
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the response says nowhere where to ask about the job", Hint: "give poll.url"})
+	}
+	raw, err := expr.Marshal(map[string]any{"job": j.ID, "location": j.Location, "submitted": j.Submitted.Format(time.RFC3339Nano)})
+	if err != nil {
+		return action.Fail(fmt.Errorf("record of the job: %w", err))
+	}
+	if err := call.Host.Record(ctx, jobKey(n), raw); err != nil {
+		return fmt.Errorf("record of the job: %w", err)
+	}
+	after, _ := outbound.RetryAfter(a.header, time.Now())
+	return p.Poll.again(&j, pollState{}, after, a.redact)
+}
+
+// again asks for the next question.
+func (p *pollParams) again(j *job, state pollState, atLeast time.Duration, redact *outbound.Redactor) error {
+	pause := p.interval
+	for range min(state.Polls, 100) {
+		pause = min(time.Duration(float64(pause)*p.Backoff), p.longest)
+	}
+	pause = max(pause, min(atLeast, time.Hour))
+	next := time.Now().Add(pause)
+	if end := j.Submitted.Add(p.deadline); next.After(end) {
+		next = end
+	}
+	name := ""
+	if j.ID != nil {
+		if text, ok := j.ID.(string); ok {
+			name = text
+		} else if raw, err := expr.Marshal(j.ID); err == nil {
+			name = string(raw)
+		}
+	}
+	if redact != nil {
+		name = redact.Text(name)
+	}
+	return action.Poll(next, name[:min(len(name), 200)], state)
+}
+
+// ask asks once about the job.
+func (h *httpHandler) ask(ctx context.Context, call *action.Call, p *params, j *job, n int, state pollState) (any, error) {
+	late := time.Since(j.Submitted) >= p.Poll.deadline
+	req, err := p.pollRequest(call, j)
+	if err != nil {
+		return nil, err
+	}
+	how := p.reading(call)
+	how.success, how.quiet = nil, true
+	a, err := send(ctx, call, h.client, req, how)
+	if err != nil {
+		return nil, p.pollFailed(ctx, call, j, state, late, err)
+	}
+	names := a.scope()
+	names["job"] = j.ID
+	judge := func(name string, condition any) (bool, error) {
+		if condition == nil {
+			return false, nil
+		}
+		ok, err := holds(call.Host, condition, names)
+		if err != nil {
+			return false, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: name + ": " + a.redact.Text(err.Error())})
+		}
+		return ok, nil
+	}
+	failed, err := judge("poll.fail_if", p.Poll.FailIf)
+	if err != nil {
+		return nil, err
+	}
+	if failed {
+		return nil, h.jobFailed(ctx, call, p, a, n)
+	}
+	done, err := judge("poll.until", p.Poll.Until)
+	if err != nil {
+		return nil, err
+	}
+	if !done {
+		if late {
+			return nil, deadlinePassed(p.Poll.deadline)
+		}
+		after, _ := outbound.RetryAfter(a.header, time.Now())
+		return nil, p.Poll.again(j, pollState{Polls: state.Polls + 1}, after, a.redact)
+	}
+	out, err := a.outputs(call.Host, p)
+	if err != nil {
+		return nil, steer(ctx, call, err, p.policy)
+	}
+	out["job"] = a.redact.Value(j.ID)
+	return out, nil
+}
+
+func deadlinePassed(d time.Duration) error {
+	return action.Fail(&stepwell.Error{Code: stepwell.CodeTimeout, Message: fmt.Sprintf("the job was not done %s after it was submitted", d), Hint: "raise poll.deadline"})
+}
+
+// pollFailed decides after a question that failed: it says nothing about the job, so another follows,
+// unless the answer is final or too many have failed.
+func (p *params) pollFailed(ctx context.Context, call *action.Call, j *job, state pollState, late bool, err error) error {
+	f, ok := errors.AsType[*outbound.Failure](err)
+	if !ok || ctx.Err() != nil {
+		return err
+	}
+	switch {
+	case p.policy.Judge(f) == outbound.Permanent:
+		return action.Fail(f)
+	case late:
+		return deadlinePassed(p.Poll.deadline)
+	case state.Errors >= p.Poll.errors:
+		return action.Retry(0, f)
+	}
+	state.Polls++
+	if f.Kind != outbound.KindBusy {
+		state.Errors++
+	}
+	return p.Poll.again(j, state, f.After, nil)
+}
+
+// jobFailed records that the job is over, so that another attempt submits a new one.
+func (h *httpHandler) jobFailed(ctx context.Context, call *action.Call, p *params, a *answer, n int) error {
+	if err := call.Host.Record(ctx, jobKey(n)+".failed", json.RawMessage("true")); err != nil {
+		return fmt.Errorf("record of the job: %w", err)
+	}
+	shown := ""
+	if raw, err := expr.Marshal(a.redact.Value(a.body)); err == nil {
+		shown = string(raw[:min(len(raw), 500)])
+	}
+	return steer(ctx, call, resultFailure(outbound.KindResult, "the job failed: "+shown), p.policy)
+}
+
+// pollRequest makes the question. The headers of the submission go along to the same origin only; what
+// identifies a body does not.
+func (p *params) pollRequest(call *action.Call, j *job) (*outbound.Request, error) {
+	names := map[string]any{"job": j.ID, "location": j.Location}
+	target := j.Location
+	if p.Poll.URL != "" {
+		v, err := call.Host.Eval(p.Poll.URL, names)
+		if err != nil {
+			return nil, action.Fail(fmt.Errorf("poll.url: %w", err))
+		}
+		target = fmt.Sprint(v)
+	}
+	to, err := url.Parse(target)
+	if err != nil {
+		return nil, invalid("write it like https://host/jobs/{{ job }}", "poll.url is not valid")
+	}
+	from, err := url.Parse(p.URL)
+	if err != nil {
+		return nil, invalid("write it like https://host/path", "url is not valid")
+	}
+	header := http.Header{}
+	for name, values := range p.header {
+		if name != "Idempotency-Key" && name != "Content-Type" && (outbound.SameOrigin(from, to) || !outbound.SecretName(name)) {
+			header[name] = values
+		}
+	}
+	if p.Poll.Headers != nil {
+		rendered := map[string]any{}
+		for name, v := range p.Poll.Headers {
+			if text, ok := v.(string); ok && tagged(text) {
+				if v, err = call.Host.Eval(text, names); err != nil {
+					return nil, action.Fail(fmt.Errorf("poll.headers.%s: %w", name, err))
+				}
+			}
+			rendered[name] = v
+		}
+		if header, err = headerOf(rendered); err != nil {
+			return nil, err
+		}
+	}
+	if header.Get("Accept") == "" {
+		header.Set("Accept", accepts[p.Response])
+	}
+	redirects := 5
+	if p.Redirects != nil {
+		redirects = *p.Redirects
+	}
+	return &outbound.Request{Method: or(p.Poll.Method, http.MethodGet), URL: target, Header: header, Timeouts: p.timeouts, Redirects: redirects, MaxBytes: maxFile}, nil
+}

@@ -1,0 +1,329 @@
+package outbound
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Request is what to send.
+type Request struct {
+	Method   string // Defaults to GET
+	URL      string // http or https
+	Header   http.Header
+	Body     Body // Defaults to none
+	Timeouts Timeouts
+	// Redirects is how many are followed; beyond, the exchange fails. Defaults to 0: a redirect is the response.
+	Redirects int
+	// MaxBytes bounds the decoded body of the response. Defaults to 16 MiB.
+	MaxBytes int64
+}
+
+// Response is a response whose body is still to be read. Close it, or its host's slot stays taken.
+type Response struct {
+	Status int
+	Header http.Header
+	URL    *url.URL // where it came from in the end
+	Body   io.Reader
+	// Redactor knows the secrets of the request.
+	Redactor *Redactor
+
+	exchange *exchange
+	raw      io.Closer
+}
+
+// Metrics are the figures of one exchange, complete after Close.
+type Metrics struct {
+	Sent, Received      int64 // bytes of the bodies on the wire
+	FirstByte, Duration time.Duration
+}
+
+// exchange is one request under way.
+type exchange struct {
+	client   *Client
+	req      *Request
+	outer    context.Context // of the caller
+	ctx      context.Context // ends with the exchange
+	cancel   context.CancelCauseFunc
+	stop     context.CancelFunc
+	watch    *watchdog
+	turn     *turn
+	redact   *Redactor
+	origin   string
+	started  time.Time
+	ended    time.Time
+	sent     atomic.Int64
+	received atomic.Int64
+}
+
+type exchangeKey struct{}
+
+// Do sends the request and returns when the headers of the response are there. The error is a *Failure,
+// or the cause of ctx if that ended. Whatever the status, a response is no error here.
+func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
+	x := &exchange{client: c, req: req, outer: ctx}
+	hr, err := x.prepare()
+	if err != nil {
+		return nil, err
+	}
+	if c.o.Replay == "" {
+		host := strings.ToLower(hr.URL.Hostname())
+		if x.turn, err = c.limits.wait(ctx, host, strings.ToLower(hostPort(hr.URL)), credentialOf(hr.Header)); err != nil {
+			return nil, err
+		}
+	}
+	total := req.Timeouts.Total
+	if total <= 0 {
+		total = longest
+	}
+	inner, stop := context.WithTimeoutCause(ctx, total, error(timedOut(phaseTotal, total)))
+	x.ctx, x.cancel = context.WithCancelCause(context.WithValue(inner, exchangeKey{}, x))
+	x.stop, x.started = stop, time.Now()
+	x.watch = newWatchdog(req.Timeouts, x.cancel)
+	hr = hr.WithContext(httptrace.WithClientTrace(x.ctx, x.watch.trace()))
+	client := &http.Client{Transport: c.trips, CheckRedirect: x.redirect}
+	resp, err := client.Do(hr) //nolint:bodyclose // Response.Close does
+	if err != nil {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		err = x.failure(err)
+		x.finish(err)
+		return nil, err
+	}
+	return x.response(resp), nil
+}
+
+// prepare makes the request; what is wrong with it is said without its secrets.
+func (x *exchange) prepare() (*http.Request, error) {
+	u, err := parseURL(x.req.URL)
+	if err != nil {
+		return nil, err
+	}
+	x.redact, x.origin = NewRedactor(u, x.req.Header), origin(u)
+	method := x.req.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	hr, err := http.NewRequestWithContext(x.outer, method, "http://invalid/", nil)
+	if err != nil {
+		return nil, invalid("the method is not valid", "write it like GET or POST")
+	}
+	hr.URL, hr.Host = u, u.Host
+	if err := setHeader(hr, x.req.Header); err != nil {
+		return nil, err
+	}
+	if hr.Header.Get("User-Agent") == "" {
+		hr.Header.Set("User-Agent", x.client.o.UserAgent)
+	}
+	if hr.Header.Get("Accept-Encoding") == "" && x.client.o.Record == "" {
+		hr.Header.Set("Accept-Encoding", "gzip")
+	}
+	if b := x.req.Body; b.Open != nil {
+		hr.ContentLength = b.Size
+		hr.GetBody = func() (io.ReadCloser, error) {
+			in, err := b.Open()
+			return &sending{in, x}, err
+		}
+		if b.ContentType != "" && hr.Header.Get("Content-Type") == "" {
+			hr.Header.Set("Content-Type", b.ContentType)
+		}
+		if hr.Body, err = hr.GetBody(); err != nil {
+			return nil, invalid(x.redact.Text("the body cannot be read: "+err.Error()), "")
+		}
+	}
+	return hr, nil
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil { // whose text holds the URL
+		return nil, invalid("the URL is not valid", "write it like https://host/path, with special characters escaped")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+		return nil, invalid("the URL has no http or https scheme, or no host", "write it like https://host/path")
+	}
+	u.Fragment, u.RawFragment = "", ""
+	return u, nil
+}
+
+// setHeader copies the headers and refuses those that the transport owns.
+func setHeader(hr *http.Request, header http.Header) error {
+	for name, values := range header {
+		name = http.CanonicalHeaderKey(name)
+		switch name {
+		case "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Trailer", "Te", "Keep-Alive", "Proxy-Connection":
+			return invalid("the header "+name+" cannot be set", "it follows from the body and the connection")
+		case "Host":
+			if len(values) > 0 {
+				hr.Host = values[0]
+			}
+			continue
+		}
+		if name == "" || strings.ContainsAny(name, " \r\n\x00:") || strings.ContainsAny(strings.Join(values, ""), "\r\n\x00") {
+			return invalid("the header "+printable(name)+" or its value has characters that are not allowed", "line breaks cannot be sent in headers")
+		}
+		hr.Header[name] = append(hr.Header[name], values...)
+	}
+	return nil
+}
+
+// response makes what the caller reads.
+func (x *exchange) response(resp *http.Response) *Response {
+	if x.turn != nil {
+		after, told := RetryAfter(resp.Header, time.Now())
+		switch status := resp.StatusCode; {
+		case status == http.StatusTooManyRequests && !told:
+			x.turn.coolDown(time.Second)
+		case told && (status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable):
+			x.turn.coolDown(min(after, maxAfter))
+		}
+		x.turn.tell(verdictOf(resp.StatusCode))
+	}
+	limit := x.req.MaxBytes
+	if limit <= 0 {
+		limit = 16 << 20
+	}
+	return &Response{Status: resp.StatusCode, Header: resp.Header, URL: resp.Request.URL, Redactor: x.redact,
+		Body: &receiving{in: resp.Body, x: x, left: limit, limit: limit}, exchange: x, raw: resp.Body}
+}
+
+// verdictOf is what a status tells a breaker.
+func verdictOf(status int) error {
+	switch status {
+	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: http.StatusText(status)}
+	case http.StatusTooManyRequests:
+		return errExcluded
+	}
+	return nil
+}
+
+// Close ends the exchange; what was not read of the body is dropped. It may be called twice.
+func (r *Response) Close() error {
+	err := r.raw.Close()
+	r.exchange.finish(nil)
+	return err
+}
+
+// Metrics are the figures so far.
+func (r *Response) Metrics() Metrics { return r.exchange.metrics() }
+
+func (x *exchange) metrics() Metrics {
+	m := Metrics{Sent: x.sent.Load(), Received: x.received.Load()}
+	end := x.ended
+	if end.IsZero() {
+		end = time.Now()
+	}
+	m.Duration = end.Sub(x.started)
+	x.watch.mu.Lock()
+	defer x.watch.mu.Unlock()
+	if !x.watch.firstByte.IsZero() {
+		m.FirstByte = x.watch.firstByte.Sub(x.started)
+	}
+	return m
+}
+
+// finish gives back what the exchange holds.
+func (x *exchange) finish(err error) {
+	if !x.ended.IsZero() {
+		return
+	}
+	x.ended = time.Now()
+	x.watch.stop()
+	x.cancel(nil)
+	x.stop()
+	if x.turn != nil {
+		if err != nil {
+			x.turn.tell(hostFault(err))
+		}
+		x.turn.end()
+	}
+}
+
+// hostFault is err if it speaks against the host, else errExcluded.
+func hostFault(err error) error {
+	if f, ok := errors.AsType[*Failure](err); ok {
+		switch f.Kind {
+		case KindConnect, KindDNS, KindReset, KindTimeout, KindTLS:
+			return err
+		}
+	}
+	return errExcluded
+}
+
+// hostPort is the URL's host with its port.
+func hostPort(u *url.URL) string {
+	if u.Port() != "" {
+		return u.Host
+	}
+	if u.Scheme == "https" {
+		return u.Host + ":443"
+	}
+	return u.Host + ":80"
+}
+
+func origin(u *url.URL) string { return u.Scheme + "://" + strings.ToLower(hostPort(u)) }
+
+// SameOrigin reports whether two URLs share scheme, host and port.
+func SameOrigin(a, b *url.URL) bool { return origin(a) == origin(b) }
+
+// sending counts what is sent.
+type sending struct {
+	io.ReadCloser
+	x *exchange
+}
+
+// Read implements io.Reader.
+func (s *sending) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	s.x.sent.Add(int64(n))
+	if s.x.watch != nil {
+		s.x.watch.touch()
+	}
+	return n, err
+}
+
+// receiving bounds what is received and explains why it ends.
+type receiving struct {
+	in          io.Reader
+	x           *exchange
+	left, limit int64
+	err         error
+}
+
+// Read implements io.Reader. Its errors are io.EOF, a *Failure, or the cause of the caller's context.
+func (r *receiving) Read(p []byte) (int, error) {
+	if r.err != nil {
+		return 0, r.err
+	}
+	if int64(len(p)) > r.left+1 {
+		p = p[:r.left+1]
+	}
+	n, err := r.in.Read(p)
+	r.x.watch.touch()
+	if int64(n) > r.left {
+		r.err = &Failure{Kind: KindLimit, Phase: "body", Err: &stepwell.Error{Code: stepwell.CodeLimit,
+			Message: "the response is larger than " + size(r.limit)}}
+		n := int(r.left)
+		r.left = 0
+		return n, r.err
+	}
+	r.left -= int64(n)
+	if err != nil && err != io.EOF { //nolint:errorlint // io.Reader returns it bare
+		err = r.x.failure(err)
+		if f, ok := errors.AsType[*Failure](err); ok && f.Kind == KindReset {
+			f.Kind = KindTruncated // the headers were there
+		}
+	}
+	r.err = err
+	return n, err
+}

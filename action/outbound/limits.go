@@ -1,0 +1,299 @@
+package outbound
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+	"golang.org/x/time/rate"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Limit bounds the requests to one host or with one credential.
+type Limit struct {
+	Concurrent int     // at once. Defaults to 32; -1: any number
+	PerSecond  float64 // started per second. Defaults to 0: any number
+	Burst      int     // started at once after a pause. Defaults to PerSecond, at least 1
+}
+
+// limits are the gates of all hosts and credentials. A gate that nobody uses is forgotten when there are
+// too many.
+type limits struct {
+	o     Options
+	mu    sync.Mutex
+	gates map[string]*gate
+}
+
+// maxGates bounds the hosts and credentials that are remembered while idle.
+const maxGates = 4096
+
+// gate is what one host or one credential has left.
+type gate struct {
+	slots   chan struct{} // nil: any number
+	rate    *rate.Limiter // nil: any rate
+	breaker *gobreaker.TwoStepCircuitBreaker[any]
+
+	mu    sync.Mutex
+	cool  time.Time // nothing before
+	retry time.Time // when an open breaker lets somebody try
+	users int       // guarded by limits.mu
+}
+
+func newLimits(o Options) *limits {
+	if o.Breaker.Failures == 0 {
+		o.Breaker.Failures = 10
+	}
+	if o.Breaker.Open <= 0 {
+		o.Breaker.Open = 30 * time.Second
+	}
+	return &limits{o: o, gates: map[string]*gate{}}
+}
+
+func (l *limits) newGate(limit Limit, host string) *gate {
+	g := &gate{}
+	if limit.Concurrent == 0 {
+		limit.Concurrent = 32
+	}
+	if limit.Concurrent > 0 {
+		g.slots = make(chan struct{}, limit.Concurrent)
+	}
+	if limit.PerSecond > 0 {
+		burst := limit.Burst
+		if burst <= 0 {
+			burst = max(1, int(min(limit.PerSecond, math.MaxInt32)))
+		}
+		g.rate = rate.NewLimiter(rate.Limit(limit.PerSecond), burst)
+	}
+	if host != "" && l.o.Breaker.Failures > 0 {
+		g.breaker = l.newBreaker(g, host)
+	}
+	return g
+}
+
+func (l *limits) newBreaker(g *gate, host string) *gobreaker.TwoStepCircuitBreaker[any] {
+	return gobreaker.NewTwoStepCircuitBreaker[any](gobreaker.Settings{
+		Name:        host,
+		Timeout:     l.o.Breaker.Open,
+		ReadyToTrip: func(c gobreaker.Counts) bool { return int(c.ConsecutiveFailures) >= l.o.Breaker.Failures },
+		IsExcluded:  func(err error) bool { return err == errExcluded }, //nolint:errorlint // a mark, never wrapped
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if to == gobreaker.StateOpen {
+				g.mu.Lock()
+				g.retry = time.Now().Add(l.o.Breaker.Open)
+				g.mu.Unlock()
+			}
+		},
+	})
+}
+
+// errExcluded tells a breaker that an exchange says nothing about the host.
+var errExcluded = fmt.Errorf("not counted")
+
+// use finds the gate of a key and keeps it until leave.
+func (l *limits) use(key string, limit Limit, host string) *gate {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g, ok := l.gates[key]
+	if !ok {
+		if len(l.gates) >= maxGates {
+			l.forget()
+		}
+		g = l.newGate(limit, host)
+		l.gates[key] = g
+	}
+	g.users++
+	return g
+}
+
+func (l *limits) leave(g *gate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.users--
+}
+
+// forget drops the gates that would let anybody through. The caller holds the lock.
+func (l *limits) forget() {
+	now := time.Now()
+	for key, g := range l.gates {
+		if g.users == 0 && g.idle(now) {
+			delete(l.gates, key)
+		}
+	}
+}
+
+func (g *gate) idle(now time.Time) bool {
+	g.mu.Lock()
+	cool := g.cool
+	g.mu.Unlock()
+	return !cool.After(now) && (g.rate == nil || g.rate.TokensAt(now) >= float64(g.rate.Burst())) &&
+		(g.breaker == nil || g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0)
+}
+
+// turn is a request's leave to go ahead.
+type turn struct {
+	limits *limits
+	gates  []*gate // the host's, and the credential's if there is one
+	held   int     // how many of them have given a slot
+	report func(error)
+	once   sync.Once
+}
+
+// wait waits for the host's and the credential's leave, at most Options.MaxWait and ctx. A turn that does
+// not come in time is a Failure of KindBusy that says when to ask again.
+func (l *limits) wait(ctx context.Context, host, hostPort, credential string) (*turn, error) {
+	limit, ok := l.o.Hosts[hostPort]
+	if !ok {
+		if limit, ok = l.o.Hosts[host]; !ok {
+			limit = l.o.PerHost
+		}
+	}
+	t := &turn{limits: l, gates: []*gate{l.use("host "+hostPort, limit, hostPort)}}
+	if credential != "" {
+		t.gates = append(t.gates, l.use("credential "+credential, l.o.PerCredential, ""))
+	}
+	patience := time.Now().Add(l.o.MaxWait)
+	if end, ok := ctx.Deadline(); ok { // time to send the request must be left
+		patience = earlier(patience, time.Now().Add(time.Until(end)/2))
+	}
+	for _, g := range t.gates {
+		if err := g.pass(ctx, patience, hostPort); err != nil {
+			t.end()
+			return nil, err
+		}
+		t.held++
+	}
+	if err := t.ask(hostPort); err != nil {
+		t.end()
+		return nil, err
+	}
+	return t, nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// ask asks the host's breaker.
+func (t *turn) ask(host string) error {
+	g := t.gates[0]
+	if g.breaker == nil {
+		return nil
+	}
+	done, err := g.breaker.Allow()
+	if err == nil {
+		t.report = done
+		return nil
+	}
+	g.mu.Lock()
+	after := time.Until(g.retry)
+	g.mu.Unlock()
+	return busy(max(after, time.Second), fmt.Sprintf("%s has failed %d times in a row and is left alone for a while", host, t.limits.o.Breaker.Failures))
+}
+
+// tell tells the breaker how the exchange went; nil is well, errExcluded says nothing.
+func (t *turn) tell(err error) {
+	if t.report != nil {
+		t.report(err)
+		t.report = nil
+	}
+}
+
+// end gives everything back. It may be called twice.
+func (t *turn) end() {
+	t.once.Do(func() {
+		t.tell(errExcluded)
+		for i, g := range t.gates {
+			if i < t.held && g.slots != nil {
+				<-g.slots
+			}
+			t.limits.leave(g)
+		}
+	})
+}
+
+// pass takes a slot and waits out the rate and a cool-down.
+func (g *gate) pass(ctx context.Context, patience time.Time, host string) error {
+	if after := g.cooling(); after > time.Until(patience) {
+		return busy(after, host+" asked to be left alone for a while")
+	}
+	if g.slots != nil {
+		timer := time.NewTimer(time.Until(patience))
+		defer timer.Stop()
+		select {
+		case g.slots <- struct{}{}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-timer.C:
+			return busy(time.Second, fmt.Sprintf("%d requests to %s are under way already", cap(g.slots), host))
+		}
+	}
+	err := g.pace(ctx, patience, host)
+	if err != nil && g.slots != nil {
+		<-g.slots
+	}
+	return err
+}
+
+// pace waits until the rate and the cool-down permit one more request.
+func (g *gate) pace(ctx context.Context, patience time.Time, host string) error {
+	if g.rate != nil {
+		r := g.rate.Reserve()
+		if delay := r.Delay(); delay > time.Until(patience) {
+			r.Cancel()
+			return busy(delay, "the rate of requests to "+host+" is used up")
+		} else if err := pause(ctx, delay); err != nil {
+			r.Cancel()
+			return err
+		}
+	}
+	for after := g.cooling(); after > 0; after = g.cooling() {
+		if after > time.Until(patience) {
+			return busy(after, host+" asked to be left alone for a while")
+		}
+		if err := pause(ctx, after); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (g *gate) cooling() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Until(g.cool)
+}
+
+// coolDown keeps everybody away from the host for a while (stac-and-media §2: a 429 slows all workers).
+func (t *turn) coolDown(d time.Duration) {
+	g := t.gates[0]
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if until := time.Now().Add(d); until.After(g.cool) {
+		g.cool = until
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func busy(after time.Duration, message string) error {
+	return &Failure{Kind: KindBusy, After: after, Told: true, Err: &stepwell.Error{Code: stepwell.CodeUnavailable, Message: message}}
+}

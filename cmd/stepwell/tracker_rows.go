@@ -1,0 +1,97 @@
+package main
+
+import (
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+)
+
+// row takes in the new state of a step.
+func (t *tracker) row(row *engine.StepRow, now time.Time) {
+	key := t.key(row)
+	l, is := t.board.find(key)
+	if is == child && !l.body {
+		t.spawnedRow(l, row)
+	}
+	e := event{At: now, Type: "step", Execution: t.id, Step: key, Status: row.Status.String(), state: row.Status, Attempt: row.Attempt, child: is == child || is == inner}
+	if row.Error != nil {
+		e.Message, e.Hint = row.Error.Message, row.Error.Hint
+	}
+	switch {
+	case row.Status == stepwell.StepPending:
+		if is == itself { // a restart
+			*l = line{key: l.key, around: l.around, depth: l.depth, many: l.many, single: l.single, body: l.body}
+		}
+		delete(t.tasks, row.Idx)
+		return
+	case row.Status == stepwell.StepRunning:
+		t.running(row, l, is, &e)
+		return
+	case row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting:
+		wake := time.UnixMicro(row.Wake)
+		e.Wake = &wake
+		t.free(row.Idx)
+		if is == itself {
+			l.status, l.wake, l.message, l.attempt, l.fraction, l.note = row.Status, wake, e.Message, row.Attempt, 0, ""
+		}
+	case row.Status.Terminal():
+		if row.Started > 0 && row.Ended > 0 {
+			ms := (row.Ended - row.Started) / 1000
+			e.Duration = &ms
+		}
+		t.free(row.Idx)
+		t.ended(l, is, row, &e)
+	}
+	t.view.event(&e)
+}
+
+// running: a step with others inside has begun, or a worker's step is seen running.
+func (t *tracker) running(row *engine.StepRow, l *line, is kin, e *event) {
+	if task := t.tasks[row.Idx]; task != nil {
+		t.start(row.Idx, task, e.At)
+		return
+	}
+	if is == itself && l.body {
+		l.status, l.started, l.hidden = stepwell.StepRunning, e.At, false
+		l.message = ""
+		e.Status = "started"
+		t.view.event(e)
+	}
+}
+
+// spawnedRow keeps count of spawned steps. A restart may bring them back.
+func (t *tracker) spawnedRow(l *line, row *engine.StepRow) {
+	before, known := t.spawns[row.Idx]
+	if !known {
+		l.total++
+	}
+	if known && before.Terminal() && !row.Status.Terminal() {
+		l.ended--
+		if before == stepwell.StepFailed || before == stepwell.StepTimedOut {
+			l.failed--
+		}
+	}
+	t.spawns[row.Idx] = row.Status
+}
+
+func (t *tracker) ended(l *line, is kin, row *engine.StepRow, e *event) {
+	switch is {
+	case itself:
+		l.status, l.message, l.attempt, l.wake = row.Status, e.Message, row.Attempt, time.Time{}
+		l.hidden = l.hidden && row.Status == stepwell.StepSkipped
+		if e.Duration != nil {
+			l.took = time.Duration(*e.Duration) * time.Millisecond
+		}
+		if l.body && l.many && l.total < l.ended {
+			l.total = l.ended
+		}
+	case child:
+		l.ended++
+		l.note = ""
+		if row.Status == stepwell.StepFailed || row.Status == stepwell.StepTimedOut {
+			l.failed++
+			l.message = e.Message
+		}
+	}
+}

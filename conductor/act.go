@@ -1,0 +1,100 @@
+package conductor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/stepwell/stepwell/queue"
+)
+
+// pushPause is how long what the queue has refused waits for the next try.
+const pushPause = time.Second
+
+// act does what was decided, now that it is durable.
+func (c *Conductor) act() {
+	for _, l := range c.touched {
+		timers := l.fx.Timers
+		if l.rebuilt {
+			l.rebuilt = false
+			timers = l.run.Pending()
+		}
+		for _, t := range timers {
+			c.timers.add(timer{run: l.run.No, Timer: t})
+		}
+		for _, t := range l.fx.Tasks {
+			c.push = append(c.push, queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Body: t})
+		}
+		for _, r := range l.fx.Revokes {
+			c.o.Revoke(l.run.No, r.Idx, r.Epoch)
+		}
+	}
+	c.dispatch()
+	for i, l := range c.touched {
+		c.finishTurn(l)
+		c.touched[i] = nil
+	}
+	c.touched = c.touched[:0]
+	clear(c.commits)
+	c.timers.prune(func(run int64) bool { return c.runs[run] != nil })
+}
+
+// dispatch pushes. What the queue does not take is tried again; what it takes twice does no harm.
+func (c *Conductor) dispatch() {
+	if len(c.push) == 0 {
+		return
+	}
+	c.repush = 0
+	err := c.o.Queue.Push(context.Background(), c.push)
+	if err != nil && !errors.Is(err, queue.ErrClosed) { // a closed queue has no workers, and the process ends
+		c.repush = c.now() + pushPause.Microseconds()
+		c.o.Log.Error("push failed, trying again", "steps", len(c.push), "error", err)
+		return
+	}
+	clear(c.push)
+	c.push = c.push[:0]
+}
+
+// refusedPush reports whether it is time to try again what the queue has refused.
+func (c *Conductor) refusedPush() bool { return c.repush > 0 && c.now() >= c.repush }
+
+// finishTurn tells whoever waits or watches, and lets go of what has ended.
+func (c *Conductor) finishTurn(l *live) {
+	if len(l.fx.Rows)+len(l.fx.Tasks) > 0 || l.fx.Changed {
+		c.observe(&Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress()})
+	}
+	for _, reply := range l.replies {
+		reply <- nil
+	}
+	finished := l.run.Status().Terminal()
+	l.create, l.touched, l.replies = false, false, l.replies[:0]
+	clear(l.batch.Events)
+	l.batch.Events = l.batch.Events[:0]
+	l.fx.Reset()
+	if finished {
+		c.forget(l)
+	}
+}
+
+// observe keeps an observer's fault from ending the executions of everybody.
+func (c *Conductor) observe(u *Update) {
+	defer func() {
+		if v := recover(); v != nil {
+			c.o.Log.Error("an observer panicked", "execution", u.Execution.ID, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		}
+	}()
+	c.o.Observe(u)
+}
+
+// forget lets go of an execution that has ended. What it left is in the store, its log lines first.
+func (c *Conductor) forget(l *live) {
+	c.flushLines()
+	l.gone = true
+	delete(c.runs, l.run.No)
+	c.mu.Lock()
+	delete(c.byID, l.run.ID)
+	c.mu.Unlock()
+	close(l.done)
+}

@@ -1,0 +1,134 @@
+package engine
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/stepwell/stepwell"
+)
+
+// every kind of event, with all that its record carries.
+func everyKind(at int64) []Event {
+	spawn := Spawn{Name: "extract", Key: "extract:GX01.MP4", Action: "media.extract", DependsOn: []string{"scan"}, Params: json.RawMessage(`{"file":"ü <b>.mp4","n":9007199254740993}`),
+		Retry: stepwell.Retry{MaxAttempts: 3, Backoff: time.Second, Multiplier: 1.5, MaxBackoff: time.Minute, Jitter: 0.5}, Timeout: time.Hour, Continue: true, NotIdempotent: true, Spawns: []string{"thumb"}}
+	return []Event{
+		{Kind: Start, At: at, Begin: &Begin{Params: json.RawMessage(`{"a":"日本","b":[1,2.5]}`), Window: 7, Revision: Revision, Seeds: []Seed{
+			{Key: "scan", Status: stepwell.StepCompleted, Output: "@sha256:abc", Seq: 2}, {Key: "extract:1", By: "scan", Spawn: &spawn, Status: stepwell.StepPending}}}},
+		{Kind: Done, At: at, Idx: 3, Epoch: 2, Started: at - 5000},
+		{Kind: Done, At: at + 1, Idx: math.MaxInt32, Epoch: math.MaxUint32, Started: at + 1, Kept: true, Output: []byte(`{"x":"ü\n</script>","big":9007199254740993}`)},
+		{Kind: Done, At: at, Idx: 4, Epoch: 1, Kept: true, Output: []byte("@blob/ünïcode \x01\"\\")},
+		{Kind: Done, At: at, Idx: 4, Epoch: 1, Kept: true},
+		{Kind: Failed, At: at, Idx: 1, Epoch: 1, Started: at, Worker: "host ü", Failure: &Failure{Code: stepwell.CodeTimeout, Message: "m\u2028", Hint: "h", Step: "s"}, Permanent: true, After: 3 * time.Second, Defer: true},
+		{Kind: Skipped, At: at, Idx: 1, Epoch: 1, Reason: "nothing to do"},
+		{Kind: Waiting, At: at, Idx: 1, Epoch: 1, Started: at - 1, Wait: &Wait{Until: at + 99, Resume: true, State: []byte{0, 255}, Output: []byte("@blob"), External: "job/17"}},
+		{Kind: Running, At: at, Idx: 1, Epoch: 1, Started: at - 1, Worker: "w"},
+		{Kind: Spawned, At: at, Idx: 1, Epoch: 1, Spawns: []Spawn{spawn, {Name: "n", Key: "n", Action: "n"}}},
+		{Kind: TimerDue, At: at, Idx: -1, Epoch: 3},
+		{Kind: Recovered, At: at},
+		{Kind: Lost, At: at, Idx: 1, Epoch: 1, Worker: "w"},
+		{Kind: Cancel, At: at, Reason: "not needed"},
+		{Kind: Pause, At: at}, {Kind: Resume, At: at},
+		{Kind: Restart, At: at, Step: "extract:1", FailedOnly: true},
+	}
+}
+
+func TestBatchRoundTrip(t *testing.T) {
+	for _, at := range []int64{0, 1, beginning} {
+		b := &Batch{At: at + 10, Events: everyKind(at), Queued: []int32{1, 2, 3, 7, 9, 10}}
+		raw, err := AppendBatch([]byte("before"), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = bytes.TrimPrefix(raw, []byte("before"))
+		if !json.Valid(raw) || !bytes.HasSuffix(raw, []byte(`,"q":[[1,3],[7,1],[9,2]]}`)) {
+			t.Fatalf("%s", raw)
+		}
+		got, err := DecodeBatch(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range b.Events {
+			b.Events[i].Kept = false // set anew by Apply
+			if b.Events[i].Kind == Start || b.Events[i].Kind == Spawned {
+				continue // their raw JSON is compared as values, below
+			}
+			if diff := cmp.Diff(b.Events[i], got.Events[i]); diff != "" {
+				t.Errorf("event %d: %s", i, diff)
+			}
+		}
+		if !same(&got.Events[9].Spawns[0], &b.Events[9].Spawns[0]) || got.Events[9].Spawns[0].Retry != b.Events[9].Spawns[0].Retry {
+			t.Errorf("spawns: %s", canonical(got.Events[9].Spawns))
+		}
+		if got.At != b.At || !bytes.Equal(canonical(got.Events[0].Begin), canonical(b.Events[0].Begin)) {
+			t.Errorf("%d, begin %s", got.At, canonical(got.Events[0].Begin))
+		}
+	}
+}
+
+// TestDoneIsShort: nearly all events are completed attempts, the log is made of them.
+func TestDoneIsShort(t *testing.T) {
+	raw, err := AppendBatch(nil, &Batch{At: beginning, Events: []Event{{Kind: Done, At: beginning - 3, Idx: 17, Epoch: 1, Started: beginning - 1500, Output: []byte(`{"large":true}`)}}})
+	if want := `{"t":1767225600000000,"e":[[2,17,1,-3,-1497]]}`; err != nil || string(raw) != want {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+func TestDamagedBatch(t *testing.T) {
+	for _, raw := range []string{``, `[]`, `{"t":1,"e":[[]]}`, `{"t":1,"e":[[3,1,1,0,0]]}`, `{"t":1,"e":[[2,1,-1,0,0]]}`, `{"t":1,"e":[[2,9999999999,1,0,0]]}`, `{"t":1,"e":[[2,1,1,0,"x"]]}`,
+		`{"t":1,"e":[{"k":1}]}`, `{"t":1,"e":[{"k":5}]}`, `{"t":1,"e":[{"k":99}]}`, `{"t":1,"e":[{"k":0}]}`, `{"t":1,"e":[null]}`, `{"t":1,"e":["x"]}`} {
+		if b, err := DecodeBatch([]byte(raw)); stepwell.CodeOf(err) != stepwell.CodeInternal {
+			t.Errorf("%s: %v, %v", raw, b, err)
+		}
+	}
+}
+
+// FuzzDecodeBatch: whatever is in the log, decoding ends with a batch that can be written again, and
+// replaying it ends with a state or an error.
+func FuzzDecodeBatch(f *testing.F) {
+	for _, ev := range everyKind(beginning) {
+		raw, err := AppendBatch(nil, &Batch{At: beginning, Events: []Event{ev}, Queued: []int32{1}})
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Add([]byte(`{"t":1,"e":[{"k":1,"d":0,"begin":{"revision":1}},[2,0,1,0,0,{"x":1}],{"k":7,"i":1,"p":1,"d":0,"spawn":[{"name":"a","key":"a:1","action":"a","depends_on":["b"]}]},{"k":14,"d":0,"step":"a"}]}`))
+	p := compile(f, "name: fuzz\nsteps:\n  - {id: a, action: work, retry: {max_attempts: 2}}\n  - {id: b, action: work}\n  - {id: c, action: work, depends_on: [a], for_each: {items: \"{{ steps.a.outputs.x }}\"}}")
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		b, err := DecodeBatch(raw)
+		if err != nil {
+			return
+		}
+		for i := range b.Events {
+			b.Events[i].Kept = len(b.Events[i].Output) > 0
+		}
+		again, err := AppendBatch(nil, b)
+		if err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		c, err := DecodeBatch(again)
+		if err != nil {
+			t.Fatalf("%s: %v", again, err)
+		}
+		third, err := AppendBatch(nil, keep(c))
+		if err != nil || !bytes.Equal(again, third) {
+			t.Fatalf("%s\n%s\n%v", again, third, err)
+		}
+		r := New(p, 1, "run")
+		var fx Effects
+		if err := r.Replay(b, &fx); err == nil && r.inflight < 0 {
+			t.Fatalf("%d in flight", r.inflight)
+		}
+	})
+}
+
+func keep(b *Batch) *Batch {
+	for i := range b.Events {
+		b.Events[i].Kept = len(b.Events[i].Output) > 0
+	}
+	return b
+}

@@ -1,0 +1,178 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
+)
+
+// Limits in bytes: larger outputs than inlineOutput travel by reference, larger ones than MaxOutput
+// fail the step; so does a larger state of a wait than maxState, because every poll records it.
+const (
+	inlineOutput = 64 << 10
+	MaxOutput    = 16 << 20
+	maxState     = 64 << 10
+	maxMessage   = 16 << 10 // of a failure
+)
+
+// report hands an outcome on. A handler that was ended because the process stops is not reported:
+// it is in flight for whoever recovers the run.
+func (p *Pool) report(j *job, ev engine.Event, cause error) (dealt bool) {
+	if ev.Kind != engine.Done && p.ctx.Err() != nil && cause != errRevoked && cause != errDeadline {
+		return false
+	}
+	if err := p.o.Reporter.Report(context.Background(), j.task.Run, ev); err != nil {
+		if p.ctx.Err() == nil { // else the whole process stops, and says why
+			p.o.Log.Error("report failed", "execution", j.task.Execution, "step", j.task.Key, "error", err)
+		}
+		return false
+	}
+	return true
+}
+
+// conclude turns what the handler returned into an event. Errors and values are the handler's own
+// code, so that they too may panic.
+func (p *Pool) conclude(j *job, out any, err, cause error) (ev engine.Event) {
+	defer func() {
+		if v := recover(); v != nil {
+			err := &stepwell.Error{Code: stepwell.CodePanic, Message: fmt.Sprintf("what the action returned panicked: %v", v), Hint: "action.Fail, Retry and Defer need an error"}
+			ev = p.failed(j, err, err)
+		}
+	}()
+	return p.outcome(j, out, err, cause)
+}
+
+func (p *Pool) event(j *job, kind engine.Kind) engine.Event {
+	ev := engine.Event{Kind: kind, At: time.Now().UnixMicro(), Idx: j.task.Idx, Epoch: j.task.Epoch, Started: j.started.UnixMicro(), Worker: p.o.Name}
+	if input := j.input.Load(); input != nil {
+		ev.Input = *input
+	}
+	return ev
+}
+
+func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
+	switch {
+	case cause == errDeadline && err == nil:
+		err = errDeadline // what comes late is dropped
+	case cause == errDeadline:
+		return p.failed(j, errDeadline, nil) // and so are its wishes
+	case err == nil:
+		var stored, loaded []byte
+		if stored, loaded, err = p.output(out, j.task.Step.Keep); err == nil {
+			ev := p.event(j, engine.Done)
+			ev.Output, ev.Loaded = stored, loaded
+			return ev
+		}
+	}
+	if skip, ok := errors.AsType[*action.SkipError](err); ok {
+		ev := p.event(j, engine.Skipped)
+		ev.Reason = shorten(skip.Reason, maxMessage)
+		return ev
+	}
+	if wait, ok := errors.AsType[*action.WaitError](err); ok {
+		ev := p.event(j, engine.Waiting)
+		if ev.Wait, ev.Loaded, err = p.wait(wait, j.task.Step.Keep); err == nil {
+			return ev
+		}
+	}
+	if cause != nil && !errors.Is(err, cause) {
+		return p.failed(j, fmt.Errorf("%w (%w)", cause, err), err)
+	}
+	return p.failed(j, err, err)
+}
+
+// failed is a failure with what the handler's error says about other attempts.
+func (p *Pool) failed(j *job, err, wish error) engine.Event {
+	ev := p.event(j, engine.Failed)
+	ev.Permanent = action.IsFail(wish)
+	if again, ok := errors.AsType[*action.RetryError](wish); ok {
+		ev.After, ev.Defer = max(0, again.After), again.Defer
+	}
+	ev.Failure = failure(err, j.timeout)
+	return ev
+}
+
+func failure(err error, timeout time.Duration) *engine.Failure {
+	code := stepwell.CodeOf(err)
+	if code == stepwell.CodeInternal || code == "" {
+		code = stepwell.CodeFailed
+	}
+	message := err.Error()
+	switch {
+	case errors.Is(err, errDeadline):
+		code = stepwell.CodeTimeout
+		message = fmt.Sprintf("not ended within %s", timeout)
+	case errors.Is(err, errRevoked):
+		code = stepwell.CodeCancelled
+	}
+	return &engine.Failure{Code: code, Message: shorten(message, maxMessage), Hint: shorten(stepwell.HintOf(err), maxMessage)}
+}
+
+// wait is a wait as it is stored, and the JSON of its outputs if that is stored elsewhere.
+func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []byte, err error) {
+	if w.Until.IsZero() {
+		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the action waits without saying until when"})
+	}
+	if len(w.State) > maxState {
+		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the wait is %d bytes, the limit is %d KiB", len(w.State), maxState>>10),
+			Hint: "keep the id of the work, and look the rest up"})
+	}
+	out = &engine.Wait{Until: w.Until.UnixMicro(), Resume: w.Resume, State: w.State, External: shorten(w.ExternalID, 1024)}
+	if !w.Resume {
+		out.Output, loaded, err = p.output(w.Outputs, keep)
+	}
+	return out, loaded, err
+}
+
+// output is the handler's result as it is stored, and the JSON itself if it is stored elsewhere and
+// templates read it.
+func (p *Pool) output(out any, keep bool) (stored, loaded []byte, err error) {
+	switch v := out.(type) {
+	case nil:
+		return nil, nil, nil
+	case json.RawMessage:
+		stored = bytes.TrimSpace(v)
+	case []byte:
+		stored = bytes.TrimSpace(v)
+	default:
+		if stored, err = expr.Marshal(out); err != nil {
+			return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be written as JSON", Err: err})
+		}
+	}
+	if len(stored) == 0 || string(stored) == "null" {
+		return nil, nil, nil
+	}
+	if len(stored) > MaxOutput {
+		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the outputs are %d bytes, the limit is %d MiB", len(stored), MaxOutput>>20), Hint: "write a file and return its path"})
+	}
+	if stored[0] != '{' || !json.Valid(stored) {
+		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs are not a JSON object", Hint: `return an object such as {"result": …}`})
+	}
+	if len(stored) <= inlineOutput {
+		return stored, nil, nil
+	}
+	ref, err := p.o.Blobs.Put(context.Background(), stored)
+	if err != nil {
+		return nil, nil, fmt.Errorf("store the outputs: %w", err)
+	}
+	if keep {
+		loaded = stored
+	}
+	return []byte(ref), loaded, nil
+}
+
+func templateError(err error) error {
+	e := &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params", Err: err}
+	if x, ok := errors.AsType[*expr.Error](err); ok {
+		e.Hint = x.Hint
+	}
+	return e
+}
