@@ -15,9 +15,12 @@ import (
 
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/builtin"
+	"github.com/stepwell/stepwell/action/httpcall"
 	"github.com/stepwell/stepwell/action/media"
+	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
@@ -38,6 +41,8 @@ type Options struct {
 	Workers int
 	// Window is how many steps of one execution may be dispatched at once. Defaults to 2,000.
 	Window int
+	// HTTP says what util.http may reach, and how much at once. Defaults to public addresses only.
+	HTTP outbound.Options
 	// Services says where the services of the internal.* actions are. Defaults to nowhere.
 	Services service.Options
 	// Register adds actions of the embedding program. Defaults to none.
@@ -60,29 +65,41 @@ type App struct {
 	Actions   *action.Registry
 	Conductor *conductor.Conductor
 
-	pool  *worker.Pool
-	queue *queue.Memory
-	log   *slog.Logger
+	pool   *worker.Pool
+	queue  *queue.Memory
+	client *outbound.Client
+	log    *slog.Logger
 }
 
 // Actions makes the registry of everything that is built in, and of what the options add.
 func Actions(o Options) (*action.Registry, error) {
+	r, _, err := actions(o)
+	return r, err
+}
+
+// actions also gives the client by which steps reach out, for whoever runs them to close.
+func actions(o Options) (*action.Registry, *outbound.Client, error) {
 	r := &action.Registry{}
-	if err := builtin.Register(r, builtin.Options{}); err != nil {
-		return nil, err
+	client, err := outbound.New(o.HTTP)
+	if err != nil {
+		return nil, nil, err
 	}
-	if err := media.Register(r, media.Options{}); err != nil {
-		return nil, err
-	}
-	if err := service.Register(r, o.Services); err != nil {
-		return nil, err
+	for _, add := range []func() error{
+		func() error { return builtin.Register(r, builtin.Options{}) },
+		func() error { return httpcall.Register(r, client) },
+		func() error { return media.Register(r, media.Options{}) },
+		func() error { return service.Register(r, o.Services) },
+	} {
+		if err := add(); err != nil {
+			return nil, nil, err
+		}
 	}
 	if o.Register != nil {
 		if err := o.Register(r); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return r, nil
+	return r, client, nil
 }
 
 // New opens the database, which no other process may be using for running executions
@@ -95,7 +112,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		o.Log = slog.Default()
 	}
 	a := &App{queue: &queue.Memory{}, log: o.Log}
-	if a.Actions, err = Actions(o); err != nil {
+	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
 	if a.Store, err = sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: true, Synchronous: o.Synchronous, Log: o.Log}); err != nil {
@@ -108,7 +125,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}()
 	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }
 	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: a.Store, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions,
-		Revoke: revoke, Observe: o.Observe, Window: o.Window, Log: o.Log})
+		Revoke: revoke, Cancel: func(t *engine.Task) { a.pool.Cancel(t) }, Observe: o.Observe, Window: o.Window, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -194,5 +211,6 @@ func (a *App) Drain() { a.pool.Drain() }
 // Close lets go of the store. Call it after Run has returned.
 func (a *App) Close() error {
 	a.queue.Close()
+	a.client.Close()
 	return a.Store.Close()
 }

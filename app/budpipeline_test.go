@@ -270,7 +270,9 @@ func fleet(other map[string]func(*action.Call) (any, error)) *platform {
 	p := &platform{answers: map[string]func(*action.Call) (any, error){
 		"fleet.model": answer(object{"gpus": 2}), "fleet.cluster": answer(object{"gpus": 8}), "fleet.tune": answer(object{"config": object{"tp": 2}}),
 		"fleet.existing": answer(object{"exists": true, "endpoint": "e-1"}), "fleet.backup": answer(object{"backup": "b-1"}),
-		"fleet.deploy": func(call *action.Call) (any, error) { return object{"deployment": fmt.Sprint("d-", call.Params["kind"])}, nil },
+		"fleet.deploy": func(call *action.Call) (any, error) {
+			return object{"deployment": fmt.Sprint("d-", call.Params["kind"])}, nil
+		},
 		"fleet.progress": func(call *action.Call) (any, error) {
 			if call.Params["asked"] == int64(0) {
 				return object{"status": "starting"}, nil
@@ -364,6 +366,85 @@ func TestBudpipelineHealth(t *testing.T) {
 			ordered(t, d, steps)
 			diff(t, "told", test.told, p.of("desk.notify"))
 			diff(t, "issues", test.issues, outputs(t, x.Outputs)["issues"])
+		})
+	}
+}
+
+// Only the targets of the branch that is taken run, whatever conditions of their own they have.
+func TestBudpipelineTargets(t *testing.T) {
+	a, _ := start(t, filepath.Join(t.TempDir(), "db"), app.Options{})
+	src := document(t, "targets.yaml")
+	for n, chosen := range map[int][]string{
+		1: {"shared", "shared[0]", "shared[1]"}, 2: {"bare", "late"}, 3: {"late", "own-expression"}, 4: {"late", "own-template"}, 5: {"late", "own-block"},
+		6: {"bare", "late"}, 7: {"late", "own-literal"}, 8: {"late"}, 9: {"late", "shared", "shared[0]", "shared[1]"},
+		10: {"group", "group[0].inner", "group[0].zero", "late"}, 200: {"late"},
+	} {
+		id, _ := begin(t, a, src, object{"n": n})
+		x, steps := ended(t, a, id)
+		if x.Status != stepwell.ExecutionCompleted {
+			t.Errorf("%d: the execution is %s: %+v", n, x.Status, x.Failure)
+		}
+		var ran []string
+		for _, key := range slices.Sorted(maps.Keys(steps)) {
+			always := key == "first" || key == "second" || key == "mapped" || strings.HasPrefix(key, "finally.")
+			inside := strings.HasPrefix(key, "group[") && !strings.HasPrefix(key, "group[0].")
+			if steps[key].Status == stepwell.StepCompleted && !always && !inside {
+				ran = append(ran, key)
+			}
+		}
+		diff(t, fmt.Sprint("what ran for ", n), chosen, ran)
+		if steps["finally.thanks"].Status != stepwell.StepCompleted || n == 10 && steps["group[1].zero"].Status != stepwell.StepSkipped {
+			t.Errorf("%d: thanks %s, group[1].zero %s", n, steps["finally.thanks"].Status, steps["group[1].zero"].Status)
+		}
+	}
+}
+
+// A step that fails or is skipped chooses nothing.
+func TestBudpipelineNothingChosen(t *testing.T) {
+	const doc = `
+name: nothing
+steps:
+  - {id: fails, action: switch, on_failure: continue, params: {value: 1, cases: [{value: 1, result: "{{ none.x }}", target_step: a}]}}
+  - {id: skips, action: conditional, condition: false, params: {branches: [{id: x, target_step: b}]}}
+  - {id: chooses, action: conditional, params: {branches: [{id: x, target_step: c}]}}
+  - {id: also, action: conditional, condition: false, params: {branches: [{id: x, target_step: c}]}}
+  - {id: a, action: log, params: {message: a}}
+  - {id: b, action: log, params: {message: b}}
+  - {id: c, action: log, params: {message: c}}
+  - {id: after, action: log, depends_on: [a, b], params: {message: after}}
+`
+	a, _ := start(t, filepath.Join(t.TempDir(), "db"), app.Options{})
+	id, d := begin(t, a, doc, nil)
+	x, steps := ended(t, a, id)
+	diff(t, "status", stepwell.ExecutionCompletedWithFailures, x.Status)
+	diff(t, "statuses", map[string]string{"fails": "failed", "skips": "skipped", "also": "skipped", "a": "skipped", "b": "skipped"}, statuses(steps))
+	ordered(t, d, steps)
+}
+
+// A rate limit goes on with the run that met it; a retry begins anew.
+func TestBudpipelineWhileTriesAgain(t *testing.T) {
+	const doc = `{"name": "again", "steps": [{"id": "poll", "action": "while", "retry": {"max_attempts": 2, "backoff_seconds": 0, "jitter": 0}, "params": {"condition": "{{ result.n < 3 }}",
+		"action": "desk.count", "action_params": {"n": "{{ iteration + 1 }}"}}}], "outputs": {"iterations": "{{ steps.poll.outputs.iterations }}"}}`
+	for name, test := range map[string]struct {
+		err   error
+		calls string
+	}{
+		"deferred": {action.Defer(time.Millisecond, errors.New("too many requests")), `{"n":1} {"n":2} {"n":2} {"n":3}`},
+		"failed":   {errors.New("reset"), `{"n":1} {"n":2} {"n":1} {"n":2} {"n":3}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var once sync.Once
+			p := &platform{answers: map[string]func(*action.Call) (any, error){"desk.count": func(call *action.Call) (out any, err error) {
+				if call.Params["n"] == int64(2) {
+					once.Do(func() { err = test.err })
+				}
+				return object{"n": call.Params["n"]}, err
+			}}}
+			a, _ := start(t, filepath.Join(t.TempDir(), "db"), app.Options{Register: p.register})
+			id, _ := begin(t, a, doc, nil)
+			x, _ := ended(t, a, id)
+			diff(t, "outputs", object{"iterations": 3.0}, outputs(t, x.Outputs))
+			diff(t, "calls", strings.Fields(test.calls), p.of("desk.count"))
 		})
 	}
 }

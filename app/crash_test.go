@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/app"
@@ -30,13 +32,17 @@ const crashDB = "STEPWELL_TEST_CRASH_DB"
 
 func TestMain(m *testing.M) {
 	if db := os.Getenv(crashDB); db != "" {
-		if err := crashChild(db); err != nil {
+		child := crashChild
+		if url := os.Getenv(pollURL); url != "" {
+			child = func(db string) error { return pollChild(db, url) }
+		}
+		if err := child(db); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0)
 	}
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // crashActions are small pieces of work of which some fail at first and some spawn others.

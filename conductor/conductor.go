@@ -34,6 +34,9 @@ type Options struct {
 	Catalog plan.Catalog
 	// Revoke stops a task wherever it is. Defaults to nothing.
 	Revoke func(run int64, idx int32, epoch uint32)
+	// Cancel stops the work that a step has left elsewhere (action.Canceler). It must not wait for it.
+	// Defaults to nothing.
+	Cancel func(*engine.Task)
 	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update. A
 	// panic in it is logged, and goes no further. Defaults to nothing.
 	Observe func(*Update)
@@ -50,6 +53,9 @@ func (o *Options) validate() error {
 	}
 	if o.Revoke == nil {
 		o.Revoke = func(int64, int32, uint32) {}
+	}
+	if o.Cancel == nil {
+		o.Cancel = func(*engine.Task) {}
 	}
 	if o.Observe == nil {
 		o.Observe = func(*Update) {}

@@ -120,6 +120,7 @@ func (r mortalReporter) Report(ctx context.Context, run int64, ev engine.Event) 
 // The process dies at every passage of every point between apply and acknowledgement. After recovery no
 // step is lost, none has completed twice, and no output differs from the undisturbed run's.
 func TestCrashAtEveryPoint(t *testing.T) {
+	t.Parallel()
 	want := crashRun(t, &world{}).facts()
 	if want.status != "completed" || len(want.steps) != 15 || want.outputs != `{"total":22}` {
 		t.Fatalf("the undisturbed run is %s with %s and steps %v", want.status, want.outputs, slices.Sorted(maps.Keys(want.steps)))
@@ -310,6 +311,7 @@ func (q *refusing) Push(ctx context.Context, messages []queue.Message) error {
 }
 
 func TestPushIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	q := &refusing{left: 1}
 	r := newRig(t, build{queue: func(inner queue.Queue) queue.Queue { q.Queue = inner; return q }})
 	r.end(r.begin(pipeline(t, one("t.echo"))), stepwell.ExecutionCompleted)
@@ -352,6 +354,7 @@ func TestCommitIsTriedAgain(t *testing.T) {
 // A store that stays away stops the conductor: everybody who waits is told why, and nothing that was
 // not committed has happened.
 func TestStoreStaysAway(t *testing.T) {
+	t.Parallel()
 	full := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the disk is full", Hint: "free some space"}
 	g := newGate()
 	f := &faulty{}

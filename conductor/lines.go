@@ -17,6 +17,7 @@ const (
 	lineDelay = 100 * time.Millisecond
 	maxLines  = 100_000
 	maxBytes  = 64 << 20
+	lastTries = 5 // of the last write
 )
 
 // lines collects the steps' log lines between writes.
@@ -55,21 +56,28 @@ func (c *Conductor) Line(line store.LogLine) {
 	}
 }
 
-// flushLoop writes what has been collected, as long as ctx lasts and once more at its end.
+// flushLoop writes what has been collected, as long as ctx lasts and then what is left.
 func (c *Conductor) flushLoop(ctx context.Context) {
 	tick := time.NewTicker(lineDelay)
 	defer tick.Stop()
-	for {
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			c.flushLines()
-			if n := c.lines.pending(); n > 0 {
-				c.o.Log.Error("log lines were lost: the store did not take them until the end", "lines", n)
-			}
-			return
 		case <-tick.C:
 			c.flushLines()
 		}
+	}
+	for try := 1; ; try++ {
+		c.flushLines()
+		n := c.lines.pending()
+		if n == 0 {
+			return
+		}
+		if try == lastTries {
+			c.o.Log.Error("log lines were lost: the store did not take them until the end", "lines", n)
+			return
+		}
+		<-tick.C
 	}
 }
 

@@ -65,19 +65,32 @@ func (d *decoder) retry(e entry, path string) *Retry {
 		case "max_attempts":
 			r.MaxAttempts = d.integer(e, path, wholeBounds(1, 100))
 		case "backoff_seconds":
-			r.BackoffSeconds = d.number(e, path, bounds{0, oneYear, false, ""})
+			r.BackoffSeconds = d.orNone(e, path, bounds{0, oneYear, false, ""})
 		case "backoff_multiplier":
 			r.BackoffMultiplier = d.number(e, path, bounds{1, 100, false, ""})
 		case "max_backoff_seconds":
 			r.MaxBackoffSeconds = d.number(e, path, bounds{0, oneYear, true, ""})
 		case "jitter":
-			r.Jitter = d.number(e, path, bounds{0, 1, false, ""})
+			r.Jitter = d.orNone(e, path, bounds{0, 1, false, ""})
 		}
 	})
 	if r.MaxBackoffSeconds > 0 && r.BackoffSeconds > r.MaxBackoffSeconds {
 		d.warn(e.pos, path, "backoff_seconds is longer than max_backoff_seconds", "every pause will be max_backoff_seconds")
 	}
 	return r
+}
+
+// nextToNothing stands for zero: a Retry's zero says that nothing was given, and one that was is meant.
+const nextToNothing = 1e-6
+
+// orNone is number, with a zero that was written as nextToNothing.
+func (d *decoder) orNone(e entry, path string, b bounds) float64 {
+	before := len(d.found) + d.dropped
+	v := d.number(e, path, b)
+	if v == 0 && !e.value.isNull() && len(d.found)+d.dropped == before {
+		return nextToNothing
+	}
+	return v
 }
 
 func (d *decoder) concurrency(e entry, p *places) *Concurrency {

@@ -82,7 +82,8 @@ type Concurrency struct {
 	OnConflict string `json:"on_conflict,omitempty"` // queue (default), skip, cancel_running
 }
 
-// Retry is a retry policy as written. Zero values mean "not given".
+// Retry is a retry policy as written. Zero values mean "not given"; Parse reads a written zero pause or
+// jitter as a millionth.
 type Retry struct {
 	MaxAttempts       int     `json:"max_attempts,omitempty"`
 	BackoffSeconds    float64 `json:"backoff_seconds,omitempty"`

@@ -96,7 +96,8 @@ func ParseParam(p *Parameter, text string) (any, error) {
 		return v, nil
 	}
 	f := p.Field()
-	for _, m := range spec.Check([]spec.Field{f}, true, map[string]any{p.Name: v}) {
+	if found := spec.Check([]spec.Field{f}, true, map[string]any{p.Name: v}); len(found) > 0 {
+		m := found[0]
 		hint := m.Hint
 		switch t {
 		case spec.Array:

@@ -194,3 +194,17 @@ func TestLargeDocument(t *testing.T) {
 		t.Errorf("%d steps", len(d.Steps))
 	}
 }
+
+// A pause of zero that is written is meant: it is not the default of a minute.
+func TestRetryZero(t *testing.T) {
+	d, problems := definition.Parse([]byte("name: x\nsteps:\n- {id: a, action: util.noop, retry: {backoff_seconds: 0, jitter: 0.0}}\n- {id: b, action: util.noop, retry: {backoff_seconds: null}}"), definition.ParseOptions{})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	if r := d.Steps[0].Retry; r.BackoffSeconds != 1e-6 || r.Jitter != 1e-6 {
+		t.Errorf("read as %+v", r)
+	}
+	if r := d.Steps[1].Retry; r.BackoffSeconds != 0 || r.Jitter != 0 {
+		t.Errorf("read as %+v", r)
+	}
+}

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell/expr"
@@ -54,7 +55,7 @@ func (r *router) steps(list []Step, path string) {
 	}
 	for i := range list {
 		if from := targets[i]; from != nil {
-			lead(&list[i], from)
+			r.lead(&list[i], from, element(path, i))
 		}
 	}
 }
@@ -123,7 +124,7 @@ func (r *router) target(list []Step, index map[string]int, from int, m mention, 
 }
 
 // lead makes a step wait for the steps that choose it, and run only when one of them does.
-func lead(s *Step, from []target) {
+func (r *router) lead(s *Step, from []target, path string) {
 	var chosen []string
 	depends, seen := make(map[string]bool, len(s.DependsOn)), make(map[string]bool, len(from))
 	for _, id := range s.DependsOn {
@@ -142,8 +143,14 @@ func lead(s *Step, from []target) {
 			s.DependsOn = append(s.DependsOn, id)
 		}
 	}
-	if _, err := expr.ParseCondition(s.Condition); err != nil {
+	own, err := expr.ParseCondition(s.Condition)
+	if err != nil {
 		return // Check reports it at its place
+	}
+	if s.ForEach != nil && forElements(own, s.ForEach.As) {
+		r.fail(posOf(s, "condition"), path+".condition", fmt.Sprintf("the condition of %q is for each element, but as the target of %s the step is chosen as a whole", s.ID, strings.Join(s.chosenBy, " and ")),
+			"make it a group with for_each, and put the condition on the step inside")
+		return
 	}
 	s.Condition = both(strings.Join(chosen, " or "), s.Condition)
 	s.record("condition", from[0].pos)
@@ -151,6 +158,13 @@ func lead(s *Step, from []target) {
 		s.loose = map[string]bool{}
 	}
 	s.loose["condition"] = true
+}
+
+// forElements reports whether the condition of a step with for_each is decided for each element.
+func forElements(condition *expr.Template, as string) bool {
+	return slices.ContainsFunc(condition.Refs(), func(ref expr.Ref) bool {
+		return ref.Path[0] == "item" || ref.Path[0] == "index" || ref.Path[0] == as
+	})
 }
 
 // record notes the place of something unless it is known.

@@ -143,8 +143,8 @@ func settingsSchema() map[string]any {
 
 func retrySchema() map[string]any {
 	return object(retryKeys, "When and how often a failed step is tried again. Its numbers cannot be templates.", map[string]any{
-		"max_attempts":        amount("integer", "All tries, the first included. Default 1.", wholeBounds(1, 100)),
-		"backoff_seconds":     amount("number", "Pause before the second try. Default 0.", bounds{0, oneYear, false, ""}),
+		"max_attempts":        amount("integer", "All tries, the first included. Default 3.", wholeBounds(1, 100)),
+		"backoff_seconds":     amount("number", "Pause before the second try. Default 60.", bounds{0, oneYear, false, ""}),
 		"backoff_multiplier":  amount("number", "Factor from one pause to the next. Default 2.", bounds{1, 100, false, ""}),
 		"max_backoff_seconds": amount("number", "Longest pause. Default 3600.", bounds{0, oneYear, true, ""}),
 		"jitter":              amount("number", "Share of a pause that varies at random. Default 0.1.", bounds{0, 1, false, ""}),

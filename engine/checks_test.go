@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -13,14 +14,14 @@ func (m *monkey) check() {
 	inflight, sleeping := 0, 0
 	running := map[*scope]int{}
 	open := map[*scope]int{}
-	total, ended := 0, 0
+	collected := 0
 	r.visit(func(p place) {
 		n := p.node()
-		open[p.s] += 0
-		if total++; n.status.Terminal() {
-			ended++
-		} else {
+		if open[p.s] += 0; !n.status.Terminal() {
 			open[p.s]++
+		}
+		if n.info != nil && n.info.each != nil {
+			collected += n.info.each.bytes
 		}
 		switch n.status {
 		case stepwell.StepQueued, stepwell.StepRunning:
@@ -43,6 +44,9 @@ func (m *monkey) check() {
 	})
 	if inflight != r.inflight || sleeping != r.sleeping {
 		m.t.Fatalf("%d in flight and %d asleep, counted as %d and %d", inflight, sleeping, r.inflight, r.sleeping)
+	}
+	if collected != r.collected {
+		m.t.Fatalf("%d bytes of results, counted as %d", collected, r.collected)
 	}
 	limit := r.window
 	if p := r.plan.Graph.MaxParallel; p > 0 {
@@ -80,14 +84,32 @@ func (m *monkey) checkPending(p place) {
 			waits++
 		}
 	}
-	if x := p.s.spawnedAt(p.i); x == nil && int(n.waiting) != waits {
+	if x := p.s.spawnedAt(p.i); x != nil {
+		for _, idx := range x.exact {
+			if d, ok := m.run.find(idx); ok && !d.node().status.Terminal() {
+				waits++
+			}
+		}
+		for _, name := range x.names {
+			if !m.nameOver(p.s, name) || !m.known(p.s, name) {
+				waits++
+			}
+		}
+	}
+	if int(n.waiting) != waits {
 		m.t.Fatalf("%s waits for %d, counted as %d", p.key(), waits, n.waiting)
-	} else if n.waiting < 0 {
-		m.t.Fatalf("%s waits for %d", p.key(), n.waiting)
 	}
 	if n.waiting == 0 && n.flags&dormant == 0 {
 		m.t.Fatalf("%s waits for nothing and is not decided", p.key())
 	}
+}
+
+// known: there is, or may be, an instance of a name that nobody has declared.
+func (m *monkey) known(s *scope, name string) bool {
+	g := s.groups[name]
+	return g != nil && g.declared || slices.ContainsFunc(s.extra, func(x spawned) bool {
+		return (x.spec.Name == name || x.spec.Key == name) && s.nodes[s.keys[x.spec.Key]].flags&dormant == 0
+	})
 }
 
 // nameOver: all instances of a name have ended, and whoever may spawn more.
@@ -123,6 +145,25 @@ func (m *monkey) checkRows() {
 			m.t.Fatalf("%s ends twice", m.keys[row.Idx])
 		}
 		m.ended[row.Idx] = row.Status.Terminal()
+		if row.Status == stepwell.StepSkipped {
+			m.checkSkipped(row)
+		}
+	}
+}
+
+// checkSkipped: a trigger rule gives a step up only when no dependency is left that could change that.
+func (m *monkey) checkSkipped(row StepRow) {
+	p, ok := m.run.find(row.Idx)
+	if !ok || p.node().status != stepwell.StepSkipped || len(p.step().Names) > 0 || !strings.Contains(row.Error.Message, "steps before it") && !strings.Contains(row.Error.Message, "a step before it") {
+		return
+	}
+	if allowed(p) && len(p.step().Deps) > 0 {
+		m.t.Fatalf("%s is skipped, its trigger rule allows it: %s", p.key(), row.Error.Message)
+	}
+	for _, d := range p.step().Deps {
+		if !p.s.nodes[d].status.Terminal() {
+			m.t.Fatalf("%s is skipped before %s has ended", p.key(), p.s.key(d))
+		}
 	}
 }
 
@@ -203,7 +244,7 @@ func (m *monkey) checkEnd() {
 		m.t.Fatalf("the run is over and something is left: %d work, %v dependent", len(r.work), r.dependent)
 	}
 	p := r.Progress()
-	if ended := p.Completed + p.Failed + p.Skipped + p.Cancelled; ended != p.Total && !m.restarted {
+	if ended := p.Completed + p.Failed + p.Skipped + p.Cancelled; ended != p.Total {
 		m.t.Fatalf("the run is over and %d of %d steps have ended", ended, p.Total)
 	}
 	if r.Pending() != nil {

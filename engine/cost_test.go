@@ -167,3 +167,73 @@ func benchmark(b *testing.B, p *plan.Plan, steps int) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*steps), "ns/step")
 }
+
+// TestLargeChanges: what looks at every step, a cancel, a restart, a recovery, does so once.
+func TestLargeChanges(t *testing.T) {
+	const n = 100_000
+	h := &harness{t: t, plan: fanout(t, n), rows: map[int32]StepRow{}, keys: map[int32]string{}}
+	h.run = New(h.plan, 1, "run")
+	h.batch(Event{Kind: Start, Begin: &Begin{}})
+	timed := func(what string, events ...Event) {
+		start := time.Now()
+		h.batch(events...)
+		took := time.Since(start)
+		t.Logf("%s: %v, %d rows, %d tasks", what, took.Round(time.Millisecond), len(h.fx.Rows), len(h.fx.Tasks))
+		if took > 2*time.Second*slower {
+			t.Errorf("%s took %v", what, took)
+		}
+	}
+	timed("recovery", Event{Kind: Recovered})
+	timed("restart", Event{Kind: Restart, Step: "s7"})
+	timed("cancel", Event{Kind: Cancel})
+	flying := make([]Event, 0, DefaultWindow)
+	h.run.visit(func(p place) {
+		if p.node().status == stepwell.StepQueued {
+			flying = append(flying, Event{Kind: Failed, Idx: p.idx(), Epoch: p.node().epoch})
+		}
+	})
+	timed("the end", flying...)
+	if h.run.Status() != stepwell.ExecutionCancelled {
+		t.Fatal(h.run.Status())
+	}
+	timed("restart of all", Event{Kind: Restart, Step: "join"})
+}
+
+// TestManySpawned: 100,000 spawned steps and one that waits for all of them.
+func TestManySpawned(t *testing.T) {
+	const calls, each = 100, 1000
+	p := compile(t, "name: t\nsteps:\n  - {id: scan, action: scan}\n  - {id: join, action: work, depends_on: [extract]}")
+	r := New(p, 1, "run")
+	var fx Effects
+	start := time.Now()
+	apply := func(ev Event) {
+		if _, err := r.Apply(&ev, &fx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(Event{Kind: Start, Begin: &Begin{Window: 1 << 20}})
+	r.Settle(0, &fx)
+	scan := fx.Tasks[0]
+	for c := range calls {
+		spawns := make([]Spawn, each)
+		for i := range spawns {
+			spawns[i] = Spawn{Name: "extract", Key: fmt.Sprintf("extract:%d", c*each+i), Action: "extract"}
+		}
+		apply(Event{Kind: Spawned, Idx: scan.Idx, Epoch: scan.Epoch, Spawns: spawns})
+	}
+	fx.Reset()
+	r.Settle(0, &fx)
+	if len(fx.Tasks) != calls*each {
+		t.Fatal(len(fx.Tasks))
+	}
+	for _, task := range append(fx.Tasks[:len(fx.Tasks):len(fx.Tasks)], scan) {
+		apply(Event{Kind: Done, Idx: task.Idx, Epoch: task.Epoch})
+	}
+	fx.Reset()
+	r.Settle(0, &fx)
+	took := time.Since(start)
+	t.Log(took.Round(time.Millisecond))
+	if len(fx.Tasks) != 1 || fx.Tasks[0].Key != "join" || took > 2*time.Second*slower {
+		t.Errorf("%d tasks, %v", len(fx.Tasks), took)
+	}
+}

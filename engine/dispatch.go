@@ -54,15 +54,28 @@ func (h *readyHeap) pop() readyStep {
 	return top
 }
 
+// frontRoom is what is left for numbers of steps that go before all others.
+const frontRoom = 1 << 48
+
 func (r *Run) makeReady(p place) {
+	r.readySeq++
+	r.queue(p, frontRoom+r.readySeq)
+}
+
+// makeReadyFirst is for steps that have had their turn already.
+func (r *Run) makeReadyFirst(p place) {
+	r.frontSeq++
+	r.queue(p, r.frontSeq)
+}
+
+func (r *Run) queue(p place, seq uint64) {
 	n := p.node()
 	if p.s.stop.bars(n) {
 		r.cutShort(p)
 		return
 	}
 	n.flags |= inReady | judged
-	r.readySeq++
-	r.ready.push(readyStep{place: p, priority: int32(p.step().Policy.Priority), seq: r.readySeq})
+	r.ready.push(readyStep{place: p, priority: int32(p.step().Policy.Priority), seq: seq})
 }
 
 // dispatch fills the window with ready steps. It reports whether it set off more work.
@@ -104,7 +117,7 @@ func (r *Run) unpark(s *scope) {
 		p := s.parked[0]
 		s.parked = s.parked[1:]
 		if p.node().flags&inReady != 0 && !p.s.closed {
-			r.makeReady(p)
+			r.makeReadyFirst(p)
 			return
 		}
 	}

@@ -20,7 +20,7 @@ func dump(r *Run) string {
 	for _, x := range r.ready {
 		fmt.Fprintf(&b, "ready %d %v p%d #%d\n", x.idx(), x.s.closed, x.priority, x.seq)
 	}
-	fmt.Fprintf(&b, "readySeq %d work %d\n", r.readySeq, len(r.work))
+	fmt.Fprintf(&b, "readySeq %d frontSeq %d work %d\n", r.readySeq, r.frontSeq, len(r.work))
 	for _, d := range sorted(r.dependent) {
 		fmt.Fprintf(&b, "dependent %d: %v\n", d, r.dependent[d])
 	}

@@ -37,7 +37,7 @@ func (r *Run) lost(p place, worker string) {
 		n.info.worker, n.info.started = "", 0
 		r.row(p) // it runs no more
 	}
-	r.makeReady(p)
+	r.makeReadyFirst(p)
 }
 
 // mayRunAgain counts a lost worker and says why the step is not tried again, nil if it is.

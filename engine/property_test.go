@@ -41,7 +41,7 @@ func (m *monkey) retry() {
 		from = []string{m.run.main.key(int32(i))}
 	}
 	ev := m.again(from)
-	m.past, m.restarted = nil, false
+	m.past = nil
 	clear(m.ended)
 	m.do(ev)
 }
@@ -65,12 +65,10 @@ func (f fatal) Fatalf(format string, args ...any) {
 
 type monkey struct {
 	*harness
-	rt        *rapid.T
-	history   []string
-	past      []Event // of attempts that are over
-	ended     map[int32]bool
-	restarted bool
-	spawned   int
+	rt      *rapid.T
+	history []string
+	past    []Event // of attempts that are over
+	ended   map[int32]bool
 }
 
 // do applies one batch and checks everything.
@@ -162,10 +160,8 @@ func (m *monkey) late() {
 func (m *monkey) restart() {
 	i := rapid.IntRange(0, len(m.run.main.nodes)-1).Draw(m.rt, "restart")
 	ev := Event{Kind: Restart, Step: m.run.main.key(int32(i)), FailedOnly: rapid.IntRange(0, 2).Draw(m.rt, "failed only") == 0}
-	was := len(m.log)
 	clear(m.ended)
 	m.do(ev)
-	m.restarted = m.restarted || len(m.log) > was
 }
 
 func (m *monkey) crash() {

@@ -105,26 +105,33 @@ func (r *Run) downstream(from ...place) []int32 {
 			add(m.graph.Steps[i].Children...)
 		}
 		add(exact[i]...)
-		if in := m.nodes[i].info; in != nil {
-			for _, idx := range in.spawned {
-				if q, ok := r.find(idx); ok && q.s == m {
-					add(q.i)
-				}
-			}
-			for _, name := range in.names {
-				add(m.group(name).all...)
-			}
-		}
-		if x := m.spawnedAt(i); x != nil {
-			for _, g := range m.groupsOf(&x.spec) {
-				if g != nil {
-					add(g.all...)
-				}
-			}
-		}
+		r.afterSpawning(i, add)
 	}
 	slices.Sort(todo)
 	return todo
+}
+
+// afterSpawning adds what a step of the top level has spawned, and who waits for its name or for names
+// that it may spawn.
+func (r *Run) afterSpawning(i int32, add func(...int32)) {
+	m := r.main
+	if in := m.nodes[i].info; in != nil {
+		for _, idx := range in.spawned {
+			if q, ok := r.find(idx); ok && q.s == m {
+				add(q.i)
+			}
+		}
+		for _, name := range in.names {
+			add(m.group(name).all...)
+		}
+	}
+	if x := m.spawnedAt(i); x != nil {
+		for _, g := range m.groupsOf(&x.spec) {
+			if g != nil {
+				add(g.all...)
+			}
+		}
+	}
 }
 
 // exactEdges are the dependencies of spawned steps on exact keys, turned round.

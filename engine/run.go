@@ -32,7 +32,8 @@ type Run struct {
 	next      int32             // the next free index
 	seq       int32
 	ready     readyHeap
-	readySeq  uint64
+	readySeq  uint64 // counts from frontRoom
+	frontSeq  uint64 // counts the steps that go before all others
 	inflight  int
 	sleeping  int  // steps with a timer
 	tolerated bool // something failed and the execution goes on

@@ -36,15 +36,7 @@ func (r *Run) stuck() bool {
 		r.finish(stepwell.ExecutionFailed, &Failure{Code: stepwell.CodeInternal, Message: "deadlock: no step can start and none is left"})
 		return true
 	}
-	var waits []string
-	for _, p := range blocked[:min(len(blocked), 5)] {
-		waits = append(waits, fmt.Sprintf("%s waits for %s", p.key(), strings.Join(r.missing(p), ", ")))
-	}
-	f := &Failure{Code: stepwell.CodeFailed, Message: fmt.Sprintf("deadlock: %d steps can never start: %s", len(blocked), strings.Join(waits, "; ")),
-		Hint: "depend on the key of a step that exists, or on a name that a running step spawns"}
-	if len(blocked) == 1 {
-		f.Message = "deadlock: " + waits[0]
-	}
+	f := r.deadlock(blocked)
 	for _, p := range blocked {
 		if p.node().status.Terminal() {
 			continue // ended with its spawner
@@ -54,6 +46,20 @@ func (r *Run) stuck() bool {
 		r.failScope(p, f)
 	}
 	return true
+}
+
+// deadlock says which steps wait for what.
+func (r *Run) deadlock(blocked []place) *Failure {
+	var waits []string
+	for _, p := range blocked[:min(len(blocked), 5)] {
+		waits = append(waits, fmt.Sprintf("%s waits for %s", p.key(), strings.Join(r.missing(p), ", ")))
+	}
+	f := &Failure{Code: stepwell.CodeFailed, Message: fmt.Sprintf("deadlock: %d steps can never start: %s", len(blocked), strings.Join(waits, "; ")),
+		Hint: "depend on the key of a step that exists, or on a name that a running step spawns"}
+	if len(blocked) == 1 {
+		f.Message = "deadlock: " + waits[0]
+	}
+	return f
 }
 
 // awaited calls f for what a pending step waits for: a step that exists, or a token with its group.

@@ -74,12 +74,17 @@ func (c *compiler) spawners(g *Graph, steps []definition.Step) error {
 			seen[token] = true
 			name, _, exact := strings.Cut(token, ":")
 			var from []int32
+			found := false
 			for j := range steps {
-				if c.maySpawn(&steps[j], name) {
+				if !c.maySpawn(&steps[j], name) {
+					continue
+				}
+				// One that waits for the name itself cannot be waited for: its own come after.
+				if found = true; !slices.Contains(g.Steps[j].Names, token) {
 					from = append(from, int32(j))
 				}
 			}
-			if len(from) == 0 {
+			if !found {
 				return invalid("step %s depends on %q, which is no step and which no step spawns", g.Steps[i].ID, token)
 			}
 			g.Spawners = append(g.Spawners, Spawner{Name: token, Steps: from, Exact: exact})

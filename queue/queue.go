@@ -30,7 +30,7 @@ type Queue interface {
 	// Push adds messages.
 	Push(ctx context.Context, messages []Message) error
 	// Pull waits for messages and gives at most max (at least one) of them under a lease. Its error
-	// is the context's, or ErrClosed.
+	// is the context's, or ErrClosed; with an ended context it gives nothing, whatever there is.
 	Pull(ctx context.Context, max int) ([]Lease, error)
 	// Extend renews leases; the result names those that are held no longer.
 	Extend(ctx context.Context, leases []Lease) (gone []Lease, err error)
@@ -107,6 +107,9 @@ func (q *Memory) Pull(ctx context.Context, most int) ([]Lease, error) {
 
 // PullInto is Pull into memory that the caller keeps.
 func (q *Memory) PullInto(ctx context.Context, into []Lease, most int) ([]Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err // who has stopped gets nothing, however much there is
+	}
 	most = max(1, most)
 	q.mu.Lock()
 	if q.closed {

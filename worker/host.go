@@ -179,6 +179,9 @@ func (h *host) Data(ctx context.Context) (map[string]json.RawMessage, error) {
 		if err != nil {
 			return nil, err
 		}
+		if len(row.Output) == 0 {
+			continue // it completed without outputs
+		}
 		raw, err := h.load(ctx, row.Output)
 		if err != nil {
 			return nil, err

@@ -112,7 +112,7 @@ func (p *Pool) attempt(j *job) (out any, err error) {
 			return nil, err
 		}
 	}
-	return act.Handler.Run(j.ctx, p.call(j, params))
+	return act.Attempt(j.ctx, p.call(j, params))
 }
 
 // claim makes it known that a step that must not run twice runs, before it does: after a crash it is not

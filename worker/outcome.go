@@ -126,6 +126,9 @@ func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []
 			Hint: "keep the id of the work, and look the rest up"})
 	}
 	out = &engine.Wait{Until: w.Until.UnixMicro(), Resume: w.Resume, State: w.State, External: shorten(w.ExternalID, 1024)}
+	if w.Resume && out.State == nil {
+		out.State = []byte("null") // that there is a state tells the next call from the first
+	}
 	if !w.Resume {
 		out.Output, loaded, err = p.output(w.Outputs, keep)
 	}

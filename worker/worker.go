@@ -99,14 +99,19 @@ type Pool struct {
 	ctx     context.Context // of the handlers: ends when Run's does
 	pulling context.Context // ends when no more tasks are pulled
 
-	live sync.WaitGroup // goroutines that Run waits for
+	live  sync.WaitGroup // workers that Run waits for
+	calls sync.WaitGroup // goroutines that cancel what goes on elsewhere
 
 	mu        sync.Mutex
 	jobs      map[taskID]*job
 	revoked   revoked
-	closed    bool // Run is about to return
+	closed    bool // no worker is added any more
+	ended     bool // and no call of Cancel
 	abandoned int  // handlers that hold a goroutine although nobody waits for them
 	replaced  int  // those of them whose place has been taken
+
+	cancels    []*engine.Task // whose work elsewhere is to be stopped
+	cancelling int            // goroutines that do it
 }
 
 type taskID struct {
@@ -133,7 +138,10 @@ func (p *Pool) Run(ctx context.Context) error {
 	defer stop(nil)
 	pull, endPull := context.WithCancel(ctx)
 	defer endPull()
+	p.mu.Lock()
 	p.ctx, p.pulling = ctx, pull
+	p.callCancels()
+	p.mu.Unlock()
 	for range p.o.Concurrency {
 		p.employ()
 	}
@@ -151,6 +159,10 @@ func (p *Pool) Run(ctx context.Context) error {
 	p.live.Wait()
 	endWatch()
 	<-watched
+	p.mu.Lock()
+	p.ended = true
+	p.mu.Unlock()
+	p.calls.Wait()
 	return ctx.Err()
 }
 
@@ -212,7 +224,7 @@ func (p *Pool) loop() {
 
 // pullAgain waits a little after an error of the queue. It reports whether to go on.
 func (p *Pool) pullAgain(err error) bool {
-	if p.pulling.Err() != nil || errors.Is(err, queue.ErrClosed) {
+	if p.pulling.Err() != nil || errors.Is(err, queue.ErrClosed) || errors.Is(err, context.Canceled) {
 		return false
 	}
 	p.o.Log.Error("pull failed", "error", err)
@@ -249,6 +261,11 @@ type pullerInto interface {
 }
 
 func (p *Pool) pull(into []queue.Lease) ([]queue.Lease, error) {
+	select {
+	case <-p.drained: // from the moment of Drain on, and not only from when Run has heard of it
+		return nil, context.Canceled
+	default:
+	}
 	if q, ok := p.o.Queue.(pullerInto); ok {
 		return q.PullInto(p.pulling, into, 1)
 	}

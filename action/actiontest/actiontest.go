@@ -96,7 +96,7 @@ func Run(ctx context.Context, a action.Action, c Call) Result {
 
 	h := &host{call: &c}
 	call.Host = h
-	value, err := a.Handler.Run(ctx, call)
+	value, err := a.Attempt(ctx, call)
 	r := Result{Err: err, Logs: h.logs, Progress: h.progress, Spawned: h.spawned, Memory: c.Memory}
 	if wait, ok := errors.AsType[*action.WaitError](err); ok {
 		r.Wait, r.Err, value = wait, nil, wait.Outputs

@@ -109,3 +109,27 @@ func TestWaitUntilRefuses(t *testing.T) {
 		t.Errorf("%d problems, want 3: %v", len(problems), errors.Join(problems...))
 	}
 }
+
+// Whatever the text, the time is read or refused, and a time of day comes within two days and a bit.
+func FuzzWakeTime(f *testing.F) {
+	for _, text := range []string{"18:30", "02:30:00", "24:00", "2027-01-31T18:00:00", "2027-01-31 18:00", "2027-01-31T18:00:00+01:00", "", "::", "1:2", "0000-00-00T00:00"} {
+		f.Add(text, "Europe/Berlin", int64(1774753200))
+	}
+	f.Add("02:10", "Australia/Lord_Howe", int64(1791021600))
+	f.Add("23:00", "Pacific/Apia", int64(1325235600))
+	f.Fuzz(func(t *testing.T, text, zone string, unix int64) {
+		now := time.Unix(unix%(1<<33), 0)
+		p := params{"until_time": text, "timezone": zone}
+		refused := len(waitUntilHandler{}.Validate(p)) > 0
+		at, err := wakeTime(p, now)
+		if (err != nil) != refused {
+			t.Fatalf("%q in %q: %v, but Validate says %v", text, zone, err, refused)
+		}
+		if err != nil || len(text) > 8 {
+			return
+		}
+		if wait := at.Sub(now); wait <= 0 || wait > 50*time.Hour {
+			t.Fatalf("%q in %q: %v after %v", text, zone, wait, now)
+		}
+	})
+}

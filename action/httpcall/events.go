@@ -56,49 +56,63 @@ func readEvents(in io.Reader, limit int64, yield func(event) bool) error {
 	return lines.err()
 }
 
-// lineReader reads lines that end in LF, CR or CRLF.
+// lineReader reads lines that end in LF, CR or CRLF. Every byte is looked at a fixed number of times,
+// however long a line is.
 type lineReader struct {
-	*bufio.Scanner
+	in      *bufio.Reader
 	limited *io.LimitedReader
 	limit   int64
+	rest    string // up to the last LF read, not yet given
+	more    bool   // whether rest holds a line
+	line    string
+	failed  error
 }
 
 func newLines(in io.Reader, limit int64) (*lineReader, error) {
 	l := &lineReader{limited: &io.LimitedReader{R: in, N: limit + 1}, limit: limit}
-	r := bufio.NewReader(l.limited)
-	if mark, err := r.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		if _, err := r.Discard(3); err != nil {
+	l.in = bufio.NewReader(l.limited)
+	if mark, err := l.in.Peek(3); err == nil && bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		if _, err := l.in.Discard(3); err != nil {
 			return nil, err
 		}
 	}
-	l.Scanner = bufio.NewScanner(r)
-	l.Buffer(nil, int(min(limit, maxMemory))+1)
-	l.Split(splitLine)
 	return l, nil
 }
 
-func (l *lineReader) err() error {
-	if l.limited.N <= 0 {
-		return tooLarge(l.limit, "take more with max_bytes")
+// Scan goes to the next line, if there is one.
+func (l *lineReader) Scan() bool {
+	if !l.more && !l.fill() {
+		return false
 	}
-	return l.Err()
+	l.line, l.rest, l.more = strings.Cut(l.rest, "\r")
+	return true
 }
 
-func splitLine(data []byte, end bool) (int, []byte, error) {
-	at := bytes.IndexAny(data, "\r\n")
-	switch {
-	case at < 0 && end && len(data) > 0:
-		return len(data), data, nil
-	case at < 0:
-		return 0, nil, nil
-	case data[at] == '\n':
-		return at + 1, data[:at], nil
-	case at+1 < len(data) && data[at+1] == '\n':
-		return at + 2, data[:at], nil
-	case at+1 == len(data) && !end:
-		return 0, nil, nil // an LF may follow
+// fill reads up to the next LF, or to the end.
+func (l *lineReader) fill() bool {
+	if l.failed != nil {
+		return false
 	}
-	return at + 1, data[:at], nil
+	raw, err := l.in.ReadString('\n')
+	l.failed = err
+	if l.limited.N <= 0 || err != nil && err != io.EOF || raw == "" { //nolint:errorlint // bare
+		return false
+	}
+	l.rest = strings.TrimSuffix(strings.TrimSuffix(raw, "\n"), "\r")
+	return true
+}
+
+// Text is the line.
+func (l *lineReader) Text() string { return l.line }
+
+func (l *lineReader) err() error {
+	switch {
+	case l.limited.N <= 0:
+		return tooLarge(l.limit, "take more with max_bytes")
+	case l.failed == io.EOF: //nolint:errorlint // bare
+		return nil
+	}
+	return l.failed
 }
 
 // collect makes a list of a stream: of events {event, id, data}, or of the values of lines.
@@ -139,7 +153,7 @@ func collectLines(in io.Reader, limit int64) ([]any, error) {
 		return nil, err
 	}
 	for n := 1; lines.Scan(); n++ {
-		text := bytes.TrimSpace(lines.Bytes())
+		text := bytes.TrimSpace([]byte(lines.Text()))
 		if len(text) == 0 {
 			continue
 		}

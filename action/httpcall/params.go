@@ -144,6 +144,7 @@ func (p *params) checkBody() error {
 
 func (p *params) checkResponse() error {
 	switch {
+	case p.Response == "": // a template, or the default where it is not applied
 	case p.Path != "" && p.Response != "file":
 		return invalid("write response: file beside it", "path has no meaning for response %s", p.Response)
 	case p.Spill != "" && slices.Contains([]string{"file", "events", "lines", "none"}, p.Response):
@@ -242,6 +243,7 @@ func (o *output) set(key string, v any) error {
 }
 
 func (p *params) readTimeouts() error {
+	p.timeouts = outbound.Timeouts{Connect: 10 * time.Second, TLS: 10 * time.Second, Idle: time.Minute}
 	for name, into := range map[string]*time.Duration{"connect": &p.timeouts.Connect, "tls": &p.timeouts.TLS,
 		"first_byte": &p.timeouts.FirstByte, "idle": &p.timeouts.Idle, "total": &p.timeouts.Total} {
 		if p.Timeouts[name] == nil {

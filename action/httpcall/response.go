@@ -141,6 +141,8 @@ func (a *answer) decode(resp *outbound.Response, method string, how reading, goo
 	switch {
 	case as == "json":
 		return raw, a.decodeJSON(raw, how.as == "json")
+	case len(raw) == 0 && how.as == "auto":
+		return raw, nil
 	case as == "text" || utf8.Valid(raw):
 		a.body = textOf(raw, attrs["charset"])
 		return raw, nil

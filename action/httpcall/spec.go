@@ -45,10 +45,10 @@ func httpSpec() spec.Spec {
 			{Name: "include_body", Type: spec.Boolean, Doc: "Whether the body is among the outputs; by default when `outputs` names none."},
 			{Name: "success_if", Type: spec.Any, Raw: true, Doc: "Condition that makes the response a success, whatever its status; without it the status must be 2xx."},
 			{Name: "timeouts", Type: spec.Object, Doc: "Limits of the phases.", Fields: []spec.Field{
-				{Name: "connect", Type: spec.Duration, Default: "10s", Min: ptr(0.001), Doc: "Name look-up and connection."},
-				{Name: "tls", Type: spec.Duration, Default: "10s", Min: ptr(0.001), Doc: "TLS handshake."},
+				{Name: "connect", Type: spec.Duration, Min: ptr(0.001), Doc: "Name look-up and connection; 10 s by default."},
+				{Name: "tls", Type: spec.Duration, Min: ptr(0.001), Doc: "TLS handshake; 10 s by default."},
 				{Name: "first_byte", Type: spec.Duration, Min: ptr(0.001), Doc: "From the end of the request to the first byte of the response; only `total` by default."},
-				{Name: "idle", Type: spec.Duration, Default: "1m", Min: ptr(0.001), Doc: "Without a byte of either body moving."},
+				{Name: "idle", Type: spec.Duration, Min: ptr(0.001), Doc: "Without a byte of either body moving; 1 min by default."},
 				{Name: "total", Type: spec.Duration, Min: ptr(0.001), Doc: "The whole exchange. Less than the step's timeout, of which it takes 95 % by default."},
 			}},
 			{Name: "redirects", Type: spec.Integer, Default: 5, Min: ptr(0), Max: ptr(20), Doc: "How many redirects are followed."},

@@ -77,6 +77,9 @@ func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
 	if c.o.Replay == "" {
 		host := strings.ToLower(hr.URL.Hostname())
 		if x.turn, err = c.limits.wait(ctx, host, strings.ToLower(hostPort(hr.URL)), credentialOf(hr.Header)); err != nil {
+			if hr.Body != nil {
+				hr.Body.Close()
+			}
 			return nil, err
 		}
 	}
@@ -127,20 +130,37 @@ func (x *exchange) prepare() (*http.Request, error) {
 	if hr.Header.Get("Accept-Encoding") == "" && x.client.o.Record == "" {
 		hr.Header.Set("Accept-Encoding", "gzip")
 	}
-	if b := x.req.Body; b.Open != nil {
-		hr.ContentLength = b.Size
-		hr.GetBody = func() (io.ReadCloser, error) {
-			in, err := b.Open()
-			return &sending{in, x}, err
-		}
-		if b.ContentType != "" && hr.Header.Get("Content-Type") == "" {
-			hr.Header.Set("Content-Type", b.ContentType)
-		}
-		if hr.Body, err = hr.GetBody(); err != nil {
-			return nil, invalid(x.redact.Text("the body cannot be read: "+err.Error()), "")
-		}
+	return hr, x.setBody(hr)
+}
+
+// setBody gives the request its body, which redirects open again. An empty one has the length 0 and
+// not an unknown one.
+func (x *exchange) setBody(hr *http.Request) error {
+	b := x.req.Body
+	if b.Open == nil {
+		return nil
 	}
-	return hr, nil
+	if b.ContentType != "" && hr.Header.Get("Content-Type") == "" {
+		hr.Header.Set("Content-Type", b.ContentType)
+	}
+	if b.Size == 0 {
+		hr.Body = http.NoBody
+		return nil
+	}
+	hr.ContentLength = b.Size
+	hr.GetBody = func() (io.ReadCloser, error) {
+		in, err := b.Open()
+		if err != nil {
+			return nil, err
+		}
+		return &sending{in, x}, nil
+	}
+	in, err := hr.GetBody()
+	if err != nil {
+		return invalid(x.redact.Text("the body cannot be read: "+err.Error()), "")
+	}
+	hr.Body = in
+	return nil
 }
 
 func parseURL(text string) (*url.URL, error) {

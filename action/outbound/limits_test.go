@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -209,31 +210,31 @@ func TestBusyAnswerCoolsDown(t *testing.T) {
 // TestWatchdog moves the phases by hand, where real connections are too quick.
 func TestWatchdog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var cause error
-		w := newWatchdog(Timeouts{Connect: time.Second, TLS: 2 * time.Second, FirstByte: 3 * time.Second, Idle: 4 * time.Second}, func(err error) { cause = err })
+		ctx, cancel := context.WithCancelCause(t.Context())
+		w := newWatchdog(Timeouts{Connect: time.Second, TLS: 2 * time.Second, FirstByte: 3 * time.Second, Idle: 4 * time.Second}, cancel)
 		trace := w.trace()
 		trace.GetConn("")
-		time.Sleep(900 * time.Millisecond)
+		time.Sleep(900 * time.Millisecond) // of synctest's clock, as below
 		trace.TLSHandshakeStart()
 		time.Sleep(1900 * time.Millisecond)
 		synctest.Wait()
-		if cause != nil {
-			t.Fatalf("too early: %v", cause)
+		if ctx.Err() != nil {
+			t.Fatalf("too early: %v", context.Cause(ctx))
 		}
 		time.Sleep(200 * time.Millisecond)
 		synctest.Wait()
-		if f, _ := errors.AsType[*Failure](cause); f == nil || f.Phase != "tls" {
-			t.Errorf("tls: %v", cause)
+		if f, _ := errors.AsType[*Failure](context.Cause(ctx)); f == nil || f.Phase != "tls" {
+			t.Errorf("tls: %v", context.Cause(ctx))
 		}
 		w.stop()
 
-		cause = nil
-		w = newWatchdog(Timeouts{Connect: time.Second}, func(err error) { cause = err })
+		ctx, cancel = context.WithCancelCause(t.Context())
+		w = newWatchdog(Timeouts{Connect: time.Second}, cancel)
 		w.trace().GetConn("")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if f, _ := errors.AsType[*Failure](cause); f == nil || f.Phase != "connect" || f.Error() != "no connection within 1s" {
-			t.Errorf("connect: %v", cause)
+		if f, _ := errors.AsType[*Failure](context.Cause(ctx)); f == nil || f.Phase != "connect" || f.Error() != "no connection within 1s" {
+			t.Errorf("connect: %v", context.Cause(ctx))
 		}
 		w.stop()
 	})

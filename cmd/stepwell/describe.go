@@ -15,7 +15,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/spec"
 )
@@ -27,7 +26,7 @@ func (p *program) newActionsCommand() *cobra.Command {
 		Short: "Lists the actions that steps can use, or shows one in full",
 		Args:  arguments(0, 1, "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			actions, err := app.Actions(app.Options{})
+			actions, err := p.registry()
 			if err != nil {
 				return err
 			}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
 )
@@ -22,7 +21,7 @@ func (p *program) newPlanCommand() *cobra.Command {
 			"start as soon as what they depend on has ended, not level by level.",
 		Args: arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			actions, err := app.Actions(app.Options{})
+			actions, err := p.registry()
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func (p *program) newRunCommand() *cobra.Command {
 }
 
 func (p *program) run(file string, f *runFlags) error {
-	actions, err := app.Actions(app.Options{})
+	actions, err := p.registry()
 	if err != nil {
 		return err
 	}

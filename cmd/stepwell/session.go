@@ -33,24 +33,27 @@ type begin func(ctx context.Context, a *app.App) (id string, err error)
 // open opens the database for running executions, which one process at a time may do.
 func (p *program) open(output, resume string) (*session, error) {
 	s := &session{program: p, output: output, resume: resume}
-	var err error
-	s.app, err = app.New(context.Background(), app.Options{DB: p.settings.db, Synchronous: p.settings.sync.value, Workers: p.settings.workers, Log: s.log(),
-		Observe: func(u *conductor.Update) {
-			if s.tracker != nil {
-				s.tracker.observe(u)
-			}
-		},
-		Lines: func(l store.LogLine) {
-			if s.tracker != nil {
-				s.tracker.logged(l)
-			}
-		},
-		Progress: func(run int64, idx int32, fraction float64, note string) {
-			if s.tracker != nil {
-				s.tracker.advanced(run, idx, fraction, note)
-			}
-		},
-	})
+	o, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	o.Log = s.log()
+	o.Observe = func(u *conductor.Update) {
+		if s.tracker != nil {
+			s.tracker.observe(u)
+		}
+	}
+	o.Lines = func(l store.LogLine) {
+		if s.tracker != nil {
+			s.tracker.logged(l)
+		}
+	}
+	o.Progress = func(run int64, idx int32, fraction float64, note string) {
+		if s.tracker != nil {
+			s.tracker.advanced(run, idx, fraction, note)
+		}
+	}
+	s.app, err = app.New(context.Background(), o)
 	return s, err
 }
 

@@ -30,10 +30,11 @@ var settingNames = []string{"db", "workers", "sync", "lenient"}
 
 // settings are the values of the flags that several commands have.
 type settings struct {
-	db      string
-	workers int
-	sync    choice
-	lenient bool
+	db       string
+	workers  int
+	sync     choice
+	lenient  bool
+	outgoing outgoing
 }
 
 func (s *settings) addDB(f *pflag.FlagSet) {
@@ -53,10 +54,11 @@ func (s *settings) addLenient(f *pflag.FlagSet) {
 
 // configure fills the flags that were not given from the environment and from the settings file.
 func (p *program) configure(cmd *cobra.Command) error {
-	file, err := readSettings(settingsFile)
+	file, outgoing, err := readSettings(settingsFile)
 	if err != nil {
 		return err
 	}
+	p.settings.outgoing = outgoing
 	for _, name := range settingNames {
 		flag := cmd.Flags().Lookup(name)
 		if flag == nil || flag.Changed {
@@ -92,55 +94,65 @@ func flagValueError(value string, err error) string {
 }
 
 // readSettings reads the settings file strictly; none is fine.
-func readSettings(name string) (map[string]string, error) {
+func readSettings(name string) (map[string]string, outgoing, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil, outgoing{}, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("settings: %w", err)
+		return nil, outgoing{}, fmt.Errorf("settings: %w", err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
 	if err != nil {
-		return nil, fmt.Errorf("settings: %w", err)
+		return nil, outgoing{}, fmt.Errorf("settings: %w", err)
 	}
 	if len(raw) > maxSettings {
-		return nil, invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
+		return nil, outgoing{}, invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
 	}
 	return parseSettings(name, raw)
 }
 
-func parseSettings(name string, raw []byte) (map[string]string, error) {
+func parseSettings(name string, raw []byte) (map[string]string, outgoing, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, invalid("", "%s: %v", name, err)
+		return nil, outgoing{}, invalid("", "%s: %v", name, err)
 	}
 	if len(doc.Content) == 0 {
-		return nil, nil
+		return nil, outgoing{}, nil
 	}
-	return settingsOf(name, doc.Content[0])
+	values, err := settingsOf(name, doc.Content[0])
+	if err != nil {
+		return nil, outgoing{}, err
+	}
+	out, err := parseOutgoing(name, raw)
+	return values, out, err
 }
 
 func settingsOf(name string, root *yaml.Node) (map[string]string, error) {
 	if root.Kind != yaml.MappingNode {
 		return nil, invalid("write lines such as `db: stepwell.db`", "%s:%d: the settings are not a mapping of names to values", name, root.Line)
 	}
-	values := map[string]string{}
+	known := slices.Concat(settingNames, outgoingNames)
+	values, seen := map[string]string{}, map[string]bool{}
 	for i := 0; i+1 < len(root.Content); i += 2 {
 		key, value := root.Content[i], root.Content[i+1]
-		if !slices.Contains(settingNames, key.Value) {
-			hint := "the keys are " + strings.Join(settingNames, ", ")
-			if near := spec.Closest(key.Value, settingNames); near != "" {
+		if !slices.Contains(known, key.Value) {
+			hint := "the keys are " + strings.Join(known, ", ")
+			if near := spec.Closest(key.Value, known); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			return nil, invalid(hint, "%s:%d:%d: unknown key %q", name, key.Line, key.Column, key.Value)
 		}
+		if seen[key.Value] {
+			return nil, invalid("", "%s:%d:%d: %s is there twice", name, key.Line, key.Column, key.Value)
+		}
+		seen[key.Value] = true
+		if slices.Contains(outgoingNames, key.Value) {
+			continue
+		}
 		if value.Kind != yaml.ScalarNode {
 			return nil, invalid("", "%s:%d:%d: %s is not a single value", name, value.Line, value.Column, key.Value)
-		}
-		if _, twice := values[key.Value]; twice {
-			return nil, invalid("", "%s:%d:%d: %s is there twice", name, key.Line, key.Column, key.Value)
 		}
 		values[key.Value] = value.Value
 	}

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 )
 
@@ -34,7 +33,7 @@ func (p *program) newValidateCommand() *cobra.Command {
 }
 
 func (p *program) validate(files []string, output string) error {
-	actions, err := app.Actions(app.Options{})
+	actions, err := p.registry()
 	if err != nil {
 		return err
 	}

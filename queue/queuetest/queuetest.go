@@ -27,6 +27,7 @@ func Run(t *testing.T, open func(t *testing.T) queue.Queue) {
 		{"no more messages are given than asked for", atMost},
 		{"Pull waits for a message", waits},
 		{"Pull ends with its context, and nothing is lost", givesUp},
+		{"Pull gives nothing to who has stopped", stopped},
 		{"every message reaches exactly one of many who pull", exactlyOne},
 		{"an acknowledged message does not come again", acknowledged},
 	}
@@ -157,6 +158,18 @@ func givesUp(t *testing.T, q queue.Queue) {
 		if m := pull(t, q, 1); m[0].Idx != i {
 			t.Fatalf("message %d was lost, got %d", i, m[0].Idx)
 		}
+	}
+}
+
+func stopped(t *testing.T, q queue.Queue) {
+	push(t, q, queue.Message{Run: 1, Idx: 1})
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if leases, err := q.Pull(ctx, 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("pulled %v, error %v", leases, err)
+	}
+	if m := pull(t, q, 1); m[0].Idx != 1 {
+		t.Errorf("pulled %v", m)
 	}
 }
 

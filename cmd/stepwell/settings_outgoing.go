@@ -1,0 +1,178 @@
+package main
+
+import (
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/action/service"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// outgoing are the settings about what steps may reach. They are in the settings file only.
+type outgoing struct {
+	HTTP     httpSettings    `yaml:"http"`
+	Services serviceSettings `yaml:"services"`
+}
+
+// outgoingNames are its keys in the settings file.
+var outgoingNames = []string{"http", "services"}
+
+type httpSettings struct {
+	AllowPrivate  bool                     `yaml:"allow_private"`
+	AllowHosts    []string                 `yaml:"allow_hosts"`
+	AllowCIDRs    []string                 `yaml:"allow_cidrs"`
+	PerHost       limitSettings            `yaml:"per_host"`
+	PerCredential limitSettings            `yaml:"per_credential"`
+	Hosts         map[string]limitSettings `yaml:"hosts"`
+	Record        string                   `yaml:"record"`
+	Replay        string                   `yaml:"replay"`
+}
+
+type limitSettings struct {
+	Concurrent int     `yaml:"concurrent"`
+	PerSecond  float64 `yaml:"per_second"`
+	Burst      int     `yaml:"burst"`
+}
+
+type serviceSettings struct {
+	DaprHTTPPort int               `yaml:"dapr_http_port"`
+	Apps         map[string]string `yaml:"apps"`
+	Actions      map[string]row    `yaml:"actions"`
+}
+
+// row is an endpoint of the table of services.
+type row struct {
+	Summary        string        `yaml:"summary"`
+	App            string        `yaml:"app"`
+	Path           string        `yaml:"path"`
+	Method         string        `yaml:"method"`
+	Async          bool          `yaml:"async"`
+	StatusPath     string        `yaml:"status_path"`
+	PollSeconds    float64       `yaml:"poll_seconds"`
+	TimeoutSeconds float64       `yaml:"timeout_seconds"`
+	MaxWaitSeconds float64       `yaml:"max_wait_seconds"`
+	Params         []fieldOfYAML `yaml:"params"`
+	OpenParams     bool          `yaml:"open_params"`
+}
+
+type fieldOfYAML struct {
+	Name     string    `yaml:"name"`
+	Type     spec.Type `yaml:"type"`
+	Doc      string    `yaml:"description"`
+	Required bool      `yaml:"required"`
+	Default  any       `yaml:"default"`
+	Enum     []string  `yaml:"enum"`
+	Secret   bool      `yaml:"secret"`
+}
+
+// The decoder speaks of Go's types where people speak of keys.
+var (
+	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	goType       = regexp.MustCompile(` into (main|map|\[\])\S*`)
+)
+
+// parseOutgoing reads the keys that have keys of their own, as strictly as the others.
+func parseOutgoing(name string, raw []byte) (outgoing, error) {
+	var all struct {
+		outgoing `yaml:",inline"`
+		Rest     map[string]any `yaml:",inline"` // checked by settingsOf
+	}
+	if err := yaml.Load(raw, &all, yaml.WithKnownFields(true)); err != nil {
+		text := strings.TrimPrefix(err.Error(), "yaml: construct errors: ")
+		text = unknownField.ReplaceAllString(text, `unknown key "$1"`)
+		text = goType.ReplaceAllString(text, "")
+		return outgoing{}, invalid("docs/services.md shows the keys", "%s: %s", name, text)
+	}
+	return all.outgoing, nil
+}
+
+// options are those of an App that go with the settings.
+func (p *program) options() (app.Options, error) {
+	o := app.Options{DB: p.settings.db, Synchronous: p.settings.sync.value, Workers: p.settings.workers}
+	var err error
+	if o.HTTP, err = p.settings.outgoing.HTTP.options(); err != nil {
+		return o, err
+	}
+	o.Services, err = p.serviceOptions()
+	return o, err
+}
+
+func (h *httpSettings) options() (outbound.Options, error) {
+	o := outbound.Options{AllowPrivate: h.AllowPrivate, AllowHosts: h.AllowHosts, PerHost: h.PerHost.limit(), PerCredential: h.PerCredential.limit(),
+		Record: h.Record, Replay: h.Replay}
+	for _, text := range h.AllowCIDRs {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return o, invalid("write it like 10.1.0.0/16", "%s: http.allow_cidrs: %q is no network", settingsFile, text)
+		}
+		o.AllowCIDRs = append(o.AllowCIDRs, prefix)
+	}
+	for host, l := range h.Hosts {
+		if o.Hosts == nil {
+			o.Hosts = map[string]outbound.Limit{}
+		}
+		o.Hosts[host] = l.limit()
+	}
+	return o, nil
+}
+
+func (l limitSettings) limit() outbound.Limit {
+	return outbound.Limit{Concurrent: l.Concurrent, PerSecond: l.PerSecond, Burst: l.Burst}
+}
+
+// serviceOptions say where services are. A process beside a Dapr sidecar is told its port by the
+// environment.
+func (p *program) serviceOptions() (service.Options, error) {
+	s := &p.settings.outgoing.Services
+	o := service.Options{Apps: s.Apps, DaprPort: s.DaprHTTPPort}
+	if text, ok := p.env("DAPR_HTTP_PORT"); ok && text != "" && o.DaprPort == 0 {
+		port, err := strconv.Atoi(text)
+		if err != nil {
+			return o, invalid("", "DAPR_HTTP_PORT: %q is no port", text)
+		}
+		o.DaprPort = port
+	}
+	o.DaprToken, _ = p.env("DAPR_API_TOKEN")
+	names := make([]string, 0, len(s.Actions))
+	for name := range s.Actions {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		r := s.Actions[name]
+		o.Endpoints = append(o.Endpoints, r.endpoint(name))
+	}
+	return o, nil
+}
+
+func (r *row) endpoint(name string) service.Endpoint {
+	e := service.Endpoint{Action: name, Summary: r.Summary, App: r.App, Path: r.Path, Method: strings.ToUpper(r.Method), Async: r.Async, StatusPath: r.StatusPath,
+		Poll: inSeconds(r.PollSeconds), Timeout: inSeconds(r.TimeoutSeconds), MaxWait: inSeconds(r.MaxWaitSeconds), OpenParams: r.OpenParams}
+	for _, f := range r.Params {
+		if f.Type == "" {
+			f.Type = spec.Any
+		}
+		e.Params = append(e.Params, spec.Field{Name: f.Name, Type: f.Type, Doc: f.Doc, Required: f.Required, Default: f.Default, Enum: f.Enum, Secret: f.Secret})
+	}
+	return e
+}
+
+func inSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
+
+// registry has the actions that go with the settings.
+func (p *program) registry() (*action.Registry, error) {
+	o, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	return app.Actions(o)
+}

@@ -1,0 +1,124 @@
+package worker_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/definition"
+)
+
+func timed(id, act string, seconds float64) definition.Step {
+	s := step(id, act)
+	s.TimeoutSeconds = seconds
+	return s
+}
+
+// The time limit of a step, for handlers that heed it, that come late, and that do not heed it.
+func TestTimeout(t *testing.T) {
+	begun, open := make(chan struct{}, 10), make(chan struct{})
+	r := newRig(t, app.Options{Grace: 30 * time.Millisecond},
+		act("t.polite", func(ctx context.Context, _ *action.Call) (any, error) { <-ctx.Done(); return nil, ctx.Err() }),
+		act("t.late", func(ctx context.Context, _ *action.Call) (any, error) {
+			<-ctx.Done()
+			return map[string]any{"late": true}, nil
+		}),
+		act("t.sly", func(ctx context.Context, _ *action.Call) (any, error) {
+			<-ctx.Done()
+			return nil, action.Defer(time.Hour, ctx.Err())
+		}),
+		act("t.deaf", func(context.Context, *action.Call) (any, error) {
+			begun <- struct{}{}
+			<-open
+			return map[string]any{"late": true}, nil
+		}))
+	x, steps := r.run(timed("polite", "t.polite", 0.05), timed("late", "t.late", 0.05), timed("sly", "t.sly", 0.05), timed("deaf", "t.deaf", 0.05))
+	if x.Status != stepwell.ExecutionFailed {
+		t.Errorf("the execution is %s", x.Status)
+	}
+	for key, s := range steps {
+		if s.Status != stepwell.StepTimedOut || s.Error.Code != stepwell.CodeTimeout || s.Error.Message != "not ended within 50ms" || s.Output != nil {
+			t.Errorf("%s is %s: %+v, output %s", key, s.Status, s.Error, s.Output)
+		}
+	}
+	close(open) // what the deaf one returns now changes nothing
+	if x, _ := r.end(x.ID); x.Status != stepwell.ExecutionFailed {
+		t.Errorf("the execution is %s afterwards", x.Status)
+	}
+}
+
+// As many handlers as there are workers may be abandoned without a loss; beyond that the pool shrinks, and
+// it recovers when they return.
+func TestAbandonedHandlersAreBounded(t *testing.T) {
+	begun, open := make(chan struct{}, 100), make(chan struct{})
+	r := newRig(t, app.Options{Grace: 10 * time.Millisecond, Workers: 2},
+		act("t.deaf", func(context.Context, *action.Call) (any, error) { begun <- struct{}{}; <-open; return nil, nil }),
+		act("t.echo", func(context.Context, *action.Call) (any, error) { return nil, nil }))
+	var deaf []definition.Step
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		deaf = append(deaf, timed(id, "t.deaf", 0.02))
+	}
+	id := r.begin(deaf...)
+	for range 4 { // twice the workers hold a goroutine …
+		<-begun
+	}
+	if n := len(begun); n != 0 {
+		t.Errorf("%d more handlers run than goroutines are allowed", n)
+	}
+	close(open) // … and the others start when these return
+	_, steps := r.end(id)
+	for _, key := range []string{"a", "b"} {
+		if s := steps[key]; s.Status != stepwell.StepTimedOut {
+			t.Errorf("%s is %s", key, s.Status)
+		}
+	}
+	if x, _ := r.run(step("echo", "t.echo")); x.Status != stepwell.ExecutionCompleted {
+		t.Errorf("afterwards, an execution is %s", x.Status)
+	}
+}
+
+// A cancelled step's handler is stopped; one that still waits in the queue never runs.
+func TestRevoke(t *testing.T) {
+	begun := make(chan struct{}, 100)
+	r := newRig(t, app.Options{Workers: 1},
+		act("t.block", func(ctx context.Context, _ *action.Call) (any, error) {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}))
+	id := r.begin(step("a", "t.block"), step("b", "t.block"), step("c", "t.block"))
+	<-begun
+	if err := r.Conductor.Cancel(t.Context(), id, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	x, steps := r.end(id)
+	if x.Status != stepwell.ExecutionCancelled || len(begun) != 0 {
+		t.Errorf("the execution is %s, %d more handlers ran", x.Status, len(begun))
+	}
+	for key, s := range steps {
+		if s.Status != stepwell.StepCancelled {
+			t.Errorf("%s is %s", key, s.Status)
+		}
+	}
+}
+
+// A handler that has completed when it is told to stop has completed.
+func TestCompletedAlthoughRevoked(t *testing.T) {
+	begun := make(chan struct{})
+	r := newRig(t, app.Options{}, act("t.stubborn", func(ctx context.Context, _ *action.Call) (any, error) {
+		close(begun)
+		<-ctx.Done()
+		return map[string]any{"done": true}, nil
+	}))
+	id := r.begin(step("a", "t.stubborn"))
+	<-begun
+	if err := r.Conductor.Cancel(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if x, steps := r.end(id); x.Status != stepwell.ExecutionCancelled || string(steps["a"].Output) != `{"done":true}` {
+		t.Errorf("the execution is %s, a is %s with %s", x.Status, steps["a"].Status, steps["a"].Output)
+	}
+}
