@@ -28,7 +28,7 @@ type RequestBody struct {
 // and dropped: who asked sees the execution's state. One that this process can no longer carry out,
 // because it stops, is left for the next.
 func (c *Conductor) TakeRequests(ctx context.Context) {
-	for {
+	for stopping := false; ; {
 		list, err := c.o.Store.TakeRequests(ctx, 100)
 		if err != nil {
 			c.o.Log.Error("requests could not be read", "error", err)
@@ -36,14 +36,15 @@ func (c *Conductor) TakeRequests(ctx context.Context) {
 		}
 		for _, r := range list {
 			err := c.carryOut(ctx, r)
-			if err != nil && (ctx.Err() != nil || c.hasStopped()) {
+			if err != nil && (ctx.Err() != nil || stepwell.CodeOf(err) == stepwell.CodeUnavailable) {
+				stopping = true
 				err = c.o.Store.PutRequest(context.WithoutCancel(ctx), r)
 			}
 			if err != nil {
 				c.o.Log.Warn("a request was refused", "request", r.Kind, "execution", r.Execution, "error", err)
 			}
 		}
-		if len(list) < 100 {
+		if len(list) < 100 || stopping {
 			return
 		}
 	}

@@ -50,6 +50,9 @@ func (r *Run) first(s *scope) {
 // openBody starts a group, a sub-pipeline or a for_each. These need no worker.
 func (r *Run) openBody(p place, step *plan.Step) {
 	n := p.node()
+	if n.attempt > 0 {
+		r.supersede(p, "", false) // a group that is tried again
+	}
 	n.status = stepwell.StepRunning
 	n.epoch++
 	n.attempt++

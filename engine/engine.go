@@ -92,14 +92,25 @@ type StepRow struct {
 	Wake    int64 // when a waiting or retrying step goes on
 }
 
+// Superseded says that older instances of steps no longer count: those inside the step with the key,
+// and with Self that step itself, of indexes below Below. Their keys are taken by new instances.
+type Superseded struct {
+	Key   string
+	Self  bool
+	Below int32
+}
+
 // Effects are what the owner must do after a batch. They are reused: copy what must last.
 type Effects struct {
-	Rows     []StepRow
-	Tasks    []*Task
-	Timers   []Timer
-	Revokes  []Revoke
-	Changed  bool // the execution's own status changed
-	Finished bool // it became terminal
+	Rows    []StepRow
+	Tasks   []*Task
+	Timers  []Timer
+	Revokes []Revoke
+	// Superseded are marked after Rows have been written.
+	Superseded []Superseded
+	Cancels    []*Task // steps that will not go on, with State: what goes on elsewhere is to be stopped
+	Changed    bool    // the execution's own status changed
+	Finished   bool    // it became terminal
 }
 
 // Reset empties the effects and keeps the memory.

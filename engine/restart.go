@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/stepwell/stepwell"
 )
@@ -153,6 +154,11 @@ func (r *Run) exactEdges(s *scope) map[int32][]int32 {
 // reopen takes the run back to where its steps run.
 func (r *Run) reopen() {
 	m := r.main
+	if m.phase != phaseMain {
+		for _, handlers := range []string{"on_failure", "finally"} {
+			r.fx.Superseded = append(r.fx.Superseded, Superseded{Key: handlers, Below: r.next})
+		}
+	}
 	m.phase, m.handlerErr, m.err, m.stop, m.cut, m.ended = phaseMain, nil, nil, stop{}, false, false
 	r.cause, r.failure, r.outputs, r.ended = 0, nil, nil, 0
 	r.arm()
@@ -168,6 +174,7 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	if n.status.Terminal() {
 		p.s.open++
 	}
+	r.supersede(p, "", false)
 	old := n.info
 	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending}
 	if old != nil {
@@ -179,6 +186,13 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 		n.flags |= dormant
 	}
 	r.row(p)
+}
+
+// supersede takes back the keys of what ran inside a step, or inside the part of it with the suffix.
+func (r *Run) supersede(p place, suffix string, self bool) {
+	if p.step().Body != nil && p.node().epoch > 0 {
+		r.fx.Superseded = append(r.fx.Superseded, Superseded{Key: p.key() + suffix, Self: self, Below: r.next})
+	}
 }
 
 // withdraw takes back what a step has in flight, its inside included.
@@ -251,6 +265,7 @@ func (r *Run) redrive(p place, e *each) {
 	slices.SortFunc(e.redo, func(a, b redo) int { return int(a.iter - b.iter) })
 	again := make([]int32, 0, len(e.redo)+len(e.again))
 	for _, it := range e.redo {
+		r.supersede(p, "["+strconv.Itoa(int(it.iter))+"]", true)
 		in.inside.add(it.status, -1)
 		again = append(again, it.iter)
 	}

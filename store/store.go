@@ -28,6 +28,9 @@ type Commit struct {
 	Log []byte
 	// Steps are upserted by index.
 	Steps []engine.StepRow
+	// Superseded steps keep their rows, so that the log can name them, but are no longer listed and
+	// their outputs no longer count. They are marked after Steps.
+	Superseded []engine.Superseded
 	// Create inserts the execution first; set in version 1 only.
 	Create *Execution
 	// Update changes the execution's own row; nil when nothing of it changed.

@@ -125,12 +125,14 @@ func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the wait is %d bytes, the limit is %d KiB", len(w.State), maxState>>10),
 			Hint: "keep the id of the work, and look the rest up"})
 	}
-	out = &engine.Wait{Until: w.Until.UnixMicro(), Resume: w.Resume, State: w.State, External: shorten(w.ExternalID, 1024)}
-	if w.Resume && out.State == nil {
-		out.State = []byte("null") // that there is a state tells the next call from the first
-	}
-	if !w.Resume {
+	out = &engine.Wait{Until: w.Until.UnixMicro(), Resume: w.Resume, External: shorten(w.ExternalID, 1024)}
+	switch {
+	case !w.Resume:
 		out.Output, loaded, err = p.output(w.Outputs, keep)
+	case w.State == nil:
+		out.State = []byte("null") // that there is a state tells the next call from the first
+	default:
+		out.State = w.State
 	}
 	return out, loaded, err
 }

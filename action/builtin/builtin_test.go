@@ -3,10 +3,8 @@ package builtin
 import (
 	"context"
 	"errors"
-	"flag"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,8 +17,6 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/actiontest"
 )
-
-var update = flag.Bool("update", false, "write the golden files anew")
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
@@ -150,26 +146,6 @@ func TestOutputsMatchSpecs(t *testing.T) {
 		if diff := cmp.Diff(declared, slices.Sorted(maps.Keys(got.Outputs))); diff != "" {
 			t.Errorf("%s: outputs (-spec +got):\n%s", name, diff)
 		}
-	}
-}
-
-func TestDocsCurrent(t *testing.T) {
-	const path = "../../docs/actions.md"
-	var b strings.Builder
-	if err := action.Markdown(&b, registry(t).Specs()...); err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	current, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(current), b.String()); diff != "" {
-		t.Errorf("docs/actions.md is out of date; go test ./action/builtin -run Docs -update (-file +actions):\n%s", diff)
 	}
 }
 

@@ -61,7 +61,8 @@ func TestE2E(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	for {
+	for end := time.Now().Add(10*time.Second); time.Now().Before(end); {
+		select { case err := <-done: t.Fatal("run: ", err); default: }
 		x, err := a.Store.Execution(t.Context(), id)
 		if err != nil {
 			t.Fatal(err)
@@ -70,7 +71,8 @@ func TestE2E(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x.Status.Terminal() {
+		if x.Status.Terminal() || time.Now().After(end.Add(-200*time.Millisecond)) {
+			t.Logf("%+v", x)
 			for _, st := range steps {
 				t.Logf("%+v\n%s\n%s", st.Status, st.Output, st.Input)
 				t.Logf("%+v", st)

@@ -44,7 +44,17 @@ func (w *writer) commits(commits []store.Commit) error {
 			return err
 		}
 	}
-	return w.stepRows(commits)
+	if err := w.stepRows(commits); err != nil {
+		return err
+	}
+	for i := range commits {
+		for _, s := range commits[i].Superseded {
+			if err := execute(w.supersede, commits[i].Execution, int64(s.Below), s.Key, s.Self); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // head writes everything of a commit but its step rows.

@@ -78,6 +78,39 @@ var steps = []promise{
 		f.commit(c)
 		equal(f, "states", f.states(1, store.StepFilter{From: 3}), []string{"s:1 queued", "loop[0] completed", "#7 queued"})
 	}},
+	{"superseded steps are listed no longer and give no outputs; the log still names them", func(f *fixture) {
+		f.begin(1)
+		var rows []engine.StepRow
+		for i, key := range []string{"loop[1]", "loop[1].a", "loop[10]", "loopy", "group.a", "group.a.b"} {
+			r := done(int32(i+3), int32(i+1), "{}")
+			r.Key = key
+			rows = append(rows, r)
+		}
+		f.commit(f.next(1, 2, rows...))
+		fresh := done(20, 9, "{}")
+		fresh.Key = "loop[1]"
+		c := f.next(1, 3, fresh)
+		c.Superseded = []engine.Superseded{{Key: "loop[1]", Self: true, Below: 20}, {Key: "group.a", Below: 20}}
+		f.commit(c)
+		equal(f, "states", f.states(1, store.StepFilter{From: 3}), []string{"loop[10] completed", "loopy completed", "group.a completed", "loop[1] completed"})
+		var keys []string
+		for row, err := range f.Outputs(f.Context(), 1) {
+			f.must(err)
+			keys = append(keys, row.Key)
+		}
+		equal(f, "outputs", keys, []string{"loop[10]", "loopy", "group.a", "loop[1]"})
+		events, err := f.Events(f.Context(), 1, 1, 1000)
+		f.must(err)
+		named := 0
+		for _, e := range events {
+			if e.StepKey == "loop[1].a" || e.StepKey == "group.a.b" {
+				named++
+			}
+		}
+		if named == 0 {
+			f.Errorf("the log has lost the names: %+v", events)
+		}
+	}},
 	{"filters by status and key, and pages by index", func(f *fixture) {
 		f.begin(1)
 		var rows []engine.StepRow

@@ -32,7 +32,8 @@ CREATE TABLE execution (
 CREATE INDEX execution_open ON execution (no) WHERE status < 4;
 
 -- A step has a row once it has ended, waits, was spawned, or has been running for a while. version is
--- the commit that wrote it. rare holds what few rows have: k key, a action, i input, f failure, w wake.
+-- the commit that wrote it. rare holds what few rows have: k key, a action, i input, f failure, w wake, o 1 when
+-- its key belongs to a newer instance.
 CREATE TABLE step (
     execution INTEGER NOT NULL,
     idx       INTEGER NOT NULL,

@@ -70,7 +70,8 @@ FROM (
                 )
             )) e
     ) p
-    LEFT JOIN step r ON r.execution = p.execution AND r.idx = p.idx;
+    LEFT JOIN step r ON r.execution = p.execution AND r.idx = p.idx
+WHERE r.rare ->> 'o' IS NULL;
 
 CREATE VIEW pipeline_steps AS
 SELECT s.execution_id || ':' || s.idx AS id,

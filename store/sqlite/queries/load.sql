@@ -16,7 +16,7 @@ SELECT value FROM memo WHERE execution = ? AND step = ? AND key = ?
 -- name: outputs
 SELECT idx, seq, status, attempt, output, worker, queued, started, ended, rare
 FROM step
-WHERE execution = ? AND status = 5 AND seq IS NOT NULL
+WHERE execution = ? AND status = 5 AND seq IS NOT NULL AND rare ->> 'o' IS NULL
 ORDER BY seq
 
 -- name: unfinished

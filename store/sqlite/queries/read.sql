@@ -49,6 +49,7 @@ FROM (
             GROUP BY idx
         ) p
         LEFT JOIN step r ON r.execution = ?1 AND r.idx = p.idx
+    WHERE r.rare ->> 'o' IS NULL
 )
 WHERE (?4 = 0 OR (1 << status) & ?4) AND (?5 = '' OR key = ?5)
 ORDER BY idx

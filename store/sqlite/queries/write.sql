@@ -50,3 +50,8 @@ INSERT INTO request (execution, kind, body) VALUES (?, ?, ?)
 -- name: take_requests
 DELETE FROM request WHERE no IN (SELECT no FROM request ORDER BY no LIMIT ?)
 RETURNING no, execution, kind, body
+
+-- name: supersede
+UPDATE step SET rare = json_set(rare, '$.o', 1)
+WHERE execution = ?1 AND idx < ?2 AND rare IS NOT NULL
+    AND (?4 AND rare ->> 'k' = ?3 OR substr(rare ->> 'k', 1, length(?3) + 1) IN (?3 || '.', ?3 || '['))
