@@ -30,6 +30,9 @@ func (c *Conductor) act() {
 		for _, r := range l.fx.Revokes {
 			c.o.Revoke(l.run.No, r.Idx, r.Epoch)
 		}
+		for _, t := range l.fx.Cancels {
+			c.o.Cancel(t)
+		}
 	}
 	c.dispatch()
 	for i, l := range c.touched {

@@ -151,6 +151,9 @@ func (r *Run) outcome(p place, ev *Event) {
 	r.landed(p)
 	revoked := n.flags&revoking != 0
 	n.flags &^= revoking | underway
+	if ev.Kind == Waiting && ev.Wait.Resume {
+		n.ensure().state = ev.Wait.State // the work has begun, even if the step is being stopped
+	}
 	switch {
 	case ev.Kind == Done:
 		r.complete(p, ev)
@@ -225,6 +228,9 @@ func (r *Run) fail(p place, ev *Event) {
 		f = &Failure{Code: stepwell.CodeFailed, Message: "failed"}
 	}
 	f.Message, f.Hint = clean(f.Message), clean(f.Hint)
+	if f.Code == stepwell.CodeTimeout {
+		r.leave(p)
+	}
 	switch {
 	case ev.Defer && p.s.stop.level > 0:
 		r.cutShort(p)

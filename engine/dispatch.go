@@ -124,7 +124,7 @@ func (r *Run) unpark(s *scope) {
 }
 
 func (r *Run) start(p place) {
-	n, step := p.node(), p.step()
+	n := p.node()
 	n.status = stepwell.StepQueued
 	n.epoch++
 	if n.flags&keepTry == 0 || n.attempt == 0 {
@@ -136,6 +136,12 @@ func (r *Run) start(p place) {
 	for at := p.s; at != nil; at = at.up() {
 		at.running++
 	}
+	r.fx.Tasks = append(r.fx.Tasks, r.task(p))
+}
+
+// task is all that a worker needs to know of a step's present attempt.
+func (r *Run) task(p place) *Task {
+	n, step := p.node(), p.step()
 	t := &Task{Run: r.No, Execution: r.ID, Pipeline: r.plan.Name, Idx: p.idx(), Epoch: n.epoch,
 		Attempt: int(n.attempt), Key: p.key(), Step: step, Priority: step.Policy.Priority, Dir: r.Dir}
 	if x := p.s.spawnedAt(p.i); x != nil {
@@ -146,5 +152,13 @@ func (r *Run) start(p place) {
 	if n.info != nil {
 		t.State = n.info.state
 	}
-	r.fx.Tasks = append(r.fx.Tasks, t)
+	return t
+}
+
+// leave gives up what a step has going on elsewhere, if it has: whoever began it is asked to stop it.
+func (r *Run) leave(p place) {
+	if in := p.node().info; in != nil && len(in.state) > 0 {
+		r.fx.Cancels = append(r.fx.Cancels, r.task(p))
+		in.state = nil
+	}
 }

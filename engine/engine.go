@@ -117,7 +117,8 @@ type Effects struct {
 func (fx *Effects) Reset() {
 	clear(fx.Rows)
 	clear(fx.Tasks)
-	*fx = Effects{Rows: fx.Rows[:0], Tasks: fx.Tasks[:0], Timers: fx.Timers[:0], Revokes: fx.Revokes[:0]}
+	clear(fx.Cancels)
+	*fx = Effects{Rows: fx.Rows[:0], Tasks: fx.Tasks[:0], Timers: fx.Timers[:0], Revokes: fx.Revokes[:0], Cancels: fx.Cancels[:0]}
 }
 
 // Progress counts the steps of a run, at top level and inside groups alike; a for_each counts

@@ -213,6 +213,7 @@ func (r *Run) withdraw(p place) {
 	if in == nil {
 		return
 	}
+	r.leave(p)
 	if in.body != nil {
 		r.discard(in.body)
 	}

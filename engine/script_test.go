@@ -421,6 +421,9 @@ func (h *harness) tell(out *strings.Builder) {
 	for _, task := range h.fx.Tasks {
 		fmt.Fprintf(out, "  dispatch %s%s\n", task.Key, taskDetails(task))
 	}
+	for _, t := range h.fx.Cancels {
+		fmt.Fprintf(out, "  cancel the work of %s, state=%s\n", t.Key, t.State)
+	}
 	for _, r := range h.fx.Revokes {
 		fmt.Fprintf(out, "  revoke %s\n", h.keys[r.Idx])
 	}

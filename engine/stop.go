@@ -82,6 +82,7 @@ func (r *Run) cutShort(p place) {
 	n, st := p.node(), &p.s.stop
 	n.flags |= halted | judged
 	p.s.cut = true
+	r.leave(p)
 	retrying := n.status == stepwell.StepRetrying && n.flags&keepTry == 0
 	if in := n.info; in != nil && r.got.started == 0 {
 		r.got.worker, r.got.started = in.worker, in.started

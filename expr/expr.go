@@ -11,7 +11,6 @@ type Template struct {
 	body   []stmt
 	single node // the expression whose native value is the result; nil for text
 	static bool
-	height int
 	refs   []Ref
 	word   string // a bare literal in lower case, for EvalBool; "" when it is no such thing
 }

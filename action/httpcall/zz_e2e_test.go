@@ -53,14 +53,14 @@ func TestE2E(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	id, err := a.Conductor.Start(t.Context(), conductor.Request{Pipeline: p})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
+	id, err := a.Conductor.Start(t.Context(), conductor.Request{Pipeline: p})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for end := time.Now().Add(10*time.Second); time.Now().Before(end); {
 		select { case err := <-done: t.Fatal("run: ", err); default: }
 		x, err := a.Store.Execution(t.Context(), id)
@@ -71,7 +71,7 @@ func TestE2E(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x.Status.Terminal() || time.Now().After(end.Add(-200*time.Millisecond)) {
+		fmt.Println(x.Status, len(steps)); if x.Status.Terminal() || time.Now().After(end.Add(-200*time.Millisecond)) {
 			t.Logf("%+v", x)
 			for _, st := range steps {
 				t.Logf("%+v\n%s\n%s", st.Status, st.Output, st.Input)
