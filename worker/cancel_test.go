@@ -109,8 +109,7 @@ func TestCancelOfAWaitingStep(t *testing.T) {
 	r := newRig(t, app.Options{}, e.action())
 	id := r.begin(job("a"))
 	<-e.asleep
-	for r.waiting(id, "a") != stepwell.StepWaiting && t.Context().Err() == nil { // its row comes with the commit
-	}
+	r.sleeps(id, "a")
 	if err := errors.Join(r.Conductor.Cancel(t.Context(), id, "enough"), r.Conductor.Cancel(t.Context(), id, "twice")); err != nil {
 		t.Fatal(err)
 	}
@@ -120,17 +119,22 @@ func TestCancelOfAWaitingStep(t *testing.T) {
 	e.wantCancelled(t, 1)
 }
 
-func (r *rig) waiting(id, key string) stepwell.StepStatus {
+// sleeps returns when a step waits for something outside; its row comes with the commit.
+func (r *rig) sleeps(id, key string) {
 	r.t.Helper()
 	x, err := r.Store.Execution(r.t.Context(), id)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	steps, err := r.Store.Steps(r.t.Context(), x.No, store.StepFilter{Key: key})
-	if err != nil || len(steps) != 1 {
-		r.t.Fatalf("%d steps, error %v", len(steps), err)
+	for r.t.Context().Err() == nil {
+		steps, err := r.Store.Steps(r.t.Context(), x.No, store.StepFilter{Key: key})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if len(steps) == 1 && steps[0].Status == stepwell.StepWaiting {
+			return
+		}
 	}
-	return steps[0].Status
 }
 
 // The wish to stop may come while the call that begins the work is still running.
@@ -165,14 +169,13 @@ func (l late) Run(ctx context.Context, c *action.Call) (any, error) {
 
 // The ways in which a waiting step ends but its own.
 func TestCancelAtTheEndOf(t *testing.T) {
-	fails := act("t.fails", func(context.Context, *action.Call) (any, error) { return nil, errors.New("no") })
 	for _, test := range []struct {
 		name   string
 		change func(d *definition.Definition)
 	}{
-		{"the execution's time", func(d *definition.Definition) { d.Settings.TimeoutSeconds = 0.2 }},
+		{"the execution's time", func(d *definition.Definition) { d.Settings.TimeoutSeconds = 1 }},
 		{"a group's time", func(d *definition.Definition) {
-			d.Steps = []definition.Step{{ID: "group", TimeoutSeconds: 0.2, Steps: d.Steps}}
+			d.Steps = []definition.Step{{ID: "group", TimeoutSeconds: 1, Steps: d.Steps}}
 		}},
 		{"a failure beside it", func(d *definition.Definition) {
 			d.Settings.FailFast = definition.FailFastCancel
@@ -186,15 +189,16 @@ func TestCancelAtTheEndOf(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			e := newExternal(t)
-			r := newRig(t, app.Options{}, e.action(), fails)
+			release := make(chan struct{})
+			r := newRig(t, app.Options{}, e.action(), act("t.fails", func(ctx context.Context, _ *action.Call) (any, error) {
+				<-release
+				return nil, errors.New("no")
+			}))
 			d := &definition.Definition{Name: "test", Steps: []definition.Step{job("a")}}
 			test.change(d)
-			n := 1
+			keys := []string{"a"}
 			if d.Steps[0].ForEach != nil {
-				n = 3
-			}
-			if last := &d.Steps[len(d.Steps)-1]; last.Action == "t.fails" {
-				last.Retry = &definition.Retry{MaxAttempts: 2, BackoffSeconds: 0.3} // the others wait by then
+				keys = []string{"a[0]", "a[1]", "a[2]"}
 			}
 			p, err := r.Conductor.Register(t.Context(), d)
 			if err != nil {
@@ -204,10 +208,17 @@ func TestCancelAtTheEndOf(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if len(d.Steps) > 1 {
+				for _, key := range keys {
+					<-e.asleep
+					r.sleeps(id, key)
+				}
+				close(release)
+			}
 			if x, _ := r.end(id); !x.Status.Terminal() || x.Status == stepwell.ExecutionCompleted {
 				t.Errorf("the execution is %s", x.Status)
 			}
-			e.wantCancelled(t, n)
+			e.wantCancelled(t, len(keys))
 		})
 	}
 }
@@ -218,8 +229,7 @@ func TestCancelAtARestart(t *testing.T) {
 	r := newRig(t, app.Options{}, e.action())
 	id := r.begin(job("a"))
 	<-e.asleep
-	for r.waiting(id, "a") != stepwell.StepWaiting && t.Context().Err() == nil {
-	}
+	r.sleeps(id, "a")
 	e.done.Store(true) // the next one is quick
 	if err := r.Conductor.Restart(t.Context(), id, "a", false); err != nil {
 		t.Fatal(err)
@@ -238,8 +248,7 @@ func TestCancelIsLogged(t *testing.T) {
 		r := newRig(t, app.Options{}, e.action())
 		id := r.begin(job("a"))
 		<-e.asleep
-		for r.waiting(id, "a") != stepwell.StepWaiting && t.Context().Err() == nil {
-		}
+		r.sleeps(id, "a")
 		if err := r.Conductor.Cancel(t.Context(), id, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -255,21 +264,17 @@ func TestCancelIsLogged(t *testing.T) {
 
 // logged waits for a line in an execution's log.
 func (r *rig) logged(no int64, text string) error {
-	deadline := time.After(10 * time.Second)
+	ctx, stop := context.WithTimeout(r.t.Context(), 10*time.Second)
+	defer stop()
 	for {
-		lines, err := r.Store.Logs(r.t.Context(), no, store.LogFilter{})
+		lines, err := r.Store.Logs(ctx, no, store.LogFilter{})
 		if err != nil {
-			return err
+			return fmt.Errorf("no line with %q: %w", text, err)
 		}
 		for _, l := range lines {
 			if strings.Contains(l.Message, text) {
 				return nil
 			}
-		}
-		select {
-		case <-deadline:
-			return fmt.Errorf("no line with %q among %v", text, lines)
-		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }

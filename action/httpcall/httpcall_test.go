@@ -165,7 +165,7 @@ func TestRequestBodies(t *testing.T) {
 func TestOutcomes(t *testing.T) {
 	s := outboundtest.New(t)
 	const fails, again, deferred = "fails", "again", "deferred"
-	soon := values{"first_byte": 0.06, "idle": 0.06, "total": 0.4}
+	soon := values{"first_byte": 0.2, "idle": 0.2, "total": 1}
 	for _, test := range []struct {
 		path   string
 		params values
@@ -176,13 +176,13 @@ func TestOutcomes(t *testing.T) {
 		{"/close", nil, again, "EOF"},
 		{"/half", nil, again, "unexpected EOF"},
 		{"/cut", nil, again, "JSON that ends early"},
-		{"/silent", nil, again, "no response within 60ms"},
-		{"/stall", nil, again, "nothing moved for 60ms"},
-		{"/drip", nil, again, "longer than 400ms"},
+		{"/silent", nil, again, "no response within 200ms"},
+		{"/stall", nil, again, "nothing moved for 200ms"},
+		{"/drip", nil, again, "longer than 1s"},
 		{"/busy?after=7", nil, deferred, "answered 429 Too Many Requests: {\"error\": \"slow down\"}"},
 		{"/busy?after=" + strings.ReplaceAll(time.Now().Add(20*time.Second).UTC().Format(http.TimeFormat), " ", "%20"), nil, deferred, "answered 429"},
 		{"/busy", nil, again, "answered 429"},
-		{"/endless", values{"max_bytes": 1 << 20}, fails, "larger than 1048576 bytes"},
+		{"/endless", values{"max_bytes": 1 << 19}, fails, "larger than 524288 bytes"},
 		{"/endless", values{"response": "lines", "max_bytes": 1 << 20}, fails, "larger than 1048576 bytes"},
 		{"/inside", nil, fails, "leads to the private address"},
 		{"/circle", nil, fails, "more than 5 redirects"},

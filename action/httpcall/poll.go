@@ -221,33 +221,15 @@ func (h *httpHandler) ask(ctx context.Context, call *action.Call, p *params, j *
 	if err != nil {
 		return nil, p.pollFailed(ctx, call, j, state, late, err)
 	}
-	names := a.scope()
-	names["job"] = j.ID
-	judge := func(name string, condition any) (bool, error) {
-		if condition == nil {
-			return false, nil
-		}
-		ok, err := holds(call.Host, condition, names)
-		if err != nil {
-			return false, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: name + ": " + a.redact.Text(err.Error())})
-		}
-		return ok, nil
-	}
-	failed, err := judge("poll.fail_if", p.Poll.FailIf)
-	if err != nil {
+	failed, done, err := p.Poll.judge(call.Host, a, j)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if failed {
+	case failed:
 		return nil, h.jobFailed(ctx, call, p, a, n)
-	}
-	done, err := judge("poll.until", p.Poll.Until)
-	if err != nil {
-		return nil, err
-	}
-	if !done {
-		if late {
-			return nil, deadlinePassed(p.Poll.deadline)
-		}
+	case !done && late:
+		return nil, deadlinePassed(p.Poll.deadline)
+	case !done:
 		after, _ := outbound.RetryAfter(a.header, time.Now())
 		return nil, p.Poll.again(j, pollState{Polls: state.Polls + 1}, after, a.redact)
 	}
@@ -257,6 +239,25 @@ func (h *httpHandler) ask(ctx context.Context, call *action.Call, p *params, j *
 	}
 	out["job"] = a.redact.Value(j.ID)
 	return out, nil
+}
+
+// judge asks fail_if and until of an answer.
+func (p *pollParams) judge(host action.Host, a *answer, j *job) (failed, done bool, err error) {
+	names := a.scope()
+	names["job"] = j.ID
+	for _, c := range []struct {
+		name      string
+		condition any
+		into      *bool
+	}{{"poll.fail_if", p.FailIf, &failed}, {"poll.until", p.Until, &done}} {
+		if c.condition == nil {
+			continue
+		}
+		if *c.into, err = holds(host, c.condition, names); err != nil {
+			return false, false, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: c.name + ": " + a.redact.Text(err.Error())})
+		}
+	}
+	return failed, done, nil
 }
 
 func deadlinePassed(d time.Duration) error {
@@ -317,22 +318,38 @@ func (p *params) pollRequest(call *action.Call, j *job) (*outbound.Request, erro
 	if err != nil {
 		return nil, invalid("write it like https://host/path", "url is not valid")
 	}
-	header := http.Header{}
-	for name, values := range p.header {
-		if name != "Idempotency-Key" && name != "Content-Type" && (outbound.SameOrigin(from, to) || !outbound.SecretName(name)) {
-			header[name] = values
-		}
+	header, err := p.pollHeader(call, names, outbound.SameOrigin(from, to))
+	if err != nil {
+		return nil, err
 	}
-	if p.Poll.Headers != nil {
+	redirects := 5
+	if p.Redirects != nil {
+		redirects = *p.Redirects
+	}
+	return &outbound.Request{Method: or(p.Poll.Method, http.MethodGet), URL: target, Header: header, Timeouts: p.timeouts, Redirects: redirects, MaxBytes: maxFile}, nil
+}
+
+// pollHeader makes the headers of a question.
+func (p *params) pollHeader(call *action.Call, names map[string]any, same bool) (http.Header, error) {
+	header := http.Header{}
+	if p.Poll.Headers == nil {
+		for name, values := range p.header {
+			if name != "Idempotency-Key" && name != "Content-Type" && (same || !outbound.SecretName(name)) {
+				header[name] = values
+			}
+		}
+	} else {
 		rendered := map[string]any{}
 		for name, v := range p.Poll.Headers {
 			if text, ok := v.(string); ok && tagged(text) {
+				var err error
 				if v, err = call.Host.Eval(text, names); err != nil {
 					return nil, action.Fail(fmt.Errorf("poll.headers.%s: %w", name, err))
 				}
 			}
 			rendered[name] = v
 		}
+		var err error
 		if header, err = headerOf(rendered); err != nil {
 			return nil, err
 		}
@@ -340,9 +357,5 @@ func (p *params) pollRequest(call *action.Call, j *job) (*outbound.Request, erro
 	if header.Get("Accept") == "" {
 		header.Set("Accept", accepts[p.Response])
 	}
-	redirects := 5
-	if p.Redirects != nil {
-		redirects = *p.Redirects
-	}
-	return &outbound.Request{Method: or(p.Poll.Method, http.MethodGet), URL: target, Header: header, Timeouts: p.timeouts, Redirects: redirects, MaxBytes: maxFile}, nil
+	return header, nil
 }

@@ -26,7 +26,7 @@ func requestSpec() spec.Spec {
 		Params: []spec.Field{
 			{Name: "url", Type: spec.String, Required: true, Min: ptr(1), Doc: "Where to, http or https."},
 			{Name: "method", Type: spec.String, Default: "GET", Doc: "The method."},
-			{Name: "headers", Type: spec.Object, Doc: "Headers."},
+			{Name: "headers", Type: spec.Object, Secret: true, Doc: "Headers."},
 			{Name: "body", Type: spec.Any, Doc: "The body: a text as it is, any other value as JSON."},
 			{Name: "timeout_seconds", Type: spec.Number, Default: 30, Min: ptr(1), Max: ptr(300), Doc: "Limit of the whole exchange, less than the step's timeout."},
 			{Name: "include_metadata", Type: spec.Boolean, Default: false, Doc: "Whether there is an output `metadata`."},

@@ -23,7 +23,7 @@ func httpSpec() spec.Spec {
 			{Name: "url", Type: spec.String, Required: true, Min: ptr(1), Doc: "Where to, http or https."},
 			{Name: "method", Type: spec.String, Doc: "GET, or POST when there is a body, unless named."},
 			{Name: "query", Type: spec.Object, Doc: "Parameters added to the URL; lists repeat their name, null leaves it out."},
-			{Name: "headers", Type: spec.Object, Doc: "Headers; lists repeat their name, null leaves it out."},
+			{Name: "headers", Type: spec.Object, Secret: true, Doc: "Headers; lists repeat their name, null leaves it out."},
 			{Name: "json", Type: spec.Any, Doc: "The body: a value, sent as JSON."},
 			{Name: "form", Type: spec.Object, Doc: "The body: a form without files; lists repeat their name."},
 			{Name: "multipart", Type: spec.Array, Max: ptr(1000), Doc: "The body: a form with files, which are read while they are sent.",

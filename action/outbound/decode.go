@@ -48,6 +48,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	a.count += int64(n)
 	a.x.received.Add(int64(n))
+	a.x.watch.touch() // one read of what is unpacked may take many of these
 	return n, err
 }
 

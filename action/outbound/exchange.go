@@ -74,14 +74,8 @@ func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c.o.Replay == "" {
-		host := strings.ToLower(hr.URL.Hostname())
-		if x.turn, err = c.limits.wait(ctx, host, strings.ToLower(hostPort(hr.URL)), credentialOf(hr.Header)); err != nil {
-			if hr.Body != nil {
-				hr.Body.Close()
-			}
-			return nil, err
-		}
+	if err := x.queue(hr); err != nil {
+		return nil, err
 	}
 	total := req.Timeouts.Total
 	if total <= 0 {
@@ -103,6 +97,19 @@ func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
 		return nil, err
 	}
 	return x.response(resp), nil
+}
+
+// queue waits for the request's turn; a replay needs none.
+func (x *exchange) queue(hr *http.Request) (err error) {
+	if x.client.o.Replay != "" {
+		return nil
+	}
+	host := strings.ToLower(hr.URL.Hostname())
+	x.turn, err = x.client.limits.wait(x.outer, host, strings.ToLower(hostPort(hr.URL)), credentialOf(hr.Header))
+	if err != nil && hr.Body != nil {
+		hr.Body.Close()
+	}
+	return err
 }
 
 // prepare makes the request; what is wrong with it is said without its secrets.
@@ -198,6 +205,7 @@ func setHeader(hr *http.Request, header http.Header) error {
 
 // response makes what the caller reads.
 func (x *exchange) response(resp *http.Response) *Response {
+	x.watch.awaiting(false)
 	if x.turn != nil {
 		after, told := RetryAfter(resp.Header, time.Now())
 		switch status := resp.StatusCode; {
@@ -306,9 +314,7 @@ type sending struct {
 func (s *sending) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	s.x.sent.Add(int64(n))
-	if s.x.watch != nil {
-		s.x.watch.touch()
-	}
+	s.x.watch.touch()
 	return n, err
 }
 
@@ -328,8 +334,9 @@ func (r *receiving) Read(p []byte) (int, error) {
 	if int64(len(p)) > r.left+1 {
 		p = p[:r.left+1]
 	}
+	r.x.watch.awaiting(true)
 	n, err := r.in.Read(p)
-	r.x.watch.touch()
+	r.x.watch.awaiting(false)
 	if int64(n) > r.left {
 		r.err = &Failure{Kind: KindLimit, Phase: "body", Err: &stepwell.Error{Code: stepwell.CodeLimit,
 			Message: "the response is larger than " + size(r.limit)}}

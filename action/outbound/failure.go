@@ -131,14 +131,18 @@ func (x *exchange) failure(err error) error {
 	if x.outer.Err() != nil {
 		return context.Cause(x.outer)
 	}
+	shown := ""
+	if u, err := url.Parse(x.req.URL); err == nil {
+		shown = x.redact.URL(u) + ": "
+	}
 	if f, ok := errors.AsType[*Failure](context.Cause(x.ctx)); ok {
-		return f
+		return &Failure{Kind: f.Kind, Phase: f.Phase, Err: &stepwell.Error{Code: f.Err.Code, Message: shown + f.Err.Message, Hint: f.Err.Hint}}
 	}
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		err = e.Err // without the URL
 	}
 	kind, code := kindOf(err)
-	return &Failure{Kind: kind, Err: &stepwell.Error{Code: code, Message: x.redact.Text(printable(err.Error()))}}
+	return &Failure{Kind: kind, Err: &stepwell.Error{Code: code, Message: shown + x.redact.Text(printable(err.Error()))}}
 }
 
 func kindOf(err error) (Kind, stepwell.Code) {

@@ -51,7 +51,7 @@ func fetch(t testing.TB, c *Client, req *Request) (status int, body string, err 
 func TestFaults(t *testing.T) {
 	s := outboundtest.New(t)
 	c := local(t, Options{Breaker: Breaker{Failures: -1}})
-	short := Timeouts{Connect: time.Second, TLS: time.Second, FirstByte: 60 * time.Millisecond, Idle: 60 * time.Millisecond, Total: 300 * time.Millisecond}
+	short := Timeouts{Connect: time.Second, TLS: time.Second, FirstByte: 150 * time.Millisecond, Idle: 150 * time.Millisecond, Total: 600 * time.Millisecond}
 	for path, want := range map[string]struct {
 		kind  Kind
 		phase string
@@ -61,9 +61,9 @@ func TestFaults(t *testing.T) {
 		"/reset":   {KindReset, "", stepwell.CodeUnavailable, "connection reset"},
 		"/close":   {KindReset, "", stepwell.CodeUnavailable, "EOF"},
 		"/half":    {KindTruncated, "", stepwell.CodeUnavailable, "unexpected EOF"},
-		"/silent":  {KindTimeout, "first_byte", stepwell.CodeTimeout, "no response within 60ms"},
-		"/stall":   {KindTimeout, "idle", stepwell.CodeTimeout, "nothing moved for 60ms"},
-		"/drip":    {KindTimeout, "total", stepwell.CodeTimeout, "longer than 300ms"},
+		"/silent":  {KindTimeout, "first_byte", stepwell.CodeTimeout, "no response within 150ms"},
+		"/stall":   {KindTimeout, "idle", stepwell.CodeTimeout, "nothing moved for 150ms"},
+		"/drip":    {KindTimeout, "total", stepwell.CodeTimeout, "longer than 600ms"},
 		"/endless": {KindLimit, "body", stepwell.CodeLimit, "larger than 4 MiB"},
 		"/inside":  {KindBlocked, "", stepwell.CodeInvalid, "10.255.255.1:80 leads to the private address 10.255.255.1"},
 		"/circle":  {KindLimit, "redirects", stepwell.CodeLimit, "more than 3 redirects"},
@@ -198,6 +198,22 @@ func TestNoConnection(t *testing.T) {
 		_, _, err := fetch(t, c, &Request{URL: url, Timeouts: Timeouts{Total: 5 * time.Second}})
 		if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != want {
 			t.Errorf("%s: %v, want %s", url, err, want)
+		}
+	}
+}
+
+// TestSlowReader takes its time over a response that is there: that is not the server's fault.
+func TestSlowReader(t *testing.T) {
+	s := outboundtest.New(t)
+	resp, err := local(t, Options{}).Do(t.Context(), &Request{URL: s.URL + "/ok", Timeouts: Timeouts{Idle: 40 * time.Millisecond}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Close()
+	for range 2 {
+		<-time.After(100 * time.Millisecond)
+		if _, err := resp.Body.Read(make([]byte, 3)); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -67,6 +67,18 @@ func (w *watchdog) touch() {
 	}
 }
 
+// awaiting starts the idle clock when the response's body is asked for more, and stops it when there is
+// some: what the reader does with it in between is not the server's fault.
+func (w *watchdog) awaiting(more bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if more {
+		w.enter(phaseIdle, w.limits.Idle)
+	} else {
+		w.until = time.Time{}
+	}
+}
+
 // fire ends the exchange, unless something moved since the timer was set.
 func (w *watchdog) fire() {
 	w.mu.Lock()
