@@ -165,7 +165,7 @@ func (c *Conductor) prepare(l *live, now int64) error {
 		return err
 	}
 	l.version++
-	commit := store.Commit{Execution: l.run.No, Version: l.version, Log: l.log, Steps: l.fx.Rows, Superseded: l.fx.Superseded}
+	commit := store.Commit{Execution: l.run.No, Version: l.version, Log: l.log, Steps: l.fx.Rows, Superseded: l.fx.Superseded, Forget: l.fx.Forget}
 	if l.create {
 		commit.Create = &l.row
 	}

@@ -108,9 +108,12 @@ type Effects struct {
 	Revokes []Revoke
 	// Superseded are marked after Rows have been written.
 	Superseded []Superseded
-	Cancels    []*Task // steps that will not go on, with State: what goes on elsewhere is to be stopped
-	Changed    bool    // the execution's own status changed
-	Finished   bool    // it became terminal
+	// Forget lists the steps whose records of former attempts (action.Once) no longer count, because
+	// a restart begins them anew.
+	Forget   []int32
+	Cancels  []*Task // steps that will not go on, with State: what goes on elsewhere is to be stopped
+	Changed  bool    // the execution's own status changed
+	Finished bool    // it became terminal
 }
 
 // Reset empties the effects and keeps the memory.
@@ -118,7 +121,7 @@ func (fx *Effects) Reset() {
 	clear(fx.Rows)
 	clear(fx.Tasks)
 	clear(fx.Cancels)
-	*fx = Effects{Rows: fx.Rows[:0], Tasks: fx.Tasks[:0], Timers: fx.Timers[:0], Revokes: fx.Revokes[:0], Cancels: fx.Cancels[:0]}
+	*fx = Effects{Rows: fx.Rows[:0], Tasks: fx.Tasks[:0], Timers: fx.Timers[:0], Revokes: fx.Revokes[:0], Cancels: fx.Cancels[:0], Forget: fx.Forget[:0]}
 }
 
 // Progress counts the steps of a run, at top level and inside groups alike; a for_each counts

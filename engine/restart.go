@@ -175,6 +175,7 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 		p.s.open++
 	}
 	r.supersede(p, "", false)
+	r.fx.Forget = append(r.fx.Forget, p.idx())
 	old := n.info
 	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending}
 	if old != nil {

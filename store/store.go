@@ -31,6 +31,8 @@ type Commit struct {
 	// Superseded steps keep their rows, so that the log can name them, but are no longer listed and
 	// their outputs no longer count. They are marked after Steps.
 	Superseded []engine.Superseded
+	// Forget lists the steps whose memos are removed.
+	Forget []int32
 	// Create inserts the execution first; set in version 1 only.
 	Create *Execution
 	// Update changes the execution's own row; nil when nothing of it changed.

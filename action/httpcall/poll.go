@@ -161,6 +161,7 @@ func (h *httpHandler) submit(ctx context.Context, call *action.Call, p *params, 
 		if err != nil {
 			return action.Fail(resultFailure(outbound.KindContent, "the Location of the job is not valid"))
 		}
+		u.User = nil // a relative one has that of the request
 		j.Location = u.String()
 	}
 	if p.Poll.Job != "" {
@@ -318,9 +319,14 @@ func (p *params) pollRequest(call *action.Call, j *job) (*outbound.Request, erro
 	if err != nil {
 		return nil, invalid("write it like https://host/path", "url is not valid")
 	}
-	header, err := p.pollHeader(call, names, outbound.SameOrigin(from, to))
+	same := outbound.SameOrigin(from, to)
+	header, err := p.pollHeader(call, names, same)
 	if err != nil {
 		return nil, err
+	}
+	if p.Poll.URL == "" && same {
+		to.User = from.User
+		target = to.String()
 	}
 	redirects := 5
 	if p.Redirects != nil {
@@ -352,6 +358,11 @@ func (p *params) pollHeader(call *action.Call, names map[string]any, same bool) 
 		var err error
 		if header, err = headerOf(rendered); err != nil {
 			return nil, err
+		}
+		for name := range header {
+			if p.Poll.URL == "" && !same && outbound.SecretName(name) {
+				delete(header, name) // the server chose where it would go
+			}
 		}
 	}
 	if header.Get("Accept") == "" {

@@ -172,14 +172,36 @@ func TestPollLocation(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	}))
 	defer away.Close()
-	p["url"], p["poll"] = away.URL, values{"until": "body.state == 'done'"}
-	w = newWorker(t, p)
-	if r := w.call(1); r.Wait == nil {
-		t.Fatal(r.Err)
+	for _, poll := range []values{{"until": "body.state == 'done'"}, {"until": "body.state == 'done'", "headers": values{"Authorization": "Bearer poll-secret", "X-Plain": "yes"}}} {
+		p["url"], p["poll"] = away.URL, poll
+		w = newWorker(t, p)
+		if r := w.call(1); r.Wait == nil {
+			t.Fatal(r.Err)
+		}
+		good(t, w.call(1))
+		if got := other.headers.Get("Authorization"); got != "" || poll["headers"] != nil && other.headers["X-Plain"] == nil {
+			t.Errorf("the credential went to another origin: %v", other.headers)
+		}
+	}
+}
+
+// TestPollUser keeps the user of the URL out of the record and gives it to the questions.
+func TestPollUser(t *testing.T) {
+	s := newJobs(t, `{"state": "done"}`)
+	p := pollParamsOf(s.URL, nil)
+	delete(p["poll"].(values), "url")
+	delete(p, "headers")
+	p["url"] = strings.Replace(s.URL, "http://", "http://user:hunter2-password@", 1) + "/jobs"
+	w := newWorker(t, p)
+	w.call(1)
+	for key, raw := range w.memory {
+		if strings.Contains(string(raw), "hunter2") {
+			t.Errorf("record %s: %s", key, raw)
+		}
 	}
 	good(t, w.call(1))
-	if got := other.headers.Get("Authorization"); got != "" {
-		t.Errorf("the credential went to another origin: %s", got)
+	if !strings.HasPrefix(s.headers.Get("Authorization"), "Basic ") {
+		t.Errorf("headers of the question: %v", s.headers)
 	}
 }
 

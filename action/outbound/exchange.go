@@ -105,7 +105,7 @@ func (x *exchange) queue(hr *http.Request) (err error) {
 		return nil
 	}
 	host := strings.ToLower(hr.URL.Hostname())
-	x.turn, err = x.client.limits.wait(x.outer, host, strings.ToLower(hostPort(hr.URL)), credentialOf(hr.Header))
+	x.turn, err = x.client.limits.wait(x.outer, host, strings.ToLower(hostPort(hr.URL)), credentialOf(hr))
 	if err != nil && hr.Body != nil {
 		hr.Body.Close()
 	}

@@ -216,12 +216,19 @@ func (r *Redactor) Header(h http.Header) map[string]string {
 }
 
 // credentialOf names the credential of a request without telling it, "" for none.
-func credentialOf(h http.Header) string {
+func credentialOf(r *http.Request) string {
+	credential := ""
 	for _, name := range []string{"Authorization", "X-Api-Key", "Api-Key", "X-Auth-Token"} {
-		if v := h.Get(name); v != "" {
-			sum := sha256.Sum256([]byte(v))
-			return hex.EncodeToString(sum[:16])
+		if credential = r.Header.Get(name); credential != "" {
+			break
 		}
 	}
-	return ""
+	if credential == "" && r.URL.User != nil {
+		credential = r.URL.User.String()
+	}
+	if credential == "" {
+		return ""
+	}
+	sum := sha256.Sum256([]byte(credential))
+	return hex.EncodeToString(sum[:16])
 }

@@ -102,8 +102,11 @@ func (p *program) options() (app.Options, error) {
 	if o.HTTP, err = p.settings.outgoing.HTTP.options(); err != nil {
 		return o, err
 	}
-	o.Services, err = p.serviceOptions()
-	return o, err
+	if o.Services, err = p.serviceOptions(); err != nil {
+		return o, err
+	}
+	o.Services.Limits = o.HTTP
+	return o, nil
 }
 
 func (h *httpSettings) options() (outbound.Options, error) {

@@ -48,6 +48,11 @@ func (w *writer) commits(commits []store.Commit) error {
 		return err
 	}
 	for i := range commits {
+		for _, idx := range commits[i].Forget {
+			if err := execute(w.forget, commits[i].Execution, int64(idx)); err != nil {
+				return err
+			}
+		}
 		for _, s := range commits[i].Superseded {
 			if err := execute(w.supersede, commits[i].Execution, int64(s.Below), s.Key, s.Self); err != nil {
 				return err

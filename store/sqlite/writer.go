@@ -24,15 +24,15 @@ type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 
-	begin, commit, rollback                        *sql.Stmt
-	log, create, update, supersede, spawned, taken *sql.Stmt
-	logLine, definition, stored                    *sql.Stmt
-	memo, request, take                            *sql.Stmt
-	steps                                          [len(stepSizes)]driver.Stmt
-	stepText                                       string
-	stmts                                          []*sql.Stmt         // all of them
-	args                                           []driver.NamedValue // of the step rows on their way, reused
-	quick                                          bool                // Synchronous is "normal" anyway
+	begin, commit, rollback                                *sql.Stmt
+	log, create, update, supersede, forget, spawned, taken *sql.Stmt
+	logLine, definition, stored                            *sql.Stmt
+	memo, request, take                                    *sql.Stmt
+	steps                                                  [len(stepSizes)]driver.Stmt
+	stepText                                               string
+	stmts                                                  []*sql.Stmt         // all of them
+	args                                                   []driver.NamedValue // of the step rows on their way, reused
+	quick                                                  bool                // Synchronous is "normal" anyway
 }
 
 // openWriter migrates, prepares and, for the process that runs executions, warms up.
@@ -59,7 +59,7 @@ func (s *Store) openWriter(ctx context.Context, o *Options) error {
 
 func (w *writer) prepare(q queries) error {
 	stmts := map[string]**sql.Stmt{"begin": &w.begin, "commit": &w.commit, "rollback": &w.rollback, "log": &w.log,
-		"create": &w.create, "update": &w.update, "supersede": &w.supersede, "spawned": &w.spawned, "taken": &w.taken, "log_line": &w.logLine,
+		"create": &w.create, "update": &w.update, "supersede": &w.supersede, "forget": &w.forget, "spawned": &w.spawned, "taken": &w.taken, "log_line": &w.logLine,
 		"definition": &w.definition, "definition_stored": &w.stored, "memo": &w.memo, "request": &w.request, "take_requests": &w.take}
 	for name, to := range stmts {
 		if err := w.prepareOne(to, q[name]); err != nil {

@@ -78,6 +78,20 @@ var steps = []promise{
 		f.commit(c)
 		equal(f, "states", f.states(1, store.StepFilter{From: 3}), []string{"s:1 queued", "loop[0] completed", "#7 queued"})
 	}},
+	{"a restart's commit removes the memos of the steps that it names, and no others", func(f *fixture) {
+		f.begin(1)
+		for step := range int32(3) {
+			f.must(f.PutMemo(f.Context(), store.Memo{Execution: 1, Step: step, Key: "k", Value: []byte("1")}))
+		}
+		c := f.next(1, 2)
+		c.Forget = []int32{0, 2}
+		f.commit(c)
+		for step := range int32(3) {
+			_, ok, err := f.Memo(f.Context(), 1, step, "k")
+			f.must(err)
+			equal(f, "memo", ok, step == 1)
+		}
+	}},
 	{"superseded steps are listed no longer and give no outputs; the log still names them", func(f *fixture) {
 		f.begin(1)
 		var rows []engine.StepRow

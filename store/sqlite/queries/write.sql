@@ -55,3 +55,6 @@ RETURNING no, execution, kind, body
 UPDATE step SET rare = json_set(rare, '$.o', 1)
 WHERE execution = ?1 AND idx < ?2 AND rare IS NOT NULL
     AND (?4 AND rare ->> 'k' = ?3 OR substr(rare ->> 'k', 1, length(?3) + 1) IN (?3 || '.', ?3 || '['))
+
+-- name: forget
+DELETE FROM memo WHERE execution = ? AND step = ?
