@@ -65,7 +65,8 @@ const execDoc = "**Outputs.** The program writes its outputs to the file that `S
 	"**End.** An exit code that is no success fails the attempt with the last lines of standard error as the message. On a cancel or " +
 	"a timeout the program and everything it started get SIGTERM and, after the grace time, SIGKILL. What is still running when " +
 	"the program itself has ended is killed too, after the same time (a second at least) if it still holds the output open. A process " +
-	"that leaves the process group (setsid) escapes."
+	"that leaves the process group (setsid) escapes. When Stepwell itself is killed, its commands run on; on Linux the process that takes the " +
+	"step up again ends them first."
 
 // reservedEnv are the variables that the step itself sets.
 var reservedEnv = []string{"STEPWELL_OUTPUT", "STEPWELL_EXECUTION", "STEPWELL_STEP", "STEPWELL_ATTEMPT", "STEPWELL_IDEMPOTENCY_KEY"}
@@ -87,7 +88,7 @@ func (execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if len(problems) > 0 {
 		return nil, action.Fail(errors.Join(problems...))
 	}
-	scratch, err := os.MkdirTemp("", "stepwell-exec-")
+	scratch, err := makeScratch(call)
 	if err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of the command", Err: err}
 	}
@@ -104,7 +105,7 @@ func (execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := command{argv: p.argv, dir: dir, stdin: p.stdin, grace: p.grace, host: call.Host,
+	c := command{argv: p.argv, dir: dir, scratch: scratch, stdin: p.stdin, grace: p.grace, host: call.Host,
 		env: environment(p, call, outputFile), stdout: newTail(maxCapture), stderr: newTail(maxMessage)}
 	code, err := c.run(ctx)
 	if err != nil {

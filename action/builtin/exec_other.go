@@ -13,7 +13,7 @@ import (
 
 type command struct {
 	argv, env      []string
-	dir            string
+	dir, scratch   string
 	stdin          []byte
 	grace          time.Duration
 	host           action.Host
@@ -25,3 +25,7 @@ func (c *command) run(context.Context) (int, error) {
 		Message: "util.exec does not work on " + runtime.GOOS + ", which has no process groups",
 		Hint:    "run a worker on Linux or macOS"})
 }
+
+func killGroup(int) {}
+
+func owned(string) bool { return false }

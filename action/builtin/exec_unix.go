@@ -28,7 +28,7 @@ const killWait = time.Second
 // command is one program to run as the leader of a process group of its own.
 type command struct {
 	argv, env      []string
-	dir            string
+	dir, scratch   string
 	stdin          []byte
 	grace          time.Duration
 	host           action.Host
@@ -131,6 +131,9 @@ func (c *command) start() (cmd *exec.Cmd, streams []*os.File, err error) {
 		outRead.Close()
 		errRead.Close()
 		return nil, nil, startError(c.argv[0], err)
+	}
+	if err := hold(c.scratch, cmd.Process.Pid); err != nil {
+		c.host.Log(slog.LevelWarn, "a crash would leave the command running: "+err.Error())
 	}
 	return cmd, []*os.File{outRead, errRead}, nil
 }
@@ -235,4 +238,17 @@ func startError(name string, err error) error {
 		return e
 	}
 	return action.Fail(e)
+}
+
+// killGroup ends a process group at once.
+func killGroup(group int) { _ = syscall.Kill(-group, syscall.SIGKILL) } // it may have ended meanwhile
+
+// owned reports whether a folder is a real one and ours.
+func owned(dir string) bool {
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return false
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return ok && int(stat.Uid) == os.Getuid()
 }
