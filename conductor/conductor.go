@@ -105,20 +105,21 @@ type Conductor struct {
 // live is an execution in memory. Whoever finds it in byID may read run.No, run.ID and pipeline, wait
 // for done, and then read the rest; everything else belongs to the loop.
 type live struct {
-	run      *engine.Run
-	row      store.Execution
-	version  int64
-	batch    engine.Batch
-	fx       engine.Effects
-	log      []byte
-	create   bool
-	touched  bool
-	rebuilt  bool // came from the store: its timers are not set yet
-	gone     bool // has left memory: items for it are refused with errGone
-	refused  error
-	replies  []chan error
-	done     chan struct{} // closed when it has left memory, terminal and durable unless refused
-	pipeline *Pipeline
+	run       *engine.Run
+	row       store.Execution
+	version   int64
+	described int64 // when the row was brought up to date, in µs
+	batch     engine.Batch
+	fx        engine.Effects
+	log       []byte
+	create    bool
+	touched   bool
+	rebuilt   bool // came from the store: its timers are not set yet
+	gone      bool // has left memory: items for it are refused with errGone
+	refused   error
+	replies   []chan error
+	done      chan struct{} // closed when it has left memory, terminal and durable unless refused
+	pipeline  *Pipeline
 }
 
 // New makes a conductor.

@@ -169,12 +169,16 @@ func (c *Conductor) prepare(l *live, now int64) error {
 	if l.create {
 		commit.Create = &l.row
 	}
-	if l.fx.Changed {
+	if l.fx.Changed || now-l.described >= describeEvery.Microseconds() {
+		l.described = now
 		c.describe(l, &commit)
 	}
 	c.commits = append(c.commits, commit)
 	return nil
 }
+
+// describeEvery is how old the progress in an execution's row may get while it makes any.
+const describeEvery = time.Second
 
 // describe brings the execution's row up to date.
 func (c *Conductor) describe(l *live, commit *store.Commit) {

@@ -134,7 +134,10 @@ func (d *decoder) parameter(n *node, path string) Parameter {
 			enum = e
 			p.Enum = d.words(e, path, nil)
 		case "secret":
-			p.Secret = d.boolean(e, path)
+			if p.Secret = d.boolean(e, path); p.Secret {
+				d.warn(e.at(), member(path, e.key), "a secret parameter is hidden where the parameters are shown, but it is stored in the database, and what steps write of it is not hidden",
+					"let a program read secrets from its environment: pass_env of util.exec")
+			}
 		}
 	})
 	if n.kind == mapKind && n.lookup("name").isNull() {

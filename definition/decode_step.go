@@ -102,7 +102,7 @@ func (d *decoder) step(n *node, path string, depth int) Step {
 
 // stepWhole checks what concerns several keys of a step.
 func (d *decoder) stepWhole(n *node, s *Step, path string) {
-	if n.lookup("id").isNull() {
+	if id := n.lookup("id"); id.isNull() || id.kind == scalarKind && strings.TrimSpace(id.text) == "" {
 		hint := "every step needs an id that is unique in the document"
 		if name := slug(s.Name); name != "" {
 			hint = "write id: " + name

@@ -161,6 +161,9 @@ func (p *Pool) output(out any, keep bool) (stored, loaded []byte, err error) {
 	if stored[0] != '{' || !json.Valid(stored) {
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs are not a JSON object", Hint: `return an object such as {"result": …}`})
 	}
+	if _, err := expr.Decode(stored); err != nil { // what cannot be read again must not be stored
+		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be read", Err: err})
+	}
 	if len(stored) <= inlineOutput {
 		return stored, nil, nil
 	}

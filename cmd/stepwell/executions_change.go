@@ -81,6 +81,15 @@ func (p *program) ask(x *store.Execution, c *change) (err error) {
 	}
 }
 
+// nothingToDo says that a wish is fulfilled already.
+func (p *program) nothingToDo(x *store.Execution, output string) error {
+	if output == "json" {
+		return writeJSON(p.out, map[string]any{"execution_id": x.ID, "status": x.Status, "changed": false})
+	}
+	_, err := fmt.Fprintf(p.out, "nothing to do: the execution is %s\n", x.Status)
+	return err
+}
+
 // lookUp finds an execution by the beginning of its id, without opening anything for longer.
 func (p *program) lookUp(id string) (x *store.Execution, err error) {
 	err = p.reading(id, func(_ context.Context, _ *sqlite.Store, found *store.Execution) error {
@@ -114,8 +123,7 @@ func (p *program) newCancelCommand() *cobra.Command {
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why")
 	return p.changing(cmd, func(x *store.Execution, _ []string, output string) error {
 		if x.Status.Terminal() {
-			_, err := fmt.Fprintf(p.out, "nothing to do: the execution is %s\n", x.Status)
-			return err
+			return p.nothingToDo(x, output)
 		}
 		return p.apply(x, &change{kind: conductor.RequestCancel, body: conductor.RequestBody{Reason: reason},
 			here: func(ctx context.Context, s *session, x *store.Execution) error {
@@ -140,8 +148,7 @@ func (p *program) newPauseCommand() *cobra.Command {
 		case x.Status.Terminal():
 			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + x.Status.String()}
 		case x.Status == stepwell.ExecutionPaused:
-			_, err := fmt.Fprintln(p.out, "nothing to do: the execution is paused")
-			return err
+			return p.nothingToDo(x, output)
 		}
 		return p.apply(x, &change{kind: conductor.RequestPause, here: p.pauseHere,
 			seen: func(_ context.Context, _ *sqlite.Store, _, now *store.Execution) (bool, error) {

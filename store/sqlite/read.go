@@ -19,7 +19,7 @@ func (s *Store) Execution(ctx context.Context, id string) (*store.Execution, err
 	case err != nil:
 		return nil, err
 	case len(found) == 0:
-		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution %q", id), Hint: "stepwell list shows them"}
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution %q", id), Hint: "stepwell executions list shows them"}
 	case len(found) > 1 && found[0].ID != id:
 		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("several executions begin with %q", id),
 			Hint: "give more of the id, for example " + found[0].ID}

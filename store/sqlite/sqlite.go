@@ -153,6 +153,11 @@ func (s *Store) checkFile(o *Options) error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: s.path + " is a directory, not a database", Hint: "use another --db"}
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
+	case err != nil:
+		// Made here, because what executions are given and give is nobody else's business.
+		if f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600); err == nil {
+			return f.Close()
+		} // else SQLite fails at the same, and says why
 	}
 	return nil
 }
