@@ -27,6 +27,7 @@ type answer struct {
 	file    map[string]any // when the body is in a file
 	redact  *outbound.Redactor
 	metrics map[string]any
+	tokens  int // that the service says it has used
 }
 
 // reading says how to read a response and what makes it a success.

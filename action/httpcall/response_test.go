@@ -297,3 +297,31 @@ func FuzzOutputs(f *testing.F) {
 		}
 	})
 }
+
+// The tokens that an answer reports count against the host's budget: the next request has to wait.
+func TestTokenBudget(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"usage": {"prompt_tokens": 50, "completion_tokens": 70}}`)
+	}))
+	defer s.Close()
+	c, err := outbound.New(outbound.Options{AllowPrivate: true, PerHost: outbound.Limit{TokensPerMinute: 60}, MaxWait: time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var r action.Registry
+	if err := Register(&r, c); err != nil {
+		t.Fatal(err)
+	}
+	a, _ := r.Lookup("util.http")
+	call := actiontest.Call{Params: map[string]any{"url": s.URL}}
+	if first := actiontest.Run(t.Context(), *a, call); first.Err != nil {
+		t.Fatal(first.Err)
+	}
+	second := actiontest.Run(t.Context(), *a, call)
+	again, ok := errors.AsType[*action.RetryError](second.Err)
+	if !ok || !again.Defer || again.After < 30*time.Second {
+		t.Errorf("the second request was not put back for a minute: %v", second.Err)
+	}
+}

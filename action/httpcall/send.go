@@ -213,6 +213,7 @@ func send(ctx context.Context, call *action.Call, client *outbound.Client, req *
 		err = cerr
 	}
 	a.measure(call, resp.Metrics(), how.prices)
+	resp.Spend(a.tokens)
 	level, message := slog.LevelInfo, fmt.Sprintf("%s %s: %d", req.Method, a.redact.URL(a.url), a.status)
 	if err != nil {
 		level = slog.LevelWarn

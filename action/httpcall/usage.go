@@ -48,6 +48,7 @@ func (a *answer) measure(call *action.Call, m outbound.Metrics, prices map[strin
 		a.metrics["model"] = a.redact.Text(u.model)
 	}
 	if u.tokens {
+		a.tokens = int(min(max(u.input+u.output, 0), math.MaxInt32))
 		a.metrics["tokens"] = map[string]any{"input": int64(u.input), "output": int64(u.output), "cached": int64(u.cached), "reasoning": int64(u.reasoning)}
 	}
 	if u.audio {

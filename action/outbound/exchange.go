@@ -245,6 +245,13 @@ func (r *Response) Close() error {
 // Metrics are the figures so far.
 func (r *Response) Metrics() Metrics { return r.exchange.metrics() }
 
+// Spend says how many tokens the exchange has used, for the limits that count them.
+func (r *Response) Spend(tokens int) {
+	if r.exchange.turn != nil {
+		r.exchange.turn.spend(tokens)
+	}
+}
+
 func (x *exchange) metrics() Metrics {
 	m := Metrics{Sent: x.sent.Load(), Received: x.received.Load()}
 	end := x.ended

@@ -18,6 +18,9 @@ type Limit struct {
 	Concurrent int     // at once. Defaults to 32; -1: any number
 	PerSecond  float64 // started per second. Defaults to 0: any number
 	Burst      int     // started at once after a pause. Defaults to PerSecond, at least 1
+	// TokensPerMinute bounds what Response.Spend reports; what goes beyond is waited out before the
+	// next request. Defaults to 0: any number.
+	TokensPerMinute int
 }
 
 // limits are the gates of all hosts and credentials. A gate that nobody uses is forgotten when there are
@@ -35,6 +38,7 @@ const maxGates = 4096
 type gate struct {
 	slots   chan struct{} // nil: any number
 	rate    *rate.Limiter // nil: any rate
+	tokens  *rate.Limiter // nil: any number per minute
 	breaker *gobreaker.TwoStepCircuitBreaker[any]
 
 	mu    sync.Mutex
@@ -67,6 +71,9 @@ func (l *limits) newGate(limit Limit, host string) *gate {
 			burst = max(1, int(min(limit.PerSecond, math.MaxInt32)))
 		}
 		g.rate = rate.NewLimiter(rate.Limit(limit.PerSecond), burst)
+	}
+	if n := limit.TokensPerMinute; n > 0 {
+		g.tokens = rate.NewLimiter(rate.Limit(float64(n)/60), n)
 	}
 	if host != "" && l.o.Breaker.Failures > 0 {
 		g.breaker = l.newBreaker(g, host)
@@ -130,6 +137,7 @@ func (g *gate) idle(now time.Time) bool {
 	cool := g.cool
 	g.mu.Unlock()
 	return !cool.After(now) && (g.rate == nil || g.rate.TokensAt(now) >= float64(g.rate.Burst())) &&
+		(g.tokens == nil || g.tokens.TokensAt(now) >= float64(g.tokens.Burst())) &&
 		(g.breaker == nil || g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0)
 }
 
@@ -271,8 +279,26 @@ func (g *gate) cooling() time.Duration {
 }
 
 // coolDown keeps everybody away from the host for a while (stac-and-media §2: a 429 slows all workers).
-func (t *turn) coolDown(d time.Duration) {
-	g := t.gates[0]
+func (t *turn) coolDown(d time.Duration) { t.gates[0].coolDown(d) }
+
+// spend books tokens with the host and the credential. A gate that has given more than its minute
+// allows lets nobody through until it is made up.
+func (t *turn) spend(n int) {
+	now := time.Now()
+	for _, g := range t.gates {
+		if g.tokens == nil {
+			continue
+		}
+		for left := n; left > 0; left -= g.tokens.Burst() {
+			part := g.tokens.ReserveN(now, min(left, g.tokens.Burst()))
+			if delay := part.DelayFrom(now); delay > 0 {
+				g.coolDown(min(delay, maxAfter))
+			}
+		}
+	}
+}
+
+func (g *gate) coolDown(d time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if until := time.Now().Add(d); until.After(g.cool) {

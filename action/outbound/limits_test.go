@@ -252,3 +252,26 @@ func TestUploadStall(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// Tokens beyond a minute's budget are waited out by the next request, whoever sends it.
+func TestTokens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limitsOf(Options{PerHost: Limit{TokensPerMinute: 600}, MaxWait: 5 * time.Minute})
+		began := time.Now()
+		next := func() time.Duration {
+			turn, err := l.wait(t.Context(), "model", "model:443", "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer turn.end()
+			turn.spend(400)
+			return time.Since(began).Round(time.Second)
+		}
+		// 600 are there at once; after 800 the next one waits for 200, which takes 20 s, and so on.
+		for i, want := range []time.Duration{0, 0, 20 * time.Second, 60 * time.Second} {
+			if got := next(); got != want {
+				t.Errorf("request %d went after %s, want %s", i, got, want)
+			}
+		}
+	})
+}

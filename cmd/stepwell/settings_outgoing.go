@@ -38,9 +38,10 @@ type httpSettings struct {
 }
 
 type limitSettings struct {
-	Concurrent int     `yaml:"concurrent"`
-	PerSecond  float64 `yaml:"per_second"`
-	Burst      int     `yaml:"burst"`
+	Concurrent      int     `yaml:"concurrent"`
+	PerSecond       float64 `yaml:"per_second"`
+	Burst           int     `yaml:"burst"`
+	TokensPerMinute int     `yaml:"tokens_per_minute"`
 }
 
 type serviceSettings struct {
@@ -129,7 +130,7 @@ func (h *httpSettings) options() (outbound.Options, error) {
 }
 
 func (l limitSettings) limit() outbound.Limit {
-	return outbound.Limit{Concurrent: l.Concurrent, PerSecond: l.PerSecond, Burst: l.Burst}
+	return outbound.Limit{Concurrent: l.Concurrent, PerSecond: l.PerSecond, Burst: l.Burst, TokensPerMinute: l.TokensPerMinute}
 }
 
 // serviceOptions say where services are. A process beside a Dapr sidecar is told its port by the
