@@ -204,7 +204,18 @@ func (r *Run) wait(p place, ev *Event) {
 	}
 	in := n.ensure()
 	in.wait, in.state, in.loaded = ev.Wait, ev.Wait.State, ev.Loaded
-	r.sleep(p, stepwell.StepWaiting, ev.Wait.Until)
+	if within := p.step().Policy.Within; within > 0 && in.until == 0 {
+		began := ev.Started
+		if began == 0 {
+			began = r.now
+		}
+		in.until = began + within.Microseconds()
+	}
+	wake := ev.Wait.Until
+	if in.until > 0 {
+		wake = min(wake, in.until)
+	}
+	r.sleep(p, stepwell.StepWaiting, wake)
 }
 
 // sleep puts a step aside until a time.

@@ -129,6 +129,9 @@ func (r *Run) start(p place) {
 	n.epoch++
 	if n.flags&keepTry == 0 || n.attempt == 0 {
 		n.attempt++
+		if n.info != nil {
+			n.info.until = 0
+		}
 	}
 	n.flags &^= keepTry | inReady
 	n.queued = r.now

@@ -155,6 +155,7 @@ type info struct {
 	worker  string
 	started int64
 	wake    int64
+	until   int64     // when the attempt, which has waited, must have ended; 0: any time
 	inside  *Progress // what happened inside a group, a for_each or a sub-pipeline
 }
 

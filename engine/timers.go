@@ -74,6 +74,11 @@ func (r *Run) wakeUp(p place) {
 	in := n.info
 	w, loaded := in.wait, in.loaded
 	in.wait, in.loaded = nil, nil
+	if in.until > 0 && r.now >= in.until && (w.Resume || w.Until > in.until) {
+		r.got = arrival{worker: in.worker, started: in.started}
+		r.fail(p, &Event{Failure: &Failure{Code: stepwell.CodeTimeout, Message: "not ended within " + p.step().Policy.Within.String() + ", waits included"}})
+		return
+	}
 	if w.Resume {
 		n.flags |= keepTry
 		n.status = stepwell.StepPending

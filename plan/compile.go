@@ -200,7 +200,7 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 		out.Condition = cond
 	}
 	policy = *out.Policy
-	policy.Retry, policy.Timeout = stepwell.Retry{}, 0
+	policy.Retry, policy.Timeout, policy.Within = stepwell.Retry{}, 0, 0
 	out.Policy = c.intern(policy)
 	if err := c.kind(inner, one, s, d); err != nil {
 		return err

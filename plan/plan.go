@@ -132,6 +132,7 @@ var ruleNames = map[string]Rule{"": AllSuccess, "all_success": AllSuccess, "all_
 type Policy struct {
 	Retry         stepwell.Retry
 	Timeout       time.Duration // of one attempt (an action) or of the whole (a group)
+	Within        time.Duration // of an attempt with its waits: an action's own timeout_seconds; 0: none
 	Continue      bool          // on_failure: continue
 	Rule          Rule
 	Priority      int

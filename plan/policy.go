@@ -33,6 +33,7 @@ func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *s
 		LogLevel: cmp.Or(s.LogLevel, d.Settings.LogLevel),
 	}
 	if about != nil {
+		p.Within = p.Timeout
 		p.Timeout = cmp.Or(p.Timeout, about.Timeout, DefaultTimeout)
 		p.NotIdempotent = about.NotIdempotent
 	}
