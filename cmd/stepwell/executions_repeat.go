@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +27,9 @@ func (p *program) newRestartCommand() *cobra.Command {
 	return p.changing(cmd, func(x *store.Execution, args []string, output string) error {
 		step := args[0]
 		err := p.reading(x.ID, func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+			if loop, _, inside := strings.Cut(step, "["); inside {
+				return invalid("restart "+loop+", with --failed-only if only what failed should run again", "%s is an iteration, which is not restarted by itself", step)
+			}
 			return knownStep(ctx, s, x, step)
 		})
 		if err != nil {
