@@ -100,15 +100,15 @@ func (c *Conductor) apply(it *item) {
 	case err != nil && it.reply == nil && stepwell.CodeOf(err) != stepwell.CodeConflict:
 		c.o.Log.Error("a report was refused", "execution", l.run.ID, "step", it.ev.Idx, "error", err)
 	}
+	if err != nil && !l.touched && (l.create || l.run.Status().Terminal()) {
+		l.refused = err
+		c.forget(l) // it was brought in for this alone; whoever is answered finds it gone
+	}
 	switch {
 	case err == nil && it.reply != nil && l.touched:
 		l.replies = append(l.replies, it.reply)
 	default:
 		c.answer(it.reply, err)
-	}
-	if err != nil && !l.touched && (l.create || l.run.Status().Terminal()) {
-		l.refused = err
-		c.forget(l) // it was brought in for this alone
 	}
 }
 
