@@ -166,6 +166,9 @@ func (c *checker) step(here located, inside loops) {
 	if step.Queue != "" && c.once("queue") {
 		c.warn(posOf(step, "queue"), path+".queue", "queue is not enforced yet", "every worker takes every step")
 	}
+	if step.Weight != 0 && c.once("weight") {
+		c.warn(posOf(step, "weight"), path+".weight", "weight has no effect yet", "every step counts the same in the progress")
+	}
 }
 
 // once reports whether a warning of the kind is the first one.

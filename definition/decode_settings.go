@@ -23,6 +23,7 @@ func (d *decoder) settings(n *node, p *places) Settings {
 			s.LogLevel = d.logging(e)
 		case "output_failures":
 			s.OutputFailures = d.text(e, "settings", 4096)
+			d.warn(e.at(), "settings.output_failures", "output_failures has no effect yet", "`stepwell executions show ID --status failed` lists what failed")
 		}
 	})
 	return s

@@ -140,7 +140,7 @@ func (r *Run) adopt(p place, x *Spawn) (added place, woken bool) {
 	r.next++
 	s.nodes = append(s.nodes, node{})
 	s.extra = append(s.extra, spawned{idx: idx, by: p.idx(), spec: *x, step: plan.Step{ID: x.Key, Name: x.Name, Action: x.Action,
-		Policy: &plan.Policy{Retry: x.Retry, Timeout: x.Timeout, Continue: x.Continue, NotIdempotent: x.NotIdempotent, Weight: 1}}})
+		Policy: &plan.Policy{Retry: x.Retry, Timeout: x.Timeout, Continue: x.Continue, NotIdempotent: x.NotIdempotent}}})
 	if s.keys == nil {
 		s.keys = map[string]int32{}
 	}

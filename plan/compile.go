@@ -24,7 +24,7 @@ type Catalog interface {
 func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}}
 	p := &Plan{Name: d.Name, Def: d.Parameters, Timeout: seconds(d.Settings.TimeoutSeconds),
-		FailFast: failFast(d.Settings), LogLevel: d.Settings.LogLevel}
+		FailFast: failFast(d.Settings)}
 	var err error
 	if p.Graph, err = c.graph(d.Steps, d, nil); err != nil {
 		return nil, err

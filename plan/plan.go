@@ -26,7 +26,6 @@ type Plan struct {
 	ReadAll  bool
 	FailFast definition.FailFast
 	Timeout  time.Duration // of one execution; 0: none
-	LogLevel string
 }
 
 // Graph is a set of steps with task edges. Step i's dependencies have been resolved to indexes
@@ -136,7 +135,6 @@ type Policy struct {
 	Continue      bool          // on_failure: continue
 	Rule          Rule
 	Priority      int
-	Weight        float64
 	NotIdempotent bool
 	LogLevel      string
 }

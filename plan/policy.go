@@ -29,7 +29,6 @@ func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *s
 		Continue: s.OnFailure == "continue",
 		Rule:     ruleNames[s.TriggerRule],
 		Priority: s.Priority,
-		Weight:   cmp.Or(s.Weight, 1),
 		LogLevel: cmp.Or(s.LogLevel, d.Settings.LogLevel),
 	}
 	if about != nil {
