@@ -21,6 +21,11 @@ type Host interface {
 	Log(level slog.Level, message string, attrs ...slog.Attr)
 	// Progress reports the share done, 0..1, and a short note; cheap, may be called often.
 	Progress(fraction float64, note string)
+	// Count reports the items of a stream step; cheap, may be called often.
+	Count(c Counts)
+	// Member is the host of one of the steps that this one stands for (Members), by its id: logs, progress
+	// and counts go there. An unknown id is the step itself.
+	Member(id string) Host
 	// Data is the accumulated execution data: the outputs of all steps ended so far, merged in
 	// completion order (later ones win per top-level key).
 	Data(ctx context.Context) (map[string]json.RawMessage, error)
@@ -33,6 +38,30 @@ type Host interface {
 	// Eval evaluates a template with the step's scope plus the given extra names.
 	Eval(template string, extra map[string]any) (any, error)
 }
+
+// Counts are the items of a stream step so far.
+type Counts struct {
+	In, Out, Failed int64
+	Skipped         int64 // done in an earlier run
+	Total           int64 // expected, 0: not known
+}
+
+// Members is the result of a handler whose step stands for several: the steps of a stream's segment, which
+// are dispatched as one (semantics §6). It gives each its outputs, by id; what is missing has none.
+type Members map[string]any
+
+// Partial is implemented by outputs that say whether some items have failed: the execution then completes
+// with failures (stac-manager §9.1).
+type Partial interface{ Partial() bool }
+
+// MemberError is the failure of a step that stands for several, because of one of them.
+type MemberError struct {
+	Member string // its id
+	Err    error
+}
+
+func (e *MemberError) Error() string { return e.Member + ": " + e.Err.Error() }
+func (e *MemberError) Unwrap() error { return e.Err }
 
 // NewStep is a step that a running step adds to its execution. Its key is Name, or "Name:Key" when
 // Key is set; the same key with the same params again is the same step, with others CodeConflict.

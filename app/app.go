@@ -52,7 +52,7 @@ type Options struct {
 	// Lines sees the steps' log lines as they are written. Defaults to nothing.
 	Lines func(store.LogLine)
 	// Progress sees the steps' own progress. Defaults to nothing.
-	Progress func(run int64, idx int32, fraction float64, note string)
+	Progress func(run int64, idx int32, p worker.Progress)
 	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
 	Grace time.Duration
 	// Log takes Stepwell's own messages. Defaults to slog.Default.

@@ -56,6 +56,7 @@ func (ps *pipelines) keep(p *Pipeline) *Pipeline {
 
 // Register compiles a checked definition and stores its snapshot, both at most once.
 func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pipeline, error) {
+	d = definition.Expand(d, c.o.Catalog)
 	body, err := definition.Encode(d)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of %s: %w", d.Name, err)

@@ -131,6 +131,13 @@ func (c *Conductor) load(ctx context.Context, ev *engine.Event) (err error) {
 			return err
 		}
 	}
+	for i := range ev.Parts {
+		if part := &ev.Parts[i]; engine.IsRef(part.Output) {
+			if part.Loaded, err = c.o.Blobs.Load(ctx, string(part.Output)); err != nil {
+				return err
+			}
+		}
+	}
 	if ev.Begin == nil {
 		return nil
 	}

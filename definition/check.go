@@ -25,10 +25,24 @@ type validator interface {
 // Check finds everything that is wrong with a definition as a whole: ids, dependencies and cycles,
 // actions and their parameters, templates and what they refer to. File is the name that problems
 // carry. Other pipelines (`pipeline:` steps) are looked up in d.Pipelines, and are not checked
-// themselves. The time is linear in the size of the document, apart from references to distant
+// themselves, apart from the entries of a matrix. The time is linear in the size of the document, apart from references to distant
 // ancestors, whose verification is bounded. Check does not change d.
 func Check(d *Definition, cat Catalog, file string) Problems {
-	return newChecker(d, cat, file).run()
+	c := newChecker(fanOutAll(d, cat), cat, file)
+	if len(d.Matrix) == 0 {
+		return c.run()
+	}
+	for _, name := range d.Matrix { // the entries are this document's own
+		if d.Pipelines[name] == nil {
+			continue
+		}
+		entry := *d.Pipelines[name]
+		entry.Pipelines = d.Pipelines
+		inner := newChecker(fanOutAll(&entry, cat), cat, file)
+		inner.run()
+		c.merge(inner.report)
+	}
+	return c.run()
 }
 
 func newChecker(d *Definition, cat Catalog, file string) *checker {
@@ -154,7 +168,7 @@ func (c *checker) step(here located, inside loops) {
 	step, path := here.step(), here.path()
 	switch {
 	case step.Module != "":
-		c.fail(posOf(step, "module"), path+".module", "stream modules are not part of this version yet", "only steps with action, pipeline or steps can run")
+		c.module(here, inside)
 	case step.Action != "":
 		c.action(here, inside)
 	case step.Pipeline != "":

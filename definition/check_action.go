@@ -44,10 +44,14 @@ func (c *checker) action(here located, in loops) {
 			hint = "the action cannot be a template"
 		}
 		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("unknown action %q", step.Action), c.didYouMean(step.Action, c.cat.Names(), hint))
+	case a.spec.Internal:
+		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("%q is used by Stepwell itself", step.Action), "")
+	case a.spec.Stream != nil:
+		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("%q is a stream module, not an action", step.Action), "write module: and config:")
 	default:
 		c.mismatches(here, a.checker.CheckTemplated(step.Params), false)
 		c.repeated(here, a.spec)
-		c.validate(here)
+		c.validate(here, step.Action, step.Params)
 		c.members(step.Params, a.spec.Params, "params", &src)
 		return
 	}
@@ -79,8 +83,12 @@ func (c *checker) repeated(here located, outer *spec.Spec) {
 // mismatches reports what does not fit in a step's params.
 func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings bool) {
 	step := here.step()
+	base := "params"
+	if step.Module != "" {
+		base = "config"
+	}
 	for _, m := range found {
-		at := "params"
+		at := base
 		for _, key := range m.Keys {
 			at = below(at, key)
 		}
@@ -92,29 +100,33 @@ func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings boo
 		if !ok {
 			pos = step.Pos
 		}
-		message := "params." + m.Message
+		message := base + "." + m.Message
 		if m.Path == "" {
 			message = m.Message
 		}
-		c.add(pos, here.path()+".params."+m.Path, message, m.Hint, asWarnings)
+		c.add(pos, here.path()+"."+base+"."+m.Path, message, m.Hint, asWarnings)
 	}
 }
 
 // validate asks the handler about the parameters that contain no template.
-func (c *checker) validate(here located) {
+func (c *checker) validate(here located, name string, params map[string]any) {
 	v, ok := c.cat.(validator)
 	if !ok {
 		return
 	}
 	step := here.step()
-	fixed := make(map[string]any, len(step.Params))
-	for name, value := range step.Params {
+	fixed := make(map[string]any, len(params))
+	for name, value := range params {
 		if !containsTemplate(value) {
 			fixed[name] = value
 		}
 	}
-	for _, err := range v.Validate(step.Action, fixed) {
-		c.fail(posOf(step, "params"), here.path()+".params", err.Error(), hintOf(err))
+	where := "params"
+	if step.Module != "" {
+		where = "config"
+	}
+	for _, err := range v.Validate(name, fixed) {
+		c.fail(posOf(step, where), here.path()+"."+where, err.Error(), hintOf(err))
 	}
 }
 

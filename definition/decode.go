@@ -44,9 +44,6 @@ func (d *decoder) unknown(e entry, path string, set *keySet) {
 	path = member(path, e.key)
 	if why, idle := set.idle[e.key]; idle {
 		message := fmt.Sprintf("%q has no effect", e.key)
-		if why == streamsLater {
-			message = fmt.Sprintf("%q is accepted but does nothing here", e.key)
-		}
 		hint := why
 		if why == decoration {
 			hint = ""

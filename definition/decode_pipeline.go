@@ -3,6 +3,7 @@ package definition
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell/spec"
@@ -27,6 +28,7 @@ func (d *decoder) pipeline(n *node) *Definition {
 	n = d.unwrap(n)
 	def := &Definition{Pos: n.pos, At: map[string]Pos{}}
 	p := &places{at: def.At}
+	var resume, processing entry
 	d.fields(n, "", &rootKeys, func(e entry) {
 		def.At[e.key] = e.pos
 		switch e.key {
@@ -50,8 +52,22 @@ func (d *decoder) pipeline(n *node) *Definition {
 			def.Finally = d.steps(e, "", 1)
 		case "on_failure":
 			def.OnFailure = d.steps(e, "", 1)
+		case "resume_from_checkpoint":
+			resume = e
+		case "processing":
+			processing = e
+		case "input_secrets":
+			d.secrets(e, "")
+		case "strategy": // see matrix
+			d.fields(e.value, "strategy", &strategyKeys, func(entry) {})
 		}
 	})
+	if resume.value != nil { // stac-manager's documents have it here, or in the settings
+		def.Settings.Streams.NoResume = !resume.value.isNull() && !d.boolean(resume, "")
+	}
+	if processing.value != nil {
+		d.requests(processing, "", &def.Settings.Requests)
+	}
 	def.loose = p.loose
 	if n.kind == mapKind {
 		d.required(n, def)
@@ -59,18 +75,25 @@ func (d *decoder) pipeline(n *node) *Definition {
 	return def
 }
 
-// unwrap accepts stac-manager's older form, in which everything stands under `workflow:`.
+// unwrap accepts stac-manager's older form, in which the pipeline stands under `workflow:`, and its logging,
+// processing and strategy may stand beside it.
 func (d *decoder) unwrap(n *node) *node {
 	inner := n.lookup("workflow")
 	if inner == nil || inner.kind != mapKind || n.lookup("steps") != nil {
 		return n
 	}
+	out := *inner
+	out.entries = slices.Clone(inner.entries)
 	for _, e := range n.entries {
-		if e.key != "workflow" {
+		switch {
+		case e.key == "workflow":
+		case slices.Contains([]string{"processing", "strategy", "input_secrets", "resume_from_checkpoint"}, e.key) && inner.lookup(e.key) == nil:
+			out.entries = append(out.entries, e)
+		default:
 			d.unknown(e, "", &rootKeys)
 		}
 	}
-	return inner
+	return &out
 }
 
 func (d *decoder) required(n *node, def *Definition) {

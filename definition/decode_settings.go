@@ -23,7 +23,16 @@ func (d *decoder) settings(n *node, p *places) Settings {
 			s.LogLevel = d.logging(e)
 		case "output_failures":
 			s.OutputFailures = d.text(e, "settings", 4096)
-			d.warn(e.at(), "settings.output_failures", "output_failures has no effect yet", "`stepwell executions show ID --status failed` lists what failed")
+		case "output_summary":
+			s.OutputSummary = d.text(e, "settings", 4096)
+		case "streams":
+			d.streams(e, &s.Streams)
+		case "default_concurrency":
+			d.requests(e, "settings", &s.Requests)
+		case "resume_from_checkpoint":
+			s.Streams.NoResume = !e.value.isNull() && !d.boolean(e, "settings")
+		case "input_secrets":
+			d.secrets(e, "settings")
 		}
 	})
 	return s

@@ -20,6 +20,13 @@ type Definition struct {
 	Outputs     []Output    `json:"outputs,omitempty"` // in document order; written as an object
 	Finally     []Step      `json:"finally,omitempty"`
 	OnFailure   []Step      `json:"on_failure,omitempty"`
+	// Matrix names the pipelines, among Pipelines, that the entries of strategy.matrix have made, in order: the
+	// document stands for running all of them side by side (stac-manager §8). Empty without a matrix.
+	Matrix []string `json:"matrix,omitempty"`
+	// Entry is the name of the matrix entry that this pipeline was made for.
+	Entry string `json:"entry,omitempty"`
+	// Offer are the values of the matrix entry that no ${NAME} uses: modules take those they know.
+	Offer map[string]any `json:"offer,omitempty"`
 	// Pipelines are the other pipelines that `pipeline:` steps name, by that name, resolved by the
 	// loader so that a snapshot is self-contained.
 	Pipelines map[string]*Definition `json:"pipelines,omitempty"`
@@ -71,8 +78,33 @@ type Settings struct {
 	RetryPolicy      *Retry       `json:"retry_policy,omitempty"`
 	Sequential       bool         `json:"sequential,omitempty"`
 	Concurrency      *Concurrency `json:"concurrency,omitempty"`
-	LogLevel         string       `json:"log_level,omitempty"` // from logging.level
-	OutputFailures   string       `json:"output_failures,omitempty"`
+	LogLevel         string       `json:"log_level,omitempty"`       // from logging.level
+	OutputFailures   string       `json:"output_failures,omitempty"` // path of the report on failed items
+	OutputSummary    string       `json:"output_summary,omitempty"`  // path of the summary
+	Streams          Streams      `json:"streams,omitzero"`
+	Requests         Requests     `json:"requests,omitzero"` // from default_concurrency
+}
+
+// Streams are the settings of item streams (docs/semantics §6). Zero values mean the defaults.
+type Streams struct {
+	Unordered          bool    `json:"unordered,omitempty"` // items may overtake each other
+	Workers            int     `json:"workers,omitempty"`   // goroutines of a parallel modifier. Defaults to one per processor
+	BatchSize          int     `json:"batch_size,omitempty"`
+	MaxFailures        string  `json:"max_failures,omitempty"` // a count "10" or a share "5%" of items. Defaults to no limit
+	Strict             bool    `json:"strict,omitempty"`       // the first failed item ends the stream
+	NoCheckpoint       bool    `json:"no_checkpoint,omitempty"`
+	CheckpointInterval float64 `json:"checkpoint_interval_seconds,omitempty"` // Defaults to 1
+	NoResume           bool    `json:"no_resume,omitempty"`                   // from resume_from_checkpoint: false
+}
+
+// Requests are defaults for the modules that send requests, which take those they know (stac-manager,
+// default_concurrency). Zero values mean "not given"; Concurrency also bounds the collections and the matrix
+// entries that are worked on at once, 5 when it is not given.
+type Requests struct {
+	Concurrency      int     `json:"concurrency,omitempty"`
+	RateLimit        float64 `json:"rate_limit,omitempty"` // requests per second
+	RetryMaxAttempts int     `json:"retry_max_attempts,omitempty"`
+	RetryBackoffBase float64 `json:"retry_backoff_base,omitempty"`
 }
 
 // Concurrency limits executions that share a key.
@@ -123,6 +155,10 @@ type Step struct {
 	Weight         float64        `json:"weight,omitempty"`
 	Idempotent     *bool          `json:"idempotent,omitempty"`
 	LogLevel       string         `json:"log_level,omitempty"`
+
+	// Independent is set by Expand: the step is the group that runs for each collection of a discovery, and
+	// failures of its iterations do not keep the others from running.
+	Independent bool `json:"independent,omitempty"`
 
 	Pos Pos `json:"-"`
 	// At gives the positions of what is inside the step by path: "depends_on/0", "params/config/a". A ~

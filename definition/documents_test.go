@@ -68,6 +68,14 @@ func actions() catalog {
 		"fleet.progress", "fleet.health", "fleet.promote", "fleet.rollback", "fleet.register", "fleet.check"} {
 		c[open] = &spec.Spec{Name: open, OpenParams: true}
 	}
+	for _, name := range []string{"DiscoveryModule", "IngestModule", "SeedModule"} {
+		c[name] = &spec.Spec{Name: name, OpenParams: true, Stream: &spec.Stream{Role: spec.Source, TakesItems: name == "IngestModule", FansOut: name == "DiscoveryModule"},
+			Params: []spec.Field{{Name: "collection_id", Type: spec.String}, {Name: "concurrency", Type: spec.Integer}, {Name: "rate_limit", Type: spec.Number}}}
+	}
+	for _, name := range []string{"ExtensionModule", "TransformModule", "UpdateModule", "ValidateModule", "ScaffoldModule"} {
+		c[name] = &spec.Spec{Name: name, OpenParams: true, Stream: &spec.Stream{Role: spec.Modifier, Parallel: true, AlsoSource: name == "TransformModule"}}
+	}
+	c["OutputModule"] = &spec.Spec{Name: "OutputModule", OpenParams: true, Stream: &spec.Stream{Role: spec.Sink}, Params: []spec.Field{{Name: "format", Type: spec.String, Required: true}}}
 	c["log"], c["while"] = c["util.log"], c["util.while"]
 	return c
 }
@@ -175,12 +183,14 @@ func TestGoodDocuments(t *testing.T) {
 			if err := problems.Err(); err != nil {
 				t.Fatal(err)
 			}
+			own := d.Pipelines
 			d.Pipelines = others(t)
+			maps.Copy(d.Pipelines, own)
 			checked := definition.Check(d, actions(), filepath.Base(file))
 			if err := checked.Err(); err != nil {
 				t.Fatal(err)
 			}
-			d.Pipelines = nil
+			d.Pipelines = own
 			raw, err := definition.Encode(d)
 			if err != nil {
 				t.Fatal(err)

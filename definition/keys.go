@@ -8,21 +8,19 @@ type keySet struct {
 	hints map[string]string // unknown keys whose intention is clear
 }
 
-const streamsLater = "it has effect only with stream modules, which are not part of this version yet"
-
 // Keys that other systems' documents carry and that change nothing about a run.
 const decoration = "it is kept nowhere"
 
 // The tables. They are read only.
 var (
 	rootKeys = keySet{
-		what:  "a pipeline",
-		known: []string{"name", "version", "description", "parameters", "settings", "steps", "outputs", "finally", "on_failure"},
+		what: "a pipeline",
+		known: []string{"name", "version", "description", "parameters", "settings", "steps", "outputs", "finally", "on_failure",
+			"strategy", "resume_from_checkpoint", "input_secrets", "processing"},
 		idle: map[string]string{
 			"icon": decoration, "color": decoration, "tags": decoration, "metadata": decoration, "status": decoration,
 			"created_by": decoration, "created_at": decoration, "updated_at": decoration, "user_id": decoration,
 			"system_owned": decoration, "labels": decoration, "annotations": decoration, "author": decoration, "id": decoration,
-			"strategy": streamsLater, "resume_from_checkpoint": streamsLater, "processing": streamsLater, "input_secrets": streamsLater,
 			"logging": "write settings.logging",
 		},
 		hints: map[string]string{
@@ -37,14 +35,26 @@ var (
 	settingsKeys = keySet{
 		what: "settings",
 		known: []string{"timeout_seconds", "fail_fast", "max_parallel_steps", "retry_policy", "sequential", "concurrency",
-			"logging", "output_failures"},
+			"logging", "output_failures", "output_summary", "streams", "default_concurrency", "input_secrets", "resume_from_checkpoint"},
 		idle: map[string]string{
-			"default_concurrency": streamsLater, "input_secrets": streamsLater, "resume_from_checkpoint": streamsLater,
 			"timeout": "write timeout_seconds", "metadata": decoration, "tags": decoration,
 		},
 		hints: map[string]string{"retry": "write retry_policy", "retries": "write retry_policy", "max_parallel": "write max_parallel_steps",
 			"log_level": "write logging: {level: …}", "max_concurrency": "write max_parallel_steps"},
 	}
+	streamsKeys = keySet{
+		what:  "streams",
+		known: []string{"ordered", "workers", "batch_size", "max_failures", "strict", "checkpoint", "checkpoint_interval_seconds"},
+		hints: map[string]string{"concurrency": "write workers", "parallel": "write workers", "resume": "write resume_from_checkpoint: in settings", "checkpoints": "write checkpoint",
+			"max_errors": "write max_failures", "buffer_size": "write batch_size"},
+	}
+	requestsKeys = keySet{
+		what:  "default_concurrency",
+		known: []string{"concurrency", "rate_limit", "retry_max_attempts", "retry_backoff_base"},
+	}
+	strategyKeys = keySet{what: "strategy", known: []string{"matrix"}, idle: map[string]string{"fail-fast": decoration, "fail_fast": decoration},
+		hints: map[string]string{"max_parallel": "write settings.default_concurrency.concurrency"}}
+	secretsKeys = keySet{what: "input_secrets", known: []string{"dotenv_path"}, hints: map[string]string{"dotenv": "write dotenv_path", "path": "write dotenv_path"}}
 	loggingKeys = keySet{
 		what:  "logging",
 		known: []string{"level"},

@@ -1,5 +1,12 @@
 package definition
 
+import (
+	"bytes"
+	"maps"
+
+	"github.com/stepwell/stepwell"
+)
+
 // ParseOptions steer Parse. The zero value reads a document strictly and leaves ${…} alone.
 type ParseOptions struct {
 	// File is the name that problems carry. A name that ends in .json makes broken documents be
@@ -10,6 +17,9 @@ type ParseOptions struct {
 	// Env looks up the variables of ${NAME} and ${NAME:-default}. Defaults to nil: unless Vars are
 	// given, ${ stays in the document as it is.
 	Env func(name string) (string, bool)
+	// Dotenv reads the file that input_secrets.dotenv_path names: variables that come behind Env. Defaults to
+	// nil: the key has no effect.
+	Dotenv func(path string) (map[string]string, error)
 	// Vars come before Env (stac-manager: strategy.matrix). Defaults to none.
 	Vars map[string]string
 }
@@ -23,7 +33,64 @@ type ParseOptions struct {
 // levels or with aliases that multiply are refused at once.
 func Parse(src []byte, opts ParseOptions) (*Definition, Problems) {
 	r := &report{file: opts.File}
-	l := &loader{src: src, file: opts.File, report: r, fill: substitution{env: opts.Env, vars: opts.Vars, report: r}}
+	if !bytes.Contains(src, []byte("matrix")) && !bytes.Contains(src, []byte("dotenv_path")) {
+		return parse(src, opts, opts.Vars, r)
+	}
+	peek := &report{file: opts.File}
+	l := &loader{src: src, file: opts.File, report: peek}
+	n := l.load()
+	if n == nil {
+		return nil, peek.problems()
+	}
+	d := &decoder{report: r, lenient: opts.Lenient}
+	dotenv, m := d.first(n)
+	if err := d.dotenv(dotenv, &opts); err != nil {
+		return nil, r.problems()
+	}
+	if m == nil {
+		return parse(src, opts, opts.Vars, r)
+	}
+	all := make([]*Definition, len(m.ids))
+	for i, id := range m.ids {
+		mine := &report{file: opts.File}
+		values := vars(m.entries[i])
+		maps.Copy(values, opts.Vars)
+		all[i], _ = parse(src, opts, values, mine)
+		r.merge(mine)
+		if all[i] == nil {
+			return nil, r.problems()
+		}
+		all[i].Entry, all[i].Offer = id, offer(src, m.entries[i])
+	}
+	return combine(m, all), r.problems()
+}
+
+// dotenv puts the variables of the file behind those of the environment.
+func (d *decoder) dotenv(e entry, opts *ParseOptions) error {
+	if e.value == nil || opts.Dotenv == nil {
+		return nil
+	}
+	values, err := opts.Dotenv(e.value.text)
+	if err != nil {
+		d.fail(e.at(), "input_secrets.dotenv_path", err.Error(), stepwell.HintOf(err))
+		return err
+	}
+	env := opts.Env
+	opts.Env = func(name string) (string, bool) {
+		if env != nil {
+			if v, ok := env(name); ok && v != "" {
+				return v, true
+			}
+		}
+		v, ok := values[name]
+		return v, ok
+	}
+	return nil
+}
+
+// parse reads the document once, with the variables put in.
+func parse(src []byte, opts ParseOptions, vars map[string]string, r *report) (*Definition, Problems) {
+	l := &loader{src: src, file: opts.File, report: r, fill: substitution{env: opts.Env, vars: vars, report: r}}
 	n := l.load()
 	if n == nil {
 		return nil, r.problems()

@@ -35,6 +35,17 @@ func (r *report) full() bool { return len(r.found) >= maxProblems }
 func (r *report) fail(pos Pos, path, message, hint string) { r.add(pos, path, message, hint, false) }
 func (r *report) warn(pos Pos, path, message, hint string) { r.add(pos, path, message, hint, true) }
 
+// merge takes over what another report of the same document has found, without repeating itself.
+func (r *report) merge(other *report) {
+	for _, p := range other.found {
+		if !slices.Contains(r.found, p) {
+			r.add(Pos{p.Line, p.Column}, p.Path, p.Message, p.Hint, p.Warning)
+		}
+	}
+	r.dropped += other.dropped
+	r.grave = r.grave || other.grave
+}
+
 // problems are the findings in document order; those without a place come last.
 func (r *report) problems() Problems {
 	slices.SortStableFunc(r.found, func(a, b Problem) int {

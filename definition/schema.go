@@ -26,14 +26,29 @@ func Schema() map[string]any {
 			"outputs":     map[string]any{"type": "object", "description": "Results of the pipeline: names with values that may hold templates over steps."},
 			"finally":     list("Steps that run at the end in any case, after failure and cancel too.", ref("step"), 0),
 			"on_failure":  list("Steps that run when the execution has failed.", ref("step"), 0),
+			"strategy": object(strategyKeys, "Runs the pipeline once for each entry of a matrix.", map[string]any{
+				"matrix": list("Values for ${NAME}, and for the modules that know their names, one mapping for each run.", map[string]any{"type": "object", "minProperties": 1}, 0),
+			}),
+			"resume_from_checkpoint": flag("Whether streams skip items that an earlier run has done. Default true."),
+			"input_secrets":          described(ref("input_secrets"), "Where further variables for ${NAME} come from."),
+			"processing":             described(ref("requests"), "Older form of settings.default_concurrency."),
 		}),
 		"$defs": map[string]any{
 			"parameter": parameterSchema(),
 			"settings":  settingsSchema(),
 			"retry":     retrySchema(),
 			"step":      stepSchema(),
-			"for_each":  forEachSchema(),
-			"template":  map[string]any{"type": "string", "pattern": `\{\{`, "description": "An expression in {{ }}."},
+			"requests": object(requestsKeys, "Defaults for modules that send requests.", map[string]any{
+				"concurrency":        amount("integer", "Requests, collections and matrix entries at the same time. Default 5.", wholeBounds(1, 1000)),
+				"rate_limit":         amount("number", "Requests per second.", bounds{0, 1e6, true, ""}),
+				"retry_max_attempts": amount("integer", "Tries of a request.", wholeBounds(0, 100)),
+				"retry_backoff_base": amount("number", "Seconds, and factor, of the pauses between them.", bounds{1, 3600, false, ""}),
+			}),
+			"input_secrets": object(secretsKeys, "Further variables for ${NAME}.", map[string]any{
+				"dotenv_path": text("A file of NAME=value lines; the environment counts more.", 1, 4096),
+			}),
+			"for_each": forEachSchema(),
+			"template": map[string]any{"type": "string", "pattern": `\{\{`, "description": "An expression in {{ }}."},
 		},
 	}
 }
@@ -137,7 +152,20 @@ func settingsSchema() map[string]any {
 		"logging": object(loggingKeys, "Logs of steps.", map[string]any{
 			"level": choices("The lowest level that is kept.", levelWords...),
 		}),
-		"output_failures": text("Path of the report on failed items.", 0, 4096),
+		"output_failures": text("Path of the report on failed items. Default failures.json, written when something has failed.", 0, 4096),
+		"output_summary":  text("Path of the summary of a run with item streams; without it none is written.", 0, 4096),
+		"streams": object(streamsKeys, "How items flow through stream steps.", map[string]any{
+			"ordered":                     flag("Whether items stay in order. Default true."),
+			"workers":                     amount("integer", "Goroutines of a parallel modifier. Default one for each processor.", wholeBounds(1, 1024)),
+			"batch_size":                  amount("integer", "Items that are handed on together. Default 256.", wholeBounds(1, 65536)),
+			"max_failures":                failuresSchema(),
+			"strict":                      flag("The first failed item ends the stream."),
+			"checkpoint":                  flag("Whether a run that was cut off goes on where it was. Default true."),
+			"checkpoint_interval_seconds": amount("number", "Time between two checkpoints. Default 1.", bounds{0, 3600, true, ""}),
+		}),
+		"default_concurrency":    described(ref("requests"), "Defaults for modules that send requests."),
+		"input_secrets":          described(ref("input_secrets"), "Where further variables for ${NAME} come from."),
+		"resume_from_checkpoint": flag("Whether streams skip items that an earlier run has done. Default true."),
 	})
 }
 
@@ -158,7 +186,7 @@ func stepSchema() map[string]any {
 		"action":          text("What the step does: the name of an action.", 1, maxName),
 		"pipeline":        text("Name of another pipeline to run with params.", 1, maxName),
 		"steps":           list("A group: steps that run together, usually once per element of for_each.", ref("step"), 1),
-		"module":          text("Stream module (stac-manager). Not part of this version yet.", 1, maxName),
+		"module":          text("What the step does with items: the name of a stream module.", 1, maxName),
 		"params":          anyObject("Values for the action or pipeline; they may hold templates."),
 		"config":          anyObject("Values for a stream module."),
 		"depends_on":      words("Ids of steps beside this one that must end first."),

@@ -58,7 +58,7 @@ func TestSpecificationExample(t *testing.T) {
 	}
 }
 
-// stac-manager's samples can be read; what they need is announced, not guessed.
+// stac-manager's samples are accepted as they are.
 func TestStacManagerSamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(shared(t, "data", "stac-manager-samples"), "*", "workflows", "*.yaml"))
 	if err != nil || len(files) == 0 {
@@ -74,14 +74,8 @@ func TestStacManagerSamples(t *testing.T) {
 			t.Errorf("%s: %v", file, err)
 			continue
 		}
-		found := definition.Check(d, actions(), "")
-		if len(found) != len(d.Steps) {
-			t.Errorf("%s: %v", file, found)
-		}
-		for i, p := range found {
-			if !strings.HasPrefix(p.Message, "stream modules are not part") || d.Steps[i].Config == nil {
-				t.Errorf("%s: %v", file, p)
-			}
+		if err := definition.Check(d, actions(), "").Err(); err != nil {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

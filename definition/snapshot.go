@@ -43,6 +43,9 @@ func mapValues(d *Definition, f func(any) any) {
 	for i := range d.Parameters {
 		d.Parameters[i].Default = f(d.Parameters[i].Default)
 	}
+	if d.Offer != nil {
+		d.Offer, _ = f(d.Offer).(map[string]any)
+	}
 	for i := range d.Outputs {
 		d.Outputs[i].Value = f(d.Outputs[i].Value)
 	}
@@ -108,6 +111,9 @@ func hasWholeFloat(d *Definition) bool {
 func mapValuesReadOnly(d *Definition, f func(any)) {
 	for i := range d.Parameters {
 		f(d.Parameters[i].Default)
+	}
+	if d.Offer != nil {
+		f(d.Offer)
 	}
 	for i := range d.Outputs {
 		f(d.Outputs[i].Value)

@@ -23,7 +23,7 @@ func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
 		return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
 	}
 	switch ev.Kind {
-	case Done, Failed, Skipped, Waiting, Running, Spawned, Lost:
+	case Done, DoneAll, Failed, Skipped, Waiting, Running, Spawned, Lost:
 		return r.report(ev)
 	case TimerDue:
 		return r.timerDue(ev), nil
@@ -157,6 +157,8 @@ func (r *Run) outcome(p place, ev *Event) {
 	switch {
 	case ev.Kind == Done:
 		r.complete(p, ev)
+	case ev.Kind == DoneAll:
+		r.completeAll(p, ev)
 	case revoked:
 		r.cutShort(p)
 	case ev.Kind == Skipped:
@@ -254,6 +256,7 @@ func (r *Run) fail(p place, ev *Event) {
 		in.last, in.state = f, nil
 		delay := max(policy.Retry.Delay(int(n.attempt), fraction(r.ID, p.idx(), n.attempt)), ev.After)
 		r.sleep(p, stepwell.StepRetrying, r.now+delay.Microseconds())
+	case ev.Member > 0 && r.blame(p, ev.Member-1, f):
 	default:
 		r.end(p, failureStatus(f), f)
 	}

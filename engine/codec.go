@@ -44,6 +44,16 @@ type wire struct {
 	Reason     string        `json:"reason,omitempty"`
 	Step       string        `json:"step,omitempty"`
 	FailedOnly bool          `json:"failed_only,omitempty"`
+	Output     string        `json:"o,omitempty"`
+	Parts      []wirePart    `json:"parts,omitempty"`
+	Partial    bool          `json:"partial,omitempty"`
+	Member     int32         `json:"m,omitempty"`
+}
+
+// wirePart has outputs, only those that are kept, as text.
+type wirePart struct {
+	Idx    int32  `json:"i"`
+	Output string `json:"o,omitempty"`
 }
 
 // AppendBatch writes a batch.
@@ -83,7 +93,8 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 		return append(dst, ']'), nil
 	}
 	w := wire{Kind: ev.Kind, Idx: ev.Idx, Epoch: ev.Epoch, At: ev.At - base, Worker: ev.Worker, Failure: ev.Failure, Permanent: ev.Permanent,
-		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly}
+		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly, Partial: ev.Partial, Member: ev.Member}
+	w.keep(ev)
 	if ev.Started != 0 {
 		ago := ev.Started - ev.At
 		w.Started = &ago
@@ -93,6 +104,42 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 		return nil, fmt.Errorf("record of event %d: %w", ev.Kind, err)
 	}
 	return append(dst, raw...), nil
+}
+
+func (w *wire) keep(ev *Event) {
+	if ev.Kind != DoneAll {
+		return
+	}
+	if ev.Kept {
+		w.Output = string(ev.Output)
+	}
+	for i := range ev.Parts {
+		part := wirePart{Idx: ev.Parts[i].Idx}
+		if ev.Parts[i].Kept {
+			part.Output = string(ev.Parts[i].Output)
+		}
+		w.Parts = append(w.Parts, part)
+	}
+}
+
+// give is keep in the other direction.
+func (w *wire) give(ev *Event) error {
+	outputs := []*[]byte{&ev.Output}
+	texts := []string{w.Output}
+	ev.Parts = make([]Part, len(w.Parts))
+	for i, part := range w.Parts {
+		ev.Parts[i].Idx = part.Idx
+		outputs, texts = append(outputs, &ev.Parts[i].Output), append(texts, part.Output)
+	}
+	for i, text := range texts {
+		if text == "" {
+			continue
+		}
+		if *outputs[i] = []byte(text); text[0] != '{' && !IsRef(*outputs[i]) {
+			return fmt.Errorf("an output that is no object")
+		}
+	}
+	return nil
 }
 
 func appendOutput(dst, out []byte) []byte {
@@ -159,12 +206,17 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 		return err
 	}
 	*ev = Event{Kind: w.Kind, Idx: w.Idx, Epoch: w.Epoch, At: w.At + base, Worker: w.Worker, Failure: w.Failure, Permanent: w.Permanent,
-		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly}
+		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly, Partial: w.Partial, Member: w.Member}
+	if w.Kind == DoneAll {
+		if err := w.give(ev); err != nil {
+			return err
+		}
+	}
 	if w.Started != nil {
 		ev.Started = *w.Started + ev.At
 	}
 	switch {
-	case w.Kind < Start || w.Kind > Restart || w.Kind == Done:
+	case w.Kind < Start || w.Kind > DoneAll || w.Kind == Done:
 		return fmt.Errorf("an event of the unknown kind %d", w.Kind)
 	case w.Kind == Start && w.Begin == nil, w.Kind == Waiting && w.Wait == nil:
 		return fmt.Errorf("an event of kind %d without its content", w.Kind)

@@ -60,12 +60,16 @@ func (r *Run) judge(p place) {
 	if n.status != stepwell.StepPending || n.flags&(judged|dormant) != 0 {
 		return
 	}
+	step := p.step()
+	if _, led := step.Lead(); led {
+		r.judgeMember(p)
+		return
+	}
 	if p.s.stop.level > 0 {
 		r.cutShort(p)
 		return
 	}
 	n.flags |= judged
-	step := p.step()
 	if why, blocked := refused(step, n.flags); why != "" {
 		if blocked {
 			n.flags |= upstream

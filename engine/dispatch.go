@@ -152,6 +152,9 @@ func (r *Run) task(p place) *Task {
 	} else if step.Scoped {
 		t.Scope = r.scope(p, step.Reads)
 	}
+	for _, m := range step.Members() {
+		t.Members = append(t.Members, Member{Idx: p.s.idx(m.Step), ID: m.ID, Key: p.s.key(m.Step), LogLevel: m.LogLevel, Keep: p.s.step(m.Step).Keep})
+	}
 	if n.info != nil {
 		t.State = n.info.state
 	}

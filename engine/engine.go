@@ -53,11 +53,21 @@ type Task struct {
 	Attempt   int
 	Key       string
 	Step      *plan.Step
-	Params    []byte // of a spawned step, a JSON object; used as they are, not rendered
-	State     []byte // left by the previous call that waited, nil at first
-	Scope     *Scope // what templates see; nil when the step has none
+	Params    []byte   // of a spawned step, a JSON object; used as they are, not rendered
+	Members   []Member // of a segment's lead: the steps that it stands for, itself among them
+	State     []byte   // left by the previous call that waited, nil at first
+	Scope     *Scope   // what templates see; nil when the step has none
 	Priority  int
 	Dir       string // against which relative paths are resolved
+}
+
+// Member is a step of a segment as its lead's task names it.
+type Member struct {
+	Idx      int32
+	ID       string
+	Key      string
+	LogLevel string
+	Keep     bool // a template reads its outputs
 }
 
 // Timer asks for a TimerDue event with the same Idx and Epoch at At (µs). Idx −1 is the run's own.

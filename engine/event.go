@@ -26,6 +26,7 @@ const (
 	Pause     Kind = 12
 	Resume    Kind = 13
 	Restart   Kind = 14 // reset a step and everything after it (Step, FailedOnly)
+	DoneAll   Kind = 15 // an attempt that stands for a stream's segment completed (Output, Parts, Partial)
 )
 
 // Event is one thing that happened to a run. Fields beyond Kind and At are used as the kinds say.
@@ -41,7 +42,11 @@ type Event struct {
 	Input   []byte // rendered params, recorded with the step's row only
 	Kept    bool   // set by Apply: a template reads Output, so the record must hold it
 
+	Parts   []Part // what the other steps of the segment end with
+	Partial bool   // items have failed, which the execution's status tells
+
 	Failure   *Failure
+	Member    int32         // of a failed segment: 1 + the number of the step at fault, 0: the lead
 	Permanent bool          // no retry helps
 	After     time.Duration // the next attempt starts no earlier
 	Defer     bool          // does not count as an attempt
@@ -52,6 +57,14 @@ type Event struct {
 	Reason     string
 	Step       string
 	FailedOnly bool
+}
+
+// Part is what a completed segment gives to one of its steps.
+type Part struct {
+	Idx    int32
+	Output []byte // as stored
+	Loaded []byte // as with Event.Loaded
+	Kept   bool   // as with Event.Kept
 }
 
 // Begin is what an execution starts with.

@@ -103,6 +103,9 @@ func (r *Run) downstream(from ...place) []int32 {
 	for at := 0; at < len(todo); at++ {
 		i := todo[at]
 		if int(i) < len(m.graph.Steps) {
+			if lead, led := m.graph.Steps[i].Lead(); led { // a segment runs as one
+				add(lead)
+			}
 			add(m.graph.Steps[i].Children...)
 		}
 		add(exact[i]...)

@@ -17,6 +17,7 @@ func (r *Run) row(p place) {
 	}
 	name(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)
+	r.memberRows(p, row)
 }
 
 // endedRow records a step's end with what its report brought.
@@ -44,7 +45,7 @@ func name(p place, row *StepRow) {
 	if p.s.up() == nil && int(p.i) < len(p.s.graph.Steps) {
 		return
 	}
-	row.Key, row.Action = p.key(), p.step().Action
+	row.Key, row.Action = p.key(), p.step().Does()
 	if x := p.s.spawnedAt(p.i); x != nil && row.Input == nil && len(x.spec.Params) > 0 {
 		row.Input = x.spec.Params
 	}

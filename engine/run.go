@@ -156,6 +156,7 @@ type info struct {
 	started int64
 	wake    int64
 	until   int64     // when the attempt, which has waited, must have ended; 0: any time
+	part    *Part     // what the segment's lead has left for it
 	inside  *Progress // what happened inside a group, a for_each or a sub-pipeline
 }
 

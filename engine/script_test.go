@@ -33,6 +33,16 @@ func (catalog) Spec(name string) (*spec.Spec, bool) {
 		s.NotIdempotent = true
 	case "flaky":
 		s.Retry = &stepwell.Retry{MaxAttempts: 2, Backoff: time.Second}
+	case definition.ReportAction:
+		return nil, false
+	case "discovery":
+		s.Stream = &spec.Stream{Role: spec.Source, FansOut: true}
+	case "source":
+		s.Stream = &spec.Stream{Role: spec.Source, TakesItems: true}
+	case "modifier":
+		s.Stream = &spec.Stream{Role: spec.Modifier}
+	case "sink":
+		s.Stream = &spec.Stream{Role: spec.Sink}
 	}
 	return s, true
 }
@@ -304,7 +314,7 @@ func (h *harness) event(words []string, line string) Event {
 		text = text[1 : 1+strings.IndexByte(text[1:], '"')]
 	}
 	kinds := map[string]Kind{"start": Start, "done": Done, "fail": Failed, "skip": Skipped, "wait": Waiting, "running": Running, "spawn": Spawned,
-		"recovered": Recovered, "lost": Lost, "cancel": Cancel, "pause": Pause, "resume": Resume, "restart": Restart}
+		"segment": DoneAll, "recovered": Recovered, "lost": Lost, "cancel": Cancel, "pause": Pause, "resume": Resume, "restart": Restart}
 	var ok bool
 	if ev.Kind, ok = kinds[words[0]]; !ok {
 		h.t.Fatalf("unknown command %q", line)
@@ -358,12 +368,19 @@ func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, 
 	case Done:
 		ev.Output = []byte(text)
 		h.load(ev)
+	case DoneAll:
+		h.parts(ev, text)
+		_, ev.Partial = args["partial"]
 	case Failed:
 		ev.Failure = &Failure{Code: stepwell.CodeFailed, Message: text}
 		if _, yes := args["timeout"]; yes {
 			ev.Failure.Code = stepwell.CodeTimeout
 		}
 		_, ev.Permanent = args["permanent"]
+		if m := args["member"]; m != "" {
+			p, _ := h.at(m)
+			ev.Member = p.idx() + 1
+		}
 		_, ev.Defer = args["defer"]
 		ev.After = duration("after")
 	case Skipped:
@@ -376,6 +393,26 @@ func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, 
 		h.load(ev)
 	case Spawned:
 		ev.Spawns = spawnsOf(words[2:])
+	}
+}
+
+// parts are what a segment gives to each of its steps, by id.
+func (h *harness) parts(ev *Event, text string) {
+	var outputs map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &outputs); err != nil {
+		h.t.Fatal(err)
+	}
+	lead, ok := h.run.find(ev.Idx)
+	if !ok {
+		return
+	}
+	for _, m := range lead.step().Members() {
+		p := place{lead.s, m.Step}
+		if p.i == lead.i {
+			ev.Output = outputs[m.ID]
+			continue
+		}
+		ev.Parts = append(ev.Parts, Part{Idx: p.idx(), Output: outputs[m.ID]})
 	}
 }
 
@@ -461,6 +498,20 @@ func taskDetails(task *Task) string {
 		fmt.Fprintf(&b, ", state %s", task.State)
 	}
 	switch {
+	case len(task.Members) > 0:
+		var ids []string
+		for _, m := range task.Members {
+			ids = append(ids, m.Key)
+		}
+		v, err := task.Step.Params.Render(task.Scope, expr.Limits{})
+		if err != nil {
+			fmt.Fprintf(&b, " params: %v", err)
+			break
+		}
+		fmt.Fprintf(&b, " for %s", strings.Join(ids, ", "))
+		if c := v.(map[string]any)["collection"]; c != nil {
+			fmt.Fprintf(&b, ", collection %s", value(c))
+		}
 	case task.Params != nil:
 		fmt.Fprintf(&b, " %s", task.Params)
 	case task.Step.Params != nil:

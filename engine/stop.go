@@ -56,7 +56,7 @@ func (r *Run) sweep(s *scope) {
 		p := place{s, int32(i)}
 		switch n := &s.nodes[i]; n.status {
 		case stepwell.StepPending:
-			if s.stop.bars(n) {
+			if s.stop.bars(n) && !p.led() {
 				r.cutShort(p)
 			}
 		case stepwell.StepRetrying, stepwell.StepWaiting:

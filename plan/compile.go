@@ -22,6 +22,7 @@ type Catalog interface {
 // Compile freezes a definition that definition.Check has accepted. What Check would have refused
 // is CodeInvalid here, one problem at a time.
 func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
+	d = definition.Expand(d, cat)
 	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}}
 	p := &Plan{Name: d.Name, Def: d.Parameters, Timeout: seconds(d.Settings.TimeoutSeconds),
 		FailFast: failFast(d.Settings)}
@@ -63,6 +64,8 @@ type level struct {
 	single bool // holds only the action of a for_each: not a place of its own for names
 	outer  *level
 	all    bool // all its steps are marked already
+	// collection is set inside the group that runs once for each collection of a discovery.
+	collection bool
 }
 
 func failFast(s definition.Settings) definition.FailFast {
@@ -97,11 +100,14 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 		}
 		g.index[steps[i].ID] = int32(i)
 	}
-	l := &level{graph: g, outer: outer}
+	l := &level{graph: g, outer: outer, collection: outer != nil && outer.collection}
 	for i := range steps {
 		if err := c.step(l, i, &steps[i], d); err != nil {
 			return nil, fmt.Errorf("step %s: %w", steps[i].ID, err)
 		}
+	}
+	if err := c.segments(l, steps, d); err != nil {
+		return nil, err
 	}
 	if err := c.spawners(g, steps); err != nil {
 		return nil, err
@@ -150,6 +156,13 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		if out.Params, err = params(s.Params, about.Params); err != nil {
 			return err
 		}
+	case s.Module != "":
+		about, ok := c.cat.Spec(s.Module)
+		if !ok || about.Stream == nil {
+			return invalid("unknown stream module %q", s.Module)
+		}
+		out.Stream = &Stream{Module: about.Name}
+		return nil // segments does the rest
 	case s.Pipeline != "":
 		if out.Params, err = params(s.Params, nil); err != nil {
 			return err
@@ -167,7 +180,7 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		}
 		out.Body = &Body{Graph: g}
 	default:
-		return invalid("has no action, pipeline or steps")
+		return invalid("has no action, module, pipeline or steps")
 	}
 	out.Reads = c.reads(l, out.Condition, out.Params)
 	out.Params.templates(func(*expr.Template) { out.Scoped = true })
@@ -187,7 +200,10 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 		return err
 	}
 	g := &Graph{Steps: make([]Step, 1), index: map[string]int32{s.ID: 0}, FailFast: failFast(d.Settings)}
-	inner := &level{graph: g, single: true, outer: l}
+	if s.Independent {
+		g.FailFast = definition.FailFastOff
+	}
+	inner := &level{graph: g, single: true, outer: l, collection: l.collection || s.Independent}
 	one := &g.Steps[0]
 	one.ID, one.Name = s.ID, out.Name
 	policy := *out.Policy

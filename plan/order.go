@@ -3,12 +3,18 @@ package plan
 import "slices"
 
 // Levels are the steps by distance from the start, for display only: the engine has no barriers. Who
-// depends on a name comes after the steps that may spawn it.
+// depends on a name comes after the steps that may spawn it, and who takes items after who gives them.
 func (g *Graph) Levels() [][]int32 {
 	waiting := make([]int, len(g.Steps))
 	after := g.afterSpawners()
 	for _, waiters := range after {
 		for _, i := range waiters {
+			waiting[i]++
+		}
+	}
+	takers := g.takers()
+	for _, list := range takers {
+		for _, i := range list {
 			waiting[i]++
 		}
 	}
@@ -23,7 +29,7 @@ func (g *Graph) Levels() [][]int32 {
 		out = append(out, now)
 		var next []int32
 		for _, i := range now {
-			for _, children := range [][]int32{g.Steps[i].Children, after[i]} {
+			for _, children := range [][]int32{g.Steps[i].Children, after[i], takers[i]} {
 				for _, child := range children {
 					if waiting[child]--; waiting[child] == 0 {
 						next = append(next, child)
@@ -35,6 +41,20 @@ func (g *Graph) Levels() [][]int32 {
 		now = next
 	}
 	return out
+}
+
+// takers lists, by stream step, the steps that take its items.
+func (g *Graph) takers() map[int32][]int32 {
+	var takers map[int32][]int32
+	for i := range g.Steps {
+		for _, from := range g.Steps[i].Inputs() {
+			if takers == nil {
+				takers = map[int32][]int32{}
+			}
+			takers[from] = append(takers[from], int32(i))
+		}
+	}
+	return takers
 }
 
 // afterSpawners lists, by spawner, the steps that depend on names that it may spawn.
@@ -65,10 +85,10 @@ func (g *Graph) spawnersOf(name string) []int32 {
 // needs are the steps that have to end before step i can start.
 func (g *Graph) needs(i int32) []int32 {
 	s := &g.Steps[i]
-	if len(s.Names) == 0 {
+	if len(s.Names)+len(s.Inputs()) == 0 {
 		return s.Deps
 	}
-	needs := slices.Clone(s.Deps)
+	needs := append(slices.Clone(s.Deps), s.Inputs()...)
 	for _, name := range s.Names {
 		needs = append(needs, g.spawnersOf(name)...)
 	}

@@ -53,7 +53,7 @@ func (g *Graph) Index(id string) (int32, bool) {
 	return i, ok
 }
 
-// Step is one node. Exactly one of Action and Body is set: a ForEach step over an action has its action
+// Step is one node. Exactly one of Action and Body is set, and neither for a stream step that has a lead: a ForEach step over an action has its action
 // in Body's only step.
 type Step struct {
 	ID       string
@@ -72,8 +72,52 @@ type Step struct {
 	// Keep is set when a template somewhere reads this step's outputs: the engine then holds them
 	// and the log carries them.
 	Keep bool
+	// Stream is set for a stream step.
+	Stream *Stream
 	// Scoped is set when the params, or what the action does with them, need a scope: they have templates.
 	Scoped bool
+}
+
+// Stream is what a step has to do with items.
+type Stream struct {
+	Module string  // its canonical name
+	Inputs []int32 // the steps whose items it takes, in order
+	// Members are the steps of the segment that this step, its lead, is dispatched for, itself among them; nil
+	// for others. Lead is 1 + the index of the lead that a step is dispatched with, 0 for a lead.
+	Members []Member
+	Lead    int32
+}
+
+// Lead is the index of the step that this one is dispatched with, when it is another.
+func (s *Step) Lead() (int32, bool) {
+	if s.Stream == nil || s.Stream.Lead == 0 {
+		return 0, false
+	}
+	return s.Stream.Lead - 1, true
+}
+
+// Members are the steps that this one is dispatched for, nil when it is for itself alone.
+func (s *Step) Members() []Member {
+	if s.Stream == nil {
+		return nil
+	}
+	return s.Stream.Members
+}
+
+// Inputs are the steps whose items a stream step takes.
+func (s *Step) Inputs() []int32 {
+	if s.Stream == nil {
+		return nil
+	}
+	return s.Stream.Inputs
+}
+
+// Does names the action or module of a step, "" for others.
+func (s *Step) Does() string {
+	if s.Stream != nil {
+		return s.Stream.Module
+	}
+	return s.Action
 }
 
 // Read names a step read by a template: Up scopes outwards, then the step's index there.

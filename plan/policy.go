@@ -46,7 +46,7 @@ func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *s
 // retry` alone means the defaults (semantics §3). A group or sub-pipeline is tried again as a whole
 // only if it says so itself: the pipeline's policy is for what is inside.
 func retry(s *definition.Step, settings *definition.Retry, about *spec.Spec) stepwell.Retry {
-	if s.Action == "" && s.Retry == nil && s.OnFailure != "retry" {
+	if s.Action == "" && s.Module == "" && s.Retry == nil && s.OnFailure != "retry" {
 		return stepwell.Retry{MaxAttempts: 1}
 	}
 	if s.Retry == nil && settings == nil {

@@ -67,6 +67,32 @@ type Spec struct {
 	Timeout       time.Duration   // of one attempt. Defaults to 5 minutes
 	Retry         *stepwell.Retry // when neither step nor pipeline has one
 	NotIdempotent bool            // never run again after its worker died
+	Stream        *Stream         // of a stream module; nil: an action
+	Internal      bool            // used by Stepwell itself: neither listed nor to be named in documents
+}
+
+// Role is what a stream module does with items (stac-manager §7.3).
+type Role string
+
+// The roles.
+const (
+	Source   Role = "source"   // makes items (Fetcher)
+	Modifier Role = "modifier" // changes or drops items (Modifier)
+	Sink     Role = "sink"     // takes items and ends with a manifest (Bundler)
+)
+
+// Stream describes a stream module.
+type Stream struct {
+	Role Role
+	// TakesItems: a source that may be given another's items (hand-off).
+	TakesItems bool
+	// FansOut: a source whose outputs hold a list `collections`, for each of which what comes after it
+	// runs on its own.
+	FansOut bool
+	// AlsoSource: a modifier that makes items itself when it has no input; its component is a source too.
+	AlsoSource bool
+	// Parallel: a modifier that several goroutines may call at once, for different items.
+	Parallel bool
 }
 
 // FieldNamed finds a field.

@@ -26,11 +26,14 @@ const maxLine = 16 << 10
 type host struct {
 	p     *Pool
 	j     *job
+	idx   int32 // of the step that it speaks for: the task's, or that of a member of its segment
+	key   string
 	level slog.Level
 
 	mu      sync.Mutex
 	lines   int
 	dropped int
+	members map[string]*host // of the other steps of a segment
 }
 
 var _ action.Host = (*host)(nil)
@@ -76,7 +79,7 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 
 func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.LogLine {
 	t := h.j.task
-	line := store.LogLine{Execution: t.Run, Step: t.Idx, StepKey: t.Key, Attempt: t.Attempt, At: time.Now(), Level: levelName(level), Message: message}
+	line := store.LogLine{Execution: t.Run, Step: h.idx, StepKey: h.key, Attempt: t.Attempt, At: time.Now(), Level: levelName(level), Message: message}
 	if len(attrs) > 0 {
 		m := make(map[string]any, len(attrs))
 		for _, a := range attrs {
@@ -110,16 +113,42 @@ func shorten(s string, n int) string {
 // flush says how many lines were left out.
 func (h *host) flush() {
 	h.mu.Lock()
-	n := h.dropped
+	n, members := h.dropped, h.members
 	h.dropped = 0
 	h.mu.Unlock()
+	for _, m := range members {
+		m.flush()
+	}
 	if n > 0 {
 		h.p.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("%d more lines were left out, the limit is %d for one attempt", n, maxLines), nil))
 	}
 }
 
 func (h *host) Progress(fraction float64, note string) {
-	h.p.o.Progress(h.j.task.Run, h.j.task.Idx, min(max(fraction, 0), 1), note)
+	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: note})
+}
+
+func (h *host) Count(c action.Counts) {
+	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: -1, Counts: &c})
+}
+
+func (h *host) Member(id string) action.Host {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m := h.members[id]; m != nil {
+		return m
+	}
+	for _, m := range h.j.task.Members {
+		if m.ID == id && m.Idx != h.idx {
+			if h.members == nil {
+				h.members = map[string]*host{}
+			}
+			one := &host{p: h.p, j: h.j, idx: m.Idx, key: m.Key, level: minLevel(m.LogLevel)}
+			h.members[id] = one
+			return one
+		}
+	}
+	return h
 }
 
 func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {

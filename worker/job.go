@@ -20,6 +20,9 @@ import (
 var (
 	errRevoked  = &stepwell.Error{Code: stepwell.CodeCancelled, Message: "stopped on request"}
 	errDeadline = &stepwell.Error{Code: stepwell.CodeTimeout, Message: "the step's timeout passed"}
+	// errDrained ends a stream when the pool is drained: it would go on for as long as items come, and its
+	// checkpoint lets whoever takes it up again go on where it was.
+	errDrained = &stepwell.Error{Code: stepwell.CodeCancelled, Message: "stopped at its last checkpoint, because the process ends"}
 	// errNotMine ends a task that somebody else runs, or that nobody wants any more: without a report.
 	errNotMine = &stepwell.Error{Code: stepwell.CodeConflict, Message: "the attempt is not this worker's"}
 )
@@ -46,7 +49,7 @@ func (p *Pool) run(t *engine.Task) (dealt, abandoned bool) {
 	if j.timeout <= 0 {
 		j.timeout = plan.DefaultTimeout
 	}
-	j.host = host{p: p, j: j, level: minLevel(t.Step.Policy.LogLevel)}
+	j.host = host{p: p, j: j, idx: t.Idx, key: t.Key, level: minLevel(t.Step.Policy.LogLevel)}
 	deadline, endTimer := context.WithDeadlineCause(p.ctx, j.started.Add(j.timeout), errDeadline)
 	defer endTimer()
 	j.ctx, j.cancel = context.WithCancelCause(deadline)
@@ -77,7 +80,19 @@ func (p *Pool) begin(j *job) bool {
 	if p.revoked.take(id) {
 		j.cancel(errRevoked)
 	}
+	select {
+	case <-p.drained:
+		j.drain()
+	default:
+	}
 	return true
+}
+
+// drain stops a stream; other work is left to finish.
+func (j *job) drain() {
+	if len(j.task.Members) > 0 {
+		j.cancel(errDrained)
+	}
 }
 
 // forget takes a job off the list. The caller holds the lock.
@@ -158,7 +173,7 @@ func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 	if !ok && v != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params are no object"}
 	}
-	if t.Params != nil && act.Secretive() || t.Params == nil && t.Step.Params != nil && !t.Step.Params.Static() {
+	if t.Step.Members() == nil && (t.Params != nil && act.Secretive() || t.Params == nil && t.Step.Params != nil && !t.Step.Params.Static()) {
 		input, err := recordInput(params, act)
 		if err != nil {
 			return nil, err

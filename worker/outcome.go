@@ -26,7 +26,10 @@ const (
 // report hands an outcome on. A handler that was ended because the process stops is not reported:
 // it is in flight for whoever recovers the run.
 func (p *Pool) report(j *job, ev engine.Event, cause error) (dealt bool) {
-	if ev.Kind != engine.Done && p.ctx.Err() != nil && cause != errRevoked && cause != errDeadline {
+	if cause == errDrained && ev.Kind != engine.DoneAll {
+		return false
+	}
+	if ev.Kind != engine.Done && ev.Kind != engine.DoneAll && p.ctx.Err() != nil && cause != errRevoked && cause != errDeadline {
 		return false
 	}
 	if err := p.o.Reporter.Report(context.Background(), j.task.Run, ev); err != nil {
@@ -64,6 +67,11 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 		err = errDeadline // what comes late is dropped
 	case cause == errDeadline:
 		return p.failed(j, errDeadline, nil) // and so are its wishes
+	case err == nil && len(j.task.Members) > 0:
+		var ev engine.Event
+		if ev, err = p.doneAll(j, out); err == nil {
+			return ev
+		}
 	case err == nil:
 		var stored, loaded []byte
 		if stored, loaded, err = p.output(out, j.task.Step.Keep); err == nil {
@@ -97,7 +105,38 @@ func (p *Pool) failed(j *job, err, wish error) engine.Event {
 		ev.After, ev.Defer = max(0, again.After), again.Defer
 	}
 	ev.Failure = failure(err, j.timeout)
+	if at, ok := errors.AsType[*action.MemberError](wish); ok {
+		for _, m := range j.task.Members {
+			if m.ID == at.Member && m.Idx != j.task.Idx {
+				ev.Member = m.Idx + 1
+			}
+		}
+	}
 	return ev
+}
+
+// doneAll gives every step of a segment its outputs.
+func (p *Pool) doneAll(j *job, out any) (engine.Event, error) {
+	ev := p.event(j, engine.DoneAll)
+	all, ok := out.(action.Members)
+	if !ok {
+		return ev, action.Fail(&stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("the segment returned %T instead of its steps' outputs", out)})
+	}
+	for _, m := range j.task.Members {
+		stored, loaded, err := p.output(all[m.ID], m.Keep)
+		if err != nil {
+			return ev, &action.MemberError{Member: m.ID, Err: err}
+		}
+		if f, ok := all[m.ID].(action.Partial); ok && f.Partial() {
+			ev.Partial = true
+		}
+		if m.Idx == j.task.Idx {
+			ev.Output, ev.Loaded = stored, loaded
+			continue
+		}
+		ev.Parts = append(ev.Parts, engine.Part{Idx: m.Idx, Output: stored, Loaded: loaded})
+	}
+	return ev, nil
 }
 
 func failure(err error, timeout time.Duration) *engine.Failure {

@@ -40,6 +40,13 @@ type Records interface {
 	Output(ctx context.Context, execution int64, key string) ([]byte, error)
 }
 
+// Progress is what a running step says of itself.
+type Progress struct {
+	Fraction float64 // done, 0 to 1; negative: not said
+	Note     string
+	Counts   *action.Counts // of a stream step, else nil
+}
+
 // Options configure a Pool. Queue, Actions, Reporter, Records and Blobs are required.
 type Options struct {
 	Queue    queue.Queue
@@ -50,7 +57,7 @@ type Options struct {
 	// Lines takes the steps' log lines. Defaults to dropping them.
 	Lines func(store.LogLine)
 	// Progress takes the steps' own progress. Defaults to dropping it.
-	Progress func(run int64, idx int32, fraction float64, note string)
+	Progress func(run int64, idx int32, p Progress)
 	// Name says who ran a step. Defaults to "local".
 	Name string
 	// Concurrency is how many steps run at once. Defaults to four for each processor, at least 8.
@@ -83,7 +90,7 @@ func (o *Options) validate() error {
 		o.Lines = func(store.LogLine) {}
 	}
 	if o.Progress == nil {
-		o.Progress = func(int64, int32, float64, string) {}
+		o.Progress = func(int64, int32, Progress) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -172,8 +179,17 @@ func (p *Pool) employ() {
 	go p.loop()
 }
 
-// Drain stops pulling. It returns at once.
-func (p *Pool) Drain() { p.once.Do(func() { close(p.drained) }) }
+// Drain stops pulling, and stops streams at their checkpoints; they stay in flight. It returns at once.
+func (p *Pool) Drain() {
+	p.once.Do(func() {
+		close(p.drained)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, j := range p.jobs {
+			j.drain()
+		}
+	})
+}
 
 // Idle reports whether no handler runs.
 func (p *Pool) Idle() bool {

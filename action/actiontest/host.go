@@ -75,6 +75,12 @@ func (h *host) Progress(fraction float64, note string) {
 	h.progress = append(h.progress, Progress{fraction, note})
 }
 
+// Count implements action.Host.
+func (h *host) Count(action.Counts) {}
+
+// Member implements action.Host: a member's host is the step's.
+func (h *host) Member(string) action.Host { return h }
+
 // Data implements action.Host.
 func (h *host) Data(context.Context) (map[string]json.RawMessage, error) {
 	data := map[string]json.RawMessage{}

@@ -73,6 +73,10 @@ func (h *host) Outputs(context.Context, string) (json.RawMessage, error) {
 	return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no outputs"}
 }
 
+func (h *host) Count(action.Counts) {}
+
+func (h *host) Member(string) action.Host { return h }
+
 func (h *host) Recall(_ context.Context, key string) (json.RawMessage, bool, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,32 +15,47 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/spec"
 )
 
 func (p *program) newActionsCommand() *cobra.Command {
+	return p.newCatalogCommand("action", "Lists the actions that steps can use, or shows one in full",
+		func(s *spec.Spec) bool { return s.Stream == nil && !s.Internal })
+}
+
+func (p *program) newModulesCommand() *cobra.Command {
+	return p.newCatalogCommand("module", "Lists the stream modules that steps can use, or shows one in full",
+		func(s *spec.Spec) bool { return s.Stream != nil })
+}
+
+// newCatalogCommand lists one kind of what the registry has.
+func (p *program) newCatalogCommand(kind, short string, listed func(*spec.Spec) bool) *cobra.Command {
 	var output *choice
 	cmd := &cobra.Command{
-		Use:   "actions [NAME]",
-		Short: "Lists the actions that steps can use, or shows one in full",
+		Use:   kind + "s [NAME]",
+		Short: short,
 		Args:  arguments(0, 1, "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			actions, err := p.registry()
+			all, err := p.registry()
 			if err != nil {
 				return err
 			}
+			specs := slices.DeleteFunc(all.Specs(), func(s spec.Spec) bool { return !listed(&s) })
 			if len(args) == 0 {
-				return listActions(p.out, actions, output.value)
+				return listSpecs(p.out, specs, output.value)
 			}
-			s, ok := actions.Spec(args[0])
-			if !ok {
-				hint := "`stepwell actions` lists them"
-				if near := spec.Closest(args[0], actions.Names()); near != "" {
+			s, ok := all.Spec(args[0])
+			if !ok || !listed(s) {
+				var names []string
+				for i := range specs {
+					names = append(append(names, specs[i].Name), specs[i].Aliases...)
+				}
+				hint := "`stepwell " + kind + "s` lists them"
+				if near := spec.Closest(args[0], names); near != "" {
 					hint = "did you mean " + near + "?"
 				}
-				return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("unknown action %q", args[0]), Hint: hint}
+				return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("unknown %s %q", kind, args[0]), Hint: hint}
 			}
 			if output.value == "json" {
 				return writeJSON(p.out, describe(s))
@@ -54,6 +70,7 @@ func (p *program) newActionsCommand() *cobra.Command {
 // described is an action in `actions -o json`. Params and outputs are JSON Schemas.
 type described struct {
 	Name       string         `json:"name"`
+	Role       spec.Role      `json:"role,omitempty"` // of a stream module
 	Aliases    []string       `json:"aliases,omitempty"`
 	Summary    string         `json:"summary"`
 	Doc        string         `json:"doc,omitempty"`
@@ -73,14 +90,16 @@ type example struct {
 func describe(s *spec.Spec) described {
 	d := described{Name: s.Name, Aliases: s.Aliases, Summary: s.Summary, Doc: s.Doc, Params: spec.JSONSchema(s.Params, s.OpenParams),
 		Outputs: spec.JSONSchema(s.Outputs, true), Spawns: s.Spawns, Timeout: s.Timeout.Seconds(), Idempotent: !s.NotIdempotent}
+	if s.Stream != nil {
+		d.Role = s.Stream.Role
+	}
 	for _, e := range s.Examples {
 		d.Examples = append(d.Examples, example{e.Title, strings.TrimSpace(e.YAML)})
 	}
 	return d
 }
 
-func listActions(w io.Writer, actions *action.Registry, output string) error {
-	specs := actions.Specs()
+func listSpecs(w io.Writer, specs []spec.Spec, output string) error {
 	if output == "json" {
 		list := make([]described, len(specs))
 		for i := range specs {
@@ -90,7 +109,11 @@ func listActions(w io.Writer, actions *action.Registry, output string) error {
 	}
 	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
 	for i := range specs {
-		fmt.Fprintf(t, "%s\t%s\n", specs[i].Name, specs[i].Summary)
+		role := ""
+		if s := specs[i].Stream; s != nil {
+			role = "\t" + string(s.Role)
+		}
+		fmt.Fprintf(t, "%s%s\t%s\n", specs[i].Name, role, specs[i].Summary)
 	}
 	return t.Flush()
 }
@@ -105,7 +128,11 @@ func writeAction(w io.Writer, s *spec.Spec) error {
 	if s.Doc != "" {
 		fmt.Fprintf(&b, "\n%s\n", indented(strings.TrimSpace(s.Doc), "  "))
 	}
-	writeFields(&b, "params", s.Params)
+	fields := "params"
+	if s.Stream != nil {
+		fields = "config"
+	}
+	writeFields(&b, fields, s.Params)
 	writeFields(&b, "outputs", s.Outputs)
 	for _, e := range s.Examples {
 		fmt.Fprintf(&b, "\nexample: %s\n%s\n", e.Title, indented(strings.TrimSpace(e.YAML), "  "))

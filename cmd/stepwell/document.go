@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,13 +60,16 @@ func (p *program) load(file string, actions *action.Registry) (*document, error)
 		root.add(d.problems)
 		d.def.Pipelines = nil
 	}
+	root.def = definition.Expand(root.def, actions)
 	return root, nil
 }
 
 // check looks at one file as a whole and puts all its problems in order.
 func (l *loader) check(d *document) {
 	if len(l.pipelines) > 0 {
-		d.def.Pipelines = l.pipelines
+		own := d.def.Pipelines // the entries of a matrix
+		d.def.Pipelines = maps.Clone(l.pipelines)
+		maps.Copy(d.def.Pipelines, own)
 	}
 	d.add(definition.Check(d.def, l.actions, d.file))
 	slices.SortStableFunc(d.problems, func(a, b definition.Problem) int {
@@ -94,7 +98,8 @@ func (l *loader) parse(file string) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	def, problems := definition.Parse(src, definition.ParseOptions{File: file, Lenient: l.program.settings.lenient, Env: l.program.env})
+	def, problems := definition.Parse(src, definition.ParseOptions{File: file, Lenient: l.program.settings.lenient, Env: l.program.env,
+		Dotenv: func(path string) (map[string]string, error) { return dotenv(path, filepath.Dir(file)) }})
 	return &document{file: file, def: def, problems: problems}, nil
 }
 
@@ -104,6 +109,9 @@ func (l *loader) resolve(d *document) error {
 		at := todo[0]
 		todo = todo[1:]
 		for _, name := range subPipelines(at.def) {
+			if at.def.Pipelines[name] != nil {
+				continue // an entry of its matrix
+			}
 			file := findPipeline(filepath.Dir(at.file), name)
 			if file == "" {
 				continue // Check says that it is unknown, and where
@@ -150,6 +158,13 @@ func subPipelines(d *definition.Definition) []string {
 	walk(d.Steps)
 	walk(d.OnFailure)
 	walk(d.Finally)
+	for _, entry := range d.Matrix {
+		for _, name := range subPipelines(d.Pipelines[entry]) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
 	return names
 }
 

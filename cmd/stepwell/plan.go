@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,6 +124,8 @@ func writeStep(b *strings.Builder, g *plan.Graph, i int32, steps []definition.St
 func kindOf(s *definition.Step) string {
 	what := s.Action
 	switch {
+	case s.Module != "":
+		what = "items: " + s.Module
 	case s.Pipeline != "":
 		what = "pipeline " + s.Pipeline
 	case len(s.Steps) > 0:
@@ -135,11 +138,16 @@ func kindOf(s *definition.Step) string {
 }
 
 func dependencies(g *plan.Graph, i int32) []string {
+	s := &g.Steps[i]
+	deps := s.Inputs()
+	if _, led := s.Lead(); !led {
+		deps = slices.Concat(s.Deps, deps)
+	}
 	var ids []string
-	for _, dep := range g.Steps[i].Deps {
+	for _, dep := range deps {
 		ids = append(ids, g.Steps[dep].ID)
 	}
-	return append(ids, g.Steps[i].Names...)
+	return append(ids, s.Names...)
 }
 
 func plural(n int, what string) string {

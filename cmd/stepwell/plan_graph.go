@@ -14,7 +14,8 @@ import (
 type plannedStep struct {
 	ID        string   `json:"id"`
 	Name      string   `json:"name,omitempty"`
-	Kind      string   `json:"kind"` // action, pipeline or group
+	Kind      string   `json:"kind"` // action, module, pipeline or group
+	Module    string   `json:"module,omitempty"`
 	Action    string   `json:"action,omitempty"`
 	Pipeline  string   `json:"pipeline,omitempty"`
 	ForEach   bool     `json:"for_each,omitempty"`
@@ -51,6 +52,8 @@ func planStep(g *plan.Graph, i int32, s *definition.Step) plannedStep {
 	out := plannedStep{ID: s.ID, Name: s.Name, Kind: "action", Action: s.Action, Pipeline: s.Pipeline, ForEach: s.ForEach != nil,
 		DependsOn: dependencies(g, i), Condition: s.Condition}
 	switch {
+	case s.Module != "":
+		out.Kind, out.Module = "module", s.Module
 	case s.Pipeline != "":
 		out.Kind = "pipeline"
 	case len(s.Steps) > 0:
@@ -72,7 +75,7 @@ func writeMermaid(w io.Writer, p *plan.Plan) error {
 		for i := range g.Steps {
 			fmt.Fprintf(&b, "%s%ss%d[\"%s\"]\n", indent, g.name, i, mermaidText(g.Steps[i].ID))
 		}
-		draw(g, func(from, to string) { fmt.Fprintf(&b, "%s%s --> %s\n", indent, from, to) },
+		draw(g, func(from, to string, items bool) { fmt.Fprintf(&b, "%s%s %s %s\n", indent, from, arrow(items), to) },
 			func(node, name string) { fmt.Fprintf(&b, "%s%s([\"%s …\"])\n", indent, node, mermaidText(name)) })
 		if g.name != "" {
 			b.WriteString("  end\n")
@@ -80,6 +83,21 @@ func writeMermaid(w io.Writer, p *plan.Plan) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// Edges on which items flow are thick.
+func arrow(items bool) string {
+	if items {
+		return "==>"
+	}
+	return "-->"
+}
+
+func heavy(items bool) string {
+	if items {
+		return " [style=bold]"
+	}
+	return ""
 }
 
 // mermaidText escapes what ends a quoted label.
@@ -98,7 +116,7 @@ func writeDOT(w io.Writer, p *plan.Plan) error {
 		for i := range g.Steps {
 			fmt.Fprintf(&b, "  %ss%d [label=%s];\n", g.name, i, dotText(g.Steps[i].ID))
 		}
-		draw(g, func(from, to string) { fmt.Fprintf(&b, "  %s -> %s;\n", from, to) },
+		draw(g, func(from, to string, items bool) { fmt.Fprintf(&b, "  %s -> %s%s;\n", from, to, heavy(items)) },
 			func(node, name string) {
 				fmt.Fprintf(&b, "  %s [label=%s, style=rounded];\n", node, dotText(name+" …"))
 			})
@@ -115,13 +133,18 @@ func dotText(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(printable(s)) + `"`
 }
 
-// draw gives the edges of a graph, and a node for each name of spawned steps that somebody waits for.
-func draw(g namedGraph, edge func(from, to string), spawned func(node, name string)) {
+// draw gives the edges of a graph, those on which items flow too, and a node for each name of spawned steps that somebody waits for.
+func draw(g namedGraph, edge func(from, to string, items bool), spawned func(node, name string)) {
 	names := map[string]string{}
 	for i := range g.Steps {
 		to := fmt.Sprintf("%ss%d", g.name, i)
-		for _, dep := range g.Steps[i].Deps {
-			edge(fmt.Sprintf("%ss%d", g.name, dep), to)
+		if _, led := g.Steps[i].Lead(); !led {
+			for _, dep := range g.Steps[i].Deps {
+				edge(fmt.Sprintf("%ss%d", g.name, dep), to, false)
+			}
+		}
+		for _, from := range g.Steps[i].Inputs() {
+			edge(fmt.Sprintf("%ss%d", g.name, from), to, true)
 		}
 		for _, name := range g.Steps[i].Names {
 			node, known := names[name]
@@ -130,10 +153,10 @@ func draw(g namedGraph, edge func(from, to string), spawned func(node, name stri
 				names[name] = node
 				spawned(node, name)
 				for _, by := range spawnersOf(g, name) {
-					edge(fmt.Sprintf("%ss%d", g.name, by), node)
+					edge(fmt.Sprintf("%ss%d", g.name, by), node, false)
 				}
 			}
-			edge(node, to)
+			edge(node, to, false)
 		}
 	}
 }

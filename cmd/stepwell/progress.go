@@ -25,6 +25,7 @@ type line struct {
 	wake     time.Time // end of a backoff or a wait
 	fraction float64   // as the action says, 0 when it says nothing
 	note     string
+	items    *items // of a stream step
 	message  string // why it failed, was skipped, is tried again
 
 	total, ended, failed, running int
@@ -72,7 +73,7 @@ func (b *board) addAll(root *definition.Definition, steps []definition.Step, pre
 		s := &steps[i]
 		l := &line{key: prefix + s.ID, depth: depth, many: s.ForEach != nil, hidden: hidden}
 		l.single = l.many && s.Action != ""
-		l.body = l.many || s.Action == ""
+		l.body = l.many || s.Action == "" && s.Module == ""
 		if depth > 0 {
 			l.around = prefix
 		}

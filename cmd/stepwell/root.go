@@ -54,6 +54,7 @@ func (p *program) root() *cobra.Command {
 		p.newValidateCommand(),
 		p.newPlanCommand(),
 		p.newActionsCommand(),
+		p.newModulesCommand(),
 		p.newSchemaCommand(),
 		p.newExecutionsCommand(),
 		p.newVersionCommand(),

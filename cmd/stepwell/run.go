@@ -5,10 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
@@ -23,6 +25,8 @@ type runFlags struct {
 	paramsFile string
 	resume     bool
 	dryRun     bool
+	failures   string
+	summary    string
 	output     *choice
 }
 
@@ -48,10 +52,39 @@ func (p *program) newRunCommand() *cobra.Command {
 	flags.StringVar(&f.paramsFile, "params-file", "", "YAML or JSON `file` with parameters; -p counts more")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the newest unfinished execution of the pipeline")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
+	f.addReport(flags)
 	f.output = format(flags, "text", "json")
 	p.settings.addRun(flags)
 	p.settings.addLenient(flags)
 	return cmd
+}
+
+// addReport adds the flags about the report on items.
+func (f *runFlags) addReport(flags *pflag.FlagSet) {
+	flags.StringVar(&f.failures, "output-failures", "", "`file` for the report on failed items; defaults to failures.json when there are some")
+	flags.StringVar(&f.summary, "output-summary", "", "`file` for a summary of the items; defaults to none")
+}
+
+// report hands the flags to the step that writes the report.
+func (f *runFlags) report(d *definition.Definition) error {
+	if f.failures == "" && f.summary == "" {
+		return nil
+	}
+	for i := range d.Finally {
+		s := &d.Finally[i]
+		if s.Action != definition.ReportAction {
+			continue
+		}
+		s.Params = maps.Clone(s.Params)
+		if f.failures != "" {
+			s.Params["failures"], s.Params["failures_always"] = f.failures, true
+		}
+		if f.summary != "" {
+			s.Params["summary"] = f.summary
+		}
+		return nil
+	}
+	return invalid("leave the flag out", "the pipeline has no stream steps, and so no report on items")
 }
 
 func (p *program) run(file string, f *runFlags) error {
@@ -65,6 +98,9 @@ func (p *program) run(file string, f *runFlags) error {
 	}
 	params, err := p.checked(d, f)
 	if err != nil {
+		return err
+	}
+	if err := f.report(d.def); err != nil {
 		return err
 	}
 	if f.dryRun {

@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/worker"
 )
 
 // session runs one execution in this process and shows it.
@@ -25,6 +26,8 @@ type session struct {
 	app     *app.App
 	resume  string                   // what to type to go on with an execution that was interrupted
 	goal    stepwell.ExecutionStatus // an end that counts as success beside completed
+
+	reportKey string // of the step that writes the report on items, "" without streams
 }
 
 // begin starts or takes up an execution and gives its id. It is called while the app runs.
@@ -48,9 +51,9 @@ func (p *program) open(output, resume string) (*session, error) {
 			s.tracker.logged(l)
 		}
 	}
-	o.Progress = func(run int64, idx int32, fraction float64, note string) {
+	o.Progress = func(run int64, idx int32, p worker.Progress) {
 		if s.tracker != nil {
-			s.tracker.advanced(run, idx, fraction, note)
+			s.tracker.advanced(run, idx, p)
 		}
 	}
 	s.app, err = app.New(context.Background(), o)
@@ -89,6 +92,11 @@ func (s *session) show(d *definition.Definition, mine func(*store.Execution) boo
 		v = &plainView{p.out}
 	}
 	s.tracker = newTracker(d, v, p.settings.workers, mine)
+	for i := range d.Finally {
+		if d.Finally[i].Action == definition.ReportAction {
+			s.reportKey = "finally." + d.Finally[i].ID
+		}
+	}
 	if l, ok := v.(*liveView); ok {
 		l.run(s.tracker)
 	}

@@ -52,9 +52,36 @@ func (s *session) summary(ctx context.Context, x *store.Execution) error {
 		writeFailure(w, "  ", "because", f)
 	}
 	writeOutputs(w, x.Outputs)
+	if err := s.writeReport(ctx, w, x); err != nil {
+		return err
+	}
 	if x.Status.Terminal() && x.Status != stepwell.ExecutionCompleted {
 		fmt.Fprintf(w, "again, keeping what completed:  stepwell executions retry %s\n", x.ID)
 		fmt.Fprintf(w, "what happened:                  stepwell executions show %s\n", x.ID)
+	}
+	return nil
+}
+
+// writeReport shows what the report on items says, if the execution has come to it.
+func (s *session) writeReport(ctx context.Context, w io.Writer, x *store.Execution) error {
+	if s.reportKey == "" || !x.Status.Terminal() {
+		return nil
+	}
+	raw, err := s.app.Store.Output(ctx, x.No, s.reportKey)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return nil // it has failed, which is told like any failure
+	}
+	if err != nil {
+		return err
+	}
+	var report struct {
+		Summary string `json:"summary"`
+	}
+	if err := json.Unmarshal(raw, &report); err != nil {
+		return fmt.Errorf("report on items: %w", err)
+	}
+	for line := range strings.Lines(report.Summary) {
+		fmt.Fprintln(w, printable(strings.TrimRight(line, "\n")))
 	}
 	return nil
 }

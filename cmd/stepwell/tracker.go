@@ -66,6 +66,9 @@ type task struct {
 	line    *line
 	kin     kin
 	running bool
+	// A stream's segment is dispatched as one: with are the other steps of a lead, and led tells them.
+	with []int32
+	led  bool
 }
 
 func newTracker(d *definition.Definition, v view, slots int, mine func(*store.Execution) bool) *tracker {
@@ -101,6 +104,7 @@ func (t *tracker) observe(u *conductor.Update) {
 	}
 	for _, task := range u.Tasks {
 		t.dispatched(task.Idx, task.Key, task.Attempt)
+		t.together(task)
 	}
 	t.promote(now)
 }

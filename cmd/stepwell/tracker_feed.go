@@ -7,6 +7,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/worker"
 )
 
 // logged takes in a line of a step's log (app.Options.Lines).
@@ -28,7 +29,7 @@ func (t *tracker) logged(l store.LogLine) {
 }
 
 // advanced takes in a step's own progress (app.Options.Progress).
-func (t *tracker) advanced(run int64, idx int32, fraction float64, note string) {
+func (t *tracker) advanced(run int64, idx int32, p worker.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	task := t.tasks[idx]
@@ -36,10 +37,21 @@ func (t *tracker) advanced(run int64, idx int32, fraction float64, note string) 
 		return
 	}
 	t.start(idx, task, time.Now())
-	if task.kin == itself {
-		task.line.fraction, task.line.note = fraction, note
-	} else if task.kin == child {
-		task.line.note = note
+	switch {
+	case task.kin != itself && task.kin != child:
+	case p.Counts != nil:
+		if task.line.items == nil {
+			task.line.items = &items{}
+		}
+		task.line.items.take(p.Counts, time.Now())
+		if task.kin == itself && p.Counts.Total > 0 {
+			task.line.fraction = min(1, float64(p.Counts.In+p.Counts.Skipped)/float64(p.Counts.Total))
+		}
+		task.line.note = task.line.items.text()
+	case task.kin == itself:
+		task.line.fraction, task.line.note = max(0, p.Fraction), p.Note
+	default:
+		task.line.note = p.Note
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 )
 
 func (t *tracker) dispatched(idx int32, key string, attempt int) {
@@ -15,6 +16,25 @@ func (t *tracker) dispatched(idx int32, key string, attempt int) {
 	t.queued = append(t.queued, idx)
 	if is == itself {
 		l.status, l.hidden = stepwell.StepQueued, false
+	}
+}
+
+// together notes the steps that a stream's lead is dispatched for.
+func (t *tracker) together(lead *engine.Task) {
+	first := t.tasks[lead.Idx]
+	if first == nil || first.with != nil {
+		return
+	}
+	for _, m := range lead.Members {
+		if m.Idx == lead.Idx || t.tasks[m.Idx] != nil {
+			continue
+		}
+		l, is := t.board.find(m.Key)
+		t.tasks[m.Idx] = &task{key: m.Key, attempt: lead.Attempt, line: l, kin: is, led: true}
+		first.with = append(first.with, m.Idx)
+		if is == itself {
+			l.status, l.hidden = stepwell.StepQueued, false
+		}
 	}
 }
 
@@ -35,11 +55,18 @@ func (t *tracker) start(idx int32, task *task, now time.Time) {
 		return
 	}
 	task.running = true
-	t.active++
+	if !task.led {
+		t.active++
+	}
+	for _, idx := range task.with {
+		if member := t.tasks[idx]; member != nil {
+			t.start(idx, member, now)
+		}
+	}
 	switch task.kin {
 	case itself:
 		l := task.line
-		l.status, l.started, l.attempt, l.fraction, l.note = stepwell.StepRunning, now, task.attempt, 0, ""
+		l.status, l.started, l.attempt, l.fraction, l.note, l.items = stepwell.StepRunning, now, task.attempt, 0, "", nil
 	case child:
 		if task.line.running++; task.line.started.IsZero() {
 			task.line.started = now
@@ -59,7 +86,9 @@ func (t *tracker) free(idx int32) {
 	if !task.running {
 		return
 	}
-	t.active--
+	if !task.led {
+		t.active--
+	}
 	if task.kin == child {
 		task.line.running--
 	}

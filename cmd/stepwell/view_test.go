@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/worker"
 )
 
 const watched = `
@@ -82,7 +83,7 @@ func expect(t *testing.T, v *liveView, want string) {
 func TestPicture(t *testing.T) {
 	tr, v, _ := watching(t, 100, 24)
 	tr.observe(update7(6, tasks(0, "scan"), engine.StepRow{Idx: 3, Status: stepwell.StepRunning}))
-	tr.advanced(7, 0, 0.5, "halfway")
+	tr.advanced(7, 0, worker.Progress{Fraction: 0.5, Note: "halfway"})
 	expect(t, v, `
  ⠋ scan      ━━━━━━━━━━──────────   50%  T  halfway
  · copy

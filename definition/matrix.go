@@ -1,0 +1,161 @@
+package definition
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxEntries bounds a matrix.
+const maxEntries = 1000
+
+// matrix is strategy.matrix as it is found before variables are put in (stac-manager §8, source-systems A.1).
+type matrix struct {
+	pos     Pos
+	entries []map[string]any
+	ids     []string
+}
+
+// first looks at what has to be known before ${…} is put in: the dotenv file and the matrix.
+func (d *decoder) first(n *node) (dotenv entry, m *matrix) {
+	root := (&decoder{report: &report{}}).unwrap(n)
+	for _, holder := range []*node{root, root.lookup("settings")} {
+		if holder == nil || holder.kind != mapKind {
+			continue
+		}
+		if secrets := holder.lookup("input_secrets"); secrets != nil && secrets.kind == mapKind {
+			for _, e := range secrets.entries {
+				if e.key == "dotenv_path" && !e.value.isNull() {
+					dotenv = e
+				}
+			}
+		}
+	}
+	if strategy := root.lookup("strategy"); strategy != nil && strategy.kind == mapKind {
+		for _, e := range strategy.entries {
+			if e.key == "matrix" && !e.value.isNull() {
+				name := ""
+				if v := root.lookup("name"); v != nil && v.kind == scalarKind {
+					name = v.text
+				}
+				m = d.matrix(e, name)
+			}
+		}
+	}
+	return dotenv, m
+}
+
+func (d *decoder) matrix(e entry, name string) *matrix {
+	const path = "strategy.matrix"
+	if e.value.kind != listKind {
+		d.fail(e.at(), path, "matrix must be a list of mappings, not "+e.value.describe(), "write - collection_id: a for each entry")
+		return nil
+	}
+	if len(e.value.items) > maxEntries {
+		d.fail(e.at(), path, fmt.Sprintf("the matrix has %d entries, at most %d are allowed", len(e.value.items), maxEntries), "use for_each over a group of stream steps")
+		return nil
+	}
+	m := &matrix{pos: e.at()}
+	for i, item := range e.value.items {
+		if item.kind != mapKind || len(item.entries) == 0 {
+			d.fail(item.pos, element(path, i), "an entry of the matrix must be a mapping of names to values, not "+item.describe(), "")
+			continue
+		}
+		values, _ := d.value(item, element(path, i), "", nil).(map[string]any)
+		for key := range values {
+			if !variableName(key) {
+				d.fail(item.pos, element(path, i), "the name "+quoteShort(key)+" is not possible", "begin with a letter or _, go on with letters, digits and _")
+			}
+		}
+		m.entries = append(m.entries, values)
+		m.ids = append(m.ids, m.id(name, values, i))
+	}
+	if len(m.entries) == 0 {
+		return nil
+	}
+	return m
+}
+
+// id is the name of an entry: {name}-{collection_id}, or with the entry's number where that is missing or
+// taken.
+func (m *matrix) id(name string, values map[string]any, i int) string {
+	base := slug(name)
+	if c, ok := values["collection_id"]; ok {
+		if id := strings.Trim(stepName(fmt.Sprint(c)), "-."); id != "" {
+			id = strings.Trim(base+"-"+id, "-")
+			if len(id) <= 90 && !slices.Contains(m.ids, id) {
+				return id
+			}
+		}
+	}
+	return strings.Trim(base+"-"+strconv.Itoa(i+1), "-")
+}
+
+// stepName keeps what may stand in a step's id.
+func stepName(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '.' || r == '-' {
+			return r
+		}
+		return '-'
+	}, s)
+}
+
+// vars are an entry's values as ${NAME} puts them in.
+func vars(values map[string]any) map[string]string {
+	out := make(map[string]string, len(values))
+	for key, v := range values {
+		switch v := v.(type) {
+		case string:
+			out[key] = v
+		case nil:
+			out[key] = ""
+		default:
+			if raw, err := json.Marshal(v); err == nil {
+				out[key] = string(raw)
+			}
+		}
+	}
+	return out
+}
+
+// offer are the values of an entry that no ${NAME} in the source uses.
+func offer(src []byte, values map[string]any) map[string]any {
+	out := maps.Clone(values)
+	text := string(src)
+	for key := range values {
+		if strings.Contains(text, "${"+key+"}") || strings.Contains(text, "${"+key+":-") {
+			delete(out, key)
+		}
+	}
+	if len(out) == 0 {
+		return nil
+	}
+	return out
+}
+
+// combine makes the pipeline that runs the entries' pipelines side by side. One that fails keeps no other
+// from running.
+func combine(m *matrix, entries []*Definition) *Definition {
+	one := entries[0]
+	d := &Definition{Name: one.Name, Version: one.Version, Description: one.Description, Parameters: one.Parameters, Settings: one.Settings,
+		Matrix: m.ids, Pipelines: map[string]*Definition{}, Pos: one.Pos, At: one.At, loose: one.loose}
+	d.Settings.FailFast = FailFastOff
+	d.Settings.Sequential = false
+	d.Settings.MaxParallelSteps = one.Settings.Requests.concurrency() // an entry is one stream, as a rule
+	var params map[string]any
+	for _, p := range one.Parameters {
+		if params == nil {
+			params = map[string]any{}
+		}
+		params[p.Name] = "{{ params." + p.Name + " }}"
+	}
+	for i, id := range m.ids {
+		d.Steps = append(d.Steps, Step{ID: id, Pipeline: id, Params: params, Pos: m.pos})
+		d.Pipelines[id] = entries[i]
+	}
+	return d
+}

@@ -1,0 +1,381 @@
+package definition
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Specs finds the descriptions of actions and modules; a Catalog is one.
+type Specs interface {
+	Spec(name string) (*spec.Spec, bool)
+}
+
+// CollectionName is what templates call the collection that a stream behind a discovery is for.
+const CollectionName = "collection"
+
+// stream is what a step does with items; nil for a step that is no stream module.
+func streamOf(s *Step, cat Specs) *spec.Stream {
+	if s.Module == "" {
+		return nil
+	}
+	about, ok := cat.Spec(s.Module)
+	if !ok {
+		return nil
+	}
+	return about.Stream
+}
+
+// StreamInputs are the steps, among list, whose items the i-th step takes, in the order of its depends_on
+// (stac-manager §7.3): those with items to give, if it takes items at all. Every other dependency is one of
+// order. A discovery's items go to what changes or writes them; a source behind it runs once for each
+// instead (Expand).
+func StreamInputs(list []Step, i int, cat Specs, index map[string]int) []int {
+	to := streamOf(&list[i], cat)
+	if to == nil || to.Role == spec.Source && !to.TakesItems {
+		return nil
+	}
+	var in []int
+	for _, id := range list[i].DependsOn {
+		j, ok := index[id]
+		if !ok || j == i || slices.Contains(in, j) {
+			continue
+		}
+		from := streamOf(&list[j], cat)
+		if from == nil || from.Role == spec.Sink || from.FansOut && to.Role == spec.Source {
+			continue
+		}
+		in = append(in, j)
+	}
+	return in
+}
+
+func indexOf(list []Step) map[string]int {
+	index := make(map[string]int, len(list))
+	for i := range list {
+		index[list[i].ID] = i
+	}
+	return index
+}
+
+// ReportAction is the action that writes the report on failed items at the end of an execution.
+const ReportAction = "stream.report"
+
+// Expand writes out what the documents of streams leave unsaid. Every collection that a discovery finds gets
+// a stream of its own (semantics §6): the stream steps behind it become a group that runs once for each of
+// its collections, as `collection`, at most default_concurrency.concurrency (5) at a time, and without regard
+// to each other's failures. And a pipeline with streams ends with the report on failed items (stac-manager
+// §9.1), if the catalog has that action. The definition itself is not changed; it is returned when there is
+// nothing to do, as for one that has been expanded.
+func Expand(d *Definition, cat Specs) *Definition {
+	out := withReport(fanOutAll(d, cat), cat)
+	var subs map[string]*Definition
+	for _, name := range sortedNames(d.Pipelines) {
+		if sub := d.Pipelines[name]; sub != nil {
+			if expanded := fanOutAll(sub, cat); expanded != sub {
+				if subs == nil {
+					subs = maps.Clone(d.Pipelines)
+				}
+				subs[name] = expanded
+			}
+		}
+	}
+	if subs != nil {
+		if out == d {
+			copied := *d
+			out = &copied
+		}
+		out.Pipelines = subs
+	}
+	return out
+}
+
+func sortedNames(m map[string]*Definition) []string { return slices.Sorted(maps.Keys(m)) }
+
+func fanOutAll(d *Definition, cat Specs) *Definition {
+	out, changed := *d, false
+	for _, list := range []*[]Step{&out.Steps, &out.Finally, &out.OnFailure} {
+		steps, c := fanOut(*list, d, cat)
+		*list, changed = steps, changed || c
+	}
+	if !changed {
+		return d
+	}
+	return &out
+}
+
+// withReport adds the step that writes the report.
+func withReport(d *Definition, cat Specs) *Definition {
+	streams := streamSteps(d, d.Steps, map[string]bool{})
+	if _, ok := cat.Spec(ReportAction); !ok || streams == 0 {
+		return d
+	}
+	for _, list := range [][]Step{d.Steps, d.Finally, d.OnFailure} {
+		if slices.ContainsFunc(list, func(s Step) bool { return s.Action == ReportAction }) {
+			return d // its own, or it has been expanded
+		}
+	}
+	out := *d
+	id := "report"
+	for slices.ContainsFunc(slices.Concat(d.Steps, d.Finally, d.OnFailure), func(s Step) bool { return s.ID == id }) {
+		id += "_items"
+	}
+	out.Finally = append(slices.Clone(d.Finally), Step{ID: id, Action: ReportAction, Pos: d.Pos, Params: map[string]any{
+		"workflow": d.Name, "failures": d.Settings.OutputFailures, "summary": d.Settings.OutputSummary, "steps": int64(streams)}})
+	return &out
+}
+
+// streamSteps counts the stream steps of a pipeline, those of its sub-pipelines included.
+func streamSteps(d *Definition, list []Step, seen map[string]bool) int {
+	n := 0
+	for i := range list {
+		if list[i].Module != "" {
+			n++
+		}
+		n += streamSteps(d, list[i].Steps, seen)
+		if sub := d.Pipelines[list[i].Pipeline]; sub != nil && !seen[list[i].Pipeline] {
+			seen[list[i].Pipeline] = true
+			n += streamSteps(d, sub.Steps, seen)
+		}
+	}
+	return n
+}
+
+func fanOut(list []Step, d *Definition, cat Specs) ([]Step, bool) {
+	changed := false
+	for i := range list {
+		if inner, c := fanOut(list[i].Steps, d, cat); c {
+			if !changed {
+				list, changed = slices.Clone(list), true
+			}
+			list[i].Steps = inner
+		}
+	}
+	for i := 0; i < len(list); i++ {
+		if s := streamOf(&list[i], cat); s != nil && s.FansOut {
+			if out, c := fanOutOne(list, i, d, cat); c {
+				list, changed = out, true
+				i = slices.IndexFunc(list, func(s Step) bool { return s.ID == list[i].ID })
+			}
+		}
+	}
+	return list, changed
+}
+
+// behind are the stream steps that run once for each collection of the discovery: sources that depend on
+// it, and all that takes their items.
+func behind(list []Step, from int, cat Specs) []int {
+	index := indexOf(list)
+	in := make([]bool, len(list))
+	for again := true; again; {
+		again = false
+		for i := range list {
+			s := streamOf(&list[i], cat)
+			if in[i] || i == from || s == nil {
+				continue
+			}
+			takes := s.Role == spec.Source && s.TakesItems && slices.Contains(list[i].DependsOn, list[from].ID)
+			for _, j := range StreamInputs(list, i, cat, index) {
+				takes = takes || in[j]
+			}
+			if takes {
+				in[i], again = true, true
+			}
+		}
+	}
+	var out []int
+	for i := range list {
+		if in[i] {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+func fanOutOne(list []Step, from int, d *Definition, cat Specs) ([]Step, bool) {
+	inside := behind(list, from, cat)
+	if len(inside) == 0 {
+		return list, false
+	}
+	group := Step{ID: groupID(d, list[from].ID), DependsOn: []string{list[from].ID}, Independent: true, Pos: list[inside[0]].Pos,
+		ForEach: &ForEach{Items: "{{ steps['" + list[from].ID + "'].outputs.collections }}", As: CollectionName, MaxConcurrency: d.Settings.Requests.concurrency()}}
+	ids := map[string]bool{}
+	for _, i := range inside {
+		ids[list[i].ID] = true
+	}
+	var out []Step
+	for i := range list {
+		s := list[i]
+		if ids[s.ID] {
+			var own []string
+			for _, id := range s.DependsOn {
+				switch {
+				case ids[id]:
+					own = append(own, id)
+				case id != list[from].ID && !slices.Contains(group.DependsOn, id):
+					group.DependsOn = append(group.DependsOn, id)
+				}
+			}
+			s.DependsOn = own
+			group.Steps = append(group.Steps, s)
+			continue
+		}
+		if slices.ContainsFunc(s.DependsOn, func(id string) bool { return ids[id] }) {
+			var deps []string
+			for _, id := range s.DependsOn {
+				if ids[id] {
+					id = group.ID
+				}
+				if !slices.Contains(deps, id) {
+					deps = append(deps, id)
+				}
+			}
+			s.DependsOn = deps
+		}
+		out = append(out, s)
+	}
+	at := slices.IndexFunc(out, func(s Step) bool { return s.ID == list[from].ID })
+	return slices.Insert(out, at+1, group), true
+}
+
+// groupID is a name for the group that no step has.
+func groupID(d *Definition, from string) string {
+	taken := map[string]bool{}
+	var visit func(list []Step)
+	visit = func(list []Step) {
+		for i := range list {
+			taken[list[i].ID] = true
+			visit(list[i].Steps)
+		}
+	}
+	for _, list := range [][]Step{d.Steps, d.Finally, d.OnFailure} {
+		visit(list)
+	}
+	for _, id := range []string{"collections", from + "_collections"} {
+		if !taken[id] {
+			return id
+		}
+	}
+	for n := 2; ; n++ {
+		if id := fmt.Sprintf("collections_%d", n); !taken[id] {
+			return id
+		}
+	}
+}
+
+func (r Requests) concurrency() int {
+	if r.Concurrency > 0 {
+		return r.Concurrency
+	}
+	return 5
+}
+
+// ModuleConfig is a module step's config with what else the document says for it: the values of
+// default_concurrency that the module knows and the step does not give, and the offered values of a matrix
+// entry, which come first (source-systems A.1).
+func ModuleConfig(d *Definition, s *Step, about *spec.Spec) map[string]any {
+	r := d.Settings.Requests
+	given := map[string]any{}
+	if r.Concurrency > 0 {
+		given["concurrency"] = int64(r.Concurrency)
+	}
+	if r.RateLimit > 0 {
+		given["rate_limit"] = r.RateLimit
+	}
+	if r.RetryMaxAttempts > 0 {
+		given["retry_max_attempts"] = int64(r.RetryMaxAttempts)
+	}
+	if r.RetryBackoffBase > 0 {
+		given["retry_backoff_base"] = r.RetryBackoffBase
+	}
+	out := make(map[string]any, len(s.Config)+2)
+	for key, v := range given {
+		if _, known := spec.FieldNamed(about.Params, key); known {
+			out[key] = v
+		}
+	}
+	maps.Copy(out, s.Config)
+	for key, v := range d.Offer {
+		if _, known := spec.FieldNamed(about.Params, key); known {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+// module checks a stream step.
+func (c *checker) module(here located, in loops) {
+	step, path := here.step(), here.path()
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in}
+	a, err := c.actionNamed(step.Module)
+	switch {
+	case err != nil:
+		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("the module %q is described wrongly: %v", step.Module, err), "this is a mistake in the module, not in the document")
+	case a == nil:
+		hint := "list the known ones with: stepwell modules"
+		if strings.Contains(step.Module, "{{") {
+			hint = "the module cannot be a template"
+		}
+		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("unknown module %q", step.Module), c.didYouMean(step.Module, c.modules(), hint))
+	case a.spec.Stream == nil:
+		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("%q is an action, not a stream module", step.Module), "write action: and params:")
+	default:
+		config := ModuleConfig(c.def, step, a.spec)
+		c.mismatches(here, a.checker.CheckTemplated(config), false)
+		c.validate(here, step.Module, config)
+		c.members(step.Config, a.spec.Params, "config", &src)
+		c.moduleKeys(here)
+		c.moduleInput(here, a.spec.Stream)
+		return
+	}
+	c.members(step.Config, nil, "config", &src)
+}
+
+// modules are the names of all stream modules, aliases left out.
+func (c *checker) modules() []string {
+	var names []string
+	for _, name := range c.cat.Names() {
+		if s, ok := c.cat.Spec(name); ok && s.Stream != nil {
+			names = append(append(names, name), s.Aliases...)
+		}
+	}
+	return names
+}
+
+// moduleKeys refuses what a single step of a stream cannot have: its steps run as one.
+func (c *checker) moduleKeys(here located) {
+	step, path := here.step(), here.path()
+	const hint = "the steps of a stream run as one; put them into a group (steps:) that has it"
+	if step.Condition != "" {
+		c.fail(posOf(step, "condition"), path+".condition", "a stream step has no condition", hint+", or drop items with stream.filter")
+	}
+	if step.ForEach != nil {
+		c.fail(posOf(step, "for_each"), path+".for_each", "a stream step has no for_each", hint)
+	}
+	if step.TriggerRule != "" && step.TriggerRule != "all_success" {
+		c.fail(posOf(step, "trigger_rule"), path+".trigger_rule", "a stream step has no trigger_rule", hint)
+	}
+}
+
+// moduleInput checks that items can reach the step.
+func (c *checker) moduleInput(here located, s *spec.Stream) {
+	step, path := here.step(), here.path()
+	if s.Role == spec.Source || s.AlsoSource {
+		return
+	}
+	if len(StreamInputs(here.scope.list, here.index, c.cat, here.scope.index)) > 0 {
+		return
+	}
+	hint := "depends_on a step that gives items, such as a stac.ingest or stream.read"
+	for _, id := range step.DependsOn {
+		if j, ok := here.scope.index[id]; ok {
+			if from := streamOf(&here.scope.list[j], c.cat); from != nil && from.Role == spec.Sink {
+				hint = fmt.Sprintf("%s only writes items; depend on the step before it", id)
+			}
+		}
+	}
+	c.fail(posOf(step, "depends_on"), path+".depends_on", fmt.Sprintf("no items reach the stream step %q", step.ID), hint)
+}

@@ -1,0 +1,103 @@
+package engine
+
+import "github.com/stepwell/stepwell"
+
+// A segment is the stream steps that items connect (docs/semantics §6). Its lead is dispatched for all of
+// them; the others stay pending, depend on the lead, and end with what it brought.
+
+// led reports whether a step's lead is at work: then the step is neither begun nor cut short on its own.
+func (p place) led() bool {
+	lead, led := p.step().Lead()
+	if !led {
+		return false
+	}
+	switch p.s.nodes[lead].status {
+	case stepwell.StepQueued, stepwell.StepRunning, stepwell.StepCompleted:
+		return true
+	}
+	return false
+}
+
+// completeAll ends a segment's lead, and leaves the other steps what they end with as soon as they are judged.
+func (r *Run) completeAll(p place, ev *Event) {
+	for i := range ev.Parts {
+		part := &ev.Parts[i]
+		q, ok := r.find(part.Idx)
+		if !ok || q.s != p.s {
+			continue
+		}
+		if lead, led := q.step().Lead(); led && lead == p.i {
+			part.Kept = q.step().Keep
+			copied := *part
+			q.node().ensure().part = &copied
+		}
+	}
+	if ev.Partial {
+		p.node().flags |= tolerated
+		r.tolerated = true
+	}
+	r.complete(p, ev)
+}
+
+// judgeMember ends a step whose lead has ended: with its part of the result, or with the lead's fate.
+func (r *Run) judgeMember(p place) {
+	n := p.node()
+	n.flags |= judged
+	lead, _ := p.step().Lead()
+	first := &p.s.nodes[lead]
+	if first.status != stepwell.StepCompleted {
+		if p.s.stop.level > 0 {
+			r.cutShort(p)
+			return
+		}
+		n.flags |= upstream
+		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: "the stream that it is part of did not finish"})
+		return
+	}
+	n.attempt, n.queued = first.attempt, first.queued
+	if in := n.info; in != nil && in.part != nil {
+		r.got.output = in.part.Output
+		if p.step().Keep {
+			in.output = in.part.Output
+			if in.part.Loaded != nil {
+				in.output = in.part.Loaded
+			}
+		}
+		in.part = nil
+	}
+	r.end(p, stepwell.StepCompleted, nil)
+}
+
+// blame fails the step of a segment that is at fault, and ends the lead with it. It reports false when
+// there is no such step beside the lead.
+func (r *Run) blame(lead place, idx int32, f *Failure) bool {
+	p, ok := r.find(idx)
+	if !ok || p.s != lead.s || p.node().status != stepwell.StepPending {
+		return false
+	}
+	if l, led := p.step().Lead(); !led || l != lead.i {
+		return false
+	}
+	got := r.got
+	n := p.node()
+	n.attempt, n.queued = lead.node().attempt, lead.node().queued
+	r.got = arrival{worker: got.worker, started: got.started}
+	r.end(p, failureStatus(f), f)
+	r.got = got
+	lead.node().flags |= halted
+	r.end(lead, stepwell.StepCancelled, &Failure{Code: stepwell.CodeCancelled, Message: "stopped: " + p.key() + " failed", Step: p.key()})
+	return true
+}
+
+// memberRows shows the other steps of a segment in the state of their lead.
+func (r *Run) memberRows(lead place, row StepRow) {
+	for _, m := range lead.step().Members() {
+		p := place{lead.s, m.Step}
+		if p.i == lead.i || p.node().status != stepwell.StepPending {
+			continue
+		}
+		own := StepRow{Idx: p.idx(), Status: row.Status, Attempt: row.Attempt, Queued: row.Queued, Started: row.Started, Worker: row.Worker, Wake: row.Wake}
+		name(p, &own)
+		r.fx.Rows = append(r.fx.Rows, own)
+	}
+}

@@ -1,0 +1,183 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// SegmentAction is the action that runs the stream steps of a segment (docs/semantics §6).
+const SegmentAction = "stream.segment"
+
+// unlimited is the timeout of a stream that says none: items may come for as long as they like.
+const unlimited = 10 * 365 * 24 * time.Hour
+
+// Member is one of the steps that a segment's lead stands for.
+type Member struct {
+	Step     int32 // in the same graph
+	ID       string
+	LogLevel string
+}
+
+// segments joins the stream steps that items connect into segments: the lead, the first source in the
+// order of the document, waits for what all of them wait for and is dispatched for all; the others wait
+// for it (semantics §6: one unit of dispatch).
+func (c *compiler) segments(l *level, steps []definition.Step, d *definition.Definition) error {
+	g := l.graph
+	index := make(map[string]int, len(steps))
+	any := false
+	for i := range steps {
+		index[steps[i].ID] = i
+		any = any || steps[i].Module != ""
+	}
+	if !any {
+		return nil
+	}
+	part := make(forest, len(steps))
+	for i := range part {
+		part[i] = i
+	}
+	for i := range steps {
+		for _, j := range definition.StreamInputs(steps, i, c.cat, index) {
+			g.Steps[i].Stream.Inputs = append(g.Steps[i].Stream.Inputs, int32(j))
+			part.join(i, j)
+		}
+	}
+	members := map[int][]int{}
+	var order []int
+	for i := range steps {
+		if steps[i].Module == "" {
+			continue
+		}
+		first := part.root(i)
+		if members[first] == nil {
+			order = append(order, first)
+		}
+		members[first] = append(members[first], i)
+	}
+	for _, first := range order {
+		if err := c.segment(l, steps, members[first], d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forest holds sets of steps: each knows one that stands nearer to its set's first.
+type forest []int
+
+func (f forest) root(i int) int {
+	for f[i] != i {
+		f[i] = f[f[i]]
+		i = f[i]
+	}
+	return i
+}
+
+func (f forest) join(a, b int) {
+	a, b = f.root(a), f.root(b)
+	f[max(a, b)] = min(a, b)
+}
+
+func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *definition.Definition) error {
+	g := l.graph
+	lead := members[0]
+	for _, i := range members {
+		if about, ok := c.cat.Spec(steps[i].Module); ok && about.Stream != nil && about.Stream.Role == spec.Source {
+			lead = i
+			break
+		}
+	}
+	policy := *g.Steps[lead].Policy
+	policy.Retry, policy.Timeout, policy.Within = stepwell.Retry{MaxAttempts: 1}, unlimited, 0
+	var deps []int32
+	for _, i := range members {
+		out := &g.Steps[i]
+		if own := out.Policy; own.Retry.MaxAttempts > policy.Retry.MaxAttempts {
+			policy.Retry = own.Retry
+		}
+		if t := steps[i].TimeoutSeconds; t > 0 {
+			policy.Timeout = min(policy.Timeout, seconds(t))
+		}
+		policy.Priority = max(policy.Priority, out.Policy.Priority)
+		deps = append(deps, slices.DeleteFunc(out.Deps, func(dep int32) bool { return slices.Contains(members, int(dep)) })...)
+		g.Steps[lead].Names = append(g.Steps[lead].Names, out.Names...)
+		g.Steps[lead].Stream.Members = append(g.Steps[lead].Stream.Members, Member{Step: int32(i), ID: out.ID, LogLevel: out.Policy.LogLevel})
+		if i != lead {
+			out.Stream.Lead, out.Deps, out.Names = int32(lead)+1, []int32{int32(lead)}, nil
+		}
+	}
+	at := &g.Steps[lead]
+	slices.Sort(deps)
+	slices.Sort(at.Names)
+	at.Deps, at.Names = slices.Compact(deps), slices.Compact(at.Names)
+	at.Policy = c.intern(policy)
+	at.Action = SegmentAction
+	var err error
+	if at.Params, err = c.segmentParams(l, steps, members, d); err != nil {
+		return err
+	}
+	at.Reads = c.reads(l, nil, at.Params)
+	at.Scoped = true // map and filter look at what the step sees
+	return nil
+}
+
+// segmentParams is what the segment's action gets: the steps with their configs, whose templates are
+// rendered as those of any action's params are.
+func (c *compiler) segmentParams(l *level, steps []definition.Step, members []int, d *definition.Definition) (*Value, error) {
+	var list []*Value
+	for _, i := range members {
+		about, ok := c.cat.Spec(steps[i].Module)
+		if !ok {
+			return nil, invalid("unknown module %q", steps[i].Module)
+		}
+		config, err := params(definition.ModuleConfig(d, &steps[i], about), about.Params)
+		if err != nil {
+			return nil, fmt.Errorf("step %s: %w", steps[i].ID, err)
+		}
+		if config == nil {
+			config = &Value{static: map[string]any{}}
+		}
+		inputs := []any{}
+		for _, j := range l.graph.Steps[i].Inputs() {
+			inputs = append(inputs, steps[j].ID)
+		}
+		list = append(list, object(map[string]*Value{"id": fixed(steps[i].ID), "module": fixed(about.Name), "config": config, "inputs": fixed(inputs)}))
+	}
+	var collection any
+	if l.collection {
+		collection = "{{ " + definition.CollectionName + " }}"
+	}
+	each, err := CompileValue(collection)
+	if err != nil {
+		return nil, err
+	}
+	return object(map[string]*Value{"workflow": fixed(d.Name), "entry": fixed(d.Entry), "collection": each,
+		"settings": fixed(streamSettings(&d.Settings.Streams)), "steps": {parts: &parts{list: list}}}), nil
+}
+
+func streamSettings(s *definition.Streams) map[string]any {
+	return map[string]any{"ordered": !s.Unordered, "workers": int64(s.Workers), "batch": int64(s.BatchSize), "max_failures": s.MaxFailures,
+		"strict": s.Strict, "resume": !s.NoResume, "checkpoint": !s.NoCheckpoint, "checkpoint_interval": s.CheckpointInterval}
+}
+
+func fixed(v any) *Value { return &Value{static: v} }
+
+// object puts values together.
+func object(members map[string]*Value) *Value {
+	out := &parts{}
+	for key := range members {
+		out.keys = append(out.keys, key)
+	}
+	slices.Sort(out.keys)
+	for _, key := range out.keys {
+		v := members[key]
+		out.take(v)
+		out.list = append(out.list, v)
+	}
+	return &Value{parts: out}
+}
