@@ -29,6 +29,7 @@ type validator interface {
 // ancestors, whose verification is bounded. Check does not change d.
 func Check(d *Definition, cat Catalog, file string) Problems {
 	c := newChecker(fanOutAll(d, cat), cat, file)
+	c.mixed(d)
 	if len(d.Matrix) == 0 {
 		return c.run()
 	}
@@ -39,6 +40,7 @@ func Check(d *Definition, cat Catalog, file string) Problems {
 		entry := *d.Pipelines[name]
 		entry.Pipelines = d.Pipelines
 		inner := newChecker(fanOutAll(&entry, cat), cat, file)
+		inner.mixed(&entry)
 		inner.run()
 		c.merge(inner.report)
 	}
@@ -99,6 +101,7 @@ type scope struct {
 	groups map[int]*scope // the scopes of steps that are groups
 	// spawned lists, by the names of steps that may be added during the run, who may add them.
 	spawned map[string][]int32
+	part    []int // by step, its segment; nil: not looked at yet
 	order
 }
 

@@ -30,6 +30,7 @@ func (c *checker) graph(s *scope) {
 		return
 	}
 	s.intervals(topo)
+	c.streams(s)
 }
 
 func (c *checker) dependencies(s *scope, i int) {

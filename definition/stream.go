@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/stepwell/stepwell/spec"
 )
@@ -304,78 +303,4 @@ func ModuleConfig(d *Definition, s *Step, about *spec.Spec) map[string]any {
 		}
 	}
 	return out
-}
-
-// module checks a stream step.
-func (c *checker) module(here located, in loops) {
-	step, path := here.step(), here.path()
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in}
-	a, err := c.actionNamed(step.Module)
-	switch {
-	case err != nil:
-		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("the module %q is described wrongly: %v", step.Module, err), "this is a mistake in the module, not in the document")
-	case a == nil:
-		hint := "list the known ones with: stepwell modules"
-		if strings.Contains(step.Module, "{{") {
-			hint = "the module cannot be a template"
-		}
-		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("unknown module %q", step.Module), c.didYouMean(step.Module, c.modules(), hint))
-	case a.spec.Stream == nil:
-		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("%q is an action, not a stream module", step.Module), "write action: and params:")
-	default:
-		config := ModuleConfig(c.def, step, a.spec)
-		c.mismatches(here, a.checker.CheckTemplated(config), false)
-		c.validate(here, step.Module, config)
-		c.members(step.Config, a.spec.Params, "config", &src)
-		c.moduleKeys(here)
-		c.moduleInput(here, a.spec.Stream)
-		return
-	}
-	c.members(step.Config, nil, "config", &src)
-}
-
-// modules are the names of all stream modules, aliases left out.
-func (c *checker) modules() []string {
-	var names []string
-	for _, name := range c.cat.Names() {
-		if s, ok := c.cat.Spec(name); ok && s.Stream != nil {
-			names = append(append(names, name), s.Aliases...)
-		}
-	}
-	return names
-}
-
-// moduleKeys refuses what a single step of a stream cannot have: its steps run as one.
-func (c *checker) moduleKeys(here located) {
-	step, path := here.step(), here.path()
-	const hint = "the steps of a stream run as one; put them into a group (steps:) that has it"
-	if step.Condition != "" {
-		c.fail(posOf(step, "condition"), path+".condition", "a stream step has no condition", hint+", or drop items with stream.filter")
-	}
-	if step.ForEach != nil {
-		c.fail(posOf(step, "for_each"), path+".for_each", "a stream step has no for_each", hint)
-	}
-	if step.TriggerRule != "" && step.TriggerRule != "all_success" {
-		c.fail(posOf(step, "trigger_rule"), path+".trigger_rule", "a stream step has no trigger_rule", hint)
-	}
-}
-
-// moduleInput checks that items can reach the step.
-func (c *checker) moduleInput(here located, s *spec.Stream) {
-	step, path := here.step(), here.path()
-	if s.Role == spec.Source || s.AlsoSource {
-		return
-	}
-	if len(StreamInputs(here.scope.list, here.index, c.cat, here.scope.index)) > 0 {
-		return
-	}
-	hint := "depends_on a step that gives items, such as a stac.ingest or stream.read"
-	for _, id := range step.DependsOn {
-		if j, ok := here.scope.index[id]; ok {
-			if from := streamOf(&here.scope.list[j], c.cat); from != nil && from.Role == spec.Sink {
-				hint = fmt.Sprintf("%s only writes items; depend on the step before it", id)
-			}
-		}
-	}
-	c.fail(posOf(step, "depends_on"), path+".depends_on", fmt.Sprintf("no items reach the stream step %q", step.ID), hint)
 }

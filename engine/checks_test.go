@@ -203,6 +203,8 @@ func allowed(p place) bool {
 			if failed++; !q.step().Policy.Continue {
 				blocked++
 			}
+		case forgiven(q):
+			failed++
 		case s == stepwell.StepCancelled, s == stepwell.StepSkipped && barred(q):
 			blocked++
 		}
@@ -222,6 +224,24 @@ func allowed(p place) bool {
 		return failed+blocked == 0
 	}
 	return blocked == 0
+}
+
+// forgiven: a step ended with its segment, because of a step in it that lets the rest go on.
+func forgiven(p place) bool {
+	lead := p.i
+	if at, led := p.step().Lead(); led {
+		lead = at
+	}
+	if s := p.node().status; s != stepwell.StepSkipped && s != stepwell.StepCancelled {
+		return false
+	}
+	for _, m := range p.s.step(lead).Members() {
+		q := place{p.s, m.Step}
+		if s := q.node().status; (s == stepwell.StepFailed || s == stepwell.StepTimedOut) && q.step().Policy.Continue {
+			return true
+		}
+	}
+	return false
 }
 
 // barred: a step was skipped because of a failure before it, not by its condition or its action.

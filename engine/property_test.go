@@ -192,6 +192,11 @@ func (m *monkey) report() (Event, bool) {
 	p := rapid.SampledFrom(list).Draw(m.rt, "of")
 	ev := Event{Idx: p.idx(), Epoch: p.node().epoch, Started: m.now, Worker: "w"}
 	m.now += 1000
+	if len(p.step().Members()) > 0 {
+		m.segment(p, &ev)
+		m.past = append(m.past, ev)
+		return ev, true
+	}
 	switch n := rapid.IntRange(0, 19).Draw(m.rt, "report"); {
 	case n < 9:
 		ev.Kind, ev.Output = Done, []byte(rapid.SampledFrom([]string{`{"x":1}`, `{"x":"ä<"}`, ``, `@blob`}).Draw(m.rt, "output"))
@@ -219,6 +224,29 @@ func (m *monkey) report() (Event, bool) {
 	}
 	m.past = append(m.past, ev)
 	return ev, true
+}
+
+// segment draws what becomes of a segment.
+func (m *monkey) segment(p place, ev *Event) {
+	members := p.step().Members()
+	switch n := rapid.IntRange(0, 9).Draw(m.rt, "segment"); {
+	case n < 5:
+		ev.Kind, ev.Output, ev.Partial = DoneAll, []byte(`{"x":1,"collections":[{"id":"a"},{"id":"b"}]}`), n == 0
+		for _, member := range members {
+			if idx := p.s.idx(member.Step); idx != ev.Idx {
+				ev.Parts = append(ev.Parts, Part{Idx: idx, Output: []byte(rapid.SampledFrom([]string{`{"x":1}`, ``, `@blob`}).Draw(m.rt, "part"))})
+			}
+		}
+		m.blobs["@blob"] = []byte(`{"x":1,"big":true}`)
+		m.load(ev)
+	case n < 8:
+		ev.Kind, ev.Failure, ev.Permanent = Failed, &Failure{Code: stepwell.CodeFailed, Message: "boom"}, n == 7
+		ev.Member = p.s.idx(rapid.SampledFrom(members).Draw(m.rt, "at fault").Step) + 1
+	case n == 8:
+		ev.Kind = Running
+	default:
+		ev.Kind = Lost
+	}
 }
 
 func (m *monkey) spawn() Spawn {

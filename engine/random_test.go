@@ -2,6 +2,8 @@ package engine
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
@@ -13,6 +15,8 @@ type drawer struct {
 	t  *rapid.T
 	n  int // steps so far, for ids
 	of *definition.Definition
+	// labels of stream steps tell what may be joined with what; what waits for one has the label "after".
+	labels map[string]string
 }
 
 func (d *drawer) chance(percent int, what string) bool {
@@ -24,7 +28,7 @@ func oneOf[T any](d *drawer, what string, from ...T) T {
 }
 
 func drawPlan(t *rapid.T) *plan.Plan {
-	d := &drawer{t: t}
+	d := &drawer{t: t, labels: map[string]string{}}
 	def := &definition.Definition{Name: "random"}
 	d.of = def
 	d.pipelines(def)
@@ -90,13 +94,68 @@ func (d *drawer) steps(n, depth int, spawns bool) []definition.Step {
 			}
 		}
 		d.kind(s, depth, spawns)
+		if d.chance(20, "stream") {
+			d.stream(s, steps[:i])
+			continue
+		}
+		for _, dep := range s.DependsOn {
+			if d.labels[dep] != "" {
+				d.labels[s.ID] = "after"
+			}
+		}
 		scans = scans || s.Action == "scan"
 		d.manners(s, steps[:i])
 	}
-	if last := &steps[n-1]; scans && len(last.Steps) == 0 && last.Action != "scan" && d.chance(60, "names") {
+	if last := &steps[n-1]; scans && last.Module == "" && len(last.Steps) == 0 && last.Action != "scan" && d.chance(60, "names") {
 		last.DependsOn = append(last.DependsOn, oneOf(d, "name", "extract", "copy", "extract:1"))
 	}
 	return steps
+}
+
+// stream makes a stream step of one: part of the segment of another that it depends on, if it does on one.
+func (d *drawer) stream(s *definition.Step, before []definition.Step) {
+	deps := s.DependsOn
+	*s = definition.Step{ID: s.ID, Module: "source", OnFailure: oneOf(d, "on_failure", "", "", "continue")}
+	from := ""
+	for i := range before {
+		b := &before[i]
+		if !slices.Contains(deps, b.ID) || b.Module == "sink" {
+			continue
+		}
+		label := d.labels[b.ID]
+		switch {
+		case b.Module == "" && label == "": // nothing that waits for a stream
+			s.DependsOn = append(s.DependsOn, b.ID)
+		case b.Module != "" && (from == "" || from == label && b.Module != "discovery" && !strings.HasPrefix(from, "d:")):
+			from = label
+			s.DependsOn = append(s.DependsOn, b.ID)
+		}
+	}
+	if from != "" {
+		s.Module = oneOf(d, "role", "source", "modifier", "modifier", "sink")
+	} else {
+		s.Module = oneOf(d, "role", "source", "source", "discovery")
+	}
+	switch {
+	case s.Module == "discovery":
+		from = "d:" + s.ID
+	case from == "":
+		from = "p"
+	case strings.HasPrefix(from, "d:") && s.Module == "source":
+		from = "g:" + s.ID
+	case strings.HasPrefix(from, "d:"):
+		from = "m:" + from
+	}
+	d.labels[s.ID] = from
+	if d.chance(30, "retry") {
+		s.Retry = &definition.Retry{MaxAttempts: 2, BackoffSeconds: 1}
+	}
+	if len(before) > 0 && d.chance(30, "config") {
+		dep := oneOf(d, "source", before...)
+		if dep.Module == "" && d.labels[dep.ID] == "" && slices.Contains(s.DependsOn, dep.ID) {
+			s.Config = map[string]any{"in": "{{ steps." + dep.ID + ".outputs | default({}) }}"}
+		}
+	}
 }
 
 func (d *drawer) kind(s *definition.Step, depth int, spawns bool) {

@@ -166,6 +166,11 @@ func (h *harness) load(ev *Event) {
 	if IsRef(ev.Output) {
 		ev.Loaded = h.blobs[string(ev.Output)]
 	}
+	for i := range ev.Parts {
+		if part := &ev.Parts[i]; IsRef(part.Output) {
+			part.Loaded = h.blobs[string(part.Output)]
+		}
+	}
 	if ev.Wait != nil && IsRef(ev.Wait.Output) {
 		ev.Loaded = h.blobs[string(ev.Wait.Output)]
 	}

@@ -27,6 +27,9 @@ func (r *Run) completeAll(p place, ev *Event) {
 			continue
 		}
 		if lead, led := q.step().Lead(); led && lead == p.i {
+			if len(part.Output) == 0 {
+				part.Output = nil
+			}
 			part.Kept = q.step().Keep
 			copied := *part
 			q.node().ensure().part = &copied
@@ -50,7 +53,11 @@ func (r *Run) judgeMember(p place) {
 			r.cutShort(p)
 			return
 		}
-		n.flags |= upstream
+		if first.flags&tolerated != 0 {
+			n.flags |= tolerated // the step at fault says that the rest goes on
+		} else {
+			n.flags |= upstream
+		}
 		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: "the stream that it is part of did not finish"})
 		return
 	}
@@ -84,7 +91,11 @@ func (r *Run) blame(lead place, idx int32, f *Failure) bool {
 	r.got = arrival{worker: got.worker, started: got.started}
 	r.end(p, failureStatus(f), f)
 	r.got = got
-	lead.node().flags |= halted
+	if n.flags&tolerated != 0 {
+		lead.node().flags |= tolerated
+	} else {
+		lead.node().flags |= halted
+	}
 	r.end(lead, stepwell.StepCancelled, &Failure{Code: stepwell.CodeCancelled, Message: "stopped: " + p.key() + " failed", Step: p.key()})
 	return true
 }

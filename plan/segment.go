@@ -37,14 +37,10 @@ func (c *compiler) segments(l *level, steps []definition.Step, d *definition.Def
 	if !any {
 		return nil
 	}
-	part := make(forest, len(steps))
-	for i := range part {
-		part[i] = i
-	}
+	part := definition.Segments(steps, c.cat)
 	for i := range steps {
 		for _, j := range definition.StreamInputs(steps, i, c.cat, index) {
 			g.Steps[i].Stream.Inputs = append(g.Steps[i].Stream.Inputs, int32(j))
-			part.join(i, j)
 		}
 	}
 	members := map[int][]int{}
@@ -53,7 +49,7 @@ func (c *compiler) segments(l *level, steps []definition.Step, d *definition.Def
 		if steps[i].Module == "" {
 			continue
 		}
-		first := part.root(i)
+		first := part[i]
 		if members[first] == nil {
 			order = append(order, first)
 		}
@@ -65,22 +61,6 @@ func (c *compiler) segments(l *level, steps []definition.Step, d *definition.Def
 		}
 	}
 	return nil
-}
-
-// forest holds sets of steps: each knows one that stands nearer to its set's first.
-type forest []int
-
-func (f forest) root(i int) int {
-	for f[i] != i {
-		f[i] = f[f[i]]
-		i = f[i]
-	}
-	return i
-}
-
-func (f forest) join(a, b int) {
-	a, b = f.root(a), f.root(b)
-	f[max(a, b)] = min(a, b)
 }
 
 func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *definition.Definition) error {
@@ -104,7 +84,13 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 			policy.Timeout = min(policy.Timeout, seconds(t))
 		}
 		policy.Priority = max(policy.Priority, out.Policy.Priority)
-		deps = append(deps, slices.DeleteFunc(out.Deps, func(dep int32) bool { return slices.Contains(members, int(dep)) })...)
+		for _, dep := range out.Deps {
+			if !slices.Contains(members, int(dep)) {
+				deps = append(deps, dep)
+			} else if !slices.Contains(out.Stream.Inputs, dep) {
+				return invalid("step %s waits for the end of %s, which is part of the same stream", out.ID, g.Steps[dep].ID)
+			}
+		}
 		g.Steps[lead].Names = append(g.Steps[lead].Names, out.Names...)
 		g.Steps[lead].Stream.Members = append(g.Steps[lead].Stream.Members, Member{Step: int32(i), ID: out.ID, LogLevel: out.Policy.LogLevel})
 		if i != lead {
