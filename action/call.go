@@ -37,6 +37,14 @@ type Host interface {
 	Record(ctx context.Context, key string, value json.RawMessage) error
 	// Eval evaluates a template with the step's scope plus the given extra names.
 	Eval(template string, extra map[string]any) (any, error)
+	// Scope is what the step's templates see, for handlers that compile templates themselves. It may be used
+	// by any goroutine, as long as the call lasts.
+	Scope() Scope
+}
+
+// Scope gives the root names of templates, such as params and steps.
+type Scope interface {
+	Lookup(name string) (any, bool)
 }
 
 // Counts are the items of a stream step so far.
@@ -47,12 +55,12 @@ type Counts struct {
 }
 
 // Members is the result of a handler whose step stands for several: the steps of a stream's segment, which
-// are dispatched as one (semantics §6). It gives each its outputs, by id; what is missing has none.
-type Members map[string]any
-
-// Partial is implemented by outputs that say whether some items have failed: the execution then completes
-// with failures (stac-manager §9.1).
-type Partial interface{ Partial() bool }
+// are dispatched as one (semantics §6).
+type Members struct {
+	Outputs map[string]any // of each, by its id; what is missing has none
+	// Partial says that items have failed: the execution then completes with failures (stac-manager §9.1).
+	Partial bool
+}
 
 // MemberError is the failure of a step that stands for several, because of one of them.
 type MemberError struct {

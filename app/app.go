@@ -22,8 +22,11 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/worker"
 )
 
@@ -45,6 +48,15 @@ type Options struct {
 	HTTP outbound.Options
 	// Services says where the services of the internal.* actions are. Defaults to nowhere.
 	Services service.Options
+	// Checkpoints is the directory where item streams keep how far they have come, and their failure records.
+	// Defaults to DB with "-streams" behind it.
+	Checkpoints string
+	// S3 says how s3:// paths are reached. Defaults to what the environment (AWS_*) says.
+	S3 files.S3Options
+	// Schemas says where STAC schemas are. Defaults to the network, with a cache in the user's cache directory.
+	Schemas schema.Options
+	// Modules adds stream modules of the embedding program. Defaults to none.
+	Modules []stream.Module
 	// Register adds actions of the embedding program. Defaults to none.
 	Register func(*action.Registry) error
 	// Observe is told of every commit; see conductor.Options. Defaults to nothing.
@@ -89,6 +101,7 @@ func actions(o Options) (*action.Registry, *outbound.Client, error) {
 		func() error { return httpcall.Register(r, client) },
 		func() error { return media.Register(r, media.Options{}) },
 		func() error { return service.Register(r, o.Services) },
+		func() error { return streams(r, client, o) },
 	} {
 		if err := add(); err != nil {
 			return nil, nil, err

@@ -258,6 +258,9 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	return t.Eval(layered{extra: extra, under: h.j.task.Scope}, expr.Limits{})
 }
 
+// Scope implements action.Host.
+func (h *host) Scope() action.Scope { return layered{under: h.j.task.Scope} }
+
 type layered struct {
 	extra map[string]any
 	under *engine.Scope

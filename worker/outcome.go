@@ -122,13 +122,11 @@ func (p *Pool) doneAll(j *job, out any) (engine.Event, error) {
 	if !ok {
 		return ev, action.Fail(&stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("the segment returned %T instead of its steps' outputs", out)})
 	}
+	ev.Partial = all.Partial
 	for _, m := range j.task.Members {
-		stored, loaded, err := p.output(all[m.ID], m.Keep)
+		stored, loaded, err := p.output(all.Outputs[m.ID], m.Keep)
 		if err != nil {
 			return ev, &action.MemberError{Member: m.ID, Err: err}
-		}
-		if f, ok := all[m.ID].(action.Partial); ok && f.Partial() {
-			ev.Partial = true
 		}
 		if m.Idx == j.task.Idx {
 			ev.Output, ev.Loaded = stored, loaded

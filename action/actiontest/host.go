@@ -78,6 +78,9 @@ func (h *host) Progress(fraction float64, note string) {
 // Count implements action.Host.
 func (h *host) Count(action.Counts) {}
 
+// Scope implements action.Host with the names of Call.Scope.
+func (h *host) Scope() action.Scope { return expr.Vars(h.call.Scope) }
+
 // Member implements action.Host: a member's host is the step's.
 func (h *host) Member(string) action.Host { return h }
 

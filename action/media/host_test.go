@@ -75,6 +75,8 @@ func (h *host) Outputs(context.Context, string) (json.RawMessage, error) {
 
 func (h *host) Count(action.Counts) {}
 
+func (h *host) Scope() action.Scope { return nil }
+
 func (h *host) Member(string) action.Host { return h }
 
 func (h *host) Recall(_ context.Context, key string) (json.RawMessage, bool, error) {

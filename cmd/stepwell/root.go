@@ -57,6 +57,7 @@ func (p *program) root() *cobra.Command {
 		p.newModulesCommand(),
 		p.newSchemaCommand(),
 		p.newExecutionsCommand(),
+		p.newStacCommand(),
 		p.newVersionCommand(),
 	)
 	root.AddCommand(newBenchCommand(p.out))

@@ -27,6 +27,9 @@ type session struct {
 	resume  string                   // what to type to go on with an execution that was interrupted
 	goal    stepwell.ExecutionStatus // an end that counts as success beside completed
 
+	// after shows more of an execution that has ended, before the summary; nil: nothing.
+	after func(ctx context.Context, x *store.Execution) error
+
 	reportKey string // of the step that writes the report on items, "" without streams
 }
 
@@ -213,6 +216,11 @@ func (s *session) finish(id string, end ending, err error) error {
 		var readErr error
 		if row, readErr = s.app.Store.Execution(ctx, id); readErr != nil {
 			return errors.Join(err, readErr)
+		}
+	}
+	if s.after != nil && row.Status.Terminal() {
+		if afterErr := s.after(ctx, row); afterErr != nil && stepwell.CodeOf(afterErr) != stepwell.CodeNotFound { // a step that did not come to its end
+			err = errors.Join(err, afterErr)
 		}
 	}
 	if sumErr := s.summary(ctx, row); sumErr != nil {

@@ -81,6 +81,9 @@ func (s *session) writeReport(ctx context.Context, w io.Writer, x *store.Executi
 		return fmt.Errorf("report on items: %w", err)
 	}
 	for line := range strings.Lines(report.Summary) {
+		if strings.HasPrefix(line, x.Pipeline+": ") {
+			continue // it has been said
+		}
 		fmt.Fprintln(w, printable(strings.TrimRight(line, "\n")))
 	}
 	return nil

@@ -58,11 +58,6 @@ func (t *tracker) start(idx int32, task *task, now time.Time) {
 	if !task.led {
 		t.active++
 	}
-	for _, idx := range task.with {
-		if member := t.tasks[idx]; member != nil {
-			t.start(idx, member, now)
-		}
-	}
 	switch task.kin {
 	case itself:
 		l := task.line
@@ -74,6 +69,11 @@ func (t *tracker) start(idx int32, task *task, now time.Time) {
 	}
 	t.view.event(&event{At: now, Type: "step", Execution: t.id, Step: task.key, Status: "started", state: stepwell.StepRunning,
 		Attempt: task.attempt, child: task.kin != itself})
+	for _, idx := range task.with {
+		if member := t.tasks[idx]; member != nil {
+			t.start(idx, member, now)
+		}
+	}
 }
 
 // free takes a step off its worker.

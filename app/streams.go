@@ -1,0 +1,40 @@
+package app
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/stac"
+	"github.com/stepwell/stepwell/stac/schema"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
+	"github.com/stepwell/stepwell/stream/paging"
+	"github.com/stepwell/stepwell/stream/reshape"
+)
+
+// streams registers the stream modules and what runs them.
+func streams(r *action.Registry, client *outbound.Client, o Options) error {
+	if o.Checkpoints == "" {
+		o.Checkpoints = o.DB
+		if o.Checkpoints == "" {
+			o.Checkpoints = DefaultDB
+		}
+		o.Checkpoints += "-streams"
+	}
+	places := files.New(files.Options{HTTP: client, S3: o.S3})
+	schemas := o.Schemas
+	if schemas.HTTP == nil {
+		schemas.HTTP = client
+	}
+	if schemas.Cache == "" && schemas.Mode != schema.Offline {
+		if dir, err := os.UserCacheDir(); err == nil { // without one, schemas are fetched once per process
+			schemas.Cache = filepath.Join(dir, "stepwell", "schemas")
+		}
+	}
+	return stream.Register(r, stream.Options{Dir: o.Checkpoints}, slices.Concat(
+		files.Modules(files.ModuleOptions{Places: places}), paging.Modules(paging.Options{HTTP: client}), reshape.Modules(),
+		stac.Modules(stac.Options{HTTP: client, Places: places, Schemas: schema.New(schemas)}), o.Modules)...)
+}

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+)
+
+// streamResult is one stream of `bench stream`.
+type streamResult struct {
+	Workload    string  `json:"workload"`
+	N           int     `json:"n"`
+	Checkpoints bool    `json:"checkpoints"`
+	MS          float64 `json:"ms"`
+	ItemsPerS   float64 `json:"items_per_s"`
+	MBPerS      float64 `json:"mb_per_s"` // read
+	RSS         float64 `json:"rss_mb"`
+	Fsync       float64 `json:"fsync_p50_ms"`
+}
+
+const benchPipeline = `
+name: bench-stream
+settings: {streams: {checkpoint: %t}}
+steps:
+  - {id: read, module: stream.read, config: {path: in.ndjson}}
+  - id: mark
+    module: stream.map
+    depends_on: [read]
+    config: {set: {properties.checked: true, properties.clear: "{{ 100 - item.properties['eo:cloud_cover'] }}"}}
+  - {id: keep, module: stream.filter, depends_on: [mark], config: {when: "item.properties['eo:cloud_cover'] < 99.5"}}
+  - {id: write, module: stream.write, depends_on: [keep], config: {path: out.ndjson}}
+`
+
+// benchStream measures a stream of small items through the whole product.
+func benchStream(ctx context.Context, out io.Writer, o benchOptions) error {
+	n := 1_000_000
+	if o.n > 0 {
+		n = o.n
+	}
+	if n > 100_000_000 || o.runs < 1 || o.runs > 1000 {
+		return invalid("", "n must be at most 100,000,000 and runs 1 to 1,000")
+	}
+	dir, err := os.MkdirTemp("", "stepwell-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	size, err := writeItems(filepath.Join(dir, "in.ndjson"), n)
+	if err != nil {
+		return err
+	}
+	fsync, err := fsyncTime(dir)
+	if err != nil {
+		return err
+	}
+	if o.output.value == "text" {
+		fmt.Fprintf(out, "%-8s %9s %12s %10s %10s %8s %8s %9s\n", "workload", "n", "checkpoints", "ms", "items/s", "MB/s", "rss MB", "fsync ms")
+	}
+	for range o.runs {
+		for _, checkpoints := range []bool{false, true} {
+			took, err := streamOnce(ctx, dir, checkpoints, o)
+			if err != nil {
+				return fmt.Errorf("bench stream: %w", err)
+			}
+			r := streamResult{Workload: "stream", N: n, Checkpoints: checkpoints, MS: ms(took), ItemsPerS: float64(n) / took.Seconds(),
+				MBPerS: float64(size) / 1e6 / took.Seconds(), RSS: peakMB(), Fsync: fsync}
+			if o.output.value == "json" {
+				err = json.NewEncoder(out).Encode(&r)
+			} else {
+				_, err = fmt.Fprintf(out, "%-8s %9d %12t %10.1f %10.0f %8.1f %8.1f %9.3f\n", r.Workload, r.N, r.Checkpoints, r.MS, r.ItemsPerS, r.MBPerS, r.RSS, r.Fsync)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// streamOnce runs the pipeline in an app of its own, and takes the time from the start call to the end.
+func streamOnce(ctx context.Context, dir string, checkpoints bool, o benchOptions) (took time.Duration, err error) {
+	for _, leftover := range []string{"out.ndjson", "stream.db", "stream.db-streams"} {
+		if err := os.RemoveAll(filepath.Join(dir, leftover)); err != nil {
+			return 0, err
+		}
+	}
+	d, problems := definition.Parse(fmt.Appendf(nil, benchPipeline, checkpoints), definition.ParseOptions{})
+	if err := problems.Err(); err != nil {
+		return 0, err
+	}
+	a, err := app.New(ctx, app.Options{DB: filepath.Join(dir, "stream.db"), Synchronous: o.sync.value, Workers: o.workers,
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if cerr := a.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run(ctx) }()
+	defer func() {
+		a.Drain()
+		if rerr := <-ran; err == nil {
+			err = rerr
+		}
+	}()
+	compiled, err := a.Conductor.Register(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	resetPeak()
+	began := time.Now()
+	id, err := a.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Dir: dir})
+	if err != nil {
+		return 0, err
+	}
+	x, err := a.Conductor.Wait(ctx, id)
+	if err != nil {
+		return 0, err
+	}
+	took = time.Since(began)
+	if x.Status != stepwell.ExecutionCompleted {
+		return 0, fmt.Errorf("the execution %s: %+v", x.Status, x.Failure)
+	}
+	return took, nil
+}
+
+// writeItems makes a file of items like those of a satellite archive, about 1 KB each.
+func writeItems(path string, n int) (size int64, err error) {
+	f, err := os.Create(path)
+	if err != nil {
+		return 0, err
+	}
+	w := bufio.NewWriterSize(f, 1<<20)
+	for i := range n {
+		lon, lat := float64(i%3600)/10-180, float64(i/3600%1700)/10-85
+		written, err := fmt.Fprintf(w, `{"type":"Feature","stac_version":"1.0.0","id":"SCENE_%09d","collection":"bench","geometry":{"type":"Polygon","coordinates":[[[%[2]g,%[3]g],[%[4]g,%[3]g],[%[4]g,%[5]g],[%[2]g,%[5]g],[%[2]g,%[3]g]]]},`+
+			`"bbox":[%[2]g,%[3]g,%[4]g,%[5]g],"properties":{"datetime":"2026-%02[6]d-%02[7]dT10:%02[8]d:00Z","platform":"bench-1","instruments":["msi"],"gsd":10,"eo:cloud_cover":%[9]g,"view:off_nadir":0,"proj:epsg":32633},`+
+			`"links":[{"rel":"self","href":"https://stac.example.com/collections/bench/items/SCENE_%09[1]d"},{"rel":"collection","href":"https://stac.example.com/collections/bench"}],`+
+			`"assets":{"visual":{"href":"https://data.example.com/bench/%09[1]d/visual.tif","type":"image/tiff; application=geotiff; profile=cloud-optimized","roles":["visual"]},`+
+			`"thumbnail":{"href":"https://data.example.com/bench/%09[1]d/thumbnail.jpg","type":"image/jpeg","roles":["thumbnail"]}},"stac_extensions":["https://stac-extensions.github.io/eo/v1.0.0/schema.json"]}`+"\n",
+			i, lon, lat, lon+0.1, lat+0.1, i%12+1, i%28+1, i%60, float64(i%1000)/10)
+		if err != nil {
+			return 0, err
+		}
+		size += int64(written)
+	}
+	if err := w.Flush(); err != nil {
+		return 0, err
+	}
+	if err := f.Sync(); err != nil { // so that the disk has nothing to write of it meanwhile
+		return 0, err
+	}
+	return size, f.Close()
+}

@@ -1,0 +1,64 @@
+package item
+
+// settle marks every value around a change as changed, and reports whether v is.
+func (v *Value) settle() bool {
+	if v.inner == nil {
+		return v.own
+	}
+	for i := range v.inner.kids {
+		kid := &v.inner.kids[i].val
+		if kid.settle() || kid.new { // every kid: their own flags must be right too
+			v.own = true
+		}
+	}
+	return v.own
+}
+
+// Bytes is the value's text: the one it came with when nothing in it has changed, else made anew at each
+// call. It must not be changed.
+func (v *Value) Bytes() []byte {
+	switch {
+	case v == nil || v.text == nil && !v.own:
+		return []byte("null")
+	case !v.settle():
+		return v.text
+	}
+	return v.write(make([]byte, 0, len(v.text)+128))
+}
+
+// MarshalJSON is Bytes.
+func (v *Value) MarshalJSON() ([]byte, error) { return v.Bytes(), nil }
+
+// AppendTo appends the value's text, without white space where something has changed.
+func (v *Value) AppendTo(dst []byte) []byte {
+	if v == nil {
+		return append(dst, "null"...)
+	}
+	v.settle()
+	return v.write(dst)
+}
+
+func (v *Value) write(dst []byte) []byte {
+	switch {
+	case !v.own && v.text == nil:
+		return append(dst, "null"...)
+	case !v.own:
+		return append(dst, v.text...)
+	}
+	opening, closing := byte('['), byte(']')
+	if v.kind == Object {
+		opening, closing = '{', '}'
+	}
+	dst = append(dst, opening)
+	for i := range v.inner.kids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		kid := &v.inner.kids[i]
+		if v.kind == Object {
+			dst = append(quote(dst, kid.key), ':')
+		}
+		dst = kid.val.write(dst)
+	}
+	return append(dst, closing)
+}

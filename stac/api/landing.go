@@ -1,0 +1,199 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+// Landing is the landing page of an API, or any other catalog document.
+type Landing struct {
+	ID, Title string
+	Type      string // Catalog or Collection, as far as it says
+	Classes   []string
+	Links     []Link
+	URL       string // where it was found
+}
+
+// Landing reads the landing page, once.
+func (c *Client) Landing(ctx context.Context) (*Landing, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.landing != nil {
+		return c.landing, nil
+	}
+	raw, from, err := c.Document(ctx, c.root.String())
+	if err != nil {
+		return nil, err
+	}
+	var doc struct {
+		ID      string          `json:"id"`
+		Title   string          `json:"title"`
+		Type    string          `json:"type"`
+		Classes []string        `json:"conformsTo"`
+		Links   json.RawMessage `json:"links"`
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		return nil, &Error{Kind: "content", URL: c.shown(c.root.String()), Attempts: 1, Err: err}
+	}
+	l := &Landing{ID: doc.ID, Title: doc.Title, Type: doc.Type, Classes: doc.Classes, Links: parseLinks(doc.Links), URL: from}
+	if len(l.Classes) == 0 {
+		if err := c.conformance(ctx, l); err != nil {
+			return nil, err
+		}
+	}
+	c.landing = l
+	return l, nil
+}
+
+// conformance asks the page of its own where older servers declare what they can.
+func (c *Client) conformance(ctx context.Context, l *Landing) error {
+	for _, link := range l.Links {
+		if link.Rel != "conformance" || !link.isJSON() {
+			continue
+		}
+		href, err := c.resolve(l.URL, link.Href)
+		if err != nil {
+			continue
+		}
+		raw, _, err := c.Document(ctx, href)
+		if StatusOf(err) == 404 {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var doc struct {
+			Classes []string `json:"conformsTo"`
+		}
+		if json.Unmarshal(raw, &doc) == nil {
+			l.Classes = doc.Classes
+		}
+		return nil
+	}
+	return nil
+}
+
+var stacClass = regexp.MustCompile(`^https://api\.stacspec\.org/v1\.\d+\.\d+[^/]*/(.+)$`)
+
+// Conforms reports whether the API has a class: "item-search", "ogcapi-features", "collections", "item-search#filter";
+// any 1.x release counts, candidates too, and so does what the options add.
+func (c *Client) Conforms(l *Landing, class string) bool {
+	matches := func(declared string) bool {
+		if m := stacClass.FindStringSubmatch(declared); m != nil {
+			declared = m[1]
+		}
+		return declared == class || strings.HasSuffix(declared, "/"+class)
+	}
+	for _, o := range c.o.RemoveConformance {
+		if matches(o) {
+			return false
+		}
+	}
+	for _, o := range c.o.AddConformance {
+		if matches(o) {
+			return true
+		}
+	}
+	for _, d := range l.Classes {
+		if matches(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// IsAPI reports whether there is anything to ask: a static catalog has documents only.
+func (c *Client) IsAPI(l *Landing) bool {
+	return len(l.Classes) > 0 || len(c.o.AddConformance) > 0 || c.search(l, "") != "" || c.data(l) != ""
+}
+
+// search is where searches by a method go, "" for none; without a method, by any.
+func (c *Client) search(l *Landing, method string) string {
+	for _, link := range l.Links {
+		has := strings.ToUpper(link.Method)
+		if has == "" {
+			has = "GET"
+		}
+		if link.Rel != "search" || !link.isJSON() || method != "" && has != method {
+			continue
+		}
+		if href, err := c.resolve(l.URL, link.Href); err == nil {
+			return href
+		}
+	}
+	return ""
+}
+
+// data is where the collections are listed, "" when no link says so.
+func (c *Client) data(l *Landing) string {
+	for _, rel := range []string{"data", "collections"} {
+		for _, link := range l.Links {
+			if link.Rel != rel || !link.isJSON() {
+				continue
+			}
+			if href, err := c.resolve(l.URL, link.Href); err == nil {
+				return href
+			}
+		}
+	}
+	return ""
+}
+
+// below is a URL below the landing page, for what no link leads to.
+func (c *Client) below(parts ...string) string {
+	return extend(c.root.String(), parts...)
+}
+
+// extend adds path segments to a URL, and keeps its query.
+func extend(text string, parts ...string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return text
+	}
+	path := strings.TrimSuffix(u.EscapedPath(), "/")
+	for _, p := range parts {
+		path += "/" + url.PathEscape(p)
+	}
+	out, err := url.Parse(path)
+	if err != nil {
+		return text
+	}
+	u.Path, u.RawPath = out.Path, out.RawPath
+	return u.String()
+}
+
+// collections is where the collections are, by link if there is one.
+func (c *Client) collections(l *Landing) string {
+	if at := c.data(l); at != "" {
+		return at
+	}
+	return c.below("collections")
+}
+
+// Document fetches one JSON document of at most MaxPage, and says where it was found in the end.
+func (c *Client) Document(ctx context.Context, href string) (text []byte, from string, err error) {
+	x := &exchange{Request: Request{URL: href}, repeat: true}
+	_, err = c.send(ctx, x, func(r *reply) error {
+		raw, err := io.ReadAll(r.body)
+		if err != nil {
+			return err
+		}
+		if !json.Valid(raw) {
+			return r.broken(io.ErrUnexpectedEOF)
+		}
+		text, from = raw, r.URL.String()
+		return nil
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	if u, perr := url.Parse(from); perr == nil {
+		c.strip(u)
+		from = u.String()
+	}
+	return text, from, nil
+}

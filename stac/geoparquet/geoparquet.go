@@ -1,0 +1,135 @@
+// Package geoparquet writes and reads STAC items as stac-geoparquet 1.1.0 files.
+//
+// An item is a row, every property a column; the geometry is WKB and the bbox a struct (GeoParquet 1.1.0,
+// https://geoparquet.org/releases/v1.1.0; stac-geoparquet, https://github.com/radiantearth/stac-geoparquet-spec).
+// Items survive: what is read back equals what was written, but for members that are null, which are dropped,
+// stac_extensions, links and assets, which are always there, digits of times beyond microseconds, and members of
+// a geometry that GeoJSON does not ask for. Stable.
+package geoparquet
+
+import (
+	"context"
+	"os"
+	"slices"
+
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream/parquet"
+)
+
+// Mode says how the schema is found.
+type Mode uint8
+
+// The modes.
+const (
+	Full   Mode = iota // over all items
+	FirstN             // over the first Options.FirstN items; items that do not fit are refused from then on
+	Fixed              // Options.Schema
+)
+
+// Options are the options of a File.
+type Options struct {
+	// Mode defaults to Full.
+	Mode Mode
+	// FirstN defaults to 1,000.
+	FirstN int64
+	// Schema are the columns of mode Fixed beside those that every file has: properties, and assets and links,
+	// which are found over all items where they are not given.
+	Schema parquet.Schema
+	// Conflict says what becomes of a column whose items disagree (a text here, a number there). Defaults to
+	// refusing the later item.
+	Conflict parquet.Conflict
+	// RowGroup is the number of rows of a row group. Defaults to 20,000.
+	RowGroup int
+	// Resume goes on behind the items that Commit has told of, whose spool is in the same directory.
+	Resume *parquet.State
+}
+
+// Stats tells what a file holds.
+type Stats struct {
+	Items int64
+	Bytes int64     // size of the file
+	BBox  []float64 // 4 or 6 numbers; nil when no item has a place
+}
+
+// File collects items and writes them as one file. It is not safe for concurrent use.
+type File struct {
+	table *parquet.Table
+	found findings
+	// collections are those of Close.
+	collections map[string]*item.Value
+}
+
+// New makes a file whose spool is in dir, which exists: items wait there until Close, in every mode. Errors:
+// those of the file system, and parquet.ErrStateGone when there is nothing to resume.
+func New(dir string, o Options) (*File, error) {
+	f := &File{found: findings{types: map[string]bool{}}}
+	t := parquet.TableOptions{
+		Writer: parquet.Options{RowGroup: o.RowGroup}, Conflict: o.Conflict, Base: base(), Resume: o.Resume,
+		Row: rowOf, Seen: f.found.add, Finish: f.finish, Metadata: f.metadata,
+	}
+	switch o.Mode {
+	case FirstN:
+		if t.FirstN = o.FirstN; t.FirstN <= 0 {
+			t.FirstN = 1000
+		}
+	case Fixed:
+		t.Fixed, t.Base = true, with(t.Base, o.Schema)
+	}
+	var err error
+	if f.table, err = parquet.New(dir, t); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// with puts columns in the place of those of the same name, or behind the last. Columns that every file has stay,
+// but for links and assets; where these are not given, they are found as in mode Full.
+func with(s, more parquet.Schema) parquet.Schema {
+	known := map[string]int{}
+	for i := range s {
+		known[s[i].Name] = i
+	}
+	s[known["assets"]].Type.Open, s[known["links"]].Type.Open = true, true
+	for _, field := range more {
+		switch at, ok := known[field.Name]; {
+		case !ok:
+			s = append(s, field)
+		case s[at].Type.Open:
+			s[at].Type = field.Type
+		}
+	}
+	return s
+}
+
+// Add adds an item, which stays as it is. An error says that the item does not fit and has been left out,
+// and others can follow; one that wraps parquet.ErrSpool ends the file.
+func (f *File) Add(it *item.Value) error { return f.table.Append(it) }
+
+// Items is the number of items so far.
+func (f *File) Items() int64 { return f.table.Rows() }
+
+// Commit makes the items so far durable, and tells how to go on from here (Options.Resume).
+func (f *File) Commit() (parquet.State, error) { return f.table.Commit() }
+
+// Close writes the file, which is at dest at once and complete, and removes the spool. The collections of the
+// items, by id, are written into it; nil for none. After an error nothing has changed, and Abandon must be
+// called.
+func (f *File) Close(ctx context.Context, dest string, collections map[string]*item.Value) (Stats, error) {
+	f.collections = collections
+	if err := f.table.Close(ctx, dest); err != nil {
+		return Stats{}, err
+	}
+	info, err := os.Stat(dest)
+	if err != nil {
+		return Stats{}, err
+	}
+	return Stats{Items: f.table.Rows(), Bytes: info.Size(), BBox: f.found.extent.list()}, nil
+}
+
+// Abandon ends without a file. What Commit has told of stays and can be resumed.
+func (f *File) Abandon() { f.table.Abandon() }
+
+// finish drops proj:geometry where no item has one.
+func (f *File) finish(s parquet.Schema) parquet.Schema {
+	return slices.DeleteFunc(s, func(field parquet.Field) bool { return field.Name == projGeometry && !f.found.projected })
+}

@@ -1,0 +1,344 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
+)
+
+// maxCollections bounds what a discovery can hand on: its outputs hold all of them.
+const maxCollections = 10_000
+
+// find are the config of stac.discovery.
+type find struct {
+	connection
+	Source      string    `json:"source"`
+	CatalogURL  string    `json:"catalog_url"`
+	Collections []string  `json:"collection_ids"`
+	Bbox        []float64 `json:"bbox"`
+	Datetime    any       `json:"datetime"`
+	Filters     filters   `json:"filters"`
+	Max         int       `json:"max_collections"`
+
+	where api.Filter
+}
+
+func checkDiscovery(config map[string]any) []error {
+	e := &either{config: config}
+	e.one("source", "catalog_url")
+	e.one("bbox", "filters.spatial", "filters.bbox")
+	e.one("datetime", "filters.temporal", "filters.datetime")
+	if len(e.given("source", "catalog_url")) == 0 {
+		e.wrong = append(e.wrong, wrongConfig("catalog_url is missing", "the URL of an API, or URL or path of a static catalog"))
+	}
+	if templated(config) {
+		return e.wrong
+	}
+	if _, err := findOf(config); err != nil {
+		e.wrong = append(e.wrong, err)
+	}
+	return e.wrong
+}
+
+func findOf(config map[string]any) (*find, error) {
+	var c find
+	if err := decode(config, &c); err != nil {
+		return nil, err
+	}
+	s := settings{Bbox: c.Bbox, Datetime: c.Datetime, Filters: c.Filters}
+	if len(c.Filters.IDs) > 0 || len(c.Filters.Query) > 0 {
+		return nil, wrongConfig("filters.ids and filters.query are for items, not for collections", "collection_ids names collections")
+	}
+	if err := s.conditions(); err != nil {
+		return nil, err
+	}
+	c.where = api.Filter{Bbox: s.search.Bbox, Datetime: s.search.Datetime}
+	if c.CatalogURL == "" {
+		c.CatalogURL = c.Source
+	}
+	if c.Max <= 0 || c.Max > maxCollections {
+		c.Max = maxCollections
+	}
+	return &c, nil
+}
+
+func discoveryModule(o Options) stream.Module {
+	open := func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
+		return o.openDiscovery(ctx, env, config)
+	}
+	return stream.Module{Spec: discoverySpec(), Check: checkDiscovery, Open: open,
+		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
+			if _, err := open(ctx, env, config); err != nil {
+				return []error{err}
+			}
+			return nil
+		}}
+}
+
+// discovery finds collections.
+type discovery struct {
+	c      *find
+	env    *stream.Env
+	places *files.Places
+	client *api.Client // nil: a catalog of files
+	root   string
+	api    bool
+
+	found  []any
+	ids    map[string]bool
+	failed int
+
+	first error
+}
+
+func (o Options) openDiscovery(ctx context.Context, env *stream.Env, config map[string]any) (*discovery, error) {
+	c, err := findOf(config)
+	if err != nil {
+		return nil, err
+	}
+	d := &discovery{ids: map[string]bool{}, c: c, env: env, places: o.Places, root: c.CatalogURL}
+	if isWeb(d.root) {
+		if d.client, err = c.open(o.HTTP, d.root); err != nil {
+			return nil, err
+		}
+		l, err := d.client.Landing(ctx)
+		if err != nil {
+			return nil, networkError(err)
+		}
+		d.api = d.client.IsAPI(l)
+		return d, nil
+	}
+	if strings.Contains(d.root, "://") {
+		return d, nil
+	}
+	d.root = env.Path(d.root)
+	if info, err := os.Stat(d.root); err == nil && info.IsDir() {
+		for _, name := range []string{"catalog.json", "collection.json"} {
+			if isFile(filepath.Join(d.root, name)) {
+				d.root = filepath.Join(d.root, name)
+				return d, nil
+			}
+		}
+		return nil, wrongConfig(c.CatalogURL+" is a directory without catalog.json or collection.json", "")
+	} else if err != nil {
+		return nil, wrongConfig(fmt.Sprintf("%s does not exist: there is no %s", c.CatalogURL, d.root), "relative paths are meant against "+env.Dir)
+	}
+	return d, nil
+}
+
+// Read implements stream.Source: the collections are its items.
+func (d *discovery) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stream.Out) error {
+	for c, err := range d.collections(ctx) {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err == nil {
+			err = d.take(c, out)
+			if errors.Is(err, errEnough) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if d.failed++; d.first == nil {
+			d.first = err
+		}
+		f := failureOf(err, c.ID)
+		f.Item = c.ID
+		if err := out.Fail(f); err != nil {
+			return err
+		}
+	}
+	switch {
+	case len(d.found) > 0:
+	case d.first != nil:
+		return &stream.Error{Type: stream.ModuleException, Context: failureOf(d.first, "").Context, Err: fmt.Errorf("no collection could be read from %s: %w", shown(d.c.CatalogURL), d.first)}
+	default:
+		d.env.Log(slog.LevelWarn, "no collection was found", slog.String("catalog", shown(d.c.CatalogURL)), slog.Any("collection_ids", d.c.Collections))
+	}
+	return nil
+}
+
+// collections are all that there are, or those that are asked for by name.
+func (d *discovery) collections(ctx context.Context) iter.Seq2[api.Collection, error] {
+	if !d.api {
+		return d.static(ctx)
+	}
+	for _, id := range d.c.Collections {
+		if strings.ContainsAny(id, "*?") {
+			return d.client.Collections(ctx, d.c.where)
+		}
+	}
+	if len(d.c.Collections) == 0 {
+		return d.client.Collections(ctx, d.c.where)
+	}
+	return func(yield func(api.Collection, error) bool) {
+		for _, id := range d.c.Collections {
+			c, err := d.client.Collection(ctx, id)
+			if api.StatusOf(err) == http.StatusNotFound {
+				err = &stepwell.Error{Code: stepwell.CodeNotFound, Message: "collection " + id + " does not exist at " + d.client.URL()}
+			}
+			if err != nil {
+				c = api.Collection{ID: id}
+			}
+			if !yield(c, err) {
+				return
+			}
+		}
+	}
+}
+
+// static walks a catalog of documents.
+func (d *discovery) static(ctx context.Context) iter.Seq2[api.Collection, error] {
+	return func(yield func(api.Collection, error) bool) {
+		done := errors.New("nobody wants more")
+		get := fetcher{d.places, d.client}
+		crawl := api.Crawl{Fetch: get.fetch}
+		err := crawl.Walk(ctx, d.root, func(doc api.Document) (bool, error) {
+			if doc.Kind != api.KindCollection {
+				return true, nil
+			}
+			var title struct {
+				Title string `json:"title"`
+			}
+			if err := json.Unmarshal(doc.Text, &title); err != nil {
+				title.Title = "" // of another type: it is not needed
+			}
+			if !yield(api.Collection{ID: doc.ID, Title: title.Title, Text: doc.Text, URL: doc.Ref}, nil) {
+				return false, done
+			}
+			return true, nil
+		}, func(ref string, err error) error {
+			if !yield(api.Collection{}, fmt.Errorf("%s: %w", shown(ref), err)) {
+				return done
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, done) {
+			yield(api.Collection{}, err)
+		}
+	}
+}
+
+// take passes a collection on if it is wanted.
+func (d *discovery) take(c api.Collection, out stream.Out) error {
+	if c.ID == "" {
+		d.failed++
+		return out.Fail(stream.Failure{Err: invalidf("a collection has no id"), Context: stream.Context{URL: shown(c.URL)}})
+	}
+	if !d.named(c.ID) || !d.where(c.Text) {
+		return nil
+	}
+	if d.ids[c.ID] {
+		d.failed++
+		return out.Fail(stream.Failure{Item: c.ID, Err: invalidf("collection %s is there twice; the second, at %s, is left out", c.ID, shown(c.URL)), Context: stream.Context{URL: shown(c.URL)}})
+	}
+	if len(d.found) == d.c.Max {
+		if d.c.Max < maxCollections {
+			return errEnough
+		}
+		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("there are more than %d collections", maxCollections), Hint: "narrow them with collection_ids"}
+	}
+	title := c.Title
+	if r := []rune(title); len(r) > 200 {
+		title = string(r[:200]) + " …"
+	}
+	entry := map[string]any{"id": c.ID, "title": title, "catalog_url": d.c.CatalogURL, "href": c.URL}
+	if !d.api {
+		entry["static"] = true
+	}
+	d.found = append(d.found, entry)
+	d.ids[c.ID] = true
+	return out.Item(stream.Lazy(c.Text, stream.Place{URL: shown(c.URL)}))
+}
+
+func (d *discovery) named(id string) bool {
+	if len(d.c.Collections) == 0 {
+		return true
+	}
+	for _, p := range d.c.Collections {
+		if glob(p, id) {
+			return true
+		}
+	}
+	return false
+}
+
+// glob matches * and ?, and nothing else.
+func glob(pattern, text string) bool {
+	p, t := []rune(pattern), []rune(text)
+	i, star, from := 0, -1, 0
+	for j := 0; j < len(t); {
+		switch {
+		case i < len(p) && p[i] == '*':
+			star, from = i, j
+			i++
+		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
+			i++
+			j++
+		case star >= 0:
+			from++
+			i, j = star+1, from
+		default:
+			return false
+		}
+	}
+	for i < len(p) && p[i] == '*' {
+		i++
+	}
+	return i == len(p)
+}
+
+// where reports whether a collection's extent meets the filters; one without an extent does.
+func (d *discovery) where(text []byte) bool {
+	if len(d.c.where.Bbox) == 0 && d.c.where.Datetime == "" {
+		return true
+	}
+	v, err := item.Parse(text)
+	if err != nil {
+		return true // the steps behind say what is wrong with it
+	}
+	sieve := newSieve(api.Search{Bbox: d.c.where.Bbox, Datetime: d.c.where.Datetime})
+	e := v.Get("extent")
+	if boxes := e.Get("spatial").Get("bbox"); len(sieve.bbox) > 0 && boxes.Len() > 0 {
+		if box := numbers(boxes.At(0)); len(box) == 4 || len(box) == 6 {
+			n, m := len(box)/2, len(sieve.bbox)/2
+			if box[1] > sieve.bbox[m+1] || box[n+1] < sieve.bbox[1] || !lonMeets(box[0], box[n], sieve.bbox[0], sieve.bbox[m]) {
+				return false
+			}
+		}
+	}
+	times := e.Get("temporal").Get("interval").At(0)
+	if !sieve.timed || times.Len() != 2 {
+		return true
+	}
+	begin, _ := times.At(0).Str() // null is open
+	last, _ := times.At(1).Str()  // likewise
+	from, hasFrom := api.Instant(begin, false)
+	to, hasTo := api.Instant(last, true)
+	return (!hasFrom || sieve.to.IsZero() || !from.After(sieve.to)) && (!hasTo || !to.Before(sieve.from))
+}
+
+// Finish implements stream.Finisher.
+func (d *discovery) Finish(error) (any, error) {
+	found := d.found
+	if found == nil {
+		found = []any{}
+	}
+	return map[string]any{"collections": found, "count": len(found), "failed": d.failed}, nil
+}

@@ -1,0 +1,143 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
+)
+
+// openIngest makes the source: of an API, or of files and static catalogs.
+func (o Options) openIngest(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
+	var s settings
+	if err := decode(config, &s); err != nil {
+		return nil, err
+	}
+	if err := s.conditions(); err != nil {
+		return nil, err
+	}
+	source, mode, err := s.target(env)
+	if err != nil {
+		return nil, err
+	}
+	var client *api.Client
+	if isWeb(source) {
+		if client, err = s.open(o.HTTP, source); err != nil {
+			return nil, err
+		}
+	}
+	if mode != "file" {
+		found, err := kindOf(ctx, client, mode)
+		if err != nil {
+			return nil, err
+		}
+		mode = found
+	}
+	if mode == "api" {
+		return s.openAPI(ctx, env, client)
+	}
+	if wrong := s.onlyOfAPIs(); len(wrong) > 0 {
+		return nil, errors.Join(wrong...)
+	}
+	return o.openFiles(ctx, env, &s, source, client)
+}
+
+// kindOf asks a URL whether it is an API.
+func kindOf(ctx context.Context, client *api.Client, mode string) (string, error) {
+	l, err := client.Landing(ctx)
+	if e, ok := errors.AsType[*api.Error](err); ok && mode == "" && (e.Kind == "content" || e.Kind == "limit") {
+		return "file", nil // no catalog, but maybe a list of items
+	}
+	switch {
+	case err != nil:
+		return "", networkError(err)
+	case client.IsAPI(l):
+		return "api", nil
+	case slices.ContainsFunc(l.Links, func(l api.Link) bool { return l.Rel == "items" }):
+		return "", wrongConfig(client.URL()+" is the collection "+l.ID+" of an API", "give the API's landing page as catalog_url, and "+l.ID+" as collection_id")
+	case mode == "api":
+		return "", wrongConfig(client.URL()+" is no STAC API: it has neither conformsTo nor links to search or data", "a static catalog is read with mode: file")
+	}
+	return "file", nil
+}
+
+// networkError gives an error of the client its place.
+func networkError(err error) error {
+	f := failureOf(err, "")
+	return &stream.Error{Type: f.Type, Context: f.Context, Err: err}
+}
+
+func failureOf(err error, collection string) stream.Failure {
+	f := stream.Failure{Type: stream.NetworkError, Collection: collection, Err: err}
+	e, ok := errors.AsType[*api.Error](err)
+	if !ok {
+		if stepwell.CodeOf(err) == stepwell.CodeInvalid {
+			f.Type = stream.ConfigurationError
+		}
+		return f
+	}
+	f.Context = stream.Context{URL: e.URL, Status: e.Status, Attempt: e.Attempts}
+	switch e.Kind {
+	case api.KindLoop:
+		f.Type = stream.PaginationLoop
+	case "content":
+		f.Type = stream.DataProcessing
+	}
+	return f
+}
+
+// openAPI makes sure that the collections exist, and gives the source.
+func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *api.Client) (any, error) {
+	lists, err := client.CanList(ctx)
+	if err != nil {
+		return nil, networkError(err)
+	}
+	if s.Verify && env.Collection == nil && lists {
+		for _, id := range s.search.Collections {
+			_, err := client.Collection(ctx, id)
+			if api.StatusOf(err) == http.StatusNotFound {
+				return nil, wrongConfig("collection "+id+" does not exist at "+client.URL(), "stac.discovery lists those that do")
+			}
+			if err != nil {
+				return nil, networkError(err)
+			}
+		}
+	}
+	can, err := client.CanSearch(ctx)
+	if err != nil {
+		return nil, networkError(err)
+	}
+	src := &apiSource{s: s, env: env, client: client, canSearch: can, seen: api.NewSeen()}
+	if _, err := stream.State(env.Cursor, &src.from); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "cursor", Err: err}
+	}
+	return src, nil
+}
+
+// tryIngest looks whether the source is there.
+func (o Options) tryIngest(ctx context.Context, env *stream.Env, config map[string]any) []error {
+	given := &either{config: config}
+	if env.Collection == nil && len(given.given("source", "catalog_url", "source_file")) == 0 {
+		return nil // what a discovery will name cannot be looked at yet
+	}
+	if _, err := o.openIngest(ctx, env, config); err != nil {
+		return []error{err}
+	}
+	return nil
+}
+
+// required are the members without which an item is none (STAC item specification).
+var required = []string{"type", "stac_version", "id", "geometry", "properties", "links", "assets"}
+
+func complete(names []string) bool {
+	for _, r := range required {
+		if !slices.Contains(names, r) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,282 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
+)
+
+// layout is what a source in file mode turns out to be: files of items, or a catalog to walk.
+type layout struct {
+	paths   []string
+	at      string // path to the list in them
+	catalog string // a URL or a path, "" for none
+}
+
+// The values of source_type.
+const (
+	typeFile       = "file"
+	typeDirectory  = "items_directory"
+	typeCollection = "collection"
+	typeCatalog    = "catalog"
+)
+
+// locator finds out what a source is.
+type locator struct {
+	places *files.Places
+	client *api.Client // of a source on the web
+	env    *stream.Env
+	want   string // source_type, "" for auto
+}
+
+func (l *locator) find(ctx context.Context, source string) (layout, error) {
+	switch {
+	case isWeb(source):
+		return l.web(ctx, source)
+	case strings.Contains(source, "://"):
+		return l.bucket(ctx, source)
+	}
+	at := l.env.Path(source)
+	info, err := os.Stat(at)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return l.absent(ctx, source, at)
+	case err != nil:
+		return layout{}, configured(err)
+	case info.IsDir():
+		return l.directory(ctx, at)
+	case l.want == typeDirectory:
+		return layout{}, l.contradiction(source, "it is a file")
+	}
+	return l.file(ctx, at)
+}
+
+func (l *locator) contradiction(source, is string) error {
+	return wrongConfig(fmt.Sprintf("source_type is %s, but %s: %s", l.want, source, is), "leave source_type out to have it found out")
+}
+
+// absent is a glob, or a file that is not there.
+func (l *locator) absent(ctx context.Context, source, at string) (layout, error) {
+	found, err := l.places.List(ctx, l.env.Dir, source)
+	if err == nil {
+		return layout{paths: found}, nil
+	}
+	if strings.ContainsAny(source, "*?[") {
+		return layout{}, configured(err)
+	}
+	hint := "relative paths are meant against " + l.env.Dir
+	if filepath.IsAbs(source) {
+		hint = ""
+	}
+	return layout{}, wrongConfig(fmt.Sprintf("%s does not exist: there is no %s", source, at), hint)
+}
+
+// web looks what a URL leads to: a document of a catalog, or items.
+func (l *locator) web(ctx context.Context, source string) (layout, error) {
+	if l.want == typeFile || isData(source) {
+		return layout{paths: []string{source}}, nil
+	}
+	doc, err := l.client.Landing(ctx)
+	if e, ok := errors.AsType[*api.Error](err); ok && (e.Kind == "content" || e.Kind == "limit") {
+		return layout{paths: []string{source}}, nil // a list, say
+	}
+	if err != nil {
+		return layout{}, networkError(err)
+	}
+	if doc.Type == api.KindCatalog || doc.Type == api.KindCollection || doc.Type == "" && len(doc.Links) > 0 {
+		return layout{catalog: source}, nil
+	}
+	if l.want == typeCatalog || l.want == typeCollection {
+		return layout{}, l.contradiction(source, "its type is "+doc.Type)
+	}
+	return layout{paths: []string{source}}, nil
+}
+
+// bucket is a place that only files.Places knows.
+func (l *locator) bucket(ctx context.Context, source string) (layout, error) {
+	if name := path.Base(source); name == "catalog.json" || name == "collection.json" {
+		return layout{catalog: source}, nil
+	}
+	found, err := l.places.List(ctx, l.env.Dir, source)
+	return layout{paths: found}, configured(err)
+}
+
+func (l *locator) directory(ctx context.Context, dir string) (layout, error) {
+	if l.want == typeFile {
+		return layout{}, l.contradiction(dir, "it is a directory")
+	}
+	for _, c := range []struct{ name, want string }{{"collection.json", typeCollection}, {"catalog.json", typeCatalog}} {
+		if l.want != "" && l.want != c.want {
+			continue
+		}
+		if at := filepath.Join(dir, c.name); isFile(at) {
+			return l.document(ctx, at, api.KindCollection)
+		}
+		if l.want != "" {
+			return layout{}, l.contradiction(dir, "there is no "+c.name+" in it")
+		}
+	}
+	return l.items(ctx, dir)
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// items are the files of items in a directory, or in the directories below it, where each has its own.
+func (l *locator) items(ctx context.Context, dir string) (layout, error) {
+	for _, pattern := range []string{"*.json", "*.geojson", "*/*.json"} {
+		found, err := l.places.List(ctx, dir, pattern)
+		if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			return layout{}, configured(err)
+		}
+		found = slices.DeleteFunc(found, func(p string) bool {
+			name := filepath.Base(p)
+			return name == "collection.json" || name == "catalog.json"
+		})
+		if len(found) > 0 {
+			return layout{paths: found}, nil
+		}
+	}
+	return layout{}, wrongConfig(dir+" holds no .json files", "for other formats write a pattern, like "+filepath.Join(filepath.Base(dir), "*.parquet"))
+}
+
+// file looks into a single file.
+func (l *locator) file(ctx context.Context, at string) (layout, error) {
+	kind := ""
+	switch strings.ToLower(filepath.Ext(at)) {
+	case ".json", "":
+		var err error
+		if kind, err = l.sniff(ctx, at); err != nil {
+			return layout{}, err
+		}
+	}
+	if kind == api.KindCatalog || kind == api.KindCollection {
+		if l.want == typeFile {
+			return layout{}, l.contradiction(at, "it is a "+kind)
+		}
+		return l.document(ctx, at, kind)
+	}
+	if l.want == typeCollection || l.want == typeCatalog {
+		return layout{}, l.contradiction(at, "it is no catalog and no collection")
+	}
+	return layout{paths: []string{at}}, nil
+}
+
+// document is a collection with its items beside it, in it or behind links; or a catalog.
+func (l *locator) document(ctx context.Context, at, kind string) (layout, error) {
+	text, err := readAll(ctx, l.places, at)
+	if err != nil {
+		return layout{}, configured(err)
+	}
+	beside := filepath.Join(filepath.Dir(at), "items")
+	if info, err := os.Stat(beside); err == nil && info.IsDir() && kind == api.KindCollection {
+		return l.items(ctx, beside)
+	}
+	names, links := outline(text)
+	switch {
+	case slices.Contains(names, "features"):
+		return layout{paths: []string{at}, at: "features"}, nil
+	case links:
+		return layout{catalog: at}, nil
+	}
+	return layout{}, wrongConfig(at+" has no items: there is no directory items beside it, and in it neither features nor links to items or children", "")
+}
+
+// outline tells the members of a document, and whether it has links to follow.
+func outline(text []byte) (names []string, links bool) {
+	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, false
+	}
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return names, links
+		}
+		names = append(names, name.String())
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return names, links
+		}
+		if names[len(names)-1] == "links" {
+			links = api.Leads(raw)
+		}
+	}
+	return names, links
+}
+
+// sniff finds the type of a JSON document in its beginning, "" when that does not tell.
+func (l *locator) sniff(ctx context.Context, at string) (kind string, err error) {
+	in, _, err := l.places.Open(ctx, at)
+	if err != nil {
+		return "", configured(err)
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	dec := jsontext.NewDecoder(io.LimitReader(in, 1<<20), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if dec.PeekKind() != '{' {
+		return "", nil
+	}
+	if _, err := dec.ReadToken(); err != nil {
+		return "", nil //nolint:nilerr // reading it says what is wrong
+	}
+	extent, links := false, false
+	for dec.PeekKind() == '"' {
+		name, err := dec.ReadToken()
+		if err != nil {
+			return "", nil //nolint:nilerr // as above
+		}
+		switch text := name.String(); text {
+		case "type":
+			value, err := dec.ReadToken()
+			if err != nil || value.Kind() != '"' {
+				return "", nil //nolint:nilerr // as above
+			}
+			return value.String(), nil
+		case "extent", "links":
+			extent, links = extent || text == "extent", links || text == "links"
+		}
+		if dec.SkipValue() != nil {
+			return "", nil
+		}
+	}
+	switch { // before 1.0.0-rc.1 there was no type
+	case extent && links:
+		return api.KindCollection, nil
+	case links:
+		return api.KindCatalog, nil
+	}
+	return "", nil
+}
+
+// maxDocument bounds a catalog or a collection.
+const maxDocument = 64 << 20
+
+func readAll(ctx context.Context, places *files.Places, at string) (text []byte, err error) {
+	in, _, err := places.Open(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	text, err = io.ReadAll(io.LimitReader(in, maxDocument+1))
+	if err == nil && len(text) > maxDocument {
+		err = &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s is larger than %d MiB", at, maxDocument>>20)}
+	}
+	return text, err
+}

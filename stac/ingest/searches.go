@@ -1,0 +1,165 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
+)
+
+// idsAtOnce is how many ids one search asks for: as a URL they still fit.
+const idsAtOnce = 100
+
+// searches are what the config comes to: chunks of ids, parts by time, or one search. They must be the same
+// when reading goes on, and so what depends on the server's counts is kept.
+func (a *apiSource) searches(ctx context.Context) ([]api.Search, error) {
+	s := a.s.search
+	if len(s.IDs) > 0 {
+		return chunks(s, s.IDs), nil
+	}
+	each := []api.Search{s}
+	if !a.canSearch && len(s.Collections) > 1 {
+		each = nil
+		for _, id := range s.Collections {
+			one := s
+			one.Collections = []string{id}
+			each = append(each, one)
+		}
+	}
+	if a.s.SplitAt <= 0 {
+		return each, nil
+	}
+	return a.split(ctx, each)
+}
+
+func chunks(s api.Search, ids []string) (out []api.Search) {
+	for start := 0; start < len(ids); start += idsAtOnce {
+		part := s
+		part.IDs = ids[start:min(start+idsAtOnce, len(ids))]
+		part.Limit = idsAtOnce
+		out = append(out, part)
+	}
+	return out
+}
+
+// split divides the searches by time, as it was done before if this run goes on with that.
+func (a *apiSource) split(ctx context.Context, each []api.Search) ([]api.Search, error) {
+	path := filepath.Join(a.env.Data, "parts-"+filepath.Base(filepath.Clean("/"+a.env.Step))+".json")
+	var times []string
+	raw, err := os.ReadFile(path)
+	switch {
+	case err == nil && len(a.env.Cursor) > 0:
+		if err := json.Unmarshal(raw, &times); err != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the parts of the search", Err: err}
+		}
+		return apply(each, times), nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case err != nil && len(a.env.Cursor) > 0:
+		a.from = cursor{} // then from the beginning; what was done is skipped behind
+		a.given = 0
+	}
+	var out []api.Search
+	for _, s := range each {
+		parts, err := a.client.Split(ctx, s, a.s.SplitAt)
+		if err != nil {
+			return nil, networkError(err)
+		}
+		for _, p := range parts {
+			times = append(times, p.Datetime)
+		}
+		if len(each) > 1 {
+			times = append(times, nextSearch)
+		}
+		out = append(out, parts...)
+	}
+	return out, save(path, times)
+}
+
+// nextSearch stands in the list of times between the parts of two searches.
+const nextSearch = "|"
+
+func apply(each []api.Search, times []string) (out []api.Search) {
+	i := 0
+	for _, t := range times {
+		if t == nextSearch {
+			i++
+			continue
+		}
+		if i < len(each) {
+			part := each[i]
+			part.Datetime = t
+			out = append(out, part)
+		}
+	}
+	return out
+}
+
+// save writes a small file so that it is whole whenever it is there.
+func save(path string, v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".parts-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// handOff makes searches for the ids of another step's items.
+func (a *apiSource) handOff(in iter.Seq[*stream.Item], out stream.Out) iter.Seq[job] {
+	return func(yield func(job) bool) {
+		number, collection := 0, ""
+		var ids []string
+		flush := func() bool {
+			if len(ids) == 0 {
+				return true
+			}
+			s := a.s.search
+			s.IDs, s.Limit, ids = ids, idsAtOnce, nil
+			if collection != "" {
+				s.Collections = []string{collection}
+			}
+			number++
+			return yield(job{number: number, search: s, ids: true})
+		}
+		for it := range in {
+			id, of := it.ID(), it.Collection()
+			if len(a.s.search.Collections) > 0 {
+				of = "" // the config's
+			}
+			if id == "" {
+				a.stop = out.Fail(stream.Failure{Err: invalidf("the item has no id, by which it could be fetched"), Context: stream.Context{File: it.Place.File, Line: it.Place.Line}})
+				if a.stop != nil {
+					return
+				}
+				continue
+			}
+			if of != collection && !flush() {
+				return
+			}
+			collection = of
+			if ids = append(ids, id); len(ids) >= idsAtOnce && !flush() {
+				return
+			}
+		}
+		flush()
+	}
+}

@@ -1,0 +1,281 @@
+package ingest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
+)
+
+// seed makes items of a list.
+type seed struct {
+	Items      []any  `json:"items"`
+	SourceFile string `json:"source_file"`
+	Collection string `json:"collection"`
+	Alias      string `json:"collection_id"`
+	AllowEmpty bool   `json:"allow_empty"`
+
+	env      *stream.Env
+	places   *files.Places
+	paths    []string
+	defaults *item.Value
+	from     seedCursor
+
+	count  int64 // entries so far, good or not
+	given  int64
+	failed int64
+	first  error
+}
+
+type seedCursor struct {
+	Entries int64 `json:"entries"`
+}
+
+func checkSeed(config map[string]any) []error {
+	e := &either{config: config}
+	e.one("collection", "collection_id")
+	if len(e.given("items", "source_file")) == 0 {
+		e.wrong = append(e.wrong, wrongConfig("there is nothing to make items of", "give items, or source_file"))
+	}
+	items, _ := config["items"].([]any) // of another type: the Spec says so
+	for i, v := range items {
+		if _, err := entryText(v); err != nil {
+			e.wrong = append(e.wrong, wrongConfig(fmt.Sprintf("items[%d] is neither an id nor an object", i), "write an id, or the part of an item that is known"))
+		}
+	}
+	return e.wrong
+}
+
+// entryText is an entry of the list as the text of an object.
+func entryText(v any) (*item.Value, error) {
+	switch v := v.(type) {
+	case map[string]any:
+		return item.Of(v)
+	case string:
+		o := item.NewObject()
+		o.Set("id", item.OfText(v))
+		return o, nil
+	case bool, nil, []any:
+		return nil, invalidf("it is neither an id nor an object")
+	}
+	number, err := item.Of(v)
+	if err != nil {
+		return nil, err
+	}
+	return entryText(string(number.Bytes()))
+}
+
+func seedModule(o Options) stream.Module {
+	open := func(ctx context.Context, env *stream.Env, config map[string]any) (*seed, error) {
+		s := &seed{env: env, places: o.Places}
+		if err := decode(config, s); err != nil {
+			return nil, err
+		}
+		s.Items, _ = config["items"].([]any) // as they are, without the way through JSON
+		if s.Collection == "" {
+			s.Collection = s.Alias
+		}
+		if s.Collection == "" && env.Collection != nil {
+			s.Collection = collectionMember(env, "id")
+		}
+		defaults := config["defaults"]
+		if defaults == nil {
+			defaults = map[string]any{}
+		}
+		var err error
+		if s.defaults, err = item.Of(defaults); err != nil {
+			return nil, configured(err)
+		}
+		if s.SourceFile != "" {
+			if s.paths, err = o.Places.List(ctx, env.Dir, s.SourceFile); err != nil {
+				return nil, wrongConfig(err.Error(), "relative paths are meant against "+env.Dir)
+			}
+		}
+		_, err = stream.State(env.Cursor, &s.from)
+		return s, err
+	}
+	return stream.Module{Spec: seedSpec(), Check: checkSeed,
+		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
+			return open(ctx, env, config)
+		},
+		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
+			if _, err := open(ctx, env, config); err != nil {
+				return []error{err}
+			}
+			return nil
+		}}
+}
+
+// Read implements stream.Source.
+func (s *seed) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stream.Out) error {
+	for _, v := range s.Items {
+		part, err := entryText(v)
+		if err := s.entry(part, err, stream.Place{}, out); err != nil {
+			return err
+		}
+	}
+	for _, path := range s.paths {
+		var stop error
+		err := s.file(ctx, path, func(part *item.Value, err error) error {
+			stop = s.entry(part, err, stream.Place{File: path}, out)
+			return stop
+		})
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case stop != nil:
+			return stop
+		case err != nil:
+			if err := s.fail(fmt.Errorf("%s: %w", shown(path), err), stream.Place{File: path}, out); err != nil {
+				return err
+			}
+		}
+	}
+	switch {
+	case s.given > 0, s.from.Entries > 0, s.AllowEmpty:
+		return nil
+	case s.first != nil:
+		return &stream.Error{Type: stream.ModuleException, Err: fmt.Errorf("no item could be made: %w", s.first)}
+	}
+	return &stream.Error{Type: stream.ModuleException, Err: &stepwell.Error{Code: stepwell.CodeInvalid, Message: "there is nothing to make items of", Hint: "allow_empty: true accepts that"}}
+}
+
+func (s *seed) fail(err error, at stream.Place, out stream.Out) error {
+	s.failed++
+	if s.first == nil {
+		s.first = err
+	}
+	return out.Fail(stream.Failure{Err: err, Context: stream.Context{File: at.File, Line: at.Line}})
+}
+
+// entry makes an item of an entry: the defaults, copied in depth, and the entry over them.
+func (s *seed) entry(part *item.Value, err error, at stream.Place, out stream.Out) error {
+	s.count++
+	if s.count <= s.from.Entries {
+		return nil
+	}
+	at.Line = s.count
+	if err == nil && part.Get("id").IsNull() && s.defaults.Get("id").IsNull() {
+		err = invalidf("entry %d has no id", s.count)
+	}
+	if err != nil {
+		return s.fail(err, at, out)
+	}
+	v := s.defaults.Clone()
+	v.Merge(part)
+	if s.Collection != "" && v.Get("collection").IsNull() {
+		v.Set("collection", item.OfText(s.Collection))
+	}
+	if err := out.Item(stream.New(v, at)); err != nil {
+		return err
+	}
+	if s.given++; s.given%256 == 0 {
+		return out.Mark(seedCursor{s.count})
+	}
+	return nil
+}
+
+// file reads a JSON list of ids and objects, a FeatureCollection, or one of them after the other.
+func (s *seed) file(ctx context.Context, path string, entry func(*item.Value, error) error) (err error) {
+	in, _, err := s.places.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, in.Close()) }()
+	bounded := &meter{in: in}
+	dec := jsontext.NewDecoder(bounded)
+	take := func() error {
+		raw, err := dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		bounded.since = 0
+		return entry(part(raw))
+	}
+	for {
+		switch dec.PeekKind() {
+		case '[':
+			if _, err := dec.ReadToken(); err != nil {
+				return err
+			}
+			for dec.PeekKind() != ']' {
+				if err := take(); err != nil {
+					return cut(err)
+				}
+			}
+			if _, err := dec.ReadToken(); err != nil {
+				return cut(err)
+			}
+		default:
+			if err := take(); errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// meter bounds what is read for one entry.
+type meter struct {
+	in    io.Reader
+	since int
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	if m.since > maxDocument {
+		return 0, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("an entry is larger than %d MiB", maxDocument>>20)}
+	}
+	n, err := m.in.Read(p)
+	m.since += n
+	return n, err
+}
+
+func cut(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// part makes an entry of a JSON value.
+func part(raw jsontext.Value) (*item.Value, error) {
+	switch raw.Kind() {
+	case '"':
+		var id string
+		if err := json.Unmarshal(raw, &id); err != nil {
+			return nil, err
+		}
+		return entryText(id)
+	case '0':
+		return entryText(strings.TrimSpace(string(raw)))
+	case '{':
+		return item.Parse(append([]byte(nil), raw...))
+	}
+	return nil, invalidf("an entry is neither an id nor an object")
+}
+
+// Finish implements stream.Finisher.
+func (s *seed) Finish(error) (any, error) {
+	return map[string]any{"items": s.given, "failed": s.failed}, nil
+}
+
+var seedFields = []spec.Field{
+	{Name: "items", Type: spec.Array, Doc: "Ids, or parts of items with an id."},
+	{Name: "source_file", Type: spec.String, Doc: "File, glob or URL with a JSON list of the same, or one per line."},
+	{Name: "defaults", Type: spec.Object, Doc: "Members that every item has unless its entry says otherwise; objects are merged in depth."},
+	{Name: "collection", Type: spec.String, Doc: "Collection of items that name none; defaults to the collection of a discovery."},
+	{Name: "collection_id", Type: spec.String, Doc: "The same as collection."},
+	{Name: "allow_empty", Type: spec.Boolean, Doc: "Whether no item at all is fine."},
+}

@@ -1,0 +1,148 @@
+package ingest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
+)
+
+// sieve applies to the items of files what an API applies to its own: bbox, datetime and ids. It never
+// changes, and is used by several goroutines.
+type sieve struct {
+	ids        []string
+	bbox       []float64
+	from, to   time.Time
+	timed      bool
+	collection string // for items that name none
+}
+
+func newSieve(s api.Search) *sieve {
+	v := &sieve{ids: slices.Sorted(slices.Values(s.IDs)), bbox: s.Bbox}
+	if len(s.Collections) == 1 {
+		v.collection = s.Collections[0]
+	}
+	if s.Datetime != "" {
+		a, b, both := strings.Cut(s.Datetime, "/")
+		if !both {
+			b = a
+		}
+		v.from, _ = api.Instant(a, false) // an open end is the zero time
+		v.to, _ = api.Instant(b, true)    // likewise
+		v.timed = true
+	}
+	return v
+}
+
+// item makes an item of a row, nil if it does not fit.
+func (v *sieve) item(text []byte, key string, place stream.Place) (*stream.Item, error) {
+	fill := key != ""
+	if v.collection != "" && !fill {
+		_, collection := api.Key(text)
+		fill = collection == ""
+	}
+	if !fill && len(v.ids) == 0 && len(v.bbox) == 0 && !v.timed {
+		return stream.Lazy(text, place), nil
+	}
+	it := stream.Lazy(text, place)
+	if err := it.Parse(); err != nil {
+		return nil, err
+	}
+	if it.Get("id").IsNull() && key != "" {
+		it.Set("id", item.OfText(key))
+	}
+	if v.collection != "" && it.Get("collection").IsNull() {
+		it.Set("collection", item.OfText(v.collection))
+	}
+	if !v.fits(it) {
+		return nil, nil
+	}
+	return it, nil
+}
+
+func (v *sieve) fits(it *stream.Item) bool {
+	if len(v.ids) > 0 {
+		if _, found := slices.BinarySearch(v.ids, it.ID()); !found {
+			return false
+		}
+	}
+	return (len(v.bbox) == 0 || v.inside(it.Value)) && (!v.timed || v.during(it.Get("properties")))
+}
+
+// inside reports whether the boxes meet. Of an item without bbox, its geometry's extent counts.
+func (v *sieve) inside(it *item.Value) bool {
+	box := numbers(it.Get("bbox"))
+	if len(box) != 4 && len(box) != 6 {
+		box = extent(it.Get("geometry").Get("coordinates"), nil)
+	}
+	if len(box) == 0 {
+		return false
+	}
+	n, m := len(box)/2, len(v.bbox)/2
+	return box[1] <= v.bbox[m+1] && box[n+1] >= v.bbox[1] && lonMeets(box[0], box[n], v.bbox[0], v.bbox[m])
+}
+
+// lonMeets compares longitudes; where west is greater than east, the box crosses the antimeridian.
+func lonMeets(w1, e1, w2, e2 float64) bool {
+	switch {
+	case w1 > e1:
+		return lonMeets(w1, 180, w2, e2) || lonMeets(-180, e1, w2, e2)
+	case w2 > e2:
+		return lonMeets(w1, e1, w2, 180) || lonMeets(w1, e1, -180, e2)
+	}
+	return w1 <= e2 && e1 >= w2
+}
+
+func numbers(list *item.Value) []float64 {
+	out := make([]float64, 0, 6)
+	for _, e := range list.Elements() {
+		n, ok := e.Float()
+		if !ok {
+			return nil
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// extent grows a box by coordinates at any depth.
+func extent(c *item.Value, box []float64) []float64 {
+	if c.At(0).Kind() == item.Number {
+		x, okX := c.At(0).Float()
+		y, okY := c.At(1).Float()
+		switch {
+		case !okX || !okY:
+		case box == nil:
+			box = []float64{x, y, x, y}
+		default:
+			box[0], box[1], box[2], box[3] = min(box[0], x), min(box[1], y), max(box[2], x), max(box[3], y)
+		}
+		return box
+	}
+	for _, e := range c.Elements() {
+		box = extent(e, box)
+	}
+	return box
+}
+
+// during reports whether the item's time, or its interval, meets the one asked for.
+func (v *sieve) during(properties *item.Value) bool {
+	read := func(name string) (time.Time, bool) {
+		text, _ := properties.Get(name).Str() // "" is no time
+		return api.Instant(text, false)
+	}
+	from, okFrom := read("start_datetime")
+	to, okTo := read("end_datetime")
+	if at, ok := read("datetime"); ok {
+		if !okFrom {
+			from, okFrom = at, true
+		}
+		if !okTo {
+			to, okTo = at, true
+		}
+	}
+	return okFrom && okTo && (v.to.IsZero() || !from.After(v.to)) && !to.Before(v.from)
+}

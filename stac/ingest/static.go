@@ -1,0 +1,141 @@
+package ingest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"iter"
+	"net/url"
+
+	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
+)
+
+// fetcher reads documents of a catalog wherever they are.
+type fetcher struct {
+	places *files.Places
+	client *api.Client // of a catalog on the web
+}
+
+func (f fetcher) fetch(ctx context.Context, ref string) ([]byte, error) {
+	if f.client != nil && isWeb(ref) {
+		text, _, err := f.client.Document(ctx, ref)
+		return text, err
+	}
+	return readAll(ctx, f.places, ref)
+}
+
+// itemRef is an item that a link leads to.
+type itemRef struct {
+	ref    string
+	parent string // the collection above
+	text   []byte // when it is here already
+}
+
+type fetched struct {
+	text []byte
+	err  error
+}
+
+// walk reads the items of a static catalog. There are no marks: what was read before is read again and left
+// out behind, since a catalog may have changed anywhere.
+func (f *fileSource) walk(ctx context.Context, out stream.Out) error {
+	get := fetcher{f.places, f.client}
+	wanted := map[string]bool{} // collections, and whether they were there
+	for _, id := range f.s.search.Collections {
+		wanted[id] = false
+	}
+	refs := f.refs(ctx, get, wanted, out)
+	err := ordered(ctx, max(1, f.s.Concurrency), refs, func(ctx context.Context, r itemRef, give func(fetched) bool) {
+		text, err := r.text, error(nil)
+		if text == nil {
+			text, err = get.fetch(ctx, r.ref)
+		}
+		give(fetched{text, err})
+	}, func(r itemRef, got fetched) error { return f.takeRef(ctx, r, got, out) })
+	if err != nil || f.stop != nil {
+		return err
+	}
+	for id, found := range wanted {
+		if !found {
+			return wrongConfig(fmt.Sprintf("collection %s is not in %s", id, f.source), "stac.discovery lists those that are")
+		}
+	}
+	return nil
+}
+
+// refs goes over the items that the catalog's links lead to, of the wanted collections or of all.
+func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bool, out stream.Out) iter.Seq[itemRef] {
+	return func(yield func(itemRef) bool) {
+		done := fmt.Errorf("nobody wants more")
+		crawl := api.Crawl{Fetch: get.fetch}
+		err := crawl.Walk(ctx, f.layout.catalog, func(d api.Document) (bool, error) {
+			if _, known := wanted[d.ID]; known && d.Kind == api.KindCollection {
+				wanted[d.ID] = true
+			}
+			if found := wanted[d.Parent]; len(wanted) > 0 && !found {
+				return true, nil
+			}
+			if d.Kind == api.KindItem && !yield(itemRef{d.Ref, d.Parent, d.Text}) {
+				return false, done
+			}
+			for _, ref := range d.Items {
+				if !yield(itemRef{ref: ref, parent: d.Parent}) {
+					return false, done
+				}
+			}
+			return true, nil
+		}, func(ref string, err error) error { return f.failRef(ref, err, out) })
+		if err != nil && err != done { //nolint:errorlint // ours
+			f.stop = err
+		}
+	}
+}
+
+func (f *fileSource) failRef(ref string, err error, out stream.Out) error {
+	failure := failureOf(err, "")
+	if !isWeb(ref) {
+		failure.Type, failure.Context = stream.DataProcessing, stream.Context{File: ref}
+	}
+	return f.fail(failure, out)
+}
+
+func (f *fileSource) takeRef(ctx context.Context, r itemRef, got fetched, out stream.Out) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if got.err != nil {
+		return f.failRef(r.ref, got.err, out)
+	}
+	place := stream.Place{File: r.ref}
+	if isWeb(r.ref) {
+		place = stream.Place{URL: shown(r.ref)}
+	}
+	it, err := f.sieve.item(bytes.TrimSpace(got.text), "", place)
+	if err == nil && it != nil {
+		if err = it.Parse(); err == nil {
+			if kind, _ := it.Get("type").Str(); kind != "" && kind != api.KindItem {
+				err = invalidf("%s is a %s, not an item", shown(r.ref), kind)
+			}
+		}
+	}
+	if err != nil {
+		return f.failRef(r.ref, err, out)
+	}
+	f.rows++
+	return f.pass(entry{item: it}, out)
+}
+
+// shown is a place without the secrets that a URL may hold.
+func shown(ref string) string {
+	if !isWeb(ref) {
+		return ref
+	}
+	u, err := url.Parse(ref)
+	if err != nil {
+		return "the URL"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}

@@ -1,0 +1,319 @@
+package output
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/parquet"
+)
+
+// state is what a sink of files gives as its state: where its ledger was durable. Everything else is in it.
+type state struct {
+	Ledger string `json:"ledger"`
+	Size   int64  `json:"size"`
+	Start  int64  `json:"start"`            // where the records of this run begin
+	Closed bool   `json:"closed,omitempty"` // the run has ended
+	// Rejects is where the file of rejects was durable.
+	Rejects linesState `json:"rejects,omitzero"`
+}
+
+// unit is what one collection has in the output; or, where files do not tell collections apart, all of it.
+type unit struct {
+	number int
+	ID     string `json:"id"`
+	Dir    string `json:"dir"` // relative
+	unitState
+	changed bool // since the ledger heard of it
+	touched bool // in this run
+	live    any  // what the format keeps open for it
+}
+
+// unitState is what the ledger knows about a unit.
+type unitState struct {
+	Summary summary    `json:"summary,omitzero"`
+	Lines   linesState `json:"lines,omitzero"` // of the file under its name, or, when Open, of the one that grows
+	Open    bool       `json:"open,omitempty"`
+	Spooled []spooled  `json:"spooled,omitempty"` // parts that are not written yet; only the last takes items
+	Parts   []part     `json:"parts,omitempty"`
+	Next    int        `json:"next,omitempty"` // number of parts ever begun
+	// Several are the summaries of the collections in a unit of all, up to maxSeveral.
+	Several map[string]*summary `json:"several,omitempty"`
+	Stale   bool                `json:"stale,omitempty"` // some item in it has been replaced since
+}
+
+// part is a finished Parquet file.
+type part struct {
+	Number int       `json:"number"`
+	Rows   int64     `json:"rows"`
+	Size   int64     `json:"size"`
+	Made   time.Time `json:"made"`
+	Run    int64     `json:"run"` // book.since of the run that made it
+}
+
+// spooled is a Parquet file that is still to be written.
+type spooled struct {
+	Number int           `json:"number"`
+	State  parquet.State `json:"state"`
+}
+
+// book is what all sinks of files have in common: the config, the place, the ledger with its index, and the
+// counts.
+type book struct {
+	env    *stream.Env
+	config config
+	place  *place
+	ledger *ledger
+	index  index
+	since  int64 // where the ledger's records of this run begin
+	about  string
+	stale  bool // the ledger holds items that have been replaced
+	closed bool // the state that was opened was of a run that had ended
+	guard  *flock.Flock
+	// rejected is where the file of rejects is durable.
+	rejected linesState
+
+	units    []*unit
+	byID     map[string]*unit
+	resumed  func(record) // told of the records of items and nodes
+	highest  int          // number of a unit that an item of the ledger is in
+	perUnit  bool         // each collection has a directory, and a lock, of its own
+	shared   bool         // files of all collections are in one directory, so that ids must differ across them
+	taken    int64        // items that Write was given
+	written  int64
+	repeated int64
+	refused  int64
+}
+
+// openBook opens or begins the ledger. What it finds is told by load.
+func (o Options) openBook(ctx context.Context, env *stream.Env, c config) (*book, error) {
+	root := c.target()
+	if !remote(root) {
+		abs, err := filepath.Abs(env.Path(root))
+		if err != nil {
+			return nil, err
+		}
+		root = abs
+	}
+	b := &book{env: env, config: c, index: index{}, byID: map[string]*unit{}}
+	name := c.single()
+	if name != "" {
+		root = strings.TrimSuffix(strings.TrimSuffix(filepath.ToSlash(root), name), "/")
+	}
+	b.place = newPlace(root, o.Places, env.Data)
+	if name != "" {
+		b.place.hidden = hidden + "-" + name
+	}
+	b.guard = flock.New(filepath.Join(env.Data, "output.lock"))
+	if got, err := b.guard.TryLock(); err != nil || !got {
+		return nil, errBusy(env, err)
+	}
+	return b, nil
+}
+
+// load begins, or goes on where the state tells.
+func (b *book) load(_ context.Context) error {
+	c := &b.config
+	b.about = strings.Join([]string{c.Format, c.OrganizeBy, b.place.root, c.single(), c.Split, c.Compression}, "|")
+	var s state
+	if known, err := stream.State(b.env.State, &s); err != nil {
+		return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+	} else if !known {
+		b.ledger, err = newLedger(b.env.Data, b.about)
+		if err == nil {
+			b.since = b.ledger.size
+		}
+		return err
+	}
+	b.since, b.closed, b.rejected = s.Start, s.Closed, s.Rejects
+	if s.Closed {
+		b.since = s.Size
+	}
+	var err error
+	b.highest = -1
+	if b.ledger, err = openLedger(b.env.Data, b.about, s, b.see); err == nil && b.highest >= len(b.units) {
+		err = fmt.Errorf("%w: the ledger is damaged", stream.ErrStateGone)
+	}
+	return err
+}
+
+func (b *book) see(r record) error {
+	switch r.kind {
+	case recordItem:
+		b.highest = max(b.highest, r.entry.unit)
+		value := r.entry.value &^ thisRun
+		if r.at >= b.since {
+			value |= thisRun
+			b.written++
+		}
+		_, known := b.index[r.entry.key]
+		b.stale = b.stale || known
+		b.index[r.entry.key] = value
+	case recordNode:
+		b.highest = max(b.highest, r.entry.unit)
+	case recordUnit:
+		u := &unit{number: r.number}
+		if err := json.Unmarshal([]byte(r.text), u); err != nil || r.number > len(b.units) {
+			return fmt.Errorf("%w: the ledger is damaged", stream.ErrStateGone)
+		}
+		u.touched = r.at >= b.since
+		if r.number == len(b.units) {
+			b.units = append(b.units, u)
+		}
+		b.units[r.number] = u
+		b.byID[u.ID] = u
+	}
+	if b.resumed != nil {
+		b.resumed(r)
+	}
+	return nil
+}
+
+// unitOf is the unit of a collection, taken for this stream on first use.
+func (b *book) unitOf(collection string) (*unit, error) {
+	id := collection
+	if !b.perUnit {
+		id = ""
+	}
+	u := b.byID[id]
+	if u == nil {
+		u = &unit{number: len(b.units), ID: id, changed: true}
+		if b.perUnit {
+			u.Dir = fileName(id)
+			for _, other := range b.units { // a name that differs in case only
+				if fold(other.Dir) == fold(u.Dir) {
+					u.Dir = twin(id)
+				}
+			}
+		}
+		b.units = append(b.units, u)
+		b.byID[id] = u
+	}
+	if u.touched && b.place.held(u.Dir) {
+		return u, nil
+	}
+	if err := b.place.take(u.Dir); err != nil {
+		return nil, err
+	}
+	u.touched, u.changed = true, true
+	return u, nil
+}
+
+// admitted is an item that is to be written.
+type admitted struct {
+	it   *stream.Item
+	unit *unit
+	id   string
+	key  [16]byte
+	val  uint64
+	twin bool
+	old  verdict // fresh or updated
+	prev uint64  // the index's value before, of updated
+}
+
+// admit looks at an item: nil when there is nothing to write, because it was refused or is there already.
+func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
+	b.taken++
+	it = it.Clone()
+	id, collection := it.ID(), it.Collection()
+	if collection == "" && b.config.CollectionID != "" {
+		collection = b.config.CollectionID
+		it.Set("collection", item.OfText(collection))
+	}
+	switch {
+	case id == "":
+		return nil, b.refuse(it, "the item has no id", "")
+	case collection == "" && needCollection:
+		return nil, b.refuse(it, "the item names no collection", "collection_id gives the collection of such items")
+	}
+	value, among := valueOf(id, it.Bytes()), collection
+	if b.shared {
+		among = ""
+	}
+	key, isTwin, verdict := b.index.look(among, id, value)
+	switch verdict {
+	case repeated:
+		b.repeated++
+		return nil, nil
+	case duplicate:
+		hint := "ids must be unique within a collection; stream.dedupe keeps one of each"
+		if b.shared {
+			hint = "all collections share one directory; organize_by: collection keeps them apart"
+		}
+		return nil, b.refuse(it, "the stream has another item "+id+" of collection "+collection, hint)
+	}
+	u, err := b.unitOf(collection)
+	if err != nil {
+		return nil, err
+	}
+	a := &admitted{it: it, unit: u, id: id, key: key, val: value, twin: isTwin, old: verdict, prev: b.index[key]}
+	b.index[key] = value
+	b.stale = b.stale || verdict == updated
+	return a, nil
+}
+
+// reject refuses an item that was admitted.
+func (b *book) reject(a *admitted, cause error) error {
+	if a.old == updated {
+		b.index[a.key] = a.prev
+	} else {
+		delete(b.index, a.key)
+	}
+	b.refused++
+	return b.env.Refuse(a.it, cause)
+}
+
+func (b *book) refuse(it *stream.Item, message, hint string) error {
+	b.refused++
+	return b.env.Refuse(it, &stepwell.Error{Code: stepwell.CodeConflict, Message: message, Hint: hint})
+}
+
+// note writes what has changed about units into the ledger.
+func (b *book) note() error {
+	for _, u := range b.units {
+		if !u.changed {
+			continue
+		}
+		text, err := json.Marshal(u)
+		if err != nil {
+			return err
+		}
+		if len(text) > maxRecord {
+			return &stepwell.Error{Code: stepwell.CodeLimit, Message: "collection " + u.ID + " has too many parts", Hint: "raise part_rows"}
+		}
+		b.ledger.unit(u.number, string(text))
+		u.changed = false
+	}
+	return nil
+}
+
+// commit makes files, names and the ledger durable, in this order.
+func (b *book) commit() (state, error) {
+	if err := b.place.sync(); err != nil {
+		return state{}, err
+	}
+	if err := b.note(); err != nil {
+		return state{}, err
+	}
+	if err := b.ledger.sync(); err != nil {
+		return state{}, err
+	}
+	return state{Ledger: b.ledger.id, Size: b.ledger.size, Start: b.since, Rejects: b.rejected}, nil
+}
+
+// abandon lets everything go.
+func (b *book) abandon() {
+	if b.ledger != nil {
+		b.ledger.close()
+	}
+	b.place.release()
+	b.guard.Unlock()
+}

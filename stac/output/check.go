@@ -1,0 +1,200 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream"
+)
+
+func wrong(message, hint string) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
+}
+
+// templated reports whether a text is not known before the run.
+func templated(text string) bool { return strings.Contains(text, "{{") || strings.Contains(text, "${") }
+
+// only says which formats a key is for.
+var only = map[string][]string{
+	"base_dir": {"json", "catalog", "ndjson", "parquet"}, "output_path": {"json", "catalog", "ndjson", "parquet"},
+	"organize_by": {"json", "ndjson", "parquet"}, "base_url": {"json", "catalog", "ndjson", "parquet"},
+	"layout": {"catalog"}, "split": {"catalog"}, "catalog_id": {"catalog"}, "title": {"catalog"}, "description": {"catalog"},
+	"compression": {"ndjson"}, "part_rows": {"parquet"}, "columns": {"parquet"}, "rejects": {"parquet"},
+	"url": {"api"}, "catalog_url": {"api"}, "if_match": {"api"}, "rate_limit": {"api"}, "headers": {"api"}, "auth": {"api"},
+}
+
+// check finds the contradictions of a config.
+func check(values map[string]any) (problems []error) {
+	format, _ := values["format"].(string)
+	if templated(format) {
+		return nil
+	}
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if formats := only[key]; values[key] != nil && values[key] != false && formats != nil && !slices.Contains(formats, format) {
+			problems = append(problems, wrong(key+" has no meaning for format "+format, "it is for "+strings.Join(formats, ", ")))
+		}
+	}
+	c, err := decode(withoutTemplates(values))
+	if err != nil {
+		return append(problems, err)
+	}
+	return append(append(problems, c.checkPlace(values)...), c.checkFormat(values)...)
+}
+
+// withoutTemplates leaves out what stands for a value of another type.
+func withoutTemplates(values map[string]any) map[string]any {
+	out := map[string]any{}
+	for key, v := range values {
+		if text, ok := v.(string); ok && templated(text) && key != "split" {
+			continue
+		}
+		if key == "columns" || key == "headers" || key == "auth" {
+			continue
+		}
+		out[key] = v
+	}
+	return out
+}
+
+func given(values map[string]any, key string) bool { return values[key] != nil && values[key] != "" }
+
+func (c config) checkPlace(values map[string]any) (problems []error) {
+	first, second := "base_dir", "output_path"
+	if c.Format == "api" {
+		first, second = "url", "catalog_url"
+	}
+	switch {
+	case given(values, first) && given(values, second):
+		problems = append(problems, wrong(first+" and "+second+" are the same thing", "give one of them"))
+	case !given(values, first) && !given(values, second):
+		problems = append(problems, wrong("format "+c.Format+" needs "+first, ""))
+	}
+	for key, text := range map[string]string{"base_url": c.BaseURL, "url": c.URL, "catalog_url": c.CatalogURL} {
+		if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme == "" || u.Host == "") {
+			problems = append(problems, wrong(key+" is not a URL: "+text, "write it like https://host/path"))
+		}
+	}
+	if name := c.single(); name != "" && c.OrganizeBy != "" && c.OrganizeBy != "flat" {
+		problems = append(problems, wrong("organize_by "+c.OrganizeBy+" needs a directory, but "+c.OutputPath+" is a file", ""))
+	}
+	if c.OrganizeBy == "item_id" && c.Format != "json" {
+		problems = append(problems, wrong("organize_by item_id is for format json", "use collection or flat"))
+	}
+	return problems
+}
+
+func (c config) checkFormat(values map[string]any) (problems []error) {
+	if c.Layout != "" && c.Layout != "self-contained" && !given(values, "base_url") {
+		problems = append(problems, wrong("layout "+c.Layout+" needs base_url", "absolute links begin with it"))
+	}
+	if c.Layout == "self-contained" && given(values, "base_url") {
+		problems = append(problems, wrong("layout self-contained has no absolute links, so that base_url has no meaning", "use relative-published"))
+	}
+	if c.Split != "" && !strings.Contains(c.Split, "{{") {
+		if _, err := parseSplit(c.Split); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	if kind := compression(c.single()); kind != "" && c.Compression != "" && packing[c.Compression] != kind {
+		problems = append(problems, wrong("compression "+c.Compression+" is not what the name "+c.OutputPath+" says", "leave compression out"))
+	}
+	if c.Format == "parquet" && (c.Schema == "fixed") != given(values, "columns") {
+		problems = append(problems, wrong("schema fixed and columns belong together", "give both or neither"))
+	}
+	if columns, ok := values["columns"].(map[string]any); ok {
+		for name, kind := range columns {
+			if text, ok := kind.(string); !ok || columnKinds[text] == 0 && !templated(text) {
+				problems = append(problems, wrong("column "+name+" has an unknown type", "the types are string, int, double, bool, timestamp and json"))
+			}
+		}
+	}
+	return problems
+}
+
+// packing is how compression names what names of files say.
+var packing = map[string]string{"none": "", "gzip": "gz", "zstd": "zst"}
+
+// target is what the user gave as the place.
+func (c config) target() string {
+	if c.BaseDir != "" {
+		return c.BaseDir
+	}
+	return c.OutputPath
+}
+
+// single is the name of the one file that all goes into, "" when it is not one.
+func (c config) single() string {
+	name := path.Base(filepath.ToSlash(c.OutputPath))
+	stem := strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")
+	switch path.Ext(stem) {
+	case ".ndjson", ".jsonl", ".geojsonl", ".geojsons":
+		if c.Format == "ndjson" {
+			return name
+		}
+	case ".parquet", ".geoparquet":
+		if c.Format == "parquet" && stem == name {
+			return name
+		}
+	}
+	return ""
+}
+
+// try looks whether the output can be written, and leaves nothing behind.
+func (o Options) try(_ context.Context, env *stream.Env, values map[string]any) []error {
+	if problems := check(values); len(problems) > 0 {
+		return problems
+	}
+	c, err := decode(values)
+	if err != nil {
+		return []error{err}
+	}
+	if c.Format == "api" {
+		if o.HTTP == nil {
+			return []error{errNoHTTP}
+		}
+		return nil
+	}
+	dir := env.Path(c.target())
+	if remote(c.target()) {
+		return nil
+	}
+	if c.single() != "" {
+		dir = filepath.Dir(dir)
+	}
+	return tryDir(dir)
+}
+
+// tryDir makes a file in a directory, or in the nearest one above it that is there.
+func tryDir(dir string) []error {
+	for {
+		info, err := os.Stat(dir)
+		if errors.Is(err, os.ErrNotExist) && filepath.Dir(dir) != dir {
+			dir = filepath.Dir(dir)
+			continue
+		}
+		if err == nil && !info.IsDir() {
+			return []error{wrong(dir+" is a file, not a directory", "")}
+		}
+		if err != nil {
+			return []error{err}
+		}
+		break
+	}
+	f, err := os.CreateTemp(dir, ".stepwell-try-*")
+	if err != nil {
+		return []error{wrong("the output cannot be written: "+err.Error(), "")}
+	}
+	f.Close()
+	if err := os.Remove(f.Name()); err != nil {
+		return []error{err}
+	}
+	return nil
+}

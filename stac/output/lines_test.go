@@ -1,0 +1,193 @@
+package output
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream"
+)
+
+func TestNDJSON(t *testing.T) {
+	b := newBench(t, map[string]any{"format": "ndjson", "output_path": "out/all.ndjson.gz"})
+	pretty, err := item.Parse([]byte("{\n  \"id\": \"a\",\r\n  \"collection\": \"c\",\n  \"properties\": {\"x\": \"y  z\", \"n\": 1.50}\n}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := stacItem("d", "b", 1)
+	plain.Delete("links")
+	_, out := b.run(nil, stream.New(pretty, stream.Place{}), plain)
+	if got := b.files("out"); !slices.Equal(got, []string{"all.ndjson.gz", "all.ndjson.gz.manifest.json"}) {
+		t.Errorf("files %q", got)
+	}
+	packed, err := os.ReadFile(b.path("out/all.ndjson.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(r)
+	want := `{"id":"a","collection":"c","properties":{"x":"y  z","n":1.50}}` + "\n" + string(plain.Bytes()) + "\n"
+	if err != nil || string(text) != want {
+		t.Errorf("got %s (%v)\nwant %s", text, err, want)
+	}
+	m := b.doc("out/all.ndjson.gz.manifest.json")
+	if string(m.Get("total_items").Bytes()) != "2" || string(m.Get("total_size_bytes").Bytes()) != fmt.Sprint(len(packed)) || out["files_written"].([]string)[0] != b.path("out/all.ndjson.gz") {
+		t.Errorf("%s %v", m.Bytes(), out)
+	}
+}
+
+func TestNDJSONEmpty(t *testing.T) {
+	b := newBench(t, map[string]any{"format": "ndjson", "output_path": "all.ndjson"})
+	_, out := b.run(nil)
+	if text, err := os.ReadFile(b.path("all.ndjson")); err != nil || len(text) > 0 || out["items_written"] != int64(0) {
+		t.Errorf("%q %v %v", text, err, out)
+	}
+}
+
+// TestNDJSONNotVisible holds a file back until it is complete, and keeps the old one meanwhile.
+func TestNDJSONNotVisible(t *testing.T) {
+	b := newBench(t, map[string]any{"format": "ndjson", "base_dir": "out"})
+	sink := b.mustOpen(nil)
+	b.write(sink, stacItems("c", 0, 4)...)
+	b.commit(sink, 4)
+	if got := b.files("out"); len(got) != 0 {
+		t.Errorf("too early: %q", got)
+	}
+	state, _ := b.close(sink)
+	before, err := os.ReadFile(b.path("out/c/items.ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink = b.mustOpen(state)
+	b.write(sink, stacItems("c", 4, 6)...)
+	b.commit(sink, 2)
+	if now, err := os.ReadFile(b.path("out/c/items.ndjson")); err != nil || !bytes.Equal(now, before) {
+		t.Errorf("the old file has changed: %v", err)
+	}
+	b.close(sink)
+	b.wantFound(stacItems("c", 0, 6)...)
+}
+
+func TestHasRelative(t *testing.T) {
+	for text, want := range map[string]bool{
+		`{"href":"https://x/y"}`: false, `{"href": "./a"}`: true, `{"href" : "a/b:c"}`: true, `{"href":"s3://b/k"}`: false,
+		`{"href":"/vsis3/x"}`: false, `{"href":null,"x":1}`: false, `{"a":"href"}`: false, `{"href":"\u002e/a"}`: true, `{"href":""}`: false,
+		`{"href":"https://x"},{"href":"../b"}`: true,
+	} {
+		if got := hasRelative([]byte(text)); got != want {
+			t.Errorf("%s: %t", text, got)
+		}
+	}
+}
+
+func TestRelative(t *testing.T) {
+	for _, c := range [][3]string{
+		{"", "catalog.json", "./catalog.json"}, {"a/b", "catalog.json", "../../catalog.json"}, {"a/b", "a/c/x.json", "../c/x.json"},
+		{"a", "a/x y%2F.json", "./x%20y%252F.json"}, {"a/b", "a/b/снимок.json", "./снимок.json"}, {"a", "a:b.json", "../a%3Ab.json"},
+	} {
+		if got := relative(c[0], c[1]); got != c[2] {
+			t.Errorf("from %q to %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+func TestExtent(t *testing.T) {
+	for _, c := range []struct {
+		boxes [][]float64
+		want  []float64
+	}{
+		{[][]float64{{1, 2, 3, 4}, {-5, 3, 2, 9}}, []float64{-5, 2, 3, 9}},
+		{[][]float64{{1, 2, 10, 3, 4, 20}, {0, 0, 5, 1, 1, 15}}, []float64{0, 0, 5, 3, 4, 20}},
+		{[][]float64{{1, 2, 10, 3, 4, 20}, {0, 0, 1, 1}}, []float64{0, 0, 3, 4}},
+		{[][]float64{{0, 0, 1, 1}, {1, 2, 10, 3, 4, 20}}, []float64{0, 0, 3, 4}},
+		{[][]float64{{170, -10, -170, 10}, {175, 0, -160, 20}}, []float64{170, -10, -160, 20}},
+		{[][]float64{{170, -10, -170, 10}, {160, 0, 165, 20}}, []float64{160, -10, -170, 20}},
+		{[][]float64{{170, -10, -170, 10}, {-175, 0, -150, 20}}, []float64{170, -10, -150, 20}},
+		{[][]float64{{170, -10, -170, 10}, {-20, 0, 20, 20}}, []float64{-180, -10, 180, 20}},
+		{nil, nil},
+	} {
+		s := &summary{}
+		for _, box := range c.boxes {
+			s.addBox(box)
+		}
+		if got := s.box(); !slices.Equal(got, c.want) {
+			t.Errorf("%v: %v, want %v", c.boxes, got, c.want)
+		}
+	}
+	bare := stacItem("c", "a", 7)
+	bare.Delete("bbox")
+	if got := boxOf(bare.Value); !slices.Equal(got, []float64{7, 7, 7, 7}) {
+		t.Errorf("from the geometry: %v", got)
+	}
+}
+
+func TestLater(t *testing.T) {
+	order := strings.Fields("0.9.0 1.0.0-beta.2 1.0.0-rc.1 1.0.0 1.0.1 1.1.0-beta.1 1.1.0 1.10.0")
+	for i, a := range order {
+		for j, b := range order {
+			if later(a, b) != (i > j) {
+				t.Errorf("later(%s, %s)", a, b)
+			}
+		}
+	}
+}
+
+// TestIndexSize counts what the index costs per item.
+func TestIndexSize(t *testing.T) {
+	x := index{}
+	for i := range 1000 {
+		id := fmt.Sprint(i)
+		key, _, v := x.look("c", id, valueOf(id, []byte(id)))
+		if v != fresh {
+			t.Fatalf("%s is not fresh: %v", id, v)
+		}
+		x[key] = valueOf(id, []byte(id))
+	}
+	if _, isTwin, v := x.look("c", "7", valueOf("7", []byte("7"))); isTwin || v != repeated {
+		t.Error("a repeat is not seen")
+	}
+	if _, isTwin, v := x.look("c", "7", valueOf("7", []byte("other"))); isTwin || v != duplicate {
+		t.Error("a duplicate is not seen")
+	}
+}
+
+// FuzzLedger reads damaged ledgers: an error or records, never a panic.
+func FuzzLedger(f *testing.F) {
+	dir := f.TempDir()
+	l, err := newLedger(dir, "x")
+	if err != nil {
+		f.Fatal(err)
+	}
+	l.now(5)
+	l.unit(0, `{"id":"c"}`)
+	l.node(1, 0, 0, "c")
+	l.item(entry{name: "a", title: "b", size: 7, node: 1})
+	if err := l.sync(); err != nil {
+		f.Fatal(err)
+	}
+	text, err := os.ReadFile(ledgerPath(dir))
+	if err != nil {
+		f.Fatal(err)
+	}
+	head := len(text) - int(l.size) + 35
+	f.Add(text[head:])
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b := &book{index: index{}, byID: map[string]*unit{}}
+		tr := &tree{book: b, named: map[string]*node{}}
+		b.resumed = tr.seen
+		r := &ledgerReader{r: newReader(text)}
+		r.each(b.see)
+	})
+}
+
+func newReader(text []byte) *bufio.Reader { return bufio.NewReaderSize(bytes.NewReader(text), 512) }

@@ -1,0 +1,358 @@
+package output
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"reflect"
+
+	"github.com/gofrs/flock"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
+)
+
+var errNoHTTP = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "format api needs an HTTP client, and this program was made without one"}
+
+// server puts items into a STAC API by transactions: format api. What the server has answered for is durable.
+type server struct {
+	env     *stream.Env
+	config  config
+	client  *api.Client
+	guard   *flock.Flock
+	sent    *os.File          // keys of what has been sent since the Commit before the last
+	since   []byte            // keys of what has been sent since the last Commit
+	maybe   map[[16]byte]bool // what a run that was cut off had sent, so that a conflict may be its own doing
+	pending []*stream.Item
+	waiting map[[16]byte]bool // keys of pending
+
+	taken, written, queued, skipped, refused int64
+	conflicts                                []string
+}
+
+// maxConflicts bounds the ids in the outputs; the failures have them all.
+const maxConflicts = 1000
+
+func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*server, error) {
+	if o.HTTP == nil {
+		return nil, errNoHTTP
+	}
+	header := http.Header{}
+	for name, value := range c.Headers {
+		header.Set(name, value)
+	}
+	if c.URL == "" {
+		c.URL = c.CatalogURL
+	}
+	a := c.Auth
+	client, err := api.New(api.Options{HTTP: o.HTTP, URL: c.URL, Header: header, Concurrent: c.Concurrency, PerSecond: c.RateLimit,
+		Auth: api.Auth{Bearer: a.Bearer, Username: a.Username, Password: a.Password, Key: a.Key, KeyHeader: a.KeyHeader, KeyQuery: a.KeyQuery,
+			TokenURL: a.TokenURL, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Scope: a.Scope, Audience: a.Audience}})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{env: env, config: c, client: client, waiting: map[[16]byte]bool{}, maybe: map[[16]byte]bool{},
+		guard: flock.New(filepath.Join(env.Data, "output.lock"))}
+	if got, err := s.guard.TryLock(); err != nil || !got {
+		return nil, errBusy(env, err)
+	}
+	if err := s.loadSent(); err != nil {
+		s.Abandon()
+		return nil, err
+	}
+	if can, err := client.CanChange(ctx); err != nil {
+		s.Abandon()
+		return nil, err
+	} else if !can {
+		env.Log(0, "the API does not declare transactions; trying all the same")
+	}
+	return s, nil
+}
+
+func errBusy(env *stream.Env, err error) error {
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "another run of step " + env.Step + " is under way",
+		Hint: "wait for it to end, or stop it", Err: err}
+}
+
+func (s *server) loadSent() error {
+	var err error
+	if s.sent, err = os.OpenFile(filepath.Join(s.env.Data, "output.sent"), os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return err
+	}
+	for {
+		var key [16]byte
+		if _, err := io.ReadFull(s.sent, key[:]); err != nil {
+			if err == io.EOF || errors.Is(err, io.ErrUnexpectedEOF) { // the last one was cut off: it was not sent
+				return nil
+			}
+			return err
+		}
+		s.maybe[key] = true
+	}
+}
+
+// Write implements stream.Sink.
+func (s *server) Write(ctx context.Context, batch []*stream.Item) error {
+	for _, it := range batch {
+		s.taken++
+		it = it.Clone()
+		if it.Collection() == "" && s.config.CollectionID != "" {
+			it.Set("collection", item.OfText(s.config.CollectionID))
+		}
+		if it.ID() == "" || it.Collection() == "" {
+			s.refused++
+			err := s.env.Refuse(it, wrong("the item names no id or no collection", "collection_id gives the collection of such items"))
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		key := keyOf(it.Collection(), it.ID(), true)
+		if s.waiting[key] || len(s.pending) >= s.config.BatchSize*s.config.Concurrency {
+			if err := s.flush(ctx); err != nil {
+				return err
+			}
+		}
+		s.waiting[key] = true
+		s.pending = append(s.pending, it)
+	}
+	return nil
+}
+
+// group is what is sent by one call.
+type group struct {
+	collection string
+	items      []*stream.Item
+	features   []api.Feature
+	results    []api.Result
+}
+
+// flush sends what is pending, several batches at a time, and deals with the answers in order.
+func (s *server) flush(ctx context.Context) error {
+	if len(s.pending) == 0 {
+		return nil
+	}
+	if err := s.noteSent(); err != nil {
+		return err
+	}
+	groups := s.groups()
+	eg, gctx := errgroup.WithContext(ctx)
+	eg.SetLimit(s.config.Concurrency)
+	for _, g := range groups {
+		eg.Go(func() (err error) {
+			bulk := api.Bulk{Upsert: s.config.OnConflict == "upsert" && !s.config.IfMatch, Batch: s.config.BatchSize}
+			g.results, err = s.client.CreateAll(gctx, g.collection, g.features, bulk)
+			return err
+		})
+	}
+	if err := eg.Wait(); err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if err := s.answers(ctx, g); err != nil {
+			return err
+		}
+	}
+	s.pending = s.pending[:0]
+	clear(s.waiting)
+	return nil
+}
+
+// noteSent remembers what is about to be sent: when the answer is lost with this run, the next one knows
+// whose doing a conflict is.
+func (s *server) noteSent() error {
+	if s.config.OnConflict == "upsert" {
+		return nil
+	}
+	var keys []byte
+	for _, it := range s.pending {
+		key := keyOf(it.Collection(), it.ID(), true)
+		keys = append(keys, key[:]...)
+	}
+	s.since = append(s.since, keys...)
+	if _, err := s.sent.Write(keys); err != nil {
+		return err
+	}
+	return s.sent.Sync()
+}
+
+// forget drops the keys of what was sent before the last Commit. Those after it are needed until the state
+// of this one has been kept.
+func (s *server) forget() error {
+	if len(s.since) == 0 {
+		return nil
+	}
+	name := s.sent.Name()
+	f, err := os.OpenFile(name+".tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = f.Write(s.since); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		f.Close()
+		return err
+	}
+	s.sent.Close()
+	s.sent, s.since = f, nil
+	return nil
+}
+
+// groups arranges what is pending by collection, in batches.
+func (s *server) groups() []*group {
+	var groups []*group
+	open := map[string]*group{}
+	for _, it := range s.pending {
+		collection := it.Collection()
+		g := open[collection]
+		if g == nil || len(g.items) >= s.config.BatchSize {
+			g = &group{collection: collection}
+			open[collection] = g
+			groups = append(groups, g)
+		}
+		from := originOf(s.env, it)
+		rebase := func(href string) string { return from.rebase(href, "") }
+		if hasRelative(it.Bytes()) {
+			rebaseAssets(it.Value, rebase)
+		}
+		relink(it.Value, nil, true, rebase)
+		g.items = append(g.items, it)
+		g.features = append(g.features, api.Feature{Text: it.AppendTo(nil), ID: it.ID(), Collection: collection})
+	}
+	return groups
+}
+
+func (s *server) answers(ctx context.Context, g *group) error {
+	for i, res := range g.results {
+		it := g.items[i]
+		if res.Outcome == api.Conflict {
+			var err error
+			if res, err = s.conflict(ctx, g, i, res); err != nil {
+				return err
+			}
+		}
+		switch res.Outcome {
+		case api.Created, api.Replaced:
+			s.written++
+		case api.Queued:
+			s.written++
+			s.queued++
+		case api.Conflict:
+			if len(s.conflicts) < maxConflicts {
+				s.conflicts = append(s.conflicts, it.ID())
+			}
+			if s.config.OnConflict == "skip" {
+				s.skipped++
+				continue
+			}
+			if err := s.refuse(it, res.Err); err != nil {
+				return err
+			}
+		default:
+			if err := s.refuse(it, res.Err); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *server) refuse(it *stream.Item, cause error) error {
+	s.refused++
+	if cause == nil {
+		cause = errors.New("the server did not say what became of it")
+	}
+	return s.env.Refuse(it, &stream.Error{Type: stream.NetworkError, Context: stream.Context{URL: s.client.URL(), Status: api.StatusOf(cause)}, Err: cause})
+}
+
+// conflict looks again at an item that was there: it may be our own, sent by a run that was cut off; and with
+// if_match it is replaced now, if nobody changes it meanwhile.
+func (s *server) conflict(ctx context.Context, g *group, i int, res api.Result) (api.Result, error) {
+	it := g.items[i]
+	replace := s.config.OnConflict == "upsert" && s.config.IfMatch
+	ours := s.maybe[keyOf(g.collection, it.ID(), true)]
+	if !replace && !ours {
+		return res, nil
+	}
+	there, etag, err := s.client.Item(ctx, g.collection, it.ID())
+	if ctx.Err() != nil {
+		return res, context.Cause(ctx)
+	}
+	switch {
+	case err != nil:
+		res.Outcome, res.Err = api.Failed, err
+	case replace && etag == "":
+		res.Outcome, res.Err = api.Failed, wrong("the server gives no ETag, so that if_match cannot work", "leave if_match out")
+	case replace:
+		return s.client.Put(ctx, g.collection, it.ID(), g.features[i].Text, etag)
+	case same(there, g.features[i].Text):
+		res.Outcome, res.Err = api.Created, nil
+	}
+	return res, nil
+}
+
+// same compares what a server leaves alone of an item.
+func same(a, b []byte) bool {
+	var two [2]map[string]any
+	for i, text := range [2][]byte{a, b} {
+		v, err := expr.Decode(text)
+		if err != nil {
+			return false
+		}
+		two[i], _ = v.(map[string]any)
+		if p, ok := two[i]["properties"].(map[string]any); ok {
+			delete(p, "created")
+			delete(p, "updated")
+		}
+	}
+	for _, name := range []string{"geometry", "properties", "assets"} {
+		if !reflect.DeepEqual(two[0][name], two[1][name]) {
+			return false
+		}
+	}
+	return true
+}
+
+// Commit implements stream.Sink: the server has answered for everything.
+func (s *server) Commit(ctx context.Context) (int64, any, error) {
+	if err := s.flush(ctx); err != nil {
+		return 0, nil, err
+	}
+	if err := s.forget(); err != nil {
+		return 0, nil, err
+	}
+	return s.taken, map[string]any{"url": s.client.URL()}, nil
+}
+
+// Close implements stream.Sink.
+func (s *server) Close(ctx context.Context) (state, outputs any, err error) {
+	if err := s.flush(ctx); err != nil {
+		return nil, nil, err
+	}
+	out := map[string]any{"items_written": s.written, "items_refused": s.refused, "items_repeated": s.skipped,
+		"items_queued": s.queued, "conflicts": append([]string{}, s.conflicts...)}
+	s.Abandon()
+	if err := os.Remove(filepath.Join(s.env.Data, "output.sent")); err != nil {
+		return nil, nil, err
+	}
+	return map[string]any{"url": s.client.URL()}, out, nil
+}
+
+// Abandon implements stream.Sink.
+func (s *server) Abandon() {
+	if s.sent != nil {
+		s.sent.Close()
+	}
+	s.guard.Unlock()
+}

@@ -1,0 +1,498 @@
+package output
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/geoparquet"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/parquet"
+)
+
+// table writes stac-geoparquet files: format parquet. Items wait in spools, which are durable at Commit; a
+// part file is written when its spool is full, or at the end. A later run adds parts of its own, and writes
+// older ones anew without the items that it has replaced.
+type table struct {
+	*book
+	options geoparquet.Options
+	rejects *lines
+}
+
+// tables are a unit's open files by number.
+type tables map[int]*geoparquet.File
+
+// maxSeveral bounds the collections that one file of all describes.
+const maxSeveral = 1000
+
+var columnKinds = map[string]parquet.Kind{"string": parquet.Text, "int": parquet.Int, "double": parquet.Double,
+	"bool": parquet.Bool, "timestamp": parquet.Timestamp, "json": parquet.JSON}
+
+func openTable(ctx context.Context, b *book) (*table, error) {
+	c := &b.config
+	if c.OrganizeBy == "" {
+		c.OrganizeBy = "collection"
+		if c.single() != "" {
+			c.OrganizeBy = "flat"
+		}
+	}
+	b.perUnit = c.OrganizeBy == "collection"
+	t := &table{book: b, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
+	switch c.Schema {
+	case "first_n":
+		t.options.Mode = geoparquet.FirstN
+	case "fixed":
+		t.options.Mode = geoparquet.Fixed
+		for name, kind := range c.Columns {
+			t.options.Schema = append(t.options.Schema, parquet.Field{Name: name, Type: &parquet.Type{Kind: columnKinds[kind]}})
+		}
+		slices.SortFunc(t.options.Schema, func(x, y parquet.Field) int { return cmp.Compare(x.Name, y.Name) })
+	}
+	if c.Mixed == "json" {
+		t.options.Conflict = parquet.AsJSON
+	}
+	if err := b.load(ctx); err != nil {
+		return nil, err
+	}
+	if err := t.reopen(); err != nil {
+		t.closeFiles()
+		return nil, err
+	}
+	return t, nil
+}
+
+// reopen opens what the state tells of.
+func (t *table) reopen() (err error) {
+	for _, u := range t.units {
+		for _, p := range u.Parts {
+			if t.place.remote {
+				continue
+			}
+			if info, err := os.Stat(t.place.local(t.file(u, p.Number))); err != nil || info.Size() != p.Size {
+				return fmt.Errorf("%w: %s was changed or is missing", stream.ErrStateGone, t.place.shown(t.file(u, p.Number)))
+			}
+		}
+		if len(u.Spooled) == 0 {
+			continue
+		}
+		if err := t.place.take(u.Dir); err != nil {
+			return err
+		}
+		if err := t.reopenParts(u); err != nil {
+			return err
+		}
+	}
+	if t.config.Rejects != "" {
+		name := t.env.Path(t.config.Rejects)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if t.rejects, err = openLines(name, compression(name), t.rejected); err != nil {
+			return err
+		}
+	}
+	if !t.perUnit {
+		_, err = t.unitOf("")
+	} else if known := t.fixed(); known != "" {
+		_, err = t.unitOf(known)
+	}
+	return err
+}
+
+// reopenParts opens a unit's spools. One that was full has perhaps become a file meanwhile, just when the run
+// was cut off.
+func (t *table) reopenParts(u *unit) error {
+	files := tables{}
+	u.live = files
+	last := len(u.Spooled) - 1
+	for i, s := range slices.Clone(u.Spooled) {
+		o := t.options
+		o.Resume = &s.State
+		f, err := geoparquet.New(t.spool(u, s.Number), o)
+		if err == nil {
+			files[s.Number] = f
+			continue
+		}
+		if !errors.Is(err, parquet.ErrStateGone) && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+		info, serr := os.Stat(t.place.local(t.file(u, s.Number)))
+		if i == last || t.place.remote || serr != nil {
+			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+		}
+		u.Parts = append(u.Parts, part{Number: s.Number, Rows: s.State.Rows, Size: info.Size(), Made: info.ModTime().UTC(), Run: t.since})
+		u.Spooled = slices.DeleteFunc(u.Spooled, func(x spooled) bool { return x.Number == s.Number })
+		u.changed = true
+	}
+	return nil
+}
+
+// file is a part's file.
+func (t *table) file(u *unit, number int) string {
+	if name := t.config.single(); name != "" {
+		if number == 1 || t.config.PartRows <= 0 {
+			return name
+		}
+		ext := path.Ext(name)
+		return fmt.Sprintf("%s-%05d%s", name[:len(name)-len(ext)], number, ext)
+	}
+	return path.Join(u.Dir, "items", fmt.Sprintf("part-%05d.parquet", number))
+}
+
+// spool is the directory of a part that is not written yet.
+func (t *table) spool(u *unit, number int) string {
+	return filepath.Join(t.env.Data, "table-"+strconv.Itoa(u.number)+"-"+strconv.Itoa(number))
+}
+
+// begin begins a part.
+func (t *table) begin(u *unit) (*geoparquet.File, error) {
+	u.Next++
+	dir := t.spool(u, u.Next)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	f, err := geoparquet.New(dir, t.options)
+	if err != nil {
+		return nil, err
+	}
+	files, ok := u.live.(tables)
+	if !ok {
+		files = tables{}
+		u.live = files
+	}
+	files[u.Next], u.changed = f, true
+	u.Spooled = append(u.Spooled, spooled{Number: u.Next})
+	return f, nil
+}
+
+// current is the part that takes items.
+func (t *table) current(u *unit) (*geoparquet.File, error) {
+	if n := len(u.Spooled); n > 0 {
+		f := u.live.(tables)[u.Spooled[n-1].Number]
+		if t.config.PartRows <= 0 || f.Items() < t.config.PartRows {
+			return f, nil
+		}
+	}
+	return t.begin(u)
+}
+
+// Write implements stream.Sink.
+func (t *table) Write(ctx context.Context, batch []*stream.Item) error {
+	t.ledger.now(time.Now().UnixMilli())
+	for _, it := range batch {
+		a, err := t.admit(it, t.perUnit)
+		if err != nil {
+			return err
+		}
+		if a == nil {
+			continue
+		}
+		if err := t.add(a); err != nil {
+			return err
+		}
+	}
+	return t.ledger.flush(false)
+}
+
+func (t *table) add(a *admitted) error {
+	f, err := t.current(a.unit)
+	if err != nil {
+		return err
+	}
+	if hasRelative(a.it.Bytes()) {
+		from, dir := originOf(t.env, a.it), ""
+		if !t.place.remote {
+			dir = filepath.Dir(t.place.local(t.file(a.unit, 2)))
+		}
+		rebaseAll(a.it.Value, func(href string) string { return from.rebase(href, dir) })
+	}
+	switch err := f.Add(a.it.Value); {
+	case errors.Is(err, parquet.ErrSpool):
+		return err
+	case err != nil:
+		if t.rejects != nil {
+			if werr := t.rejects.add(oneLine(a.it.Bytes())); werr != nil {
+				return werr
+			}
+		}
+		return t.reject(a, err)
+	}
+	if t.summaryOf(a).add(a.it.Value) {
+		a.unit.changed = true
+	}
+	if a.old == updated {
+		a.unit.Stale, a.unit.changed = true, true
+	}
+	t.ledger.item(entry{key: a.key, value: a.val, unit: a.unit.number})
+	t.written++
+	return nil
+}
+
+// summaryOf is what gathers for the item's collection.
+func (t *table) summaryOf(a *admitted) *summary {
+	collection := a.it.Collection()
+	if t.perUnit || collection == "" {
+		return &a.unit.Summary
+	}
+	if a.unit.Several == nil {
+		a.unit.Several = map[string]*summary{}
+	}
+	s := a.unit.Several[collection]
+	if s == nil {
+		s = &summary{}
+		if len(a.unit.Several) < maxSeveral {
+			a.unit.Several[collection] = s
+		}
+	}
+	return s
+}
+
+// Commit implements stream.Sink. A part that is full is written by the Commit after the one that has told
+// of its whole spool: its content is certain then, so that a run that is cut off in between finds it.
+func (t *table) Commit(ctx context.Context) (int64, any, error) {
+	s, err := t.sync(ctx, false)
+	return t.taken, s, err
+}
+
+func (t *table) sync(ctx context.Context, all bool) (state, error) {
+	for _, u := range t.units {
+		files, _ := u.live.(tables)
+		for i := 0; i < len(u.Spooled); {
+			s := &u.Spooled[i]
+			f := files[s.Number]
+			full := i < len(u.Spooled)-1 && s.State.Rows == f.Items()
+			if all || full {
+				if err := t.finishPart(ctx, u, f, s.Number); err != nil {
+					return state{}, err
+				}
+				continue // it has left the list
+			}
+			now, err := f.Commit()
+			if err != nil {
+				return state{}, err
+			}
+			if now != s.State {
+				s.State, u.changed = now, true
+			}
+			i++
+		}
+	}
+	if t.rejects != nil {
+		var err error
+		if t.rejected, err = t.rejects.sync(); err != nil {
+			return state{}, err
+		}
+	}
+	return t.commit()
+}
+
+// finishPart writes the file of a part and takes it off the list of spooled ones.
+func (t *table) finishPart(ctx context.Context, u *unit, f *geoparquet.File, number int) error {
+	at := slices.IndexFunc(u.Spooled, func(s spooled) bool { return s.Number == number })
+	if f.Items() > 0 {
+		p, err := t.writePart(ctx, u, f, number)
+		if err != nil {
+			return err
+		}
+		u.Parts = append(u.Parts, p)
+	} else {
+		f.Abandon()
+	}
+	delete(u.live.(tables), number)
+	u.Spooled, u.changed = slices.Delete(u.Spooled, at, at+1), true
+	return os.RemoveAll(t.spool(u, number))
+}
+
+func (t *table) writePart(ctx context.Context, u *unit, f *geoparquet.File, number int) (part, error) {
+	collections, err := t.collections(ctx, u)
+	if err != nil {
+		return part{}, err
+	}
+	target := t.place.local(t.file(u, number))
+	if t.place.remote {
+		target = filepath.Join(t.spool(u, number), "part.parquet")
+	} else if err := t.place.makeDir(filepath.Dir(target)); err != nil {
+		return part{}, err
+	}
+	stats, err := f.Close(ctx, target, collections)
+	if err == nil && t.place.remote {
+		err = t.place.publish(ctx, target, t.file(u, number))
+	}
+	return part{Number: number, Rows: stats.Items, Size: stats.Bytes, Made: time.Now().UTC(), Run: t.since}, err
+}
+
+// collections are the descriptions that go into a file.
+func (t *table) collections(_ context.Context, u *unit) (map[string]*item.Value, error) {
+	of := u.Several
+	if t.perUnit && u.ID != "" {
+		of = map[string]*summary{u.ID: &u.Summary}
+	}
+	out := map[string]*item.Value{}
+	for id, s := range of {
+		doc, err := t.newCollection(id, s)
+		if err != nil {
+			return nil, err
+		}
+		widen(doc, s)
+		out[id] = doc
+	}
+	return out, nil
+}
+
+// Close implements stream.Sink.
+func (t *table) Close(ctx context.Context) (st, outputs any, err error) {
+	if _, err := t.sync(ctx, false); err != nil {
+		return nil, nil, err
+	}
+	if err := t.joinOld(ctx); err != nil {
+		return nil, nil, err
+	}
+	if _, err := t.sync(ctx, true); err != nil {
+		return nil, nil, err
+	}
+	var old []string
+	for _, u := range t.units {
+		if !u.Stale {
+			continue
+		}
+		replaced, err := t.dropReplaced(ctx, u)
+		if err != nil {
+			return nil, nil, err
+		}
+		old = append(old, replaced...)
+	}
+	if _, err := t.commit(); err != nil {
+		return nil, nil, err
+	}
+	for _, rel := range old {
+		if err := t.place.remove(rel); err != nil {
+			return nil, nil, err
+		}
+	}
+	if t.rejects != nil {
+		t.rejects.close()
+		t.rejects = nil
+	}
+	return t.finish(ctx, t.eachPart)
+}
+
+// joinOld puts the items of an earlier run behind those of this one, where all are to be in one file.
+func (t *table) joinOld(ctx context.Context) error {
+	if t.config.single() == "" || t.config.PartRows > 0 {
+		return nil
+	}
+	for _, u := range t.units {
+		if len(u.Spooled) == 0 {
+			continue
+		}
+		f, err := t.current(u)
+		if err != nil {
+			return err
+		}
+		for _, p := range u.Parts {
+			if _, err := t.sift(ctx, u, p, f); err != nil {
+				return err
+			}
+		}
+		u.Parts, u.Stale, u.changed = nil, false, true
+	}
+	return nil
+}
+
+// dropReplaced writes the parts of earlier runs anew that hold items which this run has replaced, and tells
+// which files are not needed any more.
+func (t *table) dropReplaced(ctx context.Context, u *unit) (old []string, err error) {
+	for _, p := range slices.Clone(u.Parts) {
+		if p.Run == t.since {
+			continue
+		}
+		f, err := t.begin(u)
+		if err != nil {
+			return nil, err
+		}
+		number := u.Next
+		dropped, err := t.sift(ctx, u, p, f)
+		if err != nil {
+			return nil, err
+		}
+		if dropped == 0 {
+			f.Abandon()
+			delete(u.live.(tables), number)
+			u.Spooled = u.Spooled[:len(u.Spooled)-1]
+			if err := os.RemoveAll(t.spool(u, number)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if err := t.finishPart(ctx, u, f, number); err != nil {
+			return nil, err
+		}
+		u.Parts = slices.DeleteFunc(u.Parts, func(x part) bool { return x.Number == p.Number })
+		old = append(old, t.file(u, p.Number))
+	}
+	u.Stale, u.changed = false, true
+	return old, nil
+}
+
+// sift adds the items of a part that are still good to another file.
+func (t *table) sift(ctx context.Context, u *unit, p part, to *geoparquet.File) (dropped int64, err error) {
+	name := t.place.local(t.file(u, p.Number))
+	if t.place.remote {
+		return 0, wrong("items in "+t.place.shown(t.file(u, p.Number))+" were replaced, which is only possible in a local output", "write to a new directory")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	err = geoparquet.Each(ctx, f, p.Size, 0, func(text []byte, _ int64) error {
+		v, err := item.Parse(text)
+		if err != nil {
+			return err
+		}
+		it := stream.New(v, stream.Place{})
+		key, _, _ := t.index.look(it.Collection(), it.ID(), valueOf(it.ID(), nil))
+		if t.index[key]&thisRun != 0 {
+			dropped++
+			return nil
+		}
+		return to.Add(v)
+	})
+	return dropped, err
+}
+
+// eachPart lists the parts.
+func (t *table) eachPart(add func(listed)) error {
+	for _, u := range t.units {
+		for _, p := range u.Parts {
+			add(listed{Path: t.file(u, p.Number), Collection: u.ID, Items: p.Rows, Bytes: p.Size, Created: stamp(p.Made)})
+		}
+	}
+	return nil
+}
+
+func (t *table) closeFiles() {
+	for _, u := range t.units {
+		files, _ := u.live.(tables)
+		for _, f := range files {
+			f.Abandon()
+		}
+	}
+	if t.rejects != nil {
+		t.rejects.close()
+	}
+}
+
+// Abandon implements stream.Sink.
+func (t *table) Abandon() {
+	t.closeFiles()
+	t.abandon()
+}

@@ -1,0 +1,377 @@
+package output
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream"
+)
+
+// tree writes one file per item: formats json and catalog.
+type tree struct {
+	*book
+	jobs  []job
+	bytes int     // of the items in jobs
+	nodes []*node // of a catalog
+	split split
+	named map[string]*node // by directory, folded
+	dead  map[string]bool  // files of items that have moved
+}
+
+// job is an item on its way to its file.
+type job struct {
+	*admitted
+	node *node
+	name string
+	rel  string
+	size int64
+}
+
+// writers is how many files are written at a time. Most of the time they wait for the disk.
+const writers = 4
+
+// maxPending bounds the text of the items that wait to be written.
+const maxPending = 32 << 20
+
+const (
+	collectionFile = "collection.json"
+	catalogFile    = "catalog.json"
+	mediaJSON      = "application/json"
+	mediaItem      = "application/geo+json"
+)
+
+func openTree(ctx context.Context, b *book) (*tree, error) {
+	t := &tree{book: b, named: map[string]*node{}, dead: map[string]bool{}}
+	c := &b.config
+	if c.OrganizeBy == "" {
+		c.OrganizeBy = "collection"
+		if c.Format == "json" && c.OutputPath != "" {
+			c.OrganizeBy = "item_id"
+		}
+	}
+	b.perUnit, b.shared = c.OrganizeBy == "collection", c.OrganizeBy != "collection"
+	var err error
+	if t.split, err = parseSplit(c.Split); err != nil {
+		return nil, err
+	}
+	b.resumed = t.seen
+	if err := b.load(ctx); err != nil {
+		return nil, err
+	}
+	b.resumed = nil
+	if err := t.verify(); err != nil {
+		return nil, err
+	}
+	if !b.perUnit {
+		_, err = b.unitOf("")
+	} else if known := b.fixed(); known != "" {
+		_, err = b.unitOf(known)
+	}
+	return t, err
+}
+
+// fixed is the collection that this stream is about, "" when it may be about several.
+func (b *book) fixed() string {
+	if v, ok := b.env.Collection["id"].(string); ok && v != "" {
+		return v
+	}
+	return b.config.CollectionID
+}
+
+// seen rebuilds nodes from the ledger.
+func (t *tree) seen(r record) {
+	switch r.kind {
+	case recordNode:
+		n := &node{number: r.number, unit: r.entry.unit, parent: r.parent, dir: r.text, changed: r.at >= t.since}
+		t.addNode(n)
+		if parent := t.nodeAt(n.parent); parent != nil && n.changed {
+			parent.changed = true
+		}
+	case recordItem:
+		if n := t.nodeAt(r.entry.node); n != nil {
+			n.offsets = append(n.offsets, r.at)
+			n.count++
+			n.changed = n.changed || r.at >= t.since
+		}
+	}
+}
+
+// verify finds out whether the output is still as it was left: all files when there are not many, else
+// some of every part.
+func (t *tree) verify() error {
+	if len(t.index) == 0 || t.place.remote {
+		return nil
+	}
+	stride, n := max(1, len(t.index)/50_000), 0
+	return t.ledger.each(func(r record) error {
+		if r.kind != recordItem {
+			return nil
+		}
+		if !t.index.current(r.entry) {
+			return nil
+		}
+		if n++; n%stride != 0 {
+			return nil
+		}
+		file := t.place.local(t.pathOf(r.entry))
+		info, err := os.Stat(file)
+		if err != nil {
+			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+		}
+		if t.closed && info.Size() != r.entry.size {
+			return fmt.Errorf("%w: %s was changed", stream.ErrStateGone, file)
+		}
+		return nil
+	})
+}
+
+// pathOf is where an item of the ledger is.
+func (t *tree) pathOf(e entry) string {
+	if n := t.nodeAt(e.node); n != nil {
+		return path.Join(n.dir, e.name+".json")
+	}
+	return t.itemPath(t.units[e.unit], e.name)
+}
+
+func (t *tree) itemPath(u *unit, name string) string {
+	switch t.config.OrganizeBy {
+	case "item_id":
+		return path.Join(name, name+".json")
+	case "flat":
+		return name + ".json"
+	}
+	return path.Join(u.Dir, "items", name+".json")
+}
+
+// Write implements stream.Sink.
+func (t *tree) Write(ctx context.Context, batch []*stream.Item) error {
+	for _, it := range batch {
+		a, err := t.admit(it, t.perUnit)
+		if err != nil {
+			return err
+		}
+		if a == nil {
+			continue
+		}
+		if err := t.enqueue(a); err != nil {
+			return err
+		}
+		if len(t.jobs) >= t.config.BufferSize || t.bytes >= maxPending {
+			if err := t.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// enqueue finds an item's place.
+func (t *tree) enqueue(a *admitted) error {
+	j := job{admitted: a, name: fileName(a.id)}
+	if a.twin {
+		j.name = twin(a.id)
+	}
+	if t.config.Format == "catalog" {
+		names, err := t.split.names(a.it.Value)
+		if err != nil {
+			return t.reject(a, err)
+		}
+		if j.node, err = t.nodeFor(a.unit, names); err != nil {
+			return err
+		}
+		j.rel = path.Join(j.node.dir, j.name+".json")
+	} else {
+		j.rel = t.itemPath(a.unit, j.name)
+	}
+	if t.perUnit && a.unit.Summary.add(a.it.Value) {
+		a.unit.changed = true
+	}
+	t.jobs = append(t.jobs, j)
+	t.bytes += len(a.it.Bytes())
+	return nil
+}
+
+// flush writes the files of what is pending, many at a time.
+func (t *tree) flush(ctx context.Context) error {
+	if len(t.jobs) == 0 {
+		return nil
+	}
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for i := range t.jobs {
+		j := &t.jobs[i]
+		group.Go(func() error {
+			text := t.render(j)
+			j.size = int64(len(text))
+			return t.place.write(gctx, j.unit.Dir, j.rel, text)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	t.ledger.now(time.Now().UnixMilli())
+	for i := range t.jobs {
+		t.record(&t.jobs[i])
+	}
+	t.jobs, t.bytes = t.jobs[:0], 0
+	return t.ledger.flush(false)
+}
+
+func (t *tree) record(j *job) {
+	e := entry{key: j.key, value: j.val, unit: j.unit.number, name: j.name, size: j.size}
+	if j.node != nil {
+		if e.node, e.title = j.node.number, titleOf(j.it.Value); e.title == "" {
+			e.title = cut(j.id+" ", min(len(j.id), 1000))
+		}
+	}
+	at := t.ledger.item(e)
+	if j.node != nil {
+		j.node.offsets = append(j.node.offsets, at)
+		j.node.changed = true
+	}
+	t.written++
+}
+
+// titleOf is an item's title, bounded.
+func titleOf(it *item.Value) string {
+	title, _ := it.Get("properties").Get("title").Str()
+	if len(title) > 1000 {
+		return ""
+	}
+	return title
+}
+
+// render is the text of an item's file, with links of its new place.
+func (t *tree) render(j *job) []byte {
+	from := originOf(t.env, j.it)
+	dir := ""
+	if !t.place.remote {
+		dir = filepath.Dir(t.place.local(j.rel))
+	}
+	rebase := func(href string) string { return from.rebase(href, dir) }
+	if hasRelative(j.it.Bytes()) {
+		rebaseAssets(j.it.Value, rebase)
+	}
+	relink(j.it.Value, t.itemLinks(j), t.perUnit, rebase)
+	return append(oneLine(j.it.AppendTo(nil)), '\n')
+}
+
+// itemLinks are the links that tell where an item is.
+func (t *tree) itemLinks(j *job) []link {
+	var links []link
+	add := func(rel, target, media string) {
+		links = append(links, link{rel: rel, href: t.href(path.Dir(j.rel), target), media: media})
+	}
+	switch {
+	case j.node != nil:
+		add("root", catalogFile, mediaJSON)
+		add("parent", t.docOf(j.node), mediaJSON)
+		add("collection", path.Join(j.unit.Dir, collectionFile), mediaJSON)
+	case t.perUnit:
+		for _, rel := range []string{"root", "parent", "collection"} {
+			add(rel, path.Join(j.unit.Dir, collectionFile), mediaJSON)
+		}
+	}
+	if t.absolute() {
+		add("self", j.rel, mediaItem)
+	}
+	return links
+}
+
+// absolute reports whether all links begin with base_url.
+func (t *tree) absolute() bool {
+	return t.config.BaseURL != "" && (t.config.Format != "catalog" || t.config.Layout == "absolute")
+}
+
+// href is a link from a directory of the output to a file of it.
+func (t *tree) href(dir, file string) string {
+	if t.absolute() {
+		return t.url(file)
+	}
+	return relative(dir, file)
+}
+
+func (t *tree) url(file string) string {
+	return strings.TrimSuffix(t.config.BaseURL, "/") + "/" + escapePath(file)
+}
+
+// Commit implements stream.Sink: all files are synced as they are written, so that their names are left.
+func (t *tree) Commit(ctx context.Context) (int64, any, error) {
+	if err := t.flush(ctx); err != nil {
+		return 0, nil, err
+	}
+	s, err := t.commit()
+	return t.taken, s, err
+}
+
+// Close implements stream.Sink. Items come first, then the documents that link to them, so that a reader
+// never meets a link to nothing.
+func (t *tree) Close(ctx context.Context) (st, outputs any, err error) {
+	if err := t.flush(ctx); err != nil {
+		return nil, nil, err
+	}
+	if _, err := t.commit(); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case t.config.Format == "catalog":
+		if t.stale {
+			err = t.findDead()
+		}
+		if err == nil {
+			err = t.writeCatalog(ctx)
+		}
+		if err == nil {
+			err = t.removeDead()
+		}
+	case t.perUnit:
+		err = t.writeCollections(ctx)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return t.finish(ctx, t.eachItem)
+}
+
+// findDead finds the files of items that are elsewhere in the catalog now, and the nodes that link to them.
+func (t *tree) findDead() error {
+	left := map[[16]byte][]entry{}
+	return t.ledger.each(func(r record) error {
+		switch {
+		case r.kind != recordItem:
+		case !t.index.current(r.entry):
+			left[r.entry.key] = append(left[r.entry.key], r.entry)
+		default:
+			now := t.pathOf(r.entry)
+			for _, old := range left[r.entry.key] {
+				if was := t.pathOf(old); was != now {
+					t.dead[was] = true
+					t.nodeAt(old.node).changed = true
+				}
+			}
+			delete(left, r.entry.key)
+		}
+		return nil
+	})
+}
+
+// removeDead takes those files away.
+func (t *tree) removeDead() error {
+	for rel := range t.dead {
+		if err := t.place.remove(rel); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Abandon implements stream.Sink.
+func (t *tree) Abandon() { t.abandon() }

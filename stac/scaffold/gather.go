@@ -1,0 +1,223 @@
+package scaffold
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
+)
+
+const (
+	maxCollections  = 10_000 // in one stream
+	shownInOutputs  = 100
+	publishDeadline = 10 * time.Minute
+)
+
+// gatherer is the component of the modes collection and catalog: items pass as they are, and what they
+// cover is kept, also across a crash.
+type gatherer struct {
+	*settings
+	env    *stream.Env
+	places *files.Places
+
+	mu      sync.Mutex
+	items   int64
+	covered map[string]*extent // by collection
+	journal *journal
+}
+
+func newGatherer(s *settings, env *stream.Env, places *files.Places) (*gatherer, error) {
+	g := &gatherer{settings: s, env: env, places: places, covered: map[string]*extent{}}
+	var err error
+	if env.Data != "" {
+		g.journal, err = openJournal(filepath.Join(env.Data, "scaffold-"+segment(env.Step)+".ndjson"), g.covered)
+	}
+	return g, err
+}
+
+// Modify notes what an item covers.
+func (g *gatherer) Modify(_ context.Context, it *stream.Item) (*stream.Item, error) {
+	id := g.collection
+	if id == "" {
+		id = it.Collection()
+	}
+	if id == "" && g.mode == "collection" {
+		return nil, &stream.Error{Type: stream.DataProcessing, Err: invalid("the item is of no collection", "write collection_id"), Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: "collection"}}
+	}
+	var e extent
+	if g.mode == "collection" {
+		e = extentOf(it.Value)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.items++
+	have, known := g.covered[id]
+	if !known {
+		if len(g.covered) == maxCollections {
+			return nil, stream.Abort(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the items are of more than %d collections", maxCollections), Hint: "write collection_id"})
+		}
+		have = &extent{}
+		g.covered[id] = have
+	}
+	if (have.add(e) || !known) && g.journal != nil {
+		if err := g.journal.note(id, e, g.covered); err != nil {
+			return nil, stream.Abort(err)
+		}
+	}
+	return it, nil
+}
+
+// Read is of no use.
+func (g *gatherer) Read(context.Context, iter.Seq[*stream.Item], stream.Out) error {
+	return &stream.Error{Type: stream.ConfigurationError, Err: invalid("no items come to make a "+g.mode+" of", "write depends_on, or mode: template for an example")}
+}
+
+// Finish makes and writes the collections or the catalogue.
+func (g *gatherer) Finish(failed error) (any, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.journal != nil {
+		if err := g.journal.close(); err != nil && failed == nil {
+			return nil, err
+		}
+	}
+	if failed != nil {
+		return nil, nil
+	}
+	if g.mode == "catalog" {
+		return g.finishCatalog()
+	}
+	return g.finishCollections()
+}
+
+func (g *gatherer) finishCatalog() (any, error) {
+	catalog, written := g.catalogOf(slices.Sorted(maps.Keys(g.covered))), []any{}
+	if g.output != "" {
+		if err := publish(g.places, g.env, g.output, catalog); err != nil {
+			return nil, err
+		}
+		written = append(written, g.output)
+	}
+	return map[string]any{"items": g.items, "catalog": catalog, "files": written}, nil
+}
+
+func (g *gatherer) finishCollections() (any, error) {
+	if len(g.covered) == 0 && g.collection != "" {
+		g.covered[g.collection] = &extent{}
+	}
+	if len(g.covered) > 1 && g.output != "" && !strings.Contains(g.output, "{collection_id}") {
+		return nil, invalid(fmt.Sprintf("output_path is one file, but the items are of %d collections", len(g.covered)), "write {collection_id} in output_path, or collection_id")
+	}
+	collections, written := []any{}, []any{}
+	for _, id := range slices.Sorted(maps.Keys(g.covered)) {
+		collection := g.collectionOf(id, *g.covered[id])
+		if len(collections) < shownInOutputs {
+			collections = append(collections, collection)
+		}
+		if g.output == "" {
+			continue
+		}
+		path := strings.ReplaceAll(g.output, "{collection_id}", segment(id))
+		if err := publish(g.places, g.env, path, collection); err != nil {
+			return nil, err
+		}
+		if len(written) < shownInOutputs {
+			written = append(written, path)
+		}
+	}
+	return map[string]any{"items": g.items, "collections": collections, "files": written}, nil
+}
+
+// publish writes a document in its place atomically.
+func publish(places *files.Places, env *stream.Env, path string, doc map[string]any) error {
+	text, err := json.MarshalIndent(doc, "", "  ")
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(env.Data, "scaffold-*.json")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name()) // gone already when it was published
+	if _, err = tmp.Write(append(text, '\n')); err == nil {
+		err = tmp.Chmod(0o644) //nolint:gosec // what is published is for all to read
+	}
+	if closing := tmp.Close(); err == nil {
+		err = closing
+	}
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), publishDeadline)
+	defer cancel()
+	return places.Publish(ctx, tmp.Name(), resolve(env, path))
+}
+
+// collectionOf makes a Collection.
+func (s *settings) collectionOf(id string, e extent) map[string]any {
+	h := s.hrefs(id, "")
+	links := []any{linkMap("root", h.root, mediaJSON), linkMap("parent", h.root, mediaJSON)}
+	if s.base != "" {
+		links = append(links, linkMap("self", h.collection, mediaJSON))
+		if s.layout == "api" {
+			links = append(links, linkMap("items", h.collection+"/items", mediaGeoJSON))
+		}
+	}
+	license := "other"
+	if s.version == "1.0.0" {
+		license = "proprietary"
+	}
+	out := map[string]any{"type": "Collection", "stac_version": s.version, "stac_extensions": []any{}, "id": id, "description": "Items of " + id + ".", "license": license,
+		"extent": e.json(), "links": links}
+	maps.Copy(out, s.defaults.described)
+	return out
+}
+
+// catalogOf makes a Catalog of collections.
+func (s *settings) catalogOf(collections []string) map[string]any {
+	id := s.catalog
+	if id == "" {
+		id = "catalog"
+	}
+	root := "./catalog.json"
+	links := []any{}
+	if s.base != "" {
+		root = s.hrefs("", "").root
+		links = append(links, linkMap("self", root, mediaJSON))
+	}
+	links = append(links, linkMap("root", root, mediaJSON))
+	for _, c := range collections {
+		if c == "" {
+			continue
+		}
+		href := "./" + segment(c) + "/collection.json"
+		if s.base != "" {
+			href = s.hrefs(c, "").collection
+		}
+		child := linkMap("child", href, mediaJSON)
+		child["title"] = c
+		links = append(links, child)
+	}
+	out := map[string]any{"type": "Catalog", "stac_version": s.version, "stac_extensions": []any{}, "id": id, "description": "A catalogue of collections.", "links": links}
+	for _, key := range []string{"title", "description"} {
+		if v, ok := s.defaults.described[key]; ok {
+			out[key] = v
+		}
+	}
+	return out
+}
+
+func linkMap(rel, href, media string) map[string]any {
+	return map[string]any{"rel": rel, "href": href, "type": media}
+}

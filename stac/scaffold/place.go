@@ -1,0 +1,117 @@
+package scaffold
+
+import (
+	"time"
+
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/transform/convert"
+)
+
+// times settles datetime, start_datetime and end_datetime in the properties. Times stand at the top of what
+// stac.transform makes.
+func (d *draft) times() error {
+	found := map[string]*item.Value{}
+	properties := d.out.Get("properties")
+	for _, key := range []string{"datetime", "start_datetime", "end_datetime"} {
+		raw := d.out.Get(key)
+		if raw.IsNull() {
+			raw = properties.Get(key)
+		}
+		if text, ok := raw.Str(); raw.IsNull() || ok && text == "" {
+			continue
+		}
+		clock := d.clock
+		if done(raw) {
+			clock.Format = "" // it is from elsewhere than the table
+		}
+		v, err := clock.DateTime(raw)
+		if err != nil {
+			return in(key, err)
+		}
+		found[key] = v
+	}
+	if err := d.defaultTimes(found); err != nil {
+		return err
+	}
+	for _, key := range []string{"datetime", "start_datetime", "end_datetime"} {
+		d.out.Delete(key)
+		properties = d.out.Get("properties")
+		if v := found[key]; v != nil {
+			properties.Set(key, v)
+		} else if key != "datetime" {
+			properties.Delete(key)
+		} else {
+			properties.Set(key, &item.Value{})
+		}
+	}
+	return nil
+}
+
+// done reports a date-time of RFC 3339.
+func done(v *item.Value) bool {
+	text, _ := v.Str()
+	_, err := time.Parse(time.RFC3339Nano, text)
+	return err == nil
+}
+
+func (d *draft) defaultTimes(found map[string]*item.Value) error {
+	start, end := found["start_datetime"], found["end_datetime"]
+	switch {
+	case start != nil && end != nil:
+		from, _ := start.Str()
+		to, _ := end.Str()
+		a, errA := time.Parse(time.RFC3339Nano, from)
+		b, errB := time.Parse(time.RFC3339Nano, to)
+		if errA == nil && errB == nil && a.After(b) {
+			return in("end_datetime", invalid(to+" is before start_datetime "+from, ""))
+		}
+	case found["datetime"] != nil && start == nil && end == nil:
+	case d.defaults.datetime != "" && found["datetime"] == nil && start == nil && end == nil:
+		found["datetime"] = item.OfText(d.defaults.datetime)
+	case d.defaults.start != "" && found["datetime"] == nil && start == nil && end == nil:
+		found["start_datetime"], found["end_datetime"] = item.OfText(d.defaults.start), item.OfText(d.defaults.end)
+	case found["datetime"] == nil && start == nil && end == nil:
+		return in("datetime", invalid("there is no datetime", "map a column to datetime, or write defaults.datetime"))
+	default:
+		return in("datetime", invalid("start_datetime and end_datetime go together", ""))
+	}
+	return nil
+}
+
+// place settles geometry and bbox.
+func (d *draft) place() error {
+	geometry, box := d.out.Get("geometry"), d.out.Get("bbox")
+	var err error
+	switch {
+	case !geometry.IsNull() && string(geometry.Bytes()) != `""`:
+		if geometry, err = convert.Geometry(geometry); err != nil {
+			return in("geometry", err)
+		}
+	case !box.IsNull() && box.Len() > 0 || box.Kind() == item.Text:
+		if geometry, err = convert.FromBBox(box); err != nil {
+			return in("bbox", err)
+		}
+	case d.defaults.geometry != "":
+		if geometry, err = item.Parse([]byte(d.defaults.geometry)); err != nil {
+			return in("geometry", err)
+		}
+		box = nil
+	case d.defaults.nowhere:
+		d.out.Set("geometry", &item.Value{})
+		d.out.Delete("bbox")
+		return nil
+	default:
+		return in("geometry", invalid("there is neither geometry nor bbox", "map a column to geometry or bbox, or write defaults.geometry"))
+	}
+	if box.IsNull() || box.Kind() == item.List && box.Len() == 0 {
+		box, err = convert.BBoxOf(geometry)
+	} else {
+		box, err = convert.BBox(box)
+	}
+	if err != nil {
+		return in("bbox", err)
+	}
+	d.out.Set("geometry", geometry)
+	d.out.Set("bbox", box)
+	return nil
+}

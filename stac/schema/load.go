@@ -1,0 +1,296 @@
+package schema
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/outbound"
+)
+
+const (
+	maxBytes = 4 << 20 // of one schema
+	attempts = 3       // of a fetch
+	pause    = 500 * time.Millisecond
+	maxPause = 5 * time.Second
+)
+
+// loader finds the documents of one schema.
+type loader struct {
+	ctx   context.Context // of the one Load that it is made for: the library's interface has none
+	store *Store
+	loads int
+	err   error // the first failure
+}
+
+// Load implements jsonschema.URLLoader.
+func (l *loader) Load(uri string) (any, error) {
+	doc, err := l.load(Normal(uri))
+	if err != nil && l.err == nil {
+		l.err = err
+	}
+	return doc, err
+}
+
+func (l *loader) load(uri string) (any, error) {
+	s := l.store
+	if l.loads++; l.loads > maxRefs {
+		return nil, unavailable(uri, fmt.Sprintf("one schema refers to more than %d others", maxRefs), nil)
+	}
+	s.mu.Lock()
+	doc, ok := s.docs[uri]
+	s.mu.Unlock()
+	if ok {
+		return doc, nil
+	}
+	text, err := s.find(l.ctx, uri)
+	if err != nil {
+		return nil, err
+	}
+	doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, unavailable(uri, "it is not JSON", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.docs) >= maxDocuments { // what is compiled does not need them any more
+		clear(s.docs)
+	}
+	s.docs[uri] = doc
+	return doc, nil
+}
+
+// Check says what is wrong with the folder. Errors are CodeInvalid.
+func (s *Store) Check() error {
+	if s.o.Dir == "" {
+		return nil
+	}
+	info, err := os.Stat(s.o.Dir)
+	if err == nil && !info.IsDir() {
+		err = errors.New("is no folder")
+	}
+	if err == nil {
+		_, err = s.indexed("")
+	}
+	if err != nil {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "schema folder " + s.o.Dir, Err: err,
+			Hint: "the folder holds schemas as <host>/<path>, and may have an index.json {URI: path}"}
+	}
+	return nil
+}
+
+// find gets the text of a schema: mapped, from the folder, the cache, the network.
+func (s *Store) find(ctx context.Context, uri string) ([]byte, error) {
+	target := s.mapped(uri)
+	if path, ok := filePath(target); ok {
+		if target == uri {
+			return nil, unavailable(uri, "it is not a URL, and files are read only where a map says so", nil)
+		}
+		return readFile(uri, path)
+	}
+	u, err := url.Parse(target)
+	if err != nil || (u.Scheme != "https" && u.Scheme != "http") || u.Host == "" {
+		return nil, unavailable(uri, "it is not a URL", err)
+	}
+	name, ok := place(u)
+	if ok {
+		if text, err := s.onDisk(uri, target, name); text != nil || err != nil {
+			return text, err
+		}
+	}
+	if s.o.Mode == Offline || s.o.HTTP == nil {
+		return nil, unavailable(uri, "it is not in the folder or the cache, and the network is not used", nil)
+	}
+	text, err := s.fetch(ctx, target)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, unavailable(uri, "it cannot be fetched", err)
+	}
+	if ok && s.o.Cache != "" {
+		if err := keep(filepath.Join(s.o.Cache, name), text); err != nil {
+			return nil, unavailable(uri, "the cache cannot be written", err)
+		}
+	}
+	return text, nil
+}
+
+// filePath is the path that a target is, if it is not a URL. One letter before a colon is a drive.
+func filePath(target string) (string, bool) {
+	if path, ok := strings.CutPrefix(target, "file://"); ok {
+		return path, true
+	}
+	u, err := url.Parse(target)
+	return target, err == nil && len(u.Scheme) < 2
+}
+
+// onDisk looks into the folder and the cache; nil when neither has the schema.
+func (s *Store) onDisk(uri, target, name string) ([]byte, error) {
+	if s.o.Dir != "" {
+		file, err := s.indexed(target)
+		if err != nil {
+			return nil, unavailable(uri, "the folder's index.json", err)
+		}
+		if file == "" {
+			file = name
+		}
+		if text, err := readFile(uri, filepath.Join(s.o.Dir, file)); !errors.Is(err, fs.ErrNotExist) {
+			return text, err
+		}
+	}
+	if s.o.Cache == "" || s.o.Mode == Refresh {
+		return nil, nil
+	}
+	text, err := readFile(uri, filepath.Join(s.o.Cache, name))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !json.Valid(text) { // the power went when it was written
+		return nil, nil
+	}
+	return text, err
+}
+
+// mapped is where Options.Map says that the schema is, else uri.
+func (s *Store) mapped(uri string) string {
+	target, longest := uri, -1
+	for from, to := range s.o.Map {
+		tail, ok := match(Normal(from), uri)
+		if !ok || len(from) < longest || len(from) == longest && to > target {
+			continue
+		}
+		longest, target = len(from), to
+		if rest, star := strings.CutSuffix(to, "*"); star {
+			target = rest + tail
+		}
+	}
+	return target
+}
+
+// indexed is the file that index.json names for a URI, "" when it does not.
+func (s *Store) indexed(uri string) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.index == nil {
+		index := map[string]string{}
+		text, err := readFile("index.json", filepath.Join(s.o.Dir, "index.json"))
+		if err == nil {
+			err = json.Unmarshal(text, &index)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+		s.index = make(map[string]string, len(index))
+		for uri, file := range index {
+			if !filepath.IsLocal(file) {
+				s.index = nil
+				return "", fmt.Errorf("%q is outside of the folder", file)
+			}
+			s.index[Normal(uri)] = file
+		}
+	}
+	return s.index[uri], nil
+}
+
+// place is where a URL stands below a folder, and false when it cannot.
+func place(u *url.URL) (string, bool) {
+	name := u.Host + u.Path
+	if u.RawQuery != "" {
+		name += "?" + u.RawQuery
+	}
+	name = filepath.FromSlash(strings.ReplaceAll(name, ":", "_"))
+	return name, filepath.IsLocal(name) && filepath.Clean(name) == name && !strings.ContainsRune(name, 0)
+}
+
+func readFile(uri, path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unavailable(uri, "its file", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
+	if err == nil && len(text) > maxBytes {
+		err = errors.New("more than 4 MiB")
+	}
+	if err != nil {
+		return nil, unavailable(uri, "its file", err)
+	}
+	return text, nil
+}
+
+// keep writes a file of the cache, whole or not at all.
+func keep(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".schema-*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	err = errors.Join(err, f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// fetch gets a schema from the network, more than once when that may help.
+func (s *Store) fetch(ctx context.Context, target string) ([]byte, error) {
+	for attempt := 1; ; attempt++ {
+		text, err := s.request(ctx, target)
+		if err == nil || attempt == attempts || ctx.Err() != nil {
+			return text, err
+		}
+		wait := pause << (attempt - 1)
+		if f, ok := errors.AsType[*outbound.Failure](err); ok {
+			if (outbound.Policy{}).Judge(f) == outbound.Permanent || f.Told && f.After > maxPause {
+				return nil, err
+			}
+			if f.Told {
+				wait = f.After
+			}
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+func (s *Store) request(ctx context.Context, target string) ([]byte, error) {
+	res, err := s.o.HTTP.Do(ctx, &outbound.Request{URL: target, Redirects: 5, MaxBytes: maxBytes,
+		Header:   http.Header{"Accept": {"application/schema+json, application/json;q=0.9, */*;q=0.1"}},
+		Timeouts: outbound.Timeouts{Connect: 10 * time.Second, Total: 30 * time.Second}})
+	if err != nil {
+		return nil, err
+	}
+	defer res.Close()
+	text, err := io.ReadAll(res.Body)
+	switch {
+	case err != nil:
+		return nil, err
+	case res.Status != http.StatusOK:
+		return nil, res.StatusFailure(text)
+	case !json.Valid(text):
+		return nil, errors.New("the answer is not JSON")
+	}
+	return text, nil
+}

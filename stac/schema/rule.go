@@ -1,0 +1,219 @@
+package schema
+
+import (
+	"math/big"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// rule is a compiled schema once more, laid out for one question only: valid or not? The library collects
+// errors of every alternative that it tries, which takes ten times as long. Most objects are valid; for
+// the others, and for what is not known here, the library is asked. Both must agree (test: TestFast).
+type rule struct {
+	always, never bool
+	ref           *rule
+	types         uint8 // 0: any
+	equals        []any // of const and enum; nil: any
+	format        *jsonschema.Format
+	not           *rule
+	all, any, one []*rule
+	when          *rule
+	then, or      *rule
+
+	required     []string
+	members      []member
+	known        map[string]*rule
+	patterns     []patternRule
+	others       *rule // additionalProperties
+	dependencies []dependency
+	names        *rule
+	least, most  int  // properties or elements; most -1: any
+	looks        bool // at every member: patterns, others or names
+
+	elements *rule
+	tuple    []*rule
+	rest     *rule // additionalItems
+	unique   bool
+	contains *rule
+	listed   [2]int // minItems, maxItems
+
+	pattern jsonschema.Regexp
+	long    [2]int // minLength, maxLength
+	bounds  []bound
+	divisor *big.Rat
+}
+
+type member struct {
+	name string
+	rule *rule
+}
+
+type patternRule struct {
+	pattern jsonschema.Regexp
+	rule    *rule
+}
+
+type dependency struct {
+	name  string
+	needs []string
+	rule  *rule
+}
+
+// bound is one of minimum, maximum and their exclusive forms.
+type bound struct {
+	limit      *big.Rat
+	near       float64 // limit, rounded
+	upper, not bool    // not: exclusive
+}
+
+const (
+	isNull uint8 = 1 << iota
+	isBool
+	isNumber
+	isInteger
+	isText
+	isList
+	isObject
+)
+
+var typeBits = map[string]uint8{"null": isNull, "boolean": isBool, "number": isNumber, "integer": isInteger, "string": isText, "array": isList, "object": isObject}
+
+// rules makes rules of schemas. ok is false once one has a keyword that is not known here.
+type rules struct {
+	made map[*jsonschema.Schema]*rule
+	ok   bool
+}
+
+// newRule is nil when the library has to do it all.
+func newRule(s *jsonschema.Schema) *rule {
+	r := rules{made: map[*jsonschema.Schema]*rule{}, ok: true}
+	if root := r.rule(s); r.ok {
+		return root
+	}
+	return nil
+}
+
+func (rs *rules) rule(s *jsonschema.Schema) *rule {
+	if s == nil {
+		return nil
+	}
+	if found, ok := rs.made[s]; ok {
+		return found
+	}
+	r := &rule{most: -1, listed: [2]int{0, -1}, long: [2]int{0, -1}}
+	rs.made[s] = r
+	if s.DraftVersion != 7 || s.RecursiveRef != nil || s.DynamicRef != nil || s.UnevaluatedItems != nil || s.UnevaluatedProperties != nil ||
+		s.ContentEncoding != nil || s.ContentMediaType != nil || s.ContentSchema != nil || len(s.Extensions) > 0 ||
+		s.Format != nil && s.Format.Name == "regex" {
+		rs.ok = false
+		return r
+	}
+	if s.Bool != nil {
+		r.always, r.never = *s.Bool, !*s.Bool
+		return r
+	}
+	r.ref, r.format = rs.rule(s.Ref), s.Format
+	if s.Types != nil {
+		for _, name := range s.Types.ToStrings() {
+			r.types |= typeBits[name]
+		}
+	}
+	if s.Const != nil {
+		r.equals = []any{*s.Const}
+	}
+	if s.Enum != nil {
+		if r.equals != nil { // both: rare
+			rs.ok = false
+		}
+		r.equals = append([]any{}, s.Enum.Values...)
+	}
+	r.not, r.when, r.then, r.or = rs.rule(s.Not), rs.rule(s.If), rs.rule(s.Then), rs.rule(s.Else)
+	r.all, r.any, r.one = rs.list(s.AllOf), rs.list(s.AnyOf), rs.list(s.OneOf)
+	rs.object(r, s)
+	rs.array(r, s)
+	rs.scalar(r, s)
+	return r
+}
+
+func (rs *rules) list(from []*jsonschema.Schema) []*rule {
+	var out []*rule
+	for _, s := range from {
+		out = append(out, rs.rule(s))
+	}
+	return out
+}
+
+// either is a schema where a boolean may stand too.
+func (rs *rules) either(v any) *rule {
+	switch v := v.(type) {
+	case bool:
+		return &rule{always: v, never: !v}
+	case *jsonschema.Schema:
+		return rs.rule(v)
+	}
+	return nil
+}
+
+func (rs *rules) object(r *rule, s *jsonschema.Schema) {
+	r.required, r.known = s.Required, make(map[string]*rule, len(s.Properties))
+	for name, inner := range s.Properties {
+		r.known[name] = rs.rule(inner)
+		r.members = append(r.members, member{name, r.known[name]})
+	}
+	for re, inner := range s.PatternProperties {
+		r.patterns = append(r.patterns, patternRule{re, rs.rule(inner)})
+	}
+	r.others, r.names = rs.either(s.AdditionalProperties), rs.rule(s.PropertyNames)
+	if r.others != nil && r.others.always {
+		r.others = nil
+	}
+	r.looks = r.patterns != nil || r.others != nil || r.names != nil
+	for name, dep := range s.Dependencies {
+		d := dependency{name: name}
+		switch dep := dep.(type) {
+		case []string:
+			d.needs = dep
+		case *jsonschema.Schema:
+			d.rule = rs.rule(dep)
+		}
+		r.dependencies = append(r.dependencies, d)
+	}
+	r.least, r.most = limits(s.MinProperties, s.MaxProperties)
+}
+
+func limits(least, most *int) (int, int) {
+	low, high := 0, -1
+	if least != nil {
+		low = *least
+	}
+	if most != nil {
+		high = *most
+	}
+	return low, high
+}
+
+func (rs *rules) array(r *rule, s *jsonschema.Schema) {
+	switch items := s.Items.(type) {
+	case *jsonschema.Schema:
+		r.elements = rs.rule(items)
+	case []*jsonschema.Schema:
+		r.tuple = rs.list(items)
+		r.rest = rs.either(s.AdditionalItems)
+	}
+	if s.Items == nil && s.AdditionalItems != nil { // means something to the library
+		rs.ok = false
+	}
+	r.unique, r.contains = s.UniqueItems, rs.rule(s.Contains)
+	r.listed[0], r.listed[1] = limits(s.MinItems, s.MaxItems)
+}
+
+func (rs *rules) scalar(r *rule, s *jsonschema.Schema) {
+	r.pattern, r.divisor = s.Pattern, s.MultipleOf
+	r.long[0], r.long[1] = limits(s.MinLength, s.MaxLength)
+	for _, b := range []bound{{limit: s.Minimum}, {limit: s.Maximum, upper: true}, {limit: s.ExclusiveMinimum, not: true}, {limit: s.ExclusiveMaximum, upper: true, not: true}} {
+		if b.limit != nil {
+			b.near, _ = b.limit.Float64()
+			r.bounds = append(r.bounds, b)
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package transform
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream"
+)
+
+type joinCounts struct {
+	matched, unmatched atomic.Int64
+}
+
+func (c *joinCounts) outputs(t *table, out map[string]any) {
+	unused := 0
+	for _, e := range t.byKey {
+		if !e.used.Load() {
+			unused++
+		}
+	}
+	out["rows"], out["rows_failed"], out["duplicate_keys"], out["rows_unmatched"] = t.rows, t.failed, t.duplicates, unused
+	out["matched"], out["unmatched"] = c.matched.Load(), c.unmatched.Load()
+}
+
+// Modify puts what the table knows into an item.
+func (t *transformer) Modify(ctx context.Context, it *stream.Item) (*stream.Item, error) {
+	t.loading.Do(func() {
+		if t.table == nil {
+			t.failed = t.load(ctx)
+		}
+	})
+	if t.failed != nil {
+		return nil, stream.Abort(t.failed)
+	}
+	key := text(it.Find(t.itemKey))
+	e := t.table.byKey[key]
+	if e == nil || key == "" {
+		return t.unmatched(it, key)
+	}
+	e.used.Store(true)
+	t.join.matched.Add(1)
+	row, err := item.Parse(e.text)
+	if err != nil {
+		return nil, failure(it, "", err)
+	}
+	for _, m := range t.mappings {
+		if err := m.apply(it.Value, row, t.strategy); err != nil {
+			return nil, failure(it, m.target.String(), err)
+		}
+	}
+	return it, nil
+}
+
+func (t *transformer) unmatched(it *stream.Item, key string) (*stream.Item, error) {
+	t.join.unmatched.Add(1)
+	if t.missing == "ignore" {
+		return it, nil
+	}
+	message := "the table has no row for " + key
+	if key == "" {
+		message = "the item has no " + t.itemKey.String()
+	}
+	err := failure(it, t.itemKey.String(), &stepwell.Error{Code: stepwell.CodeNotFound, Message: message})
+	if t.missing == "error" {
+		return nil, err
+	}
+	return it, t.env.Fail(stream.Failure{Item: it.ID(), Collection: it.Collection(), Type: stream.DataProcessing, Err: err, Context: err.Context})
+}
+
+func failure(it *stream.Item, field string, err error) *stream.Error {
+	return &stream.Error{Type: stream.DataProcessing, Err: err, Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: field}}
+}
+
+// apply writes what a row has for the target, at all its places.
+func (m *mapping) apply(it, row *item.Value, strategy string) error {
+	if !m.asset {
+		v, err := m.value(row, it, "")
+		if v == nil || err != nil {
+			return err
+		}
+		return write(it, m.target, v, strategy)
+	}
+	for _, place := range places(it, m.target) {
+		v, err := m.value(row, it, place[1].Key)
+		if err != nil {
+			return err
+		}
+		if v == nil {
+			continue
+		}
+		if err := write(it, place, v, strategy); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// write puts a value where the strategy allows it. Objects are merged, all else is replaced.
+func write(it *item.Value, path item.Path, v *item.Value, strategy string) error {
+	return it.Put(path, strategy != "update_existing", func(_ []string, old *item.Value) (*item.Value, error) {
+		switch {
+		case strategy == "left" && !old.IsNull():
+			return nil, nil
+		case old.Kind() == item.Object && v.Kind() == item.Object && old.Get("coordinates") == nil:
+			merged := old.Clone()
+			merged.Merge(v)
+			return merged, nil
+		}
+		return v.Clone(), nil
+	})
+}
+
+// places are the paths that one with wildcards stands for in an item, as far as the wildcards go.
+func places(v *item.Value, p item.Path) []item.Path {
+	star := slices.IndexFunc(p, func(s item.Step) bool { return s.Any })
+	if star < 0 {
+		return []item.Path{p}
+	}
+	var out []item.Path
+	at := v
+	if star > 0 {
+		at = v.Find(p[:star])
+	}
+	add := func(step item.Step) {
+		one := slices.Clone(p)
+		one[star] = step
+		out = append(out, places(v, one)...)
+	}
+	for key := range at.Members() {
+		add(item.Step{Key: key})
+	}
+	for i := range at.Elements() {
+		add(item.Step{Index: i, IsIndex: true})
+	}
+	return out
+}

@@ -1,0 +1,137 @@
+// Package transform is the stream module stac.transform: tables become items, or what tables know is put
+// into items that pass (specification: stac-manager, Transform; docs/stac §4).
+//
+// Without an input it is a source: every row of its files becomes an item. With an input it joins the items
+// with the table, which it holds in memory up to a limit. In both roles a mapping says what of a row goes
+// where in an item. A row or an item that does not fit is a failure record with file and line; the stream
+// goes on. Stable.
+package transform
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
+)
+
+// Options are what the module needs.
+type Options struct {
+	// Places reads the tables. Defaults to the local disk.
+	Places *files.Places
+}
+
+// Modules gives stac.transform.
+func Modules(o Options) []stream.Module {
+	if o.Places == nil {
+		o.Places = files.New(files.Options{})
+	}
+	return []stream.Module{{Spec: describe(), Check: check,
+		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
+			return open(ctx, o.Places, env, config)
+		},
+		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
+			t, err := prepare(ctx, o.Places, env, config)
+			if err == nil {
+				_, err = t.list(ctx)
+			}
+			if err != nil {
+				return []error{err}
+			}
+			return nil
+		}}}
+}
+
+// transformer is the component: a source when Read is called, a modifier when Modify is.
+type transformer struct {
+	settings
+	env    *stream.Env
+	places *files.Places
+	source sourceCounts
+
+	loading sync.Once
+	table   *table
+	failed  error
+	join    joinCounts
+}
+
+// prepare reads the config and the schema file, not the tables.
+func prepare(ctx context.Context, places *files.Places, env *stream.Env, config map[string]any) (*transformer, error) {
+	s, problems := parse(config, false)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	t := &transformer{settings: *s, env: env, places: places}
+	if t.schemaFile != "" {
+		mappings, err := t.readSchema(ctx, t.schemaFile)
+		if err != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeOf(err), Message: "schema_file " + t.schemaFile, Hint: stepwell.HintOf(err), Err: err}
+		}
+		t.mappings = mappings
+	}
+	return t, nil
+}
+
+// open loads a table that can only be one to join at once; what may be a source's file waits for its role.
+func open(ctx context.Context, places *files.Places, env *stream.Env, config map[string]any) (*transformer, error) {
+	t, err := prepare(ctx, places, env, config)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := t.list(ctx); err != nil {
+		return nil, err
+	}
+	if t.strategyChosen != "" {
+		env.Log(slog.LevelInfo, "strategy "+t.strategy+": "+t.strategyChosen)
+	}
+	if t.joinOnly {
+		if err := t.load(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+// list names the files, in the order in which they are read.
+func (t *transformer) list(ctx context.Context) ([]string, error) {
+	var all []string
+	for _, pattern := range t.files {
+		paths, err := t.places.List(ctx, t.env.Dir, pattern)
+		if err != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeOf(err), Message: t.filesKey + " " + pattern, Hint: stepwell.HintOf(err), Err: err}
+		}
+		all = append(all, paths...)
+	}
+	return all, nil
+}
+
+// shown is a path as failure records name it.
+func (t *transformer) shown(path string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(path, t.env.Dir), "/")
+}
+
+// Finish gives the counts of the role that was played.
+func (t *transformer) Finish(failed error) (any, error) {
+	rows, out := t.source.rows, map[string]any{}
+	if t.table != nil {
+		rows = t.table.rows
+		t.join.outputs(t.table, out)
+	} else {
+		t.source.outputs(out)
+	}
+	unused := t.unused()
+	if rows > 0 && failed == nil {
+		for _, m := range unused {
+			t.env.Log(slog.LevelWarn, "no row had a value for "+m.target.String(), slog.String("source", m.source), slog.String("reason", m.reason()))
+		}
+	}
+	targets := make([]any, len(unused))
+	for i, m := range unused {
+		targets[i] = m.target.String()
+	}
+	out["without_value"] = targets
+	return out, nil
+}

@@ -1,0 +1,63 @@
+package update
+
+import "github.com/stepwell/stepwell/spec"
+
+const doc = `Changes every item as it passes. The order is: ` + "`repair`, `migrate`, `removes`, `updates`, the item's patch of `patch_file`, then the time stamp" + `.
+
+- A **path** is ` + "`properties.eo:cloud_cover`, `assets.\"ANG.txt\".href`, `assets.*.roles` or `providers[0].name`" + `; an index must exist. A path that leads through something that is
+  no object fails the item; removing what is not there does nothing.
+- A **value** may hold ` + "`{item_id}`, `{collection_id}`, `{properties.x}`" + ` and, at assets, ` + "`{asset_key}`" + `. A text that is only ` + "`{properties.x}`" + ` keeps the kind of the value.
+  Lists are replaced, never joined. A null is written as null; use ` + "`removes`" + ` to take something away.
+- A **patch file** is a JSON object ` + "`{item id: patch}`" + `. A patch is an object as the item is, or has paths as its outermost names (` + "`properties.platform`" + `); a name that the item has as it
+  stands is that name. ` + "`mode`" + ` says what a patch does: ` + "`merge`" + ` puts it over the item, ` + "`update_only`" + ` only where the item has a value already, ` + "`replace`" + ` puts it in the place of the item,
+  which keeps its id, type and collection.
+- **migrate** ` + "`1.1.0`" + ` makes a STAC 1.1.0 item of a 1.0.0 one: ` + "`eo:bands` and `raster:bands` become `bands`, `proj:epsg` becomes `proj:code`" + `, the licences ` + "`proprietary` and `various`" + ` become
+  ` + "`other`" + `, and the eo, raster and projection extensions their version 2, if the item still has fields of theirs. Bands are matched by their position. Nothing else ever changes ` + "`stac_version`" + `.
+- **repair** ` + "`[datetime]`" + ` writes a T for the blank in date-times such as ` + "`2022-03-24 10:27:05Z`" + `, and a Z where no zone is told.
+
+All of it changes nothing when it is run again, but the time stamp: ` + "`auto_update_timestamp`" + ` sets ` + "`properties.updated`" + ` of every item, changed or not.`
+
+func describe() spec.Spec {
+	return spec.Spec{
+		Name: "stac.update", Aliases: []string{"UpdateModule", "ModifyModule"},
+		Summary: "Changes items as they pass: sets, removes, patches, repairs, migrates",
+		Doc:     doc,
+		Stream:  &spec.Stream{Role: spec.Modifier, Parallel: true},
+		Params: []spec.Field{
+			{Name: "updates", Type: spec.Object, Doc: "What every item gets: path and value, which may hold {item_id}, {collection_id}, {asset_key} and {properties.x}."},
+			{Name: "removes", Type: spec.Array, Items: &spec.Field{Name: "path", Type: spec.String, Min: at(1), Doc: "A path."}, Doc: "The paths of what is taken away, which may hold wildcards: assets.*.alternate."},
+			{Name: "patch_file", Type: spec.String, Doc: "A JSON file with an object of patches, by item id."},
+			{Name: "mode", Type: spec.String, Enum: []string{"merge", "replace", "update_only"}, Default: "merge", Doc: "What a patch does to its item; updates and removes do the same in every mode."},
+			{Name: "create_missing_paths", Type: spec.Boolean, Default: true, Doc: "Make what is missing on the way; otherwise updates and patches change only what is there."},
+			{Name: "auto_update_timestamp", Type: spec.Boolean, Default: true, Doc: "Set properties.updated of every item to the present time, in UTC with milliseconds."},
+			{Name: "repair", Type: spec.Array, Items: &spec.Field{Name: "what", Type: spec.String, Enum: []string{"datetime"}, Doc: "What to repair."}, Doc: "What to repair first: datetime."},
+			{Name: "migrate", Type: spec.String, Enum: []string{"1.1.0"}, Doc: "The STAC version to bring items to."},
+			{Name: "max_patch_bytes", Type: spec.Integer, Min: at(1), Default: 256 << 20, Doc: "How much memory the patches may take."},
+		},
+		Outputs: []spec.Field{
+			{Name: "patched", Type: spec.Integer, Doc: "How many items had a patch."},
+			{Name: "patches_unused", Type: spec.Integer, Doc: "How many patches were for items that did not come."},
+			{Name: "migrated", Type: spec.Integer, Doc: "How many items were of an older version."},
+			{Name: "repaired", Type: spec.Integer, Doc: "How many items had something to repair."},
+		},
+		Examples: []spec.Example{{Title: "Note the processing, and take signed links away", YAML: `id: update
+module: stac.update
+depends_on: [ingest]
+config:
+  updates:
+    properties.processed: true
+    properties.processing_note: "{item_id} of {collection_id}"
+    assets.*.title: "{asset_key}"
+  removes: [assets.*.signed_href]
+`}, {Title: "Bring items to STAC 1.1.0", YAML: `id: migrate
+module: stac.update
+depends_on: [ingest]
+config:
+  migrate: "1.1.0"
+  repair: [datetime]
+  auto_update_timestamp: false
+`}},
+	}
+}
+
+func at(n float64) *float64 { return &n }

@@ -1,0 +1,295 @@
+// Package validate is the stream module stac.validate: it lets valid STAC objects pass and records the others
+// as failures (specifications: stac-manager, ValidateModule; stac-and-media §0 and §3).
+//
+// What cannot be checked is neither valid nor invalid. Verdicts are the same within one run: a schema is
+// asked for once. Stable.
+package validate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/stepwell/stepwell/stac/schema"
+	"github.com/stepwell/stepwell/stream"
+)
+
+// Bounds of what is said about one object, and of what is kept.
+const (
+	maxShown      = 5    // problems in a failure's message
+	maxExtensions = 100  // schemas of one object
+	maxCounted    = 1000 // different missing schemas
+	others        = "others"
+)
+
+// validator is the component of one step.
+type validator struct {
+	env   *stream.Env
+	set   *settings
+	store *schema.Store
+	lint  *linter
+
+	valid, invalid, unchecked, builtins, warnings atomic.Int64
+
+	mu      sync.Mutex
+	known   map[string]verdict // by URI, for the whole run
+	missing map[string]int64
+}
+
+// verdict is a schema, or why there is none.
+type verdict struct {
+	schema *schema.Schema
+	err    error
+}
+
+func newValidator(env *stream.Env, s *settings, store *schema.Store) *validator {
+	v := &validator{env: env, set: s, store: store, known: map[string]verdict{}, missing: map[string]int64{}}
+	v.lint = newLinter(s.lint, env)
+	return v
+}
+
+// Modify implements stream.Modifier.
+func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, error) {
+	problems, checked, err := v.look(ctx, it)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(problems) == 0 && checked:
+		v.valid.Add(1)
+		return it, nil
+	case len(problems) == 0:
+		v.unchecked.Add(1)
+		return it, nil
+	}
+	v.invalid.Add(1)
+	first := problems[0]
+	failure := &stream.Error{Type: stream.ValidationError, Err: describeAll(problems),
+		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
+	if v.set.strict {
+		return nil, stream.Abort(fmt.Errorf("strict: item %s is invalid (schema %s, at %q): %w", it.ID(), first.Schema, first.Pointer, failure))
+	}
+	return nil, failure
+}
+
+// look checks an object. checked is false when nothing says what it should be.
+func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schema.Problem, checked bool, err error) {
+	doc, err := schema.Decode(it.Bytes())
+	if err != nil {
+		return []schema.Problem{{Keyword: "type", Message: err.Error()}}, true, nil
+	}
+	obj, _ := doc.(map[string]any)
+	kind, wrong := kindOf(obj)
+	if wrong != nil {
+		return []schema.Problem{*wrong}, true, nil
+	}
+	if gone := partial(kind, obj); gone != "" {
+		if v.set.partial {
+			return nil, false, nil
+		}
+		return []schema.Problem{{Keyword: "required", Message: "the item is partial: " + gone + " missing (fetched with `fields`? allow_partial lets it pass)"}}, true, nil
+	}
+	problems, checked, err = v.core(ctx, kind, obj)
+	if err != nil {
+		return nil, false, err
+	}
+	more, err := v.extensions(ctx, obj)
+	if err != nil {
+		return nil, false, err
+	}
+	problems = append(problems, more...)
+	found := v.lint.look(it, kind, obj)
+	v.warnings.Add(found.warnings)
+	problems = append(problems, found.problems...)
+	return problems[:min(len(problems), schema.MaxProblems)], checked || len(problems) > 0, nil
+}
+
+// extensions checks against the schemas that an object names, and those that the config adds.
+func (v *validator) extensions(ctx context.Context, obj map[string]any) (problems []schema.Problem, err error) {
+	uris := declared(obj)
+	if len(uris) > maxExtensions {
+		problems = append(problems, schema.Problem{Pointer: "/stac_extensions", Keyword: "maxItems", Message: fmt.Sprintf("names more than %d schemas", maxExtensions)})
+		uris = nil
+	}
+	for _, uri := range slices.Concat(uris, v.set.extra) {
+		compiled, err := v.resolve(ctx, uri)
+		switch {
+		case compiled != nil:
+			problems = append(problems, compiled.Validate(obj)...)
+		case !errors.Is(err, schema.ErrUnavailable):
+			return nil, err
+		default:
+			problems = append(problems, v.absent(uri, err)...)
+		}
+	}
+	return problems, nil
+}
+
+// core checks against the core schema, or the rules that stand in for it.
+func (v *validator) core(ctx context.Context, kind schema.Kind, obj map[string]any) (problems []schema.Problem, checked bool, err error) {
+	version, ok := obj["stac_version"].(string)
+	if !ok {
+		return []schema.Problem{{Schema: schema.BuiltIn, Keyword: "required", Message: "missing 'stac_version', a text"}}, true, nil
+	}
+	uri, ok := schema.CoreURI(kind, version)
+	var compiled *schema.Schema
+	if ok {
+		compiled, err = v.resolve(ctx, uri)
+	} else {
+		uri = "STAC " + version[:min(len(version), 32)]
+		err = fmt.Errorf("%w: no such version of STAC", schema.ErrUnavailable)
+	}
+	switch {
+	case compiled != nil:
+		return compiled.Validate(obj), true, nil
+	case !errors.Is(err, schema.ErrUnavailable):
+		return nil, false, err
+	}
+	policy := v.set.policyFor(uri)
+	if !schema.HasCore(version) || policy != warn && policy != builtin {
+		return v.absent(uri, err), false, nil
+	}
+	v.builtins.Add(1)
+	v.absentCore(uri, policy, err)
+	return schema.Core(obj), true, nil
+}
+
+// resolve is the schema of a URI, the same for the whole run; an error that is not ErrUnavailable is the end
+// of ctx.
+func (v *validator) resolve(ctx context.Context, uri string) (*schema.Schema, error) {
+	v.mu.Lock()
+	known, ok := v.known[uri]
+	full := len(v.known) >= maxCounted
+	v.mu.Unlock()
+	switch {
+	case ok:
+		return known.schema, known.err
+	case full:
+		return nil, fmt.Errorf("%w: more than %d different schemas", schema.ErrUnavailable, maxCounted)
+	}
+	compiled, err := v.store.Load(ctx, uri)
+	if err != nil && !errors.Is(err, schema.ErrUnavailable) {
+		return nil, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if known, ok := v.known[uri]; ok { // the first verdict is the run's
+		return known.schema, known.err
+	}
+	v.known[uri] = verdict{compiled, err}
+	return compiled, err
+}
+
+// absent counts a schema that cannot be had, and applies the policy for it.
+func (v *validator) absent(uri string, reason error) []schema.Problem {
+	first := v.count(uri)
+	switch v.set.policyFor(uri) {
+	case fail:
+		return []schema.Problem{{Schema: uri, Keyword: "schema", Message: "the schema " + uri + " is missing (policy missing_schema: fail)"}}
+	case skip:
+	default:
+		v.warnings.Add(1)
+		if first {
+			v.env.Log(slog.LevelWarn, "schema missing: not checked against it", slog.String("schema", uri), slog.String("reason", reason.Error()))
+		}
+	}
+	return nil
+}
+
+// absentCore is absent where the built-in rules stand in.
+func (v *validator) absentCore(uri string, p policy, reason error) {
+	first := v.count(uri)
+	if p == warn {
+		v.warnings.Add(1)
+	}
+	if first && p == warn {
+		v.env.Log(slog.LevelWarn, "core schema missing: checked by the built-in rules", slog.String("schema", uri), slog.String("reason", reason.Error()))
+	}
+}
+
+// count notes a missing schema and reports whether it is the first time.
+func (v *validator) count(uri string) (first bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if _, ok := v.missing[uri]; !ok && len(v.missing) >= maxCounted {
+		uri = others
+	}
+	v.missing[uri]++
+	return v.missing[uri] == 1
+}
+
+// Finish implements stream.Finisher.
+func (v *validator) Finish(error) (any, error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	missing := make(map[string]any, len(v.missing))
+	for uri, n := range v.missing {
+		missing[uri] = n
+	}
+	return map[string]any{"valid": v.valid.Load(), "invalid": v.invalid.Load(), "unchecked": v.unchecked.Load(),
+		"builtin_rules": v.builtins.Load(), "missing_schemas": missing, "warnings": v.warnings.Load(), "lint": v.lint.counts()}, nil
+}
+
+// kindOf is what an object wants to be. Old collections and catalogs have no type.
+func kindOf(obj map[string]any) (schema.Kind, *schema.Problem) {
+	text, _ := obj["type"].(string)
+	switch kind := schema.Kind(text); kind {
+	case schema.Item, schema.Collection, schema.Catalog:
+		return kind, nil
+	}
+	switch {
+	case text == "FeatureCollection":
+		return "", &schema.Problem{Pointer: "/type", Keyword: "const", Message: "is a FeatureCollection: read its features one by one"}
+	case obj["type"] == nil && obj["extent"] != nil:
+		return schema.Collection, nil
+	case obj["type"] == nil && obj["description"] != nil && obj["properties"] == nil:
+		return schema.Catalog, nil
+	}
+	return schema.Item, nil // whose schema says what is wrong with it
+}
+
+// partial names what an item lacks that only a request for some fields leaves out.
+func partial(kind schema.Kind, obj map[string]any) string {
+	if kind != schema.Item {
+		return ""
+	}
+	var gone []string
+	for _, name := range []string{"geometry", "properties", "assets"} {
+		if _, ok := obj[name]; !ok {
+			gone = append(gone, "'"+name+"'")
+		}
+	}
+	return strings.Join(gone, ", ")
+}
+
+// declared are the schemas that an object names, each once. What is not a text is the core's business.
+func declared(obj map[string]any) []string {
+	list, _ := obj["stac_extensions"].([]any)
+	var uris []string
+	for _, e := range list {
+		text, ok := e.(string)
+		if uri := schema.Normal(text); ok && !slices.Contains(uris, uri) {
+			uris = append(uris, uri)
+			if len(uris) > maxExtensions {
+				break
+			}
+		}
+	}
+	return uris
+}
+
+// describeAll is the message of a failure.
+func describeAll(problems []schema.Problem) error {
+	var parts []string
+	for _, p := range problems[:min(len(problems), maxShown)] {
+		parts = append(parts, p.String())
+	}
+	if more := len(problems) - maxShown; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return errors.New(strings.Join(parts, "; "))
+}

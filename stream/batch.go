@@ -1,0 +1,105 @@
+package stream
+
+import (
+	"encoding/json"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// origin is what a segment knows of an item: the same for all its clones, and for what a modifier makes of it.
+type origin struct {
+	root    *root
+	seq     int64    // number among the root's items and failures, from 1
+	key     [16]byte // of the content as it left the source
+	known   uint64   // ends that have it from an earlier run, by bit
+	pos     int64    // number among the items written to a sink, from 1; of this clone
+	refused bool     // by that sink
+}
+
+// batch is some items of one root on their way. Every stage passes exactly one on for each that it takes,
+// possibly empty; thus the batches that meet in a join can be put together by their number.
+type batch struct {
+	ticket *ticket
+	items  []*Item
+}
+
+// ticket is the number of a batch, shared by its clones, and tells when all of it is settled.
+type ticket struct {
+	root    *root
+	no      int64
+	cursor  json.RawMessage // the last mark set within the batch; nil: none
+	seq     int64           // of the last item or failure before that mark
+	read    int64           // items before that mark
+	pending atomic.Int32    // ends that have not settled it
+	settled bool            // guarded by root.mu
+}
+
+// root is a source as the origin of items.
+type root struct {
+	index   int
+	node    *node
+	ends    uint64 // that its items may reach, by bit
+	handOff bool   // its items feed another source, and what came of them is not known: it begins anew on resume
+
+	mu        sync.Mutex
+	queue     []*ticket // not known to be settled, in order
+	watermark cursorNote
+	changed   bool // watermark is not yet in the checkpoint
+}
+
+// add enters a batch that goes on its way.
+func (r *root) add(t *ticket) {
+	if r.handOff {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.queue = append(r.queue, t)
+}
+
+// settle takes note that nothing of a batch is on its way any more, and moves the watermark over all the
+// batches that are settled and have none before them that is not.
+func (r *root) settle(t *ticket) {
+	if r.handOff {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t.settled = true
+	n := 0
+	for ; n < len(r.queue) && r.queue[n].settled; n++ {
+		if q := r.queue[n]; q.cursor != nil {
+			r.watermark = cursorNote{Root: r.index, Seq: q.seq, Read: q.read, Cursor: q.cursor}
+			r.changed = true
+		}
+	}
+	r.queue = slices.Delete(r.queue, 0, n)
+}
+
+// news gives the watermark when the checkpoint does not have it yet.
+func (r *root) news() (cursorNote, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	changed := r.changed
+	r.changed = false
+	return r.watermark, changed
+}
+
+// batches lends empty batches.
+type batches struct{ pool sync.Pool }
+
+func (p *batches) take(t *ticket, size int) *batch {
+	if b, ok := p.pool.Get().(*batch); ok {
+		b.ticket = t
+		return b
+	}
+	return &batch{ticket: t, items: make([]*Item, 0, size)}
+}
+
+// give takes a batch back whose items have gone elsewhere.
+func (p *batches) give(b *batch) {
+	clear(b.items)
+	b.items, b.ticket = b.items[:0], nil
+	p.pool.Put(b)
+}

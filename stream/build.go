@@ -1,0 +1,69 @@
+package stream
+
+import "github.com/stepwell/stepwell/spec"
+
+// build makes the stages and connects them: behind every source one that looks at its items, and
+// neighbours that are Parallel and have nobody else between them in one.
+func (s *segment) build() []stage {
+	var stages []stage
+	tails := map[*node]*outlet{} // where the items of a step come out
+	flows := map[*node]*flow{}   // the last stage that a step is in
+	for _, n := range s.graph.nodes {
+		switch n.role() {
+		case spec.Source:
+			src, look := s.source(n, tails)
+			stages = append(stages, stage{n, src.run}, stage{n, look.run})
+			flows[n], tails[n] = look, &look.out
+		case spec.Modifier:
+			f := s.fused(n, flows)
+			if f == nil {
+				f = &flow{seg: s, in: s.inbox(n, tails), many: n.module.Spec.Stream.Parallel}
+				stages = append(stages, stage{n, f.run})
+			}
+			f.nodes = append(f.nodes, n)
+			f.out = outlet{seg: s, node: n}
+			flows[n], tails[n] = f, &f.out
+		case spec.Sink:
+			d := &drain{seg: s, node: n, in: s.inbox(n, tails)}
+			stages = append(stages, stage{n, d.run})
+		}
+	}
+	return stages
+}
+
+// fused gives the stage in which a parallel modifier can come behind the one before it.
+func (s *segment) fused(n *node, flows map[*node]*flow) *flow {
+	if !n.module.Spec.Stream.Parallel || len(n.inputs) != 1 || len(n.inputs[0].outs) != 1 {
+		return nil
+	}
+	if f := flows[n.inputs[0]]; f.many && !(f.out.skips && s.resumes) {
+		return f
+	}
+	return nil
+}
+
+// inbox connects a step with those before it.
+func (s *segment) inbox(n *node, tails map[*node]*outlet) *inbox {
+	in := newInbox(n, len(s.graph.roots))
+	in.join = (&joiner{s, n}).join
+	ends := n.ends
+	if n.role() == spec.Source {
+		ends = 0 // what it makes of them is not the same items
+	}
+	for i, from := range n.inputs {
+		tails[from].edges = append(tails[from].edges, edge{in, i, ends})
+	}
+	return in
+}
+
+// source makes the stage of a source and the one behind it.
+func (s *segment) source(n *node, tails map[*node]*outlet) (*intake, *flow) {
+	src := &intake{seg: s, node: n, root: n.root, out: outlet{seg: s, node: n}}
+	if len(n.inputs) > 0 {
+		src.in = s.inbox(n, tails)
+	}
+	between := &inbox{ch: make(chan message, buffered), inputs: 1, need: make([]int, len(s.graph.roots))}
+	between.need[n.root.index] = 1
+	src.out.edges = []edge{{to: between, ends: n.ends}}
+	return src, &flow{seg: s, in: between, out: outlet{seg: s, node: n, skips: true}, intake: n, many: true}
+}

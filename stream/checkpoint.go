@@ -1,0 +1,228 @@
+package stream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/stepwell/stepwell"
+)
+
+// checkpoint is the file in which a segment notes what it has done (semantics §6). It is only ever
+// appended to, in blocks that count as a whole or not at all:
+//
+//	an item's key is in it ⇔ its end has it durably, and its state says so
+//	a source's cursor is in it ⇒ all items before the cursor are durable at their ends, dropped or failed
+//	the spool's length is in it ⇒ so many bytes of it are durable
+//
+// Keys are noted with the place of their item in its source, so that a stream that was cut off looks only
+// for those behind the cursor: items that are equal in all are told apart by how many there are.
+type checkpoint struct {
+	path   string
+	header header
+	lock   *flock.Flock
+
+	mu     sync.Mutex
+	file   *os.File
+	buf    []byte
+	latest block          // what counts of all blocks so far: the cursors, the spool, whether it is complete
+	states map[int]string // last noted, by end
+	size   int64          // of the file
+	keys   int64          // in it
+}
+
+// header is the first block.
+type header struct {
+	Format   string `json:"format"`
+	Version  int    `json:"version"`
+	Config   string `json:"config"` // hash of the segment's modules and configs
+	Workflow string `json:"workflow"`
+	Entry    string `json:"entry"`
+	Segment  string `json:"segment"`
+}
+
+const (
+	checkpointFormat  = "stepwell stream checkpoint"
+	checkpointVersion = 1
+)
+
+// cursorNote is how far a source has come.
+type cursorNote struct {
+	Root   int             `json:"root"`
+	Seq    int64           `json:"seq"`  // of the last item or failure before
+	Read   int64           `json:"read"` // items before
+	Cursor json.RawMessage `json:"cursor"`
+}
+
+// block is what is told of one block besides its keys.
+type block struct {
+	Begin    bool            `json:"begin,omitempty"` // a later run begins: cursors and failures of before do not count
+	Open     bool            `json:"open,omitempty"`  // the components are opened: items are counted from 0 again
+	Cursors  []cursorNote    `json:"cursors,omitempty"`
+	End      int             `json:"end"`             // of which State and the keys are
+	State    json.RawMessage `json:"state,omitempty"` // absent: as before
+	Spool    int64           `json:"spool"`
+	Complete bool            `json:"complete,omitempty"`
+	Keys     int             `json:"keys,omitempty"`    // how many, those of refused items included
+	From     int64           `json:"from,omitempty"`    // items written to the end before the first of the keys
+	Durable  int64           `json:"durable,omitempty"` // how many of the items written to the end are: keys behind do not count yet
+	Late     []int64         `json:"late,omitempty"`    // items refused, by number, whose keys were written before
+}
+
+// lockCheckpoint makes sure that the segment runs once at a time.
+func lockCheckpoint(path string) (*flock.Flock, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	lock := flock.New(path + ".lock")
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("lock of the checkpoint: %w", err)
+	}
+	if !ok {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the same stream is running already",
+			Hint: "wait for the other run, or give this one another name, output or checkpoint directory"}
+	}
+	return lock, nil
+}
+
+// openCheckpoint reads what is there and makes it ready to be gone on with. A damaged file is set aside
+// and told to warn.
+func openCheckpoint(path string, h header, ends int, warn func(string)) (*checkpoint, *past, error) {
+	h.Format, h.Version = checkpointFormat, checkpointVersion
+	c := &checkpoint{path: path, header: h, states: map[int]string{}}
+	p, size, err := readCheckpoint(path, h, ends)
+	if d, ok := errors.AsType[*damage](err); ok {
+		aside := fmt.Sprintf("%s.corrupt-%s", path, time.Now().UTC().Format("20060102T150405.000"))
+		if err := os.Rename(path, aside); err != nil {
+			return nil, nil, err
+		}
+		warn(fmt.Sprintf("the checkpoint is damaged (%s) and was set aside as %s; the stream begins anew", d, aside))
+		p, size, err = &past{}, 0, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		p, size, err = &past{}, 0, nil
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if size == 0 {
+		return c, p, c.create()
+	}
+	for end, state := range p.states {
+		c.states[end] = string(state)
+	}
+	c.size, c.keys, c.latest = size, p.keys, block{Spool: p.spool, Complete: p.complete}
+	for _, note := range p.cursors {
+		c.latest.Cursors = append(c.latest.Cursors, note)
+	}
+	c.file, err = os.OpenFile(path, os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err = c.file.Truncate(size); err == nil { // a torn tail
+		_, err = c.file.Seek(size, 0)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, c.file.Close())
+	}
+	return c, p, nil
+}
+
+// create begins an empty file.
+func (c *checkpoint) create() error {
+	f, err := os.OpenFile(c.path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	c.file, c.size, c.keys, c.latest = f, 0, 0, block{}
+	raw, err := json.Marshal(c.header)
+	if err != nil {
+		return err
+	}
+	c.buf = appendFrame(c.buf[:0], raw)
+	if err := c.write(true); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(c.path))
+}
+
+// anew forgets everything.
+func (c *checkpoint) anew() error {
+	if err := c.file.Close(); err != nil {
+		return err
+	}
+	clear(c.states)
+	return c.create()
+}
+
+// write appends what is in buf and makes it durable if asked to.
+func (c *checkpoint) write(sync bool) error {
+	if _, err := c.file.Write(c.buf); err != nil {
+		return err
+	}
+	c.size += int64(len(c.buf))
+	if !sync {
+		return nil
+	}
+	return c.file.Sync()
+}
+
+// append adds a block, and makes everything durable when sync is asked for. c.mu is held.
+func (c *checkpoint) append(b block, keys []entry, sync bool) error {
+	b.Keys = len(keys)
+	c.remember(b)
+	meta, err := json.Marshal(b)
+	if err != nil {
+		return err
+	}
+	c.buf = appendBlock(c.buf[:0], meta, keys)
+	if err := c.write(sync); err != nil || !sync {
+		return err
+	}
+	if c.size > maxWaste && c.size > 2*keySize*c.keys {
+		return c.compact()
+	}
+	return nil
+}
+
+func (c *checkpoint) remember(b block) {
+	if b.Begin {
+		c.latest.Cursors = nil
+	}
+	for _, note := range b.Cursors {
+		c.latest.Cursors = slices.DeleteFunc(c.latest.Cursors, func(old cursorNote) bool { return old.Root == note.Root })
+		c.latest.Cursors = append(c.latest.Cursors, note)
+	}
+	if b.State != nil {
+		c.states[b.End] = string(b.State)
+	}
+	if !b.foretells() {
+		c.latest.Spool, c.latest.Complete = b.Spool, b.Complete
+	}
+	c.keys += int64(b.Keys)
+}
+
+func (c *checkpoint) close() error {
+	if c == nil || c.file == nil {
+		return nil
+	}
+	return c.file.Close()
+}
+
+// syncDir makes the names in a directory durable.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

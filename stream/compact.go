@@ -1,0 +1,92 @@
+package stream
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// maxWaste is how large a checkpoint grows before cursors and states of before are taken out of it, unless
+// most of it is keys.
+const maxWaste = 16 << 20
+
+// keySize is about what a key takes in the file.
+const keySize = 19
+
+// compact writes the file anew with all its keys, and of the rest what still counts. c.mu is held.
+func (c *checkpoint) compact() (err error) {
+	path := c.path + ".new"
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	out := &counting{out: bufio.NewWriterSize(f, 256<<10)}
+	if err := c.rewrite(out); err != nil {
+		return err
+	}
+	if err := errors.Join(out.out.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(path, c.path); err != nil {
+		return err
+	}
+	old := c.file
+	c.file, c.size = f, out.size
+	return errors.Join(old.Close(), syncDir(filepath.Dir(c.path)))
+}
+
+// counting writes and counts.
+type counting struct {
+	out  *bufio.Writer
+	size int64
+}
+
+func (w *counting) Write(p []byte) (int, error) {
+	n, err := w.out.Write(p)
+	w.size += int64(n)
+	return n, err
+}
+
+func (c *checkpoint) rewrite(out *counting) error {
+	put := func(v any, keys []byte) error {
+		meta, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		if _, ok := v.(header); ok {
+			c.buf = appendFrame(c.buf[:0], meta)
+		} else {
+			c.buf = appendRawBlock(c.buf[:0], meta, keys)
+		}
+		_, err = out.Write(c.buf)
+		return err
+	}
+	if err := put(c.header, nil); err != nil {
+		return err
+	}
+	_, err := eachBlock(c.path, func(header) error { return nil }, func(b block, keys []byte) error {
+		if !b.Begin && b.Keys == 0 {
+			return nil
+		}
+		return put(block{Begin: b.Begin, End: b.End, Keys: b.Keys}, keys)
+	})
+	if err != nil {
+		return err
+	}
+	last := c.latest
+	for end, state := range c.states {
+		last.End, last.State = end, json.RawMessage(state)
+		if err := put(last, nil); err != nil {
+			return err
+		}
+	}
+	last.End, last.State = 0, nil
+	return put(last, nil)
+}

@@ -1,0 +1,141 @@
+package files
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/stepwell/stepwell"
+)
+
+// The compressions.
+const (
+	packGzip = "gzip"
+	packZstd = "zstd"
+	packNone = "none"
+)
+
+// maxZstdWindow bounds what a frame can make a reader hold.
+const maxZstdWindow = 128 << 20
+
+// compressionOf tells a compression by a file's name.
+func compressionOf(name string) string {
+	switch strings.ToLower(path.Ext(withoutQuery(name))) {
+	case ".gz":
+		return packGzip
+	case ".zst", ".zstd":
+		return packZstd
+	}
+	return ""
+}
+
+func withoutQuery(name string) string {
+	if isWeb(name) {
+		name, _, _ = strings.Cut(name, "?")
+	}
+	return name
+}
+
+// unpack decompresses what its first bytes show to be compressed, whatever it is called. packed tells whether it was.
+func unpack(in io.ReadCloser, name string) (text io.ReadCloser, packed bool, err error) {
+	head := bufio.NewReaderSize(in, 64<<10)
+	magic, err := head.Peek(4)
+	if err != nil && err != io.EOF { //nolint:errorlint // bare
+		return nil, false, err
+	}
+	switch {
+	case len(magic) >= 2 && magic[0] == 0x1f && magic[1] == 0x8b:
+		z, err := gzip.NewReader(head)
+		if err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				return nil, true, errCutOff(0)
+			}
+			return nil, true, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the compressed data is damaged", Err: err}
+		}
+		return &unpacking{in: z, close: z.Close}, true, nil
+	case string(magic) == "\x28\xb5\x2f\xfd":
+		z, err := zstd.NewReader(head, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
+		if err != nil {
+			return nil, true, err
+		}
+		return &unpacking{in: z, close: func() error { z.Close(); return nil }}, true, nil
+	case compressionOf(name) != "" && len(magic) < 4: // a name alone proves nothing: servers unpack, too
+		return nil, true, errCutOff(0)
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{head, io.NopCloser(nil)}, false, nil
+}
+
+// errCutOff is a file that ends too early.
+func errCutOff(at int64) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the file ends too early, behind byte %d of its text: it is cut off", at), Err: io.ErrUnexpectedEOF}
+}
+
+type unpacking struct {
+	in    io.Reader
+	close func() error
+}
+
+// Read implements io.Reader.
+func (u *unpacking) Read(p []byte) (int, error) {
+	n, err := u.in.Read(p)
+	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) { //nolint:errorlint // bare
+		err = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the compressed data is damaged", Err: err}
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (u *unpacking) Close() error { return u.close() }
+
+// packer compresses blocks, each of which stands for itself: any end of a block is a good end of the file.
+type packer struct {
+	gz *gzip.Writer
+	zs *zstd.Encoder
+}
+
+func newPacker(kind string) (*packer, error) {
+	switch kind {
+	case packGzip:
+		return &packer{gz: gzip.NewWriter(io.Discard)}, nil
+	case packZstd:
+		zs, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+		return &packer{zs: zs}, err
+	case "", packNone:
+		return &packer{}, nil
+	}
+	return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("compression %q is not known", kind)}
+}
+
+// pack appends block as a gzip member or a zstd frame to dst.
+func (p *packer) pack(dst, block []byte) ([]byte, error) {
+	switch {
+	case p.gz != nil:
+		out := appender(dst)
+		p.gz.Reset(&out)
+		if _, err := p.gz.Write(block); err != nil {
+			return nil, err
+		}
+		err := p.gz.Close()
+		return out, err
+	case p.zs != nil:
+		return p.zs.EncodeAll(block, dst), nil
+	}
+	return append(dst, block...), nil
+}
+
+type appender []byte
+
+// Write implements io.Writer.
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
+}

@@ -1,0 +1,203 @@
+package files
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream/parquet"
+)
+
+// encoder makes the text of a file: what stands before the items, each item, and what stands behind them.
+type encoder interface {
+	// begin appends what stands before the items.
+	begin(dst []byte) ([]byte, error)
+	// item appends an item; n is how many are there. An error refuses the item, and leaves dst as it was.
+	item(dst []byte, it *item.Value, n int64) ([]byte, error)
+	// end appends what stands behind the items.
+	end(dst []byte, n int64) []byte
+}
+
+// newEncoder makes an encoder for a file whose columns are known, or nil.
+func newEncoder(t target, columns []string) encoder {
+	switch t.format {
+	case formatJSON:
+		return jsonEncoder{"[", "]\n"}
+	case formatGeoJSON:
+		return jsonEncoder{`{"type":"FeatureCollection","features":[`, "]}\n"}
+	case formatCSV, formatTSV:
+		if columns == nil {
+			columns = t.columns
+		}
+		return newTableEncoder(t, columns)
+	case formatParquet:
+		return &parquetEncoder{union: parquet.NewUnion(nil, parquet.AsJSON)}
+	}
+	return lineEncoder{}
+}
+
+// lineEncoder writes NDJSON.
+type lineEncoder struct{}
+
+func (lineEncoder) begin(dst []byte) ([]byte, error) { return dst, nil }
+func (lineEncoder) end(dst []byte, _ int64) []byte   { return dst }
+func (lineEncoder) item(dst []byte, it *item.Value, _ int64) ([]byte, error) {
+	start := len(dst)
+	dst = it.AppendTo(dst)
+	if bytes.IndexByte(dst[start:], '\n') >= 0 || bytes.IndexByte(dst[start:], '\r') >= 0 {
+		text := jsontext.Value(dst[start:])
+		if err := text.Compact(); err != nil {
+			return dst[:start], fmt.Errorf("the item is no valid JSON: %w", err)
+		}
+		dst = dst[:start+len(text)]
+	}
+	return append(dst, '\n'), nil
+}
+
+// parquetEncoder writes the lines that become a Parquet file, and learns its columns.
+type parquetEncoder struct {
+	lineEncoder
+	union *parquet.Union
+}
+
+func (p *parquetEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error) {
+	if err := p.union.Add(it); err != nil {
+		return dst, err
+	}
+	return p.lineEncoder.item(dst, it, n)
+}
+
+// jsonEncoder writes a list, an item per line.
+type jsonEncoder struct{ head, tail string }
+
+func (j jsonEncoder) begin(dst []byte) ([]byte, error) { return append(dst, j.head...), nil }
+
+func (j jsonEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error) {
+	if n > 0 {
+		dst = append(dst, ',')
+	}
+	return it.AppendTo(append(dst, '\n')), nil
+}
+
+func (j jsonEncoder) end(dst []byte, n int64) []byte {
+	if n > 0 {
+		dst = append(dst, '\n')
+	}
+	return append(dst, j.tail...)
+}
+
+// tableEncoder writes CSV (RFC 4180, but with bare line feeds).
+type tableEncoder struct {
+	names     []string // nil: those of the first item
+	paths     []item.Path
+	known     map[string]bool // members that belong to a column
+	strict    bool
+	delimiter byte
+}
+
+func newTableEncoder(t target, columns []string) *tableEncoder {
+	e := &tableEncoder{strict: t.strict, delimiter: t.delimiter}
+	if len(columns) > 0 {
+		e.choose(columns)
+	}
+	return e
+}
+
+// choose settles the columns. A name that is also a path is one where an item has no such member.
+func (e *tableEncoder) choose(columns []string) {
+	e.names, e.known = columns, map[string]bool{}
+	for _, c := range columns {
+		path, err := item.ParsePath(c)
+		if err != nil || len(path) < 2 {
+			path = nil
+		} else {
+			e.known[path[0].Key] = true
+		}
+		e.known[c] = true
+		e.paths = append(e.paths, path)
+	}
+}
+
+func (e *tableEncoder) begin(dst []byte) ([]byte, error) {
+	for i, name := range e.names {
+		if i > 0 {
+			dst = append(dst, e.delimiter)
+		}
+		dst = e.text(dst, name)
+	}
+	if len(e.names) > 0 {
+		dst = append(dst, '\n')
+	}
+	return dst, nil
+}
+
+func (e *tableEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error) {
+	start := len(dst)
+	if e.names == nil {
+		keys := it.Keys()
+		if len(keys) == 0 {
+			return dst, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the first item has no members, which would name the columns", Hint: "write `columns`"}
+		}
+		e.choose(keys)
+		dst, _ = e.begin(dst)
+	}
+	if e.strict {
+		for key := range it.Members() {
+			if !e.known[key] {
+				return dst[:start], &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%q is no column of the table", key),
+					Hint: "write `columns`, or `extra: drop`"}
+			}
+		}
+	}
+	for i, name := range e.names {
+		if i > 0 {
+			dst = append(dst, e.delimiter)
+		}
+		v := it.Get(name)
+		if v == nil && e.paths[i] != nil {
+			v = it.Find(e.paths[i])
+		}
+		dst = e.cell(dst, v)
+	}
+	if len(e.names) == 1 && dst[len(dst)-1] == '\n' || len(dst) == start {
+		dst = append(dst, `""`...) // a blank line would be no row
+	}
+	return append(dst, '\n'), nil
+}
+
+func (e *tableEncoder) end(dst []byte, _ int64) []byte { return dst }
+
+func (e *tableEncoder) cell(dst []byte, v *item.Value) []byte {
+	switch v.Kind() {
+	case item.Null:
+		return dst
+	case item.Text:
+		s, _ := v.Str()
+		return e.text(dst, s)
+	case item.List, item.Object:
+		return e.text(dst, string(v.Bytes()))
+	}
+	return append(dst, v.Bytes()...)
+}
+
+// text appends a text, in quotes where it needs them; so is an empty one, which would else be null.
+func (e *tableEncoder) text(dst []byte, s string) []byte {
+	plain := s != "" && s[0] != ' ' && s[len(s)-1] != ' '
+	for i := 0; plain && i < len(s); i++ {
+		plain = s[i] != e.delimiter && s[i] != '"' && s[i] != '\n' && s[i] != '\r'
+	}
+	if plain {
+		return append(dst, s...)
+	}
+	dst = append(dst, '"')
+	for i := range len(s) {
+		if s[i] == '"' {
+			dst = append(dst, '"')
+		}
+		dst = append(dst, s[i])
+	}
+	return append(dst, '"')
+}

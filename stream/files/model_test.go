@@ -1,0 +1,108 @@
+package files
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/streamtest"
+)
+
+// TestWriteModel writes, commits, dies and ends at random, over several runs, with one file per collection, and
+// sends again what was not committed, as a source does. At every end each file has every item once, in order,
+// and nothing else is there.
+func TestWriteModel(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := streamtest.New(t)
+		suffix := rapid.SampledFrom([]string{"ndjson", "ndjson.gz", "json", "geojson", "csv.zst", "parquet"}).Draw(rt, "suffix")
+		m := writeModel{rt: rt, t: t, r: r, suffix: suffix}
+		m.open()
+		for range rapid.IntRange(1, 12).Draw(rt, "steps") {
+			switch rapid.SampledFrom([]string{"write", "write", "write", "commit", "abandon", "kill", "end", "forget"}).Draw(rt, "do") {
+			case "write":
+				from := len(m.all)
+				for range rapid.IntRange(1, 5).Draw(rt, "n") {
+					m.all = append(m.all, fmt.Sprintf(`{"id":"i%d","collection":"c%d"}`, len(m.all), rapid.IntRange(0, 2).Draw(rt, "collection")))
+				}
+				write(t, m.s, m.all[from:]...)
+			case "commit":
+				m.state, m.committed = commit(t, m.s, int64(len(m.all)-m.begun)), len(m.all)
+			case "abandon":
+				m.s.Abandon()
+				m.open()
+			case "kill":
+				m.kill()
+				m.open()
+			case "end":
+				m.state, m.committed = m.end(), len(m.all)
+				m.open()
+			case "forget": // a death before the state of Close is kept
+				m.end()
+				m.open()
+			}
+		}
+		m.s.Abandon()
+		if err := os.RemoveAll(r.Env.Dir); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+type writeModel struct {
+	rt        *rapid.T
+	t         *testing.T
+	r         *streamtest.Rig
+	suffix    string
+	s         stream.Sink
+	all       []string // items in order
+	committed int      // of them, in state
+	begun     int      // of them, before this sink
+	state     json.RawMessage
+}
+
+// open opens the sink from the state and sends what it does not tell of.
+func (m *writeModel) open() {
+	_, module := modules(m.t)
+	m.r.Env.State = m.state
+	m.s = openSink(m.t, m.r, module, map[string]any{"path": "{collection_id}." + m.suffix})
+	m.begun = m.committed
+	write(m.t, m.s, m.all[m.committed:]...)
+}
+
+// kill lets go of what a process that dies lets go of.
+func (m *writeModel) kill() {
+	for _, o := range m.s.(*writer).order {
+		if o.f != nil {
+			o.f.Close() //nolint:errcheck // dead
+		}
+		if o.lock != nil {
+			o.lock.held.Close() //nolint:errcheck // dead
+		}
+	}
+}
+
+func (m *writeModel) end() json.RawMessage {
+	closed, _ := closeSink(m.t, m.s)
+	want := map[string][]string{}
+	for _, row := range m.all {
+		name := row[len(row)-4:len(row)-2] + "." + m.suffix
+		want[name] = append(want[name], row)
+	}
+	got := map[string][]string{}
+	for _, name := range names(m.t, m.r.Env.Dir) {
+		got[name] = nil
+		if name[0] != '.' {
+			got[name] = rowsOf(m.t, filepath.Join(m.r.Env.Dir, name))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		m.rt.Fatal(diff)
+	}
+	return closed
+}

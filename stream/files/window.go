@@ -1,0 +1,143 @@
+package files
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+)
+
+// windowSize is how much of a file is held at once, besides the row that is being read.
+const windowSize = 256 << 10
+
+// errTooLong is a row beyond Shape.MaxItem; it has been skipped.
+var errTooLong = errors.New("too long")
+
+// window is a text as it is read: a bounded piece of it, and where that piece is.
+type window struct {
+	ctx    context.Context
+	in     io.Reader
+	buf    []byte
+	lo, hi int   // what is there and not yet consumed
+	off    int64 // of buf[lo] in the text
+	line   int64 // lines before buf[lo]
+	err    error // of in; what is there comes first
+}
+
+func newWindow(ctx context.Context, in io.Reader) *window {
+	return &window{ctx: ctx, in: in, buf: make([]byte, windowSize)}
+}
+
+// fill reads more behind what is there. It reports false at the end or when the window is full; w.err tells
+// them apart.
+func (w *window) fill() bool {
+	if w.lo > 0 {
+		w.hi = copy(w.buf, w.buf[w.lo:w.hi])
+		w.lo = 0
+	}
+	if w.hi == len(w.buf) {
+		return false
+	}
+	for idle := 0; w.err == nil; idle++ {
+		if w.err = context.Cause(w.ctx); w.err != nil {
+			return false
+		}
+		if idle == 100 {
+			w.err = io.ErrNoProgress
+			return false
+		}
+		var n int
+		n, w.err = w.in.Read(w.buf[w.hi:])
+		w.hi += n
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// rest is what is there, at least one byte unless the text has ended.
+func (w *window) rest() []byte {
+	if w.lo == w.hi {
+		w.fill()
+	}
+	return w.buf[w.lo:w.hi]
+}
+
+// ahead is what is there after filling the whole window, for looking without taking.
+func (w *window) ahead() []byte {
+	for w.fill() {
+	}
+	return w.buf[w.lo:w.hi]
+}
+
+// consume takes n bytes.
+func (w *window) consume(n int) {
+	w.line += int64(bytes.Count(w.buf[w.lo:w.lo+n], newline))
+	w.off += int64(n)
+	w.lo += n
+}
+
+var newline = []byte{'\n'}
+
+// broken is the error that ended the text, nil when it ended well.
+func (w *window) broken() error {
+	if w.err == io.EOF { //nolint:errorlint // io.Reader returns it bare
+		return nil
+	}
+	return w.err
+}
+
+// readLine takes a line without its end. The error is io.EOF behind the last, errTooLong for a line beyond
+// limit, else that of the file. With keep false there is no text.
+func (w *window) readLine(limit int64, keep bool) ([]byte, error) {
+	var long []byte // what came before this window
+	size := int64(0)
+	for {
+		rest := w.rest()
+		if len(rest) == 0 {
+			if err := w.broken(); err != nil {
+				return nil, err
+			}
+			if size == 0 {
+				return nil, io.EOF
+			}
+			return whole(long, size, limit)
+		}
+		end := bytes.IndexByte(rest, '\n')
+		text := rest
+		if end >= 0 {
+			text = rest[:end]
+		}
+		if size += int64(len(text)); keep && size <= limit {
+			if long == nil && end >= 0 {
+				long = bytes.Clone(bytes.TrimSpace(text))
+			} else {
+				long = grow(long, text, limit)
+			}
+		} else {
+			long = nil
+		}
+		if end >= 0 {
+			w.consume(end + 1)
+			return whole(long, size, limit)
+		}
+		w.consume(len(text))
+	}
+}
+
+func whole(text []byte, size, limit int64) ([]byte, error) {
+	if size > limit {
+		return nil, errTooLong
+	}
+	return bytes.TrimSpace(text), nil
+}
+
+// grow appends, and takes no more memory than twice what is needed.
+func grow(dst, src []byte, limit int64) []byte {
+	if need := len(dst) + len(src); need > cap(dst) {
+		dst = slices.Grow(dst, int(min(int64(need), limit-int64(len(dst)))))
+	}
+	return append(dst, src...)
+}

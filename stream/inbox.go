@@ -1,0 +1,182 @@
+package stream
+
+import (
+	"context"
+	"time"
+)
+
+// message is a batch for a stage, or the end of one of its inputs (nil).
+type message struct {
+	from  int
+	batch *batch
+}
+
+// inbox is where a stage gets its batches from. It takes whatever comes from whichever input, so that no
+// input ever waits for another: what waits in it for its counterpart is bounded by what the other way
+// holds, as both began at the same tee.
+type inbox struct {
+	ch     chan message
+	inputs int
+	ended  int
+	need   []int // for each root, how many inputs bring its batches
+	parts  map[partOf][]*batch
+	join   func(parts []*batch) *batch // of the same number, by input, in depends_on order
+}
+
+type partOf struct {
+	root *root
+	no   int64
+}
+
+// buffered is how many batches wait in front of a stage at most.
+const buffered = 2
+
+func newInbox(n *node, roots int) *inbox {
+	in := &inbox{ch: make(chan message, buffered), inputs: len(n.inputs), need: make([]int, roots)}
+	for _, from := range n.inputs {
+		for _, r := range from.roots {
+			in.need[r.index]++
+		}
+	}
+	return in
+}
+
+// arrival says what next has found.
+type arrival int
+
+const (
+	arrived arrival = iota
+	ended           // no batch will come any more
+	ticked          // the ticker has
+	stopped         // the context is done
+)
+
+// next waits for a batch, or for the ticker, which may be nil.
+func (in *inbox) next(ctx context.Context, tick <-chan time.Time) (*batch, arrival) {
+	for in.ended < in.inputs {
+		select {
+		case m := <-in.ch:
+			if m.batch == nil {
+				in.ended++
+			} else if b := in.whole(m); b != nil {
+				return b, arrived
+			}
+		case <-tick:
+			return nil, ticked
+		case <-ctx.Done():
+			return nil, stopped
+		}
+	}
+	return nil, ended
+}
+
+// whole gives the batch when all inputs that bring it have.
+func (in *inbox) whole(m message) *batch {
+	t := m.batch.ticket
+	if in.need[t.root.index] == 1 {
+		return m.batch
+	}
+	at := partOf{t.root, t.no}
+	parts := in.parts[at]
+	if parts == nil {
+		if in.parts == nil {
+			in.parts = map[partOf][]*batch{}
+		}
+		parts = make([]*batch, in.inputs)
+		in.parts[at] = parts
+	}
+	parts[m.from] = m.batch
+	have := 0
+	for _, p := range parts {
+		if p != nil {
+			have++
+		}
+	}
+	if have < in.need[t.root.index] {
+		return nil
+	}
+	delete(in.parts, at)
+	return in.join(parts)
+}
+
+// outlet is where a stage's batches go.
+type outlet struct {
+	seg   *segment
+	node  *node // the last step of the stage
+	edges []edge
+	skips bool // behind a source: leaves out what is done already. Here, as items come here in their order
+}
+
+type edge struct {
+	to   *inbox
+	from int
+	ends uint64
+}
+
+// send passes a batch on: to each of the steps behind, with a clone of every item for all but the last of
+// them. Behind the last step the batch is settled.
+func (o *outlet) send(ctx context.Context, b *batch) error {
+	if o.skips && o.seg.resumes {
+		o.node.counts.skipped.Add(int64(o.seg.known(b)))
+	}
+	o.node.counts.out.Add(int64(len(b.items)))
+	if len(o.edges) == 0 {
+		err := o.node.leaf.through(b)
+		o.seg.batches.give(b)
+		return err
+	}
+	last := len(o.edges) - 1
+	out := make([]*batch, 0, 4)
+	for i := range o.edges[:last] {
+		out = append(out, o.clone(b, o.edges[i].ends))
+	}
+	if last > 0 {
+		o.keep(b, o.edges[last].ends)
+	}
+	for i, c := range append(out, b) {
+		select {
+		case o.edges[i].to.ch <- message{o.edges[i].from, c}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// clone makes a batch of clones of the items that not all the ends behind an edge have already.
+func (o *outlet) clone(b *batch, ends uint64) *batch {
+	c := o.seg.batches.take(b.ticket, cap(b.items))
+	for _, it := range b.items {
+		if ends == 0 || ends&^it.origin.known != 0 {
+			c.items = append(c.items, it.Clone())
+		}
+	}
+	return c
+}
+
+// keep leaves out the items that all the ends behind an edge have already.
+func (o *outlet) keep(b *batch, ends uint64) {
+	if !o.seg.resumes || ends == 0 {
+		return
+	}
+	kept := b.items[:0]
+	for _, it := range b.items {
+		if ends&^it.origin.known != 0 {
+			kept = append(kept, it)
+		}
+	}
+	clear(b.items[len(kept):])
+	b.items = kept
+}
+
+// finish tells the steps behind that nothing more comes.
+func (o *outlet) finish(ctx context.Context) error {
+	for _, e := range o.edges {
+		select {
+		case e.to.ch <- message{e.from, nil}:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,199 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// leaf follows what becomes durable at a step behind which nothing comes: a sink, or a modifier or source
+// whose items nobody takes, which are done when they are through.
+type leaf struct {
+	seg  *segment
+	node *node
+
+	mu      sync.Mutex
+	entries []entry   // written and not yet in the checkpoint, in order
+	batches []reached // not yet settled
+	late    []int64   // refused when they were in the checkpoint already
+	written int64     // items
+	noted   int64     // in the checkpoint; they count there up to durable
+	durable int64
+	state   json.RawMessage // last noted
+	last    time.Time       // when
+}
+
+// entry is one item that was written.
+type entry struct {
+	key     [16]byte
+	seq     int64
+	root    int32
+	refused bool
+}
+
+// reached is a batch that is settled when so many items are durable.
+type reached struct {
+	ticket *ticket
+	end    int64
+}
+
+const maxState = 1 << 20
+
+// keysHeld is for how many batches of keys a leaf keeps in memory while they are not durable.
+const keysHeld = 64
+
+// take enters a batch that is about to be written.
+func (l *leaf) take(b *batch) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, it := range b.items {
+		l.written++
+		it.origin.pos = l.written
+		if l.seg.keyed {
+			l.entries = append(l.entries, entry{key: it.origin.key, seq: it.origin.seq, root: int32(it.origin.root.index)})
+		}
+	}
+	if l.seg.keyed {
+		l.batches = append(l.batches, reached{b.ticket, l.written})
+	}
+	if len(l.entries) < keysHeld*l.seg.settings.Batch {
+		return nil
+	}
+	if err := l.seg.foretell(l); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	l.entries, l.noted = l.entries[:0], l.written
+	return nil
+}
+
+// foretell writes the keys of a leaf before they are durable, as a sink may take long over that: they
+// count when a later block says so.
+func (s *segment) foretell(l *leaf) error {
+	c := s.checkpoint
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.append(block{End: l.node.end, From: l.noted, Durable: l.durable}, l.entries, false)
+}
+
+// refuse takes note that an item that was written will never be durable: it is tried again in a later run.
+// It reports false for one that has been refused already. One that is not written yet, or was told to be
+// durable, cannot be refused.
+func (l *leaf) refuse(it *Item) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	o := &it.origin
+	if o.refused {
+		return false, nil
+	}
+	if o.pos <= l.durable || o.pos > l.written {
+		return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("%s refuses item %s, which was not given to it, or was said to be durable",
+			l.node.module.Spec.Name, it.ID())}
+	}
+	o.refused = true
+	switch {
+	case !l.seg.keyed:
+	case o.pos <= l.noted:
+		l.late = append(l.late, o.pos-1)
+	default:
+		l.entries[o.pos-l.noted-1].refused = true
+	}
+	return true, nil
+}
+
+// through takes a batch that is done as it comes here.
+func (l *leaf) through(b *batch) error {
+	if err := l.take(b); err != nil {
+		return &member{l.node, err}
+	}
+	l.mu.Lock()
+	due := l.seg.keyed && time.Since(l.last) >= l.seg.interval
+	l.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return l.settle(all, nil)
+}
+
+// all says that everything written is durable.
+const all = -1
+
+// settle notes in the checkpoint that so many items are durable, and the state to go on with from there.
+func (l *leaf) settle(durable int64, state any) error {
+	raw, err := json.Marshal(state)
+	if err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	if len(raw) > maxState {
+		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("a state of %d bytes; %d are allowed", len(raw), maxState)}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if durable == all {
+		durable = l.written
+	}
+	if durable < l.durable || durable > l.written {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("%s says that %d items are durable; %d were, and %d are written",
+			l.node.module.Spec.Name, durable, l.durable, l.written)}
+	}
+	l.last = time.Now()
+	if l.seg.keyed {
+		if bytes.Equal(raw, l.state) || string(raw) == "null" {
+			raw = nil
+		}
+		err = l.pass(durable, raw)
+	}
+	if err == nil {
+		l.durable = durable
+	}
+	return err
+}
+
+// pass notes the items up to a number, with the state when it is new. l.mu is held.
+func (l *leaf) pass(durable int64, state json.RawMessage) error {
+	keys, n := l.entries[:max(durable-l.noted, 0)], 0
+	for n < len(l.batches) && l.batches[n].end <= durable {
+		n++
+	}
+	if durable == l.durable && n == 0 && state == nil {
+		return nil
+	}
+	b := block{End: l.node.end, State: state, From: l.noted, Durable: durable, Late: l.late}
+	if err := l.seg.note(b, keys, l.batches[:n]); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if state != nil {
+		l.state = state
+	}
+	l.entries = slices.Delete(l.entries, 0, len(keys))
+	l.batches = slices.Delete(l.batches, 0, n)
+	l.noted += int64(len(keys))
+	l.late = l.late[:0]
+	return nil
+}
+
+// note writes a block: the spool first, then what it tells of.
+func (s *segment) note(b block, keys []entry, batches []reached) error {
+	c := s.checkpoint
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, r := range batches {
+		if r.ticket.pending.Add(-1) == 0 {
+			r.ticket.root.settle(r.ticket)
+		}
+	}
+	for _, r := range s.graph.roots {
+		if n, ok := r.news(); ok {
+			b.Cursors = append(b.Cursors, n)
+		}
+	}
+	var err error
+	if b.Spool, err = s.spool.sync(); err != nil {
+		return err
+	}
+	return c.append(b, keys, true)
+}

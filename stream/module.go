@@ -1,0 +1,113 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Module is a kind of stream step.
+type Module struct {
+	// Spec describes it. Spec.Stream must be set; Params are the fields of `config`.
+	Spec spec.Spec
+	// Open makes the component of one step for one run of its segment: a Source, a Modifier or a Sink, as
+	// Spec.Stream.Role says. config has been checked against the Spec, its defaults are filled in, and
+	// templates outside of Raw fields are rendered. It may read files and fetch what it needs; an error ends
+	// the segment before any item flows. It must not change anything outside unless it is a sink.
+	Open func(ctx context.Context, env *Env, config map[string]any) (any, error)
+	// Check returns every problem of a config that the Spec cannot tell, for validation: without I/O. Texts
+	// may hold templates. Defaults to none.
+	Check func(config map[string]any) []error
+	// Try looks as Open would, but changes nothing: what --dry-run and `stac validate-workflow` do. Defaults
+	// to nothing.
+	Try func(ctx context.Context, env *Env, config map[string]any) []error
+}
+
+// Env is what the component of one step gets from the segment that it is part of.
+type Env struct {
+	Step     string // the step's id
+	Workflow string // the pipeline's name
+	Run      string // the execution's id
+	Dir      string // against which relative paths are meant; Path does it
+	// Collection is the collection that this run of the segment is for, when it is one of many behind a
+	// discovery step: the member of the discovery's `collections`. Else nil.
+	Collection map[string]any
+	// Cursor is where a source goes on, State where a sink goes on; nil: at the beginning. A sink that finds
+	// its output not as State tells returns ErrStateGone from Open, and the segment begins anew.
+	Cursor, State json.RawMessage
+	// Data is a directory of this segment for what must survive a crash (a spool, say). It exists.
+	Data string
+
+	// Log writes to the step's log.
+	Log func(level slog.Level, message string, attrs ...slog.Attr)
+	// Fail records a failure without dropping an item: a modifier may pass the item on all the same. The
+	// error is not nil when too many have failed; the module returns it. For any goroutine.
+	Fail func(f Failure) error
+	// Refuse says that a sink will not make an item durable, which Write was given. The error as with Fail.
+	Refuse func(it *Item, cause error) error
+	// Eval evaluates a {{ template }} with what the step sees and the names given in extra. For any goroutine.
+	Eval func(template string, extra map[string]any) (any, error)
+	// Scope is what the step's templates see (params, steps, execution and so on), for modules that compile
+	// theirs once and evaluate them for every item. For any goroutine. nil: nothing.
+	Scope expr.Scope
+}
+
+// Path is a path of the user's, resolved.
+func (e *Env) Path(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(e.Dir, path)
+}
+
+// Failure types: the specification's error classes (stac-manager §5).
+const (
+	ConfigurationError = "ConfigurationError" // a config that cannot work: the segment does not begin
+	ModuleException    = "ModuleException"    // the module cannot go on: the segment ends
+	DataProcessing     = "DataProcessingError"
+	ExtensionError     = "ExtensionError"
+	ValidationError    = "ValidationError"
+	NetworkError       = "NetworkError"
+	PaginationLoop     = "pagination_loop"
+)
+
+// Failure is one failure record (stac-manager §4).
+type Failure struct {
+	Step       string // filled in by the segment when empty
+	Item       string // "unknown" when empty
+	Collection string
+	Type       string // one of the failure types, or a module's own. Defaults to that of Err, else DataProcessing
+	Err        error
+	Context    Context
+}
+
+// Context says more about a failure. Empty fields are left out.
+type Context struct {
+	File    string `json:"source_file,omitempty"`
+	Line    int64  `json:"line_number,omitempty"`
+	Field   string `json:"field_name,omitempty"`
+	URL     string `json:"url,omitempty"`
+	Status  int    `json:"http_status,omitempty"`
+	Attempt int    `json:"retry_attempt,omitempty"`
+	Schema  string `json:"schema,omitempty"`  // of a validation error
+	Pointer string `json:"pointer,omitempty"` // JSON pointer into the item
+	Keyword string `json:"keyword,omitempty"`
+}
+
+// Error is an error of a known type with its context. A plain error from Modify is of DataProcessing.
+type Error struct {
+	Type    string
+	Context Context
+	Err     error
+	abort   bool
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Abort makes an error that ends the segment instead of failing one item.
+func Abort(err error) error { return &Error{Type: ModuleException, Err: err, abort: true} }

@@ -1,0 +1,222 @@
+package paging
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+)
+
+// next is the way in which the next page is found. One of its ways is set.
+type next struct {
+	header bool      // the Link header
+	link   item.Path // to a URL, or to links, in the body
+	value  item.Path // to a cursor in the body
+	param  string    // that takes a cursor or a number
+	count  bool      // pages or items are numbered
+	items  bool      // items, not pages
+	start  int64
+	sizeOf string // parameter of the size
+	size   int64
+}
+
+func nextOf(config any) (next, error) {
+	given, _ := config.(map[string]any)
+	if len(given) == 0 {
+		return next{header: true}, nil
+	}
+	bad := func(what string) (next, error) {
+		return next{}, invalid("next: "+what, "write one of link, cursor, page and offset")
+	}
+	if len(given) > 1 {
+		return bad("more than one way is given")
+	}
+	if link, ok := given["link"].(string); ok {
+		if link == "header" {
+			return next{header: true}, nil
+		}
+		path, err := item.ParsePath(link)
+		return next{link: path}, err
+	}
+	if c, ok := given["cursor"].(map[string]any); ok {
+		path, err := item.ParsePath(text(c, "path"))
+		return next{value: path, param: text(c, "param")}, err
+	}
+	for name, start := range map[string]int64{"page": 1, "offset": 0} {
+		c, ok := given[name].(map[string]any)
+		if !ok {
+			continue
+		}
+		n := next{count: true, items: name == "offset", param: text(c, "param"), start: whole(c["start"], start), sizeOf: text(c, "size_param"), size: whole(c["size"], 0)}
+		if (n.sizeOf == "") != (n.size == 0) {
+			return bad("size_param and size belong together")
+		}
+		return n, nil
+	}
+	return bad("no way is given")
+}
+
+// first is the cursor of the first page.
+func (n next) first() cursor { return cursor{Count: n.start} }
+
+// move moves the cursor behind a page with so many items.
+func (n next) move(at *cursor, p *page, items int) (err error) {
+	switch {
+	case n.count && items == 0:
+		at.Done = true
+	case n.count && n.items:
+		at.Count += int64(items)
+	case n.count:
+		at.Count++
+	case n.value != nil:
+		v := p.value.Find(n.value)
+		s, isText := v.Str()
+		if at.Done = v.IsNull() || isText && s == "" || string(v.Bytes()) == "false"; !at.Done {
+			at.Value = json.RawMessage(v.Bytes())
+		}
+		if v.Kind() > item.Text {
+			return invalid("the cursor of the next page is "+v.Kind().String(), "")
+		}
+	default:
+		href := ""
+		if n.header {
+			href, err = linkHeader(p.header.Values("Link"))
+		} else {
+			href, err = linkIn(p.value.Find(n.link))
+		}
+		if at.Done = href == ""; err != nil || at.Done {
+			return err
+		}
+		at.URL, err = n.absolute(p.url, href)
+	}
+	return err
+}
+
+const maxHref = 16 << 10
+
+// absolute is a link of a page as a URL. It is not changed otherwise.
+func (n next) absolute(from *url.URL, href string) (string, error) {
+	if len(href) > maxHref {
+		return "", &stepwell.Error{Code: stepwell.CodeLimit, Message: "the link to the next page is longer than 16 KiB", Hint: "the server's paging may grow without end"}
+	}
+	u, err := url.Parse(href)
+	if err != nil {
+		return "", invalid("the link to the next page is no URL", "")
+	}
+	if !u.IsAbs() {
+		u = from.ResolveReference(u)
+		href = u.String()
+	}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		return "", invalid("the link to the next page is no http or https URL", "")
+	case u.Scheme == "http" && from.Scheme == "https":
+		return "", invalid("the link to the next page leads from https to http", "correct the server's address of itself, or page by a parameter")
+	}
+	return href, nil
+}
+
+// linkIn finds the URL in what a path leads to: a text, an object with href, or a list of links.
+func linkIn(v *item.Value) (string, error) {
+	if v.Kind() == item.List {
+		links := v
+		v = nil
+		for _, l := range links.Elements() {
+			if rel, _ := l.Get("rel").Str(); rel == "next" {
+				v = l
+				break
+			}
+		}
+	}
+	if v.Kind() == item.Object {
+		v = v.Get("href")
+	}
+	if v.IsNull() {
+		return "", nil
+	}
+	if s, ok := v.Str(); ok {
+		return s, nil
+	}
+	if string(v.Bytes()) == "false" {
+		return "", nil
+	}
+	return "", invalid("the link to the next page is "+v.Kind().String(), "")
+}
+
+// linkHeader finds the link with rel=next (RFC 8288 §3).
+func linkHeader(values []string) (string, error) {
+	for _, rest := range values {
+		for {
+			_, after, ok := strings.Cut(rest, "<")
+			if !ok {
+				break
+			}
+			href, params, ok := strings.Cut(after, ">")
+			if !ok {
+				return "", invalid("the Link header is not well formed", "")
+			}
+			rel := ""
+			if rel, rest = linkRel(params); hasWord(rel, "next") {
+				return strings.TrimSpace(href), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// linkRel reads the parameters of a link up to the comma before the next one.
+func linkRel(text string) (rel, rest string) {
+	for {
+		text = strings.TrimLeft(text, " \t;")
+		if text == "" || text[0] == ',' {
+			return rel, text
+		}
+		end := strings.IndexAny(text, "=;,")
+		if end < 0 {
+			return rel, ""
+		}
+		name := strings.TrimSpace(text[:end])
+		if text[end] != '=' {
+			text = text[end:]
+			continue
+		}
+		var value string
+		value, text = linkValue(strings.TrimLeft(text[end+1:], " \t"))
+		if strings.EqualFold(name, "rel") && rel == "" {
+			rel = value
+		}
+	}
+}
+
+// linkValue reads a token or a quoted text.
+func linkValue(text string) (value, rest string) {
+	if !strings.HasPrefix(text, `"`) {
+		end := strings.IndexAny(text, ";,")
+		if end < 0 {
+			end = len(text)
+		}
+		return strings.TrimSpace(text[:end]), text[end:]
+	}
+	var b strings.Builder
+	for i := 1; i < len(text); i++ {
+		switch {
+		case text[i] == '"':
+			return b.String(), text[i+1:]
+		case text[i] == '\\' && i+1 < len(text):
+			i++
+		}
+		b.WriteByte(text[i])
+	}
+	return b.String(), ""
+}
+
+func hasWord(list, word string) bool {
+	for w := range strings.FieldsSeq(list) {
+		if strings.EqualFold(w, word) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,118 @@
+package parquet
+
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// scan goes over the text of one JSON value, once and without taking it apart. The text is known to be
+// valid.
+type scan struct {
+	b []byte
+	i int
+}
+
+// peek is the first byte of the next value or closing bracket.
+func (p *scan) peek() byte {
+	for p.b[p.i] <= ' ' {
+		p.i++
+	}
+	return p.b[p.i]
+}
+
+// more goes to the next member or element of what begins with a bracket, and reports whether there is one. n
+// counts those before.
+func (p *scan) more(n int) bool {
+	switch p.peek() {
+	case '}', ']':
+		p.i++
+		return false
+	case ',':
+		if n > 0 {
+			p.i++
+		}
+	}
+	return true
+}
+
+// text takes a quoted text, quotes included.
+func (p *scan) text() []byte {
+	p.peek()
+	start := p.i
+	for p.i++; ; {
+		end := p.i + bytes.IndexByte(p.b[p.i:], '"')
+		slashes := 0
+		for p.b[end-1-slashes] == '\\' {
+			slashes++
+		}
+		p.i = end + 1
+		if slashes%2 == 0 {
+			return p.b[start:p.i]
+		}
+	}
+}
+
+// key takes a member's name and the colon.
+func (p *scan) key() []byte {
+	key := plainText(p.text())
+	p.peek()
+	p.i++
+	return key
+}
+
+// null takes a null, when one comes next.
+func (p *scan) null() bool {
+	if p.peek() != 'n' {
+		return false
+	}
+	p.i += len("null")
+	return true
+}
+
+// value takes any value.
+func (p *scan) value() []byte {
+	first := p.peek()
+	start := p.i
+	switch first {
+	case '"':
+		return p.text()
+	case '{', '[':
+		p.nested()
+	default:
+		for p.i < len(p.b) && !delimiter[p.b[p.i]] {
+			p.i++
+		}
+	}
+	return p.b[start:p.i]
+}
+
+var delimiter = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\r': true, '\n': true}
+
+func (p *scan) nested() {
+	for depth := 0; ; {
+		switch p.b[p.i] {
+		case '"':
+			p.text()
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				p.i++
+				return
+			}
+		}
+		p.i++
+	}
+}
+
+// plainText is what a quoted text tells. Without escapes it shares its memory.
+func plainText(quoted []byte) []byte {
+	inner := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return inner
+	}
+	out, _ := jsontext.AppendUnquote(nil, quoted) // an unpaired surrogate is replaced
+	return out
+}

@@ -1,0 +1,77 @@
+package stream
+
+import "encoding/json"
+
+// past is what a checkpoint tells of before.
+type past struct {
+	complete bool
+	begun    bool // there is something
+	cursors  map[int]cursorNote
+	states   map[int]json.RawMessage
+	spool    int64
+	keys     int64
+	runs     int       // that began after another was complete
+	total    []int64   // keys in the file, by end
+	bags     []*keyBag // keys that count, by end
+}
+
+// readCheckpoint reads a file twice: for what counts in the end, and then for the keys that count. It tells
+// how much of the file is whole.
+func readCheckpoint(path string, want header, ends int) (*past, int64, error) {
+	check := func(h header) error {
+		if h.Format != want.Format || h.Version != want.Version {
+			return damaged("it is %q, version %d", h.Format, h.Version)
+		}
+		if h.Config != want.Config {
+			return damaged("it is another segment's")
+		}
+		return nil
+	}
+	p := &past{cursors: map[int]cursorNote{}, states: map[int]json.RawMessage{}, total: make([]int64, ends)}
+	size, err := eachBlock(path, check, p.learn)
+	if err != nil || p.keys == 0 {
+		return p, size, err
+	}
+	p.bags = make([]*keyBag, ends)
+	for i := range p.bags {
+		p.bags[i] = newKeyBag(p.total[i])
+	}
+	run := 0
+	_, err = eachBlock(path, check, func(b block, keys []byte) error {
+		if b.Begin {
+			run++
+		}
+		return eachKey(keys, func(root int, seq int64, key [16]byte) {
+			if p.complete || run < p.runs || seq > p.cursors[root].Seq {
+				p.bags[b.End].add(key)
+			}
+		})
+	})
+	return p, size, err
+}
+
+// learn takes in what a block tells.
+func (p *past) learn(b block, keys []byte) error {
+	if b.End < 0 || b.End >= len(p.total) {
+		return damaged("a block of end %d", b.End)
+	}
+	n := 0
+	if err := eachKey(keys, func(int, int64, [16]byte) { n++ }); err != nil || n != b.Keys {
+		return damaged("a block with %d keys instead of %d", n, b.Keys)
+	}
+	p.begun = true
+	if b.Begin {
+		clear(p.cursors)
+		p.runs++
+	}
+	for _, c := range b.Cursors {
+		p.cursors[c.Root] = c
+	}
+	if b.State != nil {
+		p.states[b.End] = b.State
+	}
+	p.spool, p.complete = b.Spool, b.Complete
+	p.total[b.End] += int64(n)
+	p.keys += int64(n)
+	return nil
+}

@@ -1,0 +1,76 @@
+package stream
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/action"
+)
+
+// counts are the items of one step so far.
+type counts struct {
+	in, out, failed, skipped atomic.Int64
+	made                     atomic.Int64 // by a source, before any check
+	total                    atomic.Int64 // that a source expects
+}
+
+// tally is what is told of a step's counts.
+func (n *node) tally() action.Counts {
+	c := &n.counts
+	t := action.Counts{In: c.in.Load(), Out: max(c.out.Load(), 0), Failed: c.failed.Load(), Skipped: c.skipped.Load(), Total: n.expected()}
+	if n.root != nil && len(n.inputs) == 0 {
+		t.In = c.made.Load()
+	}
+	return t
+}
+
+// expected is how many items will come to a step, 0 when that is not known.
+func (n *node) expected() int64 {
+	var total int64
+	for _, r := range n.roots {
+		t := r.node.counts.total.Load()
+		if t <= 0 {
+			return 0
+		}
+		total += t
+	}
+	return total
+}
+
+const reportEvery = 200 * time.Millisecond
+
+// watch tells how far the steps have come, about five times a second while something changes, until the
+// context is done.
+func (s *segment) watch(ctx context.Context) {
+	ticker := time.NewTicker(reportEvery)
+	defer ticker.Stop()
+	told := make([]action.Counts, len(s.graph.nodes))
+	for {
+		select {
+		case <-ticker.C:
+			s.tell(told)
+		case <-ctx.Done():
+			s.tell(told)
+			return
+		}
+	}
+}
+
+func (s *segment) tell(told []action.Counts) {
+	for i, n := range s.graph.nodes {
+		now := n.tally()
+		if now == told[i] {
+			continue
+		}
+		told[i] = now
+		n.host.Count(now)
+		if now.Total > 0 {
+			done := now.In
+			if n.root != nil {
+				done += now.Skipped
+			}
+			n.host.Progress(min(float64(done)/float64(now.Total), 1), "")
+		}
+	}
+}

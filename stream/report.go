@@ -1,0 +1,263 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// keepRuns is how long the results of an execution are kept.
+const keepRuns = 30 * 24 * time.Hour
+
+// reportSpec describes stream.report.
+func reportSpec() spec.Spec {
+	return spec.Spec{
+		Name: "stream.report", Summary: "Writes what has become of the items of an execution: failures.json and a summary.",
+		Doc: "Pipelines with stream steps end with it on their own; there is no need to write it down.",
+		Params: []spec.Field{
+			{Name: "failures", Type: spec.String, Doc: "Where the failed items are written, `failures.json` when empty."},
+			{Name: "failures_always", Type: spec.Boolean, Doc: "Write the file also when no item has failed."},
+			{Name: "summary", Type: spec.String, Doc: "Where a summary is written; empty: nowhere."},
+			{Name: "workflow", Type: spec.String, Doc: "The pipeline's name."},
+			{Name: "steps", Type: spec.Integer, Doc: "How many steps the pipeline has."},
+		},
+		Outputs: []spec.Field{
+			{Name: "success", Type: spec.Boolean, Doc: "No segment has failed; items may have."},
+			{Name: "status", Type: spec.String, Doc: "completed, completed_with_failures or failed."},
+			{Name: "summary", Type: spec.String, Doc: "What happened, in a few lines."},
+			{Name: "failure_count", Type: spec.Integer, Doc: "How many failures were recorded."},
+			{Name: "failures_path", Type: spec.String, Doc: "The file with the failures, when it was written."},
+			{Name: "total_items_processed", Type: spec.Integer, Doc: "How many items came from the sources."},
+			{Name: "duration_seconds", Type: spec.Number, Doc: "From the first segment's begin to the last one's end."},
+		},
+		Examples: []spec.Example{{Title: "At the end of a pipeline", YAML: "id: report\naction: stream.report\nparams:\n  failures: out/failures.json\n  summary: out/summary.json\n"}},
+	}
+}
+
+// reporter is the action stream.report.
+type reporter struct {
+	dir string
+	now func() time.Time
+}
+
+// reportParams are the parameters of stream.report.
+type reportParams struct {
+	Failures string `json:"failures"`
+	Always   bool   `json:"failures_always"`
+	Summary  string `json:"summary"`
+	Workflow string `json:"workflow"`
+	Steps    int    `json:"steps"`
+}
+
+// workflowResult is the outcome (stac-manager §9.1, WorkflowResult).
+type workflowResult struct {
+	Success  bool    `json:"success"`
+	Status   string  `json:"status"`
+	Summary  string  `json:"summary"`
+	Failures int64   `json:"failure_count"`
+	Path     string  `json:"failures_path,omitempty"`
+	Items    int64   `json:"total_items_processed"`
+	Duration float64 `json:"duration_seconds"`
+}
+
+// summaryFile is the summary as it is written.
+type summaryFile struct {
+	Workflow   string `json:"workflow"`
+	WorkflowID string `json:"workflow_id"`
+	workflowResult
+	TotalSteps int              `json:"total_steps"`
+	Started    string           `json:"started_at"`
+	Ended      string           `json:"ended_at"`
+	Segments   []*segmentResult `json:"segments"`
+}
+
+// Run implements action.Handler.
+func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
+	var p reportParams
+	if err := call.Bind(&p); err != nil {
+		return nil, err
+	}
+	if p.Workflow == "" {
+		p.Workflow = call.Pipeline
+	}
+	if p.Failures == "" {
+		p.Failures = "failures.json"
+	}
+	runs := filepath.Join(r.dir, fileName(p.Workflow), runsDir)
+	folder := filepath.Join(runs, fileName(call.Execution))
+	results, err := readResults(folder)
+	if err != nil {
+		return nil, err
+	}
+	out := conclude(results)
+	sum := summaryFile{Workflow: p.Workflow, WorkflowID: call.Execution, TotalSteps: max(p.Steps, stepsOf(results)), Segments: results,
+		Started: r.stamp(results, func(s *segmentResult) time.Time { return s.Started }, false),
+		Ended:   r.stamp(results, func(s *segmentResult) time.Time { return s.Ended }, true)}
+	if out.Failures > 0 || p.Always {
+		out.Path = resolve(call.Dir, p.Failures)
+		if err := writeFailures(ctx, out.Path, folder, &sum, results, out.Failures); err != nil {
+			return nil, fmt.Errorf("failure report: %w", err)
+		}
+	}
+	out.Summary = describeRun(&sum, &out)
+	sum.workflowResult = out
+	if p.Summary != "" {
+		if err := sum.write(resolve(call.Dir, p.Summary)); err != nil {
+			return nil, fmt.Errorf("summary: %w", err)
+		}
+	}
+	if err := r.sweep(runs); err != nil {
+		call.Log("results of former executions are not removed: " + err.Error())
+	}
+	return out, nil
+}
+
+func (s *summaryFile) write(path string) error {
+	return writeAtomic(path, func(w io.Writer) error {
+		enc := json.NewEncoder(w)
+		enc.SetEscapeHTML(false)
+		enc.SetIndent("", "  ")
+		return enc.Encode(s)
+	})
+}
+
+func resolve(dir, path string) string { return (&Env{Dir: dir}).Path(path) }
+
+// readResults reads what the segments have left, by name.
+func readResults(folder string) ([]*segmentResult, error) {
+	entries, err := os.ReadDir(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("results of the segments: %w", err)
+	}
+	var results []*segmentResult
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		raw, err := os.ReadFile(filepath.Join(folder, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		r := new(segmentResult)
+		if err := json.Unmarshal(raw, r); err != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "result " + e.Name(), Err: err}
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+func conclude(results []*segmentResult) workflowResult {
+	out := workflowResult{Success: true, Status: completed}
+	var first, last time.Time
+	for _, r := range results {
+		out.Items += r.Processed
+		out.Failures += r.Failures
+		out.Success = out.Success && r.Status != failed
+		if first.IsZero() || r.Started.Before(first) {
+			first = r.Started
+		}
+		if r.Ended.After(last) {
+			last = r.Ended
+		}
+	}
+	out.Duration = float64(last.Sub(first).Milliseconds()) / 1000
+	switch {
+	case !out.Success:
+		out.Status = failed
+	case out.Failures > 0:
+		out.Status = withFailures
+	}
+	return out
+}
+
+func stepsOf(results []*segmentResult) int {
+	n := 0
+	for _, r := range results {
+		n += len(r.Steps)
+	}
+	return n
+}
+
+// stamp is the first or the last of the segments' times.
+func (r *reporter) stamp(results []*segmentResult, of func(*segmentResult) time.Time, last bool) string {
+	at := r.now()
+	for i, s := range results {
+		if t := of(s); i == 0 || t.Before(at) != last {
+			at = t
+		}
+	}
+	return at.UTC().Format("2006-01-02T15:04:05.000Z07:00")
+}
+
+// describeRun is the summary as a text.
+func describeRun(sum *summaryFile, out *workflowResult) string {
+	var b strings.Builder
+	broken := 0
+	for _, s := range sum.Segments {
+		if s.Status == failed {
+			broken++
+		}
+	}
+	fmt.Fprintf(&b, "%s: %s\n", sum.Workflow, strings.ReplaceAll(out.Status, "_", " "))
+	fmt.Fprintf(&b, "%d items in %.1f s, %d failures, %d of %d segments failed\n", out.Items, out.Duration, out.Failures, broken, len(sum.Segments))
+	lines := 0
+	for _, s := range sum.Segments {
+		for _, st := range s.Steps {
+			if lines++; lines > 20 {
+				continue
+			}
+			fmt.Fprintf(&b, "  %s%s: %d in, %d out, %d failed, %d done before\n", prefix(s), st.ID, st.In, st.Out, st.Failed, st.Skipped)
+		}
+	}
+	if lines > 20 {
+		fmt.Fprintf(&b, "  and %d more steps\n", lines-20)
+	}
+	if out.Path != "" {
+		fmt.Fprintf(&b, "failures: %s\n", out.Path)
+	}
+	return b.String()
+}
+
+func prefix(s *segmentResult) string {
+	var parts []string
+	for _, p := range []string{s.Entry, s.Collection} {
+		if p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return strings.Join(parts, "/") + " "
+}
+
+// sweep removes the results of executions that nobody will ask about any more.
+func (r *reporter) sweep(all string) error {
+	entries, err := os.ReadDir(all)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		info, ierr := e.Info()
+		if ierr != nil || !e.IsDir() || r.now().Sub(info.ModTime()) < keepRuns {
+			continue
+		}
+		err = errors.Join(err, os.RemoveAll(filepath.Join(all, e.Name())))
+	}
+	return err
+}

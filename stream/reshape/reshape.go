@@ -1,0 +1,53 @@
+// Package reshape has the stream modules that change items by what the pipeline says, without knowing what
+// the items are: stream.map, stream.filter and stream.dedupe.
+//
+// Templates and conditions are compiled when a step is opened. For each item they see the names of the step
+// and `item`, of which only what they name is looked at. The modules and their configs are stable.
+package reshape
+
+import (
+	"errors"
+
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream"
+)
+
+// Modules are the modules of this package.
+func Modules() []stream.Module {
+	return []stream.Module{mapModule(), filterModule(), dedupeModule()}
+}
+
+// scope is what the templates of one item see.
+type scope struct {
+	item  *item.Value
+	under expr.Scope // of the step; nil: nothing
+}
+
+// Lookup implements expr.Scope.
+func (s *scope) Lookup(name string) (any, bool) {
+	if name == "item" {
+		return s.item, true
+	}
+	if s.under == nil {
+		return nil, false
+	}
+	return s.under.Lookup(name)
+}
+
+// Keys lists the names, for hints in errors.
+func (s *scope) Keys() []string {
+	names := []string{"item"}
+	if keyed, ok := s.under.(interface{ Keys() []string }); ok {
+		names = append(names, keyed.Keys()...)
+	}
+	return names
+}
+
+// badConfig makes one error of what is wrong with a config, nil of nothing.
+func badConfig(problems []error) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return &stream.Error{Type: stream.ConfigurationError, Err: errors.Join(problems...)}
+}

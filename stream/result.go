@@ -1,0 +1,199 @@
+package stream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+)
+
+const (
+	runsDir     = "runs"
+	spoolSuffix = ".failures.ndjson"
+)
+
+// The statuses of a segment and of a whole run (stac-manager §9.1).
+const (
+	completed    = "completed"
+	withFailures = "completed_with_failures"
+	failed       = "failed"
+)
+
+// segmentResult is what a segment leaves for stream.report.
+type segmentResult struct {
+	Segment    string       `json:"segment"` // the first step
+	Entry      string       `json:"entry,omitempty"`
+	Collection string       `json:"collection,omitempty"`
+	Attempt    int          `json:"attempt"`
+	Status     string       `json:"status"`
+	Error      string       `json:"error,omitempty"`
+	Processed  int64        `json:"items_processed"`
+	Failures   int64        `json:"failures"`
+	Steps      []stepResult `json:"steps"`
+	Spool      string       `json:"failures_file,omitempty"` // beside this file
+	Started    time.Time    `json:"started_at"`
+	Ended      time.Time    `json:"ended_at"`
+}
+
+// stepResult is what is told of one step.
+type stepResult struct {
+	ID       string  `json:"id"`
+	Module   string  `json:"module"`
+	In       int64   `json:"items_in"`
+	Out      int64   `json:"items_out"`
+	Failed   int64   `json:"items_failed"`
+	Skipped  int64   `json:"items_skipped"`
+	Duration float64 `json:"duration_seconds"`
+}
+
+func (s *segment) resultBase() string {
+	return filepath.Join(s.runs, entryName(s.params.Entry)+"."+s.name)
+}
+
+// result writes the result file and gives the outputs of the steps, or the error.
+func (s *segment) result(err error) (any, error) {
+	if werr := s.writeResult(err); werr != nil {
+		return nil, errors.Join(err, fmt.Errorf("result of the segment: %w", werr))
+	}
+	if err != nil {
+		return nil, err
+	}
+	members := action.Members{Outputs: map[string]any{}, Partial: s.spool != nil && s.spool.failures() > 0}
+	for _, n := range s.graph.nodes {
+		members.Outputs[n.step.ID] = n.describe()
+	}
+	return members, nil
+}
+
+func (n *node) result() stepResult {
+	t := n.tally()
+	return stepResult{ID: n.step.ID, Module: n.module.Spec.Name, In: t.In, Out: t.Out, Failed: t.Failed, Skipped: t.Skipped,
+		Duration: float64(n.took.Milliseconds()) / 1000}
+}
+
+// keep takes what the module itself has to say about its work: an object, or nothing.
+func (n *node) keep(outputs any) error {
+	if outputs == nil {
+		return nil
+	}
+	raw, err := json.Marshal(outputs)
+	if err != nil {
+		return fmt.Errorf("outputs: %w", err)
+	}
+	if err := json.Unmarshal(raw, &n.outputs); err != nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "outputs of " + n.module.Spec.Name + " are not an object"}
+	}
+	return nil
+}
+
+// describe is the step's outputs: its counts, and what the module itself has to say.
+func (n *node) describe() map[string]any {
+	r := n.result()
+	out := map[string]any{"items_in": r.In, "items_out": r.Out, "items_failed": r.Failed, "items_skipped": r.Skipped, "duration_seconds": r.Duration}
+	for key, value := range n.outputs {
+		out[key] = value
+	}
+	return out
+}
+
+// processed is how many items of this run came from sources to those who are no sources.
+func (s *segment) processed() int64 {
+	var total int64
+	for _, r := range s.graph.roots {
+		if r.ends != 0 {
+			total += r.node.tally().Out
+		}
+	}
+	return total
+}
+
+// writeResult leaves word for stream.report, and the failures as they are now.
+func (s *segment) writeResult(err error) error {
+	r := segmentResult{Segment: s.params.Steps[0].ID, Entry: s.params.Entry, Attempt: s.call.Attempt, Status: completed, Collection: s.collection,
+		Started: s.began.UTC(), Ended: time.Now().UTC()}
+	if s.spool != nil {
+		r.Failures = s.spool.failures()
+	}
+	if s.graph != nil {
+		r.Processed = s.processed()
+		for _, n := range s.graph.nodes {
+			r.Steps = append(r.Steps, n.result())
+		}
+	}
+	switch {
+	case err != nil:
+		r.Status, r.Error = failed, cut(err.Error())
+	case r.Failures > 0:
+		r.Status = withFailures
+	}
+	if err := os.MkdirAll(s.runs, 0o755); err != nil {
+		return err
+	}
+	base := s.resultBase()
+	if r.Failures > 0 {
+		r.Spool = filepath.Base(base) + spoolSuffix
+		if s.keyed {
+			if err := share(s.spool.path, base+spoolSuffix); err != nil {
+				return err
+			}
+		}
+	}
+	return writeAtomic(base+".json", func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(&r)
+	})
+}
+
+// share makes a file known under a second name, in place of what had it; a copy where links do not work.
+func share(from, to string) error {
+	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
+		return err
+	}
+	if os.Link(from, to) == nil {
+		return nil
+	}
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	return writeAtomic(to, func(w io.Writer) error {
+		_, err := io.Copy(w, in)
+		return err
+	})
+}
+
+// writeAtomic writes a file that is there as a whole or not at all.
+func writeAtomic(path string, write func(io.Writer) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}

@@ -1,0 +1,211 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/gofrs/flock"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// run runs the segment from the lock of its checkpoint to its last block.
+func (s *segment) run(ctx context.Context) error {
+	unlock, err := s.lock()
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	flow, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	s.cancel = cancel
+	err = s.attempt(ctx, flow)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	if cerr := s.checkpoint.close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// lock takes the segment for this run alone.
+func (s *segment) lock() (unlock func(), err error) {
+	if !s.keyed {
+		if s.data, err = tempDir(); err != nil {
+			return nil, err
+		}
+		s.spool = &spool{path: s.resultBase() + spoolSuffix}
+		return func() { os.RemoveAll(s.data) }, s.spool.drop()
+	}
+	var lock *flock.Flock
+	if lock, err = lockCheckpoint(s.base + ".ckpt"); err != nil {
+		return nil, err
+	}
+	s.spool = &spool{path: s.base + spoolSuffix}
+	s.data = s.base + ".data"
+	return func() { _ = lock.Unlock() }, nil // the lock ends with the file in any case
+}
+
+// attempt opens everything, lets items flow and closes everything.
+func (s *segment) attempt(ctx, flow context.Context) error {
+	err := s.begin(flow)
+	if err == nil {
+		s.flow(flow)
+		if err = s.cause; err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+	}
+	err = s.finish(ctx, err)
+	s.tell(make([]action.Counts, len(s.graph.nodes)))
+	if cerr := s.spool.close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// begin opens the checkpoint and the components. A sink whose output is gone makes it begin anew, once.
+func (s *segment) begin(ctx context.Context) error {
+	p, err := s.recall()
+	if err != nil {
+		return err
+	}
+	n, err := s.open(ctx, p)
+	if errors.Is(err, ErrStateGone) && p.begun {
+		s.warn(n, "the output is not as the last run left it; the stream begins anew", slog.String("step", n.step.ID))
+		s.close(ctx, err, false)
+		if err := s.forget(); err != nil {
+			return err
+		}
+		n, err = s.open(ctx, &past{})
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return s.failed(n, err)
+	}
+	return nil
+}
+
+// failed is the error of a step that ends the segment before or after items flow.
+func (s *segment) failed(n *node, err error) error {
+	s.stop(n, err)
+	return s.cause
+}
+
+func (s *segment) warn(n *node, message string, attrs ...slog.Attr) {
+	n.host.Log(slog.LevelWarn, message, attrs...)
+}
+
+// flow lets items flow until the last has arrived, or something failed.
+func (s *segment) flow(ctx context.Context) {
+	watching, done := context.WithCancel(context.Background())
+	watched := make(chan struct{})
+	go func() {
+		defer close(watched)
+		s.watch(watching)
+	}()
+	for _, st := range s.build() {
+		s.spawn(st.of, func() error { return st.run(ctx) })
+	}
+	s.work.Wait()
+	done()
+	<-watched
+}
+
+// finish ends all components: of a stream that has come to its end, with their outputs.
+func (s *segment) finish(ctx context.Context, err error) error {
+	if err == nil {
+		if tooMany := s.limit.check(s.spool.failures(), max(s.read.Load(), s.spool.failures()), true); tooMany != nil {
+			err = s.failed(slices.MaxFunc(s.graph.nodes, func(a, b *node) int {
+				return cmp.Compare(a.counts.failed.Load(), b.counts.failed.Load())
+			}), tooMany)
+		}
+	}
+	for _, n := range s.graph.nodes {
+		if ferr := s.finishOne(n, err); ferr != nil && err == nil {
+			err = s.failed(n, ferr)
+		}
+	}
+	for _, n := range s.graph.nodes {
+		if n.opened == nil || n.role() != spec.Sink || err != nil {
+			continue
+		}
+		if cerr := s.finishSink(ctx, n); cerr != nil {
+			if err = context.Cause(ctx); err == nil {
+				err = s.failed(n, cerr)
+			}
+		}
+	}
+	if err == nil {
+		err = s.seal()
+	}
+	s.close(ctx, err, true)
+	return err
+}
+
+// seal notes that the stream has come to its end.
+func (s *segment) seal() error {
+	if !s.keyed {
+		return nil
+	}
+	for _, n := range s.graph.ends {
+		if n.role() != spec.Sink {
+			if err := n.leaf.settle(all, nil); err != nil {
+				return err
+			}
+		}
+	}
+	size, err := s.spool.sync()
+	if err != nil {
+		return err
+	}
+	return s.checkpoint.append(block{Spool: size, Complete: true}, nil)
+}
+
+// finishOne ends a source or a modifier.
+func (s *segment) finishOne(n *node, failed error) (err error) {
+	defer s.rescue(n, &err)
+	f, ok := n.opened.(Finisher)
+	if !ok || n.role() == spec.Sink {
+		return nil
+	}
+	n.opened = nil
+	outputs, err := f.Finish(failed)
+	if err != nil || failed != nil {
+		return err
+	}
+	return n.keep(outputs)
+}
+
+// close ends what is still open, as something failed, with what sinks can still make durable if that is
+// asked for. That it may fail too is only logged: there is an error already.
+func (s *segment) close(ctx context.Context, cause error, commit bool) {
+	for _, n := range s.graph.nodes {
+		var err error
+		switch {
+		case n.opened == nil:
+		case n.role() == spec.Sink:
+			err = s.abandonSink(ctx, n, commit)
+		default:
+			err = s.finishOne(n, cause)
+		}
+		if n.opened = nil; err != nil {
+			s.warn(n, "closing after a failure: "+err.Error())
+		}
+	}
+}
+
+// stage is something that runs.
+type stage struct {
+	of  *node
+	run func(context.Context) error
+}
+
+var _ action.Handler = (*catalog)(nil)

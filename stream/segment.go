@@ -1,0 +1,257 @@
+package stream
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+)
+
+// segment is one run of stream steps that items connect.
+type segment struct {
+	call       *action.Call
+	params     *params
+	settings   Settings
+	limit      limit
+	interval   time.Duration
+	graph      *graph
+	steps      []*node // in the order of the parameters
+	name       string  // of its files
+	collection string  // id, "" for none
+	base       string  // path of its files, without a suffix
+	hash       string  // of modules and configs
+	runs       string  // folder of the results of this execution
+
+	keyed      bool // items have keys: there is a checkpoint
+	checkpoint *checkpoint
+	spool      *spool
+	data       string // directory for the modules
+
+	resumes bool // some items may be done already
+	keysMu  sync.Mutex
+	bags    []*keyBag // by end
+
+	batches batches
+	read    atomic.Int64 // items by all sources
+
+	cancel context.CancelCauseFunc
+	work   sync.WaitGroup
+	once   sync.Once
+	cause  error
+	began  time.Time
+}
+
+// member is an error of one of the steps.
+type member struct {
+	node *node
+	err  error
+}
+
+func (m *member) Error() string { return m.node.step.ID + ": " + m.err.Error() }
+func (m *member) Unwrap() error { return m.err }
+
+// segment makes the segment of a call, and says where its files are: the name is that of the first step and
+// of the collection.
+func (c *catalog) segment(call *action.Call, p *params) *segment {
+	s := &segment{call: call, params: p, settings: p.Settings, began: time.Now(), name: fileName(p.Steps[0].ID)}
+	if p.Collection != nil {
+		s.collection = fmt.Sprint(p.Collection["id"])
+		s.name += "." + fileName(s.collection)
+	}
+	workflow := filepath.Join(c.dir, fileName(p.Workflow))
+	s.base = filepath.Join(workflow, entryName(p.Entry), s.name)
+	s.runs = filepath.Join(workflow, runsDir, fileName(call.Execution))
+	return s
+}
+
+// prepare checks the parameters of a segment and finds out how its steps are connected.
+func (s *segment) prepare(c *catalog) error {
+	if err := s.settle(); err != nil {
+		return err
+	}
+	var problems []error
+	for i := range s.params.Steps {
+		n, err := c.node(s.call, &s.params.Steps[i])
+		problems = append(problems, err)
+		s.steps = append(s.steps, n)
+	}
+	if err := errors.Join(problems...); err != nil {
+		return err
+	}
+	g, err := connect(s.steps)
+	if err != nil {
+		return err
+	}
+	s.graph = g
+	for _, n := range g.ends {
+		n.leaf = &leaf{seg: s, node: n, last: s.began}
+	}
+	return s.identify()
+}
+
+// settle fills in the defaults of the settings.
+func (s *segment) settle() (err error) {
+	if s.limit, err = parseLimit(s.settings.MaxFailures, s.settings.Strict); err != nil {
+		return err
+	}
+	if s.settings.Workers <= 0 {
+		s.settings.Workers = runtime.GOMAXPROCS(0)
+	}
+	s.settings.Workers = min(s.settings.Workers, 1024)
+	if s.settings.Batch <= 0 {
+		s.settings.Batch = 256
+	}
+	s.settings.Batch = min(s.settings.Batch, 1<<16)
+	s.interval = time.Second
+	if s.settings.Interval > 0 {
+		s.interval = max(time.Duration(min(s.settings.Interval, 3600)*float64(time.Second)), time.Millisecond)
+	}
+	s.keyed = s.settings.Checkpoint
+	return nil
+}
+
+// node checks one step and completes its config.
+func (c *catalog) node(call *action.Call, step *Step) (*node, error) {
+	m := c.modules[step.Module]
+	if m == nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("step %s: unknown module %q", step.ID, step.Module),
+			Hint: "stepwell actions lists the known ones"}
+	}
+	checker, _ := c.checks.Params(m.Spec.Name)
+	if step.Config == nil {
+		step.Config = map[string]any{}
+	}
+	var problems []error
+	for _, p := range checker.Check(step.Config) {
+		problems = append(problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "step " + step.ID + ": config: " + p.Message, Hint: p.Hint})
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	n := &node{step: *step, module: m, config: checker.Apply(step.Config), host: call.Host.Member(step.ID), level: slog.LevelDebug}
+	if n.config == nil {
+		n.config = map[string]any{}
+	}
+	n.shown = (&action.Action{Spec: m.Spec}).Redact(n.config)
+	if m.Check != nil {
+		for _, err := range m.Check(n.config) {
+			problems = append(problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "step " + step.ID + ": config", Hint: stepwell.HintOf(err), Err: err})
+		}
+	}
+	if step.LogLevel != "" {
+		if err := n.level.UnmarshalText([]byte(strings.Replace(strings.ToUpper(step.LogLevel), "WARNING", "WARN", 1))); err != nil {
+			n.level = slog.LevelInfo
+		}
+	}
+	return n, errors.Join(problems...)
+}
+
+// identify makes the hash of what must be the same for a checkpoint to make sense. Secrets are no part of it.
+func (s *segment) identify() error {
+	p := s.params
+	type part struct {
+		ID, Module string
+		Config     map[string]any
+		Inputs     []string
+	}
+	whole := struct {
+		Workflow, Entry, Collection string
+		Steps                       []part
+	}{p.Workflow, p.Entry, s.collection, nil}
+	for _, n := range s.steps {
+		whole.Steps = append(whole.Steps, part{n.step.ID, n.module.Spec.Name, n.shown, n.step.Inputs})
+	}
+	raw, err := json.Marshal(whole)
+	if err != nil {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "config", Err: err}
+	}
+	sum := sha256.Sum256(raw)
+	s.hash = hex.EncodeToString(sum[:])
+	s.base += "-" + s.hash[:12]
+	return nil
+}
+
+// fail ends the segment because of a step; the first error counts. It returns it.
+func (s *segment) fail(n *node, err error) error {
+	s.once.Do(func() {
+		n.failed = true
+		s.cause = &action.MemberError{Member: n.step.ID, Err: hopeless(err)}
+		s.cancel(s.cause)
+	})
+	return err
+}
+
+// stop is fail for an error of a goroutine, which may be that of another.
+func (s *segment) stop(n *node, err error) {
+	if m, ok := errors.AsType[*member](err); ok {
+		s.fail(m.node, m.err)
+		return
+	}
+	s.fail(n, err)
+}
+
+// spawn runs f in a goroutine of the segment's. Its error, or panic, ends the segment.
+func (s *segment) spawn(n *node, f func() error) {
+	s.work.Go(func() {
+		err := func() (err error) {
+			defer s.rescue(n, &err)
+			return f()
+		}()
+		if err != nil {
+			s.stop(n, err)
+		}
+	})
+}
+
+// rescue makes an error of a panic in a module.
+func (s *segment) rescue(n *node, err *error) {
+	if r := recover(); r != nil {
+		*err = &member{n, &stepwell.Error{Code: stepwell.CodePanic, Message: fmt.Sprintf("%s panicked: %v", n.module.Spec.Name, r),
+			Hint: "this is a fault of the module; the step's log has the stack"}}
+		n.host.Log(slog.LevelError, "panic", slog.String("stack", string(debug.Stack())))
+	}
+}
+
+// ended takes note of how long steps took.
+func (s *segment) ended(nodes ...*node) {
+	for _, n := range nodes {
+		n.took = time.Since(n.began)
+	}
+}
+
+// known marks the items of a batch that some end has already, takes out those that all have, and tells
+// how many these are.
+func (s *segment) known(b *batch) (skipped int) {
+	s.keysMu.Lock()
+	defer s.keysMu.Unlock()
+	ends := b.ticket.root.ends
+	kept := b.items[:0]
+	for _, it := range b.items {
+		for i, bag := range s.bags {
+			if bag != nil && ends&(1<<i) != 0 && bag.take(it.origin.key) {
+				it.origin.known |= 1 << i
+			}
+		}
+		if it.origin.known == ends && !b.ticket.root.handOff {
+			skipped++
+			continue
+		}
+		kept = append(kept, it)
+	}
+	clear(b.items[len(kept):])
+	b.items = kept
+	return skipped
+}

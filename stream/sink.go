@@ -1,0 +1,126 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/stepwell/stepwell/spec"
+)
+
+// drain is the stage of a sink.
+type drain struct {
+	seg  *segment
+	node *node
+	in   *inbox
+}
+
+// run writes batches to their end, and has them made durable from time to time.
+func (d *drain) run(ctx context.Context) (err error) {
+	defer d.seg.ended(d.node)
+	defer d.seg.rescue(d.node, &err)
+	sink := d.node.opened.(Sink)
+	ticker := time.NewTicker(d.seg.interval)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		b, what := d.in.next(ctx, ticker.C)
+		switch what {
+		case stopped:
+			return context.Cause(ctx)
+		case ended:
+			return d.commit(ctx, sink)
+		case arrived:
+			if err := d.write(ctx, sink, b); err != nil {
+				return err
+			}
+		}
+		if now := time.Now(); what == ticked || now.Sub(last) >= d.seg.interval {
+			if err := d.commit(ctx, sink); err != nil {
+				return err
+			}
+			last = now
+		}
+	}
+}
+
+func (d *drain) write(ctx context.Context, sink Sink, b *batch) error {
+	n := int64(len(b.items))
+	d.node.counts.in.Add(n)
+	if err := d.node.leaf.take(b); err != nil {
+		return &member{d.node, err}
+	}
+	if n > 0 {
+		if err := sink.Write(ctx, b.items); err != nil {
+			return d.blame(ctx, err)
+		}
+	}
+	d.node.counts.out.Add(n)
+	d.seg.batches.give(b)
+	return nil
+}
+
+func (d *drain) commit(ctx context.Context, sink Sink) error {
+	durable, state, err := sink.Commit(ctx)
+	if err != nil {
+		return d.blame(ctx, err)
+	}
+	if err := d.node.leaf.settle(durable, state); err != nil {
+		return &member{d.node, err}
+	}
+	return nil
+}
+
+func (d *drain) blame(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return &member{d.node, err}
+}
+
+// finishSink ends the output of a stream that has come to its end.
+func (s *segment) finishSink(ctx context.Context, n *node) (err error) {
+	defer s.rescue(n, &err)
+	state, outputs, err := n.opened.(Sink).Close(ctx)
+	if err != nil {
+		return &member{n, err}
+	}
+	n.opened = nil
+	if err := n.leaf.settle(all, state); err != nil {
+		return &member{n, err}
+	}
+	return n.keep(outputs)
+}
+
+// abandonSink ends the output of a stream that failed. What it can still make durable it does, unless it
+// is the one that failed, or somebody has asked to stop.
+func (s *segment) abandonSink(ctx context.Context, n *node, commit bool) (err error) {
+	sink := n.opened.(Sink)
+	n.opened = nil
+	defer s.rescue(n, &err)
+	defer sink.Abandon()
+	if n.failed || !commit || ctx.Err() != nil {
+		return nil
+	}
+	durable, state, err := sink.Commit(ctx)
+	if err == nil {
+		err = n.leaf.settle(durable, state)
+	}
+	return err
+}
+
+// refuse is Env.Refuse of a sink.
+func (s *segment) refuse(n *node, it *Item, cause error) error {
+	if n.role() != spec.Sink || cause == nil {
+		return s.fail(n, errors.New("only a sink may refuse an item, and with a cause"))
+	}
+	first, err := n.leaf.refuse(it)
+	if err != nil {
+		return s.fail(n, err)
+	}
+	if !first {
+		return nil
+	}
+	n.counts.out.Add(-1)
+	return s.failItem(n, it, cause)
+}

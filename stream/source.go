@@ -1,0 +1,185 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// intakeBytes ends a batch early, so that what is under way stays small when items are large.
+const intakeBytes = 4 << 20
+
+// patience is how long an item waits for its batch to fill up.
+const patience = 50 * time.Millisecond
+
+// markPause is how long after a batch another mark ends the next one at once. Marks that come faster are
+// taken together: the last one of a batch counts.
+const markPause = 5 * time.Millisecond
+
+const maxCursor = 64 << 10
+
+// intake is the stage of a source. It is the Out of its Read.
+type intake struct {
+	seg  *segment
+	node *node
+	root *root
+	in   *inbox // of a source that takes items
+	out  outlet
+
+	ctx      context.Context
+	batch    *batch
+	bytes    int
+	no       int64
+	seq      int64
+	read     int64
+	since    time.Time // of the first item in the batch
+	sent     time.Time // of the last batch
+	cursor   json.RawMessage
+	at, upTo int64 // seq and read at the cursor
+}
+
+// run reads the source to its end.
+func (s *intake) run(ctx context.Context) (err error) {
+	defer s.seg.ended(s.node)
+	s.ctx = ctx
+	s.seq, s.read = s.root.watermark.Seq, s.root.watermark.Read
+	s.node.counts.skipped.Add(s.read)
+	s.renew()
+	if err := s.source(ctx); err != nil {
+		return err
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	s.seg.batches.give(s.batch)
+	return s.out.finish(ctx)
+}
+
+func (s *intake) source(ctx context.Context) (err error) {
+	defer s.seg.rescue(s.node, &err)
+	var in iter.Seq[*Item]
+	if s.in != nil {
+		in = s.taken
+	}
+	if err := s.node.opened.(Source).Read(ctx, in, s); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return &member{s.node, err}
+	}
+	if s.in != nil { // what it did not want to see
+		for range s.taken {
+		}
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// taken gives the items of the steps before. It ends early when the context is done; then so do the methods of Out.
+func (s *intake) taken(yield func(*Item) bool) {
+	for {
+		b, what := s.in.next(s.ctx, nil)
+		if what != arrived {
+			return
+		}
+		s.node.counts.in.Add(int64(len(b.items)))
+		for _, it := range b.items {
+			if !yield(it) {
+				return
+			}
+		}
+		s.seg.batches.give(b)
+	}
+}
+
+// Item implements Out.
+func (s *intake) Item(it *Item) error {
+	s.seq++
+	s.read++
+	it.origin = origin{root: s.root, seq: s.seq}
+	s.bytes += len(it.raw)
+	n := len(s.batch.items)
+	s.batch.items = append(s.batch.items, it)
+	switch {
+	case n+1 >= s.seg.settings.Batch || s.bytes >= intakeBytes:
+		return s.flush()
+	case n == 0:
+		s.since = time.Now()
+	case n < 8 || n&15 == 0: // the clock is not free
+		if time.Since(s.since) > patience {
+			return s.flush()
+		}
+	}
+	return nil
+}
+
+// Mark implements Out.
+func (s *intake) Mark(cursor any) error {
+	if s.seg.keyed && !s.root.handOff {
+		raw, err := json.Marshal(cursor)
+		if err != nil {
+			return fmt.Errorf("cursor: %w", err)
+		}
+		if len(raw) > maxCursor {
+			return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("a cursor of %d bytes; %d are allowed", len(raw), maxCursor)}
+		}
+		s.cursor, s.at, s.upTo = raw, s.seq, s.read
+	}
+	if now := time.Now(); len(s.batch.items) >= s.seg.settings.Batch/4 || now.Sub(s.sent) >= markPause {
+		return s.flush()
+	}
+	return nil
+}
+
+// Fail implements Out.
+func (s *intake) Fail(f Failure) error {
+	s.seq++
+	return s.seg.record(s.node, f, at{s.root.index, s.seq})
+}
+
+// Expect implements Out.
+func (s *intake) Expect(total int64) { s.node.counts.total.Store(total) }
+
+// flush sends the batch on, also an empty one that carries a mark.
+func (s *intake) flush() error {
+	if err := s.ctx.Err(); err != nil {
+		return context.Cause(s.ctx)
+	}
+	if len(s.batch.items) == 0 && s.cursor == nil {
+		return nil
+	}
+	t := s.batch.ticket
+	t.cursor, t.seq, t.read = s.cursor, s.at, s.upTo
+	s.cursor = nil
+	s.seg.read.Add(int64(len(s.batch.items)))
+	s.node.counts.made.Add(int64(len(s.batch.items)))
+	s.root.add(t)
+	b := s.batch
+	s.renew()
+	s.sent = time.Now()
+	return s.pass(b)
+}
+
+func (s *intake) renew() {
+	s.no++
+	t := &ticket{root: s.root, no: s.no}
+	t.pending.Store(s.root.settlers())
+	s.batch, s.bytes = s.seg.batches.take(t, s.seg.settings.Batch), 0
+}
+
+// pass sends a batch to the one stage behind, which looks at its items.
+func (s *intake) pass(b *batch) error {
+	e := s.out.edges[0]
+	select {
+	case e.to.ch <- message{e.from, b}:
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}

@@ -1,0 +1,185 @@
+package stream
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/zeebo/xxh3"
+)
+
+// spool keeps the failure records of a segment in a file, one to a line, until they are reported. The file
+// is made with the first of them.
+type spool struct {
+	path  string
+	known map[[16]byte]int // records without a place from before the stream was cut off; see add
+
+	mu    sync.Mutex
+	file  *os.File
+	out   *bufio.Writer
+	size  int64
+	count int64
+	dirty bool // not yet fsynced
+}
+
+const maxKnown = 100_000 // of spool.known
+
+// add writes a record and tells how many there are. again: it is one from before the stream was cut off
+// that comes again as its item is tried again, and is not written twice.
+func (s *spool) add(r *failureRecord, raw []byte) (again bool, total int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.known) > 0 && r.At == nil {
+		if key := sameness(r); s.known[key] > 0 {
+			s.known[key]--
+			return true, s.count, nil
+		}
+	}
+	if s.file == nil {
+		if err := s.open(os.O_CREATE | os.O_TRUNC); err != nil {
+			return false, s.count, err
+		}
+	}
+	err = s.put(append(raw, '\n'))
+	return false, s.count, err
+}
+
+func (s *spool) put(line []byte) error {
+	if _, err := s.out.Write(line); err != nil {
+		return err
+	}
+	s.size += int64(len(line))
+	s.count++
+	s.dirty = true
+	return nil
+}
+
+func (s *spool) open(flags int) error {
+	if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(s.path, os.O_WRONLY|flags, 0o600)
+	if err != nil {
+		return err
+	}
+	s.file, s.out = f, bufio.NewWriterSize(f, 64<<10)
+	return nil
+}
+
+// sameness is what makes two records the same failure: all but the time.
+func sameness(r *failureRecord) [16]byte {
+	c := *r
+	c.Time, c.At = "", nil
+	raw, err := json.Marshal(&c)
+	if err != nil { // texts and numbers only
+		panic(err)
+	}
+	return xxh3.Hash128(raw).Bytes()
+}
+
+// sync makes everything durable and tells how long the file is.
+func (s *spool) sync() (size int64, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil || !s.dirty {
+		return s.size, nil
+	}
+	if err := s.out.Flush(); err != nil {
+		return 0, err
+	}
+	s.dirty = false
+	return s.size, s.file.Sync()
+}
+
+// close writes everything out.
+func (s *spool) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file == nil {
+		return nil
+	}
+	err := errors.Join(s.out.Flush(), s.file.Close())
+	s.file = nil
+	return err
+}
+
+// failures is how many there are.
+func (s *spool) failures() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.count
+}
+
+// takeUp goes on with the spool of a stream that was cut off: of its first size bytes it keeps the records
+// that will not come again, as their place is before where their source goes on. They are counted for
+// their steps. The old file is not touched, as a report may still hold it.
+func (s *spool) takeUp(size int64, cursors map[int]cursorNote, count func(step string)) error {
+	if size == 0 {
+		return s.drop()
+	}
+	old, err := os.Open(s.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer old.Close()
+	final := s.path
+	s.path += ".new"
+	if err := s.open(os.O_CREATE | os.O_TRUNC); err != nil {
+		return err
+	}
+	s.known = map[[16]byte]int{}
+	in := bufio.NewReaderSize(io.LimitReader(old, size), 64<<10)
+	for {
+		line, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = s.retain(line, cursors, count)
+		}
+		if err != nil {
+			return fmt.Errorf("failures of before: %s: %w", final, err)
+		}
+	}
+	if _, err := s.sync(); err != nil {
+		return err
+	}
+	s.path = final
+	return os.Rename(final+".new", final)
+}
+
+// retain keeps a record of before, unless it will come again.
+func (s *spool) retain(line []byte, cursors map[int]cursorNote, count func(step string)) error {
+	var r failureRecord
+	if err := json.Unmarshal(line, &r); err != nil {
+		return err
+	}
+	if len(r.At) == 2 && r.At[1] > cursors[int(r.At[0])].Seq {
+		return nil
+	}
+	count(r.Step)
+	if err := s.put(line); err != nil {
+		return err
+	}
+	if r.At == nil && len(s.known) < maxKnown {
+		s.known[sameness(&r)]++
+	}
+	return nil
+}
+
+// drop begins with an empty spool.
+func (s *spool) drop() error {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
