@@ -11,12 +11,12 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Markdown writes the reference page of the actions, in the given order: everything a Spec says, as
-// headings, tables and YAML examples. The same specs give the same bytes.
-func Markdown(w io.Writer, specs ...spec.Spec) error {
+// Markdown writes the reference page of actions or stream modules (kind: "action", "module"), in the given
+// order: everything a Spec says, as headings, tables and YAML examples. The same specs give the same bytes.
+func Markdown(w io.Writer, kind string, specs ...spec.Spec) error {
 	b := bufio.NewWriter(w)
-	b.WriteString("# Actions\n\nWritten from the actions' own descriptions; do not edit by hand.\n\n")
-	b.WriteString("| action | what it does |\n|---|---|\n")
+	fmt.Fprintf(b, "# %s%ss\n\nWritten from the %ss' own descriptions; do not edit by hand.\n\n", strings.ToUpper(kind[:1]), kind[1:], kind)
+	fmt.Fprintf(b, "| %s | what it does |\n|---|---|\n", kind)
 	for i := range specs {
 		fmt.Fprintf(b, "| [`%s`](#%s) | %s |\n", specs[i].Name, anchor(specs[i].Name), cell(specs[i].Summary))
 	}
@@ -39,10 +39,11 @@ func writeAction(b *bufio.Writer, s *spec.Spec) {
 	}
 	switch {
 	case len(s.Params) > 0:
-		b.WriteString("\n### Parameters\n\n| name | type | default | meaning |\n|---|---|---|---|\n")
+		fmt.Fprintf(b, "\n### %s\n\n", fieldsOf(s))
+		b.WriteString("| name | type | default | meaning |\n|---|---|---|---|\n")
 		writeFields(b, "", s.Params)
 	case !s.OpenParams:
-		b.WriteString("\n### Parameters\n\nNone.\n")
+		fmt.Fprintf(b, "\n### %s\n\nNone.\n", fieldsOf(s))
 	}
 	if len(s.Outputs) > 0 {
 		b.WriteString("\n### Outputs\n\n| name | type | meaning |\n|---|---|---|\n")
@@ -54,6 +55,14 @@ func writeAction(b *bufio.Writer, s *spec.Spec) {
 	for _, e := range s.Examples {
 		fmt.Fprintf(b, "\n### Example: %s\n\n```yaml\n%s\n```\n", e.Title, strings.Trim(e.YAML, "\n"))
 	}
+}
+
+// fieldsOf is what a step's values are called in a document.
+func fieldsOf(s *spec.Spec) string {
+	if s.Stream != nil {
+		return "Config"
+	}
+	return "Parameters"
 }
 
 // factsOf are the properties that only some actions have, one sentence each.

@@ -39,7 +39,7 @@ func TestMarkdown(t *testing.T) {
 		Examples: []spec.Example{{Title: "plain", YAML: "\nid: a\naction: demo.full\n"}},
 	}
 	var b strings.Builder
-	if err := action.Markdown(&b, full, spec.Spec{Name: "demo.small", Summary: "Does nothing."}); err != nil {
+	if err := action.Markdown(&b, "action", full, spec.Spec{Name: "demo.small", Summary: "Does nothing."}); err != nil {
 		t.Fatal(err)
 	}
 	const path = "testdata/actions.md"
@@ -64,7 +64,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestMarkdownWriteError(t *testing.T) {
-	if err := action.Markdown(full{}, spec.Spec{Name: "a"}); err == nil || err.Error() != "disk full" {
+	if err := action.Markdown(full{}, "action", spec.Spec{Name: "a"}); err == nil || err.Error() != "disk full" {
 		t.Errorf("got %v", err)
 	}
 }

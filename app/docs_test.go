@@ -3,6 +3,7 @@ package app_test
 import (
 	"flag"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,31 +11,37 @@ import (
 
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/spec"
 )
 
-var update = flag.Bool("update", false, "write docs/actions.md anew")
+var update = flag.Bool("update", false, "write docs/actions.md and docs/modules.md anew")
 
-// docs/actions.md is what the actions say of themselves.
+// docs/actions.md and docs/modules.md are what the actions and modules say of themselves.
 func TestDocsCurrent(t *testing.T) {
-	const path = "../docs/actions.md"
 	r, err := app.Actions(app.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var b strings.Builder
-	if err := action.Markdown(&b, r.Specs()...); err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+	for kind, drop := range map[string]func(s spec.Spec) bool{
+		"action": func(s spec.Spec) bool { return s.Stream != nil || s.Internal },
+		"module": func(s spec.Spec) bool { return s.Stream == nil },
+	} {
+		path := "../docs/" + kind + "s.md"
+		var b strings.Builder
+		if err := action.Markdown(&b, kind, slices.DeleteFunc(r.Specs(), drop)...); err != nil {
 			t.Fatal(err)
 		}
-	}
-	current, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(current), b.String()); diff != "" {
-		t.Errorf("docs/actions.md is out of date; go test ./app -run Docs -update:\n%s", diff)
+		if *update {
+			if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		current, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(current), b.String()); diff != "" {
+			t.Errorf("%s is out of date; go test ./app -run Docs -update:\n%s", path, diff)
+		}
 	}
 }

@@ -55,8 +55,14 @@ func (r *root) add(t *ticket) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if n := len(r.queue); n >= manyOpen && r.queue[n-1].no%64 != 0 {
+		r.queue[n-1].cursor = nil // when a sink takes long, a few places to go on from are enough
+	}
 	r.queue = append(r.queue, t)
 }
+
+// manyOpen is from how many batches that are not settled on the cursors of most are left out.
+const manyOpen = 1024
 
 // settle takes note that nothing of a batch is on its way any more, and moves the watermark over all the
 // batches that are settled and have none before them that is not.

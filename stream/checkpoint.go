@@ -205,9 +205,7 @@ func (c *checkpoint) remember(b block) {
 	if b.State != nil {
 		c.states[b.End] = string(b.State)
 	}
-	if !b.foretells() {
-		c.latest.Spool, c.latest.Complete = b.Spool, b.Complete
-	}
+	c.latest.Spool, c.latest.Complete = b.Spool, b.Complete
 	c.keys += int64(b.Keys)
 }
 

@@ -19,14 +19,14 @@ func FuzzReadCheckpoint(f *testing.F) {
 		f.Fatal(err)
 	}
 	file := appendFrame(nil, raw)
-	file = append(file, appendBlock(nil, []byte(`{"end":0,"state":{"size":5},"spool":0,"keys":1,"cursors":[{"root":0,"seq":1,"read":1,"cursor":1}]}`), []entry{{seq: 1}})...)
+	file = append(file, appendBlock(nil, []byte(`{"end":0,"state":{"size":5},"spool":0,"keys":1,"durable":1,"cursors":[{"root":0,"seq":1,"read":1,"cursor":1}]}`), []entry{{seq: 1}})...)
 	f.Add(file)
 	f.Add(file[:len(file)-3])
 	f.Add(append(file, 0, 0, 0))
 	f.Add(appendFrame(nil, []byte("{")))
 	f.Add(appendBlock(nil, []byte(`{"keys":2}`), []entry{{seq: 9}, {seq: 3}})[frameHead:])
+	path := filepath.Join(f.TempDir(), "c")
 	f.Fuzz(func(t *testing.T, content []byte) {
-		path := filepath.Join(t.TempDir(), "c")
 		for _, file := range [][]byte{content, appendFrame(appendFrame(nil, raw), content)} { // as a file, and as a block
 			if err := os.WriteFile(path, file, 0o600); err != nil {
 				t.Fatal(err)
@@ -48,14 +48,19 @@ func TestCompact(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var written [2]int64
 	large, keys := strings.Repeat("x", 900_000), 0
 	for i := range 60 {
 		b := block{End: i % 2, Spool: int64(i), State: json.RawMessage(fmt.Sprintf(`"%d%s"`, i, large)),
 			Cursors: []cursorNote{{Root: i % 3, Seq: int64(i), Read: int64(i), Cursor: json.RawMessage(fmt.Sprint(i))}}}
 		if i == 30 {
-			b = block{Begin: true}
+			b = block{Begin: true, Open: true}
+			written = [2]int64{}
 		}
-		if err := c.append(b, []entry{{key: [16]byte{byte(i), byte(i >> 8), 1}, seq: int64(i)}, {refused: true}}); err != nil {
+		b.From = written[b.End]
+		written[b.End] += 2
+		b.Durable = written[b.End]
+		if err := c.append(b, []entry{{key: [16]byte{byte(i), byte(i >> 8), 1}, seq: int64(i)}, {refused: true}}, true); err != nil {
 			t.Fatal(err)
 		}
 		keys++

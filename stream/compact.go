@@ -72,10 +72,7 @@ func (c *checkpoint) rewrite(out *counting) error {
 		return err
 	}
 	_, err := eachBlock(c.path, func(header) error { return nil }, func(b block, keys []byte) error {
-		if !b.Begin && b.Keys == 0 {
-			return nil
-		}
-		return put(block{Begin: b.Begin, End: b.End, Keys: b.Keys}, keys)
+		return put(block{Begin: b.Begin, Open: b.Open, End: b.End, Keys: b.Keys, From: b.From, Durable: b.Durable, Late: b.Late}, keys)
 	})
 	if err != nil {
 		return err

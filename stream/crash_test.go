@@ -69,7 +69,7 @@ func crashSegment(dir string, told func()) streamtest.Segment {
 					}), nil
 				}},
 			linesTo("one", filepath.Join(dir, "one.ndjson"), 1, 1009, told),
-			linesTo("two", filepath.Join(dir, "two.ndjson"), 500, 0, nil),
+			linesTo("two", filepath.Join(dir, "two.ndjson"), 5000, 2003, nil),
 		},
 		Steps: []stream.Step{{ID: "read", Module: "read"}, {ID: "some", Module: "some", Inputs: []string{"read"}}, {ID: "other", Module: "other", Inputs: []string{"some"}},
 			{ID: "one", Module: "one", Inputs: []string{"some"}}, {ID: "two", Module: "two", Inputs: []string{"other"}}},
@@ -103,6 +103,10 @@ func crashInput(t *testing.T, path string, items int) (one, two []string, failur
 		}
 		if n%503 == 0 {
 			failures++
+		}
+		if n%2003 == 0 {
+			failures++
+			continue
 		}
 		two = append(two, text[:len(text)-1]+`,"seen":true}`)
 	}

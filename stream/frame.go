@@ -14,7 +14,8 @@ import (
 
 // A frame of a checkpoint is: length of the payload (4 bytes), hash of those four (4), hash of the payload
 // (8), the payload; little-endian. The payload of a block is: length of its JSON (varint), JSON, and for
-// each key the root (varint), the distance to the number before (zigzag varint) and 16 bytes.
+// each key the root plus one (varint), the distance to the number before (zigzag varint) and 16 bytes; for an
+// item that was refused only a 0.
 const frameHead = 16
 
 // sealFrame puts the head before a payload that begins at from+frameHead of dst.
@@ -40,12 +41,15 @@ func appendBlock(dst, meta []byte, keys []entry) []byte {
 	dst = append(dst, meta...)
 	last := int64(0)
 	for i := range keys {
-		if k := &keys[i]; !k.refused {
-			dst = binary.AppendUvarint(dst, uint64(k.root))
-			dst = binary.AppendVarint(dst, k.seq-last)
-			dst = append(dst, k.key[:]...)
-			last = k.seq
+		k := &keys[i]
+		if k.refused {
+			dst = append(dst, 0)
+			continue
 		}
+		dst = binary.AppendUvarint(dst, uint64(k.root)+1)
+		dst = binary.AppendVarint(dst, k.seq-last)
+		dst = append(dst, k.key[:]...)
+		last = k.seq
 	}
 	return sealFrame(dst, from)
 }
@@ -184,21 +188,24 @@ func parseBlock(payload []byte) (b block, keys []byte, ok bool) {
 	return b, keys, json.Unmarshal(meta, &b) == nil
 }
 
-// eachKey goes over the keys of a block.
-func eachKey(raw []byte, do func(root int, seq int64, key [16]byte)) error {
+// eachKey goes over the keys of a block, without those of refused items, and tells how many items they are for.
+func eachKey(raw []byte, do func(i int64, root int, seq int64, key [16]byte)) (items int64, err error) {
 	seq := int64(0)
-	for len(raw) > 0 {
+	for ; len(raw) > 0; items++ {
 		root, n := binary.Uvarint(raw)
 		if n <= 0 {
-			return damaged("keys of a block")
+			return 0, damaged("keys of a block")
 		}
-		step, m := binary.Varint(raw[n:])
-		if m <= 0 || len(raw) < n+m+16 {
-			return damaged("keys of a block")
+		if raw = raw[n:]; root == 0 {
+			continue
+		}
+		step, n := binary.Varint(raw)
+		if n <= 0 || len(raw) < n+16 {
+			return 0, damaged("keys of a block")
 		}
 		seq += step
-		do(int(root), seq, [16]byte(raw[n+m:]))
-		raw = raw[n+m+16:]
+		do(items, int(root-1), seq, [16]byte(raw[n:]))
+		raw = raw[n+16:]
 	}
-	return nil
+	return items, nil
 }

@@ -77,7 +77,7 @@ func (s *segment) foretell(l *leaf) error {
 	c := s.checkpoint
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.append(block{End: l.node.end, From: l.noted, Durable: l.durable}, l.entries, false)
+	return c.append(block{End: l.node.end, From: l.noted, Durable: l.durable, Spool: c.latest.Spool}, l.entries, false)
 }
 
 // refuse takes note that an item that was written will never be durable: it is tried again in a later run.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"path/filepath"
+	"strings"
 
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
@@ -56,9 +57,9 @@ type Env struct {
 	Scope expr.Scope
 }
 
-// Path is a path of the user's, resolved.
+// Path is a path of the user's, resolved; URLs stay as they are.
 func (e *Env) Path(path string) string {
-	if path == "" || filepath.IsAbs(path) {
+	if path == "" || filepath.IsAbs(path) || strings.Contains(path, "://") {
 		return path
 	}
 	return filepath.Join(e.Dir, path)

@@ -31,7 +31,7 @@ func (s *segment) recall() (*past, error) {
 	s.bags, s.resumes = p.bags, p.keys > 0
 	if p.complete {
 		p.cursors = nil
-		if err := c.append(block{Begin: true}, nil); err != nil {
+		if err := c.append(block{Begin: true, Open: true}, nil, true); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
 		return p, errors.Join(s.spool.drop(), os.MkdirAll(s.data, 0o700))
@@ -45,6 +45,11 @@ func (s *segment) recall() (*past, error) {
 	})
 	if err != nil {
 		return nil, err
+	}
+	if size, err := s.spool.sync(); err != nil {
+		return nil, err
+	} else if err := c.append(block{Open: true, Spool: size}, nil, true); err != nil {
+		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	for _, r := range s.graph.roots {
 		if note, ok := p.cursors[r.index]; ok {

@@ -12,7 +12,15 @@ type past struct {
 	keys     int64
 	runs     int       // that began after another was complete
 	total    []int64   // keys in the file, by end
+	durable  [][]int64 // how many of the items written were durable in the end, by opening and end
+	late     map[lateItem]bool
 	bags     []*keyBag // keys that count, by end
+}
+
+// lateItem is an item that was refused when its key was in the file already.
+type lateItem struct {
+	opening, end int
+	number       int64
 }
 
 // readCheckpoint reads a file twice: for what counts in the end, and then for the keys that count. It tells
@@ -27,7 +35,8 @@ func readCheckpoint(path string, want header, ends int) (*past, int64, error) {
 		}
 		return nil
 	}
-	p := &past{cursors: map[int]cursorNote{}, states: map[int]json.RawMessage{}, total: make([]int64, ends)}
+	p := &past{cursors: map[int]cursorNote{}, states: map[int]json.RawMessage{}, total: make([]int64, ends),
+		durable: [][]int64{make([]int64, ends)}, late: map[lateItem]bool{}}
 	size, err := eachBlock(path, check, p.learn)
 	if err != nil || p.keys == 0 {
 		return p, size, err
@@ -36,16 +45,20 @@ func readCheckpoint(path string, want header, ends int) (*past, int64, error) {
 	for i := range p.bags {
 		p.bags[i] = newKeyBag(p.total[i])
 	}
-	run := 0
+	run, opening := 0, 0
 	_, err = eachBlock(path, check, func(b block, keys []byte) error {
-		if b.Begin {
-			run++
-		}
-		return eachKey(keys, func(root int, seq int64, key [16]byte) {
+		run += btoi(b.Begin)
+		opening += btoi(b.Open)
+		_, err := eachKey(keys, func(i int64, root int, seq int64, key [16]byte) {
+			number := b.From + i
+			if number >= p.durable[opening][b.End] || p.late[lateItem{opening, b.End, number}] {
+				return
+			}
 			if p.complete || run < p.runs || seq > p.cursors[root].Seq {
 				p.bags[b.End].add(key)
 			}
 		})
+		return err
 	})
 	return p, size, err
 }
@@ -55,9 +68,18 @@ func (p *past) learn(b block, keys []byte) error {
 	if b.End < 0 || b.End >= len(p.total) {
 		return damaged("a block of end %d", b.End)
 	}
-	n := 0
-	if err := eachKey(keys, func(int, int64, [16]byte) { n++ }); err != nil || n != b.Keys {
-		return damaged("a block with %d keys instead of %d", n, b.Keys)
+	n := int64(0)
+	items, err := eachKey(keys, func(int64, int, int64, [16]byte) { n++ })
+	if err != nil || items != int64(b.Keys) {
+		return damaged("a block with %d keys instead of %d", items, b.Keys)
+	}
+	if b.Open {
+		p.durable = append(p.durable, make([]int64, len(p.total)))
+	}
+	at := len(p.durable) - 1
+	p.durable[at][b.End] = max(p.durable[at][b.End], b.Durable)
+	for _, number := range b.Late {
+		p.late[lateItem{at, b.End, number}] = true
 	}
 	p.begun = true
 	if b.Begin {
@@ -71,7 +93,7 @@ func (p *past) learn(b block, keys []byte) error {
 		p.states[b.End] = b.State
 	}
 	p.spool, p.complete = b.Spool, b.Complete
-	p.total[b.End] += int64(n)
-	p.keys += int64(n)
+	p.total[b.End] += n
+	p.keys += n
 	return nil
 }

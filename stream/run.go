@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/gofrs/flock"
@@ -147,6 +148,10 @@ func (s *segment) finish(ctx context.Context, err error) error {
 		err = s.seal()
 	}
 	s.close(ctx, err, true)
+	for _, n := range s.graph.nodes {
+		_ = os.Remove(filepath.Join(s.data, fileName(n.step.ID))) // if nothing was put there
+	}
+	_ = os.Remove(s.data)
 	return err
 }
 
@@ -166,7 +171,7 @@ func (s *segment) seal() error {
 	if err != nil {
 		return err
 	}
-	return s.checkpoint.append(block{Spool: size, Complete: true}, nil)
+	return s.checkpoint.append(block{Spool: size, Complete: true}, nil, true)
 }
 
 // finishOne ends a source or a modifier.

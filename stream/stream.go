@@ -58,7 +58,8 @@ type Source interface {
 	// Read gives all items to out, in an order that is the same when nothing has changed, and returns
 	// after the last. It returns at once with the error that a method of out returns. Any other error ends
 	// the whole segment; what went wrong with one item or one page is out.Fail's. in is another step's
-	// stream (Spec.Stream.TakesItems), nil when there is none; its items may be kept and given on.
+	// stream (Spec.Stream.TakesItems), nil when there is none; its items may be kept and given on. What comes
+	// of an item of in is not known, so that after a crash in begins anew, while Env.Cursor is as marked.
 	Read(ctx context.Context, in iter.Seq[*Item], out Out) error
 }
 
@@ -99,7 +100,9 @@ type Sink interface {
 	// called every second or so. The state is kept as JSON, up to 1 MiB.
 	Commit(ctx context.Context) (durable int64, state any, err error)
 	// Close ends the output: everything is durable and in its final place. It returns the state for going
-	// on in a later run, and the step's outputs: a manifest. Called once, after the last Write.
+	// on in a later run, and the step's outputs: a manifest. Called once, after the last Write, when all
+	// steps of the segment have come to their end and none has failed. A crash right behind it opens the
+	// sink again with the state of the last Commit.
 	Close(ctx context.Context) (state, outputs any, err error)
 	// Abandon ends without finishing: what Commit has promised stays, so that the next run can go on.
 	// Called once, instead of Close or after its failure.

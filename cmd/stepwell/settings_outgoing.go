@@ -15,16 +15,41 @@ import (
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stac/schema"
+	"github.com/stepwell/stepwell/stream/files"
 )
 
 // outgoing are the settings about what steps may reach. They are in the settings file only.
 type outgoing struct {
 	HTTP     httpSettings    `yaml:"http"`
 	Services serviceSettings `yaml:"services"`
+	S3       s3Settings      `yaml:"s3"`
+	Schemas  schemaSettings  `yaml:"schemas"`
+	Streams  streamSettings  `yaml:"streams"`
+}
+
+// s3Settings say how s3:// paths are reached; credentials come from the environment (AWS_*) alone.
+type s3Settings struct {
+	Endpoint  string `yaml:"endpoint"`
+	Region    string `yaml:"region"`
+	Anonymous bool   `yaml:"anonymous"`
+}
+
+// schemaSettings say where STAC schemas are.
+type schemaSettings struct {
+	Dir   string            `yaml:"dir"`
+	Cache string            `yaml:"cache"`
+	Mode  string            `yaml:"mode"`
+	Map   map[string]string `yaml:"map"`
+}
+
+// streamSettings are about item streams.
+type streamSettings struct {
+	Checkpoints string `yaml:"checkpoints"`
 }
 
 // outgoingNames are its keys in the settings file.
-var outgoingNames = []string{"http", "services"}
+var outgoingNames = []string{"http", "services", "s3", "schemas", "streams"}
 
 type httpSettings struct {
 	AllowPrivate  bool                     `yaml:"allow_private"`
@@ -107,6 +132,15 @@ func (p *program) options() (app.Options, error) {
 		return o, err
 	}
 	o.Services.Limits = o.HTTP
+	s := &p.settings.outgoing
+	o.S3 = files.S3Options{Endpoint: s.S3.Endpoint, Region: s.S3.Region, Anonymous: s.S3.Anonymous}
+	o.Schemas = schema.Options{Dir: s.Schemas.Dir, Cache: s.Schemas.Cache, Mode: schema.Mode(s.Schemas.Mode), Map: s.Schemas.Map}
+	switch o.Schemas.Mode {
+	case "", schema.Offline, schema.Cached, schema.Refresh:
+	default:
+		return o, invalid("offline, cache or refresh", "%s: schemas.mode: %q", settingsFile, s.Schemas.Mode)
+	}
+	o.Checkpoints = s.Streams.Checkpoints
 	return o, nil
 }
 

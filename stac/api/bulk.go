@@ -23,7 +23,7 @@ type Bulk struct {
 // CreateAll adds items to a collection, many at a time, and tells for each what has become of it, in the
 // order given. Servers store failed batches in part, and do not say which items (stac-fastapi#614): a batch
 // that fails is halved until the items to blame stand alone. The error is that of ctx, or of a server that
-// cannot be talked to at all; then the results are those so far, and the others have an empty Outcome.
+// fails as a whole, as with Create; then the results are those so far, and the others have an empty Outcome.
 func (c *Client) CreateAll(ctx context.Context, collection string, items []Feature, o Bulk) ([]Result, error) {
 	if o.Batch <= 0 {
 		o.Batch = 100
@@ -115,9 +115,11 @@ func (b *bulk) post(ctx context.Context, which []int, doubtful bool) error {
 			b.results[i].Outcome = res.Outcome
 		}
 		return nil
-	case isCancelled(ctx, err):
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+	case outage(err):
+		return err
+	case status == http.StatusForbidden:
 		for _, i := range which {
 			b.results[i].Outcome, b.results[i].Err = Failed, err
 		}

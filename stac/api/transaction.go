@@ -9,6 +9,7 @@ import (
 	"net/http"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/outbound"
 )
 
 // Outcome is what has become of one item of a transaction.
@@ -58,8 +59,9 @@ func (c *Client) items(ctx context.Context, collection string, more ...string) (
 }
 
 // Create adds an item. One that is there already is Conflict; but when the answer to an earlier attempt was
-// lost, and what the server has now is the same item, it is Created. The error is that of ctx, or of the
-// landing page; what went wrong with the item is in the Result.
+// lost, and what the server has now is the same item, it is Created. The error is that of ctx, or of a
+// server that fails as a whole (no connection, 401, and 429 or 503 for too long); what went wrong with the item
+// is in the Result.
 func (c *Client) Create(ctx context.Context, collection string, text []byte) (Result, error) {
 	return c.create(ctx, collection, feature(text), false)
 }
@@ -74,6 +76,9 @@ func (c *Client) create(ctx context.Context, collection string, f Feature, doubt
 	res, again, err := c.change(ctx, x)
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
+	}
+	if outage(err) {
+		return Result{}, err
 	}
 	res.ID = f.ID
 	if StatusOf(err) == http.StatusConflict {
@@ -148,6 +153,9 @@ func (c *Client) alter(ctx context.Context, method, collection, id string, text 
 	if ctx.Err() != nil {
 		return Result{}, context.Cause(ctx)
 	}
+	if outage(err) {
+		return Result{}, err
+	}
 	res.ID = id
 	switch status := StatusOf(err); {
 	case status == http.StatusPreconditionFailed || status == http.StatusConflict:
@@ -208,6 +216,17 @@ func asError(collection, id string) error {
 		Hint: "on_conflict: upsert replaces it"}
 }
 
-func isCancelled(ctx context.Context, err error) bool {
-	return ctx.Err() != nil || errors.Is(err, context.Canceled)
+// outage reports whether an error is of the server as a whole, so that the next item would fare no better.
+func outage(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
+		return err != nil
+	}
+	switch e.Status {
+	case 0:
+		return e.Kind != string(outbound.KindReset) && e.Kind != string(outbound.KindTruncated) && e.Kind != string(outbound.KindTimeout)
+	case http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		return true
+	}
+	return false
 }

@@ -130,3 +130,20 @@ func TestAlter(t *testing.T) {
 		t.Error(can, err)
 	}
 }
+
+// TestOutage ends at once when the server fails as a whole, and says what is done.
+func TestOutage(t *testing.T) {
+	items := featuresOf(stactest.Generate("made", 30))
+	for name, fault := range map[string]stactest.Fault{"503": {Kind: "create", Page: 0, Status: 503, Times: -1}, "401": {Kind: "create", Status: 401, Times: -1}} {
+		s := stactest.Start(t, stactest.Options{Collections: []json.RawMessage{json.RawMessage(`{"id":"made"}`)}, Faults: []stactest.Fault{{Kind: "create", Nth: 1, Status: 202, Store: true}, fault}})
+		results, err := client(t, s.URL, nil).CreateAll(t.Context(), "made", items, Bulk{Batch: 10})
+		if n := tally(results); err == nil || n[Queued] != 10 || n[""] != 20 || s.Count("create") > 6 {
+			t.Errorf("%s: %v, %d requests, %v", name, n, s.Count("create"), err)
+		}
+	}
+	s := stactest.Start(t, stactest.Options{Items: stactest.Generate("made", 1), Faults: []stactest.Fault{{Kind: "create", Status: 422, Times: -1}}})
+	results, err := client(t, s.URL, nil).CreateAll(t.Context(), "made", items[1:5], Bulk{})
+	if n := tally(results); err != nil || n[Failed] != 4 {
+		t.Errorf("%v, %v", n, err)
+	}
+}

@@ -228,6 +228,15 @@ func TestConditions(t *testing.T) {
 	}
 }
 
+// TestSample fetches no more pages than a small run needs.
+func TestSample(t *testing.T) {
+	s := stactest.Start(t, stactest.Options{Items: stactest.Generate("made", 300)})
+	got, _, _, err := read(t, streamtest.New(t), module(t, "stac.ingest"), quick(map[string]any{"catalog_url": s.URL, "collection_id": "made", "limit": 10, "max_items": 20}))
+	if err != nil || len(got) != 20 || s.Count("search") != 2 {
+		t.Errorf("%d items, %d searches, %v", len(got), s.Count("search"), err)
+	}
+}
+
 // TestSplitResume goes on in the middle of a divided search.
 func TestSplitResume(t *testing.T) {
 	s := stactest.Start(t, stactest.Options{Items: stactest.Generate("made", 300)})

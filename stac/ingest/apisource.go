@@ -74,7 +74,7 @@ func (a *apiSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out str
 	if err != nil {
 		return err
 	}
-	err = ordered(ctx, max(1, a.s.Concurrency), jobs, a.run, func(j job, s step) error {
+	err = ordered(ctx, max(1, a.s.Concurrency), false, jobs, a.run, func(j job, s step) error {
 		if s.err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}

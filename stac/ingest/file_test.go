@@ -256,6 +256,10 @@ func TestRecordedFiles(t *testing.T) {
 			t.Errorf("%s: %d items, %v, %v", name, len(got), r.Failures(), err)
 		}
 	}
+	got, _, _, err = read(t, streamtest.New(t), module(t, "stac.ingest"), map[string]any{"source": filepath.Join(shared(t, "geoparquet"), "**/example.parquet")})
+	if err != nil || len(got) == 0 || !strings.Contains(got[0], `"type":"Feature"`) {
+		t.Errorf("GeoParquet without items: %d, %v", len(got), err)
+	}
 	for name, want := range map[string]int{"test-case-1": 8, "test-case-2": 2, "test-case-5": 1, "planet-example-v1.0.0-beta.2/collection.json": 5} {
 		r := streamtest.New(t)
 		got, _, _, err := read(t, r, module(t, "stac.ingest"), map[string]any{"source": filepath.Join(shared(t, "static-catalogs"), name)})

@@ -138,7 +138,7 @@ func (f *fileSource) read(ctx context.Context, out stream.Out) error {
 	if err != nil {
 		return err
 	}
-	return ordered(ctx, max(1, min(f.s.Concurrency, 4)), jobs, f.run, func(j fileJob, p portion) error { return f.take(ctx, j, p, out) })
+	return ordered(ctx, max(1, min(f.s.Concurrency, 4)), true, jobs, f.run, func(j fileJob, p portion) error { return f.take(ctx, j, p, out) })
 }
 
 func (f *fileSource) jobs() (iter.Seq[fileJob], error) {

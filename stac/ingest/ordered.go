@@ -7,18 +7,16 @@ import (
 )
 
 // ordered runs jobs at once, at most n, and gives what they make to take, in the order of the jobs. A job
-// waits while what it has made is not taken, so that memory is bounded by n results and those being made.
-// It returns when all its goroutines have ended: with the first error of take, or the cause of ctx.
-func ordered[J, R any](ctx context.Context, n int, jobs iter.Seq[J], run func(ctx context.Context, job J, give func(R) bool), take func(J, R) error) error {
+// waits while what it has made is not taken, so that memory is bounded by some results of each. With ahead it
+// makes the next one meanwhile; without, it waits until take has returned: what was made and not taken would
+// be made again by a run that goes on. It returns when all its goroutines have ended: with the first error of
+// take, or the cause of ctx.
+func ordered[J, R any](ctx context.Context, n int, ahead bool, jobs iter.Seq[J], run func(ctx context.Context, job J, give func(R) bool), take func(J, R) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	defer cancel()
-	type started struct {
-		job J
-		out chan R
-	}
-	var queue []started
+	var queue []*giver[J, R]
 	oldest := func() error {
 		first := queue[0]
 		queue = queue[1:]
@@ -26,23 +24,19 @@ func ordered[J, R any](ctx context.Context, n int, jobs iter.Seq[J], run func(ct
 			if err := take(first.job, r); err != nil {
 				return err
 			}
+			if !ahead {
+				first.taken <- struct{}{} // it waits for that
+			}
 		}
 		return context.Cause(ctx)
 	}
 	for job := range jobs {
-		s := started{job, make(chan R, 1)}
+		g := &giver[J, R]{job, make(chan R), make(chan struct{}, 1), ahead}
 		wg.Go(func() {
-			defer close(s.out)
-			run(ctx, job, func(r R) bool {
-				select {
-				case s.out <- r:
-					return true
-				case <-ctx.Done():
-					return false
-				}
-			})
+			defer close(g.out)
+			run(ctx, job, func(r R) bool { return g.give(ctx, r) })
 		})
-		if queue = append(queue, s); len(queue) >= n {
+		if queue = append(queue, g); len(queue) >= n {
 			if err := oldest(); err != nil {
 				return err
 			}
@@ -54,4 +48,30 @@ func ordered[J, R any](ctx context.Context, n int, jobs iter.Seq[J], run func(ct
 		}
 	}
 	return nil
+}
+
+// giver is a job that is running.
+type giver[J, R any] struct {
+	job   J
+	out   chan R
+	taken chan struct{}
+	ahead bool
+}
+
+// give reports whether more is wanted.
+func (g *giver[J, R]) give(ctx context.Context, r R) bool {
+	select {
+	case g.out <- r:
+	case <-ctx.Done():
+		return false
+	}
+	if g.ahead {
+		return true
+	}
+	select {
+	case <-g.taken:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

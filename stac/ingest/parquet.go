@@ -7,12 +7,13 @@ import (
 	"os"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/geoparquet"
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// each gives the rows of a file. Those of stac-geoparquet become items again; a plain Parquet file is one
-// whose rows are items as they are.
+// each gives the rows of a file. Those of stac-geoparquet become items again, those of other GeoParquet files
+// Features; the rows of a plain Parquet file are taken as they are.
 func (f *fileSource) each(ctx context.Context, path string, from *files.Position, row func(files.Row) error) error {
 	if !f.isParquet(path) {
 		return f.places.Each(ctx, path, f.shape, from, row)
@@ -26,12 +27,15 @@ func (f *fileSource) each(ctx context.Context, path string, from *files.Position
 	if err != nil {
 		return err
 	}
-	if !items {
-		return f.places.Each(ctx, path, f.shape, from, row)
-	}
-	return geoparquet.Each(ctx, in, size, from.Row, func(text []byte, n int64) error {
+	rows := 0
+	err = geoparquet.Each(ctx, in, size, from.Row, func(text []byte, n int64) error {
+		rows++
 		return row(files.Row{Text: text, Line: n + 1, Next: files.Position{Row: n + 1, Size: size}})
 	})
+	if !items && rows == 0 && stepwell.CodeOf(err) == stepwell.CodeInvalid { // no geometry column
+		return f.places.Each(ctx, path, f.shape, from, row)
+	}
+	return err
 }
 
 func (f *fileSource) isParquet(path string) bool {

@@ -79,7 +79,7 @@ const ingestDoc = "An API is searched by POST, or by GET where it refuses that, 
 	"`limit` is the page size, as in the newer vocabulary; where an older workflow means the number of items, write `max_items`. " +
 	"`rate_limit`, `concurrency` and `retry` are this step's; that a host which says 429 is left alone by all steps holds besides.\n\n" +
 	"Behind a discovery, the step runs once for each collection. Behind any other step, it takes that step's items and fetches those of the same ids.\n\n" +
-	"In file mode a source may be: a FeatureCollection, a list, a single item, one item per line, Parquet (as stac-geoparquet, or rows that are items); a directory of such files; " +
+	"In file mode a source may be: a FeatureCollection, a list, a single item, one item per line, Parquet (as stac-geoparquet; rows of other GeoParquet become Features); a directory of such files; " +
 	"a directory with `collection.json` and `items/`, or that file itself; a catalog, whose links are walked. There `bbox`, `datetime` and `ids` are applied here, and the conditions that only servers know are refused. " +
 	"A file that cannot be read is a failure record; a source with no item at all is an error."
 

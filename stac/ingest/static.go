@@ -47,7 +47,7 @@ func (f *fileSource) walk(ctx context.Context, out stream.Out) error {
 		wanted[id] = false
 	}
 	refs := f.refs(ctx, get, wanted, out)
-	err := ordered(ctx, max(1, f.s.Concurrency), refs, func(ctx context.Context, r itemRef, give func(fetched) bool) {
+	err := ordered(ctx, max(1, f.s.Concurrency), true, refs, func(ctx context.Context, r itemRef, give func(fetched) bool) {
 		text, err := r.text, error(nil)
 		if text == nil {
 			text, err = get.fetch(ctx, r.ref)

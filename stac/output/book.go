@@ -1,7 +1,6 @@
 package output
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -93,8 +92,8 @@ type book struct {
 	refused  int64
 }
 
-// openBook opens or begins the ledger. What it finds is told by load.
-func (o Options) openBook(ctx context.Context, env *stream.Env, c config) (*book, error) {
+// openBook makes the book of a step; load opens its ledger.
+func (o Options) openBook(env *stream.Env, c config) (*book, error) {
 	root := c.target()
 	if !remote(root) {
 		abs, err := filepath.Abs(env.Path(root))
@@ -120,7 +119,7 @@ func (o Options) openBook(ctx context.Context, env *stream.Env, c config) (*book
 }
 
 // load begins, or goes on where the state tells.
-func (b *book) load(_ context.Context) error {
+func (b *book) load() error {
 	c := &b.config
 	b.about = strings.Join([]string{c.Format, c.OrganizeBy, b.place.root, c.single(), c.Split, c.Compression}, "|")
 	var s state

@@ -31,6 +31,9 @@ func depth(dir string) int { return strings.Count(dir, "/") }
 
 func (t *tree) writeNode(ctx context.Context, n *node) error {
 	u, rel := t.units[n.unit], t.docOf(n)
+	if err := t.place.take(u.Dir); err != nil {
+		return err
+	}
 	doc, old, err := t.existing(ctx, rel)
 	if err != nil {
 		return err

@@ -24,6 +24,9 @@ func (t *tree) writeCollections(ctx context.Context) error {
 		if !u.touched || u.Summary.Version == "" && u.Summary.Box == nil && u.Summary.Start.IsZero() && !t.hasItems(u) {
 			continue
 		}
+		if err := t.place.take(u.Dir); err != nil { // all its items came before the run was cut off
+			return err
+		}
 		rel := path.Join(u.Dir, collectionFile)
 		doc, old, err := t.existing(ctx, rel)
 		if err != nil {

@@ -6,13 +6,18 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
 )
 
 func TestNDJSON(t *testing.T) {
@@ -191,3 +196,35 @@ func FuzzLedger(f *testing.F) {
 }
 
 func newReader(text []byte) *bufio.Reader { return bufio.NewReaderSize(bytes.NewReader(text), 512) }
+
+// TestS3 writes every format to a bucket, goes on in a later run, and reads it back.
+func TestS3(t *testing.T) {
+	backend := s3mem.New()
+	if err := backend.CreateBucket("data"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	places := files.New(files.Options{S3: files.S3Options{Endpoint: server.URL, AccessKey: "key", SecretKey: "secret"}})
+	for format, want := range map[string]string{"json": "c/collection.json c/items/a.json c/items/b.json manifest.json", "ndjson": "c/items.ndjson manifest.json",
+		"catalog": "c/a.json c/b.json c/collection.json catalog.json manifest.json", "parquet": "c/items/part-00001.parquet c/items/part-00002.parquet manifest.json"} {
+		b := newBench(t, map[string]any{"format": format, "base_dir": "s3://data/" + format})
+		b.module = Modules(Options{Places: places})[0]
+		state, _ := b.run(nil, stacItem("c", "a", 1))
+		b.run(state, stacItem("c", "b", 2))
+		got, err := places.List(t.Context(), "", "s3://data/"+format+"/**")
+		for i := range got {
+			got[i] = strings.TrimPrefix(got[i], "s3://data/"+format+"/")
+		}
+		if err != nil || strings.Join(got, " ") != want {
+			t.Errorf("%s: %q %v", format, got, err)
+		}
+		if format == "ndjson" {
+			n := 0
+			err := places.Each(t.Context(), "s3://data/ndjson/c/items.ndjson", files.Shape{}, nil, func(files.Row) error { n++; return nil })
+			if err != nil || n != 2 {
+				t.Errorf("%d lines, %v", n, err)
+			}
+		}
+	}
+}

@@ -10,6 +10,8 @@ package output
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/stream"
@@ -102,10 +104,16 @@ func (o Options) open(ctx context.Context, env *stream.Env, values map[string]an
 	if problems := check(values); len(problems) > 0 {
 		return nil, problems[0]
 	}
+	own := *env // other sinks of the segment share its directory
+	own.Data = filepath.Join(env.Data, "output-"+fileName(env.Step))
+	if err := os.MkdirAll(own.Data, 0o755); err != nil {
+		return nil, err
+	}
+	env = &own
 	if c.Format == "api" {
 		return o.openServer(ctx, env, c)
 	}
-	b, err := o.openBook(ctx, env, c)
+	b, err := o.openBook(env, c)
 	if err != nil {
 		return nil, err
 	}
@@ -114,9 +122,9 @@ func (o Options) open(ctx context.Context, env *stream.Env, values map[string]an
 	case "ndjson":
 		sink, err = openText(b)
 	case "parquet":
-		sink, err = openTable(ctx, b)
+		sink, err = openTable(b)
 	default:
-		sink, err = openTree(ctx, b)
+		sink, err = openTree(b)
 	}
 	if err != nil {
 		b.abandon()

@@ -41,6 +41,9 @@ type place struct {
 // hidden is the usual place.hidden.
 const hidden = ".stepwell"
 
+// maxMade bounds the directories that are remembered.
+const maxMade = 10_000
+
 // maxLocks bounds the collections that one stream may write at a time, each of which holds a file open.
 const maxLocks = 4096
 
@@ -144,6 +147,9 @@ func (p *place) makeDirLocked(dir string) error {
 		}
 	default:
 		return err
+	}
+	if len(p.made) >= maxMade {
+		clear(p.made) // they are looked at again
 	}
 	p.made[dir] = true
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -71,7 +72,7 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 		s.Abandon()
 		return nil, err
 	} else if !can {
-		env.Log(0, "the API does not declare transactions; trying all the same")
+		env.Log(slog.LevelWarn, "the API does not declare transactions; trying all the same")
 	}
 	return s, nil
 }

@@ -36,7 +36,7 @@ const maxSeveral = 1000
 var columnKinds = map[string]parquet.Kind{"string": parquet.Text, "int": parquet.Int, "double": parquet.Double,
 	"bool": parquet.Bool, "timestamp": parquet.Timestamp, "json": parquet.JSON}
 
-func openTable(ctx context.Context, b *book) (*table, error) {
+func openTable(b *book) (*table, error) {
 	c := &b.config
 	if c.OrganizeBy == "" {
 		c.OrganizeBy = "collection"
@@ -59,7 +59,7 @@ func openTable(ctx context.Context, b *book) (*table, error) {
 	if c.Mixed == "json" {
 		t.options.Conflict = parquet.AsJSON
 	}
-	if err := b.load(ctx); err != nil {
+	if err := b.load(); err != nil {
 		return nil, err
 	}
 	if err := t.reopen(); err != nil {
@@ -312,7 +312,7 @@ func (t *table) finishPart(ctx context.Context, u *unit, f *geoparquet.File, num
 }
 
 func (t *table) writePart(ctx context.Context, u *unit, f *geoparquet.File, number int) (part, error) {
-	collections, err := t.collections(ctx, u)
+	collections, err := t.collections(u)
 	if err != nil {
 		return part{}, err
 	}
@@ -330,7 +330,7 @@ func (t *table) writePart(ctx context.Context, u *unit, f *geoparquet.File, numb
 }
 
 // collections are the descriptions that go into a file.
-func (t *table) collections(_ context.Context, u *unit) (map[string]*item.Value, error) {
+func (t *table) collections(u *unit) (map[string]*item.Value, error) {
 	of := u.Several
 	if t.perUnit && u.ID != "" {
 		of = map[string]*summary{u.ID: &u.Summary}

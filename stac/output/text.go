@@ -32,7 +32,7 @@ func openText(b *book) (*text, error) {
 		}
 	}
 	b.perUnit = c.OrganizeBy == "collection"
-	if err := b.load(context.Background()); err != nil {
+	if err := b.load(); err != nil {
 		return nil, err
 	}
 	for _, u := range b.units {
@@ -266,13 +266,12 @@ func (t *text) publish(ctx context.Context, u *unit, l *lines) error {
 	}
 	l.close()
 	u.live, u.Open, u.Stale, u.Lines, u.changed = nil, false, false, s, true
-	if err := t.place.publish(ctx, t.growing(u), t.file(u)); err != nil {
-		return err
+	if t.place.remote { // what is published is no longer here, but a later run needs it
+		if err := copyFile(t.growing(u), t.finished(u)); err != nil {
+			return err
+		}
 	}
-	if t.place.remote {
-		return os.Rename(t.growing(u), t.finished(u))
-	}
-	return nil
+	return t.place.publish(ctx, t.growing(u), t.file(u))
 }
 
 // dropReplaced copies the files in which lines have been replaced, without those. The ledger has the items

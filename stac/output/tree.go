@@ -36,7 +36,7 @@ type job struct {
 }
 
 // writers is how many files are written at a time. Most of the time they wait for the disk.
-const writers = 4
+const writers = 16
 
 // maxPending bounds the text of the items that wait to be written.
 const maxPending = 32 << 20
@@ -48,7 +48,7 @@ const (
 	mediaItem      = "application/geo+json"
 )
 
-func openTree(ctx context.Context, b *book) (*tree, error) {
+func openTree(b *book) (*tree, error) {
 	t := &tree{book: b, named: map[string]*node{}, dead: map[string]bool{}}
 	c := &b.config
 	if c.OrganizeBy == "" {
@@ -63,7 +63,7 @@ func openTree(ctx context.Context, b *book) (*tree, error) {
 		return nil, err
 	}
 	b.resumed = t.seen
-	if err := b.load(ctx); err != nil {
+	if err := b.load(); err != nil {
 		return nil, err
 	}
 	b.resumed = nil

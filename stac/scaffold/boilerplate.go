@@ -35,7 +35,7 @@ func (b *boilerplate) Read(context.Context, iter.Seq[*stream.Item], stream.Out) 
 // Finish writes the example.
 func (b *boilerplate) Finish(failed error) (any, error) {
 	if failed != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // the segment has its error already
 	}
 	docs, err := b.documents()
 	if err != nil {
@@ -62,10 +62,10 @@ func (b *boilerplate) there(path string, doc map[string]any) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), publishDeadline)
 	defer cancel()
 	in, _, err := b.places.Open(ctx, resolve(b.env, path))
-	if errors.Is(err, fs.ErrNotExist) || stepwell.CodeOf(err) == stepwell.CodeNotFound {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), stepwell.CodeOf(err) == stepwell.CodeNotFound:
 		return false, nil
-	}
-	if err != nil {
+	case err != nil:
 		return false, err
 	}
 	defer in.Close()

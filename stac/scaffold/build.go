@@ -2,6 +2,7 @@ package scaffold
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"strings"
 	"sync/atomic"
@@ -22,7 +23,7 @@ func (b *builder) Modify(_ context.Context, it *stream.Item) (*stream.Item, erro
 	out, err := b.build(it.Value)
 	if err != nil {
 		failed := &stream.Error{Type: stream.DataProcessing, Err: err, Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL}}
-		if f, ok := err.(*fieldError); ok { //nolint:errorlint // build returns it bare
+		if f, ok := errors.AsType[*fieldError](err); ok {
 			failed.Context.Field, failed.Err = f.field, f.err
 		}
 		return nil, failed

@@ -3,6 +3,7 @@ package scaffold
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -51,7 +52,7 @@ func pipe(t *testing.T, table, scaffold object) (items []*item.Value, failures [
 	}
 	m := opened(t, rig, scaffold)
 	for _, text := range texts {
-		out, err := m.Modify(context.Background(), streamtest.Item(t, text))
+		out, err := m.Modify(t.Context(), streamtest.Item(t, text))
 		if err != nil {
 			failures = append(failures, err.Error())
 			continue
@@ -183,8 +184,8 @@ func TestLandsatScenesFailInScaffold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := &through{modifier: opened(t, rig, object{"collection_id": "landsat-8-c2-l2"})}
-	if err := c.(stream.Source).Read(context.Background(), nil, o); err != nil {
+	o := &through{ctx: t.Context(), modifier: opened(t, rig, object{"collection_id": "landsat-8-c2-l2"})}
+	if err := c.(stream.Source).Read(t.Context(), nil, o); err != nil {
 		t.Fatal(err)
 	}
 	if o.items != 716 || len(o.lines) != 34 || o.lines[0] != 1 {
@@ -194,14 +195,15 @@ func TestLandsatScenesFailInScaffold(t *testing.T) {
 
 // through is what a source writes to, with a modifier behind it.
 type through struct {
+	ctx      context.Context
 	modifier stream.Modifier
 	items    int
 	lines    []int64
 }
 
 func (o *through) Item(it *stream.Item) error {
-	if _, err := o.modifier.Modify(context.Background(), it); err != nil {
-		failed, ok := err.(*stream.Error)
+	if _, err := o.modifier.Modify(o.ctx, it); err != nil {
+		failed, ok := errors.AsType[*stream.Error](err)
 		if !ok || failed.Context.Field != "geometry" {
 			return err
 		}

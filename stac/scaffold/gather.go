@@ -93,7 +93,7 @@ func (g *gatherer) Finish(failed error) (any, error) {
 		}
 	}
 	if failed != nil {
-		return nil, nil
+		return nil, nil //nolint:nilerr // the segment has its error already
 	}
 	if g.mode == "catalog" {
 		return g.finishCatalog()
@@ -149,9 +149,9 @@ func publish(places *files.Places, env *stream.Env, path string, doc map[string]
 	if err != nil {
 		return err
 	}
-	defer os.Remove(tmp.Name()) // gone already when it was published
+	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when it was published
 	if _, err = tmp.Write(append(text, '\n')); err == nil {
-		err = tmp.Chmod(0o644) //nolint:gosec // what is published is for all to read
+		err = tmp.Chmod(0o644) // what is published is for all to read
 	}
 	if closing := tmp.Close(); err == nil {
 		err = closing

@@ -1,8 +1,8 @@
 package scaffold
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -28,7 +28,7 @@ func opened(t testing.TB, rig *streamtest.Rig, config object) stream.Modifier {
 
 func modify(t testing.TB, m stream.Modifier, text string) (string, error) {
 	t.Helper()
-	out, err := m.Modify(context.Background(), streamtest.Item(t, text))
+	out, err := m.Modify(t.Context(), streamtest.Item(t, text))
 	if err != nil {
 		return "", err
 	}
@@ -128,9 +128,9 @@ func TestPlaceAndTime(t *testing.T) {
 		}
 		it := streamtest.Item(t, c.in)
 		it.Place = stream.Place{File: "f", Line: 3}
-		out, err := opened(t, streamtest.New(t), config).Modify(context.Background(), it)
+		out, err := opened(t, streamtest.New(t), config).Modify(t.Context(), it)
 		if strings.HasPrefix(c.want[0], "!") {
-			failed, ok := err.(*stream.Error)
+			failed, ok := errors.AsType[*stream.Error](err)
 			if !ok || failed.Context.Line != 3 || failed.Context.File != "f" || !strings.HasPrefix(failed.Context.Field+" "+err.Error(), c.want[0][1:]) {
 				t.Errorf("%s: %#v, want %q", c.name, err, c.want[0])
 			}
@@ -354,7 +354,7 @@ func FuzzBuild(f *testing.F) {
 			return
 		}
 		m := opened(t, streamtest.New(t), object{"collection_id": "c", "defaults": object{"geometry": nil, "datetime": "2020-01-01"}})
-		out, err := m.Modify(context.Background(), it)
+		out, err := m.Modify(t.Context(), it)
 		if err != nil {
 			return
 		}

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -154,7 +153,7 @@ func BenchmarkJoin(b *testing.B) {
 	it := streamtest.Item(b, `{"type":"Feature","id":"s500","properties":{"datetime":"2020-01-01T00:00:00Z"},"assets":{"a":{"href":"x"}}}`)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := m.Modify(context.Background(), it.Clone()); err != nil {
+		if _, err := m.Modify(b.Context(), it.Clone()); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -175,7 +174,7 @@ func BenchmarkRows(b *testing.B) {
 			b.Fatal(err)
 		}
 		o := &counter{}
-		if err := c.(stream.Source).Read(context.Background(), nil, o); err != nil || o.items != 10_000 {
+		if err := c.(stream.Source).Read(b.Context(), nil, o); err != nil || o.items != 10_000 {
 			b.Fatal(o.items, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package transform
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -39,7 +38,7 @@ func join(t testing.TB, rig *streamtest.Rig, config object) stream.Modifier {
 
 func modify(t testing.TB, m stream.Modifier, text string) (string, error) {
 	t.Helper()
-	out, err := m.Modify(context.Background(), streamtest.Item(t, text))
+	out, err := m.Modify(t.Context(), streamtest.Item(t, text))
 	if err != nil {
 		return "", err
 	}
@@ -226,7 +225,7 @@ func TestConfigErrors(t *testing.T) {
 	if problems := module().Check(object{"source_file": "{{ params.f }}", "data_path": "{{ params.p }}", "field_mapping": fields, "timezone": "{{ params.zone }}"}); len(problems) != 0 {
 		t.Errorf("templates: %v", problems)
 	}
-	if problems := module().Try(context.Background(), streamtest.New(t).Env, object{"source_file": "none.csv", "field_mapping": fields}); len(problems) != 1 {
+	if problems := module().Try(t.Context(), streamtest.New(t).Env, object{"source_file": "none.csv", "field_mapping": fields}); len(problems) != 1 {
 		t.Errorf("Try: %v", problems)
 	}
 }

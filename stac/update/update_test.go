@@ -1,7 +1,7 @@
 package update
 
 import (
-	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,7 +37,7 @@ func modifyIn(t *testing.T, rig *streamtest.Rig, config object, text string) (st
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := c.(stream.Modifier).Modify(context.Background(), streamtest.Item(t, text))
+	out, err := c.(stream.Modifier).Modify(t.Context(), streamtest.Item(t, text))
 	if err != nil {
 		return "", err
 	}
@@ -134,7 +134,7 @@ func TestConfigErrors(t *testing.T) {
 	if problems := module().Check(object{"removes": []any{"{{ params.what[0] }}", "a["}, "updates": object{"b..c": 1}}); len(problems) != 2 {
 		t.Errorf("Check: %v", problems)
 	}
-	if problems := module().Try(context.Background(), streamtest.New(t).Env, object{"patch_file": "none.json", "max_patch_bytes": int64(1)}); len(problems) != 1 {
+	if problems := module().Try(t.Context(), streamtest.New(t).Env, object{"patch_file": "none.json", "max_patch_bytes": int64(1)}); len(problems) != 1 {
 		t.Errorf("Try: %v", problems)
 	}
 }
@@ -215,7 +215,7 @@ func TestOutputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{`{"id":"a","stac_version":"1.0.0"}`, `{"id":"a","stac_version":"1.1.0","properties":{"datetime":"2020-01-01 00:00:00"}}`, `{"id":"x","stac_version":"1.0.0-rc.1"}`} {
-		if _, err := c.(stream.Modifier).Modify(context.Background(), streamtest.Item(t, text)); err != nil {
+		if _, err := c.(stream.Modifier).Modify(t.Context(), streamtest.Item(t, text)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -232,8 +232,8 @@ func TestFailureTellsThePlace(t *testing.T) {
 	}
 	it := streamtest.Item(t, `{"id":"a"}`)
 	it.Place = stream.Place{File: "in.ndjson", Line: 7}
-	_, err = c.(stream.Modifier).Modify(context.Background(), it)
-	failed, ok := err.(*stream.Error)
+	_, err = c.(stream.Modifier).Modify(t.Context(), it)
+	failed, ok := errors.AsType[*stream.Error](err)
 	if want := (stream.Context{File: "in.ndjson", Line: 7, Field: "id.x"}); !ok || failed.Context != want || stepwell.CodeOf(err) != stepwell.CodeInvalid {
 		t.Errorf("%#v, want %v", err, want)
 	}

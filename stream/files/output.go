@@ -153,12 +153,15 @@ func (o *output) goOn(ctx context.Context) (found bool, err error) {
 	return true, o.learn(ctx)
 }
 
-// tidy removes the spool of a next version that was never committed.
+// tidy takes away what a run that died has left of a file that is finished: its lock, and the spool of a next
+// version that was never committed.
 func (o *output) tidy() error {
-	if _, err := os.Stat(o.spool); errors.Is(err, os.ErrNotExist) {
+	_, noSpool := os.Stat(o.spool)
+	_, noLock := os.Stat(lockPath(o.dest))
+	if noSpool != nil && noLock != nil {
 		return nil
 	}
-	if err := o.claim(); err != nil {
+	if err := o.claim(); err != nil || noSpool != nil {
 		return err
 	}
 	return os.Remove(o.spool)

@@ -181,14 +181,19 @@ func makeDir(dir string) error {
 // locks.
 type lock struct{ held *flock.Flock }
 
-// lockOutput locks a local path, or a file that stands for a remote one.
+// lockPath is the lock of a path: beside it, or of a remote one among the temporary files.
+func lockPath(dest string) string {
+	if !isS3(dest) {
+		return filepath.Join(filepath.Dir(dest), beside(dest, ".lock"))
+	}
+	h := fnv.New64a()
+	h.Write([]byte(dest)) //nolint:errcheck // never fails
+	return filepath.Join(os.TempDir(), fmt.Sprintf(".stepwell-%016x.lock", h.Sum64()))
+}
+
 func lockOutput(dest string) (*lock, error) {
-	path := filepath.Join(filepath.Dir(dest), beside(dest, ".lock"))
-	if isS3(dest) {
-		h := fnv.New64a()
-		h.Write([]byte(dest)) //nolint:errcheck // never fails
-		path = filepath.Join(os.TempDir(), fmt.Sprintf(".stepwell-%016x.lock", h.Sum64()))
-	} else if err := makeDir(filepath.Dir(dest)); err != nil {
+	path := lockPath(dest)
+	if err := makeDir(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	for range 100 { // another that ends takes its file away, and then this lock means nothing

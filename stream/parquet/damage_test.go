@@ -3,7 +3,9 @@ package parquet_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -27,7 +29,7 @@ func small(t testing.TB) []byte {
 }
 
 // readable reads a file that may be damaged: it may give rows, or say that the file is damaged, but nothing else.
-func readable(t testing.TB, file []byte) {
+func readable(t testing.TB, file []byte) error {
 	t.Helper()
 	err := parquet.Each(context.Background(), bytes.NewReader(file), int64(len(file)), 0, func(text []byte, n int64) error {
 		if _, err := item.Parse(text); err != nil {
@@ -41,6 +43,7 @@ func readable(t testing.TB, file []byte) {
 	if err != nil && err != context.Canceled && (stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "") {
 		t.Fatalf("a damaged file gives %v", err)
 	}
+	return err
 }
 
 func TestDamagedFiles(t *testing.T) {
@@ -51,12 +54,50 @@ func TestDamagedFiles(t *testing.T) {
 			t.Fatalf("cut off at byte %d of %d: %v", n, len(file), err)
 		}
 	}
+	impossible := 0
 	for i := range file {
 		for _, mask := range []byte{0x01, 0xff} {
 			bad := bytes.Clone(file)
 			bad[i] ^= mask
-			readable(t, bad)
+			if err := readable(t, bad); err != nil && strings.Contains(err.Error(), "a page of ") {
+				impossible++
+			}
 		}
+	}
+	if impossible == 0 {
+		t.Error("no page header was found to tell of a page that is not possible")
+	}
+}
+
+type broken struct {
+	*bytes.Reader
+	left int
+}
+
+var errDisk = errors.New("the disk is gone")
+
+func (b *broken) ReadAt(p []byte, at int64) (int, error) {
+	if b.left--; b.left < 0 {
+		return 0, errDisk
+	}
+	return b.Reader.ReadAt(p, at)
+}
+
+// TestBrokenReader: a reader that fails is not the file's fault.
+func TestBrokenReader(t *testing.T) {
+	file := small(t)
+	failed := 0
+	for n := 0; ; n++ {
+		err := parquet.Each(t.Context(), &broken{bytes.NewReader(file), n}, int64(len(file)), 0, func([]byte, int64) error { return nil })
+		if err == nil {
+			break
+		}
+		if failed++; !errors.Is(err, errDisk) || stepwell.CodeOf(err) == stepwell.CodeInvalid {
+			t.Fatalf("after %d reads: %v", n, err)
+		}
+	}
+	if failed < 4 {
+		t.Errorf("%d reads only", failed)
 	}
 }
 
@@ -74,7 +115,7 @@ func TestPanicsOfTheReceiver(t *testing.T) {
 func FuzzEach(f *testing.F) {
 	f.Add(small(f))
 	f.Add([]byte("PAR1PAR1"))
-	f.Fuzz(func(t *testing.T, file []byte) { readable(t, file) })
+	f.Fuzz(func(t *testing.T, file []byte) { _ = readable(t, file) })
 }
 
 // value draws a JSON value.

@@ -69,6 +69,7 @@ type Type struct {
 	wide   bool           // of an Int: whole numbers have been seen that a double cannot hold
 	index  map[string]int // of Fields by name, made by at
 	needs  int            // Fields that are Required, made by at
+	plain  []bool         // Fields whose names JSON writes as they are, made by at
 }
 
 // ErrNoColumns is what writing a file returns when no column is known: no row has come, or only empty ones.
@@ -119,7 +120,7 @@ func (t *Type) clone() *Type {
 		out.Elem = &Type{}
 	}
 	out.Fields = Schema(t.Fields).clone()
-	out.index, out.needs = nil, 0
+	out.index, out.needs, out.plain = nil, 0, nil
 	return &out
 }
 
@@ -131,14 +132,16 @@ func (s Schema) clone() Schema {
 	return out
 }
 
-// at is the place of a field, and whether there is one. guess is where it may be: members mostly come in the
-// order of the fields.
-func (t *Type) at(name []byte, guess int) (int, bool) {
-	if guess < len(t.Fields) && t.Fields[guess].Name == string(name) {
-		return guess, true
+// at takes a member's name, and tells the place of the field and whether there is one. guess is where it may be:
+// members mostly come in the order of the fields.
+func (t *Type) at(p *scan, guess int) (at int, name []byte, known bool) {
+	index := t.lookup()
+	if guess < len(t.Fields) && t.plain[guess] && p.keyIs(t.Fields[guess].Name) {
+		return guess, nil, true
 	}
-	i, ok := t.lookup()[string(name)]
-	return i, ok
+	name = p.key()
+	at, known = index[string(name)]
+	return at, name, known
 }
 
 func (t *Type) lookup() map[string]int {
@@ -149,6 +152,7 @@ func (t *Type) lookup() map[string]int {
 			if f.Type.Required {
 				t.needs++
 			}
+			t.plain = append(t.plain, !strings.ContainsAny(f.Name, `"\`))
 		}
 	}
 	return t.index

@@ -26,7 +26,7 @@ const maxFooter = 256 << 20
 // characters.
 //
 // One page of every column is in memory at a time. A file that is not as it should be is an error of
-// CodeInvalid, after the rows before the damage.
+// CodeInvalid, after the rows before the damage; errors of r are as they are.
 func Each(ctx context.Context, r io.ReaderAt, size int64, from int64, row func(text []byte, n int64) error) error {
 	f, err := Open(r, size)
 	if err != nil {
@@ -43,39 +43,66 @@ type File struct {
 	DropNulls bool
 	file      *parquet.File
 	root      *column
+	in        *source
+	size      int64
 }
 
-// Open reads the footer. A file that is no Parquet file is an error of CodeInvalid.
+// source keeps the error of a reader apart from those of the file: a disk or a network that fails says nothing
+// about the file.
+type source struct {
+	io.ReaderAt
+	failed error
+}
+
+func (s *source) ReadAt(p []byte, at int64) (int, error) {
+	n, err := s.ReaderAt.ReadAt(p, at)
+	if err != nil && err != io.EOF && s.failed == nil {
+		s.failed = err
+	}
+	return n, err
+}
+
+// damaged says that the file is not as it should be, unless it could not be read at all.
+func (s *source) damaged(err error) error {
+	if s.failed != nil {
+		return fmt.Errorf("reading a Parquet file: %w", s.failed)
+	}
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "not a readable Parquet file", Err: err,
+		Hint: "write the file again; it may be cut off or encrypted"}
+}
+
+// Open reads the footer. A file that is no Parquet file is an error of CodeInvalid; errors of r are as they are.
 func Open(r io.ReaderAt, size int64) (f *File, err error) {
+	in := &source{ReaderAt: r}
 	defer func() {
 		if p := recover(); p != nil { // the library panics on some damaged footers
-			f, err = nil, damaged(fmt.Errorf("%v", p))
+			f, err = nil, in.damaged(fmt.Errorf("%v", p))
 		}
 	}()
-	if err := checkFooter(r, size); err != nil {
-		return nil, damaged(err)
+	if err := checkFooter(in, size); err != nil {
+		return nil, in.damaged(err)
 	}
-	file, err := parquet.OpenFile(r, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
+	file, err := parquet.OpenFile(in, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true), parquet.ReadBufferSize(16<<10))
 	if err != nil {
-		return nil, damaged(err)
+		return nil, in.damaged(err)
 	}
-	f = &File{file: file}
+	f = &File{file: file, in: in, size: size}
 	for i, g := range file.Metadata().RowGroups {
 		for _, c := range g.Columns {
 			if at, n := c.MetaData.DataPageOffset, c.MetaData.TotalCompressedSize; at < 0 || n < 0 || at > size || n > size {
-				return nil, damaged(fmt.Errorf("row group %d has a column of %d bytes at byte %d of %d", i, n, at, size))
+				return nil, in.damaged(fmt.Errorf("row group %d has a column of %d bytes at byte %d of %d", i, n, at, size))
 			}
 		}
 	}
 	for i, g := range file.RowGroups() {
 		n := g.NumRows()
 		if n < 0 || f.Rows+n < f.Rows {
-			return nil, damaged(fmt.Errorf("row group %d has %d rows", i, n))
+			return nil, in.damaged(fmt.Errorf("row group %d has %d rows", i, n))
 		}
 		f.Rows += n
 	}
 	if f.root, err = layOut(file.Root()); err != nil {
-		return nil, damaged(err)
+		return nil, in.damaged(err)
 	}
 	return f, nil
 }
@@ -94,11 +121,6 @@ func checkFooter(r io.ReaderAt, size int64) error {
 		return fmt.Errorf("a footer of %d bytes in a file of %d", n, size)
 	}
 	return nil
-}
-
-func damaged(err error) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "not a readable Parquet file", Err: err,
-		Hint: "write the file again; it may be cut off or encrypted"}
 }
 
 // Metadata is a value of the key/value metadata, and whether there is one.
@@ -139,7 +161,7 @@ func (f *File) Each(ctx context.Context, from int64, row func(text []byte, n int
 			if inside {
 				panic(p)
 			}
-			err = damaged(fmt.Errorf("%v", p))
+			err = f.in.damaged(fmt.Errorf("%v", p))
 		}
 	}()
 	n := int64(0)
@@ -150,7 +172,7 @@ func (f *File) Each(ctx context.Context, from int64, row func(text []byte, n int
 		}
 		skip := max(0, from-n)
 		n += skip
-		err := f.eachOf(ctx, group, skip, func(text []byte) error {
+		err := f.eachOf(ctx, i, skip, func(text []byte) error {
 			inside = true
 			err := row(text, n)
 			inside = false
@@ -158,7 +180,7 @@ func (f *File) Each(ctx context.Context, from int64, row func(text []byte, n int
 			return err
 		})
 		if bad, ok := err.(*badFile); ok {
-			return damaged(fmt.Errorf("row group %d, row %d: %w", i, n, bad.error))
+			return f.in.damaged(fmt.Errorf("row group %d, row %d: %w", i, n, bad.error))
 		}
 		if err != nil {
 			return err
@@ -170,7 +192,9 @@ func (f *File) Each(ctx context.Context, from int64, row func(text []byte, n int
 // badFile tells an error of the file from one of the receiver.
 type badFile struct{ error }
 
-func (f *File) eachOf(ctx context.Context, group parquet.RowGroup, skip int64, row func([]byte) error) error {
+// eachOf gives the rows of one row group, behind the first few.
+func (f *File) eachOf(ctx context.Context, number int, skip int64, row func([]byte) error) error {
+	group := f.file.RowGroups()[number]
 	a := &assembly{cursors: make([]cursor, f.root.end), dropNulls: f.DropNulls}
 	defer a.close()
 	chunks := group.ColumnChunks()
@@ -179,6 +203,9 @@ func (f *File) eachOf(ctx context.Context, group parquet.RowGroup, skip int64, r
 	}
 	for i, chunk := range chunks {
 		c := &a.cursors[i]
+		if err := checkPages(f.in, f.size, &f.file.Metadata().RowGroups[number].Columns[i].MetaData); err != nil {
+			return &badFile{err}
+		}
 		c.pages = chunk.Pages()
 		if err := c.pages.SeekToRow(skip); err != nil {
 			return &badFile{err}

@@ -61,6 +61,19 @@ func (p *scan) key() []byte {
 	return key
 }
 
+// keyIs takes a member's name and the colon when the name is this one, in which nothing needs an escape.
+func (p *scan) keyIs(name string) bool {
+	p.peek()
+	end := p.i + 1 + len(name)
+	if end >= len(p.b) || p.b[end] != '"' || string(p.b[p.i+1:end]) != name {
+		return false
+	}
+	p.i = end + 1
+	p.peek()
+	p.i++
+	return true
+}
+
 // null takes a null, when one comes next.
 func (p *scan) null() bool {
 	if p.peek() != 'n' {

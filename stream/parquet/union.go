@@ -3,6 +3,7 @@ package parquet
 import (
 	"errors"
 	"strconv"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
@@ -99,7 +100,7 @@ func (t *Type) finish(open bool) {
 	case t.Kind == Unknown:
 		t.Kind = Text
 	case t.Kind == Struct && len(t.Fields) == 0 && t.Empty != nil:
-		t.Fields, t.index, t.needs = Schema(t.Empty).clone(), nil, 0
+		t.Fields, t.index, t.needs, t.plain = Schema(t.Empty).clone(), nil, 0, nil
 	case t.Kind == Struct && len(t.Fields) == 0 && !t.Keep:
 		t.Kind = JSON
 	case t.Kind == List:
@@ -157,8 +158,7 @@ func (u *Union) checkMembers(t *Type, p *scan) *RowError {
 	t.lookup()
 	p.i++
 	for n, guess := 0, 0; p.more(n); n++ {
-		name := p.key()
-		at, known := t.at(name, guess)
+		at, name, known := t.at(p, guess)
 		if !known {
 			if t.closed && p.null() {
 				continue
@@ -170,7 +170,7 @@ func (u *Union) checkMembers(t *Type, p *scan) *RowError {
 			found++
 		}
 		if err := u.check(f, p); err != nil {
-			return err.under(string(name))
+			return err.under(t.Fields[at].Name)
 		}
 		guess = at + 1
 	}
@@ -305,6 +305,7 @@ func (u *Union) mergeMembers(t *Type, v *item.Value, depth int) *RowError {
 		case !known:
 			at = len(t.Fields)
 			t.index[name] = at
+			t.plain = append(t.plain, !strings.ContainsAny(name, `"\`))
 			t.Fields = append(t.Fields, Field{name, &Type{}})
 		}
 		if err := u.merge(t.Fields[at].Type, m, depth+1); err != nil {

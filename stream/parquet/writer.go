@@ -190,8 +190,7 @@ func (w *Writer) members(s *slot, p *scan, rep int) error {
 	visit, guess := w.visit, 0
 	p.i++
 	for n := 0; p.more(n); n++ {
-		name := p.key()
-		at, known := s.at(name, guess)
+		at, name, known := s.at(p, guess)
 		if !known {
 			if p.null() {
 				continue
@@ -199,7 +198,7 @@ func (w *Writer) members(s *slot, p *scan, rep int) error {
 			return misfit("not in the schema").under(string(name))
 		}
 		if err := w.put(s.kids[at], p, rep, s.def); err != nil {
-			return within(err, string(name))
+			return within(err, s.Fields[at].Name)
 		}
 		s.kids[at].seen = visit
 		guess = at + 1
