@@ -96,12 +96,12 @@ type failed struct {
 	Context    struct {
 		File    string `json:"source_file"`
 		Line    int    `json:"line_number"`
-		Pointer string `json:"json_pointer"`
+		Pointer string
 		Keyword string
 		Schema  string
 		URL     string
-		Status  int `json:"http_status"`
-		Field   string
+		Status  int    `json:"http_status"`
+		Field   string `json:"field_name"`
 	}
 }
 

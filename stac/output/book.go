@@ -39,7 +39,8 @@ type unit struct {
 // unitState is what the ledger knows about a unit.
 type unitState struct {
 	Summary summary    `json:"summary,omitzero"`
-	Lines   linesState `json:"lines,omitzero"` // of the file under its name, or, when Open, of the one that grows
+	Filled  bool       `json:"filled,omitempty"` // there are items in it
+	Lines   linesState `json:"lines,omitzero"`   // of the file under its name, or, when Open, of the one that grows
 	Open    bool       `json:"open,omitempty"`
 	Spooled []spooled  `json:"spooled,omitempty"` // parts that are not written yet; only the last takes items
 	Parts   []part     `json:"parts,omitempty"`

@@ -21,7 +21,7 @@ const maxDocument = 64 << 20
 // writeCollections writes the collection.json of every collection that got items: format json.
 func (t *tree) writeCollections(ctx context.Context) error {
 	for _, u := range t.units {
-		if !u.touched || u.Summary.Version == "" && u.Summary.Box == nil && u.Summary.Start.IsZero() && !t.hasItems(u) {
+		if !u.touched || !u.Filled {
 			continue
 		}
 		if err := t.place.take(u.Dir); err != nil { // all its items came before the run was cut off
@@ -49,8 +49,6 @@ func (t *tree) writeCollections(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (t *tree) hasItems(u *unit) bool { return t.written > 0 || len(t.index) > 0 && u.touched }
 
 // existing is a document of the output that is there already; nil when there is none.
 func (t *tree) existing(ctx context.Context, rel string) (doc *item.Value, text []byte, err error) {

@@ -232,6 +232,9 @@ func (t *tree) record(j *job) {
 			e.title = cut(j.id+" ", min(len(j.id), 1000))
 		}
 	}
+	if !j.unit.Filled {
+		j.unit.Filled, j.unit.changed = true, true
+	}
 	at := t.ledger.item(e)
 	if j.node != nil {
 		j.node.offsets = append(j.node.offsets, at)

@@ -49,6 +49,15 @@ func TestJSON(t *testing.T) {
 	}
 }
 
+// TestJSONNothing writes no document for a collection that no item came of.
+func TestJSONNothing(t *testing.T) {
+	b := newBench(t, map[string]any{"format": "json", "base_dir": "out", "collection_id": "default"})
+	b.run(nil, stacItem("s2", "a", 1))
+	if got := b.files("out"); !slices.Equal(got, []string{"manifest.json", "s2/collection.json", "s2/items/a.json"}) {
+		t.Errorf("files %q", got)
+	}
+}
+
 func TestJSONKeepsCollection(t *testing.T) {
 	b := newBench(t, map[string]any{"format": "json", "base_dir": "out"})
 	const mine = `{"type":"Collection","id":"s2","title":"Mine","extent":{"spatial":{"bbox":[[1,1,2.50,2],[5,5,6,6]]},"temporal":{"interval":[["2024-01-02T00:00:00.000Z",null]]}},"links":[{"rel":"items","href":"x"}]}`

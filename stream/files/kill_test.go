@@ -71,7 +71,7 @@ func TestKilled(t *testing.T) {
 		if kills++; kills > 200 {
 			t.Fatal("it never comes to its end")
 		}
-		ended = runChild(t, dir, time.Duration(rand.IntN(60)+10*min(kills, 100))*time.Millisecond)
+		ended = runChild(t, dir, time.Duration(rand.IntN(60)+10*kills+kills*kills)*time.Millisecond)
 	}
 	t.Logf("killed %d times", kills-1)
 	got := map[string][]string{}

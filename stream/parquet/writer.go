@@ -25,7 +25,7 @@ const (
 	maxGroupText    = 128 << 20
 	batchText       = 1 << 20 // rows are handed to the columns together, this much text or 256 rows of them
 	batchRows       = 256
-	pageMemory      = 24 << 20 // of all columns' pages that are being filled
+	pageMemory      = 16 << 20 // of all columns' pages that are being filled
 	maxPending      = 4 << 20  // values in those pages, nulls included
 	maxDictionary   = 64 << 10 // of a column; beyond, its values are written plainly
 )
