@@ -113,11 +113,19 @@ func TestP2P4(t *testing.T) {
 	r.readBack("out/items.parquet", want)
 }
 
-// faulty are generated items; every eighth has no bbox, and all name an extension that nobody has a schema of.
-func faulty(n int) []json.RawMessage {
+// sound are generated items as valid as recorded ones; they name an extension that nobody has a schema of.
+func sound(n int) []json.RawMessage {
 	items := stactest.Generate("made", n)
 	for i, text := range items {
-		text = bytes.Replace(text, []byte(`"links":[]`), []byte(`"stac_extensions":["https://schemas.example.org/none/v1.0.0/schema.json"],"links":[{"rel":"collection","href":"https://api.example/collections/made"}]`), 1)
+		items[i] = bytes.Replace(text, []byte(`"links":[]`), []byte(`"stac_extensions":["https://schemas.example.org/none/v1.0.0/schema.json"],"links":[{"rel":"collection","href":"https://api.example/collections/made"}]`), 1)
+	}
+	return items
+}
+
+// faulty are items of which every eighth has no bbox.
+func faulty(n int) []json.RawMessage {
+	items := sound(n)
+	for i, text := range items {
 		if i%8 == 3 {
 			at := bytes.Index(text, []byte(`"bbox"`))
 			end := at + bytes.IndexByte(text[at:], ']') + 2

@@ -67,7 +67,7 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 	g := l.graph
 	lead := members[0]
 	for _, i := range members {
-		if about, ok := c.cat.Spec(steps[i].Module); ok && about.Stream != nil && about.Stream.Role == spec.Source {
+		if about, ok := c.cat.Spec(steps[i].Module); ok && about.Stream != nil && (about.Stream.Role == spec.Source || about.Stream.AlsoSource && len(g.Steps[i].Inputs()) == 0) {
 			lead = i
 			break
 		}

@@ -85,6 +85,7 @@ func segmentSpec() spec.Spec {
 			{Name: "settings", Type: spec.Object, Doc: "How items flow: ordered, workers, batch, max_failures, strict, resume, checkpoint, checkpoint_interval."},
 		},
 		OpenParams: true,
+		Internal:   true,
 		Timeout:    10 * 365 * 24 * time.Hour, // items may come for as long as they like
 	}
 }

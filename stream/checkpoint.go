@@ -71,11 +71,17 @@ type block struct {
 	State    json.RawMessage `json:"state,omitempty"` // absent: as before
 	Spool    int64           `json:"spool"`
 	Complete bool            `json:"complete,omitempty"`
-	Keys     int             `json:"keys,omitempty"`    // how many, those of refused items included
-	From     int64           `json:"from,omitempty"`    // items written to the end before the first of the keys
-	Durable  int64           `json:"durable,omitempty"` // how many of the items written to the end are: keys behind do not count yet
-	Late     []int64         `json:"late,omitempty"`    // items refused, by number, whose keys were written before
+	// Stopped is the execution whose run failed here, or anyone when no attempt of it would do better: the next
+	// run that is not its next attempt is a later run, which tries again what failed.
+	Stopped string  `json:"stopped,omitempty"`
+	Keys    int     `json:"keys,omitempty"`    // how many, those of refused items included
+	From    int64   `json:"from,omitempty"`    // items written to the end before the first of the keys
+	Durable int64   `json:"durable,omitempty"` // how many of the items written to the end are: keys behind do not count yet
+	Late    []int64 `json:"late,omitempty"`    // items refused, by number, whose keys were written before
 }
+
+// anyone, as block.Stopped, is every execution.
+const anyone = "*"
 
 // lockCheckpoint makes sure that the segment runs once at a time.
 func lockCheckpoint(path string) (*flock.Flock, error) {
@@ -96,10 +102,10 @@ func lockCheckpoint(path string) (*flock.Flock, error) {
 
 // openCheckpoint reads what is there and makes it ready to be gone on with. A damaged file is set aside
 // and told to warn.
-func openCheckpoint(path string, h header, ends int, warn func(string)) (*checkpoint, *past, error) {
+func openCheckpoint(path string, h header, ends int, run string, warn func(string)) (*checkpoint, *past, error) {
 	h.Format, h.Version = checkpointFormat, checkpointVersion
 	c := &checkpoint{path: path, header: h, states: map[int]string{}}
-	p, size, err := readCheckpoint(path, h, ends)
+	p, size, err := readCheckpoint(path, h, ends, run)
 	if d, ok := errors.AsType[*damage](err); ok {
 		aside := fmt.Sprintf("%s.corrupt-%s", path, time.Now().UTC().Format("20060102T150405.000"))
 		if err := os.Rename(path, aside); err != nil {
@@ -120,7 +126,7 @@ func openCheckpoint(path string, h header, ends int, warn func(string)) (*checkp
 	for end, state := range p.states {
 		c.states[end] = string(state)
 	}
-	c.size, c.keys, c.latest = size, p.keys, block{Spool: p.spool, Complete: p.complete}
+	c.size, c.keys, c.latest = size, p.keys, block{Spool: p.spool, Complete: p.complete, Stopped: p.stopped}
 	for _, note := range p.cursors {
 		c.latest.Cursors = append(c.latest.Cursors, note)
 	}
@@ -205,7 +211,7 @@ func (c *checkpoint) remember(b block) {
 	if b.State != nil {
 		c.states[b.End] = string(b.State)
 	}
-	c.latest.Spool, c.latest.Complete = b.Spool, b.Complete
+	c.latest.Spool, c.latest.Complete, c.latest.Stopped = b.Spool, b.Complete, b.Stopped
 	c.keys += int64(b.Keys)
 }
 

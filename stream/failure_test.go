@@ -297,7 +297,7 @@ func TestReport(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := outputs["summary"].(string)
-	for _, want := range []string{"flow: completed with failures\n40 items in ", ", 4 failures, 0 of 2 segments failed", "a/b/sentinel 2 modifier: 20 in, 18 out, 2 failed, 0 done before"} {
+	for _, want := range []string{"flow: completed with failures\n40 items in ", ", 4 failures", "a/b/sentinel 2 modifier: 20 items, 18 passed on, 2 failed"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("summary without %q:\n%s", want, text)
 		}

@@ -41,7 +41,13 @@ type node struct {
 	took    time.Duration
 }
 
-func (n *node) role() spec.Role { return n.module.Spec.Stream.Role }
+// role is what the step does here: some modifiers make items themselves when they get none.
+func (n *node) role() spec.Role {
+	if about := n.module.Spec.Stream; about.AlsoSource && len(n.inputs) == 0 {
+		return spec.Source
+	}
+	return n.module.Spec.Stream.Role
+}
 
 // maxEnds is how many steps without others behind them a segment may have: one bit each.
 const maxEnds = 64
@@ -122,7 +128,7 @@ func checkInputs(n *node) error {
 	switch about := n.module.Spec.Stream; {
 	case about.Role == spec.Source && len(n.inputs) > 0 && !about.TakesItems:
 		return topology("step %s makes items and takes none, but has %s before it", id, n.inputs[0].step.ID)
-	case about.Role != spec.Source && len(n.inputs) == 0:
+	case n.role() != spec.Source && len(n.inputs) == 0:
 		return topology("step %s takes items, but no source is before it", id)
 	case about.Role == spec.Sink && len(n.outs) > 0:
 		return topology("step %s is a sink: no items come out of it for %s", id, n.outs[0].step.ID)

@@ -20,7 +20,7 @@ func (s *segment) recall() (*past, error) {
 		return &past{}, os.MkdirAll(s.data, 0o700)
 	}
 	h := header{Config: s.hash, Workflow: s.params.Workflow, Entry: s.params.Entry, Segment: s.name}
-	c, p, err := openCheckpoint(s.base+".ckpt", h, len(s.graph.ends), func(message string) { s.warn(s.steps[0], message) })
+	c, p, err := openCheckpoint(s.base+".ckpt", h, len(s.graph.ends), s.call.Execution, func(message string) { s.warn(s.steps[0], message) })
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}

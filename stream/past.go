@@ -4,7 +4,8 @@ import "encoding/json"
 
 // past is what a checkpoint tells of before.
 type past struct {
-	complete bool
+	complete bool // it came to its end, or failed in a way that a run like the present one does not go on from
+	stopped  string
 	begun    bool // there is something
 	cursors  map[int]cursorNote
 	states   map[int]json.RawMessage
@@ -23,9 +24,9 @@ type lateItem struct {
 	number       int64
 }
 
-// readCheckpoint reads a file twice: for what counts in the end, and then for the keys that count. It tells
+// readCheckpoint reads a file for an execution, twice: for what counts in the end, and then for the keys that count. It tells
 // how much of the file is whole.
-func readCheckpoint(path string, want header, ends int) (*past, int64, error) {
+func readCheckpoint(path string, want header, ends int, run string) (*past, int64, error) {
 	check := func(h header) error {
 		if h.Format != want.Format || h.Version != want.Version {
 			return damaged("it is %q, version %d", h.Format, h.Version)
@@ -38,6 +39,7 @@ func readCheckpoint(path string, want header, ends int) (*past, int64, error) {
 	p := &past{cursors: map[int]cursorNote{}, states: map[int]json.RawMessage{}, total: make([]int64, ends),
 		durable: [][]int64{make([]int64, ends)}, late: map[lateItem]bool{}}
 	size, err := eachBlock(path, check, p.learn)
+	p.complete = p.complete || p.stopped == anyone || p.stopped != "" && p.stopped != run
 	if err != nil || p.keys == 0 {
 		return p, size, err
 	}
@@ -45,16 +47,16 @@ func readCheckpoint(path string, want header, ends int) (*past, int64, error) {
 	for i := range p.bags {
 		p.bags[i] = newKeyBag(p.total[i])
 	}
-	run, opening := 0, 0
+	at, opening := 0, 0
 	_, err = eachBlock(path, check, func(b block, keys []byte) error {
-		run += btoi(b.Begin)
+		at += btoi(b.Begin)
 		opening += btoi(b.Open)
 		_, err := eachKey(keys, func(i int64, root int, seq int64, key [16]byte) {
 			number := b.From + i
 			if number >= p.durable[opening][b.End] || p.late[lateItem{opening, b.End, number}] {
 				return
 			}
-			if p.complete || run < p.runs || seq > p.cursors[root].Seq {
+			if p.complete || at < p.runs || seq > p.cursors[root].Seq {
 				p.bags[b.End].add(key)
 			}
 		})
@@ -92,7 +94,7 @@ func (p *past) learn(b block, keys []byte) error {
 	if b.State != nil {
 		p.states[b.End] = b.State
 	}
-	p.spool, p.complete = b.Spool, b.Complete
+	p.spool, p.complete, p.stopped = b.Spool, b.Complete, b.Stopped
 	p.total[b.End] += n
 	p.keys += n
 	return nil

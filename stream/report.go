@@ -23,7 +23,7 @@ const keepRuns = 30 * 24 * time.Hour
 // reportSpec describes stream.report.
 func reportSpec() spec.Spec {
 	return spec.Spec{
-		Name: "stream.report", Summary: "Writes what has become of the items of an execution: failures.json and a summary.",
+		Name: "stream.report", Internal: true, Summary: "Writes what has become of the items of an execution: failures.json and a summary.",
 		Doc: "Pipelines with stream steps end with it on their own; there is no need to write it down.",
 		Params: []spec.Field{
 			{Name: "failures", Type: spec.String, Doc: "Where the failed items are written, `failures.json` when empty."},
@@ -214,14 +214,20 @@ func describeRun(sum *summaryFile, out *workflowResult) string {
 		}
 	}
 	fmt.Fprintf(&b, "%s: %s\n", sum.Workflow, strings.ReplaceAll(out.Status, "_", " "))
-	fmt.Fprintf(&b, "%d items in %.1f s, %d failures, %d of %d segments failed\n", out.Items, out.Duration, out.Failures, broken, len(sum.Segments))
+	fmt.Fprintf(&b, "%s in %.1f s", counted(out.Items, "item"), out.Duration)
+	if out.Failures > 0 {
+		b.WriteString(", " + counted(out.Failures, "failure"))
+	}
+	if broken > 0 {
+		fmt.Fprintf(&b, ", %d of %s failed", broken, counted(int64(len(sum.Segments)), "stream"))
+	}
+	b.WriteByte('\n')
 	lines := 0
 	for _, s := range sum.Segments {
 		for _, st := range s.Steps {
-			if lines++; lines > 20 {
-				continue
+			if lines++; lines <= 20 {
+				b.WriteString("  " + prefix(s) + st.ID + ": " + st.text() + "\n")
 			}
-			fmt.Fprintf(&b, "  %s%s: %d in, %d out, %d failed, %d done before\n", prefix(s), st.ID, st.In, st.Out, st.Failed, st.Skipped)
 		}
 	}
 	if lines > 20 {
@@ -231,6 +237,29 @@ func describeRun(sum *summaryFile, out *workflowResult) string {
 		fmt.Fprintf(&b, "failures: %s\n", out.Path)
 	}
 	return b.String()
+}
+
+// text is a step's counts, those that say something.
+func (r *stepResult) text() string {
+	text := counted(max(r.In, r.Out), "item")
+	if r.In > 0 && r.Out != r.In {
+		text += fmt.Sprintf(", %d passed on", r.Out)
+	}
+	if r.Failed > 0 {
+		text += fmt.Sprintf(", %d failed", r.Failed)
+	}
+	if r.Skipped > 0 {
+		text += fmt.Sprintf(", %d done before", r.Skipped)
+	}
+	return text
+}
+
+// counted is a number of things.
+func counted(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func prefix(s *segmentResult) string {

@@ -324,3 +324,31 @@ func TestNoCheckpoint(t *testing.T) {
 		t.Error(diff, err)
 	}
 }
+
+// TestTooManyThenAgain: a stream that ended because too much failed tries all of that again the next time, and
+// does nothing twice.
+func TestTooManyThenAgain(t *testing.T) {
+	dir, sink := t.TempDir(), streamtest.Collect("sink")
+	broken := true
+	s := through(dir, texts(0, 1000), sink, func(_ context.Context, it *stream.Item) (*stream.Item, error) {
+		if broken && number(it)%10 == 9 {
+			return nil, errors.New("not today")
+		}
+		return it, nil
+	})
+	s.Settings = map[string]any{"max_failures": "5", "batch": 10, "workers": 1, "checkpoint_interval": 0.001}
+	if got := streamtest.Run(t.Context(), t, s); !action.IsFail(got.Err) {
+		t.Fatal(got.Err)
+	}
+	broken = false
+	if got := mustRun(t, s); len(got.Failures) != 0 {
+		t.Errorf("%d failures", len(got.Failures))
+	}
+	done := sink.Items()
+	slices.Sort(done)
+	want := texts(0, 1000)
+	slices.Sort(want)
+	if diff := cmp.Diff(want, done); diff != "" {
+		t.Error(diff)
+	}
+}

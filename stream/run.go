@@ -148,6 +148,11 @@ func (s *segment) finish(ctx context.Context, err error) error {
 		err = s.seal()
 	}
 	s.close(ctx, err, true)
+	if err != nil && ctx.Err() == nil {
+		if serr := s.stopped(err); serr != nil {
+			s.warn(s.steps[0], "the checkpoint could not note the failure: "+serr.Error())
+		}
+	}
 	for _, n := range s.graph.nodes {
 		_ = os.Remove(filepath.Join(s.data, fileName(n.step.ID))) // if nothing was put there
 	}
@@ -172,6 +177,22 @@ func (s *segment) seal() error {
 		return err
 	}
 	return s.checkpoint.append(block{Spool: size, Complete: true}, nil, true)
+}
+
+// stopped notes that the stream failed, after the last that its sinks could make durable.
+func (s *segment) stopped(cause error) error {
+	if s.checkpoint == nil || s.checkpoint.file == nil {
+		return nil
+	}
+	by := s.call.Execution
+	if action.IsFail(hopeless(cause)) {
+		by = anyone
+	}
+	size, err := s.spool.sync()
+	if err != nil {
+		return err
+	}
+	return s.checkpoint.append(block{Spool: size, Stopped: by}, nil, true)
 }
 
 // finishOne ends a source or a modifier.

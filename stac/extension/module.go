@@ -66,7 +66,7 @@ func open(ctx context.Context, o Options, env *stream.Env, config map[string]any
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.extension", Aliases: []string{"ExtensionModule"},
-		Summary: "Declare a STAC extension on items and collections, fill in its fields and check them.",
+		Summary: "Declares a STAC extension on items and collections, fills in its fields and checks them.",
 		Doc: `The schema's URI is added to stac_extensions, once. Values come from defaults and config: their texts may name
 {item_id}, {collection_id}, {asset_key} (below assets) and {properties.x}; a text that is exactly one name keeps
 the kind of the value. A * in a path stands for every asset that is there. Assets are never made up: a default

@@ -10,7 +10,7 @@ func limit(n float64) *float64 { return &n }
 func moduleSpec() spec.Spec {
 	return spec.Spec{
 		Name: "stac.output", Aliases: []string{"OutputModule"},
-		Summary: "Write STAC items: one file each, a static catalog, NDJSON, GeoParquet, or into a STAC API.",
+		Summary: "Writes STAC items: one file each, a static catalog, NDJSON, GeoParquet, or into a STAC API.",
 		Doc:     doc,
 		Params:  append(append(placeFields(), formatFields()...), serverFields()...),
 		Outputs: []spec.Field{

@@ -29,7 +29,7 @@ A license is never made up: a collection without one gets ` + "`other` (`proprie
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.scaffold", Aliases: []string{"ScaffoldModule"},
-		Summary: "Makes valid STAC items, collections and catalogues",
+		Summary: "Makes valid STAC items, collections and catalogues.",
 		Doc:     doc,
 		Stream:  &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true},
 		Params:  params(),

@@ -39,7 +39,7 @@ var mappingsField = spec.Field{Name: "mappings", Type: spec.Array, Min: at(1), I
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.transform", Aliases: []string{"TransformModule"},
-		Summary: "Makes items of the rows of tables, or joins items with a table",
+		Summary: "Makes items of the rows of tables, or joins items with a table.",
 		Doc:     doc,
 		Stream:  &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true},
 		Params:  params(),

@@ -20,7 +20,7 @@ All of it changes nothing when it is run again, but the time stamp: ` + "`auto_u
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.update", Aliases: []string{"UpdateModule", "ModifyModule"},
-		Summary: "Changes items as they pass: sets, removes, patches, repairs, migrates",
+		Summary: "Changes items as they pass: sets, removes, patches, repairs, migrates.",
 		Doc:     doc,
 		Stream:  &spec.Stream{Role: spec.Modifier, Parallel: true},
 		Params: []spec.Field{

@@ -68,7 +68,7 @@ func open(ctx context.Context, o Options, env *stream.Env, config map[string]any
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.validate", Aliases: []string{"ValidateModule"},
-		Summary: "Check items, collections and catalogs against the STAC schemas and those of their extensions.",
+		Summary: "Checks items, collections and catalogs against the STAC schemas and those of their extensions.",
 		Doc: `The core schema is that of the object's own stac_version and type; then come the schemas that stac_extensions
 names. An invalid object is recorded as a failure, with the schema, the JSON pointer and the keyword, and is
 not passed on.
