@@ -268,3 +268,12 @@ func canonical(t testing.TB, text []byte) []byte {
 	}
 	return out
 }
+
+func readAll(t testing.TB, path string) string {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}

@@ -91,6 +91,9 @@ type Stream struct {
 	FansOut bool
 	// AlsoSource: a modifier that makes items itself when it has no input; its component is a source too.
 	AlsoSource bool
+	// Remembers: a modifier for which all items before an item count. A stream that goes on after it was cut off
+	// is read from its beginning, and what is done already is left out only before the sinks.
+	Remembers bool
 	// Parallel: a modifier that several goroutines may call at once, for different items.
 	Parallel bool
 }

@@ -40,6 +40,7 @@ type root struct {
 	index   int
 	node    *node
 	ends    uint64 // that its items may reach, by bit
+	whole   bool   // a step behind looks at all items: it begins anew on resume, and what is done goes as far as the ends
 	handOff bool   // its items feed another source, and what came of them is not known: it begins anew on resume
 
 	mu        sync.Mutex
@@ -50,7 +51,7 @@ type root struct {
 
 // add enters a batch that goes on its way.
 func (r *root) add(t *ticket) {
-	if r.handOff {
+	if r.handOff || r.whole {
 		return
 	}
 	r.mu.Lock()
@@ -67,7 +68,7 @@ const manyOpen = 1024
 // settle takes note that nothing of a batch is on its way any more, and moves the watermark over all the
 // batches that are settled and have none before them that is not.
 func (r *root) settle(t *ticket) {
-	if r.handOff {
+	if r.handOff || r.whole {
 		return
 	}
 	r.mu.Lock()

@@ -153,6 +153,9 @@ func (g *graph) colour() error {
 		if n.end >= 0 {
 			n.ends = 1 << n.end
 		}
+		for _, r := range n.roots {
+			r.whole = r.whole || n.module.Spec.Stream.Remembers
+		}
 		for _, next := range n.outs {
 			if next.role() != spec.Source {
 				n.ends |= next.ends

@@ -107,6 +107,7 @@ func (l *leaf) refuse(it *Item) (bool, error) {
 
 // through takes a batch that is done as it comes here.
 func (l *leaf) through(b *batch) error {
+	l.fresh(b)
 	if err := l.take(b); err != nil {
 		return &member{l.node, err}
 	}
@@ -117,6 +118,22 @@ func (l *leaf) through(b *batch) error {
 		return nil
 	}
 	return l.settle(all, nil)
+}
+
+// fresh leaves out what is done already and had to come all the same, because a step on its way remembers.
+func (l *leaf) fresh(b *batch) {
+	if !l.seg.resumes || !b.ticket.root.whole {
+		return
+	}
+	kept := b.items[:0]
+	for _, it := range b.items {
+		if it.origin.known&(1<<l.node.end) == 0 {
+			kept = append(kept, it)
+		}
+	}
+	l.node.counts.skipped.Add(int64(len(b.items) - len(kept)))
+	clear(b.items[len(kept):])
+	b.items = kept
 }
 
 // all says that everything written is durable.

@@ -25,6 +25,9 @@ func (s *segment) recall() (*past, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	s.checkpoint = c
+	if err := s.sweep(time.Now()); err != nil {
+		s.warn(s.steps[0], "checkpoints of older configs could not be removed: "+err.Error())
+	}
 	if !p.begun || !s.settings.Resume {
 		return &past{}, s.forget()
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -350,5 +351,33 @@ func TestTooManyThenAgain(t *testing.T) {
 	slices.Sort(want)
 	if diff := cmp.Diff(want, done); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestOldCheckpoints: what a config has left that nobody uses any more is removed after a while.
+func TestOldCheckpoints(t *testing.T) {
+	dir, sink := t.TempDir(), streamtest.Collect("sink")
+	pass := func(_ context.Context, it *stream.Item) (*stream.Item, error) { return it, nil }
+	count := func() (n int) {
+		_ = filepath.WalkDir(dir, func(path string, _ os.DirEntry, _ error) error {
+			if strings.HasSuffix(path, ".ckpt") {
+				n++
+				if err := os.Chtimes(path, time.Time{}, time.Now().AddDate(0, 0, -91)); err != nil {
+					t.Error(err)
+				}
+			}
+			return nil
+		})
+		return n
+	}
+	for i, want := range []int{1, 1} {
+		s := through(dir, texts(0, 10), sink, pass)
+		if i == 1 { // another config
+			s.Steps[1].ID, s.Steps[2].Inputs = "renamed", []string{"renamed"}
+		}
+		mustRun(t, s)
+		if got := count(); got != want {
+			t.Errorf("run %d: %d checkpoints, want %d", i, got, want)
+		}
 	}
 }

@@ -245,7 +245,7 @@ func (s *segment) known(b *batch) (skipped int) {
 				it.origin.known |= 1 << i
 			}
 		}
-		if it.origin.known == ends && !b.ticket.root.handOff {
+		if r := b.ticket.root; it.origin.known == ends && !r.handOff && !r.whole {
 			skipped++
 			continue
 		}

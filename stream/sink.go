@@ -45,6 +45,7 @@ func (d *drain) run(ctx context.Context) (err error) {
 }
 
 func (d *drain) write(ctx context.Context, sink Sink, b *batch) error {
+	d.node.leaf.fresh(b)
 	n := int64(len(b.items))
 	d.node.counts.in.Add(n)
 	if err := d.node.leaf.take(b); err != nil {

@@ -121,7 +121,7 @@ func (s *intake) Item(it *Item) error {
 
 // Mark implements Out.
 func (s *intake) Mark(cursor any) error {
-	if s.seg.keyed && !s.root.handOff {
+	if s.seg.keyed && !s.root.handOff && !s.root.whole {
 		raw, err := json.Marshal(cursor)
 		if err != nil {
 			return fmt.Errorf("cursor: %w", err)

@@ -19,9 +19,8 @@ const defaultLimit = 50_000_000
 const dedupeDoc = "Two items are the same when all values of `by` are: texts by what they say, everything else as it is written, so that 1, 1.0 and \"1\" are three. " +
 	"The first stays, the others are dropped and counted in the output `duplicates`. An item without one of the values (or with null) is recorded as a failure, " +
 	"except for `collection`, which an item outside of any collection does not have.\n\n" +
-	"What is remembered is a hash for each item, about 25 bytes, and only as long as the stream runs. A stream that was cut off and goes on begins with nothing remembered, and " +
-	"items that are done already are skipped before they come here: a later duplicate of one of them then passes once. Where that matters, write to a sink that replaces " +
-	"what has the same id."
+	"What is remembered is a hash for each item, about 25 bytes, and only as long as the stream runs. A stream that was cut off and goes on is therefore read from its beginning; " +
+	"what its sinks have already is not written again."
 
 func dedupeModule() stream.Module {
 	one, most := 1.0, 1e9
@@ -30,7 +29,7 @@ func dedupeModule() stream.Module {
 			Name:    "stream.dedupe",
 			Summary: "Drops items that came before.",
 			Doc:     dedupeDoc,
-			Stream:  &spec.Stream{Role: spec.Modifier},
+			Stream:  &spec.Stream{Role: spec.Modifier, Remembers: true},
 			Params: []spec.Field{
 				{Name: "by", Type: spec.Array, Items: &spec.Field{Name: "path", Type: spec.String, Doc: "A path."}, Min: &one, Default: []any{"collection", "id"}, Doc: "The paths of what makes an item the same as another."},
 				{Name: "keep", Type: spec.String, Enum: []string{"first"}, Default: "first", Doc: "Which of several stays."},

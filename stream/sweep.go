@@ -1,0 +1,34 @@
+package stream
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// keepCheckpoints is how long the checkpoint of a segment is kept whose config is no longer used.
+const keepCheckpoints = 90 * 24 * time.Hour
+
+// sweep removes what checkpoints of older configs of this segment have left, once nobody has used them for
+// long. The lock of one that is in use right now keeps it.
+func (s *segment) sweep(now time.Time) error {
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(s.base), escapeGlob(s.name)+"-*.ckpt"))
+	for _, path := range paths {
+		info, ierr := os.Stat(path)
+		if base := strings.TrimSuffix(path, ".ckpt"); ierr == nil && base != s.base && now.Sub(info.ModTime()) > keepCheckpoints {
+			lock, lerr := lockCheckpoint(path)
+			if lerr != nil {
+				continue
+			}
+			err = errors.Join(err, os.RemoveAll(base+".data"), os.RemoveAll(base+spoolSuffix), os.Remove(path), os.Remove(path+".lock"), lock.Unlock())
+		}
+	}
+	return err
+}
+
+// escapeGlob makes a name stand for itself in a pattern.
+func escapeGlob(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
+}
