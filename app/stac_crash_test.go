@@ -81,6 +81,7 @@ func runStacChild(t *testing.T, dir string) {
 	r := newStacRig(t)
 	r.dir = dir
 	r.o.DB = filepath.Join(dir, "stepwell.db")
+	r.o.Modules = loadModules()
 	r.with(func(a *app.App) {
 		left, err := a.Store.Unfinished(t.Context())
 		if err != nil {
@@ -209,8 +210,13 @@ func (p *paced) murder(r *streamRig, first int) *outcome {
 		p.t.Errorf("%d pages of %d were fetched again, after %d kills", again, pages, kills)
 	}
 	p.t.Logf("%d pages, %d again, %d searches", pages, again, p.Count("search"))
-	var o *outcome
-	r.with(func(a *app.App) { // it has ended: this only looks
+	return r.look()
+}
+
+// look is the outcome of what a child has run.
+func (r *streamRig) look() (o *outcome) {
+	r.t.Helper()
+	r.with(func(a *app.App) {
 		x, steps := r.end(a, r.read("id"))
 		o = r.outcome(x, steps)
 	})

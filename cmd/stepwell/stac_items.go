@@ -4,8 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +27,8 @@ type oneOff struct {
 	output   *choice
 	// after shows what the command is for, of the outputs of the steps.
 	after func(outputs func(step string) (map[string]any, error)) error
+	// outputs are what it shows instead in the result of the JSON form: step.output by name.
+	outputs map[string]string
 }
 
 func (p *program) addOneOff(f *pflag.FlagSet, o *oneOff) {
@@ -50,6 +54,12 @@ func (p *program) runOnce(name string, o *oneOff, steps ...definition.Step) erro
 		return err
 	}
 	d := &definition.Definition{Name: name, Steps: steps, Settings: definition.Settings{Streams: definition.Streams{NoResume: true}}}
+	if o.output.value == "json" {
+		for _, name := range slices.Sorted(maps.Keys(o.outputs)) {
+			step, output, _ := strings.Cut(o.outputs[name], ".")
+			d.Outputs = append(d.Outputs, definition.Output{Name: name, Value: "{{ steps." + step + ".outputs." + output + " }}"})
+		}
+	}
 	if err := definition.Check(d, actions, "").Err(); err != nil {
 		return err
 	}
@@ -111,7 +121,7 @@ func (p *program) newStacDiscoverCommand() *cobra.Command {
 			if file != "" {
 				steps = append(steps, module("write", "stream.write", map[string]any{"path": file}, "discover"))
 			}
-			o.after = p.showCollections
+			o.after, o.outputs = p.showCollections, map[string]string{"collections": "discover.collections"}
 			return p.runOnce("stac-discover", &o, steps...)
 		},
 	}
@@ -227,6 +237,7 @@ func (p *program) newStacValidateCommand() *cobra.Command {
 				config["mode"] = "offline"
 			}
 			o.after = p.showValidated
+			o.outputs = map[string]string{"valid": "validate.valid", "invalid": "validate.invalid", "unchecked": "validate.unchecked"}
 			return p.runOnce("stac-validate", &o, module("read", "stream.read", map[string]any{"path": paths}), module("validate", "stac.validate", config, "read"))
 		},
 	}

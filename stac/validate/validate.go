@@ -71,7 +71,7 @@ func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, 
 	failure := &stream.Error{Type: stream.ValidationError, Err: describeAll(problems),
 		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
 	if v.set.strict {
-		return nil, stream.Abort(fmt.Errorf("strict: item %s is invalid (schema %s, at %q): %w", it.ID(), first.Schema, first.Pointer, failure))
+		return nil, stream.Abort(fmt.Errorf("strict: item %s is invalid (schema %s): %w", it.ID(), first.Schema, failure)) // which tells the place
 	}
 	return nil, failure
 }
