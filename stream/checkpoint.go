@@ -28,7 +28,6 @@ import (
 type checkpoint struct {
 	path   string
 	header header
-	lock   *flock.Flock
 
 	mu     sync.Mutex
 	file   *os.File

@@ -31,12 +31,6 @@ type oneOff struct {
 	outputs map[string]string
 }
 
-func (p *program) addOneOff(f *pflag.FlagSet, o *oneOff) {
-	f.StringVar(&o.failures, "output-failures", "", "`file` for the report on failed items; defaults to failures.json when there are some")
-	o.output = format(f, "text", "json")
-	p.settings.addRun(f)
-}
-
 // module is a step of such a pipeline.
 func module(id, name string, config map[string]any, after ...string) definition.Step {
 	for key, v := range config {
@@ -180,8 +174,11 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 			"      --bbox 7,46,8,47 --datetime 2026-01-01/2026-02-01 --max-items 100 --output items.ndjson",
 		Args: arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			if (catalog == "") == (source == "") {
-				return invalid("give one of them", "--catalog-url or --source-file")
+			switch {
+			case catalog == "" && source == "":
+				return invalid("give one of them", "both --catalog-url and --source-file are missing")
+			case catalog != "" && source != "":
+				return invalid("leave one of them out", "both --catalog-url and --source-file are given")
 			}
 			config := map[string]any{"collection_id": collection, "source_file": source, "catalog_url": catalog, "datetime": datetime}
 			if catalog != "" {

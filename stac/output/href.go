@@ -50,7 +50,7 @@ func absolute(href string) bool {
 		return true
 	}
 	colon := strings.IndexByte(href, ':')
-	return colon > 0 && strings.IndexAny(href[:colon], "/?#") < 0
+	return colon > 0 && !strings.ContainsAny(href[:colon], "/?#")
 }
 
 // hasRelative reports whether an item's text may hold an href that is not absolute. It does not parse: most

@@ -195,7 +195,7 @@ func (l *lookup) in(row *item.Value) (*item.Value, error) {
 		return v, nil
 	}
 	switch {
-	case l.path != nil && len(l.path) == 1: // the key again
+	case len(l.path) == 1: // the key again
 		return nil, nil
 	case l.path != nil:
 		return row.Find(l.path), nil

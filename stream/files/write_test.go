@@ -143,7 +143,7 @@ func TestWriteGoesOn(t *testing.T) {
 			r.Env.State = second
 			s = openSink(t, r, m, config)
 			commit(t, s, 0)
-			closed, outputs := closeSink(t, s)
+			_, outputs := closeSink(t, s)
 			if diff := cmp.Diff(rowRange(0, 1500), rowsOf(t, path)); diff != "" {
 				t.Fatal(diff)
 			}
@@ -157,7 +157,7 @@ func TestWriteGoesOn(t *testing.T) {
 			r.Env.State = second
 			s = openSink(t, r, m, config)
 			write(t, s, row(1500))
-			closed, _ = closeSink(t, s)
+			closed, _ := closeSink(t, s)
 			if diff := cmp.Diff(rowRange(0, 1501), rowsOf(t, path)); diff != "" {
 				t.Fatal(diff)
 			}

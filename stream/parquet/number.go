@@ -11,7 +11,7 @@ import (
 )
 
 // whole reports whether a JSON number is written as a whole number.
-func whole(text []byte) bool { return bytes.IndexAny(text, ".eE") < 0 }
+func whole(text []byte) bool { return !bytes.ContainsAny(text, ".eE") }
 
 // int64Of is a number as an Int, and whether it is one.
 func int64Of(text []byte) (int64, bool) {
@@ -34,7 +34,7 @@ func doubleOf(text []byte) (float64, bool) {
 
 // fitsDouble reports what doubleOf does, mostly without reading the number.
 func fitsDouble(text []byte) bool {
-	if bytes.IndexAny(text, "eE") < 0 && (len(text) <= 15 || len(text) <= 200 && bytes.IndexByte(text, '.') > 0) {
+	if !bytes.ContainsAny(text, "eE") && (len(text) <= 15 || len(text) <= 200 && bytes.IndexByte(text, '.') > 0) {
 		return true
 	}
 	_, ok := doubleOf(text)
