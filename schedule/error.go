@@ -1,0 +1,72 @@
+package schedule
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Error is what is wrong with a Spec, and where.
+type Error struct {
+	Field   string // of the Spec, in lower case: cron, every, at, zone, skipped …
+	Text    string // what was given, when it is a text
+	Column  int    // 1-based, in characters of Text; 0 when the whole of it is meant
+	Message string
+	Hint    string // what to write instead; may be empty
+}
+
+// Error renders field, place and message on one line, without the hint.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Field)
+	if e.Text != "" {
+		fmt.Fprintf(&b, " %q", clip(e.Text))
+	}
+	if e.Column > 0 {
+		fmt.Fprintf(&b, ", character %d:", e.Column)
+	} else if e.Text != "" {
+		b.WriteByte(':')
+	}
+	return b.String() + " " + e.Message
+}
+
+// at places the error at a byte offset of the text.
+func (e *Error) at(field, text string, offset int) *Error {
+	e.Field, e.Text = field, text
+	e.Column = 1 + utf8.RuneCountInString(text[:min(offset, len(text))])
+	return e
+}
+
+// oneOf checks a named choice; the zero value is always one.
+func oneOf[T ~string](field string, value T, choices ...T) *Error {
+	names := make([]string, 0, len(choices))
+	for _, c := range choices {
+		if value == c {
+			return nil
+		}
+		names = append(names, string(c))
+	}
+	if value == "" {
+		return nil
+	}
+	return &Error{Field: field, Text: string(value), Message: "is not known", Hint: didYouMean(string(value), names)}
+}
+
+// didYouMean is a hint with the name that was meant, or with all of them.
+func didYouMean(name string, names []string) string {
+	if closest := spec.Closest(name, names); closest != "" {
+		return "did you mean " + closest + "?"
+	}
+	return "one of " + strings.Join(names, ", ")
+}
+
+// clip shortens what came from outside, so that a message never carries a huge value.
+func clip(s string) string {
+	const most = 80
+	if utf8.RuneCountInString(s) <= most {
+		return s
+	}
+	return string([]rune(s[:min(len(s), 4*most)])[:most]) + "…"
+}
