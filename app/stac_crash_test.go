@@ -100,6 +100,9 @@ func runStacChild(t *testing.T, dir string) {
 		r.file("id", id)
 		r.end(a, id)
 	})
+	if status, err := os.ReadFile("/proc/self/status"); err == nil { // what the parent would be told includes its own memory
+		r.file("status", string(status))
+	}
 }
 
 // paced is a server whose pages come only when what came before is in a checkpoint.

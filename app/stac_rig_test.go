@@ -5,11 +5,14 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"io/fs"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stepwell/stepwell"
@@ -276,4 +279,16 @@ func readAll(t testing.TB, path string) string {
 		t.Fatal(err)
 	}
 	return string(raw)
+}
+
+// served is a server whose content is exchanged.
+type served struct {
+	url string
+	now atomic.Pointer[stactest.Server]
+}
+
+func (s *served) start(t *testing.T) {
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) { s.now.Load().ServeHTTP(w, q) }))
+	t.Cleanup(h.Close)
+	s.url = h.URL
 }

@@ -108,7 +108,7 @@ func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings boo
 	}
 }
 
-// validate asks the handler about the parameters that contain no template.
+// validate asks the handler about the parameters that contain no template, a module about all.
 func (c *checker) validate(here located, name string, params map[string]any) {
 	v, ok := c.cat.(validator)
 	if !ok {
@@ -117,7 +117,7 @@ func (c *checker) validate(here located, name string, params map[string]any) {
 	step := here.step()
 	fixed := make(map[string]any, len(params))
 	for name, value := range params {
-		if !containsTemplate(value) {
+		if step.Module != "" || !containsTemplate(value) { // modules know what to do about templates
 			fixed[name] = value
 		}
 	}

@@ -273,7 +273,7 @@ func (r Requests) concurrency() int {
 }
 
 // ModuleConfig is a module step's config with what else the document says for it: the values of
-// default_concurrency that the module knows and the step does not give, and the offered values of a matrix
+// default_concurrency that a source knows and its step does not give, and the offered values of a matrix
 // entry, which come first (source-systems A.1).
 func ModuleConfig(d *Definition, s *Step, about *spec.Spec) map[string]any {
 	r := d.Settings.Requests
@@ -292,7 +292,7 @@ func ModuleConfig(d *Definition, s *Step, about *spec.Spec) map[string]any {
 	}
 	out := make(map[string]any, len(s.Config)+2)
 	for key, v := range given {
-		if _, known := spec.FieldNamed(about.Params, key); known {
+		if _, known := spec.FieldNamed(about.Params, key); known && about.Stream != nil && about.Stream.Role == spec.Source {
 			out[key] = v
 		}
 	}

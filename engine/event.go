@@ -65,6 +65,9 @@ type Part struct {
 	Output []byte // as stored
 	Loaded []byte // as with Event.Loaded
 	Kept   bool   // as with Event.Kept
+
+	worker  string // for the step's row
+	started int64
 }
 
 // Begin is what an execution starts with.

@@ -32,6 +32,7 @@ func (r *Run) completeAll(p place, ev *Event) {
 			}
 			part.Kept = q.step().Keep
 			copied := *part
+			copied.worker, copied.started = ev.Worker, ev.Started
 			q.node().ensure().part = &copied
 		}
 	}
@@ -63,7 +64,7 @@ func (r *Run) judgeMember(p place) {
 	}
 	n.attempt, n.queued = first.attempt, first.queued
 	if in := n.info; in != nil && in.part != nil {
-		r.got.output = in.part.Output
+		r.got.output, r.got.worker, r.got.started = in.part.Output, in.part.worker, in.part.started
 		if p.step().Keep {
 			in.output = in.part.Output
 			if in.part.Loaded != nil {

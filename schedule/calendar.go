@@ -33,9 +33,6 @@ func (c *calendar) next(from int64) (int64, bool) {
 	second := t.Hour()*3600 + t.Minute()*60 + t.Second()
 	midnight := from - int64(second)
 	first := midnight/daySeconds - int64(day-1) // days since 1970 of the first of the month
-	if midnight%daySeconds != 0 {
-		panic("schedule: a day that does not begin at midnight")
-	}
 	length := monthLength(year, month)
 	if c.has(month) && c.days.in(first, length)>>day&1 != 0 {
 		if at, ok := c.timeOfDay(second); ok {
@@ -75,9 +72,6 @@ func (c *calendar) timeOfDay(from int) (int, bool) {
 		}
 	}
 	h := atOrAfter(c.hours, hour+1)
-	if from == 0 {
-		h = atOrAfter(c.hours, 0)
-	}
 	if h == 64 {
 		return 0, false
 	}

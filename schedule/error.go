@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -30,6 +31,11 @@ func (e *Error) Error() string {
 		b.WriteByte(':')
 	}
 	return b.String() + " " + e.Message
+}
+
+// invalid wraps the error the way users see it.
+func (e *Error) invalid() error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Hint: e.Hint, Err: e}
 }
 
 // at places the error at a byte offset of the text.

@@ -1,11 +1,6 @@
 package schedule
 
-import (
-	"math"
-	"time"
-
-	"github.com/stepwell/stepwell"
-)
+import "time"
 
 // Skipped says what happens to a firing at a time of the clock that is missing because clocks went
 // forward.
@@ -76,7 +71,7 @@ var (
 func Parse(spec Spec) (*Schedule, error) {
 	s := &Schedule{spec: spec, first: firstSecond, latest: latestSecond}
 	if problem := s.parse(); problem != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Hint: problem.Hint, Err: problem}
+		return nil, problem.invalid()
 	}
 	return s, nil
 }
@@ -115,7 +110,7 @@ func checkSpec(spec Spec) *Error {
 	}
 	switch {
 	case kinds == 0:
-		return &Error{Field: "schedule", Message: "says not when it fires", Hint: "give one of cron, every and at"}
+		return &Error{Field: "schedule", Message: "does not say when it fires", Hint: "give one of cron, every and at"}
 	case kinds > 1:
 		return &Error{Field: "schedule", Message: "has more than one of cron, every and at", Hint: "make it two schedules"}
 	case spec.MaxRuns < 0:
@@ -140,9 +135,12 @@ func (s *Schedule) Zone() *time.Location { return s.zone }
 // Next is the first firing after the given instant, false when there is none (within 41 years).
 // MaxRuns plays no part, see Exhausted; neither does jitter.
 func (s *Schedule) Next(after time.Time) (time.Time, bool) {
-	from := min(after.Unix(), math.MaxInt64-1) + 1 // Unix rounds down, so this is the next whole second
-	at, ok := s.rule.next(max(from, s.first))
-	if !ok || at > s.latest || from > s.latest {
+	from := max(after.Unix(), s.first-1) // Unix rounds down, so the next whole second comes after
+	if from >= s.latest {
+		return time.Time{}, false
+	}
+	at, ok := s.rule.next(from + 1)
+	if !ok || at > s.latest {
 		return time.Time{}, false
 	}
 	return time.Unix(at, 0).In(s.zone), true

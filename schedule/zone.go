@@ -103,16 +103,20 @@ func (z *zoned) start(u, start, offset int64) (begin, before int64) {
 	}
 }
 
-// end moves a bound forward to where the offset ends, and gives the offset behind it.
+// end moves a bound forward to where the offset ends, and gives the offset behind it. A bound that lies
+// beyond the horizon may stay where it is.
 func (z *zoned) end(u, end, offset int64) (last, after int64) {
-	for limit := u + horizon; end < limit; {
-		if end <= u { // the table's rules lose the last day of leap years
+	for limit := u + horizon; end < never/2; {
+		if end <= u { // the rules at the end of a table lose the last day of leap years
 			end = u + daySeconds
 		}
 		var next int64
 		after, _, next = z.stretch(end)
 		if after != offset {
 			return z.boundary(u, end, offset), after
+		}
+		if end > limit {
+			return end, after
 		}
 		u, end = end, next
 	}

@@ -47,7 +47,7 @@ func (i *items) text() string {
 	if i.Skipped > 0 {
 		parts = append(parts, thousands(i.Skipped)+" done before")
 	}
-	if i.rate >= 1 {
+	if i.rate >= 1 && n+i.Skipped != i.Total {
 		parts = append(parts, thousands(int64(i.rate))+"/s")
 	}
 	if left := i.Total - n - i.Skipped; i.Total > 0 && left > 0 && i.rate >= 1 {

@@ -47,6 +47,8 @@ func (v *liveView) details(l *line, now time.Time, width int) string {
 		return "waits until " + l.wake.Format("15:04:05")
 	case s == stepwell.StepCompleted && l.attempt > 1:
 		return v.paint(dim, fmt.Sprintf("%s, attempt %d", short(l.took), l.attempt))
+	case s == stepwell.StepCompleted && l.items != nil:
+		return v.paint(dim, short(l.took)+"  "+l.items.text())
 	case s == stepwell.StepCompleted:
 		return v.paint(dim, short(l.took))
 	case s == stepwell.StepFailed || s == stepwell.StepTimedOut:
