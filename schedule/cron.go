@@ -69,7 +69,7 @@ func (s *Schedule) parseCron(text string) (rule, *Error) {
 		}
 		expression, ok := macros[strings.TrimRight(strings.ToLower(name), blank)]
 		if !ok {
-			return nil, unknownMacro(word).at("cron", text, len(text)-len(name))
+			return nil, badMacro(word).at("cron", text, len(text)-len(name))
 		}
 		c, _ := compile(expression)
 		return s.zoned(c, c.everyHour()), nil
@@ -81,7 +81,11 @@ func (s *Schedule) parseCron(text string) (rule, *Error) {
 	return s.zoned(c, c.everyHour()), nil
 }
 
-func unknownMacro(word string) *Error {
+// badMacro says what is wrong with an expression that begins with @.
+func badMacro(word string) *Error {
+	if _, ok := macros[word]; ok {
+		return &Error{Message: word + " has something behind it", Hint: "leave out what follows; " + word + " is a whole expression"}
+	}
 	if word == "@reboot" {
 		return &Error{Message: "@reboot is not supported: a schedule belongs to no machine that could start",
 			Hint: "start the pipeline from what starts the machine, or use @every"}

@@ -119,7 +119,7 @@ func (f *field) step(t token, span int) (int, *failure) {
 	case step == 0:
 		return 0, t.fail("leave the step out, or write 1 or more", "a step of 0 goes nowhere")
 	case step > max(span, 1):
-		return 0, t.fail("leave the step out; for longer pauses use @every", "the step %s is longer than the range of the %s", clip(t.text), f.name)
+		return 0, t.fail("leave the step out; for longer pauses use @every", "the step %s goes past the end of the range it steps through", clip(t.text))
 	}
 	return step, nil
 }
@@ -138,7 +138,7 @@ func (f *field) value(t token) (int, *failure) {
 	if n < f.low || n > f.high {
 		hint := ""
 		switch {
-		case n == f.high+1 && f.low == 0:
+		case n == f.high+1 && f.high == f.star && f.low == 0:
 			hint = fmt.Sprintf("the first %s is 0", f.name)
 		case n == 0:
 			hint = fmt.Sprintf("the first %s is %d", f.name, f.low)

@@ -202,7 +202,7 @@ func walk(t *testing.T, zone *time.Location, at time.Time) {
 	}
 }
 
-// compare asks Next from every minute near the change, and from every firing farther away, except
+// compare asks Next from every minute (walkStep) near the change, and from every firing farther away, except
 // for the very dense expressions, whose firings it asks for every two hours.
 func compare(t *testing.T, s *Schedule, name string, want []int64, from, change int64) {
 	t.Helper()
@@ -217,7 +217,7 @@ func compare(t *testing.T, s *Schedule, name string, want []int64, from, change 
 			t.Errorf("%s: after %s: %s, want none before %s", name, show(s, after), next, show(s, from+end))
 		}
 	}
-	for after := change - 100*60; after <= change+100*60; after += 60 {
+	for after := change - 100*60; after <= change+100*60; after += walkStep {
 		check(after)
 	}
 	last := int64(0)

@@ -64,8 +64,10 @@ func (z *zoned) next(from int64) (int64, bool) {
 		switch {
 		case ok && w < to:
 			return w - offset, true
-		case begin || !ok: // earlier times of the clock may come again behind the end
+		case begin: // earlier times of the clock may come again behind the end
 			u = end
+		case !ok:
+			return 0, false
 		default: // nothing of this stretch matches, nor anything before w
 			u = max(end, w-shift)
 		}
