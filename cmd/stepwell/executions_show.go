@@ -155,7 +155,7 @@ func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execut
 		fmt.Fprintf(w, "params     %s\n", text)
 	}
 	if x.Failure != nil {
-		writeFailure(w, "", "error     ", x.Failure)
+		writeFailure(w, "", "error", x.Failure)
 	}
 	if err := p.showSteps(ctx, s, x, filter, f); err != nil {
 		return err
