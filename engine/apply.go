@@ -254,6 +254,9 @@ func (r *Run) fail(p place, ev *Event) {
 	case p.s.stop.level == 0 && !ev.Permanent && int(n.attempt) < min(policy.Retry.MaxAttempts, math.MaxUint16):
 		in := n.ensure()
 		in.last, in.state = f, nil
+		if at, ok := r.find(ev.Member - 1); ev.Member > 0 && ok {
+			in.last = &Failure{Code: f.Code, Message: at.key() + ": " + f.Message, Hint: f.Hint, Step: at.key()}
+		}
 		delay := max(policy.Retry.Delay(int(n.attempt), fraction(r.ID, p.idx(), n.attempt)), ev.After)
 		r.sleep(p, stepwell.StepRetrying, r.now+delay.Microseconds())
 	case ev.Member > 0 && r.blame(p, ev.Member-1, f):

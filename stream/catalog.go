@@ -156,7 +156,7 @@ func (c *catalog) Run(ctx context.Context, call *action.Call) (any, error) {
 		err = s.run(ctx)
 	}
 	if err != nil {
-		err = hopeless(err)
+		err = hopeless(s.about(err))
 	}
 	return s.result(err)
 }

@@ -178,6 +178,7 @@ func (s *segment) record(n *node, f Failure, where at) error {
 	if f.Step == "" {
 		f.Step = n.step.ID
 	}
+	f.Collection = cmp.Or(f.Collection, s.collection)
 	r := recordOf(&f, where, time.Now())
 	raw, err := json.Marshal(r)
 	if err != nil {

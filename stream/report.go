@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -101,7 +102,7 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 		return nil, err
 	}
 	out := conclude(results)
-	sum := summaryFile{Workflow: p.Workflow, WorkflowID: call.Execution, TotalSteps: max(p.Steps, stepsOf(results)), Segments: results,
+	sum := summaryFile{Workflow: p.Workflow, WorkflowID: call.Execution, TotalSteps: cmp.Or(p.Steps, stepsOf(results)), Segments: results,
 		Started: r.stamp(results, func(s *segmentResult) time.Time { return s.Started }, false),
 		Ended:   r.stamp(results, func(s *segmentResult) time.Time { return s.Ended }, true)}
 	if out.Failures > 0 || p.Always {

@@ -63,6 +63,19 @@ type member struct {
 func (m *member) Error() string { return m.node.step.ID + ": " + m.err.Error() }
 func (m *member) Unwrap() error { return m.err }
 
+// about names the collection that a failed segment was for, behind a discovery.
+func (s *segment) about(err error) error {
+	m, ok := errors.AsType[*action.MemberError](err)
+	if !ok || s.collection == "" {
+		return err
+	}
+	inner := fmt.Errorf("collection %s: %w", s.collection, m.Err)
+	if action.IsFail(m.Err) {
+		inner = action.Fail(inner)
+	}
+	return &action.MemberError{Member: m.Member, Err: inner}
+}
+
 // segment makes the segment of a call, and says where its files are: the name is that of the first step and
 // of the collection.
 func (c *catalog) segment(call *action.Call, p *params) *segment {

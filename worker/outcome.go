@@ -111,6 +111,9 @@ func (p *Pool) failed(j *job, err, wish error) engine.Event {
 				ev.Member = m.Idx + 1
 			}
 		}
+		if err == wish { // the step is named beside what it says
+			ev.Failure = failure(at.Err, j.timeout)
+		}
 	}
 	return ev
 }

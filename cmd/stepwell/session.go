@@ -170,7 +170,7 @@ func (s *session) wait(ran <-chan error, ended <-chan ending, signals <-chan os.
 		case <-signals:
 			if interrupts++; interrupts == 1 {
 				s.tracker.drain()
-				s.tracker.say("interrupted: the running steps finish first; Ctrl-C again stops them at once")
+				s.tracker.say("interrupted: the running steps finish first, streams stop at their checkpoint; Ctrl-C again stops them at once")
 				s.app.Drain()
 				continue
 			}

@@ -134,7 +134,7 @@ func (o Options) openDiscovery(ctx context.Context, env *stream.Env, config map[
 		}
 		return nil, wrongConfig(c.CatalogURL+" is a directory without catalog.json or collection.json", "")
 	} else if err != nil {
-		return nil, wrongConfig(fmt.Sprintf("%s does not exist: there is no %s", c.CatalogURL, d.root), "relative paths are meant against "+env.Dir)
+		return nil, wrongConfig(fmt.Sprintf("%s does not exist (it would be %s)", c.CatalogURL, d.root), "relative paths are meant against "+env.Dir)
 	}
 	return d, nil
 }

@@ -83,7 +83,7 @@ func (l *locator) absent(ctx context.Context, source, at string) (layout, error)
 	if filepath.IsAbs(source) {
 		hint = ""
 	}
-	return layout{}, wrongConfig(fmt.Sprintf("%s does not exist: there is no %s", source, at), hint)
+	return layout{}, wrongConfig(fmt.Sprintf("%s does not exist (it would be %s)", source, at), hint)
 }
 
 // web looks what a URL leads to: a document of a catalog, or items.
