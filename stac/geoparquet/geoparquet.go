@@ -38,6 +38,9 @@ type Options struct {
 	// Conflict says what becomes of a column whose items disagree (a text here, a number there). Defaults to
 	// refusing the later item.
 	Conflict parquet.Conflict
+	// Known are columns of files that are to be read together with this one (Columns, File.Schema): they keep their
+	// types, and an item that disagrees with them does not fit. In mode Fixed they tell only of assets and links.
+	Known parquet.Schema
 	// RowGroup is the number of rows of a row group. Defaults to 20,000.
 	RowGroup int
 	// Resume goes on behind the items that Commit has told of, whose spool is in the same directory.
@@ -67,6 +70,7 @@ func New(dir string, o Options) (*File, error) {
 		Writer: parquet.Options{RowGroup: o.RowGroup}, Conflict: o.Conflict, Base: base(), Resume: o.Resume,
 		Row: rowOf, Seen: f.found.add, Finish: f.finish, Metadata: f.metadata,
 	}
+	known := o.Known
 	switch o.Mode {
 	case FirstN:
 		if t.FirstN = o.FirstN; t.FirstN <= 0 {
@@ -74,7 +78,11 @@ func New(dir string, o Options) (*File, error) {
 		}
 	case Fixed:
 		t.Fixed, t.Base = true, with(t.Base, o.Schema)
+		known = slices.DeleteFunc(slices.Clone(known), func(field parquet.Field) bool {
+			return !slices.ContainsFunc(t.Base, func(b parquet.Field) bool { return b.Name == field.Name && b.Type.Open })
+		})
 	}
+	t.Base = t.Base.Join(known)
 	var err error
 	if f.table, err = parquet.New(dir, t); err != nil {
 		return nil, err
@@ -107,6 +115,9 @@ func (f *File) Add(it *item.Value) error { return f.table.Append(it) }
 
 // Items is the number of items so far.
 func (f *File) Items() int64 { return f.table.Rows() }
+
+// Schema are the columns of the items so far, also after Close. It must not be changed.
+func (f *File) Schema() parquet.Schema { return f.table.Schema() }
 
 // Commit makes the items so far durable, and tells how to go on from here (Options.Resume).
 func (f *File) Commit() (parquet.State, error) { return f.table.Commit() }

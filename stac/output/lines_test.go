@@ -211,7 +211,15 @@ func TestS3(t *testing.T) {
 		b := newBench(t, map[string]any{"format": format, "base_dir": "s3://data/" + format})
 		b.module = Modules(Options{Places: places})[0]
 		state, _ := b.run(nil, stacItem("c", "a", 1))
-		b.run(state, stacItem("c", "b", 2))
+		state, _ = b.run(state, stacItem("c", "b", 2))
+		if format == "parquet" { // the columns of what is far away count, too
+			odd := stacItem("c", "odd", 3)
+			odd.Get("properties").Set("n", item.OfText("three"))
+			b.run(state, odd)
+			if f := b.rig.Failures(); len(f) != 1 || !strings.Contains(f[0].Err.Error(), `column "n"`) {
+				t.Errorf("failures %v", f)
+			}
+		}
 		got, err := places.List(t.Context(), "", "s3://data/"+format+"/**")
 		for i := range got {
 			got[i] = strings.TrimPrefix(got[i], "s3://data/"+format+"/")

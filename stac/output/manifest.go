@@ -143,6 +143,7 @@ func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (s
 	if err != nil {
 		return nil, nil, err
 	}
+	b.place.tidy()
 	s.Closed = true
 	b.abandon() // there is nothing left to lose
 	m.Files = nil

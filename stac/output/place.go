@@ -3,6 +3,7 @@ package output
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -224,14 +225,11 @@ func (p *place) take(unit string) error {
 			Hint: "split the input by collection, or write ndjson to one file"}
 	}
 	dir := p.local(path.Join(unit, p.hidden))
-	if err := p.makeDir(dir); err != nil {
-		return err
-	}
-	lock := flock.New(filepath.Join(dir, "lock"))
-	switch got, err := lock.TryLock(); {
+	lock, err := p.lock(dir)
+	switch {
 	case err != nil:
 		return err
-	case !got:
+	case lock == nil:
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "another run is writing to " + p.shown(unit),
 			Hint: "wait for it to end, or give this step a base_dir of its own"}
 	}
@@ -249,6 +247,48 @@ func (p *place) take(unit string) error {
 		}
 	}
 	return nil
+}
+
+// lock locks a directory that it makes; nil when another holds it. A lock file that was taken away meanwhile (tidy)
+// locks nothing: then it is made again.
+func (p *place) lock(dir string) (*flock.Flock, error) {
+	for try := 0; ; try++ {
+		if err := p.makeDir(dir); err != nil {
+			return nil, err
+		}
+		lock := flock.New(filepath.Join(dir, "lock"))
+		got, err := lock.TryLock()
+		if err == nil && !got {
+			return nil, nil
+		}
+		if err == nil {
+			var mine, there fs.FileInfo
+			if mine, err = lock.Stat(); err == nil {
+				if there, err = os.Stat(lock.Path()); err == nil && os.SameFile(mine, there) {
+					return lock, nil
+				}
+			}
+			lock.Unlock()
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) || try >= 100 {
+			return nil, errors.Join(err, fmt.Errorf("%s cannot be locked", lock.Path()))
+		}
+		p.mu.Lock()
+		delete(p.made, dir)
+		p.mu.Unlock()
+	}
+}
+
+// tidy takes the hidden directory of an output of one file away, which is of no use when all is done. The lock is
+// still held: who waits for it finds out that it is gone. What cannot be removed stays, and does no harm: the next
+// writer is in there already, or the system does not remove open files.
+func (p *place) tidy() {
+	if p.hidden == hidden || p.remote || p.locks[""] == nil {
+		return
+	}
+	dir := p.local(p.hidden)
+	os.Remove(filepath.Join(dir, "lock"))
+	os.Remove(dir)
 }
 
 // wait is take for a directory that others lock for a moment only, to write the documents at the root.
@@ -272,7 +312,7 @@ func (p *place) wait(ctx context.Context, unit string) error {
 // held reports whether a directory is locked for this stream; remote ones are not locked at all.
 func (p *place) held(unit string) bool { return p.remote || p.locks[unit] != nil }
 
-// release ends all locks. The lock files stay: to remove one that another waits for would let two in.
+// release ends all locks. The lock files stay, but for what tidy removes.
 func (p *place) release() {
 	for unit, lock := range p.locks {
 		lock.Unlock()

@@ -25,6 +25,7 @@ type table struct {
 	*book
 	options geoparquet.Options
 	rejects *lines
+	columns map[int]parquet.Schema // of the parts so far, by unit, once they are needed
 }
 
 // tables are a unit's open files by number.
@@ -45,7 +46,7 @@ func openTable(b *book) (*table, error) {
 		}
 	}
 	b.perUnit = c.OrganizeBy == "collection"
-	t := &table{book: b, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
+	t := &table{book: b, columns: map[int]parquet.Schema{}, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
 	switch c.Schema {
 	case "first_n":
 		t.options.Mode = geoparquet.FirstN
@@ -74,6 +75,9 @@ func (t *table) reopen() (err error) {
 	for _, u := range t.units {
 		for _, p := range u.Parts {
 			if t.place.remote {
+				if _, err := os.Stat(t.columnsFile(u, p.Number)); err != nil {
+					return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+				}
 				continue
 			}
 			if info, err := os.Stat(t.place.local(t.file(u, p.Number))); err != nil || info.Size() != p.Size {
@@ -113,12 +117,19 @@ func (t *table) reopenParts(u *unit) error {
 	files := tables{}
 	u.live = files
 	last := len(u.Spooled) - 1
-	for i, s := range slices.Clone(u.Spooled) {
+	left := u.Spooled
+	u.Spooled = nil // one after the other, each knows the columns of those before
+	for i, s := range left {
+		known, err := t.known(u)
+		if err != nil {
+			return err
+		}
 		o := t.options
-		o.Resume = &s.State
+		o.Resume, o.Known = &s.State, known
 		f, err := geoparquet.New(t.spool(u, s.Number), o)
 		if err == nil {
 			files[s.Number] = f
+			u.Spooled = append(u.Spooled, s)
 			continue
 		}
 		if !errors.Is(err, parquet.ErrStateGone) && !errors.Is(err, os.ErrNotExist) {
@@ -128,9 +139,13 @@ func (t *table) reopenParts(u *unit) error {
 		if i == last || t.place.remote || serr != nil {
 			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
 		}
-		u.Parts = append(u.Parts, part{Number: s.Number, Rows: s.State.Rows, Size: info.Size(), Made: info.ModTime().UTC(), Run: t.since})
-		u.Spooled = slices.DeleteFunc(u.Spooled, func(x spooled) bool { return x.Number == s.Number })
-		u.changed = true
+		p := part{Number: s.Number, Rows: s.State.Rows, Size: info.Size(), Made: info.ModTime().UTC(), Run: t.since}
+		more, err := t.columnsOf(u, p)
+		if err != nil {
+			return err
+		}
+		t.columns[u.number] = known.Join(more)
+		u.Parts, u.changed = append(u.Parts, p), true
 	}
 	return nil
 }
@@ -152,14 +167,16 @@ func (t *table) spool(u *unit, number int) string {
 	return filepath.Join(t.env.Data, "table-"+strconv.Itoa(u.number)+"-"+strconv.Itoa(number))
 }
 
-// begin begins a part.
-func (t *table) begin(u *unit) (*geoparquet.File, error) {
+// begin begins a part, with columns that are known.
+func (t *table) begin(u *unit, known parquet.Schema) (*geoparquet.File, error) {
 	u.Next++
 	dir := t.spool(u, u.Next)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
-	f, err := geoparquet.New(dir, t.options)
+	o := t.options
+	o.Known = known
+	f, err := geoparquet.New(dir, o)
 	if err != nil {
 		return nil, err
 	}
@@ -181,7 +198,11 @@ func (t *table) current(u *unit) (*geoparquet.File, error) {
 			return f, nil
 		}
 	}
-	return t.begin(u)
+	known, err := t.known(u)
+	if err != nil {
+		return nil, err
+	}
+	return t.begin(u, known)
 }
 
 // Write implements stream.Sink.
@@ -223,7 +244,7 @@ func (t *table) add(a *admitted) error {
 				return werr
 			}
 		}
-		return t.reject(a, err)
+		return t.reject(a, explain(err))
 	}
 	if t.summaryOf(a).add(a.it.Value) {
 		a.unit.changed = true
@@ -324,6 +345,9 @@ func (t *table) writePart(ctx context.Context, u *unit, f *geoparquet.File, numb
 	}
 	stats, err := f.Close(ctx, target, collections)
 	if err == nil && t.place.remote {
+		if err := t.keepColumns(u, number, f); err != nil {
+			return part{}, err
+		}
 		err = t.place.publish(ctx, target, t.file(u, number))
 	}
 	return part{Number: number, Rows: stats.Items, Size: stats.Bytes, Made: time.Now().UTC(), Run: t.since}, err
@@ -414,7 +438,11 @@ func (t *table) dropReplaced(ctx context.Context, u *unit) (old []string, err er
 		if p.Run == t.since {
 			continue
 		}
-		f, err := t.begin(u)
+		own, err := t.columnsOf(u, p) // it stays as it is, but for some rows
+		if err != nil {
+			return nil, err
+		}
+		f, err := t.begin(u, own)
 		if err != nil {
 			return nil, err
 		}
@@ -464,7 +492,10 @@ func (t *table) sift(ctx context.Context, u *unit, p part, to *geoparquet.File) 
 			dropped++
 			return nil
 		}
-		return to.Add(v)
+		if err := to.Add(v); err != nil {
+			return fmt.Errorf("%s, item %s, again: %w", name, it.ID(), err)
+		}
+		return nil
 	})
 	return dropped, err
 }

@@ -31,6 +31,7 @@ type column struct {
 	first  int // leaf columns first ≤ c < end
 	end    int
 	kids   []*column // members; the element of a list; key and value of a map
+	kind   Kind      // of a scalar
 	leaf   func(dst []byte, v *parquet.Value) ([]byte, error)
 }
 
@@ -84,7 +85,7 @@ func lay(col *parquet.Column, leaf, def, rep, depth int) (*column, error) {
 func (c *column) fillIn(col *parquet.Column, def, rep, depth int) error {
 	if col.Leaf() {
 		c.end++
-		c.leaf = leafOf(col.Type())
+		c.leaf, c.kind = leafOf(col.Type()), kindOfLeaf(col.Type())
 		return nil
 	}
 	inside := col.Columns()

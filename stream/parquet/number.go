@@ -3,6 +3,7 @@ package parquet
 import (
 	"bytes"
 	"encoding/base64"
+	"math"
 	"math/big"
 	"strconv"
 	"time"
@@ -22,8 +23,8 @@ func int64Of(text []byte) (int64, bool) {
 	return n, err == nil
 }
 
-// doubleOf is a number as a Double, and whether it may be one: a whole number must be held exactly, a
-// fraction becomes the nearest double.
+// doubleOf is a number as a Double, and whether it may be one: a whole number must read back with the digits that
+// it came with, or be held exactly; a fraction becomes the nearest double.
 func doubleOf(text []byte) (float64, bool) {
 	f, err := strconv.ParseFloat(string(text), 64)
 	if err != nil {
@@ -41,10 +42,17 @@ func fitsDouble(text []byte) bool {
 	return ok
 }
 
-// holds reports whether a double is exactly the whole number that the text tells.
+// safe is the first whole number whose successor is no double.
+const safe = 1 << 53
+
+// holds reports whether a double tells the whole number of the text: because it is exactly that, or because the text
+// is the double's shortest, as Each and others write it (12345678901234567000).
 func holds(f float64, text []byte) bool {
-	const safe = 1 << 53
 	if f > -safe && f < safe {
+		return true
+	}
+	var shortest [32]byte
+	if math.Abs(f) < 1e25 && bytes.Equal(strconv.AppendFloat(shortest[:0], f, 'f', -1, 64), text) {
 		return true
 	}
 	exact, ok := new(big.Int).SetString(string(text), 10)
@@ -53,12 +61,6 @@ func holds(f float64, text []byte) bool {
 	}
 	got, _ := big.NewFloat(f).Int(nil)
 	return got.Cmp(exact) == 0
-}
-
-// exact reports whether a double can hold n.
-func exact(n int64) bool {
-	f := float64(n)
-	return f < 1<<63 && int64(f) == n
 }
 
 // micros is a time of RFC 3339 in microseconds since 1970, and whether it is one. A blank between date and

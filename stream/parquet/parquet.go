@@ -24,7 +24,7 @@ const (
 	Unknown Kind = iota
 	Bool
 	Int       // 64-bit
-	Double    // also of whole numbers, as far as a double holds them exactly
+	Double    // also of whole numbers, as far as a double holds them or reads back as their digits
 	Text      // UTF-8
 	Timestamp // UTC, microseconds; from RFC 3339, of which digits beyond microseconds are cut
 	Binary    // bytes: what Type.Encode makes of a value
@@ -63,10 +63,11 @@ type Type struct {
 	Empty    []Field // what a Struct of which no member is known is written with, in place of being JSON
 	// Encode appends the bytes of a value to dst, of a Binary. It must not keep or change the value. An error
 	// says that the value does not fit. Defaults to decoding base64.
-	Encode func(dst []byte, v *item.Value) ([]byte, error)
+	Encode func(dst []byte, v *item.Value) ([]byte, error) `json:"-"`
+	// Wide says of an Int that it has whole numbers that a double cannot hold, so that it never becomes one.
+	Wide bool
 
 	closed bool           // no field is added any more, and the kind stays
-	wide   bool           // of an Int: whole numbers have been seen that a double cannot hold
 	index  map[string]int // of Fields by name, made by at
 	needs  int            // Fields that are Required, made by at
 	plain  []bool         // Fields whose names JSON writes as they are, made by at
@@ -78,6 +79,7 @@ var ErrNoColumns = errors.New("a Parquet file needs a column, and no row has a m
 // RowError says that a row does not fit the schema. Its cause is CodeInvalid.
 type RowError struct {
 	Column string // as a path: assets.B1.href, links[].title
+	Mixed  bool   // the column's rows disagree: with AsJSON, the row would fit
 	Err    error
 }
 

@@ -122,6 +122,9 @@ func (t *Table) Append(v *item.Value) error {
 	return nil
 }
 
+// Schema are the columns of the rows so far, also after Close. It must not be changed.
+func (t *Table) Schema() Schema { return t.union.root.Fields }
+
 // ErrSpool says that rows cannot be kept: the disk is full, say.
 var ErrSpool = errors.New("writing the spool")
 

@@ -194,7 +194,7 @@ func (u *Union) scalar(t *Type, text []byte) (fits bool) {
 				return whole(text)
 			}
 			n, ok := int64Of(text)
-			return ok && (t.wide || t.closed || exact(n))
+			return ok && (t.Wide || t.closed || holds(float64(n), text))
 		}
 	case Double:
 		return number && fitsDouble(text)
@@ -287,11 +287,21 @@ func (u *Union) merge(t *Type, v *item.Value, depth int) *RowError {
 	case t.Kind != List && t.Kind != Struct && u.scalar(t, v.Bytes()):
 		return nil
 	}
-	if u.conflict == Refuse || t.Keep || t.closed || t.Required || t.Kind == Binary || t.Kind == Timestamp {
+	if !t.pliable() {
 		return reason(t, v.Bytes())
+	}
+	if u.conflict == Refuse {
+		misfit := reason(t, v.Bytes())
+		misfit.Mixed = true
+		return misfit
 	}
 	*t = Type{Kind: JSON}
 	return nil
+}
+
+// pliable reports whether a type may become JSON.
+func (t *Type) pliable() bool {
+	return !t.Keep && !t.closed && !t.Required && t.Kind != Binary && t.Kind != Timestamp
 }
 
 func (u *Union) mergeMembers(t *Type, v *item.Value, depth int) *RowError {
@@ -332,10 +342,10 @@ func first(v *item.Value) Kind {
 // mergeNumber makes an Int or a Double fit a number, and reports whether it can.
 func (t *Type) mergeNumber(text []byte) bool {
 	if n, ok := int64Of(text); ok && t.Kind == Int {
-		t.wide = t.wide || !exact(n)
+		t.Wide = t.Wide || !holds(float64(n), text)
 		return true
 	}
-	if _, ok := doubleOf(text); !ok || t.wide {
+	if _, ok := doubleOf(text); !ok || t.Wide {
 		return false
 	}
 	if t.Kind == Int && (t.Keep || t.closed) {
