@@ -268,3 +268,55 @@ func TestStreamDrain(t *testing.T) {
 		t.Errorf("wrote\n%s", got)
 	}
 }
+
+// The iterations of a for_each are streams of their own: each has its failures in the report.
+func TestStreamIterations(t *testing.T) {
+	r := newStreamRig(t)
+	for _, name := range []string{"a", "b"} {
+		r.file(name+".ndjson", "{\"n\":1}\nnonsense\n")
+	}
+	r.with(func(a *app.App) {
+		x, _ := r.end(a, r.start(a, `
+name: each
+steps:
+  - id: g
+    for_each: [a, b]
+    steps:
+      - {id: read, module: stream.read, config: {path: "{{ item }}.ndjson"}}
+      - {id: write, module: stream.write, depends_on: [read], config: {path: "out-{{ item }}.ndjson"}}
+`))
+		if x.Status != stepwell.ExecutionCompletedWithFailures {
+			t.Errorf("the execution is %v: %+v", x.Status, x.Failure)
+		}
+	})
+	if report := r.read("failures.json"); strings.Count(report, `"step_id"`) != 2 || !strings.Contains(report, `"a.ndjson"`) || !strings.Contains(report, `"b.ndjson"`) {
+		t.Error(report)
+	}
+	if r.read("out-a.ndjson") != r.read("out-b.ndjson") {
+		t.Error("the iterations have written different things")
+	}
+}
+
+// Two streams of one execution cannot write the same file, also not one after the other: the later would replace
+// what the earlier has written.
+func TestStreamsSamePlace(t *testing.T) {
+	for _, sink := range []string{"module: stream.write, config: {path: out.ndjson}", "module: stac.output, config: {format: ndjson, output_path: out.ndjson}",
+		"module: stac.output, config: {format: parquet, base_dir: out}"} {
+		r := newStreamRig(t)
+		r.file("in.ndjson", `{"type":"Feature","stac_version":"1.0.0","id":"a","collection":"c","geometry":null,"properties":{"datetime":"2026-01-01T00:00:00Z"},"links":[],"assets":{}}`+"\n")
+		r.with(func(a *app.App) {
+			x, steps := r.end(a, r.start(a, `
+name: twice
+steps:
+  - {id: read, module: stream.read, config: {path: in.ndjson}}
+  - {id: write, depends_on: [read], `+sink+`}
+  - {id: read2, module: stream.read, depends_on: [write], config: {path: in.ndjson}}
+  - {id: write2, depends_on: [read2], `+sink+`}
+`))
+			if x.Status != stepwell.ExecutionFailed || steps["write"].Status != stepwell.StepCompleted || steps["write2"].Status != stepwell.StepFailed ||
+				!strings.Contains(steps["write2"].Error.Message, "another stream of this execution") {
+				t.Errorf("%s: the execution is %v: %+v", sink, x.Status, x.Failure)
+			}
+		})
+	}
+}

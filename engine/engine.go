@@ -32,6 +32,10 @@ const MaxSteps = 10_000_000
 // MaxLostLeases is how often a step may lose its worker before it counts as poisoned.
 const MaxLostLeases = 3
 
+// MaxLostStreams is the same for streams, which run for long and go on from their checkpoint: many a worker may
+// be gone before the last item has come.
+const MaxLostStreams = 20
+
 // maxCollected bounds, in bytes, the results that a for_each keeps for the steps that read them.
 const maxCollected = 16 << 20
 

@@ -44,11 +44,15 @@ func (r *Run) lost(p place, worker string) {
 func (r *Run) mayRunAgain(p place, worker string) *Failure {
 	in := p.node().ensure()
 	in.lost = append(in.lost, worker)
+	most := MaxLostLeases
+	if len(p.step().Members()) > 0 {
+		most = MaxLostStreams
+	}
 	switch {
 	case p.step().Policy.NotIdempotent:
 		return &Failure{Code: stepwell.CodeLost, Message: fmt.Sprintf("worker %s died while the step ran, and the action must not run twice", worker),
 			Hint: "check what it did, then restart the step"}
-	case len(in.lost) >= MaxLostLeases:
+	case len(in.lost) >= most:
 		return &Failure{Code: stepwell.CodeLost, Message: fmt.Sprintf("lost %d workers, the step seems to kill them: %s", len(in.lost), strings.Join(in.lost, ", "))}
 	}
 	return nil

@@ -50,11 +50,23 @@ type Env struct {
 	Fail func(f Failure) error
 	// Refuse says that a sink will not make an item durable, which Write was given. The error as with Fail.
 	Refuse func(it *Item, cause error) error
+	// Claim is Claims; nil: nobody else is there.
+	Claim func(path string) error
 	// Eval evaluates a {{ template }} with what the step sees and the names given in extra. For any goroutine.
 	Eval func(template string, extra map[string]any) (any, error)
 	// Scope is what the step's templates see (params, steps, execution and so on), for modules that compile
 	// theirs once and evaluate them for every item. For any goroutine. nil: nothing.
 	Scope expr.Scope
+}
+
+// Claims says that this step writes a file or directory as a whole. It is an error when another stream of the same
+// execution has said so: an iteration, an entry of a matrix, a stream before. The later would replace what the
+// earlier has written. The same step may claim a path again, also after a crash.
+func (e *Env) Claims(path string) error {
+	if e.Claim == nil {
+		return nil
+	}
+	return e.Claim(path)
 }
 
 // Path is a path of the user's, resolved; URLs stay as they are.

@@ -150,6 +150,7 @@ func (s *segment) env(n *node, data string) *Env {
 		},
 		Fail:   func(f Failure) error { return s.record(n, f, at{}) },
 		Refuse: func(it *Item, cause error) error { return s.refuse(n, it, cause) },
+		Claim:  func(path string) error { return s.claim(n, path) },
 		Eval:   n.host.Eval,
 		Scope:  n.host.Scope(),
 	}

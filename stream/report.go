@@ -265,7 +265,7 @@ func counted(n int64, what string) string {
 
 func prefix(s *segmentResult) string {
 	var parts []string
-	for _, p := range []string{s.Entry, s.Collection} {
+	for _, p := range []string{s.Entry, s.Collection, s.Iteration} {
 		if p != "" {
 			parts = append(parts, p)
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -30,6 +31,7 @@ type segmentResult struct {
 	Segment    string       `json:"segment"` // the first step
 	Entry      string       `json:"entry,omitempty"`
 	Collection string       `json:"collection,omitempty"`
+	Iteration  string       `json:"iteration,omitempty"` // of a for_each: its key
 	Attempt    int          `json:"attempt"`
 	Status     string       `json:"status"`
 	Error      string       `json:"error,omitempty"`
@@ -117,6 +119,9 @@ func (s *segment) processed() int64 {
 func (s *segment) writeResult(err error) error {
 	r := segmentResult{Segment: s.params.Steps[0].ID, Entry: s.params.Entry, Attempt: s.call.Attempt, Status: completed, Collection: s.collection,
 		Started: s.began.UTC(), Ended: time.Now().UTC()}
+	if at := strings.LastIndexByte(s.call.StepKey, '.'); s.collection == "" && at > 0 && strings.Contains(s.call.StepKey, "[") {
+		r.Iteration = s.call.StepKey[:at]
+	}
 	if s.spool != nil {
 		r.Failures = s.spool.failures()
 	}

@@ -77,12 +77,14 @@ func (s *segment) about(err error) error {
 }
 
 // segment makes the segment of a call, and says where its files are: the name is that of the first step and
-// of the collection.
+// of the collection or the iteration.
 func (c *catalog) segment(call *action.Call, p *params) *segment {
 	s := &segment{call: call, params: p, settings: p.Settings, began: time.Now(), name: fileName(p.Steps[0].ID)}
 	if p.Collection != nil {
 		s.collection = fmt.Sprint(p.Collection["id"])
 		s.name += "." + fileName(s.collection)
+	} else if strings.Contains(call.StepKey, "[") { // an iteration of a for_each
+		s.name = fileName(call.StepKey)
 	}
 	workflow := filepath.Join(c.dir, fileName(p.Workflow))
 	s.base = filepath.Join(workflow, entryName(p.Entry), s.name)

@@ -26,10 +26,11 @@ const (
 // report hands an outcome on. A handler that was ended because the process stops is not reported:
 // it is in flight for whoever recovers the run.
 func (p *Pool) report(j *job, ev engine.Event, cause error) (dealt bool) {
-	if cause == errDrained && ev.Kind != engine.DoneAll {
-		return false
+	if cause == errDrained && ev.Kind != engine.DoneAll { // no attempt is used up, and no worker lost
+		ev = p.event(j, engine.Failed)
+		ev.Defer, ev.Failure = true, &engine.Failure{Code: errDrained.Code, Message: errDrained.Message}
 	}
-	if ev.Kind != engine.Done && ev.Kind != engine.DoneAll && p.ctx.Err() != nil && cause != errRevoked && cause != errDeadline {
+	if ev.Kind != engine.Done && ev.Kind != engine.DoneAll && cause != errDrained && p.ctx.Err() != nil && cause != errRevoked && cause != errDeadline {
 		return false
 	}
 	if err := p.o.Reporter.Report(context.Background(), j.task.Run, ev); err != nil {

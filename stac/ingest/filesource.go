@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"iter"
+	"log/slog"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/api"
@@ -45,7 +46,7 @@ type fileCursor struct {
 }
 
 func (o Options) openFiles(ctx context.Context, env *stream.Env, s *settings, source string, client *api.Client) (any, error) {
-	l := &locator{places: o.Places, client: client, env: env, want: s.SourceType}
+	l := &locator{places: o.Places, client: client, env: env, want: s.SourceType, wanted: s.search.Collections, empty: s.AllowEmpty || env.Collection != nil}
 	if l.want == "auto" {
 		l.want = ""
 	}
@@ -79,6 +80,9 @@ func (f *fileSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out st
 	if f.s.MaxItems > 0 && f.given >= f.s.MaxItems {
 		return nil
 	}
+	if len(f.layout.left) > 0 {
+		f.env.Log(slog.LevelWarn, "directories without collection.json are left out", slog.String("source", f.source), slog.Int("count", len(f.layout.left)), slog.String("first", f.layout.left[0]))
+	}
 	var err error
 	if f.layout.catalog != "" {
 		err = f.walk(ctx, out)
@@ -97,8 +101,13 @@ func (f *fileSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out st
 	return err
 }
 
-// empty is a source with nothing in it, which is hardly meant.
+// empty is a source with nothing in it, which is hardly meant; but of the collections that a discovery finds,
+// some may be empty.
 func (f *fileSource) empty() error {
+	if f.env.Collection != nil && f.first == nil {
+		f.env.Log(slog.LevelWarn, "the collection holds no items", slog.String("collection", collectionMember(f.env, "id")), slog.String("source", shown(f.source)))
+		return nil
+	}
 	e := &stream.Error{Type: stream.ModuleException, Context: stream.Context{File: f.source},
 		Err: &stepwell.Error{Code: stepwell.CodeInvalid, Message: f.source + " holds no items", Hint: "allow_empty: true accepts that"}}
 	if f.first != nil {
@@ -199,6 +208,9 @@ func (f *fileSource) entry(path string, row files.Row) entry {
 	e := entry{next: row.Next}
 	place := stream.Place{File: path, Line: row.Line}
 	err := row.Err
+	if err == nil && f.layout.lone {
+		err = feature(row.Text)
+	}
 	if err == nil {
 		e.item, err = f.sieve.item(row.Text, row.Key, place)
 	}

@@ -60,7 +60,7 @@ func kindOf(ctx context.Context, client *api.Client, mode string) (string, error
 	case slices.ContainsFunc(l.Links, func(l api.Link) bool { return l.Rel == "items" }):
 		return "", wrongConfig(client.URL()+" is the collection "+l.ID+" of an API", "give the API's landing page as catalog_url, and "+l.ID+" as collection_id")
 	case mode == "api":
-		return "", wrongConfig(client.URL()+" is no STAC API: it has neither conformsTo nor links to search or data", "a static catalog is read with mode: file")
+		return "", wrongConfig(client.URL()+" is no STAC API: it has neither conformsTo nor links to search or data", "leave mode out to have a static catalog read")
 	}
 	return "file", nil
 }

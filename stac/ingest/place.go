@@ -24,8 +24,10 @@ import (
 // layout is what a source in file mode turns out to be: files of items, or a catalog to walk.
 type layout struct {
 	paths   []string
-	at      string // path to the list in them
-	catalog string // a URL or a path, "" for none
+	at      string   // path to the list in them
+	catalog string   // a URL or a path, "" for none
+	lone    bool     // paths were found in a directory: what is no Feature there is no item
+	left    []string // directories beside those of collections
 }
 
 // The values of source_type.
@@ -41,7 +43,9 @@ type locator struct {
 	places *files.Places
 	client *api.Client // of a source on the web
 	env    *stream.Env
-	want   string // source_type, "" for auto
+	want   string   // source_type, "" for auto
+	wanted []string // ids of collections, none for all
+	empty  bool     // whether a place for items without any is fine
 }
 
 func (l *locator) find(ctx context.Context, source string) (layout, error) {
@@ -131,7 +135,7 @@ func (l *locator) directory(ctx context.Context, dir string) (layout, error) {
 			return layout{}, l.contradiction(dir, "there is no "+c.name+" in it")
 		}
 	}
-	return l.items(ctx, dir)
+	return l.items(ctx, dir, true)
 }
 
 func isFile(path string) bool {
@@ -139,22 +143,33 @@ func isFile(path string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// items are the files of items in a directory, or in the directories below it, where each has its own.
-func (l *locator) items(ctx context.Context, dir string) (layout, error) {
+// items are the files of items in a directory; else those of the collections below it, where it may have
+// them; else those in the directories below it, where each has its own.
+func (l *locator) items(ctx context.Context, dir string, collections bool) (layout, error) {
 	for _, pattern := range []string{"*.json", "*.geojson", "*/*.json"} {
+		if collections && pattern == "*/*.json" {
+			if found, any, err := l.collections(ctx, dir); any || err != nil {
+				return found, err
+			}
+		}
 		found, err := l.places.List(ctx, dir, pattern)
 		if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
 			return layout{}, configured(err)
 		}
-		found = slices.DeleteFunc(found, func(p string) bool {
-			name := filepath.Base(p)
-			return name == "collection.json" || name == "catalog.json"
-		})
-		if len(found) > 0 {
-			return layout{paths: found}, nil
+		if found = slices.DeleteFunc(found, describes); len(found) > 0 {
+			return layout{paths: found, lone: true}, nil
 		}
 	}
-	return layout{}, wrongConfig(dir+" holds no .json files", "for other formats write a pattern, like "+filepath.Join(filepath.Base(dir), "*.parquet"))
+	if l.empty {
+		return layout{lone: true}, nil
+	}
+	return layout{}, wrongConfig(dir+" holds no .json files of items", "for other formats write a pattern, like "+filepath.Join(filepath.Base(dir), "*.parquet"))
+}
+
+// describes reports whether a file in a directory is about its items, by its name.
+func describes(path string) bool {
+	name := filepath.Base(path)
+	return name == "collection.json" || name == "catalog.json" || name == "manifest.json"
 }
 
 // file looks into a single file.
@@ -187,7 +202,7 @@ func (l *locator) document(ctx context.Context, at, kind string) (layout, error)
 	}
 	beside := filepath.Join(filepath.Dir(at), "items")
 	if info, err := os.Stat(beside); err == nil && info.IsDir() && kind == api.KindCollection {
-		return l.items(ctx, beside)
+		return l.items(ctx, beside, false)
 	}
 	names, links := outline(text)
 	switch {
@@ -195,6 +210,8 @@ func (l *locator) document(ctx context.Context, at, kind string) (layout, error)
 		return layout{paths: []string{at}, at: "features"}, nil
 	case links:
 		return layout{catalog: at}, nil
+	case l.empty:
+		return layout{}, nil
 	}
 	return layout{}, wrongConfig(at+" has no items: there is no directory items beside it, and in it neither features nor links to items or children", "")
 }

@@ -112,6 +112,9 @@ func (o Options) openBook(env *stream.Env, c config) (*book, error) {
 	if name != "" {
 		b.place.hidden = hidden + "-" + name
 	}
+	if c.Format == "ndjson" || c.Format == "parquet" {
+		b.place.claim = env.Claims
+	}
 	b.guard = flock.New(filepath.Join(env.Data, "output.lock"))
 	if got, err := b.guard.TryLock(); err != nil || !got {
 		return nil, errBusy(env, err)

@@ -37,6 +37,9 @@ type place struct {
 	made  map[string]bool // directories that exist
 	dirty map[string]bool // directories with new names in them
 	locks map[string]*flock.Flock
+
+	claim   func(path string) error // of outputs that are written as a whole; nil: of others
+	claimed map[string]bool         // by unit
 }
 
 // hidden is the usual place.hidden.
@@ -50,7 +53,7 @@ const maxLocks = 4096
 
 func newPlace(root string, places *files.Places, spare string) *place {
 	return &place{root: strings.TrimSuffix(root, "/"), remote: remote(root), files: places, spare: filepath.Join(spare, "out"), hidden: hidden,
-		made: map[string]bool{}, dirty: map[string]bool{}, locks: map[string]*flock.Flock{}}
+		made: map[string]bool{}, dirty: map[string]bool{}, locks: map[string]*flock.Flock{}, claimed: map[string]bool{}}
 }
 
 func remote(path string) bool { return strings.HasPrefix(path, "s3://") }
@@ -217,6 +220,16 @@ func syncDir(dir string) error {
 
 // take locks a directory for this stream, and clears away what another one left unfinished there.
 func (p *place) take(unit string) error {
+	if p.claim != nil && !p.claimed[unit] {
+		rel := unit
+		if name, one := strings.CutPrefix(p.hidden, hidden+"-"); one {
+			rel = path.Join(unit, name)
+		}
+		if err := p.claim(p.shown(rel)); err != nil {
+			return err
+		}
+		p.claimed[unit] = true
+	}
 	if p.remote || p.locks[unit] != nil {
 		return nil
 	}

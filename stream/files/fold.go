@@ -39,7 +39,7 @@ func (o *output) eachSpooled(ctx context.Context, f func(row *item.Value) error)
 // unfold makes lines of a Parquet file again.
 func (o *output) unfold(ctx context.Context) error {
 	items := o.state.Items
-	o.state = fileState{Size: o.state.Size}
+	o.state = fileState{Size: o.state.Size, Later: items == 0}
 	if err := o.open(0); err != nil {
 		return err
 	}

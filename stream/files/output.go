@@ -26,6 +26,7 @@ type fileState struct {
 	Size    int64    `json:"size,omitempty"`    // of the finished file
 	Was     int64    `json:"was,omitempty"`     // the size of the file that it replaces
 	Done    bool     `json:"done,omitempty"`
+	Later   bool     `json:"later,omitempty"` // a next version of what ended without items, and so without a file
 }
 
 // output is one file that is written: the spool that holds its items until it is complete.
@@ -326,6 +327,14 @@ func (o *output) publish(ctx context.Context, made string) error {
 		err = os.Remove(o.spool)
 	}
 	return err
+}
+
+// removeOld takes away the file that is in the place of one without items, if it may be replaced.
+func (o *output) removeOld(ctx context.Context) (was bool, err error) {
+	if !o.target.overwrite {
+		return false, nil // there was none, or begin had failed
+	}
+	return o.places.remove(ctx, o.dest)
 }
 
 // leave lets go of the file. Its spool stays when a state tells of it.

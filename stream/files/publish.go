@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -61,6 +62,26 @@ func (p *Places) publish(ctx context.Context, local, dest string) error {
 		return err
 	}
 	return syncPath(filepath.Dir(dest))
+}
+
+// remove takes away a file, durably, and tells whether there was one.
+func (p *Places) remove(ctx context.Context, dest string) (was bool, err error) {
+	if isS3(dest) {
+		return p.removeObject(ctx, dest)
+	}
+	info, err := os.Lstat(dest)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case info.IsDir():
+		return false, invalid("it is a directory", "write the path of a file")
+	}
+	if err := os.Remove(dest); err != nil {
+		return false, err
+	}
+	return true, syncPath(filepath.Dir(dest))
 }
 
 // copyOver brings a file from another file system.
@@ -194,13 +215,13 @@ func lockPath(dest string) string {
 func lockOutput(dest string) (*lock, error) {
 	path := lockPath(dest)
 	if err := makeDir(filepath.Dir(path)); err != nil {
-		return nil, err
+		return nil, unwritable(dest, path, err)
 	}
 	for range 100 { // another that ends takes its file away, and then this lock means nothing
 		l := flock.New(path)
 		ok, err := l.TryLock()
 		if err != nil {
-			return nil, err
+			return nil, unwritable(dest, path, err)
 		}
 		if !ok {
 			return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: dest + " is being written by another run",
@@ -218,6 +239,21 @@ func lockOutput(dest string) (*lock, error) {
 		}
 	}
 	return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: dest + ": its lock changes all the time", Hint: "too many runs write it"}
+}
+
+// unwritable says of dest what an error of its lock, which nobody knows of, is about: the directory.
+func unwritable(dest, path string, err error) error {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
+		return err
+	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	hint := "give write permission on the directory, or write to another path"
+	if isS3(dest) {
+		hint = "its temporary directory is needed; set TMPDIR to one that can be written"
+	}
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: dest + ": the directory " + filepath.Dir(path) + " cannot be written", Hint: hint, Err: err}
 }
 
 // release removes the lock's file while it is still held.

@@ -285,6 +285,28 @@ func (p *Places) upload(ctx context.Context, local, dest string) error {
 	return nil
 }
 
+// removeObject takes away an object and tells whether there was one.
+func (p *Places) removeObject(ctx context.Context, dest string) (was bool, err error) {
+	client, err := p.s3.open()
+	if err != nil {
+		return false, err
+	}
+	bucket, key, err := bucketKey(dest)
+	if err != nil {
+		return false, err
+	}
+	if _, err := client.StatObject(ctx, bucket, key, minio.StatObjectOptions{}); err != nil {
+		if err = s3Error(err); stepwell.CodeOf(err) == stepwell.CodeNotFound {
+			return false, nil
+		}
+		return false, err
+	}
+	if err := client.RemoveObject(ctx, bucket, key, minio.RemoveObjectOptions{}); err != nil {
+		return false, s3Error(err)
+	}
+	return true, nil
+}
+
 // removeParts takes away what an upload that failed has left, which would be paid for.
 func removeParts(ctx context.Context, client *minio.Client, bucket, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)

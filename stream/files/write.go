@@ -182,6 +182,9 @@ func (w *writer) output(ctx context.Context, dest string) (*output, error) {
 	case o != nil && o.f != nil:
 		return o, nil
 	case o != nil:
+		if err := w.env.Claims(dest); err != nil {
+			return nil, err
+		}
 		if err := o.reopen(ctx); err != nil {
 			return nil, fmt.Errorf("take up %s: %w", shown(dest), err)
 		}
@@ -189,6 +192,9 @@ func (w *writer) output(ctx context.Context, dest string) (*output, error) {
 	case len(w.order) == maxOutputs:
 		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("more than %d collections, one file each", maxOutputs),
 			Hint: "write them into one file, or in several runs"}
+	}
+	if err := w.env.Claims(dest); err != nil {
+		return nil, err
 	}
 	o = w.add(dest)
 	return o, o.begin(ctx)
@@ -255,12 +261,16 @@ func (w *writer) state() writerState {
 // Close implements stream.Sink.
 func (w *writer) Close(ctx context.Context) (state, outputs any, err error) {
 	made := map[*output]string{}
+	var empty []*output // that begin anew and can have no file
 	for _, o := range w.order {
 		if o.f == nil {
 			continue // nothing has come for it
 		}
 		if o.items == 0 && w.target.format == formatParquet {
 			w.env.Log(slog.LevelWarn, "no items, so there is no Parquet file", slog.String("path", o.dest))
+			if !o.state.Later {
+				empty = append(empty, o)
+			}
 			o.fresh = true // its spool goes
 			o.state = fileState{Done: true}
 			continue
@@ -279,7 +289,27 @@ func (w *writer) Close(ctx context.Context) (state, outputs any, err error) {
 			}
 		}
 	}
-	return w.state(), w.manifest(), w.leave()
+	removed, err := w.removeOld(ctx, empty)
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.state(), w.manifest(removed), w.leave()
+}
+
+// removeOld takes away the files of earlier runs under the names of outputs that have none: rows that are not of
+// this run must not be taken for its result.
+func (w *writer) removeOld(ctx context.Context, empty []*output) (removed []any, err error) {
+	for _, o := range empty {
+		was, err := o.removeOld(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("take away the old %s, as no items came: %w", shown(o.dest), err)
+		}
+		if was {
+			w.env.Log(slog.LevelWarn, "the Parquet file of an earlier run was removed", slog.String("path", o.dest))
+			removed = append(removed, o.dest)
+		}
+	}
+	return removed, nil
 }
 
 // journal notes what the finished files will be.
@@ -301,7 +331,7 @@ func (w *writer) journal() error {
 	return syncPath(w.env.Data)
 }
 
-func (w *writer) manifest() map[string]any {
+func (w *writer) manifest(removed []any) map[string]any {
 	files, items := []any{}, int64(0)
 	for _, o := range w.order {
 		items += o.state.Items
@@ -309,7 +339,11 @@ func (w *writer) manifest() map[string]any {
 			files = append(files, map[string]any{"path": o.dest, "items": o.state.Items, "bytes": o.state.Size})
 		}
 	}
-	return map[string]any{"items": items, "files": files}
+	out := map[string]any{"items": items, "files": files}
+	if removed != nil {
+		out["removed"] = removed
+	}
+	return out
 }
 
 // Abandon implements stream.Sink.

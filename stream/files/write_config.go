@@ -26,6 +26,7 @@ func writeModule(p *Places) stream.Module {
 			Outputs: []spec.Field{
 				{Name: "items", Type: spec.Integer, Doc: "Items in all files."},
 				{Name: "files", Type: spec.Array, Doc: "The files, each with path, items and bytes."},
+				{Name: "removed", Type: spec.Array, Doc: "Paths of Parquet files of earlier runs that were removed because a run from the beginning had no items; absent when there are none."},
 			},
 			Examples: []spec.Example{
 				{Title: "one compressed file", YAML: "id: save\nmodule: stream.write\nconfig:\n  path: out/items.ndjson.gz\ndepends_on: [scenes]"},
@@ -49,7 +50,8 @@ func writeModule(p *Places) stream.Module {
 const writeDoc = "The file appears under its name when it is complete. Until then the items are in a hidden file beside it (`.<name>.….part`), or in the run's " +
 	"data directory for S3, each durable from the next checkpoint on; a run that was cut off goes on there. A later run of a pipeline that resumes adds its items to the file. " +
 	"Only one run at a time writes a file; another is refused.\n\n" +
-	"NDJSON has one compact item per line. CSV cells hold texts and numbers as they are, objects and lists as JSON. Parquet columns are those of all items together."
+	"NDJSON has one compact item per line. CSV cells hold texts and numbers as they are, objects and lists as JSON. Parquet columns are those of all items together. " +
+	"Without items there is no Parquet file: a run from the beginning then removes the one that an earlier run has left under the name, while other formats become empty."
 
 // target is where and how to write.
 type target struct {

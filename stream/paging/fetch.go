@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"math/rand/v2"
@@ -149,10 +150,11 @@ type page struct {
 	excerpt string
 }
 
-// fetch gets a page, as often as it may be tried.
+// fetch gets a page, as often as it may be tried. 500 and 504 are no exception, unlike for actions (Once): asking
+// for a page changes nothing, and a stream that ends early costs more than another request.
 func (s *source) fetch(ctx context.Context, r *request) (*page, error) {
 	deferrals := 0
-	for attempt := 1; ; {
+	for attempt, tries := 1, 1; ; tries++ {
 		p, err := s.once(ctx, r)
 		if err == nil {
 			return p, nil
@@ -170,8 +172,6 @@ func (s *source) fetch(ctx context.Context, r *request) (*page, error) {
 		switch verdict {
 		case outbound.Permanent:
 			limit = 0
-		case outbound.Once:
-			limit = min(limit, 2)
 		case outbound.Deferred:
 			if deferrals++; deferrals <= maxDeferrals {
 				limit, wait = attempt+1, max(f.After, time.Second)
@@ -179,6 +179,9 @@ func (s *source) fetch(ctx context.Context, r *request) (*page, error) {
 			}
 		}
 		if attempt >= limit || f.After > maxWait {
+			if tries > 1 {
+				err = fmt.Errorf("%w, tried %d times", err, tries)
+			}
 			return nil, &stream.Error{Type: stream.NetworkError, Err: err, Context: stream.Context{URL: r.shown, Status: f.Status, Attempt: attempt}}
 		}
 		s.env.Log(slog.LevelWarn, "a page could not be had; it is tried again", slog.String("error", f.Error()), slog.Duration("after", wait))

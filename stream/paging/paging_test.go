@@ -126,7 +126,7 @@ func (a *api) fail(w http.ResponseWriter, fault string) bool {
 	case "wait":
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusTooManyRequests)
-	case "500", "503", "404", "403":
+	case "500", "503", "504", "404", "403":
 		status, _ := strconv.Atoi(fault)
 		http.Error(w, "so it is", status)
 	case "html":
@@ -247,7 +247,8 @@ func TestPageThatCannotBeHad(t *testing.T) {
 	}{
 		"not found": {map[int]string{2: "404"}, 404, 1},
 		"forbidden": {map[int]string{2: "403"}, 403, 1},
-		"500 twice": {map[int]string{2: "500", 3: "500"}, 500, 2},
+		"500":       {map[int]string{2: "500", 3: "500", 4: "500"}, 500, 3},
+		"504":       {map[int]string{2: "504", 3: "504", 4: "504"}, 504, 3},
 		"503":       {map[int]string{2: "503", 3: "503", 4: "503"}, 503, 3},
 		"html":      {map[int]string{2: "html", 3: "html", 4: "html"}, 0, 3},
 	} {
@@ -259,6 +260,9 @@ func TestPageThatCannotBeHad(t *testing.T) {
 		e, ok := errors.AsType[*stream.Error](err)
 		if !ok || e.Type != stream.NetworkError || e.Context != (stream.Context{URL: a.URL + "/text?from=10", Status: tt.status, Attempt: tt.attempt}) {
 			t.Errorf("%s: %+v", name, err)
+		}
+		if tried := strings.HasSuffix(err.Error(), fmt.Sprintf(", tried %d times", tt.attempt)); tried != (tt.attempt > 1) {
+			t.Errorf("%s: %v", name, err)
 		}
 		if len(items) != 10 || len(cursors) != 1 || len(a.requests) != tt.attempt+1 {
 			t.Errorf("%s: %q %s", name, items, cursors)

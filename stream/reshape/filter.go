@@ -27,7 +27,7 @@ func filterModule() stream.Module {
 			},
 		},
 		Open: func(_ context.Context, env *stream.Env, config map[string]any) (any, error) {
-			f, problems := newFilter(config)
+			f, problems := newFilter(config, func(t *expr.Template) error { return unseen(t, env.Scope) })
 			if err := badConfig(problems); err != nil {
 				return nil, err
 			}
@@ -35,7 +35,11 @@ func filterModule() stream.Module {
 			return f, nil
 		},
 		Check: func(config map[string]any) []error {
-			_, problems := newFilter(config)
+			source, _ := config["when"].(string)
+			if _, err := expr.Parse(source); err != nil {
+				return nil // the check of the definition tells what is wrong between {{ }}, with its line
+			}
+			_, problems := newFilter(config, misspelt)
 			return problems
 		},
 	}
@@ -46,11 +50,14 @@ type filter struct {
 	under expr.Scope
 }
 
-func newFilter(config map[string]any) (*filter, []error) {
+func newFilter(config map[string]any, look func(*expr.Template) error) (*filter, []error) {
 	source, _ := config["when"].(string)
 	when, err := expr.ParseCondition(source)
+	if err == nil {
+		err = look(when)
+	}
 	if err != nil {
-		return nil, []error{fmt.Errorf("when: %w", err)}
+		return nil, []error{fmt.Errorf("when: %w", syntax(err))}
 	}
 	return &filter{when: when}, nil
 }

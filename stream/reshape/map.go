@@ -41,7 +41,7 @@ func mapModule() stream.Module {
 			},
 		},
 		Open: func(_ context.Context, env *stream.Env, config map[string]any) (any, error) {
-			m, problems := newMapper(config, false)
+			m, problems := newMapper(config, false, func(t *expr.Template) error { return unseen(t, env.Scope) })
 			if err := badConfig(problems); err != nil {
 				return nil, err
 			}
@@ -49,7 +49,7 @@ func mapModule() stream.Module {
 			return m, nil
 		},
 		Check: func(config map[string]any) []error {
-			_, problems := newMapper(config, true)
+			_, problems := newMapper(config, true, misspelt)
 			return problems
 		},
 	}
@@ -74,14 +74,15 @@ type setting struct {
 	make maker
 }
 
-// newMapper reads a config. When it is only checked, what is rendered before Open may still hold templates.
-func newMapper(config map[string]any, checked bool) (*mapper, []error) {
+// newMapper reads a config. When it is only checked, what is rendered before Open may still hold templates,
+// and the syntax of those in values is left to the check of the definition, which knows their lines.
+func newMapper(config map[string]any, checked bool, look func(*expr.Template) error) (*mapper, []error) {
 	m, r := &mapper{}, &reader{checked: checked}
 	set, _ := config["set"].(map[string]any)
 	for name, value := range set {
-		made, err := compile(value)
-		if err != nil {
-			r.problem("set "+name, err)
+		made, err := compile(value, look)
+		if _, wrong := errors.AsType[*expr.Error](err); err != nil && !(wrong && checked) {
+			r.problem("set "+name, syntax(err))
 		}
 		m.set = append(m.set, setting{r.key("set", name), name, made})
 	}

@@ -15,15 +15,15 @@ type maker interface {
 	make(s *scope) (*item.Value, error)
 }
 
-// compile makes a maker of a value of a config, in which any text may be a template.
-func compile(v any) (maker, error) {
+// compile makes a maker of a value of a config, in which any text may be a template. look may refuse one.
+func compile(v any, look func(*expr.Template) error) (maker, error) {
 	switch v := v.(type) {
 	case string:
-		return compileText(v)
+		return compileText(v, look)
 	case []any:
-		return compileList(v)
+		return compileList(v, look)
 	case map[string]any:
-		return compileObject(v)
+		return compileObject(v, look)
 	}
 	made, err := item.Of(v)
 	return constant{made}, err
@@ -34,13 +34,16 @@ type constant struct{ val *item.Value }
 
 func (c constant) make(*scope) (*item.Value, error) { return c.val.Clone(), nil }
 
-func compileText(source string) (maker, error) {
+func compileText(source string, look func(*expr.Template) error) (maker, error) {
 	t, err := expr.Parse(source)
 	switch {
 	case err != nil:
 		return nil, err
 	case t.Static():
 		return constant{item.OfText(source)}, nil
+	}
+	if err := look(t); err != nil {
+		return nil, err
 	}
 	if path, ok := plainPath(t); ok {
 		return copied{path, t}, nil
@@ -115,10 +118,10 @@ func plainPath(t *expr.Template) ([]string, bool) {
 
 type list []maker
 
-func compileList(v []any) (maker, error) {
+func compileList(v []any, look func(*expr.Template) error) (maker, error) {
 	out, fixed := make(list, len(v)), true
 	for i, e := range v {
-		made, err := compile(e)
+		made, err := compile(e, look)
 		if err != nil {
 			return nil, err
 		}
@@ -147,10 +150,10 @@ type member struct {
 	val maker
 }
 
-func compileObject(v map[string]any) (maker, error) {
+func compileObject(v map[string]any, look func(*expr.Template) error) (maker, error) {
 	out, fixed := make(object, 0, len(v)), true
 	for _, key := range slices.Sorted(maps.Keys(v)) {
-		made, err := compile(v[key])
+		made, err := compile(v[key], look)
 		if err != nil {
 			return nil, err
 		}

@@ -1,0 +1,37 @@
+package stream
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/stepwell/stepwell"
+)
+
+// claim keeps the streams of one execution from writing the same place one after the other. Who has a place is
+// in a file beside the results of the segments.
+func (s *segment) claim(n *node, path string) error {
+	sum := sha256.Sum256([]byte(path))
+	dir := filepath.Join(s.runs, "claims")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	file, owner := filepath.Join(dir, hex.EncodeToString(sum[:12])), filepath.Base(s.resultBase())+"/"+n.step.ID
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_, err = f.WriteString(owner)
+		return errors.Join(err, f.Close())
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	has, err := os.ReadFile(file)
+	if err != nil || string(has) == owner || len(has) == 0 { // empty: cut off between the two
+		return err
+	}
+	return &Error{Type: ConfigurationError, Err: &stepwell.Error{Code: stepwell.CodeConflict, Message: path + " is written by another stream of this execution",
+		Hint: "give each stream a place of its own: {{ collection.id }} behind a discovery, {{ item }} in a for_each, ${NAME} of a matrix, or {collection_id} in the path"}}
+}
