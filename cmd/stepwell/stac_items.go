@@ -181,9 +181,6 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 				return invalid("leave one of them out", "both --catalog-url and --source-file are given")
 			}
 			config := map[string]any{"collection_id": collection, "source_file": source, "catalog_url": catalog, "datetime": datetime}
-			if catalog != "" {
-				config["mode"] = "api"
-			}
 			if most > 0 {
 				config["max_items"] = int64(most)
 			}
