@@ -99,8 +99,8 @@ func (g *guard) named(address string) bool {
 }
 
 const (
-	privateHint = "if it is meant to, allow it: AllowHosts or AllowCIDRs for this one, AllowPrivate for all private addresses"
-	otherHint   = "if it is meant to, allow it with AllowHosts or AllowCIDRs"
+	privateHint = "if it is meant to, allow it in stepwell.yaml: http: {allow_hosts: [this.host]}, or allow_private: true for all private addresses"
+	otherHint   = "if it is meant to, allow it in stepwell.yaml: http: {allow_hosts: [this.host]} or allow_cidrs"
 )
 
 // special are the networks that are no places on the internet, beyond those that netip knows.
