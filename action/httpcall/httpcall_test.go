@@ -402,7 +402,7 @@ func TestHTTPRequest(t *testing.T) {
 			t.Errorf("timeout_seconds %v: %v", seconds, got.Err)
 		}
 	}
-	if got := call(values{"url": "http://10.0.0.1/"}); !action.IsFail(got.Err) || !strings.Contains(stepwell.HintOf(got.Err), "AllowHosts") {
+	if got := call(values{"url": "http://10.0.0.1/"}); !action.IsFail(got.Err) || !strings.Contains(stepwell.HintOf(got.Err), "allow_hosts") {
 		t.Errorf("a private address: %v", got.Err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))

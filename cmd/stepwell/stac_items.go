@@ -196,7 +196,7 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&collection, "collection-id", "", "`id` of the collection")
-	f.StringVar(&catalog, "catalog-url", "", "`URL` of a STAC API")
+	f.StringVar(&catalog, "catalog-url", "", "`URL` of a STAC API, or URL or path of a static catalog")
 	f.StringVar(&source, "source-file", "", "`path` of a file, directory, glob or static catalog")
 	f.StringVar(&datetime, "datetime", "", "time or `interval`, such as 2026-01-01/2026-02-01")
 	f.StringVar(&bbox, "bbox", "", "`west,south,east,north` in degrees")

@@ -30,7 +30,7 @@ func ingestSpec() spec.Spec {
 	own := []spec.Field{
 		{Name: "mode", Type: spec.String, Enum: []string{"file", "api"}, Doc: "Whether source is a file, directory or static catalog, or an API; found out when absent."},
 		{Name: "source", Type: spec.String, Doc: "What to read: the URL of an API or catalog, or a path."},
-		{Name: "catalog_url", Type: spec.String, Doc: "The same as source, for an API; defaults to that of a discovery."},
+		{Name: "catalog_url", Type: spec.String, Doc: "The same as source, for an API or a static catalog; defaults to that of a discovery."},
 		{Name: "source_file", Type: spec.String, Doc: "File, directory, glob, s3:// or https:// path; it wins over catalog_url."},
 		{Name: "source_type", Type: spec.String, Enum: []string{"auto", typeFile, typeDirectory, typeCollection, typeCatalog}, Default: "auto", Doc: "What a path must be; anything else is refused."},
 		{Name: "format", Type: spec.String, Enum: []string{"auto", "json", "geojson", "ndjson", "parquet"}, Default: "auto", Doc: "Format of files, found by name and content when auto."},
