@@ -80,7 +80,7 @@ func TestFaults(t *testing.T) {
 			if took := time.Since(began); took > 2*time.Second {
 				t.Errorf("took %s", took)
 			}
-			if want.kind == KindBlocked && !strings.Contains(stepwell.HintOf(err), "AllowHosts") {
+			if want.kind == KindBlocked && !strings.Contains(stepwell.HintOf(err), "allow_hosts") {
 				t.Errorf("hint %q names no option", stepwell.HintOf(err))
 			}
 		})
