@@ -81,7 +81,7 @@ func TestGuardAtDial(t *testing.T) {
 	for _, url := range []string{server.URL, "http://localhost:" + port, "http://[::ffff:127.0.0.1]:" + port, "http://0.0.0.0:" + port} {
 		_, _, err := fetch(t, strict, &Request{URL: url})
 		f, ok := errors.AsType[*Failure](err)
-		if !ok || f.Kind != KindBlocked && f.Kind != KindDNS || !strings.Contains(stepwell.HintOf(err), "Allow") && f.Kind == KindBlocked {
+		if !ok || f.Kind != KindBlocked && f.Kind != KindDNS || !strings.Contains(stepwell.HintOf(err), "allow_hosts") && f.Kind == KindBlocked {
 			t.Errorf("%s: %v (%s)", url, err, stepwell.HintOf(err))
 		}
 	}
