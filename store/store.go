@@ -37,6 +37,11 @@ type Commit struct {
 	Create *Execution
 	// Update changes the execution's own row; nil when nothing of it changed.
 	Update *Update
+	// Outbox is what leaves the system because of this commit: stored with it, taken out by whoever delivers it.
+	Outbox []Outgoing
+	// Taken are the keys of signals that this commit has used up: they are kept for finding duplicates, but
+	// are no longer pending.
+	Taken []string
 }
 
 // Execution is the row of an execution.
@@ -47,7 +52,8 @@ type Execution struct {
 	Definition []byte // hash of the snapshot, see Committer.PutDefinition
 	Params     json.RawMessage
 	Parent     string // id of the execution that this one retries, "" for none
-	Trigger    string // manual, retry, …
+	Trigger    string // manual, retry, scheduled, webhook, event
+	Origin
 	Dir        string // directory for relative paths of its steps
 	Status     stepwell.ExecutionStatus
 	Created    time.Time
@@ -57,6 +63,21 @@ type Execution struct {
 	Failure    *engine.Failure
 	Progress   engine.Progress
 	Version    int64 // of the last commit; filled by readers
+}
+
+// Origin says where an execution comes from. All of it is optional.
+type Origin struct {
+	Workflow        string // id of the stored pipeline
+	WorkflowVersion int    // its version
+	Job             string // id of the schedule, webhook or event trigger that started it
+	Actor           string // who asked for it (budpipeline: triggered_by)
+	// Key makes the start happen once: a second start with the key finds the first (StartKeys). Written with
+	// Create, not read back with the row.
+	Key     string
+	KeyHash []byte // of what was asked for, to tell a repetition from another request under the same key
+	// Concurrency is the value of settings.concurrency.key: executions that share it share its limit.
+	Concurrency string
+	Priority    int
 }
 
 // Update is a change of an execution's status.
@@ -150,8 +171,13 @@ type LogEntry struct {
 type Filter struct {
 	Statuses []stepwell.ExecutionStatus
 	Pipeline string
-	Before   string // id of the last one of the page before
-	Limit    int    // Defaults to 50, at most 1,000
+	Workflow string    // id of the stored pipeline
+	Job      string    // id of the schedule, webhook or event trigger
+	Trigger  string    // manual, scheduled, …
+	Parent   string    // id of the execution that was retried
+	From, To time.Time // created at From or later, before To
+	Before   string    // id of the last one of the page before
+	Limit    int       // Defaults to 50, at most 1,000
 }
 
 // Step is a step as people see it: every step of the execution has one, with or without a row.

@@ -1,0 +1,159 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// Object is something that people manage: a pipeline or one of its versions, a schedule, a webhook, an
+// API key. The store knows nothing of what is in it; the package that owns the kind does.
+type Object struct {
+	Kind string
+	ID   string // unique within the kind
+	Name string // unique within the kind unless ""
+	// Revision counts the changes from 1 (the ETag of the API). What PutObjects is given is the revision that the
+	// change is meant for: 0 for a new object, AnyRevision for whatever is there.
+	Revision int64
+	Body     json.RawMessage
+	Created  time.Time // set by the store
+	Updated  time.Time // set by the store
+}
+
+// AnyRevision stands for whatever revision there is, also for none.
+const AnyRevision = -1
+
+// ObjectFilter selects objects, in order of id.
+type ObjectFilter struct {
+	Kind   string // required
+	Prefix string // of the id
+	After  string // id of the last one of the page before
+	Limit  int    // Defaults to 100, at most 10,000
+}
+
+// Objects keeps what people manage. Every call is one durable transaction.
+type Objects interface {
+	// PutObjects stores all, or none: CodeConflict when a revision is not the one that is there, or a name is
+	// taken; CodeNotFound when a revision above 0 is given and nothing is there. The message names the object. It gives the
+	// objects as they are now.
+	PutObjects(ctx context.Context, objects ...Object) ([]Object, error)
+	// DeleteObject removes one: CodeNotFound, or CodeConflict as with PutObjects.
+	DeleteObject(ctx context.Context, kind, id string, revision int64) error
+	// Object finds one by id, else by name; CodeNotFound.
+	Object(ctx context.Context, kind, idOrName string) (*Object, error)
+	// Objects lists.
+	Objects(ctx context.Context, f ObjectFilter) ([]Object, error)
+}
+
+// StartKey says which execution was started under a key.
+type StartKey struct {
+	Key       string
+	Hash      []byte
+	Execution string // id
+	Created   time.Time
+}
+
+// Signal is something that happened outside, for the step that waits for its key. It may come before the
+// step waits: it is kept until then, or until retention removes it.
+type Signal struct {
+	Key  string
+	ID   string // tells repetitions; the second signal of a key and id is dropped
+	Body json.RawMessage
+	At   time.Time
+}
+
+// Signals keeps what has come from outside.
+type Signals interface {
+	// PutSignal stores a signal durably; fresh is false when it was there already, taken or not.
+	PutSignal(ctx context.Context, s Signal) (fresh bool, err error)
+	// PendingSignals are those that no commit has taken, oldest first, from after (At, Key) of the last one of the page
+	// before.
+	PendingSignals(ctx context.Context, after Signal, limit int) ([]Signal, error)
+}
+
+// Outgoing is something to be delivered because of what was committed.
+type Outgoing struct {
+	No        int64 // set by the store, ascending
+	Kind      string
+	Execution string // id
+	Body      json.RawMessage
+	At        time.Time
+}
+
+// Outbox hands out what is to be delivered, at least once.
+type Outbox interface {
+	Outbox(ctx context.Context, after int64, limit int) ([]Outgoing, error)
+	// Delivered removes entries.
+	Delivered(ctx context.Context, nos []int64) error
+}
+
+// AuditEntry says who changed what.
+type AuditEntry struct {
+	No     int64           `json:"no"` // set by the store, ascending
+	At     time.Time       `json:"at"`
+	Actor  string          `json:"actor"`
+	Role   string          `json:"role,omitempty"`
+	Remote string          `json:"remote,omitempty"` // address
+	Action string          `json:"action"`           // such as schedule.update
+	Object string          `json:"object,omitempty"` // its id
+	Result string          `json:"result"`           // ok, or the code of the error
+	Detail json.RawMessage `json:"detail,omitempty"` // an object without secrets
+}
+
+// AuditFilter selects entries, newest first.
+type AuditFilter struct {
+	Actor, Action, Object string
+	Since                 time.Time
+	Before                int64 // No of the last one of the page before
+	Limit                 int   // Defaults to 100, at most 1,000
+}
+
+// Audit keeps who changed what.
+type Audit interface {
+	AppendAudit(ctx context.Context, entries []AuditEntry) error
+	AuditEntries(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
+}
+
+// WaitingStep is a step that waits for something outside.
+type WaitingStep struct {
+	Execution string // id
+	Pipeline  string
+	Step
+}
+
+// Totals are counts for the metrics of budpipeline §4.4.
+type Totals struct {
+	Executions map[string]int64 // by status, of all that the store still has
+	Since      map[string]int64 // by status, of those that ended since the given time
+	Durations  time.Duration    // sum of those that completed since then
+	Completed  int64            // how many that were
+}
+
+// Retention says what may go.
+type Retention struct {
+	Executions time.Time // executions that ended before; zero: none
+	Logs       time.Time // log lines of executions that ended before; zero: none
+	Keys       time.Time // start keys, taken signals and pending signals from before; zero: none
+	Audit      time.Time // audit entries from before; zero: none
+	Batch      int       // executions in one transaction. Defaults to 100
+}
+
+// Removed counts what has gone.
+type Removed struct{ Executions, Lines, Keys, Audit, Blobs int64 }
+
+// Keeper is what keeps a database in shape.
+type Keeper interface {
+	// StartKey finds what was started under a key; CodeNotFound.
+	StartKey(ctx context.Context, key string) (*StartKey, error)
+	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in
+	// order of (execution number, index), from after the given one.
+	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)
+	// Totals counts executions.
+	Totals(ctx context.Context, since time.Time) (*Totals, error)
+	// Prune removes one batch of what may go, oldest first; more is true when there may be another. Only terminal
+	// executions go, with everything that belongs to them. One that cannot be removed does not hold up the others.
+	Prune(ctx context.Context, r Retention) (removed Removed, more bool, err error)
+	// Backup writes a consistent copy of the database, and of the blobs it refers to, while it is in use. The
+	// target must not exist.
+	Backup(ctx context.Context, path string, progress func(done, total int)) error
+}
