@@ -54,15 +54,15 @@ type Execution struct {
 	Parent     string // id of the execution that this one retries, "" for none
 	Trigger    string // manual, retry, scheduled, webhook, event
 	Origin
-	Dir        string // directory for relative paths of its steps
-	Status     stepwell.ExecutionStatus
-	Created    time.Time
-	Started    time.Time // zero: not yet
-	Ended      time.Time // zero: not yet
-	Outputs    json.RawMessage
-	Failure    *engine.Failure
-	Progress   engine.Progress
-	Version    int64 // of the last commit; filled by readers
+	Dir      string // directory for relative paths of its steps
+	Status   stepwell.ExecutionStatus
+	Created  time.Time
+	Started  time.Time // zero: not yet
+	Ended    time.Time // zero: not yet
+	Outputs  json.RawMessage
+	Failure  *engine.Failure
+	Progress engine.Progress
+	Version  int64 // of the last commit; filled by readers
 }
 
 // Origin says where an execution comes from. All of it is optional.
