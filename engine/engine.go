@@ -104,6 +104,9 @@ type StepRow struct {
 	Started int64
 	Ended   int64
 	Wake    int64 // when a waiting or retrying step goes on
+	// External is what a waiting step waits for: the key of the signal that ends it.
+	External string
+	Cost     int64 // what its attempts have cost, in millionths (1e-6) of the unit of money
 }
 
 // Superseded says that older instances of steps no longer count: those inside the step with the key,

@@ -13,14 +13,18 @@ type rare struct {
 	Input   string          `json:"i,omitempty"` // JSON as text, as it came
 	Failure *engine.Failure `json:"f,omitempty"`
 	Wake    int64           `json:"w,omitempty"`
+	// What a waiting step waits for, and what it has cost in millionths.
+	External string `json:"x,omitempty"`
+	Cost     int64  `json:"c,omitempty"`
 }
 
 // encodeRare is nil for a row that has none of it, which is nearly every one.
 func encodeRare(r *engine.StepRow) (any, error) {
-	if r.Key == "" && r.Action == "" && r.Input == nil && r.Error == nil && r.Wake == 0 {
+	if r.Key == "" && r.Action == "" && r.Input == nil && r.Error == nil && r.Wake == 0 && r.External == "" && r.Cost == 0 {
 		return nil, nil
 	}
-	raw, err := json.Marshal(&rare{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake})
+	raw, err := json.Marshal(&rare{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake,
+		External: r.External, Cost: r.Cost})
 	if err != nil {
 		return nil, err
 	}
@@ -36,6 +40,7 @@ func decodeRare(raw []byte, r *engine.StepRow) error {
 		return err
 	}
 	r.Key, r.Action, r.Error, r.Wake = x.Key, x.Action, x.Failure, x.Wake
+	r.External, r.Cost = x.External, x.Cost
 	if x.Input != "" {
 		r.Input = []byte(x.Input)
 	}

@@ -46,16 +46,17 @@ func (s *Store) steps(ctx context.Context, execution, from, until int64, f store
 }
 
 func scanStep(rows *sql.Rows, s *store.Step) error {
-	var action, name, worker sql.NullString
-	var seq, queued, started, ended, wake sql.NullInt64
+	var action, name, worker, external sql.NullString
+	var seq, queued, started, ended, wake, cost sql.NullInt64
 	var failure []byte
 	err := rows.Scan(&s.Idx, &seq, &s.Status, &s.Attempt, &s.Key, &action, &name, &s.Output, &s.Input, &failure, &worker,
-		&queued, &started, &ended, &wake)
+		&queued, &started, &ended, &wake, &external, &cost)
 	if err != nil {
 		return err
 	}
 	s.Action, s.Name, s.Worker, s.Seq = action.String, name.String, worker.String, int32(seq.Int64)
 	s.Queued, s.Started, s.Ended, s.Wake = queued.Int64, started.Int64, ended.Int64, wake.Int64
+	s.External, s.Cost = external.String, cost.Int64
 	if failure != nil {
 		return json.Unmarshal(failure, &s.Error)
 	}

@@ -25,7 +25,7 @@ WITH RECURSIVE run (idx, until, version, at) AS (
     UNION ALL
     SELECT idx + 1, until, version, at FROM run WHERE idx + 1 < until
 )
-SELECT idx, seq, status, attempt, key, action, name, output, input, failure, worker, queued, started, ended, wake
+SELECT idx, seq, status, attempt, key, action, name, output, input, failure, worker, queued, started, ended, wake, external, cost
 FROM (
     SELECT p.idx, r.seq, r.output, r.worker, r.started, r.ended,
         coalesce(r.attempt, 0) AS attempt,
@@ -33,6 +33,7 @@ FROM (
         coalesce(r.rare ->> 'a', p.definition ->> 'action') AS action,
         p.definition ->> 'name' AS name,
         r.rare ->> 'i' AS input, r.rare -> 'f' AS failure, r.rare ->> 'w' AS wake,
+        r.rare ->> 'x' AS external, r.rare ->> 'c' AS cost,
         CASE WHEN r.status >= 5 THEN r.status WHEN p.version >= coalesce(r.version, 0) THEN 1 ELSE coalesce(r.status, 0) END AS status,
         CASE WHEN r.status >= 5 THEN r.queued WHEN p.version >= coalesce(r.version, 0) THEN p.at ELSE r.queued END AS queued
     FROM (
