@@ -19,6 +19,9 @@ const (
 	CodeLost        Code = "lost"        // the worker died while the step ran
 	CodeSkipped     Code = "skipped"     // the work chose not to run
 	CodeInternal    Code = "internal"    // a fault of Stepwell itself
+
+	CodeUnauthenticated Code = "unauthenticated" // nobody knows who asks
+	CodeForbidden       Code = "forbidden"       // it is known who asks, and they may not
 )
 
 // Error is an error that a user may see: what happened, and what to do about it.

@@ -1,0 +1,107 @@
+// Package access says who may do what: it finds out who sends a request (API keys, JSON Web Tokens, or nobody
+// on a machine of one's own), gives them one of four roles, limits how often they may ask, and keeps a record of
+// what they changed.
+//
+// A Principal comes from Authenticator.Authenticate; whoever serves a request asks its Role. Errors are
+// CodeUnauthenticated (nobody knows who asks) and CodeForbidden (they may not). No error ever holds a credential.
+package access
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Role is what somebody may do. A role may do all that the ones below it may.
+type Role uint8
+
+// The roles. The zero value may nothing.
+const (
+	Viewer   Role = 1 // sees everything but secrets
+	Operator Role = 2 // also starts, stops, repeats and answers
+	Editor   Role = 3 // also changes pipelines, schedules, webhooks
+	Admin    Role = 4 // also secrets, API keys, the audit log
+)
+
+var roleNames = [...]string{"none", "viewer", "operator", "editor", "admin"}
+
+func (r Role) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return fmt.Sprintf("role(%d)", uint8(r))
+}
+
+// MarshalText writes the role's name.
+func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads a role's name; anything but the four is CodeInvalid.
+func (r *Role) UnmarshalText(b []byte) error {
+	got, ok := roleOf(string(b))
+	if !ok {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("unknown role %q", b), Hint: "one of viewer, operator, editor, admin"}
+	}
+	*r = got
+	return nil
+}
+
+func roleOf(name string) (Role, bool) {
+	for i := Viewer; i <= Admin; i++ {
+		if roleNames[i] == name {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+// The kinds of principals.
+const (
+	KindAnonymous = "anonymous" // nothing is configured, and the request comes from this machine
+	KindKey       = "api_key"
+	KindToken     = "token" // a JSON Web Token
+)
+
+// Principal is who sends a request.
+type Principal struct {
+	Name  string // of the key, or the subject of the token
+	Role  Role
+	Kind  string
+	KeyID string // of an API key
+	// User is for whom a trusted proxy sends the request (X-User-ID); "" if it does not say.
+	User string
+}
+
+// Actor is who is written down as the one who did something.
+func (p Principal) Actor() string {
+	if p.User != "" {
+		return p.User
+	}
+	return p.Name
+}
+
+// Need is CodeForbidden unless the principal's role is at least the given one.
+func (p Principal) Need(role Role) error {
+	if p.Role >= role {
+		return nil
+	}
+	return &stepwell.Error{Code: stepwell.CodeForbidden, Message: fmt.Sprintf("%s is needed for this, %q is %s", role, p.Actor(), p.Role),
+		Hint: "ask an admin for a key or a token with the role"}
+}
+
+type principalKey struct{}
+
+// With puts a principal into a context.
+func With(ctx context.Context, p Principal) context.Context {
+	return context.WithValue(ctx, principalKey{}, p)
+}
+
+// Of is the principal of a context; its role is none when there is no principal.
+func Of(ctx context.Context) Principal {
+	p, _ := ctx.Value(principalKey{}).(Principal)
+	return p
+}
+
+func unauthenticated(message, hint string) error {
+	return &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: message, Hint: hint}
+}

@@ -1,0 +1,218 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+const (
+	maxKeys  = 10_000
+	keysFor  = 10 * time.Second // for how long keys are believed to be as they were read
+	usesFor  = time.Minute      // how often uses are written
+	maxName  = 200
+	keysPage = 1000
+)
+
+// Keys are the API keys. It may be used by any goroutine. What another process changes is seen within ten
+// seconds, what this one changes at once.
+type Keys struct {
+	store store.Objects
+	log   *slog.Logger
+
+	mu      sync.Mutex
+	read    time.Time // when; zero: not yet
+	changes int       // made here, so that what was read before one is not taken for what is there
+	byID    map[string]*kept
+	used    map[string]time.Time // not written yet
+}
+
+// kept is a key in memory.
+type kept struct {
+	key  Key
+	hash []byte
+}
+
+// NewKeys makes it on a store. log defaults to slog.Default.
+func NewKeys(s store.Objects, log *slog.Logger) *Keys {
+	if log == nil {
+		log = slog.Default()
+	}
+	return &Keys{store: s, log: log, byID: map[string]*kept{}, used: map[string]time.Time{}}
+}
+
+// NewKey asks for a key.
+type NewKey struct {
+	Name    string    `json:"name"` // unique
+	Role    Role      `json:"role"`
+	Expires time.Time `json:"expires_at,omitzero"` // zero: never
+	By      string    `json:"-"`                   // who asks
+}
+
+// Create makes a key. The token is the only copy: nothing that is kept lets anybody find it again. CodeInvalid,
+// CodeConflict when the name is taken.
+func (k *Keys) Create(ctx context.Context, n NewKey) (key Key, token string, err error) {
+	invalid := func(message string) (Key, string, error) {
+		return Key{}, "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "API key: " + message}
+	}
+	switch {
+	case strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > maxName:
+		return invalid("a name of 1 to 200 characters is needed, without spaces around it")
+	case n.Role < Viewer || n.Role > Admin:
+		return invalid("a role is needed: viewer, operator, editor or admin")
+	case !n.Expires.IsZero() && !n.Expires.After(time.Now()):
+		return invalid("it would have expired already")
+	}
+	if err := k.load(ctx, true); err != nil {
+		return Key{}, "", err
+	}
+	k.mu.Lock()
+	full := len(k.byID) >= maxKeys
+	k.mu.Unlock()
+	if full {
+		return Key{}, "", &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("there are %d API keys already", maxKeys), Hint: "delete revoked ones"}
+	}
+	token, id, hash := makeToken()
+	body := keyBody{Role: n.Role, Hash: hash, By: n.By, Expires: n.Expires.UTC()}
+	key, err = k.put(ctx, store.Object{Kind: ObjectKey, ID: id, Name: n.Name}, body)
+	return key, token, err
+}
+
+// put stores a key and takes it into memory.
+func (k *Keys) put(ctx context.Context, o store.Object, body keyBody) (Key, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return Key{}, err
+	}
+	o.Body = raw
+	out, err := k.store.PutObjects(ctx, o)
+	if err != nil {
+		return Key{}, err
+	}
+	key := body.key(&out[0])
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.changes++
+	k.byID[key.ID] = &kept{key: key, hash: body.Hash}
+	return key, nil
+}
+
+// List lists all keys in order of id, also those that do not work any more.
+func (k *Keys) List(ctx context.Context) ([]Key, error) {
+	uses, err := k.uses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []Key
+	err = k.each(ctx, func(o *store.Object, b *keyBody) {
+		key := b.key(o)
+		key.LastUsed = uses[key.ID]
+		out = append(out, key)
+	})
+	return out, err
+}
+
+// Key finds one by id or name; CodeNotFound.
+func (k *Keys) Key(ctx context.Context, idOrName string) (Key, error) {
+	o, body, err := k.object(ctx, idOrName)
+	if err != nil {
+		return Key{}, err
+	}
+	key := body.key(o)
+	uses, err := k.uses(ctx)
+	key.LastUsed = uses[key.ID]
+	return key, err
+}
+
+// Revoke ends a key for good; nothing happens when it has been already. CodeNotFound.
+func (k *Keys) Revoke(ctx context.Context, idOrName string) (Key, error) {
+	o, body, err := k.object(ctx, idOrName)
+	if err != nil {
+		return Key{}, err
+	}
+	if !body.Revoked.IsZero() {
+		return body.key(o), nil
+	}
+	body.Revoked = time.Now().UTC()
+	return k.put(ctx, *o, *body)
+}
+
+// Delete removes a key that was revoked or has expired; CodeConflict for any other, CodeNotFound.
+func (k *Keys) Delete(ctx context.Context, idOrName string) error {
+	o, body, err := k.object(ctx, idOrName)
+	if err != nil {
+		return err
+	}
+	if key := body.key(o); key.usable(time.Now()) == nil {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the API key still works", Hint: "revoke it first"}
+	}
+	if err := k.store.DeleteObject(ctx, ObjectKey, o.ID, o.Revision); err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.changes++
+	delete(k.byID, o.ID)
+	delete(k.used, o.ID)
+	k.mu.Unlock()
+	if err := k.store.DeleteObject(ctx, objectUse, o.ID, store.AnyRevision); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		return err
+	}
+	return nil
+}
+
+func (k *Keys) object(ctx context.Context, idOrName string) (*store.Object, *keyBody, error) {
+	o, err := k.store.Object(ctx, ObjectKey, idOrName)
+	if err != nil {
+		return nil, nil, err
+	}
+	var body keyBody
+	if err := json.Unmarshal(o.Body, &body); err != nil {
+		return nil, nil, fmt.Errorf("API key %s: %w", o.ID, err)
+	}
+	return o, &body, nil
+}
+
+// Any reports whether there is any key, also one that does not work any more: who has made one does not want to
+// be open again because it expired.
+func (k *Keys) Any(ctx context.Context) (bool, error) {
+	if err := k.load(ctx, false); err != nil {
+		return false, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.byID) > 0, nil
+}
+
+// Authenticate finds out whose token it is. CodeUnauthenticated.
+func (k *Keys) Authenticate(ctx context.Context, token string) (Principal, error) {
+	id, hash, err := parseToken(token)
+	if err != nil {
+		return Principal{}, err
+	}
+	if err := k.load(ctx, false); err != nil {
+		return Principal{}, err
+	}
+	now := time.Now()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	known := k.byID[id]
+	want := make([]byte, len(hash)) // of no secret, so that an unknown id takes as long
+	if known != nil {
+		want = known.hash
+	}
+	if !same(hash[:], want) || known == nil {
+		return Principal{}, errBadKey
+	}
+	if err := known.key.usable(now); err != nil {
+		return Principal{}, err
+	}
+	k.used[id] = now
+	return Principal{Name: known.key.Name, Role: known.key.Role, Kind: KindKey, KeyID: id}, nil
+}

@@ -1,0 +1,88 @@
+package access
+
+import (
+	"net/netip"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// LimitOptions configure a Limiter.
+type LimitOptions struct {
+	// Rate is how many requests a second one caller may make. Defaults to 50.
+	Rate float64
+	// Burst is how many may come at once. Defaults to four times Rate, at least 1.
+	Burst int
+	// Callers is how many are remembered; those who have not asked for longest are forgotten. Defaults to 20,000.
+	Callers int
+}
+
+// Limiter limits how often each caller may ask. Its memory is bounded however many there are. It may be used by
+// any goroutine.
+type Limiter struct {
+	o  LimitOptions
+	mu sync.Mutex
+	// Two generations: who is in neither is new, and when the young one is full it becomes the old one.
+	young, old map[string]*rate.Limiter
+}
+
+// NewLimiter makes a limiter.
+func NewLimiter(o LimitOptions) *Limiter {
+	if o.Rate <= 0 {
+		o.Rate = 50
+	}
+	if o.Burst <= 0 {
+		o.Burst = max(1, int(4*o.Rate))
+	}
+	if o.Callers <= 1 {
+		o.Callers = 20_000
+	}
+	return &Limiter{o: o, young: map[string]*rate.Limiter{}}
+}
+
+// Allow reports whether the caller may ask now, and if not, after how long.
+func (l *Limiter) Allow(caller string) (ok bool, after time.Duration) {
+	now := time.Now()
+	one := l.of(caller).ReserveN(now, 1)
+	if after = one.DelayFrom(now); after > 0 {
+		one.CancelAt(now)
+		return false, after
+	}
+	return true, 0
+}
+
+func (l *Limiter) of(caller string) *rate.Limiter {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one := l.young[caller]; one != nil {
+		return one
+	}
+	one := l.old[caller]
+	if one == nil {
+		one = rate.NewLimiter(rate.Limit(l.o.Rate), l.o.Burst)
+	}
+	if len(l.young) >= (l.o.Callers+1)/2 {
+		l.old, l.young = l.young, map[string]*rate.Limiter{}
+	}
+	l.young[caller] = one
+	return one
+}
+
+// Caller names who asks, for a Limiter: the principal, or where an unknown one comes from. Addresses of IPv6 count by
+// their network of 64 bits, because one caller has all of it.
+func Caller(p Principal, from netip.Addr) string {
+	switch {
+	case p.KeyID != "":
+		return "key " + p.KeyID
+	case p.Kind == KindToken:
+		return "token " + p.Name
+	case !from.IsValid():
+		return "local"
+	case from.Is6():
+		if network, err := from.Prefix(64); err == nil {
+			return "from " + network.String()
+		}
+	}
+	return "from " + from.String()
+}

@@ -1,0 +1,41 @@
+package access
+
+import (
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// loopbackHost reports whether a Host header names this machine.
+func loopbackHost(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		return loopbackName(strings.ToLower(name))
+	}
+	return loopbackName(strings.ToLower(strings.Trim(host, "[]")))
+}
+
+// origin reports whether a request comes from no web page at all, from one of this machine, or from one that is
+// allowed.
+func (a *Authenticator) origin(r *http.Request) bool {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 { // browsers leave it out for what cannot change anything, but say where they come from
+		site := r.Header.Get("Sec-Fetch-Site")
+		return site != "cross-site" || safe(r.Method) && r.Header.Get("Sec-Fetch-Mode") == "navigate"
+	}
+	for _, origin := range origins {
+		if slices.Contains(a.o.Origins, origin) {
+			continue
+		}
+		u, err := url.Parse(origin)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || !loopbackHost(u.Host) {
+			return false
+		}
+	}
+	return true
+}
+
+func safe(method string) bool {
+	return method == http.MethodGet || method == http.MethodHead || method == http.MethodOptions
+}

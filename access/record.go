@@ -1,0 +1,147 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Limits of a Recorder.
+const (
+	recordBatch = 500             // entries written at once
+	recordRoom  = 10_000          // entries that wait
+	recordPause = time.Second     // after a failure
+	recordEnd   = 5 * time.Second // for the last batch
+)
+
+// RecordStore is what a Recorder needs; store.Audit has it.
+type RecordStore interface {
+	AppendAudit(ctx context.Context, entries []store.AuditEntry) error
+}
+
+// Recorder writes the audit log. Entries that come together are written together; one that Record has taken is
+// written before Run returns, or what Run returns says that it could not be.
+type Recorder struct {
+	store RecordStore
+	log   *slog.Logger
+	ring  chan struct{}
+
+	mu      sync.Mutex
+	waiting []store.AuditEntry
+	room    sync.Cond
+	ended   bool
+}
+
+// NewRecorder makes a recorder. log defaults to slog.Default.
+func NewRecorder(s RecordStore, log *slog.Logger) *Recorder {
+	if log == nil {
+		log = slog.Default()
+	}
+	r := &Recorder{store: s, log: log, ring: make(chan struct{}, 1)}
+	r.room.L = &r.mu
+	return r
+}
+
+// Record takes an entry, with the present time if it has none. It waits while too many are waiting to be written;
+// CodeUnavailable: ctx ended meanwhile. When Run has returned, the entry is written at once.
+func (r *Recorder) Record(ctx context.Context, e store.AuditEntry) error {
+	if e.At.IsZero() {
+		e.At = time.Now()
+	}
+	stop := context.AfterFunc(ctx, func() { r.mu.Lock(); defer r.mu.Unlock(); r.room.Broadcast() })
+	defer stop()
+	r.mu.Lock()
+	for len(r.waiting) >= recordRoom && !r.ended && ctx.Err() == nil {
+		r.room.Wait()
+	}
+	if r.ended {
+		r.mu.Unlock()
+		return r.store.AppendAudit(context.WithoutCancel(ctx), []store.AuditEntry{e})
+	}
+	defer r.mu.Unlock()
+	if len(r.waiting) >= recordRoom {
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the audit log cannot be written", Err: context.Cause(ctx)}
+	}
+	r.waiting = append(r.waiting, e)
+	select {
+	case r.ring <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// Run writes entries until ctx ends, and then those that are left.
+func (r *Recorder) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-r.ring:
+			r.drain(ctx)
+		}
+	}
+	return r.end()
+}
+
+// drain writes what waits, and tries again until ctx ends.
+func (r *Recorder) drain(ctx context.Context) {
+	for ctx.Err() == nil {
+		more, err := r.write(ctx)
+		if err == nil && !more {
+			return
+		}
+		if err == nil {
+			continue
+		}
+		r.log.Error("the audit log could not be written; it is tried again", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(recordPause):
+		}
+	}
+}
+
+// write writes one batch. What could not be written waits on.
+func (r *Recorder) write(ctx context.Context) (more bool, err error) {
+	r.mu.Lock()
+	batch := r.waiting[:min(len(r.waiting), recordBatch)]
+	r.mu.Unlock()
+	if len(batch) == 0 {
+		return false, nil
+	}
+	if err := r.store.AppendAudit(ctx, batch); err != nil {
+		return true, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waiting = r.waiting[len(batch):]; len(r.waiting) == 0 {
+		r.waiting = nil // lets go of what was written
+	}
+	r.room.Broadcast()
+	return len(r.waiting) > 0, nil
+}
+
+// end writes what is left when nothing more is taken in.
+func (r *Recorder) end() error {
+	ctx, cancel := context.WithTimeout(context.Background(), recordEnd)
+	defer cancel()
+	r.mu.Lock()
+	r.ended = true
+	r.room.Broadcast()
+	r.mu.Unlock()
+	for {
+		more, err := r.write(ctx)
+		if err != nil {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return errors.Join(&stepwell.Error{Code: stepwell.CodeInternal, Message: "the end of the audit log is lost", Err: err})
+		}
+		if !more {
+			return nil
+		}
+	}
+}
