@@ -19,6 +19,10 @@ func (d *decoder) settings(n *node, p *places) Settings {
 			s.Sequential = d.boolean(e, "settings")
 		case "concurrency":
 			s.Concurrency = d.concurrency(e, p)
+		case "sla":
+			s.SLA = d.sla(e, p)
+		case "priority":
+			s.Priority = d.integer(e, "settings", wholeBounds(-1000, 1000))
 		case "logging":
 			s.LogLevel = d.logging(e)
 		case "output_failures":
@@ -124,6 +128,28 @@ func (d *decoder) concurrency(e entry, p *places) *Concurrency {
 		d.fail(e.pos, path, "concurrency needs a key", `executions with the same key share the limit: key: "{{ params.cluster_id }}"`)
 	}
 	return c
+}
+
+// sla reads how long an execution should take.
+func (d *decoder) sla(e entry, p *places) *SLA {
+	if e.value.isNull() {
+		return nil
+	}
+	const path = "settings.sla"
+	s := &SLA{}
+	d.fields(e.value, path, &slaKeys, func(e entry) {
+		p.record("settings/sla/"+e.key, e.value, e.at())
+		switch e.key {
+		case "expected_seconds":
+			s.ExpectedSeconds = d.number(e, path, timeoutBounds)
+		case "max_seconds":
+			s.MaxSeconds = d.number(e, path, timeoutBounds)
+		}
+	})
+	if s.MaxSeconds > 0 && s.ExpectedSeconds > s.MaxSeconds {
+		d.fail(e.pos, path, "expected_seconds is longer than max_seconds", "max_seconds is what an execution may take at most")
+	}
+	return s
 }
 
 func (d *decoder) logging(e entry) (level string) {

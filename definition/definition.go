@@ -78,6 +78,8 @@ type Settings struct {
 	RetryPolicy      *Retry       `json:"retry_policy,omitempty"`
 	Sequential       bool         `json:"sequential,omitempty"`
 	Concurrency      *Concurrency `json:"concurrency,omitempty"`
+	SLA              *SLA         `json:"sla,omitempty"`
+	Priority         int          `json:"priority,omitempty"`        // of the pipeline's executions among others
 	LogLevel         string       `json:"log_level,omitempty"`       // from logging.level
 	OutputFailures   string       `json:"output_failures,omitempty"` // path of the report on failed items
 	OutputSummary    string       `json:"output_summary,omitempty"`  // path of the summary
@@ -105,6 +107,12 @@ type Requests struct {
 	RateLimit        float64 `json:"rate_limit,omitempty"` // requests per second
 	RetryMaxAttempts int     `json:"retry_max_attempts,omitempty"`
 	RetryBackoffBase float64 `json:"retry_backoff_base,omitempty"`
+}
+
+// SLA says how long an execution should take. Zero values mean "not given".
+type SLA struct {
+	ExpectedSeconds float64 `json:"expected_seconds,omitempty"`
+	MaxSeconds      float64 `json:"max_seconds,omitempty"`
 }
 
 // Concurrency limits executions that share a key.

@@ -34,7 +34,7 @@ var (
 	}
 	settingsKeys = keySet{
 		what: "settings",
-		known: []string{"timeout_seconds", "fail_fast", "max_parallel_steps", "retry_policy", "sequential", "concurrency",
+		known: []string{"timeout_seconds", "fail_fast", "max_parallel_steps", "retry_policy", "sequential", "concurrency", "sla", "priority",
 			"logging", "output_failures", "output_summary", "streams", "default_concurrency", "input_secrets", "resume_from_checkpoint"},
 		idle: map[string]string{
 			"timeout": "write timeout_seconds", "metadata": decoration, "tags": decoration,
@@ -68,6 +68,8 @@ var (
 			"retries": "write max_attempts, which counts the first try too", "backoff": "write backoff_seconds", "delay": "write backoff_seconds",
 			"multiplier": "write backoff_multiplier", "max_backoff": "write max_backoff_seconds", "initial_delay_seconds": "write backoff_seconds"},
 	}
+	slaKeys = keySet{what: "sla", known: []string{"expected_seconds", "max_seconds"}, hints: map[string]string{"expected": "write expected_seconds",
+		"duration_seconds": "write expected_seconds", "max": "write max_seconds", "maximum_seconds": "write max_seconds", "timeout_seconds": "write max_seconds, or timeout_seconds in settings to stop the execution"}}
 	concurrencyKeys = keySet{what: "concurrency", known: []string{"key", "limit", "on_conflict"}, hints: map[string]string{"group": "write key"}}
 	parameterKeys   = keySet{
 		what:  "a parameter",

@@ -37,6 +37,10 @@ func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
 		return r.resume()
 	case Restart:
 		return r.restart(ev)
+	case Admit:
+		return r.admit(), nil
+	case Settled:
+		return r.settled(ev), nil
 	}
 	return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("unknown event %d", ev.Kind)}
 }
@@ -85,17 +89,18 @@ func (r *Run) begin(ev *Event) (bool, error) {
 		}
 		r.params, _ = v.(map[string]any)
 	}
-	r.created = ev.At
+	r.began, r.priority = ev.At, ev.Begin.Priority
 	r.window = ev.Begin.Window
 	if r.window <= 0 {
 		r.window = DefaultWindow
 	}
 	r.where, r.dependent = map[int32]place{}, map[int32][]int32{}
-	r.setStatus(stepwell.ExecutionRunning)
 	r.main = r.open(r.plan.Graph, place{}, nil, -1)
-	r.seed(ev.Begin.Seeds)
-	r.first(r.main)
-	r.arm()
+	if ev.Begin.Held {
+		r.held, r.fx.Changed = ev.Begin.Seeds, true
+		return true, nil
+	}
+	r.launch(ev.Begin.Seeds)
 	return true, nil
 }
 
@@ -149,9 +154,10 @@ func (r *Run) report(ev *Event) (bool, error) {
 func (r *Run) outcome(p place, ev *Event) {
 	n := p.node()
 	r.landed(p)
+	r.spend(p, ev.Cost)
 	revoked := n.flags&revoking != 0
 	n.flags &^= revoking | underway
-	if ev.Kind == Waiting && ev.Wait.Resume {
+	if ev.Kind == Waiting && ev.Wait.elsewhere() {
 		n.ensure().state = ev.Wait.State // the work has begun, even if the step is being stopped
 	}
 	switch {
@@ -197,7 +203,7 @@ func (r *Run) complete(p place, ev *Event) {
 
 func (r *Run) wait(p place, ev *Event) {
 	n := p.node()
-	if ev.Wait.Resume {
+	if ev.Wait.elsewhere() {
 		n.flags |= underway
 	}
 	if p.s.stop.bars(n) {
@@ -214,20 +220,28 @@ func (r *Run) wait(p place, ev *Event) {
 		in.until = began + within.Microseconds()
 	}
 	wake := ev.Wait.Until
-	if in.until > 0 {
-		wake = min(wake, in.until)
+	if ev.Wait.Await {
+		wake = max(wake, 0)
+	}
+	if in.until > 0 && (wake == 0 && ev.Wait.Await || in.until < wake) {
+		wake = in.until
 	}
 	r.sleep(p, stepwell.StepWaiting, wake)
+	if ev.Wait.Await {
+		r.fx.Awaits = append(r.fx.Awaits, p.await())
+	}
 }
 
-// sleep puts a step aside until a time.
+// sleep puts a step aside until a time; one that awaits a signal may have none.
 func (r *Run) sleep(p place, status stepwell.StepStatus, until int64) {
 	n := p.node()
 	n.status = status
 	in := n.ensure()
 	in.wake, in.worker, in.started = until, r.got.worker, r.got.started
 	r.sleeping++
-	r.timer(until, p.idx(), n.epoch)
+	if until > 0 || status != stepwell.StepWaiting || !in.wait.Await {
+		r.timer(until, p.idx(), n.epoch)
+	}
 	r.row(p)
 }
 

@@ -15,7 +15,7 @@ import (
 //
 //	{"t":<µs>,"e":[…],"q":[[idx,n],…]}
 //
-// where an event is the array [2,idx,epoch,Δat,Δstarted(,output)] for a completed attempt — nearly
+// where an event is the array [2,idx,epoch,Δat,Δstarted(,output(,cost))] for a completed attempt — nearly
 // all of them — and an object otherwise; Δat is relative to t, Δstarted to the event. "q" lists the
 // steps queued by the batch as runs of n indexes.
 type Batch struct {
@@ -45,6 +45,7 @@ type wire struct {
 	Step       string        `json:"step,omitempty"`
 	FailedOnly bool          `json:"failed_only,omitempty"`
 	Output     string        `json:"o,omitempty"`
+	Cost       int64         `json:"c,omitempty"`
 	Parts      []wirePart    `json:"parts,omitempty"`
 	Partial    bool          `json:"partial,omitempty"`
 	Member     int32         `json:"m,omitempty"`
@@ -90,10 +91,17 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 			dst = append(dst, ',')
 			dst = appendOutput(dst, ev.Output)
 		}
+		if ev.Cost > 0 {
+			if !ev.Kept {
+				dst = append(dst, ",null"...)
+			}
+			dst = append(dst, ',')
+			dst = strconv.AppendInt(dst, ev.Cost, 10)
+		}
 		return append(dst, ']'), nil
 	}
 	w := wire{Kind: ev.Kind, Idx: ev.Idx, Epoch: ev.Epoch, At: ev.At - base, Worker: ev.Worker, Failure: ev.Failure, Permanent: ev.Permanent,
-		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly, Partial: ev.Partial, Member: ev.Member}
+		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly, Partial: ev.Partial, Member: ev.Member, Cost: max(ev.Cost, 0)}
 	w.keep(ev)
 	if ev.Started != 0 {
 		ago := ev.Started - ev.At
@@ -107,7 +115,7 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 }
 
 func (w *wire) keep(ev *Event) {
-	if ev.Kind != DoneAll {
+	if ev.Kind != DoneAll && ev.Kind != Settled {
 		return
 	}
 	if ev.Kept {
@@ -126,7 +134,9 @@ func (w *wire) keep(ev *Event) {
 func (w *wire) give(ev *Event) error {
 	outputs := []*[]byte{&ev.Output}
 	texts := []string{w.Output}
-	ev.Parts = make([]Part, len(w.Parts))
+	if len(w.Parts) > 0 {
+		ev.Parts = make([]Part, len(w.Parts))
+	}
 	for i, part := range w.Parts {
 		ev.Parts[i].Idx = part.Idx
 		outputs, texts = append(outputs, &ev.Parts[i].Output), append(texts, part.Output)
@@ -206,8 +216,8 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 		return err
 	}
 	*ev = Event{Kind: w.Kind, Idx: w.Idx, Epoch: w.Epoch, At: w.At + base, Worker: w.Worker, Failure: w.Failure, Permanent: w.Permanent,
-		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly, Partial: w.Partial, Member: w.Member}
-	if w.Kind == DoneAll {
+		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly, Partial: w.Partial, Member: w.Member, Cost: w.Cost}
+	if w.Kind == DoneAll || w.Kind == Settled {
 		if err := w.give(ev); err != nil {
 			return err
 		}
@@ -216,7 +226,7 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 		ev.Started = *w.Started + ev.At
 	}
 	switch {
-	case w.Kind < Start || w.Kind > DoneAll || w.Kind == Done:
+	case w.Kind < Start || w.Kind > Settled || w.Kind == Done:
 		return fmt.Errorf("an event of the unknown kind %d", w.Kind)
 	case w.Kind == Start && w.Begin == nil, w.Kind == Waiting && w.Wait == nil:
 		return fmt.Errorf("an event of kind %d without its content", w.Kind)
@@ -229,7 +239,7 @@ func decodeDone(raw json.RawMessage, base int64, ev *Event) error {
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
 	}
-	if len(parts) < 5 || len(parts) > 6 {
+	if len(parts) < 5 || len(parts) > 7 {
 		return fmt.Errorf("an event of %d parts", len(parts))
 	}
 	var n [5]int64
@@ -245,6 +255,13 @@ func decodeDone(raw json.RawMessage, base int64, ev *Event) error {
 	}
 	*ev = Event{Kind: Done, Idx: int32(n[1]), Epoch: uint32(n[2]), At: base + n[3]}
 	ev.Started = ev.At + n[4]
+	if len(parts) == 7 {
+		cost, err := strconv.ParseInt(string(parts[6]), 10, 64)
+		if err != nil {
+			return err
+		}
+		ev.Cost = cost
+	}
 	if len(parts) < 6 || string(parts[5]) == "null" {
 		return nil
 	}

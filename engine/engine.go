@@ -62,6 +62,7 @@ type Task struct {
 	State     []byte   // left by the previous call that waited, nil at first
 	Scope     *Scope   // what templates see; nil when the step has none
 	Priority  int
+	Queue     string // "": the default one
 	Dir       string // against which relative paths are resolved
 }
 
@@ -74,7 +75,17 @@ type Member struct {
 	Keep     bool // a template reads its outputs
 }
 
-// Timer asks for a TimerDue event with the same Idx and Epoch at At (µs). Idx −1 is the run's own.
+// Await is a step that waits until Settled ends it, or until a time.
+type Await struct {
+	Idx      int32
+	Epoch    uint32
+	Key      string // of the step
+	External string // of the signal
+	Until    int64  // µs; 0: no time
+}
+
+// Timer asks for a TimerDue event with the same Idx and Epoch at At (µs). Idx −1 is the end of the run's own
+// time, −2 and −3 are when it takes longer than expected and than it may (plan.SLA).
 type Timer struct {
 	At    int64
 	Idx   int32
@@ -128,6 +139,7 @@ type Effects struct {
 	// Forget lists the steps whose records of former attempts (action.Once) no longer count, because
 	// a restart begins them anew.
 	Forget   []int32
+	Awaits   []Await // steps that have begun to wait for a signal
 	Cancels  []*Task // steps that will not go on, with State: what goes on elsewhere is to be stopped
 	Changed  bool    // the execution's own status changed
 	Finished bool    // it became terminal
@@ -138,7 +150,8 @@ func (fx *Effects) Reset() {
 	clear(fx.Rows)
 	clear(fx.Tasks)
 	clear(fx.Cancels)
-	*fx = Effects{Rows: fx.Rows[:0], Tasks: fx.Tasks[:0], Timers: fx.Timers[:0], Revokes: fx.Revokes[:0], Cancels: fx.Cancels[:0], Forget: fx.Forget[:0]}
+	clear(fx.Awaits)
+	*fx = Effects{Rows: fx.Rows[:0], Tasks: fx.Tasks[:0], Timers: fx.Timers[:0], Revokes: fx.Revokes[:0], Cancels: fx.Cancels[:0], Awaits: fx.Awaits[:0], Forget: fx.Forget[:0]}
 }
 
 // Progress counts the steps of a run, at top level and inside groups alike; a for_each counts
@@ -150,5 +163,10 @@ type Progress struct {
 	Skipped   int     `json:"skipped"`
 	Cancelled int     `json:"cancelled"`
 	Running   int     `json:"running"`
-	Percent   float64 `json:"percentage"` // ended ÷ total, never above 100
+	Percent   float64 `json:"percentage"` // ended ÷ total by weight, never above 100
+	// Cost is what all attempts have cost, those that a restart has given up too, in millionths of the unit
+	// of money.
+	Cost int64 `json:"cost_micros,omitempty"`
+	// Breached says that the execution takes, or took, longer than its settings promise.
+	Breached string `json:"breached,omitempty"` // BreachedExpected, BreachedMaximum
 }

@@ -27,6 +27,8 @@ const (
 	Resume    Kind = 13
 	Restart   Kind = 14 // reset a step and everything after it (Step, FailedOnly)
 	DoneAll   Kind = 15 // an attempt that stands for a stream's segment completed (Output, Parts, Partial)
+	Admit     Kind = 16 // a held execution may begin
+	Settled   Kind = 17 // something outside ends a step that awaits it (Output, or Failure and Permanent, or Reason to skip it)
 )
 
 // Event is one thing that happened to a run. Fields beyond Kind and At are used as the kinds say.
@@ -41,6 +43,7 @@ type Event struct {
 	Loaded  []byte // the JSON when Output, or Wait.Output, is a reference and a template reads it
 	Input   []byte // rendered params, recorded with the step's row only
 	Kept    bool   // set by Apply: a template reads Output, so the record must hold it
+	Cost    int64  // of the attempt so far, in millionths of the unit of money; what is below zero counts as zero
 
 	Parts   []Part // what the other steps of the segment end with
 	Partial bool   // items have failed, which the execution's status tells
@@ -72,10 +75,13 @@ type Part struct {
 
 // Begin is what an execution starts with.
 type Begin struct {
-	Params   json.RawMessage `json:"params,omitempty"` // an object
-	Window   int             `json:"window,omitempty"`
-	Seeds    []Seed          `json:"seeds,omitempty"` // results taken over from an earlier execution
-	Revision int             `json:"revision"`        // of this package's decisions
+	Params json.RawMessage `json:"params,omitempty"` // an object
+	Window int             `json:"window,omitempty"`
+	Seeds  []Seed          `json:"seeds,omitempty"` // results taken over from an earlier execution
+	// Held makes an execution that starts nothing until Admit, and whose time does not run until then.
+	Held     bool `json:"held,omitempty"`
+	Priority int  `json:"priority,omitempty"` // added to that of every task
+	Revision int  `json:"revision"`           // of this package's decisions
 }
 
 // Revision is written into every execution, so that a change of what the engine decides can tell
@@ -93,14 +99,17 @@ type Seed struct {
 	Loaded []byte              `json:"-"`
 }
 
-// Wait is a step without a worker until a time (µs). With Resume there is work going on elsewhere that
-// the handler will look after; without, nothing is going on but time.
+// Wait is a step without a worker until a time (µs). With Resume, and with Await and State, there is work
+// going on elsewhere that the handler looks after; without, nothing is going on but time. With Await, Settled
+// may end it before; when nobody did, the handler runs again (Resume), or the step completes with Output, or
+// without one fails. An Until of 0 is no time at all, for a step that awaits.
 type Wait struct {
 	Until    int64  `json:"until"`
 	Resume   bool   `json:"resume,omitempty"` // run the handler again, else complete with Output
 	State    []byte `json:"state,omitempty"`
 	Output   []byte `json:"output,omitempty"`
-	External string `json:"external,omitempty"`
+	Await    bool   `json:"await,omitempty"`
+	External string `json:"external,omitempty"` // with Await, the key of the signal that ends the step
 }
 
 // Spawn is a step added while the run goes on, with everything already looked up.

@@ -50,7 +50,7 @@ func (r *Run) restart(ev *Event) (bool, error) {
 
 func (r *Run) restartable(key string) (place, error) {
 	m := r.main
-	if m == nil {
+	if m == nil || r.status == stepwell.ExecutionPending {
 		return place{}, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
 	}
 	p, ok := locate(m, key)
@@ -163,7 +163,7 @@ func (r *Run) reopen() {
 		}
 	}
 	m.phase, m.handlerErr, m.err, m.stop, m.cut, m.ended = phaseMain, nil, nil, stop{}, false, false
-	r.cause, r.failure, r.outputs, r.ended = 0, nil, nil, 0
+	r.cause, r.failure, r.outputs, r.ended, r.breached = 0, nil, nil, 0, ""
 	r.arm()
 	if r.status != stepwell.ExecutionPaused {
 		r.setStatus(stepwell.ExecutionRunning)
@@ -184,7 +184,7 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	if old != nil {
 		// Names that it waits for itself are left out: it must not wait for itself.
 		names := slices.DeleteFunc(old.names, func(name string) bool { return slices.Contains(p.s.group(name).all, p.i) })
-		n.info = &info{spawned: old.spawned, names: names}
+		n.info = &info{spawned: old.spawned, names: names, cost: old.cost}
 	}
 	if spawnedAgain {
 		n.flags |= dormant

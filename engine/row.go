@@ -7,12 +7,12 @@ func (r *Run) row(p place) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Status: n.status, Attempt: int(n.attempt), Queued: n.queued, Input: r.got.input}
 	if in := n.info; in != nil {
-		row.Worker, row.Started = in.worker, in.started
+		row.Worker, row.Started, row.Cost = in.worker, in.started, in.cost
 		switch n.status {
 		case stepwell.StepRetrying:
 			row.Wake, row.Error = in.wake, in.last
 		case stepwell.StepWaiting:
-			row.Wake = in.wake
+			row.Wake, row.External = in.wake, in.wait.External
 		}
 	}
 	name(p, &row)
@@ -25,6 +25,9 @@ func (r *Run) endedRow(p place, why *Failure) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Seq: n.seq, Status: n.status, Attempt: int(n.attempt), Error: why, Output: r.got.output,
 		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now}
+	if n.info != nil {
+		row.Cost = n.info.cost
+	}
 	r.got = arrival{}
 	name(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)

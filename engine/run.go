@@ -19,13 +19,15 @@ type Run struct {
 	cause   stepwell.ExecutionStatus // why it is being stopped: Cancelled or TimedOut
 	failure *Failure
 	outputs []byte
-	created int64
+	began   int64  // when its steps could start
 	armed   int64  // when the execution's time began to run
 	arming  uint32 // how often it did: the epoch of the execution's timer
 	ended   int64
 
 	params    map[string]any
 	window    int
+	priority  int
+	held      []Seed // what an execution that is not admitted yet takes over
 	main      *scope
 	where     map[int32]place   // steps outside main's definition
 	dependent map[int32][]int32 // steps that wait for a step without an edge in the plan, by index
@@ -38,7 +40,9 @@ type Run struct {
 	sleeping  int  // steps with a timer
 	tolerated bool // something failed and the execution goes on
 	counts    Progress
-	collected int // bytes of results kept by for_each
+	cost      int64
+	breached  string // see Progress
+	collected int    // bytes of results kept by for_each
 
 	work []work
 	now  int64
@@ -155,6 +159,7 @@ type info struct {
 	worker  string
 	started int64
 	wake    int64
+	cost    int64     // of all attempts
 	until   int64     // when the attempt, which has waited, must have ended; 0: any time
 	part    *Part     // what the segment's lead has left for it
 	inside  *Progress // what happened inside a group, a for_each or a sub-pipeline
@@ -183,7 +188,7 @@ func (r *Run) Plan() *plan.Plan { return r.plan }
 // Progress counts the steps.
 func (r *Run) Progress() Progress {
 	p := r.counts
-	p.Running = r.inflight
+	p.Running, p.Cost, p.Breached = r.inflight, r.cost, r.breached
 	if p.Total > 0 {
 		p.Percent = min(100, 100*float64(p.Completed+p.Failed+p.Skipped+p.Cancelled)/float64(p.Total))
 	}

@@ -11,8 +11,32 @@ import (
 // from (empty: none) nor after a step that has to run anyway because it failed or did not get its
 // turn, and the steps they have spawned. Outputs are left to the caller.
 func (r *Run) Seeds(from string) ([]Seed, error) {
+	again, err := r.retried(from)
+	if err != nil {
+		return nil, err
+	}
+	return r.seeds(r.main, again), nil
+}
+
+// PreviewRetry lists the keys of the steps that a retry of this execution would run again (see Seeds).
+func (r *Run) PreviewRetry(from string) ([]string, error) {
+	again, err := r.retried(from)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for i, yes := range again {
+		if yes {
+			keys = append(keys, r.main.key(int32(i)))
+		}
+	}
+	return keys, nil
+}
+
+// retried marks the steps of the top level that a retry runs again.
+func (r *Run) retried(from string) ([]bool, error) {
 	m := r.main
-	if m == nil {
+	if m == nil || r.status == stepwell.ExecutionPending {
 		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
 	}
 	var roots []place
@@ -32,7 +56,7 @@ func (r *Run) Seeds(from string) ([]Seed, error) {
 	for _, i := range r.downstream(roots...) {
 		again[i] = true
 	}
-	return r.seeds(m, again), nil
+	return again, nil
 }
 
 func (r *Run) seeds(s *scope, again []bool) []Seed {

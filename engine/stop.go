@@ -127,6 +127,10 @@ func (r *Run) halt(cause stepwell.ExecutionStatus, why string) bool {
 	if why == "" {
 		why = "cancelled"
 	}
+	if r.status == stepwell.ExecutionPending {
+		r.drop(why)
+		return true
+	}
 	r.cause = cause
 	code, step := stepwell.CodeCancelled, stepwell.StepCancelled
 	if cause == stepwell.ExecutionTimedOut {

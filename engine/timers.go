@@ -8,14 +8,17 @@ func (r *Run) Pending() []Timer {
 	if r.main == nil || r.status.Terminal() {
 		return nil
 	}
-	var out []Timer
-	if r.plan.Timeout > 0 && r.cause == 0 {
-		out = append(out, Timer{At: r.armed + r.plan.Timeout.Microseconds(), Idx: -1, Epoch: r.arming})
+	if r.status == stepwell.ExecutionPending {
+		return nil // its time does not run yet
 	}
+	out := r.own()
 	r.visit(func(p place) {
 		n, step := p.node(), p.step()
 		switch {
 		case n.status == stepwell.StepRetrying || n.status == stepwell.StepWaiting:
+			if n.info.wake == 0 && n.info.wait != nil && n.info.wait.Await {
+				return // no time at all
+			}
 			out = append(out, Timer{At: n.info.wake, Idx: p.idx(), Epoch: n.epoch})
 		case n.status == stepwell.StepRunning && step.Body != nil && step.Policy.Timeout > 0:
 			out = append(out, Timer{At: n.info.started + step.Policy.Timeout.Microseconds(), Idx: p.idx(), Epoch: n.epoch})
@@ -32,16 +35,20 @@ func (r *Run) timer(at int64, idx int32, epoch uint32) {
 func (r *Run) arm() {
 	r.armed = r.now
 	r.arming++
-	if r.plan.Timeout > 0 {
-		r.timer(r.now+r.plan.Timeout.Microseconds(), -1, r.arming)
-	}
+	r.fx.Timers = append(r.fx.Timers, r.own()...)
 }
 
 // timerDue is the end of a backoff, of a wait, of a group's or the execution's time. A timer names the
 // epoch that it was set for; one of another epoch has become pointless.
 func (r *Run) timerDue(ev *Event) bool {
-	if ev.Idx < 0 {
-		return ev.Epoch == r.arming && r.plan.Timeout > 0 &&
+	if ev.Idx < 0 && (ev.Epoch != r.arming || r.arming == 0) {
+		return false
+	}
+	switch ev.Idx {
+	case expectedTimer, maximumTimer:
+		return r.breach(ev.Idx)
+	case timeoutTimer:
+		return r.plan.Timeout > 0 &&
 			r.halt(stepwell.ExecutionTimedOut, "the pipeline's timeout of "+r.plan.Timeout.String()+" passed")
 	}
 	p, ok := r.find(ev.Idx)
@@ -74,7 +81,7 @@ func (r *Run) wakeUp(p place) {
 	in := n.info
 	w, loaded := in.wait, in.loaded
 	in.wait, in.loaded = nil, nil
-	if in.until > 0 && r.now >= in.until && (w.Resume || w.Until > in.until) {
+	if in.until > 0 && r.now >= in.until && (w.Resume || w.Until > in.until || w.Await && w.Until <= 0) {
 		r.got = arrival{worker: in.worker, started: in.started}
 		r.fail(p, &Event{Failure: &Failure{Code: stepwell.CodeTimeout, Message: "not ended within " + p.step().Policy.Within.String() + ", waits included"}})
 		return
@@ -85,11 +92,15 @@ func (r *Run) wakeUp(p place) {
 		r.makeReady(p)
 		return
 	}
+	r.got = arrival{worker: in.worker, started: in.started}
 	out := w.Output
-	if len(out) == 0 {
+	switch {
+	case len(out) == 0 && w.Await:
+		r.fail(p, &Event{Failure: unanswered(w)})
+		return
+	case len(out) == 0:
 		out = []byte("{}")
 	}
-	r.got = arrival{worker: in.worker, started: in.started}
 	r.complete(p, &Event{Output: out, Loaded: loaded})
 }
 

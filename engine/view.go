@@ -161,7 +161,7 @@ func (s *scope) outer() *scope {
 
 // scope makes what a step's templates see.
 func (r *Run) scope(p place, reads []plan.Read) *Scope {
-	out := &Scope{params: r.params, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.created}}
+	out := &Scope{params: r.params, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.began}}
 	if int(p.i) < len(p.s.nodes) {
 		out.execution.step = p.key()
 	}

@@ -25,8 +25,14 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	d = definition.Expand(d, cat)
 	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}}
 	p := &Plan{Name: d.Name, Def: d.Parameters, Timeout: seconds(d.Settings.TimeoutSeconds),
-		FailFast: failFast(d.Settings)}
+		FailFast: failFast(d.Settings), Priority: d.Settings.Priority}
+	if sla := d.Settings.SLA; sla != nil {
+		p.SLA = SLA{Expected: seconds(sla.ExpectedSeconds), Maximum: seconds(sla.MaxSeconds)}
+	}
 	var err error
+	if p.Concurrency, err = concurrency(d); err != nil {
+		return nil, err
+	}
 	if p.Graph, err = c.graph(d.Steps, d, nil); err != nil {
 		return nil, err
 	}
@@ -183,7 +189,7 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		return invalid("has no action, module, pipeline or steps")
 	}
 	out.Reads = c.reads(l, out.Condition, out.Params)
-	out.Params.templates(func(*expr.Template) { out.Scoped = true })
+	out.Params.templates(out.sees)
 	return nil
 }
 

@@ -26,6 +26,16 @@ type Plan struct {
 	ReadAll  bool
 	FailFast definition.FailFast
 	Timeout  time.Duration // of one execution; 0: none
+	SLA      SLA
+	Priority int // of executions that are given none
+	// Concurrency limits the executions that share a key; nil: none.
+	Concurrency *Concurrency
+}
+
+// SLA is how long an execution should take, from its admission; 0: nothing is promised.
+type SLA struct {
+	Expected time.Duration
+	Maximum  time.Duration
 }
 
 // Graph is a set of steps with task edges. Step i's dependencies have been resolved to indexes
@@ -74,6 +84,8 @@ type Step struct {
 	Keep bool
 	// Stream is set for a stream step.
 	Stream *Stream
+	// Secrets is set when the params read secrets, which only the worker knows.
+	Secrets bool
 	// Scoped is set when the params, or what the action does with them, need a scope: they have templates.
 	Scoped bool
 }
@@ -94,6 +106,14 @@ func (s *Step) Lead() (int32, bool) {
 		return 0, false
 	}
 	return s.Stream.Lead - 1, true
+}
+
+// sees notes what a template in the step's params needs to be rendered.
+func (s *Step) sees(t *expr.Template) {
+	s.Scoped = true
+	for _, ref := range t.Refs() {
+		s.Secrets = s.Secrets || ref.Path[0] == "secrets"
+	}
 }
 
 // Members are the steps that this one is dispatched for, nil when it is for itself alone.
@@ -179,6 +199,7 @@ type Policy struct {
 	Continue      bool          // on_failure: continue
 	Rule          Rule
 	Priority      int
+	Queue         string // "": the default one
 	NotIdempotent bool
 	LogLevel      string
 }

@@ -29,6 +29,7 @@ func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *s
 		Continue: s.OnFailure == "continue",
 		Rule:     ruleNames[s.TriggerRule],
 		Priority: s.Priority,
+		Queue:    s.Queue,
 		LogLevel: cmp.Or(s.LogLevel, d.Settings.LogLevel),
 	}
 	if about != nil {

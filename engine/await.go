@@ -1,0 +1,64 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// elsewhere: work is going on that the handler began and has to look after.
+func (w *Wait) elsewhere() bool { return w.Resume || w.Await && len(w.State) > 0 }
+
+// settled takes in what something outside says about a step that awaits it (semantics §3). The step must
+// still be in the wait that was meant.
+func (r *Run) settled(ev *Event) bool {
+	p, ok := r.find(ev.Idx)
+	if !ok {
+		return false
+	}
+	n := p.node()
+	if n.epoch != ev.Epoch || n.status != stepwell.StepWaiting || !n.info.wait.Await {
+		return false
+	}
+	in := n.info
+	r.sleeping--
+	r.spend(p, ev.Cost)
+	n.flags &^= underway
+	in.wait, in.loaded = nil, nil
+	r.got = arrival{worker: ev.Worker, started: in.started, input: ev.Input}
+	switch {
+	case ev.Failure != nil:
+		in.state = nil // what went on elsewhere has answered
+		r.fail(p, ev)
+	case ev.Reason != "":
+		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: ev.Reason})
+	default:
+		r.complete(p, ev)
+	}
+	r.got = arrival{}
+	return true
+}
+
+// Awaiting lists the steps that a signal may end, for whoever has just rebuilt the run. It looks at every step.
+func (r *Run) Awaiting() []Await {
+	if r.main == nil || r.status.Terminal() {
+		return nil
+	}
+	var out []Await
+	r.visit(func(p place) {
+		if n := p.node(); n.status == stepwell.StepWaiting && n.info.wait.Await {
+			out = append(out, p.await())
+		}
+	})
+	return out
+}
+
+func (p place) await() Await {
+	n := p.node()
+	return Await{Idx: p.idx(), Epoch: n.epoch, Key: p.key(), External: n.info.wait.External, Until: n.info.wake}
+}
+
+// unanswered is the end of a wait in which no signal has come.
+func unanswered(w *Wait) *Failure {
+	return &Failure{Code: stepwell.CodeTimeout, Message: "no answer until " + time.UnixMicro(w.Until).UTC().Format(time.RFC3339)}
+}

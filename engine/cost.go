@@ -1,0 +1,21 @@
+package engine
+
+import "math"
+
+// spend books what an attempt has cost with its step and with the run.
+func (r *Run) spend(p place, cost int64) {
+	if cost <= 0 {
+		return
+	}
+	in := p.node().ensure()
+	in.cost = addCost(in.cost, cost)
+	r.cost = addCost(r.cost, cost)
+}
+
+// addCost stops at the greatest number that there is.
+func addCost(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}

@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/expr"
+)
+
+// maxKey bounds a concurrency key, in bytes.
+const maxKey = 1000
+
+// What happens to an execution for which there is no room (Concurrency.OnConflict).
+const (
+	OnConflictQueue         = "queue"
+	OnConflictSkip          = "skip"
+	OnConflictCancelRunning = "cancel_running"
+)
+
+// Concurrency limits the executions that share a key, of whatever pipeline they are.
+type Concurrency struct {
+	Limit      int    // at least 1
+	OnConflict string // OnConflictQueue, …
+
+	key      *Value
+	pipeline string
+}
+
+func concurrency(d *definition.Definition) (*Concurrency, error) {
+	c := d.Settings.Concurrency
+	if c == nil {
+		return nil, nil
+	}
+	key, err := CompileValue(c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("settings.concurrency.key%w", err)
+	}
+	return &Concurrency{Limit: max(c.Limit, 1), OnConflict: cmp.Or(c.OnConflict, OnConflictQueue), key: key, pipeline: d.Name}, nil
+}
+
+// Key is what executions with these params share. An empty, null or too long one is CodeInvalid.
+func (c *Concurrency) Key(params map[string]any) (string, error) {
+	if params == nil {
+		params = map[string]any{}
+	}
+	v, err := c.key.Render(expr.Vars{"params": params, "execution": map[string]any{"pipeline": c.pipeline}}, expr.Limits{})
+	if err != nil {
+		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "settings.concurrency.key", Err: err}
+	}
+	key := ""
+	switch v := v.(type) {
+	case nil:
+	case string:
+		key = v
+	default:
+		raw, err := expr.Marshal(v)
+		if err != nil {
+			return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "settings.concurrency.key", Err: err}
+		}
+		key = string(raw)
+	}
+	switch {
+	case key == "":
+		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "settings.concurrency.key is empty", Hint: "use default(…) when a parameter may be missing"}
+	case len(key) > maxKey:
+		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("settings.concurrency.key has %d bytes, at most %d are allowed", len(key), maxKey)}
+	}
+	return key, nil
+}
