@@ -29,7 +29,7 @@ func TestMemoryOrder(t *testing.T) {
 			if q.Len() == 0 {
 				continue
 			}
-			l := q.next()
+			l, _ := q.next()
 			key := [2]int64{int64(l.Priority), l.Run}
 			for other := range waiting {
 				if other[0] > key[0] {
@@ -43,8 +43,7 @@ func TestMemoryOrder(t *testing.T) {
 				delete(waiting, key)
 			}
 			if rapid.IntRange(0, 9).Draw(t, "give back") == 0 { // as giveUp does
-				q.level(l.Priority).putBack(l.Message)
-				q.size++
+				q.putBack(l)
 				waiting[key] = append([]int32{l.Idx}, waiting[key]...)
 			}
 		}
@@ -67,7 +66,7 @@ func TestMemoryForgetsPriorities(t *testing.T) {
 		}
 		q.next()
 	}
-	if n := len(q.levels); n > maxLevels {
+	if n := len(q.main.list); n > maxLevels {
 		t.Errorf("%d levels are kept", n)
 	}
 }
@@ -92,7 +91,8 @@ func TestMemoryRoundRobin(t *testing.T) {
 	}
 	seen := map[int64]bool{}
 	for range 17 {
-		seen[q.next().Run] = true
+		l, _ := q.next()
+		seen[l.Run] = true
 	}
 	if len(seen) != 17 {
 		t.Errorf("only %d executions had a turn in the first round", len(seen))

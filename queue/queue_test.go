@@ -55,3 +55,32 @@ func BenchmarkMemory(b *testing.B) {
 		}
 	}
 }
+
+func TestMemoryLimits(t *testing.T) {
+	queuetest.RunLimits(t, func(t *testing.T) queuetest.Limited {
+		q := &queue.Memory{}
+		t.Cleanup(q.Close)
+		return q
+	})
+}
+
+// Closing ends the alarm of a rate.
+func TestMemoryCloseWithRate(t *testing.T) {
+	q := &queue.Memory{}
+	q.Limit("api", queue.Limits{Rate: 0.001})
+	if err := q.Push(t.Context(), []queue.Message{{Queue: "api"}, {Queue: "api"}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Pull(t.Context(), 2); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := q.Pull(t.Context(), 1)
+		ended <- err
+	}()
+	q.Close()
+	if err := <-ended; !errors.Is(err, queue.ErrClosed) {
+		t.Errorf("who waited got %v", err)
+	}
+}

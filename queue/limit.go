@@ -1,0 +1,140 @@
+package queue
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// lane is one queue with its limits, or all those without.
+type lane struct {
+	levels
+	limits Limits
+	out    int     // leases
+	tokens float64 // what Rate allows now, as of filled
+	filled time.Time
+}
+
+// Limit sets a queue up, or gives one that is set up other limits. DefaultQueue is that of all messages whose
+// queue is not set up; until it is, they have no limits. Leases are counted from the first Limit on,
+// and messages that are there already stay where they are.
+func (q *Memory) Limit(name string, l Limits) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.lanes) == 0 {
+		q.lanes, q.byName = []*lane{&q.main}, map[string]*lane{DefaultQueue: &q.main}
+		q.out = map[uint64]*lane{}
+	}
+	n := q.byName[name]
+	if n == nil {
+		n = &lane{}
+		q.byName[name] = n
+		q.lanes = append(q.lanes, n)
+	}
+	if math.IsInf(l.Rate, 1) {
+		l.Rate = 0
+	}
+	if l.Rate > 0 && l.Burst <= 0 {
+		l.Burst = int(min(max(1, math.Ceil(l.Rate)), math.MaxInt32))
+	}
+	n.limits, n.tokens, n.filled = l, float64(l.Burst), time.Now()
+	q.serve()
+}
+
+// lane finds the queue of a message. The caller holds the lock.
+func (q *Memory) lane(name string) *lane {
+	if n := q.byName[name]; n != nil {
+		return n
+	}
+	return &q.main
+}
+
+// choose finds the queue whose turn it is: of those that may give something the one with the highest priority; those
+// of equal priority take turns.
+func (q *Memory) choose() *lane {
+	now := time.Now()
+	best, top := -1, 0
+	for i := range q.lanes {
+		at := (q.turn + i) % len(q.lanes)
+		n := q.lanes[at]
+		if n.size == 0 || n.full() || n.pause(now) > 0 {
+			continue
+		}
+		if p := n.list[n.first()].priority; best < 0 || p > top {
+			best, top = at, p
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	q.turn = best + 1
+	return q.lanes[best]
+}
+
+// full reports whether as many leases are out as may be.
+func (n *lane) full() bool { return n.limits.Concurrency > 0 && n.out >= n.limits.Concurrency }
+
+// pause is how long the rate lets the queue give nothing.
+func (n *lane) pause(now time.Time) time.Duration {
+	if n.limits.Rate <= 0 {
+		return 0
+	}
+	n.fill(now)
+	if n.tokens >= 1 {
+		return 0
+	}
+	return max(time.Microsecond, time.Duration(min((1-n.tokens)/n.limits.Rate, maxAlarm.Seconds())*float64(time.Second)))
+}
+
+func (n *lane) fill(now time.Time) {
+	n.tokens = min(float64(n.limits.Burst), n.tokens+now.Sub(n.filled).Seconds()*n.limits.Rate)
+	n.filled = now
+}
+
+// spend books a lease.
+func (q *Memory) spend(n *lane, token uint64) {
+	q.out[token] = n
+	n.out++
+	if n.limits.Rate > 0 {
+		n.tokens--
+	}
+}
+
+// settle ends a lease, and gives the queue that it was of; nil if it has ended already.
+func (q *Memory) settle(token uint64) *lane {
+	n := q.out[token]
+	if n != nil {
+		delete(q.out, token)
+		n.out--
+	}
+	return n
+}
+
+// maxAlarm is how long a queue waits for its rate without looking again.
+const maxAlarm = time.Hour
+
+// alarmAt sees to it that those who wait are served when a rate allows it. The caller holds the lock.
+func (q *Memory) alarmAt(now time.Time) {
+	var waits []time.Duration
+	for _, n := range q.lanes {
+		if n.size > 0 && !n.full() {
+			waits = append(waits, n.pause(now))
+		}
+	}
+	if len(waits) == 0 || q.closed {
+		return // Ack serves
+	}
+	first := slices.Min(waits)
+	if q.alarm == nil {
+		q.alarm = time.AfterFunc(first, q.ring)
+		return
+	}
+	q.alarm.Reset(first)
+}
+
+// ring is the alarm.
+func (q *Memory) ring() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.serve()
+}
