@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -16,7 +18,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/spec"
 )
 
 // settingsFile is looked for in the working directory.
@@ -35,6 +36,7 @@ type settings struct {
 	sync     choice
 	lenient  bool
 	outgoing outgoing
+	serving  serving // from file; `serve` and what speaks to it put the environment over it
 }
 
 func (s *settings) addDB(f *pflag.FlagSet) {
@@ -54,11 +56,11 @@ func (s *settings) addLenient(f *pflag.FlagSet) {
 
 // configure fills the flags that were not given from the environment and from the settings file.
 func (p *program) configure(cmd *cobra.Command) error {
-	file, outgoing, err := readSettings(settingsFile)
+	file, sections, err := readSettings(settingsFile)
 	if err != nil {
 		return err
 	}
-	p.settings.outgoing = outgoing
+	p.settings.outgoing, p.settings.serving = sections.outgoing, sections.serving
 	for _, name := range settingNames {
 		flag := cmd.Flags().Lookup(name)
 		if flag == nil || flag.Changed {
@@ -93,70 +95,76 @@ func flagValueError(value string, err error) string {
 	return fmt.Sprintf("%q is no value for it", value)
 }
 
+// sections are the settings with keys of their own.
+type sections struct {
+	outgoing outgoing
+	serving  serving
+}
+
+func defaultSections() *sections { return &sections{serving: defaultServing()} }
+
+// fields are the structs whose yaml tags are the keys at the top of the file.
+func (s *sections) fields() map[string]reflect.Value {
+	all := map[string]reflect.Value{}
+	for _, part := range []any{&s.outgoing, &s.serving} {
+		v := reflect.ValueOf(part).Elem()
+		for i := range v.NumField() {
+			all[v.Type().Field(i).Tag.Get("yaml")] = v.Field(i)
+		}
+	}
+	return all
+}
+
 // readSettings reads the settings file strictly; none is fine.
-func readSettings(name string) (map[string]string, outgoing, error) {
+func readSettings(name string) (map[string]string, *sections, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, outgoing{}, nil
+		return nil, defaultSections(), nil
 	}
 	if err != nil {
-		return nil, outgoing{}, fmt.Errorf("settings: %w", err)
+		return nil, nil, fmt.Errorf("settings: %w", err)
 	}
 	defer f.Close()
 	raw, err := io.ReadAll(io.LimitReader(f, maxSettings+1))
 	if err != nil {
-		return nil, outgoing{}, fmt.Errorf("settings: %w", err)
+		return nil, nil, fmt.Errorf("settings: %w", err)
 	}
 	if len(raw) > maxSettings {
-		return nil, outgoing{}, invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
+		return nil, nil, invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
 	}
 	return parseSettings(name, raw)
 }
 
-func parseSettings(name string, raw []byte) (map[string]string, outgoing, error) {
+// parseSettings gives the values of flags, and the sections.
+func parseSettings(name string, raw []byte) (map[string]string, *sections, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, outgoing{}, invalid("", "%s: %v", name, err)
+		return nil, nil, invalid("", "%s: %v", name, err)
 	}
+	parts, values := defaultSections(), map[string]string{}
 	if len(doc.Content) == 0 {
-		return nil, outgoing{}, nil
+		return values, parts, nil
 	}
-	values, err := settingsOf(name, doc.Content[0])
-	if err != nil {
-		return nil, outgoing{}, err
-	}
-	out, err := parseOutgoing(name, raw)
-	return values, out, err
-}
-
-func settingsOf(name string, root *yaml.Node) (map[string]string, error) {
+	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, invalid("write lines such as `db: stepwell.db`", "%s:%d: the settings are not a mapping of names to values", name, root.Line)
+		return nil, nil, invalid("write lines such as `db: stepwell.db`", "%s:%d: the settings are not a mapping of names to values", name, root.Line)
 	}
-	known := slices.Concat(settingNames, outgoingNames)
-	values, seen := map[string]string{}, map[string]bool{}
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		key, value := root.Content[i], root.Content[i+1]
+	d, fields := settingsDecoder{name}, parts.fields()
+	known := slices.Concat(settingNames, slices.Collect(maps.Keys(fields)))
+	err := d.entries(root, "", func(key, value *yaml.Node) error {
+		if v, ok := fields[key.Value]; ok {
+			return d.decode(value, v, key.Value, 0)
+		}
 		if !slices.Contains(known, key.Value) {
-			hint := "the keys are " + strings.Join(known, ", ")
-			if near := spec.Closest(key.Value, known); near != "" {
-				hint = "did you mean " + near + "?"
-			}
-			return nil, invalid(hint, "%s:%d:%d: unknown key %q", name, key.Line, key.Column, key.Value)
-		}
-		if seen[key.Value] {
-			return nil, invalid("", "%s:%d:%d: %s is there twice", name, key.Line, key.Column, key.Value)
-		}
-		seen[key.Value] = true
-		if slices.Contains(outgoingNames, key.Value) {
-			continue
+			return d.wrong(key, didYouMean(key.Value, known), "unknown key %q", key.Value)
 		}
 		if value.Kind != yaml.ScalarNode {
-			return nil, invalid("", "%s:%d:%d: %s is not a single value", name, value.Line, value.Column, key.Value)
+			return d.wrong(value, "", "%s is not a single value", key.Value)
 		}
 		values[key.Value] = value.Value
-	}
-	return values, nil
+		return nil
+	})
+	return values, parts, err
 }
 
 // choice is a flag that takes one of a few words.

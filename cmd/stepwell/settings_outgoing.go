@@ -2,13 +2,10 @@ package main
 
 import (
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
@@ -47,9 +44,6 @@ type schemaSettings struct {
 type streamSettings struct {
 	Checkpoints string `yaml:"checkpoints"`
 }
-
-// outgoingNames are its keys in the settings file.
-var outgoingNames = []string{"http", "services", "s3", "schemas", "streams"}
 
 type httpSettings struct {
 	AllowPrivate  bool                     `yaml:"allow_private"`
@@ -98,27 +92,6 @@ type fieldOfYAML struct {
 	Default  any       `yaml:"default"`
 	Enum     []string  `yaml:"enum"`
 	Secret   bool      `yaml:"secret"`
-}
-
-// The decoder speaks of Go's types where people speak of keys.
-var (
-	unknownField = regexp.MustCompile(`field (\S+) not found in type \S+`)
-	goType       = regexp.MustCompile(` into (main|map|\[\])\S*`)
-)
-
-// parseOutgoing reads the keys that have keys of their own, as strictly as the others.
-func parseOutgoing(name string, raw []byte) (outgoing, error) {
-	var all struct {
-		outgoing `yaml:",inline"`
-		Rest     map[string]any `yaml:",inline"` // checked by settingsOf
-	}
-	if err := yaml.Load(raw, &all, yaml.WithKnownFields(true)); err != nil {
-		text := strings.TrimPrefix(err.Error(), "yaml: construct errors: ")
-		text = unknownField.ReplaceAllString(text, `unknown key "$1"`)
-		text = goType.ReplaceAllString(text, "")
-		return outgoing{}, invalid("docs/services.md shows the keys", "%s: %s", name, text)
-	}
-	return all.outgoing, nil
 }
 
 // options are those of an App that go with the settings.

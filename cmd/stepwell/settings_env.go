@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+)
+
+// platformNames are variables of the platform that Stepwell comes from (budpipeline §11), and what they are
+// called here. A name of our own counts more.
+var platformNames = map[string]string{
+	"SERVICE_NAME":                   "STEPWELL_TELEMETRY_SERVICE_NAME",
+	"LOG_LEVEL":                      "STEPWELL_LOG_LEVEL",
+	"WORKFLOW_DEFAULT_TIMEOUT":       "STEPWELL_DEFAULTS_TIMEOUT_SECONDS",
+	"WORKFLOW_MAX_PARALLEL_STEPS":    "STEPWELL_DEFAULTS_MAX_PARALLEL_STEPS",
+	"WORKFLOW_RETRY_MAX_ATTEMPTS":    "STEPWELL_DEFAULTS_RETRY_MAX_ATTEMPTS",
+	"WORKFLOW_RETRY_BACKOFF_SECONDS": "STEPWELL_DEFAULTS_RETRY_BACKOFF_SECONDS",
+	"SCHEDULER_MAX_CONCURRENT_JOBS":  "STEPWELL_SERVER_LIMITS_EXECUTIONS",
+	"OTEL_EXPORTER_OTLP_ENDPOINT":    "STEPWELL_TELEMETRY_OTLP_ENDPOINT",
+	"OTEL_SERVICE_NAME":              "STEPWELL_TELEMETRY_SERVICE_NAME",
+}
+
+// ownNames are shorter names for what is said most often.
+var ownNames = map[string]string{
+	"STEPWELL_LISTEN":   "STEPWELL_SERVER_LISTEN",
+	"STEPWELL_BASE_URL": "STEPWELL_SERVER_BASE_URL",
+}
+
+// overlay puts the environment's variables over what the settings file said.
+func (s *serving) overlay(lookup func(string) (string, bool), environ []string) error {
+	vars, from := map[string]string{}, map[string]string{}
+	for _, names := range []map[string]string{platformNames, ownNames} {
+		for name, ours := range names {
+			if v, ok := lookup(name); ok && v != "" && (from[ours] == "" || name < from[ours]) {
+				vars[ours], from[ours] = v, name
+			}
+		}
+	}
+	for _, line := range environ {
+		if name, v, _ := strings.Cut(line, "="); strings.HasPrefix(name, "STEPWELL_") && v != "" && ownNames[name] == "" {
+			vars[name], from[name] = v, name
+		}
+	}
+	if err := s.port(lookup, vars, from); err != nil {
+		return err
+	}
+	fields, err := env.GetFieldParamsWithOptions(s, env.Options{Environment: vars, Prefix: "STEPWELL_"})
+	if err != nil {
+		return fmt.Errorf("environment: %w", err)
+	}
+	var known []string
+	for _, f := range fields {
+		known = append(known, f.Key)
+	}
+	for _, name := range slices.Sorted(maps.Keys(vars)) {
+		if err := s.set(name, vars[name], from[name], known); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set takes one variable; on their own, a wrong one can be named.
+func (s *serving) set(name, value, from string, known []string) error {
+	if !slices.Contains(known, name) {
+		section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
+		for _, k := range known {
+			if name != "STEPWELL_"+section && strings.HasPrefix(k, "STEPWELL_"+section+"_") {
+				return invalid(didYouMean(name, known), "unknown variable %s", from)
+			}
+		}
+		return nil // of another part
+	}
+	if err := env.ParseWithOptions(s, env.Options{Environment: map[string]string{name: value}, Prefix: "STEPWELL_"}); err != nil {
+		return invalid("docs/server.md lists the settings", "%s: %q is no value for it", from, value)
+	}
+	return nil
+}
+
+// port takes SERVICE_PORT, which says nothing about the address, unless ours says where to listen.
+func (s *serving) port(lookup func(string) (string, bool), vars, from map[string]string) error {
+	port, ok := lookup("SERVICE_PORT")
+	if !ok || port == "" || vars["STEPWELL_SERVER_LISTEN"] != "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(s.Server.Listen)
+	if err != nil {
+		return invalid("write it like 127.0.0.1:8010", "server.listen: %q is no address", s.Server.Listen)
+	}
+	vars["STEPWELL_SERVER_LISTEN"], from["STEPWELL_SERVER_LISTEN"] = net.JoinHostPort(host, port), "SERVICE_PORT"
+	return nil
+}

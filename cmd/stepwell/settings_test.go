@@ -1,0 +1,109 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+)
+
+func lookupIn(vars map[string]string) (func(string) (string, bool), []string) {
+	var environ []string
+	for k, v := range vars {
+		environ = append(environ, k+"="+v)
+	}
+	return func(k string) (string, bool) { v, ok := vars[k]; return v, ok }, environ
+}
+
+func TestServingFromFileAndVariables(t *testing.T) {
+	_, parts, err := parseSettings("stepwell.yaml", []byte(`
+server:
+  listen: 0.0.0.0:9000
+  limits: {body: 2MiB, rate: 7.5, executions: 40}
+  auth: {trusted_proxies: [10.0.0.0/8], jwt: {roles: {ops: operator}}}
+retention: {executions_days: 0}
+queues: {gpu: {concurrency: 2}}
+prices: {llm.chat: {per_call: 0.01, per_input_token: 2.5e-6}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := parts.serving
+	err = s.overlay(lookupIn(map[string]string{"SERVICE_PORT": "8020", "LOG_LEVEL": "INFO", "STEPWELL_LOG_LEVEL": "debug", "WORKFLOW_DEFAULT_TIMEOUT": "7200",
+		"WORKFLOW_RETRY_MAX_ATTEMPTS": "3", "SCHEDULER_MAX_CONCURRENT_JOBS": "100", "STEPWELL_SERVER_CORS_ORIGINS": "https://a,https://b",
+		"STEPWELL_SERVER_LIMITS_BODY": "1GiB", "STEPWELL_SERVER": "http://x", "STEPWELL_DB": "x.db", "STEPWELL_RETENTION_LOGS_DAYS": ""}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ what, got, want any }{
+		{"listen", s.Server.Listen, "0.0.0.0:8020"},
+		{"log level", s.Log.Level, "debug"},
+		{"timeout", s.Defaults.TimeoutSeconds, 7200.0},
+		{"attempts", s.Defaults.Retry.MaxAttempts, 3},
+		{"executions", s.Server.Limits.Executions, 100},
+		{"rate", s.Server.Limits.Rate, 7.5},
+		{"body", s.Server.Limits.Body, byteSize(1 << 30)},
+		{"burst", s.Server.Limits.Burst, 200},
+		{"origins", strings.Join(s.Server.CORS.Origins, " "), "https://a https://b"},
+		{"proxies", strings.Join(s.Server.Auth.TrustedProxies, " "), "10.0.0.0/8"},
+		{"role", s.Server.Auth.JWT.Roles["ops"], "operator"},
+		{"executions_days", s.Retention.Executions, 0},
+		{"logs_days", s.Retention.Logs, 30},
+		{"queue", s.Queues["gpu"].Concurrency, 2},
+		{"per call", s.Prices["llm.chat"].PerCall, decimal(10_000_000_000)},
+		{"per token", s.Prices["llm.chat"].PerInputToken, decimal(2_500_000)},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
+		}
+	}
+}
+
+func TestSettingsErrorsHaveTheirPlace(t *testing.T) {
+	for text, want := range map[string]string{
+		"server: {lisen: x}":                       `stepwell.yaml:1:10: unknown key "server.lisen"|did you mean listen?`,
+		"server:\n  limits:\n    body: lots":       `stepwell.yaml:3:11: server.limits.body: "lots" is no size|write it like 4MiB`,
+		"server: 3":                                `stepwell.yaml:1:9: server is not a mapping of names to values|`,
+		"server: {cors: {origins: x}}":             `stepwell.yaml:1:26: server.cors.origins is not a list|`,
+		"prices: {a: {per_call: 1.0000000000001}}": `stepwell.yaml:1:24: prices.a.per_call: "1.0000000000001" has more than 12 digits after the point|`,
+		"prices: {a: {per_call: -1}}":              `stepwell.yaml:1:24: prices.a.per_call: "-1" is no amount|write it like 0.0025`,
+		"retention: {logs_days: 1.5}":              `stepwell.yaml:1:24: retention.logs_days: "1.5" is no whole number|`,
+		"http: {allow_private: maybe}":             `stepwell.yaml:1:23: http.allow_private: "maybe" is neither true nor false|`,
+		"retention: {a: 1, a: 2}":                  `stepwell.yaml`,
+		"queues: {a: &x {concurrency: *x}}":        `stepwell.yaml`,
+		"sever: {}":                                `stepwell.yaml:1:1: unknown key "sever"|did you mean server?`,
+	} {
+		_, _, err := parseSettings("stepwell.yaml", []byte(text))
+		if err == nil || !strings.HasPrefix(err.Error()+"|"+stepwell.HintOf(err), want) || stepwell.CodeOf(err) != stepwell.CodeInvalid {
+			t.Errorf("%s: got %v|%s, want %s", text, err, stepwell.HintOf(err), want)
+		}
+	}
+}
+
+func TestVariablesErrorsNameThem(t *testing.T) {
+	for _, c := range [][3]string{
+		{"SCHEDULER_MAX_CONCURRENT_JOBS", "many", `SCHEDULER_MAX_CONCURRENT_JOBS: "many" is no value for it`},
+		{"STEPWELL_SERVER_LIMITS_BODY", "big", `STEPWELL_SERVER_LIMITS_BODY: "big" is no value for it`},
+		{"STEPWELL_SERVER_LISTN", "x", `unknown variable STEPWELL_SERVER_LISTN`},
+	} {
+		s := defaultServing()
+		if err := s.overlay(lookupIn(map[string]string{c[0]: c[1]})); err == nil || err.Error() != c[2] {
+			t.Errorf("%s=%s: got %v, want %s", c[0], c[1], err, c[2])
+		}
+	}
+}
+
+func TestDecimal(t *testing.T) {
+	for text, want := range map[string]decimal{"0": 0, "1": 1e12, "0.01": 1e10, ".5": 5e11, "2.50e-6": 2_500_000, "1e-12": 1, "1.0000000000000": 1e12, "3e2": 3e14} {
+		var d decimal
+		if err := d.UnmarshalText([]byte(text)); err != nil || d != want {
+			t.Errorf("%s: got %d, %v, want %d", text, d, err, want)
+		}
+	}
+	for _, text := range []string{"", ".", "a", "-1", "1e", "1e-13", "1e99", "99999999999", "1,5", "0x1", "NaN", "+1"} {
+		var d decimal
+		if err := d.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q was taken as %d", text, d)
+		}
+	}
+}
