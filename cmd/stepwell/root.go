@@ -19,12 +19,13 @@ type program struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	environ  func() []string
 	settings settings
 }
 
 // run is the whole command: arguments in, exit code out.
 func run(args []string, in io.Reader, out, errs io.Writer) int {
-	p := &program{in: in, out: out, err: errs, env: os.LookupEnv}
+	p := &program{in: in, out: out, err: errs, env: os.LookupEnv, environ: os.Environ}
 	root := p.root()
 	root.SetArgs(args)
 	root.SetIn(in)
@@ -57,6 +58,8 @@ func (p *program) root() *cobra.Command {
 		p.newModulesCommand(),
 		p.newSchemaCommand(),
 		p.newExecutionsCommand(),
+		p.newMigrateCommand(),
+		p.newDoctorCommand(),
 		p.newStacCommand(),
 		p.newVersionCommand(),
 	)

@@ -1,0 +1,80 @@
+package app
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+)
+
+// Price is what an action costs, in units of 1e-12 of the currency that people have in mind, so that a token's
+// millionths stay exact.
+type Price struct {
+	PerCall, PerSecond, PerInputToken, PerOutputToken int64
+}
+
+// usage is where services that count tokens say how many: in the outputs, or in the answer of a call over HTTP.
+type usage struct {
+	Input      int64 `json:"input_tokens"`
+	Output     int64 `json:"output_tokens"`
+	Prompt     int64 `json:"prompt_tokens"`
+	Completion int64 `json:"completion_tokens"`
+}
+
+// Cost is the price of an attempt that took so many seconds and gave the outputs, in micro-units (1e-6), rounded to
+// the nearest. Tokens are read from `usage`, or `body.usage`, as {input_tokens, output_tokens} or {prompt_tokens,
+// completion_tokens}; without them they cost nothing.
+func (p Price) Cost(seconds float64, outputs json.RawMessage) int64 {
+	sum := big.NewInt(p.PerCall)
+	if p.PerSecond > 0 && seconds > 0 && seconds < 1e9 {
+		micros := big.NewInt(int64(math.Round(seconds * 1e6)))
+		part := new(big.Int).Mul(big.NewInt(p.PerSecond), micros)
+		sum.Add(sum, part.Div(part, big.NewInt(1e6)))
+	}
+	if p.PerInputToken > 0 || p.PerOutputToken > 0 {
+		in, out := tokens(outputs)
+		sum.Add(sum, new(big.Int).Mul(big.NewInt(p.PerInputToken), big.NewInt(in)))
+		sum.Add(sum, new(big.Int).Mul(big.NewInt(p.PerOutputToken), big.NewInt(out)))
+	}
+	sum.Add(sum, big.NewInt(500_000))
+	sum.Div(sum, big.NewInt(1e6))
+	if !sum.IsInt64() {
+		return math.MaxInt64 / 1024 // room to add some up
+	}
+	return sum.Int64()
+}
+
+func tokens(outputs json.RawMessage) (in, out int64) {
+	var doc struct {
+		Usage json.RawMessage `json:"usage"`
+		Body  json.RawMessage `json:"body"`
+	}
+	if json.Unmarshal(outputs, &doc) != nil { // outputs of another shape count no tokens
+		return 0, 0
+	}
+	if len(doc.Usage) == 0 && len(doc.Body) > 0 {
+		body := doc.Body
+		doc.Body = nil
+		if json.Unmarshal(body, &doc) != nil {
+			return 0, 0
+		}
+	}
+	var u usage
+	if len(doc.Usage) == 0 || json.Unmarshal(doc.Usage, &u) != nil {
+		return 0, 0
+	}
+	return max(u.Input, u.Prompt, 0), max(u.Output, u.Completion, 0)
+}
+
+// pricing makes the worker's question for prices; nil when nothing has one.
+func pricing(prices map[string]Price) func(action string, seconds float64, outputs json.RawMessage) int64 {
+	if len(prices) == 0 {
+		return nil
+	}
+	return func(action string, seconds float64, outputs json.RawMessage) int64 {
+		p, ok := prices[action]
+		if !ok {
+			return 0
+		}
+		return p.Cost(seconds, outputs)
+	}
+}

@@ -1,0 +1,87 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/stepwell/stepwell/store"
+)
+
+// Retention says for how long things are kept once they are over. 0 keeps them for good.
+type Retention struct {
+	Executions time.Duration // executions that have ended, with all that belongs to them
+	Logs       time.Duration // their log lines
+	Keys       time.Duration // idempotency keys and signals
+	Audit      time.Duration // entries of the audit log
+}
+
+// pruner is the part of a store that removes.
+type pruner interface {
+	Prune(ctx context.Context, r store.Retention) (removed store.Removed, more bool, err error)
+}
+
+// How often the retention looks, and how it rests between batches so that the work of executions goes first.
+const (
+	retentionInterval = time.Hour
+	retentionDelay    = time.Minute // after the start, when there is other work
+	retentionRest     = 100 * time.Millisecond
+	retentionBatches  = 10_000 // in one go: a bound, not a wish
+)
+
+// retention is the loop that removes what has been kept long enough.
+type retention struct {
+	store pruner
+	keep  Retention
+	log   *slog.Logger
+}
+
+// Run prunes every hour until ctx ends. What fails is logged and tried again an hour later.
+func (r *retention) Run(ctx context.Context) error {
+	if r.keep == (Retention{}) {
+		return nil
+	}
+	for pause := retentionDelay; ; pause = retentionInterval {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(pause):
+		}
+		removed, err := r.runOnce(ctx, time.Now())
+		if err != nil && ctx.Err() == nil {
+			r.log.Error("retention has failed; it is tried again in an hour", "error", err)
+		}
+		if removed != (store.Removed{}) {
+			r.log.Info("retention removed what was old", "executions", removed.Executions, "log_lines", removed.Lines, "keys", removed.Keys,
+				"audit", removed.Audit, "blobs", removed.Blobs)
+		}
+	}
+}
+
+// runOnce removes what is old at the time, batch by batch.
+func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Removed, err error) {
+	before := func(d time.Duration) time.Time {
+		if d <= 0 {
+			return time.Time{}
+		}
+		return now.Add(-d)
+	}
+	what := store.Retention{Executions: before(r.keep.Executions), Logs: before(r.keep.Logs), Keys: before(r.keep.Keys), Audit: before(r.keep.Audit)}
+	for range retentionBatches {
+		removed, more, err := r.store.Prune(ctx, what)
+		sum.Executions += removed.Executions
+		sum.Lines += removed.Lines
+		sum.Keys += removed.Keys
+		sum.Audit += removed.Audit
+		sum.Blobs += removed.Blobs
+		if err != nil || !more {
+			return sum, err
+		}
+		select {
+		case <-ctx.Done():
+			return sum, ctx.Err()
+		case <-time.After(retentionRest):
+		}
+	}
+	return sum, nil
+}

@@ -1,0 +1,67 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell/store"
+)
+
+// pruned is a store with some batches of old things.
+type pruned struct {
+	batches int
+	fails   int
+	calls   []store.Retention
+}
+
+func (p *pruned) Prune(_ context.Context, r store.Retention) (store.Removed, bool, error) {
+	p.calls = append(p.calls, r)
+	if p.fails > 0 {
+		p.fails--
+		return store.Removed{}, false, errors.New("the disk is tired")
+	}
+	if p.batches == 0 {
+		return store.Removed{}, false, nil
+	}
+	p.batches--
+	return store.Removed{Executions: 100}, p.batches > 0, nil
+}
+
+func TestRetentionRunsHourlyInBatchesAndSurvivesFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		p := &pruned{batches: 3, fails: 1}
+		r := &retention{store: p, keep: Retention{Executions: 24 * time.Hour, Audit: 48 * time.Hour}, log: slog.New(slog.DiscardHandler)}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- r.Run(ctx) }()
+		time.Sleep(retentionDelay + time.Second) // of the bubble's clock
+		if len(p.calls) != 1 {
+			t.Fatalf("%d calls after a minute, want the one that fails", len(p.calls))
+		}
+		time.Sleep(retentionInterval + time.Second)
+		if len(p.calls) != 4 || p.batches != 0 {
+			t.Fatalf("%d calls, %d batches left after an hour", len(p.calls), p.batches)
+		}
+		want := store.Retention{Executions: begun.Add(retentionDelay - 24*time.Hour), Audit: begun.Add(retentionDelay - 48*time.Hour)}
+		if p.calls[0] != want {
+			t.Errorf("asked to remove %+v, want %+v", p.calls[0], want)
+		}
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestRetentionOfNothingDoesNothing(t *testing.T) {
+	p := &pruned{batches: 1}
+	r := &retention{store: p, log: slog.New(slog.DiscardHandler)}
+	if err := r.Run(t.Context()); err != nil || len(p.calls) > 0 {
+		t.Fatalf("%v, %d calls", err, len(p.calls))
+	}
+}

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store/sqlite"
+)
+
+// What the doctor finds too little or too much.
+const (
+	littleSpace = 1 << 30
+	noSpace     = 100 << 20
+	longWAL     = 256 << 20
+)
+
+// quickCheckPatience bounds the look at every page of the database.
+const quickCheckPatience = 5 * time.Minute
+
+func (d *doctor) database(ctx context.Context) []finding {
+	ctx, cancel := context.WithTimeout(ctx, quickCheckPatience)
+	defer cancel()
+	path := d.program.settings.db
+	h, err := sqlite.Check(ctx, path)
+	switch {
+	case stepwell.CodeOf(err) == stepwell.CodeNotFound && isDir(filepath.Dir(path)):
+		return []finding{fine("database", "%s does not exist yet; it is made when it is needed", path)}
+	case err != nil:
+		return []finding{fail("database", stepwell.HintOf(err), "%v", err)}
+	}
+	d.holder = h.Holder
+	var all []finding
+	switch {
+	case len(h.Problems) > 0:
+		all = append(all, fail("database", "stop the server and restore a backup, or save what is left with: sqlite3 FILE .recover", "%s: %s", path, h.Problems[0]))
+	case h.Version < h.Wanted:
+		all = append(all, warn("database", "stepwell migrate", "%s has version %d, this stepwell needs %d", path, h.Version, h.Wanted))
+	default:
+		all = append(all, fine("database", "%s is sound: version %d, %s", path, h.Version, megabytes(h.Size)))
+	}
+	if h.Log > longWAL {
+		all = append(all, warn("write-ahead log", "something reads for very long and keeps the log from starting over; find and end it, or restart the server", "%s", megabytes(h.Log)))
+	} else {
+		all = append(all, fine("write-ahead log", "%s", megabytes(h.Log)))
+	}
+	return all
+}
+
+func isDir(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.IsDir()
+}
+
+func (d *doctor) disk(context.Context) []finding {
+	dir := filepath.Dir(d.program.settings.db)
+	free, ok := freeSpace(dir)
+	switch {
+	case !ok:
+		return []finding{warn("disk", "look yourself", "how much is free in %s is not known on this system", dir)}
+	case free < noSpace:
+		return []finding{fail("disk", "make room: executions stop when a commit finds no space", "%s free in %s", megabytes(free), dir)}
+	case free < littleSpace:
+		return []finding{warn("disk", "make room, or shorten retention", "%s free in %s", megabytes(free), dir)}
+	}
+	return []finding{fine("disk", "%s free in %s", megabytes(free), dir)}
+}
+
+// built is before any clock that is right: this program did not exist then.
+var built = time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+
+func (d *doctor) clock(context.Context) []finding {
+	now := d.now()
+	name, offset := now.Zone()
+	clock := fine("clock", "%s, zone %s", now.Format(time.RFC3339), name)
+	if now.Before(built) {
+		clock = fail("clock", "set the clock; schedules and tokens go by it", "%s is before this program was made", now.Format(time.RFC3339))
+	} else if info, err := os.Stat(d.program.settings.db); err == nil && info.ModTime().After(now.Add(time.Minute)) {
+		clock = warn("clock", "the clock has gone back: steps that wait do so until it is there again", "the database was written at %s, it is %s now", info.ModTime().Format(time.RFC3339), now.Format(time.RFC3339))
+	}
+	// A rule that every release of the zone data since 2007 knows.
+	zone, err := time.LoadLocation("America/New_York")
+	if err != nil {
+		return []finding{clock, fail("zone data", "install tzdata", "%v", err)}
+	}
+	if _, got := time.Date(2026, 3, 8, 12, 0, 0, 0, zone).Zone(); got != -4*3600 {
+		return []finding{clock, warn("zone data", "update tzdata", "the zone data are older than 2007")}
+	}
+	if tz := os.Getenv("TZ"); tz != "" && tz != "UTC" && offset == 0 {
+		if _, err := time.LoadLocation(tz); err != nil {
+			return []finding{clock, warn("zone data", "use a name such as Europe/Berlin", "TZ=%s is no zone: local times are in UTC", tz)}
+		}
+	}
+	return []finding{clock, fine("zone data", "there")}
+}
+
+func (d *doctor) keyFile(context.Context) []finding {
+	path := d.serving.Secrets.KeyFile
+	if path == "" {
+		path = d.program.settings.db + ".key"
+	}
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && d.serving.Secrets.KeyFile != "":
+		return []finding{fail("key file", "put the key there, or leave secrets.key_file out", "%s does not exist", path)}
+	case errors.Is(err, fs.ErrNotExist):
+		return []finding{fine("key file", "%s does not exist yet; it is made with the first secret", path)}
+	case err != nil:
+		return []finding{fail("key file", "", "%v", err)}
+	case info.Mode().Perm()&0o077 != 0:
+		return []finding{fail("key file", "chmod 600 "+path, "%s can be read by others: %s", path, info.Mode().Perm())}
+	}
+	return []finding{fine("key file", "%s; keep a copy of it apart from backups of the database", path)}
+}
+
+// tools are programs that steps may use. None of them is required.
+func (d *doctor) tools(context.Context) []finding {
+	var all []finding
+	for _, t := range []struct{ name, use string }{
+		{"ffprobe", "media.metadata reads the containers that stepwell does not know itself with it"},
+		{"python3", "examples with util.exec use it"},
+	} {
+		if path, err := exec.LookPath(t.name); err == nil {
+			all = append(all, fine(t.name, "%s", path))
+		} else {
+			all = append(all, warn(t.name, "install it if you need it: "+t.use, "not on PATH"))
+		}
+	}
+	return all
+}

@@ -1,0 +1,72 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+)
+
+// Health is what a look at a database file finds.
+type Health struct {
+	Version, Wanted int      // of the tables, and what this program needs; Version 0: a new file
+	Problems        []string // of SQLite's own check, at most 100; none when the file is sound
+	Size            int64    // of the file, in bytes
+	Log             int64    // of the write-ahead log, in bytes
+	Holder          string   // process id of whoever runs executions on it, "" for nobody
+}
+
+// Check looks a database over, beside whoever uses it: it changes nothing. It reads the whole file, which takes
+// about a second for each gigabyte. Errors have the codes of Open.
+func Check(ctx context.Context, path string) (h *Health, err error) {
+	s := &Store{path: path}
+	if err := s.checkFile(&Options{ReadOnly: true}); err != nil {
+		return nil, fault("check "+path, err)
+	}
+	db, err := openPool(path, true)
+	if err != nil {
+		return nil, fault("check "+path, err)
+	}
+	defer func() { err = errors.Join(err, fault("check "+path, db.Close())) }()
+	h = &Health{}
+	if h.Version, h.Wanted, err = version(ctx, db); err != nil {
+		return nil, fault("check "+path, err)
+	}
+	if h.Problems, err = quickCheck(ctx, db); err != nil {
+		return nil, fault("check "+path, err)
+	}
+	h.Size, h.Log = fileSize(path), fileSize(path+"-wal")
+	if l := newLock(path); fileSize(l.Path()) > 0 {
+		if free, err := l.TryRLock(); err == nil && !free {
+			h.Holder = s.holder()
+		}
+		_ = l.Close() // nothing was written
+	}
+	return h, nil
+}
+
+func quickCheck(ctx context.Context, db *sql.DB) (problems []string, err error) {
+	rows, err := db.QueryContext(ctx, "PRAGMA quick_check(100)")
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text string
+		if err := rows.Scan(&text); err != nil {
+			return nil, err
+		}
+		if text != "ok" {
+			problems = append(problems, text)
+		}
+	}
+	return problems, rows.Err()
+}
+
+func fileSize(path string) int64 {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
+}
