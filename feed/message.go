@@ -1,0 +1,166 @@
+package feed
+
+import (
+	"bytes"
+	"encoding/json"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// The types of messages. A subscription begins with one snapshot and, when the execution ends, ends with one
+// complete. Progress is volatile: it is not told again after a reconnect.
+const (
+	TypeSnapshot = "snapshot"
+	TypeLog      = "log"
+	TypeStatus   = "status"
+	TypeProgress = "progress"
+	TypeComplete = "complete"
+)
+
+// Message is one message of a stream. It is shared by all who follow the execution.
+type Message struct {
+	Type   string
+	Cursor Cursor // where a subscription goes on that has got this message
+	Frame  []byte // JSON {"type":…,"seq":…,"data":…}; must not be changed
+	step   string // "" when it is about the execution
+	level  int8   // of a log line
+}
+
+// LogData is the data of a log message.
+type LogData struct {
+	Timestamp Time            `json:"timestamp"`
+	Level     string          `json:"level"`
+	StepID    string          `json:"step_id"`
+	Message   string          `json:"message"`
+	Attempt   int             `json:"attempt,omitempty"`
+	Metadata  json.RawMessage `json:"metadata,omitempty"`
+}
+
+// StatusData is the data of a status message. StepID is null when it is the execution's own status.
+// Progress is the execution's when the message was made, not when the status changed.
+type StatusData struct {
+	StepID    *string          `json:"step_id"`
+	Status    string           `json:"status"`
+	Progress  *engine.Progress `json:"progress"`
+	Timestamp Time             `json:"timestamp"`
+	WorkerID  string           `json:"worker_id,omitempty"`
+	Message   string           `json:"message,omitempty"`
+}
+
+// ProgressData is the data of a progress message: what a running step says about itself.
+type ProgressData struct {
+	StepID   string  `json:"step_id"`
+	Fraction float64 `json:"fraction"` // 0 to 1, below 0 when unknown
+	Note     string  `json:"note,omitempty"`
+}
+
+// CompleteData is the data of a complete message.
+type CompleteData struct {
+	Status stepwell.ExecutionStatus `json:"status"`
+	Result json.RawMessage          `json:"result"`
+	Error  *engine.Failure          `json:"error,omitempty"`
+}
+
+// SnapshotData is the data of a snapshot message: how things stand, at least as new as its seq.
+type SnapshotData struct {
+	ExecutionID string                   `json:"execution_id"`
+	Pipeline    string                   `json:"pipeline"`
+	Status      stepwell.ExecutionStatus `json:"status"`
+	Progress    engine.Progress          `json:"progress"`
+	StartedAt   *Time                    `json:"started_at"`
+	CompletedAt *Time                    `json:"completed_at"`
+	Steps       []StepData               `json:"steps"`
+	More        bool                     `json:"more_steps,omitempty"` // there are steps beyond those listed
+}
+
+// StepData is a step in a snapshot.
+type StepData struct {
+	StepID  string              `json:"step_id"`
+	Status  stepwell.StepStatus `json:"status"`
+	Attempt int                 `json:"attempt,omitempty"`
+}
+
+// Time is written as RFC 3339 in UTC with milliseconds.
+type Time time.Time
+
+// MarshalText writes the time.
+func (t Time) MarshalText() ([]byte, error) {
+	return time.Time(t).UTC().AppendFormat(nil, "2006-01-02T15:04:05.000Z"), nil
+}
+
+// stamp is null for the zero time.
+func stamp(t time.Time) *Time {
+	if t.IsZero() {
+		return nil
+	}
+	return (*Time)(&t)
+}
+
+// message encodes one. What cannot be encoded is a fault of ours and is told as such, in its place.
+func message(kind string, at Cursor, data any) Message {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(data); err != nil {
+		b.Reset()
+		b.WriteString(`{"message":"this message cannot be written"}`)
+	}
+	return enclose(kind, at, bytes.TrimRight(b.Bytes(), "\n"))
+}
+
+// enclose makes a message of its data.
+func enclose(kind string, at Cursor, data []byte) Message {
+	frame := make([]byte, 0, len(data)+64)
+	frame = append(frame, `{"type":"`...)
+	frame = append(frame, kind...)
+	frame = append(frame, `","seq":"`...)
+	frame = append(frame, at.String()...)
+	frame = append(frame, `","data":`...)
+	frame = append(frame, data...)
+	return Message{Type: kind, Cursor: at, Frame: append(frame, '}')}
+}
+
+func logMessage(l *store.LogLine, at Cursor) Message {
+	m := message(TypeLog, at, &LogData{Timestamp: Time(l.At), Level: l.Level, StepID: l.StepKey, Message: l.Message, Attempt: l.Attempt, Metadata: l.Attrs})
+	m.step, m.level = l.StepKey, levelOf(l.Level)
+	return m
+}
+
+// stepStatus and executionStatus say which events tell a status, and which. A start tells none: the snapshot
+// knows better, and whether an execution starts at once depends on others.
+var (
+	stepStatus = map[string]string{"queued": "queued", "started": "running", "completed": "completed", "failed": "failed",
+		"skipped": "skipped", "waiting": "waiting", "cancelled": "cancelled", "timed_out": "timed_out"}
+	executionStatus = map[string]string{"admit": "running", "admitted": "running", "cancel": "cancelling", "pause": "paused", "resume": "running", "restart": "running"}
+)
+
+// statusMessage tells an event that changes a status; ok is false for others.
+func statusMessage(e *store.Event, at Cursor, progress *engine.Progress) (m Message, ok bool) {
+	data := StatusData{Progress: progress, Timestamp: Time(e.At), WorkerID: e.Worker, Message: e.Detail}
+	if data.Status, ok = executionStatus[e.Type]; !ok {
+		if data.Status, ok = stepStatus[e.Type]; !ok || e.StepKey == "" {
+			return m, false
+		}
+		data.StepID = &e.StepKey
+	}
+	m = message(TypeStatus, at, &data)
+	if data.StepID != nil {
+		m.step = e.StepKey
+	}
+	return m, true
+}
+
+var levels = []string{"debug", "info", "warning", "error"}
+
+// levelOf is the weight of a level; unknown ones weigh the most, so that no filter hides them.
+func levelOf(name string) int8 {
+	for i, l := range levels {
+		if l == name {
+			return int8(i)
+		}
+	}
+	return int8(len(levels))
+}

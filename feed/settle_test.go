@@ -1,0 +1,87 @@
+package feed_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/feed/feedtest"
+)
+
+// inBubble runs a test on a clock of its own; what it opens is closed before the bubble ends.
+func inBubble(t *testing.T, o feed.Options, test func(t *testing.T, w *feedtest.World, h *running)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := feedtest.Open(t)
+		o.Store = w.Store
+		test(t, w, start(t, o))
+	})
+}
+
+// TestEndThatNobodyTold: an execution that another process has ended may still get log lines for a while, and
+// the end is told behind them.
+func TestEndThatNobodyTold(t *testing.T) {
+	inBubble(t, feed.Options{}, func(t *testing.T, w *feedtest.World, h *running) {
+		x := w.BeginNow(1)
+		x.End()
+		s := subscribe(t, h.Hub, x.ID, "", feed.Filter{})
+		go func() {
+			time.Sleep(time.Second)
+			x.Lines(3)
+		}()
+		began := time.Now()
+		check(t, w, x, all(t, s))
+		if took := time.Since(began); took < time.Second || took > 3*time.Second {
+			t.Errorf("the end was told after %v", took)
+		}
+	})
+}
+
+// TestEndThatWasTold: nobody waits for lines when the end has been told.
+func TestEndThatWasTold(t *testing.T) {
+	inBubble(t, feed.Options{}, func(t *testing.T, w *feedtest.World, h *running) {
+		x := w.BeginNow(1)
+		x.Lines(3)
+		x.End()
+		h.Notify(x.No, true)
+		began := time.Now()
+		check(t, w, x, all(t, subscribe(t, h.Hub, x.ID, "", feed.Filter{})))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the end was told after %v", took)
+		}
+	})
+}
+
+// TestPoll: what another process does is seen without a notification.
+func TestPoll(t *testing.T) {
+	inBubble(t, feed.Options{Poll: 5 * time.Second}, func(t *testing.T, w *feedtest.World, h *running) {
+		x := w.BeginNow(3)
+		s := subscribe(t, h.Hub, x.ID, "", feed.Filter{})
+		go func() {
+			time.Sleep(time.Second)
+			x.Lines(3)
+			x.End()
+		}()
+		began := time.Now()
+		check(t, w, x, all(t, s))
+		if took := time.Since(began); took > 11*time.Second {
+			t.Errorf("the end was told after %v", took)
+		}
+	})
+}
+
+// TestLateLineBeforeComplete: a line that comes behind the end, while somebody has not yet got there, is told before it.
+func TestLateLineBeforeComplete(t *testing.T) {
+	inBubble(t, feed.Options{}, func(t *testing.T, w *feedtest.World, h *running) {
+		x := w.BeginNow(1)
+		x.Lines(300)
+		s := subscribe(t, h.Hub, x.ID, "", feed.Filter{})
+		x.End()
+		h.Notify(x.No, true)
+		synctest.Wait()
+		x.Lines(1)
+		h.Lines([]int64{x.No})
+		synctest.Wait()
+		check(t, w, x, all(t, s))
+	})
+}

@@ -1,0 +1,67 @@
+package feed
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell/store"
+)
+
+// snapshotAge is how old the snapshot may be that somebody gets who comes while the execution goes on: what has
+// happened since follows it.
+const snapshotAge = 250 * time.Millisecond
+
+// snapshot is the last one that was made of an execution, for all who come at the same time.
+type snapshot struct {
+	mu   sync.Mutex
+	at   Cursor
+	made time.Time
+	data []byte
+}
+
+// take gives how things stand, and the place that it is at least as new as.
+func (t *topic) take(ctx context.Context) (data []byte, at Cursor, err error) {
+	s := &t.snapshot
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.mu.Lock()
+	head := t.head
+	t.mu.Unlock()
+	if s.data != nil && (s.at == head || time.Since(s.made) < snapshotAge) {
+		return s.data, s.at, nil
+	}
+	if err := t.hub.reads.Acquire(ctx, 1); err != nil {
+		return nil, at, err
+	}
+	defer t.hub.reads.Release(1)
+	x, err := t.hub.o.Store.Execution(ctx, t.id)
+	if err != nil {
+		return nil, at, err
+	}
+	steps, err := t.hub.o.Store.Steps(ctx, t.no, store.StepFilter{Limit: t.hub.o.SnapshotSteps + 1})
+	if err != nil {
+		return nil, at, err
+	}
+	if data, err = describe(x, steps, t.hub.o.SnapshotSteps); err != nil {
+		return nil, at, err
+	}
+	s.at, s.made, s.data = head, time.Now(), data
+	return data, head, nil
+}
+
+func describe(x *store.Execution, steps []store.Step, most int) ([]byte, error) {
+	d := SnapshotData{ExecutionID: x.ID, Pipeline: x.Pipeline, Status: x.Status, Progress: x.Progress, StartedAt: stamp(x.Started),
+		CompletedAt: stamp(x.Ended), More: len(steps) > most, Steps: make([]StepData, 0, min(len(steps), most))}
+	for i := range steps[:min(len(steps), most)] {
+		s := &steps[i]
+		d.Steps = append(d.Steps, StepData{StepID: s.Key, Status: s.Status, Attempt: s.Attempt})
+	}
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(&d)
+	return bytes.TrimRight(b.Bytes(), "\n"), err
+}
