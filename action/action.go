@@ -10,7 +10,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stepwell/stepwell"
 )
@@ -78,13 +82,19 @@ func Skip(reason string) error { return &SkipError{Reason: reason} }
 
 // WaitError gives the worker back until a time comes or something outside completes the step.
 type WaitError struct {
-	// Until ends the wait. Required.
+	// Until ends the wait. Required, unless Await is set: then zero leaves it to the step's own timeout.
 	Until time.Time
-	// Outputs become the step's outputs when Until comes (ignored with Resume).
+	// Outputs become the step's outputs when Until comes (ignored with Resume). With Await, nil means that the
+	// step fails then.
 	Outputs any
 	// Resume runs the handler again at Until, in the same attempt, with State in Call.State.
 	Resume bool
-	State  json.RawMessage
+	// State is for the next call of the handler, and with Await for those who show what is awaited.
+	State json.RawMessage
+	// Await lets a signal end the step before Until. Its key is ExternalID.
+	Await bool
+	// Require names an output that the signal must give as true; else it fails the step. Defaults to none.
+	Require string
 	// ExternalID names the outside work, shown to users while the step waits.
 	ExternalID string
 }
@@ -101,4 +111,27 @@ func Poll(t time.Time, externalID string, state any) error {
 		return Fail(&stepwell.Error{Code: stepwell.CodeInternal, Message: "state of the wait", Err: err})
 	}
 	return &WaitError{Until: t, Resume: true, State: raw, ExternalID: externalID}
+}
+
+// Await ends the attempt until something outside says how the step ends: a signal with the key, which may have
+// come before. When none has come at time until (zero: never), the step completes with the given outputs, or
+// fails if they are nil. It holds no worker and survives restarts.
+func Await(key string, until time.Time, outputs any) error {
+	return &WaitError{Until: until, Outputs: outputs, Await: true, ExternalID: key}
+}
+
+// MaxKey is the length of a signal's key in bytes.
+const MaxKey = 2048
+
+// CheckKey says what is wrong with the key of a signal: CodeInvalid.
+func CheckKey(key string) error {
+	switch {
+	case key == "":
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key of a signal is empty"}
+	case len(key) > MaxKey:
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the key of a signal is %d bytes long, at most %d are allowed", len(key), MaxKey)}
+	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key of a signal holds something else than text"}
+	}
+	return nil
 }

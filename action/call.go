@@ -106,10 +106,21 @@ type Call struct {
 	Deadline  time.Time       // end of the attempt's timeout
 	Dir       string          // directory against which relative paths in params are resolved
 	Host      Host
+	// Callbacks gives the step an address; see Callback. Nil: there is none.
+	Callbacks func(ctx context.Context) (key, url string, err error)
 }
 
 // IdempotencyKey is the same for every attempt of the step, and different for every other step.
 func (c *Call) IdempotencyKey() string { return c.Execution + "/" + c.StepKey }
+
+// Callback is the address at which something outside can end the step while it awaits the key (Await). Attempts
+// share it until one has awaited it. CodeInvalid: nothing outside can reach this process.
+func (c *Call) Callback(ctx context.Context) (key, url string, err error) {
+	if c.Callbacks == nil {
+		return "", "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "nothing outside can call this process back", Hint: "run it as a server, and set its public address"}
+	}
+	return c.Callbacks(ctx)
+}
 
 // Bind decodes the parameters into a struct with json tags.
 func (c *Call) Bind(into any) error {

@@ -25,7 +25,7 @@ func (c *Conductor) act() {
 			c.timers.add(timer{run: l.run.No, Timer: t})
 		}
 		for _, t := range l.fx.Tasks {
-			c.push = append(c.push, queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Body: t})
+			c.push = append(c.push, queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Body: t})
 		}
 		for _, r := range l.fx.Revokes {
 			c.o.Revoke(l.run.No, r.Idx, r.Epoch)

@@ -81,6 +81,8 @@ type Await struct {
 	Epoch    uint32
 	Key      string // of the step
 	External string // of the signal
+	Require  string // what the outputs of the signal must hold, as Wait has it
+	State    []byte // what the handler left
 	Until    int64  // µs; 0: no time
 }
 

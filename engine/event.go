@@ -110,6 +110,7 @@ type Wait struct {
 	Output   []byte `json:"output,omitempty"`
 	Await    bool   `json:"await,omitempty"`
 	External string `json:"external,omitempty"` // with Await, the key of the signal that ends the step
+	Require  string `json:"require,omitempty"`  // with Await, the output that a signal must give as true to complete the step; its sender sees to it
 }
 
 // Spawn is a step added while the run goes on, with everything already looked up.

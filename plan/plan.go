@@ -86,6 +86,8 @@ type Step struct {
 	Stream *Stream
 	// Secrets is set when the params read secrets, which only the worker knows.
 	Secrets bool
+	// Callback is the same for the step's own address for something outside.
+	Callback bool
 	// Scoped is set when the params, or what the action does with them, need a scope: they have templates.
 	Scoped bool
 }
@@ -113,6 +115,7 @@ func (s *Step) sees(t *expr.Template) {
 	s.Scoped = true
 	for _, ref := range t.Refs() {
 		s.Secrets = s.Secrets || ref.Path[0] == "secrets"
+		s.Callback = s.Callback || ref.Path[0] == "callback"
 	}
 }
 

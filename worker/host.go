@@ -16,9 +16,6 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// maxLines is how many log lines one attempt may write; the rest is counted and left out.
-const maxLines = 10_000
-
 // maxLine is the length of one log line in bytes.
 const maxLine = 16 << 10
 
@@ -31,8 +28,8 @@ type host struct {
 	level slog.Level
 
 	mu      sync.Mutex
-	lines   int
-	dropped int
+	lines   int              // that have gone out
+	tail    tail             // those after the first ones
 	members map[string]*host // of the other steps of a segment
 }
 
@@ -66,15 +63,19 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 	if level < h.level {
 		return
 	}
+	line := h.line(level, shorten(message, maxLine), attrs)
 	h.mu.Lock()
-	h.lines++
-	if h.lines > maxLines {
-		h.dropped++
+	switch h.lines++; {
+	case h.lines <= h.p.o.HeadLines:
 		h.mu.Unlock()
-		return
+		h.p.o.Lines(line)
+	default:
+		first := h.tail.add(line, h.p.o.TailLines)
+		h.mu.Unlock()
+		if first {
+			h.p.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("the log goes on after %d lines: its last %d come when the attempt ends", h.p.o.HeadLines, h.p.o.TailLines), nil))
+		}
 	}
-	h.mu.Unlock()
-	h.p.o.Lines(h.line(level, shorten(message, maxLine), attrs))
 }
 
 func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.LogLine {
@@ -110,17 +111,20 @@ func shorten(s string, n int) string {
 	return strings.ToValidUTF8(s[:n], "") + " … (shortened)"
 }
 
-// flush says how many lines were left out.
+// flush lets the last lines go out, and says how many before them were left out.
 func (h *host) flush() {
 	h.mu.Lock()
-	n, members := h.dropped, h.members
-	h.dropped = 0
+	left, last := h.tail.empty()
+	members := h.members
 	h.mu.Unlock()
 	for _, m := range members {
 		m.flush()
 	}
-	if n > 0 {
-		h.p.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("%d more lines were left out, the limit is %d for one attempt", n, maxLines), nil))
+	if left > 0 {
+		h.p.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("%d lines were left out here, the limit is %d at the beginning and %d at the end of an attempt", left, h.p.o.HeadLines, h.p.o.TailLines), nil))
+	}
+	for _, line := range last {
+		h.p.o.Lines(line)
 	}
 }
 

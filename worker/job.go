@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/queue"
 )
 
 var (
@@ -30,6 +32,7 @@ var (
 // job is a task in a worker's hands.
 type job struct {
 	task    *engine.Task
+	lease   queue.Lease
 	cancel  context.CancelCauseFunc
 	ctx     context.Context
 	started time.Time
@@ -38,14 +41,18 @@ type job struct {
 	over    atomic.Bool            // its outcome has been or is being reported
 	input   atomic.Pointer[[]byte] // rendered parameters as they are recorded; nil: not yet, or not at all
 
+	calling     sync.Mutex // serialises callback
+	callbackNo  int        // which address of the step
+	callbackKey string     // "": it has not asked for one
+
 	seen   bool      // has been recorded as running; owned by watch once the job has begun
 	ending time.Time // when watch saw its context end
 }
 
 // run runs one task to its outcome. It is dealt with unless the process stops first; abandoned says that
 // others have reported an outcome meanwhile.
-func (p *Pool) run(t *engine.Task) (dealt, abandoned bool) {
-	j := &job{task: t, started: time.Now(), timeout: t.Step.Policy.Timeout, seen: t.Step.Policy.NotIdempotent}
+func (p *Pool) run(t *engine.Task, lease queue.Lease) (dealt, abandoned bool) {
+	j := &job{task: t, lease: lease, started: time.Now(), timeout: t.Step.Policy.Timeout, seen: t.Step.Policy.NotIdempotent}
 	if j.timeout <= 0 {
 		j.timeout = plan.DefaultTimeout
 	}
@@ -119,7 +126,10 @@ func (p *Pool) attempt(j *job) (out any, err error) {
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("this worker has no action %q", t.Step.Action)})
 	}
 	params, err := p.params(j, act)
-	if err != nil {
+	switch {
+	case stepwell.CodeOf(err) == stepwell.CodeUnavailable: // the store, perhaps for a moment
+		return nil, err
+	case err != nil:
 		return nil, action.Fail(err)
 	}
 	if t.Step.Policy.NotIdempotent {
@@ -147,8 +157,12 @@ func (p *Pool) call(j *job, params map[string]any) *action.Call {
 	if name == "" {
 		name = t.Step.ID
 	}
-	return &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
+	call := &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
 		Attempt: t.Attempt, Params: params, State: t.State, Deadline: deadline, Dir: t.Dir, Host: &j.host}
+	if p.o.CallbackURL != nil {
+		call.Callbacks = func(ctx context.Context) (string, string, error) { return p.callback(ctx, j) }
+	}
+	return call
 }
 
 // params renders, completes and checks the parameters.
@@ -163,6 +177,11 @@ func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 		var scope expr.Scope = expr.Vars(nil)
 		if t.Scope != nil {
 			scope = t.Scope
+		}
+		if t.Step.Callback {
+			if scope, err = p.withCallback(j); err != nil {
+				return nil, err
+			}
 		}
 		v, err = t.Step.Params.Render(scope, expr.Limits{})
 	}

@@ -78,6 +78,7 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 		if stored, loaded, err = p.output(out, j.task.Step.Keep); err == nil {
 			ev := p.event(j, engine.Done)
 			ev.Output, ev.Loaded = stored, loaded
+			ev.Cost = p.price(j, stored)
 			return ev
 		}
 	}
@@ -89,6 +90,9 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 	if wait, ok := errors.AsType[*action.WaitError](err); ok {
 		ev := p.event(j, engine.Waiting)
 		if ev.Wait, ev.Loaded, err = p.wait(wait, j.task.Step.Keep); err == nil {
+			err = p.noteCallback(j, ev.Wait)
+		}
+		if err == nil {
 			return ev
 		}
 	}
@@ -96,6 +100,17 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 		return p.failed(j, fmt.Errorf("%w (%w)", cause, err), err)
 	}
 	return p.failed(j, err, err)
+}
+
+// price is what a call has cost. Outputs that are stored elsewhere are too large to hold a price.
+func (p *Pool) price(j *job, outputs []byte) int64 {
+	if p.o.Price == nil {
+		return 0
+	}
+	if engine.IsRef(outputs) {
+		outputs = nil
+	}
+	return max(0, p.o.Price(j.task.Step.Action, time.Since(j.started).Seconds(), outputs))
 }
 
 // failed is a failure with what the handler's error says about other attempts.
@@ -159,14 +174,23 @@ func failure(err error, timeout time.Duration) *engine.Failure {
 
 // wait is a wait as it is stored, and the JSON of its outputs if that is stored elsewhere.
 func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []byte, err error) {
-	if w.Until.IsZero() {
+	if w.Until.IsZero() && !w.Await {
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the action waits without saying until when"})
 	}
 	if len(w.State) > maxState {
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the wait is %d bytes, the limit is %d KiB", len(w.State), maxState>>10),
 			Hint: "keep the id of the work, and look the rest up"})
 	}
-	out = &engine.Wait{Until: w.Until.UnixMicro(), Resume: w.Resume, External: shorten(w.ExternalID, 1024)}
+	out = &engine.Wait{Resume: w.Resume, Await: w.Await, Require: w.Require, External: shorten(w.ExternalID, 1024)}
+	if !w.Until.IsZero() {
+		out.Until = w.Until.UnixMicro()
+	}
+	if w.Await {
+		if err := action.CheckKey(w.ExternalID); err != nil {
+			return nil, nil, action.Fail(err)
+		}
+		out.External, out.State = w.ExternalID, w.State
+	}
 	switch {
 	case !w.Resume:
 		out.Output, loaded, err = p.output(w.Outputs, keep)

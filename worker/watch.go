@@ -6,6 +6,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/queue"
 )
 
 // watch is the loop that looks after running jobs: it records those that run for long, and
@@ -83,7 +84,9 @@ func (p *Pool) abandon(j *job) {
 		"action", j.task.Step.Action, "abandoned", p.abandonedNow(), "replaced", replaced)
 	j.host.flush()
 	cause := context.Cause(j.ctx)
-	p.report(j, p.conclude(j, nil, cause, cause), cause)
+	if p.report(j, p.conclude(j, nil, cause, cause), cause) {
+		p.acknowledge([]queue.Lease{j.lease}) // a queue's limit does not wait for a handler that may never return
+	}
 }
 
 func (p *Pool) abandonedNow() int {

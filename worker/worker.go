@@ -66,6 +66,14 @@ type Options struct {
 	Grace time.Duration
 	// SeenRunning is after how long a running step is recorded as such. Defaults to one second.
 	SeenRunning time.Duration
+	// HeadLines and TailLines are how many log lines of an attempt are kept: its first ones, which go out as they
+	// come, and its last ones, which go out when it ends. What is between is counted. Default to 5,000 and 1,000.
+	HeadLines, TailLines int
+	// CallbackURL is where something outside can end the step that awaits the key. Defaults to there being no such
+	// address.
+	CallbackURL func(key string) string
+	// Price is what a successful call has cost, in millionths of the unit of money. Defaults to nothing.
+	Price func(action string, seconds float64, outputs json.RawMessage) int64
 	// Log takes the pool's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
@@ -82,6 +90,12 @@ func (o *Options) validate() error {
 	}
 	if o.SeenRunning <= 0 {
 		o.SeenRunning = time.Second
+	}
+	if o.HeadLines <= 0 {
+		o.HeadLines = 5000
+	}
+	if o.TailLines <= 0 {
+		o.TailLines = 1000
 	}
 	if o.Name == "" {
 		o.Name = "local"
@@ -260,7 +274,7 @@ func (p *Pool) take(lease queue.Lease) (dealt, abandoned bool) {
 		p.o.Log.Error("a message without a task was dropped", "run", lease.Run, "step", lease.Idx)
 		return true, false
 	}
-	return p.run(task)
+	return p.run(task, lease)
 }
 
 func (p *Pool) acknowledge(leases []queue.Lease) {

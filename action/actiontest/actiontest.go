@@ -38,7 +38,9 @@ type Call struct {
 	Memory   map[string]json.RawMessage // what Once and Record keep over attempts; Run adds to it. Defaults to a new one
 	Scope    map[string]any             // names that templates see which the action renders itself. Defaults to none
 	Registry *action.Registry           // actions that the handler may spawn. Defaults to the tested action alone
-	Timeout  time.Duration              // limit of the attempt. Defaults to the action's, else 5 minutes
+	// CallbackURL is the address for a key. Defaults to there being none.
+	CallbackURL func(key string) string
+	Timeout     time.Duration // limit of the attempt. Defaults to the action's, else 5 minutes
 }
 
 // Result is what the attempt did.
@@ -132,6 +134,12 @@ func prepare(a action.Action, c *Call) (*action.Call, error) {
 		StepName: or(c.StepName, a.Spec.Name), Action: a.Spec.Name, Attempt: max(c.Attempt, 1), Dir: c.Dir,
 		Params: params.Apply(c.Params)}
 	call.StepKey = or(c.StepKey, call.StepName)
+	if c.CallbackURL != nil {
+		call.Callbacks = func(context.Context) (string, string, error) {
+			key := "callback:" + call.Execution + "/" + call.StepKey + "#1"
+			return key, c.CallbackURL(key), nil
+		}
+	}
 	if c.State != nil {
 		raw, err := json.Marshal(c.State)
 		if err != nil {

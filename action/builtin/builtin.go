@@ -28,6 +28,8 @@ func Register(r *action.Registry, o Options) error {
 	return r.Add(
 		wait(o.Now),
 		waitUntil(o.Now),
+		waitFor(o.Now),
+		approval(o.Now),
 		execAction(),
 		condition(),
 		switchAction(),

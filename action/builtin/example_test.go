@@ -116,6 +116,6 @@ func ExampleRegister() {
 	}
 	// Output:
 	// util.aggregate: Makes one value of many.
+	// util.approval: Waits until somebody approves or rejects.
 	// util.condition: Decides which way a pipeline goes.
-	// util.exec: Runs a program in any language.
 }

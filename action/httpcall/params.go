@@ -43,6 +43,7 @@ type params struct {
 	MaxDefer       any              `json:"max_defer"`
 	IdempotencyKey any              `json:"idempotency_key"`
 	Poll           *pollParams      `json:"poll"`
+	Callback       *callbackParams  `json:"callback"`
 	Prices         map[string]price `json:"prices"`
 
 	json     any // as it was given, with every digit
@@ -107,6 +108,9 @@ func parse(values map[string]any) (*params, []error) {
 	add(p.readPolicy())
 	if p.Poll != nil {
 		add(p.Poll.read(p))
+	}
+	if p.Callback != nil {
+		add(p.checkCallback())
 	}
 	return p, problems
 }

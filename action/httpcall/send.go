@@ -36,8 +36,11 @@ func (h *httpHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err := p.fitTotal(call.Deadline); err != nil {
 		return nil, err
 	}
-	if p.Poll != nil {
+	switch {
+	case p.Poll != nil:
 		return h.runJob(ctx, call, p)
+	case p.Callback != nil:
+		return h.runCallback(ctx, call, p)
 	}
 	req, err := p.request(call, call.IdempotencyKey())
 	if err != nil {

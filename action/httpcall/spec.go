@@ -69,6 +69,9 @@ func httpSpec() spec.Spec {
 				{Name: "deadline", Type: spec.Duration, Default: "24h", Min: ptr(0.001), Max: ptr(365 * 86400), Doc: "For how long to ask."},
 				{Name: "max_errors", Type: spec.Integer, Default: 10, Min: ptr(0), Max: ptr(1000), Doc: "Questions in a row that may fail before the attempt does."},
 			}},
+			{Name: "callback", Type: spec.Object, Doc: "For a service that calls back when its work is done, at the address in the header X-Stepwell-Callback, which is also {{ callback.url }}.", Fields: []spec.Field{
+				{Name: "timeout_seconds", Type: spec.Number, Default: 86400, Min: ptr(0.001), Max: ptr(365 * 86400), Doc: "How long to wait for the callback."},
+			}},
 			{Name: "prices", Type: spec.Object, Doc: "Prices by model, `*` for any: {input, cached, output} per million tokens, {second} of audio, {request}."},
 		},
 		Outputs: []spec.Field{
@@ -89,6 +92,8 @@ func httpSpec() spec.Spec {
 			{Title: "a job that takes its time", YAML: "id: render\naction: util.http\nparams:\n  url: https://render.example.com/jobs\n" +
 				"  json: {scene: intro}\n  poll:\n    job: body.id\n    url: \"https://render.example.com/jobs/{{ job }}\"\n" +
 				"    until: body.state == 'done'\n    fail_if: body.state == 'failed'\n    deadline: 6h"},
+			{Title: "a service that calls back", YAML: "id: transcode\naction: util.http\nparams:\n  url: https://media.example.com/jobs\n" +
+				"  json: {file: intro.mp4, notify: \"{{ callback.url }}\"}\n  callback: {timeout_seconds: 7200}"},
 		},
 	}
 }
@@ -116,7 +121,8 @@ without {{ }}, see ` + "`status`, `headers` (by lower-case name), `body`, `url` 
 The kinds: dns (no address), connect, tls (no trust), timeout, reset (the connection ended before the response), truncated (the
 response ended early), protocol (no HTTP), blocked (an address or redirect that is not allowed), limit (a size or a number of redirects), content (not
 what it should be), result (` + "`success_if`, `fail_if`" + `, a missing or mistyped output). Any method is tried again: the header Idempotency-Key, the same in
-all attempts, lets the server tell. Redirects never lead from https to http, take credentials or a body to another origin, or
+all attempts, lets the server tell. With ` + "`callback`" + ` the
+step ends with the outputs that it is called back with, and holds no worker until then; to be called back with a failure ends the attempt. Redirects never lead from https to http, take credentials or a body to another origin, or
 reach an address inside the network.
 
 With ` + "`poll`" + ` the job is recorded before it is asked about, and between questions the step holds no worker. A crash or another attempt goes on
