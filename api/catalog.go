@@ -1,0 +1,157 @@
+package api
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// catalog are the operations that describe actions and modules.
+func (s *server) catalog() {
+	handle(s, "action.list", s.listActions)
+	handle(s, "action.get", s.getAction)
+	handle(s, "module.list", s.listModules)
+	handle(s, "module.get", s.getModule)
+}
+
+// Field describes a parameter or an output.
+type Field struct {
+	Name        string   `json:"name"`
+	Type        string   `json:"type" enum:"string,integer,number,boolean,array,object,duration,time,ref,any"`
+	Description string   `json:"description,omitempty"`
+	Required    bool     `json:"required,omitempty"`
+	Default     any      `json:"default,omitempty"`
+	Options     []string `json:"options,omitempty" nullable:"false"`
+	Min         *float64 `json:"min,omitempty" doc:"Of a number, or of the length of a string or list."`
+	Max         *float64 `json:"max,omitempty"`
+	Pattern     string   `json:"pattern,omitempty"`
+	Secret      bool     `json:"secret,omitempty"`
+	Items       *Field   `json:"items,omitempty"`
+	Fields      []Field  `json:"fields,omitempty" nullable:"false"`
+}
+
+// Example shows an action or a module in use.
+type Example struct {
+	Title string `json:"title"`
+	YAML  string `json:"yaml" doc:"One step as it stands under steps."`
+}
+
+// Action describes an action or a stream module.
+type Action struct {
+	Type        string    `json:"type" doc:"Its name." example:"util.wait"`
+	Aliases     []string  `json:"aliases,omitempty" nullable:"false"`
+	Summary     string    `json:"summary"`
+	Doc         string    `json:"doc,omitempty" doc:"More, in Markdown."`
+	Params      []Field   `json:"params" nullable:"false"`
+	OpenParams  bool      `json:"open_params,omitempty" doc:"Parameters beyond these are allowed."`
+	Outputs     []Field   `json:"outputs" nullable:"false"`
+	Examples    []Example `json:"examples" nullable:"false"`
+	TimeoutSec  float64   `json:"timeout_seconds,omitempty" doc:"Of one attempt, unless the step says otherwise."`
+	MaxAttempts int       `json:"max_attempts,omitempty" doc:"Tries, unless the step or the pipeline says otherwise."`
+	Idempotent  bool      `json:"idempotent" doc:"It may run again after its worker died."`
+	Role        string    `json:"role,omitempty" enum:"source,modifier,sink" doc:"Of a stream module."`
+}
+
+// ActionList lists actions.
+type ActionList struct {
+	Actions []Action `json:"actions" nullable:"false"`
+}
+
+// ModuleList lists stream modules.
+type ModuleList struct {
+	Modules []Action `json:"modules" nullable:"false"`
+}
+
+// ActionDetail is an action with the JSON Schema of its parameters.
+type ActionDetail struct {
+	Action
+	Schema map[string]any `json:"schema" doc:"JSON Schema (2020-12) of the rendered parameters."`
+}
+
+func (s *server) listActions(context.Context, *struct{}) (*answer[ActionList], error) {
+	return reply(ActionList{s.described(false)}, nil)
+}
+
+func (s *server) listModules(context.Context, *struct{}) (*answer[ModuleList], error) {
+	return reply(ModuleList{s.described(true)}, nil)
+}
+
+func (s *server) described(modules bool) []Action {
+	list := []Action{}
+	for _, spec := range s.o.Catalog.Specs() {
+		if !spec.Internal && (spec.Stream != nil) == modules {
+			list = append(list, actionOf(&spec))
+		}
+	}
+	return list
+}
+
+type catalogName struct {
+	Name string `path:"name" maxLength:"200" doc:"Its name, or one of its aliases."`
+}
+
+func (s *server) getAction(_ context.Context, in *catalogName) (*answer[ActionDetail], error) {
+	return s.describedOne(in.Name, false)
+}
+
+func (s *server) getModule(_ context.Context, in *catalogName) (*answer[ActionDetail], error) {
+	return s.describedOne(in.Name, true)
+}
+
+func (s *server) describedOne(name string, module bool) (*answer[ActionDetail], error) {
+	found, ok := s.o.Catalog.Spec(name)
+	if !ok || found.Internal || (found.Stream != nil) != module {
+		kind := map[bool]string{false: "action", true: "module"}[module]
+		e := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no " + kind + " " + cut(name, 60)}
+		var names []string
+		for _, a := range s.described(module) {
+			names = append(append(names, a.Type), a.Aliases...)
+		}
+		if near := spec.Closest(name, names); near != "" {
+			e.Hint = "did you mean " + near + "?"
+		}
+		return nil, e
+	}
+	schema, _ := s.o.Catalog.Schema(name)
+	return reply(ActionDetail{actionOf(found), schema}, nil)
+}
+
+func actionOf(s *spec.Spec) Action {
+	a := Action{Type: s.Name, Aliases: s.Aliases, Summary: s.Summary, Doc: s.Doc, Params: fieldsOf(s.Params), OpenParams: s.OpenParams,
+		Outputs: fieldsOf(s.Outputs), Examples: []Example{}, TimeoutSec: s.Timeout.Seconds(), Idempotent: !s.NotIdempotent}
+	if s.Retry != nil {
+		a.MaxAttempts = s.Retry.MaxAttempts
+	}
+	if s.Stream != nil {
+		a.Role = string(s.Stream.Role)
+	}
+	for _, e := range s.Examples {
+		a.Examples = append(a.Examples, Example{e.Title, e.YAML})
+	}
+	return a
+}
+
+func fieldsOf(fields []spec.Field) []Field {
+	list := make([]Field, 0, len(fields))
+	for i := range fields {
+		list = append(list, fieldOf(&fields[i]))
+	}
+	return list
+}
+
+func fieldOf(f *spec.Field) Field {
+	v := Field{Name: f.Name, Type: string(f.Type), Description: f.Doc, Required: f.Required, Default: f.Default, Options: f.Enum, Min: f.Min, Max: f.Max,
+		Pattern: f.Pattern, Secret: f.Secret}
+	if f.Secret {
+		v.Default = nil
+	}
+	if f.Items != nil {
+		items := fieldOf(f.Items)
+		v.Items = &items
+	}
+	if len(f.Fields) > 0 {
+		v.Fields = fieldsOf(f.Fields)
+	}
+	return v
+}

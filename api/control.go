@@ -1,0 +1,150 @@
+package api
+
+import (
+	"context"
+)
+
+// control are the operations that change executions.
+func (s *server) control() {
+	handle(s, "execution.cancel", s.cancel)
+	handle(s, "execution.pause", s.pause)
+	handle(s, "execution.resume", s.resume)
+	handle(s, "execution.retry", s.retry)
+	handle(s, "execution.restart", s.restart)
+	handle(s, "execution.restart.preview", s.previewRestart)
+}
+
+// StatusAnswer tells the status after a change.
+type StatusAnswer struct {
+	Status string `json:"status" doc:"The execution's status now." example:"cancelling"`
+}
+
+// ExecutionRef names an execution and its status.
+type ExecutionRef struct {
+	ID     string `json:"execution_id"`
+	Status string `json:"status"`
+}
+
+// CancelRequest is the body of a cancel; it may be left out.
+type CancelRequest struct {
+	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Goes into the record."`
+}
+
+type cancelInput struct {
+	ExecutionPath
+	Body *CancelRequest
+}
+
+func (s *server) cancel(ctx context.Context, in *cancelInput) (*answer[StatusAnswer], error) {
+	reason := ""
+	if in.Body != nil {
+		reason = in.Body.Reason
+	}
+	return s.changed(ctx, in.ID, func(id string) error { return s.o.Control.Cancel(ctx, id, reason) })
+}
+
+func (s *server) pause(ctx context.Context, in *ExecutionPath) (*answer[StatusAnswer], error) {
+	return s.changed(ctx, in.ID, func(id string) error { return s.o.Control.Pause(ctx, id) })
+}
+
+func (s *server) resume(ctx context.Context, in *ExecutionPath) (*answer[StatusAnswer], error) {
+	return s.changed(ctx, in.ID, func(id string) error { return s.o.Control.Resume(ctx, id) })
+}
+
+// changed does something to an execution and tells the status that it has then.
+func (s *server) changed(ctx context.Context, id string, do func(id string) error) (*answer[StatusAnswer], error) {
+	x, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := do(x.ID); err != nil {
+		return nil, err
+	}
+	if x, err = s.o.Store.Execution(ctx, x.ID); err != nil {
+		return nil, err
+	}
+	return reply(StatusAnswer{x.Status.String()}, nil)
+}
+
+// RetryRequest is the body of a retry; it may be left out.
+type RetryRequest struct {
+	From string `json:"from_step,omitempty" maxLength:"300" doc:"Results are taken over except from this step on; without it, of all that completed."`
+}
+
+type retryInput struct {
+	ExecutionPath
+	Body *RetryRequest
+}
+
+func (s *server) retry(ctx context.Context, in *retryInput) (*made[ExecutionRef], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	from := ""
+	if in.Body != nil {
+		from = in.Body.From
+	}
+	id, err := s.o.Control.Retry(ctx, x.ID, from)
+	if err != nil {
+		return nil, err
+	}
+	if x, err = s.o.Store.Execution(ctx, id); err != nil {
+		return nil, err
+	}
+	return &made[ExecutionRef]{Status: statusOf(true), Location: prefix + "/executions/" + id, Body: ExecutionRef{id, x.Status.String()}}, nil
+}
+
+// RestartRequest is the body of a restart.
+type RestartRequest struct {
+	Step       string `json:"step_id" minLength:"1" maxLength:"300" doc:"The step that runs again, with all after it."`
+	FailedOnly bool   `json:"failed_only,omitempty" doc:"Of a for_each, only the iterations that failed."`
+}
+
+type restartInput struct {
+	ExecutionPath
+	Body RestartRequest
+}
+
+func (s *server) restart(ctx context.Context, in *restartInput) (*answer[ExecutionRef], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.o.Control.Restart(ctx, x.ID, in.Body.Step, in.Body.FailedOnly); err != nil {
+		return nil, err
+	}
+	if x, err = s.o.Store.Execution(ctx, x.ID); err != nil {
+		return nil, err
+	}
+	return reply(ExecutionRef{x.ID, x.Status.String()}, nil)
+}
+
+// PreviewAnswer lists steps that would run.
+type PreviewAnswer struct {
+	Steps []string `json:"steps" nullable:"false" doc:"Keys of the steps that would run."`
+}
+
+type previewRestartInput struct {
+	ExecutionPath
+	Step string `query:"step_id" required:"true" minLength:"1" maxLength:"300"`
+}
+
+func (s *server) previewRestart(ctx context.Context, in *previewRestartInput) (*answer[PreviewAnswer], error) {
+	return s.preview(ctx, in.ID, func(id string) ([]string, error) { return s.o.Forecast.Preview(ctx, id, in.Step) })
+}
+
+func (s *server) preview(ctx context.Context, id string, ask func(id string) ([]string, error)) (*answer[PreviewAnswer], error) {
+	x, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := ask(x.ID)
+	if err != nil {
+		return nil, err
+	}
+	if steps == nil {
+		steps = []string{}
+	}
+	return reply(PreviewAnswer{steps}, nil)
+}

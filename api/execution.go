@@ -1,0 +1,143 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Execution is an execution as lists show it: without its results (budpipeline §4.1).
+type Execution struct {
+	ID          string   `json:"execution_id" doc:"UUID."`
+	Job         Ref      `json:"job_id" doc:"The schedule, webhook or event trigger that started it."`
+	Workflow    Ref      `json:"workflow_id" doc:"The stored pipeline that it runs."`
+	Version     int      `json:"workflow_version,omitempty" doc:"The version of the stored pipeline."`
+	Pipeline    string   `json:"pipeline" doc:"Name of the pipeline."`
+	Status      string   `json:"status" enum:"pending,running,paused,cancelling,completed,completed_with_failures,failed,cancelled,timed_out"`
+	Created     Time     `json:"created_at"`
+	Started     Time     `json:"started_at"`
+	Completed   Time     `json:"completed_at"`
+	DurationMS  *int64   `json:"duration_ms" doc:"From its start to its end, or until now."`
+	Progress    Progress `json:"progress"`
+	TriggerType string   `json:"trigger_type" doc:"manual, retry, scheduled, webhook or event."`
+	TriggeredBy Ref      `json:"triggered_by" doc:"Who asked for it."`
+	Parent      Ref      `json:"parent_id" doc:"The execution that this one retries."`
+	Priority    int      `json:"priority,omitempty"`
+}
+
+// Progress counts the steps of an execution.
+type Progress struct {
+	Completed  int     `json:"completed"`
+	Total      int     `json:"total"`
+	Percentage float64 `json:"percentage" minimum:"0" maximum:"100"`
+	Running    int     `json:"running"`
+	Failed     int     `json:"failed"`
+	Skipped    int     `json:"skipped"`
+	Cancelled  int     `json:"cancelled"`
+}
+
+// ExecutionDetail is one execution with everything about it.
+type ExecutionDetail struct {
+	Execution
+	CurrentStep Ref             `json:"current_step" doc:"The step that is running, or else the one that is next."`
+	Steps       []Step          `json:"steps" nullable:"false" doc:"The first 1,000 steps, without outputs; /steps lists all."`
+	Params      json.RawMessage `json:"params" doc:"The parameters; secret ones are ***."`
+	Result      json.RawMessage `json:"result" doc:"The pipeline's outputs, null before its end."`
+	Error       *Failure        `json:"error" doc:"Why it failed; null if it did not."`
+}
+
+// Step is one step of an execution.
+type Step struct {
+	ID         string          `json:"step_id" doc:"Its key: the id in the pipeline, or that of an iteration or a spawned step."`
+	Name       string          `json:"name,omitempty"`
+	Action     string          `json:"action,omitempty"`
+	Status     string          `json:"status" enum:"pending,queued,running,retrying,waiting,completed,failed,skipped,cancelled,timed_out"`
+	Attempt    int             `json:"attempt"`
+	Worker     string          `json:"worker_id,omitempty"`
+	Queued     Time            `json:"queued_at"`
+	Started    Time            `json:"started_at"`
+	Completed  Time            `json:"completed_at"`
+	DurationMS *int64          `json:"duration_ms"`
+	Until      *Time           `json:"until,omitempty" doc:"When a step that waits or retries goes on."`
+	Params     json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
+	Outputs    json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
+	Error      *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
+}
+
+// Failure says why something failed.
+type Failure struct {
+	Code    stepwell.Code `json:"code"`
+	Message string        `json:"message"`
+	Hint    string        `json:"hint,omitempty"`
+	Step    string        `json:"step_id,omitempty"`
+}
+
+// Schema is for the description: huma has no nullable references.
+func (Failure) Schema(huma.Registry) *huma.Schema {
+	text := func(doc string) *huma.Schema { return &huma.Schema{Type: "string", Description: doc} }
+	return &huma.Schema{Type: "object", Nullable: true, Required: []string{"code", "message"}, AdditionalProperties: false, Properties: map[string]*huma.Schema{
+		"code": text("What kind of failure it is."), "message": text("What happened."), "hint": text("What to do about it."), "step_id": text("The step that is the cause.")}}
+}
+
+func failureOf(f *engine.Failure) *Failure {
+	if f == nil {
+		return nil
+	}
+	return &Failure{Code: f.Code, Message: f.Message, Hint: f.Hint, Step: f.Step}
+}
+
+// executionOf is the view of a row.
+func executionOf(x *store.Execution) Execution {
+	p := &x.Progress
+	return Execution{ID: x.ID, Job: Ref(x.Job), Workflow: Ref(x.Workflow), Version: x.WorkflowVersion, Pipeline: x.Pipeline, Status: x.Status.String(),
+		Created: Time{x.Created}, Started: Time{x.Started}, Completed: Time{x.Ended}, DurationMS: durationOf(x.Started, x.Ended),
+		Progress: Progress{Completed: p.Completed, Total: p.Total, Percentage: p.Percent, Running: p.Running, Failed: p.Failed, Skipped: p.Skipped,
+			Cancelled: p.Cancelled},
+		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority}
+}
+
+// durationOf is nil before the start.
+func durationOf(started, ended time.Time) *int64 {
+	if started.IsZero() {
+		return nil
+	}
+	if ended.IsZero() {
+		ended = time.Now()
+	}
+	ms := max(0, ended.Sub(started).Milliseconds())
+	return &ms
+}
+
+// stepOf is the view of a step, without params and outputs.
+func stepOf(s *store.Step) Step {
+	v := Step{ID: s.Key, Name: s.Name, Action: s.Action, Status: s.Status.String(), Attempt: s.Attempt, Worker: s.Worker,
+		Queued: micro(s.Queued), Started: micro(s.Started), Completed: micro(s.Ended), Error: failureOf(s.Error)}
+	if s.Started > 0 {
+		v.DurationMS = durationOf(v.Started.Time, v.Completed.Time)
+	}
+	if s.Wake > 0 {
+		until := micro(s.Wake)
+		v.Until = &until
+	}
+	return v
+}
+
+// currentStep is the step that runs, else one that waits for something, else one that is queued.
+func currentStep(x *store.Execution, steps []Step) Ref {
+	if x.Status.Terminal() {
+		return ""
+	}
+	for _, wanted := range []string{"running", "retrying", "waiting", "queued", "pending"} {
+		for i := range steps {
+			if steps[i].Status == wanted {
+				return Ref(steps[i].ID)
+			}
+		}
+	}
+	return ""
+}

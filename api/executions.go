@@ -1,0 +1,360 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Limits of what one answer shows.
+const (
+	detailSteps = 1000
+	maxOutputs  = 8 << 20 // bytes of outputs in one page of steps
+)
+
+// executions are the operations that show executions.
+func (s *server) executions() {
+	handle(s, "execution.list", s.listExecutions)
+	handle(s, "execution.get", s.getExecution)
+	handle(s, "execution.steps", s.listSteps)
+	handle(s, "execution.logs", s.listLogs)
+	handle(s, "execution.history", s.listHistory)
+	handle(s, "execution.definition", s.getDefinition)
+}
+
+// ExecutionPath is the parameter that most operations have.
+type ExecutionPath struct {
+	ID string `path:"execution_id" maxLength:"36" doc:"UUID of the execution, or a beginning of it that no other has (8 characters or more)."`
+}
+
+// find is the execution, by its id or the beginning of it.
+func (s *server) find(ctx context.Context, id string) (*store.Execution, error) {
+	if len(id) < 8 || strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF-", c) }) {
+		return nil, notFound("no execution %s", cut(id, 60))
+	}
+	x, err := s.o.Store.Execution(ctx, strings.ToLower(id))
+	if err == nil {
+		callOf(ctx).object = x.ID
+	}
+	return x, err
+}
+
+// ExecutionList is a page of executions.
+type ExecutionList struct {
+	Executions []Execution `json:"executions" nullable:"false"`
+	Next       string      `json:"next_cursor,omitempty" doc:"The cursor of the next page; missing on the last."`
+}
+
+// ListExecutions selects executions. Zero fields select all.
+type ListExecutions struct {
+	Status   []string  `query:"status" maxItems:"20" enum:"pending,running,paused,cancelling,completed,completed_with_failures,failed,cancelled,timed_out" doc:"Any of these, with commas between them."`
+	Pipeline string    `query:"pipeline" maxLength:"255" doc:"Name of the pipeline."`
+	Workflow string    `query:"workflow_id" maxLength:"100"`
+	Job      string    `query:"job_id" maxLength:"100"`
+	Trigger  string    `query:"trigger_type" maxLength:"100"`
+	Parent   string    `query:"parent_id" maxLength:"36"`
+	From     time.Time `query:"from" doc:"Created at this time or later."`
+	To       time.Time `query:"to" doc:"Created before this time."`
+	Limit    int       `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor   string    `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answer[ExecutionList], error) {
+	f := store.Filter{Pipeline: in.Pipeline, Workflow: in.Workflow, Job: in.Job, Trigger: in.Trigger, Parent: in.Parent, From: in.From, To: in.To, Limit: in.Limit + 1}
+	for _, name := range in.Status {
+		var status stepwell.ExecutionStatus
+		if err := status.UnmarshalText([]byte(name)); err != nil {
+			return nil, err
+		}
+		f.Statuses = append(f.Statuses, status)
+	}
+	last, err := cursorOf("executions", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.before(ctx, f, last)
+	if err != nil {
+		return nil, err
+	}
+	rows, next := page(rows, in.Limit, func(x *store.Execution) string { return x.ID })
+	out := ExecutionList{Executions: make([]Execution, 0, len(rows)), Next: cursorTo("executions", next)}
+	for i := range rows {
+		out.Executions = append(out.Executions, executionOf(&rows[i]))
+	}
+	return reply(out, nil)
+}
+
+// before lists what is older than the last execution of the page before. That one may be gone meanwhile: its id
+// still says when it was made.
+func (s *server) before(ctx context.Context, f store.Filter, last string) ([]store.Execution, error) {
+	if last == "" {
+		return s.o.Store.Executions(ctx, f)
+	}
+	id, err := uuid.Parse(last)
+	if err != nil || id.Version() != 7 {
+		return nil, invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+	}
+	f.Before = last
+	rows, err := s.o.Store.Executions(ctx, f)
+	if stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		return rows, err
+	}
+	at := time.Unix(id.Time().UnixTime())
+	if f.To.IsZero() || at.Before(f.To) {
+		f.To = at
+	}
+	f.Before = ""
+	return s.o.Store.Executions(ctx, f)
+}
+
+// page cuts a page off rows, of which one more was asked for: if it is there, there is a next page, after the last
+// of this.
+func page[T any](rows []T, limit int, key func(*T) string) ([]T, string) {
+	if len(rows) <= limit {
+		return rows, ""
+	}
+	return rows[:limit], key(&rows[limit-1])
+}
+
+func (s *server) getExecution(ctx context.Context, in *ExecutionPath) (*answer[ExecutionDetail], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.o.Store.Steps(ctx, x.No, store.StepFilter{Limit: detailSteps})
+	if err != nil {
+		return nil, err
+	}
+	out := ExecutionDetail{Execution: executionOf(x), Steps: make([]Step, 0, len(rows)), Error: failureOf(x.Failure)}
+	for i := range rows {
+		out.Steps = append(out.Steps, stepOf(&rows[i]))
+	}
+	out.CurrentStep = currentStep(x, out.Steps)
+	if out.Params, err = s.shownParams(ctx, x); err != nil {
+		return nil, err
+	}
+	out.Result, err = s.value(ctx, x.Outputs)
+	return reply(out, err)
+}
+
+// shownParams are an execution's parameters without the values of those that its pipeline declares secret.
+func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawMessage, error) {
+	var params map[string]json.RawMessage
+	if len(x.Params) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	if err := json.Unmarshal(x.Params, &params); err != nil {
+		return nil, err
+	}
+	body, err := s.o.Store.Definition(ctx, x.Definition)
+	if err != nil {
+		return nil, err
+	}
+	d, err := definition.Decode(body)
+	if err != nil {
+		return nil, err
+	}
+	for i := range d.Parameters {
+		if _, given := params[d.Parameters[i].Name]; given && d.Parameters[i].Secret {
+			params[d.Parameters[i].Name] = json.RawMessage(`"***"`)
+		}
+	}
+	return json.Marshal(params)
+}
+
+// value is what a stored value stands for: large ones are fetched.
+func (s *server) value(ctx context.Context, raw []byte) (json.RawMessage, error) {
+	if len(raw) == 0 || !engine.IsRef(raw) {
+		return raw, nil
+	}
+	if size, ok := store.RefSize(string(raw)); ok && size > maxOutputs {
+		return json.Marshal(map[string]any{"_truncated": true, "_bytes": size, "_ref": string(raw)})
+	}
+	return s.o.Blobs.Load(ctx, string(raw))
+}
+
+// StepList is a page of steps.
+type StepList struct {
+	Steps []Step `json:"steps" nullable:"false"`
+	Next  string `json:"next_cursor,omitempty"`
+}
+
+// ListSteps selects steps.
+type ListSteps struct {
+	ExecutionPath
+	Status  []string `query:"status" maxItems:"20" enum:"pending,queued,running,retrying,waiting,completed,failed,skipped,cancelled,timed_out" doc:"Any of these, with commas between them."`
+	Step    string   `query:"step_id" maxLength:"300" doc:"Only the step with this key."`
+	Outputs bool     `query:"outputs" doc:"With params and outputs."`
+	Limit   int      `query:"limit" minimum:"1" maximum:"1000" default:"100"`
+	Cursor  string   `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	f := store.StepFilter{Key: in.Step, Limit: in.Limit + 1}
+	for _, name := range in.Status {
+		var status stepwell.StepStatus
+		if err := status.UnmarshalText([]byte(name)); err != nil {
+			return nil, err
+		}
+		f.Statuses = append(f.Statuses, status)
+	}
+	from, err := numberCursor("steps", in.Cursor)
+	if err != nil || from > engine.MaxSteps {
+		return nil, invalid("", "the cursor is not one of this list")
+	}
+	f.From = int32(from)
+	rows, err := s.o.Store.Steps(ctx, x.No, f)
+	if err != nil {
+		return nil, err
+	}
+	out := StepList{Steps: []Step{}}
+	size := 0
+	for i := range rows {
+		if i == in.Limit || size > maxOutputs {
+			out.Next = cursorTo("steps", strconv.FormatInt(int64(rows[i-1].Idx)+1, 10))
+			break
+		}
+		v := stepOf(&rows[i])
+		if in.Outputs {
+			v.Params = rows[i].Input
+			if v.Outputs, err = s.value(ctx, rows[i].Output); err != nil {
+				return nil, err
+			}
+			size += len(v.Outputs) + len(v.Params)
+		}
+		out.Steps = append(out.Steps, v)
+	}
+	return reply(out, nil)
+}
+
+// LogLine is one line of a step's log.
+type LogLine struct {
+	Timestamp Time            `json:"timestamp"`
+	Level     string          `json:"level" enum:"debug,info,warning,error"`
+	Step      string          `json:"step_id"`
+	Message   string          `json:"message"`
+	Metadata  json.RawMessage `json:"metadata" doc:"An object; {} when there is nothing more."`
+	Attempt   int             `json:"attempt,omitempty"`
+	Seq       int64           `json:"seq" doc:"Order of the line."`
+}
+
+// LogList is a page of log lines, in order.
+type LogList struct {
+	Logs []LogLine `json:"logs" nullable:"false"`
+	Next string    `json:"next_cursor,omitempty"`
+}
+
+// ListLogs selects log lines.
+type ListLogs struct {
+	ExecutionPath
+	Step   string    `query:"step_id" maxLength:"300"`
+	Level  string    `query:"level" doc:"At least this level: debug, info, warning or error." maxLength:"10"`
+	Since  time.Time `query:"since" doc:"Lines from this time on."`
+	Tail   int       `query:"tail" minimum:"0" maximum:"10000" doc:"The last lines only."`
+	Limit  int       `query:"limit" minimum:"1" maximum:"10000" default:"1000"`
+	Cursor string    `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listLogs(ctx context.Context, in *ListLogs) (*answer[LogList], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	level := strings.ToLower(in.Level)
+	if level != "" && !slices.Contains([]string{"debug", "info", "warning", "error"}, level) {
+		return nil, invalid("one of debug, info, warning, error", "query.level: there is no level %q", cut(in.Level, 20))
+	}
+	after, err := numberCursor("logs", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	lines, err := s.o.Store.Logs(ctx, x.No, store.LogFilter{StepKey: in.Step, Level: level, After: after, Since: in.Since, Tail: in.Tail, Limit: in.Limit})
+	if err != nil {
+		return nil, err
+	}
+	out := LogList{Logs: make([]LogLine, 0, len(lines))}
+	for i := range lines {
+		out.Logs = append(out.Logs, logLineOf(&lines[i]))
+	}
+	if n := len(lines); n == in.Limit && in.Tail == 0 {
+		out.Next = cursorTo("logs", strconv.FormatInt(lines[n-1].Seq, 10))
+	}
+	return reply(out, nil)
+}
+
+func logLineOf(l *store.LogLine) LogLine {
+	v := LogLine{Timestamp: Time{l.At}, Level: l.Level, Step: l.StepKey, Message: l.Message, Metadata: l.Attrs, Attempt: l.Attempt, Seq: l.Seq}
+	if len(v.Metadata) == 0 {
+		v.Metadata = json.RawMessage("{}")
+	}
+	return v
+}
+
+// HistoryEvent is one entry of the step log (pipeline-steps, "Step Logging").
+type HistoryEvent struct {
+	Version int64  `json:"version" doc:"Number of the commit that it is part of."`
+	Step    string `json:"step_id,omitempty"`
+	Type    string `json:"event_type"`
+	At      Time   `json:"timestamp"`
+	Worker  string `json:"worker_id,omitempty"`
+	Detail  string `json:"detail,omitempty"`
+}
+
+// HistoryList is a page of the step log, in order.
+type HistoryList struct {
+	Events []HistoryEvent `json:"events" nullable:"false"`
+	Next   string         `json:"next_cursor,omitempty"`
+}
+
+// ListHistory selects entries of the step log.
+type ListHistory struct {
+	ExecutionPath
+	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
+	Cursor string `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listHistory(ctx context.Context, in *ListHistory) (*answer[HistoryList], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	after, err := numberCursor("history", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	events, err := s.o.Store.Events(ctx, x.No, after, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := HistoryList{Events: make([]HistoryEvent, 0, len(events))}
+	for _, e := range events {
+		out.Events = append(out.Events, HistoryEvent{Version: e.Version, Step: e.StepKey, Type: e.Type, At: Time{e.At}, Worker: e.Worker, Detail: e.Detail})
+	}
+	if n := len(events); n >= in.Limit { // a version is never split
+		out.Next = cursorTo("history", strconv.FormatInt(events[n-1].Version, 10))
+	}
+	return reply(out, nil)
+}
+
+func (s *server) getDefinition(ctx context.Context, in *ExecutionPath) (*answer[json.RawMessage], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	body, err := s.o.Store.Definition(ctx, x.Definition)
+	return reply(json.RawMessage(body), err)
+}

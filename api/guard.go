@@ -1,0 +1,182 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/store"
+)
+
+// guard is what every operation passes before its parameters are looked at: who asks and whether they may, how
+// often, how much. Changes are written down, those that were refused too.
+func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		r, w := humago.Unwrap(hc)
+		ctx := r.Context()
+		c := callOf(ctx)
+		c.op = op.id
+		p, err := s.admit(op, r)
+		if err != nil {
+			if op.is(changes) && p.Role != 0 { // who is unknown could fill the log
+				s.record(op, c, r, p, problemOf(ctx, s.o.Log, err).Code)
+			}
+			s.refuse(w, r, err)
+			return
+		}
+		if !op.is(streams) {
+			select {
+			case s.slots <- struct{}{}:
+				defer func() { <-s.slots }()
+			default:
+				s.refuse(w, r, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many requests at once", Hint: "try again in a moment"})
+				return
+			}
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, s.o.Timeout)
+			defer cancel()
+		}
+		if err := s.take(op, c, w, r); err != nil {
+			s.refuse(w, r, err)
+			return
+		}
+		out := &outcome{humaContext: huma.WithContext(hc, access.With(ctx, p))}
+		next(out)
+		if op.is(changes) {
+			s.record(op, c, r, p, out.code())
+		}
+	}
+}
+
+// admit says who asks, and whether they may now. Who is refused because nobody knows them counts against the
+// address that they come from.
+func (s *server) admit(op *operation, r *http.Request) (access.Principal, error) {
+	var p access.Principal
+	var refused error
+	if op.role != public {
+		if p, refused = s.o.Auth.Authenticate(r); refused != nil {
+			p = access.Principal{}
+		}
+	}
+	if s.o.Limit != nil {
+		if ok, wait := s.o.Limit.Allow(access.Caller(p, s.o.ClientAddr(r))); !ok {
+			return p, &Problem{Code: stepwell.CodeLimit, Message: "too many requests", Hint: "wait as long as Retry-After says", Details: []Detail{},
+				status: http.StatusTooManyRequests, retryAfter: strconv.Itoa(int(math.Ceil(wait.Seconds())))}
+		}
+	}
+	if refused != nil || op.role == public {
+		return p, refused
+	}
+	return p, p.Need(op.role)
+}
+
+// take reads the body, within its limit. Handlers get it from memory, which is what a signature and the hash of an
+// idempotent request are made of.
+func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Request) error {
+	if r.Body == nil || op.is(streams) {
+		return nil
+	}
+	limit := s.o.MaxBody
+	if op.is(large) {
+		limit = s.o.MaxDocument
+	}
+	if r.ContentLength > limit {
+		return tooLarge(limit)
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout)) // where it is possible
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if _, is := errors.AsType[*http.MaxBytesError](err); is {
+		return tooLarge(limit)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return &Problem{Code: stepwell.CodeTimeout, Message: "the body did not come in time", Details: []Detail{}, status: http.StatusRequestTimeout}
+	}
+	if err != nil {
+		return invalid("send it again", "the body was cut off")
+	}
+	c.body = body
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return nil
+}
+
+func tooLarge(limit int64) error {
+	return &Problem{Code: stepwell.CodeLimit, Message: "the body is larger than " + strconv.FormatInt(limit, 10) + " bytes", Details: []Detail{}, status: http.StatusRequestEntityTooLarge}
+}
+
+// record writes a change down, also when the client has gone meanwhile.
+func (s *server) record(op *operation, c *call, r *http.Request, p access.Principal, code stepwell.Code) {
+	if s.o.Audit == nil {
+		return
+	}
+	object := c.object
+	for _, name := range objectParams() {
+		if object == "" {
+			object = r.PathValue(name)
+		}
+	}
+	e := store.AuditEntry{Actor: p.Actor(), Action: op.id, Object: cut(object, 200), Result: string(code)}
+	if code == "" {
+		e.Result = "ok"
+	}
+	if p.Role != 0 {
+		e.Role = p.Role.String()
+	}
+	if addr := s.o.ClientAddr(r); addr.IsValid() {
+		e.Remote = addr.String()
+	}
+	if err := s.o.Audit.Record(context.WithoutCancel(r.Context()), e); err != nil {
+		s.o.Log.Error("the audit log was not written", "request", c.id, "action", op.id, "actor", e.Actor, "error", err)
+	}
+}
+
+// objectParams are the parameters of paths that name what is changed.
+func objectParams() []string {
+	return []string{"execution_id", "job_id", "webhook_id", "trigger_id", "pipeline_id", "approval_id", "key_id", "name"}
+}
+
+// outcome sees how an operation was answered. Requests that are well-formed and wrong are 400 like the others, not 422.
+type outcome struct {
+	humaContext
+	status int
+}
+
+// humaContext is embedded under a name that its method Context leaves free.
+type humaContext = huma.Context
+
+func (o *outcome) SetStatus(status int) {
+	if status == http.StatusUnprocessableEntity {
+		status = http.StatusBadRequest
+	}
+	o.status = status
+	o.humaContext.SetStatus(status)
+}
+
+// Status is the status of the answer.
+func (o *outcome) Status() int { return o.status }
+
+// Unwrap is for humago.Unwrap.
+func (o *outcome) Unwrap() huma.Context { return o.humaContext }
+
+// code is "" for a success.
+func (o *outcome) code() stepwell.Code {
+	if o.status < 400 {
+		return ""
+	}
+	for code, status := range statuses {
+		if status == o.status {
+			return code
+		}
+	}
+	return codeOfStatus(o.status)
+}

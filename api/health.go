@@ -1,0 +1,62 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/stepwell/stepwell/store"
+)
+
+// health are the operations that say how the service is.
+func (s *server) health() {
+	handle(s, "health", s.getHealth)
+	handle(s, "ready", s.getReady)
+}
+
+// Vitals say how the process is.
+type Vitals struct {
+	Active    int    // executions that run or wait here
+	Scheduler string // running, stopped or disabled
+	Draining  bool   // it takes no more work
+}
+
+// Health is budpipeline §4.4's answer.
+type Health struct {
+	Status    string `json:"status" enum:"healthy,draining" doc:"healthy while it takes work."`
+	Dapr      bool   `json:"dapr_connected" doc:"False: this service needs no Dapr."`
+	Active    int    `json:"active_workflows" doc:"Executions that run or wait."`
+	Scheduler string `json:"scheduler_status" enum:"running,stopped,disabled"`
+	Version   string `json:"version"`
+}
+
+func (s *server) getHealth(context.Context, *struct{}) (*answer[Health], error) {
+	v := s.o.Vitals()
+	h := Health{Status: "healthy", Active: v.Active, Scheduler: v.Scheduler, Version: s.o.Version}
+	if v.Draining {
+		h.Status = "draining"
+	}
+	return reply(h, nil)
+}
+
+// Readiness says whether the service can take work.
+type Readiness struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"`
+}
+
+type readyAnswer struct {
+	Status int
+	Body   Readiness
+}
+
+// getReady asks the store. The answer is 503 when it cannot be read, or when the process is about to stop.
+func (s *server) getReady(ctx context.Context, _ *struct{}) (*readyAnswer, error) {
+	if s.o.Vitals().Draining {
+		return &readyAnswer{http.StatusServiceUnavailable, Readiness{Reason: "the service is stopping"}}, nil
+	}
+	if _, err := s.o.Store.Executions(ctx, store.Filter{Limit: 1}); err != nil {
+		s.o.Log.Warn("not ready: the store cannot be read", "error", err)
+		return &readyAnswer{http.StatusServiceUnavailable, Readiness{Reason: "the store cannot be read"}}, nil
+	}
+	return &readyAnswer{http.StatusOK, Readiness{Ready: true}}, nil
+}

@@ -1,0 +1,125 @@
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Store is what the API reads.
+type Store interface {
+	store.Reader
+	// Definition is a snapshot by its hash.
+	Definition(ctx context.Context, hash []byte) ([]byte, error)
+}
+
+// Control changes executions; the conductor does.
+type Control interface {
+	Cancel(ctx context.Context, id, reason string) error
+	Pause(ctx context.Context, id string) error
+	Resume(ctx context.Context, id string) error
+	Restart(ctx context.Context, id, step string, failedOnly bool) error
+	Retry(ctx context.Context, id, from string) (string, error)
+}
+
+// Forecast says what would happen; the conductor does.
+type Forecast interface {
+	// Preview lists the steps that Restart would run again.
+	Preview(ctx context.Context, id, step string) ([]string, error)
+}
+
+// Catalog describes actions and stream modules.
+type Catalog interface {
+	Spec(name string) (*spec.Spec, bool)
+	Specs() []spec.Spec
+	Schema(name string) (map[string]any, bool)
+}
+
+// Authenticator finds out who sends a request: CodeUnauthenticated.
+type Authenticator interface {
+	Authenticate(r *http.Request) (access.Principal, error)
+}
+
+// Recorder keeps who changed what; access.Recorder does.
+type Recorder interface {
+	Record(ctx context.Context, e store.AuditEntry) error
+}
+
+// Limiter says whether a caller may ask now, and if not, after how long; access.Limiter does.
+type Limiter interface {
+	Allow(caller string) (ok bool, after time.Duration)
+}
+
+// Options configure a server. All without a default are required.
+type Options struct {
+	Store    Store
+	Blobs    store.Blobs // where large outputs are
+	Control  Control
+	Forecast Forecast
+	Catalog  Catalog
+	Auth     Authenticator
+	// Audit keeps who changed what. Defaults to nothing.
+	Audit Recorder
+	// ClientAddr is where a request comes from. Defaults to the connection's other end.
+	ClientAddr func(r *http.Request) netip.Addr
+	// Limit limits how often each caller may ask. Defaults to no limit.
+	Limit Limiter
+	// Vitals say how the process is. Defaults to nothing running, and no scheduler.
+	Vitals func() Vitals
+	// Observe is told of every request that was served. Defaults to nothing.
+	Observe func(operation string, status int, took time.Duration)
+	// Version is that of the program. Defaults to "dev".
+	Version string
+	// MaxBody bounds a body, in bytes. Defaults to 4 MiB.
+	MaxBody int64
+	// MaxDocument bounds a body that may be a whole pipeline, in bytes. Defaults to 16 MiB.
+	MaxDocument int64
+	// MaxRequests bounds the requests that are served at the same time, streams not counted; the others are
+	// answered 503 at once. Defaults to 512.
+	MaxRequests int
+	// Timeout bounds a request that is no stream. Defaults to 30 seconds.
+	Timeout time.Duration
+	// Log takes the server's own messages. Defaults to slog.Default.
+	Log *slog.Logger
+}
+
+func (o *Options) validate() error {
+	if o.Store == nil || o.Blobs == nil || o.Control == nil || o.Forecast == nil || o.Catalog == nil || o.Auth == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Store, Blobs, Control, Forecast, Catalog and Auth are required"}
+	}
+	if o.ClientAddr == nil {
+		o.ClientAddr = (*access.Proxies)(nil).ClientAddr
+	}
+	if o.Vitals == nil {
+		o.Vitals = func() Vitals { return Vitals{Scheduler: "disabled"} }
+	}
+	if o.Observe == nil {
+		o.Observe = func(string, int, time.Duration) {}
+	}
+	if o.Version == "" {
+		o.Version = "dev"
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = 4 << 20
+	}
+	if o.MaxDocument <= 0 {
+		o.MaxDocument = 16 << 20
+	}
+	if o.MaxRequests <= 0 {
+		o.MaxRequests = 512
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+)
+
+// codePrecondition is the one code that only HTTP knows: If-Match named another revision.
+const codePrecondition stepwell.Code = "precondition"
+
+// statuses is the one table from codes to HTTP statuses. What is not in it is 500, and its text is not shown.
+var statuses = map[stepwell.Code]int{
+	stepwell.CodeInvalid:         http.StatusBadRequest,
+	stepwell.CodeUnauthenticated: http.StatusUnauthorized,
+	stepwell.CodeForbidden:       http.StatusForbidden,
+	stepwell.CodeNotFound:        http.StatusNotFound,
+	stepwell.CodeConflict:        http.StatusConflict,
+	codePrecondition:             http.StatusPreconditionFailed,
+	stepwell.CodeLimit:           http.StatusTooManyRequests,
+	stepwell.CodeFailed:          http.StatusUnprocessableEntity,
+	stepwell.CodeUnavailable:     http.StatusServiceUnavailable,
+	stepwell.CodeCancelled:       http.StatusServiceUnavailable,
+	stepwell.CodeTimeout:         http.StatusGatewayTimeout,
+}
+
+// Bounds of an error's answer, whatever the request was.
+const (
+	maxDetails    = 50
+	maxDetailText = 500
+)
+
+// Problem is the body of every answer that is not a success.
+type Problem struct {
+	Code    stepwell.Code `json:"code" doc:"What kind of error it is." example:"invalid"`
+	Message string        `json:"message" doc:"What happened, for people."`
+	Hint    string        `json:"hint" doc:"What to do about it; may be empty."`
+	Details []Detail      `json:"details" nullable:"false" doc:"All that is wrong, when there are several things."`
+
+	status     int
+	retryAfter string
+}
+
+// Detail is one of several things that are wrong.
+type Detail struct {
+	Location string `json:"location,omitempty" doc:"Where: body.params.url, query.limit, or the path in a pipeline."`
+	Line     int    `json:"line,omitempty" doc:"Line in a document, from 1."`
+	Column   int    `json:"column,omitempty" doc:"Column in a document, from 1."`
+	Message  string `json:"message"`
+	Hint     string `json:"hint,omitempty"`
+	Warning  bool   `json:"warning,omitempty" doc:"It does not stand in the way."`
+}
+
+// Error makes a Problem an error.
+func (p *Problem) Error() string { return p.Message }
+
+// GetStatus is the HTTP status, for huma.
+func (p *Problem) GetStatus() int { return p.status }
+
+// GetHeaders are the headers that go with it, for huma.
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.retryAfter != "" {
+		h.Set("Retry-After", p.retryAfter)
+	}
+	if p.status == http.StatusUnauthorized {
+		h.Set("WWW-Authenticate", `Bearer realm="stepwell"`)
+	}
+	return h
+}
+
+// invalid is a bad request.
+func invalid(hint, format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+func notFound(format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+// problemOf is what is answered to an error. The text of an error without a code is not shown: it goes to the log,
+// under the id that the answer names.
+func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
+	if p, ok := errors.AsType[*Problem](err); ok {
+		return p
+	}
+	code := stepwell.CodeOf(err)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		code = stepwell.CodeTimeout
+	case errors.Is(err, context.Canceled) && code == stepwell.CodeInternal:
+		code = stepwell.CodeCancelled
+	}
+	status, known := statuses[code]
+	if !known {
+		id := requestID(ctx)
+		log.Error("a request failed", "request", id, "error", err)
+		return &Problem{Code: stepwell.CodeInternal, Message: "an internal error", Hint: "the server's log has more under request " + id, Details: []Detail{}, status: http.StatusInternalServerError}
+	}
+	p := &Problem{Code: code, Message: shown(err, code), Hint: stepwell.HintOf(err), Details: []Detail{}, status: status}
+	switch code {
+	case stepwell.CodeUnavailable, stepwell.CodeTimeout:
+		log.Warn("a request could not be served", "request", requestID(ctx), "error", err)
+		p.retryAfter = "1"
+	case stepwell.CodeLimit:
+		p.retryAfter = "1"
+	}
+	if problems, ok := errors.AsType[definition.Problems](err); ok {
+		p.Message, p.Details = summary(problems), detailsOf(problems)
+	}
+	return p.bounded()
+}
+
+// shown is the text of an error with a known code. Causes of what is away or too slow are for the log.
+func shown(err error, code stepwell.Code) string {
+	e, ok := errors.AsType[*stepwell.Error](err)
+	switch {
+	case !ok && code == stepwell.CodeTimeout:
+		return "the request took too long"
+	case !ok:
+		return "the request was cancelled"
+	case code == stepwell.CodeUnavailable || code == stepwell.CodeTimeout || code == stepwell.CodeCancelled:
+		return e.Message
+	}
+	return err.Error()
+}
+
+func summary(problems definition.Problems) string {
+	wrong := 0
+	first := ""
+	for _, p := range problems {
+		if !p.Warning {
+			if wrong++; first == "" {
+				first = p.Message
+			}
+		}
+	}
+	if wrong == 1 {
+		return first
+	}
+	return fmt.Sprintf("%d things are wrong: the first is: %s", wrong, first)
+}
+
+func detailsOf(problems definition.Problems) []Detail {
+	details := make([]Detail, 0, len(problems))
+	for _, p := range problems {
+		details = append(details, Detail{Location: p.Path, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Warning: p.Warning})
+	}
+	return details
+}
+
+// bounded cuts what a request may have blown up.
+func (p *Problem) bounded() *Problem {
+	p.Message, p.Hint = cut(p.Message, 4*maxDetailText), cut(p.Hint, maxDetailText)
+	if more := len(p.Details) - maxDetails; more > 0 {
+		p.Details = append(p.Details[:maxDetails:maxDetails], Detail{Message: fmt.Sprintf("and %d more", more)})
+	}
+	for i := range p.Details {
+		d := &p.Details[i]
+		d.Location, d.Message, d.Hint = cut(d.Location, 200), cut(d.Message, maxDetailText), cut(d.Hint, maxDetailText)
+	}
+	return p
+}
+
+// cut shortens a text to at most n bytes and an ellipsis; what is not UTF-8 is replaced.
+func cut(text string, n int) string {
+	if len(text) > n {
+		for n > 0 && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		text = text[:n] + "…"
+	}
+	return strings.ToValidUTF8(text, "�")
+}
+
+// rewritten turns huma's own errors into Problems. It is the API's only transformer, and everything that is
+// answered passes through it.
+func rewritten(_ huma.Context, _ string, v any) (any, error) {
+	m, ok := v.(*huma.ErrorModel)
+	if !ok {
+		return v, nil
+	}
+	p := &Problem{Code: codeOfStatus(m.Status), Message: m.Detail, Details: []Detail{}, status: m.Status}
+	for _, e := range m.Errors {
+		if e != nil {
+			p.Details = append(p.Details, Detail{Location: e.Location, Message: e.Message})
+		}
+	}
+	if m.Detail == "validation failed" {
+		p.Message = "the request is not as the description says"
+		p.Hint = "see details, and /docs"
+		if len(p.Details) == 1 {
+			p.Message = strings.TrimPrefix(p.Details[0].Location+": ", ": ") + p.Details[0].Message
+		}
+	}
+	return p.bounded(), nil
+}
+
+// codeOfStatus is for the statuses that huma and net/http choose by themselves.
+func codeOfStatus(status int) stepwell.Code {
+	switch status {
+	case http.StatusNotFound:
+		return stepwell.CodeNotFound
+	case http.StatusRequestEntityTooLarge, http.StatusRequestHeaderFieldsTooLarge, http.StatusTooManyRequests:
+		return stepwell.CodeLimit
+	case http.StatusRequestTimeout:
+		return stepwell.CodeTimeout
+	}
+	if status >= 500 {
+		return stepwell.CodeInternal
+	}
+	return stepwell.CodeInvalid
+}

@@ -1,0 +1,152 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"path"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// call is what is known about a request while it is served. One goroutine uses it.
+type call struct {
+	id     string
+	op     string // "" until it is known
+	body   []byte
+	object string // what was changed, for the audit log
+	start  time.Time
+}
+
+type callKey struct{}
+
+// callOf finds the call of a context; there always is one below outer.
+func callOf(ctx context.Context) *call {
+	c, ok := ctx.Value(callKey{}).(*call)
+	if !ok {
+		return &call{}
+	}
+	return c
+}
+
+func requestID(ctx context.Context) string { return callOf(ctx).id }
+
+const maxRequestID = 64
+
+// idOf takes over the client's X-Request-ID if it is harmless, or makes one.
+func idOf(r *http.Request) string {
+	id := r.Header.Get("X-Request-ID")
+	harmless := func(c rune) bool {
+		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.ContainsRune("-_.", c)
+	}
+	if id == "" || len(id) > maxRequestID || strings.ContainsFunc(id, func(c rune) bool { return !harmless(c) }) {
+		return strings.ToLower(rand.Text())
+	}
+	return id
+}
+
+// outer is what every request passes, whatever it asks for.
+func (s *server) outer() http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := &watched{ResponseWriter: rw}
+		c := &call{id: idOf(r), start: time.Now()}
+		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		h := w.Header()
+		h.Set("X-Request-ID", c.id)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		defer s.finish(w, r, c)
+		s.route(w, r)
+	})
+}
+
+// finish turns a panic into an answer, and tells who watches.
+func (s *server) finish(w *watched, r *http.Request, c *call) {
+	if v := recover(); v != nil && v != http.ErrAbortHandler {
+		s.o.Log.Error("a request panicked", "request", c.id, "operation", c.op, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
+		if w.status == 0 {
+			s.refuse(w, r, fmt.Errorf("panic: %v", v))
+		}
+	}
+	s.o.Observe(c.op, w.status, time.Since(c.start))
+}
+
+// route finds the operation. What net/http would answer in its own words is answered as a Problem, and a path is
+// taken as it is: one with empty or dotted parts names nothing.
+func (s *server) route(w http.ResponseWriter, r *http.Request) {
+	if p := r.URL.EscapedPath(); p != "/" && path.Clean(p) != p {
+		s.refuse(w, r, notFound("there is nothing at %s", cut(r.URL.Path, 200)))
+		return
+	}
+	handler, pattern := s.mux.Handler(r)
+	if pattern != "" {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	probe := &probe{header: http.Header{}}
+	handler.ServeHTTP(probe, r)
+	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed {
+		w.Header().Set("Allow", allow)
+		p := &Problem{Code: stepwell.CodeInvalid, Message: r.Method + " is not possible here", Hint: "possible: " + allow, Details: []Detail{}, status: probe.status}
+		write(w, p.bounded())
+		return
+	}
+	s.refuse(w, r, notFound("there is nothing at %s", cut(r.URL.Path, 200)))
+}
+
+// refuse answers an error.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
+	write(w, problemOf(r.Context(), s.o.Log, err))
+}
+
+// write sends a Problem.
+func write(w http.ResponseWriter, p *Problem) {
+	for name, values := range p.GetHeaders() {
+		w.Header()[name] = values
+	}
+	w.Header().Set("Content-Type", "application/json")
+	body, err := json.Marshal(p)
+	if err != nil { // strings and numbers only
+		body = []byte(`{"code":"internal","message":"an internal error","hint":"","details":[]}`)
+	}
+	w.WriteHeader(p.status)
+	_, _ = w.Write(append(body, '\n')) // the client may have gone
+}
+
+// probe takes what net/http would have answered.
+type probe struct {
+	header http.Header
+	status int
+}
+
+func (p *probe) Header() http.Header         { return p.header }
+func (p *probe) WriteHeader(status int)      { p.status = status }
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+
+// watched remembers the status.
+type watched struct {
+	http.ResponseWriter
+	status int
+}
+
+func (w *watched) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *watched) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -1,0 +1,247 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/store"
+)
+
+// rig is a whole Stepwell with an API in front of it.
+type rig struct {
+	t      *testing.T
+	app    *app.App
+	server *httptest.Server
+	log    *syncBuffer
+	audit  *auditBook
+}
+
+// syncBuffer is a log that several goroutines write.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// auditBook keeps entries in memory.
+type auditBook struct {
+	mu      sync.Mutex
+	entries []store.AuditEntry
+}
+
+func (a *auditBook) Record(_ context.Context, e store.AuditEntry) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.entries = append(a.entries, e)
+	return nil
+}
+
+func (a *auditBook) last() store.AuditEntry {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.entries) == 0 {
+		return store.AuditEntry{}
+	}
+	return a.entries[len(a.entries)-1]
+}
+
+// names are tokens that say who sends them; nobody is unknown to a test.
+type names struct{}
+
+func (names) Authenticate(r *http.Request) (access.Principal, error) {
+	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	for role := access.Viewer; role <= access.Admin; role++ {
+		if token == role.String() {
+			return access.Principal{Name: token, Role: role, Kind: access.KindKey, KeyID: token}, nil
+		}
+	}
+	return access.Principal{}, &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "who are you?"}
+}
+
+func newRig(t *testing.T, change ...func(*api.Options)) *rig {
+	t.Helper()
+	r := &rig{t: t, log: &syncBuffer{}, audit: &auditBook{}}
+	log := slog.New(slog.NewTextHandler(r.log, nil))
+	var err error
+	r.app, err = app.New(t.Context(), app.Options{DB: filepath.Join(t.TempDir(), "api.db"), Synchronous: "normal", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ran := make(chan error, 1)
+	go func() { ran <- r.app.Run(ctx) }()
+	o := api.Options{Store: r.app.Store, Blobs: r.app.Store.Blobs(), Control: r.app.Conductor, Forecast: r.app.Conductor, Catalog: r.app.Actions, Auth: names{},
+		Audit: r.audit, Log: log}
+	for _, f := range change {
+		f(&o)
+	}
+	h, err := api.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.server = httptest.NewServer(h)
+	t.Cleanup(func() {
+		r.server.Close()
+		stop()
+		if err := <-ran; err != nil {
+			t.Error(err)
+		}
+		if err := r.app.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// got is an answer.
+type got struct {
+	t      *testing.T
+	status int
+	header http.Header
+	body   []byte
+}
+
+// do sends a request as somebody with the role; body is sent as JSON unless it is a string or nil.
+func (r *rig) do(role, method, path string, body any, headers ...string) *got {
+	r.t.Helper()
+	var in io.Reader
+	switch b := body.(type) {
+	case nil:
+	case string:
+		in = strings.NewReader(b)
+	default:
+		raw, err := json.Marshal(b)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		in = bytes.NewReader(raw)
+	}
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.server.URL+path, in)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if in != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if role != "" {
+		req.Header.Set("Authorization", "Bearer "+role)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := r.server.Client().Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(res.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return &got{r.t, res.StatusCode, res.Header, raw}
+}
+
+// is fails the test unless the status is as wanted.
+func (g *got) is(status int) *got {
+	g.t.Helper()
+	if g.status != status {
+		g.t.Fatalf("status %d, want %d: %s", g.status, status, g.body)
+	}
+	return g
+}
+
+// into decodes the body.
+func (g *got) into(v any) *got {
+	g.t.Helper()
+	if err := json.Unmarshal(g.body, v); err != nil {
+		g.t.Fatalf("%v: %s", err, g.body)
+	}
+	return g
+}
+
+// object is the body as an object.
+func (g *got) object() map[string]any {
+	g.t.Helper()
+	var m map[string]any
+	g.into(&m)
+	return m
+}
+
+// problem fails the test unless the answer is a Problem with the status and code, and gives it.
+func (g *got) problem(status int, code stepwell.Code) *api.Problem {
+	g.t.Helper()
+	g.is(status)
+	p := &api.Problem{}
+	dec := json.NewDecoder(bytes.NewReader(g.body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(p); err != nil || p.Code != code || p.Message == "" || p.Details == nil {
+		g.t.Fatalf("no problem with code %s: %s (%v)", code, g.body, err)
+	}
+	return p
+}
+
+// run runs a pipeline to its end and gives the id.
+func (r *rig) run(document string, params map[string]any) string {
+	r.t.Helper()
+	id := r.begin(document, params)
+	if _, err := r.app.Conductor.Wait(r.t.Context(), id); err != nil {
+		r.t.Fatal(err)
+	}
+	return id
+}
+
+// begin starts a pipeline.
+func (r *rig) begin(document string, params map[string]any) string {
+	r.t.Helper()
+	d, problems := definition.Parse([]byte(document), definition.ParseOptions{})
+	if err := append(problems, definition.Check(d, r.app.Actions, "")...).Err(); err != nil {
+		r.t.Fatal(err)
+	}
+	p, err := r.app.Conductor.Register(r.t.Context(), definition.Expand(d, r.app.Actions))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	id, err := r.app.Conductor.Start(r.t.Context(), conductor.Request{Pipeline: p, Params: params})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return id
+}
+
+// until asks until the answer is as wanted.
+func (r *rig) until(what string, ok func() bool) {
+	r.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			r.t.Fatalf("after 10 seconds still not: %s", what)
+		}
+		r.do("viewer", "GET", "/api/v1/health", nil) // gives way
+	}
+}

@@ -1,0 +1,53 @@
+// Package api is Stepwell over HTTP: the REST server with its OpenAPI description, and the typed client.
+//
+// Every operation is a row of one table (operations) with the role that may call it; the description at /openapi.json
+// is made from the handlers' own types, and a page at /docs shows it without the network. Shapes are those of
+// budpipeline §4 where it has them. Every answer that is not a success is a Problem {code, message, hint, details}; the text of an
+// unknown error never leaves the process. Everything is bounded: bodies, lists, time, requests at once.
+//
+// The API decides nothing about pipelines: it asks the store, the conductor and the packages that own what it shows.
+package api
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+)
+
+// server is the API while it is put together, and what its handlers belong to.
+type server struct {
+	o     Options
+	mux   *http.ServeMux
+	api   huma.API
+	ops   map[string]*operation
+	todo  map[string]bool // operations without a handler yet
+	slots chan struct{}   // one for each request that is served
+}
+
+// New makes the handler of everything under /api/v1, /openapi.json and /docs. CodeInternal when options are missing.
+func New(o Options) (http.Handler, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: make(chan struct{}, o.MaxRequests)}
+	for _, op := range operations() {
+		s.ops[op.id], s.todo[op.id] = &op, true
+	}
+	s.api = humago.New(s.mux, s.config())
+	s.executions()
+	s.control()
+	s.catalog()
+	s.facade()
+	s.health()
+	if len(s.todo) > 0 {
+		return nil, fmt.Errorf("api: operations without a handler: %q", slices.Sorted(maps.Keys(s.todo)))
+	}
+	if err := s.describe(); err != nil {
+		return nil, err
+	}
+	return s.outer(), nil
+}
