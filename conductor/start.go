@@ -20,6 +20,7 @@ type Request struct {
 	Params   map[string]any
 	Parent   string // the execution that this one retries
 	Trigger  string // Defaults to "manual"
+	store.Origin
 	Dir      string // directory for relative paths of the steps
 	seeds    []engine.Seed
 }

@@ -1,0 +1,166 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell/definition"
+)
+
+// Diff is what changed between two versions.
+type Diff struct {
+	From     int      `json:"from"`
+	To       int      `json:"to"`
+	Text     string   `json:"text"` // in unified form; "" when the documents are equal
+	Added    []string `json:"added"`
+	Removed  []string `json:"removed"`
+	Changed  []string `json:"changed"`  // steps, by id; those of finally and on_failure too
+	Settings bool     `json:"settings"` // name, parameters, settings or outputs changed
+}
+
+// Diff compares two versions of a pipeline; 0 stands for the newest one.
+func (l *Library) Diff(ctx context.Context, idOrName string, from, to int) (*Diff, error) {
+	a, err := l.Version(ctx, idOrName, from)
+	if err != nil {
+		return nil, err
+	}
+	b, err := l.Version(ctx, idOrName, to)
+	if err != nil {
+		return nil, err
+	}
+	d := &Diff{From: a.Version, To: b.Version, Added: []string{}, Removed: []string{}, Changed: []string{}}
+	name := func(v *Version) string { return fmt.Sprintf("%s version %d", v.Name, v.Version) }
+	d.Text = unified(name(a), name(b), a.Document, b.Document)
+	return d, d.structure(a.Document, b.Document)
+}
+
+// structure compares what the documents mean.
+func (d *Diff) structure(from, to string) error {
+	a, _ := definition.Parse([]byte(from), definition.ParseOptions{})
+	b, _ := definition.Parse([]byte(to), definition.ParseOptions{})
+	if a == nil || b == nil { // they were read when they were stored
+		return invalid("", "a stored document can no longer be read")
+	}
+	before, after := flat(a), flat(b)
+	for _, s := range after {
+		i := slices.IndexFunc(before, func(o definition.Step) bool { return o.ID == s.ID })
+		if i < 0 {
+			d.Added = append(d.Added, s.ID)
+			continue
+		}
+		same, err := equal(&definition.Definition{Steps: []definition.Step{before[i]}}, &definition.Definition{Steps: []definition.Step{s}})
+		if err != nil {
+			return err
+		}
+		if !same {
+			d.Changed = append(d.Changed, s.ID)
+		}
+	}
+	for _, s := range before {
+		if !slices.ContainsFunc(after, func(o definition.Step) bool { return o.ID == s.ID }) {
+			d.Removed = append(d.Removed, s.ID)
+		}
+	}
+	frame := func(d *definition.Definition) *definition.Definition {
+		return &definition.Definition{Name: d.Name, Description: d.Description, Parameters: d.Parameters, Settings: d.Settings, Outputs: d.Outputs}
+	}
+	same, err := equal(frame(a), frame(b))
+	d.Settings = !same
+	return err
+}
+
+// flat lists all steps; a group stands without its members, which come behind it.
+func flat(d *definition.Definition) []definition.Step {
+	var list []definition.Step
+	var walk func([]definition.Step)
+	walk = func(steps []definition.Step) {
+		for _, s := range steps {
+			inner := s.Steps
+			s.Steps = nil
+			list = append(list, s)
+			walk(inner)
+		}
+	}
+	for _, steps := range [][]definition.Step{d.Steps, d.OnFailure, d.Finally} {
+		walk(steps)
+	}
+	return list
+}
+
+func equal(a, b *definition.Definition) (bool, error) {
+	x, err := definition.Encode(a)
+	if err != nil {
+		return false, err
+	}
+	y, err := definition.Encode(b)
+	return bytes.Equal(x, y), err
+}
+
+// unified is the difference of two texts with three lines of context.
+func unified(nameA, nameB, a, b string) string {
+	if a == b {
+		return ""
+	}
+	x, y := lines(a), lines(b)
+	edits := compare(x, y)
+	var out strings.Builder
+	fmt.Fprintf(&out, "--- %s\n+++ %s\n", nameA, nameB)
+	for i := 0; i < len(edits); {
+		if edits[i].op == ' ' {
+			i++
+			continue
+		}
+		i = hunk(&out, edits, i)
+	}
+	return out.String()
+}
+
+// hunk writes what has changed from the i-th edit on, up to where more than six equal lines follow, and says where
+// that is.
+func hunk(out *strings.Builder, edits []edit, i int) int {
+	const context = 3
+	start, end, equal := max(0, i-context), i, 0
+	for end < len(edits) && equal <= 2*context {
+		if edits[end].op == ' ' {
+			equal++
+		} else {
+			equal = 0
+		}
+		end++
+	}
+	end -= max(0, equal-context)
+	fromA, fromB := edits[start].a, edits[start].b
+	countA, countB := 0, 0
+	for _, e := range edits[start:end] {
+		if e.op != '+' {
+			countA++
+		}
+		if e.op != '-' {
+			countB++
+		}
+	}
+	fmt.Fprintf(out, "@@ -%d,%d +%d,%d @@\n", at(fromA, countA), countA, at(fromB, countB), countB)
+	for _, e := range edits[start:end] {
+		out.WriteByte(e.op)
+		out.WriteString(strings.TrimSuffix(e.text, "\n"))
+		out.WriteByte('\n')
+		if !strings.HasSuffix(e.text, "\n") {
+			out.WriteString("\\ No newline at end of file\n")
+		}
+	}
+	return end
+}
+
+// at is the number of a hunk's first line; that of an empty side is the line before it.
+func at(line, count int) int {
+	if count == 0 {
+		return line
+	}
+	return line + 1
+}
+
+// lines splits a text, with the ends of lines.
+func lines(text string) []string { return slices.Collect(strings.Lines(text)) }

@@ -1,0 +1,123 @@
+package pipeline
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Launch asks for an execution of exactly one of Workflow, Document and Action.
+type Launch struct {
+	Workflow string // id or name of a stored pipeline
+	Version  int    // of it; 0: the newest
+	Document []byte // a pipeline document of its own
+	Action   string // a single action: the execution has this one step
+	// Written are parameters as the author of the trigger wrote them. For an action they may contain templates; for a
+	// pipeline they are values that Params go over.
+	Written map[string]any
+	// Params are values. A template in them is never evaluated, wherever they come from.
+	Params map[string]any
+	// Loose leaves values that an action does not take out of its step, for payloads that were not made for it.
+	// Defaults to an error that names them.
+	Loose bool
+
+	Trigger  string // manual (default), scheduled, webhook, event
+	Job      string // id of the schedule, webhook or event trigger behind it
+	Actor    string // who asked
+	Key      string // makes the launch happen once: a second one finds the first. Defaults to no key
+	KeyHash  []byte // of what was asked for: CodeConflict when the key was used for something else
+	Priority int
+	Dir      string // directory for relative paths. Defaults to the library's
+}
+
+// Launched is what was started.
+type Launched struct {
+	Execution string                   `json:"execution_id"`
+	Status    stepwell.ExecutionStatus `json:"status"`
+	Fresh     bool                     `json:"-"` // false: the key found an earlier one
+	Created   time.Time                `json:"created_at"`
+	Started   time.Time                `json:"started_at,omitzero"`
+	Workflow  string                   `json:"workflow_id,omitempty"`
+	Version   int                      `json:"workflow_version,omitempty"`
+}
+
+// Launch starts an execution and returns when it is durable. CodeNotFound: there is no such pipeline or version;
+// CodeInvalid: the document, the parameters or the request are wrong; CodeConflict: the pipeline is archived, the key
+// belongs to another request, or the pipeline's concurrency leaves no room and says skip; CodeLimit: too many
+// executions wait.
+func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
+	req := conductor.Request{Trigger: in.Trigger, Dir: in.Dir, Origin: store.Origin{Job: in.Job, Actor: in.Actor, Key: in.Key,
+		KeyHash: in.KeyHash, Priority: in.Priority}}
+	if req.Dir == "" {
+		req.Dir = l.o.Dir
+	}
+	if err := l.target(ctx, in, &req); err != nil {
+		return nil, err
+	}
+	id, fresh, err := l.o.Runner.StartOnce(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	x, err := l.o.Executions.Execution(ctx, id)
+	if err != nil { // it has been started all the same
+		l.o.Log.WarnContext(ctx, "a started execution was not found", "execution", id, "error", err)
+		return &Launched{Execution: id, Fresh: fresh, Created: time.Now(), Workflow: req.Workflow, Version: req.WorkflowVersion}, nil
+	}
+	return &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Workflow: x.Workflow, Version: x.WorkflowVersion}, nil
+}
+
+// target finds what is to be run, and with which values.
+func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request) error {
+	given := 0
+	for _, yes := range []bool{in.Workflow != "", len(in.Document) > 0, in.Action != ""} {
+		if yes {
+			given++
+		}
+	}
+	if given != 1 {
+		return invalid("give exactly one of workflow, document and action", "the request does not say what to run")
+	}
+	var err error
+	if in.Action != "" {
+		return l.action(ctx, in, req)
+	}
+	req.Params = maps.Clone(in.Written)
+	if req.Params == nil {
+		req.Params = map[string]any{}
+	}
+	maps.Copy(req.Params, in.Params)
+	if in.Workflow != "" {
+		return l.workflow(ctx, in, req)
+	}
+	req.Pipeline, err = l.document(ctx, in.Document)
+	return err
+}
+
+func (l *Library) workflow(ctx context.Context, in Launch, req *conductor.Request) error {
+	p, h, err := l.stored(ctx, in.Workflow, in.Version)
+	if err != nil {
+		return err
+	}
+	if h.Archived {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + p.def.Name + " is archived", Hint: "take it out of the archive first"}
+	}
+	req.Workflow, req.WorkflowVersion = p.id, p.version
+	req.Pipeline, err = l.prepared(ctx, p)
+	return err
+}
+
+func (l *Library) document(ctx context.Context, text []byte) (*conductor.Pipeline, error) {
+	if len(text) > l.o.MaxDocument {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the document is too large"}
+	}
+	p := &parsed{}
+	if p.def, p.problems = definition.Parse(text, definition.ParseOptions{}); p.def == nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document cannot be read", Err: p.problems.Err()}
+	}
+	return l.prepared(ctx, p)
+}

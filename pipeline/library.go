@@ -1,0 +1,309 @@
+package pipeline
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Runner starts executions; a conductor.Conductor is one.
+type Runner interface {
+	Register(ctx context.Context, d *definition.Definition) (*conductor.Pipeline, error)
+	StartOnce(ctx context.Context, req conductor.Request) (id string, fresh bool, err error)
+}
+
+// Executions finds executions; a store is one.
+type Executions interface {
+	Execution(ctx context.Context, id string) (*store.Execution, error)
+}
+
+// Options configure a Library. Objects, Runner, Executions and Catalog are required.
+type Options struct {
+	Objects    store.Objects
+	Runner     Runner
+	Executions Executions
+	Catalog    definition.Catalog
+	// Defaults hold for pipelines that say nothing themselves. Defaults to none.
+	Defaults Defaults
+	// Dir is the directory for relative paths of the steps, unless a Launch gives its own. Defaults to the working directory.
+	Dir string
+	// MaxDocument is the size of the largest document that is stored, in bytes. Defaults to 4 MiB.
+	MaxDocument int
+	// MaxVersions is how many versions a pipeline may have. Defaults to 10,000.
+	MaxVersions int
+	// Cache is how many checked pipelines are kept in memory. Defaults to 256.
+	Cache int
+	// Log takes warnings. Defaults to slog.Default.
+	Log *slog.Logger
+}
+
+// Defaults are what the server says for pipelines, and steps, that say nothing (budpipeline §11, WORKFLOW_*). Zero
+// fields say nothing either.
+type Defaults struct {
+	Timeout          time.Duration // of an execution
+	MaxParallelSteps int
+	RetryAttempts    int // tries of a step in all, if neither it, its pipeline nor its action has a retry policy
+	RetryBackoff     time.Duration
+}
+
+func (o *Options) validate() error {
+	if o.Objects == nil || o.Runner == nil || o.Executions == nil || o.Catalog == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "pipeline: Objects, Runner, Executions and Catalog are required"}
+	}
+	if o.MaxDocument <= 0 {
+		o.MaxDocument = 4 << 20
+	}
+	if o.MaxVersions <= 0 {
+		o.MaxVersions = 10_000
+	}
+	if o.Cache <= 0 {
+		o.Cache = 256
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return nil
+}
+
+// Library keeps stored pipelines and launches executions. Its methods may be called from many goroutines.
+type Library struct {
+	o Options
+
+	mu     sync.Mutex
+	parsed map[string]*parsed             // by id@version
+	ready  map[string]*conductor.Pipeline // by the versions that it consists of
+}
+
+// New makes a Library.
+func New(o Options) (*Library, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	return &Library{o: o, parsed: map[string]*parsed{}, ready: map[string]*conductor.Pipeline{}}, nil
+}
+
+// Create stores a new pipeline under the name that its document gives, with version 1. CodeInvalid, with a
+// definition.Problems in the chain, when the document has errors; CodeConflict when the name is taken. The problems
+// are given beside a result too: warnings, and for a draft the errors.
+func (l *Library) Create(ctx context.Context, d Draft) (*Pipeline, definition.Problems, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, nil, err
+	}
+	h := head{CreatedBy: d.Author}
+	return l.put(ctx, &store.Object{Kind: kindPipeline, ID: id.String()}, h, d)
+}
+
+// Update stores a document as the pipeline's next version; one that equals the newest makes no version and changes
+// nothing. The revision is the one that the change is meant for, or store.AnyRevision. Errors as with Create;
+// also CodeConflict when the revision is another or the pipeline is archived.
+func (l *Library) Update(ctx context.Context, idOrName string, d Draft, revision int64) (*Pipeline, definition.Problems, error) {
+	o, h, err := l.head(ctx, idOrName)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := fits(o, revision); err != nil {
+		return nil, nil, err
+	}
+	if h.Archived {
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + o.Name + " is archived", Hint: "take it out of the archive first"}
+	}
+	return l.put(ctx, o, h, d)
+}
+
+// put stores a document as the next version of what is there.
+func (l *Library) put(ctx context.Context, o *store.Object, h head, d Draft) (*Pipeline, definition.Problems, error) {
+	def, problems, err := l.admit(ctx, d)
+	if err != nil {
+		return nil, problems, err
+	}
+	sum := sha256.Sum256(d.Document)
+	digest := hex.EncodeToString(sum[:])
+	if h.Version > 0 && h.Digest == digest && h.Draft == (problems.Err() != nil) {
+		return h.pipeline(o), problems, nil
+	}
+	if h.Version >= l.o.MaxVersions {
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the pipeline has too many versions", Hint: "store it under another name"}
+	}
+	h.Version++
+	h.Description, h.Digest, h.Steps, h.Draft = def.Description, digest, countSteps(def.Steps), problems.Err() != nil
+	version, err := Version{Pipeline: o.ID, Version: h.Version, Name: def.Name, Digest: digest, Steps: h.Steps, Draft: h.Draft, Note: d.Note,
+		Author: d.Author, Document: string(d.Document)}.object()
+	if err != nil {
+		return nil, nil, err
+	}
+	object, err := h.object(o.ID, def.Name, o.Revision)
+	if err != nil {
+		return nil, nil, err
+	}
+	stored, err := l.o.Objects.PutObjects(ctx, object, version)
+	if err != nil {
+		return nil, nil, taken(err, def.Name)
+	}
+	return h.pipeline(&stored[0]), problems, nil
+}
+
+// admit reads a document that is to be stored.
+func (l *Library) admit(ctx context.Context, d Draft) (*definition.Definition, definition.Problems, error) {
+	if len(d.Document) > l.o.MaxDocument {
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the document is too large to be stored", Hint: "split it into pipelines that call each other"}
+	}
+	if len(d.Note) > 1000 {
+		return nil, nil, invalid("at most 1,000 bytes", "the note is too long")
+	}
+	def, problems, err := l.Validate(ctx, d.Document)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case problems.Err() != nil && (!d.Draft || def == nil || def.Name == ""):
+		return nil, problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document has errors", Err: problems.Err()}
+	case len(def.Name) > 255:
+		return nil, problems, invalid("at most 255 bytes", "the name of the pipeline is too long")
+	}
+	return def, problems, nil
+}
+
+// Pipeline finds one by id or name.
+func (l *Library) Pipeline(ctx context.Context, idOrName string) (*Pipeline, error) {
+	o, h, err := l.head(ctx, idOrName)
+	if err != nil {
+		return nil, err
+	}
+	return h.pipeline(o), nil
+}
+
+// List lists pipelines.
+func (l *Library) List(ctx context.Context, f Filter) ([]Pipeline, error) {
+	limit := bounded(f.Limit, 50, 1000)
+	list := make([]Pipeline, 0, min(limit, 64))
+	for after := f.After; ; {
+		page, err := l.o.Objects.Objects(ctx, store.ObjectFilter{Kind: kindPipeline, After: after, Limit: limit})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			h, err := decode[head](&page[i])
+			if err != nil {
+				return nil, err
+			}
+			if !h.Deleting && (f.Archived == nil || *f.Archived == h.Archived) {
+				list = append(list, *h.pipeline(&page[i]))
+			}
+			if len(list) == limit {
+				return list, nil
+			}
+		}
+		if len(page) < limit {
+			return list, nil
+		}
+		after = page[len(page)-1].ID
+	}
+}
+
+// Archive takes a pipeline out of use, or back into it. Nothing is lost.
+func (l *Library) Archive(ctx context.Context, idOrName string, archived bool, revision int64) (*Pipeline, error) {
+	o, h, err := l.head(ctx, idOrName)
+	if err != nil {
+		return nil, err
+	}
+	if err := fits(o, revision); err != nil || h.Archived == archived {
+		return h.pipeline(o), err
+	}
+	h.Archived = archived
+	object, err := h.object(o.ID, o.Name, o.Revision)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := l.o.Objects.PutObjects(ctx, object)
+	if err != nil {
+		return nil, err
+	}
+	return h.pipeline(&stored[0]), nil
+}
+
+// Delete removes a pipeline with all its versions. Executions keep their snapshots; schedules and webhooks that
+// name it fail from then on. Interrupted, it goes on when it is called again.
+func (l *Library) Delete(ctx context.Context, idOrName string, revision int64) error {
+	o, err := l.o.Objects.Object(ctx, kindPipeline, idOrName)
+	if err != nil {
+		return unknown(err, idOrName)
+	}
+	h, err := decode[head](o)
+	if err != nil {
+		return err
+	}
+	if err := fits(o, revision); err != nil && !h.Deleting {
+		return err
+	}
+	if !h.Deleting { // from here on it cannot be found, and its name is free
+		h.Deleting = true
+		object, err := h.object(o.ID, "", o.Revision)
+		if err != nil {
+			return err
+		}
+		if _, err := l.o.Objects.PutObjects(ctx, object); err != nil {
+			return err
+		}
+	}
+	for version := 1; version <= h.Version; version++ {
+		err := l.o.Objects.DeleteObject(ctx, kindVersion, versionID(o.ID, version), store.AnyRevision)
+		if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			return err
+		}
+	}
+	return l.o.Objects.DeleteObject(ctx, kindPipeline, o.ID, store.AnyRevision)
+}
+
+// head finds a pipeline that is not being deleted.
+func (l *Library) head(ctx context.Context, idOrName string) (*store.Object, head, error) {
+	o, err := l.o.Objects.Object(ctx, kindPipeline, idOrName)
+	if err != nil {
+		return nil, head{}, unknown(err, idOrName)
+	}
+	h, err := decode[head](o)
+	if err == nil && h.Deleting {
+		err = notFound("there is no pipeline %q", idOrName)
+	}
+	return o, h, err
+}
+
+func unknown(err error, idOrName string) error {
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return notFound("there is no pipeline %q", idOrName)
+	}
+	return err
+}
+
+// fits checks that a change is meant for what is there.
+func fits(o *store.Object, revision int64) error {
+	if revision != store.AnyRevision && revision != o.Revision {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline has been changed meanwhile", Hint: "read it again and repeat the change"}
+	}
+	return nil
+}
+
+// taken tells a name that is taken from a change made meanwhile.
+func taken(err error, name string) error {
+	if stepwell.CodeOf(err) == stepwell.CodeConflict {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + name + " exists already, or has been changed meanwhile", Err: err}
+	}
+	return err
+}
+
+// bounded is a page size.
+func bounded(n, otherwise, most int) int {
+	if n <= 0 {
+		return otherwise
+	}
+	return min(n, most)
+}

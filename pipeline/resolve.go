@@ -1,0 +1,202 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+)
+
+// maxParts is how many stored pipelines one execution may consist of.
+const maxParts = 100
+
+// parsed is one version's document, read.
+type parsed struct {
+	id       string
+	version  int
+	def      *definition.Definition
+	problems definition.Problems
+}
+
+func (p *parsed) key() string { return fmt.Sprintf("%s@%d", p.id, p.version) }
+
+// whole is a pipeline with all those that it runs.
+type whole struct {
+	root     *definition.Definition // shares no maps with what is cached
+	problems definition.Problems
+	key      string // names the versions it consists of; "" when one of them is not stored
+}
+
+// Validate reads a document and gives everything that is wrong with it, in document order. Pipelines that its steps
+// run are looked up among the stored ones. The definition is nil when the text cannot be read at all. An error is about
+// the store, not about the document.
+func (l *Library) Validate(ctx context.Context, document []byte) (*definition.Definition, definition.Problems, error) {
+	def, problems := definition.Parse(document, definition.ParseOptions{})
+	if def == nil {
+		return nil, problems, nil
+	}
+	w, err := l.assemble(ctx, &parsed{def: def, problems: problems})
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.root, w.problems, nil
+}
+
+// assemble adds the stored pipelines that steps run, at any depth, and checks the whole.
+func (l *Library) assemble(ctx context.Context, root *parsed) (*whole, error) {
+	copied := *root.def
+	w := &whole{root: &copied, problems: slices.Clone(root.problems)}
+	copied.Pipelines = maps.Clone(root.def.Pipelines)
+	keys := []string{root.key()}
+	for todo := []*definition.Definition{root.def}; len(todo) > 0; todo = todo[1:] {
+		for _, name := range calls(todo[0]) {
+			if copied.Pipelines[name] != nil {
+				continue
+			}
+			sub, err := l.newest(ctx, name)
+			if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+				continue // Check says that it is unknown, and where
+			}
+			if err != nil {
+				return nil, err
+			}
+			if len(keys) > maxParts {
+				return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s consists of more than %d pipelines", copied.Name, maxParts)}
+			}
+			if sub.problems.Err() != nil {
+				w.problems = append(w.problems, definition.Problem{Message: fmt.Sprintf("the stored pipeline %q, which a step runs, has errors", name)})
+			}
+			if copied.Pipelines == nil {
+				copied.Pipelines = map[string]*definition.Definition{}
+			}
+			part := *sub.def
+			part.Pipelines = nil
+			copied.Pipelines[name] = &part
+			keys = append(keys, name+"="+sub.key())
+			todo = append(todo, sub.def)
+		}
+	}
+	w.problems = append(w.problems, definition.Check(&copied, l.o.Catalog, "")...)
+	slices.SortStableFunc(w.problems, inDocument)
+	if root.id != "" {
+		w.key = strings.Join(keys, " ")
+	}
+	return w, nil
+}
+
+// inDocument orders problems by place, those without one last.
+func inDocument(a, b definition.Problem) int {
+	if (a.Line == 0) != (b.Line == 0) {
+		return cmp.Compare(b.Line, a.Line)
+	}
+	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+}
+
+// calls are the names of the pipelines that a definition's steps run, in order.
+func calls(d *definition.Definition) []string {
+	var names []string
+	var walk func([]definition.Step)
+	walk = func(steps []definition.Step) {
+		for i := range steps {
+			if name := steps[i].Pipeline; name != "" && !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+			walk(steps[i].Steps)
+		}
+	}
+	walk(d.Steps)
+	walk(d.OnFailure)
+	walk(d.Finally)
+	for _, entry := range d.Matrix {
+		if sub := d.Pipelines[entry]; sub != nil {
+			walk(sub.Steps)
+		}
+	}
+	return names
+}
+
+// newest reads the newest version of a stored pipeline.
+func (l *Library) newest(ctx context.Context, idOrName string) (*parsed, error) {
+	p, _, err := l.stored(ctx, idOrName, 0)
+	return p, err
+}
+
+// stored reads a version of a stored pipeline, the newest for 0.
+func (l *Library) stored(ctx context.Context, idOrName string, version int) (*parsed, head, error) {
+	o, h, err := l.head(ctx, idOrName)
+	if err != nil {
+		return nil, h, err
+	}
+	if version == 0 {
+		version = h.Version
+	}
+	p := &parsed{id: o.ID, version: version}
+	l.mu.Lock()
+	known := l.parsed[p.key()]
+	l.mu.Unlock()
+	if known != nil {
+		return known, h, nil
+	}
+	v, err := l.version(ctx, o, h, version)
+	if err != nil {
+		return nil, h, err
+	}
+	p.def, p.problems = definition.Parse([]byte(v.Document), definition.ParseOptions{})
+	if p.def == nil {
+		return nil, h, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored document of " + o.Name + " cannot be read", Err: p.problems.Err()}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	remember(l.parsed, p.key(), p, l.o.Cache)
+	return p, h, nil
+}
+
+// prepared finds or makes what the conductor runs.
+func (l *Library) prepared(ctx context.Context, root *parsed) (*conductor.Pipeline, error) {
+	if plain := len(calls(root.def)) == 0; plain {
+		l.mu.Lock()
+		ready := l.ready[root.key()]
+		l.mu.Unlock()
+		if ready != nil && root.id != "" {
+			return ready, nil
+		}
+	}
+	w, err := l.assemble(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	ready := l.ready[w.key]
+	l.mu.Unlock()
+	if ready != nil && w.key != "" {
+		return ready, nil
+	}
+	if err := w.problems.Err(); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the pipeline " + w.root.Name + " has errors", Err: err}
+	}
+	ready, err = l.o.Runner.Register(ctx, l.o.Defaults.apply(w.root, l.o.Catalog))
+	if err != nil || w.key == "" {
+		return ready, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	remember(l.ready, w.key, ready, l.o.Cache)
+	return ready, nil
+}
+
+// remember keeps a value in a bounded cache; any other one makes room for it.
+func remember[T any](cache map[string]T, key string, value T, most int) {
+	if len(cache) >= most {
+		for other := range cache {
+			delete(cache, other)
+			break
+		}
+	}
+	cache[key] = value
+}

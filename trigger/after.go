@@ -1,0 +1,134 @@
+package trigger
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Ended tells that an execution has ended; it only hurries what waits for it and may be left out. It never blocks.
+func (s *Schedules) Ended(execution string) {
+	s.endedMu.Lock()
+	s.ended = append(s.ended, execution)
+	s.endedMu.Unlock()
+	s.wake()
+}
+
+// Take implements Sink: jobs of type after fire for the executions of the jobs that they follow. It returns when
+// that is durable; what it has seen before changes nothing.
+func (s *Schedules) Take(ctx context.Context, list []Happened) error {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	states := map[*entry]state{}
+	for _, h := range list {
+		if h.Kind != KindEnded || h.Job == "" {
+			continue
+		}
+		for _, e := range s.followed[h.Job] { // only changed with the lock held
+			if !e.follows(&h) {
+				continue
+			}
+			st, ok := states[e]
+			if !ok {
+				st = e.state
+				st.Pending = slices.Clone(st.Pending)
+			}
+			states[e] = s.follow(ctx, e, st, &h, now)
+		}
+	}
+	return s.keep(ctx, states, now)
+}
+
+// follow admits a firing for an execution that has ended.
+func (s *Schedules) follow(ctx context.Context, e *entry, st state, h *Happened, now time.Time) state {
+	if h.No <= st.Outbox {
+		return st
+	}
+	st.Outbox = h.No
+	if e.MaxRuns > 0 && st.Fired >= e.MaxRuns || !e.ExpiresAt.IsZero() && now.After(e.ExpiresAt) {
+		return st
+	}
+	if len(st.Pending) >= s.o.Backlog {
+		st.Dropped++
+		s.o.Log.WarnContext(ctx, "too many firings of a job wait; one was dropped", "job", e.ID, "execution", h.Execution)
+		return st
+	}
+	if st.admit(e.Overlap, firing{At: h.At.Unix(), From: h.Execution, Ended: h.Status.String()}) {
+		st.Fired++
+	}
+	return st
+}
+
+// keep stores states, all or none, and takes them over.
+func (s *Schedules) keep(ctx context.Context, states map[*entry]state, now time.Time) error {
+	var entries []*entry
+	var objects []store.Object
+	for e, st := range states {
+		o, err := e.stateObject(st)
+		if err != nil {
+			return err
+		}
+		entries, objects = append(entries, e), append(objects, o)
+	}
+	if len(objects) == 0 {
+		return nil
+	}
+	done, err := s.o.Objects.PutObjects(ctx, objects...)
+	if err != nil {
+		return err
+	}
+	for i, e := range entries {
+		e.state, e.stateRevision, e.dirty = states[e], done[i].Revision, false
+		s.schedule(e, now)
+	}
+	return nil
+}
+
+// follows reports whether a job waits for this end.
+func (e *entry) follows(h *Happened) bool {
+	after := e.Schedule.After
+	if after == nil || after.Job != h.Job || !e.enabled() || e.broken != nil {
+		return false
+	}
+	switch after.On {
+	case OnSuccess:
+		return h.Status == stepwell.ExecutionCompleted || h.Status == stepwell.ExecutionCompletedWithFailures
+	case OnFailure:
+		return h.Status == stepwell.ExecutionFailed || h.Status == stepwell.ExecutionTimedOut
+	}
+	return true
+}
+
+// Wants reports whether a job follows another: then the end of the other's executions has to go into the outbox.
+func (s *Schedules) Wants(x *store.Execution) bool {
+	if x.Job == "" {
+		return false
+	}
+	s.followedMu.RLock()
+	defer s.followedMu.RUnlock()
+	return len(s.followed[x.Job]) > 0
+}
+
+// followers finds out anew who follows the jobs named. The caller holds the lock.
+func (s *Schedules) followers(changed ...*After) {
+	for _, after := range changed {
+		if after == nil {
+			continue
+		}
+		var list []*entry
+		for _, e := range s.jobs {
+			if e.Schedule.After != nil && e.Schedule.After.Job == after.Job {
+				list = append(list, e)
+			}
+		}
+		s.followedMu.Lock()
+		if s.followed[after.Job] = list; len(list) == 0 {
+			delete(s.followed, after.Job)
+		}
+		s.followedMu.Unlock()
+	}
+}

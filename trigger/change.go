@@ -1,0 +1,299 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/store"
+)
+
+// maxPreview is how many firings are shown in advance.
+const maxPreview = 100
+
+// Update changes a job by what edit does to a copy of it; its id stays. The revision is the one that the change is
+// meant for, or store.AnyRevision. A job whose timing changes, or that is enabled again, begins to count now: what lies
+// before is not made up for. Errors as with Create, CodeNotFound, CodeConflict when the revision is another.
+func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64, edit func(*Job) error) (*Schedule, Warnings, error) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		return nil, nil, err
+	}
+	if revision != store.AnyRevision && revision != e.revision {
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job has been changed meanwhile", Hint: "read it again and repeat the change"}
+	}
+	changed := *e
+	if changed.Job, err = clone(e.Job); err != nil {
+		return nil, nil, err
+	}
+	if err := edit(&changed.Job); err != nil {
+		return nil, nil, err
+	}
+	if changed.ID != e.ID {
+		return nil, nil, invalid("make a new job", "the id of a job cannot change")
+	}
+	if changed.plan, err = changed.check(); err != nil {
+		return nil, nil, err
+	}
+	changed.broken = nil
+	if err := s.follows(&changed); err != nil {
+		return nil, nil, err
+	}
+	if !reflect.DeepEqual(changed.Schedule, e.Schedule) || changed.enabled() && !e.enabled() {
+		changed.begin(now, s.o.Grace)
+	}
+	if err := s.put(ctx, &changed, changed.state, true); err != nil {
+		return nil, nil, err
+	}
+	before := e.Schedule.After
+	*e = changed // its place in the heap is the same
+	s.followers(before, e.Schedule.After)
+	s.schedule(e, now)
+	return e.view(now), e.warnings(now), nil
+}
+
+// clone copies a job, so that an edit can be given up.
+func clone(j Job) (Job, error) {
+	raw, err := json.Marshal(j)
+	if err != nil {
+		return j, err
+	}
+	var copied Job
+	return copied, json.Unmarshal(raw, &copied)
+}
+
+// Pause keeps a job from firing, waiting firings included. Pausing twice is harmless.
+func (s *Schedules) Pause(ctx context.Context, idOrName string) (*Schedule, error) {
+	return s.enable(ctx, idOrName, false)
+}
+
+// Resume lets a job fire again, from now on.
+func (s *Schedules) Resume(ctx context.Context, idOrName string) (*Schedule, error) {
+	return s.enable(ctx, idOrName, true)
+}
+
+func (s *Schedules) enable(ctx context.Context, idOrName string, yes bool) (*Schedule, error) {
+	if v, err := s.Job(idOrName); err != nil || *v.Enabled == yes {
+		return v, err
+	}
+	v, _, err := s.Update(ctx, idOrName, store.AnyRevision, func(j *Job) error { j.Enabled = &yes; return nil })
+	return v, err
+}
+
+// Delete removes a job and what it still had to fire; executions stay. CodeConflict when other jobs follow it.
+func (s *Schedules) Delete(ctx context.Context, idOrName string, revision int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		return err
+	}
+	if others := s.followed[e.ID]; len(others) > 0 {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + others[0].Label() + " follows this one", Hint: "delete or change that one first"}
+	}
+	if err := s.o.Objects.DeleteObject(ctx, kindSchedule, e.ID, revision); err != nil {
+		return err
+	}
+	e.gone = true
+	delete(s.jobs, e.ID)
+	s.followers(e.Schedule.After)
+	s.heap.remove(e)
+	s.forget(e)
+	// A state without its schedule is removed when the jobs are loaded, should this fail.
+	err = s.o.Objects.DeleteObject(ctx, kindState, e.ID, store.AnyRevision)
+	if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		s.o.Log.WarnContext(ctx, "the state of a deleted job was not removed", "job", e.ID, "error", err)
+	}
+	return nil
+}
+
+// forget no longer waits for a job's executions.
+func (s *Schedules) forget(e *entry) {
+	for _, id := range e.state.Active {
+		delete(s.active, id)
+	}
+}
+
+// follows checks that what a job follows exists and does not follow the job itself.
+func (s *Schedules) follows(e *entry) error {
+	seen := map[string]bool{}
+	for at := e; at.Schedule.After != nil; {
+		next := at.Schedule.After.Job
+		if next == e.ID {
+			return invalid("let one of them go by time", "the jobs %s and %s would follow each other for ever", e.Label(), at.Label())
+		}
+		known := s.jobs[next]
+		if known == nil {
+			if at == e {
+				return invalid("name it by its job_id", "there is no job %q to follow", clip(next))
+			}
+			return nil
+		}
+		if seen[next] {
+			return nil // another circle, which is not this job's doing
+		}
+		seen[next] = true
+		at = known
+	}
+	return nil
+}
+
+// NextRuns are the next n times of a job, at most 100; none for a job that is paused, at its end, or knows no times.
+func (s *Schedules) NextRuns(idOrName string, n int) ([]time.Time, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		return nil, err
+	}
+	if e.nominal.IsZero() || n <= 0 {
+		return []time.Time{}, nil
+	}
+	return e.plan.Preview(time.Unix(e.state.Last, 0), e.state.Fired, min(n, maxPreview)), nil
+}
+
+// Run says how a job is started by hand.
+type Run struct {
+	Trigger string         // manual (default), webhook, event
+	Params  map[string]any // over those of the job
+	About   map[string]any // more for the parameter _trigger
+	Actor   string
+	Key     string // makes it happen once; see pipeline.Launch. Defaults to no key
+	KeyHash []byte
+	Loose   bool // Params are a payload, see pipeline.Launch
+}
+
+// Trigger starts a job at once, whatever its schedule and also when it is paused or at its end; an execution that runs
+// is no hindrance. A webhook or an event does not start a paused one: CodeForbidden. Errors as with pipeline's Launch.
+func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipeline.Launched, error) {
+	s.mu.Lock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	job := e.Job
+	s.mu.Unlock()
+	if r.Trigger == "" {
+		r.Trigger = "manual"
+	}
+	if r.Trigger != "manual" && !job.enabled() {
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the job is paused", Hint: "resume it"}
+	}
+	about := map[string]any{"type": r.Trigger, "schedule_id": job.ID, "schedule_name": job.Name, "triggered_at": stamp(time.Now())}
+	if r.Trigger == "manual" {
+		about["manual"] = true
+	}
+	for name, value := range r.About {
+		about[name] = value
+	}
+	in := job.Callback.Launch(payload(r.Params, about))
+	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash, in.Loose = r.Trigger, job.ID, r.Actor, r.Key, r.KeyHash, r.Loose
+	launched, err := s.o.Launcher.Launch(ctx, in)
+	if err == nil && launched.Fresh {
+		s.ran(e, launched.Execution)
+	}
+	return launched, err
+}
+
+// payload adds what _trigger says to the values.
+func payload(values, about map[string]any) map[string]any {
+	all := make(map[string]any, len(values)+1)
+	for name, value := range values {
+		all[name] = value
+	}
+	all["_trigger"] = about
+	return all
+}
+
+// started takes a started execution in. The caller holds the lock.
+func (s *Schedules) started(e *entry, execution string, now time.Time) {
+	e.state.ran(now, execution)
+	if e.Overlap == schedule.OverlapAllow {
+		return // nothing ever waits for it
+	}
+	if len(e.state.Active) >= maxActive {
+		s.inactive(e, e.state.Active[0])
+	}
+	e.state.Active = append(slices.Clone(e.state.Active), execution)
+	s.active[execution] = e
+}
+
+// ran counts an execution that was not started by the loop; the loop writes it down.
+func (s *Schedules) ran(e *entry, execution string) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e.gone {
+		return
+	}
+	s.started(e, execution, now)
+	e.dirty = true
+	s.schedule(e, now)
+}
+
+// Backfill is a range of firings that will be started.
+type Backfill struct {
+	Count int       `json:"count"`
+	First time.Time `json:"first,omitzero"`
+	Last  time.Time `json:"last,omitzero"`
+}
+
+// Backfill fires a job for all its times from one moment up to another, without the second, which must not lie in the
+// future. They are started one after another, or all at once when the job's overlap is allow. A time for which the job
+// has fired before is not repeated unless again is set. The range is whole or refused: CodeLimit when it holds more than
+// Options.Backlog times. When Backfill returns, it survives a crash.
+func (s *Schedules) Backfill(ctx context.Context, idOrName string, from, to time.Time, again bool) (*Backfill, error) {
+	now := time.Now()
+	if !from.Before(to) || to.After(now) {
+		return nil, invalid("from must lie before to, and to not in the future", "the range cannot be filled")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		return nil, err
+	}
+	if e.plan == nil || !e.enabled() {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job is paused, or has no times", Hint: "resume it first"}
+	}
+	times, err := e.plan.Backfill(from, to, s.o.Backlog)
+	if err != nil {
+		return nil, err
+	}
+	if len(times)+len(e.state.Pending) > s.o.Backlog {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d firings of the job wait already", len(e.state.Pending)), Hint: "fill a shorter range, or wait"}
+	}
+	if len(times) == 0 {
+		return &Backfill{}, nil
+	}
+	repeat := ""
+	if again {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, err
+		}
+		repeat = id.String()
+	}
+	st := e.state
+	st.Pending = st.Pending[:len(st.Pending):len(st.Pending)]
+	for _, at := range times {
+		st.Pending = append(st.Pending, firing{At: at.Unix(), Again: repeat, Late: true, Held: true})
+	}
+	if err := s.put(ctx, e, st, true); err != nil {
+		return nil, err
+	}
+	s.schedule(e, now)
+	return &Backfill{Count: len(times), First: times[0], Last: times[len(times)-1]}, nil
+}

@@ -1,0 +1,131 @@
+package trigger
+
+import (
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell/schedule"
+)
+
+// decide takes in what is due by the clock: the state as it has to be written before anything of it is started.
+// What it returns shares nothing with the entry's own.
+func (e *entry) decide(now time.Time, grace time.Duration, backlog int) state {
+	st := e.state
+	st.Pending = slices.Clone(st.Pending)
+	first := e.next(now)
+	if first.IsZero() || len(st.Pending) >= backlog {
+		return st
+	}
+	jitter := e.plan.Jitter(e.ID, first)
+	if first.Add(jitter).After(now) {
+		return st
+	}
+	last := time.Unix(st.Last, 0)
+	due := e.plan.Due(last, now, schedule.Catchup{Misfire: e.Misfire, Window: e.catchUp(), Grace: grace + jitter, Limit: backlog - len(st.Pending), Runs: st.Fired})
+	if len(due) == 0 { // nothing of it is made up for
+		st.Last = now.Unix()
+		return st
+	}
+	st.Last = max(st.Last, due[0].Unix()-1)
+	late := now.Add(-grace - jitter)
+	for _, at := range due {
+		if at.Add(e.plan.Jitter(e.ID, at)).After(now) {
+			break
+		}
+		st.Last = at.Unix()
+		if st.admit(e.Overlap, firing{At: at.Unix(), Late: e.Misfire == schedule.RunAll && !at.After(late)}) {
+			st.Fired++
+		}
+	}
+	return st
+}
+
+// admit puts a firing behind those that wait, or drops it for an execution that runs: then it says false. One that is
+// made up for is never dropped.
+func (s *state) admit(overlap schedule.Overlap, f firing) bool {
+	busy := len(s.Active) > 0 || len(s.Pending) > 0
+	f.Held = busy && overlap != schedule.OverlapAllow
+	if f.Held && !f.Late {
+		switch overlap {
+		case schedule.OverlapSkip:
+			s.Dropped++
+			return false
+		case schedule.OverlapQueueOne, schedule.OverlapCancelRunning:
+			s.replace()
+		}
+	}
+	s.Pending = append(s.Pending, f)
+	return true
+}
+
+// replace drops what waits, for a newer firing.
+func (s *state) replace() {
+	s.Pending = slices.DeleteFunc(s.Pending, func(f firing) bool {
+		if !f.Held || f.Late {
+			return false
+		}
+		s.Dropped++
+		if f.From == "" {
+			s.Fired--
+		}
+		return true
+	})
+}
+
+// startable is how many of the waiting firings may be started now.
+func (e *entry) startable() int {
+	switch {
+	case len(e.state.Pending) == 0 || !e.enabled():
+		return 0
+	case e.Overlap == schedule.OverlapAllow:
+		return min(len(e.state.Pending), maxAtOnce)
+	case len(e.state.Active) > 0:
+		return 0
+	}
+	return 1
+}
+
+// maxAtOnce is how many firings of one job are started before others have their turn.
+const maxAtOnce = 64
+
+// schedule says when the loop has to look at an entry again. The caller holds the lock.
+func (s *Schedules) schedule(e *entry, now time.Time) {
+	if e.gone {
+		return
+	}
+	e.nominal = e.next(now)
+	e.due = time.Time{}
+	soonest := func(at time.Time) {
+		if e.due.IsZero() || at.Before(e.due) {
+			e.due = at
+		}
+	}
+	switch {
+	case e.startable() > 0 || e.dirty:
+		soonest(later(now, e.retry))
+	case len(e.state.Pending) > 0 && e.enabled():
+		soonest(later(now, e.recheck))
+	}
+	if !e.nominal.IsZero() && len(e.state.Pending) < s.o.Backlog {
+		soonest(later(e.nominal.Add(e.plan.Jitter(e.ID, e.nominal)), e.retry))
+	}
+	s.heap.place(e)
+	if e.pos == 0 {
+		s.wake()
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// wake makes the loop look.
+func (s *Schedules) wake() {
+	select {
+	case s.ring <- struct{}{}:
+	default: // it will
+	}
+}

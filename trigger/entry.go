@@ -1,0 +1,122 @@
+package trigger
+
+import (
+	"encoding/json"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/store"
+)
+
+// The kinds of objects.
+const (
+	kindSchedule = "schedule"
+	kindState    = "schedule_state"
+)
+
+// stored is the body of a schedule's object.
+type stored struct {
+	Job
+	By string `json:"created_by,omitempty"`
+}
+
+// entry is a job in memory.
+type entry struct {
+	stored
+	revision, stateRevision int64
+	created, updated        time.Time
+	plan                    *schedule.Schedule // nil: it knows no times
+	broken                  error              // why the stored schedule cannot be read
+	state                   state
+	dirty                   bool      // the state is ahead of the store
+	gone                    bool      // deleted
+	nominal                 time.Time // of its next firing, without jitter; zero: it fires no more by itself
+	due                     time.Time // when the loop has to look at it; zero: never
+	pos                     int       // in the heap, -1: not in it
+	tries                   int       // starts that failed for a while, in a row
+	retry                   time.Time // nothing is started before
+	recheck                 time.Time // when to ask whether what holds its firings up has ended
+}
+
+// readEntry makes an entry of what is stored; a schedule that cannot be read any more fires no more, and says why.
+func readEntry(o *store.Object) (*entry, error) {
+	e := &entry{revision: o.Revision, created: o.Created, updated: o.Updated, pos: -1}
+	if err := json.Unmarshal(o.Body, &e.stored); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored schedule " + o.ID + " cannot be read", Err: err}
+	}
+	e.plan, e.broken = e.check()
+	return e, nil
+}
+
+func (e *entry) readState(o *store.Object) error {
+	e.stateRevision, e.dirty = o.Revision, false
+	e.state = state{}
+	if err := json.Unmarshal(o.Body, &e.state); err != nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored state of schedule " + o.ID + " cannot be read", Err: err}
+	}
+	return nil
+}
+
+func (e *entry) object() (store.Object, error) {
+	body, err := json.Marshal(e.stored)
+	return store.Object{Kind: kindSchedule, ID: e.ID, Revision: e.revision, Body: body}, err
+}
+
+func (e *entry) stateObject(s state) (store.Object, error) {
+	body, err := json.Marshal(s)
+	return store.Object{Kind: kindState, ID: e.ID, Revision: e.stateRevision, Body: body}, err
+}
+
+// ended says whether it will not fire by itself any more, and why.
+func (e *entry) ended(now time.Time) (string, bool) {
+	switch {
+	case !e.ExpiresAt.IsZero() && now.After(e.ExpiresAt):
+		return StatusExpired, true
+	case e.MaxRuns > 0 && e.state.Fired >= e.MaxRuns:
+		return StatusCompleted, true
+	}
+	return "", false
+}
+
+// next is the next time at which it fires by itself, without jitter; zero: never.
+func (e *entry) next(now time.Time) time.Time {
+	if e.plan == nil || !e.enabled() {
+		return time.Time{}
+	}
+	if _, over := e.ended(now); over {
+		return time.Time{}
+	}
+	at, _ := e.plan.Next(time.Unix(e.state.Last, 0))
+	return at
+}
+
+// view is the job as people see it.
+func (e *entry) view(now time.Time) *Schedule {
+	v := &Schedule{Job: e.Job, Status: StatusActive, LastRunAt: e.state.LastRun, LastExecution: e.state.Execution, LastError: e.state.Failed,
+		LastErrorAt: e.state.FailedAt, RunCount: e.state.Runs, Dropped: e.state.Dropped, Waiting: len(e.state.Pending), CreatedBy: e.By,
+		Revision: e.revision, Created: e.created, Updated: e.updated}
+	v.NextRunAt = e.nominal
+	status, over := e.ended(now)
+	switch {
+	case over:
+		v.Status = status
+	case !e.enabled():
+		v.Status = StatusPaused
+	case e.plan != nil && e.nominal.IsZero() && len(e.state.Pending) == 0:
+		v.Status = StatusCompleted
+	}
+	if e.broken != nil {
+		v.LastError = e.broken.Error()
+	}
+	return v
+}
+
+// begin makes the state of a job that starts to count now. A single time that has only just passed still counts: who
+// says "now" means it.
+func (e *entry) begin(now time.Time, grace time.Duration) {
+	e.state.Last = now.Unix()
+	if e.Schedule.Type == TypeOneTime {
+		e.state.Last = now.Add(-grace).Unix()
+	}
+}

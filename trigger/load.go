@@ -1,0 +1,128 @@
+package trigger
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/store"
+)
+
+// load reads all jobs and their states.
+func (s *Schedules) load(ctx context.Context) error {
+	if err := each(ctx, s.o.Objects, kindSchedule, func(o *store.Object) error {
+		e, err := readEntry(o)
+		if err != nil {
+			return err
+		}
+		if e.broken != nil {
+			s.o.Log.ErrorContext(ctx, "a stored schedule cannot be understood any more; it does not fire", "job", e.ID, "error", e.broken)
+		}
+		s.jobs[e.ID] = e
+		return nil
+	}); err != nil {
+		return err
+	}
+	var orphans []string
+	if err := each(ctx, s.o.Objects, kindState, func(o *store.Object) error {
+		e := s.jobs[o.ID]
+		if e == nil {
+			orphans = append(orphans, o.ID)
+			return nil
+		}
+		return e.readState(o)
+	}); err != nil {
+		return err
+	}
+	for _, id := range orphans {
+		if err := s.o.Objects.DeleteObject(ctx, kindState, id, store.AnyRevision); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			return err
+		}
+	}
+	now := time.Now()
+	for _, e := range s.jobs {
+		if err := s.resume(ctx, e, now); err != nil {
+			return err
+		}
+		if after := e.Schedule.After; after != nil {
+			s.followed[after.Job] = append(s.followed[after.Job], e)
+		}
+		for _, id := range e.state.Active {
+			s.active[id] = e
+		}
+		s.schedule(e, now)
+	}
+	return nil
+}
+
+// each visits all objects of a kind.
+func each(ctx context.Context, objects store.Objects, kind string, visit func(*store.Object) error) error {
+	const page = 1000
+	for after := ""; ; {
+		list, err := objects.Objects(ctx, store.ObjectFilter{Kind: kind, After: after, Limit: page})
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			if err := visit(&list[i]); err != nil {
+				return err
+			}
+		}
+		if len(list) < page {
+			return nil
+		}
+		after = list[len(list)-1].ID
+	}
+}
+
+// resume looks at what a process has decided and perhaps not started before it died. What was started is in
+// the store under its key and is found again. For the rest the policy for missed firings holds: the decision is old.
+func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
+	late := now.Add(-s.o.Grace)
+	var drop []string
+	for _, f := range e.state.Pending {
+		if f.Held || f.Late || f.From != "" || e.plan == nil || f.time().After(late) {
+			continue
+		}
+		if e.Misfire == schedule.RunOnce {
+			if newer, ok := e.plan.Next(f.time()); !ok || newer.After(now) {
+				continue // it is the latest that was missed
+			}
+		}
+		if e.Misfire == schedule.RunAll {
+			continue
+		}
+		_, err := s.o.Keys.StartKey(ctx, f.key(e.ID))
+		if err == nil {
+			continue
+		}
+		if stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			return err
+		}
+		drop = append(drop, f.key(e.ID))
+	}
+	if len(drop) > 0 {
+		e.state.Pending = slices.DeleteFunc(e.state.Pending, func(f firing) bool { return slices.Contains(drop, f.key(e.ID)) })
+		e.state.Fired -= len(drop)
+		e.dirty = true
+	}
+	return nil
+}
+
+// reload reads an entry's state again, after another process has changed it. The caller holds the lock.
+func (s *Schedules) reload(ctx context.Context, e *entry) {
+	o, err := s.o.Objects.Object(ctx, kindState, e.ID)
+	if err == nil {
+		s.forget(e)
+		err = e.readState(o)
+	}
+	if err != nil {
+		s.o.Log.ErrorContext(ctx, "the state of a job cannot be read", "job", e.ID, "error", err)
+		return
+	}
+	for _, id := range e.state.Active {
+		s.active[id] = e
+	}
+}

@@ -1,0 +1,302 @@
+package trigger
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/store"
+)
+
+// maxWait bounds a wait, because the clock may be set meanwhile.
+const maxWait = time.Minute
+
+// startTimeout bounds one start.
+const startTimeout = 30 * time.Second
+
+// Run fires jobs until ctx ends. It is called once.
+func (s *Schedules) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		s.runOnce(ctx)
+		timer := time.NewTimer(s.wait())
+		select {
+		case <-ctx.Done():
+		case <-s.ring:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+	return nil
+}
+
+// wait is how long nothing is due.
+func (s *Schedules) wait() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.heap) == 0 {
+		return maxWait
+	}
+	return max(0, min(maxWait, time.Until(s.heap[0].due)))
+}
+
+// runOnce deals with all that is due now: decide, write that down, start, write that down.
+func (s *Schedules) runOnce(ctx context.Context) {
+	for ctx.Err() == nil {
+		due := s.take()
+		if len(due) == 0 {
+			return
+		}
+		s.settle(ctx, due)
+		starts := s.decide(ctx, due)
+		s.start(ctx, starts)
+		s.record(ctx, due, starts)
+	}
+}
+
+// take removes from the heap what is due, at most one batch.
+func (s *Schedules) take() []*entry {
+	s.endedMu.Lock()
+	ended := s.ended
+	s.ended = nil
+	s.endedMu.Unlock()
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, id := range ended {
+		if e := s.active[id]; e != nil {
+			s.inactive(e, id)
+			s.schedule(e, now)
+		}
+	}
+	var due []*entry
+	for len(s.heap) > 0 && len(due) < s.o.Batch && !s.heap[0].due.After(now) {
+		due = append(due, s.heap.pop())
+	}
+	return due
+}
+
+// inactive takes in that an execution has ended.
+func (s *Schedules) inactive(e *entry, id string) {
+	delete(s.active, id)
+	e.state.Active = slices.DeleteFunc(slices.Clone(e.state.Active), func(a string) bool { return a == id })
+}
+
+// settle asks which of the executions that are in the way have ended.
+func (s *Schedules) settle(ctx context.Context, due []*entry) {
+	type held struct {
+		e  *entry
+		id string
+	}
+	var ask []held
+	s.mu.Lock()
+	for _, e := range due {
+		if e.Overlap == schedule.OverlapAllow {
+			continue
+		}
+		for _, id := range e.state.Active {
+			ask = append(ask, held{e, id})
+		}
+	}
+	s.mu.Unlock()
+	for _, h := range ask {
+		x, err := s.o.Executions.Execution(ctx, h.id)
+		if err == nil && !x.Status.Terminal() || err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			continue // it runs, or nobody knows
+		}
+		s.mu.Lock()
+		s.inactive(h.e, h.id)
+		s.mu.Unlock()
+	}
+}
+
+// start is a job's share of a pass.
+type start struct {
+	e       *entry
+	job     Job
+	firings []firing
+	results []result
+}
+
+// result is what became of a firing.
+type result struct {
+	launched *pipeline.Launched
+	err      error
+	at       time.Time
+}
+
+// decide writes down what is due, and says what is to be started.
+func (s *Schedules) decide(ctx context.Context, due []*entry) []*start {
+	now := time.Now()
+	s.mu.Lock()
+	states := make(map[*entry]state, len(due))
+	for _, e := range due {
+		if !e.gone {
+			states[e] = e.decide(now, s.o.Grace, s.o.Backlog)
+		}
+	}
+	s.write(ctx, due, states, now)
+	var starts []*start
+	var cancel []*entry
+	for _, e := range due {
+		if e.gone || now.Before(e.retry) {
+			continue
+		}
+		if n := e.startable(); n > 0 {
+			starts = append(starts, &start{e: e, job: e.Job, firings: slices.Clone(e.state.Pending[:n])})
+		} else if len(e.state.Pending) > 0 {
+			e.recheck = now.Add(maxWait)
+			if e.Overlap == schedule.OverlapCancelRunning && !e.state.Pending[0].Late {
+				cancel = append(cancel, e)
+			}
+		}
+	}
+	ids := map[string]string{}
+	for _, e := range cancel {
+		for _, id := range e.state.Active {
+			ids[id] = e.Label()
+		}
+	}
+	s.mu.Unlock()
+	for id, job := range ids {
+		if err := s.o.Canceler.Cancel(ctx, id, "the job "+job+" fires again"); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			s.o.Log.WarnContext(ctx, "an execution was not cancelled for the next of its job", "job", job, "execution", id, "error", err)
+		}
+	}
+	return starts
+}
+
+// write stores the states that have changed, and takes them over. What cannot be stored stays as it was, and is tried
+// again. The caller holds the lock.
+func (s *Schedules) write(ctx context.Context, due []*entry, states map[*entry]state, now time.Time) {
+	var changed []*entry
+	var objects []store.Object
+	for _, e := range due {
+		st, ok := states[e]
+		if !ok || !e.dirty && !differs(&e.state, &st) {
+			continue
+		}
+		o, err := e.stateObject(st)
+		if err != nil {
+			s.o.Log.ErrorContext(ctx, "the state of a job cannot be written", "job", e.ID, "error", err)
+			continue
+		}
+		changed, objects = append(changed, e), append(objects, o)
+	}
+	if len(objects) == 0 {
+		return
+	}
+	done, err := s.o.Objects.PutObjects(context.WithoutCancel(ctx), objects...)
+	if err != nil {
+		s.o.Log.ErrorContext(ctx, "what is due cannot be written down; it is tried again", "jobs", len(objects), "error", err)
+		for _, e := range changed {
+			e.later(now)
+			if stepwell.CodeOf(err) == stepwell.CodeConflict {
+				s.reload(ctx, e)
+			}
+		}
+		return
+	}
+	for i, e := range changed {
+		e.state, e.stateRevision, e.dirty = states[e], done[i].Revision, false
+	}
+}
+
+// differs compares what decide may have changed.
+func differs(a, b *state) bool {
+	return a.Last != b.Last || a.Fired != b.Fired || a.Dropped != b.Dropped || a.Runs != b.Runs || a.Outbox != b.Outbox || a.Failed != b.Failed ||
+		!a.FailedAt.Equal(b.FailedAt) || !slices.Equal(a.Pending, b.Pending)
+}
+
+// later puts off what failed: a second, two, four, up to a minute.
+func (e *entry) later(now time.Time) {
+	e.retry = now.Add(min(time.Minute, time.Second<<min(e.tries, 6)))
+	e.tries++
+}
+
+// start starts firings, those of one job in order.
+func (s *Schedules) start(ctx context.Context, starts []*start) {
+	var group errgroup.Group
+	group.SetLimit(s.o.Starts)
+	for _, st := range starts {
+		group.Go(func() error {
+			for _, f := range st.firings {
+				r := s.fire(ctx, &st.job, f)
+				st.results = append(st.results, r)
+				if r.err != nil && !permanent(r.err) {
+					return nil
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // the results tell
+}
+
+// fire starts one firing.
+func (s *Schedules) fire(ctx context.Context, j *Job, f firing) result {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	about := map[string]any{"type": "scheduled", "schedule_id": j.ID, "schedule_name": j.Name, "scheduled_at": stamp(f.time()), "triggered_at": stamp(time.Now())}
+	if f.From != "" {
+		about["type"], about["execution_id"], about["status"], about["job_id"] = TypeAfter, f.From, f.Ended, j.Schedule.After.Job
+	}
+	if f.Late {
+		about["catch_up"] = true
+	}
+	in := j.Callback.Launch(payload(nil, about))
+	in.Trigger, in.Job, in.Actor, in.Key = "scheduled", j.ID, "schedule:"+j.ID, f.key(j.ID)
+	launched, err := s.o.Launcher.Launch(ctx, in)
+	return result{launched: launched, err: err, at: time.Now()}
+}
+
+// record takes in what was started, writes it down, and puts the entries back into the heap.
+func (s *Schedules) record(ctx context.Context, due []*entry, starts []*start) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	states := make(map[*entry]state, len(starts))
+	for _, st := range starts {
+		if !st.e.gone {
+			s.apply(ctx, st, now)
+			st.e.dirty = true
+			states[st.e] = st.e.state
+		}
+	}
+	s.write(ctx, due, states, now)
+	for _, e := range due {
+		s.schedule(e, now)
+	}
+}
+
+// apply takes one job's results in.
+func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
+	e := st.e
+	for i, r := range st.results {
+		f := st.firings[i]
+		if r.err != nil && !permanent(r.err) {
+			e.state.failed(r.err, r.at)
+			e.later(now)
+			s.o.Log.WarnContext(ctx, "a job could not be started; it is tried again", "job", e.ID, "at", f.time(), "error", r.err)
+			return
+		}
+		e.tries, e.retry, e.recheck = 0, time.Time{}, time.Time{}
+		e.state.Pending = slices.DeleteFunc(slices.Clone(e.state.Pending), func(p firing) bool { return p.key(e.ID) == f.key(e.ID) })
+		fired := Fired{Job: e.ID, Err: r.err}
+		if r.err != nil {
+			e.state.failed(r.err, r.at)
+			s.o.Log.WarnContext(ctx, "a firing was given up", "job", e.ID, "at", f.time(), "error", r.err)
+		} else if fired.Execution = r.launched.Execution; r.launched.Fresh || !f.Held || !f.Late { // a backfill may find what ran before
+			s.started(e, fired.Execution, r.at)
+		}
+		if e.plan != nil && f.From == "" && !f.Late {
+			fired.Late = r.at.Sub(f.time().Add(e.plan.Jitter(e.ID, f.time())))
+			s.lag = fired.Late
+		}
+		s.o.Observe(fired)
+	}
+}

@@ -1,0 +1,277 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Options configure a Schedules. Objects, Launcher, Executions, Canceler and Keys are required.
+type Options struct {
+	Objects    store.Objects
+	Launcher   Launcher
+	Executions Executions
+	Canceler   Canceler
+	Keys       Keys
+	// Starts is how many executions are started at once. Defaults to 64.
+	Starts int
+	// Batch is how many jobs are dealt with in one transaction. Defaults to 500.
+	Batch int
+	// Backlog is how many firings of a job may wait, and how many one backfill may have. Defaults to 1,000.
+	Backlog int
+	// MaxJobs is how many jobs there may be. Defaults to 100,000.
+	MaxJobs int
+	// Grace is how late a firing counts as on time. Defaults to one minute.
+	Grace time.Duration
+	// Observe hears of every start of a schedule's firing. It must be quick. Defaults to nothing.
+	Observe func(Fired)
+	// Log takes the package's own messages. Defaults to slog.Default.
+	Log *slog.Logger
+}
+
+// Fired is what happened to a firing.
+type Fired struct {
+	Job       string
+	Execution string        // "" when it could not be started
+	Late      time.Duration // after the moment that it was meant for, jitter included; 0 for one that is made up for
+	Err       error
+}
+
+func (o *Options) validate() error {
+	if o.Objects == nil || o.Launcher == nil || o.Executions == nil || o.Canceler == nil || o.Keys == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "trigger: Objects, Launcher, Executions, Canceler and Keys are required"}
+	}
+	for value, otherwise := range map[*int]int{&o.Starts: 64, &o.Batch: 500, &o.Backlog: 1000, &o.MaxJobs: 100_000} {
+		if *value <= 0 {
+			*value = otherwise
+		}
+	}
+	if o.Grace <= 0 {
+		o.Grace = time.Minute
+	}
+	if o.Observe == nil {
+		o.Observe = func(Fired) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return nil
+}
+
+// Schedules keeps jobs and fires them. Its methods may be called from many goroutines; they work whether Run does or
+// not. No other process may change the same jobs.
+type Schedules struct {
+	o    Options
+	ring chan struct{} // something has to be looked at
+
+	mu     sync.Mutex
+	jobs   map[string]*entry
+	heap   heap
+	active map[string]*entry // by the executions that may still run
+	lag    time.Duration     // of the latest firing
+
+	followedMu sync.RWMutex
+	followed   map[string][]*entry // the jobs that follow one
+
+	endedMu sync.Mutex
+	ended   []string // executions that have ended, for the loop
+}
+
+// New loads all jobs.
+func New(ctx context.Context, o Options) (*Schedules, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &Schedules{o: o, ring: make(chan struct{}, 1), jobs: map[string]*entry{}, active: map[string]*entry{}, followed: map[string][]*entry{}}
+	if err := s.load(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Warnings are what the author of a job may not have meant.
+type Warnings []schedule.Warning
+
+// Create stores a job. It fires from now on: what lies before is not made up for. CodeInvalid, CodeConflict when
+// the id is taken, CodeLimit when there are too many. Warnings say when it never fires, or when a change of clocks skips
+// or repeats a firing.
+func (s *Schedules) Create(ctx context.Context, j Job, actor string) (*Schedule, Warnings, error) {
+	if j.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, nil, err
+		}
+		j.ID = id.String()
+	}
+	now := time.Now()
+	e := &entry{stored: stored{Job: j, By: actor}, pos: -1}
+	var err error
+	if e.plan, err = e.check(); err != nil {
+		return nil, nil, err
+	}
+	e.begin(now, s.o.Grace)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.jobs) >= s.o.MaxJobs {
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("there are %d jobs already", len(s.jobs)), Hint: "delete some"}
+	}
+	if s.jobs[j.ID] != nil {
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + clip(j.ID) + " exists already", Hint: "update it, or use another job_id"}
+	}
+	if err := s.follows(e); err != nil {
+		return nil, nil, err
+	}
+	if err := s.put(ctx, e, e.state, true); err != nil {
+		return nil, nil, err
+	}
+	s.jobs[e.ID] = e
+	s.followers(e.Schedule.After)
+	s.schedule(e, now)
+	return e.view(now), e.warnings(now), nil
+}
+
+func (e *entry) warnings(now time.Time) Warnings {
+	if e.plan == nil {
+		return nil
+	}
+	return e.plan.Warnings(time.Unix(min(e.state.Last, now.Unix()), 0))
+}
+
+// Check says what Create would say about a job, without keeping it: its next n times (at most 100) and the warnings.
+func (s *Schedules) Check(j Job, n int) ([]time.Time, Warnings, error) {
+	if j.ID == "" {
+		j.ID = "new"
+	}
+	e := &entry{stored: stored{Job: j}}
+	var err error
+	if e.plan, err = e.check(); err != nil || e.plan == nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	e.begin(now, s.o.Grace)
+	return e.plan.Preview(time.Unix(e.state.Last, 0), 0, min(n, maxPreview)), e.warnings(now), nil
+}
+
+// put writes a job, and its state unless it stays as it is. The caller holds the lock.
+func (s *Schedules) put(ctx context.Context, e *entry, st state, withState bool) error {
+	object, err := e.object()
+	if err != nil {
+		return invalid("params must be JSON", "the job cannot be stored: %v", err)
+	}
+	objects := []store.Object{object}
+	if withState {
+		object, err := e.stateObject(st)
+		if err != nil {
+			return err
+		}
+		objects = append(objects, object)
+	}
+	done, err := s.o.Objects.PutObjects(ctx, objects...)
+	if err != nil {
+		return err
+	}
+	e.revision, e.created, e.updated = done[0].Revision, done[0].Created, done[0].Updated
+	if withState {
+		e.state, e.stateRevision, e.dirty = st, done[1].Revision, false
+	}
+	return nil
+}
+
+// Job finds one by id, or by its name if no other has it: CodeNotFound, CodeConflict when several have it.
+func (s *Schedules) Job(idOrName string) (*Schedule, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		return nil, err
+	}
+	return e.view(time.Now()), nil
+}
+
+func (s *Schedules) find(idOrName string) (*entry, error) {
+	if e := s.jobs[idOrName]; e != nil {
+		return e, nil
+	}
+	var found *entry
+	for _, e := range s.jobs {
+		if e.Name != idOrName || idOrName == "" {
+			continue
+		}
+		if found != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("several jobs are called %q", clip(idOrName)), Hint: "name it by its job_id"}
+		}
+		found = e
+	}
+	if found == nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no job %q", clip(idOrName))}
+	}
+	return found, nil
+}
+
+// Filter selects jobs, in order of id. Zero fields select all.
+type Filter struct {
+	Type   string // of the schedule
+	Status string
+	After  string // id of the last one of the page before
+	Limit  int    // Defaults to 50, at most 1,000
+}
+
+// List lists jobs.
+func (s *Schedules) List(f Filter) []Schedule {
+	if f.Limit <= 0 {
+		f.Limit = 50
+	}
+	f.Limit = min(f.Limit, 1000)
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var picked []*entry
+	for _, e := range s.jobs {
+		if e.ID > f.After && (f.Type == "" || f.Type == e.Schedule.Type) && (f.Status == "" || e.view(now).Status == f.Status) {
+			picked = append(picked, e)
+		}
+	}
+	slices.SortFunc(picked, func(a, b *entry) int { return strings.Compare(a.ID, b.ID) })
+	list := []Schedule{}
+	for _, e := range picked[:min(len(picked), f.Limit)] {
+		list = append(list, *e.view(now))
+	}
+	return list
+}
+
+// Stats are figures for metrics.
+type Stats struct {
+	Jobs    int           // all
+	Active  int           // those that fire by themselves
+	Next    time.Time     // the next of their firings; zero: none
+	Waiting int           // firings that wait for an execution to end, or to be started
+	Lag     time.Duration // how late the latest firing was started
+}
+
+// Stats counts.
+func (s *Schedules) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := Stats{Jobs: len(s.jobs), Lag: s.lag}
+	for _, e := range s.jobs {
+		st.Waiting += len(e.state.Pending)
+		if e.nominal.IsZero() {
+			continue
+		}
+		st.Active++
+		if st.Next.IsZero() || e.nominal.Before(st.Next) {
+			st.Next = e.nominal
+		}
+	}
+	return st
+}

@@ -1,0 +1,85 @@
+package trigger
+
+import (
+	"fmt"
+	"time"
+)
+
+// state is what is remembered of a job. It is written before anything that it speaks of is done.
+type state struct {
+	Last      int64     `json:"last"`           // Unix time of the latest firing that was dealt with, or of when the job began to count
+	Outbox    int64     `json:"outbox"`         // number of the latest entry of the outbox that was dealt with
+	Fired     int       `json:"fired"`          // firings of the schedule itself, for max_runs
+	Runs      int       `json:"runs"`           // executions
+	Dropped   int       `json:"dropped"`        // firings left out because of an execution that ran
+	Active    []string  `json:"active"`         // executions that may still run
+	Pending   []firing  `json:"pending"`        // what is to be started, in order
+	LastRun   time.Time `json:"last_run"`       // when the latest execution was started
+	Execution string    `json:"last_execution"` // which that was
+	Failed    string    `json:"last_error"`     // why the latest firing could not be started
+	FailedAt  time.Time `json:"last_error_at"`
+}
+
+// firing is one start that has been decided.
+type firing struct {
+	At    int64  `json:"at"`              // the Unix time it stands for
+	From  string `json:"from,omitempty"`  // the execution it follows
+	Ended string `json:"ended,omitempty"` // the status of that
+	Again string `json:"again,omitempty"` // the backfill that repeats what has been fired
+	Held  bool   `json:"held,omitempty"`  // waits for an earlier execution
+	Late  bool   `json:"late,omitempty"`  // made up for, or backfilled: it is not dropped for an execution that runs
+}
+
+// key makes the start happen once.
+func (f firing) key(job string) string {
+	switch {
+	case f.From != "":
+		return "after:" + job + ":" + f.From
+	case f.Again != "":
+		return fmt.Sprintf("backfill:%s:%s:%d", f.Again, job, f.At)
+	}
+	return fmt.Sprintf("schedule:%s:%d", job, f.At)
+}
+
+func (f firing) time() time.Time { return time.Unix(f.At, 0).UTC() }
+
+// The most executions of a job that are remembered as running.
+const maxActive = 100
+
+// ran counts a started execution.
+func (s *state) ran(now time.Time, execution string) {
+	s.Runs++
+	s.LastRun, s.Execution = now, execution
+	s.Failed, s.FailedAt = "", time.Time{}
+}
+
+// failed takes in that a firing cannot be started.
+func (s *state) failed(err error, now time.Time) {
+	s.Failed, s.FailedAt = clip(err.Error()), now
+}
+
+// The states of a job.
+const (
+	StatusActive    = "active"
+	StatusPaused    = "paused"
+	StatusExpired   = "expired"
+	StatusCompleted = "completed" // it does not fire any more: max_runs, or its time has come
+)
+
+// Schedule is a job and what has become of it.
+type Schedule struct {
+	Job
+	Status        string    `json:"status"`
+	NextRunAt     time.Time `json:"next_run_at,omitzero"` // with jitter left out
+	LastRunAt     time.Time `json:"last_run_at,omitzero"`
+	LastExecution string    `json:"last_execution_id,omitempty"`
+	LastError     string    `json:"last_error,omitempty"` // why the latest firing could not be started
+	LastErrorAt   time.Time `json:"last_error_at,omitzero"`
+	RunCount      int       `json:"run_count"`
+	Dropped       int       `json:"dropped_count"` // firings left out because an execution was running
+	Waiting       int       `json:"waiting_count"` // firings that wait for an execution to end
+	CreatedBy     string    `json:"created_by,omitempty"`
+	Revision      int64     `json:"-"` // for the ETag: moves with every change that people make
+	Created       time.Time `json:"created_at"`
+	Updated       time.Time `json:"updated_at"`
+}

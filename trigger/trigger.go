@@ -1,0 +1,113 @@
+// Package trigger starts executions when it is time: jobs with a schedule, jobs that follow others, and jobs that are
+// started by hand, by a webhook or by an event (budpipeline §3.1 and §4.2, docs/semantics §4).
+//
+// The guarantee is that a firing happens once, whatever crashes when. What a job is to fire is written down before it is
+// started (schedule_state), every start carries a key made of the job and the time it stands for, and a start whose key
+// has been used finds the execution that there is. So after a crash what was written down is started again, and
+// nothing runs twice. Clocks, zones and the policy for missed firings are those of package schedule.
+//
+// A Schedules holds all jobs in memory and is the only one to write them; its loop is Run. A Relay hands what the store's
+// outbox holds to those who wait for the ends of executions. Webhooks are in package webhook, events in package event.
+// Stability: experimental until version 1.
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"time"
+	_ "time/tzdata" // schedules mean the same on every machine
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Launcher starts executions; a pipeline.Library is one.
+type Launcher interface {
+	Launch(ctx context.Context, in pipeline.Launch) (*pipeline.Launched, error)
+}
+
+// Executions finds executions; a store is one.
+type Executions interface {
+	Execution(ctx context.Context, id string) (*store.Execution, error)
+}
+
+// Canceler stops executions; a conductor.Conductor is one.
+type Canceler interface {
+	Cancel(ctx context.Context, id, reason string) error
+}
+
+// Keys finds what was started under a key; a store is one.
+type Keys interface {
+	StartKey(ctx context.Context, key string) (*store.StartKey, error)
+}
+
+// The kinds of callbacks.
+const (
+	CallbackWorkflow = "workflow"
+	CallbackAction   = "action"
+)
+
+// Callback says what a trigger starts (budpipeline §4.2).
+type Callback struct {
+	Type     string `json:"type,omitempty"`             // workflow or action. Defaults to the one whose field is given
+	Workflow string `json:"workflow_id,omitempty"`      // id or name of a stored pipeline
+	Version  int    `json:"workflow_version,omitempty"` // Defaults to the newest when it fires
+	Action   string `json:"action_type,omitempty"`
+	// Params are the pipeline's parameters, or the action's, in which templates are allowed.
+	Params   map[string]any `json:"params,omitempty"`
+	Priority int            `json:"priority,omitempty"`
+}
+
+// Check fills in Type and reports what is wrong, as CodeInvalid. Whether the pipeline exists is seen when it fires.
+func (c *Callback) Check() error {
+	if c.Type == "" {
+		switch {
+		case c.Workflow != "" && c.Action == "":
+			c.Type = CallbackWorkflow
+		case c.Action != "" && c.Workflow == "":
+			c.Type = CallbackAction
+		}
+	}
+	switch {
+	case c.Type == CallbackWorkflow && c.Workflow != "" && c.Action == "":
+	case c.Type == CallbackAction && c.Action != "" && c.Workflow == "":
+	case c.Type != "" && c.Type != CallbackWorkflow && c.Type != CallbackAction:
+		return invalid("one of workflow and action", "callback.type %q is not known", clip(c.Type))
+	default:
+		return invalid("give workflow_id for type workflow, or action_type for type action", "the callback does not say what to start")
+	}
+	if c.Version < 0 || c.Version > 0 && c.Type == CallbackAction {
+		return invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
+	}
+	return nil
+}
+
+// Launch is the request for what the callback names, with payload values over its own.
+func (c *Callback) Launch(payload map[string]any) pipeline.Launch {
+	return pipeline.Launch{Workflow: c.Workflow, Version: c.Version, Action: c.Action, Written: c.Params, Params: payload, Loose: true, Priority: c.Priority}
+}
+
+// permanent reports whether starting again later would fail in the same way.
+func permanent(err error) bool {
+	switch stepwell.CodeOf(err) {
+	case stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict, stepwell.CodeForbidden:
+		return true
+	}
+	return false
+}
+
+func invalid(hint, format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// clip shortens what came from outside.
+func clip(s string) string {
+	if r := []rune(s); len(r) > 80 {
+		return string(r[:80]) + "…"
+	}
+	return s
+}
+
+// stamp is how times are written into parameters: UTC with milliseconds.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
