@@ -30,7 +30,7 @@ func (r *Run) open(g *plan.Graph, owner place, body *plan.Body, iter int32) *sco
 		s.group(g.Spawners[i].Name).declared = !g.Spawners[i].Exact
 	}
 	if owner.s == nil && r.main == nil || owner.s != nil && !body.Single {
-		r.expect(owner, len(g.Steps))
+		r.expect(owner, len(g.Steps), g.Weight)
 	}
 	return s
 }

@@ -172,6 +172,9 @@ func (r *Run) end(p place, status stepwell.StepStatus, why *Failure) {
 		n.flags |= tolerated
 		r.tolerated = true
 	}
+	if r.plan.Weighted {
+		r.weigh(s.around(), load{done: p.rest()})
+	}
 	r.book(s.around(), status, 1)
 	r.endedRow(p, why)
 	if n.failed() {
@@ -270,17 +273,18 @@ func (r *Run) book(around place, status stepwell.StepStatus, n int) {
 	}
 }
 
-// expect adds steps that are now known inside a step, or at top level.
-func (r *Run) expect(around place, n int) {
+// expect adds steps that are now known inside a step, or at top level, with their weight together.
+func (r *Run) expect(around place, n int, weight int64) {
+	r.weigh(around, load{total: weight})
 	r.counts.Total += n
 	for at := around; at.s != nil; at = at.s.around() {
 		at.node().ensure().within().Total += n
 	}
 }
 
-func (in *info) within() *Progress {
+func (in *info) within() *tally {
 	if in.inside == nil {
-		in.inside = &Progress{}
+		in.inside = &tally{}
 	}
 	return in.inside
 }

@@ -77,7 +77,7 @@ func (r *Run) openEach(p place, step *plan.Step, in *info) error {
 	}
 	e.scopes = map[int32]*scope{}
 	in.each = e
-	r.expect(p, int(e.n))
+	r.expect(p, int(e.n), int64(e.n)*plan.WeightUnit)
 	return nil
 }
 
@@ -234,6 +234,7 @@ func (r *Run) eachEnded(p place, e *each) {
 	in := p.node().info
 	e.unbegun = e.n - e.next + int32(len(e.again))
 	r.book(p, stepwell.StepSkipped, int(e.unbegun))
+	r.weigh(p, load{done: int64(e.unbegun) * plan.WeightUnit})
 	r.bodyOutput(p, in, e.outputs())
 	if e.completed+e.skipped == e.n { // nothing is left that could be repeated
 		e.items, e.results = nil, nil

@@ -63,7 +63,7 @@ func (r *Run) openHandlers(s *scope, g *plan.Graph, label string) {
 	h := r.open(g, place{}, nil, -1)
 	h.above, h.label = s, label
 	s.handlers = h
-	r.expect(h.around(), len(g.Steps))
+	r.expect(h.around(), len(g.Steps), g.Weight)
 	r.first(h)
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/plan"
 )
 
 // restart resets a step and everything after it, spawned children too, in place; what ran before
@@ -267,6 +268,9 @@ func (r *Run) redrive(p place, e *each) {
 	in := n.info
 	in.err, in.last, in.started = nil, nil, r.now
 	in.inside.add(stepwell.StepSkipped, -int(e.unbegun))
+	if r.plan.Weighted {
+		in.inside.done -= int64(int(e.unbegun)+len(e.redo)) * plan.WeightUnit
+	}
 	slices.SortFunc(e.redo, func(a, b redo) int { return int(a.iter - b.iter) })
 	again := make([]int32, 0, len(e.redo)+len(e.again))
 	for _, it := range e.redo {

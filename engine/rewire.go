@@ -60,10 +60,15 @@ func (r *Run) awaitGroup(p place, name string) {
 // recount derives the counters from the steps, after a restart has changed many of them.
 func (r *Run) recount() {
 	m := r.main
-	r.counts, r.tolerated = Progress{}, false
+	r.counts, r.load, r.tolerated = Progress{}, load{}, false
 	for i := range m.nodes {
 		n := &m.nodes[i]
 		r.counts.Total++
+		if r.plan.Weighted {
+			share := place{m, int32(i)}.share()
+			r.load.total += share.total
+			r.load.done += share.done
+		}
 		r.counts.add(n.status, 1)
 		r.tolerated = r.tolerated || n.flags&tolerated != 0
 		if n.info != nil && n.info.inside != nil {

@@ -40,6 +40,7 @@ type Run struct {
 	sleeping  int  // steps with a timer
 	tolerated bool // something failed and the execution goes on
 	counts    Progress
+	load      load
 	cost      int64
 	breached  string // see Progress
 	collected int    // bytes of results kept by for_each
@@ -159,10 +160,10 @@ type info struct {
 	worker  string
 	started int64
 	wake    int64
-	cost    int64     // of all attempts
-	until   int64     // when the attempt, which has waited, must have ended; 0: any time
-	part    *Part     // what the segment's lead has left for it
-	inside  *Progress // what happened inside a group, a for_each or a sub-pipeline
+	cost    int64  // of all attempts
+	until   int64  // when the attempt, which has waited, must have ended; 0: any time
+	part    *Part  // what the segment's lead has left for it
+	inside  *tally // what happened inside a group, a for_each or a sub-pipeline
 }
 
 // New makes a run that has not begun; the first event must be Start.
@@ -189,9 +190,7 @@ func (r *Run) Plan() *plan.Plan { return r.plan }
 func (r *Run) Progress() Progress {
 	p := r.counts
 	p.Running, p.Cost, p.Breached = r.inflight, r.cost, r.breached
-	if p.Total > 0 {
-		p.Percent = min(100, 100*float64(p.Completed+p.Failed+p.Skipped+p.Cancelled)/float64(p.Total))
-	}
+	p.Percent = r.percent()
 	return p
 }
 

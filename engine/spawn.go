@@ -146,7 +146,7 @@ func (r *Run) adopt(p place, x *Spawn) (added place, woken bool) {
 	}
 	r.where[idx], s.keys[x.Key] = q, q.i
 	s.open++
-	r.expect(s.around(), 1)
+	r.expect(s.around(), 1, plan.WeightUnit)
 	by := p.node().ensure()
 	by.spawned = append(by.spawned, idx)
 	s.maySpawn(p.i, x.Name)

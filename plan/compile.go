@@ -50,7 +50,7 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	for _, m := range c.marks {
 		keep(m.graph, m.step, m.path)
 	}
-	p.ReadAll = c.readAll
+	p.ReadAll, p.Weighted = c.readAll, c.weighted
 	return p, nil
 }
 
@@ -60,6 +60,8 @@ type compiler struct {
 	policies map[Policy]*Policy
 	readAll  bool
 	marks    []mark
+	weighted bool
+	queue    string           // of steps that name none: that of the group around
 	nested   []string         // names of the sub-pipelines being compiled, to stop a cycle
 	bodies   map[string]*Body // sub-pipelines, compiled once
 }
@@ -118,6 +120,7 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 	if err := c.spawners(g, steps); err != nil {
 		return nil, err
 	}
+	g.weigh()
 	children(g)
 	if path := cycle(g); path != nil {
 		return nil, invalid("steps depend on each other: %s", strings.Join(path, " → "))
@@ -180,7 +183,10 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		policy.Timeout = cmp.Or(policy.Timeout, seconds(c.root.Pipelines[s.Pipeline].Settings.TimeoutSeconds))
 		out.Policy = c.intern(policy)
 	case len(s.Steps) > 0:
+		around := c.queue
+		c.queue = out.Policy.Queue
 		g, err := c.graph(s.Steps, d, l)
+		c.queue = around
 		if err != nil {
 			return err
 		}
@@ -214,7 +220,7 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 	one.ID, one.Name = s.ID, out.Name
 	policy := *out.Policy
 	policy.Rule = AllSuccess
-	policy.Continue = false
+	policy.Continue, policy.Weight = false, 0
 	one.Policy = c.intern(policy)
 	if perItem(cond, out.ForEach.As) {
 		one.Condition = cond
@@ -261,7 +267,8 @@ func (c *compiler) subPipeline(name string) (*Body, error) {
 		return b, nil
 	}
 	c.nested = append(c.nested, name)
-	defer func() { c.nested = c.nested[:len(c.nested)-1] }()
+	defer func(queue string) { c.nested, c.queue = c.nested[:len(c.nested)-1], queue }(c.queue)
+	c.queue = "" // its own, wherever it runs
 	b := &Body{Pipeline: name, Def: sub.Parameters}
 	if err := c.fill(b, sub); err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", name, err)

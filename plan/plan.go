@@ -28,6 +28,8 @@ type Plan struct {
 	Timeout  time.Duration // of one execution; 0: none
 	SLA      SLA
 	Priority int // of executions that are given none
+	// Weighted is set when some step has a weight of its own.
+	Weighted bool
 	// Concurrency limits the executions that share a key; nil: none.
 	Concurrency *Concurrency
 }
@@ -42,7 +44,8 @@ type SLA struct {
 // into Steps; ties are broken by this order everywhere.
 type Graph struct {
 	Steps       []Step
-	MaxParallel int // 0: no limit of its own
+	MaxParallel int   // 0: no limit of its own
+	Weight      int64 // of all steps together
 	// Spawners lists, for each name of spawned steps that somebody in the graph depends on, the
 	// steps that may spawn it, in order of name.
 	Spawners []Spawner
@@ -203,9 +206,13 @@ type Policy struct {
 	Rule          Rule
 	Priority      int
 	Queue         string // "": the default one
+	Weight        int64  // share in the progress, as a multiple of WeightUnit; 0: none of its own, counts as one
 	NotIdempotent bool
 	LogLevel      string
 }
+
+// WeightUnit is what a step without a weight counts for in the progress.
+const WeightUnit = 10_000
 
 // DefaultTimeout bounds an attempt when neither the step nor its action says anything.
 const DefaultTimeout = 5 * time.Minute

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
@@ -29,9 +30,11 @@ func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *s
 		Continue: s.OnFailure == "continue",
 		Rule:     ruleNames[s.TriggerRule],
 		Priority: s.Priority,
-		Queue:    s.Queue,
+		Queue:    cmp.Or(s.Queue, c.queue),
+		Weight:   weight(s.Weight),
 		LogLevel: cmp.Or(s.LogLevel, d.Settings.LogLevel),
 	}
+	c.weighted = c.weighted || p.Weight > 0
 	if about != nil {
 		p.Within = p.Timeout
 		p.Timeout = cmp.Or(p.Timeout, about.Timeout, DefaultTimeout)
@@ -41,6 +44,20 @@ func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *s
 		p.NotIdempotent = !*s.Idempotent
 	}
 	return c.intern(p)
+}
+
+func weight(w float64) int64 {
+	if w <= 0 {
+		return 0
+	}
+	return max(1, int64(math.Round(w*WeightUnit)))
+}
+
+// weigh adds the weights of a graph's steps up.
+func (g *Graph) weigh() {
+	for i := range g.Steps {
+		g.Weight += cmp.Or(g.Steps[i].Policy.Weight, WeightUnit)
+	}
 }
 
 // retry is the effective policy: the step's, else the pipeline's, else the action's; `on_failure:

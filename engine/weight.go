@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"math/bits"
+
+	"github.com/stepwell/stepwell/plan"
+)
+
+// tally counts what happened inside a step.
+type tally struct {
+	Progress
+	load
+}
+
+// load is how much there is to do and how much has been done, in shares of the progress: every step
+// counts plan.WeightUnit, one with a weight of its own counts that. A group, a for_each or a sub-pipeline with
+// a weight counts that for all of its inside, otherwise what is inside counts beside it. Kept only for
+// plans in which some step has a weight.
+type load struct{ total, done int64 }
+
+// part is what is done of a weight w that stands for all of the load.
+func (l load) part(w int64) int64 {
+	if l.total <= 0 || l.done <= 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(w), uint64(min(l.done, l.total)))
+	q, _ := bits.Div64(hi, lo, uint64(l.total)) // at most w
+	return int64(q)
+}
+
+// weigh adds to the load of every step around, and of the run.
+func (r *Run) weigh(around place, more load) {
+	if !r.plan.Weighted {
+		return
+	}
+	for at := around; at.s != nil; at = at.s.around() {
+		l := &at.node().ensure().within().load
+		w := at.step().Policy.Weight
+		before := l.part(w)
+		l.total += more.total
+		l.done += more.done
+		if w > 0 {
+			more = load{done: l.part(w) - before}
+		}
+	}
+	r.load.total += more.total
+	r.load.done += more.done
+}
+
+// rest is what a step's end still adds to what is done around it.
+func (p place) rest() int64 {
+	w := p.step().Policy.Weight
+	if in := p.node().info; w > 0 && in != nil && in.inside != nil {
+		return w - in.inside.part(w)
+	}
+	return p.weight()
+}
+
+func (p place) weight() int64 {
+	if w := p.step().Policy.Weight; w > 0 {
+		return w
+	}
+	return plan.WeightUnit
+}
+
+// share is what a step, with its inside, counts for outside of it.
+func (p place) share() load {
+	out := load{total: p.weight()}
+	if in := p.node().info; in != nil && in.inside != nil {
+		if w := p.step().Policy.Weight; w > 0 {
+			out.done = in.inside.part(w)
+		} else {
+			out.total, out.done = out.total+in.inside.total, in.inside.done
+		}
+	}
+	if p.node().status.Terminal() {
+		out.done += p.rest()
+	}
+	return out
+}
+
+func (r *Run) percent() float64 {
+	ended, total := float64(r.counts.Completed+r.counts.Failed+r.counts.Skipped+r.counts.Cancelled), float64(r.counts.Total)
+	if r.plan.Weighted {
+		ended, total = float64(r.load.done), float64(r.load.total)
+	}
+	if total <= 0 {
+		return 0
+	}
+	return min(100, 100*ended/total)
+}
