@@ -155,9 +155,10 @@ func fanOut(list []Step, d *Definition, cat Specs) ([]Step, bool) {
 	}
 	for i := 0; i < len(list); i++ {
 		if s := streamOf(&list[i], cat); s != nil && s.FansOut {
+			id := list[i].ID
 			if out, c := fanOutOne(list, i, d, cat); c {
 				list, changed = out, true
-				i = slices.IndexFunc(list, func(s Step) bool { return s.ID == list[i].ID })
+				i = slices.IndexFunc(list, func(s Step) bool { return s.ID == id })
 			}
 		}
 	}
@@ -199,7 +200,7 @@ func fanOutOne(list []Step, from int, d *Definition, cat Specs) ([]Step, bool) {
 	if len(inside) == 0 {
 		return list, false
 	}
-	group := Step{ID: groupID(d, list[from].ID), DependsOn: []string{list[from].ID}, Independent: true, Pos: list[inside[0]].Pos,
+	group := Step{ID: groupID(d, list, list[from].ID), DependsOn: []string{list[from].ID}, Independent: true, Pos: list[inside[0]].Pos,
 		ForEach: &ForEach{Items: "{{ steps['" + list[from].ID + "'].outputs.collections }}", As: CollectionName, MaxConcurrency: d.Settings.Requests.concurrency()}}
 	ids := map[string]bool{}
 	for _, i := range inside {
@@ -240,8 +241,8 @@ func fanOutOne(list []Step, from int, d *Definition, cat Specs) ([]Step, bool) {
 	return slices.Insert(out, at+1, group), true
 }
 
-// groupID is a name for the group that no step has.
-func groupID(d *Definition, from string) string {
+// groupID is a name for the group that no step has, nor a group made before.
+func groupID(d *Definition, beside []Step, from string) string {
 	taken := map[string]bool{}
 	var visit func(list []Step)
 	visit = func(list []Step) {
@@ -250,7 +251,7 @@ func groupID(d *Definition, from string) string {
 			visit(list[i].Steps)
 		}
 	}
-	for _, list := range [][]Step{d.Steps, d.Finally, d.OnFailure} {
+	for _, list := range [][]Step{d.Steps, d.Finally, d.OnFailure, beside} {
 		visit(list)
 	}
 	for _, id := range []string{"collections", from + "_collections"} {

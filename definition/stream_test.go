@@ -179,3 +179,22 @@ func TestStreamProblems(t *testing.T) {
 		t.Errorf("a module that is a source too: %v", err)
 	}
 }
+
+// TestExpandTwice: two discoveries make two groups, also of sources that the document has before them.
+func TestExpandTwice(t *testing.T) {
+	d := parsed(t, `
+name: x
+steps:
+  - {id: first, module: IngestModule, depends_on: [one]}
+  - {id: second, module: IngestModule, depends_on: [two]}
+  - {id: one, module: DiscoveryModule}
+  - {id: two, module: DiscoveryModule}
+`, definition.ParseOptions{})
+	var ids []string
+	for _, s := range definition.Expand(d, actions()).Steps {
+		ids = append(ids, s.ID)
+	}
+	if diff := cmp.Diff([]string{"one", "collections", "two", "two_collections"}, ids); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -263,11 +263,12 @@ func (r *Run) fail(p place, ev *Event) {
 		r.cutShort(p)
 	case ev.Defer:
 		n.flags |= keepTry
-		n.ensure().last = f
+		in := n.ensure()
+		in.last, in.deferred = f, true
 		r.sleep(p, stepwell.StepRetrying, r.now+ev.After.Microseconds())
 	case p.s.stop.level == 0 && !ev.Permanent && int(n.attempt) < min(policy.Retry.MaxAttempts, math.MaxUint16):
 		in := n.ensure()
-		in.last, in.state = f, nil
+		in.last, in.deferred, in.state = f, false, nil
 		if at, ok := r.find(ev.Member - 1); ev.Member > 0 && ok {
 			in.last = &Failure{Code: f.Code, Message: at.key() + ": " + f.Message, Hint: f.Hint, Step: at.key()}
 		}

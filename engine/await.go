@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"github.com/stepwell/stepwell"
-)
+import "github.com/stepwell/stepwell"
 
 // elsewhere: work is going on that the handler began and has to look after.
 func (w *Wait) elsewhere() bool { return w.Resume || w.Await && len(w.State) > 0 }
@@ -60,5 +56,5 @@ func (p place) await() Await {
 
 // unanswered is the end of a wait in which no signal has come.
 func unanswered(w *Wait) *Failure {
-	return &Failure{Code: stepwell.CodeTimeout, Message: "no answer until " + time.UnixMicro(w.Until).UTC().Format(time.RFC3339)}
+	return &Failure{Code: stepwell.CodeTimeout, Message: "no answer until " + clock(w.Until)}
 }

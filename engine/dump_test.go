@@ -63,8 +63,8 @@ func dumpScope(b *strings.Builder, r *Run, s *scope, in string) {
 }
 
 func dumpInfo(b *strings.Builder, r *Run, in *info, at string) {
-	fmt.Fprintf(b, "%sinfo output %s err %s last %s wait %s loaded %s state %s lost %v names %v spawned %v worker %q started %d wake %d until %d cost %d\n", at, compact(in.output), canonical(in.err),
-		canonical(in.last), canonical(in.wait), in.loaded, in.state, in.lost, in.names, in.spawned, in.worker, in.started, in.wake, in.until, in.cost)
+	fmt.Fprintf(b, "%sinfo output %s err %s last %s wait %s loaded %s state %s lost %v names %v spawned %v worker %q started %d wake %d until %d cost %d deferred %v\n", at, compact(in.output), canonical(in.err),
+		canonical(in.last), canonical(in.wait), in.loaded, in.state, in.lost, in.names, in.spawned, in.worker, in.started, in.wake, in.until, in.cost, in.deferred)
 	if in.part != nil {
 		fmt.Fprintf(b, "%spart %s\n", at, in.part.Output)
 	}

@@ -140,7 +140,7 @@ func (r *Run) tryAgain(p place, why *Failure) bool {
 	}
 	n.epoch++ // the timer of its timeout is of the attempt before
 	in := n.info
-	in.err, in.last = nil, why
+	in.err, in.last, in.deferred = nil, why, false
 	r.sleep(p, stepwell.StepRetrying, r.now+retry.Delay(int(n.attempt), fraction(r.ID, p.idx(), n.attempt)).Microseconds())
 	return true
 }

@@ -19,9 +19,9 @@ func TestRandomRuns(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlan(rt)
 		h := newHarness(t, p)
-		m := &monkey{harness: h, rt: rt, ended: map[int32]bool{}}
+		m := &monkey{harness: h, rt: rt, ended: map[int32]bool{}, awaits: map[Await]bool{}}
 		h.t = fatal{t, m}
-		m.do(Event{Kind: Start, Begin: &Begin{Window: rapid.SampledFrom([]int{0, 1, 3}).Draw(rt, "window"), Revision: Revision}})
+		m.do(Event{Kind: Start, Begin: &Begin{Window: rapid.SampledFrom([]int{0, 1, 3}).Draw(rt, "window"), Held: m.often(20, "held"), Priority: 3, Revision: Revision}})
 		for range rapid.IntRange(1, 40).Draw(rt, "length") {
 			m.turn()
 		}
@@ -41,9 +41,14 @@ func (m *monkey) retry() {
 		from = []string{m.run.main.key(int32(i))}
 	}
 	ev := m.again(from)
-	m.past = nil
+	m.past, m.spent, m.awaits = nil, 0, map[Await]bool{}
+	ev.Begin.Held = m.often(30, "held again")
 	clear(m.ended)
 	m.do(ev)
+}
+
+func (m *monkey) often(percent int, what string) bool {
+	return rapid.IntRange(1, 100).Draw(m.rt, what) <= percent
 }
 
 // fatal shows the history with a failure.
@@ -69,6 +74,8 @@ type monkey struct {
 	history []string
 	past    []Event // of attempts that are over
 	ended   map[int32]bool
+	spent   int64          // by the events that changed something
+	awaits  map[Await]bool // all that were ever told
 }
 
 // do applies one batch and checks everything.
@@ -76,9 +83,11 @@ func (m *monkey) do(events ...Event) {
 	for i := range events {
 		m.history = append(m.history, fmt.Sprintf("%v %s", time.Duration(m.now-beginning)*time.Microsecond, m.describe(&events[i])))
 	}
-	for _, s := range m.batch(events...) {
+	for i, s := range m.batch(events...) {
 		if s != "" {
 			m.history = append(m.history, "   "+s)
+		} else {
+			m.spent += max(events[i].Cost, 0)
 		}
 	}
 	var out strings.Builder
@@ -89,7 +98,7 @@ func (m *monkey) do(events ...Event) {
 
 func (m *monkey) describe(ev *Event) string {
 	names := map[Kind]string{Start: "start", Done: "done", Failed: "failed", Skipped: "skipped", Waiting: "waiting", Running: "running", Spawned: "spawned",
-		TimerDue: "timer", Recovered: "recovered", Lost: "lost", Cancel: "cancel", Pause: "pause", Resume: "resume", Restart: "restart"}
+		TimerDue: "timer", Recovered: "recovered", Lost: "lost", Cancel: "cancel", Pause: "pause", Resume: "resume", Restart: "restart", DoneAll: "segment", Admit: "admit", Settled: "settled"}
 	s := fmt.Sprintf("%s %s epoch %d", names[ev.Kind], m.keys[ev.Idx], ev.Epoch)
 	switch ev.Kind {
 	case Failed:
@@ -99,7 +108,9 @@ func (m *monkey) describe(ev *Event) string {
 	case Restart:
 		s += fmt.Sprintf(" %s failed only %v", ev.Step, ev.FailedOnly)
 	case Waiting:
-		s += fmt.Sprintf(" poll %v", ev.Wait.Resume)
+		s += fmt.Sprintf(" poll %v await %v until %d", ev.Wait.Resume, ev.Wait.Await, ev.Wait.Until)
+	case Settled:
+		s += fmt.Sprintf(" failure %v permanent %v reason %q", ev.Failure, ev.Permanent, ev.Reason)
 	}
 	return s
 }
@@ -129,8 +140,12 @@ func (m *monkey) turn() {
 		}
 	case n < 72:
 		m.nextTimer()
+	case n < 74 && m.run.Status() == stepwell.ExecutionPending:
+		m.do(Event{Kind: Admit})
 	case n < 76 && len(m.past) > 0:
 		m.late()
+	case n < 78:
+		m.settle()
 	case n < 79:
 		m.do(Event{Kind: Pause})
 	case n < 83:
@@ -210,6 +225,7 @@ func (m *monkey) report() (Event, bool) {
 		ev.Kind, ev.Reason = Skipped, "nothing to do"
 	case n == 14:
 		ev.Kind, ev.Wait = Waiting, &Wait{Until: m.now + 3_000_000, Resume: rapid.Bool().Draw(m.rt, "poll"), State: []byte("s"), Output: []byte("@blob")}
+		m.await(ev.Wait)
 		m.blobs["@blob"] = []byte(`{"x":1,"big":true}`)
 		m.load(&ev)
 	case n == 15:
@@ -221,6 +237,9 @@ func (m *monkey) report() (Event, bool) {
 		for range rapid.IntRange(1, 2).Draw(m.rt, "spawns") {
 			ev.Spawns = append(ev.Spawns, m.spawn())
 		}
+	}
+	if ev.Kind != Running && ev.Kind != Lost && ev.Kind != Spawned {
+		ev.Cost = rapid.Int64Range(-1, 3).Draw(m.rt, "cost")
 	}
 	m.past = append(m.past, ev)
 	return ev, true
@@ -265,13 +284,17 @@ func (m *monkey) finish() {
 		if turn > 2000 {
 			m.t.Fatalf("the run does not end")
 		}
-		if m.run.Status() == stepwell.ExecutionPaused {
+		switch m.run.Status() {
+		case stepwell.ExecutionPaused:
 			m.do(Event{Kind: Resume})
+			continue
+		case stepwell.ExecutionPending:
+			m.do(Event{Kind: Admit})
 			continue
 		}
 		list := m.flying()
 		if len(list) == 0 {
-			if !m.nextTimer() {
+			if !m.nextTimer() && !m.settle() {
 				m.t.Fatalf("nothing is under way and the run is %v", m.run.Status())
 			}
 			continue

@@ -61,6 +61,9 @@ func (d *drawer) settings(def *definition.Definition) {
 	if d.chance(20, "limited") {
 		def.Settings.TimeoutSeconds = 20
 	}
+	if d.chance(20, "sla") {
+		def.Settings.SLA = &definition.SLA{ExpectedSeconds: 2, MaxSeconds: oneOf(d, "max", 0.0, 5)}
+	}
 }
 
 // pipelines adds one or two that others may run.
@@ -189,6 +192,7 @@ func (d *drawer) manners(s *definition.Step, before []definition.Step) {
 	if len(s.Steps) > 0 && d.chance(30, "timeout") || s.Pipeline != "" && d.chance(30, "timeout") {
 		s.TimeoutSeconds = 5
 	}
+	s.Weight = oneOf(d, "weight", 0, 0, 0, 0, 0.5, 3)
 	s.Priority = oneOf(d, "priority", 0, 0, 0, 5)
 	switch {
 	case d.chance(80, "plain"):

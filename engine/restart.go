@@ -181,7 +181,7 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	r.supersede(p, "", false)
 	r.fx.Forget = append(r.fx.Forget, p.idx())
 	old := n.info
-	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending}
+	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending, flags: restarted}
 	if old != nil {
 		// Names that it waits for itself are left out: it must not wait for itself.
 		names := slices.DeleteFunc(old.names, func(name string) bool { return slices.Contains(p.s.group(name).all, p.i) })
@@ -264,7 +264,7 @@ func (r *Run) repeatable(p place) *each {
 func (r *Run) redrive(p place, e *each) {
 	n := p.node()
 	p.s.open++
-	*n = node{epoch: n.epoch + 1, attempt: n.attempt, queued: n.queued, status: stepwell.StepRunning, flags: judged, info: n.info}
+	*n = node{epoch: n.epoch + 1, attempt: n.attempt, queued: n.queued, status: stepwell.StepRunning, flags: judged | restarted, info: n.info}
 	in := n.info
 	in.err, in.last, in.started = nil, nil, r.now
 	in.inside.add(stepwell.StepSkipped, -int(e.unbegun))

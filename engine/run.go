@@ -136,6 +136,7 @@ const (
 	keepTry   // the next dispatch is the same attempt
 	dormant   // spawned before a restart of its spawner, and not spawned again yet
 	halted    // a stop has ended it or reached inside it
+	restarted // somebody has asked for it to run again
 	underway  // waits with work going on elsewhere: a stop that lets running steps finish lets it finish
 )
 
@@ -160,10 +161,12 @@ type info struct {
 	worker  string
 	started int64
 	wake    int64
-	cost    int64  // of all attempts
-	until   int64  // when the attempt, which has waited, must have ended; 0: any time
-	part    *Part  // what the segment's lead has left for it
-	inside  *tally // what happened inside a group, a for_each or a sub-pipeline
+	cost    int64 // of all attempts
+	// deferred: last only put the attempt off.
+	deferred bool
+	until    int64  // when the attempt, which has waited, must have ended; 0: any time
+	part     *Part  // what the segment's lead has left for it
+	inside   *tally // what happened inside a group, a for_each or a sub-pipeline
 }
 
 // New makes a run that has not begun; the first event must be Start.

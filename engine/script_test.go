@@ -225,10 +225,23 @@ func (h *harness) script(lines []string) string {
 			h.advance(&out, words[1])
 		case "progress":
 			p := h.run.Progress()
-			fmt.Fprintf(&out, "%d steps: %d completed, %d failed, %d skipped, %d cancelled, %d in flight, %.0f %%\n", p.Total, p.Completed, p.Failed, p.Skipped, p.Cancelled, p.Running, p.Percent)
+			fmt.Fprintf(&out, "%d steps: %d completed, %d failed, %d skipped, %d cancelled, %d in flight, %.0f %%", p.Total, p.Completed, p.Failed, p.Skipped, p.Cancelled, p.Running, p.Percent)
+			if p.Cost > 0 || p.Breached != "" {
+				fmt.Fprintf(&out, ", cost %d, breached %q", p.Cost, p.Breached)
+			}
+			out.WriteByte('\n')
 		case "preview":
 			keys, err := h.run.PreviewRestart(words[1])
 			fmt.Fprintln(&out, strings.TrimSuffix(fmt.Sprintln("restarts", strings.Join(keys, " ")), "\n"), errText(err))
+		case "preview-retry":
+			keys, err := h.run.PreviewRetry(strings.Join(words[1:], ""))
+			fmt.Fprintln(&out, strings.TrimSuffix(fmt.Sprintln("runs again", strings.Join(keys, " ")), "\n"), errText(err))
+		case "why":
+			h.why(&out, strings.Join(words[1:], " "))
+		case "awaiting":
+			for _, a := range h.run.Awaiting() {
+				fmt.Fprintf(&out, "%s awaits %s until %s\n", a.Key, a.External, clock(a.Until))
+			}
 		case "crash":
 			h.run = h.replayed()
 			h.timers = h.run.Pending()
@@ -251,6 +264,20 @@ func (h *harness) script(lines []string) string {
 		h.tell(&out)
 	}
 	return out.String()
+}
+
+func (h *harness) why(out *strings.Builder, key string) {
+	reasons, err := h.run.Why(key)
+	if err != nil {
+		fmt.Fprintln(out, err)
+	}
+	for _, reason := range reasons {
+		fmt.Fprintf(out, "%s: %s", reason.Code, reason.Message)
+		if len(reason.Steps) > 0 {
+			fmt.Fprintf(out, " [%s]", strings.Join(reason.Steps, " "))
+		}
+		out.WriteByte('\n')
+	}
 }
 
 func errText(err error) string {
@@ -283,9 +310,11 @@ func (h *harness) advance(out *strings.Builder, by string) {
 
 // again is the start of a new execution with what the present one leaves to it.
 func (h *harness) again(args []string) Event {
-	from := ""
-	if len(args) > 0 {
-		from = args[0]
+	from, held := "", false
+	for _, arg := range args {
+		if held = arg == "held"; !held {
+			from = arg
+		}
 	}
 	seeds, err := h.run.Seeds(from)
 	if err != nil {
@@ -305,7 +334,7 @@ func (h *harness) again(args []string) Event {
 	h.no++
 	h.run, h.log, h.timers = New(h.plan, h.no, fmt.Sprintf("run-%d", h.no)), nil, nil
 	h.rows, h.keys = map[int32]StepRow{}, map[int32]string{}
-	return Event{Kind: Start, Begin: &Begin{Params: params, Seeds: seeds, Revision: Revision}}
+	return Event{Kind: Start, Begin: &Begin{Params: params, Seeds: seeds, Held: held, Revision: Revision}}
 }
 
 // event reads a command; args such as epoch=2 follow, and a JSON object or a quoted text.
@@ -319,7 +348,7 @@ func (h *harness) event(words []string, line string) Event {
 		text = text[1 : 1+strings.IndexByte(text[1:], '"')]
 	}
 	kinds := map[string]Kind{"start": Start, "done": Done, "fail": Failed, "skip": Skipped, "wait": Waiting, "running": Running, "spawn": Spawned,
-		"segment": DoneAll, "recovered": Recovered, "lost": Lost, "cancel": Cancel, "pause": Pause, "resume": Resume, "restart": Restart}
+		"segment": DoneAll, "recovered": Recovered, "lost": Lost, "cancel": Cancel, "pause": Pause, "resume": Resume, "restart": Restart, "admit": Admit, "settle": Settled}
 	var ok bool
 	if ev.Kind, ok = kinds[words[0]]; !ok {
 		h.t.Fatalf("unknown command %q", line)
@@ -335,6 +364,8 @@ func (h *harness) event(words []string, line string) Event {
 		if i := strings.IndexByte(line, '{'); i > 0 {
 			ev.Begin.Params = json.RawMessage(line[i:])
 		}
+		_, ev.Begin.Held = args["held"]
+		ev.Begin.Priority, _ = strconv.Atoi(args["priority"])
 		if w := args["window"]; w != "" {
 			ev.Begin.Window, _ = strconv.Atoi(w)
 		}
@@ -343,7 +374,7 @@ func (h *harness) event(words []string, line string) Event {
 	case Restart:
 		ev.Step = words[1]
 		_, ev.FailedOnly = args["failed"]
-	case Pause, Resume, Recovered:
+	case Pause, Resume, Recovered, Admit:
 	default:
 		h.reportArgs(&ev, words, args, text)
 	}
@@ -365,6 +396,7 @@ func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, 
 		n, _ := strconv.Atoi(e)
 		ev.Epoch = uint32(n)
 	}
+	ev.Cost, _ = strconv.ParseInt(args["cost"], 10, 64)
 	if w := args["by"]; w != "" {
 		ev.Worker = w
 	}
@@ -395,9 +427,31 @@ func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, 
 		if _, ev.Wait.Resume = args["poll"]; !ev.Wait.Resume {
 			ev.Wait.Output = []byte(text)
 		}
+		if ev.Wait.External, ev.Wait.Await = args["await"]; args["for"] == "" {
+			ev.Wait.Until = 0
+		}
 		h.load(ev)
+	case Settled:
+		h.answer(ev, args, text)
 	case Spawned:
 		ev.Spawns = spawnsOf(words[2:])
+	}
+}
+
+// answer is what somebody outside says about a step: a result, failed or skipped with a text.
+func (h *harness) answer(ev *Event, args map[string]string, text string) {
+	ev.Started = 0
+	_, failed := args["failed"]
+	_, skipped := args["skipped"]
+	switch {
+	case failed:
+		ev.Failure = &Failure{Code: stepwell.CodeFailed, Message: text}
+		_, ev.Permanent = args["permanent"]
+	case skipped:
+		ev.Reason = text
+	default:
+		ev.Output = []byte(text)
+		h.load(ev)
 	}
 }
 
@@ -458,10 +512,19 @@ func (h *harness) tell(out *strings.Builder) {
 		if row.Error != nil {
 			fmt.Fprintf(out, " (%s)", row.Error.Message)
 		}
+		if row.Cost > 0 {
+			fmt.Fprintf(out, ", cost %d", row.Cost)
+		}
+		if row.Worker != "" && row.Worker != "w1" && row.Status.Terminal() && row.Error == nil {
+			fmt.Fprintf(out, ", by %s", row.Worker)
+		}
 		out.WriteByte('\n')
 	}
 	for _, task := range h.fx.Tasks {
 		fmt.Fprintf(out, "  dispatch %s%s\n", task.Key, taskDetails(task))
+	}
+	for _, a := range h.fx.Awaits {
+		fmt.Fprintf(out, "  %s awaits %s\n", a.Key, a.External)
 	}
 	for _, t := range h.fx.Cancels {
 		fmt.Fprintf(out, "  cancel the work of %s, state=%s\n", t.Key, t.State)
@@ -471,13 +534,19 @@ func (h *harness) tell(out *strings.Builder) {
 	}
 	for _, timer := range h.fx.Timers {
 		name := "the execution"
-		if timer.Idx >= 0 {
+		switch {
+		case timer.Idx >= 0:
 			name = h.keys[timer.Idx]
+		case timer.Idx < timeoutTimer:
+			name = "what was promised"
 		}
 		fmt.Fprintf(out, "  timer of %s in %v\n", name, time.Duration(timer.At-h.now)*time.Microsecond)
 	}
 	if h.fx.Changed {
 		fmt.Fprintf(out, "execution %s", h.run.Status())
+		if b := h.run.Progress().Breached; b != "" {
+			fmt.Fprintf(out, ", longer than %s", b)
+		}
 		if f := h.run.Failure(); f != nil {
 			fmt.Fprintf(out, ": %s", f.Message)
 			if f.Step != "" {
@@ -498,6 +567,12 @@ func taskDetails(task *Task) string {
 	}
 	if int(task.Epoch) != task.Attempt {
 		fmt.Fprintf(&b, ", epoch %d", task.Epoch)
+	}
+	if task.Queue != "" {
+		fmt.Fprintf(&b, ", queue %s", task.Queue)
+	}
+	if own := task.Step.Policy.Priority; task.Priority != own {
+		fmt.Fprintf(&b, ", priority %d", task.Priority)
 	}
 	if len(task.State) > 0 {
 		fmt.Fprintf(&b, ", state %s", task.State)

@@ -111,6 +111,13 @@ func describe(t *testing.T, src string) string {
 	if p.Timeout > 0 || p.ReadAll || p.Graph.MaxParallel > 0 {
 		fmt.Fprintf(&b, "timeout %v, reads all %v, max parallel %d\n", p.Timeout, p.ReadAll, p.Graph.MaxParallel)
 	}
+	if p.SLA != (SLA{}) || p.Priority != 0 || p.Weighted {
+		fmt.Fprintf(&b, "expected %v, at most %v, priority %d, weighted %v, weight %d\n", p.SLA.Expected, p.SLA.Maximum, p.Priority, p.Weighted, p.Graph.Weight)
+	}
+	if c := p.Concurrency; c != nil {
+		key, err := c.Key(map[string]any{"cluster": "c1", "n": int64(7), "nothing": ""})
+		fmt.Fprintf(&b, "concurrency %d, else %s, key %q %v\n", c.Limit, c.OnConflict, key, err)
+	}
 	graph(&b, p.Graph, "")
 	if p.OnFailure != nil {
 		fmt.Fprintf(&b, "on_failure (fail_fast %s)\n", p.OnFailure.FailFast)
@@ -150,7 +157,7 @@ func graph(b *strings.Builder, g *Graph, in string) {
 			show any
 			when bool
 		}{{"action", s.Action, s.Action != ""}, {"deps", s.Deps, len(s.Deps) > 0}, {"names", s.Names, len(s.Names) > 0}, {"children", s.Children, len(s.Children) > 0},
-			{"reads", s.Reads, len(s.Reads) > 0}, {"kept", "", s.Keep}, {"scoped", "", s.Scoped}, {"conditional", "", s.Condition != nil}} {
+			{"reads", s.Reads, len(s.Reads) > 0}, {"kept", "", s.Keep}, {"scoped", "", s.Scoped}, {"secrets", "", s.Secrets}, {"conditional", "", s.Condition != nil}} {
 			if part.when {
 				fmt.Fprintf(b, " %s", strings.TrimSpace(fmt.Sprint(part.name, " ", part.show)))
 			}
@@ -196,6 +203,9 @@ func policyText(p *Policy) string {
 	}
 	if p.Priority != 0 {
 		fmt.Fprintf(&b, ", priority %d", p.Priority)
+	}
+	if p.Queue != "" || p.Weight != 0 {
+		fmt.Fprintf(&b, ", queue %q, weight %d", p.Queue, p.Weight)
 	}
 	return b.String()
 }

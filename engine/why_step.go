@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+)
+
+// whyStep explains a step's state, the most telling reason first.
+func (r *Run) whyStep(p place) []Reason {
+	var out []Reason
+	switch n := p.node(); n.status {
+	case stepwell.StepPending:
+		out = r.whyPending(p)
+	case stepwell.StepQueued:
+		message := "waits for a worker since " + clock(n.queued)
+		if q := p.step().Policy.Queue; q != "" {
+			message += ", in the queue " + q
+		}
+		out = append(out, Reason{Code: WhyQueued, Message: message})
+	case stepwell.StepRunning:
+		out = append(out, r.whyRunning(p))
+	case stepwell.StepRetrying:
+		out = append(out, Reason{Code: WhyBackoff, Message: "waits for its next attempt until " + clock(n.info.wake)})
+	case stepwell.StepWaiting:
+		out = append(out, whyWaiting(n))
+	default:
+		out = append(out, r.whyOver(p))
+	}
+	if n := p.node(); n.flags&revoking != 0 {
+		out = append([]Reason{{Code: WhyStopping, Message: "has been asked to stop: " + p.s.stop.reason}}, out...)
+	}
+	return append(out, whyAgain(p)...)
+}
+
+func (r *Run) whyPending(p place) []Reason {
+	n := p.node()
+	var out []Reason
+	switch r.status {
+	case stepwell.ExecutionPending:
+		return []Reason{{Code: WhyHeld, Message: "the execution has not been admitted yet"}}
+	case stepwell.ExecutionPaused:
+		out = append(out, Reason{Code: WhyPaused, Message: "the execution is paused"})
+	}
+	switch {
+	case n.flags&dormant != 0:
+		q, _ := r.find(p.s.spawnedAt(p.i).by)
+		out = append(out, Reason{Code: WhyNotSpawned, Message: "waits for its spawner, which was restarted, to spawn it again", Steps: []string{q.key()}})
+	case n.flags&inReady != 0:
+		out = append(out, r.whyNoRoom(p)...)
+	default:
+		if lead, led := p.step().Lead(); led {
+			key := p.s.key(lead)
+			return append(out, Reason{Code: WhyDependencies, Message: "is part of the stream that " + key + " stands for, and ends with it", Steps: []string{key}})
+		}
+		steps, _ := few(r.waitsOn(p))
+		_, text := few(r.missing(p))
+		out = append(out, Reason{Code: WhyDependencies, Message: "waits for " + text + ruleText(p.step().Policy.Rule), Steps: steps})
+	}
+	return out
+}
+
+// waitsOn lists the keys and the names that a pending step waits for.
+func (r *Run) waitsOn(p place) []string {
+	var out []string
+	r.awaited(p, func(dep place, token string, g *group) {
+		switch {
+		case dep.s != nil && !dep.node().status.Terminal():
+			out = append(out, dep.key())
+		case dep.s == nil && (g == nil || !g.satisfied()):
+			out = append(out, token)
+		}
+	})
+	return out
+}
+
+// whyNoRoom says what keeps a step from being dispatched that may run.
+func (r *Run) whyNoRoom(p place) []Reason {
+	limit, at := r.plan.Graph.MaxParallel, "the pipeline"
+	full := r.full(p.s)
+	if full != nil {
+		limit, at = full.graph.MaxParallel, full.own()
+	} else if limit == 0 || r.inflight < limit {
+		if r.inflight < r.window {
+			return nil // goes with the next batch
+		}
+		return []Reason{{Code: WhyWindow, Message: fmt.Sprintf("%d steps of the execution are dispatched already, as many as may be", r.inflight)}}
+	}
+	steps := r.keys(func(q place) bool {
+		s := q.node().status
+		return (full == nil || q.s.within(full)) && (s == stepwell.StepQueued || s == stepwell.StepRunning) && q.step().Body == nil
+	})
+	return []Reason{{Code: WhyParallel, Message: fmt.Sprintf("max_parallel_steps of %s lets no more than %d steps run", at, limit), Steps: steps}}
+}
+
+// within reports whether a scope is another one or lies inside of it.
+func (s *scope) within(outer *scope) bool {
+	for ; s != nil; s = s.up() {
+		if s == outer {
+			return true
+		}
+	}
+	return false
+}
+
+func (r *Run) whyRunning(p place) Reason {
+	n, step := p.node(), p.step()
+	switch in := n.info; {
+	case step.Body == nil || in.each == nil && in.body == nil:
+		return Reason{Code: WhyRunning, Message: fmt.Sprintf("runs since %s on %s", clock(in.started), in.worker)}
+	case in.each != nil:
+		e := in.each
+		var steps []string
+		for _, s := range e.live()[:min(len(e.scopes), mostReasonSteps)] {
+			steps = append(steps, s.own())
+		}
+		return Reason{Code: WhyInside, Message: fmt.Sprintf("%d of %d iterations have ended, %d are under way", e.completed+e.failed+e.skipped+e.cut, e.n, len(e.scopes)), Steps: steps}
+	default:
+		steps, text := few(open(in.body))
+		return Reason{Code: WhyInside, Message: "waits for " + text, Steps: steps}
+	}
+}
+
+// open lists the steps of a scope, or of its handlers when these run, that have not ended.
+func open(s *scope) []string {
+	if s.handlers != nil {
+		s = s.handlers
+	}
+	var out []string
+	for i := range s.nodes {
+		if !s.nodes[i].status.Terminal() {
+			out = append(out, s.key(int32(i)))
+		}
+	}
+	return out
+}
+
+func whyWaiting(n *node) Reason {
+	until := "without a limit"
+	if n.info.wake > 0 {
+		until = "until " + clock(n.info.wake)
+	}
+	switch w := n.info.wait; {
+	case w.Await && w.External != "":
+		return Reason{Code: WhySignal, Message: fmt.Sprintf("waits for the signal %s, %s", w.External, until)}
+	case w.Await:
+		return Reason{Code: WhySignal, Message: "waits for an answer from outside, " + until}
+	case w.External != "":
+		return Reason{Code: WhyTime, Message: fmt.Sprintf("%s goes on elsewhere; looks again, %s", w.External, until)}
+	}
+	return Reason{Code: WhyTime, Message: "waits " + until}
+}
+
+// whyOver explains how a step has ended.
+func (r *Run) whyOver(p place) Reason {
+	n := p.node()
+	if n.status == stepwell.StepCompleted {
+		switch {
+		case n.attempt == 0:
+			return Reason{Code: WhyTakenOver, Message: "the result was taken over from the execution that is retried"}
+		case n.flags&tolerated != 0:
+			return Reason{Code: WhyCompleted, Message: "completed, but some of its items failed"}
+		}
+		return Reason{Code: WhyCompleted, Message: "completed"}
+	}
+	f := &Failure{Message: n.status.String()}
+	if n.info != nil && n.info.err != nil {
+		f = n.info.err
+	}
+	out := Reason{Code: WhyFailed, Message: f.Message}
+	if f.Step != "" && f.Step != p.key() {
+		out.Steps = []string{f.Step}
+	}
+	switch {
+	case n.status == stepwell.StepFailed || n.status == stepwell.StepTimedOut && n.flags&halted == 0:
+	case n.flags&halted != 0 || n.status != stepwell.StepSkipped:
+		out.Code = WhyStopped
+	case n.attempt > 0:
+		out.Code = WhySkipped
+	default:
+		r.whySkipped(p, &out)
+	}
+	return out
+}
+
+// whySkipped tells apart what keeps a step from running at all.
+func (r *Run) whySkipped(p place, out *Reason) {
+	n, step := p.node(), p.step()
+	why, blocked := refused(step, n.flags)
+	switch {
+	case why != "" && !blocked:
+		out.Code = WhyRule
+	case n.flags&(upstream|tolerated) != 0:
+		var failed []string
+		r.awaited(p, func(dep place, _ string, _ *group) {
+			if dep.s != nil && dep.node().brings()&(depBlocked|depFailed) != 0 {
+				failed = append(failed, dep.key())
+			}
+		})
+		if out.Steps, _ = few(failed); len(failed) > 0 {
+			out.Message += ": " + strings.Join(out.Steps, ", ")
+		}
+	case step.Condition != nil:
+		out.Code = WhyCondition
+	default:
+		out.Code = WhyNotSpawned
+	}
+}
+
+// whyAgain says why a step is not in its first attempt.
+func whyAgain(p place) []Reason {
+	n := p.node()
+	var out []Reason
+	if n.flags&restarted != 0 {
+		out = append(out, Reason{Code: WhyAgain, Message: "was restarted"})
+	}
+	in := n.info
+	if in == nil {
+		return out
+	}
+	if len(in.lost) > 0 {
+		out = append(out, Reason{Code: WhyAgain, Message: "lost its worker: " + strings.Join(in.lost, ", ")})
+	}
+	switch {
+	case in.last == nil:
+	case in.deferred:
+		out = append(out, Reason{Code: WhyAgain, Message: "was put off: " + in.last.Message})
+	case n.status == stepwell.StepRetrying || n.status == stepwell.StepPending:
+		out = append(out, Reason{Code: WhyAgain, Message: fmt.Sprintf("attempt %d failed: %s", n.attempt, in.last.Message)})
+	default:
+		out = append(out, Reason{Code: WhyAgain, Message: fmt.Sprintf("is in attempt %d, the one before failed: %s", n.attempt, in.last.Message)})
+	}
+	return out
+}
