@@ -19,7 +19,7 @@ func TestRandomRuns(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlan(rt)
 		h := newHarness(t, p)
-		m := &monkey{harness: h, rt: rt, ended: map[int32]bool{}, awaits: map[Await]bool{}}
+		m := &monkey{harness: h, rt: rt, ended: map[int32]bool{}, awaits: map[string]bool{}}
 		h.t = fatal{t, m}
 		m.do(Event{Kind: Start, Begin: &Begin{Window: rapid.SampledFrom([]int{0, 1, 3}).Draw(rt, "window"), Held: m.often(20, "held"), Priority: 3, Revision: Revision}})
 		for range rapid.IntRange(1, 40).Draw(rt, "length") {
@@ -41,7 +41,7 @@ func (m *monkey) retry() {
 		from = []string{m.run.main.key(int32(i))}
 	}
 	ev := m.again(from)
-	m.past, m.spent, m.awaits = nil, 0, map[Await]bool{}
+	m.past, m.spent, m.awaits = nil, 0, map[string]bool{}
 	ev.Begin.Held = m.often(30, "held again")
 	clear(m.ended)
 	m.do(ev)
@@ -75,7 +75,7 @@ type monkey struct {
 	past    []Event // of attempts that are over
 	ended   map[int32]bool
 	spent   int64          // by the events that changed something
-	awaits  map[Await]bool // all that were ever told
+	awaits  map[string]bool // all that were ever told
 }
 
 // do applies one batch and checks everything.

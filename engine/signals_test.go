@@ -50,10 +50,10 @@ func (m *monkey) settle() bool {
 func (m *monkey) checkSignals() {
 	r := m.run
 	for _, a := range m.fx.Awaits {
-		m.awaits[a] = true
+		m.awaits[string(canonical(a))] = true
 	}
 	for _, a := range r.Awaiting() {
-		if !m.awaits[a] {
+		if !m.awaits[string(canonical(a))] {
 			m.t.Fatalf("nobody was told that %v awaits", a)
 		}
 	}
