@@ -1,16 +1,20 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/stepwell/stepwell"
 )
@@ -21,7 +25,10 @@ const refPrefix = "@sha256:"
 // Folder keeps blobs as files, by the hash of their content: `aa/<hash>`, where aa is how the hash
 // begins. A file appears whole or not at all, survives a loss of power, and never changes. Any
 // number of processes may use one folder.
-type Folder struct{ dir string }
+type Folder struct {
+	dir string
+	mu  sync.RWMutex // held for reading while a value is stored, for writing while one is removed
+}
 
 var _ Blobs = (*Folder)(nil)
 
@@ -29,7 +36,7 @@ var _ Blobs = (*Folder)(nil)
 func NewFolder(dir string) *Folder { return &Folder{dir: dir} }
 
 // Put stores a value and returns its reference, "@sha256:<hash>:<size>". It is durable when Put
-// returns; storing it again costs a hash.
+// returns; storing it again costs a hash and makes the file young, so that Sweep leaves it alone.
 func (f *Folder) Put(ctx context.Context, value []byte) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", err
@@ -38,13 +45,18 @@ func (f *Folder) Put(ctx context.Context, value []byte) (string, error) {
 	hash := hex.EncodeToString(sum[:])
 	ref := refPrefix + hash + ":" + strconv.Itoa(len(value))
 	path := f.file(hash)
+	f.mu.RLock()
+	defer f.mu.RUnlock()
 	if info, err := os.Stat(path); err == nil && info.Size() == int64(len(value)) {
-		return ref, nil
+		now := time.Now()
+		if err := os.Chtimes(path, now, now); err == nil {
+			return ref, nil
+		} // else it has just been removed, or is somebody else's: the value is stored anew
 	}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", fmt.Errorf("store a blob: %w", err)
 	}
-	if err := writeWhole(path, value); err != nil {
+	if err := writeWhole(path, bytes.NewReader(value)); err != nil {
 		return "", fmt.Errorf("store a blob: %w", err)
 	}
 	return ref, nil
@@ -53,13 +65,13 @@ func (f *Folder) Put(ctx context.Context, value []byte) (string, error) {
 func (f *Folder) file(hash string) string { return filepath.Join(f.dir, hash[:2], hash) }
 
 // writeWhole makes a file that is there with its whole content, on disk, or not at all.
-func writeWhole(path string, value []byte) error {
+func writeWhole(path string, value io.Reader) error {
 	dir := filepath.Dir(path)
-	tmp, err := os.CreateTemp(dir, ".tmp-")
+	tmp, err := os.CreateTemp(dir, tmpBegin)
 	if err != nil {
 		return err
 	}
-	_, err = tmp.Write(value)
+	_, err = io.Copy(tmp, value)
 	if err == nil {
 		err = tmp.Sync()
 	}

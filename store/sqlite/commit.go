@@ -67,7 +67,7 @@ func (w *writer) head(c *store.Commit) error {
 	if (c.Create != nil) != (c.Version == 1) {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d: version 1, and no other, creates", c.Version, c.Execution)}
 	}
-	res, err := w.log.ExecContext(context.Background(), c.Execution, c.Version, string(c.Log))
+	res, err := w.log.ExecContext(context.Background(), c.Execution, c.Version, string(c.Log), unnamed(c))
 	if err != nil {
 		return taken(err)
 	}
@@ -86,7 +86,7 @@ func (w *writer) head(c *store.Commit) error {
 			return err
 		}
 	}
-	return w.spawnedRows(c)
+	return w.beside(c)
 }
 
 func taken(err error) error {
@@ -102,11 +102,15 @@ func (w *writer) createRow(no int64, x *store.Execution) error {
 		return err
 	}
 	_, err = w.create.ExecContext(context.Background(), no, x.ID, x.Pipeline, int64(x.Status), x.Definition, text(x.Parent), x.Trigger, x.Dir,
-		x.Created.UnixMicro(), micros(x.Started), micros(x.Ended), failure, progress, blob(x.Params), blob(x.Outputs))
+		x.Created.UnixMicro(), micros(x.Started), micros(x.Ended), failure, progress, blob(x.Params), blob(x.Outputs),
+		text(x.Workflow), number(int64(x.WorkflowVersion)), text(x.Job), text(x.Actor), text(x.Concurrency), number(int64(x.Priority)))
 	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("an execution %s exists already", x.ID)}
 	}
-	return taken(err)
+	if err != nil {
+		return taken(err)
+	}
+	return w.startKey(no, x)
 }
 
 func (w *writer) updateRow(no int64, u *store.Update) error {
@@ -114,7 +118,10 @@ func (w *writer) updateRow(no int64, u *store.Update) error {
 	if err != nil {
 		return err
 	}
-	return execute(w.update, no, int64(u.Status), number(u.Started), number(u.Ended), failure, progress, blob(u.Outputs))
+	if err := execute(w.update, no, int64(u.Status), number(u.Started), number(u.Ended), failure, progress, blob(u.Outputs)); err != nil {
+		return err
+	}
+	return w.endWaits(no, u.Status)
 }
 
 func outcome(f *engine.Failure, p engine.Progress) (failure, progress any, err error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -18,7 +17,8 @@ import (
 
 // Events reads a page of the step log and tells it as events: what the log says, and the ends of
 // steps, which their rows say. The view step_event tells the same in SQL, for a whole execution at
-// once; a test holds them together. Its cost is that of the page and of a look at every row.
+// once; a test holds them together. Its cost is that of the page, whatever the size of the execution;
+// what was written before the log named all rows (step_log.unnamed) costs a look at every row.
 func (s *Store) Events(ctx context.Context, execution, after int64, n int) ([]store.Event, error) {
 	t := &teller{execution: execution, least: limit(n, 1000, 10_000), started: map[attempt]bool{}}
 	if err := t.tell(ctx, s, after); err != nil {
@@ -34,6 +34,8 @@ type teller struct {
 	events    []store.Event
 	batches   []*engine.Batch
 	versions  []int64
+	unnamed   []int32 // steps whose rows the page's commits wrote though its events may not name them
+	all       bool    // they are not known
 	rows      map[int32]endRow
 	started   map[attempt]bool // attempts whose start has been told
 }
@@ -53,25 +55,10 @@ type endRow struct {
 }
 
 func (t *teller) tell(ctx context.Context, s *Store, after int64) error {
-	last := after
-	count := 0
-	for e, err := range s.StepLog(ctx, t.execution, after) {
-		if err != nil {
-			return err
-		}
-		b, err := decode(e.Body)
-		if err != nil {
-			return err
-		}
-		t.batches, t.versions, last = append(t.batches, b), append(t.versions, e.Version), e.Version
-		if count += len(b.Events) + len(b.Queued); count >= t.least {
-			break
-		}
+	if err := t.page(ctx, s, after); err != nil || len(t.batches) == 0 {
+		return err
 	}
-	if len(t.batches) == 0 {
-		return nil
-	}
-	if err := t.look(ctx, s, after, last); err != nil {
+	if err := t.look(ctx, s, after, t.versions[len(t.versions)-1]); err != nil {
 		return err
 	}
 	for i, b := range t.batches {
@@ -88,6 +75,34 @@ func (t *teller) tell(ctx context.Context, s *Store, after int64) error {
 	return t.name(ctx, s)
 }
 
+// page reads whole versions until there are enough events.
+func (t *teller) page(ctx context.Context, s *Store, after int64) error {
+	rows, err := s.read.QueryContext(ctx, s.sql["log_page"], t.execution, after)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for count := 0; count < t.least && rows.Next(); {
+		var version int64
+		var body, unnamed []byte
+		if err := rows.Scan(&version, &body, &unnamed); err != nil {
+			return err
+		}
+		b, err := decode(body)
+		if err != nil {
+			return err
+		}
+		if unnamed == nil {
+			t.all = true
+		} else if t.unnamed, err = appendRuns(t.unnamed, unnamed); err != nil {
+			return err
+		}
+		t.batches, t.versions = append(t.batches, b), append(t.versions, version)
+		count += len(b.Events) + len(b.Queued)
+	}
+	return rows.Err()
+}
+
 // rank orders events of the same moment: what comes from outside, ends, then what they set off.
 func rank(event string) int {
 	switch event {
@@ -95,7 +110,7 @@ func rank(event string) int {
 		return 1
 	case "queued":
 		return 3
-	case "start", "recovered", "cancel", "pause", "resume", "restart", "timer", "lost":
+	case "start", "recovered", "cancel", "pause", "resume", "restart", "timer", "lost", "admitted", "settled":
 		return 0
 	}
 	return 2
@@ -108,57 +123,90 @@ func decode(body []byte) (*engine.Batch, error) {
 		return nil, err
 	}
 	var q struct {
-		Q [][2]int32 `json:"q"`
+		Q json.RawMessage `json:"q"`
 	}
 	if err := json.Unmarshal(body, &q); err != nil {
 		return nil, err
 	}
-	b.Queued = b.Queued[:0]
-	for _, run := range q.Q {
+	b.Queued, err = appendRuns(b.Queued[:0], q.Q)
+	return b, err
+}
+
+// appendRuns reads the runs [[first, count], …]; nothing at all is none.
+func appendRuns(to []int32, raw []byte) ([]int32, error) {
+	if len(raw) == 0 {
+		return to, nil
+	}
+	var runs [][2]int32
+	if err := json.Unmarshal(raw, &runs); err != nil {
+		return nil, err
+	}
+	for _, run := range runs {
 		if run[1] < 0 || run[1] > engine.MaxSteps {
-			return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("the step log is damaged: %d steps queued at once", run[1])}
+			return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("the step log is damaged: %d steps at once", run[1])}
 		}
 		for i := range run[1] {
-			b.Queued = append(b.Queued, run[0]+i)
+			to = append(to, run[0]+i)
 		}
 	}
-	return b, nil
+	return to, nil
 }
 
 // look reads what the page needs beside the log.
 func (t *teller) look(ctx context.Context, s *Store, after, last int64) error {
 	t.rows = map[int32]endRow{}
-	err := s.each(ctx, func(rows *sql.Rows) error {
-		var idx int32
-		var r endRow
-		var worker sql.NullString
-		var ended sql.NullInt64
-		var raw []byte
-		var tries int
-		if err := rows.Scan(&idx, &r.version, &r.status, &tries, &worker, &ended, &raw); err != nil {
-			return err
-		}
-		var extra engine.StepRow
-		if err := decodeRare(raw, &extra); err != nil {
-			return err
-		}
-		if r.worker, r.ended = worker.String, ended.Int64; extra.Error != nil {
-			r.detail = extra.Error.Message
-		}
-		t.rows[idx] = r
-		return nil
-	}, s.sql["rows_between"], t.execution, after, last)
+	list, err := json.Marshal(t.named())
 	if err != nil {
 		return err
 	}
+	query, args := s.sql["rows_named"], []any{t.execution, after, last, string(list)}
+	if t.all {
+		query, args = s.sql["rows_between"], args[:3]
+	}
+	if err := s.each(ctx, t.row, query, args...); err != nil {
+		return err
+	}
 	return s.each(ctx, func(rows *sql.Rows) error {
-		var idx, epoch sql.NullInt64
-		if err := rows.Scan(&idx, &epoch); err != nil {
-			return err
+		var a attempt
+		err := rows.Scan(&a.idx, &a.epoch)
+		t.started[a] = true
+		return err
+	}, s.sql["seen_running"], t.execution, after, string(list))
+}
+
+// named are the steps that the page is about.
+func (t *teller) named() []int32 {
+	list := t.unnamed
+	for _, b := range t.batches {
+		for i := range b.Events {
+			list = append(list, b.Events[i].Idx)
+			for j := range b.Events[i].Parts {
+				list = append(list, b.Events[i].Parts[j].Idx)
+			}
 		}
-		t.started[attempt{int32(idx.Int64), uint32(epoch.Int64)}] = true
-		return nil
-	}, s.sql["seen_running"], t.execution, after)
+	}
+	slices.Sort(list)
+	return append([]int32{}, slices.Compact(list)...)
+}
+
+func (t *teller) row(rows *sql.Rows) error {
+	var idx int32
+	var r endRow
+	var worker sql.NullString
+	var ended sql.NullInt64
+	var raw []byte
+	if err := rows.Scan(&idx, &r.version, &r.status, &worker, &ended, &raw); err != nil {
+		return err
+	}
+	var extra engine.StepRow
+	if err := decodeRare(raw, &extra); err != nil {
+		return err
+	}
+	if r.worker, r.ended = worker.String, ended.Int64; extra.Error != nil {
+		r.detail = extra.Error.Message
+	}
+	t.rows[idx] = r
+	return nil
 }
 
 // each calls f for every row of a query.
@@ -184,7 +232,8 @@ func (t *teller) add(version int64, idx int32, what string, at int64, worker, de
 
 var kindNames = [...]string{engine.Start: "start", engine.Done: "completed", engine.Failed: "failed", engine.Skipped: "skipped",
 	engine.Waiting: "waiting", engine.Running: "", engine.Spawned: "spawned", engine.TimerDue: "timer", engine.Recovered: "recovered",
-	engine.Lost: "lost", engine.Cancel: "cancel", engine.Pause: "pause", engine.Resume: "resume", engine.Restart: "restart"}
+	engine.Lost: "lost", engine.Cancel: "cancel", engine.Pause: "pause", engine.Resume: "resume", engine.Restart: "restart",
+	engine.DoneAll: "", engine.Admit: "admitted", engine.Settled: "settled"}
 
 func (t *teller) batch(version int64, b *engine.Batch) {
 	for i := range b.Events {
@@ -212,10 +261,14 @@ func (t *teller) event(version int64, ev *engine.Event) {
 		if ev.Kind == engine.Running || ev.Kind != engine.Waiting && has && r.status.Terminal() {
 			return
 		}
-	case engine.Start, engine.Recovered, engine.Cancel, engine.Pause, engine.Resume, engine.Restart:
+	case engine.Settled:
+		if has && r.status.Terminal() { // the row tells how the step ended
+			return
+		}
+	case engine.Start, engine.Recovered, engine.Cancel, engine.Pause, engine.Resume, engine.Restart, engine.Admit:
 		idx = nobody
 	}
-	if int(ev.Kind) < len(kindNames) {
+	if int(ev.Kind) < len(kindNames) && kindNames[ev.Kind] != "" {
 		t.add(version, idx, kindNames[ev.Kind], ev.At, worker, detail(ev))
 	}
 }
@@ -234,76 +287,4 @@ func detail(ev *engine.Event) string {
 		return strings.Join(keys, ", ")
 	}
 	return ev.Reason
-}
-
-// name gives the events their steps' keys.
-func (t *teller) name(ctx context.Context, s *Store) error {
-	ids, err := s.stepIDs(ctx, t.execution)
-	if err != nil {
-		return err
-	}
-	var rest []int32
-	for i := range t.events {
-		if idx := t.events[i].Step; int(idx) >= len(ids) {
-			rest = append(rest, idx)
-		}
-	}
-	keys := map[int32]string{}
-	if len(rest) > 0 {
-		slices.Sort(rest)
-		list, err := json.Marshal(slices.Compact(rest))
-		if err != nil {
-			return err
-		}
-		if err := s.each(ctx, func(rows *sql.Rows) error {
-			var idx int32
-			var key sql.NullString
-			err := rows.Scan(&idx, &key)
-			keys[idx] = key.String
-			return err
-		}, s.sql["rare_keys"], t.execution, string(list)); err != nil {
-			return err
-		}
-	}
-	for i := range t.events {
-		switch e := &t.events[i]; {
-		case e.Step < 0:
-		case int(e.Step) < len(ids):
-			e.StepKey = ids[e.Step]
-		case keys[e.Step] != "":
-			e.StepKey = keys[e.Step]
-		default:
-			e.StepKey = fmt.Sprintf("#%d", e.Step)
-		}
-	}
-	return nil
-}
-
-// stepIDs are the ids of the top level of an execution's definition. The last one is kept: whoever
-// follows a log asks for the same again and again.
-func (s *Store) stepIDs(ctx context.Context, execution int64) ([]string, error) {
-	var hash string
-	err := s.read.QueryRowContext(ctx, s.sql["execution_definition"], execution).Scan(&hash)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	s.names.mu.Lock()
-	defer s.names.mu.Unlock()
-	if s.names.hash == hash && s.names.ids != nil {
-		return s.names.ids, nil
-	}
-	var ids []string
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, s.sql["step_ids"], []byte(hash))
-	if err == nil {
-		s.names.hash, s.names.ids = hash, ids
-	}
-	return ids, err
 }

@@ -36,6 +36,7 @@ func (s *Store) Unfinished(ctx context.Context) ([]store.Execution, error) {
 // Definition is the snapshot with the hash, CodeNotFound if there is none.
 func (s *Store) Definition(ctx context.Context, hash []byte) ([]byte, error) {
 	var body []byte
+	s.used.definition(hash)
 	err := s.read.QueryRowContext(ctx, s.sql["definition_body"], hash).Scan(&body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no definition " + hex.EncodeToString(hash)}
@@ -47,6 +48,7 @@ func (s *Store) Definition(ctx context.Context, hash []byte) ([]byte, error) {
 // is the caller's.
 func (s *Store) StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error] {
 	return func(yield func(store.LogEntry, error) bool) {
+		s.used.note(execution)
 		for {
 			page, err := s.logPage(ctx, execution, after)
 			if err != nil {
@@ -149,15 +151,18 @@ func (s *Store) executions(ctx context.Context, query string, args ...any) ([]st
 }
 
 func scanExecution(rows *sql.Rows, x *store.Execution) error {
-	var parent sql.NullString
-	var created, started, ended sql.NullInt64
+	var parent, workflow, job, actor, concurrency sql.NullString
+	var created, started, ended, version, priority sql.NullInt64
 	var failure, progress, params, outputs []byte
 	err := rows.Scan(&x.No, &x.ID, &x.Pipeline, &x.Status, &x.Definition, &parent, &x.Trigger, &x.Dir,
-		&created, &started, &ended, &failure, &progress, &params, &outputs, &x.Version)
+		&created, &started, &ended, &failure, &progress, &params, &outputs,
+		&workflow, &version, &job, &actor, &concurrency, &priority, &x.Version)
 	if err != nil {
 		return err
 	}
 	x.Parent, x.Params, x.Outputs = parent.String, params, outputs
+	x.Origin = store.Origin{Workflow: workflow.String, WorkflowVersion: int(version.Int64), Job: job.String, Actor: actor.String,
+		Concurrency: concurrency.String, Priority: int(priority.Int64)}
 	x.Created, x.Started, x.Ended = instant(created), instant(started), instant(ended)
 	if failure != nil {
 		if err := json.Unmarshal(failure, &x.Failure); err != nil {

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"fmt"
+	"math"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
@@ -38,7 +40,31 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	for _, status := range f.Statuses {
 		mask |= 1 << status
 	}
-	return s.executions(ctx, s.sql["executions"], f.Before, f.Pipeline, mask, limit(f.Limit, 50, 1000))
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+	if !f.From.IsZero() {
+		from = f.From.UnixMicro()
+	}
+	if !f.To.IsZero() {
+		to = f.To.UnixMicro()
+	}
+	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, limit(f.Limit, 50, 1000))
+}
+
+// narrow makes the condition that has an index plain, so that SQLite uses it.
+func narrow(query string, f store.Filter) string {
+	switch {
+	case f.Parent != "":
+		return plain(query, "parent", 6)
+	case f.Job != "":
+		return plain(query, "job", 5)
+	case f.Workflow != "":
+		return plain(query, "workflow", 4)
+	}
+	return query
+}
+
+func plain(query, column string, n int) string {
+	return strings.Replace(query, fmt.Sprintf("(?%d = '' OR %s = ?%d)", n, column, n), fmt.Sprintf("%s = ?%d", column, n), 1)
 }
 
 // limit is what was asked for within 1..most, or else the default.

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/stepwell/stepwell"
@@ -10,15 +9,8 @@ import (
 )
 
 // spawnedRows keeps what spawned steps depend on, which their rows do not say: it is in the event
-// that spawned them. Commits without such an event pay for one look at their log.
-func (w *writer) spawnedRows(c *store.Commit) error {
-	if !bytes.Contains(c.Log, []byte(`"spawn":[`)) {
-		return nil
-	}
-	b, err := engine.DecodeBatch(c.Log)
-	if err != nil {
-		return err
-	}
+// that spawned them.
+func (w *writer) spawnedRows(c *store.Commit, b *engine.Batch) error {
 	type origin struct {
 		spawn *engine.Spawn
 		at    int64

@@ -74,17 +74,21 @@ type Store struct {
 	closing sync.Once
 	closed  error
 
-	names struct { // of the steps of the definition that was last read
-		mu   sync.Mutex
-		hash string
-		ids  []string
-	}
+	names names
+	used  used
+	bad   bad
+	sweep sweep
 }
 
 var (
 	_ store.Committer = (*Store)(nil)
 	_ store.Loader    = (*Store)(nil)
 	_ store.Reader    = (*Store)(nil)
+	_ store.Objects   = (*Store)(nil)
+	_ store.Signals   = (*Store)(nil)
+	_ store.Outbox    = (*Store)(nil)
+	_ store.Audit     = (*Store)(nil)
+	_ store.Keeper    = (*Store)(nil)
 )
 
 // Open opens a database, creating or migrating it first where needed. Errors have codes:

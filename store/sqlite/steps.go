@@ -45,12 +45,13 @@ func (s *Store) steps(ctx context.Context, execution, from, until int64, f store
 	return out, fault("read "+s.path, err)
 }
 
-func scanStep(rows *sql.Rows, s *store.Step) error {
+// scanStep reads a step from the columns that come after those for before.
+func scanStep(rows *sql.Rows, s *store.Step, before ...any) error {
 	var action, name, worker, external sql.NullString
 	var seq, queued, started, ended, wake, cost sql.NullInt64
 	var failure []byte
-	err := rows.Scan(&s.Idx, &seq, &s.Status, &s.Attempt, &s.Key, &action, &name, &s.Output, &s.Input, &failure, &worker,
-		&queued, &started, &ended, &wake, &external, &cost)
+	err := rows.Scan(append(before, &s.Idx, &seq, &s.Status, &s.Attempt, &s.Key, &action, &name, &s.Output, &s.Input, &failure, &worker,
+		&queued, &started, &ended, &wake, &external, &cost)...)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,10 @@ type writer struct {
 	memo, request, take                                    *sql.Stmt
 	steps                                                  [len(stepSizes)]driver.Stmt
 	stepText                                               string
-	stmts                                                  []*sql.Stmt         // all of them
+	stmts                                                  []*sql.Stmt          // all of them
+	rare                                                   map[string]*sql.Stmt // those prepared when they are first needed, by name
+	queries                                                queries
+	waits                                                  map[int64]bool      // executions with a step that has waited for a signal
 	args                                                   []driver.NamedValue // of the step rows on their way, reused
 	quick                                                  bool                // Synchronous is "normal" anyway
 }
@@ -41,7 +44,7 @@ func (s *Store) openWriter(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{db: db, quick: o.Synchronous == "normal"}
+	w := &writer{db: db, queries: s.sql, rare: map[string]*sql.Stmt{}, waits: map[int64]bool{}, quick: o.Synchronous == "normal"}
 	s.write = w
 	if err := patiently(ctx, func() error { return s.migrate(ctx, db, o.Log) }); err != nil {
 		return err
@@ -94,6 +97,28 @@ func (w *writer) prepareOne(to **sql.Stmt, text string) (err error) {
 		w.stmts = append(w.stmts, *to)
 	}
 	return err
+}
+
+// run executes a query that is prepared when it is first needed.
+func (w *writer) run(name string, args ...any) error {
+	_, err := w.change(name, args...)
+	return err
+}
+
+// change is run that says how many rows it has changed.
+func (w *writer) change(name string, args ...any) (int64, error) {
+	stmt := w.rare[name]
+	if stmt == nil {
+		if err := w.prepareOne(&stmt, w.queries[name]); err != nil {
+			return 0, err
+		}
+		w.rare[name] = stmt
+	}
+	res, err := stmt.ExecContext(context.Background(), args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
 }
 
 // close also closes the statements: a connection with open ones would not take the write-ahead log

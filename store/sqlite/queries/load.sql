@@ -1,5 +1,5 @@
 -- name: next_execution
-SELECT coalesce(max(no), 0) + 1 FROM execution
+SELECT max(coalesce((SELECT max(no) FROM execution), 0), coalesce((SELECT max(no) FROM gone), 0)) + 1
 
 -- name: definition_body
 SELECT body FROM definition WHERE hash = ?
@@ -21,6 +21,7 @@ ORDER BY seq
 
 -- name: unfinished
 SELECT no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, outputs,
+    workflow, workflow_version, job, actor, concurrency, priority,
     (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)
 FROM execution x
 WHERE status < 4

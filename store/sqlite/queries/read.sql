@@ -1,5 +1,6 @@
 -- name: execution
 SELECT no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, outputs,
+    workflow, workflow_version, job, actor, concurrency, priority,
     (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)
 FROM execution x
 WHERE id >= ?1 AND id < ?1 || char(0x10FFFF)
@@ -8,13 +9,19 @@ LIMIT 2
 
 -- name: executions
 SELECT no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, NULL,
+    workflow, workflow_version, job, actor, concurrency, priority,
     (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)
 FROM execution x
 WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 9223372036854775807)
     AND (?2 = '' OR pipeline = ?2)
     AND (?3 = 0 OR (1 << status) & ?3)
+    AND (?4 = '' OR workflow = ?4)
+    AND (?5 = '' OR job = ?5)
+    AND (?6 = '' OR parent = ?6)
+    AND (?7 = '' OR caused_by = ?7)
+    AND created >= ?8 AND created < ?9
 ORDER BY no DESC
-LIMIT ?4
+LIMIT ?10
 
 -- name: steps
 -- What the view step_state says of the steps from ?2 to before ?3; only those are looked at.
@@ -72,9 +79,16 @@ SELECT * FROM (
     LIMIT ?6
 ) ORDER BY seq
 
+-- name: log_page
+SELECT version, body, unnamed FROM step_log WHERE execution = ? AND version > ? ORDER BY version
+
 -- name: rows_between
-SELECT idx, version, status, attempt, worker, ended, rare FROM step
-WHERE execution = ? AND version > ? AND version <= ?
+SELECT idx, version, status, worker, ended, rare FROM step
+WHERE execution = ?1 AND version > ?2 AND version <= ?3
+
+-- name: rows_named
+SELECT idx, version, status, worker, ended, rare FROM step
+WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?4)) AND version > ?2 AND version <= ?3
 
 -- name: rare_keys
 SELECT idx, rare ->> 'k' FROM step
@@ -87,5 +101,5 @@ SELECT s.value ->> 'id' FROM definition d JOIN json_each(d.body, '$.steps') s WH
 SELECT definition FROM execution WHERE no = ?
 
 -- name: seen_running
-SELECT e.value ->> 'i', e.value ->> 'p' FROM step_log l JOIN json_each(l.body, '$.e') e
-WHERE l.execution = ? AND l.version <= ? AND instr(l.body, '{"k":6,') AND e.type = 'object' AND e.value ->> 'k' = 6
+SELECT idx, epoch FROM seen
+WHERE execution = ?1 AND version <= ?2 AND idx IN (SELECT value FROM json_each(?3))

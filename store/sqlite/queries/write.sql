@@ -8,14 +8,14 @@ COMMIT
 ROLLBACK
 
 -- name: log
-INSERT INTO step_log (execution, version, body)
-SELECT ?1, ?2, ?3
+INSERT INTO step_log (execution, version, body, unnamed)
+SELECT ?1, ?2, ?3, ?4
 WHERE ?2 = 1 OR EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2 - 1)
 
 -- name: create
 INSERT INTO execution (no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure,
-    progress, params, outputs)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    progress, params, outputs, workflow, workflow_version, job, actor, concurrency, priority)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update
 UPDATE execution
@@ -58,3 +58,27 @@ WHERE execution = ?1 AND idx < ?2 AND rare IS NOT NULL
 
 -- name: forget
 DELETE FROM memo WHERE execution = ? AND step = ?
+
+-- name: start_key_put
+INSERT INTO start_key (key, hash, execution, created) VALUES (?, ?, ?, ?)
+
+-- name: outgoing_put
+INSERT INTO outgoing (kind, execution, body, at) VALUES (?, ?, ?, ?)
+
+-- name: signal_put
+INSERT INTO signal (key, id, body, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: signal_take
+UPDATE signal SET taken = ?1 WHERE key = ?2 AND taken IS NULL
+
+-- name: seen_put
+INSERT INTO seen (execution, idx, epoch, version) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+
+-- name: waiting_put
+REPLACE INTO waiting (execution, idx, external) VALUES (?, ?, ?)
+
+-- name: waiting_end
+DELETE FROM waiting WHERE execution = ?
+
+-- name: blob_use_put
+INSERT INTO blob_use (execution, hash) VALUES (?, ?) ON CONFLICT DO NOTHING

@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// What the names of files begin with that are no blobs: one that is being written, and one that is being
+// removed.
+const (
+	tmpBegin  = ".tmp-"
+	goneBegin = ".gone-"
+)
+
+// sweepPage is how many blobs are asked about at once.
+const sweepPage = 1000
+
+// File is where a blob is kept, by its reference; CodeInvalid for what is no reference.
+func (f *Folder) File(ref string) (string, error) {
+	hash, _, err := parseRef(ref)
+	if err != nil {
+		return "", err
+	}
+	return f.file(hash), nil
+}
+
+// Touch gives the blob with a hash an age of zero. One that is not there is none of its business.
+func (f *Folder) Touch(hash string, now time.Time) error {
+	if !isHash(hash) {
+		return nil
+	}
+	err := os.Chtimes(f.file(hash), now, now)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Copy copies the blob with a hash, as it is, into another folder; there is false if it is not there.
+func (f *Folder) Copy(to *Folder, hash string) (there bool, err error) {
+	if !isHash(hash) {
+		return false, nil
+	}
+	from, err := os.Open(f.file(hash))
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("copy a blob: %w", err)
+	}
+	path := to.file(hash)
+	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
+		err = writeWhole(path, from)
+	}
+	if err = errors.Join(err, from.Close()); err != nil {
+		return false, fmt.Errorf("copy a blob: %w", err)
+	}
+	return true, nil
+}
+
+func isHash(hash string) bool {
+	return len(hash) == 64 && strings.Trim(hash, "0123456789abcdef") == ""
+}
+
+// Sweep removes the files of one of the folder's 256 directories that have not been stored again since
+// before and that used does not report: it is given hashes and tells those that somebody refers to. What a
+// process that died has left of its own work goes too. It counts the blobs that it has removed.
+func (f *Folder) Sweep(ctx context.Context, shard byte, before time.Time, used func(ctx context.Context, hashes []string) (map[string]bool, error)) (removed int, err error) {
+	dir := filepath.Join(f.dir, hex.EncodeToString([]byte{shard}))
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look for unused blobs: %w", err)
+	}
+	var old []string
+	var errs []error
+	for _, e := range entries {
+		name := e.Name()
+		info, err := e.Info()
+		switch {
+		case err != nil || !info.Mode().IsRegular():
+		case strings.HasPrefix(name, goneBegin):
+			errs = append(errs, bury(dir, name, before))
+		case !info.ModTime().Before(before):
+		case strings.HasPrefix(name, tmpBegin):
+			errs = append(errs, os.Remove(filepath.Join(dir, name)))
+		case isHash(name):
+			old = append(old, name)
+		}
+	}
+	for len(old) > 0 && ctx.Err() == nil {
+		page := old[:min(len(old), sweepPage)]
+		old = old[len(page):]
+		n, err := f.removeUnused(ctx, page, before, used)
+		removed += n
+		errs = append(errs, err)
+	}
+	return removed, errors.Join(append(errs, ctx.Err())...)
+}
+
+func (f *Folder) removeUnused(ctx context.Context, page []string, before time.Time, used func(context.Context, []string) (map[string]bool, error)) (removed int, err error) {
+	keep, err := used(ctx, page)
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, hash := range page {
+		if keep[hash] {
+			continue
+		}
+		gone, err := f.remove(hash, before)
+		if errs = append(errs, err); gone {
+			removed++
+		}
+	}
+	return removed, errors.Join(errs...)
+}
+
+// remove removes the file of a blob unless it is young. Another process may store the value at the same
+// moment: so the file steps aside first, and comes back if it has become young before it did.
+func (f *Folder) remove(hash string, before time.Time) (gone bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	path := f.file(hash)
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) || err == nil && !info.ModTime().Before(before) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	dir := filepath.Dir(path)
+	if err := os.Rename(path, filepath.Join(dir, goneBegin+hash)); err != nil {
+		return false, err
+	}
+	if err := bury(dir, goneBegin+hash, before); err != nil {
+		return false, err
+	}
+	_, err = os.Stat(path)
+	return errors.Is(err, os.ErrNotExist), nil
+}
+
+// bury removes a file that has stepped aside, or brings it back if it is young.
+func bury(dir, name string, before time.Time) error {
+	path := filepath.Join(dir, name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if hash := strings.TrimPrefix(name, goneBegin); isHash(hash) && !info.ModTime().Before(before) {
+		return os.Rename(path, filepath.Join(dir, hash))
+	}
+	return os.Remove(path)
+}

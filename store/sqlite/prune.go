@@ -1,0 +1,285 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// pruneRows bounds the rows that one transaction removes: commits wait no longer than for one of them, a few
+// milliseconds.
+const pruneRows = 1000
+
+// maxBad bounds the executions that are remembered because they could not be removed.
+const maxBad = 10_000
+
+// bad are executions that could not be removed: others go on, and they are tried again by the next process.
+type bad struct {
+	mu   sync.Mutex
+	list []int64
+}
+
+func (b *bad) add(no int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.list) < maxBad {
+		b.list = append(b.list, no)
+	}
+}
+
+func (b *bad) executions() []int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.list)
+}
+
+// Prune removes one batch of what may go. It takes an execution out first and then, in small transactions,
+// what belonged to it, so that commits go on meanwhile; what a crash leaves of that the next call removes.
+// An error names what could not be removed, beside which the rest was; it is not tried again by this
+// process. Executions whose log was read in the last ten minutes are left for later.
+func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Removed, more bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return removed, false, err
+	}
+	if _, err := s.writing(); err != nil {
+		return removed, false, err
+	}
+	p := &pruning{s: s, ctx: ctx, batch: limit(r.Batch, 100, 10_000)}
+	for _, kind := range []struct {
+		before time.Time
+		remove func(int64) error
+	}{{r.Executions, p.executions}, {r.Logs, p.logs}, {r.Keys, p.keys}, {r.Audit, p.audit}} {
+		if !kind.before.IsZero() {
+			p.errs = append(p.errs, kind.remove(kind.before.UnixMicro()))
+		}
+	}
+	if !r.Executions.IsZero() && !p.more {
+		p.errs = append(p.errs, p.rest())
+	}
+	return p.removed, p.more, fault("remove from "+s.path, errors.Join(p.errs...))
+}
+
+// pruning is one call of Prune.
+type pruning struct {
+	s       *Store
+	ctx     context.Context
+	batch   int
+	removed store.Removed
+	more    bool
+	errs    []error
+}
+
+// change is one transaction, which need not be on disk when it ends: what is lost is removed again.
+func (p *pruning) change(f func(w *writer) error) error {
+	if err := p.ctx.Err(); err != nil {
+		return err
+	}
+	w := p.s.write
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.relaxed(func() error { return w.transaction(f) })
+}
+
+// executions removes the oldest ones.
+func (p *pruning) executions(before int64) error {
+	var numbers []int64
+	err := p.s.each(p.ctx, func(rows *sql.Rows) error {
+		var no int64
+		var id string
+		err := rows.Scan(&no, &id)
+		numbers = append(numbers, no)
+		return err
+	}, p.s.sql["prunable"], before, numberList(append(p.s.used.executions(), p.s.bad.executions()...)), p.batch)
+	if err != nil {
+		return err
+	}
+	p.more = p.more || len(numbers) == p.batch
+	if err := p.touch(numbers); err != nil {
+		return err
+	}
+	takeOut := func(numbers []int64) error {
+		gone := int64(0)
+		err := p.change(func(w *writer) error {
+			gone = 0
+			for _, no := range numbers {
+				n, err := w.change("prune_execution", no, before)
+				if err == nil && n > 0 {
+					err = w.run("prune_begin", no)
+				}
+				if err != nil {
+					return err
+				}
+				gone += n
+			}
+			return nil
+		})
+		if err == nil && gone > 0 {
+			p.removed.Executions += gone
+			p.s.sweep.mark()
+		}
+		return err
+	}
+	return errors.Join(p.together(numbers, takeOut), p.leftovers())
+}
+
+// together does something to all, or where that fails to each of them, apart from those at which it fails.
+func (p *pruning) together(numbers []int64, do func([]int64) error) error {
+	if len(numbers) == 0 || do(numbers) == nil {
+		return nil
+	}
+	var errs []error
+	for _, no := range numbers {
+		err := do([]int64{no})
+		if err == nil {
+			continue
+		}
+		if p.ctx.Err() != nil || stepwell.CodeOf(fault("", err)) == stepwell.CodeUnavailable {
+			return errors.Join(append(errs, err)...)
+		}
+		p.s.bad.add(no)
+		errs = append(errs, fmt.Errorf("execution %d: %w", no, err))
+	}
+	return errors.Join(errs...)
+}
+
+// leftovers removes what belonged to executions that are out.
+func (p *pruning) leftovers() error {
+	for {
+		var numbers []int64
+		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_left"], numberList(p.s.bad.executions()), 1000); err != nil {
+			return err
+		}
+		if len(numbers) == 0 {
+			return nil
+		}
+		if err := p.together(numbers, p.belongings); err != nil {
+			return err
+		}
+	}
+}
+
+// parts are the tables with what belongs to an execution.
+var parts = [...]string{"prune_step", "prune_step_log", "prune_log_line", "prune_spawned", "prune_seen", "prune_waiting", "prune_memo", "prune_start_key", "prune_blob_use"}
+
+func (p *pruning) belongings(numbers []int64) error {
+	for len(numbers) > 0 {
+		lines, done := int64(0), 0
+		err := p.change(func(w *writer) (err error) {
+			lines, done, err = w.removeParts(numbers)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		p.removed.Lines += lines
+		numbers = numbers[done:]
+	}
+	return nil
+}
+
+// removeParts removes up to pruneRows rows and says how many executions that has finished.
+func (w *writer) removeParts(numbers []int64) (lines int64, done int, err error) {
+	left := int64(pruneRows)
+	for _, no := range numbers {
+		for _, part := range parts {
+			n, err := w.change(part, no, left)
+			if err != nil {
+				return 0, 0, err
+			}
+			if part == "prune_log_line" {
+				lines += n
+			}
+			if left -= n; left <= 0 {
+				return lines, done, nil
+			}
+		}
+		if err := w.run("prune_done", no); err != nil {
+			return 0, 0, err
+		}
+		done++
+	}
+	return lines, done, w.run("prune_forget")
+}
+
+// logs removes the lines of executions that ended before.
+func (p *pruning) logs(before int64) error {
+	for from := int64(0); ; {
+		var numbers []int64
+		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_logged"], before, p.batch, from); err != nil || len(numbers) == 0 {
+			return err
+		}
+		from = numbers[len(numbers)-1]
+		found := len(numbers)
+		bad := p.s.bad.executions()
+		numbers = slices.DeleteFunc(numbers, func(no int64) bool { return slices.Contains(bad, no) })
+		if len(numbers) == 0 {
+			continue // all of them are bad: look behind them
+		}
+		p.more = p.more || found == p.batch
+		return p.together(numbers, func(numbers []int64) error {
+			for _, no := range numbers {
+				if err := p.lines(no); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+}
+
+func (p *pruning) lines(no int64) error {
+	for n := int64(pruneRows); n == pruneRows; {
+		err := p.change(func(w *writer) (err error) {
+			n, err = w.change("prune_log_line", no, pruneRows)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		p.removed.Lines += n
+	}
+	return nil
+}
+
+func (p *pruning) keys(before int64) error {
+	return errors.Join(p.old("prune_keys", before, &p.removed.Keys), p.old("prune_signals", before, &p.removed.Keys))
+}
+
+func (p *pruning) audit(before int64) error { return p.old("prune_audit", before, &p.removed.Audit) }
+
+// old removes one batch of rows from before a time.
+func (p *pruning) old(query string, before int64, count *int64) error {
+	var n int64
+	err := p.change(func(w *writer) (err error) {
+		n, err = w.change(query, before, pruneRows)
+		return err
+	})
+	if err == nil {
+		*count += n
+		p.more = p.more || n == pruneRows
+	}
+	return err
+}
+
+func scanNumber(to *[]int64) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var no int64
+		err := rows.Scan(&no)
+		*to = append(*to, no)
+		return err
+	}
+}
+
+// numberList is a list for json_each.
+func numberList(numbers []int64) string {
+	raw, _ := json.Marshal(append([]int64{}, numbers...)) // numbers always can be
+	return string(raw)
+}

@@ -1,0 +1,21 @@
+-- name: object_find
+SELECT revision, created FROM object WHERE kind = ? AND id = ?
+
+-- name: object_put
+INSERT INTO object (kind, id, name, revision, body, created, updated) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT (kind, id) DO UPDATE SET name = ?3, revision = ?4, body = ?5, updated = ?7
+
+-- name: object_delete
+DELETE FROM object WHERE kind = ? AND id = ?
+
+-- name: object
+SELECT kind, id, coalesce(name, ''), revision, body, created, updated FROM object WHERE kind = ?1 AND id = ?2
+UNION ALL
+SELECT kind, id, name, revision, body, created, updated FROM object WHERE kind = ?1 AND name = ?2 AND ?2 <> ''
+LIMIT 1
+
+-- name: objects
+SELECT kind, id, coalesce(name, ''), revision, body, created, updated FROM object
+WHERE kind = ?1 AND id >= ?2 AND id < ?2 || char(0x10FFFF) AND id > ?3
+ORDER BY id
+LIMIT ?4

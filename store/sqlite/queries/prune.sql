@@ -1,0 +1,88 @@
+-- name: prunable
+SELECT no, id FROM execution
+WHERE status >= 4 AND ended < ?1 AND no NOT IN (SELECT value FROM json_each(?2))
+ORDER BY ended, no
+LIMIT ?3
+
+-- name: prune_blobs
+SELECT DISTINCT hash FROM blob_use WHERE execution IN (SELECT value FROM json_each(?))
+
+-- name: prune_execution
+DELETE FROM execution WHERE no = ?1 AND status >= 4 AND ended < ?2
+
+-- name: prune_begin
+INSERT INTO gone (no) VALUES (?) ON CONFLICT DO UPDATE SET done = 0
+
+-- name: prune_left
+SELECT no FROM gone WHERE NOT done AND no NOT IN (SELECT value FROM json_each(?)) ORDER BY no LIMIT ?
+
+-- name: prune_done
+UPDATE gone SET done = 1 WHERE no = ?
+
+-- name: prune_forget
+DELETE FROM gone WHERE done AND no < (SELECT max(no) FROM gone)
+
+-- name: prune_step
+DELETE FROM step WHERE execution = ?1 AND idx IN (SELECT idx FROM step WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_step_log
+DELETE FROM step_log WHERE execution = ?1 AND version IN (SELECT version FROM step_log WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_log_line
+DELETE FROM log_line WHERE seq IN (SELECT seq FROM log_line WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_spawned
+DELETE FROM spawned WHERE execution = ?1 AND idx IN (SELECT idx FROM spawned WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_seen
+DELETE FROM seen WHERE execution = ?1 AND idx IN (SELECT idx FROM seen WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_waiting
+DELETE FROM waiting WHERE execution = ?1 AND idx IN (SELECT idx FROM waiting WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_memo
+DELETE FROM memo WHERE execution = ?1 AND step IN (SELECT step FROM memo WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_start_key
+DELETE FROM start_key WHERE key IN (SELECT key FROM start_key WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_blob_use
+DELETE FROM blob_use WHERE execution = ?1 AND hash IN (SELECT hash FROM blob_use WHERE execution = ?1 LIMIT ?2)
+
+-- name: prune_logged
+-- Executions with log lines, from one to the next. Numbers are given in order of creation, so none behind the
+-- first that was created too late has ended in time.
+WITH RECURSIVE logged (no) AS (
+    SELECT min(execution) FROM log_line WHERE execution > ?3
+    UNION ALL
+    SELECT (SELECT min(l.execution) FROM log_line l WHERE l.execution > logged.no)
+    FROM logged
+    WHERE logged.no IS NOT NULL AND coalesce((SELECT created FROM execution x WHERE x.no = logged.no), 0) < ?1
+)
+SELECT x.no FROM logged CROSS JOIN execution x ON x.no = logged.no
+WHERE x.status >= 4 AND x.ended < ?1
+LIMIT ?2
+
+-- name: prune_keys
+DELETE FROM start_key WHERE key IN (SELECT key FROM start_key WHERE created < ?1 ORDER BY created LIMIT ?2)
+
+-- name: prune_signals
+DELETE FROM signal WHERE (key, id) IN (SELECT key, id FROM signal WHERE at < ?1 ORDER BY at LIMIT ?2)
+
+-- name: prune_audit
+DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE at < ?1 ORDER BY at LIMIT ?2)
+
+-- name: blobs_used
+SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM blob_use WHERE hash = value)
+
+-- name: blobs_count
+SELECT count(DISTINCT hash) FROM blob_use
+
+-- name: blobs_all
+SELECT DISTINCT hash FROM blob_use WHERE hash > ? ORDER BY hash LIMIT ?
+
+-- name: definitions_unused
+SELECT hash FROM definition WHERE hash NOT IN (SELECT definition FROM execution)
+
+-- name: prune_definition
+DELETE FROM definition WHERE hash = ?

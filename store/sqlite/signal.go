@@ -1,0 +1,109 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"math"
+
+	"github.com/stepwell/stepwell/store"
+)
+
+// PutSignal stores a signal durably; fresh is false when one with its key and id was there already.
+func (s *Store) PutSignal(ctx context.Context, x store.Signal) (fresh bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	err = s.transaction("store a signal in "+s.path, func(w *writer) error {
+		n, err := w.change("signal_put", x.Key, x.ID, blob(x.Body), x.At.UnixMicro())
+		fresh = n > 0
+		return err
+	})
+	return fresh && err == nil, err
+}
+
+// PendingSignals are those that no commit has taken, in order of time, key and id, from after the given one.
+func (s *Store) PendingSignals(ctx context.Context, after store.Signal, n int) (out []store.Signal, err error) {
+	at := int64(math.MinInt64)
+	if !after.At.IsZero() {
+		at = after.At.UnixMicro()
+	}
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var x store.Signal
+		var at sql.NullInt64
+		var body []byte
+		err := rows.Scan(&x.Key, &x.ID, &body, &at)
+		x.Body, x.At = body, instant(at)
+		out = append(out, x)
+		return err
+	}, s.sql["signals_pending"], at, after.Key, after.ID, limit(n, 1000, 10_000))
+	return out, fault("read "+s.path, err)
+}
+
+// Outbox lists what is to be delivered, in the order in which it was committed.
+func (s *Store) Outbox(ctx context.Context, after int64, n int) (out []store.Outgoing, err error) {
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var o store.Outgoing
+		var at sql.NullInt64
+		var body []byte
+		err := rows.Scan(&o.No, &o.Kind, &o.Execution, &body, &at)
+		o.Body, o.At = body, instant(at)
+		out = append(out, o)
+		return err
+	}, s.sql["outgoing"], after, limit(n, 1000, 10_000))
+	return out, fault("read "+s.path, err)
+}
+
+// Delivered removes entries. Those that are not there are removed already.
+func (s *Store) Delivered(ctx context.Context, nos []int64) error {
+	if err := ctx.Err(); err != nil || len(nos) == 0 {
+		return err
+	}
+	list, err := json.Marshal(nos)
+	if err != nil {
+		return err
+	}
+	return s.transaction("write to "+s.path, func(w *writer) error { return w.run("outgoing_delete", string(list)) })
+}
+
+// AppendAudit stores entries durably, in order.
+func (s *Store) AppendAudit(ctx context.Context, entries []store.AuditEntry) error {
+	if err := ctx.Err(); err != nil || len(entries) == 0 {
+		return err
+	}
+	return s.transaction("write the audit log to "+s.path, func(w *writer) error {
+		for i := range entries {
+			e := &entries[i]
+			if err := w.run("audit_put", e.At.UnixMicro(), e.Actor, text(e.Role), text(e.Remote), e.Action, text(e.Object), e.Result, blob(e.Detail)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// AuditEntries lists entries, newest first.
+func (s *Store) AuditEntries(ctx context.Context, f store.AuditFilter) (out []store.AuditEntry, err error) {
+	before, since := int64(math.MaxInt64), int64(math.MinInt64)
+	if f.Before > 0 {
+		before = f.Before
+	}
+	if !f.Since.IsZero() {
+		since = f.Since.UnixMicro()
+	}
+	query := s.sql["audit"]
+	if f.Object != "" {
+		query = plain(query, "object", 5)
+	}
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var e store.AuditEntry
+		var at sql.NullInt64
+		var role, remote, object sql.NullString
+		var detail []byte
+		err := rows.Scan(&e.No, &at, &e.Actor, &role, &remote, &e.Action, &object, &e.Result, &detail)
+		e.At, e.Role, e.Remote, e.Object, e.Detail = instant(at), role.String, remote.String, object.String, detail
+		out = append(out, e)
+		return err
+	}, query, before, since, f.Actor, f.Action, f.Object, limit(f.Limit, 100, 1000))
+	return out, fault("read "+s.path, err)
+}

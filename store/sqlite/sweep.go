@@ -1,0 +1,108 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+)
+
+// blobAge is how old the file of a blob has to be before it may go: it is younger while it is stored but not
+// yet committed, and while a copy of the database is being made that refers to it.
+const blobAge = 24 * time.Hour
+
+// sweepShards is how many of the 256 directories of blobs one call looks at.
+const sweepShards = 32
+
+// sweep says how far the search for blobs that nobody refers to has come.
+type sweep struct {
+	mu      sync.Mutex
+	shard   int
+	removed bool // executions have gone since the definitions were looked through
+}
+
+func (sw *sweep) mark() {
+	sw.mu.Lock()
+	defer sw.mu.Unlock()
+	sw.removed = true
+}
+
+// touch makes the blobs of executions young, so that a day passes between the end of their last use and
+// their own.
+func (p *pruning) touch(numbers []int64) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	now := time.Now()
+	return p.s.each(p.ctx, func(rows *sql.Rows) error {
+		var hash string
+		if err := rows.Scan(&hash); err != nil {
+			return err
+		}
+		return p.s.blobs.Touch(hash, now)
+	}, p.s.sql["prune_blobs"], numberList(numbers))
+}
+
+// rest removes what no execution refers to any more: definitions, and a part of the blobs.
+func (p *pruning) rest() error {
+	sw := &p.s.sweep
+	sw.mu.Lock()
+	defer sw.mu.Unlock()
+	var errs []error
+	if p.s.lock != nil && sw.removed {
+		sw.removed = false
+		errs = append(errs, p.definitions())
+	}
+	before := time.Now().Add(-blobAge)
+	for range sweepShards { // one bad directory does not hold up the others
+		n, err := p.s.blobs.Sweep(p.ctx, byte(sw.shard), before, p.s.blobsUsed)
+		p.removed.Blobs += int64(n)
+		errs = append(errs, err)
+		sw.shard = (sw.shard + 1) % 256
+	}
+	p.more = p.more || sw.shard != 0
+	return errors.Join(errs...)
+}
+
+// blobsUsed tells which of the blobs some execution refers to.
+func (s *Store) blobsUsed(ctx context.Context, hashes []string) (map[string]bool, error) {
+	list, err := json.Marshal(hashes)
+	if err != nil {
+		return nil, err
+	}
+	used := map[string]bool{}
+	return used, s.each(ctx, func(rows *sql.Rows) error {
+		var hash string
+		err := rows.Scan(&hash)
+		used[hash] = true
+		return err
+	}, s.sql["blobs_used"], string(list))
+}
+
+// definitions removes those that no execution has. Only the process that runs executions does, because it
+// knows which it may still use.
+func (p *pruning) definitions() error {
+	var hashes [][]byte
+	err := p.s.each(p.ctx, func(rows *sql.Rows) error {
+		var hash []byte
+		err := rows.Scan(&hash)
+		hashes = append(hashes, hash)
+		return err
+	}, p.s.sql["definitions_unused"])
+	if err != nil || len(hashes) == 0 {
+		return err
+	}
+	return p.change(func(w *writer) error {
+		for _, hash := range hashes {
+			if p.s.used.knows(hash) {
+				continue
+			}
+			if err := w.run("prune_definition", hash); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
