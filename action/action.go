@@ -93,6 +93,9 @@ type WaitError struct {
 	State json.RawMessage
 	// Await lets a signal end the step before Until. Its key is ExternalID.
 	Await bool
+	// Elsewhere says, with Await, that work is going on outside whose end is awaited: it may finish when a failure
+	// beside it keeps new steps from starting. Without, as with a question to people, the wait ends then.
+	Elsewhere bool
 	// Require names an output that the signal must give as true; else it fails the step. Defaults to none.
 	Require string
 	// ExternalID names the outside work, shown to users while the step waits.

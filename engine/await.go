@@ -2,8 +2,8 @@ package engine
 
 import "github.com/stepwell/stepwell"
 
-// elsewhere: work is going on that the handler began and has to look after.
-func (w *Wait) elsewhere() bool { return w.Resume || w.Await && len(w.State) > 0 }
+// elsewhere: work is going on that the handler began, and that may finish when what runs may.
+func (w *Wait) elsewhere() bool { return w.Elsewhere || w.Resume && !w.Await }
 
 // settled takes in what something outside says about a step that awaits it (semantics §3). The step must
 // still be in the wait that was meant.

@@ -99,18 +99,20 @@ type Seed struct {
 	Loaded []byte              `json:"-"`
 }
 
-// Wait is a step without a worker until a time (µs). With Resume, and with Await and State, there is work
-// going on elsewhere that the handler looks after; without, nothing is going on but time. With Await, Settled
-// may end it before; when nobody did, the handler runs again (Resume), or the step completes with Output, or
-// without one fails. An Until of 0 is no time at all, for a step that awaits.
+// Wait is a step without a worker until a time (µs). With Resume there is work going on elsewhere that the
+// handler will look after, with Await only if Elsewhere says so; without, nothing is going on but time. With
+// Await, Settled may end it before; when nobody did, the handler runs again (Resume), or the step completes with
+// Output, or without one fails. An Until of 0 is no time at all, for a step that awaits.
 type Wait struct {
-	Until    int64  `json:"until"`
-	Resume   bool   `json:"resume,omitempty"` // run the handler again, else complete with Output
-	State    []byte `json:"state,omitempty"`
-	Output   []byte `json:"output,omitempty"`
-	Await    bool   `json:"await,omitempty"`
-	External string `json:"external,omitempty"` // with Await, the key of the signal that ends the step
-	Require  string `json:"require,omitempty"`  // with Await, the output that a signal must give as true to complete the step; its sender sees to it
+	Until  int64  `json:"until"`
+	Resume bool   `json:"resume,omitempty"` // run the handler again, else complete with Output
+	State  []byte `json:"state,omitempty"`
+	Output []byte `json:"output,omitempty"`
+	Await  bool   `json:"await,omitempty"`
+	// Elsewhere: with Await, work is going on that may finish when a failure lets what runs finish.
+	Elsewhere bool   `json:"elsewhere,omitempty"`
+	External  string `json:"external,omitempty"` // with Await, the key of the signal that ends the step
+	Require   string `json:"require,omitempty"`  // with Await, the output that a signal must give as true to complete the step; its sender sees to it
 }
 
 // Spawn is a step added while the run goes on, with everything already looked up.

@@ -74,7 +74,7 @@ type monkey struct {
 	history []string
 	past    []Event // of attempts that are over
 	ended   map[int32]bool
-	spent   int64          // by the events that changed something
+	spent   int64           // by the events that changed something
 	awaits  map[string]bool // all that were ever told
 }
 

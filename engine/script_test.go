@@ -427,6 +427,7 @@ func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, 
 		if _, ev.Wait.Resume = args["poll"]; !ev.Wait.Resume {
 			ev.Wait.Output = []byte(text)
 		}
+		_, ev.Wait.Elsewhere = args["elsewhere"]
 		if ev.Wait.External, ev.Wait.Await = args["await"]; args["for"] == "" {
 			ev.Wait.Until = 0
 		}

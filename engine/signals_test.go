@@ -12,7 +12,7 @@ func (m *monkey) await(w *Wait) {
 	if w.Await = m.often(60, "await"); !w.Await {
 		return
 	}
-	w.External = "signal"
+	w.External, w.Elsewhere = "signal", m.often(30, "elsewhere")
 	switch rapid.IntRange(0, 3).Draw(m.rt, "wait") {
 	case 0:
 		w.Until = 0

@@ -181,7 +181,7 @@ func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the wait is %d bytes, the limit is %d KiB", len(w.State), maxState>>10),
 			Hint: "keep the id of the work, and look the rest up"})
 	}
-	out = &engine.Wait{Resume: w.Resume, Await: w.Await, Require: w.Require, External: shorten(w.ExternalID, 1024)}
+	out = &engine.Wait{Resume: w.Resume, Await: w.Await, Elsewhere: w.Elsewhere, Require: w.Require, External: shorten(w.ExternalID, 1024)}
 	if !w.Until.IsZero() {
 		out.Until = w.Until.UnixMicro()
 	}
