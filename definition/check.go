@@ -180,11 +180,8 @@ func (c *checker) step(here located, inside loops) {
 	if step.Condition != "" {
 		c.condition(here, inside)
 	}
-	if step.Queue != "" && c.once("queue") {
-		c.warn(posOf(step, "queue"), path+".queue", "queue is not enforced yet", "every worker takes every step")
-	}
-	if step.Weight != 0 && c.once("weight") {
-		c.warn(posOf(step, "weight"), path+".weight", "weight has no effect yet", "every step counts the same in the progress")
+	if step.Queue != "" && step.Pipeline != "" {
+		c.warn(posOf(step, "queue"), path+".queue", "a step that runs a pipeline has no use for a queue", "name the queue at the steps of that pipeline")
 	}
 }
 
@@ -231,7 +228,7 @@ func (s *scope) visibleIDs() []string {
 func (c *checker) outputs(after *scope) {
 	for i := range c.def.Outputs {
 		out := &c.def.Outputs[i]
-		src := source{at: c.def.At, loose: c.def.loose, pos: out.Pos, scope: after, index: -1}
+		src := source{at: c.def.At, loose: c.def.loose, pos: out.Pos, scope: after, index: -1, site: inOutputs}
 		c.value(out.Value, nil, below("outputs", out.Name), &src)
 	}
 }
@@ -246,8 +243,7 @@ func (c *checker) settings(after *scope) {
 	if !ok {
 		pos = c.def.Pos
 	}
-	c.warn(pos, "settings.concurrency", "concurrency is not enforced yet", "executions that share the key run side by side")
-	src := source{at: c.def.At, loose: c.def.loose, pos: pos, scope: &scope{}, index: -1, early: true}
+	src := source{at: c.def.At, loose: c.def.loose, pos: pos, scope: &scope{}, index: -1, early: true, site: inKey}
 	c.value(limit.Key, nil, at, &src)
 }
 

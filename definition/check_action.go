@@ -152,7 +152,7 @@ func containsTemplate(v any) bool {
 
 func (c *checker) subPipeline(here located, in loops) {
 	step, path := here.step(), here.path()
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in, site: inPipeline}
 	c.members(step.Params, nil, "params", &src)
 	sub := c.def.Pipelines[step.Pipeline]
 	if sub == nil {

@@ -33,6 +33,7 @@ type source struct {
 	raw   bool // rendered by the handler, which may define more names
 	early bool // rendered before any step runs
 	whole bool // a condition: expression or template
+	site  site
 }
 
 // isTemplate reports whether a text contains a tag.
@@ -182,7 +183,7 @@ func (src *source) place(at string, line, column int) Pos {
 // each one, otherwise once for the whole step.
 func (c *checker) condition(here located, inside loops) {
 	step := here.step()
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: inside, whole: true}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: inside, whole: true, site: inCondition}
 	c.text(step.Condition, "condition", &src)
 }
 
@@ -196,7 +197,7 @@ func (c *checker) loop(here located, in loops) loops {
 	if _, long := step.At["for_each/items"]; long {
 		at = "for_each/items"
 	}
-	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: in}
+	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: here.path(), scope: here.scope, index: here.index, in: in, site: inLoop}
 	c.value(step.ForEach.Items, nil, at, &src)
 	name := step.ForEach.As
 	if name == "" {
@@ -211,12 +212,21 @@ func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning
 	if src.in.defines(root) {
 		return "", "", false
 	}
+	if src.site == inKey {
+		if message, hint, warning = c.keyRef(ref); message != "" {
+			return message, hint, warning
+		}
+	}
 	switch root {
+	case "secrets":
+		return c.secretRef(ref, src)
+	case "callback":
+		return callbackRef(ref, src)
 	case "params":
 		return c.paramRef(ref)
 	case "steps":
 		return c.stepRef(ref, src)
-	case "execution", "project", "lesson", "secrets":
+	case "execution", "project", "lesson":
 		return "", "", false
 	}
 	if src.raw {
@@ -331,7 +341,7 @@ var instead = map[string]string{
 	"env": "write ${NAME} outside of {{ }}; it is put in when the file is loaded", "vars": "write ${NAME} outside of {{ }}",
 	"matrix": "write ${NAME} outside of {{ }}", "workflow": "write execution", "pipeline": "write execution", "run": "write execution",
 	"outputs": "write steps.<id>.outputs", "step": "write steps.<id>", "tasks": "write steps", "jobs": "write steps", "needs": "write steps",
-	"loop": "write index for the number of the element", "secret": "write secrets", "result": "write steps.<id>.outputs",
+	"loop": "write index for the number of the element", "secret": "write secrets", "callback_url": "write callback.url", "result": "write steps.<id>.outputs",
 }
 
 func (c *checker) unknownRoot(ref *expr.Ref, src *source) (message, hint string, warning bool) {

@@ -78,7 +78,7 @@ type Settings struct {
 	RetryPolicy      *Retry       `json:"retry_policy,omitempty"`
 	Sequential       bool         `json:"sequential,omitempty"`
 	Concurrency      *Concurrency `json:"concurrency,omitempty"`
-	SLA              *SLA         `json:"sla,omitempty"`
+	SLA              *SLA         `json:"sla,omitempty"`             // how long an execution should take
 	Priority         int          `json:"priority,omitempty"`        // of the pipeline's executions among others
 	LogLevel         string       `json:"log_level,omitempty"`       // from logging.level
 	OutputFailures   string       `json:"output_failures,omitempty"` // path of the report on failed items

@@ -69,7 +69,7 @@ var (
 			"multiplier": "write backoff_multiplier", "max_backoff": "write max_backoff_seconds", "initial_delay_seconds": "write backoff_seconds"},
 	}
 	slaKeys = keySet{what: "sla", known: []string{"expected_seconds", "max_seconds"}, hints: map[string]string{"expected": "write expected_seconds",
-		"duration_seconds": "write expected_seconds", "max": "write max_seconds", "maximum_seconds": "write max_seconds", "timeout_seconds": "write max_seconds, or timeout_seconds in settings to stop the execution"}}
+		"duration_seconds": "write expected_seconds", "max": "write max_seconds", "maximum": "write max_seconds", "maximum_seconds": "write max_seconds", "timeout_seconds": "write max_seconds, or timeout_seconds in settings to stop the execution"}}
 	concurrencyKeys = keySet{what: "concurrency", known: []string{"key", "limit", "on_conflict"}, hints: map[string]string{"group": "write key"}}
 	parameterKeys   = keySet{
 		what:  "a parameter",

@@ -144,8 +144,8 @@ func settingsSchema() map[string]any {
 		"max_parallel_steps": amount("integer", "Steps of one execution that run at the same time.", parallel),
 		"retry_policy":       described(ref("retry"), "Retry policy of steps that have none of their own."),
 		"sequential":         flag("Each step also depends on the one before it."),
-		"concurrency": object(concurrencyKeys, "Limits executions that share a key.", map[string]any{
-			"key":         text("Text, usually a template over params, that executions share.", 1, 1000),
+		"concurrency": object(concurrencyKeys, "Limits executions that share a key, of whatever pipeline they are.", map[string]any{
+			"key":         text("Text, usually a template over params and execution.pipeline, that executions share.", 1, 1000),
 			"limit":       amount("integer", "How many may run. Default 1.", parallel),
 			"on_conflict": choices("What happens to one more: queue (default), skip, cancel_running.", "queue", "skip", "cancel_running"),
 		}, "key"),
@@ -205,9 +205,9 @@ func stepSchema() map[string]any {
 		"max_failures":    failuresSchema(),
 		"outputs":         words("Names of the step's outputs; documentation only."),
 		"trigger_rule":    choices("When the step may run, seen from what it depends on.", "all_success", "all_done", "one_success", "one_failed", "none_failed"),
-		"queue":           text("Queue whose workers take the step.", 0, 100),
+		"queue":           text("Queue whose workers take the step, or the steps of the group.", 0, 100),
 		"priority":        amount("integer", "Higher ones start first. Default 0.", wholeBounds(-1000, 1000)),
-		"weight":          amount("number", "Share of the step in the progress of the whole. Default 1.", bounds{0, 1e6, true, ""}),
+		"weight":          amount("number", "Share of the step, with all that is inside, in the progress of the execution. Default 1, and what is inside counts beside it.", bounds{0, 1e6, true, ""}),
 		"idempotent":      flag("Whether the step may run again after its worker died."),
 		"log_level":       choices("The lowest level of the step's log that is kept.", levelWords...),
 	}, "id")

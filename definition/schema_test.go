@@ -129,6 +129,7 @@ func TestSchemaDescribesEveryKey(t *testing.T) {
 	for set, properties := range map[*keySet]map[string]any{
 		&rootKeys: at(schema), &settingsKeys: at(defs, "settings"), &retryKeys: at(defs, "retry"), &parameterKeys: at(defs, "parameter"),
 		&stepKeys: at(defs, "step"), &concurrencyKeys: at(defs, "settings", "properties", "concurrency"),
+		&slaKeys:     at(defs, "settings", "properties", "sla"),
 		&loggingKeys: at(defs, "settings", "properties", "logging"), &forEachKeys: at(defs["for_each"].(map[string]any)["anyOf"].([]any)[3]),
 	} {
 		if len(properties) != len(set.known)+len(set.idle) {

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -83,6 +84,7 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 		if t := steps[i].TimeoutSeconds; t > 0 {
 			policy.Timeout = min(policy.Timeout, seconds(t))
 		}
+		policy.Queue = cmp.Or(policy.Queue, out.Policy.Queue)
 		policy.Priority = max(policy.Priority, out.Policy.Priority)
 		for _, dep := range out.Deps {
 			if !slices.Contains(members, int(dep)) {

@@ -1,0 +1,92 @@
+package definition
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/stepwell/stepwell/expr"
+)
+
+// site is what a template stands in, for what only some places can see.
+type site uint8
+
+const (
+	inParams    site = iota // of an action
+	inConfig                // of a module
+	inPipeline              // the params of a sub-pipeline
+	inCondition             // of a step
+	inLoop                  // what for_each goes over
+	inOutputs               // of the pipeline
+	inKey                   // of settings.concurrency
+)
+
+// recorded says why no secret may be read in a place, and what to do instead.
+var recorded = map[site][2]string{
+	inPipeline:  {"the params of a pipeline are recorded", "read the secret in the step of that pipeline that needs it"},
+	inCondition: {"how a condition was decided is recorded", "read it in the params of a step, and decide by that step's outputs"},
+	inLoop:      {"what for_each goes over is recorded", "read it in the params of the step that is repeated"},
+	inOutputs:   {"outputs are recorded", "give the name of the secret to whoever needs it"},
+	inKey:       {"the key is recorded", "use params that are not secret"},
+}
+
+// secretRef checks a reference to secrets: each is named in the document, and read only where it is not
+// recorded.
+func (c *checker) secretRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {
+	if why, ok := recorded[src.site]; ok {
+		return "secrets cannot be read here: " + why[0], why[1], false
+	}
+	switch {
+	case len(ref.Path) < 2:
+		return "a secret has to be named in the document", "write secrets.NAME, or secrets['NAME'] when the name has a dot or a dash", false
+	case !secretName(ref.Path[1]):
+		return fmt.Sprintf("no secret can have the name %q", ref.Path[1]), "a name begins with a letter or _ and goes on with letters, digits, _ . and -", false
+	case len(ref.Path) > 2:
+		return fmt.Sprintf("a secret is a text and has no %q", ref.Path[2]), fmt.Sprintf("a name with a dot is written secrets['%s']", strings.Join(ref.Path[1:], ".")), false
+	}
+	return "", "", false
+}
+
+// secretName: 1 to 128 characters, a letter or _ first, then also digits, . and -.
+func secretName(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
+		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.' && c != '-') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= 128
+}
+
+// callbackRef checks a reference to the address that ends a step from outside.
+func callbackRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {
+	switch {
+	case src.site != inParams:
+		return "the callback is known only in the params of an action", "it is the address under which the step's own answer is awaited", false
+	case len(ref.Path) != 2 || ref.Path[1] != "url":
+		return "a callback has only a url", "write callback.url", false
+	}
+	return "", "", false
+}
+
+// keyRef checks a reference in the key of settings.concurrency, which is rendered before the execution
+// exists and is stored with it.
+func (c *checker) keyRef(ref *expr.Ref) (message, hint string, warning bool) {
+	switch root := ref.Path[0]; root {
+	case "params":
+		if len(ref.Path) > 1 {
+			for i := range c.def.Parameters {
+				if p := &c.def.Parameters[i]; p.Secret && p.Name == ref.Path[1] {
+					return fmt.Sprintf("the parameter %q is secret, and the key is recorded", p.Name), recorded[inKey][1], false
+				}
+			}
+		}
+	case "execution":
+		if len(ref.Path) != 2 || ref.Path[1] != "pipeline" {
+			return "of the execution only its pipeline is known before it exists", "write execution.pipeline, or use params", false
+		}
+	case "item", "index", "project", "lesson":
+		return fmt.Sprintf("%q is unknown before the execution exists", root), "use params", false
+	}
+	return "", "", false
+}
