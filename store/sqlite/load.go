@@ -48,7 +48,9 @@ func (s *Store) Definition(ctx context.Context, hash []byte) ([]byte, error) {
 // is the caller's.
 func (s *Store) StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error] {
 	return func(yield func(store.LogEntry, error) bool) {
-		s.used.note(execution)
+		if after == 0 { // perhaps to restart it
+			s.used.note(execution)
+		}
 		for {
 			page, err := s.logPage(ctx, execution, after)
 			if err != nil {

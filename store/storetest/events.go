@@ -86,6 +86,22 @@ var events = []promise{
 		f.commit(f.next(1, 2, engine.StepRow{Idx: 2, Seq: 1, Status: stepwell.StepSkipped, Ended: at(2), Error: &engine.Failure{Message: "condition is false"}}))
 		equal(f, "events", f.told(1, 0), []string{"2 skipped c@2: condition is false"})
 	}},
+	{"an admission and what somebody settles are told; a step that has ended by it is told by its row", func(f *fixture) {
+		f.begin(1)
+		f.commit(store.Commit{Execution: 1, Version: 2, Log: f.body(2, nil, engine.Event{Kind: engine.Admit, Idx: 1})})
+		a := done(0, 1, "{}")
+		a.Worker, a.Ended = "kim", at(3)
+		f.commit(store.Commit{Execution: 1, Version: 3, Log: f.body(3, nil, engine.Event{Kind: engine.Settled, Epoch: 1, Worker: "kim"}), Steps: []engine.StepRow{a}})
+		f.commit(store.Commit{Execution: 1, Version: 4, Log: f.body(4, nil, engine.Event{Kind: engine.Settled, Idx: 1, Epoch: 1, Worker: "kim", Failure: &engine.Failure{Message: "no"}}),
+			Steps: []engine.StepRow{{Idx: 1, Status: stepwell.StepRetrying, Attempt: 1}}})
+		equal(f, "events", f.told(1, 0), []string{"2 admitted@2", "3 completed a@3 kim", "4 settled b@4 kim: no"})
+	}},
+	{"a step that stood in for others is told with them by their rows", func(f *fixture) {
+		f.begin(1)
+		a, b := done(0, 1, "{}"), done(1, 2, "{}")
+		f.commit(store.Commit{Execution: 1, Version: 2, Log: f.body(3, nil, engine.Event{Kind: engine.DoneAll, Epoch: 1, Parts: []engine.Part{{Idx: 1}}}), Steps: []engine.StepRow{a, b}})
+		equal(f, "events", f.told(1, 0), []string{"2 completed a@3 w1", "2 completed b@3 w1"})
+	}},
 	{"pages go on after a version and never split one", func(f *fixture) {
 		f.story()
 		var got []string

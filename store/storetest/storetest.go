@@ -21,13 +21,21 @@ type Store interface {
 	store.Committer
 	store.Loader
 	store.Reader
+	store.Objects
+	store.Signals
+	store.Outbox
+	store.Audit
+	store.Keeper
+	// Blobs is where the outputs are that are kept beside it.
+	Blobs() *store.Folder
 	// Close ends it; once more changes nothing.
 	Close() error
 }
 
 // Open opens the database that belongs to a place, which is a directory of the test's own. A place
 // that was never used is an empty database; the same place again is the same database, even while
-// it is open already. The suite closes what it opens.
+// it is open already. A copy that Backup has written to the file store.db of a place is the database of
+// that place. The suite closes what it opens.
 type Open func(t *testing.T, place string) Store
 
 // Run holds a store to all promises.
@@ -38,6 +46,8 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"commit", commits}, {"recovery", recovery}, {"steps", steps}, {"events", events}, {"executions", executions},
 		{"logs", logs}, {"requests", requests}, {"values", values}, {"size", sizes},
+		{"objects", objects}, {"origin", origins}, {"signals", signals}, {"outbox", outbox}, {"audit", audits}, {"waiting", waits},
+		{"totals", totals}, {"retention", retention}, {"blobs", blobs}, {"backup", backups},
 	} {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.promises {

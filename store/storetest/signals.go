@@ -1,0 +1,283 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+func (f *fixture) signal(key, id string, ms int64) bool {
+	f.Helper()
+	fresh, err := f.PutSignal(f.Context(), store.Signal{Key: key, ID: id, Body: []byte(`{"by":"` + id + `"}`), At: time.UnixMicro(at(ms)).UTC()})
+	f.must(err)
+	return fresh
+}
+
+// pending are the signals that no commit has taken, as "key id", page by page.
+func (f *fixture) pending(limit int) (out []string) {
+	f.Helper()
+	for after := (store.Signal{}); ; {
+		page, err := f.PendingSignals(f.Context(), after, limit)
+		f.must(err)
+		if len(page) == 0 {
+			return out
+		}
+		for _, s := range page {
+			out = append(out, s.Key+" "+s.ID)
+			after = s
+		}
+	}
+}
+
+var signals = []promise{
+	{"a signal is kept once and reads back", func(f *fixture) {
+		equal(f, "fresh", []bool{f.signal("event:π", "1", 5), f.signal("event:π", "1", 6), f.signal("event:π", "2", 7), f.signal("other", "1", 8)}, []bool{true, false, true, true})
+		list, err := f.PendingSignals(f.Context(), store.Signal{}, 1)
+		f.must(err)
+		equal(f, "signal", list, []store.Signal{{Key: "event:π", ID: "1", Body: []byte(`{"by":"1"}`), At: time.UnixMicro(at(5)).UTC()}})
+	}},
+	{"pending signals come oldest first, in pages, also those of one moment", func(f *fixture) {
+		f.signal("late", "1", 9)
+		for _, id := range []string{"3", "1", "2"} {
+			f.signal("b", id, 5)
+			f.signal("a", id, 5)
+		}
+		f.signal("z", "1", 1)
+		equal(f, "pending", f.pending(2), []string{"z 1", "a 1", "a 2", "a 3", "b 1", "b 2", "b 3", "late 1"})
+	}},
+	{"what a commit takes is no longer pending, and still known", func(f *fixture) {
+		f.begin(1)
+		f.signal("a", "1", 1)
+		f.signal("a", "2", 2)
+		f.signal("b", "1", 3)
+		c := f.next(1, 2)
+		c.Taken = []string{"a", "nobody's"}
+		f.commit(c)
+		equal(f, "pending", f.pending(9), []string{"b 1"})
+		equal(f, "a repetition", f.signal("a", "1", 9), false)
+		equal(f, "a new one", f.signal("a", "3", 9), true)
+		equal(f, "pending", f.pending(9), []string{"b 1", "a 3"})
+	}},
+	{"a commit that is refused takes nothing", func(f *fixture) {
+		f.begin(1)
+		f.signal("a", "1", 1)
+		c := f.next(1, 1)
+		c.Taken, c.Create = []string{"a"}, execution(1)
+		f.wantConflict(f.Commit(f.Context(), []store.Commit{c}), 1)
+		equal(f, "pending", f.pending(9), []string{"a 1"})
+	}},
+	{"of many who bring one signal exactly one brings it first", func(f *fixture) {
+		other := f.again()
+		var fresh atomic.Int32
+		var all sync.WaitGroup
+		for i := range 8 {
+			s := []Store{f.Store, other}[i%2]
+			all.Go(func() {
+				if ok, err := s.PutSignal(f.Context(), store.Signal{Key: "k", ID: "1", At: time.UnixMicro(at(1))}); err != nil {
+					f.Error(err)
+				} else if ok {
+					fresh.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		equal(f, "fresh", fresh.Load(), 1)
+	}},
+}
+
+var outbox = []promise{
+	{"what commits put out comes in their order, until it is delivered", func(f *fixture) {
+		f.begin(1, 2)
+		for v := int64(2); v < 6; v++ {
+			one, two := f.next(1, v), f.next(2, v)
+			one.Outbox = []store.Outgoing{{Kind: "execution.ended", Execution: id(1), Body: fmt.Appendf(nil, `{"v":%d}`, v), At: time.UnixMicro(at(v)).UTC()}}
+			two.Outbox = []store.Outgoing{{Kind: "a", Execution: id(2)}, {Kind: "b", Execution: id(2)}}
+			f.commit(one, two)
+		}
+		var got []store.Outgoing
+		for after := int64(0); ; {
+			page, err := f.Outbox(f.Context(), after, 5)
+			f.must(err)
+			if len(page) == 0 {
+				break
+			}
+			for _, o := range page {
+				if o.No <= after {
+					f.Fatalf("%d comes after %d", o.No, after)
+				}
+				after = o.No
+			}
+			got = append(got, page...)
+		}
+		equal(f, "entries", len(got), 12)
+		equal(f, "kinds", []string{got[0].Kind, got[1].Kind, got[2].Kind, got[3].Kind}, []string{"execution.ended", "a", "b", "execution.ended"})
+		equal(f, "entry", got[3], store.Outgoing{No: got[3].No, Kind: "execution.ended", Execution: id(1), Body: []byte(`{"v":3}`), At: time.UnixMicro(at(3)).UTC()})
+		f.must(f.Delivered(f.Context(), []int64{got[0].No, got[2].No, got[2].No, 999}))
+		f.must(f.Delivered(f.Context(), nil))
+		left, err := f.Outbox(f.Context(), 0, 2)
+		f.must(err)
+		equal(f, "left", []int64{left[0].No, left[1].No}, []int64{got[1].No, got[3].No})
+	}},
+	{"numbers are not given again", func(f *fixture) {
+		f.begin(1)
+		for v := int64(2); v < 4; v++ {
+			c := f.next(1, v)
+			c.Outbox = []store.Outgoing{{Kind: "k"}}
+			f.commit(c)
+			list, err := f.Outbox(f.Context(), v-2, 9)
+			f.must(err)
+			equal(f, "number", []any{len(list), list[0].No}, []any{1, v - 1})
+			f.must(f.Delivered(f.Context(), []int64{list[0].No}))
+		}
+	}},
+	{"a commit that is refused puts nothing out", func(f *fixture) {
+		f.begin(1, 2)
+		good, bad := f.next(1, 2), f.next(2, 1)
+		good.Outbox, bad.Create = []store.Outgoing{{Kind: "k"}}, execution(2)
+		if err := f.Commit(f.Context(), []store.Commit{good, bad}); err == nil {
+			f.Error("both were stored")
+		}
+		list, err := f.Outbox(f.Context(), 0, 9)
+		f.must(err)
+		equal(f, "entries", len(list), 0)
+	}},
+}
+
+var audits = []promise{
+	{"entries read back newest first, in pages, by what they are about", func(f *fixture) {
+		var list []store.AuditEntry
+		for i := range int64(20) {
+			list = append(list, store.AuditEntry{At: time.UnixMicro(at(i)).UTC(), Actor: fmt.Sprint("a", i%2), Role: "editor", Remote: "10.0.0.1", Action: fmt.Sprint("x", i%4),
+				Object: fmt.Sprint("o", i%5), Result: "ok", Detail: []byte(`{"i":1}`)})
+		}
+		list = append(list, store.AuditEntry{At: time.UnixMicro(at(20)).UTC(), Actor: "a0", Action: "bare", Result: "forbidden"})
+		f.must(f.AppendAudit(f.Context(), list[:3]))
+		f.must(f.AppendAudit(f.Context(), list[3:]))
+		f.must(f.AppendAudit(f.Context(), nil))
+		var got []store.AuditEntry
+		for before := int64(0); ; {
+			page, err := f.AuditEntries(f.Context(), store.AuditFilter{Before: before, Limit: 6})
+			f.must(err)
+			if len(page) == 0 {
+				break
+			}
+			got = append(got, page...)
+			before = page[len(page)-1].No
+		}
+		equal(f, "entries", len(got), 21)
+		for i, e := range got {
+			want := list[20-i]
+			want.No = e.No
+			equal(f, "entry", e, want)
+		}
+		for filter, want := range map[*store.AuditFilter]int{{Actor: "a1"}: 10, {Action: "x3"}: 5, {Object: "o4"}: 4, {Since: time.UnixMicro(at(18))}: 3,
+			{Actor: "a0", Object: "o0", Action: "x0"}: 1, {Actor: "nobody"}: 0, {Object: "o1", Limit: 2}: 2} {
+			page, err := f.AuditEntries(f.Context(), *filter)
+			f.must(err)
+			equal(f, fmt.Sprintf("%+v", *filter), len(page), want)
+		}
+	}},
+}
+
+var origins = []promise{
+	{"where an execution comes from is kept, but its start key", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		c := f.first(1)
+		c.Create.Origin = store.Origin{Workflow: "wf", WorkflowVersion: 3, Job: "job", Actor: "kim", Key: "k", KeyHash: []byte{0, 1}, Concurrency: "tenant-1", Priority: -4}
+		f.commit(c)
+		want := c.Create.Origin
+		want.Key, want.KeyHash = "", nil
+		equal(f, "origin", f.execution(1).Origin, want)
+		list, err := f.Executions(f.Context(), store.Filter{})
+		f.must(err)
+		equal(f, "origin in a list", list[0].Origin, want)
+		list, err = f.Unfinished(f.Context())
+		f.must(err)
+		equal(f, "origin of what is unfinished", list[0].Origin, want)
+	}},
+	{"executions are filtered by origin, trigger, parent and time", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		for no := int64(1); no <= 8; no++ {
+			c := f.first(no)
+			c.Create.Created = time.UnixMicro(at(no)).UTC()
+			c.Create.Workflow, c.Create.Job = fmt.Sprint("wf", no%2), fmt.Sprint("job", no%4)
+			if no > 6 {
+				c.Create.Trigger, c.Create.Parent = "retry", id(1)
+			}
+			f.commit(c)
+		}
+		for filter, want := range map[*store.Filter][]int64{
+			{Workflow: "wf1"}: {7, 5, 3, 1}, {Job: "job0"}: {8, 4}, {Workflow: "wf0", Job: "job2"}: {6, 2}, {Workflow: "wf1", Job: "job2"}: nil,
+			{Trigger: "retry"}: {8, 7}, {Parent: id(1)}: {8, 7}, {Parent: id(1), Workflow: "wf0"}: {8}, {Parent: id(2)}: nil,
+			{From: time.UnixMicro(at(3)), To: time.UnixMicro(at(5))}: {4, 3}, {From: time.UnixMicro(at(8))}: {8}, {To: time.UnixMicro(at(1))}: nil,
+			{Workflow: "wf1", Before: id(5), Limit: 1}: {3}, {Workflow: "%"}: nil,
+		} {
+			list, err := f.Executions(f.Context(), *filter)
+			f.must(err)
+			var got []int64
+			for _, x := range list {
+				got = append(got, x.No)
+			}
+			equal(f, fmt.Sprintf("%+v", *filter), got, want)
+		}
+	}},
+	{"a start key finds its execution", func(f *fixture) {
+		_, err := f.StartKey(f.Context(), "k")
+		f.wantCode(err, stepwell.CodeNotFound)
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		c := f.first(1)
+		c.Create.Key, c.Create.KeyHash = "k", []byte{0, 255}
+		f.commit(c)
+		k, err := f.StartKey(f.Context(), "k")
+		f.must(err)
+		equal(f, "key", *k, store.StartKey{Key: "k", Hash: []byte{0, 255}, Execution: id(1), Created: time.UnixMicro(start).UTC()})
+		_, err = f.StartKey(f.Context(), "K")
+		f.wantCode(err, stepwell.CodeNotFound)
+	}},
+	{"a start key that is taken refuses the whole call", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		c := f.first(1)
+		c.Create.Key = "k"
+		f.commit(c)
+		twice := f.first(2)
+		twice.Create.Key = "k"
+		err := f.Commit(f.Context(), []store.Commit{f.next(1, 2), twice})
+		f.wantCode(err, stepwell.CodeConflict)
+		if _, is := errors.AsType[*store.ConflictError](err); is {
+			f.Error("it is told as the work of another process")
+		}
+		equal(f, "version", f.execution(1).Version, int64(1))
+		_, err = f.Execution(f.Context(), id(2))
+		f.wantCode(err, stepwell.CodeNotFound)
+	}},
+	{"of many starts under one key exactly one happens", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		other := f.again()
+		var won atomic.Int64
+		var all sync.WaitGroup
+		for no := int64(1); no <= 8; no++ {
+			s := []Store{f.Store, other}[no%2]
+			c := f.first(no)
+			c.Create.Key = "k"
+			all.Go(func() {
+				if err := s.Commit(f.Context(), []store.Commit{c}); err == nil {
+					won.Add(no)
+				} else if stepwell.CodeOf(err) != stepwell.CodeConflict {
+					f.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		k, err := f.StartKey(f.Context(), "k")
+		f.must(err)
+		equal(f, "winner", k.Execution, id(won.Load()))
+		list, err := f.Executions(f.Context(), store.Filter{})
+		f.must(err)
+		equal(f, "executions", len(list), 1)
+	}},
+}
