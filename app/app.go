@@ -175,38 +175,21 @@ const watchPause = 5 * time.Second
 func (a *App) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
-	conducting, endConducting := context.WithCancel(context.WithoutCancel(ctx))
-	defer endConducting()
-	conducted := make(chan error, 1)
-	go func() {
-		err := a.Conductor.Run(conducting)
-		if err != nil {
-			fail(err) // without a store nothing may go on
-		}
-		conducted <- err
-	}()
-	watching, endWatching := context.WithCancel(ctx)
-	watched := make(chan struct{})
-	go func() {
-		defer close(watched)
-		a.watch(watching)
-	}()
+	var failed firstError
+	broken := func(err error) { failed.set(err); fail(err) } // without a store nothing may go on
+	conducting := newCrew(context.WithoutCancel(ctx), broken)
+	conducting.start("conductor", a.Conductor.Run)
+	watching := newCrew(ctx, broken)
+	watching.start("requests", a.watch)
 	err := a.pool.Run(ctx)
-	endWatching()
-	<-watched
-	endConducting()
-	if cerr := <-conducted; cerr != nil {
-		return cerr
-	}
-	if errors.Is(err, context.Canceled) {
-		return nil
-	}
-	return err
+	watching.end()
+	conducting.end()
+	return failed.or(err)
 }
 
 // watch is the loop that carries out what other processes ask for. When the database cannot be
 // watched, requests wait in it until it can.
-func (a *App) watch(ctx context.Context) {
+func (a *App) watch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := a.Store.Watch(ctx, requestInterval, func() { a.Conductor.TakeRequests(ctx) }); err != nil {
 			a.log.Warn("requests of other processes are not seen for now", "error", err)
@@ -216,6 +199,7 @@ func (a *App) watch(ctx context.Context) {
 		case <-time.After(watchPause):
 		}
 	}
+	return nil
 }
 
 // Drain starts no more steps and lets the running ones finish; Run returns then. It returns at once.

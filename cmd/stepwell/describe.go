@@ -186,9 +186,8 @@ func (p *program) newVersionCommand() *cobra.Command {
 		Short: "Says which version this is",
 		Args:  arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			version, revision, at := "(unknown)", "", ""
+			revision, at := "", ""
 			if info, ok := debug.ReadBuildInfo(); ok {
-				version = cmp.Or(info.Main.Version, version)
 				for _, s := range info.Settings {
 					switch s.Key {
 					case "vcs.revision":
@@ -200,8 +199,16 @@ func (p *program) newVersionCommand() *cobra.Command {
 					}
 				}
 			}
-			_, err := fmt.Fprintf(p.out, "stepwell %s%s%s, %s, %s/%s\n", version, revision, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintf(p.out, "stepwell %s%s%s, %s, %s/%s\n", version(), revision, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
 	}
+}
+
+// version is that of the module, as it was built.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return cmp.Or(info.Main.Version, "(unknown)")
+	}
+	return "(unknown)"
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -24,12 +25,14 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 		Short:   "Shows, steers and repeats executions",
 		Long: "Shows, steers and repeats executions. An ID may be shortened to a beginning that no other has.\n\n" +
 			"While another process runs executions on the database, cancel, pause, resume and restart ask\n" +
-			"that process; otherwise they do it here, and run the execution on to its end.",
+			"that process; otherwise they do it here, and run the execution on to its end.\n\n" +
+			"With --server, or STEPWELL_SERVER, they ask a server instead of the database; the API key is that\n" +
+			"of STEPWELL_API_KEY.",
 		Args: p.unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	cmd.AddCommand(p.newListCommand(), p.newShowCommand(), p.newLogsCommand(), p.newEventsCommand(), p.newRetryCommand(),
-		p.newRestartCommand(), p.newCancelCommand(), p.newPauseCommand(), p.newResumeCommand())
+		p.newRestartCommand(), p.newWhyCommand(), p.newCancelCommand(), p.newPauseCommand(), p.newResumeCommand())
 	return cmd
 }
 
@@ -93,6 +96,7 @@ func (p *program) newListCommand() *cobra.Command {
 	var filter store.Filter
 	var statuses []string
 	var output *choice
+	var c connection
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "Lists executions, newest first",
@@ -104,6 +108,15 @@ func (p *program) newListCommand() *cobra.Command {
 			if filter.Limit < 1 || filter.Limit > 1000 {
 				return invalid("give a number from 1 to 1000", "limit: %d is out of range", filter.Limit)
 			}
+			if p.elsewhere(&c) {
+				query := url.Values{}
+				for key, v := range map[string]string{"status": strings.Join(statuses, ","), "pipeline": filter.Pipeline} {
+					if v != "" {
+						query.Set(key, v)
+					}
+				}
+				return p.listThere(&c, query, filter.Limit)
+			}
 			return p.list(filter, output.value)
 		},
 	}
@@ -114,6 +127,7 @@ func (p *program) newListCommand() *cobra.Command {
 	f.StringVar(&filter.Before, "before", "", "only those older than the execution with this `id`: the next page")
 	f.IntVar(&filter.Limit, "limit", 50, "at most so many")
 	output = format(f, "text", "json")
+	c.addServer(f, output)
 	return cmd
 }
 

@@ -99,11 +99,17 @@ func (p *program) lookUp(id string) (x *store.Execution, err error) {
 	return x, err
 }
 
-// changing makes a command of a change.
-func (p *program) changing(cmd *cobra.Command, do func(x *store.Execution, args []string, output string) error) *cobra.Command {
+// changing makes a command of a change: there asks a server for it, do does it with the database.
+func (p *program) changing(cmd *cobra.Command, there func(c *connection, id string, args []string) error,
+	do func(x *store.Execution, args []string, output string) error) *cobra.Command {
+	var c connection
 	output := format(cmd.Flags(), "text", "json")
 	p.settings.addRun(cmd.Flags())
+	c.addServer(cmd.Flags(), output)
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
+		if p.elsewhere(&c) {
+			return there(&c, args[0], args[1:])
+		}
 		x, err := p.lookUp(args[0])
 		if err != nil {
 			return err
@@ -121,7 +127,10 @@ func (p *program) newCancelCommand() *cobra.Command {
 		Args:  arguments(1, 1, "ID"),
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why")
-	return p.changing(cmd, func(x *store.Execution, _ []string, output string) error {
+	there := func(c *connection, id string, _ []string) error {
+		return p.changeThere(c, id, "cancel", object{"reason": reason})
+	}
+	return p.changing(cmd, there, func(x *store.Execution, _ []string, output string) error {
 		if x.Status.Terminal() {
 			return p.nothingToDo(x, output)
 		}
@@ -143,7 +152,8 @@ func (p *program) newPauseCommand() *cobra.Command {
 		Short: "Lets the running steps finish and starts no others",
 		Args:  arguments(1, 1, "ID"),
 	}
-	return p.changing(cmd, func(x *store.Execution, _ []string, output string) error {
+	there := func(c *connection, id string, _ []string) error { return p.changeThere(c, id, "pause", nil) }
+	return p.changing(cmd, there, func(x *store.Execution, _ []string, output string) error {
 		switch {
 		case x.Status.Terminal():
 			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + x.Status.String()}
@@ -177,7 +187,8 @@ func (p *program) newResumeCommand() *cobra.Command {
 		Short: "Goes on with an execution that is paused or was interrupted",
 		Args:  arguments(1, 1, "ID"),
 	}
-	return p.changing(cmd, func(x *store.Execution, _ []string, output string) error {
+	there := func(c *connection, id string, _ []string) error { return p.changeThere(c, id, "resume", nil) }
+	return p.changing(cmd, there, func(x *store.Execution, _ []string, output string) error {
 		if x.Status.Terminal() {
 			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + x.Status.String(),
 				Hint: "`stepwell executions retry` starts it again, keeping what completed"}

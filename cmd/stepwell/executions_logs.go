@@ -29,6 +29,7 @@ type logFlags struct {
 }
 
 func (p *program) newLogsCommand() *cobra.Command {
+	var c connection
 	f := logFlags{level: choice{"debug", []string{"debug", "info", "warning", "error"}}}
 	cmd := &cobra.Command{
 		Use:   "logs ID",
@@ -37,6 +38,9 @@ func (p *program) newLogsCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.filter.Tail < 0 || f.filter.Tail > 10_000 {
 				return invalid("give a number from 0 to 10000", "tail: %d is out of range", f.filter.Tail)
+			}
+			if p.elsewhere(&c) {
+				return p.logsThere(&c, args[0], &f)
 			}
 			return p.reading(args[0], func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
 				return p.logs(ctx, s, x, &f)
@@ -51,6 +55,7 @@ func (p *program) newLogsCommand() *cobra.Command {
 	flags.DurationVar(&f.since, "since", 0, "only lines of the last so long, such as 10m")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on until the execution has ended")
 	f.output = format(flags, "text", "json")
+	c.addServer(flags, f.output)
 	return cmd
 }
 
@@ -87,7 +92,6 @@ func (p *program) logs(ctx context.Context, s *sqlite.Store, x *store.Execution,
 
 // logPages writes what there is, and moves the filter behind it.
 func (p *program) logPages(ctx context.Context, s *sqlite.Store, no int64, filter *store.LogFilter, output string) error {
-	enc := lineEncoder(p.out)
 	for {
 		if filter.Tail > 0 {
 			filter.Limit = filter.Tail
@@ -99,12 +103,7 @@ func (p *program) logPages(ctx context.Context, s *sqlite.Store, no int64, filte
 		for i := range lines {
 			l := &lines[i]
 			filter.After = l.Seq
-			if output == "json" {
-				l.At = l.At.UTC().Truncate(time.Millisecond)
-				err = enc.Encode(l)
-			} else {
-				_, err = fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.At.Local().Format("2006-01-02 15:04:05.000"), l.Level, printable(l.StepKey), oneLine(l.Message, 16<<10), attributes(l.Attrs))
-			}
+			err = p.logLine(l, output)
 			if err != nil {
 				return err
 			}
@@ -114,6 +113,16 @@ func (p *program) logPages(ctx context.Context, s *sqlite.Store, no int64, filte
 			return nil
 		}
 	}
+}
+
+// logLine writes one line.
+func (p *program) logLine(l *store.LogLine, output string) error {
+	if output == "json" {
+		l.At = l.At.UTC().Truncate(time.Millisecond)
+		return lineEncoder(p.out).Encode(l)
+	}
+	_, err := fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.At.Local().Format("2006-01-02 15:04:05.000"), l.Level, printable(l.StepKey), oneLine(l.Message, 16<<10), attributes(l.Attrs))
+	return err
 }
 
 // knownStep refuses a step that the execution does not have: no lines would be a misleading answer.

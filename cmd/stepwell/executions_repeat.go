@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"strings"
 	"time"
 
@@ -24,7 +25,13 @@ func (p *program) newRestartCommand() *cobra.Command {
 	}
 	cmd.Flags().BoolVar(&failedOnly, "failed-only", false, "of a for_each, only the iterations that failed")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run again, and run nothing")
-	return p.changing(cmd, func(x *store.Execution, args []string, output string) error {
+	there := func(c *connection, id string, args []string) error {
+		if dryRun {
+			return p.previewThere(c, id, "restart", url.Values{"step_id": args[:1]})
+		}
+		return p.changeThere(c, id, "restart", object{"step_id": args[0], "failed_only": failedOnly})
+	}
+	return p.changing(cmd, there, func(x *store.Execution, args []string, output string) error {
 		step := args[0]
 		err := p.reading(x.ID, func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
 			if loop, _, inside := strings.Cut(step, "["); inside {
@@ -82,7 +89,15 @@ func (p *program) newRetryCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&from, "from-step", "", "also run this `step` and everything after it")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run, and run nothing")
-	return p.changing(cmd, func(x *store.Execution, _ []string, output string) error {
+	there := func(c *connection, id string, _ []string) error {
+		if dryRun {
+			return p.previewThere(c, id, "retry", url.Values{"from_step": {from}})
+		}
+		body := object{}
+		put(body, "from_step", from)
+		return p.changeThere(c, id, "retry", body)
+	}
+	return p.changing(cmd, there, func(x *store.Execution, _ []string, output string) error {
 		if !x.Status.Terminal() {
 			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not ended: it is " + x.Status.String(),
 				Hint: "`stepwell executions resume " + x.ID + "` goes on with it"}

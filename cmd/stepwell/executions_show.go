@@ -27,11 +27,15 @@ type showFlags struct {
 
 func (p *program) newShowCommand() *cobra.Command {
 	var f showFlags
+	var c connection
 	cmd := &cobra.Command{
 		Use:   "show ID",
 		Short: "Shows an execution with its steps",
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if p.elsewhere(&c) {
+				return p.showThere(&c, args[0])
+			}
 			statuses, err := stepStatuses(f.statuses)
 			if err != nil {
 				return err
@@ -55,6 +59,7 @@ func (p *program) newShowCommand() *cobra.Command {
 	flags.StringSliceVar(&f.statuses, "status", nil, "only steps with one of these `statuses`")
 	flags.StringVar(&f.step, "step", "", "only the step with this `key`")
 	f.output = format(flags, "text", "json")
+	c.addServer(flags, f.output)
 	return cmd
 }
 

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"os"
+	"path/filepath"
 )
 
 // Health is what a look at a database file finds.
@@ -19,6 +20,9 @@ type Health struct {
 // Check looks a database over, beside whoever uses it: it changes nothing. It reads the whole file, which takes
 // about a second for each gigabyte. Errors have the codes of Open.
 func Check(ctx context.Context, path string) (h *Health, err error) {
+	if path, err = filepath.Abs(path); err != nil {
+		return nil, fault("check "+path, err)
+	}
 	s := &Store{path: path}
 	if err := s.checkFile(&Options{ReadOnly: true}); err != nil {
 		return nil, fault("check "+path, err)

@@ -1,0 +1,124 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// DefaultListen is the address of a server that nothing else is said of: this machine alone.
+const DefaultListen = "127.0.0.1:8010"
+
+// ServerOptions configure a Server.
+type ServerOptions struct {
+	Options
+	// Listen is the TCP address. Defaults to DefaultListen.
+	Listen string
+	// BaseURL is where others reach the server, for the links that it hands out. Defaults to what Listen says.
+	BaseURL string
+	// TLS encrypts what goes over the wire. Defaults to none.
+	TLS *tls.Config
+	// MaxConnections bounds the connections that are open at once; others wait. Defaults to 4,096.
+	MaxConnections int
+	// StopAfter is how long a drain waits for the steps that run; then they are stopped, and go on after the
+	// next start. Defaults to 30 seconds.
+	StopAfter time.Duration
+	// MaxBody bounds the body of a request, in bytes. Defaults to 4 MiB.
+	MaxBody int64
+	// MaxFollowers is how many clients may follow executions. Defaults to 10,000.
+	MaxFollowers int
+	// Access says who may come in. Defaults to whoever is at this machine, if Listen is loopback.
+	Access Access
+	// Version is that of the program. Defaults to "dev".
+	Version string
+	// Retention says for how long things are kept. Defaults to for good.
+	Retention Retention
+}
+
+func (o *ServerOptions) validate() error {
+	if o.Listen == "" {
+		o.Listen = DefaultListen
+	}
+	if o.MaxConnections <= 0 {
+		o.MaxConnections = 4096
+	}
+	if o.StopAfter <= 0 {
+		o.StopAfter = 30 * time.Second
+	}
+	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address " + o.Listen + " cannot be listened to", Hint: "write it like 127.0.0.1:8010", Err: err}
+	}
+	return nil
+}
+
+// What a server is doing.
+const (
+	starting int32 = iota // takes up what was left unfinished
+	ready
+	draining
+)
+
+// Server is an App that others reach over HTTP, and that starts executions by itself when it is time.
+type Server struct {
+	*App
+	parts
+	o        ServerOptions
+	listener net.Listener
+	http     *http.Server
+	state    atomic.Int32
+	drain    chan struct{} // closed by Drain
+	once     sync.Once
+	begun    time.Time
+}
+
+// NewServer opens the database (see New) and the listener, and builds everything. CodeUnavailable when the
+// address is taken.
+func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	s := &Server{o: o, drain: make(chan struct{}), begun: time.Now()}
+	s.observed(&s.o.Options)
+	if s.App, err = New(ctx, s.o.Options); err != nil {
+		return nil, err
+	}
+	if s.listener, err = listen(ctx, &s.o); err == nil {
+		err = s.build(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Addr is where the server listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Ready says whether the server can take work: CodeUnavailable while it starts and while it stops.
+func (s *Server) Ready() error {
+	switch s.state.Load() {
+	case ready:
+		return nil
+	case draining:
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the server is stopping", Hint: "try again in a moment"}
+	}
+	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the server is starting: it takes up what was left unfinished", Hint: "try again in a moment"}
+}
+
+// Close lets go of everything. Call it after Run has returned.
+func (s *Server) Close() error {
+	var err error
+	if s.listener != nil {
+		if err = s.listener.Close(); errors.Is(err, net.ErrClosed) {
+			err = nil
+		}
+	}
+	return errors.Join(err, s.App.Close())
+}

@@ -1,0 +1,90 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"golang.org/x/net/netutil"
+
+	"github.com/stepwell/stepwell"
+)
+
+// What a client may take its time for.
+const (
+	headerPatience = 10 * time.Second
+	idlePatience   = 2 * time.Minute
+	maxHeader      = 64 << 10
+	closePatience  = 5 * time.Second // for answers under way when the server stops
+)
+
+func listen(ctx context.Context, o *ServerOptions) (net.Listener, error) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "listen: " + err.Error(),
+			Hint: "another program uses the address, or it is not one of this machine; `stepwell doctor` looks", Err: err}
+	}
+	l = netutil.LimitListener(l, o.MaxConnections)
+	if o.TLS != nil {
+		l = tls.NewListener(l, o.TLS)
+	}
+	return l, nil
+}
+
+func (s *Server) newHTTP(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: headerPatience, IdleTimeout: idlePatience, MaxHeaderBytes: maxHeader,
+		ErrorLog: log.New(httpLog{s.log}, "", 0)}
+}
+
+// httpLog takes what net/http has to say: clients that break off, mostly.
+type httpLog struct{ log *slog.Logger }
+
+// Write implements io.Writer.
+func (l httpLog) Write(text []byte) (int, error) {
+	l.log.Debug("http", "message", string(text))
+	return len(text), nil
+}
+
+// serveHTTP is the loop that answers requests, until the server is shut down.
+func (s *Server) serveHTTP() error {
+	if err := s.http.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// shutHTTP lets the answers under way come to their end, for a moment.
+func (s *Server) shutHTTP() {
+	ctx, cancel := context.WithTimeout(context.Background(), closePatience)
+	defer cancel()
+	if err := s.http.Shutdown(ctx); err != nil {
+		s.log.Warn("some clients were cut off", "error", s.http.Close())
+	}
+}
+
+// URL is where others reach the server.
+func (s *Server) URL() string {
+	if s.o.BaseURL != "" {
+		return s.o.BaseURL
+	}
+	scheme := "http"
+	if s.o.TLS != nil {
+		scheme = "https"
+	}
+	host, port, err := net.SplitHostPort(s.listener.Addr().String())
+	if err != nil {
+		return scheme + "://" + s.listener.Addr().String()
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		if host, err = os.Hostname(); err != nil {
+			host = "localhost"
+		}
+	}
+	return scheme + "://" + net.JoinHostPort(host, port)
+}

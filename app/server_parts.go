@@ -1,0 +1,134 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/http"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/worker"
+)
+
+// Access says who may come in, and how often.
+type Access struct {
+	// JWT says which tokens are believed. Defaults to none.
+	JWT *access.JWTOptions
+	// Proxies are addresses and networks of proxies that are believed. Defaults to none.
+	Proxies []string
+	// Origins are web pages that may call. Defaults to none.
+	Origins []string
+	// Limit is how often one caller may ask. Defaults to those of access.LimitOptions.
+	Limit access.LimitOptions
+}
+
+// parts are what a server has beyond an App.
+type parts struct {
+	keys     *access.Keys
+	auth     *access.Authenticator
+	limiter  *access.Limiter
+	recorder *access.Recorder
+	proxies  *access.Proxies
+	hub      *feed.Hub
+}
+
+// build makes the parts, from those that need nothing to the API, which needs all.
+func (s *Server) build(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildFeed, s.buildAPI} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Server) buildAccess(ctx context.Context) (err error) {
+	a := &s.o.Access
+	if s.proxies, err = access.NewProxies(a.Proxies...); err != nil {
+		return err
+	}
+	o := access.Options{Keys: access.NewKeys(s.Store, s.log), Proxies: s.proxies, Loopback: loopback(s.listener.Addr()), Origins: a.Origins}
+	if a.JWT != nil {
+		if a.JWT.Log == nil {
+			a.JWT.Log = s.log
+		}
+		if o.JWT, err = access.NewJWT(*a.JWT); err != nil {
+			return err
+		}
+		if err := o.JWT.Load(ctx); err != nil {
+			s.log.Warn("the keys of the tokens' issuer cannot be read yet; nobody can sign in with a token until they can", "error", err)
+		}
+	}
+	s.keys, s.auth = o.Keys, access.New(o)
+	s.limiter, s.recorder = access.NewLimiter(a.Limit), access.NewRecorder(s.Store, s.log)
+	return nil
+}
+
+func loopback(a net.Addr) bool {
+	t, ok := a.(*net.TCPAddr)
+	return ok && t.IP.IsLoopback()
+}
+
+func (s *Server) buildFeed(context.Context) (err error) {
+	s.hub, err = feed.New(feed.Options{Store: s.Store, MaxSubscriptions: s.o.MaxFollowers, Log: s.log})
+	return err
+}
+
+func (s *Server) buildAPI(context.Context) error {
+	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Catalog: s.Actions,
+		Auth: s.auth, Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
+		MaxBody: s.o.MaxBody, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.http = s.newHTTP(s.gate(h))
+	return nil
+}
+
+func (s *Server) vitals() api.Vitals {
+	return api.Vitals{Active: len(s.Conductor.Active()), Scheduler: "running", Draining: s.Ready() != nil}
+}
+
+// gate lets nothing that changes something through while the server starts or stops: those who ask try again.
+func (s *Server) gate(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions || s.Ready() == nil {
+			h.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "2")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		if _, err := w.Write([]byte(unavailable)); err != nil {
+			s.log.Debug("a client has gone", "error", err)
+		}
+	})
+}
+
+const unavailable = `{"code":"unavailable","message":"the server is starting or stopping","hint":"try again in a moment","details":[]}` + "\n"
+
+// Open says whether whoever is at this machine is let in without a credential.
+func (s *Server) Open(ctx context.Context) (bool, error) { return s.auth.Open(ctx) }
+
+// observed passes on what the conductor and the workers tell, to the feed before others.
+func (s *Server) observed(o *Options) {
+	observe, progress := o.Observe, o.Progress
+	o.Observe = func(u *conductor.Update) {
+		s.hub.Observe(u)
+		if observe != nil {
+			observe(u)
+		}
+	}
+	o.Progress = func(run int64, idx int32, p worker.Progress) {
+		s.hub.Progress(run, idx, p.Fraction, p.Note)
+		if progress != nil {
+			progress(run, idx, p)
+		}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+}

@@ -1,0 +1,117 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Run takes up what was left unfinished and serves until ctx ends (at once: running handlers are stopped, and their
+// steps go on after the next start) or a drain is complete. An error means that something has failed for good;
+// nothing that was reported as done is lost. It is called once.
+func (s *Server) Run(ctx context.Context) error {
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	var failed firstError
+	broken := func(err error) { failed.set(err); fail(err) }
+	base := context.WithoutCancel(ctx)
+
+	conducting := newCrew(base, broken) // ends last: everything else reports to it
+	conducting.start("conductor", s.Conductor.Run)
+	serving := newCrew(base, broken) // what clients see: ends after the work
+	serving.start("audit log", s.recorder.Run)
+	serving.start("http", func(context.Context) error { return s.serveHTTP() })
+	following := newCrew(base, broken)
+	following.start("feed", s.hub.Run)
+	acting := newCrew(ctx, broken) // what begins work: ends before it
+	acting.start("drain", func(ctx context.Context) error {
+		select {
+		case <-ctx.Done():
+		case <-s.drain:
+			s.state.Store(draining)
+			acting.cancel()
+		}
+		return nil
+	})
+	working, halt := context.WithCancel(ctx)
+	defer halt()
+	worked := make(chan error, 1)
+	go func() { worked <- s.pool.Run(working) }()
+
+	if err := s.begin(acting); err != nil {
+		broken(err)
+	}
+	err := s.work(acting, halt, worked)
+	s.state.Store(draining)
+	acting.end()
+	following.end() // those who follow are told where to go on; before, because they would keep connections open
+	s.shutHTTP()
+	serving.end()
+	conducting.end()
+	return failed.or(err)
+}
+
+// begin takes up what was left unfinished, and then starts what begins work.
+func (s *Server) begin(acting *crew) error {
+	begun := time.Now()
+	if err := s.recoverAll(acting.ctx); err != nil {
+		if acting.ctx.Err() != nil {
+			return nil // stopped meanwhile
+		}
+		return fmt.Errorf("recovery: %w", err)
+	}
+	acting.start("requests", s.watch)
+	acting.start("retention", (&retention{store: s.Store, keep: s.o.Retention, log: s.log}).Run)
+	s.state.CompareAndSwap(starting, ready)
+	s.log.Info("ready", "address", s.Addr().String(), "recovery", time.Since(begun))
+	return nil
+}
+
+// work waits for the end of the workers: by a drain, in which what runs may finish for a while, or by the end of
+// their context.
+func (s *Server) work(acting *crew, halt func(), worked <-chan error) error {
+	select {
+	case err := <-worked:
+		return err
+	case <-s.drain:
+	}
+	acting.end()
+	s.pool.Drain()
+	limit := time.NewTimer(s.o.StopAfter)
+	defer limit.Stop()
+	select {
+	case err := <-worked:
+		return err
+	case <-limit.C:
+		s.log.Warn("steps that still run are stopped; they go on after the next start", "after", s.o.StopAfter)
+	}
+	halt()
+	return <-worked
+}
+
+// recoverAll takes up every execution that has not ended; paused ones stay paused.
+func (s *Server) recoverAll(ctx context.Context) error {
+	left, err := s.Store.Unfinished(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range left {
+		x := &left[i]
+		if x.Status == stepwell.ExecutionPaused {
+			continue
+		}
+		if err := s.Conductor.Recover(ctx, x.ID); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			s.log.Error("an execution could not be taken up", "execution", x.ID, "error", err)
+		}
+	}
+	return nil
+}
+
+// Drain begins no more work and lets the running steps finish, for as long as StopAfter says; then clients are sent
+// away and Run returns. It returns at once.
+func (s *Server) Drain() { s.once.Do(func() { close(s.drain) }) }

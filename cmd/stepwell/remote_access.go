@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/store/sqlite"
+)
+
+func (p *program) newSecretsCommand() *cobra.Command {
+	r := &resource{path: "secrets", items: "secrets", what: "secret",
+		columns: []column{{"NAME", "name"}, {"VERSION", "version"}, {"UPDATED", "updated_at"}, {"BY", "updated_by"}}}
+	return p.group("secrets", []string{"secret"}, "Keeps values that steps use and nobody sees", "Keeps values that steps use as {{ secrets.NAME }} and nobody sees: they are stored encrypted.",
+		p.listing(r, "Lists the secrets, without their values"), p.newSecretSet(r), p.deleting(r, "Removes a secret"))
+}
+
+func (p *program) newSecretSet(r *resource) *cobra.Command {
+	var c connection
+	var file string
+	cmd := &cobra.Command{
+		Use:   "set NAME",
+		Short: "Sets the value of a secret",
+		Long: "Sets the value of a secret. The value is read from the terminal without showing it, from the input,\n" +
+			"or from a file; never from the arguments, which everybody on the machine can see. One line end at\n" +
+			"the end of the value is left out.",
+		Args: arguments(1, 1, "NAME"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			value, err := p.secretValue(file)
+			if err != nil {
+				return err
+			}
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				answer := object{}
+				if err := api.Call(ctx, "PUT", r.at(args[0]), nil, object{"value": value}, &answer); err != nil {
+					return err
+				}
+				return p.answered(&c, answer, "secret %s is set", printable(args[0]))
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().StringVar(&file, "from-file", "", "`file` with the value")
+	return cmd
+}
+
+func (p *program) secretValue(file string) (string, error) {
+	text := ""
+	in, isFile := p.in.(*os.File)
+	switch {
+	case file == "" && isFile && term.IsTerminal(int(in.Fd())):
+		fmt.Fprint(p.err, "value: ")
+		raw, err := term.ReadPassword(int(in.Fd()))
+		fmt.Fprintln(p.err)
+		if err != nil {
+			return "", fmt.Errorf("terminal: %w", err)
+		}
+		text = string(raw)
+	default:
+		if file == "" {
+			file = "-"
+		}
+		var err error
+		if text, err = p.readText(file); err != nil {
+			return "", err
+		}
+		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
+	}
+	if text == "" {
+		return "", invalid("", "the value is empty")
+	}
+	return text, nil
+}
+
+func keyResource() *resource {
+	return &resource{path: "keys", items: "keys", what: "API key",
+		columns: []column{{"ID", "id"}, {"NAME", "name"}, {"ROLE", "role"}, {"CREATED", "created_at"}, {"EXPIRES", "expires_at"}, {"LAST USED", "last_used_at"}, {"REVOKED", "revoked_at"}}}
+}
+
+// keyFlags ask for an API key.
+type keyFlags struct {
+	role    choice
+	expires string
+	name    string
+}
+
+func (k *keyFlags) add(f *pflag.FlagSet) {
+	k.role = choice{"viewer", []string{"viewer", "operator", "editor", "admin"}}
+	f.Var(&k.role, "role", "what its holder may do")
+	f.StringVar(&k.expires, "expires", "", "after how long it is no longer good, such as 90d or 12h; never without it")
+}
+
+func (k *keyFlags) take(args []string) { k.name = args[0] }
+
+func (k *keyFlags) body(*program) (object, error) {
+	o := object{"name": k.name, "role": k.role.value}
+	at, err := k.until(time.Now())
+	if err == nil && !at.IsZero() {
+		o["expires_at"] = at.UTC().Format(time.RFC3339)
+	}
+	return o, err
+}
+
+// until is when a key made now is no longer good; zero: never.
+func (k *keyFlags) until(now time.Time) (time.Time, error) {
+	if k.expires == "" {
+		return time.Time{}, nil
+	}
+	days := 0
+	if _, err := fmt.Sscanf(k.expires, "%dd", &days); err == nil && fmt.Sprintf("%dd", days) == k.expires && days > 0 && days < 36_500 {
+		return now.AddDate(0, 0, days), nil
+	}
+	d, err := time.ParseDuration(k.expires)
+	if err != nil || d <= 0 {
+		return time.Time{}, invalid("write it like 90d or 12h", "--expires: %q is no duration", k.expires)
+	}
+	return now.Add(d), nil
+}
+
+func (p *program) newAuditCommand() *cobra.Command {
+	r := &resource{path: "audit", items: "entries", what: "entry",
+		columns: []column{{"TIME", "at"}, {"ACTOR", "actor"}, {"ROLE", "role"}, {"FROM", "remote"}, {"ACTION", "action"}, {"OBJECT", "object"}, {"RESULT", "result"}},
+		filters: []filter{{"actor", "actor", "only changes by this `name`"}, {"action", "action", "only changes of this `kind`, such as schedule.update"},
+			{"object", "object", "only changes of the thing with this `id`"}, {"since", "since", "only changes since this `time`"}}}
+	return p.group("audit", nil, "Shows who changed what", "Shows who changed what, newest first.", p.listing(r, "Lists changes, newest first"))
+}
+
+func (p *program) newKeysCommand() *cobra.Command {
+	r := keyResource()
+	return p.group("keys", []string{"key"}, "Says who may use a server", "Says who may use a server: API keys, each with a role. As long as there is none, a server that listens on\n"+
+		"this machine alone is open to it. With --db, create works on the database itself, also while a server\nuses it: that is how the first key is made of a server that others reach.",
+		p.listing(r, "Lists the API keys"), p.newKeyCreate(), p.verb("revoke ID", "Makes an API key worthless, and keeps it in the list", "POST", func(id string) string { return r.at(id, "revoke") }, "API key %s is revoked"),
+		p.deleting(r, "Removes an API key"))
+}
+
+func (p *program) newKeyCreate() *cobra.Command {
+	f := &keyFlags{}
+	cmd := p.sending("create NAME", "Makes an API key and shows it, once", "POST", func([]string) string { return pathTo("keys") }, f, "name", "API key %s is made; it is shown this once")
+	p.settings.addDB(cmd.Flags())
+	there := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if !cmd.Flags().Changed("db") {
+			return there(cmd, args)
+		}
+		return p.createKeyHere(args[0], f, cmd.Flags().Lookup("output").Value.String())
+	}
+	return cmd
+}
+
+// createKeyHere makes a key in the database, for those who may write to the file.
+func (p *program) createKeyHere(name string, f *keyFlags, output string) (err error) {
+	ctx := context.Background()
+	n := access.NewKey{Name: name, By: "command"}
+	if err := n.Role.UnmarshalText([]byte(f.role.value)); err != nil {
+		return err
+	}
+	if n.Expires, err = f.until(time.Now()); err != nil {
+		return err
+	}
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: p.settings.db, Log: p.log()})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	key, token, err := access.NewKeys(s, p.log()).Create(ctx, n)
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		return writeJSON(p.out, map[string]any{"id": key.ID, "name": key.Name, "role": key.Role, "token": token})
+	}
+	_, err = fmt.Fprintf(p.out, "API key %s is made; it is shown this once\n%s\n", printable(key.Name), token)
+	return err
+}

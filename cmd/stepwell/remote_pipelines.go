@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func pipelines() *resource {
+	return &resource{path: "pipelines", items: "pipelines", what: "pipeline",
+		columns: []column{{"ID", "id"}, {"NAME", "name"}, {"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"ARCHIVED", "archived"}, {"UPDATED", "updated_at"}}}
+}
+
+func (p *program) newPipelinesCommand() *cobra.Command {
+	r := pipelines()
+	return p.group("pipelines", []string{"pipeline"}, "Keeps pipelines on a server, with their versions", "Keeps pipelines on a server, with their versions. A pipeline is named by its id or its name.",
+		p.listing(r, "Lists the stored pipelines"), p.showing(r, "Shows a pipeline"),
+		p.sending("create FILE", "Stores a pipeline", "POST", func([]string) string { return pathTo("pipelines") }, &documentFlags{}, "name", "pipeline %s is stored"),
+		p.sending("update ID FILE", "Stores a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{}, "name", "pipeline %s is stored"),
+		p.newVersionsCommand(r), p.newDiffCommand(r), p.newStartCommand(), p.deleting(r, "Removes a pipeline; its executions keep what they run"))
+}
+
+// documentFlags send a pipeline document.
+type documentFlags struct {
+	note  string
+	draft bool
+	file  string
+}
+
+func (d *documentFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&d.note, "note", "", "`text` that says what has changed")
+	f.BoolVar(&d.draft, "draft", false, "store it also when it has problems")
+}
+
+// take implements taker.
+func (d *documentFlags) take(args []string) { d.file = args[len(args)-1] }
+
+func (d *documentFlags) body(p *program) (object, error) {
+	text, err := p.readText(d.file)
+	if err != nil {
+		return nil, err
+	}
+	o := object{"document": text}
+	put(o, "note", d.note)
+	if d.draft {
+		o["draft"] = true
+	}
+	return o, nil
+}
+
+func (p *program) newVersionsCommand(r *resource) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "versions ID",
+		Short: "Lists the versions of a pipeline, newest first",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				rows, err := pages(ctx, api, r.at(args[0], "versions"), "versions", url.Values{}, maxList)
+				if err != nil {
+					return err
+				}
+				if c.output.value == "json" {
+					return writeJSON(p.out, rows)
+				}
+				return writeTable(p.out, []column{{"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}, rows)
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	return cmd
+}
+
+func (p *program) newDiffCommand(r *resource) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "diff ID FROM TO",
+		Short: "Shows what has changed between two versions",
+		Args:  arguments(3, 3, "ID, FROM or TO"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			for _, n := range args[1:] {
+				if _, err := strconv.Atoi(n); err != nil {
+					return invalid("`stepwell pipelines versions` lists them", "%q is no version", n)
+				}
+			}
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				var answer object
+				if err := api.Call(ctx, "GET", r.at(args[0], "diff"), url.Values{"from": {args[1]}, "to": {args[2]}}, nil, &answer); err != nil {
+					return err
+				}
+				if text, ok := answer["text"].(string); ok && c.output.value == "text" {
+					_, err := fmt.Fprint(p.out, printable(text))
+					return err
+				}
+				return p.shown(&c, answer, "")
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	return cmd
+}
+
+func (p *program) newStartCommand() *cobra.Command {
+	var c connection
+	var params []string
+	var follow bool
+	var version int
+	cmd := &cobra.Command{
+		Use:   "start ID [-p key=value…]",
+		Short: "Starts an execution of a stored pipeline",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			values, err := assignments(params)
+			if err != nil {
+				return err
+			}
+			body := object{"workflow_id": args[0], "params": values}
+			if version > 0 {
+				body["workflow_version"] = version
+			}
+			id := ""
+			err = p.calling(&c, func(ctx context.Context, api caller) error {
+				var answer object
+				if err := api.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
+					return err
+				}
+				id, _ = answer["execution_id"].(string)
+				return p.shown(&c, answer, "execution %s is started", id)
+			})
+			if err != nil || !follow {
+				return err
+			}
+			return p.followLogs(&c, id, url.Values{})
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().StringArrayVarP(&params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show its log until it has ended")
+	cmd.Flags().IntVar(&version, "version", 0, "`number` of the version; the newest without it")
+	return cmd
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+func schedules() *resource {
+	return &resource{path: "scheduler/jobs", items: "jobs", what: "schedule",
+		columns: []column{{"ID", "job_id"}, {"NAME", "name"}, {"SCHEDULE", "schedule.expression"}, {"ZONE", "schedule.timezone"}, {"ENABLED", "enabled"},
+			{"NEXT", "next_run_at"}, {"LAST", "last_run_at"}, {"RUNS", "run_count"}}}
+}
+
+func (p *program) newSchedulesCommand() *cobra.Command {
+	r := schedules()
+	verb := func(use, short, name, line string) *cobra.Command {
+		return p.verb(use, short, "POST", func(id string) string { return r.at(id, name) }, line)
+	}
+	return p.group("schedules", []string{"schedule"}, "Starts pipelines when it is time", "Shows and changes what is started when it is time.",
+		p.listing(r, "Lists the schedules"), p.showing(r, "Shows a schedule"), p.newScheduleCreate(r), p.newScheduleUpdate(r),
+		p.deleting(r, "Removes a schedule; what it has started goes on"),
+		verb("pause ID", "Starts nothing until it is resumed", "pause", "schedule %s is paused"),
+		verb("resume ID", "Starts again when it is time", "resume", "schedule %s goes on"),
+		verb("trigger ID", "Starts it now, once, beside its times", "trigger", "schedule %s was triggered"),
+		p.newNextRuns(r), p.newBackfill(r))
+}
+
+// scheduleFlags say in flags what a file may say too.
+type scheduleFlags struct {
+	file, name, cron, every, once, zone, pipeline, action string
+	params                                                []string
+}
+
+func (s *scheduleFlags) add(f *pflag.FlagSet) {
+	f.StringVarP(&s.file, "file", "f", "", "YAML or JSON `file` with the body of the request, - for the input; flags count more")
+	f.StringVar(&s.name, "name", "", "`name` for people")
+	f.StringVar(&s.cron, "cron", "", "cron `expression`, such as \"0 9 * * 1-5\"")
+	f.StringVar(&s.every, "every", "", "`interval`, such as 1h30m")
+	f.StringVar(&s.once, "once", "", "a single `time`, such as 2026-12-24T18:00:00Z")
+	f.StringVar(&s.zone, "timezone", "", "IANA `zone`, such as Europe/Berlin")
+	f.StringVar(&s.pipeline, "pipeline", "", "id or name of the stored pipeline to start")
+	f.StringVar(&s.action, "action", "", "`name` of a single action to start")
+	f.StringArrayVarP(&s.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
+}
+
+// body is the request: the file, with the flags over it.
+func (s *scheduleFlags) body(p *program) (object, error) {
+	o := object{}
+	if s.file != "" {
+		var err error
+		if o, err = p.readObject(s.file); err != nil {
+			return nil, err
+		}
+	}
+	put(o, "name", s.name)
+	given := 0
+	for kind, expression := range map[string]string{"cron": s.cron, "interval": s.every, "one_time": s.once} {
+		if expression != "" {
+			given++
+			put(o, "schedule.type", kind)
+			put(o, "schedule.expression", expression)
+		}
+	}
+	if given > 1 {
+		return nil, invalid("", "--cron, --every and --once exclude each other")
+	}
+	put(o, "schedule.timezone", s.zone)
+	if s.pipeline != "" {
+		put(o, "callback.type", "workflow")
+		put(o, "callback.workflow_id", s.pipeline)
+	}
+	if s.action != "" {
+		put(o, "callback.type", "action")
+		put(o, "callback.action_type", s.action)
+	}
+	params, err := assignments(s.params)
+	if err == nil && len(params) > 0 {
+		put(o, "callback.params", params)
+	}
+	return o, err
+}
+
+func (p *program) newScheduleCreate(*resource) *cobra.Command {
+	cmd := p.sending("create", "Makes a schedule", "POST", func([]string) string { return pathTo("scheduler", "jobs") }, &scheduleFlags{}, "job_id", "schedule %s is made")
+	cmd.Example = "  stepwell schedules create --name nightly --cron \"0 3 * * *\" --timezone Europe/Berlin --pipeline ingest"
+	return cmd
+}
+
+func (p *program) newScheduleUpdate(r *resource) *cobra.Command {
+	return p.sending("update ID", "Changes a schedule; what is not given stays", "PUT", func(args []string) string { return r.at(args[0]) }, &scheduleFlags{}, "job_id", "schedule %s is changed")
+}
+
+func (p *program) newNextRuns(r *resource) *cobra.Command {
+	var c connection
+	var count int
+	cmd := &cobra.Command{
+		Use:   "next ID",
+		Short: "Shows when it starts next",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				var answer object
+				if err := api.Call(ctx, "GET", r.at(args[0], "next-runs"), url.Values{"count": {strconv.Itoa(count)}}, nil, &answer); err != nil {
+					return err
+				}
+				return p.shown(&c, answer, "")
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().IntVar(&count, "count", 10, "how many times")
+	return cmd
+}
+
+func (p *program) newBackfill(r *resource) *cobra.Command {
+	var c connection
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "backfill ID --from TIME --to TIME",
+		Short: "Starts it for times that have passed, each of them once",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if from == "" || to == "" {
+				return invalid("usage: stepwell schedules backfill ID --from TIME --to TIME", "--from and --to are missing")
+			}
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				var answer object
+				if err := api.Call(ctx, "POST", r.at(args[0], "backfill"), nil, object{"from": from, "to": to}, &answer); err != nil {
+					return err
+				}
+				return p.shown(&c, answer, "")
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().StringVar(&from, "from", "", "first `time`, such as 2026-01-01T00:00:00Z")
+	cmd.Flags().StringVar(&to, "to", "", "`time` before which it ends")
+	return cmd
+}

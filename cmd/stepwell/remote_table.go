@@ -1,0 +1,218 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// column is one of a table: its title, and where its values are in an object.
+type column struct{ title, path string }
+
+// maxList is how many entries a command lists at most.
+const maxList = 10_000
+
+// resource is a kind of thing that a server keeps.
+type resource struct {
+	path    string // below /api/v1
+	items   string // name of the list in an answer
+	what    string // what one is called
+	columns []column
+	filters []filter
+}
+
+// filter is a flag of `list` that is a parameter of the request.
+type filter struct{ flag, param, help string }
+
+// listing makes the command that lists a resource.
+func (p *program) listing(r *resource, short string) *cobra.Command {
+	var c connection
+	var most int
+	values := make([]string, len(r.filters))
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: short,
+		Args:  arguments(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			if most < 1 || most > maxList {
+				return invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+			}
+			query := url.Values{}
+			for i, f := range r.filters {
+				if values[i] != "" {
+					query.Set(f.param, values[i])
+				}
+			}
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				rows, err := pages(ctx, api, pathTo(strings.Split(r.path, "/")...), r.items, query, most)
+				if err != nil {
+					return err
+				}
+				if c.output.value == "json" {
+					return writeJSON(p.out, rows)
+				}
+				if len(rows) == 0 {
+					_, err := fmt.Fprintln(p.out, "no "+r.what+"s")
+					return err
+				}
+				return writeTable(p.out, r.columns, rows)
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().IntVar(&most, "limit", 100, "at most so many")
+	for i, f := range r.filters {
+		cmd.Flags().StringVar(&values[i], f.flag, "", f.help)
+	}
+	return cmd
+}
+
+// showing makes the command that shows one of a resource.
+func (p *program) showing(r *resource, short string) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: short,
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				var o object
+				if err := api.Call(ctx, "GET", r.at(args[0]), nil, nil, &o); err != nil {
+					return err
+				}
+				if c.output.value == "json" {
+					return writeJSON(p.out, o)
+				}
+				return p.showObject(o)
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	return cmd
+}
+
+// at is the path of one of the resource, or of something about it.
+func (r *resource) at(id string, more ...string) string {
+	return pathTo(append(append(strings.Split(r.path, "/"), id), more...)...)
+}
+
+// deleting makes the command that removes one of a resource.
+func (p *program) deleting(r *resource, short string) *cobra.Command {
+	return p.verb("delete ID", short, "DELETE", func(id string) string { return r.at(id) }, r.what+" %s is gone")
+}
+
+func writeTable(w io.Writer, columns []column, rows []object) error {
+	t := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	titles := make([]string, len(columns))
+	for i, c := range columns {
+		titles[i] = c.title
+	}
+	fmt.Fprintln(t, strings.Join(titles, "\t"))
+	for _, row := range rows {
+		cells := make([]string, len(columns))
+		for i, c := range columns {
+			cells[i] = cell(at(row, c.path))
+		}
+		fmt.Fprintln(t, strings.Join(cells, "\t"))
+	}
+	return t.Flush()
+}
+
+// at finds a value inside an object: "schedule.expression".
+func at(o object, path string) any {
+	var v any = o
+	for name := range strings.SplitSeq(path, ".") {
+		m, ok := v.(object)
+		if !ok {
+			return nil
+		}
+		v = m[name]
+	}
+	return v
+}
+
+// maxCell is how wide a cell of a table gets.
+const maxCell = 60
+
+// cell writes a value of an answer for people: times in their own zone.
+func cell(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
+			return t.Local().Format(time.DateTime)
+		}
+		return oneLine(v, maxCell)
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	case float64:
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	case []any:
+		var parts []string
+		for _, e := range v {
+			parts = append(parts, cell(e))
+		}
+		return oneLine(strings.Join(parts, ", "), maxCell)
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return oneLine(string(raw), maxCell)
+}
+
+// showObject writes an object as lines of name and value; objects inside go below their name.
+func (p *program) showObject(o object) error {
+	t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
+	writeValues(t, "", o)
+	return t.Flush()
+}
+
+func writeValues(w io.Writer, indent string, o object) {
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		switch v := o[name].(type) {
+		case nil:
+		case object:
+			if len(v) > 0 {
+				fmt.Fprintf(w, "%s%s\n", indent, printable(name))
+				writeValues(w, indent+"  ", v)
+			}
+		case string:
+			if strings.Contains(v, "\n") {
+				fmt.Fprintf(w, "%s%s\n%s  %s\n", indent, printable(name), indent, strings.ReplaceAll(strings.TrimSpace(printable(v)), "\n", "\n"+indent+"  "))
+				continue
+			}
+			fmt.Fprintf(w, "%s%s\t%s\n", indent, printable(name), longCell(v))
+		default:
+			fmt.Fprintf(w, "%s%s\t%s\n", indent, printable(name), longCell(v))
+		}
+	}
+}
+
+// longCell is a value that has a line to itself.
+func longCell(v any) string {
+	if s, ok := v.(string); ok {
+		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
+			return t.Local().Format(time.DateTime)
+		}
+		return oneLine(s, 2000)
+	}
+	if list, ok := v.([]any); ok {
+		raw, err := json.Marshal(list)
+		if err == nil {
+			return oneLine(string(raw), 2000)
+		}
+	}
+	return cell(v)
+}

@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.yaml.in/yaml/v4"
+)
+
+// fileFlags take a body from a file, with key=value pairs over it.
+type fileFlags struct {
+	file string
+	set  []string
+}
+
+func (b *fileFlags) add(f *pflag.FlagSet) {
+	f.StringVarP(&b.file, "file", "f", "", "YAML or JSON `file` with the body of the request, - for the input")
+	f.StringArrayVar(&b.set, "set", nil, "`key=value` of the body; counts more than the file")
+}
+
+func (b *fileFlags) body(p *program) (object, error) {
+	o := object{}
+	if b.file != "" {
+		var err error
+		if o, err = p.readObject(b.file); err != nil {
+			return nil, err
+		}
+	}
+	values, err := assignments(b.set)
+	for key, v := range values {
+		put(o, key, v)
+	}
+	return o, err
+}
+
+func (p *program) newWebhooksCommand() *cobra.Command {
+	r := &resource{path: "webhooks", items: "webhooks", what: "webhook",
+		columns: []column{{"ID", "webhook_id"}, {"NAME", "name"}, {"ENABLED", "enabled"}, {"AUTH", "auth"}, {"LAST", "last_triggered_at"}, {"COUNT", "trigger_count"}}}
+	return p.group("webhooks", []string{"webhook"}, "Starts pipelines when another system calls", "Shows and changes the addresses that other systems call to start pipelines. A secret is shown once,\nwhen it is made.",
+		p.listing(r, "Lists the webhooks"), p.showing(r, "Shows a webhook"),
+		p.sending("create", "Makes a webhook and shows its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &fileFlags{}, "webhook_id", "webhook %s is made; its secret is shown this once"),
+		p.sending("update ID", "Changes a webhook", "PUT", func(args []string) string { return r.at(args[0]) }, &fileFlags{}, "webhook_id", "webhook %s is changed"),
+		p.verb("rotate ID", "Gives a webhook another secret and shows it, once", "POST", func(id string) string { return r.at(id, "rotate-secret") }, "webhook %s has a new secret, which is shown this once"),
+		p.deleting(r, "Removes a webhook"))
+}
+
+func (p *program) newServerEventsCommand() *cobra.Command {
+	r := &resource{path: "event-triggers", items: "triggers", what: "event trigger",
+		columns: []column{{"ID", "trigger_id"}, {"NAME", "name"}, {"TYPE", "event_type"}, {"ENABLED", "enabled"}, {"COUNT", "trigger_count"}}}
+	triggers := p.group("triggers", []string{"trigger"}, "Starts pipelines when an event comes", "Shows and changes which events start which pipelines.",
+		p.listing(r, "Lists the event triggers"), p.showing(r, "Shows an event trigger"),
+		p.sending("create", "Makes an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &fileFlags{}, "trigger_id", "event trigger %s is made"),
+		p.sending("update ID", "Changes an event trigger", "PUT", func(args []string) string { return r.at(args[0]) }, &fileFlags{}, "trigger_id", "event trigger %s is changed"),
+		p.deleting(r, "Removes an event trigger"))
+	return p.group("events", []string{"event"}, "Sends events, and says what they start", "Sends events to steps that wait for them and to triggers.",
+		p.sending("send TYPE", "Sends an event", "POST", func([]string) string { return pathTo("events") }, &eventFlags{}, "event_id", "event %s is taken"), triggers)
+}
+
+// eventFlags make an event.
+type eventFlags struct{ kind, key, id, data string }
+
+func (e *eventFlags) add(f *pflag.FlagSet) {
+	f.StringVar(&e.key, "key", "", "`key` that a step waits for (util.wait_for)")
+	f.StringVar(&e.id, "id", "", "`id` by which a repetition is known; made up without it")
+	f.StringVarP(&e.data, "data", "d", "", "the data, `JSON` or YAML")
+}
+
+func (e *eventFlags) take(args []string) { e.kind = args[0] }
+
+func (e *eventFlags) body(*program) (object, error) {
+	o := object{"type": e.kind}
+	put(o, "key", e.key)
+	put(o, "id", e.id)
+	if e.data != "" {
+		var data object
+		if err := yaml.Unmarshal([]byte(e.data), &data); err != nil || data == nil {
+			return nil, invalid(`write it like -d '{"city": "Oslo"}'`, "--data: %q is no object", e.data)
+		}
+		o["data"] = data
+	}
+	return o, nil
+}
+
+func (p *program) newApprovalsCommand() *cobra.Command {
+	r := &resource{path: "approvals", items: "approvals", what: "approval",
+		columns: []column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "expires_at"}, {"EXECUTION", "execution_id"}}}
+	return p.group("approvals", []string{"approval"}, "Answers steps that wait for somebody's word", "Shows steps that wait for somebody's word (util.approval), and answers them.",
+		p.listing(r, "Lists what waits for an answer"),
+		p.deciding(r, "approve", "Lets the step go on"), p.deciding(r, "reject", "Ends the step with a no"))
+}
+
+func (p *program) deciding(r *resource, word, short string) *cobra.Command {
+	var c connection
+	var comment string
+	cmd := &cobra.Command{
+		Use:   word + " ID",
+		Short: short,
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			body := object{}
+			put(body, "comment", comment)
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				answer := object{}
+				if err := api.Call(ctx, "POST", r.at(args[0], word), nil, body, &answer); err != nil {
+					return err
+				}
+				return p.answered(&c, answer, map[string]string{"approve": "approved: %s", "reject": "rejected: %s"}[word], printable(args[0]))
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().StringVar(&comment, "comment", "", "`text` that is kept with the answer")
+	return cmd
+}

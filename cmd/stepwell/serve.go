@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/app"
+)
+
+// forcedPatience is how long a server that is forced to stop may still take.
+const forcedPatience = 10 * time.Second
+
+func (p *program) newServeCommand() *cobra.Command {
+	var listen string
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serves the API, runs schedules and executions, until it is told to stop",
+		Long: "Serves the API, runs schedules and executions, until it is told to stop. Everything is in this\n" +
+			"process and its database; what was left unfinished is taken up first. docs/server.md has the\n" +
+			"settings.\n\n" +
+			"The first Ctrl-C (or SIGTERM) begins no more work and lets running steps finish, for\n" +
+			"server.stop_seconds; the second stops at once. Either way nothing is lost.\n\n" +
+			"Exit codes: 0 stopped in order, 1 failed, 2 wrong settings, 130 stopped by force.",
+		Args: arguments(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := p.serving()
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("listen") {
+				s.Server.Listen = listen
+				if err := s.Server.validate(); err != nil {
+					return err
+				}
+			}
+			return p.serve(s)
+		},
+	}
+	p.settings.addRun(cmd.Flags())
+	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` to listen on")
+	return cmd
+}
+
+// serve runs a server until it is told to stop.
+func (p *program) serve(s *serving) error {
+	o, err := p.serverOptions(s)
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	server, err := app.NewServer(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := p.banner(ctx, server, s); err != nil {
+		return errors.Join(err, server.Close())
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- server.Run(ctx) }()
+	forced, err := p.attend(server, signals, ran, stop)
+	if err = errors.Join(err, server.Close()); err == nil && forced {
+		return exitError(exitInterrupted)
+	}
+	return err
+}
+
+// attend waits for the server's end. The first signal drains it, the second stops it.
+func (p *program) attend(server *app.Server, signals <-chan os.Signal, ran <-chan error, stop func()) (forced bool, err error) {
+	for n := 0; ; {
+		select {
+		case err := <-ran:
+			return n > 1, err
+		case <-signals:
+			switch n++; n {
+			case 1:
+				fmt.Fprintln(p.err, "stopping: running steps may finish; once more stops them at once")
+				server.Drain()
+			case 2:
+				fmt.Fprintln(p.err, "stopping at once")
+				stop()
+				time.AfterFunc(forcedPatience, func() { os.Exit(exitInterrupted) }) // what does not heed its context
+			default:
+				os.Exit(exitInterrupted)
+			}
+		}
+	}
+}
+
+// serverOptions are those of a server that go with the settings.
+func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
+	if o.Options, err = p.options(); err != nil {
+		return o, err
+	}
+	o.Log = p.serverLog(&s.Log)
+	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
+	o.MaxConnections = s.Server.Limits.Connections
+	o.StopAfter = time.Duration(s.Server.StopSeconds) * time.Second
+	o.Retention = s.Retention.options()
+	o.MaxBody, o.MaxFollowers, o.Version = int64(s.Server.Limits.Body), s.Server.Limits.WSClients, version()
+	o.Access = s.Server.access()
+	if o.TLS, err = s.Server.TLS.config(); err != nil {
+		return o, err
+	}
+	return o, nil
+}
+
+// access is who may come in; validate has checked it.
+func (s *serverSettings) access() app.Access {
+	a := app.Access{Proxies: s.Auth.TrustedProxies, Origins: s.CORS.Origins, Limit: access.LimitOptions{Rate: s.Limits.Rate, Burst: s.Limits.Burst}}
+	j := &s.Auth.JWT
+	if j.JWKS == "" {
+		return a
+	}
+	a.JWT = &access.JWTOptions{Issuer: j.Issuer, Audience: j.Audience, RoleClaim: j.RoleClaim}
+	if strings.Contains(j.JWKS, "://") {
+		a.JWT.URL = j.JWKS
+	} else {
+		a.JWT.File = j.JWKS
+	}
+	for value, name := range j.Roles {
+		var role access.Role
+		if role.UnmarshalText([]byte(name)) == nil { // checked before
+			if a.JWT.Roles == nil {
+				a.JWT.Roles = map[string]access.Role{}
+			}
+			a.JWT.Roles[value] = role
+		}
+	}
+	return a
+}
+
+func (r *retentionSettings) options() app.Retention {
+	const day = 24 * time.Hour
+	return app.Retention{Executions: time.Duration(r.Executions) * day, Logs: time.Duration(r.Logs) * day, Audit: time.Duration(r.Audit) * day,
+		Keys: time.Duration(r.Keys) * day}
+}
+
+// serverLog is JSON lines for machines; people at a terminal get text.
+func (p *program) serverLog(l *logSettings) *slog.Logger {
+	o := &slog.HandlerOptions{Level: logLevels[strings.ToLower(l.Level)]}
+	text := l.Format == "text" || l.Format == "" && isTerminal(p.err)
+	if text {
+		return slog.New(slog.NewTextHandler(p.err, o))
+	}
+	return slog.New(slog.NewJSONHandler(p.err, o))
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// banner says where the server is, where its data are, and who may come in.
+func (p *program) banner(ctx context.Context, server *app.Server, s *serving) error {
+	data, err := filepath.Abs(server.Store.Path())
+	if err != nil {
+		data = server.Store.Path()
+	}
+	who := "with an API key or a token"
+	switch open, err := server.Open(ctx); {
+	case err != nil:
+		return err
+	case open:
+		who = "open to this machine alone: there is no API key yet (`stepwell keys create`)"
+	case !loopbackOnly(s.Server.Listen) && s.Server.TLS.Cert == "":
+		who += "; WITHOUT TLS: put a proxy in front, or set server.tls"
+	}
+	_, err = fmt.Fprintf(p.out, "stepwell serves %s\n  data     %s\n  access   %s\n  stop     Ctrl-C\n", server.URL(), data, who)
+	return err
+}
