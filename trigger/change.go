@@ -59,6 +59,7 @@ func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64,
 	before := e.Schedule.After
 	*e = changed // its place in the heap is the same
 	s.followers(before, e.Schedule.After)
+	s.listens(e)
 	s.schedule(e, now)
 	return e.view(now), e.warnings(now), nil
 }
@@ -108,6 +109,7 @@ func (s *Schedules) Delete(ctx context.Context, idOrName string, revision int64)
 	e.gone = true
 	delete(s.jobs, e.ID)
 	s.followers(e.Schedule.After)
+	s.listens(e)
 	s.heap.remove(e)
 	s.forget(e)
 	// A state without its schedule is removed when the jobs are loaded, should this fail.

@@ -56,7 +56,7 @@ type Timing struct {
 	Skipped    schedule.Skipped  `json:"skipped,omitempty"`  // times that a change of clocks leaves out, see schedule.Spec
 	Repeated   schedule.Repeated `json:"repeated,omitempty"` // times that a change of clocks brings twice, see schedule.Spec
 	After      *After            `json:"after,omitempty"`
-	Filters    map[string]any    `json:"filters,omitempty"` // of an event's data, see event.Trigger
+	Filters    Values            `json:"filters,omitempty"` // of an event's data, see event.Trigger
 }
 
 // After names the job that another one follows.
@@ -117,7 +117,7 @@ func (j *Job) check() (*schedule.Schedule, error) {
 }
 
 // CheckText bounds what is only kept: CodeInvalid.
-func CheckText(name, description string, params map[string]any) error {
+func CheckText(name, description string, params Values) error {
 	if len(name) > maxName {
 		return invalid("at most 255 bytes", "the name is too long")
 	}

@@ -46,6 +46,7 @@ func (s *Schedules) load(ctx context.Context) error {
 		if err := s.resume(ctx, e, now); err != nil {
 			return err
 		}
+		s.listens(e)
 		if after := e.Schedule.After; after != nil {
 			s.followed[after.Job] = append(s.followed[after.Job], e)
 		}

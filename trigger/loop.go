@@ -227,7 +227,7 @@ func (s *Schedules) start(ctx context.Context, starts []*start) {
 			for _, f := range st.firings {
 				r := s.fire(ctx, &st.job, f)
 				st.results = append(st.results, r)
-				if r.err != nil && !permanent(r.err) {
+				if r.err != nil && !Permanent(r.err) {
 					return nil
 				}
 			}
@@ -278,7 +278,7 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 	e := st.e
 	for i, r := range st.results {
 		f := st.firings[i]
-		if r.err != nil && !permanent(r.err) {
+		if r.err != nil && !Permanent(r.err) {
 			e.state.failed(r.err, r.at)
 			e.later(now)
 			s.o.Log.WarnContext(ctx, "a job could not be started; it is tried again", "job", e.ID, "at", f.time(), "error", r.err)

@@ -80,8 +80,9 @@ type Schedules struct {
 	active map[string]*entry // by the executions that may still run
 	lag    time.Duration     // of the latest firing
 
-	followedMu sync.RWMutex
+	followedMu sync.RWMutex        // never held for long: the conductor asks
 	followed   map[string][]*entry // the jobs that follow one
+	listening  []Job               // enabled ones of type event; replaced, never changed
 
 	endedMu sync.Mutex
 	ended   []string // executions that have ended, for the loop
@@ -136,6 +137,7 @@ func (s *Schedules) Create(ctx context.Context, j Job, actor string) (*Schedule,
 	}
 	s.jobs[e.ID] = e
 	s.followers(e.Schedule.After)
+	s.listens(e)
 	s.schedule(e, now)
 	return e.view(now), e.warnings(now), nil
 }

@@ -18,6 +18,7 @@ import (
 	_ "time/tzdata" // schedules mean the same on every machine
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
 )
@@ -55,9 +56,29 @@ type Callback struct {
 	Version  int    `json:"workflow_version,omitempty"` // Defaults to the newest when it fires
 	Action   string `json:"action_type,omitempty"`
 	// Params are the pipeline's parameters, or the action's, in which templates are allowed.
-	Params   map[string]any `json:"params,omitempty"`
-	Priority int            `json:"priority,omitempty"`
+	Params   Values `json:"params,omitempty"`
+	Priority int    `json:"priority,omitempty"`
 }
+
+// Values are parameters as JSON. Whole numbers stay whole numbers.
+type Values map[string]any
+
+// UnmarshalJSON reads an object.
+func (v *Values) UnmarshalJSON(raw []byte) error {
+	decoded, err := expr.Decode(raw)
+	if err != nil {
+		return err
+	}
+	object, ok := decoded.(map[string]any)
+	if !ok && decoded != nil {
+		return invalid("write {name: value}", "the values are no object")
+	}
+	*v = object
+	return nil
+}
+
+// MarshalJSON writes an object; what was a fraction stays one.
+func (v Values) MarshalJSON() ([]byte, error) { return expr.Marshal(map[string]any(v)) }
 
 // Check fills in Type and reports what is wrong, as CodeInvalid. Whether the pipeline exists is seen when it fires.
 func (c *Callback) Check() error {
@@ -88,8 +109,8 @@ func (c *Callback) Launch(payload map[string]any) pipeline.Launch {
 	return pipeline.Launch{Workflow: c.Workflow, Version: c.Version, Action: c.Action, Written: c.Params, Params: payload, Loose: true, Priority: c.Priority}
 }
 
-// permanent reports whether starting again later would fail in the same way.
-func permanent(err error) bool {
+// Permanent reports whether starting again later would fail in the same way.
+func Permanent(err error) bool {
 	switch stepwell.CodeOf(err) {
 	case stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict, stepwell.CodeForbidden:
 		return true

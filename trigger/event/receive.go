@@ -1,0 +1,231 @@
+package event
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger"
+)
+
+// Received is what an event has caused.
+type Received struct {
+	ID string `json:"event_id"`
+	// Signal says what became of the key: "" without one, delivered to a step that waited, kept for one that will, or
+	// repeated.
+	Signal  string    `json:"signal,omitempty"`
+	Started []Started `json:"started"`
+}
+
+// Started is what a trigger, or a job, has made of an event.
+type Started struct {
+	Trigger   string        `json:"trigger_id"`
+	Execution string        `json:"execution_id,omitempty"`
+	Repeated  bool          `json:"repeated,omitempty"` // the execution was there already
+	Code      stepwell.Code `json:"code,omitempty"`     // why there is none
+	Message   string        `json:"message,omitempty"`
+}
+
+// Receive takes an event from outside. It returns when everything that it causes is durable; after an error the same
+// event may be sent again. CodeInvalid, CodeLimit when it is too large or too much is waiting. A trigger whose
+// execution cannot be started, now or later, is told in the result and is no error.
+func (r *Router) Receive(ctx context.Context, e Event) (*Received, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	raw, err := expr.Marshal(e.Data)
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the data of the event is no JSON", Err: err}
+	}
+	if len(raw) > r.o.MaxBody {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the event is larger than %d bytes", r.o.MaxBody)}
+	}
+	if e.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, err
+		}
+		e.ID = id.String()
+	}
+	if e.Time.IsZero() {
+		e.Time = time.Now()
+	}
+	out := &Received{ID: e.ID}
+	if e.Key != "" {
+		if out.Signal, err = r.signal(ctx, &e, raw); err != nil {
+			return nil, err
+		}
+	}
+	out.Started, err = r.route(ctx, &e, "", 0)
+	return out, err
+}
+
+// signal passes the event on to the steps that wait for its key.
+func (r *Router) signal(ctx context.Context, e *Event, data []byte) (string, error) {
+	body := fmt.Appendf(nil, `{"status":"completed","by":"event","outputs":%s}`, data)
+	if e.Data == nil {
+		body = []byte(`{"status":"completed","by":"event","outputs":{}}`)
+	}
+	fresh, delivered, err := r.o.Signals.Signal(ctx, store.Signal{Key: "event:" + e.Key, ID: e.ID, Body: body, At: e.Time})
+	switch {
+	case err != nil:
+		return "", err
+	case !fresh:
+		return "repeated", nil
+	case delivered:
+		return "delivered", nil
+	}
+	return "kept", nil
+}
+
+// target is what an event starts.
+type target struct {
+	id, name string // of the trigger, or of the job that listens
+	job      string
+	callback *trigger.Callback
+	counted  bool
+}
+
+// targets are the triggers and jobs that an event fits, in order, except the one behind the execution that it is about.
+func (r *Router) targets(e *Event, behind string) []target {
+	var list []target
+	for _, it := range r.shelf.All(func(it *item) bool {
+		return it.Value.enabled() && it.ID != behind && (behind == "" || it.Value.Job != behind) && fits(it.Value.EventType, it.Value.Filters, e)
+	}) {
+		list = append(list, target{id: it.ID, name: it.Value.Name, job: it.Value.Job, callback: it.Value.Callback, counted: true})
+	}
+	for _, j := range r.o.Jobs.Listening() {
+		if j.ID != behind && fits(j.Schedule.Expression, j.Schedule.Filters, e) {
+			list = append(list, target{id: j.ID, name: j.Name, job: j.ID})
+		}
+	}
+	return list
+}
+
+// route starts what an event fits. The error is one that will pass: the event has to come again.
+func (r *Router) route(ctx context.Context, e *Event, behind string, depth int) ([]Started, error) {
+	targets := r.targets(e, behind)
+	started := make([]Started, len(targets))
+	var group errgroup.Group
+	group.SetLimit(r.o.Starts)
+	for i, t := range targets {
+		group.Go(func() error {
+			launched, err := r.launch(ctx, &t, e, depth)
+			execution := ""
+			if err == nil {
+				execution = launched.Execution
+			}
+			if t.counted && (err != nil || launched.Fresh) {
+				r.counts.Ran(t.id, execution, err)
+			}
+			started[i] = Started{Trigger: t.id, Execution: execution}
+			if err == nil {
+				started[i].Repeated = !launched.Fresh
+				return nil
+			}
+			if !trigger.Permanent(err) {
+				return fmt.Errorf("event trigger %s: %w", t.id, err)
+			}
+			started[i].Code, started[i].Message = stepwell.CodeOf(err), err.Error()
+			r.o.Log.WarnContext(ctx, "an event started nothing", "trigger", t.id, "event", e.ID, "type", e.Type, "error", err)
+			return nil
+		})
+	}
+	return started, group.Wait()
+}
+
+// launch starts one execution, once for each event.
+func (r *Router) launch(ctx context.Context, t *target, e *Event, depth int) (*pipeline.Launched, error) {
+	about := map[string]any{"type": "event", "event_id": e.ID, "event_type": e.Type, "trigger_id": t.id, "trigger_name": t.name,
+		"depth": int64(depth), "triggered_at": stamp(time.Now())}
+	values := map[string]any{"event": e.value()}
+	key := "event:" + t.id + ":" + e.ID
+	if t.job != "" {
+		return r.o.Jobs.Trigger(ctx, t.job, trigger.Run{Trigger: "event", Params: values, About: about, Actor: "event:" + t.id, Key: key, Loose: true})
+	}
+	values["_trigger"] = about
+	in := t.callback.Launch(values)
+	in.Trigger, in.Job, in.Actor, in.Key = "event", t.id, "event:"+t.id, key
+	return r.o.Launcher.Launch(ctx, in)
+}
+
+// value is the event as a parameter.
+func (e *Event) value() map[string]any {
+	data := e.Data
+	if data == nil {
+		data = map[string]any{}
+	}
+	return map[string]any{"id": e.ID, "type": e.Type, "source": e.Source, "key": e.Key, "time": stamp(e.Time), "data": data}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// Take implements trigger.Sink: what happens to executions are events too.
+func (r *Router) Take(ctx context.Context, list []trigger.Happened) error {
+	for i := range list {
+		h := &list[i]
+		if !strings.HasPrefix(h.Kind, internal) {
+			continue
+		}
+		e := &Event{ID: fmt.Sprintf("%s/%s@%d", h.Execution, strings.TrimPrefix(h.Kind, internal), h.At.UnixMicro()), Type: h.Kind, Source: "stepwell", Time: h.At,
+			Data: map[string]any{"execution_id": h.Execution, "status": h.Status.String(), "pipeline": h.Pipeline, "job_id": h.Job, "workflow_id": h.Workflow, "breached": h.Breached}}
+		if len(r.targets(e, h.Job)) == 0 {
+			continue
+		}
+		depth, err := r.depth(ctx, h)
+		if err != nil {
+			return err
+		}
+		if depth > r.o.Depth {
+			r.o.Log.ErrorContext(ctx, "executions that end start each other in a circle; the chain is cut", "execution", h.Execution, "job", h.Job)
+			continue
+		}
+		if _, err := r.route(ctx, e, h.Job, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// depth is how many executions before this one have started each other by ending, and this one.
+func (r *Router) depth(ctx context.Context, h *trigger.Happened) (int, error) {
+	if h.Job == "" {
+		return 1, nil
+	}
+	x, err := r.o.Executions.Execution(ctx, h.Execution)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return 1, nil // retention was faster
+	}
+	if err != nil {
+		return 0, err
+	}
+	params, err := expr.Decode(x.Params)
+	if err != nil {
+		return 1, nil // it has none
+	}
+	depth, _ := dig(params, "_trigger.depth")
+	n, _ := depth.(int64)
+	return int(n) + 1, nil
+}
+
+// Wants reports whether the end of executions, or a broken promise of them, interests a trigger: then it has to go
+// into the outbox.
+func (r *Router) Wants() bool {
+	for _, it := range r.shelf.All(func(it *item) bool { return it.Value.enabled() && strings.HasPrefix(it.Value.EventType, internal) }) {
+		return it.ID != ""
+	}
+	for _, j := range r.o.Jobs.Listening() {
+		if strings.HasPrefix(j.Schedule.Expression, internal) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,145 @@
+package shelf
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Count is what is counted of something that starts executions.
+type Count struct {
+	Runs      int       `json:"runs"`
+	Last      time.Time `json:"last"`
+	Execution string    `json:"execution"`
+	Failed    string    `json:"failed,omitempty"` // why the latest could not be started
+}
+
+// flushPause is how long counts are gathered before they are stored.
+const flushPause = time.Second
+
+// Counts keeps counts, which are stored a second later at most: a process that is killed loses those of its last
+// second, and nothing else.
+type Counts struct {
+	objects store.Objects
+	kind    string
+	ring    chan struct{}
+
+	mu    sync.Mutex
+	all   map[string]Count
+	dirty map[string]bool
+}
+
+// OpenCounts loads all counts of a kind.
+func OpenCounts(ctx context.Context, objects store.Objects, kind string) (*Counts, error) {
+	shelf, err := Open(ctx, Options[Count]{Objects: objects, Kind: kind, Noun: "count", Name: func(*Count) string { return "" }})
+	if err != nil {
+		return nil, err
+	}
+	c := &Counts{objects: objects, kind: kind, ring: make(chan struct{}, 1), all: map[string]Count{}, dirty: map[string]bool{}}
+	for id, item := range shelf.items {
+		c.all[id] = item.Value
+	}
+	return c, nil
+}
+
+// Of gives the count of an id.
+func (c *Counts) Of(id string) Count {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.all[id]
+}
+
+// Ran counts an execution, or takes in why there is none.
+func (c *Counts) Ran(id, execution string, err error) {
+	c.mu.Lock()
+	n := c.all[id]
+	if err != nil {
+		n.Failed = clip(err.Error())
+	} else {
+		n.Runs++
+		n.Last, n.Execution, n.Failed = time.Now(), execution, ""
+	}
+	c.all[id], c.dirty[id] = n, true
+	c.mu.Unlock()
+	select {
+	case c.ring <- struct{}{}:
+	default:
+	}
+}
+
+// Forget removes the count of what has been deleted.
+func (c *Counts) Forget(ctx context.Context, id string) error {
+	c.mu.Lock()
+	delete(c.all, id)
+	delete(c.dirty, id)
+	c.mu.Unlock()
+	if err := c.objects.DeleteObject(ctx, c.kind, id, store.AnyRevision); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		return err
+	}
+	return nil
+}
+
+// Run stores counts until ctx ends, the last ones included.
+func (c *Counts) Run(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return c.flush(context.WithoutCancel(ctx))
+		case <-c.ring:
+		}
+		timer := time.NewTimer(flushPause)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
+		if err := c.flush(context.WithoutCancel(ctx)); err != nil && ctx.Err() == nil {
+			select { // again, after a pause
+			case c.ring <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// flush stores what has changed. What cannot be stored stays to be.
+func (c *Counts) flush(ctx context.Context) error {
+	const batch = 500
+	var failed error
+	for {
+		var objects []store.Object
+		c.mu.Lock()
+		for id := range c.dirty {
+			body, err := json.Marshal(c.all[id])
+			if err != nil {
+				failed = errors.Join(failed, fmt.Errorf("count of %s: %w", id, err))
+			} else {
+				objects = append(objects, store.Object{Kind: c.kind, ID: id, Revision: store.AnyRevision, Body: body})
+			}
+			delete(c.dirty, id)
+			if len(objects) == batch {
+				break
+			}
+		}
+		c.mu.Unlock()
+		if len(objects) == 0 {
+			return failed
+		}
+		if _, err := c.objects.PutObjects(ctx, objects...); err != nil {
+			c.mu.Lock()
+			for _, o := range objects {
+				if _, ok := c.all[o.ID]; ok {
+					c.dirty[o.ID] = true
+				}
+			}
+			c.mu.Unlock()
+			return errors.Join(failed, err)
+		}
+	}
+}

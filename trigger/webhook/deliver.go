@@ -1,0 +1,132 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/trigger"
+)
+
+// Delivery is one call of a webhook.
+type Delivery struct {
+	Header http.Header
+	Body   []byte     // as it came: signatures are over its bytes
+	From   netip.Addr // the caller's address; a forwarded one only if the proxy is trusted
+}
+
+// Deliver starts what the webhook with this id says. A delivery that comes again gives the execution that it started,
+// with Fresh false. Errors as the package's comment says, and those of pipeline's Launch; CodeInvalid when the body is
+// not JSON, CodeConflict when a delivery's id comes again with another body.
+func (h *Hooks) Deliver(ctx context.Context, id string, d Delivery) (*pipeline.Launched, error) {
+	it, ok := h.shelf.ByID(id)
+	if !ok {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", clip(id))}
+	}
+	r := &it.Value
+	if !r.admits(d.From) {
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook does not take calls from this address"}
+	}
+	if !r.enabled() {
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook is disabled"}
+	}
+	if len(d.Body) > h.o.MaxBody {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the body is larger than %d bytes", h.o.MaxBody)}
+	}
+	now := time.Now()
+	proven, err := h.verify(r, &d, now)
+	if err != nil {
+		return nil, err
+	}
+	launched, err := h.launch(ctx, r, &d, proven, now)
+	if err != nil || launched.Fresh {
+		execution := ""
+		if launched != nil {
+			execution = launched.Execution
+		}
+		h.counts.Ran(r.ID, execution, err)
+	}
+	return launched, err
+}
+
+// launch starts what a genuine delivery asks for.
+func (h *Hooks) launch(ctx context.Context, r *record, d *Delivery, proven proof, now time.Time) (*pipeline.Launched, error) {
+	body, err := decode(d.Body, d.Header.Get("Content-Type"))
+	if err != nil {
+		return nil, err
+	}
+	delivery, err := deliveryID(r.Auth, d.Header, body, proven)
+	if err != nil {
+		return nil, err
+	}
+	about := map[string]any{"type": "webhook", "webhook_id": r.ID, "webhook_name": r.Name, "triggered_at": now.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+	key, hash := "", []byte(nil)
+	if delivery != "" {
+		about["delivery_id"] = delivery
+		key = "webhook:" + r.ID + ":" + delivery
+	}
+	if r.Auth == AuthSecret || r.Auth == AuthHMAC { // others may send an event again with another body
+		sum := sha256.Sum256(d.Body)
+		hash = sum[:]
+	}
+	values := r.values(body, d.Header)
+	if r.Job != "" {
+		return h.o.Jobs.Trigger(ctx, r.Job, trigger.Run{Trigger: "webhook", Params: values, About: about, Actor: "webhook:" + r.ID, Key: key, KeyHash: hash, Loose: true})
+	}
+	values["_trigger"] = about
+	in := r.Callback.Launch(values)
+	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = "webhook", r.ID, "webhook:"+r.ID, key, hash
+	return h.o.Launcher.Launch(ctx, in)
+}
+
+// deliveryID tells a delivery from others, "" when nothing does. Where the time is signed but the id is not, a
+// replay is told by its signature: whoever replays could write another id.
+func deliveryID(auth string, header http.Header, body any, proven proof) (string, error) {
+	id := ""
+	switch auth {
+	case AuthHMAC:
+		id = proven.signedID
+	case AuthStripe:
+		if event, ok := body.(map[string]any); ok {
+			id, _ = event["id"].(string)
+		}
+	case AuthGitHub:
+		id = header.Get(headerGitHubID)
+	default:
+		if id = header.Get(HeaderID); id == "" {
+			id = header.Get(headerIdem)
+		}
+	}
+	if len(id) > 200 || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) {
+		return "", invalid("at most 200 printable ASCII characters", "the id of the delivery is too long or has characters that it must not have")
+	}
+	if id == "" && proven.signature != "" {
+		raw := sha256.Sum256([]byte(proven.signature))
+		id = "signature-" + hex.EncodeToString(raw[:16])
+	}
+	return id, nil
+}
+
+// Validate reports whether a secret is that of a webhook (budpipeline §4.3), and which job it starts: its own id when
+// it names none. CodeNotFound.
+func (h *Hooks) Validate(id, secret string) (valid bool, job string, err error) {
+	it, ok := h.shelf.ByID(id)
+	if !ok {
+		return false, "", &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", clip(id))}
+	}
+	valid, err = h.matches(&it.Value, secret, time.Now())
+	if err != nil || !valid {
+		return false, "", err
+	}
+	if it.Value.Job != "" {
+		return true, it.Value.Job, nil
+	}
+	return true, it.ID, nil
+}
