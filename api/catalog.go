@@ -88,7 +88,7 @@ func (s *server) described(modules bool) []Action {
 }
 
 type catalogName struct {
-	Name string `path:"name" maxLength:"200" doc:"Its name, or one of its aliases."`
+	Name string `path:"type" maxLength:"200" doc:"Its name, or one of its aliases."`
 }
 
 func (s *server) getAction(_ context.Context, in *catalogName) (*answer[ActionDetail], error) {

@@ -162,6 +162,14 @@ func (o *outcome) SetStatus(status int) {
 	o.humaContext.SetStatus(status)
 }
 
+// SetHeader gives huma's own errors the content type of all the others.
+func (o *outcome) SetHeader(name, value string) {
+	if value == "application/problem+json" {
+		value = "application/json"
+	}
+	o.humaContext.SetHeader(name, value)
+}
+
 // Status is the status of the answer.
 func (o *outcome) Status() int { return o.status }
 

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
 )
@@ -39,7 +40,13 @@ func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, er
 		panic("api: the operation " + id + " is not in the table, or has a handler already")
 	}
 	delete(s.todo, id)
-	huma.Register(s.api, s.describeOperation(op), func(ctx context.Context, in *I) (*O, error) {
+	described := s.describeOperation(op)
+	if body, ok := reflect.TypeFor[O]().FieldByName("Body"); ok && op.is(creates) {
+		described.DefaultStatus = http.StatusCreated
+		described.Responses["200"] = &huma.Response{Description: "It was there already: the Idempotency-Key has been used before",
+			Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(body.Type)}}}
+	}
+	huma.Register(s.api, described, func(ctx context.Context, in *I) (*O, error) {
 		out, err := fn(ctx, in)
 		if err != nil {
 			return nil, problemOf(ctx, s.o.Log, err)

@@ -55,7 +55,7 @@ func (s *server) describeOperation(op *operation) huma.Operation {
 		Middlewares: huma.Middlewares{s.guard(op)},
 		// The guard has read the body within its own limits.
 		MaxBodyBytes: -1, BodyReadTimeout: -1,
-		Responses:  map[string]*huma.Response{"default": {Description: "Anything but a success", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(Problem{})}}}},
+		Responses:  map[string]*huma.Response{"default": {Description: "Anything but a success", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(reflect.TypeFor[Problem]())}}}},
 		Extensions: map[string]any{"x-role": "public"},
 		Security:   []map[string][]string{},
 	}
@@ -77,8 +77,8 @@ func tagOf(op *operation) string {
 	return tag
 }
 
-func (s *server) schemaOf(v any) *huma.Schema {
-	return s.api.OpenAPI().Components.Schemas.Schema(reflect.TypeOf(v), true, "")
+func (s *server) schemaOf(t reflect.Type) *huma.Schema {
+	return s.api.OpenAPI().Components.Schemas.Schema(t, true, "")
 }
 
 // describe finishes the description and serves it.

@@ -14,6 +14,7 @@ const (
 	changes flags = 1 << iota // goes into the audit log
 	once                      // takes Idempotency-Key
 	streams                   // lasts as long as the client wants: no time limit
+	creates                   // is answered 201, or 200 for a repetition
 	large                     // its body may be a whole document
 )
 
@@ -44,13 +45,13 @@ func operations() []operation {
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},
 		{"execution.resume", "POST", prefix + "/executions/{execution_id}/resume", operator, changes, "Goes on after a pause"},
-		{"execution.retry", "POST", prefix + "/executions/{execution_id}/retry", operator, changes | once, "Starts a new execution that takes over what completed"},
+		{"execution.retry", "POST", prefix + "/executions/{execution_id}/retry", operator, changes | creates | once, "Starts a new execution that takes over what completed"},
 		{"execution.restart", "POST", prefix + "/executions/{execution_id}/restart", operator, changes, "Runs a step and all after it again, in place"},
 		{"execution.restart.preview", "GET", prefix + "/executions/{execution_id}/restart/preview", viewer, 0, "Lists the steps that a restart would run again"},
 		{"action.list", "GET", prefix + "/actions", viewer, 0, "Lists the actions"},
-		{"action.get", "GET", prefix + "/actions/{name}", viewer, 0, "Describes an action"},
+		{"action.get", "GET", prefix + "/actions/{type}", viewer, 0, "Describes an action"},
 		{"module.list", "GET", prefix + "/modules", viewer, 0, "Lists the stream modules"},
-		{"module.get", "GET", prefix + "/modules/{name}", viewer, 0, "Describes a stream module"},
+		{"module.get", "GET", prefix + "/modules/{type}", viewer, 0, "Describes a stream module"},
 		{"steps.get", "GET", prefix + "/pipeline/{execution_id}", viewer, 0, "Shows an execution in the words of pipeline-steps"},
 		{"steps.retry", "POST", prefix + "/pipeline/{execution_id}/retry", operator, changes, "Goes on with a failed execution in place, in the words of pipeline-steps"},
 		{"health", "GET", prefix + "/health", public, 0, "Says that the service is up"},

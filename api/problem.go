@@ -192,7 +192,11 @@ func rewritten(_ huma.Context, _ string, v any) (any, error) {
 	p := &Problem{Code: codeOfStatus(m.Status), Message: m.Detail, Details: []Detail{}, status: m.Status}
 	for _, e := range m.Errors {
 		if e != nil {
-			p.Details = append(p.Details, Detail{Location: e.Location, Message: e.Message})
+			d := Detail{Location: e.Location, Message: e.Message}
+			if strings.HasPrefix(d.Message, "invalid date/time for format") {
+				d.Message, d.Hint = "not a time", "write it like 2026-01-31T09:00:00Z"
+			}
+			p.Details = append(p.Details, d)
 		}
 	}
 	if m.Detail == "validation failed" {
