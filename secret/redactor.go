@@ -1,0 +1,200 @@
+package secret
+
+import (
+	"strings"
+	"sync"
+)
+
+// What is remembered of one execution: two generations of values, each of at most so many of which the older one goes
+// when the younger is full. Secret parameters are in both.
+const (
+	maxLearned  = 2000
+	maxLearnedB = 4 << 20 // bytes of patterns
+	maxEnded    = 200     // executions that have ended, of which late lines may come
+	minLearned  = 6       // bytes of what was made of a secret
+	minPiece    = 8       // bytes, when it is a piece of the secret itself
+)
+
+// Redactor knows values and hides them. It may be used by any goroutine. Looking costs about a nanosecond a byte,
+// and nothing while there is nothing to look for.
+type Redactor struct {
+	mu    sync.RWMutex
+	all   *matcher // for every execution
+	known map[string]bool
+	runs  map[string]*learned
+	ended []string
+}
+
+// learned is what is known for one execution only.
+type learned struct {
+	pinned     []string
+	young, old *matcher
+	seen, past map[string]bool // the values of young and old
+}
+
+// NewRedactor makes one that knows nothing.
+func NewRedactor() *Redactor {
+	return &Redactor{all: newMatcher(), known: map[string]bool{}, runs: map[string]*learned{}}
+}
+
+// Add makes values known for everything that is shown, for as long as the process lives.
+func (r *Redactor) Add(values ...string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range values {
+		if len(v) >= MinValue && !r.known[v] {
+			r.known[v] = true
+			r.all.add(v)
+		}
+	}
+}
+
+// Pin makes values known for one execution until it is forgotten: its secret parameters.
+func (r *Redactor) Pin(execution string, values ...string) {
+	for _, v := range values {
+		r.take(execution, v, true)
+	}
+}
+
+// take makes a value known, whatever it is.
+func (r *Redactor) take(execution, v string, pin bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(v) < MinValue || r.known[v] {
+		return
+	}
+	if run := r.run(execution); run.learn(v) && pin {
+		run.pinned = append(run.pinned, v)
+	}
+}
+
+// Learn makes values known for one execution that came about while it ran. The last 2,000 are remembered at least.
+// What is too short to be told from other text, or holds a known value whole, is left out.
+func (r *Redactor) Learn(execution string, values ...string) {
+	for _, v := range values {
+		if len(v) < minLearned || r.Knows(execution, v) {
+			continue
+		}
+		r.mu.Lock()
+		if len(v) >= minPiece || !r.piece(execution, v) {
+			r.run(execution).learn(v)
+		}
+		r.mu.Unlock()
+	}
+}
+
+// piece reports whether a known value contains it. The lock is held.
+func (r *Redactor) piece(execution, v string) bool {
+	sets := [][]string{r.all.values}
+	if run := r.runs[execution]; run != nil {
+		sets = append(sets, run.young.values)
+		if run.old != nil {
+			sets = append(sets, run.old.values)
+		}
+	}
+	for _, values := range sets {
+		for _, known := range values {
+			if strings.Contains(known, v) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (r *Redactor) run(execution string) *learned {
+	run := r.runs[execution]
+	if run == nil {
+		run = &learned{young: newMatcher(), seen: map[string]bool{}}
+		r.runs[execution] = run
+	}
+	return run
+}
+
+func (l *learned) learn(v string) bool {
+	if l.seen[v] {
+		return false
+	}
+	if len(l.seen) >= maxLearned || l.young.size >= maxLearnedB {
+		l.old, l.past = l.young, l.seen
+		l.young, l.seen = newMatcher(), map[string]bool{}
+		for _, p := range l.pinned {
+			l.seen[p] = true
+			l.young.add(p)
+		}
+	}
+	fresh := !l.past[v]
+	l.seen[v] = true
+	l.young.add(v)
+	return fresh
+}
+
+// Forget lets go of what was known for an execution that has ended; a little later, as lines of it may still come.
+func (r *Redactor) Forget(execution string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.runs[execution] == nil {
+		return
+	}
+	r.ended = append(r.ended, execution)
+	if len(r.ended) > maxEnded {
+		delete(r.runs, r.ended[0])
+		r.ended = r.ended[1:]
+	}
+}
+
+// Active reports whether anything is known that an execution could show.
+func (r *Redactor) Active(execution string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return !r.all.empty() || r.runs[execution] != nil
+}
+
+// Knows reports whether a text holds a known value.
+func (r *Redactor) Knows(execution, text string) bool { return len(r.find(execution, text)) > 0 }
+
+// find is where a text holds known values.
+func (r *Redactor) find(execution, text string) []span {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	spans := r.all.find(text, nil)
+	if run := r.runs[execution]; run != nil {
+		spans = run.old.find(text, run.young.find(text, spans))
+	}
+	return merge(text, spans)
+}
+
+// Text hides what is known in a text.
+func (r *Redactor) Text(execution, text string) string {
+	spans := r.find(execution, text)
+	if len(spans) == 0 {
+		return text
+	}
+	return splice(text, spans, func(string) string { return Hidden })
+}
+
+// JSON hides what is known in JSON, which stays JSON.
+func (r *Redactor) JSON(execution string, raw []byte) []byte {
+	if !r.Active(execution) {
+		return raw
+	}
+	return rewrite(raw, func(text string) (string, bool) {
+		out := r.Text(execution, text)
+		return quote(out), out != text
+	}, func(number string) (string, bool) {
+		return quote(Hidden), r.Knows(execution, number)
+	})
+}
+
+// splice replaces the spans of a text.
+func splice(text string, spans []span, with func(string) string) string {
+	var b strings.Builder
+	at := 0
+	for _, s := range spans {
+		b.WriteString(text[at:s.from])
+		b.WriteString(with(text[s.from:s.to]))
+		at = s.to
+	}
+	b.WriteString(text[at:])
+	return b.String()
+}

@@ -1,0 +1,48 @@
+// Package secret keeps secrets: encrypted in the store (Vault), out of everything that is recorded or shown
+// (Redactor), and intact on their way from one step to another (Sealer). Guard is the three together, as those use
+// them who run steps.
+//
+// What it promises: no value that it knows, in none of the usual encodings, gets into logs, errors, inputs and notes,
+// where it becomes ***; in outputs and states it becomes a sealed token, which is opened again before a handler or a
+// template of the worker sees it. It knows the secrets of the vault, secret parameters, and what templates make of
+// them. What a program makes of a secret by itself, other than encoding it, it cannot know.
+package secret
+
+import (
+	"fmt"
+	"regexp"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Hidden is what is shown instead of a secret.
+const Hidden = "***"
+
+// Limits of the vault. MinValue is what can be told from ordinary text at all.
+const (
+	MinValue   = 4        // bytes
+	MaxValue   = 64 << 10 // bytes
+	maxSecrets = 1000     // in one vault
+	maxTotal   = 4 << 20  // bytes of all values
+	nameRule   = `^[A-Za-z_][A-Za-z0-9_.-]{0,127}$`
+)
+
+var namePattern = regexp.MustCompile(nameRule)
+
+// CheckName is CodeInvalid unless a secret may have the name.
+func CheckName(name string) error {
+	if namePattern.MatchString(name) {
+		return nil
+	}
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%.140q is no name of a secret", name),
+		Hint: "letters, digits, _ . and -, beginning with a letter or _, at most 128"}
+}
+
+// CheckValue is CodeInvalid unless it can be a secret. The error does not show it.
+func CheckValue(value string) error {
+	if len(value) >= MinValue && len(value) <= MaxValue {
+		return nil
+	}
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the value of the secret has %d bytes", len(value)),
+		Hint: fmt.Sprintf("at least %d, as shorter ones cannot be told from other text, and at most %d KiB", MinValue, MaxValue>>10)}
+}

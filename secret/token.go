@@ -1,0 +1,199 @@
+package secret
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"strings"
+)
+
+// A sealed token stands in a text for a value: tokenHead, base64, tokenTail. JSON writes it as it is.
+const (
+	tokenHead = "\u2983sealed:"
+	tokenTail = "\u2984"
+	tokenWhat = "sealed value"
+)
+
+// What a token holds.
+const (
+	tokenText = 0 // a piece of a text
+	tokenJSON = 1 // the text of another JSON value than a string
+)
+
+// Mask shows sealed tokens as ***. It works on JSON and on any other text, needs no key, and gives the same slice
+// when there is nothing to hide: for whatever people see of outputs, parameters and states.
+func Mask(text []byte) []byte {
+	if !bytes.Contains(text, []byte(tokenHead)) {
+		return text
+	}
+	return []byte(MaskText(string(text)))
+}
+
+// MaskText is Mask for a string.
+func MaskText(text string) string {
+	return eachToken(text, func(string) (string, error) { return Hidden, nil }, nil)
+}
+
+// Sealed reports whether a text holds a sealed token.
+func Sealed(text []byte) bool { return bytes.Contains(text, []byte(tokenHead)) }
+
+// eachToken replaces the tokens of a text; the first error is left in err and ends it.
+func eachToken(text string, with func(body string) (string, error), err *error) string {
+	var b strings.Builder
+	for {
+		at := strings.Index(text, tokenHead)
+		if at < 0 {
+			break
+		}
+		body := text[at+len(tokenHead):]
+		n := tokenLength(body)
+		if n < 0 { // the beginning of one only
+			b.WriteString(text[:at+len(tokenHead)])
+			text = body
+			continue
+		}
+		fresh, failed := with(body[:n])
+		if failed != nil {
+			*err = failed
+			return ""
+		}
+		b.WriteString(text[:at])
+		b.WriteString(fresh)
+		text = body[n+len(tokenTail):]
+	}
+	b.WriteString(text)
+	return b.String()
+}
+
+func tokenLength(body string) int {
+	n := 0
+	for n < len(body) && base64Char(body[n]) {
+		n++
+	}
+	if !strings.HasPrefix(body[n:], tokenTail) {
+		return -1
+	}
+	return n
+}
+
+// token seals a value. The same value gives the same token, so that two of them can be compared.
+func (r *Keyring) token(kind byte, value string) string {
+	k := &r.keys[0]
+	plain := append([]byte{kind}, value...)
+	mac := hmac.New(sha256.New, k.nonce)
+	mac.Write(plain)
+	nonce := mac.Sum(nil)[:nonceSize]
+	out := append([]byte{envelopeVersion}, k.id[:]...)
+	out = append(out, nonce...)
+	out = k.token.Seal(out, nonce, plain, []byte(tokenWhat))
+	return tokenHead + base64.RawURLEncoding.EncodeToString(out) + tokenTail
+}
+
+// untoken opens the body of a token.
+func (r *Keyring) untoken(body string) (kind byte, value string, err error) {
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(body)
+	head := 1 + idSize
+	if err != nil || len(sealed) < head+nonceSize+tagSize+1 || sealed[0] != envelopeVersion {
+		return 0, "", damaged("a sealed value")
+	}
+	k := r.find(sealed[1:head])
+	if k == nil {
+		return 0, "", wrongKey("a sealed value")
+	}
+	plain, err := k.token.Open(nil, sealed[head:head+nonceSize], sealed[head+nonceSize:], []byte(tokenWhat))
+	if err != nil {
+		return 0, "", damaged("a sealed value")
+	}
+	return plain[0], string(plain[1:]), nil
+}
+
+// Sealer puts sealed tokens in the place of known values, and the values back. It may be used by any goroutine.
+type Sealer struct {
+	keys   *Keyring
+	redact *Redactor
+}
+
+// NewSealer makes one.
+func NewSealer(k *Keyring, r *Redactor) *Sealer { return &Sealer{keys: k, redact: r} }
+
+// SealJSON seals what is known in JSON text, which stays JSON. Text that looks like a token, and cannot be one as
+// handlers never see any, is sealed as well: it comes back as it was, and nothing else.
+func (s *Sealer) SealJSON(execution string, raw []byte) []byte {
+	foreign := Sealed(raw) || bytes.Contains(raw, []byte(`\u2983`))
+	if !foreign && !s.redact.Active(execution) {
+		return raw
+	}
+	return rewrite(raw, func(text string) (string, bool) {
+		spans := s.redact.find(execution, text)
+		if strings.Contains(text, tokenHead) {
+			spans = merge(text, append(spans, heads(text)...))
+		}
+		if len(spans) == 0 {
+			return text, false
+		}
+		return quote(splice(text, spans, func(v string) string { return s.keys.token(tokenText, v) })), true
+	}, func(number string) (string, bool) {
+		if !s.redact.Knows(execution, number) {
+			return "", false
+		}
+		return quote(s.keys.token(tokenJSON, number)), true
+	})
+}
+
+// heads is where texts begin that look like tokens.
+func heads(text string) (out []span) {
+	for from := 0; ; {
+		at := strings.Index(text[from:], tokenHead)
+		if at < 0 {
+			return out
+		}
+		from += at + len(tokenHead)
+		out = append(out, span{from - len(tokenHead), from})
+	}
+}
+
+// SealValue seals a whole value, given as JSON, whatever it is: of a secret parameter. The result is JSON as well.
+func (s *Sealer) SealValue(raw []byte) []byte {
+	var text string
+	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 && bytes.TrimSpace(raw)[0] == '"' {
+		return []byte(quote(s.keys.token(tokenText, text)))
+	}
+	return []byte(quote(s.keys.token(tokenJSON, string(raw))))
+}
+
+// OpenJSON puts back what was sealed, and makes it known to the execution. CodeInternal when a token was changed, or
+// its key is not here.
+func (s *Sealer) OpenJSON(execution string, raw []byte) (_ []byte, err error) {
+	if !Sealed(raw) {
+		return raw, nil
+	}
+	out := rewrite(raw, func(text string) (string, bool) {
+		if err != nil || !strings.Contains(text, tokenHead) {
+			return "", false
+		}
+		fresh, other, oerr := s.openText(execution, text)
+		if err = oerr; !other {
+			fresh = quote(fresh)
+		}
+		return fresh, true
+	}, func(string) (string, bool) { return "", false })
+	return out, err
+}
+
+// openText opens the tokens of a text; other says that it is one token, for a value that is no string.
+func (s *Sealer) openText(execution, text string) (fresh string, other bool, err error) {
+	fresh = eachToken(text, func(body string) (string, error) {
+		kind, value, err := s.keys.untoken(body)
+		if err != nil {
+			return "", err
+		}
+		other = other || kind == tokenJSON
+		if value != tokenHead {
+			s.redact.take(execution, value, false)
+		}
+		return value, nil
+	}, &err)
+	return fresh, other, err
+}

@@ -1,0 +1,266 @@
+package secret
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// ObjectSecret is the kind of the objects in which secrets are kept.
+const ObjectSecret = "secret"
+
+const (
+	vaultPage = 1000
+	freshFor  = 10 * time.Second // for how long the vault is believed to be as it was read
+)
+
+// Info is a secret without its value.
+type Info struct {
+	Name    string    `json:"name"`
+	Version int64     `json:"version"` // from 1
+	Created time.Time `json:"created_at,omitzero"`
+	Updated time.Time `json:"updated_at,omitzero"`
+	By      string    `json:"updated_by,omitempty"`
+}
+
+// vaultBody is how a secret is stored.
+type vaultBody struct {
+	Sealed []byte `json:"sealed"`
+	By     string `json:"by,omitempty"`
+}
+
+// Vault keeps named secrets, encrypted, in a store. It may be used by any goroutine. What another process changes is
+// seen within ten seconds, what this one changes at once.
+type Vault struct {
+	store  store.Objects
+	keys   *Keyring
+	redact *Redactor
+
+	changing sync.Mutex // one change or reading at a time
+
+	mu     sync.Mutex
+	values map[string]string
+	broken map[string]error // those that cannot be opened
+	read   time.Time
+}
+
+// NewVault makes one. All values are made known to the redactor before anybody gets them.
+func NewVault(s store.Objects, k *Keyring, r *Redactor) *Vault {
+	return &Vault{store: s, keys: k, redact: r, values: map[string]string{}, broken: map[string]error{}}
+}
+
+// Set stores a value under a name. revision is the version that the change is meant for, 0 for a new secret,
+// store.AnyRevision for whatever is there. by is who sets it. CodeInvalid, CodeConflict, CodeLimit.
+func (v *Vault) Set(ctx context.Context, name, value string, revision int64, by string) (Info, error) {
+	if err := CheckName(name); err != nil {
+		return Info{}, err
+	}
+	if err := CheckValue(value); err != nil {
+		return Info{}, err
+	}
+	v.changing.Lock()
+	defer v.changing.Unlock()
+	if err := v.fits(name, value); err != nil {
+		return Info{}, err
+	}
+	v.redact.Add(value)
+	o, err := v.put(ctx, name, value, revision, by)
+	if err != nil {
+		return Info{}, err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.values[name] = value
+	delete(v.broken, name)
+	return infoOf(o, by), nil
+}
+
+func (v *Vault) put(ctx context.Context, name, value string, revision int64, by string) (*store.Object, error) {
+	sealed, err := v.keys.Seal([]byte(value), what(name))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := json.Marshal(vaultBody{Sealed: sealed, By: by})
+	if err != nil {
+		return nil, err
+	}
+	out, err := v.store.PutObjects(ctx, store.Object{Kind: ObjectSecret, ID: name, Revision: revision, Body: raw})
+	if err != nil {
+		return nil, err
+	}
+	return &out[0], nil
+}
+
+// fits is CodeLimit when the vault would hold too much.
+func (v *Vault) fits(name, value string) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	total := len(value)
+	for n, other := range v.values {
+		if n != name {
+			total += len(other)
+		}
+	}
+	_, known := v.values[name]
+	if !known && len(v.values) >= maxSecrets || total > maxTotal {
+		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the vault holds at most %d secrets of %d MiB together", maxSecrets, maxTotal>>20)}
+	}
+	return nil
+}
+
+func what(name string) string { return "secret " + name }
+
+func infoOf(o *store.Object, by string) Info {
+	return Info{Name: o.ID, Version: o.Revision, Created: o.Created, Updated: o.Updated, By: by}
+}
+
+// Get is a secret's value; CodeNotFound.
+func (v *Vault) Get(ctx context.Context, name string) (string, error) {
+	if err := v.fresh(ctx); err != nil {
+		return "", err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.broken[name]; err != nil {
+		return "", err
+	}
+	value, ok := v.values[name]
+	if !ok {
+		return "", &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no secret %q", name), Hint: "stepwell secrets set " + name}
+	}
+	return value, nil
+}
+
+// Names lists the names of all secrets in order.
+func (v *Vault) Names() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	names := make([]string, 0, len(v.values))
+	for name := range v.values {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// List lists all secrets in order of name, without their values.
+func (v *Vault) List(ctx context.Context) ([]Info, error) {
+	var out []Info
+	err := v.each(ctx, func(o *store.Object, b *vaultBody) { out = append(out, infoOf(o, b.By)) })
+	return out, err
+}
+
+// Delete removes a secret; CodeNotFound, CodeConflict. What is known of it stays hidden.
+func (v *Vault) Delete(ctx context.Context, name string, revision int64) error {
+	v.changing.Lock()
+	defer v.changing.Unlock()
+	if err := v.store.DeleteObject(ctx, ObjectSecret, name, revision); err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.values, name)
+	delete(v.broken, name)
+	return nil
+}
+
+// Rewrap seals all secrets again that were not sealed with the first key, so that the other keys can go; but outputs of
+// executions may still need these. It gives how many there were.
+func (v *Vault) Rewrap(ctx context.Context) (n int, err error) {
+	v.changing.Lock()
+	defer v.changing.Unlock()
+	var old []store.Object
+	var bodies []vaultBody
+	err = v.each(ctx, func(o *store.Object, b *vaultBody) {
+		if !v.keys.Current(b.Sealed) {
+			old, bodies = append(old, *o), append(bodies, *b)
+		}
+	})
+	for i := range old {
+		if err != nil {
+			break
+		}
+		var value []byte
+		if value, err = v.keys.Open(bodies[i].Sealed, what(old[i].ID)); err == nil {
+			_, err = v.put(ctx, old[i].ID, string(value), old[i].Revision, bodies[i].By)
+		}
+		if err == nil {
+			n++
+		}
+	}
+	return n, err
+}
+
+// Load reads all secrets. One that cannot be opened does not hold up the others: it is told by Get, and by the error.
+func (v *Vault) Load(ctx context.Context) error {
+	v.changing.Lock()
+	defer v.changing.Unlock()
+	values, broken := map[string]string{}, map[string]error{}
+	var first error
+	err := v.each(ctx, func(o *store.Object, b *vaultBody) {
+		value, err := v.keys.Open(b.Sealed, what(o.ID))
+		if err != nil {
+			broken[o.ID] = err
+			if first == nil {
+				first = err
+			}
+			return
+		}
+		v.redact.Add(string(value))
+		values[o.ID] = string(value)
+	})
+	if err != nil {
+		return err
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.values, v.broken, v.read = values, broken, time.Now()
+	return first
+}
+
+// fresh reads the secrets again when that was a while ago.
+func (v *Vault) fresh(ctx context.Context) error {
+	v.mu.Lock()
+	old := time.Since(v.read) >= freshFor
+	if old && !v.read.IsZero() {
+		v.read = time.Now() // the others go on with what there is
+	}
+	v.mu.Unlock()
+	if !old {
+		return nil
+	}
+	err := v.Load(ctx)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if len(v.broken) > 0 {
+		return nil // told by who asks for one of them
+	}
+	return err
+}
+
+func (v *Vault) each(ctx context.Context, do func(*store.Object, *vaultBody)) error {
+	after := ""
+	for {
+		page, err := v.store.Objects(ctx, store.ObjectFilter{Kind: ObjectSecret, After: after, Limit: vaultPage})
+		if err != nil {
+			return err
+		}
+		for i := range page {
+			var b vaultBody
+			if err := json.Unmarshal(page[i].Body, &b); err != nil {
+				return fmt.Errorf("%s: %w", what(page[i].ID), err)
+			}
+			do(&page[i], &b)
+		}
+		if len(page) < vaultPage {
+			return nil
+		}
+		after = page[len(page)-1].ID
+	}
+}
