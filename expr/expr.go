@@ -160,7 +160,9 @@ func (t *Template) Eval(s Scope, l Limits) (any, error) {
 		if err := st.run(t.body); err != nil {
 			return nil, located(err, t.src, 0)
 		}
-		return string(st.out), nil
+		text := string(st.out)
+		st.finished(text)
+		return text, nil
 	}
 	v, err := st.eval(t.single)
 	if err != nil {
@@ -176,5 +178,5 @@ func (t *Template) Eval(s Scope, l Limits) (any, error) {
 
 func (t *Template) state(s Scope, l Limits) *state {
 	l = l.withDefaults()
-	return &state{src: t.src, scope: s, ops: l.Ops, bytes: l.Bytes, limits: l, lib: builtins}
+	return &state{src: t.src, scope: s, ops: l.Ops, bytes: l.Bytes, limits: l, lib: builtins, watch: WatcherOf(s)}
 }

@@ -58,6 +58,10 @@ type state struct {
 	out    []byte
 	raws   map[rawKey]any
 	regex  map[string]*pattern
+
+	watch      Watcher // nil: nobody follows
+	marked     bool    // a marked value went into the node that is being evaluated
+	everMarked bool    // or into any
 }
 
 // binding is a name bound by for or set; inner bindings hide outer ones.

@@ -21,7 +21,13 @@ func (st *state) eval(n node) (any, error) {
 		st.ops = 0
 		return nil, located(st.opsError(), st.src, n.at().off)
 	}
-	v, err := n.eval(st)
+	var v any
+	var err error
+	if st.watch == nil {
+		v, err = n.eval(st)
+	} else {
+		v, err = st.follow(n)
+	}
 	if err != nil {
 		return nil, located(err, st.src, n.at().off)
 	}

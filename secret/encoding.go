@@ -75,7 +75,7 @@ func (f *forms) escaped(v string) {
 	}
 	for _, how := range []jsonForm{{}, {html: true}, {ascii: true}, {ascii: true, upper: true}, {html: true, ascii: true}, {html: true, upper: true}, {slash: true}, {slash: true, ascii: true}} {
 		once := how.quote(v)
-		f.add(once, jsonForm{}.quote(once))
+		f.add(once, jsonForm{}.quote(once), jsonForm{html: true}.quote(once))
 	}
 	f.add(inner(strconv.Quote(v)), inner(strconv.QuoteToASCII(v)), html.EscapeString(v), strings.ReplaceAll(v, "'", `'\''`))
 }
@@ -143,7 +143,9 @@ func (f *forms) percent(v string) {
 			f.add(plus, lowerHex(plus))
 		}
 	}
-	f.add(url.QueryEscape(v), url.PathEscape(v))
+	for _, text := range []string{url.QueryEscape(v), url.PathEscape(v), (&url.URL{Path: v}).EscapedPath()} {
+		f.add(text, lowerHex(text))
+	}
 }
 
 func percentEncode(v, safe string) string {

@@ -87,16 +87,18 @@ func newGCM(key []byte) (cipher.AEAD, error) {
 // them; lines that begin with # are comments. CodeInvalid, without showing the text.
 func ParseKeys(text string) (*Keyring, error) {
 	var keys [][]byte
-	for line := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '\n' || r == ',' }) {
+	for line := range strings.Lines(text) {
 		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		key, ok := parseKey(line)
-		if !ok {
-			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("master key %d is not readable", len(keys)+1),
-				Hint: "32 bytes as base64 or hexadecimal: openssl rand -base64 32"}
+		for one := range strings.SplitSeq(line, ",") {
+			key, ok := parseKey(strings.TrimSpace(one))
+			if !ok {
+				return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("master key %d is not readable", len(keys)+1),
+					Hint: "32 bytes as base64 or hexadecimal: openssl rand -base64 32"}
+			}
+			keys = append(keys, key)
 		}
-		keys = append(keys, key)
 	}
 	return NewKeyring(keys...)
 }

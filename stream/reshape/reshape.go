@@ -35,6 +35,9 @@ func (s *scope) Lookup(name string) (any, bool) {
 	return s.under.Lookup(name)
 }
 
+// Watcher forwards the step's.
+func (s *scope) Watcher() expr.Watcher { return expr.WatcherOf(s.under) }
+
 // Keys lists the names, for hints in errors.
 func (s *scope) Keys() []string {
 	names := []string{"item"}
