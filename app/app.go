@@ -22,6 +22,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
@@ -65,6 +66,9 @@ type Options struct {
 	Lines func(store.LogLine)
 	// Progress sees the steps' own progress. Defaults to nothing.
 	Progress func(run int64, idx int32, p worker.Progress)
+	// MasterKey says where the key is that secrets are sealed with. Defaults to the file DB with ".key" behind it, which
+	// is made when there is none.
+	MasterKey secret.KeyOptions
 	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
 	Grace time.Duration
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
@@ -76,6 +80,9 @@ type App struct {
 	Store     *sqlite.Store
 	Actions   *action.Registry
 	Conductor *conductor.Conductor
+	// Secrets has the vault, and keeps what is in it out of what is recorded. Keyring is what it seals with.
+	Secrets *secret.Guard
+	Keyring *secret.Keyring
 
 	pool   *worker.Pool
 	queue  *queue.Memory
@@ -136,8 +143,11 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Store.Close())
 		}
 	}()
+	if err := a.openSecrets(ctx, o); err != nil {
+		return nil, err
+	}
 	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }
-	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: a.Store, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions,
+	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: a.Store, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancel: func(t *engine.Task) { a.pool.Cancel(t) }, Observe: o.Observe, Window: o.Window, Log: o.Log})
 	if err != nil {
 		return nil, err
@@ -146,7 +156,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Lines != nil {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
-	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(),
+	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Secrets: a.Secrets,
 		Lines: lines, Progress: o.Progress, Name: workerName(), Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
 	if err != nil {
 		return nil, err

@@ -99,5 +99,6 @@ func (c *Conductor) forget(l *live) {
 	c.mu.Lock()
 	delete(c.byID, l.run.ID)
 	c.mu.Unlock()
+	c.o.Secrets.Forget(l.run.ID)
 	close(l.done)
 }

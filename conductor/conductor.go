@@ -32,6 +32,9 @@ type Options struct {
 	Queue   queue.Queue
 	Blobs   store.Blobs
 	Catalog plan.Catalog
+	// Secrets keeps secrets out of what is recorded of an execution's parameters. Defaults to nothing: they are
+	// recorded as they are.
+	Secrets Secrets
 	// Revoke stops a task wherever it is. Defaults to nothing.
 	Revoke func(run int64, idx int32, epoch uint32)
 	// Cancel stops the work that a step has left elsewhere (action.Canceler). It must not wait for it.
@@ -50,6 +53,9 @@ type Options struct {
 func (o *Options) validate() error {
 	if o.Store == nil || o.Queue == nil || o.Blobs == nil || o.Catalog == nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "conductor: Store, Queue, Blobs and Catalog are required"}
+	}
+	if o.Secrets == nil {
+		o.Secrets = noSecrets{}
 	}
 	if o.Revoke == nil {
 		o.Revoke = func(int64, int32, uint32) {}

@@ -85,7 +85,7 @@ func (c *Conductor) Retry(ctx context.Context, id, from string) (string, error) 
 		return "", err
 	}
 	var params map[string]any
-	if params, err = decodeParams(row.Params); err != nil {
+	if params, err = c.openParams(row); err != nil {
 		return "", err
 	}
 	return c.Start(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, seeds: seeds})

@@ -82,6 +82,7 @@ func (c *Conductor) rebuild(ctx context.Context, row *store.Execution) (*live, e
 	}
 	l := &live{run: engine.New(p.plan, row.No, row.ID), row: *row, done: make(chan struct{}), pipeline: p, rebuilt: true}
 	l.run.Dir = row.Dir
+	c.knowParams(row)
 	var fx engine.Effects
 	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
 		if err != nil {

@@ -21,8 +21,8 @@ type Request struct {
 	Parent   string // the execution that this one retries
 	Trigger  string // Defaults to "manual"
 	store.Origin
-	Dir      string // directory for relative paths of the steps
-	seeds    []engine.Seed
+	Dir   string // directory for relative paths of the steps
+	seeds []engine.Seed
 }
 
 // Start begins an execution and returns its id once it is durable. Parameters are checked against
@@ -39,13 +39,13 @@ func (c *Conductor) Start(ctx context.Context, req Request) (string, error) {
 	if err := problems.Err(); err != nil {
 		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
 	}
-	raw, err := expr.Marshal(params)
-	if err != nil {
-		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
-	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return "", err
+	}
+	raw, err := c.sealParams(id.String(), req.Pipeline, params)
+	if err != nil {
+		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
 	}
 	l := c.begin(id.String(), req, raw)
 	begin := &engine.Begin{Params: raw, Window: c.o.Window, Seeds: req.seeds, Revision: engine.Revision}

@@ -3,6 +3,7 @@ package secret
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -197,19 +198,28 @@ func (v *Vault) Rewrap(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// Load reads all secrets. One that cannot be opened does not hold up the others: it is told by Get, and by the error.
+// BrokenError names the secrets that cannot be opened; all others can be used.
+type BrokenError struct {
+	Names []string
+	Err   error // of the last one
+}
+
+func (e *BrokenError) Error() string {
+	return fmt.Sprintf("%d secrets cannot be opened: %v", len(e.Names), e.Err)
+}
+func (e *BrokenError) Unwrap() error { return e.Err }
+
+// Load reads all secrets. Those that cannot be opened do not hold up the others: *BrokenError.
 func (v *Vault) Load(ctx context.Context) error {
 	v.changing.Lock()
 	defer v.changing.Unlock()
 	values, broken := map[string]string{}, map[string]error{}
-	var first error
+	wrong := &BrokenError{}
 	err := v.each(ctx, func(o *store.Object, b *vaultBody) {
 		value, err := v.keys.Open(b.Sealed, what(o.ID))
 		if err != nil {
 			broken[o.ID] = err
-			if first == nil {
-				first = err
-			}
+			wrong.Names, wrong.Err = append(wrong.Names, o.ID), err
 			return
 		}
 		v.redact.Add(string(value))
@@ -221,7 +231,10 @@ func (v *Vault) Load(ctx context.Context) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.values, v.broken, v.read = values, broken, time.Now()
-	return first
+	if wrong.Err != nil {
+		return wrong
+	}
+	return nil
 }
 
 // fresh reads the secrets again when that was a while ago.
@@ -236,10 +249,8 @@ func (v *Vault) fresh(ctx context.Context) error {
 		return nil
 	}
 	err := v.Load(ctx)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.broken) > 0 {
-		return nil // told by who asks for one of them
+	if _, ok := errors.AsType[*BrokenError](err); ok {
+		return nil // told to whoever asks for one of them
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 	if level < h.level {
 		return
 	}
-	line := h.line(level, shorten(message, maxLine), attrs)
+	line := h.line(level, shorten(h.j.hide(h.p, message), maxLine), attrs)
 	h.mu.Lock()
 	switch h.lines++; {
 	case h.lines <= h.p.o.HeadLines:
@@ -86,7 +86,7 @@ func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.L
 		for _, a := range attrs {
 			m[a.Key] = a.Value.Resolve().Any()
 		}
-		line.Attrs = attributes(m)
+		line.Attrs = h.p.o.Secrets.JSON(t.Execution, attributes(m))
 	}
 	return line
 }
@@ -129,7 +129,7 @@ func (h *host) flush() {
 }
 
 func (h *host) Progress(fraction float64, note string) {
-	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: note})
+	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: h.j.hide(h.p, note)})
 }
 
 func (h *host) Count(c action.Counts) {
@@ -158,7 +158,7 @@ func (h *host) Member(id string) action.Host {
 func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {
 	spawns := make([]engine.Spawn, len(steps))
 	for i := range steps {
-		if err := h.p.spawn(&steps[i], &spawns[i]); err != nil {
+		if err := h.p.spawn(h.j.task.Execution, &steps[i], &spawns[i]); err != nil {
 			return action.Fail(err)
 		}
 	}
@@ -167,7 +167,7 @@ func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {
 }
 
 // spawn looks up everything that the engine needs to know of a new step.
-func (p *Pool) spawn(n *action.NewStep, out *engine.Spawn) error {
+func (p *Pool) spawn(execution string, n *action.NewStep, out *engine.Spawn) error {
 	invalid := func(format string, args ...any) error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "spawned step " + n.Name + ": " + fmt.Sprintf(format, args...)}
 	}
@@ -201,7 +201,7 @@ func (p *Pool) spawn(n *action.NewStep, out *engine.Spawn) error {
 		return invalid("params: %v", err)
 	}
 	if n.Params != nil {
-		out.Params = raw
+		out.Params = p.o.Secrets.Seal(execution, raw)
 	}
 	return nil
 }
@@ -240,17 +240,25 @@ func (h *host) Outputs(ctx context.Context, key string) (json.RawMessage, error)
 
 func (h *host) load(ctx context.Context, raw []byte) ([]byte, error) {
 	if engine.IsRef(raw) {
-		return h.p.o.Blobs.Load(ctx, string(raw))
+		var err error
+		if raw, err = h.p.o.Blobs.Load(ctx, string(raw)); err != nil {
+			return nil, err
+		}
 	}
-	return raw, nil
+	return h.p.o.Secrets.Open(h.j.task.Execution, raw)
 }
 
 func (h *host) Recall(ctx context.Context, key string) (json.RawMessage, bool, error) {
-	return h.p.o.Records.Memo(ctx, h.j.task.Run, h.j.task.Idx, key)
+	raw, ok, err := h.p.o.Records.Memo(ctx, h.j.task.Run, h.j.task.Idx, key)
+	if err != nil || !ok {
+		return nil, false, err
+	}
+	raw, err = h.p.o.Secrets.Open(h.j.task.Execution, raw)
+	return raw, err == nil, err
 }
 
 func (h *host) Record(ctx context.Context, key string, value json.RawMessage) error {
-	return h.p.o.Records.PutMemo(ctx, store.Memo{Execution: h.j.task.Run, Step: h.j.task.Idx, Key: key, Value: value})
+	return h.p.o.Records.PutMemo(ctx, store.Memo{Execution: h.j.task.Run, Step: h.j.task.Idx, Key: key, Value: h.j.seal(h.p, value)})
 }
 
 // Eval evaluates a template with what the step sees and the given names on top.
@@ -259,15 +267,19 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.Eval(layered{extra: extra, under: h.j.task.Scope}, expr.Limits{})
+	v, err := t.Eval(layered{extra: extra, under: h.j.opened.scope}, expr.Limits{})
+	if failed := h.j.unopened(); failed != nil {
+		return nil, failed
+	}
+	return v, err
 }
 
 // Scope implements action.Host.
-func (h *host) Scope() action.Scope { return layered{under: h.j.task.Scope} }
+func (h *host) Scope() action.Scope { return layered{under: h.j.opened.scope} }
 
 type layered struct {
 	extra map[string]any
-	under *engine.Scope
+	under expr.Scope
 }
 
 func (l layered) Lookup(name string) (any, bool) {

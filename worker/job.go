@@ -38,6 +38,7 @@ type job struct {
 	started time.Time
 	timeout time.Duration
 	host    host
+	opened  opened
 	over    atomic.Bool            // its outcome has been or is being reported
 	input   atomic.Pointer[[]byte] // rendered parameters as they are recorded; nil: not yet, or not at all
 
@@ -158,7 +159,7 @@ func (p *Pool) call(j *job, params map[string]any) *action.Call {
 		name = t.Step.ID
 	}
 	call := &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
-		Attempt: t.Attempt, Params: params, State: t.State, Deadline: deadline, Dir: t.Dir, Host: &j.host}
+		Attempt: t.Attempt, Params: params, State: j.opened.state, Deadline: deadline, Dir: t.Dir, Host: &j.host}
 	if p.o.CallbackURL != nil {
 		call.Callbacks = func(ctx context.Context) (string, string, error) { return p.callback(ctx, j) }
 	}
@@ -169,14 +170,20 @@ func (p *Pool) call(j *job, params map[string]any) *action.Call {
 func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 	t := j.task
 	var v any
-	var err error
+	err := p.open(j)
+	if err != nil {
+		return nil, err
+	}
 	switch {
 	case t.Params != nil:
-		v, err = expr.Decode(t.Params)
+		var raw []byte
+		if raw, err = p.o.Secrets.Open(t.Execution, t.Params); err == nil {
+			v, err = expr.Decode(raw)
+		}
 	case t.Step.Params != nil:
-		var scope expr.Scope = expr.Vars(nil)
-		if t.Scope != nil {
-			scope = t.Scope
+		scope := j.opened.scope
+		if scope == nil {
+			scope = expr.Vars(nil)
 		}
 		if t.Step.Callback {
 			if scope, err = p.withCallback(j); err != nil {
@@ -184,6 +191,9 @@ func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 			}
 		}
 		v, err = t.Step.Params.Render(scope, expr.Limits{})
+	}
+	if failed := j.unopened(); failed != nil {
+		return nil, failed
 	}
 	if err != nil {
 		return nil, templateError(err)
@@ -197,6 +207,7 @@ func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 		if err != nil {
 			return nil, err
 		}
+		input = p.o.Secrets.JSON(t.Execution, input)
 		j.input.Store(&input)
 	}
 	return p.prepare(t.Step.Action, params)

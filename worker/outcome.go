@@ -75,7 +75,7 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 		}
 	case err == nil:
 		var stored, loaded []byte
-		if stored, loaded, err = p.output(out, j.task.Step.Keep); err == nil {
+		if stored, loaded, err = p.output(j, out, j.task.Step.Keep); err == nil {
 			ev := p.event(j, engine.Done)
 			ev.Output, ev.Loaded = stored, loaded
 			ev.Cost = p.price(j, stored)
@@ -84,12 +84,12 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 	}
 	if skip, ok := errors.AsType[*action.SkipError](err); ok {
 		ev := p.event(j, engine.Skipped)
-		ev.Reason = shorten(skip.Reason, maxMessage)
+		ev.Reason = shorten(j.hide(p, skip.Reason), maxMessage)
 		return ev
 	}
 	if wait, ok := errors.AsType[*action.WaitError](err); ok {
 		ev := p.event(j, engine.Waiting)
-		if ev.Wait, ev.Loaded, err = p.wait(wait, j.task.Step.Keep); err == nil {
+		if ev.Wait, ev.Loaded, err = p.wait(j, wait, j.task.Step.Keep); err == nil {
 			err = p.noteCallback(j, ev.Wait)
 		}
 		if err == nil {
@@ -120,7 +120,7 @@ func (p *Pool) failed(j *job, err, wish error) engine.Event {
 	if again, ok := errors.AsType[*action.RetryError](wish); ok {
 		ev.After, ev.Defer = max(0, again.After), again.Defer
 	}
-	ev.Failure = failure(err, j.timeout)
+	ev.Failure = p.failure(j, err)
 	if at, ok := errors.AsType[*action.MemberError](wish); ok {
 		for _, m := range j.task.Members {
 			if m.ID == at.Member && m.Idx != j.task.Idx {
@@ -128,7 +128,7 @@ func (p *Pool) failed(j *job, err, wish error) engine.Event {
 			}
 		}
 		if err == wish { // the step is named beside what it says
-			ev.Failure = failure(at.Err, j.timeout)
+			ev.Failure = p.failure(j, at.Err)
 		}
 	}
 	return ev
@@ -143,7 +143,7 @@ func (p *Pool) doneAll(j *job, out any) (engine.Event, error) {
 	}
 	ev.Partial = all.Partial
 	for _, m := range j.task.Members {
-		stored, loaded, err := p.output(all.Outputs[m.ID], m.Keep)
+		stored, loaded, err := p.output(j, all.Outputs[m.ID], m.Keep)
 		if err != nil {
 			return ev, &action.MemberError{Member: m.ID, Err: err}
 		}
@@ -156,7 +156,7 @@ func (p *Pool) doneAll(j *job, out any) (engine.Event, error) {
 	return ev, nil
 }
 
-func failure(err error, timeout time.Duration) *engine.Failure {
+func (p *Pool) failure(j *job, err error) *engine.Failure {
 	code := stepwell.CodeOf(err)
 	if code == stepwell.CodeInternal || code == "" {
 		code = stepwell.CodeFailed
@@ -165,15 +165,15 @@ func failure(err error, timeout time.Duration) *engine.Failure {
 	switch {
 	case errors.Is(err, errDeadline):
 		code = stepwell.CodeTimeout
-		message = fmt.Sprintf("not ended within %s", timeout)
+		message = fmt.Sprintf("not ended within %s", j.timeout)
 	case errors.Is(err, errRevoked):
 		code = stepwell.CodeCancelled
 	}
-	return &engine.Failure{Code: code, Message: shorten(message, maxMessage), Hint: shorten(stepwell.HintOf(err), maxMessage)}
+	return &engine.Failure{Code: code, Message: shorten(j.hide(p, message), maxMessage), Hint: shorten(j.hide(p, stepwell.HintOf(err)), maxMessage)}
 }
 
 // wait is a wait as it is stored, and the JSON of its outputs if that is stored elsewhere.
-func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []byte, err error) {
+func (p *Pool) wait(j *job, w *action.WaitError, keep bool) (out *engine.Wait, loaded []byte, err error) {
 	if w.Until.IsZero() && !w.Await {
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the action waits without saying until when"})
 	}
@@ -181,7 +181,7 @@ func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the wait is %d bytes, the limit is %d KiB", len(w.State), maxState>>10),
 			Hint: "keep the id of the work, and look the rest up"})
 	}
-	out = &engine.Wait{Resume: w.Resume, Await: w.Await, Elsewhere: w.Elsewhere, Require: w.Require, External: shorten(w.ExternalID, 1024)}
+	out = &engine.Wait{Resume: w.Resume, Await: w.Await, Elsewhere: w.Elsewhere, Require: w.Require, External: shorten(j.hide(p, w.ExternalID), 1024)}
 	if !w.Until.IsZero() {
 		out.Until = w.Until.UnixMicro()
 	}
@@ -189,22 +189,25 @@ func (p *Pool) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded []
 		if err := action.CheckKey(w.ExternalID); err != nil {
 			return nil, nil, action.Fail(err)
 		}
-		out.External, out.State = w.ExternalID, w.State
+		if j.hide(p, w.ExternalID) != w.ExternalID {
+			return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key that the step waits for holds a secret", Hint: "keys are seen by everybody: use another one"})
+		}
+		out.External, out.State = w.ExternalID, j.seal(p, w.State)
 	}
 	switch {
 	case !w.Resume:
-		out.Output, loaded, err = p.output(w.Outputs, keep)
+		out.Output, loaded, err = p.output(j, w.Outputs, keep)
 	case w.State == nil:
 		out.State = []byte("null") // that there is a state tells the next call from the first
 	default:
-		out.State = w.State
+		out.State = j.seal(p, w.State)
 	}
 	return out, loaded, err
 }
 
 // output is the handler's result as it is stored, and the JSON itself if it is stored elsewhere and
 // templates read it.
-func (p *Pool) output(out any, keep bool) (stored, loaded []byte, err error) {
+func (p *Pool) output(j *job, out any, keep bool) (stored, loaded []byte, err error) {
 	switch v := out.(type) {
 	case nil:
 		return nil, nil, nil
@@ -229,6 +232,7 @@ func (p *Pool) output(out any, keep bool) (stored, loaded []byte, err error) {
 	if _, err := expr.Decode(stored); err != nil { // what cannot be read again must not be stored
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be read", Err: err})
 	}
+	stored = j.seal(p, stored)
 	if len(stored) <= inlineOutput {
 		return stored, nil, nil
 	}

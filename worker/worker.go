@@ -22,6 +22,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -54,6 +55,9 @@ type Options struct {
 	Reporter Reporter
 	Records  Records
 	Blobs    store.Blobs
+	// Secrets keeps secrets out of what is recorded, and gives them to the steps that may have them. Defaults to
+	// nothing: there are none.
+	Secrets *secret.Guard
 	// Lines takes the steps' log lines. Defaults to dropping them.
 	Lines func(store.LogLine)
 	// Progress takes the steps' own progress. Defaults to dropping it.

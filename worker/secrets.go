@@ -1,0 +1,74 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/secret"
+)
+
+// opened is what a handler and the templates get of a task: with everything that is sealed put back.
+type opened struct {
+	scope expr.Scope // nil: the templates see nothing
+	guard *secret.Scope
+	state []byte
+}
+
+// open makes ready what the handler gets, before parameters are rendered.
+func (p *Pool) open(j *job) (err error) {
+	t := j.task
+	if t.Scope != nil {
+		j.opened.scope = t.Scope
+	}
+	j.opened.state = t.State
+	if p.o.Secrets == nil {
+		return nil
+	}
+	if j.opened.state, err = p.o.Secrets.Open(t.Execution, t.State); err != nil {
+		return sealError(err)
+	}
+	under := j.opened.scope
+	if under == nil {
+		under = expr.Vars(nil)
+	}
+	j.opened.guard = p.o.Secrets.Scope(context.WithoutCancel(j.ctx), t.Execution, under, t.Step.Secrets)
+	j.opened.scope = j.opened.guard
+	return nil
+}
+
+// unopened is why a template could not see something.
+func (j *job) unopened() error {
+	if j.opened.guard == nil {
+		return nil
+	}
+	if err := j.opened.guard.Err(); err != nil {
+		return sealError(err)
+	}
+	return nil
+}
+
+func sealError(err error) error {
+	return &stepwell.Error{Code: stepwell.CodeFailed, Message: "what the step needs is sealed", Err: err, Hint: stepwell.HintOf(err)}
+}
+
+// hide takes secrets out of a text that is recorded or shown.
+func (j *job) hide(p *Pool, text string) string { return p.o.Secrets.Text(j.task.Execution, text) }
+
+// seal takes secrets out of JSON that comes back to a handler or a template.
+func (j *job) seal(p *Pool, raw []byte) []byte { return p.o.Secrets.Seal(j.task.Execution, raw) }
+
+// Watcher lets what templates make of secrets be known.
+func (l layered) Watcher() expr.Watcher { return expr.WatcherOf(l.under) }
+
+// Keys lists the names, for hints in errors.
+func (l layered) Keys() []string {
+	var names []string
+	if keyed, ok := l.under.(interface{ Keys() []string }); ok {
+		names = keyed.Keys()
+	}
+	for name := range l.extra {
+		names = append(names, name)
+	}
+	return names
+}
