@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -31,6 +32,8 @@ func TestMain(m *testing.M) {
 //	interrupt NAME           sends it an interrupt; murder NAME kills it
 //	finish NAME N            waits for its end with exit code N (-1: killed); its output is in NAME.out and NAME.err
 //	jsonlines FILE           each line of the file is one JSON object, and the last one is the result
+//	serving NAME             waits until the server NAME, a background program, says where it is, and sets STEPWELL_SERVER
+//	capture VAR PATTERN      sets a variable to the first group of the pattern in the last output
 //	await-line FILE TEXT     waits until a background program's output holds the text
 func TestScripts(t *testing.T) {
 	examples, err := filepath.Abs("../../examples")
@@ -42,12 +45,14 @@ func TestScripts(t *testing.T) {
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("EXAMPLES", examples)
+			env.Setenv("TZ", "UTC")
 			env.Values["jobs"] = map[string]*exec.Cmd{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": status, "await": await, "await-line": awaitLine, "start": start,
 			"interrupt": signalling(os.Interrupt), "murder": signalling(os.Kill), "finish": finish, "jsonlines": jsonLines,
+			"serving": awaitServer, "capture": capture,
 		},
 	})
 }
@@ -102,6 +107,26 @@ func awaitLine(ts *testscript.TestScript, _ bool, args []string) {
 	})
 }
 
+var serverURL = regexp.MustCompile(`stepwell serves (http\S+)`)
+
+// awaitServer waits for the banner of a server and, so that it is whole, for the server to be ready.
+func awaitServer(ts *testscript.TestScript, _ bool, args []string) {
+	awaitLine(ts, false, []string{args[0] + ".err", `"msg":"ready"`})
+	found := serverURL.FindStringSubmatch(ts.ReadFile(args[0] + ".out"))
+	if found == nil {
+		ts.Fatalf("the server does not say where it is: %s", ts.ReadFile(args[0]+".out"))
+	}
+	ts.Setenv("STEPWELL_SERVER", found[1])
+}
+
+func capture(ts *testscript.TestScript, _ bool, args []string) {
+	found := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(found) < 2 {
+		ts.Fatalf("%s is not in the output: %s", args[1], ts.ReadFile("stdout"))
+	}
+	ts.Setenv(args[0], found[1])
+}
+
 func jobs(ts *testscript.TestScript) map[string]*exec.Cmd {
 	return ts.Value("jobs").(map[string]*exec.Cmd)
 }
@@ -116,7 +141,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "STEPWELL_DB"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "STEPWELL_DB", "STEPWELL_LOG_FORMAT"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	for _, end := range []string{".out", ".err"} {
