@@ -93,6 +93,7 @@ func (r *Run) conclude() {
 func (r *Run) finish(status stepwell.ExecutionStatus, f *Failure) {
 	r.failure = f
 	r.ended = r.now
+	r.late()
 	r.setStatus(status)
 	r.fx.Finished = true
 }

@@ -223,6 +223,9 @@ func (h *harness) script(lines []string) string {
 		switch words[0] {
 		case "advance":
 			h.advance(&out, words[1])
+		case "sleep": // no timer comes
+			d, _ := time.ParseDuration(words[1])
+			h.now += d.Microseconds()
 		case "progress":
 			p := h.run.Progress()
 			fmt.Fprintf(&out, "%d steps: %d completed, %d failed, %d skipped, %d cancelled, %d in flight, %.0f %%", p.Total, p.Completed, p.Failed, p.Skipped, p.Cancelled, p.Running, p.Percent)

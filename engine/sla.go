@@ -29,6 +29,18 @@ func (r *Run) breach(timer int32) bool {
 	return true
 }
 
+// late notes at the end what a timer has not come to say.
+func (r *Run) late() {
+	took, sla := r.now-r.armed, &r.plan.SLA
+	switch {
+	case r.arming == 0: // never admitted
+	case sla.Maximum > 0 && took >= sla.Maximum.Microseconds():
+		r.breached = BreachedMaximum
+	case sla.Expected > 0 && took >= sla.Expected.Microseconds() && r.breached == "":
+		r.breached = BreachedExpected
+	}
+}
+
 // own lists the timers of the run itself that are still to come.
 func (r *Run) own() []Timer {
 	var out []Timer
