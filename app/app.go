@@ -69,6 +69,13 @@ type Options struct {
 	// MasterKey says where the key is that secrets are sealed with. Defaults to the file DB with ".key" behind it, which
 	// is made when there is none.
 	MasterKey secret.KeyOptions
+	// Queues are limits of steps by the name of their queue. Defaults to none.
+	Queues map[string]queue.Limits
+	// Prices are what a successful call of an action costs. Defaults to nothing.
+	Prices map[string]Price
+	// CallbackURL is where something outside can end the step that awaits the key. Defaults to there being no such
+	// address.
+	CallbackURL func(key string) string
 	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
 	Grace time.Duration
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
@@ -132,6 +139,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		o.Log = slog.Default()
 	}
 	a := &App{queue: &queue.Memory{}, log: o.Log}
+	for name, limits := range o.Queues {
+		a.queue.Limit(name, limits)
+	}
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
@@ -157,7 +167,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
 	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Secrets: a.Secrets,
-		Lines: lines, Progress: o.Progress, Name: workerName(), Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
+		Lines: lines, Progress: o.Progress, Name: workerName(), Price: pricing(o.Prices), CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

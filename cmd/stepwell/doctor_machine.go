@@ -2,14 +2,14 @@ package main
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/secret"
+	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
@@ -99,23 +99,41 @@ func (d *doctor) clock(context.Context) []finding {
 	return []finding{clock, fine("zone data", "there")}
 }
 
-func (d *doctor) keyFile(context.Context) []finding {
+func (d *doctor) keyFile(ctx context.Context) []finding {
+	if text, _ := d.program.env("STEPWELL_SECRETS_KEY"); text != "" {
+		if _, err := secret.ParseKeys(text); err != nil {
+			return []finding{fail("master key", stepwell.HintOf(err), "STEPWELL_SECRETS_KEY: %v", err)}
+		}
+		return []finding{fine("master key", "in STEPWELL_SECRETS_KEY")}
+	}
 	path := d.serving.Secrets.KeyFile
 	if path == "" {
 		path = d.program.settings.db + ".key"
 	}
-	info, err := os.Stat(path)
+	_, err := secret.OpenKeyring(secret.KeyOptions{File: path})
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && d.serving.Secrets.KeyFile != "":
-		return []finding{fail("key file", "put the key there, or leave secrets.key_file out", "%s does not exist", path)}
-	case errors.Is(err, fs.ErrNotExist):
-		return []finding{fine("key file", "%s does not exist yet; it is made with the first secret", path)}
-	case err != nil:
-		return []finding{fail("key file", "", "%v", err)}
-	case info.Mode().Perm()&0o077 != 0:
-		return []finding{fail("key file", "chmod 600 "+path, "%s can be read by others: %s", path, info.Mode().Perm())}
+	case stepwell.CodeOf(err) != stepwell.CodeNotFound && err != nil:
+		return []finding{fail("master key", stepwell.HintOf(err), "%v", err)}
+	case err == nil:
+		return []finding{fine("master key", "%s; keep a copy of it apart from backups of the database", path)}
+	case d.serving.Secrets.KeyFile != "":
+		return []finding{fail("master key", "put the key there, or leave secrets.key_file out", "%s does not exist", path)}
+	case d.hasSecrets(ctx):
+		return []finding{fail("master key", "put the key there that the secrets were sealed with; without it they are lost", "%s does not exist, but the database has secrets", path)}
 	}
-	return []finding{fine("key file", "%s; keep a copy of it apart from backups of the database", path)}
+	return []finding{fine("master key", "%s does not exist yet; it is made when it is needed", path)}
+}
+
+// hasSecrets says whether there is something that only a key can open. A database that cannot be read has been
+// reported already.
+func (d *doctor) hasSecrets(ctx context.Context) bool {
+	s, err := d.program.reader(ctx)
+	if err != nil {
+		return false
+	}
+	defer s.Close()
+	found, err := s.Objects(ctx, store.ObjectFilter{Kind: secret.ObjectSecret, Limit: 1})
+	return err == nil && len(found) > 0
 }
 
 // tools are programs that steps may use. None of them is required.

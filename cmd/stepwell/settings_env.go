@@ -66,6 +66,9 @@ func (s *serving) overlay(lookup func(string) (string, bool), environ []string) 
 
 // set takes one variable; on their own, a wrong one can be named.
 func (s *serving) set(name, value, from string, known []string) error {
+	if name == "STEPWELL_SECRETS_KEY" { // in the environment only: see engineOptions
+		return nil
+	}
 	if !slices.Contains(known, name) {
 		section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
 		for _, k := range known {

@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream/files"
@@ -114,7 +115,30 @@ func (p *program) options() (app.Options, error) {
 		return o, invalid("offline, cache or refresh", "%s: schemas.mode: %q", settingsFile, s.Schemas.Mode)
 	}
 	o.Checkpoints = s.Streams.Checkpoints
-	return o, nil
+	return o, p.engineOptions(&o)
+}
+
+// engineOptions are what a server and a single run have in common: queues, prices and the key of secrets.
+func (p *program) engineOptions(o *app.Options) error {
+	s := p.settings.serving
+	for name, q := range s.Queues {
+		if o.Queues == nil {
+			o.Queues = map[string]queue.Limits{}
+		}
+		o.Queues[name] = queue.Limits{Concurrency: q.Concurrency, Rate: q.Rate, Burst: q.Burst}
+	}
+	for name, c := range s.Prices {
+		if o.Prices == nil {
+			o.Prices = map[string]app.Price{}
+		}
+		o.Prices[name] = app.Price{PerCall: int64(c.PerCall), PerSecond: int64(c.PerSecond), PerInputToken: int64(c.PerInputToken), PerOutputToken: int64(c.PerOutputToken)}
+	}
+	o.MasterKey.File = s.Secrets.KeyFile
+	if file, _ := p.env("STEPWELL_SECRETS_KEY_FILE"); file != "" {
+		o.MasterKey.File = file
+	}
+	o.MasterKey.Text, _ = p.env("STEPWELL_SECRETS_KEY")
+	return s.queues()
 }
 
 func (h *httpSettings) options() (outbound.Options, error) {
