@@ -10,11 +10,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/stepwell/stepwell"
 )
@@ -121,20 +117,4 @@ func Poll(t time.Time, externalID string, state any) error {
 // fails if they are nil. It holds no worker and survives restarts.
 func Await(key string, until time.Time, outputs any) error {
 	return &WaitError{Until: until, Outputs: outputs, Await: true, ExternalID: key}
-}
-
-// MaxKey is the length of a signal's key in bytes.
-const MaxKey = 2048
-
-// CheckKey says what is wrong with the key of a signal: CodeInvalid.
-func CheckKey(key string) error {
-	switch {
-	case key == "":
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key of a signal is empty"}
-	case len(key) > MaxKey:
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the key of a signal is %d bytes long, at most %d are allowed", len(key), MaxKey)}
-	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key of a signal holds something else than text"}
-	}
-	return nil
 }

@@ -15,12 +15,16 @@ const pushPause = time.Second
 
 // act does what was decided, now that it is durable.
 func (c *Conductor) act() {
+	ended := false
 	for _, l := range c.touched {
-		timers := l.fx.Timers
+		timers, awaits := l.fx.Timers, l.fx.Awaits
 		if l.rebuilt {
 			l.rebuilt = false
-			timers = l.run.Pending()
+			timers, awaits = l.run.Pending(), l.run.Awaiting()
 		}
+		c.awaitNoMore(l, l.fx.Rows)
+		c.await(l, awaits)
+		ended = ended || l.run.Status().Terminal()
 		for _, t := range timers {
 			c.timers.add(timer{run: l.run.No, Timer: t})
 		}
@@ -35,6 +39,9 @@ func (c *Conductor) act() {
 		}
 	}
 	c.dispatch()
+	if ended {
+		c.flushLines() // whoever is told of an end finds the whole log
+	}
 	for i, l := range c.touched {
 		c.finishTurn(l)
 		c.touched[i] = nil
@@ -72,7 +79,10 @@ func (c *Conductor) finishTurn(l *live) {
 		reply <- nil
 	}
 	finished := l.run.Status().Terminal()
-	l.create, l.touched, l.replies = false, false, l.replies[:0]
+	if l.create {
+		c.release(l.row.Key, l.claim)
+	}
+	l.create, l.touched, l.replies, l.taken = false, false, l.replies[:0], nil
 	clear(l.batch.Events)
 	l.batch.Events = l.batch.Events[:0]
 	l.fx.Reset()
@@ -91,10 +101,12 @@ func (c *Conductor) observe(u *Update) {
 	c.o.Observe(u)
 }
 
-// forget lets go of an execution that has ended. What it left is in the store, its log lines first.
+// forget lets go of an execution that has ended or was refused.
 func (c *Conductor) forget(l *live) {
-	c.flushLines()
 	l.gone = true
+	c.leave(l)
+	c.awaitNothing(l)
+	c.release(l.row.Key, l.claim)
 	delete(c.runs, l.run.No)
 	c.mu.Lock()
 	delete(c.byID, l.run.ID)

@@ -23,7 +23,9 @@ import (
 type Store interface {
 	store.Committer
 	store.Loader
+	store.Signals
 	Execution(ctx context.Context, id string) (*store.Execution, error)
+	StartKey(ctx context.Context, key string) (*store.StartKey, error)
 }
 
 // Options configure a Conductor. Store, Queue, Blobs and Catalog are required.
@@ -43,6 +45,17 @@ type Options struct {
 	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update. A
 	// panic in it is logged, and goes no further. Defaults to nothing.
 	Observe func(*Update)
+	// Lines is told, by number, of the executions whose log lines have become readable; it must be quick. Defaults
+	// to nothing.
+	Lines func(executions []int64)
+	// Outbox reports whether the end of an execution, or its taking longer than promised, is to be put into the
+	// outbox with the commit that decides it (Ended). It must be quick. Defaults to nothing being put there.
+	Outbox func(*store.Execution) bool
+	// MaxExecutions is how many executions may run at once, paused ones included; more are held. Defaults to no
+	// limit.
+	MaxExecutions int
+	// MaxPending is how many executions may be held at once. Defaults to 100,000.
+	MaxPending int
 	// Window is how many steps of one execution may be dispatched at once. Defaults to
 	// engine.DefaultWindow.
 	Window int
@@ -65,6 +78,12 @@ func (o *Options) validate() error {
 	}
 	if o.Observe == nil {
 		o.Observe = func(*Update) {}
+	}
+	if o.Lines == nil {
+		o.Lines = func([]int64) {}
+	}
+	if o.MaxPending <= 0 {
+		o.MaxPending = 100_000
 	}
 	if o.Window <= 0 {
 		o.Window = engine.DefaultWindow
@@ -98,14 +117,23 @@ type Conductor struct {
 	byID    map[string]*live         // executions in memory
 	loading map[string]chan struct{} // executions on their way there; closed when they are
 	nextNo  int64
+	starts  starts
+	// While RecoverAll goes on: how many, and what is closed at the end of the last.
+	recoveries int
+	recovering chan struct{}
+
+	tallies tallies
 
 	// Owned by Run.
-	runs    map[int64]*live
-	timers  timerHeap
-	touched []*live
-	commits []store.Commit
-	push    []queue.Message
-	repush  int64 // when to try again what the queue refused; 0: nothing
+	admission admission
+	mail      mailbox
+	more      bool // there is something to do without anybody asking
+	runs      map[int64]*live
+	timers    timerHeap
+	touched   []*live
+	commits   []store.Commit
+	push      []queue.Message
+	repush    int64 // when to try again what the queue refused; 0: nothing
 }
 
 // live is an execution in memory. Whoever finds it in byID may read run.No, run.ID and pipeline, wait
@@ -126,6 +154,16 @@ type live struct {
 	replies   []chan error
 	done      chan struct{} // closed when it has left memory, terminal and durable unless refused
 	pipeline  *Pipeline
+	claim     chan struct{} // on the key of its start, until that is known to be durable or refused
+
+	seat  seat
+	group *group
+	line  *line // where it waits to be admitted
+	pos   int   // in line
+
+	awaits   map[int32]string // keys of signals, by step
+	taken    []string         // keys of the signals that this turn has used up
+	breached string           // as it was told
 }
 
 // New makes a conductor.
@@ -137,8 +175,13 @@ func New(ctx context.Context, o Options) (*Conductor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Conductor{o: o, inbox: inbox{ring: make(chan struct{}, 1)}, stop: make(chan struct{}), byID: map[string]*live{},
-		loading: map[string]chan struct{}{}, nextNo: next, runs: map[int64]*live{}, pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}}, nil
+	c := &Conductor{o: o, inbox: inbox{ring: make(chan struct{}, 1)}, stop: make(chan struct{}), byID: map[string]*live{},
+		loading: map[string]chan struct{}{}, nextNo: next, starts: starts{}, runs: map[int64]*live{},
+		pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}, mail: mailbox{pending: map[string]answer{}, awaits: map[string][]waiter{}}}
+	if err := c.loadSignals(ctx); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Report implements worker.Reporter. Outcomes are taken in at once; Spawned and Running return when
@@ -170,6 +213,11 @@ func (c *Conductor) ask(ctx context.Context, it item) error {
 	default:
 		return c.stopped()
 	}
+}
+
+// inLoop has the loop do something that answers at once.
+func (c *Conductor) inLoop(ctx context.Context, f func() error) error {
+	return c.ask(ctx, item{do: func(it *item) { c.answer(it.reply, f()) }})
 }
 
 // The errors of a conductor that does not take something in.

@@ -66,29 +66,41 @@ func (c *Conductor) Preview(ctx context.Context, id, step string) ([]string, err
 // ended. Results of completed steps are taken over, except from the given step on ("" takes over all
 // that completed).
 func (c *Conductor) Retry(ctx context.Context, id, from string) (string, error) {
+	id, _, err := c.RetryOnce(ctx, id, from, store.Origin{})
+	return id, err
+}
+
+// RetryOnce is Retry for somebody (Actor), and only once for a Key; see StartOnce. The rest of where it comes
+// from is that of the old execution.
+func (c *Conductor) RetryOnce(ctx context.Context, id, from string, by store.Origin) (_ string, fresh bool, err error) {
 	row, err := c.o.Store.Execution(ctx, id)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if !row.Status.Terminal() {
-		return "", &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not ended: " + row.Status.String(), Hint: "cancel it first, or restart a step in place"}
+		return "", false, notEnded(row.Status)
 	}
 	l, err := c.rebuild(ctx, row)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	seeds, err := l.run.Seeds(from)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
 	if err := c.seedOutputs(ctx, row, l, seeds); err != nil {
-		return "", err
+		return "", false, err
 	}
 	var params map[string]any
 	if params, err = c.openParams(row); err != nil {
-		return "", err
+		return "", false, err
 	}
-	return c.Start(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, seeds: seeds})
+	origin := row.Origin
+	origin.Key, origin.KeyHash = by.Key, by.KeyHash
+	if by.Actor != "" {
+		origin.Actor = by.Actor
+	}
+	return c.StartOnce(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, Origin: origin, seeds: seeds})
 }
 
 // seedOutputs fills in what the completed steps gave.

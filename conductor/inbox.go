@@ -13,6 +13,7 @@ type item struct {
 	ev    engine.Event // of kind 0: nothing but having the execution taken up
 	on    *live        // the execution itself, which the loop takes up if it does not have it; nil for reports
 	reply chan error   // has room for one; nil: nobody waits
+	do    func(*item)  // instead of ev: what the loop is to do, on an execution that it has (on) or without one; it answers
 }
 
 // maxSpare is how many items an idle buffer may hold: what a burst needed is given back.

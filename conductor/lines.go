@@ -142,7 +142,22 @@ func (c *Conductor) settleLines(part []store.LogLine, again bool, err error) {
 		c.o.Log.Warn("log lines could not be written, trying again", "lines", len(part), "error", err)
 	case err != nil && !again:
 		c.o.Log.Error("log lines were refused", "lines", len(part), "error", err)
+	case err == nil:
+		c.o.Lines(executions(part))
 	}
+}
+
+// executions are whose lines these are, each once.
+func executions(part []store.LogLine) (list []int64) {
+	seen := map[int64]struct{}{}
+	for i := range part {
+		no := part[i].Execution
+		if _, ok := seen[no]; !ok && (len(list) == 0 || list[len(list)-1] != no) {
+			seen[no] = struct{}{}
+			list = append(list, no)
+		}
+	}
+	return list
 }
 
 // transient reports whether the same call to the store may succeed another time. An error without

@@ -24,7 +24,7 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 		c.inbox.settle()
 		batch := c.inbox.take()
 		due := c.timers.due(c.now())
-		if len(batch) > 0 || len(due) > 0 || c.refusedPush() {
+		if len(batch) > 0 || len(due) > 0 || c.more || c.refusedPush() {
 			if err := c.process(ctx, batch, due); err != nil {
 				return err
 			}
@@ -66,6 +66,9 @@ func (c *Conductor) process(ctx context.Context, batch []item, due []timer) erro
 	for i := range batch {
 		c.apply(&batch[i])
 	}
+	c.more = false
+	c.deliverDue()
+	c.admit()
 	now := c.now()
 	c.commits = c.commits[:0]
 	for _, l := range c.touched {
@@ -85,6 +88,10 @@ func (c *Conductor) process(ctx context.Context, batch []item, due []timer) erro
 // apply lets the engine take one item in. What changes nothing is answered at once, unless it may
 // follow from what this batch has changed and not yet committed.
 func (c *Conductor) apply(it *item) {
+	if it.do != nil && it.on == nil {
+		it.do(it)
+		return
+	}
 	l := c.runs[it.run]
 	switch {
 	case it.on != nil && it.on.gone, it.on == nil && l == nil:
@@ -93,7 +100,18 @@ func (c *Conductor) apply(it *item) {
 	case l == nil:
 		l = c.takeUp(it.on)
 	}
-	changed, err := c.tell(l, &it.ev)
+	if it.do != nil {
+		it.do(it)
+		return
+	}
+	var changed bool
+	var err error
+	if it.ev.Kind == engine.Start && l.create {
+		err = c.judge(l, it.ev.Begin)
+	}
+	if err == nil {
+		changed, err = c.tell(l, &it.ev)
+	}
 	switch {
 	case err == nil && !changed && it.ev.Kind == engine.Running:
 		err = errStale
@@ -104,6 +122,7 @@ func (c *Conductor) apply(it *item) {
 		l.refused = err
 		c.forget(l) // it was brought in for this alone; whoever is answered finds it gone
 	}
+	c.enroll(l)
 	switch {
 	case err == nil && it.reply != nil && l.touched:
 		l.replies = append(l.replies, it.reply)
@@ -115,6 +134,10 @@ func (c *Conductor) apply(it *item) {
 // takeUp begins to run an execution. What a process has left in flight goes on.
 func (c *Conductor) takeUp(l *live) *live {
 	c.runs[l.run.No] = l
+	l.breached = l.row.Progress.Breached
+	if l.rebuilt {
+		c.enroll(l)
+	}
 	if l.rebuilt && !l.run.Status().Terminal() {
 		if _, err := c.tell(l, &engine.Event{Kind: engine.Recovered, At: c.now()}); err != nil {
 			c.o.Log.Error("an execution cannot go on", "execution", l.run.ID, "error", err)
@@ -173,6 +196,12 @@ func (c *Conductor) prepare(l *live, now int64) error {
 		l.described = now
 		c.describe(l, &commit)
 	}
+	if l.fx.Changed {
+		if commit.Outbox, err = c.outgoing(l); err != nil {
+			return err
+		}
+	}
+	commit.Taken = l.taken
 	c.commits = append(c.commits, commit)
 	return nil
 }
@@ -184,7 +213,7 @@ const describeEvery = time.Second
 func (c *Conductor) describe(l *live, commit *store.Commit) {
 	l.row.Status, l.row.Outputs, l.row.Failure, l.row.Progress = l.run.Status(), l.run.Outputs(), l.run.Failure(), l.run.Progress()
 	u := &store.Update{Status: l.row.Status, Ended: l.run.Ended(), Outputs: l.row.Outputs, Failure: l.row.Failure, Progress: l.row.Progress}
-	if l.row.Started.IsZero() {
+	if l.row.Started.IsZero() && l.seat == seatRunning {
 		u.Started = l.batch.At
 		l.row.Started = time.UnixMicro(l.batch.At)
 	}

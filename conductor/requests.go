@@ -15,6 +15,7 @@ const (
 	RequestPause   = "pause"
 	RequestResume  = "resume"
 	RequestRestart = "restart"
+	RequestSignal  = "signal" // Request.Execution is empty
 )
 
 // RequestBody is the body of a request.
@@ -22,6 +23,10 @@ type RequestBody struct {
 	Reason     string `json:"reason,omitempty"`
 	Step       string `json:"step,omitempty"`
 	FailedOnly bool   `json:"failed_only,omitempty"`
+	// Of a signal.
+	Key    string          `json:"key,omitempty"`
+	ID     string          `json:"id,omitempty"`
+	Signal json.RawMessage `json:"signal,omitempty"` // its body, an Answer
 }
 
 // TakeRequests carries out what other processes have asked for. A request that is refused is logged
@@ -66,6 +71,9 @@ func (c *Conductor) carryOut(ctx context.Context, r store.Request) error {
 		return c.Resume(ctx, r.Execution)
 	case RequestRestart:
 		return c.Restart(ctx, r.Execution, body.Step, body.FailedOnly)
+	case RequestSignal:
+		_, _, err := c.Signal(ctx, store.Signal{Key: body.Key, ID: body.ID, Body: body.Signal})
+		return err
 	}
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("unknown request %q", r.Kind)}
 }

@@ -20,43 +20,72 @@ type Request struct {
 	Params   map[string]any
 	Parent   string // the execution that this one retries
 	Trigger  string // Defaults to "manual"
+	Dir      string // directory for relative paths of the steps
+	// Origin says where it comes from; see StartOnce for its Key. Concurrency is set by the conductor. Priority
+	// defaults to the pipeline's.
 	store.Origin
-	Dir   string // directory for relative paths of the steps
 	seeds []engine.Seed
+	claim chan struct{} // on Key
 }
 
 // Start begins an execution and returns its id once it is durable. Parameters are checked against
-// the pipeline's, defaults are filled in; CodeInvalid lists all that is wrong with them.
+// the pipeline's, defaults are filled in; CodeInvalid lists all that is wrong with them. See StartOnce for more.
 //
 // An id beside an error means that ctx or the conductor ended before it was known whether the
 // execution is durable: Wait tells, or after a stop the store does.
 func (c *Conductor) Start(ctx context.Context, req Request) (string, error) {
-	if ctx.Err() != nil {
-		return "", context.Cause(ctx)
+	id, _, err := c.StartOnce(ctx, req)
+	return id, err
+}
+
+// start begins an execution whose key, if it has one, is taken.
+func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
+	l, raw, err := c.newLive(ctx, req)
+	if err != nil {
+		c.release(req.Key, req.claim)
+		return "", err
 	}
+	id := l.run.ID
+	begin := &engine.Begin{Params: raw, Window: c.o.Window, Seeds: req.seeds, Priority: l.row.Priority, Revision: engine.Revision}
+	err = c.ask(ctx, item{run: l.run.No, on: l, ev: engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}})
+	if err != nil && ctx.Err() == nil && !c.hasStopped() { // refused
+		c.release(req.Key, req.claim)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.byID, id)
+		return "", err
+	}
+	return id, err
+}
+
+// newLive checks what is asked for and makes an execution of it.
+func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMessage, error) {
 	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
 	params, problems := definition.CheckParams(&given, req.Params)
 	if err := problems.Err(); err != nil {
-		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
+	}
+	if req.Concurrency = ""; req.Pipeline.plan.Concurrency != nil {
+		var err error
+		if req.Concurrency, err = req.Pipeline.plan.Concurrency.Key(params); err != nil {
+			return nil, nil, err
+		}
+		if err := c.recovery(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	if req.Priority == 0 {
+		req.Priority = req.Pipeline.plan.Priority
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return "", err
+		return nil, nil, err
 	}
 	raw, err := c.sealParams(id.String(), req.Pipeline, params)
 	if err != nil {
-		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
 	}
-	l := c.begin(id.String(), req, raw)
-	begin := &engine.Begin{Params: raw, Window: c.o.Window, Seeds: req.seeds, Revision: engine.Revision}
-	err = c.ask(ctx, item{run: l.run.No, on: l, ev: engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}})
-	if err != nil && ctx.Err() == nil && !c.hasStopped() { // refused
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.byID, id.String())
-		return "", err
-	}
-	return id.String(), err
+	return c.begin(id.String(), req, raw), raw, nil
 }
 
 func (c *Conductor) hasStopped() bool {
@@ -77,9 +106,9 @@ func (c *Conductor) begin(id string, req Request, params json.RawMessage) *live 
 	defer c.mu.Unlock()
 	no := c.nextNo
 	c.nextNo++
-	l := &live{run: engine.New(req.Pipeline.plan, no, id), create: true, done: make(chan struct{}), pipeline: req.Pipeline,
+	l := &live{run: engine.New(req.Pipeline.plan, no, id), create: true, done: make(chan struct{}), pipeline: req.Pipeline, claim: req.claim,
 		row: store.Execution{No: no, ID: id, Pipeline: req.Pipeline.Name, Definition: req.Pipeline.Hash[:], Params: params,
-			Parent: req.Parent, Trigger: trigger, Dir: req.Dir, Created: time.Now()}}
+			Parent: req.Parent, Trigger: trigger, Origin: req.Origin, Dir: req.Dir, Created: time.Now()}}
 	l.run.Dir = req.Dir
 	c.byID[id] = l // at once, so that an execution is never durable and not to be found
 	return l

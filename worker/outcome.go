@@ -186,7 +186,7 @@ func (p *Pool) wait(j *job, w *action.WaitError, keep bool) (out *engine.Wait, l
 		out.Until = w.Until.UnixMicro()
 	}
 	if w.Await {
-		if err := action.CheckKey(w.ExternalID); err != nil {
+		if err := engine.CheckKey(w.ExternalID); err != nil {
 			return nil, nil, action.Fail(err)
 		}
 		if j.hide(p, w.ExternalID) != w.ExternalID {

@@ -52,5 +52,5 @@ func (h *httpHandler) runCallback(ctx context.Context, call *action.Call, p *par
 			return nil, invalid("write a number of seconds", "callback.timeout_seconds is not a duration")
 		}
 	}
-	return nil, action.Await(key, time.Now().Add(limit), nil)
+	return nil, &action.WaitError{Until: time.Now().Add(limit), Await: true, Elsewhere: true, ExternalID: key}
 }

@@ -1,0 +1,137 @@
+package conductor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Answer is the body of a signal: how the step ends that awaits it.
+type Answer struct {
+	Status  string          `json:"status,omitempty"`  // completed, failed or skipped. Defaults to completed
+	Outputs json.RawMessage `json:"outputs,omitempty"` // of a completed step: an object. Defaults to none
+	Error   string          `json:"error,omitempty"`   // why, of a failed or skipped step
+	By      string          `json:"by,omitempty"`      // who says so
+}
+
+// Limits in bytes, as workers have them for what a handler returns.
+const (
+	maxAnswer    = 16 << 20
+	inlineAnswer = 64 << 10
+	maxReason    = 16 << 10
+)
+
+// answer is a signal that can be delivered.
+type answer struct {
+	Answer
+	at time.Time
+}
+
+func (a *answer) size(key string) int64 {
+	return int64(len(key) + len(a.Outputs) + len(a.Error) + len(a.By) + 200)
+}
+
+func decodeAnswer(s store.Signal) (a answer, err error) {
+	a.at = s.At
+	invalid := func(format string, args ...any) error {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "body of the signal: " + fmt.Sprintf(format, args...),
+			Hint: `write {"status": "completed", "outputs": {…}}`}
+	}
+	if len(s.Body) > maxAnswer {
+		return a, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the signal is %d bytes, the limit is %d MiB", len(s.Body), maxAnswer>>20)}
+	}
+	if len(s.Body) > 0 {
+		if err := json.Unmarshal(s.Body, &a.Answer); err != nil {
+			return a, invalid("%v", err)
+		}
+	}
+	switch a.Status {
+	case "":
+		a.Status = "completed"
+	case "completed", "failed", "skipped":
+	default:
+		return a, invalid("status is %q, not completed, failed or skipped", a.Status)
+	}
+	if text := strings.TrimSpace(string(a.Outputs)); text == "" || text == "null" {
+		a.Outputs = nil
+	} else {
+		a.Outputs = json.RawMessage(text)
+		if text[0] != '{' {
+			return a, invalid("outputs is no object")
+		}
+		if _, err := expr.Decode(a.Outputs); err != nil { // what cannot be read again must not be stored
+			return a, invalid("outputs: %v", err)
+		}
+	}
+	a.Error, a.By = shorten(a.Error, maxReason), shorten(a.By, 200)
+	return a, nil
+}
+
+// shorten gives at most n bytes of a text, and always UTF-8.
+func shorten(s string, n int) string {
+	return strings.ToValidUTF8(s[:min(len(s), n)], "")
+}
+
+// settle is what a signal means to a step that awaits it.
+func (c *Conductor) settle(a answer, w *engine.Await) (engine.Event, error) {
+	ev := engine.Event{Kind: engine.Settled, At: c.now(), Idx: w.Idx, Epoch: w.Epoch, Worker: a.By}
+	if ev.Worker == "" {
+		ev.Worker = "signal"
+	}
+	switch {
+	case a.Status == "failed":
+		ev.Failure = &engine.Failure{Code: stepwell.CodeFailed, Message: or(a.Error, "the signal says that it failed")}
+	case a.Status == "skipped":
+		ev.Reason = or(a.Error, "the signal says so")
+	case w.Require != "" && !a.holds(w.Require):
+		ev.Failure, ev.Permanent = a.refusal(), true
+	case len(a.Outputs) <= inlineAnswer:
+		ev.Output = a.Outputs
+	default:
+		ref, err := c.o.Blobs.Put(context.Background(), a.Outputs)
+		if err != nil {
+			return ev, fmt.Errorf("store the outputs: %w", err)
+		}
+		ev.Output, ev.Loaded = []byte(ref), a.Outputs
+	}
+	return ev, nil
+}
+
+// holds reports whether an output is true.
+func (a *answer) holds(name string) bool {
+	var outputs map[string]json.RawMessage
+	return len(a.Outputs) > 0 && json.Unmarshal(a.Outputs, &outputs) == nil && string(outputs[name]) == "true"
+}
+
+// refusal is the failure of a step that needed a yes.
+func (a *answer) refusal() *engine.Failure {
+	var said struct {
+		By      string `json:"by"`
+		Comment string `json:"comment"`
+	}
+	if len(a.Outputs) > 0 && json.Unmarshal(a.Outputs, &said) != nil {
+		said.By, said.Comment = "", "" // of other types: they are no names
+	}
+	f := &engine.Failure{Code: stepwell.CodeFailed, Message: "rejected"}
+	if by := or(a.By, said.By); by != "" {
+		f.Message += " by " + shorten(by, 200)
+	}
+	if comment := or(said.Comment, a.Error); comment != "" {
+		f.Message += ": " + shorten(comment, maxReason)
+	}
+	return f
+}
+
+func or(text, fallback string) string {
+	if text == "" {
+		return fallback
+	}
+	return text
+}

@@ -1,0 +1,88 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+)
+
+// Why explains the state of a step, or with "" of the execution.
+func (c *Conductor) Why(ctx context.Context, id, step string) (reasons []engine.Reason, err error) {
+	row, err := c.o.Store.Execution(ctx, id) // id may be the beginning of one
+	if err != nil {
+		return nil, err
+	}
+	if l := c.live(row.ID); l != nil {
+		var wrong error
+		err := c.ask(ctx, item{run: l.run.No, on: l, do: func(it *item) {
+			if reasons, wrong = l.run.Why(step); wrong == nil && l.seat == seatWaiting {
+				reasons = append(reasons, c.heldBy(l))
+			}
+			c.answer(it.reply, nil)
+		}})
+		if err != errGone {
+			return reasons, firstError(wrong, err)
+		} // else it ended between the two looks
+	}
+	l, err := c.rebuild(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	return l.run.Why(step)
+}
+
+func firstError(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// heldBy says what an execution waits for that has not been admitted.
+func (c *Conductor) heldBy(l *live) engine.Reason {
+	switch {
+	case c.admission.suspended > 0:
+		return engine.Reason{Code: "held_by_recovery", Message: "it begins when all executions of before have been taken up again"}
+	case l.full():
+		return engine.Reason{Code: "held_by_concurrency", Message: fmt.Sprintf("%d executions with the concurrency key %q run, of at most %d; the oldest is %s",
+			l.group.running, l.group.key, l.limit(), l.group.oldestRunning())}
+	case c.crowded():
+		return engine.Reason{Code: "held_by_limit", Message: fmt.Sprintf("%d executions run, of at most %d, and %d wait to begin", c.admission.running, c.o.MaxExecutions, c.admission.waiting)}
+	}
+	return engine.Reason{Code: "held", Message: "it begins at any moment"}
+}
+
+func (g *group) oldestRunning() string {
+	var first *live
+	for m := range g.members {
+		if m.seat == seatRunning && (first == nil || m.row.No < first.row.No) {
+			first = m
+		}
+	}
+	if first == nil {
+		return "none"
+	}
+	return first.run.ID
+}
+
+// PreviewRetry lists the keys of the steps that Retry would run again.
+func (c *Conductor) PreviewRetry(ctx context.Context, id, from string) ([]string, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !row.Status.Terminal() {
+		return nil, notEnded(row.Status)
+	}
+	l, err := c.rebuild(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	return l.run.PreviewRetry(from)
+}
+
+func notEnded(s stepwell.ExecutionStatus) error {
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not ended: " + s.String(), Hint: "cancel it first, or restart a step in place"}
+}

@@ -1,0 +1,258 @@
+package conductor
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// ApprovalPrefix begins the keys of decisions (util.approval). They count only while somebody waits for them: a
+// decision on what has not been asked yet is refused, and so is a second one.
+const ApprovalPrefix = "approval:"
+
+// maxHeld bounds, in bytes, the signals that nobody has waited for yet.
+const maxHeld = 64 << 20
+
+// mailbox brings signals to the steps that await them. It belongs to the loop, but for held.
+type mailbox struct {
+	pending map[string]answer   // the oldest signal of each key that no step has taken
+	awaits  map[string][]waiter // steps that have begun to await a key, durably
+	due     []string            // keys that have both, perhaps
+	held    atomic.Int64        // bytes of pending
+}
+
+// waiter is a step that awaits a key.
+type waiter struct {
+	l *live
+	engine.Await
+}
+
+// Signal tells the steps that await its key how they end (Answer). It is durable when Signal returns: fresh is
+// false for the repetition of one that has come before (Signal.ID). When no step awaits the key now, it is kept for
+// the next that does, over restarts too; signals of a key that come before it count as one, the oldest. All steps
+// that await the key now get it. Delivered says that there was one, whose end is durable then.
+//
+// CodeInvalid: the body is no Answer. CodeConflict: it is a decision that nobody waits for. CodeLimit: too much is kept
+// already.
+func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error) {
+	if err := engine.CheckKey(s.Key); err != nil {
+		return false, false, err
+	}
+	ans, err := decodeAnswer(s)
+	if err != nil {
+		return false, false, err
+	}
+	if strings.HasPrefix(s.Key, ApprovalPrefix) {
+		if err := c.awaited(ctx, s.Key); err != nil {
+			return false, false, err
+		}
+	}
+	if c.mail.held.Load() > maxHeld {
+		return false, false, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("signals of more than %d MiB are kept that no step has waited for", maxHeld>>20)}
+	}
+	if s.At.IsZero() {
+		s.At = time.Now()
+	}
+	if fresh, err = c.o.Store.PutSignal(ctx, s); err != nil || !fresh {
+		return fresh, false, err
+	}
+	err = c.ask(ctx, item{do: func(it *item) { delivered = c.arrive(s.Key, ans, it) }})
+	if err != nil { // it is durable, and is found when the executions are taken up again
+		return true, false, nil
+	}
+	return true, delivered, nil
+}
+
+// awaited refuses a key that no step awaits.
+func (c *Conductor) awaited(ctx context.Context, key string) error {
+	return c.inLoop(ctx, func() error {
+		for _, w := range c.mail.awaits[key] {
+			if !w.l.run.Status().Terminal() {
+				return nil
+			}
+		}
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
+	})
+}
+
+// arrive takes a signal in. It answers who brought it, once what follows from it is durable.
+func (c *Conductor) arrive(key string, ans answer, it *item) (delivered bool) {
+	if _, there := c.mail.pending[key]; !there {
+		c.keep(key, ans)
+	}
+	l := c.deliver(key)
+	if l == nil {
+		c.answer(it.reply, nil)
+		return false
+	}
+	l.replies = append(l.replies, it.reply)
+	return true
+}
+
+func (c *Conductor) keep(key string, ans answer) {
+	c.mail.pending[key] = ans
+	c.mail.held.Add(ans.size(key))
+}
+
+func (c *Conductor) drop(key string) {
+	if ans, ok := c.mail.pending[key]; ok {
+		delete(c.mail.pending, key)
+		c.mail.held.Add(-ans.size(key))
+	}
+}
+
+// deliver gives the signal of a key to those who await it, and an execution of theirs; nil when there are none.
+// What they do about it and that it is taken becomes durable together.
+func (c *Conductor) deliver(key string) (took *live) {
+	ans, ok := c.mail.pending[key]
+	if !ok {
+		return nil
+	}
+	for _, w := range c.mail.awaits[key] {
+		if w.l.gone {
+			continue
+		}
+		ev, err := c.settle(ans, &w.Await)
+		if err != nil {
+			c.o.Log.Error("a signal cannot be delivered", "key", key, "execution", w.l.run.ID, "step", w.Key, "error", err)
+			continue
+		}
+		changed, err := c.tell(w.l, &ev)
+		if err != nil {
+			c.o.Log.Error("a signal was refused", "key", key, "execution", w.l.run.ID, "step", w.Key, "error", err)
+		}
+		if changed {
+			took = w.l
+			took.taken = append(took.taken, key)
+		}
+	}
+	if took != nil {
+		c.drop(key)
+		c.unawait(key, func(waiter) bool { return true })
+	}
+	return took
+}
+
+// deliverDue brings together what has met since the last turn.
+func (c *Conductor) deliverDue() {
+	due := c.mail.due
+	c.mail.due = nil
+	for _, key := range due {
+		c.deliver(key)
+	}
+}
+
+// await notes steps that have begun to await a signal.
+func (c *Conductor) await(l *live, list []engine.Await) {
+	for _, a := range list {
+		if l.awaits == nil {
+			l.awaits = map[int32]string{}
+		}
+		if old, ok := l.awaits[a.Idx]; ok {
+			c.unawait(old, func(w waiter) bool { return w.l == l && w.Idx == a.Idx })
+		}
+		l.awaits[a.Idx] = a.External
+		c.mail.awaits[a.External] = append(c.mail.awaits[a.External], waiter{l, a})
+		if _, there := c.mail.pending[a.External]; there {
+			c.mail.due = append(c.mail.due, a.External)
+			c.more = true
+		}
+	}
+}
+
+// unawait forgets waiters of a key.
+func (c *Conductor) unawait(key string, which func(waiter) bool) {
+	var rest []waiter
+	for _, w := range c.mail.awaits[key] {
+		if !which(w) {
+			rest = append(rest, w)
+		} else if w.l.awaits[w.Idx] == key {
+			delete(w.l.awaits, w.Idx)
+		}
+	}
+	if c.mail.awaits[key] = rest; len(rest) == 0 {
+		delete(c.mail.awaits, key)
+	}
+}
+
+// awaitNoMore forgets the steps of an execution that have gone on otherwise, as their rows tell.
+func (c *Conductor) awaitNoMore(l *live, rows []engine.StepRow) {
+	for i := range rows {
+		if len(l.awaits) == 0 {
+			return
+		}
+		if key, ok := l.awaits[rows[i].Idx]; ok && rows[i].Status != stepwell.StepWaiting {
+			c.unawait(key, func(w waiter) bool { return w.l == l && w.Idx == rows[i].Idx })
+		}
+	}
+}
+
+// awaitNothing forgets all that an execution awaits.
+func (c *Conductor) awaitNothing(l *live) {
+	for _, key := range l.awaits {
+		c.unawait(key, func(w waiter) bool { return w.l == l })
+	}
+	l.awaits = nil
+}
+
+// loadSignals reads what no step has taken.
+func (c *Conductor) loadSignals(ctx context.Context) error {
+	var after store.Signal
+	for {
+		page, err := c.o.Store.PendingSignals(ctx, after, 1000)
+		if err != nil {
+			return fmt.Errorf("signals: %w", err)
+		}
+		for _, s := range page {
+			after = s
+			if _, there := c.mail.pending[s.Key]; there {
+				continue
+			}
+			ans, err := decodeAnswer(s)
+			if err != nil {
+				c.o.Log.Error("a signal cannot be read", "key", s.Key, "error", err)
+				continue
+			}
+			c.keep(s.Key, ans)
+		}
+		if len(page) < 1000 {
+			return nil
+		}
+	}
+}
+
+// ForgetSignals lets go of signals from before a time that no step has waited for: retention has removed them
+// from the store.
+func (c *Conductor) ForgetSignals(ctx context.Context, before time.Time) error {
+	return c.inLoop(ctx, func() error {
+		for key, ans := range c.mail.pending {
+			if ans.at.Before(before) {
+				c.drop(key)
+			}
+		}
+		return nil
+	})
+}
+
+// Awaiting lists the steps of an execution in memory that await a signal, with what their handlers left for those
+// who show it (util.approval: the question). CodeConflict: the execution is not in memory.
+func (c *Conductor) Awaiting(ctx context.Context, id string) (list []engine.Await, err error) {
+	l := c.live(id)
+	if l == nil {
+		return nil, errGone
+	}
+	err = c.ask(ctx, item{run: l.run.No, on: l, do: func(it *item) {
+		for _, a := range l.run.Awaiting() {
+			a.State = append([]byte(nil), a.State...)
+			list = append(list, a)
+		}
+		c.answer(it.reply, nil)
+	}})
+	return list, err
+}
