@@ -181,3 +181,14 @@ func (x *Execution) Queue(idx int32) {
 	x.now()
 	x.commit([]int32{idx}, nil, nil)
 }
+
+// LinesFrom appends lines whose messages begin with "line" and their number, from one to before another.
+func (x *Execution) LinesFrom(from, to int) {
+	x.world.tb.Helper()
+	lines := make([]store.LogLine, 0, to-from)
+	for i := from; i < to; i++ {
+		lines = append(lines, store.LogLine{Execution: x.No, Step: x.next, StepKey: fmt.Sprintf("s%d", x.next), Attempt: 1, At: x.now(), Level: "info",
+			Message: fmt.Sprintf("line %d of the step, with as much text as such a line usually has", i)})
+	}
+	x.world.must(x.world.Store.AppendLogs(x.world.tb.Context(), lines))
+}

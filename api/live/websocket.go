@@ -1,0 +1,126 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/coder/websocket"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/feed"
+)
+
+// WebSocket serves the stream of an execution: one text message for each of the feed's messages, and a normal
+// closure behind the complete one. When the server stops it closes with "going away"; the reason is then
+// "since=" with the seq to come back with. A client has nothing to say: one that sends a message, or floods
+// the server with control frames, is closed; so is one that takes nothing for Options.WriteTimeout, at once and without
+// a reason, because nothing reaches it.
+func WebSocket(h *feed.Hub, o Options) http.Handler {
+	o = o.complete()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sub, err := o.subscribe(h, r, "")
+		if err != nil {
+			o.Fail(w, r, err)
+			return
+		}
+		defer sub.Close()
+		up := &upgrade{ResponseWriter: w, timeout: o.WriteTimeout}
+		c, err := websocket.Accept(up, r, &websocket.AcceptOptions{OriginPatterns: o.Origins, CompressionMode: websocket.CompressionDisabled})
+		if err != nil {
+			return // the client has been told
+		}
+		s := &socket{conn: c, wire: up.wire, sub: sub, o: &o}
+		s.run(r.Context())
+	})
+}
+
+// errTalks ends the stream of a client that sends a message.
+var errTalks = errors.New("this stream takes no messages")
+
+// socket is one client's connection.
+type socket struct {
+	conn *websocket.Conn
+	wire *wire
+	sub  *feed.Subscription
+	o    *Options
+}
+
+// run serves the client, listens to it meanwhile, and closes the connection.
+func (s *socket) run(ctx context.Context) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	listening := make(chan struct{})
+	go func() {
+		defer close(listening)
+		end(s.listen())
+	}()
+	code, reason := s.serve(ctx)
+	s.sub.Close() // before a closure that the client may not answer
+	if code != 0 {
+		_ = s.conn.Close(code, reason) // nothing can be done about a client that is gone
+	}
+	_ = s.conn.CloseNow()
+	<-listening
+}
+
+// listen answers pings and notices that the client goes away. It reads no message, only that there is one.
+func (s *socket) listen() error {
+	if _, _, err := s.conn.Reader(context.Background()); err != nil {
+		return err
+	}
+	return errTalks
+}
+
+// serve sends until something ends it, and says how to close, 0 when there is nobody to tell.
+func (s *socket) serve(ctx context.Context) (code websocket.StatusCode, reason string) {
+	for {
+		messages, err := s.next(ctx)
+		switch {
+		case err == nil:
+			if s.send(messages) != nil {
+				return 0, ""
+			}
+		case errors.Is(err, io.EOF):
+			return websocket.StatusNormalClosure, ""
+		case errors.Is(context.Cause(ctx), errTalks):
+			return websocket.StatusPolicyViolation, errTalks.Error()
+		case ctx.Err() != nil:
+			return 0, ""
+		case errors.Is(err, context.DeadlineExceeded): // silence
+			if s.ping(ctx) != nil {
+				return 0, ""
+			}
+		case stepwell.CodeOf(err) == stepwell.CodeUnavailable:
+			return websocket.StatusGoingAway, "since=" + s.sub.Cursor().String()
+		case stepwell.CodeOf(err) == stepwell.CodeNotFound:
+			return websocket.StatusGoingAway, "the execution has been removed"
+		default:
+			return websocket.StatusInternalError, "since=" + s.sub.Cursor().String()
+		}
+	}
+}
+
+func (s *socket) next(ctx context.Context) ([]feed.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Ping)
+	defer cancel()
+	return s.sub.Next(ctx)
+}
+
+func (s *socket) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.o.WriteTimeout)
+	defer cancel()
+	return s.conn.Ping(ctx)
+}
+
+// send writes messages, as few packets as they fit in. The wire has a deadline, so the context needs none.
+func (s *socket) send(messages []feed.Message) error {
+	s.wire.cork()
+	for i := range messages {
+		if err := s.conn.Write(context.Background(), websocket.MessageText, messages[i].Frame); err != nil {
+			return errors.Join(err, s.wire.uncork())
+		}
+	}
+	return s.wire.uncork()
+}
