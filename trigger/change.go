@@ -291,7 +291,7 @@ func (s *Schedules) Backfill(ctx context.Context, idOrName string, from, to time
 	st := e.state
 	st.Pending = st.Pending[:len(st.Pending):len(st.Pending)]
 	for _, at := range times {
-		st.Pending = append(st.Pending, firing{At: at.Unix(), Again: repeat, Late: true, Held: true})
+		st.Pending = append(st.Pending, firing{At: at.Unix(), Again: repeat, Late: true, Held: true, Fill: true})
 	}
 	if err := s.put(ctx, e, st, true); err != nil {
 		return nil, err

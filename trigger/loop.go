@@ -290,7 +290,7 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 		if r.err != nil {
 			e.state.failed(r.err, r.at)
 			s.o.Log.WarnContext(ctx, "a firing was given up", "job", e.ID, "at", f.time(), "error", r.err)
-		} else if fired.Execution = r.launched.Execution; r.launched.Fresh || !f.Held || !f.Late { // a backfill may find what ran before
+		} else if fired.Execution = r.launched.Execution; r.launched.Fresh || !f.Fill {
 			s.started(e, fired.Execution, r.at)
 		}
 		if e.plan != nil && f.From == "" && !f.Late {

@@ -28,6 +28,7 @@ type firing struct {
 	Again string `json:"again,omitempty"` // the backfill that repeats what has been fired
 	Held  bool   `json:"held,omitempty"`  // waits for an earlier execution
 	Late  bool   `json:"late,omitempty"`  // made up for, or backfilled: it is not dropped for an execution that runs
+	Fill  bool   `json:"fill,omitempty"`  // backfilled: the execution may be older than the wish
 }
 
 // key makes the start happen once.
