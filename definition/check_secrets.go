@@ -74,11 +74,9 @@ func callbackRef(ref *expr.Ref, src *source) (message, hint string, warning bool
 func (c *checker) keyRef(ref *expr.Ref) (message, hint string, warning bool) {
 	switch root := ref.Path[0]; root {
 	case "params":
-		if len(ref.Path) > 1 {
-			for i := range c.def.Parameters {
-				if p := &c.def.Parameters[i]; p.Secret && p.Name == ref.Path[1] {
-					return fmt.Sprintf("the parameter %q is secret, and the key is recorded", p.Name), recorded[inKey][1], false
-				}
+		for i := range c.def.Parameters {
+			if p := &c.def.Parameters[i]; p.Secret && (len(ref.Path) < 2 || p.Name == ref.Path[1]) {
+				return fmt.Sprintf("the parameter %q is secret, and the key is recorded", p.Name), recorded[inKey][1], false
 			}
 		}
 	case "execution":

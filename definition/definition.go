@@ -158,9 +158,9 @@ type Step struct {
 	ForEach        *ForEach       `json:"for_each,omitempty"`
 	Outputs        []string       `json:"outputs,omitempty"` // documentation only
 	TriggerRule    string         `json:"trigger_rule,omitempty"`
-	Queue          string         `json:"queue,omitempty"`
+	Queue          string         `json:"queue,omitempty"` // of a group: of the steps inside that name none
 	Priority       int            `json:"priority,omitempty"`
-	Weight         float64        `json:"weight,omitempty"`
+	Weight         float64        `json:"weight,omitempty"` // share in the progress; 0: not given, counts as 1
 	Idempotent     *bool          `json:"idempotent,omitempty"`
 	LogLevel       string         `json:"log_level,omitempty"`
 

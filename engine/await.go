@@ -24,6 +24,7 @@ func (r *Run) settled(ev *Event) bool {
 	r.got = arrival{worker: ev.Worker, started: in.started, input: ev.Input}
 	switch {
 	case ev.Failure != nil:
+		n.epoch++      // the wait's timer must not end the backoff
 		in.state = nil // what went on elsewhere has answered
 		r.fail(p, ev)
 	case ev.Reason != "":

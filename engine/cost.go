@@ -7,8 +7,11 @@ func (r *Run) spend(p place, cost int64) {
 	if cost <= 0 {
 		return
 	}
-	in := p.node().ensure()
-	in.cost = addCost(in.cost, cost)
+	if r.costs == nil {
+		r.costs = map[int32]int64{}
+	}
+	idx := p.idx()
+	r.costs[idx] = addCost(r.costs[idx], cost)
 	r.cost = addCost(r.cost, cost)
 }
 

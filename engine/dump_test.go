@@ -17,7 +17,7 @@ func dump(r *Run) string {
 	fmt.Fprintf(&b, "run %v cause %v failure %s outputs %s created %d armed %d/%d ended %d window %d next %d seq %d\n", r.status, r.cause,
 		canonical(r.failure), r.outputs, r.began, r.armed, r.arming, r.ended, r.window, r.next, r.seq)
 	fmt.Fprintf(&b, "inflight %d sleeping %d tolerated %v counts %+v collected %d params %s\n", r.inflight, r.sleeping, r.tolerated, r.counts, r.collected, value(r.params))
-	fmt.Fprintf(&b, "load %v priority %d held %s cost %d breached %q\n", r.load, r.priority, canonical(r.held), r.cost, r.breached)
+	fmt.Fprintf(&b, "load %v priority %d held %s cost %d %v breached %q\n", r.load, r.priority, canonical(r.held), r.cost, r.costs, r.breached)
 	for _, x := range r.ready {
 		fmt.Fprintf(&b, "ready %d %v p%d #%d\n", x.idx(), x.s.closed, x.priority, x.seq)
 	}
@@ -63,8 +63,8 @@ func dumpScope(b *strings.Builder, r *Run, s *scope, in string) {
 }
 
 func dumpInfo(b *strings.Builder, r *Run, in *info, at string) {
-	fmt.Fprintf(b, "%sinfo output %s err %s last %s wait %s loaded %s state %s lost %v names %v spawned %v worker %q started %d wake %d until %d cost %d deferred %v\n", at, compact(in.output), canonical(in.err),
-		canonical(in.last), canonical(in.wait), in.loaded, in.state, in.lost, in.names, in.spawned, in.worker, in.started, in.wake, in.until, in.cost, in.deferred)
+	fmt.Fprintf(b, "%sinfo output %s err %s last %s wait %s loaded %s state %s lost %v names %v spawned %v worker %q started %d wake %d until %d deferred %v\n", at, compact(in.output), canonical(in.err),
+		canonical(in.last), canonical(in.wait), in.loaded, in.state, in.lost, in.names, in.spawned, in.worker, in.started, in.wake, in.until, in.deferred)
 	if in.part != nil {
 		fmt.Fprintf(b, "%spart %s\n", at, in.part.Output)
 	}

@@ -159,6 +159,7 @@ func (r *Run) close(s *scope) {
 	for i := range s.nodes {
 		idx := s.idx(int32(i))
 		delete(r.where, idx)
+		delete(r.costs, idx)
 		if len(r.dependent) > 0 {
 			delete(r.dependent, idx)
 		}

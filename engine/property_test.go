@@ -40,6 +40,7 @@ func (m *monkey) retry() {
 	if i >= 0 {
 		from = []string{m.run.main.key(int32(i))}
 	}
+	m.checkPreview(strings.Join(from, ""))
 	ev := m.again(from)
 	m.past, m.spent, m.awaits = nil, 0, map[string]bool{}
 	ev.Begin.Held = m.often(30, "held again")

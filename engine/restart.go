@@ -185,7 +185,7 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	if old != nil {
 		// Names that it waits for itself are left out: it must not wait for itself.
 		names := slices.DeleteFunc(old.names, func(name string) bool { return slices.Contains(p.s.group(name).all, p.i) })
-		n.info = &info{spawned: old.spawned, names: names, cost: old.cost}
+		n.info = &info{spawned: old.spawned, names: names}
 	}
 	if spawnedAgain {
 		n.flags |= dormant

@@ -5,9 +5,9 @@ import "github.com/stepwell/stepwell"
 // row records the state of a step that has not ended.
 func (r *Run) row(p place) {
 	n := p.node()
-	row := StepRow{Idx: p.idx(), Status: n.status, Attempt: int(n.attempt), Queued: n.queued, Input: r.got.input}
+	row := StepRow{Idx: p.idx(), Status: n.status, Attempt: int(n.attempt), Queued: n.queued, Input: r.got.input, Cost: r.costs[p.idx()]}
 	if in := n.info; in != nil {
-		row.Worker, row.Started, row.Cost = in.worker, in.started, in.cost
+		row.Worker, row.Started = in.worker, in.started
 		switch n.status {
 		case stepwell.StepRetrying:
 			row.Wake, row.Error = in.wake, in.last
@@ -24,10 +24,7 @@ func (r *Run) row(p place) {
 func (r *Run) endedRow(p place, why *Failure) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Seq: n.seq, Status: n.status, Attempt: int(n.attempt), Error: why, Output: r.got.output,
-		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now}
-	if n.info != nil {
-		row.Cost = n.info.cost
-	}
+		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now, Cost: r.costs[p.idx()]}
 	r.got = arrival{}
 	name(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)
@@ -36,7 +33,7 @@ func (r *Run) endedRow(p place, why *Failure) {
 // supersededRow closes the row of a step that a restart gives up with all that is around it.
 func (r *Run) supersededRow(p place) {
 	n := p.node()
-	row := StepRow{Idx: p.idx(), Status: stepwell.StepCancelled, Attempt: int(n.attempt), Queued: n.queued, Ended: r.now,
+	row := StepRow{Idx: p.idx(), Status: stepwell.StepCancelled, Attempt: int(n.attempt), Queued: n.queued, Ended: r.now, Cost: r.costs[p.idx()],
 		Error: &Failure{Code: stepwell.CodeCancelled, Message: "given up for a restart"}}
 	name(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)

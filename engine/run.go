@@ -41,9 +41,10 @@ type Run struct {
 	tolerated bool // something failed and the execution goes on
 	counts    Progress
 	load      load
-	cost      int64
-	breached  string // see Progress
-	collected int    // bytes of results kept by for_each
+	cost      int64           // of all attempts of all steps
+	costs     map[int32]int64 // by step, for those that have cost anything
+	breached  string          // see Progress
+	collected int             // bytes of results kept by for_each
 
 	work []work
 	now  int64
@@ -161,7 +162,6 @@ type info struct {
 	worker  string
 	started int64
 	wake    int64
-	cost    int64 // of all attempts
 	// deferred: last only put the attempt off.
 	deferred bool
 	until    int64  // when the attempt, which has waited, must have ended; 0: any time

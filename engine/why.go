@@ -32,7 +32,7 @@ const (
 	WhyTime         = "time"         // waits for a time
 	WhySignal       = "signal"       // waits for something outside
 	WhyAgain        = "again"        // is not in its first attempt
-	WhyCompleted    = "completed"    //
+	WhyCompleted    = "completed"    // has done what it should
 	WhyTakenOver    = "taken_over"   // the result is that of an earlier execution
 	WhyCondition    = "condition"    // the condition is false
 	WhyRule         = "trigger_rule" // the trigger rule keeps it from running

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/plan"
 )
 
 // whyStep explains a step's state, the most telling reason first.
@@ -232,4 +233,48 @@ func whyAgain(p place) []Reason {
 		out = append(out, Reason{Code: WhyAgain, Message: fmt.Sprintf("is in attempt %d, the one before failed: %s", n.attempt, in.last.Message)})
 	}
 	return out
+}
+
+// whyNotBegun explains an iteration that a for_each has not come to yet.
+func (r *Run) whyNotBegun(key string) (Reason, bool) {
+	at := strings.LastIndexByte(key, '[')
+	if at < 0 {
+		return Reason{}, false
+	}
+	p, ok := search(r.main, key[:at])
+	i, _, is := iteration(key[at:])
+	if !ok || !is || p.node().info == nil || p.node().info.each == nil {
+		return Reason{}, false
+	}
+	switch e := p.node().info.each; {
+	case i < e.next || i >= e.n:
+		return Reason{}, false
+	case e.stopped:
+		return Reason{Code: WhyStopped, Message: "no more iterations begin: " + p.whyNoMore(), Steps: []string{p.key()}}, true
+	default:
+		return Reason{Code: WhyItems, Message: fmt.Sprintf("has not begun: %d iterations are under way, as many as may be", len(e.scopes)), Steps: []string{p.key()}}, true
+	}
+}
+
+// whyNoMore says what has stopped a for_each.
+func (p place) whyNoMore() string {
+	e := p.node().info.each
+	switch {
+	case p.s.stop.level > 0:
+		return p.s.stop.reason
+	case e.why != nil && p.step().Body.Graph.FailFast != "":
+		return e.why.Step + " failed"
+	}
+	return "the for_each has ended"
+}
+
+// ruleText names what a step's trigger rule asks for.
+func ruleText(rule plan.Rule) string {
+	switch rule {
+	case plan.OneSuccess:
+		return " (or for one of them to complete)"
+	case plan.OneFailed:
+		return " (or for one of them to fail)"
+	}
+	return ""
 }
