@@ -80,6 +80,8 @@ type Options struct {
 	Grace time.Duration
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
 	Log *slog.Logger
+
+	secrets *lateGuard // of the App that the actions are for
 }
 
 // App is a Stepwell in this process.
@@ -142,6 +144,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	for name, limits := range o.Queues {
 		a.queue.Limit(name, limits)
 	}
+	o.secrets = &lateGuard{}
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}

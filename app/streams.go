@@ -34,7 +34,11 @@ func streams(r *action.Registry, client *outbound.Client, o Options) error {
 			schemas.Cache = filepath.Join(dir, "stepwell", "schemas")
 		}
 	}
-	return stream.Register(r, stream.Options{Dir: o.Checkpoints}, slices.Concat(
+	so := stream.Options{Dir: o.Checkpoints}
+	if o.secrets != nil {
+		so.Secrets = o.secrets
+	}
+	return stream.Register(r, so, slices.Concat(
 		files.Modules(files.ModuleOptions{Places: places}), paging.Modules(paging.Options{HTTP: client}), reshape.Modules(),
 		stac.Modules(stac.Options{HTTP: client, Places: places, Schemas: schema.New(schemas)}), o.Modules)...)
 }

@@ -18,11 +18,14 @@ type Options struct {
 	// Dir is where checkpoints and failure records are kept. Defaults to "checkpoints" in the working
 	// directory.
 	Dir string
+	// Secrets keeps secrets out of what is written there. Defaults to nothing: everything is written as it is.
+	Secrets Secrets
 }
 
 // catalog is what the action stream.segment knows.
 type catalog struct {
 	dir     string
+	secrets Secrets
 	modules map[string]*Module // by name and alias
 	checks  *action.Registry
 }
@@ -38,7 +41,10 @@ func Register(r *action.Registry, o Options, modules ...Module) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint directory: %w", err)
 	}
-	c := &catalog{dir: dir, modules: map[string]*Module{}, checks: r}
+	if o.Secrets == nil {
+		o.Secrets = noSecrets{}
+	}
+	c := &catalog{dir: dir, secrets: o.Secrets, modules: map[string]*Module{}, checks: r}
 	for i := range modules {
 		m := &modules[i]
 		if m.Open == nil || m.Spec.Stream == nil {

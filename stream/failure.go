@@ -36,7 +36,7 @@ type failureRecord struct {
 	Context    *Context `json:"context,omitempty"`
 }
 
-func recordOf(f *Failure, where at, now time.Time) *failureRecord {
+func recordOf(f *Failure, where at, now time.Time, hide func(string) string) *failureRecord {
 	r := &failureRecord{Step: f.Step, Item: f.Item, Collection: f.Collection, Type: f.Type,
 		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
 	if where.seq > 0 {
@@ -47,7 +47,7 @@ func recordOf(f *Failure, where at, now time.Time) *failureRecord {
 	}
 	context := f.Context
 	if f.Err != nil {
-		r.Message = cut(f.Err.Error())
+		r.Message = cut(hide(f.Err.Error()))
 		if e, ok := errors.AsType[*Error](f.Err); ok {
 			context = context.over(e.Context)
 			if r.Type == "" {
@@ -59,7 +59,7 @@ func recordOf(f *Failure, where at, now time.Time) *failureRecord {
 		r.Type = DataProcessing
 	}
 	for _, text := range []*string{&r.Item, &r.Collection, &r.Type, &context.File, &context.Field, &context.URL, &context.Schema, &context.Pointer, &context.Keyword} {
-		*text = cut(*text)
+		*text = cut(hide(*text))
 	}
 	if context != (Context{}) {
 		r.Context = &context
@@ -179,7 +179,7 @@ func (s *segment) record(n *node, f Failure, where at) error {
 		f.Step = n.step.ID
 	}
 	f.Collection = cmp.Or(f.Collection, s.collection)
-	r := recordOf(&f, where, time.Now())
+	r := recordOf(&f, where, time.Now(), s.hide)
 	raw, err := json.Marshal(r)
 	if err != nil {
 		return s.fail(n, fmt.Errorf("failure record: %w", err))

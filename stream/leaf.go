@@ -148,6 +148,7 @@ func (l *leaf) settle(durable int64, state any) error {
 	if len(raw) > maxState {
 		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("a state of %d bytes; %d are allowed", len(raw), maxState)}
 	}
+	raw = l.seg.sealed(raw)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if durable == all {

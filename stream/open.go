@@ -110,12 +110,16 @@ func (s *segment) openOne(ctx context.Context, n *node, p *past) (err error) {
 	}
 	n.env = s.env(n, data)
 	if n.root != nil {
-		n.env.Cursor = p.cursors[n.root.index].Cursor
+		if n.env.Cursor, err = s.opened(p.cursors[n.root.index].Cursor); err != nil {
+			return err
+		}
 	}
 	if n.leaf != nil {
 		n.leaf.state = p.states[n.end]
 		if n.role() == spec.Sink {
-			n.env.State = n.leaf.state
+			if n.env.State, err = s.opened(n.leaf.state); err != nil {
+				return err
+			}
 		}
 	}
 	n.began = time.Now()

@@ -133,7 +133,7 @@ func (s *segment) writeResult(err error) error {
 	}
 	switch {
 	case err != nil:
-		r.Status, r.Error = failed, cut(err.Error())
+		r.Status, r.Error = failed, cut(s.hide(err.Error()))
 	case r.Failures > 0:
 		r.Status = withFailures
 	}

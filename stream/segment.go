@@ -23,6 +23,7 @@ import (
 // segment is one run of stream steps that items connect.
 type segment struct {
 	call       *action.Call
+	secrets    Secrets
 	params     *params
 	settings   Settings
 	limit      limit
@@ -79,7 +80,7 @@ func (s *segment) about(err error) error {
 // segment makes the segment of a call, and says where its files are: the name is that of the first step and
 // of the collection or the iteration.
 func (c *catalog) segment(call *action.Call, p *params) *segment {
-	s := &segment{call: call, params: p, settings: p.Settings, began: time.Now(), name: fileName(p.Steps[0].ID)}
+	s := &segment{call: call, secrets: c.secrets, params: p, settings: p.Settings, began: time.Now(), name: fileName(p.Steps[0].ID)}
 	if p.Collection != nil {
 		s.collection = fmt.Sprint(p.Collection["id"])
 		s.name += "." + fileName(s.collection)
@@ -193,7 +194,7 @@ func (s *segment) identify() error {
 	if err != nil {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "config", Err: err}
 	}
-	sum := sha256.Sum256(raw)
+	sum := sha256.Sum256(s.secrets.JSON(s.call.Execution, raw))
 	s.hash = hex.EncodeToString(sum[:])
 	s.base += "-" + s.hash[:12]
 	return nil

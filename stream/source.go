@@ -129,7 +129,7 @@ func (s *intake) Mark(cursor any) error {
 		if len(raw) > maxCursor {
 			return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("a cursor of %d bytes; %d are allowed", len(raw), maxCursor)}
 		}
-		s.cursor, s.at, s.upTo = raw, s.seq, s.read
+		s.cursor, s.at, s.upTo = s.seg.sealed(raw), s.seq, s.read
 	}
 	if now := time.Now(); len(s.batch.items) >= s.seg.settings.Batch/4 || now.Sub(s.sent) >= markPause {
 		return s.flush()
