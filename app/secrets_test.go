@@ -210,7 +210,7 @@ steps:
   - {id: passed, action: t.see, depends_on: [whole], params: {value: "{{ steps.whole.outputs.value }}"}}
   - {id: again, action: t.see, depends_on: [upper], params: {value: "{{ steps.upper.outputs.value | lower }} {{ steps.upper.outputs.value }}"}}
   - {id: inner, action: t.see, depends_on: [structured], params: {value: "{{ steps.structured.outputs.value.list[0] | upper }}"}}
-  - {id: wait, action: t.wait, params: {value: "{{ secrets.api }}"}}
+  - {id: wait, action: t.wait, params: {value: "{{ params.token }}"}}
   - {id: waited, action: t.see, depends_on: [wait], params: {value: "{{ steps.wait.outputs }}"}}
   - {id: spawn, action: t.spawn, params: {value: "{{ secrets.api | upper }}"}}
   - {id: skip, action: t.skip, params: {value: "{{ secrets.api | upper }}"}}
@@ -321,7 +321,7 @@ func checkSeen(t *testing.T, s *seen) {
 	if got, _ := s.values["execed"].(string); !strings.HasPrefix(got, vaulted) || !strings.HasSuffix(got, vaulted) {
 		t.Errorf("execed was given %.60q … %q", got, got[max(0, len(got)-60):])
 	}
-	diff(t, "waited", map[string]any{"state": vaulted, "memo": vaulted}, s.values["waited"])
+	diff(t, "waited", map[string]any{"state": handed, "memo": handed}, s.values["waited"])
 }
 
 // secretLike looks like a token of ours, and comes from outside.
