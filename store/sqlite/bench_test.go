@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"path/filepath"
 	"testing"
@@ -29,11 +30,12 @@ func open(t testing.TB, o Options) *Store {
 // begin creates execution no with version 1.
 func begin(t testing.TB, s *Store, no int64, definition string) {
 	t.Helper()
-	if err := s.PutDefinition(t.Context(), []byte(definition), []byte(definition)); err != nil {
+	hash := sha256.Sum256([]byte(definition))
+	if err := s.PutDefinition(t.Context(), hash[:], []byte(definition)); err != nil {
 		t.Fatal(err)
 	}
 	err := s.Commit(t.Context(), []store.Commit{{Execution: no, Version: 1, Log: []byte(`{"t":1,"e":[{"k":1,"d":0,"begin":{"revision":1}}]}`), Create: &store.Execution{
-		ID: fmt.Sprintf("execution-%06d", no), Pipeline: "bench", Definition: []byte(definition), Created: time.UnixMicro(1), Status: stepwell.ExecutionRunning}}})
+		ID: fmt.Sprintf("execution-%06d", no), Pipeline: "bench", Definition: hash[:], Created: time.UnixMicro(1), Status: stepwell.ExecutionRunning}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,15 +106,26 @@ func (s *Store) stepIDs(ctx context.Context, execution int64) ([]string, error) 
 	if ids, ok := s.names.lookup(hash); ok {
 		return ids, nil
 	}
-	var ids []string
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var id string
-		err := rows.Scan(&id)
-		ids = append(ids, id)
-		return err
-	}, s.sql["step_ids"], []byte(hash))
-	if err == nil && ids != nil { // a definition may be stored later
-		s.names.keep(hash, ids)
+	var body []byte
+	err = s.read.QueryRowContext(ctx, s.sql["definition_body"], []byte(hash)).Scan(&body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil // it may be stored later
 	}
-	return ids, err
+	if err != nil {
+		return nil, err
+	}
+	var definition struct {
+		Steps []struct {
+			ID string `json:"id"`
+		} `json:"steps"`
+	}
+	if err := json.Unmarshal(body, &definition); err != nil {
+		return nil, err
+	}
+	ids := make([]string, len(definition.Steps))
+	for i := range ids {
+		ids[i] = definition.Steps[i].ID
+	}
+	s.names.keep(hash, ids)
+	return ids, nil
 }

@@ -91,13 +91,7 @@ func (p *pruning) change(f func(w *writer) error) error {
 // executions removes the oldest ones.
 func (p *pruning) executions(before int64) error {
 	var numbers []int64
-	err := p.s.each(p.ctx, func(rows *sql.Rows) error {
-		var no int64
-		var id string
-		err := rows.Scan(&no, &id)
-		numbers = append(numbers, no)
-		return err
-	}, p.s.sql["prunable"], before, numberList(append(p.s.used.executions(), p.s.bad.executions()...)), p.batch)
+	err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prunable"], before, numberList(append(p.s.used.executions(), p.s.bad.executions()...)), p.batch)
 	if err != nil {
 		return err
 	}

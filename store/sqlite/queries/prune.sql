@@ -1,7 +1,7 @@
 -- name: prunable
-SELECT no, id FROM execution
+SELECT no FROM execution
 WHERE status >= 4 AND ended < ?1 AND no NOT IN (SELECT value FROM json_each(?2))
-ORDER BY ended, no
+ORDER BY ended
 LIMIT ?3
 
 -- name: prune_blobs

@@ -94,9 +94,6 @@ WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?4)) AND version > 
 SELECT idx, rare ->> 'k' FROM step
 WHERE execution = ? AND rare IS NOT NULL AND idx IN (SELECT value FROM json_each(?))
 
--- name: step_ids
-SELECT s.value ->> 'id' FROM definition d JOIN json_each(d.body, '$.steps') s WHERE d.hash = ? ORDER BY s.key
-
 -- name: execution_definition
 SELECT definition FROM execution WHERE no = ?
 

@@ -1,0 +1,133 @@
+package sqlite
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// TestPlans: what is asked often, or of a large database, finds its rows by an index.
+func TestPlans(t *testing.T) {
+	s := open(t, Options{})
+	for name, want := range map[string]string{
+		"log_page":        "SEARCH step_log USING PRIMARY KEY (execution=? AND version>?)",
+		"rows_named":      "SEARCH step USING PRIMARY KEY (execution=? AND idx=?)",
+		"seen_running":    "SEARCH seen USING PRIMARY KEY (execution=? AND idx=?)",
+		"rare_keys":       "SEARCH step USING PRIMARY KEY (execution=? AND idx=?)",
+		"logs":            "SEARCH log_line USING INDEX log_line_execution (execution=? AND rowid>?)",
+		"waiting_steps":   "SEARCH r USING PRIMARY KEY (execution=? AND idx=?)",
+		"signals_pending": "SEARCH signal USING INDEX signal_pending ((at,key,id)>(?,?,?))",
+		"prunable":        "SEARCH execution USING COVERING INDEX execution_ended (ended<?)",
+		"prune_keys":      "SEARCH start_key USING COVERING INDEX start_key_created (created<?)",
+		"prune_signals":   "SEARCH signal USING COVERING INDEX signal_at (at<?)",
+		"prune_audit":     "SEARCH audit USING COVERING INDEX audit_at (at<?)",
+		"blobs_used":      "SEARCH blob_use EXISTS USING COVERING INDEX blob_use_hash (hash=?)",
+		"totals":          "SCAN execution USING COVERING INDEX execution_ended",
+		"object":          "SEARCH object USING INDEX object_name (kind=? AND name=?)",
+		"objects":         "SEARCH object USING PRIMARY KEY (kind=? AND id>? AND id<?)",
+		"outgoing":        "SEARCH outgoing USING INTEGER PRIMARY KEY (rowid>?)",
+	} {
+		wantPlan(t, s, name, s.sql[name], want)
+	}
+	for column, f := range map[string]store.Filter{"workflow": {Workflow: "w"}, "job": {Job: "j", Workflow: "w"}, "parent": {Parent: "p", Job: "j"}} {
+		wantPlan(t, s, column, narrow(s.sql["executions"], f), fmt.Sprintf("SEARCH x USING INDEX execution_%s (%s=?", column, column))
+	}
+	wantPlan(t, s, "audit of an object", plain(s.sql["audit"], "object", 5), "USING INDEX audit_object (object=?")
+}
+
+func wantPlan(t *testing.T, s *Store, name, query, want string) {
+	t.Helper()
+	args := make([]any, 10)
+	plan := strings.Join(rowsOf(t, s, "EXPLAIN QUERY PLAN "+query, args[:parameters(query)]...), "\n")
+	if !strings.Contains(plan, want) {
+		t.Errorf("%s: the plan lacks %q:\n%s", name, want, plan)
+	}
+}
+
+// parameters is how many a query takes.
+func parameters(query string) int {
+	for n := 10; n > 0; n-- {
+		if strings.Contains(query, fmt.Sprintf("?%d", n)) {
+			return n
+		}
+	}
+	return strings.Count(query, "?")
+}
+
+// large writes an execution of n steps that have nearly all ended.
+func large(t testing.TB, s *Store, n int) (version int64) {
+	t.Helper()
+	var def strings.Builder
+	for i := range n {
+		fmt.Fprintf(&def, `,{"id":"step_%d","action":"do"}`, i)
+	}
+	begin(t, s, 1, `{"steps":[`+def.String()[1:]+"]}")
+	for version = 2; int(version-1)*500 <= n; version++ {
+		batch, rows := engine.Batch{At: version}, make([]engine.StepRow, 500)
+		for i := range rows {
+			idx := int32(version-2)*500 + int32(i)
+			rows[i] = engine.StepRow{Idx: idx, Seq: idx + 1, Status: stepwell.StepCompleted, Attempt: 1, Worker: "w", Queued: 1, Started: 2, Ended: 3}
+			batch.Events = append(batch.Events, engine.Event{Kind: engine.Done, Idx: idx, Epoch: 1, At: version, Started: version - 1})
+		}
+		if err := s.Commit(t.Context(), []store.Commit{{Execution: 1, Version: version, Log: record(t, batch), Steps: rows}}); err != nil {
+			t.Fatal(err)
+		}
+		lines := make([]store.LogLine, 100)
+		for i := range lines {
+			lines[i] = store.LogLine{Execution: 1, StepKey: "step", Level: "info", Message: "hello", At: time.UnixMicro(version)}
+		}
+		if err := s.AppendLogs(t.Context(), lines); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return version - 1
+}
+
+// BenchmarkFollow is what the live feed asks after every commit of an execution of 100,000 steps.
+func BenchmarkFollow(b *testing.B) {
+	s := open(b, Options{Synchronous: "normal", Exclusive: true})
+	last := large(b, s, 100_000)
+	row := engine.StepRow{Idx: 7, Status: stepwell.StepSkipped, Ended: 9}
+	batch := engine.Batch{At: 9, Events: []engine.Event{{Kind: engine.Done, Idx: 9, Epoch: 1, At: 9, Started: 8}}}
+	if err := s.Commit(b.Context(), []store.Commit{{Execution: 1, Version: last + 1, Log: record(b, batch), Steps: []engine.StepRow{row}}}); err != nil {
+		b.Fatal(err)
+	}
+	b.Run("names", func(b *testing.B) { // once for each definition
+		for b.Loop() {
+			s.names = names{}
+			if ids, err := s.stepIDs(b.Context(), 1); err != nil || len(ids) != 100_000 {
+				b.Fatal(len(ids), err)
+			}
+		}
+	})
+	b.Run("events", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := s.Events(b.Context(), 1, last, 1000); err != nil || len(list) != 3 {
+				b.Fatal(list, err)
+			}
+		}
+	})
+	b.Run("first events", func(b *testing.B) {
+		for b.Loop() {
+			if list, err := s.Events(b.Context(), 1, 0, 1); err != nil || len(list) == 0 {
+				b.Fatal(list, err)
+			}
+		}
+	})
+	b.Run("lines", func(b *testing.B) {
+		lines, err := s.Logs(b.Context(), 1, store.LogFilter{Tail: 3})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if list, err := s.Logs(b.Context(), 1, store.LogFilter{After: lines[0].Seq}); err != nil || len(list) != 2 {
+				b.Fatal(list, err)
+			}
+		}
+	})
+}
