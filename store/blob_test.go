@@ -2,13 +2,16 @@ package store_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -149,4 +152,73 @@ func FuzzRef(f *testing.F) {
 			t.Errorf("%q loads %q from an empty folder", ref, value)
 		}
 	})
+}
+
+// TestFolderSweep removes what is old and unused, what others have left, and nothing else.
+func TestFolderSweep(t *testing.T) {
+	dir := t.TempDir()
+	f := store.NewFolder(dir)
+	week := time.Now().Add(-7 * 24 * time.Hour)
+	put := func(text string, old bool) (hash string) {
+		t.Helper()
+		ref, err := f.Put(t.Context(), []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		file, err := f.File(ref)
+		if err == nil && old {
+			err = os.Chtimes(file, week, week)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return filepath.Base(file)
+	}
+	used, unused, young := put("used", true), put("unused", true), put("young", false)
+	aside, back := put("a", true), put("b", false) // left by processes that died while they removed them
+	place := func(hash, begin string) string { return filepath.Join(dir, hash[:2], begin+hash) }
+	for _, hash := range []string{aside, back} {
+		if err := os.Rename(place(hash, ""), place(hash, ".gone-")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, at := range map[string]time.Time{".tmp-old": week, ".tmp-new": time.Now(), "README": week} {
+		path := filepath.Join(dir, used[:2], name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o644), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed := 0
+	for shard := range 256 {
+		n, err := f.Sweep(t.Context(), byte(shard), time.Now().Add(-time.Hour), func(_ context.Context, hashes []string) (map[string]bool, error) {
+			return map[string]bool{used: true}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		removed += n
+	}
+	got := files(t, dir)
+	want := []string{place(used, ""), place(young, ""), place(back, ""), filepath.Join(dir, used[:2], ".tmp-new"), filepath.Join(dir, used[:2], "README")}
+	slices.Sort(got)
+	slices.Sort(want)
+	if removed != 1 || !slices.Equal(got, want) {
+		t.Errorf("removed %d (%s), left are\n%q, want\n%q", removed, unused, got, want)
+	}
+}
+
+// TestFolderSweepAsks removes nothing when it is not told what is used.
+func TestFolderSweepAsks(t *testing.T) {
+	f := store.NewFolder(t.TempDir())
+	ref, err := f.Put(t.Context(), []byte("x")) // 2d…
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed := errors.New("no answer")
+	if _, err := f.Sweep(t.Context(), 0x2d, time.Now().Add(time.Hour), func(context.Context, []string) (map[string]bool, error) { return nil, failed }); !errors.Is(err, failed) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := f.Load(t.Context(), ref); err != nil {
+		t.Error(err)
+	}
 }
