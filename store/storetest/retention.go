@@ -274,7 +274,9 @@ var backups = []promise{
 					return
 				default:
 				}
-				if err := f.Commit(f.Context(), []store.Commit{{Execution: 1, Version: v, Log: []byte(`{"t":1,"e":[]}`), Steps: []engine.StepRow{done(int32(v), 0, "{}")}}}); err != nil {
+				row := done(int32(v), 0, "{}")
+				row.Key = fmt.Sprint("s:", v)
+				if err := f.Commit(f.Context(), []store.Commit{{Execution: 1, Version: v, Log: []byte(`{"t":1,"e":[]}`), Steps: []engine.StepRow{row}}}); err != nil {
 					f.Error(err)
 					return
 				}
