@@ -17,11 +17,10 @@ import (
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 	"github.com/stepwell/stepwell/worker"
 )
 
-// crashPipeline has a retry, spawned steps, a for_each, conditions, a wait, a large output and a join.
+// crashPipeline has a retry, spawned steps, a for_each, conditions, a wait, a signal, a large output and a join.
 const crashPipeline = `
 name: crash
 steps:
@@ -31,8 +30,9 @@ steps:
   - {id: each, action: t.echo, depends_on: [first], for_each: {items: 4}, params: {n: "{{ item }}"}}
   - {id: large, action: t.large}
   - {id: nap, action: t.nap}
+  - {id: ask, action: t.await, params: {n: crash}}
   - {id: never, action: t.echo, depends_on: [flaky], condition: "{{ steps.flaky.outputs.v > 100 }}"}
-  - {id: join, action: t.echo, depends_on: [leaf, each, never, large, nap], params: {n: "{{ steps.each.outputs.completed + steps.flaky.outputs.v + steps.large.outputs.n + steps.nap.outputs.n }}"}}
+  - {id: join, action: t.echo, depends_on: [leaf, each, never, large, nap, ask], params: {n: "{{ steps.each.outputs.completed + steps.flaky.outputs.v + steps.large.outputs.n + steps.nap.outputs.n + steps.ask.outputs.n }}"}}
 outputs:
   total: "{{ steps.join.outputs.v }}"
 `
@@ -122,11 +122,11 @@ func (r mortalReporter) Report(ctx context.Context, run int64, ev engine.Event) 
 func TestCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	want := crashRun(t, &world{}).facts()
-	if want.status != "completed" || len(want.steps) != 15 || want.outputs != `{"total":22}` {
+	if want.status != "completed" || len(want.steps) != 16 || want.outputs != `{"total":322}` {
 		t.Fatalf("the undisturbed run is %s with %s and steps %v", want.status, want.outputs, slices.Sorted(maps.Keys(want.steps)))
 	}
 	kills := 0
-	for _, point := range []string{"before commit", "after commit", "before push", "after push", "after pull", "before report", "after report", "before ack"} {
+	for _, point := range []string{"before commit", "after commit", "before push", "after push", "after pull", "before report", "after report", "before ack", "before signal", "after signal"} {
 		step := 1
 		if testing.Short() {
 			step = 5
@@ -153,15 +153,24 @@ type crashed struct {
 	id string
 }
 
+// crashAnswer is what the step ask waits for. Who sends it sends it again until it is taken in.
+var crashAnswer = store.Signal{Key: "key-crash", ID: "1", Body: []byte(`{"outputs":{"n":300},"by":"anna"}`)}
+
 func crashRun(t *testing.T, w *world) crashed {
 	t.Helper()
 	w.died = make(chan struct{})
 	db := filepath.Join(t.TempDir(), "crash.db")
-	f := &faulty{before: func(int) error { return w.pass("before commit") }, after: func(int) error { return w.pass("after commit") }}
+	f := &faulty{before: func(int) error { return w.pass("before commit") }, after: func(int) error { return w.pass("after commit") }, signal: w.pass}
 	r := newRig(t, build{db: db, faulty: f, workers: 3,
 		queue:  func(q queue.Queue) queue.Queue { return mortalQueue{q, w} },
 		report: func(r worker.Reporter) worker.Reporter { return mortalReporter{r, w} }})
-	id, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, crashPipeline))})
+	request := func(r *rig) conductor.Request {
+		return conductor.Request{Pipeline: r.register(pipeline(t, crashPipeline)), Origin: store.Origin{Key: "crash", KeyHash: []byte("same")}}
+	}
+	id, err := r.Start(t.Context(), request(r))
+	if err == nil {
+		_, _, err = r.Signal(t.Context(), crashAnswer)
+	}
 	if err == nil {
 		ended := make(chan error, 1)
 		go func() { _, err := r.Wait(t.Context(), id); ended <- err }()
@@ -178,30 +187,20 @@ func crashRun(t *testing.T, w *world) crashed {
 	}
 	r.stop()
 	again := newRig(t, build{db: db})
-	left, err := again.store.Unfinished(t.Context())
-	if err != nil || len(left) > 1 {
-		t.Fatalf("%d executions are unfinished, error %v", len(left), err)
-	}
-	if id == "" || !exists(t, again.store, id) {
-		if len(left) > 0 {
-			id = left[0].ID // it was durable when the process died, but its caller never knew
-		} else {
-			id = again.begin(pipeline(t, crashPipeline))
-		}
-	}
-	if err := again.Recover(t.Context(), id); err != nil {
+	if err := again.RecoverAll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return crashed{again, id}
-}
-
-func exists(t *testing.T, s *sqlite.Store, id string) bool {
-	t.Helper()
-	_, err := s.Execution(t.Context(), id)
-	if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+	same, fresh, err := again.StartOnce(t.Context(), request(again))
+	if err != nil || id != "" && !fresh && same != id {
+		t.Fatalf("started %s again as %s: %v", id, same, err)
+	}
+	if all, err := again.store.Executions(t.Context(), store.Filter{}); err != nil || len(all) != 1 {
+		t.Fatalf("%d executions were started for one key, error %v", len(all), err)
+	}
+	if _, _, err := again.Signal(t.Context(), crashAnswer); err != nil {
 		t.Fatal(err)
 	}
-	return err == nil
+	return crashed{again, same}
 }
 
 // facts are what must not depend on crashes.
@@ -267,6 +266,9 @@ func TestQueueLosesEverything(t *testing.T) {
 		q := &forgetful{left: n, lost: make(chan struct{})}
 		r := newRig(t, build{db: db, workers: 2, queue: func(inner queue.Queue) queue.Queue { q.Queue = inner; return q }})
 		id := r.begin(pipeline(t, crashPipeline))
+		if _, _, err := r.Signal(t.Context(), crashAnswer); err != nil {
+			t.Fatal(err)
+		}
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -340,8 +342,11 @@ func TestCommitIsTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, build{faulty: f})
-			x := r.end(r.begin(pipeline(t, crashPipeline)), stepwell.ExecutionCompleted)
-			if string(x.Outputs) != `{"total":22}` {
+			id := r.begin(pipeline(t, crashPipeline))
+			if _, _, err := r.Signal(t.Context(), crashAnswer); err != nil {
+				t.Fatal(err)
+			}
+			if x := r.end(id, stepwell.ExecutionCompleted); string(x.Outputs) != `{"total":322}` {
 				t.Errorf("outputs %s", x.Outputs)
 			}
 			if !r.log.has("commit failed, trying again") {

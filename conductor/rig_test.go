@@ -53,6 +53,7 @@ type build struct {
 	observe func(*conductor.Update)
 	workers int
 	window  int
+	set     func(*conductor.Options)
 }
 
 func newRig(t *testing.T, b build) *rig {
@@ -85,15 +86,19 @@ func newRig(t *testing.T, b build) *rig {
 		q = b.queue(q)
 	}
 	log := slog.New(r.log)
-	r.Conductor, err = conductor.New(ctx, conductor.Options{Store: r.faulty, Queue: q, Blobs: r.store.Blobs(), Catalog: registry, Observe: b.observe,
-		Window: b.window, Log: log, Revoke: func(run int64, idx int32, epoch uint32) { r.pool.Revoke(run, idx, epoch) }})
+	options := conductor.Options{Store: r.faulty, Queue: q, Blobs: r.store.Blobs(), Catalog: registry, Observe: b.observe,
+		Window: b.window, Log: log, Revoke: func(run int64, idx int32, epoch uint32) { r.pool.Revoke(run, idx, epoch) }}
+	if b.set != nil {
+		b.set(&options)
+	}
+	r.Conductor, err = conductor.New(ctx, options)
 	must()
 	var reporter worker.Reporter = r.Conductor
 	if b.report != nil {
 		reporter = b.report(reporter)
 	}
 	r.pool, err = worker.New(worker.Options{Queue: q, Actions: registry, Reporter: reporter, Records: r.store, Blobs: r.store.Blobs(), Lines: r.Line,
-		Concurrency: b.workers, Log: log})
+		Concurrency: b.workers, Log: log, CallbackURL: func(key string) string { return "https://here.example.com/" + key }})
 	must()
 	pooling, endPool := context.WithCancel(ctx)
 	conducting, endConductor := context.WithCancel(ctx)
@@ -204,6 +209,9 @@ func basicActions() []action.Action {
 		make("t.nap", func(context.Context, *action.Call) (any, error) {
 			return nil, action.WaitUntil(time.Now().Add(2*time.Millisecond), map[string]any{"text": strings.Repeat("y", 100<<10), "n": 7})
 		}),
+		make("t.await", func(_ context.Context, c *action.Call) (any, error) {
+			return nil, action.Await(fmt.Sprint("key-", c.Params["n"]), time.Time{}, nil)
+		}),
 		make("t.large", func(context.Context, *action.Call) (any, error) {
 			return map[string]any{"text": strings.Repeat("x", 100<<10), "n": 5}, nil
 		}),
@@ -248,6 +256,7 @@ type faulty struct {
 	before  func(call int) error // an error refuses the commit
 	after   func(call int) error // an error comes although the commit is durable
 	lines   func() error
+	signal  func(point string) error
 }
 
 func (f *faulty) Commit(ctx context.Context, commits []store.Commit) error {
@@ -272,6 +281,20 @@ func (f *faulty) Commit(ctx context.Context, commits []store.Commit) error {
 		return f.after(call)
 	}
 	return nil
+}
+
+func (f *faulty) PutSignal(ctx context.Context, s store.Signal) (bool, error) {
+	if f.signal == nil {
+		return f.Store.PutSignal(ctx, s)
+	}
+	if err := f.signal("before signal"); err != nil {
+		return false, err
+	}
+	fresh, err := f.Store.PutSignal(ctx, s)
+	if err == nil {
+		err = f.signal("after signal")
+	}
+	return fresh, err
 }
 
 func (f *faulty) AppendLogs(ctx context.Context, lines []store.LogLine) error {
@@ -321,3 +344,8 @@ func (b *logBook) has(text string) bool {
 }
 
 var _ conductor.Store = (*faulty)(nil)
+
+// callHandler is a handler that needs no context.
+type callHandler func(*action.Call) (any, error)
+
+func (f callHandler) Run(_ context.Context, c *action.Call) (any, error) { return f(c) }
