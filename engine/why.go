@@ -91,7 +91,11 @@ func (r *Run) whyRun() []Reason {
 		if r.breached == BreachedMaximum {
 			limit = r.plan.SLA.Maximum
 		}
-		out = append(out, Reason{Code: WhyLate, Message: fmt.Sprintf("takes longer than the %s of %v", r.breached, limit)})
+		takes := "takes"
+		if r.status.Terminal() {
+			takes = "took"
+		}
+		out = append(out, Reason{Code: WhyLate, Message: fmt.Sprintf("%s longer than the %s of %v", takes, r.breached, limit)})
 	}
 	return out
 }

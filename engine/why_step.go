@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -237,17 +238,23 @@ func whyAgain(p place) []Reason {
 
 // whyNotBegun explains an iteration that a for_each has not come to yet.
 func (r *Run) whyNotBegun(key string) (Reason, bool) {
-	at := strings.LastIndexByte(key, '[')
-	if at < 0 {
-		return Reason{}, false
+	for at, c := range key {
+		if c != '[' {
+			continue
+		}
+		p, ok := search(r.main, key[:at])
+		if i, _, is := iteration(key[at:]); ok && is && p.node().info != nil && p.node().info.each != nil {
+			if reason, ok := p.whyNotIteration(i); ok {
+				return reason, true
+			}
+		}
 	}
-	p, ok := search(r.main, key[:at])
-	i, _, is := iteration(key[at:])
-	if !ok || !is || p.node().info == nil || p.node().info.each == nil {
-		return Reason{}, false
-	}
+	return Reason{}, false
+}
+
+func (p place) whyNotIteration(i int32) (Reason, bool) {
 	switch e := p.node().info.each; {
-	case i < e.next || i >= e.n:
+	case (i < e.next || i >= e.n) && !slices.Contains(e.again, i):
 		return Reason{}, false
 	case e.stopped:
 		return Reason{Code: WhyStopped, Message: "no more iterations begin: " + p.whyNoMore(), Steps: []string{p.key()}}, true
