@@ -265,7 +265,12 @@ func decodeDone(raw json.RawMessage, base int64, ev *Event) error {
 	if len(parts) < 6 || string(parts[5]) == "null" {
 		return nil
 	}
-	switch out := parts[5]; out[0] {
+	return decodeOutput(parts[5], ev)
+}
+
+// decodeOutput reads a completed attempt's outputs: an object, or a reference.
+func decodeOutput(out json.RawMessage, ev *Event) error {
+	switch out[0] {
 	case '{':
 		ev.Output = out
 	case '"':
