@@ -1,0 +1,320 @@
+package event_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/sqlite"
+	"github.com/stepwell/stepwell/trigger"
+	"github.com/stepwell/stepwell/trigger/event"
+)
+
+// ledger stands for what starts executions and holds the steps that wait.
+type ledger struct {
+	mu       sync.Mutex
+	launches []pipeline.Launch
+	keys     map[string]string
+	signals  map[string]store.Signal
+	refuse   func(pipeline.Launch) error
+}
+
+func (l *ledger) Launch(_ context.Context, in pipeline.Launch) (*pipeline.Launched, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if id := l.keys[in.Key]; id != "" {
+		return &pipeline.Launched{Execution: id}, nil
+	}
+	if l.refuse != nil {
+		if err := l.refuse(in); err != nil {
+			return nil, err
+		}
+	}
+	l.launches = append(l.launches, in)
+	l.keys[in.Key] = fmt.Sprint("x", len(l.launches)-1)
+	return &pipeline.Launched{Execution: l.keys[in.Key], Fresh: true}, nil
+}
+
+func (l *ledger) Execution(_ context.Context, id string) (*store.Execution, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var n int
+	if _, err := fmt.Sscanf(id, "x%d", &n); err != nil || n >= len(l.launches) {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no execution " + id}
+	}
+	raw, err := expr.Marshal(l.launches[n].Params)
+	return &store.Execution{ID: id, Params: raw, Status: stepwell.ExecutionCompleted}, err
+}
+
+func (l *ledger) Cancel(context.Context, string, string) error { return nil }
+func (l *ledger) StartKey(context.Context, string) (*store.StartKey, error) {
+	return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no such key"}
+}
+
+func (l *ledger) Signal(_ context.Context, s store.Signal) (fresh, delivered bool, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if _, ok := l.signals[s.Key+s.ID]; ok {
+		return false, false, nil
+	}
+	l.signals[s.Key+s.ID] = s
+	return true, strings.HasSuffix(s.Key, "waiting"), nil
+}
+
+type rig struct {
+	*event.Router
+	t      *testing.T
+	jobs   *trigger.Schedules
+	ledger *ledger
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, ledger: &ledger{keys: map[string]string{}, signals: map[string]store.Signal{}}}
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "events.db"), Exclusive: true, Synchronous: "normal"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if r.jobs, err = trigger.New(t.Context(), trigger.Options{Objects: s, Launcher: r.ledger, Executions: r.ledger, Canceler: r.ledger, Keys: r.ledger}); err != nil {
+		t.Fatal(err)
+	}
+	if r.Router, err = event.New(t.Context(), event.Options{Objects: s, Launcher: r.ledger, Executions: r.ledger, Jobs: r.jobs, Signals: r.ledger, MaxBody: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r *rig) trigger(id, pattern string, filters trigger.Values) {
+	r.t.Helper()
+	_, err := r.Create(r.t.Context(), event.Trigger{ID: id, EventType: pattern, Filters: filters, Callback: &trigger.Callback{Workflow: "p"}}, "tester")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) receive(e event.Event) (started []string) {
+	r.t.Helper()
+	got, err := r.Receive(r.t.Context(), e)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, s := range got.Started {
+		started = append(started, s.Trigger)
+	}
+	return started
+}
+
+func values(t *testing.T, text string) (v trigger.Values) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestPatternsAndFilters(t *testing.T) {
+	r := newRig(t)
+	for id, pattern := range map[string]string{"exact": "model.onboarded", "star": "model.*", "all": "*", "end": "*.failed", "one": "model.?nboarded", "two": "m*l.*b*d", "own": "execution.*"} {
+		r.trigger(id, pattern, nil)
+	}
+	for kind, want := range map[string][]string{
+		"model.onboarded":     {"all", "exact", "one", "star", "two"},
+		"model.version.added": {"all", "star"},
+		"benchmark.failed":    {"all", "end"},
+		"models":              {"all"},
+	} {
+		if got := r.receive(event.Event{Type: kind}); !slices.Equal(got, want) {
+			t.Errorf("%s has started %v, want %v", kind, got, want)
+		}
+	}
+	for name, c := range map[string]struct {
+		filters, data string
+		fits          bool
+	}{
+		"equal":          {`{"a":"x"}`, `{"a":"x","b":1}`, true},
+		"other":          {`{"a":"x"}`, `{"a":"y"}`, false},
+		"absent":         {`{"a":null}`, `{}`, false},
+		"null":           {`{"a":null}`, `{"a":null}`, true},
+		"all must match": {`{"a":1,"b":2}`, `{"a":1,"b":3}`, false},
+		"path":           {`{"a.b.c":true}`, `{"a":{"b":{"c":true}}}`, true},
+		"into a text":    {`{"a.b":"x"}`, `{"a":"b"}`, false},
+		"index":          {`{"l.1.n":2}`, `{"l":[{"n":1},{"n":2}]}`, true},
+		"beyond":         {`{"l.2":1}`, `{"l":[1,1]}`, false},
+		"negative":       {`{"l.-1":1}`, `{"l":[1]}`, false},
+		"dotted key":     {`{"app.kubernetes.io/name":"x"}`, `{"app.kubernetes.io/name":"x"}`, true},
+		"dotted inside":  {`{"labels.app.io":"x"}`, `{"labels":{"app.io":"x"}}`, true},
+		"numbers":        {`{"n":1}`, `{"n":1.0}`, true},
+		"large numbers":  {`{"n":9007199254740993}`, `{"n":9007199254740992}`, false},
+		"no text":        {`{"n":1}`, `{"n":"1"}`, false},
+		"true is no one": {`{"n":1}`, `{"n":true}`, false},
+		"any of":         {`{"s":["a","b"]}`, `{"s":"b"}`, true},
+		"none of":        {`{"s":["a","b"]}`, `{"s":"c"}`, false},
+		"the list":       {`{"s":["a","b"]}`, `{"s":["a","b"]}`, true},
+		"object":         {`{"o":{"a":1}}`, `{"o":{"a":1}}`, true},
+		"more in it":     {`{"o":{"a":1}}`, `{"o":{"a":1,"b":2}}`, false},
+	} {
+		r := newRig(t)
+		r.trigger("f", "t", values(t, c.filters))
+		if got := len(r.receive(event.Event{Type: "t", Data: values(t, c.data)})) == 1; got != c.fits {
+			t.Errorf("%s: fits %t, want %t", name, got, c.fits)
+		}
+	}
+}
+
+func TestReceivedOnce(t *testing.T) {
+	r := newRig(t)
+	r.trigger("a", "t", nil)
+	r.trigger("b", "t", nil)
+	r.ledger.refuse = func(in pipeline.Launch) error {
+		if in.Job == "b" {
+			return &stepwell.Error{Code: stepwell.CodeLimit, Message: "too much is waiting"}
+		}
+		return nil
+	}
+	e := event.Event{ID: "e1", Type: "t", Key: "waiting", Data: map[string]any{"n": int64(1)}}
+	if _, err := r.Receive(t.Context(), e); stepwell.CodeOf(err) != stepwell.CodeLimit {
+		t.Fatalf("error %v, want one that will pass", err)
+	}
+	r.ledger.refuse = nil
+	got, err := r.Receive(t.Context(), e) // sent again, as after any error
+	if err != nil || len(r.ledger.launches) != 2 || !got.Started[0].Repeated || got.Started[1].Repeated || got.Signal != "repeated" {
+		t.Fatalf("%+v, %v; %d started", got, err, len(r.ledger.launches))
+	}
+	in := r.ledger.launches[0]
+	about, _ := in.Params["_trigger"].(map[string]any)
+	if ev, _ := in.Params["event"].(map[string]any); ev["id"] != "e1" || ev["type"] != "t" || about["type"] != "event" || in.Trigger != "event" || in.Job != "a" {
+		t.Errorf("started %+v", in)
+	}
+	r.ledger.refuse = func(pipeline.Launch) error {
+		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no pipeline p"}
+	}
+	got, err = r.Receive(t.Context(), event.Event{ID: "e2", Type: "t"})
+	if err != nil || got.Started[0].Code != stepwell.CodeNotFound || got.Started[0].Execution != "" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if v, err := r.Trigger("a"); err != nil || v.Count != 1 || v.LastError == "" {
+		t.Errorf("the trigger says %+v, %v", v, err)
+	}
+}
+
+func TestSignals(t *testing.T) {
+	r := newRig(t)
+	for key, want := range map[string]string{"waiting": "delivered", "nobody": "kept", "": ""} {
+		got, err := r.Receive(t.Context(), event.Event{Type: "t", Key: key, Data: map[string]any{"ok": true}})
+		if err != nil || got.Signal != want || got.ID == "" {
+			t.Errorf("%q: %+v, %v", key, got, err)
+		}
+	}
+	for _, s := range r.ledger.signals {
+		var body struct {
+			Status  string         `json:"status"`
+			Outputs map[string]any `json:"outputs"`
+		}
+		if err := json.Unmarshal(s.Body, &body); err != nil || body.Status != "completed" || body.Outputs["ok"] != true || !strings.HasPrefix(s.Key, "event:") {
+			t.Errorf("signal %s: %s, %v", s.Key, s.Body, err)
+		}
+	}
+}
+
+func TestBadEvents(t *testing.T) {
+	r := newRig(t)
+	for name, c := range map[string]struct {
+		e    event.Event
+		code stepwell.Code
+	}{
+		"no type":  {event.Event{}, stepwell.CodeInvalid},
+		"type":     {event.Event{Type: strings.Repeat("t", 256)}, stepwell.CodeInvalid},
+		"control":  {event.Event{Type: "a\nb"}, stepwell.CodeInvalid},
+		"internal": {event.Event{Type: "execution.ended"}, stepwell.CodeInvalid},
+		"id":       {event.Event{Type: "t", ID: strings.Repeat("t", 201)}, stepwell.CodeInvalid},
+		"large":    {event.Event{Type: "t", Data: map[string]any{"x": strings.Repeat("x", 1000)}}, stepwell.CodeLimit},
+		"no JSON":  {event.Event{Type: "t", Data: map[string]any{"x": make(chan int)}}, stepwell.CodeInvalid},
+	} {
+		if _, err := r.Receive(t.Context(), c.e); stepwell.CodeOf(err) != c.code {
+			t.Errorf("%s: %v, want %s", name, err, c.code)
+		}
+	}
+	for name, tr := range map[string]event.Trigger{
+		"pattern":  {ID: "a", Callback: &trigger.Callback{Action: "util.noop"}},
+		"path":     {ID: "a", EventType: "t", Filters: trigger.Values{"a..b": 1}, Callback: &trigger.Callback{Action: "util.noop"}},
+		"nothing":  {ID: "a", EventType: "t"},
+		"callback": {ID: "a", EventType: "t", Callback: &trigger.Callback{}},
+	} {
+		if _, err := r.Create(t.Context(), tr, ""); stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestJobsListen(t *testing.T) {
+	r := newRig(t)
+	j := trigger.Job{ID: "job", Schedule: trigger.Timing{Type: trigger.TypeEvent, Expression: "model.*", Filters: trigger.Values{"size": int64(7)}}, Callback: trigger.Callback{Workflow: "p"}}
+	if _, _, err := r.jobs.Create(t.Context(), j, ""); err != nil {
+		t.Fatal(err)
+	}
+	fitting := event.Event{Type: "model.onboarded", Data: map[string]any{"size": 7.0}}
+	if got := r.receive(fitting); !slices.Equal(got, []string{"job"}) {
+		t.Errorf("started %v", got)
+	}
+	if got := r.receive(event.Event{Type: "model.onboarded"}); len(got) != 0 {
+		t.Errorf("started %v", got)
+	}
+	if _, err := r.jobs.Pause(t.Context(), "job"); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.receive(fitting); len(got) != 0 {
+		t.Errorf("a paused job was started")
+	}
+}
+
+// The ends of executions are events; they never start what is behind them, and no chain goes on for ever.
+func TestEndsOfExecutions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		if r.Wants() {
+			t.Error("nobody wants ends")
+		}
+		r.trigger("a", "execution.ended", values(t, `{"status":["failed","timed_out"]}`))
+		r.trigger("b", "execution.*", nil)
+		if !r.Wants() {
+			t.Error("somebody wants ends")
+		}
+		happened := trigger.Happened{Kind: trigger.KindEnded, Execution: "x-first", At: time.Now(), Status: stepwell.ExecutionCompleted, Pipeline: "p"}
+		for range 2 { // the outbox may give an entry twice
+			if err := r.Take(t.Context(), []trigger.Happened{happened}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(r.ledger.launches) != 1 || r.ledger.launches[0].Job != "b" {
+			t.Fatalf("started %+v", r.ledger.launches)
+		}
+		for n := 0; n < len(r.ledger.launches); n++ { // everything that was started fails
+			if n > 100 {
+				t.Fatal("the chain goes on for ever")
+			}
+			h := trigger.Happened{Kind: trigger.KindEnded, Execution: fmt.Sprint("x", n), At: time.Now(), Status: stepwell.ExecutionFailed, Job: r.ledger.launches[n].Job}
+			if err := r.Take(t.Context(), []trigger.Happened{h}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if len(r.ledger.launches) != 16 { // b, a, b, a …
+			t.Errorf("the chain is %d long", len(r.ledger.launches))
+		}
+	})
+}
