@@ -1,0 +1,186 @@
+package app_test
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// gate is an action that says that it runs, and waits until it may end.
+type gate struct{ running, open chan struct{} }
+
+func newGate() *gate { return &gate{make(chan struct{}, 16), make(chan struct{})} }
+
+func (g *gate) register(r *action.Registry) error {
+	return r.Add(action.Action{Spec: spec.Spec{Name: "test.gate", Summary: "Waits."}, Handler: action.HandlerFunc(func(ctx context.Context, _ *action.Call) (any, error) {
+		g.running <- struct{}{}
+		select {
+		case <-g.open:
+			return map[string]any{"passed": true}, nil
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	})})
+}
+
+// serverRig is a server that runs.
+type serverRig struct {
+	*app.Server
+	t   *testing.T
+	ran chan error
+}
+
+func serve(t *testing.T, db string, g *gate, change func(*app.ServerOptions)) *serverRig {
+	t.Helper()
+	o := app.ServerOptions{Options: app.Options{DB: db, Register: g.register, Log: slog.New(slog.DiscardHandler)}, Listen: "127.0.0.1:0"}
+	if change != nil {
+		change(&o)
+	}
+	s, err := app.NewServer(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &serverRig{s, t, make(chan error, 1)}
+	go func() { out.ran <- s.Run(t.Context()) }()
+	out.until("ready", func() bool { return s.Ready() == nil })
+	return out
+}
+
+// until waits for a condition.
+func (s *serverRig) until(what string, there func() bool) {
+	s.t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !there() {
+		select {
+		case <-deadline:
+			s.t.Fatalf("%s did not come", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// ended waits for Run and closes.
+func (s *serverRig) ended() {
+	s.t.Helper()
+	select {
+	case err := <-s.ran:
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	case <-time.After(20 * time.Second):
+		s.t.Fatal("the server does not end")
+	}
+	if err := s.Close(); err != nil {
+		s.t.Fatal(err)
+	}
+	http.DefaultClient.CloseIdleConnections()
+}
+
+// begin starts an execution of one gate and waits until it runs.
+func (s *serverRig) begin(g *gate) string {
+	s.t.Helper()
+	p, err := s.Conductor.Register(s.t.Context(), &definition.Definition{Name: "gates", Steps: []definition.Step{{ID: "a", Action: "test.gate"}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	id, err := s.Conductor.Start(s.t.Context(), conductor.Request{Pipeline: p})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	<-g.running
+	return id
+}
+
+// request asks the API.
+func (s *serverRig) request(method, path string) (int, map[string]any) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL()+path, strings.NewReader("{}"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var body map[string]any
+	if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
+		s.t.Fatal(err)
+	}
+	return resp.StatusCode, body
+}
+
+func TestServerDrainsInOrder(t *testing.T) {
+	g := newGate()
+	s := serve(t, filepath.Join(t.TempDir(), "a.db"), g, nil)
+	id := s.begin(g)
+	if code, _ := s.request("GET", "/api/v1/ready"); code != 200 {
+		t.Fatalf("ready: %d", code)
+	}
+	s.Drain()
+	s.until("the end of readiness", func() bool { return s.Ready() != nil })
+	if code, _ := s.request("GET", "/api/v1/ready"); code != 503 {
+		t.Fatalf("ready while it stops: %d", code)
+	}
+	if code, body := s.request("POST", "/api/v1/executions/"+id+"/cancel"); code != 503 || body["code"] != "unavailable" {
+		t.Fatalf("a change while it stops: %d %v", code, body)
+	}
+	if code, body := s.request("GET", "/api/v1/executions/"+id); code != 200 || body["status"] != "running" {
+		t.Fatalf("a look while it stops: %d %v", code, body["status"])
+	}
+	select {
+	case err := <-s.ran:
+		t.Fatalf("it has ended before the step: %v", err)
+	default:
+	}
+	close(g.open)
+	x, err := s.Conductor.Wait(t.Context(), id)
+	if err != nil || x.Status != stepwell.ExecutionCompleted {
+		t.Fatalf("%v, %v", x, err)
+	}
+	s.ended()
+}
+
+func TestServerStopsStepsThatTakeTooLongAndGoesOnWithThem(t *testing.T) {
+	g, db := newGate(), filepath.Join(t.TempDir(), "a.db")
+	s := serve(t, db, g, func(o *app.ServerOptions) { o.StopAfter = 10 * time.Millisecond })
+	id := s.begin(g)
+	s.Drain()
+	s.ended()
+
+	again := newGate()
+	close(again.open)
+	s = serve(t, db, again, nil)
+	x, err := s.Conductor.Wait(t.Context(), id)
+	if err != nil || x.Status != stepwell.ExecutionCompleted {
+		t.Fatalf("%v, %v", x, err)
+	}
+	s.Drain()
+	s.ended()
+}
+
+func TestServerAddressInUse(t *testing.T) {
+	dir, g := t.TempDir(), newGate()
+	s := serve(t, filepath.Join(dir, "a.db"), g, nil)
+	_, err := app.NewServer(t.Context(), app.ServerOptions{Options: app.Options{DB: filepath.Join(dir, "b.db")}, Listen: s.Addr().String()})
+	if stepwell.CodeOf(err) != stepwell.CodeUnavailable {
+		t.Fatalf("got %v", err)
+	}
+	s.Drain()
+	s.ended()
+}
