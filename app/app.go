@@ -69,6 +69,13 @@ type Options struct {
 	// MasterKey says where the key is that secrets are sealed with. Defaults to the file DB with ".key" behind it, which
 	// is made when there is none.
 	MasterKey secret.KeyOptions
+	// Logged is told of executions whose log lines have become readable; see conductor.Options. Defaults to nothing.
+	Logged func(executions []int64)
+	// Outbox reports whether the end of an execution is to be passed on; see conductor.Options. Defaults to none.
+	Outbox func(*store.Execution) bool
+	// MaxExecutions is how many executions may run at once, and MaxPending how many may wait to. Default to no limit and
+	// 100,000.
+	MaxExecutions, MaxPending int
 	// Queues are limits of steps by the name of their queue. Defaults to none.
 	Queues map[string]queue.Limits
 	// Prices are what a successful call of an action costs. Defaults to nothing.
@@ -161,7 +168,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }
 	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: a.Store, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
-		Revoke: revoke, Cancel: func(t *engine.Task) { a.pool.Cancel(t) }, Observe: o.Observe, Window: o.Window, Log: o.Log})
+		Revoke: revoke, Cancel: func(t *engine.Task) { a.pool.Cancel(t) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
+		MaxPending: o.MaxPending, Window: o.Window, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

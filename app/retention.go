@@ -33,6 +33,8 @@ const (
 type retention struct {
 	store pruner
 	keep  Retention
+	// forget lets go of what is in memory of signals from before a time. Defaults to nothing.
+	forget func(ctx context.Context, before time.Time) error
 	log   *slog.Logger
 }
 
@@ -74,8 +76,14 @@ func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Remov
 		sum.Keys += removed.Keys
 		sum.Audit += removed.Audit
 		sum.Blobs += removed.Blobs
-		if err != nil || !more {
+		if err != nil {
 			return sum, err
+		}
+		if !more {
+			if r.forget != nil && !what.Keys.IsZero() {
+				return sum, r.forget(ctx, what.Keys)
+			}
+			return sum, nil
 		}
 		select {
 		case <-ctx.Done():

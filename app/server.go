@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
 )
 
 // DefaultListen is the address of a server that nothing else is said of: this machine alone.
@@ -36,6 +37,8 @@ type ServerOptions struct {
 	MaxFollowers int
 	// Access says who may come in. Defaults to whoever is at this machine, if Listen is loopback.
 	Access Access
+	// Defaults hold for pipelines that say nothing themselves. Defaults to Stepwell's own.
+	Defaults pipeline.Defaults
 	// Version is that of the program. Defaults to "dev".
 	Version string
 	// Retention says for how long things are kept. Defaults to for good.

@@ -5,11 +5,17 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger"
+	"github.com/stepwell/stepwell/trigger/event"
+	"github.com/stepwell/stepwell/trigger/webhook"
 	"github.com/stepwell/stepwell/worker"
 )
 
@@ -33,11 +39,19 @@ type parts struct {
 	recorder *access.Recorder
 	proxies  *access.Proxies
 	hub      *feed.Hub
+
+	library   *pipeline.Library
+	schedules *trigger.Schedules
+	hooks     *webhook.Hooks
+	router    *event.Router
+	relay     *trigger.Relay
+	callbacks *callbacks
+	outgoing  atomic.Bool // the commit that is being made puts something into the outbox
 }
 
 // build makes the parts, from those that need nothing to the API, which needs all.
 func (s *Server) build(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.buildAccess, s.buildFeed, s.buildAPI} {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildFeed, s.buildTriggers, s.buildAPI} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -77,6 +91,40 @@ func (s *Server) buildFeed(context.Context) (err error) {
 	return err
 }
 
+func (s *Server) buildTriggers(ctx context.Context) (err error) {
+	if s.callbacks, err = openCallbacks(ctx, s.Store, s.Keyring); err != nil {
+		return err
+	}
+	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: s.Conductor, Executions: s.Store, Catalog: s.Actions, Defaults: s.o.Defaults,
+		Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Store, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.hooks, err = webhook.New(ctx, webhook.Options{Objects: s.Store, Launcher: s.library, Jobs: s.schedules, Sealer: s.Keyring})
+	if err != nil {
+		return err
+	}
+	s.router, err = event.New(ctx, event.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Jobs: s.schedules, Signals: s.Conductor, Log: s.log})
+	if err != nil {
+		return err
+	}
+	s.relay = trigger.NewRelay(s.Store, s.log, s.schedules, s.router)
+	return nil
+}
+
+// wants says whether somebody waits for the end of an execution.
+func (s *Server) wants(x *store.Execution) bool {
+	if !s.schedules.Wants(x) && !s.router.Wants() {
+		return false
+	}
+	s.outgoing.Store(true)
+	return true
+}
+
 func (s *Server) buildAPI(context.Context) error {
 	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Catalog: s.Actions,
 		Auth: s.auth, Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
@@ -89,7 +137,7 @@ func (s *Server) buildAPI(context.Context) error {
 }
 
 func (s *Server) vitals() api.Vitals {
-	return api.Vitals{Active: len(s.Conductor.Active()), Scheduler: "running", Draining: s.Ready() != nil}
+	return api.Vitals{Active: s.Conductor.Stats().Active, Scheduler: "running", Draining: s.Ready() != nil}
 }
 
 // gate lets nothing that changes something through while the server starts or stops: those who ask try again.
@@ -113,11 +161,17 @@ const unavailable = `{"code":"unavailable","message":"the server is starting or 
 // Open says whether whoever is at this machine is let in without a credential.
 func (s *Server) Open(ctx context.Context) (bool, error) { return s.auth.Open(ctx) }
 
-// observed passes on what the conductor and the workers tell, to the feed before others.
+// observed passes on what the conductor and the workers tell: to the feed, to the triggers, then to others.
 func (s *Server) observed(o *Options) {
-	observe, progress := o.Observe, o.Progress
+	observe, progress, logged := o.Observe, o.Progress, o.Logged
 	o.Observe = func(u *conductor.Update) {
 		s.hub.Observe(u)
+		if u.Execution.Status.Terminal() {
+			s.schedules.Ended(u.Execution.ID)
+		}
+		if s.outgoing.Swap(false) {
+			s.relay.Wake()
+		}
 		if observe != nil {
 			observe(u)
 		}
@@ -128,7 +182,19 @@ func (s *Server) observed(o *Options) {
 			progress(run, idx, p)
 		}
 	}
+	o.Logged = func(executions []int64) {
+		s.hub.Lines(executions)
+		if logged != nil {
+			logged(executions)
+		}
+	}
+	o.Outbox, o.CallbackURL = s.wants, s.callbackURL
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+}
+
+// callbackURL is where something outside ends the step that awaits the key.
+func (s *Server) callbackURL(key string) string {
+	return s.URL() + "/api/v1/callbacks/" + s.callbacks.Token(key)
 }

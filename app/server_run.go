@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/stepwell/stepwell"
 )
 
 // Run takes up what was left unfinished and serves until ctx ends (at once: running handlers are stopped, and their
@@ -22,6 +20,8 @@ func (s *Server) Run(ctx context.Context) error {
 	conducting.start("conductor", s.Conductor.Run)
 	serving := newCrew(base, broken) // what clients see: ends after the work
 	serving.start("audit log", s.recorder.Run)
+	serving.start("webhooks", s.hooks.Run)
+	serving.start("event triggers", s.router.Run)
 	serving.start("http", func(context.Context) error { return s.serveHTTP() })
 	following := newCrew(base, broken)
 	following.start("feed", s.hub.Run)
@@ -56,14 +56,16 @@ func (s *Server) Run(ctx context.Context) error {
 // begin takes up what was left unfinished, and then starts what begins work.
 func (s *Server) begin(acting *crew) error {
 	begun := time.Now()
-	if err := s.recoverAll(acting.ctx); err != nil {
+	if err := s.Conductor.RecoverAll(acting.ctx); err != nil {
 		if acting.ctx.Err() != nil {
 			return nil // stopped meanwhile
 		}
 		return fmt.Errorf("recovery: %w", err)
 	}
 	acting.start("requests", s.watch)
-	acting.start("retention", (&retention{store: s.Store, keep: s.o.Retention, log: s.log}).Run)
+	acting.start("schedules", s.schedules.Run)
+	acting.start("relay", s.relay.Run)
+	acting.start("retention", (&retention{store: s.Store, keep: s.o.Retention, forget: s.Conductor.ForgetSignals, log: s.log}).Run)
 	s.state.CompareAndSwap(starting, ready)
 	s.log.Info("ready", "address", s.Addr().String(), "recovery", time.Since(begun))
 	return nil
@@ -89,27 +91,6 @@ func (s *Server) work(acting *crew, halt func(), worked <-chan error) error {
 	}
 	halt()
 	return <-worked
-}
-
-// recoverAll takes up every execution that has not ended; paused ones stay paused.
-func (s *Server) recoverAll(ctx context.Context) error {
-	left, err := s.Store.Unfinished(ctx)
-	if err != nil {
-		return err
-	}
-	for i := range left {
-		x := &left[i]
-		if x.Status == stepwell.ExecutionPaused {
-			continue
-		}
-		if err := s.Conductor.Recover(ctx, x.ID); err != nil {
-			if ctx.Err() != nil {
-				return err
-			}
-			s.log.Error("an execution could not be taken up", "execution", x.ID, "error", err)
-		}
-	}
-	return nil
 }
 
 // Drain begins no more work and lets the running steps finish, for as long as StopAfter says; then clients are sent

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/pipeline"
 )
 
 // forcedPatience is how long a server that is forced to stop may still take.
@@ -115,6 +116,9 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	o.Retention = s.Retention.options()
 	o.MaxBody, o.MaxFollowers, o.Version = int64(s.Server.Limits.Body), s.Server.Limits.WSClients, version()
 	o.Access = s.Server.access()
+	o.MaxExecutions, o.MaxPending = s.Server.Limits.Executions, s.Server.Limits.Pending
+	d := &s.Defaults
+	o.Defaults = pipeline.Defaults{Timeout: inSeconds(d.TimeoutSeconds), MaxParallelSteps: d.MaxParallelSteps, RetryAttempts: d.Retry.MaxAttempts, RetryBackoff: inSeconds(d.Retry.BackoffSeconds)}
 	if o.TLS, err = s.Server.TLS.config(); err != nil {
 		return o, err
 	}
