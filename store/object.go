@@ -66,8 +66,8 @@ type Signal struct {
 type Signals interface {
 	// PutSignal stores a signal durably; fresh is false when it was there already, taken or not.
 	PutSignal(ctx context.Context, s Signal) (fresh bool, err error)
-	// PendingSignals are those that no commit has taken, oldest first, from after (At, Key) of the last one of the page
-	// before.
+	// PendingSignals are those that no commit has taken, in order of (At, Key, ID), from after the last one of the page
+	// before. Limit defaults to 1,000, at most 10,000.
 	PendingSignals(ctx context.Context, after Signal, limit int) ([]Signal, error)
 }
 
@@ -82,6 +82,7 @@ type Outgoing struct {
 
 // Outbox hands out what is to be delivered, at least once.
 type Outbox interface {
+	// Outbox lists entries in the order of their commits, from after a number. Limit defaults to 1,000, at most 10,000.
 	Outbox(ctx context.Context, after int64, limit int) ([]Outgoing, error)
 	// Delivered removes entries.
 	Delivered(ctx context.Context, nos []int64) error
@@ -150,10 +151,12 @@ type Keeper interface {
 	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)
 	// Totals counts executions.
 	Totals(ctx context.Context, since time.Time) (*Totals, error)
-	// Prune removes one batch of what may go, oldest first; more is true when there may be another. Only terminal
-	// executions go, with everything that belongs to them. One that cannot be removed does not hold up the others.
+	// Prune removes one batch of what may go, oldest first; more is true when there may be another: call it again, also
+	// after an error. Only terminal executions go, with everything that belongs to them; the blobs that only they refer to
+	// go a day later. One that cannot be removed does not hold up the others: the error names it, beside which the rest was
+	// removed, and it is left out from then on.
 	Prune(ctx context.Context, r Retention) (removed Removed, more bool, err error)
-	// Backup writes a consistent copy of the database, and of the blobs it refers to, while it is in use. The
-	// target must not exist.
+	// Backup writes a copy of the database as it was at one moment, and of the blobs it refers to, while it is in use.
+	// CodeConflict when the target exists. Progress may be nil.
 	Backup(ctx context.Context, path string, progress func(done, total int)) error
 }

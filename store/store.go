@@ -39,8 +39,8 @@ type Commit struct {
 	Update *Update
 	// Outbox is what leaves the system because of this commit: stored with it, taken out by whoever delivers it.
 	Outbox []Outgoing
-	// Taken are the keys of signals that this commit has used up: they are kept for finding duplicates, but
-	// are no longer pending.
+	// Taken are the keys of signals that this commit has used up: all that have come under them until then are
+	// kept for finding duplicates, but are no longer pending.
 	Taken []string
 }
 
@@ -131,7 +131,7 @@ type Memo struct {
 // serialised by the store: there is one writer.
 type Committer interface {
 	// Commit stores all commits in one durable transaction, or none: *ConflictError when a version
-	// exists already.
+	// exists already, CodeConflict when the id or the start key of a new execution does.
 	Commit(ctx context.Context, commits []Commit) error
 	// AppendLogs stores log lines; durable with the next commit at the latest.
 	AppendLogs(ctx context.Context, lines []LogLine) error
@@ -209,7 +209,7 @@ type Event struct {
 	Version int64     `json:"version"`
 	Step    int32     `json:"-"`
 	StepKey string    `json:"step_id,omitempty"`
-	Type    string    `json:"event_type"` // queued, started, completed, failed, skipped, waiting, spawned, timer, recovered, lost, cancel, pause, resume, restart, start
+	Type    string    `json:"event_type"` // queued, started, completed, failed, skipped, waiting, spawned, timer, recovered, lost, cancel, pause, resume, restart, start, admitted, settled
 	At      time.Time `json:"timestamp"`
 	Worker  string    `json:"worker_id,omitempty"`
 	Detail  string    `json:"detail,omitempty"`

@@ -19,7 +19,7 @@ import (
 var errTaken = errors.New("taken")
 
 // Commit stores all commits in one transaction, or none: *store.ConflictError when a version exists
-// already, CodeInternal when one does not follow the version before. A done ctx stops it before it
+// already, CodeConflict when the id or the start key of a new execution does, CodeInternal when one does not follow the version before. A done ctx stops it before it
 // begins, never halfway. It keeps nothing of what it is given.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) error {
 	if err := ctx.Err(); err != nil || len(commits) == 0 {

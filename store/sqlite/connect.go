@@ -14,6 +14,9 @@ import (
 const (
 	busyTimeout = "10000" // ms that SQLite itself waits for another process
 	readers     = 4
+	// walLimit is the length in bytes to which the write-ahead log is cut when it starts over after it has grown
+	// beyond, as it does during a backup.
+	walLimit = "67108864"
 	// The write-ahead log is made this long at the start: a commit then overwrites it, which is 1.6
 	// times as fast as extending it. SQLite starts over after 1,000 pages.
 	warmPages = 1100
@@ -48,7 +51,7 @@ func openPool(path string, only bool) (*sql.DB, error) {
 // openWriterDB opens the one connection that writes.
 func openWriterDB(path, synchronous string) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", dsn(path, url.Values{"_txlock": {"immediate"},
-		"_pragma": {"journal_mode(wal)", "synchronous(" + synchronous + ")", "temp_store(memory)"}}))
+		"_pragma": {"journal_mode(wal)", "synchronous(" + synchronous + ")", "temp_store(memory)", "journal_size_limit(" + walLimit + ")"}}))
 	if err != nil {
 		return nil, err
 	}
