@@ -36,13 +36,17 @@ func (p *pruning) touch(numbers []int64) error {
 		return nil
 	}
 	now := time.Now()
-	return p.s.each(p.ctx, func(rows *sql.Rows) error {
+	var errs []error
+	err := p.s.each(p.ctx, func(rows *sql.Rows) error {
 		var hash string
 		if err := rows.Scan(&hash); err != nil {
 			return err
 		}
-		return p.s.blobs.Touch(hash, now)
+		errs = append(errs, p.s.blobs.Touch(hash, now)) // one file that refuses does not hold up the others
+		return nil
 	}, p.s.sql["prune_blobs"], numberList(numbers))
+	p.errs = append(p.errs, errs...)
+	return err
 }
 
 // rest removes what no execution refers to any more: definitions, and a part of the blobs.
