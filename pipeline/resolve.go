@@ -59,7 +59,10 @@ func (l *Library) assemble(ctx context.Context, root *parsed) (*whole, error) {
 			if copied.Pipelines[name] != nil {
 				continue
 			}
-			sub, err := l.newest(ctx, name)
+			sub, err := root, error(nil) // its own name means itself, which Check refuses as a circle
+			if name != root.def.Name {
+				sub, err = l.newest(ctx, name)
+			}
 			if stepwell.CodeOf(err) == stepwell.CodeNotFound {
 				continue // Check says that it is unknown, and where
 			}

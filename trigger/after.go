@@ -20,6 +20,7 @@ func (s *Schedules) Ended(execution string) {
 // Take implements Sink: jobs of type after fire for the executions of the jobs that they follow. It returns when
 // that is durable; what it has seen before changes nothing.
 func (s *Schedules) Take(ctx context.Context, list []Happened) error {
+	s.settle(ctx, s.waiting(list))
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,6 +42,21 @@ func (s *Schedules) Take(ctx context.Context, list []Happened) error {
 		}
 	}
 	return s.keep(ctx, states, now)
+}
+
+// waiting are the jobs that follow those of the list.
+func (s *Schedules) waiting(list []Happened) []*entry {
+	s.followedMu.RLock()
+	defer s.followedMu.RUnlock()
+	seen := map[string]bool{}
+	var entries []*entry
+	for i := range list {
+		if job := list[i].Job; list[i].Kind == KindEnded && !seen[job] {
+			seen[job] = true
+			entries = append(entries, s.followed[job]...)
+		}
+	}
+	return entries
 }
 
 // follow admits a firing for an execution that has ended.

@@ -1,0 +1,360 @@
+package trigger_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger"
+)
+
+// The request of budpipeline §4.2, as it stands there.
+func TestBudpipelineJob(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		var j trigger.Job
+		request := `{"job_id":"0f4c2e0a-8a57-4a39-9b53-6d6f3f0c7b11","name":"nightly","schedule":{"type":"cron","expression":"0 9 * * 1-5","timezone":"America/New_York"},
+			"callback":{"type":"workflow","workflow_id":"0f4c2e0a-8a57-4a39-9b53-6d6f3f0c7b12","params":{"n":1,"x":2.0}}}`
+		if err := json.Unmarshal([]byte(request), &j); err != nil {
+			t.Fatal(err)
+		}
+		v, warnings, err := r.Create(t.Context(), j, "somebody")
+		if err != nil || len(warnings) != 0 {
+			t.Fatal(err, warnings)
+		}
+		if v.NextRunAt.UTC().Format(time.RFC3339) != "2000-01-03T14:00:00Z" || !*v.Enabled || v.CreatedBy != "somebody" || v.Revision == 0 {
+			t.Errorf("created %+v", v)
+		}
+		pass(3 * 24 * time.Hour)
+		in := r.ledger.launches[0]
+		about, _ := in.Params["_trigger"].(map[string]any)
+		if in.Workflow == "" || in.Written["n"] != int64(1) || in.Written["x"] != 2.0 || in.Trigger != "scheduled" || about["type"] != "scheduled" ||
+			about["schedule_name"] != "nightly" || about["scheduled_at"] != "2000-01-03T14:00:00.000Z" {
+			t.Errorf("started %+v", in)
+		}
+		raw, err := json.Marshal(r.view(j.ID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, field := range []string{`"job_id":"0f4c`, `"enabled":true`, `"next_run_at":"2000-01-04T`, `"last_run_at":"2000-01-03T`, `"run_count":1`, `"x":2.0`} {
+			if !strings.Contains(string(raw), field) {
+				t.Errorf("%s is not in %s", field, raw)
+			}
+		}
+	})
+}
+
+func TestWarnings(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for expression, want := range map[string]schedule.WarningKind{"0 0 30 2 *": schedule.WarnNever, "30 2 * * *": schedule.WarnSkipped, "0 12 * * *": ""} {
+			j := trigger.Job{Schedule: cron(expression), Callback: trigger.Callback{Action: "util.noop"}}
+			j.Schedule.Timezone = "America/New_York"
+			_, shown, err := r.Check(j, 5)
+			v, warnings, err2 := r.Create(t.Context(), j, "")
+			if err != nil || err2 != nil {
+				t.Fatal(err, err2)
+			}
+			if fmt.Sprint(shown) != fmt.Sprint(warnings) || (len(warnings) > 0) != (want != "") || want != "" && warnings[0].Kind != want {
+				t.Errorf("%s: %v and %v, want %s", expression, shown, warnings, want)
+			}
+			if want == schedule.WarnNever && v.Status != trigger.StatusCompleted {
+				t.Errorf("a job that never fires is %s", v.Status)
+			}
+		}
+		past := trigger.Job{Schedule: trigger.Timing{Type: trigger.TypeOneTime, Expression: "1999-01-01T00:00:00Z"}, Callback: trigger.Callback{Action: "util.noop"}}
+		if v, warnings, err := r.Create(t.Context(), past, ""); err != nil || len(warnings) == 0 || v.Status != trigger.StatusCompleted {
+			t.Errorf("a time in the past: %+v, %v, %v", v, warnings, err)
+		}
+	})
+}
+
+func TestBadJobs(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		noop := trigger.Callback{Action: "util.noop"}
+		for name, j := range map[string]trigger.Job{
+			"type":           {Schedule: trigger.Timing{Type: "hourly"}, Callback: noop},
+			"no type":        {Callback: noop},
+			"cron":           {Schedule: cron("61 * * * *"), Callback: noop},
+			"zone":           {Schedule: trigger.Timing{Type: "cron", Expression: "@daily", Timezone: "Mars/Olympus"}, Callback: noop},
+			"interval":       {Schedule: trigger.Timing{Type: "interval", Expression: "soon"}, Callback: noop},
+			"no time":        {Schedule: trigger.Timing{Type: "one_time"}, Callback: noop},
+			"two times":      {Schedule: trigger.Timing{Type: "one_time", Expression: "2000-01-02T00:00:00Z", RunAt: "2000-01-03T00:00:00Z"}, Callback: noop},
+			"callback":       {Schedule: cron("@daily")},
+			"both callbacks": {Schedule: cron("@daily"), Callback: trigger.Callback{Action: "a", Workflow: "b"}},
+			"other callback": {Schedule: cron("@daily"), Callback: trigger.Callback{Type: "mail", Action: "a"}},
+			"id":             {ID: "a b", Schedule: cron("@daily"), Callback: noop},
+			"misfire":        {Schedule: cron("@daily"), Callback: noop, Misfire: "always"},
+			"overlap":        {Schedule: cron("@daily"), Callback: noop, Overlap: "queue"},
+			"window":         {Schedule: cron("@daily"), Callback: noop, CatchUpSeconds: 367 * 86_400},
+			"jitter":         {Schedule: cron("@daily"), Callback: noop, JitterSeconds: 86_401},
+			"runs":           {Schedule: cron("@daily"), Callback: noop, MaxRuns: -1},
+			"after nothing":  {Schedule: trigger.Timing{Type: "after"}, Callback: noop},
+			"after itself":   {ID: "a", Schedule: trigger.Timing{Type: "after", After: &trigger.After{Job: "a"}}, Callback: noop},
+			"after nobody":   {ID: "a", Schedule: trigger.Timing{Type: "after", After: &trigger.After{Job: "b"}}, Callback: noop},
+			"manual at":      {Schedule: trigger.Timing{Type: "manual", Expression: "@daily"}, Callback: noop},
+			"name":           {Name: strings.Repeat("n", 256), Schedule: cron("@daily"), Callback: noop},
+			"params":         {Schedule: cron("@daily"), Callback: trigger.Callback{Action: "a", Params: trigger.Values{"x": strings.Repeat("x", 256<<10)}}},
+		} {
+			_, _, err := r.Create(t.Context(), j, "")
+			if stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "" {
+				t.Errorf("%s: %v, hint %q", name, err, stepwell.HintOf(err))
+			}
+		}
+		r.job("a", cron("@daily"), nil)
+		_, _, err := r.Create(t.Context(), trigger.Job{ID: "a", Schedule: cron("@daily"), Callback: noop}, "")
+		wantCode(t, err, stepwell.CodeConflict)
+		_, err = r.Job("b")
+		wantCode(t, err, stepwell.CodeNotFound)
+		r.die()
+		r.boot(process{options: trigger.Options{MaxJobs: 1}})
+		_, _, err = r.Create(t.Context(), trigger.Job{Schedule: cron("@daily"), Callback: noop}, "")
+		wantCode(t, err, stepwell.CodeLimit)
+	})
+}
+
+func TestUpdateAndDelete(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.ledger.instant = true
+		v := r.job("a", cron("0 * * * *"), nil)
+		pass(90 * time.Minute)
+		later := func(j *trigger.Job) error { j.Schedule.Expression = "30 * * * *"; return nil }
+		if _, _, err := r.Update(t.Context(), "a", v.Revision+1, later); stepwell.CodeOf(err) != stepwell.CodeConflict {
+			t.Errorf("another revision: %v", err)
+		}
+		changed, _, err := r.Update(t.Context(), "a", v.Revision, later)
+		if err != nil || changed.NextRunAt.UTC().Format("15:04") != "02:30" || changed.RunCount != 1 || changed.Revision <= v.Revision {
+			t.Fatalf("%+v, %v", changed, err)
+		}
+		_, _, err = r.Update(t.Context(), "a", store.AnyRevision, func(j *trigger.Job) error { j.Schedule.Expression = "x"; return nil })
+		wantCode(t, err, stepwell.CodeInvalid)
+		_, _, err = r.Update(t.Context(), "a", store.AnyRevision, func(j *trigger.Job) error { j.ID = "b"; return nil })
+		wantCode(t, err, stepwell.CodeInvalid)
+		r.die()
+		r.boot(process{})
+		pass(time.Hour)
+		r.expect("a", "01:00", "02:30")
+		wantCode(t, r.Delete(t.Context(), "a", v.Revision), stepwell.CodeConflict)
+		if err := r.Delete(t.Context(), "a", changed.Revision); err != nil {
+			t.Fatal(err)
+		}
+		pass(2 * time.Hour)
+		r.expect("a", "01:00", "02:30")
+		wantCode(t, r.Delete(t.Context(), "a", store.AnyRevision), stepwell.CodeNotFound)
+		r.die()
+		r.boot(process{})
+		if n := len(r.List(trigger.Filter{})); n != 0 {
+			t.Errorf("%d jobs are left", n)
+		}
+	})
+}
+
+func TestListAndNextRuns(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		for i := range 25 {
+			r.job(fmt.Sprintf("j%02d", i), cron("0 * * * *"), func(j *trigger.Job) { j.Name = "same" })
+		}
+		r.job("m", trigger.Timing{Type: trigger.TypeManual}, func(j *trigger.Job) { j.Name = "mine" })
+		if _, err := r.Pause(t.Context(), "j03"); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		for after := ""; ; {
+			page := r.List(trigger.Filter{After: after, Limit: 10})
+			for _, v := range page {
+				ids = append(ids, v.ID)
+			}
+			if len(page) < 10 {
+				break
+			}
+			after = page[len(page)-1].ID
+		}
+		if len(ids) != 26 || ids[0] != "j00" || ids[25] != "m" {
+			t.Errorf("listed %v", ids)
+		}
+		if l := r.List(trigger.Filter{Status: trigger.StatusPaused}); len(l) != 1 || l[0].ID != "j03" {
+			t.Errorf("paused: %v", l)
+		}
+		if l := r.List(trigger.Filter{Type: trigger.TypeManual}); len(l) != 1 || l[0].ID != "m" {
+			t.Errorf("manual: %v", l)
+		}
+		if v, err := r.Job("mine"); err != nil || v.ID != "m" {
+			t.Errorf("by name: %v, %v", v, err)
+		}
+		_, err := r.Job("same")
+		wantCode(t, err, stepwell.CodeConflict)
+		if times, err := r.NextRuns("j00", 1000); err != nil || len(times) != 100 || times[99].UTC().Format(time.DateTime) != "2000-01-05 04:00:00" {
+			t.Errorf("%d next runs, %v", len(times), err)
+		}
+		for _, job := range []string{"m", "j03"} {
+			if times, err := r.NextRuns(job, 5); err != nil || len(times) != 0 {
+				t.Errorf("%s: %v, %v", job, times, err)
+			}
+		}
+	})
+}
+
+func TestTriggerNow(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.job("a", cron("0 * * * *"), func(j *trigger.Job) { j.Callback.Params = trigger.Values{"x": int64(1)} })
+		one, err := r.Trigger(t.Context(), "a", trigger.Run{Params: map[string]any{"x": 2}, Actor: "me", Key: "k"})
+		if err != nil || !one.Fresh {
+			t.Fatal(one, err)
+		}
+		if again, err := r.Trigger(t.Context(), "a", trigger.Run{Actor: "me", Key: "k"}); err != nil || again.Execution != one.Execution {
+			t.Fatal(again, err)
+		}
+		in := r.ledger.launches[0]
+		about, _ := in.Params["_trigger"].(map[string]any)
+		if in.Params["x"] != 2 || in.Written["x"] != int64(1) || in.Actor != "me" || in.Trigger != "manual" || about["manual"] != true || in.Job != "a" || in.Loose {
+			t.Errorf("started %+v", in)
+		}
+		pass(61 * time.Minute)
+		if v := r.view("a"); v.RunCount != 1 || v.Dropped != 1 { // it still runs
+			t.Errorf("the job says %+v", v)
+		}
+		if _, err := r.Pause(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Trigger(t.Context(), "a", trigger.Run{}); err != nil {
+			t.Errorf("a paused job by hand: %v", err)
+		}
+		_, err = r.Trigger(t.Context(), "a", trigger.Run{Trigger: "webhook"})
+		wantCode(t, err, stepwell.CodeForbidden)
+		pass(time.Second)
+		r.die()
+		r.boot(process{})
+		if v := r.view("a"); v.RunCount != 2 {
+			t.Errorf("after a restart it has run %d times", v.RunCount)
+		}
+	})
+}
+
+func TestBackfill(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		pass(10*time.Hour + time.Minute)
+		r.job("allow", cron("0 * * * *"), func(j *trigger.Job) { j.Overlap = schedule.OverlapAllow })
+		r.job("order", cron("0 * * * *"), nil)
+		midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+		for _, job := range []string{"allow", "order"} {
+			got, err := r.Backfill(t.Context(), job, midnight.Add(time.Hour), midnight.Add(4*time.Hour), false)
+			if err != nil || got.Count != 3 || !got.First.Equal(midnight.Add(time.Hour)) || !got.Last.Equal(midnight.Add(3*time.Hour)) {
+				t.Fatalf("%s: %+v, %v", job, got, err)
+			}
+		}
+		pass(time.Second)
+		r.expect("allow", "01:00", "02:00", "03:00")
+		r.expect("order", "01:00")
+		r.die()
+		r.boot(process{})
+		for range 3 {
+			pass(time.Second)
+			r.done(r.view("order").LastExecution, stepwell.ExecutionCompleted)
+		}
+		r.expect("order", "01:00", "02:00", "03:00")
+		// What has run is not repeated, unless it is asked for.
+		if _, err := r.Backfill(t.Context(), "allow", midnight, midnight.Add(5*time.Hour), false); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		r.expect("allow", "01:00", "02:00", "03:00", "00:00", "04:00")
+		if _, err := r.Backfill(t.Context(), "allow", midnight, midnight.Add(time.Hour), true); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		r.expect("allow", "01:00", "02:00", "03:00", "00:00", "04:00", "00:00")
+		if v := r.view("allow"); v.RunCount != 6 || v.Waiting != 0 {
+			t.Errorf("the job says %d runs, %d wait", v.RunCount, v.Waiting)
+		}
+		_, err := r.Backfill(t.Context(), "allow", midnight.AddDate(-1, 0, 0), midnight, false)
+		wantCode(t, err, stepwell.CodeLimit)
+		_, err = r.Backfill(t.Context(), "allow", midnight, midnight.Add(100*time.Hour), false)
+		wantCode(t, err, stepwell.CodeInvalid)
+		if _, err := r.Pause(t.Context(), "allow"); err != nil {
+			t.Fatal(err)
+		}
+		_, err = r.Backfill(t.Context(), "allow", midnight, midnight.Add(time.Hour), false)
+		wantCode(t, err, stepwell.CodeConflict)
+	})
+}
+
+func TestAfter(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.ledger.instant = true
+		r.job("first", trigger.Timing{Type: trigger.TypeManual}, nil)
+		for _, on := range []string{"", trigger.OnFailure, trigger.OnAny} {
+			r.job("on"+on, trigger.Timing{Type: trigger.TypeAfter, After: &trigger.After{Job: "first", On: on}}, nil)
+		}
+		if r.Wants(&store.Execution{Origin: store.Origin{Job: "onany"}}) || !r.Wants(&store.Execution{Origin: store.Origin{Job: "first"}}) {
+			t.Error("only what is followed has to be told")
+		}
+		r.die()
+		r.boot(process{})
+		relay := relayed(t, r, r.store)
+		for i, status := range []stepwell.ExecutionStatus{stepwell.ExecutionCompleted, stepwell.ExecutionCompletedWithFailures, stepwell.ExecutionFailed,
+			stepwell.ExecutionTimedOut, stepwell.ExecutionCancelled} {
+			ended(t, r.store, fmt.Sprint("e", i), "first", status)
+			ended(t, r.store, fmt.Sprint("o", i), "other", status)
+			relay.Wake()
+			pass(time.Second)
+		}
+		for job, want := range map[string]int{"on": 2, "onfailure": 2, "onany": 5} {
+			if v := r.view(job); v.RunCount != want {
+				t.Errorf("%s has run %d times, want %d", job, v.RunCount, want)
+			}
+		}
+		for _, in := range r.ledger.launches {
+			about, _ := in.Params["_trigger"].(map[string]any)
+			if about["type"] != "after" || about["job_id"] != "first" || !strings.HasPrefix(fmt.Sprint(about["execution_id"]), "e") {
+				t.Errorf("started with %v", about)
+			}
+		}
+		wantCode(t, r.Delete(t.Context(), "first", store.AnyRevision), stepwell.CodeConflict)
+		_, _, err := r.Update(t.Context(), "first", store.AnyRevision, func(j *trigger.Job) error {
+			j.Schedule = trigger.Timing{Type: trigger.TypeAfter, After: &trigger.After{Job: "onany"}}
+			return nil
+		})
+		wantCode(t, err, stepwell.CodeInvalid)
+		relay.die()
+	})
+}
+
+// An outbox that fails is asked again, in order.
+func TestRelayTriesAgain(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.ledger.instant = true
+		r.job("first", trigger.Timing{Type: trigger.TypeManual}, nil)
+		r.job("then", trigger.Timing{Type: trigger.TypeAfter, After: &trigger.After{Job: "first"}}, nil)
+		ended(t, r.store, "e", "first", stepwell.ExecutionCompleted)
+		broken := 3
+		relay := trigger.NewRelay(r.store, r.log, sink(func(context.Context, []trigger.Happened) error {
+			if broken--; broken >= 0 {
+				return errDead
+			}
+			return nil
+		}), r.Schedules)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- relay.Run(ctx) }()
+		pass(6 * time.Second)
+		if v := r.view("then"); v.RunCount != 0 {
+			t.Error("it has run too early")
+		}
+		pass(2 * time.Second)
+		if v := r.view("then"); v.RunCount != 1 {
+			t.Errorf("it has run %d times", v.RunCount)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+type sink func(context.Context, []trigger.Happened) error
+
+func (s sink) Take(ctx context.Context, list []trigger.Happened) error { return s(ctx, list) }
