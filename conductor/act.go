@@ -73,7 +73,7 @@ func (c *Conductor) refusedPush() bool { return c.repush > 0 && c.now() >= c.rep
 // finishTurn tells whoever waits or watches, and lets go of what has ended.
 func (c *Conductor) finishTurn(l *live) {
 	if len(l.fx.Rows)+len(l.fx.Tasks) > 0 || l.fx.Changed {
-		c.observe(&Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress()})
+		c.observe(&Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At})
 	}
 	for _, reply := range l.replies {
 		reply <- nil

@@ -100,6 +100,7 @@ type Update struct {
 	Rows      []engine.StepRow
 	Tasks     []*engine.Task // dispatched
 	Progress  engine.Progress
+	At        int64 // µs: when the commit was decided
 }
 
 // Conductor runs executions. Its methods may be called from any goroutine; they work while Run
