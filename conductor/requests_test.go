@@ -32,3 +32,20 @@ func TestRequestsOutliveTheProcess(t *testing.T) {
 		t.Errorf("pending %t, error %v", pending, err)
 	}
 }
+
+// Another process may send a signal.
+func TestRequestSignal(t *testing.T) {
+	w := &waits{}
+	r := newRig(t, build{observe: w.observe})
+	id := r.begin(pipeline(t, awaiting("x")))
+	<-w.of(id)
+	body := []byte(`{"key":"key-x","id":"1","signal":{"outputs":{"v":1}}}`)
+	if err := r.store.PutRequest(t.Context(), store.Request{Kind: conductor.RequestSignal, Body: body}); err != nil {
+		t.Fatal(err)
+	}
+	r.TakeRequests(t.Context())
+	r.end(id, stepwell.ExecutionCompleted)
+	if out := r.output(id, "a"); out != `{"v":1}` {
+		t.Errorf("output %s", out)
+	}
+}

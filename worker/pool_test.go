@@ -2,6 +2,8 @@ package worker_test
 
 import (
 	"context"
+	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/queue"
 )
 
 func timed(id, act string, seconds float64) definition.Step {
@@ -120,5 +123,39 @@ func TestCompletedAlthoughRevoked(t *testing.T) {
 	}
 	if x, steps := r.end(id); x.Status != stepwell.ExecutionCancelled || string(steps["a"].Output) != `{"done":true}` {
 		t.Errorf("the execution is %s, a is %s with %s", x.Status, steps["a"].Status, steps["a"].Output)
+	}
+}
+
+// A handler that is abandoned gives its place in the queue back: others of the queue go on.
+func TestAbandonedHandlerFreesItsQueue(t *testing.T) {
+	open := make(chan struct{})
+	defer close(open)
+	r := newRig(t, app.Options{Grace: 10 * time.Millisecond, Workers: 4, Queues: map[string]queue.Limits{"one": {Concurrency: 1}}},
+		act("t.deaf", func(context.Context, *action.Call) (any, error) { <-open; return nil, nil }),
+		act("t.echo", func(context.Context, *action.Call) (any, error) { return nil, nil }))
+	deaf, echo := timed("deaf", "t.deaf", 0.02), step("echo", "t.echo")
+	deaf.Queue, echo.Queue = "one", "one"
+	_, steps := r.run(deaf, echo)
+	if steps["deaf"].Status != stepwell.StepTimedOut || steps["echo"].Status != stepwell.StepCompleted {
+		t.Errorf("deaf is %s, echo is %s", steps["deaf"].Status, steps["echo"].Status)
+	}
+}
+
+// A queue's limit holds for handlers, not only for messages.
+func TestQueueLimit(t *testing.T) {
+	var now, most atomic.Int32
+	r := newRig(t, app.Options{Workers: 8, Queues: map[string]queue.Limits{"two": {Concurrency: 2}}},
+		act("t.count", func(context.Context, *action.Call) (any, error) {
+			n := now.Add(1)
+			defer now.Add(-1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			runtime.Gosched()
+			return nil, nil
+		}))
+	each := step("each", "t.count")
+	each.Queue, each.ForEach = "two", &definition.ForEach{Items: 200}
+	if x, _ := r.run(each); x.Status != stepwell.ExecutionCompleted || most.Load() > 2 {
+		t.Errorf("the execution is %s, %d handlers ran at once", x.Status, most.Load())
 	}
 }
