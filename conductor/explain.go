@@ -9,22 +9,26 @@ import (
 )
 
 // Why explains the state of a step, or with "" of the execution.
-func (c *Conductor) Why(ctx context.Context, id, step string) (reasons []engine.Reason, err error) {
+func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, error) {
 	row, err := c.o.Store.Execution(ctx, id) // id may be the beginning of one
 	if err != nil {
 		return nil, err
 	}
 	if l := c.live(row.ID); l != nil {
-		var wrong error
+		var reasons []engine.Reason // the loop's until it answers
 		err := c.ask(ctx, item{run: l.run.No, on: l, do: func(it *item) {
+			var wrong error
 			if reasons, wrong = l.run.Why(step); wrong == nil && l.seat == seatWaiting {
 				reasons = append(reasons, c.heldBy(l))
 			}
-			c.answer(it.reply, nil)
+			c.answer(it.reply, wrong)
 		}})
-		if err != errGone {
-			return reasons, firstError(wrong, err)
-		} // else it ended between the two looks
+		switch {
+		case err == nil:
+			return reasons, nil
+		case err != errGone: // else it ended between the two looks
+			return nil, err
+		}
 	}
 	l, err := c.rebuild(ctx, row)
 	if err != nil {

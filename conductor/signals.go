@@ -62,11 +62,12 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if fresh, err = c.o.Store.PutSignal(ctx, s); err != nil || !fresh {
 		return fresh, false, err
 	}
-	err = c.ask(ctx, item{do: func(it *item) { delivered = c.arrive(s.Key, ans, it) }})
+	var took bool // the loop's until it answers
+	err = c.ask(ctx, item{do: func(it *item) { c.arrive(s.Key, ans, it, &took) }})
 	if err != nil { // it is durable, and is found when the executions are taken up again
 		return true, false, nil
 	}
-	return true, delivered, nil
+	return true, took, nil
 }
 
 // awaited refuses a key that no step awaits.
@@ -82,17 +83,17 @@ func (c *Conductor) awaited(ctx context.Context, key string) error {
 }
 
 // arrive takes a signal in. It answers who brought it, once what follows from it is durable.
-func (c *Conductor) arrive(key string, ans answer, it *item) (delivered bool) {
+func (c *Conductor) arrive(key string, ans answer, it *item, took *bool) {
 	if _, there := c.mail.pending[key]; !there {
 		c.keep(key, ans)
 	}
 	l := c.deliver(key)
 	if l == nil {
 		c.answer(it.reply, nil)
-		return false
+		return
 	}
+	*took = true
 	l.replies = append(l.replies, it.reply)
-	return true
 }
 
 func (c *Conductor) keep(key string, ans answer) {
@@ -242,17 +243,21 @@ func (c *Conductor) ForgetSignals(ctx context.Context, before time.Time) error {
 
 // Awaiting lists the steps of an execution in memory that await a signal, with what their handlers left for those
 // who show it (util.approval: the question). CodeConflict: the execution is not in memory.
-func (c *Conductor) Awaiting(ctx context.Context, id string) (list []engine.Await, err error) {
+func (c *Conductor) Awaiting(ctx context.Context, id string) ([]engine.Await, error) {
 	l := c.live(id)
 	if l == nil {
 		return nil, errGone
 	}
-	err = c.ask(ctx, item{run: l.run.No, on: l, do: func(it *item) {
+	var list []engine.Await // the loop's until it answers
+	err := c.ask(ctx, item{run: l.run.No, on: l, do: func(it *item) {
 		for _, a := range l.run.Awaiting() {
 			a.State = append([]byte(nil), a.State...)
 			list = append(list, a)
 		}
 		c.answer(it.reply, nil)
 	}})
-	return list, err
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
 }
