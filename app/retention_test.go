@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,12 +15,15 @@ import (
 
 // pruned is a store with some batches of old things.
 type pruned struct {
+	mu      sync.Mutex
 	batches int
 	fails   int
 	calls   []store.Retention
 }
 
 func (p *pruned) Prune(_ context.Context, r store.Retention) (store.Removed, bool, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.calls = append(p.calls, r)
 	if p.fails > 0 {
 		p.fails--
@@ -31,6 +36,13 @@ func (p *pruned) Prune(_ context.Context, r store.Retention) (store.Removed, boo
 	return store.Removed{Executions: 100}, p.batches > 0, nil
 }
 
+// seen are the calls so far and the batches that are left.
+func (p *pruned) seen() ([]store.Retention, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.calls), p.batches
+}
+
 func TestRetentionRunsHourlyInBatchesAndSurvivesFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
@@ -40,16 +52,19 @@ func TestRetentionRunsHourlyInBatchesAndSurvivesFailure(t *testing.T) {
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()
 		time.Sleep(retentionDelay + time.Second) // of the bubble's clock
-		if len(p.calls) != 1 {
-			t.Fatalf("%d calls after a minute, want the one that fails", len(p.calls))
+		synctest.Wait()
+		if calls, _ := p.seen(); len(calls) != 1 {
+			t.Fatalf("%d calls after a minute, want the one that fails", len(calls))
 		}
 		time.Sleep(retentionInterval + time.Second)
-		if len(p.calls) != 4 || p.batches != 0 {
-			t.Fatalf("%d calls, %d batches left after an hour", len(p.calls), p.batches)
+		synctest.Wait()
+		calls, left := p.seen()
+		if len(calls) != 4 || left != 0 {
+			t.Fatalf("%d calls, %d batches left after an hour", len(calls), left)
 		}
 		want := store.Retention{Executions: begun.Add(retentionDelay - 24*time.Hour), Audit: begun.Add(retentionDelay - 48*time.Hour)}
-		if p.calls[0] != want {
-			t.Errorf("asked to remove %+v, want %+v", p.calls[0], want)
+		if calls[0] != want {
+			t.Errorf("asked to remove %+v, want %+v", calls[0], want)
 		}
 		stop()
 		if err := <-done; err != nil {

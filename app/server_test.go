@@ -177,7 +177,7 @@ func TestServerStopsStepsThatTakeTooLongAndGoesOnWithThem(t *testing.T) {
 func TestServerAddressInUse(t *testing.T) {
 	dir, g := t.TempDir(), newGate()
 	s := serve(t, filepath.Join(dir, "a.db"), g, nil)
-	_, err := app.NewServer(t.Context(), app.ServerOptions{Options: app.Options{DB: filepath.Join(dir, "b.db")}, Listen: s.Addr().String()})
+	_, err := app.NewServer(t.Context(), app.ServerOptions{Options: app.Options{DB: filepath.Join(dir, "b.db"), Log: slog.New(slog.DiscardHandler)}, Listen: s.Addr().String()})
 	if stepwell.CodeOf(err) != stepwell.CodeUnavailable {
 		t.Fatalf("got %v", err)
 	}
