@@ -17,7 +17,7 @@ import (
 )
 
 func (p *program) newSecretsCommand() *cobra.Command {
-	r := &resource{path: "secrets", items: "secrets", what: "secret",
+	r := &resource{path: "secrets", items: "secrets", what: "secret", whole: true,
 		columns: []column{{"NAME", "name"}, {"VERSION", "version"}, {"UPDATED", "updated_at"}, {"BY", "updated_by"}}}
 	return p.group("secrets", []string{"secret"}, "Keeps values that steps use and nobody sees", "Keeps values that steps use as {{ secrets.NAME }} and nobody sees: they are stored encrypted.",
 		p.listing(r, "Lists the secrets, without their values"), p.newSecretSet(r), p.deleting(r, "Removes a secret"))
@@ -81,8 +81,8 @@ func (p *program) secretValue(file string) (string, error) {
 }
 
 func keyResource() *resource {
-	return &resource{path: "keys", items: "keys", what: "API key",
-		columns: []column{{"ID", "id"}, {"NAME", "name"}, {"ROLE", "role"}, {"CREATED", "created_at"}, {"EXPIRES", "expires_at"}, {"LAST USED", "last_used_at"}, {"REVOKED", "revoked_at"}}}
+	return &resource{path: "keys", items: "keys", what: "API key", whole: true,
+		columns: []column{{"ID", "key_id"}, {"NAME", "name"}, {"ROLE", "role"}, {"CREATED", "created_at"}, {"EXPIRES", "expires_at"}, {"LAST USED", "last_used_at"}, {"REVOKED", "revoked_at"}}}
 }
 
 // keyFlags ask for an API key.
@@ -175,7 +175,7 @@ func (p *program) createKeyHere(name string, f *keyFlags, output string) (err er
 		return err
 	}
 	if output == "json" {
-		return writeJSON(p.out, map[string]any{"id": key.ID, "name": key.Name, "role": key.Role, "token": token})
+		return writeJSON(p.out, map[string]any{"key_id": key.ID, "name": key.Name, "role": key.Role, "token": token})
 	}
 	_, err = fmt.Fprintf(p.out, "API key %s is made; it is shown this once\n%s\n", printable(key.Name), token)
 	return err

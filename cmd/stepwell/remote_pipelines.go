@@ -12,7 +12,8 @@ import (
 
 func pipelines() *resource {
 	return &resource{path: "pipelines", items: "pipelines", what: "pipeline",
-		columns: []column{{"ID", "id"}, {"NAME", "name"}, {"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"ARCHIVED", "archived"}, {"UPDATED", "updated_at"}}}
+		columns: []column{{"ID", "pipeline_id"}, {"NAME", "name"}, {"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"ARCHIVED", "archived"}, {"UPDATED", "updated_at"}},
+		filters: []filter{{"archived", "archived", "`true` for archived ones, any for all"}}}
 }
 
 func (p *program) newPipelinesCommand() *cobra.Command {
@@ -21,7 +22,8 @@ func (p *program) newPipelinesCommand() *cobra.Command {
 		p.listing(r, "Lists the stored pipelines"), p.showing(r, "Shows a pipeline"),
 		p.sending("create FILE", "Stores a pipeline", "POST", func([]string) string { return pathTo("pipelines") }, &documentFlags{}, "name", "pipeline %s is stored"),
 		p.sending("update ID FILE", "Stores a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{}, "name", "pipeline %s is stored"),
-		p.newVersionsCommand(r), p.newDiffCommand(r), p.newStartCommand(), p.deleting(r, "Removes a pipeline; its executions keep what they run"))
+		p.newVersionsCommand(r), p.newDiffCommand(r), p.newStartCommand(), p.newArchiveCommand(r, "archive", true), p.newArchiveCommand(r, "unarchive", false),
+		p.deleting(r, "Removes a pipeline; its executions keep what they run"))
 }
 
 // documentFlags send a pipeline document.
@@ -141,5 +143,25 @@ func (p *program) newStartCommand() *cobra.Command {
 	cmd.Flags().StringArrayVarP(&params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show its log until it has ended")
 	cmd.Flags().IntVar(&version, "version", 0, "`number` of the version; the newest without it")
+	return cmd
+}
+
+func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   name + " ID",
+		Short: map[bool]string{true: "Takes a pipeline out of use; nothing starts it any more", false: "Takes a pipeline into use again"}[archived],
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				answer := object{}
+				if err := api.Call(ctx, "PUT", r.at(args[0]), nil, object{"archived": archived}, &answer); err != nil {
+					return err
+				}
+				return p.answered(&c, answer, "pipeline %s: "+name+"d", cell(answer["name"]))
+			})
+		},
+	}
+	c.add(cmd.Flags())
 	return cmd
 }

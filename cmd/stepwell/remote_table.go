@@ -29,6 +29,7 @@ type resource struct {
 	what    string // what one is called
 	columns []column
 	filters []filter
+	whole   bool // its list is not in pages
 }
 
 // filter is a flag of `list` that is a parameter of the request.
@@ -54,7 +55,7 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 				}
 			}
 			return p.calling(&c, func(ctx context.Context, api caller) error {
-				rows, err := pages(ctx, api, pathTo(strings.Split(r.path, "/")...), r.items, query, most)
+				rows, err := r.list(ctx, api, query, most)
 				if err != nil {
 					return err
 				}
@@ -75,6 +76,21 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 		cmd.Flags().StringVar(&values[i], f.flag, "", f.help)
 	}
 	return cmd
+}
+
+// list asks for the entries.
+func (r *resource) list(ctx context.Context, api caller, query url.Values, most int) ([]object, error) {
+	path := pathTo(strings.Split(r.path, "/")...)
+	if !r.whole {
+		return pages(ctx, api, path, r.items, query, most)
+	}
+	var answer map[string]json.RawMessage
+	if err := api.Call(ctx, "GET", path, query, nil, &answer); err != nil {
+		return nil, err
+	}
+	rows := []object{}
+	err := decodeAnswer(answer[r.items], &rows)
+	return rows[:min(most, len(rows))], err
 }
 
 // showing makes the command that shows one of a resource.

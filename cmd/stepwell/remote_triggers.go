@@ -8,18 +8,29 @@ import (
 	"go.yaml.in/yaml/v4"
 )
 
-// fileFlags take a body from a file, with key=value pairs over it.
-type fileFlags struct {
-	file string
-	set  []string
+// triggerFlags say what a webhook or an event starts; a file may say the same, and more.
+type triggerFlags struct {
+	file, name, job, pipeline, action, auth, event string
+	params, filters                                []string
+	ofEvent                                        bool
 }
 
-func (b *fileFlags) add(f *pflag.FlagSet) {
-	f.StringVarP(&b.file, "file", "f", "", "YAML or JSON `file` with the body of the request, - for the input")
-	f.StringArrayVar(&b.set, "set", nil, "`key=value` of the body; counts more than the file")
+func (b *triggerFlags) add(f *pflag.FlagSet) {
+	f.StringVarP(&b.file, "file", "f", "", "YAML or JSON `file` with the body of the request, - for the input; flags count more")
+	f.StringVar(&b.name, "name", "", "`name` for people")
+	f.StringVar(&b.job, "job", "", "`id` of a schedule's job to start")
+	f.StringVar(&b.pipeline, "pipeline", "", "id or name of the stored pipeline to start")
+	f.StringVar(&b.action, "action", "", "`name` of a single action to start")
+	f.StringArrayVarP(&b.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
+	if b.ofEvent {
+		f.StringVar(&b.event, "type", "", "`pattern` of the event's type, such as model.*")
+		f.StringArrayVar(&b.filters, "filter", nil, "`path=value` that the event's data must have")
+	} else {
+		f.StringVar(&b.auth, "auth", "", "how callers prove themselves: secret, hmac, github, stripe or none")
+	}
 }
 
-func (b *fileFlags) body(p *program) (object, error) {
+func (b *triggerFlags) body(p *program) (object, error) {
 	o := object{}
 	if b.file != "" {
 		var err error
@@ -27,9 +38,20 @@ func (b *fileFlags) body(p *program) (object, error) {
 			return nil, err
 		}
 	}
-	values, err := assignments(b.set)
-	for key, v := range values {
-		put(o, key, v)
+	for path, v := range map[string]string{"name": b.name, "job_id": b.job, "callback.workflow_id": b.pipeline, "callback.action_type": b.action,
+		"auth": b.auth, "event_type": b.event} {
+		put(o, path, v)
+	}
+	filters, err := assignments(b.filters)
+	if err != nil {
+		return nil, err
+	}
+	if len(filters) > 0 {
+		o["filters"] = filters
+	}
+	params, err := assignments(b.params)
+	if err == nil && len(params) > 0 {
+		put(o, "callback.params", params)
 	}
 	return o, err
 }
@@ -39,19 +61,19 @@ func (p *program) newWebhooksCommand() *cobra.Command {
 		columns: []column{{"ID", "webhook_id"}, {"NAME", "name"}, {"ENABLED", "enabled"}, {"AUTH", "auth"}, {"LAST", "last_triggered_at"}, {"COUNT", "trigger_count"}}}
 	return p.group("webhooks", []string{"webhook"}, "Starts pipelines when another system calls", "Shows and changes the addresses that other systems call to start pipelines. A secret is shown once,\nwhen it is made.",
 		p.listing(r, "Lists the webhooks"), p.showing(r, "Shows a webhook"),
-		p.sending("create", "Makes a webhook and shows its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &fileFlags{}, "webhook_id", "webhook %s is made; its secret is shown this once"),
-		p.sending("update ID", "Changes a webhook", "PUT", func(args []string) string { return r.at(args[0]) }, &fileFlags{}, "webhook_id", "webhook %s is changed"),
+		p.sending("create", "Makes a webhook and shows its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &triggerFlags{}, "webhook_id", "webhook %s is made; its secret is shown this once"),
+		p.sending("update ID", "Changes a webhook", "PUT", func(args []string) string { return r.at(args[0]) }, &triggerFlags{}, "webhook_id", "webhook %s is changed"),
 		p.verb("rotate ID", "Gives a webhook another secret and shows it, once", "POST", func(id string) string { return r.at(id, "rotate-secret") }, "webhook %s has a new secret, which is shown this once"),
 		p.deleting(r, "Removes a webhook"))
 }
 
 func (p *program) newServerEventsCommand() *cobra.Command {
-	r := &resource{path: "event-triggers", items: "triggers", what: "event trigger",
+	r := &resource{path: "event-triggers", items: "event_triggers", what: "event trigger",
 		columns: []column{{"ID", "trigger_id"}, {"NAME", "name"}, {"TYPE", "event_type"}, {"ENABLED", "enabled"}, {"COUNT", "trigger_count"}}}
 	triggers := p.group("triggers", []string{"trigger"}, "Starts pipelines when an event comes", "Shows and changes which events start which pipelines.",
 		p.listing(r, "Lists the event triggers"), p.showing(r, "Shows an event trigger"),
-		p.sending("create", "Makes an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &fileFlags{}, "trigger_id", "event trigger %s is made"),
-		p.sending("update ID", "Changes an event trigger", "PUT", func(args []string) string { return r.at(args[0]) }, &fileFlags{}, "trigger_id", "event trigger %s is changed"),
+		p.sending("create", "Makes an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &triggerFlags{ofEvent: true}, "trigger_id", "event trigger %s is made"),
+		p.sending("update ID", "Changes an event trigger", "PUT", func(args []string) string { return r.at(args[0]) }, &triggerFlags{ofEvent: true}, "trigger_id", "event trigger %s is changed"),
 		p.deleting(r, "Removes an event trigger"))
 	return p.group("events", []string{"event"}, "Sends events, and says what they start", "Sends events to steps that wait for them and to triggers.",
 		p.sending("send TYPE", "Sends an event", "POST", func([]string) string { return pathTo("events") }, &eventFlags{}, "event_id", "event %s is taken"), triggers)
@@ -84,7 +106,7 @@ func (e *eventFlags) body(*program) (object, error) {
 
 func (p *program) newApprovalsCommand() *cobra.Command {
 	r := &resource{path: "approvals", items: "approvals", what: "approval",
-		columns: []column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "expires_at"}, {"EXECUTION", "execution_id"}}}
+		columns: []column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "until"}, {"EXECUTION", "execution_id"}}}
 	return p.group("approvals", []string{"approval"}, "Answers steps that wait for somebody's word", "Shows steps that wait for somebody's word (util.approval), and answers them.",
 		p.listing(r, "Lists what waits for an answer"),
 		p.deciding(r, "approve", "Lets the step go on"), p.deciding(r, "reject", "Ends the step with a no"))
