@@ -69,6 +69,13 @@ func (l *Limiter) of(caller string) *rate.Limiter {
 	return one
 }
 
+// Remembered is how many callers are remembered now.
+func (l *Limiter) Remembered() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.young) + len(l.old)
+}
+
 // Caller names who asks, for a Limiter: the principal, or where an unknown one comes from. Addresses of IPv6 count by
 // their network of 64 bits, because one caller has all of it.
 func Caller(p Principal, from netip.Addr) string {
