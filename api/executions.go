@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -169,18 +170,20 @@ func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawM
 			params[d.Parameters[i].Name] = json.RawMessage(`"***"`)
 		}
 	}
-	return json.Marshal(params)
+	raw, err := json.Marshal(params)
+	return secret.Mask(raw), err
 }
 
-// value is what a stored value stands for: large ones are fetched.
+// value is what a stored value stands for, as people see it: large ones are fetched, secrets are ***.
 func (s *server) value(ctx context.Context, raw []byte) (json.RawMessage, error) {
 	if len(raw) == 0 || !engine.IsRef(raw) {
-		return raw, nil
+		return secret.Mask(raw), nil
 	}
 	if size, ok := store.RefSize(string(raw)); ok && size > maxOutputs {
 		return json.Marshal(map[string]any{"_truncated": true, "_bytes": size, "_ref": string(raw)})
 	}
-	return s.o.Blobs.Load(ctx, string(raw))
+	value, err := s.o.Blobs.Load(ctx, string(raw))
+	return secret.Mask(value), err
 }
 
 // StepList is a page of steps.

@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net"
 	"net/http"
@@ -12,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
 	"github.com/stepwell/stepwell/trigger/event"
@@ -87,7 +89,7 @@ func loopback(a net.Addr) bool {
 }
 
 func (s *Server) buildFeed(context.Context) (err error) {
-	s.hub, err = feed.New(feed.Options{Store: s.Store, MaxSubscriptions: s.o.MaxFollowers, Log: s.log})
+	s.hub, err = feed.New(feed.Options{Store: s.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, MaxSubscriptions: s.o.MaxFollowers, Log: s.log})
 	return err
 }
 

@@ -157,10 +157,7 @@ func (d *decoder) parameter(n *node, path string) Parameter {
 			enum = e
 			p.Enum = d.words(e, path, nil)
 		case "secret":
-			if p.Secret = d.boolean(e, path); p.Secret {
-				d.warn(e.at(), member(path, e.key), "a secret parameter is hidden where the parameters are shown, but it is stored in the database, and what steps write of it is not hidden",
-					"let a program read secrets from its environment: pass_env of util.exec")
-			}
+			p.Secret = d.boolean(e, path)
 		}
 	})
 	if n.kind == mapKind && n.lookup("name").isNull() {
@@ -191,6 +188,10 @@ func (d *decoder) fallback(p *Parameter, e entry, path string) {
 	f.Default = nil
 	for _, m := range spec.Check([]spec.Field{f}, false, map[string]any{p.Name: p.Default}) {
 		d.fail(e.at(), member(path, e.key), "the default does not fit: "+m.Message, m.Hint)
+	}
+	if p.Secret && p.Default != "" {
+		d.warn(e.at(), member(path, e.key), "the default of a secret parameter is no secret: it stands in the document, and documents are shown and stored as they are",
+			"keep it in the vault (stepwell secrets set), and read {{ secrets.NAME }}")
 	}
 	if s, ok := p.Default.(string); ok && strings.Contains(s, "{{") {
 		d.warn(e.at(), member(path, e.key), "the default contains {{, but defaults are not evaluated", "")

@@ -59,9 +59,9 @@ type state struct {
 	raws   map[rawKey]any
 	regex  map[string]*pattern
 
-	watch      Watcher // nil: nobody follows
-	marked     bool    // a marked value went into the node that is being evaluated
-	everMarked bool    // or into any
+	watch  Watcher // nil: nobody follows
+	marked bool    // a marked value went into the node that is being evaluated
+	pieces bool    // short ones were made of marked values
 }
 
 // binding is a name bound by for or set; inner bindings hide outer ones.

@@ -22,8 +22,11 @@ func WatcherOf(s Scope) Watcher {
 	return nil
 }
 
-// follow evaluates a node and tells the watcher of what is made of marked values. What can be told by yes or no is
-// not followed.
+// shortPiece is the length in bytes below which a piece means nothing but as part of a text.
+const shortPiece = 8
+
+// follow evaluates a node and tells the watcher of what is made of marked values. Yes, no and small numbers, such as
+// a length, are not followed.
 func (st *state) follow(n node) (any, error) {
 	before := st.marked
 	st.marked = false
@@ -31,10 +34,7 @@ func (st *state) follow(n node) (any, error) {
 	switch {
 	case err != nil:
 	case st.marked:
-		switch v.(type) {
-		case bool, nil, *undefined:
-			st.marked = false
-		default:
+		if st.marked = followed(v); st.marked {
 			st.watch.Derived(v)
 		}
 	default:
@@ -42,14 +42,35 @@ func (st *state) follow(n node) (any, error) {
 			st.marked = st.watch.Marked(v)
 		}
 	}
-	st.everMarked = st.everMarked || st.marked
+	st.pieces = st.pieces || st.marked && isPiece(v)
 	st.marked = st.marked || before
 	return v, err
 }
 
-// finished tells the watcher of a text that a marked value went into.
+// isPiece reports whether a value is too short to be known on its own, or may be taken apart into such.
+func isPiece(v any) bool {
+	switch v := v.(type) {
+	case string:
+		return len(v) < shortPiece
+	case []any, map[string]any:
+		return true
+	}
+	return false
+}
+
+func followed(v any) bool {
+	switch v := v.(type) {
+	case bool, nil, *undefined:
+		return false
+	case int64:
+		return v <= -100_000 || v >= 100_000
+	}
+	return true
+}
+
+// finished tells the watcher of a text that was put together of pieces that are too short on their own.
 func (st *state) finished(text string) {
-	if st.everMarked {
+	if st.pieces {
 		st.watch.Derived(text)
 	}
 }

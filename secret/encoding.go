@@ -15,6 +15,8 @@ type pattern struct {
 	text string
 	// before and after say that the character beside it holds bits of the value too (base64).
 	before, after bool
+	// mixed says that the value is partly something else, so that its beginning alone is no part of a secret.
+	mixed bool
 }
 
 // minLine is the length from which a line of a value counts on its own.

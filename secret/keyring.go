@@ -182,5 +182,5 @@ func damaged(what string) error {
 
 func wrongKey(what string) error {
 	return &stepwell.Error{Code: stepwell.CodeInternal, Message: what + " was sealed with a master key that is not here",
-		Hint: "put the former key behind the present one: in the key file, or in STEPWELL_SECRET_KEY"}
+		Hint: "put the former key behind the present one: in the key file, or in STEPWELL_SECRETS_KEY"}
 }

@@ -45,10 +45,13 @@ func head(s string) uint32 {
 
 func slot(h uint32) uint32 { return h * 0x9E3779B1 >> (32 - filterK) }
 
-// add takes a value up in all its forms.
-func (m *matcher) add(value string) {
-	m.values = append(m.values, value)
+// add takes a value up in all its forms. mixed says that it is partly something else.
+func (m *matcher) add(value string, mixed bool) {
+	if !mixed {
+		m.values = append(m.values, value)
+	}
 	for _, p := range formsOf(value) {
+		p.mixed = mixed
 		m.insert(p)
 	}
 }
@@ -66,6 +69,7 @@ func (m *matcher) insert(p pattern) {
 	if found {
 		b.patterns[at].before = b.patterns[at].before || p.before
 		b.patterns[at].after = b.patterns[at].after || p.after
+		b.patterns[at].mixed = b.patterns[at].mixed && p.mixed
 		return
 	}
 	b.patterns = slices.Insert(b.patterns, at, p)
@@ -121,7 +125,7 @@ func (b *bucket) match(text string, i int) (to, from int) {
 	}
 	best := 0
 	for _, k := range []int{at - 1, at} {
-		if k >= 0 && k < len(b.patterns) {
+		if k >= 0 && k < len(b.patterns) && !b.patterns[k].mixed {
 			best = max(best, common(b.patterns[k].text, rest))
 		}
 	}

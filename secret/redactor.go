@@ -29,7 +29,7 @@ type Redactor struct {
 type learned struct {
 	pinned     []string
 	young, old *matcher
-	seen, past map[string]bool // the values of young and old
+	seen, past map[string]bool // the values of young and old, and whether they are mixed
 }
 
 // NewRedactor makes one that knows nothing.
@@ -44,7 +44,7 @@ func (r *Redactor) Add(values ...string) {
 	for _, v := range values {
 		if len(v) >= MinValue && !r.known[v] {
 			r.known[v] = true
-			r.all.add(v)
+			r.all.add(v, false)
 		}
 	}
 }
@@ -63,24 +63,36 @@ func (r *Redactor) take(execution, v string, pin bool) {
 	if len(v) < MinValue || r.known[v] {
 		return
 	}
-	if run := r.run(execution); run.learn(v) && pin {
+	if run := r.run(execution); run.learn(v, false) && pin {
 		run.pinned = append(run.pinned, v)
 	}
 }
 
 // Learn makes values known for one execution that came about while it ran. The last 2,000 are remembered at least.
-// What is too short to be told from other text, or holds a known value whole, is left out.
+// What is too short to be told from other text is left out.
 func (r *Redactor) Learn(execution string, values ...string) {
 	for _, v := range values {
-		if len(v) < minLearned || r.Knows(execution, v) {
+		if len(v) < minLearned || r.remembers(execution, v) {
 			continue
 		}
+		spans := r.find(execution, v)
 		r.mu.Lock()
-		if len(v) >= minPiece || !r.piece(execution, v) {
-			r.run(execution).learn(v)
+		if !r.known[v] && (len(v) >= minPiece || !r.piece(execution, v)) {
+			r.run(execution).learn(v, len(spans) > 0)
 		}
 		r.mu.Unlock()
 	}
+}
+
+func (r *Redactor) remembers(execution, v string) bool {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	run := r.runs[execution]
+	if run == nil {
+		return r.known[v]
+	}
+	_, known := run.seen[v]
+	return known || r.known[v]
 }
 
 // piece reports whether a known value contains it. The lock is held.
@@ -111,22 +123,26 @@ func (r *Redactor) run(execution string) *learned {
 	return run
 }
 
-func (l *learned) learn(v string) bool {
-	if l.seen[v] {
+// learn reports whether the value was not known yet; mixed as with matcher.add.
+func (l *learned) learn(v string, mixed bool) bool {
+	if _, known := l.seen[v]; known {
 		return false
 	}
 	if len(l.seen) >= maxLearned || l.young.size >= maxLearnedB {
 		l.old, l.past = l.young, l.seen
 		l.young, l.seen = newMatcher(), map[string]bool{}
 		for _, p := range l.pinned {
-			l.seen[p] = true
-			l.young.add(p)
+			l.seen[p] = false
+			l.young.add(p, false)
 		}
 	}
-	fresh := !l.past[v]
-	l.seen[v] = true
-	l.young.add(v)
-	return fresh
+	was, old := l.past[v]
+	if old {
+		mixed = was
+	}
+	l.seen[v] = mixed
+	l.young.add(v, mixed)
+	return !old
 }
 
 // Forget lets go of what was known for an execution that has ended; a little later, as lines of it may still come.

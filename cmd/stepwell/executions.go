@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
@@ -79,8 +80,8 @@ type execution struct {
 }
 
 func executionOf(x *store.Execution) execution {
-	return execution{ID: x.ID, Pipeline: x.Pipeline, Status: x.Status, Trigger: x.Trigger, Parent: x.Parent, Params: x.Params, Created: moment(x.Created),
-		Started: moment(x.Started), Ended: moment(x.Ended), Duration: elapsed(x).Milliseconds(), Progress: x.Progress, Outputs: x.Outputs, Error: x.Failure}
+	return execution{ID: x.ID, Pipeline: x.Pipeline, Status: x.Status, Trigger: x.Trigger, Parent: x.Parent, Params: secret.Mask(x.Params), Created: moment(x.Created),
+		Started: moment(x.Started), Ended: moment(x.Ended), Duration: elapsed(x).Milliseconds(), Progress: x.Progress, Outputs: secret.Mask(x.Outputs), Error: x.Failure}
 }
 
 // moment is a time as JSON shows it: UTC, milliseconds; null for none.

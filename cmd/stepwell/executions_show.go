@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
@@ -127,9 +128,10 @@ func micro(us int64) *time.Time {
 // outputsOf is a step's outputs, fetched from the blobs when they are large.
 func outputsOf(ctx context.Context, s *sqlite.Store, step *store.Step) (json.RawMessage, error) {
 	if engine.IsRef(step.Output) {
-		return s.Blobs().Load(ctx, string(step.Output))
+		raw, err := s.Blobs().Load(ctx, string(step.Output))
+		return secret.Mask(raw), err
 	}
-	return step.Output, nil
+	return secret.Mask(step.Output), nil
 }
 
 func (p *program) showJSON(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {

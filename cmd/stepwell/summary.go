@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -35,7 +36,7 @@ func (s *session) summary(ctx context.Context, x *store.Execution) error {
 		x.Progress = s.tracker.progress
 	}
 	if s.output == "json" {
-		r := result{Type: "result", Execution: x.ID, Pipeline: x.Pipeline, Status: x.Status, Outputs: x.Outputs, Error: x.Failure,
+		r := result{Type: "result", Execution: x.ID, Pipeline: x.Pipeline, Status: x.Status, Outputs: secret.Mask(x.Outputs), Error: x.Failure,
 			Progress: x.Progress, Duration: elapsed(x).Milliseconds()}
 		if len(r.Outputs) == 0 {
 			r.Outputs = json.RawMessage("null")
@@ -164,6 +165,7 @@ func writeFailure(w io.Writer, indent, what string, f *engine.Failure) {
 
 // writeOutputs shows outputs for people: one line for each, and large values cut.
 func writeOutputs(w io.Writer, raw json.RawMessage) {
+	raw = secret.Mask(raw)
 	var outputs map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &outputs) != nil || len(outputs) == 0 {
 		return
