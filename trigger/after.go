@@ -9,10 +9,15 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
+// maxEnded bounds what is told while nobody listens; the rest is noticed within a minute.
+const maxEnded = 10_000
+
 // Ended tells that an execution has ended; it only hurries what waits for it and may be left out. It never blocks.
 func (s *Schedules) Ended(execution string) {
 	s.endedMu.Lock()
-	s.ended = append(s.ended, execution)
+	if len(s.ended) < maxEnded {
+		s.ended = append(s.ended, execution)
+	}
 	s.endedMu.Unlock()
 	s.wake()
 }

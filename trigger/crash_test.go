@@ -20,7 +20,7 @@ import (
 // pause in which more of them are due. Each fires once, for its own second.
 func TestTenThousandInAMinute(t *testing.T) {
 	jobs := 10_000
-	if testing.Short() {
+	if testing.Short() || raceEnabled {
 		jobs = 1000
 	}
 	bubble(t, func(t *testing.T, r *rig) {
@@ -175,6 +175,9 @@ func ended(t *testing.T, s store.Committer, id, job string, status stepwell.Exec
 
 // Whatever passes between restarts: with run_all and allow, every time of every job is started exactly once.
 func TestEveryTimeOnce(t *testing.T) {
+	if raceEnabled {
+		t.Skip("takes minutes with the race detector; the other tests run the same code")
+	}
 	dir := t.TempDir()
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -269,10 +269,10 @@ func TestFailingStarts(t *testing.T) {
 		r.ledger.instant = true
 		r.job("a", cron("0 * * * *"), nil)
 		var refused []time.Time
-		r.ledger.refuse = func(pipelineLaunch) error {
+		r.ledger.refusing(func(pipelineLaunch) error {
 			refused = append(refused, time.Now())
 			return &stepwell.Error{Code: stepwell.CodeLimit, Message: "too much is waiting"}
-		}
+		})
 		pass(time.Hour + 20*time.Second)
 		if len(refused) != 5 { // at once, then after 1, 2, 4 and 8 seconds
 			t.Fatalf("tried %d times in 20 seconds: %v", len(refused), refused)
@@ -280,17 +280,17 @@ func TestFailingStarts(t *testing.T) {
 		if v := r.view("a"); v.LastError == "" || v.Waiting != 1 {
 			t.Fatalf("the job says %+v", v)
 		}
-		r.ledger.refuse = nil
+		r.ledger.refusing(nil)
 		pass(time.Minute)
 		r.expect("a", "01:00")
-		r.ledger.refuse = func(pipelineLaunch) error {
+		r.ledger.refusing(func(pipelineLaunch) error {
 			return &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no pipeline a"}
-		}
+		})
 		pass(time.Hour)
 		if v := r.view("a"); v.LastError != "there is no pipeline a" || v.Waiting != 0 || v.RunCount != 1 || v.LastErrorAt.IsZero() {
 			t.Fatalf("the job says %+v", v)
 		}
-		r.ledger.refuse = nil
+		r.ledger.refusing(nil)
 		pass(time.Hour)
 		r.expect("a", "01:00", "03:00")
 		if v := r.view("a"); v.LastError != "" {

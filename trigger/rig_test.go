@@ -89,6 +89,13 @@ func (l *ledger) end(id string, status stepwell.ExecutionStatus) error {
 	return nil
 }
 
+// refusing makes starts fail; nil lets them through again.
+func (l *ledger) refusing(f func(pipeline.Launch) error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.refuse = f
+}
+
 // times are the times for which a job was started, in order of the starts.
 func (l *ledger) times(job string) (list []string) {
 	l.mu.Lock()

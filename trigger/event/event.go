@@ -27,7 +27,7 @@ type Event struct {
 	Type   string         `json:"type"`
 	Source string         `json:"source,omitempty"`
 	Key    string         `json:"key,omitempty"` // that steps wait for. Defaults to none
-	Data   map[string]any `json:"data,omitempty"`
+	Data   trigger.Values `json:"data,omitempty"`
 	// Time is when it happened. Defaults to when it was received.
 	Time time.Time `json:"time,omitzero"`
 }

@@ -14,7 +14,7 @@ func fits(pattern string, filters map[string]any, e *Event) bool {
 		return false
 	}
 	for path, want := range filters {
-		got, ok := dig(e.Data, path)
+		got, ok := dig(map[string]any(e.Data), path)
 		if !ok || !anyOf(want, got) {
 			return false
 		}

@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ func (r *Router) Receive(ctx context.Context, e Event) (*Received, error) {
 	if err := e.check(); err != nil {
 		return nil, err
 	}
-	raw, err := expr.Marshal(e.Data)
+	raw, err := expr.Marshal(map[string]any(e.Data))
 	if err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the data of the event is no JSON", Err: err}
 	}
@@ -159,7 +160,7 @@ func (r *Router) launch(ctx context.Context, t *target, e *Event, depth int) (*p
 
 // value is the event as a parameter.
 func (e *Event) value() map[string]any {
-	data := e.Data
+	data := map[string]any(e.Data)
 	if data == nil {
 		data = map[string]any{}
 	}
@@ -217,15 +218,12 @@ func (r *Router) depth(ctx context.Context, h *trigger.Happened) (int, error) {
 }
 
 // Wants reports whether the end of executions, or a broken promise of them, interests a trigger: then it has to go
-// into the outbox.
+// into the outbox. It is quick.
 func (r *Router) Wants() bool {
-	for _, it := range r.shelf.All(func(it *item) bool { return it.Value.enabled() && strings.HasPrefix(it.Value.EventType, internal) }) {
-		return it.ID != ""
-	}
-	for _, j := range r.o.Jobs.Listening() {
-		if strings.HasPrefix(j.Schedule.Expression, internal) {
-			return true
-		}
-	}
-	return false
+	return r.interested.Load() || slices.ContainsFunc(r.o.Jobs.Listening(), func(j trigger.Job) bool { return strings.HasPrefix(j.Schedule.Expression, internal) })
+}
+
+// look finds out whether a trigger is interested in executions.
+func (r *Router) look() {
+	r.interested.Store(len(r.shelf.All(func(it *item) bool { return it.Value.enabled() && strings.HasPrefix(it.Value.EventType, internal) })) > 0)
 }

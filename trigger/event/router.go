@@ -3,6 +3,7 @@ package event
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/google/uuid"
 
@@ -65,6 +66,8 @@ type Router struct {
 	o      Options
 	shelf  *shelf.Shelf[record]
 	counts *shelf.Counts
+	// interested: some enabled trigger is about executions.
+	interested atomic.Bool
 }
 
 // New loads all event triggers.
@@ -80,7 +83,9 @@ func New(ctx context.Context, o Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Router{o: o, shelf: kept, counts: counts}, nil
+	r := &Router{o: o, shelf: kept, counts: counts}
+	r.look()
+	return r, nil
 }
 
 // Run stores what is counted until ctx ends.
@@ -109,6 +114,7 @@ func (r *Router) Create(ctx context.Context, t Trigger, actor string) (*Status, 
 	if err != nil {
 		return nil, err
 	}
+	r.look()
 	return r.status(&done), nil
 }
 
@@ -154,6 +160,7 @@ func (r *Router) Update(ctx context.Context, idOrName string, revision int64, ed
 	if err != nil {
 		return nil, err
 	}
+	r.look()
 	return r.status(&done), nil
 }
 
@@ -191,6 +198,7 @@ func (r *Router) Delete(ctx context.Context, idOrName string, revision int64) er
 	if err := r.shelf.Delete(ctx, it.ID, revision); err != nil {
 		return err
 	}
+	r.look()
 	return r.counts.Forget(ctx, it.ID)
 }
 
