@@ -88,7 +88,8 @@ type Options struct {
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 
-	secrets *lateGuard // of the App that the actions are for
+	secrets *lateGuard                            // of the App that the actions are for
+	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
 }
 
 // App is a Stepwell in this process.
@@ -167,7 +168,11 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }
-	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: a.Store, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
+	var written conductor.Store = a.Store
+	if o.wrap != nil {
+		written = o.wrap(written)
+	}
+	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancel: func(t *engine.Task) { a.pool.Cancel(t) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
 		MaxPending: o.MaxPending, Window: o.Window, Log: o.Log})
 	if err != nil {

@@ -35,7 +35,7 @@ type retention struct {
 	keep  Retention
 	// forget lets go of what is in memory of signals from before a time. Defaults to nothing.
 	forget func(ctx context.Context, before time.Time) error
-	log   *slog.Logger
+	log    *slog.Logger
 }
 
 // Run prunes every hour until ctx ends. What fails is logged and tried again an hour later.

@@ -39,6 +39,8 @@ type ServerOptions struct {
 	Access Access
 	// Defaults hold for pipelines that say nothing themselves. Defaults to Stepwell's own.
 	Defaults pipeline.Defaults
+	// Telemetry says where traces go. Defaults to nowhere.
+	Telemetry Telemetry
 	// Version is that of the program. Defaults to "dev".
 	Version string
 	// Retention says for how long things are kept. Defaults to for good.
@@ -88,6 +90,9 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{o: o, drain: make(chan struct{}), begun: time.Now()}
+	if err := s.buildMeter(ctx); err != nil {
+		return nil, err
+	}
 	s.observed(&s.o.Options)
 	if s.App, err = New(ctx, s.o.Options); err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
@@ -41,6 +42,8 @@ type parts struct {
 	recorder *access.Recorder
 	proxies  *access.Proxies
 	hub      *feed.Hub
+	meter    *meter.Meter
+	tracer   *meter.Tracer // nil: no traces
 
 	library   *pipeline.Library
 	schedules *trigger.Schedules
@@ -102,7 +105,8 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Store, Log: s.log})
+	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Store, Observe: s.fired,
+		Log: s.log})
 	if err != nil {
 		return err
 	}
@@ -130,7 +134,7 @@ func (s *Server) wants(x *store.Execution) bool {
 func (s *Server) buildAPI(context.Context) error {
 	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Catalog: s.Actions,
 		Auth: s.auth, Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
-		MaxBody: s.o.MaxBody, Log: s.log})
+		Observe: s.requested, MaxBody: s.o.MaxBody, Log: s.log})
 	if err != nil {
 		return err
 	}
@@ -168,6 +172,7 @@ func (s *Server) observed(o *Options) {
 	observe, progress, logged := o.Observe, o.Progress, o.Logged
 	o.Observe = func(u *conductor.Update) {
 		s.hub.Observe(u)
+		s.meter.Observe(u)
 		if u.Execution.Status.Terminal() {
 			s.schedules.Ended(u.Execution.ID)
 		}

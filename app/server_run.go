@@ -20,6 +20,9 @@ func (s *Server) Run(ctx context.Context) error {
 	conducting.start("conductor", s.Conductor.Run)
 	serving := newCrew(base, broken) // what clients see: ends after the work
 	serving.start("audit log", s.recorder.Run)
+	if s.tracer != nil {
+		serving.start("traces", s.sendTraces)
+	}
 	serving.start("webhooks", s.hooks.Run)
 	serving.start("event triggers", s.router.Run)
 	serving.start("http", func(context.Context) error { return s.serveHTTP() })

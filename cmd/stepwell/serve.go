@@ -116,6 +116,7 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	o.Retention = s.Retention.options()
 	o.MaxBody, o.MaxFollowers, o.Version = int64(s.Server.Limits.Body), s.Server.Limits.WSClients, version()
 	o.Access = s.Server.access()
+	o.Telemetry = app.Telemetry{Endpoint: s.Telemetry.OTLPEndpoint, Service: s.Telemetry.ServiceName}
 	o.MaxExecutions, o.MaxPending = s.Server.Limits.Executions, s.Server.Limits.Pending
 	d := &s.Defaults
 	o.Defaults = pipeline.Defaults{Timeout: inSeconds(d.TimeoutSeconds), MaxParallelSteps: d.MaxParallelSteps, RetryAttempts: d.Retry.MaxAttempts, RetryBackoff: inSeconds(d.Retry.BackoffSeconds)}
