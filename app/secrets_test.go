@@ -263,7 +263,7 @@ func TestSecretsAreNowhere(t *testing.T) {
 		raw, _ := json.Marshal(l)
 		notes = append(notes, string(raw))
 	}
-	var failures string
+	var failures, id string
 	r.with(func(a *app.App) {
 		if _, err := a.Secrets.Vault.Set(t.Context(), "api", vaulted, 0, "tester"); err != nil {
 			t.Fatal(err)
@@ -280,9 +280,24 @@ func TestSecretsAreNowhere(t *testing.T) {
 		if !secret.Sealed(x.Params) {
 			t.Errorf("the parameters are %s", x.Params)
 		}
-		failures = steps["http"].Error.Message
+		failures, id = steps["http"].Error.Message, x.ID
 		search(t, r.dir, but, what) // with the WAL
 	})
+	s.values = map[string]any{"before": s.values}
+	r.with(func(a *app.App) { // what was sealed by one process is opened by another
+		again, err := a.Conductor.Retry(t.Context(), id, "again")
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, steps := r.end(a, again)
+		if steps["again"].Status != stepwell.StepCompleted || !secret.Sealed(x.Params) {
+			t.Errorf("tried again: %v, params %s", steps["again"].Status, x.Params)
+		}
+	})
+	if up := strings.ToUpper(vaulted); s.values["again"] != strings.ToLower(up)+" "+up {
+		t.Errorf("tried again with %v", s.values["again"])
+	}
+	s.values = s.values["before"].(map[string]any)
 	if !strings.Contains(failures, "400") || !strings.Contains(failures, secret.Hidden) {
 		t.Errorf("the failure of http says %q", failures)
 	}
