@@ -19,7 +19,7 @@ func heap() int64 {
 // TestStalledFollowersHoldOnePageEach: followers that stop at different places of a long log, while others read all
 // of it, cost the cache and a page each.
 func TestStalledFollowersHoldOnePageEach(t *testing.T) {
-	const stalled, lines, cache = 50, 60_000, 1 << 20
+	const stalled, lines, cache = 50, 30_000, 1 << 20
 	w := feedtest.Open(t)
 	x := w.Begin(2)
 	h := start(t, feed.Options{Store: w.Store, CacheBytes: cache})

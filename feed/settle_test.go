@@ -82,6 +82,10 @@ func TestLateLineBeforeComplete(t *testing.T) {
 		x.Lines(1)
 		h.Lines([]int64{x.No})
 		synctest.Wait()
+		began := time.Now()
 		check(t, w, x, all(t, s))
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the end was told after %v", took)
+		}
 	})
 }
