@@ -100,7 +100,8 @@ func crash(t *testing.T, r *rig, b *bomb) bool {
 	r.expect("allow", "01:00", "02:00")
 	r.expect("queue", "01:00", "02:00")
 	followed := map[string]int{}
-	for _, in := range r.ledger.launches {
+	launches, _ := r.ledger.all()
+	for _, in := range launches {
 		if in.Job == "after" {
 			followed[in.Key]++
 		}
@@ -141,9 +142,9 @@ func relayed(t *testing.T, r *rig, outbox store.Outbox) running {
 // deliver puts the ends of all executions that have not been told yet into the outbox, as commits would.
 func deliver(t *testing.T, r *rig) {
 	t.Helper()
-	for i, id := range r.ledger.ids {
-		if in := r.ledger.launches[i]; in.Job == "hourly" && r.ledger.rows[id].Ended.IsZero() {
-			r.ledger.rows[id].Ended = time.Now()
+	launches, ids := r.ledger.all()
+	for i, id := range ids {
+		if in := launches[i]; in.Job == "hourly" && r.ledger.tell(id) {
 			ended(t, r.store, id, in.Job, stepwell.ExecutionCompleted)
 		}
 	}

@@ -31,7 +31,7 @@ func TestBudpipelineJob(t *testing.T) {
 			t.Errorf("created %+v", v)
 		}
 		pass(3 * 24 * time.Hour)
-		in := r.ledger.launches[0]
+		in := r.ledger.first()
 		about, _ := in.Params["_trigger"].(map[string]any)
 		if in.Workflow == "" || in.Written["n"] != int64(1) || in.Written["x"] != 2.0 || in.Trigger != "scheduled" || about["type"] != "scheduled" ||
 			about["schedule_name"] != "nightly" || about["scheduled_at"] != "2000-01-03T14:00:00.000Z" {
@@ -208,7 +208,7 @@ func TestTriggerNow(t *testing.T) {
 		if again, err := r.Trigger(t.Context(), "a", trigger.Run{Actor: "me", Key: "k"}); err != nil || again.Execution != one.Execution {
 			t.Fatal(again, err)
 		}
-		in := r.ledger.launches[0]
+		in := r.ledger.first()
 		about, _ := in.Params["_trigger"].(map[string]any)
 		if in.Params["x"] != 2 || in.Written["x"] != int64(1) || in.Actor != "me" || in.Trigger != "manual" || about["manual"] != true || in.Job != "a" || in.Loose {
 			t.Errorf("started %+v", in)
@@ -307,7 +307,8 @@ func TestAfter(t *testing.T) {
 				t.Errorf("%s has run %d times, want %d", job, v.RunCount, want)
 			}
 		}
-		for _, in := range r.ledger.launches {
+		launches, _ := r.ledger.all()
+		for _, in := range launches {
 			about, _ := in.Params["_trigger"].(map[string]any)
 			if about["type"] != "after" || about["job_id"] != "first" || !strings.HasPrefix(fmt.Sprint(about["execution_id"]), "e") {
 				t.Errorf("started with %v", about)

@@ -128,8 +128,9 @@ func TestOverlap(t *testing.T) {
 			r.job(string(o), cron("0 * * * *"), func(j *trigger.Job) { j.Overlap = o })
 		}
 		pass(time.Hour)
-		for i, in := range r.ledger.launches {
-			running[in.Job] = r.ledger.ids[i]
+		launches, ids := r.ledger.all()
+		for i, in := range launches {
+			running[in.Job] = ids[i]
 		}
 		pass(150 * time.Minute) // 02:00 and 03:00 come while the first ones run
 		r.expect("skip", "01:00")

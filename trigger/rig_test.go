@@ -89,6 +89,28 @@ func (l *ledger) end(id string, status stepwell.ExecutionStatus) error {
 	return nil
 }
 
+// all are the starts that made an execution, and the ids of those.
+func (l *ledger) all() ([]pipeline.Launch, []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.launches), slices.Clone(l.ids)
+}
+
+// first is the first of them.
+func (l *ledger) first() pipeline.Launch {
+	launches, _ := l.all()
+	return launches[0]
+}
+
+// tell notes that an end is told, and says whether it is the first time.
+func (l *ledger) tell(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first := l.rows[id].Ended.IsZero()
+	l.rows[id].Ended = time.Now()
+	return first
+}
+
 // refusing makes starts fail; nil lets them through again.
 func (l *ledger) refusing(f func(pipeline.Launch) error) {
 	l.mu.Lock()
