@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/store"
 )
 
 // control are the operations that change executions.
@@ -10,6 +13,8 @@ func (s *server) control() {
 	handle(s, "execution.pause", s.pause)
 	handle(s, "execution.resume", s.resume)
 	handle(s, "execution.retry", s.retry)
+	handle(s, "execution.retry.preview", s.previewRetry)
+	handle(s, "execution.why", s.why)
 	handle(s, "execution.restart", s.restart)
 	handle(s, "execution.restart.preview", s.previewRestart)
 }
@@ -73,6 +78,7 @@ type RetryRequest struct {
 
 type retryInput struct {
 	ExecutionPath
+	Key  string `header:"Idempotency-Key" maxLength:"257"`
 	Body *RetryRequest
 }
 
@@ -85,14 +91,18 @@ func (s *server) retry(ctx context.Context, in *retryInput) (*made[ExecutionRef]
 	if in.Body != nil {
 		from = in.Body.From
 	}
-	id, err := s.o.Control.Retry(ctx, x.ID, from)
+	key, hash, err := s.once(ctx, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	id, fresh, err := s.o.Control.RetryOnce(ctx, x.ID, from, store.Origin{Actor: access.Of(ctx).Actor(), Key: key, KeyHash: hash})
 	if err != nil {
 		return nil, err
 	}
 	if x, err = s.o.Store.Execution(ctx, id); err != nil {
 		return nil, err
 	}
-	return &made[ExecutionRef]{Status: statusOf(true), Location: prefix + "/executions/" + id, Body: ExecutionRef{id, x.Status.String()}}, nil
+	return &made[ExecutionRef]{Status: statusOf(fresh), Location: prefix + "/executions/" + id, Body: ExecutionRef{id, x.Status.String()}}, nil
 }
 
 // RestartRequest is the body of a restart.
@@ -132,6 +142,51 @@ type previewRestartInput struct {
 
 func (s *server) previewRestart(ctx context.Context, in *previewRestartInput) (*answer[PreviewAnswer], error) {
 	return s.preview(ctx, in.ID, func(id string) ([]string, error) { return s.o.Forecast.Preview(ctx, id, in.Step) })
+}
+
+type previewRetryInput struct {
+	ExecutionPath
+	From string `query:"from_step" maxLength:"300"`
+}
+
+func (s *server) previewRetry(ctx context.Context, in *previewRetryInput) (*answer[PreviewAnswer], error) {
+	return s.preview(ctx, in.ID, func(id string) ([]string, error) { return s.o.Forecast.PreviewRetry(ctx, id, in.From) })
+}
+
+// WhyAnswer says why something is in its state.
+type WhyAnswer struct {
+	Reasons []Reason `json:"reasons" nullable:"false"`
+}
+
+// Reason is one reason.
+type Reason struct {
+	Code    string   `json:"code" doc:"What kind of reason it is."`
+	Message string   `json:"message"`
+	Steps   []string `json:"steps" nullable:"false" doc:"Keys of the steps that are the reason."`
+}
+
+type whyInput struct {
+	ExecutionPath
+	Step string `query:"step_id" maxLength:"300" doc:"Defaults to the execution itself."`
+}
+
+func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], error) {
+	x, err := s.find(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := s.o.Forecast.Why(ctx, x.ID, in.Step)
+	if err != nil {
+		return nil, err
+	}
+	out := WhyAnswer{make([]Reason, 0, len(reasons))}
+	for _, r := range reasons {
+		if r.Steps == nil {
+			r.Steps = []string{}
+		}
+		out.Reasons = append(out.Reasons, Reason{Code: r.Code, Message: s.text(x.ID, r.Message), Steps: r.Steps[:min(len(r.Steps), 1000)]})
+	}
+	return reply(out, nil)
 }
 
 func (s *server) preview(ctx context.Context, id string, ask func(id string) ([]string, error)) (*answer[PreviewAnswer], error) {

@@ -7,7 +7,6 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -28,6 +27,8 @@ type Execution struct {
 	TriggeredBy Ref      `json:"triggered_by" doc:"Who asked for it."`
 	Parent      Ref      `json:"parent_id" doc:"The execution that this one retries."`
 	Priority    int      `json:"priority,omitempty"`
+	Cost        int64    `json:"cost_micros,omitempty" doc:"Money spent, in millionths."`
+	Breached    string   `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
 }
 
 // Progress counts the steps of an execution.
@@ -64,6 +65,7 @@ type Step struct {
 	Completed  Time            `json:"completed_at"`
 	DurationMS *int64          `json:"duration_ms"`
 	Until      *Time           `json:"until,omitempty" doc:"When a step that waits or retries goes on."`
+	Cost       int64           `json:"cost_micros,omitempty"`
 	Params     json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
 	Outputs    json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
 	Error      *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
@@ -84,13 +86,6 @@ func (Failure) Schema(huma.Registry) *huma.Schema {
 		"code": text("What kind of failure it is."), "message": text("What happened."), "hint": text("What to do about it."), "step_id": text("The step that is the cause.")}}
 }
 
-func failureOf(f *engine.Failure) *Failure {
-	if f == nil {
-		return nil
-	}
-	return &Failure{Code: f.Code, Message: f.Message, Hint: f.Hint, Step: f.Step}
-}
-
 // executionOf is the view of a row.
 func executionOf(x *store.Execution) Execution {
 	p := &x.Progress
@@ -98,7 +93,8 @@ func executionOf(x *store.Execution) Execution {
 		Created: Time{x.Created}, Started: Time{x.Started}, Completed: Time{x.Ended}, DurationMS: durationOf(x.Started, x.Ended),
 		Progress: Progress{Completed: p.Completed, Total: p.Total, Percentage: p.Percent, Running: p.Running, Failed: p.Failed, Skipped: p.Skipped,
 			Cancelled: p.Cancelled},
-		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority}
+		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Cost: p.Cost,
+		Breached: p.Breached}
 }
 
 // durationOf is nil before the start.
@@ -114,14 +110,14 @@ func durationOf(started, ended time.Time) *int64 {
 }
 
 // stepOf is the view of a step, without params and outputs.
-func stepOf(s *store.Step) Step {
-	v := Step{ID: s.Key, Name: s.Name, Action: s.Action, Status: s.Status.String(), Attempt: s.Attempt, Worker: s.Worker,
-		Queued: micro(s.Queued), Started: micro(s.Started), Completed: micro(s.Ended), Error: failureOf(s.Error)}
-	if s.Started > 0 {
+func (s *server) stepOf(execution string, r *store.Step) Step {
+	v := Step{ID: r.Key, Name: r.Name, Action: r.Action, Status: r.Status.String(), Attempt: r.Attempt, Worker: r.Worker,
+		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Cost: r.Cost}
+	if r.Started > 0 {
 		v.DurationMS = durationOf(v.Started.Time, v.Completed.Time)
 	}
-	if s.Wake > 0 {
-		until := micro(s.Wake)
+	if r.Wake > 0 {
+		until := micro(r.Wake)
 		v.Until = &until
 	}
 	return v

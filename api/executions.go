@@ -13,7 +13,6 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
-	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -25,6 +24,7 @@ const (
 
 // executions are the operations that show executions.
 func (s *server) executions() {
+	handle(s, "execution.start", s.execute)
 	handle(s, "execution.list", s.listExecutions)
 	handle(s, "execution.get", s.getExecution)
 	handle(s, "execution.steps", s.listSteps)
@@ -136,15 +136,15 @@ func (s *server) getExecution(ctx context.Context, in *ExecutionPath) (*answer[E
 	if err != nil {
 		return nil, err
 	}
-	out := ExecutionDetail{Execution: executionOf(x), Steps: make([]Step, 0, len(rows)), Error: failureOf(x.Failure)}
+	out := ExecutionDetail{Execution: executionOf(x), Steps: make([]Step, 0, len(rows)), Error: s.failure(x.ID, x.Failure)}
 	for i := range rows {
-		out.Steps = append(out.Steps, stepOf(&rows[i]))
+		out.Steps = append(out.Steps, s.stepOf(x.ID, &rows[i]))
 	}
 	out.CurrentStep = currentStep(x, out.Steps)
 	if out.Params, err = s.shownParams(ctx, x); err != nil {
 		return nil, err
 	}
-	out.Result, err = s.value(ctx, x.Outputs)
+	out.Result, err = s.value(ctx, x.ID, x.Outputs)
 	return reply(out, err)
 }
 
@@ -170,20 +170,20 @@ func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawM
 			params[d.Parameters[i].Name] = json.RawMessage(`"***"`)
 		}
 	}
-	raw, err := json.Marshal(params)
-	return secret.Mask(raw), err
+	shown, err := json.Marshal(params)
+	return s.json(x.ID, shown), err
 }
 
-// value is what a stored value stands for, as people see it: large ones are fetched, secrets are ***.
-func (s *server) value(ctx context.Context, raw []byte) (json.RawMessage, error) {
-	if len(raw) == 0 || !engine.IsRef(raw) {
-		return secret.Mask(raw), nil
+// value is what a stored value stands for: large ones are fetched.
+func (s *server) value(ctx context.Context, execution string, raw []byte) (json.RawMessage, error) {
+	if !engine.IsRef(raw) {
+		return s.json(execution, raw), nil
 	}
 	if size, ok := store.RefSize(string(raw)); ok && size > maxOutputs {
 		return json.Marshal(map[string]any{"_truncated": true, "_bytes": size, "_ref": string(raw)})
 	}
-	value, err := s.o.Blobs.Load(ctx, string(raw))
-	return secret.Mask(value), err
+	raw, err := s.o.Blobs.Load(ctx, string(raw))
+	return s.json(execution, raw), err
 }
 
 // StepList is a page of steps.
@@ -231,10 +231,10 @@ func (s *server) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 			out.Next = cursorTo("steps", strconv.FormatInt(int64(rows[i-1].Idx)+1, 10))
 			break
 		}
-		v := stepOf(&rows[i])
+		v := s.stepOf(x.ID, &rows[i])
 		if in.Outputs {
-			v.Params = rows[i].Input
-			if v.Outputs, err = s.value(ctx, rows[i].Output); err != nil {
+			v.Params = s.json(x.ID, rows[i].Input)
+			if v.Outputs, err = s.value(ctx, x.ID, rows[i].Output); err != nil {
 				return nil, err
 			}
 			size += len(v.Outputs) + len(v.Params)
@@ -291,7 +291,7 @@ func (s *server) listLogs(ctx context.Context, in *ListLogs) (*answer[LogList], 
 	}
 	out := LogList{Logs: make([]LogLine, 0, len(lines))}
 	for i := range lines {
-		out.Logs = append(out.Logs, logLineOf(&lines[i]))
+		out.Logs = append(out.Logs, s.logLineOf(x.ID, &lines[i]))
 	}
 	if n := len(lines); n == in.Limit && in.Tail == 0 {
 		out.Next = cursorTo("logs", strconv.FormatInt(lines[n-1].Seq, 10))
@@ -299,8 +299,8 @@ func (s *server) listLogs(ctx context.Context, in *ListLogs) (*answer[LogList], 
 	return reply(out, nil)
 }
 
-func logLineOf(l *store.LogLine) LogLine {
-	v := LogLine{Timestamp: Time{l.At}, Level: l.Level, Step: l.StepKey, Message: l.Message, Metadata: l.Attrs, Attempt: l.Attempt, Seq: l.Seq}
+func (s *server) logLineOf(execution string, l *store.LogLine) LogLine {
+	v := LogLine{Timestamp: Time{l.At}, Level: l.Level, Step: l.StepKey, Message: s.text(execution, l.Message), Metadata: s.json(execution, l.Attrs), Attempt: l.Attempt, Seq: l.Seq}
 	if len(v.Metadata) == 0 {
 		v.Metadata = json.RawMessage("{}")
 	}
@@ -345,7 +345,7 @@ func (s *server) listHistory(ctx context.Context, in *ListHistory) (*answer[Hist
 	}
 	out := HistoryList{Events: make([]HistoryEvent, 0, len(events))}
 	for _, e := range events {
-		out.Events = append(out.Events, HistoryEvent{Version: e.Version, Step: e.StepKey, Type: e.Type, At: Time{e.At}, Worker: e.Worker, Detail: e.Detail})
+		out.Events = append(out.Events, HistoryEvent{Version: e.Version, Step: e.StepKey, Type: e.Type, At: Time{e.At}, Worker: e.Worker, Detail: s.text(x.ID, e.Detail)})
 	}
 	if n := len(events); n >= in.Limit { // a version is never split
 		out.Next = cursorTo("history", strconv.FormatInt(events[n-1].Version, 10))
@@ -359,5 +359,5 @@ func (s *server) getDefinition(ctx context.Context, in *ExecutionPath) (*answer[
 		return nil, err
 	}
 	body, err := s.o.Store.Definition(ctx, x.Definition)
-	return reply(json.RawMessage(body), err)
+	return reply(s.json(x.ID, body), err)
 }

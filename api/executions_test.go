@@ -37,6 +37,14 @@ steps:
   - {id: then, action: util.log, depends_on: [nap], params: {message: done}}
 `
 
+const asking = `
+name: asking
+steps:
+  - {id: ask, action: util.approval, params: {message: "Publish it?"}}
+  - {id: then, action: util.log, depends_on: [ask], params: {message: "{{ steps.ask.outputs.by }}"}}
+outputs: {decision: "{{ steps.ask.outputs }}"}
+`
+
 func TestGetExecution(t *testing.T) {
 	r := newRig(t)
 	id := r.run(greeting, map[string]any{"who": "Ann", "token": "s3cret-value"})

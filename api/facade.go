@@ -91,18 +91,18 @@ func (s *server) getStepsExecution(ctx context.Context, in *ExecutionPath) (*ans
 	out := StepsExecution{ID: x.ID, Pipeline: x.Pipeline, Status: stepsExecutionStatus(x.Status), Progress: x.Progress.Percent, Steps: []StepsStep{},
 		Created: Time{x.Created}, Started: Time{x.Started}, Ended: Time{x.Ended}}
 	if x.Failure != nil {
-		out.Error = Ref(x.Failure.Message)
+		out.Error = Ref(s.text(x.ID, x.Failure.Message))
 	}
 	size := 0
 	for i := range rows {
 		r := &rows[i]
-		v := StepsStep{Key: r.Key, Name: r.Name, Status: stepsStepStatus(r.Status, out.Status == "failed"), Params: r.Input, Worker: Ref(r.Worker), Attempt: r.Attempt,
+		v := StepsStep{Key: r.Key, Name: r.Name, Status: stepsStepStatus(r.Status, out.Status == "failed"), Params: s.json(x.ID, r.Input), Worker: Ref(r.Worker), Attempt: r.Attempt,
 			Queued: micro(r.Queued), Started: micro(r.Started), Ended: micro(r.Ended)}
 		if r.Error != nil {
-			v.Error = Ref(r.Error.Message)
+			v.Error = Ref(s.text(x.ID, r.Error.Message))
 		}
 		if size < maxOutputs {
-			if v.Output, err = s.value(ctx, r.Output); err != nil {
+			if v.Output, err = s.value(ctx, x.ID, r.Output); err != nil {
 				return nil, err
 			}
 			size += len(v.Output) + len(v.Params)

@@ -54,7 +54,7 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 		out := &outcome{humaContext: huma.WithContext(hc, access.With(ctx, p))}
 		next(out)
 		if op.is(changes) {
-			s.record(op, c, r, p, out.code())
+			s.record(op, c, r, p, out.code(c))
 		}
 	}
 }
@@ -87,10 +87,7 @@ func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Req
 	if r.Body == nil || op.is(streams) {
 		return nil
 	}
-	limit := s.o.MaxBody
-	if op.is(large) {
-		limit = s.o.MaxDocument
-	}
+	limit := s.maxBody(op)
 	if r.ContentLength > limit {
 		return tooLarge(limit)
 	}
@@ -108,6 +105,17 @@ func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Req
 	c.body = body
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
+}
+
+// maxBody is the size of the largest body of an operation.
+func (s *server) maxBody(op *operation) int64 {
+	switch {
+	case op.id == "webhook.trigger":
+		return int64(s.o.Webhooks.MaxBody())
+	case op.is(large):
+		return s.o.MaxDocument
+	}
+	return s.o.MaxBody
 }
 
 func tooLarge(limit int64) error {
@@ -177,14 +185,9 @@ func (o *outcome) Status() int { return o.status }
 func (o *outcome) Unwrap() huma.Context { return o.humaContext }
 
 // code is "" for a success.
-func (o *outcome) code() stepwell.Code {
-	if o.status < 400 {
-		return ""
-	}
-	for code, status := range statuses {
-		if status == o.status {
-			return code
-		}
+func (o *outcome) code(c *call) stepwell.Code {
+	if o.status < 400 || c.code != "" {
+		return c.code
 	}
 	return codeOfStatus(o.status)
 }

@@ -6,6 +6,9 @@ import (
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
 )
 
 // answer is a body alone.
@@ -19,10 +22,17 @@ func reply[T any](body T, err error) (*answer[T], error) {
 	return &answer[T]{body}, nil
 }
 
+// tagged is a body with its entity tag.
+type tagged[T any] struct {
+	ETag string `header:"ETag"`
+	Body T
+}
+
 // made is the answer to something that may have made something: 201, or 200 when it was there already.
 type made[T any] struct {
 	Status   int
 	Location string `header:"Location"`
+	ETag     string `header:"ETag"`
 	Body     T
 }
 
@@ -33,8 +43,50 @@ func statusOf(fresh bool) int {
 	return http.StatusOK
 }
 
+// notModified is the answer to an If-None-Match that names what is there.
+func notModified(revision int64) error {
+	return &unmodified{etag(revision)}
+}
+
+type unmodified struct{ etag string }
+
+func (*unmodified) Error() string             { return "not modified" }
+func (*unmodified) GetStatus() int            { return http.StatusNotModified }
+func (u *unmodified) GetHeaders() http.Header { return http.Header{"Etag": {u.etag}} }
+
+// change changes something under If-Match: the revision that the change is meant for is the one that was looked at,
+// so that a change that comes between is seen. It is 412 with the header; without it the change is made to what is
+// there then.
+func change[T any](ifMatch string, now *T, revision func(*T) int64, do func(revision int64) (*T, error), again func() (*T, error)) (*T, error) {
+	if ifMatch == "" {
+		return do(store.AnyRevision)
+	}
+	if err := matching(ifMatch, revision(now)); err != nil {
+		return nil, err
+	}
+	done, err := do(revision(now))
+	if stepwell.CodeOf(err) == stepwell.CodeConflict {
+		if then, aerr := again(); aerr == nil && revision(then) != revision(now) {
+			return nil, errChanged(revision(then))
+		}
+	}
+	return done, err
+}
+
+// remove deletes something under If-Match.
+func remove(ifMatch string, revision int64, do func(revision int64) error) (*struct{}, error) {
+	wanted := int64(store.AnyRevision)
+	if ifMatch != "" {
+		if err := matching(ifMatch, revision); err != nil {
+			return nil, err
+		}
+		wanted = revision
+	}
+	return nil, do(wanted)
+}
+
 // handle gives an operation of the table its code. What fn returns as an error is answered as a Problem.
-func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, error)) {
+func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, error), adjust ...func(*huma.Operation)) {
 	op, known := s.ops[id]
 	if !known || !s.todo[id] {
 		panic("api: the operation " + id + " is not in the table, or has a handler already")
@@ -46,10 +98,18 @@ func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, er
 		described.Responses["200"] = &huma.Response{Description: "It was there already: the Idempotency-Key has been used before",
 			Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(body.Type)}}}
 	}
+	for _, f := range adjust {
+		f(&described)
+	}
 	huma.Register(s.api, described, func(ctx context.Context, in *I) (*O, error) {
 		out, err := fn(ctx, in)
+		if same, is := err.(*unmodified); is {
+			return nil, same
+		}
 		if err != nil {
-			return nil, problemOf(ctx, s.o.Log, err)
+			p := problemOf(ctx, s.o.Log, err)
+			callOf(ctx).code = p.Code
+			return nil, p
 		}
 		return out, nil
 	})

@@ -63,11 +63,6 @@ func (s *server) describeOperation(op *operation) huma.Operation {
 		h.Extensions["x-role"] = op.role.String()
 		h.Security = []map[string][]string{{"bearer": {}}, {"apiKey": {}}}
 	}
-	if op.is(once) {
-		maxLength := maxIdempotencyKey + 2
-		h.Parameters = append(h.Parameters, &huma.Param{Name: "Idempotency-Key", In: "header", Schema: &huma.Schema{Type: "string", MaxLength: &maxLength},
-			Description: "Makes it happen once: a repetition with the same key is answered with what the first one made, another request with the key is 409."})
-	}
 	return h
 }
 

@@ -12,7 +12,6 @@ type flags uint8
 
 const (
 	changes flags = 1 << iota // goes into the audit log
-	once                      // takes Idempotency-Key
 	streams                   // lasts as long as the client wants: no time limit
 	creates                   // is answered 201, or 200 for a repetition
 	large                     // its body may be a whole document
@@ -36,25 +35,89 @@ const prefix = "/api/v1"
 func operations() []operation {
 	const viewer, operator, editor, admin = access.Viewer, access.Operator, access.Editor, access.Admin
 	return []operation{
+		{"execution.start", "POST", prefix + "/execute", operator, changes | creates | large, "Starts an execution of a schedule's job, a stored pipeline, a definition or a single action"},
 		{"execution.list", "GET", prefix + "/executions", viewer, 0, "Lists executions, newest first, without results"},
 		{"execution.get", "GET", prefix + "/executions/{execution_id}", viewer, 0, "Shows an execution with its steps"},
 		{"execution.steps", "GET", prefix + "/executions/{execution_id}/steps", viewer, 0, "Lists the steps of an execution"},
 		{"execution.logs", "GET", prefix + "/executions/{execution_id}/logs", viewer, 0, "Lists log lines of an execution"},
+		{"execution.stream", "GET", prefix + "/executions/{execution_id}/logs/stream", viewer, streams, "Streams log lines and statuses over a WebSocket"},
+		{"execution.events", "GET", prefix + "/executions/{execution_id}/events", viewer, streams, "Streams log lines and statuses as server-sent events"},
 		{"execution.history", "GET", prefix + "/executions/{execution_id}/history", viewer, 0, "Lists what happened to the steps: queued, started, completed …"},
 		{"execution.definition", "GET", prefix + "/executions/{execution_id}/definition", viewer, 0, "Shows the definition that the execution runs, as it was when it began"},
+		{"execution.why", "GET", prefix + "/executions/{execution_id}/why", viewer, 0, "Says why an execution or a step is in its state"},
 		{"execution.cancel", "POST", prefix + "/executions/{execution_id}/cancel", operator, changes, "Stops an execution; harmless when it has ended"},
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},
 		{"execution.resume", "POST", prefix + "/executions/{execution_id}/resume", operator, changes, "Goes on after a pause"},
-		{"execution.retry", "POST", prefix + "/executions/{execution_id}/retry", operator, changes | creates | once, "Starts a new execution that takes over what completed"},
+		{"execution.retry", "POST", prefix + "/executions/{execution_id}/retry", operator, changes | creates, "Starts a new execution that takes over what completed"},
+		{"execution.retry.preview", "GET", prefix + "/executions/{execution_id}/retry/preview", viewer, 0, "Lists the steps that a retry would run"},
 		{"execution.restart", "POST", prefix + "/executions/{execution_id}/restart", operator, changes, "Runs a step and all after it again, in place"},
 		{"execution.restart.preview", "GET", prefix + "/executions/{execution_id}/restart/preview", viewer, 0, "Lists the steps that a restart would run again"},
+
+		{"pipeline.create", "POST", prefix + "/pipelines", editor, changes | creates | large, "Stores a new pipeline"},
+		{"pipeline.list", "GET", prefix + "/pipelines", viewer, 0, "Lists stored pipelines"},
+		{"pipeline.validate", "POST", prefix + "/pipelines/validate", viewer, large, "Says what is wrong with a pipeline"},
+		{"pipeline.get", "GET", prefix + "/pipelines/{pipeline_id}", viewer, 0, "Shows a stored pipeline with its newest document"},
+		{"pipeline.update", "PUT", prefix + "/pipelines/{pipeline_id}", editor, changes | large, "Stores the next version of a pipeline, or archives it"},
+		{"pipeline.delete", "DELETE", prefix + "/pipelines/{pipeline_id}", editor, changes, "Removes a pipeline with its versions; executions stay"},
+		{"pipeline.versions", "GET", prefix + "/pipelines/{pipeline_id}/versions", viewer, 0, "Lists the versions of a pipeline, newest first"},
+		{"pipeline.version", "GET", prefix + "/pipelines/{pipeline_id}/versions/{version}", viewer, 0, "Shows a version with its document"},
+		{"pipeline.diff", "GET", prefix + "/pipelines/{pipeline_id}/diff", viewer, 0, "Says what changed between two versions"},
+
+		{"schedule.create", "POST", prefix + "/scheduler/jobs", editor, changes | creates, "Schedules a job"},
+		{"schedule.list", "GET", prefix + "/scheduler/jobs", viewer, 0, "Lists jobs"},
+		{"schedule.get", "GET", prefix + "/scheduler/jobs/{job_id}", viewer, 0, "Shows a job"},
+		{"schedule.update", "PUT", prefix + "/scheduler/jobs/{job_id}", editor, changes, "Changes a job"},
+		{"schedule.delete", "DELETE", prefix + "/scheduler/jobs/{job_id}", editor, changes, "Removes a job; executions stay"},
+		{"schedule.pause", "POST", prefix + "/scheduler/jobs/{job_id}/pause", operator, changes, "Keeps a job from firing"},
+		{"schedule.resume", "POST", prefix + "/scheduler/jobs/{job_id}/resume", operator, changes, "Lets a job fire again"},
+		{"schedule.trigger", "POST", prefix + "/scheduler/jobs/{job_id}/trigger", operator, changes | creates, "Starts a job now"},
+		{"schedule.next", "GET", prefix + "/scheduler/jobs/{job_id}/next-runs", viewer, 0, "Lists the next times of a job"},
+		{"schedule.backfill", "POST", prefix + "/scheduler/jobs/{job_id}/backfill", operator, changes, "Fires a job for the times of a range that has passed"},
+
+		{"webhook.create", "POST", prefix + "/webhooks", editor, changes | creates, "Makes a webhook; its secret is shown once"},
+		{"webhook.list", "GET", prefix + "/webhooks", viewer, 0, "Lists webhooks"},
+		{"webhook.validate", "POST", prefix + "/webhooks/validate", operator, 0, "Says whether a secret is that of a webhook"},
+		{"webhook.get", "GET", prefix + "/webhooks/{webhook_id}", viewer, 0, "Shows a webhook"},
+		{"webhook.update", "PUT", prefix + "/webhooks/{webhook_id}", editor, changes, "Changes a webhook"},
+		{"webhook.delete", "DELETE", prefix + "/webhooks/{webhook_id}", editor, changes, "Removes a webhook; executions stay"},
+		{"webhook.rotate", "POST", prefix + "/webhooks/{webhook_id}/rotate-secret", editor, changes, "Gives a webhook a new secret"},
+		{"webhook.trigger", "POST", prefix + "/webhooks/{webhook_id}/trigger", public, creates, "Starts what the webhook says; the caller proves itself with the webhook's secret"},
+
+		{"event.receive", "POST", prefix + "/events", operator, changes, "Takes an event: it ends steps that wait for its key, and starts what event triggers say"},
+		{"event_trigger.create", "POST", prefix + "/event-triggers", editor, changes | creates, "Makes an event trigger"},
+		{"event_trigger.list", "GET", prefix + "/event-triggers", viewer, 0, "Lists event triggers"},
+		{"event_trigger.get", "GET", prefix + "/event-triggers/{trigger_id}", viewer, 0, "Shows an event trigger"},
+		{"event_trigger.update", "PUT", prefix + "/event-triggers/{trigger_id}", editor, changes, "Changes an event trigger"},
+		{"event_trigger.delete", "DELETE", prefix + "/event-triggers/{trigger_id}", editor, changes, "Removes an event trigger; executions stay"},
+
+		{"approval.list", "GET", prefix + "/approvals", viewer, 0, "Lists decisions that steps wait for"},
+		{"approval.get", "GET", prefix + "/approvals/{approval_id}", viewer, 0, "Shows a decision that a step waits for"},
+		{"approval.approve", "POST", prefix + "/approvals/{approval_id}/approve", operator, changes, "Approves"},
+		{"approval.reject", "POST", prefix + "/approvals/{approval_id}/reject", operator, changes, "Rejects"},
+		{"callback", "POST", prefix + "/callbacks/{token}", public, 0, "Ends the step whose callback this is"},
+
 		{"action.list", "GET", prefix + "/actions", viewer, 0, "Lists the actions"},
 		{"action.get", "GET", prefix + "/actions/{type}", viewer, 0, "Describes an action"},
 		{"module.list", "GET", prefix + "/modules", viewer, 0, "Lists the stream modules"},
 		{"module.get", "GET", prefix + "/modules/{type}", viewer, 0, "Describes a stream module"},
+
 		{"steps.get", "GET", prefix + "/pipeline/{execution_id}", viewer, 0, "Shows an execution in the words of pipeline-steps"},
 		{"steps.retry", "POST", prefix + "/pipeline/{execution_id}/retry", operator, changes, "Goes on with a failed execution in place, in the words of pipeline-steps"},
+
 		{"health", "GET", prefix + "/health", public, 0, "Says that the service is up"},
 		{"ready", "GET", prefix + "/ready", public, 0, "Says whether the service can take work"},
+		{"metrics", "GET", prefix + "/metrics", viewer, 0, "Counts executions and schedules"},
+		{"metrics.prometheus", "GET", "/metrics", viewer, 0, "Metrics in Prometheus's text form"},
+
+		{"me", "GET", prefix + "/me", viewer, 0, "Says who asks, and which role they have"},
+		{"secret.list", "GET", prefix + "/secrets", admin, 0, "Lists secrets, without their values"},
+		{"secret.set", "PUT", prefix + "/secrets/{name}", admin, changes, "Keeps a secret"},
+		{"secret.delete", "DELETE", prefix + "/secrets/{name}", admin, changes, "Removes a secret"},
+		{"key.create", "POST", prefix + "/keys", admin, changes | creates, "Makes an API key; its token is shown once"},
+		{"key.list", "GET", prefix + "/keys", admin, 0, "Lists API keys"},
+		{"key.get", "GET", prefix + "/keys/{key_id}", admin, 0, "Shows an API key"},
+		{"key.revoke", "POST", prefix + "/keys/{key_id}/revoke", admin, changes, "Ends an API key, and keeps it in the list"},
+		{"key.delete", "DELETE", prefix + "/keys/{key_id}", admin, changes, "Removes an API key"},
+		{"audit.list", "GET", prefix + "/audit", admin, 0, "Lists who changed what, newest first"},
 	}
 }

@@ -9,8 +9,16 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/meter"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger"
+	"github.com/stepwell/stepwell/trigger/event"
+	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
 // Store is what the API reads.
@@ -18,21 +26,41 @@ type Store interface {
 	store.Reader
 	// Definition is a snapshot by its hash.
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
+	WaitingSteps(ctx context.Context, prefix string, after *store.WaitingStep, limit int) ([]store.WaitingStep, error)
+	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 }
 
-// Control changes executions; the conductor does.
+// Control changes executions; a conductor.Conductor does.
 type Control interface {
 	Cancel(ctx context.Context, id, reason string) error
 	Pause(ctx context.Context, id string) error
 	Resume(ctx context.Context, id string) error
 	Restart(ctx context.Context, id, step string, failedOnly bool) error
-	Retry(ctx context.Context, id, from string) (string, error)
+	RetryOnce(ctx context.Context, id, from string, by store.Origin) (retried string, fresh bool, err error)
 }
 
-// Forecast says what would happen; the conductor does.
+// Forecast says what would happen, and why nothing does; a conductor.Conductor does.
 type Forecast interface {
-	// Preview lists the steps that Restart would run again.
 	Preview(ctx context.Context, id, step string) ([]string, error)
+	PreviewRetry(ctx context.Context, id, from string) ([]string, error)
+	Why(ctx context.Context, id, step string) ([]engine.Reason, error)
+}
+
+// Signals ends steps that wait for something outside; a conductor.Conductor does.
+type Signals interface {
+	Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error)
+	Awaiting(ctx context.Context, id string) ([]engine.Await, error)
+}
+
+// Callbacks reads the tokens in the addresses of callbacks: CodeNotFound unless it is one of this server.
+type Callbacks interface {
+	Key(token string) (key string, err error)
+}
+
+// Redactor hides what is secret in what is shown of an execution; a secret.Guard does.
+type Redactor interface {
+	Text(execution, text string) string
+	JSON(execution string, raw []byte) []byte
 }
 
 // Catalog describes actions and stream modules.
@@ -59,12 +87,27 @@ type Limiter interface {
 
 // Options configure a server. All without a default are required.
 type Options struct {
-	Store    Store
-	Blobs    store.Blobs // where large outputs are
-	Control  Control
-	Forecast Forecast
-	Catalog  Catalog
-	Auth     Authenticator
+	Store     Store
+	Blobs     store.Blobs // where large outputs are
+	Control   Control
+	Forecast  Forecast
+	Signals   Signals
+	Catalog   Catalog
+	Auth      Authenticator
+	Pipelines *pipeline.Library
+	Schedules *trigger.Schedules
+	Webhooks  *webhook.Hooks
+	Events    *event.Router
+	Vault     *secret.Vault
+	Keys      *access.Keys
+	Callbacks Callbacks
+	Feed      *feed.Hub
+	Meter     *meter.Meter
+	// Redact hides what is secret. Defaults to sealed values only.
+	Redact Redactor
+	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.
+	// Defaults to the server's own.
+	Origins []string
 	// Audit keeps who changed what. Defaults to nothing.
 	Audit Recorder
 	// ClientAddr is where a request comes from. Defaults to the connection's other end.
@@ -91,8 +134,11 @@ type Options struct {
 }
 
 func (o *Options) validate() error {
-	if o.Store == nil || o.Blobs == nil || o.Control == nil || o.Forecast == nil || o.Catalog == nil || o.Auth == nil {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Store, Blobs, Control, Forecast, Catalog and Auth are required"}
+	if o.Store == nil || o.Blobs == nil || o.Control == nil || o.Forecast == nil || o.Signals == nil || o.Catalog == nil || o.Auth == nil || o.Callbacks == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Store, Blobs, Control, Forecast, Signals, Catalog, Auth and Callbacks are required"}
+	}
+	if o.Pipelines == nil || o.Schedules == nil || o.Webhooks == nil || o.Events == nil || o.Vault == nil || o.Keys == nil || o.Feed == nil || o.Meter == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Schedules, Webhooks, Events, Vault, Keys, Feed and Meter are required"}
 	}
 	if o.ClientAddr == nil {
 		o.ClientAddr = (*access.Proxies)(nil).ClientAddr

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -16,11 +17,13 @@ import (
 
 // call is what is known about a request while it is served. One goroutine uses it.
 type call struct {
-	id     string
-	op     string // "" until it is known
-	body   []byte
-	object string // what was changed, for the audit log
-	start  time.Time
+	id      string
+	op      string // "" until it is known
+	body    []byte
+	request *http.Request
+	object  string        // what was changed, for the audit log
+	code    stepwell.Code // of the error that was answered
+	start   time.Time
 }
 
 type callKey struct{}
@@ -56,13 +59,37 @@ func (s *server) outer() http.Handler {
 		w := &watched{ResponseWriter: rw}
 		c := &call{id: idOf(r), start: time.Now()}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
+		c.request = r
 		h := w.Header()
 		h.Set("X-Request-ID", c.id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		defer s.finish(w, r, c)
-		s.route(w, r)
+		if !s.cors(w, r) {
+			s.route(w, r)
+		}
 	})
+}
+
+// cors lets pages of the origins that are allowed use the API, and answers what their browsers ask before. Without
+// such origins there is nothing of it.
+func (s *server) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
+	origin := r.Header.Get("Origin")
+	if origin == "" || !slices.Contains(s.o.Origins, origin) {
+		return false
+	}
+	h := w.Header()
+	h.Add("Vary", "Origin")
+	h.Set("Access-Control-Allow-Origin", origin)
+	h.Set("Access-Control-Expose-Headers", "ETag, Location, Retry-After, X-Request-ID")
+	if r.Method != http.MethodOptions || r.Header.Get("Access-Control-Request-Method") == "" {
+		return false
+	}
+	h.Set("Access-Control-Allow-Methods", "GET, POST, PUT, DELETE")
+	h.Set("Access-Control-Allow-Headers", "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, X-API-Key, X-Request-ID")
+	h.Set("Access-Control-Max-Age", "600")
+	w.WriteHeader(http.StatusNoContent)
+	return true
 }
 
 // finish turns a panic into an answer, and tells who watches.

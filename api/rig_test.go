@@ -3,6 +3,7 @@ package api_test
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -16,11 +17,18 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/meter"
+	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger"
+	"github.com/stepwell/stepwell/trigger/event"
+	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
 // rig is a whole Stepwell with an API in front of it.
@@ -90,15 +98,15 @@ func newRig(t *testing.T, change ...func(*api.Options)) *rig {
 	r := &rig{t: t, log: &syncBuffer{}, audit: &auditBook{}}
 	log := slog.New(slog.NewTextHandler(r.log, nil))
 	var err error
-	r.app, err = app.New(t.Context(), app.Options{DB: filepath.Join(t.TempDir(), "api.db"), Synchronous: "normal", Log: log})
+	r.app, err = app.New(t.Context(), app.Options{DB: filepath.Join(t.TempDir(), "api.db"), Synchronous: "normal", Log: log,
+		HTTP: outbound.Options{AllowPrivate: true}, CallbackURL: func(key string) string { return r.server.URL + "/api/v1/callbacks/" + callbacks{}.token(key) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- r.app.Run(ctx) }()
-	o := api.Options{Store: r.app.Store, Blobs: r.app.Store.Blobs(), Control: r.app.Conductor, Forecast: r.app.Conductor, Catalog: r.app.Actions, Auth: names{},
-		Audit: r.audit, Log: log}
+	o := r.options(log)
 	for _, f := range change {
 		f(&o)
 	}
@@ -106,8 +114,13 @@ func newRig(t *testing.T, change ...func(*api.Options)) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	feeding, stopFeed := context.WithCancel(context.Background())
+	fed := make(chan error, 1)
+	go func() { fed <- o.Feed.Run(feeding) }()
 	r.server = httptest.NewServer(h)
 	t.Cleanup(func() {
+		stopFeed()
+		<-fed
 		r.server.Close()
 		stop()
 		if err := <-ran; err != nil {
@@ -118,6 +131,45 @@ func newRig(t *testing.T, change ...func(*api.Options)) *rig {
 		}
 	})
 	return r
+}
+
+// options wires what a server has.
+func (r *rig) options(log *slog.Logger) api.Options {
+	r.t.Helper()
+	a, ctx := r.app, r.t.Context()
+	must := func(err error) {
+		r.t.Helper()
+		if err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	library, err := pipeline.New(pipeline.Options{Objects: a.Store, Runner: a.Conductor, Executions: a.Store, Catalog: a.Actions, Log: log})
+	must(err)
+	schedules, err := trigger.New(ctx, trigger.Options{Objects: a.Store, Launcher: library, Executions: a.Store, Canceler: a.Conductor, Keys: a.Store, Log: log})
+	must(err)
+	hooks, err := webhook.New(ctx, webhook.Options{Objects: a.Store, Launcher: library, Jobs: schedules, Sealer: a.Keyring})
+	must(err)
+	events, err := event.New(ctx, event.Options{Objects: a.Store, Launcher: library, Executions: a.Store, Jobs: schedules, Signals: a.Conductor, Log: log})
+	must(err)
+	hub, err := feed.New(feed.Options{Store: a.Store, Log: log})
+	must(err)
+	return api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
+		Pipelines: library, Schedules: schedules, Webhooks: hooks, Events: events, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
+		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
+		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Log: log}
+}
+
+// callbacks are tokens that anybody could make.
+type callbacks struct{}
+
+func (callbacks) token(key string) string { return hex.EncodeToString([]byte(key)) }
+
+func (callbacks) Key(token string) (string, error) {
+	key, err := hex.DecodeString(token)
+	if err != nil || !strings.HasPrefix(string(key), "callback:") {
+		return "", &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no such callback"}
+	}
+	return string(key), nil
 }
 
 // got is an answer.

@@ -38,11 +38,9 @@ func New(o Options) (http.Handler, error) {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}
 	s.api = humago.New(s.mux, s.config())
-	s.executions()
-	s.control()
-	s.catalog()
-	s.facade()
-	s.health()
+	for _, add := range []func(){s.executions, s.control, s.live, s.pipelines, s.jobs, s.webhooks, s.events, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin} {
+		add()
+	}
 	if len(s.todo) > 0 {
 		return nil, fmt.Errorf("api: operations without a handler: %q", slices.Sorted(maps.Keys(s.todo)))
 	}

@@ -110,5 +110,5 @@ func (o Object) MarshalJSON() ([]byte, error) {
 
 // Schema is for the description.
 func (Object) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: "object", AdditionalProperties: true}
+	return &huma.Schema{Type: "object", AdditionalProperties: true, Examples: []any{map[string]any{"message": "Hello"}}}
 }

@@ -132,8 +132,10 @@ func (s *Server) wants(x *store.Execution) bool {
 }
 
 func (s *Server) buildAPI(context.Context) error {
-	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Catalog: s.Actions,
-		Auth: s.auth, Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
+	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
+		Catalog: s.Actions, Auth: s.auth, Pipelines: s.library, Schedules: s.schedules, Webhooks: s.hooks, Events: s.router, Vault: s.Secrets.Vault,
+		Keys: s.keys, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins,
+		Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
 		Observe: s.requested, MaxBody: s.o.MaxBody, Log: s.log})
 	if err != nil {
 		return err

@@ -1,0 +1,263 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/secret"
+	"github.com/stepwell/stepwell/store"
+)
+
+// admin are the operations on secrets, API keys and the audit log.
+func (s *server) admin() {
+	handle(s, "secret.list", s.listSecrets)
+	handle(s, "secret.set", s.setSecret)
+	handle(s, "secret.delete", s.deleteSecret)
+	handle(s, "key.create", s.createKey)
+	handle(s, "key.list", s.listKeys)
+	handle(s, "key.get", s.getKey)
+	handle(s, "key.revoke", s.revokeKey)
+	handle(s, "key.delete", s.deleteKey)
+	handle(s, "audit.list", s.listAudit)
+	handle(s, "me", s.me)
+}
+
+// Secret is a secret without its value, which nobody can read.
+type Secret struct {
+	Name    string `json:"name"`
+	Version int64  `json:"version"`
+	Created Time   `json:"created_at"`
+	Updated Time   `json:"updated_at"`
+	By      Ref    `json:"updated_by"`
+}
+
+func secretOf(i secret.Info) Secret {
+	return Secret{Name: i.Name, Version: i.Version, Created: Time{i.Created}, Updated: Time{i.Updated}, By: Ref(i.By)}
+}
+
+// SecretList lists all secrets.
+type SecretList struct {
+	Secrets []Secret `json:"secrets" nullable:"false"`
+}
+
+func (s *server) listSecrets(ctx context.Context, _ *struct{}) (*answer[SecretList], error) {
+	list, err := s.o.Vault.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := SecretList{make([]Secret, 0, len(list))}
+	for _, i := range list {
+		out.Secrets = append(out.Secrets, secretOf(i))
+	}
+	return reply(out, nil)
+}
+
+// SecretValue is a value to be kept.
+type SecretValue struct {
+	Value string `json:"value" minLength:"1" maxLength:"65536" writeOnly:"true"`
+}
+
+// SecretPath is the parameter of operations on one.
+type SecretPath struct {
+	Name string `path:"name" maxLength:"128" pattern:"^[A-Za-z_][A-Za-z0-9_.-]*$"`
+}
+
+type setSecretInput struct {
+	SecretPath
+	IfMatch string `header:"If-Match" maxLength:"2000"`
+	Body    SecretValue
+}
+
+func (s *server) setSecret(ctx context.Context, in *setSecretInput) (*tagged[Secret], error) {
+	revision := int64(store.AnyRevision)
+	if in.IfMatch != "" {
+		now, err := s.secretNamed(ctx, in.Name)
+		if err != nil {
+			return nil, err
+		}
+		if err := matching(in.IfMatch, now.Version); err != nil {
+			return nil, err
+		}
+		revision = now.Version
+	}
+	got, err := s.o.Vault.Set(ctx, in.Name, in.Body.Value, revision, access.Of(ctx).Actor())
+	if err != nil {
+		return nil, err
+	}
+	return &tagged[Secret]{etag(got.Version), secretOf(got)}, nil
+}
+
+func (s *server) secretNamed(ctx context.Context, name string) (*secret.Info, error) {
+	list, err := s.o.Vault.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i], nil
+		}
+	}
+	return nil, notFound("there is no secret %s", cut(name, 60))
+}
+
+type deleteSecretInput struct {
+	SecretPath
+	IfMatch string `header:"If-Match" maxLength:"2000"`
+}
+
+func (s *server) deleteSecret(ctx context.Context, in *deleteSecretInput) (*struct{}, error) {
+	now, err := s.secretNamed(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return remove(in.IfMatch, now.Version, func(revision int64) error { return s.o.Vault.Delete(ctx, in.Name, revision) })
+}
+
+// Key is an API key without its secret.
+type Key struct {
+	ID       string `json:"key_id"`
+	Name     string `json:"name"`
+	Role     string `json:"role" enum:"viewer,operator,editor,admin"`
+	Created  Time   `json:"created_at"`
+	By       Ref    `json:"created_by"`
+	Expires  Time   `json:"expires_at"`
+	Revoked  Time   `json:"revoked_at"`
+	LastUsed Time   `json:"last_used_at" doc:"To the minute."`
+}
+
+func keyOf(k access.Key) Key {
+	return Key{ID: k.ID, Name: k.Name, Role: k.Role.String(), Created: Time{k.Created}, By: Ref(k.By), Expires: Time{k.Expires}, Revoked: Time{k.Revoked}, LastUsed: Time{k.LastUsed}}
+}
+
+// NewKey asks for an API key.
+type NewKey struct {
+	Name    string `json:"name" minLength:"1" maxLength:"255" doc:"Unique."`
+	Role    string `json:"role" enum:"viewer,operator,editor,admin"`
+	Expires *Time  `json:"expires_at,omitempty" doc:"Defaults to never."`
+}
+
+// KeyMade is a new API key with its token, which cannot be read again.
+type KeyMade struct {
+	Key
+	Token string `json:"token" doc:"Shown once. Send it as Authorization: Bearer, or X-API-Key."`
+}
+
+type createKeyInput struct{ Body NewKey }
+
+func (s *server) createKey(ctx context.Context, in *createKeyInput) (*made[KeyMade], error) {
+	n := access.NewKey{Name: in.Body.Name, By: access.Of(ctx).Actor()}
+	if err := n.Role.UnmarshalText([]byte(in.Body.Role)); err != nil {
+		return nil, err
+	}
+	if in.Body.Expires != nil {
+		n.Expires = in.Body.Expires.Time
+	}
+	k, token, err := s.o.Keys.Create(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	callOf(ctx).object = k.ID
+	return &made[KeyMade]{Status: statusOf(true), Location: prefix + "/keys/" + k.ID, Body: KeyMade{keyOf(k), token}}, nil
+}
+
+// KeyList lists all API keys.
+type KeyList struct {
+	Keys []Key `json:"keys" nullable:"false"`
+}
+
+func (s *server) listKeys(ctx context.Context, _ *struct{}) (*answer[KeyList], error) {
+	list, err := s.o.Keys.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	out := KeyList{make([]Key, 0, len(list))}
+	for _, k := range list {
+		out.Keys = append(out.Keys, keyOf(k))
+	}
+	return reply(out, nil)
+}
+
+// KeyPath is the parameter of operations on one.
+type KeyPath struct {
+	ID string `path:"key_id" maxLength:"255" doc:"Its id, or its name."`
+}
+
+func (s *server) getKey(ctx context.Context, in *KeyPath) (*answer[Key], error) {
+	k, err := s.o.Keys.Key(ctx, in.ID)
+	return reply(keyOf(k), err)
+}
+
+func (s *server) revokeKey(ctx context.Context, in *KeyPath) (*answer[Key], error) {
+	k, err := s.o.Keys.Revoke(ctx, in.ID)
+	return reply(keyOf(k), err)
+}
+
+func (s *server) deleteKey(ctx context.Context, in *KeyPath) (*struct{}, error) {
+	return nil, s.o.Keys.Delete(ctx, in.ID)
+}
+
+// AuditEntry says who changed what.
+type AuditEntry struct {
+	No     int64           `json:"no"`
+	At     Time            `json:"at"`
+	Actor  string          `json:"actor"`
+	Role   string          `json:"role"`
+	Remote string          `json:"remote" doc:"The address that the request came from."`
+	Action string          `json:"action"`
+	Object string          `json:"object" doc:"The id of what was changed."`
+	Result string          `json:"result" doc:"ok, or the code of the error."`
+	Detail json.RawMessage `json:"detail,omitempty"`
+}
+
+// AuditList is a page of the audit log, newest first.
+type AuditList struct {
+	Entries []AuditEntry `json:"entries" nullable:"false"`
+	Next    string       `json:"next_cursor,omitempty"`
+}
+
+// ListAudit selects entries of the audit log.
+type ListAudit struct {
+	Actor  string    `query:"actor" maxLength:"200"`
+	Action string    `query:"action" maxLength:"100"`
+	Object string    `query:"object" maxLength:"200"`
+	Since  time.Time `query:"since"`
+	Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor string    `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditList], error) {
+	before, err := numberCursor("audit", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.o.Store.AuditEntries(ctx, store.AuditFilter{Actor: in.Actor, Action: in.Action, Object: in.Object, Since: in.Since, Before: before, Limit: in.Limit + 1})
+	if err != nil {
+		return nil, err
+	}
+	rows, next := page(rows, in.Limit, func(e *store.AuditEntry) string { return strconv.FormatInt(e.No, 10) })
+	out := AuditList{Entries: make([]AuditEntry, 0, len(rows)), Next: cursorTo("audit", next)}
+	for _, e := range rows {
+		out.Entries = append(out.Entries, AuditEntry{No: e.No, At: Time{e.At}, Actor: e.Actor, Role: e.Role, Remote: e.Remote, Action: e.Action, Object: e.Object, Result: e.Result, Detail: e.Detail})
+	}
+	return reply(out, nil)
+}
+
+// Me is who asks.
+type Me struct {
+	Name string `json:"name"`
+	Role string `json:"role" enum:"viewer,operator,editor,admin"`
+	Kind string `json:"kind" doc:"anonymous, api_key or token."`
+	User Ref    `json:"user" doc:"For whom a trusted proxy asks."`
+}
+
+func (s *server) me(ctx context.Context, _ *struct{}) (*answer[Me], error) {
+	p := access.Of(ctx)
+	if p.Role == 0 {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "nobody knows who asks"}
+	}
+	return reply(Me{Name: p.Name, Role: p.Role.String(), Kind: p.Kind, User: Ref(p.User)}, nil)
+}

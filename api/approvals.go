@@ -1,0 +1,273 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/store"
+)
+
+// approvalPrefix begins the signals of decisions; the execution's id, a slash and the step's key follow.
+const approvalPrefix = "approval:"
+
+// approvals are the operations on decisions that steps wait for, and on callbacks.
+func (s *server) approvals() {
+	handle(s, "approval.list", s.listApprovals)
+	handle(s, "approval.get", s.getApproval)
+	handle(s, "approval.approve", s.approve)
+	handle(s, "approval.reject", s.reject)
+	handle(s, "callback", s.callback, anyBody("What the step ends with: an object with status, outputs or error; any other object is the outputs."))
+}
+
+// Approval is a decision that a step waits for (util.approval).
+type Approval struct {
+	ID           string   `json:"approval_id" doc:"The execution's id, a dot and the step's key."`
+	Execution    string   `json:"execution_id"`
+	Step         string   `json:"step_id"`
+	Pipeline     string   `json:"pipeline"`
+	Message      string   `json:"message" doc:"What is asked."`
+	Approvers    []string `json:"approvers" nullable:"false" doc:"Who may decide; everybody with the role when there are none."`
+	AllowComment bool     `json:"allow_comment"`
+	Reject       string   `json:"reject" doc:"What a rejection does: it fails the step, or the pipeline continues."`
+	Default      Ref      `json:"default" doc:"The decision when none comes in time."`
+	Asked        Time     `json:"asked_at"`
+	Until        Time     `json:"until"`
+	epoch        uint32
+	key          string
+}
+
+// ApprovalList is a page of decisions that are waited for, oldest execution first.
+type ApprovalList struct {
+	Approvals []Approval `json:"approvals" nullable:"false"`
+	Next      string     `json:"next_cursor,omitempty"`
+}
+
+// ListApprovals selects decisions.
+type ListApprovals struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
+	Cursor string `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listApprovals(ctx context.Context, in *ListApprovals) (*answer[ApprovalList], error) {
+	last, err := cursorOf("approvals", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	var after *store.WaitingStep
+	if last != "" {
+		id, idx, _ := strings.Cut(last, "/")
+		n, err := strconv.ParseInt(idx, 10, 32)
+		if err != nil {
+			return nil, invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+		}
+		after = &store.WaitingStep{Execution: id, Step: store.Step{StepRow: engine.StepRow{Idx: int32(n)}}}
+	}
+	rows, err := s.o.Store.WaitingSteps(ctx, approvalPrefix, after, in.Limit+1)
+	if err != nil {
+		return nil, err
+	}
+	rows, next := page(rows, in.Limit, func(w *store.WaitingStep) string { return w.Execution + "/" + strconv.Itoa(int(w.Idx)) })
+	out := ApprovalList{Approvals: []Approval{}, Next: cursorTo("approvals", next)}
+	asked := map[string][]engine.Await{} // by execution
+	for i := range rows {
+		w := &rows[i]
+		if _, known := asked[w.Execution]; !known {
+			if asked[w.Execution], err = s.o.Signals.Awaiting(ctx, w.Execution); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound && stepwell.CodeOf(err) != stepwell.CodeConflict {
+				return nil, err
+			}
+		}
+		for j := range asked[w.Execution] {
+			if a := &asked[w.Execution][j]; a.Idx == w.Idx && strings.HasPrefix(a.External, approvalPrefix) {
+				out.Approvals = append(out.Approvals, s.approvalOf(w.Execution, w.Pipeline, a))
+			}
+		}
+	}
+	return reply(out, nil)
+}
+
+// approvalOf reads what the step asks.
+func (s *server) approvalOf(execution, pipeline string, a *engine.Await) Approval {
+	var q struct {
+		Message      string    `json:"message"`
+		Approvers    []string  `json:"approvers"`
+		AllowComment bool      `json:"allow_comment"`
+		Reject       string    `json:"reject"`
+		Default      string    `json:"default"`
+		Asked        time.Time `json:"asked"`
+	}
+	if err := json.Unmarshal(a.State, &q); err != nil { // left by an action of another kind
+		q.Message = ""
+	}
+	v := Approval{ID: execution + "." + a.Key, Execution: execution, Step: a.Key, Pipeline: pipeline, Message: s.text(execution, q.Message), Approvers: q.Approvers,
+		AllowComment: q.AllowComment, Reject: q.Reject, Default: Ref(q.Default), Asked: Time{q.Asked}, Until: micro(a.Until), epoch: a.Epoch, key: a.External}
+	if v.Approvers == nil {
+		v.Approvers = []string{}
+	}
+	return v
+}
+
+// ApprovalPath is the parameter of operations on one.
+type ApprovalPath struct {
+	ID string `path:"approval_id" maxLength:"400"`
+}
+
+// approval finds a decision that is waited for.
+func (s *server) approval(ctx context.Context, id string) (*Approval, error) {
+	missing := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "nobody waits for the decision " + cut(id, 100), Hint: "it may have been made already; GET " + prefix + "/approvals lists those that are open"}
+	execution, step, ok := strings.Cut(id, ".")
+	if !ok {
+		return nil, missing
+	}
+	x, err := s.find(ctx, execution)
+	if err != nil {
+		return nil, err
+	}
+	callOf(ctx).object = id
+	if x.Status.Terminal() {
+		return nil, missing
+	}
+	awaits, err := s.o.Signals.Awaiting(ctx, x.ID)
+	if err != nil {
+		return nil, err
+	}
+	for i := range awaits {
+		if a := &awaits[i]; a.Key == step && strings.HasPrefix(a.External, approvalPrefix) {
+			v := s.approvalOf(x.ID, x.Pipeline, a)
+			return &v, nil
+		}
+	}
+	return nil, missing
+}
+
+func (s *server) getApproval(ctx context.Context, in *ApprovalPath) (*answer[Approval], error) {
+	a, err := s.approval(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return reply(*a, nil)
+}
+
+// DecisionRequest is the body of a decision; it may be left out.
+type DecisionRequest struct {
+	Comment string `json:"comment,omitempty" maxLength:"4000"`
+}
+
+// Decision is a decision that was made.
+type Decision struct {
+	ID       string `json:"approval_id"`
+	Approved bool   `json:"approved"`
+	By       string `json:"by"`
+	Decided  Time   `json:"decided_at"`
+}
+
+type decideInput struct {
+	ApprovalPath
+	Body *DecisionRequest
+}
+
+func (s *server) approve(ctx context.Context, in *decideInput) (*answer[Decision], error) {
+	return s.decide(ctx, in, true)
+}
+
+func (s *server) reject(ctx context.Context, in *decideInput) (*answer[Decision], error) {
+	return s.decide(ctx, in, false)
+}
+
+// decide makes a decision. The first one counts: each wait takes one signal, told by the step's epoch.
+func (s *server) decide(ctx context.Context, in *decideInput, approved bool) (*answer[Decision], error) {
+	a, err := s.approval(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	p := access.Of(ctx)
+	if len(a.Approvers) > 0 && p.Kind != access.KindAnonymous && !slices.Contains(a.Approvers, p.Actor()) {
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: cut(p.Actor(), 100) + " is not among those who decide this", Hint: "they are: " + cut(strings.Join(a.Approvers, ", "), 300)}
+	}
+	comment := ""
+	if in.Body != nil {
+		comment = in.Body.Comment
+	}
+	if comment != "" && !a.AllowComment {
+		return nil, invalid("leave the comment out", "the decision takes no comment")
+	}
+	now := time.Now()
+	body, err := expr.Marshal(map[string]any{"status": "completed", "by": p.Actor(), "outputs": map[string]any{"approved": approved, "by": p.Actor(), "comment": comment,
+		"decided_at": now.UTC().Format(timeLayout), "automatic": false}})
+	if err != nil {
+		return nil, err
+	}
+	fresh, _, err := s.o.Signals.Signal(ctx, store.Signal{Key: a.key, ID: "decision-" + strconv.FormatUint(uint64(a.epoch), 10), Body: body, At: now})
+	if err == nil && !fresh {
+		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: "the decision has been made already"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return reply(Decision{in.ID, approved, p.Actor(), Time{now}}, nil)
+}
+
+// CallbackAnswer says what became of a callback.
+type CallbackAnswer struct {
+	Delivered bool `json:"delivered" doc:"A step waited for it; otherwise it is kept for the step."`
+	Repeated  bool `json:"repeated" doc:"It has come before."`
+}
+
+// CallbackPath is the parameter of a callback.
+type CallbackPath struct {
+	Token string `path:"token" maxLength:"4096"`
+}
+
+// callback ends a step from outside. Whoever has the token may; it is good for that one step.
+func (s *server) callback(ctx context.Context, in *CallbackPath) (*answer[CallbackAnswer], error) {
+	key, err := s.o.Callbacks.Key(in.Token)
+	if err != nil {
+		return nil, err
+	}
+	body, err := callbackBody(callOf(ctx).body)
+	if err != nil {
+		return nil, err
+	}
+	fresh, delivered, err := s.o.Signals.Signal(ctx, store.Signal{Key: key, ID: "callback", Body: body, At: time.Now()})
+	if err != nil {
+		return nil, err
+	}
+	return reply(CallbackAnswer{delivered, !fresh}, nil)
+}
+
+// callbackBody makes a signal of what was sent: an object of status, outputs and error alone is taken at its word, any
+// other object is the outputs, and any other value the output body.
+func callbackBody(raw []byte) (json.RawMessage, error) {
+	var v any = map[string]any{}
+	if len(raw) > 0 {
+		var err error
+		if v, err = expr.Decode(raw); err != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the body is not JSON", Err: err}
+		}
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		object = map[string]any{"body": v}
+	}
+	signal := map[string]any{"status": "completed", "by": "callback", "outputs": object}
+	if status, _ := object["status"].(string); slices.Contains([]string{"completed", "failed", "skipped"}, status) {
+		plain := true
+		for name := range object {
+			plain = plain && slices.Contains([]string{"status", "outputs", "error"}, name)
+		}
+		if plain {
+			signal = map[string]any{"by": "callback"}
+			for name, value := range object {
+				signal[name] = value
+			}
+		}
+	}
+	return expr.Marshal(signal)
+}

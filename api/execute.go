@@ -1,0 +1,82 @@
+package api
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/trigger"
+)
+
+// ExecuteRequest asks for an execution (budpipeline §4.1): of exactly one of job_id, workflow_id, workflow_definition and
+// action_type.
+type ExecuteRequest struct {
+	Job        string   `json:"job_id,omitempty" maxLength:"128" doc:"A schedule's job: what it starts is started now."`
+	Workflow   string   `json:"workflow_id,omitempty" maxLength:"255" doc:"A stored pipeline, by id or name."`
+	Version    int      `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"A version of the stored pipeline. Defaults to the newest."`
+	Definition Document `json:"workflow_definition,omitempty"`
+	Action     string   `json:"action_type,omitempty" maxLength:"200" doc:"A single action: the execution has this one step." example:"util.log"`
+	Params     Object   `json:"params,omitempty" doc:"Values of the pipeline's parameters, or of the action's."`
+	By         string   `json:"triggered_by,omitempty" maxLength:"200" doc:"On behalf of whom. Defaults to who asks."`
+	Trigger    string   `json:"trigger_type,omitempty" enum:"manual,scheduled,webhook,event" default:"manual"`
+	Priority   int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Higher ones come first."`
+}
+
+// Started is what was started.
+type Started struct {
+	ID      string `json:"execution_id"`
+	Status  string `json:"status"`
+	Started Time   `json:"started_at"`
+}
+
+type executeInput struct {
+	Key  string `header:"Idempotency-Key" maxLength:"257" doc:"Makes it happen once: a repetition with the same key is answered with what the first one started, another request with the key is 409."`
+	Body ExecuteRequest
+}
+
+// execute starts an execution.
+func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started], error) {
+	key, hash, err := s.once(ctx, in.Key)
+	if err != nil {
+		return nil, err
+	}
+	b := &in.Body
+	actor := b.By
+	if actor == "" {
+		actor = access.Of(ctx).Actor()
+	}
+	if b.Job == "" {
+		return s.started(ctx)(s.o.Pipelines.Launch(ctx, pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action,
+			Params: b.Params, Trigger: b.Trigger, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
+	}
+	if b.Workflow != "" || b.Definition != nil || b.Action != "" {
+		return nil, invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request says more than one thing to run")
+	}
+	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, trigger.Run{Trigger: b.Trigger, Params: b.Params, Actor: actor, Key: key, KeyHash: hash}))
+}
+
+// once reads the Idempotency-Key of a request.
+func (s *server) once(ctx context.Context, header string) (key string, hash []byte, err error) {
+	if key, err = idempotencyKey(header); err != nil {
+		return "", nil, err
+	}
+	c := callOf(ctx)
+	p := access.Of(ctx)
+	key, hash = startKey(p.Kind+":"+p.KeyID+":"+p.Name, key, c.request.Method, c.request.URL.Path, c.body)
+	return key, hash, nil
+}
+
+// started makes the answer to a launch.
+func (s *server) started(ctx context.Context) func(*pipeline.Launched, error) (*made[Started], error) {
+	return func(l *pipeline.Launched, err error) (*made[Started], error) {
+		if err != nil {
+			return nil, err
+		}
+		callOf(ctx).object = l.Execution
+		at := l.Started
+		if at.IsZero() {
+			at = l.Created
+		}
+		return &made[Started]{Status: statusOf(l.Fresh), Location: prefix + "/executions/" + l.Execution, Body: Started{l.Execution, l.Status.String(), Time{at}}}, nil
+	}
+}

@@ -1,0 +1,85 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/stepwell/stepwell/meter"
+)
+
+// metrics are the operations that count.
+func (s *server) metrics() {
+	handle(s, "metrics", s.getMetrics, func(op *huma.Operation) {
+		op.Description = "As JSON, or in Prometheus's text form for a client that accepts text/plain or application/openmetrics-text."
+		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(reflect.TypeFor[Metrics]())}, "text/plain": {}}}
+	})
+	handle(s, "metrics.prometheus", s.getPrometheus, func(op *huma.Operation) {
+		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {}}}
+	})
+}
+
+// Metrics is budpipeline §4.4's answer.
+type Metrics struct {
+	Executions MetricsExecutions `json:"executions"`
+	Workflows  MetricsWorkflows  `json:"workflows"`
+	Scheduler  MetricsScheduler  `json:"scheduler"`
+}
+
+// MetricsExecutions counts executions.
+type MetricsExecutions struct {
+	Total     int64 `json:"total" doc:"That the store still has."`
+	Running   int64 `json:"running"`
+	Completed int64 `json:"completed_24h"`
+	Failed    int64 `json:"failed_24h"`
+}
+
+// MetricsWorkflows says how executions of the last 24 hours went.
+type MetricsWorkflows struct {
+	AvgDuration int64   `json:"avg_duration_ms" doc:"Of those that completed."`
+	SuccessRate float64 `json:"success_rate" minimum:"0" maximum:"1" doc:"Completed ones among those that completed or failed; 1 when there were none."`
+}
+
+// MetricsScheduler says what the scheduler has to do.
+type MetricsScheduler struct {
+	Active int    `json:"active_jobs"`
+	Next   *int64 `json:"next_run_in_seconds" doc:"Null when nothing is due any more."`
+}
+
+// streamed is an answer that the operation writes by itself.
+type streamed struct{ Body func(huma.Context) }
+
+func (s *server) getMetrics(ctx context.Context, _ *struct{}) (*streamed, error) {
+	if meter.WantsText(callOf(ctx).request.Header.Get("Accept")) {
+		return s.getPrometheus(ctx, nil)
+	}
+	sum, err := s.o.Meter.Summary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := Metrics{Executions: MetricsExecutions{sum.Executions.Total, sum.Executions.Running, sum.Executions.Completed24h, sum.Executions.Failed24h},
+		Workflows: MetricsWorkflows{sum.Workflows.AvgDurationMS, sum.Workflows.SuccessRate},
+		Scheduler: MetricsScheduler{sum.Scheduler.ActiveJobs, sum.Scheduler.NextRunInSeconds}}
+	return &streamed{func(hc huma.Context) {
+		hc.SetHeader("Content-Type", "application/json")
+		hc.SetHeader("Vary", "Accept")
+		if err := marshal(hc.BodyWriter(), m); err != nil {
+			s.o.Log.Debug("metrics were not sent", "error", err)
+		}
+	}}, nil
+}
+
+func (s *server) getPrometheus(context.Context, *struct{}) (*streamed, error) {
+	return &streamed{s.passOn(s.o.Meter.Handler())}, nil
+}
+
+// passOn lets another handler answer, with the context that the guard has made.
+func (s *server) passOn(h http.Handler) func(huma.Context) {
+	return func(hc huma.Context) {
+		r, w := humago.Unwrap(hc)
+		h.ServeHTTP(w, r.WithContext(hc.Context()))
+	}
+}

@@ -1,0 +1,367 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/pipeline"
+)
+
+// pipelines are the operations on stored pipelines.
+func (s *server) pipelines() {
+	handle(s, "pipeline.create", s.createPipeline)
+	handle(s, "pipeline.list", s.listPipelines)
+	handle(s, "pipeline.validate", s.validatePipeline)
+	handle(s, "pipeline.get", s.getPipeline)
+	handle(s, "pipeline.update", s.updatePipeline)
+	handle(s, "pipeline.delete", s.deletePipeline)
+	handle(s, "pipeline.versions", s.listVersions)
+	handle(s, "pipeline.version", s.getVersion)
+	handle(s, "pipeline.diff", s.diffVersions)
+}
+
+// Document is a pipeline: its text (YAML or JSON), or the object itself.
+type Document []byte
+
+// UnmarshalJSON reads a string or an object.
+func (d *Document) UnmarshalJSON(b []byte) error {
+	*d = nil
+	switch b = bytes.TrimSpace(b); {
+	case string(b) == "null":
+		return nil
+	case len(b) > 0 && b[0] == '"':
+		var text string
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+		*d = Document(text)
+		return nil
+	case len(b) > 0 && b[0] == '{':
+		*d = bytes.Clone(b)
+		return nil
+	}
+	return fmt.Errorf("a pipeline is a text or an object")
+}
+
+// MarshalJSON writes an object as it is, and any other text as a string.
+func (d Document) MarshalJSON() ([]byte, error) {
+	if t := bytes.TrimSpace(d); len(t) > 0 && t[0] == '{' && json.Valid(t) {
+		return t, nil
+	}
+	return json.Marshal(string(d))
+}
+
+// Schema is for the description.
+func (Document) Schema(huma.Registry) *huma.Schema {
+	example := map[string]any{"name": "hello", "steps": []any{map[string]any{"id": "say", "action": "util.log", "params": map[string]any{"message": "Hello"}}}}
+	return &huma.Schema{Description: "A pipeline: its text in YAML or JSON, or the object itself.", Examples: []any{example},
+		OneOf: []*huma.Schema{{Type: "string"}, {Type: "object", AdditionalProperties: true}}}
+}
+
+// Pipeline is a stored pipeline, without its documents.
+type Pipeline struct {
+	ID          string `json:"pipeline_id" doc:"UUID. It is the workflow_id of what it is started with."`
+	Name        string `json:"name" doc:"Unique among stored pipelines."`
+	Description string `json:"description"`
+	Version     int    `json:"version" doc:"The newest one."`
+	Steps       int    `json:"step_count"`
+	Draft       bool   `json:"draft" doc:"The newest version has problems and cannot be started."`
+	Archived    bool   `json:"archived" doc:"It takes no new versions and is not started."`
+	CreatedBy   Ref    `json:"created_by"`
+	Created     Time   `json:"created_at"`
+	Updated     Time   `json:"updated_at"`
+}
+
+func pipelineOf(p *pipeline.Pipeline) Pipeline {
+	return Pipeline{ID: p.ID, Name: p.Name, Description: p.Description, Version: p.Version, Steps: p.Steps, Draft: p.Draft, Archived: p.Archived,
+		CreatedBy: Ref(p.CreatedBy), Created: Time{p.Created}, Updated: Time{p.Updated}}
+}
+
+// PipelineSaved is a stored pipeline with what was noticed about its document.
+type PipelineSaved struct {
+	Pipeline
+	Problems []Detail `json:"problems" nullable:"false" doc:"Warnings, and for a draft the errors."`
+}
+
+// PipelineDetail is a stored pipeline with its newest document.
+type PipelineDetail struct {
+	Pipeline
+	Document string `json:"document" doc:"The newest version's text, as it was given."`
+}
+
+// PipelineVersion is one version of a stored pipeline. It never changes.
+type PipelineVersion struct {
+	Pipeline string `json:"pipeline_id"`
+	Version  int    `json:"version"`
+	Name     string `json:"name"`
+	Digest   string `json:"digest" doc:"SHA-256 of the document, in hexadecimal."`
+	Steps    int    `json:"step_count"`
+	Draft    bool   `json:"draft"`
+	Note     string `json:"note"`
+	Author   Ref    `json:"author"`
+	Created  Time   `json:"created_at"`
+	Document string `json:"document,omitempty" doc:"As it was given; left out of lists."`
+}
+
+func versionOf(v *pipeline.Version) PipelineVersion {
+	return PipelineVersion{Pipeline: v.Pipeline, Version: v.Version, Name: v.Name, Digest: v.Digest, Steps: v.Steps, Draft: v.Draft, Note: v.Note,
+		Author: Ref(v.Author), Created: Time{v.Created}, Document: v.Document}
+}
+
+// NewPipeline is a pipeline to be stored, under the name that its document gives.
+type NewPipeline struct {
+	Document Document `json:"document"`
+	Draft    bool     `json:"draft,omitempty" doc:"Store it although it has problems."`
+	Note     string   `json:"note,omitempty" maxLength:"1000" doc:"Why, for the list of versions."`
+}
+
+type createPipelineInput struct{ Body NewPipeline }
+
+func (s *server) createPipeline(ctx context.Context, in *createPipelineInput) (*made[PipelineSaved], error) {
+	p, problems, err := s.o.Pipelines.Create(ctx, pipeline.Draft{Document: in.Body.Document, Draft: in.Body.Draft, Note: in.Body.Note, Author: access.Of(ctx).Actor()})
+	if err != nil {
+		return nil, withProblems(err, problems)
+	}
+	callOf(ctx).object = p.ID
+	return &made[PipelineSaved]{Status: statusOf(true), Location: prefix + "/pipelines/" + p.ID, ETag: etag(p.Revision),
+		Body: PipelineSaved{pipelineOf(p), detailsOf(problems)}}, nil
+}
+
+// withProblems puts the problems beside an error into it, unless they are there.
+func withProblems(err error, problems definition.Problems) error {
+	if problems.Err() == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, problems)
+}
+
+// PipelineList is a page of stored pipelines.
+type PipelineList struct {
+	Pipelines []Pipeline `json:"pipelines" nullable:"false"`
+	Next      string     `json:"next_cursor,omitempty"`
+}
+
+// ListPipelines selects stored pipelines.
+type ListPipelines struct {
+	Archived string `query:"archived" enum:"true,false,any" default:"false"`
+	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor   string `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listPipelines(ctx context.Context, in *ListPipelines) (*answer[PipelineList], error) {
+	after, err := cursorOf("pipelines", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	f := pipeline.Filter{After: after, Limit: in.Limit + 1}
+	if in.Archived != "any" {
+		archived := in.Archived == "true"
+		f.Archived = &archived
+	}
+	rows, err := s.o.Pipelines.List(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	rows, next := page(rows, in.Limit, func(p *pipeline.Pipeline) string { return p.ID })
+	out := PipelineList{Pipelines: make([]Pipeline, 0, len(rows)), Next: cursorTo("pipelines", next)}
+	for i := range rows {
+		out.Pipelines = append(out.Pipelines, pipelineOf(&rows[i]))
+	}
+	return reply(out, nil)
+}
+
+// PipelinePath is the parameter of operations on one.
+type PipelinePath struct {
+	ID string `path:"pipeline_id" maxLength:"255" doc:"Its id, or its name."`
+}
+
+type getPipelineInput struct {
+	PipelinePath
+	IfNoneMatch string `header:"If-None-Match" maxLength:"2000"`
+}
+
+func (s *server) getPipeline(ctx context.Context, in *getPipelineInput) (*tagged[PipelineDetail], error) {
+	p, err := s.o.Pipelines.Pipeline(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	if unchanged(in.IfNoneMatch, p.Revision) {
+		return nil, notModified(p.Revision)
+	}
+	v, err := s.o.Pipelines.Version(ctx, p.ID, p.Version)
+	if err != nil {
+		return nil, err
+	}
+	return &tagged[PipelineDetail]{etag(p.Revision), PipelineDetail{pipelineOf(p), v.Document}}, nil
+}
+
+// PipelineChange is a change of a stored pipeline. What is left out stays as it is.
+type PipelineChange struct {
+	Document Document `json:"document,omitempty"`
+	Draft    bool     `json:"draft,omitempty" doc:"Store the document although it has problems."`
+	Note     string   `json:"note,omitempty" maxLength:"1000"`
+	Archived *bool    `json:"archived,omitempty" doc:"Takes it out of use, or back into it."`
+}
+
+type updatePipelineInput struct {
+	PipelinePath
+	IfMatch string `header:"If-Match" maxLength:"2000"`
+	Body    PipelineChange
+}
+
+func (s *server) updatePipeline(ctx context.Context, in *updatePipelineInput) (*tagged[PipelineSaved], error) {
+	p, err := s.o.Pipelines.Pipeline(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	callOf(ctx).object = p.ID
+	if in.Body.Document == nil && in.Body.Archived == nil {
+		return nil, invalid("give document, archived or both", "there is nothing to change")
+	}
+	var problems definition.Problems
+	p, err = change(in.IfMatch, p, func(p *pipeline.Pipeline) int64 { return p.Revision }, func(revision int64) (*pipeline.Pipeline, error) {
+		return s.savePipeline(ctx, p.ID, &in.Body, revision, &problems)
+	}, func() (*pipeline.Pipeline, error) { return s.o.Pipelines.Pipeline(ctx, p.ID) })
+	if err != nil {
+		return nil, withProblems(err, problems)
+	}
+	return &tagged[PipelineSaved]{etag(p.Revision), PipelineSaved{pipelineOf(p), detailsOf(problems)}}, nil
+}
+
+// savePipeline takes it out of the archive first, and puts it there last.
+func (s *server) savePipeline(ctx context.Context, id string, c *PipelineChange, revision int64, problems *definition.Problems) (p *pipeline.Pipeline, err error) {
+	if c.Archived != nil && !*c.Archived {
+		if p, err = s.o.Pipelines.Archive(ctx, id, false, revision); err != nil {
+			return nil, err
+		}
+		revision = p.Revision
+	}
+	if c.Document != nil {
+		p, *problems, err = s.o.Pipelines.Update(ctx, id, pipeline.Draft{Document: c.Document, Draft: c.Draft, Note: c.Note, Author: access.Of(ctx).Actor()}, revision)
+		if err != nil {
+			return nil, err
+		}
+		revision = p.Revision
+	}
+	if c.Archived != nil && *c.Archived {
+		return s.o.Pipelines.Archive(ctx, id, true, revision)
+	}
+	return p, nil
+}
+
+type deletePipelineInput struct {
+	PipelinePath
+	IfMatch string `header:"If-Match" maxLength:"2000"`
+}
+
+func (s *server) deletePipeline(ctx context.Context, in *deletePipelineInput) (*struct{}, error) {
+	p, err := s.o.Pipelines.Pipeline(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	callOf(ctx).object = p.ID
+	return remove(in.IfMatch, p.Revision, func(revision int64) error { return s.o.Pipelines.Delete(ctx, p.ID, revision) })
+}
+
+// ValidateRequest asks what is wrong with a pipeline.
+type ValidateRequest struct {
+	Document Document `json:"document"`
+}
+
+// Validation is what is wrong with a pipeline.
+type Validation struct {
+	Valid    bool     `json:"valid"`
+	Name     string   `json:"name"`
+	Problems []Detail `json:"problems" nullable:"false" doc:"Errors and warnings, in order of the document."`
+}
+
+type validateInput struct{ Body ValidateRequest }
+
+func (s *server) validatePipeline(ctx context.Context, in *validateInput) (*answer[Validation], error) {
+	d, problems, err := s.o.Pipelines.Validate(ctx, in.Body.Document)
+	if err != nil {
+		return nil, err
+	}
+	out := Validation{Valid: problems.Err() == nil, Problems: detailsOf(problems)}
+	if d != nil {
+		out.Name = d.Name
+	}
+	return reply(out, nil)
+}
+
+// VersionList is a page of versions, newest first.
+type VersionList struct {
+	Versions []PipelineVersion `json:"versions" nullable:"false"`
+	Next     string            `json:"next_cursor,omitempty"`
+}
+
+// ListVersions selects versions.
+type ListVersions struct {
+	PipelinePath
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor string `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listVersions(ctx context.Context, in *ListVersions) (*answer[VersionList], error) {
+	before, err := numberCursor("versions", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := s.o.Pipelines.Versions(ctx, in.ID, int(before), in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := VersionList{Versions: make([]PipelineVersion, 0, len(rows))}
+	for i := range rows {
+		out.Versions = append(out.Versions, versionOf(&rows[i]))
+	}
+	if n := len(rows); n == in.Limit && rows[n-1].Version > 1 {
+		out.Next = cursorTo("versions", strconv.Itoa(rows[n-1].Version))
+	}
+	return reply(out, nil)
+}
+
+type versionInput struct {
+	PipelinePath
+	Version int `path:"version" minimum:"1" maximum:"1000000"`
+}
+
+func (s *server) getVersion(ctx context.Context, in *versionInput) (*answer[PipelineVersion], error) {
+	v, err := s.o.Pipelines.Version(ctx, in.ID, in.Version)
+	if err != nil {
+		return nil, err
+	}
+	return reply(versionOf(v), nil)
+}
+
+// PipelineDiff is what changed between two versions.
+type PipelineDiff struct {
+	From     int      `json:"from"`
+	To       int      `json:"to"`
+	Text     string   `json:"text" doc:"In unified form; empty when the documents are equal."`
+	Added    []string `json:"added" nullable:"false" doc:"Steps, by id."`
+	Removed  []string `json:"removed" nullable:"false"`
+	Changed  []string `json:"changed" nullable:"false"`
+	Settings bool     `json:"settings" doc:"Name, parameters, settings or outputs changed."`
+}
+
+type diffInput struct {
+	PipelinePath
+	From int `query:"from" required:"true" minimum:"1" maximum:"1000000"`
+	To   int `query:"to" minimum:"0" maximum:"1000000" doc:"Defaults to the newest."`
+}
+
+func (s *server) diffVersions(ctx context.Context, in *diffInput) (*answer[PipelineDiff], error) {
+	d, err := s.o.Pipelines.Diff(ctx, in.ID, in.From, in.To)
+	if err != nil {
+		return nil, err
+	}
+	return reply(PipelineDiff{From: d.From, To: d.To, Text: d.Text, Added: d.Added, Removed: d.Removed, Changed: d.Changed, Settings: d.Settings}, nil)
+}

@@ -1,0 +1,39 @@
+package api
+
+import (
+	"encoding/json"
+
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/secret"
+)
+
+// Everything that comes from pipelines passes here before it is shown: sealed values become ***, and so does what is
+// known to be secret. What the database has is redacted already; this is the second lock.
+
+// text is a text as it may be shown. execution is the id of the one that it belongs to, "" for none.
+func (s *server) text(execution, text string) string {
+	text = secret.MaskText(text)
+	if s.o.Redact != nil {
+		text = s.o.Redact.Text(execution, text)
+	}
+	return text
+}
+
+// json is JSON as it may be shown.
+func (s *server) json(execution string, raw []byte) json.RawMessage {
+	if len(raw) == 0 {
+		return nil
+	}
+	raw = secret.Mask(raw)
+	if s.o.Redact != nil {
+		raw = s.o.Redact.JSON(execution, raw)
+	}
+	return raw
+}
+
+func (s *server) failure(execution string, f *engine.Failure) *Failure {
+	if f == nil {
+		return nil
+	}
+	return &Failure{Code: f.Code, Message: s.text(execution, f.Message), Hint: s.text(execution, f.Hint), Step: f.Step}
+}
