@@ -134,7 +134,7 @@ func logMessage(l *store.LogLine, at Cursor) Message {
 var (
 	stepStatus = map[string]string{"queued": "queued", "started": "running", "completed": "completed", "failed": "failed",
 		"skipped": "skipped", "waiting": "waiting", "cancelled": "cancelled", "timed_out": "timed_out"}
-	executionStatus = map[string]string{"admit": "running", "admitted": "running", "cancel": "cancelling", "pause": "paused", "resume": "running", "restart": "running"}
+	executionStatus = map[string]string{"admitted": "running", "cancel": "cancelling", "pause": "paused", "resume": "running", "restart": "running"}
 )
 
 // statusMessage tells an event that changes a status; ok is false for others.
