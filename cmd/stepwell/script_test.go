@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,6 +35,7 @@ func TestMain(m *testing.M) {
 //	finish NAME N            waits for its end with exit code N (-1: killed); its output is in NAME.out and NAME.err
 //	jsonlines FILE           each line of the file is one JSON object, and the last one is the result
 //	serving NAME             waits until the server NAME, a background program, says where it is, and sets STEPWELL_SERVER
+//	await-approval           waits until the server has a question
 //	capture VAR PATTERN      sets a variable to the first group of the pattern in the last output
 //	await-line FILE TEXT     waits until a background program's output holds the text
 func TestScripts(t *testing.T) {
@@ -52,7 +55,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"status": status, "await": await, "await-line": awaitLine, "start": start,
 			"interrupt": signalling(os.Interrupt), "murder": signalling(os.Kill), "finish": finish, "jsonlines": jsonLines,
-			"serving": awaitServer, "capture": capture,
+			"serving": awaitServer, "capture": capture, "await-approval": awaitApproval,
 		},
 	})
 }
@@ -117,6 +120,16 @@ func awaitServer(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("the server does not say where it is: %s", ts.ReadFile(args[0]+".out"))
 	}
 	ts.Setenv("STEPWELL_SERVER", found[1])
+}
+
+func awaitApproval(ts *testscript.TestScript, _ bool, _ []string) {
+	c, err := newClient(ts.Getenv("STEPWELL_SERVER"), ts.Getenv("STEPWELL_API_KEY"))
+	ts.Check(err)
+	until(ts, "a question", func() bool {
+		rows, err := pages(context.Background(), c, "/api/v1/approvals", "approvals", url.Values{}, 1)
+		ts.Check(err)
+		return len(rows) > 0
+	})
 }
 
 func capture(ts *testscript.TestScript, _ bool, args []string) {
