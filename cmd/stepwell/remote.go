@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"os/signal"
@@ -35,6 +36,8 @@ func (c *connection) add(f *pflag.FlagSet) {
 // caller is what commands need of the client of the API: one call, its body and its answer as JSON.
 type caller interface {
 	Call(ctx context.Context, method, path string, query url.Values, body, answer any) error
+	// open is Call with headers, and an answer to be read as it comes.
+	open(ctx context.Context, method, path string, query url.Values, body any, header http.Header) (*http.Response, error)
 }
 
 // dial makes a client. The key comes from the environment: arguments are seen by everybody on the machine.
@@ -74,7 +77,7 @@ func pathTo(parts ...string) string {
 	return b.String()
 }
 
-// row is one JSON object of an answer.
+// object is one JSON object of an answer.
 type object = map[string]any
 
 // pages lists everything under a path, page by page, at most so many; items is the list's name in the answer.

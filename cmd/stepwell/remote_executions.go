@@ -85,7 +85,8 @@ func (p *program) logsThere(c *connection, id string, f *logFlags) error {
 		query.Set("level", f.level.value)
 	}
 	if f.follow {
-		return p.followLogs(c, id, query)
+		_, err := p.followLogs(c, id, query)
+		return err
 	}
 	if f.since > 0 {
 		query.Set("since", time.Now().Add(-f.since).UTC().Format(time.RFC3339Nano))

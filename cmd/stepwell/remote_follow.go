@@ -27,11 +27,6 @@ const (
 	streamType  = "text/event-stream"
 )
 
-// streamer is what following needs of the client: an answer that goes on.
-type streamer interface {
-	open(ctx context.Context, method, path string, query url.Values, body any, header http.Header) (*http.Response, error)
-}
-
 // streamed is one message of an execution's stream.
 type streamed struct {
 	Type string          `json:"type"`
@@ -41,41 +36,37 @@ type streamed struct {
 
 // followLogs shows an execution's log lines as they come, until it has ended. A stream that breaks off is taken up
 // behind the last message.
-func (p *program) followLogs(c *connection, id string, query url.Values) error {
+func (p *program) followLogs(c *connection, id string, query url.Values) (status stepwell.ExecutionStatus, err error) {
 	api, err := p.dial(c)
 	if err != nil {
-		return err
-	}
-	s, ok := api.(streamer)
-	if !ok {
-		return errors.New("this client cannot follow")
+		return status, err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	f := follower{program: p, output: c.output.value}
 	for tries := 0; tries < followTries; tries++ {
 		before := f.seq
-		err = f.follow(ctx, s, id, query)
+		err = f.follow(ctx, api, id, query)
 		switch code := stepwell.CodeOf(err); {
 		case f.ended:
-			return nil
+			return f.status, nil
 		case ctx.Err() != nil:
-			return exitError(exitInterrupted)
+			return status, exitError(exitInterrupted)
 		case err != nil && code != stepwell.CodeUnavailable && code != stepwell.CodeInternal && code != "":
-			return err
+			return status, err
 		case f.seq != before:
 			tries = 0
 		}
 		select {
 		case <-ctx.Done():
-			return exitError(exitInterrupted)
+			return status, exitError(exitInterrupted)
 		case <-time.After(followPause):
 		}
 	}
 	if err == nil {
 		err = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the stream breaks off again and again"}
 	}
-	return err
+	return status, err
 }
 
 // follower shows the messages of a stream.
@@ -84,10 +75,11 @@ type follower struct {
 	output  string
 	seq     string // of the last message
 	ended   bool
+	status  stepwell.ExecutionStatus // at the end
 }
 
 // follow shows one stream to its end.
-func (f *follower) follow(ctx context.Context, s streamer, id string, query url.Values) error {
+func (f *follower) follow(ctx context.Context, s caller, id string, query url.Values) error {
 	header := http.Header{"Accept": {streamType}}
 	if f.seq != "" {
 		header.Set("Last-Event-ID", f.seq)
@@ -131,7 +123,11 @@ func (f *follower) message(text string) error {
 	f.seq = m.Seq
 	switch m.Type {
 	case feed.TypeComplete:
-		f.ended = true
+		var end feed.CompleteData
+		if err := json.Unmarshal(m.Data, &end); err != nil {
+			return fmt.Errorf("stream: %w", err)
+		}
+		f.ended, f.status = true, end.Status
 	case feed.TypeLog:
 		var l store.LogLine
 		if err := json.Unmarshal(m.Data, &l); err != nil {

@@ -37,15 +37,7 @@ func (c *client) Call(ctx context.Context, method, path string, query url.Values
 	if err != nil {
 		return err
 	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
-	if len(raw) == 0 || answer == nil {
-		return nil
-	}
-	return decodeAnswer(raw, answer)
+	return readAnswer(resp, answer)
 }
 
 // open makes a request and gives the answer, which is a success.

@@ -114,7 +114,9 @@ func (p *program) newStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start ID [-p key=value…]",
 		Short: "Starts an execution of a stored pipeline",
-		Args:  arguments(1, 1, "ID"),
+		Long: "Starts an execution of a stored pipeline. With --follow it shows the log until the execution has ended, and the\n" +
+			"exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed with failures.",
+		Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			values, err := assignments(params)
 			if err != nil {
@@ -136,7 +138,11 @@ func (p *program) newStartCommand() *cobra.Command {
 			if err != nil || !follow {
 				return err
 			}
-			return p.followLogs(&c, id, url.Values{})
+			status, err := p.followLogs(&c, id, url.Values{})
+			if err != nil {
+				return err
+			}
+			return exitOf(status)
 		},
 	}
 	c.add(cmd.Flags())

@@ -91,7 +91,7 @@ func (p *program) newScheduleCreate(*resource) *cobra.Command {
 }
 
 func (p *program) newScheduleUpdate(r *resource) *cobra.Command {
-	return p.sending("update ID", "Changes a schedule; what is not given stays", "PUT", func(args []string) string { return r.at(args[0]) }, &scheduleFlags{}, "job_id", "schedule %s is changed")
+	return p.updating(r, "Changes a schedule; what is not given stays", &scheduleFlags{}, "job_id", "schedule %s is changed")
 }
 
 func (p *program) newNextRuns(r *resource) *cobra.Command {
@@ -107,7 +107,16 @@ func (p *program) newNextRuns(r *resource) *cobra.Command {
 				if err := api.Call(ctx, "GET", r.at(args[0], "next-runs"), url.Values{"count": {strconv.Itoa(count)}}, nil, &answer); err != nil {
 					return err
 				}
-				return p.shown(&c, answer, "")
+				if c.output.value == "json" {
+					return writeJSON(p.out, answer)
+				}
+				times, _ := answer["next_runs"].([]any)
+				for _, at := range times {
+					if err := p.answered(&c, nil, "%s", cell(at)); err != nil {
+						return err
+					}
+				}
+				return nil
 			})
 		},
 	}

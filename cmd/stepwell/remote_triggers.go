@@ -62,7 +62,7 @@ func (p *program) newWebhooksCommand() *cobra.Command {
 	return p.group("webhooks", []string{"webhook"}, "Starts pipelines when another system calls", "Shows and changes the addresses that other systems call to start pipelines. A secret is shown once,\nwhen it is made.",
 		p.listing(r, "Lists the webhooks"), p.showing(r, "Shows a webhook"),
 		p.sending("create", "Makes a webhook and shows its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &triggerFlags{}, "webhook_id", "webhook %s is made; its secret is shown this once"),
-		p.sending("update ID", "Changes a webhook", "PUT", func(args []string) string { return r.at(args[0]) }, &triggerFlags{}, "webhook_id", "webhook %s is changed"),
+		p.updating(r, "Changes a webhook; what is not given stays", &triggerFlags{}, "webhook_id", "webhook %s is changed"),
 		p.verb("rotate ID", "Gives a webhook another secret and shows it, once", "POST", func(id string) string { return r.at(id, "rotate-secret") }, "webhook %s has a new secret, which is shown this once"),
 		p.deleting(r, "Removes a webhook"))
 }
@@ -73,7 +73,7 @@ func (p *program) newServerEventsCommand() *cobra.Command {
 	triggers := p.group("triggers", []string{"trigger"}, "Starts pipelines when an event comes", "Shows and changes which events start which pipelines.",
 		p.listing(r, "Lists the event triggers"), p.showing(r, "Shows an event trigger"),
 		p.sending("create", "Makes an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &triggerFlags{ofEvent: true}, "trigger_id", "event trigger %s is made"),
-		p.sending("update ID", "Changes an event trigger", "PUT", func(args []string) string { return r.at(args[0]) }, &triggerFlags{ofEvent: true}, "trigger_id", "event trigger %s is changed"),
+		p.updating(r, "Changes an event trigger; what is not given stays", &triggerFlags{ofEvent: true}, "trigger_id", "event trigger %s is changed"),
 		p.deleting(r, "Removes an event trigger"))
 	return p.group("events", []string{"event"}, "Sends events, and says what they start", "Sends events to steps that wait for them and to triggers.",
 		p.sending("send TYPE", "Sends an event", "POST", func([]string) string { return pathTo("events") }, &eventFlags{}, "event_id", "event %s is taken"), triggers)

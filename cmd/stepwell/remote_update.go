@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+
+	"github.com/spf13/cobra"
+)
+
+// updating makes a command that changes one of a resource. The API replaces what is inside `schedule` and `callback` as
+// a whole, so what is there is read first, changed, and sent back on the condition that nobody else has changed it
+// meanwhile.
+func (p *program) updating(r *resource, short string, f bodied, id, line string) *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "update ID",
+		Short: short,
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			body, err := f.body(p)
+			if err != nil {
+				return err
+			}
+			if len(body) == 0 {
+				return invalid("`stepwell "+r.path+" update --help` lists the flags", "nothing is said to change")
+			}
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				answer := object{}
+				if err := sendUpdate(ctx, api, r.at(args[0]), body, &answer); err != nil {
+					return err
+				}
+				return p.shown(&c, answer, line, cell(answer[id]))
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// sendUpdate sends a change of what is at the path.
+func sendUpdate(ctx context.Context, api caller, path string, body object, answer *object) error {
+	resp, err := api.open(ctx, "GET", path, nil, nil, http.Header{"Accept": {"application/json"}})
+	if err != nil {
+		return err
+	}
+	var now object
+	if err := readAnswer(resp, &now); err != nil {
+		return err
+	}
+	merge(now, body, "schedule", "type")
+	merge(now, body, "callback", "workflow_id", "action_type")
+	header := http.Header{"Accept": {"application/json"}}
+	if tag := resp.Header.Get("ETag"); tag != "" {
+		header.Set("If-Match", tag)
+	}
+	if resp, err = api.open(ctx, "PUT", path, nil, body, header); err != nil {
+		return err
+	}
+	return readAnswer(resp, answer)
+}
+
+// merge fills a member of the change with what is there now. A change of one of the given keys makes it another thing:
+// then only what fits any kind is kept.
+func merge(now, body object, name string, kinds ...string) {
+	given, ok := body[name].(object)
+	old, was := now[name].(object)
+	if !ok || !was {
+		return
+	}
+	merged := maps.Clone(old)
+	for _, kind := range kinds {
+		if v, ok := given[kind]; ok && v != old[kind] {
+			merged = object{}
+			for _, keep := range []string{"timezone", "params", "priority"} {
+				if v, ok := old[keep]; ok {
+					merged[keep] = v
+				}
+			}
+		}
+	}
+	if params, ok := given["params"].(object); ok {
+		if before, ok := merged["params"].(object); ok {
+			both := maps.Clone(before)
+			maps.Copy(both, params)
+			given["params"] = both
+		}
+	}
+	maps.Copy(merged, given)
+	body[name] = merged
+}
+
+func readAnswer(resp *http.Response, answer any) error {
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return fmt.Errorf("answer: %w", err)
+	}
+	if len(raw) == 0 || answer == nil {
+		return nil
+	}
+	return decodeAnswer(json.RawMessage(raw), answer)
+}
