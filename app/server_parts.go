@@ -56,7 +56,7 @@ type parts struct {
 
 // build makes the parts, from those that need nothing to the API, which needs all.
 func (s *Server) build(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.buildAccess, s.buildFeed, s.buildTriggers, s.buildAPI} {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildAPI} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -96,10 +96,20 @@ func (s *Server) buildFeed(context.Context) (err error) {
 	return err
 }
 
-func (s *Server) buildTriggers(ctx context.Context) (err error) {
-	if s.callbacks, err = openCallbacks(ctx, s.Store, s.Keyring); err != nil {
-		return err
+// buildSecrets seals what was sealed with an older master key with the first one.
+func (s *Server) buildSecrets(ctx context.Context) (err error) {
+	n, err := s.Secrets.Vault.Rewrap(ctx)
+	if err != nil { // those that can be opened are used all the same
+		s.log.Error("not all secrets could be sealed with the first master key", "error", err)
 	}
+	if n > 0 {
+		s.log.Info("secrets are sealed with the first master key now", "count", n)
+	}
+	s.callbacks, err = openCallbacks(ctx, s.Store, s.Keyring)
+	return err
+}
+
+func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: s.Conductor, Executions: s.Store, Catalog: s.Actions, Defaults: s.o.Defaults,
 		Log: s.log})
 	if err != nil {

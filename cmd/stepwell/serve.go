@@ -112,7 +112,7 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	o.Log = p.serverLog(&s.Log)
 	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
 	o.MaxConnections = s.Server.Limits.Connections
-	o.StopAfter = time.Duration(s.Server.StopSeconds) * time.Second
+	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
 	o.Retention = s.Retention.options()
 	o.MaxBody, o.MaxFollowers, o.Version = int64(s.Server.Limits.Body), s.Server.Limits.WSClients, version()
 	o.Access = s.Server.access()
