@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/sqlite"
+)
+
+// The load of `bench serve` (budpipeline §12): so many executions under way at any time, so many requests a
+// second beside them, so many schedules that fire every few seconds.
+const (
+	serveInFlight  = 100
+	serveRequests  = 50 // a second
+	serveSchedules = 100
+	serveWatched   = 10 // WebSocket clients at any time: every tenth execution has one
+	serveHeld      = 1000
+)
+
+// servePipeline is what the load runs: four steps, of which one waits, so that executions overlap.
+const servePipeline = `{"name":"bench-serve","steps":[
+ {"id":"a","name":"a","action":"util.noop"},
+ {"id":"pause","name":"pause","action":"util.wait","depends_on":["a"],"params":{"seconds":0.5}},
+ {"id":"b","name":"b","action":"util.noop","depends_on":["pause"]},
+ {"id":"c","name":"c","action":"util.noop","depends_on":["b"]}]}`
+
+// serveResult is what a run of `bench serve` has measured. Times are in ms.
+type serveResult struct {
+	Workload   string     `json:"workload"`
+	Seconds    float64    `json:"seconds"`
+	Executions int        `json:"executions"`
+	Requests   int        `json:"requests"`
+	Failures   int        `json:"failures"` // answers that were not 2xx, and executions that did not complete
+	Start      percentile `json:"start"`    // from sending POST /execute to the first step's code
+	Dispatch   percentile `json:"dispatch"` // from a step being queued to its code
+	Status     percentile `json:"status"`   // from a step's end to a WebSocket client that has read of it
+	API        percentile `json:"api"`      // a request, from sending it to its last byte
+	Drift      percentile `json:"schedule_drift"`
+	Firings    int        `json:"schedule_firings"`
+	Held       int        `json:"held"` // executions that were under way at once, at the most
+	RSS        float64    `json:"rss_mb"`
+	Fsync      float64    `json:"fsync_p50_ms"`
+}
+
+// percentile is a distribution in ms.
+type percentile struct {
+	P50 float64 `json:"p50"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+func percentileOf(times []time.Duration) percentile {
+	if len(times) == 0 {
+		return percentile{}
+	}
+	slices.Sort(times)
+	at := func(share int) float64 { return ms(times[min(len(times)-1, len(times)*share/100)]) }
+	return percentile{at(50), at(95), at(99), ms(times[len(times)-1])}
+}
+
+// sample collects times from many goroutines.
+type sample struct {
+	mu    sync.Mutex
+	times []time.Duration
+}
+
+func (s *sample) add(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.times = append(s.times, d)
+}
+
+// serveLoad is the clients of one run.
+type serveLoad struct {
+	server *benchServer
+	stop   time.Time // nothing is begun after it
+
+	sent     sync.Map // execution id → when POST /execute was sent
+	seen     sync.Map // execution id + " " + step → when a WebSocket client read of its end
+	api      sample
+	failures atomic.Int64
+	complain sync.Once
+}
+
+// benchServe starts this program as a server, puts load on it over HTTP, and reads from its database afterwards
+// when everything happened.
+func benchServe(ctx context.Context, out io.Writer, o benchOptions) error {
+	seconds := 20
+	if o.n > 0 {
+		seconds = o.n
+	}
+	dir, err := os.MkdirTemp("", "stepwell-bench-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	for run := range o.runs {
+		r, err := serveOnce(ctx, filepath.Join(dir, fmt.Sprintf("%d.db", run)), seconds, o)
+		if err != nil {
+			return fmt.Errorf("bench serve: %w", err)
+		}
+		if err := printServe(out, r, o.output.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func serveOnce(ctx context.Context, db string, seconds int, o benchOptions) (r *serveResult, err error) {
+	fsync, err := fsyncTime(filepath.Dir(db))
+	if err != nil {
+		return nil, err
+	}
+	server, err := startServer(ctx, db, o.sync.value)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, server.end()) }()
+	l := &serveLoad{server: server}
+	r = &serveResult{Workload: "serve", Seconds: float64(seconds), Fsync: fsync}
+	workflow, err := l.prepare(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l.stop = time.Now().Add(time.Duration(seconds) * time.Second)
+	l.run(ctx, workflow)
+	if r.RSS, err = server.peakMB(); err != nil {
+		return nil, err
+	}
+	if err := l.unschedule(ctx); err != nil {
+		return nil, err
+	}
+	if r.Held, err = l.hold(ctx); err != nil {
+		return nil, err
+	}
+	if err := l.collect(ctx, db, r); err != nil {
+		return nil, err
+	}
+	r.Requests, r.API, r.Failures = len(l.api.times), percentileOf(l.api.times), r.Failures+int(l.failures.Load())
+	return r, nil
+}
+
+// run keeps the executions and the requests going until the time is over.
+func (l *serveLoad) run(ctx context.Context, workflow string) {
+	var group sync.WaitGroup
+	for i := range serveInFlight {
+		group.Go(func() {
+			for time.Now().Before(l.stop) && ctx.Err() == nil {
+				l.execution(ctx, workflow, i%(serveInFlight/serveWatched) == 0)
+			}
+		})
+	}
+	ids := make(chan string, 1)
+	group.Go(func() {
+		defer close(ids)
+		tick := time.NewTicker(time.Second / serveRequests)
+		defer tick.Stop()
+		var requests sync.WaitGroup
+		for n := 0; time.Now().Before(l.stop) && ctx.Err() == nil; n++ {
+			<-tick.C
+			requests.Go(func() { l.look(ctx, n) })
+		}
+		requests.Wait()
+	})
+	group.Wait()
+}
+
+// collect reads from the database what happened when.
+func (l *serveLoad) collect(ctx context.Context, path string, r *serveResult) (err error) {
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: path, ReadOnly: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	var start, dispatch, status, drift sample
+	for before := ""; ; {
+		list, err := db.Executions(ctx, store.Filter{Before: before, Limit: 1000})
+		if err != nil {
+			return err
+		}
+		for i := range list {
+			x := &list[i]
+			before = x.ID
+			if x.Trigger == "scheduled" {
+				if err := driftOf(x, &drift); err != nil {
+					return err
+				}
+			}
+			sent, ours := l.sent.Load(x.ID)
+			if !ours {
+				continue
+			}
+			r.Executions++
+			if x.Status.String() != "completed" {
+				r.Failures++
+			}
+			steps, err := db.Steps(ctx, x.No, store.StepFilter{})
+			if err != nil {
+				return err
+			}
+			for _, s := range steps {
+				if s.Started == 0 || s.Queued == 0 {
+					continue
+				}
+				dispatch.add(time.Duration(s.Started-s.Queued) * time.Microsecond)
+				if s.Idx == 0 {
+					start.add(time.UnixMicro(s.Started).Sub(sent.(time.Time)))
+				}
+				if at, watched := l.seen.Load(x.ID + " " + s.Key); watched && s.Ended > 0 {
+					status.add(at.(time.Time).Sub(time.UnixMicro(s.Ended)))
+				}
+			}
+		}
+		if len(list) < 1000 {
+			break
+		}
+	}
+	r.Start, r.Dispatch, r.Status, r.Drift = percentileOf(start.times), percentileOf(dispatch.times), percentileOf(status.times), percentileOf(drift.times)
+	r.Firings = len(drift.times)
+	return nil
+}
+
+// driftOf is how long after its time a schedule's execution came into being.
+func driftOf(x *store.Execution, drift *sample) error {
+	var params struct {
+		Trigger struct {
+			At time.Time `json:"scheduled_at"`
+		} `json:"_trigger"`
+	}
+	if err := json.Unmarshal(x.Params, &params); err != nil {
+		return fmt.Errorf("params of %s: %w", x.ID, err)
+	}
+	if params.Trigger.At.IsZero() {
+		return fmt.Errorf("execution %s of a schedule does not say when it was due", x.ID)
+	}
+	drift.add(x.Created.Sub(params.Trigger.At))
+	return nil
+}
+
+func printServe(out io.Writer, r *serveResult, format string) error {
+	if format == "json" {
+		return json.NewEncoder(out).Encode(r)
+	}
+	fmt.Fprintf(out, "serve: %.0f s, %d executions (%d at a time), %d requests beside them, %d failures, %d held at once, %.0f MB, fsync %.3f ms\n",
+		r.Seconds, r.Executions, serveInFlight, r.Requests, r.Failures, r.Held, r.RSS, r.Fsync)
+	for _, row := range []struct {
+		name string
+		p    percentile
+	}{{"start", r.Start}, {"dispatch", r.Dispatch}, {"status to a WebSocket", r.Status}, {"request", r.API}, {fmt.Sprintf("schedule drift (%d)", r.Firings), r.Drift}} {
+		fmt.Fprintf(out, "  %-24s p50 %8.2f   p95 %8.2f   p99 %8.2f   max %8.2f ms\n", row.name, row.p.P50, row.p.P95, row.p.P99, row.p.Max)
+	}
+	return nil
+}

@@ -1,0 +1,283 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// benchServer is this program, serving as a child process.
+type benchServer struct {
+	cmd    *exec.Cmd
+	base   string // http://127.0.0.1:port
+	client *http.Client
+	said   bytes.Buffer
+}
+
+// startServer starts a server on a free port, and returns when it is ready.
+func startServer(ctx context.Context, db, sync string) (*benchServer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s := &benchServer{base: "http://127.0.0.1:" + port}
+	s.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * serveInFlight}}
+	s.cmd = exec.Command(self, "serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:"+port)
+	s.cmd.Dir = filepath.Dir(db)
+	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
+	s.cmd.Env = append(os.Environ(), "STEPWELL_RATE=0")
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/ready", nil)
+		if err != nil {
+			return nil, errors.Join(err, s.end())
+		}
+		resp, err := s.client.Do(req)
+		if err == nil {
+			resp.Body.Close()
+			if resp.StatusCode == http.StatusOK {
+				return s, nil
+			}
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return nil, errors.Join(fmt.Errorf("the server is not ready: %v", err), s.end())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+func freePort(ctx context.Context) (string, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
+}
+
+// end stops the server; what it said belongs to the error when it did not end well.
+func (s *benchServer) end() error {
+	if s.cmd.ProcessState != nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	if err := s.cmd.Wait(); err != nil {
+		return fmt.Errorf("the server: %w\n%s", err, s.said.String())
+	}
+	return nil
+}
+
+// peakMB is the server's peak resident memory.
+func (s *benchServer) peakMB() (float64, error) {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil // not on this system
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if rest, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+			return kb / 1024, err
+		}
+	}
+	return 0, nil
+}
+
+// call sends a request and reads its answer whole.
+func (s *benchServer) call(ctx context.Context, method, path, body string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, s.base+"/api/v1"+path, strings.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode/100 != 2 {
+		return fmt.Errorf("%s %s: %s: %.300s", method, path, resp.Status, raw)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(raw, into)
+}
+
+// failed counts a failure and tells the first.
+func (l *serveLoad) failed(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	l.failures.Add(1)
+	l.complain.Do(func() { fmt.Fprintln(os.Stderr, "bench serve:", err) })
+}
+
+// prepare stores the pipeline and the schedules.
+func (l *serveLoad) prepare(ctx context.Context) (workflow string, err error) {
+	var p struct {
+		ID string `json:"id"`
+	}
+	if err := l.server.call(ctx, http.MethodPost, "/pipelines", `{"definition":`+servePipeline+`}`, &p); err != nil {
+		return "", err
+	}
+	for i := range serveSchedules {
+		job := fmt.Sprintf(`{"job_id":"bench-%d","name":"bench-%d","schedule":{"type":"interval","expression":"@every 5s","timezone":"UTC"},"callback":{"type":"action","action_type":"util.noop","params":{}}}`, i, i)
+		if err := l.server.call(ctx, http.MethodPost, "/scheduler/jobs", job, nil); err != nil {
+			return "", err
+		}
+	}
+	return p.ID, nil
+}
+
+func (l *serveLoad) unschedule(ctx context.Context) error {
+	for i := range serveSchedules {
+		if err := l.server.call(ctx, http.MethodDelete, fmt.Sprintf("/scheduler/jobs/bench-%d", i), "", nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+type started struct {
+	ID string `json:"execution_id"`
+}
+
+// execution starts one and follows it to its end, by WebSocket when it is watched, else by waiting for it.
+func (l *serveLoad) execution(ctx context.Context, workflow string, watched bool) {
+	var x started
+	at := time.Now()
+	if err := l.server.call(ctx, http.MethodPost, "/execute", `{"workflow_id":"`+workflow+`","params":{}}`, &x); err != nil {
+		l.failed(ctx, err)
+		return
+	}
+	l.sent.Store(x.ID, at)
+	l.api.add(time.Since(at))
+	if err := l.follow(ctx, x.ID, watched); err != nil {
+		l.failed(ctx, err)
+	}
+}
+
+// follow reads an execution's live stream to its end.
+func (l *serveLoad) follow(ctx context.Context, id string, watched bool) error {
+	if !watched {
+		return l.server.call(ctx, http.MethodGet, "/executions/"+id+"?wait=30", "", nil)
+	}
+	c, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(l.server.base, "http")+"/api/v1/executions/"+id+"/logs/stream", nil)
+	if err != nil {
+		return err
+	}
+	if resp.Body != nil {
+		resp.Body.Close()
+	}
+	defer c.CloseNow()
+	for {
+		_, raw, err := c.Read(ctx)
+		at := time.Now()
+		if err != nil {
+			return err
+		}
+		var m struct {
+			Type string `json:"type"`
+			Data struct {
+				Step   string `json:"step_id"`
+				Status string `json:"status"`
+			} `json:"data"`
+		}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			return err
+		}
+		switch {
+		case m.Type == "complete":
+			return c.Close(websocket.StatusNormalClosure, "")
+		case m.Type == "status" && m.Data.Status == "completed" && m.Data.Step != "":
+			l.seen.LoadOrStore(id+" "+m.Data.Step, at)
+		}
+	}
+}
+
+// look is one of the requests that people make meanwhile.
+func (l *serveLoad) look(ctx context.Context, n int) {
+	paths := []string{"/executions?limit=20", "/executions?status=running&limit=50", "/metrics", "/health", "/scheduler/jobs/bench-0", "/pipelines"}
+	at := time.Now()
+	if err := l.server.call(ctx, http.MethodGet, paths[n%len(paths)], "", nil); err != nil {
+		l.failed(ctx, err)
+		return
+	}
+	l.api.add(time.Since(at))
+}
+
+// hold has many executions under way at once, and gives how many there were.
+func (l *serveLoad) hold(ctx context.Context) (most int, err error) {
+	const body = `{"workflow_definition":{"name":"bench-held","steps":[{"id":"wait","name":"wait","action":"util.wait","params":{"seconds":5}}]},"params":{}}`
+	var group sync.WaitGroup
+	ids := make([]string, serveHeld)
+	begin := make(chan int, serveHeld)
+	for i := range serveHeld {
+		begin <- i
+	}
+	close(begin)
+	for range serveInFlight {
+		group.Go(func() {
+			for i := range begin {
+				var x started
+				if err := l.server.call(ctx, http.MethodPost, "/execute", body, &x); err != nil {
+					l.failed(ctx, err)
+				}
+				ids[i] = x.ID
+			}
+		})
+	}
+	group.Wait()
+	var m struct {
+		Executions struct {
+			Running int `json:"running"`
+		} `json:"executions"`
+	}
+	if err := l.server.call(ctx, http.MethodGet, "/metrics", "", &m); err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		if id == "" {
+			continue
+		}
+		if err := l.server.call(ctx, http.MethodGet, "/executions/"+id+"?wait=30", "", nil); err != nil {
+			l.failed(ctx, err)
+		}
+	}
+	return m.Executions.Running, nil
+}
