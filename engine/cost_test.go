@@ -179,7 +179,7 @@ func TestLargeChanges(t *testing.T) {
 		h.batch(events...)
 		took := time.Since(start)
 		t.Logf("%s: %v, %d rows, %d tasks", what, took.Round(time.Millisecond), len(h.fx.Rows), len(h.fx.Tasks))
-		if took > 2*time.Second*slower {
+		if took > 20*time.Second*slower {
 			t.Errorf("%s took %v", what, took)
 		}
 	}
@@ -199,7 +199,8 @@ func TestLargeChanges(t *testing.T) {
 	timed("restart of all", Event{Kind: Restart, Step: "join"})
 }
 
-// TestManySpawned: 100,000 spawned steps and one that waits for all of them.
+// TestManySpawned: 100,000 spawned steps and one that waits for all of them. A cost that grew with the square of
+// their number would take minutes; the limit leaves room for a machine that is busy with other tests.
 func TestManySpawned(t *testing.T) {
 	const calls, each = 100, 1000
 	p := compile(t, "name: t\nsteps:\n  - {id: scan, action: scan}\n  - {id: join, action: work, depends_on: [extract]}")
@@ -233,7 +234,7 @@ func TestManySpawned(t *testing.T) {
 	r.Settle(0, &fx)
 	took := time.Since(start)
 	t.Log(took.Round(time.Millisecond))
-	if len(fx.Tasks) != 1 || fx.Tasks[0].Key != "join" || took > 2*time.Second*slower {
+	if len(fx.Tasks) != 1 || fx.Tasks[0].Key != "join" || took > 20*time.Second*slower {
 		t.Errorf("%d tasks, %v", len(fx.Tasks), took)
 	}
 }
