@@ -49,7 +49,7 @@ var benchDefaults = map[string]int{"start": 200, "chain": 100, "fanout": 10_000,
 func newBenchCommand(out io.Writer) *cobra.Command {
 	o := benchOptions{sync: choice{"full", []string{"full", "normal"}}, output: choice{"text", []string{"text", "json"}}}
 	cmd := &cobra.Command{
-		Use:   "bench start|chain|fanout|diamond|stream",
+		Use:   "bench start|chain|fanout|diamond|stream|serve",
 		Short: "Measures this machine: no-op steps through the whole path, durable commits included",
 		Long: `Runs no-op steps through the whole product and prints what they cost.
 
@@ -61,15 +61,17 @@ func newBenchCommand(out io.Writer) *cobra.Command {
   diamond  n executions of A → (B, C) → D, 100 at a time; p50 and p99 are of whole executions
   stream   n items of about 1 KB from an NDJSON file through two modifiers (one sets two members, one
            filters) into another; once without and once with checkpoints. Needs 2.5 KB of disk per item
+  serve    a server under load for n seconds: 100 executions of two seconds at a time, each followed over a WebSocket, 50 other
+           requests a second and 100 schedules of every five seconds; then 1,000 executions at once
 
 fsync is the median time of this disk's own flush of 4 KiB, measured just before: no durable commit
 can be faster.`,
 		Args:      arguments(1, 1, "WORKLOAD"),
-		ValidArgs: []string{"start", "chain", "fanout", "diamond", "stream"},
+		ValidArgs: []string{"start", "chain", "fanout", "diamond", "stream", "serve"},
 		RunE:      func(cmd *cobra.Command, args []string) error { return bench(cmd.Context(), out, args[0], o) },
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.n, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000 and 1000000")
+	f.IntVar(&o.n, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000 and 20")
 	f.IntVar(&o.runs, "runs", 5, "how often")
 	f.StringVar(&o.store, "store", "", "database as sqlite:PATH; defaults to a temporary one")
 	f.StringVar(&o.queue, "queue", "memory:", "queue; memory: is the embedded one")
@@ -83,9 +85,12 @@ func bench(ctx context.Context, out io.Writer, workload string, o benchOptions) 
 	if workload == "stream" {
 		return benchStream(ctx, out, o)
 	}
+	if workload == "serve" {
+		return benchServe(ctx, out, o)
+	}
 	n, known := benchDefaults[workload]
 	if !known {
-		return invalid("start, chain, fanout, diamond or stream", "unknown workload %q", workload)
+		return invalid("start, chain, fanout, diamond, stream or serve", "unknown workload %q", workload)
 	}
 	if o.n > 0 {
 		n = o.n

@@ -17,20 +17,20 @@ import (
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
-// The load of `bench serve` (budpipeline §12): so many executions under way at any time, so many requests a
-// second beside them, so many schedules that fire every few seconds.
+// The load of `bench serve` (budpipeline §12): so many executions under way at any time, each followed by a
+// WebSocket client, so many requests a second beside them, so many schedules that fire every few seconds.
 const (
 	serveInFlight  = 100
 	serveRequests  = 50 // a second
 	serveSchedules = 100
-	serveWatched   = 10 // WebSocket clients at any time: every tenth execution has one
 	serveHeld      = 1000
+	servePause     = 2 * time.Second // of servePipeline
 )
 
 // servePipeline is what the load runs: four steps, of which one waits, so that executions overlap.
 const servePipeline = `{"name":"bench-serve","steps":[
  {"id":"a","name":"a","action":"util.noop"},
- {"id":"pause","name":"pause","action":"util.wait","depends_on":["a"],"params":{"seconds":0.5}},
+ {"id":"pause","name":"pause","action":"util.wait","depends_on":["a"],"params":{"seconds":2}},
  {"id":"b","name":"b","action":"util.noop","depends_on":["pause"]},
  {"id":"c","name":"c","action":"util.noop","depends_on":["b"]}]}`
 
@@ -156,14 +156,13 @@ func (l *serveLoad) run(ctx context.Context, workflow string) {
 	var group sync.WaitGroup
 	for i := range serveInFlight {
 		group.Go(func() {
+			time.Sleep(time.Duration(i) * servePause / serveInFlight) // so that they are not all at the same point
 			for time.Now().Before(l.stop) && ctx.Err() == nil {
-				l.execution(ctx, workflow, i%(serveInFlight/serveWatched) == 0)
+				l.execution(ctx, workflow)
 			}
 		})
 	}
-	ids := make(chan string, 1)
 	group.Go(func() {
-		defer close(ids)
 		tick := time.NewTicker(time.Second / serveRequests)
 		defer tick.Stop()
 		var requests sync.WaitGroup

@@ -45,12 +45,12 @@ func startServer(ctx context.Context, db, sync string) (*benchServer, error) {
 	s.cmd = exec.Command(self, "serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:"+port)
 	s.cmd.Dir = filepath.Dir(db)
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
-	s.cmd.Env = append(os.Environ(), "STEPWELL_RATE=0")
+	s.cmd.Env = append(os.Environ(), "STEPWELL_SERVER_LIMITS_RATE=10000", "STEPWELL_SERVER_LIMITS_BURST=10000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0")
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/ready", nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/api/v1/ready", nil)
 		if err != nil {
 			return nil, errors.Join(err, s.end())
 		}
@@ -150,9 +150,9 @@ func (l *serveLoad) failed(ctx context.Context, err error) {
 // prepare stores the pipeline and the schedules.
 func (l *serveLoad) prepare(ctx context.Context) (workflow string, err error) {
 	var p struct {
-		ID string `json:"id"`
+		ID string `json:"pipeline_id"`
 	}
-	if err := l.server.call(ctx, http.MethodPost, "/pipelines", `{"definition":`+servePipeline+`}`, &p); err != nil {
+	if err := l.server.call(ctx, http.MethodPost, "/pipelines", `{"document":`+servePipeline+`}`, &p); err != nil {
 		return "", err
 	}
 	for i := range serveSchedules {
@@ -177,8 +177,8 @@ type started struct {
 	ID string `json:"execution_id"`
 }
 
-// execution starts one and follows it to its end, by WebSocket when it is watched, else by waiting for it.
-func (l *serveLoad) execution(ctx context.Context, workflow string, watched bool) {
+// execution starts one and follows it to its end.
+func (l *serveLoad) execution(ctx context.Context, workflow string) {
 	var x started
 	at := time.Now()
 	if err := l.server.call(ctx, http.MethodPost, "/execute", `{"workflow_id":"`+workflow+`","params":{}}`, &x); err != nil {
@@ -187,16 +187,13 @@ func (l *serveLoad) execution(ctx context.Context, workflow string, watched bool
 	}
 	l.sent.Store(x.ID, at)
 	l.api.add(time.Since(at))
-	if err := l.follow(ctx, x.ID, watched); err != nil {
+	if err := l.follow(ctx, x.ID); err != nil {
 		l.failed(ctx, err)
 	}
 }
 
 // follow reads an execution's live stream to its end.
-func (l *serveLoad) follow(ctx context.Context, id string, watched bool) error {
-	if !watched {
-		return l.server.call(ctx, http.MethodGet, "/executions/"+id+"?wait=30", "", nil)
-	}
+func (l *serveLoad) follow(ctx context.Context, id string) error {
 	c, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(l.server.base, "http")+"/api/v1/executions/"+id+"/logs/stream", nil)
 	if err != nil {
 		return err
@@ -275,7 +272,7 @@ func (l *serveLoad) hold(ctx context.Context) (most int, err error) {
 		if id == "" {
 			continue
 		}
-		if err := l.server.call(ctx, http.MethodGet, "/executions/"+id+"?wait=30", "", nil); err != nil {
+		if err := l.follow(ctx, id); err != nil {
 			l.failed(ctx, err)
 		}
 	}
