@@ -27,7 +27,7 @@ const (
 func listen(ctx context.Context, o *ServerOptions) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "listen: " + err.Error(),
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "cannot serve",
 			Hint: "another program uses the address, or it is not one of this machine; `stepwell doctor` looks", Err: err}
 	}
 	l = netutil.LimitListener(l, o.MaxConnections)

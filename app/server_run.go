@@ -19,13 +19,7 @@ func (s *Server) Run(ctx context.Context) error {
 	conducting := newCrew(base, broken) // ends last: everything else reports to it
 	conducting.start("conductor", s.Conductor.Run)
 	serving := newCrew(base, broken) // what clients see: ends after the work
-	serving.start("audit log", s.recorder.Run)
-	if s.tracer != nil {
-		serving.start("traces", s.sendTraces)
-	}
-	serving.start("webhooks", s.hooks.Run)
-	serving.start("event triggers", s.router.Run)
-	serving.start("http", func(context.Context) error { return s.serveHTTP() })
+	s.attend(serving)
 	following := newCrew(base, broken)
 	following.start("feed", s.hub.Run)
 	acting := newCrew(ctx, broken) // what begins work: ends before it
@@ -54,6 +48,17 @@ func (s *Server) Run(ctx context.Context) error {
 	serving.end()
 	conducting.end()
 	return failed.or(err)
+}
+
+// attend starts what clients see, and what keeps count for them.
+func (s *Server) attend(serving *crew) {
+	serving.start("audit log", s.recorder.Run)
+	if s.tracer != nil {
+		serving.start("traces", s.sendTraces)
+	}
+	serving.start("webhooks", s.hooks.Run)
+	serving.start("event triggers", s.router.Run)
+	serving.start("http", func(context.Context) error { return s.serveHTTP() })
 }
 
 // begin takes up what was left unfinished, and then starts what begins work.

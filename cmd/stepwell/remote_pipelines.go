@@ -106,50 +106,57 @@ func (p *program) newDiffCommand(r *resource) *cobra.Command {
 	return cmd
 }
 
+// startFlags are those of `pipelines start`.
+type startFlags struct {
+	params  []string
+	follow  bool
+	version int
+}
+
 func (p *program) newStartCommand() *cobra.Command {
 	var c connection
-	var params []string
-	var follow bool
-	var version int
+	var f startFlags
 	cmd := &cobra.Command{
 		Use:   "start ID [-p key=value…]",
 		Short: "Starts an execution of a stored pipeline",
 		Long: "Starts an execution of a stored pipeline. With --follow it shows the log until the execution has ended, and the\n" +
 			"exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed with failures.",
 		Args: arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			values, err := assignments(params)
-			if err != nil {
-				return err
-			}
-			body := object{"workflow_id": args[0], "params": values}
-			if version > 0 {
-				body["workflow_version"] = version
-			}
-			id := ""
-			err = p.calling(&c, func(ctx context.Context, api caller) error {
-				var answer object
-				if err := api.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
-					return err
-				}
-				id, _ = answer["execution_id"].(string)
-				return p.shown(&c, answer, "execution %s is started", id)
-			})
-			if err != nil || !follow {
-				return err
-			}
-			status, err := p.followLogs(&c, id, url.Values{})
-			if err != nil {
-				return err
-			}
-			return exitOf(status)
-		},
+		RunE: func(_ *cobra.Command, args []string) error { return p.startStored(&c, args[0], &f) },
 	}
 	c.add(cmd.Flags())
-	cmd.Flags().StringArrayVarP(&params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "show its log until it has ended")
-	cmd.Flags().IntVar(&version, "version", 0, "`number` of the version; the newest without it")
+	cmd.Flags().StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
+	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "show its log until it has ended")
+	cmd.Flags().IntVar(&f.version, "version", 0, "`number` of the version; the newest without it")
 	return cmd
+}
+
+func (p *program) startStored(c *connection, pipeline string, f *startFlags) error {
+	params, err := assignments(f.params)
+	if err != nil {
+		return err
+	}
+	body := object{"workflow_id": pipeline, "params": params}
+	if f.version > 0 {
+		body["workflow_version"] = f.version
+	}
+	id := ""
+	err = p.calling(c, func(ctx context.Context, api caller) error {
+		var answer object
+		if err := api.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
+			return err
+		}
+		id, _ = answer["execution_id"].(string)
+		return p.shown(c, answer, "execution %s is started", id)
+	})
+	if err != nil || !f.follow {
+		return err
+	}
+	status, err := p.followLogs(c, id, url.Values{})
+	if err != nil {
+		return err
+	}
+	return exitOf(status)
 }
 
 func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {

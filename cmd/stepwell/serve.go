@@ -110,6 +110,9 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 		return o, err
 	}
 	o.Log = p.serverLog(&s.Log)
+	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {
+		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")
+	}
 	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
 	o.MaxConnections = s.Server.Limits.Connections
 	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
