@@ -52,7 +52,7 @@ type readyAnswer struct {
 // getReady asks the store. The answer is 503 when it cannot be read, or when the process is about to stop.
 func (s *server) getReady(ctx context.Context, _ *struct{}) (*readyAnswer, error) {
 	if s.o.Vitals().Draining {
-		return &readyAnswer{http.StatusServiceUnavailable, Readiness{Reason: "the service is stopping"}}, nil
+		return &readyAnswer{http.StatusServiceUnavailable, Readiness{Reason: "the service is starting or stopping"}}, nil
 	}
 	if _, err := s.o.Store.Executions(ctx, store.Filter{Limit: 1}); err != nil {
 		s.o.Log.Warn("not ready: the store cannot be read", "error", err)

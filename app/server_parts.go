@@ -155,7 +155,11 @@ func (s *Server) buildAPI(context.Context) error {
 }
 
 func (s *Server) vitals() api.Vitals {
-	return api.Vitals{Active: s.Conductor.Stats().Active, Scheduler: "running", Draining: s.Ready() != nil}
+	v := api.Vitals{Active: s.Conductor.Stats().Active, Scheduler: "running"}
+	if s.Ready() != nil {
+		v.Scheduler, v.Draining = "stopped", true
+	}
+	return v
 }
 
 // gate lets nothing that changes something through while the server starts or stops: those who ask try again.

@@ -3,6 +3,7 @@ package app_test
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -183,4 +184,26 @@ func TestServerAddressInUse(t *testing.T) {
 	}
 	s.Drain()
 	s.ended()
+}
+
+// Those who follow an execution are sent away with the message behind which they go on, and do not hold up the stop.
+func TestServerSendsFollowersAway(t *testing.T) {
+	g := newGate()
+	s := serve(t, filepath.Join(t.TempDir(), "a.db"), g, func(o *app.ServerOptions) { o.StopAfter = 10 * time.Millisecond })
+	id := s.begin(g)
+	resp, err := http.Get(s.URL() + "/api/v1/executions/" + id + "/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	begun := time.Now()
+	s.Drain()
+	s.ended()
+	if took := time.Since(begun); took > 4*time.Second { // closePatience is 5
+		t.Errorf("the stop took %s", took)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || !strings.Contains(string(text), "id: ") || !strings.Contains(string(text), `"type":"snapshot"`) {
+		t.Errorf("got %q, %v", text, err)
+	}
 }
