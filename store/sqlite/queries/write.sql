@@ -9,8 +9,7 @@ ROLLBACK
 
 -- name: log
 INSERT INTO step_log (execution, version, body, unnamed)
-SELECT ?1, ?2, ?3, ?4
-WHERE ?2 = 1 OR EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2 - 1)
+VALUES (?1, ?2, iif(?2 = 1 OR EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2 - 1), ?3, NULL), ?4)
 
 -- name: create
 INSERT INTO execution (no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure,
