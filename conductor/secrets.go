@@ -29,6 +29,9 @@ func (noSecrets) Forget(string)                                                 
 
 // sealParams writes parameters, checked and complete, as they are recorded.
 func (c *Conductor) sealParams(execution string, p *Pipeline, params map[string]any) (json.RawMessage, error) {
+	if len(params) == 0 {
+		return expr.Marshal(params)
+	}
 	secret := map[string]bool{}
 	for i := range p.Parameters {
 		secret[p.Parameters[i].Name] = p.Parameters[i].Secret

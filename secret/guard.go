@@ -63,7 +63,7 @@ func (g *Guard) SealParams(execution string, params map[string]any, secret func(
 	if g == nil {
 		return params, nil
 	}
-	out := make(map[string]any, len(params))
+	out, pinned := make(map[string]any, len(params)), false
 	for name, v := range params {
 		raw, err := expr.Marshal(v)
 		if err != nil {
@@ -77,7 +77,10 @@ func (g *Guard) SealParams(execution string, params map[string]any, secret func(
 			continue
 		}
 		texts(v, func(text string) bool { g.Redactor.Pin(execution, text); return true })
-		out[name] = expr.Raw(g.sealer.SealValue(raw))
+		out[name], pinned = expr.Raw(g.sealer.SealValue(raw)), true
+	}
+	if !pinned {
+		return out, nil
 	}
 	return g.second(execution, out, secret)
 }

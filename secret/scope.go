@@ -12,7 +12,7 @@ import (
 // Scope gives a step's templates what is sealed, opened (expr.Scope, expr.Watched). It may be used by any
 // goroutine.
 type Scope struct {
-	ctx       context.Context
+	ctx       context.Context // for its values: what a step may see does not depend on whether it has been stopped
 	g         *Guard
 	execution string
 	under     expr.Scope
@@ -153,7 +153,7 @@ type root struct{ s *Scope }
 
 // Attr implements expr.Object.
 func (r *root) Attr(name string) (any, bool) {
-	value, err := r.s.g.Vault.Get(r.s.ctx, name)
+	value, err := r.s.g.Vault.Get(context.WithoutCancel(r.s.ctx), name)
 	if err != nil {
 		if stepwell.CodeOf(err) != stepwell.CodeNotFound {
 			r.s.failed(err)

@@ -165,10 +165,14 @@ func (s *Sealer) SealValue(raw []byte) []byte {
 
 // OpenJSON puts back what was sealed, and makes it known to the execution. CodeInternal when a token was changed, or
 // its key is not here.
-func (s *Sealer) OpenJSON(execution string, raw []byte) (_ []byte, err error) {
-	if !Sealed(raw) {
+func (s *Sealer) OpenJSON(execution string, raw []byte) ([]byte, error) {
+	if !Sealed(raw) { // nearly always
 		return raw, nil
 	}
+	return s.openJSON(execution, raw)
+}
+
+func (s *Sealer) openJSON(execution string, raw []byte) (_ []byte, err error) {
 	out := rewrite(raw, func(text string) (string, bool) {
 		if err != nil || !strings.Contains(text, tokenHead) {
 			return "", false

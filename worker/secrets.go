@@ -1,8 +1,6 @@
 package worker
 
 import (
-	"context"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/secret"
@@ -32,7 +30,7 @@ func (p *Pool) open(j *job) (err error) {
 	if under == nil {
 		under = expr.Vars(nil)
 	}
-	j.opened.guard = p.o.Secrets.Scope(context.WithoutCancel(j.ctx), t.Execution, under, t.Step.Secrets)
+	j.opened.guard = p.o.Secrets.Scope(j.ctx, t.Execution, under, t.Step.Secrets)
 	j.opened.scope = j.opened.guard
 	return nil
 }
