@@ -24,14 +24,15 @@ const (
 	MaxValue   = 64 << 10 // bytes
 	maxSecrets = 1000     // in one vault
 	maxTotal   = 4 << 20  // bytes of all values
-	nameRule   = `^[A-Za-z_][A-Za-z0-9_.-]{0,127}$`
+	maxName    = 128
 )
 
-var namePattern = regexp.MustCompile(nameRule)
+// namePattern leaves the length to CheckName: {0,127} would be compiled 127 times, at the start of every command.
+var namePattern = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
 // CheckName is CodeInvalid unless a secret may have the name.
 func CheckName(name string) error {
-	if namePattern.MatchString(name) {
+	if len(name) <= maxName && namePattern.MatchString(name) {
 		return nil
 	}
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%.140q is no name of a secret", name),

@@ -88,6 +88,7 @@ func TestBadJobs(t *testing.T) {
 			"both callbacks": {Schedule: cron("@daily"), Callback: trigger.Callback{Action: "a", Workflow: "b"}},
 			"other callback": {Schedule: cron("@daily"), Callback: trigger.Callback{Type: "mail", Action: "a"}},
 			"id":             {ID: "a b", Schedule: cron("@daily"), Callback: noop},
+			"long id":        {ID: strings.Repeat("i", 129), Schedule: cron("@daily"), Callback: noop},
 			"misfire":        {Schedule: cron("@daily"), Callback: noop, Misfire: "always"},
 			"overlap":        {Schedule: cron("@daily"), Callback: noop, Overlap: "queue"},
 			"window":         {Schedule: cron("@daily"), Callback: noop, CatchUpSeconds: 367 * 86_400},
