@@ -54,6 +54,29 @@ func TestWriteModel(t *testing.T) {
 	})
 }
 
+// TestNextVersionInFewerBlocks dies after a Close whose file holds more items in a shorter spool, because the next
+// version begins with all items of the one before in one block.
+func TestNextVersionInFewerBlocks(t *testing.T) {
+	r := streamtest.New(t)
+	_, module := modules(t)
+	config := map[string]any{"path": "a.parquet"}
+	s := openSink(t, r, module, config)
+	for i := range 7 {
+		write(t, s, fmt.Sprintf(`{"id":"i%d"}`, i))
+		commit(t, s, int64(i)+1)
+	}
+	r.Env.State, _ = closeSink(t, s)
+	s = openSink(t, r, module, config)
+	write(t, s, `{"id":"i7"}`)
+	closeSink(t, s) // and its state is lost
+	s = openSink(t, r, module, config)
+	write(t, s, `{"id":"i7"}`)
+	closeSink(t, s)
+	if rows := rowsOf(t, filepath.Join(r.Env.Dir, "a.parquet")); len(rows) != 8 {
+		t.Errorf("%d items: %q", len(rows), rows)
+	}
+}
+
 type writeModel struct {
 	rt        *rapid.T
 	t         *testing.T

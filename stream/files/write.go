@@ -137,7 +137,8 @@ func (w *writer) stillThere(ctx context.Context, o *output, closed fileState) er
 	if err != nil {
 		return err
 	}
-	later := closed.Done && closed.Offset >= o.state.Offset && (info.Size == closed.Size || info.Size == closed.Was)
+	// Items tell which is later: the offset in a spool may shrink when the items of several blocks come into one.
+	later := closed.Done && closed.Items >= o.state.Items && (info.Size == closed.Size || info.Size == closed.Was)
 	if info.Size != o.state.Size && !later {
 		err = stream.ErrStateGone
 	}
