@@ -32,7 +32,7 @@ func (s *server) config() huma.Config {
 		Formats:                      map[string]huma.Format{"application/json": format, "json": format},
 		DefaultFormat:                "application/json",
 		RejectUnknownQueryParameters: true,
-		Transformers:                 []huma.Transformer{rewritten},
+		Transformers:                 []huma.Transformer{s.rewritten},
 	}
 }
 

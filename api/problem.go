@@ -184,7 +184,10 @@ func cut(text string, n int) string {
 
 // rewritten turns huma's own errors into Problems. It is the API's only transformer, and everything that is
 // answered passes through it.
-func rewritten(_ huma.Context, _ string, v any) (any, error) {
+func (s *server) rewritten(_ huma.Context, _ string, v any) (any, error) {
+	if p, ok := v.(*Problem); ok {
+		return s.hidden(p), nil
+	}
 	m, ok := v.(*huma.ErrorModel)
 	if !ok {
 		return v, nil
@@ -206,7 +209,7 @@ func rewritten(_ huma.Context, _ string, v any) (any, error) {
 			p.Message = strings.TrimPrefix(p.Details[0].Location+": ", ": ") + p.Details[0].Message
 		}
 	}
-	return p.bounded(), nil
+	return s.hidden(p.bounded()), nil
 }
 
 // codeOfStatus is for the statuses that huma and net/http choose by themselves.

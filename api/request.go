@@ -120,7 +120,7 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 	if allow := probe.header.Get("Allow"); probe.status == http.StatusMethodNotAllowed {
 		w.Header().Set("Allow", allow)
 		p := &Problem{Code: stepwell.CodeInvalid, Message: r.Method + " is not possible here", Hint: "possible: " + allow, Details: []Detail{}, status: probe.status}
-		write(w, p.bounded())
+		s.write(w, p.bounded())
 		return
 	}
 	s.refuse(w, r, notFound("there is nothing at %s", cut(r.URL.Path, 200)))
@@ -128,11 +128,12 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 
 // refuse answers an error.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	write(w, problemOf(r.Context(), s.o.Log, err))
+	s.write(w, problemOf(r.Context(), s.o.Log, err))
 }
 
 // write sends a Problem.
-func write(w http.ResponseWriter, p *Problem) {
+func (s *server) write(w http.ResponseWriter, p *Problem) {
+	p = s.hidden(p)
 	for name, values := range p.GetHeaders() {
 		w.Header()[name] = values
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"slices"
 
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/secret"
@@ -29,6 +30,17 @@ func (s *server) json(execution string, raw []byte) json.RawMessage {
 		raw = s.o.Redact.JSON(execution, raw)
 	}
 	return raw
+}
+
+// hidden is a Problem as it may be shown: errors quote what they are about.
+func (s *server) hidden(p *Problem) *Problem {
+	out := *p
+	out.Message, out.Hint, out.Details = s.text("", p.Message), s.text("", p.Hint), slices.Clone(p.Details)
+	for i := range out.Details {
+		d := &out.Details[i]
+		d.Location, d.Message, d.Hint = s.text("", d.Location), s.text("", d.Message), s.text("", d.Hint)
+	}
+	return &out
 }
 
 func (s *server) failure(execution string, f *engine.Failure) *Failure {

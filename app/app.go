@@ -148,6 +148,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	hidden := secret.NewRedactor()
+	o.Log = slog.New(secret.LogHandler(o.Log.Handler(), hidden))
 	a := &App{queue: &queue.Memory{}, log: o.Log}
 	for name, limits := range o.Queues {
 		a.queue.Limit(name, limits)
@@ -164,7 +166,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Store.Close())
 		}
 	}()
-	if err := a.openSecrets(ctx, o); err != nil {
+	if err := a.openSecrets(ctx, o, hidden); err != nil {
 		return nil, err
 	}
 	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }

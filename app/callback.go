@@ -3,10 +3,8 @@ package app
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -30,53 +28,9 @@ type callbacks struct{ key []byte }
 
 // openCallbacks finds the key, or makes it. It stays the same over restarts, as addresses are in use for long.
 func openCallbacks(ctx context.Context, s store.Objects, ring *secret.Keyring) (*callbacks, error) {
-	for range 2 { // another process may make it meanwhile
-		o, err := s.Object(ctx, objectServer, callbackID)
-		if err == nil {
-			return readCallbacks(ctx, s, o, ring)
-		}
-		if stepwell.CodeOf(err) != stepwell.CodeNotFound {
-			return nil, err
-		}
-		key := make([]byte, 32)
-		rand.Read(key)
-		sealed, err := ring.Seal(key, callbackID)
-		if err != nil {
-			return nil, err
-		}
-		body, err := json.Marshal(sealed)
-		if err != nil {
-			return nil, err
-		}
-		if _, err = s.PutObjects(ctx, store.Object{Kind: objectServer, ID: callbackID, Body: body}); err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict {
-			return nil, err
-		}
-	}
-	return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the key of the callbacks is neither there nor can be made"}
-}
-
-// readCallbacks opens the key, and seals it anew when the master key has changed.
-func readCallbacks(ctx context.Context, s store.Objects, o *store.Object, ring *secret.Keyring) (*callbacks, error) {
-	var sealed []byte
-	if err := json.Unmarshal(o.Body, &sealed); err != nil {
-		return nil, fmt.Errorf("key of the callbacks: %w", err)
-	}
-	key, err := ring.Open(sealed, callbackID)
+	key, err := secret.StoredKey(ctx, s, ring, objectServer, callbackID)
 	if err != nil {
-		return nil, fmt.Errorf("key of the callbacks: %w", err)
-	}
-	if ring.Current(sealed) {
-		return &callbacks{key}, nil
-	}
-	if sealed, err = ring.Seal(key, callbackID); err != nil {
-		return nil, err
-	}
-	body, err := json.Marshal(sealed)
-	if err != nil {
-		return nil, err
-	}
-	if _, err = s.PutObjects(ctx, store.Object{Kind: objectServer, ID: callbackID, Revision: o.Revision, Body: body}); err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict {
-		return nil, err
+		return nil, fmt.Errorf("callbacks: %w", err)
 	}
 	return &callbacks{key}, nil
 }

@@ -6,13 +6,28 @@ import (
 	"fmt"
 
 	"github.com/stepwell/stepwell/secret"
+	"github.com/stepwell/stepwell/trigger/webhook"
 )
+
+// Resealed counts what was sealed with an older master key.
+type Resealed struct{ Secrets, Webhooks int }
+
+// Reseal seals with the first master key what was sealed with another one: secrets, the secrets of signed webhooks, and
+// Stepwell's own keys. Parameters and outputs of executions stay as they are. What cannot be opened stays too, and is told in
+// the error. Call it before Run.
+func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
+	n.Secrets, err = a.Secrets.Vault.Rewrap(ctx)
+	var failed [2]error
+	n.Webhooks, failed[0] = webhook.Reseal(ctx, a.Store, a.Keyring)
+	_, failed[1] = openCallbacks(ctx, a.Store, a.Keyring)
+	return n, errors.Join(err, failed[0], failed[1])
+}
 
 // lateGuard is a secret.Guard that is there by the time anything runs: actions are made before the database is open.
 type lateGuard struct{ *secret.Guard }
 
 // openSecrets makes what keeps secrets, with everything that the vault holds known to it.
-func (a *App) openSecrets(ctx context.Context, o Options) error {
+func (a *App) openSecrets(ctx context.Context, o Options, hidden *secret.Redactor) error {
 	if o.MasterKey.Generated == "" {
 		o.MasterKey.Generated = o.DB + ".key"
 	}
@@ -20,9 +35,9 @@ func (a *App) openSecrets(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
-	a.Keyring, a.Secrets = keys, secret.NewGuard(a.Store, keys)
+	a.Keyring, a.Secrets = keys, secret.NewGuard(a.Store, keys, hidden)
 	o.secrets.Guard = a.Secrets
-	err = a.Secrets.Vault.Load(ctx)
+	err = a.Secrets.Load(ctx)
 	if broken, ok := errors.AsType[*secret.BrokenError](err); ok { // the others can be used
 		a.log.Error("secrets cannot be read", "names", broken.Names, "error", broken.Err)
 		return nil

@@ -98,12 +98,12 @@ func (s *Server) buildFeed(context.Context) (err error) {
 
 // buildSecrets seals what was sealed with an older master key with the first one.
 func (s *Server) buildSecrets(ctx context.Context) (err error) {
-	n, err := s.Secrets.Vault.Rewrap(ctx)
+	n, err := s.Reseal(ctx)
 	if err != nil { // those that can be opened are used all the same
 		s.log.Error("not all secrets could be sealed with the first master key", "error", err)
 	}
-	if n > 0 {
-		s.log.Info("secrets are sealed with the first master key now", "count", n)
+	if n != (Resealed{}) {
+		s.log.Info("secrets are sealed with the first master key now", "secrets", n.Secrets, "webhooks", n.Webhooks)
 	}
 	s.callbacks, err = openCallbacks(ctx, s.Store, s.Keyring)
 	return err
@@ -116,21 +116,24 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 		return err
 	}
 	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Store, Observe: s.fired,
-		Log: s.log})
+		Hide: s.hide, Log: s.log})
 	if err != nil {
 		return err
 	}
-	s.hooks, err = webhook.New(ctx, webhook.Options{Objects: s.Store, Launcher: s.library, Jobs: s.schedules, Sealer: s.Keyring})
+	s.hooks, err = webhook.New(ctx, webhook.Options{Objects: s.Store, Launcher: s.library, Jobs: s.schedules, Sealer: s.Keyring, Hide: s.hide})
 	if err != nil {
 		return err
 	}
-	s.router, err = event.New(ctx, event.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Jobs: s.schedules, Signals: s.Conductor, Log: s.log})
+	s.router, err = event.New(ctx, event.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Jobs: s.schedules, Signals: s.Conductor, Hide: s.hide, Log: s.log})
 	if err != nil {
 		return err
 	}
 	s.relay = trigger.NewRelay(s.Store, s.log, s.schedules, s.router)
 	return nil
 }
+
+// hide takes the secrets that everybody may come by out of a text.
+func (s *Server) hide(text string) string { return s.Secrets.Text("", text) }
 
 // wants says whether somebody waits for the end of an execution.
 func (s *Server) wants(x *store.Execution) bool {

@@ -53,6 +53,7 @@ func (s *Server) Run(ctx context.Context) error {
 // attend starts what clients see, and what keeps count for them.
 func (s *Server) attend(serving *crew) {
 	serving.start("audit log", s.recorder.Run)
+	serving.start("API keys", s.keys.Run)
 	if s.tracer != nil {
 		serving.start("traces", s.sendTraces)
 	}

@@ -38,14 +38,12 @@ func (a *answer) size(key string) int64 {
 	return int64(len(key) + len(a.Outputs) + len(a.Error) + len(a.By) + 200)
 }
 
-func decodeAnswer(s store.Signal) (a answer, err error) {
+// decodeAnswer reads a signal, in which secrets are sealed.
+func (c *Conductor) decodeAnswer(s store.Signal) (a answer, err error) {
 	a.at = s.At
 	invalid := func(format string, args ...any) error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "body of the signal: " + fmt.Sprintf(format, args...),
 			Hint: `write {"status": "completed", "outputs": {…}}`}
-	}
-	if len(s.Body) > maxAnswer {
-		return a, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the signal is %d bytes, the limit is %d MiB", len(s.Body), maxAnswer>>20)}
 	}
 	if len(s.Body) > 0 {
 		if err := json.Unmarshal(s.Body, &a.Answer); err != nil {
@@ -57,7 +55,7 @@ func decodeAnswer(s store.Signal) (a answer, err error) {
 		a.Status = "completed"
 	case "completed", "failed", "skipped":
 	default:
-		return a, invalid("status is %q, not completed, failed or skipped", a.Status)
+		return a, invalid("status is %q, not completed, failed or skipped", c.o.Secrets.Text("", a.Status))
 	}
 	if text := strings.TrimSpace(string(a.Outputs)); text == "" || text == "null" {
 		a.Outputs = nil
@@ -70,7 +68,7 @@ func decodeAnswer(s store.Signal) (a answer, err error) {
 			return a, invalid("outputs: %v", err)
 		}
 	}
-	a.Error, a.By = shorten(a.Error, maxReason), shorten(a.By, 200)
+	a.Error, a.By = shorten(c.o.Secrets.Text("", a.Error), maxReason), shorten(c.o.Secrets.Text("", a.By), 200)
 	return a, nil
 }
 
@@ -79,8 +77,16 @@ func shorten(s string, n int) string {
 	return strings.ToValidUTF8(s[:min(len(s), n)], "")
 }
 
-// settle is what a signal means to a step that awaits it.
-func (c *Conductor) settle(a answer, w *engine.Await) (engine.Event, error) {
+// settle is what a signal means to a step that awaits it. The execution may know secrets that nobody else does.
+func (c *Conductor) settle(a answer, execution string, w *engine.Await) (engine.Event, error) {
+	hide := func(text string) string { return c.o.Secrets.Text(execution, text) }
+	a.Error, a.By = hide(a.Error), hide(a.By)
+	if len(a.Outputs) > 0 {
+		var err error
+		if a.Outputs, err = c.o.Secrets.Reseal(execution, a.Outputs); err != nil {
+			return engine.Event{}, err
+		}
+	}
 	ev := engine.Event{Kind: engine.Settled, At: c.now(), Idx: w.Idx, Epoch: w.Epoch, Worker: a.By}
 	if ev.Worker == "" {
 		ev.Worker = "signal"
@@ -91,7 +97,7 @@ func (c *Conductor) settle(a answer, w *engine.Await) (engine.Event, error) {
 	case a.Status == "skipped":
 		ev.Reason = or(a.Error, "the signal says so")
 	case w.Require != "" && !a.holds(w.Require):
-		ev.Failure, ev.Permanent = a.refusal(), true
+		ev.Failure, ev.Permanent = a.refusal(hide), true
 	case len(a.Outputs) <= inlineAnswer:
 		ev.Output = a.Outputs
 	default:
@@ -111,7 +117,7 @@ func (a *answer) holds(name string) bool {
 }
 
 // refusal is the failure of a step that needed a yes.
-func (a *answer) refusal() *engine.Failure {
+func (a *answer) refusal(hide func(string) string) *engine.Failure {
 	var said struct {
 		By      string `json:"by"`
 		Comment string `json:"comment"`
@@ -121,10 +127,10 @@ func (a *answer) refusal() *engine.Failure {
 	}
 	f := &engine.Failure{Code: stepwell.CodeFailed, Message: "rejected"}
 	if by := or(a.By, said.By); by != "" {
-		f.Message += " by " + shorten(by, 200)
+		f.Message += " by " + shorten(hide(by), 200)
 	}
 	if comment := or(said.Comment, a.Error); comment != "" {
-		f.Message += ": " + shorten(comment, maxReason)
+		f.Message += ": " + shorten(hide(comment), maxReason)
 	}
 	return f
 }

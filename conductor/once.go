@@ -22,6 +22,9 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 	if ctx.Err() != nil {
 		return "", false, context.Cause(ctx)
 	}
+	if len(req.KeyHash) > 0 { // a request may hold a secret that can be guessed
+		req.KeyHash = c.o.Secrets.Digest(req.KeyHash)
+	}
 	if req.claim = nil; req.Key != "" {
 		id, err := c.claim(ctx, &req)
 		if id != "" || err != nil {

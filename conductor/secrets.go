@@ -1,9 +1,11 @@
 package conductor
 
 import (
+	"encoding/hex"
 	"encoding/json"
 
-	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -14,6 +16,14 @@ type Secrets interface {
 	SealParams(execution string, params map[string]any, secret func(name string) bool) (map[string]any, error)
 	// OpenParams puts back what was sealed, and makes it known to the execution.
 	OpenParams(execution string, raw json.RawMessage) (json.RawMessage, error)
+	// Seal takes secrets out of JSON that comes from outside and that steps will get, and Reseal does it again for an
+	// execution that knows more of them.
+	Seal(execution string, raw []byte) []byte
+	Reseal(execution string, raw []byte) ([]byte, error)
+	// Text hides secrets, sealed ones too, in a text that is recorded for people.
+	Text(execution, text string) string
+	// Digest gives something by which data can be told apart, over restarts too, and not be guessed.
+	Digest(data []byte) []byte
 	// Forget is told of executions that have ended.
 	Forget(execution string)
 }
@@ -25,22 +35,50 @@ func (noSecrets) SealParams(_ string, params map[string]any, _ func(string) bool
 	return params, nil
 }
 func (noSecrets) OpenParams(_ string, raw json.RawMessage) (json.RawMessage, error) { return raw, nil }
+func (noSecrets) Seal(_ string, raw []byte) []byte                                  { return raw }
+func (noSecrets) Reseal(_ string, raw []byte) ([]byte, error)                       { return raw, nil }
+func (noSecrets) Text(_, text string) string                                        { return text }
+func (noSecrets) Digest(data []byte) []byte                                         { return data }
 func (noSecrets) Forget(string)                                                     {}
 
-// sealParams writes parameters, checked and complete, as they are recorded.
-func (c *Conductor) sealParams(execution string, p *Pipeline, params map[string]any) (json.RawMessage, error) {
+// sealParams gives parameters as they are recorded.
+func (c *Conductor) sealParams(execution string, p *Pipeline, params map[string]any) (map[string]any, error) {
 	if len(params) == 0 {
-		return expr.Marshal(params)
+		return params, nil
 	}
 	secret := map[string]bool{}
 	for i := range p.Parameters {
 		secret[p.Parameters[i].Name] = p.Parameters[i].Secret
 	}
-	sealed, err := c.o.Secrets.SealParams(execution, params, func(name string) bool { return secret[name] })
-	if err != nil {
-		return nil, err
+	return c.o.Secrets.SealParams(execution, params, func(name string) bool { return secret[name] })
+}
+
+// hideProblems takes out of what is wrong with parameters what is secret in them.
+func (c *Conductor) hideProblems(execution string, p *Pipeline, params map[string]any, problems definition.Problems) {
+	_, err := c.sealParams(execution, p, params) // makes them known
+	for i := range problems {
+		if err != nil { // they are no values at all
+			problems[i].Message, problems[i].Hint = "a parameter is no JSON", ""
+		}
+		problems[i].Message, problems[i].Hint = c.o.Secrets.Text(execution, problems[i].Message), c.o.Secrets.Text(execution, problems[i].Hint)
 	}
-	return expr.Marshal(sealed)
+	c.o.Secrets.Forget(execution)
+}
+
+// hiddenKey begins a concurrency key that is not recorded as it is.
+const hiddenKey = "***"
+
+// concurrencyKey evaluates the pipeline's. One that says something else when secrets are sealed is made of them:
+// what is recorded is its digest, which executions share as they would the key.
+func (c *Conductor) concurrencyKey(execution string, p *Pipeline, params, sealed map[string]any) (string, error) {
+	key, err := p.plan.Concurrency.Key(params)
+	if err != nil {
+		return "", &stepwell.Error{Code: stepwell.CodeOf(err), Message: c.o.Secrets.Text(execution, err.Error()), Hint: stepwell.HintOf(err)}
+	}
+	if open, err := p.plan.Concurrency.Key(sealed); err == nil && open == key {
+		return key, nil
+	}
+	return hiddenKey + hex.EncodeToString(c.o.Secrets.Digest([]byte(key))), nil
 }
 
 // openParams reads the parameters of an execution that has ended, for another one.

@@ -16,6 +16,9 @@ import (
 // decision on what has not been asked yet is refused, and so is a second one.
 const ApprovalPrefix = "approval:"
 
+// eventPrefix begins the keys of events (util.wait_for); what follows may be anything.
+const eventPrefix = "event:"
+
 // maxHeld bounds, in bytes, the signals that nobody has waited for yet.
 const maxHeld = 64 << 20
 
@@ -44,14 +47,15 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if err := engine.CheckKey(s.Key); err != nil {
 		return false, false, err
 	}
-	ans, err := decodeAnswer(s)
-	if err != nil {
+	if len(s.Body) > maxAnswer {
+		return false, false, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the signal is %d bytes, the limit is %d MiB", len(s.Body), maxAnswer>>20)}
+	}
+	if s.Body, err = c.sealBody(ctx, s.Key, s.Body); err != nil {
 		return false, false, err
 	}
-	if strings.HasPrefix(s.Key, ApprovalPrefix) {
-		if err := c.awaited(ctx, s.Key); err != nil {
-			return false, false, err
-		}
+	ans, err := c.decodeAnswer(s)
+	if err != nil {
+		return false, false, err
 	}
 	if c.mail.held.Load() > maxHeld {
 		return false, false, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("signals of more than %d MiB are kept that no step has waited for", maxHeld>>20)}
@@ -70,16 +74,38 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	return true, took, nil
 }
 
-// awaited refuses a key that no step awaits.
-func (c *Conductor) awaited(ctx context.Context, key string) error {
-	return c.inLoop(ctx, func() error {
+// sealBody takes secrets out of what a signal says: what everybody knows, and those that it is for. It refuses a
+// decision that no step awaits.
+func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) ([]byte, error) {
+	_, after, _ := strings.Cut(key, ":")
+	decision := strings.HasPrefix(key, ApprovalPrefix)
+	if execution, _, one := strings.Cut(after, "/"); one && !decision && !strings.HasPrefix(key, eventPrefix) {
+		return c.o.Secrets.Seal(execution, body), nil
+	}
+	var waiting []string
+	err := c.inLoop(ctx, func() error {
 		for _, w := range c.mail.awaits[key] {
 			if !w.l.run.Status().Terminal() {
-				return nil
+				waiting = append(waiting, w.l.run.ID)
 			}
 		}
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
+		return nil
 	})
+	switch {
+	case err != nil:
+		return nil, err
+	case decision && len(waiting) == 0:
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
+	case len(waiting) == 0:
+		return c.o.Secrets.Seal("", body), nil
+	}
+	body = c.o.Secrets.Seal(waiting[0], body)
+	for _, execution := range waiting[1:] {
+		if body, err = c.o.Secrets.Reseal(execution, body); err != nil {
+			return nil, err
+		}
+	}
+	return body, nil
 }
 
 // arrive takes a signal in. It answers who brought it, once what follows from it is durable.
@@ -119,7 +145,7 @@ func (c *Conductor) deliver(key string) (took *live) {
 		if w.l.gone {
 			continue
 		}
-		ev, err := c.settle(ans, &w.Await)
+		ev, err := c.settle(ans, w.l.run.ID, &w.Await)
 		if err != nil {
 			c.o.Log.Error("a signal cannot be delivered", "key", key, "execution", w.l.run.ID, "step", w.Key, "error", err)
 			continue
@@ -215,7 +241,7 @@ func (c *Conductor) loadSignals(ctx context.Context) error {
 			if _, there := c.mail.pending[s.Key]; there {
 				continue
 			}
-			ans, err := decodeAnswer(s)
+			ans, err := c.decodeAnswer(s)
 			if err != nil {
 				c.o.Log.Error("a signal cannot be read", "key", s.Key, "error", err)
 				continue

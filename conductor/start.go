@@ -62,30 +62,40 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMessage, error) {
 	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
 	params, problems := definition.CheckParams(&given, req.Params)
-	if err := problems.Err(); err != nil {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
-	}
-	if req.Concurrency = ""; req.Pipeline.plan.Concurrency != nil {
-		var err error
-		if req.Concurrency, err = req.Pipeline.plan.Concurrency.Key(params); err != nil {
-			return nil, nil, err
-		}
-		if err := c.recovery(ctx); err != nil {
-			return nil, nil, err
-		}
-	}
-	if req.Priority == 0 {
-		req.Priority = req.Pipeline.plan.Priority
-	}
 	id, err := uuid.NewV7()
 	if err != nil {
 		return nil, nil, err
 	}
-	raw, err := c.sealParams(id.String(), req.Pipeline, params)
+	if problems.Err() != nil {
+		c.hideProblems(id.String(), req.Pipeline, req.Params, problems)
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}
+	}
+	raw, err := c.record(ctx, id.String(), &req, params)
 	if err != nil {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
+		c.o.Secrets.Forget(id.String())
+		return nil, nil, err
+	}
+	if req.Priority == 0 {
+		req.Priority = req.Pipeline.plan.Priority
 	}
 	return c.begin(id.String(), req, raw), raw, nil
+}
+
+// record gives parameters, checked and complete, as they are recorded, and fills in the concurrency key.
+func (c *Conductor) record(ctx context.Context, id string, req *Request, params map[string]any) (json.RawMessage, error) {
+	sealed, err := c.sealParams(id, req.Pipeline, params)
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
+	}
+	if req.Concurrency = ""; req.Pipeline.plan.Concurrency != nil {
+		if req.Concurrency, err = c.concurrencyKey(id, req.Pipeline, params, sealed); err != nil {
+			return nil, err
+		}
+		if err := c.recovery(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return expr.Marshal(sealed)
 }
 
 func (c *Conductor) hasStopped() bool {

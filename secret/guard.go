@@ -2,8 +2,12 @@ package secret
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/json"
+	"errors"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/store"
 )
@@ -14,22 +18,62 @@ type Guard struct {
 	Vault    *Vault
 	Redactor *Redactor
 
+	store  store.Objects
 	sealer *Sealer
 	opened cache
+	digest []byte // key of Digest
 }
 
-// NewGuard makes one on a store. Load the vault before any step runs.
-func NewGuard(s store.Objects, k *Keyring) *Guard {
-	r := NewRedactor()
-	return &Guard{Vault: NewVault(s, k, r), Redactor: r, sealer: NewSealer(k, r)}
+// NewGuard makes one on a store, with a redactor that others may have. Load it before any step runs.
+func NewGuard(s store.Objects, k *Keyring, r *Redactor) *Guard {
+	return &Guard{Vault: NewVault(s, k, r), Redactor: r, store: s, sealer: NewSealer(k, r), digest: k.keys[0].digest}
 }
 
-// Text hides secrets in a text.
+// The object that keeps the key of digests.
+const (
+	objectServer = "server"
+	digestID     = "digest-key"
+)
+
+// Load reads what the store has: the key of digests, and the vault (Vault.Load). *BrokenError: what can be opened can
+// be used; without their key, digests are others than before.
+func (g *Guard) Load(ctx context.Context) error {
+	key, err := StoredKey(ctx, g.store, g.sealer.keys, objectServer, digestID)
+	if err == nil {
+		g.digest = key
+	}
+	if err != nil && stepwell.CodeOf(err) != stepwell.CodeInternal {
+		return err
+	}
+	vault := g.Vault.Load(ctx)
+	broken, ok := errors.AsType[*BrokenError](vault)
+	if err == nil || vault != nil && !ok {
+		return vault
+	}
+	if broken == nil {
+		broken = &BrokenError{Err: err}
+	}
+	broken.Names = append(broken.Names, "the "+digestID)
+	return broken
+}
+
+// Digest is by what data can be told from other data, and not be guessed: an HMAC. It stays the same when master keys
+// are rotated. Nothing for nothing.
+func (g *Guard) Digest(data []byte) []byte {
+	if g == nil || len(data) == 0 {
+		return data
+	}
+	m := hmac.New(sha256.New, g.digest)
+	m.Write(data)
+	return m.Sum(nil)
+}
+
+// Text hides secrets in a text, sealed ones too.
 func (g *Guard) Text(execution, text string) string {
 	if g == nil {
 		return text
 	}
-	return g.Redactor.Text(execution, text)
+	return MaskText(g.Redactor.Text(execution, text))
 }
 
 // JSON hides secrets in JSON.
@@ -54,6 +98,15 @@ func (g *Guard) Open(execution string, raw []byte) ([]byte, error) {
 		return raw, nil
 	}
 	return g.sealer.OpenJSON(execution, raw)
+}
+
+// Reseal seals for an execution what was sealed already, perhaps with less known. CodeInternal as with Open.
+func (g *Guard) Reseal(execution string, raw []byte) ([]byte, error) {
+	raw, err := g.Open(execution, raw)
+	if err != nil {
+		return nil, err
+	}
+	return g.Seal(execution, raw), nil
 }
 
 // SealParams seals the parameters of an execution that is to be started: those that are secret as a whole, and what

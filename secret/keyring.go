@@ -30,10 +30,11 @@ type Keyring struct{ keys []masterKey }
 
 // masterKey is a key with what is made of it.
 type masterKey struct {
-	id    [idSize]byte
-	wrap  cipher.AEAD // of data keys
-	token cipher.AEAD // of sealed tokens
-	nonce []byte      // key of the nonces of sealed tokens
+	id     [idSize]byte
+	wrap   cipher.AEAD // of data keys
+	token  cipher.AEAD // of sealed tokens
+	nonce  []byte      // key of the nonces of sealed tokens
+	digest []byte      // key of digests, while there is no better one (Guard.Load)
 }
 
 // NewKeyring makes a keyring of keys of 32 bytes, the one that seals first. CodeInvalid.
@@ -71,7 +72,10 @@ func newMasterKey(key []byte) (k masterKey, err error) {
 			return k, err
 		}
 	}
-	k.nonce, err = hkdf.Key(sha256.New, key, nil, "stepwell token nonces", keySize)
+	if k.nonce, err = hkdf.Key(sha256.New, key, nil, "stepwell token nonces", keySize); err != nil {
+		return k, err
+	}
+	k.digest, err = hkdf.Key(sha256.New, key, nil, "stepwell digests", keySize)
 	return k, err
 }
 

@@ -172,7 +172,7 @@ func (v *Vault) Delete(ctx context.Context, name string, revision int64) error {
 }
 
 // Rewrap seals all secrets again that were not sealed with the first key, so that the other keys can go; but outputs of
-// executions may still need these. It gives how many there were.
+// executions may still need these. It gives how many there were. One that cannot be opened does not hold up the others.
 func (v *Vault) Rewrap(ctx context.Context) (n int, err error) {
 	v.changing.Lock()
 	defer v.changing.Unlock()
@@ -184,16 +184,15 @@ func (v *Vault) Rewrap(ctx context.Context) (n int, err error) {
 		}
 	})
 	for i := range old {
-		if err != nil {
-			break
+		value, failed := v.keys.Open(bodies[i].Sealed, what(old[i].ID))
+		if failed == nil {
+			_, failed = v.put(ctx, old[i].ID, string(value), old[i].Revision, bodies[i].By)
 		}
-		var value []byte
-		if value, err = v.keys.Open(bodies[i].Sealed, what(old[i].ID)); err == nil {
-			_, err = v.put(ctx, old[i].ID, string(value), old[i].Revision, bodies[i].By)
+		if failed != nil {
+			err = errors.Join(err, failed)
+			continue
 		}
-		if err == nil {
-			n++
-		}
+		n++
 	}
 	return n, err
 }

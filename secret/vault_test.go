@@ -38,7 +38,7 @@ func code(t *testing.T, err error, want stepwell.Code, what string) {
 
 func TestVault(t *testing.T) {
 	s := objects(t)
-	g := secret.NewGuard(s, ring(t, key(1)))
+	g := secret.NewGuard(s, ring(t, key(1)), secret.NewRedactor())
 	ctx := t.Context()
 	info, err := g.Vault.Set(ctx, "api", "first-value", 0, "ada")
 	if err != nil || info.Version != 1 || info.By != "ada" {
@@ -82,10 +82,10 @@ func TestVault(t *testing.T) {
 func TestVaultOfAnotherKey(t *testing.T) {
 	s := objects(t)
 	ctx := t.Context()
-	if _, err := secret.NewGuard(s, ring(t, key(1))).Vault.Set(ctx, "old", "old-value", 0, ""); err != nil {
+	if _, err := secret.NewGuard(s, ring(t, key(1)), secret.NewRedactor()).Vault.Set(ctx, "old", "old-value", 0, ""); err != nil {
 		t.Fatal(err)
 	}
-	lost := secret.NewGuard(s, ring(t, key(2)))
+	lost := secret.NewGuard(s, ring(t, key(2)), secret.NewRedactor())
 	if _, err := lost.Vault.Set(ctx, "new", "new-value", 0, ""); err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +95,7 @@ func TestVaultOfAnotherKey(t *testing.T) {
 	}
 	_, err := lost.Vault.Get(ctx, "old")
 	code(t, err, stepwell.CodeInternal, "what cannot be opened")
-	both := secret.NewGuard(s, ring(t, key(2), key(1)))
+	both := secret.NewGuard(s, ring(t, key(2), key(1)), secret.NewRedactor())
 	if n, err := both.Vault.Rewrap(ctx); err != nil || n != 1 {
 		t.Errorf("%d, %v", n, err)
 	}
@@ -121,7 +121,7 @@ func moved(t *testing.T, s *sqlite.Store) store.Object {
 }
 
 func TestSealedOutputsComeBack(t *testing.T) {
-	g := secret.NewGuard(objects(t), ring(t, key(1)))
+	g := secret.NewGuard(objects(t), ring(t, key(1)), secret.NewRedactor())
 	rapid.Check(t, func(t *rapid.T) {
 		v := value(t)
 		g.Redactor.Pin(run, v, "4711004711")
@@ -155,7 +155,7 @@ func TestSealedOutputsComeBack(t *testing.T) {
 }
 
 func TestTokensThatWereChanged(t *testing.T) {
-	g := secret.NewGuard(objects(t), ring(t, key(1)))
+	g := secret.NewGuard(objects(t), ring(t, key(1)), secret.NewRedactor())
 	g.Redactor.Add("the-secret-value")
 	sealed := string(g.Seal(run, []byte(`{"a":"the-secret-value"}`)))
 	for i := strings.Index(sealed, ":"); i < len(sealed); i++ {
@@ -167,15 +167,15 @@ func TestTokensThatWereChanged(t *testing.T) {
 			}
 		}
 	}
-	_, err := secret.NewGuard(objects(t), ring(t, key(2))).Open(run, []byte(sealed))
+	_, err := secret.NewGuard(objects(t), ring(t, key(2)), secret.NewRedactor()).Open(run, []byte(sealed))
 	code(t, err, stepwell.CodeInternal, "another key")
-	if _, err := secret.NewGuard(objects(t), ring(t, key(2), key(1))).Open(run, []byte(sealed)); err != nil {
+	if _, err := secret.NewGuard(objects(t), ring(t, key(2), key(1)), secret.NewRedactor()).Open(run, []byte(sealed)); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestTemplatesAreFollowed(t *testing.T) {
-	g := secret.NewGuard(objects(t), ring(t, key(1)))
+	g := secret.NewGuard(objects(t), ring(t, key(1)), secret.NewRedactor())
 	if _, err := g.Vault.Set(t.Context(), "k", "Hunter22-secret", 0, ""); err != nil {
 		t.Fatal(err)
 	}

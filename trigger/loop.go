@@ -279,7 +279,7 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 	for i, r := range st.results {
 		f := st.firings[i]
 		if r.err != nil && !Permanent(r.err) {
-			e.state.failed(r.err, r.at)
+			e.state.failed(s.o.Hide(r.err.Error()), r.at)
 			e.later(now)
 			s.o.Log.WarnContext(ctx, "a job could not be started; it is tried again", "job", e.ID, "at", f.time(), "error", r.err)
 			return
@@ -288,7 +288,7 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 		e.state.Pending = slices.DeleteFunc(slices.Clone(e.state.Pending), func(p firing) bool { return p.key(e.ID) == f.key(e.ID) })
 		fired := Fired{Job: e.ID, Err: r.err}
 		if r.err != nil {
-			e.state.failed(r.err, r.at)
+			e.state.failed(s.o.Hide(r.err.Error()), r.at)
 			s.o.Log.WarnContext(ctx, "a firing was given up", "job", e.ID, "at", f.time(), "error", r.err)
 		} else if fired.Execution = r.launched.Execution; r.launched.Fresh || !f.Fill {
 			s.started(e, fired.Execution, r.at)

@@ -35,6 +35,8 @@ type Options struct {
 	Grace time.Duration
 	// Observe hears of every start of a schedule's firing. It must be quick. Defaults to nothing.
 	Observe func(Fired)
+	// Hide takes secrets out of texts that are stored. Defaults to there being none.
+	Hide func(text string) string
 	// Log takes the package's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
@@ -55,6 +57,9 @@ func (o *Options) validate() error {
 		if *value <= 0 {
 			*value = otherwise
 		}
+	}
+	if o.Hide == nil {
+		o.Hide = func(text string) string { return text }
 	}
 	if o.Grace <= 0 {
 		o.Grace = time.Minute

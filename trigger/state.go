@@ -55,8 +55,8 @@ func (s *state) ran(now time.Time, execution string) {
 }
 
 // failed takes in that a firing cannot be started.
-func (s *state) failed(err error, now time.Time) {
-	s.Failed, s.FailedAt = clip(err.Error()), now
+func (s *state) failed(why string, now time.Time) {
+	s.Failed, s.FailedAt = clip(why), now
 }
 
 // The states of a job.

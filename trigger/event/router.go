@@ -41,6 +41,8 @@ type Options struct {
 	Starts int
 	// Depth is how long a chain of executions may be that end and thereby start each other. Defaults to 16.
 	Depth int
+	// Hide takes secrets out of texts that are stored. Defaults to there being none.
+	Hide func(text string) string
 	// Log takes the package's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
@@ -79,7 +81,7 @@ func New(ctx context.Context, o Options) (*Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	counts, err := shelf.OpenCounts(ctx, o.Objects, "event_trigger_state")
+	counts, err := shelf.OpenCounts(ctx, o.Objects, "event_trigger_state", o.Hide)
 	if err != nil {
 		return nil, err
 	}

@@ -28,6 +28,7 @@ const flushPause = time.Second
 type Counts struct {
 	objects store.Objects
 	kind    string
+	hide    func(string) string
 	ring    chan struct{}
 
 	mu    sync.Mutex
@@ -35,13 +36,16 @@ type Counts struct {
 	dirty map[string]bool
 }
 
-// OpenCounts loads all counts of a kind.
-func OpenCounts(ctx context.Context, objects store.Objects, kind string) (*Counts, error) {
+// OpenCounts loads all counts of a kind. hide takes secrets out of texts; nil: there are none.
+func OpenCounts(ctx context.Context, objects store.Objects, kind string, hide func(string) string) (*Counts, error) {
+	if hide == nil {
+		hide = func(text string) string { return text }
+	}
 	shelf, err := Open(ctx, Options[Count]{Objects: objects, Kind: kind, Noun: "count", Name: func(*Count) string { return "" }})
 	if err != nil {
 		return nil, err
 	}
-	c := &Counts{objects: objects, kind: kind, ring: make(chan struct{}, 1), all: map[string]Count{}, dirty: map[string]bool{}}
+	c := &Counts{objects: objects, kind: kind, hide: hide, ring: make(chan struct{}, 1), all: map[string]Count{}, dirty: map[string]bool{}}
 	for id, item := range shelf.items {
 		c.all[id] = item.Value
 	}
@@ -60,7 +64,7 @@ func (c *Counts) Ran(id, execution string, err error) {
 	c.mu.Lock()
 	n := c.all[id]
 	if err != nil {
-		n.Failed = clip(err.Error())
+		n.Failed = clip(c.hide(err.Error()))
 	} else {
 		n.Runs++
 		n.Last, n.Execution, n.Failed = time.Now(), execution, ""

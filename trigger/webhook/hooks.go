@@ -24,6 +24,8 @@ type Jobs interface {
 type Sealer interface {
 	Seal(value []byte, what string) ([]byte, error)
 	Open(sealed []byte, what string) ([]byte, error)
+	// Current reports whether what is sealed would be sealed with the same key today.
+	Current(sealed []byte) bool
 }
 
 // Options configure a Hooks. Objects, Launcher and Jobs are required.
@@ -33,6 +35,8 @@ type Options struct {
 	Jobs     Jobs
 	// Sealer keeps the secrets of signed webhooks. Defaults to none: then there can be no signed ones.
 	Sealer Sealer
+	// Hide takes secrets out of texts that are stored. Defaults to there being none.
+	Hide func(text string) string
 	// MaxBody is the size of the largest body, in bytes. Defaults to 1 MiB.
 	MaxBody int
 	// Most is how many webhooks there may be. Defaults to 10,000.
@@ -65,15 +69,19 @@ func New(ctx context.Context, o Options) (*Hooks, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	kept, err := shelf.Open(ctx, shelf.Options[record]{Objects: o.Objects, Kind: "webhook", Noun: "webhook", Most: o.Most, Name: func(r *record) string { return r.Name }})
+	kept, err := openShelf(ctx, o.Objects, o.Most)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := shelf.OpenCounts(ctx, o.Objects, "webhook_state")
+	counts, err := shelf.OpenCounts(ctx, o.Objects, "webhook_state", o.Hide)
 	if err != nil {
 		return nil, err
 	}
 	return &Hooks{o: o, shelf: kept, counts: counts}, nil
+}
+
+func openShelf(ctx context.Context, objects store.Objects, most int) (*shelf.Shelf[record], error) {
+	return shelf.Open(ctx, shelf.Options[record]{Objects: objects, Kind: "webhook", Noun: "webhook", Most: most, Name: func(r *record) string { return r.Name }})
 }
 
 // Run stores what is counted until ctx ends.
