@@ -160,7 +160,7 @@ type EventTriggerChange struct {
 	Name     *string   `json:"name,omitempty" maxLength:"255"`
 	About    *string   `json:"description,omitempty" maxLength:"4000"`
 	Type     *string   `json:"event_type,omitempty" minLength:"1" maxLength:"255"`
-	Filters  Object    `json:"filters,omitempty"`
+	Filters  Object    `json:"filters,omitzero"`
 	Job      *string   `json:"job_id,omitempty" maxLength:"255" doc:"Takes the place of callback."`
 	Callback *Callback `json:"callback,omitempty" doc:"Takes the place of job_id."`
 	Enabled  *bool     `json:"enabled,omitempty"`

@@ -25,6 +25,7 @@ import (
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
 	"github.com/stepwell/stepwell/trigger/event"
@@ -151,7 +152,7 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	must(err)
 	events, err := event.New(ctx, event.Options{Objects: a.Store, Launcher: library, Executions: a.Store, Jobs: schedules, Signals: a.Conductor, Log: log})
 	must(err)
-	hub, err := feed.New(feed.Options{Store: a.Store, Log: log})
+	hub, err := feed.New(feed.Options{Store: a.Store, Log: log, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }})
 	must(err)
 	return api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
 		Pipelines: library, Schedules: schedules, Webhooks: hooks, Events: events, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},

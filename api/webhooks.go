@@ -150,7 +150,7 @@ type WebhookChange struct {
 	Replay       *int      `json:"replay_seconds,omitempty" minimum:"0" maximum:"86400"`
 	AllowedIPs   *[]string `json:"allowed_ips,omitempty" maxItems:"1000"`
 	Headers      *[]string `json:"headers_to_include,omitempty" maxItems:"50"`
-	Params       Object    `json:"params,omitempty"`
+	Params       Object    `json:"params,omitzero"`
 	PayloadParam *string   `json:"payload_param,omitempty" maxLength:"100"`
 }
 

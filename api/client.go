@@ -1,0 +1,221 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Bounds of what a client takes.
+const (
+	maxAnswer  = 256 << 20
+	maxProblem = 1 << 20
+)
+
+// ClientOptions configure a Client.
+type ClientOptions struct {
+	// URL is that of the server. Defaults to http://127.0.0.1:8010.
+	URL string
+	// Token is an API key or a JSON Web Token. Defaults to none.
+	Token string
+	// HTTP sends the requests. Defaults to a client without a time limit: contexts have them.
+	HTTP *http.Client
+}
+
+// Client speaks to a server. Its errors are stepwell.Errors with the code, message and hint that the server answered;
+// CodeUnavailable when there is no answer. It may be used by any goroutine.
+//
+// Changes of things that have an ETag take it as ifMatch: "" changes whatever is there. Starts take a key: with one,
+// the same request sent again starts nothing more.
+type Client struct {
+	base, token string
+	http        *http.Client
+}
+
+// NewClient makes a client. CodeInvalid when the URL is none.
+func NewClient(o ClientOptions) (*Client, error) {
+	if o.URL == "" {
+		o.URL = "http://127.0.0.1:8010"
+	}
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, invalid("write it like http://127.0.0.1:8010", "%q is no URL of a server", cut(o.URL, 100))
+	}
+	if o.HTTP == nil {
+		o.HTTP = &http.Client{}
+	}
+	return &Client{base: strings.TrimSuffix(o.URL, "/"), token: o.Token, http: o.HTTP}, nil
+}
+
+// Call makes any call: body is sent as JSON unless it is nil, the answer is decoded into answer unless that is nil.
+func (c *Client) Call(ctx context.Context, method, path string, query url.Values, body, answer any) error {
+	_, err := c.call(ctx, method, path, query, nil, body, answer)
+	return err
+}
+
+// call also takes headers, and gives those of the answer.
+func (c *Client) call(ctx context.Context, method, path string, query url.Values, header http.Header, body, answer any) (http.Header, error) {
+	res, err := c.open(ctx, method, path, query, header, body)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}
+	}
+	if len(raw) == 0 || answer == nil {
+		return res.Header, nil
+	}
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return nil, fmt.Errorf("answer of %s %s: %w", method, path, err)
+	}
+	return res.Header, nil
+}
+
+// open sends a request and gives the answer if it is a success; its body is the caller's to close.
+func (c *Client) open(ctx context.Context, method, path string, query url.Values, header http.Header, body any) (*http.Response, error) {
+	var content io.Reader
+	if body != nil {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			return nil, err
+		}
+		content = bytes.NewReader(raw)
+	}
+	address := c.base + path
+	if len(query) > 0 {
+		address += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, address, content)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range header {
+		req.Header[name] = values
+	}
+	if content != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	if req.Header.Get("Accept") == "" {
+		req.Header.Set("Accept", "application/json")
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	res, err := c.http.Do(req)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "no answer from " + c.base, Hint: "start it with `stepwell serve`, or name another server", Err: err}
+	}
+	if res.StatusCode >= 300 {
+		defer res.Body.Close()
+		return nil, refusal(res)
+	}
+	return res, nil
+}
+
+// refusal is the error that a server has answered.
+func refusal(res *http.Response) error {
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxProblem))
+	if err != nil {
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}
+	}
+	var p Problem
+	if json.Unmarshal(raw, &p) != nil || p.Code == "" {
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the server answers " + res.Status, Hint: "is it a Stepwell server?"}
+	}
+	e := &stepwell.Error{Code: p.Code, Message: p.Message, Hint: p.Hint}
+	if len(p.Details) > 1 || len(p.Details) == 1 && p.Details[0].Line > 0 {
+		e.Err = Details(p.Details)
+	}
+	return e
+}
+
+// Details are all the things that are wrong with a request, as an error.
+type Details []Detail
+
+func (d Details) Error() string {
+	var b strings.Builder
+	for i := range d {
+		place := d[i].Location
+		if d[i].Line > 0 {
+			place = fmt.Sprintf("line %d", d[i].Line)
+		}
+		b.WriteString("\n  " + strings.TrimPrefix(place+": "+d[i].Message, ": "))
+		if d[i].Hint != "" {
+			b.WriteString(" (" + d[i].Hint + ")")
+		}
+	}
+	return b.String()
+}
+
+// at is the path of something, with its parts escaped.
+func at(parts ...string) string {
+	for i := range parts {
+		parts[i] = url.PathEscape(parts[i])
+	}
+	return prefix + "/" + strings.Join(parts, "/")
+}
+
+// get asks for something.
+func get[T any](ctx context.Context, c *Client, path string, query url.Values) (*T, error) {
+	var out T
+	if err := c.Call(ctx, http.MethodGet, path, query, nil, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// send sends something, with headers given as pairs; those without a value are left out.
+func send[T any](ctx context.Context, c *Client, method, path string, body any, headers ...string) (*T, error) {
+	h := http.Header{}
+	for i := 0; i+1 < len(headers); i += 2 {
+		if headers[i+1] != "" {
+			h.Set(headers[i], headers[i+1])
+		}
+	}
+	var out T
+	if _, err := c.call(ctx, method, path, nil, h, body, &out); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// queryOf makes query parameters of the fields that are tagged so, and not zero.
+func queryOf(from any) url.Values {
+	q := url.Values{}
+	v := reflect.Indirect(reflect.ValueOf(from))
+	for i := range v.NumField() {
+		name := v.Type().Field(i).Tag.Get("query")
+		f := v.Field(i)
+		if name == "" || f.IsZero() {
+			continue
+		}
+		switch value := f.Interface().(type) {
+		case string:
+			q.Set(name, value)
+		case int:
+			q.Set(name, strconv.Itoa(value))
+		case bool:
+			q.Set(name, strconv.FormatBool(value))
+		case []string:
+			q.Set(name, strings.Join(value, ","))
+		case time.Time:
+			q.Set(name, value.UTC().Format(time.RFC3339Nano))
+		}
+	}
+	return q
+}

@@ -1,0 +1,131 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+)
+
+// Execute starts an execution.
+func (c *Client) Execute(ctx context.Context, r ExecuteRequest, key string) (*Started, error) {
+	return send[Started](ctx, c, http.MethodPost, at("execute"), r, "Idempotency-Key", key)
+}
+
+// Executions lists executions.
+func (c *Client) Executions(ctx context.Context, f ListExecutions) (*ExecutionList, error) {
+	return get[ExecutionList](ctx, c, at("executions"), queryOf(f))
+}
+
+// Execution shows an execution, found by its id or the beginning of it.
+func (c *Client) Execution(ctx context.Context, id string) (*ExecutionDetail, error) {
+	return get[ExecutionDetail](ctx, c, at("executions", id), nil)
+}
+
+// Steps lists the steps of the execution that f.ID names.
+func (c *Client) Steps(ctx context.Context, f ListSteps) (*StepList, error) {
+	return get[StepList](ctx, c, at("executions", f.ID, "steps"), queryOf(f))
+}
+
+// Logs lists log lines of the execution that f.ID names.
+func (c *Client) Logs(ctx context.Context, f ListLogs) (*LogList, error) {
+	return get[LogList](ctx, c, at("executions", f.ID, "logs"), queryOf(f))
+}
+
+// History lists what happened in the execution that f.ID names.
+func (c *Client) History(ctx context.Context, f ListHistory) (*HistoryList, error) {
+	return get[HistoryList](ctx, c, at("executions", f.ID, "history"), queryOf(f))
+}
+
+// Cancel stops an execution and gives its status then.
+func (c *Client) Cancel(ctx context.Context, id, reason string) (string, error) {
+	return c.status(ctx, id, "cancel", CancelRequest{reason})
+}
+
+// Pause pauses an execution and gives its status then.
+func (c *Client) Pause(ctx context.Context, id string) (string, error) {
+	return c.status(ctx, id, "pause", nil)
+}
+
+// Resume goes on with an execution and gives its status then.
+func (c *Client) Resume(ctx context.Context, id string) (string, error) {
+	return c.status(ctx, id, "resume", nil)
+}
+
+func (c *Client) status(ctx context.Context, id, verb string, body any) (string, error) {
+	out, err := send[StatusAnswer](ctx, c, http.MethodPost, at("executions", id, verb), body)
+	if err != nil {
+		return "", err
+	}
+	return out.Status, nil
+}
+
+// Retry starts an execution that takes over what completed, except from the step on; "" takes over all.
+func (c *Client) Retry(ctx context.Context, id, from, key string) (*ExecutionRef, error) {
+	return send[ExecutionRef](ctx, c, http.MethodPost, at("executions", id, "retry"), RetryRequest{from}, "Idempotency-Key", key)
+}
+
+// Restart runs a step and all after it again, in place.
+func (c *Client) Restart(ctx context.Context, id string, r RestartRequest) (*ExecutionRef, error) {
+	return send[ExecutionRef](ctx, c, http.MethodPost, at("executions", id, "restart"), r)
+}
+
+// PreviewRetry lists the steps that Retry would run.
+func (c *Client) PreviewRetry(ctx context.Context, id, from string) ([]string, error) {
+	return c.preview(ctx, at("executions", id, "retry", "preview"), url.Values{"from_step": {from}})
+}
+
+// PreviewRestart lists the steps that Restart would run.
+func (c *Client) PreviewRestart(ctx context.Context, id, step string) ([]string, error) {
+	return c.preview(ctx, at("executions", id, "restart", "preview"), url.Values{"step_id": {step}})
+}
+
+func (c *Client) preview(ctx context.Context, path string, query url.Values) ([]string, error) {
+	out, err := get[PreviewAnswer](ctx, c, path, query)
+	if err != nil {
+		return nil, err
+	}
+	return out.Steps, nil
+}
+
+// Why says why a step, or with "" the execution, is in its state.
+func (c *Client) Why(ctx context.Context, id, step string) ([]Reason, error) {
+	query := url.Values{}
+	if step != "" {
+		query.Set("step_id", step)
+	}
+	out, err := get[WhyAnswer](ctx, c, at("executions", id, "why"), query)
+	if err != nil {
+		return nil, err
+	}
+	return out.Reasons, nil
+}
+
+// Actions describes all actions.
+func (c *Client) Actions(ctx context.Context) (*ActionList, error) {
+	return get[ActionList](ctx, c, at("actions"), nil)
+}
+
+// Action describes an action.
+func (c *Client) Action(ctx context.Context, name string) (*ActionDetail, error) {
+	return get[ActionDetail](ctx, c, at("actions", name), nil)
+}
+
+// Modules describes all stream modules.
+func (c *Client) Modules(ctx context.Context) (*ModuleList, error) {
+	return get[ModuleList](ctx, c, at("modules"), nil)
+}
+
+// Module describes a stream module.
+func (c *Client) Module(ctx context.Context, name string) (*ActionDetail, error) {
+	return get[ActionDetail](ctx, c, at("modules", name), nil)
+}
+
+// Health says how the server is.
+func (c *Client) Health(ctx context.Context) (*Health, error) {
+	return get[Health](ctx, c, at("health"), nil)
+}
+
+// Metrics counts executions and schedules.
+func (c *Client) Metrics(ctx context.Context) (*Metrics, error) {
+	return get[Metrics](ctx, c, at("metrics"), nil)
+}

@@ -1,0 +1,232 @@
+package api_test
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
+)
+
+func (r *rig) client(role string) *api.Client {
+	r.t.Helper()
+	c, err := api.NewClient(api.ClientOptions{URL: r.server.URL, Token: role})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return c
+}
+
+// want fails the test unless the error has the code.
+func want(t *testing.T, err error, code stepwell.Code) {
+	t.Helper()
+	if stepwell.CodeOf(err) != code {
+		t.Fatalf("error %v (%s), want code %q", err, stepwell.CodeOf(err), code)
+	}
+}
+
+func good(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPipelines(t *testing.T) {
+	r := newRig(t)
+	c, ctx := r.client("editor"), t.Context()
+	made, err := c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document(greeting), Note: "first"})
+	good(t, err)
+	if made.Name != "greeting" || made.Version != 1 || made.Steps != 2 || made.CreatedBy != "editor" {
+		t.Errorf("made: %+v", made)
+	}
+	_, err = c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document(greeting)})
+	want(t, err, stepwell.CodeConflict)
+	_, err = c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document("name: bad\nsteps:\n  - {id: a, action: util.nosuch}\n  - {id: a, action: util.log}\n")})
+	want(t, err, stepwell.CodeInvalid)
+	if details, ok := errors.AsType[api.Details](err); !ok || len(details) < 2 || details[0].Line == 0 {
+		t.Errorf("details: %v", err)
+	}
+	_, err = r.client("operator").CreatePipeline(ctx, api.NewPipeline{Document: api.Document(failing)})
+	want(t, err, stepwell.CodeForbidden)
+
+	p, tag, err := c.Pipeline(ctx, "greeting")
+	good(t, err)
+	if p.ID != made.ID || p.Document != greeting || tag == "" {
+		t.Errorf("got: %+v, tag %s", p, tag)
+	}
+	if got := r.do("viewer", "GET", "/api/v1/pipelines/greeting", nil, "If-None-Match", tag); got.status != http.StatusNotModified || len(got.body) > 0 || got.header.Get("ETag") != tag {
+		t.Errorf("unchanged: %d %s", got.status, got.body)
+	}
+	longer := strings.Replace(greeting, "\noutputs: {text:", "\n  - {id: more, action: util.log, params: {message: more}}\noutputs: {text:", 1)
+	_, err = c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Document: api.Document(longer)}, `"999"`)
+	want(t, err, "precondition")
+	changed, err := c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Document: api.Document(longer)}, tag)
+	good(t, err)
+	_, err = c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Document: api.Document(greeting)}, tag) // the tag of before
+	want(t, err, "precondition")
+	if changed.Version != 2 || changed.Steps != 3 {
+		t.Errorf("changed: %+v", changed)
+	}
+	diff, err := c.DiffPipeline(ctx, p.ID, 1, 0)
+	good(t, err)
+	if strings.Join(diff.Added, " ") != "more" || len(diff.Removed) != 0 || !strings.Contains(diff.Text, "+  - {id: more") {
+		t.Errorf("diff: %+v", diff)
+	}
+	versions, err := c.PipelineVersions(ctx, api.ListVersions{PipelinePath: api.PipelinePath{ID: p.ID}, Limit: 1})
+	good(t, err)
+	if len(versions.Versions) != 1 || versions.Versions[0].Version != 2 || versions.Next == "" {
+		t.Errorf("versions: %+v", versions)
+	}
+	first, err := c.PipelineVersion(ctx, p.ID, 1)
+	good(t, err)
+	if first.Document != greeting || first.Note != "first" {
+		t.Errorf("first: %+v", first)
+	}
+	_, err = c.PipelineVersion(ctx, p.ID, 9)
+	want(t, err, stepwell.CodeNotFound)
+
+	v, err := r.client("viewer").ValidatePipeline(ctx, api.Document(`{"name":"x","steps":[{"id":"a","action":"util.log"}]}`))
+	good(t, err)
+	if v.Valid || v.Name != "x" || len(v.Problems) == 0 {
+		t.Errorf("validation: %+v", v)
+	}
+	yes := true
+	archived, err := c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Archived: &yes}, "")
+	good(t, err)
+	if !archived.Archived {
+		t.Errorf("archived: %+v", archived)
+	}
+	_, err = c.Execute(ctx, api.ExecuteRequest{Workflow: p.ID, Params: api.Object{"who": "Ann"}}, "")
+	want(t, err, stepwell.CodeConflict)
+	list, err := c.Pipelines(ctx, api.ListPipelines{Archived: "true"})
+	good(t, err)
+	if len(list.Pipelines) != 1 {
+		t.Errorf("list: %+v", list)
+	}
+	good(t, c.DeletePipeline(ctx, p.ID, ""))
+	want(t, c.DeletePipeline(ctx, p.ID, ""), stepwell.CodeNotFound)
+}
+
+func TestExecuteOnce(t *testing.T) {
+	r := newRig(t)
+	c, ctx := r.client("operator"), t.Context()
+	req := api.ExecuteRequest{Action: "util.log", Params: api.Object{"message": "once"}, By: "ann@example.org"}
+	first, err := c.Execute(ctx, req, "key-1")
+	good(t, err)
+	again, err := c.Execute(ctx, req, "key-1")
+	good(t, err)
+	if first.ID != again.ID {
+		t.Errorf("started twice: %s, %s", first.ID, again.ID)
+	}
+	_, err = c.Execute(ctx, api.ExecuteRequest{Action: "util.log", Params: api.Object{"message": "another"}}, "key-1")
+	want(t, err, stepwell.CodeConflict)
+	other, err := r.client("admin").Execute(ctx, req, "key-1") // keys are everybody's own
+	good(t, err)
+	if other.ID == first.ID {
+		t.Error("one principal has found another's key")
+	}
+	x, err := c.Execution(ctx, first.ID)
+	good(t, err)
+	if x.TriggeredBy != "ann@example.org" || x.TriggerType != "manual" {
+		t.Errorf("execution: %+v", x.Execution)
+	}
+	if e := r.audit.entriesOf("execution.start"); len(e) != 4 || e[0].Object != first.ID || e[0].Actor != "operator" || e[2].Result != "conflict" {
+		t.Errorf("audit: %+v", e)
+	}
+	for _, bad := range []api.ExecuteRequest{{By: "nobody"}, {Action: "util.log", Workflow: "x"}, {Action: "util.nosuch"}, {Action: "util.log"}, {Job: "x", Action: "util.log"},
+		{Definition: api.Document("steps: {")}, {Definition: api.Document(greeting), Params: api.Object{"who": 7}}} {
+		_, err := c.Execute(ctx, bad, "")
+		want(t, err, stepwell.CodeInvalid)
+	}
+	_, err = c.Execute(ctx, api.ExecuteRequest{Workflow: "nosuch"}, "")
+	want(t, err, stepwell.CodeNotFound)
+	r.do("operator", "POST", "/api/v1/execute", req, "Idempotency-Key", "\"open").problem(400, stepwell.CodeInvalid)
+
+	failed := r.run(failing, nil)
+	one, err := c.Retry(ctx, failed, "bad", "retry-1")
+	good(t, err)
+	two, err := c.Retry(ctx, failed, "bad", "retry-1")
+	good(t, err)
+	if one.ID != two.ID {
+		t.Errorf("retried twice: %s, %s", one.ID, two.ID)
+	}
+	steps, err := c.PreviewRetry(ctx, failed, "")
+	good(t, err)
+	if strings.Join(steps, " ") != "bad after" {
+		t.Errorf("a retry would run %q", steps)
+	}
+	reasons, err := c.Why(ctx, failed, "after")
+	good(t, err)
+	if len(reasons) == 0 || !strings.Contains(reasons[0].Message+strings.Join(reasons[0].Steps, ""), "bad") {
+		t.Errorf("why: %+v", reasons)
+	}
+	_, err = c.Why(ctx, failed, "nosuch")
+	want(t, err, stepwell.CodeNotFound)
+}
+
+func TestStream(t *testing.T) {
+	r := newRig(t)
+	c := r.client("viewer")
+	id := r.run(greeting, map[string]any{"who": "Ann"})
+	var types []string
+	var middle string
+	for m, err := range c.Stream(t.Context(), id, api.StreamOptions{}) {
+		good(t, err)
+		if types = append(types, m.Type); len(types) == 2 {
+			middle = m.Seq
+		}
+	}
+	if types[0] != "snapshot" || types[len(types)-1] != "complete" || !strings.Contains(strings.Join(types, " "), "log") {
+		t.Errorf("messages: %q", types)
+	}
+	rest := 0
+	for m, err := range c.Stream(t.Context(), id, api.StreamOptions{Since: middle}) {
+		good(t, err)
+		if m.Type != "snapshot" {
+			rest++
+		}
+	}
+	if rest != len(types)-2 {
+		t.Errorf("behind the second of %d messages come %d", len(types), rest)
+	}
+	for _, err := range c.Stream(t.Context(), "01234567-0000-7000-8000-000000000000", api.StreamOptions{}) {
+		want(t, err, stepwell.CodeNotFound)
+	}
+	r.do("viewer", "GET", "/api/v1/executions/"+id+"/events?since=nonsense", nil).problem(400, stepwell.CodeInvalid)
+	r.do("viewer", "GET", "/api/v1/executions/"+id+"/logs/stream", nil).problem(http.StatusUpgradeRequired, stepwell.CodeInvalid)
+	r.do("", "GET", "/api/v1/executions/"+id+"/events", nil).problem(401, stepwell.CodeUnauthenticated)
+}
+
+func TestClientErrors(t *testing.T) {
+	if _, err := api.NewClient(api.ClientOptions{URL: "ftp://x"}); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+		t.Errorf("error %v", err)
+	}
+	away := httptest.NewServer(http.NotFoundHandler())
+	c, err := api.NewClient(api.ClientOptions{URL: away.URL})
+	good(t, err)
+	_, err = c.Health(t.Context())
+	want(t, err, stepwell.CodeUnavailable) // an answer that is not ours
+	away.Close()
+	_, err = c.Health(t.Context())
+	want(t, err, stepwell.CodeUnavailable)
+}
+
+func TestTimesAreMilliseconds(t *testing.T) {
+	raw, err := json.Marshal([]api.Time{{Time: time.Date(2026, 5, 1, 9, 0, 0, 123456789, time.FixedZone("x", 3600))}, {}})
+	if err != nil || string(raw) != `["2026-05-01T08:00:00.123Z",null]` {
+		t.Errorf("%s, %v", raw, err)
+	}
+	var at []api.Time
+	if err := json.Unmarshal([]byte(`["2026-05-01T10:00:00+02:00",null]`), &at); err != nil || at[0].UTC().Hour() != 8 || !at[1].IsZero() {
+		t.Errorf("%v, %v", at, err)
+	}
+	if json.Unmarshal([]byte(`["yesterday"]`), &at) == nil || json.Unmarshal([]byte(`[7]`), &at) == nil {
+		t.Error("that is no time")
+	}
+}
