@@ -147,10 +147,18 @@ type EventTriggerPath struct {
 	ID string `path:"trigger_id" maxLength:"255" doc:"Its id, or its name."`
 }
 
-func (s *server) getEventTrigger(_ context.Context, in *EventTriggerPath) (*tagged[EventTrigger], error) {
+type getEventTriggerInput struct {
+	EventTriggerPath
+	IfNoneMatch string `header:"If-None-Match" maxLength:"2000"`
+}
+
+func (s *server) getEventTrigger(_ context.Context, in *getEventTriggerInput) (*tagged[EventTrigger], error) {
 	t, err := s.o.Events.Trigger(in.ID)
 	if err != nil {
 		return nil, err
+	}
+	if unchanged(in.IfNoneMatch, t.Revision) {
+		return nil, notModified(t.Revision)
 	}
 	return &tagged[EventTrigger]{etag(t.Revision), s.eventTriggerOf(t)}, nil
 }

@@ -258,6 +258,9 @@ func (s *server) getJob(_ context.Context, in *getJobInput) (*tagged[Job], error
 	if err != nil {
 		return nil, err
 	}
+	if unchanged(in.IfNoneMatch, j.Revision) {
+		return nil, notModified(j.Revision)
+	}
 	return &tagged[Job]{etag(j.Revision), s.jobOf(j, nil)}, nil
 }
 

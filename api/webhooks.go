@@ -132,10 +132,18 @@ type WebhookPath struct {
 	ID string `path:"webhook_id" maxLength:"255" doc:"Its id, or its name."`
 }
 
-func (s *server) getWebhook(_ context.Context, in *WebhookPath) (*tagged[Webhook], error) {
+type getWebhookInput struct {
+	WebhookPath
+	IfNoneMatch string `header:"If-None-Match" maxLength:"2000"`
+}
+
+func (s *server) getWebhook(_ context.Context, in *getWebhookInput) (*tagged[Webhook], error) {
 	w, err := s.o.Webhooks.Webhook(in.ID)
 	if err != nil {
 		return nil, err
+	}
+	if unchanged(in.IfNoneMatch, w.Revision) {
+		return nil, notModified(w.Revision)
 	}
 	return &tagged[Webhook]{etag(w.Revision), s.webhookOf(w)}, nil
 }
