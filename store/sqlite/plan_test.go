@@ -37,7 +37,21 @@ func TestPlans(t *testing.T) {
 	for column, f := range map[string]store.Filter{"workflow": {Workflow: "w"}, "job": {Job: "j", Workflow: "w"}, "parent": {Parent: "p", Job: "j"}} {
 		wantPlan(t, s, column, narrow(s.sql["executions"], f), fmt.Sprintf("SEARCH x USING INDEX execution_%s (%s=?", column, column))
 	}
+	for index, status := range map[string]stepwell.ExecutionStatus{"execution_open": stepwell.ExecutionPaused, "execution_odd": stepwell.ExecutionFailed} {
+		query := narrow(s.sql["executions"], store.Filter{Statuses: []stepwell.ExecutionStatus{status}})
+		wantPlan(t, s, status.String(), query, "SEARCH x USING INDEX "+index+" (no<?)")
+	}
 	wantPlan(t, s, "audit of an object", plain(s.sql["audit"], "object", 5), "USING INDEX audit_object (object=?")
+}
+
+// TestPlansAreKept: SQLite looks at a bare parameter behind LIMIT when it plans a query, and plans it anew
+// whenever the parameter is set again.
+func TestPlansAreKept(t *testing.T) {
+	for name, query := range open(t, Options{}).sql {
+		if strings.Contains(query, "LIMIT ?") {
+			t.Errorf("%s: write LIMIT +?", name)
+		}
+	}
 }
 
 func wantPlan(t *testing.T, s *Store, name, query, want string) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -59,8 +60,19 @@ func narrow(query string, f store.Filter) string {
 		return plain(query, "job", 5)
 	case f.Workflow != "":
 		return plain(query, "workflow", 4)
+	case len(f.Statuses) == 0:
+		return query
 	}
-	return query
+	few := "" // both have an index of the few executions that they hold for
+	switch {
+	case slices.Max(f.Statuses) < stepwell.ExecutionCompleted:
+		few = "status < 4"
+	case slices.Min(f.Statuses) > stepwell.ExecutionCompleted:
+		few = "status > 4"
+	default:
+		return query
+	}
+	return strings.Replace(query, "(?3 = 0 OR (1 << status) & ?3)", few+" AND (1 << status) & ?3", 1)
 }
 
 func plain(query, column string, n int) string {

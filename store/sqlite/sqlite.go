@@ -11,7 +11,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,7 +67,7 @@ type Store struct {
 	sql   queries
 	lock  *flock.Flock
 	write *writer // nil: read-only
-	read  *sql.DB
+	read  *reader // nil: not yet
 	blobs *store.Folder
 
 	closing sync.Once
@@ -134,11 +133,13 @@ func (s *Store) open(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 	}
-	if s.read, err = openPool(s.path, o.ReadOnly); err != nil {
+	pool, err := openPool(s.path, o.ReadOnly)
+	if err != nil {
 		return err
 	}
+	s.read = newReader(pool)
 	if o.ReadOnly {
-		return s.checkVersion(ctx, s.read)
+		return s.checkVersion(ctx, pool)
 	}
 	return nil
 }

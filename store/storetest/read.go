@@ -80,6 +80,11 @@ var executions = []promise{
 			{store.Filter{Pipeline: "three"}, []int64{3, 2, 1}},
 			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionTimedOut, stepwell.ExecutionCompleted}}, []int64{4, 2}},
 			{store.Filter{Pipeline: "three", Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionRunning}, Before: id(3)}, []int64{1}},
+			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionRunning, stepwell.ExecutionPaused}}, []int64{3, 1}},
+			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionTimedOut, stepwell.ExecutionFailed}}, []int64{2}},
+			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionFailed}}, nil},
+			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionCompleted}}, []int64{4}},
+			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionRunning, stepwell.ExecutionTimedOut}}, []int64{3, 2, 1}},
 			{store.Filter{Pipeline: "%"}, nil},
 		} {
 			list, err := f.Executions(f.Context(), q.filter)

@@ -5,10 +5,10 @@ SELECT k.hash, x.id, k.created FROM start_key k JOIN execution x ON x.no = k.exe
 SELECT key, id, body, at FROM signal
 WHERE taken IS NULL AND (at, key, id) > (?, ?, ?)
 ORDER BY at, key, id
-LIMIT ?
+LIMIT +?
 
 -- name: outgoing
-SELECT no, kind, execution, body, at FROM outgoing WHERE no > ? ORDER BY no LIMIT ?
+SELECT no, kind, execution, body, at FROM outgoing WHERE no > ? ORDER BY no LIMIT +?
 
 -- name: outgoing_delete
 DELETE FROM outgoing WHERE no IN (SELECT value FROM json_each(?))
@@ -20,7 +20,7 @@ INSERT INTO audit (at, actor, role, remote, action, object, result, detail) VALU
 SELECT no, at, actor, role, remote, action, object, result, detail FROM audit
 WHERE no < ?1 AND at >= ?2 AND (?3 = '' OR actor = ?3) AND (?4 = '' OR action = ?4) AND (?5 = '' OR object = ?5)
 ORDER BY no DESC
-LIMIT ?6
+LIMIT +?6
 
 -- name: execution_no
 SELECT no FROM execution WHERE id = ?
@@ -37,7 +37,7 @@ FROM waiting w
     LEFT JOIN definition d ON d.hash = x.definition
 WHERE (w.execution, w.idx) > (?1, ?2) AND substr(w.external, 1, length(?3)) = ?3 AND r.rare ->> 'o' IS NULL
 ORDER BY w.execution, w.idx
-LIMIT ?4
+LIMIT +?4
 
 -- name: totals
 SELECT status, count(*), count(*) FILTER (WHERE ended >= ?1),

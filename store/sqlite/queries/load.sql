@@ -8,7 +8,7 @@ SELECT body FROM definition WHERE hash = ?
 SELECT 1 FROM definition WHERE hash = ?
 
 -- name: step_log
-SELECT version, body FROM step_log WHERE execution = ? AND version > ? ORDER BY version LIMIT ?
+SELECT version, body FROM step_log WHERE execution = ? AND version > ? ORDER BY version LIMIT +?
 
 -- name: memo_value
 SELECT value FROM memo WHERE execution = ? AND step = ? AND key = ?

@@ -18,4 +18,4 @@ LIMIT 1
 SELECT kind, id, coalesce(name, ''), revision, body, created, updated FROM object
 WHERE kind = ?1 AND id >= ?2 AND id < ?2 || char(0x10FFFF) AND id > ?3
 ORDER BY id
-LIMIT ?4
+LIMIT +?4

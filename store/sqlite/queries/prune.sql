@@ -2,7 +2,7 @@
 SELECT no FROM execution
 WHERE status >= 4 AND ended < ?1 AND no NOT IN (SELECT value FROM json_each(?2))
 ORDER BY ended
-LIMIT ?3
+LIMIT +?3
 
 -- name: prune_blobs
 SELECT DISTINCT hash FROM blob_use WHERE execution IN (SELECT value FROM json_each(?))
@@ -14,7 +14,7 @@ DELETE FROM execution WHERE no = ?1 AND status >= 4 AND ended < ?2
 INSERT INTO gone (no) VALUES (?) ON CONFLICT DO UPDATE SET done = 0
 
 -- name: prune_left
-SELECT no FROM gone WHERE NOT done AND no NOT IN (SELECT value FROM json_each(?)) ORDER BY no LIMIT ?
+SELECT no FROM gone WHERE NOT done AND no NOT IN (SELECT value FROM json_each(?)) ORDER BY no LIMIT +?
 
 -- name: prune_done
 UPDATE gone SET done = 1 WHERE no = ?
@@ -23,31 +23,31 @@ UPDATE gone SET done = 1 WHERE no = ?
 DELETE FROM gone WHERE done AND no < (SELECT max(no) FROM gone)
 
 -- name: prune_step
-DELETE FROM step WHERE execution = ?1 AND idx IN (SELECT idx FROM step WHERE execution = ?1 LIMIT ?2)
+DELETE FROM step WHERE execution = ?1 AND idx IN (SELECT idx FROM step WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_step_log
-DELETE FROM step_log WHERE execution = ?1 AND version IN (SELECT version FROM step_log WHERE execution = ?1 LIMIT ?2)
+DELETE FROM step_log WHERE execution = ?1 AND version IN (SELECT version FROM step_log WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_log_line
-DELETE FROM log_line WHERE seq IN (SELECT seq FROM log_line WHERE execution = ?1 LIMIT ?2)
+DELETE FROM log_line WHERE seq IN (SELECT seq FROM log_line WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_spawned
-DELETE FROM spawned WHERE execution = ?1 AND idx IN (SELECT idx FROM spawned WHERE execution = ?1 LIMIT ?2)
+DELETE FROM spawned WHERE execution = ?1 AND idx IN (SELECT idx FROM spawned WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_seen
-DELETE FROM seen WHERE execution = ?1 AND idx IN (SELECT idx FROM seen WHERE execution = ?1 LIMIT ?2)
+DELETE FROM seen WHERE execution = ?1 AND idx IN (SELECT idx FROM seen WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_waiting
-DELETE FROM waiting WHERE execution = ?1 AND idx IN (SELECT idx FROM waiting WHERE execution = ?1 LIMIT ?2)
+DELETE FROM waiting WHERE execution = ?1 AND idx IN (SELECT idx FROM waiting WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_memo
-DELETE FROM memo WHERE execution = ?1 AND step IN (SELECT step FROM memo WHERE execution = ?1 LIMIT ?2)
+DELETE FROM memo WHERE execution = ?1 AND step IN (SELECT step FROM memo WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_start_key
-DELETE FROM start_key WHERE key IN (SELECT key FROM start_key WHERE execution = ?1 LIMIT ?2)
+DELETE FROM start_key WHERE key IN (SELECT key FROM start_key WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_blob_use
-DELETE FROM blob_use WHERE execution = ?1 AND hash IN (SELECT hash FROM blob_use WHERE execution = ?1 LIMIT ?2)
+DELETE FROM blob_use WHERE execution = ?1 AND hash IN (SELECT hash FROM blob_use WHERE execution = ?1 LIMIT +?2)
 
 -- name: prune_logged
 -- Executions with log lines, from one to the next. Numbers are given in order of creation, so none behind the
@@ -61,16 +61,16 @@ WITH RECURSIVE logged (no) AS (
 )
 SELECT x.no FROM logged CROSS JOIN execution x ON x.no = logged.no
 WHERE x.status >= 4 AND x.ended < ?1
-LIMIT ?2
+LIMIT +?2
 
 -- name: prune_keys
-DELETE FROM start_key WHERE key IN (SELECT key FROM start_key WHERE created < ?1 ORDER BY created LIMIT ?2)
+DELETE FROM start_key WHERE key IN (SELECT key FROM start_key WHERE created < ?1 ORDER BY created LIMIT +?2)
 
 -- name: prune_signals
-DELETE FROM signal WHERE (key, id) IN (SELECT key, id FROM signal WHERE at < ?1 ORDER BY at LIMIT ?2)
+DELETE FROM signal WHERE (key, id) IN (SELECT key, id FROM signal WHERE at < ?1 ORDER BY at LIMIT +?2)
 
 -- name: prune_audit
-DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE at < ?1 ORDER BY at LIMIT ?2)
+DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE at < ?1 ORDER BY at LIMIT +?2)
 
 -- name: blobs_used
 SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM blob_use WHERE hash = value)
@@ -79,7 +79,7 @@ SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM blob_use WHERE hash =
 SELECT count(DISTINCT hash) FROM blob_use
 
 -- name: blobs_all
-SELECT DISTINCT hash FROM blob_use WHERE hash > ? ORDER BY hash LIMIT ?
+SELECT DISTINCT hash FROM blob_use WHERE hash > ? ORDER BY hash LIMIT +?
 
 -- name: definitions_unused
 SELECT hash FROM definition WHERE hash NOT IN (SELECT definition FROM execution)

@@ -21,7 +21,7 @@ WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 922337203685477580
     AND (?7 = '' OR caused_by = ?7)
     AND created >= ?8 AND created < ?9
 ORDER BY no DESC
-LIMIT ?10
+LIMIT +?10
 
 -- name: steps
 -- What the view step_state says of the steps from ?2 to before ?3; only those are looked at.
@@ -61,14 +61,14 @@ FROM (
 )
 WHERE (?4 = 0 OR (1 << status) & ?4) AND (?5 = '' OR key = ?5)
 ORDER BY idx
-LIMIT ?6
+LIMIT +?6
 
 -- name: logs
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
 FROM log_line
 WHERE execution = ?1 AND seq > ?2 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
 ORDER BY seq
-LIMIT ?6
+LIMIT +?6
 
 -- name: logs_tail
 SELECT * FROM (
@@ -76,7 +76,7 @@ SELECT * FROM (
     FROM log_line
     WHERE execution = ?1 AND seq > ?2 AND level >= ?3 AND at >= ?4 AND (?5 = '' OR step_key = ?5)
     ORDER BY seq DESC
-    LIMIT ?6
+    LIMIT +?6
 ) ORDER BY seq
 
 -- name: log_page

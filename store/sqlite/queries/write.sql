@@ -47,7 +47,7 @@ INSERT INTO memo (execution, step, key, value) VALUES (?, ?, ?, ?) ON CONFLICT D
 INSERT INTO request (execution, kind, body) VALUES (?, ?, ?)
 
 -- name: take_requests
-DELETE FROM request WHERE no IN (SELECT no FROM request ORDER BY no LIMIT ?)
+DELETE FROM request WHERE no IN (SELECT no FROM request ORDER BY no LIMIT +?)
 RETURNING no, execution, kind, body
 
 -- name: supersede
