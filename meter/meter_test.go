@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -116,12 +117,33 @@ func TestRequestsAreCounted(t *testing.T) {
 type counts struct {
 	totals store.Totals
 	asked  int
+	takes  time.Duration
 	err    error
 }
 
 func (c *counts) Totals(context.Context, time.Time) (*store.Totals, error) {
 	c.asked++
+	time.Sleep(c.takes) // as long as the database is large
 	return &c.totals, c.err
+}
+
+// TestSummaryOfMany: counting takes at most a twentieth of the time, however many executions there are.
+func TestSummaryOfMany(t *testing.T) {
+	for takes, want := range map[time.Duration]int{time.Millisecond: 12, 2 * time.Second: 2} {
+		synctest.Test(t, func(t *testing.T) {
+			c := &counts{takes: takes}
+			m := meter.New(meter.Options{Totals: c})
+			for range 60 {
+				if _, err := m.Summary(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+			if c.asked != want {
+				t.Errorf("counted %d times in a minute when it takes %s, want %d", c.asked, takes, want)
+			}
+		})
+	}
 }
 
 func TestSummary(t *testing.T) {
