@@ -17,6 +17,8 @@ type pattern struct {
 	before, after bool
 	// mixed says that the value is partly something else, so that its beginning alone is no part of a secret.
 	mixed bool
+	// coded says that it is base64.
+	coded bool
 }
 
 // minLine is the length from which a line of a value counts on its own.
@@ -183,7 +185,7 @@ func (f *forms) base64(v string) {
 			text := enc.EncodeToString(append(make([]byte, k, k+len(v)), v...))
 			from := [3]int{0, 2, 3}[k]
 			to := (k + len(v)) * 8 / 6
-			p := pattern{text: text[from:to], before: k > 0, after: (k+len(v))%3 != 0}
+			p := pattern{text: text[from:to], before: k > 0, after: (k+len(v))%3 != 0, coded: true}
 			f.put(p)
 			if k == 0 {
 				f.wrapped(p)

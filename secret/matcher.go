@@ -11,6 +11,8 @@ const (
 	gram     = 4    // bytes by which patterns are found; every pattern has as many
 	minPart  = 8    // bytes of a value that was cut off
 	cutFrom  = 4000 // texts shorter than this have not lost their beginning
+	maxWidth = 80   // characters of a line of base64
+	maxCoded = 600  // forms in base64 of which lines are known on their own
 	filterK  = 13   // bits of the filter's index
 	filterLn = 1 << filterK / 64
 )
@@ -24,6 +26,7 @@ type matcher struct {
 	filter [filterLn]uint64
 	heads  map[uint32]*bucket // by the first bytes
 	values []string           // as they are
+	coded  []string           // some of them in base64
 	count  int                // of patterns
 	size   int                // bytes of patterns
 }
@@ -53,6 +56,9 @@ func (m *matcher) add(value string, mixed bool) {
 	for _, p := range formsOf(value) {
 		p.mixed = mixed
 		m.insert(p)
+		if p.coded && !mixed && len(p.text) > minPart && len(m.coded) < maxCoded {
+			m.coded = append(m.coded, p.text)
+		}
 	}
 }
 
@@ -99,6 +105,9 @@ func (m *matcher) find(text string, out []span) []span {
 	}
 	if len(text) < gram {
 		return out
+	}
+	if len(text) >= minPart && len(text) <= maxWidth {
+		out = m.codedLine(text, out)
 	}
 	h := head(text) << 8
 	for i := 0; i+gram <= len(text); i++ {
@@ -196,6 +205,33 @@ func (m *matcher) lostHead(text string, out []span) []span {
 	}
 	if best > 0 {
 		out = append(out, span{0, best})
+	}
+	return out
+}
+
+// codedLine finds what a line of base64 holds of a value that goes over several lines, when it comes alone, as
+// lines of a log do. Where a value begins in a line, match sees it.
+func (m *matcher) codedLine(text string, out []span) []span {
+	body := strings.TrimRight(text, "=\r\n")
+	for i := range len(body) {
+		if !base64Char(body[i]) {
+			return out
+		}
+	}
+	if len(body) < minPart {
+		return out
+	}
+	best, probe := 0, body[:minPart]
+	for _, p := range m.coded {
+		if len(body) >= 2*minPart && strings.Contains(p, body) {
+			return append(out, span{0, len(text)})
+		}
+		if at := strings.Index(p, probe); at > 0 && strings.HasPrefix(body, p[at:]) {
+			best = max(best, len(p)-at)
+		}
+	}
+	if best > 0 {
+		out = append(out, span{0, min(best+1, len(text))}) // the next character has bits of both
 	}
 	return out
 }

@@ -173,11 +173,25 @@ func (r *Redactor) Knows(execution, text string) bool { return len(r.find(execut
 func (r *Redactor) find(execution, text string) []span {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
-	spans := r.all.find(text, nil)
-	if run := r.runs[execution]; run != nil {
-		spans = run.old.find(text, run.young.find(text, spans))
+	run := r.runs[execution]
+	if r.all.empty() && run == nil {
+		return nil
+	}
+	spans := r.search(run, text, nil)
+	for _, v := range readings(text) {
+		for _, s := range r.search(run, v.text, nil) {
+			spans = append(spans, span{v.origin(s.from), v.origin(s.to)})
+		}
 	}
 	return merge(text, spans)
+}
+
+func (r *Redactor) search(run *learned, text string, spans []span) []span {
+	spans = r.all.find(text, spans)
+	if run != nil {
+		spans = run.old.find(text, run.young.find(text, spans))
+	}
+	return spans
 }
 
 // Text hides what is known in a text.

@@ -34,9 +34,46 @@ var encodings = map[string]func(v string, pre int) string{
 	"base64url": func(v string, n int) string { return base64.URLEncoding.EncodeToString([]byte(around(v, n))) },
 	"rawbase64": func(v string, n int) string { return base64.RawStdEncoding.EncodeToString([]byte(around(v, n))) },
 	"basicauth": func(v string, _ int) string { return base64.StdEncoding.EncodeToString([]byte("user:" + v)) },
+	"percent":   func(v string, n int) string { return percentAll(v, n) },
+	"mixedhex":  func(v string, n int) string { return mixedCase(hex.EncodeToString([]byte(v)), n) },
+	"base64/76": func(v string, n int) string { return wrap(around(v, 7*n), 76, "\n") },
+	"base64/64": func(v string, n int) string { return wrap(around(v, 9*n), 64, "\r\n") },
+	"base64/60": func(v string, n int) string { return wrap(around(v, 11*n), 60, "\n  ") },
 	"html":      func(v string, _ int) string { return html.EscapeString(v) },
 	"go":        func(v string, _ int) string { return fmt.Sprintf("%q", v) },
 	"goascii":   func(v string, _ int) string { return fmt.Sprintf("%+q", v) },
+}
+
+// percentAll encodes every byte, or but some, in digits of both cases.
+func percentAll(v string, n int) string {
+	var b strings.Builder
+	for i, c := range []byte(v) {
+		if plain := c >= 'a' && c <= 'z' && n > 0 && i%(n+1) == n; plain {
+			b.WriteByte(c)
+			continue
+		}
+		fmt.Fprintf(&b, map[bool]string{true: "%%%02x", false: "%%%02X"}[(i+n)%3 == 0], c)
+	}
+	return b.String()
+}
+
+func mixedCase(v string, n int) string {
+	out := []byte(v)
+	for i := range out {
+		if (i*7+n)%3 == 0 {
+			out[i] = strings.ToUpper(v[i : i+1])[0]
+		}
+	}
+	return string(out)
+}
+
+func wrap(v string, width int, end string) string {
+	text := base64.StdEncoding.EncodeToString([]byte(v))
+	var lines []string
+	for ; len(text) > width; text = text[width:] {
+		lines = append(lines, text[:width])
+	}
+	return strings.Join(append(lines, text), end)
 }
 
 func around(v string, n int) string { return strings.Repeat("p", n) + v + "tail"[:n%4] }
@@ -203,6 +240,53 @@ func TestLinesOfAValue(t *testing.T) {
 		line := wrapped[at:min(at+76, len(wrapped))]
 		if got := r.Text(run, line); len(line) > 12 && strings.Contains(got, line[4:12]) {
 			t.Errorf("a line of base64: %q", got)
+		}
+	}
+}
+
+// TestLinesOfBase64ThatComeAlone cuts what holds a value into lines, as a log has them: no more than a few characters
+// at the ends of lines may be left.
+func TestLinesOfBase64ThatComeAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := secret.NewRedactor()
+		v := value(t)
+		r.Add(v)
+		before := rapid.IntRange(0, 120).Draw(t, "before")
+		width := rapid.SampledFrom([]int{60, 64, 72, 76}).Draw(t, "width")
+		text := strings.Repeat("p", before) + v + strings.Repeat("p", 40)
+		whole := base64.StdEncoding.EncodeToString([]byte(text))
+		from, to := before*8/6, (before+len(v))*8/6
+		left := 0
+		for at := 0; at < len(whole); at += width {
+			line := whole[at:min(at+width, len(whole))]
+			shown := r.Text(run, line)
+			a, b := max(from, at), min(to, at+len(line))
+			if b-a > 9 && strings.Contains(shown, whole[a+1:b-1]) {
+				t.Fatalf("%q of %q is shown as %q", whole[a:b], line, shown)
+			}
+			if b > a && strings.Contains(shown, whole[a:b]) {
+				left += b - a
+			}
+		}
+		if left > 18 {
+			t.Fatalf("%d characters of base64 are left", left)
+		}
+	})
+}
+
+func TestReadingsLeaveOtherTextAlone(t *testing.T) {
+	r := secret.NewRedactor()
+	r.Add("s3cr3t-value!")
+	for text, want := range map[string]string{
+		"100%, 5%% and %zz":                                 "100%, 5%% and %zz",
+		"%41%42 s3cr3t%2Dvalue%21 %43":                      "%41%42 *** %43",
+		"aB12Cd34eF56 and 0xDEADbeef":                       "aB12Cd34eF56 and 0xDEADbeef",
+		"an ordinary line\nand_another_one_of_no_spaces\nx": "an ordinary line\nand_another_one_of_no_spaces\nx",
+		"%":   "%",
+		"a%2": "a%2",
+	} {
+		if got := r.Text(run, text); got != want {
+			t.Errorf("%q is shown as %q", text, got)
 		}
 	}
 }
