@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"math/big"
 	"slices"
+	"strings"
 )
 
 const (
@@ -33,7 +34,7 @@ func (k *issuerKey) fits(alg string) bool {
 	}
 	switch key := k.key.(type) {
 	case *rsa.PublicKey:
-		return alg[:2] == "RS" || alg[:2] == "PS"
+		return strings.HasPrefix(alg, "RS") || strings.HasPrefix(alg, "PS")
 	case *ecdsa.PublicKey:
 		return alg == map[int]string{256: "ES256", 384: "ES384", 521: "ES512"}[key.Params().BitSize]
 	case ed25519.PublicKey:
