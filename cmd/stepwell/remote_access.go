@@ -20,7 +20,7 @@ func (p *program) newSecretsCommand() *cobra.Command {
 	r := &resource{path: "secrets", items: "secrets", what: "secret", whole: true,
 		columns: []column{{"NAME", "name"}, {"VERSION", "version"}, {"UPDATED", "updated_at"}, {"BY", "updated_by"}}}
 	return p.group("secrets", []string{"secret"}, "Keeps values that steps use and nobody sees", "Keeps values that steps use as {{ secrets.NAME }} and nobody sees: they are stored encrypted.",
-		p.listing(r, "Lists the secrets, without their values"), p.newSecretSet(r), p.deleting(r, "Removes a secret"))
+		p.listing(r, "Lists the secrets, without their values"), p.newSecretSet(r), p.deleting(r, "Removes a secret"), p.newSecretsRewrap())
 }
 
 func (p *program) newSecretSet(r *resource) *cobra.Command {

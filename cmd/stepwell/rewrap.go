@@ -1,0 +1,51 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell/app"
+)
+
+func (p *program) newSecretsRewrap() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rewrap",
+		Short: "Seals everything with the first master key, after it was changed",
+		Long: "Seals with the first master key what was sealed with another one: the secrets, those of signed\n" +
+			"webhooks, and Stepwell's own. It works on the database itself, which no server may be using; a\n" +
+			"server does the same when it starts. Parameters and outputs of executions stay sealed with the key\n" +
+			"of their time.\n\n" +
+			"To change the master key, put a new one (openssl rand -base64 32) in a line above the old one in the\n" +
+			"key file, rewrap, and take the old one out when no execution of before has to be retried.",
+		Args: arguments(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error { return p.rewrap() },
+	}
+	p.settings.addDB(cmd.Flags())
+	return cmd
+}
+
+// rewrap works on the database, for those who may write to the file.
+func (p *program) rewrap() (err error) {
+	if !isFile(p.settings.db) {
+		return invalid("name it with --db", "there is no database %s", p.settings.db)
+	}
+	o, err := p.options()
+	if err != nil {
+		return err
+	}
+	o.Log = p.log()
+	ctx := context.Background()
+	a, err := app.New(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.Close()) }()
+	n, err := a.Reseal(ctx)
+	if _, werr := fmt.Fprintf(p.out, "sealed with the first master key: secrets %d, webhooks %d\n", n.Secrets, n.Webhooks); err == nil {
+		err = werr
+	}
+	return err
+}
