@@ -153,6 +153,10 @@ func (s *server) createKey(ctx context.Context, in *createKeyInput) (*made[KeyMa
 	if err := n.Role.UnmarshalText([]byte(in.Body.Role)); err != nil {
 		return nil, err
 	}
+	if n.Role != access.Admin && access.Of(ctx).Kind == access.KindAnonymous { // who is in without a key would be out
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the first API key has to be an admin's: from then on everybody needs one",
+			Hint: "make one with the role admin, and with it the others"}
+	}
 	if in.Body.Expires != nil {
 		n.Expires = in.Body.Expires.Time
 	}

@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func (s *server) approvals() {
 	handle(s, "approval.get", s.getApproval)
 	handle(s, "approval.approve", s.approve)
 	handle(s, "approval.reject", s.reject)
-	handle(s, "callback", s.callback, anyBody("What the step ends with: an object with status, outputs or error; any other object is the outputs."))
+	handle(s, "callback", s.callback, anyBody("What the step ends with: {status: completed, failed or skipped, outputs: {…}, error: …}, or {outputs: {…}}; any other object is the outputs."))
 }
 
 // Approval is a decision that a step waits for (util.approval).
@@ -242,8 +243,9 @@ func (s *server) callback(ctx context.Context, in *CallbackPath) (*answer[Callba
 	return reply(CallbackAnswer{delivered, !fresh}, nil)
 }
 
-// callbackBody makes a signal of what was sent: an object of status, outputs and error alone is taken at its word, any
-// other object is the outputs, and any other value the output body.
+// callbackBody makes a signal of what was sent: an object with a status of ours and else only outputs and error, or with
+// outputs alone, is taken at its word; any other object is the outputs, and any other value the output body. An error
+// that is no text becomes one.
 func callbackBody(raw []byte) (json.RawMessage, error) {
 	var v any = map[string]any{}
 	if len(raw) > 0 {
@@ -256,18 +258,33 @@ func callbackBody(raw []byte) (json.RawMessage, error) {
 	if !ok {
 		object = map[string]any{"body": v}
 	}
-	signal := map[string]any{"status": "completed", "by": "callback", "outputs": object}
-	if status, _ := object["status"].(string); slices.Contains([]string{"completed", "failed", "skipped"}, status) {
-		plain := true
-		for name := range object {
-			plain = plain && slices.Contains([]string{"status", "outputs", "error"}, name)
-		}
-		if plain {
-			signal = map[string]any{"by": "callback"}
-			for name, value := range object {
-				signal[name] = value
+	if !ours(object) {
+		return expr.Marshal(map[string]any{"status": "completed", "by": "callback", "outputs": object})
+	}
+	signal := map[string]any{"status": "completed", "by": "callback"}
+	maps.Copy(signal, object)
+	if reason, given := object["error"]; given && reason != nil {
+		if _, text := reason.(string); !text {
+			raw, err := expr.Marshal(reason)
+			if err != nil {
+				return nil, err
 			}
+			signal["error"] = string(raw)
 		}
 	}
 	return expr.Marshal(signal)
+}
+
+// ours tells an answer in our words from one that is the outputs.
+func ours(object map[string]any) bool {
+	for name := range object {
+		if !slices.Contains([]string{"status", "outputs", "error"}, name) {
+			return false
+		}
+	}
+	if _, given := object["outputs"].(map[string]any); given && len(object) == 1 {
+		return true
+	}
+	status, _ := object["status"].(string)
+	return slices.Contains([]string{"completed", "failed", "skipped"}, status)
 }

@@ -27,7 +27,10 @@ const (
 func listen(ctx context.Context, o *ServerOptions) (net.Listener, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", o.Listen)
 	if err != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "cannot serve",
+		if op := (*net.OpError)(nil); errors.As(err, &op) {
+			err = op.Err // without the address, which is said already
+		}
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "cannot listen on " + o.Listen,
 			Hint: "another program uses the address, or it is not one of this machine; `stepwell doctor` looks", Err: err}
 	}
 	l = netutil.LimitListener(l, o.MaxConnections)

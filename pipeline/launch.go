@@ -80,7 +80,7 @@ func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request)
 		}
 	}
 	if given != 1 {
-		return invalid("give exactly one of workflow, document and action", "the request does not say what to run")
+		return invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request does not say what to run")
 	}
 	var err error
 	if in.Action != "" {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -148,7 +149,7 @@ func (l *Library) put(ctx context.Context, o *store.Object, h head, d Draft) (*P
 	}
 	stored, err := l.o.Objects.PutObjects(ctx, object, version)
 	if err != nil {
-		return nil, nil, taken(err, def.Name)
+		return nil, nil, taken(err, def.Name, h.Version == 1)
 	}
 	return h.pipeline(&stored[0]), problems, nil
 }
@@ -292,12 +293,15 @@ func fits(o *store.Object, revision int64) error {
 	return nil
 }
 
-// taken tells a name that is taken from a change made meanwhile.
-func taken(err error, name string) error {
-	if stepwell.CodeOf(err) == stepwell.CodeConflict {
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + name + " exists already, or has been changed meanwhile", Err: err}
+// taken says what to do about a name that is taken, or a change that was made meanwhile.
+func taken(err error, name string, isNew bool) error {
+	switch {
+	case stepwell.CodeOf(err) != stepwell.CodeConflict:
+		return err
+	case isNew:
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("a pipeline named %q exists already", name), Hint: "update that one, or use another name"}
 	}
-	return err
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the pipeline %q cannot be stored", name), Err: err}
 }
 
 // bounded is a page size.

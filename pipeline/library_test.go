@@ -53,6 +53,9 @@ func TestNamesAndRevisions(t *testing.T) {
 	a, b := r.create(doc("a", "1")), r.create(doc("b", "1"))
 	_, _, err := r.Create(t.Context(), pipeline.Draft{Document: []byte(doc("a", "2"))})
 	wantCode(t, err, stepwell.CodeConflict)
+	if err.Error() != `a pipeline named "a" exists already` || stepwell.HintOf(err) != "update that one, or use another name" {
+		t.Errorf("%v (%s)", err, stepwell.HintOf(err))
+	}
 	_, _, err = r.Update(t.Context(), b.ID, pipeline.Draft{Document: []byte(doc("a", "2"))}, store.AnyRevision)
 	wantCode(t, err, stepwell.CodeConflict)
 	_, _, err = r.Update(t.Context(), b.ID, pipeline.Draft{Document: []byte(doc("b", "2"))}, b.Revision+1)

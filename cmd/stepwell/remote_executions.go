@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,7 +135,7 @@ func (p *program) newWhyCommand() *cobra.Command {
 				reasons, _ := answer["reasons"].([]any)
 				for _, reason := range reasons {
 					if o, ok := reason.(object); ok {
-						if err := p.answered(&c, nil, "%s", longCell(o["message"])); err != nil {
+						if err := p.answered(&c, nil, "%s", reasonLine(o)); err != nil {
 							return err
 						}
 					}
@@ -146,6 +147,22 @@ func (p *program) newWhyCommand() *cobra.Command {
 	c.add(cmd.Flags())
 	cmd.Flags().StringVar(&step, "step", "", "the step with this `key`")
 	return cmd
+}
+
+// reasonLine is a reason with the steps that it does not name itself: one that begins with "steps" speaks of all.
+func reasonLine(reason object) string {
+	text := longCell(reason["message"])
+	var more []string
+	steps, _ := reason["steps"].([]any)
+	for _, step := range steps {
+		if name := cell(step); strings.HasPrefix(text, "steps ") || !strings.Contains(text, name) {
+			more = append(more, name)
+		}
+	}
+	if len(more) == 0 {
+		return text
+	}
+	return text + ": " + oneLine(strings.Join(more, ", "), 2000)
 }
 
 // logPagesThere writes what there is of a log.

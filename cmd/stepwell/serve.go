@@ -162,12 +162,20 @@ func (r *retentionSettings) options() app.Retention {
 
 // serverLog is JSON lines for machines; people at a terminal get text.
 func (p *program) serverLog(l *logSettings) *slog.Logger {
-	o := &slog.HandlerOptions{Level: logLevels[strings.ToLower(l.Level)]}
+	o := &slog.HandlerOptions{Level: logLevels[strings.ToLower(l.Level)], ReplaceAttr: readable}
 	text := l.Format == "text" || l.Format == "" && isTerminal(p.err)
 	if text {
 		return slog.New(slog.NewTextHandler(p.err, o))
 	}
 	return slog.New(slog.NewJSONHandler(p.err, o))
+}
+
+// readable writes durations with their unit, in JSON too.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.String(a.Key, a.Value.Duration().String())
+	}
+	return a
 }
 
 func isTerminal(w io.Writer) bool {
@@ -186,7 +194,7 @@ func (p *program) banner(ctx context.Context, server *app.Server, s *serving) er
 	case err != nil:
 		return err
 	case open:
-		who = "open to this machine alone: there is no API key yet (`stepwell keys create`)"
+		who = "open to this machine alone: there is no API key yet (`stepwell keys create --role admin NAME`)"
 	case !loopbackOnly(s.Server.Listen) && s.Server.TLS.Cert == "":
 		who += "; WITHOUT TLS: put a proxy in front, or set server.tls"
 	}

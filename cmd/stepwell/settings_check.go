@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -29,7 +30,11 @@ func (s *serving) validate() error {
 }
 
 func (s *serverSettings) validate() error {
-	if _, port, err := net.SplitHostPort(s.Listen); err != nil || port == "" {
+	_, port, err := net.SplitHostPort(s.Listen)
+	if err == nil && port != "" {
+		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // a number that fits, or a name
+	}
+	if err != nil || port == "" {
 		return invalid("write it like 127.0.0.1:8010, or :8010 for all addresses", "server.listen: %q is no address", s.Listen)
 	}
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {

@@ -16,9 +16,11 @@ import (
 const maxHeader = 4 << 10
 
 // decode reads a body: JSON, or a form whose field payload is JSON (GitHub's other choice). An empty one is an empty
-// object.
+// object. What begins as JSON does is no form, whatever its type says: curl calls all that it sends one.
 func decode(body []byte, contentType string) (any, error) {
-	if kind, _, err := mime.ParseMediaType(contentType); err == nil && kind == "application/x-www-form-urlencoded" {
+	kind, _, err := mime.ParseMediaType(contentType)
+	start := bytes.TrimSpace(body)
+	if err == nil && kind == "application/x-www-form-urlencoded" && !bytes.HasPrefix(start, []byte("{")) && !bytes.HasPrefix(start, []byte("[")) {
 		form, err := url.ParseQuery(string(body))
 		if err != nil || form.Get("payload") == "" {
 			return nil, invalid("send JSON", "the form has no field payload")

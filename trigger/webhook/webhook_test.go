@@ -247,6 +247,10 @@ func TestPayload(t *testing.T) {
 		t.Errorf("the whole payload became %v", got)
 	}
 	r.deliver("whole", call(`payload=%7B%22a%22%3A1%7D`, "X-Webhook-Secret", whole, "Content-Type", "application/x-www-form-urlencoded"))
+	r.deliver("whole", call(` {"a":"b=c&payload=%7B%7D"}`, "X-Webhook-Secret", whole, "Content-Type", "application/x-www-form-urlencoded")) // as curl -d sends it
+	if got := trigger(r.ledger.last(t).Params); !reflect.DeepEqual(got, map[string]any{"event": map[string]any{"a": "b=c&payload=%7B%7D"}}) {
+		t.Errorf("JSON that calls itself a form became %v", got)
+	}
 	for _, bad := range []string{`{`, `{} x`, "\xff", strings.Repeat("[", 1000)} {
 		r.refused("whole", call(bad, "X-Webhook-Secret", whole), stepwell.CodeInvalid)
 	}
