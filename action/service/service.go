@@ -33,7 +33,7 @@ type Endpoint struct {
 	Action  string
 	Aliases []string
 	Summary string
-	App     string // app id of the service
+	App     string // name of the service, and its app id unless Options.AppIDs has another
 	Path    string // "/api/v1/deployments/{endpoint_id}"; {placeholders} are parameters
 	Method  string // Defaults to POST
 	// Async says that the service answers with a workflow_id and works on.
@@ -53,8 +53,11 @@ type Endpoint struct {
 type Options struct {
 	// Endpoints are added to the table; one with the name of a built-in action replaces it.
 	Endpoints []Endpoint
-	// Apps are base URLs by app id: "http://10.0.0.5:8080". Defaults to none.
+	// Apps are base URLs by service: "http://10.0.0.5:8080". Defaults to none.
 	Apps map[string]string
+	// AppIDs are the app ids that the sidecar knows services by, where these are not the names in the table. Default
+	// to none.
+	AppIDs map[string]string
 	// DaprPort is the HTTP port of the Dapr sidecar on this machine, through which apps without a base
 	// URL are called. Defaults to 0: no sidecar.
 	DaprPort int
@@ -202,6 +205,11 @@ func newCaller(o Options) (*caller, error) {
 		c.bases[app] = base
 		limits.AllowHosts = append(slices.Clone(limits.AllowHosts), base.Host)
 	}
+	for _, app := range slices.Sorted(maps.Keys(o.AppIDs)) {
+		if !appID.MatchString(o.AppIDs[app]) {
+			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the app id %q of %s is none", o.AppIDs[app], app), Hint: "letters, digits, - _ and ."}
+		}
+	}
 	if o.DaprPort < 0 || o.DaprPort > 65535 {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the Dapr port %d is out of range", o.DaprPort)}
 	}
@@ -223,7 +231,11 @@ func (c *caller) locate(app, path string) (*url.URL, error) {
 		return url.Parse(strings.TrimSuffix(base.String(), "/") + path)
 	}
 	if c.o.DaprPort > 0 {
-		return url.Parse(c.sidecar().String() + "/v1.0/invoke/" + app + "/method" + path)
+		id := app
+		if other := c.o.AppIDs[app]; other != "" {
+			id = other
+		}
+		return url.Parse(c.sidecar().String() + "/v1.0/invoke/" + id + "/method" + path)
 	}
 	return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("nothing says where the service %s is", app),
 		Hint: "give its base URL under services.apps, or services.dapr_http_port, in stepwell.yaml"})

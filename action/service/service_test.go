@@ -83,7 +83,8 @@ func TestTwoWays(t *testing.T) {
 	p := newPlatform(t, says(`{"endpoint_id": "e1", "n": 12345678901234567}`))
 	ways := map[string]service.Options{
 		"POST /api/v1/deployments":                               {Apps: map[string]string{"budcluster": p.URL + "/"}},
-		"POST /v1.0/invoke/budcluster/method/api/v1/deployments": {DaprPort: p.port(t), DaprToken: "t0ken"},
+		"POST /v1.0/invoke/budcluster/method/api/v1/deployments": {DaprPort: p.port(t), DaprToken: "t0ken", AppIDs: map[string]string{"budmodel": "m"}},
+		"POST /v1.0/invoke/cluster-eu/method/api/v1/deployments": {DaprPort: p.port(t), DaprToken: "t0ken", AppIDs: map[string]string{"budcluster": "cluster-eu"}},
 	}
 	for want, o := range ways {
 		a := lookup(t, o, "internal.deployment.deploy")
@@ -273,6 +274,7 @@ func TestBadTables(t *testing.T) {
 		"no {workflow_id}":        {Endpoints: []service.Endpoint{{Action: "a", App: "x", Path: "/", Async: true, StatusPath: "/status"}}},
 		"base URL of the app geo": {Apps: map[string]string{"geo": "localhost:80"}},
 		"Dapr port 70000":         {DaprPort: 70000},
+		`app id "../x" of geo`:    {AppIDs: map[string]string{"geo": "../x"}},
 	} {
 		var r action.Registry
 		if err := service.Register(&r, o); err == nil || !strings.Contains(err.Error(), want) || stepwell.CodeOf(err) != stepwell.CodeInvalid {

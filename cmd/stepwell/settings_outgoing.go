@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -66,6 +67,7 @@ type limitSettings struct {
 
 type serviceSettings struct {
 	DaprHTTPPort int               `yaml:"dapr_http_port"`
+	AppIDs       map[string]string `yaml:"app_ids"`
 	Apps         map[string]string `yaml:"apps"`
 	Actions      map[string]row    `yaml:"actions"`
 }
@@ -164,11 +166,15 @@ func (l limitSettings) limit() outbound.Limit {
 	return outbound.Limit{Concurrent: l.Concurrent, PerSecond: l.PerSecond, Burst: l.Burst, TokensPerMinute: l.TokensPerMinute}
 }
 
+// platformApps are the services whose app ids the platform says in variables such as BUDCLUSTER_APP_ID (budpipeline §11).
+var platformApps = []string{"budapp", "budcluster", "budmodel", "budsim", "budnotify", "budmetrics"}
+
 // serviceOptions say where services are. A process beside a Dapr sidecar is told its port by the
 // environment.
 func (p *program) serviceOptions() (service.Options, error) {
 	s := &p.settings.outgoing.Services
-	o := service.Options{Apps: s.Apps, DaprPort: s.DaprHTTPPort}
+	o := service.Options{Apps: s.Apps, AppIDs: map[string]string{}, DaprPort: s.DaprHTTPPort}
+	maps.Copy(o.AppIDs, s.AppIDs)
 	if text, ok := p.env("DAPR_HTTP_PORT"); ok && text != "" && o.DaprPort == 0 {
 		port, err := strconv.Atoi(text)
 		if err != nil {
@@ -177,6 +183,11 @@ func (p *program) serviceOptions() (service.Options, error) {
 		o.DaprPort = port
 	}
 	o.DaprToken, _ = p.env("DAPR_API_TOKEN")
+	for _, name := range platformApps {
+		if id, _ := p.env(strings.ToUpper(name) + "_APP_ID"); id != "" && o.AppIDs[name] == "" {
+			o.AppIDs[name] = id
+		}
+	}
 	names := make([]string, 0, len(s.Actions))
 	for name := range s.Actions {
 		names = append(names, name)

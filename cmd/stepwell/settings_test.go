@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/stepwell/stepwell"
 )
 
@@ -105,5 +107,20 @@ func TestDecimal(t *testing.T) {
 		if err := d.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q was taken as %d", text, d)
 		}
+	}
+}
+
+func TestAppIDsFromVariables(t *testing.T) {
+	lookup, _ := lookupIn(map[string]string{"BUDAPP_APP_ID": "a", "BUDCLUSTER_APP_ID": "c-eu", "BUDMODEL_APP_ID": "m", "BUDSIM_APP_ID": "s", "BUDNOTIFY_APP_ID": "n",
+		"BUDMETRICS_APP_ID": "x", "OTHER_APP_ID": "o"})
+	p := &program{env: lookup}
+	p.settings.outgoing.Services.AppIDs = map[string]string{"budmodel": "mine"}
+	o, err := p.serviceOptions()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{"budapp": "a", "budcluster": "c-eu", "budmodel": "mine", "budsim": "s", "budnotify": "n", "budmetrics": "x"}
+	if diff := cmp.Diff(want, o.AppIDs); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
