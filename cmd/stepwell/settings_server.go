@@ -112,7 +112,7 @@ const defaultListen = "127.0.0.1:8010"
 func defaultServing() serving {
 	return serving{
 		Server: serverSettings{Listen: defaultListen, StopSeconds: 30,
-			Limits: limitsOfServe{Body: 4 << 20, Connections: 4096, Rate: 100, Burst: 200, WSClients: 2000, Executions: 1000, Pending: 100_000}},
+			Limits: limitsOfServe{Body: 4 << 20, Connections: 4096, Rate: 100, Burst: 200, WSClients: 2000, Executions: 10_000, Pending: 100_000}},
 		Retention: retentionSettings{Executions: 30, Logs: 30, Audit: 365, Keys: 30},
 		Telemetry: telemetrySettings{ServiceName: "stepwell"},
 		Log:       logSettings{Level: "info"},
