@@ -63,6 +63,17 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 	return err
 }
 
+// CallIf is Call for things that have an ETag: unless ifMatch is "", what is there is changed only if it has that one. It
+// gives the ETag of the answer, "" when there is none.
+func (c *Client) CallIf(ctx context.Context, method, path, ifMatch string, body, answer any) (tag string, err error) {
+	h := http.Header{}
+	if ifMatch != "" {
+		h.Set("If-Match", ifMatch)
+	}
+	got, err := c.call(ctx, method, path, nil, h, body, answer)
+	return got.Get("ETag"), err
+}
+
 // call also takes headers, and gives those of the answer.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, header http.Header, body, answer any) (http.Header, error) {
 	res, err := c.open(ctx, method, path, query, header, body)
@@ -71,6 +82,9 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 	}
 	defer res.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
 	if err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}
 	}
@@ -78,7 +92,7 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 		return res.Header, nil
 	}
 	if err := json.Unmarshal(raw, answer); err != nil {
-		return nil, fmt.Errorf("answer of %s %s: %w", method, path, err)
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer to " + method + " " + path + " is not understood", Hint: "is it a Stepwell server?", Err: err}
 	}
 	return res.Header, nil
 }
@@ -114,7 +128,7 @@ func (c *Client) open(ctx context.Context, method, path string, query url.Values
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	res, err := c.http.Do(req)
-	if ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {

@@ -13,8 +13,10 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// maxMessage bounds a message of a stream, in bytes.
-const maxMessage = 8 << 20
+const (
+	maxMessage = 8 << 20 // bytes of a message of a stream
+	streamType = "text/event-stream"
+)
 
 // StreamMessage is one message of an execution's stream: snapshot, log, status, progress or complete.
 type StreamMessage struct {
@@ -40,13 +42,17 @@ func (c *Client) Stream(ctx context.Context, id string, o StreamOptions) iter.Se
 				query.Set(name, value)
 			}
 		}
-		res, err := c.open(ctx, http.MethodGet, at("executions", id, "events"), query, http.Header{"Accept": {"text/event-stream"}}, nil)
+		res, err := c.open(ctx, http.MethodGet, at("executions", id, "events"), query, http.Header{"Accept": {streamType}}, nil)
 		if err != nil {
 			yield(StreamMessage{}, err)
 			return
 		}
 		defer res.Body.Close()
 		if res.StatusCode == http.StatusNoContent { // there is nothing behind since
+			return
+		}
+		if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, streamType) {
+			yield(StreamMessage{}, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the server does not stream: it answers " + cut(got, 100), Hint: "is it a Stepwell server?"})
 			return
 		}
 		if ended, err := readEvents(res, yield); !ended {

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -215,6 +216,64 @@ func TestClientErrors(t *testing.T) {
 	away.Close()
 	_, err = c.Health(t.Context())
 	want(t, err, stepwell.CodeUnavailable)
+
+	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>welcome</html>")) }))
+	defer odd.Close()
+	c, err = api.NewClient(api.ClientOptions{URL: odd.URL})
+	good(t, err)
+	_, err = c.Health(t.Context())
+	want(t, err, stepwell.CodeUnavailable)
+	streams := 0
+	for _, err := range c.Stream(t.Context(), "01234567", api.StreamOptions{}) {
+		streams++
+		want(t, err, stepwell.CodeInvalid) // coming back to it would not help
+	}
+	if streams != 1 {
+		t.Errorf("a page that is no stream has %d messages", streams)
+	}
+}
+
+// TestClientGivesUp: a call that is given up ends with the reason, whether the answer has begun or not.
+func TestClientGivesUp(t *testing.T) {
+	begun := make(chan struct{})
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/half" {
+			_, _ = w.Write([]byte("{"))
+			_ = http.NewResponseController(w).Flush()
+		}
+		begun <- struct{}{}
+		<-r.Context().Done()
+	}))
+	defer slow.Close()
+	c, err := api.NewClient(api.ClientOptions{URL: slow.URL})
+	good(t, err)
+	for _, path := range []string{"/none", "/half"} {
+		ctx, giveUp := context.WithCancelCause(t.Context())
+		reason := errors.New("had enough")
+		go func() { <-begun; giveUp(reason) }()
+		if err := c.Call(ctx, http.MethodGet, path, nil, nil, &struct{}{}); !errors.Is(err, reason) {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+}
+
+// TestCallIf: what has changed meanwhile is not changed again, and what was changed has a new tag.
+func TestCallIf(t *testing.T) {
+	r := newRig(t)
+	c, ctx := r.client("editor"), t.Context()
+	made, err := c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document(greeting)})
+	good(t, err)
+	path := "/api/v1/pipelines/" + made.ID
+	var now map[string]any
+	tag, err := c.CallIf(ctx, http.MethodGet, path, "", nil, &now)
+	good(t, err)
+	second, err := c.CallIf(ctx, http.MethodPut, path, tag, map[string]any{"archived": true}, &now)
+	good(t, err)
+	if tag == "" || second == "" || second == tag || now["archived"] != true {
+		t.Errorf("tags %s and %s: %v", tag, second, now)
+	}
+	_, err = c.CallIf(ctx, http.MethodPut, path, tag, map[string]any{"archived": false}, nil)
+	want(t, err, "precondition")
 }
 
 func TestTimesAreMilliseconds(t *testing.T) {

@@ -25,11 +25,11 @@ func (c *Client) Pipeline(ctx context.Context, id string) (p *PipelineDetail, ta
 // getTagged asks for something that has an ETag.
 func getTagged[T any](ctx context.Context, c *Client, path string) (*T, string, error) {
 	var out T
-	header, err := c.call(ctx, http.MethodGet, path, nil, nil, nil, &out)
+	tag, err := c.CallIf(ctx, http.MethodGet, path, "", nil, &out)
 	if err != nil {
 		return nil, "", err
 	}
-	return &out, header.Get("ETag"), nil
+	return &out, tag, nil
 }
 
 // UpdatePipeline changes a stored pipeline.
@@ -43,11 +43,7 @@ func (c *Client) DeletePipeline(ctx context.Context, id, ifMatch string) error {
 }
 
 func (c *Client) delete(ctx context.Context, ifMatch string, path ...string) error {
-	h := http.Header{}
-	if ifMatch != "" {
-		h.Set("If-Match", ifMatch)
-	}
-	_, err := c.call(ctx, http.MethodDelete, at(path...), nil, h, nil, nil)
+	_, err := c.CallIf(ctx, http.MethodDelete, at(path...), ifMatch, nil, nil)
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -20,14 +19,16 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+
+	"github.com/stepwell/stepwell/api"
 )
 
 // benchServer is this program, serving as a child process.
 type benchServer struct {
-	cmd    *exec.Cmd
-	base   string // http://127.0.0.1:port
-	client *http.Client
-	said   bytes.Buffer
+	cmd  *exec.Cmd
+	base string // http://127.0.0.1:port
+	api  *api.Client
+	said bytes.Buffer
 }
 
 // startServer starts a server on a free port, and returns when it is ready.
@@ -41,7 +42,10 @@ func startServer(ctx context.Context, db, sync string) (*benchServer, error) {
 		return nil, err
 	}
 	s := &benchServer{base: "http://127.0.0.1:" + port}
-	s.client = &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * serveInFlight}}
+	patient := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * serveInFlight}}
+	if s.api, err = api.NewClient(api.ClientOptions{URL: s.base, HTTP: patient}); err != nil {
+		return nil, err
+	}
 	s.cmd = exec.Command(self, "serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:"+port)
 	s.cmd.Dir = filepath.Dir(db)
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
@@ -50,19 +54,12 @@ func startServer(ctx context.Context, db, sync string) (*benchServer, error) {
 		return nil, err
 	}
 	for deadline := time.Now().Add(20 * time.Second); ; {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.base+"/api/v1/ready", nil)
-		if err != nil {
-			return nil, errors.Join(err, s.end())
-		}
-		resp, err := s.client.Do(req)
+		err := s.call(ctx, http.MethodGet, "/ready", "", nil)
 		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				return s, nil
-			}
+			return s, nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
-			return nil, errors.Join(fmt.Errorf("the server is not ready: %v", err), s.end())
+			return nil, errors.Join(fmt.Errorf("the server is not ready: %w", err), s.end())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -111,31 +108,13 @@ func (s *benchServer) peakMB() (float64, error) {
 	return 0, nil
 }
 
-// call sends a request and reads its answer whole.
+// call makes a call, which begins below /api/v1; body is JSON.
 func (s *benchServer) call(ctx context.Context, method, path, body string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, method, s.base+"/api/v1"+path, strings.NewReader(body))
-	if err != nil {
-		return err
-	}
+	var content any
 	if body != "" {
-		req.Header.Set("Content-Type", "application/json")
+		content = json.RawMessage(body)
 	}
-	resp, err := s.client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return err
-	}
-	if resp.StatusCode/100 != 2 {
-		return fmt.Errorf("%s %s: %s: %.300s", method, path, resp.Status, raw)
-	}
-	if into == nil {
-		return nil
-	}
-	return json.Unmarshal(raw, into)
+	return s.api.Call(ctx, method, "/api/v1"+path, nil, content, into)
 }
 
 // failed counts a failure and tells the first.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net/http"
+	"iter"
 	"net/url"
 	"os"
 	"os/signal"
@@ -14,6 +14,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 // defaultServer is where `stepwell serve` is when nothing else is said.
@@ -33,11 +36,11 @@ func (c *connection) add(f *pflag.FlagSet) {
 	c.output = format(f, "text", "json")
 }
 
-// caller is what commands need of the client of the API: one call, its body and its answer as JSON.
+// caller is what commands need of an api.Client.
 type caller interface {
 	Call(ctx context.Context, method, path string, query url.Values, body, answer any) error
-	// open is Call with headers, and an answer to be read as it comes.
-	open(ctx context.Context, method, path string, query url.Values, body any, header http.Header) (*http.Response, error)
+	CallIf(ctx context.Context, method, path, ifMatch string, body, answer any) (tag string, err error)
+	Stream(ctx context.Context, id string, o api.StreamOptions) iter.Seq2[api.StreamMessage, error]
 }
 
 // dial makes a client. The key comes from the environment: arguments are seen by everybody on the machine.
@@ -50,20 +53,23 @@ func (p *program) dial(c *connection) (caller, error) {
 		address = defaultServer
 	}
 	key, _ := p.env("STEPWELL_API_KEY")
-	return newClient(address, key)
+	return api.NewClient(api.ClientOptions{URL: address, Token: key})
 }
 
 // calling runs f with a client and a context that ends with an interrupt.
 func (p *program) calling(c *connection, f func(ctx context.Context, api caller) error) error {
-	api, err := p.dial(c)
+	server, err := p.dial(c)
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	alive, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	ctx, cancel := context.WithTimeout(ctx, remotePatience)
+	ctx, cancel := context.WithTimeoutCause(alive, remotePatience, &stepwell.Error{Code: stepwell.CodeTimeout, Message: "no answer within " + remotePatience.String()})
 	defer cancel()
-	return f(ctx, api)
+	if err = f(ctx, server); err != nil && alive.Err() != nil {
+		return exitError(exitInterrupted)
+	}
+	return err
 }
 
 // pathTo joins parts of a path, each of which may hold anything.

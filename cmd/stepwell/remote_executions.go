@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -78,17 +79,22 @@ func (p *program) showThere(c *connection, id string) error {
 
 // logsThere shows the log of a server's execution.
 func (p *program) logsThere(c *connection, id string, f *logFlags) error {
-	query := url.Values{}
-	if f.filter.StepKey != "" {
-		query.Set("step_id", f.filter.StepKey)
-	}
-	if f.level.value != "debug" {
-		query.Set("level", f.level.value)
+	level := f.level.value
+	if level == "debug" { // the lowest
+		level = ""
 	}
 	if f.follow {
-		_, err := p.followLogs(c, id, query)
+		_, err := p.followLogs(c, id, api.StreamOptions{Step: f.filter.StepKey, Level: level})
 		return err
 	}
+	query := url.Values{}
+	put := func(name, value string) {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	put("step_id", f.filter.StepKey)
+	put("level", level)
 	if f.since > 0 {
 		query.Set("since", time.Now().Add(-f.since).UTC().Format(time.RFC3339Nano))
 	}

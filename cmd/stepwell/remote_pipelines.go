@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stepwell/stepwell/api"
 )
 
 func pipelines() *resource {
@@ -152,7 +154,7 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	if err != nil || !f.follow {
 		return err
 	}
-	status, err := p.followLogs(c, id, url.Values{})
+	status, err := p.followLogs(c, id, api.StreamOptions{})
 	if err != nil {
 		return err
 	}

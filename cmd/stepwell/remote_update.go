@@ -2,11 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
 	"maps"
-	"net/http"
 
 	"github.com/spf13/cobra"
 )
@@ -44,24 +40,15 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 
 // sendUpdate sends a change of what is at the path.
 func sendUpdate(ctx context.Context, api caller, path string, body object, answer *object) error {
-	resp, err := api.open(ctx, "GET", path, nil, nil, http.Header{"Accept": {"application/json"}})
-	if err != nil {
-		return err
-	}
 	var now object
-	if err := readAnswer(resp, &now); err != nil {
+	tag, err := api.CallIf(ctx, "GET", path, "", nil, &now)
+	if err != nil {
 		return err
 	}
 	merge(now, body, "schedule", "type")
 	merge(now, body, "callback", "workflow_id", "action_type")
-	header := http.Header{"Accept": {"application/json"}}
-	if tag := resp.Header.Get("ETag"); tag != "" {
-		header.Set("If-Match", tag)
-	}
-	if resp, err = api.open(ctx, "PUT", path, nil, body, header); err != nil {
-		return err
-	}
-	return readAnswer(resp, answer)
+	_, err = api.CallIf(ctx, "PUT", path, tag, body, answer)
+	return err
 }
 
 // merge fills a member of the change with what is there now. A change of one of the given keys makes it another thing:
@@ -92,16 +79,4 @@ func merge(now, body object, name string, kinds ...string) {
 	}
 	maps.Copy(merged, given)
 	body[name] = merged
-}
-
-func readAnswer(resp *http.Response, answer any) error {
-	defer resp.Body.Close()
-	raw, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
-	if err != nil {
-		return fmt.Errorf("answer: %w", err)
-	}
-	if len(raw) == 0 || answer == nil {
-		return nil
-	}
-	return decodeAnswer(json.RawMessage(raw), answer)
 }

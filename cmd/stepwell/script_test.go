@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/stepwell/stepwell/api"
 )
 
 var update = flag.Bool("update", false, "write the expected output into the scripts and golden files")
@@ -123,7 +125,7 @@ func awaitServer(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func awaitApproval(ts *testscript.TestScript, _ bool, _ []string) {
-	c, err := newClient(ts.Getenv("STEPWELL_SERVER"), ts.Getenv("STEPWELL_API_KEY"))
+	c, err := api.NewClient(api.ClientOptions{URL: ts.Getenv("STEPWELL_SERVER"), Token: ts.Getenv("STEPWELL_API_KEY")})
 	ts.Check(err)
 	until(ts, "a question", func() bool {
 		rows, err := pages(context.Background(), c, "/api/v1/approvals", "approvals", url.Values{}, 1)

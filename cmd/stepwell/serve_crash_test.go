@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 // crashPipelines are four ways of being under way when the server is killed.
@@ -65,7 +65,7 @@ type crashRig struct {
 	t       *testing.T
 	dir     string
 	address string
-	client  *client
+	client  *api.Client
 	process *exec.Cmd
 	service *httptest.Server
 
@@ -92,7 +92,7 @@ func newCrashRig(t *testing.T) *crashRig {
 	if err := os.WriteFile(filepath.Join(r.dir, "stepwell.yaml"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if r.client, err = newClient("http://"+r.address, ""); err != nil {
+	if r.client, err = api.NewClient(api.ClientOptions{URL: "http://" + r.address}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.kill)
@@ -152,25 +152,17 @@ func (r *crashRig) begin(ids *sync.Map, from, to int) {
 	for n := from; n < to; n++ {
 		for _, kind := range crashKinds {
 			g.Go(func() error {
-				params := object{"n": n}
+				params := api.Object{"n": n}
 				if kind == "callbacks" {
 					params["service"] = r.service.URL
 				}
 				name := fmt.Sprintf("%s-%d", kind, n)
-				header := http.Header{"Idempotency-Key": {name}}
-				resp, err := r.client.open(r.t.Context(), "POST", "/api/v1/execute", nil, object{"workflow_id": kind, "params": params}, header)
+				answer, err := r.client.Execute(r.t.Context(), api.ExecuteRequest{Workflow: kind, Params: params}, name)
 				if stepwell.CodeOf(err) == stepwell.CodeUnavailable {
 					return nil // killed: it is asked for again
 				}
 				if err != nil {
 					return fmt.Errorf("%s: %w", name, err)
-				}
-				defer resp.Body.Close()
-				var answer struct {
-					ID string `json:"execution_id"`
-				}
-				if raw, err := io.ReadAll(resp.Body); err != nil || json.Unmarshal(raw, &answer) != nil {
-					return nil // killed while it answered
 				}
 				if old, again := ids.LoadOrStore(name, answer.ID); again && old != answer.ID {
 					return fmt.Errorf("%s was started twice: %v and %s", name, old, answer.ID)
