@@ -216,7 +216,7 @@ func TestServerTellsNobody(t *testing.T) {
 	if err := s.Store.Backup(t.Context(), filepath.Join(s.dir, "copy.db"), nil); err != nil {
 		t.Fatal(err)
 	}
-	what := forms(vaulted, odd, pem, handed, strings.ToUpper(vaulted), strings.ToUpper(handed), vaulted[:12])
+	what := forms(vaulted, odd, pem, handed, strings.ToUpper(vaulted), strings.ToUpper(handed), vaulted[:12], odd[:10])
 	for line := range strings.Lines(pem) {
 		if !strings.HasPrefix(line, "-") {
 			maps.Copy(what, forms(strings.TrimSpace(line)))
@@ -366,4 +366,3 @@ func (s *secretServer) read(id string) {
 	s.ask(200, "GET", "/api/v1/pipeline/"+id, nil)
 	s.follow(id)
 }
-

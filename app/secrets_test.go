@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io/fs"
 	"iter"
 	"log/slog"
@@ -17,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -99,20 +101,36 @@ func forms(values ...string) map[string]string {
 	out := map[string]string{}
 	for _, v := range values {
 		quoted, _ := json.Marshal(v)
-		var plain bytes.Buffer
-		enc := json.NewEncoder(&plain)
-		enc.SetEscapeHTML(false)
-		_ = enc.Encode(v)
-		twice, _ := json.Marshal(strings.Trim(strings.TrimSpace(plain.String()), `"`))
-		for name, form := range map[string]string{"raw": v, "json": strings.Trim(string(quoted), `"`), "plain json": strings.Trim(strings.TrimSpace(plain.String()), `"`),
+		plain := inJSON(v)
+		twice, _ := json.Marshal(plain)
+		for name, form := range map[string]string{"raw": v, "json": strings.Trim(string(quoted), `"`), "plain json": plain,
 			"json twice": strings.Trim(string(twice), `"`), "query": url.QueryEscape(v), "path": url.PathEscape(v),
 			"base64": base64.StdEncoding.EncodeToString([]byte(v))[:len(v)*8/6], "base64 +1": base64.StdEncoding.EncodeToString([]byte("x" + v))[2 : (len(v)+1)*8/6],
 			"base64 +2": base64.StdEncoding.EncodeToString([]byte("xx" + v))[3 : (len(v)+2)*8/6], "base64url": base64.RawURLEncoding.EncodeToString([]byte(v))[:len(v)*8/6],
+			"go": strings.Trim(strconv.Quote(v), `"`), "go in json": inJSON(strings.Trim(strconv.Quote(v), `"`)), "html": html.EscapeString(v), "percent": allPercent(v),
 			"hex": hex.EncodeToString([]byte(v)), "HEX": strings.ToUpper(hex.EncodeToString([]byte(v)))} {
 			out[name+" of "+v] = form
 		}
 	}
 	return out
+}
+
+// inJSON is a text in the JSON of most servers, which leave <, > and & alone.
+func inJSON(v string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(v)
+	return strings.Trim(strings.TrimSpace(b.String()), `"`)
+}
+
+// allPercent encodes every byte.
+func allPercent(v string) string {
+	var b strings.Builder
+	for _, c := range []byte(v) {
+		fmt.Fprintf(&b, "%%%02X", c)
+	}
+	return b.String()
 }
 
 // search goes over all files below a folder but some.
