@@ -91,6 +91,9 @@ func TestKeys(t *testing.T) {
 	}
 	_, _, err = keys.Create(ctx, access.NewKey{Name: "ci", Role: access.Admin})
 	wantCode(t, err, stepwell.CodeConflict, "a name that is taken")
+	if want := "an API key named "; !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("%v, want %s…", err, want)
+	}
 }
 
 // shelf is a store.Objects in memory, for tests in which time is made to pass.

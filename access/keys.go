@@ -82,6 +82,9 @@ func (k *Keys) Create(ctx context.Context, n NewKey) (key Key, token string, err
 	token, id, hash := makeToken()
 	body := keyBody{Role: n.Role, Hash: hash, By: n.By, Expires: n.Expires.UTC()}
 	key, err = k.put(ctx, store.Object{Kind: ObjectKey, ID: id, Name: n.Name}, body)
+	if stepwell.CodeOf(err) == stepwell.CodeConflict {
+		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("an API key named %q exists already", n.Name), Hint: "use another name"}
+	}
 	return key, token, err
 }
 

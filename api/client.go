@@ -3,7 +3,9 @@ package api
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -132,13 +134,24 @@ func (c *Client) open(ctx context.Context, method, path string, query url.Values
 		return nil, context.Cause(ctx)
 	}
 	if err != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "no answer from " + c.base, Hint: "start it with `stepwell serve`, or name another server", Err: err}
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "no answer from " + c.base, Hint: unreached(err), Err: err}
 	}
 	if res.StatusCode >= 300 {
 		defer res.Body.Close()
 		return nil, refusal(res)
 	}
 	return res, nil
+}
+
+// unreached says what to do about a server that could not be asked.
+func unreached(err error) string {
+	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
+		return "it is there, but its certificate is not trusted: name the file with its authority in SSL_CERT_FILE"
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return "it is there, but does not speak TLS: write http:// instead of https://"
+	}
+	return "start it with `stepwell serve`, or name another server"
 }
 
 // refusal is the error that a server has answered.

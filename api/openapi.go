@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -104,7 +105,7 @@ func marshal(w io.Writer, v any) error {
 func unmarshal(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if te, is := errors.AsType[*json.UnmarshalTypeError](err); is {
-		return fmt.Errorf("%s has the wrong type: it is a %s", te.Field, te.Value)
+		return fmt.Errorf("%s has the wrong type: it is a %s", cmp.Or(te.Field, "something in it"), te.Value)
 	}
 	if se, is := errors.AsType[*json.SyntaxError](err); is {
 		line := 1 + bytes.Count(data[:min(int(se.Offset), len(data))], []byte("\n"))

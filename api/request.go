@@ -1,9 +1,9 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"path"
@@ -138,12 +138,12 @@ func (s *server) write(w http.ResponseWriter, p *Problem) {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Content-Type", "application/json")
-	body, err := json.Marshal(p)
-	if err != nil { // strings and numbers only
-		body = []byte(`{"code":"internal","message":"an internal error","hint":"","details":[]}`)
+	var body bytes.Buffer
+	if err := marshal(&body, p); err != nil { // strings and numbers only
+		body = *bytes.NewBufferString(`{"code":"internal","message":"an internal error","hint":"","details":[]}`)
 	}
 	w.WriteHeader(p.status)
-	_, _ = w.Write(append(body, '\n')) // the client may have gone
+	_, _ = w.Write(body.Bytes()) // the client may have gone
 }
 
 // probe takes what net/http would have answered.

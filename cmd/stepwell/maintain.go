@@ -75,6 +75,14 @@ func (p *program) newBackupCommand() *cobra.Command {
 	return cmd
 }
 
+// removed removes a file that may be there.
+func removed(name string) error {
+	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 func (p *program) backup(ctx context.Context, target string) (err error) {
 	s, err := p.reader(ctx)
 	if err != nil {
@@ -96,6 +104,11 @@ func (p *program) backup(ctx context.Context, target string) (err error) {
 	h, err := sqlite.Check(ctx, target)
 	if err != nil {
 		return err
+	}
+	if h.Log == 0 { // what reading the copy has left beside it
+		if err := errors.Join(removed(target+"-wal"), removed(target+"-shm")); err != nil {
+			return err
+		}
 	}
 	if len(h.Problems) > 0 {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the copy is damaged: " + h.Problems[0], Hint: "check the original with `stepwell doctor`"}

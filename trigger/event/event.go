@@ -122,7 +122,7 @@ func (e *Event) check() error {
 	case e.Type == "" || len(e.Type) > maxType || !printable(e.Type):
 		return invalid("such as model.onboarded, at most 255 bytes", "the event has no proper type")
 	case len(e.ID) > maxID || !printable(e.ID):
-		return invalid("at most 200 bytes", "the id of the event is too long")
+		return invalid("at most 200 bytes, without control characters", "the id of the event is too long, or not printable")
 	case len(e.Key) > maxKey:
 		return invalid("at most 1,000 bytes", "the key of the event is too long")
 	case len(e.Source) > maxType:
