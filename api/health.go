@@ -17,12 +17,13 @@ func (s *server) health() {
 type Vitals struct {
 	Active    int    // executions that run or wait here
 	Scheduler string // running, stopped or disabled
-	Draining  bool   // it takes no more work
+	Draining  bool   // it starts or stops
+	Unready   string // why it takes no work; "" while it does
 }
 
 // Health is budpipeline §4.4's answer.
 type Health struct {
-	Status    string `json:"status" enum:"healthy,draining" doc:"healthy while it takes work."`
+	Status    string `json:"status" enum:"healthy,draining,degraded" doc:"healthy while it takes work, draining while it starts or stops, degraded while the database takes nothing."`
 	Dapr      bool   `json:"dapr_connected" doc:"False: this service needs no Dapr."`
 	Active    int    `json:"active_workflows" doc:"Executions that run or wait."`
 	Scheduler string `json:"scheduler_status" enum:"running,stopped,disabled"`
@@ -32,8 +33,11 @@ type Health struct {
 func (s *server) getHealth(context.Context, *struct{}) (*answer[Health], error) {
 	v := s.o.Vitals()
 	h := Health{Status: "healthy", Active: v.Active, Scheduler: v.Scheduler, Version: s.o.Version}
-	if v.Draining {
+	switch {
+	case v.Draining:
 		h.Status = "draining"
+	case v.Unready != "":
+		h.Status = "degraded"
 	}
 	return reply(h, nil)
 }
@@ -49,10 +53,13 @@ type readyAnswer struct {
 	Body   Readiness
 }
 
-// getReady asks the store. The answer is 503 when it cannot be read, or when the process is about to stop.
+// getReady asks the store. The answer is 503 when it cannot be read or takes nothing, or when the process is about to stop.
 func (s *server) getReady(ctx context.Context, _ *struct{}) (*readyAnswer, error) {
-	if s.o.Vitals().Draining {
+	switch v := s.o.Vitals(); {
+	case v.Draining:
 		return &readyAnswer{http.StatusServiceUnavailable, Readiness{Reason: "the service is starting or stopping"}}, nil
+	case v.Unready != "":
+		return &readyAnswer{http.StatusServiceUnavailable, Readiness{Reason: v.Unready}}, nil
 	}
 	if _, err := s.o.Store.Executions(ctx, store.Filter{Limit: 1}); err != nil {
 		s.o.Log.Warn("not ready: the store cannot be read", "error", err)

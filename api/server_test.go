@@ -140,6 +140,20 @@ func TestDraining(t *testing.T) {
 	}
 }
 
+func TestDatabaseTakesNothing(t *testing.T) {
+	r := newRig(t, func(o *api.Options) {
+		o.Vitals = func() api.Vitals {
+			return api.Vitals{Scheduler: "running", Unready: "the store takes nothing at the moment"}
+		}
+	})
+	if got := r.do("", "GET", "/api/v1/ready", nil).is(503).object(); got["ready"] != false || got["reason"] != "the store takes nothing at the moment" {
+		t.Errorf("ready: %v", got)
+	}
+	if got := r.do("", "GET", "/api/v1/health", nil).is(200).object(); got["status"] != "degraded" || got["scheduler_status"] != "running" {
+		t.Errorf("health: %v", got)
+	}
+}
+
 func TestPathsThatAreNotThere(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{"/", "/api/v1/nosuch", "/api/v1//executions", "/api/v1/executions/", "/api/v1/executions/../health", "/api/v1/executions/%2e%2e/health", "/API/V1/health", "/api/v1/pipelines/a%2Fb/c"} {

@@ -76,6 +76,9 @@ type Options struct {
 	// MaxExecutions is how many executions may run at once, and MaxPending how many may wait to. Default to no limit and
 	// 100,000.
 	MaxExecutions, MaxPending int
+	// Patience is for how long a full disk, or what else may pass, is waited for; see conductor.Options. Defaults to
+	// about three seconds; a Server waits for as long as it runs.
+	Patience time.Duration
 	// Queues are limits of steps by the name of their queue. Defaults to none.
 	Queues map[string]queue.Limits
 	// Prices are what a successful call of an action costs. Defaults to nothing.
@@ -176,7 +179,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancel: func(t *engine.Task) { a.pool.Cancel(t) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
-		MaxPending: o.MaxPending, Window: o.Window, Log: o.Log})
+		MaxPending: o.MaxPending, Patience: o.Patience, Window: o.Window, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"sync"
@@ -57,6 +58,9 @@ func (o *ServerOptions) validate() error {
 	if o.StopAfter <= 0 {
 		o.StopAfter = 30 * time.Second
 	}
+	if o.Patience <= 0 {
+		o.Patience = math.MaxInt64
+	}
 	if _, _, err := net.SplitHostPort(o.Listen); err != nil {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address " + o.Listen + " cannot be listened to", Hint: "write it like 127.0.0.1:8010", Err: err}
 	}
@@ -109,11 +113,12 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 // Addr is where the server listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
 
-// Ready says whether the server can take work: CodeUnavailable while it starts and while it stops.
+// Ready says whether the server can take work: CodeUnavailable while it starts and while it stops, and while the
+// database takes nothing.
 func (s *Server) Ready() error {
 	switch s.state.Load() {
 	case ready:
-		return nil
+		return s.Conductor.Stalled()
 	case draining:
 		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the server is stopping", Hint: "try again in a moment"}
 	}

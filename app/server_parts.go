@@ -3,11 +3,13 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync/atomic"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/conductor"
@@ -159,29 +161,40 @@ func (s *Server) buildAPI(context.Context) error {
 
 func (s *Server) vitals() api.Vitals {
 	v := api.Vitals{Active: s.Conductor.Stats().Active, Scheduler: "running"}
-	if s.Ready() != nil {
+	if err := s.Ready(); err != nil {
+		v.Unready = reason(err).Message
+	}
+	if s.state.Load() != ready {
 		v.Scheduler, v.Draining = "stopped", true
 	}
 	return v
 }
 
-// gate lets nothing that changes something through while the server starts or stops: those who ask try again.
+// gate lets nothing that changes something through while the server cannot take work: those who ask try again.
 func (s *Server) gate(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions || s.Ready() == nil {
+		err := s.Ready()
+		if err == nil || r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodOptions {
 			h.ServeHTTP(w, r)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Retry-After", "2")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		if _, err := w.Write([]byte(unavailable)); err != nil {
+		if err := json.NewEncoder(w).Encode(reason(err)); err != nil {
 			s.log.Debug("a client has gone", "error", err)
 		}
 	})
 }
 
-const unavailable = `{"code":"unavailable","message":"the server is starting or stopping","hint":"try again in a moment","details":[]}` + "\n"
+// reason is what clients are told of why the server takes no work: not what the store says itself.
+func reason(err error) *api.Problem {
+	p := &api.Problem{Code: stepwell.CodeUnavailable, Message: "the server takes no work now", Hint: stepwell.HintOf(err), Details: []api.Detail{}}
+	if coded, ok := errors.AsType[*stepwell.Error](err); ok {
+		p.Message = coded.Message
+	}
+	return p
+}
 
 // Open says whether whoever is at this machine is let in without a credential.
 func (s *Server) Open(ctx context.Context) (bool, error) { return s.auth.Open(ctx) }

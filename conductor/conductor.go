@@ -10,6 +10,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -56,6 +57,9 @@ type Options struct {
 	MaxExecutions int
 	// MaxPending is how many executions may be held at once. Defaults to 100,000.
 	MaxPending int
+	// Patience is for how long a commit is tried again that the store refuses for a reason that may pass, such as a
+	// full disk; then Run gives up. Defaults to about three seconds.
+	Patience time.Duration
 	// Window is how many steps of one execution may be dispatched at once. Defaults to
 	// engine.DefaultWindow.
 	Window int
@@ -124,6 +128,7 @@ type Conductor struct {
 	recovering chan struct{}
 
 	tallies tallies
+	stalled atomic.Pointer[stepwell.Error] // why nothing goes on
 
 	// Owned by Run.
 	admission admission

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -384,6 +385,32 @@ func TestStoreStaysAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.end(id, stepwell.ExecutionCompleted)
+}
+
+// Who has the patience waits for as long as the disk is full, says so meanwhile, and goes on.
+func TestStoreComesBack(t *testing.T) {
+	t.Parallel()
+	full := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the disk is full", Hint: "free some space"}
+	var r *rig
+	var stalled error
+	f := &faulty{before: func(call int) error {
+		switch {
+		case call == 7: // one more would be too many without patience
+			stalled = r.Stalled()
+			return full
+		case call > 1 && call < 7:
+			return full
+		}
+		return nil
+	}}
+	r = newRig(t, build{faulty: f, set: func(o *conductor.Options) { o.Patience = time.Minute }})
+	r.end(r.begin(pipeline(t, one("t.echo"))), stepwell.ExecutionCompleted)
+	if stepwell.CodeOf(stalled) != stepwell.CodeUnavailable || stepwell.HintOf(stalled) != "free some space" {
+		t.Errorf("meanwhile: %v", stalled)
+	}
+	if err := r.Stalled(); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
 }
 
 // Another process has written the same execution: nothing of the batch is acted upon, and it is said
