@@ -99,6 +99,9 @@ func (s *server) retry(ctx context.Context, in *retryInput) (*made[ExecutionRef]
 	if err != nil {
 		return nil, err
 	}
+	if fresh {
+		s.link(ctx, id)
+	}
 	if x, err = s.o.Store.Execution(ctx, id); err != nil {
 		return nil, err
 	}

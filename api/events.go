@@ -61,6 +61,9 @@ func (s *server) receiveEvent(ctx context.Context, in *receiveInput) (*answer[Ev
 		if _, known := statuses[x.Code]; !known && x.Code != "" {
 			v.Message = "an internal error"
 		}
+		if x.Execution != "" && !x.Repeated {
+			s.link(ctx, x.Execution)
+		}
 		out.Started = append(out.Started, v)
 	}
 	return reply(out, nil)

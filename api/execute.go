@@ -73,6 +73,9 @@ func (s *server) started(ctx context.Context) func(*pipeline.Launched, error) (*
 			return nil, err
 		}
 		callOf(ctx).object = l.Execution
+		if l.Fresh {
+			s.link(ctx, l.Execution)
+		}
 		at := l.Started
 		if at.IsZero() {
 			at = l.Created

@@ -117,7 +117,9 @@ type Options struct {
 	// Vitals say how the process is. Defaults to nothing running, and no scheduler.
 	Vitals func() Vitals
 	// Observe is told of every request that was served. Defaults to nothing.
-	Observe func(operation string, status int, took time.Duration)
+	Observe func(operation, method string, status int, took time.Duration)
+	// Link is told of the traceparent (W3C) of a request that has started an execution. Defaults to nothing.
+	Link func(execution, traceparent string)
 	// Version is that of the program. Defaults to "dev".
 	Version string
 	// MaxBody bounds a body, in bytes. Defaults to 4 MiB.
@@ -147,7 +149,10 @@ func (o *Options) validate() error {
 		o.Vitals = func() Vitals { return Vitals{Scheduler: "disabled"} }
 	}
 	if o.Observe == nil {
-		o.Observe = func(string, int, time.Duration) {}
+		o.Observe = func(string, string, int, time.Duration) {}
+	}
+	if o.Link == nil {
+		o.Link = func(string, string) {}
 	}
 	if o.Version == "" {
 		o.Version = "dev"

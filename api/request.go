@@ -37,6 +37,13 @@ func callOf(ctx context.Context) *call {
 	return c
 }
 
+// link says which trace an execution belongs to that the request has started.
+func (s *server) link(ctx context.Context, execution string) {
+	if r := callOf(ctx).request; r != nil && r.Header.Get("Traceparent") != "" {
+		s.o.Link(execution, r.Header.Get("Traceparent"))
+	}
+}
+
 func requestID(ctx context.Context) string { return callOf(ctx).id }
 
 const maxRequestID = 64
@@ -100,7 +107,7 @@ func (s *server) finish(w *watched, r *http.Request, c *call) {
 			s.refuse(w, r, fmt.Errorf("panic: %v", v))
 		}
 	}
-	s.o.Observe(c.op, w.status, time.Since(c.start))
+	s.o.Observe(c.op, r.Method, w.status, time.Since(c.start))
 }
 
 // route finds the operation. What net/http would answer in its own words is answered as a Problem, and a path is

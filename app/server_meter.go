@@ -73,6 +73,13 @@ func (s *Server) sendTraces(ctx context.Context) error {
 
 // requested is told of every request; its route is the name of the operation. Streams last as long as a client
 // wants them to.
-func (s *Server) requested(operation string, status int, took time.Duration) {
-	s.meter.Request(operation, "", status, took, operation == "execution.stream" || operation == "execution.events")
+func (s *Server) requested(operation, method string, status int, took time.Duration) {
+	s.meter.Request(operation, method, status, took, operation == "execution.stream" || operation == "execution.events")
+}
+
+// linked is told which trace an execution was started by.
+func (s *Server) linked(execution, traceparent string) {
+	if s.tracer != nil {
+		s.tracer.Link(execution, traceparent)
+	}
 }

@@ -109,9 +109,28 @@ func (s *serverRig) begin(g *gate) string {
 // request asks the API.
 func (s *serverRig) request(method, path string) (int, map[string]any) {
 	s.t.Helper()
-	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL()+path, strings.NewReader("{}"))
+	return s.send(method, path, "{}", nil)
+}
+
+// post asks for something to be done, which succeeds.
+func (s *serverRig) post(path, body string) map[string]any {
+	s.t.Helper()
+	code, out := s.send("POST", "/api/v1"+path, body, nil)
+	if code > 299 {
+		s.t.Fatalf("%s: %d %v", path, code, out)
+	}
+	return out
+}
+
+// send asks the API.
+func (s *serverRig) send(method, path, text string, header http.Header) (int, map[string]any) {
+	s.t.Helper()
+	req, err := http.NewRequestWithContext(s.t.Context(), method, s.URL()+path, strings.NewReader(text))
 	if err != nil {
 		s.t.Fatal(err)
+	}
+	if header != nil {
+		req.Header = header
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
@@ -124,6 +143,36 @@ func (s *serverRig) request(method, path string) (int, map[string]any) {
 		s.t.Fatal(err)
 	}
 	return resp.StatusCode, body
+}
+
+// settled waits for the end of an execution, as the API shows it.
+func (s *serverRig) settled(id string) (x map[string]any) {
+	s.t.Helper()
+	s.until("the end of "+id, func() bool {
+		_, x = s.request("GET", "/api/v1/executions/"+id)
+		return x["completed_at"] != nil
+	})
+	return x
+}
+
+// prometheus is a value as Prometheus reads it; "" when there is no such series.
+func (s *serverRig) prometheus(series string) string {
+	s.t.Helper()
+	resp, err := http.Get(s.URL() + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), series+" "); ok {
+			return value
+		}
+	}
+	return ""
 }
 
 func TestServerDrainsInOrder(t *testing.T) {
