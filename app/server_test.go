@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
@@ -45,7 +46,8 @@ type serverRig struct {
 
 func serve(t *testing.T, db string, g *gate, change func(*app.ServerOptions)) *serverRig {
 	t.Helper()
-	o := app.ServerOptions{Options: app.Options{DB: db, Register: g.register, Log: slog.New(slog.DiscardHandler)}, Listen: "127.0.0.1:0"}
+	o := app.ServerOptions{Options: app.Options{DB: db, Register: g.register, Log: slog.New(slog.DiscardHandler)}, Listen: "127.0.0.1:0",
+		Access: app.Access{Limit: access.LimitOptions{Rate: 1e6, Burst: 1e6}}} // tests look often
 	if change != nil {
 		change(&o)
 	}

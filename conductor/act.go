@@ -73,7 +73,11 @@ func (c *Conductor) refusedPush() bool { return c.repush > 0 && c.now() >= c.rep
 // finishTurn tells whoever waits or watches, and lets go of what has ended.
 func (c *Conductor) finishTurn(l *live) {
 	if len(l.fx.Rows)+len(l.fx.Tasks) > 0 || l.fx.Changed {
-		c.observe(&Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At})
+		u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At}
+		if l.broke {
+			u.Breached = l.breached
+		}
+		c.observe(u)
 	}
 	for _, reply := range l.replies {
 		reply <- nil
@@ -82,7 +86,7 @@ func (c *Conductor) finishTurn(l *live) {
 	if l.create {
 		c.release(l.row.Key, l.claim)
 	}
-	l.create, l.touched, l.replies, l.taken = false, false, l.replies[:0], nil
+	l.create, l.touched, l.broke, l.replies, l.taken = false, false, false, l.replies[:0], nil
 	clear(l.batch.Events)
 	l.batch.Events = l.batch.Events[:0]
 	l.fx.Reset()

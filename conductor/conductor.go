@@ -105,6 +105,8 @@ type Update struct {
 	Tasks     []*engine.Task // dispatched
 	Progress  engine.Progress
 	At        int64 // µs: when the commit was decided
+	// Breached is the promise (settings.sla) that this commit has found broken: "", or as in Progress.
+	Breached string
 }
 
 // Conductor runs executions. Its methods may be called from any goroutine; they work while Run
@@ -170,6 +172,7 @@ type live struct {
 	awaits   map[int32]string // keys of signals, by step
 	taken    []string         // keys of the signals that this turn has used up
 	breached string           // as it was told
+	broke    bool             // in this turn
 }
 
 // New makes a conductor.

@@ -24,19 +24,16 @@ type Ended struct {
 
 // outgoing is what leaves the system because of a turn, in the same transaction.
 func (c *Conductor) outgoing(l *live) (list []store.Outgoing, err error) {
-	if c.o.Outbox == nil {
-		return nil, nil
-	}
 	var kinds []string
 	if b := l.row.Progress.Breached; b != l.breached {
 		if l.breached = b; b != "" {
-			kinds = append(kinds, ExecutionBreached)
+			l.broke, kinds = true, append(kinds, ExecutionBreached)
 		}
 	}
 	if l.fx.Finished {
 		kinds = append(kinds, ExecutionEnded)
 	}
-	if len(kinds) == 0 || !c.o.Outbox(&l.row) {
+	if len(kinds) == 0 || c.o.Outbox == nil || !c.o.Outbox(&l.row) {
 		return nil, nil
 	}
 	body, err := json.Marshal(Ended{Status: l.row.Status.String(), Pipeline: l.row.Pipeline, Workflow: l.row.Workflow, Job: l.row.Job, Breached: l.breached})

@@ -191,6 +191,7 @@ func TestDashboard(t *testing.T) {
 	_ = m.Timed(&refusing{}).Commit(t.Context(), nil)
 	m.ScheduleLag(0)
 	m.Request("GET /x", "GET", 200, 0, false)
+	m.Observe(&conductor.Update{Execution: &store.Execution{No: 1 << 40}, Breached: "expected"})
 	families, err := m.Gatherer().Gather()
 	if err != nil {
 		t.Fatal(err)

@@ -8,7 +8,8 @@ import (
 
 // metrics are those that are counted as things happen.
 type metrics struct {
-	started, ended, retries, steps, requests    *prometheus.CounterVec
+	started, ended, breached                    *prometheus.CounterVec
+	retries, steps, requests                    *prometheus.CounterVec
 	commitFailures                              prometheus.Counter
 	executionTime, stepTime, requestTime        *prometheus.HistogramVec
 	startTime, dispatchTime, commitTime, lagged prometheus.Histogram
@@ -34,6 +35,7 @@ func (m *metrics) define() {
 	}
 	m.started = counter("stepwell_executions_started_total", "Executions that this process has started.", "pipeline", "trigger")
 	m.ended = counter("stepwell_executions_ended_total", "Executions that have ended.", "pipeline", "status")
+	m.breached = counter("stepwell_executions_breached_total", "Executions that took longer than their pipeline promises; promise is expected or maximum.", "pipeline", "promise")
 	m.executionTime = times("stepwell_execution_seconds", "From the start of an execution to its end.", long, "pipeline")
 	m.startTime = one("stepwell_execution_start_seconds", "From the request of an execution to its start, held ones included.", quick)
 	m.steps = counter("stepwell_steps_ended_total", "Steps that have ended. A step that was never dispatched has the action none.", "action", "status")
@@ -49,7 +51,7 @@ func (m *metrics) define() {
 }
 
 func (m *metrics) all() []prometheus.Collector {
-	return []prometheus.Collector{m.started, m.ended, m.executionTime, m.startTime, m.steps, m.retries, m.stepTime, m.dispatchTime, m.commitTime,
+	return []prometheus.Collector{m.started, m.ended, m.breached, m.executionTime, m.startTime, m.steps, m.retries, m.stepTime, m.dispatchTime, m.commitTime,
 		m.commitSize, m.commitFailures, m.lagged, m.requests, m.requestTime}
 }
 

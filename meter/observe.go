@@ -63,6 +63,9 @@ func (m *Meter) Observe(u *conductor.Update) {
 	for _, t := range u.Tasks {
 		m.runs.know(r, t)
 	}
+	if u.Breached != "" {
+		m.m.breached.WithLabelValues(m.runs.pipelines.of(x.Pipeline), u.Breached).Inc()
+	}
 	if x.Status.Terminal() {
 		m.runs.steps -= len(r.steps)
 		delete(m.runs.running, x.No)
