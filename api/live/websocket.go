@@ -9,6 +9,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/feed"
 )
 
@@ -27,7 +28,8 @@ func WebSocket(h *feed.Hub, o Options) http.Handler {
 		}
 		defer sub.Close()
 		up := &upgrade{ResponseWriter: w, timeout: o.WriteTimeout}
-		c, err := websocket.Accept(up, r, &websocket.AcceptOptions{OriginPatterns: o.Origins, CompressionMode: websocket.CompressionDisabled})
+		c, err := websocket.Accept(up, r, &websocket.AcceptOptions{OriginPatterns: o.Origins, CompressionMode: websocket.CompressionDisabled,
+			Subprotocols: []string{access.Subprotocol}}) // browsers give up unless one that they offer is chosen
 		if err != nil {
 			return // the client has been told
 		}
