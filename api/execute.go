@@ -41,6 +41,9 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 		return nil, err
 	}
 	b := &in.Body
+	if err := s.fits(b.Definition); err != nil {
+		return nil, err
+	}
 	actor := b.By
 	if actor == "" {
 		actor = access.Of(ctx).Actor()

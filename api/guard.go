@@ -89,12 +89,12 @@ func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Req
 	}
 	limit := s.maxBody(op)
 	if r.ContentLength > limit {
-		return tooLarge(limit)
+		return tooLarge("body", limit, "")
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout)) // where it is possible
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, is := errors.AsType[*http.MaxBytesError](err); is {
-		return tooLarge(limit)
+		return tooLarge("body", limit, "")
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return &Problem{Code: stepwell.CodeTimeout, Message: "the body did not come in time", Details: []Detail{}, status: http.StatusRequestTimeout}
@@ -107,19 +107,35 @@ func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Req
 	return nil
 }
 
+// escaped is how many times as large a document may be as a string of JSON: text that is mostly \u escapes is at the most
+// three times as large, and there is more in the body.
+const escaped = 4
+
 // maxBody is the size of the largest body of an operation.
 func (s *server) maxBody(op *operation) int64 {
 	switch {
 	case op.id == "webhook.trigger":
 		return int64(s.o.Webhooks.MaxBody())
+	case op.id == "event.receive":
+		return int64(s.o.Events.MaxBody())
 	case op.is(large):
-		return s.o.MaxDocument
+		return max(s.o.MaxBody, escaped*int64(s.o.Pipelines.MaxDocument()))
 	}
 	return s.o.MaxBody
 }
 
-func tooLarge(limit int64) error {
-	return &Problem{Code: stepwell.CodeLimit, Message: "the body is larger than " + strconv.FormatInt(limit, 10) + " bytes", Details: []Detail{}, status: http.StatusRequestEntityTooLarge}
+// fits refuses a document that the library would not take.
+func (s *server) fits(d Document) error {
+	limit := s.o.Pipelines.MaxDocument()
+	if len(d) <= limit {
+		return nil
+	}
+	return tooLarge("pipeline", int64(limit), "split it into pipelines that call each other")
+}
+
+func tooLarge(what string, limit int64, hint string) error {
+	return &Problem{Code: stepwell.CodeLimit, Message: "the " + what + " is larger than " + strconv.FormatInt(limit, 10) + " bytes", Hint: hint, Details: []Detail{},
+		status: http.StatusRequestEntityTooLarge}
 }
 
 // record writes a change down, also when the client has gone meanwhile.

@@ -122,10 +122,9 @@ type Options struct {
 	Link func(execution, traceparent string)
 	// Version is that of the program. Defaults to "dev".
 	Version string
-	// MaxBody bounds a body, in bytes. Defaults to 4 MiB.
+	// MaxBody bounds a body, in bytes. Where a pipeline, an event or a delivery is in it, the limit of those counts.
+	// Defaults to 4 MiB.
 	MaxBody int64
-	// MaxDocument bounds a body that may be a whole pipeline, in bytes. Defaults to 16 MiB.
-	MaxDocument int64
 	// MaxRequests bounds the requests that are served at the same time, streams not counted; the others are
 	// answered 503 at once. Defaults to 512.
 	MaxRequests int
@@ -159,9 +158,6 @@ func (o *Options) validate() error {
 	}
 	if o.MaxBody <= 0 {
 		o.MaxBody = 4 << 20
-	}
-	if o.MaxDocument <= 0 {
-		o.MaxDocument = 16 << 20
 	}
 	if o.MaxRequests <= 0 {
 		o.MaxRequests = 512

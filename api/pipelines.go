@@ -125,6 +125,9 @@ type NewPipeline struct {
 type createPipelineInput struct{ Body NewPipeline }
 
 func (s *server) createPipeline(ctx context.Context, in *createPipelineInput) (*made[PipelineSaved], error) {
+	if err := s.fits(in.Body.Document); err != nil {
+		return nil, err
+	}
 	p, problems, err := s.o.Pipelines.Create(ctx, pipeline.Draft{Document: in.Body.Document, Draft: in.Body.Draft, Note: in.Body.Note, Author: access.Of(ctx).Actor()})
 	if err != nil {
 		return nil, withProblems(err, problems)
@@ -222,6 +225,9 @@ func (s *server) updatePipeline(ctx context.Context, in *updatePipelineInput) (*
 		return nil, err
 	}
 	callOf(ctx).object = p.ID
+	if err := s.fits(in.Body.Document); err != nil {
+		return nil, err
+	}
 	if in.Body.Document == nil && in.Body.Archived == nil {
 		return nil, invalid("give document, archived or both", "there is nothing to change")
 	}
@@ -285,6 +291,9 @@ type Validation struct {
 type validateInput struct{ Body ValidateRequest }
 
 func (s *server) validatePipeline(ctx context.Context, in *validateInput) (*answer[Validation], error) {
+	if err := s.fits(in.Body.Document); err != nil {
+		return nil, err
+	}
 	d, problems, err := s.o.Pipelines.Validate(ctx, in.Body.Document)
 	if err != nil {
 		return nil, err

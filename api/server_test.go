@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -205,7 +206,7 @@ func (l limits) Allow(caller string) (bool, time.Duration) {
 
 func TestLimits(t *testing.T) {
 	r := newRig(t, func(o *api.Options) {
-		o.Limit, o.MaxBody, o.MaxDocument = limits{1500 * time.Millisecond}, 1000, 2000
+		o.Limit, o.MaxBody = limits{1500 * time.Millisecond}, 1000
 		o.ClientAddr = func(*http.Request) netip.Addr { return netip.MustParseAddr("192.0.2.7") }
 	})
 	got := r.do("viewer", "GET", "/api/v1/actions", nil)
@@ -214,10 +215,34 @@ func TestLimits(t *testing.T) {
 		t.Errorf("Retry-After: %s", got.header.Get("Retry-After"))
 	}
 	r.do("editor", "POST", "/api/v1/scheduler/jobs", `{"name":"`+strings.Repeat("x", 1000)+`"}`).problem(413, stepwell.CodeLimit)
-	r.do("editor", "POST", "/api/v1/pipelines", `{"document":"`+strings.Repeat("x", 1500)+`"}`).problem(400, stepwell.CodeInvalid)
-	r.do("editor", "POST", "/api/v1/pipelines", `{"document":"`+strings.Repeat("x", 2500)+`"}`).problem(413, stepwell.CodeLimit)
+	r.do("operator", "POST", "/api/v1/events", `{"type":"a","data":{"x":"`+strings.Repeat("x", 1<<20)+`"}}`).problem(413, stepwell.CodeLimit)
+	r.do("editor", "POST", "/api/v1/pipelines", `{"document":"name: x"}`).problem(400, stepwell.CodeInvalid)
 	if e := r.audit.last(); e.Remote != "192.0.2.7" {
 		t.Errorf("audit: %+v", e)
+	}
+}
+
+// TestLargeDocuments: what the library does not take is refused with 413 wherever a pipeline may be sent, and what it
+// takes comes in, however its JSON is written.
+func TestLargeDocuments(t *testing.T) {
+	var most int
+	r := newRig(t, func(o *api.Options) { most = o.Pipelines.MaxDocument() })
+	head, step := "name: large\n", "steps: [{id: a, action: util.noop}]\n#"
+	fits := head + step + strings.Repeat("ß", (most-len(head+step))/2)
+	body := func(field, text string) string { // as clients do that write ASCII only
+		raw, err := json.Marshal(map[string]string{field: text})
+		good(t, err)
+		return strings.ReplaceAll(string(raw), "ß", `\u00df`)
+	}
+	id, _ := r.do("editor", "POST", "/api/v1/pipelines", body("document", fits)).is(201).object()["pipeline_id"].(string)
+	r.do("editor", "POST", "/api/v1/execute", body("workflow_definition", fits)).is(201)
+	for path, field := range map[string]string{"POST /pipelines": "document", "PUT /pipelines/" + id: "document", "POST /pipelines/validate": "document", "POST /execute": "workflow_definition"} {
+		method, path, _ := strings.Cut(path, " ")
+		p := r.do("editor", method, "/api/v1"+path, body(field, fits+"ß")).problem(413, stepwell.CodeLimit)
+		if !strings.Contains(p.Message, strconv.Itoa(most)) || p.Hint == "" {
+			t.Errorf("%s: %+v", path, p)
+		}
+		r.do("editor", method, "/api/v1"+path, body(field, strings.Repeat(fits, 3))).problem(413, stepwell.CodeLimit)
 	}
 }
 

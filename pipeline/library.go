@@ -38,7 +38,7 @@ type Options struct {
 	Defaults Defaults
 	// Dir is the directory for relative paths of the steps, unless a Launch gives its own. Defaults to the working directory.
 	Dir string
-	// MaxDocument is the size of the largest document that is stored, in bytes. Defaults to 4 MiB.
+	// MaxDocument is the size of the largest document that is stored or run, in bytes. Defaults to 4 MiB.
 	MaxDocument int
 	// MaxVersions is how many versions a pipeline may have. Defaults to 10,000.
 	MaxVersions int
@@ -92,6 +92,9 @@ func New(o Options) (*Library, error) {
 	}
 	return &Library{o: o, parsed: map[string]*parsed{}, ready: map[string]*conductor.Pipeline{}}, nil
 }
+
+// MaxDocument is the size of the largest document, in bytes.
+func (l *Library) MaxDocument() int { return l.o.MaxDocument }
 
 // Create stores a new pipeline under the name that its document gives, with version 1. CodeInvalid, with a
 // definition.Problems in the chain, when the document has errors; CodeConflict when the name is taken. The problems
