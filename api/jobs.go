@@ -197,7 +197,26 @@ func (s *server) createJob(ctx context.Context, in *createJobInput) (*made[Job],
 		return nil, err
 	}
 	callOf(ctx).object = made1.ID
-	return &made[Job]{Status: statusOf(true), Location: prefix + "/scheduler/jobs/" + made1.ID, ETag: etag(made1.Revision), Body: s.jobOf(made1, warnings)}, nil
+	body := s.jobOf(made1, warnings)
+	body.Warnings = append(body.Warnings, s.absent(ctx, &made1.Callback)...)
+	return &made[Job]{Status: statusOf(true), Location: prefix + "/scheduler/jobs/" + made1.ID, ETag: etag(made1.Revision), Body: body}, nil
+}
+
+// absent warns of a callback to something that is not there: it may come before the job fires, or be a slip.
+func (s *server) absent(ctx context.Context, c *trigger.Callback) []Detail {
+	warning := func(location, message string) []Detail {
+		return []Detail{{Location: location, Message: message, Hint: "nothing can be started until there is", Warning: true}}
+	}
+	if c.Action != "" {
+		if found, ok := s.o.Catalog.Spec(c.Action); !ok || found.Internal || found.Stream != nil {
+			return warning("callback.action_type", "there is no action "+cut(c.Action, 60))
+		}
+		return nil
+	}
+	if _, err := s.o.Pipelines.Pipeline(ctx, c.Workflow); stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return warning("callback.workflow_id", err.Error())
+	}
+	return nil
 }
 
 // ownPipeline lets a job that names nothing start the pipeline that has its id: in budpipeline a job is something
@@ -284,7 +303,9 @@ func (s *server) updateJob(ctx context.Context, in *updateJobInput) (*tagged[Job
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[Job]{etag(j.Revision), s.jobOf(j, warnings)}, nil
+	body := s.jobOf(j, warnings)
+	body.Warnings = append(body.Warnings, s.absent(ctx, &j.Callback)...)
+	return &tagged[Job]{etag(j.Revision), body}, nil
 }
 
 // apply changes what is given.

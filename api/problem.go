@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/validation"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
@@ -196,8 +198,11 @@ func (s *server) rewritten(_ huma.Context, _ string, v any) (any, error) {
 	for _, e := range m.Errors {
 		if e != nil {
 			d := Detail{Location: e.Location, Message: e.Message}
-			if strings.HasPrefix(d.Message, "invalid date/time for format") {
+			if strings.HasPrefix(d.Message, "invalid date/time for format") || d.Message == validation.MsgExpectedRFC3339DateTime {
 				d.Message, d.Hint = "not a time", "write it like 2026-01-31T09:00:00Z"
+			}
+			if strings.HasPrefix(d.Message, huma.ErrUnknownContentType.Error()) {
+				d.Hint = "send JSON, with Content-Type: application/json"
 			}
 			p.Details = append(p.Details, d)
 		}
@@ -207,6 +212,7 @@ func (s *server) rewritten(_ huma.Context, _ string, v any) (any, error) {
 		p.Hint = "see details, and /docs"
 		if len(p.Details) == 1 {
 			p.Message = strings.TrimPrefix(p.Details[0].Location+": ", ": ") + p.Details[0].Message
+			p.Hint = cmp.Or(p.Details[0].Hint, p.Hint)
 		}
 	}
 	return s.hidden(p.bounded()), nil

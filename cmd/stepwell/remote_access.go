@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
@@ -172,6 +173,9 @@ func (p *program) createKeyHere(name string, f *keyFlags, output string) (err er
 	defer func() { err = errors.Join(err, s.Close()) }()
 	key, token, err := access.NewKeys(s, p.log()).Create(ctx, n)
 	if err != nil {
+		return err
+	}
+	if err := s.AppendAudit(ctx, []store.AuditEntry{{At: time.Now(), Actor: n.By, Action: "key.create", Object: key.ID, Result: "ok"}}); err != nil {
 		return err
 	}
 	if output == "json" {
