@@ -93,5 +93,5 @@ func (p *Pool) withCallback(j *job) (expr.Scope, error) {
 	if err != nil {
 		return nil, err
 	}
-	return layered{extra: map[string]any{"callback": map[string]any{"url": url, "key": key}}, under: j.opened.scope}, nil
+	return layered{extra: map[string]any{"callback": map[string]any{"url": url, "key": key}}, under: p.scope(j)}, nil
 }

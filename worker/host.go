@@ -29,7 +29,7 @@ type host struct {
 
 	mu      sync.Mutex
 	lines   int              // that have gone out
-	tail    tail             // those after the first ones
+	tail    *tail            // those after the first ones; nil: there are none
 	members map[string]*host // of the other steps of a segment
 }
 
@@ -70,6 +70,9 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 		h.mu.Unlock()
 		h.p.o.Lines(line)
 	default:
+		if h.tail == nil {
+			h.tail = &tail{}
+		}
 		first := h.tail.add(line, h.p.o.TailLines)
 		h.mu.Unlock()
 		if first {
@@ -114,7 +117,11 @@ func shorten(s string, n int) string {
 // flush lets the last lines go out, and says how many before them were left out.
 func (h *host) flush() {
 	h.mu.Lock()
-	left, last := h.tail.empty()
+	var left int
+	var last []store.LogLine
+	if h.tail != nil {
+		left, last = h.tail.empty()
+	}
 	members := h.members
 	h.mu.Unlock()
 	for _, m := range members {
@@ -267,7 +274,7 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.Eval(layered{extra: extra, under: h.j.opened.scope}, expr.Limits{})
+	v, err := t.Eval(layered{extra: extra, under: h.p.scope(h.j)}, expr.Limits{})
 	if failed := h.j.unopened(); failed != nil {
 		return nil, failed
 	}
@@ -275,7 +282,7 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 }
 
 // Scope implements action.Host.
-func (h *host) Scope() action.Scope { return layered{under: h.j.opened.scope} }
+func (h *host) Scope() action.Scope { return layered{under: h.p.scope(h.j)} }
 
 type layered struct {
 	extra map[string]any

@@ -181,10 +181,7 @@ func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 			v, err = expr.Decode(raw)
 		}
 	case t.Step.Params != nil:
-		scope := j.opened.scope
-		if scope == nil {
-			scope = expr.Vars(nil)
-		}
+		scope := p.scope(j)
 		if t.Step.Callback {
 			if scope, err = p.withCallback(j); err != nil {
 				return nil, err

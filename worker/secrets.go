@@ -1,6 +1,8 @@
 package worker
 
 import (
+	"sync"
+
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/secret"
@@ -8,34 +10,41 @@ import (
 
 // opened is what a handler and the templates get of a task: with everything that is sealed put back.
 type opened struct {
-	scope expr.Scope // nil: the templates see nothing
-	guard *secret.Scope
 	state []byte
+	once  sync.Once
+	scope expr.Scope
+	guard *secret.Scope // in scope; nil: nothing is sealed
 }
 
 // open makes ready what the handler gets, before parameters are rendered.
 func (p *Pool) open(j *job) (err error) {
-	t := j.task
-	if t.Scope != nil {
-		j.opened.scope = t.Scope
-	}
-	j.opened.state = t.State
+	j.opened.state = j.task.State
 	if p.o.Secrets == nil {
 		return nil
 	}
-	if j.opened.state, err = p.o.Secrets.Open(t.Execution, t.State); err != nil {
+	if j.opened.state, err = p.o.Secrets.Open(j.task.Execution, j.task.State); err != nil {
 		return sealError(err)
 	}
-	under := j.opened.scope
-	if under == nil {
-		under = expr.Vars(nil)
-	}
-	j.opened.guard = p.o.Secrets.Scope(j.ctx, t.Execution, under, t.Step.Secrets)
-	j.opened.scope = j.opened.guard
 	return nil
 }
 
-// unopened is why a template could not see something.
+// scope is what the step's templates see. It is made when the first of them looks: many steps have none.
+func (p *Pool) scope(j *job) expr.Scope {
+	j.opened.once.Do(func() {
+		t := j.task
+		j.opened.scope = expr.Vars(nil)
+		if t.Scope != nil {
+			j.opened.scope = t.Scope
+		}
+		if p.o.Secrets != nil {
+			j.opened.guard = p.o.Secrets.Scope(j.ctx, t.Execution, j.opened.scope, t.Step.Secrets)
+			j.opened.scope = j.opened.guard
+		}
+	})
+	return j.opened.scope
+}
+
+// unopened is why a template, which has asked for the scope, could not see something.
 func (j *job) unopened() error {
 	if j.opened.guard == nil {
 		return nil
