@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql/driver"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,6 +31,11 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err = w.transaction(func(w *writer) error { return w.commits(commits) })
+	if err != nil {
+		clear(w.latest)
+		w.logs.drop()
+		w.steps.drop()
+	}
 	if errors.Is(err, errTaken) {
 		err = w.conflict(commits)
 	}
@@ -43,6 +47,9 @@ func (w *writer) commits(commits []store.Commit) error {
 		if err := w.head(&commits[i]); err != nil {
 			return err
 		}
+	}
+	if err := w.logs.flush(w.conn); err != nil {
+		return taken(err)
 	}
 	if err := w.stepRows(commits); err != nil {
 		return err
@@ -62,17 +69,12 @@ func (w *writer) commits(commits []store.Commit) error {
 	return nil
 }
 
-// head writes everything of a commit but its step rows. The log's statement looks for the version before in a
-// value, not in a SELECT that is inserted: for that SQLite would make a table on the side each time.
+// head writes everything of a commit but its step rows.
 func (w *writer) head(c *store.Commit) error {
-	if (c.Create != nil) != (c.Version == 1) {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d: version 1, and no other, creates", c.Version, c.Execution)}
+	if err := w.follows(c); err != nil {
+		return err
 	}
-	err := execute(w.log, c.Execution, c.Version, string(c.Log), unnamed(c))
-	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_NOTNULL { // the statement leaves the log out then
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d has none before it", c.Version, c.Execution)}
-	}
-	if err != nil {
+	if err := w.logs.add(w.conn, c.Execution, c.Version, string(c.Log), unnamed(c)); err != nil {
 		return taken(err)
 	}
 	if c.Create != nil {
@@ -86,6 +88,28 @@ func (w *writer) head(c *store.Commit) error {
 		}
 	}
 	return w.beside(c)
+}
+
+// follows sees to it that no version is left out.
+func (w *writer) follows(c *store.Commit) error {
+	if (c.Create != nil) != (c.Version == 1) {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d: version 1, and no other, creates", c.Version, c.Execution)}
+	}
+	if c.Version > 1 && w.latest[c.Execution] != c.Version-1 { // another process has written it, or an earlier one
+		var yes bool
+		if err := w.before.QueryRowContext(context.Background(), c.Execution, c.Version-1).Scan(&yes); err != nil {
+			return err
+		}
+		if !yes {
+			return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d has none before it", c.Version, c.Execution)}
+		}
+	}
+	if c.Update != nil && c.Update.Status.Terminal() {
+		delete(w.latest, c.Execution)
+	} else {
+		w.latest[c.Execution] = c.Version
+	}
+	return nil
 }
 
 func taken(err error) error {
@@ -158,50 +182,23 @@ func (w *writer) conflict(commits []store.Commit) error {
 	return c
 }
 
-// stepRows writes the rows of all commits together, in statements of many rows.
+// stepRows writes the rows of all commits together.
 func (w *writer) stepRows(commits []store.Commit) error {
-	w.args = w.args[:0]
 	for i := range commits {
 		c := &commits[i]
 		for j := range c.Steps {
-			if err := w.add(c, &c.Steps[j]); err != nil {
-				return err
+			r := &c.Steps[j]
+			extra, err := encodeRare(r)
+			if err != nil {
+				return fmt.Errorf("step %d: %w", r.Idx, err)
 			}
-			if len(w.args) == stepSizes[0]*stepColumns {
-				if err := w.flush(); err != nil {
-					return err
-				}
+			if err := w.steps.add(w.conn, c.Execution, int64(r.Idx), c.Version, int64(r.Status), int64(r.Attempt), number(int64(r.Seq)),
+				number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), extra); err != nil {
+				return err
 			}
 		}
 	}
-	return w.flush()
-}
-
-func (w *writer) add(c *store.Commit, r *engine.StepRow) error {
-	extra, err := encodeRare(r)
-	if err != nil {
-		return fmt.Errorf("step %d: %w", r.Idx, err)
-	}
-	for _, v := range [stepColumns]driver.Value{c.Execution, int64(r.Idx), c.Version, int64(r.Status), int64(r.Attempt), number(int64(r.Seq)),
-		number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), extra} {
-		w.args = append(w.args, driver.NamedValue{Value: v})
-	}
-	return nil
-}
-
-func (w *writer) flush() error {
-	args := w.args
-	for i, n := range stepSizes {
-		for len(args) >= n*stepColumns {
-			if err := w.insert(i, args[:n*stepColumns]); err != nil {
-				return err
-			}
-			args = args[n*stepColumns:]
-		}
-	}
-	clear(w.args)
-	w.args = w.args[:0]
-	return nil
+	return w.steps.flush(w.conn)
 }
 
 // number is NULL for 0.

@@ -3,17 +3,11 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"sync"
 
 	"github.com/stepwell/stepwell"
 )
-
-// stepSizes are the numbers of step rows that a prepared statement takes, largest first.
-var stepSizes = [...]int{500, 64, 8, 1}
-
-const stepColumns = 12
 
 // writer is the one connection that writes, with its statements.
 //
@@ -24,18 +18,17 @@ type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 
-	begin, commit, rollback                                *sql.Stmt
-	log, create, update, supersede, forget, spawned, taken *sql.Stmt
-	logLine, definition, stored                            *sql.Stmt
-	memo, request, take                                    *sql.Stmt
-	steps                                                  [len(stepSizes)]driver.Stmt
-	stepText                                               string
-	stmts                                                  []*sql.Stmt          // all of them
-	rare                                                   map[string]*sql.Stmt // those prepared when they are first needed, by name
-	queries                                                queries
-	waits                                                  map[int64]bool      // executions with a step that has waited for a signal
-	args                                                   []driver.NamedValue // of the step rows on their way, reused
-	quick                                                  bool                // Synchronous is "normal" anyway
+	begin, commit, rollback                                   *sql.Stmt
+	before, create, update, supersede, forget, spawned, taken *sql.Stmt
+	logLine, definition, stored                               *sql.Stmt
+	memo, request, take                                       *sql.Stmt
+	logs, steps                                               bulk
+	stmts                                                     []*sql.Stmt          // all of them
+	rare                                                      map[string]*sql.Stmt // those prepared when they are first needed, by name
+	queries                                                   queries
+	waits                                                     map[int64]bool  // executions with a step that has waited for a signal
+	latest                                                    map[int64]int64 // the version that was committed last, of executions that go on
+	quick                                                     bool            // Synchronous is "normal" anyway
 }
 
 // openWriter migrates, prepares and, for the process that runs executions, warms up.
@@ -44,7 +37,7 @@ func (s *Store) openWriter(ctx context.Context, o *Options) error {
 	if err != nil {
 		return err
 	}
-	w := &writer{db: db, queries: s.sql, rare: map[string]*sql.Stmt{}, waits: map[int64]bool{}, quick: o.Synchronous == "normal"}
+	w := &writer{db: db, queries: s.sql, rare: map[string]*sql.Stmt{}, waits: map[int64]bool{}, latest: map[int64]int64{}, quick: o.Synchronous == "normal"}
 	s.write = w
 	if err := patiently(ctx, func() error { return s.migrate(ctx, db, o.Log) }); err != nil {
 		return err
@@ -61,7 +54,7 @@ func (s *Store) openWriter(ctx context.Context, o *Options) error {
 }
 
 func (w *writer) prepare(q queries) error {
-	stmts := map[string]**sql.Stmt{"begin": &w.begin, "commit": &w.commit, "rollback": &w.rollback, "log": &w.log,
+	stmts := map[string]**sql.Stmt{"begin": &w.begin, "commit": &w.commit, "rollback": &w.rollback, "log_before": &w.before,
 		"create": &w.create, "update": &w.update, "supersede": &w.supersede, "forget": &w.forget, "spawned": &w.spawned, "taken": &w.taken, "log_line": &w.logLine,
 		"definition": &w.definition, "definition_stored": &w.stored, "memo": &w.memo, "request": &w.request, "take_requests": &w.take}
 	for name, to := range stmts {
@@ -69,27 +62,8 @@ func (w *writer) prepare(q queries) error {
 			return err
 		}
 	}
-	w.stepText = q["step"]
+	w.logs, w.steps = bulk{text: q["log"], columns: 4}, bulk{text: q["step"], columns: 12}
 	return nil
-}
-
-// insert writes stepSizes[i] rows. It talks to the driver itself, on the same connection: database/sql
-// would copy every argument, which costs a seventh of a large commit. A statement is prepared when
-// it is first needed: the large ones are costly, and a small pipeline never needs them.
-func (w *writer) insert(i int, args []driver.NamedValue) error {
-	for j := range args {
-		args[j].Ordinal = j + 1
-	}
-	return w.conn.Raw(func(conn any) (err error) {
-		ctx := context.Background()
-		if w.steps[i] == nil {
-			if w.steps[i], err = conn.(driver.ConnPrepareContext).PrepareContext(ctx, values(w.stepText, stepSizes[i])); err != nil {
-				return err
-			}
-		}
-		_, err = w.steps[i].(driver.StmtExecContext).ExecContext(ctx, args)
-		return err
-	})
 }
 
 func (w *writer) prepareOne(to **sql.Stmt, text string) (err error) {
@@ -128,11 +102,7 @@ func (w *writer) close() error {
 	for _, stmt := range w.stmts {
 		errs = append(errs, stmt.Close())
 	}
-	for _, stmt := range w.steps {
-		if stmt != nil {
-			errs = append(errs, stmt.Close())
-		}
-	}
+	errs = append(errs, w.logs.close(), w.steps.close())
 	if w.conn != nil {
 		errs = append(errs, w.conn.Close())
 	}

@@ -96,6 +96,21 @@ var commits = []promise{
 		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(7, 2)}), stepwell.CodeInternal)
 		equal(f, "version", f.execution(1).Version, int64(1))
 	}},
+	{"a gap is refused after whatever came before", func(f *fixture) {
+		f.begin(1, 2)
+		f.wantConflict(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.first(2)}), 2)
+		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 3)}), stepwell.CodeInternal) // the 2 was undone with the rest
+		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.next(1, 3), f.next(1, 5)}), stepwell.CodeInternal)
+		f.commit(f.next(1, 2), f.next(1, 3))
+		end := f.next(1, 4)
+		end.Update = &store.Update{Status: stepwell.ExecutionCompleted}
+		f.commit(end)
+		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 6)}), stepwell.CodeInternal)
+		f.commit(f.next(1, 5)) // restarted
+		equal(f, "versions", len(all(f, f.StepLog(f.Context(), 1, 0))), 5)
+		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(2, 2), f.next(1, 7)}), stepwell.CodeInternal)
+		f.commit(f.next(2, 2))
+	}},
 	{"only version 1 creates", func(f *fixture) {
 		f.begin(1)
 		c := f.next(1, 2)

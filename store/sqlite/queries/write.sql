@@ -9,7 +9,10 @@ ROLLBACK
 
 -- name: log
 INSERT INTO step_log (execution, version, body, unnamed)
-VALUES (?1, ?2, iif(?2 = 1 OR EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2 - 1), ?3, NULL), ?4)
+VALUES (?, ?, ?, ?)
+
+-- name: log_before
+SELECT EXISTS (SELECT 1 FROM step_log WHERE execution = ? AND version = ?)
 
 -- name: create
 INSERT INTO execution (no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure,
