@@ -101,7 +101,7 @@ type EventTrigger struct {
 }
 
 func (s *server) eventTriggerOf(t *event.Status) EventTrigger {
-	return EventTrigger{ID: t.ID, Name: t.Name, About: t.Description, Type: t.EventType, Filters: Object(t.Filters), Job: Ref(t.Job), Callback: callbackOf(t.Callback),
+	return EventTrigger{ID: t.ID, Name: t.Name, About: t.Description, Type: t.EventType, Filters: s.shownObject(Object(t.Filters)), Job: Ref(t.Job), Callback: s.callbackOf(t.Callback),
 		Enabled: t.Enabled == nil || *t.Enabled, Count: t.Count, Last: Time{t.LastTriggered}, LastExecution: Ref(t.LastExecution), LastError: Ref(s.text("", t.LastError)),
 		CreatedBy: Ref(t.CreatedBy), Created: Time{t.Created}, Updated: Time{t.Updated}}
 }
@@ -110,8 +110,16 @@ type createEventTriggerInput struct{ Body NewEventTrigger }
 
 func (s *server) createEventTrigger(ctx context.Context, in *createEventTriggerInput) (*made[EventTrigger], error) {
 	b := &in.Body
-	got, err := s.o.Events.Create(ctx, event.Trigger{ID: b.ID, Name: b.Name, Description: b.About, EventType: b.Type, Filters: trigger.Values(b.Filters), Job: b.Job,
-		Callback: b.Callback.is(), Enabled: b.Enabled}, access.Of(ctx).Actor())
+	starts, err := s.callbackIn(b.Callback, nil)
+	if err != nil {
+		return nil, err
+	}
+	filters, err := s.written("filters", b.Filters, nil)
+	if err != nil {
+		return nil, err
+	}
+	got, err := s.o.Events.Create(ctx, event.Trigger{ID: b.ID, Name: b.Name, Description: b.About, EventType: b.Type, Filters: trigger.Values(filters), Job: b.Job,
+		Callback: starts, Enabled: b.Enabled}, access.Of(ctx).Actor())
 	if err != nil {
 		return nil, err
 	}
@@ -177,22 +185,32 @@ type EventTriggerChange struct {
 	Enabled  *bool     `json:"enabled,omitempty"`
 }
 
-func (c *EventTriggerChange) apply(t *event.Trigger) {
+// changeEventTrigger changes what is given.
+func (s *server) changeEventTrigger(t *event.Trigger, c *EventTriggerChange) error {
+	starts, err := s.callbackIn(c.Callback, t.Callback)
+	if err != nil {
+		return err
+	}
+	filters, err := s.written("filters", c.Filters, Object(t.Filters))
+	if err != nil {
+		return err
+	}
 	set(&t.Name, c.Name)
 	set(&t.Description, c.About)
 	set(&t.EventType, c.Type)
 	switch {
 	case c.Job != nil:
-		t.Job, t.Callback = *c.Job, c.Callback.is()
+		t.Job, t.Callback = *c.Job, starts
 	case c.Callback != nil:
-		t.Job, t.Callback = "", c.Callback.is()
+		t.Job, t.Callback = "", starts
 	}
 	if c.Enabled != nil {
 		t.Enabled = c.Enabled
 	}
 	if c.Filters != nil {
-		t.Filters = trigger.Values(c.Filters)
+		t.Filters = trigger.Values(filters)
 	}
+	return nil
 }
 
 type updateEventTriggerInput struct {
@@ -208,7 +226,7 @@ func (s *server) updateEventTrigger(ctx context.Context, in *updateEventTriggerI
 	}
 	callOf(ctx).object = t.ID
 	t, err = change(in.IfMatch, t, func(t *event.Status) int64 { return t.Revision }, func(revision int64) (*event.Status, error) {
-		return s.o.Events.Update(ctx, t.ID, revision, func(t *event.Trigger) error { in.Body.apply(t); return nil })
+		return s.o.Events.Update(ctx, t.ID, revision, func(t *event.Trigger) error { return s.changeEventTrigger(t, &in.Body) })
 	}, func() (*event.Status, error) { return s.o.Events.Trigger(t.ID) })
 	if err != nil {
 		return nil, err

@@ -67,34 +67,47 @@ func (Callback) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	return s
 }
 
-func (c *Callback) is() *trigger.Callback {
+// callbackIn is what is to be stored in the place of another, nil when there is none.
+func (s *server) callbackIn(c *Callback, stored *trigger.Callback) (*trigger.Callback, error) {
+	if c == nil {
+		return nil, nil
+	}
+	if stored == nil {
+		stored = &trigger.Callback{}
+	}
+	params, err := s.written("callback.params", c.Params, Object(stored.Params))
+	if err != nil {
+		return nil, err
+	}
+	return &trigger.Callback{Type: c.Type, Workflow: c.Workflow, Version: c.Version, Action: c.Action, Params: trigger.Values(params), Priority: c.Priority}, nil
+}
+
+func (s *server) callbackOf(c *trigger.Callback) *Callback {
 	if c == nil {
 		return nil
 	}
-	return &trigger.Callback{Type: c.Type, Workflow: c.Workflow, Version: c.Version, Action: c.Action, Params: trigger.Values(c.Params), Priority: c.Priority}
+	return &Callback{Type: c.Type, Workflow: c.Workflow, Version: c.Version, Action: c.Action, Params: s.shownObject(Object(c.Params)), Priority: c.Priority}
 }
 
-func callbackOf(c *trigger.Callback) *Callback {
-	if c == nil {
-		return nil
+// timingIn is what is to be stored in the place of another.
+func (s *server) timingIn(t *Timing, stored *trigger.Timing) (trigger.Timing, error) {
+	filters, err := s.written("schedule.filters", t.Filters, Object(stored.Filters))
+	if err != nil {
+		return trigger.Timing{}, err
 	}
-	return &Callback{Type: c.Type, Workflow: c.Workflow, Version: c.Version, Action: c.Action, Params: Object(c.Params), Priority: c.Priority}
-}
-
-func (t *Timing) is() trigger.Timing {
 	out := trigger.Timing{Type: t.Type, Expression: t.Expression, Timezone: t.Timezone, RunAt: t.RunAt, Skipped: schedule.Skipped(t.Skipped),
-		Repeated: schedule.Repeated(t.Repeated), Filters: trigger.Values(t.Filters)}
+		Repeated: schedule.Repeated(t.Repeated), Filters: trigger.Values(filters)}
 	if t.StartAt != nil {
 		out.StartAt = t.StartAt.Time
 	}
 	if t.After != nil {
 		out.After = &trigger.After{Job: t.After.Job, On: t.After.On}
 	}
-	return out
+	return out, nil
 }
 
-func timingOf(t *trigger.Timing) Timing {
-	out := Timing{Type: t.Type, Expression: t.Expression, Timezone: t.Timezone, RunAt: t.RunAt, Skipped: string(t.Skipped), Repeated: string(t.Repeated), Filters: Object(t.Filters)}
+func (s *server) timingOf(t *trigger.Timing) Timing {
+	out := Timing{Type: t.Type, Expression: t.Expression, Timezone: t.Timezone, RunAt: t.RunAt, Skipped: string(t.Skipped), Repeated: string(t.Repeated), Filters: s.shownObject(Object(t.Filters))}
 	if !t.StartAt.IsZero() {
 		out.StartAt = &Time{t.StartAt}
 	}
@@ -165,7 +178,7 @@ type Job struct {
 }
 
 func (s *server) jobOf(j *trigger.Schedule, warnings trigger.Warnings) Job {
-	v := Job{Schedule: j.ID, ID: j.ID, Name: j.Name, About: j.Description, Timing: timingOf(&j.Schedule), Callback: callbackOf(&j.Callback), Enabled: j.Enabled == nil || *j.Enabled,
+	v := Job{Schedule: j.ID, ID: j.ID, Name: j.Name, About: j.Description, Timing: s.timingOf(&j.Schedule), Callback: s.callbackOf(&j.Callback), Enabled: j.Enabled == nil || *j.Enabled,
 		Status: j.Status, Next: Time{j.NextRunAt}, Last: Time{j.LastRunAt}, LastExecution: Ref(j.LastExecution), LastError: Ref(s.text("", j.LastError)), RunCount: j.RunCount,
 		Dropped: j.Dropped, Waiting: j.Waiting, CreatedBy: Ref(j.CreatedBy), Created: Time{j.Created}, Updated: Time{j.Updated},
 		JobPolicy: JobPolicy{Misfire: string(j.Misfire), CatchUp: j.CatchUpSeconds, Overlap: string(j.Overlap), Jitter: j.JitterSeconds, MaxRuns: j.MaxRuns}}
@@ -182,14 +195,16 @@ type createJobInput struct{ Body NewJob }
 
 func (s *server) createJob(ctx context.Context, in *createJobInput) (*made[Job], error) {
 	b := &in.Body
-	j := trigger.Job{ID: b.ID, Name: b.Name, Description: b.About, Schedule: b.Schedule.is(), Enabled: b.Enabled, Misfire: schedule.Misfire(b.Misfire), CatchUpSeconds: b.CatchUp,
+	timing, err := s.timingIn(&b.Schedule, &trigger.Timing{})
+	if err != nil {
+		return nil, err
+	}
+	j := trigger.Job{ID: b.ID, Name: b.Name, Description: b.About, Schedule: timing, Enabled: b.Enabled, Misfire: schedule.Misfire(b.Misfire), CatchUpSeconds: b.CatchUp,
 		Overlap: schedule.Overlap(b.Overlap), JitterSeconds: b.Jitter, MaxRuns: b.MaxRuns}
 	if b.Expires != nil {
 		j.ExpiresAt = b.Expires.Time
 	}
-	if b.Callback != nil {
-		j.Callback = *b.Callback.is()
-	} else if err := s.ownPipeline(ctx, &j); err != nil {
+	if err := s.starts(ctx, &j, b.Callback); err != nil {
 		return nil, err
 	}
 	made1, warnings, err := s.o.Schedules.Create(ctx, j, access.Of(ctx).Actor())
@@ -217,6 +232,18 @@ func (s *server) absent(ctx context.Context, c *trigger.Callback) []Detail {
 		return warning("callback.workflow_id", err.Error())
 	}
 	return nil
+}
+
+// starts says what a new job starts.
+func (s *server) starts(ctx context.Context, j *trigger.Job, given *Callback) error {
+	if given == nil {
+		return s.ownPipeline(ctx, j)
+	}
+	c, err := s.callbackIn(given, nil)
+	if err == nil {
+		j.Callback = *c
+	}
+	return err
 }
 
 // ownPipeline lets a job that names nothing start the pipeline that has its id: in budpipeline a job is something
@@ -297,7 +324,7 @@ func (s *server) updateJob(ctx context.Context, in *updateJobInput) (*tagged[Job
 	callOf(ctx).object = j.ID
 	var warnings trigger.Warnings
 	j, err = change(in.IfMatch, j, func(j *trigger.Schedule) int64 { return j.Revision }, func(revision int64) (changed *trigger.Schedule, err error) {
-		changed, warnings, err = s.o.Schedules.Update(ctx, j.ID, revision, func(job *trigger.Job) error { in.Body.apply(job); return nil })
+		changed, warnings, err = s.o.Schedules.Update(ctx, j.ID, revision, func(job *trigger.Job) error { return s.changeJob(job, &in.Body) })
 		return changed, err
 	}, func() (*trigger.Schedule, error) { return s.o.Schedules.Job(j.ID) })
 	if err != nil {
@@ -308,18 +335,24 @@ func (s *server) updateJob(ctx context.Context, in *updateJobInput) (*tagged[Job
 	return &tagged[Job]{etag(j.Revision), body}, nil
 }
 
-// apply changes what is given.
-func (c *JobChange) apply(j *trigger.Job) {
+// changeJob changes what is given.
+func (s *server) changeJob(j *trigger.Job, c *JobChange) (err error) {
 	set(&j.Name, c.Name)
 	set(&j.Description, c.About)
 	set(&j.CatchUpSeconds, c.CatchUp)
 	set(&j.JitterSeconds, c.Jitter)
 	set(&j.MaxRuns, c.MaxRuns)
 	if c.Schedule != nil {
-		j.Schedule = c.Schedule.is()
+		if j.Schedule, err = s.timingIn(c.Schedule, &j.Schedule); err != nil {
+			return err
+		}
 	}
 	if c.Callback != nil {
-		j.Callback = *c.Callback.is()
+		to, err := s.callbackIn(c.Callback, &j.Callback)
+		if err != nil {
+			return err
+		}
+		j.Callback = *to
 	}
 	if c.Enabled != nil {
 		j.Enabled = c.Enabled
@@ -333,6 +366,7 @@ func (c *JobChange) apply(j *trigger.Job) {
 	if c.Expires != nil {
 		j.ExpiresAt = c.Expires.Time
 	}
+	return nil
 }
 
 // set takes over what is given.

@@ -81,18 +81,26 @@ type WebhookMade struct {
 }
 
 func (s *server) webhookOf(w *webhook.Status) Webhook {
-	return Webhook{ID: w.ID, Name: w.Name, About: w.Description, Job: Ref(w.Job), Callback: callbackOf(w.Callback), Enabled: w.Enabled == nil || *w.Enabled, Auth: w.Auth,
+	return Webhook{ID: w.ID, Name: w.Name, About: w.Description, Job: Ref(w.Job), Callback: s.callbackOf(w.Callback), Enabled: w.Enabled == nil || *w.Enabled, Auth: w.Auth,
 		URL: prefix + "/webhooks/" + w.ID + "/trigger", Count: w.Count, Last: Time{w.LastTriggered}, LastExecution: Ref(w.LastExecution), LastError: Ref(s.text("", w.LastError)),
 		CreatedBy: Ref(w.CreatedBy), Created: Time{w.Created}, Updated: Time{w.Updated},
-		WebhookPolicy: WebhookPolicy{Replay: w.ReplaySeconds, AllowedIPs: w.AllowedIPs, Headers: w.Headers, Params: Object(w.Params), PayloadParam: w.PayloadParam}}
+		WebhookPolicy: WebhookPolicy{Replay: w.ReplaySeconds, AllowedIPs: w.AllowedIPs, Headers: w.Headers, Params: s.shownObject(Object(w.Params)), PayloadParam: w.PayloadParam}}
 }
 
 type createWebhookInput struct{ Body NewWebhook }
 
 func (s *server) createWebhook(ctx context.Context, in *createWebhookInput) (*made[WebhookMade], error) {
 	b := &in.Body
-	w := webhook.Webhook{ID: b.ID, Name: b.Name, Description: b.About, Job: b.Job, Callback: b.Callback.is(), Enabled: b.Enabled, Auth: b.Auth, ReplaySeconds: b.Replay,
-		AllowedIPs: b.AllowedIPs, Headers: b.Headers, Params: trigger.Values(b.Params), PayloadParam: b.PayloadParam}
+	starts, err := s.callbackIn(b.Callback, nil)
+	if err != nil {
+		return nil, err
+	}
+	params, err := s.written("params", b.Params, nil)
+	if err != nil {
+		return nil, err
+	}
+	w := webhook.Webhook{ID: b.ID, Name: b.Name, Description: b.About, Job: b.Job, Callback: starts, Enabled: b.Enabled, Auth: b.Auth, ReplaySeconds: b.Replay,
+		AllowedIPs: b.AllowedIPs, Headers: b.Headers, Params: trigger.Values(params), PayloadParam: b.PayloadParam}
 	got, secret, err := s.o.Webhooks.Create(ctx, w, b.Secret, access.Of(ctx).Actor())
 	if err != nil {
 		return nil, err
@@ -162,7 +170,16 @@ type WebhookChange struct {
 	PayloadParam *string   `json:"payload_param,omitempty" maxLength:"100"`
 }
 
-func (c *WebhookChange) apply(w *webhook.Webhook) {
+// changeWebhook changes what is given.
+func (s *server) changeWebhook(w *webhook.Webhook, c *WebhookChange) error {
+	starts, err := s.callbackIn(c.Callback, w.Callback)
+	if err != nil {
+		return err
+	}
+	params, err := s.written("params", c.Params, Object(w.Params))
+	if err != nil {
+		return err
+	}
 	set(&w.Name, c.Name)
 	set(&w.Description, c.About)
 	set(&w.ReplaySeconds, c.Replay)
@@ -171,16 +188,17 @@ func (c *WebhookChange) apply(w *webhook.Webhook) {
 	set(&w.PayloadParam, c.PayloadParam)
 	switch {
 	case c.Job != nil:
-		w.Job, w.Callback = *c.Job, c.Callback.is()
+		w.Job, w.Callback = *c.Job, starts
 	case c.Callback != nil:
-		w.Job, w.Callback = "", c.Callback.is()
+		w.Job, w.Callback = "", starts
 	}
 	if c.Enabled != nil {
 		w.Enabled = c.Enabled
 	}
 	if c.Params != nil {
-		w.Params = trigger.Values(c.Params)
+		w.Params = trigger.Values(params)
 	}
+	return nil
 }
 
 type updateWebhookInput struct {
@@ -196,7 +214,7 @@ func (s *server) updateWebhook(ctx context.Context, in *updateWebhookInput) (*ta
 	}
 	callOf(ctx).object = w.ID
 	w, err = change(in.IfMatch, w, func(w *webhook.Status) int64 { return w.Revision }, func(revision int64) (*webhook.Status, error) {
-		return s.o.Webhooks.Update(ctx, w.ID, revision, func(w *webhook.Webhook) error { in.Body.apply(w); return nil })
+		return s.o.Webhooks.Update(ctx, w.ID, revision, func(w *webhook.Webhook) error { return s.changeWebhook(w, &in.Body) })
 	}, func() (*webhook.Status, error) { return s.o.Webhooks.Webhook(w.ID) })
 	if err != nil {
 		return nil, err

@@ -1,0 +1,78 @@
+package api_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
+)
+
+// TestParamsHoldNoSecrets: what is a secret is not stored in the params of what starts pipelines, and what becomes one
+// later is shown to nobody; a change that sends back what was shown loses nothing.
+func TestParamsHoldNoSecrets(t *testing.T) {
+	r := newRig(t)
+	admin, c, ctx := r.client("admin"), r.client("editor"), t.Context()
+	_, err := admin.SetSecret(ctx, "old", "known-before-0815", "")
+	good(t, err)
+	for what, params := range map[string]api.Object{"plain": {"key": "known-before-0815"}, "deep": {"a": []any{map[string]any{"b": "known-before-0815"}}}} {
+		call := &api.Callback{Action: "util.log", Params: params}
+		_, err := c.CreateJob(ctx, api.NewJob{Schedule: api.Timing{Type: "manual"}, Callback: call})
+		want(t, err, stepwell.CodeInvalid)
+		if !strings.Contains(err.Error(), "callback.params") || strings.Contains(err.Error(), "0815") {
+			t.Errorf("%s: %v", what, err)
+		}
+		_, err = c.CreateWebhook(ctx, api.NewWebhook{Callback: call})
+		want(t, err, stepwell.CodeInvalid)
+		_, err = c.CreateWebhook(ctx, api.NewWebhook{Callback: &api.Callback{Action: "util.log"}, WebhookPolicy: api.WebhookPolicy{Params: params}})
+		want(t, err, stepwell.CodeInvalid)
+		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{Type: "a", Callback: call})
+		want(t, err, stepwell.CodeInvalid)
+		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{Type: "a", Filters: params, Callback: &api.Callback{Action: "util.log"}})
+		want(t, err, stepwell.CodeInvalid)
+	}
+
+	call := func() *api.Callback {
+		return &api.Callback{Action: "util.log", Params: api.Object{"message": "told-later-4711", "list": []any{"told-later-4711", int64(47114711), "a told-later-4711 b"}, "{{ secrets.old }}": "***"}}
+	}
+	job, err := c.CreateJob(ctx, api.NewJob{ID: "job", Schedule: api.Timing{Type: "event", Expression: "x", Filters: api.Object{"a": "told-later-4711"}}, Callback: call()})
+	good(t, err)
+	hook, err := c.CreateWebhook(ctx, api.NewWebhook{Callback: call(), WebhookPolicy: api.WebhookPolicy{Params: api.Object{"a": "told-later-4711"}}})
+	good(t, err)
+	on, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{Type: "a", Callback: call(), Filters: api.Object{"a": "told-later-4711"}})
+	good(t, err)
+	if job.Callback.Params["message"] != "told-later-4711" {
+		t.Errorf("not a secret yet: %+v", job.Callback)
+	}
+	for name, value := range map[string]string{"text": "told-later-4711", "number": "47114711"} {
+		_, err = admin.SetSecret(ctx, name, value, "")
+		good(t, err)
+	}
+	for _, path := range []string{"/scheduler/jobs", "/scheduler/jobs/job", "/webhooks", "/webhooks/" + hook.ID, "/event-triggers", "/event-triggers/" + on.ID} {
+		if got := string(r.do("viewer", "GET", "/api/v1"+path, nil).is(200).body); strings.Contains(got, "4711") || !strings.Contains(got, `"message":"***"`) || !strings.Contains(got, `["***","***","a *** b"]`) || !strings.Contains(got, `"a":"***"`) {
+			t.Errorf("%s: %s", path, got)
+		}
+	}
+
+	seen, tag, err := c.Job(ctx, "job")
+	good(t, err)
+	seen.Callback.Params["more"] = "new"
+	_, err = c.UpdateJob(ctx, "job", api.JobChange{Callback: seen.Callback, Schedule: &seen.Timing}, tag)
+	good(t, err)
+	now, err := r.options(nil).Schedules.Job("job") // as it is stored
+	good(t, err)
+	list, _ := now.Callback.Params["list"].([]any)
+	if p := now.Callback.Params; p["message"] != "told-later-4711" || p["more"] != "new" || p["{{ secrets.old }}"] != "***" || len(list) != 3 || list[1] != int64(47114711) || list[2] != "a told-later-4711 b" ||
+		now.Schedule.Filters["a"] != "told-later-4711" {
+		t.Errorf("what was sent back as it was shown: %v, %v", p, now.Schedule.Filters)
+	}
+	for _, bad := range []any{"told-later-4711", int64(47114711)} {
+		seen.Callback.Params["more"] = bad
+		_, err = c.UpdateJob(ctx, "job", api.JobChange{Callback: seen.Callback}, "")
+		want(t, err, stepwell.CodeInvalid)
+		_, err = c.UpdateWebhook(ctx, hook.ID, api.WebhookChange{Params: api.Object{"b": bad}}, "")
+		want(t, err, stepwell.CodeInvalid)
+		_, err = c.UpdateEventTrigger(ctx, on.ID, api.EventTriggerChange{Filters: api.Object{"b": bad}}, "")
+		want(t, err, stepwell.CodeInvalid)
+	}
+}
