@@ -52,10 +52,13 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 		return s.started(ctx)(s.o.Pipelines.Launch(ctx, pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action,
 			Params: b.Params, Trigger: b.Trigger, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
 	}
+	if b.Version != 0 {
+		return nil, invalid("leave it out, or give workflow_id", "workflow_version goes with workflow_id: what a job starts is the job's matter")
+	}
 	if b.Workflow != "" || b.Definition != nil || b.Action != "" {
 		return nil, invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request says more than one thing to run")
 	}
-	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, trigger.Run{Trigger: b.Trigger, Params: b.Params, Actor: actor, Key: key, KeyHash: hash}))
+	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, trigger.Run{Trigger: b.Trigger, Params: b.Params, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
 }
 
 // once reads the Idempotency-Key of a request.

@@ -138,6 +138,9 @@ func tooLarge(what string, limit int64, hint string) error {
 		status: http.StatusRequestEntityTooLarge}
 }
 
+// auditPatience is how long an answer waits for room in the audit log; after that the entry is in the server's log alone.
+const auditPatience = 5 * time.Second
+
 // record writes a change down, also when the client has gone meanwhile.
 func (s *server) record(op *operation, c *call, r *http.Request, p access.Principal, code stepwell.Code) {
 	if s.o.Audit == nil {
@@ -159,7 +162,9 @@ func (s *server) record(op *operation, c *call, r *http.Request, p access.Princi
 	if addr := s.o.ClientAddr(r); addr.IsValid() {
 		e.Remote = addr.String()
 	}
-	if err := s.o.Audit.Record(context.WithoutCancel(r.Context()), e); err != nil {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), auditPatience)
+	defer cancel()
+	if err := s.o.Audit.Record(ctx, e); err != nil {
 		s.o.Log.Error("the audit log was not written", "request", c.id, "action", op.id, "actor", e.Actor, "error", err)
 	}
 }

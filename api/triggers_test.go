@@ -62,6 +62,8 @@ func TestJobs(t *testing.T) {
 	if byJob.ID == started.ID {
 		t.Error("the same execution")
 	}
+	_, err = c.Execute(ctx, api.ExecuteRequest{Job: "nightly", Version: 2}, "")
+	want(t, err, stepwell.CodeInvalid)
 	_, err = c.ResumeJob(ctx, "nightly")
 	good(t, err)
 	now := time.Now()

@@ -57,6 +57,8 @@ type Options struct {
 	MaxExecutions int
 	// MaxPending is how many executions may be held at once. Defaults to 100,000.
 	MaxPending int
+	// MaxKept bounds, in bytes, the signals that no step has waited for yet. Defaults to 64 MiB.
+	MaxKept int64
 	// Patience is for how long a commit is tried again that the store refuses for a reason that may pass, such as a
 	// full disk; then Run gives up. Defaults to about three seconds.
 	Patience time.Duration
@@ -88,6 +90,9 @@ func (o *Options) validate() error {
 	}
 	if o.MaxPending <= 0 {
 		o.MaxPending = 100_000
+	}
+	if o.MaxKept <= 0 {
+		o.MaxKept = 64 << 20
 	}
 	if o.Window <= 0 {
 		o.Window = engine.DefaultWindow

@@ -24,7 +24,7 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 		c.inbox.settle()
 		batch := c.inbox.take()
 		due := c.timers.due(c.now())
-		if len(batch) > 0 || len(due) > 0 || c.more || c.refusedPush() {
+		if len(batch) > 0 || len(due) > 0 || c.more || c.refusedPush() || c.mail.overdue(c.now()) {
 			if err := c.process(ctx, batch, due); err != nil {
 				return err
 			}
@@ -43,7 +43,7 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 // sleep is how long there is nothing to do unless somebody rings.
 func (c *Conductor) sleep() time.Duration {
 	d := c.timers.wait(c.now())
-	if c.repush > 0 {
+	if c.repush > 0 || len(c.mail.again) > 0 {
 		d = min(d, pushPause)
 	}
 	return d

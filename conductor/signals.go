@@ -19,16 +19,18 @@ const ApprovalPrefix = "approval:"
 // eventPrefix begins the keys of events (util.wait_for); what follows may be anything.
 const eventPrefix = "event:"
 
-// maxHeld bounds, in bytes, the signals that nobody has waited for yet.
-const maxHeld = 64 << 20
-
 // mailbox brings signals to the steps that await them. It belongs to the loop, but for held.
 type mailbox struct {
 	pending map[string]answer   // the oldest signal of each key that no step has taken
 	awaits  map[string][]waiter // steps that have begun to await a key, durably
 	due     []string            // keys that have both, perhaps
+	again   []string            // keys whose signal could not be delivered, for want of the store
+	retry   int64               // when to try those again, in µs
 	held    atomic.Int64        // bytes of pending
 }
+
+// overdue reports whether it is time to try again what could not be delivered.
+func (m *mailbox) overdue(now int64) bool { return len(m.again) > 0 && now >= m.retry }
 
 // waiter is a step that awaits a key.
 type waiter struct {
@@ -57,8 +59,8 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if err != nil {
 		return false, false, err
 	}
-	if c.mail.held.Load() > maxHeld {
-		return false, false, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("signals of more than %d MiB are kept that no step has waited for", maxHeld>>20)}
+	if err := c.roomFor(ctx, s.Key); err != nil {
+		return false, false, err
 	}
 	if s.At.IsZero() {
 		s.At = time.Now()
@@ -72,6 +74,19 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 		return true, false, nil
 	}
 	return true, took, nil
+}
+
+// roomFor refuses a signal that nobody awaits when too many of the kind are kept. One that somebody awaits is not kept.
+func (c *Conductor) roomFor(ctx context.Context, key string) error {
+	if c.mail.held.Load() <= c.o.MaxKept {
+		return nil
+	}
+	return c.inLoop(ctx, func() error {
+		if len(c.mail.awaits[key]) > 0 {
+			return nil
+		}
+		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("signals of more than %d bytes are kept that no step has waited for", c.o.MaxKept)}
+	})
 }
 
 // sealBody takes secrets out of what a signal says: what everybody knows, and those that it is for. It refuses a
@@ -141,16 +156,18 @@ func (c *Conductor) deliver(key string) (took *live) {
 	if !ok {
 		return nil
 	}
-	for _, w := range c.mail.awaits[key] {
+	events, err := c.settleAll(key, ans)
+	if err != nil { // it stays, for all of them
+		c.o.Log.Error("a signal cannot be delivered; it is tried again", "key", key, "error", err)
+		c.mail.again = append(c.mail.again, key)
+		c.mail.retry = c.now() + pushPause.Microseconds()
+		return nil
+	}
+	for i, w := range c.mail.awaits[key] {
 		if w.l.gone {
 			continue
 		}
-		ev, err := c.settle(ans, w.l.run.ID, &w.Await)
-		if err != nil {
-			c.o.Log.Error("a signal cannot be delivered", "key", key, "execution", w.l.run.ID, "step", w.Key, "error", err)
-			continue
-		}
-		changed, err := c.tell(w.l, &ev)
+		changed, err := c.tell(w.l, &events[i])
 		if err != nil {
 			c.o.Log.Error("a signal was refused", "key", key, "execution", w.l.run.ID, "step", w.Key, "error", err)
 		}
@@ -166,10 +183,28 @@ func (c *Conductor) deliver(key string) (took *live) {
 	return took
 }
 
+// settleAll is what a signal means to each of those who await it.
+func (c *Conductor) settleAll(key string, ans answer) ([]engine.Event, error) {
+	events := make([]engine.Event, len(c.mail.awaits[key]))
+	for i, w := range c.mail.awaits[key] {
+		if w.l.gone {
+			continue
+		}
+		var err error
+		if events[i], err = c.settle(ans, w.l.run.ID, &w.Await); err != nil {
+			return nil, fmt.Errorf("execution %s, step %s: %w", w.l.run.ID, w.Key, err)
+		}
+	}
+	return events, nil
+}
+
 // deliverDue brings together what has met since the last turn.
 func (c *Conductor) deliverDue() {
 	due := c.mail.due
 	c.mail.due = nil
+	if c.mail.overdue(c.now()) {
+		due, c.mail.again = append(due, c.mail.again...), nil
+	}
 	for _, key := range due {
 		c.deliver(key)
 	}

@@ -1,10 +1,12 @@
 package conductor_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,6 +119,49 @@ func TestSignalEnds(t *testing.T) {
 	} else if raw, err := r.store.Blobs().Load(t.Context(), ref); err != nil || string(raw) != text {
 		t.Errorf("the large output is %d bytes, error %v", len(raw), err)
 	}
+}
+
+// awayBlobs refuse what is stored, so often.
+type awayBlobs struct {
+	store.Blobs
+	refuse atomic.Int32
+}
+
+func (b *awayBlobs) Put(ctx context.Context, body []byte) (string, error) {
+	if b.refuse.Add(-1) >= 0 {
+		return "", &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the disk is full"}
+	}
+	return b.Blobs.Put(ctx, body)
+}
+
+// A signal whose outputs cannot be stored for a moment is lost to none of those who wait for it.
+func TestSignalIsDeliveredLater(t *testing.T) {
+	w, blobs := &waits{}, &awayBlobs{}
+	r := newRig(t, build{observe: w.observe, set: func(o *conductor.Options) { blobs.Blobs, o.Blobs = o.Blobs, blobs }})
+	first, second := r.begin(pipeline(t, awaiting("x"))), r.begin(pipeline(t, awaiting("x")))
+	<-w.of(first)
+	<-w.of(second)
+	blobs.refuse.Store(1) // the first of the two is refused, the other is not
+	r.signal("key-x", "1", `{"outputs":{"text":"`+strings.Repeat("x", 100<<10)+`"}}`, true, false)
+	r.end(first, stepwell.ExecutionCompleted)
+	r.end(second, stepwell.ExecutionCompleted)
+}
+
+// Signals that nobody waits for take no room from those that somebody waits for.
+func TestSignalsThatFillTheRoom(t *testing.T) {
+	w := &waits{}
+	r := newRig(t, build{observe: w.observe, set: func(o *conductor.Options) { o.MaxKept = 4000 }})
+	id := r.begin(pipeline(t, awaiting("x")))
+	<-w.of(id)
+	large := `{"outputs":{"a":"` + strings.Repeat("x", 1000) + `"}}`
+	for i := range 4 {
+		r.signal(fmt.Sprint("spam-", i), "1", large, true, false)
+	}
+	if _, _, err := r.Signal(t.Context(), store.Signal{Key: "spam", Body: []byte("{}")}); stepwell.CodeOf(err) != stepwell.CodeLimit {
+		t.Fatalf("one more that nobody waits for: %v", err)
+	}
+	r.signal("key-x", "1", `{}`, true, true)
+	r.end(id, stepwell.ExecutionCompleted)
 }
 
 func TestSignalRefused(t *testing.T) {

@@ -174,6 +174,8 @@ type Run struct {
 	Key     string // makes it happen once; see pipeline.Launch. Defaults to no key
 	KeyHash []byte
 	Loose   bool // Params are a payload, see pipeline.Launch
+	// Priority is that of the execution. Defaults to the callback's.
+	Priority int
 }
 
 // Trigger starts a job at once, whatever its schedule and also when it is paused or at its end; an execution that runs
@@ -202,6 +204,9 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipel
 	}
 	in := job.Callback.Launch(payload(r.Params, about))
 	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash, in.Loose = r.Trigger, job.ID, r.Actor, r.Key, r.KeyHash, r.Loose
+	if r.Priority != 0 {
+		in.Priority = r.Priority
+	}
 	launched, err := s.o.Launcher.Launch(ctx, in)
 	if err == nil && launched.Fresh {
 		s.ran(e, launched.Execution)

@@ -201,10 +201,13 @@ func TestListAndNextRuns(t *testing.T) {
 
 func TestTriggerNow(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.job("a", cron("0 * * * *"), func(j *trigger.Job) { j.Callback.Params = trigger.Values{"x": int64(1)} })
-		one, err := r.Trigger(t.Context(), "a", trigger.Run{Params: map[string]any{"x": 2}, Actor: "me", Key: "k"})
+		r.job("a", cron("0 * * * *"), func(j *trigger.Job) { j.Callback.Params, j.Callback.Priority = trigger.Values{"x": int64(1)}, 1 })
+		one, err := r.Trigger(t.Context(), "a", trigger.Run{Params: map[string]any{"x": 2}, Actor: "me", Key: "k", Priority: 3})
 		if err != nil || !one.Fresh {
 			t.Fatal(one, err)
+		}
+		if first := r.ledger.first(); first.Priority != 3 {
+			t.Errorf("its priority is %d", first.Priority)
 		}
 		if again, err := r.Trigger(t.Context(), "a", trigger.Run{Actor: "me", Key: "k"}); err != nil || again.Execution != one.Execution {
 			t.Fatal(again, err)
