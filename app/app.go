@@ -67,7 +67,7 @@ type Options struct {
 	// Progress sees the steps' own progress. Defaults to nothing.
 	Progress func(run int64, idx int32, p worker.Progress)
 	// MasterKey says where the key is that secrets are sealed with. Defaults to the file DB with ".key" behind it, which
-	// is made when there is none.
+	// is made when there is none and a key is needed: a server always does, otherwise what has secrets.
 	MasterKey secret.KeyOptions
 	// Logged is told of executions whose log lines have become readable; see conductor.Options. Defaults to nothing.
 	Logged func(executions []int64)
@@ -92,6 +92,7 @@ type Options struct {
 	Log *slog.Logger
 
 	secrets *lateGuard                            // of the App that the actions are for
+	serves  bool                                  // it is a server's, which has keys of its own to keep
 	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
 }
 

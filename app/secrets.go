@@ -26,18 +26,23 @@ func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
 // lateGuard is a secret.Guard that is there by the time anything runs: actions are made before the database is open.
 type lateGuard struct{ *secret.Guard }
 
-// openSecrets makes what keeps secrets, with everything that the vault holds known to it.
+// openSecrets makes what keeps secrets, with everything that the vault holds known to it. A database without secrets needs
+// no master key, and gets none before something is to be sealed.
 func (a *App) openSecrets(ctx context.Context, o Options, hidden *secret.Redactor) error {
 	if o.MasterKey.Generated == "" {
 		o.MasterKey.Generated = o.DB + ".key"
 	}
-	keys, err := secret.OpenKeyring(o.MasterKey)
+	keys, err := secret.LateKeyring(o.MasterKey)
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
 	a.Keyring, a.Secrets = keys, secret.NewGuard(a.Store, keys, hidden)
 	o.secrets.Guard = a.Secrets
-	err = a.Secrets.Load(ctx)
+	load := a.Secrets.LoadLate
+	if o.serves {
+		load = a.Secrets.Load
+	}
+	err = load(ctx)
 	if broken, ok := errors.AsType[*secret.BrokenError](err); ok { // the others can be used
 		a.log.Error("secrets cannot be read", "names", broken.Names, "error", broken.Err)
 		return nil

@@ -379,3 +379,53 @@ func secretRun(t *testing.T, r *streamRig, a *app.App, doc string) (*store.Execu
 	}
 	return r.end(a, id)
 }
+
+// A run that has nothing to do with secrets leaves no key file, and does not look at one that is there.
+func TestNoKeyWithoutSecrets(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "a.db")
+	const plain = "name: plain\nparameters: [{name: who, type: string, default: you}]\nsteps: [{id: a, action: util.log, params: {message: \"{{ params.who }}\"}}]\noutputs: {who: \"{{ params.who }}\"}\n"
+	a, stop := start(t, db, app.Options{})
+	id, _ := begin(t, a, plain, object{"who": "me"})
+	if x, _ := ended(t, a, id); x.Status != stepwell.ExecutionCompleted {
+		t.Fatal(x.Failure)
+	}
+	stop()
+	if _, err := os.Stat(db + ".key"); !errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("there is a key that nobody needed: %v", err)
+	}
+
+	if err := os.WriteFile(db+".key", nil, 0o644); err != nil { // open to others, and empty
+		t.Fatal(err)
+	}
+	a, stop = start(t, db, app.Options{})
+	id, _ = begin(t, a, plain, nil)
+	if x, _ := ended(t, a, id); x.Status != stepwell.ExecutionCompleted {
+		t.Fatal(x.Failure)
+	}
+	d, problems := definition.Parse([]byte(strings.Replace(plain, "type: string, default: you", "type: string, secret: true", 1)), definition.ParseOptions{})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	p, err := a.Conductor.Register(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secretive := conductor.Request{Pipeline: p, Params: object{"who": "somebody"}}
+	if _, err := a.Conductor.Start(t.Context(), secretive); stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(stepwell.HintOf(err), "chmod 600") {
+		t.Errorf("a secret parameter with a key that others can read: %v", err)
+	}
+	if err := os.Remove(db + ".key"); err != nil {
+		t.Fatal(err)
+	}
+	id, err = a.Conductor.Start(t.Context(), secretive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, _ := ended(t, a, id); x.Status != stepwell.ExecutionCompleted || strings.Contains(string(x.Params)+string(x.Outputs), "somebody") {
+		t.Errorf("%s with %s and %s", x.Status, x.Params, x.Outputs)
+	}
+	stop()
+	if info, err := os.Stat(db + ".key"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the key: %v", err)
+	}
+}

@@ -97,6 +97,7 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	if err := s.buildMeter(ctx); err != nil {
 		return nil, err
 	}
+	s.o.serves = true
 	s.observed(&s.o.Options)
 	if s.App, err = New(ctx, s.o.Options); err != nil {
 		return nil, err

@@ -23,7 +23,9 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 		return "", false, context.Cause(ctx)
 	}
 	if len(req.KeyHash) > 0 { // a request may hold a secret that can be guessed
-		req.KeyHash = c.o.Secrets.Digest(req.KeyHash)
+		if req.KeyHash, err = c.o.Secrets.Digest(ctx, req.KeyHash); err != nil {
+			return "", false, err
+		}
 	}
 	if req.claim = nil; req.Key != "" {
 		id, err := c.claim(ctx, &req)

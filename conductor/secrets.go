@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"context"
 	"encoding/hex"
 	"encoding/json"
 
@@ -23,7 +24,7 @@ type Secrets interface {
 	// Text hides secrets, sealed ones too, in a text that is recorded for people.
 	Text(execution, text string) string
 	// Digest gives something by which data can be told apart, over restarts too, and not be guessed.
-	Digest(data []byte) []byte
+	Digest(ctx context.Context, data []byte) ([]byte, error)
 	// Forget is told of executions that have ended.
 	Forget(execution string)
 }
@@ -38,7 +39,7 @@ func (noSecrets) OpenParams(_ string, raw json.RawMessage) (json.RawMessage, err
 func (noSecrets) Seal(_ string, raw []byte) []byte                                  { return raw }
 func (noSecrets) Reseal(_ string, raw []byte) ([]byte, error)                       { return raw, nil }
 func (noSecrets) Text(_, text string) string                                        { return text }
-func (noSecrets) Digest(data []byte) []byte                                         { return data }
+func (noSecrets) Digest(_ context.Context, data []byte) ([]byte, error)             { return data, nil }
 func (noSecrets) Forget(string)                                                     {}
 
 // sealParams gives parameters as they are recorded.
@@ -70,7 +71,7 @@ const hiddenKey = "***"
 
 // concurrencyKey evaluates the pipeline's. One that says something else when secrets are sealed is made of them:
 // what is recorded is its digest, which executions share as they would the key.
-func (c *Conductor) concurrencyKey(execution string, p *Pipeline, params, sealed map[string]any) (string, error) {
+func (c *Conductor) concurrencyKey(ctx context.Context, execution string, p *Pipeline, params, sealed map[string]any) (string, error) {
 	key, err := p.plan.Concurrency.Key(params)
 	if err != nil {
 		return "", &stepwell.Error{Code: stepwell.CodeOf(err), Message: c.o.Secrets.Text(execution, err.Error()), Hint: stepwell.HintOf(err)}
@@ -78,7 +79,11 @@ func (c *Conductor) concurrencyKey(execution string, p *Pipeline, params, sealed
 	if open, err := p.plan.Concurrency.Key(sealed); err == nil && open == key {
 		return key, nil
 	}
-	return hiddenKey + hex.EncodeToString(c.o.Secrets.Digest([]byte(key))), nil
+	sum, err := c.o.Secrets.Digest(ctx, []byte(key))
+	if err != nil {
+		return "", err
+	}
+	return hiddenKey + hex.EncodeToString(sum), nil
 }
 
 // openParams reads the parameters of an execution that has ended, for another one.

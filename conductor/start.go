@@ -88,7 +88,7 @@ func (c *Conductor) record(ctx context.Context, id string, req *Request, params 
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
 	}
 	if req.Concurrency = ""; req.Pipeline.plan.Concurrency != nil {
-		if req.Concurrency, err = c.concurrencyKey(id, req.Pipeline, params, sealed); err != nil {
+		if req.Concurrency, err = c.concurrencyKey(ctx, id, req.Pipeline, params, sealed); err != nil {
 			return nil, err
 		}
 		if err := c.recovery(ctx); err != nil {

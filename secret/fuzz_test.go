@@ -91,7 +91,11 @@ func each(v any, do func(string)) {
 // FuzzOpenJSON: nothing that looks sealed brings anything down, and what is not sealed stays.
 func FuzzOpenJSON(f *testing.F) {
 	s, _ := sealerOf(f)
-	f.Add(string(s.SealValue([]byte(`{"a":1}`))))
+	value, err := s.SealValue([]byte(`{"a":1}`))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(string(value))
 	f.Add(string(s.SealJSON(run, []byte(`"abcdefgh and more"`))))
 	f.Add("\"\u2983sealed:\u2984\"")
 	f.Fuzz(func(t *testing.T, raw string) {

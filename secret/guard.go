@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"sync"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
@@ -21,12 +22,15 @@ type Guard struct {
 	store  store.Objects
 	sealer *Sealer
 	opened cache
-	digest []byte // key of Digest
+
+	digesting sync.Mutex
+	digest    []byte // key of Digest, nil until it is known
 }
 
-// NewGuard makes one on a store, with a redactor that others may have. Load it before any step runs.
+// NewGuard makes one on a store, with a redactor that others may have. Load it before any step runs, in one
+// of the two ways.
 func NewGuard(s store.Objects, k *Keyring, r *Redactor) *Guard {
-	return &Guard{Vault: NewVault(s, k, r), Redactor: r, store: s, sealer: NewSealer(k, r), digest: k.keys[0].digest}
+	return &Guard{Vault: NewVault(s, k, r), Redactor: r, store: s, sealer: NewSealer(k, r)}
 }
 
 // The object that keeps the key of digests.
@@ -35,13 +39,13 @@ const (
 	digestID     = "digest-key"
 )
 
-// Load reads what the store has: the key of digests, and the vault (Vault.Load). *BrokenError: what can be opened can
-// be used; without their key, digests are others than before.
+// Load reads the master keys and what the store has: the key of digests, and the vault (Vault.Load). *BrokenError:
+// what can be opened can be used; without their key, digests are others than before.
 func (g *Guard) Load(ctx context.Context) error {
-	key, err := StoredKey(ctx, g.store, g.sealer.keys, objectServer, digestID)
-	if err == nil {
-		g.digest = key
+	if err := g.sealer.keys.Check(); err != nil {
+		return err
 	}
+	_, err := g.digestKey(ctx)
 	if err != nil && stepwell.CodeOf(err) != stepwell.CodeInternal {
 		return err
 	}
@@ -57,15 +61,58 @@ func (g *Guard) Load(ctx context.Context) error {
 	return broken
 }
 
-// Digest is by what data can be told from other data, and not be guessed: an HMAC. It stays the same when master keys
-// are rotated. Nothing for nothing.
-func (g *Guard) Digest(data []byte) []byte {
-	if g == nil || len(data) == 0 {
-		return data
+// LoadLate is Load if the store has anything to load. Otherwise the master keys are read by what needs them first: a
+// secret parameter, a sealed value, a digest.
+func (g *Guard) LoadLate(ctx context.Context) error {
+	for _, kind := range []string{ObjectSecret, objectServer} {
+		found, err := g.store.Objects(ctx, store.ObjectFilter{Kind: kind, Limit: 1})
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			return g.Load(ctx)
+		}
 	}
-	m := hmac.New(sha256.New, g.digest)
+	return nil
+}
+
+// Digest is by what data can be told from other data, and not be guessed: an HMAC. It stays the same when master keys
+// are rotated. Nothing for nothing. Errors as with Keyring.Check.
+func (g *Guard) Digest(ctx context.Context, data []byte) ([]byte, error) {
+	if g == nil || len(data) == 0 {
+		return data, nil
+	}
+	key, err := g.digestKey(ctx)
+	if key == nil {
+		return nil, err
+	}
+	m := hmac.New(sha256.New, key)
 	m.Write(data)
-	return m.Sum(nil)
+	return m.Sum(nil), nil
+}
+
+// digestKey is the key of digests. When the store's cannot be opened, it is one that the master key gives, with an
+// error that says why.
+func (g *Guard) digestKey(ctx context.Context) ([]byte, error) {
+	g.digesting.Lock()
+	defer g.digesting.Unlock()
+	if g.digest != nil {
+		return g.digest, nil
+	}
+	keys, err := g.sealer.keys.ready()
+	if err != nil {
+		return nil, err
+	}
+	key, err := StoredKey(ctx, g.store, g.sealer.keys, objectServer, digestID)
+	switch {
+	case err == nil:
+		g.digest = key
+	case stepwell.CodeOf(err) == stepwell.CodeInternal:
+		g.digest = keys[0].digest
+	default:
+		return nil, err
+	}
+	return g.digest, err
 }
 
 // Text hides secrets in a text, sealed ones too.
@@ -130,7 +177,11 @@ func (g *Guard) SealParams(execution string, params map[string]any, secret func(
 			continue
 		}
 		texts(v, func(text string) bool { g.Redactor.Pin(execution, text); return true })
-		out[name], pinned = expr.Raw(g.sealer.SealValue(raw)), true
+		sealed, err := g.sealer.SealValue(raw)
+		if err != nil {
+			return nil, err
+		}
+		out[name], pinned = expr.Raw(sealed), true
 	}
 	if !pinned {
 		return out, nil

@@ -46,6 +46,15 @@ func OpenKeyring(o KeyOptions) (*Keyring, error) {
 	return readKeys(o.Generated)
 }
 
+// LateKeyring is OpenKeyring for those who may need no key: files are read, or made, when the first one is needed, and
+// what is wrong with them is told then.
+func LateKeyring(o KeyOptions) (*Keyring, error) {
+	if o.Text != "" {
+		return ParseKeys(o.Text)
+	}
+	return &Keyring{read: func() (*Keyring, error) { return OpenKeyring(o) }}, nil
+}
+
 func readKeys(path string) (_ *Keyring, err error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -10,6 +10,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
 )
@@ -25,8 +27,14 @@ const (
 	wrappedSize     = nonceSize + keySize + tagSize
 )
 
-// Keyring holds the master keys: the first one seals, all of them open. It is immutable.
-type Keyring struct{ keys []masterKey }
+// Keyring holds the master keys: the first one seals, all of them open. They never change. It may be used by any
+// goroutine.
+type Keyring struct {
+	keys atomic.Pointer[[]masterKey]
+
+	reading sync.Mutex
+	read    func() (*Keyring, error) // of one whose keys are read when they are needed (LateKeyring)
+}
 
 // masterKey is a key with what is made of it.
 type masterKey struct {
@@ -42,7 +50,7 @@ func NewKeyring(keys ...[]byte) (*Keyring, error) {
 	if len(keys) == 0 {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "no master key is given"}
 	}
-	ring := &Keyring{}
+	var made []masterKey
 	for i, key := range keys {
 		if len(key) != keySize {
 			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("master key %d has %d bytes instead of %d", i+1, len(key), keySize),
@@ -52,9 +60,35 @@ func NewKeyring(keys ...[]byte) (*Keyring, error) {
 		if err != nil {
 			return nil, err
 		}
-		ring.keys = append(ring.keys, k)
+		made = append(made, k)
 	}
+	ring := &Keyring{}
+	ring.keys.Store(&made)
 	return ring, nil
+}
+
+// Check reads the keys, if that has not been done. Errors as with OpenKeyring.
+func (r *Keyring) Check() error {
+	_, err := r.ready()
+	return err
+}
+
+// ready gives the keys. What has failed is tried again the next time.
+func (r *Keyring) ready() ([]masterKey, error) {
+	if keys := r.keys.Load(); keys != nil {
+		return *keys, nil
+	}
+	r.reading.Lock()
+	defer r.reading.Unlock()
+	if keys := r.keys.Load(); keys != nil {
+		return *keys, nil
+	}
+	from, err := r.read()
+	if err != nil {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	r.keys.Store(from.keys.Load())
+	return *r.keys.Load(), nil
 }
 
 func newMasterKey(key []byte) (k masterKey, err error) {
@@ -119,7 +153,11 @@ func parseKey(text string) ([]byte, bool) {
 // Seal encrypts a value with a data key of its own, which is wrapped by the first master key. What it is for (such
 // as "secret/NAME") has to be said again to open it, so that sealed values cannot be exchanged for each other.
 func (r *Keyring) Seal(value []byte, what string) ([]byte, error) {
-	k := &r.keys[0]
+	keys, err := r.ready()
+	if err != nil {
+		return nil, err
+	}
+	k := &keys[0]
 	var data [keySize]byte
 	rand.Read(data[:]) // never fails
 	inner, err := newGCM(data[:])
@@ -138,14 +176,17 @@ func appendSealed(out []byte, aead cipher.AEAD, plain []byte, what string) []byt
 	return aead.Seal(out, nonce[:], plain, []byte(what))
 }
 
-// Open decrypts what Seal made. CodeInternal when the key is not in the ring, or the value is damaged, changed, or
+// Open decrypts what Seal made. Errors as with Check, and CodeInternal when the key is not in the ring, or the value is damaged, changed, or
 // for something else.
 func (r *Keyring) Open(sealed []byte, what string) ([]byte, error) {
 	head := 1 + idSize
 	if len(sealed) < head+wrappedSize+nonceSize+tagSize || sealed[0] != envelopeVersion {
 		return nil, damaged(what)
 	}
-	k := r.find(sealed[1:head])
+	k, err := r.find(sealed[1:head])
+	if err != nil {
+		return nil, err
+	}
 	if k == nil {
 		return nil, wrongKey(what)
 	}
@@ -166,18 +207,21 @@ func (r *Keyring) Open(sealed []byte, what string) ([]byte, error) {
 	return value, nil
 }
 
-// Current reports whether a sealed value was sealed with the first key.
+// Current reports whether a sealed value was sealed with the first key. It was not when the keys cannot be read.
 func (r *Keyring) Current(sealed []byte) bool {
-	return len(sealed) > idSize && string(sealed[1:1+idSize]) == string(r.keys[0].id[:])
+	keys, err := r.ready()
+	return err == nil && len(sealed) > idSize && string(sealed[1:1+idSize]) == string(keys[0].id[:])
 }
 
-func (r *Keyring) find(id []byte) *masterKey {
-	for i := range r.keys {
-		if string(r.keys[i].id[:]) == string(id) {
-			return &r.keys[i]
+// find gives nil when there is no such key.
+func (r *Keyring) find(id []byte) (*masterKey, error) {
+	keys, err := r.ready()
+	for i := range keys {
+		if string(keys[i].id[:]) == string(id) {
+			return &keys[i], nil
 		}
 	}
-	return nil
+	return nil, err
 }
 
 func damaged(what string) error {

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,5 +135,78 @@ func TestOpenKeyring(t *testing.T) {
 	}
 	if _, err := secret.OpenKeyring(secret.KeyOptions{}); stepwell.CodeOf(err) != stepwell.CodeInvalid {
 		t.Errorf("nothing given: %v", err)
+	}
+}
+
+// TestLateKeyring: no file is read or made before a key is needed, and what is wrong is told then, every time.
+func TestLateKeyring(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a.key")
+	late, err := secret.LateKeyring(secret.KeyOptions{Generated: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := secret.NewGuard(objects(t), late, secret.NewRedactor())
+	if err := g.LoadLate(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	params := map[string]any{"a": "a text", "n": int64(1234567)}
+	if _, err := g.SealParams(run, params, func(string) bool { return false }); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.Seal(run, []byte(`{"a": "a text"}`)); string(got) != `{"a": "a text"}` {
+		t.Errorf("sealed as %s", got)
+	}
+	if got, err := g.Digest(t.Context(), nil); got != nil || err != nil {
+		t.Errorf("the digest of nothing is %x, %v", got, err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("there is a key that nobody needed: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("no key"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := g.SealParams(run, params, func(name string) bool { return name == "a" }); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+			t.Errorf("a secret parameter without a key: %v", err)
+		}
+		if _, err := g.Digest(t.Context(), []byte("x")); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+			t.Errorf("a digest without a key: %v", err)
+		}
+	}
+	if got := g.Seal(run, []byte("\"\u2983sealed: is no token\"")); string(got) != `"*** is no token"` {
+		t.Errorf("what looks sealed is kept as %s without a key", got)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := g.SealParams(run, params, func(name string) bool { return name == "a" })
+	if err != nil || !secret.Sealed([]byte(fmt.Sprintf("%s", sealed["a"]))) {
+		t.Errorf("sealed as %s, %v", sealed["a"], err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Errorf("the key was not made: %v", err)
+	}
+	one, err := g.Digest(t.Context(), []byte("x"))
+	other, oerr := secret.NewGuard(objects(t), late, secret.NewRedactor()).Digest(t.Context(), []byte("x"))
+	if err != nil || oerr != nil || len(one) != 32 || string(one) == string(other) {
+		t.Errorf("digests %x %x, %v %v", one, other, err, oerr)
+	}
+	if _, err := secret.LateKeyring(secret.KeyOptions{Text: "no key"}); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+		t.Errorf("a wrong variable: %v", err)
+	}
+}
+
+// TestLoadLateFindsSecrets: a store that has some needs its key at once.
+func TestLoadLateFindsSecrets(t *testing.T) {
+	s := objects(t)
+	if _, err := secret.NewGuard(s, ring(t, key(1)), secret.NewRedactor()).Vault.Set(t.Context(), "token", "long-enough", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	late, err := secret.LateKeyring(secret.KeyOptions{File: filepath.Join(t.TempDir(), "none")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := secret.NewGuard(s, late, secret.NewRedactor()).LoadLate(t.Context()); stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		t.Errorf("without the file of the key: %v", err)
 	}
 }

@@ -79,8 +79,12 @@ func tokenLength(body string) int {
 }
 
 // token seals a value. The same value gives the same token, so that two of them can be compared.
-func (r *Keyring) token(kind byte, value string) string {
-	k := &r.keys[0]
+func (r *Keyring) token(kind byte, value string) (string, error) {
+	keys, err := r.ready()
+	if err != nil {
+		return "", err
+	}
+	k := &keys[0]
 	plain := append([]byte{kind}, value...)
 	mac := hmac.New(sha256.New, k.nonce)
 	mac.Write(plain)
@@ -88,7 +92,7 @@ func (r *Keyring) token(kind byte, value string) string {
 	out := append([]byte{envelopeVersion}, k.id[:]...)
 	out = append(out, nonce...)
 	out = k.token.Seal(out, nonce, plain, []byte(tokenWhat))
-	return tokenHead + base64.RawURLEncoding.EncodeToString(out) + tokenTail
+	return tokenHead + base64.RawURLEncoding.EncodeToString(out) + tokenTail, nil
 }
 
 // untoken opens the body of a token.
@@ -98,7 +102,10 @@ func (r *Keyring) untoken(body string) (kind byte, value string, err error) {
 	if err != nil || len(sealed) < head+nonceSize+tagSize+1 || sealed[0] != envelopeVersion {
 		return 0, "", damaged("a sealed value")
 	}
-	k := r.find(sealed[1:head])
+	k, err := r.find(sealed[1:head])
+	if err != nil {
+		return 0, "", err
+	}
 	if k == nil {
 		return 0, "", wrongKey("a sealed value")
 	}
@@ -119,7 +126,8 @@ type Sealer struct {
 func NewSealer(k *Keyring, r *Redactor) *Sealer { return &Sealer{keys: k, redact: r} }
 
 // SealJSON seals what is known in JSON text, which stays JSON. Text that looks like a token, and cannot be one as
-// handlers never see any, is sealed as well: it comes back as it was, and nothing else.
+// handlers never see any, is sealed as well: it comes back as it was, and nothing else. Without a readable master key
+// it becomes *** for good.
 func (s *Sealer) SealJSON(execution string, raw []byte) []byte {
 	foreign := Sealed(raw) || bytes.Contains(raw, []byte(`\u2983`))
 	if !foreign && !s.redact.Active(execution) {
@@ -133,13 +141,22 @@ func (s *Sealer) SealJSON(execution string, raw []byte) []byte {
 		if len(spans) == 0 {
 			return text, false
 		}
-		return quote(splice(text, spans, func(v string) string { return s.keys.token(tokenText, v) })), true
+		return quote(splice(text, spans, func(v string) string { return s.token(tokenText, v) })), true
 	}, func(number string) (string, bool) {
 		if !s.redact.Knows(execution, number) {
 			return "", false
 		}
-		return quote(s.keys.token(tokenJSON, number)), true
+		return quote(s.token(tokenJSON, number)), true
 	})
+}
+
+// token is one for a value, or what hides it when there is no key to seal it with.
+func (s *Sealer) token(kind byte, value string) string {
+	token, err := s.keys.token(kind, value)
+	if err != nil {
+		return Hidden
+	}
+	return token
 }
 
 // heads is where texts begin that look like tokens.
@@ -155,12 +172,17 @@ func heads(text string) (out []span) {
 }
 
 // SealValue seals a whole value, given as JSON, whatever it is: of a secret parameter. The result is JSON as well.
-func (s *Sealer) SealValue(raw []byte) []byte {
-	var text string
-	if json.Unmarshal(raw, &text) == nil && len(raw) > 0 && bytes.TrimSpace(raw)[0] == '"' {
-		return []byte(quote(s.keys.token(tokenText, text)))
+// Errors as with Keyring.Check.
+func (s *Sealer) SealValue(raw []byte) ([]byte, error) {
+	kind, text := byte(tokenText), ""
+	if json.Unmarshal(raw, &text) != nil || len(raw) == 0 || bytes.TrimSpace(raw)[0] != '"' {
+		kind, text = tokenJSON, string(raw)
 	}
-	return []byte(quote(s.keys.token(tokenJSON, string(raw))))
+	token, err := s.keys.token(kind, text)
+	if err != nil {
+		return nil, err
+	}
+	return []byte(quote(token)), nil
 }
 
 // OpenJSON puts back what was sealed, and makes it known to the execution. CodeInternal when a token was changed, or
