@@ -4,6 +4,10 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell"
 )
 
 // Execute starts an execution.
@@ -19,6 +23,26 @@ func (c *Client) Executions(ctx context.Context, f ListExecutions) (*ExecutionLi
 // Execution shows an execution, found by its id or the beginning of it.
 func (c *Client) Execution(ctx context.Context, id string) (*ExecutionDetail, error) {
 	return get[ExecutionDetail](ctx, c, at("executions", id), nil)
+}
+
+// Wait shows an execution when it has ended. It asks again and again, so only ctx bounds it.
+func (c *Client) Wait(ctx context.Context, id string) (*ExecutionDetail, error) {
+	for {
+		asked := time.Now()
+		x, err := get[ExecutionDetail](ctx, c, at("executions", id), url.Values{"wait_seconds": {strconv.Itoa(int(maxWait.Seconds()))}})
+		if err != nil {
+			return nil, err
+		}
+		var status stepwell.ExecutionStatus
+		if err := status.UnmarshalText([]byte(x.Status)); err != nil || status.Terminal() {
+			return x, err
+		}
+		select { // a server that cannot wait answers at once
+		case <-time.After(time.Until(asked.Add(time.Second))):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
 }
 
 // Steps lists the steps of the execution that f.ID names.

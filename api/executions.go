@@ -127,8 +127,19 @@ func page[T any](rows []T, limit int, key func(*T) string) ([]T, string) {
 	return rows[:limit], key(&rows[limit-1])
 }
 
-func (s *server) getExecution(ctx context.Context, in *ExecutionPath) (*answer[ExecutionDetail], error) {
+// maxWait is how long a request may wait for the end of an execution.
+const maxWait = 60 * time.Second
+
+type getExecutionInput struct {
+	ExecutionPath
+	Wait int `query:"wait_seconds" minimum:"0" maximum:"60" doc:"Answers when the execution has ended, or after so many seconds with what there is then; earlier when the server stops. Defaults to 0: at once."`
+}
+
+func (s *server) getExecution(ctx context.Context, in *getExecutionInput) (*answer[ExecutionDetail], error) {
 	x, err := s.find(ctx, in.ID)
+	if err == nil && in.Wait > 0 {
+		x, err = s.awaited(ctx, x, time.Duration(in.Wait)*time.Second)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -146,6 +157,30 @@ func (s *server) getExecution(ctx context.Context, in *ExecutionPath) (*answer[E
 	}
 	out.Result, err = s.value(ctx, x.ID, x.Outputs)
 	return reply(out, err)
+}
+
+// awaited is the execution when it has ended, or after a time, or when the server stops. Nothing of the store is held
+// meanwhile.
+func (s *server) awaited(ctx context.Context, x *store.Execution, most time.Duration) (*store.Execution, error) {
+	if x.Status.Terminal() {
+		return x, nil
+	}
+	wait, enough := context.WithTimeout(ctx, most)
+	defer enough()
+	go func() { // ends with wait
+		select {
+		case <-s.o.Stopping:
+			enough()
+		case <-wait.Done():
+		}
+	}()
+	if ended, err := s.o.Forecast.Wait(wait, x.ID); err == nil {
+		return ended, nil
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return s.o.Store.Execution(ctx, x.ID) // whatever kept it from waiting, this is what there is
 }
 
 // shownParams are an execution's parameters without the values of those that its pipeline declares secret.

@@ -36,15 +36,19 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		if !op.is(streams) {
+			slots, limit := s.slots, s.o.Timeout
+			if op.is(waits) && r.URL.Query().Has("wait_seconds") {
+				slots, limit = s.halls, limit+maxWait
+			}
 			select {
-			case s.slots <- struct{}{}:
-				defer func() { <-s.slots }()
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
 			default:
 				s.refuse(w, r, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many requests at once", Hint: "try again in a moment"})
 				return
 			}
 			var cancel context.CancelFunc
-			ctx, cancel = context.WithTimeout(ctx, s.o.Timeout)
+			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
 		}
 		if err := s.take(op, c, w, r); err != nil {
@@ -91,7 +95,8 @@ func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Req
 	if r.ContentLength > limit {
 		return tooLarge("body", limit, "")
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.o.Timeout)) // where it is possible
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(s.o.Timeout)) // where it is possible
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
 	if _, is := errors.AsType[*http.MaxBytesError](err); is {
 		return tooLarge("body", limit, "")
@@ -102,6 +107,7 @@ func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Req
 	if err != nil {
 		return invalid("send it again", "the body was cut off")
 	}
+	_ = control.SetReadDeadline(time.Time{}) // it would end a request that waits
 	c.body = body
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil

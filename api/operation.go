@@ -15,6 +15,7 @@ const (
 	streams                   // lasts as long as the client wants: no time limit
 	creates                   // is answered 201, or 200 for a repetition
 	large                     // its body may be a whole document
+	waits                     // may wait for something: with wait_seconds in the query
 )
 
 // operation is one row of the table: everything about an operation but its shapes and its code.
@@ -37,7 +38,7 @@ func operations() []operation {
 	return []operation{
 		{"execution.start", "POST", prefix + "/execute", operator, changes | creates | large, "Starts an execution of a schedule's job, a stored pipeline, a definition or a single action"},
 		{"execution.list", "GET", prefix + "/executions", viewer, 0, "Lists executions, newest first, without results"},
-		{"execution.get", "GET", prefix + "/executions/{execution_id}", viewer, 0, "Shows an execution with its steps"},
+		{"execution.get", "GET", prefix + "/executions/{execution_id}", viewer, waits, "Shows an execution with its steps; with wait_seconds, when it has ended"},
 		{"execution.steps", "GET", prefix + "/executions/{execution_id}/steps", viewer, 0, "Lists the steps of an execution"},
 		{"execution.logs", "GET", prefix + "/executions/{execution_id}/logs", viewer, 0, "Lists log lines of an execution"},
 		{"execution.stream", "GET", prefix + "/executions/{execution_id}/logs/stream", viewer, streams, "Streams log lines and statuses over a WebSocket"},

@@ -39,11 +39,12 @@ type Control interface {
 	RetryOnce(ctx context.Context, id, from string, by store.Origin) (retried string, fresh bool, err error)
 }
 
-// Forecast says what would happen, and why nothing does; a conductor.Conductor does.
+// Forecast says what would happen, why nothing does, and when all has; a conductor.Conductor does.
 type Forecast interface {
 	Preview(ctx context.Context, id, step string) ([]string, error)
 	PreviewRetry(ctx context.Context, id, from string) ([]string, error)
 	Why(ctx context.Context, id, step string) ([]engine.Reason, error)
+	Wait(ctx context.Context, id string) (*store.Execution, error)
 }
 
 // Signals ends steps that wait for something outside; a conductor.Conductor does.
@@ -125,10 +126,14 @@ type Options struct {
 	// MaxBody bounds a body, in bytes. Where a pipeline, an event or a delivery is in it, the limit of those counts.
 	// Defaults to 4 MiB.
 	MaxBody int64
-	// MaxRequests bounds the requests that are served at the same time, streams not counted; the others are
+	// MaxRequests bounds the requests that are served at the same time, streams and those that wait not counted; the others are
 	// answered 503 at once. Defaults to 512.
 	MaxRequests int
-	// Timeout bounds a request that is no stream. Defaults to 30 seconds.
+	// MaxWaiting bounds the requests that wait for the end of an execution, in the same way. Defaults to 2,048.
+	MaxWaiting int
+	// Stopping is closed when the server is about to stop: requests that wait are answered at once. Defaults to never.
+	Stopping <-chan struct{}
+	// Timeout bounds a request that is no stream, without what it waits on purpose. Defaults to 30 seconds.
 	Timeout time.Duration
 	// Log takes the server's own messages. Defaults to slog.Default.
 	Log *slog.Logger
@@ -161,6 +166,9 @@ func (o *Options) validate() error {
 	}
 	if o.MaxRequests <= 0 {
 		o.MaxRequests = 512
+	}
+	if o.MaxWaiting <= 0 {
+		o.MaxWaiting = 2048
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 30 * time.Second

@@ -26,6 +26,7 @@ type server struct {
 	ops   map[string]*operation
 	todo  map[string]bool // operations without a handler yet
 	slots chan struct{}   // one for each request that is served
+	halls chan struct{}   // one for each request that waits
 }
 
 // New makes the handler of everything under /api/v1, /openapi.json and /docs. CodeInternal when options are missing.
@@ -33,7 +34,8 @@ func New(o Options) (http.Handler, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: make(chan struct{}, o.MaxRequests)}
+	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: make(chan struct{}, o.MaxRequests),
+		halls: make(chan struct{}, o.MaxWaiting)}
 	for _, op := range operations() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}

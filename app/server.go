@@ -83,6 +83,7 @@ type Server struct {
 	http     *http.Server
 	state    atomic.Int32
 	drain    chan struct{} // closed by Drain
+	closing  chan struct{} // closed when clients are sent away
 	once     sync.Once
 	begun    time.Time
 }
@@ -93,7 +94,7 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, drain: make(chan struct{}), begun: time.Now()}
+	s := &Server{o: o, drain: make(chan struct{}), closing: make(chan struct{}), begun: time.Now()}
 	if err := s.buildMeter(ctx); err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func (s *Server) buildAPI(context.Context) error {
 		Catalog: s.Actions, Auth: s.auth, Pipelines: s.library, Schedules: s.schedules, Webhooks: s.hooks, Events: s.router, Vault: s.Secrets.Vault,
 		Keys: s.keys, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins,
 		Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
-		Observe: s.requested, Link: s.linked, MaxBody: s.o.MaxBody, Log: s.log})
+		Observe: s.requested, Link: s.linked, MaxBody: s.o.MaxBody, Stopping: s.closing, Log: s.log})
 	if err != nil {
 		return err
 	}

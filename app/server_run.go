@@ -44,6 +44,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.state.Store(draining)
 	acting.end()
 	following.end() // those who follow are told where to go on; before, because they would keep connections open
+	close(s.closing)
 	s.shutHTTP()
 	serving.end()
 	conducting.end()

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptrace"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -238,6 +239,34 @@ func TestServerAddressInUse(t *testing.T) {
 }
 
 // Those who follow an execution are sent away with the message behind which they go on, and do not hold up the stop.
+// waits begins a request that waits for the end of an execution, and gives the status of its answer.
+func (s *serverRig) waits(id string) <-chan int {
+	s.t.Helper()
+	sent, status := make(chan struct{}), make(chan int, 1)
+	trace := &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { close(sent) }}
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(s.t.Context(), trace), http.MethodGet, s.URL()+"/api/v1/executions/"+id+"?wait_seconds=60", nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	go func() {
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			s.t.Error(err)
+			status <- 0
+			return
+		}
+		resp.Body.Close()
+		status <- resp.StatusCode
+	}()
+	<-sent
+	resp, err := http.Get(s.URL() + "/api/v1/executions/" + id) // comes behind it
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return status
+}
+
 func TestServerSendsFollowersAway(t *testing.T) {
 	g := newGate()
 	s := serve(t, filepath.Join(t.TempDir(), "a.db"), g, func(o *app.ServerOptions) { o.StopAfter = 10 * time.Millisecond })
@@ -247,9 +276,13 @@ func TestServerSendsFollowersAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
+	waited := s.waits(id)
 	begun := time.Now()
 	s.Drain()
 	s.ended()
+	if got := <-waited; got != http.StatusOK {
+		t.Errorf("who waits for the end is answered %d", got)
+	}
 	if took := time.Since(begun); took > 4*time.Second { // closePatience is 5
 		t.Errorf("the stop took %s", took)
 	}

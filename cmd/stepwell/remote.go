@@ -40,6 +40,7 @@ func (c *connection) add(f *pflag.FlagSet) {
 type caller interface {
 	Call(ctx context.Context, method, path string, query url.Values, body, answer any) error
 	CallIf(ctx context.Context, method, path, ifMatch string, body, answer any) (tag string, err error)
+	Wait(ctx context.Context, id string) (*api.ExecutionDetail, error)
 	Stream(ctx context.Context, id string, o api.StreamOptions) iter.Seq2[api.StreamMessage, error]
 }
 

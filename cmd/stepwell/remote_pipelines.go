@@ -4,11 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"os/signal"
 	"strconv"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 )
 
@@ -112,6 +115,7 @@ func (p *program) newDiffCommand(r *resource) *cobra.Command {
 type startFlags struct {
 	params  []string
 	follow  bool
+	wait    bool
 	version int
 }
 
@@ -121,19 +125,23 @@ func (p *program) newStartCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start ID [-p key=value…]",
 		Short: "Starts an execution of a stored pipeline",
-		Long: "Starts an execution of a stored pipeline. With --follow it shows the log until the execution has ended, and the\n" +
-			"exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed with failures.",
+		Long: "Starts an execution of a stored pipeline. With --follow it shows the log until the execution has ended, with\n" +
+			"--wait what has become of it then; the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed\nwith failures.",
 		Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.startStored(&c, args[0], &f) },
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "show its log until it has ended")
+	cmd.Flags().BoolVarP(&f.wait, "wait", "w", false, "wait until it has ended, and show it")
 	cmd.Flags().IntVar(&f.version, "version", 0, "`number` of the version; the newest without it")
 	return cmd
 }
 
 func (p *program) startStored(c *connection, pipeline string, f *startFlags) error {
+	if f.follow && f.wait {
+		return invalid("", "--follow and --wait exclude each other")
+	}
 	params, err := assignments(f.params)
 	if err != nil {
 		return err
@@ -149,13 +157,46 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 			return err
 		}
 		id, _ = answer["execution_id"].(string)
+		if f.wait {
+			return nil
+		}
 		return p.shown(c, answer, "execution %s is started", id)
 	})
-	if err != nil || !f.follow {
+	switch {
+	case err != nil:
 		return err
+	case f.wait:
+		return p.awaitEnd(c, id)
+	case !f.follow:
+		return nil
 	}
 	status, err := p.followLogs(c, id, api.StreamOptions{})
 	if err != nil {
+		return err
+	}
+	return exitOf(status)
+}
+
+// awaitEnd shows an execution when it has ended.
+func (p *program) awaitEnd(c *connection, id string) error {
+	server, err := p.dial(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	end, err := server.Wait(ctx, id)
+	if ctx.Err() != nil {
+		return exitError(exitInterrupted)
+	}
+	if err != nil {
+		return err
+	}
+	if err := p.showThere(c, id); err != nil {
+		return err
+	}
+	var status stepwell.ExecutionStatus
+	if err := status.UnmarshalText([]byte(end.Status)); err != nil {
 		return err
 	}
 	return exitOf(status)
