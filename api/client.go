@@ -160,8 +160,15 @@ func refusal(res *http.Response) error {
 	if err != nil {
 		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}
 	}
-	var p Problem
-	if json.Unmarshal(raw, &p) != nil || p.Code == "" {
+	var p struct {
+		Problem
+		Readiness
+	}
+	err = json.Unmarshal(raw, &p)
+	if err == nil && p.Code == "" && p.Reason != "" {
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: p.Reason, Hint: "try again in a moment"}
+	}
+	if err != nil || p.Code == "" {
 		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the server answers " + res.Status, Hint: "is it a Stepwell server?"}
 	}
 	e := &stepwell.Error{Code: p.Code, Message: p.Message, Hint: p.Hint}

@@ -30,6 +30,11 @@ func (c *Client) Keys(ctx context.Context) (*KeyList, error) {
 	return get[KeyList](ctx, c, at("keys"), nil)
 }
 
+// Key shows an API key, by id or name.
+func (c *Client) Key(ctx context.Context, id string) (*Key, error) {
+	return get[Key](ctx, c, at("keys", id), nil)
+}
+
 // RevokeKey ends an API key.
 func (c *Client) RevokeKey(ctx context.Context, id string) (*Key, error) {
 	return send[Key](ctx, c, http.MethodPost, at("keys", id, "revoke"), nil)

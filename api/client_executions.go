@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -58,6 +59,15 @@ func (c *Client) Logs(ctx context.Context, f ListLogs) (*LogList, error) {
 // History lists what happened in the execution that f.ID names.
 func (c *Client) History(ctx context.Context, f ListHistory) (*HistoryList, error) {
 	return get[HistoryList](ctx, c, at("executions", f.ID, "history"), queryOf(f))
+}
+
+// Definition is the definition that an execution runs, as JSON.
+func (c *Client) Definition(ctx context.Context, id string) (json.RawMessage, error) {
+	out, err := get[json.RawMessage](ctx, c, at("executions", id, "definition"), nil)
+	if err != nil {
+		return nil, err
+	}
+	return *out, nil
 }
 
 // Cancel stops an execution and gives its status then.
@@ -147,6 +157,11 @@ func (c *Client) Module(ctx context.Context, name string) (*ActionDetail, error)
 // Health says how the server is.
 func (c *Client) Health(ctx context.Context) (*Health, error) {
 	return get[Health](ctx, c, at("health"), nil)
+}
+
+// Ready is nil when the server can take work, CodeUnavailable when it cannot.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.Call(ctx, http.MethodGet, at("ready"), nil, nil, nil)
 }
 
 // Metrics counts executions and schedules.

@@ -204,6 +204,55 @@ func TestStream(t *testing.T) {
 	r.do("", "GET", "/api/v1/executions/"+id+"/events", nil).problem(401, stepwell.CodeUnauthenticated)
 }
 
+func TestClientOfTheRest(t *testing.T) {
+	draining := false
+	r := newRig(t, func(o *api.Options) { o.Vitals = func() api.Vitals { return api.Vitals{Draining: draining} } })
+	c, ctx := r.client("admin"), t.Context()
+	good(t, c.Ready(ctx))
+	draining = true
+	if err := c.Ready(ctx); stepwell.CodeOf(err) != stepwell.CodeUnavailable || !strings.Contains(err.Error(), "stopping") {
+		t.Errorf("ready: %v", err)
+	}
+	id := r.begin(asking, nil)
+	var a *api.Approval
+	r.until("it asks", func() bool {
+		var err error
+		a, err = c.Approval(ctx, id+".ask")
+		return err == nil
+	})
+	if a.Message != "Publish it?" || a.Execution != id {
+		t.Errorf("approval: %+v", a)
+	}
+	definition, err := c.Definition(ctx, id)
+	good(t, err)
+	if !strings.Contains(string(definition), `"util.approval"`) {
+		t.Errorf("definition: %s", definition)
+	}
+	told, err := c.Callback(ctx, callbacks{}.token("callback:"+id+"/ask#1"), map[string]any{"n": 1})
+	good(t, err)
+	if told.Delivered || told.Repeated {
+		t.Errorf("callback: %+v", told)
+	}
+	_, err = c.Callback(ctx, "nosuch", nil)
+	want(t, err, stepwell.CodeNotFound)
+	made, err := c.CreateKey(ctx, api.NewKey{Name: "reader", Role: "viewer"})
+	good(t, err)
+	if k, err := c.Key(ctx, "reader"); err != nil || k.ID != made.ID || k.Role != "viewer" {
+		t.Errorf("key: %+v, %v", k, err)
+	}
+	w, err := c.CreateWebhook(ctx, api.NewWebhook{Callback: &api.Callback{Action: "util.log"}})
+	good(t, err)
+	one, err := r.client("").TriggerWebhook(ctx, w.ID, w.Secret, "d-1", map[string]any{"message": "x"})
+	good(t, err)
+	two, err := r.client("").TriggerWebhook(ctx, w.ID, w.Secret, "d-1", map[string]any{"message": "x"})
+	good(t, err)
+	if one.ID != two.ID {
+		t.Errorf("one delivery started %s and %s", one.ID, two.ID)
+	}
+	_, err = c.TriggerWebhook(ctx, w.ID, "wrong", "", nil)
+	want(t, err, stepwell.CodeUnauthenticated)
+}
+
 func TestClientErrors(t *testing.T) {
 	if _, err := api.NewClient(api.ClientOptions{URL: "ftp://x"}); stepwell.CodeOf(err) != stepwell.CodeInvalid {
 		t.Errorf("error %v", err)

@@ -152,6 +152,18 @@ func (c *Client) ValidateWebhook(ctx context.Context, id, secret string) (*Webho
 	return send[WebhookChecked](ctx, c, http.MethodPost, at("webhooks", "validate"), WebhookCheck{id, secret})
 }
 
+// TriggerWebhook calls a webhook that wants its secret. The same delivery sent again starts nothing more; "" is a new
+// one each time.
+func (c *Client) TriggerWebhook(ctx context.Context, id, secret, delivery string, payload any) (*Started, error) {
+	return send[Started](ctx, c, http.MethodPost, at("webhooks", id, "trigger"), payload, "X-Webhook-Secret", secret, "X-Webhook-Id", delivery)
+}
+
+// Callback ends the step whose callback this is; token is the last part of the address that the step was given. An
+// object of status, outputs and error alone says how it ends; any other object is its outputs.
+func (c *Client) Callback(ctx context.Context, token string, result any) (*CallbackAnswer, error) {
+	return send[CallbackAnswer](ctx, c, http.MethodPost, at("callbacks", token), result)
+}
+
 // SendEvent tells that something has happened.
 func (c *Client) SendEvent(ctx context.Context, e Event) (*EventReceived, error) {
 	return send[EventReceived](ctx, c, http.MethodPost, at("events"), e)
@@ -185,6 +197,11 @@ func (c *Client) DeleteEventTrigger(ctx context.Context, id, ifMatch string) err
 // Approvals lists decisions that steps wait for.
 func (c *Client) Approvals(ctx context.Context, f ListApprovals) (*ApprovalList, error) {
 	return get[ApprovalList](ctx, c, at("approvals"), queryOf(f))
+}
+
+// Approval shows a decision that a step waits for.
+func (c *Client) Approval(ctx context.Context, id string) (*Approval, error) {
+	return get[Approval](ctx, c, at("approvals", id), nil)
 }
 
 // Approve makes a decision.
