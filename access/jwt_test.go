@@ -35,9 +35,11 @@ type issuer struct {
 	set     []map[string]any
 	fetches int
 	status  int
+	takes   time.Duration
 }
 
 func (i *issuer) RoundTrip(r *http.Request) (*http.Response, error) {
+	time.Sleep(i.takes) // of a bubble
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.fetches++
@@ -161,6 +163,34 @@ func TestJWTClaims(t *testing.T) {
 			t.Errorf("%s: %+v, %v", roles, p, err)
 		}
 	}
+}
+
+// An issuer that takes its time holds up the one request that reads its keys anew.
+func TestJWTSlowIssuer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		i := &issuer{}
+		key := i.rsa(t, "one", 2048)
+		j := newJWT(t, i, nil)
+		ask := func() error {
+			_, err := j.Authenticate(t.Context(), signed(t, jwt.SigningMethodRS256, key, "one", claims(map[string]any{"exp": time.Now().Add(time.Hour).Unix()})))
+			return err
+		}
+		if err := ask(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		i.takes = 9 * time.Second
+		first := make(chan error, 1)
+		go func() { first <- ask() }()
+		synctest.Wait()
+		begun := time.Now()
+		if err := ask(); err != nil || time.Since(begun) > 0 {
+			t.Errorf("the next one waited %s: %v", time.Since(begun), err)
+		}
+		if err := <-first; err != nil || i.fetches != 2 {
+			t.Errorf("%v after %d fetches", err, i.fetches)
+		}
+	})
 }
 
 func TestJWTKeysAreRefreshed(t *testing.T) {

@@ -85,13 +85,20 @@ func pick(keys []issuerKey, kid, alg string) crypto.PublicKey {
 	return found
 }
 
-// current are the keys, read anew when they are old.
+// current are the keys, read anew when they are old. Whoever comes while they are read goes on with the old ones: an
+// issuer that takes its time holds up one request, not all.
 func (s *keySet) current(ctx context.Context) ([]issuerKey, error) {
 	s.mu.Lock()
 	keys, age := s.keys, time.Since(s.read)
 	s.mu.Unlock()
 	if keys != nil && age < s.refresh {
 		return keys, nil
+	}
+	if keys != nil && age < max(staleFor, s.refresh) {
+		if !s.reading.TryLock() {
+			return keys, nil
+		}
+		s.reading.Unlock()
 	}
 	return s.anew(ctx, min(unknownAgain, s.refresh))
 }
