@@ -19,8 +19,9 @@ func (c *compiler) intern(p Policy) *Policy {
 	if known, ok := c.policies[p]; ok {
 		return known
 	}
-	c.policies[p] = &p
-	return &p
+	kept := p // a parameter whose address is taken would be on the heap in every call
+	c.policies[p] = &kept
+	return &kept
 }
 
 func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *spec.Spec) *Policy {
