@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v4"
 )
 
 // TestDocsHaveTheDefaults: the settings that docs/server.md shows are those that hold without any.
@@ -32,5 +33,40 @@ func TestDocsHaveTheDefaults(t *testing.T) {
 	}
 	if n := want.Server.Limits.Executions; n < 10_000 {
 		t.Errorf("%d executions may have begun: that many pending approvals would stop everything", n)
+	}
+}
+
+// TestDocsOfMetrics: docs/server.md says how Prometheus reads the metrics, where the dashboard is, and where traces go.
+func TestDocsOfMetrics(t *testing.T) {
+	text, err := os.ReadFile("../../docs/server.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, ok := strings.Cut(string(text), "## Metrics and traces")
+	_, block, there := strings.Cut(part, "```yaml\n")
+	if block, _, _ = strings.Cut(block, "```"); !ok || !there {
+		t.Fatal("docs/server.md has no such part")
+	}
+	var config struct {
+		Scrape []struct {
+			Static []struct {
+				Targets []string `yaml:"targets"`
+			} `yaml:"static_configs"`
+		} `yaml:"scrape_configs"`
+	}
+	if err := yaml.Unmarshal([]byte(block), &config); err != nil || len(config.Scrape) != 1 || len(config.Scrape[0].Static) != 1 ||
+		len(config.Scrape[0].Static[0].Targets) != 1 || config.Scrape[0].Static[0].Targets[0] != defaultListen {
+		t.Errorf("the settings of Prometheus are %+v, %v", config, err)
+	}
+	for _, want := range []string{"(grafana-dashboard.json)", "`telemetry.otlp_endpoint`", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
+		if !strings.Contains(part, want) {
+			t.Errorf("nothing is said of %s", want)
+		}
+	}
+	if platformNames["OTEL_EXPORTER_OTLP_ENDPOINT"] != "STEPWELL_TELEMETRY_OTLP_ENDPOINT" {
+		t.Error("the variable is not read")
+	}
+	if _, err := os.Stat("../../docs/grafana-dashboard.json"); err != nil {
+		t.Error(err)
 	}
 }
