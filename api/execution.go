@@ -27,7 +27,7 @@ type Execution struct {
 	TriggeredBy Ref      `json:"triggered_by" doc:"Who asked for it."`
 	Parent      Ref      `json:"parent_id" doc:"The execution that this one retries."`
 	Priority    int      `json:"priority,omitempty"`
-	Cost        int64    `json:"cost_micros,omitempty" doc:"Money spent, in millionths."`
+	Cost        Money    `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
 	Breached    string   `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
 }
 
@@ -65,7 +65,7 @@ type Step struct {
 	Completed  Time            `json:"completed_at"`
 	DurationMS *int64          `json:"duration_ms"`
 	Until      *Time           `json:"until,omitempty" doc:"When a step that waits or retries goes on."`
-	Cost       int64           `json:"cost_micros,omitempty"`
+	Cost       Money           `json:"cost,omitempty" doc:"Of all its attempts."`
 	Params     json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
 	Outputs    json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
 	Error      *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
@@ -93,7 +93,7 @@ func executionOf(x *store.Execution) Execution {
 		Created: Time{x.Created}, Started: Time{x.Started}, Completed: Time{x.Ended}, DurationMS: durationOf(x.Started, x.Ended),
 		Progress: Progress{Completed: p.Completed, Total: p.Total, Percentage: p.Percent, Running: p.Running, Failed: p.Failed, Skipped: p.Skipped,
 			Cancelled: p.Cancelled},
-		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Cost: p.Cost,
+		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Cost: Money(p.Cost),
 		Breached: p.Breached}
 }
 
@@ -112,7 +112,7 @@ func durationOf(started, ended time.Time) *int64 {
 // stepOf is the view of a step, without params and outputs.
 func (s *server) stepOf(execution string, r *store.Step) Step {
 	v := Step{ID: r.Key, Name: r.Name, Action: r.Action, Status: r.Status.String(), Attempt: r.Attempt, Worker: r.Worker,
-		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Cost: r.Cost}
+		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Cost: Money(r.Cost)}
 	if r.Started > 0 {
 		v.DurationMS = durationOf(v.Started.Time, v.Completed.Time)
 	}

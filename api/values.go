@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -78,6 +80,36 @@ func (r *Ref) UnmarshalJSON(b []byte) error {
 
 // Schema is for the description.
 func (Ref) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: "string", Nullable: true} }
+
+// Money is an amount in millionths of a unit. It is written as a decimal in a string, such as "0.0125", so that nobody
+// rounds it.
+type Money int64
+
+// MarshalText writes the decimal, without zeros at its end.
+func (m Money) MarshalText() ([]byte, error) {
+	sign, n := "", uint64(m)
+	if m < 0 {
+		sign, n = "-", -n
+	}
+	text := fmt.Sprintf("%s%d.%06d", sign, n/1e6, n%1e6)
+	return []byte(strings.TrimSuffix(strings.TrimRight(text, "0"), ".")), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (m *Money) UnmarshalText(text []byte) error {
+	whole, part, _ := strings.Cut(string(text), ".")
+	n, err := strconv.ParseInt(whole+(part + "000000")[:6], 10, 64)
+	if err != nil || len(part) > 6 || whole == "" {
+		return fmt.Errorf("%.40q is no amount: write it like 0.0125", text)
+	}
+	*m = Money(n)
+	return nil
+}
+
+// Schema is for the description.
+func (Money) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: "string", Pattern: `^-?[0-9]+(\.[0-9]{1,6})?$`, Examples: []any{"0.0125"}}
+}
 
 // Object is a JSON object whose numbers keep their kind: whole ones are int64.
 type Object map[string]any

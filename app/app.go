@@ -189,7 +189,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
 	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Secrets: a.Secrets,
-		Lines: lines, Progress: o.Progress, Name: workerName(), Price: pricing(o.Prices), CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
+		Lines: lines, Progress: o.Progress, Name: workerName(), Price: pricing(o.Prices, a.Actions, o.Log), CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -2,8 +2,13 @@ package app
 
 import (
 	"encoding/json"
+	"log/slog"
+	"maps"
 	"math"
 	"math/big"
+	"slices"
+
+	"github.com/stepwell/stepwell/action"
 )
 
 // Price is what an action costs, in units of 1e-12 of the currency that people have in mind, so that a token's
@@ -65,10 +70,22 @@ func tokens(outputs json.RawMessage) (in, out int64) {
 	return max(u.Input, u.Prompt, 0), max(u.Output, u.Completion, 0)
 }
 
-// pricing makes the worker's question for prices; nil when nothing has one.
-func pricing(prices map[string]Price) func(action string, seconds float64, outputs json.RawMessage) int64 {
-	if len(prices) == 0 {
+// pricing makes the worker's question for prices; nil when nothing has one. An action has its price under all of its
+// names. One that there is not is told, as it would cost nothing without a word.
+func pricing(given map[string]Price, actions *action.Registry, log *slog.Logger) func(action string, seconds float64, outputs json.RawMessage) int64 {
+	if len(given) == 0 {
 		return nil
+	}
+	prices := map[string]Price{}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		s, ok := actions.Spec(name)
+		if !ok {
+			log.Warn("there is a price for an action that there is not", "action", name)
+			continue
+		}
+		for _, same := range append([]string{s.Name}, s.Aliases...) {
+			prices[same] = given[name]
+		}
 	}
 	return func(action string, seconds float64, outputs json.RawMessage) int64 {
 		p, ok := prices[action]

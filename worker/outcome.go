@@ -74,11 +74,13 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 			return ev
 		}
 	case err == nil:
-		var stored, loaded []byte
-		if stored, loaded, err = p.output(j, out, j.task.Step.Keep); err == nil {
-			ev := p.event(j, engine.Done)
-			ev.Output, ev.Loaded = stored, loaded
-			ev.Cost = p.price(j, stored)
+		var raw []byte
+		ev := p.event(j, engine.Done)
+		if raw, err = encode(out); err == nil {
+			ev.Output, ev.Loaded, err = p.keep(j, raw, j.task.Step.Keep)
+		}
+		if err == nil {
+			ev.Cost = p.price(j, raw)
 			return ev
 		}
 	}
@@ -102,13 +104,10 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 	return p.failed(j, err, err)
 }
 
-// price is what a call has cost. Outputs that are stored elsewhere are too large to hold a price.
+// price is what a call has cost that gave the outputs.
 func (p *Pool) price(j *job, outputs []byte) int64 {
 	if p.o.Price == nil {
 		return 0
-	}
-	if engine.IsRef(outputs) {
-		outputs = nil
 	}
 	return max(0, p.o.Price(j.task.Step.Action, time.Since(j.started).Seconds(), outputs))
 }
@@ -208,31 +207,48 @@ func (p *Pool) wait(j *job, w *action.WaitError, keep bool) (out *engine.Wait, l
 // output is the handler's result as it is stored, and the JSON itself if it is stored elsewhere and
 // templates read it.
 func (p *Pool) output(j *job, out any, keep bool) (stored, loaded []byte, err error) {
+	raw, err := encode(out)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p.keep(j, raw, keep)
+}
+
+// encode gives outputs as JSON, nil when there are none.
+func encode(out any) (stored []byte, err error) {
 	switch v := out.(type) {
 	case nil:
-		return nil, nil, nil
+		return nil, nil
 	case json.RawMessage:
 		stored = bytes.TrimSpace(v)
 	case []byte:
 		stored = bytes.TrimSpace(v)
 	default:
 		if stored, err = expr.Marshal(out); err != nil {
-			return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be written as JSON", Err: err})
+			return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be written as JSON", Err: err})
 		}
 	}
 	if len(stored) == 0 || string(stored) == "null" {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if len(stored) > MaxOutput {
-		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the outputs are %d bytes, the limit is %d MiB", len(stored), MaxOutput>>20), Hint: "write a file and return its path"})
+		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the outputs are %d bytes, the limit is %d MiB", len(stored), MaxOutput>>20), Hint: "write a file and return its path"})
 	}
 	if stored[0] != '{' || !json.Valid(stored) {
-		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs are not a JSON object", Hint: `return an object such as {"result": …}`})
+		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs are not a JSON object", Hint: `return an object such as {"result": …}`})
 	}
 	if _, err := expr.Decode(stored); err != nil { // what cannot be read again must not be stored
-		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be read", Err: err})
+		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be read", Err: err})
 	}
-	stored = j.seal(p, stored)
+	return stored, nil
+}
+
+// keep seals outputs, and stores large ones elsewhere.
+func (p *Pool) keep(j *job, raw []byte, keep bool) (stored, loaded []byte, err error) {
+	if len(raw) == 0 {
+		return nil, nil, nil
+	}
+	stored = j.seal(p, raw)
 	if len(stored) <= inlineOutput {
 		return stored, nil, nil
 	}

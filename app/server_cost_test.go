@@ -1,0 +1,67 @@
+package app_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// chat is a service that counts tokens; its answers may be long, and its first attempt may fail.
+func chat(r *action.Registry) error {
+	s := spec.Spec{Name: "llm.chat", Aliases: []string{"chat"}, Summary: "For tests.", Params: []spec.Field{{Name: "length", Type: spec.Integer, Doc: "Of the answer."}, {Name: "flaky", Type: spec.Boolean, Doc: "Whether it fails once."}}}
+	return r.Add(action.Action{Spec: s, Handler: action.HandlerFunc(func(_ context.Context, call *action.Call) (any, error) {
+		if call.Params["flaky"] == true && call.Attempt == 1 {
+			return nil, errors.New("not yet")
+		}
+		n, _ := call.Params["length"].(int64)
+		return object{"text": strings.Repeat("x", int(n)), "usage": object{"input_tokens": 1000, "output_tokens": 37}}, nil
+	})})
+}
+
+// What calls have cost is summed over steps, iterations, attempts and restarts, to the millionth.
+func TestServerAddsUpCosts(t *testing.T) {
+	g := newGate()
+	s := serve(t, filepath.Join(t.TempDir(), "a.db"), g, func(o *app.ServerOptions) {
+		o.Register = chat
+		o.Prices = map[string]app.Price{"llm.chat": {PerCall: 10_000_000_000, PerInputToken: 2_500_000, PerOutputToken: 10_000_000}}
+	})
+	id := fmt.Sprint(s.post("/execute", `{"workflow_definition": {"name": "costly", "steps": [
+		{"id": "one", "action": "llm.chat"},
+		{"id": "named", "action": "chat", "params": {"flaky": true}, "retry": {"max_attempts": 2, "backoff_seconds": 0.001}},
+		{"id": "long", "action": "llm.chat", "params": {"length": 1000000}},
+		{"id": "each", "action": "llm.chat", "for_each": "{{ [1, 2, 3] }}", "depends_on": ["one", "named", "long"]},
+		{"id": "free", "action": "util.log", "params": {"message": "here"}}]}}`)["execution_id"])
+	const single = "0.01287" // 0.01 + 1000 * 0.0000025 + 37 * 0.00001
+	if x := s.settled(id); x["cost"] != "0.07722" || x["status"] != "completed" {
+		t.Errorf("it %v and cost %v, want 6 times %s", x["status"], x["cost"], single)
+	}
+	_, page := s.request("GET", "/api/v1/executions/"+id+"/steps")
+	costs := map[string]any{}
+	for _, one := range page["steps"].([]any) {
+		step := one.(object)
+		costs[fmt.Sprint(step["step_id"])] = step["cost"]
+	}
+	for _, step := range []string{"one", "named", "long", "each[0]", "each[2]"} {
+		if costs[step] != single {
+			t.Errorf("%s cost %v, want %s", step, costs[step], single)
+		}
+	}
+	if costs["free"] != nil {
+		t.Errorf("what has no price cost %v", costs["free"])
+	}
+	s.post("/executions/"+id+"/restart", `{"step_id": "each"}`)
+	s.until("the end of the restart", func() bool { return s.settled(id)["cost"] == "0.11583" })
+	_, page = s.request("GET", "/api/v1/executions")
+	if list := page["executions"].([]any); len(list) != 1 || list[0].(object)["cost"] != "0.11583" {
+		t.Errorf("the list has %v", list)
+	}
+	s.Drain()
+	s.ended()
+}
