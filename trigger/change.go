@@ -20,8 +20,8 @@ import (
 const maxPreview = 100
 
 // Update changes a job by what edit does to a copy of it; its id stays. The revision is the one that the change is
-// meant for, or store.AnyRevision. A job whose timing changes, or that is enabled again, begins to count now: what lies
-// before is not made up for. Errors as with Create, CodeNotFound, CodeConflict when the revision is another.
+// meant for, or store.AnyRevision. A job whose timing changes, that is enabled again, or that was at its end and is
+// so no longer, begins to count now: what lies before is not made up for. Errors as with Create, CodeNotFound, CodeConflict when the revision is another.
 func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64, edit func(*Job) error) (*Schedule, Warnings, error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -50,7 +50,9 @@ func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64,
 	if err := s.follows(&changed); err != nil {
 		return nil, nil, err
 	}
-	if !reflect.DeepEqual(changed.Schedule, e.Schedule) || changed.enabled() && !e.enabled() {
+	_, over := e.ended(now)
+	_, still := changed.ended(now)
+	if !reflect.DeepEqual(changed.Schedule, e.Schedule) || changed.enabled() && !e.enabled() || over && !still {
 		changed.begin(now, s.o.Grace)
 	}
 	if err := s.put(ctx, &changed, changed.state, true); err != nil {

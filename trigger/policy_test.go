@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
 )
 
@@ -208,6 +209,14 @@ func TestLimitsOfAJob(t *testing.T) {
 		if a, b := r.view("three"), r.view("expires"); a.Status != trigger.StatusCompleted || b.Status != trigger.StatusExpired || !a.NextRunAt.IsZero() {
 			t.Errorf("three is %s, expires is %s", a.Status, b.Status)
 		}
+		for _, id := range []string{"three", "expires"} { // goes on from now
+			if _, _, err := r.Update(t.Context(), id, store.AnyRevision, func(j *trigger.Job) error { j.MaxRuns, j.ExpiresAt = 0, time.Time{}; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pass(time.Hour)
+		r.expect("three", "01:00", "02:00", "03:00", "06:00")
+		r.expect("expires", "01:00", "02:00", "06:00")
 	})
 }
 
