@@ -278,6 +278,9 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 	e := st.e
 	for i, r := range st.results {
 		f := st.firings[i]
+		if r.err != nil && ctx.Err() != nil {
+			return // the process stops: it is no fault, and is started by the next one
+		}
 		if r.err != nil && !Permanent(r.err) {
 			e.state.failed(s.o.Hide(r.err.Error()), r.at)
 			e.later(now)

@@ -1,12 +1,14 @@
 package trigger_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -307,5 +309,29 @@ func TestFailingStarts(t *testing.T) {
 			t.Fatalf("the job still says %q", v.LastError)
 		}
 		synctest.Wait()
+	})
+}
+
+// stuck launches nothing until it is told to stop.
+type stuck struct{}
+
+func (stuck) Launch(ctx context.Context, _ pipeline.Launch) (*pipeline.Launched, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// A stop in the middle of a start is no failure of the job; the next process starts it.
+func TestStopWhileStarting(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.die()
+		r.boot(process{launcher: stuck{}})
+		r.job("a", cron("0 * * * *"), nil)
+		pass(time.Hour + time.Second)
+		r.die()
+		if v := r.view("a"); v.LastError != "" || v.Waiting != 1 {
+			t.Errorf("the job says %+v", v)
+		}
+		r.boot(process{})
+		r.expect("a", "01:00")
 	})
 }
