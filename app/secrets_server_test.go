@@ -330,7 +330,9 @@ func (s *secretServer) triggered(pem string) (ids []string) {
 	s.ask(400, "POST", path, map[string]any{"a": "x", "number": odd}, known...) // quotes it, in last_error too
 	s.ask(401, "POST", path, map[string]any{"a": "x"}, "X-Webhook-Secret", vaulted)
 	s.ask(201, "POST", "/api/v1/event-triggers", map[string]any{"event_type": "key.*", "callback": map[string]any{"workflow_id": "evented"}})
-	s.ask(201, "POST", "/api/v1/event-triggers", map[string]any{"event_type": "key.*", "callback": map[string]any{"action_type": "util.wait", "params": map[string]any{"seconds": odd}}})
+	s.ask(400, "POST", "/api/v1/event-triggers", map[string]any{"event_type": "key.*", "callback": map[string]any{"action_type": "util.wait", "params": map[string]any{"seconds": odd}}})
+	s.ask(201, "POST", "/api/v1/pipelines", map[string]any{"document": "name: numbered\nparameters: [{name: event, type: integer}]\nsteps:\n  - {id: a, action: util.noop}\n"})
+	s.ask(201, "POST", "/api/v1/event-triggers", map[string]any{"event_type": "key.*", "callback": map[string]any{"workflow_id": "numbered"}}) // the event is no integer, and quoted
 	got := s.ask(200, "POST", "/api/v1/events", map[string]any{"type": "key.made", "source": odd, "key": "nobody-waits", "data": map[string]any{"key": pem}})
 	for _, one := range got["started"].([]any) {
 		if started, _ := one.(map[string]any)["execution_id"].(string); started != "" {

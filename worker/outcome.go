@@ -23,15 +23,17 @@ const (
 	maxMessage   = 16 << 10 // of a failure
 )
 
-// report hands an outcome on. A handler that was ended because the process stops is not reported:
-// it is in flight for whoever recovers the run.
+// report hands an outcome on. An attempt that was cut off because the process ends in order has not failed and has
+// lost no worker: it is put back, and goes on as the same attempt. One that must not run twice is left in flight
+// for whoever recovers the run, where it fails with the reason.
 func (p *Pool) report(j *job, ev engine.Event, cause error) (dealt bool) {
-	if cause == errDrained && ev.Kind != engine.DoneAll { // no attempt is used up, and no worker lost
+	ending := cause == errDrained || p.ctx.Err() != nil && cause != errRevoked && cause != errDeadline
+	if ending && ev.Kind == engine.Failed {
+		if j.task.Step.Policy.NotIdempotent && cause != errDrained {
+			return false
+		}
 		ev = p.event(j, engine.Failed)
-		ev.Defer, ev.Failure = true, &engine.Failure{Code: errDrained.Code, Message: errDrained.Message}
-	}
-	if ev.Kind != engine.Done && ev.Kind != engine.DoneAll && cause != errDrained && p.ctx.Err() != nil && cause != errRevoked && cause != errDeadline {
-		return false
+		ev.Defer, ev.Failure = true, &engine.Failure{Code: stepwell.CodeCancelled, Message: "stopped, because the process ends"}
 	}
 	if err := p.o.Reporter.Report(context.Background(), j.task.Run, ev); err != nil {
 		if p.ctx.Err() == nil { // else the whole process stops, and says why
