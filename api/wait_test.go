@@ -9,11 +9,19 @@ import (
 	"github.com/stepwell/stepwell/api"
 )
 
-// waiting begins a request that waits, and returns when the server has it; it may have one at a time.
+// waiting begins a request that waits, and returns when the server has it; it may have one at a time, which may be
+// the one that looks: so the request is repeated until it is taken.
 func (r *rig) waiting(path string) <-chan *got {
 	r.t.Helper()
 	answer := make(chan *got, 1)
-	go func() { answer <- r.do("viewer", "GET", path+"?wait_seconds=60", nil) }()
+	go func() {
+		for range 10_000 {
+			if got := r.do("viewer", "GET", path+"?wait_seconds=60", nil); got.status != http.StatusServiceUnavailable {
+				answer <- got
+				return
+			}
+		}
+	}()
 	r.until("it waits", func() bool {
 		return r.do("viewer", "GET", path+"?wait_seconds=0", nil).status == http.StatusServiceUnavailable
 	})

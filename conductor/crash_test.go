@@ -230,6 +230,9 @@ func (r crashed) facts() facts {
 		r.t.Fatal(err)
 	}
 	for _, e := range events {
+		if e.Type == "failed" && e.Detail == "stopped, because the process ends" {
+			continue // put back by an orderly stop: the attempt goes on
+		}
 		switch e.Type {
 		case "completed", "failed", "skipped", "spawned", "waiting", "start":
 			f.ends[e.Type+" "+e.StepKey]++

@@ -30,7 +30,7 @@ func (k *kept) ExportSpans(_ context.Context, spans []sdktrace.ReadOnlySpan) err
 func value(s tracetest.SpanStub, key string) string {
 	for _, a := range s.Attributes {
 		if a.Key == attribute.Key(key) {
-			return a.Value.Emit()
+			return a.Value.String()
 		}
 	}
 	return ""
