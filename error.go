@@ -19,9 +19,12 @@ const (
 	CodeLost        Code = "lost"        // the worker died while the step ran
 	CodeSkipped     Code = "skipped"     // the work chose not to run
 	CodeInternal    Code = "internal"    // a fault of Stepwell itself
+	// CodeNotReplaced: a run had nothing to put in the place of what is there (semantics §8, Writing).
+	CodeNotReplaced Code = "not_replaced"
 
 	CodeUnauthenticated Code = "unauthenticated" // nobody knows who asks
 	CodeForbidden       Code = "forbidden"       // it is known who asks, and they may not
+	CodeDenied          Code = "denied"          // a policy does not allow it, or it cannot be done safely
 )
 
 // Error is an error that a user may see: what happened, and what to do about it.

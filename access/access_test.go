@@ -54,7 +54,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	o, err := s.Object(ctx, access.ObjectKey, "ci")
-	if err != nil || strings.Contains(string(o.Body), strings.Split(token, "_")[2]) {
+	if err != nil || strings.Contains(string(o.Body), strings.SplitN(token, "_", 3)[2]) {
 		t.Errorf("the key is stored: %s, %v", o.Body, err)
 	}
 	other, otherToken, err := keys.Create(ctx, access.NewKey{Name: "other", Role: access.Viewer})
@@ -462,5 +462,21 @@ func TestRoles(t *testing.T) {
 	}
 	if err := r.UnmarshalText([]byte("admin")); err != nil || r != access.Admin {
 		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// A key that another process has created is known at its first use, also right after the keys were read.
+func TestKeyOfAnotherProcess(t *testing.T) {
+	s := open(t)
+	here, there := access.NewKeys(s, nil), access.NewKeys(s, nil)
+	if _, err := here.Any(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, token, err := there.Create(t.Context(), access.NewKey{Name: "new", Role: access.Viewer})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err := here.Authenticate(t.Context(), token); err != nil || p.Name != "new" {
+		t.Errorf("%+v, %v", p, err)
 	}
 }

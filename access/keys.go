@@ -16,6 +16,7 @@ import (
 const (
 	maxKeys  = 10_000
 	keysFor  = 10 * time.Second // for how long keys are believed to be as they were read
+	seekFor  = time.Second      // between two readings for the sake of a key that nobody knows
 	usesFor  = time.Minute      // how often uses are written
 	maxName  = 200
 	keysPage = 1000
@@ -24,6 +25,9 @@ const (
 // Keys are the API keys. It may be used by any goroutine. What another process changes is seen within ten
 // seconds, what this one changes at once.
 type Keys struct {
+	seeking sync.Mutex // held while seek reads; before mu
+	sought  time.Time  // guarded by seeking
+
 	store store.Objects
 	log   *slog.Logger
 
@@ -200,6 +204,9 @@ func (k *Keys) Authenticate(ctx context.Context, token string) (Principal, error
 		return Principal{}, err
 	}
 	if err := k.load(ctx, false); err != nil {
+		return Principal{}, err
+	}
+	if err := k.seek(ctx, id); err != nil {
 		return Principal{}, err
 	}
 	now := time.Now()

@@ -47,6 +47,26 @@ func (k *Keys) load(ctx context.Context, anew bool) error {
 	return nil
 }
 
+// seek reads all keys again when one is asked for that is not known: another process may have created it. Made-up keys cost
+// one reading a second.
+func (k *Keys) seek(ctx context.Context, id string) error {
+	known := func() bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.byID[id] != nil
+	}
+	if known() {
+		return nil
+	}
+	k.seeking.Lock() // whoever comes meanwhile waits for the reading
+	defer k.seeking.Unlock()
+	if known() || time.Since(k.sought) < seekFor {
+		return nil
+	}
+	k.sought = time.Now()
+	return k.load(ctx, true)
+}
+
 // each goes through all keys.
 func (k *Keys) each(ctx context.Context, do func(*store.Object, *keyBody)) error {
 	return k.pages(ctx, ObjectKey, func(o *store.Object) error {

@@ -62,6 +62,7 @@ func TestBind(t *testing.T) {
 
 // memory is a host that can only recall and record, or fails at it.
 type memory struct {
+	firstStays bool
 	action.Host
 	values map[string]json.RawMessage
 	err    error
@@ -75,8 +76,21 @@ func (m memory) Recall(_ context.Context, key string) (json.RawMessage, bool, er
 
 // Record implements action.Host.
 func (m memory) Record(_ context.Context, key string, value json.RawMessage) error {
-	m.values[key] = value
+	if _, there := m.values[key]; !there || !m.firstStays {
+		m.values[key] = value
+	}
 	return nil
+}
+
+// Two workers with the same message both run the work; both get what was recorded first (B24).
+func TestOnceBesideAnother(t *testing.T) {
+	host := memory{values: map[string]json.RawMessage{}, firstStays: true}
+	got, err := action.Once(t.Context(), &action.Call{Host: host}, "key", func(ctx context.Context) (string, error) {
+		return "late", host.Record(ctx, "key", json.RawMessage(`"first"`))
+	})
+	if got != "first" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
 }
 
 func TestOnce(t *testing.T) {

@@ -21,6 +21,9 @@ type Host interface {
 	Log(level slog.Level, message string, attrs ...slog.Attr)
 	// Progress reports the share done, 0..1, and a short note; cheap, may be called often.
 	Progress(fraction float64, note string)
+	// Advance tells that the attempt has done something durably that the next one need not do again: a worker that is
+	// lost after that is not held against the step. Cheap, may be called often.
+	Advance()
 	// Count reports the items of a stream step; cheap, may be called often.
 	Count(c Counts)
 	// Member is the host of one of the steps that this one stands for (Members), by its id: logs, progress
@@ -35,6 +38,11 @@ type Host interface {
 	Recall(ctx context.Context, key string) (json.RawMessage, bool, error)
 	// Record stores a value durably under the key for all attempts of this step.
 	Record(ctx context.Context, key string, value json.RawMessage) error
+	// Own makes it known, durably, that work is going on outside, described by state as action.Poll describes it: a
+	// handler that is also a Canceler calls it as soon as the work has begun. When this attempt is cancelled or times out, Cancel
+	// is called with the state; when it ends in any other way, the work is taken to have ended too. Later calls
+	// replace the state.
+	Own(ctx context.Context, state json.RawMessage) error
 	// Eval evaluates a template with the step's scope plus the given extra names.
 	Eval(template string, extra map[string]any) (any, error)
 	// Scope is what the step's templates see, for handlers that compile templates themselves. It may be used
@@ -50,6 +58,7 @@ type Scope interface {
 // Counts are the items of a stream step so far.
 type Counts struct {
 	In, Out, Failed int64
+	Dropped         int64 // by a modifier, or by a branch of a join
 	Skipped         int64 // done in an earlier run
 	Total           int64 // expected, 0: not known
 }
@@ -60,6 +69,10 @@ type Members struct {
 	Outputs map[string]any // of each, by its id; what is missing has none
 	// Partial says that items have failed: the execution then completes with failures (stac-manager §9.1).
 	Partial bool
+	// Failed and Stopped, beside an error, tell which of the steps failed, and which were stopped by the failure of
+	// another, whose id is the value. The others completed. Both empty beside an error: what became of them is not known.
+	Failed  map[string]error
+	Stopped map[string]string
 }
 
 // MemberError is the failure of a step that stands for several, because of one of them.
@@ -96,6 +109,7 @@ func (s *NewStep) StepKey() string {
 // Call is one attempt of one step.
 type Call struct {
 	Execution string          // id of the execution
+	GoesOn    string          // id of the execution that this one retries, "" for none: what that one left is taken up
 	Pipeline  string          // name of the pipeline
 	StepKey   string          // unique within the execution
 	StepName  string          // name, shared by instances
@@ -106,8 +120,25 @@ type Call struct {
 	Deadline  time.Time       // end of the attempt's timeout
 	Dir       string          // directory against which relative paths in params are resolved
 	Host      Host
+	// Allow is CodeDenied when the step may not use an action, for handlers that run others. Nil: all are allowed.
+	Allow func(action string) error
+	// Touch is CodeDenied when the step may not read or write a file or directory. Nil: it may touch all. See May.
+	Touch func(path string) error
 	// Callbacks gives the step an address; see Callback. Nil: there is none.
 	Callbacks func(ctx context.Context) (key, url string, err error)
+	// Trace makes the attempt's trace context; see Traceparent. Nil: there is none.
+	Trace func() string
+}
+
+// May ends the step when it may not touch a file or directory that its parameters name.
+func (c *Call) May(path string) error {
+	if c.Touch == nil {
+		return nil
+	}
+	if err := c.Touch(path); err != nil {
+		return Fail(err)
+	}
+	return nil
 }
 
 // IdempotencyKey is the same for every attempt of the step, and different for every other step.
@@ -120,6 +151,14 @@ func (c *Call) Callback(ctx context.Context) (key, url string, err error) {
 		return "", "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "nothing outside can call this process back", Hint: "run it as a server, and set its public address"}
 	}
 	return c.Callbacks(ctx)
+}
+
+// Traceparent is the W3C trace context of the attempt, to be sent with what it asks of others. "" if there is none.
+func (c *Call) Traceparent() string {
+	if c.Trace == nil {
+		return ""
+	}
+	return c.Trace()
 }
 
 // Bind decodes the parameters into a struct with json tags.
@@ -143,7 +182,8 @@ func (c *Call) Log(message string, attrs ...slog.Attr) { c.Host.Log(slog.LevelIn
 
 // Once runs f at most once successfully over all attempts of the step and keeps its result: a
 // later attempt gets the first result without running f. A crash between f's end and the record
-// runs f again, so f should be repeatable or use IdempotencyKey.
+// runs f again, so f should be repeatable or use IdempotencyKey. Of two workers that run f at the same
+// time both get the result that was recorded first.
 func Once[T any](ctx context.Context, c *Call, key string, f func(context.Context) (T, error)) (T, error) {
 	var value T
 	raw, ok, err := c.Host.Recall(ctx, key)
@@ -159,5 +199,13 @@ func Once[T any](ctx context.Context, c *Call, key string, f func(context.Contex
 	if raw, err = json.Marshal(value); err != nil {
 		return value, Fail(fmt.Errorf("once %s: %w", key, err))
 	}
-	return value, c.Host.Record(ctx, key, raw)
+	if err := c.Host.Record(ctx, key, raw); err != nil {
+		return value, err
+	}
+	stored, ok, err := c.Host.Recall(ctx, key)
+	if err != nil || !ok || bytes.Equal(stored, raw) {
+		return value, err
+	}
+	var first T
+	return first, json.Unmarshal(stored, &first)
 }

@@ -22,6 +22,8 @@ func (s *server) admin() {
 	handle(s, "key.get", s.getKey)
 	handle(s, "key.revoke", s.revokeKey)
 	handle(s, "key.delete", s.deleteKey)
+	handle(s, "policy.get", s.getPolicy)
+	handle(s, "policy.set", s.setPolicy)
 	handle(s, "audit.list", s.listAudit)
 	handle(s, "me", s.me)
 }

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -76,6 +77,9 @@ func TestBlackBox(t *testing.T) {
 		// Requests of these hang together in ways that a description cannot say; they have tests of their own.
 		hard := op.id == "schedule.backfill" || op.id == "webhook.trigger"
 		for n := 0; n < 300 && b.successes(op) == 0 && !op.stream() && !hard; n++ { // what depends on how things stand
+			if n%20 == 0 {
+				r.run(failing, nil) // something to retry
+			}
 			b.refresh(op)
 			b.send(op, b.good(op, op.role))
 		}
@@ -235,11 +239,17 @@ func (b *blackbox) put(r *request, p map[string]any, text string) {
 
 // text is a parameter's value: one that was seen in an answer, if there is one.
 func (b *blackbox) text(name string, schema map[string]any) string {
+	if name == "wait_seconds" { // an answer takes as long when an execution does not end
+		return strconv.Itoa(b.rnd.IntN(2))
+	}
 	if known := b.seen[name]; len(known) > 0 && b.rnd.IntN(4) > 0 {
 		if b.rnd.IntN(2) == 0 {
 			known = known[max(0, len(known)-20):] // of what came last, such as the list before
 		}
-		return known[b.rnd.IntN(len(known))]
+		one := known[b.rnd.IntN(len(known))]
+		if _, err := strconv.Atoi(one); err == nil || schema["type"] != "integer" { // the version of the program is none of a pipeline
+			return one
+		}
 	}
 	switch v := b.value(name, schema, 0).(type) {
 	case string:
@@ -483,6 +493,9 @@ func (b *blackbox) check(op *described, about string, want int, res *http.Respon
 	key := fmt.Sprint(status)
 	if _, ok := op.responses[key]; !ok {
 		key = "default"
+		if status >= 400 && status < 500 {
+			key = "4XX"
+		}
 		if status < 300 {
 			b.errorf("%s: the description knows no answer %d", about, status)
 		}
@@ -511,21 +524,31 @@ func (b *blackbox) check(op *described, about string, want int, res *http.Respon
 
 func tail(s string) string { return s[max(0, len(s)-1500):] }
 
+// answer is the description of an answer, and where it is: its own or the one that it refers to.
+func (b *blackbox) answer(op *described, key string) (place string, answer map[string]any) {
+	answer, _ = op.responses[key].(map[string]any)
+	if ref, ok := answer["$ref"].(string); ok {
+		shared := b.doc["components"].(map[string]any)["responses"].(map[string]any)
+		return ref, shared[strings.TrimPrefix(ref, "#/components/responses/")].(map[string]any)
+	}
+	return op.pointer + "/responses/" + key, answer
+}
+
 // promises says whether an answer may be of a type.
 func (b *blackbox) promises(op *described, key, kind string) bool {
-	answer, _ := op.responses[key].(map[string]any)
+	_, answer := b.answer(op, key)
 	content, _ := answer["content"].(map[string]any)
 	return content[kind] != nil
 }
 
 // schema is that of an answer.
 func (b *blackbox) schema(op *described, key string) *jsonschema.Schema {
-	answer, _ := op.responses[key].(map[string]any)
+	place, answer := b.answer(op, key)
 	content, ok := answer["content"].(map[string]any)["application/json"]
 	if !ok || content.(map[string]any)["schema"] == nil {
 		return nil
 	}
-	at := "https://test/openapi.json" + op.pointer + "/responses/" + key + "/content/application~1json/schema"
+	at := "https://test/openapi.json" + place + "/content/application~1json/schema"
 	at = strings.NewReplacer("{", "%7B", "}", "%7D").Replace(at)
 	if b.checked[at] == nil {
 		s, err := b.schemas.Compile(at)

@@ -103,22 +103,15 @@ func (c *Client) Restart(ctx context.Context, id string, r RestartRequest) (*Exe
 	return send[ExecutionRef](ctx, c, http.MethodPost, at("executions", id, "restart"), r)
 }
 
-// PreviewRetry lists the steps that Retry would run.
-func (c *Client) PreviewRetry(ctx context.Context, id, from string) ([]string, error) {
-	return c.preview(ctx, at("executions", id, "retry", "preview"), url.Values{"from_step": {from}})
+// PreviewRetry tells what Retry would do.
+func (c *Client) PreviewRetry(ctx context.Context, id, from string) (*PreviewAnswer, error) {
+	return get[PreviewAnswer](ctx, c, at("executions", id, "retry", "preview"), url.Values{"from_step": {from}})
 }
 
-// PreviewRestart lists the steps that Restart would run.
-func (c *Client) PreviewRestart(ctx context.Context, id, step string) ([]string, error) {
-	return c.preview(ctx, at("executions", id, "restart", "preview"), url.Values{"step_id": {step}})
-}
-
-func (c *Client) preview(ctx context.Context, path string, query url.Values) ([]string, error) {
-	out, err := get[PreviewAnswer](ctx, c, path, query)
-	if err != nil {
-		return nil, err
-	}
-	return out.Steps, nil
+// PreviewRestart tells what Restart would do.
+func (c *Client) PreviewRestart(ctx context.Context, id string, r RestartRequest) (*PreviewAnswer, error) {
+	return get[PreviewAnswer](ctx, c, at("executions", id, "restart", "preview"),
+		url.Values{"step_id": {r.Step}, "failed_only": {strconv.FormatBool(r.FailedOnly)}})
 }
 
 // Why says why a step, or with "" the execution, is in its state.

@@ -116,7 +116,7 @@ func TestPipelines(t *testing.T) {
 
 func TestExecuteOnce(t *testing.T) {
 	r := newRig(t)
-	c, ctx := r.client("operator"), t.Context()
+	c, ctx := r.client("editor"), t.Context()
 	req := api.ExecuteRequest{Action: "util.log", Params: api.Object{"message": "once"}, By: "ann@example.org"}
 	first, err := c.Execute(ctx, req, "key-1")
 	good(t, err)
@@ -137,7 +137,7 @@ func TestExecuteOnce(t *testing.T) {
 	if x.TriggeredBy != "ann@example.org" || x.TriggerType != "manual" {
 		t.Errorf("execution: %+v", x.Execution)
 	}
-	if e := r.audit.entriesOf("execution.start"); len(e) != 4 || e[0].Object != first.ID || e[0].Actor != "operator" || e[2].Result != "conflict" {
+	if e := r.audit.entriesOf("execution.start"); len(e) != 4 || e[0].Object != first.ID || e[0].Actor != "editor" || e[2].Result != "conflict" {
 		t.Errorf("audit: %+v", e)
 	}
 	for _, bad := range []api.ExecuteRequest{{By: "nobody"}, {Action: "util.log", Workflow: "x"}, {Action: "util.nosuch"}, {Action: "util.log"}, {Job: "x", Action: "util.log"},
@@ -157,10 +157,10 @@ func TestExecuteOnce(t *testing.T) {
 	if one.ID != two.ID {
 		t.Errorf("retried twice: %s, %s", one.ID, two.ID)
 	}
-	steps, err := c.PreviewRetry(ctx, failed, "")
+	would, err := c.PreviewRetry(ctx, failed, "")
 	good(t, err)
-	if strings.Join(steps, " ") != "bad after" {
-		t.Errorf("a retry would run %q", steps)
+	if strings.Join(would.Repeated, " ") != "bad after" || would.Counts.Repeated != 2 || would.Counts.Again != 0 {
+		t.Errorf("a retry would run %+v", would)
 	}
 	reasons, err := c.Why(ctx, failed, "after")
 	good(t, err)
@@ -240,7 +240,7 @@ func TestClientOfTheRest(t *testing.T) {
 	if k, err := c.Key(ctx, "reader"); err != nil || k.ID != made.ID || k.Role != "viewer" {
 		t.Errorf("key: %+v, %v", k, err)
 	}
-	w, err := c.CreateWebhook(ctx, api.NewWebhook{Callback: &api.Callback{Action: "util.log"}})
+	w, err := c.CreateWebhook(ctx, api.NewWebhook{Callback: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}})
 	good(t, err)
 	one, err := r.client("").TriggerWebhook(ctx, w.ID, w.Secret, "d-1", map[string]any{"message": "x"})
 	good(t, err)

@@ -117,6 +117,11 @@ func (c *Client) BackfillJob(ctx context.Context, id string, r BackfillRequest) 
 	return send[Backfill](ctx, c, http.MethodPost, at("scheduler", "jobs", id, "backfill"), r)
 }
 
+// Firings lists what became of the times of the job that f.ID names.
+func (c *Client) Firings(ctx context.Context, f ListFirings) (*FiringList, error) {
+	return get[FiringList](ctx, c, at("scheduler", "jobs", f.ID, "firings"), queryOf(f))
+}
+
 // CreateWebhook makes a webhook and gives its secret, once.
 func (c *Client) CreateWebhook(ctx context.Context, w NewWebhook) (*WebhookMade, error) {
 	return send[WebhookMade](ctx, c, http.MethodPost, at("webhooks"), w)

@@ -73,7 +73,7 @@ func (s *server) changed(ctx context.Context, id string, do func(id string) erro
 
 // RetryRequest is the body of a retry; it may be left out.
 type RetryRequest struct {
-	From string `json:"from_step,omitempty" maxLength:"300" doc:"Results are taken over except from this step on; without it, of all that completed."`
+	From string `json:"from_step,omitempty" maxLength:"300" doc:"A step at top level that is repeated whole, with all after it, besides what did not complete."`
 }
 
 type retryInput struct {
@@ -111,7 +111,7 @@ func (s *server) retry(ctx context.Context, in *retryInput) (*made[ExecutionRef]
 // RestartRequest is the body of a restart.
 type RestartRequest struct {
 	Step       string `json:"step_id" minLength:"1" maxLength:"300" doc:"The step that runs again, with all after it."`
-	FailedOnly bool   `json:"failed_only,omitempty" doc:"Of a for_each, only the iterations that failed."`
+	FailedOnly bool   `json:"failed_only,omitempty" doc:"Repeats only what did not complete inside the step: iterations, inner steps, items of a stream."`
 }
 
 type restartInput struct {
@@ -131,29 +131,6 @@ func (s *server) restart(ctx context.Context, in *restartInput) (*answer[Executi
 		return nil, err
 	}
 	return reply(ExecutionRef{x.ID, x.Status.String()}, nil)
-}
-
-// PreviewAnswer lists steps that would run.
-type PreviewAnswer struct {
-	Steps []string `json:"steps" nullable:"false" doc:"Keys of the steps that would run."`
-}
-
-type previewRestartInput struct {
-	ExecutionPath
-	Step string `query:"step_id" required:"true" minLength:"1" maxLength:"300"`
-}
-
-func (s *server) previewRestart(ctx context.Context, in *previewRestartInput) (*answer[PreviewAnswer], error) {
-	return s.preview(ctx, in.ID, func(id string) ([]string, error) { return s.o.Forecast.Preview(ctx, id, in.Step) })
-}
-
-type previewRetryInput struct {
-	ExecutionPath
-	From string `query:"from_step" maxLength:"300"`
-}
-
-func (s *server) previewRetry(ctx context.Context, in *previewRetryInput) (*answer[PreviewAnswer], error) {
-	return s.preview(ctx, in.ID, func(id string) ([]string, error) { return s.o.Forecast.PreviewRetry(ctx, id, in.From) })
 }
 
 // WhyAnswer says why something is in its state.
@@ -190,19 +167,4 @@ func (s *server) why(ctx context.Context, in *whyInput) (*answer[WhyAnswer], err
 		out.Reasons = append(out.Reasons, Reason{Code: r.Code, Message: s.text(x.ID, r.Message), Steps: r.Steps[:min(len(r.Steps), 1000)]})
 	}
 	return reply(out, nil)
-}
-
-func (s *server) preview(ctx context.Context, id string, ask func(id string) ([]string, error)) (*answer[PreviewAnswer], error) {
-	x, err := s.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	steps, err := ask(x.ID)
-	if err != nil {
-		return nil, err
-	}
-	if steps == nil {
-		steps = []string{}
-	}
-	return reply(PreviewAnswer{steps}, nil)
 }

@@ -22,7 +22,7 @@ func (s *server) events() {
 
 // Event is something that has happened.
 type Event struct {
-	ID     string    `json:"id,omitempty" maxLength:"200" doc:"Tells repetitions. Defaults to a new UUID."`
+	ID     string    `json:"id,omitempty" maxLength:"200" doc:"Names this event: the same again changes nothing, other content is refused. Defaults to a new UUID."`
 	Type   string    `json:"type" minLength:"1" maxLength:"255" example:"model.onboarded"`
 	Source string    `json:"source,omitempty" maxLength:"255"`
 	Key    string    `json:"key,omitempty" maxLength:"1000" doc:"That steps wait for (util.wait_for)."`
@@ -55,6 +55,15 @@ func (s *server) receiveEvent(ctx context.Context, in *receiveInput) (*answer[Ev
 		return nil, err
 	}
 	callOf(ctx).object = got.ID
+	var started []string
+	for _, x := range got.Started {
+		if x.Execution != "" && !x.Repeated && len(started) < maxDetails {
+			started = append(started, x.Execution)
+		}
+	}
+	if len(started) > 0 {
+		callOf(ctx).detail = map[string]any{"started": started}
+	}
 	out := EventReceived{ID: got.ID, Signal: got.Signal, Started: make([]EventStarted, 0, len(got.Started))}
 	for _, x := range got.Started {
 		v := EventStarted{Trigger: x.Trigger, Execution: Ref(x.Execution), Repeated: x.Repeated, Code: x.Code, Message: s.text("", x.Message)}
@@ -110,7 +119,7 @@ type createEventTriggerInput struct{ Body NewEventTrigger }
 
 func (s *server) createEventTrigger(ctx context.Context, in *createEventTriggerInput) (*made[EventTrigger], error) {
 	b := &in.Body
-	starts, err := s.callbackIn(b.Callback, nil)
+	starts, err := s.callbackIn(ctx, b.Callback, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -181,13 +190,13 @@ type EventTriggerChange struct {
 	Type     *string   `json:"event_type,omitempty" minLength:"1" maxLength:"255"`
 	Filters  Object    `json:"filters,omitzero"`
 	Job      *string   `json:"job_id,omitempty" maxLength:"255" doc:"Takes the place of callback."`
-	Callback *Callback `json:"callback,omitempty" doc:"Takes the place of job_id."`
+	Callback *Callback `json:"callback,omitempty" doc:"Takes the place of job_id. What it leaves out stays as it was while it starts the same."`
 	Enabled  *bool     `json:"enabled,omitempty"`
 }
 
 // changeEventTrigger changes what is given.
-func (s *server) changeEventTrigger(t *event.Trigger, c *EventTriggerChange) error {
-	starts, err := s.callbackIn(c.Callback, t.Callback)
+func (s *server) changeEventTrigger(ctx context.Context, t *event.Trigger, c *EventTriggerChange) error {
+	starts, err := s.callbackIn(ctx, c.Callback, t.Callback)
 	if err != nil {
 		return err
 	}
@@ -226,7 +235,7 @@ func (s *server) updateEventTrigger(ctx context.Context, in *updateEventTriggerI
 	}
 	callOf(ctx).object = t.ID
 	t, err = change(in.IfMatch, t, func(t *event.Status) int64 { return t.Revision }, func(revision int64) (*event.Status, error) {
-		return s.o.Events.Update(ctx, t.ID, revision, func(t *event.Trigger) error { return s.changeEventTrigger(t, &in.Body) })
+		return s.o.Events.Update(ctx, t.ID, revision, func(t *event.Trigger) error { return s.changeEventTrigger(ctx, t, &in.Body) })
 	}, func() (*event.Status, error) { return s.o.Events.Trigger(t.ID) })
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stepwell/stepwell/access"
@@ -16,9 +17,9 @@ type ExecuteRequest struct {
 	Version    int      `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"A version of the stored pipeline. Defaults to the newest."`
 	Definition Document `json:"workflow_definition,omitempty"`
 	Action     string   `json:"action_type,omitempty" maxLength:"200" doc:"A single action: the execution has this one step." example:"util.log"`
-	Params     Object   `json:"params,omitempty" doc:"Values of the pipeline's parameters, or of the action's."`
+	Params     Object   `json:"params,omitempty" doc:"Values of the pipeline's parameters, or of the action's. With job_id only of those that the job does not set itself, or lists as overridable."`
 	By         string   `json:"triggered_by,omitempty" maxLength:"200" doc:"On behalf of whom. Defaults to who asks."`
-	Trigger    string   `json:"trigger_type,omitempty" enum:"manual,scheduled,webhook,event" default:"manual"`
+	Trigger    string   `json:"trigger_type,omitempty" enum:"manual,scheduled,webhook,event" doc:"Defaults to manual."`
 	Priority   int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Higher ones come first."`
 }
 
@@ -27,6 +28,8 @@ type Started struct {
 	ID      string `json:"execution_id"`
 	Status  string `json:"status"`
 	Started Time   `json:"started_at"`
+	// Ignored is told to those who may see jobs, not to callers of webhooks.
+	Ignored []string `json:"ignored_params,omitempty" nullable:"false" doc:"Names among params that reached nothing: the pipeline does not declare them, or the job sets them."`
 }
 
 type executeInput struct {
@@ -40,17 +43,25 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	if err != nil {
 		return nil, err
 	}
-	b := &in.Body
+	b, who := &in.Body, access.Of(ctx)
+	by := cmp.Or(b.Trigger, trigger.TypeManual)
+	if b.Definition != nil || b.Action != "" { // what is run is the caller's own; a stored pipeline has an author
+		if err := who.Need(access.Editor); err != nil {
+			return nil, err
+		}
+	}
 	if err := s.fits(b.Definition); err != nil {
 		return nil, err
 	}
 	actor := b.By
 	if actor == "" {
-		actor = access.Of(ctx).Actor()
+		actor = who.Actor()
+	} else {
+		callOf(ctx).detail = map[string]any{"triggered_by": s.text("", actor)}
 	}
 	if b.Job == "" {
 		return s.started(ctx)(s.o.Pipelines.Launch(ctx, pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action,
-			Params: b.Params, Trigger: b.Trigger, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
+			Params: b.Params, Trigger: by, Actor: actor, Role: who.Role.String(), Key: key, KeyHash: hash, Priority: b.Priority}))
 	}
 	if b.Version != 0 {
 		return nil, invalid("leave it out, or give workflow_id", "workflow_version goes with workflow_id: what a job starts is the job's matter")
@@ -58,7 +69,7 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	if b.Workflow != "" || b.Definition != nil || b.Action != "" {
 		return nil, invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request says more than one thing to run")
 	}
-	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, trigger.Run{Trigger: b.Trigger, Params: b.Params, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
+	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, trigger.Run{Trigger: by, Values: b.Params, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
 }
 
 // once reads the Idempotency-Key of a request.
@@ -86,6 +97,6 @@ func (s *server) started(ctx context.Context) func(*pipeline.Launched, error) (*
 		if at.IsZero() {
 			at = l.Created
 		}
-		return &made[Started]{Status: statusOf(l.Fresh), Location: prefix + "/executions/" + l.Execution, Body: Started{l.Execution, l.Status.String(), Time{at}}}, nil
+		return &made[Started]{Status: statusOf(l.Fresh), Location: prefix + "/executions/" + l.Execution, Body: Started{l.Execution, l.Status.String(), Time{at}, l.Ignored}}, nil
 	}
 }

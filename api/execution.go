@@ -50,6 +50,7 @@ type ExecutionDetail struct {
 	Params      json.RawMessage `json:"params" doc:"The parameters; secret ones are ***."`
 	Result      json.RawMessage `json:"result" doc:"The pipeline's outputs, null before its end."`
 	Error       *Failure        `json:"error" doc:"Why it failed; null if it did not."`
+	Abandoned   int             `json:"abandoned" doc:"How much work of its steps goes on outside although they have ended, and is still to be stopped there; at most 1,000 are counted."`
 }
 
 // Step is one step of an execution.
@@ -69,6 +70,16 @@ type Step struct {
 	Params     json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
 	Outputs    json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
 	Error      *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
+	Items      *Items          `json:"items,omitempty" doc:"What became of the items of a stream step that completed."`
+}
+
+// Items are the counts of a stream step.
+type Items struct {
+	In      int64 `json:"in" doc:"Items that came to it; of a source, those that it made."`
+	Out     int64 `json:"out" doc:"Items that it passed on or wrote."`
+	Failed  int64 `json:"failed"`
+	Dropped int64 `json:"dropped" doc:"By the step, or by a branch before it."`
+	Skipped int64 `json:"skipped" doc:"Done in an earlier run."`
 }
 
 // Failure says why something failed.
@@ -115,6 +126,10 @@ func (s *server) stepOf(execution string, r *store.Step) Step {
 		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Cost: Money(r.Cost)}
 	if r.Started > 0 {
 		v.DurationMS = durationOf(v.Started.Time, v.Completed.Time)
+	}
+	if counts := r.Items(); counts != nil {
+		items := Items(*counts)
+		v.Items = &items
 	}
 	if r.Wake > 0 {
 		until := micro(r.Wake)

@@ -155,6 +155,15 @@ func (s *server) getExecution(ctx context.Context, in *getExecutionInput) (*answ
 	if out.Params, err = s.shownParams(ctx, x); err != nil {
 		return nil, err
 	}
+	outside, err := s.o.Store.OutsideWork(ctx, x.No, store.OutsideWork{}, 1000)
+	if err != nil {
+		return nil, err
+	}
+	for i := range outside {
+		if !outside[i].Held {
+			out.Abandoned++
+		}
+	}
 	out.Result, err = s.value(ctx, x.ID, x.Outputs)
 	return reply(out, err)
 }

@@ -3,11 +3,10 @@ package api
 import (
 	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"io"
 	"math"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 
@@ -17,17 +16,22 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
-// guard is what every operation passes before its parameters are looked at: who asks and whether they may, how
-// often, how much. Changes are written down, those that were refused too.
+// guard is what every operation passes before its parameters are looked at: who asks and whether they may, how often, how
+// much; then the body, and only then a place among the requests that are served, so that a body that does not come holds
+// none. Changes are written down, those that were refused too.
 func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
 		r, w := humago.Unwrap(hc)
 		ctx := r.Context()
 		c := callOf(ctx)
 		c.op = op.id
-		p, err := s.admit(op, r)
+		p, caller, err := s.admit(op, r)
+		if err == nil {
+			err = s.known(op, r)
+		}
 		if err != nil {
 			if op.is(changes) && p.Role != 0 { // who is unknown could fill the log
 				s.record(op, c, r, p, problemOf(ctx, s.o.Log, err).Code)
@@ -36,86 +40,108 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 			return
 		}
 		if !op.is(streams) {
-			slots, limit := s.slots, s.o.Timeout
-			if op.is(waits) && r.URL.Query().Has("wait_seconds") {
-				slots, limit = s.halls, limit+maxWait
-			}
-			select {
-			case slots <- struct{}{}:
-				defer func() { <-slots }()
-			default:
-				s.refuse(w, r, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many requests at once", Hint: "try again in a moment"})
+			body, done, err := s.receive(w, r, s.maxBody(op), caller)
+			if err != nil {
+				s.refuse(w, r, err)
 				return
+			}
+			if done != nil {
+				defer done()
+				c.body, r.Body = body, io.NopCloser(bytes.NewReader(body))
+			}
+			limit := s.o.Timeout
+			if !op.is(vital) {
+				room := s.room(op, p)
+				if op.is(waits) && r.URL.Query().Has("wait_seconds") {
+					room, limit = s.hall(p), limit+maxWait
+				}
+				if !room.take(caller) {
+					s.refuse(w, r, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many requests at once", Hint: "try again in a moment"})
+					return
+				}
+				defer room.leave(caller)
 			}
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, limit)
 			defer cancel()
 		}
-		if err := s.take(op, c, w, r); err != nil {
-			s.refuse(w, r, err)
-			return
-		}
 		out := &outcome{humaContext: huma.WithContext(hc, access.With(ctx, p))}
 		next(out)
-		if op.is(changes) {
+		if op.is(changes) || c.actor != "" {
 			s.record(op, c, r, p, out.code(c))
 		}
 	}
 }
 
+// rooms are the places for requests: those of people who run the server are their own, so that nobody else's requests
+// keep them out.
+type rooms struct{ shared, staff *places }
+
+func newRooms(most int) rooms {
+	return rooms{shared: newPlaces(most, (most+1)/2), staff: newPlaces(most, most)}
+}
+
+func (r *rooms) of(p access.Principal) *places {
+	if p.Role >= access.Operator {
+		return r.staff
+	}
+	return r.shared
+}
+
+func (s *server) room(op *operation, p access.Principal) *places {
+	if op.role == public {
+		return s.slots.shared
+	}
+	return s.slots.of(p)
+}
+
+func (s *server) hall(p access.Principal) *places { return s.halls.of(p) }
+
 // admit says who asks, and whether they may now. Who is refused because nobody knows them counts against the
 // address that they come from.
-func (s *server) admit(op *operation, r *http.Request) (access.Principal, error) {
-	var p access.Principal
+func (s *server) admit(op *operation, r *http.Request) (p access.Principal, caller string, err error) {
+	if op.is(vital) {
+		return p, "", nil
+	}
 	var refused error
 	if op.role != public {
 		if p, refused = s.o.Auth.Authenticate(r); refused != nil {
 			p = access.Principal{}
 		}
 	}
+	caller = access.Caller(p, s.o.ClientAddr(r))
 	if s.o.Limit != nil {
-		if ok, wait := s.o.Limit.Allow(access.Caller(p, s.o.ClientAddr(r))); !ok {
-			return p, &Problem{Code: stepwell.CodeLimit, Message: "too many requests", Hint: "wait as long as Retry-After says", Details: []Detail{},
+		if ok, wait := s.o.Limit.Allow(caller); !ok {
+			return p, caller, &Problem{Code: stepwell.CodeLimit, Message: "too many requests", Hint: "wait as long as Retry-After says", Details: []Detail{},
 				status: http.StatusTooManyRequests, retryAfter: strconv.Itoa(int(math.Ceil(wait.Seconds())))}
 		}
 	}
 	if refused != nil || op.role == public {
-		return p, refused
+		return p, caller, refused
 	}
-	return p, p.Need(op.role)
+	return p, caller, p.Need(op.role)
 }
 
-// take reads the body, within its limit. Handlers get it from memory, which is what a signature and the hash of an
-// idempotent request are made of.
-func (s *server) take(op *operation, c *call, w http.ResponseWriter, r *http.Request) error {
-	if r.Body == nil || op.is(streams) {
-		return nil
+// known checks what a public operation asks for in the place of a credential, before anything is read.
+func (s *server) known(op *operation, r *http.Request) error {
+	switch op.id {
+	case "callback":
+		_, err := s.o.Callbacks.Key(r.PathValue("token"))
+		return err
+	case "webhook.trigger":
+		return s.o.Webhooks.Admit(r.PathValue("webhook_id"), s.delivery(r, nil))
 	}
-	limit := s.maxBody(op)
-	if r.ContentLength > limit {
-		return tooLarge("body", limit, "")
-	}
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(s.o.Timeout)) // where it is possible
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if _, is := errors.AsType[*http.MaxBytesError](err); is {
-		return tooLarge("body", limit, "")
-	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return &Problem{Code: stepwell.CodeTimeout, Message: "the body did not come in time", Details: []Detail{}, status: http.StatusRequestTimeout}
-	}
-	if err != nil {
-		return invalid("send it again", "the body was cut off")
-	}
-	_ = control.SetReadDeadline(time.Time{}) // it would end a request that waits
-	c.body = body
-	r.Body = io.NopCloser(bytes.NewReader(body))
 	return nil
 }
 
 // escaped is how many times as large a document may be as a string of JSON: text that is mostly \u escapes is at the most
 // three times as large, and there is more in the body.
 const escaped = 4
+
+// delivery is a call of a webhook, with its body when that has come.
+func (s *server) delivery(r *http.Request, body []byte) webhook.Delivery {
+	return webhook.Delivery{Header: r.Header, Body: body, From: s.o.ClientAddr(r), Elsewhere: s.site.Check(r)}
+}
 
 // maxBody is the size of the largest body of an operation.
 func (s *server) maxBody(op *operation) int64 {
@@ -159,6 +185,14 @@ func (s *server) record(op *operation, c *call, r *http.Request, p access.Princi
 		}
 	}
 	e := store.AuditEntry{Actor: p.Actor(), Action: op.id, Object: cut(object, 200), Result: string(code)}
+	if c.actor != "" {
+		e.Actor = c.actor
+	}
+	if len(c.detail) > 0 {
+		if raw, err := json.Marshal(c.detail); err == nil { // texts and lists of texts
+			e.Detail = raw
+		}
+	}
 	if code == "" {
 		e.Result = "ok"
 	}

@@ -11,6 +11,8 @@ import (
 func (s *server) health() {
 	handle(s, "health", s.getHealth)
 	handle(s, "ready", s.getReady)
+	handle(s, "healthz", s.getHealth)
+	handle(s, "readyz", s.getReady)
 }
 
 // Vitals say how the process is.
@@ -19,12 +21,13 @@ type Vitals struct {
 	Scheduler string // running, stopped or disabled
 	Draining  bool   // it starts or stops
 	Unready   string // why it takes no work; "" while it does
+	Dapr      bool   // its Dapr sidecar answered lately
 }
 
 // Health is budpipeline §4.4's answer.
 type Health struct {
 	Status    string `json:"status" enum:"healthy,draining,degraded" doc:"healthy while it takes work, draining while it starts or stops, degraded while the database takes nothing."`
-	Dapr      bool   `json:"dapr_connected" doc:"False: this service needs no Dapr."`
+	Dapr      bool   `json:"dapr_connected" doc:"Whether the Dapr sidecar has answered its health check within the last ten seconds. False without a sidecar too; stepwell doctor tells the two apart."`
 	Active    int    `json:"active_workflows" doc:"Executions that run or wait."`
 	Scheduler string `json:"scheduler_status" enum:"running,stopped,disabled"`
 	Version   string `json:"version"`
@@ -32,7 +35,7 @@ type Health struct {
 
 func (s *server) getHealth(context.Context, *struct{}) (*answer[Health], error) {
 	v := s.o.Vitals()
-	h := Health{Status: "healthy", Active: v.Active, Scheduler: v.Scheduler, Version: s.o.Version}
+	h := Health{Status: "healthy", Active: v.Active, Scheduler: v.Scheduler, Version: s.o.Version, Dapr: v.Dapr}
 	switch {
 	case v.Draining:
 		h.Status = "draining"

@@ -24,6 +24,7 @@ func (s *server) jobs() {
 	handle(s, "schedule.trigger", s.triggerJob)
 	handle(s, "schedule.next", s.nextRuns)
 	handle(s, "schedule.backfill", s.backfillJob)
+	handle(s, "schedule.firings", s.listFirings)
 }
 
 // Timing says when a job fires.
@@ -55,10 +56,12 @@ type After struct {
 type Callback struct {
 	Type     string `json:"type,omitempty" enum:"workflow,action" doc:"Defaults to the one whose field is given."`
 	Workflow string `json:"workflow_id,omitempty" maxLength:"255" doc:"A stored pipeline, by id or name."`
-	Version  int    `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"Defaults to the newest when it fires."`
+	Version  *int   `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"Defaults to the newest when it fires, which 0 stands for too."`
 	Action   string `json:"action_type,omitempty" maxLength:"200" example:"util.log"`
-	Params   Object `json:"params,omitempty"`
-	Priority int    `json:"priority,omitempty" minimum:"-1000" maximum:"1000"`
+	Params   Object `json:"params,omitzero" doc:"Data from outside does not replace them. Those of an action may hold templates, in which {{ event }} is the data from outside."`
+	// Overridable is for pipelines.
+	Overridable []string `json:"overridable,omitzero" nullable:"false" maxItems:"100" doc:"Names of params of a pipeline that data from outside may replace."`
+	Priority    *int     `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Defaults to 0."`
 }
 
 // TransformSchema adds examples to the description.
@@ -67,26 +70,62 @@ func (Callback) TransformSchema(_ huma.Registry, s *huma.Schema) *huma.Schema {
 	return s
 }
 
-// callbackIn is what is to be stored in the place of another, nil when there is none.
-func (s *server) callbackIn(c *Callback, stored *trigger.Callback) (*trigger.Callback, error) {
+// callbackIn is what is to be stored in the place of another, nil when there is none. What it leaves out stays as it was
+// while it starts the same; params are for one thing, so what starts another has to say them, if there were any.
+func (s *server) callbackIn(ctx context.Context, c *Callback, stored *trigger.Callback) (*trigger.Callback, error) {
 	if c == nil {
 		return nil, nil
 	}
 	if stored == nil {
 		stored = &trigger.Callback{}
 	}
-	params, err := s.written("callback.params", c.Params, Object(stored.Params))
-	if err != nil {
-		return nil, err
+	author := access.Of(ctx).Role.String()
+	out := *stored
+	out.Role = trigger.LowerRole(author, stored.Role)
+	if !c.startsAs(stored) {
+		if c.Params == nil && len(stored.Params) > 0 {
+			return nil, invalid("give the params of what it starts now, {} for none", "callback.params: those that are there are for something else")
+		}
+		out = trigger.Callback{Type: c.Type, Workflow: c.Workflow, Action: c.Action, Role: author}
 	}
-	return &trigger.Callback{Type: c.Type, Workflow: c.Workflow, Version: c.Version, Action: c.Action, Params: trigger.Values(params), Priority: c.Priority}, nil
+	if c.Params != nil {
+		params, err := s.written("callback.params", c.Params, Object(stored.Params))
+		if err != nil {
+			return nil, err
+		}
+		out.Params, out.Role = trigger.Values(params), author
+	}
+	if c.Overridable != nil {
+		out.Overridable = c.Overridable
+	}
+	set(&out.Version, c.Version)
+	set(&out.Priority, c.Priority)
+	if out.Action == "" {
+		return &out, nil
+	}
+	return &out, s.o.Pipelines.Allowed(out.Role, out.Action)
+}
+
+// startsAs reports whether it starts what another does: it says the same, or nothing.
+func (c *Callback) startsAs(was *trigger.Callback) bool {
+	if c.Type != "" && c.Type != was.Type {
+		return false
+	}
+	return c.Workflow == "" && c.Action == "" || c.Workflow == was.Workflow && c.Action == was.Action
 }
 
 func (s *server) callbackOf(c *trigger.Callback) *Callback {
 	if c == nil {
 		return nil
 	}
-	return &Callback{Type: c.Type, Workflow: c.Workflow, Version: c.Version, Action: c.Action, Params: s.shownObject(Object(c.Params)), Priority: c.Priority}
+	out := &Callback{Type: c.Type, Workflow: c.Workflow, Action: c.Action, Params: s.shownObject(Object(c.Params)), Overridable: c.Overridable}
+	if c.Version != 0 {
+		out.Version = &c.Version
+	}
+	if c.Priority != 0 {
+		out.Priority = &c.Priority
+	}
+	return out
 }
 
 // timingIn is what is to be stored in the place of another.
@@ -132,7 +171,7 @@ type NewJob struct {
 type JobPolicy struct {
 	Misfire string `json:"misfire,omitempty" enum:"run_once,skip,run_all" doc:"What is made up for when nobody was there. Defaults to run_once."`
 	CatchUp int64  `json:"catch_up_seconds,omitempty" minimum:"0" doc:"Nothing older is made up for. Defaults to 7 days."`
-	Overlap string `json:"overlap,omitempty" enum:"skip,queue_one,queue_all,cancel_running,allow" doc:"While an execution of the job runs. Defaults to skip."`
+	Overlap string `json:"overlap,omitempty" enum:"skip,queue_one,queue_all,cancel_running,allow" doc:"While an execution of the job runs. Defaults to skip, and to queue_all for jobs of type after."`
 	Jitter  int64  `json:"jitter_seconds,omitempty" minimum:"0" maximum:"86400" doc:"Spreads firings."`
 	MaxRuns int    `json:"max_runs,omitempty" minimum:"0" doc:"Defaults to no limit."`
 	Expires *Time  `json:"expires_at,omitempty" doc:"The last moment at which it fires."`
@@ -143,7 +182,7 @@ type JobChange struct {
 	Name     *string   `json:"name,omitempty" maxLength:"255"`
 	About    *string   `json:"description,omitempty" maxLength:"4000"`
 	Schedule *Timing   `json:"schedule,omitempty"`
-	Callback *Callback `json:"callback,omitempty"`
+	Callback *Callback `json:"callback,omitempty" doc:"What it leaves out stays as it was while it starts the same."`
 	Enabled  *bool     `json:"enabled,omitempty"`
 	Misfire  *string   `json:"misfire,omitempty" enum:"run_once,skip,run_all"`
 	CatchUp  *int64    `json:"catch_up_seconds,omitempty" minimum:"0"`
@@ -239,7 +278,7 @@ func (s *server) starts(ctx context.Context, j *trigger.Job, given *Callback) er
 	if given == nil {
 		return s.ownPipeline(ctx, j)
 	}
-	c, err := s.callbackIn(given, nil)
+	c, err := s.callbackIn(ctx, given, nil)
 	if err == nil {
 		j.Callback = *c
 	}
@@ -324,7 +363,7 @@ func (s *server) updateJob(ctx context.Context, in *updateJobInput) (*tagged[Job
 	callOf(ctx).object = j.ID
 	var warnings trigger.Warnings
 	j, err = change(in.IfMatch, j, func(j *trigger.Schedule) int64 { return j.Revision }, func(revision int64) (changed *trigger.Schedule, err error) {
-		changed, warnings, err = s.o.Schedules.Update(ctx, j.ID, revision, func(job *trigger.Job) error { return s.changeJob(job, &in.Body) })
+		changed, warnings, err = s.o.Schedules.Update(ctx, j.ID, revision, func(job *trigger.Job) error { return s.changeJob(ctx, job, &in.Body) })
 		return changed, err
 	}, func() (*trigger.Schedule, error) { return s.o.Schedules.Job(j.ID) })
 	if err != nil {
@@ -336,19 +375,21 @@ func (s *server) updateJob(ctx context.Context, in *updateJobInput) (*tagged[Job
 }
 
 // changeJob changes what is given.
-func (s *server) changeJob(j *trigger.Job, c *JobChange) (err error) {
+func (s *server) changeJob(ctx context.Context, j *trigger.Job, c *JobChange) (err error) {
 	set(&j.Name, c.Name)
 	set(&j.Description, c.About)
 	set(&j.CatchUpSeconds, c.CatchUp)
 	set(&j.JitterSeconds, c.Jitter)
 	set(&j.MaxRuns, c.MaxRuns)
 	if c.Schedule != nil {
-		if j.Schedule, err = s.timingIn(c.Schedule, &j.Schedule); err != nil {
+		was := j.Schedule
+		if j.Schedule, err = s.timingIn(c.Schedule, &was); err != nil {
 			return err
 		}
+		j.Schedule.Keep(&was)
 	}
 	if c.Callback != nil {
-		to, err := s.callbackIn(c.Callback, &j.Callback)
+		to, err := s.callbackIn(ctx, c.Callback, &j.Callback)
 		if err != nil {
 			return err
 		}
@@ -407,7 +448,7 @@ func (s *server) jobAnswer(j *trigger.Schedule, err error) (*answer[Job], error)
 
 // TriggerRequest is the body of a start by hand; it may be left out.
 type TriggerRequest struct {
-	Params Object `json:"params,omitempty" doc:"Values over those of the job."`
+	Params Object `json:"params,omitempty" doc:"Values of parameters that the pipeline declares and the job does not set, or lists as overridable; those of an action read them as {{ event }}."`
 }
 
 type triggerJobInput struct {
@@ -425,7 +466,7 @@ func (s *server) triggerJob(ctx context.Context, in *triggerJobInput) (*made[Sta
 	if in.Body != nil {
 		params = in.Body.Params
 	}
-	return s.started(ctx)(s.o.Schedules.Trigger(ctx, in.ID, trigger.Run{Params: params, Actor: access.Of(ctx).Actor(), Key: key, KeyHash: hash}))
+	return s.started(ctx)(s.o.Schedules.Trigger(ctx, in.ID, trigger.Run{Values: params, Actor: access.Of(ctx).Actor(), Key: key, KeyHash: hash}))
 }
 
 // NextRuns are the next times of a job.
@@ -459,9 +500,10 @@ type BackfillRequest struct {
 
 // Backfill is what will be started.
 type Backfill struct {
-	Count int  `json:"count"`
-	First Time `json:"first"`
-	Last  Time `json:"last"`
+	Count   int  `json:"count" doc:"How many firings will be started."`
+	Skipped int  `json:"skipped" doc:"How many times of the range have fired before, or wait already."`
+	First   Time `json:"first"`
+	Last    Time `json:"last"`
 }
 
 type backfillInput struct {
@@ -470,9 +512,53 @@ type backfillInput struct {
 }
 
 func (s *server) backfillJob(ctx context.Context, in *backfillInput) (*answer[Backfill], error) {
-	b, err := s.o.Schedules.Backfill(ctx, in.ID, in.Body.From, in.Body.To, in.Body.Again)
+	b, err := s.o.Schedules.Backfill(ctx, in.ID, trigger.BackfillRange{From: in.Body.From, To: in.Body.To, Again: in.Body.Again, Actor: access.Of(ctx).Actor()})
 	if err != nil {
 		return nil, err
 	}
-	return reply(Backfill{b.Count, Time{b.First}, Time{b.Last}}, nil)
+	return reply(Backfill{b.Count, b.Skipped, Time{b.First}, Time{b.Last}}, nil)
+}
+
+// Firing is a time of a job and what became of it.
+type Firing struct {
+	At        Time   `json:"scheduled_at" doc:"The time that it stands for; of several, the first."`
+	To        Time   `json:"to" doc:"The last of several that were dropped in a row for one reason; otherwise the same as scheduled_at."`
+	Count     int    `json:"count" doc:"How many times they are."`
+	Status    string `json:"status" enum:"waiting,ran,caught_up,dropped,refused"`
+	Reason    Ref    `json:"reason" doc:"Why it was dropped: overlap (an execution was running), misfire (missed, and not made up for), paused, limit (too many were waiting), changed (the job was given another schedule)."`
+	Execution Ref    `json:"execution_id"`
+	Error     Ref    `json:"error" doc:"Why it was refused."`
+	After     Ref    `json:"after" doc:"The execution that it follows."`
+	Backfill  bool   `json:"backfill,omitempty" doc:"Somebody asked for it."`
+	Decided   Time   `json:"decided_at"`
+}
+
+// FiringList is a page of firings.
+type FiringList struct {
+	Firings []Firing `json:"firings" nullable:"false"`
+	Next    string   `json:"next_cursor,omitempty"`
+}
+
+// ListFirings selects firings of a job.
+type ListFirings struct {
+	JobPath
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor string `query:"cursor" maxLength:"600"`
+}
+
+func (s *server) listFirings(ctx context.Context, in *ListFirings) (*answer[FiringList], error) {
+	before, err := cursorOf("firings", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := s.o.Schedules.Firings(ctx, in.ID, before, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	out := FiringList{Firings: make([]Firing, 0, len(rows)), Next: cursorTo("firings", next)}
+	for _, f := range rows {
+		out.Firings = append(out.Firings, Firing{At: Time{f.At}, To: Time{f.To}, Count: f.Count, Status: f.Status, Reason: Ref(f.Reason), Execution: Ref(f.Execution),
+			Error: Ref(s.text("", f.Error)), After: Ref(f.After), Backfill: f.Backfill, Decided: Time{f.Decided}})
+	}
+	return reply(out, nil)
 }

@@ -13,12 +13,13 @@ import (
 
 // metrics are the operations that count.
 func (s *server) metrics() {
+	plain := &huma.MediaType{Schema: &huma.Schema{Type: huma.TypeString}}
 	handle(s, "metrics", s.getMetrics, func(op *huma.Operation) {
 		op.Description = "As JSON, or in Prometheus's text form for a client that accepts text/plain or application/openmetrics-text."
-		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(reflect.TypeFor[Metrics]())}, "text/plain": {}}}
+		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(reflect.TypeFor[Metrics]())}, "text/plain": plain}}
 	})
 	handle(s, "metrics.prometheus", s.getPrometheus, func(op *huma.Operation) {
-		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/plain": {}}}
+		op.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{"text/plain": plain}}
 	})
 }
 

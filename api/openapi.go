@@ -49,6 +49,9 @@ func schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):]
 }
 
+// failure refers to what every operation answers that does not succeed.
+const failure = "#/components/responses/Failure"
+
 // describeOperation is a row of the table in OpenAPI's words.
 func (s *server) describeOperation(op *operation) huma.Operation {
 	h := huma.Operation{
@@ -56,7 +59,7 @@ func (s *server) describeOperation(op *operation) huma.Operation {
 		Middlewares: huma.Middlewares{s.guard(op)},
 		// The guard has read the body within its own limits.
 		MaxBodyBytes: -1, BodyReadTimeout: -1,
-		Responses:  map[string]*huma.Response{"default": {Description: "Anything but a success", Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(reflect.TypeFor[Problem]())}}}},
+		Responses:  map[string]*huma.Response{"4XX": {Ref: failure}, "default": {Ref: failure}},
 		Extensions: map[string]any{"x-role": "public"},
 		Security:   []map[string][]string{},
 	}
@@ -83,6 +86,8 @@ func (s *server) describe() error {
 	schemas := doc.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own, which nothing answers
 	delete(schemas, "ErrorDetail")
+	doc.Components.Responses = map[string]*huma.Response{"Failure": {Description: "Anything but a success",
+		Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(reflect.TypeFor[Problem]())}}}}
 	body, err := json.MarshalIndent(doc, "", " ")
 	if err != nil {
 		return fmt.Errorf("api: describe: %w", err)

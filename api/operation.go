@@ -16,6 +16,7 @@ const (
 	creates                   // is answered 201, or 200 for a repetition
 	large                     // its body may be a whole document
 	waits                     // may wait for something: with wait_seconds in the query
+	vital                     // is answered whatever else is going on, to whoever asks and however often
 )
 
 // operation is one row of the table: everything about an operation but its shapes and its code.
@@ -36,7 +37,7 @@ const prefix = "/api/v1"
 func operations() []operation {
 	const viewer, operator, editor, admin = access.Viewer, access.Operator, access.Editor, access.Admin
 	return []operation{
-		{"execution.start", "POST", prefix + "/execute", operator, changes | creates | large, "Starts an execution of a schedule's job, a stored pipeline, a definition or a single action"},
+		{"execution.start", "POST", prefix + "/execute", operator, changes | creates | large, "Starts an execution of a schedule's job or a stored pipeline; of a definition or a single action for editors"},
 		{"execution.list", "GET", prefix + "/executions", viewer, 0, "Lists executions, newest first, without results"},
 		{"execution.get", "GET", prefix + "/executions/{execution_id}", viewer, waits, "Shows an execution with its steps; with wait_seconds, when it has ended"},
 		{"execution.steps", "GET", prefix + "/executions/{execution_id}/steps", viewer, 0, "Lists the steps of an execution"},
@@ -50,9 +51,9 @@ func operations() []operation {
 		{"execution.pause", "POST", prefix + "/executions/{execution_id}/pause", operator, changes, "Lets running steps finish and starts no others"},
 		{"execution.resume", "POST", prefix + "/executions/{execution_id}/resume", operator, changes, "Goes on after a pause"},
 		{"execution.retry", "POST", prefix + "/executions/{execution_id}/retry", operator, changes | creates, "Starts a new execution that takes over what completed"},
-		{"execution.retry.preview", "GET", prefix + "/executions/{execution_id}/retry/preview", viewer, 0, "Lists the steps that a retry would run"},
+		{"execution.retry.preview", "GET", prefix + "/executions/{execution_id}/retry/preview", viewer, 0, "Tells what a retry would repeat and keep"},
 		{"execution.restart", "POST", prefix + "/executions/{execution_id}/restart", operator, changes, "Runs a step and all after it again, in place"},
-		{"execution.restart.preview", "GET", prefix + "/executions/{execution_id}/restart/preview", viewer, 0, "Lists the steps that a restart would run again"},
+		{"execution.restart.preview", "GET", prefix + "/executions/{execution_id}/restart/preview", viewer, 0, "Tells what a restart would repeat and keep"},
 
 		{"pipeline.create", "POST", prefix + "/pipelines", editor, changes | creates | large, "Stores a new pipeline"},
 		{"pipeline.list", "GET", prefix + "/pipelines", viewer, 0, "Lists stored pipelines"},
@@ -74,6 +75,7 @@ func operations() []operation {
 		{"schedule.trigger", "POST", prefix + "/scheduler/jobs/{job_id}/trigger", operator, changes | creates, "Starts a job now"},
 		{"schedule.next", "GET", prefix + "/scheduler/jobs/{job_id}/next-runs", viewer, 0, "Lists the next times of a job"},
 		{"schedule.backfill", "POST", prefix + "/scheduler/jobs/{job_id}/backfill", operator, changes, "Fires a job for the times of a range that has passed"},
+		{"schedule.firings", "GET", prefix + "/scheduler/jobs/{job_id}/firings", viewer, 0, "Lists what became of the times of a job: ran, caught up, dropped, refused"},
 
 		{"webhook.create", "POST", prefix + "/webhooks", editor, changes | creates, "Makes a webhook; its secret is shown once"},
 		{"webhook.list", "GET", prefix + "/webhooks", viewer, 0, "Lists webhooks"},
@@ -105,8 +107,10 @@ func operations() []operation {
 		{"steps.get", "GET", prefix + "/pipeline/{execution_id}", viewer, 0, "Shows an execution in the words of pipeline-steps"},
 		{"steps.retry", "POST", prefix + "/pipeline/{execution_id}/retry", operator, changes, "Goes on with a failed execution in place, in the words of pipeline-steps"},
 
-		{"health", "GET", prefix + "/health", public, 0, "Says that the service is up"},
-		{"ready", "GET", prefix + "/ready", public, 0, "Says whether the service can take work"},
+		{"health", "GET", prefix + "/health", public, vital, "Says that the service is up"},
+		{"ready", "GET", prefix + "/ready", public, vital, "Says whether the service can take work"},
+		{"healthz", "GET", "/healthz", public, vital, "The same as health, where probes expect it"},
+		{"readyz", "GET", "/readyz", public, vital, "The same as ready, where probes expect it"},
 		{"metrics", "GET", prefix + "/metrics", viewer, 0, "Counts executions and schedules"},
 		{"metrics.prometheus", "GET", "/metrics", viewer, 0, "Metrics in Prometheus's text form"},
 
@@ -119,6 +123,8 @@ func operations() []operation {
 		{"key.get", "GET", prefix + "/keys/{key_id}", admin, 0, "Shows an API key"},
 		{"key.revoke", "POST", prefix + "/keys/{key_id}/revoke", admin, changes, "Ends an API key, and keeps it in the list"},
 		{"key.delete", "DELETE", prefix + "/keys/{key_id}", admin, changes, "Removes an API key"},
+		{"policy.get", "GET", prefix + "/policy", admin, 0, "Shows which actions steps may use"},
+		{"policy.set", "PUT", prefix + "/policy", admin, changes, "Says which actions steps may use"},
 		{"audit.list", "GET", prefix + "/audit", admin, 0, "Lists who changed what, newest first"},
 	}
 }

@@ -28,6 +28,7 @@ type Store interface {
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
 	WaitingSteps(ctx context.Context, prefix string, after *store.WaitingStep, limit int) ([]store.WaitingStep, error)
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
+	OutsideWork(ctx context.Context, execution int64, after store.OutsideWork, limit int) ([]store.OutsideWork, error)
 }
 
 // Control changes executions; a conductor.Conductor does.
@@ -41,8 +42,8 @@ type Control interface {
 
 // Forecast says what would happen, why nothing does, and when all has; a conductor.Conductor does.
 type Forecast interface {
-	Preview(ctx context.Context, id, step string) ([]string, error)
-	PreviewRetry(ctx context.Context, id, from string) ([]string, error)
+	PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error)
+	PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error)
 	Why(ctx context.Context, id, step string) ([]engine.Reason, error)
 	Wait(ctx context.Context, id string) (*store.Execution, error)
 }
@@ -101,6 +102,7 @@ type Options struct {
 	Events    *event.Router
 	Vault     *secret.Vault
 	Keys      *access.Keys
+	Policies  *access.Policies
 	Callbacks Callbacks
 	Feed      *feed.Hub
 	Meter     *meter.Meter
@@ -109,6 +111,9 @@ type Options struct {
 	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.
 	// Defaults to the server's own.
 	Origins []string
+	// Hosts are names under which the server is reached, beside localhost and all addresses: requests that nothing proves
+	// genuine are refused under others. Defaults to none.
+	Hosts []string
 	// Audit keeps who changed what. Defaults to nothing.
 	Audit Recorder
 	// ClientAddr is where a request comes from. Defaults to the connection's other end.
@@ -126,8 +131,12 @@ type Options struct {
 	// MaxBody bounds a body, in bytes. Where a pipeline, an event or a delivery is in it, the limit of those counts.
 	// Defaults to 4 MiB.
 	MaxBody int64
+	// MaxBodies bounds what the bodies of all requests take together, in bytes. Defaults to 256 MiB, at least four times the
+	// largest body.
+	MaxBodies int64
 	// MaxRequests bounds the requests that are served at the same time, streams and those that wait not counted; the others are
-	// answered 503 at once. Defaults to 512.
+	// answered 503 at once. One caller has half of them at the most. Operators, editors and admins have as many of their
+	// own; health and readiness need none. Defaults to 512.
 	MaxRequests int
 	// MaxWaiting bounds the requests that wait for the end of an execution, in the same way. Defaults to 2,048.
 	MaxWaiting int
@@ -143,8 +152,8 @@ func (o *Options) validate() error {
 	if o.Store == nil || o.Blobs == nil || o.Control == nil || o.Forecast == nil || o.Signals == nil || o.Catalog == nil || o.Auth == nil || o.Callbacks == nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Store, Blobs, Control, Forecast, Signals, Catalog, Auth and Callbacks are required"}
 	}
-	if o.Pipelines == nil || o.Schedules == nil || o.Webhooks == nil || o.Events == nil || o.Vault == nil || o.Keys == nil || o.Feed == nil || o.Meter == nil {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Schedules, Webhooks, Events, Vault, Keys, Feed and Meter are required"}
+	if o.Pipelines == nil || o.Schedules == nil || o.Webhooks == nil || o.Events == nil || o.Vault == nil || o.Keys == nil || o.Policies == nil || o.Feed == nil || o.Meter == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Schedules, Webhooks, Events, Vault, Keys, Policies, Feed and Meter are required"}
 	}
 	if o.ClientAddr == nil {
 		o.ClientAddr = (*access.Proxies)(nil).ClientAddr
@@ -164,6 +173,10 @@ func (o *Options) validate() error {
 	if o.MaxBody <= 0 {
 		o.MaxBody = 4 << 20
 	}
+	if o.MaxBodies <= 0 {
+		o.MaxBodies = 256 << 20
+	}
+	o.MaxBodies = max(o.MaxBodies, 4*max(o.MaxBody, escaped*int64(o.Pipelines.MaxDocument())))
 	if o.MaxRequests <= 0 {
 		o.MaxRequests = 512
 	}

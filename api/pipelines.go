@@ -128,7 +128,7 @@ func (s *server) createPipeline(ctx context.Context, in *createPipelineInput) (*
 	if err := s.fits(in.Body.Document); err != nil {
 		return nil, err
 	}
-	p, problems, err := s.o.Pipelines.Create(ctx, pipeline.Draft{Document: in.Body.Document, Draft: in.Body.Draft, Note: in.Body.Note, Author: access.Of(ctx).Actor()})
+	p, problems, err := s.o.Pipelines.Create(ctx, pipeline.Draft{Document: in.Body.Document, Draft: in.Body.Draft, Note: in.Body.Note, Author: access.Of(ctx).Actor(), Role: access.Of(ctx).Role.String()})
 	if err != nil {
 		return nil, withProblems(err, problems)
 	}
@@ -250,7 +250,7 @@ func (s *server) savePipeline(ctx context.Context, id string, c *PipelineChange,
 		revision = p.Revision
 	}
 	if c.Document != nil {
-		p, *problems, err = s.o.Pipelines.Update(ctx, id, pipeline.Draft{Document: c.Document, Draft: c.Draft, Note: c.Note, Author: access.Of(ctx).Actor()}, revision)
+		p, *problems, err = s.o.Pipelines.Update(ctx, id, pipeline.Draft{Document: c.Document, Draft: c.Draft, Note: c.Note, Author: access.Of(ctx).Actor(), Role: access.Of(ctx).Role.String()}, revision)
 		if err != nil {
 			return nil, err
 		}

@@ -25,6 +25,7 @@ var statuses = map[stepwell.Code]int{
 	stepwell.CodeInvalid:         http.StatusBadRequest,
 	stepwell.CodeUnauthenticated: http.StatusUnauthorized,
 	stepwell.CodeForbidden:       http.StatusForbidden,
+	stepwell.CodeDenied:          http.StatusForbidden,
 	stepwell.CodeNotFound:        http.StatusNotFound,
 	stepwell.CodeConflict:        http.StatusConflict,
 	codePrecondition:             http.StatusPreconditionFailed,

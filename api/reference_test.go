@@ -46,13 +46,13 @@ func TestReference(t *testing.T) {
 
 // TestRoles says who may what, so that a change of it is made twice and on purpose.
 func TestRoles(t *testing.T) {
-	open := []string{"webhook.trigger", "callback", "health", "ready"}
+	open := []string{"webhook.trigger", "callback", "health", "ready", "healthz", "readyz"}
 	for _, op := range operations() {
 		group, _, _ := strings.Cut(op.id, ".")
 		reads := op.method == "GET" || op.id == "pipeline.validate"
 		least := access.Operator
 		switch {
-		case group == "secret" || group == "key" || group == "audit":
+		case group == "secret" || group == "key" || group == "policy" || group == "audit":
 			least = access.Admin
 		case reads:
 			least = access.Viewer

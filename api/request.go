@@ -9,6 +9,7 @@ import (
 	"path"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,8 +22,10 @@ type call struct {
 	op      string // "" until it is known
 	body    []byte
 	request *http.Request
-	object  string        // what was changed, for the audit log
-	code    stepwell.Code // of the error that was answered
+	object  string         // what was changed, for the audit log
+	actor   string         // who did it, when no principal says so; "" otherwise
+	detail  map[string]any // more for the audit log
+	code    stepwell.Code  // of the error that was answered
 	start   time.Time
 }
 
@@ -62,7 +65,7 @@ func idOf(r *http.Request) string {
 
 // outer is what every request passes, whatever it asks for.
 func (s *server) outer() http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	return Bodies(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &watched{ResponseWriter: rw}
 		c := &call{id: idOf(r), start: time.Now()}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
@@ -75,7 +78,7 @@ func (s *server) outer() http.Handler {
 		if !s.cors(w, r) {
 			s.route(w, r)
 		}
-	})
+	}))
 }
 
 // cors lets pages of the origins that are allowed use the API, and answers what their browsers ask before. Without
@@ -149,6 +152,7 @@ func (s *server) write(w http.ResponseWriter, p *Problem) {
 	if err := marshal(&body, p); err != nil { // strings and numbers only
 		body = *bytes.NewBufferString(`{"code":"internal","message":"an internal error","hint":"","details":[]}`)
 	}
+	w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(p.status)
 	_, _ = w.Write(body.Bytes()) // the client may have gone
 }

@@ -158,7 +158,9 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	must(err)
 	hub, err := feed.New(feed.Options{Store: a.Store, Log: log, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }})
 	must(err)
-	return api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
+	policies, err := access.NewPolicies(ctx, a.Store, access.Policy{})
+	must(err)
+	return api.Options{Store: a.Store, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
 		Pipelines: library, Schedules: schedules, Webhooks: hooks, Events: events, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
 		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Log: log}
@@ -211,7 +213,9 @@ func (r *rig) do(role, method, path string, body any, headers ...string) *got {
 		req.Header.Set("Authorization", "Bearer "+role)
 	}
 	for i := 0; i+1 < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
+		if req.Header.Set(headers[i], headers[i+1]); headers[i] == "Host" {
+			req.Host = headers[i+1]
+		}
 	}
 	res, err := r.server.Client().Do(req)
 	if err != nil {

@@ -16,17 +16,21 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/stepwell/stepwell/access"
 )
 
 // server is the API while it is put together, and what its handlers belong to.
 type server struct {
-	o     Options
-	mux   *http.ServeMux
-	api   huma.API
-	ops   map[string]*operation
-	todo  map[string]bool // operations without a handler yet
-	slots chan struct{}   // one for each request that is served
-	halls chan struct{}   // one for each request that waits
+	o      Options
+	mux    *http.ServeMux
+	api    huma.API
+	ops    map[string]*operation
+	todo   map[string]bool // operations without a handler yet
+	slots  rooms           // for requests that are served
+	halls  rooms           // for requests that wait
+	site   access.Site
+	bodies *bodies
 }
 
 // New makes the handler of everything under /api/v1, /openapi.json and /docs. CodeInternal when options are missing.
@@ -34,8 +38,8 @@ func New(o Options) (http.Handler, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: make(chan struct{}, o.MaxRequests),
-		halls: make(chan struct{}, o.MaxWaiting)}
+	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: newRooms(o.MaxRequests), halls: newRooms(o.MaxWaiting),
+		site: access.Site{Hosts: o.Hosts, Origins: o.Origins}, bodies: newBodies(o.MaxBodies)}
 	for _, op := range operations() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}

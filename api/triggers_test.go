@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,11 @@ func TestJobs(t *testing.T) {
 	}
 	changed, err := c.UpdateJob(ctx, "nightly", api.JobChange{Schedule: &api.Timing{Type: "interval", Expression: "@every 30m"}}, tag)
 	good(t, err)
+	if changed.Timing.Timezone != "Europe/Berlin" { // it was not given
+		t.Errorf("the zone became %q", changed.Timing.Timezone)
+	}
+	r.do("", "GET", "/healthz", nil).is(200)
+	r.do("", "GET", "/readyz", nil).is(200)
 	if changed.Timing.Type != "interval" || changed.MaxRuns != 1000 || changed.Name != "every night" {
 		t.Errorf("changed: %+v", changed)
 	}
@@ -72,6 +78,19 @@ func TestJobs(t *testing.T) {
 	if filled.Count < 3 || filled.Count > 5 {
 		t.Errorf("filled: %+v", filled)
 	}
+	if rest, err := c.BackfillJob(ctx, "nightly", api.BackfillRequest{From: now.Add(-3 * time.Hour), To: now.Add(-time.Hour)}); err != nil || rest.Count != 0 || rest.Skipped != filled.Count {
+		t.Errorf("what waits already is filled again: %+v, %v", rest, err)
+	}
+	firings, err := c.Firings(ctx, api.ListFirings{JobPath: api.JobPath{ID: "nightly"}, Limit: 2})
+	good(t, err)
+	if len(firings.Firings) != 2 || firings.Next == "" || firings.Firings[0].Status != "waiting" || !firings.Firings[0].Backfill || firings.Firings[0].Count != 1 {
+		t.Errorf("firings: %+v", firings)
+	}
+	rest, err := c.Firings(ctx, api.ListFirings{JobPath: api.JobPath{ID: "nightly"}, Cursor: firings.Next})
+	good(t, err)
+	if len(rest.Firings) != filled.Count-2 || rest.Next != "" {
+		t.Errorf("the rest of the firings: %+v", rest)
+	}
 	_, err = c.BackfillJob(ctx, "nightly", api.BackfillRequest{From: now, To: now.Add(time.Hour)})
 	want(t, err, stepwell.CodeInvalid)
 	list, err := c.Jobs(ctx, api.ListJobs{Type: "interval"})
@@ -89,7 +108,7 @@ func TestJobs(t *testing.T) {
 func TestWebhooks(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	w, err := c.CreateWebhook(ctx, api.NewWebhook{Name: "push", Callback: &api.Callback{Action: "util.log"}, WebhookPolicy: api.WebhookPolicy{Headers: []string{"X-From"}}})
+	w, err := c.CreateWebhook(ctx, api.NewWebhook{Name: "push", Callback: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}, WebhookPolicy: api.WebhookPolicy{Headers: []string{"X-From"}}})
 	good(t, err)
 	if w.Secret == "" || w.Auth != "secret" || !w.Enabled || w.URL != "/api/v1/webhooks/"+w.ID+"/trigger" {
 		t.Errorf("made: %+v", w)
@@ -141,6 +160,86 @@ func TestWebhooks(t *testing.T) {
 	good(t, c.DeleteWebhook(ctx, w.ID, ""))
 	_, err = c.CreateWebhook(ctx, api.NewWebhook{Auth: "none", Callback: &api.Callback{Action: "util.log"}})
 	want(t, err, stepwell.CodeInvalid)
+}
+
+// A change of what is started keeps what it leaves out, in jobs, webhooks and event triggers alike. What starts something
+// else has to say the params of that.
+func TestAChangeOfACallbackKeepsWhatItLeavesOut(t *testing.T) {
+	r := newRig(t)
+	c, ctx := r.client("editor"), t.Context()
+	five := 5
+	starts := func() *api.Callback {
+		return &api.Callback{Action: "util.log", Params: api.Object{"message": "good night"}, Priority: &five}
+	}
+	_, err := c.CreateJob(ctx, api.NewJob{ID: "j", Schedule: api.Timing{Type: "manual"}, Callback: starts()})
+	good(t, err)
+	_, err = c.CreateWebhook(ctx, api.NewWebhook{ID: "w", Callback: starts()})
+	good(t, err)
+	_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{ID: "e", Type: "a", Callback: starts()})
+	good(t, err)
+	for _, path := range []string{"/api/v1/scheduler/jobs/j", "/api/v1/webhooks/w", "/api/v1/event-triggers/e"} {
+		for _, step := range []struct{ change, want string }{
+			{`{"action_type": "util.log"}`, `map[action_type:util.log params:map[message:good night] priority:5 type:action]`},
+			{`{"priority": 0}`, `map[action_type:util.log params:map[message:good night] type:action]`},
+			{`{"params": {"message": "good day"}}`, `map[action_type:util.log params:map[message:good day] type:action]`},
+			{`{"action_type": "util.noop"}`, ""},
+			{`{"type": "workflow"}`, ""},
+			{`{"action_type": "util.noop", "params": {}}`, `map[action_type:util.noop type:action]`},
+		} {
+			answer := r.do("editor", "PUT", path, `{"callback": `+step.change+`}`)
+			if step.want == "" {
+				answer.problem(400, stepwell.CodeInvalid)
+				continue
+			}
+			got := answer.is(200).object()["callback"].(map[string]any)
+			if params, _ := got["params"].(map[string]any); len(params) == 0 {
+				delete(got, "params")
+			}
+			if fmt.Sprint(got) != step.want {
+				t.Errorf("%s after %s: %v, want %s", path, step.change, got, step.want)
+			}
+		}
+	}
+}
+
+// An id names one event: with other content it is refused, and the same again starts nothing that was made since.
+func TestAnIDNamesOneEvent(t *testing.T) {
+	r := newRig(t)
+	c, ctx := r.client("editor"), t.Context()
+	listens := func(kind string) {
+		t.Helper()
+		_, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{Name: kind, Type: kind, Callback: &api.Callback{Action: "util.noop"}})
+		good(t, err)
+	}
+	listens("a")
+	event := api.Event{ID: "e-1", Type: "a", Data: api.Object{"n": 1}}
+	unheard := api.Event{ID: "e-2", Type: "b", Data: api.Object{"n": 1}}
+	first, err := c.SendEvent(ctx, event)
+	good(t, err)
+	_, err = c.SendEvent(ctx, unheard)
+	good(t, err)
+	listens("*")
+	listens("b")
+	for name, other := range map[string]api.Event{
+		"data":      {ID: "e-1", Type: "a", Data: api.Object{"n": 2}},
+		"type":      {ID: "e-1", Type: "b", Data: api.Object{"n": 1}},
+		"key":       {ID: "e-1", Type: "a", Key: "k", Data: api.Object{"n": 1}},
+		"unmatched": {ID: "e-2", Type: "b", Data: api.Object{"n": 2}},
+	} {
+		if _, err := c.SendEvent(ctx, other); stepwell.CodeOf(err) != stepwell.CodeConflict || stepwell.HintOf(err) == "" {
+			t.Errorf("other %s: %v", name, err)
+		}
+	}
+	again, err := c.SendEvent(ctx, event)
+	good(t, err)
+	if len(again.Started) != 1 || !again.Started[0].Repeated || again.Started[0].Execution != first.Started[0].Execution {
+		t.Errorf("again: %+v, first %+v", again, first)
+	}
+	again, err = c.SendEvent(ctx, unheard)
+	good(t, err)
+	if len(again.Started) != 0 {
+		t.Errorf("an event that nobody heard started later: %+v", again)
+	}
 }
 
 func TestEvents(t *testing.T) {

@@ -33,7 +33,7 @@ func (r *rig) waiting(path string) <-chan *got {
 func TestWaitForTheEnd(t *testing.T) {
 	stopping := make(chan struct{})
 	r := newRig(t, func(o *api.Options) {
-		o.MaxRequests, o.MaxWaiting, o.Timeout, o.Stopping = 1, 1, 500*time.Millisecond, stopping
+		o.MaxRequests, o.MaxWaiting, o.Timeout, o.Stopping = 1, 1, 2*time.Second, stopping
 	})
 	id := r.begin(asking, nil)
 	path := "/api/v1/executions/" + id
@@ -43,7 +43,7 @@ func TestWaitForTheEnd(t *testing.T) {
 		}
 	}
 	begun := time.Now()
-	if x := r.do("viewer", "GET", path+"?wait_seconds=1", nil).is(200).object(); x["status"] != "running" || time.Since(begun) < time.Second {
+	if x := r.do("viewer", "GET", path+"?wait_seconds=3", nil).is(200).object(); x["status"] != "running" || time.Since(begun) < 3*time.Second {
 		t.Errorf("after %s: %v", time.Since(begun), x["status"])
 	}
 	answer := r.waiting(path)

@@ -21,7 +21,7 @@ func (s *server) webhooks() {
 	handle(s, "webhook.update", s.updateWebhook)
 	handle(s, "webhook.delete", s.deleteWebhook)
 	handle(s, "webhook.rotate", s.rotateWebhook)
-	handle(s, "webhook.trigger", s.triggerWebhook, anyBody("The payload. Its members become the pipeline's parameters."))
+	handle(s, "webhook.trigger", s.triggerWebhook, anyBody("The payload. Its members reach the parameters that the pipeline declares and nobody has set; all of it is params._trigger.payload, and {{ event }} for a single action."))
 }
 
 // anyBody describes a body that the operation reads by itself, whatever it is.
@@ -37,8 +37,8 @@ type WebhookPolicy struct {
 	Replay       int      `json:"replay_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How old a signed time may be. Defaults to 300."`
 	AllowedIPs   []string `json:"allowed_ips,omitempty" nullable:"false" maxItems:"1000" doc:"Addresses and CIDR ranges. Defaults to all."`
 	Headers      []string `json:"headers_to_include,omitempty" nullable:"false" maxItems:"50" doc:"Become parameters header_<name>, in lower case with _."`
-	Params       Object   `json:"params,omitempty" doc:"Values under those of the payload."`
-	PayloadParam string   `json:"payload_param,omitempty" maxLength:"100" doc:"The parameter that takes the whole payload. Defaults to one for each of its members."`
+	Params       Object   `json:"params,omitempty" doc:"Count as the params of what is started; the payload does not replace them."`
+	PayloadParam string   `json:"payload_param,omitempty" maxLength:"100" doc:"The parameter that takes the whole payload. Defaults to one for each of its members that the pipeline declares."`
 }
 
 // NewWebhook is a webhook to be made.
@@ -91,7 +91,7 @@ type createWebhookInput struct{ Body NewWebhook }
 
 func (s *server) createWebhook(ctx context.Context, in *createWebhookInput) (*made[WebhookMade], error) {
 	b := &in.Body
-	starts, err := s.callbackIn(b.Callback, nil)
+	starts, err := s.callbackIn(ctx, b.Callback, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *server) createWebhook(ctx context.Context, in *createWebhookInput) (*ma
 		return nil, err
 	}
 	w := webhook.Webhook{ID: b.ID, Name: b.Name, Description: b.About, Job: b.Job, Callback: starts, Enabled: b.Enabled, Auth: b.Auth, ReplaySeconds: b.Replay,
-		AllowedIPs: b.AllowedIPs, Headers: b.Headers, Params: trigger.Values(params), PayloadParam: b.PayloadParam}
+		AllowedIPs: b.AllowedIPs, Headers: b.Headers, Params: trigger.Values(params), PayloadParam: b.PayloadParam, Role: access.Of(ctx).Role.String()}
 	got, secret, err := s.o.Webhooks.Create(ctx, w, b.Secret, access.Of(ctx).Actor())
 	if err != nil {
 		return nil, err
@@ -161,7 +161,7 @@ type WebhookChange struct {
 	Name         *string   `json:"name,omitempty" maxLength:"255"`
 	About        *string   `json:"description,omitempty" maxLength:"4000"`
 	Job          *string   `json:"job_id,omitempty" maxLength:"255" doc:"Takes the place of callback."`
-	Callback     *Callback `json:"callback,omitempty" doc:"Takes the place of job_id."`
+	Callback     *Callback `json:"callback,omitempty" doc:"Takes the place of job_id. What it leaves out stays as it was while it starts the same."`
 	Enabled      *bool     `json:"enabled,omitempty"`
 	Replay       *int      `json:"replay_seconds,omitempty" minimum:"0" maximum:"86400"`
 	AllowedIPs   *[]string `json:"allowed_ips,omitempty" maxItems:"1000"`
@@ -171,8 +171,8 @@ type WebhookChange struct {
 }
 
 // changeWebhook changes what is given.
-func (s *server) changeWebhook(w *webhook.Webhook, c *WebhookChange) error {
-	starts, err := s.callbackIn(c.Callback, w.Callback)
+func (s *server) changeWebhook(ctx context.Context, w *webhook.Webhook, c *WebhookChange) error {
+	starts, err := s.callbackIn(ctx, c.Callback, w.Callback)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ func (s *server) changeWebhook(w *webhook.Webhook, c *WebhookChange) error {
 		w.Enabled = c.Enabled
 	}
 	if c.Params != nil {
-		w.Params = trigger.Values(params)
+		w.Params, w.Role = trigger.Values(params), access.Of(ctx).Role.String()
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func (s *server) updateWebhook(ctx context.Context, in *updateWebhookInput) (*ta
 	}
 	callOf(ctx).object = w.ID
 	w, err = change(in.IfMatch, w, func(w *webhook.Status) int64 { return w.Revision }, func(revision int64) (*webhook.Status, error) {
-		return s.o.Webhooks.Update(ctx, w.ID, revision, func(w *webhook.Webhook) error { return s.changeWebhook(w, &in.Body) })
+		return s.o.Webhooks.Update(ctx, w.ID, revision, func(w *webhook.Webhook) error { return s.changeWebhook(ctx, w, &in.Body) })
 	}, func() (*webhook.Status, error) { return s.o.Webhooks.Webhook(w.ID) })
 	if err != nil {
 		return nil, err
@@ -280,7 +280,14 @@ type callWebhookInput struct {
 // triggerWebhook takes a call. The webhook itself checks who calls.
 func (s *server) triggerWebhook(ctx context.Context, in *callWebhookInput) (*made[Started], error) {
 	c := callOf(ctx)
-	return s.started(ctx)(s.o.Webhooks.Deliver(ctx, in.ID, webhook.Delivery{Header: c.request.Header, Body: c.body, From: s.o.ClientAddr(c.request)}))
+	launched, err := s.o.Webhooks.Deliver(ctx, in.ID, s.delivery(c.request, c.body))
+	if code := stepwell.CodeOf(err); code != stepwell.CodeUnauthenticated { // the delivery is genuine
+		c.actor = "webhook:" + in.ID
+	}
+	if launched != nil {
+		launched.Ignored = nil // the caller need not know the pipeline
+	}
+	return s.started(ctx)(launched, err)
 }
 
 // WebhookCheck asks whether a secret is that of a webhook.

@@ -20,8 +20,9 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/conductor"
-	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/sandbox"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/store"
@@ -31,12 +32,12 @@ import (
 	"github.com/stepwell/stepwell/worker"
 )
 
-// DefaultDB is the database file of the embedded form.
-const DefaultDB = "stepwell.db"
-
 // Options configure an App.
 type Options struct {
-	// DB is the database file. Defaults to DefaultDB in the working directory.
+	// Data is the data directory: database, blobs, streams and keys. It is created when it does not exist. Not used when
+	// DB is given. Defaults to DefaultData.
+	Data string
+	// DB is a database file; what belongs to it is then beside it. Defaults to the one in Data.
 	DB string
 	// Synchronous is how durable a commit is: "full" survives power loss, "normal" a crash of the
 	// process only. Defaults to "full".
@@ -76,8 +77,8 @@ type Options struct {
 	// MaxExecutions is how many executions may run at once, and MaxPending how many may wait to. Default to no limit and
 	// 100,000.
 	MaxExecutions, MaxPending int
-	// Patience is for how long a full disk, or what else may pass, is waited for; see conductor.Options. Defaults to
-	// about three seconds; a Server waits for as long as it runs.
+	// Patience is for how long a store is waited for that is away, because of a full disk or of what else may pass; see
+	// conductor.Options. Defaults to about three seconds; a Server waits for as long as it runs.
 	Patience time.Duration
 	// Queues are limits of steps by the name of their queue. Defaults to none.
 	Queues map[string]queue.Limits
@@ -91,9 +92,20 @@ type Options struct {
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 
-	secrets *lateGuard                            // of the App that the actions are for
-	serves  bool                                  // it is a server's, which has keys of its own to keep
-	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
+	// Exec says what commands of steps may touch, on a server. Defaults to what Exec's fields say.
+	Exec Exec
+	// Files are folders in which steps may read and write files by other actions than commands, on a server on which not
+	// everybody is an admin. Defaults to the working directory.
+	Files []string
+	// Private are files of the server, beside its data, that no step may reach: settings, keys of TLS. Defaults to none.
+	Private []string
+
+	allow   func(author *definition.Author, action string) error // what steps may use; nil: all
+	touch   func(path string) error                              // CodeDenied for a file that steps may not touch; nil: all
+	sandbox func(context.Context) (*sandbox.Sandbox, error)      // what a command is confined by; nil: nothing
+	secrets *lateGuard                                           // of the App that the actions are for
+	serves  bool                                                 // it is a server's, which has keys of its own to keep
+	wrap    func(conductor.Store) conductor.Store                // measures the store; nil: as it is
 }
 
 // App is a Stepwell in this process.
@@ -125,9 +137,9 @@ func actions(o Options) (*action.Registry, *outbound.Client, error) {
 		return nil, nil, err
 	}
 	for _, add := range []func() error{
-		func() error { return builtin.Register(r, builtin.Options{}) },
+		func() error { return builtin.Register(r, builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv}) },
 		func() error { return httpcall.Register(r, client) },
-		func() error { return media.Register(r, media.Options{}) },
+		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
 		func() error { return streams(r, client, o) },
 	} {
@@ -146,8 +158,8 @@ func actions(o Options) (*action.Registry, *outbound.Client, error) {
 // New opens the database, which no other process may be using for running executions
 // (CodeConflict), and builds everything else.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	if o.DB == "" {
-		o.DB = DefaultDB
+	if err := o.data(); err != nil {
+		return nil, err
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -174,13 +186,14 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		return nil, err
 	}
 	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }
+	outage := store.NewOutage()
 	var written conductor.Store = a.Store
 	if o.wrap != nil {
 		written = o.wrap(written)
 	}
 	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
-		Revoke: revoke, Cancel: func(t *engine.Task) { a.pool.Cancel(t) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
-		MaxPending: o.MaxPending, Patience: o.Patience, Window: o.Window, Log: o.Log})
+		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
+		MaxPending: o.MaxPending, Outage: outage, Patience: o.Patience, Window: o.Window, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -188,8 +201,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Lines != nil {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
-	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Secrets: a.Secrets,
-		Lines: lines, Progress: o.Progress, Name: workerName(), Price: pricing(o.Prices, a.Actions, o.Log), CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
+	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
+		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: pricing(o.Prices, a.Actions, o.Log), CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -36,6 +36,9 @@ func TestMain(m *testing.M) {
 		if url := os.Getenv(pollURL); url != "" {
 			child = func(db string) error { return pollChild(db, url) }
 		}
+		if how := os.Getenv(outsideHow); how != "" {
+			child = func(db string) error { return outsideChild(db, how) }
+		}
 		if err := child(db); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)

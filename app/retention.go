@@ -14,6 +14,7 @@ type Retention struct {
 	Logs       time.Duration // their log lines
 	Keys       time.Duration // idempotency keys and signals
 	Audit      time.Duration // entries of the audit log
+	Firings    time.Duration // what became of the times of schedules
 }
 
 // pruner is the part of a store that removes.
@@ -55,7 +56,7 @@ func (r *retention) Run(ctx context.Context) error {
 		}
 		if removed != (store.Removed{}) {
 			r.log.Info("retention removed what was old", "executions", removed.Executions, "log_lines", removed.Lines, "keys", removed.Keys,
-				"audit", removed.Audit, "blobs", removed.Blobs)
+				"audit", removed.Audit, "firings", removed.Firings, "blobs", removed.Blobs)
 		}
 	}
 }
@@ -68,13 +69,14 @@ func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Remov
 		}
 		return now.Add(-d)
 	}
-	what := store.Retention{Executions: before(r.keep.Executions), Logs: before(r.keep.Logs), Keys: before(r.keep.Keys), Audit: before(r.keep.Audit)}
+	what := store.Retention{Executions: before(r.keep.Executions), Logs: before(r.keep.Logs), Keys: before(r.keep.Keys), Audit: before(r.keep.Audit), Firings: before(r.keep.Firings)}
 	for range retentionBatches {
 		removed, more, err := r.store.Prune(ctx, what)
 		sum.Executions += removed.Executions
 		sum.Lines += removed.Lines
 		sum.Keys += removed.Keys
 		sum.Audit += removed.Audit
+		sum.Firings += removed.Firings
 		sum.Blobs += removed.Blobs
 		if err != nil {
 			return sum, err

@@ -78,14 +78,15 @@ const (
 type Server struct {
 	*App
 	parts
-	o        ServerOptions
-	listener net.Listener
-	http     *http.Server
-	state    atomic.Int32
-	drain    chan struct{} // closed by Drain
-	closing  chan struct{} // closed when clients are sent away
-	once     sync.Once
-	begun    time.Time
+	confinement confinement
+	o           ServerOptions
+	listener    net.Listener
+	http        *http.Server
+	state       atomic.Int32
+	drain       chan struct{} // closed by Drain
+	closing     chan struct{} // closed when clients are sent away
+	once        sync.Once
+	begun       time.Time
 }
 
 // NewServer opens the database (see New) and the listener, and builds everything. CodeUnavailable when the
@@ -98,7 +99,10 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	if err := s.buildMeter(ctx); err != nil {
 		return nil, err
 	}
-	s.o.serves = true
+	s.o.serves, s.o.sandbox, s.o.allow, s.o.touch = true, s.sandbox, s.allow, s.touch
+	if err := s.o.data(); err != nil { // filled in, for what is to be hidden
+		return nil, err
+	}
 	s.observed(&s.o.Options)
 	if s.App, err = New(ctx, s.o.Options); err != nil {
 		return nil, err

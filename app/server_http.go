@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
 	"golang.org/x/net/netutil"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 )
 
 // What a client may take its time for.
@@ -33,7 +35,11 @@ func listen(ctx context.Context, o *ServerOptions) (net.Listener, error) {
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "cannot listen on " + o.Listen,
 			Hint: "another program uses the address, or it is not one of this machine; `stepwell doctor` looks", Err: err}
 	}
-	l = netutil.LimitListener(l, o.MaxConnections)
+	proxies, err := access.NewProxies(o.Access.Proxies...)
+	if err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	l = newShare(netutil.LimitListener(l, o.MaxConnections), o.MaxConnections, proxies)
 	if o.TLS != nil {
 		l = tls.NewListener(l, o.TLS)
 	}
@@ -69,6 +75,17 @@ func (s *Server) shutHTTP() {
 	if err := s.http.Shutdown(ctx); err != nil {
 		s.log.Warn("some clients were cut off", "error", s.http.Close())
 	}
+}
+
+// hosts are the names under which others reach the server.
+func (s *Server) hosts() (names []string) {
+	if u, err := url.Parse(s.URL()); err == nil {
+		names = append(names, u.Hostname())
+	}
+	if name, err := os.Hostname(); err == nil {
+		names = append(names, name)
+	}
+	return names
 }
 
 // URL is where others reach the server.

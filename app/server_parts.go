@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
@@ -34,11 +35,14 @@ type Access struct {
 	Origins []string
 	// Limit is how often one caller may ask. Defaults to those of access.LimitOptions.
 	Limit access.LimitOptions
+	// Policy says which actions steps may use, beside the one that admins store. Defaults to allowing all.
+	Policy access.Policy
 }
 
 // parts are what a server has beyond an App.
 type parts struct {
 	keys     *access.Keys
+	policies *access.Policies
 	auth     *access.Authenticator
 	limiter  *access.Limiter
 	recorder *access.Recorder
@@ -46,6 +50,7 @@ type parts struct {
 	hub      *feed.Hub
 	meter    *meter.Meter
 	tracer   *meter.Tracer // nil: no traces
+	sidecar  *sidecar      // nil: no Dapr
 
 	library   *pipeline.Library
 	schedules *trigger.Schedules
@@ -58,7 +63,7 @@ type parts struct {
 
 // build makes the parts, from those that need nothing to the API, which needs all.
 func (s *Server) build(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.buildAccess, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildAPI} {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildAPI} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -68,6 +73,9 @@ func (s *Server) build(ctx context.Context) error {
 
 func (s *Server) buildAccess(ctx context.Context) (err error) {
 	a := &s.o.Access
+	if s.policies, err = access.NewPolicies(ctx, s.Store, a.Policy); err != nil {
+		return err
+	}
 	if s.proxies, err = access.NewProxies(a.Proxies...); err != nil {
 		return err
 	}
@@ -112,7 +120,7 @@ func (s *Server) buildSecrets(ctx context.Context) (err error) {
 }
 
 func (s *Server) buildTriggers(ctx context.Context) (err error) {
-	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: s.Conductor, Executions: s.Store, Catalog: s.Actions, Defaults: s.o.Defaults,
+	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: s.Conductor, Executions: s.Store, Catalog: s.Actions, Allow: s.allow, Defaults: s.o.Defaults,
 		Log: s.log})
 	if err != nil {
 		return err
@@ -147,20 +155,21 @@ func (s *Server) wants(x *store.Execution) bool {
 }
 
 func (s *Server) buildAPI(context.Context) error {
+	s.sidecar = newSidecar(s.o.Services.DaprPort)
 	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
 		Catalog: s.Actions, Auth: s.auth, Pipelines: s.library, Schedules: s.schedules, Webhooks: s.hooks, Events: s.router, Vault: s.Secrets.Vault,
-		Keys: s.keys, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins,
+		Keys: s.keys, Policies: s.policies, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins, Hosts: s.hosts(),
 		Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
 		Observe: s.requested, Link: s.linked, MaxBody: s.o.MaxBody, Stopping: s.closing, Log: s.log})
 	if err != nil {
 		return err
 	}
-	s.http = s.newHTTP(s.gate(h))
+	s.http = s.newHTTP(api.Bodies(s.gate(h)))
 	return nil
 }
 
 func (s *Server) vitals() api.Vitals {
-	v := api.Vitals{Active: s.Conductor.Stats().Active, Scheduler: "running"}
+	v := api.Vitals{Active: s.Conductor.Stats().Active, Scheduler: "running", Dapr: s.sidecar.connected()}
 	if err := s.Ready(); err != nil {
 		v.Unready = reason(err).Message
 	}
@@ -178,10 +187,15 @@ func (s *Server) gate(h http.Handler) http.Handler {
 			h.ServeHTTP(w, r)
 			return
 		}
+		body, err := json.Marshal(reason(err))
+		if err != nil { // texts only
+			body = []byte("{}")
+		}
 		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 		w.Header().Set("Retry-After", "2")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		if err := json.NewEncoder(w).Encode(reason(err)); err != nil {
+		if _, err := w.Write(body); err != nil {
 			s.log.Debug("a client has gone", "error", err)
 		}
 	})

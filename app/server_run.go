@@ -58,6 +58,9 @@ func (s *Server) attend(serving *crew) {
 	if s.tracer != nil {
 		serving.start("traces", s.sendTraces)
 	}
+	if s.sidecar != nil {
+		serving.start("Dapr sidecar", s.sidecar.Run)
+	}
 	serving.start("webhooks", s.hooks.Run)
 	serving.start("event triggers", s.router.Run)
 	serving.start("http", func(context.Context) error { return s.serveHTTP() })

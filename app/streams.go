@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,13 +19,9 @@ import (
 // streams registers the stream modules and what runs them.
 func streams(r *action.Registry, client *outbound.Client, o Options) error {
 	if o.Checkpoints == "" {
-		o.Checkpoints = o.DB
-		if o.Checkpoints == "" {
-			o.Checkpoints = DefaultDB
-		}
-		o.Checkpoints += "-streams"
+		o.Checkpoints = cmp.Or(o.DB, Database(cmp.Or(o.Data, DefaultData))) + "-streams"
 	}
-	places := files.New(files.Options{HTTP: client, S3: o.S3})
+	places := files.New(files.Options{HTTP: client, S3: o.S3, Admit: o.touch})
 	schemas := o.Schemas
 	if schemas.HTTP == nil {
 		schemas.HTTP = client

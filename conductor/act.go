@@ -34,8 +34,8 @@ func (c *Conductor) act() {
 		for _, r := range l.fx.Revokes {
 			c.o.Revoke(l.run.No, r.Idx, r.Epoch)
 		}
-		for _, t := range l.fx.Cancels {
-			c.o.Cancel(t)
+		for i := range l.outside {
+			c.o.Cancel(l.outside[i])
 		}
 	}
 	c.dispatch()
@@ -86,7 +86,7 @@ func (c *Conductor) finishTurn(l *live) {
 	if l.create {
 		c.release(l.row.Key, l.claim)
 	}
-	l.create, l.touched, l.broke, l.replies, l.taken = false, false, false, l.replies[:0], nil
+	l.create, l.touched, l.broke, l.replies, l.taken, l.outside = false, false, false, l.replies[:0], nil, nil
 	clear(l.batch.Events)
 	l.batch.Events = l.batch.Events[:0]
 	l.fx.Reset()

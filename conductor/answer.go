@@ -1,7 +1,6 @@
 package conductor
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -101,7 +100,7 @@ func (c *Conductor) settle(a answer, execution string, w *engine.Await) (engine.
 	case len(a.Outputs) <= inlineAnswer:
 		ev.Output = a.Outputs
 	default:
-		ref, err := c.o.Blobs.Put(context.Background(), a.Outputs)
+		ref, err := c.putBlob(a.Outputs)
 		if err != nil {
 			return ev, fmt.Errorf("store the outputs: %w", err)
 		}

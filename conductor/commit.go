@@ -18,14 +18,15 @@ const (
 	commitTries    = 6
 	commitPause    = 100 * time.Millisecond
 	maxCommitPause = 2 * time.Second
-	stalledTries   = 3 // after so many it is worth telling, see Stalled
+	minPatience    = 3 * time.Second // about what commitTries take
 )
 
 // commit makes the batch durable. A store that is away for a moment (a full disk, a lock) is tried
 // again; meanwhile nothing goes on, because nothing may. The end of ctx ends the patience, not the
 // commit.
 func (c *Conductor) commit(ctx context.Context) error {
-	defer c.stalled.Store(nil)
+	end := func() {}
+	defer func() { end() }()
 	begun, pause, last := time.Now(), commitPause, false
 	for try := 1; ; try++ {
 		err := c.o.Store.Commit(context.Background(), c.commits)
@@ -38,11 +39,11 @@ func (c *Conductor) commit(ctx context.Context) error {
 			}
 			return c.overtaken(conflict)
 		}
-		if last || !transient(err) || try >= commitTries && !c.patient(err, begun) {
+		if last || !transient(err) || try >= commitTries && (!store.IsAway(err) || c.impatient(begun)) {
 			return fmt.Errorf("%d executions stop here and can be resumed: %w", len(c.commits), err)
 		}
-		if try >= stalledTries {
-			c.stalled.Store(&stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the store takes nothing at the moment", Hint: stepwell.HintOf(err), Err: err})
+		if try == 1 {
+			end = c.o.Outage.Begin(err)
 		}
 		c.o.Log.Warn("commit failed, trying again; nothing goes on meanwhile", "error", err, "hint", stepwell.HintOf(err), "try", try, "pause", pause)
 		last = !pausing(ctx, pause)
@@ -50,18 +51,46 @@ func (c *Conductor) commit(ctx context.Context) error {
 	}
 }
 
-// patient reports whether what the store says may pass, and is worth waiting for.
-func (c *Conductor) patient(err error, begun time.Time) bool {
-	return stepwell.CodeOf(err) == stepwell.CodeUnavailable && time.Since(begun) < c.o.Patience
+// impatient reports whether the store has been away for longer than is to be waited.
+func (c *Conductor) impatient(since time.Time) bool { return time.Since(since) >= c.o.Patience }
+
+// hold waits while the store is away for others, such as a worker whose outputs the blobs refuse: nothing is decided
+// meanwhile. It returns when the store is back or ctx ends, and with an error when the patience is over.
+func (c *Conductor) hold(ctx context.Context) error {
+	over, since := c.o.Outage.Over()
+	if over == nil {
+		return nil
+	}
+	err := c.o.Outage.Err()
+	c.o.Log.Warn("nothing goes on, because the store is away", "error", err, "hint", stepwell.HintOf(err))
+	limit := time.NewTimer(max(c.o.Patience, minPatience) - time.Since(since))
+	defer limit.Stop()
+	select {
+	case <-over:
+		return nil
+	case <-ctx.Done():
+		return nil
+	case <-limit.C:
+		return fmt.Errorf("the executions stop here and can be resumed: %w", err)
+	}
 }
 
-// Stalled says why nothing goes on: the store has refused the same commit for some time, and it is tried again.
-// CodeUnavailable; nil when all is well.
-func (c *Conductor) Stalled() error {
-	if err := c.stalled.Load(); err != nil {
+// Stalled says why nothing goes on: the store is away, and what it has refused is tried again. CodeUnavailable; nil when
+// all is well.
+func (c *Conductor) Stalled() error { return c.o.Outage.Err() }
+
+// putBlob stores a large value in the loop, which waits for the blobs as commit does for the database.
+func (c *Conductor) putBlob(value []byte) (ref string, err error) {
+	ctx, stop := context.WithTimeout(c.ctx, max(c.o.Patience, minPatience))
+	defer stop()
+	err = c.o.Outage.Retry(ctx, func() (err error) {
+		ref, err = c.o.Blobs.Put(context.Background(), value)
 		return err
+	})
+	if errors.Is(err, store.ErrAway) && c.ctx.Err() == nil {
+		c.failed = fmt.Errorf("the executions stop here and can be resumed: %w", err)
 	}
-	return nil
+	return ref, err
 }
 
 // pausing waits, and reports whether there is time for more of it.

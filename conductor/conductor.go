@@ -10,7 +10,6 @@ import (
 	"context"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -40,9 +39,10 @@ type Options struct {
 	Secrets Secrets
 	// Revoke stops a task wherever it is. Defaults to nothing.
 	Revoke func(run int64, idx int32, epoch uint32)
-	// Cancel stops the work that a step has left elsewhere (action.Canceler). It must not wait for it.
-	// Defaults to nothing.
-	Cancel func(*engine.Task)
+	// Cancels reports whether the work that an action's steps leave outside can be stopped (action.Canceler): then it is
+	// written down with the commit that gives it up, and handed to Cancel, which must not wait for it. Defaults to no action.
+	Cancels func(action string) bool
+	Cancel  func(store.OutsideWork)
 	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update. A
 	// panic in it is logged, and goes no further. Defaults to nothing.
 	Observe func(*Update)
@@ -59,8 +59,11 @@ type Options struct {
 	MaxPending int
 	// MaxKept bounds, in bytes, the signals that no step has waited for yet. Defaults to 64 MiB.
 	MaxKept int64
-	// Patience is for how long a commit is tried again that the store refuses for a reason that may pass, such as a
-	// full disk; then Run gives up. Defaults to about three seconds.
+	// Outage is shared by all that need the store: what one of them is refused, all wait for. Defaults to one of the
+	// conductor's own.
+	Outage *store.Outage
+	// Patience is for how long an Outage is waited for, such as a full disk; then Run gives up. Defaults to about three
+	// seconds.
 	Patience time.Duration
 	// Window is how many steps of one execution may be dispatched at once. Defaults to
 	// engine.DefaultWindow.
@@ -76,11 +79,14 @@ func (o *Options) validate() error {
 	if o.Secrets == nil {
 		o.Secrets = noSecrets{}
 	}
+	if o.Outage == nil {
+		o.Outage = store.NewOutage()
+	}
 	if o.Revoke == nil {
 		o.Revoke = func(int64, int32, uint32) {}
 	}
-	if o.Cancel == nil {
-		o.Cancel = func(*engine.Task) {}
+	if o.Cancels == nil || o.Cancel == nil {
+		o.Cancels, o.Cancel = func(string) bool { return false }, func(store.OutsideWork) {}
 	}
 	if o.Observe == nil {
 		o.Observe = func(*Update) {}
@@ -135,9 +141,9 @@ type Conductor struct {
 	recovering chan struct{}
 
 	tallies tallies
-	stalled atomic.Pointer[stepwell.Error] // why nothing goes on
-
 	// Owned by Run.
+	ctx       context.Context // Run's
+	failed    error           // why Run is to end
 	admission admission
 	mail      mailbox
 	more      bool // there is something to do without anybody asking
@@ -174,10 +180,11 @@ type live struct {
 	line  *line // where it waits to be admitted
 	pos   int   // in line
 
-	awaits   map[int32]string // keys of signals, by step
-	taken    []string         // keys of the signals that this turn has used up
-	breached string           // as it was told
-	broke    bool             // in this turn
+	outside  []store.OutsideWork // what this turn has given up
+	awaits   map[int32]string    // keys of signals, by step
+	taken    []string            // keys of the signals that this turn has used up
+	breached string              // as it was told
+	broke    bool                // in this turn
 }
 
 // New makes a conductor.
@@ -198,13 +205,21 @@ func New(ctx context.Context, o Options) (*Conductor, error) {
 	return c, nil
 }
 
-// Report implements worker.Reporter. Outcomes are taken in at once; Spawned and Running return when
-// they are durable. CodeConflict: the attempt is not (or no longer) the one to spawn or to begin.
+// Report implements worker.Reporter. Outcomes are taken in at once, unless very much waits to be taken in and ctx has not
+// ended; Spawned and Running return when they are durable. CodeConflict: the attempt is not (or no longer) the one to spawn
+// or to begin. CodeLimit: it spawns too much at once; an outcome that is too large fails its step.
 func (c *Conductor) Report(ctx context.Context, run int64, ev engine.Event) error {
-	if ev.Kind != engine.Spawned && ev.Kind != engine.Running {
-		return c.inbox.put(item{run: run, ev: ev})
+	err := checkSize(&ev)
+	if ev.Kind == engine.Spawned || ev.Kind == engine.Running {
+		if err != nil {
+			return err
+		}
+		return c.ask(ctx, item{run: run, ev: ev, size: eventSize(&ev)})
 	}
-	return c.ask(ctx, item{run: run, ev: ev})
+	if err != nil {
+		ev = failing(ev, err)
+	}
+	return c.inbox.putWhenRoom(item{run: run, ev: ev, size: eventSize(&ev)}, ctx.Done())
 }
 
 // ask puts an item in and waits until it has been committed or refused. When ctx ends or the

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 )
 
@@ -16,7 +15,7 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 	}
 	if l := c.live(row.ID); l != nil {
 		var reasons []engine.Reason // the loop's until it answers
-		err := c.ask(ctx, item{run: l.run.No, on: l, do: func(it *item) {
+		err := c.look(ctx, item{run: l.run.No, on: l, do: func(it *item) {
 			var wrong error
 			if reasons, wrong = l.run.Why(step); wrong == nil && l.seat == seatWaiting {
 				reasons = append(reasons, c.heldBy(l))
@@ -35,6 +34,15 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 		return nil, err
 	}
 	return l.run.Why(step)
+}
+
+// look is ask for those who only want to see something: while the store is away they are told so at once, as the loop
+// answers nobody.
+func (c *Conductor) look(ctx context.Context, it item) error {
+	if err := c.Stalled(); err != nil {
+		return err
+	}
+	return c.ask(ctx, it)
 }
 
 func firstError(a, b error) error {
@@ -69,24 +77,4 @@ func (g *group) oldestRunning() string {
 		return "none"
 	}
 	return first.run.ID
-}
-
-// PreviewRetry lists the keys of the steps that Retry would run again.
-func (c *Conductor) PreviewRetry(ctx context.Context, id, from string) ([]string, error) {
-	row, err := c.o.Store.Execution(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if !row.Status.Terminal() {
-		return nil, notEnded(row.Status)
-	}
-	l, err := c.rebuild(ctx, row)
-	if err != nil {
-		return nil, err
-	}
-	return l.run.PreviewRetry(from)
-}
-
-func notEnded(s stepwell.ExecutionStatus) error {
-	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not ended: " + s.String(), Hint: "cancel it first, or restart a step in place"}
 }

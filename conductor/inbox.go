@@ -13,6 +13,7 @@ type item struct {
 	ev    engine.Event // of kind 0: nothing but having the execution taken up
 	on    *live        // the execution itself, which the loop takes up if it does not have it; nil for reports
 	reply chan error   // has room for one; nil: nobody waits
+	size  int          // of ev, in bytes; 0: it does not count
 	do    func(*item)  // instead of ev: what the loop is to do, on an execution that it has (on) or without one; it answers
 }
 
@@ -27,6 +28,38 @@ type inbox struct {
 	spare  []item
 	ring   chan struct{} // one token: something is there
 	closed error         // why nothing is taken in any more
+	bytes  int           // of the items
+	room   chan struct{} // closed when the items are taken, for those that wait for room; nil: nobody does
+}
+
+// putWhenRoom is put for an item that waits, as long as done is open, while too much is there already.
+func (b *inbox) putWhenRoom(it item, done <-chan struct{}) error {
+	for {
+		b.mu.Lock()
+		if b.closed != nil || b.bytes == 0 || b.bytes+it.size <= maxWaiting {
+			b.mu.Unlock()
+			return b.put(it)
+		}
+		if b.room == nil {
+			b.room = make(chan struct{})
+		}
+		room := b.room
+		b.mu.Unlock()
+		select {
+		case <-room:
+		case <-done:
+			return b.put(it) // the process ends
+		}
+	}
+}
+
+// emptied lets those go on that wait for room. The caller holds the lock.
+func (b *inbox) emptied() {
+	b.bytes = 0
+	if b.room != nil {
+		close(b.room)
+		b.room = nil
+	}
 }
 
 func (b *inbox) put(it item) error {
@@ -36,6 +69,7 @@ func (b *inbox) put(it item) error {
 		return err
 	}
 	b.items = append(b.items, it)
+	b.bytes += it.size
 	first := len(b.items) == 1
 	b.mu.Unlock()
 	if first {
@@ -80,6 +114,7 @@ func (b *inbox) take() []item {
 		b.spare = nil
 	}
 	b.items, b.spare = b.spare[:0], full
+	b.emptied()
 	return full
 }
 
@@ -92,5 +127,6 @@ func (b *inbox) close(why error) []item {
 	}
 	left := b.items
 	b.items = nil
+	b.emptied()
 	return left
 }

@@ -83,7 +83,7 @@ func TestUnknownExecutions(t *testing.T) {
 	ctx := t.Context()
 	_, waited := r.Wait(ctx, "none")
 	_, retried := r.Retry(ctx, "none", "")
-	_, previewed := r.Preview(ctx, "none", "a")
+	_, previewed := r.PreviewRestart(ctx, "none", "a", false)
 	for what, err := range map[string]error{"Wait": waited, "Retry": retried, "Preview": previewed, "Cancel": r.Cancel(ctx, "none", ""), "Pause": r.Pause(ctx, "none"),
 		"Resume": r.Resume(ctx, "none"), "Restart": r.Restart(ctx, "none", "a", false), "Recover": r.Recover(ctx, "none")} {
 		wantCode(t, what, err, stepwell.CodeNotFound)
@@ -102,9 +102,9 @@ steps:
   - {id: c, action: t.fail, depends_on: [b]}
 `))
 	x := r.end(id, stepwell.ExecutionFailed)
-	keys, err := r.Preview(t.Context(), id, "b")
-	if err != nil || !slices.Equal(keys, []string{"b", "c"}) {
-		t.Errorf("Preview: %v, error %v", keys, err)
+	fc, err := r.PreviewRestart(t.Context(), id, "b", false)
+	if err != nil || !slices.Equal(fc.Repeated, []string{"b"}) || !slices.Equal(fc.Again, []engine.Again{{Step: "c", Because: "b"}}) || !slices.Equal(fc.Kept, []string{"a"}) {
+		t.Errorf("PreviewRestart: %+v, error %v", fc, err)
 	}
 	before := r.steps(x.No)
 	if err := r.Restart(t.Context(), id, "b", false); err != nil {

@@ -20,12 +20,16 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 	defer func() { endFlush(); <-flushed }()
 	alarm := time.NewTimer(maxWait)
 	defer alarm.Stop()
+	c.ctx = ctx
 	for {
+		if err := c.hold(ctx); err != nil {
+			return err
+		}
 		c.inbox.settle()
 		batch := c.inbox.take()
 		due := c.timers.due(c.now())
 		if len(batch) > 0 || len(due) > 0 || c.more || c.refusedPush() || c.mail.overdue(c.now()) {
-			if err := c.process(ctx, batch, due); err != nil {
+			if err := c.turns(ctx, batch, due); err != nil {
 				return err
 			}
 			continue
@@ -33,8 +37,9 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 		alarm.Reset(c.sleep())
 		select {
 		case <-ctx.Done():
-			return c.process(ctx, c.inbox.close(errStopped), nil)
+			return c.turns(ctx, c.inbox.close(errStopped), nil)
 		case <-c.inbox.ring:
+		case <-c.o.Outage.Began(): // see hold
 		case <-alarm.C:
 		}
 	}
@@ -58,6 +63,19 @@ func (c *Conductor) shut(cause error) {
 	close(c.stop)
 }
 
+// turns takes a batch in, in as many turns as its size takes.
+func (c *Conductor) turns(ctx context.Context, batch []item, due []timer) error {
+	for {
+		n := fitting(batch)
+		if err := c.process(ctx, batch[:n], due); err != nil {
+			return err
+		}
+		if batch, due = batch[n:], nil; len(batch) == 0 {
+			return nil
+		}
+	}
+}
+
 // process is one turn of the loop.
 func (c *Conductor) process(ctx context.Context, batch []item, due []timer) error {
 	for i := range due {
@@ -68,6 +86,9 @@ func (c *Conductor) process(ctx context.Context, batch []item, due []timer) erro
 	}
 	c.more = false
 	c.deliverDue()
+	if c.failed != nil {
+		return c.failed
+	}
 	c.admit()
 	now := c.now()
 	c.commits = c.commits[:0]
@@ -201,9 +222,23 @@ func (c *Conductor) prepare(l *live, now int64) error {
 			return err
 		}
 	}
+	l.outside = c.givenUp(l, now)
+	commit.Outside = l.outside
 	commit.Taken = l.taken
 	c.commits = append(c.commits, commit)
 	return nil
+}
+
+// givenUp is the work outside that steps have left with this batch.
+func (c *Conductor) givenUp(l *live, now int64) (out []store.OutsideWork) {
+	for _, t := range l.fx.Cancels {
+		if c.o.Cancels(t.Step.Action) {
+			at := time.UnixMicro(now)
+			out = append(out, store.OutsideWork{Execution: t.Run, ExecutionID: t.Execution, Step: t.Idx, Epoch: t.Epoch, Attempt: t.Attempt, StepKey: t.Key,
+				Action: t.Step.Action, State: t.State, Since: at, Next: at})
+		}
+	}
+	return out
 }
 
 // describeEvery is how old the progress in an execution's row may get while it makes any.

@@ -3,9 +3,12 @@ package conductor
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
 )
 
 // starts are the keys of executions that are on their way: taken until it is known whether they are durable.
@@ -21,6 +24,9 @@ type starts map[string]chan struct{}
 func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fresh bool, err error) {
 	if ctx.Err() != nil {
 		return "", false, context.Cause(ctx)
+	}
+	if err := checkOrigin(&req.Origin, req.Dir); err != nil {
+		return "", false, err
 	}
 	if len(req.KeyHash) > 0 { // a request may hold a secret that can be guessed
 		if req.KeyHash, err = c.o.Secrets.Digest(ctx, req.KeyHash); err != nil {
@@ -85,4 +91,39 @@ func (c *Conductor) release(key string, claim chan struct{}) {
 		close(claim)
 		delete(c.starts, key)
 	}
+}
+
+// namedPrefix begins the keys under which the store keeps what ids from outside name.
+const namedPrefix = "named:"
+
+// named is what is kept of what an id names.
+type named struct {
+	Digest []byte          `json:"digest"`
+	Note   json.RawMessage `json:"note,omitempty"`
+}
+
+// Name says durably that an id of a kind names this content, of which it keeps a digest, as long as keys of starts are
+// kept. It gives the note of the first time. CodeConflict: the id names other content.
+func (c *Conductor) Name(ctx context.Context, kind, id string, content []byte, note json.RawMessage) (json.RawMessage, error) {
+	sum, err := c.o.Secrets.Digest(ctx, content)
+	if err != nil {
+		return nil, err
+	}
+	body, err := json.Marshal(named{sum, note})
+	if err != nil {
+		return nil, err
+	}
+	raw, err := c.o.Store.KeepFirst(ctx, store.Signal{Key: namedPrefix + kind, ID: id, Body: body, At: time.Now()})
+	if err != nil {
+		return nil, fmt.Errorf("id of the %s: %w", kind, err)
+	}
+	var first named
+	if err := json.Unmarshal(raw, &first); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "what the id of the " + kind + " names cannot be read", Err: err}
+	}
+	if !bytes.Equal(first.Digest, sum) {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the id %q names another %s, with other content", id, kind),
+			Hint: "give every " + kind + " an id of its own; one that is sent again has to be the same"}
+	}
+	return first.Note, nil
 }

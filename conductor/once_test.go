@@ -109,8 +109,8 @@ func TestRetryOnce(t *testing.T) {
 		t.Errorf("preview of nothing: %v", err)
 	}
 	r.end(id, stepwell.ExecutionFailed)
-	if keys, err := r.PreviewRetry(t.Context(), id, ""); err != nil || len(keys) != 1 || keys[0] != "a" {
-		t.Errorf("preview %v, error %v", keys, err)
+	if fc, err := r.PreviewRetry(t.Context(), id, ""); err != nil || len(fc.Repeated) != 1 || fc.Repeated[0] != "a" || len(fc.Again)+len(fc.Kept) > 0 {
+		t.Errorf("preview %+v, error %v", fc, err)
 	}
 	by := store.Origin{Actor: "ben", Key: "again"}
 	first, fresh, err := r.RetryOnce(t.Context(), id, "", by)

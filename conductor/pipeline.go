@@ -61,6 +61,9 @@ func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pi
 	if err != nil {
 		return nil, fmt.Errorf("snapshot of %s: %w", d.Name, err)
 	}
+	if len(body) > maxDefinition {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s is %d bytes, written out in full; the limit is %d MiB", d.Name, len(body), maxDefinition>>20)}
+	}
 	hash := sha256.Sum256(body)
 	if p := c.pipelines.lookup(hash); p != nil {
 		return p, nil

@@ -76,6 +76,18 @@ func (c *Conductor) bring(ctx context.Context, id string, ended bool) (l *live, 
 
 // rebuild folds the step log of an execution into a run.
 func (c *Conductor) rebuild(ctx context.Context, row *store.Execution) (*live, error) {
+	l, err := c.fresh(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.replay(ctx, l, row); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// fresh makes the run of an execution that exists, before its first event.
+func (c *Conductor) fresh(ctx context.Context, row *store.Execution) (*live, error) {
 	p, err := c.snapshot(ctx, row.Definition)
 	if err != nil {
 		return nil, fmt.Errorf("execution %s: %w", row.ID, err)
@@ -83,19 +95,24 @@ func (c *Conductor) rebuild(ctx context.Context, row *store.Execution) (*live, e
 	l := &live{run: engine.New(p.plan, row.No, row.ID), row: *row, done: make(chan struct{}), pipeline: p, rebuilt: true}
 	l.run.Dir = row.Dir
 	c.knowParams(row)
+	return l, nil
+}
+
+// replay folds the step log of an execution into its run.
+func (c *Conductor) replay(ctx context.Context, l *live, row *store.Execution) error {
 	var fx engine.Effects
 	for entry, err := range c.o.Store.StepLog(ctx, row.No, 0) {
 		if err != nil {
-			return nil, fmt.Errorf("execution %s: %w", row.ID, err)
+			return fmt.Errorf("execution %s: %w", row.ID, err)
 		}
 		if err := c.fold(ctx, l, entry, &fx); err != nil {
-			return nil, fmt.Errorf("execution %s, version %d: %w", row.ID, entry.Version, err)
+			return fmt.Errorf("execution %s, version %d: %w", row.ID, entry.Version, err)
 		}
 	}
 	if l.version == 0 {
-		return nil, damaged(row.ID, "is empty")
+		return damaged(row.ID, "is empty")
 	}
-	return l, nil
+	return nil
 }
 
 func damaged(id, how string) error {
@@ -140,14 +157,20 @@ func (c *Conductor) load(ctx context.Context, ev *engine.Event) (err error) {
 		}
 	}
 	if ev.Begin == nil {
-		return nil
+		return c.loadSeeds(ctx, ev.Seeds)
+	}
+	if ev.Begin.Revision < 2 { // it does not say which are read
+		for i := range ev.Begin.Seeds {
+			ev.Begin.Seeds[i].Read = true
+		}
 	}
 	return c.loadSeeds(ctx, ev.Begin.Seeds)
 }
 
+// loadSeeds fetches the outputs that templates read and that a seed only refers to.
 func (c *Conductor) loadSeeds(ctx context.Context, seeds []engine.Seed) (err error) {
 	for i := range seeds {
-		if s := &seeds[i]; engine.IsRef([]byte(s.Output)) {
+		if s := &seeds[i]; s.Read && engine.IsRef([]byte(s.Output)) {
 			if s.Loaded, err = c.o.Blobs.Load(ctx, s.Output); err != nil {
 				return err
 			}

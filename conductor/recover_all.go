@@ -49,7 +49,7 @@ func (c *Conductor) recoverList(ctx context.Context) error {
 	for range min(recoverers, len(list)) {
 		group.Go(func() {
 			for x := range next {
-				if err := c.Recover(ctx, x.ID); err != nil && ctx.Err() == nil && !c.hasStopped() {
+				if err := c.recoverOne(ctx, x.ID); err != nil && ctx.Err() == nil && !c.hasStopped() {
 					c.o.Log.Error("an execution cannot be taken up again", "execution", x.ID, "pipeline", x.Pipeline, "error", err)
 				}
 			}
@@ -70,6 +70,19 @@ func (c *Conductor) recoverList(ctx context.Context) error {
 		return c.stopped()
 	}
 	return nil
+}
+
+// recoverOne takes an execution up. While the store is away it is read again: only that, as the loop, which would take
+// it up, waits for the store meanwhile.
+func (c *Conductor) recoverOne(ctx context.Context, id string) error {
+	err := c.o.Outage.Retry(ctx, func() error {
+		_, _, err := c.find(ctx, id, false)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.Recover(ctx, id)
 }
 
 // recovery waits until no RecoverAll goes on.

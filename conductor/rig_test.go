@@ -49,6 +49,7 @@ type build struct {
 	actions []action.Action
 	faulty  *faulty
 	queue   func(queue.Queue) queue.Queue
+	blobs   func(store.Blobs) store.Blobs
 	report  func(worker.Reporter) worker.Reporter
 	observe func(*conductor.Update)
 	workers int
@@ -85,8 +86,12 @@ func newRig(t *testing.T, b build) *rig {
 	if b.queue != nil {
 		q = b.queue(q)
 	}
-	log := slog.New(r.log)
-	options := conductor.Options{Store: r.faulty, Queue: q, Blobs: r.store.Blobs(), Catalog: registry, Observe: b.observe,
+	var blobs store.Blobs = r.store.Blobs()
+	if b.blobs != nil {
+		blobs = b.blobs(blobs)
+	}
+	log, outage := slog.New(r.log), store.NewOutage()
+	options := conductor.Options{Store: r.faulty, Queue: q, Blobs: blobs, Outage: outage, Catalog: registry, Observe: b.observe,
 		Window: b.window, Log: log, Revoke: func(run int64, idx int32, epoch uint32) { r.pool.Revoke(run, idx, epoch) }}
 	if b.set != nil {
 		b.set(&options)
@@ -97,7 +102,7 @@ func newRig(t *testing.T, b build) *rig {
 	if b.report != nil {
 		reporter = b.report(reporter)
 	}
-	r.pool, err = worker.New(worker.Options{Queue: q, Actions: registry, Reporter: reporter, Records: r.store, Blobs: r.store.Blobs(), Lines: r.Line,
+	r.pool, err = worker.New(worker.Options{Queue: q, Actions: registry, Reporter: reporter, Records: r.store, Blobs: blobs, Outage: outage, Lines: r.Line,
 		Concurrency: b.workers, Log: log, CallbackURL: func(key string) string { return "https://here.example.com/" + key }})
 	must()
 	pooling, endPool := context.WithCancel(ctx)
@@ -152,6 +157,17 @@ func (r *rig) end(id string, want stepwell.ExecutionStatus) *store.Execution {
 		r.t.Fatalf("the execution is %s (%+v), want %s", x.Status, x.Failure, want)
 	}
 	return x
+}
+
+// until waits for something that must come, which the test's own deadline bounds.
+func (r *rig) until(what string, there func() bool) {
+	r.t.Helper()
+	for !there() {
+		if r.t.Context().Err() != nil {
+			r.t.Fatalf("%s did not come", what)
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 func (r *rig) steps(no int64) map[string]store.Step {

@@ -52,6 +52,9 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if len(s.Body) > maxAnswer {
 		return false, false, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the signal is %d bytes, the limit is %d MiB", len(s.Body), maxAnswer>>20)}
 	}
+	if len(s.ID) > engine.MaxKey {
+		return false, false, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the id of the signal is %d bytes, the limit is %d", len(s.ID), engine.MaxKey)}
+	}
 	if s.Body, err = c.sealBody(ctx, s.Key, s.Body); err != nil {
 		return false, false, err
 	}
@@ -310,7 +313,7 @@ func (c *Conductor) Awaiting(ctx context.Context, id string) ([]engine.Await, er
 		return nil, errGone
 	}
 	var list []engine.Await // the loop's until it answers
-	err := c.ask(ctx, item{run: l.run.No, on: l, do: func(it *item) {
+	err := c.look(ctx, item{run: l.run.No, on: l, do: func(it *item) {
 		for _, a := range l.run.Awaiting() {
 			a.State = append([]byte(nil), a.State...)
 			list = append(list, a)

@@ -134,7 +134,8 @@ func (b *awayBlobs) Put(ctx context.Context, body []byte) (string, error) {
 	return b.Blobs.Put(ctx, body)
 }
 
-// A signal whose outputs cannot be stored for a moment is lost to none of those who wait for it.
+// A signal whose outputs cannot be stored for a moment is lost to none of those who wait for it: it is delivered when
+// they can.
 func TestSignalIsDeliveredLater(t *testing.T) {
 	w, blobs := &waits{}, &awayBlobs{}
 	r := newRig(t, build{observe: w.observe, set: func(o *conductor.Options) { blobs.Blobs, o.Blobs = o.Blobs, blobs }})
@@ -142,9 +143,12 @@ func TestSignalIsDeliveredLater(t *testing.T) {
 	<-w.of(first)
 	<-w.of(second)
 	blobs.refuse.Store(1) // the first of the two is refused, the other is not
-	r.signal("key-x", "1", `{"outputs":{"text":"`+strings.Repeat("x", 100<<10)+`"}}`, true, false)
+	r.signal("key-x", "1", `{"outputs":{"text":"`+strings.Repeat("x", 100<<10)+`"}}`, true, true)
 	r.end(first, stepwell.ExecutionCompleted)
 	r.end(second, stepwell.ExecutionCompleted)
+	if err := r.Stalled(); err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
 }
 
 // Signals that nobody waits for take no room from those that somebody waits for.

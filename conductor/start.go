@@ -1,8 +1,10 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,8 +26,9 @@ type Request struct {
 	// Origin says where it comes from; see StartOnce for its Key. Concurrency is set by the conductor. Priority
 	// defaults to the pipeline's.
 	store.Origin
-	seeds []engine.Seed
-	claim chan struct{} // on Key
+	seeds    []engine.Seed
+	revision int           // engine.Revision unless it is a retry, which keeps that of what it retries
+	claim    chan struct{} // on Key
 }
 
 // Start begins an execution and returns its id once it is durable. Parameters are checked against
@@ -46,8 +49,11 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	id := l.run.ID
-	begin := &engine.Begin{Params: raw, Window: c.o.Window, Seeds: req.seeds, Priority: l.row.Priority, Revision: engine.Revision}
-	err = c.ask(ctx, item{run: l.run.No, on: l, ev: engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}})
+	begin := &engine.Begin{Params: raw, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
+	ev := engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}
+	if err = checkSize(&ev); err == nil {
+		err = c.ask(ctx, item{run: l.run.No, on: l, ev: ev, size: eventSize(&ev)})
+	}
 	if err != nil && ctx.Err() == nil && !c.hasStopped() { // refused
 		c.release(req.Key, req.claim)
 		c.mu.Lock()
@@ -95,7 +101,11 @@ func (c *Conductor) record(ctx context.Context, id string, req *Request, params 
 			return nil, err
 		}
 	}
-	return expr.Marshal(sealed)
+	raw, err := expr.Marshal(sealed)
+	if len(raw) > maxParams {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the parameters are %d bytes, the limit is %d MiB", len(raw), maxParams>>20), Hint: "hand large values over in files"}
+	}
+	return raw, err
 }
 
 func (c *Conductor) hasStopped() bool {

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -88,6 +89,7 @@ type checker struct {
 	suggestions int             // did-you-means that may still be computed
 	visits      int             // steps that ancestor searches may still look at
 	unverified  int
+	joinWork    int // steps and paths looked at for joins
 }
 
 // scope is a list of steps that can depend on each other: those of the pipeline, of a group, of a
@@ -221,6 +223,7 @@ func (s *scope) visibleIDs() []string {
 		for i := range s.list {
 			ids = append(ids, s.list[i].ID)
 		}
+		ids = append(ids, slices.Sorted(maps.Keys(s.spawned))...)
 	}
 	return ids
 }

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -23,6 +24,7 @@ func (c *checker) graph(s *scope) {
 	s.deps = make([][]int32, len(s.list))
 	for i := range s.list {
 		c.dependencies(s, i)
+		c.families(s, i)
 	}
 	topo := s.kahn()
 	if len(topo) < len(s.list) {
@@ -50,7 +52,8 @@ func (c *checker) dependencies(s *scope, i int) {
 		at := "depends_on/" + itoa(k)
 		path := element(element(s.path, i)+".depends_on", k)
 		j, known := s.index[name]
-		spawners := c.spawners(s, name)
+		family, _, _ := strings.Cut(name, ":") // of an exact key
+		spawners := c.spawners(s, family)
 		switch {
 		case twice:
 			c.warn(posOf(step, at), path, fmt.Sprintf("%q depends on %q twice", step.ID, name), "")
@@ -92,10 +95,8 @@ func (c *checker) spawners(s *scope, name string) []int32 {
 	if s.spawned == nil {
 		s.spawned = map[string][]int32{}
 		for i := range s.list {
-			if a, err := c.actionNamed(s.list[i].Action); a != nil && err == nil {
-				for _, spawned := range a.spec.Spawns {
-					s.spawned[spawned] = append(s.spawned[spawned], int32(i))
-				}
+			for _, spawned := range Families(&s.list[i], c.cat) {
+				s.spawned[spawned] = append(s.spawned[spawned], int32(i))
 			}
 		}
 	}
@@ -121,9 +122,9 @@ func (c *checker) dependencyHint(s *scope, name string) string {
 				return "did you mean " + id + "?"
 			}
 		}
-		ids := make([]string, len(s.list))
+		ids := slices.Sorted(maps.Keys(s.spawned))
 		for i := range s.list {
-			ids[i] = s.list[i].ID
+			ids = append(ids, s.list[i].ID)
 		}
 		return c.didYouMean(name, ids, "depends_on lists ids of steps")
 	}

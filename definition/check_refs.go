@@ -30,9 +30,10 @@ type source struct {
 	scope *scope
 	index int // of the step in the scope; -1: after all of them
 	in    loops
-	raw   bool // rendered by the handler, which may define more names
-	early bool // rendered before any step runs
-	whole bool // a condition: expression or template
+	raw   bool     // rendered by the handler, which may define more names:
+	names []string // these, nil: unknown ones
+	early bool     // rendered before any step runs
+	whole bool     // a condition: expression or template
 	site  site
 }
 
@@ -108,28 +109,32 @@ func sortedKeys(m map[string]any) []string {
 func (c *checker) value(v any, f *spec.Field, at string, src *source) {
 	if f != nil && f.Raw && !src.raw {
 		raw := *src
-		raw.raw = true
+		raw.raw, raw.names = true, f.Names
 		src = &raw
 	}
 	switch v := v.(type) {
 	case string:
-		if isTemplate(v) {
+		switch {
+		case isTemplate(v):
 			c.text(v, at, src)
+		case src.raw && f != nil && f.Bare:
+			c.bare(v, at, src)
 		}
 	case map[string]any:
-		var fields []spec.Field
-		if f != nil {
-			fields = f.Fields
+		for _, name := range sortedKeys(v) {
+			c.value(v[name], f.Member(name), below(at, name), src)
 		}
-		c.members(v, fields, at, src)
 	case []any:
-		var items *spec.Field
-		if f != nil {
-			items = f.Items
-		}
 		for i, item := range v {
-			c.value(item, items, below(at, itoa(i)), src)
+			c.value(item, f.Element(), below(at, itoa(i)), src)
 		}
+	}
+}
+
+// bare checks what an expression without braces refers to. Whether it is one is for its handler to say.
+func (c *checker) bare(text, at string, src *source) {
+	if p := c.parse(text, true); p.err == nil {
+		c.refs(p, at, src)
 	}
 }
 
@@ -140,6 +145,10 @@ func (c *checker) text(text, at string, src *source) {
 		c.syntax(p.err, at, src)
 		return
 	}
+	c.refs(p, at, src)
+}
+
+func (c *checker) refs(p *parsed, at string, src *source) {
 	for i := range p.refs {
 		ref := &p.refs[i]
 		message, hint, warning := c.ref(ref, src)
@@ -226,17 +235,19 @@ func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning
 		return c.paramRef(ref)
 	case "steps":
 		return c.stepRef(ref, src)
-	case "execution", "project", "lesson":
+	case "execution":
+		return c.executionRef(ref, src)
+	case "project", "lesson":
 		return "", "", false
 	}
-	if src.raw {
+	if src.raw && (src.names == nil || slices.Contains(src.names, root)) {
 		return "", "", false
 	}
 	return c.unknownRoot(ref, src)
 }
 
 func (c *checker) paramRef(ref *expr.Ref) (message, hint string, warning bool) {
-	if len(ref.Path) < 2 || fromTriggers(ref.Path[1]) || c.declared[ref.Path[1]] {
+	if len(ref.Path) < 2 || FromTriggers(ref.Path[1]) || c.declared[ref.Path[1]] {
 		return "", "", false
 	}
 	name := ref.Path[1]
@@ -259,6 +270,9 @@ func (c *checker) stepRef(ref *expr.Ref, src *source) (message, hint string, war
 	id := ref.Path[1]
 	target, ok := c.ids[id]
 	if !ok {
+		if message, hint, warning, ok := c.familyRef(ref, src); ok {
+			return message, hint, warning
+		}
 		return fmt.Sprintf("there is no step %q", id), c.stepHint(id, src), false
 	}
 	if len(ref.Path) > 2 && !slices.Contains(stepFields, ref.Path[2]) {
@@ -269,7 +283,11 @@ func (c *checker) stepRef(ref *expr.Ref, src *source) (message, hint string, war
 		}
 		return fmt.Sprintf("a step has outputs, status, error and attempt, but no %q", field), hint, false
 	}
-	return c.reachable(target, ref, src)
+	message, hint, warning = c.reachable(target, ref, src)
+	if message == "" && len(ref.Path) > 3 && ref.Path[2] == "outputs" {
+		return c.outputRef(target.step(), ref)
+	}
+	return message, hint, warning
 }
 
 // stepPath is how an expression names a step.
@@ -357,6 +375,6 @@ func (c *checker) unknownRoot(ref *expr.Ref, src *source) (message, hint string,
 	case isStep:
 		return message, "write " + stepPath(root) + ".outputs", false
 	}
-	known := append([]string{"params", "steps", "execution", "project", "lesson", "secrets"}, src.in.names...)
+	known := slices.Concat([]string{"params", "steps", "execution", "project", "lesson", "secrets"}, src.in.names, src.names)
 	return message, c.didYouMean(root, known, "known are "+strings.Join(known, ", ")), false
 }

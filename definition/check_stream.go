@@ -31,7 +31,8 @@ func (c *checker) module(here located, in loops) {
 		c.members(step.Config, a.spec.Params, "config", &src)
 		c.moduleKeys(here)
 		c.moduleInput(here, a.spec.Stream)
-		c.sameTime(here)
+		c.joins(here)
+		c.sameTime(here, a.spec.Params)
 		return
 	}
 	c.members(step.Config, nil, "config", &src)
@@ -84,31 +85,33 @@ func (c *checker) moduleInput(here located, s *spec.Stream) {
 }
 
 // sameTime refuses templates that read steps of the same segment: they run at the same time.
-func (c *checker) sameTime(here located) {
+func (c *checker) sameTime(here located, fields []spec.Field) {
 	step := here.step()
 	var reads []string
-	var visit func(v any)
-	visit = func(v any) {
+	var visit func(v any, f *spec.Field)
+	visit = func(v any, f *spec.Field) {
 		switch v := v.(type) {
 		case string:
-			if isTemplate(v) {
-				for _, ref := range c.parse(v, false).refs {
-					if ref.Path[0] == "steps" && len(ref.Path) > 1 {
-						reads = append(reads, ref.Path[1])
-					}
+			bare := !isTemplate(v)
+			if bare && (f == nil || !f.Bare) {
+				return
+			}
+			for _, ref := range c.parse(v, bare).refs {
+				if ref.Path[0] == "steps" && len(ref.Path) > 1 {
+					reads = append(reads, ref.Path[1])
 				}
 			}
 		case map[string]any:
 			for _, key := range sortedKeys(v) {
-				visit(v[key])
+				visit(v[key], f.Member(key))
 			}
 		case []any:
 			for _, e := range v {
-				visit(e)
+				visit(e, f.Element())
 			}
 		}
 	}
-	visit(step.Config)
+	visit(step.Config, &spec.Field{Fields: fields})
 	if len(reads) == 0 {
 		return
 	}

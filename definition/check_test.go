@@ -188,6 +188,70 @@ steps:
 	}
 }
 
+// The steps that others add are known by their name: spawn.name, or what the action declares. Whatever is wrong with such a
+// name, or with what is read by it, is told with its place.
+func TestFamilies(t *testing.T) {
+	known := actions()
+	known["scan"] = &spec.Spec{Name: "scan", Spawns: []string{"extract"}, OpenParams: true, Params: []spec.Field{{Name: "spawn", Type: spec.Any}}}
+	for name, c := range map[string]struct {
+		steps string
+		want  []string // places and messages
+	}{
+		"declared": {steps: `
+  - {id: a, action: scan}
+  - {id: b, action: util.noop, depends_on: [extract], params: {n: "{{ steps.extract.outputs }}", f: "{{ steps.extract.failures }}"}}
+  - {id: c, action: util.noop, depends_on: [b], for_each: {items: "{{ steps.extract.outputs }}"}, condition: "{{ steps.extract.count > 2 }}"}`},
+		"named": {steps: `
+  - {id: a, action: scan, params: {spawn: {name: describe}}}
+  - {id: b, action: util.noop, depends_on: ["describe:x.mp4", describe], params: {n: "{{ steps.describe.outputs }}"}}`},
+		"declared, but named otherwise": {steps: `
+  - {id: a, action: scan, params: {spawn: {name: describe}}}
+  - {id: b, action: util.noop, depends_on: [extract], params: {n: "{{ steps.extract.outputs }}"}}`,
+			want: []string{`the step "b" depends on "extract", which does not exist`, `there is no step "extract"`}},
+		"misspelt": {steps: `
+  - {id: a, action: scan}
+  - {id: b, action: util.noop, depends_on: [extrat], params: {n: "{{ steps.extrct.outputs }}"}}
+  - {id: c, action: util.noop, depends_on: [extract], params: {n: "{{ steps.extract.output }}"}}`,
+			want: []string{`(did you mean extract?)`, `there is no step "extrct"`, `they have outputs, failures and count, but no "output"`}},
+		"not waited for": {steps: `
+  - {id: a, action: scan}
+  - {id: b, action: util.noop, depends_on: [a], params: {n: "{{ steps.extract.outputs }}"}}`,
+			want: []string{`the step "b" does not wait for the steps "extract", so they may not have ended (add extract to depends_on of b)`}},
+		"named as a step": {steps: `
+  - {id: a, action: scan, params: {spawn: {name: b}}}
+  - {id: b, action: util.noop}`,
+			want: []string{`3:50: the steps that "a" adds are named "b", as a step beside it is`}},
+		"no identifier": {steps: `
+  - {id: a, action: scan, params: {spawn: {name: "{{ execution.id }}"}}}
+  - {id: b, action: scan, params: {spawn: {name: "a b"}}}`,
+			want: []string{`3:51: the name "{{ execution.id }}" of the steps that "a" adds is not possible`, `4:51: the name "a b"`}},
+		"none": {steps: `
+  - {id: a, action: scan, params: {spawn: false}}
+  - {id: extract, action: util.noop, depends_on: [a]}`},
+		"inside of iterations": {steps: `
+  - {id: a, action: scan, for_each: 3}
+  - {id: b, action: util.noop, depends_on: [extract], params: {n: "{{ steps.extract.outputs }}"}}`,
+			want: []string{`the steps "extract" are added inside of the iterations of "a" (read what the iterations gave: steps.a.outputs.results)`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			problems := definition.Check(parse(t, "name: x\nsteps:"+c.steps, definition.ParseOptions{}), known, "")
+			var got []string
+			for _, p := range problems {
+				got = append(got, p.String())
+			}
+			all := strings.Join(got, "\n")
+			for _, want := range c.want {
+				if !strings.Contains(all, want) {
+					t.Errorf("%q is missing", want)
+				}
+			}
+			if len(got) != len(c.want) {
+				t.Errorf("%d problems, want %d:\n%s", len(got), len(c.want), all)
+			}
+		})
+	}
+}
+
 // sequential makes each step an ancestor of the next.
 func TestSequential(t *testing.T) {
 	src := "name: x\nsettings: {sequential: %v}\nsteps:\n  - {id: a, action: util.noop}\n  - {id: b, action: util.noop}\n  - {id: c, action: util.noop, params: {x: '{{ steps.a.outputs.x }}'}}"

@@ -91,6 +91,8 @@ func (d *decoder) step(n *node, path string, depth int) Step {
 			}
 		case "log_level":
 			s.LogLevel = d.logLevel(e, path)
+		case "merge":
+			s.Merge = d.choice(e, path, "fail", "first", "last")
 		}
 	})
 	d.stepWhole(n, &s, path)
@@ -136,6 +138,9 @@ func (d *decoder) stepKind(n *node, s *Step, kind, path string) {
 	}
 	if kind != "module" && n.lookup("config") != nil {
 		d.fail(s.At["config"], member(path, "config"), "config belongs to a module", "an action's values are called params")
+	}
+	if kind != "module" && n.lookup("merge") != nil {
+		d.fail(s.At["merge"], member(path, "merge"), "merge belongs to a step that joins branches of a stream", "only a step with module: has items to merge")
 	}
 	if kind == "module" && n.lookup("params") != nil {
 		d.fail(s.At["params"], member(path, "params"), "params belong to an action", "a module's values are called config")

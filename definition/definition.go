@@ -31,11 +31,21 @@ type Definition struct {
 	// loader so that a snapshot is self-contained.
 	Pipelines map[string]*Definition `json:"pipelines,omitempty"`
 
+	// Author says on whose authority the steps run, where roles matter: a server fills it in, a document cannot.
+	Author *Author `json:"author,omitempty"`
+
 	Pos Pos `json:"-"`
 	// At gives the positions of what belongs to no step by path: "settings/concurrency/key",
 	// "outputs/url". Keys are escaped as in Step.At.
 	At    map[string]Pos  `json:"-"`
 	loose map[string]bool // as in Step
+}
+
+// Author is whose authority a definition has.
+type Author struct {
+	Role     string `json:"role"`               // of who wrote it, at that time
+	Pipeline string `json:"pipeline,omitempty"` // id of the stored pipeline, "" for none
+	Name     string `json:"name"`               // of the pipeline
 }
 
 // Pos is a place in a document: 1-based line and column, zero when unknown.
@@ -163,6 +173,7 @@ type Step struct {
 	Weight         float64        `json:"weight,omitempty"` // share in the progress; 0: not given, counts as 1
 	Idempotent     *bool          `json:"idempotent,omitempty"`
 	LogLevel       string         `json:"log_level,omitempty"`
+	Merge          string         `json:"merge,omitempty"` // of a step that joins branches of a stream: fail (default), first, last
 
 	// Independent is set by Expand: the step is the group that runs for each collection of a discovery, and
 	// failures of its iterations do not keep the others from running.

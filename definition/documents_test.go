@@ -75,7 +75,14 @@ func actions() catalog {
 	for _, name := range []string{"ExtensionModule", "TransformModule", "UpdateModule", "ValidateModule", "ScaffoldModule"} {
 		c[name] = &spec.Spec{Name: name, OpenParams: true, Stream: &spec.Stream{Role: spec.Modifier, Parallel: true, AlsoSource: name == "TransformModule"}}
 	}
+	c["UpdateModule"].Stream.Sets = []spec.Sets{{Keys: "updates"}, {Values: "removes"}, {Path: "properties.updated"}}
+	c["ExtensionModule"].Stream.Sets = []spec.Sets{{Keys: "defaults", Nested: true}, {Path: "stac_extensions"}}
 	c["OutputModule"] = &spec.Spec{Name: "OutputModule", OpenParams: true, Stream: &spec.Stream{Role: spec.Sink}, Params: []spec.Field{{Name: "format", Type: spec.String, Required: true}}}
+	outputs := []spec.Field{{Name: "count", Type: spec.Integer}, {Name: "result", Type: spec.Any}}
+	c["measure"] = &spec.Spec{Name: "measure", Outputs: outputs, Params: []spec.Field{{Name: "when", Type: spec.String, Raw: true, Bare: true, Names: []string{"item"}}, {Name: "text", Type: spec.String, Raw: true}}}
+	c["measure.more"] = &spec.Spec{Name: "measure.more", Outputs: outputs, OpenOutputs: true}
+	c["stream.pick"] = &spec.Spec{Name: "stream.pick", Stream: &spec.Stream{Role: spec.Modifier}, Outputs: []spec.Field{{Name: "items_in", Type: spec.Integer}},
+		Params: []spec.Field{{Name: "when", Type: spec.String, Raw: true, Bare: true, Names: []string{"item"}}}}
 	c["log"], c["while"] = c["util.log"], c["util.while"]
 	return c
 }

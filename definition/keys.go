@@ -81,7 +81,7 @@ var (
 		what: "a step",
 		known: []string{"id", "name", "action", "module", "pipeline", "steps", "params", "config", "depends_on", "condition", "on_failure",
 			"retry", "timeout_seconds", "for_each", "as", "max_concurrency", "max_failures", "outputs", "trigger_rule", "queue", "priority",
-			"weight", "idempotent", "log_level"},
+			"weight", "idempotent", "log_level", "merge"},
 		idle: map[string]string{
 			"description": decoration, "icon": decoration, "color": decoration, "tags": decoration, "metadata": decoration,
 			"category": decoration, "position": decoration, "labels": decoration, "timeout": "write timeout_seconds",

@@ -22,29 +22,36 @@ func (d *Definition) fields() []spec.Field {
 	return fields
 }
 
-// fromTriggers are the parameters that triggers add whether declared or not.
-func fromTriggers(name string) bool {
+// FromTriggers reports whether triggers give the parameter whether it is declared or not.
+func FromTriggers(name string) bool {
 	return name == "_trigger" || name == "event" || strings.HasPrefix(name, "header_")
 }
 
+// maxSuggested is for how many undeclared parameters a declared one is looked for that may have been meant.
+const maxSuggested = 20
+
 // extra are given parameters that are not declared.
 func (d *Definition) extra(given map[string]any) []spec.Mismatch {
+	declared := make([]string, len(d.Parameters))
+	known := make(map[string]bool, len(d.Parameters))
+	for i := range d.Parameters {
+		declared[i] = d.Parameters[i].Name
+		known[declared[i]] = true
+	}
 	var names []string
 	for name := range given {
-		if !fromTriggers(name) && !slices.ContainsFunc(d.Parameters, func(p Parameter) bool { return p.Name == name }) {
+		if !FromTriggers(name) && !known[name] {
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	declared := make([]string, len(d.Parameters))
-	for i := range d.Parameters {
-		declared[i] = d.Parameters[i].Name
-	}
 	found := make([]spec.Mismatch, len(names))
 	for i, name := range names {
 		hint := "the pipeline does not use it"
-		if close := spec.Closest(name, declared); close != "" {
-			hint = "did you mean " + close + "?"
+		if i < maxSuggested {
+			if close := spec.Closest(name, declared); close != "" {
+				hint = "did you mean " + close + "?"
+			}
 		}
 		found[i] = spec.Mismatch{Path: name, Keys: []string{name}, Message: name + " is not declared by the pipeline", Hint: hint}
 	}

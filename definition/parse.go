@@ -17,6 +17,10 @@ type ParseOptions struct {
 	// Env looks up the variables of ${NAME} and ${NAME:-default}. Defaults to nil: unless Vars are
 	// given, ${ stays in the document as it is.
 	Env func(name string) (string, bool)
+	// Sent says that the document comes from elsewhere, whose environment is not here: ${NAME} is a problem, $${ stands for ${.
+	Sent bool
+	// Stored says that it was taken by an earlier version, which left ${ as it was: it stays, and $${ stands for ${.
+	Stored bool
 	// Dotenv reads the file that input_secrets.dotenv_path names: variables that come behind Env. Defaults to
 	// nil: the key has no effect.
 	Dotenv func(path string) (map[string]string, error)
@@ -90,7 +94,7 @@ func (d *decoder) dotenv(e entry, opts *ParseOptions) error {
 
 // parse reads the document once, with the variables put in.
 func parse(src []byte, opts ParseOptions, vars map[string]string, r *report) (*Definition, Problems) {
-	l := &loader{src: src, file: opts.File, report: r, fill: substitution{env: opts.Env, vars: vars, report: r}}
+	l := &loader{src: src, file: opts.File, report: r, fill: substitution{env: opts.Env, vars: vars, sent: opts.Sent, stored: opts.Stored, report: r}}
 	n := l.load()
 	if n == nil {
 		return nil, r.problems()

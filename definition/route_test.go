@@ -14,7 +14,7 @@ func TestBothKeepsTruth(t *testing.T) {
 	scope := expr.Vars{"params": map[string]any{"zero": int64(0), "one": 1.5, "no": "False", "text": "x", "empty": "", "null": nil,
 		"list": []any{}, "full": []any{int64(0)}, "object": map[string]any{}, "yes": true, "off": false, "brackets": "[]", "point": "0.0"}}
 	conditions := []string{"", " ", "true", "False", "yes", "no", "none", "NULL", "1", "0", "{{ true }}", "{{ false }}", "{{ none }}", "{{ 'a' if params.zero }}",
-		"params.unknown", "{{ params.unknown.deeper > 1 }}", "not params.unknown", "{{ params.one > 1 }}", "params.text == 'x'", "params.text == \"x\"",
+		"{{ params.one > 1 }}", "params.text == 'x'", "params.text == \"x\"",
 		"{% if params.yes %}1{% endif %}", "{% if params.off %}1{% endif %}", "{% if params.yes %}no{% else %}yes{% endif %}", "{{- params.no -}}",
 		"{{ params.full | length }}", "{{ params.unknown is defined }}", "{{ params.unknown | default('off') }}", "{{ params.yes and params.no }}", "'}}' == '}}'", "{# a #}{{ params.yes }}"}
 	for name := range scope["params"].(map[string]any) {

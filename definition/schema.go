@@ -209,6 +209,7 @@ func stepSchema() map[string]any {
 		"priority":        amount("integer", "Higher ones start first. Default 0.", wholeBounds(-1000, 1000)),
 		"weight":          amount("number", "Share of the step, with all that is inside, in the progress of the execution. Default 1, and what is inside counts beside it.", bounds{0, 1e6, true, ""}),
 		"idempotent":      flag("Whether the step may run again after its worker died."),
+		"merge":           choices("What happens where this step joins branches of an item stream that set the same path to different values: the item fails, or the first or last branch in depends_on wins. Default fail.", "fail", "first", "last"),
 		"log_level":       choices("The lowest level of the step's log that is kept.", levelWords...),
 	}, "id")
 	var kinds []any

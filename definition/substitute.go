@@ -11,12 +11,14 @@ import (
 type substitution struct {
 	env    func(string) (string, bool)
 	vars   map[string]string
+	sent   bool // see ParseOptions
+	stored bool
 	report *report
 	path   func() string // of the scalar at hand
 }
 
 // active is false when the document's ${ are to be left alone.
-func (s *substitution) active() bool { return s.env != nil || s.vars != nil }
+func (s *substitution) active() bool { return s.env != nil || s.vars != nil || s.sent || s.stored }
 
 func (s *substitution) value(name string) (string, bool) {
 	if v, ok := s.vars[name]; ok && v != "" {
@@ -72,6 +74,12 @@ func (s *substitution) expand(text string, pos Pos) (result string, whole, chang
 			rest, changed = rest[i+2:], true
 			continue
 		}
+		if s.stored && s.vars == nil { // stays as it is
+			out.WriteString("${")
+			own.WriteString("${")
+			rest = rest[i+2:]
+			continue
+		}
 		end := strings.IndexByte(rest[i:], '}')
 		if end < 0 {
 			s.report.fail(pos, s.path(), "${ is never closed", "write ${NAME}, or $${ for the two characters themselves")
@@ -117,6 +125,11 @@ func (s *substitution) resolve(placeholder string, inTemplate bool, pos Pos) (va
 	}
 	if v, found := s.value(name); found {
 		return v, true, true
+	}
+	if s.sent {
+		s.report.fail(pos, s.path(), "${"+placeholder+"} is put in when a file is loaded, and this document was sent",
+			"write the value itself, make it a parameter, or write $${"+placeholder+"} for a variable of the shell")
+		return "", false, false
 	}
 	if hasFallback {
 		return fallback, false, true

@@ -23,14 +23,14 @@ func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
 		return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
 	}
 	switch ev.Kind {
-	case Done, DoneAll, Failed, Skipped, Waiting, Running, Spawned, Lost:
+	case Done, DoneAll, Failed, Skipped, Waiting, Running, Spawned, Lost, Advanced:
 		return r.report(ev)
 	case TimerDue:
 		return r.timerDue(ev), nil
 	case Recovered:
 		return r.recovered(), nil
 	case Cancel:
-		return r.halt(stepwell.ExecutionCancelled, ev.Reason), nil
+		return r.halt(stepwell.ExecutionCancelled, ev.Reason) || r.insist(ev.Reason), nil
 	case Pause:
 		return r.pause()
 	case Resume:
@@ -89,7 +89,9 @@ func (r *Run) begin(ev *Event) (bool, error) {
 		}
 		r.params, _ = v.(map[string]any)
 	}
-	r.began, r.priority = ev.At, ev.Begin.Priority
+	r.revision = max(ev.Begin.Revision, 1)
+	r.given = r.withAbsent(r.params, r.plan.Optional)
+	r.began, r.priority, r.parent = ev.At, ev.Begin.Priority, ev.Begin.Parent
 	r.window = ev.Begin.Window
 	if r.window <= 0 {
 		r.window = DefaultWindow
@@ -136,6 +138,11 @@ func (r *Run) report(ev *Event) (bool, error) {
 		return true, nil
 	case Spawned:
 		return r.spawn(p, ev)
+	case Advanced:
+		in := n.ensure()
+		fresh := !in.advanced
+		in.advanced = true
+		return fresh, nil
 	case Lost:
 		r.lost(p, ev.Worker)
 		return true, nil
@@ -191,11 +198,13 @@ func (r *Run) complete(p place, ev *Event) {
 	}
 	r.got.output = ev.Output
 	if p.step().Keep || p.s.spawnedAt(p.i) != nil && r.plan.ReadAll {
-		ev.Kept = true
-		in := p.node().ensure()
-		in.output = ev.Output
+		whole := ev.Output
 		if ev.Loaded != nil {
-			in.output = ev.Loaded
+			whole = ev.Loaded
+		}
+		ev.Kept = true // also where it is too much to keep: a replay must find that out again
+		if r.gather(p, whole) {
+			p.node().ensure().output = whole
 		}
 	}
 	r.end(p, stepwell.StepCompleted, nil)
@@ -274,6 +283,8 @@ func (r *Run) fail(p place, ev *Event) {
 		}
 		delay := max(policy.Retry.Delay(int(n.attempt), fraction(r.ID, p.idx(), n.attempt)), ev.After)
 		r.sleep(p, stepwell.StepRetrying, r.now+delay.Microseconds())
+	case len(ev.Parts) > 0:
+		r.endParts(p, ev)
 	case ev.Member > 0 && r.blame(p, ev.Member-1, f):
 	default:
 		r.end(p, failureStatus(f), f)

@@ -5,7 +5,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
-	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
 )
 
@@ -53,6 +52,7 @@ func (r *Run) openBody(p place, step *plan.Step) {
 	if n.attempt > 0 {
 		r.supersede(p, "", false) // a group that is tried again
 	}
+	n.flags &^= partly
 	n.status = stepwell.StepRunning
 	n.epoch++
 	n.attempt++
@@ -87,7 +87,7 @@ func (r *Run) inside(p place, step *plan.Step) (*scope, error) {
 	}
 	var params map[string]any
 	if step.Body.Pipeline != "" {
-		v, err := step.Params.Render(r.scope(p, step.Reads), expr.Limits{})
+		v, err := step.Params.Render(r.scope(p, step.Reads), r.limits())
 		if err != nil {
 			return nil, err
 		}
@@ -97,7 +97,8 @@ func (r *Run) inside(p place, step *plan.Step) (*scope, error) {
 		}
 	}
 	s := r.open(step.Body.Graph, p, step.Body, -1)
-	s.params = params
+	s.given = r.withAbsent(params, step.Body.Optional)
+	r.seed(s)
 	return s, nil
 }
 

@@ -239,8 +239,15 @@ func forgiven(p place) bool {
 	if s := p.node().status; s != stepwell.StepSkipped && s != stepwell.StepCancelled {
 		return false
 	}
+	by := ""
+	if why := p.node().info.err; why != nil && strings.HasPrefix(why.Message, "stopped: ") {
+		by = why.Step
+	}
 	for _, m := range p.s.step(lead).Members() {
 		q := place{p.s, m.Step}
+		if by != "" && q.key() != by {
+			continue
+		}
 		if s := q.node().status; (s == stepwell.StepFailed || s == stepwell.StepTimedOut) && q.step().Policy.Continue {
 			return true
 		}
@@ -250,7 +257,7 @@ func forgiven(p place) bool {
 
 // barred: a step was skipped because of a failure before it, not by its condition or its action.
 func barred(p place) bool {
-	if why := p.node().info.err.Message; strings.HasPrefix(why, "not started") || strings.HasPrefix(why, "deadlock") {
+	if why := p.node().info.err.Message; strings.HasPrefix(why, "not started") || strings.HasPrefix(why, "stopped") || strings.HasPrefix(why, "deadlock") {
 		return true
 	}
 	return len(p.step().Names) == 0 && p.step().Policy.Rule != plan.OneFailed && p.node().attempt == 0 && !allowed(p)
@@ -266,6 +273,11 @@ func (m *monkey) checkEnd() {
 	})
 	if len(r.work)+len(r.dependent) > 0 || r.inflight != 0 || r.sleeping != 0 || r.main.open != 0 || r.main.running != 0 {
 		m.t.Fatalf("the run is over and something is left: %d work, %v dependent", len(r.work), r.dependent)
+	}
+	for i := range r.main.nodes {
+		if r.status == stepwell.ExecutionCompleted && r.main.nodes[i].lost() {
+			m.t.Fatalf("the run is completed and %s is %v with something lost", r.main.key(int32(i)), r.main.nodes[i].status)
+		}
 	}
 	p := r.Progress()
 	if ended := p.Completed + p.Failed + p.Skipped + p.Cancelled; ended != p.Total {

@@ -44,6 +44,8 @@ type wire struct {
 	Reason     string        `json:"reason,omitempty"`
 	Step       string        `json:"step,omitempty"`
 	FailedOnly bool          `json:"failed_only,omitempty"`
+	Fine       bool          `json:"fine,omitempty"`
+	Seeds      []Seed        `json:"seeds,omitempty"`
 	Output     string        `json:"o,omitempty"`
 	Cost       int64         `json:"c,omitempty"`
 	Parts      []wirePart    `json:"parts,omitempty"`
@@ -53,8 +55,10 @@ type wire struct {
 
 // wirePart has outputs, only those that are kept, as text.
 type wirePart struct {
-	Idx    int32  `json:"i"`
-	Output string `json:"o,omitempty"`
+	Idx       int32    `json:"i"`
+	Output    string   `json:"o,omitempty"`
+	Failure   *Failure `json:"f,omitempty"`
+	StoppedBy int32    `json:"b,omitempty"`
 }
 
 // AppendBatch writes a batch.
@@ -101,7 +105,8 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 		return append(dst, ']'), nil
 	}
 	w := wire{Kind: ev.Kind, Idx: ev.Idx, Epoch: ev.Epoch, At: ev.At - base, Worker: ev.Worker, Failure: ev.Failure, Permanent: ev.Permanent,
-		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly, Partial: ev.Partial, Member: ev.Member, Cost: max(ev.Cost, 0)}
+		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly, Fine: ev.Fine, Seeds: ev.Seeds,
+		Partial: ev.Partial, Member: ev.Member, Cost: max(ev.Cost, 0)}
 	w.keep(ev)
 	if ev.Started != 0 {
 		ago := ev.Started - ev.At
@@ -115,14 +120,14 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 }
 
 func (w *wire) keep(ev *Event) {
-	if ev.Kind != DoneAll && ev.Kind != Settled {
+	if ev.Kind != DoneAll && ev.Kind != Settled && ev.Kind != Failed {
 		return
 	}
 	if ev.Kept {
 		w.Output = string(ev.Output)
 	}
 	for i := range ev.Parts {
-		part := wirePart{Idx: ev.Parts[i].Idx}
+		part := wirePart{Idx: ev.Parts[i].Idx, Failure: ev.Parts[i].Failure, StoppedBy: ev.Parts[i].StoppedBy}
 		if ev.Parts[i].Kept {
 			part.Output = string(ev.Parts[i].Output)
 		}
@@ -138,7 +143,7 @@ func (w *wire) give(ev *Event) error {
 		ev.Parts = make([]Part, len(w.Parts))
 	}
 	for i, part := range w.Parts {
-		ev.Parts[i].Idx = part.Idx
+		ev.Parts[i].Idx, ev.Parts[i].Failure, ev.Parts[i].StoppedBy = part.Idx, part.Failure, part.StoppedBy
 		outputs, texts = append(outputs, &ev.Parts[i].Output), append(texts, part.Output)
 	}
 	for i, text := range texts {
@@ -216,8 +221,9 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 		return err
 	}
 	*ev = Event{Kind: w.Kind, Idx: w.Idx, Epoch: w.Epoch, At: w.At + base, Worker: w.Worker, Failure: w.Failure, Permanent: w.Permanent,
-		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly, Partial: w.Partial, Member: w.Member, Cost: w.Cost}
-	if w.Kind == DoneAll || w.Kind == Settled {
+		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly, Fine: w.Fine, Seeds: w.Seeds,
+		Partial: w.Partial, Member: w.Member, Cost: w.Cost}
+	if w.Kind == DoneAll || w.Kind == Settled || w.Kind == Failed {
 		if err := w.give(ev); err != nil {
 			return err
 		}
@@ -226,7 +232,7 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 		ev.Started = *w.Started + ev.At
 	}
 	switch {
-	case w.Kind < Start || w.Kind > Settled || w.Kind == Done:
+	case w.Kind < Start || w.Kind > Advanced || w.Kind == Done:
 		return fmt.Errorf("an event of the unknown kind %d", w.Kind)
 	case w.Kind == Start && w.Begin == nil, w.Kind == Waiting && w.Wait == nil:
 		return fmt.Errorf("an event of kind %d without its content", w.Kind)

@@ -40,6 +40,8 @@ func everyKind(at int64) []Event {
 		{Kind: Done, At: at, Idx: 3, Epoch: 2, Started: at, Kept: true, Output: []byte("@blob"), Cost: 2},
 		{Kind: DoneAll, At: at, Idx: 3, Epoch: 2, Started: at, Kept: true, Output: []byte(`{"x":1}`), Parts: []Part{{Idx: 4, Kept: true, Output: []byte("@blob")}, {Idx: 5}}, Partial: true, Cost: 7},
 		{Kind: Failed, At: at, Idx: 3, Epoch: 2, Started: at, Failure: &Failure{Code: stepwell.CodeFailed, Message: "m"}, Cost: 9},
+		{Kind: Failed, At: at, Idx: 3, Epoch: 2, Started: at, Failure: &Failure{Code: stepwell.CodeFailed, Message: "m"}, Member: 5, Partial: true,
+			Parts: []Part{{Idx: 3, Kept: true, Output: []byte("@blob")}, {Idx: 4, Failure: &Failure{Code: stepwell.CodeFailed, Message: "m"}}, {Idx: 5, StoppedBy: 5}}},
 		{Kind: Waiting, At: at, Idx: 1, Epoch: 1, Started: at - 1, Wait: &Wait{Await: true, Elsewhere: true, External: "approval:x", State: []byte("s")}, Cost: 1},
 		{Kind: Settled, At: at, Idx: 1, Epoch: 1, Worker: "alice", Kept: true, Output: []byte(`{"approved":true}`), Cost: 3},
 		{Kind: Settled, At: at, Idx: 1, Epoch: 1, Worker: "alice", Kept: true, Output: []byte("@blob")},
@@ -100,7 +102,7 @@ func TestDoneIsShort(t *testing.T) {
 
 func TestDamagedBatch(t *testing.T) {
 	for _, raw := range []string{``, `[]`, `{"t":1,"e":[[]]}`, `{"t":1,"e":[[3,1,1,0,0]]}`, `{"t":1,"e":[[2,1,-1,0,0]]}`, `{"t":1,"e":[[2,9999999999,1,0,0]]}`, `{"t":1,"e":[[2,1,1,0,"x"]]}`,
-		`{"t":1,"e":[[2,1,1,0,0,null,"x"]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1.5]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1,1]]}`, `{"t":1,"e":[{"k":18}]}`, `{"t":1,"e":[{"k":17,"o":"x"}]}`,
+		`{"t":1,"e":[[2,1,1,0,0,null,"x"]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1.5]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1,1]]}`, `{"t":1,"e":[{"k":19}]}`, `{"t":1,"e":[{"k":17,"o":"x"}]}`,
 		`{"t":1,"e":[{"k":1}]}`, `{"t":1,"e":[{"k":5}]}`, `{"t":1,"e":[{"k":99}]}`, `{"t":1,"e":[{"k":0}]}`, `{"t":1,"e":[null]}`, `{"t":1,"e":["x"]}`} {
 		if b, err := DecodeBatch([]byte(raw)); stepwell.CodeOf(err) != stepwell.CodeInternal {
 			t.Errorf("%s: %v, %v", raw, b, err)

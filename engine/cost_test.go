@@ -88,7 +88,7 @@ func TestLargeRuns(t *testing.T) {
 		r, batches := worked(t, c.plan)
 		took := time.Since(start)
 		t.Logf("%s: %v, %d batches, %d steps", c.name, took.Round(time.Millisecond), batches, r.Progress().Total)
-		if limit := time.Second * slower; took > limit {
+		if limit := 20 * time.Second * slower; took > limit { // what grows with the square of the steps takes minutes
 			t.Errorf("%s took %v", c.name, took)
 		}
 	}

@@ -77,14 +77,18 @@ func (r *Run) judge(p place) {
 		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: why})
 		return
 	}
+	if f := p.s.tooLarge(step.Reads); f != nil {
+		r.end(p, stepwell.StepFailed, f)
+		return
+	}
 	if step.Condition != nil {
-		yes, err := step.Condition.EvalBool(r.scope(p, step.Reads), expr.Limits{})
+		yes, absent, err := step.Condition.Decide(r.scope(p, step.Reads), r.limits())
 		if err != nil {
 			r.end(p, stepwell.StepFailed, evalFailure("condition", err))
 			return
 		}
 		if !yes {
-			r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: "condition is false: " + step.Condition.Source()})
+			r.end(p, stepwell.StepSkipped, conditionFalse(step.Condition, absent))
 			return
 		}
 	}
@@ -93,6 +97,15 @@ func (r *Run) judge(p place) {
 		return
 	}
 	r.openBody(p, step)
+}
+
+// conditionFalse says why a step is skipped, and what is absent that its condition asks for.
+func conditionFalse(condition *expr.Template, absent error) *Failure {
+	f := &Failure{Code: stepwell.CodeSkipped, Message: "condition is false: " + condition.Source()}
+	if e, ok := absent.(*expr.Error); ok {
+		f.Message += " (" + e.Message + ")"
+	}
+	return f
 }
 
 func (r *Run) openAgain(p place) {
@@ -172,6 +185,7 @@ func (r *Run) end(p place, status stepwell.StepStatus, why *Failure) {
 		n.flags |= tolerated
 		r.tolerated = true
 	}
+	s.lost = s.lost || n.lost()
 	if r.plan.Weighted {
 		r.weigh(s.around(), load{done: p.rest()})
 	}

@@ -133,6 +133,9 @@ func (r *Run) start(p place) {
 			n.info.until = 0
 		}
 	}
+	if n.info != nil {
+		n.info.advanced = false
+	}
 	n.flags &^= keepTry | inReady
 	n.queued = r.now
 	r.inflight++
@@ -146,18 +149,19 @@ func (r *Run) start(p place) {
 func (r *Run) task(p place) *Task {
 	n, step := p.node(), p.step()
 	t := &Task{Run: r.No, Execution: r.ID, Pipeline: r.plan.Name, Idx: p.idx(), Epoch: n.epoch,
-		Attempt: int(n.attempt), Key: p.key(), Step: step, Priority: step.Policy.Priority + r.priority, Queue: step.Policy.Queue, Dir: r.Dir}
+		Attempt: int(n.attempt), Key: p.key(), Step: step, Priority: step.Policy.Priority + r.priority, Queue: step.Policy.Queue, Dir: r.Dir, Limits: r.limits()}
 	if x := p.s.spawnedAt(p.i); x != nil {
 		t.Params = x.spec.Params
 	} else if step.Scoped {
 		t.Scope = r.scope(p, step.Reads)
 	}
 	for _, m := range step.Members() {
-		t.Members = append(t.Members, Member{Idx: p.s.idx(m.Step), ID: m.ID, Key: p.s.key(m.Step), LogLevel: m.LogLevel, Keep: p.s.step(m.Step).Keep})
+		t.Members = append(t.Members, Member{Idx: p.s.idx(m.Step), ID: m.ID, Key: p.s.key(m.Step), LogLevel: m.LogLevel, Module: m.Module, Keep: p.s.step(m.Step).Keep})
 	}
 	if n.info != nil {
 		t.State = n.info.state
 	}
+	t.GoesOn = r.goesOn[t.Idx]
 	return t
 }
 

@@ -25,7 +25,11 @@ func dump(r *Run) string {
 	for _, d := range sorted(r.dependent) {
 		fmt.Fprintf(&b, "dependent %d: %v\n", d, r.dependent[d])
 	}
+	fmt.Fprintf(&b, "goes on %v\n", r.goesOn)
 	fmt.Fprintf(&b, "where %v\n", sorted(r.where))
+	for _, in := range sortedStrings(r.memory) {
+		fmt.Fprintf(&b, "memory %s %s\n", in, canonical(r.memory[in]))
+	}
 	if r.main != nil {
 		dumpScope(&b, r, r.main, "")
 	}
@@ -33,15 +37,15 @@ func dump(r *Run) string {
 }
 
 func dumpScope(b *strings.Builder, r *Run, s *scope, in string) {
-	fmt.Fprintf(b, "%sscope %q iter %d item %s params %s base %d open %d running %d err %s stop %+v cut %v ended %v closed %v phase %d handlerErr %s keys %v\n", in,
-		s.inner(), s.iter, value(s.item), value(s.params), s.base, s.open, s.running, canonical(s.err), s.stop, s.cut, s.ended, s.closed, s.phase,
+	fmt.Fprintf(b, "%sscope %q iter %d item %s params %s base %d open %d running %d err %s stop %+v cut %v lost %v ended %v closed %v phase %d handlerErr %s keys %v\n", in,
+		s.inner(), s.iter, value(s.item), value(s.given), s.base, s.open, s.running, canonical(s.err), s.stop, s.cut, s.lost, s.ended, s.closed, s.phase,
 		canonical(s.handlerErr), sortedStrings(s.keys))
 	for _, p := range s.parked {
 		fmt.Fprintf(b, "%s parked %d\n", in, p.idx())
 	}
 	for _, name := range sortedStrings(s.groups) {
 		g := s.groups[name]
-		fmt.Fprintf(b, "%s group %s %d/%d declared %v flags %x waiters %v all %v spawners %v\n", in, name, g.open, g.instances, g.declared, g.flags,
+		fmt.Fprintf(b, "%s group %s %d bytes over %v %d/%d declared %v flags %x waiters %v all %v spawners %v\n", in, name, g.bytes, g.over, g.open, g.instances, g.declared, g.flags,
 			g.waiters, g.all, sorted(g.spawners))
 	}
 	for i := range s.nodes {
@@ -63,8 +67,8 @@ func dumpScope(b *strings.Builder, r *Run, s *scope, in string) {
 }
 
 func dumpInfo(b *strings.Builder, r *Run, in *info, at string) {
-	fmt.Fprintf(b, "%sinfo output %s err %s last %s wait %s loaded %s state %s lost %v names %v spawned %v worker %q started %d wake %d until %d deferred %v\n", at, compact(in.output), canonical(in.err),
-		canonical(in.last), canonical(in.wait), in.loaded, in.state, in.lost, in.names, in.spawned, in.worker, in.started, in.wake, in.until, in.deferred)
+	fmt.Fprintf(b, "%sinfo output %s err %s last %s wait %s loaded %s state %s lost %v names %v spawned %v worker %q started %d wake %d until %d deferred %v advanced %v\n", at, compact(in.output), canonical(in.err),
+		canonical(in.last), canonical(in.wait), in.loaded, in.state, in.lost, in.names, in.spawned, in.worker, in.started, in.wake, in.until, in.deferred, in.advanced)
 	if in.part != nil {
 		fmt.Fprintf(b, "%spart %s\n", at, in.part.Output)
 	}
@@ -72,8 +76,8 @@ func dumpInfo(b *strings.Builder, r *Run, in *info, at string) {
 		fmt.Fprintf(b, "%sinside %+v\n", at, *in.inside)
 	}
 	if e := in.each; e != nil {
-		fmt.Fprintf(b, "%seach items %s n %d next %d again %v completed %d failed %d skipped %d cut %d unbegun %d redo %v first %d why %s bytes %d limit %d tolerate %d stopped %v\n", at,
-			value(e.items), e.n, e.next, e.again, e.completed, e.failed, e.skipped, e.cut, e.unbegun, e.redo, e.first, canonical(e.why), e.bytes, e.limit, e.tolerate, e.stopped)
+		fmt.Fprintf(b, "%seach items %s n %d next %d again %v completed %d failed %d skipped %d cut %d unbegun %d redo %s first %d why %s bytes %d limit %d tolerate %d stopped %v kept %v ahead %d\n", at,
+			value(e.items), e.n, e.next, e.again, e.completed, e.failed, e.skipped, e.cut, e.unbegun, redone(e.redo), e.first, canonical(e.why), e.bytes, e.limit, e.tolerate, e.stopped, sorted(e.kept), e.ahead)
 		for i, res := range e.results {
 			fmt.Fprintf(b, "%sresult %d %s\n", at, i, compact(res))
 		}
@@ -84,6 +88,14 @@ func dumpInfo(b *strings.Builder, r *Run, in *info, at string) {
 	if in.body != nil {
 		dumpScope(b, r, in.body, at+" ")
 	}
+}
+
+func redone(list []redo) string {
+	var b strings.Builder
+	for _, it := range list {
+		fmt.Fprintf(&b, " %d %v %+v %v", it.iter, it.status, it.inside, it.partly)
+	}
+	return b.String()
 }
 
 func value(v any) string {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
-	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
 )
 
@@ -33,12 +32,21 @@ type each struct {
 	tolerate  int32
 	stopped   bool
 	scopes    map[int32]*scope // live ones by iteration
+
+	kept  map[int32]bool // iterations that were taken over
+	ahead int32          // how many of them lie at next or after
+	// Of a run that retains what has ended, by iteration.
+	past    map[int32]*scope   // those that did not complete wholly
+	tallies map[int32]*tally   // what is inside the others
+	skips   map[int32]*Failure // why those were skipped that were
 }
 
-// redo is an iteration that can be repeated, with the status that was counted for it.
+// redo is an iteration that can be repeated, with what was counted for it.
 type redo struct {
 	iter   int32
 	status stepwell.StepStatus
+	inside *tally
+	partly bool // it counts as completed
 }
 
 // live are the scopes of the iterations under way, in order.
@@ -52,7 +60,7 @@ func (e *each) live() []*scope {
 }
 
 func (r *Run) openEach(p place, step *plan.Step, in *info) error {
-	v, err := step.ForEach.Items.Render(r.scope(p, step.Reads), expr.Limits{})
+	v, err := step.ForEach.Items.Render(r.scope(p, step.Reads), r.limits())
 	if err != nil {
 		return err
 	}
@@ -78,7 +86,20 @@ func (r *Run) openEach(p place, step *plan.Step, in *info) error {
 	e.scopes = map[int32]*scope{}
 	in.each = e
 	r.expect(p, int(e.n), int64(e.n)*plan.WeightUnit)
+	r.seedEach(p, step, e)
 	return nil
+}
+
+// iterate opens an iteration.
+func (r *Run) iterate(p place, step *plan.Step, e *each, i int32) *scope {
+	s := r.open(step.Body.Graph, p, step.Body, i)
+	if e.items != nil {
+		s.item = e.items[i]
+	} else {
+		s.item = int64(i)
+	}
+	e.scopes[i] = s
+	return s
 }
 
 // elements turns what for_each names into a list: a list, an object (as key and value, by key), or
@@ -147,14 +168,7 @@ func (r *Run) moreItems(p place) {
 		if !ok {
 			break
 		}
-		s := r.open(step.Body.Graph, p, step.Body, i)
-		if e.items != nil {
-			s.item = e.items[i]
-		} else {
-			s.item = int64(i)
-		}
-		e.scopes[i] = s
-		r.first(s)
+		r.first(r.iterate(p, step, e, i))
 	}
 	if len(e.scopes) == 0 && (e.stopped || len(e.again) == 0 && e.next >= e.n) {
 		r.eachEnded(p, e)
@@ -166,6 +180,10 @@ func (e *each) take() (int32, bool) {
 		i := e.again[0]
 		e.again = e.again[1:]
 		return i, true
+	}
+	for e.ahead > 0 && e.kept[e.next] {
+		e.next++
+		e.ahead--
 	}
 	if e.next >= e.n {
 		return 0, false
@@ -179,22 +197,29 @@ func (r *Run) iterationEnded(s *scope) {
 	e := p.node().info.each
 	delete(e.scopes, s.iter)
 	status := s.nodes[0].status
+	again := redo{iter: s.iter, status: status}
+	if in := s.nodes[0].info; in != nil {
+		again.inside = in.inside
+	}
 	var raw []byte
 	switch {
 	case s.cut && s.stop.cause != 0:
 		e.cut++
-		e.redo = append(e.redo, redo{s.iter, status})
+		e.redo = append(e.redo, again)
 	case s.err != nil:
 		e.failed++
-		e.redo = append(e.redo, redo{s.iter, status})
+		e.redo = append(e.redo, again)
 		if e.why == nil || s.iter < e.first {
 			e.first, e.why = s.iter, s.err
 		}
 	case s.cut:
 		e.cut++
-		e.redo = append(e.redo, redo{s.iter, status})
+		e.redo = append(e.redo, again)
 	case status == stepwell.StepCompleted:
-		e.completed++
+		if e.completed++; s.lost {
+			again.partly = true
+			e.redo = append(e.redo, again)
+		}
 		if in := s.nodes[0].info; in != nil {
 			raw = in.output
 		}
@@ -205,6 +230,9 @@ func (r *Run) iterationEnded(s *scope) {
 		r.collect(p, e, s.iter, raw)
 	}
 	r.close(s)
+	if r.retain {
+		e.retain(s, again.inside)
+	}
 	if ff := p.step().Body.Graph.FailFast; e.failed > e.tolerate && ff != definition.FailFastOff {
 		e.stopped = true
 		if ff == definition.FailFastCancel {
@@ -212,6 +240,26 @@ func (r *Run) iterationEnded(s *scope) {
 		}
 	}
 	r.todo(p, moreItems)
+}
+
+// retain keeps what Seeds has to know of an iteration that has ended.
+func (e *each) retain(s *scope, inside *tally) {
+	if e.past == nil {
+		e.past, e.tallies, e.skips = map[int32]*scope{}, map[int32]*tally{}, map[int32]*Failure{}
+	}
+	delete(e.past, s.iter)
+	delete(e.tallies, s.iter)
+	delete(e.skips, s.iter)
+	n := &s.nodes[0]
+	switch {
+	case s.lost && s.body.Graph.Steps[0].Body != nil:
+		e.past[s.iter] = s
+	case s.lost:
+	case n.status == stepwell.StepSkipped:
+		e.skips[s.iter] = n.info.err
+	case inside != nil:
+		e.tallies[s.iter] = inside
+	}
 }
 
 // collect keeps an iteration's result, within the limit.
@@ -232,12 +280,15 @@ func (r *Run) collect(p place, e *each, i int32, raw []byte) {
 
 func (r *Run) eachEnded(p place, e *each) {
 	in := p.node().info
-	e.unbegun = e.n - e.next + int32(len(e.again))
+	e.unbegun = e.n - e.next - e.ahead + int32(len(e.again))
 	r.book(p, stepwell.StepSkipped, int(e.unbegun))
 	r.weigh(p, load{done: int64(e.unbegun) * plan.WeightUnit})
 	r.bodyOutput(p, in, e.outputs())
-	if e.completed+e.skipped == e.n { // nothing is left that could be repeated
+	if e.completed+e.skipped == e.n && len(e.redo) == 0 { // nothing is left that could be repeated
 		e.items, e.results = nil, nil
+	}
+	if len(e.redo) > 0 || e.unbegun > 0 {
+		p.node().flags |= partly
 	}
 	switch {
 	case in.err != nil:

@@ -19,6 +19,7 @@ package engine
 
 import (
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
 )
 
@@ -33,7 +34,7 @@ const MaxSteps = 10_000_000
 const MaxLostLeases = 3
 
 // MaxLostStreams is the same for streams, which run for long and go on from their checkpoint: many a worker may
-// be gone before the last item has come.
+// be gone before the last item has come. Workers under which a step has got further do not count.
 const MaxLostStreams = 20
 
 // maxCollected bounds, in bytes, the results that a for_each keeps for the steps that read them.
@@ -62,8 +63,12 @@ type Task struct {
 	State     []byte   // left by the previous call that waited, nil at first
 	Scope     *Scope   // what templates see; nil when the step has none
 	Priority  int
-	Queue     string // "": the default one
-	Dir       string // against which relative paths are resolved
+	Queue     string      // "": the default one
+	Dir       string      // against which relative paths are resolved
+	Limits    expr.Limits // of its templates
+	// GoesOn is, for a segment's lead, the execution of which it repeats only what did not get through; "": it reads its
+	// sources whole.
+	GoesOn string
 }
 
 // Member is a step of a segment as its lead's task names it.
@@ -72,6 +77,7 @@ type Member struct {
 	ID       string
 	Key      string
 	LogLevel string
+	Module   string
 	Keep     bool // a template reads its outputs
 }
 

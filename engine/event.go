@@ -14,7 +14,7 @@ type Kind uint8
 const (
 	Start     Kind = 1  // the execution begins (Begin)
 	Done      Kind = 2  // an attempt completed (Output)
-	Failed    Kind = 3  // an attempt failed (Failure, Permanent, After, Defer)
+	Failed    Kind = 3  // an attempt failed (Failure, Permanent, After, Defer); of a stream's segment also Member, Parts, Partial
 	Skipped   Kind = 4  // the action chose not to run (Reason)
 	Waiting   Kind = 5  // the attempt gave its worker back (Wait)
 	Running   Kind = 6  // the attempt is running, seen after a while or before a step that must not run twice
@@ -25,10 +25,11 @@ const (
 	Cancel    Kind = 11 // somebody asks to stop (Reason)
 	Pause     Kind = 12
 	Resume    Kind = 13
-	Restart   Kind = 14 // reset a step and everything after it (Step, FailedOnly)
+	Restart   Kind = 14 // reset a step and everything after it (Step, FailedOnly, Fine, Seeds)
 	DoneAll   Kind = 15 // an attempt that stands for a stream's segment completed (Output, Parts, Partial)
 	Admit     Kind = 16 // a held execution may begin
 	Settled   Kind = 17 // something outside ends a step that awaits it (Output, or Failure and Permanent, or Reason to skip it)
+	Advanced  Kind = 18 // the attempt has done something durably that another one need not do again
 )
 
 // Event is one thing that happened to a run. Fields beyond Kind and At are used as the kinds say.
@@ -45,7 +46,7 @@ type Event struct {
 	Kept    bool   // set by Apply: a template reads Output, so the record must hold it
 	Cost    int64  // of the attempt so far, in millionths of the unit of money; what is below zero counts as zero
 
-	Parts   []Part // what the other steps of the segment end with
+	Parts   []Part // what the other steps of the segment end with; of one that failed in parts, what all of its steps do
 	Partial bool   // items have failed, which the execution's status tells
 
 	Failure   *Failure
@@ -60,14 +61,20 @@ type Event struct {
 	Reason     string
 	Step       string
 	FailedOnly bool
+	// Fine, with FailedOnly: parts of groups and of iterations are repeated too. Seeds is what is kept inside the step,
+	// Epoch is that of the step for which the seeds were found. Defaults to whole iterations, as recorded earlier.
+	Fine  bool
+	Seeds []Seed
 }
 
-// Part is what a completed segment gives to one of its steps.
+// Part is what a segment gives to one of its steps: Output when the step completed, else Failure or StoppedBy.
 type Part struct {
-	Idx    int32
-	Output []byte // as stored
-	Loaded []byte // as with Event.Loaded
-	Kept   bool   // as with Event.Kept
+	Idx       int32
+	Output    []byte // as stored
+	Loaded    []byte // as with Event.Loaded
+	Kept      bool   // as with Event.Kept
+	Failure   *Failure
+	StoppedBy int32 // 1 + the number of the step whose failure has stopped this one
 
 	worker  string // for the step's row
 	started int64
@@ -77,25 +84,38 @@ type Part struct {
 type Begin struct {
 	Params json.RawMessage `json:"params,omitempty"` // an object
 	Window int             `json:"window,omitempty"`
-	Seeds  []Seed          `json:"seeds,omitempty"` // results taken over from an earlier execution
+	Parent string          `json:"parent,omitempty"` // the execution that this one retries
+	Seeds  []Seed          `json:"seeds,omitempty"`  // what is taken over from it
 	// Held makes an execution that starts nothing until Admit, and whose time does not run until then.
 	Held     bool `json:"held,omitempty"`
 	Priority int  `json:"priority,omitempty"` // added to that of every task
 	Revision int  `json:"revision"`           // of this package's decisions
 }
 
-// Revision is written into every execution, so that a change of what the engine decides can tell
-// old histories from new ones.
-const Revision = 1
+// Revision is written into every execution that begins. What a log of an earlier revision decided, it decides
+// again when it is folded (Run.revision):
+//
+//   - 1: templates are evaluated by revision 1 of expr's rules.
+//   - 2: since 2026-11-22. What was lost on the way, counted anew by a restart, tells completed from completed with
+//     failures; a group that completes when it is tried again has lost nothing.
+const Revision = 2
 
-// Seed is a step whose result is taken over from the execution that is retried.
+// Seed is something that is taken over from the execution that is retried, or from before a restart: the result of a
+// step or an iteration, or a step that was spawned. One whose Key is its In heads the iterations of a for_each.
 type Seed struct {
+	In     string              `json:"in,omitempty"` // key of the group, sub-pipeline or for_each that it is inside of; "": top level
 	Key    string              `json:"key"`
-	By     string              `json:"by,omitempty"` // key of the spawner
+	By     string              `json:"by,omitempty"` // key of the spawner, as seen from beside it
 	Spawn  *Spawn              `json:"spawn,omitempty"`
-	Status stepwell.StepStatus `json:"status"` // completed, or pending for a spawned step still to run
+	Status stepwell.StepStatus `json:"status"` // completed or skipped, or pending for what is still to run
 	Output string              `json:"output,omitempty"`
-	Seq    int32               `json:"seq,omitempty"` // order of ending in the earlier execution, kept in this one
+	Read   bool                `json:"read,omitempty"` // a template reads Output
+	Why    *Failure            `json:"why,omitempty"`  // of a skipped one
+	Bars   bool                `json:"bars,omitempty"` // of a skipped one: those after it are skipped too
+	Seq    int32               `json:"seq,omitempty"`  // order of ending in the earlier execution, kept in this one
+	Inside *Inside             `json:"inside,omitempty"`
+	Items  string              `json:"items,omitempty"`   // of a for_each: a digest of its items, which must be the same
+	GoesOn bool                `json:"goes_on,omitempty"` // of a segment's lead: only what did not get through is repeated
 	Loaded []byte              `json:"-"`
 }
 

@@ -17,6 +17,9 @@ type group struct {
 	waiters   []int32            // local indexes of steps that wait
 	all       []int32            // and of those that ever did
 	flags     flags              // what the instances and the spawners bring to a waiter
+	seen      *family            // what templates see of it; nil: not made yet
+	bytes     int                // of the outputs that are kept for templates
+	over      bool               // they are more than is kept
 }
 
 func (s *scope) group(name string) *group {
@@ -63,6 +66,7 @@ func (s *scope) instance(x *Spawn, by int32) {
 		}
 		g.open += by
 		g.instances += max(by, 0)
+		g.seen = nil
 	}
 }
 
@@ -141,7 +145,7 @@ func (r *Run) maySatisfy(s *scope, g *group) {
 // regroup counts the groups of a scope again, after a restart has reset some of its steps.
 func (s *scope) regroup(reset func(i int32) bool) {
 	for _, g := range s.groups {
-		g.instances, g.open, g.flags = 0, 0, 0
+		g.instances, g.open, g.flags, g.seen, g.bytes = 0, 0, 0, nil, 0
 		clear(g.spawners)
 		g.waiters = slices.DeleteFunc(g.waiters, reset)
 	}
@@ -175,6 +179,12 @@ func (s *scope) regroup(reset func(i int32) bool) {
 				g.open++
 			}
 			g.instances++
+			if in := n.info; k == 0 && in != nil && s.extra[i].step.Keep {
+				g.bytes += len(in.output)
+			}
 		}
+	}
+	for _, g := range s.groups {
+		g.over = g.over && g.instances > 0
 	}
 }

@@ -6,7 +6,8 @@ import "github.com/stepwell/stepwell"
 func (r *Run) launch(seeds []Seed) {
 	r.began = r.now
 	r.setStatus(stepwell.ExecutionRunning)
-	r.seed(seeds)
+	r.remember(seeds)
+	r.seed(r.main)
 	r.first(r.main)
 	r.arm()
 }

@@ -122,7 +122,7 @@ func TestRefusedEvents(t *testing.T) {
 		}
 	}
 	r := New(p, 1, "r")
-	if _, err := r.PreviewRestart("a"); err == nil {
+	if _, err := r.PreviewRestart("a", false); err == nil {
 		t.Error("a restart before the start")
 	}
 	if _, err := r.Seeds(""); err == nil {

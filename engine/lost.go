@@ -40,10 +40,13 @@ func (r *Run) lost(p place, worker string) {
 	r.makeReadyFirst(p)
 }
 
-// mayRunAgain counts a lost worker and says why the step is not tried again, nil if it is.
+// mayRunAgain counts a lost worker and says why the step is not tried again, nil if it is. One that had got further is
+// not held against the step.
 func (r *Run) mayRunAgain(p place, worker string) *Failure {
 	in := p.node().ensure()
-	in.lost = append(in.lost, worker)
+	if !in.advanced {
+		in.lost = append(in.lost, worker)
+	}
 	most := MaxLostLeases
 	if len(p.step().Members()) > 0 {
 		most = MaxLostStreams

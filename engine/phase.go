@@ -18,6 +18,7 @@ func (r *Run) scopeEnded(s *scope) {
 		if pipeline.handlerErr == nil {
 			pipeline.handlerErr = s.err
 		}
+		pipeline.lost = pipeline.lost || s.lost
 		r.close(s)
 		pipeline.handlers = nil
 		r.advance(pipeline)
@@ -78,7 +79,7 @@ func (r *Run) conclude() {
 		r.finish(stepwell.ExecutionFailed, m.handlerErr)
 	default:
 		status := stepwell.ExecutionCompleted
-		if r.tolerated {
+		if r.withFailures(m) {
 			status = stepwell.ExecutionCompletedWithFailures
 		}
 		out, f := r.renderOutputs(m, r.plan.Outputs)
@@ -88,6 +89,14 @@ func (r *Run) conclude() {
 		r.outputs = out
 		r.finish(status, f)
 	}
+}
+
+// withFailures: something in the pipeline failed or was left out, and it went on all the same.
+func (r *Run) withFailures(s *scope) bool {
+	if r.revision < 2 {
+		return r.tolerated
+	}
+	return s.lost
 }
 
 func (r *Run) finish(status stepwell.ExecutionStatus, f *Failure) {
@@ -117,6 +126,12 @@ func (r *Run) bodyEnded(s *scope) {
 	}
 	r.close(s)
 	in.body = nil
+	if s.lost {
+		p.node().flags |= partly
+	}
+	if r.retain {
+		in.past = s
+	}
 	r.got = arrival{started: in.started}
 	switch {
 	case fault != nil && r.tryAgain(p, fault):
@@ -160,6 +175,7 @@ func (r *Run) close(s *scope) {
 		idx := s.idx(int32(i))
 		delete(r.where, idx)
 		delete(r.costs, idx)
+		delete(r.goesOn, idx)
 		if len(r.dependent) > 0 {
 			delete(r.dependent, idx)
 		}

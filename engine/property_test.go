@@ -26,26 +26,31 @@ func TestRandomRuns(t *testing.T) {
 			m.turn()
 		}
 		m.finish()
-		if rapid.IntRange(0, 3).Draw(rt, "again") == 0 {
-			m.retry()
+		if rapid.IntRange(0, 3).Draw(rt, "again") == 0 && m.retry() {
 			m.finish()
 		}
 	})
 }
 
 // retry begins a new execution with what the old one leaves to it.
-func (m *monkey) retry() {
+func (m *monkey) retry() bool {
 	i := rapid.IntRange(-1, len(m.run.main.nodes)-1).Draw(m.rt, "retry from")
 	var from []string
 	if i >= 0 {
 		from = []string{m.run.main.key(int32(i))}
 	}
-	m.checkPreview(strings.Join(from, ""))
+	if _, err := m.rebuilt(true).Seeds(strings.Join(from, "")); err != nil {
+		if stepwell.CodeOf(err) != stepwell.CodeConflict || m.run.Status() != stepwell.ExecutionCompleted {
+			m.t.Fatalf("%v", err)
+		}
+		return false
+	}
 	ev := m.again(from)
 	m.past, m.spent, m.awaits = nil, 0, map[string]bool{}
 	ev.Begin.Held = m.often(30, "held again")
 	clear(m.ended)
 	m.do(ev)
+	return true
 }
 
 func (m *monkey) often(percent int, what string) bool {
@@ -99,7 +104,7 @@ func (m *monkey) do(events ...Event) {
 
 func (m *monkey) describe(ev *Event) string {
 	names := map[Kind]string{Start: "start", Done: "done", Failed: "failed", Skipped: "skipped", Waiting: "waiting", Running: "running", Spawned: "spawned",
-		TimerDue: "timer", Recovered: "recovered", Lost: "lost", Cancel: "cancel", Pause: "pause", Resume: "resume", Restart: "restart", DoneAll: "segment", Admit: "admit", Settled: "settled"}
+		TimerDue: "timer", Recovered: "recovered", Lost: "lost", Cancel: "cancel", Pause: "pause", Resume: "resume", Restart: "restart", DoneAll: "segment", Admit: "admit", Settled: "settled", Advanced: "advanced"}
 	s := fmt.Sprintf("%s %s epoch %d", names[ev.Kind], m.keys[ev.Idx], ev.Epoch)
 	switch ev.Kind {
 	case Failed:
@@ -175,7 +180,13 @@ func (m *monkey) late() {
 
 func (m *monkey) restart() {
 	i := rapid.IntRange(0, len(m.run.main.nodes)-1).Draw(m.rt, "restart")
-	ev := Event{Kind: Restart, Step: m.run.main.key(int32(i)), FailedOnly: rapid.IntRange(0, 2).Draw(m.rt, "failed only") == 0}
+	ev := Event{Kind: Restart, Step: m.run.main.key(int32(i))}
+	switch rapid.IntRange(0, 4).Draw(m.rt, "failed only") {
+	case 0:
+		ev.FailedOnly = true // as earlier versions did
+	case 1, 2:
+		ev = m.failedOnly(ev.Step)
+	}
 	clear(m.ended)
 	m.do(ev)
 }
@@ -230,7 +241,7 @@ func (m *monkey) report() (Event, bool) {
 		m.blobs["@blob"] = []byte(`{"x":1,"big":true}`)
 		m.load(&ev)
 	case n == 15:
-		ev.Kind = Running
+		ev.Kind = oneOfKinds(m, Running, Advanced)
 	case n == 16:
 		ev.Kind = Lost
 	default:
@@ -239,7 +250,7 @@ func (m *monkey) report() (Event, bool) {
 			ev.Spawns = append(ev.Spawns, m.spawn())
 		}
 	}
-	if ev.Kind != Running && ev.Kind != Lost && ev.Kind != Spawned {
+	if ev.Kind != Running && ev.Kind != Advanced && ev.Kind != Lost && ev.Kind != Spawned {
 		ev.Cost = rapid.Int64Range(-1, 3).Draw(m.rt, "cost")
 	}
 	m.past = append(m.past, ev)
@@ -261,13 +272,35 @@ func (m *monkey) segment(p place, ev *Event) {
 		m.load(ev)
 	case n < 8:
 		ev.Kind, ev.Failure, ev.Permanent = Failed, &Failure{Code: stepwell.CodeFailed, Message: "boom"}, n == 7
-		ev.Member = p.s.idx(rapid.SampledFrom(members).Draw(m.rt, "at fault").Step) + 1
+		fault := p.s.idx(rapid.SampledFrom(members).Draw(m.rt, "at fault").Step)
+		ev.Member = fault + 1
+		if n < 6 {
+			return
+		}
+		for _, member := range members { // its branches came to their ends
+			part := Part{Idx: p.s.idx(member.Step)}
+			switch fate := rapid.IntRange(0, 2).Draw(m.rt, "fate"); {
+			case part.Idx == fault:
+				part.Failure = ev.Failure
+			case fate == 0:
+				part.StoppedBy = ev.Member
+			case fate == 1:
+				part.Failure = &Failure{Code: stepwell.CodeFailed, Message: "broke too"}
+			default:
+				part.Output = []byte(rapid.SampledFrom([]string{`{"x":1}`, ``, `@blob`}).Draw(m.rt, "part"))
+			}
+			ev.Parts = append(ev.Parts, part)
+		}
+		m.blobs["@blob"] = []byte(`{"x":1,"big":true}`)
+		m.load(ev)
 	case n == 8:
-		ev.Kind = Running
+		ev.Kind = oneOfKinds(m, Running, Advanced)
 	default:
 		ev.Kind = Lost
 	}
 }
+
+func oneOfKinds(m *monkey, kinds ...Kind) Kind { return rapid.SampledFrom(kinds).Draw(m.rt, "kind") }
 
 func (m *monkey) spawn() Spawn {
 	name := rapid.SampledFrom([]string{"extract", "copy"}).Draw(m.rt, "name")

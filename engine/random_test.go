@@ -110,7 +110,11 @@ func (d *drawer) steps(n, depth int, spawns bool) []definition.Step {
 		d.manners(s, steps[:i])
 	}
 	if last := &steps[n-1]; scans && last.Module == "" && len(last.Steps) == 0 && last.Action != "scan" && d.chance(60, "names") {
-		last.DependsOn = append(last.DependsOn, oneOf(d, "name", "extract", "copy", "extract:1"))
+		name := oneOf(d, "name", "extract", "copy", "extract:1")
+		last.DependsOn = append(last.DependsOn, name)
+		if reads := oneOf(d, "reads", "", "outputs", "failures", "count"); reads != "" && name != "extract:1" && slices.ContainsFunc(steps, func(s definition.Step) bool { return s.Action == "scan" && s.ForEach == nil }) {
+			last.Condition = "{{ (steps." + name + "." + reads + " | string) != 'nothing' }}"
+		}
 	}
 	return steps
 }

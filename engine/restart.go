@@ -17,121 +17,145 @@ func (r *Run) restart(ev *Event) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if ev.Fine {
+		p.i = p.s.unit(p.i)
+	}
 	var e *each
 	if ev.FailedOnly {
-		if e = r.repeatable(p); e == nil {
-			return false, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("step %q is no for_each that ended with iterations left to repeat", ev.Step)}
+		if e, err = r.redo(p, ev); err != nil {
+			return false, err
 		}
 	}
-	set := r.downstream(p)
-	if e != nil {
-		set = slices.DeleteFunc(set, func(i int32) bool { return i == p.i })
-	}
-	again := make([]bool, len(r.main.nodes))
-	for _, i := range set {
-		again[i] = true
+	because := r.downstream(p)
+	again := make([]bool, len(because))
+	for i, by := range because {
+		again[i] = by != untouched && (e == nil || int32(i) != p.i)
 	}
 	r.reopen()
-	for _, i := range set {
-		q := place{r.main, i}
-		x := r.main.spawnedAt(i)
-		r.reset(q, x != nil && again[r.spawner(x)])
+	for i, yes := range again {
+		if yes {
+			q := place{r.main, int32(i)}
+			x := r.main.spawnedAt(q.i)
+			r.reset(q, x != nil && again[r.spawner(x)])
+		}
 	}
-	if e != nil {
-		r.redrive(p, e)
+	r.remember(ev.Seeds)
+	switch {
+	case e != nil:
+		r.redrive(p, e, ev.Fine)
+	case ev.FailedOnly && len(p.step().Members()) > 0:
+		r.goOn(p, r.ID)
 	}
 	r.forgetEdges(again)
 	r.main.regroup(func(i int32) bool { return again[i] })
-	for _, i := range set {
-		r.rewire(place{r.main, i})
+	for i, yes := range again {
+		if yes {
+			r.rewire(place{r.main, int32(i)})
+		}
 	}
 	r.recount()
 	return true, nil
 }
 
+// redo finds out whether only what failed in a step can be repeated. It gives the for_each whose iterations stay in
+// place, nil for a group or a sub-pipeline, which begins anew with what is kept of it.
+func (r *Run) redo(p place, ev *Event) (*each, error) {
+	if !ev.Fine {
+		if e := r.repeatable(p); e != nil {
+			return e, nil
+		}
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("step %q is no for_each that ended with iterations left to repeat", ev.Step)}
+	}
+	n := p.node()
+	switch {
+	case n.epoch != ev.Epoch:
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("step %q has changed meanwhile", ev.Step), Hint: "look at it, and restart it again if that is still wanted"}
+	case !n.status.Terminal() || !n.lost() || p.step().Body == nil && len(p.step().Members()) == 0:
+		return nil, notRedoable(ev.Step)
+	case n.info != nil:
+		return n.info.each, nil
+	}
+	return nil, nil
+}
+
 func (r *Run) restartable(key string) (place, error) {
 	m := r.main
 	if m == nil || r.status == stepwell.ExecutionPending {
-		return place{}, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
+		return place{}, notStarted()
 	}
 	p, ok := locate(m, key)
 	switch {
 	case !ok:
-		return p, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no step %q at the pipeline's top level", key),
-			Hint: "a step inside a group or for_each is restarted with the step around it"}
+		return p, noStep(key)
 	case r.status == stepwell.ExecutionCancelling || m.phase == phaseOnFailure || m.phase == phaseFinally:
 		return p, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution is ending", Hint: "try again when it has ended"}
 	}
 	return p, nil
 }
 
-// PreviewRestart lists the keys of the steps that a restart would run again.
-func (r *Run) PreviewRestart(key string) ([]string, error) {
-	p, err := r.restartable(key)
-	if err != nil {
-		return nil, err
+// downstream tells for each step of the top level whether a restart of one resets it: root for the step itself and
+// for what a stop has kept from running, the number of another one for what depends on that or was spawned by it.
+func (r *Run) downstream(p place) []int32 {
+	because := make([]int32, len(r.main.nodes))
+	roots := []int32{p.i}
+	for i := range because {
+		if because[i] = untouched; int32(i) != p.i && r.main.nodes[i].flags&(halted|revoking) != 0 {
+			roots = append(roots, int32(i))
+		}
 	}
-	var keys []string
-	for _, i := range r.downstream(p) {
-		keys = append(keys, r.main.key(i))
+	for _, i := range roots {
+		because[i] = root
 	}
-	return keys, nil
+	r.spread(r.main, roots, func(from, i int32) bool {
+		fresh := because[i] == untouched
+		if fresh {
+			because[i] = from
+		}
+		return fresh
+	})
+	return because
 }
 
-// downstream is the given steps with all that depends on them or was spawned by them, and what a stop
-// has kept from running, in order.
-func (r *Run) downstream(from ...place) []int32 {
-	m := r.main
-	seen := make([]bool, len(m.nodes))
-	var todo []int32
-	add := func(list ...int32) {
-		for _, i := range list {
-			if !seen[i] {
-				seen[i] = true
-				todo = append(todo, i)
-			}
-		}
-	}
-	for _, p := range from {
-		add(p.i)
-	}
-	for i := range m.nodes {
-		if m.nodes[i].flags&(halted|revoking) != 0 {
-			add(int32(i))
-		}
-	}
-	exact := r.exactEdges(m)
+// spread goes from some steps of a scope to all that depend on them or were spawned by them. reach says whether it
+// goes on from there.
+func (r *Run) spread(s *scope, roots []int32, reach func(from, i int32) bool) {
+	todo := slices.Clone(roots)
+	exact := s.exactEdges()
 	for at := 0; at < len(todo); at++ {
 		i := todo[at]
-		if int(i) < len(m.graph.Steps) {
-			if lead, led := m.graph.Steps[i].Lead(); led { // a segment runs as one
+		add := func(list ...int32) {
+			for _, j := range list {
+				if reach(i, j) {
+					todo = append(todo, j)
+				}
+			}
+		}
+		if int(i) < len(s.graph.Steps) {
+			if lead, led := s.graph.Steps[i].Lead(); led { // a segment runs as one
 				add(lead)
 			}
-			add(m.graph.Steps[i].Children...)
+			add(s.graph.Steps[i].Children...)
 		}
 		add(exact[i]...)
-		r.afterSpawning(i, add)
+		s.afterSpawning(i, add)
 	}
-	slices.Sort(todo)
-	return todo
 }
 
-// afterSpawning adds what a step of the top level has spawned, and who waits for its name or for names
+// afterSpawning adds what a step has spawned, and who waits for its name or for names
 // that it may spawn.
-func (r *Run) afterSpawning(i int32, add func(...int32)) {
-	m := r.main
-	if in := m.nodes[i].info; in != nil {
+func (s *scope) afterSpawning(i int32, add func(...int32)) {
+	if in := s.nodes[i].info; in != nil {
 		for _, idx := range in.spawned {
-			if q, ok := r.find(idx); ok && q.s == m {
-				add(q.i)
+			if j, ok := s.local(idx); ok {
+				add(j)
 			}
 		}
 		for _, name := range in.names {
-			add(m.group(name).all...)
+			add(s.group(name).all...)
 		}
 	}
-	if x := m.spawnedAt(i); x != nil {
-		for _, g := range m.groupsOf(&x.spec) {
+	if x := s.spawnedAt(i); x != nil {
+		for _, g := range s.groupsOf(&x.spec) {
 			if g != nil {
 				add(g.all...)
 			}
@@ -140,15 +164,15 @@ func (r *Run) afterSpawning(i int32, add func(...int32)) {
 }
 
 // exactEdges are the dependencies of spawned steps on exact keys, turned round.
-func (r *Run) exactEdges(s *scope) map[int32][]int32 {
+func (s *scope) exactEdges() map[int32][]int32 {
 	if len(s.extra) == 0 {
 		return nil
 	}
 	edges := map[int32][]int32{}
 	for k := range s.extra {
 		for _, idx := range s.extra[k].exact {
-			if d, ok := r.find(idx); ok && d.s == s {
-				edges[d.i] = append(edges[d.i], int32(len(s.graph.Steps)+k))
+			if d, ok := s.local(idx); ok {
+				edges[d] = append(edges[d], int32(len(s.graph.Steps)+k))
 			}
 		}
 	}
@@ -179,6 +203,8 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 		p.s.open++
 	}
 	r.supersede(p, "", false)
+	r.forget(p.key())
+	delete(r.goesOn, p.idx())
 	r.fx.Forget = append(r.fx.Forget, p.idx())
 	old := n.info
 	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending, flags: restarted}
@@ -253,15 +279,15 @@ func (r *Run) repeatable(p place) *each {
 	if n.info == nil || n.info.each == nil || !n.status.Terminal() {
 		return nil
 	}
-	if e := n.info.each; len(e.redo)+int(e.unbegun) > 0 {
+	if e := n.info.each; int(e.unbegun) > 0 || slices.ContainsFunc(e.redo, func(it redo) bool { return !it.partly }) {
 		return e
 	}
 	return nil
 }
 
-// redrive repeats the failed iterations of a for_each that has ended, and those that a stop has cut
-// short or kept from beginning.
-func (r *Run) redrive(p place, e *each) {
+// redrive repeats the failed iterations of a for_each that has ended, and those that a stop has cut short or kept from
+// beginning; fine: also those that completed although something inside them did not.
+func (r *Run) redrive(p place, e *each, fine bool) {
 	n := p.node()
 	p.s.open++
 	*n = node{epoch: n.epoch + 1, attempt: n.attempt, queued: n.queued, status: stepwell.StepRunning, flags: judged | restarted, info: n.info}
@@ -269,18 +295,42 @@ func (r *Run) redrive(p place, e *each) {
 	in.err, in.last, in.started = nil, nil, r.now
 	in.inside.add(stepwell.StepSkipped, -int(e.unbegun))
 	if r.plan.Weighted {
-		in.inside.done -= int64(int(e.unbegun)+len(e.redo)) * plan.WeightUnit
+		in.inside.done -= int64(e.unbegun) * plan.WeightUnit
 	}
 	slices.SortFunc(e.redo, func(a, b redo) int { return int(a.iter - b.iter) })
-	again := make([]int32, 0, len(e.redo)+len(e.again))
+	var left []redo
 	for _, it := range e.redo {
+		if it.partly && !fine {
+			left = append(left, it)
+			continue
+		}
+		if it.partly {
+			e.completed--
+		}
 		r.supersede(p, "["+strconv.Itoa(int(it.iter))+"]", true)
-		in.inside.add(it.status, -1)
-		again = append(again, it.iter)
+		in.inside.take(it, r.plan.Weighted)
+		e.again = append(e.again, it.iter)
+		delete(e.past, it.iter)
 	}
-	e.again = append(again, e.again...)
 	slices.Sort(e.again)
-	e.redo, e.why, e.failed, e.cut, e.unbegun, e.stopped = nil, nil, 0, 0, 0, false
+	e.redo, e.why, e.failed, e.cut, e.unbegun, e.stopped = left, nil, 0, 0, 0, false
 	r.row(p)
 	r.todo(p, moreItems)
+}
+
+// take uncounts an iteration that is repeated.
+func (t *tally) take(it redo, weighted bool) {
+	t.add(it.status, -1)
+	if weighted {
+		t.done -= plan.WeightUnit
+	}
+	if in := it.inside; in != nil {
+		t.Total -= in.Total
+		t.Completed -= in.Completed
+		t.Failed -= in.Failed
+		t.Skipped -= in.Skipped
+		t.Cancelled -= in.Cancelled
+		t.load.total -= in.load.total
+		t.load.done -= in.load.done
+	}
 }

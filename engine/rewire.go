@@ -60,7 +60,7 @@ func (r *Run) awaitGroup(p place, name string) {
 // recount derives the counters from the steps, after a restart has changed many of them.
 func (r *Run) recount() {
 	m := r.main
-	r.counts, r.load, r.tolerated = Progress{}, load{}, false
+	r.counts, r.load, r.tolerated, m.lost = Progress{}, load{}, false, false
 	for i := range m.nodes {
 		n := &m.nodes[i]
 		r.counts.Total++
@@ -78,9 +78,12 @@ func (r *Run) recount() {
 			r.counts.Failed += in.Failed
 			r.counts.Skipped += in.Skipped
 			r.counts.Cancelled += in.Cancelled
-			r.tolerated = r.tolerated || n.status == stepwell.StepCompleted && in.Failed > 0
+			if r.revision < 2 {
+				r.tolerated = r.tolerated || n.status == stepwell.StepCompleted && in.Failed > 0
+			}
 		}
-		if n.failed() && m.err == nil {
+		m.lost = m.lost || n.status.Terminal() && n.lost()
+		if (n.failed() || r.revision >= 2 && n.flags&stranded != 0) && m.err == nil {
 			m.err = &Failure{Code: stepwell.CodeFailed, Message: "failed"}
 			if n.info != nil && n.info.err != nil {
 				*m.err = *n.info.err

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
 )
 
@@ -24,10 +25,16 @@ type Run struct {
 	arming  uint32 // how often it did: the epoch of the execution's timer
 	ended   int64
 
+	revision  int // of the decisions (Revision), as the execution's Begin has it
 	params    map[string]any
+	given     any // the params as templates see them
 	window    int
 	priority  int
-	held      []Seed // what an execution that is not admitted yet takes over
+	held      []Seed             // what an execution that is not admitted yet takes over
+	parent    string             // the execution that this one retries
+	memory    map[string][]*Seed // what is taken over inside steps that have not begun, by the key of the step
+	goesOn    map[int32]string   // of which execution the lead of a segment repeats only what did not get through
+	retain    bool
 	main      *scope
 	where     map[int32]place   // steps outside main's definition
 	dependent map[int32][]int32 // steps that wait for a step without an edge in the plan, by index
@@ -90,7 +97,7 @@ type scope struct {
 	label  string     // of handlers: what their keys begin with
 	iter   int32      // iteration, −1 for none
 	item   any
-	params map[string]any // of a sub-pipeline
+	given  any // params of a sub-pipeline, as templates see them
 	base   int32
 	nodes  []node
 	extra  []spawned        // nodes beyond the graph's, in order
@@ -103,6 +110,7 @@ type scope struct {
 	err     *Failure
 	stop    stop
 	cut     bool // the stop has kept or ended some step
+	lost    bool // some step, or something inside it, did not complete
 	ended   bool
 	closed  bool
 
@@ -139,6 +147,8 @@ const (
 	halted    // a stop has ended it or reached inside it
 	restarted // somebody has asked for it to run again
 	underway  // waits with work going on elsewhere: a stop that lets running steps finish lets it finish
+	partly    // ended, and something inside it did not complete
+	stranded  // skipped because it waited for what will never be
 )
 
 // failed: for good, on its own merits.
@@ -156,6 +166,7 @@ type info struct {
 	state   []byte
 	each    *each
 	body    *scope
+	past    *scope   // the body after its end, when the run retains it
 	lost    []string // workers that died with it
 	names   []string // names of steps it has spawned or may spawn
 	spawned []int32  // indexes of the steps it spawned
@@ -164,6 +175,7 @@ type info struct {
 	wake    int64
 	// deferred: last only put the attempt off.
 	deferred bool
+	advanced bool   // the attempt, since it was dispatched, has got further
 	until    int64  // when the attempt, which has waited, must have ended; 0: any time
 	part     *Part  // what the segment's lead has left for it
 	inside   *tally // what happened inside a group, a for_each or a sub-pipeline
@@ -186,6 +198,9 @@ func (r *Run) Outputs() []byte { return r.outputs }
 // Ended is when the execution became terminal, in µs; 0 before.
 func (r *Run) Ended() int64 { return r.ended }
 
+// Revision is that of the decisions, as the execution's Begin has it.
+func (r *Run) Revision() int { return r.revision }
+
 // Plan is the compiled definition.
 func (r *Run) Plan() *plan.Plan { return r.plan }
 
@@ -196,6 +211,9 @@ func (r *Run) Progress() Progress {
 	p.Percent = r.percent()
 	return p
 }
+
+// limits are those of every template that the run evaluates.
+func (r *Run) limits() expr.Limits { return expr.Limits{Revision: min(r.revision, expr.Revision)} }
 
 func (n *node) ensure() *info {
 	if n.info == nil {

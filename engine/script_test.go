@@ -141,9 +141,14 @@ func (h *harness) batch(events ...Event) []string {
 }
 
 // replayed builds the run again from its log.
-func (h *harness) replayed() *Run {
+func (h *harness) replayed() *Run { return h.rebuilt(false) }
+
+func (h *harness) rebuilt(retain bool) *Run {
 	h.t.Helper()
 	r := New(h.plan, h.run.No, h.run.ID)
+	if retain {
+		r.Retain()
+	}
 	var fx Effects
 	for _, raw := range h.log {
 		b, err := DecodeBatch(raw)
@@ -175,12 +180,55 @@ func (h *harness) load(ev *Event) {
 		ev.Loaded = h.blobs[string(ev.Wait.Output)]
 	}
 	if ev.Begin != nil {
-		for i := range ev.Begin.Seeds {
-			if s := &ev.Begin.Seeds[i]; IsRef([]byte(s.Output)) {
-				s.Loaded = h.blobs[s.Output]
-			}
+		h.loadSeeds(ev.Begin.Seeds)
+	}
+	h.loadSeeds(ev.Seeds)
+}
+
+func (h *harness) loadSeeds(seeds []Seed) {
+	for i := range seeds {
+		if s := &seeds[i]; IsRef([]byte(s.Output)) && s.Read {
+			s.Loaded = h.blobs[s.Output]
 		}
 	}
+}
+
+// outputs fills in what the steps gave that are taken over.
+func (h *harness) outputs(seeds []Seed) {
+	byKey := map[string]StepRow{}
+	for idx, row := range h.rows {
+		if key := h.keys[idx]; row.Status == stepwell.StepCompleted && (byKey[key].Status == 0 || byKey[key].Idx < idx) {
+			byKey[key] = row
+		}
+	}
+	for i := range seeds {
+		if s := &seeds[i]; s.Output == "" {
+			s.Output = string(byKey[s.Key].Output)
+		}
+	}
+	h.loadSeeds(seeds)
+}
+
+// restart is a restart of only what failed, as the conductor prepares it.
+func (h *harness) failedOnly(step string) Event {
+	ev := Event{Kind: Restart, Step: step, FailedOnly: true, Fine: true}
+	if seeds, epoch, err := h.rebuilt(true).RestartSeeds(step); err == nil {
+		h.outputs(seeds)
+		ev.Seeds, ev.Epoch = seeds, epoch
+	}
+	return ev
+}
+
+func foretell(out *strings.Builder, fc *Forecast, err error) {
+	if err != nil {
+		fmt.Fprintln(out, err)
+		return
+	}
+	fmt.Fprintf(out, "repeated: %s\n", strings.Join(fc.Repeated, " "))
+	for _, a := range fc.Again {
+		fmt.Fprintf(out, "again: %s because of %s\n", a.Step, a.Because)
+	}
+	fmt.Fprintf(out, "kept: %s\n", strings.Join(fc.Kept, " "))
 }
 
 func (h *harness) sameAfterReplay() {
@@ -234,11 +282,11 @@ func (h *harness) script(lines []string) string {
 			}
 			out.WriteByte('\n')
 		case "preview":
-			keys, err := h.run.PreviewRestart(words[1])
-			fmt.Fprintln(&out, strings.TrimSuffix(fmt.Sprintln("restarts", strings.Join(keys, " ")), "\n"), errText(err))
+			fc, err := h.rebuilt(true).PreviewRestart(words[1], len(words) > 2)
+			foretell(&out, fc, err)
 		case "preview-retry":
-			keys, err := h.run.PreviewRetry(strings.Join(words[1:], ""))
-			fmt.Fprintln(&out, strings.TrimSuffix(fmt.Sprintln("runs again", strings.Join(keys, " ")), "\n"), errText(err))
+			fc, err := h.rebuilt(true).PreviewRetry(strings.Join(words[1:], ""))
+			foretell(&out, fc, err)
 		case "why":
 			h.why(&out, strings.Join(words[1:], " "))
 		case "awaiting":
@@ -319,21 +367,12 @@ func (h *harness) again(args []string) Event {
 			from = arg
 		}
 	}
-	seeds, err := h.run.Seeds(from)
+	seeds, err := h.rebuilt(true).Seeds(from)
 	if err != nil {
 		h.t.Fatal(err)
 	}
 	params, _ := expr.Marshal(h.run.params)
-	for i := range seeds {
-		p, ok := h.at(seeds[i].Key)
-		if !ok {
-			h.t.Fatalf("no step %s", seeds[i].Key)
-		}
-		seeds[i].Output = string(h.rows[p.idx()].Output)
-		if IsRef([]byte(seeds[i].Output)) {
-			seeds[i].Loaded = h.blobs[seeds[i].Output]
-		}
-	}
+	h.outputs(seeds)
 	h.no++
 	h.run, h.log, h.timers = New(h.plan, h.no, fmt.Sprintf("run-%d", h.no)), nil, nil
 	h.rows, h.keys = map[int32]StepRow{}, map[int32]string{}
@@ -351,7 +390,7 @@ func (h *harness) event(words []string, line string) Event {
 		text = text[1 : 1+strings.IndexByte(text[1:], '"')]
 	}
 	kinds := map[string]Kind{"start": Start, "done": Done, "fail": Failed, "skip": Skipped, "wait": Waiting, "running": Running, "spawn": Spawned,
-		"segment": DoneAll, "recovered": Recovered, "lost": Lost, "cancel": Cancel, "pause": Pause, "resume": Resume, "restart": Restart, "admit": Admit, "settle": Settled}
+		"segment": DoneAll, "recovered": Recovered, "lost": Lost, "cancel": Cancel, "pause": Pause, "resume": Resume, "restart": Restart, "admit": Admit, "settle": Settled, "advanced": Advanced}
 	var ok bool
 	if ev.Kind, ok = kinds[words[0]]; !ok {
 		h.t.Fatalf("unknown command %q", line)
@@ -369,6 +408,9 @@ func (h *harness) event(words []string, line string) Event {
 		}
 		_, ev.Begin.Held = args["held"]
 		ev.Begin.Priority, _ = strconv.Atoi(args["priority"])
+		if r := args["revision"]; r != "" {
+			ev.Begin.Revision, _ = strconv.Atoi(r)
+		}
 		if w := args["window"]; w != "" {
 			ev.Begin.Window, _ = strconv.Atoi(w)
 		}
@@ -376,7 +418,10 @@ func (h *harness) event(words []string, line string) Event {
 		ev.Reason = text
 	case Restart:
 		ev.Step = words[1]
-		_, ev.FailedOnly = args["failed"]
+		_, ev.FailedOnly = args["iterations"] // as earlier versions did
+		if _, failed := args["failed"]; failed {
+			return h.failedOnly(words[1])
+		}
 	case Pause, Resume, Recovered, Admit:
 	default:
 		h.reportArgs(&ev, words, args, text)
@@ -420,6 +465,9 @@ func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, 
 		if m := args["member"]; m != "" {
 			p, _ := h.at(m)
 			ev.Member = p.idx() + 1
+		}
+		if list := args["parts"]; list != "" {
+			h.fates(ev, list)
 		}
 		_, ev.Defer = args["defer"]
 		ev.After = duration("after")
@@ -476,6 +524,35 @@ func (h *harness) parts(ev *Event, text string) {
 			continue
 		}
 		ev.Parts = append(ev.Parts, Part{Idx: p.idx(), Output: outputs[m.ID]})
+	}
+}
+
+// fates reads what became of the steps of a segment that failed in parts: "a:failed,b:a" says that a failed and that b was
+// stopped by it; the others completed.
+func (h *harness) fates(ev *Event, list string) {
+	lead, ok := h.run.find(ev.Idx)
+	if !ok {
+		return
+	}
+	index, fate := map[string]int32{}, map[string]string{}
+	for one := range strings.SplitSeq(list, ",") {
+		id, what, _ := strings.Cut(one, ":")
+		fate[id] = what
+	}
+	for _, m := range lead.step().Members() {
+		index[m.ID] = lead.s.idx(m.Step)
+	}
+	for _, m := range lead.step().Members() {
+		part := Part{Idx: index[m.ID]}
+		switch what := fate[m.ID]; what {
+		case "":
+			part.Output = []byte(`{"items_in":1}`)
+		case "failed":
+			part.Failure = &Failure{Code: stepwell.CodeFailed, Message: m.ID + " broke"}
+		default:
+			part.StoppedBy = index[what] + 1
+		}
+		ev.Parts = append(ev.Parts, part)
 	}
 }
 
@@ -587,7 +664,7 @@ func taskDetails(task *Task) string {
 		for _, m := range task.Members {
 			ids = append(ids, m.Key)
 		}
-		v, err := task.Step.Params.Render(task.Scope, expr.Limits{})
+		v, err := task.Step.Params.Render(task.Scope, task.Limits)
 		if err != nil {
 			fmt.Fprintf(&b, " params: %v", err)
 			break
@@ -603,7 +680,7 @@ func taskDetails(task *Task) string {
 		if task.Scope != nil {
 			scope = task.Scope
 		}
-		if v, err := task.Step.Params.Render(scope, expr.Limits{}); err != nil {
+		if v, err := task.Step.Params.Render(scope, task.Limits); err != nil {
 			fmt.Fprintf(&b, " params: %v", err)
 		} else {
 			fmt.Fprintf(&b, " %s", value(v))

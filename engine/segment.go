@@ -43,6 +43,67 @@ func (r *Run) completeAll(p place, ev *Event) {
 	r.complete(p, ev)
 }
 
+// endParts ends a segment of which some branches failed: every step with what it came to, the lead last. Those that
+// completed end first, before the failures stop what is beside them.
+func (r *Run) endParts(lead place, ev *Event) {
+	got := r.got
+	r.got = arrival{}
+	r.tolerated = r.tolerated || ev.Partial
+	own := -1
+	for _, pass := range [...]func(*Part) bool{
+		func(p *Part) bool { return p.Failure == nil && p.StoppedBy == 0 },
+		func(p *Part) bool { return p.Failure == nil && p.StoppedBy > 0 },
+		func(p *Part) bool { return p.Failure != nil },
+	} {
+		for i := range ev.Parts {
+			part := &ev.Parts[i]
+			q, ok := r.find(part.Idx)
+			if !ok || q.s != lead.s || !pass(part) {
+				continue
+			}
+			if q.i == lead.i {
+				own = i
+				continue
+			}
+			if l, led := q.step().Lead(); !led || l != lead.i || q.node().status != stepwell.StepPending {
+				continue
+			}
+			r.got = arrival{worker: got.worker, started: got.started}
+			q.node().attempt, q.node().queued = lead.node().attempt, lead.node().queued
+			r.endPart(q, part)
+		}
+	}
+	r.got = got
+	if own < 0 {
+		r.end(lead, failureStatus(ev.Failure), ev.Failure)
+		return
+	}
+	r.endPart(lead, &ev.Parts[own])
+}
+
+// endPart ends one step of a segment with what it came to.
+func (r *Run) endPart(p place, part *Part) {
+	switch by, ok := r.find(part.StoppedBy - 1); {
+	case part.Failure != nil:
+		f := *part.Failure
+		f.Message, f.Hint = clean(f.Message), clean(f.Hint)
+		r.end(p, failureStatus(&f), &f)
+	case part.StoppedBy > 0 && ok:
+		n := p.node()
+		if by.step().Policy.Continue {
+			n.flags |= tolerated
+		} else {
+			n.flags |= upstream
+		}
+		n.flags |= judged
+		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: "stopped: " + by.key() + " failed", Step: by.key()})
+	default:
+		ev := &Event{Output: part.Output, Loaded: part.Loaded}
+		r.complete(p, ev)
+		part.Output, part.Kept = ev.Output, ev.Kept
+	}
+}
+
 // judgeMember ends a step whose lead has ended: with its part of the result, or with the lead's fate.
 func (r *Run) judgeMember(p place) {
 	n := p.node()

@@ -97,20 +97,3 @@ func (m *monkey) checkWhy() {
 		m.t.Fatalf("why %v: %v, %v", m.run.Status(), reasons, err)
 	}
 }
-
-// checkPreview: a retry takes a step of the top level over, or runs it again, or judges it as before.
-func (m *monkey) checkPreview(from string) {
-	seeds, err := m.run.Seeds(from)
-	again, previewErr := m.run.PreviewRetry(from)
-	if err != nil || previewErr != nil {
-		m.t.Fatalf("%v, %v", err, previewErr)
-	}
-	main := m.run.main
-	for i := range main.nodes {
-		key, n := main.key(int32(i)), &main.nodes[i]
-		taken := slices.ContainsFunc(seeds, func(s Seed) bool { return s.Key == key && s.Status == stepwell.StepCompleted })
-		if runs := slices.Contains(again, key); runs == taken && (runs || n.status != stepwell.StepSkipped && main.spawnedAt(int32(i)) == nil) {
-			m.t.Fatalf("%s, %v: runs again %v, taken over %v", key, n.status, runs, taken)
-		}
-	}
-}

@@ -139,8 +139,11 @@ func (r *Run) adopt(p place, x *Spawn) (added place, woken bool) {
 	idx := r.next
 	r.next++
 	s.nodes = append(s.nodes, node{})
+	family := s.graph.Family(x.Name)
 	s.extra = append(s.extra, spawned{idx: idx, by: p.idx(), spec: *x, step: plan.Step{ID: x.Key, Name: x.Name, Action: x.Action,
-		Policy: &plan.Policy{Retry: x.Retry, Timeout: x.Timeout, Continue: x.Continue, NotIdempotent: x.NotIdempotent}}})
+		Keep: family >= 0 && s.graph.Families[family].Keep,
+		Policy: &plan.Policy{Retry: x.Retry, Timeout: x.Timeout, Continue: x.Continue, NotIdempotent: x.NotIdempotent,
+			Author: p.step().Policy.Author}}})
 	if s.keys == nil {
 		s.keys = map[string]int32{}
 	}

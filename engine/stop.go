@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 )
@@ -118,8 +119,39 @@ func (r *Run) stopInside(p place, st stop) {
 	}
 }
 
+// insist is a cancel of an execution that is ending: steps of handlers that wait end. The first cancel of one whose
+// handlers run, and that nobody has cancelled before, only asks for that, as handlers are there to finish.
+func (r *Run) insist(why string) bool {
+	if r.status.Terminal() {
+		return false
+	}
+	if r.status != stepwell.ExecutionCancelling {
+		r.setStatus(stepwell.ExecutionCancelling)
+		return true
+	}
+	var waiting []place
+	r.visit(func(p place) {
+		if s := p.node().status; s == stepwell.StepWaiting || s == stepwell.StepRetrying {
+			waiting = append(waiting, p)
+		}
+	})
+	for _, p := range waiting {
+		n := p.node()
+		r.sleeping--
+		n.flags |= halted | judged
+		r.leave(p)
+		r.got.worker, r.got.started = n.info.worker, n.info.started
+		if f := n.info.last; n.status == stepwell.StepRetrying && n.flags&keepTry == 0 {
+			r.end(p, failureStatus(f), f)
+		} else {
+			r.end(p, stepwell.StepCancelled, &Failure{Code: stepwell.CodeCancelled, Message: strings.TrimSuffix("stopped: cancelled again: "+why, ": ")})
+		}
+	}
+	return len(waiting) > 0
+}
+
 // halt cancels the execution or ends it for lack of time. Halting twice, or after the end, or
-// while handlers run, changes nothing.
+// while handlers run, changes nothing (see insist).
 func (r *Run) halt(cause stepwell.ExecutionStatus, why string) bool {
 	if r.status.Terminal() || r.cause != 0 || r.main.phase != phaseMain {
 		return false

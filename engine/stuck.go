@@ -41,7 +41,7 @@ func (r *Run) stuck() bool {
 		if p.node().status.Terminal() {
 			continue // ended with its spawner
 		}
-		p.node().flags |= upstream
+		p.node().flags |= upstream | stranded
 		r.end(p, stepwell.StepSkipped, f)
 		r.failScope(p, f)
 	}

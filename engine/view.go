@@ -13,7 +13,7 @@ import (
 // Scope is what the templates of one step see: params, the steps they name as these were when the
 // step was started, item and index, execution. It is immutable and may be used by any goroutine.
 type Scope struct {
-	params    map[string]any
+	params    any
 	steps     views
 	vars      []binding
 	execution execution
@@ -94,63 +94,6 @@ func describe(f *Failure) any {
 	return map[string]any{"code": string(f.Code), "message": f.Message, "step": f.Step}
 }
 
-// views are the steps by id; the inner scope's come first.
-type views []view
-
-type view struct {
-	id      string
-	status  stepwell.StepStatus
-	attempt uint16
-	output  []byte
-	err     *Failure
-}
-
-// Attr implements expr.Object.
-func (v views) Attr(name string) (any, bool) {
-	for i := range v {
-		if v[i].id == name {
-			return &v[i], true
-		}
-	}
-	return nil, false
-}
-
-// Keys are the ids, for templates that go over all steps.
-func (v views) Keys() []string {
-	keys := make([]string, len(v))
-	for i := range v {
-		keys[i] = v[i].id
-	}
-	return keys
-}
-
-// Keys are a step's members.
-func (v *view) Keys() []string {
-	if _, ok := v.Attr("outputs"); !ok {
-		return []string{"attempt", "error", "status"}
-	}
-	return []string{"attempt", "error", "outputs", "status"}
-}
-
-// Attr implements expr.Object: outputs, status, error, attempt (semantics §2). Outputs are undefined
-// unless the step completed; a for_each that failed has its counts.
-func (v *view) Attr(name string) (any, bool) {
-	switch name {
-	case "outputs":
-		if len(v.output) > 0 {
-			return expr.Raw(v.output), true
-		}
-		return expr.Raw("{}"), v.status == stepwell.StepCompleted
-	case "status":
-		return v.status.String(), true
-	case "attempt":
-		return int64(v.attempt), true
-	case "error":
-		return describe(v.err), true
-	}
-	return nil, false
-}
-
 // outer is the scope whose steps are visible too: not beyond a sub-pipeline.
 func (s *scope) outer() *scope {
 	if s.body != nil && s.body.Pipeline != "" {
@@ -161,13 +104,13 @@ func (s *scope) outer() *scope {
 
 // scope makes what a step's templates see.
 func (r *Run) scope(p place, reads []plan.Read) *Scope {
-	out := &Scope{params: r.params, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.began}}
+	out := &Scope{params: r.given, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.began}}
 	if int(p.i) < len(p.s.nodes) {
 		out.execution.step = p.key()
 	}
 	for at := p.s; at != nil; at = at.outer() {
 		if at.body != nil && at.body.Pipeline != "" {
-			out.params = at.params
+			out.params = at.given
 		}
 		if at.above != nil {
 			r.describeOutcome(at.above, &out.execution)
@@ -182,15 +125,19 @@ func (r *Run) scope(p place, reads []plan.Read) *Scope {
 	}
 	for _, read := range reads {
 		if read.Up == plan.ReadAll {
-			out.steps = allViews(p.s)
+			out.steps = r.allViews(p.s)
 			break
 		}
 		at := p.s
 		for up := read.Up; up > 0 && at != nil; up-- {
 			at = at.outer()
 		}
-		if at != nil {
-			out.steps = append(out.steps, at.view(read.Step))
+		switch {
+		case at == nil:
+		case read.Step < 0:
+			out.steps = append(out.steps, at.family(at.graph.Families[^read.Step].Name))
+		default:
+			out.steps = append(out.steps, r.view(at, read.Step))
 		}
 	}
 	return out
@@ -206,7 +153,7 @@ func (r *Run) describeOutcome(s *scope, e *execution) {
 		e.status = stepwell.ExecutionCancelled
 	case s.err != nil:
 		e.status = stepwell.ExecutionFailed
-	case r.tolerated:
+	case r.withFailures(s):
 		e.status = stepwell.ExecutionCompletedWithFailures
 	}
 	if e.err == nil && r.cause != 0 {
@@ -214,23 +161,23 @@ func (r *Run) describeOutcome(s *scope, e *execution) {
 	}
 }
 
-func (s *scope) view(i int32) view {
+func (r *Run) view(s *scope, i int32) view {
 	n := &s.nodes[i]
-	v := view{status: n.status, attempt: n.attempt, id: s.step(i).ID}
+	v := view{status: n.status, attempt: n.attempt, id: s.step(i).ID, old: r.revision == 1, gives: s.step(i).Gives}
 	if n.info != nil {
 		v.output, v.err = n.info.output, n.info.err
 	}
 	return v
 }
 
-func allViews(s *scope) views {
+func (r *Run) allViews(s *scope) views {
 	var out views
 	for at := s; at != nil; at = at.outer() {
 		if at.body != nil && at.body.Single {
 			continue
 		}
 		for i := range at.nodes {
-			out = append(out, at.view(int32(i)))
+			out = append(out, r.view(at, int32(i)))
 		}
 	}
 	return out
@@ -246,23 +193,33 @@ func (r *Run) bodyResult(s *scope) ([]byte, *Failure) {
 	}
 	all := map[string]any{}
 	for i := range s.graph.Steps {
-		if in := s.nodes[i].info; in != nil && in.output != nil {
-			all[s.graph.Steps[i].ID] = json.RawMessage(in.output)
+		n, id := &s.nodes[i], s.graph.Steps[i].ID
+		switch {
+		case n.info != nil && n.info.output != nil:
+			all[id] = json.RawMessage(n.info.output)
+		case r.revision == 1:
+		case n.status == stepwell.StepCompleted:
+			all[id] = struct{}{}
+		default:
+			all[id] = nil // what it would have given is absent
 		}
 	}
 	return canonical(all), nil
 }
 
-// renderOutputs evaluates declared outputs. What is undefined, because its step was skipped, is
-// null; any other fault is a failure.
+// renderOutputs evaluates declared outputs. What is absent, because its step was skipped, is null, and so is what is
+// undefined, which would fail an execution whose work is all done; any other fault is a failure.
 func (r *Run) renderOutputs(s *scope, v *plan.Outputs) ([]byte, *Failure) {
 	if v == nil {
 		return nil, nil
 	}
+	if f := s.tooLarge(v.Reads); f != nil {
+		return nil, f
+	}
 	sc := r.scope(place{s, int32(len(s.nodes))}, v.Reads)
 	out := map[string]any{}
 	for i, name := range v.Names {
-		x, err := v.Values[i].Render(sc, expr.Limits{})
+		x, err := v.Values[i].Render(sc, r.limits())
 		if e, ok := errors.AsType[*expr.Error](err); ok && e.Code == expr.CodeUndefined {
 			x, err = nil, nil
 		}

@@ -73,13 +73,17 @@ func (r *Run) whyRun() []Reason {
 	case stepwell.ExecutionPending:
 		return []Reason{{Code: WhyHeld, Message: "the execution has not been admitted yet"}}
 	case stepwell.ExecutionCancelling:
-		out = append(out, Reason{Code: WhyStopping, Message: r.failure.Message})
+		reason := Reason{Code: WhyStopping, Message: "cancelled while the handlers run: they may finish; cancel again to end those that wait"}
+		if r.failure != nil {
+			reason.Message = r.failure.Message
+		}
+		out = append(out, reason)
 	case stepwell.ExecutionPaused:
 		out = append(out, Reason{Code: WhyPaused, Message: "paused: nothing new starts until it is resumed"})
 	case stepwell.ExecutionCompleted:
 		out = append(out, Reason{Code: WhyCompleted, Message: "every step has ended well"})
 	case stepwell.ExecutionCompletedWithFailures:
-		out = append(out, Reason{Code: WhyFailed, Message: "steps failed, and the pipeline lets it go on", Steps: r.keys(func(p place) bool { return p.node().flags&tolerated != 0 })})
+		out = append(out, Reason{Code: WhyFailed, Message: "steps failed, and the pipeline lets it go on", Steps: r.keys(func(p place) bool { return p.node().lost() })})
 	case stepwell.ExecutionFailed, stepwell.ExecutionCancelled, stepwell.ExecutionTimedOut:
 		out = append(out, r.whyEnded())
 	}

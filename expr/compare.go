@@ -6,8 +6,11 @@ import (
 	"strings"
 )
 
-// compare applies a comparison operator. Equality accepts undefined, which equals only itself.
+// compare applies a comparison operator. In revision 1 equality accepts undefined, which equals only itself.
 func (st *state) compare(op string, a, b any) (bool, error) {
+	if !st.old() && (isUndefined(a) || isUndefined(b)) {
+		return st.compareUndefined(op, a, b)
+	}
 	switch op {
 	case "==":
 		return st.equal(a, b, 0)
@@ -226,8 +229,9 @@ func (st *state) contains(container, item any) (bool, error) {
 		if err != nil {
 			return false, nil
 		}
-		_, found := c.Attr(key)
-		return found, nil
+		item, found := c.Attr(key)
+		_, absent := item.(*Absent)
+		return found && !absent, nil
 	}
 	return false, failf(CodeType, "in needs a list, a mapping or a string, not %s", typeName(container))
 }

@@ -5,26 +5,44 @@ import (
 	"strings"
 )
 
-// EvalBool evaluates the template as a condition. An empty template is true. Undefined is
-// false, also inside a comparison or a calculation. A string is read as people write
-// conditions: "", "false", "no", "off", "none", "null", "[]", "{}", "()" and any zero are false, in
-// any case and with white space around them; every other string is true. Other values
-// have Python's truth.
+// EvalBool evaluates the template as a condition. An empty template is true. A name or member that does not exist
+// is an error; what is absent (Absent) is false, and so is every comparison and calculation with it. A string is read
+// as people write conditions: "", "false", "no", "off", "none", "null", "[]", "{}", "()" and any zero are false, in
+// any case and with white space around them; every other string is true. Other values have Python's truth.
+//
+// By the rules of revision 1, undefined is false, also inside a comparison or a calculation.
 func (t *Template) EvalBool(s Scope, l Limits) (bool, error) {
+	holds, _, err := t.Decide(s, l)
+	return holds, err
+}
+
+// Decide is EvalBool and says, when the condition does not hold, what was absent that it asks for: an *Error with
+// CodeUndefined, nil when everything was there.
+func (t *Template) Decide(s Scope, l Limits) (holds bool, absent, err error) {
 	if strings.TrimSpace(t.src) == "" {
-		return true, nil
+		return true, nil, nil
 	}
 	if t.static {
-		return textTruth(t.src), nil
+		return textTruth(t.src), nil, nil
 	}
+	st := t.state(s, l)
+	holds, err = t.decide(st)
+	if err == nil && !holds && st.absent != nil && !st.old() {
+		absent = st.absent.err(st)
+	}
+	return holds, absent, err
+}
+
+func (t *Template) decide(st *state) (bool, error) {
 	var v any
 	var err error
 	if t.single != nil {
-		v, err = t.state(s, l).eval(t.single)
+		v, err = st.soft(t.single)
 	} else {
-		v, err = t.Eval(s, l)
+		v, err = t.text(st)
 	}
-	if isCode(err, CodeUndefined) {
+	if e, ok := err.(*Error); ok && e.Absent {
+		st.miss(e.absent)
 		return false, nil
 	}
 	if err != nil {
@@ -33,7 +51,8 @@ func (t *Template) EvalBool(s Scope, l Limits) (bool, error) {
 	if text, ok := v.(string); ok {
 		return textTruth(text), nil
 	}
-	return truth(v), nil
+	holds, err := st.truth(v)
+	return holds, located(err, t.src, 0)
 }
 
 func textTruth(s string) bool {

@@ -20,11 +20,10 @@ func TestConditions(t *testing.T) {
 		"{{ steps.check.outputs.no }}": false, "{{ steps.check.outputs.text }}": false, "{{ steps.check.outputs.empty }}": false,
 		"{{ steps.check.outputs.zero }}": false, "{{ steps.check.outputs.fzero }}": false, "{{ steps.check.outputs.list }}": true,
 		"{{ steps.check.outputs.branch == 'left' }}": true, "{{ params.nothing }}": false, "{{ params.nothing is none }}": true,
-		"{{ steps.gone.outputs.x }}": false, "{{ steps.gone.outputs.x > 3 }}": false, "{{ missing }}": false, "missing": false,
-		"{{ missing == 'x' }}": false, "{{ not missing }}": true, "{{ missing is defined }}": false, "{{ missing is not defined }}": true,
+		"{{ missing is defined }}": false, "{{ missing is not defined }}": true, "{{ params.nothing.x }}": false, "params.nothing.x > 3": false,
 		"{{ missing | default(true) }}": true, "{{ missing | default('') }}": false, "{{ steps.gone is defined and steps.gone.outputs.x > 1 }}": false,
 		"{% if params.env == 'prod' %}true{% else %}false{% endif %}": true, "{% if params.flag %}true{% else %} false {% endif %}": false,
-		"{% if missing %}1{% endif %}": false, "{{ params.flag }}{{ params.flag }}": true,
+		"{{ params.flag }}{{ params.flag }}": true,
 	}
 	for source, want := range tests {
 		template, err := ParseCondition(source)
@@ -44,6 +43,9 @@ func TestConditionErrors(t *testing.T) {
 		"{{ 1 < 'a' }}":              "1:8: an integer and a string have no order",
 		"params.env = 'prod'":        "1:12: unexpected = (write == to compare)",
 		"{{ 1 / 0 }}":                "1:4: / divides by zero",
+		"missing":                    "1:1: missing is undefined",
+		"not missing.x":              "1:5: missing.x is undefined",
+		"{{ missing == 'x' }}":       "1:4: missing is undefined",
 	} {
 		template, err := ParseCondition(source)
 		if err == nil {

@@ -25,10 +25,12 @@
 //
 //   - Inside text, true, false and none are written in lower case, lists and
 //     mappings as compact JSON. Floats are written as Python writes them.
-//   - Undefined is strict where a value is needed (output, arithmetic, order,
-//     iteration, filters) and chainable for attributes; truth, ==, in, default and the
-//     type tests accept it. A mapping's key hides the method of that name, and a
-//     method is never a value: it can only be called.
+//   - Undefined is an error wherever it is used, truth and comparisons included, and
+//     chainable for attributes; only default, is defined and is undefined accept it. What
+//     is known to have no value (Absent, a member of none) is false in a condition.
+//   - int and float give their default for what is no number only if it is written.
+//   - A mapping's key hides the method of that name, and a method is never a value: it can
+//     only be called.
 //   - Integers have 64 bits; an overflow is a CodeBudget error, not a big number.
 //   - Tuples are lists. Mapping keys are strings ({1: 2} has the key "1") and
 //     mappings iterate in sorted key order, not in insertion order.
@@ -37,5 +39,7 @@
 //   - regex_search, regex_replace and the tests match and search use RE2 syntax.
 //
 // testdata/jinja2.json is the table of cases against the real Jinja2, and states every
-// difference where it appears. Stability: experimental until version 1.
+// difference where it appears; docs/templates.md, the reference for users, is made of it and
+// of the tables of this package. Rules that have changed go by Limits.Revision.
+// Stability: experimental until version 1.
 package expr

@@ -27,6 +27,9 @@ type Error struct {
 	Hint         string // what to write instead; may be empty
 	Line, Column int
 	Name         string // CodeUndefined: the full reference, such as steps.a.outputs.x
+	Absent       bool   // CodeUndefined: the name is known, but there is no value (Absent); always true in revision 1
+
+	absent *undefined
 }
 
 // Error renders position, message and hint on one line.

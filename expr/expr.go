@@ -157,12 +157,7 @@ func (t *Template) Eval(s Scope, l Limits) (any, error) {
 	}
 	st := t.state(s, l)
 	if t.single == nil {
-		if err := st.run(t.body); err != nil {
-			return nil, located(err, t.src, 0)
-		}
-		text := string(st.out)
-		st.finished(text)
-		return text, nil
+		return t.text(st)
 	}
 	v, err := st.eval(t.single)
 	if err != nil {
@@ -174,6 +169,16 @@ func (t *Template) Eval(s Scope, l Limits) (any, error) {
 	}
 	v, _, err = st.plain(v, 0)
 	return v, located(err, t.src, t.single.at().off)
+}
+
+// text is what a template gives that is more than one expression.
+func (t *Template) text(st *state) (any, error) {
+	if err := st.run(t.body); err != nil {
+		return nil, located(err, t.src, 0)
+	}
+	text := string(st.out)
+	st.finished(text)
+	return text, nil
 }
 
 func (t *Template) state(s Scope, l Limits) *state {

@@ -140,7 +140,7 @@ func TestErrorMessages(t *testing.T) {
 		"{{ steps.onbord.outputs.id }}":       "1:4: steps.onbord.outputs.id is undefined (did you mean onboard?)",
 		"{{ steps.onboard.outputs['i d'] }}":  `1:4: steps.onboard.outputs["i d"] is undefined (did you mean id?)`,
 		"{{ params.list[3] }}":                "1:4: params.list[3] is undefined (the list has 1 elements)",
-		"{{ params.nothing.x }}":              "1:4: params.nothing.x is undefined (x is looked up in none)",
+		"{{ params.nothing.x }}":              "1:4: params.nothing.x is absent: x is looked up in none (default(…) gives another value)",
 		"a\n{{ params.model + 1 }}":           "2:4: + cannot be used between a string and an integer (~ joins values as text)",
 		"{{ params.model | lenght }}":         "1:19: there is no filter named lenght (did you mean length?)",
 		"{{ 1 is evn }}":                      "1:9: there is no test named evn (did you mean even?)",

@@ -155,7 +155,7 @@ func (st *state) attribute(item any, path string) (any, error) {
 		if !ok {
 			return &undefined{path: "the element's " + path, parent: v, key: part}, nil
 		}
-		v = next
+		v = named(next, "the element's "+path, 0)
 	}
 	return v, nil
 }

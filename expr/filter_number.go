@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -9,8 +10,8 @@ import (
 // numberFilters calculate.
 var numberFilters = map[string]*function{
 	"abs":   {call: filterAbs},
-	"int":   {call: filterInt, params: []param{opt("default", int64(0)), opt("base", 10)}},
-	"float": {call: filterFloat, params: []param{opt("default", 0.0)}},
+	"int":   {call: filterInt, params: []param{opt("default", notGiven{}), opt("base", 10)}},
+	"float": {call: filterFloat, params: []param{opt("default", notGiven{})}},
 	"round": {call: filterRound, params: []param{opt("precision", 0), opt("method", "common")}},
 }
 
@@ -27,8 +28,30 @@ func filterAbs(_ *state, in any, _ *args) (any, error) {
 	return n.i, nil
 }
 
-// filterInt is Jinja2's int: what cannot be converted becomes the default.
-func filterInt(_ *state, in any, a *args) (any, error) {
+// notGiven is the value of an optional argument that is left out, where none would be a value like any other.
+type notGiven struct{}
+
+// noNumber is what int and float make of a value that is none: the default, if one is given. The error shows a short
+// text that does not come of a secret.
+func noNumber(st *state, in any, a *args, zero any) (any, error) {
+	given := a.values[0]
+	switch _, without := given.(notGiven); {
+	case !without:
+		return given, nil
+	case st.old():
+		return zero, nil
+	}
+	what := typeName(in)
+	if s, ok := in.(string); ok && len(s) <= 60 && !st.marked {
+		what = strconv.Quote(s)
+	}
+	e := failf(CodeValue, "%s: %s is not a number", a.name, what)
+	e.Hint = fmt.Sprintf("%s(default=%s) gives %s instead", a.name, scalarText(zero), scalarText(zero))
+	return nil, e
+}
+
+// filterInt is Jinja2's int, except that what is no number is an error unless a default is given.
+func filterInt(st *state, in any, a *args) (any, error) {
 	if n, ok := number(in); ok {
 		if !n.isFloat {
 			return n.i, nil
@@ -37,13 +60,13 @@ func filterInt(_ *state, in any, a *args) (any, error) {
 			return int64(f), nil
 		}
 		if math.IsNaN(n.f) || math.IsInf(n.f, 0) {
-			return a.values[0], nil
+			return noNumber(st, in, a, int64(0))
 		}
 		return nil, overflow("int")
 	}
 	s, ok := in.(string)
 	if !ok {
-		return a.values[0], nil
+		return noNumber(st, in, a, int64(0))
 	}
 	base := a.int(1, 10)
 	if base != 0 && (base < 2 || base > 36) {
@@ -51,7 +74,7 @@ func filterInt(_ *state, in any, a *args) (any, error) {
 	}
 	digits, ok := cleanDigits(s, base)
 	if !ok {
-		return a.values[0], nil
+		return noNumber(st, in, a, int64(0))
 	}
 	i, err := strconv.ParseInt(digits, base, 64)
 	if err == nil {
@@ -63,7 +86,7 @@ func filterInt(_ *state, in any, a *args) (any, error) {
 	if f, err := strconv.ParseFloat(digits, 64); err == nil && math.Abs(f) < 1<<63 && !strings.ContainsAny(digits, "xXpP") {
 		return int64(f), nil
 	}
-	return a.values[0], nil
+	return noNumber(st, in, a, int64(0))
 }
 
 // cleanDigits removes what Python's int allows around and inside digits.
@@ -81,7 +104,7 @@ func cleanDigits(s string, base int) (string, bool) {
 	return s, true
 }
 
-func filterFloat(_ *state, in any, a *args) (any, error) {
+func filterFloat(st *state, in any, a *args) (any, error) {
 	if n, ok := number(in); ok {
 		return n.float(), nil
 	}
@@ -91,7 +114,7 @@ func filterFloat(_ *state, in any, a *args) (any, error) {
 			return f, nil
 		}
 	}
-	return a.values[0], nil
+	return noNumber(st, in, a, 0.0)
 }
 
 // filterRound rounds to even at an exact half, as Python does; an integer stays one.

@@ -113,7 +113,7 @@ func selector(want, byAttribute bool) func(*state, any, *args) (any, error) {
 	}
 }
 
-func (st *state) filterItems(items []any, attribute string, holds func(any) (any, error), want bool) ([]any, error) {
+func (st *state) filterItems(items []any, attribute string, test func(any) (any, error), want bool) ([]any, error) {
 	if err := st.growList(len(items)); err != nil {
 		return nil, err
 	}
@@ -127,12 +127,16 @@ func (st *state) filterItems(items []any, attribute string, holds func(any) (any
 			v, err = st.attribute(item, attribute)
 		}
 		if err == nil {
-			v, err = holds(v)
+			v, err = test(v)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if truth(v) == want {
+		holds, err := st.truth(v)
+		if err != nil {
+			return nil, err
+		}
+		if holds == want {
 			out = append(out, item)
 		}
 	}

@@ -55,10 +55,11 @@ func filterFromJSON(st *state, in any, _ *args) (any, error) {
 func filterAttr(st *state, in any, a *args) (any, error) {
 	key := pathKey{text: a.string(0)}
 	item, ok, err := st.member(in, &key)
+	name := "…" + pathString("", []pathKey{key})
 	if err != nil || ok {
-		return item, err
+		return named(item, name, 0), err
 	}
-	return &undefined{path: "…" + pathString("", []pathKey{key}), parent: in, key: key.text}, nil
+	return &undefined{path: name, parent: in, key: key.text}, nil
 }
 
 // entries returns a mapping and its sorted keys.
@@ -135,7 +136,7 @@ var dictMethods = map[string]*function{
 			return nil, err
 		}
 		item, ok, err := st.member(in, &key)
-		if err == nil && !ok {
+		if err == nil && (!ok || isUndefined(item)) {
 			return a.values[1], nil
 		}
 		return item, err

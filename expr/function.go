@@ -13,6 +13,7 @@ type function struct {
 	params []param
 	rest   bool // takes further positional and keyword arguments
 	lax    bool // accepts undefined as input and in arguments
+	asks   bool // a test: accepts what is absent, and in revision 1 whatever is undefined
 }
 
 type param struct {
@@ -121,12 +122,12 @@ func (st *state) evalArgs(c callArgs) ([]any, error) {
 // call runs f on evaluated arguments.
 func (st *state) call(name string, f *function, in any, c callArgs, values []any, plan []int) (any, error) {
 	if !f.lax {
-		if u, ok := in.(*undefined); ok {
-			return nil, u.err(st)
+		if err := st.present(f, in); err != nil {
+			return nil, err
 		}
 		for _, v := range values {
-			if u, ok := v.(*undefined); ok {
-				return nil, u.err(st)
+			if err := st.present(f, v); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -154,6 +155,18 @@ func (st *state) call(name string, f *function, in any, c callArgs, values []any
 		err = a.err
 	}
 	return v, err
+}
+
+// present refuses what a function does not take when it is undefined.
+func (st *state) present(f *function, v any) error {
+	u, ok := v.(*undefined)
+	if !ok || f.asks && !u.refused(st) {
+		if ok {
+			st.miss(u)
+		}
+		return nil
+	}
+	return u.err(st)
 }
 
 // scan charges the time to look through the strings of a call.

@@ -14,7 +14,13 @@ type Limits struct {
 	Bytes int
 	// Depth is how deep expressions and values may nest. Defaults to 256.
 	Depth int
+	// Revision is that of the rules to evaluate by: 1, or 2. Defaults to the latest.
+	Revision int
 }
+
+// Revision is the latest revision of the rules. What differs in revision 1 stands in one place of the package
+// each: it is found by its callers of state.old.
+const Revision = 2
 
 const (
 	defaultOps   = 500_000
@@ -42,6 +48,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Depth <= 0 {
 		l.Depth = maxDepth
 	}
+	if l.Revision <= 0 {
+		l.Revision = Revision
+	}
 	return l
 }
 
@@ -59,10 +68,16 @@ type state struct {
 	raws   map[rawKey]any
 	regex  map[string]*pattern
 
+	absent *undefined // the first that a condition took for false
+
 	watch  Watcher // nil: nobody follows
 	marked bool    // a marked value went into the node that is being evaluated
 	pieces bool    // short ones were made of marked values
 }
+
+// old reports whether the rules are those of revision 1, in which undefined is false where a condition is asked
+// for, and int and float give 0 for what is no number.
+func (st *state) old() bool { return st.limits.Revision == 1 }
 
 // binding is a name bound by for or set; inner bindings hide outer ones.
 type binding struct {

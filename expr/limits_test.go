@@ -80,8 +80,8 @@ var bombs = map[string]string{
 	"string strip":           `{% for i in range(100000) %}{{ text.strip('a') }}{{ text | trim('a') }}{% endfor %}`,
 	"string truncate":        `{% for i in range(100000) %}{{ text | truncate(5) }}{{ text | wordcount }}{% endfor %}`,
 	"string prefix":          `{% for i in range(100000) %}{{ text.startswith(text) }}{{ text == text ~ '' }}{{ text < text }}{% endfor %}`,
-	"string isdigit":         `{% for i in range(100000) %}{{ digits.isdigit() }}{{ digits | int }}{% endfor %}`,
-	"string numbers":         `{% for i in range(100000) %}{{ digits | float }}{{ text is lower }}{% endfor %}`,
+	"string isdigit":         `{% for i in range(100000) %}{{ digits.isdigit() }}{{ digits | int(0) }}{% endfor %}`,
+	"string numbers":         `{% for i in range(100000) %}{{ digits | float(0) }}{{ text is lower }}{% endfor %}`,
 	"loop in loop over one":  `{% for a in million %}{% for b in million %}{% endfor %}{% endfor %}`,
 	"min of a million":       `{{ million | min }}`,
 	"in a million":           `{% for i in range(100000) %}{{ 'x' in million }}{% endfor %}`,
@@ -113,7 +113,7 @@ func bombScope() Vars {
 	return Vars{"million": million, "text": strings.Repeat("a", 1<<20), "digits": strings.Repeat("1", 1<<20)}
 }
 
-// TestBudget: each bomb ends with CodeBudget, within 100 ms and 10 MB of allocation.
+// TestBudget: each bomb ends with CodeBudget, within 2 s of processor time (100 ms on a quiet machine) and 10 MB of allocation.
 func TestBudget(t *testing.T) {
 	scope := bombScope()
 	for name, source := range bombs {
@@ -133,7 +133,7 @@ func TestBudget(t *testing.T) {
 			if !isCode(err, CodeBudget) {
 				t.Fatalf("got %v, want a budget error", err)
 			}
-			if took > slack*100*time.Millisecond {
+			if took > slack*2*time.Second {
 				t.Errorf("took %v", took)
 			}
 			if size := after.TotalAlloc - before.TotalAlloc; size > 10_000_000 && slack < 20 || size > 40_000_000 {

@@ -115,8 +115,12 @@ type notNode struct {
 }
 
 func (n *notNode) eval(st *state) (any, error) {
-	v, err := st.eval(n.of)
-	return !truth(v), err
+	v, err := st.soft(n.of)
+	if err != nil {
+		return nil, err
+	}
+	holds, err := st.truth(v)
+	return !holds, err
 }
 
 type signNode struct {
@@ -186,12 +190,12 @@ type compareNode struct {
 }
 
 func (n *compareNode) eval(st *state) (any, error) {
-	left, err := st.eval(n.first)
+	left, err := st.soft(n.first)
 	if err != nil {
 		return nil, err
 	}
 	for i, op := range n.ops {
-		right, err := st.eval(n.rest[i])
+		right, err := st.soft(n.rest[i])
 		if err != nil {
 			return nil, err
 		}
@@ -218,10 +222,14 @@ func (n *logicNode) eval(st *state) (any, error) {
 	var v any
 	for _, part := range n.parts {
 		var err error
-		if v, err = st.eval(part); err != nil {
+		if v, err = st.soft(part); err != nil {
 			return nil, err
 		}
-		if truth(v) == n.or {
+		holds, err := st.truth(v)
+		if err != nil {
+			return nil, err
+		}
+		if holds == n.or {
 			break
 		}
 	}
@@ -235,11 +243,15 @@ type condNode struct {
 }
 
 func (n *condNode) eval(st *state) (any, error) {
-	v, err := st.eval(n.test)
+	v, err := st.soft(n.test)
 	if err != nil {
 		return nil, err
 	}
-	if truth(v) {
+	holds, err := st.truth(v)
+	if err != nil {
+		return nil, err
+	}
+	if holds {
 		return st.eval(n.then)
 	}
 	if n.other == nil {

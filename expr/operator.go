@@ -63,7 +63,7 @@ func (st *state) arithmetic(op string, a, b any) (any, error) {
 	y, okY := number(b)
 	if okX && okY {
 		if x.isFloat || y.isFloat || op == "/" {
-			return floatArithmetic(op, x.float(), y.float())
+			return st.signedZero(op, x.float(), y.float())
 		}
 		return intArithmetic(op, x.i, y.i)
 	}
@@ -189,6 +189,21 @@ func floatArithmetic(op string, x, y float64) (any, error) {
 		return remainder, nil
 	}
 	return math.Floor((x-remainder)/y + 0.5), nil
+}
+
+// signedZero is floatArithmetic with the sign that Python gives a result of zero: of % that of the divisor, of //
+// that of the quotient. In revision 1 the first has the sign of the dividend, and the second none.
+func (st *state) signedZero(op string, x, y float64) (any, error) {
+	v, err := floatArithmetic(op, x, y)
+	if f, ok := v.(float64); ok && f == 0 && !st.old() {
+		switch op {
+		case "%":
+			return math.Copysign(0, y), err
+		case "//":
+			return math.Copysign(0, x/y), err
+		}
+	}
+	return v, err
 }
 
 func floatPower(x, y float64) (any, error) {

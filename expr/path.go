@@ -56,8 +56,9 @@ func (n *pathNode) eval(st *state) (any, error) {
 		return nil, failAt(err, n.root)
 	}
 	if !ok {
-		return &undefined{path: n.String(), parent: st.scope, key: n.root, off: n.off}, nil
+		return &undefined{path: n.String(), parent: st.known(), key: n.root, off: n.off}, nil
 	}
+	var before any // what v is an attribute of
 	for i := range n.keys {
 		next, ok, err := st.member(v, &n.keys[i])
 		if err != nil {
@@ -65,13 +66,37 @@ func (n *pathNode) eval(st *state) (any, error) {
 		}
 		if !ok {
 			if u, chained := v.(*undefined); chained {
-				return &undefined{path: u.path + strings.TrimPrefix(n.String(), n.root), parent: u.parent, key: u.key, off: n.off}, nil
+				longer := &undefined{path: u.path + strings.TrimPrefix(n.String(), n.root), parent: u.parent, key: u.key, off: n.off, absent: u.absent}
+				if i > 0 { // n itself led to something absent
+					longer.path = n.String()
+				}
+				return longer, nil
 			}
-			return &undefined{path: n.String(), parent: v, key: n.keys[i].text, off: n.off}, nil
+			return n.missing(v, before, i), nil
 		}
-		v = next
+		before, v = v, next
+	}
+	if u, ok := v.(*undefined); ok && u.path == "" {
+		return named(v, n.String(), n.off), nil
 	}
 	return v, nil
+}
+
+// missing is what the i-th key of n leads to, which v has not.
+func (n *pathNode) missing(v, before any, i int) *undefined {
+	u := &undefined{path: n.String(), parent: v, key: n.keys[i].text, off: n.off}
+	if p, ok := before.(Partial); ok {
+		u.absent = p.Lacks(n.keys[i-1].text, u.key)
+	}
+	return u
+}
+
+// known is where root names are looked up, for hints; never nil.
+func (st *state) known() any {
+	if st.scope == nil {
+		return Vars(nil)
+	}
+	return st.scope
 }
 
 // failAt names the reference whose value could not be used.
@@ -182,14 +207,18 @@ func (st *state) memberOf(v any, key *pathKey, of node, off int) (any, error) {
 		return &longer, nil
 	}
 	item, ok, err := st.member(v, key)
-	if err != nil || ok {
+	if err != nil || ok && !isUndefined(item) {
 		return item, err
 	}
 	name := "…"
 	if p, ok := of.(*pathNode); ok {
 		name = p.String()
 	}
-	return &undefined{path: name + pathString("", []pathKey{*key}), parent: v, key: key.text, off: off}, nil
+	name += pathString("", []pathKey{*key})
+	if ok {
+		return named(item, name, off), nil
+	}
+	return &undefined{path: name, parent: v, key: key.text, off: off}, nil
 }
 
 // indexNode is v[expression].

@@ -7,9 +7,9 @@ import (
 
 // tests are what follows is.
 var tests = map[string]*function{
-	"defined":   typeTest(func(v any) bool { _, missing := v.(*undefined); return !missing }),
-	"undefined": typeTest(func(v any) bool { _, missing := v.(*undefined); return missing }),
-	"none":      typeTest(func(v any) bool { return v == nil }),
+	"defined":   {lax: true, call: func(_ *state, in any, _ *args) (any, error) { return !isUndefined(in), nil }},
+	"undefined": {lax: true, call: func(_ *state, in any, _ *args) (any, error) { return isUndefined(in), nil }},
+	"none":      {asks: true, call: isNone},
 	"boolean":   typeTest(func(v any) bool { _, ok := v.(bool); return ok }),
 	"true":      typeTest(func(v any) bool { return v == true }),
 	"false":     typeTest(func(v any) bool { return v == false }),
@@ -25,10 +25,10 @@ var tests = map[string]*function{
 	"even":      {call: parityTest(0)},
 	"lower":     caseTest(strings.ToLower, strings.ToUpper),
 	"upper":     caseTest(strings.ToUpper, strings.ToLower),
-	"in": {lax: true, params: []param{need("container")}, call: func(st *state, in any, a *args) (any, error) {
-		return st.contains(a.values[0], in)
+	"in": {asks: true, params: []param{need("container")}, call: func(st *state, in any, a *args) (any, error) {
+		return st.compare("in", in, a.values[0])
 	}},
-	"sameas": {lax: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
+	"sameas": {asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
 		if typeName(in) != typeName(a.values[0]) {
 			return false, nil
 		}
@@ -49,7 +49,13 @@ var tests = map[string]*function{
 }
 
 func typeTest(holds func(v any) bool) *function {
-	return &function{lax: true, call: func(_ *state, in any, _ *args) (any, error) { return holds(in), nil }}
+	return &function{asks: true, call: func(_ *state, in any, _ *args) (any, error) { return holds(in), nil }}
+}
+
+// isNone takes what is absent for null.
+func isNone(st *state, in any, _ *args) (any, error) {
+	u, ok := in.(*undefined)
+	return in == nil || ok && u.isAbsent() && !st.old(), nil
 }
 
 func isInteger(v any) bool {
@@ -111,7 +117,7 @@ func onStrings(f func(*state, any, *args) (any, error)) func(*state, any, *args)
 }
 
 func compareTest(op string) *function {
-	return &function{lax: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
+	return &function{asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
 		return st.compare(op, in, a.values[0])
 	}}
 }

@@ -166,11 +166,15 @@ type ifStmt struct {
 
 func (s *ifStmt) run(st *state) error {
 	for i, test := range s.tests {
-		v, err := st.eval(test)
+		v, err := st.soft(test)
 		if err != nil {
 			return err
 		}
-		if truth(v) {
+		holds, err := st.truth(v)
+		if err != nil {
+			return err
+		}
+		if holds {
 			return st.run(s.bodies[i])
 		}
 	}
@@ -331,11 +335,15 @@ func (s *forStmt) keep(st *state, items []any) ([]any, error) {
 		if err := s.element(st, item); err != nil {
 			return nil, err
 		}
-		v, err := st.eval(s.filter)
+		v, err := st.soft(s.filter)
 		if err != nil {
 			return nil, err
 		}
-		if truth(v) {
+		holds, err := st.truth(v)
+		if err != nil {
+			return nil, err
+		}
+		if holds {
 			kept = append(kept, item)
 		}
 	}

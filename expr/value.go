@@ -47,35 +47,29 @@ type Object interface {
 
 type keyed interface{ Keys() []string }
 
-// undefined is what a missing name or attribute evaluates to. It keeps what is
-// needed to explain itself, and builds nothing until somebody asks.
-type undefined struct {
-	path   string // the whole reference, as far as it is known
-	parent any    // where the lookup failed; the Scope for a root name
-	key    string // what was missing there
-	off    int
-}
-
-func (u *undefined) err(st *state) error {
-	e := failf(CodeUndefined, "%s is undefined", clip(u.path))
-	e.Name = u.path
+// hint helps with what is missing: the nearest name there is.
+func (u *undefined) hint() string {
 	var keys []string
+	hint := ""
 	switch p := u.parent.(type) {
 	case map[string]any:
 		keys = sortedKeys(p)
 	case keyed:
 		keys = slices.Clone(p.Keys())
 	case []any:
-		e.Hint = "the list has " + strconv.Itoa(len(p)) + " elements"
+		hint = "the list has " + strconv.Itoa(len(p)) + " elements"
 	case nil:
 		if u.key != "" {
-			e.Hint = clip(u.key) + " is looked up in none"
+			hint = clip(u.key) + " is looked up in none"
+		}
+		if u.absent != nil {
+			hint = defaultHint
 		}
 	}
-	if hint := didYouMean(u.key, keys); hint != "" {
-		e.Hint = hint
+	if near := didYouMean(u.key, keys); near != "" {
+		return near
 	}
-	return located(e, st.src, u.off)
+	return hint
 }
 
 func sortedKeys(m map[string]any) []string {
@@ -136,6 +130,8 @@ func (st *state) norm(v any) (any, error) {
 		return m, st.grow(len(m) * entrySize)
 	case Object:
 		return v, nil
+	case *Absent:
+		return &undefined{absent: v}, nil
 	}
 	return normNumber(v)
 }

@@ -107,7 +107,7 @@ func (v *Value) Replace(val *Value) {
 }
 
 // Merge puts the members of from over those of v: objects are merged in depth, everything else is
-// replaced, by a null too (semantics §6, diamonds). from must not be part of v; it stays as it is, but is
+// replaced, by a null too. from must not be part of v; it stays as it is, but is
 // looked into, so that a from which goroutines share must be cloned by each.
 func (v *Value) Merge(from *Value) {
 	if v.kind != Object || from.Kind() != Object {

@@ -182,7 +182,8 @@ func (t *Tracer) attempt(u *conductor.Update, row *engine.StepRow, n name) {
 	if end == 0 { // it is tried again, or waits
 		end = u.At
 	}
-	_, span := t.tracer.Start(trace.ContextWithSpanContext(context.Background(), parent), key, trace.WithTimestamp(time.UnixMicro(row.Started)),
+	own := trace.SpanID(engine.SpanID(u.Execution.ID, row.Idx, row.Attempt, row.Started))
+	_, span := t.tracer.Start(context.WithValue(trace.ContextWithSpanContext(context.Background(), parent), spanKey{}, own), key, trace.WithTimestamp(time.UnixMicro(row.Started)),
 		trace.WithAttributes(attribute.String("stepwell.step", n.key), attribute.String("stepwell.action", n.action), attribute.Int("stepwell.attempt", row.Attempt),
 			attribute.String("stepwell.status", row.Status.String()), attribute.String("stepwell.worker", row.Worker)))
 	if row.Error != nil {
@@ -191,6 +192,9 @@ func (t *Tracer) attempt(u *conductor.Update, row *engine.StepRow, n name) {
 	}
 	span.End(trace.WithTimestamp(time.UnixMicro(max(end, row.Started))))
 }
+
+// spanKey is the context's key for the id of an attempt's span.
+type spanKey struct{}
 
 // traceKey is the context's key for the execution whose trace begins.
 type traceKey struct{}
@@ -209,7 +213,10 @@ func (g ids) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 }
 
 // NewSpanID implements sdktrace.IDGenerator.
-func (ids) NewSpanID(context.Context, trace.TraceID) (s trace.SpanID) {
+func (ids) NewSpanID(ctx context.Context, _ trace.TraceID) (s trace.SpanID) {
+	if own, ok := ctx.Value(spanKey{}).(trace.SpanID); ok {
+		return own
+	}
 	_, _ = rand.Read(s[:])
 	return s
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// action makes a pipeline of one step. Values reach the step by reference, so that nothing in them is taken for a
-// template: a webhook's payload could otherwise read secrets.
+// action makes a pipeline of one step. Values of a request reach the step by reference, so that nothing in them is taken
+// for a template, which could read secrets. Data that a trigger brings reaches it only where what is written refers to it.
 func (l *Library) action(ctx context.Context, in Launch, req *conductor.Request) error {
 	about, ok := l.o.Catalog.Spec(in.Action)
 	if !ok || about.Internal || about.Stream != nil {
@@ -26,31 +26,34 @@ func (l *Library) action(ctx context.Context, in Launch, req *conductor.Request)
 	}
 	step := definition.Step{ID: stepID(about.Name), Action: in.Action, Params: map[string]any{}}
 	maps.Copy(step.Params, in.Written)
+	params := in.Params
+	if in.Outside != nil {
+		step.Params, _ = withEvent(step.Params).(map[string]any)
+		params = in.Outside.params()
+	}
 	for name := range in.Params {
-		if strings.HasPrefix(name, "_") || in.Loose && !takes(about, name) {
-			continue // _trigger is for templates alone
-		}
 		step.Params[name] = "{{ params[" + quoted(name) + "] }}"
 	}
-	def := &definition.Definition{Name: in.Action, Parameters: parameters(about, in), Steps: []definition.Step{step}}
+	def := &definition.Definition{Name: in.Action, Parameters: parameters(about, in), Steps: []definition.Step{step}, Author: author(in.Role, about.Name)}
+	if err := l.allowed(uses(def)); err != nil {
+		return err
+	}
 	problems := definition.Check(def, l.o.Catalog, "")
 	for i := range problems { // of the request, not of a document
 		problems[i].Path = strings.TrimPrefix(problems[i].Path, "steps[0].")
 		problems[i].Line, problems[i].Column = 0, 0
 	}
 	if err := problems.Err(); err != nil {
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters of " + in.Action, Err: err}
+		failed := &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters of " + in.Action, Err: err}
+		if in.Outside != nil {
+			failed.Hint = "write all of them into the trigger; there, {{ event }} is the data from outside"
+		}
+		return failed
 	}
 	var err error
-	req.Params = in.Params
+	req.Params = params
 	req.Pipeline, err = l.o.Runner.Register(ctx, l.o.Defaults.apply(def, l.o.Catalog))
 	return err
-}
-
-// takes reports whether an action has a parameter.
-func takes(about *spec.Spec, name string) bool {
-	_, ok := spec.FieldNamed(about.Params, name)
-	return ok || about.OpenParams
 }
 
 // parameters declares the given values with the action's types, so that they are checked as data.

@@ -39,8 +39,8 @@ func (l *Library) Diff(ctx context.Context, idOrName string, from, to int) (*Dif
 
 // structure compares what the documents mean.
 func (d *Diff) structure(from, to string) error {
-	a, _ := definition.Parse([]byte(from), definition.ParseOptions{})
-	b, _ := definition.Parse([]byte(to), definition.ParseOptions{})
+	a, _ := definition.Parse([]byte(from), definition.ParseOptions{Stored: true})
+	b, _ := definition.Parse([]byte(to), definition.ParseOptions{Stored: true})
 	if a == nil || b == nil { // they were read when they were stored
 		return invalid("", "a stored document can no longer be read")
 	}

@@ -17,23 +17,27 @@ type Launch struct {
 	Version  int    // of it; 0: the newest
 	Document []byte // a pipeline document of its own
 	Action   string // a single action: the execution has this one step
-	// Written are parameters as the author of the trigger wrote them. For an action they may contain templates; for a
-	// pipeline they are values that Params go over.
+	// Written are parameters as the author of a trigger wrote them; data from outside does not replace them. For an action
+	// they may contain templates, in which event is the data from outside.
 	Written map[string]any
-	// Params are values. A template in them is never evaluated, wherever they come from.
+	// Params are values of whoever names the pipeline or action in this very request. A template in them is never evaluated.
 	Params map[string]any
-	// Loose leaves values that an action does not take out of its step, for payloads that were not made for it.
-	// Defaults to an error that names them.
-	Loose bool
+	// Outside is what a trigger brings from outside. Defaults to nothing: then no trigger is behind the launch.
+	Outside *Outside
 
 	Trigger  string // manual (default), scheduled, webhook, event
 	Job      string // id of the schedule, webhook or event trigger behind it
 	Actor    string // who asked
+	Role     string // of who wrote a document or action: what its steps may do goes by it. Defaults to editor
 	Key      string // makes the launch happen once: a second one finds the first. Defaults to no key
 	KeyHash  []byte // of what was asked for: CodeConflict when the key was used for something else
 	Priority int
 	Dir      string // directory for relative paths. Defaults to the library's
 }
+
+// maxParams is how many parameters a request may give. What a trigger brings may have more members: those that nothing
+// declares cost next to nothing.
+const maxParams = 10_000
 
 // Launched is what was started.
 type Launched struct {
@@ -44,6 +48,8 @@ type Launched struct {
 	Started   time.Time                `json:"started_at,omitzero"`
 	Workflow  string                   `json:"workflow_id,omitempty"`
 	Version   int                      `json:"workflow_version,omitempty"`
+	// Ignored are names of outside values that reached no parameter: the first of them, in order.
+	Ignored []string `json:"-"`
 }
 
 // Launch starts an execution and returns when it is durable. CodeNotFound: there is no such pipeline or version;
@@ -56,7 +62,8 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 	if req.Dir == "" {
 		req.Dir = l.o.Dir
 	}
-	if err := l.target(ctx, in, &req); err != nil {
+	ignored, err := l.target(ctx, in, &req)
+	if err != nil {
 		return nil, err
 	}
 	id, fresh, err := l.o.Runner.StartOnce(ctx, req)
@@ -66,13 +73,17 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 	x, err := l.o.Executions.Execution(ctx, id)
 	if err != nil { // it has been started all the same
 		l.o.Log.WarnContext(ctx, "a started execution was not found", "execution", id, "error", err)
-		return &Launched{Execution: id, Fresh: fresh, Created: time.Now(), Workflow: req.Workflow, Version: req.WorkflowVersion}, nil
+		return &Launched{Execution: id, Fresh: fresh, Created: time.Now(), Workflow: req.Workflow, Version: req.WorkflowVersion, Ignored: ignored}, nil
 	}
-	return &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Workflow: x.Workflow, Version: x.WorkflowVersion}, nil
+	return &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Workflow: x.Workflow, Version: x.WorkflowVersion,
+		Ignored: ignored}, nil
 }
 
-// target finds what is to be run, and with which values.
-func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request) error {
+// target finds what is to be run, and with which values. It returns the names of outside values that reach nothing.
+func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request) (ignored []string, err error) {
+	if len(in.Params) > maxParams {
+		return nil, invalid("put them into one object", "the request gives %d params, more than %d", len(in.Params), maxParams)
+	}
 	given := 0
 	for _, yes := range []bool{in.Workflow != "", len(in.Document) > 0, in.Action != ""} {
 		if yes {
@@ -80,11 +91,10 @@ func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request)
 		}
 	}
 	if given != 1 {
-		return invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request does not say what to run")
+		return nil, invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request does not say what to run")
 	}
-	var err error
 	if in.Action != "" {
-		return l.action(ctx, in, req)
+		return nil, l.action(ctx, in, req)
 	}
 	req.Params = maps.Clone(in.Written)
 	if req.Params == nil {
@@ -94,30 +104,32 @@ func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request)
 	if in.Workflow != "" {
 		return l.workflow(ctx, in, req)
 	}
-	req.Pipeline, err = l.document(ctx, in.Document)
-	return err
+	req.Pipeline, err = l.document(ctx, in.Document, in.Role)
+	return nil, err
 }
 
-func (l *Library) workflow(ctx context.Context, in Launch, req *conductor.Request) error {
+func (l *Library) workflow(ctx context.Context, in Launch, req *conductor.Request) (ignored []string, err error) {
 	p, h, err := l.stored(ctx, in.Workflow, in.Version)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if h.Archived {
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + p.def.Name + " is archived", Hint: "take it out of the archive first"}
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + p.def.Name + " is archived", Hint: "take it out of the archive first"}
 	}
 	req.Workflow, req.WorkflowVersion = p.id, p.version
+	ignored = in.Outside.reach(p.def.Parameters, in.Written, req.Params)
 	req.Pipeline, err = l.prepared(ctx, p)
-	return err
+	return ignored, err
 }
 
-func (l *Library) document(ctx context.Context, text []byte) (*conductor.Pipeline, error) {
+func (l *Library) document(ctx context.Context, text []byte, role string) (*conductor.Pipeline, error) {
 	if len(text) > l.o.MaxDocument {
 		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the document is too large"}
 	}
 	p := &parsed{}
-	if p.def, p.problems = definition.Parse(text, definition.ParseOptions{}); p.def == nil {
+	if p.def, p.problems = definition.Parse(text, definition.ParseOptions{Sent: true}); p.def == nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document cannot be read", Err: p.problems.Err()}
 	}
+	p.def.Author = author(role, p.def.Name)
 	return l.prepared(ctx, p)
 }

@@ -56,8 +56,9 @@ func TestLaunchKinds(t *testing.T) {
 func TestValuesAreData(t *testing.T) {
 	r := newRig(t, pipeline.Options{})
 	nasty := "{{ params }} {% for x in y %} {# no #} \\ \" ' \u0000 ü \U0001f600"
-	r.run(pipeline.Launch{Action: "t.echo", Loose: true, Written: map[string]any{"text": "{{ params._trigger.type }}"}, Params: map[string]any{
-		"any": map[string]any{nasty: []any{nasty, nil, 1.5, int64(7), true}}, "_trigger": map[string]any{"type": "webhook"}, nasty: 1, "unknown": nasty}})
+	payload := map[string]any{"any": map[string]any{nasty: []any{nasty, nil, 1.5, int64(7), true}}, nasty: 1, "unknown": nasty}
+	r.run(pipeline.Launch{Action: "t.echo", Written: map[string]any{"text": "{{ params._trigger.type }}", "any": "{{ event.any }}"},
+		Outside: &pipeline.Outside{Values: payload, Event: payload, About: map[string]any{"type": "webhook"}}})
 	got := <-r.calls
 	want := map[string]any{"text": "webhook", "any": map[string]any{nasty: []any{nasty, nil, 1.5, int64(7), true}}}
 	if !reflect.DeepEqual(got, want) {

@@ -1,6 +1,7 @@
 package pipeline
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,6 +35,9 @@ type Options struct {
 	Runner     Runner
 	Executions Executions
 	Catalog    definition.Catalog
+	// Allow is CodeDenied when what was written on somebody's authority may not use an action or module. It is asked when
+	// a pipeline is stored and when it is started. Defaults to allowing all.
+	Allow func(author *definition.Author, action string) error
 	// Defaults hold for pipelines that say nothing themselves. Defaults to none.
 	Defaults Defaults
 	// Dir is the directory for relative paths of the steps, unless a Launch gives its own. Defaults to the working directory.
@@ -81,8 +85,8 @@ type Library struct {
 	o Options
 
 	mu     sync.Mutex
-	parsed map[string]*parsed             // by id@version
-	ready  map[string]*conductor.Pipeline // by the versions that it consists of
+	parsed map[string]*parsed // by id@version
+	ready  map[string]*ready  // by the versions that it consists of
 }
 
 // New makes a Library.
@@ -90,7 +94,7 @@ func New(o Options) (*Library, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Library{o: o, parsed: map[string]*parsed{}, ready: map[string]*conductor.Pipeline{}}, nil
+	return &Library{o: o, parsed: map[string]*parsed{}, ready: map[string]*ready{}}, nil
 }
 
 // MaxDocument is the size of the largest document, in bytes.
@@ -128,21 +132,27 @@ func (l *Library) Update(ctx context.Context, idOrName string, d Draft, revision
 // put stores a document as the next version of what is there.
 func (l *Library) put(ctx context.Context, o *store.Object, h head, d Draft) (*Pipeline, definition.Problems, error) {
 	def, problems, err := l.admit(ctx, d)
+	if err == nil {
+		own := *def // what it runs has been stored by others
+		own.Pipelines, own.Author = inner(def), &definition.Author{Role: cmp.Or(d.Role, unknownRole), Pipeline: o.ID, Name: def.Name}
+		err = l.allowed(uses(&own))
+	}
 	if err != nil {
 		return nil, problems, err
 	}
 	sum := sha256.Sum256(d.Document)
 	digest := hex.EncodeToString(sum[:])
-	if h.Version > 0 && h.Digest == digest && h.Draft == (problems.Err() != nil) {
+	if h.Version > 0 && h.Digest == digest && h.Role == d.Role && h.Draft == (problems.Err() != nil) {
 		return h.pipeline(o), problems, nil
 	}
 	if h.Version >= l.o.MaxVersions {
 		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the pipeline has too many versions", Hint: "store it under another name"}
 	}
 	h.Version++
+	h.Role = d.Role
 	h.Description, h.Digest, h.Steps, h.Draft = def.Description, digest, countSteps(def.Steps), problems.Err() != nil
 	version, err := Version{Pipeline: o.ID, Version: h.Version, Name: def.Name, Digest: digest, Steps: h.Steps, Draft: h.Draft, Note: d.Note,
-		Author: d.Author, Document: string(d.Document)}.object()
+		Author: d.Author, Role: d.Role, Document: string(d.Document)}.object()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -49,7 +49,8 @@ type Version struct {
 	Draft    bool      `json:"draft,omitempty"`
 	Note     string    `json:"note,omitempty"`
 	Author   string    `json:"author,omitempty"`
-	Document string    `json:"document,omitempty"` // as it was given; left out of lists
+	Role     string    `json:"author_role,omitempty"` // of the author, when it was stored: what its steps may do goes by it
+	Document string    `json:"document,omitempty"`    // as it was given; left out of lists
 	Created  time.Time `json:"created_at"`
 }
 
@@ -59,6 +60,7 @@ type Draft struct {
 	Draft    bool   // store it although it has problems, as long as it has a name
 	Note     string // why, for the list of versions; at most 1,000 bytes
 	Author   string
+	Role     string // of the author
 }
 
 // Filter selects stored pipelines, in order of id.
@@ -78,6 +80,7 @@ type head struct {
 	Archived    bool   `json:"archived,omitempty"`
 	Deleting    bool   `json:"deleting,omitempty"` // its versions are being removed
 	CreatedBy   string `json:"created_by,omitempty"`
+	Role        string `json:"author_role,omitempty"` // of the newest version
 }
 
 func (h head) object(id, name string, revision int64) (store.Object, error) {

@@ -37,7 +37,7 @@ type whole struct {
 // run are looked up among the stored ones. The definition is nil when the text cannot be read at all. An error is about
 // the store, not about the document.
 func (l *Library) Validate(ctx context.Context, document []byte) (*definition.Definition, definition.Problems, error) {
-	def, problems := definition.Parse(document, definition.ParseOptions{})
+	def, problems := definition.Parse(document, definition.ParseOptions{Sent: true})
 	if def == nil {
 		return nil, problems, nil
 	}
@@ -150,24 +150,39 @@ func (l *Library) stored(ctx context.Context, idOrName string, version int) (*pa
 	if err != nil {
 		return nil, h, err
 	}
-	p.def, p.problems = definition.Parse([]byte(v.Document), definition.ParseOptions{})
+	p.def, p.problems = definition.Parse([]byte(v.Document), definition.ParseOptions{Stored: true})
 	if p.def == nil {
 		return nil, h, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored document of " + o.Name + " cannot be read", Err: p.problems.Err()}
 	}
+	p.def.Author = &definition.Author{Role: cmp.Or(v.Role, unknownRole), Pipeline: o.ID, Name: p.def.Name}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	remember(l.parsed, p.key(), p, l.o.Cache)
 	return p, h, nil
 }
 
-// prepared finds or makes what the conductor runs.
+// ready is what the conductor runs, and what its steps use.
+type ready struct {
+	pipeline *conductor.Pipeline
+	uses     []use
+}
+
+// prepared finds or makes what the conductor runs. CodeDenied when its steps use what the policy does not allow now.
 func (l *Library) prepared(ctx context.Context, root *parsed) (*conductor.Pipeline, error) {
+	r, err := l.made(ctx, root)
+	if err != nil {
+		return nil, err
+	}
+	return r.pipeline, l.allowed(r.uses)
+}
+
+func (l *Library) made(ctx context.Context, root *parsed) (*ready, error) {
 	if plain := len(calls(root.def)) == 0; plain {
 		l.mu.Lock()
-		ready := l.ready[root.key()]
+		known := l.ready[root.key()]
 		l.mu.Unlock()
-		if ready != nil && root.id != "" {
-			return ready, nil
+		if known != nil && root.id != "" {
+			return known, nil
 		}
 	}
 	w, err := l.assemble(ctx, root)
@@ -175,22 +190,25 @@ func (l *Library) prepared(ctx context.Context, root *parsed) (*conductor.Pipeli
 		return nil, err
 	}
 	l.mu.Lock()
-	ready := l.ready[w.key]
+	known := l.ready[w.key]
 	l.mu.Unlock()
-	if ready != nil && w.key != "" {
-		return ready, nil
+	if known != nil && w.key != "" {
+		return known, nil
 	}
 	if err := w.problems.Err(); err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the pipeline " + w.root.Name + " has errors", Err: err}
 	}
-	ready, err = l.o.Runner.Register(ctx, l.o.Defaults.apply(w.root, l.o.Catalog))
-	if err != nil || w.key == "" {
-		return ready, err
+	out := &ready{uses: uses(w.root)}
+	if err := l.allowed(out.uses); err != nil {
+		return nil, err
+	}
+	if out.pipeline, err = l.o.Runner.Register(ctx, l.o.Defaults.apply(w.root, l.o.Catalog)); err != nil || w.key == "" {
+		return out, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	remember(l.ready, w.key, ready, l.o.Cache)
-	return ready, nil
+	remember(l.ready, w.key, out, l.o.Cache)
+	return out, nil
 }
 
 // remember keeps a value in a bounded cache; any other one makes room for it.

@@ -23,7 +23,7 @@ type Catalog interface {
 // is CodeInvalid here, one problem at a time.
 func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	d = definition.Expand(d, cat)
-	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}}
+	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}, outputOf: map[string]*Gives{}}
 	p := &Plan{Name: d.Name, Def: d.Parameters, Timeout: seconds(d.Settings.TimeoutSeconds),
 		FailFast: failFast(d.Settings), Priority: d.Settings.Priority}
 	if sla := d.Settings.SLA; sla != nil {
@@ -49,8 +49,12 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	}
 	for _, m := range c.marks {
 		keep(m.graph, m.step, m.path)
+		if s := &m.graph.Steps[m.step]; s.Keep && s.Gives == nil {
+			s.Gives = c.gives(s.Does())
+		}
 	}
 	p.ReadAll, p.Weighted = c.readAll, c.weighted
+	p.Optional = optional(d.Parameters, c.triggered)
 	return p, nil
 }
 
@@ -60,10 +64,13 @@ type compiler struct {
 	policies map[Policy]*Policy
 	readAll  bool
 	marks    []mark
-	weighted bool
-	queue    string           // of steps that name none: that of the group around
-	nested   []string         // names of the sub-pipelines being compiled, to stop a cycle
-	bodies   map[string]*Body // sub-pipelines, compiled once
+	// triggered are the parameters of triggers that templates name.
+	triggered []string
+	weighted  bool
+	queue     string            // of steps that name none: that of the group around
+	nested    []string          // names of the sub-pipelines being compiled, to stop a cycle
+	bodies    map[string]*Body  // sub-pipelines, compiled once
+	outputOf  map[string]*Gives // by action
 }
 
 // level is a graph and what lies outside it, for finding the step that a template names.
@@ -109,6 +116,7 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 		g.index[steps[i].ID] = int32(i)
 	}
 	l := &level{graph: g, outer: outer, collection: outer != nil && outer.collection}
+	c.families(g, steps)
 	for i := range steps {
 		if err := c.step(l, i, &steps[i], d); err != nil {
 			return nil, fmt.Errorf("step %s: %w", steps[i].ID, err)
@@ -269,12 +277,40 @@ func (c *compiler) subPipeline(name string) (*Body, error) {
 	c.nested = append(c.nested, name)
 	defer func(queue string) { c.nested, c.queue = c.nested[:len(c.nested)-1], queue }(c.queue)
 	c.queue = "" // its own, wherever it runs
-	b := &Body{Pipeline: name, Def: sub.Parameters}
+	b := &Body{Pipeline: name, Def: sub.Parameters, Optional: optional(sub.Parameters, nil)}
 	if err := c.fill(b, sub); err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", name, err)
 	}
 	c.bodies[name] = b
 	return b, nil
+}
+
+// gives are the outputs that an action declares.
+func (c *compiler) gives(action string) *Gives {
+	if g, ok := c.outputOf[action]; ok || action == "" {
+		return g
+	}
+	var g *Gives
+	if about, ok := c.cat.Spec(action); ok && len(about.Outputs) > 0 {
+		g = &Gives{}
+		for i := range about.Outputs {
+			g.Names = append(g.Names, about.Outputs[i].Name)
+		}
+	}
+	c.outputOf[action] = g
+	return g
+}
+
+// optional lists the parameters that may be missing, those of triggers added.
+func optional(declared []definition.Parameter, triggered []string) []string {
+	out := slices.Clone(triggered)
+	for i := range declared {
+		if p := &declared[i]; !p.Required && !p.HasDefault {
+			out = append(out, p.Name)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func (c *compiler) fill(b *Body, sub *definition.Definition) (err error) {

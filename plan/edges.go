@@ -94,10 +94,27 @@ func (c *compiler) spawners(g *Graph, steps []definition.Step) error {
 	return nil
 }
 
+// families are the names of the steps that may be added to a graph.
+func (c *compiler) families(g *Graph, steps []definition.Step) {
+	for i := range steps {
+		if steps[i].ForEach != nil {
+			continue // they are added to its iterations
+		}
+		for _, name := range definition.Families(&steps[i], c.cat) {
+			if _, step := g.index[name]; !step && g.Family(name) < 0 {
+				g.Families = append(g.Families, Family{Name: name})
+			}
+		}
+	}
+}
+
 // maySpawn reports whether steps of a name can come from a step: from its action, from what that spawns
 // in turn, or from a step inside.
 func (c *compiler) maySpawn(s *definition.Step, name string) bool {
-	seen := map[string]bool{}
+	if slices.Contains(definition.Families(s, c.cat), name) {
+		return true
+	}
+	seen := map[string]bool{} // what actions declare, too: a name that the step has replaced never comes
 	todo := []string{s.Action}
 	for len(todo) > 0 {
 		action := todo[len(todo)-1]

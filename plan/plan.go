@@ -7,6 +7,7 @@
 package plan
 
 import (
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -16,8 +17,11 @@ import (
 
 // Plan is one pipeline, compiled.
 type Plan struct {
-	Name      string
-	Def       []definition.Parameter
+	Name string
+	Def  []definition.Parameter
+	// Optional lists the params that templates may find missing: declared ones without a default that are not
+	// required, and those of triggers that a template names. In order.
+	Optional  []string
 	Graph     *Graph
 	Finally   *Graph   // nil: none
 	OnFailure *Graph   // nil: none
@@ -49,8 +53,21 @@ type Graph struct {
 	// Spawners lists, for each name of spawned steps that somebody in the graph depends on, the
 	// steps that may spawn it, in order of name.
 	Spawners []Spawner
+	// Families are the names of steps that steps of the graph may add to it.
+	Families []Family
 	FailFast definition.FailFast
 	index    map[string]int32
+}
+
+// Family is the name of steps that are added while the graph runs.
+type Family struct {
+	Name string
+	Keep bool // a template reads what they give
+}
+
+// Family finds a family by name, −1 for none.
+func (g *Graph) Family(name string) int {
+	return slices.IndexFunc(g.Families, func(f Family) bool { return f.Name == name })
 }
 
 // Spawner says who may spawn steps of a name.
@@ -85,6 +102,8 @@ type Step struct {
 	// Keep is set when a template somewhere reads this step's outputs: the engine then holds them
 	// and the log carries them.
 	Keep bool
+	// Gives is what the action of a step with Keep says that its outputs hold; nil: nothing is known of them.
+	Gives *Gives
 	// Stream is set for a stream step.
 	Stream *Stream
 	// Secrets is set when the params read secrets, which only the worker knows.
@@ -94,6 +113,9 @@ type Step struct {
 	// Scoped is set when the params, or what the action does with them, need a scope: they have templates.
 	Scoped bool
 }
+
+// Gives are the names of an action's outputs, shared by its steps. An action need not give all of them.
+type Gives struct{ Names []string }
 
 // Stream is what a step has to do with items.
 type Stream struct {
@@ -146,7 +168,7 @@ func (s *Step) Does() string {
 	return s.Action
 }
 
-// Read names a step read by a template: Up scopes outwards, then the step's index there.
+// Read names a step read by a template: Up scopes outwards, then the step's index there, or ^ the index of a family.
 type Read struct {
 	Up   int32
 	Step int32
@@ -158,6 +180,7 @@ type Body struct {
 	// Pipeline is set for a sub-pipeline: it sees only its own params and steps.
 	Pipeline string
 	Def      []definition.Parameter
+	Optional []string // as with Plan
 	Outputs  *Outputs
 	// Handlers of the sub-pipeline; nil: none.
 	OnFailure, Finally *Graph
@@ -209,6 +232,8 @@ type Policy struct {
 	Weight        int64  // share in the progress, as a multiple of WeightUnit; 0: none of its own, counts as one
 	NotIdempotent bool
 	LogLevel      string
+	// Author is on whose authority the step uses its action; nil: not known.
+	Author *definition.Author
 }
 
 // WeightUnit is what a step without a weight counts for in the progress.

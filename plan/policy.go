@@ -34,6 +34,7 @@ func (c *compiler) policy(s *definition.Step, d *definition.Definition, about *s
 		Queue:    cmp.Or(s.Queue, c.queue),
 		Weight:   weight(s.Weight),
 		LogLevel: cmp.Or(s.LogLevel, d.Settings.LogLevel),
+		Author:   cmp.Or(d.Author, c.root.Author),
 	}
 	c.weighted = c.weighted || p.Weight > 0
 	if about != nil {

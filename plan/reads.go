@@ -3,6 +3,7 @@ package plan
 import (
 	"slices"
 
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/expr"
 )
 
@@ -15,6 +16,9 @@ func (c *compiler) reads(l *level, cond *expr.Template, values ...*Value) []Read
 	var out []Read
 	visit := func(t *expr.Template) {
 		for _, ref := range t.Refs() {
+			if ref.Path[0] == "params" && len(ref.Path) > 1 && definition.FromTriggers(ref.Path[1]) && !slices.Contains(c.triggered, ref.Path[1]) {
+				c.triggered = append(c.triggered, ref.Path[1])
+			}
 			if ref.Path[0] != "steps" {
 				continue
 			}
@@ -31,7 +35,11 @@ func (c *compiler) reads(l *level, cond *expr.Template, values ...*Value) []Read
 			}
 			if up, i, g, ok := l.find(ref.Path[1]); ok {
 				out = append(out, Read{Up: up, Step: i})
-				c.marks = append(c.marks, mark{g, i, ref.Path[2:]})
+				if i >= 0 {
+					c.marks = append(c.marks, mark{g, i, ref.Path[2:]})
+				} else if len(ref.Path) < 3 || ref.Path[2] == "outputs" {
+					g.Families[^i].Keep = true
+				}
 			}
 		}
 	}
@@ -57,12 +65,15 @@ type mark struct {
 	path  []string
 }
 
-// find looks a step up from the inside out.
+// find looks a step, or a family of steps, up from the inside out.
 func (l *level) find(id string) (up, index int32, g *Graph, ok bool) {
 	for at := l; at != nil; at = at.outer {
 		if !at.single {
 			if i, found := at.graph.index[id]; found {
 				return up, i, at.graph, true
+			}
+			if k := at.graph.Family(id); k >= 0 {
+				return up, ^int32(k), at.graph, true
 			}
 		}
 		up++

@@ -22,6 +22,7 @@ type Member struct {
 	Step     int32 // in the same graph
 	ID       string
 	LogLevel string
+	Module   string
 }
 
 // segments joins the stream steps that items connect into segments: the lead, the first source in the
@@ -94,7 +95,7 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 			}
 		}
 		g.Steps[lead].Names = append(g.Steps[lead].Names, out.Names...)
-		g.Steps[lead].Stream.Members = append(g.Steps[lead].Stream.Members, Member{Step: int32(i), ID: out.ID, LogLevel: out.Policy.LogLevel})
+		g.Steps[lead].Stream.Members = append(g.Steps[lead].Stream.Members, Member{Step: int32(i), ID: out.ID, LogLevel: out.Policy.LogLevel, Module: out.Stream.Module})
 		if i != lead {
 			out.Stream.Lead, out.Deps, out.Names = int32(lead)+1, []int32{int32(lead)}, nil
 		}
@@ -135,7 +136,11 @@ func (c *compiler) segmentParams(l *level, steps []definition.Step, members []in
 		for _, j := range l.graph.Steps[i].Inputs() {
 			inputs = append(inputs, steps[j].ID)
 		}
-		list = append(list, object(map[string]*Value{"id": fixed(steps[i].ID), "module": fixed(about.Name), "config": config, "inputs": fixed(inputs)}))
+		step := map[string]*Value{"id": fixed(steps[i].ID), "module": fixed(about.Name), "config": config, "inputs": fixed(inputs)}
+		if steps[i].Merge != "" {
+			step["merge"] = fixed(steps[i].Merge)
+		}
+		list = append(list, object(step))
 	}
 	var collection any
 	if l.collection {
@@ -146,12 +151,17 @@ func (c *compiler) segmentParams(l *level, steps []definition.Step, members []in
 		return nil, err
 	}
 	return object(map[string]*Value{"workflow": fixed(d.Name), "entry": fixed(d.Entry), "collection": each,
-		"settings": fixed(streamSettings(&d.Settings.Streams)), "steps": {parts: &parts{list: list}}}), nil
+		"settings": fixed(streamSettings(d)), "steps": {parts: &parts{list: list}}}), nil
 }
 
-func streamSettings(s *definition.Streams) map[string]any {
-	return map[string]any{"ordered": !s.Unordered, "workers": int64(s.Workers), "batch": int64(s.BatchSize), "max_failures": s.MaxFailures,
+func streamSettings(d *definition.Definition) map[string]any {
+	s := &d.Settings.Streams
+	out := map[string]any{"ordered": !s.Unordered, "workers": int64(s.Workers), "batch": int64(s.BatchSize), "max_failures": s.MaxFailures,
 		"strict": s.Strict, "resume": !s.NoResume, "checkpoint": !s.NoCheckpoint, "checkpoint_interval": s.CheckpointInterval}
+	if d.Settings.FailFast == definition.FailFastCancel {
+		out["stop_all"] = true
+	}
+	return out
 }
 
 func fixed(v any) *Value { return &Value{static: v} }
@@ -164,9 +174,7 @@ func object(members map[string]*Value) *Value {
 	}
 	slices.Sort(out.keys)
 	for _, key := range out.keys {
-		v := members[key]
-		out.take(v)
-		out.list = append(out.list, v)
+		out.list = append(out.list, members[key])
 	}
 	return &Value{parts: out}
 }

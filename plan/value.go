@@ -34,7 +34,7 @@ func compileValue(v any, path string, f *spec.Field) (*Value, error) {
 		f = &spec.Field{}
 	}
 	if f.Raw {
-		return withRaw(v, rawTemplates(v, nil)), nil
+		return withRaw(v, rawTemplates(v, f, nil)), nil
 	}
 	switch v := v.(type) {
 	case string:
@@ -65,23 +65,29 @@ func withRaw(v any, raw []*expr.Template) *Value {
 
 // rawTemplates adds the templates in a value that is not rendered here, for what they read. A text that
 // is none is left to the handler, which knows better what it is and has its own error for it.
-func rawTemplates(v any, into []*expr.Template) []*expr.Template {
+func rawTemplates(v any, f *spec.Field, into []*expr.Template) []*expr.Template {
+	if f == nil {
+		f = &spec.Field{}
+	}
 	switch v := v.(type) {
 	case string:
 		parse := expr.Parse
 		if !templated(v) {
-			parse = expr.ParseExpression // a condition without braces, or a text
+			if !f.Bare {
+				return into
+			}
+			parse = expr.ParseExpression
 		}
 		if t, err := parse(v); err == nil && len(t.Refs()) > 0 {
 			into = append(into, t)
 		}
 	case []any:
 		for _, e := range v {
-			into = rawTemplates(e, into)
+			into = rawTemplates(e, f.Element(), into)
 		}
 	case map[string]any:
 		for _, k := range slices.Sorted(maps.Keys(v)) {
-			into = rawTemplates(v[k], into)
+			into = rawTemplates(v[k], f.Member(k), into)
 		}
 	}
 	return into
@@ -100,12 +106,9 @@ func compileList(v []any, path string, items *spec.Field) (*Value, error) {
 			return nil, err
 		}
 		out.list[i] = c
-		static = out.take(c) && static
+		static = static && c.Static()
 	}
-	if static {
-		return withRaw(v, out.raw), nil
-	}
-	return &Value{parts: out}, nil
+	return out.value(v, static), nil
 }
 
 func compileObject(v map[string]any, path string, fields []spec.Field) (*Value, error) {
@@ -118,20 +121,21 @@ func compileObject(v map[string]any, path string, fields []spec.Field) (*Value, 
 			return nil, err
 		}
 		out.list = append(out.list, c)
-		static = out.take(c) && static
+		static = static && c.Static()
 	}
-	if static {
-		return withRaw(v, out.raw), nil
-	}
-	return &Value{parts: out}, nil
+	return out.value(v, static), nil
 }
 
-// take notes what the handler renders in a part, and reports whether the part is static.
-func (p *parts) take(c *Value) bool {
-	if c.parts != nil {
-		p.raw = append(p.raw, c.parts.raw...)
+// value is what the parts of v make. Of a static one only what the handler renders is kept of the parts.
+func (p *parts) value(v any, static bool) *Value {
+	if !static {
+		return &Value{parts: p}
 	}
-	return c.Static()
+	var raw []*expr.Template
+	for _, c := range p.list {
+		c.templates(func(t *expr.Template) { raw = append(raw, t) })
+	}
+	return withRaw(v, raw)
 }
 
 // Static reports whether rendering gives the same value whatever the scope.
@@ -190,26 +194,21 @@ func clone(v any) any {
 	}
 }
 
-// templates calls f for every template in v, those that the handler renders included.
+// templates calls f for every template in v, at any depth, those that the handler renders included.
 func (v *Value) templates(f func(*expr.Template)) {
 	if v == nil {
 		return
 	}
-	if v.parts != nil {
-		for _, t := range v.parts.raw {
-			f(t)
-		}
-	}
-	v.rendered(f)
-}
-
-func (v *Value) rendered(f func(*expr.Template)) {
 	if v.tmpl != nil {
 		f(v.tmpl)
 	}
-	if v.parts != nil {
-		for _, e := range v.parts.list {
-			e.rendered(f)
-		}
+	if v.parts == nil {
+		return
+	}
+	for _, t := range v.parts.raw {
+		f(t)
+	}
+	for _, e := range v.parts.list {
+		e.templates(f)
 	}
 }

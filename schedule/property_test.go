@@ -134,3 +134,30 @@ func TestIntervalGrid(t *testing.T) {
 		}
 	})
 }
+
+// Count gives what counting one by one gives, and in a range of years too.
+func TestCount(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s, err := Parse(specs().Draw(t, "spec"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := instants().Draw(t, "after")
+		until := after.Add(time.Duration(rapid.Int64Range(0, int64(45*24*time.Hour)).Draw(t, "length")))
+		want := s.collect(after, until, 60_000)
+		if len(want) == 60_000 {
+			return
+		}
+		n, first, last := s.Count(after, until)
+		if n != len(want) || n > 0 && (!first.Equal(want[0]) || !last.Equal(want[n-1])) {
+			t.Fatalf("from %v to %v: %d from %v to %v, want %d: %v", after, until, n, first, last, len(want), want[:min(len(want), 5)])
+		}
+	})
+	s, err := Parse(Spec{Cron: "* * * * * *", Zone: "Europe/Berlin"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _, _ := s.Count(date(2020, 1, 1), date(2030, 1, 1)); n != 3653*daySeconds {
+		t.Fatalf("ten years of seconds are %d", n)
+	}
+}

@@ -139,6 +139,14 @@ func (o *object) Attr(name string) (any, bool) {
 	return opened, true
 }
 
+// Lacks implements expr.Partial.
+func (o *object) Lacks(attribute, member string) *expr.Absent {
+	if p, ok := o.under.(expr.Partial); ok {
+		return p.Lacks(attribute, member)
+	}
+	return nil
+}
+
 // keyedObject is one that can be iterated.
 type keyedObject struct {
 	*object

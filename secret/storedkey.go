@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/stepwell/stepwell"
@@ -57,4 +58,35 @@ func putStored(ctx context.Context, s store.Objects, k *Keyring, o store.Object,
 		return nil
 	}
 	return err
+}
+
+// CheckStore opens everything that a store holds sealed of the server itself: its own keys and the secrets. It changes
+// nothing. *BrokenError names what the master keys do not open; sealed says whether there is anything to open.
+func CheckStore(ctx context.Context, s store.Objects, k *Keyring) (sealed bool, err error) {
+	own, err := s.Objects(ctx, store.ObjectFilter{Kind: objectServer, Limit: 100})
+	if err != nil {
+		return false, err
+	}
+	wrong := &BrokenError{}
+	for i := range own {
+		var body []byte
+		err := json.Unmarshal(own[i].Body, &body)
+		if err == nil {
+			_, err = k.Open(body, own[i].ID)
+		}
+		if err != nil {
+			wrong.Names, wrong.Err = append(wrong.Names, "the "+own[i].ID), err
+		}
+	}
+	v := NewVault(s, k, NewRedactor())
+	err = v.Load(ctx)
+	if broken, ok := errors.AsType[*BrokenError](err); ok {
+		wrong.Names, wrong.Err = append(wrong.Names, broken.Names...), broken.Err
+	} else if err != nil {
+		return false, err
+	}
+	if wrong.Err != nil {
+		return true, wrong
+	}
+	return len(own) > 0 || len(v.Names()) > 0, nil
 }

@@ -43,6 +43,8 @@ type Field struct {
 	Fields   []Field  // the members of an Object; nil: anything goes
 	Secret   bool     // never shown
 	Raw      bool     // templates inside are left for the handler to render
+	Bare     bool     // of what is Raw: a text without {{ }} is an expression too
+	Names    []string // of what is Raw: the names that the handler adds to those that every template sees; nil: unknown ones
 }
 
 // Example shows an action in use; a test runs or validates each.
@@ -60,6 +62,7 @@ type Spec struct {
 	Params        []Field
 	OpenParams    bool // parameters beyond Params are allowed
 	Outputs       []Field
+	OpenOutputs   bool // outputs beyond Outputs are given
 	Examples      []Example
 	DependsOn     []string        // step names that instances depend on when a step or a spawn names none (pipeline-steps, BaseStep)
 	Spawns        []string        // names of the steps it may spawn; other steps may depend on these names
@@ -96,6 +99,42 @@ type Stream struct {
 	Remembers bool
 	// Parallel: a modifier that several goroutines may call at once, for different items.
 	Parallel bool
+	// Sets: the paths that a modifier may set or remove, for warnings about branches of a join that set the same
+	// ones.
+	Sets []Sets
+}
+
+// Sets names paths of items, written as in configs: properties.title, assets.*.href.
+type Sets struct {
+	Path   string // a path that the module sets whatever its config says
+	Keys   string // the parameter, an object, whose keys are paths and whose values they are set to
+	Values string // the parameter, a list or an object, whose elements or values are paths
+	Member string // the member of each element of Values that is the path, when they are objects
+	Nested bool   // objects among the values of Keys are members in depth, not values
+}
+
+// Element describes the elements of a list; nil: nothing is known. What is Bare without a description of its own
+// passes that on.
+func (f *Field) Element() *Field {
+	switch {
+	case f == nil:
+		return nil
+	case f.Items == nil && f.Bare:
+		return f
+	}
+	return f.Items
+}
+
+// Member describes a member of an object, as Element does an element.
+func (f *Field) Member(name string) *Field {
+	if f == nil {
+		return nil
+	}
+	if f.Fields == nil && f.Bare {
+		return f
+	}
+	m, _ := FieldNamed(f.Fields, name)
+	return m
 }
 
 // FieldNamed finds a field.

@@ -8,12 +8,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -26,8 +29,10 @@ const refPrefix = "@sha256:"
 // begins. A file appears whole or not at all, survives a loss of power, and never changes. Any
 // number of processes may use one folder.
 type Folder struct {
-	dir string
-	mu  sync.RWMutex // held for reading while a value is stored, for writing while one is removed
+	dir   string
+	owner string       // id of the database; "": it is not said
+	owned atomic.Bool  // the folder says so
+	mu    sync.RWMutex // held for reading while a value is stored, for writing while one is removed
 }
 
 var _ Blobs = (*Folder)(nil)
@@ -53,13 +58,27 @@ func (f *Folder) Put(ctx context.Context, value []byte) (string, error) {
 			return ref, nil
 		} // else it has just been removed, or is somebody else's: the value is stored anew
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", fmt.Errorf("store a blob: %w", err)
+	if err := f.makeRoom(path); err != nil {
+		return "", fileFault("store a blob", err)
 	}
 	if err := writeWhole(path, bytes.NewReader(value)); err != nil {
-		return "", fmt.Errorf("store a blob: %w", err)
+		return "", fileFault("store a blob", err)
 	}
 	return ref, nil
+}
+
+// fileFault says what an error of the file system means: nearly all of them may pass (IsAway), and what is larger than
+// it takes at all is CodeLimit.
+func fileFault(op string, err error) error {
+	switch {
+	case errors.Is(err, syscall.EFBIG):
+		return &stepwell.Error{Code: stepwell.CodeLimit, Message: op + ": the value is larger than the file system takes", Hint: "keep large values in files of your own", Err: err}
+	case diskFull(err):
+		return Away(op, "the disk is full", "free some space; nothing that was reported as done is lost", err)
+	case errors.Is(err, fs.ErrPermission):
+		return Away(op, "the folder of the blobs cannot be used", "check its permissions", err)
+	}
+	return Away(op, "the disk reports an error", "check the disk and its file system", err)
 }
 
 func (f *Folder) file(hash string) string { return filepath.Join(f.dir, hash[:2], hash) }
@@ -98,7 +117,7 @@ func syncDir(dir string) error {
 }
 
 // Load finds a value: CodeInvalid for what is no reference, CodeNotFound if it is not there,
-// CodeInternal if it is damaged.
+// CodeInternal if it is damaged, CodeUnavailable if it cannot be read now.
 func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -112,7 +131,7 @@ func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the blob " + hash + " is not in " + f.dir, Hint: "the folder belongs to the database: move both together"}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read a blob: %w", err)
+		return nil, fileFault("read a blob", err)
 	}
 	if sum := sha256.Sum256(value); int64(len(value)) != size || hex.EncodeToString(sum[:]) != hash {
 		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the blob " + f.file(hash) + " is damaged", Hint: "restore it from a copy, or restart the step that made it"}

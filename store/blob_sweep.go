@@ -42,28 +42,6 @@ func (f *Folder) Touch(hash string, now time.Time) error {
 	return err
 }
 
-// Copy copies the blob with a hash, as it is, into another folder; there is false if it is not there.
-func (f *Folder) Copy(to *Folder, hash string) (there bool, err error) {
-	if !isHash(hash) {
-		return false, nil
-	}
-	from, err := os.Open(f.file(hash))
-	if errors.Is(err, os.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("copy a blob: %w", err)
-	}
-	path := to.file(hash)
-	if err = os.MkdirAll(filepath.Dir(path), 0o755); err == nil {
-		err = writeWhole(path, from)
-	}
-	if err = errors.Join(err, from.Close()); err != nil {
-		return false, fmt.Errorf("copy a blob: %w", err)
-	}
-	return true, nil
-}
-
 func isHash(hash string) bool {
 	return len(hash) == 64 && strings.Trim(hash, "0123456789abcdef") == ""
 }

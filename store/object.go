@@ -20,6 +20,9 @@ type Object struct {
 	Updated  time.Time // set by the store
 }
 
+// KindFirings is the kind of objects that retention removes by age: the ledger of firings.
+const KindFirings = "schedule_firings"
+
 // AnyRevision stands for whatever revision there is, also for none.
 const AnyRevision = -1
 
@@ -66,6 +69,9 @@ type Signal struct {
 type Signals interface {
 	// PutSignal stores a signal durably; fresh is false when it was there already, taken or not.
 	PutSignal(ctx context.Context, s Signal) (fresh bool, err error)
+	// KeepFirst stores durably what no step is to take, for as long as signals are kept, and gives the body of the first
+	// of its key and id.
+	KeepFirst(ctx context.Context, s Signal) (first json.RawMessage, err error)
 	// PendingSignals are those that no commit has taken, in order of (At, Key, ID), from after the last one of the page
 	// before. Limit defaults to 1,000, at most 10,000.
 	PendingSignals(ctx context.Context, after Signal, limit int) ([]Signal, error)
@@ -136,11 +142,12 @@ type Retention struct {
 	Logs       time.Time // log lines of executions that ended before; zero: none
 	Keys       time.Time // start keys, taken signals and pending signals from before; zero: none
 	Audit      time.Time // audit entries from before; zero: none
+	Firings    time.Time // objects of the kind KindFirings that were last changed before; zero: none
 	Batch      int       // executions in one transaction. Defaults to 100
 }
 
 // Removed counts what has gone.
-type Removed struct{ Executions, Lines, Keys, Audit, Blobs int64 }
+type Removed struct{ Executions, Lines, Keys, Audit, Firings, Blobs int64 }
 
 // Keeper is what keeps a database in shape.
 type Keeper interface {

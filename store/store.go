@@ -39,6 +39,8 @@ type Commit struct {
 	Update *Update
 	// Outbox is what leaves the system because of this commit: stored with it, taken out by whoever delivers it.
 	Outbox []Outgoing
+	// Outside is work that the steps have given up with this commit: it is to be stopped.
+	Outside []OutsideWork
 	// Taken are the keys of signals that this commit has used up: all that have come under them until then are
 	// kept for finding duplicates, but are no longer pending.
 	Taken []string
@@ -231,9 +233,10 @@ type Reader interface {
 	Logs(ctx context.Context, execution int64, f LogFilter) ([]LogLine, error)
 }
 
-// Blobs keeps large outputs by content.
+// Blobs keeps large outputs by content. CodeUnavailable says that the same call may succeed later (IsAway).
 type Blobs interface {
-	// Put stores a value and returns its reference, which begins with '@'. Storing it again is free.
+	// Put stores a value and returns its reference, which begins with '@'. Storing it again is free. CodeLimit: it is
+	// too large to be stored at all.
 	Put(ctx context.Context, value []byte) (ref string, err error)
 	// Load finds a value; CodeNotFound if it is not there, CodeInternal if it is damaged.
 	Load(ctx context.Context, ref string) ([]byte, error)

@@ -22,6 +22,7 @@ type origin struct {
 type batch struct {
 	ticket *ticket
 	items  []*Item
+	parts  []*batch // at a join, before it has merged them: what its parts brought, this one among them
 }
 
 // ticket is the number of a batch, shared by its clones, and tells when all of it is settled.
@@ -107,6 +108,6 @@ func (p *batches) take(t *ticket, size int) *batch {
 // give takes a batch back whose items have gone elsewhere.
 func (p *batches) give(b *batch) {
 	clear(b.items)
-	b.items, b.ticket = b.items[:0], nil
+	b.items, b.ticket, b.parts = b.items[:0], nil, nil
 	p.pool.Put(b)
 }

@@ -1,6 +1,10 @@
 package stream
 
-import "github.com/stepwell/stepwell/spec"
+import (
+	"slices"
+
+	"github.com/stepwell/stepwell/spec"
+)
 
 // build makes the stages and connects them: behind every source one that looks at its items, and
 // neighbours that are Parallel and have nobody else between them in one.
@@ -9,6 +13,9 @@ func (s *segment) build() []stage {
 	tails := map[*node]*outlet{} // where the items of a step come out
 	flows := map[*node]*flow{}   // the last stage that a step is in
 	for _, n := range s.graph.nodes {
+		if !n.works() {
+			continue
+		}
 		switch n.role() {
 		case spec.Source:
 			src, look := s.source(n, tails)
@@ -45,13 +52,24 @@ func (s *segment) fused(n *node, flows map[*node]*flow) *flow {
 // inbox connects a step with those before it.
 func (s *segment) inbox(n *node, tails map[*node]*outlet) *inbox {
 	in := newInbox(n, len(s.graph.roots))
-	in.join = (&joiner{s, n}).join
 	ends := n.ends
 	if n.role() == spec.Source {
 		ends = 0 // what it makes of them is not the same items
 	}
 	for i, from := range n.inputs {
-		tails[from].edges = append(tails[from].edges, edge{in, i, ends})
+		tails[from].edges = append(tails[from].edges, edge{to: in, from: i, ends: ends})
+	}
+	if n.meeting == nil {
+		return in
+	}
+	in.join = newJoiner(s, n)
+	for i := len(n.inputs); i < len(n.meeting.parts); i++ {
+		e := edge{to: in, from: i, ends: ends, only: make([]bool, len(s.graph.roots))}
+		for r, parts := range n.meeting.needs {
+			e.only[r] = slices.Contains(parts, i)
+		}
+		tail := tails[n.meeting.parts[i]]
+		tail.edges = slices.Insert(tail.edges, 0, e) // the last edge takes the items themselves: one that all go
 	}
 	return in
 }
@@ -62,7 +80,7 @@ func (s *segment) source(n *node, tails map[*node]*outlet) (*intake, *flow) {
 	if len(n.inputs) > 0 {
 		src.in = s.inbox(n, tails)
 	}
-	between := &inbox{ch: make(chan message, buffered), inputs: 1, need: make([]int, len(s.graph.roots))}
+	between := &inbox{ch: make(chan message, buffered), gone: n.ctx.Done(), inputs: 1, need: make([]int, len(s.graph.roots))}
 	between.need[n.root.index] = 1
 	src.out.edges = []edge{{to: between, ends: n.ends}}
 	return src, &flow{seg: s, in: between, out: outlet{seg: s, node: n, skips: true}, intake: n, many: true}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -50,7 +51,9 @@ func Register(r *action.Registry, o Options, modules ...Module) error {
 		if m.Open == nil || m.Spec.Stream == nil {
 			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("module %q has no Open or no role", m.Spec.Name)}
 		}
-		if err := r.Add(action.Action{Spec: m.Spec, Handler: moduleHandler{m}}); err != nil {
+		about := m.Spec
+		about.Outputs = slices.Concat(m.Spec.Outputs, commonOutputs)
+		if err := r.Add(action.Action{Spec: about, Handler: moduleHandler{m}}); err != nil {
 			return err
 		}
 		for _, name := range append([]string{m.Spec.Name}, m.Spec.Aliases...) {
@@ -103,6 +106,7 @@ type Step struct {
 	Config   map[string]any `json:"config"`
 	Inputs   []string       `json:"inputs"` // steps of the segment whose items it takes, in depends_on order
 	LogLevel string         `json:"log_level"`
+	Merge    string         `json:"merge"` // what a conflict of its inputs does: fail, first or last. Defaults to fail
 }
 
 // Settings say how items flow.
@@ -112,6 +116,7 @@ type Settings struct {
 	Batch       int     `json:"batch"`               // items at most. Defaults to 256
 	MaxFailures string  `json:"max_failures"`        // "10", "5%". Defaults to no limit
 	Strict      bool    `json:"strict"`              // the first failure ends the segment
+	StopAll     bool    `json:"stop_all"`            // a module that cannot work ends the segment, not only what depends on it
 	Resume      bool    `json:"resume"`              // go on from the checkpoint
 	Checkpoint  bool    `json:"checkpoint"`          // keep one
 	Interval    float64 `json:"checkpoint_interval"` // seconds. Defaults to 1

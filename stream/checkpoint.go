@@ -46,6 +46,7 @@ type header struct {
 	Workflow string `json:"workflow"`
 	Entry    string `json:"entry"`
 	Segment  string `json:"segment"`
+	Run      string `json:"run,omitempty"` // the execution that began the file
 }
 
 const (
@@ -65,6 +66,7 @@ type cursorNote struct {
 type block struct {
 	Begin    bool            `json:"begin,omitempty"` // a later run begins: cursors and failures of before do not count
 	Open     bool            `json:"open,omitempty"`  // the components are opened: items are counted from 0 again
+	Run      string          `json:"run,omitempty"`   // by this execution, of Open
 	Cursors  []cursorNote    `json:"cursors,omitempty"`
 	End      int             `json:"end"`             // of which State and the keys are
 	State    json.RawMessage `json:"state,omitempty"` // absent: as before
@@ -72,11 +74,14 @@ type block struct {
 	Complete bool            `json:"complete,omitempty"`
 	// Stopped is the execution whose run failed here, or anyone when no attempt of it would do better: the next
 	// run that is not its next attempt is a later run, which tries again what failed.
-	Stopped string  `json:"stopped,omitempty"`
-	Keys    int     `json:"keys,omitempty"`    // how many, those of refused items included
-	From    int64   `json:"from,omitempty"`    // items written to the end before the first of the keys
-	Durable int64   `json:"durable,omitempty"` // how many of the items written to the end are: keys behind do not count yet
-	Late    []int64 `json:"late,omitempty"`    // items refused, by number, whose keys were written before
+	Stopped string `json:"stopped,omitempty"`
+	// Done, beside Stopped, has the outcomes of steps that completed although others failed: the next attempt leaves them
+	// out.
+	Done    map[string]json.RawMessage `json:"done,omitempty"`
+	Keys    int                        `json:"keys,omitempty"`    // how many, those of refused items included
+	From    int64                      `json:"from,omitempty"`    // items written to the end before the first of the keys
+	Durable int64                      `json:"durable,omitempty"` // how many of the items written to the end are: keys behind do not count yet
+	Late    []int64                    `json:"late,omitempty"`    // items refused, by number, whose keys were written before
 }
 
 // anyone, as block.Stopped, is every execution.
@@ -125,7 +130,7 @@ func openCheckpoint(path string, h header, ends int, run string, warn func(strin
 	for end, state := range p.states {
 		c.states[end] = string(state)
 	}
-	c.size, c.keys, c.latest = size, p.keys, block{Spool: p.spool, Complete: p.complete, Stopped: p.stopped}
+	c.size, c.keys, c.latest = size, p.keys, block{Spool: p.spool, Complete: p.complete, Stopped: p.stopped, Done: p.done}
 	for _, note := range p.cursors {
 		c.latest.Cursors = append(c.latest.Cursors, note)
 	}
@@ -210,7 +215,7 @@ func (c *checkpoint) remember(b block) {
 	if b.State != nil {
 		c.states[b.End] = string(b.State)
 	}
-	c.latest.Spool, c.latest.Complete, c.latest.Stopped = b.Spool, b.Complete, b.Stopped
+	c.latest.Spool, c.latest.Complete, c.latest.Stopped, c.latest.Done = b.Spool, b.Complete, b.Stopped, outcomes(c.latest.Done, &b)
 	c.keys += int64(b.Keys)
 }
 

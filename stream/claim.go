@@ -7,19 +7,31 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 )
 
-// claim keeps the streams of one execution from writing the same place one after the other. Who has a place is
-// in a file beside the results of the segments.
-func (s *segment) claim(n *node, path string) error {
+// shared is who has a place to which streams of an execution add.
+const shared = "*"
+
+// claim keeps the streams of one execution from replacing what another has written. Who has a place is in a file
+// beside the results of the segments.
+func (s *segment) claim(n *node, path string, share bool) error {
+	if !strings.Contains(path, "://") {
+		if err := s.call.May(path); err != nil {
+			return err
+		}
+	}
 	sum := sha256.Sum256([]byte(path))
 	dir := filepath.Join(s.runs, "claims")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	file, owner := filepath.Join(dir, hex.EncodeToString(sum[:12])), filepath.Base(s.resultBase())+"/"+n.step.ID
+	if share {
+		owner = shared
+	}
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
 		_, err = f.WriteString(owner)
@@ -33,5 +45,5 @@ func (s *segment) claim(n *node, path string) error {
 		return err
 	}
 	return &Error{Type: ConfigurationError, Err: &stepwell.Error{Code: stepwell.CodeConflict, Message: path + " is written by another stream of this execution",
-		Hint: "give each stream a place of its own: {{ collection.id }} behind a discovery, {{ item }} in a for_each, ${NAME} of a matrix, or {collection_id} in the path"}}
+		Hint: "`write: append` or `write: upsert` lets them share it; else give each stream a place of its own: {{ collection.id }} behind a discovery, {{ item }} in a for_each, ${NAME} of a matrix, or {collection_id} in the path"}}
 }

@@ -72,7 +72,7 @@ func (c *checkpoint) rewrite(out *counting) error {
 		return err
 	}
 	_, err := eachBlock(c.path, func(header) error { return nil }, func(b block, keys []byte) error {
-		return put(block{Begin: b.Begin, Open: b.Open, End: b.End, Keys: b.Keys, From: b.From, Durable: b.Durable, Late: b.Late}, keys)
+		return put(block{Begin: b.Begin, Open: b.Open, Run: b.Run, End: b.End, Keys: b.Keys, From: b.From, Durable: b.Durable, Late: b.Late}, keys)
 	})
 	if err != nil {
 		return err

@@ -305,7 +305,7 @@ func TestReport(t *testing.T) {
 	path := filepath.Join(files, "failures.json")
 	delete(outputs, "summary")
 	delete(outputs, "duration_seconds")
-	if diff := cmp.Diff(map[string]any{"success": true, "status": "completed_with_failures", "failure_count": 4.0, "failures_path": path, "total_items_processed": 40.0}, outputs); diff != "" {
+	if diff := cmp.Diff(map[string]any{"success": true, "status": "completed_with_failures", "failure_count": 4.0, "failures_path": path, "total_items_processed": 40.0, "items_not_fully_checked": 0.0}, outputs); diff != "" {
 		t.Error(diff)
 	}
 	failures := readJSON(t, path)

@@ -157,6 +157,8 @@ func (f *flow) feed(ctx context.Context, take func(*batch) bool) error {
 func (f *flow) apply(ctx context.Context, b *batch) error {
 	if f.intake != nil {
 		f.look(b)
+	} else if err := f.in.merge(b); err != nil {
+		return err
 	}
 	for i, n := range f.nodes {
 		if i > 0 { // the last one's are counted where they are sent
@@ -195,7 +197,7 @@ func (f *flow) modify(ctx context.Context, n *node, b *batch) (err error) {
 	defer f.seg.rescue(n, &err)
 	n.counts.in.Add(int64(len(b.items)))
 	m := n.opened.(Modifier)
-	kept := b.items[:0]
+	kept, dropped := b.items[:0], int64(0)
 	for i, it := range b.items {
 		if i&15 == 0 && ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -224,7 +226,12 @@ func (f *flow) modify(ctx context.Context, n *node, b *batch) (err error) {
 				out.origin = from
 			}
 			kept = append(kept, out)
+		default:
+			dropped++
 		}
+	}
+	if dropped > 0 {
+		n.counts.dropped.Add(dropped)
 	}
 	clear(b.items[len(kept):])
 	b.items = kept

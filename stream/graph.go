@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -23,6 +24,8 @@ type node struct {
 	inputs []*node
 	outs   []*node // that take its items, in the order of the segment
 
+	meeting *meeting // of a step with several inputs
+
 	end   int // bit of a step behind which nothing comes, -1: none
 	roots []*root
 	ends  uint64 // that its items may reach
@@ -35,7 +38,12 @@ type node struct {
 	leaf   *leaf // of a step behind which nothing comes
 	counts counts
 
-	failed  bool                       // it is why the segment fails
+	ctx     context.Context // done when the step does not go on
+	leave   context.CancelCauseFunc
+	failed  bool // its module could not work, as err says
+	err     error
+	because *node                      // the step that failed, itself or another, so that this one did not finish
+	done    *doneStep                  // it completed in an earlier attempt
 	outputs map[string]json.RawMessage // the module's own
 	began   time.Time
 	took    time.Duration
@@ -91,7 +99,18 @@ func connect(nodes []*node) (*graph, error) {
 			return nil, err
 		}
 	}
-	return g, g.colour()
+	if err := g.colour(); err != nil {
+		return nil, err
+	}
+	known := map[*root]*ancestry{}
+	for _, n := range g.nodes {
+		if len(n.inputs) > 1 {
+			if err := g.meet(n, known); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return g, nil
 }
 
 // sorted puts the nodes in order (Kahn), those that could come at the same place as the segment has them.

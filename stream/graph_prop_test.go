@@ -21,17 +21,20 @@ import (
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
 
-// modelStep is a step of a random graph: a source of so many items, a modifier that drops the items
-// whose number is divisible by drop, fails at fail, renames at rename and tags the others, or a sink.
+// modelStep is a step of a random graph: a source of so many items, a sink, or a modifier. A modifier drops the items
+// whose number is divisible by drop, fails at fail, gives those divisible by rename another id, and sets `last` of
+// those divisible by mark. All items it tags under its own name, and in `names` it puts its own name and removes another.
 type modelStep struct {
-	id                 string
-	role               string
-	items              int
-	bad                int // every so many texts are no JSON
-	drop, fail, rename int
-	parallel, slow     bool
-	inputs             []int
-	fuse               *atomic.Int64 // of a bomb: so many items later the segment is ended
+	id             string
+	role           string
+	items          int
+	bad            int // every so many texts are no JSON
+	drop, fail     int
+	rename, mark   int
+	removes        string
+	parallel, slow bool
+	inputs         []int
+	fuse           *atomic.Int64 // of a bomb: so many items later the segment is ended
 }
 
 func drawGraph(t *rapid.T) []modelStep {
@@ -46,7 +49,7 @@ func drawGraph(t *rapid.T) []modelStep {
 		steps = append(steps, modelStep{id: fmt.Sprint("s", i), role: "source", items: rapid.IntRange(0, 300).Draw(t, "items"), bad: divisor("bad", 3)})
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "modifiers") {
-		steps = append(steps, modelStep{id: fmt.Sprint("m", i), role: "modifier", drop: divisor("drop", 2), fail: divisor("fail", 3), rename: divisor("rename", 5),
+		steps = append(steps, modelStep{id: fmt.Sprint("m", i), role: "modifier", drop: divisor("drop", 2), fail: divisor("fail", 3), rename: divisor("rename", 5), mark: divisor("mark", 3), removes: rapid.SampledFrom([]string{"", "", "0", "1", "2", "3"}).Draw(t, "removes"),
 			parallel: rapid.Bool().Draw(t, "parallel"), slow: rapid.Bool().Draw(t, "slow"), inputs: drawInputs(t, len(steps))})
 	}
 	above := len(steps)
@@ -63,89 +66,128 @@ func drawInputs(t *rapid.T, above int) []int {
 
 type place struct{ source, number int }
 
-// model runs a graph one step at a time, with everything in memory.
+// model says what a graph does without running it. What is at a path of an item is what the last step that set it has
+// set; steps of different branches that set it to different values are a conflict where the branches join.
 func model(steps []modelStep) (sinks map[string][]string, failures map[string]int) {
-	out := make([]map[place]map[string]any, len(steps))
-	carries := make([]map[int]bool, len(steps))
+	out := make([]map[place]bool, len(steps))
+	before := make([]map[int]bool, len(steps)) // the step itself, and those that its items have been through
 	failures, sinks = map[string]int{}, map[string][]string{}
 	for i, s := range steps {
-		out[i], carries[i] = map[place]map[string]any{}, map[int]bool{}
-		if s.role == "source" {
-			carries[i][i] = true
-			for n := range s.items {
-				if s.bad > 0 && n%s.bad == 0 {
-					failures[s.id]++
-					continue
-				}
-				out[i][place{i, n}] = map[string]any{"id": fmt.Sprint(s.id, "-", n), "n": float64(n), "tags": map[string]any{}}
-			}
-			continue
-		}
+		out[i], before[i] = map[place]bool{}, map[int]bool{i: true}
 		for _, in := range s.inputs {
-			maps.Copy(carries[i], carries[in])
+			maps.Copy(before[i], before[in])
 		}
-		for source := range carries[i] {
+		for n := range s.items {
+			if s.bad > 0 && n%s.bad == 0 {
+				failures[s.id]++
+				continue
+			}
+			out[i][place{i, n}] = true
+		}
+		for source := range before[i] {
 			for n := range steps[source].items {
 				at := place{source, n}
-				it, ok := joined(s.inputs, out, carries, at)
-				if !ok {
+				if source == i || slices.ContainsFunc(s.inputs, func(in int) bool { return before[in][source] && !out[in][at] }) {
 					continue
 				}
-				if it == nil || s.fail > 0 && n%s.fail == 0 {
+				h := history{steps: steps, before: before, of: at}
+				h.through = h.on(i)
+				delete(h.through, i)
+				if h.conflict() || s.role == "modifier" && s.fail > 0 && n%s.fail == 0 {
 					failures[s.id]++
 					continue
 				}
-				if s.drop > 0 && n%s.drop == 0 {
-					continue
+				if s.role == "sink" {
+					sinks[s.id] = append(sinks[s.id], h.item())
 				}
-				if s.role == "modifier" {
-					it["tags"].(map[string]any)[s.id] = true
-					it["last"] = s.id
-					if s.rename > 0 && n%s.rename == 0 {
-						it["id"] = it["id"].(string) + "'" + s.id
-					}
-				}
-				out[i][at] = it
+				out[i][at] = s.role == "modifier" && (s.drop == 0 || n%s.drop != 0)
 			}
 		}
-		if s.role == "sink" {
-			for _, it := range out[i] {
-				raw, _ := json.Marshal(it)
-				sinks[s.id] = append(sinks[s.id], string(raw))
-			}
-			slices.Sort(sinks[s.id])
-		}
+		slices.Sort(sinks[s.id])
 	}
 	return sinks, failures
 }
 
-// joined is what the inputs bring of one item; nil when their ids differ.
-func joined(inputs []int, out []map[place]map[string]any, carries []map[int]bool, at place) (map[string]any, bool) {
-	var it map[string]any
-	differ := false
-	for _, in := range inputs {
-		if !carries[in][at.source] {
-			continue
-		}
-		other, ok := out[in][at]
-		if !ok {
-			return nil, false
-		}
-		if it == nil {
-			it = maps.Clone(other)
-			it["tags"] = maps.Clone(other["tags"].(map[string]any))
-			continue
-		}
-		differ = differ || it["id"] != other["id"]
-		maps.Copy(it["tags"].(map[string]any), other["tags"].(map[string]any))
-		if last, ok := other["last"]; ok {
-			it["last"] = last
+// history is the modifiers that an item has been through.
+type history struct {
+	steps   []modelStep
+	before  []map[int]bool
+	of      place
+	through map[int]bool
+}
+
+// on are the modifiers on the way of the item to a step.
+func (h *history) on(step int) map[int]bool {
+	out := map[int]bool{}
+	for i := range h.before[step] {
+		if h.steps[i].role == "modifier" && h.before[i][h.of.source] {
+			out[i] = true
 		}
 	}
-	if differ {
-		return nil, true
+	return out
+}
+
+// last are the steps, among some, that set something of the item, and after which no other does.
+func (h *history) last(among map[int]bool, every func(*modelStep) int) (out []int) {
+	sets := func(i int) bool { d := every(&h.steps[i]); return d > 0 && h.of.number%d == 0 }
+	for i := range among {
+		if !sets(i) {
+			continue
+		}
+		later := false
+		for j := range among {
+			later = later || j != i && h.before[j][i] && sets(j)
+		}
+		if !later {
+			out = append(out, i)
+		}
 	}
-	return it, true
+	return out
+}
+
+func renames(s *modelStep) int { return s.rename }
+func marks(s *modelStep) int   { return s.mark }
+
+func (h *history) conflict() bool {
+	return len(h.last(h.through, renames)) > 1 || len(h.last(h.through, marks)) > 1
+}
+
+func (h *history) id(through map[int]bool) string {
+	last := h.last(through, renames)
+	if len(last) == 0 {
+		return fmt.Sprint(h.steps[h.of.source].id, "-", h.of.number)
+	}
+	through = h.on(last[0])
+	delete(through, last[0])
+	return h.id(through) + "'" + h.steps[last[0]].id
+}
+
+func (h *history) item() string {
+	it := map[string]any{"id": h.id(h.through), "n": h.of.number, "tags": map[string]any{}}
+	names := map[string]bool{"0": true, "1": true, "2": true, "3": true}
+	for i := range h.through {
+		s := &h.steps[i]
+		it["tags"].(map[string]any)[s.id] = true
+		names[s.id] = true
+		if s.removes != "" {
+			names[s.removes] = false
+		}
+	}
+	var list []string
+	for name, there := range names {
+		if there {
+			list = append(list, name)
+		}
+	}
+	slices.Sort(list)
+	if it["names"] = list; list == nil {
+		it["names"] = []string{}
+	}
+	for _, i := range h.last(h.through, marks) {
+		it["last"] = h.steps[i].id
+	}
+	raw, _ := json.Marshal(it)
+	return string(raw)
 }
 
 // segmentOf makes a real segment of a graph.
@@ -162,7 +204,7 @@ func segmentOf(steps []modelStep) (streamtest.Segment, map[string]*streamtest.Co
 		case "source":
 			var texts []string
 			for n := range st.items {
-				text := fmt.Sprintf(`{"id":"%s-%d","n":%d,"tags":{}}`, st.id, n, n)
+				text := fmt.Sprintf(`{"id":"%s-%d","n":%d,"tags":{},"names":["0","1","2","3"]}`, st.id, n, n)
 				if st.bad > 0 && n%st.bad == 0 {
 					text = text[:len(text)-3]
 				}
@@ -197,7 +239,17 @@ func (s modelStep) modify(_ context.Context, it *stream.Item) (*stream.Item, err
 	}
 	yes, _ := item.Parse([]byte("true"))
 	it.Get("tags").Set(s.id, yes)
-	it.Set("last", item.OfText(s.id))
+	names := item.NewList()
+	for _, e := range it.Get("names").Elements() {
+		if name, _ := e.Str(); name != s.removes {
+			names.Append(e.Clone())
+		}
+	}
+	names.Append(item.OfText(s.id))
+	it.Set("names", names)
+	if s.mark > 0 && n%s.mark == 0 {
+		it.Set("last", item.OfText(s.id))
+	}
 	if s.rename > 0 && n%s.rename == 0 {
 		it.Set("id", item.OfText(it.ID()+"'"+s.id))
 	}
@@ -298,6 +350,7 @@ func canonical(t *rapid.T, items []string) []string {
 		if err := json.Unmarshal([]byte(text), &v); err != nil {
 			t.Fatal(err)
 		}
+		slices.SortFunc(v["names"].([]any), func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
 		raw, _ := json.Marshal(v)
 		out = append(out, string(raw))
 	}

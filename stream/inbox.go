@@ -16,11 +16,12 @@ type message struct {
 // holds, as both began at the same tee.
 type inbox struct {
 	ch     chan message
+	gone   <-chan struct{} // the step does not go on: nothing is to be sent
 	inputs int
 	ended  int
 	need   []int // for each root, how many inputs bring its batches
 	parts  map[partOf][]*batch
-	join   func(parts []*batch) *batch // of the same number, by input, in depends_on order
+	join   *joiner // of a step with several inputs
 }
 
 type partOf struct {
@@ -32,11 +33,16 @@ type partOf struct {
 const buffered = 2
 
 func newInbox(n *node, roots int) *inbox {
-	in := &inbox{ch: make(chan message, buffered), inputs: len(n.inputs), need: make([]int, roots)}
-	for _, from := range n.inputs {
-		for _, r := range from.roots {
-			in.need[r.index]++
+	in := &inbox{ch: make(chan message, buffered), gone: n.ctx.Done(), inputs: len(n.inputs), need: make([]int, roots)}
+	if n.meeting == nil {
+		for _, r := range n.inputs[0].roots {
+			in.need[r.index] = 1
 		}
+		return in
+	}
+	in.inputs = len(n.meeting.parts)
+	for r, parts := range n.meeting.needs {
+		in.need[r] = len(parts)
 	}
 	return in
 }
@@ -51,7 +57,7 @@ const (
 	stopped         // the context is done
 )
 
-// next waits for a batch, or for the ticker, which may be nil.
+// next waits for a batch, or for the ticker, which may be nil. The batch of a join is still to be merged.
 func (in *inbox) next(ctx context.Context, tick <-chan time.Time) (*batch, arrival) {
 	for in.ended < in.inputs {
 		select {
@@ -68,6 +74,16 @@ func (in *inbox) next(ctx context.Context, tick <-chan time.Time) (*batch, arriv
 		}
 	}
 	return nil, ended
+}
+
+// open reports whether the step goes on.
+func (in *inbox) open() bool {
+	select {
+	case <-in.gone:
+		return false
+	default:
+		return true
+	}
 }
 
 // whole gives the batch when all inputs that bring it have.
@@ -96,7 +112,17 @@ func (in *inbox) whole(m message) *batch {
 		return nil
 	}
 	delete(in.parts, at)
-	return in.join(parts)
+	first := parts[in.join.node.meeting.roots[t.root.index].parts[0]]
+	first.parts = parts
+	return first
+}
+
+// merge merges what the parts of a join have brought into the batch.
+func (in *inbox) merge(b *batch) error {
+	if b.parts == nil {
+		return nil
+	}
+	return in.join.join(b)
 }
 
 // outlet is where a stage's batches go.
@@ -111,6 +137,7 @@ type edge struct {
 	to   *inbox
 	from int
 	ends uint64
+	only []bool // by root, whose batches go this way; nil: all
 }
 
 // send passes a batch on: to each of the steps behind, with a clone of every item for all but the last of
@@ -128,14 +155,23 @@ func (o *outlet) send(ctx context.Context, b *batch) error {
 	last := len(o.edges) - 1
 	out := make([]*batch, 0, 4)
 	for i := range o.edges[:last] {
-		out = append(out, o.clone(b, o.edges[i].ends))
+		if e := &o.edges[i]; e.to.open() && (e.only == nil || e.only[b.ticket.root.index]) {
+			out = append(out, o.clone(b, e.ends))
+		} else {
+			out = append(out, nil)
+		}
 	}
 	if last > 0 {
 		o.keep(b, o.edges[last].ends)
 	}
 	for i, c := range append(out, b) {
+		if c == nil {
+			continue
+		}
 		select {
 		case o.edges[i].to.ch <- message{o.edges[i].from, c}:
+		case <-o.edges[i].to.gone:
+			o.seg.batches.give(c)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -174,6 +210,7 @@ func (o *outlet) finish(ctx context.Context) error {
 	for _, e := range o.edges {
 		select {
 		case e.to.ch <- message{e.from, nil}:
+		case <-e.to.gone:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -165,10 +165,14 @@ func (l *leaf) settle(durable int64, state any) error {
 		}
 		err = l.pass(durable, raw)
 	}
-	if err == nil {
-		l.durable = durable
+	if err != nil {
+		return err
 	}
-	return err
+	if l.seg.keyed && durable > l.durable {
+		l.node.host.Advance()
+	}
+	l.durable = durable
+	return nil
 }
 
 // pass notes the items up to a number, with the state when it is new. l.mu is held.

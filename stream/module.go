@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
@@ -26,6 +27,9 @@ type Module struct {
 	// Try looks as Open would, but changes nothing: what --dry-run and `stac validate-workflow` do. Defaults
 	// to nothing.
 	Try func(ctx context.Context, env *Env, config map[string]any) []error
+	// Replaces reports, of a sink, whether a finished run leaves exactly what it gave (semantics §8, Writing): then a
+	// run that begins anew reads its sources whole. Defaults to no.
+	Replaces func(config map[string]any) bool
 }
 
 // Env is what the component of one step gets from the segment that it is part of.
@@ -34,14 +38,26 @@ type Env struct {
 	Workflow string // the pipeline's name
 	Run      string // the execution's id
 	Dir      string // against which relative paths are meant; Path does it
+	// Started is when the execution began: the same for all its streams and attempts, and after a crash.
+	Started time.Time
 	// Collection is the collection that this run of the segment is for, when it is one of many behind a
 	// discovery step: the member of the discovery's `collections`. Else nil.
 	Collection map[string]any
 	// Cursor is where a source goes on, State where a sink goes on; nil: at the beginning. A sink that finds
 	// its output not as State tells returns ErrStateGone from Open, and the segment begins anew.
 	Cursor, State json.RawMessage
+	// Past is the state that the last run of the step has left, of a sink that begins anew all the same; nil: none.
+	Past json.RawMessage
 	// Data is a directory of this segment for what must survive a crash (a spool, say). It exists.
 	Data string
+
+	// Shared is a directory that all streams of this execution see, for what is known of collections. It is made by
+	// who writes to it; "": there is none.
+	Shared string
+	// Tell hands a Collection on that a source knows (CollectionSink); nil: nobody is behind it.
+	Tell func(ctx context.Context, c *Item) error
+	// Wants reports, once Read has been called, whether anybody takes Collections. nil: nobody.
+	Wants func() bool
 
 	// Log writes to the step's log.
 	Log func(level slog.Level, message string, attrs ...slog.Attr)
@@ -51,7 +67,9 @@ type Env struct {
 	// Refuse says that a sink will not make an item durable, which Write was given. The error as with Fail.
 	Refuse func(it *Item, cause error) error
 	// Claim is Claims; nil: nobody else is there.
-	Claim func(path string) error
+	Claim func(path string, share bool) error
+	// Tally is Tallied; nil: nothing is known.
+	Tally func() (read, failed int64)
 	// Eval evaluates a {{ template }} with what the step sees and the names given in extra. For any goroutine.
 	Eval func(template string, extra map[string]any) (any, error)
 	// Scope is what the step's templates see (params, steps, execution and so on), for modules that compile
@@ -59,14 +77,24 @@ type Env struct {
 	Scope expr.Scope
 }
 
-// Claims says that this step writes a file or directory as a whole. It is an error when another stream of the same
-// execution has said so: an iteration, an entry of a matrix, a stream before. The later would replace what the
-// earlier has written. The same step may claim a path again, also after a crash.
-func (e *Env) Claims(path string) error {
+// Claims says that this step writes a file or directory: as a whole, or adding to it (share). Unless both share it,
+// it is an error when another stream of the same execution has said so: an iteration, an entry of a matrix, a stream
+// before. The later would replace what the earlier has written. The same step may claim a path again, also after a
+// crash.
+func (e *Env) Claims(path string, share bool) error {
 	if e.Claim == nil {
 		return nil
 	}
-	return e.Claim(path)
+	return e.Claim(path, share)
+}
+
+// Tallied is how many items the sources have given that lead to this step, in the runs that this one goes on from
+// too, and how many have failed on the way.
+func (e *Env) Tallied() (read, failed int64) {
+	if e.Tally == nil {
+		return 0, 0
+	}
+	return e.Tally()
 }
 
 // Path is a path of the user's, resolved; URLs stay as they are.
@@ -86,6 +114,7 @@ const (
 	ValidationError    = "ValidationError"
 	NetworkError       = "NetworkError"
 	PaginationLoop     = "pagination_loop"
+	Conflict           = "conflict" // branches set one path to different values
 )
 
 // Failure is one failure record (stac-manager §4).

@@ -7,10 +7,10 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -19,7 +19,7 @@ func (s *segment) recall() (*past, error) {
 	if !s.keyed {
 		return &past{}, os.MkdirAll(s.data, 0o700)
 	}
-	h := header{Config: s.hash, Workflow: s.params.Workflow, Entry: s.params.Entry, Segment: s.name}
+	h := header{Config: s.hash, Workflow: s.params.Workflow, Entry: s.params.Entry, Segment: s.name, Run: s.call.Execution}
 	c, p, err := openCheckpoint(s.base+".ckpt", h, len(s.graph.ends), s.call.Execution, func(message string) { s.warn(s.steps[0], message) })
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
@@ -28,18 +28,25 @@ func (s *segment) recall() (*past, error) {
 	if err := s.sweep(time.Now()); err != nil {
 		s.warn(s.steps[0], "checkpoints of older configs could not be removed: "+err.Error())
 	}
-	if !p.begun || !s.settings.Resume {
+	if !p.begun || !s.settings.Resume || s.replaces && !s.goesOn(p) {
+		s.former = p.states
 		return &past{}, s.forget()
+	}
+	if !s.goesOn(p) {
+		p.done = nil
 	}
 	s.bags, s.resumes = p.bags, p.keys > 0
 	if p.complete {
 		p.cursors = nil
-		if err := c.append(block{Begin: true, Open: true}, nil, true); err != nil {
+		if p.done, err = s.faultless(p.done); err != nil {
+			return nil, err
+		}
+		if err := c.append(block{Begin: true, Open: true, Run: s.call.Execution, Done: p.done}, nil, true); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
 		}
 		return p, errors.Join(s.spool.drop(), os.MkdirAll(s.data, 0o700))
 	}
-	err = s.spool.takeUp(p.spool, p.cursors, func(step string) {
+	err = s.spool.takeUp(p.spool, p.cursors, p.done, func(step string) {
 		for _, n := range s.steps {
 			if n.step.ID == step {
 				n.counts.failed.Add(1)
@@ -51,7 +58,7 @@ func (s *segment) recall() (*past, error) {
 	}
 	if size, err := s.spool.sync(); err != nil {
 		return nil, err
-	} else if err := c.append(block{Open: true, Spool: size}, nil, true); err != nil {
+	} else if err := c.append(block{Open: true, Run: s.call.Execution, Spool: size}, nil, true); err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	for _, r := range s.graph.roots {
@@ -62,6 +69,14 @@ func (s *segment) recall() (*past, error) {
 	}
 	s.steps[0].host.Log(slog.LevelInfo, "the stream goes on where it was cut off")
 	return p, os.MkdirAll(s.data, 0o700)
+}
+
+// goesOn reports whether this run resumes or retries the one that a checkpoint tells of (semantics §8, Writing).
+func (s *segment) goesOn(p *past) bool {
+	if p.ended { // the same execution: its end was not kept, or the step is restarted; both read everything again
+		return p.run != "" && p.run == s.call.GoesOn
+	}
+	return p.run == "" || p.run == s.call.Execution || p.run == s.call.GoesOn
 }
 
 // forget begins anew, with everything of before gone.
@@ -80,15 +95,21 @@ func (s *segment) forget() error {
 	return err
 }
 
-// open makes the components: sinks last, as they may change something outside. It returns the step whose
-// component could not be made.
+// open makes the components: sinks last, as they may change something outside. A component that cannot be made ends its
+// branch. The error is that of a step that ends the segment: with all branches, or because its output is gone.
 func (s *segment) open(ctx context.Context, p *past) (*node, error) {
-	order := slices.Clone(s.graph.nodes)
-	slices.SortStableFunc(order, func(a, b *node) int {
-		return btoi(a.role() == spec.Sink) - btoi(b.role() == spec.Sink)
-	})
-	for _, n := range order {
-		if err := s.openOne(ctx, n, p); err != nil {
+	for _, n := range s.graph.ready() {
+		if !n.works() {
+			continue
+		}
+		err := s.openOne(ctx, n, p)
+		switch {
+		case err == nil || s.empty(n, err):
+			continue
+		case ctx.Err() != nil, errors.Is(err, ErrStateGone) && p.begun:
+			return n, err
+		}
+		if s.lose(n, err); s.cause != nil {
 			return n, err
 		}
 	}
@@ -120,6 +141,9 @@ func (s *segment) openOne(ctx context.Context, n *node, p *past) (err error) {
 			if n.env.State, err = s.opened(n.leaf.state); err != nil {
 				return err
 			}
+			if n.env.Past, err = s.opened(s.former[n.end]); err != nil {
+				return err
+			}
 		}
 	}
 	n.began = time.Now()
@@ -146,7 +170,7 @@ func (s *segment) openOne(ctx context.Context, n *node, p *past) (err error) {
 
 func (s *segment) env(n *node, data string) *Env {
 	return &Env{
-		Step: n.step.ID, Workflow: s.params.Workflow, Run: s.call.Execution, Dir: s.call.Dir, Collection: s.params.Collection, Data: data,
+		Step: n.step.ID, Workflow: s.params.Workflow, Run: s.call.Execution, Dir: s.call.Dir, Collection: s.params.Collection, Data: data, Started: s.started(n),
 		Log: func(level slog.Level, message string, attrs ...slog.Attr) {
 			if level >= n.level {
 				n.host.Log(level, message, attrs...)
@@ -154,8 +178,32 @@ func (s *segment) env(n *node, data string) *Env {
 		},
 		Fail:   func(f Failure) error { return s.record(n, f, at{}) },
 		Refuse: func(it *Item, cause error) error { return s.refuse(n, it, cause) },
-		Claim:  func(path string) error { return s.claim(n, path) },
+		Claim:  func(path string, share bool) error { return s.claim(n, path, share) },
+		Tally:  n.behind,
+		Shared: filepath.Join(s.runs, "collections"),
+		Tell:   func(ctx context.Context, c *Item) error { return s.tellCollection(ctx, n, c) },
+		Wants:  func() bool { return s.wants(n) },
 		Eval:   n.host.Eval,
 		Scope:  n.host.Scope(),
 	}
+}
+
+// started is when the execution began, as its templates see it.
+func (s *segment) started(n *node) time.Time {
+	if scope := n.host.Scope(); scope != nil {
+		root, _ := scope.Lookup("execution")
+		var value any
+		switch root := root.(type) {
+		case expr.Object:
+			value, _ = root.Attr("started_at")
+		case map[string]any:
+			value = root["started_at"]
+		}
+		if text, ok := value.(string); ok {
+			if at, err := time.Parse(time.RFC3339, text); err == nil {
+				return at
+			}
+		}
+	}
+	return s.began
 }

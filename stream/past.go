@@ -1,12 +1,18 @@
 package stream
 
-import "encoding/json"
+import (
+	"cmp"
+	"encoding/json"
+)
 
 // past is what a checkpoint tells of before.
 type past struct {
 	complete bool // it came to its end, or failed in a way that a run like the present one does not go on from
 	stopped  string
-	begun    bool // there is something
+	run      string                     // the execution that wrote last
+	ended    bool                       // it came to its end, without failing
+	done     map[string]json.RawMessage // steps that completed in an attempt that failed
+	begun    bool                       // there is something
 	cursors  map[int]cursorNote
 	states   map[int]json.RawMessage
 	spool    int64
@@ -36,9 +42,14 @@ func readCheckpoint(path string, want header, ends int, run string) (*past, int6
 		}
 		return nil
 	}
+	begun := ""
 	p := &past{cursors: map[int]cursorNote{}, states: map[int]json.RawMessage{}, total: make([]int64, ends),
 		durable: [][]int64{make([]int64, ends)}, late: map[lateItem]bool{}}
-	size, err := eachBlock(path, check, p.learn)
+	size, err := eachBlock(path, func(h header) error {
+		begun = h.Run
+		return check(h)
+	}, p.learn)
+	p.run, p.ended = cmp.Or(p.run, begun), p.complete && p.stopped == ""
 	p.complete = p.complete || p.stopped == anyone || p.stopped != "" && p.stopped != run
 	if err != nil || p.keys == 0 {
 		return p, size, err
@@ -76,6 +87,7 @@ func (p *past) learn(b block, keys []byte) error {
 		return damaged("a block with %d keys instead of %d", items, b.Keys)
 	}
 	if b.Open {
+		p.run = cmp.Or(b.Run, p.run)
 		p.durable = append(p.durable, make([]int64, len(p.total)))
 	}
 	at := len(p.durable) - 1
@@ -94,8 +106,16 @@ func (p *past) learn(b block, keys []byte) error {
 	if b.State != nil {
 		p.states[b.End] = b.State
 	}
-	p.spool, p.complete, p.stopped = b.Spool, b.Complete, b.Stopped
+	p.spool, p.complete, p.stopped, p.done = b.Spool, b.Complete, b.Stopped, outcomes(p.done, &b)
 	p.total[b.End] += n
 	p.keys += n
 	return nil
+}
+
+// outcomes are the steps that have completed, as of a block: until all have, or a later run begins.
+func outcomes(before map[string]json.RawMessage, b *block) map[string]json.RawMessage {
+	if b.Done != nil || b.Begin || b.Complete {
+		return b.Done
+	}
+	return before
 }

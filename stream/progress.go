@@ -10,15 +10,15 @@ import (
 
 // counts are the items of one step so far.
 type counts struct {
-	in, out, failed, skipped atomic.Int64
-	made                     atomic.Int64 // by a source, before any check
-	total                    atomic.Int64 // that a source expects
+	in, out, failed, dropped, skipped atomic.Int64
+	made                              atomic.Int64 // by a source, before any check
+	total                             atomic.Int64 // that a source expects
 }
 
 // tally is what is told of a step's counts.
 func (n *node) tally() action.Counts {
 	c := &n.counts
-	t := action.Counts{In: c.in.Load(), Out: max(c.out.Load(), 0), Failed: c.failed.Load(), Skipped: c.skipped.Load(), Total: n.expected()}
+	t := action.Counts{In: c.in.Load(), Out: max(c.out.Load(), 0), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Skipped: c.skipped.Load(), Total: n.expected()}
 	if n.root != nil && len(n.inputs) == 0 {
 		t.In = c.made.Load()
 	}
@@ -36,6 +36,27 @@ func (n *node) expected() int64 {
 		total += t
 	}
 	return total
+}
+
+// behind is how many items the sources before a step have given, and how many have failed on the way or at it.
+func (n *node) behind() (read, failed int64) {
+	for _, r := range n.roots {
+		read += r.node.counts.made.Load() + r.node.counts.skipped.Load()
+	}
+	seen := map[*node]bool{}
+	var visit func(*node)
+	visit = func(n *node) {
+		if seen[n] {
+			return
+		}
+		seen[n] = true
+		failed += n.counts.failed.Load()
+		for _, in := range n.inputs {
+			visit(in)
+		}
+	}
+	visit(n)
+	return read, failed
 }
 
 const reportEvery = 200 * time.Millisecond

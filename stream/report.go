@@ -27,9 +27,9 @@ func reportSpec() spec.Spec {
 		Name: "stream.report", Internal: true, Summary: "Writes what has become of the items of an execution: failures.json and a summary.",
 		Doc: "Pipelines with stream steps end with it on their own; there is no need to write it down.",
 		Params: []spec.Field{
-			{Name: "failures", Type: spec.String, Doc: "Where the failed items are written, `failures.json` when empty."},
-			{Name: "failures_always", Type: spec.Boolean, Doc: "Write the file also when no item has failed."},
-			{Name: "summary", Type: spec.String, Doc: "Where a summary is written; empty: nowhere."},
+			{Name: "failures", Type: spec.String, Doc: "Where the failed items are written, an empty list included; `failures.json` when empty."},
+			{Name: "failures_always", Type: spec.Boolean, Doc: "Of older pipelines: the file is always written."},
+			{Name: "summary", Type: spec.String, Doc: "Where a summary is written; `summary.json` beside the failures when empty."},
 			{Name: "workflow", Type: spec.String, Doc: "The pipeline's name."},
 			{Name: "steps", Type: spec.Integer, Doc: "How many steps the pipeline has."},
 		},
@@ -38,8 +38,9 @@ func reportSpec() spec.Spec {
 			{Name: "status", Type: spec.String, Doc: "completed, completed_with_failures or failed."},
 			{Name: "summary", Type: spec.String, Doc: "What happened, in a few lines."},
 			{Name: "failure_count", Type: spec.Integer, Doc: "How many failures were recorded."},
-			{Name: "failures_path", Type: spec.String, Doc: "The file with the failures, when it was written."},
+			{Name: "failures_path", Type: spec.String, Doc: "The file with the failures."},
 			{Name: "total_items_processed", Type: spec.Integer, Doc: "How many items came from the sources."},
+			{Name: "items_not_fully_checked", Type: spec.Integer, Doc: "Items of which a step says that it could not check all: a schema was missing, or the output is large or remote."},
 			{Name: "duration_seconds", Type: spec.Number, Doc: "From the first segment's begin to the last one's end."},
 		},
 		Examples: []spec.Example{{Title: "At the end of a pipeline", YAML: "id: report\naction: stream.report\nparams:\n  failures: out/failures.json\n  summary: out/summary.json\n"}},
@@ -55,7 +56,6 @@ type reporter struct {
 // reportParams are the parameters of stream.report.
 type reportParams struct {
 	Failures string `json:"failures"`
-	Always   bool   `json:"failures_always"`
 	Summary  string `json:"summary"`
 	Workflow string `json:"workflow"`
 	Steps    int    `json:"steps"`
@@ -69,6 +69,7 @@ type workflowResult struct {
 	Failures int64   `json:"failure_count"`
 	Path     string  `json:"failures_path,omitempty"`
 	Items    int64   `json:"total_items_processed"`
+	Partly   int64   `json:"items_not_fully_checked"`
 	Duration float64 `json:"duration_seconds"`
 }
 
@@ -92,7 +93,8 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 	if p.Workflow == "" {
 		p.Workflow = call.Pipeline
 	}
-	if p.Failures == "" {
+	given := p.Failures != ""
+	if !given {
 		p.Failures = "failures.json"
 	}
 	runs := filepath.Join(r.dir, fileName(p.Workflow), runsDir)
@@ -105,16 +107,26 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 	sum := summaryFile{Workflow: p.Workflow, WorkflowID: call.Execution, TotalSteps: cmp.Or(p.Steps, stepsOf(results)), Segments: results,
 		Started: r.stamp(results, func(s *segmentResult) time.Time { return s.Started }, false),
 		Ended:   r.stamp(results, func(s *segmentResult) time.Time { return s.Ended }, true)}
-	if out.Failures > 0 || p.Always {
-		out.Path = resolve(call.Dir, p.Failures)
+	path := resolve(call.Dir, p.Failures)
+	if may, err := mayWrite(call, path, given); err != nil {
+		return nil, err
+	} else if may {
+		out.Path = path
 		if err := writeFailures(ctx, out.Path, folder, &sum, results, out.Failures); err != nil {
 			return nil, fmt.Errorf("failure report: %w", err)
 		}
 	}
 	out.Summary = describeRun(&sum, &out)
 	sum.workflowResult = out
-	if p.Summary != "" {
-		if err := sum.write(resolve(call.Dir, p.Summary)); err != nil {
+	given = p.Summary != ""
+	if !given {
+		p.Summary = filepath.Join(filepath.Dir(p.Failures), "summary.json")
+	}
+	path = resolve(call.Dir, p.Summary)
+	if may, err := mayWrite(call, path, given); err != nil {
+		return nil, err
+	} else if may {
+		if err := sum.write(path); err != nil {
 			return nil, fmt.Errorf("summary: %w", err)
 		}
 	}
@@ -122,6 +134,16 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 		call.Log("results of former executions are not removed: " + err.Error())
 	}
 	return out, nil
+}
+
+// mayWrite asks whether the step may write a file. One that nobody asked for is left out when it may not.
+func mayWrite(call *action.Call, path string, given bool) (bool, error) {
+	err := call.May(path)
+	if err != nil && !given {
+		call.Log("the report is not written: " + err.Error())
+		return false, nil
+	}
+	return err == nil, err
 }
 
 func (s *summaryFile) write(path string) error {
@@ -168,6 +190,9 @@ func conclude(results []*segmentResult) workflowResult {
 	for _, r := range results {
 		out.Items += r.Processed
 		out.Failures += r.Failures
+		for _, s := range r.Steps {
+			out.Partly += s.Partly
+		}
 		out.Success = out.Success && r.Status != failed
 		if first.IsZero() || r.Started.Before(first) {
 			first = r.Started
@@ -222,6 +247,9 @@ func describeRun(sum *summaryFile, out *workflowResult) string {
 	if broken > 0 {
 		fmt.Fprintf(&b, ", %d of %s failed", broken, counted(int64(len(sum.Segments)), "stream"))
 	}
+	if out.Partly > 0 {
+		fmt.Fprintf(&b, ", %d of %s not fully checked", out.Partly, counted(out.Items, "item"))
+	}
 	b.WriteByte('\n')
 	lines := 0
 	for _, s := range sum.Segments {
@@ -234,7 +262,7 @@ func describeRun(sum *summaryFile, out *workflowResult) string {
 	if lines > 20 {
 		fmt.Fprintf(&b, "  and %d more steps\n", lines-20)
 	}
-	if out.Path != "" {
+	if out.Failures > 0 {
 		fmt.Fprintf(&b, "failures: %s\n", out.Path)
 	}
 	return b.String()
@@ -248,6 +276,9 @@ func (r *stepResult) text() string {
 	}
 	if r.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", r.Failed)
+	}
+	if r.Dropped > 0 {
+		text += fmt.Sprintf(", %d dropped", r.Dropped)
 	}
 	if r.Skipped > 0 {
 		text += fmt.Sprintf(", %d done before", r.Skipped)

@@ -7,11 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
 )
 
 const (
@@ -50,7 +51,9 @@ type stepResult struct {
 	In       int64   `json:"items_in"`
 	Out      int64   `json:"items_out"`
 	Failed   int64   `json:"items_failed"`
+	Dropped  int64   `json:"items_dropped"`
 	Skipped  int64   `json:"items_skipped"`
+	Partly   int64   `json:"items_not_checked,omitempty"` // as the module says
 	Duration float64 `json:"duration_seconds"`
 }
 
@@ -63,19 +66,25 @@ func (s *segment) result(err error) (any, error) {
 	if werr := s.writeResult(err); werr != nil {
 		return nil, errors.Join(err, fmt.Errorf("result of the segment: %w", werr))
 	}
+	if err != nil && s.inParts() {
+		return s.members(), err
+	}
 	if err != nil {
 		return nil, err
 	}
-	members := action.Members{Outputs: map[string]any{}, Partial: s.spool != nil && s.spool.failures() > 0}
-	for _, n := range s.graph.nodes {
-		members.Outputs[n.step.ID] = n.describe()
-	}
-	return members, nil
+	return s.members(), nil
 }
 
 func (n *node) result() stepResult {
+	if n.done != nil {
+		return n.done.Result
+	}
 	t := n.tally()
-	return stepResult{ID: n.step.ID, Module: n.module.Spec.Name, In: t.In, Out: t.Out, Failed: t.Failed, Skipped: t.Skipped,
+	partly, err := strconv.ParseInt(string(n.outputs["items_not_checked"]), 10, 64)
+	if err != nil {
+		partly = 0 // it says nothing about that
+	}
+	return stepResult{Partly: partly, ID: n.step.ID, Module: n.module.Spec.Name, In: t.In, Out: t.Out, Failed: t.Failed, Dropped: t.Dropped, Skipped: t.Skipped,
 		Duration: float64(n.took.Milliseconds()) / 1000}
 }
 
@@ -94,10 +103,22 @@ func (n *node) keep(outputs any) error {
 	return nil
 }
 
+// commonOutputs are those that every stream step has beside its module's own.
+var commonOutputs = []spec.Field{
+	{Name: "items_in", Type: spec.Integer, Doc: "How many items came to the step in this run."},
+	{Name: "items_out", Type: spec.Integer, Doc: "How many went on from it."},
+	{Name: "items_failed", Type: spec.Integer, Doc: "How many failed in it."},
+	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it left out because an earlier run had done them."},
+	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it was at work."},
+}
+
 // describe is the step's outputs: its counts, and what the module itself has to say.
 func (n *node) describe() map[string]any {
+	if n.done != nil {
+		return n.done.Outputs
+	}
 	r := n.result()
-	out := map[string]any{"items_in": r.In, "items_out": r.Out, "items_failed": r.Failed, "items_skipped": r.Skipped, "duration_seconds": r.Duration}
+	out := map[string]any{"items_in": r.In, "items_out": r.Out, "items_failed": r.Failed, "items_dropped": r.Dropped, "items_skipped": r.Skipped, "duration_seconds": r.Duration}
 	for key, value := range n.outputs {
 		out[key] = value
 	}
@@ -108,8 +129,8 @@ func (n *node) describe() map[string]any {
 func (s *segment) processed() int64 {
 	var total int64
 	for _, r := range s.graph.roots {
-		if r.ends != 0 {
-			total += r.node.tally().Out
+		if r.ends != 0 || r.node.done != nil {
+			total += r.node.result().Out
 		}
 	}
 	return total

@@ -76,6 +76,9 @@ func (s *segment) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.enter(ctx, p.done); err != nil {
+		return err
+	}
 	n, err := s.open(ctx, p)
 	if errors.Is(err, ErrStateGone) && p.begun {
 		s.warn(n, "the output is not as the last run left it; the stream begins anew", slog.String("step", n.step.ID))
@@ -85,18 +88,12 @@ func (s *segment) begin(ctx context.Context) error {
 		}
 		n, err = s.open(ctx, &past{})
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		return s.failed(n, err)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
-	return nil
-}
-
-// failed is the error of a step that ends the segment before or after items flow.
-func (s *segment) failed(n *node, err error) error {
-	s.stop(n, err)
+	if err != nil {
+		s.lose(n, err)
+	}
 	return s.cause
 }
 
@@ -113,36 +110,42 @@ func (s *segment) flow(ctx context.Context) {
 		s.watch(watching)
 	}()
 	for _, st := range s.build() {
-		s.spawn(st.of, func() error { return st.run(ctx) })
+		s.spawn(st.of, func() error { return st.run(st.of.ctx) })
 	}
 	s.work.Wait()
 	done()
 	<-watched
 }
 
-// finish ends all components: of a stream that has come to its end, with their outputs.
+// finish ends all components: of the branches that have come to their end, with their outputs.
 func (s *segment) finish(ctx context.Context, err error) error {
 	if err == nil {
 		if tooMany := s.limit.check(s.spool.failures(), max(s.read.Load(), s.spool.failures()), true); tooMany != nil {
-			err = s.failed(slices.MaxFunc(s.graph.nodes, func(a, b *node) int {
+			_ = s.fail(slices.MaxFunc(s.graph.nodes, func(a, b *node) int {
 				return cmp.Compare(a.counts.failed.Load(), b.counts.failed.Load())
 			}), tooMany)
+			err = s.cause
 		}
 	}
 	for _, n := range s.graph.nodes {
-		if ferr := s.finishOne(n, err); ferr != nil && err == nil {
-			err = s.failed(n, ferr)
+		if ferr := s.finishOne(n, s.ending(n, err)); ferr != nil && err == nil {
+			s.stop(n, ferr)
+			err = s.cause
 		}
 	}
 	for _, n := range s.graph.nodes {
-		if n.opened == nil || n.role() != spec.Sink || err != nil {
+		if n.opened == nil || n.role() != spec.Sink || s.ending(n, err) != nil {
 			continue
 		}
 		if cerr := s.finishSink(ctx, n); cerr != nil {
 			if err = context.Cause(ctx); err == nil {
-				err = s.failed(n, cerr)
+				s.stop(n, cerr)
+				err = s.cause
 			}
 		}
+	}
+	if err == nil && len(s.lost) > 0 {
+		err = s.blame(true)
 	}
 	if err == nil {
 		err = s.seal()
@@ -157,6 +160,14 @@ func (s *segment) finish(ctx context.Context, err error) error {
 		_ = os.Remove(filepath.Join(s.data, fileName(n.step.ID))) // if nothing was put there
 	}
 	_ = os.Remove(s.data)
+	return err
+}
+
+// ending is why a step does not come to its proper end, nil when it does.
+func (s *segment) ending(n *node, err error) error {
+	if err == nil && n.because != nil {
+		return n.because.err
+	}
 	return err
 }
 
@@ -192,7 +203,13 @@ func (s *segment) stopped(cause error) error {
 	if err != nil {
 		return err
 	}
-	return s.checkpoint.append(block{Spool: size, Stopped: by}, nil, true)
+	b := block{Spool: size, Stopped: by}
+	if s.inParts() {
+		if b.Done, err = s.completed(); err != nil {
+			return err
+		}
+	}
+	return s.checkpoint.append(b, nil, true)
 }
 
 // finishOne ends a source or a modifier.

@@ -41,9 +41,12 @@ type segment struct {
 	spool      *spool
 	data       string // directory for the modules
 
-	resumes bool // some items may be done already
-	keysMu  sync.Mutex
-	bags    []*keyBag // by end
+	resumes     bool                    // some items may be done already
+	replaces    bool                    // a sink leaves exactly what a run gave
+	former      map[int]json.RawMessage // states of the last run's sinks, by end, that this one does not go on from
+	collections sync.Mutex              // one Collection travels at a time
+	keysMu      sync.Mutex
+	bags        []*keyBag // by end
 
 	batches batches
 	read    atomic.Int64 // items by all sources
@@ -52,6 +55,8 @@ type segment struct {
 	work   sync.WaitGroup
 	once   sync.Once
 	cause  error
+	losing sync.Mutex
+	lost   []*node // whose modules could not work, in the order of their failures
 	began  time.Time
 }
 
@@ -66,15 +71,22 @@ func (m *member) Unwrap() error { return m.err }
 
 // about names the collection that a failed segment was for, behind a discovery.
 func (s *segment) about(err error) error {
-	m, ok := errors.AsType[*action.MemberError](err)
-	if !ok || s.collection == "" {
+	if m, ok := errors.AsType[*action.MemberError](err); ok {
+		return &action.MemberError{Member: m.Member, Err: s.named(m.Err)}
+	}
+	return err
+}
+
+// named is a step's error with the collection that the segment is for.
+func (s *segment) named(err error) error {
+	if s.collection == "" {
 		return err
 	}
-	inner := fmt.Errorf("collection %s: %w", s.collection, m.Err)
-	if action.IsFail(m.Err) {
-		inner = action.Fail(inner)
+	named := fmt.Errorf("collection %s: %w", s.collection, err)
+	if action.IsFail(err) {
+		named = action.Fail(named)
 	}
-	return &action.MemberError{Member: m.Member, Err: inner}
+	return named
 }
 
 // segment makes the segment of a call, and says where its files are: the name is that of the first step and
@@ -112,6 +124,9 @@ func (s *segment) prepare(c *catalog) error {
 		return err
 	}
 	s.graph = g
+	for _, n := range s.steps {
+		s.replaces = s.replaces || n.module.Replaces != nil && n.module.Replaces(n.config)
+	}
 	for _, n := range g.ends {
 		n.leaf = &leaf{seg: s, node: n, last: s.began}
 	}
@@ -182,13 +197,14 @@ func (s *segment) identify() error {
 		ID, Module string
 		Config     map[string]any
 		Inputs     []string
+		Merge      string `json:",omitempty"`
 	}
 	whole := struct {
 		Workflow, Entry, Collection string
 		Steps                       []part
 	}{p.Workflow, p.Entry, s.collection, nil}
 	for _, n := range s.steps {
-		whole.Steps = append(whole.Steps, part{n.step.ID, n.module.Spec.Name, n.shown, n.step.Inputs})
+		whole.Steps = append(whole.Steps, part{n.step.ID, n.module.Spec.Name, n.shown, n.step.Inputs, n.step.Merge})
 	}
 	raw, err := json.Marshal(whole)
 	if err != nil {
@@ -200,23 +216,26 @@ func (s *segment) identify() error {
 	return nil
 }
 
-// fail ends the segment because of a step; the first error counts. It returns it.
+// fail ends the whole segment because of a step; the first error counts. It returns it.
 func (s *segment) fail(n *node, err error) error {
+	s.losing.Lock()
+	defer s.losing.Unlock()
 	s.once.Do(func() {
-		n.failed = true
-		s.cause = &action.MemberError{Member: n.step.ID, Err: hopeless(err)}
+		n.failed, n.err = true, hopeless(err)
+		s.cause = &action.MemberError{Member: n.step.ID, Err: n.err}
 		s.cancel(s.cause)
 	})
 	return err
 }
 
-// stop is fail for an error of a goroutine, which may be that of another.
+// stop ends a step, and what depends on it, for the error of a goroutine, which may be that of another step.
 func (s *segment) stop(n *node, err error) {
 	if m, ok := errors.AsType[*member](err); ok {
-		s.fail(m.node, m.err)
-		return
+		n, err = m.node, m.err
 	}
-	s.fail(n, err)
+	if !errors.Is(err, errLost) {
+		s.lose(n, err)
+	}
 }
 
 // spawn runs f in a goroutine of the segment's. Its error, or panic, ends the segment.

@@ -31,6 +31,9 @@ func (d *drain) run(ctx context.Context) (err error) {
 		case ended:
 			return d.commit(ctx, sink)
 		case arrived:
+			if err := d.in.merge(b); err != nil {
+				return err
+			}
 			if err := d.write(ctx, sink, b); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"iter"
 	"time"
@@ -49,8 +50,13 @@ func (s *intake) run(ctx context.Context) (err error) {
 	s.seq, s.read = s.root.watermark.Seq, s.root.watermark.Read
 	s.node.counts.skipped.Add(s.read)
 	s.renew()
-	if err := s.source(ctx); err != nil {
-		return err
+	if s.node.opened != nil { // else there is nothing to read
+		if err := s.source(ctx); err != nil {
+			m, ok := errors.AsType[*member](err)
+			if !ok || !s.seg.empty(s.node, m.err) {
+				return err
+			}
+		}
 	}
 	if err := s.flush(); err != nil {
 		return err
@@ -85,7 +91,7 @@ func (s *intake) source(ctx context.Context) (err error) {
 func (s *intake) taken(yield func(*Item) bool) {
 	for {
 		b, what := s.in.next(s.ctx, nil)
-		if what != arrived {
+		if what != arrived || s.in.merge(b) != nil {
 			return
 		}
 		s.node.counts.in.Add(int64(len(b.items)))

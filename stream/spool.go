@@ -118,8 +118,9 @@ func (s *spool) failures() int64 {
 
 // takeUp goes on with the spool of a stream that was cut off: of its first size bytes it keeps the records
 // that will not come again, as their place is before where their source goes on. They are counted for
-// their steps. The old file is not touched, as a report may still hold it.
-func (s *spool) takeUp(size int64, cursors map[int]cursorNote, count func(step string)) error {
+// their steps. So are all those of steps that do not run again. The old file is not touched, as a report may still hold
+// it.
+func (s *spool) takeUp(size int64, cursors map[int]cursorNote, done map[string]json.RawMessage, count func(step string)) error {
 	if size == 0 {
 		return s.drop()
 	}
@@ -144,7 +145,7 @@ func (s *spool) takeUp(size int64, cursors map[int]cursorNote, count func(step s
 			break
 		}
 		if err == nil {
-			err = s.retain(line, cursors, count)
+			err = s.retain(line, cursors, done, count)
 		}
 		if err != nil {
 			return fmt.Errorf("failures of before: %s: %w", final, err)
@@ -158,10 +159,13 @@ func (s *spool) takeUp(size int64, cursors map[int]cursorNote, count func(step s
 }
 
 // retain keeps a record of before, unless it will come again.
-func (s *spool) retain(line []byte, cursors map[int]cursorNote, count func(step string)) error {
+func (s *spool) retain(line []byte, cursors map[int]cursorNote, done map[string]json.RawMessage, count func(step string)) error {
 	var r failureRecord
 	if err := json.Unmarshal(line, &r); err != nil {
 		return err
+	}
+	if done[r.Step] != nil {
+		return s.put(line)
 	}
 	if len(r.At) == 2 && r.At[1] > cursors[int(r.At[0])].Seq {
 		return nil

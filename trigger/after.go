@@ -35,7 +35,7 @@ func (s *Schedules) Take(ctx context.Context, list []Happened) error {
 			continue
 		}
 		for _, e := range s.followed[h.Job] { // only changed with the lock held
-			if !e.follows(&h) {
+			if !e.awaits(&h) {
 				continue
 			}
 			st, ok := states[e]
@@ -70,15 +70,21 @@ func (s *Schedules) follow(ctx context.Context, e *entry, st state, h *Happened,
 		return st
 	}
 	st.Outbox = h.No
+	f := firing{At: h.At.Unix(), From: h.Execution, Ended: h.Status.String()}
+	if !e.enabled() {
+		st.end(f, row{Status: FiringDropped, Reason: DropPaused}, now)
+		return st
+	}
 	if e.MaxRuns > 0 && st.Fired >= e.MaxRuns || !e.ExpiresAt.IsZero() && now.After(e.ExpiresAt) {
 		return st
 	}
 	if len(st.Pending) >= s.o.Backlog {
 		st.Dropped++
+		st.end(f, row{Status: FiringDropped, Reason: DropLimit}, now)
 		s.o.Log.WarnContext(ctx, "too many firings of a job wait; one was dropped", "job", e.ID, "execution", h.Execution)
 		return st
 	}
-	if st.admit(e.Overlap, firing{At: h.At.Unix(), From: h.Execution, Ended: h.Status.String()}) {
+	if st.admit(e.Overlap, f, now) {
 		st.Fired++
 	}
 	return st
@@ -109,10 +115,10 @@ func (s *Schedules) keep(ctx context.Context, states map[*entry]state, now time.
 	return nil
 }
 
-// follows reports whether a job waits for this end.
-func (e *entry) follows(h *Happened) bool {
+// awaits reports whether a job, paused or not, waits for this end.
+func (e *entry) awaits(h *Happened) bool {
 	after := e.Schedule.After
-	if after == nil || after.Job != h.Job || !e.enabled() || e.broken != nil {
+	if after == nil || after.Job != h.Job || e.broken != nil {
 		return false
 	}
 	switch after.On {

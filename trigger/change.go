@@ -3,12 +3,10 @@ package trigger
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/pipeline"
@@ -54,7 +52,9 @@ func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64,
 	_, still := changed.ended(now)
 	if !reflect.DeepEqual(changed.Schedule, e.Schedule) || changed.enabled() && !e.enabled() || over && !still {
 		changed.begin(now, s.o.Grace)
+		e.leave(&changed.state, now)
 	}
+	changed.state.plan = changed.plan
 	if err := s.put(ctx, &changed, changed.state, true); err != nil {
 		return nil, nil, err
 	}
@@ -64,6 +64,19 @@ func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64,
 	s.listens(e)
 	s.schedule(e, now)
 	return e.view(now), e.warnings(now), nil
+}
+
+// leave drops the times that a job has not dealt with and that its changed state counts no longer.
+func (e *entry) leave(st *state, now time.Time) {
+	if _, over := e.ended(now); over || e.plan == nil {
+		return
+	}
+	reason := DropChanged
+	if !e.enabled() {
+		reason = DropPaused
+	}
+	st.plan = e.plan // what is left follows what was
+	e.skip(st, time.Unix(e.state.Last, 0), time.Unix(st.Last, 0), reason, now)
 }
 
 // clone copies a job, so that an edit can be given up.
@@ -170,18 +183,21 @@ func (s *Schedules) NextRuns(idOrName string, n int) ([]time.Time, error) {
 // Run says how a job is started by hand.
 type Run struct {
 	Trigger string         // manual (default), webhook, event
-	Params  map[string]any // over those of the job
+	Written Values         // counts as the job's own params: what a webhook's author wrote
+	Values  map[string]any // outside data, see pipeline.Outside
+	Added   map[string]any // see pipeline.Outside
+	Event   any            // see pipeline.Outside. Defaults to Values
 	About   map[string]any // more for the parameter _trigger
 	Actor   string
+	Role    string // of whoever wrote Written
 	Key     string // makes it happen once; see pipeline.Launch. Defaults to no key
 	KeyHash []byte
-	Loose   bool // Params are a payload, see pipeline.Launch
 	// Priority is that of the execution. Defaults to the callback's.
 	Priority int
 }
 
 // Trigger starts a job at once, whatever its schedule and also when it is paused or at its end; an execution that runs
-// is no hindrance. A webhook or an event does not start a paused one: CodeForbidden. Errors as with pipeline's Launch.
+// is no hindrance. A webhook or an event does not start a paused one: CodeConflict. Errors as with pipeline's Launch.
 func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipeline.Launched, error) {
 	s.mu.Lock()
 	e, err := s.find(idOrName)
@@ -195,17 +211,24 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipel
 		r.Trigger = "manual"
 	}
 	if r.Trigger != "manual" && !job.enabled() {
-		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the job is paused", Hint: "resume it"}
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + clip(job.ID) + " is paused", Hint: "resume it, or start it by hand"}
 	}
 	about := map[string]any{"type": r.Trigger, "schedule_id": job.ID, "schedule_name": job.Name, "triggered_at": stamp(time.Now())}
 	if r.Trigger == "manual" {
 		about["manual"] = true
 	}
-	for name, value := range r.About {
-		about[name] = value
+	if r.Values == nil {
+		r.Values = map[string]any{}
 	}
-	in := job.Callback.Launch(payload(r.Params, about))
-	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash, in.Loose = r.Trigger, job.ID, r.Actor, r.Key, r.KeyHash, r.Loose
+	if r.Event == nil {
+		r.Event, about["payload"] = r.Values, r.Values
+	}
+	maps.Copy(about, r.About)
+	in := job.Callback.Launch(r.Written, pipeline.Outside{Values: r.Values, Added: r.Added, Event: r.Event, About: about})
+	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = r.Trigger, job.ID, r.Actor, r.Key, r.KeyHash
+	if len(r.Written) > 0 { // whoever writes into a job of somebody else gets no more than they may themselves
+		in.Role = LowerRole(in.Role, r.Role)
+	}
 	if r.Priority != 0 {
 		in.Priority = r.Priority
 	}
@@ -214,16 +237,6 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipel
 		s.ran(e, launched.Execution)
 	}
 	return launched, err
-}
-
-// payload adds what _trigger says to the values.
-func payload(values, about map[string]any) map[string]any {
-	all := make(map[string]any, len(values)+1)
-	for name, value := range values {
-		all[name] = value
-	}
-	all["_trigger"] = about
-	return all
 }
 
 // started takes a started execution in. The caller holds the lock.
@@ -250,59 +263,4 @@ func (s *Schedules) ran(e *entry, execution string) {
 	s.started(e, execution, now)
 	e.dirty = true
 	s.schedule(e, now)
-}
-
-// Backfill is a range of firings that will be started.
-type Backfill struct {
-	Count int       `json:"count"`
-	First time.Time `json:"first,omitzero"`
-	Last  time.Time `json:"last,omitzero"`
-}
-
-// Backfill fires a job for all its times from one moment up to another, without the second, which must not lie in the
-// future. They are started one after another, or all at once when the job's overlap is allow. A time for which the job
-// has fired before is not repeated unless again is set. The range is whole or refused: CodeLimit when it holds more than
-// Options.Backlog times. When Backfill returns, it survives a crash.
-func (s *Schedules) Backfill(ctx context.Context, idOrName string, from, to time.Time, again bool) (*Backfill, error) {
-	now := time.Now()
-	if !from.Before(to) || to.After(now) {
-		return nil, invalid("from must lie before to, and to not in the future", "the range cannot be filled")
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	e, err := s.find(idOrName)
-	if err != nil {
-		return nil, err
-	}
-	if e.plan == nil || !e.enabled() {
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job is paused, or has no times", Hint: "resume it first"}
-	}
-	times, err := e.plan.Backfill(from, to, s.o.Backlog)
-	if err != nil {
-		return nil, err
-	}
-	if len(times)+len(e.state.Pending) > s.o.Backlog {
-		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d firings of the job wait already", len(e.state.Pending)), Hint: "fill a shorter range, or wait"}
-	}
-	if len(times) == 0 {
-		return &Backfill{}, nil
-	}
-	repeat := ""
-	if again {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, err
-		}
-		repeat = id.String()
-	}
-	st := e.state
-	st.Pending = st.Pending[:len(st.Pending):len(st.Pending)]
-	for _, at := range times {
-		st.Pending = append(st.Pending, firing{At: at.Unix(), Again: repeat, Late: true, Held: true, Fill: true})
-	}
-	if err := s.put(ctx, e, st, true); err != nil {
-		return nil, err
-	}
-	s.schedule(e, now)
-	return &Backfill{Count: len(times), First: times[0], Last: times[len(times)-1]}, nil
 }

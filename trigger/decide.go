@@ -7,9 +7,10 @@ import (
 	"github.com/stepwell/stepwell/schedule"
 )
 
-// decide takes in what is due by the clock: the state as it has to be written before anything of it is started.
-// What it returns shares nothing with the entry's own.
-func (e *entry) decide(now time.Time, grace time.Duration, backlog int) state {
+// decide takes in what is due by the clock: the state as it has to be written before anything of it is started. Times that
+// are not made up for are dropped. What was due before this process began was missed, however short the while. What is
+// returned shares nothing with the entry's own that is changed.
+func (e *entry) decide(now, begun time.Time, grace time.Duration, backlog int) state {
 	st := e.state
 	st.Pending = slices.Clone(st.Pending)
 	first := e.next(now)
@@ -23,35 +24,48 @@ func (e *entry) decide(now time.Time, grace time.Duration, backlog int) state {
 	last := time.Unix(st.Last, 0)
 	due := e.plan.Due(last, now, schedule.Catchup{Misfire: e.Misfire, Window: e.catchUp(), Grace: grace + jitter, Limit: backlog - len(st.Pending), Runs: st.Fired})
 	if len(due) == 0 { // nothing of it is made up for
+		e.skip(&st, last, now, DropMisfire, now)
 		st.Last = now.Unix()
 		return st
 	}
+	e.skip(&st, last, due[0].Add(-1), DropMisfire, now)
 	st.Last = max(st.Last, due[0].Unix()-1)
 	late := now.Add(-grace - jitter)
-	for _, at := range due {
-		if at.Add(e.plan.Jitter(e.ID, at)).After(now) {
+	for i, at := range due {
+		meant := at.Add(e.plan.Jitter(e.ID, at))
+		if meant.After(now) {
 			break
 		}
 		st.Last = at.Unix()
-		if st.admit(e.Overlap, firing{At: at.Unix(), Late: e.Misfire == schedule.RunAll && !at.After(late)}) {
+		missed := !at.After(late) || e.Misfire == schedule.RunAll && (!meant.After(begun) || i+1 < len(due))
+		if st.admit(e.Overlap, firing{At: at.Unix(), Late: missed}, now) {
 			st.Fired++
 		}
 	}
 	return st
 }
 
+// skip drops the times after one moment up to and including another.
+func (e *entry) skip(st *state, after, until time.Time, reason string, now time.Time) {
+	if until.After(after) {
+		n, first, last := e.plan.Count(after, until)
+		st.drop(reason, n, first, last, now)
+	}
+}
+
 // admit puts a firing behind those that wait, or drops it for an execution that runs: then it says false. One that is
 // made up for is never dropped.
-func (s *state) admit(overlap schedule.Overlap, f firing) bool {
+func (s *state) admit(overlap schedule.Overlap, f firing, now time.Time) bool {
 	busy := len(s.Active) > 0 || len(s.Pending) > 0
 	f.Held = busy && overlap != schedule.OverlapAllow
 	if f.Held && !f.Late {
 		switch overlap {
 		case schedule.OverlapSkip:
 			s.Dropped++
+			s.end(f, row{Status: FiringDropped, Reason: DropOverlap}, now)
 			return false
 		case schedule.OverlapQueueOne, schedule.OverlapCancelRunning:
-			s.replace()
+			s.replace(now)
 		}
 	}
 	s.Pending = append(s.Pending, f)
@@ -59,12 +73,13 @@ func (s *state) admit(overlap schedule.Overlap, f firing) bool {
 }
 
 // replace drops what waits, for a newer firing.
-func (s *state) replace() {
+func (s *state) replace(now time.Time) {
 	s.Pending = slices.DeleteFunc(s.Pending, func(f firing) bool {
 		if !f.Held || f.Late {
 			return false
 		}
 		s.Dropped++
+		s.end(f, row{Status: FiringDropped, Reason: DropOverlap}, now)
 		if f.From == "" {
 			s.Fired--
 		}
@@ -104,7 +119,7 @@ func (s *Schedules) schedule(e *entry, now time.Time) {
 	case e.startable() > 0 || e.dirty:
 		soonest(later(now, e.retry))
 	case len(e.state.Pending) > 0 && e.enabled():
-		soonest(later(now, e.recheck))
+		soonest(later(later(now, e.recheck), e.retry))
 	}
 	if !e.nominal.IsZero() && len(e.state.Pending) < s.o.Backlog {
 		soonest(later(e.nominal.Add(e.plan.Jitter(e.ID, e.nominal)), e.retry))

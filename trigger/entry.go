@@ -46,12 +46,13 @@ func readEntry(o *store.Object) (*entry, error) {
 		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored schedule " + o.ID + " cannot be read", Err: err}
 	}
 	e.plan, e.broken = e.check()
+	e.state.plan = e.plan
 	return e, nil
 }
 
 func (e *entry) readState(o *store.Object) error {
 	e.stateRevision, e.dirty = o.Revision, false
-	e.state = state{}
+	e.state = state{plan: e.plan}
 	if err := json.Unmarshal(o.Body, &e.state); err != nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored state of schedule " + o.ID + " cannot be read", Err: err}
 	}
@@ -115,7 +116,7 @@ func (e *entry) view(now time.Time) *Schedule {
 // begin makes the state of a job that starts to count now. A single time that has only just passed still counts: who
 // says "now" means it.
 func (e *entry) begin(now time.Time, grace time.Duration) {
-	e.state.Last = now.Unix()
+	e.state.Last, e.state.plan = now.Unix(), e.plan
 	if e.Schedule.Type == TypeOneTime {
 		e.state.Last = now.Add(-grace).Unix()
 	}

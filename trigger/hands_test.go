@@ -92,7 +92,7 @@ func anything(t *testing.T, r *rig, job string, what int) (err error) {
 		if v, e := r.Job(job); e != nil || v.Status != trigger.StatusActive {
 			return e
 		}
-		if _, err := r.Backfill(t.Context(), job, to.Add(-5*time.Second), to, false); err != nil {
+		if _, err := r.Backfill(t.Context(), job, trigger.BackfillRange{From: to.Add(-5 * time.Second), To: to}); err != nil {
 			t.Log(err) // paused meanwhile
 		}
 	}

@@ -38,7 +38,7 @@ type Job struct {
 
 	Misfire        schedule.Misfire `json:"misfire,omitempty"`          // what is made up for: run_once (default), skip, run_all
 	CatchUpSeconds int64            `json:"catch_up_seconds,omitempty"` // nothing older is made up for. Defaults to 7 days, at most 366
-	Overlap        schedule.Overlap `json:"overlap,omitempty"`          // while an execution of the job runs: skip (default), queue_one, queue_all, cancel_running, allow
+	Overlap        schedule.Overlap `json:"overlap,omitempty"`          // while an execution of the job runs: skip (default), queue_one, queue_all (default for type after), cancel_running, allow
 	JitterSeconds  int64            `json:"jitter_seconds,omitempty"`   // spreads firings; at most a day. Defaults to none
 	MaxRuns        int              `json:"max_runs,omitempty"`         // firings of the schedule itself. Defaults to no limit
 	ExpiresAt      time.Time        `json:"expires_at,omitzero"`        // the last moment at which it fires. Defaults to none
@@ -57,6 +57,32 @@ type Timing struct {
 	Repeated   schedule.Repeated `json:"repeated,omitempty"` // times that a change of clocks brings twice, see schedule.Spec
 	After      *After            `json:"after,omitempty"`
 	Filters    Values            `json:"filters,omitempty"` // of an event's data, see event.Trigger
+}
+
+// Keep takes over from what was before what a change leaves out: the zone, and for the same type all that says how
+// times are meant.
+func (t *Timing) Keep(was *Timing) {
+	if t.Timezone == "" {
+		t.Timezone = was.Timezone
+	}
+	if t.Type != was.Type {
+		return
+	}
+	if t.Skipped == "" {
+		t.Skipped = was.Skipped
+	}
+	if t.Repeated == "" {
+		t.Repeated = was.Repeated
+	}
+	if t.StartAt.IsZero() {
+		t.StartAt = was.StartAt
+	}
+	if t.After == nil {
+		t.After = was.After
+	}
+	if t.Filters == nil {
+		t.Filters = was.Filters
+	}
 }
 
 // After names the job that another one follows.
@@ -99,6 +125,9 @@ func (j *Job) check() (*schedule.Schedule, error) {
 	var err error
 	if j.Misfire, err = schedule.ParseMisfire(string(j.Misfire)); err != nil {
 		return nil, err
+	}
+	if j.Overlap == "" && j.Schedule.Type == TypeAfter {
+		j.Overlap = schedule.OverlapQueueAll // each end that it follows counts
 	}
 	if j.Overlap, err = schedule.ParseOverlap(string(j.Overlap)); err != nil {
 		return nil, err

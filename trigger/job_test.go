@@ -32,7 +32,7 @@ func TestBudpipelineJob(t *testing.T) {
 		}
 		pass(3 * 24 * time.Hour)
 		in := r.ledger.first()
-		about, _ := in.Params["_trigger"].(map[string]any)
+		about := in.Outside.About
 		if in.Workflow == "" || in.Written["n"] != int64(1) || in.Written["x"] != 2.0 || in.Trigger != "scheduled" || about["type"] != "scheduled" ||
 			about["schedule_name"] != "nightly" || about["scheduled_at"] != "2000-01-03T14:00:00.000Z" {
 			t.Errorf("started %+v", in)
@@ -202,7 +202,7 @@ func TestListAndNextRuns(t *testing.T) {
 func TestTriggerNow(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.job("a", cron("0 * * * *"), func(j *trigger.Job) { j.Callback.Params, j.Callback.Priority = trigger.Values{"x": int64(1)}, 1 })
-		one, err := r.Trigger(t.Context(), "a", trigger.Run{Params: map[string]any{"x": 2}, Actor: "me", Key: "k", Priority: 3})
+		one, err := r.Trigger(t.Context(), "a", trigger.Run{Values: map[string]any{"x": 2}, Actor: "me", Key: "k", Priority: 3})
 		if err != nil || !one.Fresh {
 			t.Fatal(one, err)
 		}
@@ -213,8 +213,8 @@ func TestTriggerNow(t *testing.T) {
 			t.Fatal(again, err)
 		}
 		in := r.ledger.first()
-		about, _ := in.Params["_trigger"].(map[string]any)
-		if in.Params["x"] != 2 || in.Written["x"] != int64(1) || in.Actor != "me" || in.Trigger != "manual" || about["manual"] != true || in.Job != "a" || in.Loose {
+		about := in.Outside.About
+		if in.Outside.Values["x"] != 2 || in.Written["x"] != int64(1) || in.Actor != "me" || in.Trigger != "manual" || about["manual"] != true || in.Job != "a" || in.Params != nil {
 			t.Errorf("started %+v", in)
 		}
 		pass(61 * time.Minute)
@@ -228,7 +228,7 @@ func TestTriggerNow(t *testing.T) {
 			t.Errorf("a paused job by hand: %v", err)
 		}
 		_, err = r.Trigger(t.Context(), "a", trigger.Run{Trigger: "webhook"})
-		wantCode(t, err, stepwell.CodeForbidden)
+		wantCode(t, err, stepwell.CodeConflict)
 		pass(time.Second)
 		r.die()
 		r.boot(process{})
@@ -245,7 +245,7 @@ func TestBackfill(t *testing.T) {
 		r.job("order", cron("0 * * * *"), nil)
 		midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, job := range []string{"allow", "order"} {
-			got, err := r.Backfill(t.Context(), job, midnight.Add(time.Hour), midnight.Add(4*time.Hour), false)
+			got, err := r.Backfill(t.Context(), job, trigger.BackfillRange{From: midnight.Add(time.Hour), To: midnight.Add(4 * time.Hour)})
 			if err != nil || got.Count != 3 || !got.First.Equal(midnight.Add(time.Hour)) || !got.Last.Equal(midnight.Add(3*time.Hour)) {
 				t.Fatalf("%s: %+v, %v", job, got, err)
 			}
@@ -261,12 +261,12 @@ func TestBackfill(t *testing.T) {
 		}
 		r.expect("order", "01:00", "02:00", "03:00")
 		// What has run is not repeated, unless it is asked for.
-		if _, err := r.Backfill(t.Context(), "allow", midnight, midnight.Add(5*time.Hour), false); err != nil {
+		if _, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(5 * time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		r.expect("allow", "01:00", "02:00", "03:00", "00:00", "04:00")
-		if _, err := r.Backfill(t.Context(), "allow", midnight, midnight.Add(time.Hour), true); err != nil {
+		if _, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(time.Hour), Again: true}); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
@@ -274,14 +274,14 @@ func TestBackfill(t *testing.T) {
 		if v := r.view("allow"); v.RunCount != 6 || v.Waiting != 0 {
 			t.Errorf("the job says %d runs, %d wait", v.RunCount, v.Waiting)
 		}
-		_, err := r.Backfill(t.Context(), "allow", midnight.AddDate(-1, 0, 0), midnight, false)
+		_, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight.AddDate(-1, 0, 0), To: midnight})
 		wantCode(t, err, stepwell.CodeLimit)
-		_, err = r.Backfill(t.Context(), "allow", midnight, midnight.Add(100*time.Hour), false)
+		_, err = r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(100 * time.Hour)})
 		wantCode(t, err, stepwell.CodeInvalid)
 		if _, err := r.Pause(t.Context(), "allow"); err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.Backfill(t.Context(), "allow", midnight, midnight.Add(time.Hour), false)
+		_, err = r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(time.Hour)})
 		wantCode(t, err, stepwell.CodeConflict)
 	})
 }
@@ -313,7 +313,7 @@ func TestAfter(t *testing.T) {
 		}
 		launches, _ := r.ledger.all()
 		for _, in := range launches {
-			about, _ := in.Params["_trigger"].(map[string]any)
+			about := in.Outside.About
 			if about["type"] != "after" || about["job_id"] != "first" || !strings.HasPrefix(fmt.Sprint(about["execution_id"]), "e") {
 				t.Errorf("started with %v", about)
 			}

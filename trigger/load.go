@@ -83,16 +83,9 @@ func each(ctx context.Context, objects store.Objects, kind string, visit func(*s
 func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
 	late := now.Add(-s.o.Grace)
 	var drop []string
-	for _, f := range e.state.Pending {
+	e.state.Pending = slices.Clone(e.state.Pending)
+	for i, f := range e.state.Pending {
 		if f.Held || f.Late || f.From != "" || e.plan == nil || f.time().After(late) {
-			continue
-		}
-		if e.Misfire == schedule.RunOnce {
-			if newer, ok := e.plan.Next(f.time()); !ok || newer.After(now) {
-				continue // it is the latest that was missed
-			}
-		}
-		if e.Misfire == schedule.RunAll {
 			continue
 		}
 		_, err := s.o.Keys.StartKey(ctx, f.key(e.ID))
@@ -102,10 +95,22 @@ func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
 		if stepwell.CodeOf(err) != stepwell.CodeNotFound {
 			return err
 		}
+		newer, ok := e.plan.Next(f.time())
+		latest := !ok || newer.After(now) // of those that were missed
+		if e.Misfire == schedule.RunAll || e.Misfire == schedule.RunOnce && latest {
+			e.state.Pending[i].Late = true
+			continue
+		}
 		drop = append(drop, f.key(e.ID))
 	}
 	if len(drop) > 0 {
-		e.state.Pending = slices.DeleteFunc(e.state.Pending, func(f firing) bool { return slices.Contains(drop, f.key(e.ID)) })
+		e.state.Pending = slices.DeleteFunc(e.state.Pending, func(f firing) bool {
+			gone := slices.Contains(drop, f.key(e.ID))
+			if gone {
+				e.state.end(f, row{Status: FiringDropped, Reason: DropMisfire}, now)
+			}
+			return gone
+		})
 		e.state.Fired -= len(drop)
 		e.dirty = true
 	}

@@ -1,7 +1,9 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -136,7 +138,7 @@ func (s *Schedules) decide(ctx context.Context, due []*entry) []*start {
 	states := make(map[*entry]state, len(due))
 	for _, e := range due {
 		if !e.gone {
-			states[e] = e.decide(now, s.o.Grace, s.o.Backlog)
+			states[e] = e.decide(now, s.begun, s.o.Grace, s.o.Backlog)
 		}
 	}
 	s.write(ctx, due, states, now)
@@ -174,19 +176,24 @@ func (s *Schedules) decide(ctx context.Context, due []*entry) []*start {
 // again. The caller holds the lock.
 func (s *Schedules) write(ctx context.Context, due []*entry, states map[*entry]state, now time.Time) {
 	var changed []*entry
-	var objects []store.Object
+	var objects, chunks []store.Object
 	for _, e := range due {
 		st, ok := states[e]
 		if !ok || !e.dirty && !differs(&e.state, &st) {
 			continue
 		}
-		o, err := e.stateObject(st)
-		if err != nil {
+		chunk, err := st.chunk(e.ID)
+		o, err2 := e.stateObject(st)
+		if err := errors.Join(err, err2); err != nil {
 			s.o.Log.ErrorContext(ctx, "the state of a job cannot be written", "job", e.ID, "error", err)
 			continue
 		}
+		if chunk != nil {
+			states[e], chunks = st, append(chunks, *chunk)
+		}
 		changed, objects = append(changed, e), append(objects, o)
 	}
+	objects = append(objects, chunks...) // behind the states, whose revisions are taken over
 	if len(objects) == 0 {
 		return
 	}
@@ -208,7 +215,7 @@ func (s *Schedules) write(ctx context.Context, due []*entry, states map[*entry]s
 
 // differs compares what decide may have changed.
 func differs(a, b *state) bool {
-	return a.Last != b.Last || a.Fired != b.Fired || a.Dropped != b.Dropped || a.Runs != b.Runs || a.Outbox != b.Outbox || a.Failed != b.Failed ||
+	return !sameRows(a, b) || a.Last != b.Last || a.Fired != b.Fired || a.Dropped != b.Dropped || a.Runs != b.Runs || a.Outbox != b.Outbox || a.Failed != b.Failed ||
 		!a.FailedAt.Equal(b.FailedAt) || !slices.Equal(a.Pending, b.Pending)
 }
 
@@ -248,8 +255,8 @@ func (s *Schedules) fire(ctx context.Context, j *Job, f firing) result {
 	if f.Late {
 		about["catch_up"] = true
 	}
-	in := j.Callback.Launch(payload(nil, about))
-	in.Trigger, in.Job, in.Actor, in.Key = "scheduled", j.ID, "schedule:"+j.ID, f.key(j.ID)
+	in := j.Callback.Launch(nil, pipeline.Outside{About: about})
+	in.Trigger, in.Job, in.Actor, in.Key = "scheduled", j.ID, cmp.Or(f.By, "schedule:"+j.ID), f.key(j.ID)
 	launched, err := s.o.Launcher.Launch(ctx, in)
 	return result{launched: launched, err: err, at: time.Now()}
 }
@@ -292,9 +299,11 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 		fired := Fired{Job: e.ID, Err: r.err}
 		if r.err != nil {
 			e.state.failed(s.o.Hide(r.err.Error()), r.at)
+			e.state.end(f, row{Status: FiringRefused, Error: e.state.Failed}, r.at)
 			s.o.Log.WarnContext(ctx, "a firing was given up", "job", e.ID, "at", f.time(), "error", r.err)
-		} else if fired.Execution = r.launched.Execution; r.launched.Fresh || !f.Fill {
+		} else if fired.Execution = r.launched.Execution; r.launched.Fresh || !f.Fill { // else it is in the ledger already
 			s.started(e, fired.Execution, r.at)
+			e.state.end(f, row{Status: f.status(), Execution: fired.Execution}, r.at)
 		}
 		if e.plan != nil && f.From == "" && !f.Late {
 			fired.Late = r.at.Sub(f.time().Add(e.plan.Jitter(e.ID, f.time())))
@@ -302,4 +311,12 @@ func (s *Schedules) apply(ctx context.Context, st *start, now time.Time) {
 		}
 		s.o.Observe(fired)
 	}
+}
+
+// status is that of a firing that was started.
+func (f firing) status() string {
+	if f.Late && !f.Fill {
+		return FiringCaughtUp
+	}
+	return FiringRan
 }

@@ -3,7 +3,10 @@ package trigger
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -29,10 +32,41 @@ type Happened struct {
 	Breached  string                   `json:"breached,omitempty"` // "", expected or maximum
 }
 
-// Sink takes what has happened, at least once each and in order. When it returns nil, that is durable.
+// Sink takes what has happened, at least once each and in order, but for what it has put off. When it returns nil, all of
+// it is durable; with a *LaterError all but some entries are. With any other error nothing is known, and all come again.
 type Sink interface {
 	Take(ctx context.Context, list []Happened) error
 }
+
+// LaterError puts entries off that cannot be dealt with now, for a reason that may pass and that concerns them alone:
+// they come again, and those behind them do not wait.
+type LaterError struct{ Entries map[int64]error } // by number, why
+
+// Put notes one.
+func (e *LaterError) Put(no int64, why error) {
+	if e.Entries == nil {
+		e.Entries = map[int64]error{}
+	}
+	e.Entries[no] = why
+}
+
+// OrNil is nil when nothing was put off.
+func (e *LaterError) OrNil() error {
+	if len(e.Entries) == 0 {
+		return nil
+	}
+	return e
+}
+
+func (e *LaterError) Error() string {
+	return fmt.Sprintf("%d entries of the outbox are tried again later", len(e.Entries))
+}
+
+// relayPage is how many entries are read at once, and maxLater how many may be put off before the others wait too.
+const (
+	relayPage = 500
+	maxLater  = 10_000
+)
 
 // Relay hands what the outbox holds to those who wait for it, and then removes it. One at a time may run.
 type Relay struct {
@@ -40,6 +74,18 @@ type Relay struct {
 	sinks  []Sink
 	log    *slog.Logger
 	ring   chan struct{}
+
+	// Owned by Run.
+	read  int64 // number of the last entry that was handed out
+	later []*putOff
+}
+
+// putOff is an entry that some sinks take later.
+type putOff struct {
+	Happened
+	sinks map[int]bool
+	tries int
+	due   time.Time
 }
 
 // NewRelay makes one. A nil log is slog.Default.
@@ -58,12 +104,13 @@ func (r *Relay) Wake() {
 	}
 }
 
-// Run hands out what there is, then waits for Wake, until ctx ends. What fails is tried again, in order.
+// Run hands out what there is, then waits for Wake, until ctx ends. What fails is tried again, in order; what is put off
+// is tried again by itself.
 func (r *Relay) Run(ctx context.Context) error {
 	for tries := 0; ctx.Err() == nil; {
 		pause := time.Duration(0)
 		if err := r.runOnce(ctx); err != nil && ctx.Err() == nil {
-			pause = min(time.Minute, time.Second<<min(tries, 6))
+			pause = backoff(tries)
 			tries++
 			r.log.WarnContext(ctx, "what has happened could not be passed on; it is tried again", "error", err, "pause", pause)
 		} else {
@@ -74,12 +121,17 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// rest waits for Wake, or for a pause to be over.
+func backoff(tries int) time.Duration { return min(time.Minute, time.Second<<min(tries, 6)) }
+
+// rest waits for a pause to be over, or without one for Wake or the next entry that was put off.
 func (r *Relay) rest(ctx context.Context, pause time.Duration) {
-	if pause == 0 {
+	ring := r.ring
+	if pause > 0 {
+		ring = nil
+	} else if pause = r.nextDue(); pause < 0 {
 		select {
 		case <-ctx.Done():
-		case <-r.ring:
+		case <-ring:
 		}
 		return
 	}
@@ -87,36 +139,152 @@ func (r *Relay) rest(ctx context.Context, pause time.Duration) {
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+	case <-ring:
 	case <-timer.C:
 	}
 }
 
-// runOnce empties the outbox.
+// nextDue is how long nothing is due that was put off, negative when nothing was.
+func (r *Relay) nextDue() time.Duration {
+	next := time.Duration(-1)
+	for _, p := range r.later {
+		if d := max(0, time.Until(p.due)); next < 0 || d < next {
+			next = d
+		}
+	}
+	return next
+}
+
+// runOnce tries again what is due, and hands out what is new.
 func (r *Relay) runOnce(ctx context.Context) error {
-	const page = 500
-	for {
-		list, err := r.outbox.Outbox(ctx, 0, page)
+	if err := r.again(ctx); err != nil {
+		return err
+	}
+	for len(r.later) < maxLater {
+		list, err := r.outbox.Outbox(ctx, r.read, relayPage)
 		if err != nil || len(list) == 0 {
 			return err
 		}
-		var happened []Happened
-		nos := make([]int64, 0, len(list))
-		for _, o := range list {
-			nos = append(nos, o.No)
-			h := Happened{No: o.No, Kind: o.Kind, Execution: o.Execution, At: o.At}
-			if err := json.Unmarshal(o.Body, &h); err != nil {
-				r.log.ErrorContext(ctx, "an entry of the outbox cannot be read; it is dropped", "no", o.No, "kind", o.Kind, "error", err)
-				continue
-			}
-			happened = append(happened, h)
-		}
-		for _, sink := range r.sinks {
-			if err := sink.Take(ctx, happened); err != nil {
+		off := map[int64]*putOff{}
+		happened := r.decode(ctx, list)
+		for i, sink := range r.sinks {
+			if err := r.take(ctx, i, sink, happened, off); err != nil {
 				return err
 			}
 		}
-		if err := r.outbox.Delivered(ctx, nos); err != nil {
+		var done []int64
+		for i := range list {
+			if off[list[i].No] == nil {
+				done = append(done, list[i].No)
+			}
+		}
+		if len(done) > 0 {
+			if err := r.outbox.Delivered(ctx, done); err != nil {
+				return err
+			}
+		}
+		r.read = list[len(list)-1].No
+		for i := range happened {
+			if p := off[happened[i].No]; p != nil {
+				r.later = append(r.later, p)
+			}
+		}
+	}
+	return nil
+}
+
+// decode leaves out what cannot be read.
+func (r *Relay) decode(ctx context.Context, list []store.Outgoing) (happened []Happened) {
+	for _, o := range list {
+		h := Happened{No: o.No, Kind: o.Kind, Execution: o.Execution, At: o.At}
+		if err := json.Unmarshal(o.Body, &h); err != nil {
+			r.log.ErrorContext(ctx, "an entry of the outbox cannot be read; it is dropped", "no", o.No, "kind", o.Kind, "error", err)
+			continue
+		}
+		happened = append(happened, h)
+	}
+	return happened
+}
+
+// take hands a list to a sink and notes what that puts off.
+func (r *Relay) take(ctx context.Context, i int, sink Sink, list []Happened, off map[int64]*putOff) error {
+	err := sink.Take(ctx, list)
+	later, ok := errors.AsType[*LaterError](err)
+	if !ok {
+		return err
+	}
+	for j := range list {
+		why := later.Entries[list[j].No]
+		if why == nil {
+			continue
+		}
+		p := off[list[j].No]
+		if p == nil {
+			p = &putOff{Happened: list[j], sinks: map[int]bool{}, due: time.Now().Add(backoff(0))}
+			off[p.No] = p
+		}
+		p.sinks[i] = true
+		if p.tries == 0 {
+			r.log.WarnContext(ctx, "something that has happened could not be passed on; it is tried again, and what comes behind it does not wait", "kind", p.Kind,
+				"execution", p.Execution, "error", why)
+		}
+	}
+	return nil
+}
+
+// again tries what was put off and is due.
+func (r *Relay) again(ctx context.Context) error {
+	now := time.Now()
+	var due []Happened
+	entries := map[int64]*putOff{}
+	for _, p := range r.later {
+		if !p.due.After(now) {
+			due, entries[p.No] = append(due, p.Happened), p
+		}
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	for i, sink := range r.sinks {
+		var mine []Happened
+		for _, h := range due {
+			if p := entries[h.No]; p.sinks[i] {
+				mine = append(mine, h)
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		for _, h := range mine {
+			entries[h.No].tries++
+			delete(entries[h.No].sinks, i)
+		}
+		if err := r.take(ctx, i, sink, mine, entries); err != nil {
+			for _, h := range mine {
+				entries[h.No].sinks[i] = true
+			}
 			return err
 		}
 	}
+	return r.settle(ctx, entries)
+}
+
+// settle removes what all sinks have taken by now, and gives the rest another time.
+func (r *Relay) settle(ctx context.Context, entries map[int64]*putOff) error {
+	var done []int64
+	for no, p := range entries {
+		if len(p.sinks) == 0 {
+			done = append(done, no)
+		} else {
+			p.due = time.Now().Add(backoff(p.tries))
+		}
+	}
+	if len(done) == 0 {
+		return nil
+	}
+	if err := r.outbox.Delivered(ctx, done); err != nil {
+		return err
+	}
+	r.later = slices.DeleteFunc(r.later, func(p *putOff) bool { return len(p.sinks) == 0 })
+	return nil
 }

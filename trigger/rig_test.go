@@ -123,7 +123,7 @@ func (l *ledger) times(job string) (list []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, in := range l.launches {
-		about, _ := in.Params["_trigger"].(map[string]any)
+		about := in.Outside.About
 		if at, ok := about["scheduled_at"].(string); in.Job == job && ok {
 			list = append(list, at)
 		}

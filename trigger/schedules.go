@@ -84,6 +84,7 @@ type Schedules struct {
 	heap   heap
 	active map[string]*entry // by the executions that may still run
 	lag    time.Duration     // of the latest firing
+	begun  time.Time         // when this process began: what was due before was missed
 
 	followedMu sync.RWMutex        // never held for long: the conductor asks
 	followed   map[string][]*entry // the jobs that follow one
@@ -98,7 +99,7 @@ func New(ctx context.Context, o Options) (*Schedules, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Schedules{o: o, ring: make(chan struct{}, 1), jobs: map[string]*entry{}, active: map[string]*entry{}, followed: map[string][]*entry{}}
+	s := &Schedules{o: o, ring: make(chan struct{}, 1), jobs: map[string]*entry{}, active: map[string]*entry{}, followed: map[string][]*entry{}, begun: time.Now()}
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}

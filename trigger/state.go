@@ -3,6 +3,8 @@ package trigger
 import (
 	"fmt"
 	"time"
+
+	"github.com/stepwell/stepwell/schedule"
 )
 
 // state is what is remembered of a job. It is written before anything that it speaks of is done.
@@ -18,6 +20,10 @@ type state struct {
 	Execution string    `json:"last_execution"` // which that was
 	Failed    string    `json:"last_error"`     // why the latest firing could not be started
 	FailedAt  time.Time `json:"last_error_at"`
+	Ledger    int64     `json:"ledger,omitempty"` // number of the latest row of the ledger
+	Rows      []row     `json:"rows,omitempty"`   // the latest rows; those before are in chunks
+
+	plan *schedule.Schedule // the job's, which tells the times that follow each other; nil: it knows none
 }
 
 // firing is one start that has been decided.
@@ -29,6 +35,7 @@ type firing struct {
 	Held  bool   `json:"held,omitempty"`  // waits for an earlier execution
 	Late  bool   `json:"late,omitempty"`  // made up for, or backfilled: it is not dropped for an execution that runs
 	Fill  bool   `json:"fill,omitempty"`  // backfilled: the execution may be older than the wish
+	By    string `json:"by,omitempty"`    // who asked for the backfill
 }
 
 // key makes the start happen once.

@@ -14,6 +14,8 @@ package trigger
 import (
 	"context"
 	"fmt"
+	"maps"
+	"strings"
 	"time"
 	_ "time/tzdata" // schedules mean the same on every machine
 
@@ -55,9 +57,14 @@ type Callback struct {
 	Workflow string `json:"workflow_id,omitempty"`      // id or name of a stored pipeline
 	Version  int    `json:"workflow_version,omitempty"` // Defaults to the newest when it fires
 	Action   string `json:"action_type,omitempty"`
-	// Params are the pipeline's parameters, or the action's, in which templates are allowed.
-	Params   Values `json:"params,omitempty"`
-	Priority int    `json:"priority,omitempty"`
+	// Params are the pipeline's parameters, or the action's, in which templates are allowed. Data from outside does not
+	// replace them.
+	Params Values `json:"params,omitempty"`
+	// Overridable are the names of params of a pipeline that data from outside may replace. Defaults to none.
+	Overridable []string `json:"overridable,omitempty"`
+	Priority    int      `json:"priority,omitempty"`
+	// Role is that of whoever wrote the callback, when they did: what an action may do goes by it.
+	Role string `json:"author_role,omitempty"`
 }
 
 // Values are parameters as JSON. Whole numbers stay whole numbers.
@@ -101,18 +108,44 @@ func (c *Callback) Check() error {
 	if c.Version < 0 || c.Version > 0 && c.Type == CallbackAction {
 		return invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
 	}
+	return c.checkOverridable()
+}
+
+// Bounds of what a callback may declare as overridable.
+const (
+	maxOverridable = 100
+	maxParamName   = 255 // bytes
+)
+
+func (c *Callback) checkOverridable() error {
+	if len(c.Overridable) > 0 && c.Type == CallbackAction {
+		return invalid("leave it out, and refer to the data from outside in params: {{ event.name }}", "callback.overridable is for pipelines")
+	}
+	if len(c.Overridable) > maxOverridable {
+		return invalid("at most 100", "callback.overridable names too many parameters")
+	}
+	for _, name := range c.Overridable {
+		if name == "" || len(name) > maxParamName || strings.HasPrefix(name, "_") {
+			return invalid("such as region", "callback.overridable: %q is not the name of a parameter", clip(name))
+		}
+	}
 	return nil
 }
 
-// Launch is the request for what the callback names, with payload values over its own.
-func (c *Callback) Launch(payload map[string]any) pipeline.Launch {
-	return pipeline.Launch{Workflow: c.Workflow, Version: c.Version, Action: c.Action, Written: c.Params, Params: payload, Loose: true, Priority: c.Priority}
+// Launch is the request for what the callback names. Values that a webhook's author wrote count as the callback's own and
+// replace those of the same name.
+func (c *Callback) Launch(written Values, outside pipeline.Outside) pipeline.Launch {
+	all := make(map[string]any, len(c.Params)+len(written))
+	maps.Copy(all, c.Params)
+	maps.Copy(all, written)
+	outside.Overridable = c.Overridable
+	return pipeline.Launch{Workflow: c.Workflow, Version: c.Version, Action: c.Action, Written: all, Outside: &outside, Priority: c.Priority, Role: c.Role}
 }
 
 // Permanent reports whether starting again later would fail in the same way.
 func Permanent(err error) bool {
 	switch stepwell.CodeOf(err) {
-	case stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict, stepwell.CodeForbidden:
+	case stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict, stepwell.CodeForbidden, stepwell.CodeDenied:
 		return true
 	}
 	return false
@@ -132,3 +165,11 @@ func clip(s string) string {
 
 // stamp is how times are written into parameters: UTC with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
+
+// LowerRole is the lower one of two roles of authors; what is not known is an editor's.
+func LowerRole(a, b string) string {
+	if a == "admin" {
+		return b
+	}
+	return a
+}

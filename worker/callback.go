@@ -64,11 +64,16 @@ func (p *Pool) noteCallback(j *job, w *engine.Wait) error {
 	if !w.Await || j.callbackKey == "" || w.External != j.callbackKey {
 		return nil
 	}
-	return p.recordNumber(context.Background(), j, memoCallback(j.callbackNo)+usedCallback, j.task.Attempt)
+	return p.recordNumber(p.ctx, j, memoCallback(j.callbackNo)+usedCallback, j.task.Attempt)
 }
 
 func (p *Pool) recallNumber(ctx context.Context, j *job, key string) (int, error) {
-	raw, ok, err := p.o.Records.Memo(ctx, j.task.Run, j.task.Idx, key)
+	var raw json.RawMessage
+	var ok bool
+	err := j.await(ctx, p, func() (err error) {
+		raw, ok, err = p.o.Records.Memo(ctx, j.task.Run, j.task.Idx, key)
+		return err
+	})
 	if err != nil || !ok {
 		return 0, unavailable(err)
 	}
@@ -76,7 +81,9 @@ func (p *Pool) recallNumber(ctx context.Context, j *job, key string) (int, error
 }
 
 func (p *Pool) recordNumber(ctx context.Context, j *job, key string, n int) error {
-	return unavailable(p.o.Records.PutMemo(ctx, store.Memo{Execution: j.task.Run, Step: j.task.Idx, Key: key, Value: json.RawMessage(strconv.Itoa(n))}))
+	return unavailable(j.await(ctx, p, func() error {
+		return p.o.Records.PutMemo(ctx, store.Memo{Execution: j.task.Run, Step: j.task.Idx, Key: key, Value: json.RawMessage(strconv.Itoa(n))})
+	}))
 }
 
 // unavailable lets the step be tried again.

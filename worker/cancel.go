@@ -2,45 +2,55 @@ package worker
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/store"
 )
 
 const (
-	cancelTimeout = 30 * time.Second // of one call
-	maxCancelling = 8                // calls at once
+	cancelTimeout  = 30 * time.Second // of one call
+	maxCancelling  = 8                // calls at once
+	cancelBackoff  = time.Second      // after the first call that failed; doubled up to maxCancelPause
+	maxCancelPause = 5 * time.Minute
+	cancelFor      = 24 * time.Hour // from when the work was given up; then nobody tries any more
+	lookAgain      = time.Minute    // at work that an attempt of a former process owned
 )
 
-// Cancel stops the work that a step left elsewhere (action.Canceler). It returns at once; Run does not
-// return before the call has, not even after Drain, unless its context ends. The outcome goes to the
-// step's log.
-func (p *Pool) Cancel(t *engine.Task) {
-	act, ok := p.o.Actions.Lookup(t.Step.Action)
+// Cancels reports whether the action's handler can stop work going on outside.
+func (p *Pool) Cancels(name string) bool {
+	act, ok := p.o.Actions.Lookup(name)
 	if !ok {
-		return
+		return true // a process that has the action may take the row up
 	}
-	if _, ok := act.Handler.(action.Canceler); !ok {
-		return
-	}
+	_, ok = act.Handler.(action.Canceler)
+	return ok
+}
+
+// Cancel stops work that a step has going on outside (action.Canceler), whose row is durable. It returns at once; Run does
+// not return before the first call has, not even after Drain, unless its context ends. A call that fails is repeated, by
+// the next process too. The outcome goes to the step's log.
+func (p *Pool) Cancel(w store.OutsideWork) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.ended {
-		p.o.Log.Warn("the work of a step was not cancelled: the process stops", "execution", t.Execution, "step", t.Key)
-		return
+		return // the next process reads the row
 	}
-	p.cancels = append(p.cancels, t)
+	p.cancels = append(p.cancels, w)
 	if p.ctx != nil {
 		p.callCancels()
 	}
 }
 
-// callCancels sees to it that there are goroutines for the calls that are due. The caller holds the lock.
+// callCancels starts goroutines for the calls that are due. The caller holds the lock.
 func (p *Pool) callCancels() {
 	for p.cancelling < min(maxCancelling, len(p.cancels)) {
 		p.cancelling++
@@ -58,19 +68,18 @@ func (p *Pool) cancelLoop() {
 			p.mu.Unlock()
 			return
 		}
-		t := p.cancels[0]
+		w := p.cancels[0]
 		p.cancels = p.cancels[1:]
 		p.mu.Unlock()
-		p.cancelOne(t)
+		p.cancelOne(w)
 	}
 }
 
-// cancelOne makes one call. A handler that ignores the end of its context is left alone after that.
-func (p *Pool) cancelOne(t *engine.Task) {
+// cancelOne makes one call and records what became of it. A handler that ignores the end of its context is left alone after that.
+func (p *Pool) cancelOne(w store.OutsideWork) {
 	ctx, end := context.WithTimeoutCause(p.ctx, cancelTimeout, errCancelTimeout)
 	defer end()
-	j := &job{task: t, ctx: ctx, started: time.Now(), timeout: cancelTimeout}
-	j.host = host{p: p, j: j, level: minLevel(t.Step.Policy.LogLevel)}
+	j := p.cancelJob(ctx, &w)
 	ended := make(chan error, 1)
 	go func() { ended <- p.callCancel(j) }()
 	var err error
@@ -83,14 +92,25 @@ func (p *Pool) cancelOne(t *engine.Task) {
 			err = context.Cause(ctx)
 		}
 	}
-	if err != nil {
-		j.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled: "+err.Error())
+	if err == nil || action.IsFail(err) {
+		p.cancelled(j, &w, err)
 		return
 	}
-	j.host.Log(slog.LevelInfo, "the work going on elsewhere was cancelled")
+	if p.ctx.Err() == nil { // else the next process tries again
+		p.cancelLater(j, &w, err)
+	}
 }
 
 var errCancelTimeout = &stepwell.Error{Code: stepwell.CodeTimeout, Message: "not ended within " + cancelTimeout.String()}
+
+// cancelJob is the job of a call of Cancel: the step's, as far as the row has it.
+func (p *Pool) cancelJob(ctx context.Context, w *store.OutsideWork) *job {
+	t := &engine.Task{Run: w.Execution, Execution: w.ExecutionID, Idx: w.Step, Epoch: w.Epoch, Attempt: w.Attempt, Key: w.StepKey,
+		Step: &plan.Step{ID: w.StepKey, Action: w.Action}, State: w.State}
+	j := &job{task: t, ctx: ctx, started: time.Now(), timeout: cancelTimeout}
+	j.host = host{p: p, j: j, idx: w.Step, key: w.StepKey, level: slog.LevelInfo}
+	return j
+}
 
 func (p *Pool) callCancel(j *job) (err error) {
 	defer func() {
@@ -98,10 +118,196 @@ func (p *Pool) callCancel(j *job) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	act, _ := p.o.Actions.Lookup(j.task.Step.Action)
-	params, err := p.params(j, act)
-	if err != nil {
+	act, ok := p.o.Actions.Lookup(j.task.Step.Action)
+	if !ok {
+		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("this process has no action %q", j.task.Step.Action)}
+	}
+	canceler, ok := act.Handler.(action.Canceler)
+	if !ok {
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the action %q cannot stop work any more", j.task.Step.Action)})
+	}
+	if err := p.open(j); err != nil {
 		return err
 	}
-	return act.Handler.(action.Canceler).Cancel(j.ctx, p.call(j, params))
+	return canceler.Cancel(j.ctx, p.call(j, nil))
+}
+
+// cancelled ends the row of work that was stopped, or that can never be.
+func (p *Pool) cancelled(j *job, w *store.OutsideWork, err error) {
+	if err == nil {
+		j.host.Log(slog.LevelInfo, "the work going on elsewhere was cancelled")
+	} else {
+		j.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled: "+err.Error())
+	}
+	if err := p.o.Records.DeleteOutsideWork(context.Background(), w.Execution, w.Step, w.Epoch); err != nil {
+		p.o.Log.Warn("work that was cancelled will be cancelled again", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
+		p.await(*w, time.Now().Add(cancelBackoff))
+	}
+}
+
+// cancelLater has the call repeated, or gives up after a day.
+func (p *Pool) cancelLater(j *job, w *store.OutsideWork, err error) {
+	now := time.Now()
+	w.Tries, w.Error = w.Tries+1, shorten(j.hide(p, err.Error()), maxMessage)
+	w.Next = now.Add(min(cancelBackoff<<min(w.Tries-1, 20), maxCancelPause))
+	if now.Sub(w.Since) >= cancelFor {
+		w.Next = time.Time{}
+		j.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled for a day and may still go on: "+err.Error())
+	} else if w.Tries == 1 {
+		j.host.Log(slog.LevelWarn, "the work going on elsewhere could not be cancelled, trying again: "+err.Error())
+	}
+	if err := p.o.Records.PutOutsideWork(context.Background(), *w); err != nil { // the old row serves as well
+		p.o.Log.Warn("a failed call of Cancel was not recorded", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
+	}
+	if !w.Next.IsZero() {
+		p.await(*w, w.Next)
+	}
+}
+
+// await keeps work for later.
+func (p *Pool) await(w store.OutsideWork, next time.Time) {
+	w.Next = next
+	p.mu.Lock()
+	p.later = append(p.later, w)
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// retryCancels is the loop that takes up the rows of former processes, and calls again what has failed.
+func (p *Pool) retryCancels(ctx context.Context) {
+	p.loadOutside(ctx)
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		case <-timer.C:
+		}
+		due, next := p.dueCancels(time.Now())
+		for i := range due {
+			if p.givenUp(ctx, &due[i]) {
+				p.Cancel(due[i])
+			}
+		}
+		timer.Reset(next)
+	}
+}
+
+// dueCancels takes out what is due, and says when to look again.
+func (p *Pool) dueCancels(now time.Time) (due []store.OutsideWork, next time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	next = time.Hour
+	kept := p.later[:0]
+	for _, w := range p.later {
+		if !w.Next.After(now) {
+			due = append(due, w)
+			continue
+		}
+		kept, next = append(kept, w), min(next, w.Next.Sub(now))
+	}
+	clear(p.later[len(kept):])
+	p.later = kept
+	return due, next
+}
+
+// loadOutside reads what former processes have left. What cannot be read now is read in a moment.
+func (p *Pool) loadOutside(ctx context.Context) {
+	var after store.OutsideWork
+	for {
+		page, err := p.o.Records.OutsideWork(ctx, 0, after, 1000)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			p.o.Log.Error("the work to be cancelled cannot be read, trying again", "error", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(time.Second):
+			}
+			continue
+		}
+		for _, w := range page {
+			switch {
+			case w.Held:
+				p.await(w, time.Now())
+			case !w.Next.IsZero():
+				p.await(w, w.Next)
+			}
+		}
+		if len(page) == 0 {
+			return
+		}
+		after = page[len(page)-1]
+	}
+}
+
+// givenUp looks at work that an attempt owned when its process died: it is to be stopped when its step has ended without
+// completing. As long as the step goes on, it belongs to the step's next attempt.
+func (p *Pool) givenUp(ctx context.Context, w *store.OutsideWork) bool {
+	if !w.Held {
+		return true
+	}
+	rows, err := p.o.Records.OutsideWork(ctx, w.Execution, store.OutsideWork{Execution: w.Execution, Step: w.Step}, 1000) // epochs begin with 1
+	at := slices.IndexFunc(rows, func(r store.OutsideWork) bool { return r.Step == w.Step && r.Epoch == w.Epoch })
+	switch {
+	case err == nil && (at < 0 || !rows[at].Held):
+		return false // another attempt has taken it over, or it was given up meanwhile
+	case err == nil && rows[at].Completed:
+		err = p.o.Records.DeleteOutsideWork(ctx, w.Execution, w.Step, w.Epoch)
+		if err == nil {
+			return false
+		}
+	case err == nil && rows[at].Ended:
+		w.Held = false
+		return true
+	}
+	p.await(*w, time.Now().Add(lookAgain))
+	return false
+}
+
+// own makes work of a running attempt durable, so that it is stopped if the attempt is.
+func (p *Pool) own(ctx context.Context, j *job, state json.RawMessage) error {
+	if len(state) > maxState {
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the work outside is %d bytes, the limit is %d KiB", len(state), maxState>>10)})
+	}
+	t := j.task
+	w := store.OutsideWork{Execution: t.Run, ExecutionID: t.Execution, Step: t.Idx, Epoch: t.Epoch, Attempt: t.Attempt, StepKey: t.Key, Action: t.Step.Action,
+		State: j.seal(p, state), Since: time.Now(), Held: true}
+	if err := p.o.Records.PutOutsideWork(ctx, w); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	j.owned = &w
+	return nil
+}
+
+// settleOwned decides about the work that an attempt owned, before its outcome is reported: the attempt's cancel or timeout
+// gives it up; after any other outcome nobody has to stop it. An attempt that is put back keeps it.
+func (p *Pool) settleOwned(j *job, ev *engine.Event, cause error) {
+	p.mu.Lock()
+	w := j.owned
+	j.owned = nil
+	p.mu.Unlock()
+	if w == nil || ev.Kind == engine.Failed && ev.Defer {
+		return
+	}
+	if ev.Kind != engine.Failed || cause != errRevoked && cause != errDeadline {
+		if err := p.o.Records.DeleteOutsideWork(context.Background(), w.Execution, w.Step, w.Epoch); err != nil {
+			p.o.Log.Warn("work outside that is done keeps its row", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
+		}
+		return
+	}
+	w.Held, w.Since, w.Next = false, time.Now(), time.Now()
+	if err := p.o.Records.PutOutsideWork(context.Background(), *w); err != nil { // held, it is found again when the step has ended
+		p.o.Log.Warn("work outside that was given up is not recorded so", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
+	}
+	p.Cancel(*w)
 }

@@ -69,7 +69,7 @@ func (e *external) Cancel(_ context.Context, c *action.Call) error {
 	if err := json.Unmarshal(c.State, &state); err != nil {
 		return err
 	}
-	e.cancelled <- fmt.Sprint(state, " with ", c.Params["job"])
+	e.cancelled <- fmt.Sprint(state, " with ", c.Params)
 	return e.fault
 }
 
@@ -85,7 +85,7 @@ func (e *external) wantCancelled(t *testing.T, n int) {
 	for range n {
 		select {
 		case got := <-e.cancelled:
-			if got != "job 2 with 2" {
+			if got != "job 2 with map[]" {
 				t.Errorf("cancelled %s", got)
 			}
 		case <-time.After(10 * time.Second):
@@ -242,7 +242,8 @@ func TestCancelAtARestart(t *testing.T) {
 
 // A drain waits for the calls of Cancel, and what they say is in the step's log.
 func TestCancelIsLogged(t *testing.T) {
-	for name, fault := range map[string]error{"was cancelled": nil, "could not be cancelled: no such job": errors.New("no such job")} {
+	for name, fault := range map[string]error{"was cancelled": nil, "could not be cancelled: no such job": action.Fail(errors.New("no such job")),
+		"could not be cancelled, trying again: away": errors.New("away")} {
 		e := newExternal(t)
 		e.slow, e.fault = make(chan struct{}), fault
 		r := newRig(t, app.Options{}, e.action())
@@ -260,6 +261,45 @@ func TestCancelIsLogged(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// A call of Cancel that fails is repeated; the row that demands it is there until then.
+func TestCancelIsRepeated(t *testing.T) {
+	e := newExternal(t)
+	fails := errors.New("away")
+	a := e.action()
+	a.Handler = once{e, &fails}
+	r := newRig(t, app.Options{}, a)
+	id := r.begin(job("a"))
+	<-e.asleep
+	r.sleeps(id, "a")
+	if err := r.Conductor.Cancel(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	x, _ := r.end(id)
+	e.wantCancelled(t, 1)
+	rows, err := r.Store.OutsideWork(t.Context(), x.No, store.OutsideWork{}, 0)
+	if err != nil || len(rows) != 1 || rows[0].StepKey != "a" || rows[0].Held {
+		t.Fatalf("after the call that failed: %+v, %v", rows, err)
+	}
+	e.wantCancelled(t, 1)
+	for len(rows) > 0 {
+		if rows, err = r.Store.OutsideWork(t.Context(), x.No, store.OutsideWork{}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// once fails at the first call of Cancel.
+type once struct {
+	*external
+	fails *error
+}
+
+func (o once) Cancel(ctx context.Context, c *action.Call) error {
+	err := errors.Join(o.external.Cancel(ctx, c), *o.fails)
+	*o.fails = nil
+	return err
 }
 
 // logged waits for a line in an execution's log.

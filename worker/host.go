@@ -63,7 +63,7 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 	if level < h.level {
 		return
 	}
-	line := h.line(level, shorten(h.j.hide(h.p, message), maxLine), attrs)
+	line := h.line(level, h.j.text(h.p, message, maxLine), attrs)
 	h.mu.Lock()
 	switch h.lines++; {
 	case h.lines <= h.p.o.HeadLines:
@@ -88,6 +88,9 @@ func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.L
 		m := make(map[string]any, len(attrs))
 		for _, a := range attrs {
 			m[a.Key] = a.Value.Resolve().Any()
+		}
+		if size(m, maxLine) > maxLine {
+			m = map[string]any{"omitted": "more than " + sizeText(maxLine)}
 		}
 		line.Attrs = h.p.o.Secrets.JSON(t.Execution, attributes(m))
 	}
@@ -136,7 +139,19 @@ func (h *host) flush() {
 }
 
 func (h *host) Progress(fraction float64, note string) {
-	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: h.j.hide(h.p, note)})
+	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: h.j.text(h.p, note, maxNote)})
+}
+
+// Advance is told once for each dispatch, and not waited for.
+func (h *host) Advance() {
+	if h.j.advanced.Swap(true) {
+		return
+	}
+	t := h.j.task
+	err := h.p.o.Reporter.Report(context.WithoutCancel(h.j.ctx), t.Run, engine.Event{Kind: engine.Advanced, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch})
+	if err != nil && h.p.ctx.Err() == nil {
+		h.p.o.Log.Warn("report failed", "execution", t.Execution, "step", t.Key, "error", err)
+	}
 }
 
 func (h *host) Count(c action.Counts) {
@@ -163,6 +178,17 @@ func (h *host) Member(id string) action.Host {
 }
 
 func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {
+	left := maxSpawn
+	for i := range steps {
+		n := &steps[i]
+		left -= spawnOverhead + len(n.Name) + len(n.Key) + len(n.Action) + size(n.Params, left)
+		for _, name := range n.DependsOn {
+			left -= len(name)
+		}
+		if left < 0 {
+			return tooLarge("the steps of one call of Spawn are", maxSpawn, "spawn them in several calls, and hand large values over in files")
+		}
+	}
 	spawns := make([]engine.Spawn, len(steps))
 	for i := range steps {
 		if err := h.p.spawn(h.j.task.Execution, &steps[i], &spawns[i]); err != nil {
@@ -170,7 +196,7 @@ func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {
 		}
 	}
 	t := h.j.task
-	return h.p.o.Reporter.Report(ctx, t.Run, engine.Event{Kind: engine.Spawned, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Spawns: spawns})
+	return h.j.awaited(ctx, h.p, h.p.o.Reporter.Report(ctx, t.Run, engine.Event{Kind: engine.Spawned, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Spawns: spawns}))
 }
 
 // spawn looks up everything that the engine needs to know of a new step.
@@ -213,7 +239,15 @@ func (p *Pool) spawn(execution string, n *action.NewStep, out *engine.Spawn) err
 	return nil
 }
 
-func (h *host) Data(ctx context.Context) (map[string]json.RawMessage, error) {
+func (h *host) Data(ctx context.Context) (data map[string]json.RawMessage, err error) {
+	err = h.j.await(ctx, h.p, func() (err error) {
+		data, err = h.data(ctx)
+		return err
+	})
+	return data, err
+}
+
+func (h *host) data(ctx context.Context) (map[string]json.RawMessage, error) {
 	data := map[string]json.RawMessage{}
 	for row, err := range h.p.o.Records.Outputs(ctx, h.j.task.Run) {
 		if err != nil {
@@ -238,7 +272,11 @@ func (h *host) Data(ctx context.Context) (map[string]json.RawMessage, error) {
 }
 
 func (h *host) Outputs(ctx context.Context, key string) (json.RawMessage, error) {
-	raw, err := h.p.o.Records.Output(ctx, h.j.task.Run, key)
+	var raw []byte
+	err := h.j.await(ctx, h.p, func() (err error) {
+		raw, err = h.p.o.Records.Output(ctx, h.j.task.Run, key)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -247,8 +285,12 @@ func (h *host) Outputs(ctx context.Context, key string) (json.RawMessage, error)
 
 func (h *host) load(ctx context.Context, raw []byte) ([]byte, error) {
 	if engine.IsRef(raw) {
-		var err error
-		if raw, err = h.p.o.Blobs.Load(ctx, string(raw)); err != nil {
+		ref := string(raw)
+		err := h.j.await(ctx, h.p, func() (err error) {
+			raw, err = h.p.o.Blobs.Load(ctx, ref)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -256,7 +298,12 @@ func (h *host) load(ctx context.Context, raw []byte) ([]byte, error) {
 }
 
 func (h *host) Recall(ctx context.Context, key string) (json.RawMessage, bool, error) {
-	raw, ok, err := h.p.o.Records.Memo(ctx, h.j.task.Run, h.j.task.Idx, key)
+	var raw json.RawMessage
+	var ok bool
+	err := h.j.await(ctx, h.p, func() (err error) {
+		raw, ok, err = h.p.o.Records.Memo(ctx, h.j.task.Run, h.j.task.Idx, key)
+		return err
+	})
 	if err != nil || !ok {
 		return nil, false, err
 	}
@@ -265,8 +312,20 @@ func (h *host) Recall(ctx context.Context, key string) (json.RawMessage, bool, e
 }
 
 func (h *host) Record(ctx context.Context, key string, value json.RawMessage) error {
-	return h.p.o.Records.PutMemo(ctx, store.Memo{Execution: h.j.task.Run, Step: h.j.task.Idx, Key: key, Value: h.j.seal(h.p, value)})
+	if len(key) > maxMemoKey {
+		return tooLarge("the key of what is recorded is", maxMemoKey, "")
+	}
+	if len(value) > maxMemo {
+		return tooLarge("what is recorded under "+key+" is", maxMemo, "write a file and record its path")
+	}
+	sealed := h.j.seal(h.p, value)
+	return h.j.await(ctx, h.p, func() error {
+		return h.p.o.Records.PutMemo(ctx, store.Memo{Execution: h.j.task.Run, Step: h.j.task.Idx, Key: key, Value: sealed})
+	})
 }
+
+// Own implements action.Host.
+func (h *host) Own(ctx context.Context, state json.RawMessage) error { return h.p.own(ctx, h.j, state) }
 
 // Eval evaluates a template with what the step sees and the given names on top.
 func (h *host) Eval(template string, extra map[string]any) (any, error) {
@@ -274,7 +333,7 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.Eval(layered{extra: extra, under: h.p.scope(h.j)}, expr.Limits{})
+	v, err := t.Eval(layered{extra: extra, under: h.p.scope(h.j)}, h.j.task.Limits)
 	if failed := h.j.unopened(); failed != nil {
 		return nil, failed
 	}

@@ -154,7 +154,7 @@ func TestLogLimits(t *testing.T) {
 	if m := lines[0].Message; len(m) > 17<<10 || !strings.HasSuffix(m, "ä … (shortened)") {
 		t.Errorf("the long line has %d bytes and ends %q", len(m), m[len(m)-20:])
 	}
-	if a := string(lines[1].Attrs); a != `{"omitted":"20008 bytes"}` {
+	if a := string(lines[1].Attrs); a != `{"omitted":"more than 16 KiB"}` {
 		t.Errorf("long attrs are %.60s", a)
 	}
 	if a := string(lines[2].Attrs); !strings.Contains(a, "unwritable") {

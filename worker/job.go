@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime/debug"
@@ -17,6 +18,7 @@ import (
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/store"
 )
 
 var (
@@ -31,20 +33,26 @@ var (
 
 // job is a task in a worker's hands.
 type job struct {
-	task    *engine.Task
-	lease   queue.Lease
-	cancel  context.CancelCauseFunc
-	ctx     context.Context
-	started time.Time
-	timeout time.Duration
-	host    host
-	opened  opened
-	over    atomic.Bool            // its outcome has been or is being reported
-	input   atomic.Pointer[[]byte] // rendered parameters as they are recorded; nil: not yet, or not at all
+	task     *engine.Task
+	lease    queue.Lease
+	cancel   context.CancelCauseFunc
+	ctx      context.Context
+	started  time.Time
+	timeout  time.Duration
+	host     host
+	opened   opened
+	over     atomic.Bool            // its outcome has been or is being reported
+	advanced atomic.Bool            // it has told that it got further
+	input    atomic.Pointer[[]byte] // rendered parameters as they are recorded; nil: not yet, or not at all
 
 	calling     sync.Mutex // serialises callback
 	callbackNo  int        // which address of the step
 	callbackKey string     // "": it has not asked for one
+
+	away  atomic.Bool // its time ran out while it waited for the store
+	begun bool        // the handler has been called
+
+	owned *store.OutsideWork // work outside that the attempt has made known; guarded by the pool's lock
 
 	seen   bool      // has been recorded as running; owned by watch once the job has begun
 	ending time.Time // when watch saw its context end
@@ -126,9 +134,17 @@ func (p *Pool) attempt(j *job) (out any, err error) {
 	if !ok {
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("this worker has no action %q", t.Step.Action)})
 	}
-	params, err := p.params(j, act)
+	if err := p.allowed(t); err != nil {
+		return nil, action.Fail(err)
+	}
+	var params map[string]any
+	err = j.await(j.ctx, p, func() (err error) {
+		j.opened = opened{}
+		params, err = p.params(j, act)
+		return err
+	})
 	switch {
-	case stepwell.CodeOf(err) == stepwell.CodeUnavailable: // the store, perhaps for a moment
+	case errors.Is(err, store.ErrAway):
 		return nil, err
 	case err != nil:
 		return nil, action.Fail(err)
@@ -138,13 +154,14 @@ func (p *Pool) attempt(j *job) (out any, err error) {
 			return nil, err
 		}
 	}
+	j.begun = true
 	return act.Attempt(j.ctx, p.call(j, params))
 }
 
 // claim makes it known that a step that must not run twice runs, before it does: after a crash it is not
 // run again, and of two workers that have its message one is refused.
 func (p *Pool) claim(j *job) error {
-	err := p.o.Reporter.Report(j.ctx, j.task.Run, j.running(p, time.Now()))
+	err := j.awaited(j.ctx, p, p.o.Reporter.Report(j.ctx, j.task.Run, j.running(p, time.Now())))
 	if stepwell.CodeOf(err) == stepwell.CodeConflict {
 		return errNotMine
 	}
@@ -159,7 +176,11 @@ func (p *Pool) call(j *job, params map[string]any) *action.Call {
 		name = t.Step.ID
 	}
 	call := &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
-		Attempt: t.Attempt, Params: params, State: j.opened.state, Deadline: deadline, Dir: t.Dir, Host: &j.host}
+		Attempt: t.Attempt, Params: params, State: j.opened.state, Deadline: deadline, Dir: t.Dir, GoesOn: t.GoesOn, Host: &j.host, Touch: p.o.Touch,
+		Trace: func() string { return engine.Traceparent(t.Execution, t.Idx, t.Attempt, j.started.UnixMicro()) }}
+	if p.o.Allow != nil {
+		call.Allow = func(name string) error { return p.o.Allow(t.Step.Policy.Author, name) }
+	}
 	if p.o.CallbackURL != nil {
 		call.Callbacks = func(ctx context.Context) (string, string, error) { return p.callback(ctx, j) }
 	}
@@ -187,7 +208,7 @@ func (p *Pool) params(j *job, act *action.Action) (map[string]any, error) {
 				return nil, err
 			}
 		}
-		v, err = t.Step.Params.Render(scope, expr.Limits{})
+		v, err = t.Step.Params.Render(scope, t.Limits)
 	}
 	if failed := j.unopened(); failed != nil {
 		return nil, failed

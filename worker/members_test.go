@@ -145,4 +145,9 @@ func (nothing) PutMemo(context.Context, store.Memo) error { return nil }
 func (nothing) Outputs(context.Context, int64) iter.Seq2[engine.StepRow, error] {
 	return func(func(engine.StepRow, error) bool) {}
 }
-func (nothing) Output(context.Context, int64, string) ([]byte, error) { return nil, nil }
+func (nothing) Output(context.Context, int64, string) ([]byte, error)   { return nil, nil }
+func (nothing) PutOutsideWork(context.Context, store.OutsideWork) error { return nil }
+func (nothing) OutsideWork(context.Context, int64, store.OutsideWork, int) ([]store.OutsideWork, error) {
+	return nil, nil
+}
+func (nothing) DeleteOutsideWork(context.Context, int64, int32, uint32) error { return nil }

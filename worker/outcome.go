@@ -14,15 +14,6 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Limits in bytes: larger outputs than inlineOutput travel by reference, larger ones than MaxOutput
-// fail the step; so does a larger state of a wait than maxState, because every poll records it.
-const (
-	inlineOutput = 64 << 10
-	MaxOutput    = 16 << 20
-	maxState     = 64 << 10
-	maxMessage   = 16 << 10 // of a failure
-)
-
 // report hands an outcome on. An attempt that was cut off because the process ends in order has not failed and has
 // lost no worker: it is put back, and goes on as the same attempt. One that must not run twice is left in flight
 // for whoever recovers the run, where it fails with the reason.
@@ -35,7 +26,8 @@ func (p *Pool) report(j *job, ev engine.Event, cause error) (dealt bool) {
 		ev = p.event(j, engine.Failed)
 		ev.Defer, ev.Failure = true, &engine.Failure{Code: stepwell.CodeCancelled, Message: "stopped, because the process ends"}
 	}
-	if err := p.o.Reporter.Report(context.Background(), j.task.Run, ev); err != nil {
+	p.settleOwned(j, &ev, cause)
+	if err := p.o.Reporter.Report(p.ctx, j.task.Run, ev); err != nil {
 		if p.ctx.Err() == nil { // else the whole process stops, and says why
 			p.o.Log.Error("report failed", "execution", j.task.Execution, "step", j.task.Key, "error", err)
 		}
@@ -66,6 +58,8 @@ func (p *Pool) event(j *job, kind engine.Kind) engine.Event {
 
 func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 	switch {
+	case err != nil && j.cutOff(err, cause):
+		return p.putBack(j)
 	case cause == errDeadline && err == nil:
 		err = errDeadline // what comes late is dropped
 	case cause == errDeadline:
@@ -88,7 +82,7 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 	}
 	if skip, ok := errors.AsType[*action.SkipError](err); ok {
 		ev := p.event(j, engine.Skipped)
-		ev.Reason = shorten(j.hide(p, skip.Reason), maxMessage)
+		ev.Reason = j.text(p, skip.Reason, maxMessage)
 		return ev
 	}
 	if wait, ok := errors.AsType[*action.WaitError](err); ok {
@@ -102,6 +96,9 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 	}
 	if cause != nil && !errors.Is(err, cause) {
 		return p.failed(j, fmt.Errorf("%w (%w)", cause, err), err)
+	}
+	if all, ok := out.(action.Members); ok && cause == nil && len(all.Failed) > 0 {
+		return p.failedInParts(j, all, err)
 	}
 	return p.failed(j, err, err)
 }
@@ -157,6 +154,28 @@ func (p *Pool) doneAll(j *job, out any) (engine.Event, error) {
 	return ev, nil
 }
 
+// failedInParts is the failure of a segment of which some branches have come to their end.
+func (p *Pool) failedInParts(j *job, all action.Members, err error) engine.Event {
+	ev := p.failed(j, err, err)
+	ev.Partial = all.Partial
+	number := map[string]int32{}
+	for _, m := range j.task.Members {
+		number[m.ID] = m.Idx
+	}
+	for _, m := range j.task.Members {
+		part := engine.Part{Idx: m.Idx}
+		if failed := all.Failed[m.ID]; failed != nil {
+			part.Failure = p.failure(j, failed)
+		} else if by, ok := number[all.Stopped[m.ID]]; ok {
+			part.StoppedBy = by + 1
+		} else if part.Output, part.Loaded, err = p.output(j, all.Outputs[m.ID], m.Keep); err != nil {
+			part.Failure = p.failure(j, err)
+		}
+		ev.Parts = append(ev.Parts, part)
+	}
+	return ev
+}
+
 func (p *Pool) failure(j *job, err error) *engine.Failure {
 	code := stepwell.CodeOf(err)
 	if code == stepwell.CodeInternal || code == "" {
@@ -170,7 +189,7 @@ func (p *Pool) failure(j *job, err error) *engine.Failure {
 	case errors.Is(err, errRevoked):
 		code = stepwell.CodeCancelled
 	}
-	return &engine.Failure{Code: code, Message: shorten(j.hide(p, message), maxMessage), Hint: shorten(j.hide(p, stepwell.HintOf(err)), maxMessage)}
+	return &engine.Failure{Code: code, Message: j.text(p, message, maxMessage), Hint: j.text(p, stepwell.HintOf(err), maxMessage)}
 }
 
 // wait is a wait as it is stored, and the JSON of its outputs if that is stored elsewhere.
@@ -179,10 +198,9 @@ func (p *Pool) wait(j *job, w *action.WaitError, keep bool) (out *engine.Wait, l
 		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the action waits without saying until when"})
 	}
 	if len(w.State) > maxState {
-		return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the wait is %d bytes, the limit is %d KiB", len(w.State), maxState>>10),
-			Hint: "keep the id of the work, and look the rest up"})
+		return nil, nil, tooLarge("the state of the wait is", maxState, "keep the id of the work, and look the rest up")
 	}
-	out = &engine.Wait{Resume: w.Resume, Await: w.Await, Elsewhere: w.Elsewhere, Require: w.Require, External: shorten(j.hide(p, w.ExternalID), 1024)}
+	out = &engine.Wait{Resume: w.Resume, Await: w.Await, Elsewhere: w.Elsewhere, Require: w.Require, External: j.text(p, w.ExternalID, 1024)}
 	if !w.Until.IsZero() {
 		out.Until = w.Until.UnixMicro()
 	}
@@ -226,6 +244,9 @@ func encode(out any) (stored []byte, err error) {
 	case []byte:
 		stored = bytes.TrimSpace(v)
 	default:
+		if size(out, MaxOutput) > MaxOutput {
+			return nil, outputsTooLarge()
+		}
 		if stored, err = expr.Marshal(out); err != nil {
 			return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be written as JSON", Err: err})
 		}
@@ -234,7 +255,7 @@ func encode(out any) (stored []byte, err error) {
 		return nil, nil
 	}
 	if len(stored) > MaxOutput {
-		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the outputs are %d bytes, the limit is %d MiB", len(stored), MaxOutput>>20), Hint: "write a file and return its path"})
+		return nil, outputsTooLarge()
 	}
 	if stored[0] != '{' || !json.Valid(stored) {
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs are not a JSON object", Hint: `return an object such as {"result": …}`})
@@ -243,6 +264,10 @@ func encode(out any) (stored []byte, err error) {
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be read", Err: err})
 	}
 	return stored, nil
+}
+
+func outputsTooLarge() error {
+	return tooLarge("the outputs are", MaxOutput, "write a file and return its path")
 }
 
 // keep seals outputs, and stores large ones elsewhere.
@@ -254,9 +279,13 @@ func (p *Pool) keep(j *job, raw []byte, keep bool) (stored, loaded []byte, err e
 	if len(stored) <= inlineOutput {
 		return stored, nil, nil
 	}
-	ref, err := p.o.Blobs.Put(context.Background(), stored)
+	var ref string
+	err = p.o.Outage.Retry(p.ctx, func() (err error) { // the attempt has ended: its own time is not what counts
+		ref, err = p.o.Blobs.Put(context.Background(), stored)
+		return err
+	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("store the outputs: %w", err)
+		return nil, nil, action.Fail(fmt.Errorf("store the outputs: %w", err))
 	}
 	if keep {
 		loaded = stored

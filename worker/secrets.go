@@ -6,6 +6,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/secret"
+	"github.com/stepwell/stepwell/store"
 )
 
 // opened is what a handler and the templates get of a task: with everything that is sealed put back.
@@ -56,7 +57,11 @@ func (j *job) unopened() error {
 }
 
 func sealError(err error) error {
-	return &stepwell.Error{Code: stepwell.CodeFailed, Message: "what the step needs is sealed", Err: err, Hint: stepwell.HintOf(err)}
+	code := stepwell.CodeFailed
+	if store.IsAway(err) {
+		code = stepwell.CodeUnavailable
+	}
+	return &stepwell.Error{Code: code, Message: "what the step needs is sealed", Err: err, Hint: stepwell.HintOf(err)}
 }
 
 // hide takes secrets out of a text that is recorded or shown.

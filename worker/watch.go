@@ -19,12 +19,12 @@ func (p *Pool) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			p.watchOnce(now)
+			p.watchOnce(ctx, now)
 		}
 	}
 }
 
-func (p *Pool) watchOnce(now time.Time) {
+func (p *Pool) watchOnce(ctx context.Context, now time.Time) {
 	var seen, over []*job
 	p.mu.Lock()
 	for _, j := range p.jobs {
@@ -47,14 +47,15 @@ func (p *Pool) watchOnce(now time.Time) {
 		p.abandon(j)
 	}
 	for _, j := range seen {
-		p.record(j, now)
+		p.record(ctx, j, now)
 	}
 }
 
-// record tells that a step is running. It may have ended meanwhile: then nobody wants to know.
-func (p *Pool) record(j *job, now time.Time) {
-	err := p.o.Reporter.Report(context.Background(), j.task.Run, j.running(p, now))
-	if err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict && p.ctx.Err() == nil {
+// record tells that a step is running. It may have ended meanwhile: then nobody wants to know. While the store is away
+// it waits no longer than the pool lasts: the conductor, which would answer, ends after the pool.
+func (p *Pool) record(ctx context.Context, j *job, now time.Time) {
+	err := p.o.Reporter.Report(ctx, j.task.Run, j.running(p, now))
+	if err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict && p.ctx.Err() == nil && ctx.Err() == nil {
 		p.o.Log.Error("report failed", "execution", j.task.Execution, "step", j.task.Key, "error", err)
 	}
 }

@@ -20,14 +20,16 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 )
 
-// Reporter takes what happened to a task. Spawned and Running return once they are durable;
-// outcomes return at once, and are repeated by the step's next attempt if they get lost.
+// Reporter takes what happened to a task. Spawned and Running return once they are durable; outcomes return at once, or
+// when there is room for them or ctx has ended: they are taken then too, and repeated by the step's next attempt if they
+// get lost.
 type Reporter interface {
 	Report(ctx context.Context, run int64, ev engine.Event) error
 }
@@ -39,6 +41,7 @@ type Records interface {
 	Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error]
 	// Output is the output of one completed step by key; CodeNotFound if it has none.
 	Output(ctx context.Context, execution int64, key string) ([]byte, error)
+	store.Outside
 }
 
 // Progress is what a running step says of itself.
@@ -55,6 +58,9 @@ type Options struct {
 	Reporter Reporter
 	Records  Records
 	Blobs    store.Blobs
+	// Outage is shared with the conductor: what the store refuses is tried again for as long as the pool runs, and no
+	// attempt is used up. Defaults to one of the pool's own.
+	Outage *store.Outage
 	// Secrets keeps secrets out of what is recorded, and gives them to the steps that may have them. Defaults to
 	// nothing: there are none.
 	Secrets *secret.Guard
@@ -76,6 +82,11 @@ type Options struct {
 	// CallbackURL is where something outside can end the step that awaits the key. Defaults to there being no such
 	// address.
 	CallbackURL func(key string) string
+	// Allow is CodeDenied when what was written on somebody's authority may not use an action or module. Author is nil
+	// for executions of before. Defaults to allowing all.
+	Allow func(author *definition.Author, action string) error
+	// Touch is CodeDenied when steps may not touch a file or directory. Defaults to all.
+	Touch func(path string) error
 	// Price is what a successful call has cost, in millionths of the unit of money. Defaults to nothing.
 	Price func(action string, seconds float64, outputs json.RawMessage) int64
 	// Log takes the pool's own messages. Defaults to slog.Default.
@@ -85,6 +96,9 @@ type Options struct {
 func (o *Options) validate() error {
 	if o.Queue == nil || o.Actions == nil || o.Reporter == nil || o.Records == nil || o.Blobs == nil {
 		return errors.New("worker: Queue, Actions, Reporter, Records and Blobs are required")
+	}
+	if o.Outage == nil {
+		o.Outage = store.NewOutage()
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = max(8, 4*runtime.NumCPU())
@@ -135,8 +149,10 @@ type Pool struct {
 	abandoned int  // handlers that hold a goroutine although nobody waits for them
 	replaced  int  // those of them whose place has been taken
 
-	cancels    []*engine.Task // whose work elsewhere is to be stopped
-	cancelling int            // goroutines that do it
+	cancels    []store.OutsideWork // to be stopped now
+	cancelling int                 // goroutines that do it
+	later      []store.OutsideWork // to be stopped, or looked at, at their times
+	wake       chan struct{}       // something has come to later
 }
 
 type taskID struct {
@@ -152,7 +168,7 @@ func New(o Options) (*Pool, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	return &Pool{o: o, drained: make(chan struct{}), jobs: map[taskID]*job{}}, nil
+	return &Pool{o: o, drained: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[taskID]*job{}}, nil
 }
 
 // Run pulls and runs tasks until ctx ends, which also ends the handlers' contexts, or until Drain
@@ -173,11 +189,14 @@ func (p *Pool) Run(ctx context.Context) error {
 	watching, endWatch := context.WithCancel(context.WithoutCancel(ctx)) // it is needed most when ctx has ended
 	watched := make(chan struct{})
 	go func() { defer close(watched); p.watch(watching) }()
+	retried := make(chan struct{})
+	go func() { defer close(retried); p.retryCancels(pull) }()
 	select {
 	case <-ctx.Done():
 	case <-p.drained:
 	}
 	endPull()
+	<-retried
 	p.mu.Lock()
 	p.closed = true
 	p.mu.Unlock()

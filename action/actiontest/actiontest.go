@@ -40,6 +40,7 @@ type Call struct {
 	Registry *action.Registry           // actions that the handler may spawn. Defaults to the tested action alone
 	// CallbackURL is the address for a key. Defaults to there being none.
 	CallbackURL func(key string) string
+	Traceparent string        // W3C trace context of the attempt. Defaults to none
 	Timeout     time.Duration // limit of the attempt. Defaults to the action's, else 5 minutes
 }
 
@@ -51,6 +52,7 @@ type Result struct {
 	Logs     []Line
 	Progress []Progress
 	Spawned  []action.NewStep // each step once, as completed by its Spec
+	Owned    json.RawMessage  // the work outside that the attempt has made known (Host.Own); nil: none
 	Memory   map[string]json.RawMessage
 }
 
@@ -99,7 +101,7 @@ func Run(ctx context.Context, a action.Action, c Call) Result {
 	h := &host{call: &c}
 	call.Host = h
 	value, err := a.Attempt(ctx, call)
-	r := Result{Err: err, Logs: h.logs, Progress: h.progress, Spawned: h.spawned, Memory: c.Memory}
+	r := Result{Err: err, Logs: h.logs, Progress: h.progress, Spawned: h.spawned, Owned: h.owned, Memory: c.Memory}
 	if wait, ok := errors.AsType[*action.WaitError](err); ok {
 		r.Wait, r.Err, value = wait, nil, wait.Outputs
 	}
@@ -108,6 +110,20 @@ func Run(ctx context.Context, a action.Action, c Call) Result {
 	}
 	r.Outputs, r.Err = outputsOf(value)
 	return r
+}
+
+// Cancel has the action stop the work that a wait left (c.State), as a cancelled step does. The action must be
+// an action.Canceler.
+func Cancel(ctx context.Context, a action.Action, c Call) error {
+	if c.Memory == nil {
+		c.Memory = map[string]json.RawMessage{}
+	}
+	call, err := prepare(a, &c)
+	if err != nil {
+		return err
+	}
+	call.Host = &host{call: &c}
+	return a.Handler.(action.Canceler).Cancel(ctx, call)
 }
 
 // prepare makes the handler's call.
@@ -134,6 +150,9 @@ func prepare(a action.Action, c *Call) (*action.Call, error) {
 		StepName: or(c.StepName, a.Spec.Name), Action: a.Spec.Name, Attempt: max(c.Attempt, 1), Dir: c.Dir,
 		Params: params.Apply(c.Params)}
 	call.StepKey = or(c.StepKey, call.StepName)
+	if c.Traceparent != "" {
+		call.Trace = func() string { return c.Traceparent }
+	}
 	if c.CallbackURL != nil {
 		call.Callbacks = func(context.Context) (string, string, error) {
 			key := "callback:" + call.Execution + "/" + call.StepKey + "#1"

@@ -22,6 +22,7 @@ type host struct {
 	logs     []Line
 	progress []Progress
 	spawned  []action.NewStep
+	owned    json.RawMessage
 }
 
 // Spawn implements action.Host: all of the steps or, when one is wrong, none of them.
@@ -75,6 +76,9 @@ func (h *host) Progress(fraction float64, note string) {
 	h.progress = append(h.progress, Progress{fraction, note})
 }
 
+// Advance implements action.Host.
+func (h *host) Advance() {}
+
 // Count implements action.Host.
 func (h *host) Count(action.Counts) {}
 
@@ -123,6 +127,14 @@ func (h *host) Record(_ context.Context, key string, value json.RawMessage) erro
 }
 
 // Eval implements action.Host with the names of Call.Scope and extra.
+// Own implements action.Host.
+func (h *host) Own(_ context.Context, state json.RawMessage) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.owned = state
+	return nil
+}
+
 func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	t, err := expr.Parse(template)
 	if err != nil {

@@ -7,17 +7,24 @@
 package builtin
 
 import (
+	"context"
 	"fmt"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/sandbox"
 )
 
 // Options are what the actions need from their surroundings.
 type Options struct {
 	// Now is the clock that waits and loops reckon with. Defaults to time.Now.
 	Now func() time.Time
+	// Sandbox gives what a command is confined by, nil when it may do what Stepwell may, or CodeDenied when it may not
+	// run. It is asked for each command. Defaults to nil for all.
+	Sandbox func(context.Context) (*sandbox.Sandbox, error)
+	// PassEnv are the variables that a confined command may ask for. Defaults to none.
+	PassEnv []string
 }
 
 // Register adds all actions of the package. It fails as action.Registry.Add does, when a name is taken.
@@ -30,7 +37,7 @@ func Register(r *action.Registry, o Options) error {
 		waitUntil(o.Now),
 		waitFor(o.Now),
 		approval(o.Now),
-		execAction(),
+		execAction(o),
 		condition(),
 		switchAction(),
 		while(r, o.Now),

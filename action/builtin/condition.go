@@ -23,17 +23,17 @@ func condition() action.Action {
 			Summary: "Decides which way a pipeline goes.",
 			Doc: "Give either `condition`, which is true or false, or `branches`, of which the first whose condition holds " +
 				"is taken; a branch without a condition always holds. The rules are those of a step's condition: with or " +
-				"without {{ }}, and an undefined name is false.\n\nThe id of a step beside this one as `target_step` makes that step wait for " +
+				"without {{ }}; a name that does not exist fails the step.\n\nThe id of a step beside this one as `target_step` makes that step wait for " +
 				"this one, and skips it unless its branch is taken. Other steps ask for the outputs in their own `condition`.",
 			Params: []spec.Field{
-				{Name: "condition", Type: spec.Any, Raw: true, Doc: "An expression, with or without {{ }}, or a literal."},
-				{Name: "true_result", Type: spec.Any, Raw: true, Doc: "The result when the condition holds; true without it."},
-				{Name: "false_result", Type: spec.Any, Raw: true, Doc: "The result when it does not; false without it."},
-				{Name: "branches", Type: spec.Array, Raw: true, Min: ptr(1), Max: ptr(maxBranches), Doc: "The branches in the order in which they are tried.",
+				{Name: "condition", Type: spec.Any, Raw: true, Bare: true, Names: []string{}, Doc: "An expression, with or without {{ }}, or a literal."},
+				{Name: "true_result", Type: spec.Any, Raw: true, Names: []string{}, Doc: "The result when the condition holds; true without it."},
+				{Name: "false_result", Type: spec.Any, Raw: true, Names: []string{}, Doc: "The result when it does not; false without it."},
+				{Name: "branches", Type: spec.Array, Raw: true, Names: []string{}, Min: ptr(1), Max: ptr(maxBranches), Doc: "The branches in the order in which they are tried.",
 					Items: &spec.Field{Name: "branch", Type: spec.Object, Fields: []spec.Field{
 						{Name: "id", Type: spec.String, Required: true, Min: ptr(1), Doc: "Name of the branch, unique."},
 						{Name: "label", Type: spec.String, Doc: "Name for people; the id without it."},
-						{Name: "condition", Type: spec.Any, Doc: "An expression or a literal; without it the branch always holds."},
+						{Name: "condition", Type: spec.Any, Bare: true, Doc: "An expression or a literal; without it the branch always holds."},
 						{Name: "target_step", Type: spec.String, Doc: "Id of the step that runs only when this branch is taken; a template is only handed on."},
 					}}},
 			},
@@ -228,8 +228,7 @@ func checkCondition(value any) error {
 	return err
 }
 
-// evalCondition is the truth of a condition by the rules of a step's own condition: an undefined name is
-// false. Extra are names beside those of the step.
+// evalCondition is the truth of a condition by the rules of a step's own condition. Extra are names beside those of the step.
 func evalCondition(host action.Host, value any, extra map[string]any) (bool, error) {
 	text, ok := value.(string)
 	if !ok {
@@ -243,7 +242,7 @@ func evalCondition(host action.Host, value any, extra map[string]any) (bool, err
 		return parsed.EvalBool(expr.Vars{}, expr.Limits{})
 	}
 	result, err := host.Eval(template(text), extra)
-	if e, is := errors.AsType[*expr.Error](err); is && e.Code == expr.CodeUndefined {
+	if e, is := errors.AsType[*expr.Error](err); is && e.Absent {
 		return false, nil
 	}
 	if err != nil {

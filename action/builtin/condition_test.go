@@ -11,7 +11,7 @@ import (
 )
 
 func TestCondition(t *testing.T) {
-	scope := map[string]any{"params": params{"env": "prod", "n": 0, "list": []any{}, "no": "False"}}
+	scope := map[string]any{"params": params{"env": "prod", "n": 0, "list": []any{}, "no": "False", "null": nil}}
 	tests := []struct {
 		condition any
 		result    bool
@@ -20,7 +20,7 @@ func TestCondition(t *testing.T) {
 		{"true", true}, {"False", false}, {"", true}, {"  ", true}, {"none", false}, {"yes", true},
 		{"{{ params.env == 'prod' }}", true}, {"{{ params.env == 'dev' }}", false}, {"params.env == 'prod'", true},
 		{"{{ params.n }}", false}, {"{{ params.list }}", false}, {"{{ params.no }}", false}, {"{{ true }}", true},
-		{"{{ params.unknown }}", false}, {"{{ params.unknown.deeper > 3 }}", false}, {"{{ nothing }}", false}, {"nothing", false},
+		{"{{ params.null.x }}", false}, {"params.null.deeper.still > 3", false}, {"not params.null.x", true}, {"{{ nothing is defined }}", false},
 		{"{% if params.n == 0 %}true{% endif %}", true},
 	}
 	for _, test := range tests {
@@ -28,6 +28,14 @@ func TestCondition(t *testing.T) {
 		branch := map[bool]string{true: "true", false: "false"}[test.result]
 		t.Logf("%v", test.condition)
 		want(t, got, params{"result": test.result, "branch": branch, "matched_branch": branch, "matched_label": branch, "target_step": nil})
+	}
+}
+
+// A name that does not exist fails the step: it is never false.
+func TestConditionUndefined(t *testing.T) {
+	for _, condition := range []string{"{{ params.unknown }}", "params.unknown.deeper > 3", "nothing", "not nothing", "{{ nothing == 'x' }}"} {
+		wantFail(t, run(t, "util.condition", actiontest.Call{Params: params{"condition": condition}, Scope: params{"params": params{}}}), " is undefined")
+		wantFail(t, run(t, "filter", actiontest.Call{Params: params{"items": []any{1}, "condition": condition}, Scope: params{"params": params{}}}), " is undefined")
 	}
 }
 

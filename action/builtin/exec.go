@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -16,7 +15,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-func execAction() action.Action {
+func execAction(o Options) action.Action {
 	codes := &spec.Field{Name: "code", Type: spec.Integer, Min: ptr(0), Max: ptr(255)}
 	return action.Action{
 		Spec: spec.Spec{
@@ -38,6 +37,7 @@ func execAction() action.Action {
 				{Name: "capture", Type: spec.Boolean, Default: true, Doc: "Whether standard output may become an output."},
 				{Name: "grace_seconds", Type: spec.Number, Default: 5, Min: ptr(0), Max: ptr(300), Doc: "Time between asking the program to end and killing it."},
 			},
+			OpenOutputs: true,
 			Outputs: []spec.Field{
 				{Name: "exit_code", Type: spec.Integer, Doc: "The program's exit code; 128 and the signal's number when a signal ended it."},
 				{Name: "stdout", Type: spec.String, Doc: "The last 64 KiB of standard output without the newlines at its end. Only when the program wrote no outputs of its own."},
@@ -48,7 +48,7 @@ func execAction() action.Action {
 				{Title: "a program that reads and writes JSON", YAML: "id: score\naction: util.exec\nparams:\n  command: [python3, score.py]\n  input: {model: \"{{ params.model }}\", limit: 10}\n  pass_env: [API_TOKEN]"},
 			},
 		},
-		Handler: execHandler{},
+		Handler: execHandler{o},
 	}
 }
 
@@ -58,8 +58,11 @@ const execDoc = "**Outputs.** The program writes its outputs to the file that `S
 	"`stdout_truncated` as outputs. More than 16 MiB are an error.\n\n" +
 	"**Environment.** The program sees `PATH`, `HOME`, `LANG` and `TMPDIR` of Stepwell, the variables in `env` and " +
 	"`pass_env`, and `STEPWELL_OUTPUT`, `STEPWELL_EXECUTION`, `STEPWELL_STEP`, `STEPWELL_ATTEMPT` and " +
-	"`STEPWELL_IDEMPOTENCY_KEY` (the same for every attempt), and nothing else. In a line for the shell, hand values over in `env` " +
+	"`STEPWELL_IDEMPOTENCY_KEY` (the same for every attempt), `TRACEPARENT` (W3C trace context), and nothing else. In a line for the shell, hand values over in `env` " +
 	"rather than as a template in the line, which the shell would interpret.\n\n" +
+	"**Confined.** On a server that has API keys, commands run as the user `exec.user`, or can touch only the working directory (or `exec.folders`), " +
+	"a temporary one and what programs need of the system, which they can only read. `HOME` and `TMPDIR` are the temporary directory then, and `pass_env` may " +
+	"name what the setting `exec.pass_env` lists. docs/security.md says more.\n\n" +
 	"**Log.** Both output streams go to the step's log line by line while the program runs, cut at 16 KiB a line, with the " +
 	"attribute `stream`.\n\n" +
 	"**End.** An exit code that is no success fails the attempt with the last lines of standard error as the message. On a cancel or " +
@@ -71,7 +74,7 @@ const execDoc = "**Outputs.** The program writes its outputs to the file that `S
 // reservedEnv are the variables that the step itself sets.
 var reservedEnv = []string{"STEPWELL_OUTPUT", "STEPWELL_EXECUTION", "STEPWELL_STEP", "STEPWELL_ATTEMPT", "STEPWELL_IDEMPOTENCY_KEY"}
 
-type execHandler struct{}
+type execHandler struct{ o Options }
 
 // Validate implements action.Validator.
 func (execHandler) Validate(params map[string]any) []error {
@@ -80,13 +83,17 @@ func (execHandler) Validate(params map[string]any) []error {
 }
 
 // Run implements action.Handler.
-func (execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
+func (h execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	p, problems := readExecParams(call.Params)
 	if len(p.argv) == 0 && len(problems) == 0 {
 		problems = append(problems, invalid("", "command: is empty"))
 	}
 	if len(problems) > 0 {
 		return nil, action.Fail(errors.Join(problems...))
+	}
+	box, err := h.sandbox(ctx)
+	if err != nil {
+		return nil, err
 	}
 	scratch, err := makeScratch(call)
 	if err != nil {
@@ -97,16 +104,23 @@ func (execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 			call.Host.Log(slog.LevelWarn, "the temporary directory of the command stays behind: "+err.Error())
 		}
 	}()
-	outputFile := filepath.Join(scratch, "output")
-	if err := os.WriteFile(outputFile, nil, 0o600); err != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "output file of the command", Err: err}
+	own, err := makeOwn(scratch, box)
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of the command", Err: err}
 	}
 	dir, err := workingDir(call.Dir, p.dir)
+	if err == nil && box != nil {
+		err = admitted(box, dir)
+	}
 	if err != nil {
 		return nil, err
 	}
-	c := command{argv: p.argv, dir: dir, scratch: scratch, stdin: p.stdin, grace: p.grace, host: call.Host,
-		env: environment(p, call, outputFile), stdout: newTail(maxCapture), stderr: newTail(maxMessage)}
+	env, err := h.environment(p, call, own, box)
+	if err != nil {
+		return nil, err
+	}
+	c := command{argv: p.argv, dir: dir, scratch: scratch, own: own, box: box, stdin: p.stdin, grace: p.grace, host: call.Host,
+		env: env, stdout: newTail(maxCapture), stderr: newTail(maxMessage)}
 	code, err := c.run(ctx)
 	if err != nil {
 		return nil, err
@@ -114,7 +128,7 @@ func (execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if !slices.Contains(p.successCodes, code) {
 		return nil, exitError(p, &c, code)
 	}
-	return readOutputs(outputFile, p.capture, code, c.stdout)
+	return readOutputs(filepath.Join(own, outputName), p.capture, code, c.stdout)
 }
 
 // exitError is what an exit code means that is no success.
@@ -158,20 +172,4 @@ func workingDir(base, dir string) (string, error) {
 		return "", invalid("", "dir: %s is not a directory", dir)
 	}
 	return dir, nil
-}
-
-// environment is the whole environment of the program; of a repeated name the last entry counts.
-func environment(p execParams, call *action.Call, outputFile string) []string {
-	var env []string
-	for _, name := range append([]string{"PATH", "HOME", "LANG", "TMPDIR"}, p.passEnv...) {
-		if value, ok := os.LookupEnv(name); ok {
-			env = append(env, name+"="+value)
-		}
-	}
-	env = append(env, p.env...)
-	values := []string{outputFile, call.Execution, call.StepKey, fmt.Sprint(call.Attempt), call.IdempotencyKey()}
-	for i, name := range reservedEnv {
-		env = append(env, name+"="+strings.ReplaceAll(values[i], "\x00", ""))
-	}
-	return env
 }

@@ -16,7 +16,7 @@ import (
 // leftover starts a command as a Stepwell would have that is dead now, or still alive.
 func leftover(t *testing.T, execution string, alive bool) (*exec.Cmd, string) {
 	t.Helper()
-	r := run(t, "util.exec", actiontest.Call{Execution: execution, Params: params{"command": "dirname $STEPWELL_OUTPUT"}})
+	r := run(t, "util.exec", actiontest.Call{Execution: execution, Params: params{"command": "dirname \"$(dirname $STEPWELL_OUTPUT)\""}})
 	dir, _ := r.Outputs["stdout"].(string)
 	if r.Err != nil || dir == "" {
 		t.Fatalf("outputs %v, error %v", r.Outputs, r.Err)
@@ -51,7 +51,7 @@ func leftover(t *testing.T, execution string, alive bool) (*exec.Cmd, string) {
 // The command that a dead process has left running is ended before the step runs again.
 func TestLeftoverIsEnded(t *testing.T) {
 	cmd, dir := leftover(t, "left-1", false)
-	r := run(t, "util.exec", actiontest.Call{Execution: "left-1", Params: params{"command": "dirname $STEPWELL_OUTPUT"}})
+	r := run(t, "util.exec", actiontest.Call{Execution: "left-1", Params: params{"command": "dirname \"$(dirname $STEPWELL_OUTPUT)\""}})
 	if r.Err != nil || r.Outputs["stdout"] != dir {
 		t.Errorf("the folder was not taken over: %v, %v", r.Outputs, r.Err)
 	}
@@ -66,7 +66,7 @@ func TestLeftoverIsEnded(t *testing.T) {
 // What a living process runs for the same step is not touched.
 func TestLeftoverOfTheLiving(t *testing.T) {
 	cmd, dir := leftover(t, "left-2", true)
-	r := run(t, "util.exec", actiontest.Call{Execution: "left-2", Params: params{"command": "dirname $STEPWELL_OUTPUT"}})
+	r := run(t, "util.exec", actiontest.Call{Execution: "left-2", Params: params{"command": "dirname \"$(dirname $STEPWELL_OUTPUT)\""}})
 	if r.Err != nil || r.Outputs["stdout"] == dir {
 		t.Errorf("outputs %v, error %v", r.Outputs, r.Err)
 	}

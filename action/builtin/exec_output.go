@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"unicode/utf8"
@@ -48,18 +49,23 @@ func readOutputs(path string, capture bool, code int, stdout *tail) (any, error)
 // readOutputFile reads the file if it is still one: a program can put anything in its place, and a pipe
 // would be read for ever.
 func readOutputFile(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
+	if info, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("the file STEPWELL_OUTPUT: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return nil, notPlain()
 	}
-	if !info.Mode().IsRegular() {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "STEPWELL_OUTPUT is no regular file any more"}
+	f, err := openPlain(path)
+	if errors.Is(err, fs.ErrInvalid) {
+		return nil, notPlain()
 	}
-	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("the file STEPWELL_OUTPUT: %w", err)
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("the file STEPWELL_OUTPUT: %w", err)
+	}
 	content, err := io.ReadAll(io.LimitReader(f, maxOutputFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("the file STEPWELL_OUTPUT: %w", err)
@@ -70,6 +76,10 @@ func readOutputFile(path string) ([]byte, error) {
 			Hint:    "write large results to a file of their own and its path as an output"}
 	}
 	return content, nil
+}
+
+func notPlain() error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "STEPWELL_OUTPUT is not a regular file of its own any more", Hint: "write to the file, do not replace it by a link"}
 }
 
 // parseOutputs reads one JSON object, whose values are kept as written, or lines key=value, whose

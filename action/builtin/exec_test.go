@@ -73,8 +73,8 @@ func TestExecOutputFileRefused(t *testing.T) {
 		"list":        {`echo '[1]' > "$STEPWELL_OUTPUT"`, "line 1"},
 		"garbage":     {`printf 'a=\377\376' > "$STEPWELL_OUTPUT"`, "not UTF-8"},
 		"too large":   {`head -c 16777217 /dev/zero > "$STEPWELL_OUTPUT"`, "has 16777217 bytes, more than 16777216"},
-		"pipe":        {`rm "$STEPWELL_OUTPUT"; mkfifo "$STEPWELL_OUTPUT"`, "no regular file"},
-		"link":        {`ln -sf /etc/passwd "$STEPWELL_OUTPUT"`, "no regular file"},
+		"pipe":        {`rm "$STEPWELL_OUTPUT"; mkfifo "$STEPWELL_OUTPUT"`, "not a regular file"},
+		"link":        {`ln -sf /etc/passwd "$STEPWELL_OUTPUT"`, "not a regular file"},
 		"removed":     {`rm "$STEPWELL_OUTPUT"`, "STEPWELL_OUTPUT"},
 	}
 	for name, test := range tests {

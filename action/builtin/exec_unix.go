@@ -19,6 +19,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/sandbox"
 )
 
 // killWait is how long the pipes of killed processes may stay open: only a process that left the group
@@ -29,6 +30,8 @@ const killWait = time.Second
 type command struct {
 	argv, env      []string
 	dir, scratch   string
+	own            string           // the command's own folder, in scratch
+	box            *sandbox.Sandbox // nil: not confined
 	stdin          []byte
 	grace          time.Duration
 	host           action.Host
@@ -124,13 +127,17 @@ func (c *command) start() (cmd *exec.Cmd, streams []*os.File, err error) {
 		return nil, nil, errors.Join(startError(c.argv[0], err), outRead.Close(), outWrite.Close())
 	}
 	cmd.Stdout, cmd.Stderr = outWrite, errWrite
-	err = cmd.Start()
+	if c.box == nil {
+		err = cmd.Start()
+	} else {
+		err = c.box.Start(cmd, c.own)
+	}
 	outWrite.Close()
 	errWrite.Close()
 	if err != nil {
 		outRead.Close()
 		errRead.Close()
-		return nil, nil, startError(c.argv[0], err)
+		return nil, nil, c.startError(err)
 	}
 	if err := hold(c.scratch, cmd.Process.Pid); err != nil {
 		c.host.Log(slog.LevelWarn, "a crash would leave the command running: "+err.Error())
@@ -221,6 +228,18 @@ func stopError(ctx context.Context) error {
 	return &stepwell.Error{Code: stepwell.CodeCancelled, Message: "the command was stopped", Err: cause}
 }
 
+// startError also knows that a confined command cannot execute everything.
+func (c *command) startError(err error) error {
+	if _, coded := errors.AsType[*stepwell.Error](err); coded {
+		return final(err)
+	}
+	if c.box != nil && errors.Is(err, fs.ErrPermission) {
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeDenied, Message: fmt.Sprintf("the command %q cannot be started: it is confined %s", c.argv[0], c.box),
+			Hint: "make the file executable, or add the program's folder to exec.read in the server's settings", Err: err})
+	}
+	return startError(c.argv[0], err)
+}
+
 // startError says why a program could not be started. Only a lack of resources is worth another attempt.
 func startError(name string, err error) error {
 	e := &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the command %q cannot be started", name), Err: err}
@@ -251,4 +270,20 @@ func owned(dir string) bool {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	return ok && int(stat.Uid) == os.Getuid()
+}
+
+// openPlain opens a regular file with one name; a program can put a link or a pipe in its place.
+func openPlain(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if stat, ok := info.Sys().(*syscall.Stat_t); !info.Mode().IsRegular() || ok && stat.Nlink > 1 {
+		return nil, errors.Join(fs.ErrInvalid, f.Close())
+	}
+	return f, nil
 }

@@ -15,10 +15,10 @@ func filter() action.Action {
 			Aliases: []string{"filter"},
 			Summary: "Keeps the elements of a list for which a condition holds.",
 			Doc: "The condition knows the element as `item` and its number, from 0, as `index`. The rules are those of a step's " +
-				"condition: with or without {{ }}, and an undefined name is false.",
+				"condition: with or without {{ }}; a name or member that does not exist fails the step (`item.n | default(0) > 3`).",
 			Params: []spec.Field{
 				{Name: "items", Type: spec.Array, Required: true, Doc: "The elements."},
-				{Name: "condition", Type: spec.Any, Required: true, Raw: true, Doc: "An expression over `item`, with or without {{ }}."},
+				{Name: "condition", Type: spec.Any, Required: true, Raw: true, Bare: true, Names: []string{"item", "index"}, Doc: "An expression over `item`, with or without {{ }}."},
 			},
 			Outputs: []spec.Field{
 				{Name: "items", Type: spec.Array, Doc: "The elements that are kept, in their order."},

@@ -25,8 +25,8 @@ func switchAction() action.Action {
 				"Only the result of the case that is taken is evaluated.",
 			Params: []spec.Field{
 				{Name: "value", Type: spec.Any, Doc: "What to choose by; null when absent."},
-				{Name: "cases", Type: spec.Any, Required: true, Raw: true, Doc: "A list of {value or condition, result, target_step}, or an object from values to results."},
-				{Name: "default", Type: spec.Any, Raw: true, Doc: "The result when nothing fits, or {result, target_step}."},
+				{Name: "cases", Type: spec.Any, Required: true, Raw: true, Bare: true, Doc: "A list of {value or condition, result, target_step}, or an object from values to results."},
+				{Name: "default", Type: spec.Any, Raw: true, Names: []string{"value"}, Doc: "The result when nothing fits, or {result, target_step}."},
 			},
 			Outputs: []spec.Field{
 				{Name: "matched", Type: spec.Boolean, Doc: "Whether a case fits."},

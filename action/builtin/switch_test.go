@@ -82,7 +82,7 @@ func TestSwitchRefuses(t *testing.T) {
 }
 
 func TestFilter(t *testing.T) {
-	items := []any{params{"p": "high", "n": 1}, params{"p": "low"}, params{"p": "high", "n": 2}}
+	items := []any{params{"p": "high", "n": 1}, params{"p": "low", "n": 0}, params{"p": "high", "n": 2}}
 	high := params{"items": []any{params{"p": "high", "n": int64(1)}, params{"p": "high", "n": int64(2)}}, "count": int64(2)}
 	for _, condition := range []any{"item.p == 'high'", "{{ item.p == 'high' }}", "{{ item.n > 0 }}", "index != 1"} {
 		want(t, run(t, "filter", actiontest.Call{Params: params{"items": items, "condition": condition}}), high)

@@ -20,7 +20,7 @@ func transform() action.Action {
 				{Name: "input", Type: spec.Any, Doc: "The value; null when absent."},
 				{Name: "operation", Type: spec.String, Enum: operationNames(transforms), Doc: "What to do, `passthrough` when neither this nor an expression is given."},
 				{Name: "keys", Type: spec.Array, Items: &spec.Field{Name: "key", Type: spec.String}, Doc: "The keys for `pick` and `omit`."},
-				{Name: "expression", Type: spec.String, Raw: true, Doc: "A template that has the value as `input`, instead of an operation."},
+				{Name: "expression", Type: spec.String, Raw: true, Names: []string{"input"}, Doc: "A template that has the value as `input`, instead of an operation."},
 			},
 			Outputs: []spec.Field{
 				{Name: "result", Type: spec.Any, Doc: "The new value."},

@@ -33,7 +33,7 @@ func while(actions *action.Registry, now func() time.Time) action.Action {
 				"fails fails the step; a retry begins anew, a rate limit does not. The step's own `timeout_seconds` is for each run.\n\n" +
 				"An action that waits, spawns steps or must not run twice after a crash cannot be repeated, nor can a loop.",
 			Params: []spec.Field{
-				{Name: "condition", Type: spec.Any, Required: true, Raw: true, Doc: "An expression over `result`, with or without {{ }}: the loop goes on while it holds."},
+				{Name: "condition", Type: spec.Any, Required: true, Raw: true, Bare: true, Names: []string{"result", "iteration"}, Doc: "An expression over `result`, with or without {{ }}: the loop goes on while it holds."},
 				{Name: "action", Type: spec.String, Required: true, Min: ptr(1), Doc: "Name of the action to repeat."},
 				{Name: "action_params", Type: spec.Object, Raw: true, Doc: "Its parameters, evaluated before every run."},
 				{Name: "max_iterations", Type: spec.Integer, Default: 100, Min: ptr(1), Max: ptr(maxIterations), Doc: "How often it may run."},
@@ -170,6 +170,11 @@ func (h whileHandler) once(ctx context.Context, call *action.Call, names map[str
 	run.StepKey = fmt.Sprintf("%s#%d", call.StepKey, names["iteration"])
 	run.Action, run.Params, run.State = name, params, nil
 	run.Host = &lapHost{Host: call.Host, names: names, prefix: fmt.Sprintf("while/%d/", names["iteration"])}
+	if call.Allow != nil {
+		if err := call.Allow(name); err != nil {
+			return nil, action.Fail(err)
+		}
+	}
 	value, err := inner.Handler.Run(ctx, &run)
 	if _, waits := errors.AsType[*action.WaitError](err); waits {
 		return nil, invalid("write delay_seconds for a pause between runs", "action: %s wants to wait, and a run of the loop cannot", name)
@@ -294,6 +299,11 @@ func (h *lapHost) Recall(ctx context.Context, key string) (json.RawMessage, bool
 // Record implements action.Host.
 func (h *lapHost) Record(ctx context.Context, key string, value json.RawMessage) error {
 	return h.Host.Record(ctx, h.prefix+key, value)
+}
+
+// Own implements action.Host.
+func (h *lapHost) Own(context.Context, json.RawMessage) error {
+	return invalid("use for_each", "a run of a loop cannot leave work outside")
 }
 
 // Eval implements action.Host.

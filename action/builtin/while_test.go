@@ -70,7 +70,7 @@ func TestWhile(t *testing.T) {
 
 // The action runs before the condition is looked at, with the defaults of its own description.
 func TestWhileRunsOnce(t *testing.T) {
-	for _, condition := range []any{false, "result.n != 7", "{{ result.unknown }}", "iteration > 1"} {
+	for _, condition := range []any{false, "result.n != 7", "{{ result.x | default(false) }}", "iteration > 1"} {
 		r, calls := counting(t, func(call *action.Call) (any, error) { return params{"n": call.Params["n"]}, nil })
 		got, _ := whole(t, r, params{"condition": condition, "action": "count"})
 		want(t, got, params{"result": params{"n": int64(7)}, "iterations": int64(1)})

@@ -35,7 +35,7 @@ func evaluate(host action.Host, text string, names map[string]any) (any, error) 
 	return host.Eval(text, names)
 }
 
-// holds is the truth of a condition by the rules of a step's condition: undefined is false.
+// holds is the truth of a condition by the rules of a step's condition.
 func holds(host action.Host, condition any, names map[string]any) (bool, error) {
 	text, ok := condition.(string)
 	if !ok {
@@ -45,7 +45,7 @@ func holds(host action.Host, condition any, names map[string]any) (bool, error) 
 		return true, nil
 	}
 	v, err := evaluate(host, text, names)
-	if undefined(err) {
+	if e, ok := errors.AsType[*expr.Error](err); ok && e.Absent {
 		return false, nil
 	}
 	if err != nil {

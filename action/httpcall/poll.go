@@ -332,6 +332,7 @@ func (p *params) pollRequest(call *action.Call, j *job) (*outbound.Request, erro
 	if p.Redirects != nil {
 		redirects = *p.Redirects
 	}
+	addTrace(header, call.Traceparent())
 	return &outbound.Request{Method: or(p.Poll.Method, http.MethodGet), URL: target, Header: header, Timeouts: p.timeouts, Redirects: redirects, MaxBytes: maxFile}, nil
 }
 

@@ -103,6 +103,7 @@ func (p *params) request(call *action.Call, key string) (*outbound.Request, erro
 	if header.Get("Accept") == "" {
 		header.Set("Accept", accepts[p.Response])
 	}
+	addTrace(header, call.Traceparent())
 	addKey(header, method, p.IdempotencyKey, key)
 	req := &outbound.Request{Method: method, URL: target, Header: header, Body: body, Timeouts: p.timeouts, MaxBytes: maxFile}
 	req.MaxBytes = max(req.MaxBytes, p.MaxBytes)
@@ -114,6 +115,13 @@ func (p *params) request(call *action.Call, key string) (*outbound.Request, erro
 
 var accepts = map[string]string{"json": "application/json", "events": "text/event-stream", "lines": "application/x-ndjson, application/jsonl",
 	"text": "text/*, */*;q=0.5", "file": "*/*", "none": "*/*", "auto": "application/json, */*;q=0.5", "": "*/*"}
+
+// addTrace sets the header traceparent to the attempt's trace context, unless the step sets it.
+func addTrace(header http.Header, traceparent string) {
+	if traceparent != "" && header.Get("Traceparent") == "" {
+		header.Set("Traceparent", traceparent)
+	}
+}
 
 // addKey sets the header Idempotency-Key, which tells a server that another attempt is the same request.
 func addKey(header http.Header, method string, wish any, key string) {
@@ -162,6 +170,9 @@ func (p *params) body(call *action.Call) (outbound.Body, error) {
 	case p.Text != nil:
 		return outbound.Text(*p.Text, or(p.ContentType, "text/plain; charset=utf-8")), nil
 	case p.File != "":
+		if err := call.May(resolve(call, p.File)); err != nil {
+			return outbound.Body{}, err
+		}
 		return outbound.File(resolve(call, p.File), or(p.ContentType, "application/octet-stream"))
 	case p.Multipart != nil:
 		parts := make([]outbound.Part, len(p.Multipart))
@@ -180,6 +191,9 @@ func (p *params) body(call *action.Call) (outbound.Body, error) {
 			}
 			if from.File != "" {
 				parts[i].File = resolve(call, from.File)
+				if err := call.May(parts[i].File); err != nil {
+					return outbound.Body{}, err
+				}
 			}
 		}
 		return outbound.Multipart(parts, call.IdempotencyKey())
@@ -204,6 +218,14 @@ func resolve(call *action.Call, path string) string {
 // send makes one exchange, reads the response, judges it and logs its figures. The error is a *Failure,
 // the cause of ctx, or that of a file that could not be written.
 func send(ctx context.Context, call *action.Call, client *outbound.Client, req *outbound.Request, how reading) (*answer, error) {
+	for _, path := range []string{how.path, how.spill} {
+		if path == "" {
+			continue
+		}
+		if err := call.May(path); err != nil {
+			return nil, err
+		}
+	}
 	resp, err := client.Do(ctx, req)
 	if err != nil {
 		call.Host.Log(slog.LevelWarn, req.Method+" failed: "+err.Error(), slog.Int("attempt", call.Attempt))

@@ -41,9 +41,9 @@ func httpSpec() spec.Spec {
 			{Name: "path", Type: spec.String, Min: ptr(1), Doc: "Where `response: file` is written, relative to the pipeline's directory; it appears complete or not at all."},
 			{Name: "spill", Type: spec.String, Min: ptr(1), Doc: "A file that takes a `json` or `text` response larger than `max_bytes`, instead of failing."},
 			{Name: "max_bytes", Type: spec.Integer, Min: ptr(1), Max: ptr(1 << 40), Doc: "Largest decoded response. By default 16 MiB, 10 GiB for a file."},
-			{Name: "outputs", Type: spec.Object, Raw: true, Doc: "Named outputs: an expression each, such as `body.choices[0].message.content`, or {value, type, required}."},
+			{Name: "outputs", Type: spec.Object, Raw: true, Bare: true, Doc: "Named outputs: an expression each, such as `body.choices[0].message.content`, or {value, type, required}."},
 			{Name: "include_body", Type: spec.Boolean, Doc: "Whether the body is among the outputs; by default when `outputs` names none."},
-			{Name: "success_if", Type: spec.Any, Raw: true, Doc: "Condition that makes the response a success, whatever its status; without it the status must be 2xx."},
+			{Name: "success_if", Type: spec.Any, Raw: true, Bare: true, Names: []string{"status", "headers", "body", "url", "response"}, Doc: "Condition that makes the response a success, whatever its status; without it the status must be 2xx."},
 			{Name: "timeouts", Type: spec.Object, Doc: "Limits of the phases.", Fields: []spec.Field{
 				{Name: "connect", Type: spec.Duration, Min: ptr(0.001), Doc: "Name look-up and connection; 10 s by default."},
 				{Name: "tls", Type: spec.Duration, Min: ptr(0.001), Doc: "TLS handshake; 10 s by default."},
@@ -57,12 +57,12 @@ func httpSpec() spec.Spec {
 			{Name: "max_defer", Type: spec.Duration, Default: "24h", Min: ptr(0), Doc: "For how long a busy server may put the step back without using up attempts."},
 			{Name: "idempotency_key", Type: spec.Any, Doc: "Header Idempotency-Key: true, false or a text. The step's own key by default, unless the method is GET, HEAD or OPTIONS."},
 			{Name: "poll", Type: spec.Object, Raw: true, Doc: "For a service that answers with a job: how to ask until it is done.", Fields: []spec.Field{
-				{Name: "job", Type: spec.String, Doc: "Expression over the first response that gives what identifies the job, such as `body.id`."},
+				{Name: "job", Type: spec.String, Bare: true, Doc: "Expression over the first response that gives what identifies the job, such as `body.id`."},
 				{Name: "url", Type: spec.String, Doc: "Where to ask, a template with {{ job }}; by default the Location or Operation-Location of the first response."},
 				{Name: "method", Type: spec.String, Doc: "GET by default."},
 				{Name: "headers", Type: spec.Object, Doc: "Headers, templates with {{ job }}; by default those of the first request, at the same origin."},
-				{Name: "until", Type: spec.Any, Required: true, Doc: "Condition on the response that ends the wait, such as `body.status == 'done'`."},
-				{Name: "fail_if", Type: spec.Any, Doc: "Condition on the response that says that the job failed; another attempt submits a new one."},
+				{Name: "until", Type: spec.Any, Required: true, Bare: true, Doc: "Condition on the response that ends the wait, such as `body.status == 'done'`."},
+				{Name: "fail_if", Type: spec.Any, Bare: true, Doc: "Condition on the response that says that the job failed; another attempt submits a new one."},
 				{Name: "interval", Type: spec.Duration, Default: "5s", Min: ptr(0.001), Doc: "Pause before the first question."},
 				{Name: "backoff", Type: spec.Number, Default: 1.5, Min: ptr(1), Max: ptr(10), Doc: "By how much each further pause is longer."},
 				{Name: "max_interval", Type: spec.Duration, Default: "1m", Min: ptr(0.001), Doc: "Longest pause."},
@@ -74,6 +74,7 @@ func httpSpec() spec.Spec {
 			}},
 			{Name: "prices", Type: spec.Object, Doc: "Prices by model, `*` for any: {input, cached, output} per million tokens, {second} of audio, {request}."},
 		},
+		OpenOutputs: true,
 		Outputs: []spec.Field{
 			{Name: "status", Type: spec.Integer, Doc: "The status."},
 			{Name: "headers", Type: spec.Object, Doc: "The response's headers by lower-case name, without secrets."},
@@ -114,7 +115,7 @@ without {{ }}, see ` + "`status`, `headers` (by lower-case name), `body`, `url` 
 |---|---|
 | 408, 425, 429, 502, 503, 520 to 529, dns, connect, timeout, reset, truncated, protocol, result | another attempt, as the retry policy says |
 | 500, 504 | another attempt, only once |
-| 429 and 503 with Retry-After, in seconds or as a date | put back until then, at most an hour at a time, without using up an attempt |
+| 429 and 503 with Retry-After, in seconds or as a date | put back until then without using up an attempt: at most an hour at a time, for at most a day in all; after that each answer uses up an attempt |
 | the host is busy by our own limits, or fails so often that it is left alone | put back in the same way |
 | any other status; blocked, tls, limit, content | fails for good |
 

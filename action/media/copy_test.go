@@ -107,7 +107,7 @@ func TestCopyCard(t *testing.T) {
 	stored := 0
 	h.onSpawn = func(s action.NewStep) error { // the file is there, whole, when its step starts
 		stored++
-		m, err := describeFile(t.Context(), s.Params["path"].(string), false, "")
+		m, err := describeFile(t.Context(), s.Params["path"].(string), false, Options{})
 		if err != nil || m.Partial || stored < 5 && len(content(t, dst)) == 5 {
 			t.Errorf("step for %s: %v, %d files there", s.Key, err, len(content(t, dst)))
 		}

@@ -13,24 +13,41 @@ import (
 // exifTags are the tags read, by the directory they belong to; the same numbers mean other things
 // elsewhere (thumbnail, interoperability).
 var exifTags = map[string]map[string]bool{
-	"IFD0": {"Orientation": true, "Make": true, "Model": true, "Software": true},
+	"IFD0": {"Orientation": true, "Make": true, "Model": true, "Software": true,
+		"StripOffsets": true, "StripByteCounts": true, "TileOffsets": true, "TileByteCounts": true},
 	"IFD0/ExifIFDP": {"Make": true, "Model": true, // where some phones put them
 		"DateTimeOriginal": true, "CreateDate": true, "DateTimeDigitized": true, "OffsetTimeOriginal": true, "OffsetTimeDigitized": true, "OffsetTime": true},
 	"IFD0/GPSInfoIFD": {"GPSLatitude": true, "GPSLatitudeRef": true, "GPSLongitude": true, "GPSLongitudeRef": true,
 		"GPSAltitude": true, "GPSAltitudeRef": true},
 }
 
-// readEXIF reads the EXIF block, and the size where the format has no reader of its own. The
-// library recovers from its own panics; the reader below it bounds its work.
-func readEXIF(b *boundedReader, m *Metadata, format imagemeta.ImageFormat, size bool) {
+// readEXIF reads the EXIF block, and the size where the format has no reader of its own.
+func readEXIF(b *boundedReader, m *Metadata, format imagemeta.ImageFormat) {
+	e := decodeEXIF(b.section(0, b.size), m, format, imagemeta.EXIF|imagemeta.CONFIG)
+	if format == imagemeta.TIFF {
+		e.checkBlocks(m, float64(b.size))
+	}
+}
+
+// checkBlocks looks for parts of a TIFF's picture beyond the end of the file.
+func (e exif) checkBlocks(m *Metadata, size float64) {
+	for _, kind := range []string{"Strip", "Tile"} {
+		at, counts := numbers(e.values[kind+"Offsets"]), numbers(e.values[kind+"ByteCounts"])
+		for i := range min(len(at), len(counts)) {
+			if at[i]+counts[i] > size {
+				m.cut("part %d of %d of the picture lies beyond the end of the file", i+1, len(at))
+				return
+			}
+		}
+	}
+}
+
+// decodeEXIF reads r with the library, which recovers from its own panics; the reader below it bounds its work.
+func decodeEXIF(r io.ReadSeeker, m *Metadata, format imagemeta.ImageFormat, sources imagemeta.Source) exif {
 	values := map[string]any{}
 	bad := map[string]bool{}
-	sources := imagemeta.EXIF
-	if size {
-		sources |= imagemeta.CONFIG
-	}
 	res, err := imagemeta.Decode(imagemeta.Options{
-		R: b.section(0, b.size), ImageFormat: format, Sources: sources,
+		R: r, ImageFormat: format, Sources: sources,
 		ShouldHandleTag: func(t imagemeta.TagInfo) bool { return exifTags[t.Namespace][t.Tag] },
 		HandleTag: func(t imagemeta.TagInfo) error {
 			if old, taken := values[t.Tag]; !taken || old == "" {
@@ -49,11 +66,15 @@ func readEXIF(b *boundedReader, m *Metadata, format imagemeta.ImageFormat, size 
 	case err != nil:
 		m.lost("EXIF: %v", err)
 	}
-	if size {
+	if sources.Has(imagemeta.CONFIG) {
 		m.imageSize(res.ImageConfig)
 	}
 	e := exif{values: values, bad: bad}
 	e.apply(m)
+	if m.Rotation == nil && err == nil && !bad["Orientation"] {
+		m.Rotation = some(0)
+	}
+	return e
 }
 
 func (m *Metadata) imageSize(c imagemeta.ImageConfig) {
@@ -76,7 +97,7 @@ var turns = [...]int{1: 0, 2: 0, 3: 180, 4: 180, 5: 270, 6: 90, 7: 90, 8: 270}
 func (e exif) apply(m *Metadata) {
 	m.Make, m.Model, m.Software = text(e.str("Make")), text(e.str("Model")), text(e.str("Software"))
 	if o, ok := e.num("Orientation"); ok && o >= 1 && o <= 8 {
-		m.Orientation, m.Rotation = some(int(o)), turns[int(o)]
+		m.Orientation, m.Rotation = some(int(o)), some(turns[int(o)])
 	} else if ok && o != 0 {
 		m.warn("the orientation %v is not one of 1 to 8", o)
 	}
@@ -89,23 +110,34 @@ func (e exif) apply(m *Metadata) {
 	}
 }
 
-// created reads "2006:01:02 15:04:05"; without an offset tag the zone is unknown.
+// created reads one of the dates.
 func (e exif) created(m *Metadata, name, offset, source string) bool {
 	s := strings.TrimSpace(e.str(name))
-	if s == "" || strings.HasPrefix(s, "0000") || strings.Trim(s, " :") == "" {
-		return false
+	t, local, ok := parseExifTime(s, e.str(offset))
+	if ok {
+		m.setCreated(t, local, source)
+	} else if !noTime(s) {
+		m.warn("the time %.40q in %s is not in the form of EXIF", cleanText(s), name)
+	}
+	return ok
+}
+
+// noTime recognises what devices without a clock write.
+func noTime(s string) bool { return strings.HasPrefix(s, "0000") || strings.Trim(s, " :") == "" }
+
+// parseExifTime reads "2006:01:02 15:04:05", perhaps with an offset behind it or in a tag of its own; without
+// one the zone is unknown and the time local.
+func parseExifTime(s, offset string) (t time.Time, local, ok bool) {
+	if s = strings.TrimSpace(s); noTime(s) {
+		return time.Time{}, false, false
+	}
+	for _, zoned := range []string{s, s + strings.TrimSpace(offset)} {
+		if t, err := time.Parse("2006:01:02 15:04:05Z07:00", zoned); err == nil {
+			return t, false, true
+		}
 	}
 	t, err := time.Parse("2006:01:02 15:04:05", s)
-	if err != nil {
-		m.warn("the time %.40q in %s is not in the form of EXIF", cleanText(s), name)
-		return false
-	}
-	if zoned, err := time.Parse("2006:01:02 15:04:05-07:00", s+strings.TrimSpace(e.str(offset))); err == nil {
-		m.setCreated(zoned, false, source)
-	} else {
-		m.setCreated(t, true, source)
-	}
-	return true
+	return t, true, err == nil
 }
 
 // position reads the GPS directory. Latitude and longitude count only when both could be read: a
@@ -145,6 +177,30 @@ func (e exif) ref(name string) string { return strings.ToUpper(strings.TrimSpace
 func (e exif) str(name string) string {
 	s, _ := e.values[name].(string)
 	return s
+}
+
+// numbers reads a list, which is a single number when it has one element.
+func numbers(v any) []float64 {
+	var all []float64
+	switch list := v.(type) {
+	case []any:
+		for _, x := range list {
+			all = append(all, numbers(x)...)
+		}
+	case []uint16:
+		for _, x := range list {
+			all = append(all, float64(x))
+		}
+	case []uint32:
+		for _, x := range list {
+			all = append(all, float64(x))
+		}
+	default:
+		if n, ok := (exif{values: map[string]any{"": v}}).num(""); ok {
+			all = append(all, n)
+		}
+	}
+	return all
 }
 
 // num reads a number in any of the types that the library gives; "undef" and text are none.

@@ -75,7 +75,11 @@ func (h *host) Outputs(context.Context, string) (json.RawMessage, error) {
 
 func (h *host) Count(action.Counts) {}
 
+func (h *host) Advance() {}
+
 func (h *host) Scope() action.Scope { return nil }
+
+func (h *host) Own(context.Context, json.RawMessage) error { return nil }
 
 func (h *host) Member(string) action.Host { return h }
 

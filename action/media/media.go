@@ -6,7 +6,8 @@
 // A source is only ever opened for reading. A file appears under its final name complete, flushed
 // and, unless asked otherwise, compared with what was read from the source. Readers of files are
 // bounded: a broken or hostile file gives a partial result or an error, never a crash or a stall.
-// The actions use nothing of the system but action.Host. The parameters and outputs are stable.
+// The actions use nothing of the system but action.Host
+// and, where they are installed, the programs ffprobe and exiftool. The parameters and outputs are stable.
 package media
 
 import (
@@ -21,9 +22,12 @@ import (
 
 // Options configures the actions.
 type Options struct {
-	// Ffprobe is the path of an ffprobe program; it describes containers that have no reader
-	// here (Matroska, MPEG-TS, AVI …). Defaults to none: such files give a partial result.
+	// Ffprobe is the path of an ffprobe program, which describes video and sound. Defaults to none:
+	// the readers here know MP4 and QuickTime.
 	Ffprobe string
+	// Exiftool is the path of an exiftool program, which describes pictures, devices and positions.
+	// Defaults to none: the readers here know JPEG, PNG, TIFF, WebP, HEIF and AVIF.
+	Exiftool string
 	// MaxFiles bounds the files of one scan or copy; more is CodeLimit. Defaults to 100,000.
 	MaxFiles int
 	// RetryPause is the wait before a file that could not be copied is tried again, times the
@@ -68,7 +72,7 @@ func resolve(call *action.Call, path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("path %q: %w", path, err)
 	}
-	return abs, nil
+	return abs, call.May(abs)
 }
 
 func invalid(message, hint string) *stepwell.Error {

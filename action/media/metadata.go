@@ -6,12 +6,14 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -39,7 +41,7 @@ type Metadata struct {
 	Height        *int `json:"height"`
 	DisplayWidth  *int `json:"display_width"` // after pixel shape and rotation
 	DisplayHeight *int `json:"display_height"`
-	Rotation      int  `json:"rotation"`    // clockwise: 0, 90, 180, 270
+	Rotation      *int `json:"rotation"`    // clockwise: 0, 90, 180, 270
 	Orientation   *int `json:"orientation"` // EXIF 1–8
 
 	Created       *string `json:"created"`
@@ -51,12 +53,12 @@ type Metadata struct {
 	Software *string `json:"software"`
 	GPS      *GPS    `json:"gps"`
 
-	HasAudio  bool     `json:"has_audio"`
+	HasAudio  *bool    `json:"has_audio"`
 	Truncated bool     `json:"truncated"`
 	Partial   bool     `json:"partial"`
 	Warnings  []string `json:"warnings"`
 
-	foreign bool // no reader here knows the format
+	foreign bool // no reader here knows the format's streams
 }
 
 // Container is the file format that holds the streams.
@@ -112,15 +114,17 @@ func (m *Metadata) cut(format string, args ...any) {
 }
 
 type metadataParams struct {
-	Path  string `json:"path"`
-	XXH64 bool   `json:"xxh64"`
+	Path     string `json:"path"`
+	XXH64    bool   `json:"xxh64"`
+	Programs bool   `json:"programs"`
+	Damaged  string `json:"damaged"`
 }
 
 type describer struct{ opts Options }
 
 // Run describes one file.
 func (d *describer) Run(ctx context.Context, call *action.Call) (any, error) {
-	var p metadataParams
+	p := metadataParams{Programs: true}
 	if err := call.Bind(&p); err != nil {
 		return nil, err
 	}
@@ -128,9 +132,16 @@ func (d *describer) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := describeFile(ctx, name, p.XXH64, d.opts.Ffprobe)
+	o := d.opts
+	if !p.Programs {
+		o.Ffprobe, o.Exiftool = "", ""
+	}
+	m, err := describeFile(ctx, name, p.XXH64, o)
 	if err != nil {
 		return nil, err
+	}
+	if bad := m.unusable(); bad != nil && p.Damaged != "describe" {
+		return nil, action.Fail(bad)
 	}
 	m.Path = p.Path
 	for _, w := range m.Warnings {
@@ -139,9 +150,47 @@ func (d *describer) Run(ctx context.Context, call *action.Call) (any, error) {
 	return m, nil
 }
 
+// unusable says why a file is no good: it is cut, or nothing of what matters could be read.
+func (m *Metadata) unusable() *stepwell.Error {
+	reason := "it states neither streams nor size"
+	if len(m.Warnings) > 0 {
+		reason = m.Warnings[0]
+	}
+	switch {
+	case m.Truncated:
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: m.Name + " is cut: " + reason,
+			Hint: "copy it again from its source; with `damaged: describe` the step gives what could be read"}
+	case m.Kind == "image" && m.Width == nil, m.Kind != "image" && len(m.Streams) == 0:
+		hint := "it is damaged; with `damaged: describe` the step gives what could be read"
+		if m.foreign {
+			hint = "install ffprobe; " + hint
+		}
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: m.Name + " cannot be read: " + reason, Hint: hint}
+	}
+	return nil
+}
+
+// askPrograms lets the installed programs describe the file, too.
+func (m *Metadata) askPrograms(ctx context.Context, name string, o Options) {
+	switch {
+	case m.Kind == "image":
+	case o.Ffprobe != "":
+		askFfprobe(ctx, o.Ffprobe, name, m)
+	case m.foreign:
+		m.lost("the streams of %s are read by ffprobe, which is not installed", m.Container.Format)
+	}
+	switch {
+	case o.Exiftool != "":
+		askExiftool(ctx, o.Exiftool, name, m)
+	case m.foreign && m.Kind == "image" && m.Width == nil:
+		m.lost("the format %s is read by exiftool, which is not installed", m.Container.Format)
+	}
+	m.finish()
+}
+
 // describeFile opens, describes and hashes a file. What it cannot read of a known format is a
 // warning; an error means that there is nothing to say.
-func describeFile(ctx context.Context, name string, xxh bool, ffprobe string) (*Metadata, error) {
+func describeFile(ctx context.Context, name string, xxh bool, o Options) (*Metadata, error) {
 	f, info, err := openRegular(name)
 	if err != nil {
 		return nil, err
@@ -152,8 +201,9 @@ func describeFile(ctx context.Context, name string, xxh bool, ffprobe string) (*
 		return nil, err
 	}
 	m.Name, m.MTime = filepath.Base(name), stamp(info.ModTime())
-	if m.foreign {
-		describeForeign(ctx, ffprobe, name, m)
+	m.askPrograms(ctx, name, o)
+	if err := ctx.Err(); err != nil {
+		return nil, err
 	}
 	if err := m.hash(ctx, f, info.Size(), xxh); err != nil {
 		return nil, err
@@ -208,8 +258,9 @@ func describe(ctx context.Context, r io.ReaderAt, size int64) (m *Metadata, err 
 		case readJPEG:
 			readJPEGFile(b, m)
 		case readImage:
-			readEXIF(b, m, s.image, true)
+			readEXIF(b, m, s.image)
 		}
+		checkEnd(b, m)
 	})
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -230,12 +281,12 @@ func guard(m *Metadata, f func()) {
 
 // finish derives what follows from the rest.
 func (m *Metadata) finish() {
-	for _, s := range m.Streams {
-		m.HasAudio = m.HasAudio || s.Type == "audio"
+	if len(m.Streams) > 0 || m.Kind == "image" {
+		m.HasAudio = some(slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Type == "audio" }))
 	}
-	if m.DisplayWidth == nil && m.Width != nil && m.Height != nil {
+	if m.DisplayWidth == nil && m.Width != nil && m.Height != nil && m.Rotation != nil {
 		w, h := *m.Width, *m.Height
-		if m.Rotation == 90 || m.Rotation == 270 {
+		if *m.Rotation%180 == 90 {
 			w, h = h, w
 		}
 		m.DisplayWidth, m.DisplayHeight = &w, &h
@@ -248,16 +299,15 @@ func (m *Metadata) finish() {
 func (m *Metadata) hash(ctx context.Context, r io.ReaderAt, size int64, xxh bool) error {
 	sum := sha256.New()
 	hashes := []io.Writer{sum}
-	var x hash.Hash64
+	x := xxhash.New()
 	if xxh {
-		x = newXXH64()
 		hashes = append(hashes, x)
 	}
 	if _, err := copyBlocks(ctx, io.MultiWriter(hashes...), io.NewSectionReader(r, 0, size), nil); err != nil {
 		return fmt.Errorf("hash: %w", err)
 	}
 	m.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	if x != nil {
+	if xxh {
 		m.XXH64 = fmt.Sprintf("%016x", x.Sum64())
 	}
 	return nil

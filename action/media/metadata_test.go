@@ -53,10 +53,10 @@ func TestSamples(t *testing.T) {
 		gps                              *GPS
 	}
 	for name, w := range map[string]want{
-		"clip.mp4":  {kind: "video", mime: "video/mp4", created: "2026-08-15T00:00:13Z", duration: 10.026667, w: 1920, h: 1080, dw: 1920, dh: 1080, tracks: 2, audio: true},
-		"end.mov":   {kind: "video", mime: "video/quicktime", created: "2019-07-01T18:30:00+02:00", duration: 9.9933, w: 1920, h: 1080, dw: 1920, dh: 1080, tracks: 1},
+		"clip.mp4":  {kind: "video", mime: "video/mp4", created: "2026-08-15T00:00:13Z", duration: 10.032, w: 1920, h: 1080, dw: 1920, dh: 1080, tracks: 2, audio: true},
+		"end.mov":   {kind: "video", mime: "video/quicktime", created: "2019-07-01T18:30:00+02:00", duration: 9.976, w: 1920, h: 1080, dw: 1920, dh: 1080, tracks: 1},
 		"frag.mp4":  {kind: "video", mime: "video/mp4", duration: 2.1, w: 64, h: 48, dw: 64, dh: 48, tracks: 1},
-		"voice.m4a": {kind: "audio", mime: "audio/mp4", duration: 10.026667, tracks: 1, audio: true},
+		"voice.m4a": {kind: "audio", mime: "audio/mp4", duration: 10.026, tracks: 1, audio: true},
 		"photo.jpg": {kind: "image", mime: "image/jpeg", created: "2026-03-14T09:26:53+01:00", make: "ACME", model: "ACME One", w: 40, h: 30, dw: 30, dh: 40, rotation: 90,
 			gps: &GPS{Lat: -(33 + 51.0/60 + 24.48/3600), Lon: -(70 + 40.0/60), Alt: some(-8.5), Source: "exif"}},
 		"plain.jpg":  {kind: "image", mime: "image/jpeg", w: 8, h: 8, dw: 8, dh: 8},
@@ -67,7 +67,7 @@ func TestSamples(t *testing.T) {
 	} {
 		m := describeBytes(t, samples()[name])
 		got := want{m.Kind, m.MIME, deref(m.Created), deref(m.Make), deref(m.Model), m.CreatedLocal, deref(m.Duration), deref(m.Width), deref(m.Height),
-			deref(m.DisplayWidth), deref(m.DisplayHeight), m.Rotation, len(m.Streams), m.HasAudio, m.GPS}
+			deref(m.DisplayWidth), deref(m.DisplayHeight), deref(m.Rotation), len(m.Streams), deref(m.HasAudio), m.GPS}
 		if name == "clip.mp4" {
 			w.created = time.Date(1904, 1, 1, 0, 0, 0, 0, time.UTC).Add(3869630813 * time.Second).Format(time.RFC3339)
 		}
@@ -112,8 +112,8 @@ func TestRotation(t *testing.T) {
 		v := video("avc1")
 		v.matrix, v.extra = c.matrix, cat(v.extra, bx("pasp", u32(4, 3)))
 		m := describeBytes(t, sampleMovie{brand: "isom", tracks: []sampleTrack{v}}.bytes())
-		if m.Rotation != c.want || (c.warn != "") != strings.Contains(strings.Join(m.Warnings, ""), c.warn) && c.warn != "" {
-			t.Errorf("%v: rotation %d, want %d; %v", c.matrix, m.Rotation, c.want, m.Warnings)
+		if deref(m.Rotation) != c.want || (c.warn != "") != strings.Contains(strings.Join(m.Warnings, ""), c.warn) && c.warn != "" {
+			t.Errorf("%v: rotation %d, want %d; %v", c.matrix, deref(m.Rotation), c.want, m.Warnings)
 		}
 		w, h := 2560, 1080
 		if c.want%180 == 90 {
@@ -138,7 +138,8 @@ func TestDurationSources(t *testing.T) {
 		tail  []byte
 		want  float64
 	}{
-		"edit list":    {sampleMovie{tracks: []sampleTrack{edited}, duration: 7000}, nil, 6.5},
+		"edit list":    {sampleMovie{tracks: []sampleTrack{edited}}, nil, 6.5},
+		"header first": {sampleMovie{tracks: []sampleTrack{edited}, duration: 7000}, nil, 7},
 		"sidx":         {sampleMovie{tracks: []sampleTrack{bare}, user: mehd, duration: 5000}, sidx, 3},
 		"mehd":         {sampleMovie{tracks: []sampleTrack{bare}, user: mehd, duration: 5000}, nil, 4},
 		"movie header": {sampleMovie{tracks: []sampleTrack{bare}, duration: 5000}, nil, 5},
@@ -225,7 +226,7 @@ func TestBroken(t *testing.T) {
 	for name, data := range files {
 		for _, percent := range []int{0, 1, 10, 50, 90, 99} {
 			m, err := within(t, fmt.Sprintf("%s cut at %d %%", name, percent), data[:len(data)*percent/100])
-			if err == nil && percent < 99 && percent > 0 && !m.Partial && (m.Kind != "image" || m.Container.Format == "jpeg") {
+			if err == nil && percent < 99 && percent > 0 && !m.Partial && m.Container.Format != "tiff" {
 				t.Errorf("%s cut at %d %% passes as whole", name, percent)
 			}
 		}
@@ -241,10 +242,9 @@ func TestBroken(t *testing.T) {
 
 // addReal adds the real files that are bad already and the movies.
 func addReal(files map[string][]byte) {
-	_, here, _, _ := runtime.Caller(0)
 	dir := os.Getenv("STEPWELL_SHARED_DATA")
 	if dir == "" {
-		dir = filepath.Join(filepath.Dir(here), "../../../shared/data")
+		dir = "../../../shared/data"
 	}
 	for _, pattern := range []string{"abema-go-mp4/*", "generated/*", "rwcarlsen-goexif/corrupt/*", "rwcarlsen-goexif/*.jpg"} {
 		names, _ := filepath.Glob(filepath.Join(dir, "media", pattern))
@@ -265,7 +265,7 @@ func within(t *testing.T, what string, data []byte) (*Metadata, error) {
 	m, err := describe(t.Context(), bytes.NewReader(data), int64(len(data)))
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
-	if took > time.Second {
+	if took > 20*time.Second { // milliseconds on a quiet machine
 		t.Errorf("%s took %s", what, took)
 	}
 	if used := after.TotalAlloc - before.TotalAlloc; used > 50<<20 {
@@ -358,7 +358,10 @@ func TestMetadataAction(t *testing.T) {
 			t.Errorf("%q: %v (%s), want a final %s", path, err, stepwell.CodeOf(err), code)
 		}
 	}
-	if out, err := run(map[string]any{"path": "film.mkv"}); err != nil || !out.(*Metadata).Partial || out.(*Metadata).MIME != "video/x-matroska" {
+	if _, err := run(map[string]any{"path": "film.mkv"}); stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(err.Error(), "film.mkv is cut: ") {
+		t.Errorf("a cut file: %v", err)
+	}
+	if out, err := run(map[string]any{"path": "film.mkv", "damaged": "describe"}); err != nil || !out.(*Metadata).Partial || out.(*Metadata).MIME != "video/x-matroska" {
 		t.Errorf("matroska: %+v %v", out, err)
 	}
 	out, err := run(map[string]any{"path": "a/clip.mp4", "xxh64": true})
@@ -369,30 +372,6 @@ func TestMetadataAction(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	checkOutputs(t, metadataOutputs(), out)
-}
-
-// TestForeign describes another container through a program that answers like ffprobe.
-func TestForeign(t *testing.T) {
-	dir := t.TempDir()
-	answer := `{"format":{"duration":"12.5","tags":{"creation_time":"2024-05-06T07:08:09.000000Z"}},"streams":[
-		{"index":0,"codec_type":"video","codec_name":"vp9","width":640,"height":360,"r_frame_rate":"25/1","side_data_list":[{"rotation":-90}]},
-		{"index":1,"codec_type":"audio","codec_name":"opus","channels":2,"sample_rate":"48000"}]}`
-	program := writeFile(t, dir, "probe", []byte("#!/bin/sh\ncat <<'X'\n"+answer+"\nX\n"))
-	if err := os.Chmod(program, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	film := writeFile(t, dir, "film.mkv", []byte("\x1aE\xdf\xa3 and so on"))
-	m, err := describeFile(t.Context(), film, false, program)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if deref(m.Duration) != 12.5 || m.Rotation != 90 || deref(m.DisplayWidth) != 360 || !m.HasAudio || deref(m.Created) != "2024-05-06T07:08:09Z" || m.Partial {
-		t.Errorf("%+v", m)
-	}
-	m, err = describeFile(t.Context(), film, false, filepath.Join(dir, "missing"))
-	if err != nil || !m.Partial {
-		t.Errorf("missing program: %v %+v", err, m)
-	}
 }
 
 func TestISO6709(t *testing.T) {
@@ -419,24 +398,6 @@ func TestISO6709(t *testing.T) {
 	}
 }
 
-func TestXXH64(t *testing.T) {
-	for s, want := range map[string]uint64{
-		"": 0xef46db3751d8e999, "a": 0xd24ec4f1a98c6e5b, "abc": 0x44bc2cf5ad770999,
-		"Call me Ishmael. Some years ago--never mind how long precisely-": 0x02a2e85470d6fd96,
-	} {
-		for step := 1; step <= 40; step += 13 {
-			x := newXXH64()
-			for p := []byte(s); len(p) > 0; {
-				n, _ := x.Write(p[:min(step, len(p))])
-				p = p[n:]
-			}
-			if x.Sum64() != want {
-				t.Errorf("%q in steps of %d: %x, want %x", s, step, x.Sum64(), want)
-			}
-		}
-	}
-}
-
 // FuzzMetadata: no input makes the reader crash, stall or contradict itself.
 func FuzzMetadata(f *testing.F) {
 	for _, data := range samples() {
@@ -454,7 +415,7 @@ func FuzzMetadata(f *testing.F) {
 		if _, err := json.Marshal(m); err != nil {
 			t.Errorf("outputs: %v", err)
 		}
-		if m.Rotation%90 != 0 || m.GPS != nil && !validPosition(m.GPS.Lat, m.GPS.Lon) || m.Duration != nil && !(*m.Duration > 0) {
+		if deref(m.Rotation)%90 != 0 || m.GPS != nil && !validPosition(m.GPS.Lat, m.GPS.Lon) || m.Duration != nil && !(*m.Duration > 0) {
 			t.Errorf("%+v", m)
 		}
 	})

@@ -34,15 +34,17 @@ type movie struct {
 	ctx   mp4.Context
 	boxes int
 
-	moov      bool
-	timescale uint32
-	duration  float64 // of mvhd, in ticks
-	created   time.Time
-	fragTotal float64 // of mehd, in ticks
-	sidx      map[uint32]float64
-	trex      map[uint32]uint32 // default sample duration by track
-	tracks    []*track
-	tags      tags
+	moov        bool
+	damaged     bool // something in moov or in a fragment could not be read
+	mayFragment bool // mvex announces fragments
+	timescale   uint32
+	duration    float64 // of mvhd, in ticks
+	created     time.Time
+	fragTotal   float64 // of mehd, in ticks
+	sidx        map[uint32]float64
+	trex        map[uint32]uint32 // default sample duration by track
+	tracks      []*track
+	tags        tags
 }
 
 // readMP4 describes an ISO base media or QuickTime file. Nothing recurses over the file's own
@@ -57,9 +59,7 @@ func readMP4(b *boundedReader, m *Metadata) {
 func (v *movie) top() {
 	first := true
 	err := v.each(0, v.b.size, func(x box) error {
-		if x.cut {
-			v.m.cut("the box %q at %d promises %d bytes more than the file has", name4(x.typ), x.start, x.promised-v.b.size)
-		}
+		v.checkCut(x)
 		switch name4(x.typ) {
 		case "ftyp", "styp":
 			if first {
@@ -72,14 +72,16 @@ func (v *movie) top() {
 				return nil
 			}
 			v.moov = true
-			return v.readMoov(x)
+			return v.counting(func() error { return v.readMoov(x) })
 		case "moof":
 			v.m.Container.Fragmented = true
-			return v.each(x.body, x.end, func(y box) error {
-				if name4(y.typ) == "traf" {
-					return v.readTraf(y)
-				}
-				return nil
+			return v.counting(func() error {
+				return v.each(x.body, x.end, func(y box) error {
+					if name4(y.typ) == "traf" {
+						return v.readTraf(y)
+					}
+					return nil
+				})
 			})
 		case "sidx":
 			v.readSidx(x)
@@ -89,9 +91,20 @@ func (v *movie) top() {
 	if err != nil {
 		v.m.lost("%v", err)
 	}
+	v.damaged = v.damaged || v.m.Container.Fragmented && (err != nil || v.m.Truncated) // fragments are missing
 	if !v.moov {
 		v.m.cut("no movie header (moov): the file is cut or was never finished")
 	}
+}
+
+// counting notes whether what f reads is damaged.
+func (v *movie) counting(f func() error) error {
+	before := v.m.Partial
+	v.m.Partial = false
+	err := f()
+	v.damaged = v.damaged || v.m.Partial || err != nil
+	v.m.Partial = v.m.Partial || before
+	return err
 }
 
 // each calls f for the boxes from start to end. A malformed header ends the list with an error; an
@@ -108,6 +121,9 @@ func (v *movie) each(start, end int64, f func(box) error) error {
 		if x.typ == (mp4.BoxType{}) {
 			return nil // QuickTime ends some lists with an empty atom
 		}
+		if x.cut && end < v.b.size {
+			v.m.lost("the box %q at %d promises %d bytes more than what it lies in has", name4(x.typ), x.start, x.promised-end)
+		}
 		if err := f(x); isAny(err, errBudget, context.Canceled, context.DeadlineExceeded) {
 			return err
 		} else if err != nil {
@@ -116,6 +132,12 @@ func (v *movie) each(start, end int64, f func(box) error) error {
 		at = x.end
 	}
 	return nil
+}
+
+func (v *movie) checkCut(x box) {
+	if x.cut {
+		v.m.cut("the box %q at %d promises %d bytes more than the file has", name4(x.typ), x.start, x.promised-v.b.size)
+	}
 }
 
 func (v *movie) header(at, end int64) (box, error) {
@@ -224,6 +246,7 @@ func (v *movie) readMoov(moov box) error {
 			v.tracks = append(v.tracks, t)
 			return v.readTrak(x, t)
 		case "mvex":
+			v.mayFragment = true
 			return v.each(x.body, x.end, func(y box) error { v.readMvex(y); return nil })
 		case "udta":
 			return v.readUdta(x)

@@ -137,6 +137,9 @@ func (v *movie) readTraf(traf box) error {
 			if t = v.fragmentTrack(h.TrackID); t == nil {
 				return fmt.Errorf("more than %d tracks", maxTracks)
 			}
+			if !t.inFragments { // the first one goes on from the samples of the movie header
+				t.inFragments, t.fragFrom, t.fragTo = true, t.rate.ticks, t.rate.ticks
+			}
 			duration = v.trex[h.TrackID]
 			if h.CheckFlag(mp4.TfhdDefaultSampleDurationPresent) {
 				duration = h.DefaultSampleDuration
@@ -144,16 +147,10 @@ func (v *movie) readTraf(traf box) error {
 		case "tfdt":
 			var h mp4.Tfdt
 			if _, ok := v.decode(x, &h); ok && t != nil {
-				from := float64(h.GetBaseMediaDecodeTime())
-				if !t.inFragments {
-					t.fragFrom, t.fragTo = from, from
-				}
-				t.inFragments = true
-				t.fragTo = math.Max(t.fragTo, from)
+				t.fragTo = math.Max(t.fragTo, float64(h.GetBaseMediaDecodeTime()))
 			}
 		case "trun":
 			if t != nil {
-				t.inFragments = true
 				return v.readTrun(x, t, duration)
 			}
 		}

@@ -9,10 +9,13 @@ import (
 // track is one trak box with what the fragments add to it.
 type track struct {
 	id        uint32
+	header    bool // tkhd has been read
 	handler   string
 	timescale uint32
 	ticks     float64 // of mdhd
 	edited    float64 // sum of the edit list, in the movie's timescale
+	empty     bool    // the edit list begins with nothing
+	skipped   float64 // ticks before the first edit of the media
 	matrix    [4]int32
 	stream    Stream
 	rate      rate
@@ -31,7 +34,7 @@ func (v *movie) readTrak(trak box, t *track) error {
 		case "tkhd":
 			var h mp4.Tkhd
 			if _, ok := v.decode(x, &h); ok {
-				t.id = h.TrackID
+				t.id, t.header = h.TrackID, true
 				t.matrix = [4]int32{h.Matrix[0], h.Matrix[1], h.Matrix[3], h.Matrix[4]}
 			}
 		case "edts":
@@ -52,6 +55,11 @@ func (v *movie) readElst(x box, t *track) {
 		return
 	}
 	for i, e := range h.Entries {
+		if from := h.GetMediaTime(i); from < 0 {
+			t.empty = true
+		} else if t.skipped == 0 {
+			t.skipped = float64(from)
+		}
 		if h.GetVersion() == 0 {
 			t.edited += knownTicks(uint64(e.SegmentDurationV0), 0)
 		} else {
@@ -122,8 +130,11 @@ func (t *track) seconds(movieScale uint32) float64 {
 	case t.timescale > 0:
 		s = t.ticks / float64(t.timescale)
 	}
-	if t.timescale > 0 {
+	if t.inFragments && t.timescale > 0 {
 		s += (t.fragTo - t.fragFrom) / float64(t.timescale)
+		if t.empty { // what fills the time up to the first picture of reordered ones
+			s -= math.Min(t.edited/math.Max(float64(movieScale), 1), t.skipped/float64(t.timescale))
+		}
 	}
 	return s
 }
@@ -153,18 +164,30 @@ func (v *movie) finish() {
 	}
 }
 
-// total is the length of the whole: the longest track, which is what players show; the movie
-// header may count the encoder's padding. Without it: sidx, mehd, then the movie header.
+// total is the length of the whole as ffprobe shows it: of a fragmented file that of its longest track, else what
+// the movie header says, which is the same in a file whose parts agree. Without either: sidx, mehd. Of a damaged
+// file only the movie header counts; the longest track may be one of those that could not be read.
 func (v *movie) total(longest float64) *float64 {
+	header := 0.0
+	if v.timescale > 0 {
+		header = v.duration / float64(v.timescale)
+	}
+	switch {
+	case !v.m.Container.Fragmented && !v.mayFragment && header > 0:
+		return seconds(header)
+	case v.damaged:
+		return nil
+	}
 	for _, s := range v.sidx {
 		if longest == 0 || !v.m.Container.Fragmented {
 			longest = math.Max(longest, s)
 		}
 	}
 	if longest == 0 && v.timescale > 0 {
-		if longest = v.fragTotal / float64(v.timescale); longest == 0 {
-			longest = v.duration / float64(v.timescale)
-		}
+		longest = v.fragTotal / float64(v.timescale)
+	}
+	if longest == 0 {
+		longest = header
 	}
 	return seconds(longest)
 }
@@ -211,7 +234,11 @@ func (v *movie) picture() {
 		t := v.tracks[i]
 		v.m.Width, v.m.Height = some(s.Width), some(s.Height)
 		turn, exact, mirrored := t.rotation()
-		if v.m.Rotation = turn; !exact {
+		switch v.m.Rotation = some(turn); {
+		case !t.header:
+			v.m.Rotation = nil
+			v.m.lost("the rotation is not known: the track has no readable header")
+		case !exact:
 			v.m.warn("the display matrix turns by no multiple of 90 degrees")
 		}
 		if mirrored {
@@ -224,7 +251,9 @@ func (v *movie) picture() {
 		if turn == 90 || turn == 270 {
 			w, h = h, w
 		}
-		v.m.DisplayWidth, v.m.DisplayHeight = &w, &h
+		if v.m.Rotation != nil {
+			v.m.DisplayWidth, v.m.DisplayHeight = &w, &h
+		}
 		return
 	}
 }

@@ -66,6 +66,9 @@ func sniff(head []byte) sniffed {
 	}
 	for _, m := range magic {
 		if has(m.at, m.sig) && (m.at != 8 || has(0, "RIFF")) {
+			if m.s.format == "matroska" && docType(head) == "webm" {
+				return sniffed{format: "webm", mime: "video/webm", kind: "video"}
+			}
 			return m.s
 		}
 	}
@@ -76,6 +79,17 @@ func sniff(head []byte) sniffed {
 		return sniffed{format: "mp3", mime: "audio/mpeg", kind: "audio"}
 	}
 	return sniffed{}
+}
+
+// docType is the kind of an EBML file (RFC 8794 §11.2.4), "" where its header has none.
+func docType(head []byte) string {
+	head = head[:min(len(head), 64)]
+	at := bytes.Index(head, []byte{0x42, 0x82})
+	if at < 0 || at+3 > len(head) {
+		return ""
+	}
+	name := head[at+3:]
+	return string(bytes.TrimRight(name[:min(len(name), int(head[at+2]&0x7f))], "\x00"))
 }
 
 // sniffBrand tells the relatives of ISO 14496-12 apart by the major brand of ftyp.

@@ -123,17 +123,21 @@ func metadataSpec() spec.Spec {
 	return spec.Spec{
 		Name:    "media.metadata",
 		Summary: "Reads what a picture, video or sound says about itself.",
-		Doc: "Read natively: MP4, QuickTime and their relatives (also fragmented, also with the header at the end), JPEG, PNG, TIFF, WebP, HEIF and AVIF. " +
-			"Other containers need ffprobe, or give a partial result. The format is recognised by content, not by name. A value that the file does not state is null. " +
-			"A broken file gives what could be read, `partial` and the reasons in `warnings`; only a file that is no medium at all, or cannot be read, fails the step.\n\n" +
-			"Where readers differ: `duration` is that of the longest track after its edit list (as players and ffprobe show it), not the movie header's, " +
-			"which counts the encoder's padding. `rotation` is clockwise as in exiftool; ffprobe's is counter-clockwise. The dates 0 and 1970-01-01 mean unknown. " +
+		Doc: "Where ffprobe is installed, it describes videos and sound; where exiftool is, it describes pictures, devices and positions (`stepwell doctor` shows what is found). " +
+			"What they have no answer to, and everything where they are missing, comes from built-in readers for " +
+			"MP4, QuickTime and their relatives (also fragmented, also with the header at the end), JPEG, PNG, TIFF, WebP, HEIF and AVIF, which give the same values. " +
+			"Other containers need ffprobe. The format is recognised by content, not by name. A value that the file does not state, or that cannot be read, is null.\n\n" +
+			"A file that is cut, that is no medium or of which neither streams nor size can be read fails the step; with `damaged: describe` it gives what could be read. " +
+			"Smaller faults are listed in `warnings`; `partial` says that a value is missing because of one.\n\n" +
+			"Where readers differ: `duration` is the movie header's, and of a fragmented file that of its longest track, as ffprobe shows it. `rotation` is clockwise as in exiftool; ffprobe's is counter-clockwise. The dates 0 and 1970-01-01 mean unknown. " +
 			"A movie header states UTC, and many cameras put their local time there: that cannot be told from the file. " +
 			"QuickTime's creationdate, which has a zone and survives exports, wins over the movie header. EXIF times without an offset are written without one and marked `created_local`. " +
 			"The position 0,0 is marked `default`.",
 		Params: []spec.Field{
 			{Name: "path", Type: spec.String, Required: true, Doc: "The file; relative to the pipeline's directory."},
 			{Name: "xxh64", Type: spec.Boolean, Default: false, Doc: "Also compute XXH64, for media hash lists."},
+			{Name: "programs", Type: spec.Boolean, Default: true, Doc: "Ask ffprobe and exiftool where they are installed. The built-in readers alone take milliseconds for a file, the programs tenths of a second."},
+			{Name: "damaged", Type: spec.String, Enum: []string{"fail", "describe"}, Default: "fail", Doc: "What happens with a file that is cut or unreadable: the step fails, or gives what could be read and says why in `warnings`."},
 		},
 		Outputs:  metadataOutputs(),
 		KeyParam: "path",
@@ -184,11 +188,11 @@ func metadataOutputs() []spec.Field {
 		{Name: "height", Type: spec.Integer, Doc: "Coded height, or null."},
 		{Name: "display_width", Type: spec.Integer, Doc: "Width as shown, after pixel shape and rotation, or null."},
 		{Name: "display_height", Type: spec.Integer, Doc: "Height as shown, or null."},
-		{Name: "rotation", Type: spec.Integer, Doc: "Clockwise turn that shows the picture upright: 0, 90, 180 or 270."},
+		{Name: "rotation", Type: spec.Integer, Doc: "Clockwise turn that shows the picture upright: 0, 90, 180 or 270; null where there is no picture or it cannot be read."},
 		{Name: "orientation", Type: spec.Integer, Doc: "EXIF orientation 1 to 8 (2, 4, 5, 7 are mirrored), or null."},
 		{Name: "created", Type: spec.String, Doc: "When it was taken: RFC 3339 with an offset; without one when created_local; null when unknown."},
 		{Name: "created_local", Type: spec.Boolean, Doc: "The time is that of the camera's clock in an unknown zone."},
-		{Name: "created_source", Type: spec.String, Doc: "quicktime, mvhd, day, exif, exif_digitized or ffprobe."},
+		{Name: "created_source", Type: spec.String, Doc: "quicktime, mvhd, day, exif, exif_digitized, ffprobe or exiftool."},
 		{Name: "make", Type: spec.String, Doc: "Maker of the device, or null."},
 		{Name: "model", Type: spec.String, Doc: "Model of the device, or null."},
 		{Name: "software", Type: spec.String, Doc: "Program or firmware that wrote the file, or null."},
@@ -197,9 +201,9 @@ func metadataOutputs() []spec.Field {
 			{Name: "lon", Type: spec.Number, Doc: "Degrees east."},
 			{Name: "alt", Type: spec.Number, Doc: "Metres, or null."},
 			{Name: "default", Type: spec.Boolean, Doc: "The position is 0,0: most likely none."},
-			{Name: "source", Type: spec.String, Doc: "quicktime, xyz, loci or exif."},
+			{Name: "source", Type: spec.String, Doc: "quicktime, xyz, loci, exif, ffprobe or exiftool."},
 		}},
-		{Name: "has_audio", Type: spec.Boolean, Doc: "Whether there is a sound track."},
+		{Name: "has_audio", Type: spec.Boolean, Doc: "Whether there is a sound track; null where the streams cannot be read."},
 		{Name: "truncated", Type: spec.Boolean, Doc: "The file ends before what it promises."},
 		{Name: "partial", Type: spec.Boolean, Doc: "Something could not be read; see warnings."},
 		{Name: "warnings", Type: spec.Array, Doc: "What is wrong with the file, at most 20 lines."},

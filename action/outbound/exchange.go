@@ -25,6 +25,10 @@ type Request struct {
 	Redirects int
 	// MaxBytes bounds the decoded body of the response. Defaults to 16 MiB.
 	MaxBytes int64
+	// Gate names the limits and the breaker that the request counts for, where one address stands for many
+	// services: behind a sidecar "dapr:budmodel". Options.Hosts may have limits for it. The address then has a breaker of
+	// its own that counts failed connections only. Defaults to the URL's host and port.
+	Gate string
 }
 
 // Response is a response whose body is still to be read. Close it, or its host's slot stays taken.
@@ -104,8 +108,8 @@ func (x *exchange) queue(hr *http.Request) (err error) {
 	if x.client.o.Replay != "" {
 		return nil
 	}
-	host := strings.ToLower(hr.URL.Hostname())
-	x.turn, err = x.client.limits.wait(x.outer, host, strings.ToLower(hostPort(hr.URL)), credentialOf(hr))
+	at := place{gate: x.req.Gate, host: strings.ToLower(hr.URL.Hostname()), hostPort: strings.ToLower(hostPort(hr.URL)), credential: credentialOf(hr)}
+	x.turn, err = x.client.limits.wait(x.outer, at)
 	if err != nil && hr.Body != nil {
 		hr.Body.Close()
 	}
@@ -215,6 +219,7 @@ func (x *exchange) response(resp *http.Response) *Response {
 			x.turn.coolDown(min(after, maxAfter))
 		}
 		x.turn.tell(verdictOf(resp.StatusCode))
+		x.turn.reached(nil)
 	}
 	limit := x.req.MaxBytes
 	if limit <= 0 {
@@ -279,6 +284,7 @@ func (x *exchange) finish(err error) {
 	if x.turn != nil {
 		if err != nil {
 			x.turn.tell(hostFault(err))
+			x.turn.reached(connectFault(err))
 		}
 		x.turn.end()
 	}
@@ -291,6 +297,14 @@ func hostFault(err error) error {
 		case KindConnect, KindDNS, KindReset, KindTimeout, KindTLS:
 			return err
 		}
+	}
+	return errExcluded
+}
+
+// connectFault is err if no connection came about, else errExcluded.
+func connectFault(err error) error {
+	if f, ok := errors.AsType[*Failure](err); ok && (f.Kind == KindConnect || f.Kind == KindDNS) {
+		return err
 	}
 	return errExcluded
 }

@@ -141,40 +141,45 @@ func (g *gate) idle(now time.Time) bool {
 		(g.breaker == nil || g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0)
 }
 
+// place is what a request counts for.
+type place struct{ gate, host, hostPort, credential string }
+
 // turn is a request's leave to go ahead.
 type turn struct {
 	limits *limits
-	gates  []*gate // the host's, and the credential's if there is one
-	held   int     // how many of them have given a slot
+	gates  []*gate // of the service (Request.Gate) or the host, and of the credential if there is one
+	door   *gate   // of the host, where Request.Gate names a service behind it: counts failed connections only
+	held   int     // how many of the gates have given a slot
 	report func(error)
+	reach  func(error)
 	once   sync.Once
 }
 
-// wait waits for the host's and the credential's leave, at most Options.MaxWait and ctx. A turn that does
+// wait waits for the leave of the gates, at most Options.MaxWait and ctx. A turn that does
 // not come in time is a Failure of KindBusy that says when to ask again.
-func (l *limits) wait(ctx context.Context, host, hostPort, credential string) (*turn, error) {
-	limit, ok := l.o.Hosts[hostPort]
-	if !ok {
-		if limit, ok = l.o.Hosts[host]; !ok {
-			limit = l.o.PerHost
-		}
+func (l *limits) wait(ctx context.Context, at place) (*turn, error) {
+	t := &turn{limits: l}
+	name := at.hostPort
+	if at.gate != "" {
+		name = at.gate
+		t.door = l.use("door "+at.hostPort, Limit{Concurrent: -1}, at.hostPort)
 	}
-	t := &turn{limits: l, gates: []*gate{l.use("host "+hostPort, limit, hostPort)}}
-	if credential != "" {
-		t.gates = append(t.gates, l.use("credential "+credential, l.o.PerCredential, ""))
+	t.gates = append(t.gates, l.use("host "+name, l.limit(at), name))
+	if at.credential != "" {
+		t.gates = append(t.gates, l.use("credential "+at.credential, l.o.PerCredential, ""))
 	}
 	patience := time.Now().Add(l.o.MaxWait)
 	if end, ok := ctx.Deadline(); ok { // time to send the request must be left
 		patience = earlier(patience, time.Now().Add(time.Until(end)/2))
 	}
 	for _, g := range t.gates {
-		if err := g.pass(ctx, patience, hostPort); err != nil {
+		if err := g.pass(ctx, patience, name); err != nil {
 			t.end()
 			return nil, err
 		}
 		t.held++
 	}
-	if err := t.ask(hostPort); err != nil {
+	if err := t.ask(name, at.hostPort); err != nil {
 		t.end()
 		return nil, err
 	}
@@ -188,21 +193,44 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// ask asks the host's breaker.
-func (t *turn) ask(host string) error {
-	g := t.gates[0]
+// limit is what Options say of a service or a host.
+func (l *limits) limit(at place) Limit {
+	names := []string{at.hostPort, at.host}
+	if at.gate != "" {
+		names = []string{at.gate}
+	}
+	for _, name := range names {
+		if limit, ok := l.o.Hosts[name]; ok {
+			return limit
+		}
+	}
+	return l.o.PerHost
+}
+
+// ask asks the breakers; an open one is a Failure of KindBusy.
+func (t *turn) ask(name, hostPort string) (err error) {
+	if t.door != nil {
+		if t.reach, err = t.door.allow(hostPort, t.limits.o.Breaker.Failures); err != nil {
+			return err
+		}
+	}
+	t.report, err = t.gates[0].allow(name, t.limits.o.Breaker.Failures)
+	return err
+}
+
+// allow gives the function that tells the breaker how the exchange went; without a breaker it is nil.
+func (g *gate) allow(name string, failures int) (func(error), error) {
 	if g.breaker == nil {
-		return nil
+		return nil, nil
 	}
 	done, err := g.breaker.Allow()
 	if err == nil {
-		t.report = done
-		return nil
+		return done, nil
 	}
 	g.mu.Lock()
 	after := time.Until(g.retry)
 	g.mu.Unlock()
-	return busy(max(after, time.Second), fmt.Sprintf("%s has failed %d times in a row and is left alone for a while", host, t.limits.o.Breaker.Failures))
+	return nil, busy(max(after, time.Second), fmt.Sprintf("%s has failed %d times in a row and is left alone for a while", name, failures))
 }
 
 // tell tells the breaker how the exchange went; nil is well, errExcluded says nothing.
@@ -213,10 +241,22 @@ func (t *turn) tell(err error) {
 	}
 }
 
+// reached tells the breaker of the address whether there was a connection.
+func (t *turn) reached(err error) {
+	if t.reach != nil {
+		t.reach(err)
+		t.reach = nil
+	}
+}
+
 // end gives everything back. It may be called twice.
 func (t *turn) end() {
 	t.once.Do(func() {
 		t.tell(errExcluded)
+		t.reached(errExcluded)
+		if t.door != nil {
+			t.limits.leave(t.door)
+		}
 		for i, g := range t.gates {
 			if i < t.held && g.slots != nil {
 				<-g.slots

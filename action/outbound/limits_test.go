@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/outbound/outboundtest"
 )
 
@@ -54,7 +55,7 @@ func TestRate(t *testing.T) {
 		l := limitsOf(Options{Hosts: map[string]Limit{"slow": {PerSecond: 2, Burst: 1}}})
 		began := time.Now()
 		for range 5 {
-			turn, err := l.wait(t.Context(), "slow", "slow:80", "")
+			turn, err := l.wait(t.Context(), place{host: "slow", hostPort: "slow:80"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,7 +66,7 @@ func TestRate(t *testing.T) {
 		}
 		l = limitsOf(Options{PerHost: Limit{PerSecond: 0.01}, MaxWait: 10 * time.Second})
 		for i := range 2 {
-			turn, err := l.wait(t.Context(), "slow", "slow:80", "")
+			turn, err := l.wait(t.Context(), place{host: "slow", hostPort: "slow:80"})
 			if i == 0 {
 				turn.end()
 				continue
@@ -81,7 +82,7 @@ func TestRate(t *testing.T) {
 func TestCoolDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limitsOf(Options{})
-		first, err := l.wait(t.Context(), "h", "h:80", "")
+		first, err := l.wait(t.Context(), place{host: "h", hostPort: "h:80"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -89,17 +90,17 @@ func TestCoolDown(t *testing.T) {
 		first.coolDown(time.Second) // the longer one stays
 		first.end()
 		began := time.Now()
-		second, err := l.wait(t.Context(), "h", "h:80", "")
+		second, err := l.wait(t.Context(), place{host: "h", hostPort: "h:80"})
 		if err != nil || time.Since(began) != 5*time.Second {
 			t.Fatalf("%v after %s", err, time.Since(began))
 		}
 		second.coolDown(time.Hour)
 		second.end()
-		_, err = l.wait(t.Context(), "h", "h:80", "")
+		_, err = l.wait(t.Context(), place{host: "h", hostPort: "h:80"})
 		if f, ok := errors.AsType[*Failure](err); !ok || f.After != time.Hour {
 			t.Errorf("a long one: %v", err)
 		}
-		if turn, err := l.wait(t.Context(), "g", "g:80", ""); err != nil {
+		if turn, err := l.wait(t.Context(), place{host: "g", hostPort: "g:80"}); err != nil {
 			t.Errorf("another host: %v", err)
 		} else {
 			turn.end()
@@ -110,17 +111,17 @@ func TestCoolDown(t *testing.T) {
 func TestFullHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limitsOf(Options{PerHost: Limit{Concurrent: 1}, MaxWait: 3 * time.Second})
-		held, err := l.wait(t.Context(), "h", "h:80", "c")
+		held, err := l.wait(t.Context(), place{host: "h", hostPort: "h:80", credential: "c"})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = l.wait(t.Context(), "h", "h:80", "")
+		_, err = l.wait(t.Context(), place{host: "h", hostPort: "h:80"})
 		if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != KindBusy || !strings.Contains(err.Error(), "1 requests to h:80") {
 			t.Errorf("%v", err)
 		}
 		held.end()
 		held.end() // twice does no harm
-		again, err := l.wait(t.Context(), "h", "h:80", "c")
+		again, err := l.wait(t.Context(), place{host: "h", hostPort: "h:80", credential: "c"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,7 +134,7 @@ func TestBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := limitsOf(Options{Breaker: Breaker{Failures: 3, Open: 20 * time.Second}})
 		try := func(result error) error {
-			turn, err := l.wait(t.Context(), "h", "h:80", "")
+			turn, err := l.wait(t.Context(), place{host: "h", hostPort: "h:80"})
 			if err != nil {
 				return err
 			}
@@ -168,7 +169,7 @@ func TestBreaker(t *testing.T) {
 func TestGatesForgotten(t *testing.T) {
 	l := limitsOf(Options{})
 	for i := range maxGates + 10 {
-		turn, err := l.wait(t.Context(), "h", fmt.Sprintf("h%d:80", i), "")
+		turn, err := l.wait(t.Context(), place{host: "h", hostPort: fmt.Sprintf("h%d:80", i)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +260,7 @@ func TestTokens(t *testing.T) {
 		l := limitsOf(Options{PerHost: Limit{TokensPerMinute: 600}, MaxWait: 5 * time.Minute})
 		began := time.Now()
 		next := func() time.Duration {
-			turn, err := l.wait(t.Context(), "model", "model:443", "")
+			turn, err := l.wait(t.Context(), place{host: "model", hostPort: "model:443"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -274,4 +275,47 @@ func TestTokens(t *testing.T) {
 			}
 		}
 	})
+}
+
+// One sidecar carries many services: each has limits and a breaker of its own, and the sidecar's counts failed connections only.
+func TestGateOfAService(t *testing.T) {
+	l := limitsOf(Options{Hosts: map[string]Limit{"dapr:small": {Concurrent: 1}}, Breaker: Breaker{Failures: 3}, MaxWait: time.Millisecond})
+	at := func(app string) place {
+		return place{gate: "dapr:" + app, host: "127.0.0.1", hostPort: "127.0.0.1:3500"}
+	}
+	exchange := func(p place, answer, reach error) error {
+		turn, err := l.wait(t.Context(), p)
+		if err != nil {
+			return err
+		}
+		defer turn.end()
+		turn.tell(answer)
+		turn.reached(reach)
+		return nil
+	}
+	away := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "503"}
+	for range 3 {
+		if err := exchange(at("bad"), away, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f, ok := errors.AsType[*Failure](exchange(at("bad"), nil, nil)); !ok || f.Kind != KindBusy || !strings.Contains(f.Error(), "dapr:bad") {
+		t.Errorf("an app that failed three times is not left alone: %v", f)
+	}
+	held, err := l.wait(t.Context(), at("small"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.end()
+	if _, err := l.wait(t.Context(), at("small")); err == nil {
+		t.Error("the limit named for the app does not hold")
+	}
+	for range 3 {
+		if err := exchange(at("good"), errExcluded, away); err != nil {
+			t.Fatalf("another app is held up: %v", err)
+		}
+	}
+	if f, ok := errors.AsType[*Failure](exchange(at("new"), nil, nil)); !ok || !strings.Contains(f.Error(), "127.0.0.1:3500") {
+		t.Errorf("a sidecar without connections is not left alone: %v", f)
+	}
 }

@@ -34,7 +34,8 @@ type Options struct {
 
 	// PerHost bounds the requests to each host and port. Defaults to 32 at once, at any rate.
 	PerHost Limit
-	// Hosts are the limits of single hosts, by "host" or "host:port". Defaults to none.
+	// Hosts are the limits of single hosts, by "host" or "host:port", and of services behind a sidecar, by Request.Gate.
+	// Defaults to none.
 	Hosts map[string]Limit
 	// PerCredential bounds the requests with the same Authorization or API key. Defaults to 32 at once.
 	PerCredential Limit

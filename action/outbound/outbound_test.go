@@ -47,11 +47,23 @@ func fetch(t testing.TB, c *Client, req *Request) (status int, body string, err 
 	return resp.Status, string(raw), err
 }
 
-// TestFaults has each fault end as its documentation says, quickly and with little read.
+// TestFaults has each fault end as its documentation says, with little read. Only the limit that is meant to end it is
+// short, so that a busy machine reaches no other one first.
 func TestFaults(t *testing.T) {
 	s := outboundtest.New(t)
 	c := local(t, Options{Breaker: Breaker{Failures: -1}})
-	short := Timeouts{Connect: time.Second, TLS: time.Second, FirstByte: 150 * time.Millisecond, Idle: 150 * time.Millisecond, Total: 600 * time.Millisecond}
+	timeouts := func(phase string) Timeouts {
+		t := Timeouts{Connect: time.Minute, TLS: time.Minute, FirstByte: time.Minute, Idle: time.Minute, Total: time.Minute}
+		switch phase {
+		case "first_byte":
+			t.FirstByte = 150 * time.Millisecond
+		case "idle":
+			t.Idle = 150 * time.Millisecond
+		case "total":
+			t.Total = 600 * time.Millisecond
+		}
+		return t
+	}
 	for path, want := range map[string]struct {
 		kind  Kind
 		phase string
@@ -71,14 +83,10 @@ func TestFaults(t *testing.T) {
 		"/headers": {KindLimit, "", stepwell.CodeLimit, "headers exceeded"},
 	} {
 		t.Run(path, func(t *testing.T) {
-			began := time.Now()
-			_, _, err := fetch(t, c, &Request{URL: s.URL + path, Timeouts: short, Redirects: 3, MaxBytes: 4 << 20})
+			_, _, err := fetch(t, c, &Request{URL: s.URL + path, Timeouts: timeouts(want.phase), Redirects: 3, MaxBytes: 4 << 20})
 			f, ok := errors.AsType[*Failure](err)
 			if !ok || f.Kind != want.kind || want.phase != "" && f.Phase != want.phase || stepwell.CodeOf(err) != want.code || !strings.Contains(err.Error(), want.text) {
 				t.Fatalf("got %+v (%v), want %+v", f, err, want)
-			}
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("took %s", took)
 			}
 			if want.kind == KindBlocked && !strings.Contains(stepwell.HintOf(err), "allow_hosts") {
 				t.Errorf("hint %q names no option", stepwell.HintOf(err))
@@ -180,7 +188,7 @@ func TestHTTP2(t *testing.T) {
 	pool := x509.NewCertPool()
 	pool.AddCert(server.Certificate())
 	c := local(t, Options{RootCAs: pool})
-	if _, body, err := fetch(t, c, &Request{URL: server.URL, Timeouts: Timeouts{Connect: time.Second, TLS: time.Second, FirstByte: time.Second, Idle: time.Second}}); err != nil || body != "HTTP/2.0" {
+	if _, body, err := fetch(t, c, &Request{URL: server.URL, Timeouts: Timeouts{Connect: time.Minute, TLS: time.Minute, FirstByte: time.Minute, Idle: time.Minute}}); err != nil || body != "HTTP/2.0" {
 		t.Errorf("%q, %v", body, err)
 	}
 	c.Close()
@@ -204,17 +212,16 @@ func TestNoConnection(t *testing.T) {
 
 // TestSlowReader takes its time over a response that is there: that is not the server's fault.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	s := outboundtest.New(t)
-	resp, err := local(t, Options{}).Do(t.Context(), &Request{URL: s.URL + "/ok", Timeouts: Timeouts{Idle: 40 * time.Millisecond}})
+	resp, err := local(t, Options{}).Do(t.Context(), &Request{URL: s.URL + "/ok", Timeouts: Timeouts{Idle: 2 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer resp.Close()
-	for range 2 {
-		<-time.After(100 * time.Millisecond)
-		if _, err := resp.Body.Read(make([]byte, 3)); err != nil {
-			t.Error(err)
-		}
+	<-time.After(2100 * time.Millisecond)
+	if _, err := resp.Body.Read(make([]byte, 3)); err != nil {
+		t.Error(err)
 	}
 }
 

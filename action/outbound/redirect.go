@@ -35,7 +35,7 @@ func (x *exchange) redirect(next *http.Request, via []*http.Request) error {
 			Message: "a redirect wants the body sent to another origin, " + x.redact.URL(next.URL), Hint: "if that is right, send it there in the first place"}}
 	}
 	for name := range next.Header {
-		if SecretName(name) || name == "Idempotency-Key" || name == "Referer" {
+		if SecretName(name) || name == "Idempotency-Key" || name == "Traceparent" || name == "Referer" {
 			delete(next.Header, name)
 		}
 	}

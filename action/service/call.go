@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -31,19 +33,16 @@ const submitted = "service.workflow"
 type work struct {
 	ID       string    `json:"workflow_id"`
 	Deadline time.Time `json:"deadline"`
+	Callback string    `json:"callback,omitempty"` // key of the signal by which the service ends the step
 }
 
-// Run calls the service, or asks for the work that an earlier call has submitted.
+// calledBackPoll is the time between two questions about work whose end the service tells.
+const calledBackPoll = 5 * time.Minute
+
+// Run calls the service, or submits work and waits for its end.
 func (h *handler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if !h.endpoint.Async {
-		return h.submit(ctx, call)
-	}
-	if call.State != nil {
-		var w work
-		if err := json.Unmarshal(call.State, &w); err != nil {
-			return nil, action.Fail(fmt.Errorf("state of the wait: %w", err))
-		}
-		return h.ask(ctx, call, &w)
+		return h.submit(ctx, call, call.Params)
 	}
 	w, err := action.Once(ctx, call, fmt.Sprintf("%s.%d", submitted, call.Attempt), func(ctx context.Context) (*work, error) {
 		return h.submitWork(ctx, call)
@@ -51,19 +50,83 @@ func (h *handler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, action.Poll(h.caller.o.Now().Add(min(h.endpoint.Poll, time.Second)), w.ID, w)
+	return nil, h.wait(w, h.caller.o.Now().Add(min(h.every(w), time.Second)))
 }
 
-func (h *handler) submit(ctx context.Context, call *action.Call) (map[string]any, error) {
-	path, err := fill(h.endpoint.Path, call.Params)
+// Poll asks for the work that an earlier call has submitted.
+func (h *handler) Poll(ctx context.Context, call *action.Call) (any, error) {
+	w, err := workOf(call)
 	if err != nil {
-		return nil, action.Fail(err)
+		return nil, err
 	}
-	return h.send(ctx, call, h.endpoint.Method, path, call.Params)
+	return h.ask(ctx, call, w)
+}
+
+func workOf(call *action.Call) (*work, error) {
+	var w work
+	if err := json.Unmarshal(call.State, &w); err != nil {
+		return nil, action.Fail(fmt.Errorf("state of the wait: %w", err))
+	}
+	return &w, nil
+}
+
+// Cancel cancels the work at the service, where the table says how. Work that is gone is cancelled.
+func (h *handler) Cancel(ctx context.Context, call *action.Call) error {
+	if h.endpoint.CancelPath == "" {
+		return nil
+	}
+	w, err := workOf(call)
+	if err != nil {
+		return err
+	}
+	_, err = h.send(ctx, call, h.endpoint.CancelMethod, h.endpoint.CancelPath, map[string]any{"workflow_id": w.ID}, nil)
+	if f, ok := errors.AsType[*outbound.Failure](err); ok && (f.Status == http.StatusNotFound || f.Status == http.StatusGone) {
+		return nil
+	}
+	return err
+}
+
+// every is the time between two questions.
+func (h *handler) every(w *work) time.Duration {
+	if w.Callback != "" {
+		return max(calledBackPoll, h.endpoint.Poll)
+	}
+	return h.endpoint.Poll
+}
+
+// wait gives the worker back until the next question, or until the service calls back.
+func (h *handler) wait(w *work, again time.Time) error {
+	if w.Callback == "" {
+		return action.Poll(again, w.ID, w)
+	}
+	raw, err := json.Marshal(w)
+	if err != nil {
+		return action.Fail(&stepwell.Error{Code: stepwell.CodeInternal, Message: "state of the wait", Err: err})
+	}
+	if again.After(w.Deadline) {
+		again = w.Deadline
+	}
+	return &action.WaitError{Until: again, Resume: true, Await: true, Elsewhere: true, State: raw, ExternalID: w.Callback}
+}
+
+func (h *handler) submit(ctx context.Context, call *action.Call, body map[string]any) (map[string]any, error) {
+	return h.send(ctx, call, h.endpoint.Method, h.endpoint.Path, call.Params, body)
 }
 
 func (h *handler) submitWork(ctx context.Context, call *action.Call) (*work, error) {
-	out, err := h.submit(ctx, call)
+	w := &work{}
+	body := call.Params
+	if h.endpoint.Callback {
+		key, url, err := call.Callback(ctx)
+		switch {
+		case err == nil:
+			w.Callback, body = key, maps.Clone(call.Params)
+			body["callback_url"] = url
+		case stepwell.CodeOf(err) != stepwell.CodeInvalid: // without an address the status is asked for
+			return nil, err
+		}
+	}
+	out, err := h.submit(ctx, call, body)
 	if err != nil {
 		return nil, err
 	}
@@ -73,28 +136,25 @@ func (h *handler) submitWork(ctx context.Context, call *action.Call) (*work, err
 			Hint: "an action whose service answers at once must not be async"})
 	}
 	call.Log("submitted", slog.String("workflow_id", id))
-	return &work{ID: id, Deadline: h.caller.o.Now().Add(h.endpoint.MaxWait)}, nil
+	w.ID, w.Deadline = id, h.caller.o.Now().Add(h.endpoint.MaxWait)
+	return w, nil
 }
 
 // ask looks at the work's status once, and waits on if it has not ended. A question that fails is asked
 // again at the next turn, as long as there is time: the work goes on whatever happens to the question.
 func (h *handler) ask(ctx context.Context, call *action.Call, w *work) (any, error) {
-	path, err := fill(h.endpoint.StatusPath, map[string]any{"workflow_id": w.ID})
-	if err != nil {
-		return nil, action.Fail(err)
-	}
-	out, err := h.send(ctx, call, http.MethodGet, path, nil)
-	again := h.caller.o.Now().Add(h.endpoint.Poll)
-	late := again.After(w.Deadline)
+	out, err := h.send(ctx, call, http.MethodGet, h.endpoint.StatusPath, map[string]any{"workflow_id": w.ID}, nil)
+	now := h.caller.o.Now()
+	again, late := now.Add(h.every(w)), now.Add(h.endpoint.Poll).After(w.Deadline)
 	if err != nil {
 		if ctx.Err() != nil || action.IsFail(err) || late {
 			return nil, err
 		}
 		if r, ok := errors.AsType[*action.RetryError](err); ok {
-			again = h.caller.o.Now().Add(max(r.After, h.endpoint.Poll))
+			again = now.Add(max(r.After, h.endpoint.Poll))
 		}
 		call.Host.Log(slog.LevelWarn, "the status could not be read, asking again: "+err.Error())
-		return nil, action.Poll(again, w.ID, w)
+		return nil, h.wait(w, again)
 	}
 	status, _ := out["status"].(string)
 	switch strings.ToUpper(status) {
@@ -109,33 +169,55 @@ func (h *handler) ask(ctx context.Context, call *action.Call, w *work) (any, err
 	if p, ok := number(out["progress"]); ok {
 		call.Host.Progress(p/100, status)
 	}
-	return nil, action.Poll(again, w.ID, w)
+	return nil, h.wait(w, again)
 }
 
-// fill puts parameters into a path. A value is escaped, so that it stays one segment.
-func fill(path string, params map[string]any) (string, error) {
-	var missing error
+// plainSegment is what reaches a service unchanged through a sidecar, which decodes a path once or twice and cleans it.
+var plainSegment = regexp.MustCompile(`^[A-Za-z0-9._~:@+,;=-]+$`)
+
+// fill puts values into a path. A value is escaped, so that it stays one segment; through a sidecar only values that need
+// no escape are taken.
+func fill(path string, values map[string]any, sidecar bool) (string, error) {
+	var wrong error
 	filled := placeholder.ReplaceAllStringFunc(path, func(m string) string {
 		name := m[1 : len(m)-1]
-		value := text(params[name])
-		if value == "" || value == "." || value == ".." {
-			missing = &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("params.%s is %q, which cannot be part of the path %s", name, value, path)}
+		value := text(values[name])
+		switch {
+		case value == "" || value == "." || value == "..":
+			wrong = &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("params.%s is %q, which cannot be part of the path %s", name, value, path)}
+		case sidecar && !plainSegment.MatchString(value):
+			wrong = &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("params.%s is %q, which a Dapr sidecar does not pass on unchanged as part of the path %s", name, value, path),
+				Hint: "use letters, digits and - . _ ~ : @ + , ; = only, give the service a base URL under services.apps, or let it take the value in the body"}
+		}
+		if sidecar {
+			return value
 		}
 		return url.PathEscape(value)
 	})
-	return filled, missing
+	return filled, wrong
 }
 
-// send makes one call and reads its answer.
-func (h *handler) send(ctx context.Context, call *action.Call, method, path string, params map[string]any) (map[string]any, error) {
-	u, err := h.caller.locate(h.endpoint.App, path)
+// send makes one call and reads its answer; values fill the path.
+func (h *handler) send(ctx context.Context, call *action.Call, method, path string, values, params map[string]any) (map[string]any, error) {
+	at, err := h.caller.locate(h.endpoint.App)
 	if err != nil {
 		return nil, err
 	}
-	req := &outbound.Request{Method: method, Header: http.Header{
+	filled, err := fill(path, values, at.sidecar())
+	if err != nil {
+		return nil, action.Fail(err)
+	}
+	u, err := at.at(filled)
+	if err != nil {
+		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the path " + path + " is not valid", Err: err})
+	}
+	req := &outbound.Request{Method: method, Gate: at.gate, Header: http.Header{
 		"X-Execution-Id": {call.Execution}, "X-Step-Id": {call.StepKey}, "Idempotency-Key": {call.IdempotencyKey()}, "Accept": {"application/json"}},
 		Timeouts: outbound.Timeouts{Connect: 10 * time.Second, Total: h.endpoint.Timeout}}
-	if h.caller.o.DaprToken != "" && h.caller.bases[h.endpoint.App] == nil {
+	if trace := call.Traceparent(); trace != "" {
+		req.Header.Set("Traceparent", trace)
+	}
+	if at.sidecar() && h.caller.o.DaprToken != "" {
 		req.Header.Set("Dapr-Api-Token", h.caller.o.DaprToken)
 	}
 	if params != nil {
@@ -146,7 +228,7 @@ func (h *handler) send(ctx context.Context, call *action.Call, method, path stri
 	req.URL = u.String()
 	out, err := h.exchange(ctx, req)
 	if f, ok := errors.AsType[*outbound.Failure](err); ok {
-		return nil, outbound.Steer(ctx, call, f, outbound.Policy{})
+		return nil, outbound.Steer(ctx, call, at.named(f, h.endpoint.App), outbound.Policy{})
 	}
 	return out, err
 }
@@ -181,6 +263,9 @@ func (h *handler) exchange(ctx context.Context, req *outbound.Request) (map[stri
 		return nil, err
 	}
 	if resp.Status < 200 || resp.Status > 299 {
+		if req.Gate != "" {
+			return nil, sidecarFailure(resp, body)
+		}
 		return nil, resp.StatusFailure(body)
 	}
 	if len(bytes.TrimSpace(body)) == 0 {

@@ -41,6 +41,13 @@ type Endpoint struct {
 	// StatusPath is where the status of the work is asked for; {workflow_id} is filled in. Defaults to
 	// "/api/v1/workflows/{workflow_id}/status".
 	StatusPath string
+	// CancelPath is where asynchronous work is cancelled; {workflow_id} is filled in. Defaults to none: it cannot be.
+	CancelPath   string
+	CancelMethod string // Defaults to DELETE
+	// Callback sends the member callback_url with an asynchronous call: the address that the service calls when the work
+	// has ended. The status is then asked for every five minutes only. Without a server's public address there is
+	// none, and the status is asked for every Poll.
+	Callback   bool
 	Poll       time.Duration // between two questions. Defaults to 10 seconds
 	Timeout    time.Duration // of one call. Defaults to one minute
 	MaxWait    time.Duration // of the asynchronous work. Defaults to one hour
@@ -141,6 +148,9 @@ func (e *Endpoint) complete() error {
 	if e.StatusPath == "" {
 		e.StatusPath = "/api/v1/workflows/{workflow_id}/status"
 	}
+	if e.CancelMethod == "" {
+		e.CancelMethod = http.MethodDelete
+	}
 	e.Poll, e.Timeout, e.MaxWait = orElse(e.Poll, 10*time.Second), orElse(e.Timeout, time.Minute), orElse(e.MaxWait, time.Hour)
 	if e.Summary == "" {
 		e.Summary = "Calls " + e.App + "."
@@ -156,6 +166,12 @@ func (e *Endpoint) complete() error {
 		return bad("the method %q is none of %s", e.Method, strings.Join(methods, ", "))
 	case e.Async && !strings.Contains(e.StatusPath, "{workflow_id}"):
 		return bad("the status path %q has no {workflow_id}", e.StatusPath)
+	case !e.Async && (e.CancelPath != "" || e.Callback):
+		return bad("cancel_path and callback are for asynchronous actions")
+	case e.CancelPath != "" && (!strings.HasPrefix(e.CancelPath, "/") || !strings.Contains(e.CancelPath, "{workflow_id}")):
+		return bad("the cancel path %q does not begin with / or has no {workflow_id}", e.CancelPath)
+	case !slices.Contains(methods, e.CancelMethod):
+		return bad("the cancel method %q is none of %s", e.CancelMethod, strings.Join(methods, ", "))
 	}
 	for _, m := range placeholder.FindAllStringSubmatch(e.Path, -1) {
 		f, ok := spec.FieldNamed(e.Params, m[1])
@@ -179,8 +195,11 @@ func (e *Endpoint) spec() spec.Spec {
 	doc := fmt.Sprintf("`%s %s` of the service `%s`.", e.Method, e.Path, e.App)
 	if e.Async {
 		doc += fmt.Sprintf(" The service answers with a `workflow_id`; the step waits without a worker and asks `%s` every %s, for at most %s.", e.StatusPath, e.Poll, e.MaxWait)
+		if e.CancelPath != "" {
+			doc += fmt.Sprintf(" A cancelled step cancels it there: `%s %s`.", e.CancelMethod, e.CancelPath)
+		}
 	}
-	return spec.Spec{Name: e.Action, Aliases: e.Aliases, Summary: e.Summary, Doc: doc, Params: e.Params, OpenParams: e.OpenParams, Outputs: e.Outputs,
+	return spec.Spec{Name: e.Action, Aliases: e.Aliases, Summary: e.Summary, Doc: doc, Params: e.Params, OpenParams: e.OpenParams, Outputs: e.Outputs, OpenOutputs: true,
 		Timeout: e.Timeout + 30*time.Second}
 }
 
@@ -225,18 +244,32 @@ func (c *caller) sidecar() *url.URL {
 	return &url.URL{Scheme: "http", Host: "127.0.0.1:" + strconv.Itoa(c.o.DaprPort)}
 }
 
-// locate is the URL of an app's path, which is already escaped.
-func (c *caller) locate(app, path string) (*url.URL, error) {
+// place is where an app is reached.
+type place struct {
+	base *url.URL
+	gate string // of the app behind a sidecar; empty: the address itself
+}
+
+// locate finds an app: at its base URL, else behind the sidecar.
+func (c *caller) locate(app string) (place, error) {
 	if base := c.bases[app]; base != nil {
-		return url.Parse(strings.TrimSuffix(base.String(), "/") + path)
+		return place{base: base}, nil
 	}
 	if c.o.DaprPort > 0 {
 		id := app
 		if other := c.o.AppIDs[app]; other != "" {
 			id = other
 		}
-		return url.Parse(c.sidecar().String() + "/v1.0/invoke/" + id + "/method" + path)
+		return place{base: c.sidecar().JoinPath("v1.0", "invoke", id, "method"), gate: "dapr:" + id}, nil
 	}
-	return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("nothing says where the service %s is", app),
+	return place{}, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("nothing says where the service %s is", app),
 		Hint: "give its base URL under services.apps, or services.dapr_http_port, in stepwell.yaml"})
+}
+
+// sidecar reports whether calls go through Dapr's sidecar.
+func (p place) sidecar() bool { return p.gate != "" }
+
+// at is the URL of a path, which is already escaped.
+func (p place) at(path string) (*url.URL, error) {
+	return url.Parse(strings.TrimSuffix(p.base.String(), "/") + path)
 }

@@ -151,7 +151,7 @@ func waitFor(t *testing.T, h *feed.Hub, n int) {
 }
 
 func TestSilentClientIsPinged(t *testing.T) {
-	r := newRig(t, feed.Options{}, live.Options{Ping: 10 * time.Millisecond, WriteTimeout: 50 * time.Millisecond})
+	r := newRig(t, feed.Options{}, live.Options{Ping: 10 * time.Millisecond, WriteTimeout: 2 * time.Second})
 	x := r.Begin(3)
 	quiet := r.dial(t, x.ID, "?since=latest") // reads nothing, so it answers no ping
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -169,7 +169,7 @@ func TestSilentClientIsPinged(t *testing.T) {
 			}
 		}
 	}()
-	for range 20 { // longer than a client that does not answer lives
+	for range 250 { // longer than a client that does not answer lives
 		<-pinged
 	}
 	waitFor(t, r.hub, 1)

@@ -68,7 +68,7 @@ const tryIt = (path, method, op) => {
   const streaming = Object.values(op.responses).some((r) => r.content && r.content["text/event-stream"]) || op.responses["101"];
   return [make("table", {}, ...rows), ...(body ? [make("h4", {}, "Body"), schemaTable(media.schema), body] : []), ...(streaming ? [make("p", {}, "A stream: open it with a client.")] : [make("p", {}, make("button", { type: "button", on: { click: send } }, "Send")), out])];
 };
-const answers = (op) => Object.entries(op.responses).filter(([code]) => code !== "default").flatMap(([code, r]) => {
+const answers = (op) => Object.entries(op.responses).filter(([, r]) => !r.$ref).flatMap(([code, r]) => {
   const schema = Object.values(r.content || {})[0]?.schema;
   return [make("h4", {}, `${code} ${r.description || ""}`), ...(schema ? [schemaTable(schema)] : [])];
 });

@@ -2,14 +2,11 @@ package main
 
 import (
 	"os"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 // fsyncTime is the median time that the disk under dir takes to make 4 KiB durable, in ms.
@@ -53,12 +50,5 @@ func peakMB() float64 {
 			}
 		}
 	}
-	var usage unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	if runtime.GOOS == "darwin" {
-		return float64(usage.Maxrss) / (1 << 20)
-	}
-	return float64(usage.Maxrss) / 1024
+	return peakUsage()
 }

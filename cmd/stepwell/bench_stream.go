@@ -69,7 +69,7 @@ func benchStream(ctx context.Context, out io.Writer, o benchOptions) error {
 	}
 	for range o.runs {
 		for _, checkpoints := range []bool{false, true} {
-			took, err := streamOnce(ctx, dir, checkpoints, o)
+			took, _, err := benchSegment(ctx, dir, fmt.Sprintf(benchPipeline, checkpoints), o, app.Options{})
 			if err != nil {
 				return fmt.Errorf("bench stream: %w", err)
 			}
@@ -88,19 +88,14 @@ func benchStream(ctx context.Context, out io.Writer, o benchOptions) error {
 	return nil
 }
 
-// streamOnce runs the pipeline in an app of its own, and takes the time from the start call to the end.
-func streamOnce(ctx context.Context, dir string, checkpoints bool, o benchOptions) (took time.Duration, err error) {
-	for _, leftover := range []string{"out.ndjson", "stream.db", "stream.db-streams"} {
-		if err := os.RemoveAll(filepath.Join(dir, leftover)); err != nil {
-			return 0, err
-		}
-	}
-	d, problems := definition.Parse(fmt.Appendf(nil, benchPipeline, checkpoints), definition.ParseOptions{})
+// runSegment runs a pipeline in an app of its own, and takes the time from the start call to the end.
+func runSegment(ctx context.Context, dir, pipeline string, options app.Options) (took time.Duration, err error) {
+	d, problems := definition.Parse([]byte(pipeline), definition.ParseOptions{})
 	if err := problems.Err(); err != nil {
 		return 0, err
 	}
-	a, err := app.New(ctx, app.Options{DB: filepath.Join(dir, "stream.db"), Synchronous: o.sync.value, Workers: o.workers,
-		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	a, err := app.New(ctx, options)
 	if err != nil {
 		return 0, err
 	}

@@ -44,15 +44,18 @@ type doctor struct {
 	program *program
 	serving *serving
 	now     func() time.Time
+	sound   bool   // there is a database, and it is sound
 	holder  string // process that runs executions on the database
 }
 
 func (p *program) newDoctorCommand() *cobra.Command {
 	var output *choice
+	var repair bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Checks what stepwell needs here: database, disk, clock, keys, port, neighbours",
-		Long: "Checks what stepwell needs here, and says what to do about what it finds. It changes nothing.\n\n" +
+		Short: "Checks what stepwell needs here: database, large outputs, disk, clock, keys, port, neighbours",
+		Long: "Checks what stepwell needs here, and says what to do about what it finds. It changes nothing,\n" +
+			"except with --fix: that moves a ./stepwell.db of an earlier version into the data directory.\n\n" +
 			"Exit codes: 0 all is well, or there are warnings; 1 something would not work.",
 		Args: arguments(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -60,10 +63,17 @@ func (p *program) newDoctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.report((&doctor{program: p, serving: s, now: time.Now}).examine(cmd.Context()), output.value)
+			d := &doctor{program: p, serving: s, now: time.Now}
+			if repair {
+				if err := d.fix(context.Background()); err != nil {
+					return err
+				}
+			}
+			return p.report(d.examine(cmd.Context()), output.value)
 		},
 	}
 	p.settings.addDB(cmd.Flags())
+	cmd.Flags().BoolVar(&repair, "fix", false, "move ./stepwell.db into the data directory")
 	output = format(cmd.Flags(), "text", "json")
 	return cmd
 }
@@ -84,7 +94,7 @@ func (d *doctor) examine(ctx context.Context) []finding {
 	}
 	var all []finding
 	for _, check := range []func(context.Context) []finding{
-		d.database, d.disk, d.clock, d.keyFile, d.listener, d.certificate, d.tokens, d.tools, d.dapr, d.kubernetes, d.telemetry,
+		d.dataDirectory, d.database, d.outside, d.largeOutputs, d.disk, d.clock, d.keyFile, d.listener, d.certificate, d.tokens, d.tools, d.dapr, d.kubernetes, d.telemetry,
 	} {
 		all = append(all, check(ctx)...)
 	}

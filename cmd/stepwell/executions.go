@@ -76,6 +76,7 @@ type execution struct {
 	Progress engine.Progress          `json:"progress"`
 	Outputs  json.RawMessage          `json:"outputs,omitempty"`
 	Error    *engine.Failure          `json:"error,omitempty"`
+	Outside  int                      `json:"abandoned,omitempty"` // work outside that is still to be stopped
 	Steps    []stepView               `json:"steps,omitempty"`
 }
 

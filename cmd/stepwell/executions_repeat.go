@@ -4,14 +4,17 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
@@ -20,14 +23,14 @@ func (p *program) newRestartCommand() *cobra.Command {
 	var failedOnly, dryRun bool
 	cmd := &cobra.Command{
 		Use:   "restart ID STEP",
-		Short: "Runs a step and everything after it again, in the same execution",
+		Short: "Repeat a step and everything after it, in the same execution",
 		Args:  arguments(2, 2, "ID or STEP"),
 	}
-	cmd.Flags().BoolVar(&failedOnly, "failed-only", false, "of a for_each, only the iterations that failed")
+	cmd.Flags().BoolVar(&failedOnly, "failed-only", false, "repeat only what did not complete inside the step")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run again, and run nothing")
 	there := func(c *connection, id string, args []string) error {
 		if dryRun {
-			return p.previewThere(c, id, "restart", url.Values{"step_id": args[:1]})
+			return p.previewThere(c, id, "restart", url.Values{"step_id": args[:1], "failed_only": {strconv.FormatBool(failedOnly)}})
 		}
 		return p.changeThere(c, id, "restart", object{"step_id": args[0], "failed_only": failedOnly})
 	}
@@ -43,8 +46,8 @@ func (p *program) newRestartCommand() *cobra.Command {
 			return err
 		}
 		if dryRun {
-			return p.preview(x, step, output, func(ctx context.Context, s *session) ([]string, error) {
-				return s.app.Conductor.Preview(ctx, x.ID, step)
+			return p.preview(x, output, func(ctx context.Context, c *conductor.Conductor) (*engine.Forecast, error) {
+				return c.PreviewRestart(ctx, x.ID, step, failedOnly)
 			})
 		}
 		return p.apply(x, &change{kind: conductor.RequestRestart, body: conductor.RequestBody{Step: step, FailedOnly: failedOnly},
@@ -81,13 +84,14 @@ func (p *program) newRetryCommand() *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "retry ID",
-		Short: "Starts an execution that has ended again, keeping what completed",
-		Long: "Starts a new execution of the same pipeline, as it was, with the same parameters. Results of\n" +
-			"steps that completed are taken over, except from --from-step on. The new execution names the\n" +
-			"old one as its parent.",
+		Short: "Repeat what did not complete, in a new execution",
+		Long: "Starts a new execution of the same pipeline, as it was, with the same parameters. What completed\n" +
+			"is taken over: steps, iterations of for_each, steps inside groups and sub-pipelines, items of\n" +
+			"streams. What did not complete is repeated, and what depends on that. The new execution names\n" +
+			"the old one as its parent.",
 		Args: arguments(1, 1, "ID"),
 	}
-	cmd.Flags().StringVar(&from, "from-step", "", "also run this `step` and everything after it")
+	cmd.Flags().StringVar(&from, "from-step", "", "also repeat this `step` whole, and everything after it")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run, and run nothing")
 	there := func(c *connection, id string, _ []string) error {
 		if dryRun {
@@ -103,7 +107,9 @@ func (p *program) newRetryCommand() *cobra.Command {
 				Hint: "`stepwell executions resume " + x.ID + "` goes on with it"}
 		}
 		if dryRun {
-			return p.preview(x, from, output, func(ctx context.Context, s *session) ([]string, error) { return s.wouldRetry(ctx, x, from) })
+			return p.preview(x, output, func(ctx context.Context, c *conductor.Conductor) (*engine.Forecast, error) {
+				return c.PreviewRetry(ctx, x.ID, from)
+			})
 		}
 		return p.retry(x, from, output)
 	})
@@ -123,57 +129,50 @@ func (p *program) retry(x *store.Execution, from, output string) error {
 	return s.run(func(ctx context.Context, a *app.App) (string, error) { return a.Conductor.Retry(ctx, x.ID, from) })
 }
 
-// wouldRetry is what a retry runs: what has not completed, and from the given step on.
-func (s *session) wouldRetry(ctx context.Context, x *store.Execution, from string) ([]string, error) {
-	again := map[string]bool{}
-	if from != "" {
-		keys, err := s.app.Conductor.Preview(ctx, x.ID, from)
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range keys {
-			again[key] = true
-		}
-	}
-	d, err := snapshotOf(ctx, s.app, x)
-	if err != nil {
-		return nil, err
-	}
-	b := newBoard(d)
-	var keys []string
-	for step, err := range allSteps(ctx, s.app.Store, x.No, store.StepFilter{}) {
-		if err != nil {
-			return nil, err
-		}
-		l, is := b.find(step.Key)
-		top := is == itself && l.depth == 0 && !l.hidden || is == child && !l.body
-		if top && (step.Status != stepwell.StepCompleted || again[step.Key]) {
-			keys = append(keys, step.Key)
-		}
-	}
-	return keys, nil
-}
-
-// preview shows the steps that a restart or a retry would run.
-func (p *program) preview(x *store.Execution, step, output string, find func(context.Context, *session) ([]string, error)) error {
+// preview shows what a restart or a retry would do.
+func (p *program) preview(x *store.Execution, output string, find func(context.Context, *conductor.Conductor) (*engine.Forecast, error)) error {
 	s, err := p.open(output, "")
 	if err != nil {
 		return err
 	}
-	keys, err := find(context.Background(), s)
+	fc, err := find(context.Background(), s.app.Conductor)
 	if err = s.abandon(err); err != nil {
 		return err
 	}
+	answer := api.Preview(fc)
 	if output == "json" {
-		return writeJSON(p.out, map[string]any{"execution_id": x.ID, "from_step": step, "steps": append([]string{}, keys...)})
+		return writeJSON(p.out, struct {
+			Execution string `json:"execution_id"`
+			api.PreviewAnswer
+		}{x.ID, answer})
 	}
-	if len(keys) == 0 {
-		_, err = fmt.Fprintln(p.out, "nothing would run: every step has completed")
-		return err
+	return p.foretell(&answer)
+}
+
+// foretell writes a preview: what is repeated, what runs again because of that, and what is kept.
+func (p *program) foretell(a *api.PreviewAnswer) error {
+	var again []string
+	for _, step := range a.Again {
+		why := "at the end of every execution"
+		if step.Because != "" {
+			why = "because of " + string(step.Because)
+		}
+		again = append(again, step.Step+" ("+why+")")
 	}
-	fmt.Fprintf(p.out, "%s would run:\n", plural(len(keys), "step"))
-	for _, key := range keys {
-		fmt.Fprintf(p.out, "  %s\n", printable(key))
+	for _, part := range []struct {
+		title string
+		n     int
+		list  []string
+	}{{"repeated", a.Counts.Repeated, a.Repeated}, {"again", a.Counts.Again, again}, {"kept", a.Counts.Kept, a.Kept}} {
+		if _, err := fmt.Fprintf(p.out, "%s: %d\n", part.title, part.n); err != nil {
+			return err
+		}
+		for _, line := range part.list {
+			fmt.Fprintf(p.out, "  %s\n", printable(line))
+		}
+		if more := part.n - len(part.list); more > 0 {
+			fmt.Fprintf(p.out, "  … and %d more\n", more)
+		}
 	}
 	return nil
 }

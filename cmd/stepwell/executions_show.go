@@ -106,11 +106,12 @@ type stepView struct {
 	Input    json.RawMessage     `json:"params,omitempty"`
 	Outputs  json.RawMessage     `json:"outputs,omitempty"`
 	Error    *engine.Failure     `json:"error,omitempty"`
+	Items    *store.Items        `json:"items,omitempty"` // of a stream step
 }
 
 func stepViewOf(s *store.Step) stepView {
 	v := stepView{Key: s.Key, Name: s.Name, Action: s.Action, Status: s.Status, Attempt: s.Attempt, Worker: s.Worker, Queued: micro(s.Queued),
-		Started: micro(s.Started), Ended: micro(s.Ended), Wake: micro(s.Wake), Input: s.Input, Error: s.Error}
+		Started: micro(s.Started), Ended: micro(s.Ended), Wake: micro(s.Wake), Input: s.Input, Error: s.Error, Items: s.Items()}
 	if s.Started > 0 && s.Ended > 0 {
 		ms := (s.Ended - s.Started) / 1000
 		v.Duration = &ms
@@ -136,6 +137,10 @@ func outputsOf(ctx context.Context, s *sqlite.Store, step *store.Step) (json.Raw
 
 func (p *program) showJSON(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
 	out := executionOf(x)
+	var err error
+	if out.Outside, err = abandoned(ctx, s, x.No); err != nil {
+		return err
+	}
 	for step, err := range allSteps(ctx, s, x.No, filter) {
 		if err != nil {
 			return err
@@ -151,6 +156,17 @@ func (p *program) showJSON(ctx context.Context, s *sqlite.Store, x *store.Execut
 	return writeJSON(p.out, out)
 }
 
+// abandoned counts the work outside that ended steps have left and that is still to be stopped; at most 1,000.
+func abandoned(ctx context.Context, s *sqlite.Store, no int64) (n int, err error) {
+	rows, err := s.OutsideWork(ctx, no, store.OutsideWork{}, 1000)
+	for i := range rows {
+		if !rows[i].Held {
+			n++
+		}
+	}
+	return n, err
+}
+
 func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
 	w := p.out
 	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\nduration   %s\n", x.ID, printable(x.Pipeline), x.Status,
@@ -163,6 +179,11 @@ func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execut
 	}
 	if x.Failure != nil {
 		writeFailure(w, "", "error", x.Failure)
+	}
+	if n, err := abandoned(ctx, s, x.No); err != nil {
+		return err
+	} else if n > 0 {
+		fmt.Fprintf(w, "outside    stopping outside: the work of %d ended steps is still to be stopped\n", n)
 	}
 	if err := p.showSteps(ctx, s, x, filter, f); err != nil {
 		return err
@@ -187,7 +208,7 @@ func (p *program) showSteps(ctx context.Context, s *sqlite.Store, x *store.Execu
 			queued++
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", oneLine(step.Key, 60), step.Status, positive(step.Attempt), stepDuration(step), remark(step))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", oneLine(step.Key, 60), step.Status, positive(step.Attempt), stepDuration(step), strings.TrimSpace(remark(step)+" "+itemsText(step)))
 		if f.outputs {
 			raw, err := outputsOf(ctx, s, step)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/store"
 )
 
 // items is how a stream step is getting on.
@@ -44,6 +45,9 @@ func (i *items) text() string {
 	if i.Failed > 0 {
 		parts = append(parts, thousands(i.Failed)+" failed")
 	}
+	if i.Dropped > 0 {
+		parts = append(parts, thousands(i.Dropped)+" dropped")
+	}
 	if i.Skipped > 0 {
 		parts = append(parts, thousands(i.Skipped)+" done before")
 	}
@@ -54,6 +58,16 @@ func (i *items) text() string {
 		parts = append(parts, short(time.Duration(float64(left)/i.rate*float64(time.Second)))+" left")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// itemsText is what an ended stream step's counts say; empty for other steps.
+func itemsText(s *store.Step) string {
+	c := s.Items()
+	if c == nil {
+		return ""
+	}
+	i := items{Counts: action.Counts{In: c.In, Out: c.Out, Failed: c.Failed, Dropped: c.Dropped, Skipped: c.Skipped}}
+	return i.text()
 }
 
 // thousands writes 1234567 as 1,234,567.

@@ -36,6 +36,9 @@ func (p *program) migrate(ctx context.Context) (err error) {
 		}
 		before = h.Version
 	}
+	if err := p.makeData(); err != nil {
+		return err
+	}
 	s, err := sqlite.Open(ctx, sqlite.Options{Path: path, Log: p.log()})
 	if err != nil {
 		return err
@@ -61,9 +64,13 @@ func (p *program) migrate(ctx context.Context) (err error) {
 func (p *program) newBackupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup FILE",
-		Short: "Copies the database while it is in use",
-		Long: "Copies the database, as it is at one moment, while it is in use; large outputs go into FILE.blobs\n" +
-			"beside the copy. The key file is not copied: keep it elsewhere, as it opens the copy's secrets.",
+		Short: "Copy the database while it is in use",
+		Long: "Copy the database, as it is at one moment, while it is in use. Large outputs go into FILE.blobs\n" +
+			"beside the copy, and every one of them is checked. The copy can only be read, until\n" +
+			"`stepwell restore` makes a database of it. The key file is not copied: keep it elsewhere, as it\n" +
+			"opens the copy's secrets.\n\n" +
+			"Exit codes: 0 the copy is whole; 1 it could not be made, or it was made but large outputs that\n" +
+			"it refers to are missing or damaged: they are named.",
 		Args: arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -75,6 +82,26 @@ func (p *program) newBackupCommand() *cobra.Command {
 	return cmd
 }
 
+func (p *program) newRestoreCommand() *cobra.Command {
+	var force bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make a database of a backup",
+		Long: "Make a database of the backup in FILE: its rows and large outputs are checked and copied to the\n" +
+			"place of the database (--data, --db), where none may be yet. When that is FILE itself, nothing is\n" +
+			"copied. The key file is no part of a backup: put it beside the database before the server starts.",
+		Args: arguments(1, 1, "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+			defer stop()
+			return p.restore(ctx, args[0], force)
+		},
+	}
+	p.settings.addDB(cmd.Flags())
+	cmd.Flags().BoolVar(&force, "force", false, "restore although large outputs are missing or damaged")
+	return cmd
+}
+
 // removed removes a file that may be there.
 func removed(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -83,36 +110,106 @@ func removed(name string) error {
 	return nil
 }
 
+// counter shows how far a copy has come, on a terminal.
+func (p *program) counter() (progress func(done, total int), end func()) {
+	_, show := p.terminal()
+	if !show {
+		return nil, func() {}
+	}
+	return func(done, total int) { fmt.Fprintf(p.err, "\r%d of %d", done, total) }, func() { fmt.Fprintln(p.err) }
+}
+
 func (p *program) backup(ctx context.Context, target string) (err error) {
 	s, err := p.reader(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	_, show := p.terminal()
-	err = s.Backup(ctx, target, func(done, total int) {
-		if show {
-			fmt.Fprintf(p.err, "\r%d of %d", done, total)
+	progress, end := p.counter()
+	err = s.Backup(ctx, target, progress)
+	end()
+	if err != nil {
+		return err
+	}
+	h, found, err := p.checkCopy(ctx, target)
+	if err != nil {
+		return err
+	}
+	if broken := found.Err(target + ".blobs"); broken != nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: target + " was written, but is not whole", Err: broken}
+	}
+	_, err = fmt.Fprintf(p.out, "%s, %s and %d large outputs, checked\n", target, megabytes(h.Size), found.Blobs)
+	return err
+}
+
+// checkCopy looks a copy over, and removes what looking has left beside it. An error says that it is no database that
+// is sound; blobs that are missing are no error.
+func (p *program) checkCopy(ctx context.Context, path string) (*sqlite.Health, *sqlite.References, error) {
+	h, err := sqlite.Check(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(h.Problems) > 0 {
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the copy is damaged: " + h.Problems[0], Hint: "check the original with `stepwell doctor`"}
+	}
+	found, err := sqlite.Verify(ctx, path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if h.Log == 0 && h.Holder == "" {
+		err = errors.Join(removed(path+"-wal"), removed(path+"-shm"))
+	}
+	return h, found, err
+}
+
+func (p *program) restore(ctx context.Context, from string, force bool) error {
+	_, found, err := p.checkCopy(ctx, from)
+	if err != nil {
+		return err
+	}
+	if broken := found.Err(from + ".blobs"); broken != nil {
+		if !force {
+			return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the backup is not whole, so it was not restored", Hint: "use another backup, or --force", Err: broken}
 		}
-	})
-	if show {
-		fmt.Fprintln(p.err)
+		fmt.Fprintf(p.err, "warning: %v\n", broken)
 	}
-	if err != nil {
+	if err := p.makeData(); err != nil {
 		return err
 	}
-	h, err := sqlite.Check(ctx, target)
-	if err != nil {
+	to := p.settings.db
+	if same, err := sameFile(from, to); err != nil {
 		return err
-	}
-	if h.Log == 0 { // what reading the copy has left beside it
-		if err := errors.Join(removed(target+"-wal"), removed(target+"-shm")); err != nil {
+	} else if !same {
+		progress, end := p.counter()
+		err := sqlite.CopyOf(ctx, from, to, progress)
+		end()
+		if stepwell.CodeOf(err) == stepwell.CodeConflict {
+			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "there is a database already", Hint: "stop its server and move it away with all that belongs to it, or use another --data", Err: err}
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if len(h.Problems) > 0 {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the copy is damaged: " + h.Problems[0], Hint: "check the original with `stepwell doctor`"}
+	if err := sqlite.TakeOver(ctx, to, p.log()); err != nil {
+		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%s, %s, checked\n", target, megabytes(h.Size))
-	return err
+	fmt.Fprintf(p.out, "%s, with %d large outputs, is a database of its own now\n", to, found.Blobs-found.Lost)
+	f := (&doctor{program: p, serving: &p.settings.serving}).keyFile(ctx)
+	if f[0].Status == findingFail {
+		fmt.Fprintf(p.out, "before the server starts: %s (%s)\n", f[0].Advice, f[0].Detail)
+	}
+	return nil
+}
+
+// sameFile reports whether two names are one file.
+func sameFile(a, b string) (bool, error) {
+	first, err := os.Stat(a)
+	if err != nil {
+		return false, err
+	}
+	second, err := os.Stat(b)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(first, second), err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,23 +33,33 @@ func (p *program) newSecretSet(r *resource) *cobra.Command {
 		Short: "Sets the value of a secret",
 		Long: "Sets the value of a secret. The value is read from the terminal without showing it, from the input,\n" +
 			"or from a file; never from the arguments, which everybody on the machine can see. One line end at\n" +
-			"the end of the value is left out.",
+			"the end of the value is left out.\n\n" +
+			"With --data or --db, or when no server is named and none answers, it is set in the database itself,\n" +
+			"which no server may be using.",
 		Args: arguments(1, 1, "NAME"),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			value, err := p.secretValue(file)
 			if err != nil {
 				return err
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			if cmd.Flags().Changed("data") || cmd.Flags().Changed("db") {
+				return p.setSecretHere(&c, args[0], value)
+			}
+			err = p.calling(&c, func(ctx context.Context, api caller) error {
 				answer := object{}
 				if err := api.Call(ctx, "PUT", r.at(args[0]), nil, object{"value": value}, &answer); err != nil {
 					return err
 				}
-				return p.answered(&c, answer, "secret %s is set", printable(args[0]))
+				return p.answered(&c, answer, "Set the secret %s.", printable(args[0]))
 			})
+			if named, _ := p.env("STEPWELL_SERVER"); named == "" && c.server == "" && errors.Is(err, syscall.ECONNREFUSED) {
+				return p.setSecretHere(&c, args[0], value)
+			}
+			return err
 		},
 	}
 	c.add(cmd.Flags())
+	p.settings.addDB(cmd.Flags())
 	cmd.Flags().StringVar(&file, "from-file", "", "`file` with the value")
 	return cmd
 }
@@ -137,7 +148,7 @@ func (p *program) newAuditCommand() *cobra.Command {
 func (p *program) newKeysCommand() *cobra.Command {
 	r := keyResource()
 	return p.group("keys", []string{"key"}, "Says who may use a server", "Says who may use a server: API keys, each with a role. As long as there is none, a server that listens on\n"+
-		"this machine alone is open to it. With --db, create works on the database itself, also while a server\nuses it: that is how the first key is made of a server that others reach.",
+		"this machine alone is open to it. With --data or --db, create works on the database itself, also while a\nserver uses it: that is how the first key is made of a server that others reach.",
 		p.listing(r, "Lists the API keys"), p.newKeyCreate(), p.verb("revoke ID", "Makes an API key worthless, and keeps it in the list", "POST", func(id string) string { return r.at(id, "revoke") }, "API key %s is revoked"),
 		p.deleting(r, "Removes an API key"))
 }
@@ -148,7 +159,7 @@ func (p *program) newKeyCreate() *cobra.Command {
 	p.settings.addDB(cmd.Flags())
 	there := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !cmd.Flags().Changed("db") {
+		if !cmd.Flags().Changed("db") && !cmd.Flags().Changed("data") {
 			return there(cmd, args)
 		}
 		return p.createKeyHere(args[0], f, cmd.Flags().Lookup("output").Value.String())
@@ -164,6 +175,9 @@ func (p *program) createKeyHere(name string, f *keyFlags, output string) (err er
 		return err
 	}
 	if n.Expires, err = f.until(time.Now()); err != nil {
+		return err
+	}
+	if err := p.makeData(); err != nil {
 		return err
 	}
 	s, err := sqlite.Open(ctx, sqlite.Options{Path: p.settings.db, Log: p.log()})

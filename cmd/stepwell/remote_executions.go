@@ -194,23 +194,16 @@ func (p *program) logPagesThere(ctx context.Context, api caller, c *connection, 
 	}
 }
 
-// previewThere lists the steps that a retry or a restart would run.
+// previewThere shows what a retry or a restart would do.
 func (p *program) previewThere(c *connection, id, verb string, query url.Values) error {
-	return p.calling(c, func(ctx context.Context, api caller) error {
-		var answer struct {
-			Steps []string `json:"steps"`
-		}
-		if err := api.Call(ctx, "GET", executionResource().at(id, verb, "preview"), query, nil, &answer); err != nil {
+	return p.calling(c, func(ctx context.Context, server caller) error {
+		var answer api.PreviewAnswer
+		if err := server.Call(ctx, "GET", executionResource().at(id, verb, "preview"), query, nil, &answer); err != nil {
 			return err
 		}
 		if c.output.value == "json" {
 			return writeJSON(p.out, answer)
 		}
-		for _, step := range answer.Steps {
-			if err := p.answered(c, nil, "%s", printable(step)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return p.foretell(&answer)
 	})
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/url"
 	"strconv"
 
@@ -26,7 +27,7 @@ func (p *program) newSchedulesCommand() *cobra.Command {
 		verb("pause ID", "Starts nothing until it is resumed", "pause", "schedule %s is paused"),
 		verb("resume ID", "Starts again when it is time", "resume", "schedule %s goes on"),
 		verb("trigger ID", "Starts it now, once, beside its times", "trigger", "schedule %s was triggered"),
-		p.newNextRuns(r), p.newBackfill(r))
+		p.newNextRuns(r), p.newFirings(r), p.newBackfill(r))
 }
 
 // scheduleFlags say in flags what a file may say too.
@@ -122,6 +123,44 @@ func (p *program) newNextRuns(r *resource) *cobra.Command {
 	}
 	c.add(cmd.Flags())
 	cmd.Flags().IntVar(&count, "count", 10, "how many times")
+	return cmd
+}
+
+func (p *program) newFirings(r *resource) *cobra.Command {
+	var c connection
+	var most int
+	columns := []column{{"SCHEDULED", "scheduled_at"}, {"TO", "to"}, {"COUNT", "count"}, {"STATUS", "status"}, {"REASON", "reason"}, {"EXECUTION", "execution_id"}, {"ERROR", "error"}}
+	cmd := &cobra.Command{
+		Use:   "firings ID",
+		Short: "List what became of its times: ran, caught up, dropped, refused",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if most < 1 || most > maxList {
+				return invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+			}
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				rows, err := pages(ctx, api, r.at(args[0], "firings"), "firings", url.Values{}, most)
+				if err != nil {
+					return err
+				}
+				if c.output.value == "json" {
+					return writeJSON(p.out, rows)
+				}
+				if len(rows) == 0 {
+					_, err := fmt.Fprintln(p.out, "no firings")
+					return err
+				}
+				for _, row := range rows {
+					if row["to"] == row["scheduled_at"] {
+						delete(row, "to")
+					}
+				}
+				return writeTable(p.out, columns, rows)
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	cmd.Flags().IntVar(&most, "limit", 100, "at most so many")
 	return cmd
 }
 

@@ -160,6 +160,9 @@ func at(o object, path string) any {
 // maxCell is how wide a cell of a table gets.
 const maxCell = 60
 
+// cellTime is how times are written for people: in their own zone, which is named, because a server may be in another.
+const cellTime = time.DateTime + " MST"
+
 // cell writes a value of an answer for people: times in their own zone.
 func cell(v any) string {
 	switch v := v.(type) {
@@ -167,7 +170,7 @@ func cell(v any) string {
 		return ""
 	case string:
 		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			return t.Local().Format(time.DateTime)
+			return t.Local().Format(cellTime)
 		}
 		return oneLine(v, maxCell)
 	case bool:
@@ -220,7 +223,7 @@ func writeValues(w io.Writer, indent string, o object) {
 func longCell(v any) string {
 	if s, ok := v.(string); ok {
 		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
-			return t.Local().Format(time.DateTime)
+			return t.Local().Format(cellTime)
 		}
 		return oneLine(s, 2000)
 	}

@@ -39,9 +39,10 @@ func (p *program) root() *cobra.Command {
 		Use:   "stepwell",
 		Short: "Runs pipelines: graphs of steps that survive crashes and restarts",
 		Long: "Stepwell runs a pipeline, a graph of steps, to its end through crashes and restarts.\n" +
-			"Everything is kept in one database file, ./stepwell.db unless --db says otherwise.\n\n" +
-			"A flag counts more than its variable (--db: STEPWELL_DB), which counts more than the same\n" +
-			"key in stepwell.yaml in the working directory.",
+			"Everything is kept in a data directory, ./.stepwell unless --data names another one.\n\n" +
+			"A flag overrides its variable (--data: STEPWELL_DATA), which overrides the same key in the\n" +
+			"settings file: stepwell.yaml in the working directory, or in the directory named by --data or\n" +
+			"STEPWELL_DATA.",
 		Args:              p.unknownCommand,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -65,9 +66,11 @@ func (p *program) root() *cobra.Command {
 		p.newApprovalsCommand(),
 		p.newSecretsCommand(),
 		p.newKeysCommand(),
+		p.newPolicyCommand(),
 		p.newAuditCommand(),
 		p.newServeCommand(),
 		p.newBackupCommand(),
+		p.newRestoreCommand(),
 		p.newMigrateCommand(),
 		p.newDoctorCommand(),
 		p.newStacCommand(),

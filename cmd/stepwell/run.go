@@ -129,10 +129,13 @@ func (p *program) run(file string, f *runFlags) error {
 	})
 }
 
-// dbFlag repeats --db in commands that are suggested.
+// dbFlag repeats --data or --db in commands that are suggested.
 func (p *program) dbFlag() string {
-	if p.settings.db == app.DefaultDB {
+	switch {
+	case p.settings.data == app.DefaultData || p.settings.data == "" && p.settings.db == oldDB:
 		return ""
+	case p.settings.data != "":
+		return " --data " + p.settings.data
 	}
 	return " --db " + p.settings.db
 }

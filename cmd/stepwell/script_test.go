@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 //	serving NAME             waits until the server NAME, a background program, says where it is, and sets STEPWELL_SERVER
 //	await-approval           waits until the server has a question
 //	capture VAR PATTERN      sets a variable to the first group of the pattern in the last output
+//	damage HOW FOLDER        damages large outputs: the first is missing or truncated, or the first two are swapped
 //	await-line FILE TEXT     waits until a background program's output holds the text
 func TestScripts(t *testing.T) {
 	examples, err := filepath.Abs("../../examples")
@@ -58,6 +59,7 @@ func TestScripts(t *testing.T) {
 			"status": status, "await": await, "await-line": awaitLine, "start": start,
 			"interrupt": signalling(os.Interrupt), "murder": signalling(os.Kill), "finish": finish, "jsonlines": jsonLines,
 			"serving": awaitServer, "capture": capture, "await-approval": awaitApproval,
+			"damage": damage,
 		},
 	})
 }
@@ -140,6 +142,24 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s is not in the output: %s", args[1], ts.ReadFile("stdout"))
 	}
 	ts.Setenv(args[0], found[1])
+}
+
+func damage(ts *testscript.TestScript, _ bool, args []string) {
+	blobs, err := filepath.Glob(filepath.Join(ts.MkAbs(args[1]), "??", "*"))
+	ts.Check(err)
+	if len(blobs) < 2 {
+		ts.Fatalf("there are %d large outputs in %s", len(blobs), args[1])
+	}
+	switch args[0] {
+	case "missing":
+		ts.Check(os.Remove(blobs[0]))
+	case "truncated":
+		ts.Check(os.Truncate(blobs[0], 50_000))
+	case "swapped":
+		ts.Check(os.Rename(blobs[0], blobs[0]+".aside"))
+		ts.Check(os.Rename(blobs[1], blobs[0]))
+		ts.Check(os.Rename(blobs[0]+".aside", blobs[1]))
+	}
 }
 
 func jobs(ts *testscript.TestScript) map[string]*exec.Cmd {

@@ -109,6 +109,7 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	if o.Options, err = p.options(); err != nil {
 		return o, err
 	}
+	p.confining(&o.Options, s)
 	o.Log = p.serverLog(&s.Log)
 	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {
 		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")
@@ -118,7 +119,7 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
 	o.Retention = s.Retention.options()
 	o.MaxBody, o.MaxFollowers, o.Version = int64(s.Server.Limits.Body), s.Server.Limits.WSClients, version()
-	o.Access = s.Server.access()
+	o.Access = s.Server.access(s.Policy)
 	o.Telemetry = app.Telemetry{Endpoint: s.Telemetry.OTLPEndpoint, Service: s.Telemetry.ServiceName}
 	o.MaxExecutions, o.MaxPending = s.Server.Limits.Executions, s.Server.Limits.Pending
 	d := &s.Defaults
@@ -130,8 +131,8 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 }
 
 // access is who may come in; validate has checked it.
-func (s *serverSettings) access() app.Access {
-	a := app.Access{Proxies: s.Auth.TrustedProxies, Origins: s.CORS.Origins, Limit: access.LimitOptions{Rate: s.Limits.Rate, Burst: s.Limits.Burst}}
+func (s *serverSettings) access(policy access.Policy) app.Access {
+	a := app.Access{Policy: policy, Proxies: s.Auth.TrustedProxies, Origins: s.CORS.Origins, Limit: access.LimitOptions{Rate: s.Limits.Rate, Burst: s.Limits.Burst}}
 	j := &s.Auth.JWT
 	if j.JWKS == "" {
 		return a
@@ -156,7 +157,7 @@ func (s *serverSettings) access() app.Access {
 
 func (r *retentionSettings) options() app.Retention {
 	const day = 24 * time.Hour
-	return app.Retention{Executions: time.Duration(r.Executions) * day, Logs: time.Duration(r.Logs) * day, Audit: time.Duration(r.Audit) * day,
+	return app.Retention{Executions: time.Duration(r.Executions) * day, Logs: time.Duration(r.Logs) * day, Audit: time.Duration(r.Audit) * day, Firings: time.Duration(r.Firings) * day,
 		Keys: time.Duration(r.Keys) * day}
 }
 

@@ -20,18 +20,20 @@ import (
 	"github.com/stepwell/stepwell/app"
 )
 
-// settingsFile is looked for in the working directory.
+// settingsFile is looked for in the data directory, if one is named, else in the working directory.
 const settingsFile = "stepwell.yaml"
 
 // maxSettings is the size of the settings file in bytes.
 const maxSettings = 64 << 10
 
 // settingNames are the flags that a variable and the settings file may give too.
-var settingNames = []string{"db", "workers", "sync", "lenient"}
+var settingNames = []string{"data", "db", "workers", "sync", "lenient"}
 
 // settings are the values of the flags that several commands have.
 type settings struct {
-	db       string
+	data     string // the data directory, "" when the database is elsewhere
+	db       string // the database file
+	file     string // the settings file, whether it exists or not
 	workers  int
 	sync     choice
 	lenient  bool
@@ -40,7 +42,8 @@ type settings struct {
 }
 
 func (s *settings) addDB(f *pflag.FlagSet) {
-	f.StringVar(&s.db, "db", app.DefaultDB, "database `file`")
+	f.StringVar(&s.data, "data", "", "data `directory`: database, large outputs, streams, keys, settings (default "+app.DefaultData+")")
+	f.StringVar(&s.db, "db", "", "database `file` outside of a data directory")
 }
 
 func (s *settings) addRun(f *pflag.FlagSet) {
@@ -56,11 +59,17 @@ func (s *settings) addLenient(f *pflag.FlagSet) {
 
 // configure fills the flags that were not given from the environment and from the settings file.
 func (p *program) configure(cmd *cobra.Command) error {
-	file, sections, err := readSettings(settingsFile)
+	if err := p.locateSettings(cmd); err != nil {
+		return err
+	}
+	file, sections, err := readSettings(p.settings.file)
 	if err != nil {
 		return err
 	}
 	p.settings.outgoing, p.settings.serving = sections.outgoing, sections.serving
+	if err := p.warnOfVariables(); err != nil {
+		return err
+	}
 	for _, name := range settingNames {
 		flag := cmd.Flags().Lookup(name)
 		if flag == nil || flag.Changed {
@@ -73,7 +82,7 @@ func (p *program) configure(cmd *cobra.Command) error {
 			if value, ok = file[name]; !ok {
 				continue
 			}
-			from = settingsFile + ": " + name
+			from = p.settings.file + ": " + name
 		}
 		if err := flag.Value.Set(value); err != nil {
 			return invalid("", "%s: %s", from, flagValueError(value, err))
@@ -82,10 +91,7 @@ func (p *program) configure(cmd *cobra.Command) error {
 	if f := cmd.Flags().Lookup("workers"); f != nil && (p.settings.workers < 1 || p.settings.workers > 10_000) {
 		return invalid("give a number from 1 to 10000", "workers: %d is out of range", p.settings.workers)
 	}
-	if f := cmd.Flags().Lookup("db"); f != nil && p.settings.db == "" {
-		return invalid("", "db: the name of the database file is empty")
-	}
-	return nil
+	return p.locateData(cmd)
 }
 
 func flagValueError(value string, err error) string {

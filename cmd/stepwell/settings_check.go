@@ -21,7 +21,7 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 
 // validate checks what the decoder cannot know. Its errors are CodeInvalid and name the key.
 func (s *serving) validate() error {
-	for _, check := range []func() error{s.Server.validate, s.Server.Auth.validate, s.numbers, s.queues, s.Log.validate, s.Telemetry.validate} {
+	for _, check := range []func() error{s.Server.validate, s.Server.Auth.validate, s.numbers, s.queues, s.Log.validate, s.Telemetry.validate, s.Policy.Validate} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -95,6 +95,7 @@ func (s *serving) numbers() error {
 		{"retention.executions_days", float64(r.Executions), 0, 36_500},
 		{"retention.logs_days", float64(r.Logs), 0, 36_500},
 		{"retention.audit_days", float64(r.Audit), 0, 36_500},
+		{"retention.firings_days", float64(r.Firings), 0, 36_500},
 		{"retention.keys_days", float64(r.Keys), 0, 36_500},
 		{"defaults.timeout_seconds", d.TimeoutSeconds, 0, 366 * 86_400},
 		{"defaults.max_parallel_steps", float64(d.MaxParallelSteps), 0, 100_000},

@@ -28,6 +28,7 @@ func TestDocsHaveTheDefaults(t *testing.T) {
 	shown.serving.Queues, shown.serving.Prices, shown.serving.Server.Auth.JWT.Roles = nil, nil, nil
 	want.Server.Auth.JWT.RoleClaim = shown.serving.Server.Auth.JWT.RoleClaim // of package access
 	shown.serving.Server.Auth.TrustedProxies, shown.serving.Server.CORS.Origins = nil, nil
+	shown.serving.Exec, shown.serving.Files = execSettings{}, fileSettings{}
 	if diff := cmp.Diff(want, shown.serving); diff != "" {
 		t.Errorf("docs/server.md shows other defaults (-real +shown):\n%s", diff)
 	}

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/caarlos0/env/v11"
+
+	"github.com/stepwell/stepwell/spec"
 )
 
 // platformNames are variables of the platform that Stepwell comes from (budpipeline §11), and what they are
@@ -48,18 +50,60 @@ func (s *serving) overlay(lookup func(string) (string, bool), environ []string) 
 	if err := s.port(lookup, vars, from); err != nil {
 		return err
 	}
-	fields, err := env.GetFieldParamsWithOptions(s, env.Options{Environment: vars, Prefix: "STEPWELL_"})
+	known, err := s.variables(vars)
 	if err != nil {
-		return fmt.Errorf("environment: %w", err)
-	}
-	var known []string
-	for _, f := range fields {
-		known = append(known, f.Key)
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
 		if err := s.set(name, vars[name], from[name], known); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// variables are the names of the settings in the environment.
+func (s *serving) variables(vars map[string]string) (known []string, err error) {
+	fields, err := env.GetFieldParamsWithOptions(s, env.Options{Environment: vars, Prefix: "STEPWELL_"})
+	if err != nil {
+		return nil, fmt.Errorf("environment: %w", err)
+	}
+	for _, f := range fields {
+		known = append(known, f.Key)
+	}
+	return known, nil
+}
+
+// otherVariables have a meaning without being settings of a server: for the commands, and those that a step's command gets,
+// which may be this program.
+var otherVariables = []string{"STEPWELL_SERVER", "STEPWELL_API_KEY", "STEPWELL_SECRETS_KEY",
+	"STEPWELL_OUTPUT", "STEPWELL_EXECUTION", "STEPWELL_STEP", "STEPWELL_ATTEMPT", "STEPWELL_IDEMPOTENCY_KEY"}
+
+// testVariables begins the names of what is said to Stepwell's own tests.
+const testVariables = "STEPWELL_TEST_"
+
+// warnOfVariables tells of variables that look like Stepwell's and have no effect. A server refuses those that it can tell
+// to be meant for it.
+func (p *program) warnOfVariables() error {
+	s := p.settings.serving
+	known, err := s.variables(nil)
+	if err != nil {
+		return err
+	}
+	known = slices.Concat(known, slices.Collect(maps.Keys(ownNames)), otherVariables)
+	for _, name := range settingNames {
+		known = append(known, "STEPWELL_"+strings.ToUpper(name))
+	}
+	for _, line := range p.environ() {
+		name, value, _ := strings.Cut(line, "=")
+		if !strings.HasPrefix(name, "STEPWELL_") || strings.HasPrefix(name, testVariables) || value == "" || slices.Contains(known, name) {
+			continue
+		}
+		hint := "docs/server.md lists the settings"
+		if near := spec.Closest(name, known); near != "" {
+			hint = "did you mean " + near + "?"
+		}
+		fmt.Fprintf(p.err, "warning: unknown variable %s, which has no effect; %s\n", printable(name), hint)
 	}
 	return nil
 }

@@ -80,6 +80,9 @@ type row struct {
 	Method         string        `yaml:"method"`
 	Async          bool          `yaml:"async"`
 	StatusPath     string        `yaml:"status_path"`
+	CancelPath     string        `yaml:"cancel_path"`
+	CancelMethod   string        `yaml:"cancel_method"`
+	Callback       bool          `yaml:"callback"`
 	PollSeconds    float64       `yaml:"poll_seconds"`
 	TimeoutSeconds float64       `yaml:"timeout_seconds"`
 	MaxWaitSeconds float64       `yaml:"max_wait_seconds"`
@@ -99,7 +102,10 @@ type fieldOfYAML struct {
 
 // options are those of an App that go with the settings.
 func (p *program) options() (app.Options, error) {
-	o := app.Options{DB: p.settings.db, Synchronous: p.settings.sync.value, Workers: p.settings.workers}
+	o := app.Options{Data: p.settings.data, Synchronous: p.settings.sync.value, Workers: p.settings.workers}
+	if o.Data == "" {
+		o.DB = p.settings.db
+	}
 	var err error
 	if o.HTTP, err = p.settings.outgoing.HTTP.options(); err != nil {
 		return o, err
@@ -202,6 +208,7 @@ func (p *program) serviceOptions() (service.Options, error) {
 
 func (r *row) endpoint(name string) service.Endpoint {
 	e := service.Endpoint{Action: name, Summary: r.Summary, App: r.App, Path: r.Path, Method: strings.ToUpper(r.Method), Async: r.Async, StatusPath: r.StatusPath,
+		CancelPath: r.CancelPath, CancelMethod: strings.ToUpper(r.CancelMethod), Callback: r.Callback,
 		Poll: inSeconds(r.PollSeconds), Timeout: inSeconds(r.TimeoutSeconds), MaxWait: inSeconds(r.MaxWaitSeconds), OpenParams: r.OpenParams}
 	for _, f := range r.Params {
 		if f.Type == "" {

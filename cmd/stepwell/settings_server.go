@@ -1,5 +1,7 @@
 package main
 
+import "github.com/stepwell/stepwell/access"
+
 // serving are the settings that `stepwell serve` reads beside those of all commands. Every one of them is
 // also a variable: STEPWELL_ and its env names joined by underscores.
 type serving struct {
@@ -10,6 +12,9 @@ type serving struct {
 	Prices    map[string]priceSettings `yaml:"prices"`
 	Telemetry telemetrySettings        `yaml:"telemetry" envPrefix:"TELEMETRY_"`
 	Secrets   secretSettings           `yaml:"secrets" envPrefix:"SECRETS_"`
+	Exec      execSettings             `yaml:"exec" envPrefix:"EXEC_"`
+	Policy    access.Policy            `yaml:"policy"`
+	Files     fileSettings             `yaml:"files" envPrefix:"FILES_"`
 	Log       logSettings              `yaml:"log" envPrefix:"LOG_"`
 }
 
@@ -74,6 +79,7 @@ type retentionSettings struct {
 	Executions int `yaml:"executions_days" env:"EXECUTIONS_DAYS"`
 	Logs       int `yaml:"logs_days" env:"LOGS_DAYS"`
 	Audit      int `yaml:"audit_days" env:"AUDIT_DAYS"`
+	Firings    int `yaml:"firings_days" env:"FIRINGS_DAYS"`
 	Keys       int `yaml:"keys_days" env:"KEYS_DAYS"`
 }
 
@@ -100,6 +106,19 @@ type secretSettings struct {
 	KeyFile string `yaml:"key_file" env:"KEY_FILE"`
 }
 
+// execSettings say what commands of steps may touch on a server with keys.
+type execSettings struct {
+	User    string   `yaml:"user" env:"USER"`
+	Folders []string `yaml:"folders" env:"FOLDERS"`
+	Read    []string `yaml:"read" env:"READ"`
+	PassEnv []string `yaml:"pass_env" env:"PASS_ENV"`
+}
+
+// fileSettings say which files steps may touch on a server with keys.
+type fileSettings struct {
+	Allow []string `yaml:"allow" env:"ALLOW"`
+}
+
 type logSettings struct {
 	Level  string `yaml:"level" env:"LEVEL"`
 	Format string `yaml:"format" env:"FORMAT"`
@@ -113,7 +132,7 @@ func defaultServing() serving {
 	return serving{
 		Server: serverSettings{Listen: defaultListen, StopSeconds: 30,
 			Limits: limitsOfServe{Body: 4 << 20, Connections: 4096, Rate: 100, Burst: 200, WSClients: 2000, Executions: 10_000, Pending: 100_000}},
-		Retention: retentionSettings{Executions: 30, Logs: 30, Audit: 365, Keys: 30},
+		Retention: retentionSettings{Executions: 30, Logs: 30, Audit: 365, Firings: 30, Keys: 30},
 		Telemetry: telemetrySettings{ServiceName: "stepwell"},
 		Log:       logSettings{Level: "info"},
 	}

@@ -209,14 +209,14 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 func (p *program) newStacValidateCommand() *cobra.Command {
 	var o oneOff
 	var input, schemas string
-	var extensions []string
+	var extensions, lint []string
 	var recursive, strict, offline bool
 	cmd := &cobra.Command{
 		Use:   "validate-stac --input PATH",
 		Short: "Validates STAC items, collections and catalogs against their schemas",
 		Long: "Validates every JSON and NDJSON file of a directory, or one file. Schemas come from --schema-dir, else from a\n" +
-			"cache, else from the network; without a core schema the built-in rules of STAC are checked. Exit code 0: all\n" +
-			"valid, 3: some are not (see the report), 1: nothing could be validated, or the first was invalid with --strict.",
+			"cache, else from the network; without a core schema the built-in rules of STAC are checked. Files of a directory\n" +
+			"that are no STAC objects, such as manifest.json, are counted and left out. Exit code 0: all valid, 3: some are not (see the report), 1: nothing could be validated, or the first was invalid with --strict.",
 		Args: arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if input == "" {
@@ -226,12 +226,15 @@ func (p *program) newStacValidateCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			config := map[string]any{"strict": strict, "schema_dir": schemas, "extension_schemas": anyList(extensions)}
+			config := map[string]any{"strict": strict, "schema_dir": schemas, "extension_schemas": anyList(extensions), "lint": anyList(lint)}
+			if _, directory := paths.([]any); directory {
+				config["other_objects"] = "skip"
+			}
 			if offline {
 				config["mode"] = "offline"
 			}
 			o.after = p.showValidated
-			o.outputs = map[string]string{"valid": "validate.valid", "invalid": "validate.invalid", "unchecked": "validate.unchecked"}
+			o.outputs = map[string]string{"valid": "validate.valid", "invalid": "validate.invalid", "unchecked": "validate.unchecked", "skipped": "validate.skipped"}
 			return p.runOnce("stac-validate", &o, module("read", "stream.read", map[string]any{"path": paths}), module("validate", "stac.validate", config, "read"))
 		},
 	}
@@ -242,6 +245,7 @@ func (p *program) newStacValidateCommand() *cobra.Command {
 	f.BoolVar(&offline, "offline", false, "never use the network for schemas")
 	f.StringVar(&schemas, "schema-dir", "", "`directory` of schemas, laid out as <host>/<path> with an index.json")
 	f.StringSliceVar(&extensions, "extensions", nil, "`URLs` of schemas that every object must satisfy besides its own")
+	f.StringSliceVar(&lint, "lint", nil, "`checks` beyond the schemas, such as geometry,bbox or all; findings are warnings in the log")
 	f.StringVar(&o.failures, "report", "", "`file` for the report on what is invalid; defaults to failures.json when there is something")
 	o.output = format(f, "text", "json")
 	p.settings.addRun(f)
@@ -301,6 +305,17 @@ func (p *program) showValidated(outputs func(string) (map[string]any, error)) er
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.out, "%v valid, %v invalid, %v not checked for lack of a schema\n", out["valid"], out["invalid"], out["unchecked"])
+	line := fmt.Sprintf("%v valid, %v invalid, %v not checked for lack of a schema", out["valid"], out["invalid"], out["unchecked"])
+	if n, ok := out["skipped"].(float64); ok && n > 0 {
+		line += fmt.Sprintf(", %v no STAC objects", n)
+	}
+	if found, ok := out["lint"].(map[string]any); ok && len(found) > 0 {
+		var parts []string
+		for _, name := range slices.Sorted(maps.Keys(found)) {
+			parts = append(parts, fmt.Sprintf("%s %v", name, found[name]))
+		}
+		line += "; findings of lint: " + strings.Join(parts, ", ")
+	}
+	_, err = fmt.Fprintln(p.out, line)
 	return err
 }

@@ -28,6 +28,30 @@ type result struct {
 	Error     *engine.Failure          `json:"error"`
 	Progress  engine.Progress          `json:"progress"`
 	Duration  int64                    `json:"duration_ms"`
+	Items     map[string]*store.Items  `json:"items,omitempty"` // of stream steps, by their keys
+}
+
+// maxCounted is for how many stream steps a result has counts.
+const maxCounted = 1000
+
+// takeItems adds the counts of stream steps.
+func (r *result) takeItems(ctx context.Context, from stepReader, x *store.Execution) error {
+	for step, err := range allSteps(ctx, from, x.No, store.StepFilter{Statuses: []stepwell.StepStatus{stepwell.StepCompleted}}) {
+		if err != nil {
+			return err
+		}
+		counts := step.Items()
+		if counts == nil {
+			continue
+		}
+		if r.Items == nil {
+			r.Items = map[string]*store.Items{}
+		}
+		if r.Items[step.Key] = counts; len(r.Items) == maxCounted {
+			return nil
+		}
+	}
+	return nil
 }
 
 // summary says how the execution ended: status, outputs, what failed and what to do about it.
@@ -40,6 +64,9 @@ func (s *session) summary(ctx context.Context, x *store.Execution) error {
 			Progress: x.Progress, Duration: elapsed(x).Milliseconds()}
 		if len(r.Outputs) == 0 {
 			r.Outputs = json.RawMessage("null")
+		}
+		if err := r.takeItems(ctx, s.app.Store, x); err != nil {
+			return err
 		}
 		return lineEncoder(s.program.out).Encode(r)
 	}

@@ -36,10 +36,11 @@ CONTEXT = {
 
 
 class Differs:
-    """What Stepwell yields where it does not follow Jinja2."""
+    """What Stepwell yields where it does not follow Jinja2. was: what revision 1 of its rules yields, for differences
+    that came with revision 2."""
 
-    def __init__(self, reason, value=None, error=None, undefined=False):
-        self.reason, self.out = reason, {"value": value}
+    def __init__(self, reason, value=None, error=None, undefined=False, was=None):
+        self.reason, self.out, self.was = reason, {"value": value}, was
         if error:
             self.out = {"error": error}
         if undefined:
@@ -48,11 +49,16 @@ class Differs:
 
 STRICT = "undefined is strict where a value is needed"
 JSONTEXT = "lists and mappings inside text are JSON"
+ASKED = "an undefined name or member is an error where a condition is asked for, too"
 LOWER = "true, false and none are lower case inside text"
 SORTED = "mappings iterate in sorted key order"
 KEYS = "a key hides the method of that name"
 BOUND = "64-bit integers and bounded results"
+NUMBER = "int and float give their default for what is no number only if it is written"
 HTML = "tojson is compact and escapes no HTML"
+
+REGEX = "regular expressions are RE2, whose empty matches do not follow a match"
+RANGE = "range gives a list"
 
 EXPRESSIONS = [
     # literals
@@ -77,7 +83,7 @@ EXPRESSIONS = [
     "params.list[::0]", "params.n[1:]", "params.list['a':]",
     # arithmetic
     "1 + 2", "1 + 2.0", "5 - 7", "3 * 4", "7 / 2", "6 / 2", "7 // 2", "-7 // 2", "7 // -2", "-7 // -2", "7 % 3", "-7 % 3", "7 % -3", "7.5 // 2", "-7.5 // 2",
-    "7.5 % 2", "-7.5 % 2", "7.5 % -2", "2 ** 10", "2 ** -1", "2 ** 0", "0 ** 0", "2.0 ** 3", "2 ** 0.5", "2 ** 3 ** 2", "-2 ** 2", "2 * 3 ** 2", "1 + 2 * 3", "(1 + 2) * 3",
+    "7.5 % 2", "-7.5 % 2", "-4.0 % 2 ~ ''", "4.0 % -2 ~ ''", "0.0 // -1 ~ ''", "-1.0 // 5 ~ ''", "-0.0 // 1 ~ ''", "7.5 % -2", "2 ** 10", "2 ** -1", "2 ** 0", "0 ** 0", "2.0 ** 3", "2 ** 0.5", "2 ** 3 ** 2", "-2 ** 2", "2 * 3 ** 2", "1 + 2 * 3", "(1 + 2) * 3",
     "10 - 2 - 3", "100 / 10 / 2", "- - 3", "-params.n", "params.n + params.neg", "true + 1", "1 / 0", "1 // 0", "1 % 0", "1.0 / 0", "0 ** -1", "'a' + 'b'", "'ab' * 3", "3 * 'ab'", "'ab' * 0",
     "'ab' * -1", "[1] + [2]", "[1, 2] * 2", "'a' + 1", "1 + 'a'", "none + 1", "[1] + 1", "-'a'", "+'a'", "{} + {}", "'a' - 'b'", "0.1 + 0.2", "1e308 * 10 > 1e308", "3.0 * 2", "1 - 1.0",
     "9007199254740993 + 0", "params.big",
@@ -98,29 +104,43 @@ EXPRESSIONS = [
     ("'a' ~ missing", Differs(STRICT, error="undefined")),
     # comparison
     "1 == 1", "1 == 1.0", "true == 1", "1 == '1'", "1 != 2", "'a' < 'b'", "'a' < 'B'", "1 < 2 < 3", "1 < 3 < 2", "3 > 2 >= 2", "1 < 2 == 2", "1 == 1 != 2", "[1, 2] == [1, 2]", "[1, 2] < [1, 3]", "[1] < [1, 0]",
-    "{'a': 1} == {'a': 1.0}", "{'a': 1} == {'b': 1}", "none == none", "none == false", "'' == none", "1 < 'a'", "none < 1", "[1] < 1", "{} < {}", "missing == none", "missing == missing", "missing == ''", "missing != 'x'",
+    "{'a': 1} == {'a': 1.0}", "{'a': 1} == {'b': 1}", "none == none", "none == false", "'' == none", "1 < 'a'", "none < 1", "[1] < 1", "{} < {}",
     "missing < 1", "1 >= missing",
     "params.n > 3", "params.n >= 5", "params.f <= 2.5", "9007199254740993 == 9007199254740992.0", "9007199254740993 > 9007199254740992.0", "true > false", "true and 1 < 2",
     # membership
     "1 in [1, 2]", "3 in [1, 2]", "3 not in [1, 2]", "not 3 in [1, 2]", "'ell' in 'hello'", "'x' in 'hello'", "'a' in params.map", "'zz' not in params.map", "1 in 'a'", "1 in 5", "1.0 in [1]", "'' in ''", "'A' in params.words", "'1' in {'1': 2}",
-    "missing in [1]",
     ("1 in missing", Differs(STRICT, error="undefined")),
     # logic
-    "true and false", "true or false", "not true", "not not 1", "1 and 2", "0 or 'x'", "'' or none", "none and 1", "not ''", "not []", "not {}", "not 0.0", "true or 1 / 0", "false and 1 / 0", "not true or true", "true or true and false", "missing or 'x'", "not missing",
+    "true and false", "true or false", "not true", "not not 1", "1 and 2", "0 or 'x'", "'' or none", "none and 1", "not ''", "not []", "not {}", "not 0.0", "true or 1 / 0", "false and 1 / 0", "not true or true", "true or true and false",
     "missing and 1", "params.none_list or 'empty'", "1 or 2 and 3", "not 1 == 2",
     # inline if
-    "'a' if true else 'b'", "'a' if false else 'b'", "1 if params.yes else 2", "'a' if false", "'a' if 0 else 'b' if 0 else 'c'", "('a' if true else 'b') ~ 'c'", "'x' if missing else 'y'", "params.n if params.n is defined else 0",
+    "'a' if true else 'b'", "'a' if false else 'b'", "1 if params.yes else 2", "'a' if false", "'a' if 0 else 'b' if 0 else 'c'", "('a' if true else 'b') ~ 'c'", "params.n if params.n is defined else 0",
     "steps.none.outputs.x if steps.none.outputs.x is defined else 'fallback'", "'large' if params.n > 3 else 'small'", "1 if true else 2 / 0",
     # tests
-    "params.n is defined", "params.missing is defined", "params.missing is not defined", "missing.x.y is undefined", "missing is none", "none is none", "params.nothing is none", "1 is number", "1.0 is number", "'1' is number", "true is number", "1 is integer", "true is integer",
+    "params.n is defined", "params.missing is defined", "params.missing is not defined", "missing.x.y is undefined", "none is none", "params.nothing is none", "1 is number", "1.0 is number", "'1' is number", "true is number", "1 is integer", "true is integer",
     "1.0 is integer", "1.0 is float", "1 is float", "'a' is string", "1 is string", "{} is mapping", "[] is mapping", "[] is sequence", "'a' is sequence", "{} is sequence", "1 is sequence", "[] is iterable", "1 is iterable", "'a' is iterable", "true is boolean", "1 is boolean", "true is true",
     "1 is true", "false is false", "0 is false", "3 is odd", "4 is even", "3 is even", "-3 is odd", "9 is divisibleby 3", "9 is divisibleby(4)", "9 is not divisibleby 4", "1 is eq 1", "1 is eq(2)", "1 is equalto 1", "1 is ne 2", "1 is lt 2", "1 is le 1", "1 is gt 2", "1 is ge 1", "1 is lessthan 2", "1 is greaterthan 2",
-    "1 is in [1, 2]", "'a' is in 'abc'", "3 is not in [1]", "'abc' is lower", "'ABC' is upper", "'aBc' is lower", "'123' is upper", "none is sameas none", "true is sameas true", "'a' is callable", "params.n is defined and params.n > 3", "params.missing is defined and params.missing > 3", "missing is string", "missing is number",
-    "missing is mapping", "missing is eq 1", "not params.missing is defined", "params.n is number and params.name is string", "1 is 2", "1 is nosuchtest", "'a.b' is startswith 'a'", "'a.b' is endswith '.b'", "'abc123' is match '[a-c]+'", "'xabc' is match 'abc'", "'xabc' is search 'abc'", "'a' is startswith('b')",
+    "1 is in [1, 2]", "'a' is in 'abc'", "3 is not in [1]", "'abc' is lower", "'ABC' is upper", "'aBc' is lower", "'123' is upper", "none is sameas none", "true is sameas true", "'a' is callable", "params.n is defined and params.n > 3", "params.missing is defined and params.missing > 3",
+    "not params.missing is defined", "params.n is number and params.name is string", "1 is 2", "1 is nosuchtest", "'a.b' is startswith 'a'", "'a.b' is endswith '.b'", "'abc123' is match '[a-c]+'", "'xabc' is match 'abc'", "'xabc' is search 'abc'", "'a' is startswith('b')",
     ("3 is odd if true else 1", Differs("a word that begins an operator is never a test's argument", True)),
     "false is integer", "1 is sameas 1.0",
-    ("missing is iterable", Differs("undefined is not iterable", False)),
-    ("missing is sequence", Differs("undefined is not iterable", False)),
+    ("missing is iterable", Differs(ASKED, error="undefined", was=False)),
+    ("missing is sequence", Differs(ASKED, error="undefined", was=False)),
+    # undefined where a condition is asked for
+    ("missing == none", Differs(ASKED, error="undefined")),
+    ("missing == missing", Differs(ASKED, error="undefined")),
+    ("missing == ''", Differs(ASKED, error="undefined")),
+    ("missing != 'x'", Differs(ASKED, error="undefined")),
+    ("missing in [1]", Differs(ASKED, error="undefined")),
+    ("missing or 'x'", Differs(ASKED, error="undefined")),
+    ("not missing", Differs(ASKED, error="undefined")),
+    ("'x' if missing else 'y'", Differs(ASKED, error="undefined")),
+    ("missing is none", Differs(ASKED, error="undefined")),
+    ("missing is string", Differs(ASKED, error="undefined")),
+    ("missing is number", Differs(ASKED, error="undefined")),
+    ("missing is mapping", Differs(ASKED, error="undefined")),
+    ("missing is eq 1", Differs(ASKED, error="undefined")),
+    ("params['items'] | selectattr('zz') | list", Differs(ASKED, error="undefined")),
     # default
     "missing | default('x')", "missing | d('x')", "missing | default", "params.missing | default(5)", "missing.a.b | default({})", "steps.simulate.outputs.recommended_config | default({})", "none | default('x')", "none | default('x', true)", "'' | default('x', true)", "'' | default('x', boolean=true)", "0 | default(1, true)",
     "params.n | default(1)", "missing | default(default_value=3)", "missing | default(missing2) | default('y')", "(missing | default('a')) ~ 'b'", "missing | default([]) | length", "(params.list | default([])) | length",
@@ -137,7 +157,11 @@ EXPRESSIONS = [
     ("missing | upper", Differs(STRICT, error="undefined")),
     ("missing | length", Differs(STRICT, error="undefined")),
     # number filters
-    "-3 | abs", "-3.5 | abs", "'-3' | abs", "'42' | int", "'4.7' | int", "4.7 | int", "-4.7 | int", "'x' | int", "'x' | int(7)", "none | int", "'ff' | int(base=16)", "'0xff' | int(0, 16)", "'101' | int(base=2)", "' 12 ' | int", "'1_000' | int", "true | int", "[] | int(3)", "'1e3' | int", "'3.5' | float", "'x' | float", "'x' | float(1.5)", "3 | float", "'1e3' | float", "none | float",
+    "-3 | abs", "-3.5 | abs", "'-3' | abs", "'42' | int", "'4.7' | int", "4.7 | int", "-4.7 | int", "'x' | int(7)", "'ff' | int(base=16)", "'0xff' | int(0, 16)", "'101' | int(base=2)", "' 12 ' | int", "'1_000' | int", "true | int", "[] | int(3)", "'1e3' | int", "'3.5' | float", "'x' | float(1.5)", "3 | float", "'1e3' | float",
+    ("'x' | int", Differs(NUMBER, error="value")),
+    ("none | int", Differs(NUMBER, error="value")),
+    ("'x' | float", Differs(NUMBER, error="value")),
+    ("none | float", Differs(NUMBER, error="value")),
     "2.5 | round", "3.5 | round", "2.675 | round(2)", "42.55 | round(1)", "42.55 | round(1, 'floor')", "42.41 | round(1, 'ceil')", "5 | round", "1234 | round(-2)", "1250 | round(-2)", "1350 | round(-2)", "-1250 | round(-2)", "1234.5 | round(-2)", "2.1 | round | int", "-2.5 | round", "2.5 | round(method='ceil')", "5 | round(method='floor')", "'x' | round",
     # list filters
     "params.list | length", "params.map | length", "params.map | count", "params.list | first", "params.list | last", "[] | first", "[] | last", "params.list | join", "params.list | join('-')", "params.list | join(d='+')", "params['items'] | join(',', attribute='name')", "[1, 'a', 2.5] | join(',')", "params.list | sort", "params.list | sort(reverse=true)", "params.words | sort",
@@ -154,7 +178,7 @@ EXPRESSIONS = [
     "params.map | dictsort", "params.map | dictsort(by='value')", "params.map | dictsort(reverse=true)", "{'B': 1, 'a': 2} | dictsort", "{'B': 1, 'a': 2} | dictsort(true)", "params.map | sort", "params.map | keys | sort", "params.map | values | sort", "params.map | dictsort(by='x')",
     # map, select, reject
     "params.words | map('upper') | list", "params['items'] | map(attribute='name') | list", "params['items'] | map(attribute='tag.k') | list", "params['items'] | map(attribute='zz', default=0) | list", "params.list | map('string') | list", "params.words | map('replace', 'a', 'x') | list", "params.list | select('gt', 1) | list", "params.list | select('odd') | list", "params.list | reject('odd') | list", "[0, 1, '', 'a', none] | select | list",
-    "[0, 1, '', 'a', none] | reject | list", "params['items'] | selectattr('size', 'eq', 2) | map(attribute='name') | list", "params['items'] | rejectattr('size', 'equalto', 2) | map(attribute='name') | list", "params['items'] | selectattr('name', 'in', ['x', 'y']) | list | length", "params['items'] | selectattr('zz') | list", "params['items'] | selectattr('zz', 'defined') | list", "params['items'] | rejectattr('zz', 'defined') | list | length", "params['items'] | selectattr('tag.k', 'eq', 't1') | list | length",
+    "[0, 1, '', 'a', none] | reject | list", "params['items'] | selectattr('size', 'eq', 2) | map(attribute='name') | list", "params['items'] | rejectattr('size', 'equalto', 2) | map(attribute='name') | list", "params['items'] | selectattr('name', 'in', ['x', 'y']) | list | length", "params['items'] | selectattr('zz', 'defined') | list", "params['items'] | rejectattr('zz', 'defined') | list | length", "params['items'] | selectattr('tag.k', 'eq', 't1') | list | length",
     "params.words | map('nosuchfilter') | list", "params.list | select('nosuchtest') | list", "params['items'] | map(attribute='zz') | select('defined') | list", "params.nested | map('first') | list", "params.nested | map('length') | sum", "params.list | map('int') | sum", "['1', '2'] | map('int') | list", "params.words | map('lower') | unique | sort | join",
     # json and others
     ("{'a': [1, 2.0, none], 'b': '<&>'} | tojson", Differs(HTML, '{"a":[1,2.0,null],"b":"<&>"}')),
@@ -167,6 +191,12 @@ EXPRESSIONS = [
     "'abc'.removeprefix('a')", "'abc'.removesuffix('c')", "(5).upper()", "params.list.count(3)", "missing.upper()", "'a'.upper(1)",
     # functions
     "range(3) | list", "range(1, 4) | list", "range(0, 10, 3) | list", "range(5, 0, -2) | list", "range(0) | list", "range(3, 1) | list", "range(1, 2, 0)", "range('a')", "range(3) | sum", "2 in range(3)", "dict(a=1, b='x')", "dict()", "dict({'a': 1}, b=2)", "dict([['a', 1]])", "nosuchfunction(1)", "range(3)[1]", "range(1, 3) | map('string') | join(',')",
+    ("[1] < range(3)", Differs(RANGE, False)),
+    ("range(3) == [0, 1, 2]", Differs(RANGE, True)),
+    # regular expressions
+    ("'abxd' | regex_replace('x*', '-')", Differs(REGEX, "-a-b-d-")),
+    ("'aa' | regex_search('(a)\\\\1')", Differs(REGEX, error="value")),
+    "'abc' | regex_replace('b', '-')",
     # precedence and syntax
     "-1 | abs", "-(1) | abs", "2 + 3 | float", "'a' ~ 'b' | upper", "1 if 0 else 2 | float", "not 1 | int", "1 < 2 | int", "[1, 2] | first + 1", "(1 + 2) | string ~ 'x'", "1 +", "(1", "[1", "{'a' 1}", "{'a': }", "1 1", "a b", "'abc", "a.", "a[", "| upper", "1 |", "x is", "x is not", "not", "1 = 1", "a && b", "a || b", "!a", "a ? b : c", "f(", "f(a=1, 2)", "'a' | upper(", "1..2", "a..b", "a.[0]", "@", "1 <> 2", "1 if", "}",
     ("a[]", Differs("a subscript needs an index", error="syntax")),
@@ -176,7 +206,7 @@ EXPRESSIONS = [
 
 TEXTS = [
     "", "plain", "Hello {{ params.name }}!", "{{ params.name }}-{{ params.n }}", "{{params.name}}{{params.id}}", "{{ 1 }} {{ 2.0 }} {{ 1e20 }} {{ 1e16 }} {{ 123456789.125 }} {{ 1e-5 }} {{ 0.0001 }}", " {{ params.id }}x", "a{# comment #}b", "a{# {{ x }} #}b", "a {#- c -#} b", "{% raw %}{{ x }}{% endraw %}", "a {%- raw %} {{ x }} {%- endraw -%} b", "{% raw -%}  x  {%- endraw %}",
-    "{% if params.yes %}yes{% endif %}", "{% if params.no %}yes{% else %}no{% endif %}", "{% if params.n == 1 %}one{% elif params.n == 5 %}five{% else %}other{% endif %}", "{% if missing %}a{% else %}b{% endif %}", "{% if missing is defined %}a{% elif params.n %}n{% endif %}", "{% for x in params.list %}{{ x }},{% endfor %}", "{% for x in [] %}{{ x }}{% else %}none{% endfor %}", "{% for x in params.list %}{{ loop.index }}/{{ loop.length }}:{{ x }}{% if not loop.last %}, {% endif %}{% endfor %}",
+    "{% if params.yes %}yes{% endif %}", "{% if params.no %}yes{% else %}no{% endif %}", "{% if params.n == 1 %}one{% elif params.n == 5 %}five{% else %}other{% endif %}", "{% if missing is defined %}a{% elif params.n %}n{% endif %}", "{% for x in params.list %}{{ x }},{% endfor %}", "{% for x in [] %}{{ x }}{% else %}none{% endfor %}", "{% for x in params.list %}{{ loop.index }}/{{ loop.length }}:{{ x }}{% if not loop.last %}, {% endif %}{% endfor %}",
     "{% for x in params.list %}{{ loop.index0 }}{{ loop.revindex }}{{ loop.revindex0 }} {% endfor %}", "{% for x in params.list %}{% if loop.first %}[{% endif %}{{ x }}{% if loop.last %}]{% endif %}{% endfor %}", "{% for x in params.list %}{{ loop.cycle('a', 'b') }}{% endfor %}", "{% for x in [1, 1, 2] %}{% if loop.changed(x) %}{{ x }}{% endif %}{% endfor %}", "{% for x in [1, 2, 3] %}{{ loop.previtem | default('-') }}<{{ x }}>{{ loop.nextitem | default('-') }} {% endfor %}",
     "{% for k, v in params.map | dictsort %}{{ k }}={{ v }};{% endfor %}", "{% for (a, b) in [[1, 2], [3, 4]] %}{{ a + b }} {% endfor %}", "{% for x in params.list if x > 1 %}{{ loop.index }}{{ x }} {% endfor %}", "{% for x in params.list if x > 9 %}{{ x }}{% else %}nothing{% endfor %}", "{% for a in [1, 2] %}{% for b in [1, 2] %}{{ loop.depth }}{{ a }}{{ b }} {% endfor %}{% endfor %}", "{% for a in [1, 2] %}{% for b in [1, 2] %}{{ loop.index }}{% endfor %}{{ loop.index }} {% endfor %}", "{% for c in 'abc' %}{{ c }}.{% endfor %}", "{% for x in 1, 2, 3 %}{{ x }}{% endfor %}",
     "{% set x = 1 %}{{ x }}", "{% set x = 1, 2 %}{{ x | join('-') }}", "{% set x = 1 %}{% set x = x + 1 %}{{ x }}", "{% set a, b = [1, 2] %}{{ a }}{{ b }}", "{% set x = 1 %}{% for i in [1, 2] %}{% set x = 5 %}{% endfor %}{{ x }}", "{% set x = 1 %}{% for i in [1, 2] %}{{ x }}{% set x = x + 1 %}{{ x }} {% endfor %}", "{% if true %}{% set x = 7 %}{% endif %}{{ x }}", "{% set x %}a{{ params.n }}b{% endset %}[{{ x }}]", "{% set params = {'n': 1} %}{{ params.n }}", "{% for item in [1] %}{{ item }}{% endfor %}{{ item }}", "{% set x = missing %}{{ x | default('d') }}",
@@ -187,6 +217,7 @@ TEXTS = [
     ("{{ params.list }} ok", Differs(JSONTEXT, "[3,1,2] ok")),
     ("x {{ params.map }}", Differs(JSONTEXT, 'x {"a":2,"b":1}')),
     ("ends {{ 1 }}\n", Differs("a trailing newline is kept", "ends 1\n")),
+    ("{% if missing %}a{% else %}b{% endif %}", Differs(ASKED, error="undefined")),
     ("[{{ missing }}]", Differs(STRICT, error="undefined")),
     ("a {{ steps.none.outputs.x }}", Differs(STRICT, error="undefined")),
     ("{% for x in missing %}a{% endfor %}", Differs(STRICT, error="undefined")),
@@ -262,6 +293,8 @@ def main():
                 source, differs = source
             case = {"kind": kind, "template": source, "jinja2": result(env, kind, source)}
             if differs:
+                if differs.reason in (ASKED, NUMBER):
+                    case["revision1"] = {"value": differs.was} if differs.was is not None else case["jinja2"]
                 case["stepwell"], case["reason"] = differs.out, differs.reason
             cases.append(case)
     json.dump({"jinja2": jinja2.__version__, "context": CONTEXT, "cases": cases}, sys.stdout, indent=1, ensure_ascii=False)

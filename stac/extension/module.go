@@ -80,7 +80,7 @@ and item_assets, without href there; values that name {item_id} or {properties.x
 
 A schema that passes may prove nothing: that of alternate-assets 1.2.0 does not look at the assets of items.
 With validate, every path that the config sets must have a value, and the alternates of assets an href.`,
-		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true},
+		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true, Sets: []spec.Sets{{Keys: "defaults", Nested: true}, {Path: "stac_extensions"}}},
 		Params: append([]spec.Field{
 			{Name: "extension", Type: spec.String, Doc: "Name of a known extension (eo, projection, alternate-assets, dgeo …), with a version if need be: eo/v1.1.0."},
 			{Name: "schema_uri", Type: spec.String, Doc: "URI of the extension's schema, instead of extension."},

@@ -70,6 +70,9 @@ func (a *apiSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out str
 	if a.s.MaxItems > 0 && a.given >= a.s.MaxItems {
 		return nil
 	}
+	if err := a.tellCollections(ctx); err != nil {
+		return err
+	}
 	jobs, marks, err := a.jobs(ctx, in, out)
 	if err != nil {
 		return err

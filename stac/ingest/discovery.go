@@ -262,6 +262,9 @@ func (d *discovery) take(c api.Collection, out stream.Out) error {
 	if !d.api {
 		entry["static"] = true
 	}
+	if err := keep(d.env, c); err != nil {
+		return err
+	}
 	d.found = append(d.found, entry)
 	d.ids[c.ID] = true
 	return out.Item(stream.Lazy(c.Text, stream.Place{URL: shown(c.URL)}))

@@ -158,7 +158,7 @@ func TestBadFiles(t *testing.T) {
 		"all broken":      {config: map[string]any{"source": "broken"}, failures: 1, kind: stream.ModuleException, text: "nothing could be read"},
 		"rows":            {config: map[string]any{"source": "rows.ndjson"}, ids: "a b", failures: 1},
 		"bare collection": {config: map[string]any{"source": "bare/collection.json"}, kind: stream.ConfigurationError, text: "has no items"},
-		"void":            {config: map[string]any{"source": "void"}, kind: stream.ConfigurationError, text: "holds no .json files"},
+		"void":            {config: map[string]any{"source": "void"}, kind: stream.ConfigurationError, text: "holds no files of items"},
 		"not a file":      {config: map[string]any{"source": "mixed", "source_type": "file"}, kind: stream.ConfigurationError, text: "it is a directory"},
 		"not a directory": {config: map[string]any{"source": "rows.ndjson", "source_type": "items_directory"}, kind: stream.ConfigurationError, text: "it is a file"},
 		"no collection":   {config: map[string]any{"source": "mixed", "source_type": "collection"}, kind: stream.ConfigurationError, text: "no collection.json"},

@@ -83,6 +83,9 @@ func (f *fileSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out st
 	if len(f.layout.left) > 0 {
 		f.env.Log(slog.LevelWarn, "directories without collection.json are left out", slog.String("source", f.source), slog.Int("count", len(f.layout.left)), slog.String("first", f.layout.left[0]))
 	}
+	if err := f.tellCollections(ctx); err != nil {
+		return err
+	}
 	var err error
 	if f.layout.catalog != "" {
 		err = f.walk(ctx, out)
@@ -99,6 +102,23 @@ func (f *fileSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out st
 		return f.empty()
 	}
 	return err
+}
+
+// tellCollections hands on the Collections that lie beside the items. Those of a catalog are met on the way.
+func (f *fileSource) tellCollections(ctx context.Context) error {
+	if !wanted(f.env) {
+		return nil
+	}
+	for _, at := range f.layout.told {
+		text, err := readAll(ctx, f.places, at)
+		if err == nil {
+			err = tell(ctx, f.env, text, stream.Place{File: at}, "")
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // empty is a source with nothing in it, which is hardly meant; but of the collections that a discovery finds,

@@ -98,13 +98,14 @@ func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *api.Cli
 	}
 	if s.Verify && env.Collection == nil && lists {
 		for _, id := range s.search.Collections {
-			_, err := client.Collection(ctx, id)
+			c, err := client.Collection(ctx, id)
 			if api.StatusOf(err) == http.StatusNotFound {
 				return nil, wrongConfig("collection "+id+" does not exist at "+client.URL(), "stac.discovery lists those that do")
 			}
 			if err != nil {
 				return nil, networkError(err)
 			}
+			s.known = append(s.known, c)
 		}
 	}
 	can, err := client.CanSearch(ctx)

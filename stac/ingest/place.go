@@ -28,6 +28,7 @@ type layout struct {
 	catalog string   // a URL or a path, "" for none
 	lone    bool     // paths were found in a directory: what is no Feature there is no item
 	left    []string // directories beside those of collections
+	told    []string // files of the collections
 }
 
 // The values of source_type.
@@ -160,16 +161,45 @@ func (l *locator) items(ctx context.Context, dir string, collections bool) (layo
 			return layout{paths: found, lone: true}, nil
 		}
 	}
+	found, err := l.rows(ctx, dir)
+	if err != nil || len(found) > 0 {
+		return layout{paths: found}, err
+	}
 	if l.empty {
 		return layout{lone: true}, nil
 	}
-	return layout{}, wrongConfig(dir+" holds no .json files of items", "for other formats write a pattern, like "+filepath.Join(filepath.Base(dir), "*.parquet"))
+	return layout{}, wrongConfig(dir+" holds no files of items", "files of items end in .json, .geojson, .ndjson, .jsonl (also with .gz and .zst) or .parquet")
+}
+
+// rowFiles are the names of files with many items, of which a directory has one kind.
+var rowFiles = [][]string{{".ndjson", ".ndjson.gz", ".ndjson.zst", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".geojsonl"}, {".parquet", ".geoparquet"}}
+
+// rows are the files with many items in a directory, in its directory items, or in those of the collections below it:
+// what stac.output writes with the formats ndjson and parquet.
+func (l *locator) rows(ctx context.Context, dir string) ([]string, error) {
+	for _, below := range []string{"", "items/", "*/", "*/items/"} {
+		for _, kinds := range rowFiles {
+			var all []string
+			for _, kind := range kinds {
+				found, err := l.places.List(ctx, dir, below+"*"+kind)
+				if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+					return nil, configured(err)
+				}
+				all = append(all, found...)
+			}
+			if len(all) > 0 {
+				slices.Sort(all)
+				return all, nil
+			}
+		}
+	}
+	return nil, nil
 }
 
 // describes reports whether a file in a directory is about its items, by its name.
 func describes(path string) bool {
 	name := filepath.Base(path)
-	return name == "collection.json" || name == "catalog.json" || name == "manifest.json"
+	return name == "collection.json" || name == "catalog.json" || name == "manifest.json" || strings.HasSuffix(name, ".manifest.json") || filepath.Base(filepath.Dir(path)) == "collections"
 }
 
 // file looks into a single file.
@@ -202,12 +232,14 @@ func (l *locator) document(ctx context.Context, at, kind string) (layout, error)
 	}
 	beside := filepath.Join(filepath.Dir(at), "items")
 	if info, err := os.Stat(beside); err == nil && info.IsDir() && kind == api.KindCollection {
-		return l.items(ctx, beside, false)
+		found, err := l.items(ctx, beside, false)
+		found.told = []string{at}
+		return found, err
 	}
 	names, links := outline(text)
 	switch {
 	case slices.Contains(names, "features"):
-		return layout{paths: []string{at}, at: "features"}, nil
+		return layout{paths: []string{at}, at: "features", told: []string{at}}, nil
 	case links:
 		return layout{catalog: at}, nil
 	case l.empty:

@@ -41,6 +41,8 @@ type settings struct {
 	MaxItemBytes int64           `json:"max_item_bytes"`
 
 	search api.Search // what the conditions come to
+
+	known []api.Collection // that have been looked at
 }
 
 // sameMeaning are the fields that say the same in two vocabularies.

@@ -74,6 +74,9 @@ func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bo
 			if _, known := wanted[d.ID]; known && d.Kind == api.KindCollection {
 				wanted[d.ID] = true
 			}
+			if err := f.tellMet(ctx, d, wanted); err != nil {
+				return false, err
+			}
 			if found := wanted[d.Parent]; len(wanted) > 0 && !found {
 				return true, nil
 			}
@@ -91,6 +94,18 @@ func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bo
 			f.stop = err
 		}
 	}
+}
+
+// tellMet hands on a Collection that the walk has come to, if it is one of the wanted.
+func (f *fileSource) tellMet(ctx context.Context, d api.Document, of map[string]bool) error {
+	if _, known := of[d.ID]; d.Kind != api.KindCollection || len(of) > 0 && !known || !wanted(f.env) {
+		return nil
+	}
+	place := stream.Place{File: d.Ref}
+	if isWeb(d.Ref) {
+		place = stream.Place{URL: shown(d.Ref)}
+	}
+	return tell(ctx, f.env, d.Text, place, f.layout.catalog)
 }
 
 func (f *fileSource) failRef(ref string, err error, out stream.Out) error {

@@ -38,6 +38,9 @@ func (l *locator) collections(ctx context.Context, dir string) (all layout, some
 			return layout{}, true, err
 		}
 		ids, all.paths = append(ids, id), append(all.paths, paths...)
+		if len(paths) > 0 {
+			all.told = append(all.told, at)
+		}
 	}
 	if len(ids) == 0 {
 		return layout{}, false, nil

@@ -57,7 +57,7 @@ func TestTree(t *testing.T) {
 		"by id":            {map[string]any{"source_file": "ids"}, "a", ""},
 		"items of its own": {map[string]any{"source_file": "own"}, "a", ""},
 		"linked":           {map[string]any{"source_file": "linked"}, "", "behind links"},
-		"only a manifest":  {map[string]any{"source_file": "written"}, "", "holds no .json files of items"},
+		"only a manifest":  {map[string]any{"source_file": "written"}, "", "holds no files of items"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, _, _, err := read(t, r, module(t, "stac.ingest"), tt.config)

@@ -1,17 +1,22 @@
 package output
 
 import (
+	"crypto/rand"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
-	"time"
+	"sync"
 
 	"github.com/gofrs/flock"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
+	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
@@ -21,6 +26,8 @@ type state struct {
 	Size   int64  `json:"size"`
 	Start  int64  `json:"start"`            // where the records of this run begin
 	Closed bool   `json:"closed,omitempty"` // the run has ended
+	Later  bool   `json:"later,omitempty"`  // it goes on from one that has ended
+	Token  string `json:"token,omitempty"`  // of what is not published yet
 	// Rejects is where the file of rejects was durable.
 	Rejects linesState `json:"rejects,omitzero"`
 }
@@ -33,18 +40,19 @@ type unit struct {
 	unitState
 	changed bool // since the ledger heard of it
 	touched bool // in this run
+	watched bool // what its Collection has ranges for has been looked up
+	adopted bool // the documents that are there have been looked at
 	live    any  // what the format keeps open for it
 }
 
 // unitState is what the ledger knows about a unit.
 type unitState struct {
-	Summary summary    `json:"summary,omitzero"`
-	Filled  bool       `json:"filled,omitempty"` // there are items in it
-	Lines   linesState `json:"lines,omitzero"`   // of the file under its name, or, when Open, of the one that grows
-	Open    bool       `json:"open,omitempty"`
-	Spooled []spooled  `json:"spooled,omitempty"` // parts that are not written yet; only the last takes items
-	Parts   []part     `json:"parts,omitempty"`
-	Next    int        `json:"next,omitempty"` // number of parts ever begun
+	Summary summary   `json:"summary,omitzero"`
+	Filled  bool      `json:"filled,omitempty"`  // there are items in it
+	Spooled []spooled `json:"spooled,omitempty"` // parts that are not written yet; only the last takes items
+	Parts   []part    `json:"parts,omitempty"`   // that the last run has left at the place
+	Own     []part    `json:"own,omitempty"`     // of this run, waiting for its end
+	Next    int       `json:"next,omitempty"`    // number of parts ever begun
 	// Several are the summaries of the collections in a unit of all, up to maxSeveral.
 	Several map[string]*summary `json:"several,omitempty"`
 	Stale   bool                `json:"stale,omitempty"` // some item in it has been replaced since
@@ -52,11 +60,9 @@ type unitState struct {
 
 // part is a finished Parquet file.
 type part struct {
-	Number int       `json:"number"`
-	Rows   int64     `json:"rows"`
-	Size   int64     `json:"size"`
-	Made   time.Time `json:"made"`
-	Run    int64     `json:"run"` // book.since of the run that made it
+	Number int   `json:"number"`
+	Rows   int64 `json:"rows"`
+	Size   int64 `json:"size"`
 }
 
 // spooled is a Parquet file that is still to be written.
@@ -70,6 +76,8 @@ type spooled struct {
 type book struct {
 	env    *stream.Env
 	config config
+	policy durable.Policy
+	files  *files.Places
 	place  *place
 	ledger *ledger
 	index  index
@@ -77,6 +85,8 @@ type book struct {
 	about  string
 	stale  bool // the ledger holds items that have been replaced
 	closed bool // the state that was opened was of a run that had ended
+	later  bool // this run goes on from one that has ended
+	token  string
 	guard  *flock.Flock
 	// rejected is where the file of rejects is durable.
 	rejected linesState
@@ -87,10 +97,18 @@ type book struct {
 	highest  int          // number of a unit that an item of the ledger is in
 	perUnit  bool         // each collection has a directory, and a lock, of its own
 	shared   bool         // files of all collections are in one directory, so that ids must differ across them
+	anew     bool         // items of earlier runs are not in the index: those at the place count
 	taken    int64        // items that Write was given
 	written  int64
 	repeated int64
+	leftOut  int64 // by keep
 	refused  int64
+	// known are the Collections that sources know.
+	mu         sync.Mutex
+	known      map[string]*stream.Item
+	knownBytes int
+	// unchecked are the items that the check at the end has not looked at.
+	unchecked int64
 }
 
 // openBook makes the book of a step; load opens its ledger.
@@ -103,17 +121,20 @@ func (o Options) openBook(env *stream.Env, c config) (*book, error) {
 		}
 		root = abs
 	}
-	b := &book{env: env, config: c, index: index{}, byID: map[string]*unit{}}
+	policy, err := c.policy()
+	if err != nil {
+		return nil, err
+	}
+	b := &book{env: env, config: c, policy: policy, files: o.Places, index: index{}, byID: map[string]*unit{}}
 	name := c.single()
 	if name != "" {
 		root = strings.TrimSuffix(strings.TrimSuffix(filepath.ToSlash(root), name), "/")
 	}
-	b.place = newPlace(root, o.Places, env.Data)
+	b.place = newPlace(root, o.Places, env)
+	b.place.alone = policy.Mode == durable.Replace
+	b.place.fixed = b.fixed() != ""
 	if name != "" {
 		b.place.hidden = hidden + "-" + name
-	}
-	if c.Format == "ndjson" || c.Format == "parquet" {
-		b.place.claim = env.Claims
 	}
 	b.guard = flock.New(filepath.Join(env.Data, "output.lock"))
 	if got, err := b.guard.TryLock(); err != nil || !got {
@@ -126,19 +147,24 @@ func (o Options) openBook(env *stream.Env, c config) (*book, error) {
 func (b *book) load() error {
 	c := &b.config
 	b.about = strings.Join([]string{c.Format, c.OrganizeBy, b.place.root, c.single(), c.Split, c.Compression}, "|")
+	if b.anew {
+		b.about += "|2" // the second way of putting parts together
+	}
 	var s state
 	if known, err := stream.State(b.env.State, &s); err != nil {
 		return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
 	} else if !known {
 		b.ledger, err = newLedger(b.env.Data, b.about)
 		if err == nil {
-			b.since = b.ledger.size
+			b.since, b.token = b.ledger.size, b.ledger.id[:durable.TokenLength]
 		}
 		return err
 	}
-	b.since, b.closed, b.rejected = s.Start, s.Closed, s.Rejects
+	b.since, b.closed, b.rejected, b.later, b.token = s.Start, s.Closed, s.Rejects, s.Later, s.Token
 	if s.Closed {
-		b.since = s.Size
+		var token [durable.TokenLength / 2]byte
+		rand.Read(token[:])
+		b.since, b.later, b.token = s.Size, true, hex.EncodeToString(token[:])
 	}
 	var err error
 	b.highest = -1
@@ -152,12 +178,17 @@ func (b *book) see(r record) error {
 	switch r.kind {
 	case recordItem:
 		b.highest = max(b.highest, r.entry.unit)
+		if b.anew && r.at < b.since {
+			break
+		}
 		value := r.entry.value &^ thisRun
+		was, known := b.index[r.entry.key]
 		if r.at >= b.since {
 			value |= thisRun
-			b.written++
+			if was&thisRun == 0 {
+				b.written++
+			}
 		}
-		_, known := b.index[r.entry.key]
 		b.stale = b.stale || known
 		b.index[r.entry.key] = value
 	case recordNode:
@@ -222,8 +253,8 @@ type admitted struct {
 	prev uint64  // the index's value before, of updated
 }
 
-// admit looks at an item: nil when there is nothing to write, because it was refused or is there already.
-func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
+// named is a copy of an item that has an id and, where it needs one, a collection; nil when it was refused.
+func (b *book) named(it *stream.Item, needCollection bool) (*stream.Item, error) {
 	b.taken++
 	it = it.Clone()
 	id, collection := it.ID(), it.Collection()
@@ -237,6 +268,25 @@ func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 	case collection == "" && needCollection:
 		return nil, b.refuse(it, "the item names no collection", "collection_id gives the collection of such items")
 	}
+	return it, nil
+}
+
+// errTwice is an item whose key another one of the run has.
+func (b *book) errTwice(it *stream.Item) error {
+	hint := "ids must be unique within a collection; keep: first or keep: last keeps one of each"
+	if b.shared {
+		hint = "all collections share one directory; organize_by: collection keeps them apart"
+	}
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the stream has another item " + it.ID() + " of collection " + it.Collection(), Hint: hint}
+}
+
+// admit looks at an item: nil when there is nothing to write, because it was refused or is there already.
+func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
+	it, err := b.named(it, needCollection)
+	if it == nil || err != nil {
+		return nil, err
+	}
+	id, collection := it.ID(), it.Collection()
 	value, among := valueOf(id, it.Bytes()), collection
 	if b.shared {
 		among = ""
@@ -247,15 +297,27 @@ func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 		b.repeated++
 		return nil, nil
 	case duplicate:
-		hint := "ids must be unique within a collection; stream.dedupe keeps one of each"
-		if b.shared {
-			hint = "all collections share one directory; organize_by: collection keeps them apart"
+		switch b.policy.Keep.Judge(false) {
+		case durable.LeftOut:
+			b.leftOut++
+			return nil, nil
+		case durable.Replaced:
+			b.leftOut++
+			b.written--
+			verdict = updated
+		default:
+			b.refused++
+			return nil, b.env.Refuse(it, b.errTwice(it))
 		}
-		return nil, b.refuse(it, "the stream has another item "+id+" of collection "+collection, hint)
 	}
 	u, err := b.unitOf(collection)
 	if err != nil {
 		return nil, err
+	}
+	if !u.watched { // Collections come before their items
+		if u.watched = true; u.Summary.Ranges == nil && b.perUnit {
+			u.Summary.Ranges = ranges(b.knownOf(collection))
+		}
 	}
 	a := &admitted{it: it, unit: u, id: id, key: key, val: value, twin: isTwin, old: verdict, prev: b.index[key]}
 	b.index[key] = value
@@ -309,7 +371,18 @@ func (b *book) commit() (state, error) {
 	if err := b.ledger.sync(); err != nil {
 		return state{}, err
 	}
-	return state{Ledger: b.ledger.id, Size: b.ledger.size, Start: b.since, Rejects: b.rejected}, nil
+	return state{Ledger: b.ledger.id, Size: b.ledger.size, Start: b.since, Rejects: b.rejected, Later: b.later, Token: b.token}, nil
+}
+
+// given is what this run was given, with rows items to be published.
+func (b *book) given(rows int64) durable.Given {
+	g := durable.Given{Rows: rows}
+	g.Read, g.Failed = b.env.Tallied()
+	return g
+}
+
+func (b *book) warn(message string, err error) {
+	b.env.Log(slog.LevelWarn, message, slog.String("error", err.Error()))
 }
 
 // abandon lets everything go.

@@ -34,6 +34,7 @@ func (t *tree) writeNode(ctx context.Context, n *node) error {
 	if err := t.place.take(u.Dir); err != nil {
 		return err
 	}
+	defer t.place.turn(u.Dir)()
 	doc, old, err := t.existing(ctx, rel)
 	if err != nil {
 		return err
@@ -48,9 +49,9 @@ func (t *tree) writeNode(ctx context.Context, n *node) error {
 	}
 	links = append(links, items...)
 	switch {
-	case doc != nil:
 	case n.parent == 0:
-		doc, err = t.newCollection(u.ID, &u.Summary)
+		doc, err = t.collectionOf(u.ID, &u.Summary, doc)
+	case doc != nil:
 	default:
 		title := path.Base(n.dir)
 		doc = newCatalog(u.ID+"-"+strings.ReplaceAll(strings.TrimPrefix(n.dir, u.Dir+"/"), "/", "-"), title,
@@ -60,7 +61,7 @@ func (t *tree) writeNode(ctx context.Context, n *node) error {
 		return err
 	}
 	if n.parent == 0 {
-		widen(doc, &u.Summary)
+		merge(doc, &u.Summary)
 	}
 	t.dropDead(doc, n.dir, links, old != nil)
 	relink(doc, links, true, asIs)
@@ -117,9 +118,11 @@ func newCatalog(id, title, description, version string) *item.Value {
 
 // writeRoot writes catalog.json, where children that others have put there stay.
 func (t *tree) writeRoot(ctx context.Context) error {
-	if err := t.place.wait(ctx, ""); err != nil {
+	done, err := t.place.wait(ctx, "")
+	if err != nil {
 		return err
 	}
+	defer done()
 	doc, old, err := t.existing(ctx, catalogFile)
 	if err != nil {
 		return err
@@ -197,7 +200,7 @@ func (t *tree) leads(dir, href string) bool {
 			dir, href = "", rest
 		}
 	}
-	if absolute(href) || t.place.remote {
+	if absolute(href) || !t.place.direct() {
 		return true
 	}
 	name, err := url.PathUnescape(href)
@@ -205,6 +208,6 @@ func (t *tree) leads(dir, href string) bool {
 		return false
 	}
 	rel := path.Join(dir, name)
-	_, err = os.Stat(t.place.local(rel))
+	_, err = os.Stat(t.place.at(rel))
 	return err == nil && !t.dead[rel]
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 func wrong(message, hint string) error {
@@ -28,7 +29,7 @@ var only = map[string][]string{
 	"organize_by": {"json", "ndjson", "parquet"}, "base_url": {"json", "catalog", "ndjson", "parquet"},
 	"layout": {"catalog"}, "split": {"catalog"}, "catalog_id": {"catalog"}, "title": {"catalog"}, "description": {"catalog"},
 	"compression": {"ndjson"}, "part_rows": {"parquet"}, "columns": {"parquet"}, "rejects": {"parquet"},
-	"url": {"api"}, "catalog_url": {"api"}, "if_match": {"api"}, "rate_limit": {"api"}, "headers": {"api"}, "auth": {"api"},
+	"owns": {"api"}, "url": {"api"}, "catalog_url": {"api"}, "if_match": {"api"}, "rate_limit": {"api"}, "headers": {"api"}, "auth": {"api"},
 }
 
 // check finds the contradictions of a config.
@@ -46,7 +47,37 @@ func check(values map[string]any) (problems []error) {
 	if err != nil {
 		return append(problems, err)
 	}
-	return append(append(problems, c.checkPlace(values)...), c.checkFormat(values)...)
+	problems = append(append(problems, c.checkPlace(values)...), c.checkFormat(values)...)
+	if err := c.checkWrite(values); err != nil {
+		problems = append(problems, err)
+	}
+	return problems
+}
+
+// policy is how the output is written.
+func (c config) policy() (durable.Policy, error) {
+	values := map[string]any{"write": c.Write, "keep": c.Keep, "allow_empty": c.AllowEmpty}
+	return durable.PolicyOf(values, durable.Upsert)
+}
+
+// checkWrite finds modes that a format does not have.
+func (c config) checkWrite(values map[string]any) error {
+	p, err := c.policy()
+	switch {
+	case err != nil:
+		return err
+	case p.Mode == durable.Append && (c.Format == "json" || c.Format == "catalog" || c.Format == "api"):
+		return wrong("format "+c.Format+" cannot be appended to: an item has one place", "write: upsert adds items, and replaces those that are there")
+	case c.Format != "api":
+		return nil
+	case p.Mode == durable.Replace && c.Owns != "collection":
+		return wrong("write: replace deletes what others have put into the collection", "owns: collection says that nobody else writes to it")
+	case given(values, "on_conflict") && values["on_conflict"] != "insert" && (c.Write != "" && c.OnConflict != "upsert" || c.Keep != "" && c.OnConflict != "skip"):
+		return wrong("on_conflict: "+c.OnConflict+" contradicts write or keep", "on_conflict: upsert is write: upsert, and skip is keep: first; keep one of them")
+	case c.Keep == string(durable.KeepLast) && c.Write == "":
+		return wrong("keep: last replaces what is there", "add write: upsert")
+	}
+	return nil
 }
 
 // withoutTemplates leaves out what stands for a value of another type.
@@ -76,6 +107,11 @@ func (c config) checkPlace(values map[string]any) (problems []error) {
 		problems = append(problems, wrong(first+" and "+second+" are the same thing", "give one of them"))
 	case !given(values, first) && !given(values, second):
 		problems = append(problems, wrong("format "+c.Format+" needs "+first, ""))
+	}
+	for _, place := range c.places() {
+		if rest := strings.ReplaceAll(*place, perCollection, ""); strings.ContainsAny(rest, "{}") {
+			problems = append(problems, wrong("only "+perCollection+" is known in braces: "+*place, "other values are written as {{ … }}"))
+		}
 	}
 	for key, text := range map[string]string{"base_url": c.BaseURL, "url": c.URL, "catalog_url": c.CatalogURL} {
 		if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme == "" || u.Host == "") {
@@ -162,7 +198,8 @@ func (o Options) try(_ context.Context, env *stream.Env, values map[string]any) 
 		}
 		return nil
 	}
-	dir := env.Path(c.target())
+	target, _, _ := strings.Cut(c.target(), perCollection)
+	dir := env.Path(target)
 	if remote(c.target()) {
 		return nil
 	}

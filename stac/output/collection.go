@@ -12,42 +12,46 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/stream"
 )
 
 // maxDocument bounds the collection and catalog files that are read.
 const maxDocument = 64 << 20
 
-// writeCollections writes the collection.json of every collection that got items: format json.
+// writeCollections writes the document of every collection that got items: format json.
 func (t *tree) writeCollections(ctx context.Context) error {
 	for _, u := range t.units {
-		if !u.touched || !u.Filled {
+		if !u.touched || !u.Filled || u.ID == "" && !t.perUnit {
 			continue
 		}
 		if err := t.place.take(u.Dir); err != nil { // all its items came before the run was cut off
 			return err
 		}
-		rel := path.Join(u.Dir, collectionFile)
-		doc, old, err := t.existing(ctx, rel)
-		if err != nil {
-			return err
-		}
-		if doc == nil {
-			if doc, err = t.newCollection(u.ID, &u.Summary); err != nil {
-				return err
-			}
-			links := []link{{rel: "root", href: t.href(u.Dir, rel), media: mediaJSON}}
-			if t.absolute() {
-				links = append(links, link{rel: "self", href: t.url(rel), media: mediaJSON})
-			}
-			relink(doc, links, true, asIs)
-		}
-		widen(doc, &u.Summary)
-		if err := t.replace(ctx, u.Dir, rel, doc, old); err != nil {
+		if err := t.writeCollection(ctx, u); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (t *tree) writeCollection(ctx context.Context, u *unit) error {
+	defer t.place.turn(u.Dir)()
+	rel := t.collectionPath(u, u.ID)
+	doc, old, err := t.existing(ctx, rel)
+	if err != nil {
+		return err
+	}
+	if doc, err = t.collectionOf(u.ID, &u.Summary, doc); err != nil {
+		return err
+	}
+	if old == nil {
+		links := []link{{rel: "root", href: t.href(path.Dir(rel), rel), media: mediaJSON}}
+		if t.absolute() {
+			links = append(links, link{rel: "self", href: t.url(rel), media: mediaJSON})
+		}
+		relink(doc, links, true, asIs)
+	}
+	merge(doc, &u.Summary)
+	return t.replace(ctx, u.Dir, rel, doc, old)
 }
 
 // existing is a document of the output that is there already; nil when there is none.
@@ -78,42 +82,6 @@ func (t *tree) replace(ctx context.Context, unit, rel string, doc *item.Value, o
 	return t.place.write(ctx, unit, rel, text)
 }
 
-// newCollection begins a Collection: as its source describes it, else with what its items tell.
-func (b *book) newCollection(id string, s *summary) (*item.Value, error) {
-	if known, ok := b.env.Collection["id"].(string); ok && known == id {
-		doc, err := item.Of(b.env.Collection)
-		if err != nil {
-			return nil, err
-		}
-		if doc.Get("type") == nil {
-			doc.Set("type", item.OfText("Collection"))
-		}
-		from := originOf(b.env, stream.New(doc, stream.Place{}))
-		rebase := func(href string) string { return from.rebase(href, "") }
-		relink(doc, nil, true, rebase)
-		rebaseAssets(doc, rebase)
-		return doc, nil
-	}
-	version, license := s.Version, "other"
-	if version == "" {
-		version = "1.1.0"
-	}
-	if later("1.1.0-beta.1", version) {
-		license = "proprietary" // what 1.0 has for it
-	}
-	doc := item.NewObject()
-	for _, member := range [][2]string{{"type", "Collection"}, {"stac_version", version}, {"id", id},
-		{"description", "Items of collection " + id + "."}, {"license", license}} {
-		doc.Set(member[0], item.OfText(member[1]))
-	}
-	doc.Set("extent", item.NewObject())
-	if summaries := s.summaries(); summaries.Len() > 0 {
-		doc.Set("summaries", summaries)
-	}
-	doc.Set("links", item.NewList())
-	return doc, nil
-}
-
 // summaries lists the values of some properties.
 func (s *summary) summaries() *item.Value {
 	out := item.NewObject()
@@ -133,13 +101,16 @@ func (s *summary) summaries() *item.Value {
 	return out
 }
 
-// widen makes a Collection's extent cover a summary. What it covers already stays as it is.
-func widen(doc *item.Value, s *summary) {
+// merge makes a Collection cover a summary: its extent, its summaries and its item_assets. What covers that already
+// stays as it is.
+func merge(doc *item.Value, s *summary) {
 	if doc.Get("extent").Kind() != item.Object {
 		doc.Set("extent", item.NewObject())
 	}
 	widenSpace(doc.Get("extent"), s)
 	widenTime(doc.Get("extent"), s)
+	mergeSummaries(doc, s)
+	mergeAssets(doc, s)
 }
 
 func widenSpace(extent *item.Value, s *summary) {

@@ -1,15 +1,13 @@
 package output
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/stac/geoparquet"
-	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
@@ -17,11 +15,25 @@ import (
 // columns of all before it. That way, too, the items of an earlier run fit behind those of this one.
 
 // known are the columns that a unit's next part begins with.
-func (t *table) known(u *unit) (parquet.Schema, error) {
+func (t *table) known(ctx context.Context, u *unit) (parquet.Schema, error) {
 	s, ok := t.columns[u.number]
 	if !ok {
-		for _, p := range u.Parts {
-			more, err := t.columnsOf(u, p)
+		var there []lying
+		if t.policy.Mode != durable.Replace || t.later {
+			var err error
+			if there, err = t.lying(ctx, u); err != nil {
+				return nil, err
+			}
+		}
+		for _, p := range there {
+			more, err := schemaOf(p.local, p.Size)
+			if err != nil {
+				return nil, err
+			}
+			s = s.Join(more)
+		}
+		for _, p := range u.Own {
+			more, err := schemaOf(t.made(u, p.Number), p.Size)
 			if err != nil {
 				return nil, err
 			}
@@ -35,53 +47,25 @@ func (t *table) known(u *unit) (parquet.Schema, error) {
 	return s, nil
 }
 
-// columnsOf are the columns of a finished part.
-func (t *table) columnsOf(u *unit, p part) (s parquet.Schema, err error) {
-	if t.place.remote {
-		text, err := os.ReadFile(t.columnsFile(u, p.Number))
-		if err == nil {
-			err = json.Unmarshal(text, &s)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: %w", stream.ErrStateGone, err)
-		}
-		return s, nil
-	}
-	name := t.place.local(t.file(u, p.Number))
+// schemaOf are the columns of a finished part.
+func schemaOf(name string, size int64) (s parquet.Schema, err error) {
+	err = openPart(name, size, func(f *parquet.File) { s = f.Schema() })
+	return s, err
+}
+
+// openPart looks into a Parquet file.
+func openPart(name string, size int64, look func(*parquet.File)) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer f.Close()
-	file, err := parquet.Open(f, p.Size)
+	file, err := parquet.Open(f, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	return file.Schema(), nil
-}
-
-// columnsFile keeps what is needed of a part that is far away.
-func (t *table) columnsFile(u *unit, number int) string {
-	return filepath.Join(t.env.Data, fmt.Sprintf("columns-%d-%d.json", u.number, number))
-}
-
-// keepColumns makes the columns file of a part. It is durable before the part has its name.
-func (t *table) keepColumns(u *unit, number int, f *geoparquet.File) error {
-	text, err := json.Marshal(f.Schema())
-	if err != nil {
-		return err
-	}
-	out, err := os.Create(t.columnsFile(u, number))
-	if err != nil {
-		return err
-	}
-	if _, err = out.Write(text); err == nil {
-		err = out.Sync()
-	}
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	return syncDir(t.env.Data)
+	look(file)
+	return nil
 }
 
 // explain adds what can be done about an item whose types are not those of its column.

@@ -19,6 +19,10 @@ type summary struct {
 	// Values are the distinct values of the properties that are summarised, up to maxValues each; a list
 	// that is full and wants more is dropped (nil).
 	Values map[string][]string `json:"values,omitempty"`
+	// Ranges are the least and the greatest values of the properties for which the Collection has a range; nil: none yet.
+	Ranges map[string][]float64 `json:"ranges,omitempty"`
+	// Assets are what the items' assets have in common, by key, as JSON.
+	Assets map[string]string `json:"assets,omitempty"`
 }
 
 // summarised are the properties whose distinct values a new collection lists.
@@ -45,6 +49,12 @@ func (s *summary) add(it *item.Value) bool {
 		if s.addValue(key, properties.Get(key)) {
 			changed = true
 		}
+	}
+	if s.addRanges(properties) {
+		changed = true
+	}
+	if s.addAssets(it) {
+		changed = true
 	}
 	return changed
 }

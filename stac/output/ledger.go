@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // ledger is the file in the segment's directory that says what the output holds: one record per item, and
@@ -228,7 +229,7 @@ func (l *ledger) compact(dir, about string, keep func(entry) bool) (*ledger, err
 		err = os.Rename(ledgerPath(temp), ledgerPath(dir))
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = durable.SyncDir(dir)
 	}
 	if err != nil {
 		next.close()

@@ -108,21 +108,23 @@ func (l *list) end() manifest {
 	return l.manifest
 }
 
-// finish writes the manifest, and ends the run.
-func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (st, outputs any, err error) {
+// finish writes the manifest of what lies there, and gives the outputs.
+func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (outputs map[string]any, err error) {
 	l := &list{manifest: manifest{Workflow: b.env.Workflow, Timestamp: stamp(time.Now()), Format: b.config.Format,
 		OrganizeBy: b.config.OrganizeBy, OutputPath: b.place.shown(b.config.single())}}
-	if err := each(l.add); err != nil {
-		return nil, nil, err
-	}
 	home, name := "", "manifest.json"
 	if single := b.config.single(); single != "" {
 		name = single + ".manifest.json"
 	} else if only := b.only(); only != nil {
 		home = only.Dir
 	}
-	if err := b.place.wait(ctx, home); err != nil {
-		return nil, nil, err
+	done, err := b.place.wait(ctx, home)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	if err := each(l.add); err != nil {
+		return nil, err
 	}
 	m := l.end()
 	files := make([]string, len(m.Files))
@@ -131,24 +133,41 @@ func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (s
 	}
 	text, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := b.place.write(ctx, home, path.Join(home, name), append(text, '\n')); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	if err := b.place.sync(); err != nil {
+		return nil, err
+	}
+	m.Files = nil
+	return map[string]any{"items_written": b.written, "items_repeated": b.repeated, "items_left_out": b.leftOut, "items_refused": b.refused,
+		"items_not_checked": b.unchecked, "files_written": files, "manifest_path": b.place.shown(path.Join(home, name)), "manifest": m}, nil
+}
+
+// end keeps the ledger for a later run, and lets everything go.
+func (b *book) end() (state, error) {
 	s, err := b.commit()
 	if err == nil && b.stale {
 		s, err = b.compact()
 	}
 	if err != nil {
-		return nil, nil, err
+		return state{}, err
 	}
-	b.place.tidy()
-	s.Closed = true
+	s.Closed, s.Later = true, true
 	b.abandon() // there is nothing left to lose
-	m.Files = nil
-	return s, map[string]any{"items_written": b.written, "items_repeated": b.repeated, "items_refused": b.refused,
-		"files_written": files, "manifest_path": b.place.shown(path.Join(home, name)), "manifest": m}, nil
+	return s, nil
+}
+
+// listedBefore are the files that the last manifest of the whole output tells of; none when there is no such manifest.
+func (b *book) listedBefore(ctx context.Context, home string) []listed {
+	text, err := b.place.read(ctx, path.Join(home, "manifest.json"), maxDocument)
+	var m manifest
+	if err != nil || json.Unmarshal(text, &m) != nil || m.Format != b.config.Format {
+		return nil
+	}
+	return m.Files
 }
 
 // compact takes the items that have been replaced out of the ledger.
@@ -158,7 +177,7 @@ func (b *book) compact() (state, error) {
 		return state{}, err
 	}
 	b.ledger = next
-	return state{Ledger: next.id, Size: next.size, Rejects: b.rejected}, nil
+	return state{Ledger: next.id, Size: next.size, Rejects: b.rejected, Token: b.token}, nil
 }
 
 // only is the one collection that this stream was for and all its items are of; then the manifest is in its

@@ -15,7 +15,7 @@ const maxName = 180
 
 // reserved are names that mean something else: to Windows, and in our own layouts.
 var reserved = map[string]bool{
-	"con": true, "prn": true, "aux": true, "nul": true, "collection": true, "catalog": true, "manifest": true, "items": true,
+	"con": true, "prn": true, "aux": true, "nul": true, "collection": true, "collections": true, "catalog": true, "manifest": true, "items": true,
 	"com0": true, "com1": true, "com2": true, "com3": true, "com4": true, "com5": true, "com6": true, "com7": true, "com8": true, "com9": true,
 	"lpt0": true, "lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
 }

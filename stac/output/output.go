@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/files"
 )
 
@@ -31,7 +32,10 @@ func Modules(o Options) []stream.Module {
 	if o.Places == nil {
 		o.Places = files.New(files.Options{})
 	}
-	return []stream.Module{{Spec: moduleSpec(), Open: o.open, Check: check, Try: o.try}}
+	return []stream.Module{{Spec: moduleSpec(), Open: o.open, Check: check, Try: o.try, Replaces: func(values map[string]any) bool {
+		write, _ := values["write"].(string)
+		return write == string(durable.Replace)
+	}}}
 }
 
 // config is the step's config; the fields are documented in moduleSpec.
@@ -43,6 +47,11 @@ type config struct {
 	BaseURL      string `json:"base_url"`
 	BufferSize   int    `json:"buffer_size"`
 	CollectionID string `json:"collection_id"`
+
+	Write      string `json:"write"`
+	Keep       string `json:"keep"`
+	AllowEmpty bool   `json:"allow_empty"`
+	Owns       string `json:"owns"`
 
 	Layout      string `json:"layout"`
 	Split       string `json:"split"`
@@ -113,6 +122,14 @@ func (o Options) open(ctx context.Context, env *stream.Env, values map[string]an
 	if c.Format == "api" {
 		return o.openServer(ctx, env, c)
 	}
+	if c.usesCollection() {
+		return openEach(ctx, env, c, o.openFiles)
+	}
+	return o.openFiles(ctx, env, c)
+}
+
+// openFiles makes the sink of files.
+func (o Options) openFiles(ctx context.Context, env *stream.Env, c config) (stream.Sink, error) {
 	b, err := o.openBook(env, c)
 	if err != nil {
 		return nil, err
@@ -120,9 +137,9 @@ func (o Options) open(ctx context.Context, env *stream.Env, values map[string]an
 	var sink stream.Sink
 	switch c.Format {
 	case "ndjson":
-		sink, err = openText(b)
+		sink, err = openText(ctx, b)
 	case "parquet":
-		sink, err = openTable(b)
+		sink, err = openTable(ctx, b)
 	default:
 		sink, err = openTree(b)
 	}

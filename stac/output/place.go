@@ -2,8 +2,9 @@ package output
 
 import (
 	"context"
+	"crypto/rand"
+	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -15,10 +16,11 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/files"
 )
 
@@ -27,19 +29,24 @@ import (
 // known after sync. Methods but take and release may be called by several goroutines.
 type place struct {
 	root   string // absolute, or s3://…
-	remote bool
+	away   bool   // not on this machine
 	files  *files.Places
 	spare  string // a local directory for what is on its way to a remote place
 	hidden string // the directory of the lock and of what is not finished, in each directory that is locked
 
-	temp  atomic.Int64
-	mu    sync.Mutex
-	made  map[string]bool // directories that exist
-	dirty map[string]bool // directories with new names in them
-	locks map[string]*flock.Flock
+	token  string // of temporary files
+	temp   atomic.Int64
+	mu     sync.Mutex
+	made   map[string]bool // directories that exist
+	dirty  map[string]bool // directories with new names in them
+	locks  map[string]*durable.Lock
+	remote map[string]bool // units of a remote place that are claimed
 
-	claim   func(path string) error // of outputs that are written as a whole; nil: of others
-	claimed map[string]bool         // by unit
+	env   *stream.Env
+	alone bool // the run replaces what is there
+	fixed bool // it is about one collection, so that others may write beside it
+	// stage is the local directory in which a run that replaces makes its files; "": they are made in their places.
+	stage string
 }
 
 // hidden is the usual place.hidden.
@@ -51,9 +58,11 @@ const maxMade = 10_000
 // maxLocks bounds the collections that one stream may write at a time, each of which holds a file open.
 const maxLocks = 4096
 
-func newPlace(root string, places *files.Places, spare string) *place {
-	return &place{root: strings.TrimSuffix(root, "/"), remote: remote(root), files: places, spare: filepath.Join(spare, "out"), hidden: hidden,
-		made: map[string]bool{}, dirty: map[string]bool{}, locks: map[string]*flock.Flock{}, claimed: map[string]bool{}}
+func newPlace(root string, places *files.Places, env *stream.Env) *place {
+	var token [6]byte
+	rand.Read(token[:])
+	return &place{root: strings.TrimSuffix(root, "/"), away: remote(root), files: places, spare: filepath.Join(env.Data, "out"), hidden: hidden, env: env,
+		token: hex.EncodeToString(token[:]), made: map[string]bool{}, dirty: map[string]bool{}, locks: map[string]*durable.Lock{}, remote: map[string]bool{}}
 }
 
 func remote(path string) bool { return strings.HasPrefix(path, "s3://") }
@@ -61,9 +70,20 @@ func remote(path string) bool { return strings.HasPrefix(path, "s3://") }
 // local is a path of the system's.
 func (p *place) local(rel string) string { return filepath.Join(p.root, filepath.FromSlash(rel)) }
 
+// at is where a file is made that is a path of the system's: in its place, or in the stage.
+func (p *place) at(rel string) string {
+	if p.stage != "" {
+		return filepath.Join(p.stage, filepath.FromSlash(rel))
+	}
+	return p.local(rel)
+}
+
+// direct reports whether files are made on this machine: in their places, or in the stage.
+func (p *place) direct() bool { return !p.away || p.stage != "" }
+
 // shown is a path as users know it.
 func (p *place) shown(rel string) string {
-	if p.remote {
+	if p.away {
 		return p.root + "/" + rel
 	}
 	return p.local(rel)
@@ -80,19 +100,22 @@ func (p *place) write(ctx context.Context, unit, rel string, data []byte) error 
 // fill makes a file of what write writes. unit is the locked directory that rel is in.
 func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File) error) error {
 	dir := p.spare
-	if !p.remote {
+	switch {
+	case p.stage != "":
+		dir = filepath.Join(p.stage, hidden)
+	case !p.away:
 		dir = p.local(path.Join(unit, p.hidden))
 	}
 	if err := p.makeDir(dir); err != nil {
 		return err
 	}
-	temp := filepath.Join(dir, strconv.FormatInt(p.temp.Add(1), 10)+".tmp")
+	temp := filepath.Join(dir, p.token+"-"+strconv.FormatInt(p.temp.Add(1), 10)+".tmp")
 	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return err
 	}
 	err = write(f)
-	if err == nil && !p.remote {
+	if err == nil && p.direct() {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
@@ -101,7 +124,7 @@ func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File)
 	if err == nil {
 		err = p.publish(ctx, temp, rel)
 	}
-	if err != nil || p.remote {
+	if err != nil || !p.direct() {
 		os.Remove(temp)
 	}
 	return err
@@ -109,10 +132,10 @@ func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File)
 
 // publish gives a complete local file its place.
 func (p *place) publish(ctx context.Context, temp, rel string) error {
-	if p.remote {
+	if !p.direct() {
 		return p.files.Publish(ctx, temp, p.root+"/"+rel)
 	}
-	target := p.local(rel)
+	target := p.at(rel)
 	if err := p.makeDir(filepath.Dir(target)); err != nil {
 		return err
 	}
@@ -163,12 +186,12 @@ func (p *place) makeDirLocked(dir string) error {
 func (p *place) read(ctx context.Context, rel string, limit int64) ([]byte, error) {
 	var r io.ReadCloser
 	var err error
-	if p.remote {
+	if !p.direct() {
 		if r, _, err = p.files.Open(ctx, p.root+"/"+rel); stepwell.CodeOf(err) == stepwell.CodeNotFound {
 			return nil, fs.ErrNotExist
 		}
 	} else {
-		r, err = os.Open(p.local(rel))
+		r, err = os.Open(p.at(rel))
 	}
 	if err != nil {
 		return nil, err
@@ -183,7 +206,7 @@ func (p *place) read(ctx context.Context, rel string, limit int64) ([]byte, erro
 
 // remove takes a file away; one that is not there is fine.
 func (p *place) remove(rel string) error {
-	if p.remote {
+	if p.away {
 		return nil // an object that nothing links to stays
 	}
 	err := os.Remove(p.local(rel))
@@ -200,7 +223,7 @@ func (p *place) sync() error {
 	var group errgroup.Group
 	group.SetLimit(16)
 	for dir := range p.dirty {
-		group.Go(func() error { return syncDir(dir) })
+		group.Go(func() error { return durable.SyncDir(dir) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -209,28 +232,22 @@ func (p *place) sync() error {
 	return nil
 }
 
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
+// take locks a directory for this stream and those of its execution that may write there too, and clears away what
+// another one left unfinished there.
+func (p *place) take(unit string) error {
+	if p.locks[unit] != nil || p.remote[unit] {
+		return nil
+	}
+	alone := p.alone && (unit != "" || !p.fixed)
+	rel := unit
+	if name, one := strings.CutPrefix(p.hidden, hidden+"-"); one {
+		rel = path.Join(unit, name)
+	}
+	if err := p.env.Claims(p.shown(rel), !alone); err != nil {
 		return err
 	}
-	defer f.Close()
-	return f.Sync()
-}
-
-// take locks a directory for this stream, and clears away what another one left unfinished there.
-func (p *place) take(unit string) error {
-	if p.claim != nil && !p.claimed[unit] {
-		rel := unit
-		if name, one := strings.CutPrefix(p.hidden, hidden+"-"); one {
-			rel = path.Join(unit, name)
-		}
-		if err := p.claim(p.shown(rel)); err != nil {
-			return err
-		}
-		p.claimed[unit] = true
-	}
-	if p.remote || p.locks[unit] != nil {
+	if p.away {
+		p.remote[unit] = true
 		return nil
 	}
 	if len(p.locks) >= maxLocks {
@@ -238,15 +255,16 @@ func (p *place) take(unit string) error {
 			Hint: "split the input by collection, or write ndjson to one file"}
 	}
 	dir := p.local(path.Join(unit, p.hidden))
-	lock, err := p.lock(dir)
-	switch {
-	case err != nil:
+	lock, err := p.files.LockAt(filepath.Join(dir, "lock"), p.shown(unit), p.env.Run, alone, func() error { return clearTemporary(dir) })
+	if err != nil {
 		return err
-	case lock == nil:
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "another run is writing to " + p.shown(unit),
-			Hint: "wait for it to end, or give this step a base_dir of its own"}
 	}
 	p.locks[unit] = lock
+	return nil
+}
+
+// clearTemporary removes the files that a run which died was writing.
+func clearTemporary(dir string) error {
 	left, err := os.ReadDir(dir)
 	if err != nil {
 		return err
@@ -262,74 +280,62 @@ func (p *place) take(unit string) error {
 	return nil
 }
 
-// lock locks a directory that it makes; nil when another holds it. A lock file that was taken away meanwhile (tidy)
-// locks nothing: then it is made again.
-func (p *place) lock(dir string) (*flock.Flock, error) {
-	for try := 0; ; try++ {
-		if err := p.makeDir(dir); err != nil {
-			return nil, err
-		}
-		lock := flock.New(filepath.Join(dir, "lock"))
-		got, err := lock.TryLock()
-		if err == nil && !got {
-			return nil, nil
-		}
-		if err == nil {
-			var mine, there fs.FileInfo
-			if mine, err = lock.Stat(); err == nil {
-				if there, err = os.Stat(lock.Path()); err == nil && os.SameFile(mine, there) {
-					return lock, nil
-				}
-			}
-			lock.Unlock()
-		}
-		if err != nil && !errors.Is(err, fs.ErrNotExist) || try >= 100 {
-			return nil, errors.Join(err, fmt.Errorf("%s cannot be locked", lock.Path()))
-		}
-		p.mu.Lock()
-		delete(p.made, dir)
-		p.mu.Unlock()
-	}
-}
-
-// tidy takes the hidden directory of an output of one file away, which is of no use when all is done. The lock is
-// still held: who waits for it finds out that it is gone. What cannot be removed stays, and does no harm: the next
-// writer is in there already, or the system does not remove open files.
-func (p *place) tidy() {
-	if p.hidden == hidden || p.remote || p.locks[""] == nil {
-		return
-	}
-	dir := p.local(p.hidden)
-	os.Remove(filepath.Join(dir, "lock"))
-	os.Remove(dir)
-}
-
-// wait is take for a directory that others lock for a moment only, to write the documents at the root.
-func (p *place) wait(ctx context.Context, unit string) error {
+// wait is take for a directory that others lock for a moment only, to write the documents at the root. done ends
+// the turn among the streams of the execution.
+func (p *place) wait(ctx context.Context, unit string) (done func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute,
 		&stepwell.Error{Code: stepwell.CodeConflict, Message: "another run is writing to " + p.shown(unit), Hint: "give this step a base_dir of its own"})
 	defer cancel()
 	for {
 		err := p.take(unit)
+		if err == nil {
+			return p.turn(unit), nil
+		}
 		if stepwell.CodeOf(err) != stepwell.CodeConflict {
-			return err
+			return nil, err
+		}
+		if _, ok := errors.AsType[*stream.Error](err); ok { // another stream of the execution has claimed it
+			return nil, err
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
 	}
 }
 
-// held reports whether a directory is locked for this stream; remote ones are not locked at all.
-func (p *place) held(unit string) bool { return p.remote || p.locks[unit] != nil }
+// turn waits until no other stream of the execution publishes to a directory that is locked.
+func (p *place) turn(unit string) (done func()) {
+	if lock := p.locks[unit]; lock != nil {
+		return lock.Publishing()
+	}
+	return p.files.Turn(p.shown(unit))
+}
 
-// release ends all locks. The lock files stay, but for what tidy removes.
+// held reports whether a directory is locked for this stream; remote ones are not locked at all.
+func (p *place) held(unit string) bool { return p.remote[unit] || p.locks[unit] != nil }
+
+// release ends all locks. Of an output of one file the hidden directory goes, too; of others it stays.
 func (p *place) release() {
 	for unit, lock := range p.locks {
-		lock.Unlock()
+		lock.Release()
+		if p.hidden != hidden {
+			os.Remove(p.local(path.Join(unit, p.hidden))) // when nothing else is in it
+		}
 		delete(p.locks, unit)
 	}
 	os.RemoveAll(p.spare)
+}
+
+// relative is the path of a file of the output in it.
+func (p *place) relative(dest string) string {
+	if p.away {
+		return strings.TrimPrefix(dest, p.root+"/")
+	}
+	rel, err := filepath.Rel(p.root, dest)
+	if err != nil {
+		return dest
+	}
+	return filepath.ToSlash(rel)
 }

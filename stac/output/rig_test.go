@@ -112,7 +112,7 @@ func (b *bench) files(rel string) (names []string) {
 			return err
 		case d.IsDir() && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
-		case !d.IsDir():
+		case !d.IsDir() && !strings.HasPrefix(d.Name(), "."):
 			name, err = filepath.Rel(root, name)
 			names = append(names, filepath.ToSlash(name))
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/api"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 var errNoHTTP = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "format api needs an HTTP client, and this program was made without one"}
@@ -33,6 +34,7 @@ type server struct {
 	maybe   map[[16]byte]bool // what a run that was cut off had sent, so that a conflict may be its own doing
 	pending []*stream.Item
 	waiting map[[16]byte]bool // keys of pending
+	owned   *owned            // nil: the run does not replace
 
 	taken, written, queued, skipped, refused int64
 	conflicts                                []string
@@ -52,6 +54,12 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 	if c.URL == "" {
 		c.URL = c.CatalogURL
 	}
+	switch {
+	case c.Write != "":
+		c.OnConflict = "upsert"
+	case c.Keep == string(durable.KeepFirst):
+		c.OnConflict = "skip"
+	}
 	a := c.Auth
 	client, err := api.New(api.Options{HTTP: o.HTTP, URL: c.URL, Header: header, Concurrent: c.Concurrency, PerSecond: c.RateLimit,
 		Auth: api.Auth{Bearer: a.Bearer, Username: a.Username, Password: a.Password, Key: a.Key, KeyHeader: a.KeyHeader, KeyQuery: a.KeyQuery,
@@ -67,6 +75,12 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 	if err := s.loadSent(); err != nil {
 		s.Abandon()
 		return nil, err
+	}
+	if c.Write == string(durable.Replace) {
+		if s.owned, err = openOwned(env, len(env.State) > 0); err != nil {
+			s.Abandon()
+			return nil, err
+		}
 	}
 	if can, err := client.CanChange(ctx); err != nil {
 		s.Abandon()
@@ -244,11 +258,15 @@ func (s *server) answers(ctx context.Context, g *group) error {
 			}
 		}
 		switch res.Outcome {
-		case api.Created, api.Replaced:
-			s.written++
-		case api.Queued:
-			s.written++
-			s.queued++
+		case api.Created, api.Replaced, api.Queued:
+			if s.written++; res.Outcome == api.Queued {
+				s.queued++
+			}
+			if s.owned != nil {
+				if err := s.owned.add(g.collection, it.ID()); err != nil {
+					return err
+				}
+			}
 		case api.Conflict:
 			if len(s.conflicts) < maxConflicts {
 				s.conflicts = append(s.conflicts, it.ID())
@@ -333,6 +351,11 @@ func (s *server) Commit(ctx context.Context) (int64, any, error) {
 	if err := s.forget(); err != nil {
 		return 0, nil, err
 	}
+	if s.owned != nil {
+		if err := s.owned.sync(); err != nil {
+			return 0, nil, err
+		}
+	}
 	return s.taken, map[string]any{"url": s.client.URL()}, nil
 }
 
@@ -343,6 +366,13 @@ func (s *server) Close(ctx context.Context) (state, outputs any, err error) {
 	}
 	out := map[string]any{"items_written": s.written, "items_refused": s.refused, "items_repeated": s.skipped,
 		"items_queued": s.queued, "conflicts": append([]string{}, s.conflicts...)}
+	if s.owned != nil {
+		deleted, err := s.deleteStrangers(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		out["items_deleted"] = deleted
+	}
 	s.Abandon()
 	if err := os.Remove(filepath.Join(s.env.Data, "output.sent")); err != nil {
 		return nil, nil, err
@@ -354,6 +384,9 @@ func (s *server) Close(ctx context.Context) (state, outputs any, err error) {
 func (s *server) Abandon() {
 	if s.sent != nil {
 		s.sent.Close()
+	}
+	if s.owned != nil {
+		s.owned.file.Close()
 	}
 	s.guard.Unlock()
 }

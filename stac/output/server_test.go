@@ -2,6 +2,7 @@ package output
 
 import (
 	"encoding/json"
+	"github.com/stepwell/stepwell"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -132,5 +133,25 @@ func TestAPIIfMatch(t *testing.T) {
 	}
 	if matched != 5 {
 		t.Errorf("%d requests with If-Match", matched)
+	}
+}
+
+// TestAPIReplace leaves in the collection what the run has given, and nothing is deleted when that is nothing.
+func TestAPIReplace(t *testing.T) {
+	s := stactest.Start(t, stactest.Options{Items: texts(stacItems("s2", 0, 8))})
+	b := apiBench(t, s, map[string]any{"write": "replace", "owns": "collection", "collection_id": "s2"})
+	sink := b.mustOpen(nil)
+	b.write(sink, stacItems("s2", 5, 9)...)
+	state := b.commit(sink, 4)
+	sink.Abandon()
+	if got := s.IDs("s2"); len(got) != 9 {
+		t.Errorf("too early: %q", got)
+	}
+	_, out := b.run(state, stacItems("s2", 9, 12)...)
+	if got := s.IDs("s2"); !slices.Equal(slices.Sorted(slices.Values(got)), ids(stacItems("s2", 5, 12))) || out["items_deleted"] != int64(5) {
+		t.Errorf("%q %v", got, out)
+	}
+	if _, _, err := b.mustOpen(nil).Close(t.Context()); stepwell.CodeOf(err) != stepwell.CodeNotReplaced || len(s.IDs("s2")) != 7 {
+		t.Errorf("a run without items: %v", err)
 	}
 }

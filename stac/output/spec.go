@@ -2,6 +2,7 @@ package output
 
 import (
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 func limit(n float64) *float64 { return &n }
@@ -16,11 +17,15 @@ func moduleSpec() spec.Spec {
 		Outputs: []spec.Field{
 			{Name: "items_written", Type: spec.Integer, Doc: "Items that this run has written."},
 			{Name: "items_repeated", Type: spec.Integer, Doc: "Items that were there already, with the same content."},
+			{Name: "items_left_out", Type: spec.Integer, Doc: "Items that `keep: first` or `keep: last` left out."},
+			{Name: "items_not_checked", Type: spec.Integer, Doc: "Items that the check at the end has not looked at: of remote outputs, and, of more than 1,000,000 files, those that are not in the sample."},
 			{Name: "items_refused", Type: spec.Integer, Doc: "Items that were not written; the failures say why."},
 			{Name: "files_written", Type: spec.Array, Doc: "The output's files, up to 10,000; beyond that the directories they are in."},
 			{Name: "manifest_path", Type: spec.String, Doc: "Where the manifest is."},
+			{Name: "manifest_paths", Type: spec.Object, Doc: "With `{collection_id}` in the path: where the manifests are, by collection."},
 			{Name: "manifest", Type: spec.Object, Doc: "The manifest without its list of files."},
 			{Name: "conflicts", Type: spec.Array, Doc: "Format api: the ids that were there already, up to 1,000."},
+			{Name: "items_deleted", Type: spec.Integer, Doc: "Format api with `write: replace`: items that were there and are not of this run."},
 			{Name: "items_queued", Type: spec.Integer, Doc: "Format api: items that the server has accepted but not stored yet (202)."},
 		},
 		Examples: []spec.Example{{Title: "One file per item", YAML: `
@@ -60,7 +65,7 @@ const doc = `Items of several collections may be in one stream: each collection 
 
 * **json**: ` + "`{base_dir}/{collection}/collection.json` and `items/{id}.json`" + `. A collection.json that is there is kept, and
   only its extent widened. With organize_by: ` + "`item_id` is `{id}/{id}.json`, `flat` is `{id}.json`, `collection` is the default" + `
-  layout (with output_path the default is item_id).
+  layout (with output_path the default is item_id). In the first two, ` + "`collections/{collection}.json`" + ` describes each collection.
 * **catalog**: a static catalog that can be browsed from catalog.json. More than max_links items of one collection go into
   sub-catalogs, as does what split tells apart.
 * **ndjson**: one item per line, in one file per collection, or in one file when output_path names it (.ndjson, .jsonl, with .gz or .zst).
@@ -68,20 +73,25 @@ const doc = `Items of several collections may be in one stream: each collection 
 * **api**: transactions (POST, PUT) on a STAC API.
 
 Names of files are made of ids: what is unsafe in one is percent-encoded, and names of over 180 bytes are cut and end in a hash.
-A second item of the same collection and id is refused, unless its content is the same. In a later run it replaces the first.
-Every output but api ends with manifest.json.`
+A second item of the same collection and id is refused, unless its content is the same or ` + "`keep`" + ` says otherwise. In a later run it replaces the first.
+
+Several streams of one execution (collections, entries of a matrix) may write to one place, unless they replace it. ` + "`write: replace`" + ` publishes when the
+run has come to its end; json and catalog cannot be appended to, as an item has one file. Before an output ends, it looks at what lies there: items are counted,
+collections checked and links followed. Every output but api ends with manifest.json, which tells of all that lies there.`
 
 func placeFields() []spec.Field {
-	return []spec.Field{
+	return append([]spec.Field{
 		{Name: "format", Type: spec.String, Required: true, Enum: []string{"json", "catalog", "ndjson", "parquet", "api"}, Doc: "What to write."},
-		{Name: "base_dir", Type: spec.String, Min: limit(1), Doc: "The directory to write to, or s3://bucket/prefix."},
-		{Name: "output_path", Type: spec.String, Min: limit(1), Doc: "Another name of base_dir; for ndjson and parquet it may name one file."},
+		{Name: "base_dir", Type: spec.String, Min: limit(1), Doc: "The directory to write to, or s3://bucket/prefix; `{collection_id}` in it makes one for each collection."},
+		{Name: "output_path", Type: spec.String, Min: limit(1), Doc: "Another name of base_dir; for ndjson and parquet it may name one file, also with `{collection_id}`."},
 		{Name: "organize_by", Type: spec.String, Enum: []string{"item_id", "flat", "collection"},
 			Doc: "How files are arranged: by item_id, flat or by collection. Defaults to collection; for json with output_path to item_id."},
 		{Name: "base_url", Type: spec.String, Doc: "The URL under which the output will be found; links are absolute then."},
 		{Name: "buffer_size", Type: spec.Integer, Default: int64(1000), Min: limit(1), Max: limit(100_000), Doc: "Items that are written at a time."},
 		{Name: "collection_id", Type: spec.String, Doc: "The collection of items that name none."},
-	}
+	}, append(durable.Fields("`upsert`; for format api to `upsert` with on_conflict: upsert, else nothing there is replaced"),
+		spec.Field{Name: "owns", Type: spec.String, Enum: []string{"collection"},
+			Doc: "api: `collection` says that nobody else writes to the collections, which `write: replace` needs: it deletes the items there that the run does not have."})...)
 }
 
 func formatFields() []spec.Field {

@@ -15,17 +15,19 @@ import (
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/geoparquet"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
-// table writes stac-geoparquet files: format parquet. Items wait in spools, which are durable at Commit; a
-// part file is written when its spool is full, or at the end. A later run adds parts of its own, and writes
-// older ones anew without the items that it has replaced.
+// table writes stac-geoparquet files: format parquet. Items wait in spools, which are durable at Commit; a part file
+// is made when its spool is full, or at the end. It is hidden until the run ends: then the parts are put beside or
+// in the place of those that are there, and those with items that this run replaces are written anew without them.
 type table struct {
 	*book
 	options geoparquet.Options
 	rejects *lines
 	columns map[int]parquet.Schema // of the parts so far, by unit, once they are needed
+	there   map[int][]lying        // the parts at the place, by unit, once they are needed
 }
 
 // tables are a unit's open files by number.
@@ -37,7 +39,7 @@ const maxSeveral = 1000
 var columnKinds = map[string]parquet.Kind{"string": parquet.Text, "int": parquet.Int, "double": parquet.Double,
 	"bool": parquet.Bool, "timestamp": parquet.Timestamp, "json": parquet.JSON}
 
-func openTable(b *book) (*table, error) {
+func openTable(ctx context.Context, b *book) (*table, error) {
 	c := &b.config
 	if c.OrganizeBy == "" {
 		c.OrganizeBy = "collection"
@@ -45,8 +47,8 @@ func openTable(b *book) (*table, error) {
 			c.OrganizeBy = "flat"
 		}
 	}
-	b.perUnit = c.OrganizeBy == "collection"
-	t := &table{book: b, columns: map[int]parquet.Schema{}, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
+	b.perUnit, b.anew = c.OrganizeBy == "collection", true
+	t := &table{book: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
 	switch c.Schema {
 	case "first_n":
 		t.options.Mode = geoparquet.FirstN
@@ -63,7 +65,7 @@ func openTable(b *book) (*table, error) {
 	if err := b.load(); err != nil {
 		return nil, err
 	}
-	if err := t.reopen(); err != nil {
+	if err := t.reopen(ctx); err != nil {
 		t.closeFiles()
 		return nil, err
 	}
@@ -71,17 +73,25 @@ func openTable(b *book) (*table, error) {
 }
 
 // reopen opens what the state tells of.
-func (t *table) reopen() (err error) {
+func (t *table) reopen(ctx context.Context) (err error) {
+	published, err := t.replay(ctx)
+	if err != nil {
+		return err
+	}
 	for _, u := range t.units {
-		for _, p := range u.Parts {
-			if t.place.remote {
-				if _, err := os.Stat(t.columnsFile(u, p.Number)); err != nil {
-					return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
-				}
-				continue
+		if published { // this run has ended, but nobody was told
+			u.Spooled, u.Own, u.changed = nil, nil, true
+			continue
+		}
+		if t.closed {
+			if err := t.verify(ctx, u); err != nil {
+				return err
 			}
-			if info, err := os.Stat(t.place.local(t.file(u, p.Number))); err != nil || info.Size() != p.Size {
-				return fmt.Errorf("%w: %s was changed or is missing", stream.ErrStateGone, t.place.shown(t.file(u, p.Number)))
+			continue
+		}
+		for _, p := range u.Own {
+			if info, err := os.Stat(t.made(u, p.Number)); err != nil || info.Size() != p.Size {
+				return fmt.Errorf("%w: %s was changed or is missing", stream.ErrStateGone, t.made(u, p.Number))
 			}
 		}
 		if len(u.Spooled) == 0 {
@@ -111,8 +121,30 @@ func (t *table) reopen() (err error) {
 	return err
 }
 
-// reopenParts opens a unit's spools. One that was full has perhaps become a file meanwhile, just when the run
-// was cut off.
+// verify finds out whether the parts that a run has published are still there. What is upserted into or appended to
+// may have been by others, too, but never loses rows.
+func (t *table) verify(ctx context.Context, u *unit) error {
+	was, now := int64(0), int64(0)
+	for _, p := range u.Parts {
+		was += p.Rows
+	}
+	there, err := t.lying(ctx, u)
+	if err != nil {
+		return err
+	}
+	same := len(there) == len(u.Parts)
+	for i, p := range there {
+		now += p.Rows
+		same = same && p.Size == u.Parts[i].Size
+	}
+	if same || t.policy.Mode != durable.Replace && now >= was {
+		return nil
+	}
+	return fmt.Errorf("%w: %s was changed or is missing", stream.ErrStateGone, t.place.shown(t.file(u, 1)))
+}
+
+// reopenParts opens a unit's spools. One that was full has perhaps become a file meanwhile, just when the run was
+// cut off.
 func (t *table) reopenParts(u *unit) error {
 	files := tables{}
 	u.live = files
@@ -120,7 +152,7 @@ func (t *table) reopenParts(u *unit) error {
 	left := u.Spooled
 	u.Spooled = nil // one after the other, each knows the columns of those before
 	for i, s := range left {
-		known, err := t.known(u)
+		known, err := t.known(context.Background(), u)
 		if err != nil {
 			return err
 		}
@@ -135,19 +167,23 @@ func (t *table) reopenParts(u *unit) error {
 		if !errors.Is(err, parquet.ErrStateGone) && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		info, serr := os.Stat(t.place.local(t.file(u, s.Number)))
-		if i == last || t.place.remote || serr != nil {
+		info, serr := os.Stat(t.made(u, s.Number))
+		if i == last || serr != nil {
 			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
 		}
-		p := part{Number: s.Number, Rows: s.State.Rows, Size: info.Size(), Made: info.ModTime().UTC(), Run: t.since}
-		more, err := t.columnsOf(u, p)
+		more, err := schemaOf(t.made(u, s.Number), info.Size())
 		if err != nil {
 			return err
 		}
 		t.columns[u.number] = known.Join(more)
-		u.Parts, u.changed = append(u.Parts, p), true
+		u.Own, u.changed = append(u.Own, part{Number: s.Number, Rows: s.State.Rows, Size: info.Size()}), true
 	}
 	return nil
+}
+
+// made is where a part of this run waits until the run ends.
+func (t *table) made(u *unit, number int) string {
+	return filepath.Join(t.env.Data, fmt.Sprintf("made-%s-%d-%d.parquet", t.token, u.number, number))
 }
 
 // file is a part's file.
@@ -191,14 +227,14 @@ func (t *table) begin(u *unit, known parquet.Schema) (*geoparquet.File, error) {
 }
 
 // current is the part that takes items.
-func (t *table) current(u *unit) (*geoparquet.File, error) {
+func (t *table) current(ctx context.Context, u *unit) (*geoparquet.File, error) {
 	if n := len(u.Spooled); n > 0 {
 		f := u.live.(tables)[u.Spooled[n-1].Number]
 		if t.config.PartRows <= 0 || f.Items() < t.config.PartRows {
 			return f, nil
 		}
 	}
-	known, err := t.known(u)
+	known, err := t.known(ctx, u)
 	if err != nil {
 		return nil, err
 	}
@@ -216,21 +252,21 @@ func (t *table) Write(ctx context.Context, batch []*stream.Item) error {
 		if a == nil {
 			continue
 		}
-		if err := t.add(a); err != nil {
+		if err := t.add(ctx, a); err != nil {
 			return err
 		}
 	}
 	return t.ledger.flush(false)
 }
 
-func (t *table) add(a *admitted) error {
-	f, err := t.current(a.unit)
+func (t *table) add(ctx context.Context, a *admitted) error {
+	f, err := t.current(ctx, a.unit)
 	if err != nil {
 		return err
 	}
 	if hasRelative(a.it.Bytes()) {
 		from, dir := originOf(t.env, a.it), ""
-		if !t.place.remote {
+		if !t.place.away {
 			dir = filepath.Dir(t.place.local(t.file(a.unit, 2)))
 		}
 		rebaseAll(a.it.Value, func(href string) string { return from.rebase(href, dir) })
@@ -276,7 +312,7 @@ func (t *table) summaryOf(a *admitted) *summary {
 	return s
 }
 
-// Commit implements stream.Sink. A part that is full is written by the Commit after the one that has told
+// Commit implements stream.Sink. A part that is full is made by the Commit after the one that has told
 // of its whole spool: its content is certain then, so that a run that is cut off in between finds it.
 func (t *table) Commit(ctx context.Context) (int64, any, error) {
 	s, err := t.sync(ctx, false)
@@ -315,15 +351,15 @@ func (t *table) sync(ctx context.Context, all bool) (state, error) {
 	return t.commit()
 }
 
-// finishPart writes the file of a part and takes it off the list of spooled ones.
+// finishPart makes the file of a part and takes it off the list of spooled ones.
 func (t *table) finishPart(ctx context.Context, u *unit, f *geoparquet.File, number int) error {
 	at := slices.IndexFunc(u.Spooled, func(s spooled) bool { return s.Number == number })
 	if f.Items() > 0 {
-		p, err := t.writePart(ctx, u, f, number)
+		p, err := t.makePart(ctx, u, f, number, t.made(u, number))
 		if err != nil {
 			return err
 		}
-		u.Parts = append(u.Parts, p)
+		u.Own = append(u.Own, p)
 	} else {
 		f.Abandon()
 	}
@@ -332,25 +368,13 @@ func (t *table) finishPart(ctx context.Context, u *unit, f *geoparquet.File, num
 	return os.RemoveAll(t.spool(u, number))
 }
 
-func (t *table) writePart(ctx context.Context, u *unit, f *geoparquet.File, number int) (part, error) {
+func (t *table) makePart(ctx context.Context, u *unit, f *geoparquet.File, number int, target string) (part, error) {
 	collections, err := t.collections(u)
 	if err != nil {
 		return part{}, err
 	}
-	target := t.place.local(t.file(u, number))
-	if t.place.remote {
-		target = filepath.Join(t.spool(u, number), "part.parquet")
-	} else if err := t.place.makeDir(filepath.Dir(target)); err != nil {
-		return part{}, err
-	}
 	stats, err := f.Close(ctx, target, collections)
-	if err == nil && t.place.remote {
-		if err := t.keepColumns(u, number, f); err != nil {
-			return part{}, err
-		}
-		err = t.place.publish(ctx, target, t.file(u, number))
-	}
-	return part{Number: number, Rows: stats.Items, Size: stats.Bytes, Made: time.Now().UTC(), Run: t.since}, err
+	return part{Number: number, Rows: stats.Items, Size: stats.Bytes}, err
 }
 
 // collections are the descriptions that go into a file.
@@ -361,153 +385,14 @@ func (t *table) collections(u *unit) (map[string]*item.Value, error) {
 	}
 	out := map[string]*item.Value{}
 	for id, s := range of {
-		doc, err := t.newCollection(id, s)
+		doc, err := t.collectionOf(id, s, nil)
 		if err != nil {
 			return nil, err
 		}
-		widen(doc, s)
+		merge(doc, s)
 		out[id] = doc
 	}
 	return out, nil
-}
-
-// Close implements stream.Sink.
-func (t *table) Close(ctx context.Context) (st, outputs any, err error) {
-	if _, err := t.sync(ctx, false); err != nil {
-		return nil, nil, err
-	}
-	if err := t.joinOld(ctx); err != nil {
-		return nil, nil, err
-	}
-	if _, err := t.sync(ctx, true); err != nil {
-		return nil, nil, err
-	}
-	var old []string
-	for _, u := range t.units {
-		if !u.Stale {
-			continue
-		}
-		replaced, err := t.dropReplaced(ctx, u)
-		if err != nil {
-			return nil, nil, err
-		}
-		old = append(old, replaced...)
-	}
-	if _, err := t.commit(); err != nil {
-		return nil, nil, err
-	}
-	for _, rel := range old {
-		if err := t.place.remove(rel); err != nil {
-			return nil, nil, err
-		}
-	}
-	if t.rejects != nil {
-		t.rejects.close()
-		t.rejects = nil
-	}
-	return t.finish(ctx, t.eachPart)
-}
-
-// joinOld puts the items of an earlier run behind those of this one, where all are to be in one file.
-func (t *table) joinOld(ctx context.Context) error {
-	if t.config.single() == "" || t.config.PartRows > 0 {
-		return nil
-	}
-	for _, u := range t.units {
-		if len(u.Spooled) == 0 {
-			continue
-		}
-		f, err := t.current(u)
-		if err != nil {
-			return err
-		}
-		for _, p := range u.Parts {
-			if _, err := t.sift(ctx, u, p, f); err != nil {
-				return err
-			}
-		}
-		u.Parts, u.Stale, u.changed = nil, false, true
-	}
-	return nil
-}
-
-// dropReplaced writes the parts of earlier runs anew that hold items which this run has replaced, and tells
-// which files are not needed any more.
-func (t *table) dropReplaced(ctx context.Context, u *unit) (old []string, err error) {
-	for _, p := range slices.Clone(u.Parts) {
-		if p.Run == t.since {
-			continue
-		}
-		own, err := t.columnsOf(u, p) // it stays as it is, but for some rows
-		if err != nil {
-			return nil, err
-		}
-		f, err := t.begin(u, own)
-		if err != nil {
-			return nil, err
-		}
-		number := u.Next
-		dropped, err := t.sift(ctx, u, p, f)
-		if err != nil {
-			return nil, err
-		}
-		if dropped == 0 {
-			f.Abandon()
-			delete(u.live.(tables), number)
-			u.Spooled = u.Spooled[:len(u.Spooled)-1]
-			if err := os.RemoveAll(t.spool(u, number)); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if err := t.finishPart(ctx, u, f, number); err != nil {
-			return nil, err
-		}
-		u.Parts = slices.DeleteFunc(u.Parts, func(x part) bool { return x.Number == p.Number })
-		old = append(old, t.file(u, p.Number))
-	}
-	u.Stale, u.changed = false, true
-	return old, nil
-}
-
-// sift adds the items of a part that are still good to another file.
-func (t *table) sift(ctx context.Context, u *unit, p part, to *geoparquet.File) (dropped int64, err error) {
-	name := t.place.local(t.file(u, p.Number))
-	if t.place.remote {
-		return 0, wrong("items in "+t.place.shown(t.file(u, p.Number))+" were replaced, which is only possible in a local output", "write to a new directory")
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	err = geoparquet.Each(ctx, f, p.Size, 0, func(text []byte, _ int64) error {
-		v, err := item.Parse(text)
-		if err != nil {
-			return err
-		}
-		it := stream.New(v, stream.Place{})
-		key, _, _ := t.index.look(it.Collection(), it.ID(), valueOf(it.ID(), nil))
-		if t.index[key]&thisRun != 0 {
-			dropped++
-			return nil
-		}
-		if err := to.Add(v); err != nil {
-			return fmt.Errorf("%s, item %s, again: %w", name, it.ID(), err)
-		}
-		return nil
-	})
-	return dropped, err
-}
-
-// eachPart lists the parts.
-func (t *table) eachPart(add func(listed)) error {
-	for _, u := range t.units {
-		for _, p := range u.Parts {
-			add(listed{Path: t.file(u, p.Number), Collection: u.ID, Items: p.Rows, Bytes: p.Size, Created: stamp(p.Made)})
-		}
-	}
-	return nil
 }
 
 func (t *table) closeFiles() {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // tree writes one file per item: formats json and catalog.
@@ -24,6 +25,7 @@ type tree struct {
 	split split
 	named map[string]*node // by directory, folded
 	dead  map[string]bool  // files of items that have moved
+	where map[uint64]int   // the nodes of items that are there from earlier runs, by unit and name
 }
 
 // job is an item on its way to its file.
@@ -33,6 +35,8 @@ type job struct {
 	name string
 	rel  string
 	size int64
+	// taken says that an item of another collection has the file.
+	taken bool
 }
 
 // writers is how many files are written at a time. Most of the time they wait for the disk.
@@ -49,7 +53,7 @@ const (
 )
 
 func openTree(b *book) (*tree, error) {
-	t := &tree{book: b, named: map[string]*node{}, dead: map[string]bool{}}
+	t := &tree{book: b, named: map[string]*node{}, dead: map[string]bool{}, where: map[uint64]int{}}
 	c := &b.config
 	if c.OrganizeBy == "" {
 		c.OrganizeBy = "collection"
@@ -67,6 +71,9 @@ func openTree(b *book) (*tree, error) {
 		return nil, err
 	}
 	b.resumed = nil
+	if b.policy.Mode == durable.Replace && !b.later {
+		t.place.stage = t.stageDir()
+	}
 	if err := t.verify(); err != nil {
 		return nil, err
 	}
@@ -107,7 +114,7 @@ func (t *tree) seen(r record) {
 // verify finds out whether the output is still as it was left: all files when there are not many, else
 // some of every part.
 func (t *tree) verify() error {
-	if len(t.index) == 0 || t.place.remote {
+	if len(t.index) == 0 || t.place.away {
 		return nil
 	}
 	stride, n := max(1, len(t.index)/50_000), 0
@@ -121,13 +128,13 @@ func (t *tree) verify() error {
 		if n++; n%stride != 0 {
 			return nil
 		}
-		file := t.place.local(t.pathOf(r.entry))
-		info, err := os.Stat(file)
+		rel := t.pathOf(r.entry)
+		_, err := os.Stat(t.place.at(rel))
+		if err != nil && t.place.stage != "" && !t.place.away { // it has been published, and then the run was cut off
+			_, err = os.Stat(t.place.local(rel))
+		}
 		if err != nil {
 			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
-		}
-		if t.closed && info.Size() != r.entry.size {
-			return fmt.Errorf("%w: %s was changed", stream.ErrStateGone, file)
 		}
 		return nil
 	})
@@ -161,6 +168,11 @@ func (t *tree) Write(ctx context.Context, batch []*stream.Item) error {
 		if a == nil {
 			continue
 		}
+		if a.old == updated && t.policy.Keep == durable.KeepLast { // the one before may still wait to be written
+			if err := t.flush(ctx); err != nil {
+				return err
+			}
+		}
 		if err := t.enqueue(a); err != nil {
 			return err
 		}
@@ -184,19 +196,56 @@ func (t *tree) enqueue(a *admitted) error {
 		if err != nil {
 			return t.reject(a, err)
 		}
-		if j.node, err = t.nodeFor(a.unit, names); err != nil {
+		if j.node, err = t.nodeOf(a, j.name, names); err != nil {
 			return err
 		}
 		j.rel = path.Join(j.node.dir, j.name+".json")
 	} else {
 		j.rel = t.itemPath(a.unit, j.name)
 	}
-	if t.perUnit && a.unit.Summary.add(a.it.Value) {
-		a.unit.changed = true
+	if about := t.about(a); about != nil && about.Summary.add(a.it.Value) {
+		about.changed = true
 	}
 	t.jobs = append(t.jobs, j)
 	t.bytes += len(a.it.Bytes())
 	return nil
+}
+
+// collections is the directory of the Collections where files do not tell them apart.
+const collections = "collections"
+
+// about is what describes an item's collection: the unit of its files, or one for this alone; nil when it has none.
+func (t *tree) about(a *admitted) *unit {
+	if t.perUnit {
+		return a.unit
+	}
+	id := a.it.Collection()
+	if id == "" {
+		return nil
+	}
+	u := t.byID[id]
+	if u == nil {
+		u = &unit{number: len(t.units), ID: id}
+		t.units = append(t.units, u)
+		t.byID[id] = u
+	}
+	if !u.touched || !u.Filled {
+		u.touched, u.Filled, u.changed = true, true, true
+	}
+	if !u.watched {
+		if u.watched = true; u.Summary.Ranges == nil {
+			u.Summary.Ranges = ranges(t.knownOf(id))
+		}
+	}
+	return u
+}
+
+// collectionPath is the document of a collection.
+func (t *tree) collectionPath(u *unit, id string) string {
+	if t.perUnit {
+		return path.Join(u.Dir, collectionFile)
+	}
+	return path.Join(collections, fileName(id)+".json")
 }
 
 // flush writes the files of what is pending, many at a time.
@@ -209,6 +258,12 @@ func (t *tree) flush(ctx context.Context) error {
 	for i := range t.jobs {
 		j := &t.jobs[i]
 		group.Go(func() error {
+			if t.shared {
+				defer t.files.Turn(t.place.shown(j.rel))() // others may write an item of the same name
+				if j.taken = t.takenByAnother(gctx, j); j.taken {
+					return nil
+				}
+			}
 			text := t.render(j)
 			j.size = int64(len(text))
 			return t.place.write(gctx, j.unit.Dir, j.rel, text)
@@ -219,7 +274,11 @@ func (t *tree) flush(ctx context.Context) error {
 	}
 	t.ledger.now(time.Now().UnixMilli())
 	for i := range t.jobs {
-		t.record(&t.jobs[i])
+		if j := &t.jobs[i]; !j.taken {
+			t.record(j)
+		} else if err := t.reject(j.admitted, t.errTwice(j.it)); err != nil {
+			return err
+		}
 	}
 	t.jobs, t.bytes = t.jobs[:0], 0
 	return t.ledger.flush(false)
@@ -256,14 +315,14 @@ func titleOf(it *item.Value) string {
 func (t *tree) render(j *job) []byte {
 	from := originOf(t.env, j.it)
 	dir := ""
-	if !t.place.remote {
+	if !t.place.away {
 		dir = filepath.Dir(t.place.local(j.rel))
 	}
 	rebase := func(href string) string { return from.rebase(href, dir) }
 	if hasRelative(j.it.Bytes()) {
 		rebaseAssets(j.it.Value, rebase)
 	}
-	relink(j.it.Value, t.itemLinks(j), t.perUnit, rebase)
+	relink(j.it.Value, t.itemLinks(j), true, rebase)
 	return append(oneLine(j.it.AppendTo(nil)), '\n')
 }
 
@@ -278,9 +337,9 @@ func (t *tree) itemLinks(j *job) []link {
 		add("root", catalogFile, mediaJSON)
 		add("parent", t.docOf(j.node), mediaJSON)
 		add("collection", path.Join(j.unit.Dir, collectionFile), mediaJSON)
-	case t.perUnit:
+	case j.it.Collection() != "":
 		for _, rel := range []string{"root", "parent", "collection"} {
-			add(rel, path.Join(j.unit.Dir, collectionFile), mediaJSON)
+			add(rel, t.collectionPath(j.unit, j.it.Collection()), mediaJSON)
 		}
 	}
 	if t.absolute() {
@@ -324,24 +383,39 @@ func (t *tree) Close(ctx context.Context) (st, outputs any, err error) {
 	if _, err := t.commit(); err != nil {
 		return nil, nil, err
 	}
-	switch {
-	case t.config.Format == "catalog":
-		if t.stale {
-			err = t.findDead()
-		}
-		if err == nil {
-			err = t.writeCatalog(ctx)
-		}
-		if err == nil {
-			err = t.removeDead()
-		}
-	case t.perUnit:
+	if err := t.policy.MayReplace(t.place.shown(""), t.given(t.written), func() (bool, error) { return t.later || t.itemsBefore(ctx) > 0, nil }); err != nil && !t.later {
+		return nil, nil, err
+	}
+	if t.config.Format == "catalog" {
+		err = t.writeDocuments(ctx)
+	} else {
 		err = t.writeCollections(ctx)
+	}
+	if err == nil && t.place.stage != "" {
+		err = t.unstage(ctx)
 	}
 	if err != nil {
 		return nil, nil, err
 	}
-	return t.finish(ctx, t.eachItem)
+	outputs, err = t.finish(ctx, func(add func(listed)) error { return t.audit(ctx, add) })
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := t.end()
+	return s, outputs, err
+}
+
+// writeDocuments writes those of a catalog, and removes the files of items that are elsewhere now.
+func (t *tree) writeDocuments(ctx context.Context) error {
+	if t.stale {
+		if err := t.findDead(); err != nil {
+			return err
+		}
+	}
+	if err := t.writeCatalog(ctx); err != nil {
+		return err
+	}
+	return t.removeDead()
 }
 
 // findDead finds the files of items that are elsewhere in the catalog now, and the nodes that link to them.

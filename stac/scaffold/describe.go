@@ -31,8 +31,9 @@ func describe() spec.Spec {
 		Name: "stac.scaffold", Aliases: []string{"ScaffoldModule"},
 		Summary: "Makes valid STAC items, collections and catalogues.",
 		Doc:     doc,
-		Stream:  &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true},
-		Params:  params(),
+		Stream: &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true,
+			Sets: []spec.Sets{{Keys: "item_template", Nested: true}, {Path: "links"}, {Path: "stac_extensions"}}},
+		Params: params(),
 		Outputs: []spec.Field{
 			{Name: "items", Type: spec.Integer, Doc: "How many items passed."},
 			{Name: "collections", Type: spec.Array, Items: &spec.Field{Name: "collection", Type: spec.Object, Doc: "A STAC Collection."}, Doc: "The collections made, up to 100 of them."},

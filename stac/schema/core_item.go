@@ -2,9 +2,7 @@ package schema
 
 import (
 	"encoding/json"
-	"net/url"
 	"strconv"
-	"strings"
 )
 
 func (c *core) item(obj map[string]any) {
@@ -176,14 +174,9 @@ func (c *core) link(where string, link map[string]any) {
 
 // reference is a URL; a relative one unless it must be absolute.
 func (c *core) reference(where string, v any, absolute bool) {
-	text, ok := v.(string)
-	if !ok {
-		return
-	}
-	u, err := url.Parse(text)
-	if err != nil || strings.ContainsRune(text, '\\') {
-		c.add(where, "format", "is not a URL")
-	} else if absolute && !u.IsAbs() {
-		c.add(where, "format", "is not an absolute URL")
+	if text, ok := v.(string); ok {
+		if err := checkReference(text, absolute); err != nil {
+			c.add(where, "format", err.Error())
+		}
 	}
 }

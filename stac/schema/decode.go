@@ -3,7 +3,6 @@ package schema
 import (
 	"encoding/json"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -151,16 +150,23 @@ func (d *decoder) escaped(i int) string {
 }
 
 func (d *decoder) number() any {
-	start := d.at
-	for d.at < len(d.text) && strings.IndexByte("+-.0123456789eE", d.text[d.at]) >= 0 {
-		d.at++
+	start, exponent := d.at, -1
+scan:
+	for ; d.at < len(d.text); d.at++ {
+		switch c := d.text[d.at]; {
+		case c >= '0' && c <= '9', c == '.', c == '-', c == '+':
+		case c == 'e', c == 'E':
+			exponent = d.at - start
+		default:
+			break scan
+		}
 	}
 	text := d.text[start:d.at]
 	if text == "" || len(text) > maxNumber {
 		d.fail("a number of " + strconv.Itoa(len(text)) + " characters")
 	}
-	if i := strings.IndexAny(text, "eE"); i >= 0 {
-		if n, err := strconv.Atoi(text[i+1:]); err != nil || n > maxExponent || n < -maxExponent {
+	if exponent >= 0 {
+		if n, err := strconv.Atoi(text[exponent+1:]); err != nil || n > maxExponent || n < -maxExponent {
 			d.fail("the exponent of a number is beyond " + strconv.Itoa(maxExponent))
 		}
 	}

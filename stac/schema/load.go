@@ -2,16 +2,19 @@ package schema
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -73,8 +76,15 @@ func (l *loader) load(uri string) (any, error) {
 	return doc, nil
 }
 
-// Check says what is wrong with the folder. Errors are CodeInvalid.
+// Check says what is wrong with the folder and the map: a map to what is not there would leave everything
+// unchecked. Errors are CodeInvalid.
 func (s *Store) Check() error {
+	for _, from := range slices.Sorted(maps.Keys(s.o.Map)) {
+		if err := checkTarget(from, s.o.Map[from]); err != nil {
+			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("schema map: %q: %q", from, s.o.Map[from]), Err: err,
+				Hint: `map a URI to a file or URL, and a pattern that ends in * to a folder: {"https://example.org/*": "schemas/"}`}
+		}
+	}
 	if s.o.Dir == "" {
 		return nil
 	}
@@ -88,6 +98,29 @@ func (s *Store) Check() error {
 	if err != nil {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "schema folder " + s.o.Dir, Err: err,
 			Hint: "the folder holds schemas as <host>/<path>, and may have an index.json {URI: path}"}
+	}
+	return nil
+}
+
+// checkTarget looks whether the file or folder of a map's entry is there.
+func checkTarget(from, to string) error {
+	path, ok := filePath(to)
+	if !ok {
+		return nil
+	}
+	dir, many := strings.CutSuffix(path, "*")
+	many = many || strings.HasSuffix(from, "*") && strings.HasSuffix(path, "/")
+	if many && !strings.HasSuffix(dir, "/") {
+		dir = filepath.Dir(dir) // the * continues a name
+	}
+	info, err := os.Stat(cmp.Or(dir, "."))
+	switch {
+	case err != nil:
+		return err
+	case many && !info.IsDir():
+		return errors.New("is not a folder")
+	case !many && info.IsDir():
+		return errors.New("is a folder, and nothing says which of its files: end it with /")
 	}
 	return nil
 }
@@ -173,6 +206,8 @@ func (s *Store) mapped(uri string) string {
 		longest, target = len(from), to
 		if rest, star := strings.CutSuffix(to, "*"); star {
 			target = rest + tail
+		} else if strings.HasSuffix(from, "*") && strings.HasSuffix(to, "/") { // a folder or a base URL
+			target = to + tail
 		}
 	}
 	return target

@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"cmp"
 	"math/big"
+	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -87,10 +89,44 @@ type rules struct {
 // newRule is nil when the library has to do it all.
 func newRule(s *jsonschema.Schema) *rule {
 	r := rules{made: map[*jsonschema.Schema]*rule{}, ok: true}
-	if root := r.rule(s); r.ok {
-		return root
+	root := r.rule(s)
+	if !r.ok {
+		return nil
 	}
-	return nil
+	for _, made := range r.made {
+		slices.SortFunc(made.members, func(a, b member) int {
+			return cmp.Or(cmp.Compare(a.rule.weight(weightDepth), b.rule.weight(weightDepth)), cmp.Compare(a.name, b.name))
+		})
+		slices.SortStableFunc(made.all, func(a, b *rule) int { return cmp.Compare(a.weight(weightDepth), b.weight(weightDepth)) })
+	}
+	return root
+}
+
+const weightDepth = 5
+
+// weight is about what a trial costs. The cheap ones go first: the branch of a oneOf that is for collections is
+// then refused by its type before it has looked at every asset.
+func (r *rule) weight(depth int) int {
+	const much = 1000
+	switch {
+	case r == nil || r.always || r.never:
+		return 0
+	case depth == 0:
+		return much
+	}
+	sum := 1 + r.ref.weight(depth-1) + r.not.weight(depth-1) + r.when.weight(depth-1) + 10*r.elements.weight(depth-1) + 10*r.contains.weight(depth-1) + 20*r.others.weight(depth-1)
+	for _, list := range [][]*rule{r.all, r.any, r.one, r.tuple} {
+		for _, inner := range list {
+			sum += inner.weight(depth - 1)
+		}
+	}
+	for _, m := range r.members {
+		sum += m.rule.weight(depth - 1)
+	}
+	for _, p := range r.patterns {
+		sum += 20 * p.rule.weight(depth-1)
+	}
+	return min(sum, much*much)
 }
 
 func (rs *rules) rule(s *jsonschema.Schema) *rule {

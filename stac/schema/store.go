@@ -45,8 +45,9 @@ type Options struct {
 	Mode Mode
 	// HTTP fetches schemas. Defaults to none: there is no network.
 	HTTP *outbound.Client
-	// Map says where to have a schema instead: a URI, or a pattern with *, to a file or a URL, in which a *
-	// at the end stands for what the pattern's last * stood for. The longest pattern that fits counts.
+	// Map says where to have a schema instead: a URI, or a pattern with *, to a file or a URL. In it a * at the
+	// end stands for what the pattern's last * stood for, and a folder that ends with / is meant to have a * there
+	// if the pattern ends with one. The longest pattern that fits counts.
 	// Defaults to none.
 	Map map[string]string
 	// Formats says what `format` means. Defaults to Assert.
@@ -195,17 +196,8 @@ func (s *Store) compile(ctx context.Context, uri string) (*Schema, error) {
 	if _, err := l.Load(uri); err != nil {
 		return nil, err // the reason as it is, without the compiler's words
 	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft7)
-	c.UseRegexpEngine(compilePattern)
+	c := s.compiler()
 	c.UseLoader(l)
-	if s.o.Formats == Ignore {
-		for _, name := range formatNames {
-			c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
-		}
-	} else {
-		c.AssertFormat()
-	}
 	compiled, err := c.Compile(uri)
 	switch {
 	case err == nil:
@@ -216,6 +208,23 @@ func (s *Store) compile(ctx context.Context, uri string) (*Schema, error) {
 		return nil, unavailable(uri, "it refers to one that cannot be had", l.err)
 	}
 	return nil, unavailable(uri, "it does not compile", err)
+}
+
+func (s *Store) compiler() *jsonschema.Compiler {
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft7)
+	c.UseRegexpEngine(compilePattern)
+	if s.o.Formats == Ignore {
+		for _, name := range formatNames {
+			c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+		}
+		return c
+	}
+	for _, format := range ownFormats {
+		c.RegisterFormat(format)
+	}
+	c.AssertFormat()
+	return c
 }
 
 // formatNames are the formats that the library knows and that can be overruled.

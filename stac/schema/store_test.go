@@ -117,6 +117,33 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// TestMapToFolder: a pattern may be mapped to a folder with and without the star (B13); what is not there is said
+// at once, as it would leave everything unchecked.
+func TestMapToFolder(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "v1"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "v1", "schema.json"), []byte(`{"type":"object","required":["a"]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{dir + "/", dir + "/*"} {
+		s := schema.New(schema.Options{Mode: schema.Offline, Map: map[string]string{"https://example.org/*": to}})
+		if err := s.Check(); err != nil {
+			t.Fatal(err)
+		}
+		if got := load(t, s, "https://example.org/v1/schema.json").Validate(decode(t, "{}")); len(got) != 1 {
+			t.Error(to, got)
+		}
+	}
+	for from, to := range map[string]string{"https://example.org/*": dir + "/gone/", "https://example.org/a*": dir + "/gone/*", "https://example.org/b.json": dir + "/gone.json",
+		"https://example.org/c*": dir, "https://example.org/d.json": dir + "/v1/"} {
+		if err := schema.New(schema.Options{Map: map[string]string{from: to}}).Check(); stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(err.Error(), from) {
+			t.Errorf("%s to %s: %v", from, to, err)
+		}
+	}
+}
+
 func TestProblems(t *testing.T) {
 	s := load(t, schema.New(schema.Options{Dir: "testdata/schemas"}), gauge)
 	for _, c := range []struct{ name, text, want string }{

@@ -142,7 +142,10 @@ func (t *trial) object(r *rule, obj map[string]any) bool {
 // members are the rules that are about every member.
 func (t *trial) members(r *rule, obj map[string]any) bool {
 	for name, v := range obj {
-		_, known := r.known[name]
+		known := r.others == nil
+		if !known && len(r.known) > 0 {
+			_, known = r.known[name]
+		}
 		for i := range r.patterns {
 			if r.patterns[i].pattern.MatchString(name) {
 				known = true

@@ -41,8 +41,9 @@ func describe() spec.Spec {
 		Name: "stac.transform", Aliases: []string{"TransformModule"},
 		Summary: "Makes items of the rows of tables, or joins items with a table.",
 		Doc:     doc,
-		Stream:  &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true},
-		Params:  params(),
+		Stream: &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true,
+			Sets: []spec.Sets{{Keys: "field_mapping"}, {Values: "mappings", Member: "target_field"}}},
+		Params: params(),
 		Outputs: []spec.Field{
 			{Name: "rows", Type: spec.Integer, Doc: "How many rows were read."},
 			{Name: "rows_failed", Type: spec.Integer, Doc: "How many of them were no good."},

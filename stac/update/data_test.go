@@ -58,6 +58,7 @@ func TestSampleUpdate(t *testing.T) {
 		"properties.processing_note": "Processed via tutorial 02 workflow"}, "create_missing_paths": true, "auto_update_timestamp": true}
 	patched := object{"patch_file": filepath.Join(dir, "input-data", "updates.json"), "auto_update_timestamp": false}
 	rig := streamtest.New(t)
+	rig.Env.Started = now
 	c, err := rig.Open(module(), patched)
 	if err != nil {
 		t.Fatal(err)

@@ -15,21 +15,23 @@ const doc = `Changes every item as it passes. The order is: ` + "`repair`, `migr
   ` + "`other`" + `, and the eo, raster and projection extensions their version 2, if the item still has fields of theirs. Bands are matched by their position. Nothing else ever changes ` + "`stac_version`" + `.
 - **repair** ` + "`[datetime]`" + ` writes a T for the blank in date-times such as ` + "`2022-03-24 10:27:05Z`" + `, and a Z where no zone is told.
 
-All of it changes nothing when it is run again, but the time stamp: ` + "`auto_update_timestamp`" + ` sets ` + "`properties.updated`" + ` of every item, changed or not.`
+` + "`auto_update_timestamp`" + ` sets ` + "`properties.updated`" + ` of the items that the step has changed to the time at which the execution began: one time for all of them, also after a
+crash. Items that are as they should be stay as they are, so that a second run changes nothing.`
 
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.update", Aliases: []string{"UpdateModule", "ModifyModule"},
 		Summary: "Changes items as they pass: sets, removes, patches, repairs, migrates.",
 		Doc:     doc,
-		Stream:  &spec.Stream{Role: spec.Modifier, Parallel: true},
+		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true,
+			Sets: []spec.Sets{{Keys: "updates"}, {Values: "removes"}, {Path: "properties.updated"}}},
 		Params: []spec.Field{
 			{Name: "updates", Type: spec.Object, Doc: "What every item gets: path and value, which may hold {item_id}, {collection_id}, {asset_key} and {properties.x}."},
 			{Name: "removes", Type: spec.Array, Items: &spec.Field{Name: "path", Type: spec.String, Min: at(1), Doc: "A path."}, Doc: "The paths of what is taken away, which may hold wildcards: assets.*.alternate."},
 			{Name: "patch_file", Type: spec.String, Doc: "A JSON file with an object of patches, by item id."},
 			{Name: "mode", Type: spec.String, Enum: []string{"merge", "replace", "update_only"}, Default: "merge", Doc: "What a patch does to its item; updates and removes do the same in every mode."},
 			{Name: "create_missing_paths", Type: spec.Boolean, Default: true, Doc: "Make what is missing on the way; otherwise updates and patches change only what is there."},
-			{Name: "auto_update_timestamp", Type: spec.Boolean, Default: true, Doc: "Set properties.updated of every item to the present time, in UTC with milliseconds."},
+			{Name: "auto_update_timestamp", Type: spec.Boolean, Default: true, Doc: "Set properties.updated of items that the step changes to the time when the execution began, in UTC with milliseconds."},
 			{Name: "repair", Type: spec.Array, Items: &spec.Field{Name: "what", Type: spec.String, Enum: []string{"datetime"}, Doc: "What to repair."}, Doc: "What to repair first: datetime."},
 			{Name: "migrate", Type: spec.String, Enum: []string{"1.1.0"}, Doc: "The STAC version to bring items to."},
 			{Name: "max_patch_bytes", Type: spec.Integer, Min: at(1), Default: 256 << 20, Doc: "How much memory the patches may take."},

@@ -11,6 +11,10 @@ import (
 // Modify changes an item in the order repair, migrate, removes, updates, patch, time stamp.
 func (u *updater) Modify(_ context.Context, it *stream.Item) (*stream.Item, error) {
 	id := it.ID() // as it came: updates may change it
+	var before *item.Value
+	if u.stamp != "" {
+		before = it.Value.Clone()
+	}
 	if u.repair && repairTimes(it.Value) {
 		u.repaired.Add(1)
 	}
@@ -36,8 +40,8 @@ func (u *updater) Modify(_ context.Context, it *stream.Item) (*stream.Item, erro
 			return nil, failure(it, "", err)
 		}
 	}
-	if u.stamp != nil {
-		stamp := item.OfText(u.stamp().UTC().Format("2006-01-02T15:04:05.000Z"))
+	if u.stamp != "" && !it.Value.Equal(before) {
+		stamp := item.OfText(u.stamp)
 		err := it.Value.Put(item.Path{{Key: "properties"}, {Key: "updated"}}, true, func([]string, *item.Value) (*item.Value, error) { return stamp, nil })
 		if err != nil {
 			return nil, failure(it, "properties.updated", err)

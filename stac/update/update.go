@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
@@ -24,17 +23,12 @@ import (
 type Options struct {
 	// Places reads patch files. Defaults to the local disk.
 	Places *files.Places
-	// Now is the time that properties.updated gets. Defaults to time.Now.
-	Now func() time.Time
 }
 
 // Modules gives stac.update.
 func Modules(o Options) []stream.Module {
 	if o.Places == nil {
 		o.Places = files.New(files.Options{})
-	}
-	if o.Now == nil {
-		o.Now = time.Now
 	}
 	return []stream.Module{{Spec: describe(), Check: check,
 		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
@@ -61,7 +55,7 @@ type updater struct {
 	patches map[string]*patch
 	mode    string
 	create  bool
-	stamp   func() time.Time // nil: no time stamp
+	stamp   string // for properties.updated of changed items; empty: none
 	repair  bool
 	migrate bool
 
@@ -74,7 +68,7 @@ func open(ctx context.Context, o Options, env *stream.Env, config map[string]any
 		return nil, problems[0]
 	}
 	if config["auto_update_timestamp"] == true {
-		u.stamp = o.Now
+		u.stamp = env.Started.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
 	if path, _ := config["patch_file"].(string); path != "" {
 		var err error

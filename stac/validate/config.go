@@ -25,6 +25,7 @@ var policies = []policy{warn, fail, skip, builtin}
 // settings are a config, read.
 type settings struct {
 	strict, partial bool
+	skipOthers      bool // objects that are not of STAC are left out
 	schemas         schema.Options
 	extra           []string // URIs that every object is checked against
 	files           []string // those of extra that are files: they must be there
@@ -57,6 +58,7 @@ func bad(key, what, hint string) error {
 func read(config map[string]any, path func(string) string) (*settings, []error) {
 	s := &settings{}
 	s.strict, _ = config["strict"].(bool)
+	s.skipOthers = config["other_objects"] == "skip"
 	s.partial, _ = config["allow_partial"].(bool)
 	formats, _ := config["formats"].(string)
 	var problems []error
@@ -103,8 +105,10 @@ func (s *settings) extensionSchemas(v any, path func(string) string) error {
 			if !ok || text == "" {
 				return bad("extension_schemas."+from, fmt.Sprintf("%v is neither a file nor a URL", to), hint)
 			}
-			if !strings.Contains(text, "://") {
-				text = path(text)
+			if folder := strings.HasSuffix(text, "/"); !strings.Contains(text, "://") {
+				if text = path(text); folder && !strings.HasSuffix(text, "/") {
+					text += "/"
+				}
 			}
 			s.schemas.Map[from] = text
 		}

@@ -56,8 +56,9 @@ func polygons(geometry map[string]any) (all [][]any, pointers []string) {
 	return all, pointers
 }
 
-// checkGeometry: rings are closed and wound as RFC 7946 §3.1.6 says, positions are on the earth, and nothing
-// spans more than half of it, which means that it was not cut at the antimeridian.
+// checkGeometry: rings are closed and wound as RFC 7946 §3.1.6 says, do not cross themselves, and have neither
+// spikes nor repeated positions; holes lie inside; positions are on the earth, and nothing spans more than half
+// of it, which means that it was not cut at the antimeridian.
 func checkGeometry(_ schema.Kind, obj map[string]any) (found []schema.Problem) {
 	geometry, _ := obj["geometry"].(map[string]any)
 	if geometry["type"] == "GeometryCollection" {
@@ -66,8 +67,10 @@ func checkGeometry(_ schema.Kind, obj map[string]any) (found []schema.Problem) {
 	if at, ok := offEarth(geometry["coordinates"]); !ok {
 		return problem("/geometry/coordinates", "has the position %v, which is not longitude and latitude", at)
 	}
+	found = append(found, checkLines(geometry)...)
 	all, pointers := polygons(geometry)
 	for i, rings := range all {
+		var shell ring
 		for n, e := range rings {
 			r := lineOf(e)
 			where := fmt.Sprintf("%s/%d", pointers[i], n)
@@ -82,6 +85,14 @@ func checkGeometry(_ schema.Kind, obj map[string]any) (found []schema.Problem) {
 				found = append(found, problem(where, "is wound the wrong way round (right-hand rule)")...)
 			case r.span() > 180:
 				found = append(found, problem(where, "spans %.0f degrees: not cut at the antimeridian?", r.span())...)
+			case n > 0 && !shell.surrounds(r):
+				found = append(found, problem(where, "is a hole outside of its polygon")...)
+			}
+			if len(r) >= 4 && r[0] == r[len(r)-1] {
+				found = append(found, r.faults(where)...)
+			}
+			if n == 0 {
+				shell = r
 			}
 		}
 	}

@@ -77,20 +77,25 @@ Schemas come from schema_dir, else from schema_cache, else from the network. Non
 schema that cannot be had, or does not compile, is never the same as valid: missing_schema says what happens,
 and the outputs count such schemas. Where the core schema of STAC 1.0.0 or 1.1.0 cannot be had, the rules of
 the specification that are built in are checked instead (unless the policy for it is fail or skip), which the
-outputs and the log tell.`,
+outputs and the log tell.
+
+Schemas look at members, not at what they mean: a ring that is open, wound the wrong way, crosses itself or has a
+spike, or a bbox that does not cover its geometry, is valid without lint.`,
 		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true},
 		Params: append([]spec.Field{
+			{Name: "other_objects", Type: spec.String, Enum: []string{"fail", "skip"}, Default: "fail", Doc: "What becomes of an object with neither type nor stac_version, such as a manifest.json beside items: it is invalid, or it is left out and counted."},
 			{Name: "strict", Type: spec.Boolean, Default: false, Doc: "Whether the first invalid object ends the run."},
 			{Name: "extension_schemas", Type: spec.Any, Doc: "URIs or files of schemas that every object is checked against besides its own; or an object {URI or pattern: file or URL} that says where to have schemas instead."},
 			{Name: "missing_schema", Type: spec.Any, Default: string(warn), Doc: "What to do when a schema cannot be had: warn, fail, skip, or builtin (warn, but silent where the built-in core rules stand in); or an object {pattern of URIs: policy}, in which the longest pattern that fits counts."},
 			{Name: "formats", Type: spec.String, Enum: []string{string(schema.Assert), string(schema.Ignore)}, Default: string(schema.Assert), Doc: "Whether the formats that schemas name, for example of times, must hold."},
-			{Name: "lint", Type: spec.Any, Doc: "Checks beyond the schemas, as a list (findings are warnings) or an object {check: warn or fail}: " + strings.Join(checkNames(), ", ") + ", or all."},
+			{Name: "lint", Type: spec.Any, Doc: "Checks beyond the schemas; none are made without it. A list (findings are warnings in log and outputs, and the objects pass) or an object {check: warn or fail} of " + strings.Join(checkNames(), ", ") + ", or all."},
 			{Name: "allow_partial", Type: spec.Boolean, Default: false, Doc: "Whether items that were fetched without geometry, properties or assets pass unchecked instead of failing."},
 		}, schema.Fields()...),
 		Outputs: []spec.Field{
 			{Name: "valid", Type: spec.Integer, Doc: "Objects that were checked and passed on."},
 			{Name: "invalid", Type: spec.Integer, Doc: "Objects that failed."},
 			{Name: "unchecked", Type: spec.Integer, Doc: "Objects that were passed on though nothing could be said: no core schema, or partial."},
+			{Name: "skipped", Type: spec.Integer, Doc: "Objects that are not of STAC and were left out, with other_objects: skip."},
 			{Name: "builtin_rules", Type: spec.Integer, Doc: "Objects whose core was checked by the built-in rules."},
 			{Name: "missing_schemas", Type: spec.Object, Doc: "How many objects lacked a schema, by its URI."},
 			{Name: "warnings", Type: spec.Integer, Doc: "Missing schemas of objects under policy warn, and findings of lint."},

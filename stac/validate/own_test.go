@@ -2,6 +2,7 @@ package validate
 
 import (
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -144,6 +145,15 @@ func TestLint(t *testing.T) {
 		{"open ring", "geometry", "not closed", with(t, `[0,1],[0,0]`, `[0,1],[0,0.5]`)},
 		{"wound", "geometry", "right-hand", with(t, `[[0,0],[1,0],[1,1],[0,1],[0,0]]`, `[[0,0],[0,1],[1,1],[1,0],[0,0]]`)},
 		{"hole wound", "geometry", "/1: is wound", with(t, `[0,1],[0,0]]`, `[0,1],[0,0]],[[0.1,0.1],[0.2,0.1],[0.2,0.2],[0.1,0.1]]`)},
+		{"hole outside", "geometry", "/1: is a hole outside", with(t, `[0,1],[0,0]]`, `[0,1],[0,0]],[[2.1,0.1],[2.2,0.2],[2.2,0.1],[2.1,0.1]]`)},
+		{"hole", "", "", with(t, `[0,1],[0,0]]`, `[0,1],[0,0]],[[0.1,0.1],[0.2,0.2],[0.2,0.1],[0.1,0.1]]`)},
+		{"repeated", "geometry", "/coordinates/0/2: repeats", with(t, `[1,0],[1,1]`, `[1,0],[1,0],[1,1]`)},
+		{"spike", "geometry", "spike at [0.5 0.5]", with(t, `[1,1],[0,1]`, `[1,1],[0.5,0.5],[1,1],[0,1]`)},
+		{"flat spike", "geometry", "spike at [1 0]", with(t, `[1,0],[1,1]`, `[1,0],[0.8,0],[1,1]`)},
+		{"spike at the seam", "geometry", "spike at [0 0]", with(t, `[[0,0],[1,0]`, `[[0,0],[0,0.5],[1,0]`)},
+		{"bow tie", "geometry", "crosses itself", with(t, `[[0,0],[1,0],[1,1],[0,1],[0,0]]`, `[[0,0],[1,0],[0.1,0.9],[0.9,0.9],[0,0]]`)},
+		{"touches itself", "geometry", "crosses itself", with(t, `[1,1],[0,1]`, `[1,1],[0.5,0],[0,1]`)},
+		{"line", "geometry", "/coordinates/1: repeats", with(t, `"Polygon","coordinates":[[[0,0],[1,0],[1,1],[0,1],[0,0]]]`, `"LineString","coordinates":[[0,0],[0,0],[1,1]]`)},
 		{"off the earth", "geometry", "not longitude", with(t, `[1,1]`, `[1,100]`, `[0,0,1,1]`, `[0,0,1,100]`)},
 		{"not cut", "geometry", "antimeridian", with(t, `[[0,0],[1,0],[1,1],[0,1],[0,0]]`, `[[-179,0],[179,0],[179,1],[-179,1],[-179,0]]`, `[0,0,1,1]`, `[-179,0,179,1]`)},
 		{"box", "bbox", "does not cover", with(t, `[0,0,1,1]`, `[0,0,1,0.5]`)},
@@ -174,6 +184,52 @@ func TestLint(t *testing.T) {
 	r.expect(t, 2, 1, 0)
 	if r.failures[0].Context.Schema != "lint" || r.failures[0].Context.Keyword != "duplicate_ids" {
 		t.Error(r.failures[0].Context)
+	}
+}
+
+// TestLintDefault: without lint nothing beyond the schemas is checked.
+func TestLintDefault(t *testing.T) {
+	bad := with(t, `[0,1],[0,0]]`, `[0,1],[0,0.5]]`, `[0,0,1,1]`, `[5,5,6,6]`)
+	r := run(t, map[string]any{"offline": true, "missing_schema": "builtin"}, []*stream.Item{bad})
+	if r.expect(t, 1, 0, 0); len(r.outputs["lint"].(map[string]any)) != 0 {
+		t.Error(r.outputs)
+	}
+}
+
+// TestLargeRing: the checks of a ring take no more than their bound, also where all edges lie over one another.
+func TestLargeRing(t *testing.T) {
+	var comb ring
+	for i := range 20_000 {
+		comb = append(comb, [2]float64{float64(i % 2), float64(i) / 20_000})
+	}
+	comb = append(comb, [2]float64{-1, 1}, [2]float64{-1, 0})
+	if _, _, found := crossing(comb); found {
+		t.Error("a comb crosses itself")
+	}
+	round := ring{}
+	for i := range 100_000 {
+		a := 2 * math.Pi * float64(i) / 100_000
+		round = append(round, [2]float64{math.Cos(a), math.Sin(a)})
+	}
+	if a, b, found := crossing(round); found {
+		t.Errorf("a circle crosses itself at %v and %v", a, b)
+	}
+	round[50_000] = [2]float64{2, 0.5}
+	if _, _, found := crossing(round); !found {
+		t.Error("a crossing in a large ring is not found")
+	}
+}
+
+// TestOtherObjects: what is not of STAC is invalid, or left out.
+func TestOtherObjects(t *testing.T) {
+	manifest := func() *stream.Item {
+		return streamtest.Item(t, `{"id":"m","format":"json","files":[],"total_items":3}`)
+	}
+	r := run(t, map[string]any{"offline": true, "missing_schema": "builtin"}, []*stream.Item{with(t), manifest()})
+	r.expect(t, 1, 1, 0)
+	r = run(t, map[string]any{"offline": true, "missing_schema": "builtin", "other_objects": "skip"}, []*stream.Item{with(t), manifest()})
+	if r.expect(t, 1, 0, 0); r.outputs["skipped"] != int64(1) {
+		t.Error(r.outputs)
 	}
 }
 

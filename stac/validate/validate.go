@@ -34,12 +34,15 @@ type validator struct {
 	store *schema.Store
 	lint  *linter
 
-	valid, invalid, unchecked, builtins, warnings atomic.Int64
+	valid, invalid, unchecked, builtins, warnings, skipped atomic.Int64
 
 	mu      sync.Mutex
 	known   map[string]verdict // by URI, for the whole run
 	missing map[string]int64
 }
+
+// errOther is an object that is not of STAC.
+var errOther = errors.New("no object of STAC")
 
 // verdict is a schema, or why there is none.
 type verdict struct {
@@ -57,6 +60,9 @@ func newValidator(env *stream.Env, s *settings, store *schema.Store) *validator 
 func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, error) {
 	problems, checked, err := v.look(ctx, it)
 	switch {
+	case errors.Is(err, errOther):
+		v.skipped.Add(1)
+		return nil, nil
 	case err != nil:
 		return nil, err
 	case len(problems) == 0 && checked:
@@ -83,6 +89,9 @@ func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schem
 		return []schema.Problem{{Keyword: "type", Message: err.Error()}}, true, nil
 	}
 	obj, _ := doc.(map[string]any)
+	if v.set.skipOthers && obj["type"] == nil && obj["stac_version"] == nil {
+		return nil, false, errOther
+	}
 	kind, wrong := kindOf(obj)
 	if wrong != nil {
 		return []schema.Problem{*wrong}, true, nil
@@ -230,7 +239,7 @@ func (v *validator) Finish(error) (any, error) {
 	for uri, n := range v.missing {
 		missing[uri] = n
 	}
-	return map[string]any{"valid": v.valid.Load(), "invalid": v.invalid.Load(), "unchecked": v.unchecked.Load(),
+	return map[string]any{"valid": v.valid.Load(), "invalid": v.invalid.Load(), "unchecked": v.unchecked.Load(), "skipped": v.skipped.Load(),
 		"builtin_rules": v.builtins.Load(), "missing_schemas": missing, "warnings": v.warnings.Load(), "lint": v.lint.counts()}, nil
 }
 

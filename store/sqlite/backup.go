@@ -4,10 +4,12 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"log/slog"
 	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -20,8 +22,9 @@ const backupPages = 1024
 
 // Backup writes a copy of the database as it was at one moment to path, and of the blobs that it refers to
 // to path.blobs. Commits go on meanwhile; the write-ahead log grows by what they write. The copy appears at
-// its path when it is whole. A blob whose file is missing is missing in the copy too. Progress, which may be
-// nil, counts pages and, after them, blobs.
+// its path when it is whole. It has the same id, can only be read until TakeOver, and says when it was made. A blob
+// whose file is missing or damaged is so in the copy too: see Verify. Progress, which may be nil, counts pages and, after
+// them, blobs.
 func (s *Store) Backup(ctx context.Context, path string, progress func(done, total int)) error {
 	if progress == nil {
 		progress = func(int, int) {}
@@ -58,6 +61,9 @@ func (s *Store) backup(ctx context.Context, part, path string, progress func(don
 	if err != nil {
 		return err
 	}
+	if err := s.markCopy(ctx, part); err != nil {
+		return err
+	}
 	if err := s.backupBlobs(ctx, part, path+".blobs", func(done, total int) { progress(pages+done, pages+total) }); err != nil {
 		return err
 	}
@@ -65,6 +71,53 @@ func (s *Store) backup(ctx context.Context, part, path string, progress func(don
 		return err
 	}
 	return syncDir(filepath.Dir(path))
+}
+
+// markCopy makes the database a copy that can only be read. One of a version without identities stays as it is.
+func (s *Store) markCopy(ctx context.Context, part string) (err error) {
+	db, err := openWriterDB(part, "full")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	x, err := readIdentity(ctx, db, s.sql)
+	if err != nil || x.id == "" {
+		return err
+	}
+	_, err = db.ExecContext(ctx, s.sql["identity_copied"], time.Now().UnixMicro())
+	return err
+}
+
+// CopyOf is Backup of a database that may be a copy itself, of an earlier version too, and that no process uses.
+func CopyOf(ctx context.Context, from, to string, progress func(done, total int)) (err error) {
+	s, err := source(from)
+	if err != nil {
+		return fault("copy "+from, err)
+	}
+	return s.Backup(ctx, to, progress)
+}
+
+// source is as much of a store as reading a database of any version takes.
+func source(path string) (s *Store, err error) {
+	s = &Store{}
+	if s.sql, err = loadQueries(); err != nil {
+		return nil, err
+	}
+	if s.path, err = Resolve(path); err != nil {
+		return nil, err
+	}
+	s.blobs = store.NewFolder(s.path + ".blobs")
+	return s, s.checkFile(&Options{ReadOnly: true})
+}
+
+// TakeOver makes a copy a database of its own, which runs executions, and brings it to this program's version.
+func TakeOver(ctx context.Context, path string, log *slog.Logger) (err error) {
+	s, err := Open(ctx, Options{Path: path, Exclusive: true, Log: log, takeOver: true})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return s.transaction("take over "+s.path, func(w *writer) error { return w.run("identity_own") })
 }
 
 // backupPages copies the database by way of a connection of its own, which stays in one read transaction: so
@@ -130,6 +183,15 @@ func (s *Store) backupBlobs(ctx context.Context, part, folder string, progress f
 		return err
 	}
 	to := store.NewFolder(folder)
+	x, err := readIdentity(ctx, db, s.sql)
+	if err != nil {
+		return err
+	}
+	if x.id != "" {
+		if err := to.Own(x.id); err != nil {
+			return err
+		}
+	}
 	for after := ""; ; {
 		page, err := blobPage(ctx, db, s.sql["blobs_all"], after)
 		if err != nil || len(page) == 0 {

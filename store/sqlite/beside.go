@@ -36,6 +36,11 @@ func (w *writer) beside(c *store.Commit) error {
 			return err
 		}
 	}
+	for i := range c.Outside {
+		if err := w.outside(&c.Outside[i]); err != nil {
+			return err
+		}
+	}
 	for _, key := range c.Taken {
 		if err := w.run("signal_take", c.Execution, key); err != nil {
 			return err

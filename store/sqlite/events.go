@@ -211,7 +211,15 @@ func (t *teller) row(rows *sql.Rows) error {
 
 // each calls f for every row of a query.
 func (s *Store) each(ctx context.Context, f func(*sql.Rows) error, query string, args ...any) error {
-	rows, err := s.read.QueryContext(ctx, query, args...)
+	return eachRow(ctx, s.read, f, query, args...)
+}
+
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
+func eachRow(ctx context.Context, db querier, f func(*sql.Rows) error, query string, args ...any) error {
+	rows, err := db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
 )
 
 // rescode is SQLite's own code of an error, 0 if it is not one of SQLite's.
@@ -29,6 +30,9 @@ func fault(op string, err error) error {
 	}
 	for _, f := range faults {
 		if rescode(err)&0xff == f.rescode {
+			if f.code == stepwell.CodeUnavailable {
+				return store.Away(op, f.message, f.hint, err)
+			}
 			return &stepwell.Error{Code: f.code, Message: op + ": " + f.message, Hint: f.hint, Err: err}
 		}
 	}

@@ -5,22 +5,23 @@ import (
 	"database/sql"
 	"errors"
 	"os"
-	"path/filepath"
+	"time"
 )
 
 // Health is what a look at a database file finds.
 type Health struct {
-	Version, Wanted int      // of the tables, and what this program needs; Version 0: a new file
-	Problems        []string // of SQLite's own check, at most 100; none when the file is sound
-	Size            int64    // of the file, in bytes
-	Log             int64    // of the write-ahead log, in bytes
-	Holder          string   // process id of whoever runs executions on it, "" for nobody
+	Version, Wanted int       // of the tables, and what this program needs; Version 0: a new file
+	Problems        []string  // of SQLite's own check, at most 100; none when the file is sound
+	Size            int64     // of the file, in bytes
+	Log             int64     // of the write-ahead log, in bytes
+	Holder          string    // process id of whoever runs executions on it, "" for nobody
+	Copied          time.Time // when this copy was made; zero for what is none
 }
 
 // Check looks a database over, beside whoever uses it: it changes nothing. It reads the whole file, which takes
 // about a second for each gigabyte. Errors have the codes of Open.
 func Check(ctx context.Context, path string) (h *Health, err error) {
-	if path, err = filepath.Abs(path); err != nil {
+	if path, err = Resolve(path); err != nil {
 		return nil, fault("check "+path, err)
 	}
 	s := &Store{path: path}
@@ -36,6 +37,14 @@ func Check(ctx context.Context, path string) (h *Health, err error) {
 	if h.Version, h.Wanted, err = version(ctx, db); err != nil {
 		return nil, fault("check "+path, err)
 	}
+	q, err := loadQueries()
+	if err != nil {
+		return nil, fault("check "+path, err)
+	}
+	if s.identity, err = readIdentity(ctx, db, q); err != nil {
+		return nil, fault("check "+path, err)
+	}
+	h.Copied = s.Copied()
 	if h.Problems, err = quickCheck(ctx, db); err != nil {
 		return nil, fault("check "+path, err)
 	}

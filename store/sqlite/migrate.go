@@ -58,10 +58,14 @@ func version(ctx context.Context, db *sql.DB) (have, want int, err error) {
 // applicationID marks the file as Stepwell's ("Stpw"); the first migration sets it.
 const applicationID = 0x53747077
 
+// oldestRead is the first version whose tables this program can read as they are: a migration that changes what the
+// queries read raises it.
+const oldestRead = 3
+
 // checkVersion is for those who may not migrate.
 func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	have, want, err := version(ctx, db)
-	if err == nil && have < want {
+	if err == nil && have < min(want, oldestRead) {
 		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d", have, want),
 			Hint: "run any command that writes to it, such as stepwell run: it migrates the database"}
 	}

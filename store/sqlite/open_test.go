@@ -276,3 +276,23 @@ func TestExclusiveAfterDeath(t *testing.T) {
 	_, err := Open(t.Context(), Options{Path: path, Exclusive: true})
 	wantError(t, err, stepwell.CodeConflict, fmt.Sprintf("pid %d", os.Getpid()))
 }
+
+// TestMigrationNumbers: each migration has a number of its own, without gaps, and sets it.
+func TestMigrationNumbers(t *testing.T) {
+	files, err := migrationFiles.ReadDir("migrations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, f := range files {
+		raw, err := migrationFiles.ReadFile("migrations/" + f.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := fmt.Sprintf("%05d_", i+1); !strings.HasPrefix(f.Name(), want) {
+			t.Errorf("%s: the number is not %s", f.Name(), want)
+		}
+		if want := fmt.Sprintf("PRAGMA user_version = %d;", i+1); !strings.Contains(string(raw), want) {
+			t.Errorf("%s does not say %s", f.Name(), want)
+		}
+	}
+}

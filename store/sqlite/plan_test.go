@@ -25,6 +25,8 @@ func TestPlans(t *testing.T) {
 		"prunable":        "SEARCH execution USING COVERING INDEX execution_ended (ended<?)",
 		"prune_keys":      "SEARCH start_key USING COVERING INDEX start_key_created (created<?)",
 		"prune_signals":   "SEARCH signal USING COVERING INDEX signal_at (at<?)",
+		"prune_firings":   "SEARCH object USING COVERING INDEX object_firings (updated<?)",
+		"steps_odd":       "SEARCH step USING INDEX step_odd (execution=? AND idx>?)",
 		"prune_audit":     "SEARCH audit USING COVERING INDEX audit_at (at<?)",
 		"blobs_used":      "SEARCH blob_use EXISTS USING COVERING INDEX blob_use_hash (hash=?)",
 		"totals":          "SCAN execution USING COVERING INDEX execution_ended",

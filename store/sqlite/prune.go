@@ -56,7 +56,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 	for _, kind := range []struct {
 		before time.Time
 		remove func(int64) error
-	}{{r.Executions, p.executions}, {r.Logs, p.logs}, {r.Keys, p.keys}, {r.Audit, p.audit}} {
+	}{{r.Executions, p.executions}, {r.Logs, p.logs}, {r.Keys, p.keys}, {r.Audit, p.audit}, {r.Firings, p.firings}} {
 		if !kind.before.IsZero() {
 			p.errs = append(p.errs, kind.remove(kind.before.UnixMicro()))
 		}
@@ -161,7 +161,7 @@ func (p *pruning) leftovers() error {
 }
 
 // parts are the tables with what belongs to an execution.
-var parts = [...]string{"prune_step", "prune_step_log", "prune_log_line", "prune_spawned", "prune_seen", "prune_waiting", "prune_memo", "prune_start_key", "prune_blob_use"}
+var parts = [...]string{"prune_step", "prune_step_log", "prune_log_line", "prune_spawned", "prune_seen", "prune_waiting", "prune_memo", "prune_outside", "prune_start_key", "prune_blob_use"}
 
 func (p *pruning) belongings(numbers []int64) error {
 	for len(numbers) > 0 {
@@ -248,6 +248,10 @@ func (p *pruning) keys(before int64) error {
 }
 
 func (p *pruning) audit(before int64) error { return p.old("prune_audit", before, &p.removed.Audit) }
+
+func (p *pruning) firings(before int64) error {
+	return p.old("prune_firings", before, &p.removed.Firings)
+}
 
 // old removes one batch of rows from before a time.
 func (p *pruning) old(query string, before int64, count *int64) error {

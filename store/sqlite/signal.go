@@ -22,6 +22,23 @@ func (s *Store) PutSignal(ctx context.Context, x store.Signal) (fresh bool, err 
 	return fresh && err == nil, err
 }
 
+// KeepFirst stores what no step is to take, unless there is one of its key and id; it gives the body of the one there is.
+func (s *Store) KeepFirst(ctx context.Context, x store.Signal) (first json.RawMessage, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	err = s.transaction("store what has come in "+s.path, func(w *writer) error {
+		if err := w.run("first_put", x.Key, x.ID, blob(x.Body), x.At.UnixMicro()); err != nil {
+			return err
+		}
+		var body []byte
+		err := w.conn.QueryRowContext(context.Background(), w.queries["first"], x.Key, x.ID).Scan(&body)
+		first = body
+		return err
+	})
+	return first, err
+}
+
 // PendingSignals are those that no commit has taken, in order of time, key and id, from after the given one.
 func (s *Store) PendingSignals(ctx context.Context, after store.Signal, n int) (out []store.Signal, err error) {
 	at := int64(math.MinInt64)

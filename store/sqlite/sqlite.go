@@ -39,6 +39,8 @@ type Options struct {
 	Synchronous string
 	// Log hears of migrations. Defaults to no log.
 	Log *slog.Logger
+
+	takeOver bool // opens a copy to make it a database of its own
 }
 
 func (o *Options) validate() error {
@@ -66,9 +68,11 @@ type Store struct {
 	temp  string // directory to remove, "" if none
 	sql   queries
 	lock  *flock.Flock
-	write *writer // nil: read-only
-	read  *reader // nil: not yet
+	let   func() error // lets go of the file; nil: nothing is held
+	write *writer      // nil: read-only
+	read  *reader      // nil: not yet
 	blobs *store.Folder
+	identity
 
 	closing sync.Once
 	closed  error
@@ -86,6 +90,7 @@ var (
 	_ store.Objects   = (*Store)(nil)
 	_ store.Signals   = (*Store)(nil)
 	_ store.Outbox    = (*Store)(nil)
+	_ store.Outside   = (*Store)(nil)
 	_ store.Audit     = (*Store)(nil)
 	_ store.Keeper    = (*Store)(nil)
 )
@@ -93,7 +98,7 @@ var (
 // Open opens a database, creating or migrating it first where needed. Errors have codes:
 // CodeConflict when another process claims the file (Exclusive), CodeInvalid when the file is not
 // one of Stepwell's or of a later version, CodeNotFound when there is none to read,
-// CodeUnavailable when the file system refuses.
+// CodeUnavailable when the file system refuses. A copy made by Backup can only be read (CodeConflict), until TakeOver.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -116,7 +121,7 @@ func (s *Store) open(ctx context.Context, o *Options) (err error) {
 		}
 		s.path = filepath.Join(s.temp, "store.db")
 	}
-	if s.path, err = filepath.Abs(s.path); err != nil {
+	if s.path, err = Resolve(s.path); err != nil {
 		return err
 	}
 	if err = s.checkFile(o); err != nil {
@@ -128,6 +133,9 @@ func (s *Store) open(ctx context.Context, o *Options) (err error) {
 			return err
 		}
 	}
+	if err = s.hold(o.Exclusive); err != nil {
+		return err
+	}
 	if !o.ReadOnly {
 		if err = s.openWriter(ctx, o); err != nil {
 			return err
@@ -138,16 +146,37 @@ func (s *Store) open(ctx context.Context, o *Options) (err error) {
 		return err
 	}
 	s.read = newReader(pool)
-	if o.ReadOnly {
-		return s.checkVersion(ctx, pool)
+	if !o.ReadOnly {
+		return nil
 	}
+	if err := s.checkVersion(ctx, pool); err != nil {
+		return err
+	}
+	if s.identity, err = readIdentity(ctx, pool, s.sql); err != nil {
+		return err
+	}
+	return s.admits(s.identity, o)
+}
+
+// hold keeps other processes from running executions of the file under another name.
+func (s *Store) hold(exclusive bool) error {
+	let, ok, err := hold(s.path, exclusive)
+	switch {
+	case errors.Is(err, os.ErrNotExist): // it could not be made: SQLite says why
+		return nil
+	case err != nil:
+		return err
+	case !ok:
+		return s.claimed(", under another name of the file,")
+	}
+	s.let = let
 	return nil
 }
 
 // checkFile looks for what SQLite would report in words of its own.
 func (s *Store) checkFile(o *Options) error {
 	dir := filepath.Dir(s.path)
-	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && !o.ReadOnly {
 		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the directory " + dir + " does not exist", Hint: "create it, or use another --db"}
 	}
 	info, err := os.Stat(s.path)
@@ -186,6 +215,9 @@ func (s *Store) close() error {
 	}
 	if s.write != nil {
 		errs = append(errs, s.write.close())
+	}
+	if s.let != nil {
+		errs = append(errs, s.let())
 	}
 	errs = append(errs, s.unclaim())
 	if s.temp != "" {

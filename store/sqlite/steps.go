@@ -5,7 +5,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"math"
+	"slices"
+	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -23,6 +26,12 @@ func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) 
 		}
 		from += int64(n)
 	}
+	if f.Key == "" && len(f.Statuses) > 0 && !slices.ContainsFunc(f.Statuses, func(status stepwell.StepStatus) bool { return status <= stepwell.StepCompleted }) {
+		odd, err := s.oddSteps(ctx, execution, f, n)
+		if err == nil || !strings.Contains(err.Error(), "no such index") { // of a database of before, which may only be read
+			return odd, err
+		}
+	}
 	rest, err := s.steps(ctx, execution, from, math.MaxInt64, f, n-len(page))
 	if err != nil {
 		return nil, err
@@ -30,19 +39,34 @@ func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) 
 	return append(page, rest...), nil
 }
 
-// steps lists up to n of those from one index to before another.
-func (s *Store) steps(ctx context.Context, execution, from, until int64, f store.StepFilter, n int) (out []store.Step, err error) {
-	mask := int64(0)
-	for _, status := range f.Statuses {
-		mask |= 1 << status
-	}
+// oddSteps lists up to n of those that ended otherwise than completed.
+func (s *Store) oddSteps(ctx context.Context, execution int64, f store.StepFilter, n int) (out []store.Step, err error) {
 	err = s.each(ctx, func(rows *sql.Rows) error {
 		var step store.Step
 		err := scanStep(rows, &step)
 		out = append(out, step)
 		return err
-	}, s.sql["steps"], execution, from, until, mask, f.Key, n)
+	}, s.sql["steps_odd"], execution, int64(f.From), statusMask(f.Statuses), n)
 	return out, fault("read "+s.path, err)
+}
+
+// steps lists up to n of those from one index to before another.
+func (s *Store) steps(ctx context.Context, execution, from, until int64, f store.StepFilter, n int) (out []store.Step, err error) {
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var step store.Step
+		err := scanStep(rows, &step)
+		out = append(out, step)
+		return err
+	}, s.sql["steps"], execution, from, until, statusMask(f.Statuses), f.Key, n)
+	return out, fault("read "+s.path, err)
+}
+
+// statusMask has a bit for each status.
+func statusMask(statuses []stepwell.StepStatus) (mask int64) {
+	for _, status := range statuses {
+		mask |= 1 << status
+	}
+	return mask
 }
 
 // scanStep reads a step from the columns that come after those for before.

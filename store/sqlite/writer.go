@@ -39,7 +39,7 @@ func (s *Store) openWriter(ctx context.Context, o *Options) error {
 	}
 	w := &writer{db: db, queries: s.sql, rare: map[string]*sql.Stmt{}, waits: map[int64]bool{}, latest: map[int64]int64{}, quick: o.Synchronous == "normal"}
 	s.write = w
-	if err := patiently(ctx, func() error { return s.migrate(ctx, db, o.Log) }); err != nil {
+	if err := patiently(ctx, func() error { return s.prepareFile(ctx, db, o) }); err != nil {
 		return err
 	}
 	if w.conn, err = db.Conn(ctx); err != nil {
@@ -51,6 +51,30 @@ func (s *Store) openWriter(ctx context.Context, o *Options) error {
 		}
 	}
 	return w.prepare(s.sql)
+}
+
+// prepareFile migrates the database, if it is one to write to, and notes what it is.
+func (s *Store) prepareFile(ctx context.Context, db *sql.DB, o *Options) error {
+	if _, _, err := version(ctx, db); err != nil { // before anything else is read of it
+		return err
+	}
+	before, err := readIdentity(ctx, db, s.sql)
+	if err != nil {
+		return err
+	}
+	if err := s.admits(before, o); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx, db, o.Log); err != nil {
+		return err
+	}
+	if s.identity, err = readIdentity(ctx, db, s.sql); err != nil || !o.Exclusive {
+		return err
+	}
+	if err := s.settle(ctx, db, s.identity); err != nil {
+		return err
+	}
+	return s.blobs.Own(s.id)
 }
 
 func (w *writer) prepare(q queries) error {

@@ -63,6 +63,18 @@ var signals = []promise{
 		equal(f, "a new one", f.signal("a", "3", 9), true)
 		equal(f, "pending", f.pending(9), []string{"b 1", "a 3"})
 	}},
+	{"of what is kept first no step takes any, and a repetition is told the first", func(f *fixture) {
+		for _, body := range []string{`1`, `2`} {
+			first, err := f.KeepFirst(f.Context(), store.Signal{Key: "k", ID: "1", Body: []byte(body), At: time.UnixMicro(at(1))})
+			f.must(err)
+			equal(f, "first", string(first), "1")
+		}
+		equal(f, "pending", len(f.pending(9)), 0)
+		f.prune(store.Retention{Keys: sec(3)})
+		first, err := f.KeepFirst(f.Context(), store.Signal{Key: "k", ID: "1", Body: []byte(`3`), At: time.UnixMicro(at(9))})
+		f.must(err)
+		equal(f, "after its time", string(first), "3")
+	}},
 	{"a commit that is refused takes nothing", func(f *fixture) {
 		f.begin(1)
 		f.signal("a", "1", 1)

@@ -24,6 +24,7 @@ type Store interface {
 	store.Objects
 	store.Signals
 	store.Outbox
+	store.Outside
 	store.Audit
 	store.Keeper
 	// Blobs is where the outputs are that are kept beside it.
@@ -34,8 +35,8 @@ type Store interface {
 
 // Open opens the database that belongs to a place, which is a directory of the test's own. A place
 // that was never used is an empty database; the same place again is the same database, even while
-// it is open already. A copy that Backup has written to the file store.db of a place is the database of
-// that place. The suite closes what it opens.
+// it is open already. A copy that Backup has written to the file store.db of a place is taken over and is the database
+// of that place. The suite closes what it opens.
 type Open func(t *testing.T, place string) Store
 
 // Run holds a store to all promises.
@@ -46,7 +47,7 @@ func Run(t *testing.T, open Open) {
 	}{
 		{"commit", commits}, {"recovery", recovery}, {"steps", steps}, {"events", events}, {"executions", executions},
 		{"logs", logs}, {"requests", requests}, {"values", values}, {"size", sizes},
-		{"objects", objects}, {"origin", origins}, {"signals", signals}, {"outbox", outbox}, {"audit", audits}, {"waiting", waits},
+		{"objects", objects}, {"origin", origins}, {"signals", signals}, {"outbox", outbox}, {"outside", outside}, {"audit", audits}, {"waiting", waits},
 		{"totals", totals}, {"retention", retention}, {"blobs", blobs}, {"backup", backups},
 	} {
 		t.Run(group.name, func(t *testing.T) {

@@ -77,7 +77,7 @@ func ShapeFields() []spec.Field {
 }
 
 var readFields = []spec.Field{
-	{Name: "id", Type: spec.String, Raw: true, Doc: "Column that becomes `id` as text, or a template that makes it, with `item`, `file`, `line` and `key`."},
+	{Name: "id", Type: spec.String, Raw: true, Names: []string{"item", "file", "line", "key"}, Doc: "Column that becomes `id` as text, or a template that makes it, with `item`, `file`, `line` and `key`."},
 	{Name: "max_items", Type: spec.Integer, Min: number(1), Doc: "Rows after which reading ends."},
 	{Name: "allow_empty", Type: spec.Boolean, Doc: "Whether a path that stands for no file is fine."},
 }

@@ -2,27 +2,20 @@ package files
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
-// encoder makes the text of a file: what stands before the items, each item, and what stands behind them.
-type encoder interface {
-	// begin appends what stands before the items.
-	begin(dst []byte) ([]byte, error)
-	// item appends an item; n is how many are there. An error refuses the item, and leaves dst as it was.
-	item(dst []byte, it *item.Value, n int64) ([]byte, error)
-	// end appends what stands behind the items.
-	end(dst []byte, n int64) []byte
-}
-
 // newEncoder makes an encoder for a file whose columns are known, or nil.
-func newEncoder(t target, columns []string) encoder {
+func newEncoder(t target, columns []string) durable.Encoder {
 	switch t.format {
 	case formatJSON:
 		return jsonEncoder{"[", "]\n"}
@@ -42,9 +35,17 @@ func newEncoder(t target, columns []string) encoder {
 // lineEncoder writes NDJSON.
 type lineEncoder struct{}
 
-func (lineEncoder) begin(dst []byte) ([]byte, error) { return dst, nil }
-func (lineEncoder) end(dst []byte, _ int64) []byte   { return dst }
-func (lineEncoder) item(dst []byte, it *item.Value, _ int64) ([]byte, error) {
+// Columns implements durable.Encoder.
+func (lineEncoder) Columns() []string { return nil }
+
+// Begin implements durable.Encoder.
+func (lineEncoder) Begin(dst []byte) ([]byte, error) { return dst, nil }
+
+// End implements durable.Encoder.
+func (lineEncoder) End(dst []byte, _ int64) []byte { return dst }
+
+// Row implements durable.Encoder.
+func (lineEncoder) Row(dst []byte, it *item.Value, _ int64) ([]byte, error) {
 	start := len(dst)
 	dst = it.AppendTo(dst)
 	if bytes.IndexByte(dst[start:], '\n') >= 0 || bytes.IndexByte(dst[start:], '\r') >= 0 {
@@ -63,26 +64,46 @@ type parquetEncoder struct {
 	union *parquet.Union
 }
 
-func (p *parquetEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error) {
+// Row implements durable.Encoder.
+func (p *parquetEncoder) Row(dst []byte, it *item.Value, n int64) ([]byte, error) {
 	if err := p.union.Add(it); err != nil {
 		return dst, err
 	}
-	return p.lineEncoder.item(dst, it, n)
+	return p.lineEncoder.Row(dst, it, n)
+}
+
+// Learn implements durable.Maker.
+func (p *parquetEncoder) Learn(row *item.Value) error { return p.union.Add(row) }
+
+// Make implements durable.Maker: a Parquet file has its index at the end and its columns at the beginning of all,
+// so that it cannot be cut and gone on with.
+func (p *parquetEncoder) Make(f *os.File, rows func(func(*item.Value) error) error) error {
+	w, err := parquet.NewWriter(f, p.union.Schema(), parquet.Options{})
+	if err != nil {
+		return err
+	}
+	return errors.Join(rows(w.Write), w.Close())
 }
 
 // jsonEncoder writes a list, an item per line.
 type jsonEncoder struct{ head, tail string }
 
-func (j jsonEncoder) begin(dst []byte) ([]byte, error) { return append(dst, j.head...), nil }
+// Columns implements durable.Encoder.
+func (jsonEncoder) Columns() []string { return nil }
 
-func (j jsonEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error) {
+// Begin implements durable.Encoder.
+func (j jsonEncoder) Begin(dst []byte) ([]byte, error) { return append(dst, j.head...), nil }
+
+// Row implements durable.Encoder.
+func (j jsonEncoder) Row(dst []byte, it *item.Value, n int64) ([]byte, error) {
 	if n > 0 {
 		dst = append(dst, ',')
 	}
 	return it.AppendTo(append(dst, '\n')), nil
 }
 
-func (j jsonEncoder) end(dst []byte, n int64) []byte {
+// End implements durable.Encoder.
+func (j jsonEncoder) End(dst []byte, n int64) []byte {
 	if n > 0 {
 		dst = append(dst, '\n')
 	}
@@ -97,6 +118,9 @@ type tableEncoder struct {
 	strict    bool
 	delimiter byte
 }
+
+// Columns implements durable.Encoder.
+func (e *tableEncoder) Columns() []string { return e.names }
 
 func newTableEncoder(t target, columns []string) *tableEncoder {
 	e := &tableEncoder{strict: t.strict, delimiter: t.delimiter}
@@ -121,7 +145,8 @@ func (e *tableEncoder) choose(columns []string) {
 	}
 }
 
-func (e *tableEncoder) begin(dst []byte) ([]byte, error) {
+// Begin implements durable.Encoder.
+func (e *tableEncoder) Begin(dst []byte) ([]byte, error) {
 	for i, name := range e.names {
 		if i > 0 {
 			dst = append(dst, e.delimiter)
@@ -134,7 +159,8 @@ func (e *tableEncoder) begin(dst []byte) ([]byte, error) {
 	return dst, nil
 }
 
-func (e *tableEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error) {
+// Row implements durable.Encoder.
+func (e *tableEncoder) Row(dst []byte, it *item.Value, n int64) ([]byte, error) {
 	start := len(dst)
 	if e.names == nil {
 		keys := it.Keys()
@@ -142,7 +168,7 @@ func (e *tableEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error)
 			return dst, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the first item has no members, which would name the columns", Hint: "write `columns`"}
 		}
 		e.choose(keys)
-		dst, _ = e.begin(dst)
+		dst, _ = e.Begin(dst)
 	}
 	if e.strict {
 		for key := range it.Members() {
@@ -168,7 +194,8 @@ func (e *tableEncoder) item(dst []byte, it *item.Value, n int64) ([]byte, error)
 	return append(dst, '\n'), nil
 }
 
-func (e *tableEncoder) end(dst []byte, _ int64) []byte { return dst }
+// End implements durable.Encoder.
+func (e *tableEncoder) End(dst []byte, _ int64) []byte { return dst }
 
 func (e *tableEncoder) cell(dst []byte, v *item.Value) []byte {
 	switch v.Kind() {

@@ -98,14 +98,22 @@ func (m *writeModel) open() {
 	write(m.t, m.s, m.all[m.committed:]...)
 }
 
-// kill lets go of what a process that dies lets go of.
+// kill leaves behind what a process that dies leaves behind: all files, but no lock that is held.
 func (m *writeModel) kill() {
-	for _, o := range m.s.(*writer).order {
-		if o.f != nil {
-			o.f.Close() //nolint:errcheck // dead
+	left := map[string][]byte{}
+	for _, dir := range []string{m.r.Env.Dir, m.r.Env.Data} {
+		for _, name := range names(m.t, dir) {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				m.rt.Fatal(err)
+			}
+			left[filepath.Join(dir, name)] = text
 		}
-		if o.lock != nil {
-			o.lock.held.Close() //nolint:errcheck // dead
+	}
+	m.s.Abandon()
+	for path, text := range left {
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			m.rt.Fatal(err)
 		}
 	}
 }

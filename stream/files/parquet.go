@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
@@ -42,7 +43,7 @@ func spool(ctx context.Context, in io.Reader) (*os.File, int64, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	n, err := io.Copy(f, &abortable{ctx, in})
+	n, err := io.Copy(f, durable.Abortable(ctx, in))
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}

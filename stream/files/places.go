@@ -20,6 +20,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // Options say how Places reaches what is not on the local disk.
@@ -28,12 +29,16 @@ type Options struct {
 	HTTP *outbound.Client
 	// S3 reaches s3:// paths. Defaults to what the environment (AWS_*) says.
 	S3 S3Options
+	// Admit is CodeDenied when a local file may not be opened. Defaults to all.
+	Admit func(path string) error
 }
 
 // Places opens, lists and publishes files by path. It is used by many goroutines.
 type Places struct {
-	http *outbound.Client
-	s3   *bucketClient
+	http  *outbound.Client
+	s3    *bucketClient
+	locks durable.Locks
+	admit func(path string) error
 }
 
 // Info is what is known about a file before it is read. Size is that on the disk or the wire, -1 when
@@ -44,7 +49,9 @@ type Info struct {
 }
 
 // New makes a Places.
-func New(o Options) *Places { return &Places{http: o.HTTP, s3: &bucketClient{options: o.S3}} }
+func New(o Options) *Places {
+	return &Places{http: o.HTTP, s3: &bucketClient{options: o.S3}, admit: o.Admit}
+}
 
 // Open opens a file for reading from its beginning; gzip and zstd are decompressed, which their first bytes
 // tell. Text that is cut off ends with io.ErrUnexpectedEOF.
@@ -88,6 +95,11 @@ func (p *Places) open(ctx context.Context, path string, offset int64) (io.ReadCl
 		return p.openWeb(ctx, path, offset)
 	case isS3(path):
 		return p.openS3(ctx, path, offset)
+	}
+	if p.admit != nil {
+		if err := p.admit(path); err != nil {
+			return nil, Info{}, err
+		}
 	}
 	f, err := os.Open(path)
 	if err != nil {

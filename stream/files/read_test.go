@@ -188,14 +188,14 @@ func FuzzCSV(f *testing.F) {
 	f.Fuzz(func(t *testing.T, a, b string, crlf bool) {
 		a, b = strings.ToValidUTF8(a, "?"), strings.ToValidUTF8(b, "?")
 		e := newTableEncoder(target{delimiter: ','}, []string{"x", "y"})
-		text, err := e.begin(nil)
+		text, err := e.Begin(nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		it := streamtest.Item(t, "{}")
 		it.Set("x", textValue(a))
 		it.Set("y", textValue(b))
-		if text, err = e.item(text, it.Value, 0); err != nil {
+		if text, err = e.Row(text, it.Value, 0); err != nil {
 			t.Fatal(err)
 		}
 		if crlf {

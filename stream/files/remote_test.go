@@ -269,19 +269,6 @@ func TestPublish(t *testing.T) {
 	if got, err := os.ReadFile(dest); string(got) != "2" || err != nil {
 		t.Error(string(got), err)
 	}
-	old := filepath.Join(filepath.Dir(dest), beside(dest, ".123.tmp"))
-	put(t, filepath.Dir(old), filepath.Base(old), "half")
-	past := time.Now().Add(-2 * staleAfter)
-	if err := os.Chtimes(old, past, past); err != nil {
-		t.Fatal(err)
-	}
-	if err := copyOver(ctx, put(t, dir, "a", "3"), dest); err != nil { // as between file systems
-		t.Fatal(err)
-	}
-	entries, err := os.ReadDir(filepath.Dir(dest))
-	if err != nil || len(entries) != 1 {
-		t.Error(entries, err)
-	}
 	if err := p.Publish(ctx, put(t, dir, "a", "1"), "https://example.org/a"); stepwell.CodeOf(err) != stepwell.CodeInvalid {
 		t.Error(err)
 	}

@@ -2,148 +2,99 @@ package files
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
+	"github.com/zeebo/xxh3"
+
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
-const (
-	maxOutputs  = 500 // each takes two open files
-	tokenLength = 12
-	journalName = "stream.write.closed.json"
-)
+const journalName = "stream.write.closed.json"
 
-// writer is the sink of stream.write.
-//
-// All items go to a hidden spool, whose name holds the token of the state, so that nobody else's is taken for
-// it. Commit writes blocks that stand for themselves and syncs; its state is the offsets, at which a later
-// writer cuts the spools. Close ends the spools and renames them. Between the renaming and the moment in which
-// the state of Close is kept, a crash leaves a state that tells of spools which are files by now: what their
-// sizes are is noted in a journal before, so that they are recognised and cut in the same way.
+// writer is the sink of stream.write: a durable.Set of files.
 type writer struct {
 	env     *stream.Env
 	places  *Places
 	target  target
-	packer  *packer
-	token   string
-	outputs map[string]*output // by path
-	recent  map[string]*output // those that are open, by collection
-	order   []*output
-	written int64
-}
-
-// writerState is what Env.State holds: the files by path.
-type writerState struct {
-	Token string               `json:"token"`
-	Files map[string]fileState `json:"files"`
+	set     *durable.Set
+	recent  map[string]*durable.Member // by collection
+	written int64                      // items that Write was given
 }
 
 func openWriter(ctx context.Context, p *Places, env *stream.Env, config map[string]any) (w *writer, err error) {
-	w = &writer{env: env, places: p, outputs: map[string]*output{}, recent: map[string]*output{}}
+	w = &writer{env: env, places: p, recent: map[string]*durable.Member{}}
 	if w.target, err = targetOf(config); err != nil {
 		return nil, err
 	}
-	packing := w.target.packing
-	if w.target.format == formatParquet {
-		packing = packZstd // of the spool
-	}
-	if w.packer, err = newPacker(packing); err != nil {
+	if w.set, err = durable.NewSet(w.options()); err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, w.leave())
+			err = errors.Join(err, w.set.Leave())
 		}
 	}()
-	var state writerState
+	var state durable.SetState
 	found, err := stream.State(env.State, &state)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	if found {
-		return w, w.goOn(ctx, state)
+		if err := w.set.GoOn(ctx, state); errors.Is(err, durable.ErrGone) {
+			return w, fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+		} else if err != nil {
+			return w, err
+		}
+		return w, nil
 	}
-	token := make([]byte, tokenLength/2)
-	if _, err := rand.Read(token); err != nil {
-		return nil, err
-	}
-	w.token = hex.EncodeToString(token)
 	if strings.Contains(w.target.path, perCollection) {
 		return w, nil
 	}
-	_, err = w.output(ctx, w.resolve(""))
+	_, err = w.file(ctx, "")
 	return w, err
 }
 
-// goOn takes up what the state tells of.
-func (w *writer) goOn(ctx context.Context, state writerState) error {
-	w.token = state.Token
-	var closed writerState
-	raw, err := os.ReadFile(filepath.Join(w.env.Data, journalName))
-	if err == nil {
-		err = json.Unmarshal(raw, &closed)
+func (w *writer) options() *durable.SetOptions {
+	o := w.places.setOptions(w.env, &w.target)
+	if len(w.target.key) > 0 {
+		o.Key = w.target.keyOf
 	}
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%s: %w", journalName, err)
-	}
-	if closed.Token != state.Token {
-		closed.Files = nil // of another beginning
-	}
-	for _, dest := range slices.Sorted(maps.Keys(state.Files)) {
-		o := w.add(dest)
-		if o.state = state.Files[dest]; !o.state.Done {
-			found, err := o.goOn(ctx)
-			if err != nil {
-				return err
-			}
-			if found {
-				continue
-			}
-			if _, ok := closed.Files[dest]; !ok {
-				return stream.ErrStateGone
-			}
-			o.state.Size, o.state.Done = -1, true // one of the journal's
-		}
-		if err := w.stillThere(ctx, o, closed.Files[dest]); err != nil {
-			return err
-		}
-		if err := o.tidy(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return o
 }
 
-// stillThere looks whether a finished file is as it was left: by the state, or by a Close after it.
-func (w *writer) stillThere(ctx context.Context, o *output, closed fileState) error {
-	if o.state.Items == 0 && o.state.Size == 0 && w.target.format == formatParquet && closed.Size == 0 {
-		return nil // there never was one
+// setOptions are those of the files of a target.
+func (p *Places) setOptions(env *stream.Env, t *target) *durable.SetOptions {
+	format := rowFormat{p, t}
+	o := &durable.SetOptions{Policy: t.policy, Journal: journalName, Claim: env.Claims, LockPath: lockPath,
+		Options: durable.Options{Places: p, Format: format, Packing: t.packing, Remote: isS3(t.path), Data: env.Data},
+		Lock: func(dest string, alone bool, clear func() error) (*durable.Lock, error) {
+			return p.Lock(dest, env.Run, alone, clear)
+		},
+		Count: func(ctx context.Context, dest string) (int64, bool, error) {
+			return p.Count(ctx, dest, format.shape(t.format))
+		}}
+	if t.format == formatParquet {
+		o.Packing = durable.Zstd // of the spool
 	}
-	in, info, err := w.places.OpenRaw(ctx, o.dest)
-	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
-		return stream.ErrStateGone
-	}
-	if err != nil {
-		return err
-	}
-	// Items tell which is later: the offset in a spool may shrink when the items of several blocks come into one.
-	later := closed.Done && closed.Items >= o.state.Items && (info.Size == closed.Size || info.Size == closed.Was)
-	if info.Size != o.state.Size && !later {
-		err = stream.ErrStateGone
-	}
-	o.state.Size = info.Size
-	return errors.Join(err, in.Close())
+	return o
+}
+
+// LineOptions are those of a durable.Set of NDJSON files below root; packing is a compression as durable has it.
+func (p *Places) LineOptions(env *stream.Env, root, packing string, policy durable.Policy) *durable.SetOptions {
+	return p.setOptions(env, &target{path: root, format: formatNDJSON, packing: packing, policy: policy})
+}
+
+// file is the file for a collection's items, open.
+func (w *writer) file(ctx context.Context, collection string) (*durable.Member, error) {
+	dest := w.resolve(collection)
+	return w.set.File(dest, func() error { return w.vacant(ctx, dest) })
 }
 
 // resolve is the path for a collection's items. What is no good in a file's name is written as %XX.
@@ -169,68 +120,75 @@ func fileName(id string) string {
 	return b.String()
 }
 
-func (w *writer) add(dest string) *output {
-	o := &output{places: w.places, dest: dest, spool: spoolPath(dest, w.env.Data, w.token), target: w.target, packer: w.packer}
-	w.outputs[dest] = o
-	w.order = append(w.order, o)
-	return o
-}
-
-// output is the file at dest, open.
-func (w *writer) output(ctx context.Context, dest string) (*output, error) {
-	o := w.outputs[dest]
+// vacant finds out early what would else show when all items are there.
+func (w *writer) vacant(ctx context.Context, dest string) error {
+	if isS3(dest) {
+		if err := w.places.hasBucket(ctx, dest); err != nil {
+			return err
+		}
+	} else if info, err := os.Stat(dest); err == nil && info.IsDir() {
+		return invalid(dest+" is a directory", "write the path of a file")
+	}
+	if w.target.overwrite {
+		return nil
+	}
+	in, _, err := w.places.OpenRaw(ctx, dest)
 	switch {
-	case o != nil && o.f != nil:
-		return o, nil
-	case o != nil:
-		if err := w.env.Claims(dest); err != nil {
-			return nil, err
-		}
-		if err := o.reopen(ctx); err != nil {
-			return nil, fmt.Errorf("take up %s: %w", shown(dest), err)
-		}
-		return o, nil
-	case len(w.order) == maxOutputs:
-		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("more than %d collections, one file each", maxOutputs),
-			Hint: "write them into one file, or in several runs"}
+	case stepwell.CodeOf(err) == stepwell.CodeNotFound:
+		return nil
+	case err != nil:
+		return err
 	}
-	if err := w.env.Claims(dest); err != nil {
-		return nil, err
-	}
-	o = w.add(dest)
-	return o, o.begin(ctx)
+	return errors.Join(in.Close(), &stepwell.Error{Code: stepwell.CodeConflict, Message: dest + " is there already", Hint: "take it away, or set `overwrite: true`"})
 }
 
 // Write implements stream.Sink.
 func (w *writer) Write(ctx context.Context, batch []*stream.Item) error {
 	for _, it := range batch {
 		w.written++
-		collection := ""
-		if strings.Contains(w.target.path, perCollection) {
-			if collection = w.collection(it); collection == "" {
-				if err := w.env.Refuse(it, invalid("the item names no collection, which the path needs", "set `collection` in a step before")); err != nil {
-					return err
-				}
-				continue
-			}
+		m, err := w.fileOf(ctx, it)
+		if err == nil {
+			err = w.set.Write(m, it.Value)
 		}
-		o := w.recent[collection]
-		if o == nil {
-			var err error
-			if o, err = w.output(ctx, w.resolve(collection)); err != nil {
-				return err
-			}
-			w.recent[collection] = o
-		}
-		err := o.put(it.Value, max(blockSize/16, min(blockSize, 16*blockSize/len(w.order))))
-		if r, ok := errors.AsType[refusal](err); ok {
-			err = w.env.Refuse(it, r.error)
+		if r, ok := errors.AsType[durable.Refusal](err); ok {
+			err = w.env.Refuse(it, w.explain(r.Unwrap()))
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// explain says more about an item that is refused for its key.
+func (w *writer) explain(err error) error {
+	switch {
+	case errors.Is(err, durable.ErrNoKey):
+		return invalid("the item has no "+w.target.keyText()+", which is its key", "set it in a step before")
+	case errors.Is(err, durable.ErrSameKey):
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "another item of this run has the same " + w.target.keyText(),
+			Hint: "`keep: first` or `keep: last` keeps one of them"}
+	}
+	return err
+}
+
+// fileOf is the file that an item goes into.
+func (w *writer) fileOf(ctx context.Context, it *stream.Item) (*durable.Member, error) {
+	collection := ""
+	if strings.Contains(w.target.path, perCollection) {
+		if collection = w.collection(it); collection == "" {
+			return nil, durable.Refuse(invalid("the item names no collection, which the path needs", "set `collection` in a step before"))
+		}
+	}
+	m := w.recent[collection]
+	if m == nil {
+		var err error
+		if m, err = w.file(ctx, collection); err != nil {
+			return nil, err
+		}
+		w.recent[collection] = m
+	}
+	return m, nil
 }
 
 func (w *writer) collection(it *stream.Item) string {
@@ -241,123 +199,111 @@ func (w *writer) collection(it *stream.Item) string {
 	return id
 }
 
-// Commit implements stream.Sink.
-func (w *writer) Commit(context.Context) (int64, any, error) {
-	for _, o := range w.order {
-		if err := o.sync(); err != nil {
-			return 0, nil, err
+// keyOf is the key of an item or a row: the texts of its members, in which 1 and "1" are the same.
+func (t *target) keyOf(row *item.Value) (durable.Key, bool) {
+	text := make([]byte, 0, 128)
+	for i, path := range t.key {
+		v := row.Get(t.keyNames[i])
+		if v == nil {
+			v = row.Find(path)
 		}
+		switch v.Kind() {
+		case item.Text:
+			s, _ := v.Str()
+			text = append(text, s...)
+		case item.Number, item.Bool:
+			text = append(text, v.Bytes()...)
+		default:
+			return durable.Key{}, false
+		}
+		text = append(text, 0)
 	}
-	return w.written, w.state(), nil
+	return xxh3.Hash128(text).Bytes(), true
 }
 
-func (w *writer) state() writerState {
-	s := writerState{Token: w.token, Files: make(map[string]fileState, len(w.order))}
-	for _, o := range w.order {
-		s.Files[o.dest] = o.state
-	}
-	return s
+func (t *target) keyText() string { return strings.Join(t.keyNames, ", ") }
+
+// Commit implements stream.Sink.
+func (w *writer) Commit(context.Context) (int64, any, error) {
+	err := w.set.Sync()
+	return w.written, w.set.State(), err
 }
 
 // Close implements stream.Sink.
 func (w *writer) Close(ctx context.Context) (state, outputs any, err error) {
-	made := map[*output]string{}
-	var empty []*output // that begin anew and can have no file
-	for _, o := range w.order {
-		if o.f == nil {
-			continue // nothing has come for it
-		}
-		if o.items == 0 && w.target.format == formatParquet {
-			w.env.Log(slog.LevelWarn, "no items, so there is no Parquet file", slog.String("path", o.dest))
-			if !o.state.Later {
-				empty = append(empty, o)
-			}
-			o.fresh = true // its spool goes
-			o.state = fileState{Done: true}
-			continue
-		}
-		if made[o], err = o.complete(ctx); err != nil {
-			return nil, nil, err
-		}
+	var former durable.SetState
+	if _, err := stream.State(w.env.Past, &former); err != nil {
+		former = durable.SetState{} // of another kind of step
 	}
-	if err := w.journal(); err != nil {
-		return nil, nil, err
-	}
-	for _, o := range w.order {
-		if path, ok := made[o]; ok {
-			if err := o.publish(ctx, path); err != nil {
-				return nil, nil, err
-			}
-		}
-	}
-	removed, err := w.removeOld(ctx, empty)
+	past, err := w.set.Past(ctx, former)
 	if err != nil {
 		return nil, nil, err
 	}
-	return w.state(), w.manifest(removed), w.leave()
+	read, failed := w.env.Tallied()
+	if err := w.set.MayReplace(ctx, shown(w.target.path), durable.Given{Read: read, Failed: failed}, past); err != nil {
+		return nil, nil, err
+	}
+	empty, err := w.set.Publish(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	removed, err := w.removeOld(ctx, append(past, empty...))
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := w.manifest(ctx, removed)
+	if err != nil {
+		return nil, nil, err
+	}
+	return w.set.State(), out, w.set.Done()
 }
 
-// removeOld takes away the files of earlier runs under the names of outputs that have none: rows that are not of
-// this run must not be taken for its result.
-func (w *writer) removeOld(ctx context.Context, empty []*output) (removed []any, err error) {
-	for _, o := range empty {
-		was, err := o.removeOld(ctx)
+// removeOld takes away the files of earlier runs under the names of outputs that have none, and those of
+// collections that this run does not have: rows that are not of this run must not be taken for its result.
+func (w *writer) removeOld(ctx context.Context, old []string) (removed []any, err error) {
+	for _, dest := range old {
+		if !w.target.overwrite {
+			continue
+		}
+		was, err := w.places.Remove(ctx, dest)
 		if err != nil {
-			return nil, fmt.Errorf("take away the old %s, as no items came: %w", shown(o.dest), err)
+			return nil, fmt.Errorf("take away the old %s, as no items came: %w", shown(dest), err)
 		}
 		if was {
-			w.env.Log(slog.LevelWarn, "the Parquet file of an earlier run was removed", slog.String("path", o.dest))
-			removed = append(removed, o.dest)
+			w.env.Log(slog.LevelWarn, "the file of an earlier run was removed", slog.String("path", dest))
+			removed = append(removed, dest)
 		}
 	}
 	return removed, nil
 }
 
-// journal notes what the finished files will be.
-func (w *writer) journal() error {
-	raw, err := json.Marshal(w.state())
+// manifest tells of the files as they lie there.
+func (w *writer) manifest(ctx context.Context, removed []any) (map[string]any, error) {
+	found, unchecked, err := w.set.Check(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	path := filepath.Join(w.env.Data, journalName)
-	if err := os.WriteFile(path+".tmp", raw, 0o600); err != nil {
-		return err
-	}
-	if err := syncPath(path + ".tmp"); err != nil {
-		return err
-	}
-	if err := os.Rename(path+".tmp", path); err != nil {
-		return err
-	}
-	return syncPath(w.env.Data)
-}
-
-func (w *writer) manifest(removed []any) map[string]any {
 	files, items := []any{}, int64(0)
-	for _, o := range w.order {
-		items += o.state.Items
-		if o.state.Size > 0 || o.state.Items > 0 || w.target.format != formatParquet {
-			files = append(files, map[string]any{"path": o.dest, "items": o.state.Items, "bytes": o.state.Size})
-		}
+	for _, f := range found {
+		items += f.Items
+		files = append(files, map[string]any{"path": f.Path, "items": f.Items, "bytes": f.Bytes})
 	}
-	out := map[string]any{"items": items, "files": files}
+	if len(files) == 0 && w.target.format == formatParquet {
+		w.env.Log(slog.LevelWarn, "no items, so there is no Parquet file", slog.String("path", w.target.path))
+	}
+	out := map[string]any{"items": items, "files": files, "items_not_checked": unchecked}
+	if len(w.target.key) > 0 {
+		out["items_repeated"], out["items_left_out"] = w.set.Repeated, w.set.LeftOut
+	}
 	if removed != nil {
 		out["removed"] = removed
 	}
-	return out
+	return out, nil
 }
 
 // Abandon implements stream.Sink.
 func (w *writer) Abandon() {
-	if err := w.leave(); err != nil {
+	if err := w.set.Leave(); err != nil {
 		w.env.Log(slog.LevelWarn, "the output was left with an error", slog.String("error", err.Error()))
 	}
-}
-
-func (w *writer) leave() error {
-	var errs []error
-	for _, o := range w.order {
-		errs = append(errs, o.leave())
-	}
-	return errors.Join(errs...)
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"strings"
 
+	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 func writeModule(p *Places) stream.Module {
@@ -14,25 +16,33 @@ func writeModule(p *Places) stream.Module {
 			Name:    "stream.write",
 			Summary: "Writes items to a file: NDJSON, JSON, GeoJSON, CSV, TSV or Parquet.",
 			Doc:     writeDoc,
-			Params: []spec.Field{
+			Params: append([]spec.Field{
 				{Name: "path", Type: spec.String, Required: true, Doc: "Local or s3:// path; `{collection_id}` in it makes one file for each collection."},
 				{Name: "format", Type: spec.String, Enum: formats, Default: formatAuto, Doc: "Format of the file; `auto` goes by the path."},
 				{Name: "compression", Type: spec.String, Enum: []string{formatAuto, packNone, packGzip, packZstd}, Default: formatAuto, Doc: "Compression; `auto` goes by the path: .gz or .zst."},
 				{Name: "columns", Type: spec.Array, Items: &spec.Field{Name: "column", Type: spec.String}, Doc: "Columns of CSV: names of members, or paths like `properties.datetime`; those of the first item when absent."},
 				{Name: "extra", Type: spec.String, Enum: []string{"refuse", "drop"}, Doc: "What becomes of CSV items with other members: `drop` leaves these out (what happens with `columns` when absent), `refuse` fails the item (without)."},
 				{Name: "delimiter", Type: spec.String, Doc: "Delimiter of CSV, a comma when absent."},
-				{Name: "overwrite", Type: spec.Boolean, Default: true, Doc: "Whether a file that is there is replaced; else it is an error."},
-			},
+				{Name: "overwrite", Type: spec.Boolean, Default: true, Doc: "Whether a file that is there may be replaced or added to; else it is an error."},
+				{Name: "key", Type: spec.Any, Doc: "Member, or list of members, that tells items apart: names, or paths like `properties.datetime`. `write: upsert` and `keep` need it."},
+			}, durable.Fields("`replace`")...),
 			Outputs: []spec.Field{
 				{Name: "items", Type: spec.Integer, Doc: "Items in all files."},
 				{Name: "files", Type: spec.Array, Doc: "The files, each with path, items and bytes."},
-				{Name: "removed", Type: spec.Array, Doc: "Paths of Parquet files of earlier runs that were removed because a run from the beginning had no items; absent when there are none."},
+				{Name: "items_repeated", Type: spec.Integer, Doc: "With `key`: items that came again with the same content, and count as one."},
+				{Name: "items_left_out", Type: spec.Integer, Doc: "With `key`: items that `keep: first` or `keep: last` left out."},
+				{Name: "items_not_checked", Type: spec.Integer, Doc: "Items of remote files, of which only the size is compared at the end; those of local files are counted."},
+				{Name: "removed", Type: spec.Array, Doc: "Files of earlier runs that were removed because this run, which replaces them, has no items for them; absent when there are none."},
 			},
 			Examples: []spec.Example{
 				{Title: "one compressed file", YAML: "id: save\nmodule: stream.write\nconfig:\n  path: out/items.ndjson.gz\ndepends_on: [scenes]"},
 				{Title: "a table for each collection", YAML: "id: tables\nmodule: stream.write\nconfig:\n  path: out/{collection_id}.csv\n  columns: [id, properties.datetime]\ndepends_on: [scenes]"},
 			},
 			Stream: &spec.Stream{Role: spec.Sink},
+		},
+		Replaces: func(config map[string]any) bool {
+			p, err := durable.PolicyOf(config, durable.Replace)
+			return err == nil && p.Mode == durable.Replace
 		},
 		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
 			return openWriter(ctx, p, env, config)
@@ -48,8 +58,10 @@ func writeModule(p *Places) stream.Module {
 }
 
 const writeDoc = "The file appears under its name when it is complete. Until then the items are in a hidden file beside it (`.<name>.….part`), or in the run's " +
-	"data directory for S3, each durable from the next checkpoint on; a run that was cut off goes on there. A later run of a pipeline that resumes adds its items to the file. " +
-	"Only one run at a time writes a file; another is refused.\n\n" +
+	"data directory for S3, each durable from the next checkpoint on; a run that was cut off goes on there. " +
+	"Only one run at a time writes a file; another is refused. Several streams of one execution (collections, entries of a matrix) may share a file with `write: append` or `upsert`.\n\n" +
+	"With `write: replace` a run that begins anew reads its sources whole, and the file then holds what the run gave: rows that the source no longer has are gone. It is not replaced " +
+	"(code `not_replaced`) when every item failed, or when the sources gave nothing and `allow_empty` is not set. `append` and `upsert` skip what an earlier run of the same stream has done.\n\n" +
 	"NDJSON has one compact item per line. CSV cells hold texts and numbers as they are, objects and lists as JSON. Parquet columns are those of all items together. " +
 	"Without items there is no Parquet file: a run from the beginning then removes the one that an earlier run has left under the name, while other formats become empty."
 
@@ -62,6 +74,9 @@ type target struct {
 	strict    bool // refuse members without a column
 	delimiter byte
 	overwrite bool
+	policy    durable.Policy
+	key       []item.Path
+	keyNames  []string
 }
 
 const perCollection = "{collection_id}"
@@ -73,6 +88,9 @@ func targetOf(config map[string]any) (target, error) {
 		t.overwrite = keep
 	}
 	if err := t.place(); err != nil {
+		return t, err
+	}
+	if err := t.writing(config); err != nil {
 		return t, err
 	}
 	switch t.format {
@@ -91,6 +109,34 @@ func targetOf(config map[string]any) (target, error) {
 		return t, invalid("Parquet is compressed inside", "leave the compression out")
 	}
 	return t, t.table(config)
+}
+
+// writing looks at what becomes of what is there.
+func (t *target) writing(config map[string]any) (err error) {
+	if t.policy, err = durable.PolicyOf(config, durable.Replace); err != nil {
+		return err
+	}
+	t.keyNames = textsOf(config["key"])
+	for _, name := range t.keyNames {
+		path, err := item.ParsePath(name)
+		if err != nil {
+			return err
+		}
+		t.key = append(t.key, path)
+	}
+	switch {
+	case config["key"] != nil && len(t.key) == 0:
+		return invalid("key names no member", "write a name like `id`, or a list of names")
+	case len(t.key) > 0:
+	case t.policy.Mode == durable.Upsert:
+		return invalid("write: upsert needs `key`", "name the member that tells items apart: `key: id`")
+	case config["keep"] != nil:
+		return invalid("keep needs `key`", "name the member that tells items apart: `key: id`")
+	}
+	if !t.overwrite && t.policy.Mode != durable.Replace && config["write"] != nil {
+		return invalid("overwrite: false refuses a file that is there, to which write: "+string(t.policy.Mode)+" would add", "leave one of them out")
+	}
+	return nil
 }
 
 // place looks at the path.

@@ -2,16 +2,21 @@ package reshape
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
 
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
 )
 
-const filterDoc = "An item is kept when `when` is true for it, which is read as the conditions of steps are: what is undefined is false, so that " +
-	"`item.properties[\"eo:cloud_cover\"] < 10` drops the items that do not tell. An item for which it cannot be evaluated, because it compares a text with a number, " +
-	"say, is recorded as a failure. Names are `item` and those that every template sees."
+const filterDoc = "An item is kept when `when` is true for it, which is read as the conditions of steps are. Names are `item` and those that every template sees, " +
+	"among them `steps` and `secrets`. An item for which it cannot be evaluated, because it compares a text with a number, say, is recorded as a failure.\n\n" +
+	"`missing` says what becomes of an item that lacks a member that `when` asks for: it is recorded as a failure (`fail`), dropped (`drop`) or kept (`keep`); their number is in " +
+	"the output `missing`. A condition that copes with it itself needs no `missing`: `item.properties.gsd | default(0) < 10`, or `item.properties.gsd is defined and …`."
 
 func filterModule() stream.Module {
 	one := 1.0
@@ -21,9 +26,13 @@ func filterModule() stream.Module {
 			Summary: "Keeps the items for which a condition is true.",
 			Doc:     filterDoc,
 			Stream:  &spec.Stream{Role: spec.Modifier, Parallel: true},
-			Params:  []spec.Field{{Name: "when", Type: spec.String, Required: true, Raw: true, Min: &one, Doc: "The condition, with or without {{ }}, about `item`."}},
+			Params: []spec.Field{
+				{Name: "when", Type: spec.String, Required: true, Raw: true, Bare: true, Names: []string{"item"}, Min: &one, Doc: "The condition, with or without {{ }}, about `item`."},
+				{Name: "missing", Type: spec.String, Enum: []string{missingFails, missingDrops, missingKeeps}, Default: missingFails, Doc: "What becomes of items that lack a member that the condition asks for."},
+			},
+			Outputs: []spec.Field{{Name: "missing", Type: spec.Integer, Doc: "How many items of this run lacked a member that the condition asks for."}},
 			Examples: []spec.Example{
-				{Title: "clear scenes only", YAML: "id: clear\nmodule: stream.filter\ndepends_on: [scenes]\nconfig:\n  when: item.properties[\"eo:cloud_cover\"] < 10"},
+				{Title: "clear scenes only", YAML: "id: clear\nmodule: stream.filter\ndepends_on: [scenes]\nconfig:\n  when: item.properties[\"eo:cloud_cover\"] < 10\n  missing: drop"},
 			},
 		},
 		Open: func(_ context.Context, env *stream.Env, config map[string]any) (any, error) {
@@ -39,37 +48,81 @@ func filterModule() stream.Module {
 			if _, err := expr.Parse(source); err != nil {
 				return nil // the check of the definition tells what is wrong between {{ }}, with its line
 			}
-			_, problems := newFilter(config, misspelt)
+			_, problems := newFilter(config, nil)
 			return problems
 		},
 	}
 }
 
+// What missing may be.
+const (
+	missingFails = "fail"
+	missingDrops = "drop"
+	missingKeeps = "keep"
+)
+
 type filter struct {
-	when  *expr.Template
-	under expr.Scope
+	when    *expr.Template
+	under   expr.Scope
+	missing string
+	others  []string // the roots that the condition names beside item
+	lacked  atomic.Int64
 }
 
 func newFilter(config map[string]any, look func(*expr.Template) error) (*filter, []error) {
 	source, _ := config["when"].(string)
 	when, err := expr.ParseCondition(source)
-	if err == nil {
+	if err == nil && look != nil {
 		err = look(when)
 	}
 	if err != nil {
 		return nil, []error{fmt.Errorf("when: %w", syntax(err))}
 	}
-	return &filter{when: when}, nil
+	f := &filter{when: when}
+	f.missing, _ = config["missing"].(string)
+	for _, ref := range when.Refs() {
+		if ref.Path[0] != "item" {
+			f.others = append(f.others, ref.Path[0])
+		}
+	}
+	return f, nil
 }
 
 // Modify implements stream.Modifier.
 func (f *filter) Modify(_ context.Context, it *stream.Item) (*stream.Item, error) {
-	keep, err := f.when.EvalBool(&scope{it.Value, f.under}, expr.Limits{})
-	switch {
-	case err != nil:
-		return nil, &stream.Error{Type: stream.DataProcessing, Context: stream.Context{Field: "when"}, Err: fmt.Errorf("when: %w", err)}
-	case !keep:
-		return nil, nil
+	keep, absent, err := f.when.Decide(&scope{it.Value, f.under}, expr.Limits{})
+	if err == nil {
+		err = absent
 	}
-	return it, nil
+	switch {
+	case err == nil && keep:
+		return it, nil
+	case err == nil:
+		return nil, nil
+	case f.lacks(err):
+		f.lacked.Add(1)
+		switch f.missing {
+		case missingDrops:
+			return nil, nil
+		case missingKeeps:
+			return it, nil
+		}
+	}
+	return nil, &stream.Error{Type: stream.DataProcessing, Context: stream.Context{Field: "when"}, Err: fmt.Errorf("when: %w", err)}
 }
+
+// lacks reports whether the condition could not be decided because of something that the item has not.
+func (f *filter) lacks(err error) bool {
+	e, ok := errors.AsType[*expr.Error](err)
+	if !ok || e.Code != expr.CodeUndefined {
+		return false
+	}
+	root := e.Name
+	if end := strings.IndexAny(root, ".["); end > 0 {
+		root = root[:end]
+	}
+	return !slices.Contains(f.others, root)
+}
+
+// Finish implements stream.Finisher.
+func (f *filter) Finish(error) (any, error) { return map[string]any{"missing": f.lacked.Load()}, nil }

@@ -29,9 +29,10 @@ func mapModule() stream.Module {
 			Name:    "stream.map",
 			Summary: "Sets, removes and renames what is in the items.",
 			Doc:     mapDoc,
-			Stream:  &spec.Stream{Role: spec.Modifier, Parallel: true},
+			Stream: &spec.Stream{Role: spec.Modifier, Parallel: true,
+				Sets: []spec.Sets{{Keys: "set"}, {Values: "remove"}, {Keys: "rename"}, {Values: "rename"}}},
 			Params: []spec.Field{
-				{Name: "set", Type: spec.Object, Raw: true, Doc: "The values by their paths: of any type, and with templates about `item` in them."},
+				{Name: "set", Type: spec.Object, Raw: true, Names: []string{"item"}, Doc: "The values by their paths: of any type, and with templates about `item` in them."},
 				{Name: "remove", Type: spec.Array, Items: at, Doc: "The paths of what is taken away."},
 				{Name: "rename", Type: spec.Object, Doc: "New paths by the old ones: both with as many * in the same order."},
 			},
@@ -49,7 +50,7 @@ func mapModule() stream.Module {
 			return m, nil
 		},
 		Check: func(config map[string]any) []error {
-			_, problems := newMapper(config, true, misspelt)
+			_, problems := newMapper(config, true, nil)
 			return problems
 		},
 	}

@@ -128,7 +128,7 @@ func TestFilter(t *testing.T) {
 	const it = `{"id":"a","properties":{"eo:cloud_cover":7.5,"platform":"s2","tags":["x"],"zero":0}}`
 	for when, want := range map[string]bool{
 		`item.properties["eo:cloud_cover"] < 10`: true, `{{ item.properties["eo:cloud_cover"] < params.most }}`: true, `item.properties["eo:cloud_cover"] > 10`: false,
-		`item.properties.none < 10`: false, `item.none.none`: false, `not item.none`: true, `item.none is not defined`: true, `params.nothing == 1`: false,
+		`item.none is not defined`: true, `item.properties.none | default(5) < 10`: true, `item.properties.none is defined and item.properties.none < 10`: false,
 		`"x" in item.properties.tags`: true, `item.properties.zero`: false, `item.properties`: true, `"platform" in item.properties`: true, `item.properties.platform`: true, `no`: false, `{{ item.id }}`: true,
 	} {
 		c, _ := yaml.Marshal(map[string]any{"when": when})
@@ -140,6 +140,34 @@ func TestFilter(t *testing.T) {
 	_, err := modify(t, open(t, "stream.filter", `{when: item.id < 1}`), it)
 	if failure, ok := errors.AsType[*stream.Error](err); !ok || failure.Context.Field != "when" || failure.Type != stream.DataProcessing {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestFilterMissing: what becomes of an item that lacks what the condition asks for is said beforehand; it is never
+// taken for false, and what is missing elsewhere fails the item whatever missing says.
+func TestFilterMissing(t *testing.T) {
+	const it = `{"id":"a","properties":{"nothing":null},"assets":[{"x":1},{}]}`
+	for when, lacked := range map[string]bool{
+		`item.properties.none < 10`: true, `item.none.none`: true, `not item.none`: true, `item.properties.nothing.x == 1`: true, `item["none"] == "x"`: true,
+		`item.assets | selectattr("x")`: true, `{% for a in item.assets %}{% if a.x %}{% endif %}{% endfor %}`: true,
+		`params.nothing == 1`: false, `item.id == params.none.x`: false, `item.id < 1`: false,
+	} {
+		for missing, kept := range map[string]bool{"fail": false, "drop": false, "keep": true, "": false} {
+			c := map[string]any{"when": when}
+			if missing != "" {
+				c["missing"] = missing
+			}
+			raw, _ := yaml.Marshal(c)
+			f := open(t, "stream.filter", string(raw))
+			got, err := modify(t, f, it)
+			if fails := !lacked || missing == "fail" || missing == ""; (err != nil) != fails || !fails && (got != "") != kept {
+				t.Errorf("%s, missing: %s: %q, %v", when, missing, got, err)
+			}
+			outputs, _ := f.(stream.Finisher).Finish(nil)
+			if n := outputs.(map[string]any)["missing"].(int64); (n == 1) != lacked {
+				t.Errorf("%s, missing: %s: %d counted", when, missing, n)
+			}
+		}
 	}
 }
 

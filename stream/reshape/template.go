@@ -42,8 +42,10 @@ func compileText(source string, look func(*expr.Template) error) (maker, error) 
 	case t.Static():
 		return constant{item.OfText(source)}, nil
 	}
-	if err := look(t); err != nil {
-		return nil, err
+	if look != nil {
+		if err := look(t); err != nil {
+			return nil, err
+		}
 	}
 	if path, ok := plainPath(t); ok {
 		return copied{path, t}, nil

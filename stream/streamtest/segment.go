@@ -27,6 +27,7 @@ type Segment struct {
 	Workflow    string         // Defaults to "flow"
 	Entry       string         // matrix entry
 	Execution   string         // Defaults to "execution"
+	GoesOn      string         // the execution that it retries
 	Collection  map[string]any // what the segment is for, behind a discovery
 	Scope       map[string]any // what templates see
 }
@@ -35,10 +36,12 @@ type Segment struct {
 type Outcome struct {
 	Outputs  map[string]map[string]any // by step
 	Err      error                     // see action.IsFail, action.MemberError
-	Failures []map[string]any          // records of failures.json, in order
-	Report   map[string]any            // what stream.report says
-	Counts   map[string]action.Counts  // last told, by step
-	Lines    []string                  // of the log
+	Failed   map[string]error          // see action.Members
+	Stopped  map[string]string
+	Failures []map[string]any         // records of failures.json, in order
+	Report   map[string]any           // what stream.report says
+	Counts   map[string]action.Counts // last told, by step
+	Lines    []string                 // of the log
 }
 
 // Chain makes steps that take each other's items one after the other, of pairs of a module's name and its
@@ -85,10 +88,10 @@ func RunIn(ctx context.Context, s Segment) (*Outcome, error) {
 		for _, in := range step.Inputs {
 			inputs = append(inputs, in)
 		}
-		steps = append(steps, map[string]any{"id": step.ID, "module": step.Module, "config": step.Config, "inputs": inputs, "log_level": step.LogLevel})
+		steps = append(steps, map[string]any{"id": step.ID, "module": step.Module, "config": step.Config, "inputs": inputs, "log_level": step.LogLevel, "merge": step.Merge})
 	}
 	h := &host{scope: s.Scope, counts: map[string]action.Counts{}}
-	call := &action.Call{Execution: or(s.Execution, "execution"), Pipeline: or(s.Workflow, "flow"), StepKey: "segment", StepName: "segment",
+	call := &action.Call{Execution: or(s.Execution, "execution"), GoesOn: s.GoesOn, Pipeline: or(s.Workflow, "flow"), StepKey: "segment", StepName: "segment",
 		Action: "stream.segment", Attempt: 1, Dir: s.Dir, Host: h, Params: map[string]any{"workflow": or(s.Workflow, "flow"), "entry": s.Entry, "steps": steps}}
 	if s.Settings != nil {
 		call.Params["settings"] = s.Settings
@@ -100,6 +103,7 @@ func RunIn(ctx context.Context, s Segment) (*Outcome, error) {
 	value, err := segment.Handler.Run(ctx, call)
 	out := &Outcome{Err: err, Counts: h.counts, Lines: h.lines, Outputs: map[string]map[string]any{}}
 	if members, ok := value.(action.Members); ok {
+		out.Failed, out.Stopped = members.Failed, members.Stopped
 		for id, outputs := range members.Outputs {
 			if out.Outputs[id], err = decoded(outputs); err != nil {
 				return nil, err
@@ -193,6 +197,9 @@ func (h *host) Progress(float64, string) {}
 // Scope implements action.Host with the names of Segment.Scope.
 func (h *host) Scope() action.Scope { return expr.Vars(h.top().scope) }
 
+// Advance implements action.Host.
+func (h *host) Advance() {}
+
 // Count implements action.Host.
 func (h *host) Count(c action.Counts) {
 	top := h.top()
@@ -211,6 +218,7 @@ func (h *host) Data(context.Context) (map[string]json.RawMessage, error) { retur
 func (h *host) Outputs(context.Context, string) (json.RawMessage, error) { return nil, errNotHere }
 
 // Recall implements action.Host.
+func (h *host) Own(context.Context, json.RawMessage) error { return nil }
 func (h *host) Recall(context.Context, string) (json.RawMessage, bool, error) {
 	return nil, false, errNotHere
 }

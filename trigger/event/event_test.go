@@ -3,6 +3,7 @@ package event_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -27,6 +28,7 @@ type ledger struct {
 	launches []pipeline.Launch
 	keys     map[string]string
 	signals  map[string]store.Signal
+	names    map[string][2]string // what ids name, and the note
 	refuse   func(pipeline.Launch) error
 }
 
@@ -53,7 +55,7 @@ func (l *ledger) Execution(_ context.Context, id string) (*store.Execution, erro
 	if _, err := fmt.Sscanf(id, "x%d", &n); err != nil || n >= len(l.launches) {
 		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no execution " + id}
 	}
-	raw, err := expr.Marshal(l.launches[n].Params)
+	raw, err := expr.Marshal(map[string]any{"_trigger": l.launches[n].Outside.About})
 	return &store.Execution{ID: id, Params: raw, Status: stepwell.ExecutionCompleted}, err
 }
 
@@ -72,6 +74,20 @@ func (l *ledger) Signal(_ context.Context, s store.Signal) (fresh, delivered boo
 	return true, strings.HasSuffix(s.Key, "waiting"), nil
 }
 
+func (l *ledger) Name(_ context.Context, _, id string, content []byte, note json.RawMessage) (json.RawMessage, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	first, there := l.names[id]
+	if !there {
+		first = [2]string{string(content), string(note)}
+		l.names[id] = first
+	}
+	if first[0] != string(content) {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the id names another event"}
+	}
+	return json.RawMessage(first[1]), nil
+}
+
 type rig struct {
 	*event.Router
 	t      *testing.T
@@ -81,7 +97,7 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t: t, ledger: &ledger{keys: map[string]string{}, signals: map[string]store.Signal{}}}
+	r := &rig{t: t, ledger: &ledger{keys: map[string]string{}, signals: map[string]store.Signal{}, names: map[string][2]string{}}}
 	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "events.db"), Exclusive: true, Synchronous: "normal"})
 	if err != nil {
 		t.Fatal(err)
@@ -199,8 +215,8 @@ func TestReceivedOnce(t *testing.T) {
 		t.Fatalf("%+v, %v; %d started", got, err, len(r.ledger.launches))
 	}
 	in := r.ledger.launches[0]
-	about, _ := in.Params["_trigger"].(map[string]any)
-	if ev, _ := in.Params["event"].(map[string]any); ev["id"] != "e1" || ev["type"] != "t" || about["type"] != "event" || in.Trigger != "event" || in.Job != "a" {
+	about := in.Outside.About
+	if ev, _ := in.Outside.Added["event"].(map[string]any); ev["id"] != "e1" || ev["type"] != "t" || about["type"] != "event" || in.Trigger != "event" || in.Job != "a" {
 		t.Errorf("started %+v", in)
 	}
 	r.ledger.refuse = func(pipeline.Launch) error {
@@ -317,6 +333,35 @@ func TestEndsOfExecutions(t *testing.T) {
 		}
 		if len(r.ledger.launches) != 16 { // b, a, b, a …
 			t.Errorf("the chain is %d long", len(r.ledger.launches))
+		}
+	})
+}
+
+// An event that starts nothing for a passing reason is put off alone.
+func TestInternalEventsArePutOffAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.trigger("a", "execution.ended", nil)
+		full := &stepwell.Error{Code: stepwell.CodeLimit, Message: "too many executions are held"}
+		r.ledger.refuse = func(in pipeline.Launch) error {
+			if strings.Contains(in.Key, "x1/") {
+				return full
+			}
+			return nil
+		}
+		var list []trigger.Happened
+		for n := range 3 {
+			list = append(list, trigger.Happened{No: int64(n), Kind: trigger.KindEnded, Execution: fmt.Sprint("x", n), At: time.Now(), Status: stepwell.ExecutionCompleted})
+		}
+		later, ok := errors.AsType[*trigger.LaterError](r.Take(t.Context(), list))
+		if !ok || len(later.Entries) != 1 || !errors.Is(later.Entries[1], full) || len(r.ledger.launches) != 2 {
+			t.Errorf("put off are %+v, started %+v", later, r.ledger.launches)
+		}
+		r.ledger.refuse = func(pipeline.Launch) error {
+			return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the store is away"}
+		}
+		if err := r.Take(t.Context(), []trigger.Happened{{No: 9, Kind: trigger.KindEnded, Execution: "x9", At: time.Now()}}); !store.IsAway(err) {
+			t.Errorf("while the store is away: %v", err)
 		}
 	})
 }

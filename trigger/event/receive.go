@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,7 +37,7 @@ type Started struct {
 }
 
 // Receive takes an event from outside. It returns when everything that it causes is durable; after an error the same
-// event may be sent again. CodeInvalid, CodeLimit when it is too large or too much is waiting. A trigger whose
+// event may be sent again. CodeInvalid, CodeConflict when its id names another event, CodeLimit when it is too large or too much is waiting. A trigger whose
 // execution cannot be started, now or later, is told in the result and is no error.
 func (r *Router) Receive(ctx context.Context, e Event) (*Received, error) {
 	if err := e.check(); err != nil {
@@ -59,14 +60,43 @@ func (r *Router) Receive(ctx context.Context, e Event) (*Received, error) {
 	if e.Time.IsZero() {
 		e.Time = time.Now()
 	}
+	targets, err := r.name(ctx, &e, raw)
+	if err != nil {
+		return nil, err
+	}
 	out := &Received{ID: e.ID}
 	if e.Key != "" {
 		if out.Signal, err = r.signal(ctx, &e, raw); err != nil {
 			return nil, err
 		}
 	}
-	out.Started, err = r.route(ctx, &e, "", 0)
+	out.Started, err = r.route(ctx, &e, targets, 0)
 	return out, err
+}
+
+// name keeps which event the id names, and what it fits: an event that comes again starts nothing that was made since.
+// When it happened is no part of that: many senders write the time of the call.
+func (r *Router) name(ctx context.Context, e *Event, data []byte) ([]target, error) {
+	targets := r.targets(e, "")
+	fitting := make([]string, len(targets))
+	for i := range targets {
+		fitting[i] = targets[i].id
+	}
+	note, err := json.Marshal(fitting)
+	if err != nil {
+		return nil, err
+	}
+	content, err := json.Marshal([]any{e.Type, e.Source, e.Key, json.RawMessage(data)})
+	if err != nil {
+		return nil, err
+	}
+	if note, err = r.o.Signals.Name(ctx, "event", e.ID, content, note); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(note, &fitting); err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "what the event started cannot be read", Err: err}
+	}
+	return slices.DeleteFunc(targets, func(t target) bool { return !slices.Contains(fitting, t.id) }), nil
 }
 
 // signal passes the event on to the steps that wait for its key.
@@ -112,8 +142,7 @@ func (r *Router) targets(e *Event, behind string) []target {
 }
 
 // route starts what an event fits. The error is one that will pass: the event has to come again.
-func (r *Router) route(ctx context.Context, e *Event, behind string, depth int) ([]Started, error) {
-	targets := r.targets(e, behind)
+func (r *Router) route(ctx context.Context, e *Event, targets []target, depth int) ([]Started, error) {
 	started := make([]Started, len(targets))
 	var group errgroup.Group
 	group.SetLimit(r.o.Starts)
@@ -147,13 +176,16 @@ func (r *Router) route(ctx context.Context, e *Event, behind string, depth int) 
 func (r *Router) launch(ctx context.Context, t *target, e *Event, depth int) (*pipeline.Launched, error) {
 	about := map[string]any{"type": "event", "event_id": e.ID, "event_type": e.Type, "trigger_id": t.id, "trigger_name": t.name,
 		"depth": int64(depth), "triggered_at": stamp(time.Now())}
-	values := map[string]any{"event": e.value()}
+	added := map[string]any{"event": e.value()}
+	var values map[string]any
+	if !strings.HasPrefix(e.Type, internal) { // what Stepwell says itself is no data from outside
+		values = e.Data
+	}
 	key := "event:" + t.id + ":" + e.ID
 	if t.job != "" {
-		return r.o.Jobs.Trigger(ctx, t.job, trigger.Run{Trigger: "event", Params: values, About: about, Actor: "event:" + t.id, Key: key, Loose: true})
+		return r.o.Jobs.Trigger(ctx, t.job, trigger.Run{Trigger: "event", Values: values, Added: added, Event: added["event"], About: about, Actor: "event:" + t.id, Key: key})
 	}
-	values["_trigger"] = about
-	in := t.callback.Launch(values)
+	in := t.callback.Launch(nil, pipeline.Outside{Values: values, Added: added, Event: added["event"], About: about})
 	in.Trigger, in.Job, in.Actor, in.Key = "event", t.id, "event:"+t.id, key
 	return r.o.Launcher.Launch(ctx, in)
 }
@@ -171,29 +203,39 @@ func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z
 
 // Take implements trigger.Sink: what happens to executions are events too.
 func (r *Router) Take(ctx context.Context, list []trigger.Happened) error {
+	var later trigger.LaterError
 	for i := range list {
-		h := &list[i]
-		if !strings.HasPrefix(h.Kind, internal) {
-			continue
-		}
-		e := &Event{ID: fmt.Sprintf("%s/%s@%d", h.Execution, strings.TrimPrefix(h.Kind, internal), h.At.UnixMicro()), Type: h.Kind, Source: "stepwell", Time: h.At,
-			Data: map[string]any{"execution_id": h.Execution, "status": h.Status.String(), "pipeline": h.Pipeline, "job_id": h.Job, "workflow_id": h.Workflow, "breached": h.Breached}}
-		if len(r.targets(e, h.Job)) == 0 {
-			continue
-		}
-		depth, err := r.depth(ctx, h)
-		if err != nil {
-			return err
-		}
-		if depth > r.o.Depth {
-			r.o.Log.ErrorContext(ctx, "executions that end start each other in a circle; the chain is cut", "execution", h.Execution, "job", h.Job)
-			continue
-		}
-		if _, err := r.route(ctx, e, h.Job, depth); err != nil {
-			return err
+		if err := r.take(ctx, &list[i]); err != nil {
+			if ctx.Err() != nil || store.IsAway(err) {
+				return err // as it would be with the next one
+			}
+			later.Put(list[i].No, err)
 		}
 	}
-	return nil
+	return later.OrNil()
+}
+
+// take routes one of them. An error is one that will pass.
+func (r *Router) take(ctx context.Context, h *trigger.Happened) error {
+	if !strings.HasPrefix(h.Kind, internal) {
+		return nil
+	}
+	e := &Event{ID: fmt.Sprintf("%s/%s@%d", h.Execution, strings.TrimPrefix(h.Kind, internal), h.At.UnixMicro()), Type: h.Kind, Source: "stepwell", Time: h.At,
+		Data: map[string]any{"execution_id": h.Execution, "status": h.Status.String(), "pipeline": h.Pipeline, "job_id": h.Job, "workflow_id": h.Workflow, "breached": h.Breached}}
+	targets := r.targets(e, h.Job)
+	if len(targets) == 0 {
+		return nil
+	}
+	depth, err := r.depth(ctx, h)
+	if err != nil {
+		return err
+	}
+	if depth > r.o.Depth {
+		r.o.Log.ErrorContext(ctx, "executions that end start each other in a circle; the chain is cut", "execution", h.Execution, "job", h.Job)
+		return nil
+	}
+	_, err = r.route(ctx, e, targets, depth)
+	return err
 }
 
 // depth is how many executions before this one have started each other by ending, and this one.

@@ -2,6 +2,7 @@ package event
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"sync/atomic"
 
@@ -21,8 +22,9 @@ type Jobs interface {
 	Listening() []trigger.Job
 }
 
-// Signals take what steps wait for; a conductor.Conductor is one.
+// Signals take what steps wait for, and know which event an id names; a conductor.Conductor is one.
 type Signals interface {
+	Name(ctx context.Context, kind, id string, content []byte, note json.RawMessage) (first json.RawMessage, err error)
 	Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error)
 }
 

@@ -20,27 +20,46 @@ type Delivery struct {
 	Header http.Header
 	Body   []byte     // as it came: signatures are over its bytes
 	From   netip.Addr // the caller's address; a forwarded one only if the proxy is trusted
+	// Elsewhere says why a web page elsewhere may have made a browser send it: a webhook without a secret refuses it
+	// then. Defaults to nil, there is no sign of that.
+	Elsewhere error
+}
+
+// Admit says whether a delivery may be taken, from all that is known before its body has come: errors as with Deliver.
+func (h *Hooks) Admit(id string, d Delivery) error {
+	_, err := h.admit(id, &d, time.Now())
+	return err
+}
+
+func (h *Hooks) admit(id string, d *Delivery, now time.Time) (*record, error) {
+	it, ok := h.shelf.ByID(id)
+	if !ok {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", clip(id))}
+	}
+	r := &it.Value
+	switch {
+	case !r.admits(d.From):
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook does not take calls from this address"}
+	case r.Auth == AuthNone && d.Elsewhere != nil:
+		return nil, d.Elsewhere
+	case !r.enabled():
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook is disabled"}
+	}
+	return r, h.shows(r, d.Header, now)
 }
 
 // Deliver starts what the webhook with this id says. A delivery that comes again gives the execution that it started,
 // with Fresh false. Errors as the package's comment says, and those of pipeline's Launch; CodeInvalid when the body is
 // not JSON, CodeConflict when a delivery's id comes again with another body.
 func (h *Hooks) Deliver(ctx context.Context, id string, d Delivery) (*pipeline.Launched, error) {
-	it, ok := h.shelf.ByID(id)
-	if !ok {
-		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", clip(id))}
-	}
-	r := &it.Value
-	if !r.admits(d.From) {
-		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook does not take calls from this address"}
-	}
-	if !r.enabled() {
-		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook is disabled"}
+	now := time.Now()
+	r, err := h.admit(id, &d, now)
+	if err != nil {
+		return nil, err
 	}
 	if len(d.Body) > h.o.MaxBody {
 		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the body is larger than %d bytes", h.o.MaxBody)}
 	}
-	now := time.Now()
 	proven, err := h.verify(r, &d, now)
 	if err != nil {
 		return nil, err
@@ -76,12 +95,18 @@ func (h *Hooks) launch(ctx context.Context, r *record, d *Delivery, proven proof
 		sum := sha256.Sum256(d.Body)
 		hash = sum[:]
 	}
-	values := r.values(body, d.Header)
+	payload := r.payload(body)
+	headers := r.headers(d.Header)
+	about["payload"] = payload
+	values := r.values(body, payload)
 	if r.Job != "" {
-		return h.o.Jobs.Trigger(ctx, r.Job, trigger.Run{Trigger: "webhook", Params: values, About: about, Actor: "webhook:" + r.ID, Key: key, KeyHash: hash, Loose: true})
+		return h.o.Jobs.Trigger(ctx, r.Job, trigger.Run{Trigger: "webhook", Written: r.Params, Values: values, Added: headers, Event: payload, About: about,
+			Actor: "webhook:" + r.ID, Role: r.Role, Key: key, KeyHash: hash})
 	}
-	values["_trigger"] = about
-	in := r.Callback.Launch(values)
+	in := r.Callback.Launch(r.Params, pipeline.Outside{Values: values, Added: headers, Event: payload, About: about})
+	if len(r.Params) > 0 {
+		in.Role = trigger.LowerRole(in.Role, r.Role)
+	}
 	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = "webhook", r.ID, "webhook:"+r.ID, key, hash
 	return h.o.Launcher.Launch(ctx, in)
 }

@@ -37,26 +37,47 @@ func decode(body []byte, contentType string) (any, error) {
 	return v, nil
 }
 
-// values are the parameters of an execution: the webhook's own, under the payload's, under the headers.
-func (w *Webhook) values(body any, header http.Header) map[string]any {
-	all := map[string]any{}
-	maps.Copy(all, w.Params)
-	object, ok := body.(map[string]any)
+// payload is what a body brings: of an object with a member payload, that member (budpipeline §4.3), else all of it. Forms
+// of senders with a format of their own have no such member.
+func (w *Webhook) payload(body any) any {
+	object, _ := body.(map[string]any)
 	if inner, is := object["payload"].(map[string]any); is && w.PayloadParam == "" && (w.Auth == AuthSecret || w.Auth == AuthHMAC || w.Auth == AuthNone) {
-		object = inner // budpipeline §4.3
+		return inner
 	}
-	switch {
-	case w.PayloadParam != "":
-		all[w.PayloadParam] = body
-	case ok:
-		maps.Copy(all, object)
-	default:
-		all["payload"] = body
+	return body
+}
+
+// values are what may reach parameters. Names of headers that the webhook passes on are not the payload's to give.
+func (w *Webhook) values(body, payload any) map[string]any {
+	if w.PayloadParam != "" {
+		return map[string]any{w.PayloadParam: body}
 	}
+	object, ok := payload.(map[string]any)
+	if !ok {
+		return map[string]any{"payload": payload}
+	}
+	if len(w.Headers) == 0 {
+		return object
+	}
+	values := maps.Clone(object)
+	for _, name := range w.Headers {
+		delete(values, headerParam(name))
+	}
+	return values
+}
+
+// headerParam is the parameter that a header becomes.
+func headerParam(name string) string {
+	return "header_" + strings.ReplaceAll(strings.ToLower(name), "-", "_")
+}
+
+// headers are the parameters that the headers of a delivery become.
+func (w *Webhook) headers(header http.Header) map[string]any {
+	all := map[string]any{}
 	for _, name := range w.Headers {
 		if list := header.Values(name); len(list) > 0 {
 			text := strings.Join(list, ", ")
-			all["header_"+strings.ReplaceAll(strings.ToLower(name), "-", "_")] = strings.ToValidUTF8(text[:min(len(text), maxHeader)], "\uFFFD")
+			all[headerParam(name)] = strings.ToValidUTF8(text[:min(len(text), maxHeader)], "\uFFFD")
 		}
 	}
 	return all

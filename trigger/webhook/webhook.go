@@ -45,8 +45,10 @@ type Webhook struct {
 	ReplaySeconds int            `json:"replay_seconds,omitempty"`
 	AllowedIPs    []string       `json:"allowed_ips,omitempty"`        // addresses and CIDR ranges. Defaults to all
 	Headers       []string       `json:"headers_to_include,omitempty"` // become parameters header_<name>, in lower case with _
-	Params        trigger.Values `json:"params,omitempty"`             // values under those of the payload
-	PayloadParam  string         `json:"payload_param,omitempty"`      // the parameter that takes the whole payload. Defaults to one for each of its members
+	Params        trigger.Values `json:"params,omitempty"`             // count as the params of what is started
+	// Role is that of whoever wrote Params, when they did.
+	Role         string `json:"author_role,omitempty"`
+	PayloadParam string `json:"payload_param,omitempty"` // the parameter that takes the whole payload. Defaults to those of its members that are declared
 }
 
 // Status is a webhook and what has become of it.

@@ -29,8 +29,8 @@ func TestSecret(t *testing.T) {
 		t.Error("without an id every call is a new one")
 	}
 	in := r.ledger.last(t)
-	about, _ := in.Params["_trigger"].(map[string]any)
-	if in.Action != "util.noop" || in.Params["a"] != int64(1) || in.Trigger != "webhook" || in.Job != "hook" || !in.Loose || about["type"] != "webhook" || about["webhook_id"] != "hook" {
+	about := in.Outside.About
+	if in.Action != "util.noop" || in.Outside.Values["a"] != int64(1) || in.Params != nil || in.Trigger != "webhook" || in.Job != "hook" || about["type"] != "webhook" || about["webhook_id"] != "hook" {
 		t.Errorf("started %+v", in)
 	}
 	r.refused("unknown", good(), stepwell.CodeNotFound)
@@ -226,29 +226,36 @@ func TestPayload(t *testing.T) {
 	r := newRig(t)
 	secret := r.hook(webhook.Webhook{ID: "merge", Headers: []string{"X-Request-Id", "X-Absent"}, Params: trigger.Values{"a": int64(1), "b": int64(1), "header_x_request_id": "own"}}, "")
 	whole := r.hook(webhook.Webhook{ID: "whole", PayloadParam: "event"}, "")
-	trigger := func(v map[string]any) map[string]any {
-		delete(v, "_trigger")
-		return v
-	}
 	for body, want := range map[string]map[string]any{
-		`{"b":2,"c":12345678901234567,"_trigger":"x"}`: {"a": int64(1), "b": int64(2), "c": int64(12345678901234567), "header_x_request_id": "r1, r2"},
-		`{"payload":{"b":"{{ secrets.x }}"}}`:          {"a": int64(1), "b": "{{ secrets.x }}", "header_x_request_id": "r1, r2"},
-		`{"payload":[1]}`:                              {"a": int64(1), "b": int64(1), "payload": []any{int64(1)}, "header_x_request_id": "r1, r2"},
-		`[1.0]`:                                        {"a": int64(1), "b": int64(1), "payload": []any{1.0}, "header_x_request_id": "r1, r2"},
-		``:                                             {"a": int64(1), "b": int64(1), "header_x_request_id": "r1, r2"},
+		`{"b":2,"c":12345678901234567,"_trigger":"x"}`: {"b": int64(2), "c": int64(12345678901234567), "_trigger": "x"},
+		`{"payload":{"b":"{{ secrets.x }}"}}`:          {"b": "{{ secrets.x }}"},
+		`{"payload":[1]}`:                              {"payload": []any{int64(1)}},
+		`[1.0]`:                                        {"payload": []any{1.0}},
+		``:                                             {},
+		`{"header_x_request_id":"forged","header_x_absent":"forged"}`: {},
 	} {
 		r.deliver("merge", call(body, "X-Webhook-Secret", secret, "X-Request-Id", "r1", "X-Request-Id", "r2"))
-		if got := trigger(r.ledger.last(t).Params); !reflect.DeepEqual(got, want) {
+		in := r.ledger.last(t)
+		if got := in.Outside.Values; !reflect.DeepEqual(got, want) {
 			t.Errorf("%s became %v, want %v", body, got, want)
+		}
+		if got := in.Outside.Added; !reflect.DeepEqual(got, map[string]any{"header_x_request_id": "r1, r2"}) {
+			t.Errorf("headers became %v", got)
+		}
+		if !reflect.DeepEqual(in.Written, map[string]any{"a": int64(1), "b": int64(1), "header_x_request_id": "own"}) {
+			t.Errorf("the webhook's own params became %v", in.Written)
+		}
+		if !reflect.DeepEqual(in.Outside.About["payload"], in.Outside.Event) {
+			t.Errorf("_trigger.payload is %v, event %v", in.Outside.About["payload"], in.Outside.Event)
 		}
 	}
 	r.deliver("whole", call(`{"payload":{"a":1}}`, "X-Webhook-Secret", whole))
-	if got := trigger(r.ledger.last(t).Params); !reflect.DeepEqual(got, map[string]any{"event": map[string]any{"payload": map[string]any{"a": int64(1)}}}) {
+	if got := r.ledger.last(t).Outside.Values; !reflect.DeepEqual(got, map[string]any{"event": map[string]any{"payload": map[string]any{"a": int64(1)}}}) {
 		t.Errorf("the whole payload became %v", got)
 	}
 	r.deliver("whole", call(`payload=%7B%22a%22%3A1%7D`, "X-Webhook-Secret", whole, "Content-Type", "application/x-www-form-urlencoded"))
 	r.deliver("whole", call(` {"a":"b=c&payload=%7B%7D"}`, "X-Webhook-Secret", whole, "Content-Type", "application/x-www-form-urlencoded")) // as curl -d sends it
-	if got := trigger(r.ledger.last(t).Params); !reflect.DeepEqual(got, map[string]any{"event": map[string]any{"a": "b=c&payload=%7B%7D"}}) {
+	if got := r.ledger.last(t).Outside.Values; !reflect.DeepEqual(got, map[string]any{"event": map[string]any{"a": "b=c&payload=%7B%7D"}}) {
 		t.Errorf("JSON that calls itself a form became %v", got)
 	}
 	for _, bad := range []string{`{`, `{} x`, "\xff", strings.Repeat("[", 1000)} {
@@ -270,7 +277,7 @@ func TestJobOfAWebhook(t *testing.T) {
 		d := call(`{"payload":{"replicas":3}}`, "X-Webhook-Secret", secret)
 		r.deliver("hook", d)
 		in := r.ledger.last(t)
-		if in.Workflow != "deploy" || in.Job != "job" || in.Written["env"] != "prod" || in.Params["replicas"] != int64(3) || in.Trigger != "webhook" {
+		if in.Workflow != "deploy" || in.Job != "job" || in.Written["env"] != "prod" || in.Outside.Values["replicas"] != int64(3) || in.Trigger != "webhook" {
 			t.Errorf("started %+v", in)
 		}
 		if valid, job, err := r.Validate("hook", secret); !valid || job != "job" || err != nil {
@@ -282,7 +289,7 @@ func TestJobOfAWebhook(t *testing.T) {
 		if _, err := r.jobs.Pause(t.Context(), "job"); err != nil {
 			t.Fatal(err)
 		}
-		r.refused("hook", d, stepwell.CodeForbidden)
+		r.refused("hook", d, stepwell.CodeConflict)
 		if v, err := r.Webhook("hook"); err != nil || v.Count != 1 || v.LastExecution != "x0" || v.LastError == "" {
 			t.Errorf("the webhook says %+v, %v", v, err)
 		}

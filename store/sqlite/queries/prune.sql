@@ -1,6 +1,7 @@
 -- name: prunable
 SELECT no FROM execution
 WHERE status >= 4 AND ended < ?1 AND no NOT IN (SELECT value FROM json_each(?2))
+    AND NOT EXISTS (SELECT 1 FROM outside_work w WHERE w.execution = no AND NOT w.held AND w.next > 0)
 ORDER BY ended
 LIMIT +?3
 
@@ -72,6 +73,10 @@ DELETE FROM signal WHERE (key, id) IN (SELECT key, id FROM signal WHERE at < ?1 
 -- name: prune_audit
 DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE at < ?1 ORDER BY at LIMIT +?2)
 
+-- name: prune_firings
+DELETE FROM object
+WHERE kind = 'schedule_firings' AND id IN (SELECT id FROM object INDEXED BY object_firings WHERE kind = 'schedule_firings' AND updated < ?1 ORDER BY updated LIMIT +?2)
+
 -- name: blobs_used
 SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM blob_use WHERE hash = value)
 
@@ -86,3 +91,6 @@ SELECT hash FROM definition WHERE hash NOT IN (SELECT definition FROM execution)
 
 -- name: prune_definition
 DELETE FROM definition WHERE hash = ?
+
+-- name: prune_outside
+DELETE FROM outside_work WHERE execution = ?1 AND idx IN (SELECT idx FROM outside_work WHERE execution = ?1 LIMIT +?2)

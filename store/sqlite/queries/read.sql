@@ -63,6 +63,25 @@ WHERE (?4 = 0 OR (1 << status) & ?4) AND (?5 = '' OR key = ?5)
 ORDER BY idx
 LIMIT +?6
 
+-- name: steps_odd
+-- The steps from ?2 on that ended in one of some statuses, none of them completed, as the view step_state shows them. Their
+-- rows are found by the index of such steps.
+WITH found AS MATERIALIZED (
+    SELECT idx, seq, status, attempt, rare, output, worker, queued, started, ended
+    FROM step INDEXED BY step_odd
+    WHERE execution = ?1 AND status > 5 AND idx >= ?2 AND (1 << status) & ?3 AND rare ->> 'o' IS NULL
+    ORDER BY idx
+    LIMIT +?4
+), named AS MATERIALIZED (
+    SELECT s.key AS idx, s.value AS definition
+    FROM execution x JOIN definition d ON d.hash = x.definition JOIN json_each(d.body, '$.steps') s
+    WHERE x.no = ?1 AND s.key IN (SELECT idx FROM found)
+)
+SELECT f.idx, f.seq, f.status, f.attempt, coalesce(f.rare ->> 'k', n.definition ->> 'id', '#' || f.idx), coalesce(f.rare ->> 'a', n.definition ->> 'action'),
+    n.definition ->> 'name', f.output, f.rare ->> 'i', f.rare -> 'f', f.worker, f.queued, f.started, f.ended, f.rare ->> 'w', f.rare ->> 'x', f.rare ->> 'c'
+FROM found f LEFT JOIN named n ON n.idx = f.idx
+ORDER BY f.idx
+
 -- name: logs
 SELECT seq, execution, step, step_key, attempt, at, level, message, attrs
 FROM log_line
@@ -100,3 +119,11 @@ SELECT definition FROM execution WHERE no = ?
 -- name: seen_running
 SELECT idx, epoch FROM seen
 WHERE execution = ?1 AND version <= ?2 AND idx IN (SELECT value FROM json_each(?3))
+
+-- name: outside
+SELECT w.execution, w.idx, w.epoch, w.attempt, w.key, w.action, w.state, w.since, w.held, w.tries, w.next, w.error,
+    x.id, x.status >= 4 OR coalesce(r.status >= 5, 0), coalesce(r.status = 5, 0)
+FROM outside_work w JOIN execution x ON x.no = w.execution LEFT JOIN step r ON r.execution = w.execution AND r.idx = w.idx
+WHERE (?1 = 0 OR w.execution = ?1) AND (w.execution, w.idx, w.epoch) > (?2, ?3, ?4)
+ORDER BY w.execution, w.idx, w.epoch
+LIMIT +?5

@@ -70,6 +70,12 @@ INSERT INTO outgoing (kind, execution, body, at) VALUES (?, ?, ?, ?)
 -- name: signal_put
 INSERT INTO signal (key, id, body, at) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
 
+-- name: first_put
+INSERT INTO signal (key, id, body, at, taken) VALUES (?, ?, ?, ?, 0) ON CONFLICT DO NOTHING
+
+-- name: first
+SELECT body FROM signal WHERE key = ? AND id = ?
+
 -- name: signal_take
 UPDATE signal SET taken = ?1 WHERE key = ?2 AND taken IS NULL
 
@@ -84,3 +90,13 @@ DELETE FROM waiting WHERE execution = ?
 
 -- name: blob_use_put
 INSERT INTO blob_use (execution, hash) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: outside_put
+INSERT INTO outside_work (execution, idx, epoch, attempt, key, action, state, since, held, tries, next, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET attempt = excluded.attempt, state = excluded.state, since = excluded.since, held = excluded.held, tries = excluded.tries, next = excluded.next, error = excluded.error
+
+-- name: outside_delete
+DELETE FROM outside_work WHERE execution = ? AND idx = ? AND epoch = ?
+
+-- name: outside_replaced
+DELETE FROM outside_work WHERE execution = ? AND idx = ? AND epoch < ? AND held

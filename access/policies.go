@@ -1,0 +1,95 @@
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// ObjectPolicy is the kind of the policy that admins store; policyID is its id, as there is one.
+const (
+	ObjectPolicy = "policy"
+	policyID     = "policy"
+)
+
+// PolicyStore is what Policies need; store.Objects has it.
+type PolicyStore interface {
+	PutObjects(ctx context.Context, objects ...store.Object) ([]store.Object, error)
+	Object(ctx context.Context, kind, idOrName string) (*store.Object, error)
+}
+
+// Policies are the policy of the settings and the one that admins store: both have to allow an action. They may be used
+// by any goroutine.
+type Policies struct {
+	store    PolicyStore
+	settings *Policy
+	stored   atomic.Pointer[StoredPolicy]
+}
+
+// StoredPolicy is the policy that admins have stored.
+type StoredPolicy struct {
+	Policy
+	By       string `json:"by,omitempty"` // who stored it
+	Revision int64  `json:"-"`
+}
+
+// NewPolicies checks the policy of the settings and reads the stored one.
+func NewPolicies(ctx context.Context, s PolicyStore, settings Policy) (*Policies, error) {
+	if err := settings.Validate(); err != nil {
+		return nil, err
+	}
+	p := &Policies{store: s, settings: &settings}
+	stored := &StoredPolicy{}
+	switch o, err := s.Object(ctx, ObjectPolicy, policyID); {
+	case stepwell.CodeOf(err) == stepwell.CodeNotFound:
+	case err != nil:
+		return nil, err
+	default:
+		if err := json.Unmarshal(o.Body, stored); err != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored policy cannot be read", Err: err}
+		}
+		stored.Revision = o.Revision
+	}
+	p.stored.Store(stored)
+	return p, nil
+}
+
+// Check is CodeDenied when one of both does not allow a use.
+func (p *Policies) Check(u Use) error {
+	if err := p.settings.Check(u); err != nil {
+		return err
+	}
+	return p.stored.Load().Check(u)
+}
+
+// Settings is the policy of the settings.
+func (p *Policies) Settings() Policy { return *p.settings }
+
+// Stored is the policy that admins have stored.
+func (p *Policies) Stored() *StoredPolicy { return p.stored.Load() }
+
+// Set stores a policy, which holds from the next step on. CodeInvalid; CodeConflict when the revision is another one.
+func (p *Policies) Set(ctx context.Context, policy Policy, by string, revision int64) (*StoredPolicy, error) {
+	if err := policy.Validate(); err != nil {
+		return nil, err
+	}
+	now := p.stored.Load()
+	if revision != store.AnyRevision && revision != now.Revision {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the policy has been changed meanwhile", Hint: "read it again and repeat the change"}
+	}
+	next := &StoredPolicy{Policy: policy, By: by}
+	body, err := json.Marshal(next)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := p.store.PutObjects(ctx, store.Object{Kind: ObjectPolicy, ID: policyID, Revision: now.Revision, Body: body})
+	if err != nil {
+		return nil, err
+	}
+	next.Revision = stored[0].Revision
+	p.stored.Store(next)
+	return next, nil
+}

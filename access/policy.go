@@ -1,0 +1,155 @@
+package access
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Policy says which actions and modules the steps of pipelines may use. What any of its rules does not allow is not
+// allowed.
+type Policy struct {
+	// Actions is for all pipelines.
+	Actions Rule `json:"actions,omitzero" yaml:"actions"`
+	// Roles are for what was written by somebody of a role: editor or admin.
+	Roles map[string]Rule `json:"roles,omitempty" yaml:"roles"`
+	// Pipelines are for stored pipelines, by id, and for all, by a pattern of their name.
+	Pipelines map[string]Rule `json:"pipelines,omitempty" yaml:"pipelines"`
+}
+
+// Rule names actions, by patterns in which * stands for any text. Deny counts more than Allow; without Allow, what is not
+// denied is allowed.
+type Rule struct {
+	Allow []string `json:"allow,omitempty" yaml:"allow"`
+	Deny  []string `json:"deny,omitempty" yaml:"deny"`
+}
+
+// Bounds of a policy.
+const (
+	maxRules    = 1000
+	maxPatterns = 1000 // of a rule
+	maxPattern  = 255  // bytes
+)
+
+// Validate finds what is wrong with a policy: CodeInvalid, with the place.
+func (p *Policy) Validate() error {
+	wrong := func(hint, format string, args ...any) error {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "policy: " + fmt.Sprintf(format, args...), Hint: hint}
+	}
+	if len(p.Pipelines) > maxRules {
+		return wrong("at most 1000", "pipelines has too many rules")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Roles)) {
+		if r, ok := roleOf(name); !ok || r < Editor {
+			return wrong("rules are for those who write pipelines: editor, admin", "roles.%s is not a role that writes pipelines", name)
+		}
+	}
+	return p.each(func(at string, r Rule) error {
+		for _, list := range []struct {
+			name     string
+			patterns []string
+		}{{"allow", r.Allow}, {"deny", r.Deny}} {
+			if len(list.patterns) > maxPatterns {
+				return wrong("at most 1000", "%s.%s has too many patterns", at, list.name)
+			}
+			for i, pattern := range list.patterns {
+				if _, err := path.Match(pattern, ""); err != nil || pattern == "" || len(pattern) > maxPattern {
+					return wrong("a name such as util.exec, or a pattern such as util.*", "%s.%s[%d]: %q is not a pattern", at, list.name, i, pattern)
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// each calls f for the rules, in order.
+func (p *Policy) each(f func(at string, r Rule) error) error {
+	if err := f("actions", p.Actions); err != nil {
+		return err
+	}
+	for _, part := range []struct {
+		at    string
+		rules map[string]Rule
+	}{{"roles", p.Roles}, {"pipelines", p.Pipelines}} {
+		for _, name := range slices.Sorted(maps.Keys(part.rules)) {
+			if _, err := path.Match(name, ""); err != nil {
+				return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("policy: %s: %q is not a pattern", part.at, name)}
+			}
+			if err := f(part.at+"."+name, part.rules[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Use is a step's use of an action.
+type Use struct {
+	Names    []string // of the action: its own, and others that it answers to
+	Role     string   // of who wrote the step's definition
+	Pipeline string   // id of the stored pipeline that it stands in, "" for none
+	Name     string   // of that pipeline or definition
+}
+
+// Check is CodeDenied when a rule does not allow a use; the error names the rule and the pattern that decided.
+func (p *Policy) Check(u Use) error {
+	if p == nil {
+		return nil
+	}
+	if err := p.Actions.check("actions", u); err != nil {
+		return err
+	}
+	if r, ok := p.Roles[u.Role]; ok {
+		if err := r.check("roles."+u.Role, u); err != nil {
+			return err
+		}
+	}
+	if len(p.Pipelines) == 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Pipelines)) {
+		if name != u.Pipeline && !matches(name, u.Name) {
+			continue
+		}
+		r := p.Pipelines[name]
+		if err := r.check("pipelines."+name, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Rule) check(at string, u Use) error {
+	denied := func(why string) error {
+		return &stepwell.Error{Code: stepwell.CodeDenied, Message: fmt.Sprintf("the policy does not allow %s to what %s %s wrote: %s", u.Names[0], article(u.Role), u.Role, why),
+			Hint: "an admin can change the policy"}
+	}
+	for _, pattern := range r.Deny {
+		if u.matches(pattern) {
+			return denied(fmt.Sprintf("%s.deny %q", at, pattern))
+		}
+	}
+	if r.Allow == nil || slices.ContainsFunc(r.Allow, u.matches) {
+		return nil
+	}
+	return denied(fmt.Sprintf("%s.allow %q", at, r.Allow[:min(len(r.Allow), 10)]))
+}
+
+func article(role string) string {
+	if role == "editor" || role == "admin" {
+		return "an"
+	}
+	return "a"
+}
+
+func (u *Use) matches(pattern string) bool {
+	return slices.ContainsFunc(u.Names, func(name string) bool { return matches(pattern, name) })
+}
+
+func matches(pattern, name string) bool {
+	ok, err := path.Match(pattern, name)
+	return ok && err == nil
+}

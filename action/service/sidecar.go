@@ -1,0 +1,65 @@
+package service
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/outbound"
+)
+
+// sidecarFailure reads an answer that is no success and came through a Dapr sidecar: what the sidecar says itself is no answer
+// of the service. A service that is not there, or not yet, is tried again by the step's policy; a service's own
+// status means what it means everywhere (platform design §1).
+func sidecarFailure(resp *outbound.Response, body []byte) *outbound.Failure {
+	f := resp.StatusFailure(body)
+	var said struct {
+		Code    string `json:"errorCode"`
+		Message string `json:"message"`
+	}
+	ofSidecar := json.Unmarshal(body, &said) == nil && strings.HasPrefix(said.Code, "ERR_")
+	switch {
+	case resp.Status == http.StatusUnauthorized || resp.Status == http.StatusForbidden && !strings.Contains(said.Message, "failed to invoke"):
+		if ofSidecar {
+			f.Err.Hint = "the sidecar refused the call: check DAPR_API_TOKEN and the access policies of the app"
+		}
+	case ofSidecar && (resp.Status >= http.StatusInternalServerError || resp.Status == http.StatusForbidden):
+		f.Kind, f.Err.Code = kindOf(said.Code, strings.ToLower(said.Message)), stepwell.CodeUnavailable
+	}
+	return f
+}
+
+// kindOf tells what kept a sidecar from reaching the app.
+func kindOf(code, message string) outbound.Kind {
+	has := func(texts ...string) bool {
+		for _, text := range texts {
+			if strings.Contains(message, text) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case code != "ERR_DIRECT_INVOKE":
+	case has("no host found", "couldn't find service", "resolve"):
+		return outbound.KindDNS
+	case has("app channel", "connection refused", "unavailable", "not ready"):
+		return outbound.KindConnect
+	}
+	return outbound.KindProtocol
+}
+
+// named replaces the sidecar's address in a failure's text by the name of the app.
+func (p place) named(f *outbound.Failure, app string) *outbound.Failure {
+	if !p.sidecar() {
+		return f
+	}
+	told := *f.Err
+	told.Message = strings.ReplaceAll(told.Message, p.base.String(), app+" ")
+	if f.Kind == outbound.KindConnect && told.Hint == "" && f.Status == 0 {
+		told.Hint = "is the Dapr sidecar running? stepwell doctor asks it"
+	}
+	f.Err = &told
+	return f
+}

@@ -1,0 +1,282 @@
+package api
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// How long a body may take: it comes at minRate, after a start for which patience is given. Options.Timeout bounds all of it.
+const (
+	bodyPatience = 5 * time.Second
+	bodyRate     = 1 << 10  // bytes a second
+	maxDrained   = 32 << 20 // bytes that are read off after an answer that did not need them
+)
+
+// bodies bounds the memory that bodies of requests take, those that still come and those that are worked on. When it is
+// used up, the body that has been coming for longest is given up, of the caller whose coming bodies take most: so a caller
+// who sends many halves of bodies is in nobody's way but its own. It is safe for concurrent use.
+type bodies struct {
+	most int64
+
+	mu     sync.Mutex
+	total  int64
+	serial uint64
+	coming map[string]*uploads // by caller
+}
+
+// uploads are the bodies of one caller that still come.
+type uploads struct {
+	bytes int64
+	list  map[*upload]struct{}
+}
+
+// upload is a body of a request.
+type upload struct {
+	caller  string
+	serial  uint64
+	bytes   int64
+	given   bool // up: what it took is free already
+	control *http.ResponseController
+}
+
+func newBodies(most int64) *bodies { return &bodies{most: most, coming: map[string]*uploads{}} }
+
+// begin counts a body that will come.
+func (b *bodies) begin(caller string, control *http.ResponseController) *upload {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.serial++
+	u := &upload{caller: caller, serial: b.serial, control: control}
+	of := b.coming[caller]
+	if of == nil {
+		of = &uploads{list: map[*upload]struct{}{}}
+		b.coming[caller] = of
+	}
+	of.list[u] = struct{}{}
+	return u
+}
+
+// grow makes room for more bytes of a body, and says until when its next bytes have to come. CodeUnavailable: there is no
+// room, or the body has been given up.
+func (b *bodies) grow(u *upload, more int64, until time.Time) error {
+	full := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many bytes of requests are under way", Hint: "try again in a moment"}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for !u.given && more > 0 && b.total+more > b.most {
+		victim := b.slowest()
+		if victim == nil {
+			return full
+		}
+		b.release(victim)
+		victim.given = true
+		_ = victim.control.SetReadDeadline(time.Unix(1, 0)) // ends its wait for bytes
+	}
+	if u.given {
+		return full
+	}
+	u.bytes += more
+	b.total += more
+	b.coming[u.caller].bytes += more
+	_ = u.control.SetReadDeadline(until) // with the lock held, so that it does not undo a body's being given up
+	return nil
+}
+
+// slowest is the oldest of the bodies that come, of the caller whose bodies take most. The caller holds the lock.
+func (b *bodies) slowest() *upload {
+	var most *uploads
+	for _, of := range b.coming {
+		if most == nil || of.bytes > most.bytes {
+			most = of
+		}
+	}
+	if most == nil {
+		return nil
+	}
+	var oldest *upload
+	for u := range most.list {
+		if oldest == nil || u.serial < oldest.serial {
+			oldest = u
+		}
+	}
+	return oldest
+}
+
+// arrived takes a body that is complete out of those that come; its bytes count until done.
+func (b *bodies) arrived(u *upload) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if u.given {
+		return
+	}
+	b.leave(u)
+}
+
+func (b *bodies) leave(u *upload) {
+	of := b.coming[u.caller]
+	if of == nil {
+		return
+	}
+	if _, in := of.list[u]; !in {
+		return
+	}
+	delete(of.list, u)
+	if of.bytes -= u.bytes; len(of.list) == 0 {
+		delete(b.coming, u.caller)
+	}
+}
+
+func (b *bodies) release(u *upload) {
+	b.leave(u)
+	b.total -= u.bytes
+	u.bytes = 0
+}
+
+// done frees what a body took.
+func (b *bodies) done(u *upload) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.release(u)
+}
+
+// receive reads a body of at most limit bytes into memory. done frees it; it is nil when there is no body.
+func (s *server) receive(w http.ResponseWriter, r *http.Request, limit int64, caller string) (body []byte, done func(), err error) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return nil, nil, nil
+	}
+	if r.ContentLength > limit {
+		return nil, nil, tooLarge("body", limit, "")
+	}
+	u := s.bodies.begin(caller, http.NewResponseController(w))
+	done = func() { s.bodies.done(u) }
+	body, err = s.read(r, u, limit)
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	s.bodies.arrived(u)
+	_ = u.control.SetReadDeadline(time.Time{}) // it would end a request that waits
+	return body, done, nil
+}
+
+// read is the loop that takes a body in as it comes.
+func (s *server) read(r *http.Request, u *upload, limit int64) ([]byte, error) {
+	begun := time.Now()
+	size := int64(512)
+	if r.ContentLength > 0 {
+		size = min(r.ContentLength, 64<<10)
+	}
+	var body []byte
+	for {
+		more := int64(0)
+		if len(body) == cap(body) {
+			more = max(size, int64(cap(body)))
+		}
+		late := min(bodyPatience+time.Duration(len(body))*time.Second/bodyRate, s.o.Timeout)
+		if err := s.bodies.grow(u, more, begun.Add(late)); err != nil {
+			return nil, err
+		}
+		if more > 0 {
+			grown := make([]byte, len(body), len(body)+int(more))
+			copy(grown, body)
+			body = grown
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > limit:
+			return nil, tooLarge("body", limit, "")
+		case err == io.EOF:
+			return body, nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return nil, &Problem{Code: stepwell.CodeTimeout, Message: "the body did not come in time", Hint: "send it in one go", Details: []Detail{}, status: http.StatusRequestTimeout}
+		case err != nil:
+			return nil, invalid("send it again", "the body was cut off")
+		}
+	}
+}
+
+// Bodies serves requests so that a body that nobody reads is no burden: the answer does not wait for it, a client that is
+// still sending gets the answer instead of a reset, and one that stops sending is let go of.
+func Bodies(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, done := r.Body.(*ending); done || r.Body == nil || r.Body == http.NoBody {
+			h.ServeHTTP(w, r)
+			return
+		}
+		control := http.NewResponseController(w)
+		_ = control.EnableFullDuplex() // or the answer waits for the body, for as long as the client likes
+		_ = control.SetReadDeadline(time.Now().Add(bodyPatience))
+		body := &ending{ReadCloser: r.Body}
+		r.Body = body
+		defer body.drain(control, r)
+		h.ServeHTTP(&early{ResponseWriter: w, body: body}, r)
+	})
+}
+
+// ending is a body that knows whether it has been read to its end.
+type ending struct {
+	io.ReadCloser
+	begun, ended bool
+	broken       bool // nothing more can be read
+}
+
+func (b *ending) Read(p []byte) (int, error) {
+	b.begun = true
+	n, err := b.ReadCloser.Read(p)
+	b.ended = b.ended || err == io.EOF
+	b.broken = b.broken || err != nil
+	return n, err
+}
+
+// drain reads off what still comes, for a while, after what has been answered is on its way.
+func (b *ending) drain(control *http.ResponseController, r *http.Request) {
+	if b.broken || !b.begun && r.Header.Get("Expect") != "" { // the client waits for a word before it sends anything
+		return
+	}
+	if control.Flush() != nil {
+		return
+	}
+	begun := time.Now()
+	chunk := make([]byte, 32<<10)
+	for read := 0; read < maxDrained; {
+		late := min(bodyPatience+time.Duration(read)*time.Second/bodyRate, 2*bodyPatience)
+		if control.SetReadDeadline(begun.Add(late)) != nil {
+			return
+		}
+		n, err := b.Read(chunk)
+		if read += n; err != nil {
+			return
+		}
+	}
+}
+
+// early is an answer that may come before the end of the body: then the connection is not used again.
+type early struct {
+	http.ResponseWriter
+	body    *ending
+	started bool
+}
+
+func (w *early) WriteHeader(status int) {
+	if !w.started && status >= 200 && !w.body.ended {
+		w.Header().Set("Connection", "close")
+	}
+	w.started = w.started || status >= 200
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *early) Write(b []byte) (int, error) {
+	if !w.started {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *early) Unwrap() http.ResponseWriter { return w.ResponseWriter }

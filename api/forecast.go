@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell/engine"
+)
+
+// mostForecast bounds each list of a preview.
+const mostForecast = 1000
+
+// PreviewAnswer tells what a retry or a restart would do. Iterations in a row are one entry: "loop[4..9]".
+type PreviewAnswer struct {
+	Steps    []string       `json:"steps" nullable:"false" doc:"Keys of all that would run: repeated and again together."`
+	Repeated []string       `json:"repeated" nullable:"false" doc:"What did not complete, or was asked for. A step of which only parts are repeated is named by these."`
+	Again    []AgainStep    `json:"again" nullable:"false" doc:"What runs again because of another step."`
+	Kept     []string       `json:"kept" nullable:"false" doc:"What is taken over."`
+	Counts   ForecastCounts `json:"counts" doc:"How many entries there are; each list has the first 1,000."`
+}
+
+// AgainStep is a step that runs again because of another one.
+type AgainStep struct {
+	Step    string `json:"step_id"`
+	Because Ref    `json:"because" doc:"The step that it comes after; null for steps under finally, which run at every end."`
+}
+
+// ForecastCounts are the lengths of a preview's lists.
+type ForecastCounts struct {
+	Repeated int `json:"repeated"`
+	Again    int `json:"again"`
+	Kept     int `json:"kept"`
+}
+
+type previewRestartInput struct {
+	ExecutionPath
+	Step       string `query:"step_id" required:"true" minLength:"1" maxLength:"300"`
+	FailedOnly bool   `query:"failed_only" doc:"As with the restart itself."`
+}
+
+func (s *server) previewRestart(ctx context.Context, in *previewRestartInput) (*answer[PreviewAnswer], error) {
+	return s.preview(ctx, in.ID, func(id string) (*engine.Forecast, error) {
+		return s.o.Forecast.PreviewRestart(ctx, id, in.Step, in.FailedOnly)
+	})
+}
+
+type previewRetryInput struct {
+	ExecutionPath
+	From string `query:"from_step" maxLength:"300"`
+}
+
+func (s *server) previewRetry(ctx context.Context, in *previewRetryInput) (*answer[PreviewAnswer], error) {
+	return s.preview(ctx, in.ID, func(id string) (*engine.Forecast, error) { return s.o.Forecast.PreviewRetry(ctx, id, in.From) })
+}
+
+func (s *server) preview(ctx context.Context, id string, ask func(id string) (*engine.Forecast, error)) (*answer[PreviewAnswer], error) {
+	x, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	fc, err := ask(x.ID)
+	if err != nil {
+		return nil, err
+	}
+	return reply(Preview(fc), nil)
+}
+
+// Preview is how a forecast is shown.
+func Preview(fc *engine.Forecast) PreviewAnswer {
+	out := PreviewAnswer{Counts: ForecastCounts{len(fc.Repeated), len(fc.Again), len(fc.Kept)}, Steps: []string{}, Again: []AgainStep{},
+		Repeated: append([]string{}, fc.Repeated[:min(len(fc.Repeated), mostForecast)]...), Kept: append([]string{}, fc.Kept[:min(len(fc.Kept), mostForecast)]...)}
+	out.Steps = append(out.Steps, out.Repeated...)
+	for _, a := range fc.Again[:min(len(fc.Again), mostForecast)] {
+		out.Again = append(out.Again, AgainStep{a.Step, Ref(a.Because)})
+		if len(out.Steps) < mostForecast {
+			out.Steps = append(out.Steps, a.Step)
+		}
+	}
+	return out
+}

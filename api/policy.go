@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/store"
+)
+
+// PolicyRule names actions by patterns, in which * stands for any text.
+type PolicyRule struct {
+	Allow []string `json:"allow,omitempty" maxItems:"1000" doc:"Without it, what is not denied is allowed."`
+	Deny  []string `json:"deny,omitempty" maxItems:"1000" doc:"Counts more than allow."`
+}
+
+// ActionPolicy says which actions and modules the steps of pipelines may use; what any rule does not allow is not allowed.
+type ActionPolicy struct {
+	Actions   PolicyRule            `json:"actions,omitzero" doc:"For all pipelines."`
+	Roles     map[string]PolicyRule `json:"roles,omitempty" doc:"For what an editor or an admin wrote."`
+	Pipelines map[string]PolicyRule `json:"pipelines,omitempty" doc:"For stored pipelines by id, and for all by a pattern of their name."`
+}
+
+// PolicyShown is the policy in force: that of the settings and the stored one, which both have to allow an action.
+type PolicyShown struct {
+	ActionPolicy
+	By       Ref          `json:"updated_by"`
+	Settings ActionPolicy `json:"settings" doc:"Of the server's settings; it cannot be changed here."`
+}
+
+func rulesOf(rules map[string]access.Rule) map[string]PolicyRule {
+	out := make(map[string]PolicyRule, len(rules))
+	for name, r := range rules {
+		out[name] = PolicyRule(r)
+	}
+	return out
+}
+
+func rulesIn(rules map[string]PolicyRule) map[string]access.Rule {
+	out := make(map[string]access.Rule, len(rules))
+	for name, r := range rules {
+		out[name] = access.Rule(r)
+	}
+	return out
+}
+
+func policyOf(p access.Policy) ActionPolicy {
+	return ActionPolicy{PolicyRule(p.Actions), rulesOf(p.Roles), rulesOf(p.Pipelines)}
+}
+
+func (s *server) getPolicy(context.Context, *struct{}) (*tagged[PolicyShown], error) {
+	return s.policyShown(s.o.Policies.Stored()), nil
+}
+
+func (s *server) policyShown(p *access.StoredPolicy) *tagged[PolicyShown] {
+	return &tagged[PolicyShown]{etag(p.Revision), PolicyShown{policyOf(p.Policy), Ref(p.By), policyOf(s.o.Policies.Settings())}}
+}
+
+type setPolicyInput struct {
+	IfMatch string `header:"If-Match" maxLength:"2000"`
+	Body    ActionPolicy
+}
+
+func (s *server) setPolicy(ctx context.Context, in *setPolicyInput) (*tagged[PolicyShown], error) {
+	revision := int64(store.AnyRevision)
+	if in.IfMatch != "" {
+		revision = s.o.Policies.Stored().Revision
+		if err := matching(in.IfMatch, revision); err != nil {
+			return nil, err
+		}
+	}
+	b := &in.Body
+	got, err := s.o.Policies.Set(ctx, access.Policy{Actions: access.Rule(b.Actions), Roles: rulesIn(b.Roles), Pipelines: rulesIn(b.Pipelines)}, access.Of(ctx).Actor(), revision)
+	if err != nil {
+		return nil, err
+	}
+	return s.policyShown(got), nil
+}

@@ -1,0 +1,77 @@
+package api_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api"
+)
+
+// TestEveryOperationAsEverybody asks for every operation as everybody, and compares with what the table of docs/security.md says: viewers read,
+// operators start, stop and decide, editors write definitions, admins have secrets, keys and the policy.
+func TestEveryOperationAsEverybody(t *testing.T) {
+	want := map[string]access.Role{}
+	for role, ids := range map[access.Role]string{
+		0: "webhook.trigger callback health ready healthz readyz",
+		access.Viewer: `execution.list execution.get execution.steps execution.logs execution.stream execution.events execution.history execution.definition execution.why
+			execution.retry.preview execution.restart.preview pipeline.list pipeline.validate pipeline.get pipeline.versions pipeline.version pipeline.diff schedule.list schedule.get
+			schedule.next schedule.firings webhook.list webhook.get event_trigger.list event_trigger.get approval.list approval.get action.list action.get module.list module.get steps.get metrics
+			metrics.prometheus me`,
+		access.Operator: `execution.start execution.cancel execution.pause execution.resume execution.retry execution.restart schedule.pause schedule.resume schedule.trigger
+			schedule.backfill webhook.validate event.receive approval.approve approval.reject steps.retry`,
+		access.Editor: `pipeline.create pipeline.update pipeline.delete schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate
+			event_trigger.create event_trigger.update event_trigger.delete`,
+		access.Admin: "secret.list secret.set secret.delete key.create key.list key.get key.revoke key.delete policy.get policy.set audit.list",
+	} {
+		for id := range strings.FieldsSeq(ids) {
+			want[id] = role
+		}
+	}
+	r := newRig(t)
+	for _, op := range api.Operations() {
+		least, known := want[op.ID]
+		if !known {
+			t.Errorf("%s is not in the table of this test", op.ID)
+			continue
+		}
+		for role := access.Role(0); role <= access.Admin; role++ {
+			name := role.String()
+			if role == 0 {
+				name = ""
+			}
+			got := r.do(name, op.Method, strings.NewReplacer("{", "", "}", "").Replace(op.Path), nil)
+			refused := got.status == http.StatusUnauthorized && role == 0 || got.status == http.StatusForbidden && strings.Contains(string(got.body), "is needed for this")
+			if may := role >= least; may == refused && (least > 0 || role > 0 || got.status != http.StatusUnauthorized) {
+				t.Errorf("%s as %q: %d %s", op.ID, name, got.status, got.body)
+			}
+		}
+	}
+}
+
+// TestInlineIsForEditors: who may only start what is stored gets nothing else started, neither a definition nor an action.
+func TestInlineIsForEditors(t *testing.T) {
+	r := newRig(t)
+	definition := map[string]any{"name": "mine", "steps": []any{map[string]any{"id": "a", "action": "util.exec", "params": map[string]any{"command": "id"}}}}
+	for _, request := range []map[string]any{
+		{"workflow_definition": definition},
+		{"action_type": "util.exec", "params": map[string]any{"command": "id"}},
+		{"action_type": "util.log", "params": map[string]any{"message": "harmless"}},
+	} {
+		p := r.do("operator", "POST", "/api/v1/execute", request).problem(403, stepwell.CodeForbidden)
+		if !strings.Contains(p.Message, "editor is needed for this") {
+			t.Errorf("%v", p)
+		}
+		if e := r.audit.last(); e.Action != "execution.start" || e.Actor != "operator" || e.Result != "forbidden" {
+			t.Errorf("the audit log says %+v", e)
+		}
+	}
+	if got := r.do("viewer", "GET", "/api/v1/executions", nil).is(200).object(); len(got["executions"].([]any)) > 0 {
+		t.Errorf("executions were started: %v", got)
+	}
+	r.do("editor", "POST", "/api/v1/pipelines", map[string]any{"document": map[string]any{"name": "stored", "steps": []any{map[string]any{"id": "a", "action": "util.noop"}}}}).is(201)
+	r.do("operator", "POST", "/api/v1/execute", map[string]any{"workflow_id": "stored"}).is(201)
+	r.do("editor", "POST", "/api/v1/execute", map[string]any{"action_type": "util.noop"}).is(201)
+}

@@ -1,0 +1,132 @@
+package app
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/sandbox"
+)
+
+// Exec says what commands of steps (util.exec) may touch on a server. They are confined as soon as not everybody who
+// reaches the server is an admin, and always when User, Folders or Read say how.
+type Exec struct {
+	// User is who commands run as; the server must be root. Defaults to Landlock.
+	User string
+	// Folders may be read and changed. Defaults to the working directory.
+	Folders []string
+	// Read are further folders and files that may be read. Defaults to none.
+	Read []string
+	// PassEnv are variables of the server that commands may ask for. Defaults to none.
+	PassEnv []string
+}
+
+// wanted says whether commands are confined whoever may come in.
+func (e *Exec) wanted() bool { return e.User != "" || len(e.Folders) > 0 || len(e.Read) > 0 }
+
+// Sandbox makes what confines commands: CodeDenied, with the reason and a cure, where nothing can.
+func (o *Options) Sandbox() (*sandbox.Sandbox, error) {
+	return sandbox.New(sandbox.Options{User: o.Exec.User, Folders: o.Exec.Folders, Read: o.Exec.Read, Hidden: o.hidden()})
+}
+
+// hidden are the files and folders of the server itself.
+func (o *Options) hidden() []string {
+	list := append([]string{}, o.Private...)
+	if o.Data != "" {
+		list = append(list, o.Data)
+	}
+	if db := o.DB; db != "" {
+		list = append(list, db, db+"-wal", db+"-shm", db+".lock", db+".key", db+".blobs", db+"-streams")
+	}
+	for _, path := range []string{o.MasterKey.File, o.MasterKey.Generated, o.Checkpoints} {
+		if path != "" {
+			list = append(list, path)
+		}
+	}
+	return list
+}
+
+// confinement is how the commands of a server are confined.
+type confinement struct {
+	box     *sandbox.Sandbox
+	refused error // why there is no box
+	fence   *sandbox.Fence
+}
+
+// buildConfinement makes it. What the settings ask for must be possible; what is only needed once there are keys is
+// looked at again then.
+func (s *Server) buildConfinement(ctx context.Context) error {
+	if err := sandbox.Close(); err != nil {
+		return err
+	}
+	c := &s.confinement
+	fence, err := sandbox.NewFence(s.o.Files, s.o.hidden())
+	if err != nil {
+		return err
+	}
+	c.fence = fence
+	c.box, c.refused = s.o.Sandbox()
+	if c.refused != nil && (s.o.Exec.wanted() || stepwell.CodeOf(c.refused) != stepwell.CodeDenied) {
+		return c.refused
+	}
+	open, err := s.auth.Open(ctx)
+	if err != nil {
+		return err
+	}
+	switch {
+	case open && !s.o.Exec.wanted():
+	case c.refused != nil:
+		s.log.Warn("steps that run commands are refused", "reason", c.refused, "hint", stepwell.HintOf(c.refused))
+	default:
+		s.log.Info("commands of steps are confined", "how", c.box.String())
+		for _, dir := range c.box.Crowded() {
+			s.log.Info("commands cannot create files directly in a folder that holds data of the server, only in folders in it", "folder", dir, "hint", "keep the data elsewhere (--data)")
+		}
+	}
+	return nil
+}
+
+// sandbox is what the next command is confined by; nil: by nothing, as everybody who reaches the server is an admin.
+func (s *Server) sandbox(ctx context.Context) (*sandbox.Sandbox, error) {
+	if !s.o.Exec.wanted() {
+		open, err := s.auth.Open(ctx)
+		if err != nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "whether commands are confined", Err: err}
+		}
+		if open {
+			return nil, nil
+		}
+	}
+	return s.confinement.box, s.confinement.refused
+}
+
+// touch is CodeDenied when steps may not touch a file: with Files always, else once not everybody is an admin.
+func (s *Server) touch(path string) error {
+	if len(s.o.Files) == 0 {
+		open, err := s.auth.Open(context.Background()) // from memory, but once in ten seconds
+		if err != nil {
+			return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "whether files are confined", Err: err}
+		}
+		if open {
+			return nil
+		}
+	}
+	return s.confinement.fence.Admits(path)
+}
+
+// allow is CodeDenied when the policy does not let what was written on somebody's authority use an action. What was
+// started before authors were kept counts as an editor's.
+func (s *Server) allow(author *definition.Author, action string) error {
+	u := access.Use{Names: []string{action}, Role: access.Editor.String()}
+	if author != nil {
+		u.Role, u.Pipeline, u.Name = author.Role, author.Pipeline, author.Name
+	}
+	if about, ok := s.Actions.Spec(action); ok {
+		if about.Internal {
+			return nil
+		}
+		u.Names = append([]string{about.Name}, about.Aliases...)
+	}
+	return s.policies.Check(u)
+}

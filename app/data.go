@@ -1,0 +1,50 @@
+package app
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store/sqlite"
+)
+
+// DefaultData is the data directory when nothing else is said, in the working directory.
+const DefaultData = ".stepwell"
+
+// databaseFile is the database in a data directory. What belongs to it has names that begin with it.
+const databaseFile = "stepwell.db"
+
+// Database is the database file in a data directory.
+func Database(data string) string { return filepath.Join(data, databaseFile) }
+
+// MakeData creates a data directory that only its owner may enter, with a .gitignore in it. One that exists is left as
+// it is. Its parent must exist.
+func MakeData(dir string) error {
+	switch err := os.Mkdir(dir, 0o700); {
+	case errors.Is(err, fs.ErrExist):
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("the directory %s, in which the data directory would be created, does not exist", filepath.Dir(dir)), Hint: "create it, or use another --data"}
+	case err != nil:
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "create the data directory", Hint: "use another --data", Err: err}
+	}
+	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
+}
+
+// data fills in where the data are: what belongs to the database is beside the file itself, whatever name it is given by.
+func (o *Options) data() (err error) {
+	if o.DB == "" {
+		if o.Data == "" {
+			o.Data = DefaultData
+		}
+		o.DB = Database(o.Data)
+		if err := MakeData(o.Data); err != nil {
+			return err
+		}
+	}
+	o.DB, err = sqlite.Resolve(o.DB)
+	return err
+}

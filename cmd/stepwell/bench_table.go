@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+)
+
+// benchTable prints the medians of all runs as a table in Markdown, the kinds of commits side by side.
+func benchTable(out io.Writer, all []*benchResult) error {
+	var kinds []string
+	for _, r := range all {
+		if !slices.Contains(kinds, r.Sync) {
+			kinds = append(kinds, r.Sync)
+		}
+	}
+	head, line := "| workload |", "|---|"
+	for _, kind := range kinds {
+		head += " `--sync " + kind + "` |"
+		line += "---|"
+	}
+	if _, err := fmt.Fprintf(out, "%s\n%s\n", head, line); err != nil {
+		return err
+	}
+	for _, workload := range benchWorkloads {
+		of := func(kind string) (list []*benchResult) {
+			for _, r := range all {
+				if r.Workload == workload && r.Sync == kind {
+					list = append(list, r)
+				}
+			}
+			return list
+		}
+		first := of(kinds[0])
+		if len(first) == 0 {
+			continue
+		}
+		row := fmt.Sprintf("| `%s`, %d |", workload, first[0].N)
+		for _, kind := range kinds {
+			row += " " + benchCell(workload, of(kind)) + " |"
+		}
+		if _, err := fmt.Fprintln(out, row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// benchCell says of a workload what matters there, as the median of its runs with the least and the most.
+func benchCell(workload string, runs []*benchResult) string {
+	of := func(format string, value func(*benchResult) float64) string {
+		values := make([]float64, len(runs))
+		for i, r := range runs {
+			values[i] = value(r)
+		}
+		slices.Sort(values)
+		text := fmt.Sprintf(format, values[len(values)/2])
+		if len(values) == 1 {
+			return text
+		}
+		return text + fmt.Sprintf(" ["+format+".."+format+"]", values[0], values[len(values)-1])
+	}
+	switch workload {
+	case "start":
+		return "p50 " + of("%.2f", func(r *benchResult) float64 { return r.P50 }) + " ms, p99 " + of("%.2f", func(r *benchResult) float64 { return r.P99 }) + " ms"
+	case "chain":
+		return of("%.3f", func(r *benchResult) float64 { return r.MSPerStep }) + " ms per step"
+	}
+	return of("%.0f", func(r *benchResult) float64 { return r.MS }) + " ms, " + of("%.0f", func(r *benchResult) float64 { return r.StepsPerS }) + " steps/s"
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"cmp"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell/app"
+)
+
+// oldDB is where the database was before there was a data directory. One that exists is used.
+const oldDB = "stepwell.db"
+
+// locateSettings finds the settings file: in the data directory that a flag or a variable names, else in the working
+// directory. Commands of pipelines may write to the working directory, so a file there must not speak for a server
+// whose data directory is elsewhere.
+func (p *program) locateSettings(cmd *cobra.Command) error {
+	data, _ := p.env("STEPWELL_DATA")
+	if f := cmd.Flags().Lookup("data"); f != nil && f.Changed {
+		data = f.Value.String()
+	}
+	if data != "" && filepath.Clean(data) == app.DefaultData {
+		data = ""
+	}
+	p.settings.file = filepath.Join(data, settingsFile)
+	if data != "" && !isFile(p.settings.file) && isFile(settingsFile) && filepath.Clean(data) != "." {
+		return invalid("move it: mv "+settingsFile+" "+p.settings.file, "%s in the working directory is not read when a data directory is named", settingsFile)
+	}
+	return nil
+}
+
+// locateData says which database is meant: the one named by --db, the one in the data directory, or ./stepwell.db where
+// an earlier version has left one and there is no data directory yet.
+func (p *program) locateData(cmd *cobra.Command) error {
+	s := &p.settings
+	f := cmd.Flags().Lookup("db")
+	switch {
+	case f == nil:
+		return nil
+	case s.db == "" && f.Changed:
+		return invalid("", "db: the name of the database file is empty")
+	case s.db != "" && (f.Changed || !cmd.Flags().Changed("data")):
+		s.data = ""
+	case s.data == "" && !isFile(app.Database(app.DefaultData)) && isFile(oldDB):
+		s.db = oldDB
+	default:
+		s.data = cmp.Or(s.data, app.DefaultData)
+		s.db = app.Database(s.data)
+	}
+	return nil
+}
+
+// confining says what commands of steps may touch, and what of the server they may not.
+func (p *program) confining(o *app.Options, s *serving) {
+	o.Exec = app.Exec{User: s.Exec.User, Folders: s.Exec.Folders, Read: s.Exec.Read, PassEnv: s.Exec.PassEnv}
+	o.Files = s.Files.Allow
+	for _, path := range []string{p.settings.file, s.Server.TLS.Key} {
+		if path != "" {
+			o.Private = append(o.Private, path)
+		}
+	}
+}
+
+// makeData creates the data directory for a command that creates the database itself.
+func (p *program) makeData() error {
+	if p.settings.data == "" {
+		return nil
+	}
+	return app.MakeData(p.settings.data)
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v4"
+)
+
+func (p *program) newPolicyCommand() *cobra.Command {
+	return p.group("policy", nil, "Manage which actions steps may use", "Manage which actions steps may use. A policy has rules for all pipelines (actions), for what an editor\nor an admin wrote (roles), and for some pipelines, by id or by a pattern of their name (pipelines); each\n"+
+		"has lists allow and deny of actions, such as util.exec or util.*. What any rule does not allow is denied.",
+		p.newPolicyShow(), p.newPolicySet())
+}
+
+func (p *program) newPolicyShow() *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "Show the policy",
+		Args:  arguments(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				var answer object
+				if err := api.Call(ctx, "GET", pathTo("policy"), nil, nil, &answer); err != nil {
+					return err
+				}
+				return p.showPolicy(&c, answer)
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	return cmd
+}
+
+// showPolicy writes what can be given to `policy set` again, and as comments what cannot be changed there.
+func (p *program) showPolicy(c *connection, answer object) error {
+	if c.output.value == "json" {
+		return writeJSON(p.out, answer)
+	}
+	settings := answer["settings"]
+	delete(answer, "settings")
+	delete(answer, "updated_by")
+	text, err := yaml.Marshal(answer)
+	if err != nil {
+		return err
+	}
+	if _, err := p.out.Write(text); err != nil {
+		return err
+	}
+	if o, ok := settings.(object); !ok || len(o) == 0 {
+		return nil
+	}
+	if text, err = yaml.Marshal(settings); err != nil {
+		return err
+	}
+	fmt.Fprintln(p.out, "# and, by the server's settings:")
+	for line := range bytes.Lines(text) {
+		fmt.Fprintf(p.out, "#   %s", line)
+	}
+	return nil
+}
+
+func (p *program) newPolicySet() *cobra.Command {
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "set FILE",
+		Short: "Replace the policy by that of a YAML or JSON file (- for standard input)",
+		Args:  arguments(1, 1, "FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			text, err := p.readText(args[0])
+			if err != nil {
+				return err
+			}
+			var body object
+			if err := yaml.Unmarshal([]byte(text), &body); err != nil {
+				return invalid("", "%s: %v", args[0], err)
+			}
+			if body == nil {
+				body = object{} // an empty file allows everything
+			}
+			return p.calling(&c, func(ctx context.Context, api caller) error {
+				var answer object
+				if err := api.Call(ctx, "PUT", pathTo("policy"), nil, body, &answer); err != nil {
+					return err
+				}
+				return p.showPolicy(&c, answer)
+			})
+		},
+	}
+	c.add(cmd.Flags())
+	return cmd
+}

@@ -1,0 +1,164 @@
+package conductor
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Restart resets a step and everything after it in place, in a running execution or one that has ended. failedOnly
+// keeps what completed inside the step: iterations, the inner steps of groups and sub-pipelines, the items of a stream.
+func (c *Conductor) Restart(ctx context.Context, id, step string, failedOnly bool) error {
+	ev := engine.Event{Kind: engine.Restart, Step: step, FailedOnly: failedOnly, Fine: failedOnly}
+	if failedOnly {
+		row, l, err := c.retained(ctx, id)
+		if err != nil {
+			return err
+		}
+		if ev.Seeds, ev.Epoch, err = l.run.RestartSeeds(step); err != nil {
+			return err
+		}
+		if err := c.seedOutputs(ctx, row, l, ev.Seeds); err != nil {
+			return err
+		}
+		if err := checkSize(&ev); err != nil {
+			return err
+		}
+	}
+	return c.send(ctx, id, ev)
+}
+
+// PreviewRestart tells what Restart would do.
+func (c *Conductor) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
+	_, l, err := c.retained(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return l.run.PreviewRestart(step, failedOnly)
+}
+
+// PreviewRetry tells what Retry would do. CodeConflict: the execution has not ended, or nothing failed in it.
+func (c *Conductor) PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error) {
+	_, l, err := c.retryable(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return l.run.PreviewRetry(from)
+}
+
+// Retry starts a new execution of the same snapshot with a link to the old one, which must have ended. What completed is
+// taken over, iterations and the steps inside groups included, except from the given step on ("" takes over all
+// that completed). CodeConflict: the execution has not ended, or nothing failed in it.
+func (c *Conductor) Retry(ctx context.Context, id, from string) (string, error) {
+	id, _, err := c.RetryOnce(ctx, id, from, store.Origin{})
+	return id, err
+}
+
+// RetryOnce is Retry for somebody (Actor), and only once for a Key; see StartOnce. The rest of where it comes
+// from is that of the old execution.
+func (c *Conductor) RetryOnce(ctx context.Context, id, from string, by store.Origin) (_ string, fresh bool, err error) {
+	row, l, err := c.retryable(ctx, id)
+	if err != nil {
+		return "", false, err
+	}
+	seeds, err := l.run.Seeds(from)
+	if err != nil {
+		return "", false, err
+	}
+	if err := c.seedOutputs(ctx, row, l, seeds); err != nil {
+		return "", false, err
+	}
+	var params map[string]any
+	if params, err = c.openParams(row); err != nil {
+		return "", false, err
+	}
+	origin := row.Origin
+	origin.Key, origin.KeyHash = by.Key, by.KeyHash
+	if by.Actor != "" {
+		origin.Actor = by.Actor
+	}
+	return c.StartOnce(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, Origin: origin,
+		seeds: seeds, revision: l.run.Revision()})
+}
+
+// retryable rebuilds an execution that has ended, for a retry.
+func (c *Conductor) retryable(ctx context.Context, id string) (*store.Execution, *live, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !row.Status.Terminal() {
+		return nil, nil, notEnded(row.Status)
+	}
+	return c.retained(ctx, row.ID)
+}
+
+func notEnded(s stepwell.ExecutionStatus) error {
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not ended: " + s.String(), Hint: "cancel it first, or restart a step in place"}
+}
+
+// retained rebuilds an execution with what is inside of what failed in it, beside the one that runs.
+func (c *Conductor) retained(ctx context.Context, id string) (*store.Execution, *live, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := c.fresh(ctx, row)
+	if err != nil {
+		return nil, nil, err
+	}
+	l.run.Retain()
+	return row, l, c.replay(ctx, l, row)
+}
+
+// The outputs of what is taken over go into the record of the new execution's first event. Where they are more than
+// maxSeeds together, those above smallSeed are stored as blobs.
+const (
+	maxSeeds  = 16 << 20
+	smallSeed = 512
+)
+
+// seedOutputs fills in what the completed steps gave.
+func (c *Conductor) seedOutputs(ctx context.Context, row *store.Execution, l *live, seeds []engine.Seed) error {
+	byKey := make(map[string]*engine.Seed, len(seeds))
+	for i := range seeds {
+		if s := &seeds[i]; s.Status == stepwell.StepCompleted && s.Output == "" {
+			byKey[s.Key] = s
+		}
+	}
+	total := 0
+	for step, err := range c.o.Store.Outputs(ctx, row.No) {
+		if err != nil {
+			return err
+		}
+		key := step.Key
+		if steps := l.run.Plan().Graph.Steps; key == "" && int(step.Idx) < len(steps) {
+			key = steps[step.Idx].ID
+		}
+		if s := byKey[key]; s != nil {
+			s.Output = string(step.Output)
+			total += len(step.Output)
+		}
+	}
+	if total > maxSeeds {
+		for i := range seeds {
+			if err := c.spill(ctx, &seeds[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return c.loadSeeds(ctx, seeds)
+}
+
+func (c *Conductor) spill(ctx context.Context, s *engine.Seed) error {
+	if len(s.Output) <= smallSeed || engine.IsRef([]byte(s.Output)) {
+		return nil
+	}
+	ref, err := c.o.Blobs.Put(ctx, []byte(s.Output))
+	if err == nil {
+		s.Output = ref
+	}
+	return err
+}

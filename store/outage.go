@@ -1,0 +1,135 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// ErrAway is in the errors of those who stopped waiting for a store that is away.
+var ErrAway = errors.New("the store is away")
+
+// AwayError is why a database or the blobs refuse for now, in words that may be shown to everybody.
+type AwayError struct {
+	Reason string // without paths, addresses and names
+	Err    error
+}
+
+func (e *AwayError) Error() string { return e.Err.Error() }
+func (e *AwayError) Unwrap() error { return e.Err }
+
+// Away makes the error of an operation that a store refuses for a reason that may pass: a full disk, a server that
+// does not answer.
+func Away(op, reason, hint string, err error) error {
+	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: op + ": " + reason, Hint: hint, Err: &AwayError{Reason: reason, Err: err}}
+}
+
+// IsAway reports whether an error of a store may pass: the same operation, tried again, may succeed.
+func IsAway(err error) bool { return stepwell.CodeOf(err) == stepwell.CodeUnavailable }
+
+// The pauses between two tries of what a store refuses.
+const (
+	awayPause    = 100 * time.Millisecond
+	maxAwayPause = 2 * time.Second
+)
+
+// Outage is the one notion of "the store is away", for database and blobs: whoever is refused for a reason that may
+// pass registers here, keeps what it has, and tries again. It is over when nobody is refused any more.
+type Outage struct {
+	now   atomic.Pointer[away] // nil: the store is there
+	mu    sync.Mutex
+	began chan struct{} // one token
+}
+
+// NewOutage is for a store that is there.
+func NewOutage() *Outage { return &Outage{began: make(chan struct{}, 1)} }
+
+// Began holds a token after an outage has begun, for the one that waits for it to be over.
+func (o *Outage) Began() <-chan struct{} { return o.began }
+
+// away is one outage, from the first refusal to the last success.
+type away struct {
+	err     *stepwell.Error
+	refused int // operations that wait; guarded by Outage.mu
+	since   time.Time
+	over    chan struct{} // closed at the end
+}
+
+// Err is why nothing goes on: CodeUnavailable with the reason, nil while the store is there.
+func (o *Outage) Err() error {
+	if a := o.now.Load(); a != nil {
+		return a.err
+	}
+	return nil
+}
+
+// Over is closed when the outage ends, nil without one; since is when it began.
+func (o *Outage) Over() (over <-chan struct{}, since time.Time) {
+	if a := o.now.Load(); a != nil {
+		return a.over, a.since
+	}
+	return nil, time.Time{}
+}
+
+// Begin registers an operation that the store has refused. Its end, which must be called, says that it was taken or
+// given up.
+func (o *Outage) Begin(err error) (end func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	a := o.now.Load()
+	if a == nil {
+		a = &away{err: outageError(err), since: time.Now(), over: make(chan struct{})}
+		o.now.Store(a)
+		select {
+		case o.began <- struct{}{}:
+		default:
+		}
+	}
+	a.refused++
+	return sync.OnceFunc(func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if a.refused--; a.refused == 0 {
+			o.now.Store(nil)
+			close(a.over)
+		}
+	})
+}
+
+func outageError(err error) *stepwell.Error {
+	message := "the store takes nothing at the moment"
+	if e, ok := errors.AsType[*AwayError](err); ok {
+		message += ": " + e.Reason
+	}
+	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: message, Hint: stepwell.HintOf(err), Err: err}
+}
+
+// Retry runs f until it succeeds or fails for a reason that does not pass. The end of ctx ends the wait with an error
+// that is ErrAway.
+func (o *Outage) Retry(ctx context.Context, f func() error) error {
+	err := f()
+	if err == nil || !IsAway(err) {
+		return err
+	}
+	end := o.Begin(err)
+	defer end()
+	timer := time.NewTimer(awayPause)
+	defer timer.Stop()
+	for pause := awayPause; ; {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%w: %w", ErrAway, err)
+		case <-timer.C:
+		}
+		if err = f(); err == nil || !IsAway(err) {
+			return err
+		}
+		pause = min(2*pause, maxAwayPause)
+		timer.Reset(pause)
+	}
+}

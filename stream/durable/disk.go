@@ -1,0 +1,196 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+	"unicode/utf8"
+)
+
+// staleAfter is when a temporary file is taken for one that a crash has left.
+const staleAfter = 24 * time.Hour
+
+// SyncDir makes the names in a directory durable. Windows has no such call and does it by itself.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	return SyncFile(dir)
+}
+
+// SyncFile makes a file's content durable.
+func SyncFile(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
+
+// MakeDir makes a directory durable with those above it that are missing.
+func MakeDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && info.IsDir() {
+		return nil
+	}
+	above := filepath.Dir(dir)
+	if above != dir {
+		if err := MakeDir(above); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return SyncDir(above)
+}
+
+// WriteFile writes a file that is there as a whole, and durable, or not at all.
+func WriteFile(path string, write func(io.Writer) error) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), Hidden(path, ".*.tmp"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	err = write(f)
+	if err == nil {
+		err = f.Chmod(0o644)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
+// Publish puts a local file in its local place at once, and takes it away from where it was: whoever looks at dest
+// sees what was there before, or all of the new. When it returns, the file is durable under its name. Directories
+// that are missing are made. Another file system gets a copy, whose size is compared.
+func Publish(ctx context.Context, local, dest string) error {
+	if err := MakeDir(filepath.Dir(dest)); err != nil {
+		return err
+	}
+	if err := SyncFile(local); err != nil {
+		return err
+	}
+	err := os.Rename(local, dest)
+	if errors.Is(err, syscall.EXDEV) {
+		if err = copyOver(ctx, local, dest); err == nil {
+			err = os.Remove(local)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(dest))
+}
+
+// copyOver brings a file from another file system.
+func copyOver(ctx context.Context, local, dest string) (err error) {
+	if err := removeStale(dest); err != nil {
+		return err
+	}
+	in, err := os.Open(local)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.CreateTemp(filepath.Dir(dest), Hidden(dest, ".*.tmp"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, out.Close(), os.Remove(out.Name()))
+		}
+	}()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	n, err := io.Copy(out, Abortable(ctx, in))
+	if err == nil && n != info.Size() {
+		err = fmt.Errorf("%d bytes were copied of %d", n, info.Size())
+	}
+	if err = errors.Join(err, out.Chmod(0o644), out.Sync()); err != nil {
+		return err
+	}
+	if err := os.Rename(out.Name(), dest); err != nil {
+		return err
+	}
+	return out.Close()
+}
+
+// Abortable ends reading when the context does.
+func Abortable(ctx context.Context, in io.Reader) io.Reader { return &abortable{ctx, in} }
+
+type abortable struct {
+	ctx context.Context
+	in  io.Reader
+}
+
+// Read implements io.Reader.
+func (a *abortable) Read(p []byte) (int, error) {
+	if err := context.Cause(a.ctx); err != nil {
+		return 0, err
+	}
+	return a.in.Read(p)
+}
+
+// removeStale takes away the temporary files that writing dest has left after a crash.
+func removeStale(dest string) error {
+	entries, err := os.ReadDir(filepath.Dir(dest))
+	if err != nil {
+		return err
+	}
+	prefix := Hidden(dest, "") + "."
+	for _, e := range entries {
+		name := e.Name()
+		if !strings.HasPrefix(name, prefix) || !strings.HasSuffix(name, ".tmp") {
+			continue
+		}
+		info, err := e.Info()
+		if err == nil && time.Since(info.ModTime()) > staleAfter {
+			err = os.Remove(filepath.Join(filepath.Dir(dest), name))
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Hidden is the name of a hidden file that belongs to path, short enough for a file system.
+func Hidden(path, suffix string) string {
+	const longest = 200 // of 255; suffixes need some
+	name := filepath.Base(path)
+	if len(name) > longest {
+		h := fnv.New64a()
+		h.Write([]byte(name)) //nolint:errcheck // never fails
+		cut := longest - 17
+		for !utf8.RuneStart(name[cut]) {
+			cut--
+		}
+		name = fmt.Sprintf("%s-%016x", name[:cut], h.Sum64())
+	}
+	return "." + name + suffix
+}

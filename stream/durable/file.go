@@ -1,0 +1,325 @@
+package durable
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+)
+
+// BlockSize is how much text is written, and compressed, at once.
+const BlockSize = 1 << 20
+
+// TokenLength is how long the token is that tells the spool of one run from another's.
+const TokenLength = 12
+
+// ErrGone says that an output is no longer as it was left.
+var ErrGone = errors.New("the output is no longer as it was left")
+
+// Places reaches files wherever they are; files.Places does.
+type Places interface {
+	// OpenFile opens a file as it is, and tells its size. CodeNotFound: there is none.
+	OpenFile(ctx context.Context, path string) (io.ReadCloser, int64, error)
+	// Publish puts a local file in its place at once, and takes it away from where it was.
+	Publish(ctx context.Context, local, dest string) error
+	// Remove takes a file away, and tells whether there was one.
+	Remove(ctx context.Context, dest string) (bool, error)
+}
+
+// Format is how rows stand in a file.
+type Format interface {
+	// Encoder makes the text of a file whose columns are known, or nil.
+	Encoder(columns []string) Encoder
+	// Rows gives the rows of a finished file.
+	Rows(ctx context.Context, path string, row func(*item.Value) error) error
+	// Spooled gives the rows of a file that has grown to its end, beside its place.
+	Spooled(ctx context.Context, path string, row func(*item.Value) error) error
+	// Joined are the columns of a finished file and of rows that are put behind its own; nil for formats without.
+	Joined(ctx context.Context, path string, columns []string) ([]string, error)
+}
+
+// Encoder makes the text of a file: what stands before the rows, each row, and what stands behind them.
+type Encoder interface {
+	Begin(dst []byte) ([]byte, error)
+	// Row appends a row; n is how many are there. An error refuses the row, and leaves dst as it was.
+	Row(dst []byte, row *item.Value, n int64) ([]byte, error)
+	End(dst []byte, n int64) []byte
+	// Columns are those settled so far; nil for formats without.
+	Columns() []string
+}
+
+// Maker is an Encoder of a format that cannot grow: its rows wait as compressed lines until the last has come.
+type Maker interface {
+	// Learn takes in a row that the file will hold, and that Row has not seen.
+	Learn(row *item.Value) error
+	// Make writes the file of all rows.
+	Make(f *os.File, rows func(func(*item.Value) error) error) error
+}
+
+// State is what is kept of one file. Offset is a place in the spool, before what stands behind the rows.
+type State struct {
+	Offset  int64    `json:"offset"`
+	Items   int64    `json:"items"`
+	Columns []string `json:"columns,omitempty"`
+	Size    int64    `json:"size,omitempty"` // of the finished file
+	Was     int64    `json:"was,omitempty"`  // the size of the file that it replaces
+	Done    bool     `json:"done,omitempty"`
+	Later   bool     `json:"later,omitempty"` // it adds to a file that the runs it goes on from have published
+	Own     int64    `json:"own,omitempty"`   // rows of the finished file that were in the spool, at its end
+	First   int64    `json:"first,omitempty"` // rows of that file which count, when others behind them come again
+	Some    bool     `json:"some,omitempty"`  // only First count
+}
+
+// Cut says that of the rows in the spool of a finished file only the first noted are known to be done: those behind
+// them come again.
+func (s *State) Cut(noted int64) {
+	if noted < s.Own {
+		s.First, s.Some = s.Items-(s.Own-noted), true
+	}
+}
+
+// Options say how a File is written.
+type Options struct {
+	Places    Places
+	Format    Format
+	Packing   string // Gzip, Zstd or none, of the spool and of the file
+	Remote    bool   // the file is not on this machine
+	Overwrite bool   // a file that is there may be replaced
+	Data      string // the directory of spools of remote files
+}
+
+// File is one file that is written: the spool that holds its rows until it is complete. Not for several
+// goroutines.
+type File struct {
+	Dest  string
+	State State
+	Items int64 // rows, with those that are not yet in the spool
+
+	o       *Options
+	spool   string
+	packer  *packer
+	enc     Encoder
+	f       *os.File // nil: not open
+	pending []byte   // text that is not yet in the spool
+	packed  []byte
+	fresh   bool // begun in this run: nobody counts on the spool yet
+	dirty   bool // written since the last sync
+}
+
+// NewFile makes the File at dest; token tells its spool from those of other runs. It changes nothing.
+func NewFile(o *Options, dest, token string) (*File, error) {
+	p, err := newPacker(o.Packing)
+	f := &File{Dest: dest, o: o, packer: p}
+	f.spool = filepath.Join(filepath.Dir(dest), f.hidden("."+token+".part"))
+	if o.Remote {
+		f.spool = filepath.Join(o.Data, f.hidden("."+token+".part"))
+	}
+	return f, err
+}
+
+// hidden is the name of a hidden file that belongs to the destination.
+func (o *File) hidden(suffix string) string {
+	if o.o.Remote {
+		return Hidden(strings.ReplaceAll(o.Dest, "/", "_"), suffix)
+	}
+	return Hidden(o.Dest, suffix)
+}
+
+// Open reports whether the file takes rows.
+func (o *File) Open() bool { return o.f != nil }
+
+// Begin starts an empty spool.
+func (o *File) Begin() error {
+	o.fresh = true
+	o.State = State{Later: o.State.Later, Size: o.State.Size, First: o.State.First, Some: o.State.Some}
+	o.enc = o.o.Format.Encoder(nil)
+	return o.open(0)
+}
+
+// GoOn opens the spool of a run that was cut off, and reports whether it is as it was left.
+func (o *File) GoOn(ctx context.Context) (found bool, err error) {
+	info, err := os.Stat(o.spool)
+	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() < o.State.Offset {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if err := o.open(o.State.Offset); err != nil {
+		return false, err
+	}
+	o.enc = o.o.Format.Encoder(o.State.Columns)
+	m, ok := o.enc.(Maker)
+	if !ok {
+		return true, nil
+	}
+	return true, o.o.Format.Spooled(ctx, o.spool, m.Learn)
+}
+
+// Clear removes the spools that runs before have left beside the file. Its place must be locked, and no other stream have
+// it: one that would have gone on with a spool of its own begins anew.
+func (o *File) Clear() error {
+	dir, prefix := filepath.Dir(o.spool), o.hidden(".")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		name := e.Name()
+		token, isSpool := strings.CutPrefix(name, prefix)
+		suffix := filepath.Ext(token)
+		if !isSpool || len(token) != TokenLength+len(suffix) || suffix != ".part" && suffix != ".made" || name == filepath.Base(o.spool) {
+			continue
+		}
+		err = errors.Join(err, os.Remove(filepath.Join(dir, name)))
+	}
+	return err
+}
+
+// Drop removes what is left of the spool of a file that is finished.
+func (o *File) Drop() error {
+	if err := os.Remove(o.spool); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// open opens the spool, cut at offset.
+func (o *File) open(offset int64) (err error) {
+	if err := MakeDir(filepath.Dir(o.spool)); err != nil {
+		return err
+	}
+	if o.f, err = os.OpenFile(o.spool, os.O_RDWR|os.O_CREATE, 0o644); err != nil {
+		return err
+	}
+	if err := o.f.Truncate(offset); err != nil {
+		return err
+	}
+	if _, err := o.f.Seek(offset, io.SeekStart); err != nil {
+		return err
+	}
+	o.Items, o.dirty = o.State.Items, true
+	return SyncDir(filepath.Dir(o.spool))
+}
+
+// Refusal is a row that cannot be written, while others can.
+type Refusal struct{ error }
+
+// Refuse makes a Refusal.
+func Refuse(err error) error { return Refusal{err} }
+
+// Unwrap gives the reason.
+func (r Refusal) Unwrap() error { return r.error }
+
+// Put takes a row. A Refusal is not of the file. block is how much text waits in memory at most.
+func (o *File) Put(row *item.Value, block int) (err error) {
+	if err := o.start(); err != nil {
+		return err
+	}
+	pending, err := o.enc.Row(o.pending, row, o.Items)
+	if err != nil {
+		return Refusal{err}
+	}
+	o.pending = pending
+	o.Items++
+	if len(o.pending) < block {
+		return nil
+	}
+	return o.flush(block)
+}
+
+// start writes what stands before the rows.
+func (o *File) start() (err error) {
+	if o.State.Offset == 0 && len(o.pending) == 0 {
+		o.pending, err = o.enc.Begin(o.pending)
+	}
+	return err
+}
+
+// flush puts the pending text into the spool, as a block that stands for itself.
+func (o *File) flush(block int) error {
+	if len(o.pending) > 0 {
+		text := o.pending
+		if o.o.Packing != "" {
+			var err error
+			if o.packed, err = o.packer.pack(o.packed[:0], o.pending); err != nil {
+				return err
+			}
+			text = o.packed
+		}
+		if _, err := o.f.Write(text); err != nil {
+			return o.full(err)
+		}
+		o.State.Offset += int64(len(text))
+		o.dirty = true
+		o.pending = o.pending[:0]
+		if cap(o.pending) > 4*block {
+			o.pending, o.packed = nil, nil
+		}
+	}
+	o.State.Items, o.State.Columns = o.Items, o.enc.Columns()
+	return nil
+}
+
+func (o *File) full(err error) error {
+	e := &stepwell.Error{Code: stepwell.CodeFailed, Message: "write " + o.Dest, Err: err}
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		e.Code, e.Hint = stepwell.CodeUnavailable, "the disk is full; what was written stays, so make room and run it again"
+	}
+	return e
+}
+
+// Sync makes what was put durable.
+func (o *File) Sync() error {
+	if o.f == nil {
+		return nil
+	}
+	if err := o.flush(BlockSize); err != nil {
+		return err
+	}
+	if !o.dirty {
+		return nil
+	}
+	if err := o.f.Sync(); err != nil {
+		return o.full(err)
+	}
+	o.dirty, o.fresh = false, false
+	return nil
+}
+
+// Publish puts the finished file that Complete has made in its place.
+func (o *File) Publish(ctx context.Context, made string) error {
+	err := o.f.Close()
+	o.f = nil
+	if err == nil {
+		err = o.o.Places.Publish(ctx, made, o.Dest)
+	}
+	if err == nil && made != o.spool {
+		err = os.Remove(o.spool)
+	}
+	return err
+}
+
+// Leave lets go of the file. Its spool stays when a state tells of it.
+func (o *File) Leave() error {
+	if o.f == nil {
+		return nil
+	}
+	err := o.f.Close()
+	if o.f = nil; o.fresh {
+		err = errors.Join(err, os.Remove(o.spool))
+	}
+	return err
+}
+
+// Discard lets go of the file together with its spool.
+func (o *File) Discard() error {
+	o.fresh = true
+	return o.Leave()
+}

@@ -1,0 +1,402 @@
+package durable
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
+)
+
+// maxFiles bounds the files of a Set, each of which takes two open files.
+const maxFiles = 500
+
+// SetOptions say how the files of a Set are written.
+type SetOptions struct {
+	Options
+	Policy Policy
+	// Key tells rows apart. Defaults to none: Upsert is not possible then.
+	Key func(row *item.Value) (Key, bool)
+	// Journal is the name of a file in Data for what a Close is about to publish.
+	Journal string
+	// Claim reserves a place among the streams of the execution, Lock among executions. See stream.Env.Claims.
+	Claim func(dest string, share bool) error
+	Lock  func(dest string, alone bool, clear func() error) (*Lock, error)
+	// LockPath is the file of Lock.
+	LockPath func(dest string) string
+	// Count is how many rows a finished file has; false when it is not read for that.
+	Count func(ctx context.Context, dest string) (int64, bool, error)
+}
+
+// Set is the files that one sink writes.
+//
+// Rows go to hidden spools, whose names hold the token of the state, so that nobody else's is taken for them.
+// Commit writes blocks that stand for themselves and syncs; its state is the offsets, at which a later Set cuts the
+// spools. Publish ends the spools, puts them together with what is in the places as the Policy says, and gives them
+// their names. Between that and the moment in which the state is kept, a crash leaves a state that tells of spools
+// which are files by now: what their sizes are is noted in a journal before, so that they are recognised. Not for
+// several goroutines.
+type Set struct {
+	Order             []*Member
+	Repeated, LeftOut int64 // rows that were not written as their key was there
+
+	o     *SetOptions
+	token string
+	files map[string]*Member // by path
+}
+
+// Member is one file of a Set.
+type Member struct {
+	*File
+	lock *Lock
+	keys *Keys // nil: rows have no keys
+	late bool  // published by this run, which was cut off right then
+}
+
+// SetState is what is kept of a Set: the files by path.
+type SetState struct {
+	Token string           `json:"token"`
+	Files map[string]State `json:"files"`
+	// Live are those of a journal's files that have been published.
+	Live []string `json:"live,omitempty"`
+}
+
+// NewSet begins a Set. It changes nothing.
+func NewSet(o *SetOptions) (*Set, error) {
+	token := make([]byte, TokenLength/2)
+	if _, err := rand.Read(token); err != nil {
+		return nil, err
+	}
+	return &Set{o: o, token: hex.EncodeToString(token), files: map[string]*Member{}}, nil
+}
+
+// GoOn takes up what the state tells of. ErrGone when a file is not as it was left.
+func (s *Set) GoOn(ctx context.Context, state SetState) error {
+	s.token = state.Token
+	closed, err := s.closed()
+	if err != nil {
+		return err
+	}
+	for _, dest := range slices.Sorted(maps.Keys(state.Files)) {
+		m, err := s.add(dest)
+		if err != nil {
+			return err
+		}
+		if m.State = state.Files[dest]; !m.State.Done {
+			found, err := s.goOnOne(ctx, m)
+			if err != nil {
+				return err
+			}
+			if found {
+				continue
+			}
+			if _, ok := closed.Files[dest]; !ok {
+				return ErrGone
+			}
+			m.State.Size, m.State.Done, m.late = -1, true, true // one of the journal's
+		}
+		if err := s.stillThere(ctx, m, closed); err != nil {
+			return err
+		}
+		if err := s.tidy(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tidy takes away what a run that died has left of a file that is finished: its lock, and the spool of a next version
+// that was never committed.
+func (s *Set) tidy(m *Member) error {
+	if _, err := os.Stat(s.o.LockPath(m.Dest)); err == nil {
+		if err := s.lock(m); err != nil {
+			return err
+		}
+	}
+	return m.Drop()
+}
+
+func (s *Set) journalPath() string { return filepath.Join(s.o.Data, s.o.Journal) }
+
+// closed is the journal of a Publish of the same beginning.
+func (s *Set) closed() (SetState, error) {
+	var c SetState
+	raw, err := os.ReadFile(s.journalPath())
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return c, fmt.Errorf("%s: %w", s.o.Journal, err)
+	}
+	if c.Token != s.token {
+		c = SetState{}
+	}
+	return c, nil
+}
+
+// goOnOne takes up the spool of one file.
+func (s *Set) goOnOne(ctx context.Context, m *Member) (bool, error) {
+	if err := s.lock(m); err != nil { // first: another stream of the execution that comes now clears nothing
+		return false, err
+	}
+	found, err := m.GoOn(ctx)
+	if err != nil || !found {
+		return false, err
+	}
+	if m.State.Later && s.o.Policy.Mode == Replace { // it stands on what the run before has published
+		if size, err := s.Size(ctx, m.Dest); err != nil || max(size, 0) != m.State.Size {
+			return false, errors.Join(err, m.Discard(), ErrGone)
+		}
+	}
+	return true, s.openKeys(m)
+}
+
+// Size is a file's size, -1 when there is none.
+func (s *Set) Size(ctx context.Context, dest string) (int64, error) {
+	in, size, err := s.o.Places.OpenFile(ctx, dest)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return size, in.Close()
+}
+
+// stillThere looks whether a finished file is as it was left: by the state, or by a Publish after it. What is added
+// to or upserted into may have been by others, too, but never loses rows.
+func (s *Set) stillThere(ctx context.Context, m *Member, closed SetState) error {
+	last := closed.Files[m.Dest]
+	if m.State.Items == 0 && m.State.Size == 0 && m.isMaker() && last.Size == 0 {
+		return nil // there never was one
+	}
+	size, err := s.Size(ctx, m.Dest)
+	if err != nil {
+		return err
+	}
+	if size < 0 {
+		return ErrGone
+	}
+	noted := int64(0) // rows that are known to be done of those that the Publish of the journal added
+	if m.State.Size < 0 {
+		noted = m.State.Items
+	}
+	switch {
+	case size == m.State.Size:
+		return nil
+	case last.Done && size == last.Size:
+		m.State = last
+		m.State.Cut(noted)
+		return nil
+	}
+	live := slices.Contains(closed.Live, m.Dest)
+	if s.o.Policy.Mode == Replace || m.State.Size < 0 && !live {
+		return ErrGone
+	}
+	if live {
+		m.State = last
+	}
+	n, counted, err := s.o.Count(ctx, m.Dest)
+	if err != nil || counted && n < m.State.Items || !counted && size < m.State.Size {
+		return errors.Join(err, ErrGone)
+	}
+	m.State.Size = size
+	return nil
+}
+
+func (s *Set) add(dest string) (*Member, error) {
+	if len(s.Order) == maxFiles {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("more than %d collections, one file each", maxFiles),
+			Hint: "write them into one file, or in several runs"}
+	}
+	f, err := NewFile(&s.o.Options, dest, s.token)
+	if err != nil {
+		return nil, err
+	}
+	m := &Member{File: f}
+	s.files[dest] = m
+	s.Order = append(s.Order, m)
+	return m, nil
+}
+
+// lock takes the place of a file, and removes what runs that died have left beside it.
+func (s *Set) lock(m *Member) (err error) {
+	if m.lock != nil {
+		return nil
+	}
+	alone := s.o.Policy.Mode == Replace
+	if err := s.o.Claim(m.Dest, !alone); err != nil {
+		return err
+	}
+	m.lock, err = s.o.Lock(m.Dest, alone, m.Clear)
+	return err
+}
+
+// Has reports whether the Set has a file at dest.
+func (s *Set) Has(dest string) bool { return s.files[dest] != nil }
+
+// File is the file at dest, open. vacant is asked before one is begun that no run before has written.
+func (s *Set) File(dest string, vacant func() error) (m *Member, err error) {
+	if m = s.files[dest]; m != nil && m.Open() {
+		return m, nil
+	}
+	later := m != nil // it was finished by a run that this one goes on from, and is added to
+	if m == nil {
+		if m, err = s.add(dest); err != nil {
+			return nil, err
+		}
+	}
+	if err := s.lock(m); err != nil {
+		return nil, err
+	}
+	if m.State.Later = later; !later {
+		if err := vacant(); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.Begin(); err != nil {
+		return nil, err
+	}
+	return m, s.openKeys(m)
+}
+
+// openKeys opens the keys of a file's spool.
+func (s *Set) openKeys(m *Member) (err error) {
+	if s.o.Key == nil {
+		return nil
+	}
+	name := fmt.Sprintf("keys-%016x-%s", xxh3.HashString(m.Dest), s.token)
+	m.keys, err = OpenKeys(filepath.Join(s.o.Data, name), m.State.Items, s.o.Policy.Keep)
+	return err
+}
+
+// ErrNoKey is a row without a key.
+var ErrNoKey = errors.New("the row has no key")
+
+// ErrSameKey is a row whose key another one of the run has.
+var ErrSameKey = errors.New("another row of the run has the same key")
+
+// Write puts a row into a file, unless its key says otherwise. A Refusal (ErrNoKey and ErrSameKey among them) is of the
+// row.
+func (s *Set) Write(m *Member, row *item.Value) error {
+	var key Key
+	var content uint64
+	if m.keys != nil {
+		var ok bool
+		if key, ok = s.o.Key(row); !ok {
+			return Refusal{ErrNoKey}
+		}
+		content = xxh3.Hash(row.Bytes())
+		switch m.keys.Look(key, content) {
+		case Repeated:
+			s.Repeated++
+			return nil
+		case LeftOut:
+			s.LeftOut++
+			return nil
+		case Refused:
+			return Refusal{ErrSameKey}
+		case Replaced:
+			s.LeftOut++
+		}
+	}
+	err := m.Put(row, max(BlockSize/16, min(BlockSize, 16*BlockSize/len(s.Order))))
+	if err == nil && m.keys != nil {
+		err = m.keys.Add(key, content, m.Items-1)
+	}
+	return err
+}
+
+// Written is how many rows this run has put into the files; before Publish.
+func (s *Set) Written() (n int64) {
+	for _, m := range s.Order {
+		switch {
+		case m.late:
+			n += m.File.State.Own
+		case m.Open():
+			n += m.Items
+			if m.keys != nil {
+				n -= m.keys.LeftOut()
+			}
+		}
+	}
+	return n
+}
+
+// Sync makes durable what was written.
+func (s *Set) Sync() error {
+	for _, m := range s.Order {
+		if m.Open() && m.keys != nil {
+			if err := m.keys.Sync(); err != nil {
+				return err
+			}
+		}
+		if err := m.Sync(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// State tells how a later Set goes on, of what is durable.
+func (s *Set) State() SetState {
+	state := SetState{Token: s.token, Files: make(map[string]State, len(s.Order))}
+	for _, m := range s.Order {
+		state.Files[m.Dest] = m.File.State
+	}
+	return state
+}
+
+// journal notes what the finished files will be, and which of them are in their places.
+func (s *Set) journal() error {
+	state := s.State()
+	for _, m := range s.Order {
+		if m.File.State.Done && !m.Open() {
+			state.Live = append(state.Live, m.Dest)
+		}
+	}
+	return WriteFile(s.journalPath(), func(out io.Writer) error { return json.NewEncoder(out).Encode(state) })
+}
+
+// Leave lets go of everything. Spools that a state tells of stay.
+func (s *Set) Leave() error {
+	var errs []error
+	for _, m := range s.Order {
+		errs = append(errs, m.Leave(), m.done(false))
+	}
+	return errors.Join(errs...)
+}
+
+// Done lets go of everything that was published.
+func (s *Set) Done() error {
+	var errs []error
+	for _, m := range s.Order {
+		errs = append(errs, m.done(true))
+	}
+	return errors.Join(errs...)
+}
+
+// done lets go of a file's keys and place.
+func (m *Member) done(published bool) error {
+	var errs []error
+	if m.keys != nil {
+		errs = append(errs, m.keys.Close(published))
+		m.keys = nil
+	}
+	if m.lock != nil {
+		errs = append(errs, m.lock.Release())
+		m.lock = nil
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,114 @@
+package trigger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Backfill is a range of firings that will be started.
+type Backfill struct {
+	Count   int       `json:"count"`   // that will be started
+	Skipped int       `json:"skipped"` // of the range, that have been started before or wait already
+	First   time.Time `json:"first,omitzero"`
+	Last    time.Time `json:"last,omitzero"`
+}
+
+// BackfillRange says what is to be filled.
+type BackfillRange struct {
+	From, To time.Time // all times from one moment up to another, without the second, which must not lie in the future
+	Again    bool      // repeats times for which the job has fired before
+	Actor    string    // who asks. Defaults to the schedule itself
+}
+
+// Backfill fires a job for all its times of a range. They are started one after another, or all at once when the job's
+// overlap is allow. The range is whole or refused: CodeLimit when it holds more than Options.Backlog times. When Backfill
+// returns, it survives a crash.
+func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRange) (*Backfill, error) {
+	if !r.From.Before(r.To) || r.To.After(time.Now()) {
+		return nil, invalid("from must lie before to, and to not in the future", "the range cannot be filled")
+	}
+	out := &Backfill{}
+	wanted, err := s.fillable(ctx, idOrName, r, out)
+	if err != nil || len(wanted) == 0 {
+		return out, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		return nil, err
+	}
+	st := e.state
+	st.Pending = slices.Clone(st.Pending)
+	for _, f := range wanted {
+		if slices.ContainsFunc(e.state.Pending, func(p firing) bool { return p.key(e.ID) == f.key(e.ID) }) {
+			out.Skipped++
+			continue
+		}
+		if out.Count++; out.First.IsZero() {
+			out.First = f.time()
+		}
+		out.Last = f.time()
+		st.Pending = append(st.Pending, f)
+	}
+	if len(st.Pending) > s.o.Backlog {
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d firings of the job wait already", len(e.state.Pending)), Hint: "fill a shorter range, or wait"}
+	}
+	if out.Count == 0 {
+		return out, nil
+	}
+	if err := s.put(ctx, e, st, true); err != nil {
+		return nil, err
+	}
+	s.schedule(e, time.Now())
+	return out, nil
+}
+
+// fillable are the firings of a range that were not started before; the others count as skipped.
+func (s *Schedules) fillable(ctx context.Context, idOrName string, r BackfillRange, out *Backfill) ([]firing, error) {
+	s.mu.Lock()
+	e, err := s.find(idOrName)
+	if err != nil {
+		s.mu.Unlock()
+		return nil, err
+	}
+	id, plan, enabled := e.ID, e.plan, e.enabled()
+	s.mu.Unlock()
+	if plan == nil || !enabled {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job is paused, or has no times", Hint: "resume it first"}
+	}
+	times, err := plan.Backfill(r.From, r.To, s.o.Backlog)
+	if err != nil {
+		return nil, err
+	}
+	again := ""
+	if r.Again {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return nil, err
+		}
+		again = id.String()
+	}
+	var wanted []firing
+	for _, at := range times {
+		f := firing{At: at.Unix(), Again: again, Late: true, Held: true, Fill: true, By: r.Actor}
+		if !r.Again {
+			_, err := s.o.Keys.StartKey(ctx, f.key(id))
+			if err == nil {
+				out.Skipped++
+				continue
+			}
+			if stepwell.CodeOf(err) != stepwell.CodeNotFound {
+				return nil, err
+			}
+		}
+		wanted = append(wanted, f)
+	}
+	return wanted, nil
+}

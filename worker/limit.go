@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/expr"
+)
+
+// Limits in bytes of what a handler hands over. Larger outputs than inlineOutput travel by reference; what is larger than
+// the others fails the step, so that nothing enters a commit that cannot be stored, or would fill the memory.
+const (
+	inlineOutput = 64 << 10
+	MaxOutput    = 16 << 20 // of outputs
+	maxMemo      = 16 << 20 // of a value of Record
+	maxSpawn     = 32 << 20 // of the steps of one call of Spawn, together
+	maxState     = 64 << 10 // of the state of a wait: every poll records it
+	maxMessage   = 16 << 10 // of a failure
+	maxNote      = 4 << 10  // of what is said beside the progress
+	maxMemoKey   = 1 << 10
+)
+
+// spawnOverhead is what a spawned step takes beside its texts and parameters.
+const spawnOverhead = 200
+
+// size is what a value takes as JSON, at least; it stops counting beyond most. It lets values be refused before they
+// are copied.
+func size(v any, most int) int {
+	switch v := v.(type) {
+	case string:
+		return len(v) + 2
+	case json.RawMessage:
+		return len(v)
+	case []byte:
+		return len(v)
+	case expr.Raw:
+		return len(v)
+	case map[string]any:
+		n := 2
+		for key, value := range v {
+			if n += len(key) + 4 + size(value, most-n); n > most {
+				break
+			}
+		}
+		return n
+	case []any:
+		n := 2
+		for _, value := range v {
+			if n += 1 + size(value, most-n); n > most {
+				break
+			}
+		}
+		return n
+	}
+	return 1
+}
+
+// tooLarge refuses what a handler hands over. It is no use to try again.
+func tooLarge(what string, limit int, hint string) error {
+	return action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s more than %s", what, sizeText(limit)), Hint: hint})
+}
+
+func sizeText(n int) string {
+	if n >= 1<<20 {
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", n>>10)
+}
+
+// margin is how much behind the end of a text is looked at for secrets that reach over it.
+const margin = 64 << 10
+
+// text is at most n bytes of a text that is recorded or shown, without secrets. No more of it is copied than that takes.
+func (j *job) text(p *Pool, text string, n int) string {
+	if len(text) > n+margin {
+		text = text[:n+margin]
+	}
+	return shorten(j.hide(p, text), n)
+}
