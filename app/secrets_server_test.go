@@ -359,10 +359,22 @@ func (s *secretServer) refused() {
 	s.read(id)
 }
 
+// firstStep is the first step at top level of an execution.
+func (s *secretServer) firstStep(id string) string {
+	s.t.Helper()
+	steps, _ := s.ask(200, "GET", "/api/v1/executions/"+id+"/steps?limit=1", nil)["steps"].([]any)
+	if len(steps) == 0 {
+		s.t.Fatalf("%s has no steps", id)
+	}
+	step, _ := steps[0].(map[string]any)
+	return s.field(step, "step_id")
+}
+
 // read reads everything that there is of an execution.
 func (s *secretServer) read(id string) {
 	s.t.Helper()
-	for _, what := range []string{"", "/steps", "/logs?limit=500", "/history", "/definition", "/why", "/events", "/retry/preview"} {
+	first := s.firstStep(id)
+	for _, what := range []string{"", "/steps", "/logs?limit=500", "/history", "/definition", "/why", "/events", "/retry/preview?from_step=" + first} {
 		s.ask(200, "GET", "/api/v1/executions/"+id+what, nil)
 	}
 	s.ask(200, "GET", "/api/v1/pipeline/"+id, nil)

@@ -58,7 +58,7 @@ func TestServerMeasuresAndTraces(t *testing.T) {
 	s.post("/event-triggers", `{"trigger_id": "on", "event_type": "it.happens", "callback": `+log+`}`)
 	first, traces := "", map[string]string{} // by execution
 	for i, ask := range [][2]string{{"/execute", `{"action_type": "util.log", "params": {"message": "here"}}`}, {"/webhooks/hook/trigger", `{}`}, {"/scheduler/jobs/hand/trigger", `{}`},
-		{"/events", `{"type": "it.happens"}`}, {"/executions/FIRST/retry", `{}`}} {
+		{"/events", `{"type": "it.happens"}`}, {"/executions/FIRST/retry", `{"from_step": "log"}`}} {
 		trace := fmt.Sprintf("0af7651916cd43dd8448eb211c80319%d", i)
 		code, got := s.send("POST", "/api/v1"+strings.Replace(ask[0], "FIRST", first, 1), ask[1], http.Header{"Traceparent": {"00-" + trace + "-b7ad6b7169203331-01"}})
 		if list, ok := got["started"].([]any); ok && len(list) == 1 {

@@ -331,13 +331,6 @@ func (h *harness) why(out *strings.Builder, key string) {
 	}
 }
 
-func errText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
-}
-
 // advance moves the clock and fires what is due, each time as a batch of its own.
 func (h *harness) advance(out *strings.Builder, by string) {
 	d, err := time.ParseDuration(by)

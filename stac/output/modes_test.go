@@ -30,8 +30,8 @@ func TestWindows(t *testing.T) {
 			b := newBench(t, config)
 			b.run(nil, stacItems("s2", 0, 10)...)
 			changed := stacItem("s2", "item-00004", 1234)
-			_, out := b.other("second", map[string]any{"buffer_size": 7}).run(nil, append(stacItems("s2", 10, 15), changed)...)
-			_, out = b.other("third", map[string]any{"buffer_size": 8}).run(nil, stacItems("s2", 15, 16)...)
+			b.other("second", map[string]any{"buffer_size": 7}).run(nil, append(stacItems("s2", 10, 15), changed)...)
+			_, out := b.other("third", map[string]any{"buffer_size": 8}).run(nil, stacItems("s2", 15, 16)...)
 			want := append(append(stacItems("s2", 0, 4), stacItems("s2", 5, 16)...), changed)
 			b.wantFound(want...)
 			if m := out["manifest"].(manifest); m.TotalItems != 16 {

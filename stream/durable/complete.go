@@ -217,14 +217,15 @@ func Count(in io.Reader) (n int64, whole bool, err error) {
 	r := bufio.NewReaderSize(in, 256<<10)
 	last := byte('\n')
 	for {
-		piece, err := r.Peek(1)
+		_, err := r.Peek(1)
 		if err == io.EOF { //nolint:errorlint // bare
 			return n, last == '\n', nil
 		}
 		if err != nil {
 			return n, false, err
 		}
-		if piece, err = r.Peek(r.Buffered()); err != nil {
+		piece, err := r.Peek(r.Buffered())
+		if err != nil {
 			return n, false, err
 		}
 		n += int64(bytes.Count(piece, newline))
