@@ -3,6 +3,7 @@ package access
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
@@ -62,7 +63,11 @@ func (p *Policies) Check(u Use) error {
 	if err := p.settings.Check(u); err != nil {
 		return err
 	}
-	return p.stored.Load().Check(u)
+	stored := p.stored.Load()
+	if u.Reserved && u.Role != Admin.String() && !p.settings.lends(u) && !stored.lends(u) {
+		return u.denied(fmt.Sprintf("it is for admins, unless roles.%s.allow names it", u.Role))
+	}
+	return stored.Check(u)
 }
 
 // Settings is the policy of the settings.

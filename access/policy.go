@@ -92,6 +92,7 @@ type Use struct {
 	Role     string   // of who wrote the step's definition
 	Pipeline string   // id of the stored pipeline that it stands in, "" for none
 	Name     string   // of that pipeline or definition
+	Reserved bool     // the action is for admins, unless a rule of the role allows it by its name
 }
 
 // Check is CodeDenied when a rule does not allow a use; the error names the rule and the pattern that decided.
@@ -122,20 +123,27 @@ func (p *Policy) Check(u Use) error {
 	return nil
 }
 
+// lends reports whether the rule of the role allows a reserved action by its name.
+func (p *Policy) lends(u Use) bool {
+	r := p.Roles[u.Role]
+	return slices.ContainsFunc(u.Names, func(name string) bool { return slices.Contains(r.Allow, name) })
+}
+
 func (r *Rule) check(at string, u Use) error {
-	denied := func(why string) error {
-		return &stepwell.Error{Code: stepwell.CodeDenied, Message: fmt.Sprintf("the policy does not allow %s to what %s %s wrote: %s", u.Names[0], article(u.Role), u.Role, why),
-			Hint: "an admin can change the policy"}
-	}
 	for _, pattern := range r.Deny {
 		if u.matches(pattern) {
-			return denied(fmt.Sprintf("%s.deny %q", at, pattern))
+			return u.denied(fmt.Sprintf("%s.deny %q", at, pattern))
 		}
 	}
 	if r.Allow == nil || slices.ContainsFunc(r.Allow, u.matches) {
 		return nil
 	}
-	return denied(fmt.Sprintf("%s.allow %q", at, r.Allow[:min(len(r.Allow), 10)]))
+	return u.denied(fmt.Sprintf("%s.allow %q", at, r.Allow[:min(len(r.Allow), 10)]))
+}
+
+func (u *Use) denied(why string) error {
+	return &stepwell.Error{Code: stepwell.CodeDenied, Message: fmt.Sprintf("the policy does not allow %s to what %s %s wrote: %s", u.Names[0], article(u.Role), u.Role, why),
+		Hint: "an admin can change the policy"}
 }
 
 func article(role string) string {

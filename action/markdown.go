@@ -90,6 +90,9 @@ func factsOf(s *spec.Spec) []string {
 		facts = append(facts, fmt.Sprintf("Tried up to %d times, %s apart at first, unless the step or the pipeline says otherwise.",
 			r.MaxAttempts, shortDuration(r.Backoff)))
 	}
+	if s.Reserved {
+		facts = append(facts, "For admins: what others wrote may use it only where the policy of their role allows it by its name, as in `roles: {editor: {allow: [\"*\", "+s.Name+"]}}`.")
+	}
 	if s.NotIdempotent {
 		facts = append(facts, "Not idempotent: it is never run again after its worker died.")
 	}

@@ -49,6 +49,7 @@ type Action struct {
 	Examples    []Example `json:"examples" nullable:"false"`
 	TimeoutSec  float64   `json:"timeout_seconds,omitempty" doc:"Of one attempt, unless the step says otherwise."`
 	MaxAttempts int       `json:"max_attempts,omitempty" doc:"Tries, unless the step or the pipeline says otherwise."`
+	Reserved    bool      `json:"reserved,omitempty" doc:"For steps that an admin wrote, unless the policy of another role allows it by its name."`
 	Idempotent  bool      `json:"idempotent" doc:"It may run again after its worker died."`
 	Role        string    `json:"role,omitempty" enum:"source,modifier,sink" doc:"Of a stream module."`
 }
@@ -119,7 +120,7 @@ func (s *server) describedOne(name string, module bool) (*answer[ActionDetail], 
 
 func actionOf(s *spec.Spec) Action {
 	a := Action{Type: s.Name, Aliases: s.Aliases, Summary: s.Summary, Doc: s.Doc, Params: fieldsOf(s.Params), OpenParams: s.OpenParams,
-		Outputs: fieldsOf(s.Outputs), Examples: []Example{}, TimeoutSec: s.Timeout.Seconds(), Idempotent: !s.NotIdempotent}
+		Outputs: fieldsOf(s.Outputs), Examples: []Example{}, TimeoutSec: s.Timeout.Seconds(), Reserved: s.Reserved, Idempotent: !s.NotIdempotent}
 	if s.Retry != nil {
 		a.MaxAttempts = s.Retry.MaxAttempts
 	}

@@ -103,9 +103,10 @@ type Options struct {
 	allow   func(author *definition.Author, action string) error // what steps may use; nil: all
 	touch   func(path string) error                              // CodeDenied for a file that steps may not touch; nil: all
 	sandbox func(context.Context) (*sandbox.Sandbox, error)      // what a command is confined by; nil: nothing
-	secrets *lateGuard                                           // of the App that the actions are for
-	serves  bool                                                 // it is a server's, which has keys of its own to keep
-	wrap    func(conductor.Store) conductor.Store                // measures the store; nil: as it is
+	backup  func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
+	secrets *lateGuard                            // of the App that the actions are for
+	serves  bool                                  // it is a server's, which has keys of its own to keep
+	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
 }
 
 // App is a Stepwell in this process.
@@ -137,7 +138,9 @@ func actions(o Options) (*action.Registry, *outbound.Client, error) {
 		return nil, nil, err
 	}
 	for _, add := range []func() error{
-		func() error { return builtin.Register(r, builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv}) },
+		func() error {
+			return builtin.Register(r, builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup})
+		},
 		func() error { return httpcall.Register(r, client) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
@@ -170,7 +173,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	for name, limits := range o.Queues {
 		a.queue.Limit(name, limits)
 	}
-	o.secrets = &lateGuard{}
+	o.secrets, o.backup = &lateGuard{}, a.backup
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
@@ -255,6 +258,15 @@ func (a *App) watch(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// backup is what util.backup does; the store is open by the time anything runs.
+func (a *App) backup(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error) {
+	made, err := a.Store.BackupInto(ctx, folder, keep, progress)
+	if err != nil {
+		return nil, err
+	}
+	return (*builtin.Copied)(made), nil
 }
 
 // Drain starts no more steps and lets the running ones finish; Run returns then. It returns at once.

@@ -126,7 +126,7 @@ func (s *Server) allow(author *definition.Author, action string) error {
 		if about.Internal {
 			return nil
 		}
-		u.Names = append([]string{about.Name}, about.Aliases...)
+		u.Names, u.Reserved = append([]string{about.Name}, about.Aliases...), about.Reserved
 	}
 	return s.policies.Check(u)
 }

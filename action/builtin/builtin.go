@@ -2,7 +2,7 @@
 // §3.3 "utility actions"; the names without "util." are budpipeline's own).
 //
 // Register adds them to a registry. They keep no state and need nothing but the step's Host; util.exec
-// starts processes, nothing else touches the outside. What an action reads and returns is stated in its
+// starts processes and util.backup writes files, nothing else touches the outside. What an action reads and returns is stated in its
 // Spec, from which docs/actions.md is written. Names, parameters and outputs are stable.
 package builtin
 
@@ -25,6 +25,9 @@ type Options struct {
 	Sandbox func(context.Context) (*sandbox.Sandbox, error)
 	// PassEnv are the variables that a confined command may ask for. Defaults to none.
 	PassEnv []string
+	// Backup makes a checked copy of the database in a folder and leaves the newest keep there. Defaults to there being no
+	// database.
+	Backup func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*Copied, error)
 }
 
 // Register adds all actions of the package. It fails as action.Registry.Add does, when a name is taken.
@@ -47,6 +50,7 @@ func Register(r *action.Registry, o Options) error {
 		logAction(),
 		setOutput(),
 		fail(),
+		backup(o),
 		noop(),
 	)
 }

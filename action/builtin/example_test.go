@@ -117,5 +117,5 @@ func ExampleRegister() {
 	// Output:
 	// util.aggregate: Makes one value of many.
 	// util.approval: Waits until somebody approves or rejects.
-	// util.condition: Decides which way a pipeline goes.
+	// util.backup: Makes a backup of Stepwell's own data.
 }

@@ -102,14 +102,6 @@ func (p *program) newRestoreCommand() *cobra.Command {
 	return cmd
 }
 
-// removed removes a file that may be there.
-func removed(name string) error {
-	if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // counter shows how far a copy has come, on a terminal.
 func (p *program) counter() (progress func(done, total int), end func()) {
 	_, show := p.terminal()
@@ -131,7 +123,7 @@ func (p *program) backup(ctx context.Context, target string) (err error) {
 	if err != nil {
 		return err
 	}
-	h, found, err := p.checkCopy(ctx, target)
+	h, found, err := sqlite.CheckCopy(ctx, target)
 	if err != nil {
 		return err
 	}
@@ -142,28 +134,8 @@ func (p *program) backup(ctx context.Context, target string) (err error) {
 	return err
 }
 
-// checkCopy looks a copy over, and removes what looking has left beside it. An error says that it is no database that
-// is sound; blobs that are missing are no error.
-func (p *program) checkCopy(ctx context.Context, path string) (*sqlite.Health, *sqlite.References, error) {
-	h, err := sqlite.Check(ctx, path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if len(h.Problems) > 0 {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the copy is damaged: " + h.Problems[0], Hint: "check the original with `stepwell doctor`"}
-	}
-	found, err := sqlite.Verify(ctx, path)
-	if err != nil {
-		return nil, nil, err
-	}
-	if h.Log == 0 && h.Holder == "" {
-		err = errors.Join(removed(path+"-wal"), removed(path+"-shm"))
-	}
-	return h, found, err
-}
-
 func (p *program) restore(ctx context.Context, from string, force bool) error {
-	_, found, err := p.checkCopy(ctx, from)
+	_, found, err := sqlite.CheckCopy(ctx, from)
 	if err != nil {
 		return err
 	}

@@ -76,6 +76,7 @@ type Store struct {
 
 	closing sync.Once
 	closed  error
+	copying sync.Mutex // held by BackupInto
 
 	names names
 	used  used
