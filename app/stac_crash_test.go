@@ -349,6 +349,25 @@ func (r *streamRig) found(format string, want int) {
 	}
 }
 
+// locked waits until a run writes below a directory.
+func (r *streamRig) locked(dir string) {
+	r.t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		found := false
+		err := filepath.WalkDir(filepath.Join(r.dir, dir), func(name string, _ fs.DirEntry, err error) error {
+			found = found || err == nil && strings.HasSuffix(name, "lock")
+			return nil // what a run makes and removes meanwhile is no failure
+		})
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if found {
+			return
+		}
+	}
+	r.t.Fatalf("nobody writes to %s", dir)
+}
+
 // leftovers are hidden files and parts below a directory.
 func (r *streamRig) leftovers(dir string) (names []string) {
 	r.t.Helper()
@@ -397,6 +416,7 @@ func testP7(t *testing.T, output, name string) {
 	r.with(func(a *app.App) {
 		one := r.start(a, doc)
 		<-waiting
+		r.locked("out") // the output takes its place when the first items reach it
 		x, steps := r.end(a, r.start(a, strings.Replace(doc, "name: crash", "name: "+name, 1)))
 		if x.Status != stepwell.ExecutionFailed || x.Failure == nil || x.Failure.Code != stepwell.CodeConflict || x.Failure.Hint == "" {
 			t.Errorf("the second run is %v: %+v, output %+v", x.Status, x.Failure, steps["output"].Error)
