@@ -30,6 +30,7 @@ type node struct {
 	roots []*root
 	ends  uint64 // that its items may reach
 	root  *root  // of a source
+	pages *pages // of a Remote source, nil: nothing is kept
 
 	env    *Env
 	host   action.Host

@@ -217,5 +217,11 @@ func (s *segment) note(b block, keys []entry, batches []reached) error {
 	if b.Spool, err = s.spool.sync(); err != nil {
 		return err
 	}
-	return c.append(b, keys, true)
+	if err := c.append(b, keys, true); err != nil {
+		return err
+	}
+	for _, n := range b.Cursors {
+		s.graph.roots[n.Root].node.pages.passed(n.Seq)
+	}
+	return nil
 }

@@ -30,7 +30,10 @@ func (s *segment) recall() (*past, error) {
 	}
 	if !p.begun || !s.settings.Resume || s.replaces && !s.goesOn(p) {
 		s.former = p.states
-		return &past{}, s.forget()
+		if p.begun || p.run == "" || !s.settings.Resume || !s.goesOn(p) { // else nothing was durable, but pages may be kept
+			err = s.dropPages()
+		}
+		return &past{}, errors.Join(err, s.forget())
 	}
 	if !s.goesOn(p) {
 		p.done = nil
@@ -40,6 +43,9 @@ func (s *segment) recall() (*past, error) {
 		p.cursors = nil
 		if p.done, err = s.faultless(p.done); err != nil {
 			return nil, err
+		}
+		if err := s.dropPages(); err != nil { // before: they are of the run that was
+			return nil, fmt.Errorf("kept pages: %w", err)
 		}
 		if err := c.append(block{Begin: true, Open: true, Run: s.call.Execution, Done: p.done}, nil, true); err != nil {
 			return nil, fmt.Errorf("checkpoint: %w", err)
@@ -79,7 +85,7 @@ func (s *segment) goesOn(p *past) bool {
 	return p.run == "" || p.run == s.call.Execution || p.run == s.call.GoesOn
 }
 
-// forget begins anew, with everything of before gone.
+// forget begins anew, with everything of before gone but the kept pages.
 func (s *segment) forget() error {
 	s.bags, s.resumes = nil, false
 	for _, r := range s.graph.roots {
@@ -131,7 +137,11 @@ func (s *segment) openOne(ctx context.Context, n *node, p *past) (err error) {
 	}
 	n.env = s.env(n, data)
 	if n.root != nil {
-		if n.env.Cursor, err = s.opened(p.cursors[n.root.index].Cursor); err != nil {
+		cursor, err := s.keepPages(n, p.cursors[n.root.index])
+		if err != nil {
+			return err
+		}
+		if n.env.Cursor, err = s.opened(cursor); err != nil {
 			return err
 		}
 	}
@@ -152,6 +162,9 @@ func (s *segment) openOne(ctx context.Context, n *node, p *past) (err error) {
 		return err
 	}
 	n.opened = component
+	if r, ok := component.(Remote); n.pages != nil && (!ok || !r.Remote()) {
+		n.pages = nil
+	}
 	ok := false
 	switch n.role() {
 	case spec.Source:

@@ -83,7 +83,7 @@ func (s *segment) begin(ctx context.Context) error {
 	if errors.Is(err, ErrStateGone) && p.begun {
 		s.warn(n, "the output is not as the last run left it; the stream begins anew", slog.String("step", n.step.ID))
 		s.close(ctx, err, false)
-		if err := s.forget(); err != nil {
+		if err := errors.Join(s.dropPages(), s.forget()); err != nil {
 			return err
 		}
 		n, err = s.open(ctx, &past{})
@@ -187,7 +187,10 @@ func (s *segment) seal() error {
 	if err != nil {
 		return err
 	}
-	return s.checkpoint.append(block{Spool: size, Complete: true}, nil, true)
+	if err := s.checkpoint.append(block{Spool: size, Complete: true}, nil, true); err != nil {
+		return err
+	}
+	return s.dropPages()
 }
 
 // stopped notes that the stream failed, after the last that its sinks could make durable.

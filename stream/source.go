@@ -51,7 +51,12 @@ func (s *intake) run(ctx context.Context) (err error) {
 	s.node.counts.skipped.Add(s.read)
 	s.renew()
 	if s.node.opened != nil { // else there is nothing to read
-		if err := s.source(ctx); err != nil {
+		err := s.node.pages.replay(s)
+		if err == nil {
+			err = s.source(ctx)
+		}
+		s.node.pages.close()
+		if err != nil {
 			m, ok := errors.AsType[*member](err)
 			if !ok || !s.seg.empty(s.node, m.err) {
 				return err
@@ -106,6 +111,12 @@ func (s *intake) taken(yield func(*Item) bool) {
 
 // Item implements Out.
 func (s *intake) Item(it *Item) error {
+	s.node.pages.item(it)
+	return s.give(it)
+}
+
+// give passes an item on.
+func (s *intake) give(it *Item) error {
 	s.seq++
 	s.read++
 	it.origin = origin{root: s.root, seq: s.seq}
@@ -135,8 +146,21 @@ func (s *intake) Mark(cursor any) error {
 		if len(raw) > maxCursor {
 			return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("a cursor of %d bytes; %d are allowed", len(raw), maxCursor)}
 		}
-		s.cursor, s.at, s.upTo = s.seg.sealed(raw), s.seq, s.read
+		raw = s.seg.sealed(raw)
+		s.node.pages.mark(s.seq, raw)
+		return s.mark(raw)
 	}
+	return s.paused()
+}
+
+// mark takes note of a cursor.
+func (s *intake) mark(cursor json.RawMessage) error {
+	s.cursor, s.at, s.upTo = cursor, s.seq, s.read
+	return s.paused()
+}
+
+// paused passes on what has come, when it is time to.
+func (s *intake) paused() error {
 	if now := time.Now(); len(s.batch.items) >= s.seg.settings.Batch/4 || now.Sub(s.sent) >= markPause {
 		return s.flush()
 	}
@@ -145,6 +169,14 @@ func (s *intake) Mark(cursor any) error {
 
 // Fail implements Out.
 func (s *intake) Fail(f Failure) error {
+	if s.node.pages != nil {
+		s.node.pages.failure(recordOf(&f, at{}, time.Now(), s.seg.hide))
+	}
+	return s.failed(f)
+}
+
+// failed records a failure of the source.
+func (s *intake) failed(f Failure) error {
 	s.seq++
 	return s.seg.record(s.node, f, at{s.root.index, s.seq})
 }

@@ -63,6 +63,15 @@ type Source interface {
 	Read(ctx context.Context, in iter.Seq[*Item], out Out) error
 }
 
+// Remote is implemented by sources that read pages from a server. What such a source has given before a Mark is kept until it
+// is durable at the ends, so that a run that goes on asks for no page twice: Env.Cursor is that of the last Mark, and
+// what was given before it comes again without Read.
+type Remote interface {
+	Source
+	// Remote reports whether this component does so.
+	Remote() bool
+}
+
 // Out takes what a source makes. Its methods block while the steps behind are busy, and return an error
 // when the stream is over. They are for one goroutine at a time.
 type Out interface {

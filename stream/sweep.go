@@ -22,7 +22,7 @@ func (s *segment) sweep(now time.Time) error {
 			if lerr != nil {
 				continue
 			}
-			err = errors.Join(err, os.RemoveAll(base+".data"), os.RemoveAll(base+spoolSuffix), os.Remove(path), os.Remove(path+".lock"), lock.Unlock())
+			err = errors.Join(err, os.RemoveAll(base+".data"), os.RemoveAll(base+pagesSuffix), os.RemoveAll(base+spoolSuffix), os.Remove(path), os.Remove(path+".lock"), lock.Unlock())
 		}
 	}
 	return err

@@ -240,7 +240,13 @@ func (a *apiSource) take(j job, s step, out stream.Out, marks bool) error {
 		}
 		return out.Mark(cursor{Job: j.number + 1, Items: a.given})
 	}
-	if err := a.page(j, s.page, out); err != nil {
+	err := a.page(j, s.page, out)
+	if errors.Is(err, errEnough) && marks {
+		if err := out.Mark(cursor{Job: j.number + 1, Items: a.given}); err != nil {
+			return err
+		}
+	}
+	if err != nil {
 		return err
 	}
 	if marks && s.cursor != nil && fits(s.cursor) {
@@ -294,6 +300,9 @@ func (a *apiSource) page(j job, page *api.Page, out stream.Out) error {
 	}
 	return nil
 }
+
+// Remote implements stream.Remote.
+func (a *apiSource) Remote() bool { return true }
 
 // item makes the item, marked if it is not whole.
 func (a *apiSource) item(f api.Feature, page *api.Page) *stream.Item {

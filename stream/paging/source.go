@@ -168,9 +168,7 @@ func (s *source) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stream.
 		if err != nil {
 			return err
 		}
-		if enough {
-			return nil
-		}
+		at.Done = at.Done || enough
 		if err := out.Mark(at); err != nil {
 			return err
 		}
@@ -265,6 +263,9 @@ func (s *source) item(v *item.Value, p *page) (*stream.Item, error) {
 	it.Set("id", item.OfText(name))
 	return it, nil
 }
+
+// Remote implements stream.Remote.
+func (s *source) Remote() bool { return true }
 
 // Finish implements stream.Finisher.
 func (s *source) Finish(error) (any, error) {
