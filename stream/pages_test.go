@@ -64,7 +64,9 @@ func TestKeptPages(t *testing.T) {
 	segment := func() streamtest.Segment {
 		return streamtest.Segment{Checkpoints: checkpoints, Dir: dir, Steps: streamtest.Chain("read", nil, "modifier", nil, "write", nil),
 			Modules: []stream.Module{{Spec: spec.Spec{Name: "read", Summary: "Reads pages.", Stream: &spec.Stream{Role: spec.Source}},
-				Open: func(_ context.Context, env *stream.Env, _ map[string]any) (any, error) { return paged{env, pages, asked}, nil }},
+				Open: func(_ context.Context, env *stream.Env, _ map[string]any) (any, error) {
+					return paged{env, pages, asked}, nil
+				}},
 				linesTo("write", output, 1, 0, nil),
 				streamtest.Modifier("modifier", true, func(_ context.Context, it *stream.Item) (*stream.Item, error) {
 					switch n := number(it); {
