@@ -12,6 +12,7 @@ type origin struct {
 	root    *root
 	seq     int64    // number among the root's items and failures, from 1
 	key     [16]byte // of the content as it left the source
+	marks            // as it left the source
 	known   uint64   // ends that have it from an earlier run, by bit
 	pos     int64    // number among the items written to a sink, from 1; of this clone
 	refused bool     // by that sink

@@ -106,10 +106,10 @@ func lockCheckpoint(path string) (*flock.Flock, error) {
 
 // openCheckpoint reads what is there and makes it ready to be gone on with. A damaged file is set aside
 // and told to warn.
-func openCheckpoint(path string, h header, ends int, run string, warn func(string)) (*checkpoint, *past, error) {
+func openCheckpoint(path string, h header, ends int, later func(*past) bool, warn func(string)) (*checkpoint, *past, error) {
 	h.Format, h.Version = checkpointFormat, checkpointVersion
 	c := &checkpoint{path: path, header: h, states: map[int]string{}}
-	p, size, err := readCheckpoint(path, h, ends, run)
+	p, size, err := readCheckpoint(path, h, ends, later)
 	if d, ok := errors.AsType[*damage](err); ok {
 		aside := fmt.Sprintf("%s.corrupt-%s", path, time.Now().UTC().Format("20060102T150405.000"))
 		if err := os.Rename(path, aside); err != nil {

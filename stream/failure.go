@@ -22,11 +22,16 @@ const maxMessage = 1000
 type at struct {
 	root int
 	seq  int64
+	marks
 }
+
+// recordTime is how the time of a failure is written.
+const recordTime = "2006-01-02T15:04:05.000Z07:00"
 
 // failureRecord is a failure as it is written (stac-manager §4; source-systems A.6).
 type failureRecord struct {
-	At         []int64  `json:"at,omitempty"` // root and number; in the spool only
+	At         []int64  `json:"at,omitempty"`     // root and number; in the spool only
+	Origin     []uint64 `json:"origin,omitempty"` // root and marks of the item; in the spool only
 	Step       string   `json:"step_id"`
 	Item       string   `json:"item_id"`
 	Collection string   `json:"collection_id,omitempty"`
@@ -38,9 +43,12 @@ type failureRecord struct {
 
 func recordOf(f *Failure, where at, now time.Time, hide func(string) string) *failureRecord {
 	r := &failureRecord{Step: f.Step, Item: f.Item, Collection: f.Collection, Type: f.Type,
-		Time: now.UTC().Format("2006-01-02T15:04:05.000Z07:00")}
+		Time: now.UTC().Format(recordTime)}
 	if where.seq > 0 {
 		r.At = []int64{int64(where.root), where.seq}
+		if where.marks != (marks{}) {
+			r.Origin = []uint64{uint64(where.root), where.id, where.place}
+		}
 	}
 	if r.Item == "" {
 		r.Item = "unknown"
@@ -167,7 +175,7 @@ func (s *segment) failItem(n *node, it *Item, cause error) error {
 	}
 	where := at{}
 	if it.origin.root != nil {
-		where = at{it.origin.root.index, it.origin.seq}
+		where = at{it.origin.root.index, it.origin.seq, it.origin.marks}
 	}
 	return s.record(n, f, where)
 }

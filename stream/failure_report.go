@@ -63,7 +63,7 @@ func writeFailures(ctx context.Context, path, folder string, sum *summaryFile, r
 func writeRecords(out *bufio.Writer, each func(do func(*failureRecord) error) error) error {
 	comma := "\n    "
 	err := each(func(r *failureRecord) error {
-		r.At = nil
+		r.At, r.Origin = nil, nil
 		raw, err := json.Marshal(r)
 		if err != nil {
 			return err
@@ -89,7 +89,11 @@ func eachFailure(ctx context.Context, path string, do func(*failureRecord) error
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
+	return eachRecord(ctx, f, filepath.Base(path), do)
+}
+
+func eachRecord(ctx context.Context, in io.Reader, name string, do func(*failureRecord) error) error {
+	lines := bufio.NewScanner(in)
 	lines.Buffer(make([]byte, 64<<10), maxRecord)
 	for lines.Scan() {
 		if ctx.Err() != nil {
@@ -97,7 +101,7 @@ func eachFailure(ctx context.Context, path string, do func(*failureRecord) error
 		}
 		var r failureRecord
 		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return fmt.Errorf("%s: %w", filepath.Base(path), err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
 		if err := do(&r); err != nil {
 			return err

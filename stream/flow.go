@@ -156,7 +156,9 @@ func (f *flow) feed(ctx context.Context, take func(*batch) bool) error {
 // apply does to a batch what the stage is for.
 func (f *flow) apply(ctx context.Context, b *batch) error {
 	if f.intake != nil {
-		f.look(b)
+		if err := f.look(b); err != nil {
+			return err
+		}
 	} else if err := f.in.merge(b); err != nil {
 		return err
 	}
@@ -174,22 +176,29 @@ func (f *flow) apply(ctx context.Context, b *batch) error {
 }
 
 // look parses what a source has made and gives every item its key.
-func (f *flow) look(b *batch) {
+func (f *flow) look(b *batch) error {
 	kept := b.items[:0]
 	for _, it := range b.items {
 		if it.Value == nil {
 			if err := it.Parse(); err != nil {
+				key := xxh3.Hash128(it.raw).Bytes()
+				it.origin.marks = it.origin.root.mark("", "", it.Place, key[:])
+				if err := f.seg.sought.see(it.origin.marks); err != nil {
+					return err
+				}
 				f.seg.failItem(f.intake, it, err)
 				continue
 			}
 		}
 		if f.seg.keyed {
 			it.origin.key = xxh3.Hash128(it.Bytes()).Bytes()
+			it.origin.marks = markItem(it, it.origin.key[:])
 		}
 		kept = append(kept, it)
 	}
 	clear(b.items[len(kept):])
 	b.items = kept
+	return nil
 }
 
 // modify lets a modifier change the items of a batch.

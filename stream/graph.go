@@ -46,6 +46,8 @@ type node struct {
 	because *node                      // the step that failed, itself or another, so that this one did not finish
 	done    *doneStep                  // it completed in an earlier attempt
 	outputs map[string]json.RawMessage // the module's own
+	missing int64                      // items of a source that a retry looked for in vain
+	sample  []missingItem
 	began   time.Time
 	took    time.Duration
 }

@@ -143,8 +143,12 @@ type edge struct {
 // send passes a batch on: to each of the steps behind, with a clone of every item for all but the last of
 // them. Behind the last step the batch is settled.
 func (o *outlet) send(ctx context.Context, b *batch) error {
-	if o.skips && o.seg.resumes {
-		o.node.counts.skipped.Add(int64(o.seg.known(b)))
+	if o.skips && (o.seg.resumes || o.seg.sought != nil) {
+		skipped, err := o.seg.known(b)
+		if err != nil {
+			return err
+		}
+		o.node.counts.skipped.Add(int64(skipped))
 	}
 	o.node.counts.out.Add(int64(len(b.items)))
 	if len(o.edges) == 0 {

@@ -217,6 +217,9 @@ func (s *segment) note(b block, keys []entry, batches []reached) error {
 	if b.Spool, err = s.spool.sync(); err != nil {
 		return err
 	}
+	if err := s.sought.sync(); err != nil {
+		return err
+	}
 	if err := c.append(b, keys, true); err != nil {
 		return err
 	}

@@ -15,12 +15,12 @@ import (
 )
 
 // recall reads the checkpoint and makes the segment go on from it.
-func (s *segment) recall() (*past, error) {
+func (s *segment) recall(ctx context.Context) (*past, error) {
 	if !s.keyed {
 		return &past{}, os.MkdirAll(s.data, 0o700)
 	}
 	h := header{Config: s.hash, Workflow: s.params.Workflow, Entry: s.params.Entry, Segment: s.name, Run: s.call.Execution}
-	c, p, err := openCheckpoint(s.base+".ckpt", h, len(s.graph.ends), s.call.Execution, func(message string) { s.warn(s.steps[0], message) })
+	c, p, err := openCheckpoint(s.base+".ckpt", h, len(s.graph.ends), s.later, func(message string) { s.warn(s.steps[0], message) })
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
@@ -29,6 +29,9 @@ func (s *segment) recall() (*past, error) {
 		s.warn(s.steps[0], "checkpoints of older configs could not be removed: "+err.Error())
 	}
 	if !p.begun || !s.settings.Resume || s.replaces && !s.goesOn(p) {
+		if err := s.seek(ctx, p); err != nil {
+			return nil, err
+		}
 		s.former = p.states
 		if p.begun || p.run == "" || !s.settings.Resume || !s.goesOn(p) { // else nothing was durable, but pages may be kept
 			err = s.dropPages()
@@ -41,6 +44,9 @@ func (s *segment) recall() (*past, error) {
 	s.bags, s.resumes = p.bags, p.keys > 0
 	if p.complete {
 		p.cursors = nil
+		if err := s.seek(ctx, p); err != nil {
+			return nil, err
+		}
 		if p.done, err = s.faultless(p.done); err != nil {
 			return nil, err
 		}
@@ -75,6 +81,21 @@ func (s *segment) recall() (*past, error) {
 	}
 	s.steps[0].host.Log(slog.LevelInfo, "the stream goes on where it was cut off")
 	return p, os.MkdirAll(s.data, 0o700)
+}
+
+// later reports whether the run that a checkpoint tells of, which did not come to its end, is over: this one reads the
+// sources again and repeats what failed, instead of going on in the middle.
+func (s *segment) later(p *past) bool {
+	run, retried := s.call.Execution, s.call.GoesOn
+	switch {
+	case p.stopped == anyone || p.stopped != "" && p.stopped != run:
+		return true
+	case retried == "":
+		return false
+	case p.stopped == run: // its next attempt goes on; a restart in place is a first one
+		return retried == run && s.call.Attempt == 1
+	}
+	return p.run == retried && retried != run && p.spool > 0
 }
 
 // goesOn reports whether this run resumes or retries the one that a checkpoint tells of (semantics §8, Writing).

@@ -30,9 +30,9 @@ type lateItem struct {
 	number       int64
 }
 
-// readCheckpoint reads a file for an execution, twice: for what counts in the end, and then for the keys that count. It tells
-// how much of the file is whole.
-func readCheckpoint(path string, want header, ends int, run string) (*past, int64, error) {
+// readCheckpoint reads a file twice: for what counts in the end, and then for the keys that count. later says whether a run
+// that did not come to its end is over all the same. It tells how much of the file is whole.
+func readCheckpoint(path string, want header, ends int, later func(*past) bool) (*past, int64, error) {
 	check := func(h header) error {
 		if h.Format != want.Format || h.Version != want.Version {
 			return damaged("it is %q, version %d", h.Format, h.Version)
@@ -50,7 +50,7 @@ func readCheckpoint(path string, want header, ends int, run string) (*past, int6
 		return check(h)
 	}, p.learn)
 	p.run, p.ended = cmp.Or(p.run, begun), p.complete && p.stopped == ""
-	p.complete = p.complete || p.stopped == anyone || p.stopped != "" && p.stopped != run
+	p.complete = p.complete || later(p)
 	if err != nil || p.keys == 0 {
 		return p, size, err
 	}

@@ -280,6 +280,9 @@ func (r *stepResult) text() string {
 	if r.Dropped > 0 {
 		text += fmt.Sprintf(", %d dropped", r.Dropped)
 	}
+	if r.Missing > 0 {
+		text += fmt.Sprintf(", %d not found again", r.Missing)
+	}
 	if r.Skipped > 0 {
 		text += fmt.Sprintf(", %d done before", r.Skipped)
 	}

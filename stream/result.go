@@ -54,6 +54,7 @@ type stepResult struct {
 	Dropped  int64   `json:"items_dropped"`
 	Skipped  int64   `json:"items_skipped"`
 	Partly   int64   `json:"items_not_checked,omitempty"` // as the module says
+	Missing  int64   `json:"items_not_found,omitempty"`   // of a source, in a retry
 	Duration float64 `json:"duration_seconds"`
 }
 
@@ -84,7 +85,7 @@ func (n *node) result() stepResult {
 	if err != nil {
 		partly = 0 // it says nothing about that
 	}
-	return stepResult{Partly: partly, ID: n.step.ID, Module: n.module.Spec.Name, In: t.In, Out: t.Out, Failed: t.Failed, Dropped: t.Dropped, Skipped: t.Skipped,
+	return stepResult{Partly: partly, Missing: n.missing, ID: n.step.ID, Module: n.module.Spec.Name, In: t.In, Out: t.Out, Failed: t.Failed, Dropped: t.Dropped, Skipped: t.Skipped,
 		Duration: float64(n.took.Milliseconds()) / 1000}
 }
 
@@ -109,6 +110,8 @@ var commonOutputs = []spec.Field{
 	{Name: "items_out", Type: spec.Integer, Doc: "How many went on from it."},
 	{Name: "items_failed", Type: spec.Integer, Doc: "How many failed in it."},
 	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it left out because an earlier run had done them."},
+	{Name: "items_not_found", Type: spec.Integer, Doc: "Of a source, in a retry: how many items that failed before it no longer has."},
+	{Name: "not_found", Type: spec.Array, Doc: "The first ten of these, with their place in the source, the step where they failed and why."},
 	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it was at work."},
 }
 
@@ -119,6 +122,12 @@ func (n *node) describe() map[string]any {
 	}
 	r := n.result()
 	out := map[string]any{"items_in": r.In, "items_out": r.Out, "items_failed": r.Failed, "items_dropped": r.Dropped, "items_skipped": r.Skipped, "duration_seconds": r.Duration}
+	if n.root != nil {
+		out["items_not_found"] = n.missing
+	}
+	if len(n.sample) > 0 {
+		out["not_found"] = n.sample
+	}
 	for key, value := range n.outputs {
 		out[key] = value
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -72,12 +73,15 @@ func (s *segment) attempt(ctx, flow context.Context) error {
 
 // begin opens the checkpoint and the components. A sink whose output is gone makes it begin anew, once.
 func (s *segment) begin(ctx context.Context) error {
-	p, err := s.recall()
+	p, err := s.recall(ctx)
 	if err != nil {
 		return err
 	}
 	if err := s.enter(ctx, p.done); err != nil {
 		return err
+	}
+	if err := s.remember(ctx); err != nil {
+		return fmt.Errorf("failures of before: %w", err)
 	}
 	n, err := s.open(ctx, p)
 	if errors.Is(err, ErrStateGone) && p.begun {
@@ -144,11 +148,19 @@ func (s *segment) finish(ctx context.Context, err error) error {
 			}
 		}
 	}
+	if err == nil {
+		err = s.miss(ctx)
+	}
 	if err == nil && len(s.lost) > 0 {
 		err = s.blame(true)
 	}
 	if err == nil {
 		err = s.seal()
+	}
+	if err == nil {
+		err = s.endSearch()
+	} else if cerr := s.sought.close(); cerr != nil {
+		s.warn(s.steps[0], "what was found again could not be noted: "+cerr.Error())
 	}
 	s.close(ctx, err, true)
 	if err != nil && ctx.Err() == nil {

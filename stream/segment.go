@@ -47,6 +47,7 @@ type segment struct {
 	collections sync.Mutex              // one Collection travels at a time
 	keysMu      sync.Mutex
 	bags        []*keyBag // by end
+	sought      *sought   // of a retry; nil: nothing is looked for
 
 	batches batches
 	read    atomic.Int64 // items by all sources
@@ -268,8 +269,8 @@ func (s *segment) ended(nodes ...*node) {
 }
 
 // known marks the items of a batch that some end has already, takes out those that all have, and tells
-// how many these are.
-func (s *segment) known(b *batch) (skipped int) {
+// how many these are. The others are seen.
+func (s *segment) known(b *batch) (skipped int, err error) {
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()
 	ends := b.ticket.root.ends
@@ -280,13 +281,19 @@ func (s *segment) known(b *batch) (skipped int) {
 				it.origin.known |= 1 << i
 			}
 		}
-		if r := b.ticket.root; it.origin.known == ends && !r.handOff && !r.whole {
+		r := b.ticket.root
+		if it.origin.known == ends && !r.handOff && !r.whole {
 			skipped++
 			continue
+		}
+		if it.origin.known != ends || ends == 0 {
+			if err := s.sought.see(it.origin.marks); err != nil {
+				return 0, err
+			}
 		}
 		kept = append(kept, it)
 	}
 	clear(b.items[len(kept):])
 	b.items = kept
-	return skipped
+	return skipped, nil
 }

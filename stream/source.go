@@ -178,7 +178,11 @@ func (s *intake) Fail(f Failure) error {
 // failed records a failure of the source.
 func (s *intake) failed(f Failure) error {
 	s.seq++
-	return s.seg.record(s.node, f, at{s.root.index, s.seq})
+	m := s.root.mark(f.Collection, f.Item, Place{File: f.Context.File, Line: f.Context.Line}, nil)
+	if err := s.seg.sought.see(m); err != nil {
+		return s.seg.fail(s.node, err)
+	}
+	return s.seg.record(s.node, f, at{s.root.index, s.seq, m})
 }
 
 // Expect implements Out.

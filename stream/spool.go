@@ -182,8 +182,5 @@ func (s *spool) retain(line []byte, cursors map[int]cursorNote, done map[string]
 
 // drop begins with an empty spool.
 func (s *spool) drop() error {
-	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return remove(s.path)
 }

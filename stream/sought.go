@@ -1,0 +1,359 @@
+package stream
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/zeebo/xxh3"
+)
+
+// NotFound is the failure of an item that a retry was to repeat, and that its source no longer has.
+const NotFound = "not_found"
+
+// marks identify an item across runs, whatever a modifier has made of it: by its id as it left the source, else by its
+// line, else by its content. 0 is none.
+type marks struct {
+	id, place uint64
+}
+
+// mark makes the marks of an item of a root. key is that of its content, nil when that is not known.
+func (r *root) mark(collection, id string, p Place, key []byte) (m marks) {
+	if id != "" {
+		m.id = xxh3.HashString(fmt.Sprintf("%d\x00%s\x00%s", r.index, collection, id))
+	}
+	switch {
+	case p.Line > 0:
+		m.place = xxh3.HashString(fmt.Sprintf("%d\x00%d\x00%s", r.index, p.Line, p.File))
+	case key != nil:
+		m.place = binary.LittleEndian.Uint64(key)
+	}
+	return m
+}
+
+// markItem makes the marks of an item as it leaves its source.
+func markItem(it *Item, key []byte) marks {
+	return it.origin.root.mark(it.Collection(), it.ID(), it.Place, key)
+}
+
+// sought are the items that failed in the run that this one retries and have not come from their sources again. What has
+// is in a journal, which is durable before a cursor behind it is, so that an attempt that was cut off goes on with the rest.
+type sought struct {
+	path, journal string
+
+	mu      sync.Mutex
+	items   []soughtItem
+	byID    map[uint64][]int32
+	byPlace map[uint64][]int32
+	left    int
+	found   *os.File
+	out     *bufio.Writer
+	dirty   bool
+}
+
+// soughtItem is an item that failed: what its failure record says of it.
+type soughtItem struct {
+	marks
+	root  int32
+	seq   int64
+	found bool
+}
+
+// maxSought bounds the failed items that are looked for one by one; the others are repeated all the same.
+const maxSought = 1_000_000
+
+func (s *segment) newSought() *sought {
+	base := s.resultBase()
+	return &sought{path: base + ".sought.ndjson", journal: base + ".found", byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}}
+}
+
+// seek lays ready what failed in the run that this one retries: the failures kept with that execution, and what it was
+// itself looking for when it did not come to its end.
+func (s *segment) seek(ctx context.Context, p *past) error {
+	if s.call.GoesOn == "" {
+		return nil
+	}
+	to, before := s.newSought(), s.newSought()
+	before.path, before.journal = s.ofRetried(before.path), s.ofRetried(before.journal)
+	var err error
+	if !p.ended || p.run != s.call.GoesOn { // else what it did not find is among its failures
+		err = before.load(ctx)
+	}
+	if err == nil {
+		err = writeAtomic(to.path, func(w io.Writer) error {
+			out := bufio.NewWriter(w)
+			put := func(r *failureRecord) error {
+				raw, err := json.Marshal(r)
+				out.Write(append(raw, '\n')) // errors stay until Flush
+				return err
+			}
+			return errors.Join(before.missing(ctx, put), s.formerFailures(ctx, p, put), out.Flush())
+		})
+	}
+	if err == nil {
+		err = remove(to.journal)
+	}
+	if err != nil {
+		return fmt.Errorf("failures of before: %w", err)
+	}
+	return nil
+}
+
+// formerFailures gives the failures that are kept with the execution that this one retries; when it was cut off, those
+// that its checkpoint tells of.
+func (s *segment) formerFailures(ctx context.Context, p *past, do func(*failureRecord) error) error {
+	err := eachFailure(ctx, s.ofRetried(s.resultBase()+spoolSuffix), do)
+	if !errors.Is(err, fs.ErrNotExist) || p.run != s.call.GoesOn {
+		return given(err)
+	}
+	f, err := os.Open(s.spool.path)
+	if err != nil {
+		return given(err)
+	}
+	defer f.Close()
+	return eachRecord(ctx, io.LimitReader(f, p.spool), filepath.Base(s.spool.path), do)
+}
+
+// given is an error that is not about a file that is not there.
+func given(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// ofRetried is a file of the execution that this one retries.
+func (s *segment) ofRetried(path string) string {
+	return filepath.Join(filepath.Dir(s.runs), fileName(s.call.GoesOn), filepath.Base(path))
+}
+
+// remember takes up what is looked for: of the roots that are read in this attempt.
+func (s *segment) remember(ctx context.Context) error {
+	if s.call.GoesOn == "" || !s.keyed {
+		return nil
+	}
+	so := s.newSought()
+	if err := so.load(ctx); err != nil || so.left == 0 {
+		return err
+	}
+	s.sought = so
+	return nil
+}
+
+// load reads the list and the journal.
+func (so *sought) load(ctx context.Context) error {
+	err := eachFailure(ctx, so.path, func(r *failureRecord) error {
+		so.add(r)
+		return nil
+	})
+	if given(err) != nil {
+		return err
+	}
+	raw, err := os.ReadFile(so.journal)
+	if given(err) != nil {
+		return err
+	}
+	for ; len(raw) >= 4; raw = raw[4:] {
+		if i := binary.LittleEndian.Uint32(raw); int(i) < len(so.items) && !so.items[i].found {
+			so.items[i].found = true
+			so.left--
+		}
+	}
+	return nil
+}
+
+// add enters a record; an item that failed on several branches is one.
+func (so *sought) add(r *failureRecord) (fresh bool) {
+	it, ok := r.sought()
+	if !ok || len(so.items) >= maxSought {
+		return false
+	}
+	for _, list := range [][]int32{so.byID[it.id], so.byPlace[it.place]} {
+		for _, i := range list {
+			if so.items[i] == it {
+				return false
+			}
+		}
+	}
+	i := int32(len(so.items))
+	so.items = append(so.items, it)
+	so.left++
+	if it.id != 0 {
+		so.byID[it.id] = append(so.byID[it.id], i)
+	}
+	if it.place != 0 {
+		so.byPlace[it.place] = append(so.byPlace[it.place], i)
+	}
+	return true
+}
+
+// sought is what can be looked for of a record's item; not ok: nothing.
+func (r *failureRecord) sought() (soughtItem, bool) {
+	if len(r.Origin) != 3 || r.Origin[1] == 0 && r.Origin[2] == 0 {
+		return soughtItem{}, false
+	}
+	it := soughtItem{root: int32(r.Origin[0]), marks: marks{r.Origin[1], r.Origin[2]}}
+	if len(r.At) == 2 {
+		it.seq = r.At[1]
+	}
+	return it, true
+}
+
+// see takes note that an item, or the failure of one, has come from its source: the one with its id, or, when one of both
+// has none, the one at its place.
+func (so *sought) see(m marks) error {
+	if so == nil {
+		return nil
+	}
+	so.mu.Lock()
+	defer so.mu.Unlock()
+	if so.left == 0 {
+		return nil
+	}
+	for _, i := range so.byID[m.id] {
+		if !so.items[i].found {
+			return so.note(i)
+		}
+	}
+	if len(so.byID[m.id]) > 0 {
+		return nil
+	}
+	for _, i := range so.byPlace[m.place] {
+		if it := &so.items[i]; !it.found && (it.id == 0 || m.id == 0) {
+			return so.note(i)
+		}
+	}
+	return nil
+}
+
+func (so *sought) note(i int32) error {
+	if so.found == nil {
+		f, err := os.OpenFile(so.journal, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+		if err != nil {
+			return err
+		}
+		info, err := f.Stat()
+		if err == nil {
+			err = f.Truncate(info.Size() &^ 3) // an entry that was cut off
+		}
+		if err != nil {
+			return errors.Join(err, f.Close())
+		}
+		so.found, so.out = f, bufio.NewWriter(f)
+	}
+	so.items[i].found, so.dirty = true, true
+	so.left--
+	_, err := so.out.Write(binary.LittleEndian.AppendUint32(nil, uint32(i)))
+	return err
+}
+
+// sync makes durable what has been found.
+func (so *sought) sync() error {
+	if so == nil {
+		return nil
+	}
+	so.mu.Lock()
+	defer so.mu.Unlock()
+	if !so.dirty {
+		return nil
+	}
+	so.dirty = false
+	return errors.Join(so.out.Flush(), so.found.Sync())
+}
+
+func (so *sought) close() error {
+	if so == nil || so.found == nil {
+		return nil
+	}
+	err := errors.Join(so.sync(), so.found.Close())
+	so.found = nil
+	return err
+}
+
+// missing gives the records of what has not been found, each item once.
+func (so *sought) missing(ctx context.Context, do func(*failureRecord) error) error {
+	if so.left == 0 {
+		return nil
+	}
+	again := &sought{byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}}
+	return eachFailure(ctx, so.path, func(r *failureRecord) error {
+		if !again.add(r) || so.items[len(again.items)-1].found {
+			return nil
+		}
+		return do(r)
+	})
+}
+
+// missingItem is an item that a retry did not find again, as the outputs of its source tell it.
+type missingItem struct {
+	Item       string `json:"item_id"`
+	Collection string `json:"collection_id,omitempty"`
+	File       string `json:"source_file,omitempty"`
+	Line       int64  `json:"line_number,omitempty"`
+	Step       string `json:"step_id"` // where it failed
+	Message    string `json:"message"` // why
+}
+
+// maxMissing bounds the sample.
+const maxMissing = 10
+
+// miss records as failures what the sources that were read to their end no longer have.
+func (s *segment) miss(ctx context.Context) error {
+	if s.sought == nil {
+		return nil
+	}
+	roots := make(map[int]*node, len(s.graph.roots))
+	for _, r := range s.graph.roots {
+		if n := r.node; n.done == nil && n.because == nil && !n.failed {
+			roots[r.index] = n
+		}
+	}
+	return s.sought.missing(ctx, func(old *failureRecord) error {
+		n := roots[int(old.Origin[0])]
+		if n == nil {
+			return nil
+		}
+		r := *old
+		context := Context{}
+		if old.Context != nil {
+			context = Context{File: old.Context.File, Line: old.Context.Line, URL: old.Context.URL}
+		}
+		r.Step, r.Type, r.Time, r.At, r.Context = n.step.ID, NotFound, time.Now().UTC().Format(recordTime), nil, &context
+		if old.Type != NotFound { // not looked for in vain before
+			r.Message = cut(fmt.Sprintf("the source no longer has this item, which failed at %s: %s", old.Step, old.Message))
+		}
+		raw, err := json.Marshal(&r)
+		if err != nil {
+			return err
+		}
+		if n.missing++; len(n.sample) < maxMissing {
+			n.sample = append(n.sample, missingItem{r.Item, r.Collection, context.File, context.Line, old.Step, old.Message})
+		}
+		n.counts.failed.Add(1)
+		_, _, err = s.spool.add(&r, raw)
+		return err
+	})
+}
+
+// endSearch ends the search of a stream that has come to its end: what was not found is among its failures.
+func (s *segment) endSearch() error {
+	if s.call.GoesOn == "" || !s.keyed {
+		return nil
+	}
+	so := s.newSought()
+	return errors.Join(s.sought.close(), remove(so.path), remove(so.journal))
+}
+
+// remove removes a file that may not be there.
+func remove(path string) error {
+	return given(os.Remove(path))
+}
