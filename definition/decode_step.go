@@ -3,6 +3,7 @@ package definition
 import (
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // steps reads a list of steps; depth counts the groups around it, the pipeline being 1.
@@ -156,7 +157,7 @@ func (d *decoder) id(e entry, path string) string {
 	if id == "" || stepID(id) {
 		return id
 	}
-	hint := "begin with a letter or digit, go on with letters, digits, _ . and -"
+	hint := "begin with a letter (a to z) or digit, go on with letters, digits, _ . and -"
 	if s := slug(id); s != "" {
 		hint = "write id: " + s
 	}
@@ -175,11 +176,13 @@ func stepID(s string) bool {
 	return s != "" && len(s) <= 100
 }
 
-// slug makes an id of a name.
+// slug makes an id of a name. It makes none of a name with letters beyond ASCII, of which too much would be lost.
 func slug(name string) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(name) {
 		switch {
+		case r > unicode.MaxASCII && unicode.IsLetter(r):
+			return ""
 		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
 			b.WriteRune(r)
 		case b.Len() > 0 && !strings.HasSuffix(b.String(), "_") && b.Len() < 60:

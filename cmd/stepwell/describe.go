@@ -186,23 +186,28 @@ func (p *program) newVersionCommand() *cobra.Command {
 		Short: "Says which version this is",
 		Args:  arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			revision, at := "", ""
-			if info, ok := debug.ReadBuildInfo(); ok {
-				for _, s := range info.Settings {
-					switch s.Key {
-					case "vcs.revision":
-						revision = " " + s.Value[:min(12, len(s.Value))]
-					case "vcs.time":
-						if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
-							at = " of " + t.Format(time.DateOnly)
-						}
-					}
-				}
-			}
-			_, err := fmt.Fprintf(p.out, "stepwell %s%s%s, %s, %s/%s\n", version(), revision, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(p.out, versionLine())
 			return err
 		},
 	}
+}
+
+// versionLine says all about this program in a line.
+func versionLine() string {
+	revision, at := "", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				revision = " " + s.Value[:min(12, len(s.Value))]
+			case "vcs.time":
+				if t, err := time.Parse(time.RFC3339, s.Value); err == nil {
+					at = " of " + t.Format(time.DateOnly)
+				}
+			}
+		}
+	}
+	return fmt.Sprintf("stepwell %s%s%s, %s, %s/%s", version(), revision, at, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // version is that of the module, as it was built.

@@ -49,6 +49,8 @@ func (p *program) root() *cobra.Command {
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.configure(cmd) },
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.Version = versionLine()
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
@@ -84,12 +86,19 @@ func (p *program) unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names []string
+	var names, deeper []string // deeper are subcommands of that very name: `start` is `pipelines start`
 	for _, sub := range cmd.Commands() {
 		names = append(names, sub.Name())
+		for _, leaf := range sub.Commands() {
+			if leaf.Name() == args[0] {
+				deeper = append(deeper, "`"+leaf.CommandPath()+"`")
+			}
+		}
 	}
 	hint := fmt.Sprintf("`%s --help` lists the commands", cmd.CommandPath())
-	if near := spec.Closest(args[0], names); near != "" {
+	if len(deeper) > 0 {
+		hint = fmt.Sprintf("did you mean %s?", strings.Join(deeper, " or "))
+	} else if near := spec.Closest(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean `%s %s`?", cmd.CommandPath(), near)
 	} else if isFile(args[0]) {
 		hint = fmt.Sprintf("did you mean `%s run %s`?", cmd.CommandPath(), args[0])
