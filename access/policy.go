@@ -143,7 +143,7 @@ func (r *Rule) check(at string, u Use) error {
 
 func (u *Use) denied(why string) error {
 	return &stepwell.Error{Code: stepwell.CodeDenied, Message: fmt.Sprintf("the policy does not allow %s to what %s %s wrote: %s", u.Names[0], article(u.Role), u.Role, why),
-		Hint: "an admin can change the policy"}
+		Hint: "an admin can change the policy: stepwell policy show, stepwell policy set FILE"}
 }
 
 func article(role string) string {

@@ -145,7 +145,34 @@ type NewKey struct {
 // KeyMade is a new API key with its token, which cannot be read again.
 type KeyMade struct {
 	Key
-	Token string `json:"token" doc:"Shown once. Send it as Authorization: Bearer, or X-API-Key."`
+	Token   string        `json:"token" doc:"Shown once. Send it as Authorization: Bearer, or X-API-Key."`
+	Refused []RefusedStep `json:"refused,omitempty" nullable:"false" doc:"With the first key: what is stored and refused from now on, at most 100."`
+}
+
+// RefusedStep is a step of something stored that is refused on a server with API keys.
+type RefusedStep struct {
+	Kind   string `json:"kind" enum:"pipeline,schedule,webhook,event_trigger"`
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Step   string `json:"step_id,omitempty" doc:"The first one of a pipeline that is refused."`
+	Reason string `json:"reason"`
+	Cure   string `json:"cure" doc:"What to do."`
+}
+
+// refused tells what the first key changes. The key is made already, so what cannot be found out is left out.
+func (s *server) refused(ctx context.Context) []RefusedStep {
+	if s.o.Refused == nil || access.Of(ctx).Kind != access.KindAnonymous {
+		return nil
+	}
+	list, err := s.o.Refused(ctx)
+	if err != nil {
+		s.o.Log.Warn("which stored steps are refused from now on is not known", "error", err)
+	}
+	out := make([]RefusedStep, 0, len(list))
+	for _, r := range list {
+		out = append(out, RefusedStep{Kind: r.Kind, ID: r.ID, Name: r.Name, Step: r.Step, Reason: cut(r.Err.Error(), maxDetailText), Cure: stepwell.HintOf(r.Err)})
+	}
+	return out
 }
 
 type createKeyInput struct{ Body NewKey }
@@ -167,7 +194,7 @@ func (s *server) createKey(ctx context.Context, in *createKeyInput) (*made[KeyMa
 		return nil, err
 	}
 	callOf(ctx).object = k.ID
-	return &made[KeyMade]{Status: statusOf(true), Location: prefix + "/keys/" + k.ID, Body: KeyMade{keyOf(k), token}}, nil
+	return &made[KeyMade]{Status: statusOf(true), Location: prefix + "/keys/" + k.ID, Body: KeyMade{keyOf(k), token, s.refused(ctx)}}, nil
 }
 
 // KeyList lists all API keys.

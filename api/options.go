@@ -103,6 +103,8 @@ type Options struct {
 	Vault     *secret.Vault
 	Keys      *access.Keys
 	Policies  *access.Policies
+	// Refused are the stored steps that are refused once there are API keys. Defaults to none.
+	Refused   func(ctx context.Context) ([]pipeline.Refused, error)
 	Callbacks Callbacks
 	Feed      *feed.Hub
 	Meter     *meter.Meter

@@ -172,6 +172,13 @@ func TestCommandsAreRefused(t *testing.T) {
 	if _, err := os.Stat("out"); err != nil {
 		t.Errorf("without keys, a command may do what the server may: %v", err)
 	}
+	open.post("/pipelines", `{"document": {"name": "plain", "steps": [{"id": "a", "action": "util.noop"}]}}`)
+	open.post("/pipelines", `{"document": {"name": "copies", "steps": [{"id": "a", "action": "util.exec", "params": {"command": "id"}}]}}`)
+	made := open.post("/keys", `{"name": "chief", "role": "admin"}`)
+	refused, _ := made["refused"].([]any)
+	if text := fmt.Sprint(refused); len(refused) != 1 || !strings.Contains(text, "name:copies") || !strings.Contains(text, "step_id:a") || !strings.Contains(text, "this kernel has no Landlock") || !strings.Contains(text, "exec: {user: NAME}") {
+		t.Errorf("with the first key: %v", made)
+	}
 	open.Drain()
 	open.ended()
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/sandbox"
 )
@@ -118,15 +119,19 @@ func (s *Server) touch(path string) error {
 // allow is CodeDenied when the policy does not let what was written on somebody's authority use an action. What was
 // started before authors were kept counts as an editor's.
 func (s *Server) allow(author *definition.Author, action string) error {
-	u := access.Use{Names: []string{action}, Role: access.Editor.String()}
+	return allowed(s.policies, s.Actions, author, action)
+}
+
+func allowed(policies *access.Policies, actions *action.Registry, author *definition.Author, name string) error {
+	u := access.Use{Names: []string{name}, Role: access.Editor.String()}
 	if author != nil {
 		u.Role, u.Pipeline, u.Name = author.Role, author.Pipeline, author.Name
 	}
-	if about, ok := s.Actions.Spec(action); ok {
+	if about, ok := actions.Spec(name); ok {
 		if about.Internal {
 			return nil
 		}
 		u.Names, u.Reserved = append([]string{about.Name}, about.Aliases...), about.Reserved
 	}
-	return s.policies.Check(u)
+	return policies.Check(u)
 }

@@ -158,7 +158,7 @@ func (s *Server) buildAPI(context.Context) error {
 	s.sidecar = newSidecar(s.o.Services.DaprPort)
 	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
 		Catalog: s.Actions, Auth: s.auth, Pipelines: s.library, Schedules: s.schedules, Webhooks: s.hooks, Events: s.router, Vault: s.Secrets.Vault,
-		Keys: s.keys, Policies: s.policies, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins, Hosts: s.hosts(),
+		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins, Hosts: s.hosts(),
 		Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
 		Observe: s.requested, Link: s.linked, MaxBody: s.o.MaxBody, Stopping: s.closing, Log: s.log})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -51,7 +52,7 @@ func denied(hint, format string, args ...any) error {
 }
 
 // cure is what to do where neither way works.
-const cure = "run the server as root and set exec.user, or use a Linux kernel with Landlock (6.2 or later)"
+const cure = "run the server as root and set exec.user (in stepwell.yaml: exec: {user: NAME}), or use a Linux kernel with Landlock (6.2 or later)"
 
 // New finds out whether and how commands can be confined here. CodeDenied, with the reason and a cure, when they cannot.
 func New(o Options) (*Sandbox, error) {
@@ -106,7 +107,7 @@ func (s *Sandbox) Admits(dir string) error {
 			}
 		}
 	}
-	return denied("work in one of "+strings.Join(s.folders, ", ")+", or add the folder to exec.folders", "commands may not touch the folder %s", path)
+	return denied("work in one of "+strings.Join(s.folders, ", ")+", or in stepwell.yaml: exec: {folders: ["+strings.Join(append(slices.Clone(s.folders), path), ", ")+"]}", "commands may not touch the folder %s", path)
 }
 
 // Crowded are folders in which commands cannot create anything directly, because something hidden is in them.

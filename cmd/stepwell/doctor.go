@@ -94,7 +94,7 @@ func (d *doctor) examine(ctx context.Context) []finding {
 	}
 	var all []finding
 	for _, check := range []func(context.Context) []finding{
-		d.dataDirectory, d.database, d.outside, d.largeOutputs, d.disk, d.clock, d.keyFile, d.listener, d.certificate, d.tokens, d.tools, d.dapr, d.kubernetes, d.telemetry,
+		d.dataDirectory, d.database, d.outside, d.largeOutputs, d.disk, d.clock, d.keyFile, d.commands, d.listener, d.certificate, d.tokens, d.tools, d.dapr, d.kubernetes, d.telemetry,
 	} {
 		all = append(all, check(ctx)...)
 	}

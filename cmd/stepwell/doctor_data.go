@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
@@ -74,4 +75,32 @@ func (d *doctor) fix(ctx context.Context) error {
 	p.settings.data, p.settings.db = app.DefaultData, target
 	_, err = fmt.Fprintf(p.out, "moved ./%s to %s\n", oldDB, target)
 	return err
+}
+
+// commands says how a server with these settings runs commands of steps once there are API keys, and what it refuses.
+func (d *doctor) commands(ctx context.Context) []finding {
+	o, err := d.program.options()
+	if err != nil {
+		return []finding{fail("commands", stepwell.HintOf(err), "%v", err)}
+	}
+	d.program.confining(&o, d.serving)
+	box, err := o.Sandbox()
+	how := fine("commands", "on a server with API keys they are confined %s", box)
+	if err != nil {
+		how = warn("commands", stepwell.HintOf(err), "on a server with API keys they are refused: %v", err)
+	}
+	all := []finding{how}
+	s, err := d.program.reader(ctx)
+	if !d.sound || err != nil {
+		return all // said already
+	}
+	defer s.Close()
+	refused, err := d.program.refusedCommands(ctx, s)
+	if err != nil {
+		return append(all, fail("commands", stepwell.HintOf(err), "%v", err))
+	}
+	for _, r := range refused {
+		all = append(all, warn("commands", stepwell.HintOf(r.Err), "refused on a server with API keys: %s", refusedLine(r.Kind, r.Name, r.ID, r.Step, r.Err.Error())))
+	}
+	return all
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,7 +14,9 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
@@ -155,22 +158,68 @@ func (p *program) newKeysCommand() *cobra.Command {
 
 func (p *program) newKeyCreate() *cobra.Command {
 	f := &keyFlags{}
-	cmd := p.sending("create NAME", "Makes an API key and shows it, once", "POST", func([]string) string { return pathTo("keys") }, f, "name", "API key %s is made; it is shown this once")
-	p.settings.addDB(cmd.Flags())
-	there := cmd.RunE
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if !cmd.Flags().Changed("db") && !cmd.Flags().Changed("data") {
-			return there(cmd, args)
-		}
-		return p.createKeyHere(args[0], f, cmd.Flags().Lookup("output").Value.String())
+	var c connection
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create an API key and show it, once",
+		Long: "Create an API key and show it, once. With the first one, everybody needs a key, and commands of steps\n" +
+			"are confined or refused (docs/security.md): what is stored and will be refused is listed, with what to do.",
+		Args: arguments(1, 1, "NAME"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.take(args)
+			if cmd.Flags().Changed("db") || cmd.Flags().Changed("data") {
+				return p.createKeyHere(&c, f)
+			}
+			body, err := f.body(p)
+			if err != nil {
+				return err
+			}
+			return p.calling(&c, func(ctx context.Context, server caller) error {
+				answer := object{}
+				if err := server.Call(ctx, "POST", pathTo("keys"), nil, body, &answer); err != nil {
+					return err
+				}
+				if c.output.value == "json" {
+					return writeJSON(p.out, answer)
+				}
+				refused, _ := answer["refused"].([]any)
+				delete(answer, "refused")
+				p.showRefused(refused)
+				return p.shown(&c, answer, "API key %s is made; it is shown this once", cell(answer["name"]))
+			})
+		},
 	}
+	c.add(cmd.Flags())
+	f.add(cmd.Flags())
+	p.settings.addDB(cmd.Flags())
 	return cmd
 }
 
+// showRefused lists what is refused from now on, beside a new key.
+func (p *program) showRefused(rows []any) {
+	if len(rows) > 0 {
+		fmt.Fprintln(p.err, "refused from now on:")
+	}
+	for _, r := range rows {
+		if o, ok := r.(object); ok {
+			fmt.Fprintf(p.err, "  %s\n    → %s\n", refusedLine(o["kind"], o["name"], o["id"], o["step_id"], o["reason"]), longCell(o["cure"]))
+		}
+	}
+}
+
+// refusedLine names a stored step that is refused.
+func refusedLine(kind, name, id, step, reason any) string {
+	text := strings.ReplaceAll(cell(kind), "_", " ") + " " + cmp.Or(cell(name), cell(id))
+	if s := cell(step); s != "" {
+		text += ", step " + s
+	}
+	return text + ": " + longCell(reason)
+}
+
 // createKeyHere makes a key in the database, for those who may write to the file.
-func (p *program) createKeyHere(name string, f *keyFlags, output string) (err error) {
+func (p *program) createKeyHere(c *connection, f *keyFlags) (err error) {
 	ctx := context.Background()
-	n := access.NewKey{Name: name, By: "command"}
+	n := access.NewKey{Name: f.name, By: "command"}
 	if err := n.Role.UnmarshalText([]byte(f.role.value)); err != nil {
 		return err
 	}
@@ -185,16 +234,50 @@ func (p *program) createKeyHere(name string, f *keyFlags, output string) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, s.Close()) }()
-	key, token, err := access.NewKeys(s, p.log()).Create(ctx, n)
+	keys := access.NewKeys(s, p.log())
+	before, err := keys.List(ctx)
+	if err != nil {
+		return err
+	}
+	key, token, err := keys.Create(ctx, n)
 	if err != nil {
 		return err
 	}
 	if err := s.AppendAudit(ctx, []store.AuditEntry{{At: time.Now(), Actor: n.By, Action: "key.create", Object: key.ID, Result: "ok"}}); err != nil {
 		return err
 	}
-	if output == "json" {
-		return writeJSON(p.out, map[string]any{"key_id": key.ID, "name": key.Name, "role": key.Role, "token": token})
+	var rows []any
+	if len(before) == 0 {
+		refused, err := p.refusedCommands(ctx, s)
+		if err != nil { // the key is made
+			fmt.Fprintf(p.err, "which stored steps are refused from now on is not known: %v\n", err)
+		}
+		for _, r := range refused {
+			rows = append(rows, object{"kind": r.Kind, "id": r.ID, "name": r.Name, "step_id": r.Step, "reason": r.Err.Error(), "cure": stepwell.HintOf(r.Err)})
+		}
 	}
+	if c.output.value == "json" {
+		answer := object{"key_id": key.ID, "name": key.Name, "role": key.Role, "token": token}
+		if len(rows) > 0 {
+			answer["refused"] = rows
+		}
+		return writeJSON(p.out, answer)
+	}
+	p.showRefused(rows)
 	_, err = fmt.Fprintf(p.out, "API key %s is made; it is shown this once\n%s\n", printable(key.Name), token)
 	return err
+}
+
+// refusedCommands are the stored steps that a server with these settings and API keys refuses.
+func (p *program) refusedCommands(ctx context.Context, objects store.Objects) ([]pipeline.Refused, error) {
+	s, err := p.serving()
+	if err != nil {
+		return nil, err
+	}
+	o, err := p.options()
+	if err != nil {
+		return nil, err
+	}
+	p.confining(&o, s)
+	return o.RefusedCommands(ctx, objects, s.Policy)
 }

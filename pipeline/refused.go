@@ -1,0 +1,86 @@
+package pipeline
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Refused is a step of something stored that would be refused.
+type Refused struct {
+	Kind     string // pipeline, schedule, webhook or event_trigger
+	ID, Name string
+	Step     string // "" for the action of a trigger
+	Err      error  // why, with what to do
+}
+
+// RefusedSteps looks through the newest versions of the stored pipelines that are in use, and gives the first step of each
+// that check refuses, at most so many. Check sees the steps inside others too, and the action of a loop as a step of
+// its own.
+func RefusedSteps(ctx context.Context, objects store.Objects, check func(*definition.Author, *definition.Step) error, most int) ([]Refused, error) {
+	l := &Library{o: Options{Objects: objects, Cache: 1}, parsed: map[string]*parsed{}}
+	var list []Refused
+	no := false
+	for after := ""; len(list) < most; {
+		page, err := l.List(ctx, Filter{After: after, Limit: 100, Archived: &no})
+		if err != nil {
+			return nil, err
+		}
+		for i := range page {
+			p, _, err := l.stored(ctx, page[i].ID, 0)
+			if err != nil {
+				continue // it cannot be started either
+			}
+			if step, err := refusedIn(p.def, check); err != nil && len(list) < most {
+				list = append(list, Refused{Kind: "pipeline", ID: page[i].ID, Name: page[i].Name, Step: step, Err: err})
+			}
+		}
+		if len(page) < 100 {
+			break
+		}
+		after = page[len(page)-1].ID
+	}
+	return list, nil
+}
+
+// refusedIn gives the first step of a definition, and of the pipelines in it, that check refuses.
+func refusedIn(d *definition.Definition, check func(*definition.Author, *definition.Step) error) (string, error) {
+	var walk func(author *definition.Author, steps []definition.Step) (string, error)
+	walk = func(author *definition.Author, steps []definition.Step) (string, error) {
+		for i := range steps {
+			s := &steps[i]
+			if err := check(author, s); err != nil {
+				return s.ID, err
+			}
+			if inner, ok := s.Params["action"].(string); ok && s.Action != "" { // of a loop
+				params, _ := s.Params["action_params"].(map[string]any)
+				if err := check(author, &definition.Step{ID: s.ID, Action: inner, Params: params}); err != nil {
+					return s.ID, err
+				}
+			}
+			if id, err := walk(author, s.Steps); err != nil {
+				return id, err
+			}
+		}
+		return "", nil
+	}
+	for _, part := range append([]*definition.Definition{d}, subs(d)...) {
+		for _, steps := range [][]definition.Step{part.Steps, part.OnFailure, part.Finally} {
+			if id, err := walk(cmp.Or(part.Author, d.Author), steps); err != nil {
+				return id, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// subs are the pipelines that a document brings itself.
+func subs(d *definition.Definition) []*definition.Definition {
+	var list []*definition.Definition
+	for _, sub := range d.Pipelines {
+		list = append(list, sub)
+	}
+	return list
+}
