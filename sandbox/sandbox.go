@@ -107,7 +107,7 @@ func (s *Sandbox) Admits(dir string) error {
 			}
 		}
 	}
-	return denied("work in one of "+strings.Join(s.folders, ", ")+", or in stepwell.yaml: exec: {folders: ["+strings.Join(append(slices.Clone(s.folders), path), ", ")+"]}", "commands may not touch the folder %s", path)
+	return denied("work in one of "+strings.Join(s.folders, ", ")+", or add the folder to exec.folders (in stepwell.yaml: exec: {folders: ["+strings.Join(append(slices.Clone(s.folders), path), ", ")+"]})", "commands may not touch the folder %s", path)
 }
 
 // Crowded are folders in which commands cannot create anything directly, because something hidden is in them.
