@@ -44,7 +44,13 @@ func Check(d *Definition, cat Catalog, file string) Problems {
 		inner.mixed(&entry)
 		inner.run()
 		c.merge(inner.report)
+		for _, w := range inner.written {
+			w.entry = name
+			c.written = append(c.written, w)
+		}
 	}
+	c.places() // of different entries
+	c.written = nil
 	return c.run()
 }
 
@@ -67,6 +73,7 @@ func (c *checker) run() Problems {
 		c.graph(s)
 		c.steps(s, loops{})
 	}
+	c.places()
 	c.outputs(after)
 	c.settings(after)
 	c.pipelineCycles()
@@ -90,6 +97,7 @@ type checker struct {
 	visits      int             // steps that ancestor searches may still look at
 	unverified  int
 	joinWork    int // steps and paths looked at for joins
+	written     []written
 }
 
 // scope is a list of steps that can depend on each other: those of the pipeline, of a group, of a

@@ -103,6 +103,18 @@ type Stream struct {
 	// Sets: the paths that a modifier may set or remove, for warnings about branches of a join that set the same
 	// ones.
 	Sets []Sets
+	// Writes: of a sink that writes to a place of the user's, how steps are told apart that must not share one. Defaults
+	// to nothing, for sinks that may share.
+	Writes *Writes
+}
+
+// Writes names the parameters that say where a sink writes, and whether it replaces what is there.
+type Writes struct {
+	Places  []string // the first that is given is the place
+	Mode    string   // how it is written
+	Default string   // the Mode when it is not given
+	Alone   string   // the Mode in which nobody else of the execution may write there
+	Apart   string   // steps with different values of it share no place; "": there is no such parameter
 }
 
 // Sets names paths of items, written as in configs: properties.title, assets.*.href.

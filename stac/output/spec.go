@@ -57,7 +57,8 @@ func moduleSpec() spec.Spec {
     auth:
       bearer: ${STAC_TOKEN}
 `}},
-		Stream: &spec.Stream{Role: spec.Sink},
+		Stream: &spec.Stream{Role: spec.Sink, Writes: &spec.Writes{Places: []string{"base_dir", "output_path"}, Mode: "write", Default: string(durable.Upsert),
+			Alone: string(durable.Replace), Apart: "collection_id"}},
 	}
 }
 

@@ -38,7 +38,7 @@ func writeModule(p *Places) stream.Module {
 				{Title: "one compressed file", YAML: "id: save\nmodule: stream.write\nconfig:\n  path: out/items.ndjson.gz\ndepends_on: [scenes]"},
 				{Title: "a table for each collection", YAML: "id: tables\nmodule: stream.write\nconfig:\n  path: out/{collection_id}.csv\n  columns: [id, properties.datetime]\ndepends_on: [scenes]"},
 			},
-			Stream: &spec.Stream{Role: spec.Sink},
+			Stream: &spec.Stream{Role: spec.Sink, Writes: &spec.Writes{Places: []string{"path"}, Mode: "write", Default: string(durable.Replace), Alone: string(durable.Replace)}},
 		},
 		Replaces: func(config map[string]any) bool {
 			p, err := durable.PolicyOf(config, durable.Replace)
