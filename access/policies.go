@@ -76,25 +76,25 @@ func (p *Policies) Settings() Policy { return *p.settings }
 // Stored is the policy that admins have stored.
 func (p *Policies) Stored() *StoredPolicy { return p.stored.Load() }
 
-// Set stores a policy, which holds from the next step on. CodeInvalid; CodeConflict when the revision is another one.
-func (p *Policies) Set(ctx context.Context, policy Policy, by string, revision int64) (*StoredPolicy, error) {
+// Set stores a policy, which holds from the next step on, and gives the one before it too. CodeInvalid; CodeConflict when the revision is another one.
+func (p *Policies) Set(ctx context.Context, policy Policy, by string, revision int64) (next, before *StoredPolicy, err error) {
 	if err := policy.Validate(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now := p.stored.Load()
 	if revision != store.AnyRevision && revision != now.Revision {
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the policy has been changed meanwhile", Hint: "read it again and repeat the change"}
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the policy has been changed meanwhile", Hint: "read it again and repeat the change"}
 	}
-	next := &StoredPolicy{Policy: policy, By: by}
+	next = &StoredPolicy{Policy: policy, By: by}
 	body, err := json.Marshal(next)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	stored, err := p.store.PutObjects(ctx, store.Object{Kind: ObjectPolicy, ID: policyID, Revision: now.Revision, Body: body})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	next.Revision = stored[0].Revision
 	p.stored.Store(next)
-	return next, nil
+	return next, now, nil
 }

@@ -161,3 +161,39 @@ func matches(pattern, name string) bool {
 	ok, err := path.Match(pattern, name)
 	return ok && err == nil
 }
+
+// Changes are the patterns by which a policy differs from an earlier one, each with a sign before it and its rule, such as
+// `+ roles.editor.deny util.exec`, and the allow lists that came or went as wholes; in order.
+func (p *Policy) Changes(was *Policy) []string {
+	now, before := p.lines(), was.lines()
+	var list []string
+	for _, line := range slices.Sorted(maps.Keys(before)) {
+		if !now[line] {
+			list = append(list, "- "+line)
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(now)) {
+		if !before[line] {
+			list = append(list, "+ "+line)
+		}
+	}
+	return list
+}
+
+// lines are the rules, one pattern a line.
+func (p *Policy) lines() map[string]bool {
+	lines := map[string]bool{}
+	_ = p.each(func(at string, r Rule) error { // f gives no errors, and the names have been checked
+		for _, pattern := range r.Allow {
+			lines[at+".allow "+pattern] = true
+		}
+		if r.Allow != nil && len(r.Allow) == 0 {
+			lines[at+".allow nothing"] = true
+		}
+		for _, pattern := range r.Deny {
+			lines[at+".deny "+pattern] = true
+		}
+		return nil
+	})
+	return lines
+}

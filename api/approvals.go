@@ -240,6 +240,15 @@ func (s *server) callback(ctx context.Context, in *CallbackPath) (*answer[Callba
 	if err != nil {
 		return nil, err
 	}
+	if fresh { // whoever has the token is nobody else to us
+		c := callOf(ctx)
+		c.actor = "callback"
+		if of, ok := strings.CutPrefix(key, "callback:"); ok {
+			execution, step, _ := strings.Cut(of, "/")
+			c.object = execution
+			c.note("step", cut(step, 300))
+		}
+	}
 	return reply(CallbackAnswer{delivered, !fresh}, nil)
 }
 

@@ -62,7 +62,7 @@ func (s *server) receiveEvent(ctx context.Context, in *receiveInput) (*answer[Ev
 		}
 	}
 	if len(started) > 0 {
-		callOf(ctx).detail = map[string]any{"started": started}
+		callOf(ctx).note("started", started)
 	}
 	out := EventReceived{ID: got.ID, Signal: got.Signal, Started: make([]EventStarted, 0, len(got.Started))}
 	for _, x := range got.Started {

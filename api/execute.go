@@ -57,7 +57,7 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	if actor == "" {
 		actor = who.Actor()
 	} else {
-		callOf(ctx).detail = map[string]any{"triggered_by": s.text("", actor)}
+		callOf(ctx).note("triggered_by", s.text("", actor))
 	}
 	if b.Job == "" {
 		return s.started(ctx)(s.o.Pipelines.Launch(ctx, pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action,
@@ -90,6 +90,12 @@ func (s *server) started(ctx context.Context) func(*pipeline.Launched, error) (*
 			return nil, err
 		}
 		callOf(ctx).object = l.Execution
+		if l.Job != "" {
+			callOf(ctx).note("trigger", l.Job)
+		}
+		if len(l.Authors) > 0 {
+			callOf(ctx).note("written_by", l.Authors)
+		}
 		if l.Fresh {
 			s.link(ctx, l.Execution)
 		}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -81,12 +82,12 @@ func (s *server) callbackIn(ctx context.Context, c *Callback, stored *trigger.Ca
 	}
 	author := access.Of(ctx).Role.String()
 	out := *stored
-	out.Role = trigger.LowerRole(author, stored.Role)
+	out.Role, out.Author = trigger.LowerRole(author, stored.Role), access.Of(ctx).Actor()
 	if !c.startsAs(stored) {
 		if c.Params == nil && len(stored.Params) > 0 {
 			return nil, invalid("give the params of what it starts now, {} for none", "callback.params: those that are there are for something else")
 		}
-		out = trigger.Callback{Type: c.Type, Workflow: c.Workflow, Action: c.Action, Role: author}
+		out = trigger.Callback{Type: c.Type, Workflow: c.Workflow, Action: c.Action, Role: author, Author: access.Of(ctx).Actor()}
 	}
 	if c.Params != nil {
 		params, err := s.written("callback.params", c.Params, Object(stored.Params))
@@ -100,6 +101,7 @@ func (s *server) callbackIn(ctx context.Context, c *Callback, stored *trigger.Ca
 	}
 	set(&out.Version, c.Version)
 	set(&out.Priority, c.Priority)
+	callOf(ctx).note("starts", cmp.Or(out.Action, out.Workflow))
 	if out.Action == "" {
 		return &out, nil
 	}
@@ -296,7 +298,8 @@ func (s *server) ownPipeline(ctx context.Context, j *trigger.Job) error {
 		return invalid("give callback: {workflow_id: …} or {action_type: …}, or as job_id the id of a stored pipeline", "the job has no callback, and no stored pipeline is called %q", cut(j.ID, 60))
 	}
 	if err == nil {
-		j.Callback = trigger.Callback{Type: trigger.CallbackWorkflow, Workflow: p.ID}
+		j.Callback = trigger.Callback{Type: trigger.CallbackWorkflow, Workflow: p.ID, Author: access.Of(ctx).Actor()}
+		callOf(ctx).note("starts", p.ID)
 	}
 	return err
 }

@@ -2,6 +2,9 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/store"
@@ -69,9 +72,35 @@ func (s *server) setPolicy(ctx context.Context, in *setPolicyInput) (*tagged[Pol
 		}
 	}
 	b := &in.Body
-	got, err := s.o.Policies.Set(ctx, access.Policy{Actions: access.Rule(b.Actions), Roles: rulesIn(b.Roles), Pipelines: rulesIn(b.Pipelines)}, access.Of(ctx).Actor(), revision)
+	got, was, err := s.o.Policies.Set(ctx, access.Policy{Actions: access.Rule(b.Actions), Roles: rulesIn(b.Roles), Pipelines: rulesIn(b.Pipelines)}, access.Of(ctx).Actor(), revision)
 	if err != nil {
 		return nil, err
 	}
+	notePolicy(callOf(ctx), got, was)
 	return s.policyShown(got), nil
+}
+
+// Bounds of what the audit log has of a policy.
+const (
+	maxPolicyNoted = 16 << 10 // bytes of the whole
+	maxPolicyDiff  = 200      // changes
+)
+
+// notePolicy writes into the audit log what the policy has become, and what has changed.
+func notePolicy(c *call, now, was *access.StoredPolicy) {
+	raw, err := json.Marshal(policyOf(now.Policy))
+	if err != nil { // texts only
+		return
+	}
+	sum := sha256.Sum256(raw)
+	c.note("revision", now.Revision)
+	c.note("sha256", hex.EncodeToString(sum[:]))
+	changes := now.Changes(&was.Policy)
+	c.note("changes", changes[:min(len(changes), maxPolicyDiff)])
+	if more := len(changes) - maxPolicyDiff; more > 0 {
+		c.note("more_changes", more)
+	}
+	if len(raw) <= maxPolicyNoted {
+		c.note("policy", json.RawMessage(raw))
+	}
 }

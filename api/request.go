@@ -29,6 +29,14 @@ type call struct {
 	start   time.Time
 }
 
+// note puts something more into the audit log: texts, lists of texts and objects of them.
+func (c *call) note(name string, value any) {
+	if c.detail == nil {
+		c.detail = map[string]any{}
+	}
+	c.detail[name] = value
+}
+
 type callKey struct{}
 
 // callOf finds the call of a context; there always is one below outer.

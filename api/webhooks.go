@@ -100,7 +100,7 @@ func (s *server) createWebhook(ctx context.Context, in *createWebhookInput) (*ma
 		return nil, err
 	}
 	w := webhook.Webhook{ID: b.ID, Name: b.Name, Description: b.About, Job: b.Job, Callback: starts, Enabled: b.Enabled, Auth: b.Auth, ReplaySeconds: b.Replay,
-		AllowedIPs: b.AllowedIPs, Headers: b.Headers, Params: trigger.Values(params), PayloadParam: b.PayloadParam, Role: access.Of(ctx).Role.String()}
+		AllowedIPs: b.AllowedIPs, Headers: b.Headers, Params: trigger.Values(params), PayloadParam: b.PayloadParam, Role: access.Of(ctx).Role.String(), Author: access.Of(ctx).Actor()}
 	got, secret, err := s.o.Webhooks.Create(ctx, w, b.Secret, access.Of(ctx).Actor())
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (s *server) changeWebhook(ctx context.Context, w *webhook.Webhook, c *Webho
 		w.Enabled = c.Enabled
 	}
 	if c.Params != nil {
-		w.Params, w.Role = trigger.Values(params), access.Of(ctx).Role.String()
+		w.Params, w.Role, w.Author = trigger.Values(params), access.Of(ctx).Role.String(), access.Of(ctx).Actor()
 	}
 	return nil
 }

@@ -120,7 +120,7 @@ func (s *Server) buildSecrets(ctx context.Context) (err error) {
 }
 
 func (s *Server) buildTriggers(ctx context.Context) (err error) {
-	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: s.Conductor, Executions: s.Store, Catalog: s.Actions, Allow: s.allow, Defaults: s.o.Defaults,
+	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: s.Conductor, Executions: s.Store, Catalog: s.Actions, Allow: s.allow, Triggered: s.triggered, Defaults: s.o.Defaults,
 		Log: s.log})
 	if err != nil {
 		return err

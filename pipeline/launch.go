@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -25,14 +26,24 @@ type Launch struct {
 	// Outside is what a trigger brings from outside. Defaults to nothing: then no trigger is behind the launch.
 	Outside *Outside
 
-	Trigger  string // manual (default), scheduled, webhook, event
-	Job      string // id of the schedule, webhook or event trigger behind it
-	Actor    string // who asked
-	Role     string // of who wrote a document or action: what its steps may do goes by it. Defaults to editor
-	Key      string // makes the launch happen once: a second one finds the first. Defaults to no key
-	KeyHash  []byte // of what was asked for: CodeConflict when the key was used for something else
+	Trigger  string   // manual (default), scheduled, webhook, event
+	Job      string   // id of the schedule, webhook or event trigger behind it
+	Actor    string   // who asked
+	Authors  []string // who wrote what the trigger starts, and the triggers on the way, by name; for the audit log
+	From     string   // id of the execution whose end is the reason
+	Role     string   // of who wrote a document or action: what its steps may do goes by it. Defaults to editor
+	Key      string   // makes the launch happen once: a second one finds the first. Defaults to no key
+	KeyHash  []byte   // of what was asked for: CodeConflict when the key was used for something else
 	Priority int
 	Dir      string // directory for relative paths. Defaults to the library's
+}
+
+// WrittenBy is the launch with another author.
+func (in Launch) WrittenBy(author string) Launch {
+	if author != "" && !slices.Contains(in.Authors, author) {
+		in.Authors = append(slices.Clone(in.Authors), author)
+	}
+	return in
 }
 
 // maxParams is how many parameters a request may give. What a trigger brings may have more members: those that nothing
@@ -50,6 +61,9 @@ type Launched struct {
 	Version   int                      `json:"workflow_version,omitempty"`
 	// Ignored are names of outside values that reached no parameter: the first of them, in order.
 	Ignored []string `json:"-"`
+	// Job and Authors are those of the Launch.
+	Job     string   `json:"-"`
+	Authors []string `json:"-"`
 }
 
 // Launch starts an execution and returns when it is durable. CodeNotFound: there is no such pipeline or version;
@@ -73,10 +87,14 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 	x, err := l.o.Executions.Execution(ctx, id)
 	if err != nil { // it has been started all the same
 		l.o.Log.WarnContext(ctx, "a started execution was not found", "execution", id, "error", err)
-		return &Launched{Execution: id, Fresh: fresh, Created: time.Now(), Workflow: req.Workflow, Version: req.WorkflowVersion, Ignored: ignored}, nil
+		x = &store.Execution{Created: time.Now(), Origin: store.Origin{Workflow: req.Workflow, WorkflowVersion: req.WorkflowVersion}}
 	}
-	return &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Workflow: x.Workflow, Version: x.WorkflowVersion,
-		Ignored: ignored}, nil
+	out := &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Workflow: x.Workflow, Version: x.WorkflowVersion,
+		Ignored: ignored, Job: in.Job, Authors: in.Authors}
+	if fresh && in.Job != "" && l.o.Triggered != nil {
+		l.o.Triggered(ctx, in, out)
+	}
+	return out, nil
 }
 
 // target finds what is to be run, and with which values. It returns the names of outside values that reach nothing.

@@ -38,6 +38,8 @@ type Options struct {
 	// Allow is CodeDenied when what was written on somebody's authority may not use an action or module. It is asked when
 	// a pipeline is stored and when it is started. Defaults to allowing all.
 	Allow func(author *definition.Author, action string) error
+	// Triggered hears of every execution that a schedule, webhook or event trigger has started. Defaults to nobody.
+	Triggered func(ctx context.Context, in Launch, out *Launched)
 	// Defaults hold for pipelines that say nothing themselves. Defaults to none.
 	Defaults Defaults
 	// Dir is the directory for relative paths of the steps, unless a Launch gives its own. Defaults to the working directory.

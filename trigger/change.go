@@ -190,6 +190,8 @@ type Run struct {
 	About   map[string]any // more for the parameter _trigger
 	Actor   string
 	Role    string // of whoever wrote Written
+	Author  string // of the webhook or event trigger that starts the job. Defaults to nobody
+	From    string // see pipeline.Launch
 	Key     string // makes it happen once; see pipeline.Launch. Defaults to no key
 	KeyHash []byte
 	// Priority is that of the execution. Defaults to the callback's.
@@ -226,6 +228,7 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipel
 	maps.Copy(about, r.About)
 	in := job.Callback.Launch(r.Written, pipeline.Outside{Values: r.Values, Added: r.Added, Event: r.Event, About: about})
 	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = r.Trigger, job.ID, r.Actor, r.Key, r.KeyHash
+	in.From, in = r.From, in.WrittenBy(r.Author)
 	if len(r.Written) > 0 { // whoever writes into a job of somebody else gets no more than they may themselves
 		in.Role = LowerRole(in.Role, r.Role)
 	}

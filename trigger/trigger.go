@@ -65,6 +65,8 @@ type Callback struct {
 	Priority    int      `json:"priority,omitempty"`
 	// Role is that of whoever wrote the callback, when they did: what an action may do goes by it.
 	Role string `json:"author_role,omitempty"`
+	// Author is who wrote the callback last. Defaults to nobody knowing.
+	Author string `json:"author,omitempty"`
 }
 
 // Values are parameters as JSON. Whole numbers stay whole numbers.
@@ -139,7 +141,8 @@ func (c *Callback) Launch(written Values, outside pipeline.Outside) pipeline.Lau
 	maps.Copy(all, c.Params)
 	maps.Copy(all, written)
 	outside.Overridable = c.Overridable
-	return pipeline.Launch{Workflow: c.Workflow, Version: c.Version, Action: c.Action, Written: all, Outside: &outside, Priority: c.Priority, Role: c.Role}
+	in := pipeline.Launch{Workflow: c.Workflow, Version: c.Version, Action: c.Action, Written: all, Outside: &outside, Priority: c.Priority, Role: c.Role}
+	return in.WrittenBy(c.Author)
 }
 
 // Permanent reports whether starting again later would fail in the same way.

@@ -123,6 +123,7 @@ type target struct {
 	job      string
 	callback *trigger.Callback
 	counted  bool
+	by       string // who created the trigger
 }
 
 // targets are the triggers and jobs that an event fits, in order, except the one behind the execution that it is about.
@@ -131,7 +132,7 @@ func (r *Router) targets(e *Event, behind string) []target {
 	for _, it := range r.shelf.All(func(it *item) bool {
 		return it.Value.enabled() && it.ID != behind && (behind == "" || it.Value.Job != behind) && fits(it.Value.EventType, it.Value.Filters, e)
 	}) {
-		list = append(list, target{id: it.ID, name: it.Value.Name, job: it.Value.Job, callback: it.Value.Callback, counted: true})
+		list = append(list, target{id: it.ID, name: it.Value.Name, job: it.Value.Job, callback: it.Value.Callback, counted: true, by: it.Value.By})
 	}
 	for _, j := range r.o.Jobs.Listening() {
 		if j.ID != behind && fits(j.Schedule.Expression, j.Schedule.Filters, e) {
@@ -178,15 +179,18 @@ func (r *Router) launch(ctx context.Context, t *target, e *Event, depth int) (*p
 		"depth": int64(depth), "triggered_at": stamp(time.Now())}
 	added := map[string]any{"event": e.value()}
 	var values map[string]any
+	from := ""
 	if !strings.HasPrefix(e.Type, internal) { // what Stepwell says itself is no data from outside
 		values = e.Data
+	} else {
+		from, _ = e.Data["execution_id"].(string)
 	}
 	key := "event:" + t.id + ":" + e.ID
 	if t.job != "" {
-		return r.o.Jobs.Trigger(ctx, t.job, trigger.Run{Trigger: "event", Values: values, Added: added, Event: added["event"], About: about, Actor: "event:" + t.id, Key: key})
+		return r.o.Jobs.Trigger(ctx, t.job, trigger.Run{Trigger: "event", Values: values, Added: added, Event: added["event"], About: about, Actor: "event:" + t.id, Author: t.by, From: from, Key: key})
 	}
 	in := t.callback.Launch(nil, pipeline.Outside{Values: values, Added: added, Event: added["event"], About: about})
-	in.Trigger, in.Job, in.Actor, in.Key = "event", t.id, "event:"+t.id, key
+	in.Trigger, in.Job, in.Actor, in.Key, in.From = "event", t.id, "event:"+t.id, key, from
 	return r.o.Launcher.Launch(ctx, in)
 }
 

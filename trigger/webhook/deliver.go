@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -101,11 +102,12 @@ func (h *Hooks) launch(ctx context.Context, r *record, d *Delivery, proven proof
 	values := r.values(body, payload)
 	if r.Job != "" {
 		return h.o.Jobs.Trigger(ctx, r.Job, trigger.Run{Trigger: "webhook", Written: r.Params, Values: values, Added: headers, Event: payload, About: about,
-			Actor: "webhook:" + r.ID, Role: r.Role, Key: key, KeyHash: hash})
+			Actor: "webhook:" + r.ID, Role: r.Role, Author: cmp.Or(r.Author, r.By), Key: key, KeyHash: hash})
 	}
 	in := r.Callback.Launch(r.Params, pipeline.Outside{Values: values, Added: headers, Event: payload, About: about})
 	if len(r.Params) > 0 {
 		in.Role = trigger.LowerRole(in.Role, r.Role)
+		in = in.WrittenBy(cmp.Or(r.Author, r.By))
 	}
 	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = "webhook", r.ID, "webhook:"+r.ID, key, hash
 	return h.o.Launcher.Launch(ctx, in)

@@ -48,6 +48,7 @@ type Webhook struct {
 	Params        trigger.Values `json:"params,omitempty"`             // count as the params of what is started
 	// Role is that of whoever wrote Params, when they did.
 	Role         string `json:"author_role,omitempty"`
+	Author       string `json:"author,omitempty"`        // who wrote Params last. Defaults to who created the webhook
 	PayloadParam string `json:"payload_param,omitempty"` // the parameter that takes the whole payload. Defaults to those of its members that are declared
 }
 
