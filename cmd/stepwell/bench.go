@@ -46,6 +46,7 @@ type benchOptions struct {
 	output       choice
 	workers      int
 	schemas      string // a folder, for stac
+	format       choice // of stac's output
 	profile      string // a file
 }
 
@@ -56,7 +57,8 @@ var benchWorkloads = []string{"start", "chain", "fanout", "diamond"}
 var benchDefaults = map[string]int{"start": 200, "chain": 100, "fanout": 10_000, "diamond": 1_000}
 
 func newBenchCommand(out io.Writer) *cobra.Command {
-	o := benchOptions{sync: choice{"full", []string{"full", "normal", "both"}}, output: choice{"text", []string{"text", "json", "markdown"}}}
+	o := benchOptions{sync: choice{"full", []string{"full", "normal", "both"}}, output: choice{"text", []string{"text", "json", "markdown"}},
+		format: choice{"all", []string{"all", "ndjson.zst", "parquet"}}}
 	cmd := &cobra.Command{
 		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve",
 		Short: "Measures this machine: no-op steps through the whole path, durable commits included",
@@ -95,6 +97,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 	f.VarP(&o.output, "output", "o", "text, json or markdown")
 	f.IntVar(&o.workers, "workers", 0, "how many steps run at once; defaults to that of run")
 	f.StringVar(&o.schemas, "schema-dir", "", "stac: `folder` of schemas, laid out as <host>/<path> with an index.json")
+	f.Var(&o.format, "format", "stac: measure one output; parquet then gets all n items")
 	f.StringVar(&o.profile, "cpu-profile", "", "`file` for a CPU profile, which go tool pprof shows")
 	return cmd
 }

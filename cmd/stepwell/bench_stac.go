@@ -74,6 +74,13 @@ func benchStac(ctx context.Context, out io.Writer, o benchOptions) error {
 	for range o.runs {
 		for _, w := range stacOutputs {
 			at := n / w.share
+			switch o.format.value {
+			case "all":
+			case w.name:
+				at = n
+			default:
+				continue
+			}
 			pipeline := fmt.Sprintf(benchStacPipeline, at, w.format, w.path)
 			took, cpu, err := benchSegment(ctx, dir, pipeline, o, app.Options{Schemas: schemas, Modules: []stream.Module{scenes()}})
 			if err != nil {
