@@ -8,22 +8,34 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
+// textFormats are what ownFormats check of a text.
+var textFormats = map[*jsonschema.Format]func(string) error{}
+
 // ownFormats replace those of the library that refuse what is valid, or accept what no other validator does.
 var ownFormats = []*jsonschema.Format{
-	{Name: "uri-template", Validate: onText(checkTemplate)},
-	{Name: "uri", Validate: onText(func(s string) error { return errors.Join(checkASCII(s), checkReference(s, true)) })},
-	{Name: "uri-reference", Validate: onText(func(s string) error { return errors.Join(checkASCII(s), checkReference(s, false)) })},
-	{Name: "iri", Validate: onText(func(s string) error { return checkReference(s, true) })},
-	{Name: "iri-reference", Validate: onText(func(s string) error { return checkReference(s, false) })},
+	onText("uri-template", checkTemplate),
+	onText("uri", func(s string) error { return checkURI(s, true) }),
+	onText("uri-reference", func(s string) error { return checkURI(s, false) }),
+	onText("iri", func(s string) error { return checkReference(s, true) }),
+	onText("iri-reference", func(s string) error { return checkReference(s, false) }),
 }
 
-func onText(check func(string) error) func(any) error {
-	return func(v any) error {
+func onText(name string, check func(string) error) *jsonschema.Format {
+	f := &jsonschema.Format{Name: name, Validate: func(v any) error {
 		if s, ok := v.(string); ok {
 			return check(s)
 		}
 		return nil
+	}}
+	textFormats[f] = check
+	return f
+}
+
+func checkURI(s string, absolute bool) error {
+	if plainURL(s) {
+		return nil
 	}
+	return errors.Join(checkASCII(s), checkReference(s, absolute))
 }
 
 var (

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"math/big"
+	"math/bits"
 	"slices"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -17,14 +18,15 @@ type rule struct {
 	types         uint8 // 0: any
 	equals        []any // of const and enum; nil: any
 	format        *jsonschema.Format
+	formatText    func(string) error // format for texts; nil: ask format
 	not           *rule
 	all, any, one []*rule
 	when          *rule
 	then, or      *rule
 
-	required     []string
-	members      []member
-	known        map[string]*rule
+	members      []member // those that are required or have a rule
+	needs        int      // how many of them are required
+	table        []slot   // where members are, by the hash of the name; its length is a power of two
 	patterns     []patternRule
 	others       *rule // additionalProperties
 	dependencies []dependency
@@ -46,8 +48,15 @@ type rule struct {
 }
 
 type member struct {
-	name string
-	rule *rule
+	name     string
+	rule     *rule // nil: any value
+	known    bool  // stands in properties
+	required bool
+}
+
+type slot struct {
+	hash   uint32
+	member int32 // its index + 1; 0: the end of what begins with the hash
 }
 
 type patternRule struct {
@@ -97,9 +106,42 @@ func newRule(s *jsonschema.Schema) *rule {
 		slices.SortFunc(made.members, func(a, b member) int {
 			return cmp.Or(cmp.Compare(a.rule.weight(weightDepth), b.rule.weight(weightDepth)), cmp.Compare(a.name, b.name))
 		})
+		made.index()
 		slices.SortStableFunc(made.all, func(a, b *rule) int { return cmp.Compare(a.weight(weightDepth), b.weight(weightDepth)) })
 	}
 	return root
+}
+
+// index makes the table of members, at most half of which is taken.
+func (r *rule) index() {
+	if len(r.members) == 0 {
+		return
+	}
+	r.table = make([]slot, 1<<bits.Len(uint(2*len(r.members)-1)))
+	for i, m := range r.members {
+		hash := nameHash(m.name)
+		at := int(hash) & (len(r.table) - 1)
+		for r.table[at].member != 0 {
+			at = (at + 1) & (len(r.table) - 1)
+		}
+		r.table[at] = slot{hash, int32(i + 1)}
+	}
+}
+
+// find is the index of the member of that name, -1 when there is none.
+func (r *rule) find(hash uint32, name string) int {
+	if len(r.table) == 0 {
+		return -1
+	}
+	for at := int(hash) & (len(r.table) - 1); ; at = (at + 1) & (len(r.table) - 1) {
+		e := r.table[at]
+		switch {
+		case e.member == 0:
+			return -1
+		case e.hash == hash && r.members[e.member-1].name == name:
+			return int(e.member - 1)
+		}
+	}
 }
 
 const weightDepth = 5
@@ -149,6 +191,9 @@ func (rs *rules) rule(s *jsonschema.Schema) *rule {
 		return r
 	}
 	r.ref, r.format = rs.rule(s.Ref), s.Format
+	if s.Format != nil {
+		r.formatText = textFormats[s.Format]
+	}
 	if s.Types != nil {
 		for _, name := range s.Types.ToStrings() {
 			r.types |= typeBits[name]
@@ -191,10 +236,19 @@ func (rs *rules) either(v any) *rule {
 }
 
 func (rs *rules) object(r *rule, s *jsonschema.Schema) {
-	r.required, r.known = s.Required, make(map[string]*rule, len(s.Properties))
 	for name, inner := range s.Properties {
-		r.known[name] = rs.rule(inner)
-		r.members = append(r.members, member{name, r.known[name]})
+		r.members = append(r.members, member{name: name, rule: rs.rule(inner), known: true})
+	}
+	for _, name := range s.Required {
+		at := slices.IndexFunc(r.members, func(m member) bool { return m.name == name })
+		if at < 0 {
+			at = len(r.members)
+			r.members = append(r.members, member{name: name})
+		}
+		if !r.members[at].required {
+			r.members[at].required = true
+			r.needs++
+		}
 	}
 	for re, inner := range s.PatternProperties {
 		r.patterns = append(r.patterns, patternRule{re, rs.rule(inner)})

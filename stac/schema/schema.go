@@ -49,28 +49,38 @@ type Schema struct {
 	fast     *rule // nil: the library alone
 }
 
-// Validate returns what is wrong with a value made by Decode, nil when it is valid: at most MaxProblems, in
-// an order that depends on the value and the schema alone. Of alternatives (oneOf, anyOf) the one that
-// was most likely meant is reported, first of all the one for the object's type.
-func (s *Schema) Validate(doc any) (problems []Problem) {
-	defer func() {
-		// The library's patterns can only answer yes or no. One that takes too long is neither.
-		switch cause := recover().(type) {
-		case nil:
-		case tooSlow:
-			problems = []Problem{{Schema: s.URI, Keyword: "pattern", Message: clip("the pattern " + string(cause) + " takes too long")}}
-		default:
-			panic(cause)
-		}
-	}()
-	if s.fast != nil && s.fast.fits(doc) {
+// Check returns what is wrong with a value, nil when it is valid: at most MaxProblems, in an order that depends on
+// the value and the schema alone. Of alternatives (oneOf, anyOf) the one that was most likely meant is reported,
+// first of all the one for the object's type.
+func (s *Schema) Check(d *Document) (problems []Problem) {
+	defer s.recoverSlow(&problems)
+	if s.fast != nil && s.fast.fits(d) {
 		return nil
 	}
+	return s.Validate(d.Value())
+}
+
+// Validate is Check for a value made by Decode. It takes longer: what is wrong is collected before it is known that
+// anything is.
+func (s *Schema) Validate(doc any) (problems []Problem) {
+	defer s.recoverSlow(&problems)
 	err := s.compiled.Validate(doc)
 	if err == nil {
 		return nil
 	}
 	return s.problems(err)
+}
+
+// recoverSlow makes a problem of a pattern that takes too long: the library's patterns can only answer yes or no, and
+// that is neither.
+func (s *Schema) recoverSlow(problems *[]Problem) {
+	switch cause := recover().(type) {
+	case nil:
+	case tooSlow:
+		*problems = []Problem{{Schema: s.URI, Keyword: "pattern", Message: clip("the pattern " + string(cause) + " takes too long")}}
+	default:
+		panic(cause)
+	}
 }
 
 // Kind is what a STAC object is.

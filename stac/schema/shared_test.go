@@ -35,21 +35,21 @@ func offline(t testing.TB) *schema.Store {
 }
 
 // lines are the documents of an NDJSON file.
-func lines(t testing.TB, path string) []map[string]any {
+func lines(t testing.TB, path string) []*schema.Document {
 	f, err := os.Open(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	var docs []map[string]any
+	var docs []*schema.Document
 	s := bufio.NewScanner(f)
 	s.Buffer(nil, 16<<20)
 	for s.Scan() {
-		doc, err := schema.Decode(s.Bytes())
+		doc, err := schema.Parse(s.Bytes())
 		if err != nil {
 			t.Fatal(err)
 		}
-		docs = append(docs, doc.(map[string]any))
+		docs = append(docs, doc)
 	}
 	if s.Err() != nil || len(docs) == 0 {
 		t.Fatal(path, s.Err())
@@ -58,7 +58,7 @@ func lines(t testing.TB, path string) []map[string]any {
 }
 
 // check validates against the core schema and the extensions that can be had.
-func check(t testing.TB, s *schema.Store, doc map[string]any) (problems []schema.Problem, missing []string) {
+func check(t testing.TB, s *schema.Store, doc map[string]any, laid *schema.Document) (problems []schema.Problem, missing []string) {
 	uris := []string{}
 	version, _ := doc["stac_version"].(string)
 	kind, _ := doc["type"].(string)
@@ -75,7 +75,7 @@ func check(t testing.TB, s *schema.Store, doc map[string]any) (problems []schema
 			missing = append(missing, uri)
 			continue
 		}
-		problems = append(problems, compiled.Validate(doc)...)
+		problems = append(problems, compiled.Check(laid)...)
 	}
 	return problems, missing
 }
@@ -113,9 +113,11 @@ func TestRealItems(t *testing.T) {
 	items, invalid := 0, 0
 	for file, ids := range want {
 		var got []string
-		for _, doc := range lines(t, shared(t, file)) {
+		for _, laid := range lines(t, shared(t, file)) {
 			items++
-			problems, _ := check(t, s, doc)
+			doc := laid.Value().(map[string]any)
+			problems, _ := check(t, s, doc, laid)
+			laid.Release()
 			if len(problems) > 0 {
 				got = append(got, doc["id"].(string))
 			}
@@ -146,13 +148,18 @@ func BenchmarkValidate(b *testing.B) {
 		b.Fatal(err)
 	}
 	texts := strings.Split(strings.TrimSpace(string(f)), "\n")
+	first, err := schema.Decode([]byte(texts[0]))
+	if err != nil {
+		b.Fatal(err)
+	}
 	n := 0
 	for b.Loop() {
-		doc, err := schema.Decode([]byte(texts[n%len(texts)]))
+		laid, err := schema.Parse([]byte(texts[n%len(texts)]))
 		if err != nil {
 			b.Fatal(err)
 		}
-		check(b, s, doc.(map[string]any))
+		check(b, s, first.(map[string]any), laid)
+		laid.Release()
 		n++
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "items/s")

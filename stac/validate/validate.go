@@ -15,6 +15,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -84,42 +85,45 @@ func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, 
 
 // look checks an object. checked is false when nothing says what it should be.
 func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schema.Problem, checked bool, err error) {
-	doc, err := schema.Decode(it.Bytes())
+	doc, err := schema.Parse(it.Bytes())
 	if err != nil {
 		return []schema.Problem{{Keyword: "type", Message: err.Error()}}, true, nil
 	}
-	obj, _ := doc.(map[string]any)
-	if v.set.skipOthers && obj["type"] == nil && obj["stac_version"] == nil {
+	defer doc.Release()
+	if v.set.skipOthers && it.Get("type").IsNull() && it.Get("stac_version").IsNull() {
 		return nil, false, errOther
 	}
-	kind, wrong := kindOf(obj)
+	kind, wrong := kindOf(it)
 	if wrong != nil {
 		return []schema.Problem{*wrong}, true, nil
 	}
-	if gone := partial(kind, obj); gone != "" {
+	if gone := partial(kind, it); gone != "" {
 		if v.set.partial {
 			return nil, false, nil
 		}
 		return []schema.Problem{{Keyword: "required", Message: "the item is partial: " + gone + " missing (fetched with `fields`? allow_partial lets it pass)"}}, true, nil
 	}
-	problems, checked, err = v.core(ctx, kind, obj)
+	problems, checked, err = v.core(ctx, kind, it, doc)
 	if err != nil {
 		return nil, false, err
 	}
-	more, err := v.extensions(ctx, obj)
+	more, err := v.extensions(ctx, it, doc)
 	if err != nil {
 		return nil, false, err
 	}
 	problems = append(problems, more...)
-	found := v.lint.look(it, kind, obj)
-	v.warnings.Add(found.warnings)
-	problems = append(problems, found.problems...)
+	if len(v.set.lint) > 0 {
+		obj, _ := doc.Value().(map[string]any)
+		found := v.lint.look(it, kind, obj)
+		v.warnings.Add(found.warnings)
+		problems = append(problems, found.problems...)
+	}
 	return problems[:min(len(problems), schema.MaxProblems)], checked || len(problems) > 0, nil
 }
 
 // extensions checks against the schemas that an object names, and those that the config adds.
-func (v *validator) extensions(ctx context.Context, obj map[string]any) (problems []schema.Problem, err error) {
-	uris := declared(obj)
+func (v *validator) extensions(ctx context.Context, it *stream.Item, doc *schema.Document) (problems []schema.Problem, err error) {
+	uris := named(it.Get("stac_extensions"))
 	if len(uris) > maxExtensions {
 		problems = append(problems, schema.Problem{Pointer: "/stac_extensions", Keyword: "maxItems", Message: fmt.Sprintf("names more than %d schemas", maxExtensions)})
 		uris = nil
@@ -128,7 +132,7 @@ func (v *validator) extensions(ctx context.Context, obj map[string]any) (problem
 		compiled, err := v.resolve(ctx, uri)
 		switch {
 		case compiled != nil:
-			problems = append(problems, compiled.Validate(obj)...)
+			problems = append(problems, compiled.Check(doc)...)
 		case !errors.Is(err, schema.ErrUnavailable):
 			return nil, err
 		default:
@@ -139,8 +143,8 @@ func (v *validator) extensions(ctx context.Context, obj map[string]any) (problem
 }
 
 // core checks against the core schema, or the rules that stand in for it.
-func (v *validator) core(ctx context.Context, kind schema.Kind, obj map[string]any) (problems []schema.Problem, checked bool, err error) {
-	version, ok := obj["stac_version"].(string)
+func (v *validator) core(ctx context.Context, kind schema.Kind, it *stream.Item, doc *schema.Document) (problems []schema.Problem, checked bool, err error) {
+	version, ok := it.Get("stac_version").Str()
 	if !ok {
 		return []schema.Problem{{Schema: schema.BuiltIn, Keyword: "required", Message: "missing 'stac_version', a text"}}, true, nil
 	}
@@ -154,7 +158,7 @@ func (v *validator) core(ctx context.Context, kind schema.Kind, obj map[string]a
 	}
 	switch {
 	case compiled != nil:
-		return compiled.Validate(obj), true, nil
+		return compiled.Check(doc), true, nil
 	case !errors.Is(err, schema.ErrUnavailable):
 		return nil, false, err
 	}
@@ -164,7 +168,7 @@ func (v *validator) core(ctx context.Context, kind schema.Kind, obj map[string]a
 	}
 	v.builtins.Add(1)
 	v.absentCore(uri, policy, err)
-	return schema.Core(obj), true, nil
+	return schema.Core(doc.Value()), true, nil
 }
 
 // resolve is the schema of a URI, the same for the whole run; an error that is not ErrUnavailable is the end
@@ -244,8 +248,8 @@ func (v *validator) Finish(error) (any, error) {
 }
 
 // kindOf is what an object wants to be. Old collections and catalogs have no type.
-func kindOf(obj map[string]any) (schema.Kind, *schema.Problem) {
-	text, _ := obj["type"].(string)
+func kindOf(it *stream.Item) (schema.Kind, *schema.Problem) {
+	text, _ := it.Get("type").Str()
 	switch kind := schema.Kind(text); kind {
 	case schema.Item, schema.Collection, schema.Catalog:
 		return kind, nil
@@ -253,40 +257,54 @@ func kindOf(obj map[string]any) (schema.Kind, *schema.Problem) {
 	switch {
 	case text == "FeatureCollection":
 		return "", &schema.Problem{Pointer: "/type", Keyword: "const", Message: "is a FeatureCollection: read its features one by one"}
-	case obj["type"] == nil && obj["extent"] != nil:
+	case it.Get("type").IsNull() && !it.Get("extent").IsNull():
 		return schema.Collection, nil
-	case obj["type"] == nil && obj["description"] != nil && obj["properties"] == nil:
+	case it.Get("type").IsNull() && !it.Get("description").IsNull() && it.Get("properties").IsNull():
 		return schema.Catalog, nil
 	}
 	return schema.Item, nil // whose schema says what is wrong with it
 }
 
 // partial names what an item lacks that only a request for some fields leaves out.
-func partial(kind schema.Kind, obj map[string]any) string {
+func partial(kind schema.Kind, it *stream.Item) string {
 	if kind != schema.Item {
 		return ""
 	}
 	var gone []string
 	for _, name := range []string{"geometry", "properties", "assets"} {
-		if _, ok := obj[name]; !ok {
+		if it.Get(name) == nil {
 			gone = append(gone, "'"+name+"'")
 		}
 	}
 	return strings.Join(gone, ", ")
 }
 
-// declared are the schemas that an object names, each once. What is not a text is the core's business.
-func declared(obj map[string]any) []string {
+// named are the schemas that stac_extensions names, each once. What is not a text is the core's business.
+func named(list *item.Value) (uris []string) {
+	for _, e := range list.Elements() {
+		text, ok := e.Str()
+		if uris = addNamed(uris, text, ok); len(uris) > maxExtensions {
+			break
+		}
+	}
+	return uris
+}
+
+// declared is named for a value that is decoded.
+func declared(obj map[string]any) (uris []string) {
 	list, _ := obj["stac_extensions"].([]any)
-	var uris []string
 	for _, e := range list {
 		text, ok := e.(string)
-		if uri := schema.Normal(text); ok && !slices.Contains(uris, uri) {
-			uris = append(uris, uri)
-			if len(uris) > maxExtensions {
-				break
-			}
+		if uris = addNamed(uris, text, ok); len(uris) > maxExtensions {
+			break
 		}
+	}
+	return uris
+}
+
+func addNamed(uris []string, text string, ok bool) []string {
+	if uri := schema.Normal(text); ok && !slices.Contains(uris, uri) {
+		return append(uris, uri)
 	}
 	return uris
 }
