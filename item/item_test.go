@@ -124,6 +124,25 @@ func TestLarge(t *testing.T) {
 	}
 }
 
+// TestBytesOnce: the text of a changed value is made once, until the next change, and nobody can write behind it.
+func TestBytesOnce(t *testing.T) {
+	v := parse(t, `{"a":{"b":1},"c":[1,2]}`)
+	v.Get("a").Set("b", item.OfText("é"))
+	first, second := v.Bytes(), v.Bytes()
+	if string(first) != `{"a":{"b":"é"},"c":[1,2]}` || &first[0] != &second[0] || cap(first) != len(first) {
+		t.Errorf("%s, %s, cap %d of %d", first, second, cap(first), len(first))
+	}
+	inside := v.Get("a")
+	inside.Set("d", nil)
+	inside.Bytes()
+	if got := string(v.Bytes()); got != `{"a":{"b":"é","d":null},"c":[1,2]}` {
+		t.Error(got)
+	}
+	if string(first) != `{"a":{"b":"é"},"c":[1,2]}` {
+		t.Errorf("the text that was given out has become %s", first)
+	}
+}
+
 // TestStale changes what is deep inside, by every way to get there, and looks from outside.
 func TestStale(t *testing.T) {
 	const text = `{"a": {"b": [1, {"c": "x"}]}, "d": 1e21}`

@@ -196,6 +196,9 @@ func TestModel(t *testing.T) {
 		for range rapid.IntRange(1, 12).Draw(t, "changes") {
 			at, am, set := place(t, v, m, func(n any) { m = n })
 			what := change(t, at, am, set)
+			if rapid.Bool().Draw(t, "write the place first") {
+				at.Bytes() // what is around must still notice
+			}
 			if rapid.Bool().Draw(t, "write") {
 				same(t, what, v, m)
 			}

@@ -14,8 +14,8 @@ func (v *Value) settle() bool {
 	return v.own
 }
 
-// Bytes is the value's text: the one it came with when nothing in it has changed, else made anew at each
-// call. It must not be changed.
+// Bytes is the value's text: the one it came with when nothing in it has changed, else one that is made once and kept
+// until the next change. It must not be changed.
 func (v *Value) Bytes() []byte {
 	switch {
 	case v == nil || v.text == nil && !v.own:
@@ -23,7 +23,53 @@ func (v *Value) Bytes() []byte {
 	case !v.settle():
 		return v.text
 	}
-	return v.write(make([]byte, 0, len(v.text)+128))
+	v.renew(make([]byte, 0, v.size()))
+	v.new = true // a value around it does not know the text yet
+	return v.text
+}
+
+// size is about how long the text is.
+func (v *Value) size() int {
+	if !v.own {
+		return max(len(v.text), len("null"))
+	}
+	n := 2
+	for i := range v.inner.kids {
+		n += len(v.inner.kids[i].key) + len(`"":,`) + v.inner.kids[i].val.size()
+	}
+	return n
+}
+
+// renew is write that keeps the text, also of what is inside.
+func (v *Value) renew(dst []byte) []byte {
+	start := len(dst)
+	opening, closing := byte('['), byte(']')
+	if v.kind == Object {
+		opening, closing = '{', '}'
+	}
+	dst = append(dst, opening)
+	for i := range v.inner.kids {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		kid := &v.inner.kids[i]
+		if v.kind == Object {
+			dst = append(quote(dst, kid.key), ':')
+		}
+		kid.val.new = false
+		if kid.val.own {
+			dst = kid.val.renew(dst)
+			continue
+		}
+		at := len(dst)
+		dst = kid.val.write(dst)
+		if kid.val.inner == nil { // else what is inside has the old text
+			kid.val.text = dst[at:len(dst):len(dst)]
+		}
+	}
+	dst = append(dst, closing)
+	v.text, v.own = dst[start:len(dst):len(dst)], false
+	return dst
 }
 
 // MarshalJSON is Bytes.

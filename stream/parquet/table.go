@@ -49,6 +49,7 @@ type Table struct {
 	o     TableOptions
 	spool *spool
 	union *Union
+	text  []byte // of the last row
 }
 
 // New makes a table whose spool is in dir, which exists. Errors: those of the file system, and ErrStateGone
@@ -111,7 +112,8 @@ func (t *Table) Append(v *item.Value) error {
 			return err
 		}
 	}
-	text := row.Bytes()
+	t.text = row.AppendTo(t.text[:0]) // not Bytes: a row of TableOptions.Row may share its insides with the value
+	text := t.text
 	if err := t.union.add(row, text); err != nil {
 		return err
 	}
