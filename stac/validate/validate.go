@@ -15,7 +15,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -123,7 +122,7 @@ func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schem
 
 // extensions checks against the schemas that an object names, and those that the config adds.
 func (v *validator) extensions(ctx context.Context, it *stream.Item, doc *schema.Document) (problems []schema.Problem, err error) {
-	uris := named(it.Get("stac_extensions"))
+	uris := named(it)
 	if len(uris) > maxExtensions {
 		problems = append(problems, schema.Problem{Pointer: "/stac_extensions", Keyword: "maxItems", Message: fmt.Sprintf("names more than %d schemas", maxExtensions)})
 		uris = nil
@@ -279,9 +278,9 @@ func partial(kind schema.Kind, it *stream.Item) string {
 	return strings.Join(gone, ", ")
 }
 
-// named are the schemas that stac_extensions names, each once. What is not a text is the core's business.
-func named(list *item.Value) (uris []string) {
-	for _, e := range list.Elements() {
+// named are the schemas that an object names, each once. What is not a text is the core's business.
+func named(it *stream.Item) (uris []string) {
+	for _, e := range it.Get("stac_extensions").Elements() {
 		text, ok := e.Str()
 		if uris = addNamed(uris, text, ok); len(uris) > maxExtensions {
 			break
