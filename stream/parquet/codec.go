@@ -1,6 +1,8 @@
 package parquet
 
 import (
+	"runtime"
+
 	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
@@ -14,7 +16,7 @@ type codec struct {
 }
 
 func newCodec() (*codec, error) {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(256<<10), zstd.WithZeroFrames(true),
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(256<<10), zstd.WithZeroFrames(true),
 		zstd.WithEncoderCRC(false))
 	return &codec{&parquet.Zstd, e}, err
 }

@@ -193,16 +193,10 @@ func (t *Table) write(ctx context.Context, out *os.File) error {
 	if err != nil {
 		return err
 	}
-	n := int64(0)
-	err = t.spool.each(ctx, func(text []byte) error {
-		err := w.write(text)
-		n++
+	if err := w.writeAll(ctx, t.spool.each); err != nil {
 		if _, misfit := errors.AsType[*RowError](err); misfit { // Append has found it fit
-			return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("row %d", n), Err: err}
+			return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the spool", Err: err}
 		}
-		return err
-	})
-	if err != nil {
 		return err
 	}
 	if t.o.Metadata != nil {

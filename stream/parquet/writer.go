@@ -1,13 +1,19 @@
 package parquet
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"maps"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
+	"golang.org/x/sync/errgroup"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 )
 
@@ -25,24 +31,21 @@ const (
 	maxGroupText    = 128 << 20
 	batchText       = 1 << 20 // rows are handed to the columns together, this much text or 256 rows of them
 	batchRows       = 256
+	batchMemory     = 32 << 20 // of the batches on their way to the columns, unless two take more
 	pageMemory      = 16 << 20 // of all columns' pages that are being filled
 	maxPending      = 4 << 20  // values in those pages, nulls included
 	maxDictionary   = 64 << 10 // of a column; beyond, its values are written plainly
 )
 
-// Writer writes rows of one schema, compressed with zstd. It is not safe for concurrent use.
+// Writer writes rows of one schema, compressed with zstd. It is not safe for concurrent use; by itself it uses all
+// processors.
 type Writer struct {
 	out     *parquet.GenericWriter[any]
 	columns []*parquet.ColumnWriter
-	root    *slot
+	schema  Schema
 	o       Options
 
-	values  [][]parquet.Value // of the batch, per column
-	before  []int             // lengths of values before the row at hand
-	scratch []byte            // of binary values of the batch
-	visit   int
-	batch   int // rows
-	text    int // of the batch
+	batch   *rows
 	pending int // values in open pages
 	group   struct {
 		rows int
@@ -56,12 +59,13 @@ func NewWriter(w io.Writer, s Schema, o Options) (*Writer, error) {
 	for _, f := range s {
 		f.Type.finish(true)
 	}
-	root := place(&Type{Kind: Struct, Required: true, Fields: s}, 0, 0, 0)
+	batch := newRows(s)
+	columns := batch.root.end
 	switch {
-	case root.end == 0:
+	case columns == 0:
 		return nil, ErrNoColumns
-	case root.end > MaxColumns:
-		return nil, fmt.Errorf("%d columns, more than %d", root.end, MaxColumns)
+	case columns > MaxColumns:
+		return nil, fmt.Errorf("%d columns, more than %d", columns, MaxColumns)
 	}
 	if o.RowGroup <= 0 {
 		o.RowGroup = defaultRowGroup
@@ -70,42 +74,116 @@ func NewWriter(w io.Writer, s Schema, o Options) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	page := max(8<<10, min(256<<10, pageMemory/root.end))
+	page := max(8<<10, min(256<<10, pageMemory/columns))
 	out := parquet.NewGenericWriter[any](w, parquet.NewSchema("row", group(s)),
 		parquet.Compression(zip), parquet.PageBufferSize(page), parquet.DictionaryMaxBytes(maxDictionary),
 		parquet.CreatedBy("stepwell", "", ""), parquet.ColumnPageBuffers(parquet.NewChunkBufferPool(16<<10)))
 	for _, key := range slices.Sorted(maps.Keys(o.Metadata)) {
 		out.SetKeyValueMetadata(key, o.Metadata[key])
 	}
-	return &Writer{out: out, columns: out.ColumnWriters(), root: root, o: o,
-		values: make([][]parquet.Value, root.end), before: make([]int, root.end)}, nil
+	return &Writer{out: out, columns: out.ColumnWriters(), schema: s, o: o, batch: batch}, nil
 }
 
 // Write adds a row, whose text must not change before Close. A RowError says that the row does not fit; it
 // has been left out, and others can follow. Any other error ends the file.
-func (w *Writer) Write(row *item.Value) error { return w.write(row.Bytes()) }
-
-func (w *Writer) write(text []byte) error {
-	for i := range w.values {
-		w.before[i] = len(w.values[i])
-	}
-	p := &scan{b: text}
-	if err := w.put(w.root, p, 0, 0); err != nil {
-		for i := range w.values {
-			w.values[i] = w.values[i][:w.before[i]]
-		}
+func (w *Writer) Write(row *item.Value) error {
+	text := row.Bytes()
+	if err := w.batch.add(text); err != nil {
 		return err
 	}
-	w.batch++
-	w.text += len(text)
-	w.group.rows++
-	switch {
-	case w.group.rows >= w.o.RowGroup || w.group.text+w.text >= maxGroupText:
-		return w.endGroup()
-	case w.batch >= batchRows || w.text >= batchText:
-		return w.flush()
+	if w.batch.last = w.endsGroup(len(text)); w.batch.last || w.batch.n >= batchRows || w.batch.text >= batchText {
+		return w.flush(w.batch)
 	}
 	return nil
+}
+
+// writeAll adds the rows whose texts each gives, which do not change before Close. Batches of them are spread over the
+// columns by all processors, and go to the columns in order. Errors are those of each, and of the first row that does
+// not fit, with its number.
+func (w *Writer) writeAll(ctx context.Context, each func(context.Context, func(text []byte) error) error) error {
+	procs := runtime.GOMAXPROCS(0)
+	free := make(chan *rows, max(2, min(2*procs, batchMemory/(24*batchRows*len(w.columns)))))
+	todo, ordered := make(chan *rows, cap(free)), make(chan *rows, cap(free)) // as many as there are: sending never waits
+	for range cap(free) {
+		free <- newRows(w.schema)
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	for range procs {
+		g.Go(func() error {
+			for r := range todo {
+				r.err = guarded(r.addWaiting)
+				r.spread <- struct{}{}
+			}
+			return nil
+		})
+	}
+	g.Go(func() error {
+		first := int64(1)
+		for r := range ordered {
+			<-r.spread
+			if r.err != nil {
+				return fmt.Errorf("row %d: %w", first+int64(r.n), r.err)
+			}
+			first += int64(r.n)
+			if err := w.flush(r); err != nil {
+				return err
+			}
+			free <- r
+		}
+		return nil
+	})
+	g.Go(func() error {
+		defer close(todo)
+		defer close(ordered)
+		var r *rows
+		size := 0
+		hand := func() {
+			todo <- r
+			ordered <- r
+			r, size = nil, 0
+		}
+		err := each(ctx, func(text []byte) error {
+			if r == nil {
+				select {
+				case r = <-free:
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			}
+			r.waiting = append(r.waiting, text)
+			size += len(text)
+			if r.last = w.endsGroup(len(text)); r.last || len(r.waiting) >= batchRows || size >= batchText {
+				hand()
+			}
+			return nil
+		})
+		if err == nil && r != nil {
+			hand()
+		}
+		return err
+	})
+	return g.Wait()
+}
+
+// guarded makes an error of a panic, which would end the process in a goroutine of ours.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("writing a Parquet file: %v\n%s", cause, debug.Stack())}
+		}
+	}()
+	return f()
+}
+
+// endsGroup counts a row, and tells whether it is the last of its row group.
+func (w *Writer) endsGroup(text int) bool {
+	w.group.rows++
+	w.group.text += text
+	if w.group.rows < w.o.RowGroup && w.group.text < maxGroupText {
+		return false
+	}
+	w.group.rows, w.group.text = 0, 0
+	return true
 }
 
 // SetMetadata adds key/value metadata, until Close.
@@ -113,172 +191,71 @@ func (w *Writer) SetMetadata(key, value string) { w.out.SetKeyValueMetadata(key,
 
 // Close writes what is left and the footer. It does not close the io.Writer.
 func (w *Writer) Close() error {
-	if err := w.flush(); err != nil {
+	if err := w.flush(w.batch); err != nil {
+		return err
+	}
+	if err := w.eachColumn(w.flushColumn); err != nil {
 		return err
 	}
 	return w.out.Close()
 }
 
-func (w *Writer) endGroup() error {
-	if err := w.flush(); err != nil {
+// flush hands rows to the columns.
+func (w *Writer) flush(r *rows) error {
+	err := w.eachColumn(func(i int) error {
+		if len(r.values[i]) == 0 {
+			return nil
+		}
+		_, err := w.columns[i].WriteRowValues(r.values[i])
 		return err
-	}
-	w.group.rows, w.group.text, w.pending = 0, 0, 0
-	return w.out.Flush()
-}
-
-// flush hands the batch to the columns.
-func (w *Writer) flush() error {
-	for i, values := range w.values {
-		if len(values) == 0 {
-			continue
-		}
-		if _, err := w.columns[i].WriteRowValues(values); err != nil {
-			return err
-		}
-		w.pending += len(values)
-		clear(values)
-		w.values[i] = values[:0]
-	}
-	w.group.text += w.text
-	w.batch, w.text, w.scratch = 0, 0, w.scratch[:0]
-	if w.pending < maxPending {
-		return nil
-	}
-	// Columns of nulls never fill a page by themselves.
-	w.pending = 0
-	for _, c := range w.columns {
-		if err := c.Flush(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *Writer) nulls(s *slot, rep, def int) {
-	for c := s.first; c < s.end; c++ {
-		w.values[c] = append(w.values[c], parquet.Value{}.Level(rep, def, c))
-	}
-}
-
-// put takes a value and spreads it over the columns of a slot. around is the definition level of what is
-// around.
-func (w *Writer) put(s *slot, p *scan, rep, around int) error {
-	if p.null() {
-		if s.Required {
-			return misfit("must not be null or absent")
-		}
-		w.nulls(s, rep, around)
-		return nil
-	}
-	switch first := p.peek(); {
-	case s.Kind == Struct && first == '{':
-		return w.members(s, p, rep)
-	case s.Kind == List && first == '[':
-		return w.elements(s, p, rep)
-	}
-	val, err := w.leaf(s.Type, p.value())
+	})
 	if err != nil {
 		return err
 	}
-	w.values[s.first] = append(w.values[s.first], val.Level(rep, s.def, s.first))
-	return nil
-}
-
-func (w *Writer) members(s *slot, p *scan, rep int) error {
-	w.visit++
-	visit, guess := w.visit, 0
-	p.i++
-	for n := 0; p.more(n); n++ {
-		at, name, known := s.at(p, guess)
-		if !known {
-			if p.null() {
-				continue
-			}
-			return misfit("not in the schema").under(string(name))
-		}
-		if err := w.put(s.kids[at], p, rep, s.def); err != nil {
-			return within(err, s.Fields[at].Name)
-		}
-		s.kids[at].seen = visit
-		guess = at + 1
+	for _, values := range r.values {
+		w.pending += len(values)
 	}
-	for i, kid := range s.kids {
-		if kid.seen == visit {
-			continue
-		}
-		if kid.Required {
-			return misfit("must not be null or absent").under(s.Fields[i].Name)
-		}
-		w.nulls(kid, rep, s.def)
-	}
-	return nil
-}
-
-func within(err error, name string) error {
-	if row, ok := err.(*RowError); ok {
-		return row.under(name)
-	}
-	return err
-}
-
-func (w *Writer) elements(s *slot, p *scan, rep int) error {
-	p.i++
-	n := 0
-	for ; p.more(n); n++ {
-		if n == 1 {
-			rep = s.rep
-		}
-		if err := w.put(s.kids[0], p, rep, s.def+1); err != nil {
-			if row, ok := err.(*RowError); ok {
-				return row.inList()
-			}
+	last := r.last
+	r.reset()
+	switch {
+	case last:
+		w.pending = 0
+		if err := w.eachColumn(w.flushColumn); err != nil {
 			return err
 		}
-	}
-	if n == 0 {
-		w.nulls(s, rep, s.def)
+		return w.out.Flush()
+	case w.pending >= maxPending: // columns of nulls never fill a page by themselves
+		w.pending = 0
+		return w.eachColumn(w.flushColumn)
 	}
 	return nil
 }
 
-// leaf makes a column's value of the text of one that is not null.
-func (w *Writer) leaf(t *Type, text []byte) (parquet.Value, error) {
-	number := text[0] == '-' || text[0] >= '0' && text[0] <= '9'
-	switch t.Kind {
-	case Bool:
-		if text[0] == 't' || text[0] == 'f' {
-			return parquet.BooleanValue(text[0] == 't'), nil
-		}
-	case Int:
-		if n, ok := int64Of(text); number && ok {
-			return parquet.Int64Value(n), nil
-		}
-	case Double:
-		if number {
-			if f, ok := doubleOf(text); ok {
-				return parquet.DoubleValue(f), nil
-			}
-		}
-	case Timestamp:
-		if text[0] == '"' {
-			if us, ok := micros(plainText(text)); ok {
-				return parquet.Int64Value(us), nil
-			}
-		}
-	case Binary:
-		start := len(w.scratch)
-		if out, err := t.encode(w.scratch, text); err == nil {
-			w.scratch = out
-			return parquet.ByteArrayValue(out[start:len(out):len(out)]), nil
-		}
-	case JSON:
-		return parquet.ByteArrayValue(text), nil
-	case List, Struct:
-	default:
-		if text[0] == '"' {
-			return parquet.ByteArrayValue(plainText(text)), nil
-		}
+func (w *Writer) flushColumn(i int) error { return w.columns[i].Flush() }
+
+// columnsAtOnce are handled by one goroutine before it asks for more.
+const columnsAtOnce = 16
+
+// eachColumn calls f for each column, on all processors: what a ColumnWriter encodes and compresses is its own.
+func (w *Writer) eachColumn(f func(i int) error) error {
+	var g errgroup.Group
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), (len(w.columns)+columnsAtOnce-1)/columnsAtOnce) {
+		g.Go(func() error {
+			return guarded(func() error {
+				for {
+					first := int(next.Add(columnsAtOnce)) - columnsAtOnce
+					if first >= len(w.columns) {
+						return nil
+					}
+					for i := first; i < min(first+columnsAtOnce, len(w.columns)); i++ {
+						if err := f(i); err != nil {
+							return err
+						}
+					}
+				}
+			})
+		})
 	}
-	return parquet.Value{}, reason(t, text)
+	return g.Wait()
 }
