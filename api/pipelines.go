@@ -285,7 +285,7 @@ type ValidateRequest struct {
 type Validation struct {
 	Valid    bool     `json:"valid"`
 	Name     string   `json:"name"`
-	Problems []Detail `json:"problems" nullable:"false" doc:"Errors and warnings, in order of the document."`
+	Problems []Detail `json:"problems" nullable:"false" doc:"Errors and warnings, in order of the document, and behind them warnings of steps that the policy denies to what the caller writes."`
 }
 
 type validateInput struct{ Body ValidateRequest }
@@ -298,10 +298,16 @@ func (s *server) validatePipeline(ctx context.Context, in *validateInput) (*answ
 	if err != nil {
 		return nil, err
 	}
-	out := Validation{Valid: problems.Err() == nil, Problems: detailsOf(problems)}
+	out := Validation{Valid: problems.Err() == nil}
 	if d != nil {
 		out.Name = d.Name
+		denied, err := s.o.Pipelines.Denied(ctx, d, access.Of(ctx).Role.String())
+		if err != nil {
+			return nil, err
+		}
+		problems = append(problems, denied...)
 	}
+	out.Problems = detailsOf(problems)
 	return reply(out, nil)
 }
 

@@ -246,18 +246,21 @@ func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning
 	return c.unknownRoot(ref, src)
 }
 
+// paramRef warns of parameters that are not declared, once each: whoever starts the pipeline by hand may give them. One that
+// is all but spelt like a declared one is a mistake.
 func (c *checker) paramRef(ref *expr.Ref) (message, hint string, warning bool) {
 	if len(ref.Path) < 2 || FromTriggers(ref.Path[1]) || c.declared[ref.Path[1]] {
 		return "", "", false
 	}
 	name := ref.Path[1]
-	if len(c.params) == 0 {
-		if !c.once("params." + name) {
-			return "", "", false
-		}
-		return fmt.Sprintf("the parameter %q is not declared", name), "declare it under parameters: so that it is checked when the pipeline is started", true
+	message = fmt.Sprintf("the parameter %q is not declared", name)
+	if close := c.closest(name, c.params); close != "" {
+		return message, "did you mean " + close + "?", ref.Guarded
 	}
-	return fmt.Sprintf("the parameter %q is not declared", name), c.didYouMean(name, c.params, "declare it under parameters:"), ref.Guarded
+	if !c.once("params." + name) {
+		return "", "", false
+	}
+	return message, "declare it under parameters: it is checked then when the pipeline is started, and data from outside reaches it", true
 }
 
 // stepFields are what a template can read of a step.

@@ -2,7 +2,12 @@ package pipeline
 
 import (
 	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 )
 
@@ -15,47 +20,87 @@ type use struct {
 	action string
 }
 
-// uses lists what the steps of a definition, and of those inside it, use, each once. Pipelines in it without an author
-// of their own have its.
+// uses lists what the steps of a definition, and of those inside it, use, each once.
 func uses(d *definition.Definition) []use {
 	var list []use
 	known := map[use]bool{}
-	var walk func(steps []definition.Step, author definition.Author)
-	walk = func(steps []definition.Step, author definition.Author) {
+	eachUse(d, func(u use, _ *definition.Step, _ string) {
+		if !known[u] {
+			known[u] = true
+			list = append(list, u)
+		}
+	})
+	return list
+}
+
+// eachUse calls f for every step of a definition, and of the pipelines inside it, that uses an action or module, with its
+// path; for the action of a loop with a step of its own. Pipelines without an author of their own have the
+// definition's.
+func eachUse(d *definition.Definition, f func(u use, s *definition.Step, path string)) {
+	var walk func(steps []definition.Step, author definition.Author, path string)
+	walk = func(steps []definition.Step, author definition.Author, path string) {
 		for i := range steps {
-			s := &steps[i]
-			walk(s.Steps, author)
-			names := []string{cmp.Or(s.Action, s.Module)}
-			if inner, ok := s.Params["action"].(string); ok && s.Action != "" { // of a loop
-				names = append(names, inner)
+			s, at := &steps[i], fmt.Sprintf("%s[%d]", path, i)
+			if name := cmp.Or(s.Action, s.Module); name != "" {
+				f(use{author, name}, s, at)
 			}
-			for _, name := range names {
-				if u := (use{author, name}); name != "" && !known[u] {
-					known[u] = true
-					list = append(list, u)
-				}
+			if inner, ok := s.Params["action"].(string); ok && s.Action != "" && inner != "" { // of a loop
+				params, _ := s.Params["action_params"].(map[string]any)
+				f(use{author, inner}, &definition.Step{ID: s.ID, Action: inner, Params: params, Pos: s.Pos}, at+".params.action")
 			}
+			walk(s.Steps, author, at+".steps")
 		}
 	}
-	part := func(d *definition.Definition, author definition.Author) {
-		for _, steps := range [][]definition.Step{d.Steps, d.OnFailure, d.Finally} {
-			walk(steps, author)
-		}
+	part := func(d *definition.Definition, author definition.Author, base string) {
+		walk(d.Steps, author, base+"steps")
+		walk(d.OnFailure, author, base+"on_failure")
+		walk(d.Finally, author, base+"finally")
 	}
 	own := definition.Author{Role: unknownRole, Name: d.Name}
 	if d.Author != nil {
 		own = *d.Author
 	}
-	part(d, own)
-	for _, sub := range d.Pipelines {
-		if sub.Author != nil {
-			part(sub, *sub.Author)
-		} else {
-			part(sub, own)
+	part(d, own, "")
+	for _, name := range slices.Sorted(maps.Keys(d.Pipelines)) {
+		author := own
+		if sub := d.Pipelines[name]; sub.Author != nil {
+			author = *sub.Author
 		}
+		part(d.Pipelines[name], author, "pipelines."+name+".")
 	}
-	return list
 }
+
+// Denied are warnings of the steps that the policy denies to what somebody of a role writes, and of those of stored
+// pipelines that they run.
+func (l *Library) Denied(ctx context.Context, d *definition.Definition, role string) (definition.Problems, error) {
+	if l.o.Allow == nil {
+		return nil, nil
+	}
+	own := *d
+	own.Author = &definition.Author{Role: cmp.Or(role, unknownRole), Name: d.Name}
+	switch o, _, err := l.head(ctx, d.Name); { // rules may be for a pipeline's id
+	case err == nil:
+		own.Author.Pipeline = o.ID
+	case stepwell.CodeOf(err) != stepwell.CodeNotFound:
+		return nil, err
+	}
+	var list definition.Problems
+	eachUse(&own, func(u use, s *definition.Step, path string) {
+		err := l.o.Allow(&u.author, u.action)
+		if err == nil || len(list) >= maxDenied {
+			return
+		}
+		p := definition.Problem{Path: path, Line: s.Pos.Line, Column: s.Pos.Column, Message: err.Error(), Hint: stepwell.HintOf(err), Warning: true}
+		if u.author != *own.Author { // of another document
+			p.Line, p.Column = 0, 0
+		}
+		list = append(list, p)
+	})
+	return list, nil
+}
+
+// maxDenied bounds the warnings of one document.
+const maxDenied = 100
 
 // allowed is CodeDenied when one of the uses is not allowed.
 func (l *Library) allowed(list []use) error {

@@ -1,7 +1,6 @@
 package pipeline
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/stepwell/stepwell/definition"
@@ -46,41 +45,13 @@ func RefusedSteps(ctx context.Context, objects store.Objects, check func(*defini
 }
 
 // refusedIn gives the first step of a definition, and of the pipelines in it, that check refuses.
-func refusedIn(d *definition.Definition, check func(*definition.Author, *definition.Step) error) (string, error) {
-	var walk func(author *definition.Author, steps []definition.Step) (string, error)
-	walk = func(author *definition.Author, steps []definition.Step) (string, error) {
-		for i := range steps {
-			s := &steps[i]
-			if err := check(author, s); err != nil {
-				return s.ID, err
-			}
-			if inner, ok := s.Params["action"].(string); ok && s.Action != "" { // of a loop
-				params, _ := s.Params["action_params"].(map[string]any)
-				if err := check(author, &definition.Step{ID: s.ID, Action: inner, Params: params}); err != nil {
-					return s.ID, err
-				}
-			}
-			if id, err := walk(author, s.Steps); err != nil {
-				return id, err
+func refusedIn(d *definition.Definition, check func(*definition.Author, *definition.Step) error) (step string, err error) {
+	eachUse(d, func(u use, s *definition.Step, _ string) {
+		if err == nil {
+			if err = check(&u.author, s); err != nil {
+				step = s.ID
 			}
 		}
-		return "", nil
-	}
-	for _, part := range append([]*definition.Definition{d}, subs(d)...) {
-		for _, steps := range [][]definition.Step{part.Steps, part.OnFailure, part.Finally} {
-			if id, err := walk(cmp.Or(part.Author, d.Author), steps); err != nil {
-				return id, err
-			}
-		}
-	}
-	return "", nil
-}
-
-// subs are the pipelines that a document brings itself.
-func subs(d *definition.Definition) []*definition.Definition {
-	var list []*definition.Definition
-	for _, sub := range d.Pipelines {
-		list = append(list, sub)
-	}
-	return list
+	})
+	return step, err
 }

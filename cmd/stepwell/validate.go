@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/definition"
 )
 
@@ -18,16 +20,26 @@ type validated struct {
 }
 
 func (p *program) newValidateCommand() *cobra.Command {
-	var output *choice
+	var c connection
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
 		Short: "Finds everything that is wrong with pipeline files",
 		Long: "Finds everything that is wrong with pipeline files and the sub-pipelines they name, with file,\n" +
-			"line and column. Exit code 2 when there is an error; warnings alone are fine.",
+			"line and column. Exit code 2 when there is an error; warnings alone are fine.\n\n" +
+			"With --server the server is asked: it knows its stored pipelines, its actions, and which of them its\n" +
+			"policy denies to what you write.",
 		Args: arguments(1, -1, "FILE"),
-		RunE: func(_ *cobra.Command, args []string) error { return p.validate(args, output.value) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("server") {
+				return p.calling(&c, func(ctx context.Context, server caller) error {
+					return p.validateThere(ctx, server, args, c.output.value)
+				})
+			}
+			return p.validate(args, c.output.value)
+		},
 	}
-	output = format(cmd.Flags(), "text", "json")
+	cmd.Flags().StringVar(&c.server, "server", "", "`URL` of the server that is asked")
+	c.output = format(cmd.Flags(), "text", "json")
 	p.settings.addLenient(cmd.Flags())
 	return cmd
 }
@@ -38,7 +50,6 @@ func (p *program) validate(files []string, output string) error {
 		return err
 	}
 	list := make([]validated, 0, len(files))
-	good := true
 	for _, file := range files {
 		v := validated{File: file, Problems: definition.Problems{}}
 		d, err := p.load(file, actions)
@@ -47,9 +58,39 @@ func (p *program) validate(files []string, output string) error {
 		} else {
 			v.Problems = append(v.Problems, d.problems...)
 		}
-		v.Valid = v.Problems.Err() == nil
-		good = good && v.Valid
 		list = append(list, v)
+	}
+	return p.showValidation(list, output)
+}
+
+// validateThere asks a server.
+func (p *program) validateThere(ctx context.Context, server caller, files []string, output string) error {
+	list := make([]validated, 0, len(files))
+	for _, file := range files {
+		v := validated{File: file, Problems: definition.Problems{}}
+		text, err := p.readText(file)
+		if err != nil {
+			v.Problems = definition.Problems{unreadable(file, err)}
+			list = append(list, v)
+			continue
+		}
+		var answer api.Validation
+		if err := server.Call(ctx, "POST", pathTo("pipelines", "validate"), nil, object{"document": text}, &answer); err != nil {
+			return err
+		}
+		for _, d := range answer.Problems {
+			v.Problems = append(v.Problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Path: d.Location, Message: d.Message, Hint: d.Hint, Warning: d.Warning})
+		}
+		list = append(list, v)
+	}
+	return p.showValidation(list, output)
+}
+
+func (p *program) showValidation(list []validated, output string) (err error) {
+	good := true
+	for i := range list {
+		list[i].Valid = list[i].Problems.Err() == nil
+		good = good && list[i].Valid
 	}
 	if output == "json" {
 		err = writeJSON(p.out, list)
