@@ -73,6 +73,8 @@ type Members struct {
 	// another, whose id is the value. The others completed. Both empty beside an error: what became of them is not known.
 	Failed  map[string]error
 	Stopped map[string]string
+	// Counts are those of stream steps, also beside an error, by their ids.
+	Counts map[string]Counts
 }
 
 // MemberError is the failure of a step that stands for several, because of one of them.

@@ -70,7 +70,7 @@ type Step struct {
 	Params     json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
 	Outputs    json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
 	Error      *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
-	Items      *Items          `json:"items,omitempty" doc:"What became of the items of a stream step that completed."`
+	Items      *Items          `json:"items,omitempty" doc:"What became of the items of a stream step that has ended."`
 }
 
 // Items are the counts of a stream step.

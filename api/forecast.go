@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	"github.com/stepwell/stepwell/engine"
 )
@@ -11,11 +13,12 @@ const mostForecast = 1000
 
 // PreviewAnswer tells what a retry or a restart would do. Iterations in a row are one entry: "loop[4..9]".
 type PreviewAnswer struct {
-	Steps    []string       `json:"steps" nullable:"false" doc:"Keys of all that would run: repeated and again together."`
-	Repeated []string       `json:"repeated" nullable:"false" doc:"What did not complete, or was asked for. A step of which only parts are repeated is named by these."`
-	Again    []AgainStep    `json:"again" nullable:"false" doc:"What runs again because of another step."`
-	Kept     []string       `json:"kept" nullable:"false" doc:"What is taken over."`
-	Counts   ForecastCounts `json:"counts" doc:"How many entries there are; each list has the first 1,000."`
+	Steps    []string         `json:"steps" nullable:"false" doc:"Keys of all that would run: repeated and again together."`
+	Repeated []string         `json:"repeated" nullable:"false" doc:"What did not complete, or was asked for. A step of which only parts are repeated is named by these."`
+	Again    []AgainStep      `json:"again" nullable:"false" doc:"What runs again because of another step."`
+	Kept     []string         `json:"kept" nullable:"false" doc:"What is taken over."`
+	Items    map[string]int64 `json:"items" nullable:"false" doc:"How many items failed at stream steps and are tried again, by step. Of a stream that was stopped, what had not come yet is tried too."`
+	Counts   ForecastCounts   `json:"counts" doc:"How many entries there are; each list has the first 1,000."`
 }
 
 // AgainStep is a step that runs again because of another one.
@@ -26,9 +29,10 @@ type AgainStep struct {
 
 // ForecastCounts are the lengths of a preview's lists.
 type ForecastCounts struct {
-	Repeated int `json:"repeated"`
-	Again    int `json:"again"`
-	Kept     int `json:"kept"`
+	Repeated int   `json:"repeated"`
+	Again    int   `json:"again"`
+	Kept     int   `json:"kept"`
+	Items    int64 `json:"items" doc:"Failed items of all stream steps together."`
 }
 
 type previewRestartInput struct {
@@ -66,13 +70,19 @@ func (s *server) preview(ctx context.Context, id string, ask func(id string) (*e
 
 // Preview is how a forecast is shown.
 func Preview(fc *engine.Forecast) PreviewAnswer {
-	out := PreviewAnswer{Counts: ForecastCounts{len(fc.Repeated), len(fc.Again), len(fc.Kept)}, Steps: []string{}, Again: []AgainStep{},
+	out := PreviewAnswer{Counts: ForecastCounts{Repeated: len(fc.Repeated), Again: len(fc.Again), Kept: len(fc.Kept)}, Steps: []string{}, Again: []AgainStep{},
 		Repeated: append([]string{}, fc.Repeated[:min(len(fc.Repeated), mostForecast)]...), Kept: append([]string{}, fc.Kept[:min(len(fc.Kept), mostForecast)]...)}
 	out.Steps = append(out.Steps, out.Repeated...)
 	for _, a := range fc.Again[:min(len(fc.Again), mostForecast)] {
 		out.Again = append(out.Again, AgainStep{a.Step, Ref(a.Because)})
 		if len(out.Steps) < mostForecast {
 			out.Steps = append(out.Steps, a.Step)
+		}
+	}
+	out.Items = map[string]int64{}
+	for _, step := range slices.Sorted(maps.Keys(fc.Items)) {
+		if out.Counts.Items += fc.Items[step]; len(out.Items) < mostForecast {
+			out.Items[step] = fc.Items[step]
 		}
 	}
 	return out

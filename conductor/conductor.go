@@ -26,6 +26,7 @@ type Store interface {
 	store.Signals
 	Execution(ctx context.Context, id string) (*store.Execution, error)
 	StartKey(ctx context.Context, key string) (*store.StartKey, error)
+	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
 }
 
 // Options configure a Conductor. Store, Queue, Blobs and Catalog are required.

@@ -20,6 +20,7 @@ type Pipeline struct {
 	Hash       [32]byte
 	Parameters []definition.Parameter
 	plan       *plan.Plan
+	report     string // the step under finally that was added for streams, "": none
 }
 
 // Plan is the compiled graph.
@@ -75,7 +76,7 @@ func (c *Conductor) Register(ctx context.Context, d *definition.Definition) (*Pi
 	if err := c.o.Store.PutDefinition(ctx, hash[:], body); err != nil {
 		return nil, err
 	}
-	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: hash, Parameters: d.Parameters, plan: compiled}), nil
+	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: hash, Parameters: d.Parameters, plan: compiled, report: definition.AddedReport(d)}), nil
 }
 
 // snapshot finds the compiled definition of an execution that exists.
@@ -99,5 +100,5 @@ func (c *Conductor) snapshot(ctx context.Context, hash []byte) (*Pipeline, error
 	if err != nil {
 		return nil, err
 	}
-	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: key, Parameters: d.Parameters, plan: compiled}), nil
+	return c.pipelines.keep(&Pipeline{Name: d.Name, Hash: key, Parameters: d.Parameters, plan: compiled, report: definition.AddedReport(d)}), nil
 }

@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -32,20 +33,62 @@ func (c *Conductor) Restart(ctx context.Context, id, step string, failedOnly boo
 
 // PreviewRestart tells what Restart would do.
 func (c *Conductor) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
-	_, l, err := c.retained(ctx, id)
+	row, l, err := c.retained(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return l.run.PreviewRestart(step, failedOnly)
+	fc, err := l.run.PreviewRestart(step, failedOnly)
+	if err != nil {
+		return nil, err
+	}
+	return fc, c.complete(ctx, row, l, fc)
 }
 
 // PreviewRetry tells what Retry would do. CodeConflict: the execution has not ended, or nothing failed in it.
 func (c *Conductor) PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error) {
-	_, l, err := c.retryable(ctx, id)
+	row, l, err := c.retryable(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	return l.run.PreviewRetry(from)
+	fc, err := l.run.PreviewRetry(from)
+	if err != nil {
+		return nil, err
+	}
+	return fc, c.complete(ctx, row, l, fc)
+}
+
+// complete fills in how many items have failed at stream steps, and leaves out the step that writes the report of streams
+// when nobody has asked for it.
+func (c *Conductor) complete(ctx context.Context, row *store.Execution, l *live, fc *engine.Forecast) error {
+	if report := "finally." + l.pipeline.report; l.pipeline.report != "" {
+		fc.Again = slices.DeleteFunc(fc.Again, func(a engine.Again) bool { return a.Step == report && a.Because == "" })
+	}
+	if len(fc.Items) == 0 {
+		return nil
+	}
+	failed := make(map[string]int64, len(fc.Items))
+	const page = 10_000
+	for f := (store.StepFilter{Limit: page}); ; {
+		steps, err := c.o.Store.Steps(ctx, row.No, f)
+		if err != nil {
+			return err
+		}
+		for i := range steps {
+			s := &steps[i]
+			if _, asked := fc.Items[s.Key]; !asked {
+				continue
+			}
+			if items := s.Items(); items != nil && items.Failed > 0 {
+				failed[s.Key] = items.Failed
+			}
+		}
+		if len(steps) < page {
+			break
+		}
+		f.From = steps[len(steps)-1].Idx + 1
+	}
+	fc.Items = failed
+	return nil
 }
 
 // Retry starts a new execution of the same snapshot with a link to the old one, which must have ended. What completed is

@@ -127,6 +127,18 @@ func withReport(d *Definition, cat Specs) *Definition {
 	return &out
 }
 
+// AddedReport is the id of the step that Expand has added for the report, "" when there is none or it was written by
+// hand.
+func AddedReport(d *Definition) string {
+	for i := len(d.Finally) - 1; i >= 0; i-- {
+		s := &d.Finally[i]
+		if _, counted := s.Params["steps"]; s.Action == ReportAction && counted && s.Params["workflow"] == d.Name {
+			return s.ID
+		}
+	}
+	return ""
+}
+
 // streamSteps counts the stream steps of a pipeline, those of its sub-pipelines included.
 func streamSteps(d *Definition, list []Step, seen map[string]bool) int {
 	n := 0

@@ -58,6 +58,7 @@ func (r *Run) Settle(at int64, fx *Effects) {
 			continue
 		}
 		if !r.stuck() {
+			r.counted = nil
 			return
 		}
 	}
@@ -152,6 +153,7 @@ func (r *Run) report(ev *Event) (bool, error) {
 		}
 	}
 	r.got = arrival{worker: ev.Worker, started: ev.Started, input: ev.Input}
+	r.count(ev.Counted)
 	r.outcome(p, ev)
 	r.got = arrival{}
 	return true, nil

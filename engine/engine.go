@@ -126,6 +126,18 @@ type StepRow struct {
 	// External is what a waiting step waits for: the key of the signal that ends it.
 	External string
 	Cost     int64 // what its attempts have cost, in millionths (1e-6) of the unit of money
+	// Counted are the counts of a stream step whose Output does not tell them: it did not complete, or Output is a
+	// reference.
+	Counted *Items
+}
+
+// Items are the counts of a stream step.
+type Items struct {
+	In      int64 `json:"in"`
+	Out     int64 `json:"out"`
+	Failed  int64 `json:"failed"`
+	Dropped int64 `json:"dropped"`
+	Skipped int64 `json:"skipped"` // done in an earlier run
 }
 
 // Superseded says that older instances of steps no longer count: those inside the step with the key,

@@ -48,6 +48,9 @@ type Event struct {
 
 	Parts   []Part // what the other steps of the segment end with; of one that failed in parts, what all of its steps do
 	Partial bool   // items have failed, which the execution's status tells
+	// Counted are counts of the segment's steps, by their numbers, that no output tells. They are recorded with the
+	// steps' rows only.
+	Counted map[int32]Items
 
 	Failure   *Failure
 	Member    int32         // of a failed segment: 1 + the number of the step at fault, 0: the lead

@@ -13,6 +13,9 @@ type Forecast struct {
 	Repeated []string // did not complete, or was asked for
 	Again    []Again  // runs again because of another one
 	Kept     []string // its result is taken over
+	// Items has the keys of stream steps that go on from what was done, with how many items failed at them, which are
+	// tried again. The numbers are left to the caller.
+	Items map[string]int64
 }
 
 // Again is a step that runs again because of another one.
@@ -96,6 +99,7 @@ func (r *Run) PreviewRestart(key string, failedOnly bool) (*Forecast, error) {
 		switch by := because[i]; {
 		case q == p && failedOnly:
 			w.inside(q)
+			w.goesOn(q)
 		case by >= 0 && !q.node().skippedAfter():
 			w.again(q.key(), r.main.key(by))
 		case by != untouched:
@@ -275,7 +279,9 @@ func (w *survey) scope(s *scope, asked []int32) {
 			w.again(seed.Key, s.key(by))
 		case by >= 0 || d.whole[i]:
 			w.repeat(seed.Key)
-			seed.GoesOn = len(p.step().Members()) > 0 && d.goesOn(p.i)
+			if seed.GoesOn = len(p.step().Members()) > 0 && d.goesOn(p.i); seed.GoesOn {
+				w.goesOn(p)
+			}
 		default:
 			w.inside(p)
 		}
@@ -310,6 +316,16 @@ func (w *survey) inside(p place) {
 	default: // a segment, or it has not got its turn to take over what it was to take over
 		w.repeat(p.key())
 		w.pass(p.key())
+	}
+}
+
+// goesOn tells the steps of a segment that repeats only what did not get through.
+func (w *survey) goesOn(lead place) {
+	for _, m := range lead.step().Members() {
+		if w.fc.Items == nil {
+			w.fc.Items = map[string]int64{}
+		}
+		w.fc.Items[lead.s.key(m.Step)] = 0
 	}
 }
 

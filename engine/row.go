@@ -1,6 +1,10 @@
 package engine
 
-import "github.com/stepwell/stepwell"
+import (
+	"maps"
+
+	"github.com/stepwell/stepwell"
+)
 
 // row records the state of a step that has not ended.
 func (r *Run) row(p place) {
@@ -25,6 +29,9 @@ func (r *Run) endedRow(p place, why *Failure) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Seq: n.seq, Status: n.status, Attempt: int(n.attempt), Error: why, Output: r.got.output,
 		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now, Cost: r.costs[p.idx()]}
+	if counts, ok := r.counted[row.Idx]; ok {
+		row.Counted = &counts
+	}
 	r.got = arrival{}
 	name(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)
@@ -49,4 +56,15 @@ func name(p place, row *StepRow) {
 	if x := p.s.spawnedAt(p.i); x != nil && row.Input == nil && len(x.spec.Params) > 0 {
 		row.Input = x.spec.Params
 	}
+}
+
+// count lays counts ready for the rows of the steps that this batch ends.
+func (r *Run) count(counted map[int32]Items) {
+	if len(counted) == 0 {
+		return
+	}
+	if r.counted == nil {
+		r.counted = make(map[int32]Items, len(counted))
+	}
+	maps.Copy(r.counted, counted)
 }

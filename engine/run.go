@@ -33,6 +33,7 @@ type Run struct {
 	held      []Seed             // what an execution that is not admitted yet takes over
 	parent    string             // the execution that this one retries
 	memory    map[string][]*Seed // what is taken over inside steps that have not begun, by the key of the step
+	counted   map[int32]Items    // of the batch that is applied: see Event.Counted
 	goesOn    map[int32]string   // of which execution the lead of a segment repeats only what did not get through
 	retain    bool
 	main      *scope

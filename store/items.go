@@ -3,20 +3,16 @@ package store
 import (
 	"bytes"
 	"encoding/json"
+
+	"github.com/stepwell/stepwell/engine"
 )
 
-// Items are the counts of a stream step.
-type Items struct {
-	In      int64 `json:"in"`
-	Out     int64 `json:"out"`
-	Failed  int64 `json:"failed"`
-	Dropped int64 `json:"dropped"`
-	Skipped int64 `json:"skipped"` // done in an earlier run
-}
-
-// Items reads a stream step's counts from its outputs; nil for other steps, for those that have not completed, and for
-// outputs that are kept in a blob.
-func (s *Step) Items() *Items {
+// Items are a stream step's counts, read from its outputs when these tell them; nil for other steps, and for those that
+// have not ended.
+func (s *Step) Items() *engine.Items {
+	if s.Counted != nil {
+		return s.Counted
+	}
 	if !bytes.Contains(s.Output, []byte(`"items_skipped":`)) {
 		return nil
 	}
@@ -31,5 +27,5 @@ func (s *Step) Items() *Items {
 	if json.Unmarshal(s.Output, &out) != nil || out.In == nil || out.Out == nil || out.Failed == nil || out.Skipped == nil || out.Duration == nil {
 		return nil // an action's outputs
 	}
-	return &Items{In: *out.In, Out: *out.Out, Failed: *out.Failed, Dropped: out.Dropped, Skipped: *out.Skipped}
+	return &engine.Items{In: *out.In, Out: *out.Out, Failed: *out.Failed, Dropped: out.Dropped, Skipped: *out.Skipped}
 }

@@ -43,7 +43,7 @@ func (s *segment) fused(n *node, flows map[*node]*flow) *flow {
 	if !n.module.Spec.Stream.Parallel || len(n.inputs) != 1 || len(n.inputs[0].outs) != 1 {
 		return nil
 	}
-	if f := flows[n.inputs[0]]; f.many && !(f.out.skips && (s.resumes || s.sought != nil)) {
+	if f := flows[n.inputs[0]]; f.many && !(f.out.skips && s.resumes) {
 		return f
 	}
 	return nil

@@ -143,7 +143,7 @@ type edge struct {
 // send passes a batch on: to each of the steps behind, with a clone of every item for all but the last of
 // them. Behind the last step the batch is settled.
 func (o *outlet) send(ctx context.Context, b *batch) error {
-	if o.skips && (o.seg.resumes || o.seg.sought != nil) {
+	if o.skips && o.seg.resumes {
 		skipped, err := o.seg.known(b)
 		if err != nil {
 			return err

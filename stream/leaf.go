@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -217,7 +218,7 @@ func (s *segment) note(b block, keys []entry, batches []reached) error {
 	if b.Spool, err = s.spool.sync(); err != nil {
 		return err
 	}
-	if err := s.sought.sync(); err != nil {
+	if err := errors.Join(s.sought.sync(), s.noteDone()); err != nil {
 		return err
 	}
 	if err := c.append(b, keys, true); err != nil {

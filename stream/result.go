@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -67,13 +68,23 @@ func (s *segment) result(err error) (any, error) {
 	if werr := s.writeResult(err); werr != nil {
 		return nil, errors.Join(err, fmt.Errorf("result of the segment: %w", werr))
 	}
-	if err != nil && s.inParts() {
+	switch {
+	case err == nil || s.inParts():
 		return s.members(), err
-	}
-	if err != nil {
+	case s.graph == nil:
 		return nil, err
 	}
-	return s.members(), nil
+	return action.Members{Counts: s.tallies()}, err
+}
+
+// tallies are the counts of all steps.
+func (s *segment) tallies() map[string]action.Counts {
+	out := make(map[string]action.Counts, len(s.graph.nodes))
+	for _, n := range s.graph.nodes {
+		r := n.result()
+		out[n.step.ID] = action.Counts{In: r.In, Out: r.Out, Failed: r.Failed, Dropped: r.Dropped, Skipped: r.Skipped}
+	}
+	return out
 }
 
 func (n *node) result() stepResult {

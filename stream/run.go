@@ -199,6 +199,9 @@ func (s *segment) seal() error {
 	if err != nil {
 		return err
 	}
+	if err := s.noteDone(); err != nil {
+		return err
+	}
 	if err := s.checkpoint.append(block{Spool: size, Complete: true}, nil, true); err != nil {
 		return err
 	}

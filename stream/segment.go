@@ -47,6 +47,7 @@ type segment struct {
 	collections sync.Mutex              // one Collection travels at a time
 	keysMu      sync.Mutex
 	bags        []*keyBag // by end
+	had         [][]entry // by end: items that are done there in another form, not yet in the checkpoint
 	sought      *sought   // of a retry; nil: nothing is looked for
 
 	batches batches
@@ -268,6 +269,37 @@ func (s *segment) ended(nodes ...*node) {
 	}
 }
 
+// done marks an item as done at some ends, where it never comes as it is now. keysMu is held.
+func (s *segment) done(it *Item, ends uint64) {
+	o := &it.origin
+	if s.had == nil {
+		s.had = make([][]entry, len(s.graph.ends))
+	}
+	for end := range s.had {
+		if bit := uint64(1) << end; ends&bit != 0 && o.known&bit == 0 {
+			s.had[end] = append(s.had[end], entry{key: o.key, seq: o.seq, root: int32(o.root.index)})
+		}
+	}
+	o.known |= ends
+}
+
+// noteDone writes what is done in another form into the checkpoint, so that a later run knows it. The numbers of these
+// items are below those of all that is written. The checkpoint's lock is held.
+func (s *segment) noteDone() error {
+	s.keysMu.Lock()
+	defer s.keysMu.Unlock()
+	for end, keys := range s.had {
+		if len(keys) == 0 {
+			continue
+		}
+		s.had[end] = nil
+		if err := s.checkpoint.append(block{End: end, From: -int64(len(keys)), Spool: s.checkpoint.latest.Spool}, keys, false); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // known marks the items of a batch that some end has already, takes out those that all have, and tells
 // how many these are. The others are seen.
 func (s *segment) known(b *batch) (skipped int, err error) {
@@ -287,8 +319,12 @@ func (s *segment) known(b *batch) (skipped int, err error) {
 			continue
 		}
 		if it.origin.known != ends || ends == 0 {
-			if err := s.sought.see(it.origin.marks); err != nil {
+			missed, found, err := s.sought.see(it.origin.marks)
+			if err != nil {
 				return 0, err
+			}
+			if found && !r.handOff { // it is at the other ends, as it was then
+				s.done(it, ends&^missed)
 			}
 		}
 		kept = append(kept, it)

@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +67,13 @@ type soughtItem struct {
 	marks
 	root  int32
 	seq   int64
+	ends  uint64 // that it has not reached, by bit
 	found bool
+	again bool // found in an attempt that was cut off, and may come once more
+}
+
+func (it *soughtItem) same(other *soughtItem) bool {
+	return it.marks == other.marks && it.root == other.root && it.seq == other.seq
 }
 
 // maxSought bounds the failed items that are looked for one by one; the others are repeated all the same.
@@ -96,7 +104,16 @@ func (s *segment) seek(ctx context.Context, p *past) error {
 				out.Write(append(raw, '\n')) // errors stay until Flush
 				return err
 			}
-			return errors.Join(before.missing(ctx, put), s.formerFailures(ctx, p, put), out.Flush())
+			failed := func(r *failureRecord) error {
+				if len(r.Origin) < 3 || len(before.items) > 0 && r.Type == NotFound { // that is missing still
+					return nil
+				}
+				if len(r.Origin) == 3 { // else it was looked for in vain before
+					r.Origin = append(r.Origin, s.missed(r.Step, p))
+				}
+				return put(r)
+			}
+			return errors.Join(before.missing(ctx, put), s.formerFailures(ctx, p, failed), out.Flush())
 		})
 	}
 	if err == nil {
@@ -106,6 +123,19 @@ func (s *segment) seek(ctx context.Context, p *past) error {
 		return fmt.Errorf("failures of before: %w", err)
 	}
 	return nil
+}
+
+// missed are the ends that an item did not reach that failed at a step: those behind it, or, when the run did not come to
+// its end, any.
+func (s *segment) missed(step string, p *past) uint64 {
+	if p.ended && p.run == s.call.GoesOn {
+		for _, n := range s.graph.nodes {
+			if n.step.ID == step && n.ends != 0 {
+				return n.ends
+			}
+		}
+	}
+	return math.MaxUint64
 }
 
 // formerFailures gives the failures that are kept with the execution that this one retries; when it was cut off, those
@@ -142,10 +172,10 @@ func (s *segment) remember(ctx context.Context) error {
 		return nil
 	}
 	so := s.newSought()
-	if err := so.load(ctx); err != nil || so.left == 0 {
+	if err := so.load(ctx); err != nil || len(so.items) == 0 {
 		return err
 	}
-	s.sought = so
+	s.sought, s.resumes = so, true
 	return nil
 }
 
@@ -164,7 +194,7 @@ func (so *sought) load(ctx context.Context) error {
 	}
 	for ; len(raw) >= 4; raw = raw[4:] {
 		if i := binary.LittleEndian.Uint32(raw); int(i) < len(so.items) && !so.items[i].found {
-			so.items[i].found = true
+			so.items[i].found, so.items[i].again = true, true
 			so.left--
 		}
 	}
@@ -179,7 +209,8 @@ func (so *sought) add(r *failureRecord) (fresh bool) {
 	}
 	for _, list := range [][]int32{so.byID[it.id], so.byPlace[it.place]} {
 		for _, i := range list {
-			if so.items[i] == it {
+			if so.items[i].same(&it) {
+				so.items[i].ends |= it.ends
 				return false
 			}
 		}
@@ -198,10 +229,10 @@ func (so *sought) add(r *failureRecord) (fresh bool) {
 
 // sought is what can be looked for of a record's item; not ok: nothing.
 func (r *failureRecord) sought() (soughtItem, bool) {
-	if len(r.Origin) != 3 || r.Origin[1] == 0 && r.Origin[2] == 0 {
+	if len(r.Origin) != 4 || r.Origin[1] == 0 && r.Origin[2] == 0 {
 		return soughtItem{}, false
 	}
-	it := soughtItem{root: int32(r.Origin[0]), marks: marks{r.Origin[1], r.Origin[2]}}
+	it := soughtItem{root: int32(r.Origin[0]), marks: marks{r.Origin[1], r.Origin[2]}, ends: r.Origin[3]}
 	if len(r.At) == 2 {
 		it.seq = r.At[1]
 	}
@@ -209,30 +240,31 @@ func (r *failureRecord) sought() (soughtItem, bool) {
 }
 
 // see takes note that an item, or the failure of one, has come from its source: the one with its id, or, when one of both
-// has none, the one at its place.
-func (so *sought) see(m marks) error {
+// has none, the one at its place. It gives the ends that this one did not reach.
+func (so *sought) see(m marks) (missed uint64, found bool, err error) {
 	if so == nil {
-		return nil
+		return 0, false, nil
 	}
 	so.mu.Lock()
 	defer so.mu.Unlock()
-	if so.left == 0 {
-		return nil
+	list := so.byID[m.id]
+	byPlace := len(list) == 0
+	if byPlace {
+		list = so.byPlace[m.place]
 	}
-	for _, i := range so.byID[m.id] {
-		if !so.items[i].found {
-			return so.note(i)
-		}
+	at := slices.IndexFunc(list, func(i int32) bool {
+		it := &so.items[i]
+		return (!it.found || it.again) && (!byPlace || it.id == 0 || m.id == 0)
+	})
+	if at < 0 {
+		return 0, false, nil
 	}
-	if len(so.byID[m.id]) > 0 {
-		return nil
+	it := &so.items[list[at]]
+	if it.again {
+		it.again = false
+		return it.ends, true, nil
 	}
-	for _, i := range so.byPlace[m.place] {
-		if it := &so.items[i]; !it.found && (it.id == 0 || m.id == 0) {
-			return so.note(i)
-		}
-	}
-	return nil
+	return it.ends, true, so.note(list[at])
 }
 
 func (so *sought) note(i int32) error {

@@ -19,15 +19,17 @@ type retried struct {
 	t       *testing.T
 	segment streamtest.Segment
 	file    string
+	side    *streamtest.Collector // on a branch of its own, where nothing fails
 	broken  bool
 	stopAt  int // item at which the stream stops; -1: none
 }
 
 func newRetried(t *testing.T) *retried {
-	r := &retried{t: t, file: filepath.Join(t.TempDir(), "in"), broken: true, stopAt: -1}
-	r.segment = streamtest.Segment{Checkpoints: t.TempDir(), Steps: streamtest.Chain("read", nil, "work", nil, "sink", nil), Execution: "first",
+	r := &retried{t: t, file: filepath.Join(t.TempDir(), "in"), side: streamtest.Collect("side"), broken: true, stopAt: -1}
+	r.segment = streamtest.Segment{Checkpoints: t.TempDir(), Execution: "first",
+		Steps:    append(streamtest.Chain("read", nil, "work", nil, "sink", nil), stream.Step{ID: "side", Module: "side", Inputs: []string{"read"}}),
 		Settings: map[string]any{"batch": 10, "workers": 1, "checkpoint_interval": 0.001},
-		Modules: []stream.Module{lines("read", r.file, 10), streamtest.Collect("sink").Module(),
+		Modules: []stream.Module{lines("read", r.file, 10), streamtest.Collect("sink").Module(), r.side.Module(),
 			streamtest.Modifier("work", true, func(_ context.Context, it *stream.Item) (*stream.Item, error) {
 				switch n := number(it); {
 				case n == r.stopAt:
@@ -40,13 +42,13 @@ func newRetried(t *testing.T) *retried {
 	return r
 }
 
-// reads sets the file: items without those left out, with ids.
+// reads sets the file: items without those left out, with ids. Those that fail are others when they are repaired.
 func (r *retried) reads(n int, without ...int) {
 	r.t.Helper()
 	var b strings.Builder
 	for i := range n {
 		if !slices.Contains(without, i) {
-			fmt.Fprintf(&b, "{\"id\":\"i%d\",\"n\":%d}\n", i, i)
+			fmt.Fprintf(&b, "{\"id\":\"i%d\",\"n\":%d,\"repaired\":%t}\n", i, i, !r.broken && i%10 == 9)
 		}
 	}
 	if err := os.WriteFile(r.file, []byte(b.String()), 0o644); err != nil {
@@ -80,8 +82,8 @@ func TestNotFoundAcrossAttempts(t *testing.T) {
 			if out, _ := r.run("first", ""); out.Err != nil || len(out.Failures) != 20 {
 				t.Fatal(out.Err, out.Failures)
 			}
-			r.reads(200, 9, 109)
 			r.broken, r.stopAt = false, 149
+			r.reads(200, 9, 109)
 			if out, _ := r.run("second", "first"); out.Err == nil {
 				t.Fatal("it did not stop")
 			}
@@ -96,6 +98,9 @@ func TestNotFoundAcrossAttempts(t *testing.T) {
 			r.reads(200)
 			if out, failures = r.run("fourth", c.execution); out.Err != nil || failures != "" || out.Outputs["sink"]["items_in"] != int64(2) {
 				t.Errorf("with the items back: %v, failures %q, outputs %v", out.Err, failures, out.Outputs)
+			}
+			if n := len(r.side.Items()); n != 200 { // it had them all from the beginning
+				t.Errorf("the branch where nothing failed has %d items of 200", n)
 			}
 		})
 	}

@@ -45,7 +45,33 @@ func (p *Pool) conclude(j *job, out any, err, cause error) (ev engine.Event) {
 			ev = p.failed(j, err, err)
 		}
 	}()
-	return p.outcome(j, out, err, cause)
+	ev = p.outcome(j, out, err, cause)
+	ev.Counted = counted(j, out, &ev)
+	return ev
+}
+
+// counted are the counts of stream steps that no output tells.
+func counted(j *job, result any, ev *engine.Event) map[int32]engine.Items {
+	all, ok := result.(action.Members)
+	if !ok || ev.Kind != engine.DoneAll && ev.Kind != engine.Failed {
+		return nil
+	}
+	tells := func(output []byte) bool { return len(output) > 0 && !engine.IsRef(output) }
+	told := map[int32]bool{}
+	told[j.task.Idx] = tells(ev.Output)
+	for i := range ev.Parts {
+		told[ev.Parts[i].Idx] = tells(ev.Parts[i].Output)
+	}
+	var counts map[int32]engine.Items
+	for _, m := range j.task.Members {
+		if c, ok := all.Counts[m.ID]; ok && !told[m.Idx] {
+			if counts == nil {
+				counts = map[int32]engine.Items{}
+			}
+			counts[m.Idx] = engine.Items{In: c.In, Out: c.Out, Failed: c.Failed, Dropped: c.Dropped, Skipped: c.Skipped}
+		}
+	}
+	return counts
 }
 
 func (p *Pool) event(j *job, kind engine.Kind) engine.Event {

@@ -151,11 +151,26 @@ func (p *program) preview(x *store.Execution, output string, find func(context.C
 
 // foretell writes a preview: what is repeated, what runs again because of that, and what is kept.
 func (p *program) foretell(a *api.PreviewAnswer) error {
-	var again []string
+	tries := func(step string) string {
+		if n := a.Items[step]; n > 0 {
+			return plural(int(n), "failed item")
+		}
+		return ""
+	}
+	var repeated, again []string
+	for _, step := range a.Repeated {
+		if items := tries(step); items != "" {
+			step += " (" + items + ")"
+		}
+		repeated = append(repeated, step)
+	}
 	for _, step := range a.Again {
 		why := "at the end of every execution"
 		if step.Because != "" {
 			why = "because of " + string(step.Because)
+		}
+		if items := tries(step.Step); items != "" {
+			why = items + ", " + why
 		}
 		again = append(again, step.Step+" ("+why+")")
 	}
@@ -163,7 +178,7 @@ func (p *program) foretell(a *api.PreviewAnswer) error {
 		title string
 		n     int
 		list  []string
-	}{{"repeated", a.Counts.Repeated, a.Repeated}, {"again", a.Counts.Again, again}, {"kept", a.Counts.Kept, a.Kept}} {
+	}{{"repeated", a.Counts.Repeated, repeated}, {"again", a.Counts.Again, again}, {"kept", a.Counts.Kept, a.Kept}} {
 		if _, err := fmt.Fprintf(p.out, "%s: %d\n", part.title, part.n); err != nil {
 			return err
 		}

@@ -106,7 +106,7 @@ type stepView struct {
 	Input    json.RawMessage     `json:"params,omitempty"`
 	Outputs  json.RawMessage     `json:"outputs,omitempty"`
 	Error    *engine.Failure     `json:"error,omitempty"`
-	Items    *store.Items        `json:"items,omitempty"` // of a stream step
+	Items    *engine.Items       `json:"items,omitempty"` // of a stream step
 }
 
 func stepViewOf(s *store.Step) stepView {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -62,10 +63,13 @@ func (i *items) text() string {
 
 // itemsText is what an ended stream step's counts say; empty for other steps.
 func itemsText(s *store.Step) string {
-	c := s.Items()
-	if c == nil {
-		return ""
+	if c := s.Items(); c != nil {
+		return countsText(c)
 	}
+	return ""
+}
+
+func countsText(c *engine.Items) string {
 	i := items{Counts: action.Counts{In: c.In, Out: c.Out, Failed: c.Failed, Dropped: c.Dropped, Skipped: c.Skipped}}
 	return i.text()
 }

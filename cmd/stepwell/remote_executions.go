@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"net/url"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -67,14 +69,25 @@ func (p *program) showThere(c *connection, id string) error {
 		var rows []object
 		for _, s := range steps {
 			if o, ok := s.(object); ok {
+				o["items"] = itemsThere(o)
 				rows = append(rows, o)
 			}
 		}
 		if err := p.answered(c, nil, ""); err != nil {
 			return err
 		}
-		return writeTable(p.out, []column{{"STEP", "step_id"}, {"STATUS", "status"}, {"ATTEMPT", "attempt"}, {"STARTED", "started_at"}, {"COMPLETED", "completed_at"}, {"ERROR", "error.message"}}, rows)
+		return writeTable(p.out, []column{{"STEP", "step_id"}, {"STATUS", "status"}, {"ATTEMPT", "attempt"}, {"STARTED", "started_at"}, {"COMPLETED", "completed_at"}, {"ITEMS", "items"}, {"ERROR", "error.message"}}, rows)
 	})
+}
+
+// itemsThere is what the counts of a server's stream step say; empty for other steps.
+func itemsThere(step object) string {
+	var c engine.Items
+	raw, err := json.Marshal(step["items"])
+	if err != nil || step["items"] == nil || json.Unmarshal(raw, &c) != nil {
+		return ""
+	}
+	return countsText(&c)
 }
 
 // logsThere shows the log of a server's execution.

@@ -28,15 +28,18 @@ type result struct {
 	Error     *engine.Failure          `json:"error"`
 	Progress  engine.Progress          `json:"progress"`
 	Duration  int64                    `json:"duration_ms"`
-	Items     map[string]*store.Items  `json:"items,omitempty"` // of stream steps, by their keys
+	Items     map[string]*engine.Items `json:"items,omitempty"` // of stream steps, by their keys
 }
 
 // maxCounted is for how many stream steps a result has counts.
 const maxCounted = 1000
 
+// terminal are the statuses of steps that have ended.
+var terminal = []stepwell.StepStatus{stepwell.StepCompleted, stepwell.StepFailed, stepwell.StepSkipped, stepwell.StepCancelled, stepwell.StepTimedOut}
+
 // takeItems adds the counts of stream steps.
 func (r *result) takeItems(ctx context.Context, from stepReader, x *store.Execution) error {
-	for step, err := range allSteps(ctx, from, x.No, store.StepFilter{Statuses: []stepwell.StepStatus{stepwell.StepCompleted}}) {
+	for step, err := range allSteps(ctx, from, x.No, store.StepFilter{Statuses: terminal}) {
 		if err != nil {
 			return err
 		}
@@ -45,7 +48,7 @@ func (r *result) takeItems(ctx context.Context, from stepReader, x *store.Execut
 			continue
 		}
 		if r.Items == nil {
-			r.Items = map[string]*store.Items{}
+			r.Items = map[string]*engine.Items{}
 		}
 		if r.Items[step.Key] = counts; len(r.Items) == maxCounted {
 			return nil

@@ -16,15 +16,17 @@ type rare struct {
 	// What a waiting step waits for, and what it has cost in millionths.
 	External string `json:"x,omitempty"`
 	Cost     int64  `json:"c,omitempty"`
+	// The counts of a stream step whose outputs do not tell them.
+	Counted *engine.Items `json:"n,omitempty"`
 }
 
 // encodeRare is nil for a row that has none of it, which is nearly every one.
 func encodeRare(r *engine.StepRow) (any, error) {
-	if r.Key == "" && r.Action == "" && r.Input == nil && r.Error == nil && r.Wake == 0 && r.External == "" && r.Cost == 0 {
+	if r.Key == "" && r.Action == "" && r.Input == nil && r.Error == nil && r.Wake == 0 && r.External == "" && r.Cost == 0 && r.Counted == nil {
 		return nil, nil
 	}
 	raw, err := json.Marshal(&rare{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake,
-		External: r.External, Cost: r.Cost})
+		External: r.External, Cost: r.Cost, Counted: r.Counted})
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +42,7 @@ func decodeRare(raw []byte, r *engine.StepRow) error {
 		return err
 	}
 	r.Key, r.Action, r.Error, r.Wake = x.Key, x.Action, x.Failure, x.Wake
-	r.External, r.Cost = x.External, x.Cost
+	r.External, r.Cost, r.Counted = x.External, x.Cost, x.Counted
 	if x.Input != "" {
 		r.Input = []byte(x.Input)
 	}
