@@ -34,7 +34,8 @@ var steps = []promise{
 		got := f.steps(1, store.StepFilter{From: 9})
 		equal(f, "steps", len(got), 1)
 		equal(f, "failure", *got[0].Error, *full.Error)
-		got[0].Error, full.Error = nil, nil
+		equal(f, "items", *got[0].Items(), *full.Counted)
+		got[0].Error, got[0].Counted, full.Error, full.Counted = nil, nil, nil, nil
 		equal(f, "row", got[0].StepRow, full)
 		wait.Key, wait.Action = "b", "do.b"
 		equal(f, "waiting row", f.steps(1, store.StepFilter{Key: "b"})[0].StepRow, wait)
