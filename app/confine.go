@@ -11,7 +11,7 @@ import (
 )
 
 // Exec says what commands of steps (util.exec) may touch on a server. They are confined as soon as not everybody who
-// reaches the server is an admin, and always when User, Folders or Read say how.
+// reaches the server is an admin; until then they are refused when User, Folders or Read say how.
 type Exec struct {
 	// User is who commands run as; the server must be root. Defaults to Landlock.
 	User string
@@ -23,7 +23,7 @@ type Exec struct {
 	PassEnv []string
 }
 
-// wanted says whether commands are confined whoever may come in.
+// wanted says whether the settings say how commands are confined.
 func (e *Exec) wanted() bool { return e.User != "" || len(e.Folders) > 0 || len(e.Read) > 0 }
 
 // Sandbox makes what confines commands: CodeDenied, with the reason and a cure, where nothing can.
@@ -76,7 +76,9 @@ func (s *Server) buildConfinement(ctx context.Context) error {
 		return err
 	}
 	switch {
-	case open && !s.o.Exec.wanted():
+	case open && s.o.Exec.wanted():
+		s.log.Warn("steps that run commands are refused", "reason", errOpen, "hint", errOpen.Hint)
+	case open:
 	case c.refused != nil:
 		s.log.Warn("steps that run commands are refused", "reason", c.refused, "hint", stepwell.HintOf(c.refused))
 	default:
@@ -90,17 +92,22 @@ func (s *Server) buildConfinement(ctx context.Context) error {
 
 // sandbox is what the next command is confined by; nil: by nothing, as everybody who reaches the server is an admin.
 func (s *Server) sandbox(ctx context.Context) (*sandbox.Sandbox, error) {
-	if !s.o.Exec.wanted() {
-		open, err := s.auth.Open(ctx)
-		if err != nil {
-			return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "whether commands are confined", Err: err}
-		}
-		if open {
-			return nil, nil
-		}
+	open, err := s.auth.Open(ctx)
+	switch {
+	case err != nil:
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "whether commands are confined", Err: err}
+	case open && s.o.Exec.wanted():
+		return nil, errOpen
+	case open:
+		return nil, nil
 	}
 	return s.confinement.box, s.confinement.refused
 }
+
+// errOpen refuses commands that are to be confined on a server that takes everybody at this machine for an admin, the
+// commands too: what they may not do themselves, they could have the server do.
+var errOpen = &stepwell.Error{Code: stepwell.CodeDenied, Message: "commands are to be confined, but as long as there is no API key they could use this server as an admin",
+	Hint: "create one: stepwell keys create --role admin NAME; or take exec.user, exec.folders and exec.read out of the settings"}
 
 // touch is CodeDenied when steps may not touch a file: with Files always, else once not everybody is an admin.
 func (s *Server) touch(path string) error {
