@@ -193,6 +193,10 @@ func TestConcurrencyCancelRunning(t *testing.T) {
 	r.status(third, stepwell.ExecutionPending)
 	g.open <- struct{}{}
 	r.end(first, stepwell.ExecutionCancelled)
+	r.until("the third runs", func() bool { // one that is cancelled before has nothing to tidy up
+		x, err := r.store.Execution(t.Context(), third)
+		return err == nil && x.Status == stepwell.ExecutionRunning
+	})
 	if err := r.Cancel(t.Context(), third, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -34,7 +34,7 @@ func (j *job) awaited(ctx context.Context, p *Pool, err error) error {
 // cutOff reports whether an attempt failed for nothing but the store's absence: it is put back. One whose handler may
 // not run twice and has begun is not.
 func (j *job) cutOff(err, cause error) bool {
-	if cause == errRevoked || j.begun && j.task.Step.Policy.NotIdempotent {
+	if cause == errRevoked || j.begun.Load() && j.task.Step.Policy.NotIdempotent {
 		return false
 	}
 	return errors.Is(err, store.ErrAway) || j.away.Load() && cause == errDeadline

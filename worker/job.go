@@ -50,7 +50,7 @@ type job struct {
 	callbackKey string     // "": it has not asked for one
 
 	away  atomic.Bool // its time ran out while it waited for the store
-	begun bool        // the handler has been called
+	begun atomic.Bool // the handler has been called
 
 	owned *store.OutsideWork // work outside that the attempt has made known; guarded by the pool's lock
 
@@ -154,7 +154,7 @@ func (p *Pool) attempt(j *job) (out any, err error) {
 			return nil, err
 		}
 	}
-	j.begun = true
+	j.begun.Store(true)
 	return act.Attempt(j.ctx, p.call(j, params))
 }
 
