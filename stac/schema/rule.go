@@ -14,6 +14,8 @@ import (
 // the others, and for what is not known here, the library is asked. Both must agree (test: TestFast).
 type rule struct {
 	always, never bool
+	only          bool  // there is nothing but ref
+	does          uint8 // kinds of values whose content is looked at, and doesMore
 	ref           *rule
 	types         uint8 // 0: any
 	equals        []any // of const and enum; nil: any
@@ -61,6 +63,7 @@ type slot struct {
 
 type patternRule struct {
 	pattern jsonschema.Regexp
+	not     string // the pattern is "^(?!not)"
 	rule    *rule
 }
 
@@ -85,6 +88,7 @@ const (
 	isText
 	isList
 	isObject
+	doesMore
 )
 
 var typeBits = map[string]uint8{"null": isNull, "boolean": isBool, "number": isNumber, "integer": isInteger, "string": isText, "array": isList, "object": isObject}
@@ -107,9 +111,26 @@ func newRule(s *jsonschema.Schema) *rule {
 			return cmp.Or(cmp.Compare(a.rule.weight(weightDepth), b.rule.weight(weightDepth)), cmp.Compare(a.name, b.name))
 		})
 		made.index()
+		made.sum()
 		slices.SortStableFunc(made.all, func(a, b *rule) int { return cmp.Compare(a.weight(weightDepth), b.weight(weightDepth)) })
 	}
 	return root
+}
+
+// sum notes what a rule is about, so that trials leave out the rest.
+func (r *rule) sum() {
+	add := func(what uint8, is bool) {
+		if is {
+			r.does |= what
+		}
+	}
+	add(isObject, len(r.members) > 0 || r.looks || len(r.dependencies) > 0 || r.least > 0 || r.most >= 0)
+	add(isList, r.elements != nil || r.tuple != nil || r.unique || r.contains != nil || r.listed != [2]int{0, -1})
+	add(isText, r.pattern != nil || r.long != [2]int{0, -1})
+	add(isNumber, r.bounds != nil || r.divisor != nil)
+	add(doesMore, r.equals != nil || r.format != nil || r.not != nil || r.all != nil || r.any != nil || r.one != nil || r.when != nil)
+	r.only = r.ref != nil && r.types == 0 && r.does == 0
+	add(doesMore, r.ref != nil)
 }
 
 // index makes the table of members, at most half of which is taken.
@@ -251,7 +272,8 @@ func (rs *rules) object(r *rule, s *jsonschema.Schema) {
 		}
 	}
 	for re, inner := range s.PatternProperties {
-		r.patterns = append(r.patterns, patternRule{re, rs.rule(inner)})
+		not, _ := notPrefixed(re.String())
+		r.patterns = append(r.patterns, patternRule{re, not, rs.rule(inner)})
 	}
 	r.others, r.names = rs.either(s.AdditionalProperties), rs.rule(s.PropertyNames)
 	if r.others != nil && r.others.always {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"math/big"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -28,22 +29,27 @@ func (t *trial) fits(r *rule, at int32) bool {
 	if r == nil || r.always {
 		return true
 	}
-	if t.depth++; r.never || t.depth > maxTrial {
-		t.lost = t.lost || t.depth > maxTrial
-		t.depth--
-		return false
+	start := t.depth
+	for t.depth++; r.only && t.depth <= maxTrial; t.depth++ {
+		r = r.ref
 	}
-	n := &t.d.nodes[at]
-	ok := t.plain(r, at, n) && t.content(r, at, n) && t.combined(r, at)
-	t.depth--
+	ok := false
+	if t.depth > maxTrial {
+		t.lost = true
+	} else if n := &t.d.nodes[at]; !r.never && t.typed(r, n) {
+		ok = r.always || (r.does&n.kind == 0 || t.content(r, at, n)) && (r.does&doesMore == 0 || t.plain(r, at, n) && t.combined(r, at))
+	}
+	t.depth = start
 	return ok
+}
+
+// typed is the keyword type.
+func (t *trial) typed(r *rule, n *node) bool {
+	return r.types == 0 || r.types&n.kind != 0 || n.kind == isNumber && r.types&isInteger != 0 && whole(t.d.text[n.start:n.end])
 }
 
 // plain is what is about the value as a whole.
 func (t *trial) plain(r *rule, at int32, n *node) bool {
-	if r.types != 0 && r.types&n.kind == 0 && !(n.kind == isNumber && r.types&isInteger != 0 && whole(t.d.text[n.start:n.end])) {
-		return false
-	}
 	if r.equals != nil {
 		found := false
 		for _, want := range r.equals {
@@ -183,9 +189,14 @@ func (t *trial) members(r *rule, at, end int32) bool {
 			known = m >= 0 && r.members[m].known
 		}
 		for i := range r.patterns {
-			if r.patterns[i].pattern.MatchString(name) {
+			p := &r.patterns[i]
+			matches := p.not != "" && !strings.HasPrefix(name, p.not)
+			if p.not == "" {
+				matches = p.pattern.MatchString(name)
+			}
+			if matches {
 				known = true
-				if !t.fits(r.patterns[i].rule, kid) {
+				if !t.fits(p.rule, kid) {
 					return false
 				}
 			}
