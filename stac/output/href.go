@@ -45,12 +45,19 @@ func relative(dir, file string) string {
 }
 
 // absolute reports whether an href means the same everywhere.
-func absolute(href string) bool {
-	if href == "" || href[0] == '/' || href[0] == '#' {
+func absolute[T string | []byte](href T) bool {
+	if len(href) == 0 || href[0] == '/' || href[0] == '#' {
 		return true
 	}
-	colon := strings.IndexByte(href, ':')
-	return colon > 0 && !strings.ContainsAny(href[:colon], "/?#")
+	for i := range len(href) {
+		switch href[i] {
+		case ':':
+			return i > 0
+		case '/', '?', '#':
+			return false
+		}
+	}
+	return false
 }
 
 // hasRelative reports whether an item's text may hold an href that is not absolute. It does not parse: most
@@ -73,7 +80,7 @@ func hasRelative(text []byte) bool {
 		if end < 0 {
 			return true
 		}
-		if href := string(text[1 : 1+end]); strings.ContainsRune(href, '\\') || !absolute(href) {
+		if href := text[1 : 1+end]; bytes.IndexByte(href, '\\') >= 0 || !absolute(href) {
 			return true
 		}
 	}
