@@ -28,6 +28,8 @@ type state struct {
 	Closed bool   `json:"closed,omitempty"` // the run has ended
 	Later  bool   `json:"later,omitempty"`  // it goes on from one that has ended
 	Token  string `json:"token,omitempty"`  // of what is not published yet
+	// Published is up to where the records are of items that are at the place, as the run was cut off while it published.
+	Published int64 `json:"published,omitempty"`
 	// Rejects is where the file of rejects was durable.
 	Rejects linesState `json:"rejects,omitzero"`
 }
@@ -87,7 +89,9 @@ type book struct {
 	closed bool // the state that was opened was of a run that had ended
 	later  bool // this run goes on from one that has ended
 	token  string
-	guard  *flock.Flock
+	// published is up to where the ledger's records are of items that this run has published before it was cut off.
+	published int64
+	guard     *flock.Flock
 	// rejected is where the file of rejects is durable.
 	rejected linesState
 
@@ -162,9 +166,12 @@ func (b *book) load() error {
 	}
 	b.since, b.closed, b.rejected, b.later, b.token = s.Start, s.Closed, s.Rejects, s.Later, s.Token
 	if s.Closed {
-		var token [durable.TokenLength / 2]byte
-		rand.Read(token[:])
-		b.since, b.later, b.token = s.Size, true, hex.EncodeToString(token[:])
+		b.since, b.later, b.token = s.Size, true, newToken()
+	}
+	if b.published > 0 {
+		s.Size = b.published
+	} else if !s.Closed {
+		b.published = s.Published
 	}
 	var err error
 	b.highest = -1
@@ -172,6 +179,13 @@ func (b *book) load() error {
 		err = fmt.Errorf("%w: the ledger is damaged", stream.ErrStateGone)
 	}
 	return err
+}
+
+// newToken tells the hidden files of a run from those of others.
+func newToken() string {
+	var token [durable.TokenLength / 2]byte
+	rand.Read(token[:])
+	return hex.EncodeToString(token[:])
 }
 
 func (b *book) see(r record) error {
@@ -184,8 +198,10 @@ func (b *book) see(r record) error {
 		value := r.entry.value &^ thisRun
 		was, known := b.index[r.entry.key]
 		if r.at >= b.since {
-			value |= thisRun
-			if was&thisRun == 0 {
+			if r.at >= b.published {
+				value |= thisRun
+			}
+			if !known || was&thisRun == 0 && r.at >= b.published {
 				b.written++
 			}
 		}
@@ -371,7 +387,7 @@ func (b *book) commit() (state, error) {
 	if err := b.ledger.sync(); err != nil {
 		return state{}, err
 	}
-	return state{Ledger: b.ledger.id, Size: b.ledger.size, Start: b.since, Rejects: b.rejected, Later: b.later, Token: b.token}, nil
+	return state{Ledger: b.ledger.id, Size: b.ledger.size, Start: b.since, Rejects: b.rejected, Later: b.later, Token: b.token, Published: b.published}, nil
 }
 
 // given is what this run was given, with rows items to be published.

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // maxListed is how many files a manifest lists one by one. Of more, it lists the directories.
@@ -126,6 +129,9 @@ func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (o
 	if err := each(l.add); err != nil {
 		return nil, err
 	}
+	if err := b.listOthers(ctx, home, l); err != nil {
+		return nil, err
+	}
 	m := l.end()
 	files := make([]string, len(m.Files))
 	for i, f := range m.Files {
@@ -144,6 +150,35 @@ func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (o
 	m.Files = nil
 	return map[string]any{"items_written": b.written, "items_repeated": b.repeated, "items_left_out": b.leftOut, "items_refused": b.refused,
 		"items_not_checked": b.unchecked, "files_written": files, "manifest_path": b.place.shown(path.Join(home, name)), "manifest": m}, nil
+}
+
+// listOthers lists files of other runs that the last manifest tells of, and that are still there: of collections that this
+// one has nothing of. Formats of one file for each item list what lies there, and outputs of one file have no others.
+func (b *book) listOthers(ctx context.Context, home string, l *list) error {
+	if b.policy.Mode == durable.Replace || b.config.single() != "" || b.config.Format != "ndjson" && b.config.Format != "parquet" {
+		return nil
+	}
+	mine := map[string]bool{}
+	for _, f := range l.Files {
+		mine[f.Path] = true
+	}
+	for _, f := range b.listedBefore(ctx, home) {
+		if mine[f.Path] || strings.HasSuffix(f.Path, "/") || slices.ContainsFunc(b.units, func(u *unit) bool { return u.Dir == "" || strings.HasPrefix(f.Path, u.Dir+"/") }) {
+			continue
+		}
+		in, _, err := b.files.OpenFile(ctx, b.place.shown(f.Path))
+		if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := in.Close(); err != nil {
+			return err
+		}
+		l.add(f)
+	}
+	return nil
 }
 
 // end keeps the ledger for a later run, and lets everything go.

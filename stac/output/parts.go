@@ -113,6 +113,7 @@ func (t *table) fetch(ctx context.Context, rel, to string) error {
 // a run that is cut off in between is brought to its end.
 type moves struct {
 	Token  string   `json:"token"`
+	Ledger int64    `json:"ledger,omitempty"` // its size, with all items that are published
 	Moves  []move   `json:"moves"`
 	Remove []string `json:"remove,omitempty"`
 }
@@ -124,21 +125,35 @@ type move struct {
 
 func (t *table) movesPath() string { return filepath.Join(t.env.Data, "output.moves.json") }
 
-// replay brings a run to its end that was cut off at it, and reports whether there was one.
-func (t *table) replay(ctx context.Context) (bool, error) {
+// cutOff finds out whether the run of a state was cut off while it published, and gives what was to be done.
+func (t *table) cutOff() (*moves, error) {
+	var s state
+	if known, err := stream.State(t.env.State, &s); !known || err != nil || s.Closed {
+		return nil, nil //nolint:nilerr // load tells
+	}
 	text, err := os.ReadFile(t.movesPath())
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return nil, nil
 	}
 	var m moves
 	if err == nil {
 		err = json.Unmarshal(text, &m)
 	}
-	if err != nil || m.Token != t.token {
-		return false, err
+	if err != nil || m.Token != s.Token {
+		return nil, err
 	}
-	t.later = true
-	return true, t.apply(ctx, m)
+	t.published = m.Ledger
+	return &m, nil
+}
+
+// replay brings publishing to its end. From there this run goes on as from one that has ended: items that come again, as
+// their checkpoint was not written, are known.
+func (t *table) replay(ctx context.Context, m *moves) error {
+	if err := t.apply(ctx, *m); err != nil {
+		return err
+	}
+	t.later, t.token = true, newToken()
+	return nil
 }
 
 // apply moves and removes; what has been is not done again.
@@ -147,12 +162,12 @@ func (t *table) apply(ctx context.Context, m moves) error {
 		if _, err := os.Stat(one.From); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := t.files.Publish(ctx, one.From, t.place.shown(one.To)); err != nil {
+		if err := t.place.bring(ctx, one.From, one.To); err != nil {
 			return err
 		}
 	}
 	for _, rel := range m.Remove {
-		if _, err := t.files.Remove(ctx, t.place.shown(rel)); err != nil {
+		if err := t.place.discard(ctx, rel); err != nil {
 			return err
 		}
 	}
@@ -204,6 +219,7 @@ func (t *table) publish(ctx context.Context) error {
 	if _, err := t.commit(); err != nil {
 		return err
 	}
+	m.Ledger = t.ledger.size
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -382,7 +398,7 @@ func (t *table) dropOwn(ctx context.Context, u *unit) error {
 	}
 	for _, see := range []func(r record){func(r record) { last[r.entry.key] = r.at }, func(r record) { order = append(order, last[r.entry.key] == r.at) }} {
 		err := t.ledger.each(func(r record) error {
-			if r.kind == recordItem && r.at >= t.since && r.entry.unit == u.number {
+			if r.kind == recordItem && r.at >= max(t.since, t.published) && r.entry.unit == u.number {
 				see(r)
 			}
 			return nil

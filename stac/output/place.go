@@ -47,6 +47,8 @@ type place struct {
 	fixed bool // it is about one collection, so that others may write beside it
 	// stage is the local directory in which a run that replaces makes its files; "": they are made in their places.
 	stage string
+	// changed is told of each change at the place, for tests that break off there; nil: nobody.
+	changed func()
 }
 
 // hidden is the usual place.hidden.
@@ -133,7 +135,7 @@ func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File)
 // publish gives a complete local file its place.
 func (p *place) publish(ctx context.Context, temp, rel string) error {
 	if !p.direct() {
-		return p.files.Publish(ctx, temp, p.root+"/"+rel)
+		return p.bring(ctx, temp, rel)
 	}
 	target := p.at(rel)
 	if err := p.makeDir(filepath.Dir(target)); err != nil {
@@ -145,7 +147,30 @@ func (p *place) publish(ctx context.Context, temp, rel string) error {
 	p.mu.Lock()
 	p.dirty[filepath.Dir(target)] = true
 	p.mu.Unlock()
+	if p.stage == "" {
+		p.tell()
+	}
 	return nil
+}
+
+func (p *place) tell() {
+	if p.changed != nil {
+		p.changed()
+	}
+}
+
+// bring gives a local file its place, at once and durably.
+func (p *place) bring(ctx context.Context, from, rel string) error {
+	err := p.files.Publish(ctx, from, p.shown(rel))
+	p.tell()
+	return err
+}
+
+// discard removes a file, durably, if there is one.
+func (p *place) discard(ctx context.Context, rel string) error {
+	_, err := p.files.Remove(ctx, p.shown(rel))
+	p.tell()
+	return err
 }
 
 // makeDir makes a directory and those above, and remembers to make their names durable.

@@ -107,21 +107,21 @@ func (t *tree) removeFormer(ctx context.Context, before []listed, mine map[uint6
 		}
 	}
 	for _, f := range before {
-		names := []string{f.Path}
-		if strings.HasSuffix(f.Path, "/") {
-			var err error
-			if names, err = t.namesIn(ctx, strings.TrimSuffix(f.Path, "/")); err != nil {
-				return err
+		err := t.eachListed(ctx, f.Path, func(rel string) error {
+			if mine[xxh3.HashString(rel)] || !strings.HasSuffix(rel, ".json") || t.config.OrganizeBy == "item_id" && path.Base(path.Dir(rel))+".json" != path.Base(rel) {
+				return nil
 			}
-		}
-		for _, rel := range names {
-			if mine[xxh3.HashString(rel)] || !strings.HasSuffix(rel, ".json") || !t.isItem(ctx, rel) {
-				continue
+			there, isItem := t.look(ctx, rel)
+			if !there || isItem { // one that is not there was removed before the run was cut off
+				dirs[path.Dir(rel)] = true
 			}
-			if _, err := t.files.Remove(ctx, t.place.shown(rel)); err != nil {
-				return err
+			if !isItem {
+				return nil
 			}
-			dirs[path.Dir(rel)] = true
+			return t.place.discard(ctx, rel)
+		})
+		if err != nil {
+			return err
 		}
 	}
 	for dir := range dirs {
@@ -139,7 +139,7 @@ func (t *tree) removeCollections(ctx context.Context, mine map[uint64]bool) erro
 	names, err := t.namesIn(ctx, collections)
 	for _, rel := range names {
 		if err == nil && !mine[xxh3.HashString(rel)] {
-			_, err = t.files.Remove(ctx, t.place.shown(rel))
+			err = t.place.discard(ctx, rel)
 		}
 	}
 	return err
@@ -154,7 +154,7 @@ func (t *tree) removeEmpty(ctx context.Context, dir string, mine map[uint64]bool
 		if written || t.config.Format == "json" && !t.perUnit {
 			continue
 		}
-		if _, err := t.files.Remove(ctx, t.place.shown(rel)); err != nil {
+		if err := t.place.discard(ctx, rel); err != nil {
 			return err
 		}
 	}
@@ -180,18 +180,59 @@ func (t *tree) namesIn(ctx context.Context, dir string) ([]string, error) {
 	return found, nil
 }
 
-// isItem reports whether a file holds an item whose id its name is made of.
-func (t *tree) isItem(ctx context.Context, rel string) bool {
+// eachListed gives the files that an entry of a manifest stands for: itself, or those of a directory and below. In a
+// flat output, where others may have directories, only those right in it.
+func (t *tree) eachListed(ctx context.Context, entry string, do func(rel string) error) error {
+	dir, many := strings.CutSuffix(entry, "/")
+	switch {
+	case !many:
+		return do(entry)
+	case t.config.OrganizeBy == "flat" || t.place.away:
+		names, err := t.namesIn(ctx, dir)
+		if t.config.OrganizeBy != "flat" && err == nil {
+			names, err = t.namesIn(ctx, path.Join(dir, "**"))
+		}
+		for _, rel := range names {
+			if err == nil {
+				err = do(rel)
+			}
+		}
+		return err
+	}
+	err := filepath.WalkDir(t.place.local(dir), func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && strings.HasPrefix(d.Name(), hidden):
+			return fs.SkipDir
+		case d.IsDir():
+			return context.Cause(ctx)
+		}
+		return do(t.place.relative(name))
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// look reports whether a file is there, and whether it holds an item.
+func (t *tree) look(ctx context.Context, rel string) (there, isItem bool) {
 	text, err := t.place.read(ctx, rel, maxDocument)
 	if err != nil {
-		return false
+		return !errors.Is(err, fs.ErrNotExist), false
 	}
 	v, err := item.Parse(text)
 	if err != nil {
-		return false
+		return true, false
 	}
 	kind, _ := v.Get("type").Str()
-	return kind == "Feature"
+	return true, kind == "Feature"
+}
+
+func (t *tree) isItem(ctx context.Context, rel string) bool {
+	_, isItem := t.look(ctx, rel)
+	return isItem
 }
 
 // takenByAnother reports whether an item of another collection has the file that an item would get, where all

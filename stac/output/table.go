@@ -62,10 +62,14 @@ func openTable(ctx context.Context, b *book) (*table, error) {
 	if c.Mixed == "json" {
 		t.options.Conflict = parquet.AsJSON
 	}
-	if err := b.load(); err != nil {
+	cutOff, err := t.cutOff()
+	if err == nil {
+		err = b.load()
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := t.reopen(ctx); err != nil {
+	if err := t.reopen(ctx, cutOff); err != nil {
 		t.closeFiles()
 		return nil, err
 	}
@@ -73,13 +77,14 @@ func openTable(ctx context.Context, b *book) (*table, error) {
 }
 
 // reopen opens what the state tells of.
-func (t *table) reopen(ctx context.Context) (err error) {
-	published, err := t.replay(ctx)
-	if err != nil {
-		return err
+func (t *table) reopen(ctx context.Context, cutOff *moves) (err error) {
+	if cutOff != nil {
+		if err := t.replay(ctx, cutOff); err != nil {
+			return err
+		}
 	}
 	for _, u := range t.units {
-		if published { // this run has ended, but nobody was told
+		if cutOff != nil {
 			u.Spooled, u.Own, u.changed = nil, nil, true
 			continue
 		}

@@ -199,7 +199,7 @@ func (t *text) Close(ctx context.Context) (st, outputs any, err error) {
 		return nil, nil, err
 	}
 	for _, dest := range past {
-		if _, err := t.files.Remove(ctx, dest); err != nil {
+		if err := t.place.discard(ctx, t.place.relative(dest)); err != nil {
 			return nil, nil, err
 		}
 	}
