@@ -94,7 +94,7 @@ func (s *Set) GoOn(ctx context.Context, state SetState) error {
 			return err
 		}
 		if m.State = state.Files[dest]; !m.State.Done {
-			found, err := s.goOnOne(ctx, m)
+			found, err := s.goOnOne(ctx, m, closed.Files[m.Dest])
 			if err != nil {
 				return err
 			}
@@ -145,10 +145,16 @@ func (s *Set) closed() (SetState, error) {
 	return c, nil
 }
 
-// goOnOne takes up the spool of one file.
-func (s *Set) goOnOne(ctx context.Context, m *Member) (bool, error) {
+// goOnOne takes up the spool of one file; last is what the journal of a Publish tells of it. What was appended already must
+// not be again: the run was cut off before the spool went.
+func (s *Set) goOnOne(ctx context.Context, m *Member, last State) (bool, error) {
 	if err := s.lock(m); err != nil { // first: another stream of the execution that comes now clears nothing
 		return false, err
+	}
+	if s.o.Policy.Mode == Append && last.Done && last.Own > 0 {
+		if size, err := s.Size(ctx, m.Dest); err != nil || size == last.Size {
+			return false, err
+		}
 	}
 	found, err := m.GoOn(ctx)
 	if err != nil || !found {
