@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -272,4 +273,64 @@ func TestManifestOfOthers(t *testing.T) {
 		b.other("third", map[string]any{"write": "replace"}).run(nil, stacItems("l9", 0, 2)...)
 		b.wantFound(stacItems("l9", 0, 2)...)
 	}
+}
+
+// TestDeadStages has runs that replace die, before or while they publish, and nobody goes on with them: the next finished
+// run at the place leaves nothing of them, and the stage of one that lives alone.
+func TestDeadStages(t *testing.T) {
+	for name, config := range map[string]map[string]any{
+		"json": fileFormats["json"], "flat": fileFormats["json flat"], "catalog": fileFormats["catalog"], "item_id": {"format": "json", "output_path": "out"},
+	} {
+		config = maps.Clone(config)
+		config["write"], config["collection_id"] = "replace", ""
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t, config)
+			b.run(nil, before()...)
+			dead := b.other("dead", nil)
+			sink := dead.mustOpen(nil)
+			dead.write(sink, stacItems("s2", 50, 53)...)
+			state := dead.commit(sink, 3)
+			sink.Abandon()
+			if len(b.stages()) != 1 {
+				t.Fatalf("stages: %v", b.stages())
+			}
+			b.other("next", nil).run(nil, stacItems("s2", 50, 52)...)
+			b.wantPublished(stacItems("s2", 50, 52))
+			if _, err := dead.open(state); !errors.Is(err, stream.ErrStateGone) {
+				t.Errorf("the run whose stage is gone goes on: %v", err)
+			}
+
+			published := b.other("again", nil)
+			if _, ended := published.publishingChild(3); ended {
+				t.Fatal("it was not killed")
+			}
+			b.other("last", nil).run(nil, stacItems("s2", 60, 61)...)
+			b.wantPublished(stacItems("s2", 60, 61))
+		})
+	}
+	t.Run("upsert", func(t *testing.T) {
+		config := map[string]any{"format": "json", "base_dir": "out"}
+		b := newBench(t, config)
+		dead := b.other("dead", map[string]any{"write": "replace"})
+		sink := dead.mustOpen(nil)
+		dead.write(sink, stacItems("s2", 50, 53)...)
+		dead.commit(sink, 3)
+		sink.Abandon()
+		b.run(nil, before()...)
+		b.wantPublished(before())
+	})
+	t.Run("alive", func(t *testing.T) {
+		b := newBench(t, map[string]any{"format": "json", "base_dir": "out", "write": "replace", "collection_id": "s2"})
+		alive := b.other("alive", map[string]any{"collection_id": "l8"})
+		sink := alive.mustOpen(nil)
+		alive.write(sink, stacItems("l8", 0, 3)...)
+		alive.commit(sink, 3)
+		b.run(nil, stacItems("s2", 0, 3)...)
+		if len(b.stages()) != 1 {
+			t.Errorf("stages: %v", b.stages())
+		}
+		alive.close(sink)
+		b.wantPublished(append(stacItems("s2", 0, 3), stacItems("l8", 0, 3)...))
+	})
 }

@@ -1,8 +1,11 @@
 package output
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -10,9 +13,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/gofrs/flock"
 	"github.com/zeebo/xxh3"
 
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // A run that replaces makes its files in a stage, a hidden directory, and moves them to their places when it has come
@@ -47,14 +53,117 @@ func (t *tree) manifestBefore(ctx context.Context) []listed {
 	return t.listedBefore(ctx, home)
 }
 
+// Files in the hidden directory of a stage: the lock of the run that it is of, what that is about, and the items that it
+// publishes, once it has begun to.
+const (
+	stageLock    = "lock"
+	stageOf      = "collection"
+	stageItems   = "published"
+	stageDoneFmt = "published-%s" // in Env.Data: the stage of this token has been published, and is gone
+)
+
+// holdStage makes the stage, and locks it as long as this run lives.
+func (t *tree) holdStage() error {
+	if t.place.stage == "" || t.place.away || t.staging != nil {
+		return nil
+	}
+	dir := filepath.Join(t.place.stage, hidden)
+	if err := t.place.makeDir(dir); err != nil {
+		return err
+	}
+	lock := flock.New(filepath.Join(dir, stageLock))
+	if ok, err := lock.TryLock(); err != nil || !ok {
+		return errBusy(t.env, err)
+	}
+	t.staging = lock
+	return os.WriteFile(filepath.Join(dir, stageOf), []byte(t.fixed()), 0o600)
+}
+
+// resumeStage finds out whether the stage of a run that was cut off is still there. A run that has ended meanwhile at the
+// same place has removed it.
+func (t *tree) resumeStage() error {
+	if t.place.stage == "" || t.place.away || len(t.index) == 0 {
+		return nil
+	}
+	_, err := os.Stat(t.place.stage)
+	if err == nil {
+		return t.holdStage()
+	}
+	if _, done := os.Stat(t.stageDone()); done != nil {
+		return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+	}
+	return nil
+}
+
+func (t *tree) stageDone() string {
+	return filepath.Join(t.env.Data, fmt.Sprintf(stageDoneFmt, t.token))
+}
+
+// sweepStages removes the stages of runs that died and were not gone on with, of the same collection or, by a run that is
+// about all, of all. mine are the items that this run has, when it replaces: of what such a run had published the
+// others go. nil: a stage from which something was published stays.
+func (t *tree) sweepStages(ctx context.Context, mine map[uint64]bool) error {
+	if t.place.away {
+		return nil
+	}
+	found, err := filepath.Glob(filepath.Join(escapeGlob(t.place.local(hidden)), "stage-*"))
+	for _, dir := range found {
+		if err == nil && dir != t.stageDir() {
+			err = t.sweepStage(ctx, dir, mine)
+		}
+	}
+	return err
+}
+
+// escapeGlob makes a path stand for itself in a pattern.
+func escapeGlob(name string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
+}
+
+func (t *tree) sweepStage(ctx context.Context, dir string, mine map[uint64]bool) (err error) {
+	of, err := os.ReadFile(filepath.Join(dir, hidden, stageOf))
+	if err != nil || t.fixed() != "" && string(of) != t.fixed() {
+		return nil //nolint:nilerr // it is being made, or somebody else's
+	}
+	lock := flock.New(filepath.Join(dir, hidden, stageLock))
+	if ok, err := lock.TryLock(); err != nil || !ok {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	list, err := os.Open(filepath.Join(dir, hidden, stageItems))
+	if errors.Is(err, fs.ErrNotExist) {
+		return os.RemoveAll(dir)
+	}
+	if err != nil || mine == nil {
+		return errors.Join(err, list.Close())
+	}
+	dirs := map[string]bool{}
+	lines := bufio.NewScanner(list)
+	for lines.Scan() && err == nil {
+		if rel := lines.Text(); !mine[xxh3.HashString(rel)] {
+			err = t.removeItem(ctx, rel, dirs)
+		}
+	}
+	if err = errors.Join(err, lines.Err(), list.Close()); err == nil {
+		err = t.removeDirs(ctx, dirs, mine)
+	}
+	if err != nil {
+		return err
+	}
+	return os.RemoveAll(dir)
+}
+
 // unstage moves all files to their places.
 func (t *tree) unstage(ctx context.Context) error {
 	before := t.manifestBefore(ctx)
+	mine, err := t.items()
+	if err != nil {
+		return err
+	}
 	stage := t.place.stage
 	t.place.stage = ""
 	var documents []string
-	mine := map[uint64]bool{}
-	err := filepath.WalkDir(stage, func(name string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(stage, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			if d != nil && d.Name() == hidden {
 				return fs.SkipDir
@@ -82,19 +191,59 @@ func (t *tree) unstage(ctx context.Context) error {
 			return err
 		}
 	}
-	err = t.ledger.each(func(r record) error {
-		if r.kind == recordItem && t.index.current(r.entry) {
-			mine[xxh3.HashString(t.pathOf(r.entry))] = true
+	if err := t.removeFormer(ctx, before, mine); err != nil {
+		return err
+	}
+	if err := t.place.sync(); err != nil {
+		return err
+	}
+	if err := t.sweepStages(ctx, mine); err != nil {
+		t.warn("stages of runs that died could not be removed", err)
+	}
+	if t.place.away {
+		return os.RemoveAll(stage)
+	}
+	if err := durable.WriteFile(t.stageDone(), func(io.Writer) error { return nil }); err != nil {
+		return err
+	}
+	t.releaseStage()
+	return os.RemoveAll(stage)
+}
+
+// items are the paths of the items that the run has, hashed. They are noted in the stage before the first of them is
+// published, so that a later run knows of them if this one dies and nobody goes on with it.
+func (t *tree) items() (mine map[uint64]bool, err error) {
+	mine = map[uint64]bool{}
+	list := func(out io.Writer) error {
+		w := bufio.NewWriterSize(out, 64<<10)
+		err := t.ledger.each(func(r record) error {
+			if r.kind != recordItem || !t.index.current(r.entry) {
+				return nil
+			}
+			rel := t.pathOf(r.entry)
+			mine[xxh3.HashString(rel)] = true
+			_, err := w.WriteString(rel + "\n")
+			return err
+		})
+		return errors.Join(err, w.Flush())
+	}
+	if t.place.away {
+		return mine, list(io.Discard)
+	}
+	if err := t.holdStage(); err != nil {
+		return nil, err
+	}
+	return mine, durable.WriteFile(filepath.Join(t.place.stage, hidden, stageItems), list)
+}
+
+// releaseStage lets the stage go; who finds it then may remove it.
+func (t *tree) releaseStage() {
+	if t.staging != nil {
+		if err := t.staging.Close(); err != nil {
+			t.warn("the lock of the stage", err)
 		}
-		return nil
-	})
-	if err == nil {
-		err = t.removeFormer(ctx, before, mine)
+		t.staging = nil
 	}
-	if err == nil {
-		err = t.place.sync()
-	}
-	return errors.Join(err, os.RemoveAll(stage))
 }
 
 // removeFormer removes the files of earlier runs that this one has not written: items, and documents beside them that
@@ -111,19 +260,29 @@ func (t *tree) removeFormer(ctx context.Context, before []listed, mine map[uint6
 			if mine[xxh3.HashString(rel)] || !strings.HasSuffix(rel, ".json") || t.config.OrganizeBy == "item_id" && path.Base(path.Dir(rel))+".json" != path.Base(rel) {
 				return nil
 			}
-			there, isItem := t.look(ctx, rel)
-			if !there || isItem { // one that is not there was removed before the run was cut off
-				dirs[path.Dir(rel)] = true
-			}
-			if !isItem {
-				return nil
-			}
-			return t.place.discard(ctx, rel)
+			return t.removeItem(ctx, rel, dirs)
 		})
 		if err != nil {
 			return err
 		}
 	}
+	return t.removeDirs(ctx, dirs, mine)
+}
+
+// removeItem removes an item's file, and notes its directory; also of one that was removed before the run was cut off.
+func (t *tree) removeItem(ctx context.Context, rel string, dirs map[string]bool) error {
+	there, isItem := t.look(ctx, rel)
+	if !there || isItem {
+		dirs[path.Dir(rel)] = true
+	}
+	if !isItem {
+		return nil
+	}
+	return t.place.discard(ctx, rel)
+}
+
+// removeDirs removes what describes directories whose items are gone.
+func (t *tree) removeDirs(ctx context.Context, dirs map[string]bool, mine map[uint64]bool) error {
 	for dir := range dirs {
 		for ; dir != "." && dir != "/"; dir = path.Dir(dir) {
 			if err := t.removeEmpty(ctx, dir, mine); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gofrs/flock"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/item"
@@ -26,6 +27,8 @@ type tree struct {
 	named map[string]*node // by directory, folded
 	dead  map[string]bool  // files of items that have moved
 	where map[uint64]int   // the nodes of items that are there from earlier runs, by unit and name
+	// staging is the lock of the stage, once there is one.
+	staging *flock.Flock
 }
 
 // job is an item on its way to its file.
@@ -74,13 +77,20 @@ func openTree(b *book) (*tree, error) {
 	if b.policy.Mode == durable.Replace && !b.later {
 		t.place.stage = t.stageDir()
 	}
+	if err := t.resumeStage(); err != nil {
+		return nil, err
+	}
 	if err := t.verify(); err != nil {
+		t.releaseStage()
 		return nil, err
 	}
 	if !b.perUnit {
 		_, err = b.unitOf("")
 	} else if known := b.fixed(); known != "" {
 		_, err = b.unitOf(known)
+	}
+	if err != nil {
+		t.releaseStage()
 	}
 	return t, err
 }
@@ -253,6 +263,9 @@ func (t *tree) flush(ctx context.Context) error {
 	if len(t.jobs) == 0 {
 		return nil
 	}
+	if err := t.holdStage(); err != nil {
+		return err
+	}
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for i := range t.jobs {
@@ -401,6 +414,11 @@ func (t *tree) Close(ctx context.Context) (st, outputs any, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if t.policy.Mode != durable.Replace {
+		if err := t.sweepStages(ctx, nil); err != nil {
+			t.warn("stages of runs that died could not be removed", err)
+		}
+	}
 	s, err := t.end()
 	return s, outputs, err
 }
@@ -451,4 +469,7 @@ func (t *tree) removeDead() error {
 }
 
 // Abandon implements stream.Sink.
-func (t *tree) Abandon() { t.abandon() }
+func (t *tree) Abandon() {
+	t.releaseStage()
+	t.abandon()
+}
