@@ -190,9 +190,11 @@ func conclude(results []*segmentResult) workflowResult {
 	for _, r := range results {
 		out.Items += r.Processed
 		out.Failures += r.Failures
+		var partly int64 // the items are the same ones in all steps
 		for _, s := range r.Steps {
-			out.Partly += s.Partly
+			partly = max(partly, s.Partly)
 		}
+		out.Partly += partly
 		out.Success = out.Success && r.Status != failed
 		if first.IsZero() || r.Started.Before(first) {
 			first = r.Started

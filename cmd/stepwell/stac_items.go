@@ -234,7 +234,7 @@ func (p *program) newStacValidateCommand() *cobra.Command {
 				config["mode"] = "offline"
 			}
 			o.after = p.showValidated
-			o.outputs = map[string]string{"valid": "validate.valid", "invalid": "validate.invalid", "unchecked": "validate.unchecked", "skipped": "validate.skipped"}
+			o.outputs = map[string]string{"valid": "validate.valid", "invalid": "validate.invalid", "unchecked": "validate.unchecked", "items_not_checked": "validate.items_not_checked", "skipped": "validate.skipped"}
 			return p.runOnce("stac-validate", &o, module("read", "stream.read", map[string]any{"path": paths}), module("validate", "stac.validate", config, "read"))
 		},
 	}
@@ -306,6 +306,9 @@ func (p *program) showValidated(outputs func(string) (map[string]any, error)) er
 		return err
 	}
 	line := fmt.Sprintf("%v valid, %v invalid, %v not checked for lack of a schema", out["valid"], out["invalid"], out["unchecked"])
+	if n, ok := out["items_not_checked"].(float64); ok && n > 0 {
+		line += fmt.Sprintf(", %v not fully checked", n)
+	}
 	if n, ok := out["skipped"].(float64); ok && n > 0 {
 		line += fmt.Sprintf(", %v no STAC objects", n)
 	}

@@ -34,7 +34,7 @@ type validator struct {
 	store *schema.Store
 	lint  *linter
 
-	valid, invalid, unchecked, builtins, warnings, skipped atomic.Int64
+	valid, invalid, unchecked, partly, builtins, warnings, skipped atomic.Int64
 
 	mu      sync.Mutex
 	known   map[string]verdict // by URI, for the whole run
@@ -58,7 +58,10 @@ func newValidator(env *stream.Env, s *settings, store *schema.Store) *validator 
 
 // Modify implements stream.Modifier.
 func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, error) {
-	problems, checked, err := v.look(ctx, it)
+	problems, checked, whole, err := v.look(ctx, it)
+	if err == nil && len(problems) == 0 && !whole {
+		v.partly.Add(1)
+	}
 	switch {
 	case errors.Is(err, errOther):
 		v.skipped.Add(1)
@@ -82,33 +85,34 @@ func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, 
 	return nil, failure
 }
 
-// look checks an object. checked is false when nothing says what it should be.
-func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schema.Problem, checked bool, err error) {
+// look checks an object. checked is false when nothing says what it should be, whole when no schema was
+// missing, nor a part of the object.
+func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schema.Problem, checked, whole bool, err error) {
 	doc, err := schema.Parse(it.Bytes())
 	if err != nil {
-		return []schema.Problem{{Keyword: "type", Message: err.Error()}}, true, nil
+		return []schema.Problem{{Keyword: "type", Message: err.Error()}}, true, true, nil
 	}
 	defer doc.Release()
 	if v.set.skipOthers && it.Get("type").IsNull() && it.Get("stac_version").IsNull() {
-		return nil, false, errOther
+		return nil, false, false, errOther
 	}
 	kind, wrong := kindOf(it)
 	if wrong != nil {
-		return []schema.Problem{*wrong}, true, nil
+		return []schema.Problem{*wrong}, true, true, nil
 	}
 	if gone := partial(kind, it); gone != "" {
 		if v.set.partial {
-			return nil, false, nil
+			return nil, false, false, nil
 		}
-		return []schema.Problem{{Keyword: "required", Message: "the item is partial: " + gone + " missing (fetched with `fields`? allow_partial lets it pass)"}}, true, nil
+		return []schema.Problem{{Keyword: "required", Message: "the item is partial: " + gone + " missing (fetched with `fields`? allow_partial lets it pass)"}}, true, true, nil
 	}
-	problems, checked, err = v.core(ctx, kind, it, doc)
+	problems, checked, whole, err = v.core(ctx, kind, it, doc)
 	if err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
-	more, err := v.extensions(ctx, it, doc)
+	more, all, err := v.extensions(ctx, it, doc)
 	if err != nil {
-		return nil, false, err
+		return nil, false, false, err
 	}
 	problems = append(problems, more...)
 	if len(v.set.lint) > 0 {
@@ -117,11 +121,13 @@ func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schem
 		v.warnings.Add(found.warnings)
 		problems = append(problems, found.problems...)
 	}
-	return problems[:min(len(problems), schema.MaxProblems)], checked || len(problems) > 0, nil
+	return problems[:min(len(problems), schema.MaxProblems)], checked || len(problems) > 0, whole && all, nil
 }
 
-// extensions checks against the schemas that an object names, and those that the config adds.
-func (v *validator) extensions(ctx context.Context, it *stream.Item, doc *schema.Document) (problems []schema.Problem, err error) {
+// extensions checks against the schemas that an object names, and those that the config adds. all is
+// false when one of them could not be had.
+func (v *validator) extensions(ctx context.Context, it *stream.Item, doc *schema.Document) (problems []schema.Problem, all bool, err error) {
+	all = true
 	uris := named(it)
 	if len(uris) > maxExtensions {
 		problems = append(problems, schema.Problem{Pointer: "/stac_extensions", Keyword: "maxItems", Message: fmt.Sprintf("names more than %d schemas", maxExtensions)})
@@ -133,19 +139,20 @@ func (v *validator) extensions(ctx context.Context, it *stream.Item, doc *schema
 		case compiled != nil:
 			problems = append(problems, compiled.Check(doc)...)
 		case !errors.Is(err, schema.ErrUnavailable):
-			return nil, err
+			return nil, false, err
 		default:
+			all = false
 			problems = append(problems, v.absent(uri, err)...)
 		}
 	}
-	return problems, nil
+	return problems, all, nil
 }
 
 // core checks against the core schema, or the rules that stand in for it.
-func (v *validator) core(ctx context.Context, kind schema.Kind, it *stream.Item, doc *schema.Document) (problems []schema.Problem, checked bool, err error) {
+func (v *validator) core(ctx context.Context, kind schema.Kind, it *stream.Item, doc *schema.Document) (problems []schema.Problem, checked, whole bool, err error) {
 	version, ok := it.Get("stac_version").Str()
 	if !ok {
-		return []schema.Problem{{Schema: schema.BuiltIn, Keyword: "required", Message: "missing 'stac_version', a text"}}, true, nil
+		return []schema.Problem{{Schema: schema.BuiltIn, Keyword: "required", Message: "missing 'stac_version', a text"}}, true, true, nil
 	}
 	uri, ok := schema.CoreURI(kind, version)
 	var compiled *schema.Schema
@@ -157,17 +164,17 @@ func (v *validator) core(ctx context.Context, kind schema.Kind, it *stream.Item,
 	}
 	switch {
 	case compiled != nil:
-		return compiled.Check(doc), true, nil
+		return compiled.Check(doc), true, true, nil
 	case !errors.Is(err, schema.ErrUnavailable):
-		return nil, false, err
+		return nil, false, false, err
 	}
 	policy := v.set.policyFor(uri)
 	if !schema.HasCore(version) || policy != warn && policy != builtin {
-		return v.absent(uri, err), false, nil
+		return v.absent(uri, err), false, false, nil
 	}
 	v.builtins.Add(1)
 	v.absentCore(uri, policy, err)
-	return schema.Core(doc.Value()), true, nil
+	return schema.Core(doc.Value()), true, policy == builtin, nil
 }
 
 // resolve is the schema of a URI, the same for the whole run; an error that is not ErrUnavailable is the end
@@ -242,7 +249,7 @@ func (v *validator) Finish(error) (any, error) {
 	for uri, n := range v.missing {
 		missing[uri] = n
 	}
-	return map[string]any{"valid": v.valid.Load(), "invalid": v.invalid.Load(), "unchecked": v.unchecked.Load(), "skipped": v.skipped.Load(),
+	return map[string]any{"valid": v.valid.Load(), "invalid": v.invalid.Load(), "unchecked": v.unchecked.Load(), "items_not_checked": v.partly.Load(), "skipped": v.skipped.Load(),
 		"builtin_rules": v.builtins.Load(), "missing_schemas": missing, "warnings": v.warnings.Load(), "lint": v.lint.counts()}, nil
 }
 

@@ -116,7 +116,7 @@ func landsat(t testing.TB) []*stream.Item {
 func TestLandsat(t *testing.T) {
 	r := run(t, map[string]any{"schema_dir": shared(t, "schemas"), "mode": "offline"}, landsat(t))
 	r.expect(t, 716, 34, 0)
-	want := map[string]any{"valid": int64(716), "invalid": int64(34), "unchecked": int64(0), "skipped": int64(0), "builtin_rules": int64(0), "warnings": int64(750),
+	want := map[string]any{"valid": int64(716), "invalid": int64(34), "unchecked": int64(0), "items_not_checked": int64(716), "skipped": int64(0), "builtin_rules": int64(0), "warnings": int64(750),
 		"missing_schemas": map[string]any{landsatSchema: int64(750)}, "lint": map[string]any{}}
 	if diff := cmp.Diff(want, r.outputs); diff != "" {
 		t.Error(diff)
