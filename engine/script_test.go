@@ -85,6 +85,8 @@ type harness struct {
 	keys   map[int32]string // of all steps ever seen
 	no     int64
 	blobs  map[string][]byte
+	doc    string         // of a transcript
+	record func(*harness) // a run is over; nil: nobody keeps it
 }
 
 func newHarness(t testing.TB, p *plan.Plan) *harness {
@@ -366,6 +368,9 @@ func (h *harness) again(args []string) Event {
 	}
 	params, _ := expr.Marshal(h.run.params)
 	h.outputs(seeds)
+	if h.record != nil {
+		h.record(h)
+	}
 	h.no++
 	h.run, h.log, h.timers = New(h.plan, h.no, fmt.Sprintf("run-%d", h.no)), nil, nil
 	h.rows, h.keys = map[int32]StepRow{}, map[int32]string{}

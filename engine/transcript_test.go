@@ -15,6 +15,7 @@ var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 // came of it. `pipeline` begins a new execution of the document that follows. After every stanza the
 // recorded batches must give the same state again.
 func TestTranscripts(t *testing.T) {
+	var keep recorder
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatal("no transcripts", err)
@@ -25,7 +26,7 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := play(t, string(src))
+			got := play(t, string(src), keep.add)
 			if *update {
 				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -37,10 +38,11 @@ func TestTranscripts(t *testing.T) {
 			}
 		})
 	}
+	keep.write(t)
 }
 
-// play runs a transcript and returns it with the answers that were given now.
-func play(t *testing.T, src string) string {
+// play runs a transcript and returns it with the answers that were given now. record is told of every run that is over.
+func play(t *testing.T, src string, record func(*harness)) string {
 	var out strings.Builder
 	var h *harness
 	lines := strings.Split(strings.TrimRight(src, "\n"), "\n")
@@ -59,7 +61,12 @@ func play(t *testing.T, src string) string {
 		}
 		fmt.Fprintln(&out, "----")
 		if commands[0] == "pipeline" {
-			h = newHarness(t, compile(t, "name: test\n"+strings.Join(commands[1:], "\n")))
+			if h != nil {
+				record(h)
+			}
+			doc := "name: test\n" + strings.Join(commands[1:], "\n")
+			h = newHarness(t, compile(t, doc))
+			h.doc, h.record = doc, record
 			continue
 		}
 		answer := h.script(commands)
@@ -68,6 +75,9 @@ func play(t *testing.T, src string) string {
 			answer = "(nothing)\n"
 		}
 		out.WriteString(trimLines(answer))
+	}
+	if h != nil {
+		record(h)
 	}
 	return strings.TrimRight(out.String(), "\n") + "\n"
 }
