@@ -125,7 +125,7 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Store, Observe: s.fired,
+	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Conductor, Observe: s.fired,
 		Hide: s.hide, Log: s.log})
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package conductor
 import (
 	"bytes"
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -34,7 +35,11 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 		}
 	}
 	if req.claim = nil; req.Key != "" {
-		id, err := c.claim(ctx, &req)
+		given := req.Key
+		if req.Key, err = c.hiddenStartKey(ctx, given); err != nil {
+			return "", false, err
+		}
+		id, err := c.claim(ctx, &req, given)
 		if id != "" || err != nil {
 			return id, false, err
 		}
@@ -43,9 +48,37 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 	return id, err == nil, err
 }
 
+// hiddenStartKey is the form in which the key of a start is stored: what somebody outside has chosen may hold a secret, of
+// which nobody knows yet.
+func (c *Conductor) hiddenStartKey(ctx context.Context, key string) (string, error) {
+	sum, err := c.o.Secrets.Digest(ctx, []byte(key))
+	if err != nil || string(sum) == key {
+		return key, err
+	}
+	return hiddenKey + hex.EncodeToString(sum), nil
+}
+
+// StartKey finds the execution that was started under a key: CodeNotFound.
+func (c *Conductor) StartKey(ctx context.Context, key string) (*store.StartKey, error) {
+	hidden, err := c.hiddenStartKey(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return c.startKey(ctx, hidden, key)
+}
+
+// startKey looks for a key in the form in which it is stored, and as it was stored before keys were hidden.
+func (c *Conductor) startKey(ctx context.Context, hidden, given string) (*store.StartKey, error) {
+	found, err := c.o.Store.StartKey(ctx, hidden)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound && hidden != given {
+		found, err = c.o.Store.StartKey(ctx, given)
+	}
+	return found, err
+}
+
 // claim takes the key for a start, which gives it back when it is known how that went. An id instead: that one
-// was started under the key before.
-func (c *Conductor) claim(ctx context.Context, req *Request) (id string, err error) {
+// was started under the key before. Given is the key as whoever asks has given it.
+func (c *Conductor) claim(ctx context.Context, req *Request, given string) (id string, err error) {
 	for {
 		c.mu.Lock()
 		busy := c.starts[req.Key]
@@ -65,7 +98,7 @@ func (c *Conductor) claim(ctx context.Context, req *Request) (id string, err err
 			return "", c.stopped()
 		}
 	}
-	found, err := c.o.Store.StartKey(ctx, req.Key)
+	found, err := c.startKey(ctx, req.Key, given)
 	switch {
 	case stepwell.CodeOf(err) == stepwell.CodeNotFound:
 		return "", nil

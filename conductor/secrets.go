@@ -21,6 +21,10 @@ type Secrets interface {
 	// execution that knows more of them.
 	Seal(execution string, raw []byte) []byte
 	Reseal(execution string, raw []byte) ([]byte, error)
+	// SealWhole seals all of what waits for somebody who may know secrets in it, and OpenWhole gives it back; what was not
+	// sealed in this way comes back as it is.
+	SealWhole(raw []byte) ([]byte, error)
+	OpenWhole(raw []byte) ([]byte, error)
 	// Text hides secrets, sealed ones too, in a text that is recorded for people.
 	Text(execution, text string) string
 	// Digest gives something by which data can be told apart, over restarts too, and not be guessed.
@@ -38,6 +42,8 @@ func (noSecrets) SealParams(_ string, params map[string]any, _ func(string) bool
 func (noSecrets) OpenParams(_ string, raw json.RawMessage) (json.RawMessage, error) { return raw, nil }
 func (noSecrets) Seal(_ string, raw []byte) []byte                                  { return raw }
 func (noSecrets) Reseal(_ string, raw []byte) ([]byte, error)                       { return raw, nil }
+func (noSecrets) SealWhole(raw []byte) ([]byte, error)                              { return raw, nil }
+func (noSecrets) OpenWhole(raw []byte) ([]byte, error)                              { return raw, nil }
 func (noSecrets) Text(_, text string) string                                        { return text }
 func (noSecrets) Digest(_ context.Context, data []byte) ([]byte, error)             { return data, nil }
 func (noSecrets) Forget(string)                                                     {}

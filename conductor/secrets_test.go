@@ -98,7 +98,7 @@ func TestHashesOfRequestsAreNoneToTry(t *testing.T) {
 	if err != nil || !fresh {
 		t.Fatal(fresh, err)
 	}
-	kept, err := r.store.StartKey(t.Context(), "k")
+	kept, err := r.StartKey(t.Context(), "k")
 	if err != nil || len(kept.Hash) != 32 || strings.Contains(hex.EncodeToString(kept.Hash), hex.EncodeToString([]byte("hash-of-it"))) {
 		t.Errorf("kept is %x, %v", kept.Hash, err)
 	}
@@ -168,4 +168,49 @@ func checkOutput(t *testing.T, r *rig, guard *secret.Guard, id, want string) {
 	if err != nil || string(opened) != want || !secret.Sealed([]byte(stored)) {
 		t.Errorf("the output %s is opened as %s, %v", stored, opened, err)
 	}
+}
+
+// TestWhatWaitsIsSealed: the key of a start, and an event that comes before the step that awaits it, may hold the value of a
+// secret parameter of which nobody knows yet. Neither is in the database in clear; both do what they are for, also
+// after a restart with another master key, and a key that was stored in clear is found.
+func TestWhatWaitsIsSealed(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "w.db")
+	var guard *secret.Guard
+	r := newRig(t, build{db: db})
+	echo := r.register(pipeline(t, one("t.echo")))
+	old, _, err := r.StartOnce(t.Context(), keyed(echo, "in-clear", "asked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end(old, stepwell.ExecutionCompleted)
+	r.stop()
+
+	r = newRig(t, build{db: db, set: guarded(t, &guard, 1)})
+	echo = r.register(pipeline(t, one("t.echo")))
+	id, _, err := r.StartOnce(t.Context(), keyed(echo, "order-hunter-2", "asked"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end(id, stepwell.ExecutionCompleted)
+	r.signal("key-1", "0", `{"outputs":{"v":"early hunter-3"}}`, true, false)
+	r.signal("key-1", "0", `{"outputs":{"v":"early hunter-3"}}`, false, false) // it has come before
+	r.stop()
+	nowhere(t, db, "hunter-2", "hunter-3")
+
+	r = newRig(t, build{db: db, set: guarded(t, &guard, 2, 1)})
+	echo = r.register(pipeline(t, one("t.echo")))
+	for key, want := range map[string]string{"order-hunter-2": id, "in-clear": old} {
+		if found, err := r.StartKey(t.Context(), key); err != nil || found.Execution != want {
+			t.Errorf("the key %s: %+v, %v", key, found, err)
+		}
+	}
+	if again, fresh, err := r.StartOnce(t.Context(), keyed(echo, "order-hunter-2", "asked")); err != nil || fresh || again != id {
+		t.Errorf("the same start again: %s, fresh %v, %v", again, fresh, err)
+	}
+	p := r.register(pipeline(t, "name: waits\nparameters: [{name: k, type: string, secret: true}]\nsteps:\n  - {id: a, action: t.await, params: {n: \"1\"}}\n"))
+	waits := r.start(p, 0, map[string]any{"k": "hunter-3"})
+	r.end(waits, stepwell.ExecutionCompleted)
+	checkOutput(t, r, guard, waits, `{"v":"early hunter-3"}`)
+	r.stop()
+	nowhere(t, db, "hunter-2", "hunter-3")
 }

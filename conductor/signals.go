@@ -55,9 +55,11 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if len(s.ID) > engine.MaxKey {
 		return false, false, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the id of the signal is %d bytes, the limit is %d", len(s.ID), engine.MaxKey)}
 	}
-	if s.Body, err = c.sealBody(ctx, s.Key, s.Body); err != nil {
+	body, early, err := c.sealBody(ctx, s.Key, s.Body)
+	if err != nil {
 		return false, false, err
 	}
+	s.Body = body
 	ans, err := c.decodeAnswer(s)
 	if err != nil {
 		return false, false, err
@@ -67,6 +69,11 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	}
 	if s.At.IsZero() {
 		s.At = time.Now()
+	}
+	if early { // what waits for it may know more secrets, such as parameters
+		if s.Body, err = c.o.Secrets.SealWhole(s.Body); err != nil {
+			return false, false, err
+		}
 	}
 	if fresh, err = c.o.Store.PutSignal(ctx, s); err != nil || !fresh {
 		return fresh, false, err
@@ -92,13 +99,13 @@ func (c *Conductor) roomFor(ctx context.Context, key string) error {
 	})
 }
 
-// sealBody takes secrets out of what a signal says: what everybody knows, and those that it is for. It refuses a
-// decision that no step awaits.
-func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) ([]byte, error) {
+// sealBody takes secrets out of what a signal says: what everybody knows, and those that it is for; early says that nobody
+// is known that it is for. It refuses a decision that no step awaits.
+func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) (_ []byte, early bool, _ error) {
 	_, after, _ := strings.Cut(key, ":")
 	decision := strings.HasPrefix(key, ApprovalPrefix)
 	if execution, _, one := strings.Cut(after, "/"); one && !decision && !strings.HasPrefix(key, eventPrefix) {
-		return c.o.Secrets.Seal(execution, body), nil
+		return c.o.Secrets.Seal(execution, body), false, nil
 	}
 	var waiting []string
 	err := c.inLoop(ctx, func() error {
@@ -111,19 +118,19 @@ func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) ([]by
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, false, err
 	case decision && len(waiting) == 0:
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
+		return nil, false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
 	case len(waiting) == 0:
-		return c.o.Secrets.Seal("", body), nil
+		return c.o.Secrets.Seal("", body), true, nil
 	}
 	body = c.o.Secrets.Seal(waiting[0], body)
 	for _, execution := range waiting[1:] {
 		if body, err = c.o.Secrets.Reseal(execution, body); err != nil {
-			return nil, err
+			return nil, false, err
 		}
 	}
-	return body, nil
+	return body, false, nil
 }
 
 // arrive takes a signal in. It answers who brought it, once what follows from it is durable.
@@ -277,6 +284,10 @@ func (c *Conductor) loadSignals(ctx context.Context) error {
 		for _, s := range page {
 			after = s
 			if _, there := c.mail.pending[s.Key]; there {
+				continue
+			}
+			if s.Body, err = c.o.Secrets.OpenWhole(s.Body); err != nil {
+				c.o.Log.Error("a signal cannot be opened", "key", s.Key, "error", err)
 				continue
 			}
 			ans, err := c.decodeAnswer(s)

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"strings"
 	"sync"
 
 	"github.com/stepwell/stepwell"
@@ -154,6 +155,29 @@ func (g *Guard) Reseal(execution string, raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	return g.Seal(execution, raw), nil
+}
+
+// SealWhole seals JSON as one value, for as long as nobody knows which secrets are in it. Errors as with Keyring.Check.
+func (g *Guard) SealWhole(raw []byte) ([]byte, error) {
+	if g == nil || len(raw) == 0 {
+		return raw, nil
+	}
+	token, err := g.sealer.keys.token(tokenJSON, string(raw))
+	if err != nil {
+		return nil, err
+	}
+	return []byte(quote(token)), nil
+}
+
+// OpenWhole gives back what SealWhole has sealed, and anything else as it is. Nothing in it becomes known. CodeInternal
+// when it was changed, or its key is not here.
+func (g *Guard) OpenWhole(raw []byte) ([]byte, error) {
+	var text string
+	if g == nil || json.Unmarshal(raw, &text) != nil || !strings.HasPrefix(text, tokenHead) || !strings.HasSuffix(text, tokenTail) {
+		return raw, nil
+	}
+	_, value, err := g.sealer.keys.untoken(strings.TrimSuffix(strings.TrimPrefix(text, tokenHead), tokenTail))
+	return []byte(value), err
 }
 
 // SealParams seals the parameters of an execution that is to be started: those that are secret as a whole, and what
