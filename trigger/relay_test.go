@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,12 +17,16 @@ import (
 
 // picky is a sink that puts some executions off, so often, or fails as a whole.
 type picky struct {
-	off  map[string]int
+	off map[string]int
+
+	mu   sync.Mutex
 	fail error
 	took []string
 }
 
 func (s *picky) Take(_ context.Context, list []trigger.Happened) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.fail != nil {
 		return s.fail
 	}
@@ -37,7 +42,17 @@ func (s *picky) Take(_ context.Context, list []trigger.Happened) error {
 	return later.OrNil()
 }
 
-func (s *picky) text() string { return strings.Join(s.took, " ") }
+func (s *picky) failing(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fail = err
+}
+
+func (s *picky) text() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.took, " ")
+}
 
 // What one sink cannot deal with now does not hold up what is behind it, nor the other sink; it is tried again, and stays
 // in the outbox until all have taken it, over a restart too.
@@ -88,11 +103,11 @@ func TestRelayPutsOff(t *testing.T) {
 		pass(time.Minute)
 		want("in the end", "a c d b", "b c d a b")
 
-		second.fail = errors.New("the store is away")
+		second.failing(errors.New("the store is away"))
 		ended(t, r.store, "e", "", stepwell.ExecutionCompleted)
 		relay.Wake()
 		want("as long as a sink fails", "a c d b e", "b c d a b", "e")
-		second.fail = nil
+		second.failing(nil)
 		pass(time.Minute)
 		want("when it does not", "a c d b e e", "b c d a b e")
 		relay.die()
@@ -117,12 +132,12 @@ func TestRelayPutsManyOff(t *testing.T) {
 		go func() { done <- relay.Run(ctx) }()
 		relay.Wake()
 		synctest.Wait()
-		if sink.text() != fmt.Sprint(entries-1) {
-			t.Errorf("at once %d were taken", len(sink.took))
+		if at := sink.text(); at != fmt.Sprint(entries-1) {
+			t.Errorf("at once were taken %.100s", at)
 		}
 		pass(10 * time.Second)
-		if len(sink.took) != entries {
-			t.Errorf("%d were taken, want %d", len(sink.took), entries)
+		if n := len(strings.Fields(sink.text())); n != entries {
+			t.Errorf("%d were taken, want %d", n, entries)
 		}
 		if list, err := r.store.Outbox(t.Context(), 0, 10); err != nil || len(list) != 0 {
 			t.Errorf("left are %d, %v", len(list), err)
