@@ -72,9 +72,9 @@ func (c config) checkWrite(values map[string]any) error {
 		return nil
 	case p.Mode == durable.Replace && c.Owns != "collection":
 		return wrong("write: replace deletes what others have put into the collection", "owns: collection says that nobody else writes to it")
-	case given(values, "on_conflict") && values["on_conflict"] != "insert" && (c.Write != "" && c.OnConflict != "upsert" || c.Keep != "" && c.OnConflict != "skip"):
-		return wrong("on_conflict: "+c.OnConflict+" contradicts write or keep", "on_conflict: upsert is write: upsert, and skip is keep: first; keep one of them")
-	case c.Keep == string(durable.KeepLast) && c.Write == "":
+	case c.OnConflict == "skip" && (c.Write != "" || c.Keep != "" && c.Keep != string(durable.KeepFirst)):
+		return wrong("on_conflict: skip contradicts write or keep", "on_conflict: upsert is write: upsert, and skip is keep: first; keep one of them")
+	case c.Keep == string(durable.KeepLast) && c.Write == "" && c.OnConflict != "upsert":
 		return wrong("keep: last replaces what is there", "add write: upsert")
 	}
 	return nil

@@ -3,6 +3,7 @@ package output
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"reflect"
 
 	"github.com/gofrs/flock"
+	"github.com/zeebo/xxh3"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
@@ -34,9 +36,11 @@ type server struct {
 	maybe   map[[16]byte]bool // what a run that was cut off had sent, so that a conflict may be its own doing
 	pending []*stream.Item
 	waiting map[[16]byte]bool // keys of pending
+	keys    *durable.Keys     // of the items of this run
+	rows    int64             // in keys
 	owned   *owned            // nil: the run does not replace
 
-	taken, written, queued, skipped, refused int64
+	taken, written, queued, skipped, leftOut, refused int64
 	conflicts                                []string
 }
 
@@ -57,7 +61,7 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 	switch {
 	case c.Write != "":
 		c.OnConflict = "upsert"
-	case c.Keep == string(durable.KeepFirst):
+	case c.Keep == string(durable.KeepFirst) && c.OnConflict != "upsert":
 		c.OnConflict = "skip"
 	}
 	a := c.Auth
@@ -73,6 +77,10 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 		return nil, errBusy(env, err)
 	}
 	if err := s.loadSent(); err != nil {
+		s.Abandon()
+		return nil, err
+	}
+	if err := s.loadKeys(); err != nil {
 		s.Abandon()
 		return nil, err
 	}
@@ -94,6 +102,50 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 func errBusy(env *stream.Env, err error) error {
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "another run of step " + env.Step + " is under way",
 		Hint: "wait for it to end, or stop it", Err: err}
+}
+
+// serverState is what is kept of a server.
+type serverState struct {
+	URL  string `json:"url"`
+	Rows int64  `json:"rows,omitempty"` // items of a run that is not finished, in its keys
+}
+
+func (s *server) loadKeys() (err error) {
+	var state serverState
+	if _, err := stream.State(s.env.State, &state); err != nil {
+		return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+	}
+	keep := durable.Keep(s.config.Keep)
+	if s.config.OnConflict == "skip" {
+		keep = durable.KeepFirst
+	}
+	s.rows = state.Rows
+	if s.keys, err = durable.OpenKeys(filepath.Join(s.env.Data, "output.keys"), s.rows, keep); errors.Is(err, durable.ErrGone) {
+		err = fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+	}
+	return err
+}
+
+// admit looks whether the run has another item of the same key, and reports whether this one is to be sent.
+func (s *server) admit(it *stream.Item, key [16]byte) (bool, error) {
+	content := xxh3.Hash(it.Bytes())
+	switch s.keys.Look(key, content) {
+	case durable.Repeated:
+		s.skipped++
+		return false, nil
+	case durable.LeftOut:
+		s.leftOut++
+		return false, nil
+	case durable.Refused:
+		s.refused++
+		return false, s.env.Refuse(it, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the stream has another item " + it.ID() + " of collection " + it.Collection(),
+			Hint: "ids must be unique within a collection; keep: first or keep: last keeps one of each"})
+	case durable.Replaced:
+		s.leftOut++
+		s.written--
+	}
+	s.rows++
+	return true, s.keys.Add(key, content, s.rows-1)
 }
 
 func (s *server) loadSent() error {
@@ -130,6 +182,11 @@ func (s *server) Write(ctx context.Context, batch []*stream.Item) error {
 			continue
 		}
 		key := keyOf(it.Collection(), it.ID(), true)
+		if ok, err := s.admit(it, key); err != nil {
+			return err
+		} else if !ok {
+			continue
+		}
 		if s.waiting[key] || len(s.pending) >= s.config.BatchSize*s.config.Concurrency {
 			if err := s.flush(ctx); err != nil {
 				return err
@@ -356,7 +413,10 @@ func (s *server) Commit(ctx context.Context) (int64, any, error) {
 			return 0, nil, err
 		}
 	}
-	return s.taken, map[string]any{"url": s.client.URL()}, nil
+	if err := s.keys.Sync(); err != nil {
+		return 0, nil, err
+	}
+	return s.taken, serverState{URL: s.client.URL(), Rows: s.rows}, nil
 }
 
 // Close implements stream.Sink.
@@ -365,7 +425,7 @@ func (s *server) Close(ctx context.Context) (state, outputs any, err error) {
 		return nil, nil, err
 	}
 	out := map[string]any{"items_written": s.written, "items_refused": s.refused, "items_repeated": s.skipped,
-		"items_queued": s.queued, "conflicts": append([]string{}, s.conflicts...)}
+		"items_left_out": s.leftOut, "items_queued": s.queued, "conflicts": append([]string{}, s.conflicts...)}
 	if s.owned != nil {
 		deleted, err := s.deleteStrangers(ctx)
 		if err != nil {
@@ -373,11 +433,13 @@ func (s *server) Close(ctx context.Context) (state, outputs any, err error) {
 		}
 		out["items_deleted"] = deleted
 	}
+	err = s.keys.Close(true)
+	s.keys = nil
 	s.Abandon()
-	if err := os.Remove(filepath.Join(s.env.Data, "output.sent")); err != nil {
+	if err = errors.Join(err, os.Remove(filepath.Join(s.env.Data, "output.sent"))); err != nil {
 		return nil, nil, err
 	}
-	return map[string]any{"url": s.client.URL()}, out, nil
+	return serverState{URL: s.client.URL()}, out, nil
 }
 
 // Abandon implements stream.Sink.
@@ -387,6 +449,9 @@ func (s *server) Abandon() {
 	}
 	if s.owned != nil {
 		s.owned.file.Close()
+	}
+	if s.keys != nil {
+		s.keys.Close(false)
 	}
 	s.guard.Unlock()
 }

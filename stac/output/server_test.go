@@ -2,13 +2,14 @@ package output
 
 import (
 	"encoding/json"
-	"github.com/stepwell/stepwell"
+	"io"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/stac/stactest"
 	"github.com/stepwell/stepwell/stream"
@@ -153,5 +154,57 @@ func TestAPIReplace(t *testing.T) {
 	}
 	if _, _, err := b.mustOpen(nil).Close(t.Context()); stepwell.CodeOf(err) != stepwell.CodeNotReplaced || len(s.IDs("s2")) != 7 {
 		t.Errorf("a run without items: %v", err)
+	}
+}
+
+// TestAPIKeep gives one run items of one id, the later of them in the attempt after it was cut off: the server has the one
+// that keep says, and equal ones count as one.
+func TestAPIKeep(t *testing.T) {
+	for _, c := range []struct {
+		config map[string]any
+		n      string // of item a, at the server
+		failed int
+		left   int64
+	}{
+		{map[string]any{}, "1", 2, 0},
+		{map[string]any{"on_conflict": "upsert"}, "1", 2, 0},
+		{map[string]any{"write": "upsert", "keep": "fail"}, "1", 2, 0},
+		{map[string]any{"write": "upsert", "keep": "first"}, "1", 0, 2},
+		{map[string]any{"on_conflict": "upsert", "keep": "last"}, "9", 0, 2},
+		{map[string]any{"write": "replace", "owns": "collection", "keep": "last"}, "9", 0, 2},
+		{map[string]any{"on_conflict": "skip"}, "1", 0, 2},
+		{map[string]any{"keep": "first"}, "1", 0, 2},
+	} {
+		b := apiBench(t, stactest.Start(t, stactest.Options{Items: texts(stacItems("s2", 0, 1))}), c.config)
+		sink := b.mustOpen(nil)
+		b.write(sink, stacItem("s2", "a", 1), stacItem("s2", "b", 2), stacItem("s2", "a", 1))
+		state := b.commit(sink, 3)
+		sink.Abandon()
+		_, out := b.run(state, stacItem("s2", "a", 7), stacItem("s2", "b", 2), stacItem("s2", "a", 9))
+		b.wantServed("a", c.n)
+		b.wantServed("b", "2")
+		if len(b.rig.Failures()) != c.failed || out["items_left_out"] != c.left {
+			t.Errorf("%v: failures %v, outputs %v", c.config, b.rig.Failures(), out)
+		}
+	}
+	for _, bad := range []map[string]any{{"on_conflict": "skip", "keep": "last"}, {"keep": "last"}, {"on_conflict": "skip", "keep": "fail"}, {"on_conflict": "insert", "keep": "last"}} {
+		bad["format"], bad["url"] = "api", "https://x.example"
+		if problems := check(bad); len(problems) != 1 || stepwell.HintOf(problems[0]) == "" {
+			t.Errorf("%v: %v", bad, problems)
+		}
+	}
+}
+
+// wantServed looks at an item of the server.
+func (b *bench) wantServed(id, n string) {
+	b.t.Helper()
+	got, err := http.Get(b.config["url"].(string) + "/collections/s2/items/" + id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer got.Body.Close()
+	text, err := io.ReadAll(got.Body)
+	if err != nil || !strings.Contains(string(text), `"n":`+n+`,`) {
+		b.t.Errorf("%v: item %s is %s, want n %s (%v)", b.config, id, text, n, err)
 	}
 }
