@@ -41,7 +41,7 @@ type server struct {
 	owned   *owned            // nil: the run does not replace
 
 	taken, written, queued, skipped, leftOut, refused int64
-	conflicts                                []string
+	conflicts                                         []string
 }
 
 // maxConflicts bounds the ids in the outputs; the failures have them all.
