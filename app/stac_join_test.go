@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stac/stactest"
+	"github.com/stepwell/stepwell/stream"
 )
 
 const joinDoc = `
@@ -108,5 +111,61 @@ steps:
 		if len(lines) != len(items) || len(times) != 1 || times[""] {
 			t.Errorf("run %d: %d items with the times %v", run, len(lines), times)
 		}
+	}
+}
+
+// A stream that is cut off and goes on in another process, later: every item has the time at which the execution began, also
+// behind a join of two branches that both stamped it.
+func TestOneTimeAcrossProcesses(t *testing.T) {
+	r := newStreamRig(t)
+	free, got := make(chan struct{}), make(chan int, 1)
+	r.o.Modules = []stream.Module{ticking(free, got)}
+	var id string
+	r.with(func(a *app.App) {
+		id = r.start(a, `
+name: stamped
+settings: {streams: {checkpoint_interval_seconds: 0.01, batch_size: 2}}
+steps:
+  - {id: tick, module: test.ticks}
+  - {id: one, module: stac.update, depends_on: [tick], config: {updates: {properties.one: 1}}}
+  - {id: two, module: stac.update, depends_on: [tick], config: {updates: {properties.two: 2}}}
+  - {id: write, module: stream.write, depends_on: [one, two], config: {path: out.ndjson}}
+`)
+		<-got
+		for { // until some items are durable
+			parts, err := filepath.Glob(filepath.Join(r.dir, ".out.ndjson.*"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(parts) > 0 {
+				if info, err := os.Stat(parts[0]); err == nil && info.Size() > 0 {
+					break
+				}
+			}
+			time.Sleep(time.Millisecond)
+		}
+	})
+	close(free)
+	var began time.Time
+	r.with(func(a *app.App) {
+		if err := a.Conductor.Recover(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+		x, steps := r.end(a, id)
+		step := steps["tick"]
+		if n := step.Items(); x.Status != stepwell.ExecutionCompleted || n == nil || n.Skipped == 0 {
+			t.Fatalf("%v %+v, items %+v: it did not go on where it was", x.Status, x.Failure, n)
+		}
+		began = x.Started
+	})
+	lines := r.lines("out.ndjson")
+	want := began.UTC().Format("2006-01-02T15:04:05.000Z")
+	for _, line := range lines {
+		if got := textOf(parsed(t, line).Get("properties").Get("updated")); got[:19] != want[:19] || got != textOf(parsed(t, lines[0]).Get("properties").Get("updated")) {
+			t.Errorf("updated %s in %s; the execution began at %s", got, line, want)
+		}
+	}
+	if len(lines) != 20 {
+		t.Errorf("%d items", len(lines))
 	}
 }
