@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,13 +157,53 @@ func TestMediaIngest(t *testing.T) {
 		t.Errorf("steps (-want +got):\n%s", diff)
 	}
 
+	first := newest(t)
 	code, out, errs = command(t, "run", file)
 	if code != exitOK || !strings.Contains(out, "copied=0 duplicates=0 existing=7 failed=0") || !strings.Contains(out, "media-ingest: completed in") {
 		t.Errorf("second run: exit code %d\n%s%s", code, out, errs)
 	}
+	rereads(t, first)
 	code, out, _ = command(t, "run", file, "-p", "card=ingested", "-p", "destination=ingested/copy")
 	if code != exitFailed || !strings.Contains(out, "is inside the source") {
 		t.Errorf("a destination inside the source: exit code %d\n%s", code, out)
+	}
+}
+
+// rereads retries an ingest after one of its unreadable files has been repaired: as the preview says, only the unreadable files
+// are read again, and what needs them.
+func rereads(t *testing.T, id string) {
+	t.Helper()
+	whole, err := os.ReadFile("ingested/DCIM/100/IMG_0001.JPG")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("ingested/DCIM/101/cut.jpg", whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again := []string{"extract_metadata:DCIM/101/broken.mp4", "extract_metadata:DCIM/101/cut.jpg", "extract_metadata:DCIM/101/unknown.mkv", "report"}
+	_, out, _ := command(t, "executions", "retry", id, "--dry-run", "-o", "json")
+	var preview struct{ Steps, Kept []string }
+	if err := json.Unmarshal([]byte(out), &preview); err != nil {
+		t.Fatal(err, out)
+	}
+	slices.Sort(preview.Steps)
+	if !slices.Equal(preview.Steps, again) || len(preview.Kept) != 6 {
+		t.Errorf("preview %+v", preview)
+	}
+	code, out, errs := command(t, "executions", "retry", id)
+	s := show(t, newest(t))
+	if o := s.Outputs; code != exitPartly || o.Copied != 7 || o.Described != 5 || len(o.Unreadable) != 2 {
+		t.Errorf("exit code %d, %+v\n%s%s", code, o, out, errs)
+	}
+	var ran []string
+	for _, step := range s.Steps {
+		if step.Attempt > 0 {
+			ran = append(ran, step.Key)
+		}
+	}
+	slices.Sort(ran)
+	if !slices.Equal(ran, again) {
+		t.Errorf("%v ran, want %v", ran, again)
 	}
 }
 
