@@ -30,12 +30,15 @@ type marks struct {
 
 // mark makes the marks of an item of a root. key is that of its content, nil when that is not known.
 func (r *root) mark(collection, id string, p Place, key []byte) (m marks) {
+	var short [256]byte // nearly always enough: this is done for every item
 	if id != "" {
-		m.id = xxh3.HashString(fmt.Sprintf("%d\x00%s\x00%s", r.index, collection, id))
+		text := append(binary.AppendUvarint(short[:0], uint64(r.index)), collection...)
+		m.id = xxh3.Hash(append(append(text, 0), id...))
 	}
 	switch {
 	case p.Line > 0:
-		m.place = xxh3.HashString(fmt.Sprintf("%d\x00%d\x00%s", r.index, p.Line, p.File))
+		text := binary.AppendUvarint(binary.AppendUvarint(short[:0], uint64(r.index)), uint64(p.Line))
+		m.place = xxh3.Hash(append(text, p.File...))
 	case key != nil:
 		m.place = binary.LittleEndian.Uint64(key)
 	}
