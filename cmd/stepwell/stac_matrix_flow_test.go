@@ -3,7 +3,7 @@ package main
 import "strings"
 
 // document is the workflow of a cell.
-func (c combination) document(url, window, schemas string) map[string]any {
+func (c combination) document(url, held, window, schemas string) map[string]any {
 	step := func(id, module string, config map[string]any, after ...string) map[string]any {
 		s := map[string]any{"id": id, "module": module, "config": config}
 		if len(after) > 0 {
@@ -61,7 +61,7 @@ func (c combination) document(url, window, schemas string) map[string]any {
 			step("validate", "stac.validate", validate, "view", "update"))
 		last = "validate"
 	}
-	steps = append(steps, step("output", "stac.output", c.output(), last))
+	steps = append(steps, step("output", "stac.output", c.output(held), last))
 	doc := map[string]any{"name": "cell", "steps": steps}
 	if c.shape == "matrix" {
 		var entries []any
@@ -74,9 +74,22 @@ func (c combination) document(url, window, schemas string) map[string]any {
 }
 
 // output is the config of the last step.
-func (c combination) output() map[string]any {
+func (c combination) output(held string) map[string]any {
 	format, organize, _ := strings.Cut(c.target, " ")
 	out := map[string]any{"format": format}
+	if format == "api" {
+		out["url"], out["batch_size"] = held, 3
+		switch organize {
+		case "skip":
+			out["on_conflict"] = organize
+		case "replace":
+			out["owns"] = "collection"
+			fallthrough
+		default:
+			out["write"] = organize
+		}
+		return out
+	}
 	if organize != "" {
 		out["organize_by"] = organize
 	}

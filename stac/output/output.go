@@ -4,7 +4,8 @@
 //
 // What Commit reports is durable, and a stream that was cut off goes on behind it: no item is lost and none
 // is there twice. A file appears under its name when it is complete. An output that is written has one
-// writer; a second is refused. Memory is bounded: 24 bytes per item and what one batch holds. Stable.
+// writer; a second is refused. Memory is bounded: 24 to 32 bytes per item, several times
+// that while their table grows, and what one batch holds. Stable.
 package output
 
 import (

@@ -90,7 +90,8 @@ func (t *transformer) readFile(ctx context.Context, path string, from *files.Pos
 		it, id, err := t.build(row)
 		if err != nil {
 			t.source.failed++
-			err = out.Fail(stream.Failure{Item: id, Type: stream.DataProcessing, Err: err, Context: stream.Context{File: file, Line: row.Line}})
+			collection, _ := it.Get("collection").Str()
+			err = out.Fail(stream.Failure{Item: id, Collection: collection, Type: stream.DataProcessing, Err: err, Context: stream.Context{File: file, Line: row.Line}})
 		} else {
 			t.source.items++
 			err = out.Item(stream.New(it, place))
