@@ -118,8 +118,21 @@ func (s *Schedules) Delete(ctx context.Context, idOrName string, revision int64)
 	if others := s.followed[e.ID]; len(others) > 0 {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + others[0].Label() + " follows this one", Hint: "delete or change that one first"}
 	}
-	if err := s.o.Objects.DeleteObject(ctx, kindSchedule, e.ID, revision); err != nil {
+	mark, err := s.leaves(ctx, e)
+	if err != nil {
 		return err
+	}
+	if err := s.o.Objects.DeleteObject(ctx, kindSchedule, e.ID, revision); err != nil {
+		if mark != "" { // else clean sees that the job is still there
+			_ = s.o.Objects.DeleteObject(ctx, kindLeftover, mark, store.AnyRevision)
+		}
+		return err
+	}
+	if mark != "" {
+		select {
+		case s.left <- struct{}{}:
+		default:
+		}
 	}
 	e.gone = true
 	delete(s.jobs, e.ID)

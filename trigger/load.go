@@ -42,11 +42,14 @@ func (s *Schedules) load(ctx context.Context) error {
 		}
 	}
 	now := time.Now()
+	var listening []Job
 	for _, e := range s.jobs {
 		if err := s.resume(ctx, e, now); err != nil {
 			return err
 		}
-		s.listens(e)
+		if e.Schedule.Type == TypeEvent && e.enabled() {
+			listening = append(listening, e.Job)
+		}
 		if after := e.Schedule.After; after != nil {
 			s.followed[after.Job] = append(s.followed[after.Job], e)
 		}
@@ -55,6 +58,7 @@ func (s *Schedules) load(ctx context.Context) error {
 		}
 		s.schedule(e, now)
 	}
+	s.listen(listening)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -23,6 +24,9 @@ const startTimeout = 30 * time.Second
 
 // Run fires jobs until ctx ends. It is called once.
 func (s *Schedules) Run(ctx context.Context) error {
+	var cleaning sync.WaitGroup
+	defer cleaning.Wait()
+	cleaning.Go(func() { s.clean(ctx) })
 	for ctx.Err() == nil {
 		s.runOnce(ctx)
 		timer := time.NewTimer(s.wait())

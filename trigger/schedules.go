@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
@@ -78,6 +79,7 @@ func (o *Options) validate() error {
 type Schedules struct {
 	o    Options
 	ring chan struct{} // something has to be looked at
+	left chan struct{} // a deleted job has left something behind
 
 	mu     sync.Mutex
 	jobs   map[string]*entry
@@ -89,6 +91,7 @@ type Schedules struct {
 	followedMu sync.RWMutex        // never held for long: the conductor asks
 	followed   map[string][]*entry // the jobs that follow one
 	listening  []Job               // enabled ones of type event; replaced, never changed
+	internal   atomic.Bool         // one of them is about executions
 
 	endedMu sync.Mutex
 	ended   []string // executions that have ended, for the loop
@@ -99,7 +102,7 @@ func New(ctx context.Context, o Options) (*Schedules, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Schedules{o: o, ring: make(chan struct{}, 1), jobs: map[string]*entry{}, active: map[string]*entry{}, followed: map[string][]*entry{}, begun: time.Now()}
+	s := &Schedules{o: o, ring: make(chan struct{}, 1), left: make(chan struct{}, 1), jobs: map[string]*entry{}, active: map[string]*entry{}, followed: map[string][]*entry{}, begun: time.Now()}
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}

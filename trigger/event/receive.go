@@ -266,7 +266,7 @@ func (r *Router) depth(ctx context.Context, h *trigger.Happened) (int, error) {
 // Wants reports whether the end of executions, or a broken promise of them, interests a trigger: then it has to go
 // into the outbox. It is quick.
 func (r *Router) Wants() bool {
-	return r.interested.Load() || slices.ContainsFunc(r.o.Jobs.Listening(), func(j trigger.Job) bool { return strings.HasPrefix(j.Schedule.Expression, internal) })
+	return r.interested.Load() || r.o.Jobs.ListensToExecutions()
 }
 
 // look finds out whether a trigger is interested in executions.

@@ -20,6 +20,7 @@ type Jobs interface {
 	Job(idOrName string) (*trigger.Schedule, error)
 	Trigger(ctx context.Context, idOrName string, r trigger.Run) (*pipeline.Launched, error)
 	Listening() []trigger.Job
+	ListensToExecutions() bool
 }
 
 // Signals take what steps wait for, and know which event an id names; a conductor.Conductor is one.
