@@ -75,15 +75,16 @@ func (p *program) serve(s *serving) error {
 	}
 	ran := make(chan error, 1)
 	go func() { ran <- server.Run(ctx) }()
-	forced, err := p.attend(server, signals, ran, stop)
+	forced, err := attend(server, o.Log, signals, ran, stop)
 	if err = errors.Join(err, server.Close()); err == nil && forced {
 		return exitError(exitInterrupted)
 	}
 	return err
 }
 
-// attend waits for the server's end. The first signal drains it, the second stops it.
-func (p *program) attend(server *app.Server, signals <-chan os.Signal, ran <-chan error, stop func()) (forced bool, err error) {
+// attend waits for the server's end. The first signal drains it, the second stops it; the log says so, as who reads it
+// expects one form of line.
+func attend(server *app.Server, log *slog.Logger, signals <-chan os.Signal, ran <-chan error, stop func()) (forced bool, err error) {
 	for n := 0; ; {
 		select {
 		case err := <-ran:
@@ -91,10 +92,10 @@ func (p *program) attend(server *app.Server, signals <-chan os.Signal, ran <-cha
 		case <-signals:
 			switch n++; n {
 			case 1:
-				fmt.Fprintln(p.err, "stopping: running steps may finish; once more stops them at once")
+				log.Warn("stopping: running steps may finish; once more stops them at once")
 				server.Drain()
 			case 2:
-				fmt.Fprintln(p.err, "stopping at once")
+				log.Warn("stopping at once")
 				stop()
 				time.AfterFunc(forcedPatience, func() { os.Exit(exitInterrupted) }) // what does not heed its context
 			default:

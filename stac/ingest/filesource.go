@@ -129,7 +129,7 @@ func (f *fileSource) empty() error {
 		return nil
 	}
 	e := &stream.Error{Type: stream.ModuleException, Context: stream.Context{File: f.source},
-		Err: &stepwell.Error{Code: stepwell.CodeInvalid, Message: f.source + " holds no items", Hint: "allow_empty: true accepts that"}}
+		Err: &stepwell.Error{Code: stepwell.CodeNotFound, Message: f.source + " holds no items", Hint: "allow_empty: true accepts that"}}
 	if f.first != nil {
 		e.Err = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "nothing could be read from " + f.source, Err: f.first}
 	}

@@ -11,7 +11,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stream"
 )
 
 // collections are the files of items of the wanted collections, or of all, in the directories below dir that
@@ -51,7 +53,8 @@ func (l *locator) collections(ctx context.Context, dir string) (all layout, some
 		}
 	}
 	if len(all.paths) == 0 && !l.empty {
-		return layout{}, true, wrongConfig(dir+" holds no items: its collections are empty", "allow_empty: true accepts that")
+		return layout{}, true, &stream.Error{Type: stream.ConfigurationError,
+			Err: &stepwell.Error{Code: stepwell.CodeNotFound, Message: dir + " holds no items: its collections are empty", Hint: "allow_empty: true accepts that"}}
 	}
 	return all, true, nil
 }
