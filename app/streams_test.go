@@ -298,10 +298,10 @@ steps:
 }
 
 // Two streams of one execution cannot replace the same file, also not one after the other: the later would replace
-// what the earlier has written.
+// what the earlier has written. What validate cannot see, as the place is a template, the run refuses.
 func TestStreamsSamePlace(t *testing.T) {
-	for _, sink := range []string{"module: stream.write, config: {path: out.ndjson}", "module: stac.output, config: {format: ndjson, output_path: out.ndjson, write: replace}",
-		"module: stac.output, config: {format: parquet, base_dir: out, write: replace}", "module: stac.output, config: {format: json, base_dir: out, write: replace}"} {
+	for _, sink := range []string{"module: stream.write, config: {path: '{{ execution.pipeline }}.ndjson'}", "module: stac.output, config: {format: ndjson, output_path: '{{ execution.pipeline }}.ndjson', write: replace}",
+		"module: stac.output, config: {format: parquet, base_dir: '{{ execution.pipeline }}', write: replace}", "module: stac.output, config: {format: json, base_dir: '{{ execution.pipeline }}', write: replace}"} {
 		r := newStreamRig(t)
 		r.file("in.ndjson", `{"type":"Feature","stac_version":"1.0.0","id":"a","collection":"c","geometry":null,"properties":{"datetime":"2026-01-01T00:00:00Z"},"links":[],"assets":{}}`+"\n")
 		r.with(func(a *app.App) {
