@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/outbound"
@@ -56,6 +57,20 @@ func (c *Client) items(ctx context.Context, collection string, more ...string) (
 		return "", err
 	}
 	return extend(c.collections(l), append([]string{collection, "items"}, more...)...), nil
+}
+
+// CollectionLink is the URL of a collection for links that others read: without user, password and query.
+func (c *Client) CollectionLink(ctx context.Context, collection string) (string, error) {
+	l, err := c.Landing(ctx)
+	if err != nil {
+		return "", err
+	}
+	u, err := url.Parse(extend(c.collections(l), collection))
+	if err != nil {
+		return "", err
+	}
+	u.User, u.RawQuery, u.Fragment = nil, "", ""
+	return u.String(), nil
 }
 
 // Create adds an item. One that is there already is Conflict; but when the answer to an earlier attempt was

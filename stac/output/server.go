@@ -201,6 +201,7 @@ func (s *server) Write(ctx context.Context, batch []*stream.Item) error {
 // group is what is sent by one call.
 type group struct {
 	collection string
+	link       string // to the collection
 	items      []*stream.Item
 	features   []api.Feature
 	results    []api.Result
@@ -214,7 +215,10 @@ func (s *server) flush(ctx context.Context) error {
 	if err := s.noteSent(); err != nil {
 		return err
 	}
-	groups := s.groups()
+	groups, err := s.groups(ctx)
+	if err != nil {
+		return err
+	}
 	eg, gctx := errgroup.WithContext(ctx)
 	eg.SetLimit(s.config.Concurrency)
 	for _, g := range groups {
@@ -282,14 +286,18 @@ func (s *server) forget() error {
 }
 
 // groups arranges what is pending by collection, in batches.
-func (s *server) groups() []*group {
+func (s *server) groups(ctx context.Context) ([]*group, error) {
 	var groups []*group
 	open := map[string]*group{}
 	for _, it := range s.pending {
 		collection := it.Collection()
 		g := open[collection]
 		if g == nil || len(g.items) >= s.config.BatchSize {
-			g = &group{collection: collection}
+			at, err := s.client.CollectionLink(ctx, collection)
+			if err != nil {
+				return nil, err
+			}
+			g = &group{collection: collection, link: at}
 			open[collection] = g
 			groups = append(groups, g)
 		}
@@ -298,11 +306,12 @@ func (s *server) groups() []*group {
 		if hasRelative(it.Bytes()) {
 			rebaseAssets(it.Value, rebase)
 		}
-		relink(it.Value, nil, true, rebase)
+		// An item that names a collection links to it (item-spec); servers put their own links in its place.
+		relink(it.Value, []link{{rel: "collection", href: g.link, media: mediaJSON}}, true, rebase)
 		g.items = append(g.items, it)
 		g.features = append(g.features, api.Feature{Text: it.AppendTo(nil), ID: it.ID(), Collection: collection})
 	}
-	return groups
+	return groups, nil
 }
 
 func (s *server) answers(ctx context.Context, g *group) error {

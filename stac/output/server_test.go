@@ -204,6 +204,9 @@ func (b *bench) wantServed(id, n string) {
 	}
 	defer got.Body.Close()
 	text, err := io.ReadAll(got.Body)
+	if link := `"rel":"collection","href":"` + b.config["url"].(string) + `/collections/s2"`; !strings.Contains(string(text), link) {
+		b.t.Errorf("item %s has no link to its collection: %s", id, text)
+	}
 	if err != nil || !strings.Contains(string(text), `"n":`+n+`,`) {
 		b.t.Errorf("%v: item %s is %s, want n %s (%v)", b.config, id, text, n, err)
 	}
