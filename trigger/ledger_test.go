@@ -103,7 +103,7 @@ func TestLedger(t *testing.T) {
 		r.job("changed", hourly, nil)
 		r.die()
 		pass(2 * time.Hour)
-		r.boot(process{})
+		r.boot(process{idle: true})
 		if _, _, err := r.Update(t.Context(), "changed", store.AnyRevision, func(j *trigger.Job) error { j.Schedule = cron("30 * * * *"); return nil }); err != nil {
 			t.Fatal(err)
 		}

@@ -152,6 +152,7 @@ type process struct {
 	objects  store.Objects    // Defaults to the store
 	launcher trigger.Launcher // Defaults to the ledger
 	options  trigger.Options
+	idle     bool // it does not run: what is due waits
 }
 
 // bubble runs a test in a world of its own time, which begins at midnight, UTC, on 1 January 2000.
@@ -195,10 +196,13 @@ func (r *rig) boot(p process) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	if r.Schedules = s; p.idle {
+		r.stop = func() {}
+		return
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	r.Schedules = s
 	r.stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-done; err != nil {
