@@ -12,7 +12,7 @@ import (
 )
 
 // intakeBytes ends a batch early, so that what is under way stays small when items are large.
-const intakeBytes = 4 << 20
+const intakeBytes = 1 << 20
 
 // patience is how long an item waits for its batch to fill up.
 const patience = 50 * time.Millisecond
