@@ -82,7 +82,7 @@ type Options struct {
 	Patience time.Duration
 	// Queues are limits of steps by the name of their queue. Defaults to none.
 	Queues map[string]queue.Limits
-	// Prices are what a successful call of an action costs. Defaults to nothing.
+	// Prices are what a call of an action costs, whether or not it succeeds. Defaults to nothing.
 	Prices map[string]Price
 	// CallbackURL is where something outside can end the step that awaits the key. Defaults to there being no such
 	// address.
@@ -194,9 +194,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.wrap != nil {
 		written = o.wrap(written)
 	}
+	price := pricing(o.Prices, a.Actions, o.Log)
 	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
-		MaxPending: o.MaxPending, Outage: outage, Patience: o.Patience, Window: o.Window, Log: o.Log})
+		MaxPending: o.MaxPending, Outage: outage, Patience: o.Patience, Window: o.Window, Price: price, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +206,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
 	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
-		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: pricing(o.Prices, a.Actions, o.Log), CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
+		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -25,11 +25,11 @@ type usage struct {
 	Completion int64 `json:"completion_tokens"`
 }
 
-// Cost is the price of an attempt that took so many seconds and gave the outputs, in micro-units (1e-6), rounded to
+// Cost is the price of so many calls that took so many seconds and gave the outputs, in micro-units (1e-6), rounded to
 // the nearest. Tokens are read from `usage`, or `body.usage`, as {input_tokens, output_tokens} or {prompt_tokens,
 // completion_tokens}; without them they cost nothing.
-func (p Price) Cost(seconds float64, outputs json.RawMessage) int64 {
-	sum := big.NewInt(p.PerCall)
+func (p Price) Cost(calls int, seconds float64, outputs json.RawMessage) int64 {
+	sum := new(big.Int).Mul(big.NewInt(p.PerCall), big.NewInt(int64(calls)))
 	if p.PerSecond > 0 && seconds > 0 && seconds < 1e9 {
 		micros := big.NewInt(int64(math.Round(seconds * 1e6)))
 		part := new(big.Int).Mul(big.NewInt(p.PerSecond), micros)
@@ -70,9 +70,9 @@ func tokens(outputs json.RawMessage) (in, out int64) {
 	return max(u.Input, u.Prompt, 0), max(u.Output, u.Completion, 0)
 }
 
-// pricing makes the worker's question for prices; nil when nothing has one. An action has its price under all of its
+// pricing makes the question for prices of workers and conductor; nil when nothing has one. An action has its price under all of its
 // names. One that there is not is told, as it would cost nothing without a word.
-func pricing(given map[string]Price, actions *action.Registry, log *slog.Logger) func(action string, seconds float64, outputs json.RawMessage) int64 {
+func pricing(given map[string]Price, actions *action.Registry, log *slog.Logger) func(action string, calls int, seconds float64, outputs json.RawMessage) int64 {
 	if len(given) == 0 {
 		return nil
 	}
@@ -87,11 +87,11 @@ func pricing(given map[string]Price, actions *action.Registry, log *slog.Logger)
 			prices[same] = given[name]
 		}
 	}
-	return func(action string, seconds float64, outputs json.RawMessage) int64 {
+	return func(action string, calls int, seconds float64, outputs json.RawMessage) int64 {
 		p, ok := prices[action]
 		if !ok {
 			return 0
 		}
-		return p.Cost(seconds, outputs)
+		return p.Cost(calls, seconds, outputs)
 	}
 }

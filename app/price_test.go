@@ -31,7 +31,7 @@ func TestPrice(t *testing.T) {
 		{"endless", app.Price{PerSecond: unit}, math.Inf(1), `{}`, 0},
 		{"beyond all bounds", app.Price{PerInputToken: math.MaxInt64}, 1, `{"usage":{"input_tokens":9000000000000000}}`, math.MaxInt64 / 1024},
 	} {
-		if got := c.price.Cost(c.seconds, json.RawMessage(c.outputs)); got != c.want {
+		if got := c.price.Cost(1, c.seconds, json.RawMessage(c.outputs)); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
 		}
 	}

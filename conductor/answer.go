@@ -106,6 +106,9 @@ func (c *Conductor) settle(a answer, execution string, w *engine.Await) (engine.
 		}
 		ev.Output, ev.Loaded = []byte(ref), a.Outputs
 	}
+	if c.o.Price != nil && len(a.Outputs) > 0 { // the call has been paid when the wait began
+		ev.Cost = max(0, c.o.Price(w.Action, 0, 0, a.Outputs))
+	}
 	return ev, nil
 }
 

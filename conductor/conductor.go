@@ -8,6 +8,7 @@ package conductor
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -40,6 +41,9 @@ type Options struct {
 	Secrets Secrets
 	// Revoke stops a task wherever it is. Defaults to nothing.
 	Revoke func(run int64, idx int32, epoch uint32)
+	// Price is what so many calls of an action have cost that took so many seconds and gave the outputs, in millionths of
+	// the unit of money; it is asked for outputs that a signal brings. Defaults to nothing.
+	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
 	// Cancels reports whether the work that an action's steps leave outside can be stopped (action.Canceler): then it is
 	// written down with the commit that gives it up, and handed to Cancel, which must not wait for it. Defaults to no action.
 	Cancels func(action string) bool

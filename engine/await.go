@@ -52,7 +52,7 @@ func (r *Run) Awaiting() []Await {
 
 func (p place) await() Await {
 	n := p.node()
-	return Await{Idx: p.idx(), Epoch: n.epoch, Key: p.key(), External: n.info.wait.External, Require: n.info.wait.Require, State: n.info.wait.State, Until: n.info.wake}
+	return Await{Idx: p.idx(), Epoch: n.epoch, Key: p.key(), Action: p.step().Action, External: n.info.wait.External, Require: n.info.wait.Require, State: n.info.wait.State, Until: n.info.wake}
 }
 
 // unanswered is the end of a wait in which no signal has come.

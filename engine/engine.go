@@ -86,6 +86,7 @@ type Await struct {
 	Idx      int32
 	Epoch    uint32
 	Key      string // of the step
+	Action   string // of the step
 	External string // of the signal
 	Require  string // what the outputs of the signal must hold, as Wait has it
 	State    []byte // what the handler left

@@ -117,6 +117,7 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 			err = p.noteCallback(j, ev.Wait)
 		}
 		if err == nil {
+			ev.Cost = p.price(j, nil)
 			return ev
 		}
 	}
@@ -129,12 +130,16 @@ func (p *Pool) outcome(j *job, out any, err, cause error) engine.Event {
 	return p.failed(j, err, err)
 }
 
-// price is what a call has cost that gave the outputs.
+// price is what an attempt has cost since it began or went on.
 func (p *Pool) price(j *job, outputs []byte) int64 {
-	if p.o.Price == nil {
+	if p.o.Price == nil || !j.begun.Load() {
 		return 0
 	}
-	return max(0, p.o.Price(j.task.Step.Action, time.Since(j.started).Seconds(), outputs))
+	calls := 1
+	if len(j.task.State) > 0 {
+		calls = 0 // it goes on
+	}
+	return max(0, p.o.Price(j.task.Step.Action, calls, time.Since(j.started).Seconds(), outputs))
 }
 
 // failed is a failure with what the handler's error says about other attempts.
@@ -143,6 +148,9 @@ func (p *Pool) failed(j *job, err, wish error) engine.Event {
 	ev.Permanent = action.IsFail(wish)
 	if again, ok := errors.AsType[*action.RetryError](wish); ok {
 		ev.After, ev.Defer = max(0, again.After), again.Defer
+	}
+	if !ev.Defer { // it was not taken
+		ev.Cost = p.price(j, nil)
 	}
 	ev.Failure = p.failure(j, err)
 	if at, ok := errors.AsType[*action.MemberError](wish); ok {

@@ -87,8 +87,9 @@ type Options struct {
 	Allow func(author *definition.Author, action string) error
 	// Touch is CodeDenied when steps may not touch a file or directory. Defaults to all.
 	Touch func(path string) error
-	// Price is what a successful call has cost, in millionths of the unit of money. Defaults to nothing.
-	Price func(action string, seconds float64, outputs json.RawMessage) int64
+	// Price is what so many calls of an action have cost that took so many seconds and gave the outputs, in millionths of
+	// the unit of money. An attempt is one call, also one that fails, or that waits and is called again. Defaults to nothing.
+	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
 	// Log takes the pool's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
