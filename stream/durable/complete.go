@@ -67,7 +67,7 @@ func (o *File) Complete(ctx context.Context, m Merging) (made string, err error)
 	if err != nil {
 		return "", err
 	}
-	o.State.Own = o.Items - m.LeftOut
+	o.State.Own = o.State.Prior + o.Items - m.LeftOut
 	o.State.Was, o.State.Size, o.State.Items, o.State.Done, o.State.Some = o.State.Size, info.Size(), rows, true, false
 	return made, nil
 }

@@ -71,14 +71,17 @@ type State struct {
 	Was     int64    `json:"was,omitempty"`  // the size of the file that it replaces
 	Done    bool     `json:"done,omitempty"`
 	Later   bool     `json:"later,omitempty"` // it adds to a file that the runs it goes on from have published
-	Own     int64    `json:"own,omitempty"`   // rows of the finished file that were in the spool, at its end
+	Own     int64    `json:"own,omitempty"`   // rows of the finished file that came since the last state that was kept of a file, at its end
+	Prior   int64    `json:"prior,omitempty"` // of those, rows that were known to be done when the spool was begun
 	First   int64    `json:"first,omitempty"` // rows of that file which count, when others behind them come again
 	Some    bool     `json:"some,omitempty"`  // only First count
+	No      int64    `json:"no,omitempty"`    // of the spool, from 1; 0: of an older program
 }
 
-// Cut says that of the rows in the spool of a finished file only the first noted are known to be done: those behind
-// them come again.
+// Cut says that of the Own rows of a finished file only the first noted are known to be done: those behind them come
+// again.
 func (s *State) Cut(noted int64) {
+	s.Prior = noted
 	if noted < s.Own {
 		s.First, s.Some = s.Items-(s.Own-noted), true
 	}
@@ -137,7 +140,7 @@ func (o *File) Open() bool { return o.f != nil }
 // Begin starts an empty spool.
 func (o *File) Begin() error {
 	o.fresh = true
-	o.State = State{Later: o.State.Later, Size: o.State.Size, First: o.State.First, Some: o.State.Some}
+	o.State = State{Later: o.State.Later, Size: o.State.Size, First: o.State.First, Some: o.State.Some, Prior: o.State.Prior, No: o.State.No + 1}
 	o.enc = o.o.Format.Encoder(nil)
 	return o.open(0)
 }

@@ -101,8 +101,8 @@ func (s *Set) GoOn(ctx context.Context, state SetState) error {
 			if found {
 				continue
 			}
-			if _, ok := closed.Files[dest]; !ok {
-				return ErrGone
+			if last, ok := closed.Files[dest]; !ok || last.No < m.State.No {
+				return ErrGone // the journal tells of a spool before this one
 			}
 			m.State.Size, m.State.Done, m.late = -1, true, true // one of the journal's
 		}
@@ -151,7 +151,7 @@ func (s *Set) goOnOne(ctx context.Context, m *Member, last State) (bool, error) 
 	if err := s.lock(m); err != nil { // first: another stream of the execution that comes now clears nothing
 		return false, err
 	}
-	if s.o.Policy.Mode == Append && last.Done && last.Own > 0 {
+	if s.o.Policy.Mode == Append && last.Done && last.Own > 0 && last.No >= m.State.No {
 		if size, err := s.Size(ctx, m.Dest); err != nil || size == last.Size {
 			return false, err
 		}
@@ -196,10 +196,11 @@ func (s *Set) stillThere(ctx context.Context, m *Member, closed SetState) error 
 	}
 	noted := int64(0) // rows that are known to be done of those that the Publish of the journal added
 	if m.State.Size < 0 {
-		noted = m.State.Items
+		noted = m.State.Prior + m.State.Items
 	}
 	switch {
 	case size == m.State.Size:
+		m.State.Prior = 0
 		return nil
 	case last.Done && size == last.Size:
 		m.State = last
