@@ -39,8 +39,8 @@ func TestServerAddsUpCosts(t *testing.T) {
 		{"id": "each", "action": "llm.chat", "for_each": "{{ [1, 2, 3] }}", "depends_on": ["one", "named", "long"]},
 		{"id": "free", "action": "util.log", "params": {"message": "here"}}]}}`)["execution_id"])
 	const single = "0.01287" // 0.01 + 1000 * 0.0000025 + 37 * 0.00001
-	if x := s.settled(id); x["cost"] != "0.07722" || x["status"] != "completed" {
-		t.Errorf("it %v and cost %v, want 6 times %s", x["status"], x["cost"], single)
+	if x := s.settled(id); x["cost"] != "0.08722" || x["status"] != "completed" {
+		t.Errorf("it %v and cost %v, want 6 times %s and a failed call", x["status"], x["cost"], single)
 	}
 	_, page := s.request("GET", "/api/v1/executions/"+id+"/steps")
 	costs := map[string]any{}
@@ -48,18 +48,21 @@ func TestServerAddsUpCosts(t *testing.T) {
 		step := one.(object)
 		costs[fmt.Sprint(step["step_id"])] = step["cost"]
 	}
-	for _, step := range []string{"one", "named", "long", "each[0]", "each[2]"} {
+	for _, step := range []string{"one", "long", "each[0]", "each[2]"} {
 		if costs[step] != single {
 			t.Errorf("%s cost %v, want %s", step, costs[step], single)
 		}
+	}
+	if costs["named"] != "0.02287" {
+		t.Errorf("named cost %v with an attempt that failed", costs["named"])
 	}
 	if costs["free"] != nil {
 		t.Errorf("what has no price cost %v", costs["free"])
 	}
 	s.post("/executions/"+id+"/restart", `{"step_id": "each"}`)
-	s.until("the end of the restart", func() bool { return s.settled(id)["cost"] == "0.11583" })
+	s.until("the end of the restart", func() bool { return s.settled(id)["cost"] == "0.12583" })
 	_, page = s.request("GET", "/api/v1/executions")
-	if list := page["executions"].([]any); len(list) != 1 || list[0].(object)["cost"] != "0.11583" {
+	if list := page["executions"].([]any); len(list) != 1 || list[0].(object)["cost"] != "0.12583" {
 		t.Errorf("the list has %v", list)
 	}
 	s.Drain()
