@@ -157,6 +157,7 @@ func TestBranchesThatFail(t *testing.T) {
 				t.Errorf("report: %v", out.Report)
 			}
 			failures := len(out.Failures)
+			r.segment.Attempt = 2
 			out = r.run()
 			if out.Err != nil {
 				t.Fatal(out.Err)

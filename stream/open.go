@@ -28,7 +28,7 @@ func (s *segment) recall(ctx context.Context) (*past, error) {
 	if err := s.sweep(time.Now()); err != nil {
 		s.warn(s.steps[0], "checkpoints of older configs could not be removed: "+err.Error())
 	}
-	if !p.begun || !s.settings.Resume || s.replaces && !s.goesOn(p) {
+	if !p.begun || !s.settings.Resume || s.anew(p) {
 		if err := s.seek(ctx, p); err != nil {
 			return nil, err
 		}
@@ -38,7 +38,7 @@ func (s *segment) recall(ctx context.Context) (*past, error) {
 		}
 		return &past{}, errors.Join(err, s.forget())
 	}
-	if !s.goesOn(p) {
+	if !s.goesOn(p) || s.restarts(p) {
 		p.done = nil
 	}
 	s.bags, s.resumes = p.bags, p.keys > 0
@@ -88,7 +88,7 @@ func (s *segment) recall(ctx context.Context) (*past, error) {
 func (s *segment) later(p *past) bool {
 	run, retried := s.call.Execution, s.call.GoesOn
 	switch {
-	case p.stopped == anyone || p.stopped != "" && p.stopped != run:
+	case p.stopped == anyone || p.stopped != "" && p.stopped != run, s.restarts(p):
 		return true
 	case retried == "":
 		return false
@@ -96,6 +96,20 @@ func (s *segment) later(p *past) bool {
 		return retried == run && s.call.Attempt == 1
 	}
 	return p.run == retried && retried != run && p.spool > 0
+}
+
+// restarts reports whether the whole step is restarted in place after a failure: the attempt after a failed one is a first one.
+func (s *segment) restarts(p *past) bool {
+	return s.call.GoesOn == "" && s.call.Attempt == 1 && p.stopped != "" && p.run == s.call.Execution
+}
+
+// anew reports whether this run takes up nothing of what a checkpoint tells. Of its own execution a sink that adds keeps
+// what it has: it would have it twice.
+func (s *segment) anew(p *past) bool {
+	if !s.replaces || s.adds && p.run == s.call.Execution {
+		return false
+	}
+	return !s.goesOn(p) || s.restarts(p)
 }
 
 // goesOn reports whether this run resumes or retries the one that a checkpoint tells of (semantics §8, Writing).

@@ -123,7 +123,9 @@ func TestKeptPages(t *testing.T) {
 		write(t, kept[0], append(append([]byte(nil), whole[:size]...), tail...))
 		write(t, output, written)
 		clear(asked)
-		got := mustRun(t, segment())
+		next := segment()
+		next.Attempt = 2
+		got := mustRun(t, next)
 		raw, err := os.ReadFile(output)
 		if err != nil {
 			t.Fatal(err)

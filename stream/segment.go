@@ -18,6 +18,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // segment is one run of stream steps that items connect.
@@ -43,6 +44,7 @@ type segment struct {
 
 	resumes     bool                    // some items may be done already
 	replaces    bool                    // a sink leaves exactly what a run gave
+	adds        bool                    // a sink adds to what is there
 	former      map[int]json.RawMessage // states of the last run's sinks, by end, that this one does not go on from
 	collections sync.Mutex              // one Collection travels at a time
 	keysMu      sync.Mutex
@@ -127,7 +129,9 @@ func (s *segment) prepare(c *catalog) error {
 	}
 	s.graph = g
 	for _, n := range s.steps {
-		s.replaces = s.replaces || n.module.Replaces != nil && n.module.Replaces(n.config)
+		replaces := n.module.Replaces != nil && n.module.Replaces(n.config)
+		s.replaces = s.replaces || replaces
+		s.adds = s.adds || !replaces && n.role() == spec.Sink
 	}
 	for _, n := range g.ends {
 		n.leaf = &leaf{seg: s, node: n, last: s.began}

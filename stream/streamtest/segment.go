@@ -28,6 +28,7 @@ type Segment struct {
 	Entry       string         // matrix entry
 	Execution   string         // Defaults to "execution"
 	GoesOn      string         // the execution that it retries
+	Attempt     int            // Defaults to 1, as of a restart in place
 	Collection  map[string]any // what the segment is for, behind a discovery
 	Scope       map[string]any // what templates see
 }
@@ -92,7 +93,7 @@ func RunIn(ctx context.Context, s Segment) (*Outcome, error) {
 	}
 	h := &host{scope: s.Scope, counts: map[string]action.Counts{}}
 	call := &action.Call{Execution: or(s.Execution, "execution"), GoesOn: s.GoesOn, Pipeline: or(s.Workflow, "flow"), StepKey: "segment", StepName: "segment",
-		Action: "stream.segment", Attempt: 1, Dir: s.Dir, Host: h, Params: map[string]any{"workflow": or(s.Workflow, "flow"), "entry": s.Entry, "steps": steps}}
+		Action: "stream.segment", Attempt: max(s.Attempt, 1), Dir: s.Dir, Host: h, Params: map[string]any{"workflow": or(s.Workflow, "flow"), "entry": s.Entry, "steps": steps}}
 	if s.Settings != nil {
 		call.Params["settings"] = s.Settings
 	}
