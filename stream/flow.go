@@ -183,7 +183,7 @@ func (f *flow) look(b *batch) error {
 			if err := it.Parse(); err != nil {
 				key := xxh3.Hash128(it.raw).Bytes()
 				it.origin.marks = it.origin.root.mark("", "", it.Place, key[:])
-				if _, _, err := f.seg.sought.see(it.origin.marks); err != nil {
+				if _, _, err := f.seg.sought.see(it.origin.root, it.origin.marks, ""); err != nil {
 					return err
 				}
 				f.seg.failItem(f.intake, it, err)

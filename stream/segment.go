@@ -323,7 +323,7 @@ func (s *segment) known(b *batch) (skipped int, err error) {
 			continue
 		}
 		if it.origin.known != ends || ends == 0 {
-			missed, found, err := s.sought.see(it.origin.marks)
+			missed, found, err := s.sought.see(it.origin.root, it.origin.marks, it.ID())
 			if err != nil {
 				return 0, err
 			}

@@ -22,7 +22,7 @@ import (
 // NotFound is the failure of an item that a retry was to repeat, and that its source no longer has.
 const NotFound = "not_found"
 
-// marks identify an item across runs, whatever a modifier has made of it: by its id as it left the source, else by its
+// marks identify an item across runs, whatever a modifier has made of it: by its collection and id as it left the source, else by its
 // line, else by its content. 0 is none.
 type marks struct {
 	id, place uint64
@@ -45,6 +45,9 @@ func (r *root) mark(collection, id string, p Place, key []byte) (m marks) {
 	return m
 }
 
+// bare is the mark of an id whose collection is not known, 0 without an id.
+func (r *root) bare(id string) uint64 { return r.mark("", id, Place{}, nil).id }
+
 // markItem makes the marks of an item as it leaves its source.
 func markItem(it *Item, key []byte) marks {
 	return it.origin.root.mark(it.Collection(), it.ID(), it.Place, key)
@@ -59,6 +62,7 @@ type sought struct {
 	items   []soughtItem
 	byID    map[uint64][]int32
 	byPlace map[uint64][]int32
+	byBare  map[uint64][]int32 // by id alone
 	left    int
 	found   *os.File
 	out     *bufio.Writer
@@ -70,6 +74,7 @@ type soughtItem struct {
 	marks
 	root  int32
 	seq   int64
+	bare  uint64 // mark of its id without a collection
 	ends  uint64 // that it has not reached, by bit
 	found bool
 	again bool // found in an attempt that was cut off, and may come once more
@@ -84,7 +89,7 @@ const maxSought = 1_000_000
 
 func (s *segment) newSought() *sought {
 	base := s.resultBase()
-	return &sought{path: base + ".sought.ndjson", journal: base + ".found", byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}}
+	return &sought{path: base + ".sought.ndjson", journal: base + ".found", byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}, byBare: map[uint64][]int32{}}
 }
 
 // seek lays ready what failed in the run that this one retries: the failures kept with that execution, and what it was
@@ -227,6 +232,9 @@ func (so *sought) add(r *failureRecord) (fresh bool) {
 	if it.place != 0 {
 		so.byPlace[it.place] = append(so.byPlace[it.place], i)
 	}
+	if it.bare != 0 {
+		so.byBare[it.bare] = append(so.byBare[it.bare], i)
+	}
 	return true
 }
 
@@ -236,38 +244,53 @@ func (r *failureRecord) sought() (soughtItem, bool) {
 		return soughtItem{}, false
 	}
 	it := soughtItem{root: int32(r.Origin[0]), marks: marks{r.Origin[1], r.Origin[2]}, ends: r.Origin[3]}
+	if it.id != 0 {
+		it.bare = (&root{index: int(it.root)}).bare(r.Item)
+	}
 	if len(r.At) == 2 {
 		it.seq = r.At[1]
 	}
 	return it, true
 }
 
-// see takes note that an item, or the failure of one, has come from its source: the one with its id, or, when one of both
-// has none, the one at its place. It gives the ends that this one did not reach.
-func (so *sought) see(m marks) (missed uint64, found bool, err error) {
+// see takes note that an item, or the failure of one, has come from its source: the one with its id and collection; when
+// one of both does not know its collection, the one with its id; when one of both has no id, the one at its place. It
+// gives the ends that this one did not reach.
+func (so *sought) see(r *root, m marks, id string) (missed uint64, found bool, err error) {
 	if so == nil {
 		return 0, false, nil
 	}
 	so.mu.Lock()
 	defer so.mu.Unlock()
-	list := so.byID[m.id]
-	byPlace := len(list) == 0
-	if byPlace {
-		list = so.byPlace[m.place]
+	first := func(list []int32, matches func(*soughtItem) bool) int {
+		at := slices.IndexFunc(list, func(i int32) bool {
+			it := &so.items[i]
+			return (!it.found || it.again) && matches(it)
+		})
+		if at < 0 {
+			return -1
+		}
+		return int(list[at])
 	}
-	at := slices.IndexFunc(list, func(i int32) bool {
-		it := &so.items[i]
-		return (!it.found || it.again) && (!byPlace || it.id == 0 || m.id == 0)
-	})
+	at := -1
+	if same := so.byID[m.id]; len(same) > 0 {
+		at = first(same, func(*soughtItem) bool { return true })
+	} else {
+		at = first(so.byPlace[m.place], func(it *soughtItem) bool { return it.id == 0 || m.id == 0 })
+	}
+	if at < 0 && m.id != 0 {
+		bare := r.bare(id)
+		at = first(so.byBare[bare], func(it *soughtItem) bool { return it.id == bare || m.id == bare })
+	}
 	if at < 0 {
 		return 0, false, nil
 	}
-	it := &so.items[list[at]]
+	it := &so.items[at]
 	if it.again {
 		it.again = false
 		return it.ends, true, nil
 	}
-	return it.ends, true, so.note(list[at])
+	return it.ends, true, so.note(int32(at))
 }
 
 func (so *sought) note(i int32) error {
@@ -319,7 +342,7 @@ func (so *sought) missing(ctx context.Context, do func(*failureRecord) error) er
 	if so.left == 0 {
 		return nil
 	}
-	again := &sought{byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}}
+	again := &sought{byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}, byBare: map[uint64][]int32{}}
 	return eachFailure(ctx, so.path, func(r *failureRecord) error {
 		if !again.add(r) || so.items[len(again.items)-1].found {
 			return nil

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
@@ -142,5 +144,61 @@ func TestNotFoundOnlyInRetries(t *testing.T) {
 	r.broken = false
 	if out, failures := r.run("second", ""); out.Err != nil || failures != "" {
 		t.Errorf("%v, failures %q", out.Err, failures)
+	}
+}
+
+// rows is a source of what it has: ids of items with a collection, without one, and of failures that may name one.
+type rows []string
+
+func (r *rows) Read(_ context.Context, _ iter.Seq[*stream.Item], out stream.Out) error {
+	for _, row := range *r {
+		id, collection, failed := strings.TrimPrefix(row, "!"), "", strings.HasPrefix(row, "!")
+		if i := strings.Index(id, "/"); i >= 0 {
+			collection, id = id[:i], id[i+1:]
+		}
+		var err error
+		if failed {
+			err = out.Fail(stream.Failure{Item: id, Collection: collection, Err: errors.New("not today")})
+		} else {
+			text := fmt.Sprintf(`{"id":%q}`, id)
+			if collection != "" {
+				text = fmt.Sprintf(`{"id":%q,"collection":%q}`, id, collection)
+			}
+			err = out.Item(stream.Lazy([]byte(text), stream.Place{}))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A failure without a collection is found again by its id alone, and so is an item without one; different collections
+// are different items.
+func TestFoundAgainByIDAlone(t *testing.T) {
+	for _, c := range []struct {
+		name, first, then, want string
+	}{
+		{"the failure has no collection", "!a !b", "c/a c/b", ""},
+		{"the item has none", "!c/a !c/b", "a b", ""},
+		{"neither has one", "!a !b", "a b", ""},
+		{"one is removed", "!a !b", "c/b", "not_found a"},
+		{"it fails again, with a collection", "!a", "!c/a", "DataProcessingError a"},
+		{"it fails again, without one", "!c/a", "!a", "DataProcessingError a"},
+		{"another one of the id was done", "!a c/a", "c/a", "not_found a"},
+		{"another collection", "!c/a", "d/a", "not_found a"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var source rows
+			r := &retried{t: t, segment: streamtest.Segment{Checkpoints: t.TempDir(), Steps: streamtest.Chain("read", nil, "sink", nil),
+				Modules: []stream.Module{{Spec: spec.Spec{Name: "read", Summary: "Reads.", Stream: &spec.Stream{Role: spec.Source}},
+					Open: func(context.Context, *stream.Env, map[string]any) (any, error) { return &source, nil }}, streamtest.Collect("sink").Module()}}}
+			source = strings.Fields(c.first)
+			r.run("first", "")
+			source = strings.Fields(c.then)
+			if out, failures := r.run("second", "first"); out.Err != nil || failures != c.want {
+				t.Errorf("%v, failures %q, want %q", out.Err, failures, c.want)
+			}
+		})
 	}
 }

@@ -179,7 +179,7 @@ func (s *intake) Fail(f Failure) error {
 func (s *intake) failed(f Failure) error {
 	s.seq++
 	m := s.root.mark(f.Collection, f.Item, Place{File: f.Context.File, Line: f.Context.Line}, nil)
-	if _, _, err := s.seg.sought.see(m); err != nil {
+	if _, _, err := s.seg.sought.see(s.root, m, f.Item); err != nil {
 		return s.seg.fail(s.node, err)
 	}
 	return s.seg.record(s.node, f, at{s.root.index, s.seq, m})
