@@ -240,11 +240,10 @@ func TestFilesAreFenced(t *testing.T) {
 		"sending":             {"action_type": "util.http", "params": map[string]any{"url": "http://127.0.0.1:1/", "method": "POST", "file": ".stepwell/stepwell.db.key"}},
 	} {
 		status, seen := s.run("editor", request)
-		if status == "completed" || strings.Contains(seen, key) || strings.Contains(seen, "sesame") {
+		if status != "failed" || strings.Contains(seen, key) || strings.Contains(seen, "sesame") {
 			t.Errorf("%s: %s %s", name, status, seen)
 		}
-		report, _ := os.ReadFile("failures.json") // of a file that a stream could not read; there is none for other failures
-		if seen += string(report); !strings.Contains(seen, "belongs to the server") && !strings.Contains(seen, "steps may touch files in") && name != "the key by a glob" {
+		if !strings.Contains(seen, "belongs to the server") && !strings.Contains(seen, "steps may touch files in") && name != "the key by a glob" {
 			t.Errorf("%s failed for another reason: %s", name, seen)
 		}
 		if raw, err := os.ReadFile("x.ndjson"); err == nil && len(raw) > 0 {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -328,9 +329,10 @@ func (p *Pool) keep(j *job, raw []byte, keep bool) (stored, loaded []byte, err e
 }
 
 func templateError(err error) error {
-	e := &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params", Err: err}
-	if x, ok := errors.AsType[*expr.Error](err); ok {
+	e := &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params: " + err.Error()}
+	if x, ok := errors.AsType[*expr.Error](err); ok && x.Hint != "" {
 		e.Hint = x.Hint
+		e.Message = strings.TrimSuffix(e.Message, " ("+x.Hint+")")
 	}
 	return e
 }

@@ -88,9 +88,7 @@ func (s *session) summary(ctx context.Context, x *store.Execution) error {
 	}
 	switch {
 	case x.Status == stepwell.ExecutionCompletedWithFailures && s.reportKey != "" && x.Progress.Failed == 0:
-		if again, ok := strings.CutSuffix(s.resume, " --resume"); ok {
-			fmt.Fprintf(w, "again, for the items that failed:  %s\n", again)
-		}
+		fmt.Fprintf(w, "again, for the items that failed:  stepwell executions retry %s\n", x.ID)
 	case x.Status.Terminal() && x.Status != stepwell.ExecutionCompleted:
 		fmt.Fprintf(w, "again, keeping what completed:  stepwell executions retry %s\n", x.ID)
 		fmt.Fprintf(w, "what happened:                  stepwell executions show %s\n", x.ID)

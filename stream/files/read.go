@@ -179,7 +179,7 @@ func (r *reader) file(ctx context.Context, f file, at cursor, out stream.Out) er
 		return stop
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case stepwell.CodeOf(err) == stepwell.CodeConflict:
+	case stepwell.CodeOf(err) == stepwell.CodeConflict, stepwell.CodeOf(err) == stepwell.CodeDenied: // nothing that the file is to blame for
 		return err
 	default:
 		r.failed++
