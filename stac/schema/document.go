@@ -245,15 +245,15 @@ func (p *parser) quoted() (start, end uint32) {
 	}
 	p.at++
 	from := p.at
-	for p.at += closing(p.raw[p.at:]); p.at < len(p.raw); {
-		if p.raw[p.at] == '\\' {
-			return p.escaped(from)
-		}
-		p.at++
-		return uint32(from), uint32(p.at - 1)
+	switch p.at += closing(p.raw[p.at:]); {
+	case p.at >= len(p.raw):
+		p.fail("the text ends early")
+		return 0, 0
+	case p.raw[p.at] == '\\':
+		return p.escaped(from)
 	}
-	p.fail("the text ends early")
-	return 0, 0
+	p.at++
+	return uint32(from), uint32(p.at - 1)
 }
 
 // closing counts the bytes before the first quote or backslash, eight at a time: in special, the highest bit of each
