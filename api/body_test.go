@@ -60,7 +60,7 @@ func TestHalfSentBodies(t *testing.T) {
 	}
 }
 
-// Who is unknown is told so before a body is read, and a half that never comes to its end is given up.
+// An unauthenticated caller is refused before the body is read, and a body that never ends is given up.
 func TestUnknownCallersAreAnsweredAtOnce(t *testing.T) {
 	r := newRig(t, func(o *api.Options) { o.Timeout = 2 * time.Second })
 	w := r.do("editor", "POST", "/api/v1/webhooks", `{"webhook_id": "w", "callback": {"action_type": "util.noop"}}`).is(201).object()

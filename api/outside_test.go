@@ -115,7 +115,7 @@ func TestWebhookWithoutSecretIsNotForPages(t *testing.T) {
 	r.do("", "POST", "/api/v1/webhooks/s/trigger", "{}", "Origin", "https://evil.example", "X-Webhook-Secret", secret).is(201) // it is proven by its secret
 }
 
-// Who asked is in the audit log, also where a webhook, an event or another name stands between.
+// The audit log names the caller, also behind a webhook, an event or an alias.
 func TestWhoAskedIsInTheAuditLog(t *testing.T) {
 	r := newRig(t)
 	r.do("editor", "POST", "/api/v1/webhooks", `{"webhook_id": "w", "callback": {"action_type": "util.noop"}}`).is(201)

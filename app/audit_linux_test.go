@@ -82,7 +82,7 @@ func TestAuditThroughTriggers(t *testing.T) {
 	want("a schedule", last("often"), "action:execution.start", "actor:schedule:often", "role:", "trigger:often", "written_by:[editor]")
 	want("a job after another", last("next"), "actor:schedule:next", "because_of:"+last("often"), "written_by:[admin]")
 
-	// Whoever changes what a trigger starts has written it from then on, and the change says what it starts.
+	// A change of what a trigger starts makes the caller its author; the entry says what it starts.
 	if code, out := s.as("admin", "PUT", "/scheduler/jobs/hand", map[string]any{"callback": map[string]any{"action_type": "util.log", "params": map[string]any{"message": "hello"}}}); code > 299 {
 		t.Fatal(code, out)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // checkpoint is the file in which a segment notes what it has done (semantics §6). It is only ever
@@ -162,7 +163,7 @@ func (c *checkpoint) create() error {
 	if err := c.write(true); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(c.path))
+	return durable.SyncDir(filepath.Dir(c.path))
 }
 
 // anew forgets everything.
@@ -224,13 +225,4 @@ func (c *checkpoint) close() error {
 		return nil
 	}
 	return c.file.Close()
-}
-
-// syncDir makes the names in a directory durable.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

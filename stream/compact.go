@@ -6,6 +6,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // maxWaste is how large a checkpoint grows before cursors and states of before are taken out of it, unless
@@ -39,7 +41,7 @@ func (c *checkpoint) compact() (err error) {
 	}
 	old := c.file
 	c.file, c.size = f, out.size
-	return errors.Join(old.Close(), syncDir(filepath.Dir(c.path)))
+	return errors.Join(old.Close(), durable.SyncDir(filepath.Dir(c.path)))
 }
 
 // counting writes and counts.

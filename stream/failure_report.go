@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // failuresHead is what failures.json begins with (source-systems A.6).
@@ -47,7 +49,7 @@ func writeFailures(ctx context.Context, path, folder string, sum *summaryFile, r
 	if err != nil {
 		return err
 	}
-	return writeAtomic(path, func(w io.Writer) error {
+	return durable.WriteFile(path, func(w io.Writer) error {
 		out := bufio.NewWriterSize(w, 64<<10)
 		out.Write(raw[:len(raw)-2]) // errors stay until Flush
 		out.WriteString(",\n  \"failures\": [")

@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // keepRuns is how long the results of an execution are kept.
@@ -147,7 +148,7 @@ func mayWrite(call *action.Call, path string, given bool) (bool, error) {
 }
 
 func (s *summaryFile) write(path string) error {
-	return writeAtomic(path, func(w io.Writer) error {
+	return durable.WriteFile(path, func(w io.Writer) error {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")

@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 const (
@@ -190,7 +191,7 @@ func (s *segment) writeResult(err error) error {
 			}
 		}
 	}
-	return writeAtomic(base+".json", func(w io.Writer) error {
+	return durable.WriteFile(base+".json", func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(&r)
 	})
 }
@@ -208,38 +209,8 @@ func share(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	return writeAtomic(to, func(w io.Writer) error {
+	return durable.WriteFile(to, func(w io.Writer) error {
 		_, err := io.Copy(w, in)
 		return err
 	})
-}
-
-// writeAtomic writes a file that is there as a whole or not at all.
-func writeAtomic(path string, write func(io.Writer) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }

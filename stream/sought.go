@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // NotFound is the failure of an item that a retry was to repeat, and that its source no longer has.
@@ -105,7 +107,7 @@ func (s *segment) seek(ctx context.Context, p *past) error {
 		err = before.load(ctx)
 	}
 	if err == nil {
-		err = writeAtomic(to.path, func(w io.Writer) error {
+		err = durable.WriteFile(to.path, func(w io.Writer) error {
 			out := bufio.NewWriter(w)
 			put := func(r *failureRecord) error {
 				raw, err := json.Marshal(r)

@@ -93,7 +93,7 @@ func FuzzSidecarPath(f *testing.F) {
 	})
 }
 
-// What the sidecar says itself is no answer of the service (A13).
+// An error of the sidecar itself is not taken for an answer of the service (A13).
 func TestSidecarFailures(t *testing.T) {
 	for _, test := range []struct {
 		status  int
