@@ -109,9 +109,21 @@ type Options struct {
 	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
 }
 
+// Store is a database that executions run in.
+type Store interface {
+	store.Store
+	worker.Records
+	// Path is where it is, for messages.
+	Path() string
+	// Watch calls f when another process may have changed it, until ctx ends; an error means that it sees nothing any more.
+	Watch(ctx context.Context, interval time.Duration, f func()) error
+	// BackupInto makes a checked copy with a name of its own in a folder and keeps the newest ones there.
+	BackupInto(ctx context.Context, folder string, keep int, progress func(done, total int)) (*store.Copied, error)
+}
+
 // App is a Stepwell in this process.
 type App struct {
-	Store     *sqlite.Store
+	Store     Store
 	Actions   *action.Registry
 	Conductor *conductor.Conductor
 	// Secrets has the vault, and keeps what is in it out of what is recorded. Keyring is what it seals with.
@@ -177,9 +189,11 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
-	if a.Store, err = sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: true, Synchronous: o.Synchronous, Log: o.Log}); err != nil {
+	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: true, Synchronous: o.Synchronous, Log: o.Log})
+	if err != nil {
 		return nil, err
 	}
+	a.Store = opened
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Store.Close())

@@ -167,3 +167,28 @@ type Keeper interface {
 	// CodeConflict when the target exists. Progress may be nil.
 	Backup(ctx context.Context, path string, progress func(done, total int)) error
 }
+
+// Copied is what BackupInto has made.
+type Copied struct {
+	Path    string
+	Size    int64    // of the file, in bytes
+	Blobs   int      // that it refers to
+	Removed []string // names of older copies that made room, oldest first
+}
+
+// Store is a whole database, as storetest describes it.
+type Store interface {
+	Committer
+	Loader
+	Reader
+	Objects
+	Signals
+	Outbox
+	Outside
+	Audit
+	Keeper
+	// Blobs is where the outputs are that are kept beside it.
+	Blobs() *Folder
+	// Close ends it; once more changes nothing.
+	Close() error
+}

@@ -38,12 +38,16 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 }
 
 // reader opens the database for looking at it, beside whoever runs executions.
-func (p *program) reader(ctx context.Context) (*sqlite.Store, error) {
-	return sqlite.Open(ctx, sqlite.Options{Path: p.settings.db, ReadOnly: true, Log: p.log()})
+func (p *program) reader(ctx context.Context) (store.Store, error) {
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: p.settings.db, ReadOnly: true, Log: p.log()})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // reading calls f with the database and the execution of the id.
-func (p *program) reading(id string, f func(context.Context, *sqlite.Store, *store.Execution) error) (err error) {
+func (p *program) reading(id string, f func(context.Context, store.Store, *store.Execution) error) (err error) {
 	ctx := context.Background()
 	s, err := p.reader(ctx)
 	if err != nil {

@@ -29,7 +29,7 @@ type change struct {
 	// here does it in this process.
 	here func(ctx context.Context, s *session, x *store.Execution) error
 	// seen says whether another process has done it.
-	seen func(ctx context.Context, s *sqlite.Store, before, now *store.Execution) (bool, error)
+	seen func(ctx context.Context, s store.Store, before, now *store.Execution) (bool, error)
 }
 
 // apply does a change here, or asks the process that runs the executions to.
@@ -92,7 +92,7 @@ func (p *program) nothingToDo(x *store.Execution, output string) error {
 
 // lookUp finds an execution by the beginning of its id, without opening anything for longer.
 func (p *program) lookUp(id string) (x *store.Execution, err error) {
-	err = p.reading(id, func(_ context.Context, _ *sqlite.Store, found *store.Execution) error {
+	err = p.reading(id, func(_ context.Context, _ store.Store, found *store.Execution) error {
 		x = found
 		return nil
 	})
@@ -139,7 +139,7 @@ func (p *program) newCancelCommand() *cobra.Command {
 				s.goal = stepwell.ExecutionCancelled
 				return s.steer(ctx, x, func(ctx context.Context, c *conductor.Conductor) error { return c.Cancel(ctx, x.ID, reason) })
 			},
-			seen: func(_ context.Context, _ *sqlite.Store, _, now *store.Execution) (bool, error) {
+			seen: func(_ context.Context, _ store.Store, _, now *store.Execution) (bool, error) {
 				return now.Status.Terminal() || now.Status == stepwell.ExecutionCancelling, nil
 			},
 		}, output)
@@ -161,7 +161,7 @@ func (p *program) newPauseCommand() *cobra.Command {
 			return p.nothingToDo(x, output)
 		}
 		return p.apply(x, &change{kind: conductor.RequestPause, here: p.pauseHere,
-			seen: func(_ context.Context, _ *sqlite.Store, _, now *store.Execution) (bool, error) {
+			seen: func(_ context.Context, _ store.Store, _, now *store.Execution) (bool, error) {
 				return now.Status == stepwell.ExecutionPaused || now.Status.Terminal(), nil
 			},
 		}, output)
@@ -195,7 +195,7 @@ func (p *program) newResumeCommand() *cobra.Command {
 		}
 		return p.apply(x, &change{kind: conductor.RequestResume,
 			here: func(ctx context.Context, s *session, x *store.Execution) error { return s.takeUp(ctx, x) },
-			seen: func(_ context.Context, _ *sqlite.Store, _, now *store.Execution) (bool, error) {
+			seen: func(_ context.Context, _ store.Store, _, now *store.Execution) (bool, error) {
 				return now.Status == stepwell.ExecutionRunning || now.Status.Terminal(), nil
 			},
 		}, output)

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
 // followInterval is how often the database is asked for more.
@@ -42,7 +41,7 @@ func (p *program) newLogsCommand() *cobra.Command {
 			if p.elsewhere(&c) {
 				return p.logsThere(&c, args[0], &f)
 			}
-			return p.reading(args[0], func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+			return p.reading(args[0], func(ctx context.Context, s store.Store, x *store.Execution) error {
 				return p.logs(ctx, s, x, &f)
 			})
 		},
@@ -59,7 +58,7 @@ func (p *program) newLogsCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *program) logs(ctx context.Context, s *sqlite.Store, x *store.Execution, f *logFlags) error {
+func (p *program) logs(ctx context.Context, s store.Store, x *store.Execution, f *logFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	filter := f.filter
@@ -91,7 +90,7 @@ func (p *program) logs(ctx context.Context, s *sqlite.Store, x *store.Execution,
 }
 
 // logPages writes what there is, and moves the filter behind it.
-func (p *program) logPages(ctx context.Context, s *sqlite.Store, no int64, filter *store.LogFilter, output string) error {
+func (p *program) logPages(ctx context.Context, s store.Store, no int64, filter *store.LogFilter, output string) error {
 	for {
 		if filter.Tail > 0 {
 			filter.Limit = filter.Tail
@@ -126,7 +125,7 @@ func (p *program) logLine(l *store.LogLine, output string) error {
 }
 
 // knownStep refuses a step that the execution does not have: no lines would be a misleading answer.
-func knownStep(ctx context.Context, s *sqlite.Store, x *store.Execution, key string) error {
+func knownStep(ctx context.Context, s store.Store, x *store.Execution, key string) error {
 	found, err := s.Steps(ctx, x.No, store.StepFilter{Key: key, Limit: 1})
 	if err == nil && len(found) == 0 {
 		err = notFound("`stepwell executions show "+x.ID+"` lists the steps", "the execution has no step %q", key)
@@ -146,7 +145,7 @@ func (p *program) newEventsCommand() *cobra.Command {
 			if most < 0 {
 				return invalid("", "limit: %d is less than nothing", most)
 			}
-			return p.reading(args[0], func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+			return p.reading(args[0], func(ctx context.Context, s store.Store, x *store.Execution) error {
 				return p.events(ctx, s, x, after, most, output.value)
 			})
 		},
@@ -159,7 +158,7 @@ func (p *program) newEventsCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *program) events(ctx context.Context, s *sqlite.Store, x *store.Execution, after int64, most int, output string) error {
+func (p *program) events(ctx context.Context, s store.Store, x *store.Execution, after int64, most int, output string) error {
 	enc := lineEncoder(p.out)
 	written := 0
 	for {

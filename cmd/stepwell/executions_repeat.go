@@ -16,7 +16,6 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
 func (p *program) newRestartCommand() *cobra.Command {
@@ -36,7 +35,7 @@ func (p *program) newRestartCommand() *cobra.Command {
 	}
 	return p.changing(cmd, there, func(x *store.Execution, args []string, output string) error {
 		step := args[0]
-		err := p.reading(x.ID, func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+		err := p.reading(x.ID, func(ctx context.Context, s store.Store, x *store.Execution) error {
 			if loop, _, inside := strings.Cut(step, "["); inside {
 				return invalid("restart "+loop+", with --failed-only if only what failed should run again", "%s is an iteration, which is not restarted by itself", step)
 			}
@@ -62,7 +61,7 @@ func (p *program) newRestartCommand() *cobra.Command {
 }
 
 // restarted looks for the restart among what has happened since.
-func restarted(ctx context.Context, s *sqlite.Store, before, now *store.Execution) (bool, error) {
+func restarted(ctx context.Context, s store.Store, before, now *store.Execution) (bool, error) {
 	if now.Version == before.Version {
 		return false, nil
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
 // showFlags are the flags of `executions show`.
@@ -41,7 +40,7 @@ func (p *program) newShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.reading(args[0], func(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+			return p.reading(args[0], func(ctx context.Context, s store.Store, x *store.Execution) error {
 				if err := hideSecrets(ctx, s, x); err != nil {
 					return err
 				}
@@ -65,7 +64,7 @@ func (p *program) newShowCommand() *cobra.Command {
 }
 
 // hideSecrets replaces the values of parameters that the pipeline declares secret.
-func hideSecrets(ctx context.Context, s *sqlite.Store, x *store.Execution) error {
+func hideSecrets(ctx context.Context, s store.Store, x *store.Execution) error {
 	var params map[string]json.RawMessage
 	if len(x.Params) == 0 {
 		return nil
@@ -127,7 +126,7 @@ func micro(us int64) *time.Time {
 }
 
 // outputsOf is a step's outputs, fetched from the blobs when they are large.
-func outputsOf(ctx context.Context, s *sqlite.Store, step *store.Step) (json.RawMessage, error) {
+func outputsOf(ctx context.Context, s store.Store, step *store.Step) (json.RawMessage, error) {
 	if engine.IsRef(step.Output) {
 		raw, err := s.Blobs().Load(ctx, string(step.Output))
 		return secret.Mask(raw), err
@@ -135,7 +134,7 @@ func outputsOf(ctx context.Context, s *sqlite.Store, step *store.Step) (json.Raw
 	return secret.Mask(step.Output), nil
 }
 
-func (p *program) showJSON(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
+func (p *program) showJSON(ctx context.Context, s store.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
 	out := executionOf(x)
 	var err error
 	if out.Outside, err = abandoned(ctx, s, x.No); err != nil {
@@ -157,7 +156,7 @@ func (p *program) showJSON(ctx context.Context, s *sqlite.Store, x *store.Execut
 }
 
 // abandoned counts the work outside that ended steps have left and that is still to be stopped; at most 1,000.
-func abandoned(ctx context.Context, s *sqlite.Store, no int64) (n int, err error) {
+func abandoned(ctx context.Context, s store.Store, no int64) (n int, err error) {
 	rows, err := s.OutsideWork(ctx, no, store.OutsideWork{}, 1000)
 	for i := range rows {
 		if !rows[i].Held {
@@ -167,7 +166,7 @@ func abandoned(ctx context.Context, s *sqlite.Store, no int64) (n int, err error
 	return n, err
 }
 
-func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
+func (p *program) showText(ctx context.Context, s store.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
 	w := p.out
 	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\nduration   %s\n", x.ID, printable(x.Pipeline), x.Status,
 		x.Created.Local().Format(time.DateTime), x.Trigger, short(elapsed(x)))
@@ -193,7 +192,7 @@ func (p *program) showText(ctx context.Context, s *sqlite.Store, x *store.Execut
 }
 
 // showSteps is the table of the steps. Iterations that have nothing to tell are only counted.
-func (p *program) showSteps(ctx context.Context, s *sqlite.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
+func (p *program) showSteps(ctx context.Context, s store.Store, x *store.Execution, filter store.StepFilter, f *showFlags) error {
 	t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(t, "\nSTEP\tSTATUS\tATTEMPT\tDURATION\t")
 	completed, queued := 0, 0

@@ -16,7 +16,7 @@ import (
 
 // World is a database with executions. It is for one goroutine.
 type World struct {
-	Store *sqlite.Store
+	Store store.Store
 	tb    testing.TB
 	path  string
 	last  int64

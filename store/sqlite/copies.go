@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
 )
 
 // CheckCopy looks a copy over, and removes what looking has left beside it. An error says that it is no sound database;
@@ -43,14 +44,6 @@ func remove(name string) error {
 	return nil
 }
 
-// Copied is what BackupInto has made.
-type Copied struct {
-	Path    string
-	Size    int64    // of the file, in bytes
-	Blobs   int      // that it refers to
-	Removed []string // names of older copies that made room, oldest first
-}
-
 // incomplete marks a copy that lacks blobs.
 const incomplete = "-incomplete"
 
@@ -58,7 +51,7 @@ const incomplete = "-incomplete"
 // CheckCopy does. Of the database's copies with such names the newest keep are left there, itself included. A copy that
 // lacks blobs is an error, CodeInternal, that names them: it stays too, marked in its name, in the place of an earlier one of that
 // kind, and no other copy makes room for it. CodeConflict: another call is under way.
-func (s *Store) BackupInto(ctx context.Context, folder string, keep int, progress func(done, total int)) (*Copied, error) {
+func (s *Store) BackupInto(ctx context.Context, folder string, keep int, progress func(done, total int)) (*store.Copied, error) {
 	if !s.copying.TryLock() {
 		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "another backup is being made", Hint: "wait for its end"}
 	}
@@ -77,7 +70,7 @@ func (s *Store) BackupInto(ctx context.Context, folder string, keep int, progres
 	if err != nil {
 		return nil, err
 	}
-	c := &Copied{Path: path, Size: h.Size, Blobs: found.Blobs}
+	c := &store.Copied{Path: path, Size: h.Size, Blobs: found.Blobs}
 	if broken := found.Err(path + ".blobs"); broken != nil {
 		marked := strings.TrimSuffix(path, ".db") + incomplete + ".db"
 		err := errors.Join(os.Rename(path+".blobs", marked+".blobs"), os.Rename(path, marked))

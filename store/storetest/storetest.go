@@ -17,21 +17,7 @@ import (
 )
 
 // Store is what is tested.
-type Store interface {
-	store.Committer
-	store.Loader
-	store.Reader
-	store.Objects
-	store.Signals
-	store.Outbox
-	store.Outside
-	store.Audit
-	store.Keeper
-	// Blobs is where the outputs are that are kept beside it.
-	Blobs() *store.Folder
-	// Close ends it; once more changes nothing.
-	Close() error
-}
+type Store = store.Store
 
 // Open opens the database that belongs to a place, which is a directory of the test's own. A place
 // that was never used is an empty database; the same place again is the same database, even while
