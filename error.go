@@ -1,6 +1,9 @@
 package stepwell
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // Code says what kind of error it is; surfaces map it to exit codes and HTTP statuses.
 type Code string
@@ -33,6 +36,17 @@ type Error struct {
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
 	Err     error  `json:"-"`
+}
+
+// Errorf makes an Error with a code. The hint says what to do next and may be empty; the message is
+// formatted as by fmt.Sprintf.
+func Errorf(code Code, hint, format string, args ...any) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// Invalid makes an Error for input that is wrong and will be wrong again.
+func Invalid(hint, format string, args ...any) *Error {
+	return Errorf(CodeInvalid, hint, format, args...)
 }
 
 func (e *Error) Error() string {

@@ -65,6 +65,26 @@ func (e *failError) Unwrap() error { return e.err }
 // Fail fails the step for good: no retry will help.
 func Fail(err error) error { return &failError{err} }
 
+// Invalid fails the step for good: its parameters are wrong and will be wrong again.
+func Invalid(hint, format string, args ...any) error {
+	return Fail(stepwell.Invalid(hint, format, args...))
+}
+
+// Pause waits for d. It returns early, with the cause, when ctx ends.
+func Pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // IsFail reports whether err was made by Fail.
 func IsFail(err error) bool { _, ok := errors.AsType[*failError](err); return ok }
 
