@@ -1,13 +1,16 @@
 package app
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
@@ -47,4 +50,13 @@ func (o *Options) data() (err error) {
 	}
 	o.DB, err = sqlite.Resolve(o.DB)
 	return err
+}
+
+// OpenReader opens a database for looking at it, beside whatever process runs executions in it.
+func OpenReader(ctx context.Context, db string, log *slog.Logger) (store.Store, error) {
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: db, ReadOnly: true, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
 func (p *program) newExecutionsCommand() *cobra.Command {
@@ -39,11 +39,7 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 
 // reader opens the database for looking at it, beside whoever runs executions.
 func (p *program) reader(ctx context.Context) (store.Store, error) {
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: p.settings.db, ReadOnly: true, Log: p.log()})
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return app.OpenReader(ctx, p.settings.db, p.log())
 }
 
 // reading calls f with the database and the execution of the id.

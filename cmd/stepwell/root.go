@@ -77,8 +77,8 @@ func (p *program) root() *cobra.Command {
 		p.newDoctorCommand(),
 		p.newStacCommand(),
 		p.newVersionCommand(),
+		p.newBenchCommand(),
 	)
-	root.AddCommand(newBenchCommand(p.out))
 	return root
 }
 

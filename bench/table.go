@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// benchTable prints the medians of all runs as a table in Markdown, the kinds of commits side by side.
-func benchTable(out io.Writer, all []*benchResult) error {
+// writeTable prints the medians of all runs as a table in Markdown, the kinds of commits side by side.
+func writeTable(out io.Writer, all []*result) error {
 	var kinds []string
 	for _, r := range all {
 		if !slices.Contains(kinds, r.Sync) {
@@ -22,8 +22,9 @@ func benchTable(out io.Writer, all []*benchResult) error {
 	if _, err := fmt.Fprintf(out, "%s\n%s\n", head, line); err != nil {
 		return err
 	}
-	for _, workload := range benchWorkloads {
-		of := func(kind string) (list []*benchResult) {
+	for _, w := range workloads {
+		workload := w.name
+		of := func(kind string) (list []*result) {
 			for _, r := range all {
 				if r.Workload == workload && r.Sync == kind {
 					list = append(list, r)
@@ -37,7 +38,7 @@ func benchTable(out io.Writer, all []*benchResult) error {
 		}
 		row := fmt.Sprintf("| `%s`, %d |", workload, first[0].N)
 		for _, kind := range kinds {
-			row += " " + benchCell(workload, of(kind)) + " |"
+			row += " " + tableCell(workload, of(kind)) + " |"
 		}
 		if _, err := fmt.Fprintln(out, row); err != nil {
 			return err
@@ -46,9 +47,9 @@ func benchTable(out io.Writer, all []*benchResult) error {
 	return nil
 }
 
-// benchCell says of a workload what matters there, as the median of its runs with the least and the most.
-func benchCell(workload string, runs []*benchResult) string {
-	of := func(format string, value func(*benchResult) float64) string {
+// tableCell says of a workload what matters there, as the median of its runs with the least and the most.
+func tableCell(workload string, runs []*result) string {
+	of := func(format string, value func(*result) float64) string {
 		values := make([]float64, len(runs))
 		for i, r := range runs {
 			values[i] = value(r)
@@ -62,9 +63,9 @@ func benchCell(workload string, runs []*benchResult) string {
 	}
 	switch workload {
 	case "start":
-		return "p50 " + of("%.2f", func(r *benchResult) float64 { return r.P50 }) + " ms, p99 " + of("%.2f", func(r *benchResult) float64 { return r.P99 }) + " ms"
+		return "p50 " + of("%.2f", func(r *result) float64 { return r.P50 }) + " ms, p99 " + of("%.2f", func(r *result) float64 { return r.P99 }) + " ms"
 	case "chain":
-		return of("%.3f", func(r *benchResult) float64 { return r.MSPerStep }) + " ms per step"
+		return of("%.3f", func(r *result) float64 { return r.MSPerStep }) + " ms per step"
 	}
-	return of("%.0f", func(r *benchResult) float64 { return r.MS }) + " ms, " + of("%.0f", func(r *benchResult) float64 { return r.StepsPerS }) + " steps/s"
+	return of("%.0f", func(r *result) float64 { return r.MS }) + " ms, " + of("%.0f", func(r *result) float64 { return r.StepsPerS }) + " steps/s"
 }

@@ -1,7 +1,6 @@
-package main
+package bench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -23,8 +22,8 @@ import (
 	"github.com/stepwell/stepwell/api"
 )
 
-// benchServer is this program, serving as a child process.
-type benchServer struct {
+// server is this program, serving as a child process.
+type server struct {
 	cmd  *exec.Cmd
 	base string // http://127.0.0.1:port
 	api  *api.Client
@@ -32,7 +31,7 @@ type benchServer struct {
 }
 
 // startServer starts a server on a free port, and returns when it is ready.
-func startServer(ctx context.Context, db, sync string) (*benchServer, error) {
+func startServer(ctx context.Context, db, sync string) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -41,7 +40,7 @@ func startServer(ctx context.Context, db, sync string) (*benchServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &benchServer{base: "http://127.0.0.1:" + port}
+	s := &server{base: "http://127.0.0.1:" + port}
 	patient := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * serveInFlight}}
 	if s.api, err = api.NewClient(api.ClientOptions{URL: s.base, HTTP: patient}); err != nil {
 		return nil, err
@@ -76,7 +75,7 @@ func freePort(ctx context.Context) (string, error) {
 }
 
 // end stops the server; what it said belongs to the error when it did not end well.
-func (s *benchServer) end() error {
+func (s *server) end() error {
 	if s.cmd.ProcessState != nil {
 		return nil
 	}
@@ -89,27 +88,8 @@ func (s *benchServer) end() error {
 	return nil
 }
 
-// peakMB is the server's peak resident memory.
-func (s *benchServer) peakMB() (float64, error) {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil // not on this system
-	}
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
-			kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
-			return kb / 1024, err
-		}
-	}
-	return 0, nil
-}
-
 // call makes a call, which begins below /api/v1; body is JSON.
-func (s *benchServer) call(ctx context.Context, method, path, body string, into any) error {
+func (s *server) call(ctx context.Context, method, path, body string, into any) error {
 	var content any
 	if body != "" {
 		content = json.RawMessage(body)

@@ -1,17 +1,14 @@
-package main
+package bench
 
 import (
 	"bufio"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
@@ -29,7 +26,7 @@ type streamResult struct {
 	Fsync       float64 `json:"fsync_p50_ms"`
 }
 
-const benchPipeline = `
+const streamPipeline = `
 name: bench-stream
 settings: {streams: {checkpoint: %t}}
 steps:
@@ -42,45 +39,28 @@ steps:
   - {id: write, module: stream.write, depends_on: [keep], config: {path: out.ndjson}}
 `
 
-// benchStream measures a stream of small items through the whole product.
-func benchStream(ctx context.Context, out io.Writer, o benchOptions) error {
-	n := 1_000_000
-	if o.n > 0 {
-		n = o.n
-	}
-	if n > 100_000_000 || o.runs < 1 || o.runs > 1000 {
-		return invalid("", "n must be at most 100,000,000 and runs 1 to 1,000")
-	}
-	dir, err := os.MkdirTemp("", "stepwell-bench-")
+func (r *streamResult) head() string {
+	return fmt.Sprintf("%-8s %9s %12s %10s %10s %8s %8s %9s", "workload", "n", "checkpoints", "ms", "items/s", "MB/s", "rss MB", "fsync ms")
+}
+
+func (r *streamResult) text() string {
+	return fmt.Sprintf("%-8s %9d %12t %10.1f %10.0f %8.1f %8.1f %9.3f", r.Workload, r.N, r.Checkpoints, r.MS, r.ItemsPerS, r.MBPerS, r.RSS, r.Fsync)
+}
+
+// stream measures a stream of small items through the whole product.
+func (b *bench) stream() error {
+	size, err := writeItems(filepath.Join(b.dir, "in.ndjson"), b.n)
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	size, err := writeItems(filepath.Join(dir, "in.ndjson"), n)
-	if err != nil {
-		return err
-	}
-	fsync, err := fsyncTime(dir)
-	if err != nil {
-		return err
-	}
-	if o.output.value == "text" {
-		fmt.Fprintf(out, "%-8s %9s %12s %10s %10s %8s %8s %9s\n", "workload", "n", "checkpoints", "ms", "items/s", "MB/s", "rss MB", "fsync ms")
-	}
-	for range o.runs {
+	for range b.Runs {
 		for _, checkpoints := range []bool{false, true} {
-			took, _, err := benchSegment(ctx, dir, fmt.Sprintf(benchPipeline, checkpoints), o, app.Options{})
+			took, _, err := b.segment(fmt.Sprintf(streamPipeline, checkpoints), app.Options{})
 			if err != nil {
-				return fmt.Errorf("bench stream: %w", err)
+				return err
 			}
-			r := streamResult{Workload: "stream", N: n, Checkpoints: checkpoints, MS: ms(took), ItemsPerS: float64(n) / took.Seconds(),
-				MBPerS: float64(size) / 1e6 / took.Seconds(), RSS: peakMB(), Fsync: fsync}
-			if o.output.value == "json" {
-				err = json.NewEncoder(out).Encode(&r)
-			} else {
-				_, err = fmt.Fprintf(out, "%-8s %9d %12t %10.1f %10.0f %8.1f %8.1f %9.3f\n", r.Workload, r.N, r.Checkpoints, r.MS, r.ItemsPerS, r.MBPerS, r.RSS, r.Fsync)
-			}
-			if err != nil {
+			if err := b.print(&streamResult{Workload: "stream", N: b.n, Checkpoints: checkpoints, MS: ms(took), ItemsPerS: float64(b.n) / took.Seconds(),
+				MBPerS: float64(size) / 1e6 / took.Seconds(), RSS: peakMB(), Fsync: b.fsync}); err != nil {
 				return err
 			}
 		}
@@ -88,49 +68,38 @@ func benchStream(ctx context.Context, out io.Writer, o benchOptions) error {
 	return nil
 }
 
-// runSegment runs a pipeline in an app of its own, and takes the time from the start call to the end.
-func runSegment(ctx context.Context, dir, pipeline string, options app.Options) (took time.Duration, err error) {
+// segment runs one pipeline in an app of its own, and takes the time from the start call to the end.
+func (b *bench) segment(pipeline string, o app.Options) (took, cpu time.Duration, err error) {
+	entries, err := os.ReadDir(b.dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, e := range entries { // of the run before
+		if e.Name() != "in.ndjson" {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(b.dir, e.Name())))
+		}
+	}
+	if err != nil {
+		return 0, 0, err
+	}
 	d, problems := definition.Parse([]byte(pipeline), definition.ParseOptions{})
 	if err := problems.Err(); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	options.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	a, err := app.New(ctx, options)
-	if err != nil {
-		return 0, err
-	}
-	defer func() {
-		if cerr := a.Close(); err == nil {
-			err = cerr
+	o.DB, o.Synchronous, o.Workers = filepath.Join(b.dir, "stream.db"), b.Sync, b.Workers
+	before := cpuTime()
+	err = withApp(b.ctx, o, func(ctx context.Context, a *app.App) error {
+		compiled, err := a.Conductor.Register(ctx, d)
+		if err != nil {
+			return err
 		}
-	}()
-	ran := make(chan error, 1)
-	go func() { ran <- a.Run(ctx) }()
-	defer func() {
-		a.Drain()
-		if rerr := <-ran; err == nil {
-			err = rerr
-		}
-	}()
-	compiled, err := a.Conductor.Register(ctx, d)
-	if err != nil {
-		return 0, err
-	}
-	resetPeak()
-	began := time.Now()
-	id, err := a.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Dir: dir})
-	if err != nil {
-		return 0, err
-	}
-	x, err := a.Conductor.Wait(ctx, id)
-	if err != nil {
-		return 0, err
-	}
-	took = time.Since(began)
-	if x.Status != stepwell.ExecutionCompleted {
-		return 0, fmt.Errorf("the execution %s: %+v", x.Status, x.Failure)
-	}
-	return took, nil
+		resetPeak()
+		began := time.Now()
+		err = execute(ctx, a, conductor.Request{Pipeline: compiled, Dir: b.dir})
+		took = time.Since(began)
+		return err
+	})
+	return took, cpuTime() - before, err
 }
 
 // writeItems makes a file of items like those of a satellite archive, about 1 KB each.

@@ -1,20 +1,21 @@
-package main
+package bench
 
 import (
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"log/slog"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
 // The load of `bench serve` (budpipeline §12): so many executions under way at any time, each followed by a
@@ -83,7 +84,7 @@ func (s *sample) add(d time.Duration) {
 
 // serveLoad is the clients of one run.
 type serveLoad struct {
-	server *benchServer
+	server *server
 	stop   time.Time // nothing is begun after it
 
 	sent     sync.Map // execution id → when POST /execute was sent
@@ -93,51 +94,37 @@ type serveLoad struct {
 	complain sync.Once
 }
 
-// benchServe starts this program as a server, puts load on it over HTTP, and reads from its database afterwards
+// serve starts this program as a server, puts load on it over HTTP, and reads from its database afterwards
 // when everything happened.
-func benchServe(ctx context.Context, out io.Writer, o benchOptions) error {
-	seconds := 20
-	if o.n > 0 {
-		seconds = o.n
-	}
-	dir, err := os.MkdirTemp("", "stepwell-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	for run := range o.runs {
-		r, err := serveOnce(ctx, filepath.Join(dir, fmt.Sprintf("%d.db", run)), seconds, o)
+func (b *bench) serve() error {
+	for run := range b.Runs {
+		r, err := b.serveOnce(filepath.Join(b.dir, fmt.Sprintf("%d.db", run)))
 		if err != nil {
-			return fmt.Errorf("bench serve: %w", err)
+			return err
 		}
-		if err := printServe(out, r, o.output.value); err != nil {
+		if err := b.print(r); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func serveOnce(ctx context.Context, db string, seconds int, o benchOptions) (r *serveResult, err error) {
-	fsync, err := fsyncTime(filepath.Dir(db))
-	if err != nil {
-		return nil, err
-	}
-	server, err := startServer(ctx, db, o.sync.value)
+func (b *bench) serveOnce(db string) (r *serveResult, err error) {
+	ctx := b.ctx
+	server, err := startServer(ctx, db, b.Sync)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, server.end()) }()
 	l := &serveLoad{server: server}
-	r = &serveResult{Workload: "serve", Seconds: float64(seconds), Fsync: fsync}
+	r = &serveResult{Workload: "serve", Seconds: float64(b.n), Fsync: b.fsync}
 	workflow, err := l.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
-	l.stop = time.Now().Add(time.Duration(seconds) * time.Second)
+	l.stop = time.Now().Add(time.Duration(b.n) * time.Second)
 	l.run(ctx, workflow)
-	if r.RSS, err = server.peakMB(); err != nil {
-		return nil, err
-	}
+	r.RSS = peakOf(strconv.Itoa(server.cmd.Process.Pid))
 	if err := l.unschedule(ctx); err != nil {
 		return nil, err
 	}
@@ -177,7 +164,7 @@ func (l *serveLoad) run(ctx context.Context, workflow string) {
 
 // collect reads from the database what happened when.
 func (l *serveLoad) collect(ctx context.Context, path string, r *serveResult) (err error) {
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: path, ReadOnly: true})
+	db, err := app.OpenReader(ctx, path, slog.Default())
 	if err != nil {
 		return err
 	}
@@ -247,17 +234,17 @@ func driftOf(x *store.Execution, drift *sample) error {
 	return nil
 }
 
-func printServe(out io.Writer, r *serveResult, format string) error {
-	if format == "json" {
-		return json.NewEncoder(out).Encode(r)
-	}
-	fmt.Fprintf(out, "serve: %.0f s, %d executions (%d at a time), %d requests beside them, %d failures, %d held at once, %.0f MB, fsync %.3f ms\n",
+func (r *serveResult) head() string { return "" }
+
+func (r *serveResult) text() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "serve: %.0f s, %d executions (%d at a time), %d requests beside them, %d failures, %d held at once, %.0f MB, fsync %.3f ms",
 		r.Seconds, r.Executions, serveInFlight, r.Requests, r.Failures, r.Held, r.RSS, r.Fsync)
 	for _, row := range []struct {
 		name string
 		p    percentile
 	}{{"start", r.Start}, {"dispatch", r.Dispatch}, {"status to a WebSocket", r.Status}, {"request", r.API}, {fmt.Sprintf("schedule drift (%d)", r.Firings), r.Drift}} {
-		fmt.Fprintf(out, "  %-24s p50 %8.2f   p95 %8.2f   p99 %8.2f   max %8.2f ms\n", row.name, row.p.P50, row.p.P95, row.p.P99, row.p.Max)
+		fmt.Fprintf(&b, "\n  %-24s p50 %8.2f   p95 %8.2f   p99 %8.2f   max %8.2f ms", row.name, row.p.P50, row.p.P95, row.p.P99, row.p.Max)
 	}
-	return nil
+	return b.String()
 }

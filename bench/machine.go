@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"os"
@@ -42,13 +42,23 @@ func resetPeak() {
 
 // peakMB is the process's peak resident memory in MB.
 func peakMB() float64 {
-	if status, err := os.ReadFile("/proc/self/status"); err == nil {
-		for line := range strings.Lines(string(status)) {
-			if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-				kb, _ := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
-				return kb / 1024
-			}
-		}
+	if mb := peakOf("self"); mb > 0 {
+		return mb
 	}
 	return peakUsage()
+}
+
+// peakOf is the peak resident memory of a process in MB, 0 where the system has no /proc.
+func peakOf(pid string) float64 {
+	status, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(status)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kb, _ := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(rest), "kB")), 64)
+			return kb / 1024
+		}
+	}
+	return 0
 }

@@ -1,16 +1,12 @@
-package main
+package bench
 
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"iter"
-	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/spec"
@@ -36,7 +32,7 @@ var stacOutputs = []struct {
 	share              int
 }{{"ndjson.zst", "ndjson", "items.ndjson.zst", 1}, {"parquet", "parquet", "items.parquet", 5}}
 
-const benchStacPipeline = `
+const stacPipeline = `
 name: bench-stac
 steps:
   - {id: ingest, module: bench.scenes, config: {n: %d}}
@@ -48,52 +44,38 @@ steps:
   - {id: output, module: stac.output, depends_on: [validate], config: {format: %s, output_path: %s}}
 `
 
-// benchStac measures STAC items of about 20 KB, made in memory: update, validation against core and three
+func (r *stacResult) head() string {
+	return fmt.Sprintf("%-8s %-11s %9s %10s %10s %8s %12s %8s", "workload", "output", "n", "ms", "items/s", "MB/s", "cpu ms/item", "rss MB")
+}
+
+func (r *stacResult) text() string {
+	return fmt.Sprintf("%-8s %-11s %9d %10.1f %10.0f %8.1f %12.3f %8.1f", r.Workload, r.Output, r.N, r.MS, r.ItemsPerS, r.MBPerS, r.CPU, r.RSS)
+}
+
+// stac measures STAC items of about 20 KB, made in memory: update, validation against core and three
 // extensions, and output.
-func benchStac(ctx context.Context, out io.Writer, o benchOptions) error {
-	n := 1_000_000
-	if o.n > 0 {
-		n = o.n
-	}
-	if n < 5 || n > 100_000_000 || o.runs < 1 || o.runs > 1000 {
-		return invalid("", "n must be 5 to 100,000,000 and runs 1 to 1,000")
-	}
-	dir, err := os.MkdirTemp("", "stepwell-bench-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
-	schemas, err := o.stacSchemas()
+func (b *bench) stac() error {
+	schemas, err := b.stacSchemas()
 	if err != nil {
 		return err
 	}
 	size := len(newSceneMaker().make(0))
-	if o.output.value == "text" {
-		fmt.Fprintf(out, "%-8s %-11s %9s %10s %10s %8s %12s %8s\n", "workload", "output", "n", "ms", "items/s", "MB/s", "cpu ms/item", "rss MB")
-	}
-	for range o.runs {
+	for range b.Runs {
 		for _, w := range stacOutputs {
-			at := n / w.share
-			switch o.format.value {
+			n := b.n
+			switch b.Format {
 			case "all":
+				n /= w.share
 			case w.name:
-				at = n
 			default:
 				continue
 			}
-			pipeline := fmt.Sprintf(benchStacPipeline, at, w.format, w.path)
-			took, cpu, err := benchSegment(ctx, dir, pipeline, o, app.Options{Schemas: schemas, Modules: []stream.Module{scenes()}})
+			took, cpu, err := b.segment(fmt.Sprintf(stacPipeline, n, w.format, w.path), app.Options{Schemas: schemas, Modules: []stream.Module{scenes()}})
 			if err != nil {
-				return fmt.Errorf("bench stac: %w", err)
+				return err
 			}
-			r := stacResult{Workload: "stac", Output: w.name, N: at, MS: ms(took), ItemsPerS: float64(at) / took.Seconds(), MBPerS: float64(at) * float64(size) / 1e6 / took.Seconds(),
-				CPU: ms(cpu) / float64(at), RSS: peakMB()}
-			if o.output.value == "json" {
-				err = json.NewEncoder(out).Encode(&r)
-			} else {
-				_, err = fmt.Fprintf(out, "%-8s %-11s %9d %10.1f %10.0f %8.1f %12.3f %8.1f\n", r.Workload, r.Output, r.N, r.MS, r.ItemsPerS, r.MBPerS, r.CPU, r.RSS)
-			}
-			if err != nil {
+			if err := b.print(&stacResult{Workload: "stac", Output: w.name, N: n, MS: ms(took), ItemsPerS: float64(n) / took.Seconds(), MBPerS: float64(n) * float64(size) / 1e6 / took.Seconds(),
+				CPU: ms(cpu) / float64(n), RSS: peakMB()}); err != nil {
 				return err
 			}
 		}
@@ -102,11 +84,11 @@ func benchStac(ctx context.Context, out io.Writer, o benchOptions) error {
 }
 
 // stacSchemas says where the schemas are: a folder, else the user's cache and the network.
-func (o benchOptions) stacSchemas() (schema.Options, error) {
-	if o.schemas == "" {
+func (b *bench) stacSchemas() (schema.Options, error) {
+	if b.Schemas == "" {
 		return schema.Options{}, nil
 	}
-	dir, err := filepath.Abs(o.schemas)
+	dir, err := filepath.Abs(b.Schemas)
 	if err != nil {
 		return schema.Options{}, err
 	}
@@ -222,24 +204,4 @@ func sceneTemplate() []byte {
 	}
 	b.WriteString(`}}`)
 	return b.Bytes()
-}
-
-// benchSegment runs one pipeline in an app of its own, and takes the time from the start call to the end.
-func benchSegment(ctx context.Context, dir, pipeline string, o benchOptions, with app.Options) (took, cpu time.Duration, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return 0, 0, err
-	}
-	for _, e := range entries {
-		if e.Name() == "in.ndjson" {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return 0, 0, err
-		}
-	}
-	with.DB, with.Synchronous, with.Workers = filepath.Join(dir, "stream.db"), o.sync.value, o.workers
-	before := cpuTime()
-	took, err = runSegment(ctx, dir, pipeline, with)
-	return took, cpuTime() - before, err
 }

@@ -1,0 +1,178 @@
+// Package bench measures what Stepwell costs on this machine: no-op steps, item streams and a server under load, each
+// through the whole product, durable commits included.
+package bench
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/pprof"
+	"slices"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Options say what is measured, and how it is printed.
+type Options struct {
+	// N is the size of a workload. Defaults to the workload's own.
+	N int
+	// Runs is how often, 1 to 1,000.
+	Runs int
+	// Store is a database as sqlite:PATH. Defaults to a temporary one.
+	Store string
+	// Queue is memory:.
+	Queue string
+	// Sync is what a commit survives: full (loss of power), normal (death of the process), or both in turns.
+	Sync string
+	// Output is text, json or markdown.
+	Output string
+	// Workers is how many steps run at once. Defaults to that of an App.
+	Workers int
+	// Schemas is a folder of STAC schemas. Defaults to the user's cache and the network.
+	Schemas string
+	// Format is the one output that stac measures, or all.
+	Format string
+	// Profile is the file for a CPU profile. Defaults to none.
+	Profile string
+}
+
+// workloads are all workloads: what measures each, and its size when none is given.
+var workloads = []struct {
+	name        string
+	least, most int
+	standard    int
+	run         func(*bench) error // nil: no-op steps
+}{
+	{"start", 1, 1_000_000, 200, nil}, {"chain", 1, 1_000_000, 100, nil}, {"fanout", 1, 1_000_000, 10_000, nil}, {"diamond", 1, 1_000_000, 1_000, nil},
+	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve},
+}
+
+// Workloads are the names that Run knows.
+func Workloads() []string {
+	names := []string{"all"}
+	for _, w := range workloads {
+		names = append(names, w.name)
+	}
+	return names
+}
+
+// bench is one workload that is being measured.
+type bench struct {
+	Options
+	ctx      context.Context
+	out      io.Writer
+	workload string
+	n        int
+	dir      string // temporary, for databases and items
+	fsync    float64
+	printed  bool      // the table's head
+	all      []*result // of no-op steps
+}
+
+// row is the figures of one run: JSON for programs, a row below a head for people.
+type row interface {
+	head() string
+	text() string
+}
+
+// Run measures a workload, or with "all" each of no-op steps, and prints the figures to out.
+func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
+	var names []string
+	for _, w := range workloads {
+		if w.name != workload && (workload != "all" || w.run != nil) {
+			continue
+		}
+		if w.run != nil && (o.Sync == "both" || o.Output == "markdown") {
+			return invalid("", "--sync both and -o markdown are for start, chain, fanout, diamond and all")
+		}
+		if o.N != 0 && (o.N < w.least || o.N > w.most) || o.Runs < 1 || o.Runs > 1000 {
+			return invalid("", "n must be %d to %d and runs 1 to 1,000", w.least, w.most)
+		}
+		names = append(names, w.name)
+	}
+	switch {
+	case len(names) == 0:
+		return invalid(strings.Join(Workloads(), ", "), "unknown workload %q", workload)
+	case o.Queue != "memory:":
+		return invalid("this version has memory: only", "queue %q", o.Queue)
+	case o.Store != "" && (!strings.HasPrefix(o.Store, "sqlite:") || len(o.Store) == len("sqlite:")):
+		return invalid("this version has sqlite:PATH only", "store %q", o.Store)
+	}
+	return profiled(o.Profile, func() error { return runAll(ctx, out, names, o) })
+}
+
+func runAll(ctx context.Context, out io.Writer, names []string, o Options) (err error) {
+	b := &bench{Options: o, ctx: ctx, out: out}
+	if b.dir, err = os.MkdirTemp("", "stepwell-bench-"); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	place := b.dir
+	if o.Store != "" {
+		place = filepath.Dir(strings.TrimPrefix(o.Store, "sqlite:"))
+	}
+	if b.fsync, err = fsyncTime(place); err != nil {
+		return err
+	}
+	for _, w := range workloads {
+		if !slices.Contains(names, w.name) {
+			continue
+		}
+		measure := w.run
+		if measure == nil {
+			measure = (*bench).steps
+		}
+		b.workload, b.n = w.name, cmp.Or(o.N, w.standard)
+		if err := measure(b); err != nil {
+			return fmt.Errorf("bench %s: %w", w.name, err)
+		}
+	}
+	if o.Output == "markdown" {
+		return writeTable(out, b.all)
+	}
+	return nil
+}
+
+// print writes the figures of one run; those of a Markdown table come at the end, as medians.
+func (b *bench) print(r row) error {
+	if b.Output == "json" {
+		return json.NewEncoder(b.out).Encode(r)
+	}
+	if b.Output == "markdown" {
+		return nil
+	}
+	text := r.text() + "\n"
+	if head := r.head(); head != "" && !b.printed {
+		text = head + "\n" + text
+	}
+	b.printed = true
+	_, err := io.WriteString(b.out, text)
+	return err
+}
+
+// profiled runs f and writes where its time went, if a file is named.
+func profiled(path string, f func() error) error {
+	if path == "" {
+		return f()
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	err = f()
+	pprof.StopCPUProfile()
+	return errors.Join(err, file.Close())
+}
+
+func invalid(hint, format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
+}
