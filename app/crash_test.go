@@ -23,6 +23,7 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
@@ -257,7 +258,7 @@ func outputsOf(t *testing.T, s interface {
 }
 
 func onceEach(t *testing.T, s interface {
-	Events(context.Context, int64, int64, int) ([]store.Event, error)
+	Events(context.Context, int64, int64, int) ([]engine.HistoryEvent, error)
 }, no int64, want int) {
 	t.Helper()
 	count := map[string]int{}

@@ -124,7 +124,7 @@ func (c *Conductor) fold(ctx context.Context, l *live, entry store.LogEntry, fx 
 	if entry.Version != l.version+1 {
 		return damaged(l.run.ID, fmt.Sprintf("has a gap after version %d", l.version))
 	}
-	b, err := engine.DecodeBatch(entry.Body)
+	b, err := engine.DecodeBatch(entry.Version, entry.Body)
 	if err != nil {
 		return err
 	}

@@ -19,9 +19,10 @@ import (
 // all of them — and an object otherwise; Δat is relative to t, Δstarted to the event. "q" lists the
 // steps queued by the batch as runs of n indexes.
 type Batch struct {
-	At     int64
-	Events []Event
-	Queued []int32
+	Version int64 // of the commit, which the record's place in the log says
+	At      int64
+	Events  []Event
+	Queued  []int32
 }
 
 // IsRef reports whether stored outputs are a reference to a blob instead of JSON.
@@ -189,23 +190,48 @@ func appendQueued(dst []byte, q []int32) []byte {
 	return append(dst, ']')
 }
 
-// DecodeBatch reads what AppendBatch wrote, apart from Queued, which follows from the events. The outputs
-// of completed attempts are there only for the steps that templates read.
-func DecodeBatch(body []byte) (*Batch, error) {
+// DecodeBatch reads what AppendBatch wrote. The outputs of completed attempts are there only for the steps that
+// templates read.
+func DecodeBatch(version int64, body []byte) (*Batch, error) {
 	var raw struct {
 		T int64             `json:"t"`
 		E []json.RawMessage `json:"e"`
+		Q json.RawMessage   `json:"q"`
 	}
 	if err := json.Unmarshal(body, &raw); err != nil {
 		return nil, corrupt(err)
 	}
-	b := &Batch{At: raw.T, Events: make([]Event, len(raw.E))}
+	b := &Batch{Version: version, At: raw.T, Events: make([]Event, len(raw.E))}
 	for i, e := range raw.E {
 		if err := decodeEvent(e, raw.T, &b.Events[i]); err != nil {
 			return nil, corrupt(err)
 		}
 	}
-	return b, nil
+	var err error
+	b.Queued, err = AppendRuns(nil, raw.Q)
+	return b, err
+}
+
+// AppendRuns adds the indexes of a list of steps as the log writes it, [[first, count], …], to others. No list at
+// all is an empty one.
+func AppendRuns(to []int32, list []byte) ([]int32, error) {
+	if len(list) == 0 {
+		return to, nil
+	}
+	var runs [][2]int32
+	if err := json.Unmarshal(list, &runs); err != nil {
+		return nil, corrupt(err)
+	}
+	before := len(to)
+	for _, run := range runs {
+		if run[1] < 0 || len(to)-before+int(run[1]) > MaxSteps {
+			return nil, corrupt(fmt.Errorf("%d steps at once", run[1]))
+		}
+		for i := range run[1] {
+			to = append(to, run[0]+i)
+		}
+	}
+	return to, nil
 }
 
 func corrupt(err error) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -61,7 +62,7 @@ func TestBatchRoundTrip(t *testing.T) {
 		if !json.Valid(raw) || !bytes.HasSuffix(raw, []byte(`,"q":[[1,3],[7,1],[9,2]]}`)) {
 			t.Fatalf("%s", raw)
 		}
-		got, err := DecodeBatch(raw)
+		got, err := DecodeBatch(1, raw)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,8 +84,8 @@ func TestBatchRoundTrip(t *testing.T) {
 		if !same(&got.Events[9].Spawns[0], &b.Events[9].Spawns[0]) || got.Events[9].Spawns[0].Retry != b.Events[9].Spawns[0].Retry {
 			t.Errorf("spawns: %s", canonical(got.Events[9].Spawns))
 		}
-		if got.At != b.At {
-			t.Errorf("at %d", got.At)
+		if got.At != b.At || !slices.Equal(got.Queued, b.Queued) {
+			t.Errorf("at %d, queued %v", got.At, got.Queued)
 		}
 	}
 }
@@ -103,8 +104,9 @@ func TestDoneIsShort(t *testing.T) {
 func TestDamagedBatch(t *testing.T) {
 	for _, raw := range []string{``, `[]`, `{"t":1,"e":[[]]}`, `{"t":1,"e":[[3,1,1,0,0]]}`, `{"t":1,"e":[[2,1,-1,0,0]]}`, `{"t":1,"e":[[2,9999999999,1,0,0]]}`, `{"t":1,"e":[[2,1,1,0,"x"]]}`,
 		`{"t":1,"e":[[2,1,1,0,0,null,"x"]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1.5]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1,1]]}`, `{"t":1,"e":[{"k":19}]}`, `{"t":1,"e":[{"k":17,"o":"x"}]}`,
-		`{"t":1,"e":[{"k":1}]}`, `{"t":1,"e":[{"k":5}]}`, `{"t":1,"e":[{"k":99}]}`, `{"t":1,"e":[{"k":0}]}`, `{"t":1,"e":[null]}`, `{"t":1,"e":["x"]}`} {
-		if b, err := DecodeBatch([]byte(raw)); stepwell.CodeOf(err) != stepwell.CodeInternal {
+		`{"t":1,"e":[{"k":1}]}`, `{"t":1,"e":[{"k":5}]}`, `{"t":1,"e":[{"k":99}]}`, `{"t":1,"e":[{"k":0}]}`, `{"t":1,"e":[null]}`, `{"t":1,"e":["x"]}`,
+		`{"t":1,"e":[],"q":[[1,-1]]}`, `{"t":1,"e":[],"q":[[1,10000000],[1,1]]}`, `{"t":1,"e":[],"q":"x"}`} {
+		if b, err := DecodeBatch(1, []byte(raw)); stepwell.CodeOf(err) != stepwell.CodeInternal {
 			t.Errorf("%s: %v, %v", raw, b, err)
 		}
 	}
@@ -123,7 +125,7 @@ func FuzzDecodeBatch(f *testing.F) {
 	f.Add([]byte(`{"t":1,"e":[{"k":1,"d":0,"begin":{"revision":1}},[2,0,1,0,0,{"x":1}],{"k":7,"i":1,"p":1,"d":0,"spawn":[{"name":"a","key":"a:1","action":"a","depends_on":["b"]}]},{"k":14,"d":0,"step":"a"}]}`))
 	p := compile(f, "name: fuzz\nsteps:\n  - {id: a, action: work, retry: {max_attempts: 2}}\n  - {id: b, action: work}\n  - {id: c, action: work, depends_on: [a], for_each: {items: \"{{ steps.a.outputs.x }}\"}}")
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		b, err := DecodeBatch(raw)
+		b, err := DecodeBatch(1, raw)
 		if err != nil {
 			return
 		}
@@ -134,7 +136,7 @@ func FuzzDecodeBatch(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s: %v", raw, err)
 		}
-		c, err := DecodeBatch(again)
+		c, err := DecodeBatch(1, again)
 		if err != nil {
 			t.Fatalf("%s: %v", again, err)
 		}

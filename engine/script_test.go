@@ -152,8 +152,8 @@ func (h *harness) rebuilt(retain bool) *Run {
 		r.Retain()
 	}
 	var fx Effects
-	for _, raw := range h.log {
-		b, err := DecodeBatch(raw)
+	for i, raw := range h.log {
+		b, err := DecodeBatch(int64(i+1), raw)
 		if err != nil {
 			h.t.Fatal(err)
 		}

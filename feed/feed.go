@@ -22,6 +22,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -29,7 +30,7 @@ import (
 type Store interface {
 	Execution(ctx context.Context, id string) (*store.Execution, error)
 	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
-	Events(ctx context.Context, execution int64, after int64, limit int) ([]store.Event, error)
+	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
 	Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error)
 }
 

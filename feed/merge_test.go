@@ -12,7 +12,7 @@ import (
 // end from elsewhere reads whole versions.
 func TestStretchEndsBetweenVersions(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
-	s := span{moreLines: true, lines: []store.LogLine{{Seq: 4, At: at(2)}, {Seq: 9, At: at(4)}}, events: []store.Event{
+	s := span{moreLines: true, lines: []store.LogLine{{Seq: 4, At: at(2)}, {Seq: 9, At: at(4)}}, events: []engine.HistoryEvent{
 		{Version: 1, Type: "queued", StepKey: "a", At: at(1)}, {Version: 2, Type: "started", StepKey: "a", At: at(3)},
 		{Version: 2, Type: "completed", StepKey: "a", At: at(5)}, {Version: 2, Type: "timer", At: at(6)}, {Version: 3, Type: "queued", StepKey: "b", At: at(7)}}}
 	pages, end := s.merge(&engine.Progress{})

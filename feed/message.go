@@ -138,7 +138,7 @@ var (
 )
 
 // statusMessage tells an event that changes a status; ok is false for others.
-func statusMessage(e *store.Event, at Cursor, progress *engine.Progress) (m Message, ok bool) {
+func statusMessage(e *engine.HistoryEvent, at Cursor, progress *engine.Progress) (m Message, ok bool) {
 	data := StatusData{Progress: progress, Timestamp: Time(e.At), WorkerID: e.Worker, Message: e.Detail}
 	if data.Status, ok = executionStatus[e.Type]; !ok {
 		if data.Status, ok = stepStatus[e.Type]; !ok || e.StepKey == "" {

@@ -27,7 +27,7 @@ const overhead = 160
 // span is what one read of the store has brought.
 type span struct {
 	at         Cursor
-	events     []store.Event // whole versions, those told before included
+	events     []engine.HistoryEvent // whole versions, those told before included
 	lines      []store.LogLine
 	moreEvents bool // there may be more behind events
 	moreLines  bool

@@ -196,7 +196,7 @@ func (t *topic) standing() *engine.Progress {
 }
 
 // name gives steps their keys that have no row yet, and lets go of what is known of steps that have ended.
-func (t *topic) name(events []store.Event) {
+func (t *topic) name(events []engine.HistoryEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range events {

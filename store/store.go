@@ -206,17 +206,6 @@ type LogFilter struct {
 	Limit   int // Defaults to 1,000, at most 10,000
 }
 
-// Event is one entry of the step log as people read it (pipeline-steps, "Step Logging").
-type Event struct {
-	Version int64     `json:"version"`
-	Step    int32     `json:"-"`
-	StepKey string    `json:"step_id,omitempty"`
-	Type    string    `json:"event_type"` // queued, started, completed, failed, skipped, waiting, spawned, timer, recovered, lost, cancel, pause, resume, restart, start, admitted, settled
-	At      time.Time `json:"timestamp"`
-	Worker  string    `json:"worker_id,omitempty"`
-	Detail  string    `json:"detail,omitempty"`
-}
-
 // Reader is what the command and the API show.
 type Reader interface {
 	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
@@ -228,7 +217,7 @@ type Reader interface {
 	Steps(ctx context.Context, execution int64, f StepFilter) ([]Step, error)
 	// Events lists the step log in order, from after a version. A version is never split, so a page
 	// ends with the first that reaches the limit (Defaults to 1,000): go on after the last one's.
-	Events(ctx context.Context, execution int64, after int64, limit int) ([]Event, error)
+	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
 	// Logs lists log lines in order.
 	Logs(ctx context.Context, execution int64, f LogFilter) ([]LogLine, error)
 }

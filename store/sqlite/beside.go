@@ -55,7 +55,7 @@ func (w *writer) reported(c *store.Commit) error {
 	if !spawns && !running {
 		return nil
 	}
-	b, err := engine.DecodeBatch(c.Log)
+	b, err := engine.DecodeBatch(c.Version, c.Log)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,6 @@ func TestPlans(t *testing.T) {
 		"log_page":        "SEARCH step_log USING PRIMARY KEY (execution=? AND version>?)",
 		"rows_named":      "SEARCH step USING PRIMARY KEY (execution=? AND idx=?)",
 		"seen_running":    "SEARCH seen USING PRIMARY KEY (execution=? AND idx=?)",
-		"rare_keys":       "SEARCH step USING PRIMARY KEY (execution=? AND idx=?)",
 		"logs":            "SEARCH log_line USING INDEX log_line_execution (execution=? AND rowid>?)",
 		"waiting_steps":   "SEARCH r USING PRIMARY KEY (execution=? AND idx=?)",
 		"signals_pending": "SEARCH signal USING INDEX signal_pending ((at,key,id)>(?,?,?))",
@@ -115,7 +114,7 @@ func BenchmarkFollow(b *testing.B) {
 	}
 	b.Run("names", func(b *testing.B) { // once for each definition
 		for b.Loop() {
-			s.names = names{}
+			s.ids = idCache{}
 			if ids, err := s.stepIDs(b.Context(), 1); err != nil || len(ids) != 100_000 {
 				b.Fatal(len(ids), err)
 			}

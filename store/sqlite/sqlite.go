@@ -78,7 +78,7 @@ type Store struct {
 	closed  error
 	copying sync.Mutex // held by BackupInto
 
-	names names
+	ids   idCache
 	used  used
 	bad   bad
 	sweep sweep

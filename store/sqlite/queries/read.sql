@@ -107,11 +107,7 @@ WHERE execution = ?1 AND version > ?2 AND version <= ?3
 
 -- name: rows_named
 SELECT idx, version, status, worker, ended, rare FROM step
-WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?4)) AND version > ?2 AND version <= ?3
-
--- name: rare_keys
-SELECT idx, rare ->> 'k' FROM step
-WHERE execution = ? AND rare IS NOT NULL AND idx IN (SELECT value FROM json_each(?))
+WHERE execution = ?1 AND idx IN (SELECT value FROM json_each(?2))
 
 -- name: execution_definition
 SELECT definition FROM execution WHERE no = ?
