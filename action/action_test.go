@@ -43,8 +43,8 @@ func TestSteeringErrors(t *testing.T) {
 
 func TestBind(t *testing.T) {
 	var p struct {
-		Name  string
-		Count int
+		Name  string `json:"name"`
+		Count int    `json:"count"`
 	}
 	call := action.Call{Execution: "e", StepKey: "s:1", Params: map[string]any{"name": "x", "count": 3}}
 	if err := call.Bind(&p); err != nil || p.Name != "x" || p.Count != 3 {

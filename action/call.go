@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Host is what a running step can ask of the system. The worker implements it; actiontest has one
@@ -163,15 +164,10 @@ func (c *Call) Traceparent() string {
 	return c.Trace()
 }
 
-// Bind decodes the parameters into a struct with json tags.
+// Bind sets a struct from the parameters; see spec.Bind.
 func (c *Call) Bind(into any) error {
-	raw, err := json.Marshal(c.Params)
-	if err != nil {
-		return Fail(fmt.Errorf("parameters: %w", err))
-	}
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	if err := dec.Decode(into); err != nil {
-		return Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err})
+	if err := spec.Bind(c.Params, into); err != nil {
+		return Fail(err)
 	}
 	return nil
 }

@@ -215,6 +215,8 @@ func (c *checking) bounds(m *member, n float64, unit string, secret bool) {
 		verb = " must have "
 	}
 	switch {
+	case m.Min != nil && m.Above && n == *m.Min:
+		c.add(verb+"more than "+plain(*m.Min)+unit+not(n, secret), "")
 	case m.Min != nil && n < *m.Min:
 		c.add(verb+"at least "+plain(*m.Min)+unit+not(n, secret), "")
 	case m.Max != nil && n > *m.Max:

@@ -79,6 +79,9 @@ func typeSchema(f *Field) map[string]any {
 }
 
 func bounded(schema map[string]any, f *Field, low, high string) map[string]any {
+	if f.Above && low == "minimum" {
+		low = "exclusiveMinimum"
+	}
 	if f.Min != nil {
 		schema[low] = *f.Min
 	}

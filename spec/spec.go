@@ -1,8 +1,54 @@
-// Package spec describes actions and parameters as data: names, types, defaults, outputs and
-// examples. Validation, JSON Schema, `stepwell actions`, the documentation and forms are all derived
-// from it (specifications: budpipeline §3.3, stac-manager modules).
+// Package spec describes actions, modules, settings and documents as data: names, types, defaults, outputs and examples.
+// Validation, JSON Schema, `stepwell actions`, the reference documentation, hints and forms are all derived from it
+// (specifications: budpipeline §3.3, stac-manager modules).
 //
-// It is pure: it never performs I/O and all its values are immutable once registered.
+// # One struct is the description
+//
+// A configuration is one Go struct. Its tags are the description; FieldsOf reads them:
+//
+//	type config struct {
+//		Path   string        `json:"path" required:"true" doc:"The file to write."`
+//		Format string        `json:"format" enum:"json,csv" default:"json" doc:"How rows are written."`
+//		Rows   int           `json:"rows" minimum:"1" maximum:"10000" default:"500" doc:"Rows in one file."`
+//		Every  time.Duration `json:"every" minimum:"1" doc:"Time between two files."`
+//		When   string        `json:"when" spec:"raw" doc:"Expression that picks rows."`
+//		Auth   struct {
+//			Token string `json:"token" writeOnly:"true" doc:"A bearer token."`
+//		} `json:"auth" doc:"Credentials."`
+//	}
+//
+// The words are those of JSON Schema as package huma writes them, so that a body of the API and a configuration are
+// described alike:
+//
+//	json       the name; what follows a comma is not read. "-" and no name: not a field
+//	key        another name than json's, where the stored form differs
+//	doc        one sentence for people
+//	required   "true": it must be given. Fields are optional otherwise
+//	default    its value when it is not given: a text as it is, all else as JSON
+//	enum       the texts that are allowed, separated by commas; of a list, those of its elements
+//	minimum, maximum, exclusiveMinimum       bounds of a number, or of a duration in seconds
+//	minLength, maxLength, pattern            of a text, or of the elements of a list
+//	minItems, maxItems                       of a list
+//	unit       of a number, for messages: " seconds"
+//	writeOnly  "true": a secret, never shown
+//	names      what a raw field's templates may use beside the usual names
+//	spec       words separated by commas: a type (ref, duration, time, any), secret, raw (the handler renders the
+//	           templates inside), bare (raw, and a text without {{ }} is an expression too)
+//
+// Embedded structs stand in their place, so that modules share fields by sharing a struct. A type that reads texts
+// (encoding.TextUnmarshaler) is a text; one that documents write in several ways implements Described.
+//
+// # From the struct
+//
+//	spec.FieldsOf[config]()                what Spec.Params publishes: documentation, JSON Schema, hints, completion
+//	spec.Bind(values, &c)                  sets the struct from checked values, as Open and Run get them
+//	spec.BindTemplated(values, &c)         the same before templates are rendered, as a module's Check gets them
+//	spec.Complete(&c)                      defaults and checks for a struct that a Go program filled
+//
+// The values of a running step were checked against its Spec and have their defaults: a handler checks only what
+// fields cannot say, such as two that exclude each other.
+//
+// The package is pure: it never performs I/O, keeps no cache, and all its values are immutable once registered.
 package spec
 
 import (
@@ -38,6 +84,8 @@ type Field struct {
 	Default  any      // a value of the field's type, nil for none
 	Enum     []string // allowed values of a String
 	Min, Max *float64 // bounds of a number, of a string's or a list's length
+	Above    bool     // Min itself is too small
+	Unit     string   // of a number, for messages: " seconds"
 	Pattern  string   // RE2 expression that a String must match
 	Items    *Field   // the elements of an Array; nil: anything
 	Fields   []Field  // the members of an Object; nil: anything goes

@@ -393,7 +393,7 @@ func TestCopySpawnOptions(t *testing.T) {
 	if res, err := runCopy(t, newCopier(), h, params); err != nil || res.Copied != 1 || res.Spawned != 1 {
 		t.Errorf("%+v %v", res, err)
 	}
-	if s := h.steps["probe:a.jpg"]; s.Action != "util.exec" || s.OnFailure != "fail" || s.Params["n"] != 1.0 || s.Params["path"] != filepath.Join(dst, "a.jpg") {
+	if s := h.steps["probe:a.jpg"]; s.Action != "util.exec" || s.OnFailure != "fail" || s.Params["n"] != 1 || s.Params["path"] != filepath.Join(dst, "a.jpg") {
 		t.Errorf("%+v", s)
 	}
 }

@@ -1,0 +1,289 @@
+package spec
+
+import (
+	"encoding"
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Bind sets a struct, by its keys, from values that passed Check. What is absent or null keeps its value, so that a
+// struct with defaults may be given. A value of another type than the struct's field is CodeInvalid.
+func Bind(values map[string]any, into any) error {
+	b := binder{}
+	return b.bindAll(values, into)
+}
+
+// BindTemplated is Bind for values that are still to be rendered. A text that contains a tag sets nothing, except where
+// the field is Raw; pending has the keys at the top below which there was one.
+func BindTemplated(values map[string]any, into any) (pending []string, err error) {
+	b := binder{templates: true}
+	err = b.bindAll(values, into)
+	return b.pending, err
+}
+
+// Complete fills the zero fields of a struct with the defaults of their tags and checks all others by them, so that a
+// value made by a Go program is held to what documents are held to. The first mismatch is CodeInvalid. A field that
+// is zero counts as not given.
+func Complete(into any) error {
+	v := reflect.ValueOf(into).Elem()
+	fields := fieldsOf(v.Type(), nil)
+	values := valuesOf(v)
+	for _, m := range Check(fields, true, values) {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: m.Message, Hint: m.Hint}
+	}
+	return Bind(Apply(fields, values), into)
+}
+
+// valuesOf gives the values of a struct that are not zero.
+func valuesOf(v reflect.Value) map[string]any {
+	values := map[string]any{}
+	members(v.Type(), nil, func(key string, _ *reflect.StructField, index []int) {
+		if f := v.FieldByIndex(index); !f.IsZero() {
+			values[key] = plainOf(f)
+		}
+	})
+	return values
+}
+
+// plainOf is a Go value as decoders give it.
+func plainOf(v reflect.Value) any {
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	if t := v.Type(); t == durationType {
+		return v.Interface().(time.Duration).Seconds()
+	} else if m, ok := v.Interface().(encoding.TextMarshaler); ok {
+		text, _ := m.MarshalText()
+		return string(text)
+	} else if s, ok := v.Interface().(fmt.Stringer); ok && reflect.PointerTo(t).Implements(textType) {
+		return s.String()
+	}
+	switch v.Kind() {
+	case reflect.String:
+		return v.String()
+	case reflect.Bool:
+		return v.Bool()
+	case reflect.Float32, reflect.Float64:
+		return v.Float()
+	case reflect.Struct:
+		return valuesOf(v)
+	case reflect.Slice:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = plainOf(v.Index(i))
+		}
+		return list
+	case reflect.Map:
+		values := make(map[string]any, v.Len())
+		for iter := v.MapRange(); iter.Next(); {
+			values[iter.Key().String()] = plainOf(iter.Value())
+		}
+		return values
+	}
+	if v.CanInt() {
+		return v.Int()
+	} else if v.CanUint() {
+		return int64(min(v.Uint(), math.MaxInt64))
+	}
+	return v.Interface()
+}
+
+// binder sets Go values from plain ones.
+type binder struct {
+	templates bool // a text with {{ may stand anywhere
+	keys      []string
+	pending   []string
+}
+
+func (b *binder) bindAll(values map[string]any, into any) error {
+	v := reflect.ValueOf(into)
+	if v.Kind() != reflect.Pointer || v.Elem().Kind() != reflect.Struct {
+		return fmt.Errorf("spec: cannot bind values to %T, only to a pointer to a struct", into)
+	}
+	return b.bindStruct(values, v.Elem())
+}
+
+func (b *binder) bindStruct(values map[string]any, into reflect.Value) (err error) {
+	members(into.Type(), nil, func(key string, f *reflect.StructField, index []int) {
+		v := values[key]
+		if v == nil || err != nil {
+			return
+		}
+		if text, ok := v.(string); ok && b.templates && templated(text) && !slices.ContainsFunc(split(f.Tag.Get("spec")), isRaw) {
+			b.wait(key)
+			return
+		}
+		err = b.bindBelow(key, v, into.FieldByIndex(index))
+	})
+	return err
+}
+
+func isRaw(word string) bool { return word == "raw" || word == "bare" }
+
+func (b *binder) wait(key string) {
+	if len(b.keys) > 0 {
+		key = b.keys[0]
+	}
+	if !slices.Contains(b.pending, key) {
+		b.pending = append(b.pending, key)
+	}
+}
+
+func (b *binder) bindBelow(key string, v any, into reflect.Value) error {
+	b.keys = append(b.keys, key)
+	err := b.bind(v, into)
+	b.keys = b.keys[:len(b.keys)-1]
+	return err
+}
+
+// wrong says that the value is not of the type that the field has.
+func (b *binder) wrong(v any, t reflect.Type) error {
+	field := typeField(t, nil)
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: at(b.keys) + " must be " + typeNames[field.Type] + not(v, false), Hint: advice(field.Type, v)}
+}
+
+// bind sets one value. It is a table of types.
+func (b *binder) bind(v any, into reflect.Value) error {
+	t := into.Type()
+	if t.Kind() == reflect.Pointer {
+		p := reflect.New(t.Elem())
+		if err := b.bind(v, p.Elem()); err != nil {
+			return err
+		}
+		into.Set(p)
+		return nil
+	}
+	text, isText := v.(string)
+	if t == durationType {
+		length, err := ParseDuration(v)
+		if err != nil {
+			return b.wrong(v, t)
+		}
+		into.SetInt(int64(length))
+		return nil
+	}
+	if t == rawType {
+		raw, err := json.Marshal(v)
+		into.SetBytes(raw)
+		return err
+	}
+	if u, ok := into.Addr().Interface().(encoding.TextUnmarshaler); ok {
+		return b.bindText(v, u)
+	}
+	switch t.Kind() {
+	case reflect.String:
+		if isText {
+			into.SetString(text)
+			return nil
+		}
+	case reflect.Bool:
+		if flag, ok := v.(bool); ok {
+			into.SetBool(flag)
+			return nil
+		}
+	case reflect.Float32, reflect.Float64:
+		if n, ok := number(v); ok {
+			into.SetFloat(n)
+			return nil
+		}
+	case reflect.Slice:
+		return b.bindList(v, into)
+	case reflect.Map:
+		return b.bindMap(v, into)
+	case reflect.Struct:
+		if values, ok := v.(map[string]any); ok {
+			return b.bindStruct(values, into)
+		}
+	case reflect.Interface:
+		into.Set(reflect.ValueOf(v))
+		return nil
+	default:
+		n, _ := toInteger(v)
+		if whole, ok := n.(int64); ok && into.CanInt() && !into.OverflowInt(whole) {
+			into.SetInt(whole)
+			return nil
+		} else if ok && into.CanUint() && whole >= 0 && !into.OverflowUint(uint64(whole)) {
+			into.SetUint(uint64(whole))
+			return nil
+		}
+	}
+	return b.wrong(v, t)
+}
+
+// bindText hands a value to a type that reads texts; a number is the text that it is written as.
+func (b *binder) bindText(v any, into encoding.TextUnmarshaler) error {
+	var text string
+	switch v := v.(type) {
+	case string:
+		text = v
+	case float64:
+		text = strconv.FormatFloat(v, 'g', -1, 64)
+	case int64, int, bool, json.Number:
+		text = fmt.Sprint(v)
+	default:
+		return b.wrong(v, reflect.TypeFor[string]())
+	}
+	if err := into.UnmarshalText([]byte(text)); err != nil {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: at(b.keys) + ": " + err.Error(), Hint: stepwell.HintOf(err)}
+	}
+	return nil
+}
+
+func (b *binder) bindList(v any, into reflect.Value) error {
+	given := reflect.ValueOf(v)
+	if given.Kind() != reflect.Slice {
+		return b.wrong(v, into.Type())
+	}
+	list := reflect.MakeSlice(into.Type(), 0, given.Len())
+	for i := range given.Len() {
+		item := given.Index(i).Interface()
+		if text, ok := item.(string); ok && b.templates && templated(text) {
+			b.wait("")
+			continue
+		}
+		e := reflect.New(into.Type().Elem()).Elem()
+		if item != nil {
+			if err := b.bindBelow(strconv.Itoa(i), item, e); err != nil {
+				return err
+			}
+		}
+		list = reflect.Append(list, e)
+	}
+	into.Set(list)
+	return nil
+}
+
+func (b *binder) bindMap(v any, into reflect.Value) error {
+	given := reflect.ValueOf(v)
+	if given.Kind() != reflect.Map || given.Type().Key().Kind() != reflect.String {
+		return b.wrong(v, into.Type())
+	}
+	if given.Type() == into.Type() {
+		into.Set(given)
+		return nil
+	}
+	m := reflect.MakeMapWithSize(into.Type(), given.Len())
+	for iter := given.MapRange(); iter.Next(); {
+		key, item := iter.Key().String(), iter.Value().Interface()
+		if text, ok := item.(string); ok && b.templates && templated(text) {
+			b.wait(key)
+			continue
+		}
+		e := reflect.New(into.Type().Elem()).Elem()
+		if item != nil {
+			if err := b.bindBelow(key, item, e); err != nil {
+				return err
+			}
+		}
+		m.SetMapIndex(reflect.ValueOf(key).Convert(into.Type().Key()), e)
+	}
+	into.Set(m)
+	return nil
+}
