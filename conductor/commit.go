@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -21,34 +21,38 @@ const (
 	minPatience    = 3 * time.Second // about what commitTries take
 )
 
-// commit makes the batch durable. A store that is away for a moment (a full disk, a lock) is tried
-// again; meanwhile nothing goes on, because nothing may. The end of ctx ends the patience, not the
-// commit.
+// commit makes the batch durable. A store that is away for a moment (a full disk, a lock) is tried again; meanwhile nothing
+// goes on, because nothing may. The end of ctx ends the patience, not the commit. Executions whose commits the store refuses
+// are evicted, and the others are committed without them.
 func (c *Conductor) commit(ctx context.Context) error {
 	end := func() {}
 	defer func() { end() }()
-	begun, pause, last := time.Now(), commitPause, false
-	for try := 1; ; try++ {
+	begun, pause, last, tries := time.Now(), commitPause, false, 0
+	for len(c.commits) > 0 {
 		err := c.o.Store.Commit(context.Background(), c.commits)
 		if err == nil {
 			return nil
 		}
-		if conflict, ok := errors.AsType[*store.ConflictError](err); ok {
-			if try > 1 && c.committed() {
+		if refused, ok := errors.AsType[*store.RefusedError](err); ok {
+			if tries > 0 && c.committed() {
 				return nil
 			}
-			return c.overtaken(conflict)
+			if !c.evict(refused) {
+				return err
+			}
+			continue
 		}
-		if last || !transient(err) || try >= commitTries && (!store.IsAway(err) || c.impatient(begun)) {
+		if tries++; last || !transient(err) || tries >= commitTries && (!store.IsAway(err) || c.impatient(begun)) {
 			return fmt.Errorf("%d executions stop here and can be resumed: %w", len(c.commits), err)
 		}
-		if try == 1 {
+		if tries == 1 {
 			end = c.o.Outage.Begin(err)
 		}
-		c.o.Log.Warn("commit failed, trying again; nothing goes on meanwhile", "error", err, "hint", stepwell.HintOf(err), "try", try, "pause", pause)
+		c.o.Log.Warn("commit failed, trying again; nothing goes on meanwhile", "error", err, "hint", stepwell.HintOf(err), "try", tries, "pause", pause)
 		last = !pausing(ctx, pause)
 		pause = min(2*pause, maxCommitPause)
 	}
+	return nil
 }
 
 // impatient reports whether the store has been away for longer than is to be waited.
@@ -120,14 +124,27 @@ func (c *Conductor) committed() bool {
 	return true
 }
 
-// overtaken says whose executions another process has written.
-func (c *Conductor) overtaken(conflict *store.ConflictError) error {
-	var ids []string
-	for _, no := range conflict.Executions {
-		if l := c.runs[no]; l != nil && len(ids) < 10 {
-			ids = append(ids, l.run.ID)
+// evict lets go of the executions whose commits the store refuses: nothing of this turn has happened to them, and whoever
+// waits is told so. It reports whether there was one.
+func (c *Conductor) evict(refused *store.RefusedError) (any bool) {
+	for i := range refused.Refusals {
+		r := &refused.Refusals[i]
+		l := c.runs[r.Execution]
+		if l == nil {
+			continue
 		}
+		any = true
+		if l.refused = r; !l.create {
+			l.refused = &stepwell.Error{Code: stepwell.CodeConflict, Message: "execution " + l.run.ID, Err: fmt.Errorf("%w: %w", errGone, r),
+				Hint: "another process runs it: ask there, or stop that process, then resume"}
+			c.o.Log.Error("an execution is let go", "execution", l.run.ID, "error", r)
+		}
+		for _, reply := range l.replies {
+			reply <- l.refused
+		}
+		c.commits = slices.DeleteFunc(c.commits, func(x store.Commit) bool { return x.Execution == r.Execution })
+		c.touched = slices.DeleteFunc(c.touched, func(x *live) bool { return x == l })
+		c.forget(l)
 	}
-	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "execution " + strings.Join(ids, ", "), Err: conflict,
-		Hint: "only one process may run the executions of a database: stop the others, then resume"}
+	return any
 }

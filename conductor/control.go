@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -36,8 +37,8 @@ func (c *Conductor) send(ctx context.Context, id string, ev engine.Event) error 
 			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + status.String()}
 		}
 		ev.At = c.now()
-		if err = c.ask(ctx, item{run: l.run.No, on: l, ev: ev}); err != errGone {
+		if err = c.ask(ctx, item{run: l.run.No, on: l, ev: ev}); !errors.Is(err, errGone) {
 			return err
-		} // else it ended between the two looks
+		} // it has ended meanwhile, or another process has changed it: read it again
 	}
 }

@@ -415,31 +415,3 @@ func TestStoreComesBack(t *testing.T) {
 		t.Errorf("afterwards: %v", err)
 	}
 }
-
-// Another process has written the same execution: nothing of the batch is acted upon, and it is said
-// which execution that is.
-func TestConflictStops(t *testing.T) {
-	g := newGate()
-	f := &faulty{}
-	r := newRig(t, build{faulty: f, actions: actions(g)})
-	id := r.begin(pipeline(t, one("t.gate")+"  - {id: b, action: t.gate, depends_on: [a]}\n"))
-	<-g.begun
-	x, err := r.store.Execution(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.store.Commit(t.Context(), []store.Commit{{Execution: x.No, Version: x.Version + 1, Log: []byte(`{"t":1,"e":[]}`)}}); err != nil {
-		t.Fatal(err)
-	}
-	close(g.open)
-	if _, err := r.Wait(t.Context(), id); stepwell.CodeOf(err) != stepwell.CodeUnavailable || !strings.Contains(err.Error(), id) {
-		t.Errorf("Wait gave %v", err)
-	}
-	err = r.stop()
-	if _, ok := errors.AsType[*store.ConflictError](err); !ok || stepwell.CodeOf(err) != stepwell.CodeConflict || stepwell.HintOf(err) == "" {
-		t.Errorf("Run gave %v", err)
-	}
-	if len(g.begun) != 0 {
-		t.Error("the second step ran although nothing was committed")
-	}
-}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -34,23 +35,36 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 			return "", false, err
 		}
 	}
-	if req.claim = nil; req.Key != "" {
-		given := req.Key
-		if req.Key, err = c.hiddenStartKey(ctx, given); err != nil {
-			return "", false, err
-		}
-		id, err := c.claim(ctx, &req, given)
-		if id != "" || err != nil {
-			return id, false, err
-		}
+	given := req.Key
+	if req.Key, err = c.hiddenStartKey(ctx, given); err != nil {
+		return "", false, err
 	}
-	id, err = c.start(ctx, req)
-	return id, err == nil, err
+	for {
+		if req.claim = nil; req.Key != "" {
+			id, err := c.claim(ctx, &req, given)
+			if id != "" || err != nil {
+				return id, false, err
+			}
+		}
+		id, err = c.start(ctx, req)
+		if !keyTaken(err) {
+			return id, err == nil, err
+		} // another process has started one under the key meanwhile: find it
+	}
+}
+
+// keyTaken reports whether a start was refused for its key.
+func keyTaken(err error) bool {
+	refusal, ok := errors.AsType[*store.Refusal](err)
+	return ok && refusal.Why == store.KeyTaken
 }
 
 // hiddenStartKey is the form in which the key of a start is stored: what somebody outside has chosen may hold a secret, of
 // which nobody knows yet.
 func (c *Conductor) hiddenStartKey(ctx context.Context, key string) (string, error) {
+	if key == "" {
+		return "", nil
+	}
 	sum, err := c.o.Secrets.Digest(ctx, []byte(key))
 	if err != nil || string(sum) == key {
 		return key, err

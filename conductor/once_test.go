@@ -127,3 +127,25 @@ func TestRetryOnce(t *testing.T) {
 		t.Errorf("the retry is %+v, error %v", stored, err)
 	}
 }
+
+// Another process takes the key between the look for it and the commit: the start finds what that one started.
+func TestStartKeyTakenMeanwhile(t *testing.T) {
+	f := &faulty{}
+	r := newRig(t, build{faulty: f})
+	p := r.register(pipeline(t, one("t.echo")))
+	f.before = func(call int) error {
+		if call > 1 {
+			return nil
+		}
+		return f.Store.Commit(t.Context(), []store.Commit{{Execution: 500, Version: 1, Log: []byte(`{"t":1,"e":[]}`), Create: &store.Execution{No: 500, ID: "other",
+			Pipeline: "one", Definition: p.Hash[:], Trigger: "manual", Origin: store.Origin{Key: "k", KeyHash: []byte("hash")}}}})
+	}
+	id, fresh, err := r.StartOnce(t.Context(), keyed(p, "k", "hash"))
+	if id != "other" || fresh || err != nil {
+		t.Errorf("id %q, fresh %v, error %v", id, fresh, err)
+	}
+	if _, _, err := r.StartOnce(t.Context(), keyed(p, "k", "another")); stepwell.CodeOf(err) != stepwell.CodeConflict {
+		t.Errorf("another request under the key: %v", err)
+	}
+	r.end(r.begin(pipeline(t, one("t.echo"))), stepwell.ExecutionCompleted)
+}

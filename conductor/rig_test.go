@@ -46,6 +46,7 @@ type rig struct {
 // build says what of a rig is not as usual.
 type build struct {
 	db      string // Defaults to a new one
+	shared  bool   // with another rig at the same time
 	actions []action.Action
 	faulty  *faulty
 	queue   func(queue.Queue) queue.Queue
@@ -76,7 +77,7 @@ func newRig(t *testing.T, b build) *rig {
 	must()
 	err = registry.Add(append(basicActions(), b.actions...)...)
 	must()
-	r.store, err = sqlite.Open(ctx, sqlite.Options{Path: b.db, Exclusive: true, Synchronous: "normal"})
+	r.store, err = sqlite.Open(ctx, sqlite.Options{Path: b.db, Exclusive: !b.shared, Synchronous: "normal"})
 	must()
 	if r.faulty == nil {
 		r.faulty = &faulty{}

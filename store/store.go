@@ -12,6 +12,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"time"
 
@@ -92,12 +93,42 @@ type Update struct {
 	Progress engine.Progress
 }
 
-// ConflictError names the executions whose version was taken: another process has written them.
-// Nothing of the call was stored.
-type ConflictError struct{ Executions []int64 }
+// Why says why a commit cannot be made.
+type Why uint8
 
-func (e *ConflictError) Error() string {
-	return "the execution was changed by another process"
+// The reasons to refuse a commit.
+const (
+	VersionTaken Why = iota + 1 // its version, or the number of the execution that it creates, exists: another process has written it
+	VersionGap                  // the version before its own does not exist
+	IDTaken                     // the id of the execution that it creates exists
+	KeyTaken                    // an execution was started under its start key already
+)
+
+// Refusal is a commit that cannot be made: Err is CodeConflict, or CodeInternal for a gap.
+type Refusal struct {
+	Execution int64
+	Why       Why
+	Err       error
+}
+
+func (r *Refusal) Error() string { return r.Err.Error() }
+
+// Unwrap gives Err.
+func (r *Refusal) Unwrap() error { return r.Err }
+
+// RefusedError lists the executions whose commits cannot be made, each once. Nothing of the call was stored: without these
+// executions the same call succeeds.
+type RefusedError struct{ Refusals []Refusal }
+
+func (e *RefusedError) Error() string { return errors.Join(e.Unwrap()...).Error() }
+
+// Unwrap gives the refusals (*Refusal).
+func (e *RefusedError) Unwrap() []error {
+	list := make([]error, len(e.Refusals))
+	for i := range e.Refusals {
+		list[i] = &e.Refusals[i]
+	}
+	return list
 }
 
 // LogLine is one line of a step's own log.
@@ -132,8 +163,7 @@ type Memo struct {
 // Committer is the writing side. Its methods may be called from many goroutines and are
 // serialised by the store: there is one writer.
 type Committer interface {
-	// Commit stores all commits in one durable transaction, or none: *ConflictError when a version
-	// exists already, CodeConflict when the id or the start key of a new execution does.
+	// Commit stores all commits in one durable transaction, or none: *RefusedError when some of them cannot be made.
 	Commit(ctx context.Context, commits []Commit) error
 	// AppendLogs stores log lines; durable with the next commit at the latest.
 	AppendLogs(ctx context.Context, lines []LogLine) error

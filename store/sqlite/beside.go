@@ -3,11 +3,8 @@ package sqlite
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"strconv"
 	"strings"
-
-	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -80,17 +77,6 @@ func (w *writer) endWaits(no int64, status stepwell.ExecutionStatus) error {
 	}
 	delete(w.waits, no)
 	return w.run("waiting_end", no)
-}
-
-func (w *writer) startKey(no int64, x *store.Execution) error {
-	if x.Key == "" {
-		return nil
-	}
-	err := w.run("start_key_put", x.Key, x.KeyHash, no, x.Created.UnixMicro())
-	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("an execution was started under the key %q already", x.Key)}
-	}
-	return err
 }
 
 // unnamed lists the steps whose rows a reader of the log could not find by its events: all that have ended

@@ -14,12 +14,11 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// errTaken is a version or a number that exists already; which, is looked up after the rollback.
-var errTaken = errors.New("taken")
+// errRefused is a commit that cannot be made; which and why is found after the rollback.
+var errRefused = errors.New("refused")
 
-// Commit stores all commits in one transaction, or none: *store.ConflictError when a version exists
-// already, CodeConflict when the id or the start key of a new execution does, CodeInternal when one does not follow the version before. A done ctx stops it before it
-// begins, never halfway. It keeps nothing of what it is given.
+// Commit stores all commits in one transaction, or none: *store.RefusedError when some of them cannot be made. A done ctx
+// stops it before it begins, never halfway. It keeps nothing of what it is given.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) error {
 	if err := ctx.Err(); err != nil || len(commits) == 0 {
 		return err
@@ -36,8 +35,8 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) error {
 		w.logs.drop()
 		w.steps.drop()
 	}
-	if errors.Is(err, errTaken) {
-		err = w.conflict(commits)
+	if errors.Is(err, errRefused) {
+		err = w.refusals(commits)
 	}
 	return fault("commit to "+s.path, err)
 }
@@ -49,7 +48,7 @@ func (w *writer) commits(commits []store.Commit) error {
 		}
 	}
 	if err := w.logs.flush(w.conn); err != nil {
-		return taken(err)
+		return refused(err)
 	}
 	if err := w.stepRows(commits); err != nil {
 		return err
@@ -75,7 +74,7 @@ func (w *writer) head(c *store.Commit) error {
 		return err
 	}
 	if err := w.logs.add(w.conn, c.Execution, c.Version, string(c.Log), unnamed(c)); err != nil {
-		return taken(err)
+		return refused(err)
 	}
 	if c.Create != nil {
 		if err := w.createRow(c.Execution, c.Create); err != nil {
@@ -101,7 +100,7 @@ func (w *writer) follows(c *store.Commit) error {
 			return err
 		}
 		if !yes {
-			return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d has none before it", c.Version, c.Execution)}
+			return errRefused
 		}
 	}
 	if c.Update != nil && c.Update.Status.Terminal() {
@@ -112,9 +111,10 @@ func (w *writer) follows(c *store.Commit) error {
 	return nil
 }
 
-func taken(err error) error {
-	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY {
-		return errTaken
+// refused recognises a key that exists already.
+func refused(err error) error {
+	if code := rescode(err); code == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY || code == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
+		return errRefused
 	}
 	return err
 }
@@ -124,16 +124,13 @@ func (w *writer) createRow(no int64, x *store.Execution) error {
 	if err != nil {
 		return err
 	}
-	_, err = w.create.ExecContext(context.Background(), no, x.ID, x.Pipeline, int64(x.Status), x.Definition, text(x.Parent), x.Trigger, x.Dir,
+	err = execute(w.create, no, x.ID, x.Pipeline, int64(x.Status), x.Definition, text(x.Parent), x.Trigger, x.Dir,
 		x.Created.UnixMicro(), micros(x.Started), micros(x.Ended), failure, progress, blob(x.Params), blob(x.Outputs),
 		text(x.Workflow), number(int64(x.WorkflowVersion)), text(x.Job), text(x.Actor), text(x.Concurrency), number(int64(x.Priority)))
-	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("an execution %s exists already", x.ID)}
+	if err == nil && x.Key != "" {
+		err = w.run("start_key_put", x.Key, x.KeyHash, no, x.Created.UnixMicro())
 	}
-	if err != nil {
-		return taken(err)
-	}
-	return w.startKey(no, x)
+	return refused(err)
 }
 
 func (w *writer) updateRow(no int64, u *store.Update) error {
@@ -162,24 +159,6 @@ func outcome(f *engine.Failure, p engine.Progress) (failure, progress any, err e
 func jsonText(v any) (any, error) {
 	raw, err := json.Marshal(v)
 	return string(raw), err
-}
-
-// conflict finds whose versions were taken.
-func (w *writer) conflict(commits []store.Commit) error {
-	c := &store.ConflictError{}
-	seen := map[int64]bool{}
-	for i := range commits {
-		var yes bool
-		no := commits[i].Execution
-		if err := w.taken.QueryRowContext(context.Background(), no, commits[i].Version).Scan(&yes); err != nil {
-			return err
-		}
-		if yes && !seen[no] {
-			seen[no] = true
-			c.Executions = append(c.Executions, no)
-		}
-	}
-	return c
 }
 
 // stepRows writes the rows of all commits together.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,7 +68,7 @@ var commits = []promise{
 		f.begin(1, 2)
 		f.commit(f.next(1, 2))
 		err := f.Commit(f.Context(), []store.Commit{f.next(2, 2, done(0, 1, `{"lost":true}`)), f.next(1, 2, done(0, 1, "{}")), f.first(3)})
-		f.wantConflict(err, 1)
+		f.wantRefused(err, store.VersionTaken, 1)
 		equal(f, "version of 2", f.execution(2).Version, int64(1))
 		equal(f, "status of its step", f.steps(2, store.StepFilter{})[0].Status, stepwell.StepQueued)
 		_, err = f.Execution(f.Context(), id(3))
@@ -77,39 +78,62 @@ var commits = []promise{
 	{"a conflict names every execution concerned, once", func(f *fixture) {
 		f.begin(1, 2, 3)
 		f.commit(f.next(1, 2), f.next(3, 2))
-		f.wantConflict(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.next(2, 2), f.next(3, 1+1), f.next(1, 3)}), 1, 3)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.next(2, 2), f.next(3, 1+1), f.next(1, 3)}), store.VersionTaken, 1, 3)
 	}},
 	{"creating a number that exists is a conflict", func(f *fixture) {
 		f.begin(1)
-		f.wantConflict(f.Commit(f.Context(), []store.Commit{f.first(1)}), 1)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.first(1)}), store.VersionTaken, 1)
 	}},
 	{"creating an id that exists is refused", func(f *fixture) {
 		f.begin(1)
 		c := f.first(2)
 		c.Create.ID = id(1)
-		f.wantCode(f.Commit(f.Context(), []store.Commit{c}), stepwell.CodeConflict)
-		equal(f, "executions", len(all(f, f.StepLog(f.Context(), 2, 0))), 0)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 2), c}), store.IDTaken, 2)
+		equal(f, "version", f.execution(1).Version, int64(1))
+		equal(f, "entries", len(all(f, f.StepLog(f.Context(), 2, 0))), 0)
 	}},
 	{"a gap in the versions is refused", func(f *fixture) {
 		f.begin(1)
-		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 3)}), stepwell.CodeInternal)
-		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(7, 2)}), stepwell.CodeInternal)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 3)}), store.VersionGap, 1)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(7, 2)}), store.VersionGap, 7)
 		equal(f, "version", f.execution(1).Version, int64(1))
 	}},
 	{"a gap is refused after whatever came before", func(f *fixture) {
 		f.begin(1, 2)
-		f.wantConflict(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.first(2)}), 2)
-		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 3)}), stepwell.CodeInternal) // the 2 was undone with the rest
-		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.next(1, 3), f.next(1, 5)}), stepwell.CodeInternal)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.first(2)}), store.VersionTaken, 2)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 3)}), store.VersionGap, 1) // the 2 was undone with the rest
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 2), f.next(1, 3), f.next(1, 5)}), store.VersionGap, 1)
 		f.commit(f.next(1, 2), f.next(1, 3))
 		end := f.next(1, 4)
 		end.Update = &store.Update{Status: stepwell.ExecutionCompleted}
 		f.commit(end)
-		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(1, 6)}), stepwell.CodeInternal)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 6)}), store.VersionGap, 1)
 		f.commit(f.next(1, 5)) // restarted
 		equal(f, "versions", len(all(f, f.StepLog(f.Context(), 1, 0))), 5)
-		f.wantCode(f.Commit(f.Context(), []store.Commit{f.next(2, 2), f.next(1, 7)}), stepwell.CodeInternal)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(2, 2), f.next(1, 7)}), store.VersionGap, 1)
 		f.commit(f.next(2, 2))
+	}},
+	{"refusals name each commit that cannot be made and why, and without them the same call succeeds", func(f *fixture) {
+		f.begin(1, 2, 3)
+		keyed := f.first(4)
+		keyed.Create.Key = "k"
+		f.commit(f.next(1, 2), keyed)
+		call := []store.Commit{f.next(1, 2), f.next(3, 2), f.first(5), f.next(2, 3), f.first(6), f.first(7), f.next(3, 3), f.first(8), f.next(1, 3)}
+		call[2].Create.ID = id(1)
+		call[4].Create.Key, call[5].Create.Key = "k", "new"
+		call[7].Create.Key = "new"
+		err := f.Commit(f.Context(), call)
+		refused, ok := errors.AsType[*store.RefusedError](err)
+		if !ok {
+			f.Fatalf("error %v", err)
+		}
+		why := map[int64]store.Why{}
+		for _, r := range refused.Refusals {
+			why[r.Execution] = r.Why
+		}
+		equal(f, "refusals", why, map[int64]store.Why{1: store.VersionTaken, 2: store.VersionGap, 5: store.IDTaken, 6: store.KeyTaken, 8: store.KeyTaken})
+		f.commit(slices.DeleteFunc(call, func(c store.Commit) bool { return why[c.Execution] != 0 })...)
+		equal(f, "versions", []int64{f.execution(1).Version, f.execution(2).Version, f.execution(3).Version, f.execution(7).Version}, []int64{2, 1, 3, 1})
 	}},
 	{"only version 1 creates", func(f *fixture) {
 		f.begin(1)
@@ -133,7 +157,7 @@ var commits = []promise{
 				if err := <-results; err == nil {
 					won++
 				} else {
-					f.wantConflict(err, 1)
+					f.wantRefused(err, store.VersionTaken, 1)
 				}
 			}
 			equal(f, fmt.Sprintf("winners of version %d", version), won, 1)

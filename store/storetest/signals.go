@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -80,7 +79,7 @@ var signals = []promise{
 		f.signal("a", "1", 1)
 		c := f.next(1, 1)
 		c.Taken, c.Create = []string{"a"}, execution(1)
-		f.wantConflict(f.Commit(f.Context(), []store.Commit{c}), 1)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{c}), store.VersionTaken, 1)
 		equal(f, "pending", f.pending(9), []string{"a 1"})
 	}},
 	{"of many who bring one signal exactly one brings it first", func(f *fixture) {
@@ -259,10 +258,7 @@ var origins = []promise{
 		twice := f.first(2)
 		twice.Create.Key = "k"
 		err := f.Commit(f.Context(), []store.Commit{f.next(1, 2), twice})
-		f.wantCode(err, stepwell.CodeConflict)
-		if _, is := errors.AsType[*store.ConflictError](err); is {
-			f.Error("it is told as the work of another process")
-		}
+		f.wantRefused(err, store.KeyTaken, 2)
 		equal(f, "version", f.execution(1).Version, int64(1))
 		_, err = f.Execution(f.Context(), id(2))
 		f.wantCode(err, stepwell.CodeNotFound)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"testing"
 	"time"
 
@@ -87,12 +88,21 @@ func (f *fixture) wantCode(err error, code stepwell.Code) {
 	}
 }
 
-// wantConflict checks an error for the executions that were taken.
-func (f *fixture) wantConflict(err error, executions ...int64) {
+// wantRefused checks an error for the executions whose commits cannot be made, and why.
+func (f *fixture) wantRefused(err error, why store.Why, executions ...int64) {
 	f.Helper()
-	c, ok := errors.AsType[*store.ConflictError](err)
-	if !ok || fmt.Sprint(c.Executions) != fmt.Sprint(executions) {
-		f.Fatalf("error %v (%+v), want a conflict about %v", err, c, executions)
+	var got []int64
+	r, ok := errors.AsType[*store.RefusedError](err)
+	if ok {
+		for _, x := range r.Refusals {
+			if code := stepwell.CodeOf(x.Err); x.Why != why || (why == store.VersionGap) != (code == stepwell.CodeInternal) || why != store.VersionGap && code != stepwell.CodeConflict {
+				f.Fatalf("execution %d is refused for reason %d with %v, want reason %d", x.Execution, x.Why, x.Err, why)
+			}
+			got = append(got, x.Execution)
+		}
+	}
+	if !slices.Equal(got, executions) {
+		f.Fatalf("error %v refuses %v, want %v", err, got, executions)
 	}
 }
 

@@ -32,9 +32,11 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 INSERT INTO spawned (execution, idx, depends_on, created) VALUES (?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 
--- name: taken
-SELECT EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2)
-    OR ?2 = 1 AND EXISTS (SELECT 1 FROM execution WHERE no = ?1)
+-- name: refusal
+SELECT EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2) OR ?2 = 1 AND EXISTS (SELECT 1 FROM execution WHERE no = ?1),
+    EXISTS (SELECT 1 FROM step_log WHERE execution = ?1 AND version = ?2 - 1),
+    EXISTS (SELECT 1 FROM execution WHERE id = ?3),
+    EXISTS (SELECT 1 FROM start_key WHERE key = ?4)
 
 -- name: log_line
 INSERT INTO log_line (execution, step, step_key, attempt, at, level, message, attrs)

@@ -1,0 +1,118 @@
+package conductor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// overtake commits the next version of an execution, as another process would.
+func (r *rig) overtake(id string) {
+	r.t.Helper()
+	x, err := r.store.Execution(r.t.Context(), id)
+	if err == nil {
+		err = r.store.Commit(r.t.Context(), []store.Commit{{Execution: x.No, Version: x.Version + 1, Log: []byte(`{"t":1,"e":[]}`)}})
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// noticed is a context that tells when somebody waits for its end.
+type noticed struct {
+	context.Context
+	once sync.Once
+	seen chan struct{}
+}
+
+func (n *noticed) Done() <-chan struct{} {
+	n.once.Do(func() { close(n.seen) })
+	return n.Context.Done()
+}
+
+// Another process has written the same execution: nothing of its batch is acted upon, it is let go, and whoever waits is
+// told. All others go on, those of the same commit too.
+func TestLostRaceEvictsOneExecution(t *testing.T) {
+	lost, kept := newGate(), newGate()
+	other := kept.action()
+	other.Spec.Name = "t.other"
+	hold := make(chan struct{})
+	f := &faulty{}
+	r := newRig(t, build{faulty: f, actions: append(actions(lost), other)})
+	id := r.begin(pipeline(t, one("t.gate")+"  - {id: b, action: t.gate, depends_on: [a]}\n"))
+	<-lost.begun
+	fine := r.begin(pipeline(t, one("t.other")+"  - {id: b, action: t.echo, depends_on: [a], params: {n: 1}}\n"))
+	<-kept.begun
+	r.overtake(id)
+	f.mu.Lock()
+	f.before = func(int) error { <-hold; return nil } // so that both reports come into one batch
+	f.mu.Unlock()
+	started := make(chan error, 1)
+	go func() {
+		_, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, one("t.echo")))})
+		started <- err
+	}()
+	waits := &noticed{Context: t.Context(), seen: make(chan struct{})}
+	waited := make(chan error, 1)
+	go func() { _, err := r.Wait(waits, id); waited <- err }()
+	<-waits.seen
+	close(lost.open)
+	close(kept.open)
+	close(hold)
+	if err := <-started; err != nil {
+		t.Errorf("a start beside it: %v", err)
+	}
+	if err := <-waited; stepwell.CodeOf(err) != stepwell.CodeConflict || stepwell.HintOf(err) == "" || !strings.Contains(err.Error(), id) {
+		t.Errorf("Wait gave %v", err)
+	}
+	r.end(fine, stepwell.ExecutionCompleted)
+	wantCode(t, "a spawn of what was let go", r.Report(t.Context(), 1, engine.Event{Kind: engine.Spawned, Idx: 0, Epoch: 1}), stepwell.CodeConflict)
+	if !r.log.has("let go") {
+		t.Error("nothing is logged")
+	}
+	for _, active := range r.Active() {
+		if active == id {
+			t.Error("it is still in memory")
+		}
+	}
+	if err := r.stop(); err != nil {
+		t.Errorf("Run gave %v", err)
+	}
+	if len(lost.begun) != 0 {
+		t.Error("the second step ran although nothing was committed")
+	}
+}
+
+// What is asked of an execution that another process has changed is decided on what is there now.
+func TestRequestAfterLostRace(t *testing.T) {
+	g := newGate()
+	r := newRig(t, build{actions: actions(g)})
+	id := r.begin(pipeline(t, one("t.gate")))
+	<-g.begun
+	r.overtake(id)
+	if err := r.Cancel(t.Context(), id, "no longer needed"); err != nil {
+		t.Fatal(err)
+	}
+	r.end(id, stepwell.ExecutionCancelled)
+}
+
+// A refusal that names none of the call's executions ends the conductor: nothing would ever be committed.
+func TestRefusalOfNothingStops(t *testing.T) {
+	f := &faulty{}
+	r := newRig(t, build{faulty: f})
+	f.refuse(&store.RefusedError{Refusals: []store.Refusal{{Execution: 999, Why: store.VersionTaken, Err: &stepwell.Error{Code: stepwell.CodeConflict, Message: "taken"}}}})
+	if _, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, one("t.echo")))}); err == nil {
+		t.Error("it was started")
+	}
+	if _, ok := errors.AsType[*store.RefusedError](r.stop()); !ok {
+		t.Error("Run did not say why")
+	}
+}
+
