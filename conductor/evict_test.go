@@ -115,4 +115,3 @@ func TestRefusalOfNothingStops(t *testing.T) {
 		t.Error("Run did not say why")
 	}
 }
-
