@@ -258,7 +258,7 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 		ev.Started = *w.Started + ev.At
 	}
 	switch {
-	case w.Kind < Start || w.Kind > Advanced || w.Kind == Done:
+	case w.Kind < Start || w.Kind >= Kinds || w.Kind == Done:
 		return fmt.Errorf("an event of the unknown kind %d", w.Kind)
 	case w.Kind == Start && w.Begin == nil, w.Kind == Waiting && w.Wait == nil:
 		return fmt.Errorf("an event of kind %d without its content", w.Kind)

@@ -30,6 +30,7 @@ const (
 	Admit     Kind = 16 // a held execution may begin
 	Settled   Kind = 17 // something outside ends a step that awaits it (Output, or Failure and Permanent, or Reason to skip it)
 	Advanced  Kind = 18 // the attempt has done something durably that another one need not do again
+	Kinds     Kind = 19 // above all of them
 )
 
 // Event is one thing that happened to a run. Fields beyond Kind and At are used as the kinds say.

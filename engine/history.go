@@ -70,11 +70,11 @@ func (h *History) Events() []HistoryEvent {
 		written[b.Version] = true
 		for i := range b.Events {
 			ev := &b.Events[i]
-			if a := (Attempt{ev.Idx, ev.Epoch}); ev.ofAttempt() && ev.Started > 0 && !started[a] && !h.Started[a] {
+			if a := (Attempt{ev.Idx, ev.Epoch}); ev.Kind.OfAttempt() && ev.Started > 0 && !started[a] && !h.Started[a] {
 				started[a] = true
 				out = append(out, h.event(b.Version, ev.Idx, "started", ev.Started, cmp.Or(ev.Worker, h.row(b.Version, ev.Idx).Worker), ""))
 			}
-			if what := ev.Kind.HistoryType(); what != "" && !h.toldByRow(b.Version, ev) {
+			if what := ev.Kind.HistoryType(); what != "" && !(ev.Kind.EndsStep() && h.row(b.Version, ev.Idx).Status.Terminal()) {
 				idx := ev.Idx
 				if ev.Kind.OfExecution() {
 					idx = -1
@@ -105,15 +105,6 @@ func (h *History) row(version int64, idx int32) StepRow {
 	return StepRow{}
 }
 
-// toldByRow reports whether an outcome ended its step: the row says how.
-func (h *History) toldByRow(version int64, ev *Event) bool {
-	switch ev.Kind {
-	case Done, Failed, Skipped, Settled:
-		return h.row(version, ev.Idx).Status.Terminal()
-	}
-	return false
-}
-
 func (h *History) event(version int64, idx int32, what string, at int64, worker, detail string) HistoryEvent {
 	return HistoryEvent{Version: version, Step: idx, StepKey: h.key(idx), Type: what, At: time.UnixMicro(at).UTC(), Worker: worker, Detail: detail}
 }
@@ -130,17 +121,17 @@ func (h *History) key(idx int32) string {
 }
 
 // historyTypes are the types under which the history tells the kinds; "" is told in another way.
-var historyTypes = [...]string{Start: "start", Done: "completed", Failed: "failed", Skipped: "skipped", Waiting: "waiting", Running: "",
+var historyTypes = [Kinds]string{Start: "start", Done: "completed", Failed: "failed", Skipped: "skipped", Waiting: "waiting", Running: "",
 	Spawned: "spawned", TimerDue: "timer", Recovered: "recovered", Lost: "lost", Cancel: "cancel", Pause: "pause", Resume: "resume",
 	Restart: "restart", DoneAll: "", Admit: "admitted", Settled: "settled", Advanced: ""}
 
 // HistoryType is the type of the events of a kind in the history: "" where the history tells only what rows and
 // starts say of them.
 func (k Kind) HistoryType() string {
-	if int(k) < len(historyTypes) {
-		return historyTypes[k]
+	if k >= Kinds {
+		return ""
 	}
-	return ""
+	return historyTypes[k]
 }
 
 // OfExecution reports whether events of the kind are about the execution and no step of it.
@@ -152,8 +143,11 @@ func (k Kind) OfExecution() bool {
 	return false
 }
 
-// ofAttempt reports whether an event is the report of an attempt that has begun.
-func (ev *Event) ofAttempt() bool { return Done <= ev.Kind && ev.Kind <= Running }
+// OfAttempt reports whether an event of the kind says when its attempt has started.
+func (k Kind) OfAttempt() bool { return Done <= k && k <= Running }
+
+// EndsStep reports whether an event of the kind may end its step: then the step's row tells how.
+func (k Kind) EndsStep() bool { return k == Done || k == Failed || k == Skipped || k == Settled }
 
 func (ev *Event) detail() string {
 	switch {

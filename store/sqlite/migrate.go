@@ -32,7 +32,8 @@ func latest() (int, error) {
 		return 0, err
 	}
 	number, _, _ := strings.Cut(files[len(files)-1].Name(), "_")
-	return strconv.Atoi(number)
+	last, err := strconv.Atoi(number)
+	return max(last, viewsMigration), err
 }
 
 // version reads the database's own, and refuses a database of a later program or another one's.
@@ -107,7 +108,7 @@ func migrateUp(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true), goose.WithSlog(log))
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true), goose.WithGoMigrations(views()), goose.WithSlog(log))
 	if err != nil {
 		return err
 	}

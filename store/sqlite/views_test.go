@@ -3,8 +3,10 @@ package sqlite
 import (
 	"cmp"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -97,6 +99,24 @@ func TestViewSteps(t *testing.T) {
 		"loop[12].in.ner|failed||2|broke|",
 		"scan|completed|w1|1||1970-01-01T00:00:02.000000Z",
 		"scan|spawned||1|meta:GX01.MP4|1970-01-01T00:00:02.000000Z")
+}
+
+// TestViewsOfBefore: a database of before gets the present views, whatever its own were.
+func TestViewsOfBefore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "store.db")
+	s := open(t, Options{Path: path})
+	begin(t, s, 1, `{"steps":[{"id":"a"}]}`)
+	const log = "SELECT event_type FROM pipeline_step_log WHERE execution_id = 'execution-000001'"
+	want := rowsOf(t, s, log)
+	_, err := s.write.conn.ExecContext(t.Context(), fmt.Sprintf(`DROP VIEW pipeline_step_log; DROP VIEW step_event; CREATE VIEW pipeline_step_log AS SELECT 'old' AS event_type, 1 AS execution_id;
+		DELETE FROM goose_db_version WHERE version_id = %d; PRAGMA user_version = %d`, viewsMigration, viewsMigration-1))
+	if err := errors.Join(err, s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	wantRows(t, "pipeline_step_log", rowsOf(t, open(t, Options{Path: path}), log), want...)
+	if len(want) == 0 {
+		t.Error("nothing was told")
+	}
 }
 
 // TestViewPlan: asking for one execution reads no other.
