@@ -4,6 +4,8 @@ import (
 	"strings"
 
 	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/stepwell/stepwell"
 )
 
 // claim finds a claim by its name, or by a path of names such as realm_access.roles.
@@ -60,8 +62,5 @@ func (j *JWT) name(c jwt.MapClaims) string {
 	if name == "" {
 		name, _ = c["sub"].(string)
 	}
-	if len(name) > maxName {
-		name = strings.ToValidUTF8(name[:maxName], "")
-	}
-	return name
+	return stepwell.Head(name, maxName)
 }

@@ -103,7 +103,7 @@ func (s *server) secretNamed(ctx context.Context, name string) (*secret.Info, er
 			return &list[i], nil
 		}
 	}
-	return nil, notFound("there is no secret %s", cut(name, 60))
+	return nil, notFound("there is no secret %s", stepwell.Clip(name, 60))
 }
 
 type deleteSecretInput struct {
@@ -170,7 +170,7 @@ func (s *server) refused(ctx context.Context) []RefusedStep {
 	}
 	out := make([]RefusedStep, 0, len(list))
 	for _, r := range list {
-		out = append(out, RefusedStep{Kind: r.Kind, ID: r.ID, Name: r.Name, Step: r.Step, Reason: cut(r.Err.Error(), maxDetailText), Cure: stepwell.HintOf(r.Err)})
+		out = append(out, RefusedStep{Kind: r.Kind, ID: r.ID, Name: r.Name, Step: r.Step, Reason: stepwell.Clip(r.Err.Error(), maxDetailText), Cure: stepwell.HintOf(r.Err)})
 	}
 	return out
 }

@@ -67,7 +67,7 @@ func (s *server) listApprovals(ctx context.Context, in *ListApprovals) (*answer[
 		id, idx, _ := strings.Cut(last, "/")
 		n, err := strconv.ParseInt(idx, 10, 32)
 		if err != nil {
-			return nil, invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+			return nil, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
 		}
 		after = &store.WaitingStep{Execution: id, Step: store.Step{StepRow: engine.StepRow{Idx: int32(n)}}}
 	}
@@ -122,7 +122,7 @@ type ApprovalPath struct {
 
 // approval finds a decision that is waited for.
 func (s *server) approval(ctx context.Context, id string) (*Approval, error) {
-	missing := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "nobody waits for the decision " + cut(id, 100), Hint: "it may have been made already; GET " + prefix + "/approvals lists those that are open"}
+	missing := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "nobody waits for the decision " + stepwell.Clip(id, 100), Hint: "it may have been made already; GET " + prefix + "/approvals lists those that are open"}
 	execution, step, ok := strings.Cut(id, ".")
 	if !ok {
 		return nil, missing
@@ -190,14 +190,14 @@ func (s *server) decide(ctx context.Context, in *decideInput, approved bool) (*a
 	}
 	p := access.Of(ctx)
 	if len(a.Approvers) > 0 && p.Kind != access.KindAnonymous && !slices.Contains(a.Approvers, p.Actor()) {
-		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: cut(p.Actor(), 100) + " is not among those who decide this", Hint: "they are: " + cut(strings.Join(a.Approvers, ", "), 300)}
+		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: stepwell.Clip(p.Actor(), 100) + " is not among those who decide this", Hint: "they are: " + stepwell.Clip(strings.Join(a.Approvers, ", "), 300)}
 	}
 	comment := ""
 	if in.Body != nil {
 		comment = in.Body.Comment
 	}
 	if comment != "" && !a.AllowComment {
-		return nil, invalid("leave the comment out", "the decision takes no comment")
+		return nil, stepwell.Invalid("leave the comment out", "the decision takes no comment")
 	}
 	now := time.Now()
 	body, err := expr.Marshal(map[string]any{"status": "completed", "by": p.Actor(), "outputs": map[string]any{"approved": approved, "by": p.Actor(), "comment": comment,
@@ -246,7 +246,7 @@ func (s *server) callback(ctx context.Context, in *CallbackPath) (*answer[Callba
 		if of, ok := strings.CutPrefix(key, "callback:"); ok {
 			execution, step, _ := strings.Cut(of, "/")
 			c.object = execution
-			c.note("step", cut(step, 300))
+			c.note("step", stepwell.Clip(step, 300))
 		}
 	}
 	return reply(CallbackAnswer{delivered, !fresh}, nil)

@@ -196,7 +196,7 @@ func (s *server) read(r *http.Request, u *upload, limit int64) ([]byte, error) {
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil, &Problem{Code: stepwell.CodeTimeout, Message: "the body did not come in time", Hint: "send it in one go", Details: []Detail{}, status: http.StatusRequestTimeout}
 		case err != nil:
-			return nil, invalid("send it again", "the body was cut off")
+			return nil, stepwell.Invalid("send it again", "the body was cut off")
 		}
 	}
 }

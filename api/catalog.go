@@ -104,7 +104,7 @@ func (s *server) describedOne(name string, module bool) (*answer[ActionDetail], 
 	found, ok := s.o.Catalog.Spec(name)
 	if !ok || found.Internal || (found.Stream != nil) != module {
 		kind := map[bool]string{false: "action", true: "module"}[module]
-		e := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no " + kind + " " + cut(name, 60)}
+		e := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no " + kind + " " + stepwell.Clip(name, 60)}
 		var names []string
 		for _, a := range s.described(module) {
 			names = append(append(names, a.Type), a.Aliases...)

@@ -52,7 +52,7 @@ func (c *Client) Stream(ctx context.Context, id string, o StreamOptions) iter.Se
 			return
 		}
 		if got := res.Header.Get("Content-Type"); !strings.HasPrefix(got, streamType) {
-			yield(StreamMessage{}, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the server does not stream: it answers " + cut(got, 100), Hint: "is it a Stepwell server?"})
+			yield(StreamMessage{}, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the server does not stream: it answers " + stepwell.Clip(got, 100), Hint: "is it a Stepwell server?"})
 			return
 		}
 		if ended, err := readEvents(res, yield); !ended {

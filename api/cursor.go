@@ -5,6 +5,8 @@ import (
 	"hash/crc32"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell"
 )
 
 // A cursor says after what a page begins: the list it belongs to and the last entry of the page before. It is
@@ -28,7 +30,7 @@ func cursorOf(list, cursor string) (last string, err error) {
 	if cursor == "" {
 		return "", nil
 	}
-	bad := invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+	bad := stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
 	if len(cursor) > maxCursor {
 		return "", bad
 	}
@@ -53,7 +55,7 @@ func numberCursor(list, cursor string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(last, 10, 64)
 	if err != nil || n < 0 {
-		return 0, invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+		return 0, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
 	}
 	return n, nil
 }

@@ -20,7 +20,7 @@ func tags(header, value string) (revisions []int64, any bool, err error) {
 	if value == "*" {
 		return nil, true, nil
 	}
-	bad := invalid(`send the ETag of the answer before as it is, such as "3"`, "%s is not a list of entity tags", header)
+	bad := stepwell.Invalid(`send the ETag of the answer before as it is, such as "3"`, "%s is not a list of entity tags", header)
 	for n := 0; value != ""; n++ {
 		value = strings.TrimPrefix(value, "W/")
 		if n == maxTags || value == "" || value[0] != '"' {

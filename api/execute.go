@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/trigger"
@@ -64,10 +65,10 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 			Params: b.Params, Trigger: by, Actor: actor, Role: who.Role.String(), Key: key, KeyHash: hash, Priority: b.Priority}))
 	}
 	if b.Version != 0 {
-		return nil, invalid("leave it out, or give workflow_id", "workflow_version goes with workflow_id: what a job starts is the job's matter")
+		return nil, stepwell.Invalid("leave it out, or give workflow_id", "workflow_version goes with workflow_id: what a job starts is the job's matter")
 	}
 	if b.Workflow != "" || b.Definition != nil || b.Action != "" {
-		return nil, invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request says more than one thing to run")
+		return nil, stepwell.Invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request says more than one thing to run")
 	}
 	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, trigger.Run{Trigger: by, Values: b.Params, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
 }

@@ -41,7 +41,7 @@ type ExecutionPath struct {
 // find is the execution, by its id or the beginning of it.
 func (s *server) find(ctx context.Context, id string) (*store.Execution, error) {
 	if len(id) < 8 || strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF-", c) }) {
-		return nil, notFound("no execution %s", cut(id, 60))
+		return nil, notFound("no execution %s", stepwell.Clip(id, 60))
 	}
 	x, err := s.o.Store.Execution(ctx, strings.ToLower(id))
 	if err == nil {
@@ -103,7 +103,7 @@ func (s *server) before(ctx context.Context, f store.Filter, last string) ([]sto
 	}
 	id, err := uuid.Parse(last)
 	if err != nil || id.Version() != 7 {
-		return nil, invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
+		return nil, stepwell.Invalid("take next_cursor of the page before as it is", "the cursor is not one of this list")
 	}
 	f.Before = last
 	rows, err := s.o.Store.Executions(ctx, f)
@@ -261,7 +261,7 @@ func (s *server) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 	}
 	from, err := numberCursor("steps", in.Cursor)
 	if err != nil || from > engine.MaxSteps {
-		return nil, invalid("", "the cursor is not one of this list")
+		return nil, stepwell.Invalid("", "the cursor is not one of this list")
 	}
 	f.From = int32(from)
 	rows, err := s.o.Store.Steps(ctx, x.No, f)
@@ -323,7 +323,7 @@ func (s *server) listLogs(ctx context.Context, in *ListLogs) (*answer[LogList], 
 	}
 	level := strings.ToLower(in.Level)
 	if level != "" && !slices.Contains([]string{"debug", "info", "warning", "error"}, level) {
-		return nil, invalid("one of debug, info, warning, error", "query.level: there is no level %q", cut(in.Level, 20))
+		return nil, stepwell.Invalid("one of debug, info, warning, error", "query.level: there is no level %q", stepwell.Clip(in.Level, 20))
 	}
 	after, err := numberCursor("logs", in.Cursor)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -184,7 +185,7 @@ func (s *server) record(op *operation, c *call, r *http.Request, p access.Princi
 			object = r.PathValue(name)
 		}
 	}
-	e := store.AuditEntry{Actor: p.Actor(), Action: op.id, Object: cut(object, 200), Result: string(code)}
+	e := store.AuditEntry{Actor: p.Actor(), Action: op.id, Object: stepwell.Clip(strings.ToValidUTF8(object, "�"), 200), Result: string(code)}
 	if c.actor != "" {
 		e.Actor = c.actor
 	}

@@ -3,6 +3,8 @@ package api
 import (
 	"crypto/sha256"
 	"strings"
+
+	"github.com/stepwell/stepwell"
 )
 
 const maxIdempotencyKey = 255
@@ -10,7 +12,7 @@ const maxIdempotencyKey = 255
 // idempotencyKey reads the header: 1 to 255 printable ASCII characters, as they are or as a quoted string of
 // RFC 8941. "" without the header.
 func idempotencyKey(header string) (string, error) {
-	bad := invalid("up to 255 printable ASCII characters, such as a UUID", "Idempotency-Key is not a key")
+	bad := stepwell.Invalid("up to 255 printable ASCII characters, such as a UUID", "Idempotency-Key is not a key")
 	key := strings.TrimSpace(header)
 	if header == "" {
 		return "", nil

@@ -85,7 +85,7 @@ func (s *server) callbackIn(ctx context.Context, c *Callback, stored *trigger.Ca
 	out.Role, out.Author = trigger.LowerRole(author, stored.Role), access.Of(ctx).Actor()
 	if !c.startsAs(stored) {
 		if c.Params == nil && len(stored.Params) > 0 {
-			return nil, invalid("give the params of what it starts now, {} for none", "callback.params: those that are there are for something else")
+			return nil, stepwell.Invalid("give the params of what it starts now, {} for none", "callback.params: those that are there are for something else")
 		}
 		out = trigger.Callback{Type: c.Type, Workflow: c.Workflow, Action: c.Action, Role: author, Author: access.Of(ctx).Actor()}
 	}
@@ -265,7 +265,7 @@ func (s *server) absent(ctx context.Context, c *trigger.Callback) []Detail {
 	}
 	if c.Action != "" {
 		if found, ok := s.o.Catalog.Spec(c.Action); !ok || found.Internal || found.Stream != nil {
-			return warning("callback.action_type", "there is no action "+cut(c.Action, 60))
+			return warning("callback.action_type", "there is no action "+stepwell.Clip(c.Action, 60))
 		}
 		return nil
 	}
@@ -291,11 +291,11 @@ func (s *server) starts(ctx context.Context, j *trigger.Job, given *Callback) er
 // that exists already.
 func (s *server) ownPipeline(ctx context.Context, j *trigger.Job) error {
 	if j.ID == "" {
-		return invalid("give callback: {workflow_id: …} or {action_type: …}", "the job does not say what to start")
+		return stepwell.Invalid("give callback: {workflow_id: …} or {action_type: …}", "the job does not say what to start")
 	}
 	p, err := s.o.Pipelines.Pipeline(ctx, j.ID)
 	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
-		return invalid("give callback: {workflow_id: …} or {action_type: …}, or as job_id the id of a stored pipeline", "the job has no callback, and no stored pipeline is called %q", cut(j.ID, 60))
+		return stepwell.Invalid("give callback: {workflow_id: …} or {action_type: …}, or as job_id the id of a stored pipeline", "the job has no callback, and no stored pipeline is called %q", stepwell.Clip(j.ID, 60))
 	}
 	if err == nil {
 		j.Callback = trigger.Callback{Type: trigger.CallbackWorkflow, Workflow: p.ID, Author: access.Of(ctx).Actor()}

@@ -3,6 +3,7 @@ package api
 import (
 	"reflect"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/secret"
 )
@@ -81,7 +82,7 @@ func (s *server) writtenValue(where string, v, stored, shown any) (any, error) {
 		return stored, nil
 	}
 	if v != secret.Hidden && s.shownValue(v) == any(secret.Hidden) {
-		return nil, invalid("let the step that needs it read it: {{ secrets.NAME }}", "%s: this is the value of a secret, which everybody could read here", cut(where, 100))
+		return nil, stepwell.Invalid("let the step that needs it read it: {{ secrets.NAME }}", "%s: this is the value of a secret, which everybody could read here", stepwell.Clip(where, 100))
 	}
 	return v, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/pipeline"
@@ -229,7 +230,7 @@ func (s *server) updatePipeline(ctx context.Context, in *updatePipelineInput) (*
 		return nil, err
 	}
 	if in.Body.Document == nil && in.Body.Archived == nil {
-		return nil, invalid("give document, archived or both", "there is nothing to change")
+		return nil, stepwell.Invalid("give document, archived or both", "there is nothing to change")
 	}
 	var problems definition.Problems
 	p, err = change(in.IfMatch, p, func(p *pipeline.Pipeline) int64 { return p.Revision }, func(revision int64) (*pipeline.Pipeline, error) {

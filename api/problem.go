@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/validation"
@@ -79,11 +78,6 @@ func (p *Problem) GetHeaders() http.Header {
 		h.Set("WWW-Authenticate", `Bearer realm="stepwell"`)
 	}
 	return h
-}
-
-// invalid is a bad request.
-func invalid(hint, format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 func notFound(format string, args ...any) error {
@@ -163,26 +157,15 @@ func detailsOf(problems definition.Problems) []Detail {
 
 // bounded cuts what a request may have blown up.
 func (p *Problem) bounded() *Problem {
-	p.Message, p.Hint = cut(p.Message, 4*maxDetailText), cut(p.Hint, maxDetailText)
+	p.Message, p.Hint = stepwell.Clip(p.Message, 4*maxDetailText), stepwell.Clip(p.Hint, maxDetailText)
 	if more := len(p.Details) - maxDetails; more > 0 {
 		p.Details = append(p.Details[:maxDetails:maxDetails], Detail{Message: fmt.Sprintf("and %d more", more)})
 	}
 	for i := range p.Details {
 		d := &p.Details[i]
-		d.Location, d.Message, d.Hint = cut(d.Location, 200), cut(d.Message, maxDetailText), cut(d.Hint, maxDetailText)
+		d.Location, d.Message, d.Hint = stepwell.Clip(d.Location, 200), stepwell.Clip(d.Message, maxDetailText), stepwell.Clip(d.Hint, maxDetailText)
 	}
 	return p
-}
-
-// cut shortens a text to at most n bytes and an ellipsis; what is not UTF-8 is replaced.
-func cut(text string, n int) string {
-	if len(text) > n {
-		for n > 0 && !utf8.RuneStart(text[n]) {
-			n--
-		}
-		text = text[:n] + "…"
-	}
-	return strings.ToValidUTF8(text, "�")
 }
 
 // rewritten turns huma's own errors into Problems. It is the API's only transformer, and everything that is

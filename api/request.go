@@ -125,7 +125,7 @@ func (s *server) finish(w *watched, r *http.Request, c *call) {
 // taken as it is: one with empty or dotted parts names nothing.
 func (s *server) route(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.EscapedPath(); p != "/" && path.Clean(p) != p {
-		s.refuse(w, r, notFound("there is nothing at %s", cut(r.URL.Path, 200)))
+		s.refuse(w, r, notFound("there is nothing at %s", stepwell.Clip(r.URL.Path, 200)))
 		return
 	}
 	handler, pattern := s.mux.Handler(r)
@@ -141,7 +141,7 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 		s.write(w, p.bounded())
 		return
 	}
-	s.refuse(w, r, notFound("there is nothing at %s", cut(r.URL.Path, 200)))
+	s.refuse(w, r, notFound("there is nothing at %s", stepwell.Clip(r.URL.Path, 200)))
 }
 
 // refuse answers an error.

@@ -67,13 +67,8 @@ func (c *Conductor) decodeAnswer(s store.Signal) (a answer, err error) {
 			return a, invalid("outputs: %v", err)
 		}
 	}
-	a.Error, a.By = shorten(c.o.Secrets.Text("", a.Error), maxReason), shorten(c.o.Secrets.Text("", a.By), 200)
+	a.Error, a.By = stepwell.Head(c.o.Secrets.Text("", a.Error), maxReason), stepwell.Head(c.o.Secrets.Text("", a.By), 200)
 	return a, nil
-}
-
-// shorten gives at most n bytes of a text, and always UTF-8.
-func shorten(s string, n int) string {
-	return strings.ToValidUTF8(s[:min(len(s), n)], "")
 }
 
 // settle is what a signal means to a step that awaits it. The execution may know secrets that nobody else does.
@@ -129,10 +124,10 @@ func (a *answer) refusal(hide func(string) string) *engine.Failure {
 	}
 	f := &engine.Failure{Code: stepwell.CodeFailed, Message: "rejected"}
 	if by := or(a.By, said.By); by != "" {
-		f.Message += " by " + shorten(hide(by), 200)
+		f.Message += " by " + stepwell.Head(hide(by), 200)
 	}
 	if comment := or(said.Comment, a.Error); comment != "" {
-		f.Message += ": " + shorten(hide(comment), maxReason)
+		f.Message += ": " + stepwell.Head(hide(comment), maxReason)
 	}
 	return f
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stepwell/stepwell"
 )
 
 // Code says what kind of mistake an Error reports.
@@ -116,10 +118,4 @@ func editDistance(a, b string) int {
 }
 
 // clip shortens s so that an error message never carries a huge value.
-func clip(s string) string {
-	const most = 60
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s[:min(len(s), 4*most)])[:most]) + "…"
-}
+func clip(s string) string { return stepwell.Clip(s, 60) }

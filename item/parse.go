@@ -174,7 +174,7 @@ func (p *parser) name(seen *nameSet) (name, bool) {
 	n := name{start: int32(start + 1), end: int32(p.at - 1), escaped: escaped}
 	if !seen.add(p.text, n) {
 		p.at = start
-		return name{}, p.fail("the name " + strconv.Quote(clip(n.bytes(p.text))) + " is twice in one object")
+		return name{}, p.fail("the name " + strconv.Quote(stepwell.Clip(n.bytes(p.text), 100)) + " is twice in one object")
 	}
 	if p.space(); p.peek() != ':' {
 		return name{}, p.fail("expected a colon")
@@ -195,14 +195,6 @@ func (n name) bytes(text []byte) []byte {
 		return unescaped(nil, text[n.start-1:n.end+1])
 	}
 	return text[n.start:n.end]
-}
-
-func clip(name []byte) string {
-	const most = 100
-	if len(name) > most {
-		return string(name[:most]) + "…"
-	}
-	return string(name)
 }
 
 // nameSet finds names that an object has twice.

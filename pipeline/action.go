@@ -22,7 +22,7 @@ func (l *Library) action(ctx context.Context, in Launch, req *conductor.Request)
 		if near := spec.Closest(in.Action, l.o.Catalog.Names()); near != "" {
 			hint = "did you mean " + near + "?"
 		}
-		return invalid(hint, "there is no action %q", in.Action)
+		return stepwell.Invalid(hint, "there is no action %q", in.Action)
 	}
 	step := definition.Step{ID: stepID(about.Name), Action: in.Action, Params: map[string]any{}}
 	maps.Copy(step.Params, in.Written)

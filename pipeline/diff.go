@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 )
 
@@ -42,7 +43,7 @@ func (d *Diff) structure(from, to string) error {
 	a, _ := definition.Parse([]byte(from), definition.ParseOptions{Stored: true})
 	b, _ := definition.Parse([]byte(to), definition.ParseOptions{Stored: true})
 	if a == nil || b == nil { // they were read when they were stored
-		return invalid("", "a stored document can no longer be read")
+		return stepwell.Invalid("", "a stored document can no longer be read")
 	}
 	before, after := flat(a), flat(b)
 	for _, s := range after {

@@ -100,7 +100,7 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 // target finds what is to be run, and with which values. It returns the names of outside values that reach nothing.
 func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request) (ignored []string, err error) {
 	if len(in.Params) > maxParams {
-		return nil, invalid("put them into one object", "the request gives %d params, more than %d", len(in.Params), maxParams)
+		return nil, stepwell.Invalid("put them into one object", "the request gives %d params, more than %d", len(in.Params), maxParams)
 	}
 	given := 0
 	for _, yes := range []bool{in.Workflow != "", len(in.Document) > 0, in.Action != ""} {
@@ -109,7 +109,7 @@ func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request)
 		}
 	}
 	if given != 1 {
-		return nil, invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request does not say what to run")
+		return nil, stepwell.Invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request does not say what to run")
 	}
 	if in.Action != "" {
 		return nil, l.action(ctx, in, req)

@@ -175,7 +175,7 @@ func (l *Library) admit(ctx context.Context, d Draft) (*definition.Definition, d
 		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the document is too large to be stored", Hint: "split it into pipelines that call each other"}
 	}
 	if len(d.Note) > 1000 {
-		return nil, nil, invalid("at most 1,000 bytes", "the note is too long")
+		return nil, nil, stepwell.Invalid("at most 1,000 bytes", "the note is too long")
 	}
 	def, problems, err := l.Validate(ctx, d.Document)
 	switch {
@@ -184,7 +184,7 @@ func (l *Library) admit(ctx context.Context, d Draft) (*definition.Definition, d
 	case problems.Err() != nil && (!d.Draft || def == nil || def.Name == ""):
 		return nil, problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document has errors", Err: problems.Err()}
 	case len(def.Name) > 255:
-		return nil, problems, invalid("at most 255 bytes", "the name of the pipeline is too long")
+		return nil, problems, stepwell.Invalid("at most 255 bytes", "the name of the pipeline is too long")
 	}
 	return def, problems, nil
 }

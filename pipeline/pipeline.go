@@ -110,10 +110,6 @@ func decode[T any](o *store.Object) (T, error) {
 	return v, nil
 }
 
-func invalid(hint, format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
-}
-
 func notFound(format string, args ...any) error {
 	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf(format, args...)}
 }

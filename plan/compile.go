@@ -92,10 +92,6 @@ func failFast(s definition.Settings) definition.FailFast {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-func invalid(format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...)}
-}
-
 func (c *compiler) handlers(steps []definition.Step, d *definition.Definition, main *level) (*Graph, error) {
 	if len(steps) == 0 {
 		return nil, nil
@@ -111,7 +107,7 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 	g := &Graph{Steps: make([]Step, len(steps)), index: make(map[string]int32, len(steps)), FailFast: failFast(d.Settings)}
 	for i := range steps {
 		if _, twice := g.index[steps[i].ID]; twice {
-			return nil, invalid("step %q is defined twice", steps[i].ID)
+			return nil, stepwell.Invalid("", "step %q is defined twice", steps[i].ID)
 		}
 		g.index[steps[i].ID] = int32(i)
 	}
@@ -131,7 +127,7 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 	g.weigh()
 	children(g)
 	if path := cycle(g); path != nil {
-		return nil, invalid("steps depend on each other: %s", strings.Join(path, " → "))
+		return nil, stepwell.Invalid("", "steps depend on each other: %s", strings.Join(path, " → "))
 	}
 	return g, nil
 }
@@ -147,7 +143,7 @@ func (c *compiler) step(l *level, i int, s *definition.Step, d *definition.Defin
 	if s.Action != "" {
 		var ok bool
 		if about, ok = c.cat.Spec(s.Action); !ok {
-			return invalid("unknown action %q", s.Action)
+			return stepwell.Invalid("", "unknown action %q", s.Action)
 		}
 	}
 	out.Policy = c.policy(s, d, about)
@@ -176,7 +172,7 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 	case s.Module != "":
 		about, ok := c.cat.Spec(s.Module)
 		if !ok || about.Stream == nil {
-			return invalid("unknown stream module %q", s.Module)
+			return stepwell.Invalid("", "unknown stream module %q", s.Module)
 		}
 		out.Stream = &Stream{Module: about.Name}
 		return nil // segments does the rest
@@ -200,7 +196,7 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		}
 		out.Body = &Body{Graph: g}
 	default:
-		return invalid("has no action, module, pipeline or steps")
+		return stepwell.Invalid("", "has no action, module, pipeline or steps")
 	}
 	out.Reads = c.reads(l, out.Condition, out.Params)
 	out.Params.templates(out.sees)
@@ -258,7 +254,7 @@ func maxFailures(f *ForEach, text string) (err error) {
 		f.MaxFailures, err = strconv.Atoi(text)
 	}
 	if err != nil || f.MaxFailures < -1 || f.Share < 0 || f.Share > 1 {
-		return invalid("max_failures %q is neither a count nor a share such as 10%%", text)
+		return stepwell.Invalid("", "max_failures %q is neither a count nor a share such as 10%%", text)
 	}
 	return nil
 }
@@ -266,10 +262,10 @@ func maxFailures(f *ForEach, text string) (err error) {
 func (c *compiler) subPipeline(name string) (*Body, error) {
 	sub, ok := c.root.Pipelines[name]
 	if !ok {
-		return nil, invalid("unknown pipeline %q", name)
+		return nil, stepwell.Invalid("", "unknown pipeline %q", name)
 	}
 	if slices.Contains(c.nested, name) {
-		return nil, invalid("pipelines run each other: %s", strings.Join(append(c.nested, name), " → "))
+		return nil, stepwell.Invalid("", "pipelines run each other: %s", strings.Join(append(c.nested, name), " → "))
 	}
 	if b := c.bodies[name]; b != nil {
 		return b, nil

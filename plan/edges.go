@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/spec"
 )
@@ -18,7 +19,7 @@ func (c *compiler) dependencies(g *Graph, i int, s *definition.Step, d *definiti
 		dep, ok := g.index[id]
 		switch {
 		case ok && int(dep) == i:
-			return invalid("depends on itself")
+			return stepwell.Invalid("", "depends on itself")
 		case ok:
 			out.Deps = append(out.Deps, dep)
 		case !slices.Contains(out.Names, id):
@@ -85,7 +86,7 @@ func (c *compiler) spawners(g *Graph, steps []definition.Step) error {
 				}
 			}
 			if !found {
-				return invalid("step %s depends on %q, which is no step and which no step spawns", g.Steps[i].ID, token)
+				return stepwell.Invalid("", "step %s depends on %q, which is no step and which no step spawns", g.Steps[i].ID, token)
 			}
 			g.Spawners = append(g.Spawners, Spawner{Name: token, Steps: from, Exact: exact})
 		}

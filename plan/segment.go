@@ -91,7 +91,7 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 			if !slices.Contains(members, int(dep)) {
 				deps = append(deps, dep)
 			} else if !slices.Contains(out.Stream.Inputs, dep) {
-				return invalid("step %s waits for the end of %s, which is part of the same stream", out.ID, g.Steps[dep].ID)
+				return stepwell.Invalid("", "step %s waits for the end of %s, which is part of the same stream", out.ID, g.Steps[dep].ID)
 			}
 		}
 		g.Steps[lead].Names = append(g.Steps[lead].Names, out.Names...)
@@ -123,7 +123,7 @@ func (c *compiler) segmentParams(l *level, steps []definition.Step, members []in
 	for _, i := range members {
 		about, ok := c.cat.Spec(steps[i].Module)
 		if !ok {
-			return nil, invalid("unknown module %q", steps[i].Module)
+			return nil, stepwell.Invalid("", "unknown module %q", steps[i].Module)
 		}
 		config, err := params(definition.ModuleConfig(d, &steps[i], about), about.Params)
 		if err != nil {

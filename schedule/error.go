@@ -69,10 +69,4 @@ func didYouMean(name string, names []string) string {
 }
 
 // clip shortens what came from outside, so that a message never carries a huge value.
-func clip(s string) string {
-	const most = 80
-	if utf8.RuneCountInString(s) <= most {
-		return s
-	}
-	return string([]rune(s[:min(len(s), 4*most)])[:most]) + "…"
-}
+func clip(s string) string { return stepwell.Clip(s, 80) }

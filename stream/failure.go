@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -81,11 +80,7 @@ func cut(s string) string {
 	if len(s) <= maxMessage {
 		return s
 	}
-	end := maxMessage
-	for !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end] + "…"
+	return stepwell.Head(s, maxMessage) + "…"
 }
 
 // over fills what is empty from other.

@@ -209,7 +209,7 @@ func (j *joiner) conflict(plan *mergePlan, conflicts []merge.Conflict) error {
 			if v := c.Values[k]; v == nil {
 				b.WriteString(" removes it")
 			} else {
-				b.WriteString(" sets it to " + brief(v.Bytes()))
+				b.WriteString(" sets it to " + stepwell.Clip(v.Bytes(), 60))
 			}
 		}
 	}
@@ -220,13 +220,4 @@ func (j *joiner) conflict(plan *mergePlan, conflicts []merge.Conflict) error {
 	b.WriteString(". Cure: " + cure)
 	err := &stepwell.Error{Code: stepwell.CodeConflict, Message: b.String(), Hint: cure}
 	return &Error{Type: Conflict, Err: err, Context: Context{Field: conflicts[0].Path.String()}}
-}
-
-// brief is the beginning of a value's text.
-func brief(text []byte) string {
-	const most = 60
-	if len(text) <= most {
-		return string(text)
-	}
-	return strings.ToValidUTF8(string(text[:most]), "") + "…"
 }

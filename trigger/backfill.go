@@ -31,7 +31,7 @@ type BackfillRange struct {
 // returns, it survives a crash.
 func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRange) (*Backfill, error) {
 	if !r.From.Before(r.To) || r.To.After(time.Now()) {
-		return nil, invalid("from must lie before to, and to not in the future", "the range cannot be filled")
+		return nil, stepwell.Invalid("from must lie before to, and to not in the future", "the range cannot be filled")
 	}
 	out := &Backfill{}
 	wanted, err := s.fillable(ctx, idOrName, r, out)

@@ -39,7 +39,7 @@ func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64,
 		return nil, nil, err
 	}
 	if changed.ID != e.ID {
-		return nil, nil, invalid("make a new job", "the id of a job cannot change")
+		return nil, nil, stepwell.Invalid("make a new job", "the id of a job cannot change")
 	}
 	if changed.plan, err = changed.check(); err != nil {
 		return nil, nil, err
@@ -161,12 +161,12 @@ func (s *Schedules) follows(e *entry) error {
 	for at := e; at.Schedule.After != nil; {
 		next := at.Schedule.After.Job
 		if next == e.ID {
-			return invalid("let one of them go by time", "the jobs %s and %s would follow each other for ever", e.Label(), at.Label())
+			return stepwell.Invalid("let one of them go by time", "the jobs %s and %s would follow each other for ever", e.Label(), at.Label())
 		}
 		known := s.jobs[next]
 		if known == nil {
 			if at == e {
-				return invalid("name it by its job_id", "there is no job %q to follow", clip(next))
+				return stepwell.Invalid("name it by its job_id", "there is no job %q to follow", stepwell.Clip(next, 80))
 			}
 			return nil
 		}
@@ -226,7 +226,7 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipel
 		r.Trigger = "manual"
 	}
 	if r.Trigger != "manual" && !job.enabled() {
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + clip(job.ID) + " is paused", Hint: "resume it, or start it by hand"}
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + stepwell.Clip(job.ID, 80) + " is paused", Hint: "resume it, or start it by hand"}
 	}
 	about := map[string]any{"type": r.Trigger, "schedule_id": job.ID, "schedule_name": job.Name, "triggered_at": stamp(time.Now())}
 	if r.Trigger == "manual" {

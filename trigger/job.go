@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/schedule"
 )
 
@@ -114,7 +115,7 @@ func (j *Job) enabled() bool { return j.Enabled == nil || *j.Enabled }
 // check completes a job and compiles its schedule, which is nil for one that knows no times. CodeInvalid.
 func (j *Job) check() (*schedule.Schedule, error) {
 	if !ValidID(j.ID) {
-		return nil, invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "job_id %q cannot be an id", clip(j.ID))
+		return nil, stepwell.Invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "job_id %q cannot be an id", stepwell.Clip(j.ID, 80))
 	}
 	if err := CheckText(j.Name, j.Description, j.Callback.Params); err != nil {
 		return nil, err
@@ -133,13 +134,13 @@ func (j *Job) check() (*schedule.Schedule, error) {
 		return nil, err
 	}
 	if j.CatchUpSeconds < 0 || j.CatchUpSeconds > int64(maxCatchUp/time.Second) {
-		return nil, invalid("at most 366 days", "catch_up_seconds is out of range")
+		return nil, stepwell.Invalid("at most 366 days", "catch_up_seconds is out of range")
 	}
 	if j.JitterSeconds < 0 || j.JitterSeconds > int64(maxJitter/time.Second) {
-		return nil, invalid("at most a day", "jitter_seconds is out of range")
+		return nil, stepwell.Invalid("at most a day", "jitter_seconds is out of range")
 	}
 	if j.MaxRuns < 0 {
-		return nil, invalid("leave it out for no limit", "max_runs is negative")
+		return nil, stepwell.Invalid("leave it out for no limit", "max_runs is negative")
 	}
 	enabled := j.enabled()
 	j.Enabled = &enabled
@@ -149,13 +150,13 @@ func (j *Job) check() (*schedule.Schedule, error) {
 // CheckText bounds what is only kept: CodeInvalid.
 func CheckText(name, description string, params Values) error {
 	if len(name) > maxName {
-		return invalid("at most 255 bytes", "the name is too long")
+		return stepwell.Invalid("at most 255 bytes", "the name is too long")
 	}
 	if len(description) > maxText {
-		return invalid("at most 4,000 bytes", "the description is too long")
+		return stepwell.Invalid("at most 4,000 bytes", "the description is too long")
 	}
 	if raw, err := json.Marshal(params); err != nil || len(raw) > maxParams {
-		return invalid("at most 256 KiB as JSON", "params are too large, or no JSON")
+		return stepwell.Invalid("at most 256 KiB as JSON", "params are too large, or no JSON")
 	}
 	return nil
 }
@@ -172,13 +173,13 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 	spec := schedule.Spec{Zone: t.Timezone, Skipped: t.Skipped, Repeated: t.Repeated, NotBefore: t.StartAt, NotAfter: j.ExpiresAt,
 		MaxRuns: j.MaxRuns, Jitter: time.Duration(j.JitterSeconds) * time.Second}
 	if t.Type != TypeAfter && t.After != nil {
-		return nil, invalid("write type: after", "schedule.after is for jobs of type after")
+		return nil, stepwell.Invalid("write type: after", "schedule.after is for jobs of type after")
 	}
 	if t.Type != TypeEvent && len(t.Filters) > 0 {
-		return nil, invalid("write type: event", "schedule.filters are for jobs of type event")
+		return nil, stepwell.Invalid("write type: event", "schedule.filters are for jobs of type event")
 	}
 	if t.Type != TypeOneTime && t.RunAt != "" {
-		return nil, invalid("write type: one_time", "schedule.run_at is for jobs of type one_time")
+		return nil, stepwell.Invalid("write type: one_time", "schedule.run_at is for jobs of type one_time")
 	}
 	switch t.Type {
 	case TypeCron:
@@ -190,44 +191,44 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 			t.Expression, t.RunAt = t.RunAt, ""
 		}
 		if t.RunAt != "" && t.RunAt != t.Expression {
-			return nil, invalid("leave one of them out", "schedule.run_at and schedule.expression differ")
+			return nil, stepwell.Invalid("leave one of them out", "schedule.run_at and schedule.expression differ")
 		}
 		spec.At = t.Expression
 	case TypeManual, TypeWebhook:
 		return nil, t.without(t.Expression)
 	case TypeEvent:
 		if t.Expression == "" || len(t.Expression) > maxName {
-			return nil, invalid("such as model.onboarded or model.*", "schedule.expression has to be the type of an event")
+			return nil, stepwell.Invalid("such as model.onboarded or model.*", "schedule.expression has to be the type of an event")
 		}
 		return nil, nil
 	case TypeAfter:
 		return nil, t.after(j.ID)
 	default:
-		return nil, invalid("one of cron, interval, one_time, manual, webhook, event, after", "schedule.type %q is not known", clip(t.Type))
+		return nil, stepwell.Invalid("one of cron, interval, one_time, manual, webhook, event, after", "schedule.type %q is not known", stepwell.Clip(t.Type, 80))
 	}
 	return schedule.Parse(spec)
 }
 
 func (t *Timing) without(expression string) error {
 	if expression != "" {
-		return invalid("leave it out", "a job of type %s has no expression", t.Type)
+		return stepwell.Invalid("leave it out", "a job of type %s has no expression", t.Type)
 	}
 	return nil
 }
 
 func (t *Timing) after(id string) error {
 	if t.After == nil || t.After.Job == "" {
-		return invalid("write after: {job_id: …, on: success}", "a job of type after has to name the job it follows")
+		return stepwell.Invalid("write after: {job_id: …, on: success}", "a job of type after has to name the job it follows")
 	}
 	if t.After.Job == id {
-		return invalid("name another job", "the job follows itself")
+		return stepwell.Invalid("name another job", "the job follows itself")
 	}
 	switch t.After.On {
 	case "":
 		t.After.On = OnSuccess
 	case OnSuccess, OnFailure, OnAny:
 	default:
-		return invalid("one of success, failure and any", "schedule.after.on %q is not known", clip(t.After.On))
+		return stepwell.Invalid("one of success, failure and any", "schedule.after.on %q is not known", stepwell.Clip(t.After.On, 80))
 	}
 	return t.without(t.Expression)
 }

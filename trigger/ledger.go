@@ -211,7 +211,7 @@ func readMark(text string) (m mark, err error) {
 		m.chunk, err = strconv.ParseInt(chunk, 10, 64)
 	}
 	if err != nil || !ok || m.chunk < 0 {
-		return m, invalid("take next_cursor of the page before", "the cursor is not one of this list")
+		return m, stepwell.Invalid("take next_cursor of the page before", "the cursor is not one of this list")
 	}
 	return m, nil
 }

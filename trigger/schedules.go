@@ -136,7 +136,7 @@ func (s *Schedules) Create(ctx context.Context, j Job, actor string) (*Schedule,
 		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("there are %d jobs already", len(s.jobs)), Hint: "delete some"}
 	}
 	if s.jobs[j.ID] != nil {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + clip(j.ID) + " exists already", Hint: "update it, or use another job_id"}
+		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + stepwell.Clip(j.ID, 80) + " exists already", Hint: "update it, or use another job_id"}
 	}
 	if err := s.follows(e); err != nil {
 		return nil, nil, err
@@ -177,7 +177,7 @@ func (s *Schedules) Check(j Job, n int) ([]time.Time, Warnings, error) {
 func (s *Schedules) put(ctx context.Context, e *entry, st state, withState bool) error {
 	object, err := e.object()
 	if err != nil {
-		return invalid("params must be JSON", "the job cannot be stored: %v", err)
+		return stepwell.Invalid("params must be JSON", "the job cannot be stored: %v", err)
 	}
 	objects := []store.Object{object}
 	if withState {
@@ -219,12 +219,12 @@ func (s *Schedules) find(idOrName string) (*entry, error) {
 			continue
 		}
 		if found != nil {
-			return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("several jobs are called %q", clip(idOrName)), Hint: "name it by its job_id"}
+			return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("several jobs are called %q", stepwell.Clip(idOrName, 80)), Hint: "name it by its job_id"}
 		}
 		found = e
 	}
 	if found == nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no job %q", clip(idOrName))}
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no job %q", stepwell.Clip(idOrName, 80))}
 	}
 	return found, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/schedule"
 )
 
@@ -63,7 +64,7 @@ func (s *state) ran(now time.Time, execution string) {
 
 // failed takes in that a firing cannot be started.
 func (s *state) failed(why string, now time.Time) {
-	s.Failed, s.FailedAt = clip(why), now
+	s.Failed, s.FailedAt = stepwell.Clip(why, 80), now
 }
 
 // The states of a job.

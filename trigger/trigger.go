@@ -13,7 +13,6 @@ package trigger
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -80,7 +79,7 @@ func (v *Values) UnmarshalJSON(raw []byte) error {
 	}
 	object, ok := decoded.(map[string]any)
 	if !ok && decoded != nil {
-		return invalid("write {name: value}", "the values are no object")
+		return stepwell.Invalid("write {name: value}", "the values are no object")
 	}
 	*v = object
 	return nil
@@ -103,12 +102,12 @@ func (c *Callback) Check() error {
 	case c.Type == CallbackWorkflow && c.Workflow != "" && c.Action == "":
 	case c.Type == CallbackAction && c.Action != "" && c.Workflow == "":
 	case c.Type != "" && c.Type != CallbackWorkflow && c.Type != CallbackAction:
-		return invalid("one of workflow and action", "callback.type %q is not known", clip(c.Type))
+		return stepwell.Invalid("one of workflow and action", "callback.type %q is not known", stepwell.Clip(c.Type, 80))
 	default:
-		return invalid("give workflow_id for type workflow, or action_type for type action", "the callback does not say what to start")
+		return stepwell.Invalid("give workflow_id for type workflow, or action_type for type action", "the callback does not say what to start")
 	}
 	if c.Version < 0 || c.Version > 0 && c.Type == CallbackAction {
-		return invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
+		return stepwell.Invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
 	}
 	return c.checkOverridable()
 }
@@ -121,14 +120,14 @@ const (
 
 func (c *Callback) checkOverridable() error {
 	if len(c.Overridable) > 0 && c.Type == CallbackAction {
-		return invalid("leave it out, and refer to the data from outside in params: {{ event.name }}", "callback.overridable is for pipelines")
+		return stepwell.Invalid("leave it out, and refer to the data from outside in params: {{ event.name }}", "callback.overridable is for pipelines")
 	}
 	if len(c.Overridable) > maxOverridable {
-		return invalid("at most 100", "callback.overridable names too many parameters")
+		return stepwell.Invalid("at most 100", "callback.overridable names too many parameters")
 	}
 	for _, name := range c.Overridable {
 		if name == "" || len(name) > maxParamName || strings.HasPrefix(name, "_") {
-			return invalid("such as region", "callback.overridable: %q is not the name of a parameter", clip(name))
+			return stepwell.Invalid("such as region", "callback.overridable: %q is not the name of a parameter", stepwell.Clip(name, 80))
 		}
 	}
 	return nil
@@ -152,18 +151,6 @@ func Permanent(err error) bool {
 		return true
 	}
 	return false
-}
-
-func invalid(hint, format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
-}
-
-// clip shortens what came from outside.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 80 {
-		return string(r[:80]) + "…"
-	}
-	return s
 }
 
 // stamp is how times are written into parameters: UTC with milliseconds.

@@ -74,7 +74,7 @@ var aggregates = []operation{
 func runAggregate(_ context.Context, call *action.Call) (any, error) {
 	list, ok := call.Params["inputs"].([]any)
 	if !ok {
-		return nil, invalid("", "inputs: is %s, not a list", typeName(call.Params["inputs"]))
+		return nil, action.Invalid("", "inputs: is %s, not a list", typeName(call.Params["inputs"]))
 	}
 	if err := checkSize("inputs", list); err != nil {
 		return nil, err
@@ -85,7 +85,7 @@ func runAggregate(_ context.Context, call *action.Call) (any, error) {
 	}
 	o, known := find(aggregates, name)
 	if !known {
-		return nil, invalid("", "operation: unknown operation %q", name)
+		return nil, action.Invalid("", "operation: unknown operation %q", name)
 	}
 	result, err := o.apply(list, call.Params)
 	if err != nil {

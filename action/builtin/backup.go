@@ -66,7 +66,7 @@ func (h backupHandler) Run(ctx context.Context, call *action.Call) (any, error) 
 		return nil, err
 	}
 	if h.o.Backup == nil {
-		return nil, invalid("", "there is no database here of which a backup could be made")
+		return nil, action.Invalid("", "there is no database here of which a backup could be made")
 	}
 	if !filepath.IsAbs(p.Folder) {
 		p.Folder = filepath.Join(call.Dir, p.Folder)

@@ -8,10 +8,8 @@ package builtin
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/sandbox"
 )
@@ -53,11 +51,6 @@ func Register(r *action.Registry, o Options) error {
 		backup(o),
 		noop(),
 	)
-}
-
-// invalid fails the step for good: its parameters are wrong and will be wrong again.
-func invalid(hint, format string, args ...any) error {
-	return action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 func ptr(f float64) *float64 { return &f }

@@ -77,11 +77,11 @@ func (conditionHandler) Validate(params map[string]any) []error {
 	list := params["branches"] != nil
 	for _, name := range []string{"condition", "true_result", "false_result"} {
 		if list && params[name] != nil {
-			problems = append(problems, invalid("leave one of them out", "%s stands beside branches", name))
+			problems = append(problems, action.Invalid("leave one of them out", "%s stands beside branches", name))
 		}
 	}
 	if err := checkCondition(params["condition"]); err != nil {
-		problems = append(problems, invalid("", "condition: %v", err))
+		problems = append(problems, action.Invalid("", "condition: %v", err))
 	}
 	if list {
 		_, more := branchesOf(params["branches"])
@@ -126,7 +126,7 @@ func (h conditionHandler) Run(_ context.Context, call *action.Call) (any, error)
 // decide is the form with one condition.
 func decide(call *action.Call) (any, error) {
 	if call.Params["condition"] == nil {
-		return nil, invalid("give condition or branches", "there is nothing to decide")
+		return nil, action.Invalid("give condition or branches", "there is nothing to decide")
 	}
 	holds, err := evalCondition(call.Host, call.Params["condition"], nil)
 	if err != nil {
@@ -190,10 +190,10 @@ func render(host action.Host, value any, extra map[string]any) (any, error) {
 func branchesOf(value any) (branches []branch, problems []error) {
 	list, ok := value.([]any)
 	if !ok {
-		return nil, []error{invalid("", "branches: is %s, not a list", typeName(value))}
+		return nil, []error{action.Invalid("", "branches: is %s, not a list", typeName(value))}
 	}
 	if len(list) == 0 || len(list) > maxBranches {
-		return nil, []error{invalid("", "branches: has %d elements, not 1 to %d", len(list), maxBranches)}
+		return nil, []error{action.Invalid("", "branches: has %d elements, not 1 to %d", len(list), maxBranches)}
 	}
 	seen := map[string]bool{}
 	for i, element := range list {
@@ -205,12 +205,12 @@ func branchesOf(value any) (branches []branch, problems []error) {
 		b.always = b.condition == nil
 		switch {
 		case b.id == "":
-			problems = append(problems, invalid("", "branches[%d]: has no id", i))
+			problems = append(problems, action.Invalid("", "branches[%d]: has no id", i))
 		case seen[b.id]:
-			problems = append(problems, invalid("", "branches[%d]: the id %q is there twice", i, b.id))
+			problems = append(problems, action.Invalid("", "branches[%d]: the id %q is there twice", i, b.id))
 		}
 		if err := checkCondition(b.condition); err != nil {
-			problems = append(problems, invalid("", "branches[%d].condition: %v", i, err))
+			problems = append(problems, action.Invalid("", "branches[%d].condition: %v", i, err))
 		}
 		seen[b.id] = true
 		branches = append(branches, b)

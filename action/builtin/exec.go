@@ -86,7 +86,7 @@ func (execHandler) Validate(params map[string]any) []error {
 func (h execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	p, problems := readExecParams(call.Params)
 	if len(p.argv) == 0 && len(problems) == 0 {
-		problems = append(problems, invalid("", "command: is empty"))
+		problems = append(problems, action.Invalid("", "command: is empty"))
 	}
 	if len(problems) > 0 {
 		return nil, action.Fail(errors.Join(problems...))
@@ -166,10 +166,10 @@ func workingDir(base, dir string) (string, error) {
 	}
 	info, err := os.Stat(dir)
 	if err != nil {
-		return "", invalid("the working directory must exist before the step runs", "dir: %v", err)
+		return "", action.Invalid("the working directory must exist before the step runs", "dir: %v", err)
 	}
 	if !info.IsDir() {
-		return "", invalid("", "dir: %s is not a directory", dir)
+		return "", action.Invalid("", "dir: %s is not a directory", dir)
 	}
 	return dir, nil
 }

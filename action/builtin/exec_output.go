@@ -104,7 +104,7 @@ func parseOutputs(content []byte) (map[string]json.RawMessage, error) {
 		}
 		key, value, found := bytes.Cut(line, []byte("="))
 		if !found || !outputKey.Match(key) {
-			return nil, fmt.Errorf("line %d: %q does not begin with key=", number, clip(line))
+			return nil, fmt.Errorf("line %d: %q does not begin with key=", number, stepwell.Clip(line, 60))
 		}
 		raw, err := json.Marshal(string(value))
 		if err != nil {
@@ -122,13 +122,4 @@ func jsonError(content []byte, err error) error {
 		return fmt.Errorf("line %d: %w", 1+bytes.Count(content[:at], []byte("\n")), err)
 	}
 	return err
-}
-
-// clip shortens a line for an error message.
-func clip(line []byte) string {
-	const most = 60
-	if len(line) <= most {
-		return string(line)
-	}
-	return string(bytes.ToValidUTF8(line[:most], nil)) + "…"
 }

@@ -48,7 +48,7 @@ func readExecParams(params map[string]any) (execParams, []error) {
 	var problems []error
 	if g := raw.GraceSeconds; g != nil {
 		if *g < 0 || *g > 300 || math.IsNaN(*g) {
-			problems = append(problems, invalid("", "grace_seconds: is not between 0 and 300"))
+			problems = append(problems, action.Invalid("", "grace_seconds: is not between 0 and 300"))
 		}
 		p.grace = time.Duration(*g * float64(time.Second))
 	}
@@ -70,7 +70,7 @@ func readExecParams(params map[string]any) (execParams, []error) {
 	}
 	for _, name := range raw.PassEnv {
 		if strings.ContainsAny(name, "=\x00") || name == "" {
-			problems = append(problems, invalid("", "pass_env: %q is no name of a variable", name))
+			problems = append(problems, action.Invalid("", "pass_env: %q is no name of a variable", name))
 		}
 	}
 	return p, problems
@@ -90,10 +90,10 @@ func argvOf(value any, shell string) ([]string, error) {
 		return nil, nil
 	case string:
 		if strings.TrimSpace(v) == "" {
-			return nil, invalid("", "command: is empty")
+			return nil, action.Invalid("", "command: is empty")
 		}
 		if strings.Contains(v, "\x00") {
-			return nil, invalid("", "command: contains a NUL character")
+			return nil, action.Invalid("", "command: contains a NUL character")
 		}
 		return []string{shell, "-c", v}, nil
 	case []any:
@@ -101,16 +101,16 @@ func argvOf(value any, shell string) ([]string, error) {
 		for i, element := range v {
 			text, ok := scalarText(element)
 			if !ok {
-				return nil, invalid("arguments are strings, numbers or booleans without NUL characters", "command[%d]: is %s that cannot be an argument", i, describe(element))
+				return nil, action.Invalid("arguments are strings, numbers or booleans without NUL characters", "command[%d]: is %s that cannot be an argument", i, describe(element))
 			}
 			argv[i] = text
 		}
 		if len(argv) == 0 || argv[0] == "" {
-			return nil, invalid("", "command: names no program")
+			return nil, action.Invalid("", "command: names no program")
 		}
 		return argv, nil
 	}
-	return nil, invalid("", "command: is %s, neither a string nor a list", typeName(value))
+	return nil, action.Invalid("", "command: is %s, neither a string nor a list", typeName(value))
 }
 
 // stdinOf is what the program reads, nil for nothing.
@@ -119,7 +119,7 @@ func stdinOf(params map[string]any) ([]byte, error) {
 	stdin, hasStdin := params["stdin"]
 	switch {
 	case hasInput && hasStdin:
-		return nil, invalid("leave one of them out", "input stands beside stdin")
+		return nil, action.Invalid("leave one of them out", "input stands beside stdin")
 	case hasStdin:
 		if text, ok := stdin.(string); ok {
 			return []byte(text), nil
@@ -130,21 +130,21 @@ func stdinOf(params map[string]any) ([]byte, error) {
 	}
 	raw, err := json.Marshal(input)
 	if err != nil {
-		return nil, invalid("", "the input cannot be written as JSON: %v", err)
+		return nil, action.Invalid("", "the input cannot be written as JSON: %v", err)
 	}
 	return append(raw, '\n'), nil
 }
 
 func envEntry(name string, value any) (string, error) {
 	if name == "" || strings.ContainsAny(name, "=\x00") {
-		return "", invalid("", "env: %q is no name of a variable", name)
+		return "", action.Invalid("", "env: %q is no name of a variable", name)
 	}
 	if slices.Contains(reservedEnv, name) {
-		return "", invalid("choose another name", "env.%s: is set by Stepwell itself", name)
+		return "", action.Invalid("choose another name", "env.%s: is set by Stepwell itself", name)
 	}
 	text, ok := scalarText(value)
 	if !ok {
-		return "", invalid("values are strings, numbers or booleans without NUL characters; pass other data in input", "env.%s: is %s that cannot be a variable", name, describe(value))
+		return "", action.Invalid("values are strings, numbers or booleans without NUL characters; pass other data in input", "env.%s: is %s that cannot be a variable", name, describe(value))
 	}
 	return name + "=" + text, nil
 }

@@ -40,7 +40,7 @@ type filterHandler struct{}
 // Validate implements action.Validator.
 func (filterHandler) Validate(params map[string]any) []error {
 	if err := checkCondition(params["condition"]); err != nil {
-		return []error{invalid("", "condition: %v", err)}
+		return []error{action.Invalid("", "condition: %v", err)}
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (filterHandler) Validate(params map[string]any) []error {
 func (filterHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	list, ok := call.Params["items"].([]any)
 	if !ok {
-		return nil, invalid("", "items: is %s, not a list", typeName(call.Params["items"]))
+		return nil, action.Invalid("", "items: is %s, not a list", typeName(call.Params["items"]))
 	}
 	if err := checkSize("items", list); err != nil {
 		return nil, err

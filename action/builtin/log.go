@@ -43,7 +43,7 @@ func runLog(_ context.Context, call *action.Call) (any, error) {
 	}
 	level, ok := logLevels[name]
 	if !ok {
-		return nil, invalid("the levels are debug, info, warning and error", "level: unknown level %q", name)
+		return nil, action.Invalid("the levels are debug, info, warning and error", "level: unknown level %q", name)
 	}
 	message := textOf(call.Params["message"])
 	call.Host.Log(level, message)

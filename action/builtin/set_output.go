@@ -51,11 +51,11 @@ func outputsOf(params map[string]any) (any, error) {
 		return params, nil
 	}
 	if len(params) > 1 {
-		return nil, invalid("move them into outputs, or leave outputs out", "outputs stands beside %d other parameters", len(params)-1)
+		return nil, action.Invalid("move them into outputs, or leave outputs out", "outputs stands beside %d other parameters", len(params)-1)
 	}
 	outputs, ok := value.(map[string]any)
 	if !ok {
-		return nil, invalid("", "outputs: is %s, not an object", typeName(value))
+		return nil, action.Invalid("", "outputs: is %s, not an object", typeName(value))
 	}
 	return outputs, nil
 }

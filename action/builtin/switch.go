@@ -149,15 +149,15 @@ func casesOf(value any) (cases []choice, problems []error) {
 		for i, element := range v {
 			c, err := caseOf(element)
 			if err != nil {
-				problems = append(problems, invalid("a case is {value: …, result: …} or {condition: …, result: …}", "cases[%d]: %v", i, err))
+				problems = append(problems, action.Invalid("a case is {value: …, result: …} or {condition: …, result: …}", "cases[%d]: %v", i, err))
 			}
 			cases = append(cases, c)
 		}
 	default:
-		return nil, []error{invalid("", "cases: is %s, not a list or an object", typeName(value))}
+		return nil, []error{action.Invalid("", "cases: is %s, not a list or an object", typeName(value))}
 	}
 	if len(cases) == 0 || len(cases) > maxBranches {
-		problems = append(problems, invalid("", "cases: has %d elements, not 1 to %d", len(cases), maxBranches))
+		problems = append(problems, action.Invalid("", "cases: has %d elements, not 1 to %d", len(cases), maxBranches))
 	}
 	return cases, problems
 }

@@ -85,10 +85,10 @@ func (transformHandler) Validate(params map[string]any) []error {
 	var problems []error
 	name, _ := params["operation"].(string)
 	if name != "" && params["expression"] != nil {
-		problems = append(problems, invalid("leave one of them out", "operation stands beside expression"))
+		problems = append(problems, action.Invalid("leave one of them out", "operation stands beside expression"))
 	}
 	if params["keys"] != nil && name != "" && name != "pick" && name != "omit" {
-		problems = append(problems, invalid("keys belong to the operations pick and omit", "keys: has no meaning for %s", name))
+		problems = append(problems, action.Invalid("keys belong to the operations pick and omit", "keys: has no meaning for %s", name))
 	}
 	return problems
 }
@@ -114,7 +114,7 @@ func (h transformHandler) Run(_ context.Context, call *action.Call) (any, error)
 		}
 		o, known := find(transforms, name)
 		if !known {
-			return nil, invalid("", "operation: unknown operation %q", name)
+			return nil, action.Invalid("", "operation: unknown operation %q", name)
 		}
 		result, err = o.apply(input, call.Params)
 	}

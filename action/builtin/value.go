@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell/action"
 )
 
 // maxElements bounds the lists and objects that an action works on or makes.
@@ -114,7 +116,7 @@ func checkSize(name string, value any) error {
 		n = len(v)
 	}
 	if n > maxElements {
-		return invalid("split the work with for_each", "%s has %d elements, more than %d", name, n, maxElements)
+		return action.Invalid("split the work with for_each", "%s has %d elements, more than %d", name, n, maxElements)
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func (h waitHandler) Run(_ context.Context, call *action.Call) (any, error) {
 		}
 	}
 	if len(given) != 1 {
-		return nil, invalid("give exactly one of seconds, duration and until", "%d of them are given", len(given))
+		return nil, action.Invalid("give exactly one of seconds, duration and until", "%d of them are given", len(given))
 	}
 	length, err := waitLength(given[0], call.Params[given[0]], start)
 	if err != nil {
@@ -95,7 +95,7 @@ func (h waitHandler) Validate(params map[string]any) []error {
 		}
 	}
 	if given > 1 {
-		problems = append(problems, invalid("give exactly one of seconds, duration and until", "%d of them are given", given))
+		problems = append(problems, action.Invalid("give exactly one of seconds, duration and until", "%d of them are given", given))
 	}
 	return problems
 }
@@ -107,7 +107,7 @@ func waitLength(name string, value any, start time.Time) (time.Duration, error) 
 	}
 	length, err := spec.ParseDuration(value)
 	if err != nil {
-		return 0, invalid("write a number of seconds, or for duration 1h30m", "%s: %v", name, err)
+		return 0, action.Invalid("write a number of seconds, or for duration 1h30m", "%s: %v", name, err)
 	}
 	return length, nil
 }
@@ -115,11 +115,11 @@ func waitLength(name string, value any, start time.Time) (time.Duration, error) 
 func untilLength(value any, start time.Time) (time.Duration, error) {
 	text, ok := value.(string)
 	if !ok {
-		return 0, invalid(untilHint, "until: is %s, not a time", typeName(value))
+		return 0, action.Invalid(untilHint, "until: is %s, not a time", typeName(value))
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return 0, invalid(untilHint, "until: %q is no RFC 3339 time", text)
+		return 0, action.Invalid(untilHint, "until: %q is no RFC 3339 time", text)
 	}
 	return t.Sub(start), nil
 }

@@ -105,7 +105,7 @@ func (waitUntilHandler) Validate(params map[string]any) []error {
 }
 
 func eitherOr(given string) error {
-	return invalid("give exactly one of them", "%s of duration_hours and until_time are given", given)
+	return action.Invalid("give exactly one of them", "%s of duration_hours and until_time are given", given)
 }
 
 func wakeTime(params map[string]any, now time.Time) (time.Time, error) {
@@ -124,7 +124,7 @@ func wakeTime(params map[string]any, now time.Time) (time.Time, error) {
 	}
 	text, ok := until.(string)
 	if !ok {
-		return now, invalid(wakeHint, "until_time: is %s, not a text", typeName(until))
+		return now, action.Invalid(wakeHint, "until_time: is %s, not a text", typeName(until))
 	}
 	return parseUntil(text, zone, now)
 }
@@ -137,10 +137,10 @@ func afterHours(value any, now time.Time) (time.Time, error) {
 	case float64:
 		hours = n
 	default:
-		return now, invalid("", "duration_hours: is %s, not a number", typeName(value))
+		return now, action.Invalid("", "duration_hours: is %s, not a number", typeName(value))
 	}
 	if !(hours >= minHours && hours <= maxHours) {
-		return now, invalid("", "duration_hours: must be from %v to %v", minHours, maxHours)
+		return now, action.Invalid("", "duration_hours: must be from %v to %v", minHours, maxHours)
 	}
 	return now.Add(time.Duration(math.Round(hours * float64(time.Hour)))), nil
 }
@@ -148,14 +148,14 @@ func afterHours(value any, now time.Time) (time.Time, error) {
 func zoneOf(params map[string]any) (*time.Location, error) {
 	name, ok := params["timezone"].(string)
 	if !ok && params["timezone"] != nil {
-		return nil, invalid(zoneHint, "timezone: is %s, not a text", typeName(params["timezone"]))
+		return nil, action.Invalid(zoneHint, "timezone: is %s, not a text", typeName(params["timezone"]))
 	}
 	if name == "" {
 		return time.UTC, nil
 	}
 	zone, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
-		return nil, invalid(zoneHint, "timezone: there is no zone %q", name)
+		return nil, action.Invalid(zoneHint, "timezone: there is no zone %q", name)
 	}
 	return zone, nil
 }
@@ -181,7 +181,7 @@ func parseUntil(text string, zone *time.Location, now time.Time) (time.Time, err
 			return instant(wall, zone), nil
 		}
 	}
-	return now, invalid(wakeHint, "until_time: %q is neither a time of day nor a date", text)
+	return now, action.Invalid(wakeHint, "until_time: %q is neither a time of day nor a date", text)
 }
 
 // next is the first time after now at which the clocks of the zone show the time of day.

@@ -80,7 +80,7 @@ type lap struct {
 func (h whileHandler) Validate(params map[string]any) []error {
 	var problems []error
 	if err := checkCondition(params["condition"]); err != nil {
-		problems = append(problems, invalid("", "condition: %v", err))
+		problems = append(problems, action.Invalid("", "condition: %v", err))
 	}
 	name, ok := params["action"].(string)
 	if !ok {
@@ -96,7 +96,7 @@ func (h whileHandler) Validate(params map[string]any) []error {
 	}
 	if v, ok := inner.Handler.(action.Validator); ok {
 		for _, err := range v.Validate(values) {
-			problems = append(problems, invalid(stepwell.HintOf(err), "action_params: %v", err))
+			problems = append(problems, action.Invalid(stepwell.HintOf(err), "action_params: %v", err))
 		}
 	}
 	return problems
@@ -111,11 +111,11 @@ func (h whileHandler) inner(name string) (*action.Action, error) {
 	_, waits := found.Handler.(waiter)
 	switch {
 	case waits:
-		return nil, invalid("write delay_seconds for a pause between runs", "action: %s waits, and a run of the loop cannot", name)
+		return nil, action.Invalid("write delay_seconds for a pause between runs", "action: %s waits, and a run of the loop cannot", name)
 	case len(found.Spec.Spawns) > 0:
-		return nil, invalid("use for_each", "action: %s spawns steps, and a run of the loop cannot", name)
+		return nil, action.Invalid("use for_each", "action: %s spawns steps, and a run of the loop cannot", name)
 	case found.Spec.NotIdempotent:
-		return nil, invalid("", "action: %s must not run twice after a crash, which a loop cannot promise", name)
+		return nil, action.Invalid("", "action: %s must not run twice after a crash, which a loop cannot promise", name)
 	}
 	return found, nil
 }
@@ -177,7 +177,7 @@ func (h whileHandler) once(ctx context.Context, call *action.Call, names map[str
 	}
 	value, err := inner.Handler.Run(ctx, &run)
 	if _, waits := errors.AsType[*action.WaitError](err); waits {
-		return nil, invalid("write delay_seconds for a pause between runs", "action: %s wants to wait, and a run of the loop cannot", name)
+		return nil, action.Invalid("write delay_seconds for a pause between runs", "action: %s wants to wait, and a run of the loop cannot", name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("run %d: %w", names["iteration"].(int64)+1, err)
@@ -193,7 +193,7 @@ func (h whileHandler) once(ctx context.Context, call *action.Call, names map[str
 func (h whileHandler) params(call *action.Call, inner *action.Action, name string, names map[string]any) (map[string]any, error) {
 	given, ok := call.Params["action_params"].(map[string]any)
 	if !ok && call.Params["action_params"] != nil {
-		return nil, invalid("", "action_params: is %s, not an object", typeName(call.Params["action_params"]))
+		return nil, action.Invalid("", "action_params: is %s, not an object", typeName(call.Params["action_params"]))
 	}
 	rendered, err := renderFields(call.Host, given, inner.Spec.Params, names)
 	if err != nil {
@@ -205,7 +205,7 @@ func (h whileHandler) params(call *action.Call, inner *action.Action, name strin
 		for i, m := range wrong {
 			lines[i] = m.String()
 		}
-		return nil, invalid("", "action_params: %s", strings.Join(lines, "; "))
+		return nil, action.Invalid("", "action_params: %s", strings.Join(lines, "; "))
 	}
 	return checker.Apply(rendered), nil
 }
@@ -288,7 +288,7 @@ type lapHost struct {
 
 // Spawn implements action.Host.
 func (h *lapHost) Spawn(context.Context, []action.NewStep) error {
-	return invalid("use for_each", "a run of a loop cannot spawn steps")
+	return action.Invalid("use for_each", "a run of a loop cannot spawn steps")
 }
 
 // Recall implements action.Host.
@@ -303,7 +303,7 @@ func (h *lapHost) Record(ctx context.Context, key string, value json.RawMessage)
 
 // Own implements action.Host.
 func (h *lapHost) Own(context.Context, json.RawMessage) error {
-	return invalid("use for_each", "a run of a loop cannot leave work outside")
+	return action.Invalid("use for_each", "a run of a loop cannot leave work outside")
 }
 
 // Eval implements action.Host.

@@ -20,11 +20,11 @@ const callbackHeader = "X-Stepwell-Callback"
 func (p *params) checkCallback() error {
 	switch {
 	case p.Poll != nil:
-		return invalid("leave one of them out", "callback stands beside poll")
+		return action.Invalid("leave one of them out", "callback stands beside poll")
 	case len(p.outputs) > 0 || p.IncludeBody != nil || p.Path != "" || p.Spill != "":
-		return invalid("leave outputs, include_body, path and spill out: the step ends with what is called back", "callback has no use for the response")
+		return action.Invalid("leave outputs, include_body, path and spill out: the step ends with what is called back", "callback has no use for the response")
 	case len(p.header.Values(callbackHeader)) > 0:
-		return invalid("leave it out", "the header %s is set by callback", callbackHeader)
+		return action.Invalid("leave it out", "the header %s is set by callback", callbackHeader)
 	}
 	return nil
 }
@@ -49,7 +49,7 @@ func (h *httpHandler) runCallback(ctx context.Context, call *action.Call, p *par
 	limit := 24 * time.Hour
 	if p.Callback.Timeout != nil {
 		if limit, err = duration(p.Callback.Timeout); err != nil || limit <= 0 {
-			return nil, invalid("write a number of seconds", "callback.timeout_seconds is not a duration")
+			return nil, action.Invalid("write a number of seconds", "callback.timeout_seconds is not a duration")
 		}
 	}
 	return nil, &action.WaitError{Until: time.Now().Add(limit), Await: true, Elsewhere: true, ExternalID: key}

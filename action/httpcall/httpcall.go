@@ -9,9 +9,6 @@
 package httpcall
 
 import (
-	"fmt"
-
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
 )
@@ -23,11 +20,6 @@ func Register(r *action.Registry, c *outbound.Client) error {
 		action.Action{Spec: httpSpec(), Handler: &httpHandler{c}},
 		action.Action{Spec: requestSpec(), Handler: &requestHandler{c}},
 	)
-}
-
-// invalid is a problem with the parameters.
-func invalid(hint, format string, args ...any) error {
-	return action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 func ptr(f float64) *float64 { return &f }

@@ -80,7 +80,7 @@ func parse(values map[string]any) (*params, []error) {
 		err = dec.Decode(p)
 	}
 	if err != nil {
-		return nil, []error{invalid("", "parameters: %v", err)}
+		return nil, []error{action.Invalid("", "parameters: %v", err)}
 	}
 	p.json, p.hasJSON = values["json"]
 	var problems []error
@@ -130,17 +130,17 @@ func (p *params) checkBody() error {
 	}
 	slices.Sort(given)
 	if len(given) > 1 {
-		return invalid("leave all but one of them out", "%s are bodies", strings.Join(given, " and "))
+		return action.Invalid("leave all but one of them out", "%s are bodies", strings.Join(given, " and "))
 	}
 	if p.ContentType != "" && len(given) == 1 && p.File == "" && p.Text == nil {
-		return invalid("it belongs to text and file; set the header Content-Type otherwise", "content_type has no meaning for %s", given[0])
+		return action.Invalid("it belongs to text and file; set the header Content-Type otherwise", "content_type has no meaning for %s", given[0])
 	}
 	if len(given) == 1 && (p.Method == http.MethodGet || p.Method == http.MethodHead) && given[0] != "json" {
-		return invalid("leave the method out, or write POST", "%s is a body, which %s does not have", given[0], p.Method)
+		return action.Invalid("leave the method out, or write POST", "%s is a body, which %s does not have", given[0], p.Method)
 	}
 	for i, part := range p.Multipart {
 		if part.File != "" && part.Value != nil {
-			return invalid("leave one of them out", "multipart[%d]: value stands beside file", i)
+			return action.Invalid("leave one of them out", "multipart[%d]: value stands beside file", i)
 		}
 	}
 	return nil
@@ -150,13 +150,13 @@ func (p *params) checkResponse() error {
 	switch {
 	case p.Response == "": // a template, or the default where it is not applied
 	case p.Path != "" && p.Response != "file":
-		return invalid("write response: file beside it", "path has no meaning for response %s", p.Response)
+		return action.Invalid("write response: file beside it", "path has no meaning for response %s", p.Response)
 	case p.Spill != "" && slices.Contains([]string{"file", "events", "lines", "none"}, p.Response):
-		return invalid("it belongs to json, text and auto", "spill has no meaning for response %s", p.Response)
+		return action.Invalid("it belongs to json, text and auto", "spill has no meaning for response %s", p.Response)
 	case p.MaxBytes > maxMemory && p.Response != "file":
-		return invalid("write larger responses to a file: response: file, or spill", "max_bytes is more than %d MiB", maxMemory>>20)
+		return action.Invalid("write larger responses to a file: response: file, or spill", "max_bytes is more than %d MiB", maxMemory>>20)
 	case p.Poll != nil && (p.Response == "file" || p.Response == "none"):
-		return invalid("use json, or fetch the file in a step of its own", "poll cannot read response %s", p.Response)
+		return action.Invalid("use json, or fetch the file in a step of its own", "poll cannot read response %s", p.Response)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func valuesOf(name string, members map[string]any) (map[string][]string, error) 
 			case string, bool, json.Number:
 				out[key] = append(out[key], fmt.Sprint(v))
 			default:
-				return nil, invalid("write a text, a number, true or false, or a list of them", "%s.%s is an object or a list of lists", name, key)
+				return nil, action.Invalid("write a text, a number, true or false, or a list of them", "%s.%s is an object or a list of lists", name, key)
 			}
 		}
 	}
@@ -216,10 +216,10 @@ func outputsOf(members map[string]any) ([]output, error) {
 			}
 		}
 		if o.value == "" {
-			return nil, invalid("write an expression such as body.id, or {value: body.id, type: string, required: true}", "outputs.%s has no expression", name)
+			return nil, action.Invalid("write an expression such as body.id, or {value: body.id, type: string, required: true}", "outputs.%s has no expression", name)
 		}
 		if slices.Contains(reserved, name) {
-			return nil, invalid("give it another name", "outputs.%s is an output already", name)
+			return nil, action.Invalid("give it another name", "outputs.%s is an output already", name)
 		}
 		if err := checkExpression("outputs."+name, o.value); err != nil {
 			return nil, err
@@ -241,7 +241,7 @@ func (o *output) set(key string, v any) error {
 	case key == "required" && isFlag:
 		o.field.Required = flag
 	default:
-		return invalid(fmt.Sprintf("known are value (an expression), type (one of %v) and required (true or false)", outputTypes), "outputs.%s.%s is not understood", o.name, key)
+		return action.Invalid(fmt.Sprintf("known are value (an expression), type (one of %v) and required (true or false)", outputTypes), "outputs.%s.%s is not understood", o.name, key)
 	}
 	return nil
 }
@@ -255,12 +255,12 @@ func (p *params) readTimeouts() error {
 		}
 		var err error
 		if *into, err = duration(p.Timeouts[name]); err != nil {
-			return invalid("", "timeouts.%s: %v", name, err)
+			return action.Invalid("", "timeouts.%s: %v", name, err)
 		}
 	}
 	t := p.timeouts
 	if t.Total > 0 && (t.FirstByte > t.Total) {
-		return invalid("make total the longest", "timeouts.first_byte is longer than timeouts.total")
+		return action.Invalid("make total the longest", "timeouts.first_byte is longer than timeouts.total")
 	}
 	return nil
 }
@@ -289,7 +289,7 @@ func (p *params) readPolicy() error {
 	if p.MaxDefer != nil {
 		var err error
 		if p.policy.MaxDefer, err = duration(p.MaxDefer); err != nil {
-			return invalid("", "max_defer: %v", err)
+			return action.Invalid("", "max_defer: %v", err)
 		}
 		p.policy.MaxDefer = max(p.policy.MaxDefer, 1) // 0 means its default there, and never here
 	}

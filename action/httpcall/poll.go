@@ -47,7 +47,7 @@ func (p *pollParams) read(of *params) error {
 		}
 		var err error
 		if *d.into, err = duration(d.from); err != nil || *d.into <= 0 {
-			return invalid("write a number of seconds or a text such as 30s", "poll.%s is not a duration", d.name)
+			return action.Invalid("write a number of seconds or a text such as 30s", "poll.%s is not a duration", d.name)
 		}
 	}
 	p.longest = max(p.longest, p.interval)
@@ -58,10 +58,10 @@ func (p *pollParams) read(of *params) error {
 		p.errors = *p.MaxErrors
 	}
 	if p.Until == nil {
-		return invalid("write a condition such as body.status == 'done'", "poll.until is missing")
+		return action.Invalid("write a condition such as body.status == 'done'", "poll.until is missing")
 	}
 	if of.Response == "events" || of.Response == "lines" {
-		return invalid("use json", "poll cannot read response %s", of.Response)
+		return action.Invalid("use json", "poll cannot read response %s", of.Response)
 	}
 	if p.Job != "" {
 		if err := checkExpression("poll.job", p.Job); err != nil {
@@ -313,11 +313,11 @@ func (p *params) pollRequest(call *action.Call, j *job) (*outbound.Request, erro
 	}
 	to, err := url.Parse(target)
 	if err != nil {
-		return nil, invalid("write it like https://host/jobs/{{ job }}", "poll.url is not valid")
+		return nil, action.Invalid("write it like https://host/jobs/{{ job }}", "poll.url is not valid")
 	}
 	from, err := url.Parse(p.URL)
 	if err != nil {
-		return nil, invalid("write it like https://host/path", "url is not valid")
+		return nil, action.Invalid("write it like https://host/path", "url is not valid")
 	}
 	same := outbound.SameOrigin(from, to)
 	header, err := p.pollHeader(call, names, same)

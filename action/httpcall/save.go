@@ -6,13 +6,15 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/stepwell/stepwell/action"
 )
 
 // save writes a body to a file, which appears under its name complete and flushed or not at all.
 func (a *answer) save(path string, body io.Reader, limit int64) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return invalid("", "the directory of the file: %v", err)
+		return action.Invalid("", "the directory of the file: %v", err)
 	}
 	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".part-*")
 	if err != nil {

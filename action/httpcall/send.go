@@ -77,7 +77,7 @@ func (p *params) fitTotal(deadline time.Time) error {
 		return nil
 	}
 	if p.timeouts.Total >= left {
-		return invalid("raise the step's timeout_seconds, or lower timeouts.total",
+		return action.Invalid("raise the step's timeout_seconds, or lower timeouts.total",
 			"timeouts.total is %s, which is not less than the step's timeout of about %s", p.timeouts.Total, left.Round(time.Second/10))
 	}
 	return nil

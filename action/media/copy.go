@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -168,7 +167,7 @@ func (g *ingest) open() (err error) {
 		return err
 	}
 	if inside(g.srcDir, dstDir) {
-		return action.Fail(invalid(fmt.Sprintf("the destination %s is inside the source %s", dstDir, g.srcDir), "a source is never written to; choose another destination"))
+		return action.Fail(stepwell.Invalid("a source is never written to; choose another destination", "the destination %s is inside the source %s", dstDir, g.srcDir))
 	}
 	if inside(dstDir, g.srcDir) {
 		if g.ownSrc, err = filepath.Rel(realPath(dstDir), realPath(g.srcDir)); err != nil {
@@ -326,15 +325,5 @@ func (g *ingest) finish(copyErr error) error {
 func (g *ingest) progress(n int64, note string) {
 	if g.total > 0 {
 		g.call.Host.Progress(min(1, float64(g.done+n)/float64(g.total)), note)
-	}
-}
-
-// pause waits before another try; it ends early with ctx.
-func (g *ingest) pause(try int) {
-	t := time.NewTimer(time.Duration(try) * g.opts.RetryPause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-g.ctx.Done():
 	}
 }

@@ -16,6 +16,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stepwell/stepwell"
+
+	"github.com/stepwell/stepwell/action"
 )
 
 const (
@@ -64,7 +66,7 @@ func (g *ingest) copyEntry(e *entry) (Stored, error) {
 			return s, err
 		}
 		g.call.Host.Log(slog.LevelWarn, "trying again", slog.String("path", e.rel), slog.Int("try", try), slog.String("error", err.Error()))
-		g.pause(try)
+		_ = action.Pause(g.ctx, time.Duration(try)*g.opts.RetryPause) // the loop sees when ctx has ended
 	}
 }
 
@@ -90,7 +92,7 @@ func (g *ingest) tryEntry(e *entry) (Stored, error) {
 		return Stored{}, sourceFault(err)
 	}
 	if !info.Mode().IsRegular() {
-		return Stored{}, invalid(e.rel+" is not a regular file", "list files alone")
+		return Stored{}, stepwell.Invalid("list files alone", "%s is not a regular file", e.rel)
 	}
 	s := Stored{Source: e.rel, Size: info.Size(), MTime: stamp(info.ModTime()), Status: statusCopied}
 	e.size = info.Size()

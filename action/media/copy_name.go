@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 
 	"github.com/stepwell/stepwell"
 )
@@ -29,15 +28,15 @@ func checkTemplate(t string) error {
 		switch p {
 		case "{original}", "{path}", "{date}", "{camera}":
 		default:
-			return invalid(fmt.Sprintf("template: unknown placeholder %s", p), hint)
+			return stepwell.Invalid(hint, "template: unknown placeholder %s", p)
 		}
 	}
 	if !strings.Contains(t, "{original}") && !strings.Contains(t, "{path}") {
-		return invalid("template: the name of the file is not in it", hint)
+		return stepwell.Invalid(hint, "template: the name of the file is not in it")
 	}
 	sample := placeholder.ReplaceAllString(t, "x")
 	if path.IsAbs(t) || filepath.IsAbs(t) || !fs.ValidPath(sample) || strings.ContainsAny(sample, "{}\\\x00") {
-		return invalid(fmt.Sprintf("template: %q is not a path below the destination", t), hint)
+		return stepwell.Invalid(hint, "template: %q is not a path below the destination", t)
 	}
 	return nil
 }
@@ -71,10 +70,10 @@ func (g *ingest) targetName(rel string, info fs.FileInfo) (string, error) {
 		return camera
 	})
 	if base := path.Base(name); !fs.ValidPath(name) || strings.HasPrefix(base, ".tmp-") && strings.HasSuffix(base, ".part") {
-		return "", invalid(fmt.Sprintf("%q cannot be the name of a copy", name), "names like .tmp-*.part are used while copying")
+		return "", stepwell.Invalid("names like .tmp-*.part are used while copying", "%q cannot be the name of a copy", name)
 	}
 	if g.ownSrc != "" && strings.HasPrefix(name, g.ownSrc+"/") {
-		return "", invalid(fmt.Sprintf("%q would be inside the source", name), "a source is never written to; choose another template or destination")
+		return "", stepwell.Invalid("a source is never written to; choose another template or destination", "%q would be inside the source", name)
 	}
 	return name, nil
 }
@@ -96,22 +95,11 @@ func cameraName(m *Metadata) string {
 		}
 		return '_'
 	}, name)
-	name = strings.Trim(shorten(name, 100), " .")
+	name = strings.Trim(stepwell.Head(name, 100), " .")
 	if name == "" {
 		return "unknown"
 	}
 	return name
-}
-
-// shorten cuts a text to at most n bytes between characters.
-func shorten(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n]
 }
 
 // suffixed adds "_n" before the extension from the second name on, within the length limit.
@@ -125,7 +113,7 @@ func suffixed(name string, n int) string {
 		ext = ""
 	}
 	tail := fmt.Sprintf("_%d%s", n, ext)
-	return dir + shorten(strings.TrimSuffix(base, ext), maxName-len(tail)) + tail
+	return dir + stepwell.Head(strings.TrimSuffix(base, ext), maxName-len(tail)) + tail
 }
 
 // freeName finds the name for a file: the first that is free, or the first that already holds the

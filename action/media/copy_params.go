@@ -1,13 +1,13 @@
 package media
 
 import (
-	"fmt"
 	"io/fs"
 	"maps"
 	"path"
 	"path/filepath"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 )
 
@@ -51,7 +51,7 @@ func bindCopy(call *action.Call) (copyParams, error) {
 		return p, action.Fail(err)
 	}
 	if p.OnError != "" && p.OnError != "continue" && p.OnError != "fail" {
-		return p, action.Fail(invalid(fmt.Sprintf("on_error is %q", p.OnError), "use continue or fail"))
+		return p, action.Fail(stepwell.Invalid("use continue or fail", "on_error is %q", p.OnError))
 	}
 	p.given = call.Params["files"] != nil
 	for i, f := range p.Files {
@@ -60,7 +60,7 @@ func bindCopy(call *action.Call) (copyParams, error) {
 		}
 	}
 	if p.Source == "" && (!p.given || len(p.rels) > 0) {
-		return p, action.Fail(invalid("there is no source", "name the directory to copy from, or pass the files of media.scan"))
+		return p, action.Fail(stepwell.Invalid("name the directory to copy from, or pass the files of media.scan", "there is no source"))
 	}
 	return p, nil
 }
@@ -73,15 +73,15 @@ func (p *copyParams) addFile(i int, f any) error {
 		if root, _ := m["root"].(string); root != "" && p.Source == "" {
 			p.Source = root
 		} else if root != "" && root != p.Source && len(p.rels) > 0 && p.Source == rootOf(p.Files[0]) {
-			return invalid(fmt.Sprintf("files[%d] is in %s, others are in %s", i, root, p.Source), "copy from one directory per step, or set source")
+			return stepwell.Invalid("copy from one directory per step, or set source", "files[%d] is in %s, others are in %s", i, root, p.Source)
 		}
 	}
 	if !ok {
-		return invalid(fmt.Sprintf("files[%d] is neither a path nor a file of media.scan", i), `write files: "{{ steps.scan.outputs.files }}" or a list of paths`)
+		return stepwell.Invalid(`write files: "{{ steps.scan.outputs.files }}" or a list of paths`, "files[%d] is neither a path nor a file of media.scan", i)
 	}
 	clean := path.Clean(rel)
 	if strings.Contains("/"+rel+"/", "/../") || !fs.ValidPath(clean) || clean == "." || strings.ContainsRune(rel, 0) {
-		return invalid(fmt.Sprintf("files[%d]: %q is not a path below the source", i, rel), "paths are relative to source and do not leave it")
+		return stepwell.Invalid("paths are relative to source and do not leave it", "files[%d]: %q is not a path below the source", i, rel)
 	}
 	p.rels = append(p.rels, clean)
 	return nil
@@ -110,7 +110,7 @@ func parseSpawn(v any) (*spawnParams, error) {
 			case key == "params" && value != nil:
 				m, ok := value.(map[string]any)
 				if !ok {
-					return nil, invalid("spawn.params is not an object", "write names and values")
+					return nil, stepwell.Invalid("write names and values", "spawn.params is not an object")
 				}
 				s.params = m
 			case key == "action" && isString && word != "":
@@ -120,12 +120,12 @@ func parseSpawn(v any) (*spawnParams, error) {
 			case key == "on_failure" && (word == "continue" || word == "fail"):
 				s.onFailure = word
 			default:
-				return nil, invalid(fmt.Sprintf("spawn.%s: %v is not allowed", key, value), "spawn has action, name, params and on_failure")
+				return nil, stepwell.Invalid("spawn has action, name, params and on_failure", "spawn.%s: %v is not allowed", key, value)
 			}
 		}
 		return s, nil
 	}
-	return nil, invalid("spawn is neither an object nor false", "spawn has action, name, params and on_failure")
+	return nil, stepwell.Invalid("spawn has action, name, params and on_failure", "spawn is neither an object nor false")
 }
 
 // step is the step for one stored file. It depends on nothing but the file, so that every attempt

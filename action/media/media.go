@@ -63,7 +63,7 @@ func Register(r *action.Registry, o Options) error {
 // resolve makes a path parameter absolute against the call's directory.
 func resolve(call *action.Call, path string) (string, error) {
 	if path == "" || strings.ContainsRune(path, 0) {
-		return "", action.Fail(invalid("a path is empty or contains a NUL byte", "name a file or directory"))
+		return "", action.Fail(stepwell.Invalid("name a file or directory", "a path is empty or contains a NUL byte"))
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(call.Dir, path)
@@ -73,8 +73,4 @@ func resolve(call *action.Call, path string) (string, error) {
 		return "", fmt.Errorf("path %q: %w", path, err)
 	}
 	return abs, call.May(abs)
-}
-
-func invalid(message, hint string) *stepwell.Error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
 }

@@ -218,7 +218,7 @@ func describeFile(ctx context.Context, name string, xxh bool, o Options) (*Metad
 func openRegular(name string) (*os.File, fs.FileInfo, error) {
 	info, err := os.Stat(name) // before opening: a pipe would block
 	if err == nil && !info.Mode().IsRegular() {
-		return nil, nil, action.Fail(invalid(name+" is not a regular file", "name one file"))
+		return nil, nil, action.Fail(stepwell.Invalid("name one file", "%s is not a regular file", name))
 	}
 	var f *os.File
 	if err == nil {
@@ -247,7 +247,7 @@ func describe(ctx context.Context, r io.ReaderAt, size int64) (m *Metadata, err 
 	}
 	s := sniff(head)
 	if s.format == "" {
-		return nil, action.Fail(invalid("not a picture, video or sound of a known format", fmt.Sprintf("the file has %d bytes and begins with %x", size, head[:min(len(head), 8)])))
+		return nil, action.Fail(stepwell.Invalid(fmt.Sprintf("the file has %d bytes and begins with %x", size, head[:min(len(head), 8)]), "not a picture, video or sound of a known format"))
 	}
 	m = &Metadata{Size: size, Kind: s.kind, MIME: s.mime, Container: &Container{Format: s.format, Brand: s.brand}, Streams: []Stream{},
 		Warnings: []string{}, foreign: s.reader == readNothing}

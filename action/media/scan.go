@@ -85,7 +85,7 @@ func openSource(dir string) (*os.Root, error) {
 		return root, nil
 	}
 	if info, statErr := os.Stat(dir); statErr == nil && !info.IsDir() {
-		return nil, action.Fail(invalid(fmt.Sprintf("%s is not a directory", dir), "name the directory that holds the media"))
+		return nil, action.Fail(stepwell.Invalid("name the directory that holds the media", "%s is not a directory", dir))
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "source directory", Err: err,

@@ -1,9 +1,10 @@
 package media
 
 import (
-	"fmt"
 	"path"
 	"strings"
+
+	"github.com/stepwell/stepwell"
 )
 
 // systemNames are directories that cameras, systems and file managers leave on cards. MISC holds
@@ -102,7 +103,7 @@ func validateGlobs(params map[string]any) []error {
 		for i, v := range list {
 			g, _ := v.(string)
 			if _, err := path.Match(strings.ReplaceAll(g, "**", "*"), ""); err != nil || g == "" {
-				errs = append(errs, invalid(fmt.Sprintf("%s[%d]: %q is not a glob", field, i, g), `write it like "*.mp4" or "DCIM/**"`))
+				errs = append(errs, stepwell.Invalid(`write it like "*.mp4" or "DCIM/**"`, "%s[%d]: %q is not a glob", field, i, g))
 			}
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"unicode"
 
 	"github.com/bep/imagemeta"
+
+	"github.com/stepwell/stepwell"
 )
 
 type readerKind int
@@ -136,8 +138,5 @@ func cleanText(s string) string {
 		}
 		return r
 	}, s)
-	if len(s) > 1000 {
-		s = strings.ToValidUTF8(s[:1000], "")
-	}
-	return strings.TrimSpace(s)
+	return strings.TrimSpace(stepwell.Head(s, 1000))
 }

@@ -11,6 +11,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/stepwell/stepwell"
+
+	"github.com/stepwell/stepwell/action"
 )
 
 // Limit bounds the requests to one host or with one credential.
@@ -296,7 +298,7 @@ func (g *gate) pace(ctx context.Context, patience time.Time, host string) error 
 		if delay := r.Delay(); delay > time.Until(patience) {
 			r.Cancel()
 			return busy(delay, "the rate of requests to "+host+" is used up")
-		} else if err := pause(ctx, delay); err != nil {
+		} else if err := action.Pause(ctx, delay); err != nil {
 			r.Cancel()
 			return err
 		}
@@ -305,7 +307,7 @@ func (g *gate) pace(ctx context.Context, patience time.Time, host string) error 
 		if after > time.Until(patience) {
 			return busy(after, host+" asked to be left alone for a while")
 		}
-		if err := pause(ctx, after); err != nil {
+		if err := action.Pause(ctx, after); err != nil {
 			return err
 		}
 	}
@@ -343,20 +345,6 @@ func (g *gate) coolDown(d time.Duration) {
 	defer g.mu.Unlock()
 	if until := time.Now().Add(d); until.After(g.cool) {
 		g.cool = until
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

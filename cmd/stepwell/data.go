@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
 )
 
@@ -25,7 +26,7 @@ func (p *program) locateSettings(cmd *cobra.Command) error {
 	}
 	p.settings.file = filepath.Join(data, settingsFile)
 	if data != "" && !isFile(p.settings.file) && isFile(settingsFile) && filepath.Clean(data) != "." {
-		return invalid("move it: mv "+settingsFile+" "+p.settings.file, "%s in the working directory is not read when a data directory is named", settingsFile)
+		return stepwell.Invalid("move it: mv "+settingsFile+" "+p.settings.file, "%s in the working directory is not read when a data directory is named", settingsFile)
 	}
 	return nil
 }
@@ -39,7 +40,7 @@ func (p *program) locateData(cmd *cobra.Command) error {
 	case f == nil:
 		return nil
 	case s.db == "" && f.Changed:
-		return invalid("", "db: the name of the database file is empty")
+		return stepwell.Invalid("", "db: the name of the database file is empty")
 	case s.db != "" && (f.Changed || !cmd.Flags().Changed("data")):
 		s.data = ""
 	case s.data == "" && !isFile(app.Database(app.DefaultData)) && isFile(oldDB):

@@ -118,7 +118,7 @@ func (l *loader) resolve(d *document) error {
 			}
 			if first, known := l.files[name]; known {
 				if first != file {
-					return invalid("call one of them by its path", "the pipeline %q is %s for one file and %s for another", name, first, file)
+					return stepwell.Invalid("call one of them by its path", "the pipeline %q is %s for one file and %s for another", name, first, file)
 				}
 				continue
 			}
@@ -192,7 +192,7 @@ func readFile(name string, limit int64) ([]byte, error) {
 	}
 	defer f.Close()
 	if info, err := f.Stat(); err == nil && info.IsDir() {
-		return nil, invalid("name a file in it", "%s is a directory", name)
+		return nil, stepwell.Invalid("name a file in it", "%s is a directory", name)
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, limit))
 	if err != nil {

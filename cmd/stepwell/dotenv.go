@@ -22,7 +22,7 @@ func dotenv(path, dir string) (map[string]string, error) {
 		return nil, err
 	}
 	if len(raw) > maxDotenv {
-		return nil, invalid("it should hold a few variables", "%s is larger than %d bytes", path, maxDotenv)
+		return nil, stepwell.Invalid("it should hold a few variables", "%s is larger than %d bytes", path, maxDotenv)
 	}
 	values := map[string]string{}
 	for i, line := range strings.Split(strings.TrimPrefix(string(raw), "\ufeff"), "\n") {

@@ -108,7 +108,7 @@ func (p *program) newListCommand() *cobra.Command {
 				return err
 			}
 			if filter.Limit < 1 || filter.Limit > 1000 {
-				return invalid("give a number from 1 to 1000", "limit: %d is out of range", filter.Limit)
+				return stepwell.Invalid("give a number from 1 to 1000", "limit: %d is out of range", filter.Limit)
 			}
 			if p.elsewhere(&c) {
 				query := url.Values{}
@@ -138,7 +138,7 @@ func executionStatuses(names []string) ([]stepwell.ExecutionStatus, error) {
 	for _, name := range names {
 		var s stepwell.ExecutionStatus
 		if err := s.UnmarshalText([]byte(name)); err != nil {
-			return nil, invalid("the statuses are "+statusNames(func(i uint8) string { return stepwell.ExecutionStatus(i).String() }), "%s", err.Error())
+			return nil, stepwell.Invalid("the statuses are "+statusNames(func(i uint8) string { return stepwell.ExecutionStatus(i).String() }), "%s", err.Error())
 		}
 		out = append(out, s)
 	}
@@ -150,7 +150,7 @@ func stepStatuses(names []string) ([]stepwell.StepStatus, error) {
 	for _, name := range names {
 		var s stepwell.StepStatus
 		if err := s.UnmarshalText([]byte(name)); err != nil {
-			return nil, invalid("the statuses are "+statusNames(func(i uint8) string { return stepwell.StepStatus(i).String() }), "%s", err.Error())
+			return nil, stepwell.Invalid("the statuses are "+statusNames(func(i uint8) string { return stepwell.StepStatus(i).String() }), "%s", err.Error())
 		}
 		out = append(out, s)
 	}

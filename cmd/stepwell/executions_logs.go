@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -36,7 +37,7 @@ func (p *program) newLogsCommand() *cobra.Command {
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if f.filter.Tail < 0 || f.filter.Tail > 10_000 {
-				return invalid("give a number from 0 to 10000", "tail: %d is out of range", f.filter.Tail)
+				return stepwell.Invalid("give a number from 0 to 10000", "tail: %d is out of range", f.filter.Tail)
 			}
 			if p.elsewhere(&c) {
 				return p.logsThere(&c, args[0], &f)
@@ -143,7 +144,7 @@ func (p *program) newEventsCommand() *cobra.Command {
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if most < 0 {
-				return invalid("", "limit: %d is less than nothing", most)
+				return stepwell.Invalid("", "limit: %d is less than nothing", most)
 			}
 			return p.reading(args[0], func(ctx context.Context, s store.Store, x *store.Execution) error {
 				return p.events(ctx, s, x, after, most, output.value)

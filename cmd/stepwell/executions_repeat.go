@@ -37,7 +37,7 @@ func (p *program) newRestartCommand() *cobra.Command {
 		step := args[0]
 		err := p.reading(x.ID, func(ctx context.Context, s store.Store, x *store.Execution) error {
 			if loop, _, inside := strings.Cut(step, "["); inside {
-				return invalid("restart "+loop+", with --failed-only if only what failed should run again", "%s is an iteration, which is not restarted by itself", step)
+				return stepwell.Invalid("restart "+loop+", with --failed-only if only what failed should run again", "%s is an iteration, which is not restarted by itself", step)
 			}
 			return knownStep(ctx, s, x, step)
 		})

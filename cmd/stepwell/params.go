@@ -57,14 +57,14 @@ func paramsFile(name string) (map[string]any, error) {
 		return nil, err
 	}
 	if len(raw) > maxParams {
-		return nil, invalid("put the data into a file that a step reads", "%s is larger than %d MiB", name, maxParams>>20)
+		return nil, stepwell.Invalid("put the data into a file that a step reads", "%s is larger than %d MiB", name, maxParams>>20)
 	}
 	value, err := definition.ParseParam(&definition.Parameter{Name: "file", Type: spec.Object}, string(raw))
 	if err != nil {
 		if e, ok := errors.AsType[*stepwell.Error](err); ok && strings.HasPrefix(e.Message, "parameter file") {
-			return nil, invalid("write names with values, such as `city: Berlin`", "%s is not a mapping of names to values", name)
+			return nil, stepwell.Invalid("write names with values, such as `city: Berlin`", "%s is not a mapping of names to values", name)
 		}
-		return nil, invalid("", "%s: %v", name, err)
+		return nil, stepwell.Invalid("", "%s: %v", name, err)
 	}
 	params, _ := value.(map[string]any) // an empty file gives none
 	return params, nil

@@ -90,7 +90,7 @@ func (p *program) secretValue(file string) (string, error) {
 		text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
 	}
 	if text == "" {
-		return "", invalid("", "the value is empty")
+		return "", stepwell.Invalid("", "the value is empty")
 	}
 	return text, nil
 }
@@ -135,7 +135,7 @@ func (k *keyFlags) until(now time.Time) (time.Time, error) {
 	}
 	d, err := time.ParseDuration(k.expires)
 	if err != nil || d <= 0 {
-		return time.Time{}, invalid("write it like 90d or 12h", "--expires: %q is no duration", k.expires)
+		return time.Time{}, stepwell.Invalid("write it like 90d or 12h", "--expires: %q is no duration", k.expires)
 	}
 	return now.Add(d), nil
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell"
 )
 
 // maxBody bounds what a command sends.
@@ -20,13 +22,13 @@ func (p *program) readText(name string) (string, error) {
 	if name != "-" {
 		raw, err := readFile(name, maxBody+1)
 		if err == nil && len(raw) > maxBody {
-			err = invalid("", "%s is larger than %d MiB", name, maxBody>>20)
+			err = stepwell.Invalid("", "%s is larger than %d MiB", name, maxBody>>20)
 		}
 		return string(raw), err
 	}
 	raw, err := io.ReadAll(io.LimitReader(p.in, maxBody+1))
 	if err == nil && len(raw) > maxBody {
-		err = invalid("", "the input is larger than %d MiB", maxBody>>20)
+		err = stepwell.Invalid("", "the input is larger than %d MiB", maxBody>>20)
 	}
 	return string(raw), err
 }
@@ -39,7 +41,7 @@ func (p *program) readObject(name string) (object, error) {
 	}
 	var o object
 	if err := yaml.Unmarshal([]byte(text), &o); err != nil {
-		return nil, invalid("it is a YAML or JSON object of names and values", "%s: %v", name, err)
+		return nil, stepwell.Invalid("it is a YAML or JSON object of names and values", "%s: %v", name, err)
 	}
 	if o == nil {
 		o = object{}
@@ -53,7 +55,7 @@ func assignments(flags []string) (object, error) {
 	for _, f := range flags {
 		key, text, ok := strings.Cut(f, "=")
 		if !ok || key == "" {
-			return nil, invalid("", "-p %s: is not of the form key=value", f)
+			return nil, stepwell.Invalid("", "-p %s: is not of the form key=value", f)
 		}
 		var v any
 		if err := yaml.Unmarshal([]byte(text), &v); err != nil || strings.Contains(text, ": ") && !strings.HasPrefix(text, "{") {

@@ -91,7 +91,7 @@ func (p *program) newDiffCommand(r *resource) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, n := range args[1:] {
 				if _, err := strconv.Atoi(n); err != nil {
-					return invalid("`stepwell pipelines versions` lists them", "%q is no version", n)
+					return stepwell.Invalid("`stepwell pipelines versions` lists them", "%q is no version", n)
 				}
 			}
 			return p.calling(&c, func(ctx context.Context, api caller) error {
@@ -140,7 +140,7 @@ func (p *program) newStartCommand() *cobra.Command {
 
 func (p *program) startStored(c *connection, pipeline string, f *startFlags) error {
 	if f.follow && f.wait {
-		return invalid("", "--follow and --wait exclude each other")
+		return stepwell.Invalid("", "--follow and --wait exclude each other")
 	}
 	params, err := assignments(f.params)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell"
 )
 
 func (p *program) newPolicyCommand() *cobra.Command {
@@ -76,7 +78,7 @@ func (p *program) newPolicySet() *cobra.Command {
 			}
 			var body object
 			if err := yaml.Unmarshal([]byte(text), &body); err != nil {
-				return invalid("", "%s: %v", args[0], err)
+				return stepwell.Invalid("", "%s: %v", args[0], err)
 			}
 			if body == nil {
 				body = object{} // an empty file allows everything

@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/stepwell/stepwell"
 )
 
 func schedules() *resource {
@@ -67,7 +69,7 @@ func (s *scheduleFlags) body(p *program) (object, error) {
 		}
 	}
 	if given > 1 {
-		return nil, invalid("", "--cron, --every and --once exclude each other")
+		return nil, stepwell.Invalid("", "--cron, --every and --once exclude each other")
 	}
 	put(o, "schedule.timezone", s.zone)
 	if s.pipeline != "" {
@@ -136,7 +138,7 @@ func (p *program) newFirings(r *resource) *cobra.Command {
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if most < 1 || most > maxList {
-				return invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+				return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
 			}
 			return p.calling(&c, func(ctx context.Context, api caller) error {
 				rows, err := pages(ctx, api, r.at(args[0], "firings"), "firings", url.Values{}, most)
@@ -173,7 +175,7 @@ func (p *program) newBackfill(r *resource) *cobra.Command {
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if from == "" || to == "" {
-				return invalid("usage: stepwell schedules backfill ID --from TIME --to TIME", "--from and --to are missing")
+				return stepwell.Invalid("usage: stepwell schedules backfill ID --from TIME --to TIME", "--from and --to are missing")
 			}
 			return p.calling(&c, func(ctx context.Context, api caller) error {
 				var answer object

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell"
 )
 
 // column is one of a table: its title, and where its values are in an object.
@@ -46,7 +48,7 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 		Args:  arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if most < 1 || most > maxList {
-				return invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+				return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
 			}
 			query := url.Values{}
 			for i, f := range r.filters {

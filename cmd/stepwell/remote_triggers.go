@@ -6,6 +6,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell"
 )
 
 // triggerFlags say what a webhook or an event starts; a file may say the same, and more.
@@ -97,7 +99,7 @@ func (e *eventFlags) body(*program) (object, error) {
 	if e.data != "" {
 		var data object
 		if err := yaml.Unmarshal([]byte(e.data), &data); err != nil || data == nil {
-			return nil, invalid(`write it like -d '{"city": "Oslo"}'`, "--data: %q is no object", e.data)
+			return nil, stepwell.Invalid(`write it like -d '{"city": "Oslo"}'`, "--data: %q is no object", e.data)
 		}
 		o["data"] = data
 	}

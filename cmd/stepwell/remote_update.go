@@ -5,6 +5,8 @@ import (
 	"maps"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell"
 )
 
 // updating makes a command that changes one of a resource. The API replaces what is inside `schedule` and `callback` as
@@ -22,7 +24,7 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 				return err
 			}
 			if len(body) == 0 {
-				return invalid("`stepwell "+r.path+" update --help` lists the flags", "nothing is said to change")
+				return stepwell.Invalid("`stepwell "+r.path+" update --help` lists the flags", "nothing is said to change")
 			}
 			return p.calling(&c, func(ctx context.Context, api caller) error {
 				answer := object{}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
 )
 
@@ -30,7 +31,7 @@ func (p *program) newSecretsRewrap() *cobra.Command {
 // rewrap works on the database, for those who may write to the file.
 func (p *program) rewrap() (err error) {
 	if !isFile(p.settings.db) {
-		return invalid("name it with --data or --db", "there is no database %s", p.settings.db)
+		return stepwell.Invalid("name it with --data or --db", "there is no database %s", p.settings.db)
 	}
 	o, err := p.options()
 	if err != nil {

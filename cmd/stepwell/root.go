@@ -103,7 +103,7 @@ func (p *program) unknownCommand(cmd *cobra.Command, args []string) error {
 	} else if isFile(args[0]) {
 		hint = fmt.Sprintf("did you mean `%s run %s`?", cmd.CommandPath(), args[0])
 	}
-	return invalid(hint, "unknown command %q", args[0])
+	return stepwell.Invalid(hint, "unknown command %q", args[0])
 }
 
 func isFile(name string) bool {
@@ -121,7 +121,7 @@ func flagError(cmd *cobra.Command, err error) error {
 			hint = "did you mean --" + near + "?"
 		}
 	}
-	return invalid(hint, "%s", err.Error())
+	return stepwell.Invalid(hint, "%s", err.Error())
 }
 
 // arguments checks how many there are; what is what they are called, in capitals.
@@ -130,16 +130,12 @@ func arguments(least, most int, what string) cobra.PositionalArgs {
 		hint := "usage: " + cmd.UseLine()
 		switch {
 		case len(args) < least:
-			return invalid(hint, "%s is missing", what)
+			return stepwell.Invalid(hint, "%s is missing", what)
 		case most >= 0 && len(args) > most:
-			return invalid(hint, "%q is one argument too many", args[most])
+			return stepwell.Invalid(hint, "%q is one argument too many", args[most])
 		}
 		return nil
 	}
-}
-
-func invalid(hint, format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // log takes Stepwell's own messages, which are warnings and worse: the rest is in the output.

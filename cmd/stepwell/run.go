@@ -84,7 +84,7 @@ func (f *runFlags) report(d *definition.Definition) error {
 		}
 		return nil
 	}
-	return invalid("leave the flag out", "the pipeline has no stream steps, and so no report on items")
+	return stepwell.Invalid("leave the flag out", "the pipeline has no stream steps, and so no report on items")
 }
 
 func (p *program) run(file string, f *runFlags) error {
@@ -148,7 +148,7 @@ func (p *program) checked(d *document, f *runFlags) (map[string]any, error) {
 	problems := d.problems
 	if f.resume {
 		if len(f.params) > 0 || f.paramsFile != "" {
-			return nil, invalid("leave them out, or start a new execution without --resume", "an execution that is resumed keeps its parameters")
+			return nil, stepwell.Invalid("leave them out, or start a new execution without --resume", "an execution that is resumed keeps its parameters")
 		}
 		p.warn(problems)
 		return nil, nil

@@ -6,6 +6,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/stepwell/stepwell"
 )
 
 // config makes the TLS configuration; nil without a certificate. The certificate is read again when its file has
@@ -16,7 +18,7 @@ func (t *tlsSettings) config() (*tls.Config, error) {
 	}
 	c := &certificate{cert: t.Cert, key: t.Key}
 	if _, err := c.current(nil); err != nil {
-		return nil, invalid("server.tls.cert and key are PEM files that belong together", "server.tls: %v", err)
+		return nil, stepwell.Invalid("server.tls.cert and key are PEM files that belong together", "server.tls: %v", err)
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.current, NextProtos: []string{"h2", "http/1.1"}}
 	if t.ClientCA == "" {
@@ -24,11 +26,11 @@ func (t *tlsSettings) config() (*tls.Config, error) {
 	}
 	pem, err := os.ReadFile(t.ClientCA)
 	if err != nil {
-		return nil, invalid("", "server.tls.client_ca: %v", err)
+		return nil, stepwell.Invalid("", "server.tls.client_ca: %v", err)
 	}
 	conf.ClientCAs, conf.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
 	if !conf.ClientCAs.AppendCertsFromPEM(pem) {
-		return nil, invalid("it is a PEM file with one or more certificates", "server.tls.client_ca: %s holds no certificate", t.ClientCA)
+		return nil, stepwell.Invalid("it is a PEM file with one or more certificates", "server.tls.client_ca: %s holds no certificate", t.ClientCA)
 	}
 	return conf, nil
 }

@@ -85,11 +85,11 @@ func (p *program) configure(cmd *cobra.Command) error {
 			from = p.settings.file + ": " + name
 		}
 		if err := flag.Value.Set(value); err != nil {
-			return invalid("", "%s: %s", from, flagValueError(value, err))
+			return stepwell.Invalid("", "%s: %s", from, flagValueError(value, err))
 		}
 	}
 	if f := cmd.Flags().Lookup("workers"); f != nil && (p.settings.workers < 1 || p.settings.workers > 10_000) {
-		return invalid("give a number from 1 to 10000", "workers: %d is out of range", p.settings.workers)
+		return stepwell.Invalid("give a number from 1 to 10000", "workers: %d is out of range", p.settings.workers)
 	}
 	return p.locateData(cmd)
 }
@@ -136,7 +136,7 @@ func readSettings(name string) (map[string]string, *sections, error) {
 		return nil, nil, fmt.Errorf("settings: %w", err)
 	}
 	if len(raw) > maxSettings {
-		return nil, nil, invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
+		return nil, nil, stepwell.Invalid("", "%s is larger than %d KiB", name, maxSettings>>10)
 	}
 	return parseSettings(name, raw)
 }
@@ -145,7 +145,7 @@ func readSettings(name string) (map[string]string, *sections, error) {
 func parseSettings(name string, raw []byte) (map[string]string, *sections, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, nil, invalid("", "%s: %v", name, err)
+		return nil, nil, stepwell.Invalid("", "%s: %v", name, err)
 	}
 	parts, values := defaultSections(), map[string]string{}
 	if len(doc.Content) == 0 {
@@ -153,7 +153,7 @@ func parseSettings(name string, raw []byte) (map[string]string, *sections, error
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		return nil, nil, invalid("write lines such as `db: stepwell.db`", "%s:%d: the settings are not a mapping of names to values", name, root.Line)
+		return nil, nil, stepwell.Invalid("write lines such as `db: stepwell.db`", "%s:%d: the settings are not a mapping of names to values", name, root.Line)
 	}
 	d, fields := settingsDecoder{name}, parts.fields()
 	known := slices.Concat(settingNames, slices.Collect(maps.Keys(fields)))
@@ -185,7 +185,7 @@ func (c *choice) Type() string   { return strings.Join(c.allowed, "|") }
 // Set implements pflag.Value.
 func (c *choice) Set(value string) error {
 	if !slices.Contains(c.allowed, value) {
-		return invalid("", "%q is not one of %s", value, strings.Join(c.allowed, ", "))
+		return stepwell.Invalid("", "%q is not one of %s", value, strings.Join(c.allowed, ", "))
 	}
 	c.value = value
 	return nil

@@ -35,22 +35,22 @@ func (s *serverSettings) validate() error {
 		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // a number that fits, or a name
 	}
 	if err != nil || port == "" {
-		return invalid("write it like 127.0.0.1:8010, or :8010 for all addresses", "server.listen: %q is no address", s.Listen)
+		return stepwell.Invalid("write it like 127.0.0.1:8010, or :8010 for all addresses", "server.listen: %q is no address", s.Listen)
 	}
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		return invalid("give both, or none", "server.tls needs a cert and a key")
+		return stepwell.Invalid("give both, or none", "server.tls needs a cert and a key")
 	}
 	if s.TLS.ClientCA != "" && s.TLS.Cert == "" {
-		return invalid("give a cert and a key too", "server.tls.client_ca without TLS has no effect")
+		return stepwell.Invalid("give a cert and a key too", "server.tls.client_ca without TLS has no effect")
 	}
 	if s.BaseURL != "" {
 		if u, err := url.Parse(s.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" {
-			return invalid("write it like https://stepwell.example.org", "server.base_url: %q is no base URL", s.BaseURL)
+			return stepwell.Invalid("write it like https://stepwell.example.org", "server.base_url: %q is no base URL", s.BaseURL)
 		}
 	}
 	for _, o := range s.CORS.Origins {
 		if u, err := url.Parse(o); err != nil || u.Scheme == "" || u.Host == "" || u.Path != "" {
-			return invalid("write it like https://app.example.org", "server.cors.origins: %q is no origin", o)
+			return stepwell.Invalid("write it like https://app.example.org", "server.cors.origins: %q is no origin", o)
 		}
 	}
 	return nil
@@ -60,18 +60,18 @@ func (a *authSettings) validate() error {
 	for _, text := range a.TrustedProxies {
 		if _, err := netip.ParsePrefix(text); err != nil {
 			if _, err := netip.ParseAddr(text); err != nil {
-				return invalid("write it like 10.1.0.0/16 or 10.1.2.3", "server.auth.trusted_proxies: %q is no network", text)
+				return stepwell.Invalid("write it like 10.1.0.0/16 or 10.1.2.3", "server.auth.trusted_proxies: %q is no network", text)
 			}
 		}
 	}
 	for value, role := range a.JWT.Roles {
 		var r access.Role
 		if err := r.UnmarshalText([]byte(role)); err != nil {
-			return invalid(stepwell.HintOf(err), "server.auth.jwt.roles.%s: unknown role %q", value, role)
+			return stepwell.Invalid(stepwell.HintOf(err), "server.auth.jwt.roles.%s: unknown role %q", value, role)
 		}
 	}
 	if j := &a.JWT; j.JWKS == "" && (j.Issuer != "" || j.Audience != "" || j.RoleClaim != "" || len(j.Roles) > 0) {
-		return invalid("name the file or the URL with the issuer's keys", "server.auth.jwt without jwks has no effect")
+		return stepwell.Invalid("name the file or the URL with the issuer's keys", "server.auth.jwt without jwks has no effect")
 	}
 	return nil
 }
@@ -103,7 +103,7 @@ func (s *serving) numbers() error {
 		{"defaults.retry.backoff_seconds", d.Retry.BackoffSeconds, 0, 86_400},
 	} {
 		if !(n.value >= n.least && n.value <= n.most) {
-			return invalid(fmt.Sprintf("give a number from %.0f to %.0f", n.least, n.most), "%s: %v is out of range", n.key, n.value)
+			return stepwell.Invalid(fmt.Sprintf("give a number from %.0f to %.0f", n.least, n.most), "%s: %v is out of range", n.key, n.value)
 		}
 	}
 	return nil
@@ -112,7 +112,7 @@ func (s *serving) numbers() error {
 func (s *serving) queues() error {
 	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
 		if q := s.Queues[name]; q.Concurrency < 0 || !(q.Rate >= 0) || q.Burst < 0 || q.Rate > 1e6 {
-			return invalid("0 is no limit", "queues.%s: a limit is out of range", name)
+			return stepwell.Invalid("0 is no limit", "queues.%s: a limit is out of range", name)
 		}
 	}
 	return nil
@@ -120,13 +120,13 @@ func (s *serving) queues() error {
 
 func (l *logSettings) validate() error {
 	if _, ok := logLevels[strings.ToLower(l.Level)]; !ok {
-		return invalid("debug, info, warn or error", "log.level: %q is no level", l.Level)
+		return stepwell.Invalid("debug, info, warn or error", "log.level: %q is no level", l.Level)
 	}
 	switch l.Format {
 	case "", "json", "text":
 		return nil
 	}
-	return invalid("json or text", "log.format: %q is no format", l.Format)
+	return stepwell.Invalid("json or text", "log.format: %q is no format", l.Format)
 }
 
 func (t *telemetrySettings) validate() error {
@@ -134,7 +134,7 @@ func (t *telemetrySettings) validate() error {
 		return nil
 	}
 	if u, err := url.Parse(t.OTLPEndpoint); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return invalid("write it like http://localhost:4318", "telemetry.otlp_endpoint: %q is no URL", t.OTLPEndpoint)
+		return stepwell.Invalid("write it like http://localhost:4318", "telemetry.otlp_endpoint: %q is no URL", t.OTLPEndpoint)
 	}
 	return nil
 }

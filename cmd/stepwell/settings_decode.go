@@ -21,7 +21,7 @@ const maxSettingsDepth = 20
 type settingsDecoder struct{ file string }
 
 func (d settingsDecoder) wrong(n *yaml.Node, hint, format string, args ...any) error {
-	return invalid(hint, "%s:%d:%d: "+format, append([]any{d.file, n.Line, n.Column}, args...)...)
+	return stepwell.Invalid(hint, "%s:%d:%d: "+format, append([]any{d.file, n.Line, n.Column}, args...)...)
 }
 
 // decode sets v from n; path is where n stands, for messages.

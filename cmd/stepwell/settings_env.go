@@ -9,6 +9,7 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -117,13 +118,13 @@ func (s *serving) set(name, value, from string, known []string) error {
 		section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
 		for _, k := range known {
 			if name != "STEPWELL_"+section && strings.HasPrefix(k, "STEPWELL_"+section+"_") {
-				return invalid(didYouMean(name, known), "unknown variable %s", from)
+				return stepwell.Invalid(didYouMean(name, known), "unknown variable %s", from)
 			}
 		}
 		return nil // of another part
 	}
 	if err := env.ParseWithOptions(s, env.Options{Environment: map[string]string{name: value}, Prefix: "STEPWELL_"}); err != nil {
-		return invalid("docs/server.md lists the settings", "%s: %q is no value for it", from, value)
+		return stepwell.Invalid("docs/server.md lists the settings", "%s: %q is no value for it", from, value)
 	}
 	return nil
 }
@@ -136,7 +137,7 @@ func (s *serving) port(lookup func(string) (string, bool), vars, from map[string
 	}
 	host, _, err := net.SplitHostPort(s.Server.Listen)
 	if err != nil {
-		return invalid("write it like 127.0.0.1:8010", "server.listen: %q is no address", s.Server.Listen)
+		return stepwell.Invalid("write it like 127.0.0.1:8010", "server.listen: %q is no address", s.Server.Listen)
 	}
 	vars["STEPWELL_SERVER_LISTEN"], from["STEPWELL_SERVER_LISTEN"] = net.JoinHostPort(host, port), "SERVICE_PORT"
 	return nil

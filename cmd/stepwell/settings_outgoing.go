@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
@@ -120,7 +121,7 @@ func (p *program) options() (app.Options, error) {
 	switch o.Schemas.Mode {
 	case "", schema.Offline, schema.Cached, schema.Refresh:
 	default:
-		return o, invalid("offline, cache or refresh", "%s: schemas.mode: %q", settingsFile, s.Schemas.Mode)
+		return o, stepwell.Invalid("offline, cache or refresh", "%s: schemas.mode: %q", settingsFile, s.Schemas.Mode)
 	}
 	o.Checkpoints = s.Streams.Checkpoints
 	return o, p.engineOptions(&o)
@@ -155,7 +156,7 @@ func (h *httpSettings) options() (outbound.Options, error) {
 	for _, text := range h.AllowCIDRs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
-			return o, invalid("write it like 10.1.0.0/16", "%s: http.allow_cidrs: %q is no network", settingsFile, text)
+			return o, stepwell.Invalid("write it like 10.1.0.0/16", "%s: http.allow_cidrs: %q is no network", settingsFile, text)
 		}
 		o.AllowCIDRs = append(o.AllowCIDRs, prefix)
 	}
@@ -184,7 +185,7 @@ func (p *program) serviceOptions() (service.Options, error) {
 	if text, ok := p.env("DAPR_HTTP_PORT"); ok && text != "" && o.DaprPort == 0 {
 		port, err := strconv.Atoi(text)
 		if err != nil {
-			return o, invalid("", "DAPR_HTTP_PORT: %q is no port", text)
+			return o, stepwell.Invalid("", "DAPR_HTTP_PORT: %q is no port", text)
 		}
 		o.DaprPort = port
 	}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell"
 )
 
 // byteSize is a number of bytes, written as 1048576, 512KiB, 4MiB or 1GiB.
@@ -20,7 +22,7 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
-		return invalid("write it like 4MiB", "%q is no size", text)
+		return stepwell.Invalid("write it like 4MiB", "%q is no size", text)
 	}
 	*b = byteSize(n * unit)
 	return nil
@@ -49,24 +51,24 @@ func (d *decimal) UnmarshalText(text []byte) error {
 	if scientific {
 		var err error
 		if shift, err = strconv.Atoi(exponent); err != nil || shift < -decimalDigits || shift > decimalDigits {
-			return invalid("write it like 0.0025", "%q is no amount", text)
+			return stepwell.Invalid("write it like 0.0025", "%q is no amount", text)
 		}
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := whole + fraction
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return invalid("write it like 0.0025", "%q is no amount", text)
+		return stepwell.Invalid("write it like 0.0025", "%q is no amount", text)
 	}
 	zeros := decimalDigits + shift - len(fraction)
 	for ; zeros < 0 && strings.HasSuffix(digits, "0"); zeros++ {
 		digits = strings.TrimSuffix(digits, "0")
 	}
 	if zeros < 0 && strings.Trim(digits, "0") != "" {
-		return invalid("", "%q has more than %d digits after the point", text, decimalDigits)
+		return stepwell.Invalid("", "%q has more than %d digits after the point", text, decimalDigits)
 	}
 	n, err := strconv.ParseInt(digits+strings.Repeat("0", max(zeros, 0)), 10, 64)
 	if err != nil {
-		return invalid("", "%q is too large an amount", text)
+		return stepwell.Invalid("", "%q is too large an amount", text)
 	}
 	*d = decimal(n)
 	return nil

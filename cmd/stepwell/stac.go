@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/schema"
 )
 
@@ -35,13 +36,13 @@ func (w *workflowFile) add(f *pflag.FlagSet) {
 func (w *workflowFile) of(args []string) (string, error) {
 	switch {
 	case w.config != "" && len(args) > 0:
-		return "", invalid("", "the workflow is named twice: %s and %s", w.config, args[0])
+		return "", stepwell.Invalid("", "the workflow is named twice: %s and %s", w.config, args[0])
 	case w.config != "":
 		return w.config, nil
 	case len(args) > 0:
 		return args[0], nil
 	}
-	return "", invalid("give it with --config FILE", "FILE is missing")
+	return "", stepwell.Invalid("give it with --config FILE", "FILE is missing")
 }
 
 func (p *program) newStacRunCommand() *cobra.Command {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
@@ -109,7 +110,7 @@ func (p *program) newStacDiscoverCommand() *cobra.Command {
 		Args:    arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if catalog == "" {
-				return invalid("the URL of an API, or the URL or path of a catalog.json", "--catalog-url is missing")
+				return stepwell.Invalid("the URL of an API, or the URL or path of a catalog.json", "--catalog-url is missing")
 			}
 			steps := []definition.Step{module("discover", "stac.discovery", map[string]any{"catalog_url": catalog, "collection_ids": anyList(ids)})}
 			if file != "" {
@@ -176,9 +177,9 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			switch {
 			case catalog == "" && source == "":
-				return invalid("give one of them", "both --catalog-url and --source-file are missing")
+				return stepwell.Invalid("give one of them", "both --catalog-url and --source-file are missing")
 			case catalog != "" && source != "":
-				return invalid("leave one of them out", "both --catalog-url and --source-file are given")
+				return stepwell.Invalid("leave one of them out", "both --catalog-url and --source-file are given")
 			}
 			config := map[string]any{"collection_id": collection, "source_file": source, "catalog_url": catalog, "datetime": datetime}
 			if most > 0 {
@@ -187,7 +188,7 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 			if bbox != "" {
 				var box []any
 				if err := json.Unmarshal([]byte("["+bbox+"]"), &box); err != nil {
-					return invalid("west,south,east,north", "--bbox %q is no list of numbers", bbox)
+					return stepwell.Invalid("west,south,east,north", "--bbox %q is no list of numbers", bbox)
 				}
 				config["bbox"] = box
 			}
@@ -220,7 +221,7 @@ func (p *program) newStacValidateCommand() *cobra.Command {
 		Args: arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			if input == "" {
-				return invalid("a directory, file or glob", "--input is missing")
+				return stepwell.Invalid("a directory, file or glob", "--input is missing")
 			}
 			paths, err := stacFiles(input, recursive)
 			if err != nil {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
@@ -139,7 +140,7 @@ func (c *Client) send(ctx context.Context, x *exchange, read func(*reply) error)
 		if !again {
 			return a.doubtful, c.failed(a, f)
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := action.Pause(ctx, wait); err != nil {
 			return a.doubtful, err
 		}
 	}
@@ -312,18 +313,4 @@ func (c *Client) outgoing(ctx context.Context, x *exchange) (*outbound.Request, 
 		req.Redirects = 5
 	}
 	return req, nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return nil
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
 }

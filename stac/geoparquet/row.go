@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
@@ -98,10 +99,10 @@ const foreign = "stepwell:"
 func rowOf(it *item.Value) (*item.Value, error) {
 	props := it.Get("properties")
 	if kind, _ := it.Get("type").Str(); kind != "Feature" {
-		return nil, invalid(`the item's type is %s, not "Feature"`, it.Get("type").Bytes())
+		return nil, stepwell.Invalid("", `the item's type is %s, not "Feature"`, it.Get("type").Bytes())
 	}
 	if props.Kind() != item.Object {
-		return nil, invalid("the item's properties are %s, not an object", props.Kind())
+		return nil, stepwell.Invalid("", "the item's properties are %s, not an object", props.Kind())
 	}
 	row := item.NewObject()
 	take(row, it, "id", "stac_version")
@@ -118,7 +119,7 @@ func rowOf(it *item.Value) (*item.Value, error) {
 	give(row, "bbox", bbox)
 	for name, v := range props.Members() {
 		if top[name] || strings.HasPrefix(name, foreign) {
-			return nil, invalid("the property %q is named like a member of the item, and would take its column", name)
+			return nil, stepwell.Invalid("", "the property %q is named like a member of the item, and would take its column", name)
 		}
 		give(row, name, v)
 	}
@@ -153,14 +154,14 @@ func boxOf(bbox *item.Value) (*item.Value, error) {
 	names := sides4
 	switch n := bbox.Len(); {
 	case bbox.Kind() != item.List || n != 4 && n != 6:
-		return nil, invalid("the bbox is %s, not a list of 4 or 6 numbers", clip(bbox.Bytes()))
+		return nil, stepwell.Invalid("", "the bbox is %s, not a list of 4 or 6 numbers", clip(bbox.Bytes()))
 	case n == 6:
 		names = sides6
 	}
 	box := item.NewObject()
 	for i, name := range names {
 		if bbox.At(i).Kind() != item.Number {
-			return nil, invalid("the bbox is %s, not a list of 4 or 6 numbers", clip(bbox.Bytes()))
+			return nil, stepwell.Invalid("", "the bbox is %s, not a list of 4 or 6 numbers", clip(bbox.Bytes()))
 		}
 		give(box, name, bbox.At(i))
 	}

@@ -30,10 +30,6 @@ var typeNames = [...]string{"", "Point", "LineString", "Polygon", "MultiPoint", 
 // maxCollections bounds GeometryCollections inside each other.
 const maxCollections = 8
 
-func invalid(format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...)}
-}
-
 // shape is what a geometry was found to be while its WKB was made.
 type shape struct {
 	code   uint32 // of the whole, without codeZ
@@ -108,13 +104,13 @@ func (s *shape) geometry(dst []byte, g *item.Value, depth int) ([]byte, error) {
 	code := codeOf(g)
 	switch {
 	case g.Kind() != item.Object:
-		return nil, invalid("a geometry is %s, not an object", g.Kind())
+		return nil, stepwell.Invalid("", "a geometry is %s, not an object", g.Kind())
 	case code == 0:
-		return nil, invalid("a geometry's type is %s, which GeoJSON does not have", g.Get("type").Bytes())
+		return nil, stepwell.Invalid("", "a geometry's type is %s, which GeoJSON does not have", g.Get("type").Bytes())
 	case depth > maxCollections:
-		return nil, invalid("more than %d GeometryCollections inside each other", maxCollections)
+		return nil, stepwell.Invalid("", "more than %d GeometryCollections inside each other", maxCollections)
 	case s.size != 0 && s.size != 2 && s.size != 3:
-		return nil, invalid("a position of %d numbers, not 2 or 3", s.size)
+		return nil, stepwell.Invalid("", "a position of %d numbers, not 2 or 3", s.size)
 	}
 	dst = s.header(dst, code)
 	parts := g.Get("coordinates")
@@ -122,7 +118,7 @@ func (s *shape) geometry(dst []byte, g *item.Value, depth int) ([]byte, error) {
 		parts = g.Get("geometries")
 	}
 	if parts.Kind() != item.List {
-		return nil, invalid("a %s's coordinates are %s, not a list", typeNames[code], parts.Kind())
+		return nil, stepwell.Invalid("", "a %s's coordinates are %s, not a list", typeNames[code], parts.Kind())
 	}
 	switch code {
 	case codePoint:
@@ -138,7 +134,7 @@ func (s *shape) geometry(dst []byte, g *item.Value, depth int) ([]byte, error) {
 	case codeMultiPolygon:
 		return s.each(dst, parts, func(dst []byte, v *item.Value) ([]byte, error) {
 			if v.Kind() != item.List {
-				return nil, invalid("a polygon's coordinates are %s, not a list", v.Kind())
+				return nil, stepwell.Invalid("", "a polygon's coordinates are %s, not a list", v.Kind())
 			}
 			return s.each(s.header(dst, codePolygon), v, s.line)
 		})
@@ -160,7 +156,7 @@ func (s *shape) each(dst []byte, v *item.Value, one func([]byte, *item.Value) ([
 
 func (s *shape) line(dst []byte, v *item.Value) ([]byte, error) {
 	if v.Kind() != item.List {
-		return nil, invalid("a line's coordinates are %s, not a list", v.Kind())
+		return nil, stepwell.Invalid("", "a line's coordinates are %s, not a list", v.Kind())
 	}
 	return s.each(dst, v, s.position)
 }
@@ -178,15 +174,15 @@ func (s *shape) point(dst []byte, v *item.Value) ([]byte, error) {
 
 func (s *shape) position(dst []byte, v *item.Value) ([]byte, error) {
 	if v.Kind() != item.List {
-		return nil, invalid("a position is %s, not a list", v.Kind())
+		return nil, stepwell.Invalid("", "a position is %s, not a list", v.Kind())
 	}
 	if v.Len() != s.size {
-		return nil, invalid("positions of %d and of %d numbers in one geometry", s.size, v.Len())
+		return nil, stepwell.Invalid("", "positions of %d and of %d numbers in one geometry", s.size, v.Len())
 	}
 	for i, c := range v.Elements() {
 		f, ok := c.Float()
 		if !ok {
-			return nil, invalid("a coordinate is %s, not a number that a double can hold", c.Bytes())
+			return nil, stepwell.Invalid("", "a coordinate is %s, not a number that a double can hold", c.Bytes())
 		}
 		s.lo[i], s.hi[i] = min(s.lo[i], f), max(s.hi[i], f)
 		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(f))

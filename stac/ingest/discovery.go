@@ -239,14 +239,14 @@ func (d *discovery) static(ctx context.Context) iter.Seq2[api.Collection, error]
 func (d *discovery) take(c api.Collection, out stream.Out) error {
 	if c.ID == "" {
 		d.failed++
-		return out.Fail(stream.Failure{Err: invalidf("a collection has no id"), Context: stream.Context{URL: shown(c.URL)}})
+		return out.Fail(stream.Failure{Err: stepwell.Invalid("", "a collection has no id"), Context: stream.Context{URL: shown(c.URL)}})
 	}
 	if !d.named(c.ID) || !d.where(c.Text) {
 		return nil
 	}
 	if d.ids[c.ID] {
 		d.failed++
-		return out.Fail(stream.Failure{Item: c.ID, Err: invalidf("collection %s is there twice; the second, at %s, is left out", c.ID, shown(c.URL)), Context: stream.Context{URL: shown(c.URL)}})
+		return out.Fail(stream.Failure{Item: c.ID, Err: stepwell.Invalid("", "collection %s is there twice; the second, at %s, is left out", c.ID, shown(c.URL)), Context: stream.Context{URL: shown(c.URL)}})
 	}
 	if len(d.found) == d.c.Max {
 		if d.c.Max < maxCollections {

@@ -146,7 +146,7 @@ func (a *apiSource) handOff(in iter.Seq[*stream.Item], out stream.Out) iter.Seq[
 				of = "" // the config's
 			}
 			if id == "" {
-				a.stop = out.Fail(stream.Failure{Err: invalidf("the item has no id, by which it could be fetched"), Context: stream.Context{File: it.Place.File, Line: it.Place.Line}})
+				a.stop = out.Fail(stream.Failure{Err: stepwell.Invalid("", "the item has no id, by which it could be fetched"), Context: stream.Context{File: it.Place.File, Line: it.Place.Line}})
 				if a.stop != nil {
 					return
 				}

@@ -67,7 +67,7 @@ func entryText(v any) (*item.Value, error) {
 		o.Set("id", item.OfText(v))
 		return o, nil
 	case bool, nil, []any:
-		return nil, invalidf("it is neither an id nor an object")
+		return nil, stepwell.Invalid("", "it is neither an id nor an object")
 	}
 	number, err := item.Of(v)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *seed) entry(part *item.Value, err error, at stream.Place, out stream.Ou
 	}
 	at.Line = s.count
 	if err == nil && part.Get("id").IsNull() && s.defaults.Get("id").IsNull() {
-		err = invalidf("entry %d has no id", s.count)
+		err = stepwell.Invalid("", "entry %d has no id", s.count)
 	}
 	if err != nil {
 		return s.fail(err, at, out)
@@ -263,7 +263,7 @@ func part(raw jsontext.Value) (*item.Value, error) {
 	case '{':
 		return item.Parse(append([]byte(nil), raw...))
 	}
-	return nil, invalidf("an entry is neither an id nor an object")
+	return nil, stepwell.Invalid("", "an entry is neither an id nor an object")
 }
 
 // Finish implements stream.Finisher.

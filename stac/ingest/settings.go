@@ -7,7 +7,6 @@ import (
 	"path"
 	"strings"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/api"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -295,9 +294,4 @@ func isData(url string) bool {
 
 func ingestModule(o Options) stream.Module {
 	return stream.Module{Spec: ingestSpec(), Check: checkIngest, Open: o.openIngest, Try: o.tryIngest}
-}
-
-// invalidf is an error of what was read.
-func invalidf(format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...)}
 }

@@ -7,6 +7,7 @@ import (
 	"iter"
 	"net/url"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/api"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
@@ -131,7 +132,7 @@ func (f *fileSource) takeRef(ctx context.Context, r itemRef, got fetched, out st
 	if err == nil && it != nil {
 		if err = it.Parse(); err == nil {
 			if kind, _ := it.Get("type").Str(); kind != "" && kind != api.KindItem {
-				err = invalidf("%s is a %s, not an item", shown(r.ref), kind)
+				err = stepwell.Invalid("", "%s is a %s, not an item", shown(r.ref), kind)
 			}
 		}
 	}

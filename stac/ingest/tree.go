@@ -91,25 +91,25 @@ func (l *locator) collection(ctx context.Context, at string) (id string, paths [
 func feature(text []byte) error {
 	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if _, err := dec.ReadToken(); err != nil {
-		return invalidf("no item: %v", err)
+		return stepwell.Invalid("", "no item: %v", err)
 	}
 	for dec.PeekKind() == '"' {
 		name, err := dec.ReadToken()
 		if err != nil {
-			return invalidf("no item: %v", err)
+			return stepwell.Invalid("", "no item: %v", err)
 		}
 		member := name.String() // the token goes with the next call
 		value, err := dec.ReadValue()
 		if err != nil {
-			return invalidf("no item: %v", err)
+			return stepwell.Invalid("", "no item: %v", err)
 		}
 		if member != "type" {
 			continue
 		}
 		if string(value) != `"Feature"` {
-			return invalidf("no item: its type is %.40s, not Feature", value)
+			return stepwell.Invalid("", "no item: its type is %.40s, not Feature", value)
 		}
 		return nil
 	}
-	return invalidf("no item: it has no type, and an item's is Feature")
+	return stepwell.Invalid("", "no item: it has no type, and an item's is Feature")
 }

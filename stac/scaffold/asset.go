@@ -4,6 +4,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 )
 
@@ -21,11 +22,11 @@ func (d *draft) assets() error {
 	out := item.NewObject()
 	assets := d.out.Get("assets")
 	if !assets.IsNull() && assets.Kind() != item.Object {
-		return in("assets", invalid("assets are "+assets.Kind().String()+", not an object", "map columns to assets.<key>.href, or write from_items(files[].[key, {href: url}])"))
+		return in("assets", stepwell.Invalid("map columns to assets.<key>.href, or write from_items(files[].[key, {href: url}])", "assets are %s, not an object", assets.Kind().String()))
 	}
 	for key, asset := range assets.Members() {
 		if asset.Kind() != item.Object {
-			return in("assets", invalid("the asset "+key+" is "+asset.Kind().String()+", not an object", "map its URL to assets."+key+".href"))
+			return in("assets", stepwell.Invalid("map its URL to assets."+key+".href", "the asset %s is %s, not an object", key, asset.Kind().String()))
 		}
 		href := textOf(asset.Get("href"))
 		if href == "" {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/transform/convert"
 	"github.com/stepwell/stepwell/stream"
@@ -35,7 +36,7 @@ func (b *builder) Modify(_ context.Context, it *stream.Item) (*stream.Item, erro
 
 // Read is of no use: there is nothing to complete.
 func (b *builder) Read(context.Context, iter.Seq[*stream.Item], stream.Out) error {
-	return &stream.Error{Type: stream.ConfigurationError, Err: invalid("no items come to complete", "write depends_on")}
+	return &stream.Error{Type: stream.ConfigurationError, Err: stepwell.Invalid("write depends_on", "no items come to complete")}
 }
 
 // Finish gives the count.
@@ -121,7 +122,7 @@ func (d *draft) name(from, vars *item.Value) error {
 		vars.Set("id", item.OfText(id))
 	}
 	if d.id == "" {
-		return in("id", invalid("there is no id", "map a column to id, or write id_pattern"))
+		return in("id", stepwell.Invalid("map a column to id, or write id_pattern", "there is no id"))
 	}
 	return nil
 }

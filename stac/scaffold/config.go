@@ -70,7 +70,7 @@ func parse(config map[string]any, templates bool) (*settings, []error) {
 	var err error
 	if config["item_template"] != nil {
 		if s.templateFile != "" {
-			r.add("config", invalid("item_template and template_file say the same", "keep one of them"))
+			r.add("config", stepwell.Invalid("keep one of them", "item_template and template_file say the same"))
 		}
 		doc, err := item.Of(config["item_template"])
 		r.add("item_template", err)
@@ -106,7 +106,7 @@ var itemKeys = []string{"item_template", "template_file", "id_pattern", "datetim
 func (r *reading) modes(s *settings) {
 	t, given := r.config["template"].(map[string]any)
 	if given != (s.mode == "template") && s.mode != "" {
-		r.add("template", invalid("template and mode: template go together", "write both, or neither; a template for items is item_template"))
+		r.add("template", stepwell.Invalid("write both, or neither; a template for items is item_template", "template and mode: template go together"))
 	}
 	if given {
 		s.boilerplate.kind, _ = t["type"].(string)
@@ -116,13 +116,13 @@ func (r *reading) modes(s *settings) {
 	switch s.mode {
 	case "", "items", "item":
 		if s.output != "" {
-			r.add("output_path", invalid("has no meaning in mode items", "write items with stac.output"))
+			r.add("output_path", stepwell.Invalid("write items with stac.output", "has no meaning in mode items"))
 		}
 		return
 	}
 	for _, key := range itemKeys {
 		if r.config[key] != nil {
-			r.add(key, invalid("has no meaning in mode "+s.mode, "write another step of mode items before"))
+			r.add(key, stepwell.Invalid("write another step of mode items before", "has no meaning in mode %s", s.mode))
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (r *reading) defaults(s *settings) {
 	d.nowhere = isGiven && v == nil
 	switch {
 	case v != nil && given["bbox"] != nil:
-		r.add("defaults", invalid("geometry and bbox are both given", "keep one: each is made of the other"))
+		r.add("defaults", stepwell.Invalid("keep one: each is made of the other", "geometry and bbox are both given"))
 	case v != nil:
 		d.geometry = r.geometry("defaults.geometry", v)
 	case given["bbox"] != nil:
@@ -165,7 +165,7 @@ func (r *reading) defaults(s *settings) {
 		}
 	}
 	if (d.start == "") != (d.end == "") && !r.templates {
-		r.add("defaults", invalid("start_datetime and end_datetime go together", ""))
+		r.add("defaults", stepwell.Invalid("", "start_datetime and end_datetime go together"))
 	}
 }
 

@@ -53,7 +53,7 @@ func (g *gatherer) Modify(_ context.Context, it *stream.Item) (*stream.Item, err
 		id = it.Collection()
 	}
 	if id == "" && g.mode == "collection" {
-		return nil, &stream.Error{Type: stream.DataProcessing, Err: invalid("the item is of no collection", "write collection_id"), Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: "collection"}}
+		return nil, &stream.Error{Type: stream.DataProcessing, Err: stepwell.Invalid("write collection_id", "the item is of no collection"), Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: "collection"}}
 	}
 	var e extent
 	if g.mode == "collection" {
@@ -80,7 +80,7 @@ func (g *gatherer) Modify(_ context.Context, it *stream.Item) (*stream.Item, err
 
 // Read is of no use.
 func (g *gatherer) Read(context.Context, iter.Seq[*stream.Item], stream.Out) error {
-	return &stream.Error{Type: stream.ConfigurationError, Err: invalid("no items come to make a "+g.mode+" of", "write depends_on, or mode: template for an example")}
+	return &stream.Error{Type: stream.ConfigurationError, Err: stepwell.Invalid("write depends_on, or mode: template for an example", "no items come to make a %s of", g.mode)}
 }
 
 // Finish makes and writes the collections or the catalogue.
@@ -117,7 +117,7 @@ func (g *gatherer) finishCollections() (any, error) {
 		g.covered[g.collection] = &extent{}
 	}
 	if len(g.covered) > 1 && g.output != "" && !strings.Contains(g.output, "{collection_id}") {
-		return nil, invalid(fmt.Sprintf("output_path is one file, but the items are of %d collections", len(g.covered)), "write {collection_id} in output_path, or collection_id")
+		return nil, stepwell.Invalid("write {collection_id} in output_path, or collection_id", "output_path is one file, but the items are of %d collections", len(g.covered))
 	}
 	collections, written := []any{}, []any{}
 	for _, id := range slices.Sorted(maps.Keys(g.covered)) {

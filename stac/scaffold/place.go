@@ -3,6 +3,7 @@ package scaffold
 import (
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/transform/convert"
 )
@@ -63,7 +64,7 @@ func (d *draft) defaultTimes(found map[string]*item.Value) error {
 		a, errA := time.Parse(time.RFC3339Nano, from)
 		b, errB := time.Parse(time.RFC3339Nano, to)
 		if errA == nil && errB == nil && a.After(b) {
-			return in("end_datetime", invalid(to+" is before start_datetime "+from, ""))
+			return in("end_datetime", stepwell.Invalid("", "%s is before start_datetime %s", to, from))
 		}
 	case found["datetime"] != nil && start == nil && end == nil:
 	case d.defaults.datetime != "" && found["datetime"] == nil && start == nil && end == nil:
@@ -71,9 +72,9 @@ func (d *draft) defaultTimes(found map[string]*item.Value) error {
 	case d.defaults.start != "" && found["datetime"] == nil && start == nil && end == nil:
 		found["start_datetime"], found["end_datetime"] = item.OfText(d.defaults.start), item.OfText(d.defaults.end)
 	case found["datetime"] == nil && start == nil && end == nil:
-		return in("datetime", invalid("there is no datetime", "map a column to datetime, or write defaults.datetime"))
+		return in("datetime", stepwell.Invalid("map a column to datetime, or write defaults.datetime", "there is no datetime"))
 	default:
-		return in("datetime", invalid("start_datetime and end_datetime go together", ""))
+		return in("datetime", stepwell.Invalid("", "start_datetime and end_datetime go together"))
 	}
 	return nil
 }
@@ -101,7 +102,7 @@ func (d *draft) place() error {
 		d.out.Delete("bbox")
 		return nil
 	default:
-		return in("geometry", invalid("there is neither geometry nor bbox", "map a column to geometry or bbox, or write defaults.geometry"))
+		return in("geometry", stepwell.Invalid("map a column to geometry or bbox, or write defaults.geometry", "there is neither geometry nor bbox"))
 	}
 	if box.IsNull() || box.Kind() == item.List && box.Len() == 0 {
 		box, err = convert.BBoxOf(geometry)

@@ -113,7 +113,3 @@ func segment(id string) string {
 		return escaped
 	}
 }
-
-func invalid(message, hint string) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
-}

@@ -1,9 +1,9 @@
 package scaffold
 
 import (
-	"strconv"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/pattern"
 )
@@ -25,7 +25,7 @@ func parseTemplate(v *item.Value) (*template, error) {
 
 func parseNode(v *item.Value, depth int) (*template, error) {
 	if depth == 0 {
-		return nil, invalid("the template is nested more than "+strconv.Itoa(pattern.MaxDepth)+" levels deep", "")
+		return nil, stepwell.Invalid("", "the template is nested more than %d levels deep", pattern.MaxDepth)
 	}
 	t := &template{kind: v.Kind(), json: string(v.Bytes())}
 	var err error

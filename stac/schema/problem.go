@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
+
+	"github.com/stepwell/stepwell"
 )
 
 // problems makes the library's tree of errors a list.
@@ -135,11 +136,7 @@ func clip(text string) string {
 	if len(text) <= MaxMessage {
 		return text
 	}
-	end := MaxMessage - len("…")
-	for !utf8.RuneStart(text[end]) {
-		end--
-	}
-	return text[:end] + "…"
+	return stepwell.Head(text, MaxMessage-len("…")) + "…"
 }
 
 func at(pointer string, i int) string { return pointer + "/" + strconv.Itoa(i) }

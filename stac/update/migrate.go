@@ -3,6 +3,7 @@ package update
 import (
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 )
 
@@ -21,9 +22,9 @@ func migrate(v *item.Value) (bool, error) {
 	case version == target:
 		return false, nil
 	case version == "":
-		return false, invalid("the item has no stac_version", "set it with updates before: stac_version: 1.0.0")
+		return false, stepwell.Invalid("set it with updates before: stac_version: 1.0.0", "the item has no stac_version")
 	case !strings.HasPrefix(version, "1.0.") || strings.Contains(version, "beta"):
-		return false, invalid("an item of STAC "+version+" cannot be migrated to "+target, "only 1.0.0 can")
+		return false, stepwell.Invalid("only 1.0.0 can", "an item of STAC %s cannot be migrated to %s", version, target)
 	}
 	v.Set("stac_version", item.OfText(target))
 	migrateFields(v.Get("properties"))

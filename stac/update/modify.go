@@ -3,7 +3,6 @@ package update
 import (
 	"context"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -82,8 +81,4 @@ func (u *updater) Finish(error) (any, error) {
 		}
 	}
 	return map[string]any{"patched": u.patched.Load(), "patches_unused": unused, "migrated": u.migrated.Load(), "repaired": u.repaired.Load()}, nil
-}
-
-func invalid(message, hint string) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
 }

@@ -26,7 +26,7 @@ func load(ctx context.Context, places *files.Places, dir, path string, most int6
 	patches, size := map[string]*patch{}, int64(0)
 	paths, err := places.List(ctx, dir, path)
 	if err == nil && len(paths) != 1 {
-		err = invalid(path+" is not one file", "")
+		err = stepwell.Invalid("", "%s is not one file", path)
 	}
 	if err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeOf(err), Message: "patch_file", Hint: stepwell.HintOf(err), Err: err}
@@ -36,10 +36,10 @@ func load(ctx context.Context, places *files.Places, dir, path string, most int6
 			return row.Err
 		}
 		if row.Key == "" {
-			return invalid(fmt.Sprintf("line %d: the patch has no item id", row.Line), `a patch file is a JSON object {"item id": {"properties": {…}}}`)
+			return stepwell.Invalid(`a patch file is a JSON object {"item id": {"properties": {…}}}`, "line %d: the patch has no item id", row.Line)
 		}
 		if patches[row.Key] != nil {
-			return invalid(fmt.Sprintf("line %d: there are two patches for %q", row.Line, row.Key), "")
+			return stepwell.Invalid("", "line %d: there are two patches for %q", row.Line, row.Key)
 		}
 		if err := checkPatch(row.Text); err != nil {
 			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("line %d, %q", row.Line, row.Key), Err: err}

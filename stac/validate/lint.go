@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -128,14 +129,7 @@ func (l *linter) duplicate(kind schema.Kind, it *stream.Item) []schema.Problem {
 	if !twice {
 		return nil
 	}
-	return []schema.Problem{{Pointer: "/id", Message: fmt.Sprintf("the id %q is there twice in its collection", clip(it.ID()))}}
-}
-
-func clip(text string) string {
-	if r := []rune(text); len(r) > 60 {
-		return string(r[:60]) + "…"
-	}
-	return text
+	return []schema.Problem{{Pointer: "/id", Message: fmt.Sprintf("the id %q is there twice in its collection", stepwell.Clip(it.ID(), 60))}}
 }
 
 func problem(pointer, format string, a ...any) []schema.Problem {
@@ -223,7 +217,7 @@ func checkSelfLink(_ schema.Kind, obj map[string]any) []schema.Problem {
 		return problem("/links", "has %d links of the relation self", len(hrefs))
 	}
 	if u, err := url.Parse(hrefs[0]); err != nil || !u.IsAbs() {
-		return problem("/links", "the self link is not absolute: %s", clip(hrefs[0]))
+		return problem("/links", "the self link is not absolute: %s", stepwell.Clip(hrefs[0], 60))
 	}
 	return nil
 }

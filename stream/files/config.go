@@ -3,7 +3,6 @@ package files
 import (
 	"context"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -136,8 +135,4 @@ func problems(err error) []error {
 		return nil
 	}
 	return []error{err}
-}
-
-func invalid(message, hint string) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
 }

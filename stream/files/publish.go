@@ -52,7 +52,7 @@ func (p *Places) Remove(ctx context.Context, dest string) (was bool, err error) 
 	case err != nil:
 		return false, err
 	case info.IsDir():
-		return false, invalid("it is a directory", "write the path of a file")
+		return false, stepwell.Invalid("write the path of a file", "it is a directory")
 	}
 	if err := os.Remove(dest); err != nil {
 		return false, err

@@ -50,11 +50,11 @@ func readerOf(config map[string]any) (*reader, error) {
 	r.allowEmpty, _ = config["allow_empty"].(bool)
 	r.template = strings.Contains(r.id, "{{")
 	if list, ok := config["path"].([]any); len(r.paths) == 0 || ok && len(list) != len(r.paths) {
-		return nil, invalid("path is neither a text nor a list of texts", "write one path, or a list of them")
+		return nil, stepwell.Invalid("write one path, or a list of them", "path is neither a text nor a list of texts")
 	}
 	for _, p := range r.paths {
 		if p == "" {
-			return nil, invalid("a path is empty", "")
+			return nil, stepwell.Invalid("", "a path is empty")
 		}
 		if err := supported(p); err != nil {
 			return nil, err
@@ -260,7 +260,7 @@ func (r *reader) newID(it *stream.Item, row Row) (string, error) {
 		if v.Kind() == item.Number || v.Kind() == item.Bool {
 			return string(v.Bytes()), nil
 		}
-		return "", invalid(fmt.Sprintf("column %q, which is to be the id, is missing or empty", r.id), "")
+		return "", stepwell.Invalid("", "column %q, which is to be the id, is missing or empty", r.id)
 	}
 	v, err := r.env.Eval(r.id, map[string]any{"item": it.Value, "file": it.Place.File, "line": it.Place.Line, "key": row.Key})
 	if err != nil {
@@ -276,7 +276,7 @@ func (r *reader) newID(it *stream.Item, row Row) (string, error) {
 	case val.Kind() == item.Number:
 		return string(val.Bytes()), nil
 	}
-	return "", invalid("the template for the id gives "+val.Kind().String(), "it should give a text that is not empty")
+	return "", stepwell.Invalid("it should give a text that is not empty", "the template for the id gives %s", val.Kind().String())
 }
 
 // Finish implements stream.Finisher.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/stepwell/stepwell/action"
 )
 
 const (
@@ -45,7 +47,7 @@ func (r *resuming) connect() error {
 		if after <= 0 {
 			after = firstGap << (r.tries - 1)
 		}
-		if err := pause(r.ctx, min(after, maxGap)); err != nil {
+		if err := action.Pause(r.ctx, min(after, maxGap)); err != nil {
 			return err
 		}
 	}
@@ -87,14 +89,3 @@ func broke(err error) bool {
 
 // Close implements io.Closer.
 func (r *resuming) Close() error { return r.in.Close() }
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
-	}
-}

@@ -127,7 +127,7 @@ func (w *writer) vacant(ctx context.Context, dest string) error {
 			return err
 		}
 	} else if info, err := os.Stat(dest); err == nil && info.IsDir() {
-		return invalid(dest+" is a directory", "write the path of a file")
+		return stepwell.Invalid("write the path of a file", "%s is a directory", dest)
 	}
 	if w.target.overwrite {
 		return nil
@@ -164,7 +164,7 @@ func (w *writer) Write(ctx context.Context, batch []*stream.Item) error {
 func (w *writer) explain(err error) error {
 	switch {
 	case errors.Is(err, durable.ErrNoKey):
-		return invalid("the item has no "+w.target.keyText()+", which is its key", "set it in a step before")
+		return stepwell.Invalid("set it in a step before", "the item has no %s, which is its key", w.target.keyText())
 	case errors.Is(err, durable.ErrSameKey):
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "another item of this run has the same " + w.target.keyText(),
 			Hint: "`keep: first` or `keep: last` keeps one of them"}
@@ -177,7 +177,7 @@ func (w *writer) fileOf(ctx context.Context, it *stream.Item) (*durable.Member, 
 	collection := ""
 	if strings.Contains(w.target.path, perCollection) {
 		if collection = w.collection(it); collection == "" {
-			return nil, durable.Refuse(invalid("the item names no collection, which the path needs", "set `collection` in a step before"))
+			return nil, durable.Refuse(stepwell.Invalid("set `collection` in a step before", "the item names no collection, which the path needs"))
 		}
 	}
 	m := w.recent[collection]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
@@ -96,7 +97,7 @@ func targetOf(config map[string]any) (target, error) {
 	switch t.format {
 	case "", formatAuto:
 		if t.format = formatOf(t.path); t.format == formatAuto {
-			return t, invalid("the path "+t.path+" does not tell the format", "end it in .ndjson, .json, .geojson, .csv, .tsv or .parquet, or write `format:`")
+			return t, stepwell.Invalid("end it in .ndjson, .json, .geojson, .csv, .tsv or .parquet, or write `format:`", "the path %s does not tell the format", t.path)
 		}
 	}
 	if t.packing == "" || t.packing == formatAuto {
@@ -106,7 +107,7 @@ func targetOf(config map[string]any) (target, error) {
 		t.packing = ""
 	}
 	if t.format == formatParquet && t.packing != "" {
-		return t, invalid("Parquet is compressed inside", "leave the compression out")
+		return t, stepwell.Invalid("leave the compression out", "Parquet is compressed inside")
 	}
 	return t, t.table(config)
 }
@@ -126,15 +127,15 @@ func (t *target) writing(config map[string]any) (err error) {
 	}
 	switch {
 	case config["key"] != nil && len(t.key) == 0:
-		return invalid("key names no member", "write a name like `id`, or a list of names")
+		return stepwell.Invalid("write a name like `id`, or a list of names", "key names no member")
 	case len(t.key) > 0:
 	case t.policy.Mode == durable.Upsert:
-		return invalid("write: upsert needs `key`", "name the member that tells items apart: `key: id`")
+		return stepwell.Invalid("name the member that tells items apart: `key: id`", "write: upsert needs `key`")
 	case config["keep"] != nil:
-		return invalid("keep needs `key`", "name the member that tells items apart: `key: id`")
+		return stepwell.Invalid("name the member that tells items apart: `key: id`", "keep needs `key`")
 	}
 	if !t.overwrite && t.policy.Mode != durable.Replace && config["write"] != nil {
-		return invalid("overwrite: false refuses a file that is there, to which write: "+string(t.policy.Mode)+" would add", "leave one of them out")
+		return stepwell.Invalid("leave one of them out", "overwrite: false refuses a file that is there, to which write: %s would add", string(t.policy.Mode))
 	}
 	return nil
 }
@@ -146,11 +147,11 @@ func (t *target) place() error {
 	}
 	switch rest := strings.ReplaceAll(t.path, perCollection, ""); {
 	case isWeb(t.path):
-		return invalid("URLs are not written to", "use a local path or s3://")
+		return stepwell.Invalid("use a local path or s3://", "URLs are not written to")
 	case t.path == "" || strings.HasSuffix(t.path, "/"):
-		return invalid("path names no file", "write the path of a file, not of a directory")
+		return stepwell.Invalid("write the path of a file, not of a directory", "path names no file")
 	case strings.ContainsAny(rest, "{}") && !strings.Contains(rest, "{{"):
-		return invalid("only "+perCollection+" is known in braces", "other values are written as {{ … }}")
+		return stepwell.Invalid("other values are written as {{ … }}", "only %s is known in braces", perCollection)
 	}
 	if isS3(t.path) {
 		_, _, err := bucketKey(t.path)
@@ -164,7 +165,7 @@ func (t *target) table(config map[string]any) error {
 	table := t.format == formatCSV || t.format == formatTSV
 	for _, name := range []string{"columns", "extra", "delimiter"} {
 		if config[name] != nil && !table {
-			return invalid(name+" belongs to CSV, and the format is "+t.format, "")
+			return stepwell.Invalid("", "%s belongs to CSV, and the format is %s", name, t.format)
 		}
 	}
 	switch extra := textOf(config, "extra"); extra {
@@ -185,7 +186,7 @@ func (t *target) table(config map[string]any) error {
 	seen := map[string]bool{}
 	for _, c := range t.columns {
 		if seen[c] {
-			return invalid("the column "+c+" is there twice", "")
+			return stepwell.Invalid("", "the column %s is there twice", c)
 		}
 		seen[c] = true
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream"
@@ -56,13 +57,13 @@ func (s *source) request(at cursor) (*request, error) {
 	}
 	target, err := url.Parse(u)
 	if err != nil {
-		return nil, invalid("the URL of the next page is not valid", "")
+		return nil, stepwell.Invalid("", "the URL of the next page is not valid")
 	}
 	shown := outbound.NewRedactor(s.start, s.header).Text(outbound.NewRedactor(target, nil).URL(target))
 	if !outbound.SameOrigin(target, s.start) {
 		if body != nil {
 			return nil, &stream.Error{Type: stream.NetworkError, Context: stream.Context{URL: shown},
-				Err: invalid("the next page is at another origin, "+shown+", to which the body is not sent", "if that is right, begin there")}
+				Err: stepwell.Invalid("if that is right, begin there", "the next page is at another origin, %s, to which the body is not sent", shown)}
 		}
 		header = harmless(header)
 	}
@@ -185,21 +186,10 @@ func (s *source) fetch(ctx context.Context, r *request) (*page, error) {
 			return nil, &stream.Error{Type: stream.NetworkError, Err: err, Context: stream.Context{URL: r.shown, Status: f.Status, Attempt: attempt}}
 		}
 		s.env.Log(slog.LevelWarn, "a page could not be had; it is tried again", slog.String("error", f.Error()), slog.Duration("after", wait))
-		if err := pause(ctx, wait); err != nil {
+		if err := action.Pause(ctx, wait); err != nil {
 			return nil, err
 		}
 		attempt++
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-t.C:
-		return nil
 	}
 }
 

@@ -28,7 +28,7 @@ func nextOf(config any) (next, error) {
 		return next{header: true}, nil
 	}
 	bad := func(what string) (next, error) {
-		return next{}, invalid("next: "+what, "write one of link, cursor, page and offset")
+		return next{}, stepwell.Invalid("write one of link, cursor, page and offset", "next: %s", what)
 	}
 	if len(given) > 1 {
 		return bad("more than one way is given")
@@ -77,7 +77,7 @@ func (n next) move(at *cursor, p *page, items int) (err error) {
 			at.Value = json.RawMessage(v.Bytes())
 		}
 		if v.Kind() > item.Text {
-			return invalid("the cursor of the next page is "+v.Kind().String(), "")
+			return stepwell.Invalid("", "the cursor of the next page is %s", v.Kind().String())
 		}
 	default:
 		href := ""
@@ -103,7 +103,7 @@ func (n next) absolute(from *url.URL, href string) (string, error) {
 	}
 	u, err := url.Parse(href)
 	if err != nil {
-		return "", invalid("the link to the next page is no URL", "")
+		return "", stepwell.Invalid("", "the link to the next page is no URL")
 	}
 	if !u.IsAbs() {
 		u = from.ResolveReference(u)
@@ -111,9 +111,9 @@ func (n next) absolute(from *url.URL, href string) (string, error) {
 	}
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
-		return "", invalid("the link to the next page is no http or https URL", "")
+		return "", stepwell.Invalid("", "the link to the next page is no http or https URL")
 	case u.Scheme == "http" && from.Scheme == "https":
-		return "", invalid("the link to the next page leads from https to http", "correct the server's address of itself, or page by a parameter")
+		return "", stepwell.Invalid("correct the server's address of itself, or page by a parameter", "the link to the next page leads from https to http")
 	}
 	return href, nil
 }
@@ -142,7 +142,7 @@ func linkIn(v *item.Value) (string, error) {
 	if string(v.Bytes()) == "false" {
 		return "", nil
 	}
-	return "", invalid("the link to the next page is "+v.Kind().String(), "")
+	return "", stepwell.Invalid("", "the link to the next page is %s", v.Kind().String())
 }
 
 // linkHeader finds the link with rel=next (RFC 8288 §3).
@@ -155,7 +155,7 @@ func linkHeader(values []string) (string, error) {
 			}
 			href, params, ok := strings.Cut(after, ">")
 			if !ok {
-				return "", invalid("the Link header is not well formed", "")
+				return "", stepwell.Invalid("", "the Link header is not well formed")
 			}
 			rel := ""
 			if rel, rest = linkRel(params); hasWord(rel, "next") {

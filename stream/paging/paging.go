@@ -10,7 +10,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
@@ -119,8 +118,4 @@ func masked(config map[string]any) map[string]any {
 		delete(out, "next")
 	}
 	return out
-}
-
-func invalid(message, hint string) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
 }

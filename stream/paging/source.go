@@ -51,7 +51,7 @@ func sourceOf(config map[string]any) (*source, error) {
 	}
 	u, err := url.Parse(text(config, "url"))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, invalid("url is no http or https URL", "write it like https://host/path")
+		return nil, stepwell.Invalid("write it like https://host/path", "url is no http or https URL")
 	}
 	s.start = u
 	headers, _ := config["headers"].(map[string]any)
@@ -68,7 +68,7 @@ func sourceOf(config map[string]any) (*source, error) {
 		return nil, err
 	}
 	if s.next.param != "" && s.body != nil && s.body.Kind() != item.Object {
-		return nil, invalid("the body is "+s.body.Kind().String()+", and has no place for "+s.next.param, "write an object")
+		return nil, stepwell.Invalid("write an object", "the body is %s, and has no place for %s", s.body.Kind().String(), s.next.param)
 	}
 	return s, s.limits(config)
 }
@@ -88,7 +88,7 @@ func (s *source) paths(config map[string]any) (err error) {
 		return nil
 	}
 	if s.method != http.MethodPost {
-		return invalid("a body needs `method: POST`", "")
+		return stepwell.Invalid("", "a body needs `method: POST`")
 	}
 	if s.body, err = item.Of(config["body"]); err != nil {
 		return fmt.Errorf("body: %w", err)
@@ -107,7 +107,7 @@ func (s *source) limits(config map[string]any) (err error) {
 		}
 	}
 	if s.timeout <= 0 {
-		return invalid("timeout is not above 0", "")
+		return stepwell.Invalid("", "timeout is not above 0")
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func (s *source) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stream.
 			return err
 		}
 		if seen[req.key()] {
-			return out.Fail(s.failure(stream.PaginationLoop, req, invalid("the next page is one that has been read: "+req.shown, "the server's paging is broken; what came before is complete")))
+			return out.Fail(s.failure(stream.PaginationLoop, req, stepwell.Invalid("the server's paging is broken; what came before is complete", "the next page is one that has been read: %s", req.shown)))
 		}
 		seen[req.key()] = true
 		if at.Pages >= s.maxPages {
@@ -239,14 +239,14 @@ func (s *source) list(p *page) (*item.Value, error) {
 		found = p.value.Get("features")
 	}
 	if found.Kind() != item.List && !(found != nil && found.IsNull()) {
-		return nil, s.broken(p, invalid(where+": "+p.excerpt, "`items` is the path to the list"))
+		return nil, s.broken(p, stepwell.Invalid("`items` is the path to the list", "%s: %s", where, p.excerpt))
 	}
 	return found, nil
 }
 
 func (s *source) item(v *item.Value, p *page) (*stream.Item, error) {
 	if v.Kind() != item.Object {
-		return nil, invalid("it is "+v.Kind().String()+", not an object", "")
+		return nil, stepwell.Invalid("", "it is %s, not an object", v.Kind().String())
 	}
 	it := stream.New(v.Clone(), stream.Place{URL: p.shown})
 	if s.id == nil {
@@ -258,7 +258,7 @@ func (s *source) item(v *item.Value, p *page) (*stream.Item, error) {
 		name, ok = string(id.Bytes()), true
 	}
 	if !ok || name == "" {
-		return nil, invalid(s.id.String()+", which is to be the id, is missing or empty", "")
+		return nil, stepwell.Invalid("", "%s, which is to be the id, is missing or empty", s.id.String())
 	}
 	it.Set("id", item.OfText(name))
 	return it, nil

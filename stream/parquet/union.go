@@ -223,11 +223,11 @@ func reason(t *Type, text []byte) *RowError {
 		}
 		return &RowError{Err: err}
 	case t.Kind == Timestamp && text[0] == '"':
-		return misfit(short(text) + " is no time of RFC 3339")
+		return misfit(stepwell.Clip(text, 40) + " is no time of RFC 3339")
 	case number && (t.Kind == Int || t.Kind == Double):
-		return misfit(short(text) + " is no number that fits " + t.Kind.String())
+		return misfit(stepwell.Clip(text, 40) + " is no number that fits " + t.Kind.String())
 	}
-	return misfit(short(text) + " is " + kindOf(text[0]) + ", where " + t.Kind.String() + " is expected")
+	return misfit(stepwell.Clip(text, 40) + " is " + kindOf(text[0]) + ", where " + t.Kind.String() + " is expected")
 }
 
 func kindOf(first byte) string {
@@ -244,14 +244,6 @@ func kindOf(first byte) string {
 		return item.Null.String()
 	}
 	return item.Number.String()
-}
-
-// short is the beginning of a value's text.
-func short(text []byte) string {
-	if len(text) > 40 {
-		return string(text[:37]) + "…"
-	}
-	return string(text)
 }
 
 // merge makes a type fit a value.

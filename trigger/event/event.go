@@ -9,7 +9,6 @@
 package event
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -81,24 +80,24 @@ func (t *Trigger) enabled() bool { return t.Enabled == nil || *t.Enabled }
 
 func (t *Trigger) check() error {
 	if !trigger.ValidID(t.ID) {
-		return invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "trigger_id cannot be an id")
+		return stepwell.Invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "trigger_id cannot be an id")
 	}
 	if err := trigger.CheckText(t.Name, t.Description, t.Filters); err != nil {
 		return err
 	}
 	if t.EventType == "" || len(t.EventType) > maxType {
-		return invalid("such as model.onboarded or model.*", "event_type has to be the type of an event, or a pattern")
+		return stepwell.Invalid("such as model.onboarded or model.*", "event_type has to be the type of an event, or a pattern")
 	}
 	if len(t.Filters) > maxFilters {
-		return invalid("at most 50", "there are too many filters")
+		return stepwell.Invalid("at most 50", "there are too many filters")
 	}
 	for path := range t.Filters {
 		if path == "" || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
-			return invalid("such as model.size", "filters: %q is no path", clip(path))
+			return stepwell.Invalid("such as model.size", "filters: %q is no path", stepwell.Clip(path, 80))
 		}
 	}
 	if (t.Job == "") == (t.Callback == nil) {
-		return invalid("give either job_id or callback", "the trigger does not say what to start")
+		return stepwell.Invalid("give either job_id or callback", "the trigger does not say what to start")
 	}
 	if t.Callback != nil {
 		if err := t.Callback.Check(); err != nil {
@@ -120,27 +119,15 @@ func (e *Event) check() error {
 	}
 	switch {
 	case e.Type == "" || len(e.Type) > maxType || !printable(e.Type):
-		return invalid("such as model.onboarded, at most 255 bytes", "the event has no proper type")
+		return stepwell.Invalid("such as model.onboarded, at most 255 bytes", "the event has no proper type")
 	case len(e.ID) > maxID || !printable(e.ID):
-		return invalid("at most 200 bytes, without control characters", "the id of the event is too long, or not printable")
+		return stepwell.Invalid("at most 200 bytes, without control characters", "the id of the event is too long, or not printable")
 	case len(e.Key) > maxKey:
-		return invalid("at most 1,000 bytes", "the key of the event is too long")
+		return stepwell.Invalid("at most 1,000 bytes", "the key of the event is too long")
 	case len(e.Source) > maxType:
-		return invalid("at most 255 bytes", "the source of the event is too long")
+		return stepwell.Invalid("at most 255 bytes", "the source of the event is too long")
 	case strings.HasPrefix(e.Type, internal):
-		return invalid("choose another type", "events of type %s* are made by Stepwell itself", internal)
+		return stepwell.Invalid("choose another type", "events of type %s* are made by Stepwell itself", internal)
 	}
 	return nil
-}
-
-func invalid(hint, format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
-}
-
-// clip shortens what came from outside.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 80 {
-		return string(r[:80]) + "…"
-	}
-	return s
 }

@@ -156,7 +156,7 @@ func (r *Router) Update(ctx context.Context, idOrName string, revision int64, ed
 		return nil, err
 	}
 	if changed.ID != it.ID {
-		return nil, invalid("make a new trigger", "the id of an event trigger cannot change")
+		return nil, stepwell.Invalid("make a new trigger", "the id of an event trigger cannot change")
 	}
 	if err := r.check(&changed.Trigger); err != nil {
 		return nil, err

@@ -64,7 +64,7 @@ func (c *Counts) Ran(id, execution string, err error) {
 	c.mu.Lock()
 	n := c.all[id]
 	if err != nil {
-		n.Failed = clip(c.hide(err.Error()))
+		n.Failed = stepwell.Clip(c.hide(err.Error()), 80)
 	} else {
 		n.Runs++
 		n.Last, n.Execution, n.Failed = time.Now(), execution, ""

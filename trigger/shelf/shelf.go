@@ -128,11 +128,11 @@ func (s *Shelf[T]) Find(idOrName string) (Item[T], error) {
 	}
 	switch len(found) {
 	case 0:
-		return Item[T]{}, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no %s %q", s.o.Noun, clip(idOrName))}
+		return Item[T]{}, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no %s %q", s.o.Noun, stepwell.Clip(idOrName, 80))}
 	case 1:
 		return found[0], nil
 	}
-	return Item[T]{}, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("there are %d of the kind %s called %q", len(found), s.o.Noun, clip(idOrName)), Hint: "name it by its id"}
+	return Item[T]{}, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("there are %d of the kind %s called %q", len(found), s.o.Noun, stepwell.Clip(idOrName, 80)), Hint: "name it by its id"}
 }
 
 // ByID finds one by its id alone.
@@ -178,12 +178,4 @@ func (s *Shelf[T]) Delete(ctx context.Context, id string, revision int64) error 
 	defer s.mu.Unlock()
 	delete(s.items, id)
 	return nil
-}
-
-// clip shortens what came from outside.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 80 {
-		return string(r[:80]) + "…"
-	}
-	return s
 }

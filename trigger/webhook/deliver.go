@@ -35,7 +35,7 @@ func (h *Hooks) Admit(id string, d Delivery) error {
 func (h *Hooks) admit(id string, d *Delivery, now time.Time) (*record, error) {
 	it, ok := h.shelf.ByID(id)
 	if !ok {
-		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", clip(id))}
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", stepwell.Clip(id, 80))}
 	}
 	r := &it.Value
 	switch {
@@ -132,7 +132,7 @@ func deliveryID(auth string, header http.Header, body any, proven proof) (string
 		}
 	}
 	if len(id) > 200 || strings.ContainsFunc(id, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", invalid("at most 200 printable ASCII characters", "the id of the delivery is too long or has characters that it must not have")
+		return "", stepwell.Invalid("at most 200 printable ASCII characters", "the id of the delivery is too long or has characters that it must not have")
 	}
 	if id == "" && proven.signature != "" {
 		raw := sha256.Sum256([]byte(proven.signature))
@@ -146,7 +146,7 @@ func deliveryID(auth string, header http.Header, body any, proven proof) (string
 func (h *Hooks) Validate(id, secret string) (valid bool, job string, err error) {
 	it, ok := h.shelf.ByID(id)
 	if !ok {
-		return false, "", &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", clip(id))}
+		return false, "", &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", stepwell.Clip(id, 80))}
 	}
 	valid, err = h.matches(&it.Value, secret, time.Now())
 	if err != nil || !valid {

@@ -156,7 +156,7 @@ func (h *Hooks) Update(ctx context.Context, idOrName string, revision int64, edi
 		return nil, err
 	}
 	if r.ID != it.ID || r.Auth != it.Value.Auth {
-		return nil, invalid("make a new webhook", "the id and the auth of a webhook cannot change")
+		return nil, stepwell.Invalid("make a new webhook", "the id and the auth of a webhook cannot change")
 	}
 	done, err := h.shelf.Put(ctx, it.ID, it.Revision, r)
 	if err != nil {
@@ -175,14 +175,14 @@ const maxGrace = 7 * 24 * time.Hour
 // Rotate gives a webhook a new secret, made here or given. The old one is accepted for the grace, at most 7 days.
 func (h *Hooks) Rotate(ctx context.Context, idOrName, secret string, grace time.Duration) (string, error) {
 	if grace < 0 || grace > maxGrace {
-		return "", invalid("at most 7 days", "the time for which the old secret is accepted is out of range")
+		return "", stepwell.Invalid("at most 7 days", "the time for which the old secret is accepted is out of range")
 	}
 	it, err := h.shelf.Find(idOrName)
 	if err != nil {
 		return "", err
 	}
 	if it.Value.Auth == AuthNone {
-		return "", invalid("make a new webhook", "the webhook has no secret")
+		return "", stepwell.Invalid("make a new webhook", "the webhook has no secret")
 	}
 	r, err := h.shelf.Copy(it)
 	if err != nil {

@@ -23,7 +23,7 @@ func decode(body []byte, contentType string) (any, error) {
 	if err == nil && kind == "application/x-www-form-urlencoded" && !bytes.HasPrefix(start, []byte("{")) && !bytes.HasPrefix(start, []byte("[")) {
 		form, err := url.ParseQuery(string(body))
 		if err != nil || form.Get("payload") == "" {
-			return nil, invalid("send JSON", "the form has no field payload")
+			return nil, stepwell.Invalid("send JSON", "the form has no field payload")
 		}
 		body = []byte(form.Get("payload"))
 	}

@@ -27,7 +27,7 @@ const (
 func (h *Hooks) newSecret(r *record, given string, grace time.Duration, now time.Time) (string, error) {
 	if r.Auth == AuthNone {
 		if given != "" {
-			return "", invalid("leave it out, or choose another auth", "a webhook with auth none has no secret")
+			return "", stepwell.Invalid("leave it out, or choose another auth", "a webhook with auth none has no secret")
 		}
 		return "", nil
 	}
@@ -37,7 +37,7 @@ func (h *Hooks) newSecret(r *record, given string, grace time.Duration, now time
 		given = base64.RawURLEncoding.EncodeToString(raw)
 	}
 	if len(given) < minSecret || len(given) > maxSecret {
-		return "", invalid("8 to 512 bytes", "the secret is too short or too long")
+		return "", stepwell.Invalid("8 to 512 bytes", "the secret is too short or too long")
 	}
 	c, err := h.keep(&r.Webhook, given)
 	if err != nil {

@@ -89,13 +89,13 @@ func (w *Webhook) enabled() bool { return w.Enabled == nil || *w.Enabled }
 // check completes a webhook and reports what is wrong with it.
 func (w *Webhook) check() error {
 	if !trigger.ValidID(w.ID) {
-		return invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "webhook_id cannot be an id")
+		return stepwell.Invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "webhook_id cannot be an id")
 	}
 	if err := trigger.CheckText(w.Name, w.Description, w.Params); err != nil {
 		return err
 	}
 	if (w.Job == "") == (w.Callback == nil) {
-		return invalid("give either job_id or callback", "the webhook does not say what to start")
+		return stepwell.Invalid("give either job_id or callback", "the webhook does not say what to start")
 	}
 	if w.Callback != nil {
 		if err := w.Callback.Check(); err != nil {
@@ -109,16 +109,16 @@ func (w *Webhook) check() error {
 		w.Auth = AuthSecret
 	}
 	if !slices.Contains([]string{AuthSecret, AuthHMAC, AuthGitHub, AuthStripe, AuthNone}, w.Auth) {
-		return invalid("one of secret, hmac, github, stripe and none", "auth is not known")
+		return stepwell.Invalid("one of secret, hmac, github, stripe and none", "auth is not known")
 	}
 	if w.Auth == AuthNone && len(w.AllowedIPs) == 0 {
-		return invalid("list the callers in allowed_ips, or choose another auth", "a webhook without a secret would be open to everyone")
+		return stepwell.Invalid("list the callers in allowed_ips, or choose another auth", "a webhook without a secret would be open to everyone")
 	}
 	if w.ReplaySeconds == 0 {
 		w.ReplaySeconds = 300
 	}
 	if w.ReplaySeconds < 1 || w.ReplaySeconds > maxReplay {
-		return invalid("1 to 86,400", "replay_seconds is out of range")
+		return stepwell.Invalid("1 to 86,400", "replay_seconds is out of range")
 	}
 	enabled := w.enabled()
 	w.Enabled = &enabled
@@ -127,23 +127,23 @@ func (w *Webhook) check() error {
 
 func (w *Webhook) checkCallers() error {
 	if len(w.AllowedIPs) > maxIPs || len(w.Headers) > maxHeaders {
-		return invalid("at most 1,000 addresses and 50 headers", "there are too many allowed_ips or headers_to_include")
+		return stepwell.Invalid("at most 1,000 addresses and 50 headers", "there are too many allowed_ips or headers_to_include")
 	}
 	for _, text := range w.AllowedIPs {
 		if _, err := parsePrefix(text); err != nil {
-			return invalid("such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32", "allowed_ips: %q is no address or range", clip(text))
+			return stepwell.Invalid("such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32", "allowed_ips: %q is no address or range", stepwell.Clip(text, 80))
 		}
 	}
 	for _, name := range w.Headers {
 		if name == "" || len(name) > 100 || http.CanonicalHeaderKey(name) == "" || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' || r > '~' || r == ':' }) {
-			return invalid("such as X-Request-Id", "headers_to_include: %q is no name of a header", clip(name))
+			return stepwell.Invalid("such as X-Request-Id", "headers_to_include: %q is no name of a header", stepwell.Clip(name, 80))
 		}
 		if slices.Contains(secretHeaders, strings.ToLower(name)) {
-			return invalid("leave it out", "headers_to_include: %s holds a secret", name)
+			return stepwell.Invalid("leave it out", "headers_to_include: %s holds a secret", name)
 		}
 	}
 	if w.PayloadParam != "" && (len(w.PayloadParam) > 100 || strings.HasPrefix(w.PayloadParam, "_")) {
-		return invalid("such as payload", "payload_param cannot be the name of a parameter")
+		return stepwell.Invalid("such as payload", "payload_param cannot be the name of a parameter")
 	}
 	return nil
 }
@@ -174,16 +174,4 @@ func (w *Webhook) admits(from netip.Addr) bool {
 		p, err := parsePrefix(text)
 		return err == nil && p.Contains(from)
 	})
-}
-
-func invalid(hint, format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
-}
-
-// clip shortens what came from outside.
-func clip(s string) string {
-	if r := []rune(s); len(r) > 80 {
-		return string(r[:80]) + "…"
-	}
-	return s
 }

@@ -17,11 +17,7 @@ import (
 )
 
 func bad(text, what, hint string) error {
-	const most = 60
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
-	}
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: strconv.Quote(text) + " " + what, Hint: hint}
+	return stepwell.Invalid(hint, "%q %s", stepwell.Clip(text, 60), what)
 }
 
 // earliest and latest bound times to what RFC 3339 can write: the years 0 to 9999.
