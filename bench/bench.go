@@ -89,20 +89,20 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 			continue
 		}
 		if w.run != nil && (o.Sync == "both" || o.Output == "markdown") {
-			return invalid("", "--sync both and -o markdown are for start, chain, fanout, diamond and all")
+			return stepwell.Invalid("", "--sync both and -o markdown are for start, chain, fanout, diamond and all")
 		}
 		if o.N != 0 && (o.N < w.least || o.N > w.most) || o.Runs < 1 || o.Runs > 1000 {
-			return invalid("", "n must be %d to %d and runs 1 to 1,000", w.least, w.most)
+			return stepwell.Invalid("", "n must be %d to %d and runs 1 to 1,000", w.least, w.most)
 		}
 		names = append(names, w.name)
 	}
 	switch {
 	case len(names) == 0:
-		return invalid(strings.Join(Workloads(), ", "), "unknown workload %q", workload)
+		return stepwell.Invalid(strings.Join(Workloads(), ", "), "unknown workload %q", workload)
 	case o.Queue != "memory:":
-		return invalid("this version has memory: only", "queue %q", o.Queue)
+		return stepwell.Invalid("this version has memory: only", "queue %q", o.Queue)
 	case o.Store != "" && (!strings.HasPrefix(o.Store, "sqlite:") || len(o.Store) == len("sqlite:")):
-		return invalid("this version has sqlite:PATH only", "store %q", o.Store)
+		return stepwell.Invalid("this version has sqlite:PATH only", "store %q", o.Store)
 	}
 	return profiled(o.Profile, func() error { return runAll(ctx, out, names, o) })
 }
@@ -171,8 +171,4 @@ func profiled(path string, f func() error) error {
 	err = f()
 	pprof.StopCPUProfile()
 	return errors.Join(err, file.Close())
-}
-
-func invalid(hint, format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
