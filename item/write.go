@@ -1,5 +1,11 @@
 package item
 
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
 // settle marks every value around a change as changed, and reports whether v is.
 func (v *Value) settle() bool {
 	if v.inner == nil {
@@ -82,6 +88,19 @@ func (v *Value) AppendTo(dst []byte) []byte {
 	}
 	v.settle()
 	return v.write(dst)
+}
+
+// AppendLine is AppendTo in one line, and ends it: as NDJSON has rows.
+func (v *Value) AppendLine(dst []byte) []byte {
+	start := len(dst)
+	dst = v.AppendTo(dst)
+	if bytes.IndexByte(dst[start:], '\n') >= 0 || bytes.IndexByte(dst[start:], '\r') >= 0 {
+		text := jsontext.Value(dst[start:])
+		if text.Compact() == nil { // a value's text is valid
+			dst = dst[:start+len(text)]
+		}
+	}
+	return append(dst, '\n')
 }
 
 func (v *Value) write(dst []byte) []byte {

@@ -8,11 +8,16 @@
 package geoparquet
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
@@ -44,7 +49,13 @@ type Options struct {
 	// RowGroup is the number of rows of a row group. Defaults to 20,000.
 	RowGroup int
 	// Resume goes on behind the items that Commit has told of, whose spool is in the same directory.
-	Resume *parquet.State
+	Resume *State
+}
+
+// State is how far a File has come: it can go on from there (Options.Resume).
+type State struct {
+	Rows  int64 `json:"rows"`
+	Bytes int64 `json:"bytes"` // of the spool
 }
 
 // Stats tells what a file holds.
@@ -56,19 +67,20 @@ type Stats struct {
 
 // File collects items and writes them as one file. It is not safe for concurrent use.
 type File struct {
-	table *parquet.Table
+	*durable.File
+	enc   *parquet.Encoder
 	found findings
 	// collections are those of Close.
 	collections map[string]*item.Value
 }
 
 // New makes a file whose spool is in dir, which exists: items wait there until Close, in every mode. Errors:
-// those of the file system, and parquet.ErrStateGone when there is nothing to resume.
+// those of the file system, and durable.ErrGone when there is nothing to resume.
 func New(dir string, o Options) (*File, error) {
 	f := &File{found: findings{types: map[string]bool{}}}
-	t := parquet.TableOptions{
-		Writer: parquet.Options{RowGroup: o.RowGroup}, Conflict: o.Conflict, Base: base(), Resume: o.Resume,
-		Row: rowOf, Seen: f.found.add, Finish: f.finish, Metadata: f.metadata,
+	t := parquet.EncoderOptions{
+		Writer: parquet.Options{RowGroup: o.RowGroup}, Conflict: o.Conflict, Base: base(),
+		Convert: rowOf, Seen: f.found.add, Finish: f.finish, Metadata: f.metadata,
 	}
 	known := o.Known
 	switch o.Mode {
@@ -83,12 +95,33 @@ func New(dir string, o Options) (*File, error) {
 		})
 	}
 	t.Base = t.Base.Join(known)
+	f.enc = parquet.NewEncoder(t)
 	var err error
-	if f.table, err = parquet.New(dir, t); err != nil {
+	if f.File, err = durable.NewFile(&durable.Options{Format: format{enc: f.enc}}, filepath.Join(dir, "rows"), ""); err != nil {
 		return nil, err
+	}
+	if o.Resume == nil {
+		return f, f.Begin()
+	}
+	// An execution that began before spools were durable files has this name; the lines are the same.
+	if err := os.Rename(filepath.Join(dir, "rows.ndjson.zst"), filepath.Join(dir, ".rows..part")); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	f.File.State = durable.State{Items: o.Resume.Rows, Offset: o.Resume.Bytes}
+	if found, err := f.GoOn(context.Background()); err != nil || !found {
+		return nil, errors.Join(fmt.Errorf("%w: %d rows in %s: %w", durable.ErrGone, o.Resume.Rows, dir, cmp.Or(err, os.ErrNotExist)), f.Leave())
 	}
 	return f, nil
 }
+
+// format is that of a spool, which nothing but its Encoder is asked for.
+type format struct {
+	durable.Format
+	enc durable.Encoder
+}
+
+// Encoder implements durable.Format.
+func (f format) Encoder([]string) durable.Encoder { return f.enc }
 
 // with puts columns in the place of those of the same name, or behind the last. Columns that every file has stay,
 // but for links and assets; where these are not given, they are found as in mode Full.
@@ -109,36 +142,36 @@ func with(s, more parquet.Schema) parquet.Schema {
 	return s
 }
 
-// Add adds an item, which stays as it is. An error says that the item does not fit and has been left out,
-// and others can follow; one that wraps parquet.ErrSpool ends the file.
-func (f *File) Add(it *item.Value) error { return f.table.Append(it) }
+// block is how much text of a File waits in memory: there may be one for each of many collections.
+const block = durable.BlockSize / 4
 
-// Items is the number of items so far.
-func (f *File) Items() int64 { return f.table.Rows() }
+// Add adds an item, which stays as it is. A durable.Refusal says that the item does not fit and has been left out, and
+// others can follow; any other error ends the file.
+func (f *File) Add(it *item.Value) error { return f.Put(it, block) }
 
 // Schema are the columns of the items so far, also after Close. It must not be changed.
-func (f *File) Schema() parquet.Schema { return f.table.Schema() }
+func (f *File) Schema() parquet.Schema { return f.enc.Schema() }
 
 // Commit makes the items so far durable, and tells how to go on from here (Options.Resume).
-func (f *File) Commit() (parquet.State, error) { return f.table.Commit() }
+func (f *File) Commit() (State, error) {
+	err := f.Sync()
+	return State{Rows: f.State.Items, Bytes: f.State.Offset}, err
+}
 
 // Close writes the file, which is at dest at once and complete, and removes the spool. The collections of the
 // items, by id, are written into it; nil for none. After an error nothing has changed, and Abandon must be
 // called.
 func (f *File) Close(ctx context.Context, dest string, collections map[string]*item.Value) (Stats, error) {
 	f.collections = collections
-	if err := f.table.Close(ctx, dest); err != nil {
-		return Stats{}, err
+	made, err := f.Complete(ctx, durable.Merging{})
+	if err == nil {
+		err = durable.Publish(ctx, made, dest)
 	}
-	info, err := os.Stat(dest)
 	if err != nil {
 		return Stats{}, err
 	}
-	return Stats{Items: f.table.Rows(), Bytes: info.Size(), BBox: f.found.extent.list()}, nil
+	return Stats{Items: f.Items, Bytes: f.State.Size, BBox: f.found.extent.list()}, f.Discard()
 }
-
-// Abandon ends without a file. What Commit has told of stays and can be resumed.
-func (f *File) Abandon() { f.table.Abandon() }
 
 // finish drops proj:geometry where no item has one.
 func (f *File) finish(s parquet.Schema) parquet.Schema {

@@ -193,7 +193,7 @@ func TestRefusedItems(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "f.parquet")
 			stats, err := f.Close(t.Context(), path, nil)
-			if err != nil || stats.Items != f.Items() || len(read(t, path)) != int(stats.Items) || isJSON != (stats.Items == 2) {
+			if err != nil || stats.Items != f.Items || len(read(t, path)) != int(stats.Items) || isJSON != (stats.Items == 2) {
 				t.Errorf("%s: %+v %v", text, stats, err)
 			}
 		}
@@ -222,7 +222,9 @@ func TestModes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Abandon()
+		if err := f.Leave(); err != nil {
+			t.Fatal(err)
+		}
 		o.Resume = &state
 		if f, err = geoparquet.New(dir, o); err != nil {
 			t.Fatal(err)
@@ -259,7 +261,11 @@ func TestFixedProperties(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Abandon()
+	defer func() {
+		if err := f.Leave(); err != nil {
+			t.Error(err)
+		}
+	}()
 	if err := f.Add(parse(t, []byte(feature("d", "null", "", `,"n":0.5`, "")))); err == nil || err.Error() != `column "n": 0.5 is no number that fits int` {
 		t.Errorf("%v", err)
 	}

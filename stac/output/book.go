@@ -14,10 +14,10 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/geoparquet"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/files"
-	"github.com/stepwell/stepwell/stream/parquet"
 )
 
 // state is what a sink of files gives as its state: where its ledger was durable. Everything else is in it.
@@ -69,8 +69,8 @@ type part struct {
 
 // spooled is a Parquet file that is still to be written.
 type spooled struct {
-	Number int           `json:"number"`
-	State  parquet.State `json:"state"`
+	Number int              `json:"number"`
+	State  geoparquet.State `json:"state"`
 }
 
 // book is what all sinks of files have in common: the config, the place, the ledger with its index, and the

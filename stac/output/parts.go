@@ -372,13 +372,13 @@ func (t *table) rewrite(ctx context.Context, u *unit, columns parquet.Schema, fi
 	if err != nil {
 		return err
 	}
-	rows := f.Items()
+	rows := f.Items
 	if dropped > 0 && rows > 0 {
 		if _, err := t.makePart(ctx, u, f, number, t.made(u, number)); err != nil {
 			return err
 		}
-	} else {
-		f.Abandon()
+	} else if err := f.Discard(); err != nil {
+		return err
 	}
 	delete(u.live.(tables), number)
 	u.Spooled = slices.DeleteFunc(u.Spooled, func(s spooled) bool { return s.Number == number })

@@ -169,7 +169,7 @@ func (t *table) reopenParts(u *unit) error {
 			u.Spooled = append(u.Spooled, s)
 			continue
 		}
-		if !errors.Is(err, parquet.ErrStateGone) && !errors.Is(err, os.ErrNotExist) {
+		if !errors.Is(err, durable.ErrGone) && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
 		info, serr := os.Stat(t.made(u, s.Number))
@@ -235,7 +235,7 @@ func (t *table) begin(u *unit, known parquet.Schema) (*geoparquet.File, error) {
 func (t *table) current(ctx context.Context, u *unit) (*geoparquet.File, error) {
 	if n := len(u.Spooled); n > 0 {
 		f := u.live.(tables)[u.Spooled[n-1].Number]
-		if t.config.PartRows <= 0 || f.Items() < t.config.PartRows {
+		if t.config.PartRows <= 0 || f.Items < t.config.PartRows {
 			return f, nil
 		}
 	}
@@ -276,16 +276,17 @@ func (t *table) add(ctx context.Context, a *admitted) error {
 		}
 		rebaseAll(a.it.Value, func(href string) string { return from.rebase(href, dir) })
 	}
-	switch err := f.Add(a.it.Value); {
-	case errors.Is(err, parquet.ErrSpool):
-		return err
-	case err != nil:
+	err = f.Add(a.it.Value)
+	if misfit, ok := errors.AsType[durable.Refusal](err); ok {
 		if t.rejects != nil {
 			if werr := t.rejects.add(oneLine(a.it.Bytes())); werr != nil {
 				return werr
 			}
 		}
-		return t.reject(a, explain(err))
+		return t.reject(a, explain(misfit.Unwrap()))
+	}
+	if err != nil {
+		return err
 	}
 	if t.summaryOf(a).add(a.it.Value) {
 		a.unit.changed = true
@@ -330,7 +331,7 @@ func (t *table) sync(ctx context.Context, all bool) (state, error) {
 		for i := 0; i < len(u.Spooled); {
 			s := &u.Spooled[i]
 			f := files[s.Number]
-			full := i < len(u.Spooled)-1 && s.State.Rows == f.Items()
+			full := i < len(u.Spooled)-1 && s.State.Rows == f.Items
 			if all || full {
 				if err := t.finishPart(ctx, u, f, s.Number); err != nil {
 					return state{}, err
@@ -359,14 +360,14 @@ func (t *table) sync(ctx context.Context, all bool) (state, error) {
 // finishPart makes the file of a part and takes it off the list of spooled ones.
 func (t *table) finishPart(ctx context.Context, u *unit, f *geoparquet.File, number int) error {
 	at := slices.IndexFunc(u.Spooled, func(s spooled) bool { return s.Number == number })
-	if f.Items() > 0 {
+	if f.Items > 0 {
 		p, err := t.makePart(ctx, u, f, number, t.made(u, number))
 		if err != nil {
 			return err
 		}
 		u.Own = append(u.Own, p)
-	} else {
-		f.Abandon()
+	} else if err := f.Discard(); err != nil {
+		return err
 	}
 	delete(u.live.(tables), number)
 	u.Spooled, u.changed = slices.Delete(u.Spooled, at, at+1), true
@@ -404,7 +405,9 @@ func (t *table) closeFiles() {
 	for _, u := range t.units {
 		files, _ := u.live.(tables)
 		for _, f := range files {
-			f.Abandon()
+			if err := f.Leave(); err != nil {
+				t.warn("a part was left with an error", err)
+			}
 		}
 	}
 	if t.rejects != nil {

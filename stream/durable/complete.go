@@ -117,43 +117,42 @@ func (o *File) base(ctx context.Context, m Merging, row func(*item.Value) error)
 	})
 }
 
-// rows gives the rows of the finished file in order, and tells how many there are.
-func (o *File) rows(ctx context.Context, m Merging, row func(*item.Value) error) (n int64, err error) {
-	give := func(v *item.Value) error {
-		n++
-		return row(v)
+// kept gives those rows of a spool that stay, each as the spool gives it.
+func kept[Row any](m Merging, spooled func(row func(Row) error) error, row func(Row) error) error {
+	if m.LeftOut == 0 {
+		return spooled(row)
 	}
-	if m.Base {
-		if err := o.base(ctx, m, give); err != nil {
-			return n, err
-		}
+	current, err := m.Keys.Current()
+	if err != nil {
+		return err
 	}
-	current := func() (bool, error) { return true, nil }
-	if m.LeftOut > 0 {
-		if current, err = m.Keys.Current(); err != nil {
-			return n, err
-		}
-	}
-	return n, o.o.Format.Spooled(ctx, o.spool, func(v *item.Value) error {
+	return spooled(func(r Row) error {
 		keep, err := current()
 		if err != nil || !keep {
 			return err
 		}
-		return give(v)
+		return row(r)
 	})
 }
 
-// make writes a file that cannot grow.
+// make writes a file that cannot grow, and tells how many rows it has.
 func (o *File) make(ctx context.Context, maker Maker, m Merging, f *os.File) (n int64, err error) {
 	if m.Base {
 		if err := o.base(ctx, m, maker.Learn); err != nil {
 			return 0, err
 		}
 	}
-	err = maker.Make(f, func(row func(*item.Value) error) error {
-		var err error
-		n, err = o.rows(ctx, m, row)
-		return err
+	err = maker.Make(ctx, f, func(ctx context.Context, row func([]byte) error) error {
+		give := func(text []byte) error {
+			n++
+			return row(text)
+		}
+		if m.Base {
+			if err := o.base(ctx, m, func(v *item.Value) error { return give(v.Bytes()) }); err != nil {
+				return err
+			}
+		}
+		return kept(m, func(row func([]byte) error) error { return o.lines(ctx, row) }, give)
 	})
 	return n, err
 }
@@ -184,13 +183,20 @@ func (o *File) merge(ctx context.Context, m Merging, f *os.File) (int64, error) 
 		_, err := f.Write(o.packed)
 		return err
 	}
-	if _, err = o.rows(ctx, m, func(v *item.Value) error {
+	add := func(v *item.Value) error {
 		if text, err = enc.Row(text, v, n); err != nil {
 			return err
 		}
 		n++
 		return put(false)
-	}); err != nil {
+	}
+	if m.Base {
+		if err := o.base(ctx, m, add); err != nil {
+			return n, err
+		}
+	}
+	spooled := func(row func(*item.Value) error) error { return o.o.Format.Spooled(ctx, o.spool, row) }
+	if err := kept(m, spooled, add); err != nil {
 		return n, err
 	}
 	text = enc.End(text, n)

@@ -1,13 +1,17 @@
 package durable
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
@@ -38,7 +42,7 @@ type Format interface {
 	Encoder(columns []string) Encoder
 	// Rows gives the rows of a finished file.
 	Rows(ctx context.Context, path string, row func(*item.Value) error) error
-	// Spooled gives the rows of a file that has grown to its end, beside its place.
+	// Spooled gives the rows of a file that has grown to its end, beside its place; not asked of a Maker's.
 	Spooled(ctx context.Context, path string, row func(*item.Value) error) error
 	// Joined are the columns of a finished file and of rows that are put behind its own; nil for formats without.
 	Joined(ctx context.Context, path string, columns []string) ([]string, error)
@@ -58,9 +62,12 @@ type Encoder interface {
 type Maker interface {
 	// Learn takes in a row that the file will hold, and that Row has not seen.
 	Learn(row *item.Value) error
-	// Make writes the file of all rows.
-	Make(f *os.File, rows func(func(*item.Value) error) error) error
+	// Make writes the file of all rows, whose texts do not change any more.
+	Make(ctx context.Context, f *os.File, rows Texts) error
 }
+
+// Texts gives the texts of rows in order, until row returns an error, which it returns.
+type Texts = func(ctx context.Context, row func(text []byte) error) error
 
 // State is what is kept of one file. Offset is a place in the spool, before what stands behind the rows.
 type State struct {
@@ -91,7 +98,7 @@ func (s *State) Cut(noted int64) {
 type Options struct {
 	Places    Places
 	Format    Format
-	Packing   string // Gzip, Zstd or none, of the spool and of the file
+	Packing   string // Gzip, Zstd or none, of the spool and of the file; a Maker's spool is always compressed
 	Remote    bool   // the file is not on this machine
 	Overwrite bool   // a file that is there may be replaced
 	Data      string // the directory of spools of remote files
@@ -106,6 +113,7 @@ type File struct {
 
 	o       *Options
 	spool   string
+	packing string
 	packer  *packer
 	enc     Encoder
 	f       *os.File // nil: not open
@@ -117,8 +125,12 @@ type File struct {
 
 // NewFile makes the File at dest; token tells its spool from those of other runs. It changes nothing.
 func NewFile(o *Options, dest, token string) (*File, error) {
-	p, err := newPacker(o.Packing)
-	f := &File{Dest: dest, o: o, packer: p}
+	f := &File{Dest: dest, o: o, packing: o.Packing}
+	if f.isMaker() {
+		f.packing = spoolPacking
+	}
+	var err error
+	f.packer, err = newPacker(f.packing)
 	f.spool = filepath.Join(filepath.Dir(dest), f.hidden("."+token+".part"))
 	if o.Remote {
 		f.spool = filepath.Join(o.Data, f.hidden("."+token+".part"))
@@ -162,7 +174,41 @@ func (o *File) GoOn(ctx context.Context) (found bool, err error) {
 	if !ok {
 		return true, nil
 	}
-	return true, o.o.Format.Spooled(ctx, o.spool, m.Learn)
+	return true, o.lines(ctx, func(text []byte) error {
+		row, err := item.Parse(text)
+		if err != nil {
+			return err
+		}
+		return m.Learn(row)
+	})
+}
+
+// lines gives the rows of a Maker's spool.
+func (o *File) lines(ctx context.Context, row func(text []byte) error) error {
+	f, err := os.Open(o.spool)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	unpacked, err := zstd.NewReader(f, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(64<<20))
+	if err != nil {
+		return err
+	}
+	defer unpacked.Close()
+	in := bufio.NewReaderSize(unpacked, 256<<10)
+	for n := range o.State.Items {
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		text, err := in.ReadBytes('\n')
+		if err != nil {
+			return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("row %d of %d of the spool %s", n, o.State.Items, o.spool), Err: err}
+		}
+		if err := row(text[:len(text)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Clear removes the spools that runs before have left beside the file. Its place must be locked, and no other stream have
@@ -249,7 +295,7 @@ func (o *File) start() (err error) {
 func (o *File) flush(block int) error {
 	if len(o.pending) > 0 {
 		text := o.pending
-		if o.o.Packing != "" {
+		if o.packing != "" {
 			var err error
 			if o.packed, err = o.packer.pack(o.packed[:0], o.pending); err != nil {
 				return err

@@ -13,6 +13,8 @@ import (
 const (
 	Gzip = "gzip"
 	Zstd = "zstd"
+	// spoolPacking is of spools that are read once: a quick Zstd in little memory.
+	spoolPacking = "spool"
 )
 
 // packer compresses blocks, each of which stands for itself: any end of a block is a good end of the file.
@@ -27,6 +29,9 @@ func newPacker(kind string) (*packer, error) {
 		return &packer{gz: gzip.NewWriter(io.Discard)}, nil
 	case Zstd:
 		zs, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+		return &packer{zs: zs}, err
+	case spoolPacking:
+		zs, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(512<<10))
 		return &packer{zs: zs}, err
 	case "":
 		return &packer{}, nil

@@ -1,18 +1,15 @@
 package files
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"os"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
+
+var _ durable.Maker = (*parquet.Encoder)(nil)
 
 // newEncoder makes an encoder for a file whose columns are known, or nil.
 func newEncoder(t target, columns []string) durable.Encoder {
@@ -27,7 +24,7 @@ func newEncoder(t target, columns []string) durable.Encoder {
 		}
 		return newTableEncoder(t, columns)
 	case formatParquet:
-		return &parquetEncoder{union: parquet.NewUnion(nil, parquet.AsJSON)}
+		return parquet.NewEncoder(parquet.EncoderOptions{Conflict: parquet.AsJSON})
 	}
 	return lineEncoder{}
 }
@@ -46,43 +43,7 @@ func (lineEncoder) End(dst []byte, _ int64) []byte { return dst }
 
 // Row implements durable.Encoder.
 func (lineEncoder) Row(dst []byte, it *item.Value, _ int64) ([]byte, error) {
-	start := len(dst)
-	dst = it.AppendTo(dst)
-	if bytes.IndexByte(dst[start:], '\n') >= 0 || bytes.IndexByte(dst[start:], '\r') >= 0 {
-		text := jsontext.Value(dst[start:])
-		if err := text.Compact(); err != nil {
-			return dst[:start], fmt.Errorf("the item is no valid JSON: %w", err)
-		}
-		dst = dst[:start+len(text)]
-	}
-	return append(dst, '\n'), nil
-}
-
-// parquetEncoder writes the lines that become a Parquet file, and learns its columns.
-type parquetEncoder struct {
-	lineEncoder
-	union *parquet.Union
-}
-
-// Row implements durable.Encoder.
-func (p *parquetEncoder) Row(dst []byte, it *item.Value, n int64) ([]byte, error) {
-	if err := p.union.Add(it); err != nil {
-		return dst, err
-	}
-	return p.lineEncoder.Row(dst, it, n)
-}
-
-// Learn implements durable.Maker.
-func (p *parquetEncoder) Learn(row *item.Value) error { return p.union.Add(row) }
-
-// Make implements durable.Maker: a Parquet file has its index at the end and its columns at the beginning of all,
-// so that it cannot be cut and gone on with.
-func (p *parquetEncoder) Make(f *os.File, rows func(func(*item.Value) error) error) error {
-	w, err := parquet.NewWriter(f, p.union.Schema(), parquet.Options{})
-	if err != nil {
-		return err
-	}
-	return errors.Join(rows(w.Write), w.Close())
+	return it.AppendLine(dst), nil
 }
 
 // jsonEncoder writes a list, an item per line.

@@ -37,11 +37,7 @@ func (f rowFormat) Rows(ctx context.Context, path string, row func(*item.Value) 
 
 // Spooled implements durable.Format.
 func (f rowFormat) Spooled(ctx context.Context, path string, row func(*item.Value) error) error {
-	format := f.target.format
-	if format == formatParquet {
-		format = formatNDJSON
-	}
-	return f.each(ctx, path, f.shape(format), row)
+	return f.Rows(ctx, path, row)
 }
 
 func (f rowFormat) each(ctx context.Context, path string, s Shape, row func(*item.Value) error) error {

@@ -72,7 +72,7 @@ func (w *writer) options() *durable.SetOptions {
 // setOptions are those of the files of a target.
 func (p *Places) setOptions(env *stream.Env, t *target) *durable.SetOptions {
 	format := rowFormat{p, t}
-	o := &durable.SetOptions{Policy: t.policy, Journal: journalName, Claim: env.Claims, LockPath: lockPath,
+	return &durable.SetOptions{Policy: t.policy, Journal: journalName, Claim: env.Claims, LockPath: lockPath,
 		Options: durable.Options{Places: p, Format: format, Packing: t.packing, Remote: isS3(t.path), Data: env.Data},
 		Lock: func(dest string, alone bool, clear func() error) (*durable.Lock, error) {
 			return p.Lock(dest, env.Run, alone, clear)
@@ -80,10 +80,6 @@ func (p *Places) setOptions(env *stream.Env, t *target) *durable.SetOptions {
 		Count: func(ctx context.Context, dest string) (int64, bool, error) {
 			return p.Count(ctx, dest, format.shape(t.format))
 		}}
-	if t.format == formatParquet {
-		o.Packing = durable.Zstd // of the spool
-	}
-	return o
 }
 
 // LineOptions are those of a durable.Set of NDJSON files below root; packing is a compression as durable has it.

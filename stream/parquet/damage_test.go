@@ -20,7 +20,7 @@ func small(t testing.TB) []byte {
 	rows := []string{`{"t":"2026-01-02T03:04:05Z","s":"x","n":1,"d":0.5,"b":true,"l":[1,2,null],"o":{"p":[{"q":"r"}]},"j":{}}`,
 		`{"t":null,"s":"a longer text, which comes twice","n":2,"d":1e300,"b":false,"l":[],"o":{},"j":null}`,
 		`{"s":"a longer text, which comes twice","l":null,"o":{"p":[]}}`}
-	file, refused := table(t, parquet.TableOptions{Writer: parquet.Options{RowGroup: 2},
+	file, refused := table(t, tableOptions{Writer: parquet.Options{RowGroup: 2},
 		Base: parquet.Schema{{Name: "t", Type: &parquet.Type{Kind: parquet.Timestamp}}}}, rows...)
 	if refused != nil {
 		t.Fatal(refused)
@@ -187,7 +187,7 @@ func TestAnyRows(t *testing.T) {
 			}
 			rows = append(rows, string(row.Bytes()))
 		}
-		file, refused := table(t, parquet.TableOptions{Conflict: parquet.AsJSON, Writer: parquet.Options{RowGroup: rapid.IntRange(1, 4).Draw(r, "group")}}, rows...)
+		file, refused := table(t, tableOptions{Conflict: parquet.AsJSON, Writer: parquet.Options{RowGroup: rapid.IntRange(1, 4).Draw(r, "group")}}, rows...)
 		if refused != nil {
 			r.Fatal(refused)
 		}

@@ -16,7 +16,7 @@ import (
 // schemaOf is the schema of a file of rows, as text.
 func schemaOf(t *testing.T, rows ...string) parquet.Schema {
 	t.Helper()
-	file, refused := table(t, parquet.TableOptions{Conflict: parquet.AsJSON, Base: parquet.Schema{
+	file, refused := table(t, tableOptions{Conflict: parquet.AsJSON, Base: parquet.Schema{
 		{Name: "at", Type: &parquet.Type{Kind: parquet.Timestamp}}, {Name: "raw", Type: &parquet.Type{Kind: parquet.Binary}}}}, rows...)
 	if refused != nil {
 		t.Fatal(refused)
@@ -82,14 +82,14 @@ func TestNumbersReadBackFit(t *testing.T) {
 		f := math.Ldexp(random.Float64()+0.5, random.IntN(30)+50)
 		rows = append(rows, `{"n":`+strconv.FormatFloat(f, 'e', -1, 64)+`}`)
 	}
-	file, refused := table(t, parquet.TableOptions{}, rows...)
+	file, refused := table(t, tableOptions{}, rows...)
 	if refused != nil {
 		t.Fatal(refused)
 	}
 	back := each(t, file, 0)
 	for _, base := range []parquet.Schema{nil, {{Name: "n", Type: &parquet.Type{Kind: parquet.Double}}}} {
 		for _, again := range [][]string{back, append(back[1:len(back):len(back)], back[0])} { // a fraction comes first, or last
-			file, refused = table(t, parquet.TableOptions{Base: base}, again...)
+			file, refused = table(t, tableOptions{Base: base}, again...)
 			if refused != nil {
 				t.Errorf("%d refused: %v", len(refused), refused[0])
 			} else if diff := cmp.Diff(again, each(t, file, 0)); diff != "" {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
@@ -44,24 +45,24 @@ func each(t testing.TB, file []byte, from int64) []string {
 }
 
 // table writes rows and gives the file; rows that do not fit are given back.
-func table(t testing.TB, o parquet.TableOptions, rows ...string) (file []byte, refused []error) {
+func table(t testing.TB, o tableOptions, rows ...string) (file []byte, refused []error) {
 	t.Helper()
-	tab, err := parquet.New(t.TempDir(), o)
+	tab, err := newTab(t.TempDir(), o, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, row := range rows {
-		if err := tab.Append(parse(t, row)); err != nil {
+		if err := tab.append(parse(t, row)); err != nil {
 			refused = append(refused, err)
 		}
 	}
 	return finish(t, tab), refused
 }
 
-func finish(t testing.TB, tab *parquet.Table) []byte {
+func finish(t testing.TB, tab *tabFile) []byte {
 	t.Helper()
 	dest := filepath.Join(t.TempDir(), "rows.parquet")
-	if err := tab.Close(context.Background(), dest); err != nil {
+	if err := tab.finish(context.Background(), dest); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.ReadFile(dest)
@@ -87,7 +88,7 @@ func TestRowsSurvive(t *testing.T) {
 		`{"a":1e-07,"b":"\u0000","c":[4],"d":null,"o":null,"z":null}`,
 	}
 	for _, group := range []int{0, 1, 2} {
-		file, refused := table(t, parquet.TableOptions{Writer: parquet.Options{RowGroup: group}}, rows...)
+		file, refused := table(t, tableOptions{Writer: parquet.Options{RowGroup: group}}, rows...)
 		if len(refused) > 0 {
 			t.Fatal(refused)
 		}
@@ -104,7 +105,7 @@ func TestRowsSurvive(t *testing.T) {
 
 func TestNumbersAreExact(t *testing.T) {
 	const largest, smallest, odd = "9223372036854775807", "-9223372036854775808", "9007199254740993"
-	file, refused := table(t, parquet.TableOptions{}, `{"n":`+largest+`,"d":0.1}`, `{"n":`+smallest+`,"d":`+odd+`}`, `{"n":1,"d":5e-324}`,
+	file, refused := table(t, tableOptions{}, `{"n":`+largest+`,"d":0.1}`, `{"n":`+smallest+`,"d":`+odd+`}`, `{"n":1,"d":5e-324}`,
 		`{"n":0.5,"d":1}`, `{"n":18446744073709551615}`, `{"d":-0.0}`, `{"d":1e400}`, `{"d":9007199254740994}`)
 	want := []string{`{"n":` + largest + `,"d":0.1}`, `{"n":1,"d":5e-324}`, `{"n":null,"d":-0}`, `{"n":null,"d":9007199254740994}`}
 	if diff := cmp.Diff(want, each(t, file, 0)); diff != "" {
@@ -122,7 +123,7 @@ func TestNumbersAreExact(t *testing.T) {
 	}, told); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	file, refused = table(t, parquet.TableOptions{Conflict: parquet.AsJSON}, `{"n":`+odd+`}`, `{"n":0.5}`, `{"n":18446744073709551615}`, `{"n":"x"}`)
+	file, refused = table(t, tableOptions{Conflict: parquet.AsJSON}, `{"n":`+odd+`}`, `{"n":0.5}`, `{"n":18446744073709551615}`, `{"n":"x"}`)
 	if diff := cmp.Diff([]string{`{"n":` + odd + `}`, `{"n":0.5}`, `{"n":18446744073709551615}`, `{"n":"x"}`}, each(t, file, 0)); diff != "" || refused != nil {
 		t.Errorf("%v, -want +got:\n%s", refused, diff)
 	}
@@ -138,14 +139,14 @@ func TestConflicts(t *testing.T) {
 		`{"l":[[1]]}`:             `column "l[]": [1] is a list, where int is expected`,
 		`{"l":[1,true]}`:          `column "l[]": true is a boolean, where int is expected`,
 	} {
-		file, refused := table(t, parquet.TableOptions{}, first, row, `{"s":"y"}`)
+		file, refused := table(t, tableOptions{}, first, row, `{"s":"y"}`)
 		if len(refused) != 1 || refused[0].Error() != want || stepwell.CodeOf(refused[0]) != stepwell.CodeInvalid {
 			t.Errorf("%s: %v, want %s", row, refused, want)
 		}
 		if got := each(t, file, 0); len(got) != 2 {
 			t.Errorf("%s: the rows beside it are %v", row, got)
 		}
-		file, refused = table(t, parquet.TableOptions{Conflict: parquet.AsJSON}, first, row)
+		file, refused = table(t, tableOptions{Conflict: parquet.AsJSON}, first, row)
 		if got := each(t, file, 0); len(refused) > 0 || len(got) != 2 || got[0] != first || !strings.HasPrefix(got[1], row[:len(row)-1]) && !strings.Contains(got[1], row[1:len(row)-1]) {
 			t.Errorf("%s as JSON: %v %v", row, refused, got)
 		}
@@ -161,7 +162,7 @@ func TestKnownSchemas(t *testing.T) {
 	told := []string{`column "id": must not be null or absent`, `column "id": must not be null or absent`, `column "x": not in the schema`,
 		`column "at": "yesterday" is no time of RFC 3339`, `column "raw": no base64 text: illegal base64 data at input byte 0`}
 
-	file, refused := table(t, parquet.TableOptions{Fixed: true, Base: schema}, rows...)
+	file, refused := table(t, tableOptions{Fixed: true, Base: schema}, rows...)
 	var got []string
 	for _, err := range refused {
 		got = append(got, err.Error())
@@ -204,7 +205,7 @@ func TestKnownSchemas(t *testing.T) {
 }
 
 func TestFirstRowsDecide(t *testing.T) {
-	file, refused := table(t, parquet.TableOptions{FirstN: 2}, `{"a":1}`, `{"b":"x","n":null}`, `{"c":1}`, `{"a":2,"b":"y","n":"text","c":null}`, `{"a":0.5}`)
+	file, refused := table(t, tableOptions{FirstN: 2}, `{"a":1}`, `{"b":"x","n":null}`, `{"c":1}`, `{"a":2,"b":"y","n":"text","c":null}`, `{"a":0.5}`)
 	if len(refused) != 2 || refused[0].Error() != `column "c": not in the schema` || refused[1].Error() != `column "a": 0.5 is no number that fits int` {
 		t.Errorf("%v", refused)
 	}
@@ -217,34 +218,36 @@ func TestFirstRowsDecide(t *testing.T) {
 // commit is gone.
 func TestResume(t *testing.T) {
 	dir := t.TempDir()
-	tab, err := parquet.New(dir, parquet.TableOptions{})
+	tab, err := newTab(dir, tableOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	add := func(tab *parquet.Table, row string) {
-		if err := tab.Append(parse(t, row)); err != nil {
+	add := func(tab *tabFile, row string) {
+		if err := tab.append(parse(t, row)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	add(tab, `{"n":1}`)
-	if _, err := tab.Commit(); err != nil {
+	if _, err := tab.commit(); err != nil {
 		t.Fatal(err)
 	}
 	add(tab, `{"n":0.5, "a": [
 		1]}`)
-	state, err := tab.Commit()
-	if err != nil || state.Rows != 2 {
+	state, err := tab.commit()
+	if err != nil || state.Items != 2 {
 		t.Fatal(state, err)
 	}
 	add(tab, `{"lost":true}`)
-	tab.Abandon()
+	if err := tab.Leave(); err != nil {
+		t.Fatal(err)
+	}
 
 	seen := 0
-	tab, err = parquet.New(dir, parquet.TableOptions{Resume: &state, Seen: func(*item.Value) { seen++ }})
-	if err != nil || tab.Rows() != 2 || seen != 2 {
+	tab, err = newTab(dir, tableOptions{Seen: func(*item.Value) { seen++ }}, &state)
+	if err != nil || tab.Items != 2 || seen != 2 {
 		t.Fatal(tab, err, seen)
 	}
-	if err := tab.Append(parse(t, `{"n":"x"}`)); err == nil {
+	if err := tab.append(parse(t, `{"n":"x"}`)); err == nil {
 		t.Error("a text fits a column of numbers, whose rows have been forgotten")
 	}
 	add(tab, `{"n":3}`)
@@ -254,40 +257,40 @@ func TestResume(t *testing.T) {
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
-	if _, err := parquet.New(dir, parquet.TableOptions{Resume: &state}); !errors.Is(err, parquet.ErrStateGone) {
+	if _, err := newTab(dir, tableOptions{}, &state); !errors.Is(err, durable.ErrGone) {
 		t.Errorf("resuming what is gone: %v", err)
 	}
-	path := filepath.Join(dir, "rows.ndjson.zst")
-	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), int(state.Bytes)), 0o600); err != nil {
+	path := filepath.Join(dir, ".rows.token.part")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("x"), int(state.Offset)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := parquet.New(dir, parquet.TableOptions{Resume: &state}); !errors.Is(err, parquet.ErrStateGone) {
+	if _, err := newTab(dir, tableOptions{}, &state); err == nil {
 		t.Errorf("resuming what is damaged: %v", err)
 	}
 }
 
 func TestCloseIsAtomic(t *testing.T) {
-	tab, err := parquet.New(t.TempDir(), parquet.TableOptions{})
+	tab, err := newTab(t.TempDir(), tableOptions{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
 	dest := filepath.Join(dir, "rows.parquet")
-	if err := tab.Close(t.Context(), dest); !errors.Is(err, parquet.ErrNoColumns) {
+	if err := tab.finish(t.Context(), dest); !errors.Is(err, parquet.ErrNoColumns) {
 		t.Errorf("no rows: %v", err)
 	}
-	if err := tab.Append(parse(t, `{"a":1}`)); err != nil {
+	if err := tab.append(parse(t, `{"a":1}`)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := tab.Close(ctx, dest); !errors.Is(err, context.Canceled) {
+	if err := tab.finish(ctx, dest); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("%v is left", left)
 	}
-	if err := tab.Close(t.Context(), dest); err != nil {
+	if err := tab.finish(t.Context(), dest); err != nil {
 		t.Fatal(err)
 	}
 	if left, _ := os.ReadDir(dir); len(left) != 1 {
@@ -298,7 +301,7 @@ func TestCloseIsAtomic(t *testing.T) {
 // TestManyRows: several row groups, pages and dictionaries that overflow.
 func TestManyRows(t *testing.T) {
 	const rows = 30_000
-	tab, err := parquet.New(t.TempDir(), parquet.TableOptions{Writer: parquet.Options{RowGroup: 11_000}})
+	tab, err := newTab(t.TempDir(), tableOptions{Writer: parquet.Options{RowGroup: 11_000}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +311,7 @@ func TestManyRows(t *testing.T) {
 			map[bool]string{true: `{"x":` + n + `}`, false: "null"}[i%5000 == 7] + `}`
 	}
 	for i := range rows {
-		if err := tab.Append(parse(t, row(i))); err != nil {
+		if err := tab.append(parse(t, row(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
