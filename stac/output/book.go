@@ -30,8 +30,8 @@ type state struct {
 	Token  string `json:"token,omitempty"`  // of what is not published yet
 	// Published is up to where the records are of items that are at the place, as the run was cut off while it published.
 	Published int64 `json:"published,omitempty"`
-	// Rejects is where the file of rejects was durable.
-	Rejects linesState `json:"rejects,omitzero"`
+	// Rejects is how far the file of rejects is.
+	Rejects durable.SetState `json:"rejects,omitzero"`
 }
 
 // unit is what one collection has in the output; or, where files do not tell collections apart, all of it.
@@ -92,8 +92,8 @@ type book struct {
 	// published is up to where the ledger's records are of items that this run has published before it was cut off.
 	published int64
 	guard     *flock.Flock
-	// rejected is where the file of rejects is durable.
-	rejected linesState
+	// rejected is how far the file of rejects is durable.
+	rejected durable.SetState
 
 	units    []*unit
 	byID     map[string]*unit

@@ -141,6 +141,37 @@ func TestColumnsOfParts(t *testing.T) {
 	}
 }
 
+// TestRejects: items that do not fit are in the file of rejects once each, also when the run is cut off between, and a later
+// run adds its own.
+func TestRejects(t *testing.T) {
+	for _, name := range []string{"rejects.ndjson", "rejects.ndjson.gz"} {
+		b := newBench(t, map[string]any{"format": "parquet", "base_dir": "out", "rejects": name})
+		rejects := func(want ...string) {
+			t.Helper()
+			var got []string
+			b.lines(name, func(v *item.Value) {
+				id, _ := v.Get("id").Str()
+				got = append(got, id)
+			})
+			if !slices.Equal(got, want) {
+				t.Errorf("%s holds %v, want %v", name, got, want)
+			}
+		}
+		sink := b.mustOpen(nil)
+		items := valued(0, "1", `"b"`, "3", `"d"`)
+		b.write(sink, items[:3]...)
+		state := b.commit(sink, 3)
+		b.write(sink, items[3:]...) // not committed: it comes again
+		sink.Abandon()
+		state, _ = b.run(state, items[3:]...)
+		rejects("item-00001", "item-00003")
+		state, _ = b.run(state, valued(10, "1")...)
+		rejects("item-00001", "item-00003")
+		b.run(state, valued(20, `"x"`)...)
+		rejects("item-00001", "item-00003", "item-00020")
+	}
+}
+
 // TestNothingHidden: an output of one file leaves no directory beside it, whether the run went through or on.
 func TestNothingHidden(t *testing.T) {
 	for name, config := range fileFormats {

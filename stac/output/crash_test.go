@@ -20,6 +20,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/geoparquet"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
 
@@ -91,12 +92,7 @@ func (b *bench) rows(rel string, add func(*item.Value)) {
 
 func (b *bench) lines(rel string, add func(*item.Value)) {
 	b.t.Helper()
-	f, err := os.Open(b.path(rel))
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer f.Close()
-	r, err := unpack(f, compression(rel))
+	r, _, err := files.New(files.Options{}).Open(b.t.Context(), b.path(rel))
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -186,8 +186,13 @@ func (t *table) Close(ctx context.Context) (st, outputs any, err error) {
 		return nil, nil, err
 	}
 	if t.rejects != nil {
-		t.rejects.close()
-		t.rejects = nil
+		if _, err := t.rejects.Publish(ctx); err != nil {
+			return nil, nil, err
+		}
+		if err := t.rejects.Done(); err != nil {
+			return nil, nil, err
+		}
+		t.rejected, t.rejects = t.rejects.State(), nil
 	}
 	outputs, err = t.finish(ctx, func(add func(listed)) error { return t.list(ctx, add) })
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 type table struct {
 	*book
 	options geoparquet.Options
-	rejects *lines
+	rejects *durable.Set           // of one file; nil: misfits are only failures
 	columns map[int]parquet.Schema // of the parts so far, by unit, once they are needed
 	there   map[int][]lying        // the parts at the place, by unit, once they are needed
 }
@@ -109,14 +109,8 @@ func (t *table) reopen(ctx context.Context, cutOff *moves) (err error) {
 			return err
 		}
 	}
-	if t.config.Rejects != "" {
-		name := t.env.Path(t.config.Rejects)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return err
-		}
-		if t.rejects, err = openLines(name, compression(name), t.rejected); err != nil {
-			return err
-		}
+	if err := t.openRejects(ctx); err != nil {
+		return err
 	}
 	if !t.perUnit {
 		_, err = t.unitOf("")
@@ -278,10 +272,8 @@ func (t *table) add(ctx context.Context, a *admitted) error {
 	}
 	err = f.Add(a.it.Value)
 	if misfit, ok := errors.AsType[durable.Refusal](err); ok {
-		if t.rejects != nil {
-			if werr := t.rejects.add(oneLine(a.it.Bytes())); werr != nil {
-				return werr
-			}
+		if err := t.setAside(a); err != nil {
+			return err
 		}
 		return t.reject(a, explain(misfit.Unwrap()))
 	}
@@ -349,10 +341,10 @@ func (t *table) sync(ctx context.Context, all bool) (state, error) {
 		}
 	}
 	if t.rejects != nil {
-		var err error
-		if t.rejected, err = t.rejects.sync(); err != nil {
+		if err := t.rejects.Sync(); err != nil {
 			return state{}, err
 		}
+		t.rejected = t.rejects.State()
 	}
 	return t.commit()
 }
@@ -411,8 +403,49 @@ func (t *table) closeFiles() {
 		}
 	}
 	if t.rejects != nil {
-		t.rejects.close()
+		if err := t.rejects.Leave(); err != nil {
+			t.warn("the file of rejects was left with an error", err)
+		}
 	}
+}
+
+// openRejects begins the file of rejects, or goes on with it. It appears under its name when the run ends.
+func (t *table) openRejects(ctx context.Context) (err error) {
+	if t.config.Rejects == "" {
+		return nil
+	}
+	dest := t.env.Path(t.config.Rejects)
+	o := t.files.LineOptions(t.env, dest, packings[compression(dest)], durable.Policy{Mode: durable.Replace})
+	if t.rejects, err = durable.NewSet(o); err != nil {
+		return err
+	}
+	var older struct {
+		Rejects struct{ Size int64 } // of versions that let the file grow in its place
+	}
+	if _, err := stream.State(t.env.State, &older); err != nil || older.Rejects.Size > 0 {
+		return fmt.Errorf("%w: %s is of an older version", stream.ErrStateGone, dest)
+	}
+	if t.rejected.Token != "" {
+		if err := t.rejects.GoOn(ctx, t.rejected); errors.Is(err, durable.ErrGone) {
+			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+		} else if err != nil || t.rejects.Has(dest) {
+			return err
+		}
+	}
+	_, err = t.rejects.File(dest, func() error { return nil })
+	return err
+}
+
+// setAside puts an item that does not fit into the file of rejects.
+func (t *table) setAside(a *admitted) error {
+	if t.rejects == nil {
+		return nil
+	}
+	m, err := t.rejects.File(t.env.Path(t.config.Rejects), func() error { return nil })
+	if err != nil {
+		return err
+	}
+	return t.rejects.Write(m, a.it.Value)
 }
 
 // Abandon implements stream.Sink.

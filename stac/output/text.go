@@ -71,6 +71,17 @@ func openText(ctx context.Context, b *book) (*text, error) {
 	return t, nil
 }
 
+// compression is how a file of that name is compressed.
+func compression(name string) string {
+	switch {
+	case strings.HasSuffix(name, ".gz"):
+		return "gz"
+	case strings.HasSuffix(name, ".zst"):
+		return "zst"
+	}
+	return ""
+}
+
 // packings are what durable calls the compressions of names.
 var packings = map[string]string{"gz": durable.Gzip, "zst": durable.Zstd}
 
