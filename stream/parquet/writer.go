@@ -97,7 +97,7 @@ func (w *Writer) Write(row *item.Value) error {
 	return nil
 }
 
-// writeAll adds the rows whose texts each gives, which do not change before Close. Batches of them are spread over the
+// writeAll adds rows. Their texts must not change before Close. Batches of them are spread over the
 // columns by all processors, and go to the columns in order. Errors are those of each, and of the first row that does
 // not fit, with its number.
 func (w *Writer) writeAll(ctx context.Context, each func(context.Context, func(text []byte) error) error) error {
