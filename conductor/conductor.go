@@ -139,7 +139,7 @@ type Conductor struct {
 	mu      sync.Mutex
 	byID    map[string]*live         // executions in memory
 	loading map[string]chan struct{} // executions on their way there; closed when they are
-	nextNo  int64
+	numbers numbers
 	starts  starts
 	// While RecoverAll goes on: how many, and what is closed at the end of the last.
 	recoveries int
@@ -197,12 +197,8 @@ func New(ctx context.Context, o Options) (*Conductor, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	next, err := o.Store.NextExecution(ctx)
-	if err != nil {
-		return nil, err
-	}
 	c := &Conductor{o: o, inbox: inbox{ring: make(chan struct{}, 1)}, stop: make(chan struct{}), byID: map[string]*live{},
-		loading: map[string]chan struct{}{}, nextNo: next, starts: starts{}, runs: map[int64]*live{},
+		loading: map[string]chan struct{}{}, starts: starts{}, runs: map[int64]*live{},
 		pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}, mail: mailbox{pending: map[string]answer{}, awaits: map[string][]waiter{}}}
 	if err := c.loadSignals(ctx); err != nil {
 		return nil, err

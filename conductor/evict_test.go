@@ -3,6 +3,8 @@ package conductor_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -113,5 +115,80 @@ func TestRefusalOfNothingStops(t *testing.T) {
 	}
 	if _, ok := errors.AsType[*store.RefusedError](r.stop()); !ok {
 		t.Error("Run did not say why")
+	}
+}
+
+// Two conductors on one database take all executions of each other, again and again: every step ends once, and none is left.
+func TestTwoConductors(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "two.db")
+	rigs := []*rig{newRig(t, build{db: db, shared: true}), newRig(t, build{db: db, shared: true})}
+	doc := pipeline(t, one("t.echo")+"    params: {n: 1}\n  - {id: b, action: t.flaky, depends_on: [a], params: {n: 2}, retry: {max_attempts: 9, backoff_seconds: 0.001}}\n  - {id: c, action: t.large, depends_on: [b]}\n")
+	const n = 60
+	ids := make(chan string, 2*n)
+	var starting sync.WaitGroup
+	for _, r := range rigs {
+		p := r.register(doc)
+		starting.Go(func() {
+			for range n {
+				id, err := r.Start(t.Context(), conductor.Request{Pipeline: p})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids <- id
+			}
+		})
+	}
+	starting.Wait()
+	close(ids)
+	var all []string
+	for id := range ids {
+		all = append(all, id)
+	}
+	for open := true; open; {
+		open = false
+		for _, id := range all {
+			for _, r := range rigs {
+				if x, err := r.store.Execution(t.Context(), id); err != nil {
+					t.Fatal(err)
+				} else if x.Status.Terminal() {
+					continue
+				}
+				open = true
+				if err := r.Recover(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	for _, id := range all {
+		x, err := rigs[0].store.Execution(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if x.Status != stepwell.ExecutionCompleted {
+			t.Errorf("%s is %s: %+v", id, x.Status, x.Failure)
+		}
+		events, err := rigs[1].store.Events(t.Context(), x.No, 0, 10_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends := map[string]int{}
+		for _, e := range events {
+			if e.Type == "completed" {
+				ends[e.StepKey]++
+			}
+		}
+		if fmt.Sprint(ends) != "map[a:1 b:1 c:1]" {
+			t.Errorf("%s: ends %v", id, ends)
+		}
+	}
+	if !rigs[0].log.has("let go") && !rigs[1].log.has("let go") {
+		t.Error("no race was lost: the test shows nothing")
+	}
+	for _, r := range rigs {
+		if err := r.stop(); err != nil {
+			t.Error(err)
+		}
 	}
 }

@@ -60,7 +60,10 @@ func (c *Conductor) shut(cause error) {
 	for _, it := range c.inbox.close(c.stopped()) {
 		c.answer(it.reply, c.stopped())
 	}
+	c.numbers.mu.Lock() // from here on no more numbers are fetched
 	close(c.stop)
+	c.numbers.mu.Unlock()
+	c.numbers.fetching.Wait()
 }
 
 // turns takes a batch in, in as many turns as its size takes.

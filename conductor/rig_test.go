@@ -274,6 +274,16 @@ type faulty struct {
 	after   func(call int) error // an error comes although the commit is durable
 	lines   func() error
 	signal  func(point string) error
+	numbers func() error
+}
+
+func (f *faulty) Numbers(ctx context.Context, n int) (int64, error) {
+	if f.numbers != nil {
+		if err := f.numbers(); err != nil {
+			return 0, err
+		}
+	}
+	return f.Store.Numbers(ctx, n)
 }
 
 func (f *faulty) Commit(ctx context.Context, commits []store.Commit) error {

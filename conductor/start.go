@@ -84,7 +84,12 @@ func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMe
 	if req.Priority == 0 {
 		req.Priority = req.Pipeline.plan.Priority
 	}
-	return c.begin(id.String(), req, raw), raw, nil
+	no, err := c.takeNumber(ctx)
+	if err != nil {
+		c.o.Secrets.Forget(id.String())
+		return nil, nil, err
+	}
+	return c.begin(no, id.String(), req, raw), raw, nil
 }
 
 // record gives parameters, checked and complete, as they are recorded, and fills in the concurrency key.
@@ -117,19 +122,17 @@ func (c *Conductor) hasStopped() bool {
 	}
 }
 
-func (c *Conductor) begin(id string, req Request, params json.RawMessage) *live {
+func (c *Conductor) begin(no int64, id string, req Request, params json.RawMessage) *live {
 	trigger := req.Trigger
 	if trigger == "" {
 		trigger = "manual"
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	no := c.nextNo
-	c.nextNo++
 	l := &live{run: engine.New(req.Pipeline.plan, no, id), create: true, done: make(chan struct{}), pipeline: req.Pipeline, claim: req.claim,
 		row: store.Execution{No: no, ID: id, Pipeline: req.Pipeline.Name, Definition: req.Pipeline.Hash[:], Params: params,
 			Parent: req.Parent, Trigger: trigger, Origin: req.Origin, Dir: req.Dir, Created: time.Now()}}
 	l.run.Dir = req.Dir
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.byID[id] = l // at once, so that an execution is never durable and not to be found
 	return l
 }

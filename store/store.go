@@ -49,7 +49,7 @@ type Commit struct {
 
 // Execution is the row of an execution.
 type Execution struct {
-	No         int64 // assigned by the process that creates it, see Loader.NextExecution
+	No         int64 // assigned by the process that creates it, see Loader.Numbers
 	ID         string
 	Pipeline   string
 	Definition []byte // hash of the snapshot, see Committer.PutDefinition
@@ -179,8 +179,9 @@ type Committer interface {
 
 // Loader is what recovery needs.
 type Loader interface {
-	// NextExecution is a number above all executions that exist.
-	NextExecution(ctx context.Context) (int64, error)
+	// Numbers hands out n numbers for new executions, from first on; nobody gets any of them again. They ascend with every
+	// call of one process. What is not used leaves a gap.
+	Numbers(ctx context.Context, n int) (first int64, err error)
 	// Unfinished are the executions that are not terminal, oldest first.
 	Unfinished(ctx context.Context) ([]Execution, error)
 	// Definition is the snapshot with the hash, CodeNotFound if there is none.

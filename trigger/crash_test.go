@@ -153,10 +153,7 @@ func deliver(t *testing.T, r *rig) {
 // ended commits an execution's end.
 func ended(t *testing.T, s store.Committer, id, job string, status stepwell.ExecutionStatus) {
 	t.Helper()
-	loader := s.(interface {
-		NextExecution(context.Context) (int64, error)
-	})
-	no, err := loader.NextExecution(t.Context())
+	no, err := s.(store.Loader).Numbers(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,10 +22,16 @@ const (
 	logPageBytes = 4 << 20
 )
 
-// NextExecution is a number above all executions that exist.
-func (s *Store) NextExecution(ctx context.Context) (n int64, err error) {
-	err = s.read.QueryRowContext(ctx, s.sql["next_execution"]).Scan(&n)
-	return n, fault("read "+s.path, err)
+// Numbers hands out a block of n numbers. They survive the death of the process at once and a loss of power with the next
+// commit, which is the first that can use one.
+func (s *Store) Numbers(ctx context.Context, n int) (first int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	err = s.relaxed("hand out numbers in "+s.path, func(w *writer) error {
+		return w.conn.QueryRowContext(context.Background(), w.queries["numbers"], n).Scan(&first)
+	})
+	return first, err
 }
 
 // Unfinished are the executions that are not terminal, oldest first.

@@ -85,7 +85,7 @@ func (p *pruning) change(f func(w *writer) error) error {
 	w := p.s.write
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.relaxed(func() error { return w.transaction(f) })
+	return w.relaxed(f)
 }
 
 // executions removes the oldest ones.

@@ -18,27 +18,29 @@ func (s *Store) AppendLogs(ctx context.Context, lines []store.LogLine) error {
 	if err := ctx.Err(); err != nil || len(lines) == 0 {
 		return err
 	}
+	return s.relaxed("write logs to "+s.path, func(w *writer) error { return w.lines(lines) })
+}
+
+// relaxed is transaction without a wait for the disk: the next commit that waits for it makes this one durable too.
+func (s *Store) relaxed(op string, f func(*writer) error) error {
 	w, err := s.writing()
 	if err != nil {
 		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return fault("write logs to "+s.path, w.relaxed(func() error {
-		return w.transaction(func(w *writer) error { return w.lines(lines) })
-	}))
+	return fault(op, w.relaxed(f))
 }
 
-// relaxed runs a transaction that does not wait for the disk.
-func (w *writer) relaxed(f func() error) error {
+func (w *writer) relaxed(f func(*writer) error) error {
 	if w.quick {
-		return f()
+		return w.transaction(f)
 	}
 	ctx := context.Background()
 	if _, err := w.conn.ExecContext(ctx, "PRAGMA synchronous = normal"); err != nil {
 		return err
 	}
-	err := f()
+	err := w.transaction(f)
 	_, back := w.conn.ExecContext(ctx, "PRAGMA synchronous = full")
 	return errors.Join(err, back)
 }

@@ -2,21 +2,53 @@ package storetest
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
+func (f *fixture) numbers(s Store, n int) int64 {
+	f.Helper()
+	first, err := s.Numbers(f.Context(), n)
+	f.must(err)
+	return first
+}
+
 var recovery = []promise{
-	{"the next number is above all others", func(f *fixture) {
-		n, err := f.NextExecution(f.Context())
-		f.must(err)
-		equal(f, "of an empty store", n, int64(1))
-		f.begin(3, 7)
-		n, err = f.NextExecution(f.Context())
-		f.must(err)
-		equal(f, "after 7", n, int64(8))
+	{"numbers come in blocks above all that were handed out or used", func(f *fixture) {
+		equal(f, "of an empty store", f.numbers(f, 1), int64(1))
+		equal(f, "after 1", f.numbers(f, 10), int64(2))
+		f.begin(3, 70)
+		equal(f, "above what exists", f.numbers(f, 5) > 70, true)
+		last := f.numbers(f, 1)
+		f.must(f.Close())
+		f.Store = f.again()
+		equal(f, "after opening again", f.numbers(f, 1) > last, true)
+	}},
+	{"of many who take numbers at once no two get the same", func(f *fixture) {
+		other := f.again()
+		var taking sync.WaitGroup
+		var mu sync.Mutex
+		seen := map[int64]bool{}
+		for i := range 8 {
+			taking.Go(func() {
+				last := int64(0)
+				for range 20 {
+					first, err := []Store{f.Store, other}[i%2].Numbers(f.Context(), 3)
+					mu.Lock()
+					for n := first; n < first+3; n++ {
+						if err != nil || seen[n] || n <= last {
+							f.Errorf("number %d after %d, there already: %v, error %v", n, last, seen[n], err)
+						}
+						seen[n], last = true, n
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		taking.Wait()
 	}},
 	{"unfinished are those that are not terminal, oldest first", func(f *fixture) {
 		f.begin(1, 2, 3, 4, 5)

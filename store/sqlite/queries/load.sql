@@ -1,5 +1,9 @@
--- name: next_execution
-SELECT max(coalesce((SELECT max(no) FROM execution), 0), coalesce((SELECT max(no) FROM gone), 0)) + 1
+-- name: numbers
+-- A block of ?1 numbers: above all that were handed out, and above those of the executions that are or were there.
+INSERT INTO counter (name, next)
+SELECT 'execution', max(coalesce((SELECT max(no) FROM execution), 0), coalesce((SELECT max(no) FROM gone), 0)) + 1 + ?1 WHERE true
+ON CONFLICT (name) DO UPDATE SET next = max(next, excluded.next - ?1) + ?1
+RETURNING next - ?1
 
 -- name: definition_body
 SELECT body FROM definition WHERE hash = ?
