@@ -19,7 +19,7 @@ var viewsTemplate string
 
 // viewsMigration is the number of the migration that makes the views anew. A change of views.sql, or of what it
 // takes from Go, gives it the next free number: a view is no data, so that its former texts need not be kept.
-const viewsMigration = 7
+const viewsMigration = 8
 
 // views is the migration: views.sql with what the history says of the kinds of events, so that the views tell the
 // step log as engine.History does.

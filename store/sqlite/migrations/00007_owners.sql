@@ -1,5 +1,5 @@
 -- +goose Up
-PRAGMA user_version = 8;
+PRAGMA user_version = 7;
 
 -- Numbers are handed out in blocks, each once.
 CREATE TABLE counter (name TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWID;
