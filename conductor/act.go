@@ -23,7 +23,7 @@ func (c *Conductor) act() {
 			timers, awaits = l.run.Pending(), l.run.Awaiting()
 		}
 		c.awaitNoMore(l, l.fx.Rows)
-		c.await(l, awaits)
+		c.awaitSignals(l, awaits)
 		ended = ended || l.run.Status().Terminal()
 		for _, t := range timers {
 			c.timers.add(timer{run: l.run.No, Timer: t})

@@ -9,6 +9,7 @@ package conductor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -210,17 +211,42 @@ func New(ctx context.Context, o Options) (*Conductor, error) {
 // ended; Spawned and Running return when they are durable. CodeConflict: the attempt is not (or no longer) the one to spawn
 // or to begin. CodeLimit: it spawns too much at once; an outcome that is too large fails its step.
 func (c *Conductor) Report(ctx context.Context, run int64, ev engine.Event) error {
-	err := checkSize(&ev)
 	if ev.Kind == engine.Spawned || ev.Kind == engine.Running {
-		if err != nil {
+		return c.ReportAll(ctx, []RunEvent{{run, ev}})
+	}
+	return c.report(ctx, &RunEvent{run, ev}, nil)
+}
+
+// RunEvent is an event of the execution with the number.
+type RunEvent struct {
+	Run   int64
+	Event engine.Event
+}
+
+// ReportAll is Report for many events, which are taken in in their order. It returns when each is durable, changes nothing,
+// or is refused; the error joins the refusals, among them CodeConflict for executions that are not running here. When ctx
+// ends or the conductor stops first, nobody knows which are durable: report them again.
+func (c *Conductor) ReportAll(ctx context.Context, events []RunEvent) error {
+	replies := make(chan error, len(events))
+	for i := range events {
+		if err := c.report(ctx, &events[i], replies); err != nil {
+			replies <- err
+		}
+	}
+	return c.await(ctx, replies)
+}
+
+// report puts an event in, which is answered if it has a reply.
+func (c *Conductor) report(ctx context.Context, e *RunEvent, reply chan error) error {
+	it := item{run: e.Run, ev: e.Event, reply: reply}
+	if err := checkSize(&it.ev); err != nil {
+		if e.Event.Kind == engine.Spawned || e.Event.Kind == engine.Running {
 			return err
 		}
-		return c.ask(ctx, item{run: run, ev: ev, size: eventSize(&ev)})
+		it.ev = failing(it.ev, err)
 	}
-	if err != nil {
-		ev = failing(ev, err)
-	}
-	return c.inbox.putWhenRoom(item{run: run, ev: ev, size: eventSize(&ev)}, ctx.Done())
+	it.size = eventSize(&it.ev)
+	return c.inbox.putWhenRoom(it, ctx.Done())
 }
 
 // ask puts an item in and waits until it has been committed or refused. When ctx ends or the
@@ -230,19 +256,31 @@ func (c *Conductor) ask(ctx context.Context, it item) error {
 	if err := c.inbox.put(it); err != nil {
 		return err
 	}
-	select {
-	case err := <-it.reply:
-		return err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-c.stop:
+	return c.await(ctx, it.reply)
+}
+
+// await takes as many replies as the channel has room for, and joins the errors.
+func (c *Conductor) await(ctx context.Context, replies chan error) (err error) {
+	for range cap(replies) {
+		var one error
+		select {
+		case one = <-replies:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-c.stop:
+			select {
+			case one = <-replies: // both were there
+			default:
+				return c.stopped()
+			}
+		}
+		if err == nil {
+			err = one
+		} else if one != nil {
+			err = errors.Join(err, one)
+		}
 	}
-	select {
-	case err := <-it.reply: // both were there
-		return err
-	default:
-		return c.stopped()
-	}
+	return err
 }
 
 // inLoop has the loop do something that answers at once.

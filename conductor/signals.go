@@ -220,8 +220,8 @@ func (c *Conductor) deliverDue() {
 	}
 }
 
-// await notes steps that have begun to await a signal.
-func (c *Conductor) await(l *live, list []engine.Await) {
+// awaitSignals adds steps that have begun to await a signal.
+func (c *Conductor) awaitSignals(l *live, list []engine.Await) {
 	for _, a := range list {
 		if l.awaits == nil {
 			l.awaits = map[int32]string{}
