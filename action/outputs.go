@@ -22,8 +22,7 @@ func Outputs(value any) (json.RawMessage, error) {
 		return json.RawMessage("{}"), nil
 	}
 	if raw[0] != '{' {
-		return nil, Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "outputs are not a JSON object",
-			Hint: "return a map or a struct, for example {\"result\": …}"})
+		return nil, Fail(stepwell.Invalid("return a map or a struct, for example {\"result\": …}", "outputs are not a JSON object"))
 	}
 	return raw, nil
 }

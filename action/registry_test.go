@@ -2,6 +2,7 @@ package action_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -167,7 +168,7 @@ func TestOutputs(t *testing.T) {
 		N int `json:"n"`
 	}
 	good := map[string]any{`{}`: nil, `{"n":1}`: result{1}, `{"a":[1]}`: map[string]any{"a": []int{1}}}
-	good[`{"b":2}`] = rawObject(`{"b": 2}`)
+	good[`{"b":2}`] = json.RawMessage(`{"b": 2}`)
 	for want, value := range good {
 		got, err := action.Outputs(value)
 		if err != nil || string(got) != want {
@@ -179,7 +180,7 @@ func TestOutputs(t *testing.T) {
 			t.Errorf("%#v: %s, %v", empty, got, err)
 		}
 	}
-	for _, bad := range []any{1, "x", []any{}, make(chan int), rawObject(`{"a":`)} {
+	for _, bad := range []any{1, "x", []any{}, make(chan int), json.RawMessage(`{"a":`)} {
 		if _, err := action.Outputs(bad); !action.IsFail(err) || stepwell.CodeOf(err) != stepwell.CodeInvalid {
 			t.Errorf("%v: %v, want a failure for good", bad, err)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/actiontest"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/spec"
 )
@@ -28,7 +28,7 @@ func TestDocsCurrent(t *testing.T) {
 	} {
 		path := "../docs/" + kind + "s.md"
 		var b strings.Builder
-		if err := action.Markdown(&b, kind, slices.DeleteFunc(r.Specs(), drop)...); err != nil {
+		if err := actiontest.Markdown(&b, kind, slices.DeleteFunc(r.Specs(), drop)...); err != nil {
 			t.Fatal(err)
 		}
 		if *update {

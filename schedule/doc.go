@@ -46,5 +46,11 @@
 // Spec.Repeated, when set, hold for every expression as they say. Intervals count elapsed time and do
 // not notice.
 //
+// # Why no library
+//
+// robfig/cron, netresearch/go-cron, gronx and hashicorp/cronexpr were measured against every change of clocks of all
+// zones from 2025 to 2027: each of them skips days, fires twice, or takes a change to be a whole hour. netresearch/go-cron
+// 0.9.1, which promises to follow Vixie cron, still fails where clocks move by 30 minutes (Australia/Lord_Howe).
+//
 // Stability: experimental until version 1.
 package schedule

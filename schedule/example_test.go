@@ -13,12 +13,10 @@ func ExampleParse() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(s.Describe())
 	for _, at := range s.Preview(time.Date(2026, 3, 28, 0, 0, 0, 0, s.Zone()), 0, 3) {
 		fmt.Println(at)
 	}
 	// Output:
-	// at 02:30 every day, Europe/Berlin
 	// 2026-03-28 02:30:00 +0100 CET
 	// 2026-03-29 03:00:00 +0200 CEST
 	// 2026-03-30 02:30:00 +0200 CEST

@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// FuzzParse: no panic; an error has a code, a hint and a place inside the text; what is taken can be
-// described and goes forward.
+// FuzzParse: no panic; an error has a code, a hint and a place inside the text; what is taken goes
+// forward.
 func FuzzParse(f *testing.F) {
 	for _, spec := range wrong {
 		f.Add(spec.Cron, spec.Every, spec.At, spec.Zone)
@@ -45,9 +45,6 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%+v: %v after %v", spec, later, at)
 			}
 			at = later.Add(time.Hour)
-		}
-		if s.Describe() == "" {
-			t.Fatalf("%+v: no description", spec)
 		}
 	})
 }

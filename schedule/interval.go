@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"fmt"
 	"math"
 	"strings"
 )
@@ -82,17 +81,4 @@ func seconds(t token) (int64, *failure) {
 		return 0, t.fail("the shortest is 1s", "an interval of 0 never ends")
 	}
 	return total, nil
-}
-
-// String writes an interval the way it is read.
-func (i interval) String() string {
-	var b strings.Builder
-	rest := i.step
-	for _, unit := range "dhms" {
-		if n := rest / units[byte(unit)]; n > 0 {
-			fmt.Fprintf(&b, "%d%c", n, unit)
-			rest %= units[byte(unit)]
-		}
-	}
-	return b.String()
 }

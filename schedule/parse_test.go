@@ -49,7 +49,7 @@ func TestParseErrors(t *testing.T) {
 	for _, spec := range wrong {
 		s, err := Parse(spec)
 		if err == nil {
-			t.Errorf("%+v was taken as %s", spec, s.Describe())
+			t.Errorf("%+v was taken as %+v", spec, s.Spec())
 			continue
 		}
 		place, ok := errors.AsType[*Error](err)
@@ -77,12 +77,12 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// TestDescribe has an expression of every kind, with what it means and what it warns of.
-func TestDescribe(t *testing.T) {
+// TestFirings has an expression of every kind, with its first three firings of 2026 and its warnings.
+func TestFirings(t *testing.T) {
 	var b strings.Builder
-	for line := range strings.Lines(described) {
+	for line := range strings.Lines(expressions) {
 		s := parse(t, Spec{Cron: strings.TrimSuffix(line, "\n"), Zone: "Europe/Berlin"})
-		fmt.Fprintf(&b, "%-24s %s\n", s.Spec().Cron, s.Describe())
+		fmt.Fprintf(&b, "%-24s %s\n", s.Spec().Cron, firings(s))
 		for _, w := range s.Warnings(time.Time{}) {
 			fmt.Fprintf(&b, "    %s: %s (%s)\n", w.Kind, w.Message, w.Hint)
 		}
@@ -91,12 +91,20 @@ func TestDescribe(t *testing.T) {
 		{Every: "90m"}, {Every: "2w"}, {Cron: "@every 25h1s", NotBefore: date(2026, 1, 1), NotAfter: date(2026, 2, 1), MaxRuns: 1},
 		{At: "2026-05-01T09:00", Zone: "Europe/Berlin"}, {At: "2026-05-01T09:00:00+02:00"}, {Cron: "@hourly", MaxRuns: 3},
 	} {
-		fmt.Fprintln(&b, parse(t, spec).Describe())
+		fmt.Fprintf(&b, "%-24s %s\n", spec.Cron+spec.Every+spec.At, firings(parse(t, spec)))
 	}
-	golden(t, "testdata/describe.txt", b.String())
+	golden(t, "testdata/firings.txt", b.String())
 }
 
-const described = `* * * * *
+func firings(s *Schedule) string {
+	var all []string
+	for _, at := range s.Preview(date(2026, 1, 1), 0, 3) {
+		all = append(all, at.Format("Mon 01-02 15:04:05"))
+	}
+	return strings.Join(all, ", ")
+}
+
+const expressions = `* * * * *
 */15 * * * *
 0 * * * *
 30 * * * *

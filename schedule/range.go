@@ -35,8 +35,7 @@ func (s *Schedule) Preview(after time.Time, runs, n int) []time.Time {
 // limit of them: a backfill is whole or refused. Limit defaults to 100,000, its maximum.
 func (s *Schedule) Backfill(from, to time.Time, limit int) ([]time.Time, error) {
 	if to.Before(from) {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Hint: "swap the two ends",
-			Message: fmt.Sprintf("the range ends at %s, before it begins", to.Format(time.RFC3339))}
+		return nil, stepwell.Invalid("swap the two ends", "the range ends at %s, before it begins", to.Format(time.RFC3339))
 	}
 	if limit <= 0 || limit > mostPreview {
 		limit = mostPreview

@@ -5,7 +5,9 @@
 // with its defaults, spawned steps get what their own Spec says, outputs must be a JSON object. What
 // the handler did to its surroundings is in the Result. Nothing is retried and nothing waits: a
 // test that wants the next attempt calls Run again with the same Memory. A panic of the handler is not
-// caught, so that it shows in the test. Stable.
+// caught, so that it shows in the test.
+//
+// Markdown writes the reference page of actions, for a test that keeps it current. Stable.
 package actiontest
 
 import (

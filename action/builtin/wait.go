@@ -127,6 +127,5 @@ func untilLength(value any, start time.Time) (time.Duration, error) {
 const untilHint = "write it like 2027-01-31T18:00:00Z or 2027-01-31T18:00:00+01:00"
 
 func tooLong(name string) error {
-	return action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: name + ": is more than one year away",
-		Hint: "for later times use a schedule"})
+	return action.Fail(stepwell.Errorf(stepwell.CodeLimit, "for later times use a schedule", "%s: is more than one year away", name))
 }

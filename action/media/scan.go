@@ -173,8 +173,7 @@ func (s *scan) entries(name string) ([]fs.DirEntry, fs.FileInfo, error) {
 		some, err := d.ReadDir(1024)
 		all = append(all, some...)
 		if s.seen += len(some); s.seen > 10*s.limit {
-			return nil, nil, action.Fail(&stepwell.Error{Code: stepwell.CodeLimit,
-				Message: fmt.Sprintf("more than %d directory entries", 10*s.limit), Hint: "scan a smaller directory"})
+			return nil, nil, action.Fail(stepwell.Errorf(stepwell.CodeLimit, "scan a smaller directory", "more than %d directory entries", 10*s.limit))
 		}
 		if errors.Is(err, io.EOF) {
 			break
@@ -241,8 +240,7 @@ func (s *scan) file(name string) error {
 	case info.Size() < s.p.MinSize:
 		s.skip("too_small", name)
 	case len(s.res.Files) >= s.limit:
-		return action.Fail(&stepwell.Error{Code: stepwell.CodeLimit,
-			Message: fmt.Sprintf("more than %d files", s.limit), Hint: "scan a smaller directory or narrow include"})
+		return action.Fail(stepwell.Errorf(stepwell.CodeLimit, "scan a smaller directory or narrow include", "more than %d files", s.limit))
 	default:
 		s.res.Files = append(s.res.Files, File{Path: name, Name: path.Base(name), Size: info.Size(),
 			MTime: stamp(info.ModTime()), Root: s.p.Path})

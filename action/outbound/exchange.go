@@ -359,8 +359,7 @@ func (r *receiving) Read(p []byte) (int, error) {
 	n, err := r.in.Read(p)
 	r.x.watch.awaiting(false)
 	if int64(n) > r.left {
-		r.err = &Failure{Kind: KindLimit, Phase: "body", Err: &stepwell.Error{Code: stepwell.CodeLimit,
-			Message: "the response is larger than " + size(r.limit)}}
+		r.err = &Failure{Kind: KindLimit, Phase: "body", Err: stepwell.Errorf(stepwell.CodeLimit, "", "the response is larger than %s", size(r.limit))}
 		n := int(r.left)
 		r.left = 0
 		return n, r.err

@@ -25,8 +25,7 @@ func newGuard(o Options) (*guard, error) {
 	for _, h := range o.AllowHosts {
 		h = strings.TrimSuffix(strings.ToLower(h), ".")
 		if rest := strings.TrimPrefix(h, "*."); rest == "" || strings.ContainsAny(rest, "*/@ ") {
-			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("allowed host %q is not a host", h),
-				Hint: "write a name, a name with a port, or *.name for the names below it"}
+			return nil, stepwell.Invalid("write a name, a name with a port, or *.name for the names below it", "allowed host %q is not a host", h)
 		}
 		g.hosts = append(g.hosts, h)
 	}
@@ -69,8 +68,7 @@ func (g *guard) check(host, address string) error {
 	if kind == "" || g.private && (kind == "private" || kind == "loopback") {
 		return nil
 	}
-	return &Failure{Kind: KindBlocked, Err: &stepwell.Error{Code: stepwell.CodeInvalid,
-		Message: fmt.Sprintf("%s leads to the %s address %s, which steps may not reach", host, kind, addr), Hint: hint}}
+	return &Failure{Kind: KindBlocked, Err: stepwell.Invalid(hint, "%s leads to the %s address %s, which steps may not reach", host, kind, addr)}
 }
 
 func blocked(format string, args ...any) error {

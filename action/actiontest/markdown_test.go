@@ -1,7 +1,6 @@
-package action_test
+package actiontest_test
 
 import (
-	"encoding/json"
 	"errors"
 	"flag"
 	"os"
@@ -12,13 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/actiontest"
 	"github.com/stepwell/stepwell/spec"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
-
-func rawObject(text string) json.RawMessage { return json.RawMessage(text) }
 
 func TestMarkdown(t *testing.T) {
 	low, high := 1.0, 10.0
@@ -39,7 +36,7 @@ func TestMarkdown(t *testing.T) {
 		Examples: []spec.Example{{Title: "plain", YAML: "\nid: a\naction: demo.full\n"}},
 	}
 	var b strings.Builder
-	if err := action.Markdown(&b, "action", full, spec.Spec{Name: "demo.small", Summary: "Does nothing."}); err != nil {
+	if err := actiontest.Markdown(&b, "action", full, spec.Spec{Name: "demo.small", Summary: "Does nothing."}); err != nil {
 		t.Fatal(err)
 	}
 	const path = "testdata/actions.md"
@@ -64,7 +61,7 @@ type full struct{}
 func (full) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestMarkdownWriteError(t *testing.T) {
-	if err := action.Markdown(full{}, "action", spec.Spec{Name: "a"}); err == nil || err.Error() != "disk full" {
+	if err := actiontest.Markdown(full{}, "action", spec.Spec{Name: "a"}); err == nil || err.Error() != "disk full" {
 		t.Errorf("got %v", err)
 	}
 }
