@@ -15,11 +15,15 @@ import (
 // their own key order; types outside the value model go through encoding/json. NaN, infinities
 // and values nested deeper than 256 are errors.
 func Marshal(v any) ([]byte, error) {
+	raw, _, err := MarshalPlain(v)
+	return raw, err
+}
+
+// MarshalPlain is Marshal that says whether v is of the value model alone: then Decode reads what it wrote.
+func MarshalPlain(v any) (raw []byte, plain bool, err error) {
 	w := jsonWriter{}
-	if err := w.value(v, 0); err != nil {
-		return nil, err
-	}
-	return w.out, nil
+	err = w.value(v, 0)
+	return w.out, !w.foreign, err
 }
 
 // jsonText is Marshal within the budget, with an indent for each level or "".
@@ -32,10 +36,11 @@ func (st *state) jsonText(v any, indent string) (string, error) {
 }
 
 type jsonWriter struct {
-	st     *state // nil without a budget
-	out    []byte
-	paid   int
-	indent string
+	st      *state // nil without a budget
+	out     []byte
+	paid    int
+	indent  string
+	foreign bool // something was not of the value model
 }
 
 // pay charges what was written since the last call, and the visit.
@@ -149,6 +154,7 @@ func (w *jsonWriter) mapping(v map[string]any, depth int) error {
 
 // other writes what is not in the value model as it is.
 func (w *jsonWriter) other(v any, depth int) error {
+	w.foreign = true
 	switch v := v.(type) {
 	case Raw:
 		if w.st != nil {

@@ -251,7 +251,10 @@ func (g *Guard) Forget(execution string) {
 }
 
 // Scope is what a step's templates see: what under gives them, opened, and `secrets` when the step may read them.
-// Everything that they make of secrets becomes known. Err of it has to be asked after a use.
-func (g *Guard) Scope(ctx context.Context, execution string, under expr.Scope, secrets bool) *Scope {
+// Everything that they make of secrets becomes known. Err of it (*Scope) has to be asked after a use.
+func (g *Guard) Scope(ctx context.Context, execution string, under expr.Scope, secrets bool) expr.Scope {
+	if g == nil {
+		return under
+	}
 	return &Scope{ctx: ctx, g: g, execution: execution, under: under, secrets: secrets}
 }

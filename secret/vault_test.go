@@ -179,7 +179,7 @@ func TestTemplatesAreFollowed(t *testing.T) {
 	if _, err := g.Vault.Set(t.Context(), "k", "Hunter22-secret", 0, ""); err != nil {
 		t.Fatal(err)
 	}
-	scope := g.Scope(context.Background(), run, expr.Vars{"params": map[string]any{"city": "Berlin-Mitte", "flag": true}}, true)
+	scope := g.Scope(context.Background(), run, expr.Vars{"params": map[string]any{"city": "Berlin-Mitte", "flag": true}}, true).(*secret.Scope)
 	for source, shown := range map[string]string{
 		"{{ secrets.k | upper }}": "***", "{{ secrets.k | replace('-', '_') }}": "***", "{{ secrets.k[4:] }}": "***", "{{ secrets.k.split('-')[0] }}": "***", "{{ [secrets.k, 'x'] | map('upper') | first }}": "***",
 		"{% set x = secrets.k | reverse %}{{ x }}": "***", "{% for c in secrets.k | list %}{{ c }}.{% endfor %}": "***", "{{ {'a': secrets.k | lower}['a'] }}": "***", "{{ secrets['k'] | title }}": "***",

@@ -25,53 +25,53 @@ const usedCallback = ".used"
 // callback gives the step's address for something outside. It stays the same until an attempt has awaited it
 // and another begins: work that was asked for twice, because an answer got lost or the process did, answers to
 // one address. It is another one after a restart, so that late answers to what was given up find nobody.
-func (p *Pool) callback(ctx context.Context, j *job) (key, url string, err error) {
-	if p.o.CallbackURL == nil {
+func (a *attempt) callback(ctx context.Context) (key, url string, err error) {
+	if a.r.o.CallbackURL == nil {
 		return (&action.Call{}).Callback(ctx) // says so
 	}
-	j.calling.Lock()
-	defer j.calling.Unlock()
-	for n := max(j.callbackNo, 1); j.callbackKey == "" && n <= maxCallbacks; n++ {
-		used, err := p.recallNumber(ctx, j, memoCallback(n)+usedCallback)
+	a.calling.Lock()
+	defer a.calling.Unlock()
+	for n := max(a.CallbackNo, 1); a.CallbackKey == "" && n <= maxCallbacks; n++ {
+		used, err := a.recallNumber(ctx, memoCallback(n)+usedCallback)
 		if err != nil {
 			return "", "", err
 		}
-		if used > 0 && used < j.task.Attempt {
+		if used > 0 && used < a.Task.Attempt {
 			continue
 		}
-		number, err := p.recallNumber(ctx, j, memoCallback(n))
+		number, err := a.recallNumber(ctx, memoCallback(n))
 		if err != nil {
 			return "", "", err
 		}
 		if number == 0 {
-			number = int(j.task.Epoch)
-			if err := p.recordNumber(ctx, j, memoCallback(n), number); err != nil {
+			number = int(a.Task.Epoch)
+			if err := a.recordNumber(ctx, memoCallback(n), number); err != nil {
 				return "", "", err
 			}
 		}
-		j.callbackNo, j.callbackKey = n, fmt.Sprintf("callback:%s/%s#%d", j.task.Execution, j.task.Key, number)
+		a.CallbackNo, a.CallbackKey = n, fmt.Sprintf("callback:%s/%s#%d", a.Task.Execution, a.Task.Key, number)
 	}
-	if j.callbackKey == "" {
+	if a.CallbackKey == "" {
 		return "", "", &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the step has awaited %d callbacks", maxCallbacks)}
 	}
-	return j.callbackKey, p.o.CallbackURL(j.callbackKey), nil
+	return a.CallbackKey, a.r.o.CallbackURL(a.CallbackKey), nil
 }
 
-// noteCallback records that an attempt awaits the step's address, before it does.
-func (p *Pool) noteCallback(j *job, w *engine.Wait) error {
-	j.calling.Lock()
-	defer j.calling.Unlock()
-	if !w.Await || j.callbackKey == "" || w.External != j.callbackKey {
+// recordCallbackUse records that an attempt awaits the step's address, before it does.
+func (a *attempt) recordCallbackUse(w *engine.Wait) error {
+	a.calling.Lock()
+	defer a.calling.Unlock()
+	if !w.Await || a.CallbackKey == "" || w.External != a.CallbackKey {
 		return nil
 	}
-	return p.recordNumber(p.ctx, j, memoCallback(j.callbackNo)+usedCallback, j.task.Attempt)
+	return a.recordNumber(a.process, memoCallback(a.CallbackNo)+usedCallback, a.Task.Attempt)
 }
 
-func (p *Pool) recallNumber(ctx context.Context, j *job, key string) (int, error) {
+func (a *attempt) recallNumber(ctx context.Context, key string) (int, error) {
 	var raw json.RawMessage
 	var ok bool
-	err := j.await(ctx, p, func() (err error) {
-		raw, ok, err = p.o.Records.Memo(ctx, j.task.Run, j.task.Idx, key)
+	err := a.await(ctx, func() (err error) {
+		raw, ok, err = a.r.o.Records.Memo(ctx, a.Task.Run, a.Task.Idx, key)
 		return err
 	})
 	if err != nil || !ok {
@@ -80,9 +80,9 @@ func (p *Pool) recallNumber(ctx context.Context, j *job, key string) (int, error
 	return strconv.Atoi(string(raw))
 }
 
-func (p *Pool) recordNumber(ctx context.Context, j *job, key string, n int) error {
-	return unavailable(j.await(ctx, p, func() error {
-		return p.o.Records.PutMemo(ctx, store.Memo{Execution: j.task.Run, Step: j.task.Idx, Key: key, Value: json.RawMessage(strconv.Itoa(n))})
+func (a *attempt) recordNumber(ctx context.Context, key string, n int) error {
+	return unavailable(a.await(ctx, func() error {
+		return a.r.o.Records.PutMemo(ctx, store.Memo{Execution: a.Task.Run, Step: a.Task.Idx, Key: key, Value: json.RawMessage(strconv.Itoa(n))})
 	}))
 }
 
@@ -94,11 +94,11 @@ func unavailable(err error) error {
 	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the step's address for callbacks", Err: err, Hint: stepwell.HintOf(err)}
 }
 
-// withCallback is what the templates of a step see that names its callback.
-func (p *Pool) withCallback(j *job) (expr.Scope, error) {
-	key, url, err := p.callback(j.ctx, j)
+// callbackScope is what the templates of a step see that names its callback.
+func (a *attempt) callbackScope() (expr.Scope, error) {
+	key, url, err := a.callback(a.ctx)
 	if err != nil {
 		return nil, err
 	}
-	return layered{extra: map[string]any{"callback": map[string]any{"url": url, "key": key}}, under: p.scope(j)}, nil
+	return layered{extra: map[string]any{"callback": map[string]any{"url": url, "key": key}}, under: a.templateScope()}, nil
 }

@@ -79,9 +79,9 @@ func (p *Pool) cancelLoop() {
 func (p *Pool) cancelOne(w store.OutsideWork) {
 	ctx, end := context.WithTimeoutCause(p.ctx, cancelTimeout, errCancelTimeout)
 	defer end()
-	j := p.cancelJob(ctx, &w)
+	a := p.cancelAttempt(ctx, &w)
 	ended := make(chan error, 1)
-	go func() { ended <- p.callCancel(j) }()
+	go func() { ended <- callCancel(a) }()
 	var err error
 	select {
 	case err = <-ended:
@@ -93,51 +93,51 @@ func (p *Pool) cancelOne(w store.OutsideWork) {
 		}
 	}
 	if err == nil || action.IsFail(err) {
-		p.cancelled(j, &w, err)
+		p.cancelled(a, &w, err)
 		return
 	}
 	if p.ctx.Err() == nil { // else the next process tries again
-		p.cancelLater(j, &w, err)
+		p.cancelLater(a, &w, err)
 	}
 }
 
 var errCancelTimeout = &stepwell.Error{Code: stepwell.CodeTimeout, Message: "not ended within " + cancelTimeout.String()}
 
-// cancelJob is the job of a call of Cancel: the step's, as far as the row has it.
-func (p *Pool) cancelJob(ctx context.Context, w *store.OutsideWork) *job {
-	t := &engine.Task{Run: w.Execution, Execution: w.ExecutionID, Idx: w.Step, Epoch: w.Epoch, Attempt: w.Attempt, Key: w.StepKey,
+// cancelAttempt is the attempt of a call of Cancel: the step's, as far as the row has it.
+func (p *Pool) cancelAttempt(ctx context.Context, w *store.OutsideWork) *attempt {
+	a := &attempt{r: p.Runner, ctx: ctx, process: ctx, started: time.Now(), timeout: cancelTimeout}
+	a.Task = &engine.Task{Run: w.Execution, Execution: w.ExecutionID, Idx: w.Step, Epoch: w.Epoch, Attempt: w.Attempt, Key: w.StepKey,
 		Step: &plan.Step{ID: w.StepKey, Action: w.Action}, State: w.State}
-	j := &job{task: t, ctx: ctx, started: time.Now(), timeout: cancelTimeout}
-	j.host = host{p: p, j: j, idx: w.Step, key: w.StepKey, level: slog.LevelInfo}
-	return j
+	a.host = host{a: a, idx: w.Step, key: w.StepKey, level: slog.LevelInfo}
+	return a
 }
 
-func (p *Pool) callCancel(j *job) (err error) {
+func callCancel(a *attempt) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = fmt.Errorf("panic: %v\n%s", v, debug.Stack())
 		}
 	}()
-	act, ok := p.o.Actions.Lookup(j.task.Step.Action)
+	act, ok := a.r.o.Actions.Lookup(a.Task.Step.Action)
 	if !ok {
-		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("this process has no action %q", j.task.Step.Action)}
+		return noAction("process", a.Task.Step.Action)
 	}
 	canceler, ok := act.Handler.(action.Canceler)
 	if !ok {
-		return action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the action %q cannot stop work any more", j.task.Step.Action)})
+		return action.Invalid("", "the action %q cannot stop work any more", a.Task.Step.Action)
 	}
-	if err := p.open(j); err != nil {
+	if err := a.openState(); err != nil {
 		return err
 	}
-	return canceler.Cancel(j.ctx, p.call(j, nil))
+	return canceler.Cancel(a.ctx, a.call(nil))
 }
 
 // cancelled ends the row of work that was stopped, or that can never be.
-func (p *Pool) cancelled(j *job, w *store.OutsideWork, err error) {
+func (p *Pool) cancelled(a *attempt, w *store.OutsideWork, err error) {
 	if err == nil {
-		j.host.Log(slog.LevelInfo, "the work going on elsewhere was cancelled")
+		a.host.Log(slog.LevelInfo, "the work going on elsewhere was cancelled")
 	} else {
-		j.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled: "+err.Error())
+		a.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled: "+err.Error())
 	}
 	if err := p.o.Records.DeleteOutsideWork(context.Background(), w.Execution, w.Step, w.Epoch); err != nil {
 		p.o.Log.Warn("work that was cancelled will be cancelled again", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
@@ -146,15 +146,15 @@ func (p *Pool) cancelled(j *job, w *store.OutsideWork, err error) {
 }
 
 // cancelLater has the call repeated, or gives up after a day.
-func (p *Pool) cancelLater(j *job, w *store.OutsideWork, err error) {
+func (p *Pool) cancelLater(a *attempt, w *store.OutsideWork, err error) {
 	now := time.Now()
-	w.Tries, w.Error = w.Tries+1, shorten(j.hide(p, err.Error()), maxMessage)
+	w.Tries, w.Error = w.Tries+1, shorten(a.hide(err.Error()), maxMessage)
 	w.Next = now.Add(min(cancelBackoff<<min(w.Tries-1, 20), maxCancelPause))
 	if now.Sub(w.Since) >= cancelFor {
 		w.Next = time.Time{}
-		j.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled for a day and may still go on: "+err.Error())
+		a.host.Log(slog.LevelError, "the work going on elsewhere could not be cancelled for a day and may still go on: "+err.Error())
 	} else if w.Tries == 1 {
-		j.host.Log(slog.LevelWarn, "the work going on elsewhere could not be cancelled, trying again: "+err.Error())
+		a.host.Log(slog.LevelWarn, "the work going on elsewhere could not be cancelled, trying again: "+err.Error())
 	}
 	if err := p.o.Records.PutOutsideWork(context.Background(), *w); err != nil { // the old row serves as well
 		p.o.Log.Warn("a failed call of Cancel was not recorded", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
@@ -273,41 +273,41 @@ func (p *Pool) givenUp(ctx context.Context, w *store.OutsideWork) bool {
 }
 
 // own makes work of a running attempt durable, so that it is stopped if the attempt is.
-func (p *Pool) own(ctx context.Context, j *job, state json.RawMessage) error {
+func (a *attempt) own(ctx context.Context, state json.RawMessage) error {
 	if len(state) > maxState {
-		return action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the state of the work outside is %d bytes, the limit is %d KiB", len(state), maxState>>10)})
+		return action.Fail(stepwell.Errorf(stepwell.CodeLimit, "", "the state of the work outside is %d bytes, the limit is %d KiB", len(state), maxState>>10))
 	}
-	t := j.task
+	t := a.Task
 	w := store.OutsideWork{Execution: t.Run, ExecutionID: t.Execution, Step: t.Idx, Epoch: t.Epoch, Attempt: t.Attempt, StepKey: t.Key, Action: t.Step.Action,
-		State: j.seal(p, state), Since: time.Now(), Held: true}
-	if err := p.o.Records.PutOutsideWork(ctx, w); err != nil {
+		State: a.seal(state), Since: time.Now(), Held: true}
+	if err := a.r.o.Records.PutOutsideWork(ctx, w); err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	j.owned = &w
+	a.owning.Lock()
+	defer a.owning.Unlock()
+	a.owned = &w
 	return nil
 }
 
 // settleOwned decides about the work that an attempt owned, before its outcome is reported: the attempt's cancel or timeout
 // gives it up; after any other outcome nobody has to stop it. An attempt that is put back keeps it.
-func (p *Pool) settleOwned(j *job, ev *engine.Event, cause error) {
-	p.mu.Lock()
-	w := j.owned
-	j.owned = nil
-	p.mu.Unlock()
+func (a *attempt) settleOwned(ev *engine.Event, cause error) {
+	a.owning.Lock()
+	w := a.owned
+	a.owned = nil
+	a.owning.Unlock()
 	if w == nil || ev.Kind == engine.Failed && ev.Defer {
 		return
 	}
 	if ev.Kind != engine.Failed || cause != errRevoked && cause != errDeadline {
-		if err := p.o.Records.DeleteOutsideWork(context.Background(), w.Execution, w.Step, w.Epoch); err != nil {
-			p.o.Log.Warn("work outside that is done keeps its row", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
+		if err := a.r.o.Records.DeleteOutsideWork(context.Background(), w.Execution, w.Step, w.Epoch); err != nil {
+			a.r.o.Log.Warn("work outside that is done keeps its row", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
 		}
 		return
 	}
 	w.Held, w.Since, w.Next = false, time.Now(), time.Now()
-	if err := p.o.Records.PutOutsideWork(context.Background(), *w); err != nil { // held, it is found again when the step has ended
-		p.o.Log.Warn("work outside that was given up is not recorded so", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
+	if err := a.r.o.Records.PutOutsideWork(context.Background(), *w); err != nil { // held, it is found again when the step has ended
+		a.r.o.Log.Warn("work outside that was given up is not recorded so", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
 	}
-	p.Cancel(*w)
+	a.r.giveUp(*w)
 }

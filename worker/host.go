@@ -21,8 +21,7 @@ const maxLine = 16 << 10
 
 // host is what a running step asks of the system (action.Host).
 type host struct {
-	p     *Pool
-	j     *job
+	a     *attempt
 	idx   int32 // of the step that it speaks for: the task's, or that of a member of its segment
 	key   string
 	level slog.Level
@@ -63,26 +62,26 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 	if level < h.level {
 		return
 	}
-	line := h.line(level, h.j.text(h.p, message, maxLine), attrs)
+	line := h.line(level, h.a.text(message, maxLine), attrs)
 	h.mu.Lock()
 	switch h.lines++; {
-	case h.lines <= h.p.o.HeadLines:
+	case h.lines <= h.a.r.o.HeadLines:
 		h.mu.Unlock()
-		h.p.o.Lines(line)
+		h.a.r.o.Lines(line)
 	default:
 		if h.tail == nil {
 			h.tail = &tail{}
 		}
-		first := h.tail.add(line, h.p.o.TailLines)
+		first := h.tail.add(line, h.a.r.o.TailLines)
 		h.mu.Unlock()
 		if first {
-			h.p.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("the log goes on after %d lines: its last %d come when the attempt ends", h.p.o.HeadLines, h.p.o.TailLines), nil))
+			h.a.r.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("the log goes on after %d lines: its last %d come when the attempt ends", h.a.r.o.HeadLines, h.a.r.o.TailLines), nil))
 		}
 	}
 }
 
 func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.LogLine {
-	t := h.j.task
+	t := h.a.Task
 	line := store.LogLine{Execution: t.Run, Step: h.idx, StepKey: h.key, Attempt: t.Attempt, At: time.Now(), Level: levelName(level), Message: message}
 	if len(attrs) > 0 {
 		m := make(map[string]any, len(attrs))
@@ -92,7 +91,7 @@ func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.L
 		if size(m, maxLine) > maxLine {
 			m = map[string]any{"omitted": "more than " + sizeText(maxLine)}
 		}
-		line.Attrs = h.p.o.Secrets.JSON(t.Execution, attributes(m))
+		line.Attrs = h.a.r.o.Secrets.JSON(t.Execution, attributes(m))
 	}
 	return line
 }
@@ -131,31 +130,31 @@ func (h *host) flush() {
 		m.flush()
 	}
 	if left > 0 {
-		h.p.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("%d lines were left out here, the limit is %d at the beginning and %d at the end of an attempt", left, h.p.o.HeadLines, h.p.o.TailLines), nil))
+		h.a.r.o.Lines(h.line(slog.LevelWarn, fmt.Sprintf("%d lines were left out here, the limit is %d at the beginning and %d at the end of an attempt", left, h.a.r.o.HeadLines, h.a.r.o.TailLines), nil))
 	}
 	for _, line := range last {
-		h.p.o.Lines(line)
+		h.a.r.o.Lines(line)
 	}
 }
 
 func (h *host) Progress(fraction float64, note string) {
-	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: h.j.text(h.p, note, maxNote)})
+	h.a.r.o.Progress(h.a.Task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: h.a.text(note, maxNote)})
 }
 
 // Advance is told once for each dispatch, and not waited for.
 func (h *host) Advance() {
-	if h.j.advanced.Swap(true) {
+	if h.a.advanced.Swap(true) {
 		return
 	}
-	t := h.j.task
-	err := h.p.o.Reporter.Report(context.WithoutCancel(h.j.ctx), t.Run, engine.Event{Kind: engine.Advanced, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch})
-	if err != nil && h.p.ctx.Err() == nil {
-		h.p.o.Log.Warn("report failed", "execution", t.Execution, "step", t.Key, "error", err)
+	t := h.a.Task
+	err := h.a.r.o.Reporter.Report(context.WithoutCancel(h.a.ctx), t.Run, engine.Event{Kind: engine.Advanced, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch})
+	if err != nil && h.a.process.Err() == nil {
+		h.a.r.o.Log.Warn("report failed", "execution", t.Execution, "step", t.Key, "error", err)
 	}
 }
 
 func (h *host) Count(c action.Counts) {
-	h.p.o.Progress(h.j.task.Run, h.idx, Progress{Fraction: -1, Counts: &c})
+	h.a.r.o.Progress(h.a.Task.Run, h.idx, Progress{Fraction: -1, Counts: &c})
 }
 
 func (h *host) Member(id string) action.Host {
@@ -164,12 +163,12 @@ func (h *host) Member(id string) action.Host {
 	if m := h.members[id]; m != nil {
 		return m
 	}
-	for _, m := range h.j.task.Members {
+	for _, m := range h.a.Task.Members {
 		if m.ID == id && m.Idx != h.idx {
 			if h.members == nil {
 				h.members = map[string]*host{}
 			}
-			one := &host{p: h.p, j: h.j, idx: m.Idx, key: m.Key, level: minLevel(m.LogLevel)}
+			one := &host{a: h.a, idx: m.Idx, key: m.Key, level: minLevel(m.LogLevel)}
 			h.members[id] = one
 			return one
 		}
@@ -191,16 +190,16 @@ func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {
 	}
 	spawns := make([]engine.Spawn, len(steps))
 	for i := range steps {
-		if err := h.p.spawn(h.j.task.Execution, &steps[i], &spawns[i]); err != nil {
+		if err := h.a.r.completeSpawn(h.a.Task.Execution, &steps[i], &spawns[i]); err != nil {
 			return action.Fail(err)
 		}
 	}
-	t := h.j.task
-	return h.j.awaited(ctx, h.p, h.p.o.Reporter.Report(ctx, t.Run, engine.Event{Kind: engine.Spawned, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Spawns: spawns}))
+	t := h.a.Task
+	return h.a.awaited(ctx, h.a.r.o.Reporter.Report(ctx, t.Run, engine.Event{Kind: engine.Spawned, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Spawns: spawns}))
 }
 
-// spawn looks up everything that the engine needs to know of a new step.
-func (p *Pool) spawn(execution string, n *action.NewStep, out *engine.Spawn) error {
+// completeSpawn looks up everything that the engine needs to know of a new step.
+func (r *Runner) completeSpawn(execution string, n *action.NewStep, out *engine.Spawn) error {
 	invalid := func(format string, args ...any) error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "spawned step " + n.Name + ": " + fmt.Sprintf(format, args...)}
 	}
@@ -210,11 +209,11 @@ func (p *Pool) spawn(execution string, n *action.NewStep, out *engine.Spawn) err
 	if n.OnFailure != "" && n.OnFailure != "fail" && n.OnFailure != "continue" {
 		return invalid("on_failure is %q, not fail or continue", n.OnFailure)
 	}
-	full, err := p.o.Actions.Complete(*n)
+	full, err := r.o.Actions.Complete(*n)
 	if err != nil {
 		return err
 	}
-	act, _ := p.o.Actions.Lookup(full.Action)
+	act, _ := r.o.Actions.Lookup(full.Action)
 	*out = engine.Spawn{Name: full.Name, Key: full.StepKey(), Action: full.Action, DependsOn: full.DependsOn, Timeout: full.Timeout,
 		Continue: full.OnFailure == "continue", NotIdempotent: act.Spec.NotIdempotent, Spawns: act.Spec.Spawns}
 	if out.Timeout <= 0 {
@@ -226,7 +225,7 @@ func (p *Pool) spawn(execution string, n *action.NewStep, out *engine.Spawn) err
 	case act.Spec.Retry != nil:
 		out.Retry = *act.Spec.Retry
 	}
-	if _, err := p.prepare(full.Action, n.Params); err != nil {
+	if _, err := r.complete(full.Action, n.Params); err != nil {
 		return invalid("%v", err)
 	}
 	raw, err := expr.Marshal(n.Params)
@@ -234,13 +233,13 @@ func (p *Pool) spawn(execution string, n *action.NewStep, out *engine.Spawn) err
 		return invalid("params: %v", err)
 	}
 	if n.Params != nil {
-		out.Params = p.o.Secrets.Seal(execution, raw)
+		out.Params = r.o.Secrets.Seal(execution, raw)
 	}
 	return nil
 }
 
 func (h *host) Data(ctx context.Context) (data map[string]json.RawMessage, err error) {
-	err = h.j.await(ctx, h.p, func() (err error) {
+	err = h.a.await(ctx, func() (err error) {
 		data, err = h.data(ctx)
 		return err
 	})
@@ -249,7 +248,7 @@ func (h *host) Data(ctx context.Context) (data map[string]json.RawMessage, err e
 
 func (h *host) data(ctx context.Context) (map[string]json.RawMessage, error) {
 	data := map[string]json.RawMessage{}
-	for row, err := range h.p.o.Records.Outputs(ctx, h.j.task.Run) {
+	for row, err := range h.a.r.o.Records.Outputs(ctx, h.a.Task.Run) {
 		if err != nil {
 			return nil, err
 		}
@@ -273,8 +272,8 @@ func (h *host) data(ctx context.Context) (map[string]json.RawMessage, error) {
 
 func (h *host) Outputs(ctx context.Context, key string) (json.RawMessage, error) {
 	var raw []byte
-	err := h.j.await(ctx, h.p, func() (err error) {
-		raw, err = h.p.o.Records.Output(ctx, h.j.task.Run, key)
+	err := h.a.await(ctx, func() (err error) {
+		raw, err = h.a.r.o.Records.Output(ctx, h.a.Task.Run, key)
 		return err
 	})
 	if err != nil {
@@ -286,28 +285,28 @@ func (h *host) Outputs(ctx context.Context, key string) (json.RawMessage, error)
 func (h *host) load(ctx context.Context, raw []byte) ([]byte, error) {
 	if engine.IsRef(raw) {
 		ref := string(raw)
-		err := h.j.await(ctx, h.p, func() (err error) {
-			raw, err = h.p.o.Blobs.Load(ctx, ref)
+		err := h.a.await(ctx, func() (err error) {
+			raw, err = h.a.r.o.Blobs.Load(ctx, ref)
 			return err
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	return h.p.o.Secrets.Open(h.j.task.Execution, raw)
+	return h.a.r.o.Secrets.Open(h.a.Task.Execution, raw)
 }
 
 func (h *host) Recall(ctx context.Context, key string) (json.RawMessage, bool, error) {
 	var raw json.RawMessage
 	var ok bool
-	err := h.j.await(ctx, h.p, func() (err error) {
-		raw, ok, err = h.p.o.Records.Memo(ctx, h.j.task.Run, h.j.task.Idx, key)
+	err := h.a.await(ctx, func() (err error) {
+		raw, ok, err = h.a.r.o.Records.Memo(ctx, h.a.Task.Run, h.a.Task.Idx, key)
 		return err
 	})
 	if err != nil || !ok {
 		return nil, false, err
 	}
-	raw, err = h.p.o.Secrets.Open(h.j.task.Execution, raw)
+	raw, err = h.a.r.o.Secrets.Open(h.a.Task.Execution, raw)
 	return raw, err == nil, err
 }
 
@@ -318,14 +317,14 @@ func (h *host) Record(ctx context.Context, key string, value json.RawMessage) er
 	if len(value) > maxMemo {
 		return tooLarge("what is recorded under "+key+" is", maxMemo, "write a file and record its path")
 	}
-	sealed := h.j.seal(h.p, value)
-	return h.j.await(ctx, h.p, func() error {
-		return h.p.o.Records.PutMemo(ctx, store.Memo{Execution: h.j.task.Run, Step: h.j.task.Idx, Key: key, Value: sealed})
+	sealed := h.a.seal(value)
+	return h.a.await(ctx, func() error {
+		return h.a.r.o.Records.PutMemo(ctx, store.Memo{Execution: h.a.Task.Run, Step: h.a.Task.Idx, Key: key, Value: sealed})
 	})
 }
 
 // Own implements action.Host.
-func (h *host) Own(ctx context.Context, state json.RawMessage) error { return h.p.own(ctx, h.j, state) }
+func (h *host) Own(ctx context.Context, state json.RawMessage) error { return h.a.own(ctx, state) }
 
 // Eval evaluates a template with what the step sees and the given names on top.
 func (h *host) Eval(template string, extra map[string]any) (any, error) {
@@ -333,27 +332,12 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := t.Eval(layered{extra: extra, under: h.p.scope(h.j)}, h.j.task.Limits)
-	if failed := h.j.unopened(); failed != nil {
+	v, err := t.Eval(layered{extra: extra, under: h.a.templateScope()}, h.a.Task.Limits)
+	if failed := h.a.scopeError(); failed != nil {
 		return nil, failed
 	}
 	return v, err
 }
 
 // Scope implements action.Host.
-func (h *host) Scope() action.Scope { return layered{under: h.p.scope(h.j)} }
-
-type layered struct {
-	extra map[string]any
-	under expr.Scope
-}
-
-func (l layered) Lookup(name string) (any, bool) {
-	if v, ok := l.extra[name]; ok {
-		return v, true
-	}
-	if l.under == nil {
-		return nil, false
-	}
-	return l.under.Lookup(name)
-}
+func (h *host) Scope() action.Scope { return layered{under: h.a.templateScope()} }

@@ -73,9 +73,9 @@ func sizeText(n int) string {
 const margin = 64 << 10
 
 // text is at most n bytes of a text that is recorded or shown, without secrets. No more of it is copied than that takes.
-func (j *job) text(p *Pool, text string, n int) string {
+func (a *attempt) text(text string, n int) string {
 	if len(text) > n+margin {
 		text = text[:n+margin]
 	}
-	return shorten(j.hide(p, text), n)
+	return shorten(a.hide(text), n)
 }

@@ -10,32 +10,32 @@ import (
 
 func TestPrice(t *testing.T) {
 	var given string
-	p := &Pool{o: Options{Price: func(action string, calls int, seconds float64, outputs json.RawMessage) int64 {
+	r := &Runner{o: Options{Price: func(action string, calls int, seconds float64, outputs json.RawMessage) int64 {
 		given = action + " " + string(outputs)
 		if seconds < 0 {
 			return 0
 		}
 		return int64(len(outputs)-1) + 1000*int64(calls-1)
 	}}}
-	j := &job{task: &engine.Task{Step: &plan.Step{Action: "t.a"}}}
-	if got := p.price(j, []byte(`{"a":1}`)); got != 0 {
+	a := &attempt{r: r, Prepared: Prepared{Task: &engine.Task{Step: &plan.Step{Action: "t.a"}}}}
+	if got := a.price([]byte(`{"a":1}`)); got != 0 {
 		t.Errorf("an attempt whose handler has not been called costs %d", got)
 	}
-	j.begun.Store(true)
+	a.begun.Store(true)
 	for outputs, want := range map[string]int64{`{"a":1}`: 6, "": 0} { // never below nothing
-		if got := p.price(j, []byte(outputs)); got != want {
+		if got := a.price([]byte(outputs)); got != want {
 			t.Errorf("%s costs %d, want %d", outputs, got, want)
 		}
 	}
 	if given[:3] != "t.a" {
 		t.Errorf("was asked about %s", given)
 	}
-	j.task.State = []byte("{}")
-	if got := p.price(j, make([]byte, 2001)); got != 1000 {
+	a.Task.State = []byte("{}")
+	if got := a.price(make([]byte, 2001)); got != 1000 {
 		t.Errorf("an attempt that goes on costs %d, want 1000: its call has been counted", got)
 	}
-	p.o.Price = nil
-	if got := p.price(j, []byte("{}")); got != 0 {
+	r.o.Price = nil
+	if got := a.price([]byte("{}")); got != 0 {
 		t.Errorf("without prices it costs %d", got)
 	}
 }

@@ -18,8 +18,8 @@ func (r *revoked) add(id taskID) {
 	r.young[id] = struct{}{}
 }
 
-// take reports whether a task was revoked, and forgets it.
-func (r *revoked) take(id taskID) bool {
+// remove reports whether a task was revoked, and forgets it.
+func (r *revoked) remove(id taskID) bool {
 	if len(r.young)+len(r.old) == 0 {
 		return false
 	}

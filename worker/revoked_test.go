@@ -10,12 +10,12 @@ func TestRevokedIsBounded(t *testing.T) {
 		if n := len(r.young) + len(r.old); n > 2*maxRevoked {
 			t.Fatalf("%d entries after %d revocations", n, i)
 		}
-		if i >= maxRevoked && i%1000 == 0 && !r.take(taskID{run: i - maxRevoked + 1}) {
+		if i >= maxRevoked && i%1000 == 0 && !r.remove(taskID{run: i - maxRevoked + 1}) {
 			t.Fatalf("revocation %d is forgotten after %d others", i-maxRevoked+1, maxRevoked-1)
 		}
 	}
 	last := taskID{run: 10*maxRevoked - 1}
-	if !r.take(last) || r.take(last) {
+	if !r.remove(last) || r.remove(last) {
 		t.Error("a revocation is taken once")
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
 )
 
@@ -47,21 +46,17 @@ func (p *Pool) watchOnce(ctx context.Context, now time.Time) {
 		p.abandon(j)
 	}
 	for _, j := range seen {
-		p.record(ctx, j, now)
+		p.reportRunning(ctx, j, now)
 	}
 }
 
-// record tells that a step is running. It may have ended meanwhile: then nobody wants to know. While the store is away
+// reportRunning tells that a step is running. It may have ended meanwhile: then nobody wants to know. While the store is away
 // it waits no longer than the pool lasts: the conductor, which would answer, ends after the pool.
-func (p *Pool) record(ctx context.Context, j *job, now time.Time) {
-	err := p.o.Reporter.Report(ctx, j.task.Run, j.running(p, now))
+func (p *Pool) reportRunning(ctx context.Context, j *job, now time.Time) {
+	err := p.o.Reporter.Report(ctx, j.Task.Run, j.running(now))
 	if err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict && p.ctx.Err() == nil && ctx.Err() == nil {
-		p.o.Log.Error("report failed", "execution", j.task.Execution, "step", j.task.Key, "error", err)
+		p.o.Log.Error("report failed", "execution", j.Task.Execution, "step", j.Task.Key, "error", err)
 	}
-}
-
-func (j *job) running(p *Pool, now time.Time) engine.Event {
-	return engine.Event{Kind: engine.Running, At: now.UnixMicro(), Idx: j.task.Idx, Epoch: j.task.Epoch, Started: j.started.UnixMicro(), Worker: p.o.Name}
 }
 
 // abandon ends a job without its handler. Another goroutine takes the place of the one that the
@@ -72,7 +67,7 @@ func (p *Pool) abandon(j *job) {
 		return
 	}
 	p.mu.Lock()
-	p.forget(j)
+	delete(p.jobs, idOf(j.Task))
 	p.abandoned++
 	replaced := !p.closed && p.abandoned <= p.o.Concurrency
 	if replaced {
@@ -81,11 +76,10 @@ func (p *Pool) abandon(j *job) {
 	}
 	p.mu.Unlock()
 	p.live.Done() // its goroutine is no longer waited for
-	p.o.Log.Warn("a handler ignores the end of its context and was abandoned", "execution", j.task.Execution, "step", j.task.Key,
-		"action", j.task.Step.Action, "abandoned", p.abandonedNow(), "replaced", replaced)
-	j.host.flush()
+	p.o.Log.Warn("a handler ignores the end of its context and was abandoned", "execution", j.Task.Execution, "step", j.Task.Key,
+		"action", j.Task.Step.Action, "abandoned", p.abandonedNow(), "replaced", replaced)
 	cause := context.Cause(j.ctx)
-	if p.report(j, p.conclude(j, nil, cause, cause), cause) {
+	if ev, dealt := j.outcome(nil, cause, cause); dealt && p.report(j, ev) {
 		p.acknowledge([]queue.Lease{j.lease}) // a queue's limit does not wait for a handler that may never return
 	}
 }

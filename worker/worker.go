@@ -23,7 +23,6 @@ import (
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
-	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -51,7 +50,7 @@ type Progress struct {
 	Counts   *action.Counts // of a stream step, else nil
 }
 
-// Options configure a Pool. Queue, Actions, Reporter, Records and Blobs are required.
+// Options configure a Runner and a Pool. Actions, Reporter, Records and Blobs are required, by a pool Queue too.
 type Options struct {
 	Queue    queue.Queue
 	Actions  *action.Registry
@@ -63,7 +62,7 @@ type Options struct {
 	Outage *store.Outage
 	// Secrets keeps secrets out of what is recorded, and gives them to the steps that may have them. Defaults to
 	// nothing: there are none.
-	Secrets *secret.Guard
+	Secrets Secrets
 	// Lines takes the steps' log lines. Defaults to dropping them.
 	Lines func(store.LogLine)
 	// Progress takes the steps' own progress. Defaults to dropping it.
@@ -95,8 +94,11 @@ type Options struct {
 }
 
 func (o *Options) validate() error {
-	if o.Queue == nil || o.Actions == nil || o.Reporter == nil || o.Records == nil || o.Blobs == nil {
-		return errors.New("worker: Queue, Actions, Reporter, Records and Blobs are required")
+	if o.Actions == nil || o.Reporter == nil || o.Records == nil || o.Blobs == nil {
+		return errors.New("worker: Actions, Reporter, Records and Blobs are required")
+	}
+	if o.Secrets == nil {
+		o.Secrets = noSecrets{}
 	}
 	if o.Outage == nil {
 		o.Outage = store.NewOutage()
@@ -133,7 +135,7 @@ func (o *Options) validate() error {
 
 // Pool is a set of workers in one process.
 type Pool struct {
-	o       Options
+	*Runner
 	drained chan struct{}
 	once    sync.Once
 	ctx     context.Context // of the handlers: ends when Run's does
@@ -166,10 +168,16 @@ func idOf(t *engine.Task) taskID { return taskID{t.Run, t.Idx, t.Epoch} }
 
 // New makes a pool.
 func New(o Options) (*Pool, error) {
-	if err := o.validate(); err != nil {
+	if o.Queue == nil {
+		return nil, errors.New("worker: Queue is required")
+	}
+	r, err := NewRunner(o)
+	if err != nil {
 		return nil, err
 	}
-	return &Pool{o: o, drained: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[taskID]*job{}}, nil
+	p := &Pool{Runner: r, drained: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[taskID]*job{}}
+	r.giveUp = p.Cancel
+	return p, nil
 }
 
 // Run pulls and runs tasks until ctx ends, which also ends the handlers' contexts, or until Drain
@@ -229,13 +237,6 @@ func (p *Pool) Drain() {
 	})
 }
 
-// Idle reports whether no handler runs.
-func (p *Pool) Idle() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.jobs) == 0
-}
-
 // Revoke ends the context of a task, now or when it is pulled. Its outcome is reported as usual.
 func (p *Pool) Revoke(run int64, idx int32, epoch uint32) {
 	id := taskID{run, idx, epoch}
@@ -263,7 +264,7 @@ func (p *Pool) loop() {
 		}
 		dealt := leases[:0]
 		for _, lease := range leases {
-			done, abandoned := p.take(lease)
+			done, abandoned := p.handle(lease)
 			if done {
 				dealt = append(dealt, lease)
 			}
@@ -290,9 +291,9 @@ func (p *Pool) pullAgain(err error) bool {
 	}
 }
 
-// take runs what a message asks for. A message is dealt with unless the process stops before its task
+// handle runs what a message asks for. A message is dealt with unless the process stops before its task
 // has an outcome.
-func (p *Pool) take(lease queue.Lease) (dealt, abandoned bool) {
+func (p *Pool) handle(lease queue.Lease) (dealt, abandoned bool) {
 	task, ok := lease.Body.(*engine.Task)
 	if !ok {
 		p.o.Log.Error("a message without a task was dropped", "run", lease.Run, "step", lease.Idx)

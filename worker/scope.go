@@ -1,0 +1,102 @@
+package worker
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Secrets keeps secrets out of what is recorded, and gives them to the steps that may have them. It is safe for
+// concurrent use.
+type Secrets interface {
+	// Text hides secrets in a text that is shown, JSON in JSON.
+	Text(execution, text string) string
+	JSON(execution string, raw []byte) []byte
+	// Seal takes secrets out of JSON that comes back to a handler or a template, Open puts them back.
+	Seal(execution string, raw []byte) []byte
+	Open(execution string, raw []byte) ([]byte, error)
+	// Scope is what a step's templates see: what under gives them, opened, and `secrets` when the step may read them.
+	// Where the scope has a method Err() error, it says after a use why something could not be opened.
+	Scope(ctx context.Context, execution string, under expr.Scope, secrets bool) expr.Scope
+}
+
+// noSecrets is for pools without secrets.
+type noSecrets struct{}
+
+func (noSecrets) Text(_, text string) string                { return text }
+func (noSecrets) JSON(_ string, raw []byte) []byte          { return raw }
+func (noSecrets) Seal(_ string, raw []byte) []byte          { return raw }
+func (noSecrets) Open(_ string, raw []byte) ([]byte, error) { return raw, nil }
+func (noSecrets) Scope(_ context.Context, _ string, under expr.Scope, _ bool) expr.Scope {
+	return under
+}
+
+// openState makes ready what the previous call has left.
+func (a *attempt) openState() (err error) {
+	if a.State, err = a.r.o.Secrets.Open(a.Task.Execution, a.Task.State); err != nil {
+		return sealError(err)
+	}
+	return nil
+}
+
+// templateScope is what the step's templates see. It is made when the first of them looks: many steps have none.
+func (a *attempt) templateScope() expr.Scope {
+	a.opening.Do(func() {
+		var under expr.Scope = expr.Vars(nil)
+		if a.Task.Scope != nil {
+			under = a.Task.Scope
+		}
+		a.scope = a.r.o.Secrets.Scope(a.ctx, a.Task.Execution, under, a.Task.Step.Secrets)
+	})
+	return a.scope
+}
+
+// scopeError is why a template could not see something, nil if it could or none has looked.
+func (a *attempt) scopeError() error {
+	if s, ok := a.scope.(interface{ Err() error }); ok && s.Err() != nil {
+		return sealError(s.Err())
+	}
+	return nil
+}
+
+func sealError(err error) error {
+	code := stepwell.CodeFailed
+	if store.IsAway(err) {
+		code = stepwell.CodeUnavailable
+	}
+	return &stepwell.Error{Code: code, Message: "what the step needs is sealed", Err: err, Hint: stepwell.HintOf(err)}
+}
+
+func (a *attempt) hide(text string) string { return a.r.o.Secrets.Text(a.Task.Execution, text) }
+
+func (a *attempt) seal(raw []byte) []byte { return a.r.o.Secrets.Seal(a.Task.Execution, raw) }
+
+// layered is a scope with names on top.
+type layered struct {
+	extra map[string]any
+	under expr.Scope
+}
+
+func (l layered) Lookup(name string) (any, bool) {
+	if v, ok := l.extra[name]; ok {
+		return v, true
+	}
+	return l.under.Lookup(name)
+}
+
+// Watcher lets what templates make of secrets be known.
+func (l layered) Watcher() expr.Watcher { return expr.WatcherOf(l.under) }
+
+// Keys lists the names, for hints in errors.
+func (l layered) Keys() []string {
+	var names []string
+	if keyed, ok := l.under.(interface{ Keys() []string }); ok {
+		names = keyed.Keys()
+	}
+	for name := range l.extra {
+		names = append(names, name)
+	}
+	return names
+}
