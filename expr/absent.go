@@ -62,6 +62,15 @@ func (st *state) truth(v any) (bool, error) {
 	return truth(v), nil
 }
 
+// holds evaluates a condition to its truth.
+func (st *state) holds(condition node) (bool, error) {
+	v, err := st.soft(condition)
+	if err != nil {
+		return false, err
+	}
+	return st.truth(v)
+}
+
 // soft evaluates an operand of a condition: a calculation on something absent is absent.
 func (st *state) soft(n node) (any, error) {
 	v, err := st.eval(n)

@@ -37,17 +37,25 @@ func listOf(list []any, err error) (any, error) {
 }
 
 func filterLength(_ *state, in any, _ *args) (any, error) {
-	switch v := in.(type) {
-	case string:
-		return int64(utf8.RuneCountInString(v)), nil
-	case []any:
-		return int64(len(v)), nil
-	case map[string]any:
-		return int64(len(v)), nil
-	case keyed:
-		return int64(len(v.Keys())), nil
+	if n, ok := Length(in); ok {
+		return n, nil
 	}
 	return nil, failf(CodeType, "%s has no length", typeName(in))
+}
+
+// Length is the number of a text's characters, a list's elements or an object's members; other values have none.
+func Length(value any) (int64, bool) {
+	switch v := value.(type) {
+	case string:
+		return int64(utf8.RuneCountInString(v)), true
+	case []any:
+		return int64(len(v)), true
+	case map[string]any:
+		return int64(len(v)), true
+	case keyed:
+		return int64(len(v.Keys())), true
+	}
+	return 0, false
 }
 
 func filterFirst(st *state, in any, _ *args) (any, error) { return st.end(in, 0, "first") }

@@ -79,11 +79,7 @@ func patternSize(re *syntax.Regexp) int {
 
 // filterRegexSearch is the first match, or none.
 func filterRegexSearch(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
-	re, err := st.patternArg(a, s)
+	s, re, err := st.textAndPattern(in, a)
 	if err != nil {
 		return nil, err
 	}
@@ -93,21 +89,23 @@ func filterRegexSearch(st *state, in any, a *args) (any, error) {
 	return nil, nil
 }
 
-func (st *state) patternArg(a *args, text string) (*regexp.Regexp, error) {
+// textAndPattern is what a filter searches, and its first argument as an expression to search for.
+func (st *state) textAndPattern(in any, a *args) (string, *regexp.Regexp, error) {
+	text, err := st.text(in)
+	if err != nil {
+		return "", nil, err
+	}
 	source := a.string(0)
 	if a.err != nil {
-		return nil, a.err
+		return "", nil, a.err
 	}
-	return st.pattern(source, text)
+	re, err := st.pattern(source, text)
+	return text, re, err
 }
 
 // filterRegexReplace replaces count matches, or all with 0; \1 and \g<name> stand for groups.
 func filterRegexReplace(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
-	re, err := st.patternArg(a, s)
+	s, re, err := st.textAndPattern(in, a)
 	if err != nil {
 		return nil, err
 	}
@@ -188,11 +186,7 @@ func testMatch(st *state, in any, a *args) (any, error) {
 
 // testSearch holds when the pattern matches anywhere.
 func testSearch(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
-	re, err := st.patternArg(a, s)
+	s, re, err := st.textAndPattern(in, a)
 	if err != nil {
 		return nil, err
 	}

@@ -115,11 +115,7 @@ type notNode struct {
 }
 
 func (n *notNode) eval(st *state) (any, error) {
-	v, err := st.soft(n.of)
-	if err != nil {
-		return nil, err
-	}
-	holds, err := st.truth(v)
+	holds, err := st.holds(n.of)
 	return !holds, err
 }
 
@@ -243,15 +239,9 @@ type condNode struct {
 }
 
 func (n *condNode) eval(st *state) (any, error) {
-	v, err := st.soft(n.test)
-	if err != nil {
+	if holds, err := st.holds(n.test); err != nil {
 		return nil, err
-	}
-	holds, err := st.truth(v)
-	if err != nil {
-		return nil, err
-	}
-	if holds {
+	} else if holds {
 		return st.eval(n.then)
 	}
 	if n.other == nil {

@@ -166,15 +166,9 @@ type ifStmt struct {
 
 func (s *ifStmt) run(st *state) error {
 	for i, test := range s.tests {
-		v, err := st.soft(test)
-		if err != nil {
+		if holds, err := st.holds(test); err != nil {
 			return err
-		}
-		holds, err := st.truth(v)
-		if err != nil {
-			return err
-		}
-		if holds {
+		} else if holds {
 			return st.run(s.bodies[i])
 		}
 	}
@@ -335,15 +329,9 @@ func (s *forStmt) keep(st *state, items []any) ([]any, error) {
 		if err := s.element(st, item); err != nil {
 			return nil, err
 		}
-		v, err := st.soft(s.filter)
-		if err != nil {
+		if holds, err := st.holds(s.filter); err != nil {
 			return nil, err
-		}
-		holds, err := st.truth(v)
-		if err != nil {
-			return nil, err
-		}
-		if holds {
+		} else if holds {
 			kept = append(kept, item)
 		}
 	}

@@ -55,13 +55,8 @@ func (v *Value) renew(dst []byte) []byte {
 	}
 	dst = append(dst, opening)
 	for i := range v.inner.kids {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+		dst = v.appendKey(dst, i)
 		kid := &v.inner.kids[i]
-		if v.kind == Object {
-			dst = append(quote(dst, kid.key), ':')
-		}
 		kid.val.new = false
 		if kid.val.own {
 			dst = kid.val.renew(dst)
@@ -116,14 +111,18 @@ func (v *Value) write(dst []byte) []byte {
 	}
 	dst = append(dst, opening)
 	for i := range v.inner.kids {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		kid := &v.inner.kids[i]
-		if v.kind == Object {
-			dst = append(quote(dst, kid.key), ':')
-		}
-		dst = kid.val.write(dst)
+		dst = v.inner.kids[i].val.write(v.appendKey(dst, i))
 	}
 	return append(dst, closing)
+}
+
+// appendKey appends what stands before an element: the comma, and in an object its name.
+func (v *Value) appendKey(dst []byte, i int) []byte {
+	if i > 0 {
+		dst = append(dst, ',')
+	}
+	if v.kind == Object {
+		dst = append(quote(dst, v.inner.kids[i].key), ':')
+	}
+	return dst
 }

@@ -8,7 +8,8 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode/utf8"
+
+	"github.com/stepwell/stepwell/expr"
 )
 
 // transforms are the operations of util.transform, in the order of its documentation.
@@ -84,15 +85,8 @@ func mapStrings(input any, f func(string) string) (any, error) {
 }
 
 func count(input any) (any, error) {
-	switch v := input.(type) {
-	case nil:
-		return int64(0), nil
-	case string:
-		return int64(utf8.RuneCountInString(v)), nil
-	case []any:
-		return int64(len(v)), nil
-	case map[string]any:
-		return int64(len(v)), nil
+	if n, ok := expr.Length(input); ok || input == nil {
+		return n, nil
 	}
 	return nil, fmt.Errorf("the input is %s, which has no elements", typeName(input))
 }

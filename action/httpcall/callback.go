@@ -37,13 +37,9 @@ func (h *httpHandler) runCallback(ctx context.Context, call *action.Call, p *par
 		return nil, fmt.Errorf("callback: %w", err)
 	}
 	p.header.Set(callbackHeader, url)
-	req, err := p.request(call, key)
+	a, err := p.exchange(ctx, call, h.client, key)
 	if err != nil {
-		return nil, action.Fail(err)
-	}
-	a, err := send(ctx, call, h.client, req, p.reading(call))
-	if err != nil {
-		return nil, steer(ctx, call, err, p.policy)
+		return nil, err
 	}
 	call.Host.Log(slog.LevelInfo, "waiting to be called back", slog.Int("status", a.status))
 	limit := 24 * time.Hour

@@ -144,13 +144,9 @@ func (h *httpHandler) submit(ctx context.Context, call *action.Call, p *params, 
 	if n > 1 {
 		key = fmt.Sprintf("%s#%d", key, n)
 	}
-	req, err := p.request(call, key)
+	a, err := p.exchange(ctx, call, h.client, key)
 	if err != nil {
-		return action.Fail(err)
-	}
-	a, err := send(ctx, call, h.client, req, p.reading(call))
-	if err != nil {
-		return steer(ctx, call, err, p.policy)
+		return err
 	}
 	j := job{Submitted: time.Now().UTC()}
 	if j.Location = a.header.Get("Operation-Location"); j.Location == "" {

@@ -87,13 +87,9 @@ func (h *requestHandler) Run(ctx context.Context, call *action.Call) (any, error
 	if err := p.fitTotal(call.Deadline); err != nil {
 		return nil, err
 	}
-	req, err := p.request(call, call.IdempotencyKey())
+	a, err := p.exchange(ctx, call, h.client, call.IdempotencyKey())
 	if err != nil {
-		return nil, action.Fail(err)
-	}
-	a, err := send(ctx, call, h.client, req, p.reading(call))
-	if err != nil {
-		return nil, steer(ctx, call, err, p.policy)
+		return nil, err
 	}
 	if text, ok := a.body.(string); ok { // services that forget the Content-Type
 		if v, err := expr.Decode([]byte(text)); err == nil && len(a.header.Values("Content-Type")) == 0 {

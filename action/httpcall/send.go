@@ -42,19 +42,28 @@ func (h *httpHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	case p.Callback != nil:
 		return h.runCallback(ctx, call, p)
 	}
-	req, err := p.request(call, call.IdempotencyKey())
+	a, err := p.exchange(ctx, call, h.client, call.IdempotencyKey())
 	if err != nil {
-		return nil, action.Fail(err)
-	}
-	a, err := send(ctx, call, h.client, req, p.reading(call))
-	if err != nil {
-		return nil, steer(ctx, call, err, p.policy)
+		return nil, err
 	}
 	out, err := a.outputs(call.Host, p)
 	if err != nil {
 		return nil, steer(ctx, call, err, p.policy)
 	}
 	return out, nil
+}
+
+// exchange sends the request of the step under an idempotency key and reads the answer.
+func (p *params) exchange(ctx context.Context, call *action.Call, client *outbound.Client, key string) (*answer, error) {
+	req, err := p.request(call, key)
+	if err != nil {
+		return nil, action.Fail(err)
+	}
+	a, err := send(ctx, call, client, req, p.reading(call))
+	if err != nil {
+		return nil, steer(ctx, call, err, p.policy)
+	}
+	return a, nil
 }
 
 // steer ends the attempt: a Failure as the policy says, anything else as it is.
