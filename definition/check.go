@@ -43,7 +43,7 @@ func Check(d *Definition, cat Catalog, file string) Problems {
 		inner := newChecker(fanOutAll(&entry, cat), cat, file)
 		inner.mixed(&entry)
 		inner.run()
-		c.merge(inner.report)
+		c.Merge(inner.Report)
 		for _, w := range inner.written {
 			w.entry = name
 			c.written = append(c.written, w)
@@ -55,7 +55,7 @@ func Check(d *Definition, cat Catalog, file string) Problems {
 }
 
 func newChecker(d *Definition, cat Catalog, file string) *checker {
-	return &checker{report: &report{file: file}, def: d, cat: cat, ids: map[string]located{}, actions: map[string]*actionCheck{},
+	return &checker{Report: &spec.Report{File: file}, def: d, cat: cat, ids: map[string]located{}, actions: map[string]*actionCheck{},
 		templates: map[string]*parsed{}, declared: map[string]bool{}, suggestions: 100, visits: 100_000_000}
 }
 
@@ -78,13 +78,13 @@ func (c *checker) run() Problems {
 	c.settings(after)
 	c.pipelineCycles()
 	if c.unverified > 0 {
-		c.warn(d.Pos, "", fmt.Sprintf("%d references to far-away steps were not verified", c.unverified), "the document is too tangled; a reference to a step that has not ended is undefined")
+		c.Warn(d.Pos, "", fmt.Sprintf("%d references to far-away steps were not verified", c.unverified), "the document is too tangled; a reference to a step that has not ended is undefined")
 	}
-	return c.problems()
+	return c.Problems()
 }
 
 type checker struct {
-	*report
+	*spec.Report
 	def         *Definition
 	cat         Catalog
 	params      []string // declared names, in order
@@ -122,7 +122,7 @@ type located struct {
 }
 
 func (l located) step() *Step  { return &l.scope.list[l.index] }
-func (l located) path() string { return element(l.scope.path, l.index) }
+func (l located) path() string { return spec.ElementPath(l.scope.path, l.index) }
 
 // scope indexes steps and the groups among them. An id is unique in the whole document.
 func (c *checker) scope(list []Step, path string, outer *scope, at int) *scope {
@@ -136,7 +136,7 @@ func (c *checker) scope(list []Step, path string, outer *scope, at int) *scope {
 			if s.groups == nil {
 				s.groups = map[int]*scope{}
 			}
-			s.groups[i] = c.scope(step.Steps, element(path, i)+".steps", s, i)
+			s.groups[i] = c.scope(step.Steps, spec.ElementPath(path, i)+".steps", s, i)
 		}
 	}
 	return s
@@ -149,7 +149,7 @@ func (c *checker) register(s *scope, i int) {
 		if line := first.step().Pos.Line; line > 0 {
 			hint = "the first one is in line " + itoa(line) + "; " + hint
 		}
-		c.fail(posOf(&s.list[i], "id"), element(s.path, i)+".id", fmt.Sprintf("the id %q appears twice", id), hint)
+		c.Fail(posOf(&s.list[i], "id"), spec.ElementPath(s.path, i)+".id", fmt.Sprintf("the id %q appears twice", id), hint)
 		return
 	}
 	c.ids[id] = located{s, i}
@@ -191,7 +191,7 @@ func (c *checker) step(here located, inside loops) {
 		c.condition(here, inside)
 	}
 	if step.Queue != "" && step.Pipeline != "" {
-		c.warn(posOf(step, "queue"), path+".queue", "a step that runs a pipeline has no use for a queue", "name the queue at the steps of that pipeline")
+		c.Warn(posOf(step, "queue"), path+".queue", "a step that runs a pipeline has no use for a queue", "name the queue at the steps of that pipeline")
 	}
 }
 
@@ -240,7 +240,7 @@ func (c *checker) outputs(after *scope) {
 	for i := range c.def.Outputs {
 		out := &c.def.Outputs[i]
 		src := source{at: c.def.At, loose: c.def.loose, pos: out.Pos, scope: after, index: -1, site: inOutputs}
-		c.value(out.Value, nil, below("outputs", out.Name), &src)
+		c.value(out.Value, nil, spec.Below("outputs", out.Name), &src)
 	}
 }
 
@@ -270,7 +270,7 @@ func (c *checker) pipelineCycles() {
 		}
 		if state[name] == 1 {
 			from := slices.Index(trail, name)
-			c.fail(step.Pos, "", "pipelines run each other for ever: "+strings.Join(append(slices.Clone(trail[from:]), name), " → "), "")
+			c.Fail(step.Pos, "", "pipelines run each other for ever: "+strings.Join(append(slices.Clone(trail[from:]), name), " → "), "")
 			return
 		}
 		state[name] = 1

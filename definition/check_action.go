@@ -37,17 +37,17 @@ func (c *checker) action(here located, in loops) {
 	a, err := c.actionNamed(step.Action)
 	switch {
 	case err != nil:
-		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("the action %q is described wrongly: %v", step.Action, err), "this is a mistake in the action, not in the document")
+		c.Fail(posOf(step, "action"), path+".action", fmt.Sprintf("the action %q is described wrongly: %v", step.Action, err), "this is a mistake in the action, not in the document")
 	case a == nil:
 		hint := "list the known ones with: stepwell actions"
 		if strings.Contains(step.Action, "{{") {
 			hint = "the action cannot be a template"
 		}
-		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("unknown action %q", step.Action), c.didYouMean(step.Action, c.cat.Names(), hint))
+		c.Fail(posOf(step, "action"), path+".action", fmt.Sprintf("unknown action %q", step.Action), c.didYouMean(step.Action, c.cat.Names(), hint))
 	case a.spec.Internal:
-		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("%q is used by Stepwell itself", step.Action), "")
+		c.Fail(posOf(step, "action"), path+".action", fmt.Sprintf("%q is used by Stepwell itself", step.Action), "")
 	case a.spec.Stream != nil:
-		c.fail(posOf(step, "action"), path+".action", fmt.Sprintf("%q is a stream module, not an action", step.Action), "write module: and config:")
+		c.Fail(posOf(step, "action"), path+".action", fmt.Sprintf("%q is a stream module, not an action", step.Action), "write module: and config:")
 	default:
 		c.mismatches(here, a.checker.CheckTemplated(step.Params), false)
 		c.repeated(here, a.spec)
@@ -90,7 +90,7 @@ func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings boo
 	for _, m := range found {
 		at := base
 		for _, key := range m.Keys {
-			at = below(at, key)
+			at = spec.Below(at, key)
 		}
 		pos, ok := step.At[at]
 		for !ok && strings.Contains(at, "/") { // missing: point at what should contain it
@@ -104,7 +104,7 @@ func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings boo
 		if m.Path == "" {
 			message = m.Message
 		}
-		c.add(pos, here.path()+"."+base+"."+m.Path, message, m.Hint, asWarnings)
+		c.Add(pos, here.path()+"."+base+"."+m.Path, message, m.Hint, asWarnings)
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *checker) validate(here located, name string, params map[string]any) {
 		where = "config"
 	}
 	for _, err := range v.Validate(name, fixed) {
-		c.fail(posOf(step, where), here.path()+"."+where, err.Error(), hintOf(err))
+		c.Fail(posOf(step, where), here.path()+"."+where, err.Error(), hintOf(err))
 	}
 }
 
@@ -164,12 +164,12 @@ func (c *checker) subPipeline(here located, in loops) {
 		if strings.Contains(step.Pipeline, "{{") {
 			hint = "the name of a pipeline cannot be a template"
 		}
-		c.fail(posOf(step, "pipeline"), path+".pipeline", fmt.Sprintf("unknown pipeline %q", step.Pipeline), c.didYouMean(step.Pipeline, names, hint))
+		c.Fail(posOf(step, "pipeline"), path+".pipeline", fmt.Sprintf("unknown pipeline %q", step.Pipeline), c.didYouMean(step.Pipeline, names, hint))
 		return
 	}
 	checker, err := spec.Compile(sub.fields(), true)
 	if err != nil {
-		c.fail(posOf(step, "pipeline"), path+".pipeline", fmt.Sprintf("the pipeline %q is declared wrongly: %v", step.Pipeline, err), "")
+		c.Fail(posOf(step, "pipeline"), path+".pipeline", fmt.Sprintf("the pipeline %q is declared wrongly: %v", step.Pipeline, err), "")
 		return
 	}
 	c.mismatches(here, checker.CheckTemplated(step.Params), false)

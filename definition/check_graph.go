@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/stepwell/stepwell/spec"
 )
 
 // order is what is known about a scope's graph once it has been walked.
@@ -50,21 +52,21 @@ func (c *checker) dependencies(s *scope, i int) {
 			seen[name] = true
 		}
 		at := "depends_on/" + itoa(k)
-		path := element(element(s.path, i)+".depends_on", k)
+		path := spec.ElementPath(spec.ElementPath(s.path, i)+".depends_on", k)
 		j, known := s.index[name]
 		family, _, _ := strings.Cut(name, ":") // of an exact key
 		spawners := c.spawners(s, family)
 		switch {
 		case twice:
-			c.warn(posOf(step, at), path, fmt.Sprintf("%q depends on %q twice", step.ID, name), "")
+			c.Warn(posOf(step, at), path, fmt.Sprintf("%q depends on %q twice", step.ID, name), "")
 		case name == step.ID:
-			c.fail(posOf(step, at), path, fmt.Sprintf("the step %q depends on itself", name), "")
+			c.Fail(posOf(step, at), path, fmt.Sprintf("the step %q depends on itself", name), "")
 		case known:
 			deps = append(deps, int32(j))
 		case len(spawners) > 0: // waits for every step of the name, and so for those that may add one
 			deps = append(deps, slices.DeleteFunc(spawners, func(j int32) bool { return int(j) == i })...)
 		default:
-			c.fail(posOf(step, at), path, fmt.Sprintf("the step %q depends on %q, which does not exist%s", step.ID, name, c.elsewhere(s, name)), c.dependencyHint(s, name))
+			c.Fail(posOf(step, at), path, fmt.Sprintf("the step %q depends on %q, which does not exist%s", step.ID, name, c.elsewhere(s, name)), c.dependencyHint(s, name))
 		}
 	}
 	if len(step.DependsOn) == 0 {
@@ -239,7 +241,7 @@ func (c *checker) cycle(s *scope, cycle []int32) {
 			break
 		}
 	}
-	c.fail(pos, element(s.path, int(cycle[0]))+".depends_on", "the dependencies form a cycle: "+strings.Join(names, " → "), hint)
+	c.Fail(pos, spec.ElementPath(s.path, int(cycle[0]))+".depends_on", "the dependencies form a cycle: "+strings.Join(names, " → "), hint)
 }
 
 // intervals prepares ancestor: levels, and a spanning forest whose intervals answer most questions

@@ -22,7 +22,7 @@ func (c *checker) joins(here located) {
 	inputs := StreamInputs(here.scope.list, here.index, c.cat, here.scope.index)
 	if len(inputs) < 2 {
 		if step.Merge != "" {
-			c.warn(posOf(step, "merge"), here.path()+".merge", fmt.Sprintf("%q joins no branches: merge has no effect", step.ID), "merge is for a step that depends on several steps that give items")
+			c.Warn(posOf(step, "merge"), here.path()+".merge", fmt.Sprintf("%q joins no branches: merge has no effect", step.ID), "merge is for a step that depends on several steps that give items")
 		}
 		return
 	}
@@ -74,7 +74,7 @@ func (c *checker) parallelSets(here located, inputs []int, ways []map[int]bool, 
 			}
 			if p.meets(q) {
 				step := here.step()
-				c.warn(posOf(step, "depends_on"), here.path()+".depends_on", fmt.Sprintf("%s and %s, on two branches that %q joins, can both set %s: items for which they differ fail there", p.step, q.step, step.ID, p.path),
+				c.Warn(posOf(step, "depends_on"), here.path()+".depends_on", fmt.Sprintf("%s and %s, on two branches that %q joins, can both set %s: items for which they differ fail there", p.step, q.step, step.ID, p.path),
 					fmt.Sprintf("let one of them depend on the other, or write merge: first or merge: last at %q", step.ID))
 				return true
 			}

@@ -92,7 +92,7 @@ func (c *checker) parse(text string, condition bool) *parsed {
 func (c *checker) members(values map[string]any, fields []spec.Field, at string, src *source) {
 	for _, name := range sortedKeys(values) {
 		f, _ := spec.FieldNamed(fields, name)
-		c.value(values[name], f, below(at, name), src)
+		c.value(values[name], f, spec.Below(at, name), src)
 	}
 }
 
@@ -122,11 +122,11 @@ func (c *checker) value(v any, f *spec.Field, at string, src *source) {
 		}
 	case map[string]any:
 		for _, name := range sortedKeys(v) {
-			c.value(v[name], f.Member(name), below(at, name), src)
+			c.value(v[name], f.Member(name), spec.Below(at, name), src)
 		}
 	case []any:
 		for i, item := range v {
-			c.value(item, f.Element(), below(at, itoa(i)), src)
+			c.value(item, f.Element(), spec.Below(at, itoa(i)), src)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (c *checker) refs(p *parsed, at string, src *source) {
 		message, hint, warning := c.ref(ref, src)
 		if message != "" {
 			pos := src.place(at, ref.Line, ref.Column)
-			c.add(pos, plainPath(src.base, at), message, hint, warning)
+			c.Add(pos, spec.PlainPath(src.base, at), message, hint, warning)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (c *checker) syntax(err error, at string, src *source) {
 	if e, ok := errors.AsType[*expr.Error](err); ok {
 		pos, message = src.place(at, e.Line, e.Column), e.Message
 	}
-	c.fail(pos, plainPath(src.base, at), "template: "+message, hintOf(err))
+	c.Fail(pos, spec.PlainPath(src.base, at), "template: "+message, hintOf(err))
 }
 
 func hintOf(err error) string {
@@ -183,9 +183,9 @@ func (src *source) place(at string, line, column int) Pos {
 	case src.loose[at] || line < 1:
 		return pos
 	case column > 1:
-		return Pos{pos.Line + line - 1, pos.Column + column - 1}
+		return Pos{Line: pos.Line + line - 1, Column: pos.Column + column - 1}
 	}
-	return Pos{pos.Line + line - 1, pos.Column}
+	return Pos{Line: pos.Line + line - 1, Column: pos.Column}
 }
 
 // condition checks a step's condition. In a loop it may look at the element: then it is decided for

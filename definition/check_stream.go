@@ -15,15 +15,15 @@ func (c *checker) module(here located, in loops) {
 	a, err := c.actionNamed(step.Module)
 	switch {
 	case err != nil:
-		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("the module %q is described wrongly: %v", step.Module, err), "this is a mistake in the module, not in the document")
+		c.Fail(posOf(step, "module"), path+".module", fmt.Sprintf("the module %q is described wrongly: %v", step.Module, err), "this is a mistake in the module, not in the document")
 	case a == nil:
 		hint := "list the known ones with: stepwell modules"
 		if strings.Contains(step.Module, "{{") {
 			hint = "the module cannot be a template"
 		}
-		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("unknown module %q", step.Module), c.didYouMean(step.Module, c.modules(), hint))
+		c.Fail(posOf(step, "module"), path+".module", fmt.Sprintf("unknown module %q", step.Module), c.didYouMean(step.Module, c.modules(), hint))
 	case a.spec.Stream == nil:
-		c.fail(posOf(step, "module"), path+".module", fmt.Sprintf("%q is an action, not a stream module", step.Module), "write action: and params:")
+		c.Fail(posOf(step, "module"), path+".module", fmt.Sprintf("%q is an action, not a stream module", step.Module), "write action: and params:")
 	default:
 		config := ModuleConfig(c.def, step, a.spec)
 		c.mismatches(here, a.checker.CheckTemplated(config), false)
@@ -55,13 +55,13 @@ func (c *checker) moduleKeys(here located) {
 	step, path := here.step(), here.path()
 	const hint = "the steps of a stream run as one; put them into a group (steps:) that has it"
 	if step.Condition != "" {
-		c.fail(posOf(step, "condition"), path+".condition", "a stream step has no condition", hint+", or drop items with stream.filter")
+		c.Fail(posOf(step, "condition"), path+".condition", "a stream step has no condition", hint+", or drop items with stream.filter")
 	}
 	if step.ForEach != nil {
-		c.fail(posOf(step, "for_each"), path+".for_each", "a stream step has no for_each", hint)
+		c.Fail(posOf(step, "for_each"), path+".for_each", "a stream step has no for_each", hint)
 	}
 	if step.TriggerRule != "" && step.TriggerRule != "all_success" {
-		c.fail(posOf(step, "trigger_rule"), path+".trigger_rule", "a stream step has no trigger_rule", hint)
+		c.Fail(posOf(step, "trigger_rule"), path+".trigger_rule", "a stream step has no trigger_rule", hint)
 	}
 }
 
@@ -82,7 +82,7 @@ func (c *checker) moduleInput(here located, s *spec.Stream) {
 			}
 		}
 	}
-	c.fail(posOf(step, "depends_on"), path+".depends_on", fmt.Sprintf("no items reach the stream step %q", step.ID), hint)
+	c.Fail(posOf(step, "depends_on"), path+".depends_on", fmt.Sprintf("no items reach the stream step %q", step.ID), hint)
 }
 
 // sameTime refuses templates that read steps of the same segment: they run at the same time.
@@ -119,7 +119,7 @@ func (c *checker) sameTime(here located, fields []spec.Field) {
 	part := here.scope.segments(c.cat)
 	for _, id := range reads {
 		if j, ok := here.scope.index[id]; ok && part[j] == part[here.index] {
-			c.fail(posOf(step, "config"), here.path()+".config", fmt.Sprintf("%q and %q run at the same time, so that neither can read the other's outputs", step.ID, id),
+			c.Fail(posOf(step, "config"), here.path()+".config", fmt.Sprintf("%q and %q run at the same time, so that neither can read the other's outputs", step.ID, id),
 				"let a step after the stream read them")
 			return
 		}
@@ -175,7 +175,7 @@ func (c *checker) mixed(d *Definition) {
 			for _, i := range inside {
 				for _, j := range StreamInputs(list, i, c.cat, index) {
 					if !slices.Contains(inside, j) {
-						c.fail(posOf(&list[i], "depends_on"), "", fmt.Sprintf("%q takes items of %q, but runs once for each collection of %q", list[i].ID, list[j].ID, list[from].ID),
+						c.Fail(posOf(&list[i], "depends_on"), "", fmt.Sprintf("%q takes items of %q, but runs once for each collection of %q", list[i].ID, list[j].ID, list[from].ID),
 							"write the collections first, and join them in a stream of its own")
 					}
 				}
@@ -240,6 +240,6 @@ func (c *checker) tangled(s *scope, path []int) {
 	for _, i := range path {
 		ids = append(ids, s.list[i].ID)
 	}
-	c.fail(posOf(last, "id"), s.path, fmt.Sprintf("the stream that %q is part of waits for itself: its steps run at the same time, but one of them waits for the end of %s", last.ID, strings.Join(ids, ", which waits for ")),
+	c.Fail(posOf(last, "id"), s.path, fmt.Sprintf("the stream that %q is part of waits for itself: its steps run at the same time, but one of them waits for the end of %s", last.ID, strings.Join(ids, ", which waits for ")),
 		"let what has to wait read what was written, in a stream of its own")
 }

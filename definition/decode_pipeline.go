@@ -2,74 +2,56 @@ package definition
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Bounds that documents promise to keep.
-const (
-	maxName    = 255
-	maxText    = 100_000
-	oneYear    = 365 * 24 * 3600
-	mostSteps  = 100_000 // running at the same time
-	groupDepth = 10
-)
+// groupDepth is how many levels of groups a document may have.
+const groupDepth = 10
 
-var (
-	timeoutBounds = bounds{0, oneYear, true, " (one year)"}
-	parallel      = bounds{1, mostSteps, false, ""}
-)
+// maxText is the length of a condition.
+const maxText = 100_000
 
 // pipeline reads the whole document.
-func (d *decoder) pipeline(n *node) *Definition {
+func (d *decoder) pipeline(n *spec.Node) *Definition {
 	n = d.unwrap(n)
-	def := &Definition{Pos: n.pos, At: map[string]Pos{}}
-	p := &places{at: def.At}
-	var resume, processing entry
-	d.fields(n, "", &rootKeys, func(e entry) {
-		def.At[e.key] = e.pos
-		switch e.key {
-		case "name":
-			def.Name = d.text(e, "", maxName)
-		case "version":
-			def.Version = d.text(e, "", maxName)
-		case "description":
-			def.Description = d.text(e, "", maxText)
+	doc := document{Definition: Definition{Pos: n.Pos, At: map[string]Pos{}}}
+	def := &doc.Definition
+	d.Places = &spec.Places{At: def.At}
+	d.Struct(n, "", documentShape, &doc, func(e spec.Entry) bool {
+		switch e.Key {
 		case "parameters":
 			def.Parameters = d.parameters(e)
 		case "settings":
-			if !e.value.isNull() {
-				def.Settings = d.settings(e.value, p)
+			if !e.Value.IsNull() {
+				def.Settings = d.settings(e.Value)
 			}
 		case "steps":
 			def.Steps = d.steps(e, "", 1)
 		case "outputs":
-			def.Outputs = d.outputs(e, p)
+			def.Outputs = d.outputs(e)
 		case "finally":
 			def.Finally = d.steps(e, "", 1)
 		case "on_failure":
 			def.OnFailure = d.steps(e, "", 1)
-		case "resume_from_checkpoint":
-			resume = e
-		case "processing":
-			processing = e
-		case "input_secrets":
-			d.secrets(e, "")
 		case "strategy": // see matrix
-			d.fields(e.value, "strategy", &strategyKeys, func(entry) {})
+			d.Struct(e.Value, "strategy", strategyShape, &doc.Strategy, func(spec.Entry) bool { return true })
+		case "resume_from_checkpoint", "processing":
+		default:
+			return false
 		}
+		return true
 	})
-	if resume.value != nil { // stac-manager's documents have it here, or in the settings
-		def.Settings.Streams.NoResume = !resume.value.isNull() && !d.boolean(resume, "")
+	if e := n.Entry("resume_from_checkpoint"); e.Value != nil { // stac-manager's documents have it here, or in the settings
+		def.Settings.Streams.NoResume = !e.Value.IsNull() && !d.Boolean(e, "")
 	}
-	if processing.value != nil {
-		d.requests(processing, "", &def.Settings.Requests)
+	if e := n.Entry("processing"); !e.Value.IsNull() {
+		d.Struct(e.Value, "processing", requestsShape, &def.Settings.Requests, nil)
 	}
-	def.loose = p.loose
-	if n.kind == mapKind {
+	def.loose = d.Places.Loose
+	if n.Kind == spec.MapNode {
 		d.required(n, def)
 	}
 	return def
@@ -77,131 +59,125 @@ func (d *decoder) pipeline(n *node) *Definition {
 
 // unwrap accepts stac-manager's older form, in which the pipeline stands under `workflow:`, and its logging,
 // processing and strategy may stand beside it.
-func (d *decoder) unwrap(n *node) *node {
-	inner := n.lookup("workflow")
-	if inner == nil || inner.kind != mapKind || n.lookup("steps") != nil {
+func (d *decoder) unwrap(n *spec.Node) *spec.Node {
+	inner := n.Lookup("workflow")
+	if inner == nil || inner.Kind != spec.MapNode || n.Lookup("steps") != nil {
 		return n
 	}
 	out := *inner
-	out.entries = slices.Clone(inner.entries)
-	for _, e := range n.entries {
+	out.Entries = slices.Clone(inner.Entries)
+	for _, e := range n.Entries {
 		switch {
-		case e.key == "workflow":
-		case slices.Contains([]string{"processing", "strategy", "input_secrets", "resume_from_checkpoint"}, e.key) && inner.lookup(e.key) == nil:
-			out.entries = append(out.entries, e)
+		case e.Key == "workflow":
+		case slices.Contains([]string{"processing", "strategy", "input_secrets", "resume_from_checkpoint"}, e.Key) && inner.Lookup(e.Key) == nil:
+			out.Entries = append(out.Entries, e)
 		default:
-			d.unknown(e, "", &rootKeys)
+			d.Unknown(e, "", documentShape)
 		}
 	}
 	return &out
 }
 
-func (d *decoder) required(n *node, def *Definition) {
-	if n.lookup("name").isNull() {
-		d.fail(n.pos, "name", "the pipeline has no name", "write name: my-pipeline")
+func (d *decoder) required(n *spec.Node, def *Definition) {
+	if n.Lookup("name").IsNull() {
+		d.Fail(n.Pos, "name", "the pipeline has no name", "write name: my-pipeline")
 	}
-	if n.lookup("steps").isNull() || def.Steps != nil && len(def.Steps) == 0 {
-		pos := n.pos
-		if at, ok := def.At["steps"]; ok {
-			pos = at
+	if n.Lookup("steps").IsNull() || def.Steps != nil && len(def.Steps) == 0 {
+		pos := n.Pos
+		if e := n.Entry("steps"); e.Value != nil {
+			pos = e.Pos
 		}
-		d.fail(pos, "steps", "the pipeline has no steps", "a step is written - id: first, with action: and params: below it")
+		d.Fail(pos, "steps", "the pipeline has no steps", "a step is written - id: first, with action: and params: below it")
 	}
 }
 
-func (d *decoder) parameters(e entry) []Parameter {
-	if e.value.isNull() {
+func (d *decoder) parameters(e spec.Entry) []Parameter {
+	if e.Value.IsNull() {
 		return nil
 	}
-	if e.value.kind != listKind {
-		d.fail(e.at(), e.key, "parameters must be a list, not "+e.value.describe(), "write - name: my_parameter, with type: below it")
+	if e.Value.Kind != spec.ListNode {
+		d.Fail(e.At(), e.Key, "parameters must be a list, not "+e.Value.Describe(), "write - name: my_parameter, with type: below it")
 		return nil
 	}
-	list := make([]Parameter, 0, len(e.value.items))
+	list := make([]Parameter, 0, len(e.Value.Items))
 	first := map[string]Pos{}
-	for i, item := range e.value.items {
-		path := element(e.key, i)
+	for i, item := range e.Value.Items {
+		path := spec.ElementPath(e.Key, i)
 		p := d.parameter(item, path)
 		if p.Name == "" {
 			continue
 		}
 		if at, twice := first[p.Name]; twice {
-			d.fail(item.pos, path, fmt.Sprintf("the parameter %q is declared twice", p.Name), "the first one is in line "+itoa(at.Line))
+			d.Fail(item.Pos, path, fmt.Sprintf("the parameter %q is declared twice", p.Name), "the first one is in line "+itoa(at.Line))
 			continue
 		}
-		first[p.Name] = item.pos
+		first[p.Name] = item.Pos
 		list = append(list, p)
 	}
 	return list
 }
 
-func (d *decoder) parameter(n *node, path string) Parameter {
-	p := Parameter{Pos: n.pos, Type: spec.Any}
-	var requiredGiven bool
-	var enum, fallback entry
-	d.fields(n, path, &parameterKeys, func(e entry) {
-		switch e.key {
+func (d *decoder) parameter(n *spec.Node, path string) Parameter {
+	p := Parameter{Pos: n.Pos, Type: spec.Any}
+	places := d.Places
+	d.Places = nil
+	d.Struct(n, path, parameterShape, &p, func(e spec.Entry) bool {
+		switch e.Key {
 		case "name":
 			p.Name = d.parameterName(e, path)
 		case "type":
 			p.Type = d.parameterType(e, path)
-		case "description":
-			p.Description = d.text(e, path, maxText)
-		case "required":
-			requiredGiven = !e.value.isNull()
-			p.Required = d.boolean(e, path)
 		case "default":
-			fallback, p.HasDefault = e, true
-			p.Default = d.value(e.value, member(path, e.key), "", nil)
-		case "enum":
-			enum = e
-			p.Enum = d.words(e, path, nil)
-		case "secret":
-			p.Secret = d.boolean(e, path)
+			p.HasDefault = true
+			return false
+		default:
+			return false
 		}
+		return true
 	})
-	if n.kind == mapKind && n.lookup("name").isNull() {
-		d.fail(n.pos, path, "the parameter has no name", "")
+	d.Places = places
+	if n.Kind == spec.MapNode && n.Lookup("name").IsNull() {
+		d.Fail(n.Pos, path, "the parameter has no name", "")
 	}
-	if !requiredGiven {
+	if n.Lookup("required").IsNull() {
 		p.Required = !p.HasDefault
 	}
 	if p.Enum != nil && p.Type != spec.String && p.Type != spec.Ref {
-		d.fail(enum.pos, member(path, "enum"), "enum is for parameters of type string, this one is "+string(p.Type), "")
+		d.Fail(n.Entry("enum").Pos, spec.MemberPath(path, "enum"), "enum is for parameters of type string, this one is "+string(p.Type), "")
 		p.Enum = nil
 	}
-	d.fallback(&p, fallback, path)
+	d.fallback(&p, n.Entry("default"), path)
 	return p
 }
 
 // fallback checks a parameter's default against its type. A text that YAML read as a number or
 // boolean is taken as it is written where text is wanted.
-func (d *decoder) fallback(p *Parameter, e entry, path string) {
+func (d *decoder) fallback(p *Parameter, e spec.Entry, path string) {
 	if !p.HasDefault || p.Default == nil {
 		return
 	}
-	if (p.Type == spec.String || p.Type == spec.Ref) && e.value.kind == scalarKind {
-		d.readAsText(e.value, member(path, e.key), e.key)
-		p.Default = e.value.text
+	if (p.Type == spec.String || p.Type == spec.Ref) && e.Value.Kind == spec.ScalarNode {
+		d.AsText(e.Value, spec.MemberPath(path, e.Key), e.Key)
+		p.Default = e.Value.Text
 	}
 	f := p.Field()
 	f.Default = nil
 	for _, m := range spec.Check([]spec.Field{f}, false, map[string]any{p.Name: p.Default}) {
-		d.fail(e.at(), member(path, e.key), "the default does not fit: "+m.Message, m.Hint)
+		d.Fail(e.At(), spec.MemberPath(path, e.Key), "the default does not fit: "+m.Message, m.Hint)
 	}
 	if p.Secret && p.Default != "" {
-		d.warn(e.at(), member(path, e.key), "the default of a secret parameter is no secret: it stands in the document, and documents are shown and stored as they are",
+		d.Warn(e.At(), spec.MemberPath(path, e.Key), "the default of a secret parameter is no secret: it stands in the document, and documents are shown and stored as they are",
 			"keep it in the vault (stepwell secrets set), and read {{ secrets.NAME }}")
 	}
 	if s, ok := p.Default.(string); ok && strings.Contains(s, "{{") {
-		d.warn(e.at(), member(path, e.key), "the default contains {{, but defaults are not evaluated", "")
+		d.Warn(e.At(), spec.MemberPath(path, e.Key), "the default contains {{, but defaults are not evaluated", "")
 	}
 }
 
-func (d *decoder) parameterName(e entry, path string) string {
-	name := d.text(e, path, 100)
+func (d *decoder) parameterName(e spec.Entry, path string) string {
+	name := d.Text(e, path, 100)
 	if name != "" && !variableName(name) {
-		d.fail(e.at(), member(path, e.key), fmt.Sprintf("the parameter name %s is not possible", quoteShort(name)), "begin with a letter or _, go on with letters, digits and _")
+		d.Fail(e.At(), spec.MemberPath(path, e.Key), fmt.Sprintf("the parameter name %s is not possible", spec.Quote(name)), "begin with a letter or _, go on with letters, digits and _")
 		return ""
 	}
 	return name
@@ -221,12 +197,12 @@ var typeHints = map[string]string{"str": "write string", "text": "write string",
 	"bool": "write boolean", "list": "write array", "dict": "write object", "map": "write object", "json": "write object or any",
 	"datetime": "write time", "date": "write time", "enum": "write type: string and enum: […]", "select": "write type: string and enum: […]"}
 
-func (d *decoder) parameterType(e entry, path string) spec.Type {
-	if hint, ok := typeHints[strings.ToLower(e.value.text)]; ok {
-		d.fail(e.at(), member(path, e.key), fmt.Sprintf("unknown type %q", e.value.text), hint)
+func (d *decoder) parameterType(e spec.Entry, path string) spec.Type {
+	if hint, ok := typeHints[strings.ToLower(e.Value.Text)]; ok {
+		d.Fail(e.At(), spec.MemberPath(path, e.Key), fmt.Sprintf("unknown type %q", e.Value.Text), hint)
 		return spec.Any
 	}
-	name := d.choice(e, path, typeNames...)
+	name := d.Choice(e, path, typeNames...)
 	if name == "" {
 		return spec.Any
 	}
@@ -234,25 +210,20 @@ func (d *decoder) parameterType(e entry, path string) spec.Type {
 }
 
 // outputs reads the pipeline's outputs: names with values that may hold templates.
-func (d *decoder) outputs(e entry, p *places) []Output {
-	if e.value.isNull() {
+func (d *decoder) outputs(e spec.Entry) []Output {
+	if e.Value.IsNull() {
 		return nil
 	}
-	if e.value.kind != mapKind {
-		d.fail(e.at(), e.key, "outputs must be a mapping of names to values, not "+e.value.describe(), `write result: "{{ steps.last.outputs.result }}"`)
+	if e.Value.Kind != spec.MapNode {
+		d.Fail(e.At(), e.Key, "outputs must be a mapping of names to values, not "+e.Value.Describe(), `write result: "{{ steps.last.outputs.result }}"`)
 		return nil
 	}
-	list := make([]Output, 0, len(e.value.entries))
-	for _, out := range e.value.entries {
-		at := below(e.key, out.key)
-		p.record(at, out.value, out.at())
-		value := d.value(out.value, member(e.key, out.key), at, p)
-		list = append(list, Output{Name: out.key, Value: value, Pos: out.at()})
+	list := make([]Output, 0, len(e.Value.Entries))
+	for _, out := range e.Value.Entries {
+		at := spec.Below(e.Key, out.Key)
+		d.Places.Record(at, out.Value, out.At())
+		value := d.Value(out.Value, spec.MemberPath(e.Key, out.Key), at)
+		list = append(list, Output{Name: out.Key, Value: value, Pos: out.At()})
 	}
 	return list
-}
-
-// wholeBounds are those of an int.
-func wholeBounds(low, high int) bounds {
-	return bounds{float64(low), math.Min(float64(high), 1e15), false, ""}
 }

@@ -4,156 +4,131 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/stepwell/stepwell/spec"
 )
 
 // steps reads a list of steps; depth counts the groups around it, the pipeline being 1.
-func (d *decoder) steps(e entry, path string, depth int) []Step {
-	path = member(path, e.key)
-	if e.value.isNull() {
+func (d *decoder) steps(e spec.Entry, path string, depth int) []Step {
+	path = spec.MemberPath(path, e.Key)
+	if e.Value.IsNull() {
 		return nil
 	}
-	if e.value.kind != listKind {
+	if e.Value.Kind != spec.ListNode {
 		hint := "write - id: first, with action: below it"
-		if e.value.kind == mapKind {
+		if e.Value.Kind == spec.MapNode {
 			hint = "put the name of each step into id: and begin each step with a dash"
 		}
-		d.fail(e.at(), path, e.key+" must be a list, not "+e.value.describe(), hint)
+		d.Fail(e.At(), path, e.Key+" must be a list, not "+e.Value.Describe(), hint)
 		return nil
 	}
 	if depth > groupDepth {
-		d.fail(e.at(), path, fmt.Sprintf("groups nest deeper than %d levels", groupDepth), "move the inner part into a pipeline of its own")
+		d.Fail(e.At(), path, fmt.Sprintf("groups nest deeper than %d levels", groupDepth), "move the inner part into a pipeline of its own")
 		return nil
 	}
-	list := make([]Step, 0, len(e.value.items))
-	for i, item := range e.value.items {
-		list = append(list, d.step(item, element(path, i), depth))
+	list := make([]Step, 0, len(e.Value.Items))
+	for i, item := range e.Value.Items {
+		list = append(list, d.step(item, spec.ElementPath(path, i), depth))
 	}
 	return list
 }
 
-// step is long because it is a table: one case per key.
-func (d *decoder) step(n *node, path string, depth int) Step {
-	s := Step{Pos: n.pos}
-	if n.kind != mapKind {
-		d.fields(n, path, &stepKeys, func(entry) {})
-		return s
+func (d *decoder) step(n *spec.Node, path string, depth int) Step {
+	doc := documentStep{Step: Step{Pos: n.Pos}}
+	s := &doc.Step
+	outer := d.Places
+	defer func() { d.Places = outer }()
+	if n.Kind == spec.MapNode {
+		s.At = make(map[string]Pos, len(n.Entries)+4)
 	}
-	s.At = make(map[string]Pos, len(n.entries)+4)
-	p := &places{at: s.At}
+	d.Places = &spec.Places{At: s.At}
 	var loop ForEach // keys that stand beside for_each
-	d.fields(n, path, &stepKeys, func(e entry) {
-		p.record(e.key, e.value, e.at())
-		switch e.key {
+	d.Struct(n, path, stepShape, &doc, func(e spec.Entry) bool {
+		switch e.Key {
 		case "id":
 			s.ID = d.id(e, path)
-		case "name":
-			s.Name = d.text(e, path, maxName)
-		case "action":
-			s.Action = d.text(e, path, maxName)
-		case "module":
-			s.Module = d.text(e, path, maxName)
-		case "pipeline":
-			s.Pipeline = d.text(e, path, maxName)
 		case "steps":
 			s.Steps = d.steps(e, path, depth+1)
 		case "params":
-			if !repeats(n) { // else they are about the loop
-				s.Params = d.mapping(e, path, p)
-			}
-		case "config":
-			s.Config = d.mapping(e, path, p)
-		case "depends_on":
-			s.DependsOn = d.words(e, path, s.At)
+			return repeats(n) // then they are about the loop
 		case "condition":
 			s.Condition = d.condition(e, path)
-		case "on_failure":
-			s.OnFailure = d.choice(e, path, "fail", "continue", "retry")
-		case "retry":
-			s.Retry = d.retry(e, path)
-		case "timeout_seconds":
-			s.TimeoutSeconds = d.number(e, path, timeoutBounds)
 		case "for_each":
-			s.ForEach = d.forEach(e, path, p)
-		case "as", "max_concurrency", "max_failures":
-			d.loopKey(e, path, &loop)
-		case "outputs":
-			s.Outputs = d.words(e, path, nil)
-		case "trigger_rule":
-			s.TriggerRule = d.choice(e, path, "all_success", "all_done", "one_success", "one_failed", "none_failed")
-		case "queue":
-			s.Queue = d.text(e, path, 100)
-		case "priority":
-			s.Priority = d.integer(e, path, wholeBounds(-1000, 1000))
-		case "weight":
-			s.Weight = d.number(e, path, bounds{0, 1e6, true, ""})
-		case "idempotent":
-			if v := d.boolean(e, path); !e.value.isNull() {
-				s.Idempotent = &v
-			}
+			s.ForEach = d.forEach(e, path)
+		case "as", "max_failures":
+			return d.loopKey(e, path, &loop)
 		case "log_level":
 			s.LogLevel = d.logLevel(e, path)
-		case "merge":
-			s.Merge = d.choice(e, path, "fail", "first", "last")
+		default:
+			return false
 		}
+		return true
 	})
-	d.stepWhole(n, &s, path)
-	d.joinLoop(n, &s, loop, path)
-	d.repeat(n, &s, path, p)
-	s.loose = p.loose
-	return s
+	if n.Kind != spec.MapNode {
+		return *s
+	}
+	if s.Retry != nil {
+		d.checkRetry(n.Entry("retry"), path, s.Retry)
+	}
+	loop.MaxConcurrency = doc.MaxConcurrency
+	d.stepWhole(n, s, path)
+	d.joinLoop(n, s, loop, path)
+	d.repeat(n, s, path)
+	s.loose = d.Places.Loose
+	return *s
 }
 
 // stepWhole checks what concerns several keys of a step.
-func (d *decoder) stepWhole(n *node, s *Step, path string) {
-	if id := n.lookup("id"); id.isNull() || id.kind == scalarKind && strings.TrimSpace(id.text) == "" {
+func (d *decoder) stepWhole(n *spec.Node, s *Step, path string) {
+	if id := n.Lookup("id"); id.IsNull() || id.Kind == spec.ScalarNode && strings.TrimSpace(id.Text) == "" {
 		hint := "every step needs an id that is unique in the document"
 		if name := slug(s.Name); name != "" {
 			hint = "write id: " + name
 		}
-		d.fail(n.pos, path, "the step has no id", hint)
+		d.Fail(n.Pos, path, "the step has no id", hint)
 	}
 	var kinds []string
 	for _, kind := range []string{"action", "module", "pipeline", "steps"} {
-		if n.lookup(kind) != nil {
+		if n.Lookup(kind) != nil {
 			kinds = append(kinds, kind)
 		}
 	}
 	switch len(kinds) {
 	case 0:
-		d.fail(n.pos, path, fmt.Sprintf("the step %s does nothing", quoteShort(s.ID)), "give it one of action, pipeline or steps")
+		d.Fail(n.Pos, path, fmt.Sprintf("the step %s does nothing", spec.Quote(s.ID)), "give it one of action, pipeline or steps")
 		return
 	case 1:
 	default:
-		d.fail(n.pos, path, fmt.Sprintf("the step %s has %s; it can have only one of them", quoteShort(s.ID), strings.Join(kinds, " and ")), "make two steps of it")
+		d.Fail(n.Pos, path, fmt.Sprintf("the step %s has %s; it can have only one of them", spec.Quote(s.ID), strings.Join(kinds, " and ")), "make two steps of it")
 		return
 	}
 	d.stepKind(n, s, kinds[0], path)
 }
 
 // stepKind checks that the keys of a step suit its kind.
-func (d *decoder) stepKind(n *node, s *Step, kind, path string) {
-	if v := n.lookup(kind); v.isNull() {
-		d.fail(s.At[kind], member(path, kind), kind+" is empty", "")
-	} else if kind == "steps" && v.kind == listKind && len(v.items) == 0 {
-		d.fail(s.At[kind], member(path, kind), "the group has no steps", "a group contains at least one step")
+func (d *decoder) stepKind(n *spec.Node, s *Step, kind, path string) {
+	if v := n.Lookup(kind); v.IsNull() {
+		d.Fail(s.At[kind], spec.MemberPath(path, kind), kind+" is empty", "")
+	} else if kind == "steps" && v.Kind == spec.ListNode && len(v.Items) == 0 {
+		d.Fail(s.At[kind], spec.MemberPath(path, kind), "the group has no steps", "a group contains at least one step")
 	}
-	if kind != "module" && n.lookup("config") != nil {
-		d.fail(s.At["config"], member(path, "config"), "config belongs to a module", "an action's values are called params")
+	if kind != "module" && n.Lookup("config") != nil {
+		d.Fail(s.At["config"], spec.MemberPath(path, "config"), "config belongs to a module", "an action's values are called params")
 	}
-	if kind != "module" && n.lookup("merge") != nil {
-		d.fail(s.At["merge"], member(path, "merge"), "merge belongs to a step that joins branches of a stream", "only a step with module: has items to merge")
+	if kind != "module" && n.Lookup("merge") != nil {
+		d.Fail(s.At["merge"], spec.MemberPath(path, "merge"), "merge belongs to a step that joins branches of a stream", "only a step with module: has items to merge")
 	}
-	if kind == "module" && n.lookup("params") != nil {
-		d.fail(s.At["params"], member(path, "params"), "params belong to an action", "a module's values are called config")
+	if kind == "module" && n.Lookup("params") != nil {
+		d.Fail(s.At["params"], spec.MemberPath(path, "params"), "params belong to an action", "a module's values are called config")
 	}
-	if kind == "steps" && n.lookup("params") != nil {
-		d.fail(s.At["params"], member(path, "params"), "a group has no params", "give them to the steps inside")
+	if kind == "steps" && n.Lookup("params") != nil {
+		d.Fail(s.At["params"], spec.MemberPath(path, "params"), "a group has no params", "give them to the steps inside")
 	}
 }
 
 // id reads a step's id: 1 to 100 characters, a letter or digit first, then also _ . and -.
-func (d *decoder) id(e entry, path string) string {
-	id := d.text(e, path, 100)
+func (d *decoder) id(e spec.Entry, path string) string {
+	id := d.Text(e, path, 100)
 	if id == "" || stepID(id) {
 		return id
 	}
@@ -161,7 +136,7 @@ func (d *decoder) id(e entry, path string) string {
 	if s := slug(id); s != "" {
 		hint = "write id: " + s
 	}
-	d.fail(e.at(), member(path, e.key), "the id "+quoteShort(id)+" is not possible", hint)
+	d.Fail(e.At(), spec.MemberPath(path, e.Key), "the id "+spec.Quote(id)+" is not possible", hint)
 	return id
 }
 
@@ -193,22 +168,22 @@ func slug(name string) string {
 }
 
 // condition reads a text; true and false without quotes are meant as such.
-func (d *decoder) condition(e entry, path string) string {
-	n := e.value
-	if n.isNull() {
+func (d *decoder) condition(e spec.Entry, path string) string {
+	n := e.Value
+	if n.IsNull() {
 		return ""
 	}
-	if n.kind != scalarKind {
+	if n.Kind != spec.ScalarNode {
 		hint := ""
-		if n.kind == mapKind {
+		if n.Kind == spec.MapNode {
 			hint = `quote it: "{{ … }}"`
 		}
-		d.fail(e.at(), member(path, e.key), "condition must be an expression, not "+n.describe(), hint)
+		d.Fail(e.At(), spec.MemberPath(path, e.Key), "condition must be an expression, not "+n.Describe(), hint)
 		return ""
 	}
-	if len(n.text) > maxText {
-		d.fail(e.at(), member(path, e.key), fmt.Sprintf("condition has more than %d characters", maxText), "")
+	if len(n.Text) > maxText {
+		d.Fail(e.At(), spec.MemberPath(path, e.Key), fmt.Sprintf("condition has more than %d characters", maxText), "")
 		return ""
 	}
-	return n.text
+	return n.Text
 }

@@ -79,17 +79,17 @@ func (c *checker) families(s *scope, i int) {
 	if a == nil || err != nil || len(a.spec.Spawns) == 0 {
 		return
 	}
-	place, path := "params/spawn/name", element(s.path, i)+".params.spawn.name"
+	place, path := "params/spawn/name", spec.ElementPath(s.path, i)+".params.spawn.name"
 	given, _ := spawnParam(step, a.spec).(map[string]any)
 	name, named := given["name"].(string)
 	if named && (strings.Contains(name, "{{") || !variableName(name)) {
-		c.fail(posOf(step, place), path, fmt.Sprintf("the name %s of the steps that %q adds is not possible", quoteShort(name), step.ID),
+		c.Fail(posOf(step, place), path, fmt.Sprintf("the name %s of the steps that %q adds is not possible", spec.Quote(name), step.ID),
 			"begin with a letter or _, go on with letters, digits and _; other steps wait for it and read its outputs, so it cannot be a template")
 		return
 	}
 	for _, name := range Families(step, c.cat) {
 		if _, clash := s.index[name]; clash {
-			c.fail(posOf(step, place), path, fmt.Sprintf("the steps that %q adds are named %q, as a step beside it is", step.ID, name), "give them another name: spawn: {name: …}, or the step another id")
+			c.Fail(posOf(step, place), path, fmt.Sprintf("the steps that %q adds are named %q, as a step beside it is", step.ID, name), "give them another name: spawn: {name: …}, or the step another id")
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stepwell/stepwell/spec"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -20,8 +22,8 @@ type jsonReader struct {
 	depth int
 }
 
-func (l *loader) parseJSON() *node {
-	r := &jsonReader{loader: l, pos: Pos{1, 1}}
+func (l *loader) parseJSON() *spec.Node {
+	r := &jsonReader{loader: l, pos: Pos{Line: 1, Column: 1}}
 	return r.value()
 }
 
@@ -30,7 +32,7 @@ func (r *jsonReader) skip() {
 	for r.at < len(r.src) {
 		switch r.src[r.at] {
 		case '\n':
-			r.pos = Pos{r.pos.Line + 1, 1}
+			r.pos = Pos{Line: r.pos.Line + 1, Column: 1}
 		case ' ', '\t', '\r', ',', ':':
 			r.pos.Column++
 		default:
@@ -48,12 +50,12 @@ func (r *jsonReader) take(n int) []byte {
 	return b
 }
 
-func (r *jsonReader) value() *node {
+func (r *jsonReader) value() *spec.Node {
 	r.skip()
-	n := &node{pos: r.pos}
+	n := &spec.Node{Pos: r.pos}
 	if r.depth++; r.depth > maxDepth+1 { // load reports the height; what is deeper is never looked at
 		r.skipDeep()
-		n.height = r.depth
+		n.Height = r.depth
 		r.depth--
 		return n
 	}
@@ -63,25 +65,25 @@ func (r *jsonReader) value() *node {
 	case '[':
 		r.list(n)
 	case '"':
-		n.pos.Column++
-		n.literal = true
-		n.text, n.loose = r.text()
+		n.Pos.Column++
+		n.Literal = true
+		n.Text, n.Loose = r.text()
 		r.fill.apply(n, r.path)
 	default:
 		end := r.at
 		for end < len(r.src) && !strings.ContainsRune(" \t\r\n,:]}", rune(r.src[end])) {
 			end++
 		}
-		n.text = string(r.take(end - r.at))
+		n.Text = string(r.take(end - r.at))
 	}
-	n.measure()
-	r.plain = addSaturating(r.plain, nodeOverhead+len(n.text))
+	n.Measure()
+	r.plain = spec.AddSaturating(r.plain, spec.NodeOverhead+len(n.Text))
 	r.depth--
 	return n
 }
 
-func (r *jsonReader) object(n *node) {
-	n.kind = mapKind
+func (r *jsonReader) object(n *spec.Node) {
+	n.Kind = spec.MapNode
 	for r.take(1); ; {
 		r.skip()
 		if r.src[r.at] == '}' {
@@ -89,21 +91,21 @@ func (r *jsonReader) object(n *node) {
 		}
 		pos := r.pos
 		key, _ := r.text()
-		r.plain = addSaturating(r.plain, nodeOverhead+len(key))
-		n.entries = append(n.entries, entry{key, pos, r.within(key, r.value)})
+		r.plain = spec.AddSaturating(r.plain, spec.NodeOverhead+len(key))
+		n.Entries = append(n.Entries, spec.Entry{Key: key, Pos: pos, Value: r.within(key, r.value)})
 	}
 	r.take(1)
 	r.unique(n)
 }
 
-func (r *jsonReader) list(n *node) {
-	n.kind = listKind
+func (r *jsonReader) list(n *spec.Node) {
+	n.Kind = spec.ListNode
 	for r.take(1); ; {
 		r.skip()
 		if r.src[r.at] == ']' {
 			break
 		}
-		n.items = append(n.items, r.within(itoa(len(n.items)), r.value))
+		n.Items = append(n.Items, r.within(itoa(len(n.Items)), r.value))
 	}
 	r.take(1)
 }
@@ -155,14 +157,14 @@ func (r *jsonReader) skipDeep() {
 func (l *loader) jsonError() {
 	var v any
 	err := json.Unmarshal(l.src, &v)
-	pos, hint := Pos{1, 1}, ""
+	pos, hint := Pos{Line: 1, Column: 1}, ""
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		before := l.src[:min(int(e.Offset), len(l.src))]
 		line := bytes.LastIndexByte(before, '\n') + 1
-		pos = Pos{bytes.Count(before, []byte("\n")) + 1, max(utf8.RuneCount(before[line:]), 1)}
+		pos = Pos{Line: bytes.Count(before, []byte("\n")) + 1, Column: max(utf8.RuneCount(before[line:]), 1)}
 		if strings.Contains(e.Error(), "unexpected end") {
 			hint = "the document ends too early"
 		}
 	}
-	l.report.fail(pos, "", "not valid JSON: "+err.Error(), hint)
+	l.report.Fail(pos, "", "not valid JSON: "+err.Error(), hint)
 }

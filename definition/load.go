@@ -11,6 +11,8 @@ import (
 
 	"go.yaml.in/yaml/v4"
 	"go.yaml.in/yaml/v4/plugin/loaderlimits"
+
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Limits of a document. They are checked before anything is decoded, so that a hostile document costs
@@ -27,41 +29,41 @@ const (
 type loader struct {
 	src    []byte
 	file   string
-	report *report
+	report *spec.Report
 	fill   substitution
 	plain  int // bytes of all nodes, each counted once
 	merged int
 	trail  []string // keys and indices that lead to the value being read
 	lines  []int
-	seen   map[*yaml.Node]*node
+	seen   map[*yaml.Node]*spec.Node
 }
 
 // load reads the one document in src; nil when it cannot be read, with the reason reported.
-func (l *loader) load() *node {
+func (l *loader) load() *spec.Node {
 	if len(l.src) > maxBytes {
-		l.report.fail(Pos{1, 1}, "", fmt.Sprintf("the document has %d bytes, the limit is %d", len(l.src), maxBytes), "split the pipeline, or use for_each instead of written-out steps")
+		l.report.Fail(Pos{Line: 1, Column: 1}, "", fmt.Sprintf("the document has %d bytes, the limit is %d", len(l.src), maxBytes), "split the pipeline, or use for_each instead of written-out steps")
 		return nil
 	}
 	l.src = bytes.TrimPrefix(l.src, []byte("\xef\xbb\xbf"))
 	if !utf8.Valid(l.src) {
 		invalid := func(r rune, width int) bool { return r == utf8.RuneError && width == 1 }
-		l.report.fail(firstPos(l.src, invalid), "", "the document is not UTF-8 text", "save it as UTF-8")
+		l.report.Fail(firstPos(l.src, invalid), "", "the document is not UTF-8 text", "save it as UTF-8")
 		return nil
 	}
 	if estimate(l.src) > maxValues {
-		l.report.fail(Pos{1, 1}, "", fmt.Sprintf("the document has more than %d values", maxValues), "use for_each instead of written-out steps, and files for data")
+		l.report.Fail(Pos{Line: 1, Column: 1}, "", fmt.Sprintf("the document has more than %d values", maxValues), "use for_each instead of written-out steps, and files for data")
 		return nil
 	}
 	n := l.parse()
 	if n == nil {
 		return nil
 	}
-	if n.height > maxDepth {
-		l.report.fail(n.pos, "", fmt.Sprintf("the document nests deeper than %d levels", maxDepth), "")
+	if n.Height > maxDepth {
+		l.report.Fail(n.Pos, "", fmt.Sprintf("the document nests deeper than %d levels", maxDepth), "")
 		return nil
 	}
-	if n.size > l.plain+maxAliasBytes {
-		l.report.fail(n.pos, "", fmt.Sprintf("written out, the document's aliases and variables add more than %d bytes", maxAliasBytes), "repeat less, or pass the data as a parameter")
+	if n.Size > l.plain+maxAliasBytes {
+		l.report.Fail(n.Pos, "", fmt.Sprintf("written out, the document's aliases and variables add more than %d bytes", maxAliasBytes), "repeat less, or pass the data as a parameter")
 		return nil
 	}
 	return n
@@ -78,7 +80,7 @@ func estimate(src []byte) int {
 }
 
 // within runs read for the value under a key or index.
-func (l *loader) within(key string, read func() *node) *node {
+func (l *loader) within(key string, read func() *spec.Node) *spec.Node {
 	l.trail = append(l.trail, key)
 	n := read()
 	l.trail = l.trail[:len(l.trail)-1]
@@ -89,16 +91,16 @@ func (l *loader) within(key string, read func() *node) *node {
 func (l *loader) path() string {
 	path := ""
 	for _, key := range l.trail {
-		if allDigits(key) {
+		if spec.AllDigits(key) {
 			path += "[" + key + "]"
 		} else {
-			path = member(path, key)
+			path = spec.MemberPath(path, key)
 		}
 	}
 	return path
 }
 
-func (l *loader) parse() *node {
+func (l *loader) parse() *spec.Node {
 	trimmed := bytes.TrimLeft(l.src, " \t\r\n")
 	isJSON := len(trimmed) > 0 && (trimmed[0] == '{' || trimmed[0] == '[')
 	if isJSON && json.Valid(l.src) {
@@ -111,7 +113,7 @@ func (l *loader) parse() *node {
 	return l.parseYAML()
 }
 
-func (l *loader) parseYAML() *node {
+func (l *loader) parseYAML() *spec.Node {
 	const newer = "%YAML 1.2"
 	if bytes.HasPrefix(l.src, []byte(newer)) { // the reader knows 1.1 by name only; scalars are read as in 1.2
 		l.src = append([]byte("%YAML 1.1"), l.src[len(newer):]...)
@@ -119,12 +121,12 @@ func (l *loader) parseYAML() *node {
 	limits := loaderlimits.New(loaderlimits.DepthValue(maxDepth), loaderlimits.AliasNone())
 	dec, err := yaml.NewLoader(bytes.NewReader(l.src), yaml.WithPlugin(limits))
 	if err != nil {
-		l.report.fail(Pos{}, "", err.Error(), "")
+		l.report.Fail(Pos{}, "", err.Error(), "")
 		return nil
 	}
 	var doc yaml.Node
 	if err := dec.Load(&doc); errors.Is(err, io.EOF) {
-		l.report.fail(Pos{1, 1}, "", "the document is empty", "a pipeline has a name and steps")
+		l.report.Fail(Pos{Line: 1, Column: 1}, "", "the document is empty", "a pipeline has a name and steps")
 		return nil
 	} else if err != nil {
 		l.yamlError(err)
@@ -132,17 +134,17 @@ func (l *loader) parseYAML() *node {
 	}
 	var second yaml.Node
 	if err := dec.Load(&second); err == nil {
-		l.report.fail(Pos{second.Line, max(second.Column, 1)}, "", "there is a second document", "one file holds one pipeline; remove what follows the ---")
+		l.report.Fail(Pos{Line: second.Line, Column: max(second.Column, 1)}, "", "there is a second document", "one file holds one pipeline; remove what follows the ---")
 		return nil
 	} else if !errors.Is(err, io.EOF) {
 		l.yamlError(err)
 		return nil
 	}
 	if len(doc.Content) == 0 {
-		l.report.fail(Pos{1, 1}, "", "the document is empty", "a pipeline has a name and steps")
+		l.report.Fail(Pos{Line: 1, Column: 1}, "", "the document is empty", "a pipeline has a name and steps")
 		return nil
 	}
-	l.seen = map[*yaml.Node]*node{}
+	l.seen = map[*yaml.Node]*spec.Node{}
 	return l.fromYAML(doc.Content[0])
 }
 
@@ -150,9 +152,9 @@ func (l *loader) parseYAML() *node {
 func (l *loader) yamlError(err error) {
 	pos, message := Pos{}, err.Error()
 	if e, ok := errors.AsType[*yaml.LoadError](err); ok {
-		pos, message = Pos{e.Mark.Line, e.Mark.Column}, e.Message
+		pos, message = Pos{Line: e.Mark.Line, Column: e.Mark.Column}, e.Message
 		if pos.Line == 0 {
-			pos = Pos{e.ContextMark.Line, e.ContextMark.Column}
+			pos = Pos{Line: e.ContextMark.Line, Column: e.ContextMark.Column}
 		}
 		if e.ContextMsg != "" {
 			message = e.ContextMsg + ": " + message
@@ -161,7 +163,7 @@ func (l *loader) yamlError(err error) {
 	if pos.Line == 0 { // the reader complains about a character before it counts lines
 		pos = firstPos(l.src, func(r rune, _ int) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == 0x7f })
 	}
-	l.report.fail(pos, "", "not valid YAML: "+message, l.yamlHint(message, pos))
+	l.report.Fail(pos, "", "not valid YAML: "+message, l.yamlHint(message, pos))
 }
 
 func (l *loader) yamlHint(message string, pos Pos) string {
@@ -218,7 +220,7 @@ func (l *loader) bounds(number int) (from, to int) {
 
 // firstPos is the place of the first character that is wanted; width is its length in bytes.
 func firstPos(src []byte, wanted func(r rune, width int) bool) Pos {
-	pos := Pos{1, 1}
+	pos := Pos{Line: 1, Column: 1}
 	for len(src) > 0 {
 		r, width := utf8.DecodeRune(src)
 		if wanted(r, width) {
@@ -226,7 +228,7 @@ func firstPos(src []byte, wanted func(r rune, width int) bool) Pos {
 		}
 		pos.Column++
 		if r == '\n' {
-			pos = Pos{pos.Line + 1, 1}
+			pos = Pos{Line: pos.Line + 1, Column: 1}
 		}
 		src = src[width:]
 	}

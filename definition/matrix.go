@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell/spec"
 )
 
 // maxEntries bounds a matrix.
@@ -20,26 +22,26 @@ type matrix struct {
 }
 
 // first looks at what has to be known before ${…} is put in: the dotenv file and the matrix.
-func (d *decoder) first(n *node) (dotenv entry, m *matrix) {
-	root := (&decoder{report: &report{}}).unwrap(n)
-	for _, holder := range []*node{root, root.lookup("settings")} {
-		if holder == nil || holder.kind != mapKind {
+func (d *decoder) first(n *spec.Node) (dotenv spec.Entry, m *matrix) {
+	root := newDecoder(&spec.Report{}, false).unwrap(n)
+	for _, holder := range []*spec.Node{root, root.Lookup("settings")} {
+		if holder == nil || holder.Kind != spec.MapNode {
 			continue
 		}
-		if secrets := holder.lookup("input_secrets"); secrets != nil && secrets.kind == mapKind {
-			for _, e := range secrets.entries {
-				if e.key == "dotenv_path" && !e.value.isNull() {
+		if secrets := holder.Lookup("input_secrets"); secrets != nil && secrets.Kind == spec.MapNode {
+			for _, e := range secrets.Entries {
+				if e.Key == "dotenv_path" && !e.Value.IsNull() {
 					dotenv = e
 				}
 			}
 		}
 	}
-	if strategy := root.lookup("strategy"); strategy != nil && strategy.kind == mapKind {
-		for _, e := range strategy.entries {
-			if e.key == "matrix" && !e.value.isNull() {
+	if strategy := root.Lookup("strategy"); strategy != nil && strategy.Kind == spec.MapNode {
+		for _, e := range strategy.Entries {
+			if e.Key == "matrix" && !e.Value.IsNull() {
 				name := ""
-				if v := root.lookup("name"); v != nil && v.kind == scalarKind {
-					name = v.text
+				if v := root.Lookup("name"); v != nil && v.Kind == spec.ScalarNode {
+					name = v.Text
 				}
 				m = d.matrix(e, name)
 			}
@@ -48,26 +50,26 @@ func (d *decoder) first(n *node) (dotenv entry, m *matrix) {
 	return dotenv, m
 }
 
-func (d *decoder) matrix(e entry, name string) *matrix {
+func (d *decoder) matrix(e spec.Entry, name string) *matrix {
 	const path = "strategy.matrix"
-	if e.value.kind != listKind {
-		d.fail(e.at(), path, "matrix must be a list of mappings, not "+e.value.describe(), "write - collection_id: a for each entry")
+	if e.Value.Kind != spec.ListNode {
+		d.Fail(e.At(), path, "matrix must be a list of mappings, not "+e.Value.Describe(), "write - collection_id: a for each entry")
 		return nil
 	}
-	if len(e.value.items) > maxEntries {
-		d.fail(e.at(), path, fmt.Sprintf("the matrix has %d entries, at most %d are allowed", len(e.value.items), maxEntries), "use for_each over a group of stream steps")
+	if len(e.Value.Items) > maxEntries {
+		d.Fail(e.At(), path, fmt.Sprintf("the matrix has %d entries, at most %d are allowed", len(e.Value.Items), maxEntries), "use for_each over a group of stream steps")
 		return nil
 	}
-	m := &matrix{pos: e.at()}
-	for i, item := range e.value.items {
-		if item.kind != mapKind || len(item.entries) == 0 {
-			d.fail(item.pos, element(path, i), "an entry of the matrix must be a mapping of names to values, not "+item.describe(), "")
+	m := &matrix{pos: e.At()}
+	for i, item := range e.Value.Items {
+		if item.Kind != spec.MapNode || len(item.Entries) == 0 {
+			d.Fail(item.Pos, spec.ElementPath(path, i), "an entry of the matrix must be a mapping of names to values, not "+item.Describe(), "")
 			continue
 		}
-		values, _ := d.value(item, element(path, i), "", nil).(map[string]any)
+		values, _ := d.Value(item, spec.ElementPath(path, i), "").(map[string]any)
 		for key := range values {
 			if !variableName(key) {
-				d.fail(item.pos, element(path, i), "the name "+quoteShort(key)+" is not possible", "begin with a letter or _, go on with letters, digits and _")
+				d.Fail(item.Pos, spec.ElementPath(path, i), "the name "+spec.Quote(key)+" is not possible", "begin with a letter or _, go on with letters, digits and _")
 			}
 		}
 		m.entries = append(m.entries, values)

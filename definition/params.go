@@ -62,17 +62,17 @@ func (d *Definition) extra(given map[string]any) []spec.Mismatch {
 // gives them completed with the defaults. Missing ones and wrong types are errors, undeclared ones are
 // kept with a warning. The map given is not changed.
 func CheckParams(d *Definition, given map[string]any) (map[string]any, Problems) {
-	r := &report{}
+	r := &spec.Report{}
 	checker, err := spec.Compile(d.fields(), true)
 	if err != nil {
-		r.fail(d.Pos, "parameters", "the parameters are declared wrongly: "+err.Error(), "")
-		return given, r.found
+		r.Fail(d.Pos, "parameters", "the parameters are declared wrongly: "+err.Error(), "")
+		return given, r.Found
 	}
 	for _, m := range checker.Check(given) {
-		r.fail(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
+		r.Fail(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
 	}
 	for _, m := range d.extra(given) {
-		r.warn(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
+		r.Warn(Pos{}, "params."+m.Path, "parameter "+m.Message, m.Hint)
 	}
 	complete := make(map[string]any, len(given)+len(d.Parameters))
 	for name, v := range checker.Apply(given) {
@@ -84,7 +84,7 @@ func CheckParams(d *Definition, given map[string]any) (map[string]any, Problems)
 			complete[p.Name] = p.Default
 		}
 	}
-	return complete, r.found
+	return complete, r.Found
 }
 
 // ParseParam reads a parameter's value from a text such as the command line has: JSON or YAML for lists
@@ -127,7 +127,7 @@ func parseParam(t spec.Type, text string) (any, error) {
 		}
 		return text, nil
 	case spec.Integer, spec.Number, spec.Boolean:
-		v, reason := plainScalar(strings.TrimSpace(text))
+		v, reason := spec.ParseScalar(strings.TrimSpace(text))
 		if reason != "" {
 			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%s: %s", text, reason)}
 		}
@@ -142,20 +142,20 @@ func parseParam(t spec.Type, text string) (any, error) {
 // parseData reads JSON, or YAML in one line.
 func parseData(t spec.Type, text string) (any, error) {
 	if t == spec.Any && !strings.ContainsAny(strings.TrimSpace(text), "{[\"'\n") {
-		v, reason := plainScalar(strings.TrimSpace(text))
+		v, reason := spec.ParseScalar(strings.TrimSpace(text))
 		if reason != "" || v == nil && text == "" {
 			return text, nil
 		}
 		return v, nil
 	}
-	r := &report{}
+	r := &spec.Report{}
 	l := &loader{src: []byte(text), report: r}
 	n := l.load()
 	if n == nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: r.found.Error()}
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: r.Found.Error()}
 	}
-	v := (&decoder{report: r}).value(n, "", "", nil)
-	if err := r.found.Err(); err != nil {
+	v := newDecoder(r, false).Value(n, "", "")
+	if err := r.Found.Err(); err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: err.Error()}
 	}
 	return v, nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // ParseOptions steer Parse. The zero value reads a document strictly and leaves ${…} alone.
@@ -36,47 +37,47 @@ type ParseOptions struct {
 // and a condition of the step that it names. Documents of more than 32 MiB or about two million values, deeper than 100
 // levels or with aliases that multiply are refused at once.
 func Parse(src []byte, opts ParseOptions) (*Definition, Problems) {
-	r := &report{file: opts.File}
+	r := &spec.Report{File: opts.File}
 	if !bytes.Contains(src, []byte("matrix")) && !bytes.Contains(src, []byte("dotenv_path")) {
 		return parse(src, opts, opts.Vars, r)
 	}
-	peek := &report{file: opts.File}
+	peek := &spec.Report{File: opts.File}
 	l := &loader{src: src, file: opts.File, report: peek}
 	n := l.load()
 	if n == nil {
-		return nil, peek.problems()
+		return nil, peek.Problems()
 	}
-	d := &decoder{report: r, lenient: opts.Lenient}
+	d := newDecoder(r, opts.Lenient)
 	dotenv, m := d.first(n)
 	if err := d.dotenv(dotenv, &opts); err != nil {
-		return nil, r.problems()
+		return nil, r.Problems()
 	}
 	if m == nil {
 		return parse(src, opts, opts.Vars, r)
 	}
 	all := make([]*Definition, len(m.ids))
 	for i, id := range m.ids {
-		mine := &report{file: opts.File}
+		mine := &spec.Report{File: opts.File}
 		values := vars(m.entries[i])
 		maps.Copy(values, opts.Vars)
 		all[i], _ = parse(src, opts, values, mine)
-		r.merge(mine)
+		r.Merge(mine)
 		if all[i] == nil {
-			return nil, r.problems()
+			return nil, r.Problems()
 		}
 		all[i].Entry, all[i].Offer = id, offer(src, m.entries[i])
 	}
-	return combine(m, all), r.problems()
+	return combine(m, all), r.Problems()
 }
 
 // dotenv puts the variables of the file behind those of the environment.
-func (d *decoder) dotenv(e entry, opts *ParseOptions) error {
-	if e.value == nil || opts.Dotenv == nil {
+func (d *decoder) dotenv(e spec.Entry, opts *ParseOptions) error {
+	if e.Value == nil || opts.Dotenv == nil {
 		return nil
 	}
-	values, err := opts.Dotenv(e.value.text)
+	values, err := opts.Dotenv(e.Value.Text)
 	if err != nil {
-		d.fail(e.at(), "input_secrets.dotenv_path", err.Error(), stepwell.HintOf(err))
+		d.Fail(e.At(), "input_secrets.dotenv_path", err.Error(), stepwell.HintOf(err))
 		return err
 	}
 	env := opts.Env
@@ -93,14 +94,14 @@ func (d *decoder) dotenv(e entry, opts *ParseOptions) error {
 }
 
 // parse reads the document once, with the variables put in.
-func parse(src []byte, opts ParseOptions, vars map[string]string, r *report) (*Definition, Problems) {
+func parse(src []byte, opts ParseOptions, vars map[string]string, r *spec.Report) (*Definition, Problems) {
 	l := &loader{src: src, file: opts.File, report: r, fill: substitution{env: opts.Env, vars: vars, sent: opts.Sent, stored: opts.Stored, report: r}}
 	n := l.load()
 	if n == nil {
-		return nil, r.problems()
+		return nil, r.Problems()
 	}
-	d := &decoder{report: r, lenient: opts.Lenient}
+	d := newDecoder(r, opts.Lenient)
 	def := d.pipeline(n)
-	(&router{report: r, suggestions: 100}).pipeline(def)
-	return def, r.problems()
+	(&router{Report: r, suggestions: 100}).pipeline(def)
+	return def, r.Problems()
 }

@@ -105,9 +105,9 @@ steps:
 `
 	d := parse(t, src, definition.ParseOptions{})
 	want := map[string]definition.Pos{
-		"id": {3, 9}, "action": {4, 13}, "depends_on": {5, 5}, "depends_on/0": {5, 18}, "depends_on/1": {5, 22}, "params": {6, 5},
-		"params/plain": {7, 14}, "params/quo~1ted~0": {8, 20}, "params/block": {10, 9}, "params/list": {11, 7},
-		"params/list/0": {12, 11}, "params/list/0/deep": {12, 19},
+		"id": {Line: 3, Column: 9}, "action": {Line: 4, Column: 13}, "depends_on": {Line: 5, Column: 5}, "depends_on/0": {Line: 5, Column: 18}, "depends_on/1": {Line: 5, Column: 22}, "params": {Line: 6, Column: 5},
+		"params/plain": {Line: 7, Column: 14}, "params/quo~1ted~0": {Line: 8, Column: 20}, "params/block": {Line: 10, Column: 9}, "params/list": {Line: 11, Column: 7},
+		"params/list/0": {Line: 12, Column: 11}, "params/list/0/deep": {Line: 12, Column: 19},
 	}
 	if diff := cmp.Diff(want, d.Steps[0].At); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -19,7 +19,7 @@ var routers = map[string][]string{
 // router writes target_step out as plain dependencies and conditions: a step that is the target of a
 // branch waits for the step that chooses, and is skipped unless a branch that leads to it is taken.
 type router struct {
-	*report
+	*spec.Report
 	suggestions int // did-you-means that may still be computed
 }
 
@@ -40,7 +40,7 @@ func (r *router) steps(list []Step, path string) {
 	targets := map[int][]target{}
 	for i := range list {
 		s := &list[i]
-		r.steps(s.Steps, element(path, i)+".steps")
+		r.steps(s.Steps, spec.ElementPath(path, i)+".steps")
 		for _, at := range mentions(s) {
 			if index == nil {
 				index = make(map[string]int, len(list))
@@ -48,14 +48,14 @@ func (r *router) steps(list []Step, path string) {
 					index[list[k].ID] = k
 				}
 			}
-			if to, ok := r.target(list, index, i, at, element(path, i)); ok {
+			if to, ok := r.target(list, index, i, at, spec.ElementPath(path, i)); ok {
 				targets[to] = append(targets[to], target{s, posOf(s, at.at)})
 			}
 		}
 	}
 	for i := range list {
 		if from := targets[i]; from != nil {
-			r.lead(&list[i], from, element(path, i))
+			r.lead(&list[i], from, spec.ElementPath(path, i))
 		}
 	}
 }
@@ -67,15 +67,15 @@ func mentions(s *Step) []mention {
 	var found []mention
 	add := func(members map[string]any, at string) {
 		if id, ok := members["target_step"].(string); ok && id != "" && !isTemplate(id) {
-			found = append(found, mention{id, below(at, "target_step")})
+			found = append(found, mention{id, spec.Below(at, "target_step")})
 		}
 	}
 	for _, name := range routers[s.Action] {
-		at := below("params", name)
+		at := spec.Below("params", name)
 		list, _ := s.Params[name].([]any)
 		for i, element := range list {
 			members, _ := element.(map[string]any)
-			add(members, below(at, itoa(i)))
+			add(members, spec.Below(at, itoa(i)))
 		}
 		if members, _ := s.Params[name].(map[string]any); name == "default" && isCase(members) {
 			add(members, at)
@@ -97,11 +97,11 @@ func isCase(members map[string]any) bool {
 // target finds the step that is meant.
 func (r *router) target(list []Step, index map[string]int, from int, m mention, path string) (to int, ok bool) {
 	s := &list[from]
-	pos, path := posOf(s, m.at), plainPath(path, m.at)
+	pos, path := posOf(s, m.at), spec.PlainPath(path, m.at)
 	to, ok = index[m.id]
 	switch {
 	case s.ForEach != nil:
-		r.fail(pos, path, fmt.Sprintf("the step %q chooses once for each element, so it cannot lead to the step %q", s.ID, m.id), "put it into a group with for_each, beside the steps that it chooses from")
+		r.Fail(pos, path, fmt.Sprintf("the step %q chooses once for each element, so it cannot lead to the step %q", s.ID, m.id), "put it into a group with for_each, beside the steps that it chooses from")
 	case !ok:
 		hint := "target_step is the id of a step in the same list"
 		if r.suggestions > 0 {
@@ -114,9 +114,9 @@ func (r *router) target(list []Step, index map[string]int, from int, m mention, 
 				hint = "did you mean " + close + "?"
 			}
 		}
-		r.fail(pos, path, fmt.Sprintf("target_step names the step %q, which does not exist beside this one", m.id), hint)
+		r.Fail(pos, path, fmt.Sprintf("target_step names the step %q, which does not exist beside this one", m.id), hint)
 	case to == from:
-		r.fail(pos, path, fmt.Sprintf("the step %q cannot be its own target_step", s.ID), "")
+		r.Fail(pos, path, fmt.Sprintf("the step %q cannot be its own target_step", s.ID), "")
 	default:
 		return to, true
 	}
@@ -139,7 +139,7 @@ func (r *router) lead(s *Step, from []target, path string) {
 		s.chosenBy = append(s.chosenBy, id)
 		chosen = append(chosen, fmt.Sprintf(`steps[%q].outputs.target_step | default("") == %q`, id, s.ID))
 		if !depends[id] {
-			s.record(below("depends_on", itoa(len(s.DependsOn))), t.pos)
+			s.record(spec.Below("depends_on", itoa(len(s.DependsOn))), t.pos)
 			s.DependsOn = append(s.DependsOn, id)
 		}
 	}
@@ -148,7 +148,7 @@ func (r *router) lead(s *Step, from []target, path string) {
 		return // Check reports it at its place
 	}
 	if s.ForEach != nil && forElements(own, s.ForEach.As) {
-		r.fail(posOf(s, "condition"), path+".condition", fmt.Sprintf("the condition of %q is for each element, but as the target of %s the step is chosen as a whole", s.ID, strings.Join(s.chosenBy, " and ")),
+		r.Fail(posOf(s, "condition"), path+".condition", fmt.Sprintf("the condition of %q is for each element, but as the target of %s the step is chosen as a whole", s.ID, strings.Join(s.chosenBy, " and ")),
 			"make it a group with for_each, and put the condition on the step inside")
 		return
 	}

@@ -3,6 +3,8 @@ package definition
 import (
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell/spec"
 )
 
 // substitution puts ${NAME} and ${NAME:-default} in while a document is loaded (docs/semantics §2;
@@ -13,7 +15,7 @@ type substitution struct {
 	vars   map[string]string
 	sent   bool // see ParseOptions
 	stored bool
-	report *report
+	report *spec.Report
 	path   func() string // of the scalar at hand
 }
 
@@ -35,22 +37,22 @@ func (s *substitution) value(name string) (string, bool) {
 // apply substitutes in one scalar. A scalar that is nothing but one placeholder is typed again as if
 // its value had been written there; for a quoted one this is done only where the text and the
 // typed value are the same thing (8080 and true, but not 007 or 1.10). Anything else stays text.
-func (s *substitution) apply(n *node, path func() string) {
-	if !s.active() || !strings.Contains(n.text, "${") {
+func (s *substitution) apply(n *spec.Node, path func() string) {
+	if !s.active() || !strings.Contains(n.Text, "${") {
 		return
 	}
 	s.path = path
-	result, whole, changed := s.expand(n.text, n.pos)
+	result, whole, changed := s.expand(n.Text, n.Pos)
 	if !changed {
 		return
 	}
-	n.text, n.loose = result, true
-	n.filled = true
+	n.Text, n.Loose = result, true
+	n.Filled = true
 	switch {
 	case !whole:
-		n.literal = true
-	case n.literal && lossless(result):
-		n.literal = false
+		n.Literal = true
+	case n.Literal && lossless(result):
+		n.Literal = false
 	}
 }
 
@@ -82,7 +84,7 @@ func (s *substitution) expand(text string, pos Pos) (result string, whole, chang
 		}
 		end := strings.IndexByte(rest[i:], '}')
 		if end < 0 {
-			s.report.fail(pos, s.path(), "${ is never closed", "write ${NAME}, or $${ for the two characters themselves")
+			s.report.Fail(pos, s.path(), "${ is never closed", "write ${NAME}, or $${ for the two characters themselves")
 			return text, false, false
 		}
 		placeholder := rest[i+2 : i+end]
@@ -103,7 +105,7 @@ func (s *substitution) expand(text string, pos Pos) (result string, whole, chang
 	own.WriteString(rest)
 	result = out.String()
 	if openings(result) != openings(own.String()) {
-		s.report.fail(pos, s.path(), "a value put in for ${…} forms a template", "what comes from the environment is never evaluated; pass it as a parameter")
+		s.report.Fail(pos, s.path(), "a value put in for ${…} forms a template", "what comes from the environment is never evaluated; pass it as a parameter")
 		return text, false, false
 	}
 	return result, whole, changed
@@ -116,25 +118,25 @@ func (s *substitution) resolve(placeholder string, inTemplate bool, pos Pos) (va
 		if root, _, dotted := strings.Cut(name, "."); dotted && variableName(root) {
 			hint = "for a value of the run write {{ " + name + " }}; " + hint
 		}
-		s.report.fail(pos, s.path(), "${"+placeholder+"} does not name a variable", hint)
+		s.report.Fail(pos, s.path(), "${"+placeholder+"} does not name a variable", hint)
 		return "", false, false
 	}
 	if inTemplate {
-		s.report.fail(pos, s.path(), "${"+name+"} stands inside {{ }}", "the environment is not visible to expressions; put it beside the {{ }} or pass it as a parameter")
+		s.report.Fail(pos, s.path(), "${"+name+"} stands inside {{ }}", "the environment is not visible to expressions; put it beside the {{ }} or pass it as a parameter")
 		return "", false, false
 	}
 	if v, found := s.value(name); found {
 		return v, true, true
 	}
 	if s.sent {
-		s.report.fail(pos, s.path(), "${"+placeholder+"} is put in when a file is loaded, and this document was sent",
+		s.report.Fail(pos, s.path(), "${"+placeholder+"} is put in when a file is loaded, and this document was sent",
 			"write the value itself, make it a parameter, or write $${"+placeholder+"} for a variable of the shell")
 		return "", false, false
 	}
 	if hasFallback {
 		return fallback, false, true
 	}
-	s.report.fail(pos, s.path(), "${"+name+"} has no value", "set the variable, or write ${"+name+":-default}")
+	s.report.Fail(pos, s.path(), "${"+name+"} has no value", "set the variable, or write ${"+name+":-default}")
 	return "", false, false
 }
 
@@ -164,7 +166,7 @@ func openings(s string) int {
 
 // lossless reports whether a text and the value YAML makes of it say exactly the same.
 func lossless(s string) bool {
-	switch v, _ := plainScalar(s); v := v.(type) {
+	switch v, _ := spec.ParseScalar(s); v := v.(type) {
 	case bool:
 		return s == "true" || s == "false"
 	case int64:

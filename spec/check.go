@@ -83,11 +83,11 @@ func (c *checking) unknown(o *object, values map[string]any) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		hint := "there are no parameters"
-		if close := Closest(name, o.names); close != "" {
-			hint = "did you mean " + close + "?"
-		} else if len(o.names) > 0 {
+		hint := DidYouMean(name, o.names)
+		if hint == "" && len(o.names) > 0 {
 			hint = "known are " + strings.Join(o.names, ", ")
+		} else if hint == "" {
+			hint = "there are no parameters"
 		}
 		c.addMember(name, " is unknown", hint)
 	}
@@ -186,11 +186,7 @@ func (c *checking) text(m *member, text string, secret bool) {
 		return
 	}
 	if m.Enum != nil && !slices.Contains(m.Enum, text) {
-		hint := ""
-		if close := Closest(text, m.Enum); close != "" {
-			hint = "did you mean " + close + "?"
-		}
-		c.add(" must be one of "+strings.Join(m.Enum, ", ")+not(text, secret), hint)
+		c.add(" must be one of "+strings.Join(m.Enum, ", ")+not(text, secret), DidYouMean(text, m.Enum))
 		return
 	}
 	if m.Min != nil || m.Max != nil {
@@ -270,11 +266,7 @@ func show(v any) string {
 	case []any, []string:
 		return "a list"
 	case string:
-		const most = 60
-		if utf8.RuneCountInString(v) > most {
-			v = string([]rune(v)[:most-1]) + "…"
-		}
-		return strconv.Quote(v)
+		return Quote(v)
 	}
 	return fmt.Sprint(v)
 }

@@ -36,6 +36,14 @@ func Closest(name string, among []string) string {
 	return best
 }
 
+// DidYouMean is the hint that names the closest name, "" when none is near.
+func DidYouMean(name string, among []string) string {
+	if close := Closest(name, among); close != "" {
+		return "did you mean " + close + "?"
+	}
+	return ""
+}
+
 // allowance is how many letters may differ.
 func allowance(length int) int {
 	switch {

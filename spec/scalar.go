@@ -1,4 +1,4 @@
-package definition
+package spec
 
 import (
 	"math"
@@ -18,16 +18,17 @@ func nullText(s string) bool {
 	return false
 }
 
-// scalar is the value of a scalar: nil, bool, int64, float64 or string. The reason is not empty when
+// Scalar is the value of a scalar: nil, bool, int64, float64 or string. The reason is not empty when
 // the text looks like a number but cannot be one.
-func (n *node) scalar() (value any, reason string) {
-	if n.literal {
-		return n.text, ""
+func (n *Node) Scalar() (value any, reason string) {
+	if n.Literal {
+		return n.Text, ""
 	}
-	return plainScalar(n.text)
+	return ParseScalar(n.Text)
 }
 
-func plainScalar(s string) (value any, reason string) {
+// ParseScalar is Scalar for a text without quotes.
+func ParseScalar(s string) (value any, reason string) {
 	if nullText(s) {
 		return nil, ""
 	}
@@ -54,7 +55,7 @@ func numberOrText(s string) (value any, reason string) {
 		v, err := strconv.ParseInt(strings.Replace(s, digits[:2], "", 1), base, 64)
 		return orText(v, err, s)
 	}
-	if allDigits(digits) {
+	if AllDigits(digits) {
 		if len(digits) > 1 && digits[0] == '0' {
 			return s, "" // 007: an octal to some, a name to most
 		}
@@ -97,7 +98,8 @@ func basePrefix(s string) int {
 	return base
 }
 
-func allDigits(s string) bool {
+// AllDigits reports whether a text is a whole number without a sign.
+func AllDigits(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return false
@@ -113,11 +115,11 @@ func floatShape(s string) bool {
 		mantissa, exponent, hasExponent = s[:i], s[i+1:], true
 		exponent = strings.TrimPrefix(strings.TrimPrefix(exponent, "-"), "+")
 	}
-	if hasExponent && !allDigits(exponent) {
+	if hasExponent && !AllDigits(exponent) {
 		return false
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
-	return whole+fraction != "" && (whole == "" || allDigits(whole)) && (fraction == "" || allDigits(fraction))
+	return whole+fraction != "" && (whole == "" || AllDigits(whole)) && (fraction == "" || AllDigits(fraction))
 }
 
 // surprising says what other YAML readers make of a plain text, "" when all agree that it is text.
@@ -126,17 +128,17 @@ func surprising(s string) string {
 	case "yes", "no", "on", "off":
 		return "a boolean to YAML 1.1"
 	}
-	if len(s) > 1 && s[0] == '0' && allDigits(s) {
+	if len(s) > 1 && s[0] == '0' && AllDigits(s) {
 		return "an octal number to YAML 1.1"
 	}
-	if len(s) == 10 && s[4] == '-' && s[7] == '-' && allDigits(s[:4]) && allDigits(s[5:7]) && allDigits(s[8:]) {
+	if len(s) == 10 && s[4] == '-' && s[7] == '-' && AllDigits(s[:4]) && AllDigits(s[5:7]) && AllDigits(s[8:]) {
 		return "a date to YAML 1.1"
 	}
 	return ""
 }
 
-// quoteShort quotes a text for a message, shortened to something readable.
-func quoteShort(s string) string {
+// Quote quotes a text for a message, shortened to something readable.
+func Quote(s string) string {
 	const most = 60
 	if utf8.RuneCountInString(s) > most {
 		s = string([]rune(s)[:most-1]) + "…"

@@ -1,0 +1,137 @@
+package spec
+
+import (
+	"fmt"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Keys says about the keys of a struct in documents what its fields cannot.
+type Keys struct {
+	Of      any               // a value of the struct
+	What    string            // names it in messages: "a step"
+	Idle    string            // keys that are accepted without effect, separated by spaces
+	Instead map[string]string // the same, with what to write instead, or the reason
+	Hints   map[string]string // unknown keys whose intention is clear; the aka tag has those that mean another key
+	List    string            // hint for a list that stands in its place
+}
+
+// Shape is a struct that documents are decoded into, with the structs inside. Prepare one where the program starts: it
+// never changes. Beside the tags of FieldsOf it reads aka, wrong names of a key that a hint leads to it, and in spec
+// zero (a written 0 is the smallest number above it: it differs from what is not given), not (the
+// struct has the opposite of what documents say) and before=key, where the key is listed.
+type Shape struct {
+	what, list  string
+	fields      []shapeField
+	names       []string
+	idle, hints map[string]string
+}
+
+type shapeField struct {
+	Field
+	index     []int
+	zero, not bool
+	pattern   *regexp.Regexp
+	nested    *Shape // of a struct, or of the structs in a list or map
+}
+
+// NewShape prepares a struct. It panics on what no document could mean.
+func NewShape(of any, keys []Keys) *Shape { return newShape(reflect.TypeOf(of), "", keys, nil) }
+
+func newShape(t reflect.Type, name string, keys []Keys, around []reflect.Type) *Shape {
+	s := &Shape{what: name, idle: map[string]string{}, hints: map[string]string{}}
+	s.learn(t, keys)
+	around = append(around, t)
+	members(t, nil, func(key string, f *reflect.StructField, index []int) {
+		m := shapeField{Field: typeField(f.Type, around), index: index}
+		m.Name = key
+		m.readTags(f.Tag)
+		if m.Pattern != "" {
+			m.pattern = regexp.MustCompile(m.Pattern)
+		}
+		if t := structIn(f.Type); t != nil && !slices.Contains(around, t) {
+			m.nested = newShape(t, key, keys, around)
+		}
+		at := len(s.fields)
+		for word := range strings.SplitSeq(f.Tag.Get("spec"), ",") {
+			m.zero, m.not = m.zero || word == "zero", m.not || word == "not"
+			if before, ok := strings.CutPrefix(word, "before="); ok {
+				at = max(0, slices.Index(s.names, before))
+			}
+		}
+		s.fields, s.names = slices.Insert(s.fields, at, m), slices.Insert(s.names, at, key)
+		for wrong := range strings.FieldsFuncSeq(f.Tag.Get("aka"), func(r rune) bool { return r == ',' }) {
+			s.hints[wrong] = "write " + key
+		}
+	})
+	for wrong := range s.hints {
+		if _, idle := s.idle[wrong]; idle || slices.Contains(s.names, wrong) {
+			panic(fmt.Sprintf("spec: the hint for %s in %s is never shown", wrong, s.what))
+		}
+	}
+	return s
+}
+
+// Has reports whether the struct has the key.
+func (s *Shape) Has(key string) bool { return slices.Contains(s.names, key) }
+
+// learn takes over what is said about the keys of a type, and of the types that it embeds.
+func (s *Shape) learn(t reflect.Type, keys []Keys) {
+	for i := range keys {
+		k := &keys[i]
+		if of := reflect.TypeOf(k.Of); of != t && !(t.NumField() > 0 && t.Field(0).Anonymous && t.Field(0).Type == of) {
+			continue
+		}
+		s.what, s.list = k.What, k.List
+		for key := range strings.FieldsSeq(k.Idle) {
+			s.idle[key] = ""
+		}
+		for key, why := range k.Instead {
+			s.idle[key] = why
+		}
+		for key, hint := range k.Hints {
+			s.hints[key] = hint
+		}
+	}
+}
+
+// structIn is the struct that a field's type is, points to, or has as elements; nil when there is none to decode key by key.
+func structIn(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || t == timeType || reflect.PointerTo(t).Implements(textType) {
+		return nil
+	}
+	return t
+}
+
+// JSONSchema describes the struct as a JSON Schema (draft 2020-12) object. Own has the schemas of keys that their
+// fields cannot describe.
+func (s *Shape) JSONSchema(doc string, own map[string]any) map[string]any {
+	fields := make([]Field, len(s.fields))
+	for i := range s.fields {
+		fields[i] = s.fields[i].Field
+	}
+	schema := JSONSchema(fields, false)
+	schema["description"] = doc
+	properties := schema["properties"].(map[string]any)
+	for i := range s.fields {
+		f := &s.fields[i]
+		if v, ok := own[f.Name]; ok {
+			properties[f.Name] = v
+		} else if f.nested != nil && f.Type == Object {
+			properties[f.Name] = f.nested.JSONSchema(f.Doc, nil)
+		}
+	}
+	for key, why := range s.idle {
+		description := "Accepted without effect."
+		if why != "" {
+			description = "Accepted without effect: " + why + "."
+		}
+		properties[key] = map[string]any{"description": description, "deprecated": true}
+	}
+	return schema
+}
