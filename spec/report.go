@@ -38,6 +38,7 @@ func (r *Report) Full() bool { return len(r.Found) >= maxProblems }
 
 // Fail adds an error.
 func (r *Report) Fail(pos Pos, path, message, hint string) { r.Add(pos, path, message, hint, false) }
+
 // Warn adds a warning.
 func (r *Report) Warn(pos Pos, path, message, hint string) { r.Add(pos, path, message, hint, true) }
 
