@@ -11,7 +11,12 @@ import (
 // Cancel stops an execution: what runs is asked to stop, `finally` still runs. Cancelling one that
 // has ended, or twice, is harmless. It returns when the wish is durable; Wait waits for the end.
 func (c *Conductor) Cancel(ctx context.Context, id, reason string) error {
-	return c.send(ctx, id, engine.Event{Kind: engine.Cancel, Reason: stepwell.Head(c.o.Secrets.Text(id, stepwell.Head(reason, 2*maxText)), maxText)})
+	reason = stepwell.Head(c.o.Secrets.Text(id, stepwell.Head(reason, 2*maxText)), maxText)
+	err := c.send(ctx, id, engine.Event{Kind: engine.Cancel, Reason: reason})
+	if _, ok := errors.AsType[*engine.Diverged](err); ok {
+		return c.cancelDiverged(ctx, id, reason)
+	}
+	return err
 }
 
 // Pause lets running steps finish and starts no others; CodeConflict when the execution is ending.

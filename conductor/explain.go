@@ -2,6 +2,7 @@ package conductor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/stepwell/stepwell/engine"
@@ -30,6 +31,10 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 		}
 	}
 	l, err := c.rebuild(ctx, row)
+	if d, ok := errors.AsType[*engine.Diverged](err); ok {
+		why := d.Failure()
+		return []engine.Reason{{Code: engine.WhyDiverged, Message: why.Message + " (" + why.Hint + ")"}}, nil
+	}
 	if err != nil {
 		return nil, err
 	}

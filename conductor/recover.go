@@ -12,9 +12,10 @@ import (
 // Recover takes up an execution that a process has left unfinished: its state is rebuilt from the
 // step log, what was in flight is dispatched again (a step that must not run twice fails instead),
 // timers go on. It must only be called for executions that no other process runs. It does nothing
-// for one that is terminal or in memory already, and may be called twice at once.
+// for one that is terminal or in memory already, and may be called twice at once. One whose log does not lead to its state
+// (*engine.Diverged) is held: its row says why, and only Cancel changes it.
 func (c *Conductor) Recover(ctx context.Context, id string) error {
-	return c.send(ctx, id, engine.Event{})
+	return c.holdDiverged(ctx, id, c.send(ctx, id, engine.Event{}))
 }
 
 // find gives an execution in memory, where it is brought if need be. One that has ended is nil, with

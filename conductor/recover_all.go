@@ -80,7 +80,7 @@ func (c *Conductor) recoverOne(ctx context.Context, id string) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return c.holdDiverged(ctx, id, err)
 	}
 	return c.Recover(ctx, id)
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -65,14 +66,20 @@ func (r *Run) Settle(at int64, fx *Effects) {
 }
 
 // Replay folds one recorded batch in. The effects of a replay are not carried out. Outputs that are
-// references and that templates read must have been loaded (Event.Loaded, Seed.Loaded).
+// references and that templates read must have been loaded (Event.Loaded, Seed.Loaded). *Diverged: the batch queued
+// other steps when it was recorded, so that the state is not the execution's and the run must not be used.
 func (r *Run) Replay(b *Batch, fx *Effects) error {
+	before := len(fx.Tasks)
 	for i := range b.Events {
 		if _, err := r.Apply(&b.Events[i], fx); err != nil {
 			return fmt.Errorf("replay of execution %s: %w", r.ID, err)
 		}
 	}
 	r.Settle(b.At, fx)
+	queued := fx.Tasks[before:]
+	if !slices.EqualFunc(queued, b.Queued, func(t *Task, idx int32) bool { return t.Idx == idx }) {
+		return r.diverged(b, queued)
+	}
 	return nil
 }
 

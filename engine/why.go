@@ -40,6 +40,7 @@ const (
 	WhyFailed       = "failed"       // it failed, or Steps did
 	WhyStopped      = "stopped"      // a failure elsewhere, a cancel or a time limit has ended it
 	WhyLate         = "late"         // the execution takes longer than its settings promise
+	WhyDiverged     = "diverged"     // the execution's log does not lead to its state (Diverged)
 )
 
 // mostReasonSteps bounds Reason.Steps.

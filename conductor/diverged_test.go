@@ -1,0 +1,101 @@
+package conductor_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"iter"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// otherwise is a store in whose logs of one execution another step was queued.
+type otherwise struct {
+	conductor.Store
+	execution int64
+	was, is   string
+}
+
+func (o *otherwise) StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error] {
+	return func(yield func(store.LogEntry, error) bool) {
+		for entry, err := range o.Store.StepLog(ctx, execution, after) {
+			if execution == o.execution {
+				entry.Body = bytes.Replace(entry.Body, []byte(o.was), []byte(o.is), 1)
+			}
+			if !yield(entry, err) {
+				return
+			}
+		}
+	}
+}
+
+// An execution whose log does not lead to its state is held, with the reason where people look; all others go on. Paused and
+// restarted it cannot be; cancelled it can, and the program that it began with can take it up.
+func TestDivergedExecutionIsHeld(t *testing.T) {
+	db := filepath.Join(t.TempDir(), "diverged.db")
+	const text = "name: waits\nsteps:\n  - {id: first, action: t.echo, params: {n: 1}}\n  - {id: left, action: t.await, params: {n: %}, depends_on: [first]}\n  - {id: right, action: t.echo, depends_on: [left], params: {n: 2}}\n"
+	r := newRig(t, build{db: db})
+	held, fine := r.begin(pipeline(t, strings.Replace(text, "%", "1", 1))), r.begin(pipeline(t, strings.Replace(text, "%", "2", 1)))
+	for _, id := range []string{held, fine} {
+		r.until("the wait", func() bool {
+			x, err := r.store.Execution(t.Context(), id)
+			return err == nil && r.steps(x.No)["left"].Status == stepwell.StepWaiting
+		})
+	}
+	row, err := r.store.Execution(t.Context(), held)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	recover := func(is string) *rig {
+		r := newRig(t, build{db: db, set: func(o *conductor.Options) { o.Store = &otherwise{o.Store, row.No, `"q":[[1,1]]`, is} }})
+		if err := r.RecoverAll(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for range 2 { // the reason is recorded once
+		r = recover(`"q":[[2,1]]`)
+		x, err := r.store.Execution(t.Context(), held)
+		if err != nil || x.Status != stepwell.ExecutionRunning || x.Failure == nil || x.Failure.Code != engine.CodeDiverged || x.Version != row.Version+1 {
+			t.Fatalf("the row says %s, %+v, version %d (%v)", x.Status, x.Failure, x.Version, err)
+		}
+		reasons, err := r.Why(t.Context(), held, "")
+		if err != nil || len(reasons) != 1 || reasons[0].Code != engine.WhyDiverged || !strings.Contains(reasons[0].Message, "queued right where it would now queue left") ||
+			!strings.Contains(reasons[0].Message, "cancel it") {
+			t.Errorf("why: %+v, %v", reasons, err)
+		}
+		err = r.Pause(t.Context(), held)
+		if d, ok := errors.AsType[*engine.Diverged](err); !ok || stepwell.CodeOf(err) != stepwell.CodeConflict || d.Version < 2 || len(d.Recorded) != 1 || len(d.Now) != 1 {
+			t.Errorf("pause: %v", err)
+		}
+		r.stop()
+	}
+	r = recover(`"q":[[1,1]]`) // as it was recorded
+	r.signal("key-1", "one", `{"outputs": {"ok": true}}`, true, true)
+	if x := r.end(held, stepwell.ExecutionCompleted); x.Failure != nil {
+		t.Errorf("it completed with %+v", x.Failure)
+	}
+	if row, err = r.store.Execution(t.Context(), fine); err != nil {
+		t.Fatal(err)
+	}
+	r.stop()
+	r = recover(`"q":[]`)
+	if err := r.Cancel(t.Context(), fine, "not needed"); err != nil {
+		t.Fatal(err)
+	}
+	x := r.end(fine, stepwell.ExecutionCancelled)
+	if steps := r.steps(x.No); x.Failure.Message != "not needed" || x.Ended.IsZero() || steps["first"].Status != stepwell.StepCompleted || steps["left"].Status != stepwell.StepCancelled ||
+		steps["right"].Status != stepwell.StepCancelled || x.Progress.Cancelled != 2 {
+		t.Errorf("cancelled: %+v, %+v", x, steps)
+	}
+	if err := r.Cancel(t.Context(), fine, "again"); err != nil {
+		t.Errorf("a second cancel: %v", err)
+	}
+}
