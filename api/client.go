@@ -243,6 +243,8 @@ func queryOf(from any) url.Values {
 			q.Set(name, value)
 		case int:
 			q.Set(name, strconv.Itoa(value))
+		case int64:
+			q.Set(name, strconv.FormatInt(value, 10))
 		case bool:
 			q.Set(name, strconv.FormatBool(value))
 		case []string:

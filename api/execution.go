@@ -7,6 +7,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -33,13 +34,13 @@ type Execution struct {
 
 // Progress counts the steps of an execution.
 type Progress struct {
-	Completed  int     `json:"completed"`
 	Total      int     `json:"total"`
-	Percentage float64 `json:"percentage" minimum:"0" maximum:"100"`
-	Running    int     `json:"running"`
+	Completed  int     `json:"completed"`
 	Failed     int     `json:"failed"`
 	Skipped    int     `json:"skipped"`
 	Cancelled  int     `json:"cancelled"`
+	Running    int     `json:"running"`
+	Percentage float64 `json:"percentage" minimum:"0" maximum:"100"`
 }
 
 // ExecutionDetail is one execution with everything about it.
@@ -99,13 +100,16 @@ func (Failure) Schema(huma.Registry) *huma.Schema {
 
 // executionOf is the view of a row.
 func executionOf(x *store.Execution) Execution {
-	p := &x.Progress
 	return Execution{ID: x.ID, Job: Ref(x.Job), Workflow: Ref(x.Workflow), Version: x.WorkflowVersion, Pipeline: x.Pipeline, Status: x.Status.String(),
 		Created: Time{x.Created}, Started: Time{x.Started}, Completed: Time{x.Ended}, DurationMS: durationOf(x.Started, x.Ended),
-		Progress: Progress{Completed: p.Completed, Total: p.Total, Percentage: p.Percent, Running: p.Running, Failed: p.Failed, Skipped: p.Skipped,
-			Cancelled: p.Cancelled},
-		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Cost: Money(p.Cost),
-		Breached: p.Breached}
+		Progress:    ProgressOf(&x.Progress),
+		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Cost: Money(x.Progress.Cost),
+		Breached: x.Progress.Breached}
+}
+
+// ProgressOf is the view of an execution's counts.
+func ProgressOf(p *engine.Progress) Progress {
+	return Progress{Completed: p.Completed, Total: p.Total, Percentage: p.Percent, Running: p.Running, Failed: p.Failed, Skipped: p.Skipped, Cancelled: p.Cancelled}
 }
 
 // durationOf is nil before the start.

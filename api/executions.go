@@ -40,8 +40,8 @@ type ExecutionPath struct {
 
 // find is the execution, by its id or the beginning of it.
 func (s *server) find(ctx context.Context, id string) (*store.Execution, error) {
-	if len(id) < 8 || strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF-", c) }) {
-		return nil, notFound("no execution %s", stepwell.Clip(id, 60))
+	if s.local == nil && (len(id) < 8 || strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF-", c) })) {
+		return nil, notFound("no execution %q", stepwell.Clip(id, 60))
 	}
 	x, err := s.o.Store.Execution(ctx, strings.ToLower(id))
 	if err == nil {
@@ -66,12 +66,13 @@ type ListExecutions struct {
 	Parent   string    `query:"parent_id" maxLength:"36"`
 	From     time.Time `query:"from" doc:"Created at this time or later."`
 	To       time.Time `query:"to" doc:"Created before this time."`
+	Before   string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`
 	Limit    int       `query:"limit" minimum:"1" maximum:"500" default:"50"`
 	Cursor   string    `query:"cursor" maxLength:"600"`
 }
 
 func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answer[ExecutionList], error) {
-	f := store.Filter{Pipeline: in.Pipeline, Workflow: in.Workflow, Job: in.Job, Trigger: in.Trigger, Parent: in.Parent, From: in.From, To: in.To, Limit: in.Limit + 1}
+	f := store.Filter{Pipeline: in.Pipeline, Workflow: in.Workflow, Job: in.Job, Trigger: in.Trigger, Parent: in.Parent, From: in.From, To: in.To, Before: in.Before, Limit: in.Limit + 1}
 	for _, name := range in.Status {
 		var status stepwell.ExecutionStatus
 		if err := status.UnmarshalText([]byte(name)); err != nil {
@@ -223,7 +224,7 @@ func (s *server) value(ctx context.Context, execution string, raw []byte) (json.
 	if !engine.IsRef(raw) {
 		return s.json(execution, raw), nil
 	}
-	if size, ok := store.RefSize(string(raw)); ok && size > maxOutputs {
+	if size, ok := store.RefSize(string(raw)); ok && size > maxOutputs && s.local == nil {
 		return json.Marshal(map[string]any{"_truncated": true, "_bytes": size, "_ref": string(raw)})
 	}
 	raw, err := s.o.Blobs.Load(ctx, string(raw))
@@ -370,6 +371,7 @@ type HistoryList struct {
 // ListHistory selects entries of the step log.
 type ListHistory struct {
 	ExecutionPath
+	After  int64  `query:"after" minimum:"0" doc:"What came after this version."`
 	Limit  int    `query:"limit" minimum:"1" maximum:"1000" default:"1000"`
 	Cursor string `query:"cursor" maxLength:"600"`
 }
@@ -383,7 +385,7 @@ func (s *server) listHistory(ctx context.Context, in *ListHistory) (*answer[Hist
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.o.Store.Events(ctx, x.No, after, in.Limit)
+	events, err := s.o.Store.Events(ctx, x.No, max(after, in.After), in.Limit)
 	if err != nil {
 		return nil, err
 	}

@@ -25,6 +25,10 @@ import (
 // none. Changes are written down, those that were refused too.
 func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
+		if s.local != nil {
+			s.serveLocal(op, hc, next)
+			return
+		}
 		r, w := humago.Unwrap(hc)
 		ctx := r.Context()
 		c := callOf(ctx)

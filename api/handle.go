@@ -92,6 +92,15 @@ func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, er
 		panic("api: the operation " + id + " is not in the table, or has a handler already")
 	}
 	delete(s.todo, id)
+	if s.local != nil {
+		s.offer(op, func() { register(s, op, fn, adjust) })
+		return
+	}
+	register(s, op, fn, adjust)
+}
+
+// register describes an operation, and has it served.
+func register[I, O any](s *server, op *operation, fn func(context.Context, *I) (*O, error), adjust []func(*huma.Operation)) {
 	described := s.describeOperation(op)
 	if body, ok := reflect.TypeFor[O]().FieldByName("Body"); ok && op.is(creates) {
 		described.DefaultStatus = http.StatusCreated

@@ -157,6 +157,13 @@ func (o *Options) validate() error {
 	if o.Pipelines == nil || o.Schedules == nil || o.Webhooks == nil || o.Events == nil || o.Vault == nil || o.Keys == nil || o.Policies == nil || o.Feed == nil || o.Meter == nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Schedules, Webhooks, Events, Vault, Keys, Policies, Feed and Meter are required"}
 	}
+	o.complete()
+	o.MaxBodies = max(o.MaxBodies, 4*max(o.MaxBody, escaped*int64(o.Pipelines.MaxDocument())))
+	return nil
+}
+
+// complete fills in the defaults.
+func (o *Options) complete() {
 	if o.ClientAddr == nil {
 		o.ClientAddr = (*access.Proxies)(nil).ClientAddr
 	}
@@ -178,7 +185,6 @@ func (o *Options) validate() error {
 	if o.MaxBodies <= 0 {
 		o.MaxBodies = 256 << 20
 	}
-	o.MaxBodies = max(o.MaxBodies, 4*max(o.MaxBody, escaped*int64(o.Pipelines.MaxDocument())))
 	if o.MaxRequests <= 0 {
 		o.MaxRequests = 512
 	}
@@ -191,5 +197,4 @@ func (o *Options) validate() error {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return nil
 }

@@ -98,17 +98,22 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 		code = stepwell.CodeCancelled
 	}
 	status, known := statuses[code]
+	local := callOf(ctx).local
+	if !known && local {
+		status, known = http.StatusInternalServerError, true
+	}
 	if !known {
 		id := requestID(ctx)
 		log.Error("a request failed", "request", id, "error", err)
 		return &Problem{Code: stepwell.CodeInternal, Message: "an internal error", Hint: "the server's log has more under request " + id, Details: []Detail{}, status: http.StatusInternalServerError}
 	}
-	p := &Problem{Code: code, Message: shown(err, code), Hint: stepwell.HintOf(err), Details: []Detail{}, status: status}
-	switch code {
-	case stepwell.CodeUnavailable, stepwell.CodeTimeout:
+	p := &Problem{Code: code, Message: shown(err, code, local), Hint: stepwell.HintOf(err), Details: []Detail{}, status: status}
+	switch {
+	case local:
+	case code == stepwell.CodeUnavailable || code == stepwell.CodeTimeout:
 		log.Warn("a request could not be served", "request", requestID(ctx), "error", err)
 		p.retryAfter = "1"
-	case stepwell.CodeLimit:
+	case code == stepwell.CodeLimit:
 		p.retryAfter = "1"
 	}
 	if problems, ok := errors.AsType[definition.Problems](err); ok {
@@ -118,9 +123,10 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 }
 
 // shown is the text of an error with a known code. Causes of what is away or too slow are for the log.
-func shown(err error, code stepwell.Code) string {
+func shown(err error, code stepwell.Code, local bool) string {
 	e, ok := errors.AsType[*stepwell.Error](err)
 	switch {
+	case local:
 	case !ok && code == stepwell.CodeTimeout:
 		return "the request took too long"
 	case !ok:

@@ -27,6 +27,7 @@ type call struct {
 	detail  map[string]any // more for the audit log
 	code    stepwell.Code  // of the error that was answered
 	start   time.Time
+	local   bool // the caller is this process
 }
 
 // note puts something more into the audit log: texts, lists of texts and objects of them.
@@ -73,9 +74,9 @@ func idOf(r *http.Request) string {
 
 // outer is what every request passes, whatever it asks for.
 func (s *server) outer() http.Handler {
-	return Bodies(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &watched{ResponseWriter: rw}
-		c := &call{id: idOf(r), start: time.Now()}
+		c := &call{id: idOf(r), start: time.Now(), local: s.local != nil}
 		r = r.WithContext(context.WithValue(r.Context(), callKey{}, c))
 		c.request = r
 		h := w.Header()
@@ -86,7 +87,7 @@ func (s *server) outer() http.Handler {
 		if !s.cors(w, r) {
 			s.route(w, r)
 		}
-	}))
+	})
 }
 
 // cors lets pages of the origins that are allowed use the API, and answers what their browsers ask before. Without
@@ -128,9 +129,13 @@ func (s *server) route(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, notFound("there is nothing at %s", stepwell.Clip(r.URL.Path, 200)))
 		return
 	}
-	handler, pattern := s.mux.Handler(r)
+	mux := s.mux
+	if s.local != nil {
+		mux = s.local
+	}
+	handler, pattern := mux.Handler(r)
 	if pattern != "" {
-		s.mux.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r)
 		return
 	}
 	probe := &probe{header: http.Header{}}

@@ -31,6 +31,9 @@ type server struct {
 	halls  rooms           // for requests that wait
 	site   access.Site
 	bodies *bodies
+	// Of NewLocal: what finds an operation, and says whether it can be served.
+	local *http.ServeMux
+	able  func(operation string) error
 }
 
 // New makes the handler of everything under /api/v1, /openapi.json and /docs. CodeInternal when options are missing.
@@ -40,6 +43,18 @@ func New(o Options) (http.Handler, error) {
 	}
 	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: newRooms(o.MaxRequests), halls: newRooms(o.MaxWaiting),
 		site: access.Site{Hosts: o.Hosts, Origins: o.Origins}, bodies: newBodies(o.MaxBodies)}
+	s.build()
+	if len(s.todo) > 0 {
+		return nil, fmt.Errorf("api: operations without a handler: %q", slices.Sorted(maps.Keys(s.todo)))
+	}
+	if err := s.describe(); err != nil {
+		return nil, err
+	}
+	return Bodies(s.outer()), nil
+}
+
+// build gives every operation of the table its code.
+func (s *server) build() {
 	for _, op := range operations() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}
@@ -47,11 +62,4 @@ func New(o Options) (http.Handler, error) {
 	for _, add := range []func(){s.executions, s.control, s.live, s.pipelines, s.jobs, s.webhooks, s.events, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin} {
 		add()
 	}
-	if len(s.todo) > 0 {
-		return nil, fmt.Errorf("api: operations without a handler: %q", slices.Sorted(maps.Keys(s.todo)))
-	}
-	if err := s.describe(); err != nil {
-		return nil, err
-	}
-	return s.outer(), nil
 }

@@ -90,7 +90,7 @@ func (d *doctor) commands(ctx context.Context) []finding {
 		how = warn("commands", stepwell.HintOf(err), "on a server with API keys they are refused: %v", err)
 	}
 	all := []finding{how}
-	s, err := d.program.reader(ctx)
+	s, err := app.OpenReader(ctx, d.program.settings.db, d.program.log())
 	if !d.sound || err != nil {
 		return all // said already
 	}

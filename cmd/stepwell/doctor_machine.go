@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
@@ -59,7 +60,7 @@ func (d *doctor) database(ctx context.Context) []finding {
 
 // outside names the work of ended steps that could not be stopped.
 func (d *doctor) outside(ctx context.Context) []finding {
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: d.program.settings.db, ReadOnly: true, Log: d.program.log()})
+	s, err := app.OpenReader(ctx, d.program.settings.db, d.program.log())
 	if err != nil {
 		return nil // the finding of the database says why
 	}
@@ -196,7 +197,7 @@ func (p *program) keyBesideDB() string {
 
 // sealed opens all that the server itself has sealed. A database that cannot be read has been reported already.
 func (d *doctor) sealed(ctx context.Context, ring *secret.Keyring) (bool, error) {
-	s, err := d.program.reader(ctx)
+	s, err := app.OpenReader(ctx, d.program.settings.db, d.program.log())
 	if err != nil {
 		return false, nil
 	}

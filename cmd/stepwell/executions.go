@@ -2,10 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"iter"
-	"net/url"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -13,18 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/engine"
-	"github.com/stepwell/stepwell/secret"
-	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/api"
 )
 
 func (p *program) newExecutionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "executions",
 		Aliases: []string{"execution", "ex"},
-		Short:   "Shows, steers and repeats executions",
-		Long: "Shows, steers and repeats executions. An ID may be shortened to a beginning that no other has.\n\n" +
+		Short:   "Show, steer and repeat executions",
+		Long: "Show, steer and repeat executions. An ID may be shortened to a beginning that no other has.\n\n" +
 			"While another process runs executions on the database, cancel, pause, resume and restart ask\n" +
 			"that process; otherwise they do it here, and run the execution on to its end.\n\n" +
 			"With --server, or STEPWELL_SERVER, they ask a server instead of the database; the API key is that\n" +
@@ -37,193 +31,287 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 	return cmd
 }
 
-// reader opens the database for looking at it, beside whoever runs executions.
-func (p *program) reader(ctx context.Context) (store.Store, error) {
-	return app.OpenReader(ctx, p.settings.db, p.log())
-}
-
-// reading calls f with the database and the execution of the id.
-func (p *program) reading(id string, f func(context.Context, store.Store, *store.Execution) error) (err error) {
-	ctx := context.Background()
-	s, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := s.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	x, err := s.Execution(ctx, id)
-	if err != nil {
-		return err
-	}
-	return f(ctx, s, x)
-}
-
-// execution is an execution in `-o json`.
-type execution struct {
-	ID       string                   `json:"id"`
-	Pipeline string                   `json:"pipeline"`
-	Status   stepwell.ExecutionStatus `json:"status"`
-	Trigger  string                   `json:"trigger"`
-	Parent   string                   `json:"parent,omitempty"`
-	Params   json.RawMessage          `json:"params,omitempty"`
-	Created  *time.Time               `json:"created_at"`
-	Started  *time.Time               `json:"started_at"`
-	Ended    *time.Time               `json:"ended_at"`
-	Duration int64                    `json:"duration_ms"`
-	Progress engine.Progress          `json:"progress"`
-	Outputs  json.RawMessage          `json:"outputs,omitempty"`
-	Error    *engine.Failure          `json:"error,omitempty"`
-	Outside  int                      `json:"abandoned,omitempty"` // work outside that is still to be stopped
-	Steps    []stepView               `json:"steps,omitempty"`
-}
-
-func executionOf(x *store.Execution) execution {
-	return execution{ID: x.ID, Pipeline: x.Pipeline, Status: x.Status, Trigger: x.Trigger, Parent: x.Parent, Params: secret.Mask(x.Params), Created: moment(x.Created),
-		Started: moment(x.Started), Ended: moment(x.Ended), Duration: elapsed(x).Milliseconds(), Progress: x.Progress, Outputs: secret.Mask(x.Outputs), Error: x.Failure}
-}
-
-// moment is a time as JSON shows it: UTC, milliseconds; null for none.
-func moment(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	t = t.UTC().Truncate(time.Millisecond)
-	return &t
-}
-
 func (p *program) newListCommand() *cobra.Command {
-	var filter store.Filter
-	var statuses []string
-	var output *choice
-	var c connection
+	var filter api.ListExecutions
+	var most int
+	c := connection{here: true}
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "Lists executions, newest first",
+		Short: "List executions, newest first",
 		Args:  arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) (err error) {
-			if filter.Statuses, err = executionStatuses(statuses); err != nil {
+			if err := statuses[stepwell.ExecutionStatus](filter.Status); err != nil {
 				return err
 			}
-			if filter.Limit < 1 || filter.Limit > 1000 {
-				return stepwell.Invalid("give a number from 1 to 1000", "limit: %d is out of range", filter.Limit)
+			if most < 1 || most > 1000 {
+				return stepwell.Invalid("give a number from 1 to 1000", "limit: %d is out of range", most)
 			}
-			if p.elsewhere(&c) {
-				query := url.Values{}
-				for key, v := range map[string]string{"status": strings.Join(statuses, ","), "pipeline": filter.Pipeline} {
-					if v != "" {
-						query.Set(key, v)
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				list := []api.Execution{}
+				for more := true; more && len(list) < most; {
+					filter.Limit = min(500, most-len(list))
+					page, err := client.Executions(ctx, filter)
+					if err != nil {
+						return err
 					}
+					list = append(list, page.Executions...)
+					filter.Cursor, more = page.Next, page.Next != ""
 				}
-				return p.listThere(&c, query, filter.Limit)
-			}
-			return p.list(filter, output.value)
+				return p.list(&c, list)
+			})
 		},
 	}
 	f := cmd.Flags()
-	p.settings.addDB(f)
-	f.StringSliceVar(&statuses, "status", nil, "only those with one of these `statuses`")
+	f.StringSliceVar(&filter.Status, "status", nil, "only those with one of these `statuses`")
 	f.StringVar(&filter.Pipeline, "pipeline", "", "only those of the pipeline of this `name`")
 	f.StringVar(&filter.Before, "before", "", "only those older than the execution with this `id`: the next page")
-	f.IntVar(&filter.Limit, "limit", 50, "at most so many")
-	output = format(f, "text", "json")
-	c.addServer(f, output)
+	f.IntVar(&most, "limit", 50, "at most so many")
+	c.add(p, f)
 	return cmd
 }
 
-func executionStatuses(names []string) ([]stepwell.ExecutionStatus, error) {
-	var out []stepwell.ExecutionStatus
-	for _, name := range names {
-		var s stepwell.ExecutionStatus
-		if err := s.UnmarshalText([]byte(name)); err != nil {
-			return nil, stepwell.Invalid("the statuses are "+statusNames(func(i uint8) string { return stepwell.ExecutionStatus(i).String() }), "%s", err.Error())
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-func stepStatuses(names []string) ([]stepwell.StepStatus, error) {
-	var out []stepwell.StepStatus
-	for _, name := range names {
-		var s stepwell.StepStatus
-		if err := s.UnmarshalText([]byte(name)); err != nil {
-			return nil, stepwell.Invalid("the statuses are "+statusNames(func(i uint8) string { return stepwell.StepStatus(i).String() }), "%s", err.Error())
-		}
-		out = append(out, s)
-	}
-	return out, nil
-}
-
-// statusNames lists the names of a kind of status.
-func statusNames(name func(uint8) string) string {
-	var names []string
-	for i := uint8(0); ; i++ {
-		if strings.HasPrefix(name(i), "status(") {
-			return strings.Join(names, ", ")
-		}
-		names = append(names, name(i))
-	}
-}
-
-func (p *program) list(filter store.Filter, output string) (err error) {
-	ctx := context.Background()
-	s, err := p.reader(ctx)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if cerr := s.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	found, err := s.Executions(ctx, filter)
-	if err != nil {
-		return err
-	}
-	if output == "json" {
-		list := make([]execution, len(found))
-		for i := range found {
-			list[i] = executionOf(&found[i])
-			list[i].Params = nil // which of them are secret is in each pipeline's definition
-		}
+func (p *program) list(c *connection, list []api.Execution) error {
+	if c.output.value == "json" {
 		return writeJSON(p.out, list)
 	}
-	if len(found) == 0 {
+	if len(list) == 0 {
 		_, err := fmt.Fprintln(p.out, "no executions")
 		return err
 	}
 	t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tPIPELINE\tSTATUS\tCREATED\tDURATION\tSTEPS")
-	for i := range found {
-		x := &found[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\n", x.ID, oneLine(x.Pipeline, 40), x.Status, x.Created.Local().Format(time.DateTime),
-			short(elapsed(x)), x.Progress.Completed, x.Progress.Total)
+	fmt.Fprintln(t, "ID\tPIPELINE\tSTATUS\tCREATED\tDURATION\tSTEPS\tTRIGGER\tBY")
+	for i := range list {
+		x := &list[i]
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", x.ID, oneLine(x.Pipeline, 40), x.Status, x.Created.Local().Format(cellTime),
+			milliseconds(x.DurationMS), x.Progress.Completed, x.Progress.Total, x.TriggerType, oneLine(string(x.TriggeredBy), maxCell))
 	}
 	return t.Flush()
 }
 
-// allSteps goes over an execution's steps page by page.
-func allSteps(ctx context.Context, r stepReader, no int64, f store.StepFilter) iter.Seq2[*store.Step, error] {
-	return func(yield func(*store.Step, error) bool) {
-		f.From, f.Limit = 0, 1000
-		for {
-			page, err := r.Steps(ctx, no, f)
-			if err != nil {
-				yield(nil, err)
-				return
+// statuses checks names of statuses before anybody is asked.
+func statuses[T ~uint8, P interface {
+	*T
+	UnmarshalText([]byte) error
+}](names []string) error {
+	for _, name := range names {
+		var s T
+		if err := P(&s).UnmarshalText([]byte(name)); err != nil {
+			var all []string
+			for s = 0; !strings.HasPrefix(fmt.Sprint(s), "status("); s++ {
+				all = append(all, fmt.Sprint(s))
 			}
-			for i := range page {
-				if !yield(&page[i], nil) {
-					return
-				}
-			}
-			if len(page) < f.Limit {
-				return
-			}
-			f.From = page[len(page)-1].Idx + 1
+			return stepwell.Invalid("the statuses are "+strings.Join(all, ", "), "%s", err.Error())
 		}
 	}
+	return nil
+}
+
+// milliseconds are so many milliseconds for people, "" for none.
+func milliseconds(ms *int64) string {
+	if ms == nil {
+		return ""
+	}
+	return short(time.Duration(*ms) * time.Millisecond)
+}
+
+func (p *program) newShowCommand() *cobra.Command {
+	filter := api.ListSteps{Limit: 1000}
+	var all bool
+	c := connection{here: true}
+	cmd := &cobra.Command{
+		Use:   "show ID",
+		Short: "Show an execution with its steps",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := statuses[stepwell.StepStatus](filter.Status); err != nil {
+				return err
+			}
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				x, err := client.Execution(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				if filter.Outputs || filter.Step != "" || len(filter.Status) > 0 || len(x.Steps) == filter.Limit {
+					filter.ID = x.ID
+					if x.Steps, err = allSteps(ctx, client, filter); err != nil {
+						return err
+					}
+				}
+				return p.showExecution(&c, x, all)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&filter.Outputs, "outputs", false, "show the steps' outputs too")
+	flags.BoolVar(&all, "all", false, "show each iteration of for_each, also those that completed")
+	flags.StringSliceVar(&filter.Status, "status", nil, "only steps with one of these `statuses`")
+	flags.StringVar(&filter.Step, "step", "", "only the step with this `key`")
+	c.add(p, flags)
+	return cmd
+}
+
+// allSteps lists an execution's steps, page by page.
+func allSteps(ctx context.Context, client *api.Client, filter api.ListSteps) ([]api.Step, error) {
+	steps := []api.Step{}
+	for {
+		page, err := client.Steps(ctx, filter)
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, page.Steps...)
+		if filter.Cursor = page.Next; page.Next == "" {
+			return steps, nil
+		}
+	}
+}
+
+func (p *program) showExecution(c *connection, x *api.ExecutionDetail, all bool) error {
+	if c.output.value == "json" {
+		return writeJSON(p.out, x)
+	}
+	w := p.out
+	by := x.TriggerType
+	if x.TriggeredBy != "" {
+		by += " by " + oneLine(string(x.TriggeredBy), maxCell)
+	}
+	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\n", x.ID, printable(x.Pipeline), x.Status, x.Created.Local().Format(cellTime), by)
+	for _, line := range []struct{ name, value string }{{"duration", milliseconds(x.DurationMS)}, {"retry of", string(x.Parent)}, {"stored as", string(x.Workflow)}, {"job", string(x.Job)},
+		{"cost", costText(x.Cost)}, {"late", x.Breached}} {
+		if line.value != "" {
+			fmt.Fprintf(w, "%-9s  %s\n", line.name, printable(line.value))
+		}
+	}
+	if text := valueText(x.Params); len(x.Params) > 0 && text != "{}" {
+		fmt.Fprintf(w, "params     %s\n", text)
+	}
+	if x.Error != nil {
+		writeFailure(w, "", "error", x.Error)
+	}
+	if x.Abandoned > 0 {
+		fmt.Fprintf(w, "outside    stopping outside: the work of %d ended steps is still to be stopped\n", x.Abandoned)
+	}
+	if err := p.showSteps(x.Steps, all); err != nil {
+		return err
+	}
+	writeOutputs(w, x.Result)
+	return nil
+}
+
+func costText(m api.Money) string {
+	if m == 0 {
+		return ""
+	}
+	text, _ := m.MarshalText() // never fails
+	return string(text)
+}
+
+// showSteps is the table of the steps. Iterations that have nothing to tell are only counted.
+func (p *program) showSteps(steps []api.Step, all bool) error {
+	t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(t, "\nSTEP\tSTATUS\tATTEMPT\tDURATION\t")
+	completed, queued := 0, 0
+	for i := range steps {
+		s := &steps[i]
+		switch {
+		case !all && iteration(s.ID) && s.Status == stepwell.StepCompleted.String():
+			completed++
+			continue
+		case !all && unnamed(s.ID):
+			queued++
+			continue
+		}
+		attempt := ""
+		if s.Attempt > 0 {
+			attempt = fmt.Sprint(s.Attempt)
+		}
+		took := ""
+		if !s.Completed.IsZero() {
+			took = milliseconds(s.DurationMS)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", oneLine(s.ID, 60), s.Status, attempt, took, remark(s))
+		if len(s.Outputs) > 0 {
+			fmt.Fprintf(t, "  %s\n", oneLine(string(s.Outputs), 2000))
+		}
+	}
+	if completed > 0 {
+		fmt.Fprintf(t, "and %s that completed (--all shows them)\n", plural(completed, "iteration"))
+	}
+	if queued > 0 {
+		fmt.Fprintf(t, "and %s queued and not begun\n", plural(queued, "iteration"))
+	}
+	return t.Flush()
+}
+
+// iteration reports whether a key is that of an iteration, or of a step inside one. Keys of spawned
+// steps end with anything after a colon.
+func iteration(key string) bool {
+	name, _, _ := strings.Cut(key, ":")
+	return strings.Contains(name, "[")
+}
+
+// unnamed reports whether a step is known by its number alone: it has been queued, and nothing more.
+func unnamed(key string) bool { return strings.HasPrefix(key, "#") }
+
+// remark is what else there is to say about a step, in one line.
+func remark(s *api.Step) string {
+	var parts []string
+	if s.Until != nil && s.Completed.IsZero() {
+		parts = append(parts, "until "+s.Until.Local().Format(cellTime))
+	}
+	if s.Error != nil {
+		text := oneLine(s.Error.Message, 300)
+		if s.Error.Hint != "" {
+			text += " (" + oneLine(s.Error.Hint, 200) + ")"
+		}
+		parts = append(parts, text)
+	}
+	if s.Items != nil {
+		parts = append(parts, countsText(s.Items))
+	}
+	return strings.Join(parts, " ")
+}
+
+func (p *program) newWhyCommand() *cobra.Command {
+	c := connection{here: true}
+	var step string
+	cmd := &cobra.Command{
+		Use:   "why ID",
+		Short: "Say why an execution, or one of its steps, is in its state",
+		Args:  arguments(1, 1, "ID"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				reasons, err := client.Why(ctx, args[0], step)
+				if err != nil {
+					return err
+				}
+				if c.output.value == "json" {
+					return writeJSON(p.out, api.WhyAnswer{Reasons: reasons})
+				}
+				for _, r := range reasons {
+					if _, err := fmt.Fprintln(p.out, reasonLine(r)); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		},
+	}
+	c.add(p, cmd.Flags())
+	cmd.Flags().StringVar(&step, "step", "", "the step with this `key`")
+	return cmd
+}
+
+// reasonLine is a reason with the steps that it does not name itself: one that begins with "steps" speaks of all.
+func reasonLine(r api.Reason) string {
+	text := oneLine(r.Message, 2000)
+	var more []string
+	for _, name := range r.Steps {
+		if strings.HasPrefix(text, "steps ") || !strings.Contains(text, name) {
+			more = append(more, name)
+		}
+	}
+	if len(more) == 0 {
+		return text
+	}
+	return text + ": " + oneLine(strings.Join(more, ", "), 2000)
 }

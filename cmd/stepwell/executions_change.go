@@ -2,178 +2,150 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
-// How long, and how often, a command looks for what another process has made of its request.
-const (
-	requestPatience = 5 * time.Second
-	requestPause    = 50 * time.Millisecond
-)
-
-// change is something that cancel, pause, resume and restart do to an execution.
+// change is what cancel, pause, resume, retry and restart do to an execution.
 type change struct {
-	kind string // of the request
-	body conductor.RequestBody
-	// here does it in this process.
-	here func(ctx context.Context, s *session, x *store.Execution) error
-	// seen says whether another process has done it.
-	seen func(ctx context.Context, s store.Store, before, now *store.Execution) (bool, error)
+	verb string // of the path
+	body any
+	// check refuses what makes no sense in the execution's status; done: there is nothing to do.
+	check func(ctx context.Context, client *api.Client, x *api.ExecutionDetail) (done bool, err error)
+	// preview are the parameters of a preview, which is shown instead. Defaults to none.
+	preview url.Values
+	// goal is an end that counts as success beside completed.
+	goal stepwell.ExecutionStatus
+	// run runs the execution on when no other process does. Defaults to steer.
+	run func(s *session, x *api.ExecutionDetail) error
 }
 
-// apply does a change here, or asks the process that runs the executions to.
-func (p *program) apply(x *store.Execution, c *change, output string) error {
-	s, err := p.open(output, "stepwell executions resume "+x.ID+p.dbFlag())
-	if stepwell.CodeOf(err) == stepwell.CodeConflict {
-		return p.ask(x, c)
-	}
-	if err != nil {
-		return err
-	}
-	return c.here(context.Background(), s, x)
-}
-
-// ask leaves a request for the process that runs the executions, and waits a little for its effect.
-func (p *program) ask(x *store.Execution, c *change) (err error) {
-	ctx := context.Background()
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: p.settings.db, Log: p.log()})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	body, err := json.Marshal(c.body)
-	if err != nil {
-		return err
-	}
-	if err := s.PutRequest(ctx, store.Request{Execution: x.ID, Kind: c.kind, Body: body}); err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, requestPatience)
-	defer cancel()
-	for {
-		now, err := s.Execution(context.WithoutCancel(ctx), x.ID)
-		if err != nil {
-			return err
-		}
-		if done, err := c.seen(context.WithoutCancel(ctx), s, x, now); err != nil {
-			return err
-		} else if done {
-			fmt.Fprintf(p.out, "another process runs the executions of this database; it has taken the %s: the execution is %s\n", c.kind, now.Status)
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return &stepwell.Error{Code: stepwell.CodeTimeout, Message: fmt.Sprintf("the process that runs the executions has not acted on the %s within %s; the execution is %s", c.kind, requestPatience, now.Status),
-				Hint: "the request stays; that process says in its own output when it refuses one"}
-		case <-time.After(requestPause):
-		}
-	}
-}
-
-// nothingToDo says that a wish is fulfilled already.
-func (p *program) nothingToDo(x *store.Execution, output string) error {
-	if output == "json" {
-		return writeJSON(p.out, map[string]any{"execution_id": x.ID, "status": x.Status, "changed": false})
-	}
-	_, err := fmt.Fprintf(p.out, "nothing to do: the execution is %s\n", x.Status)
-	return err
-}
-
-// lookUp finds an execution by the beginning of its id, without opening anything for longer.
-func (p *program) lookUp(id string) (x *store.Execution, err error) {
-	err = p.reading(id, func(_ context.Context, _ store.Store, found *store.Execution) error {
-		x = found
-		return nil
-	})
-	return x, err
-}
-
-// changing makes a command of a change: there asks a server for it, do does it with the database.
-func (p *program) changing(cmd *cobra.Command, there func(c *connection, id string, args []string) error,
-	do func(x *store.Execution, args []string, output string) error) *cobra.Command {
-	var c connection
-	output := format(cmd.Flags(), "text", "json")
+// changing makes a command of a change, which flags and arguments describe.
+func (p *program) changing(cmd *cobra.Command, describe func(args []string) *change) *cobra.Command {
+	c := connection{here: true}
 	p.settings.addRun(cmd.Flags())
-	c.addServer(cmd.Flags(), output)
+	c.addServer(cmd.Flags(), format(cmd.Flags(), "text", "json"))
 	cmd.RunE = func(_ *cobra.Command, args []string) error {
-		if p.elsewhere(&c) {
-			return there(&c, args[0], args[1:])
+		ch := describe(args[1:])
+		var x *api.ExecutionDetail
+		run := false
+		err := p.calling(&c, func(ctx context.Context, client *api.Client) (err error) {
+			if x, err = client.Execution(ctx, args[0]); err != nil {
+				return err
+			}
+			done, err := ch.check(ctx, client, x)
+			switch {
+			case err != nil:
+				return err
+			case done:
+				return p.answered(&c, object{"execution_id": x.ID, "status": x.Status, "changed": false}, "nothing to do: the execution is %s", x.Status)
+			case ch.preview != nil:
+				return p.foretell(ctx, client, &c, x.ID, ch)
+			case p.elsewhere(&c):
+				return p.apply(ctx, client, &c, x.ID, ch, "")
+			}
+			run = true
+			return nil
+		})
+		if err != nil || !run {
+			return err
 		}
-		x, err := p.lookUp(args[0])
+		s, err := p.open(c.output.value, "stepwell executions resume "+x.ID+p.dbFlag())
+		if stepwell.CodeOf(err) == stepwell.CodeConflict && ch.verb != "retry" { // a retry is an execution of its own, which runs here
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				return p.apply(ctx, client, &c, x.ID, ch, "another process runs the executions of this database; it has taken the "+ch.verb+": ")
+			})
+		}
 		if err != nil {
 			return err
 		}
-		return do(x, args[1:], output.value)
+		s.goal = ch.goal
+		if ch.run == nil {
+			return s.steer(x.ID, ch)
+		}
+		return ch.run(s, x)
 	}
 	return cmd
 }
 
+// apply asks for a change, and tells the status that the execution has then.
+func (p *program) apply(ctx context.Context, client *api.Client, c *connection, id string, ch *change, how string) error {
+	var answer api.ExecutionRef
+	if err := client.Call(ctx, http.MethodPost, pathTo("executions", id, ch.verb), nil, ch.body, &answer); err != nil {
+		return err
+	}
+	if answer.ID == "" {
+		answer.ID = id
+	}
+	if ch.verb == "retry" {
+		return p.answered(c, answer, "%sexecution %s is %s", how, answer.ID, answer.Status)
+	}
+	return p.answered(c, answer, "%sthe execution is %s", how, answer.Status)
+}
+
+// steer changes an execution in this process and runs it to its end.
+func (s *session) steer(id string, ch *change) error {
+	if err := s.showExisting(id); err != nil {
+		return s.abandon(err)
+	}
+	return s.run(func(ctx context.Context, client *api.Client) (string, error) {
+		return id, client.Call(ctx, http.MethodPost, pathTo("executions", id, ch.verb), nil, ch.body, nil)
+	})
+}
+
+func over(x *api.ExecutionDetail) bool { return !x.Completed.IsZero() }
+
+func hasEnded(x *api.ExecutionDetail, hint string) error {
+	return stepwell.Errorf(stepwell.CodeConflict, hint, "the execution has ended: %s", x.Status)
+}
+
 func (p *program) newCancelCommand() *cobra.Command {
-	var reason string
+	var body api.CancelRequest
 	cmd := &cobra.Command{
 		Use:   "cancel ID",
-		Short: "Stops an execution; its finally steps still run",
+		Short: "Stop an execution; its finally steps still run",
 		Args:  arguments(1, 1, "ID"),
 	}
-	cmd.Flags().StringVar(&reason, "reason", "", "`text` that says why")
-	there := func(c *connection, id string, _ []string) error {
-		return p.changeThere(c, id, "cancel", object{"reason": reason})
-	}
-	return p.changing(cmd, there, func(x *store.Execution, _ []string, output string) error {
-		if x.Status.Terminal() {
-			return p.nothingToDo(x, output)
-		}
-		return p.apply(x, &change{kind: conductor.RequestCancel, body: conductor.RequestBody{Reason: reason},
-			here: func(ctx context.Context, s *session, x *store.Execution) error {
-				s.goal = stepwell.ExecutionCancelled
-				return s.steer(ctx, x, func(ctx context.Context, c *conductor.Conductor) error { return c.Cancel(ctx, x.ID, reason) })
-			},
-			seen: func(_ context.Context, _ store.Store, _, now *store.Execution) (bool, error) {
-				return now.Status.Terminal() || now.Status == stepwell.ExecutionCancelling, nil
-			},
-		}, output)
+	cmd.Flags().StringVar(&body.Reason, "reason", "", "`text` that says why")
+	return p.changing(cmd, func([]string) *change {
+		return &change{verb: "cancel", body: &body, goal: stepwell.ExecutionCancelled,
+			check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) { return over(x), nil }}
 	})
 }
 
 func (p *program) newPauseCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause ID",
-		Short: "Lets the running steps finish and starts no others",
+		Short: "Let the running steps finish and start no others",
 		Args:  arguments(1, 1, "ID"),
 	}
-	there := func(c *connection, id string, _ []string) error { return p.changeThere(c, id, "pause", nil) }
-	return p.changing(cmd, there, func(x *store.Execution, _ []string, output string) error {
-		switch {
-		case x.Status.Terminal():
-			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + x.Status.String()}
-		case x.Status == stepwell.ExecutionPaused:
-			return p.nothingToDo(x, output)
-		}
-		return p.apply(x, &change{kind: conductor.RequestPause, here: p.pauseHere,
-			seen: func(_ context.Context, _ store.Store, _, now *store.Execution) (bool, error) {
-				return now.Status == stepwell.ExecutionPaused || now.Status.Terminal(), nil
-			},
-		}, output)
+	return p.changing(cmd, func([]string) *change {
+		return &change{verb: "pause", run: p.pauseHere, check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) {
+			if over(x) {
+				return false, hasEnded(x, "")
+			}
+			return x.Status == stepwell.ExecutionPaused.String(), nil
+		}}
 	})
 }
 
 // pauseHere pauses an execution that no process runs. Only the conductor is needed: no step may start.
-func (p *program) pauseHere(ctx context.Context, s *session, x *store.Execution) error {
-	ctx, stop := context.WithCancel(ctx)
+func (p *program) pauseHere(s *session, x *api.ExecutionDetail) error {
+	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.app.Conductor.Run(ctx) }()
-	err := s.app.Conductor.Pause(ctx, x.ID)
+	_, err := s.client.Pause(ctx, x.ID)
 	stop()
 	if err = errors.Join(err, <-ran); err == nil {
 		_, err = fmt.Fprintf(p.out, "execution %s is paused; go on with: stepwell executions resume %s%s\n", x.ID, x.ID, p.dbFlag())
@@ -184,28 +156,138 @@ func (p *program) pauseHere(ctx context.Context, s *session, x *store.Execution)
 func (p *program) newResumeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resume ID",
-		Short: "Goes on with an execution that is paused or was interrupted",
+		Short: "Go on with an execution that is paused or was interrupted",
 		Args:  arguments(1, 1, "ID"),
 	}
-	there := func(c *connection, id string, _ []string) error { return p.changeThere(c, id, "resume", nil) }
-	return p.changing(cmd, there, func(x *store.Execution, _ []string, output string) error {
-		if x.Status.Terminal() {
-			return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has ended: " + x.Status.String(),
-				Hint: "`stepwell executions retry` starts it again, keeping what completed"}
-		}
-		return p.apply(x, &change{kind: conductor.RequestResume,
-			here: func(ctx context.Context, s *session, x *store.Execution) error { return s.takeUp(ctx, x) },
-			seen: func(_ context.Context, _ store.Store, _, now *store.Execution) (bool, error) {
-				return now.Status == stepwell.ExecutionRunning || now.Status.Terminal(), nil
-			},
-		}, output)
+	return p.changing(cmd, func([]string) *change {
+		return &change{verb: "resume", check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) {
+			if over(x) {
+				return false, hasEnded(x, "`stepwell executions retry` starts it again, keeping what completed")
+			}
+			return false, nil
+		}}
 	})
 }
 
-// steer brings an execution into this process, does something to it and runs it to its end.
-func (s *session) steer(ctx context.Context, x *store.Execution, do func(context.Context, *conductor.Conductor) error) error {
-	if err := s.showExisting(ctx, x); err != nil {
+func (p *program) newRestartCommand() *cobra.Command {
+	var body api.RestartRequest
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "restart ID STEP",
+		Short: "Repeat a step and everything after it, in the same execution",
+		Args:  arguments(2, 2, "ID or STEP"),
+	}
+	cmd.Flags().BoolVar(&body.FailedOnly, "failed-only", false, "repeat only what did not complete inside the step")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run again, and run nothing")
+	return p.changing(cmd, func(args []string) *change {
+		body.Step = args[0]
+		ch := &change{verb: "restart", body: &body, check: func(ctx context.Context, client *api.Client, x *api.ExecutionDetail) (bool, error) {
+			if loop, _, inside := strings.Cut(body.Step, "["); inside {
+				return false, stepwell.Invalid("restart "+loop+", with --failed-only if only what failed should run again", "%s is an iteration, which is not restarted by itself", body.Step)
+			}
+			return false, knownStep(ctx, client, x.ID, body.Step)
+		}}
+		if dryRun {
+			ch.preview = url.Values{"step_id": {body.Step}, "failed_only": {strconv.FormatBool(body.FailedOnly)}}
+		}
+		return ch
+	})
+}
+
+func (p *program) newRetryCommand() *cobra.Command {
+	var body api.RetryRequest
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "retry ID",
+		Short: "Repeat what did not complete, in a new execution",
+		Long: "Starts a new execution of the same pipeline, as it was, with the same parameters. What completed\n" +
+			"is taken over: steps, iterations of for_each, steps inside groups and sub-pipelines, items of\n" +
+			"streams. What did not complete is repeated, and what depends on that. The new execution names\n" +
+			"the old one as its parent.",
+		Args: arguments(1, 1, "ID"),
+	}
+	cmd.Flags().StringVar(&body.From, "from-step", "", "also repeat this `step` whole, and everything after it")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run, and run nothing")
+	return p.changing(cmd, func([]string) *change {
+		ch := &change{verb: "retry", body: &body, check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) {
+			if !over(x) {
+				return false, stepwell.Errorf(stepwell.CodeConflict, "`stepwell executions resume "+x.ID+"` goes on with it", "the execution has not ended: it is %s", x.Status)
+			}
+			return false, nil
+		}}
+		if dryRun {
+			ch.preview = url.Values{"from_step": {body.From}}
+		}
+		ch.run = func(s *session, x *api.ExecutionDetail) error {
+			s.resume = "stepwell executions list --status running" + p.dbFlag()
+			return s.retry(x, &body)
+		}
+		return ch
+	})
+}
+
+func (s *session) retry(x *api.ExecutionDetail, body *api.RetryRequest) error {
+	d, err := s.definition(x.ID)
+	if err != nil {
 		return s.abandon(err)
 	}
-	return s.run(func(ctx context.Context, a *app.App) (string, error) { return x.ID, do(ctx, a.Conductor) })
+	since := time.Now()
+	s.show(d, func(y *store.Execution) bool { return y.Parent == x.ID && !y.Created.Before(since) })
+	return s.run(func(ctx context.Context, client *api.Client) (string, error) {
+		again, err := client.Retry(ctx, x.ID, body.From, "")
+		if err != nil {
+			return "", err
+		}
+		return again.ID, nil
+	})
+}
+
+// foretell shows what a retry or a restart would do: what is repeated, what runs again because of that, and what is kept.
+func (p *program) foretell(ctx context.Context, client *api.Client, c *connection, id string, ch *change) error {
+	var a api.PreviewAnswer
+	if err := client.Call(ctx, http.MethodGet, pathTo("executions", id, ch.verb, "preview"), ch.preview, nil, &a); err != nil {
+		return err
+	}
+	if c.output.value == "json" {
+		return writeJSON(p.out, a)
+	}
+	tries := func(step string) string {
+		if n := a.Items[step]; n > 0 {
+			return plural(int(n), "failed item")
+		}
+		return ""
+	}
+	var repeated, again []string
+	for _, step := range a.Repeated {
+		if items := tries(step); items != "" {
+			step += " (" + items + ")"
+		}
+		repeated = append(repeated, step)
+	}
+	for _, step := range a.Again {
+		why := "at the end of every execution"
+		if step.Because != "" {
+			why = "because of " + string(step.Because)
+		}
+		if items := tries(step.Step); items != "" {
+			why = items + ", " + why
+		}
+		again = append(again, step.Step+" ("+why+")")
+	}
+	for _, part := range []struct {
+		title string
+		n     int
+		list  []string
+	}{{"repeated", a.Counts.Repeated, repeated}, {"again", a.Counts.Again, again}, {"kept", a.Counts.Kept, a.Kept}} {
+		if _, err := fmt.Fprintf(p.out, "%s: %d\n", part.title, part.n); err != nil {
+			return err
+		}
+		for _, line := range part.list {
+			fmt.Fprintf(p.out, "  %s\n", printable(line))
+		}
+		if more := part.n - len(part.list); more > 0 {
+			fmt.Fprintf(p.out, "  … and %d more\n", more)
+		}
+	}
+	return nil
 }

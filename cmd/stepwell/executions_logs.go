@@ -2,187 +2,216 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
-	"os"
-	"os/signal"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/feed"
 )
-
-// followInterval is how often the database is asked for more.
-const followInterval = 250 * time.Millisecond
-
-// page is how many lines or events are read at once.
-const page = 1000
 
 // logFlags are the flags of `executions logs`.
 type logFlags struct {
-	filter store.LogFilter
+	api.ListLogs
 	level  choice
 	since  time.Duration
 	follow bool
-	output *choice
 }
 
 func (p *program) newLogsCommand() *cobra.Command {
-	var c connection
+	c := connection{here: true}
 	f := logFlags{level: choice{"debug", []string{"debug", "info", "warning", "error"}}}
 	cmd := &cobra.Command{
 		Use:   "logs ID",
-		Short: "Shows the lines that steps have logged",
+		Short: "Show the lines that steps have logged",
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if f.filter.Tail < 0 || f.filter.Tail > 10_000 {
-				return stepwell.Invalid("give a number from 0 to 10000", "tail: %d is out of range", f.filter.Tail)
+			if f.Tail < 0 || f.Tail > 10_000 {
+				return stepwell.Invalid("give a number from 0 to 10000", "tail: %d is out of range", f.Tail)
 			}
-			if p.elsewhere(&c) {
-				return p.logsThere(&c, args[0], &f)
-			}
-			return p.reading(args[0], func(ctx context.Context, s store.Store, x *store.Execution) error {
-				return p.logs(ctx, s, x, &f)
+			c.lasts = f.follow
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				f.ID = args[0]
+				return p.logs(ctx, client, &c, &f)
 			})
 		},
 	}
 	flags := cmd.Flags()
-	p.settings.addDB(flags)
-	flags.StringVar(&f.filter.StepKey, "step", "", "only lines of the step with this `key`")
+	flags.StringVar(&f.Step, "step", "", "only lines of the step with this `key`")
 	flags.Var(&f.level, "level", "lines of this level and above")
-	flags.IntVar(&f.filter.Tail, "tail", 0, "only the last so many lines")
+	flags.IntVar(&f.Tail, "tail", 0, "only the last so many lines")
 	flags.DurationVar(&f.since, "since", 0, "only lines of the last so long, such as 10m")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on until the execution has ended")
-	f.output = format(flags, "text", "json")
-	c.addServer(flags, f.output)
+	c.add(p, flags)
 	return cmd
 }
 
-func (p *program) logs(ctx context.Context, s store.Store, x *store.Execution, f *logFlags) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
-	filter := f.filter
-	filter.Level, filter.Limit = f.level.value, page
+// logs writes the lines that there are and then, if they are followed, those that come.
+func (p *program) logs(ctx context.Context, client *api.Client, c *connection, f *logFlags) error {
+	if f.level.value != "debug" { // the lowest
+		f.Level = f.level.value
+	}
 	if f.since > 0 {
-		filter.Since = time.Now().Add(-f.since)
+		f.Since = time.Now().Add(-f.since)
 	}
-	if f.filter.StepKey != "" {
-		if err := knownStep(ctx, s, x, f.filter.StepKey); err != nil {
+	if f.Step != "" {
+		if err := knownStep(ctx, client, f.ID, f.Step); err != nil {
 			return err
 		}
 	}
-	for {
-		over := x.Status.Terminal() // before reading: all lines are there when the end is
-		if err := p.logPages(ctx, s, x.No, &filter, f.output.value); err != nil || !f.follow || over {
-			return err
-		}
-		filter.Tail = 0
-		select {
-		case <-ctx.Done():
-			return exitError(exitInterrupted)
-		case <-time.After(followInterval):
-		}
-		var err error
-		if x, err = s.Execution(ctx, x.ID); err != nil {
-			return err
-		}
-	}
-}
-
-// logPages writes what there is, and moves the filter behind it.
-func (p *program) logPages(ctx context.Context, s store.Store, no int64, filter *store.LogFilter, output string) error {
-	for {
-		if filter.Tail > 0 {
-			filter.Limit = filter.Tail
-		}
-		lines, err := s.Logs(ctx, no, *filter)
+	last := int64(0)
+	for more := true; more; {
+		page, err := client.Logs(ctx, f.ListLogs)
 		if err != nil {
 			return err
 		}
-		for i := range lines {
-			l := &lines[i]
-			filter.After = l.Seq
-			err = p.logLine(l, output)
-			if err != nil {
+		for i := range page.Logs {
+			if err := p.logLine(&page.Logs[i], c.output.value); err != nil {
 				return err
 			}
+			last = page.Logs[i].Seq
 		}
-		if len(lines) < page || filter.Tail > 0 {
-			filter.Limit = page
-			return nil
-		}
+		f.Cursor, more = page.Next, page.Next != ""
 	}
+	if !f.follow {
+		return nil
+	}
+	o := api.StreamOptions{Step: f.Step, Level: f.Level, Since: feed.Cursor{Log: last}.String()}
+	_, err := p.followLogs(ctx, client, c, f.ID, o)
+	return err
 }
 
 // logLine writes one line.
-func (p *program) logLine(l *store.LogLine, output string) error {
+func (p *program) logLine(l *api.LogLine, output string) error {
 	if output == "json" {
-		l.At = l.At.UTC().Truncate(time.Millisecond)
 		return lineEncoder(p.out).Encode(l)
 	}
-	_, err := fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.At.Local().Format("2006-01-02 15:04:05.000"), l.Level, printable(l.StepKey), oneLine(l.Message, 16<<10), attributes(l.Attrs))
+	_, err := fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.Timestamp.Local().Format("2006-01-02 15:04:05.000"), l.Level, printable(l.Step), oneLine(l.Message, 16<<10), attributes(l.Metadata))
 	return err
 }
 
 // knownStep refuses a step that the execution does not have: no lines would be a misleading answer.
-func knownStep(ctx context.Context, s store.Store, x *store.Execution, key string) error {
-	found, err := s.Steps(ctx, x.No, store.StepFilter{Key: key, Limit: 1})
-	if err == nil && len(found) == 0 {
-		err = notFound("`stepwell executions show "+x.ID+"` lists the steps", "the execution has no step %q", key)
+func knownStep(ctx context.Context, client *api.Client, id, key string) error {
+	found, err := client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: id}, Step: key, Limit: 1})
+	if err == nil && len(found.Steps) == 0 {
+		err = notFound("`stepwell executions show "+id+"` lists the steps", "the execution has no step %q", key)
 	}
 	return err
 }
 
+// How a stream that breaks off is taken up again.
+const (
+	followTries = 10          // without a message in between
+	followPause = time.Second // before each
+)
+
+// followLogs writes an execution's log lines as they come, and gives its status at the end. A stream that breaks off is
+// taken up behind the last message.
+func (p *program) followLogs(ctx context.Context, client *api.Client, c *connection, id string, o api.StreamOptions) (status stepwell.ExecutionStatus, err error) {
+	for tries := 0; tries < followTries; tries++ {
+		before, ended := o.Since, false
+		for m, broken := range client.Stream(ctx, id, o) {
+			if err = broken; err != nil {
+				break
+			}
+			o.Since = m.Seq
+			if ended, err = p.followed(&m, c.output.value, &status); err != nil || ended {
+				return status, err
+			}
+		}
+		switch code := stepwell.CodeOf(err); {
+		case ctx.Err() != nil:
+			return status, context.Cause(ctx)
+		case err != nil && code != stepwell.CodeUnavailable && code != stepwell.CodeInternal:
+			return status, err
+		case o.Since != before:
+			tries = 0
+		}
+		select {
+		case <-ctx.Done():
+			return status, context.Cause(ctx)
+		case <-time.After(followPause):
+		}
+	}
+	if err == nil {
+		err = stepwell.Errorf(stepwell.CodeUnavailable, "", "the stream breaks off again and again")
+	}
+	return status, err
+}
+
+// followed writes the log line of a message; ended says that it is the last message, with the status.
+func (p *program) followed(m *api.StreamMessage, output string, status *stepwell.ExecutionStatus) (ended bool, err error) {
+	switch m.Type {
+	case feed.TypeComplete:
+		var end feed.CompleteData
+		err = json.Unmarshal(m.Data, &end)
+		*status = end.Status
+		return true, err
+	case feed.TypeLog:
+		l := api.LogLine{Metadata: json.RawMessage("{}")}
+		at, _ := feed.ParseCursor(m.Seq) // a line's place in the stream ends with its number
+		if err := json.Unmarshal(m.Data, &l); err != nil {
+			return false, fmt.Errorf("stream: %w", err)
+		}
+		l.Seq = at.Log
+		return false, p.logLine(&l, output)
+	}
+	return false, nil
+}
+
 func (p *program) newEventsCommand() *cobra.Command {
-	var after int64
+	f := api.ListHistory{Limit: 1000}
 	var most int
-	var output *choice
+	c := connection{here: true}
 	cmd := &cobra.Command{
 		Use:   "events ID",
-		Short: "Shows everything that happened in an execution, in order",
+		Short: "Show everything that happened in an execution, in order",
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if most < 0 {
 				return stepwell.Invalid("", "limit: %d is less than nothing", most)
 			}
-			return p.reading(args[0], func(ctx context.Context, s store.Store, x *store.Execution) error {
-				return p.events(ctx, s, x, after, most, output.value)
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				f.ID = args[0]
+				return p.events(ctx, client, &c, f, most)
 			})
 		},
 	}
 	flags := cmd.Flags()
-	p.settings.addDB(flags)
-	flags.Int64Var(&after, "after", 0, "only events after this `version`")
+	flags.Int64Var(&f.After, "after", 0, "only events after this `version`")
 	flags.IntVar(&most, "limit", 0, "at most so many; 0 for all")
-	output = format(flags, "text", "json")
+	c.add(p, flags)
 	return cmd
 }
 
-func (p *program) events(ctx context.Context, s store.Store, x *store.Execution, after int64, most int, output string) error {
+func (p *program) events(ctx context.Context, client *api.Client, c *connection, f api.ListHistory, most int) error {
 	enc := lineEncoder(p.out)
 	written := 0
 	for {
-		events, err := s.Events(ctx, x.No, after, page)
-		if err != nil || len(events) == 0 {
+		page, err := client.History(ctx, f)
+		if err != nil {
 			return err
 		}
-		for i := range events {
-			e := &events[i]
-			after = e.Version
+		for i := range page.Events {
+			e := &page.Events[i]
 			if most > 0 && written == most {
 				return nil
 			}
 			written++
-			if output == "json" {
-				e.At = e.At.UTC().Truncate(time.Millisecond)
+			if c.output.value == "json" {
 				err = enc.Encode(e)
 			} else {
-				_, err = fmt.Fprintf(p.out, "%5d  %s  %-10s %s  %s\n", e.Version, e.At.Local().Format("15:04:05.000"), e.Type, printable(e.StepKey), oneLine(e.Detail, 300))
+				_, err = fmt.Fprintf(p.out, "%5d  %s  %-10s %s  %s\n", e.Version, e.At.Local().Format("15:04:05.000"), e.Type, printable(e.Step), oneLine(e.Detail, 300))
 			}
 			if err != nil {
 				return err
 			}
+		}
+		if f.Cursor = page.Next; page.Next == "" {
+			return nil
 		}
 	}
 }

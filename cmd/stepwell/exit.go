@@ -55,11 +55,11 @@ func unwrapHint(err error) error {
 }
 
 // exitOf is the exit code of an execution's end.
-func exitOf(s stepwell.ExecutionStatus) error {
-	switch s {
-	case stepwell.ExecutionCompleted:
+func exitOf(status string) error {
+	switch status {
+	case stepwell.ExecutionCompleted.String():
 		return nil
-	case stepwell.ExecutionCompletedWithFailures:
+	case stepwell.ExecutionCompletedWithFailures.String():
 		return exitError(exitPartly)
 	}
 	return exitError(exitFailed)

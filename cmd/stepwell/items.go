@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/engine"
-	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/api"
 )
 
 // items is how a stream step is getting on.
@@ -61,15 +60,8 @@ func (i *items) text() string {
 	return strings.Join(parts, ", ")
 }
 
-// itemsText is what an ended stream step's counts say; empty for other steps.
-func itemsText(s *store.Step) string {
-	if c := s.Items(); c != nil {
-		return countsText(c)
-	}
-	return ""
-}
-
-func countsText(c *engine.Items) string {
+// countsText is the counts of a stream step that has ended.
+func countsText(c *api.Items) string {
 	i := items{Counts: action.Counts{In: c.In, Out: c.Out, Failed: c.Failed, Dropped: c.Dropped, Skipped: c.Skipped}}
 	return i.text()
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
@@ -112,7 +113,7 @@ func (p *program) counter() (progress func(done, total int), end func()) {
 }
 
 func (p *program) backup(ctx context.Context, target string) (err error) {
-	s, err := p.reader(ctx)
+	s, err := app.OpenReader(ctx, p.settings.db, p.log())
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ type shown struct {
 		Failures                                       []any
 		Unreadable                                     []struct{ Step string }
 		LeftOut                                        map[string]int `json:"left_out"`
-	}
+	} `json:"result"`
 	Steps []struct {
 		Key     string `json:"step_id"`
 		Status  string
@@ -61,7 +61,9 @@ func show(t *testing.T, id string) shown {
 func newest(t *testing.T) string {
 	t.Helper()
 	_, out, errs := command(t, "executions", "list", "--limit", "1", "-o", "json")
-	var list []struct{ ID string }
+	var list []struct {
+		ID string `json:"execution_id"`
+	}
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 {
 		t.Fatalf("list: %v %s", err, errs)
 	}

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"iter"
 	"net/url"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/app"
 )
 
 // defaultServer is where `stepwell serve` is when nothing else is said.
@@ -25,49 +27,76 @@ const defaultServer = "http://" + defaultListen
 // remotePatience bounds one call of the API.
 const remotePatience = 60 * time.Second
 
-// connection says which server a command speaks to.
+// connection says which API a command speaks to.
 type connection struct {
 	server string
 	output *choice
+	here   bool // without a server, the API in this process over the database
+	lasts  bool // for as long as it takes
 }
 
-func (c *connection) add(f *pflag.FlagSet) {
-	f.StringVar(&c.server, "server", "", "`URL` of the server; else STEPWELL_SERVER, else "+defaultServer)
+// add adds the flags of a command that works on a database without a server, or that needs one.
+func (c *connection) add(p *program, f *pflag.FlagSet) {
 	c.output = format(f, "text", "json")
+	if c.here {
+		p.settings.addDB(f)
+	}
+	c.addServer(f, c.output)
 }
 
-// caller is what commands need of an api.Client.
-type caller interface {
-	Call(ctx context.Context, method, path string, query url.Values, body, answer any) error
-	CallIf(ctx context.Context, method, path, ifMatch string, body, answer any) (tag string, err error)
-	Wait(ctx context.Context, id string) (*api.ExecutionDetail, error)
-	Stream(ctx context.Context, id string, o api.StreamOptions) iter.Seq2[api.StreamMessage, error]
+func (c *connection) addServer(f *pflag.FlagSet, output *choice) {
+	c.output = output
+	if c.here {
+		f.StringVar(&c.server, "server", "", "`URL` of a server to ask instead of the database; else STEPWELL_SERVER")
+		return
+	}
+	f.StringVar(&c.server, "server", "", "`URL` of the server; else STEPWELL_SERVER, else "+defaultServer)
 }
 
-// dial makes a client. The key comes from the environment: arguments are seen by everybody on the machine.
-func (p *program) dial(c *connection) (caller, error) {
-	address := c.server
-	if address == "" {
-		address, _ = p.env("STEPWELL_SERVER")
+// elsewhere reports whether a server is named, by --server or STEPWELL_SERVER.
+func (p *program) elsewhere(c *connection) bool {
+	v, _ := p.env("STEPWELL_SERVER")
+	return c.server != "" || v != ""
+}
+
+// dial makes a client, and what lets go of it. The key comes from the environment: arguments are seen by everybody on the
+// machine.
+func (p *program) dial(ctx context.Context, c *connection) (*api.Client, func() error, error) {
+	if c.here && !p.elsewhere(c) {
+		o, err := p.options()
+		if err != nil {
+			return nil, nil, err
+		}
+		o.DB, o.Log = p.settings.db, p.log()
+		r, err := app.OpenReading(ctx, o)
+		if err != nil {
+			return nil, nil, err
+		}
+		return r.Client, r.Close, nil
 	}
-	if address == "" {
-		address = defaultServer
-	}
+	named, _ := p.env("STEPWELL_SERVER")
 	key, _ := p.env("STEPWELL_API_KEY")
-	return api.NewClient(api.ClientOptions{URL: address, Token: key})
+	client, err := api.NewClient(api.ClientOptions{URL: cmp.Or(c.server, named, defaultServer), Token: key})
+	return client, func() error { return nil }, err
 }
 
-// calling runs f with a client and a context that ends with an interrupt.
-func (p *program) calling(c *connection, f func(ctx context.Context, api caller) error) error {
-	server, err := p.dial(c)
+// calling runs f with a client and a context that ends with an interrupt and, unless the call lasts, with the patience for a
+// server.
+func (p *program) calling(c *connection, f func(ctx context.Context, client *api.Client) error) (err error) {
+	alive, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	client, end, err := p.dial(alive, c)
 	if err != nil {
 		return err
 	}
-	alive, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	ctx, cancel := context.WithTimeoutCause(alive, remotePatience, &stepwell.Error{Code: stepwell.CodeTimeout, Message: "no answer within " + remotePatience.String()})
-	defer cancel()
-	if err = f(ctx, server); err != nil && alive.Err() != nil {
+	defer func() { err = errors.Join(err, end()) }()
+	ctx := alive
+	if !c.here && !c.lasts || p.elsewhere(c) && !c.lasts {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(alive, remotePatience, stepwell.Errorf(stepwell.CodeTimeout, "", "no answer within %s", remotePatience))
+		defer cancel()
+	}
+	if err = f(ctx, client); err != nil && alive.Err() != nil {
 		return exitError(exitInterrupted)
 	}
 	return err
@@ -88,12 +117,12 @@ func pathTo(parts ...string) string {
 type object = map[string]any
 
 // pages lists everything under a path, page by page, at most so many; items is the list's name in the answer.
-func pages(ctx context.Context, api caller, path, items string, query url.Values, most int) ([]object, error) {
+func pages(ctx context.Context, client *api.Client, path, items string, query url.Values, most int) ([]object, error) {
 	all := []object{}
 	for most > len(all) {
 		var page map[string]json.RawMessage
 		query.Set("limit", strconv.Itoa(min(100, most-len(all))))
-		if err := api.Call(ctx, "GET", path, query, nil, &page); err != nil {
+		if err := client.Call(ctx, "GET", path, query, nil, &page); err != nil {
 			return nil, err
 		}
 		var rows []object
@@ -142,9 +171,9 @@ func (p *program) verb(use, short, method string, path func(id string) string, l
 		Short: short,
 		Args:  arguments(1, 1, strings.ToUpper(strings.Fields(use)[1])),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				var answer any
-				if err := api.Call(ctx, method, path(args[0]), nil, nil, &answer); err != nil {
+				if err := client.Call(ctx, method, path(args[0]), nil, nil, &answer); err != nil {
 					return err
 				}
 				if o, ok := answer.(object); ok && c.output.value == "text" && len(o) > 0 {
@@ -158,7 +187,7 @@ func (p *program) verb(use, short, method string, path func(id string) string, l
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }
 

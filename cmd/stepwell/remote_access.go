@@ -16,6 +16,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
@@ -48,9 +49,9 @@ func (p *program) newSecretSet(r *resource) *cobra.Command {
 			if cmd.Flags().Changed("data") || cmd.Flags().Changed("db") {
 				return p.setSecretHere(&c, args[0], value)
 			}
-			err = p.calling(&c, func(ctx context.Context, api caller) error {
+			err = p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}
-				if err := api.Call(ctx, "PUT", r.at(args[0]), nil, object{"value": value}, &answer); err != nil {
+				if err := client.Call(ctx, "PUT", r.at(args[0]), nil, object{"value": value}, &answer); err != nil {
 					return err
 				}
 				return p.answered(&c, answer, "Set the secret %s.", printable(args[0]))
@@ -61,7 +62,7 @@ func (p *program) newSecretSet(r *resource) *cobra.Command {
 			return err
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	p.settings.addDB(cmd.Flags())
 	cmd.Flags().StringVar(&file, "from-file", "", "`file` with the value")
 	return cmd
@@ -174,9 +175,9 @@ func (p *program) newKeyCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.calling(&c, func(ctx context.Context, server caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}
-				if err := server.Call(ctx, "POST", pathTo("keys"), nil, body, &answer); err != nil {
+				if err := client.Call(ctx, "POST", pathTo("keys"), nil, body, &answer); err != nil {
 					return err
 				}
 				if c.output.value == "json" {
@@ -189,7 +190,7 @@ func (p *program) newKeyCreate() *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	f.add(cmd.Flags())
 	p.settings.addDB(cmd.Flags())
 	return cmd

@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 // maxBody bounds what a command sends.
@@ -117,16 +118,16 @@ func (p *program) sending(use, short, method string, path func(args []string) st
 			if err != nil {
 				return err
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}
-				if err := api.Call(ctx, method, path(args), nil, body, &answer); err != nil {
+				if err := client.Call(ctx, method, path(args), nil, body, &answer); err != nil {
 					return err
 				}
 				return p.shown(&c, answer, line, cell(answer[id]))
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	f.add(cmd.Flags())
 	return cmd
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
-	"os/signal"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -66,8 +64,8 @@ func (p *program) newVersionsCommand(r *resource) *cobra.Command {
 		Short: "Lists the versions of a pipeline, newest first",
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, api caller) error {
-				rows, err := pages(ctx, api, r.at(args[0], "versions"), "versions", url.Values{}, maxList)
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				rows, err := pages(ctx, client, r.at(args[0], "versions"), "versions", url.Values{}, maxList)
 				if err != nil {
 					return err
 				}
@@ -78,7 +76,7 @@ func (p *program) newVersionsCommand(r *resource) *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }
 
@@ -94,9 +92,9 @@ func (p *program) newDiffCommand(r *resource) *cobra.Command {
 					return stepwell.Invalid("`stepwell pipelines versions` lists them", "%q is no version", n)
 				}
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				var answer object
-				if err := api.Call(ctx, "GET", r.at(args[0], "diff"), url.Values{"from": {args[1]}, "to": {args[2]}}, nil, &answer); err != nil {
+				if err := client.Call(ctx, "GET", r.at(args[0], "diff"), url.Values{"from": {args[1]}, "to": {args[2]}}, nil, &answer); err != nil {
 					return err
 				}
 				if text, ok := answer["text"].(string); ok && c.output.value == "text" {
@@ -107,7 +105,7 @@ func (p *program) newDiffCommand(r *resource) *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }
 
@@ -130,7 +128,7 @@ func (p *program) newStartCommand() *cobra.Command {
 		Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.startStored(&c, args[0], &f) },
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	cmd.Flags().StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "show its log until it has ended")
 	cmd.Flags().BoolVarP(&f.wait, "wait", "w", false, "wait until it has ended, and show it")
@@ -150,56 +148,32 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	if f.version > 0 {
 		body["workflow_version"] = f.version
 	}
-	id := ""
-	err = p.calling(c, func(ctx context.Context, api caller) error {
+	c.lasts = f.wait || f.follow
+	return p.calling(c, func(ctx context.Context, client *api.Client) error {
 		var answer object
-		if err := api.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
+		if err := client.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
 			return err
 		}
-		id, _ = answer["execution_id"].(string)
+		id, _ := answer["execution_id"].(string)
 		if f.wait {
-			return nil
+			x, err := client.Wait(ctx, id)
+			if err == nil {
+				err = p.showExecution(c, x, false)
+			}
+			if err != nil {
+				return err
+			}
+			return exitOf(x.Status)
 		}
-		return p.shown(c, answer, "execution %s is started", id)
+		if err := p.shown(c, answer, "execution %s is started", id); err != nil || !f.follow {
+			return err
+		}
+		status, err := p.followLogs(ctx, client, c, id, api.StreamOptions{})
+		if err != nil {
+			return err
+		}
+		return exitOf(status.String())
 	})
-	switch {
-	case err != nil:
-		return err
-	case f.wait:
-		return p.awaitEnd(c, id)
-	case !f.follow:
-		return nil
-	}
-	status, err := p.followLogs(c, id, api.StreamOptions{})
-	if err != nil {
-		return err
-	}
-	return exitOf(status)
-}
-
-// awaitEnd shows an execution when it has ended.
-func (p *program) awaitEnd(c *connection, id string) error {
-	server, err := p.dial(c)
-	if err != nil {
-		return err
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	defer stop()
-	end, err := server.Wait(ctx, id)
-	if ctx.Err() != nil {
-		return exitError(exitInterrupted)
-	}
-	if err != nil {
-		return err
-	}
-	if err := p.showThere(c, id); err != nil {
-		return err
-	}
-	var status stepwell.ExecutionStatus
-	if err := status.UnmarshalText([]byte(end.Status)); err != nil {
-		return err
-	}
-	return exitOf(status)
 }
 
 func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {
@@ -209,15 +183,15 @@ func (p *program) newArchiveCommand(r *resource, name string, archived bool) *co
 		Short: map[bool]string{true: "Takes a pipeline out of use; nothing starts it any more", false: "Takes a pipeline into use again"}[archived],
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}
-				if err := api.Call(ctx, "PUT", r.at(args[0]), nil, object{"archived": archived}, &answer); err != nil {
+				if err := client.Call(ctx, "PUT", r.at(args[0]), nil, object{"archived": archived}, &answer); err != nil {
 					return err
 				}
 				return p.answered(&c, answer, "pipeline %s: "+name+"d", cell(answer["name"]))
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 func (p *program) newPolicyCommand() *cobra.Command {
@@ -24,16 +25,16 @@ func (p *program) newPolicyShow() *cobra.Command {
 		Short: "Show the policy",
 		Args:  arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				var answer object
-				if err := api.Call(ctx, "GET", pathTo("policy"), nil, nil, &answer); err != nil {
+				if err := client.Call(ctx, "GET", pathTo("policy"), nil, nil, &answer); err != nil {
 					return err
 				}
 				return p.showPolicy(&c, answer)
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }
 
@@ -83,15 +84,15 @@ func (p *program) newPolicySet() *cobra.Command {
 			if body == nil {
 				body = object{} // an empty file allows everything
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				var answer object
-				if err := api.Call(ctx, "PUT", pathTo("policy"), nil, body, &answer); err != nil {
+				if err := client.Call(ctx, "PUT", pathTo("policy"), nil, body, &answer); err != nil {
 					return err
 				}
 				return p.showPolicy(&c, answer)
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }

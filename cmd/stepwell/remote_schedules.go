@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 func schedules() *resource {
@@ -105,9 +106,9 @@ func (p *program) newNextRuns(r *resource) *cobra.Command {
 		Short: "Shows when it starts next",
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				var answer object
-				if err := api.Call(ctx, "GET", r.at(args[0], "next-runs"), url.Values{"count": {strconv.Itoa(count)}}, nil, &answer); err != nil {
+				if err := client.Call(ctx, "GET", r.at(args[0], "next-runs"), url.Values{"count": {strconv.Itoa(count)}}, nil, &answer); err != nil {
 					return err
 				}
 				if c.output.value == "json" {
@@ -123,7 +124,7 @@ func (p *program) newNextRuns(r *resource) *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	cmd.Flags().IntVar(&count, "count", 10, "how many times")
 	return cmd
 }
@@ -140,8 +141,8 @@ func (p *program) newFirings(r *resource) *cobra.Command {
 			if most < 1 || most > maxList {
 				return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
-				rows, err := pages(ctx, api, r.at(args[0], "firings"), "firings", url.Values{}, most)
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				rows, err := pages(ctx, client, r.at(args[0], "firings"), "firings", url.Values{}, most)
 				if err != nil {
 					return err
 				}
@@ -161,7 +162,7 @@ func (p *program) newFirings(r *resource) *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	cmd.Flags().IntVar(&most, "limit", 100, "at most so many")
 	return cmd
 }
@@ -177,16 +178,16 @@ func (p *program) newBackfill(r *resource) *cobra.Command {
 			if from == "" || to == "" {
 				return stepwell.Invalid("usage: stepwell schedules backfill ID --from TIME --to TIME", "--from and --to are missing")
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				var answer object
-				if err := api.Call(ctx, "POST", r.at(args[0], "backfill"), nil, object{"from": from, "to": to}, &answer); err != nil {
+				if err := client.Call(ctx, "POST", r.at(args[0], "backfill"), nil, object{"from": from, "to": to}, &answer); err != nil {
 					return err
 				}
 				return p.shown(&c, answer, "")
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	cmd.Flags().StringVar(&from, "from", "", "first `time`, such as 2026-01-01T00:00:00Z")
 	cmd.Flags().StringVar(&to, "to", "", "`time` before which it ends")
 	return cmd

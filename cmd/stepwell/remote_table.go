@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 // column is one of a table: its title, and where its values are in an object.
@@ -56,8 +57,8 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 					query.Set(f.param, values[i])
 				}
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
-				rows, err := r.list(ctx, api, query, most)
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				rows, err := r.list(ctx, client, query, most)
 				if err != nil {
 					return err
 				}
@@ -72,7 +73,7 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	cmd.Flags().IntVar(&most, "limit", 100, "at most so many")
 	for i, f := range r.filters {
 		cmd.Flags().StringVar(&values[i], f.flag, "", f.help)
@@ -81,13 +82,13 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 }
 
 // list asks for the entries.
-func (r *resource) list(ctx context.Context, api caller, query url.Values, most int) ([]object, error) {
+func (r *resource) list(ctx context.Context, client *api.Client, query url.Values, most int) ([]object, error) {
 	path := pathTo(strings.Split(r.path, "/")...)
 	if !r.whole {
-		return pages(ctx, api, path, r.items, query, most)
+		return pages(ctx, client, path, r.items, query, most)
 	}
 	var answer map[string]json.RawMessage
-	if err := api.Call(ctx, "GET", path, query, nil, &answer); err != nil {
+	if err := client.Call(ctx, "GET", path, query, nil, &answer); err != nil {
 		return nil, err
 	}
 	rows := []object{}
@@ -103,9 +104,9 @@ func (p *program) showing(r *resource, short string) *cobra.Command {
 		Short: short,
 		Args:  arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				var o object
-				if err := api.Call(ctx, "GET", r.at(args[0]), nil, nil, &o); err != nil {
+				if err := client.Call(ctx, "GET", r.at(args[0]), nil, nil, &o); err != nil {
 					return err
 				}
 				if c.output.value == "json" {
@@ -115,7 +116,7 @@ func (p *program) showing(r *resource, short string) *cobra.Command {
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }
 

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 // triggerFlags say what a webhook or an event starts; a file may say the same, and more.
@@ -124,16 +125,16 @@ func (p *program) deciding(r *resource, word, short string) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			body := object{}
 			put(body, "comment", comment)
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}
-				if err := api.Call(ctx, "POST", r.at(args[0], word), nil, body, &answer); err != nil {
+				if err := client.Call(ctx, "POST", r.at(args[0], word), nil, body, &answer); err != nil {
 					return err
 				}
 				return p.answered(&c, answer, map[string]string{"approve": "approved: %s", "reject": "rejected: %s"}[word], printable(args[0]))
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	cmd.Flags().StringVar(&comment, "comment", "", "`text` that is kept with the answer")
 	return cmd
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 // updating makes a command that changes one of a resource. The API replaces what is inside `schedule` and `callback` as
@@ -26,30 +27,30 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 			if len(body) == 0 {
 				return stepwell.Invalid("`stepwell "+r.path+" update --help` lists the flags", "nothing is said to change")
 			}
-			return p.calling(&c, func(ctx context.Context, api caller) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}
-				if err := sendUpdate(ctx, api, r.at(args[0]), body, &answer); err != nil {
+				if err := sendUpdate(ctx, client, r.at(args[0]), body, &answer); err != nil {
 					return err
 				}
 				return p.shown(&c, answer, line, cell(answer[id]))
 			})
 		},
 	}
-	c.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	f.add(cmd.Flags())
 	return cmd
 }
 
 // sendUpdate sends a change of what is at the path.
-func sendUpdate(ctx context.Context, api caller, path string, body object, answer *object) error {
+func sendUpdate(ctx context.Context, client *api.Client, path string, body object, answer *object) error {
 	var now object
-	tag, err := api.CallIf(ctx, "GET", path, "", nil, &now)
+	tag, err := client.CallIf(ctx, "GET", path, "", nil, &now)
 	if err != nil {
 		return err
 	}
 	merge(now, body, "schedule", "type")
 	merge(now, body, "callback", "workflow_id", "action_type")
-	_, err = api.CallIf(ctx, "PUT", path, tag, body, answer)
+	_, err = client.CallIf(ctx, "PUT", path, tag, body, answer)
 	return err
 }
 

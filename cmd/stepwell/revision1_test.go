@@ -193,7 +193,10 @@ func withoutAdded(was, is any, outputs bool) any {
 
 // executions are a pipeline's, oldest first.
 func (r *revision1Rig) executions(pipeline string) []string {
-	var list []struct{ ID, Pipeline string }
+	var list []struct {
+		ID       string `json:"execution_id"`
+		Pipeline string
+	}
 	r.read(&list, "executions", "list", "-o", "json")
 	var ids []string
 	for _, e := range slices.Backward(list) {
@@ -234,7 +237,14 @@ func (r *revision1Rig) shown(id string) any {
 		Error    any    `json:"error,omitempty"`
 		Steps    []step `json:"steps"`
 	}
+	var now struct { // the names of today
+		Trigger string `json:"trigger_type"`
+		Outputs any    `json:"result"`
+	}
 	r.read(&e, "executions", "show", id, "--all", "--outputs", "-o", "json")
+	r.read(&now, "executions", "show", id, "-o", "json")
+	e.Trigger, e.Outputs = now.Trigger, now.Outputs
+	formerFailure(e.Error)
 	events := map[string][]string{}
 	out, err := r.run("executions", "events", id, "-o", "json")
 	if err != nil {
@@ -254,9 +264,18 @@ func (r *revision1Rig) shown(id string) any {
 	for i := range e.Steps {
 		e.Steps[i].Events = events[e.Steps[i].Step]
 		e.Steps[i].Outputs = timeless(e.Steps[i].Outputs)
+		formerFailure(e.Steps[i].Error)
 	}
 	slices.SortStableFunc(e.Steps, func(a, b step) int { return strings.Compare(a.Step, b.Step) })
 	return e
+}
+
+// formerFailure gives the step of a failure the name that it had.
+func formerFailure(failure any) {
+	if f, ok := failure.(map[string]any); ok && f["step_id"] != nil {
+		f["step"] = f["step_id"]
+		delete(f, "step_id")
+	}
 }
 
 // timeless takes out what two runs of the same thing may differ in.

@@ -6,15 +6,12 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"maps"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
 )
@@ -106,10 +103,6 @@ func (p *program) run(file string, f *runFlags) error {
 	if f.dryRun {
 		return p.showPlan(d.def, actions, f.output.value)
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("working directory: %w", err)
-	}
 	s, err := p.open(f.output.value, "stepwell run "+file+" --resume"+p.dbFlag())
 	if err != nil {
 		return err
@@ -118,15 +111,7 @@ func (p *program) run(file string, f *runFlags) error {
 		return p.resumeNewest(s, d)
 	}
 	p.hintUnfinished(s, d)
-	since := time.Now()
-	s.show(d.def, func(x *store.Execution) bool { return x.Pipeline == d.def.Name && !x.Created.Before(since) })
-	return s.run(func(ctx context.Context, a *app.App) (string, error) {
-		compiled, err := a.Conductor.Register(ctx, d.def)
-		if err != nil {
-			return "", err
-		}
-		return a.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Params: params, Dir: dir})
-	})
+	return s.start(d.def, params)
 }
 
 // dbFlag repeats --data or --db in commands that are suggested.
@@ -175,8 +160,8 @@ func (p *program) warn(problems definition.Problems) {
 }
 
 // unfinished finds the newest execution of a pipeline that has not ended.
-func unfinished(ctx context.Context, r store.Reader, pipeline string) (*store.Execution, error) {
-	list, err := r.Executions(ctx, store.Filter{Pipeline: pipeline, Limit: 1, Statuses: []stepwell.ExecutionStatus{
+func (s *session) unfinished(ctx context.Context, pipeline string) (*store.Execution, error) {
+	list, err := s.app.Store.Executions(ctx, store.Filter{Pipeline: pipeline, Limit: 1, Statuses: []stepwell.ExecutionStatus{
 		stepwell.ExecutionPending, stepwell.ExecutionRunning, stepwell.ExecutionPaused, stepwell.ExecutionCancelling}})
 	if err != nil || len(list) == 0 {
 		return nil, err
@@ -185,7 +170,7 @@ func unfinished(ctx context.Context, r store.Reader, pipeline string) (*store.Ex
 }
 
 func (p *program) hintUnfinished(s *session, d *document) {
-	x, err := unfinished(context.Background(), s.app.Store, d.def.Name)
+	x, err := s.unfinished(context.Background(), d.def.Name)
 	if err == nil && x != nil { // a hint that cannot be given is no reason not to run
 		fmt.Fprintf(p.err, "hint: execution %s of this pipeline is unfinished; --resume goes on with it\n", x.ID)
 	}
@@ -193,7 +178,7 @@ func (p *program) hintUnfinished(s *session, d *document) {
 
 func (p *program) resumeNewest(s *session, d *document) error {
 	ctx := context.Background()
-	x, err := unfinished(ctx, s.app.Store, d.def.Name)
+	x, err := s.unfinished(ctx, d.def.Name)
 	if err == nil && x == nil {
 		err = &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution of %q is unfinished", d.def.Name),
 			Hint: "leave out --resume to start one; `stepwell executions list` shows those that have ended"}
@@ -206,18 +191,5 @@ func (p *program) resumeNewest(s *session, d *document) error {
 			fmt.Fprintf(p.err, "hint: %s has changed; the execution goes on with what it was started with\n", d.file)
 		}
 	}
-	return s.takeUp(ctx, x)
-}
-
-// takeUp recovers an execution and runs it to its end, also one that is paused.
-func (s *session) takeUp(ctx context.Context, x *store.Execution) error {
-	if err := s.showExisting(ctx, x); err != nil {
-		return s.abandon(err)
-	}
-	return s.run(func(ctx context.Context, a *app.App) (string, error) {
-		if x.Status == stepwell.ExecutionPaused {
-			return x.ID, a.Conductor.Resume(ctx, x.ID)
-		}
-		return x.ID, a.Conductor.Recover(ctx, x.ID)
-	})
+	return s.steer(x.ID, &change{verb: "resume"})
 }

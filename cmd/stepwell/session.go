@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
@@ -24,17 +26,15 @@ type session struct {
 	output  string // text or json
 	tracker *tracker
 	app     *app.App
+	client  *api.Client
 	resume  string                   // what to type to go on with an execution that was interrupted
 	goal    stepwell.ExecutionStatus // an end that counts as success beside completed
 
 	// after shows more of an execution that has ended, before the summary; nil: nothing.
-	after func(ctx context.Context, x *store.Execution) error
+	after func(ctx context.Context, x *api.ExecutionDetail) error
 
 	reportKey string // of the step that writes the report on items, "" without streams
 }
-
-// begin starts or takes up an execution and gives its id. It is called while the app runs.
-type begin func(ctx context.Context, a *app.App) (id string, err error)
 
 // open opens the database for running executions, which one process at a time may do.
 func (p *program) open(output, resume string) (*session, error) {
@@ -59,8 +59,13 @@ func (p *program) open(output, resume string) (*session, error) {
 			s.tracker.advanced(run, idx, p)
 		}
 	}
-	s.app, err = app.New(context.Background(), o)
-	return s, err
+	if s.app, err = app.New(context.Background(), o); err != nil {
+		return nil, err
+	}
+	if s.client, err = s.app.Client(); err != nil {
+		return nil, s.abandon(err)
+	}
+	return s, nil
 }
 
 // log takes Stepwell's own messages. While a picture is drawn they go above it, like what a step logs.
@@ -106,8 +111,13 @@ func (s *session) show(d *definition.Definition, mine func(*store.Execution) boo
 }
 
 // showExisting sets up the view of an execution that is in the store.
-func (s *session) showExisting(ctx context.Context, x *store.Execution) error {
-	d, err := snapshotOf(ctx, s.app, x)
+func (s *session) showExisting(id string) error {
+	ctx := context.Background()
+	d, err := s.definition(id)
+	if err != nil {
+		return err
+	}
+	x, err := s.app.Store.Execution(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -120,17 +130,18 @@ func (s *session) showExisting(ctx context.Context, x *store.Execution) error {
 	return nil
 }
 
-func snapshotOf(ctx context.Context, a *app.App, x *store.Execution) (*definition.Definition, error) {
-	body, err := a.Store.Definition(ctx, x.Definition)
+// definition is what an execution runs.
+func (s *session) definition(id string) (*definition.Definition, error) {
+	body, err := s.client.Definition(context.Background(), id)
 	if err != nil {
 		return nil, err
 	}
 	return definition.Decode(body)
 }
 
-// run runs the app until the execution that begin gives has ended, and reports it. The first
+// run runs the app until the execution has ended that start starts or takes up, and reports it. The first
 // interrupt lets the running steps finish, the second stops them. Its error carries the exit code.
-func (s *session) run(start begin) (err error) {
+func (s *session) run(start func(ctx context.Context, client *api.Client) (id string, err error)) (err error) {
 	defer func() { err = errors.Join(err, s.app.Close()) }()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -140,33 +151,33 @@ func (s *session) run(start begin) (err error) {
 	ran := make(chan error, 1)
 	go func() { ran <- s.app.Run(ctx) }()
 
-	id, err := start(ctx, s.app)
+	id, err := start(ctx, s.client)
 	if err != nil {
 		s.app.Drain()
 		err = errors.Join(err, <-ran)
 		s.tracker.close()
 		return err
 	}
-	ended := make(chan ending, 1)
+	ended := make(chan error, 1)
 	go func() { ended <- s.await(ctx, id) }()
-	end, err := s.wait(ran, ended, signals, stop)
-	return s.finish(id, end, err)
+	err = s.wait(ran, ended, signals, stop)
+	return s.finish(id, err)
 }
 
 // wait waits for the execution's end, the app's end, or the second interrupt. The app has ended when
 // it returns.
-func (s *session) wait(ran <-chan error, ended <-chan ending, signals <-chan os.Signal, stop func()) (ending, error) {
+func (s *session) wait(ran <-chan error, ended <-chan error, signals <-chan os.Signal, stop func()) error {
 	for interrupts := 0; ; {
 		select {
-		case end := <-ended:
+		case err := <-ended:
 			s.app.Drain()
 			runErr := <-ran
-			if stepwell.CodeOf(end.err) == stepwell.CodeUnavailable {
-				end.err = nil // the conductor has stopped: why is runErr, nothing after an interrupt
+			if stepwell.CodeOf(err) == stepwell.CodeUnavailable {
+				err = nil // the conductor has stopped: why is runErr, nothing after an interrupt
 			}
-			return end, errors.Join(runErr, end.err)
+			return errors.Join(runErr, err)
 		case err := <-ran:
-			return ending{}, err
+			return err
 		case <-signals:
 			if interrupts++; interrupts == 1 {
 				s.tracker.drain()
@@ -176,22 +187,15 @@ func (s *session) wait(ran <-chan error, ended <-chan ending, signals <-chan os.
 			}
 			s.tracker.say("interrupted again: the running steps are stopped")
 			stop()
-			return ending{}, <-ran
+			return <-ran
 		}
 	}
 }
 
-// ending is how an execution ended here; a nil row means that it has not.
-type ending struct {
-	row *store.Execution
-	err error
-}
-
 // await waits for the execution, and then for others that were asked for from outside meanwhile.
-func (s *session) await(ctx context.Context, id string) ending {
-	row, err := s.app.Conductor.Wait(ctx, id)
-	if err != nil {
-		return ending{err: err}
+func (s *session) await(ctx context.Context, id string) error {
+	if _, err := s.app.Conductor.Wait(ctx, id); err != nil {
+		return err
 	}
 	for _, other := range s.app.Conductor.Active() {
 		x, err := s.app.Store.Execution(ctx, other)
@@ -203,37 +207,34 @@ func (s *session) await(ctx context.Context, id string) ending {
 			break // interrupted: it is resumed like any other
 		}
 	}
-	return ending{row: row}
+	return nil
 }
 
 // finish shows how it went. What the drain let finish may have been the last step.
-func (s *session) finish(id string, end ending, err error) error {
+func (s *session) finish(id string, err error) error {
 	s.tracker.close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	row := end.row
-	if row == nil {
-		var readErr error
-		if row, readErr = s.app.Store.Execution(ctx, id); readErr != nil {
-			return errors.Join(err, readErr)
-		}
+	x, readErr := s.client.Execution(ctx, id)
+	if readErr != nil {
+		return errors.Join(err, readErr)
 	}
-	if s.after != nil && row.Status.Terminal() {
-		if afterErr := s.after(ctx, row); afterErr != nil && stepwell.CodeOf(afterErr) != stepwell.CodeNotFound { // a step that did not come to its end
+	if s.after != nil && over(x) {
+		if afterErr := s.after(ctx, x); afterErr != nil && stepwell.CodeOf(afterErr) != stepwell.CodeNotFound { // a step that did not come to its end
 			err = errors.Join(err, afterErr)
 		}
 	}
-	if sumErr := s.summary(ctx, row); sumErr != nil {
+	if sumErr := s.summary(ctx, x); sumErr != nil {
 		err = errors.Join(err, sumErr)
 	}
 	switch {
 	case err != nil:
 		return err
-	case row.Status.Terminal() && row.Status == s.goal:
+	case over(x) && x.Status == s.goal.String():
 		return nil
-	case row.Status.Terminal():
-		return exitOf(row.Status)
-	case row.Status == stepwell.ExecutionPaused:
+	case over(x):
+		return exitOf(x.Status)
+	case x.Status == stepwell.ExecutionPaused.String():
 		fmt.Fprintf(s.program.err, "the execution is paused; go on with: stepwell executions resume %s\n", id)
 	default:
 		fmt.Fprintf(s.program.err, "the execution is unfinished; go on with: %s\n", s.resume)
@@ -243,3 +244,32 @@ func (s *session) finish(id string, end ending, err error) error {
 
 // abandon closes a session that did not come to run.
 func (s *session) abandon(err error) error { return errors.Join(err, s.app.Close()) }
+
+// start starts an execution of a definition and runs it to its end. Relative paths are meant from the working directory.
+func (s *session) start(d *definition.Definition, params map[string]any) error {
+	dir, err := os.Getwd()
+	if err != nil {
+		return s.abandon(fmt.Errorf("working directory: %w", err))
+	}
+	since := time.Now()
+	s.show(d, func(x *store.Execution) bool { return x.Pipeline == d.Name && !x.Created.Before(since) })
+	return s.run(func(ctx context.Context, _ *api.Client) (string, error) {
+		compiled, err := s.app.Conductor.Register(ctx, d)
+		if err != nil {
+			return "", err
+		}
+		return s.app.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Params: params, Dir: dir})
+	})
+}
+
+// outputs are those of a step that completed; CodeNotFound for others.
+func (s *session) outputs(ctx context.Context, id, step string, into any) error {
+	found, err := s.client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: id}, Step: step, Outputs: true, Limit: 1})
+	if err != nil {
+		return err
+	}
+	if len(found.Steps) == 0 || found.Steps[0].Status != stepwell.StepCompleted.String() || len(found.Steps[0].Outputs) == 0 {
+		return notFound("", "the step %s has no outputs", step)
+	}
+	return json.Unmarshal(found.Steps[0].Outputs, into)
+}

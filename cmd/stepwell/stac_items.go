@@ -9,17 +9,13 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/definition"
-	"github.com/stepwell/stepwell/engine"
-	"github.com/stepwell/stepwell/store"
 )
 
 // oneOff is a pipeline that a command makes of its flags.
@@ -62,41 +58,17 @@ func (p *program) runOnce(name string, o *oneOff, steps ...definition.Step) erro
 	if err := (&runFlags{failures: o.failures}).report(d); err != nil {
 		return err
 	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return fmt.Errorf("working directory: %w", err)
-	}
 	s, err := p.open(o.output.value, "stepwell executions list"+p.dbFlag())
 	if err != nil {
 		return err
 	}
-	s.after = func(ctx context.Context, x *store.Execution) error {
+	s.after = func(ctx context.Context, x *api.ExecutionDetail) error {
 		if o.after == nil || o.output.value == "json" {
 			return nil
 		}
-		return o.after(func(step string) (map[string]any, error) {
-			raw, err := s.app.Store.Output(ctx, x.No, step)
-			if err != nil {
-				return nil, err
-			}
-			if engine.IsRef(raw) {
-				if raw, err = s.app.Store.Blobs().Load(ctx, string(raw)); err != nil {
-					return nil, err
-				}
-			}
-			var out map[string]any
-			return out, json.Unmarshal(raw, &out)
-		})
+		return o.after(func(step string) (out map[string]any, err error) { return out, s.outputs(ctx, x.ID, step, &out) })
 	}
-	since := time.Now()
-	s.show(d, func(x *store.Execution) bool { return x.Pipeline == d.Name && !x.Created.Before(since) })
-	return s.run(func(ctx context.Context, a *app.App) (string, error) {
-		compiled, err := a.Conductor.Register(ctx, d)
-		if err != nil {
-			return "", err
-		}
-		return a.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Dir: dir})
-	})
+	return s.start(d, nil)
 }
 
 func (p *program) newStacDiscoverCommand() *cobra.Command {

@@ -391,7 +391,9 @@ func (r *matrixRig) retried() {
 	if r.cell.flow == "table" {
 		r.window(firstWindow, nil, string(table))
 	}
-	var list []struct{ ID string }
+	var list []struct {
+		ID string `json:"execution_id"`
+	}
 	out := r.run(exitOK, "executions", "list", "--limit", "1", "-o", "json")
 	if err := json.Unmarshal([]byte(out), &list); err != nil || len(list) != 1 {
 		r.t.Fatalf("%s: executions list: %v\n%s", r.cell, err, out)

@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
-	"github.com/stepwell/stepwell/secret"
-	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/api"
 )
 
 // maxFailures is how many failed steps a summary shows.
@@ -20,76 +18,76 @@ const maxFailures = 10
 
 // result is the last line of `run -o json`.
 type result struct {
-	Type      string                   `json:"type"`
-	Execution string                   `json:"execution_id"`
-	Pipeline  string                   `json:"pipeline"`
-	Status    stepwell.ExecutionStatus `json:"status"`
-	Outputs   json.RawMessage          `json:"outputs"`
-	Error     *engine.Failure          `json:"error"`
-	Progress  engine.Progress          `json:"progress"`
-	Duration  int64                    `json:"duration_ms"`
-	Items     map[string]*engine.Items `json:"items,omitempty"` // of stream steps, by their keys
+	Type      string                `json:"type"`
+	Execution string                `json:"execution_id"`
+	Pipeline  string                `json:"pipeline"`
+	Status    string                `json:"status"`
+	Outputs   json.RawMessage       `json:"outputs"`
+	Error     *api.Failure          `json:"error"`
+	Progress  api.Progress          `json:"progress"`
+	Duration  int64                 `json:"duration_ms"`
+	Items     map[string]*api.Items `json:"items,omitempty"` // of stream steps, by their keys
 }
 
 // maxCounted is for how many stream steps a result has counts.
 const maxCounted = 1000
 
 // terminal are the statuses of steps that have ended.
-var terminal = []stepwell.StepStatus{stepwell.StepCompleted, stepwell.StepFailed, stepwell.StepSkipped, stepwell.StepCancelled, stepwell.StepTimedOut}
+var terminal = []string{"completed", "failed", "skipped", "cancelled", "timed_out"}
 
-// takeItems adds the counts of stream steps.
-func (r *result) takeItems(ctx context.Context, from stepReader, x *store.Execution) error {
-	for step, err := range allSteps(ctx, from, x.No, store.StepFilter{Statuses: terminal}) {
-		if err != nil {
-			return err
-		}
-		counts := step.Items()
-		if counts == nil {
-			continue
-		}
-		if r.Items == nil {
-			r.Items = map[string]*engine.Items{}
-		}
-		if r.Items[step.Key] = counts; len(r.Items) == maxCounted {
-			return nil
+// addItems adds the counts of stream steps.
+func (r *result) addItems(ctx context.Context, client *api.Client) error {
+	steps, err := allSteps(ctx, client, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: r.Execution}, Status: terminal, Limit: 1000})
+	for i := range steps {
+		if counts := steps[i].Items; counts != nil && len(r.Items) < maxCounted {
+			if r.Items == nil {
+				r.Items = map[string]*api.Items{}
+			}
+			r.Items[steps[i].ID] = counts
 		}
 	}
-	return nil
+	return err
 }
 
 // summary says how the execution ended: status, outputs, what failed and what to do about it.
-func (s *session) summary(ctx context.Context, x *store.Execution) error {
-	if s.tracker.no == x.No && !x.Status.Terminal() {
-		x.Progress = s.tracker.progress
+func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
+	if s.tracker.id == x.ID && !over(x) {
+		x.Progress = api.ProgressOf(&s.tracker.progress)
+	}
+	took := time.Duration(0)
+	if x.DurationMS != nil {
+		took = time.Duration(*x.DurationMS) * time.Millisecond
 	}
 	if s.output == "json" {
-		r := result{Type: "result", Execution: x.ID, Pipeline: x.Pipeline, Status: x.Status, Outputs: secret.Mask(x.Outputs), Error: x.Failure,
-			Progress: x.Progress, Duration: elapsed(x).Milliseconds()}
+		r := result{Type: "result", Execution: x.ID, Pipeline: x.Pipeline, Status: x.Status, Outputs: x.Result, Error: x.Error,
+			Progress: x.Progress, Duration: took.Milliseconds()}
 		if len(r.Outputs) == 0 {
 			r.Outputs = json.RawMessage("null")
 		}
-		if err := r.takeItems(ctx, s.app.Store, x); err != nil {
-			return err
+		if s.reportKey != "" {
+			if err := r.addItems(ctx, s.client); err != nil {
+				return err
+			}
 		}
 		return lineEncoder(s.program.out).Encode(r)
 	}
 	w := s.program.out
 	fmt.Fprintln(w)
-	if err := writeFailures(ctx, w, s.app.Store, x); err != nil {
+	if err := writeFailures(ctx, w, s.client, x); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s: %s in %s, %s\n", printable(x.Pipeline), plainStatus(x.Status), short(elapsed(x)), tally(x.Progress))
-	if f := x.Failure; f != nil && x.Status != stepwell.ExecutionCompletedWithFailures {
+	fmt.Fprintf(w, "%s: %s in %s, %s\n", printable(x.Pipeline), plainStatus(x), short(took), tally(&x.Progress))
+	if f := x.Error; f != nil && x.Status != stepwell.ExecutionCompletedWithFailures.String() {
 		writeFailure(w, "  ", "because", f)
 	}
-	writeOutputs(w, x.Outputs)
+	writeOutputs(w, x.Result)
 	if err := s.writeReport(ctx, w, x); err != nil {
 		return err
 	}
 	switch {
-	case x.Status == stepwell.ExecutionCompletedWithFailures && s.reportKey != "" && x.Progress.Failed == 0:
+	case x.Status == stepwell.ExecutionCompletedWithFailures.String() && s.reportKey != "" && x.Progress.Failed == 0:
 		fmt.Fprintf(w, "again, for the items that failed:  stepwell executions retry %s\n", x.ID)
-	case x.Status.Terminal() && x.Status != stepwell.ExecutionCompleted:
+	case over(x) && x.Status != stepwell.ExecutionCompleted.String():
 		fmt.Fprintf(w, "again, keeping what completed:  stepwell executions retry %s\n", x.ID)
 		fmt.Fprintf(w, "what happened:                  stepwell executions show %s\n", x.ID)
 	}
@@ -97,21 +95,16 @@ func (s *session) summary(ctx context.Context, x *store.Execution) error {
 }
 
 // writeReport shows what the report on items says, if the execution has come to it.
-func (s *session) writeReport(ctx context.Context, w io.Writer, x *store.Execution) error {
-	if s.reportKey == "" || !x.Status.Terminal() {
+func (s *session) writeReport(ctx context.Context, w io.Writer, x *api.ExecutionDetail) error {
+	if s.reportKey == "" || !over(x) {
 		return nil
-	}
-	raw, err := s.app.Store.Output(ctx, x.No, s.reportKey)
-	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
-		return nil // it has failed, which is told like any failure
-	}
-	if err != nil {
-		return err
 	}
 	var report struct {
 		Summary string `json:"summary"`
 	}
-	if err := json.Unmarshal(raw, &report); err != nil {
+	if err := s.outputs(ctx, x.ID, s.reportKey, &report); stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return nil // it has failed, which is told like any failure
+	} else if err != nil {
 		return fmt.Errorf("report on items: %w", err)
 	}
 	for line := range strings.Lines(report.Summary) {
@@ -123,25 +116,15 @@ func (s *session) writeReport(ctx context.Context, w io.Writer, x *store.Executi
 	return nil
 }
 
-func plainStatus(s stepwell.ExecutionStatus) string {
-	if !s.Terminal() {
-		return "unfinished (" + s.String() + ")"
+func plainStatus(x *api.ExecutionDetail) string {
+	if !over(x) {
+		return "unfinished (" + x.Status + ")"
 	}
-	return strings.ReplaceAll(s.String(), "_", " ")
-}
-
-func elapsed(x *store.Execution) time.Duration {
-	switch {
-	case x.Started.IsZero():
-		return 0
-	case x.Ended.IsZero():
-		return max(0, time.Since(x.Started))
-	}
-	return max(0, x.Ended.Sub(x.Started))
+	return strings.ReplaceAll(x.Status, "_", " ")
 }
 
 // tally is the counts of a progress that are not zero.
-func tally(p engine.Progress) string {
+func tally(p *api.Progress) string {
 	parts := []string{fmt.Sprintf("%d of %d steps completed", p.Completed, p.Total)}
 	for _, part := range []struct {
 		n    int
@@ -154,32 +137,26 @@ func tally(p engine.Progress) string {
 	return strings.Join(parts, ", ")
 }
 
-// stepReader is what summaries read of a store.
-type stepReader interface {
-	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
-}
-
-func writeFailures(ctx context.Context, w io.Writer, r stepReader, x *store.Execution) error {
-	failed, err := r.Steps(ctx, x.No, store.StepFilter{Statuses: []stepwell.StepStatus{stepwell.StepFailed, stepwell.StepTimedOut}, Limit: maxFailures + 1})
+func writeFailures(ctx context.Context, w io.Writer, client *api.Client, x *api.ExecutionDetail) error {
+	failed, err := client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: x.ID}, Status: []string{"failed", "timed_out"}, Limit: maxFailures})
 	if err != nil {
 		return err
 	}
-	for i := range failed {
-		if i == maxFailures {
-			fmt.Fprintf(w, "… and more; all of them: stepwell executions show %s --status failed\n", x.ID)
-			break
-		}
-		step := &failed[i]
+	for i := range failed.Steps {
+		step := &failed.Steps[i]
 		f := step.Error
 		if f == nil {
-			f = &engine.Failure{Message: step.Status.String()}
+			f = &api.Failure{Message: step.Status}
 		}
-		writeFailure(w, "✘ ", step.Key, f)
+		writeFailure(w, "✘ ", step.ID, f)
+	}
+	if failed.Next != "" {
+		fmt.Fprintf(w, "… and more; all of them: stepwell executions show %s --status failed\n", x.ID)
 	}
 	return nil
 }
 
-func writeFailure(w io.Writer, indent, what string, f *engine.Failure) {
+func writeFailure(w io.Writer, indent, what string, f *api.Failure) {
 	lines := strings.Split(strings.TrimSpace(printable(f.Message)), "\n")
 	const most = 12
 	if len(lines) > most {
@@ -193,7 +170,6 @@ func writeFailure(w io.Writer, indent, what string, f *engine.Failure) {
 
 // writeOutputs shows outputs for people: one line for each, and large values cut.
 func writeOutputs(w io.Writer, raw json.RawMessage) {
-	raw = secret.Mask(raw)
 	var outputs map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &outputs) != nil || len(outputs) == 0 {
 		return

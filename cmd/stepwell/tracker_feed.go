@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -120,6 +119,3 @@ func (t *tracker) recall(key string, row *engine.StepRow) {
 		l.ended++
 	}
 }
-
-// unnamed says whether a step is known by its number alone: it has been queued, and nothing more.
-func unnamed(key string) bool { return strings.HasPrefix(key, "#") }

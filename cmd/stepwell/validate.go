@@ -31,8 +31,8 @@ func (p *program) newValidateCommand() *cobra.Command {
 		Args: arguments(1, -1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("server") {
-				return p.calling(&c, func(ctx context.Context, server caller) error {
-					return p.validateThere(ctx, server, args, c.output.value)
+				return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+					return p.validateThere(ctx, client, args, c.output.value)
 				})
 			}
 			return p.validate(args, c.output.value)
@@ -64,7 +64,7 @@ func (p *program) validate(files []string, output string) error {
 }
 
 // validateThere asks a server.
-func (p *program) validateThere(ctx context.Context, server caller, files []string, output string) error {
+func (p *program) validateThere(ctx context.Context, client *api.Client, files []string, output string) error {
 	list := make([]validated, 0, len(files))
 	for _, file := range files {
 		v := validated{File: file, Problems: definition.Problems{}}
@@ -75,7 +75,7 @@ func (p *program) validateThere(ctx context.Context, server caller, files []stri
 			continue
 		}
 		var answer api.Validation
-		if err := server.Call(ctx, "POST", pathTo("pipelines", "validate"), nil, object{"document": text}, &answer); err != nil {
+		if err := client.Call(ctx, "POST", pathTo("pipelines", "validate"), nil, object{"document": text}, &answer); err != nil {
 			return err
 		}
 		for _, d := range answer.Problems {
