@@ -8,10 +8,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -98,4 +102,52 @@ func TestDivergedExecutionIsHeld(t *testing.T) {
 	if err := r.Cancel(t.Context(), fine, "again"); err != nil {
 		t.Errorf("a second cancel: %v", err)
 	}
+}
+
+// The defaults of an action when an execution began hold until it ends, whatever later versions of the action say. A snapshot of
+// before has no policies: the present ones hold.
+func TestChangedDefaultsOfAnAction(t *testing.T) {
+	for _, old := range []bool{false, true} {
+		db := filepath.Join(t.TempDir(), "defaults.db")
+		fails := func(retry *stepwell.Retry) build {
+			return build{db: db, actions: []action.Action{{Spec: spec.Spec{Name: "t.fails", Summary: "For tests.", Retry: retry},
+				Handler: action.HandlerFunc(func(context.Context, *action.Call) (any, error) { return nil, errors.New("no luck") })}}}
+		}
+		r := newRig(t, fails(&stepwell.Retry{MaxAttempts: 2, Backoff: time.Hour}))
+		id := r.begin(pipeline(t, one("t.fails")))
+		var row *store.Execution
+		r.until("the first failure", func() (there bool) {
+			row, _ = r.store.Execution(t.Context(), id)
+			return r.steps(row.No)["a"].Status == stepwell.StepRetrying
+		})
+		r.stop()
+		b := fails(nil)
+		b.set = func(o *conductor.Options) {
+			if old {
+				o.Store = snapshotOfBefore{o.Store}
+			}
+		}
+		r = newRig(t, b)
+		reasons, err := r.Why(t.Context(), id, "a")
+		if want := map[bool]string{false: engine.WhyBackoff, true: engine.WhyFailed}[old]; err != nil || reasons[0].Code != want {
+			t.Errorf("snapshot of before %v: %+v, %v, want %s", old, reasons, err, want)
+		}
+		r.stop()
+	}
+}
+
+// snapshotOfBefore is a store whose definitions hold no policies of actions.
+type snapshotOfBefore struct{ conductor.Store }
+
+func (s snapshotOfBefore) Definition(ctx context.Context, hash []byte) ([]byte, error) {
+	body, err := s.Store.Definition(ctx, hash)
+	if err != nil {
+		return nil, err
+	}
+	d, err := definition.Decode(body)
+	if err != nil || d.Policies == nil {
+		return nil, errors.Join(err, errors.New("the snapshot has no policies"))
+	}
+	d.Policies = nil
+	return definition.Encode(d)
 }

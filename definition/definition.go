@@ -38,6 +38,9 @@ type Definition struct {
 	// loader so that a snapshot is self-contained.
 	Pipelines map[string]*Definition `json:"pipelines,omitempty" key:"-"`
 
+	// Policies are those of the actions that the definition uses, as they were when it was expanded (Expand); nil: it has not been.
+	Policies map[string]Policy `json:"policies,omitempty" key:"-"`
+
 	// Author says on whose authority the steps run, where roles matter: a server fills it in, a document cannot.
 	Author *Author `json:"author,omitempty" key:"-"`
 

@@ -67,10 +67,13 @@ const ReportAction = "stream.report"
 // a stream of its own (semantics §6): the stream steps behind it become a group that runs once for each of
 // its collections, as `collection`, at most default_concurrency.concurrency (5) at a time, and without regard
 // to each other's failures. And a pipeline with streams ends with the report on failed items (stac-manager
-// §9.1), if the catalog has that action. The definition itself is not changed; it is returned when there is
-// nothing to do, as for one that has been expanded.
+// §9.1), if the catalog has that action. What the definition's actions decide is written down, too (Policies). The
+// definition itself is not changed; one that has been expanded is returned as it is.
 func Expand(d *Definition, cat Specs) *Definition {
-	out := withReport(fanOutAll(d, cat), cat)
+	if d.Policies != nil {
+		return d
+	}
+	out := *withReport(fanOutAll(d, cat), cat)
 	var subs map[string]*Definition
 	for _, name := range sortedNames(d.Pipelines) {
 		if sub := d.Pipelines[name]; sub != nil {
@@ -83,13 +86,10 @@ func Expand(d *Definition, cat Specs) *Definition {
 		}
 	}
 	if subs != nil {
-		if out == d {
-			copied := *d
-			out = &copied
-		}
 		out.Pipelines = subs
 	}
-	return out
+	out.Policies = policies(&out, cat)
+	return &out
 }
 
 func sortedNames(m map[string]*Definition) []string { return slices.Sorted(maps.Keys(m)) }

@@ -20,9 +20,10 @@ type Catalog interface {
 }
 
 // Compile freezes a definition that definition.Check has accepted. What Check would have refused
-// is CodeInvalid here, one problem at a time.
+// is CodeInvalid here, one problem at a time. The policies of actions that a snapshot holds go before the catalog's.
 func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	d = definition.Expand(d, cat)
+	cat = d.Recorded(cat)
 	c := &compiler{cat: cat, root: d, policies: map[Policy]*Policy{}, bodies: map[string]*Body{}, outputOf: map[string]*Gives{}}
 	p := &Plan{Name: d.Name, Def: d.Parameters, Timeout: seconds(d.Settings.TimeoutSeconds),
 		FailFast: failFast(d.Settings), Priority: d.Settings.Priority}

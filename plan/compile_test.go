@@ -106,6 +106,41 @@ func describe(t *testing.T, src string) string {
 	if err != nil {
 		return fmt.Sprintf("%s: %v\n", stepwell.CodeOf(err), err)
 	}
+	text := text(p)
+	if again := asRecorded(t, first); again != text {
+		t.Errorf("the snapshot, compiled with actions that have no policies:\n%s\nwant:\n%s", again, text)
+	}
+	return text
+}
+
+// bare is the catalog at a time when no action had policies any more.
+type bare struct{}
+
+func (bare) Spec(name string) (*spec.Spec, bool) {
+	s, ok := catalog{}.Spec(name)
+	if ok {
+		s.Retry, s.Timeout, s.NotIdempotent, s.Spawns, s.DependsOn = nil, 0, false, nil, nil
+	}
+	return s, ok
+}
+
+// asRecorded goes through the snapshot of a definition: the policies of its actions are in it.
+func asRecorded(t *testing.T, d *definition.Definition) string {
+	body, err := definition.Encode(definition.Expand(d, catalog{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err = definition.Decode(body); err != nil {
+		t.Fatal(err)
+	}
+	p, err := Compile(d, bare{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text(p)
+}
+
+func text(p *Plan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "levels %s\n", levels(p.Graph))
 	if p.Timeout > 0 || p.ReadAll || p.Graph.MaxParallel > 0 {
