@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 )
@@ -38,7 +39,7 @@ type Secret struct {
 }
 
 func secretOf(i secret.Info) Secret {
-	return Secret{Name: i.Name, Version: i.Version, Created: Time{i.Created}, Updated: Time{i.Updated}, By: Ref(i.By)}
+	return Secret{Name: i.Name, Version: i.Version, Created: resource.At(i.Created), Updated: resource.At(i.Updated), By: Ref(i.By)}
 }
 
 // SecretList lists all secrets.
@@ -132,7 +133,7 @@ type Key struct {
 }
 
 func keyOf(k access.Key) Key {
-	return Key{ID: k.ID, Name: k.Name, Role: k.Role.String(), Created: Time{k.Created}, By: Ref(k.By), Expires: Time{k.Expires}, Revoked: Time{k.Revoked}, LastUsed: Time{k.LastUsed}}
+	return Key{ID: k.ID, Name: k.Name, Role: k.Role.String(), Created: resource.At(k.Created), By: Ref(k.By), Expires: resource.At(k.Expires), Revoked: resource.At(k.Revoked), LastUsed: resource.At(k.LastUsed)}
 }
 
 // NewKey asks for an API key.
@@ -274,7 +275,7 @@ func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditLis
 	rows, next := page(rows, in.Limit, func(e *store.AuditEntry) string { return strconv.FormatInt(e.No, 10) })
 	out := AuditList{Entries: make([]AuditEntry, 0, len(rows)), Next: cursorTo("audit", next)}
 	for _, e := range rows {
-		out.Entries = append(out.Entries, AuditEntry{No: e.No, At: Time{e.At}, Actor: e.Actor, Role: e.Role, Remote: e.Remote, Action: e.Action, Object: e.Object, Result: e.Result, Detail: e.Detail})
+		out.Entries = append(out.Entries, AuditEntry{No: e.No, At: resource.At(e.At), Actor: e.Actor, Role: e.Role, Remote: e.Remote, Action: e.Action, Object: e.Object, Result: e.Result, Detail: e.Detail})
 	}
 	return reply(out, nil)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -25,6 +27,10 @@ func (s *server) approvals() {
 	handle(s, "approval.get", s.getApproval)
 	handle(s, "approval.approve", s.approve)
 	handle(s, "approval.reject", s.reject)
+	s.admits["callback"] = func(r *http.Request) error {
+		_, err := s.o.Callbacks.Key(r.PathValue("token"))
+		return err
+	}
 	handle(s, "callback", s.callback, anyBody("What the step ends with: {status: completed, failed or skipped, outputs: {…}, error: …}, or {outputs: {…}}; any other object is the outputs."))
 }
 
@@ -108,7 +114,7 @@ func (s *server) approvalOf(execution, pipeline string, a *engine.Await) Approva
 		q.Message = ""
 	}
 	v := Approval{ID: execution + "." + a.Key, Execution: execution, Step: a.Key, Pipeline: pipeline, Message: s.text(execution, q.Message), Approvers: q.Approvers,
-		AllowComment: q.AllowComment, Reject: q.Reject, Default: Ref(q.Default), Asked: Time{q.Asked}, Until: micro(a.Until), epoch: a.Epoch, key: a.External}
+		AllowComment: q.AllowComment, Reject: q.Reject, Default: Ref(q.Default), Asked: resource.At(q.Asked), Until: micro(a.Until), epoch: a.Epoch, key: a.External}
 	if v.Approvers == nil {
 		v.Approvers = []string{}
 	}
@@ -201,7 +207,7 @@ func (s *server) decide(ctx context.Context, in *decideInput, approved bool) (*a
 	}
 	now := time.Now()
 	body, err := expr.Marshal(map[string]any{"status": "completed", "by": p.Actor(), "outputs": map[string]any{"approved": approved, "by": p.Actor(), "comment": comment,
-		"decided_at": now.UTC().Format(timeLayout), "automatic": false}})
+		"decided_at": now.UTC().Format(resource.TimeLayout), "automatic": false}})
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +218,7 @@ func (s *server) decide(ctx context.Context, in *decideInput, approved bool) (*a
 	if err != nil {
 		return nil, err
 	}
-	return reply(Decision{in.ID, approved, p.Actor(), Time{now}}, nil)
+	return reply(Decision{in.ID, approved, p.Actor(), resource.At(now)}, nil)
 }
 
 // CallbackAnswer says what became of a callback.

@@ -232,9 +232,8 @@ func send[T any](ctx context.Context, c *Client, method, path string, body any, 
 func queryOf(from any) url.Values {
 	q := url.Values{}
 	v := reflect.Indirect(reflect.ValueOf(from))
-	for i := range v.NumField() {
-		name := v.Type().Field(i).Tag.Get("query")
-		f := v.Field(i)
+	for _, field := range reflect.VisibleFields(v.Type()) {
+		name, f := field.Tag.Get("query"), v.FieldByIndex(field.Index)
 		if name == "" || f.IsZero() {
 			continue
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
 func (r *rig) client(role string) *api.Client {
@@ -240,7 +241,7 @@ func TestClientOfTheRest(t *testing.T) {
 	if k, err := c.Key(ctx, "reader"); err != nil || k.ID != made.ID || k.Role != "viewer" {
 		t.Errorf("key: %+v, %v", k, err)
 	}
-	w, err := c.CreateWebhook(ctx, api.NewWebhook{Callback: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}})
+	w, err := c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}}}})
 	good(t, err)
 	one, err := r.client("").TriggerWebhook(ctx, w.ID, w.Secret, "d-1", map[string]any{"message": "x"})
 	good(t, err)

@@ -83,7 +83,7 @@ func (c *Client) Job(ctx context.Context, id string) (j *Job, tag string, err er
 }
 
 // UpdateJob changes a job.
-func (c *Client) UpdateJob(ctx context.Context, id string, j JobChange, ifMatch string) (*Job, error) {
+func (c *Client) UpdateJob(ctx context.Context, id string, j Fields, ifMatch string) (*Job, error) {
 	return send[Job](ctx, c, http.MethodPut, at("scheduler", "jobs", id), j, "If-Match", ifMatch)
 }
 
@@ -138,7 +138,7 @@ func (c *Client) Webhook(ctx context.Context, id string) (w *Webhook, tag string
 }
 
 // UpdateWebhook changes a webhook.
-func (c *Client) UpdateWebhook(ctx context.Context, id string, w WebhookChange, ifMatch string) (*Webhook, error) {
+func (c *Client) UpdateWebhook(ctx context.Context, id string, w Fields, ifMatch string) (*Webhook, error) {
 	return send[Webhook](ctx, c, http.MethodPut, at("webhooks", id), w, "If-Match", ifMatch)
 }
 
@@ -190,7 +190,7 @@ func (c *Client) EventTrigger(ctx context.Context, id string) (t *EventTrigger, 
 }
 
 // UpdateEventTrigger changes an event trigger.
-func (c *Client) UpdateEventTrigger(ctx context.Context, id string, t EventTriggerChange, ifMatch string) (*EventTrigger, error) {
+func (c *Client) UpdateEventTrigger(ctx context.Context, id string, t Fields, ifMatch string) (*EventTrigger, error) {
 	return send[EventTrigger](ctx, c, http.MethodPut, at("event-triggers", id), t, "If-Match", ifMatch)
 }
 

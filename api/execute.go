@@ -7,6 +7,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/trigger"
 )
 
@@ -60,9 +61,11 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	} else {
 		callOf(ctx).note("triggered_by", s.text("", actor))
 	}
+	launch := pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action, Role: who.Role.String()}
+	launch.Trigger, launch.Actor, launch.Key, launch.KeyHash, launch.Priority = by, actor, key, hash, b.Priority
 	if b.Job == "" {
-		return s.started(ctx)(s.o.Pipelines.Launch(ctx, pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action,
-			Params: b.Params, Trigger: by, Actor: actor, Role: who.Role.String(), Key: key, KeyHash: hash, Priority: b.Priority}))
+		launch.Params = b.Params
+		return s.started(ctx)(s.o.Pipelines.Launch(ctx, launch))
 	}
 	if b.Version != 0 {
 		return nil, stepwell.Invalid("leave it out, or give workflow_id", "workflow_version goes with workflow_id: what a job starts is the job's matter")
@@ -70,7 +73,8 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	if b.Workflow != "" || b.Definition != nil || b.Action != "" {
 		return nil, stepwell.Invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request says more than one thing to run")
 	}
-	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, trigger.Run{Trigger: by, Values: b.Params, Actor: actor, Key: key, KeyHash: hash, Priority: b.Priority}))
+	launch.Outside = &pipeline.Outside{Values: b.Params}
+	return s.started(ctx)(s.o.Schedules.Trigger(ctx, b.Job, launch))
 }
 
 // once reads the Idempotency-Key of a request.
@@ -104,6 +108,6 @@ func (s *server) started(ctx context.Context) func(*pipeline.Launched, error) (*
 		if at.IsZero() {
 			at = l.Created
 		}
-		return &made[Started]{Status: statusOf(l.Fresh), Location: prefix + "/executions/" + l.Execution, Body: Started{l.Execution, l.Status.String(), Time{at}, l.Ignored}}, nil
+		return &made[Started]{Status: statusOf(l.Fresh), Location: prefix + "/executions/" + l.Execution, Body: Started{l.Execution, l.Status.String(), resource.At(at), l.Ignored}}, nil
 	}
 }

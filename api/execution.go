@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -101,7 +102,7 @@ func (Failure) Schema(huma.Registry) *huma.Schema {
 // executionOf is the view of a row.
 func executionOf(x *store.Execution) Execution {
 	return Execution{ID: x.ID, Job: Ref(x.Job), Workflow: Ref(x.Workflow), Version: x.WorkflowVersion, Pipeline: x.Pipeline, Status: x.Status.String(),
-		Created: Time{x.Created}, Started: Time{x.Started}, Completed: Time{x.Ended}, DurationMS: durationOf(x.Started, x.Ended),
+		Created: resource.At(x.Created), Started: resource.At(x.Started), Completed: resource.At(x.Ended), DurationMS: durationOf(x.Started, x.Ended),
 		Progress:    ProgressOf(&x.Progress),
 		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Cost: Money(x.Progress.Cost),
 		Breached: x.Progress.Breached}

@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -345,7 +346,7 @@ func (s *server) listLogs(ctx context.Context, in *ListLogs) (*answer[LogList], 
 }
 
 func (s *server) logLineOf(execution string, l *store.LogLine) LogLine {
-	v := LogLine{Timestamp: Time{l.At}, Level: l.Level, Step: l.StepKey, Message: s.text(execution, l.Message), Metadata: s.json(execution, l.Attrs), Attempt: l.Attempt, Seq: l.Seq}
+	v := LogLine{Timestamp: resource.At(l.At), Level: l.Level, Step: l.StepKey, Message: s.text(execution, l.Message), Metadata: s.json(execution, l.Attrs), Attempt: l.Attempt, Seq: l.Seq}
 	if len(v.Metadata) == 0 {
 		v.Metadata = json.RawMessage("{}")
 	}
@@ -391,7 +392,7 @@ func (s *server) listHistory(ctx context.Context, in *ListHistory) (*answer[Hist
 	}
 	out := HistoryList{Events: make([]HistoryEvent, 0, len(events))}
 	for _, e := range events {
-		out.Events = append(out.Events, HistoryEvent{Version: e.Version, Step: e.StepKey, Type: e.Type, At: Time{e.At}, Worker: e.Worker, Detail: s.text(x.ID, e.Detail)})
+		out.Events = append(out.Events, HistoryEvent{Version: e.Version, Step: e.StepKey, Type: e.Type, At: resource.At(e.At), Worker: e.Worker, Detail: s.text(x.ID, e.Detail)})
 	}
 	if n := len(events); n >= in.Limit { // a version is never split
 		out.Next = cursorTo("history", strconv.FormatInt(events[n-1].Version, 10))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -89,7 +90,7 @@ func (s *server) getStepsExecution(ctx context.Context, in *ExecutionPath) (*ans
 		return nil, err
 	}
 	out := StepsExecution{ID: x.ID, Pipeline: x.Pipeline, Status: stepsExecutionStatus(x.Status), Progress: x.Progress.Percent, Steps: []StepsStep{},
-		Created: Time{x.Created}, Started: Time{x.Started}, Ended: Time{x.Ended}}
+		Created: resource.At(x.Created), Started: resource.At(x.Started), Ended: resource.At(x.Ended)}
 	if x.Failure != nil {
 		out.Error = Ref(s.text(x.ID, x.Failure.Message))
 	}

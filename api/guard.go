@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -129,12 +130,8 @@ func (s *server) admit(op *operation, r *http.Request) (p access.Principal, call
 
 // known checks what a public operation asks for in the place of a credential, before anything is read.
 func (s *server) known(op *operation, r *http.Request) error {
-	switch op.id {
-	case "callback":
-		_, err := s.o.Callbacks.Key(r.PathValue("token"))
-		return err
-	case "webhook.trigger":
-		return s.o.Webhooks.Admit(r.PathValue("webhook_id"), s.delivery(r, nil))
+	if admit := s.admits[op.id]; admit != nil {
+		return admit(r)
 	}
 	return nil
 }
@@ -150,15 +147,10 @@ func (s *server) delivery(r *http.Request, body []byte) webhook.Delivery {
 
 // maxBody is the size of the largest body of an operation.
 func (s *server) maxBody(op *operation) int64 {
-	switch {
-	case op.id == "webhook.trigger":
-		return int64(s.o.Webhooks.MaxBody())
-	case op.id == "event.receive":
-		return int64(s.o.Events.MaxBody())
-	case op.is(large):
+	if op.is(large) {
 		return max(s.o.MaxBody, escaped*int64(s.o.Pipelines.MaxDocument()))
 	}
-	return s.o.MaxBody
+	return cmp.Or(s.most[op.id], s.o.MaxBody)
 }
 
 // fits refuses a document that the library would not take.

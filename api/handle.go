@@ -102,13 +102,13 @@ func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, er
 // register describes an operation, and has it served.
 func register[I, O any](s *server, op *operation, fn func(context.Context, *I) (*O, error), adjust []func(*huma.Operation)) {
 	described := s.describeOperation(op)
+	for _, f := range adjust {
+		f(&described)
+	}
 	if body, ok := reflect.TypeFor[O]().FieldByName("Body"); ok && op.is(creates) {
 		described.DefaultStatus = http.StatusCreated
 		described.Responses["200"] = &huma.Response{Description: "It was there already: the Idempotency-Key has been used before",
 			Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(body.Type)}}}
-	}
-	for _, f := range adjust {
-		f(&described)
 	}
 	huma.Register(s.api, described, func(ctx context.Context, in *I) (*O, error) {
 		out, err := fn(ctx, in)

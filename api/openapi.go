@@ -22,7 +22,7 @@ func (s *server) config() huma.Config {
 			OpenAPI: "3.1.0",
 			Info:    &huma.Info{Title: "Stepwell", Version: s.o.Version, Description: description},
 			Components: &huma.Components{
-				Schemas: huma.NewMapRegistry("#/components/schemas/", schemaName),
+				Schemas: s.registry(),
 				SecuritySchemes: map[string]*huma.SecurityScheme{
 					"bearer": {Type: "http", Scheme: "bearer", Description: "An API key (sw_…) or a JSON Web Token."},
 					"apiKey": {Type: "apiKey", In: "header", Name: "X-API-Key", Description: "An API key (sw_…)."},
@@ -43,8 +43,14 @@ Every answer that is not a success is a Problem {code, message, hint, details}. 
 pages: next_cursor, when there is one, is the cursor of the next. Things that people change have an ETag: send it as If-Match, and a
 change that came between is refused with 412. An Idempotency-Key makes a start happen once, however often it is sent.`
 
-// schemaName names a type's schema by the type.
-func schemaName(t reflect.Type, hint string) string {
+// schemaName names a type's schema: as its kind says, else by the type.
+func (s *server) schemaName(t reflect.Type, hint string) string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if name, ok := s.names[t]; ok {
+		return name
+	}
 	name := huma.DefaultSchemaNamer(t, hint)
 	return strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):]
 }

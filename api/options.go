@@ -17,8 +17,6 @@ import (
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
-	"github.com/stepwell/stepwell/trigger/event"
-	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
 // Store is what the API reads.
@@ -98,11 +96,11 @@ type Options struct {
 	Auth      Authenticator
 	Pipelines *pipeline.Library
 	Schedules *trigger.Schedules
-	Webhooks  *webhook.Hooks
-	Events    *event.Router
-	Vault     *secret.Vault
-	Keys      *access.Keys
-	Policies  *access.Policies
+	// Kinds are the kinds of objects that it serves beside those that have a field of their own.
+	Kinds    []Kind
+	Vault    *secret.Vault
+	Keys     *access.Keys
+	Policies *access.Policies
 	// Refused are the stored steps that are refused once there are API keys. Defaults to none.
 	Refused   func(ctx context.Context) ([]pipeline.Refused, error)
 	Callbacks Callbacks
@@ -154,8 +152,8 @@ func (o *Options) validate() error {
 	if o.Store == nil || o.Blobs == nil || o.Control == nil || o.Forecast == nil || o.Signals == nil || o.Catalog == nil || o.Auth == nil || o.Callbacks == nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Store, Blobs, Control, Forecast, Signals, Catalog, Auth and Callbacks are required"}
 	}
-	if o.Pipelines == nil || o.Schedules == nil || o.Webhooks == nil || o.Events == nil || o.Vault == nil || o.Keys == nil || o.Policies == nil || o.Feed == nil || o.Meter == nil {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Schedules, Webhooks, Events, Vault, Keys, Policies, Feed and Meter are required"}
+	if o.Pipelines == nil || o.Schedules == nil || o.Vault == nil || o.Keys == nil || o.Policies == nil || o.Feed == nil || o.Meter == nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "api: Pipelines, Schedules, Vault, Keys, Policies, Feed and Meter are required"}
 	}
 	o.complete()
 	o.MaxBodies = max(o.MaxBodies, 4*max(o.MaxBody, escaped*int64(o.Pipelines.MaxDocument())))

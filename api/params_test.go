@@ -6,6 +6,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
 // TestParamsHoldNoSecrets: what is a secret is not stored in the params of what starts pipelines, and what becomes one
@@ -17,32 +18,32 @@ func TestParamsHoldNoSecrets(t *testing.T) {
 	good(t, err)
 	for what, params := range map[string]api.Object{"plain": {"key": "known-before-0815"}, "deep": {"a": []any{map[string]any{"b": "known-before-0815"}}}} {
 		call := &api.Callback{Action: "util.log", Params: params}
-		_, err := c.CreateJob(ctx, api.NewJob{Schedule: api.Timing{Type: "manual"}, Callback: call})
+		_, err := c.CreateJob(ctx, api.NewJob{Schedule: api.Timing{Type: "manual"}, Target: call})
 		want(t, err, stepwell.CodeInvalid)
 		if !strings.Contains(err.Error(), "callback.params") || strings.Contains(err.Error(), "0815") {
 			t.Errorf("%s: %v", what, err)
 		}
-		_, err = c.CreateWebhook(ctx, api.NewWebhook{Callback: call})
+		_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: call}}})
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.CreateWebhook(ctx, api.NewWebhook{Callback: &api.Callback{Action: "util.log"}, WebhookPolicy: api.WebhookPolicy{Params: params}})
+		_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: &api.Callback{Action: "util.log"}}, Params: params}})
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{Type: "a", Callback: call})
+		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "a", Head: api.Head{Target: call}})
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{Type: "a", Filters: params, Callback: &api.Callback{Action: "util.log"}})
+		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "a", Filters: params, Head: api.Head{Target: &api.Callback{Action: "util.log"}}})
 		want(t, err, stepwell.CodeInvalid)
 	}
 
 	call := func() *api.Callback {
 		return &api.Callback{Action: "util.log", Params: api.Object{"message": "told-later-4711", "list": []any{"told-later-4711", int64(47114711), "a told-later-4711 b"}, "{{ secrets.old }}": "***"}}
 	}
-	job, err := c.CreateJob(ctx, api.NewJob{ID: "job", Schedule: api.Timing{Type: "event", Expression: "x", Filters: api.Object{"a": "told-later-4711"}}, Callback: call()})
+	job, err := c.CreateJob(ctx, api.NewJob{ID: "job", Schedule: api.Timing{Type: "event", Expression: "x", Filters: api.Object{"a": "told-later-4711"}}, Target: call()})
 	good(t, err)
-	hook, err := c.CreateWebhook(ctx, api.NewWebhook{Callback: call(), WebhookPolicy: api.WebhookPolicy{Params: api.Object{"a": "told-later-4711"}}})
+	hook, err := c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: call()}, Params: api.Object{"a": "told-later-4711"}}})
 	good(t, err)
-	on, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{Type: "a", Callback: call(), Filters: api.Object{"a": "told-later-4711"}})
+	on, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "a", Head: api.Head{Target: call()}, Filters: api.Object{"a": "told-later-4711"}})
 	good(t, err)
-	if job.Callback.Params["message"] != "told-later-4711" {
-		t.Errorf("not a secret yet: %+v", job.Callback)
+	if job.Target.Params["message"] != "told-later-4711" {
+		t.Errorf("not a secret yet: %+v", job.Target)
 	}
 	for name, value := range map[string]string{"text": "told-later-4711", "number": "47114711"} {
 		_, err = admin.SetSecret(ctx, name, value, "")
@@ -56,23 +57,23 @@ func TestParamsHoldNoSecrets(t *testing.T) {
 
 	seen, tag, err := c.Job(ctx, "job")
 	good(t, err)
-	seen.Callback.Params["more"] = "new"
-	_, err = c.UpdateJob(ctx, "job", api.JobChange{Callback: seen.Callback, Schedule: &seen.Timing}, tag)
+	seen.Target.Params["more"] = "new"
+	_, err = c.UpdateJob(ctx, "job", api.Fields{"callback": seen.Target, "schedule": seen.Schedule}, tag)
 	good(t, err)
 	now, err := r.options(nil).Schedules.Job("job") // as it is stored
 	good(t, err)
-	list, _ := now.Callback.Params["list"].([]any)
-	if p := now.Callback.Params; p["message"] != "told-later-4711" || p["more"] != "new" || p["{{ secrets.old }}"] != "***" || len(list) != 3 || list[1] != int64(47114711) || list[2] != "a told-later-4711 b" ||
+	list, _ := now.Target.Params["list"].([]any)
+	if p := now.Target.Params; p["message"] != "told-later-4711" || p["more"] != "new" || p["{{ secrets.old }}"] != "***" || len(list) != 3 || list[1] != int64(47114711) || list[2] != "a told-later-4711 b" ||
 		now.Schedule.Filters["a"] != "told-later-4711" {
 		t.Errorf("what was sent back as it was shown: %v, %v", p, now.Schedule.Filters)
 	}
 	for _, bad := range []any{"told-later-4711", int64(47114711)} {
-		seen.Callback.Params["more"] = bad
-		_, err = c.UpdateJob(ctx, "job", api.JobChange{Callback: seen.Callback}, "")
+		seen.Target.Params["more"] = bad
+		_, err = c.UpdateJob(ctx, "job", api.Fields{"callback": seen.Target}, "")
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.UpdateWebhook(ctx, hook.ID, api.WebhookChange{Params: api.Object{"b": bad}}, "")
+		_, err = c.UpdateWebhook(ctx, hook.ID, api.Fields{"params": api.Object{"b": bad}}, "")
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.UpdateEventTrigger(ctx, on.ID, api.EventTriggerChange{Filters: api.Object{"b": bad}}, "")
+		_, err = c.UpdateEventTrigger(ctx, on.ID, api.Fields{"filters": api.Object{"b": bad}}, "")
 		want(t, err, stepwell.CodeInvalid)
 	}
 }

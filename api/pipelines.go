@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 )
 
 // pipelines are the operations on stored pipelines.
@@ -82,7 +83,7 @@ type Pipeline struct {
 
 func pipelineOf(p *pipeline.Pipeline) Pipeline {
 	return Pipeline{ID: p.ID, Name: p.Name, Description: p.Description, Version: p.Version, Steps: p.Steps, Draft: p.Draft, Archived: p.Archived,
-		CreatedBy: Ref(p.CreatedBy), Created: Time{p.Created}, Updated: Time{p.Updated}}
+		CreatedBy: Ref(p.CreatedBy), Created: resource.At(p.Created), Updated: resource.At(p.Updated)}
 }
 
 // PipelineSaved is a stored pipeline with what was noticed about its document.
@@ -113,7 +114,7 @@ type PipelineVersion struct {
 
 func versionOf(v *pipeline.Version) PipelineVersion {
 	return PipelineVersion{Pipeline: v.Pipeline, Version: v.Version, Name: v.Name, Digest: v.Digest, Steps: v.Steps, Draft: v.Draft, Note: v.Note,
-		Author: Ref(v.Author), Created: Time{v.Created}, Document: v.Document}
+		Author: Ref(v.Author), Created: resource.At(v.Created), Document: v.Document}
 }
 
 // NewPipeline is a pipeline to be stored, under the name that its document gives.

@@ -52,16 +52,6 @@ type Problem struct {
 	retryAfter string
 }
 
-// Detail is one of several things that are wrong.
-type Detail struct {
-	Location string `json:"location,omitempty" doc:"Where: body.params.url, query.limit, or the path in a pipeline."`
-	Line     int    `json:"line,omitempty" doc:"Line in a document, from 1."`
-	Column   int    `json:"column,omitempty" doc:"Column in a document, from 1."`
-	Message  string `json:"message"`
-	Hint     string `json:"hint,omitempty"`
-	Warning  bool   `json:"warning,omitempty" doc:"It does not stand in the way."`
-}
-
 // Error makes a Problem an error.
 func (p *Problem) Error() string { return p.Message }
 

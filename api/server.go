@@ -9,15 +9,19 @@
 package api
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/trigger"
+	"github.com/stepwell/stepwell/trigger/event"
 )
 
 // server is the API while it is put together, and what its handlers belong to.
@@ -30,6 +34,9 @@ type server struct {
 	slots  rooms           // for requests that are served
 	halls  rooms           // for requests that wait
 	site   access.Site
+	names  map[reflect.Type]string              // of schemas that are not named by their type
+	admits map[string]func(*http.Request) error // checks a public operation before its body is read
+	most   map[string]int64                     // bytes of the largest body of an operation, where it is not Options.MaxBody
 	bodies *bodies
 	// Of NewLocal: what finds an operation, and says whether it can be served.
 	local *http.ServeMux
@@ -53,13 +60,36 @@ func New(o Options) (http.Handler, error) {
 	return Bodies(s.outer()), nil
 }
 
-// build gives every operation of the table its code.
+// build gives every operation its code.
 func (s *server) build() {
-	for _, op := range operations() {
+	s.admits, s.most = map[string]func(*http.Request) error{}, map[string]int64{}
+	s.names = map[reflect.Type]string{reflect.TypeFor[trigger.Target](): "Callback", reflect.TypeFor[event.Received](): "EventReceived", reflect.TypeFor[event.Started](): "EventStarted", reflect.TypeFor[BackfillRequest](): "BackfillRequest"}
+	for _, op := range s.operations() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}
 	s.api = humago.New(s.mux, s.config())
-	for _, add := range []func(){s.executions, s.control, s.live, s.pipelines, s.jobs, s.webhooks, s.events, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin} {
+	for _, add := range []func(){s.executions, s.control, s.live, s.pipelines, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin} {
 		add()
 	}
+	for _, kind := range s.o.Kinds {
+		kind.serve(s)
+	}
+	if s.local != nil { // the kinds that a command has not
+		for id := range s.todo {
+			handle(s, id, func(context.Context, *struct{}) (*struct{}, error) { return nil, s.able(id) })
+		}
+	}
+}
+
+// operations are those of the table, and those of kinds that the table does not name.
+func (s *server) operations() []operation {
+	list := operations()
+	for _, kind := range s.o.Kinds {
+		for _, row := range kind.rows() {
+			if !slices.ContainsFunc(list, func(op operation) bool { return op.id == row.id }) {
+				list = append(list, row)
+			}
+		}
+	}
+	return list
 }

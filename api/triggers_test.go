@@ -11,21 +11,22 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
 func TestJobs(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
 	j, err := c.CreateJob(ctx, api.NewJob{ID: "nightly", Name: "every night", Schedule: api.Timing{Type: "cron", Expression: "0 3 * * *", Timezone: "Europe/Berlin"},
-		Callback: &api.Callback{Action: "util.log", Params: api.Object{"message": "good night"}}, JobPolicy: api.JobPolicy{MaxRuns: 1000}})
+		Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "good night"}}, MaxRuns: 1000})
 	good(t, err)
-	if j.ID != "nightly" || j.Schedule != "nightly" || j.Next.IsZero() || !j.Enabled || j.Status != "active" || j.Callback.Type != "action" || j.Misfire != "run_once" || j.Overlap != "skip" {
+	if j.ID != "nightly" || j.ScheduleID != "nightly" || j.NextRunAt.IsZero() || !*j.Enabled || j.Status != "active" || j.Target.Type != "action" || j.Misfire != "run_once" || j.Overlap != "skip" {
 		t.Errorf("made: %+v", j)
 	}
-	_, err = c.CreateJob(ctx, api.NewJob{ID: "nightly", Schedule: api.Timing{Type: "manual"}, Callback: &api.Callback{Action: "util.log"}})
+	_, err = c.CreateJob(ctx, api.NewJob{ID: "nightly", Schedule: api.Timing{Type: "manual"}, Target: &api.Callback{Action: "util.log"}})
 	want(t, err, stepwell.CodeConflict)
-	for _, bad := range []api.NewJob{{Schedule: api.Timing{Type: "cron", Expression: "0 25 * * *"}, Callback: &api.Callback{Action: "util.log"}}, {Schedule: api.Timing{Type: "cron", Expression: "@daily"}},
-		{ID: "nosuch", Schedule: api.Timing{Type: "cron", Expression: "@daily"}}, {Schedule: api.Timing{Type: "cron", Expression: "@daily", Timezone: "Moon/Base"}, Callback: &api.Callback{Action: "util.log"}}} {
+	for _, bad := range []api.NewJob{{Schedule: api.Timing{Type: "cron", Expression: "0 25 * * *"}, Target: &api.Callback{Action: "util.log"}}, {Schedule: api.Timing{Type: "cron", Expression: "@daily"}},
+		{ID: "nosuch", Schedule: api.Timing{Type: "cron", Expression: "@daily"}}, {Schedule: api.Timing{Type: "cron", Expression: "@daily", Timezone: "Moon/Base"}, Target: &api.Callback{Action: "util.log"}}} {
 		_, err = c.CreateJob(ctx, bad)
 		want(t, err, stepwell.CodeInvalid)
 	}
@@ -34,17 +35,17 @@ func TestJobs(t *testing.T) {
 	if got.ID != "nightly" || tag == "" {
 		t.Errorf("got: %+v", got)
 	}
-	changed, err := c.UpdateJob(ctx, "nightly", api.JobChange{Schedule: &api.Timing{Type: "interval", Expression: "@every 30m"}}, tag)
+	changed, err := c.UpdateJob(ctx, "nightly", api.Fields{"schedule": api.Timing{Type: "interval", Expression: "@every 30m"}}, tag)
 	good(t, err)
-	if changed.Timing.Timezone != "Europe/Berlin" { // it was not given
-		t.Errorf("the zone became %q", changed.Timing.Timezone)
+	if changed.Schedule.Timezone != "Europe/Berlin" { // it was not given
+		t.Errorf("the zone became %q", changed.Schedule.Timezone)
 	}
 	r.do("", "GET", "/healthz", nil).is(200)
 	r.do("", "GET", "/readyz", nil).is(200)
-	if changed.Timing.Type != "interval" || changed.MaxRuns != 1000 || changed.Name != "every night" {
+	if changed.Schedule.Type != "interval" || changed.MaxRuns != 1000 || changed.Name != "every night" {
 		t.Errorf("changed: %+v", changed)
 	}
-	_, err = c.UpdateJob(ctx, "nightly", api.JobChange{}, tag)
+	_, err = c.UpdateJob(ctx, "nightly", api.Fields{}, tag)
 	want(t, err, "precondition")
 	next, err := c.NextRuns(ctx, "nightly", 3)
 	good(t, err)
@@ -53,7 +54,7 @@ func TestJobs(t *testing.T) {
 	}
 	paused, err := c.PauseJob(ctx, "nightly")
 	good(t, err)
-	if paused.Enabled || paused.Status != "paused" || !paused.Next.IsZero() {
+	if *paused.Enabled || paused.Status != "paused" || !paused.NextRunAt.IsZero() {
 		t.Errorf("paused: %+v", paused)
 	}
 	started, err := c.TriggerJob(ctx, "nightly", nil, "t-1")
@@ -81,21 +82,21 @@ func TestJobs(t *testing.T) {
 	if rest, err := c.BackfillJob(ctx, "nightly", api.BackfillRequest{From: now.Add(-3 * time.Hour), To: now.Add(-time.Hour)}); err != nil || rest.Count != 0 || rest.Skipped != filled.Count {
 		t.Errorf("what waits already is filled again: %+v, %v", rest, err)
 	}
-	firings, err := c.Firings(ctx, api.ListFirings{JobPath: api.JobPath{ID: "nightly"}, Limit: 2})
+	firings, err := c.Firings(ctx, api.ListFirings{ID: "nightly", Limit: 2})
 	good(t, err)
-	if len(firings.Firings) != 2 || firings.Next == "" || firings.Firings[0].Status != "waiting" || !firings.Firings[0].Backfill || firings.Firings[0].Count != 1 {
+	if len(firings.Items) != 2 || firings.Next == "" || firings.Items[0].Status != "waiting" || !firings.Items[0].Backfill || firings.Items[0].Count != 1 {
 		t.Errorf("firings: %+v", firings)
 	}
-	rest, err := c.Firings(ctx, api.ListFirings{JobPath: api.JobPath{ID: "nightly"}, Cursor: firings.Next})
+	rest, err := c.Firings(ctx, api.ListFirings{ID: "nightly", Cursor: firings.Next})
 	good(t, err)
-	if len(rest.Firings) != filled.Count-2 || rest.Next != "" {
+	if len(rest.Items) != filled.Count-2 || rest.Next != "" {
 		t.Errorf("the rest of the firings: %+v", rest)
 	}
 	_, err = c.BackfillJob(ctx, "nightly", api.BackfillRequest{From: now, To: now.Add(time.Hour)})
 	want(t, err, stepwell.CodeInvalid)
 	list, err := c.Jobs(ctx, api.ListJobs{Type: "interval"})
 	good(t, err)
-	if len(list.Jobs) != 1 || list.Jobs[0].RunCount != 2 {
+	if len(list.Items) != 1 || list.Items[0].RunCount != 2 {
 		t.Errorf("list: %+v", list)
 	}
 	want(t, c.DeleteJob(ctx, "nightly", tag), "precondition")
@@ -108,9 +109,9 @@ func TestJobs(t *testing.T) {
 func TestWebhooks(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	w, err := c.CreateWebhook(ctx, api.NewWebhook{Name: "push", Callback: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}, WebhookPolicy: api.WebhookPolicy{Headers: []string{"X-From"}}})
+	w, err := c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Name: "push", Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}}, Headers: []string{"X-From"}}})
 	good(t, err)
-	if w.Secret == "" || w.Auth != "secret" || !w.Enabled || w.URL != "/api/v1/webhooks/"+w.ID+"/trigger" {
+	if w.Secret == "" || w.Auth != "secret" || !*w.Enabled || w.URL != "/api/v1/webhooks/"+w.ID+"/trigger" {
 		t.Errorf("made: %+v", w)
 	}
 	got := r.do("", "POST", w.URL, map[string]any{"message": "pushed"}, "X-Webhook-Secret", w.Secret, "X-Webhook-Id", "d-1", "X-From", "git").is(201).object()
@@ -143,12 +144,11 @@ func TestWebhooks(t *testing.T) {
 	r.do("", "POST", w.URL, map[string]any{"message": "x"}, "X-Webhook-Secret", w.Secret).problem(401, stepwell.CodeUnauthenticated)
 	r.do("", "POST", w.URL, map[string]any{"message": "x"}, "X-Webhook-Secret", fresh.Secret).is(201)
 
-	no := false
 	_, tag, err := c.Webhook(ctx, w.ID)
 	good(t, err)
-	changed, err := c.UpdateWebhook(ctx, w.ID, api.WebhookChange{Enabled: &no}, tag)
+	changed, err := c.UpdateWebhook(ctx, w.ID, api.Fields{"enabled": false}, tag)
 	good(t, err)
-	if changed.Enabled || changed.Name != "push" || len(changed.Headers) != 1 {
+	if *changed.Enabled || changed.Name != "push" || len(changed.Headers) != 1 {
 		t.Errorf("changed: %+v", changed)
 	}
 	r.do("", "POST", w.URL, map[string]any{"message": "x"}, "X-Webhook-Secret", fresh.Secret).problem(403, stepwell.CodeForbidden)
@@ -158,7 +158,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	want(t, c.DeleteWebhook(ctx, w.ID, tag), "precondition")
 	good(t, c.DeleteWebhook(ctx, w.ID, ""))
-	_, err = c.CreateWebhook(ctx, api.NewWebhook{Auth: "none", Callback: &api.Callback{Action: "util.log"}})
+	_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Auth: "none", Head: api.Head{Target: &api.Callback{Action: "util.log"}}}})
 	want(t, err, stepwell.CodeInvalid)
 }
 
@@ -171,11 +171,11 @@ func TestAChangeOfACallbackKeepsWhatItLeavesOut(t *testing.T) {
 	starts := func() *api.Callback {
 		return &api.Callback{Action: "util.log", Params: api.Object{"message": "good night"}, Priority: &five}
 	}
-	_, err := c.CreateJob(ctx, api.NewJob{ID: "j", Schedule: api.Timing{Type: "manual"}, Callback: starts()})
+	_, err := c.CreateJob(ctx, api.NewJob{ID: "j", Schedule: api.Timing{Type: "manual"}, Target: starts()})
 	good(t, err)
-	_, err = c.CreateWebhook(ctx, api.NewWebhook{ID: "w", Callback: starts()})
+	_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{ID: "w", Head: api.Head{Target: starts()}}})
 	good(t, err)
-	_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{ID: "e", Type: "a", Callback: starts()})
+	_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{ID: "e", EventType: "a", Head: api.Head{Target: starts()}})
 	good(t, err)
 	for _, path := range []string{"/api/v1/scheduler/jobs/j", "/api/v1/webhooks/w", "/api/v1/event-triggers/e"} {
 		for _, step := range []struct{ change, want string }{
@@ -208,7 +208,7 @@ func TestAnIDNamesOneEvent(t *testing.T) {
 	c, ctx := r.client("editor"), t.Context()
 	listens := func(kind string) {
 		t.Helper()
-		_, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{Name: kind, Type: kind, Callback: &api.Callback{Action: "util.noop"}})
+		_, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: kind, Head: api.Head{Name: kind, Target: &api.Callback{Action: "util.noop"}}})
 		good(t, err)
 	}
 	listens("a")
@@ -245,7 +245,7 @@ func TestAnIDNamesOneEvent(t *testing.T) {
 func TestEvents(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	trig, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{Name: "models", Type: "model.*", Filters: api.Object{"model.size": 7}, Callback: &api.Callback{Action: "util.log", Params: api.Object{"message": "a model"}}})
+	trig, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "model.*", Filters: api.Object{"model.size": 7}, Head: api.Head{Name: "models", Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "a model"}}}})
 	good(t, err)
 	got, err := c.SendEvent(ctx, api.Event{ID: "e-1", Type: "model.onboarded", Data: api.Object{"model": map[string]any{"size": 7}}})
 	good(t, err)
@@ -281,14 +281,14 @@ func TestEvents(t *testing.T) {
 	name := "all models"
 	_, tag, err := c.EventTrigger(ctx, trig.ID)
 	good(t, err)
-	changed, err := c.UpdateEventTrigger(ctx, trig.ID, api.EventTriggerChange{Name: &name, Filters: api.Object{}}, tag)
+	changed, err := c.UpdateEventTrigger(ctx, trig.ID, api.Fields{"name": name, "filters": api.Object{}}, tag)
 	good(t, err)
 	if changed.Name != name || len(changed.Filters) != 0 || changed.Count != 1 {
 		t.Errorf("changed: %+v", changed)
 	}
 	list, err := c.EventTriggers(ctx, api.ListEventTriggers{})
 	good(t, err)
-	if len(list.Triggers) != 1 {
+	if len(list.Items) != 1 {
 		t.Errorf("list: %+v", list)
 	}
 	want(t, c.DeleteEventTrigger(ctx, trig.ID, tag), "precondition")

@@ -1,53 +1,54 @@
 package api
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/resource"
 )
 
-// timeLayout is RFC 3339 in UTC with milliseconds.
-const timeLayout = "2006-01-02T15:04:05.000Z"
+// Values are as package resource writes them.
+type (
+	Time   = resource.Time
+	Ref    = resource.Ref
+	Object = resource.Object
+	Detail = resource.Detail
+)
 
-// Time is a moment in UTC, to the millisecond; null when it is zero.
-type Time struct{ time.Time }
+// Schemas of the values, for the description.
+type (
+	timeSchema   struct{}
+	refSchema    struct{}
+	objectSchema struct{}
+)
 
-// MarshalJSON writes the moment, or null.
-func (t Time) MarshalJSON() ([]byte, error) {
-	if t.IsZero() {
-		return []byte("null"), nil
-	}
-	return []byte(`"` + t.UTC().Format(timeLayout) + `"`), nil
-}
-
-// UnmarshalJSON reads RFC 3339, or null.
-func (t *Time) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		*t = Time{}
-		return nil
-	}
-	var text string
-	if err := json.Unmarshal(b, &text); err != nil {
-		return err
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return fmt.Errorf("%.40q is no time: write it like 2026-01-31T09:00:00Z", text)
-	}
-	t.Time = at
-	return nil
-}
-
-// Schema is for the description.
-func (Time) Schema(huma.Registry) *huma.Schema {
+// Schema implements huma.SchemaProvider.
+func (timeSchema) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "string", Format: "date-time", Nullable: true}
+}
+
+// Schema implements huma.SchemaProvider.
+func (refSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: "string", Nullable: true}
+}
+
+// Schema implements huma.SchemaProvider.
+func (objectSchema) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{Type: "object", AdditionalProperties: true, Examples: []any{map[string]any{"message": "Hello"}}}
+}
+
+// registry is where the schemas of types are.
+func (s *server) registry() huma.Registry {
+	r := huma.NewMapRegistry("#/components/schemas/", s.schemaName)
+	for t, alias := range map[reflect.Type]reflect.Type{reflect.TypeFor[Time](): reflect.TypeFor[timeSchema](), reflect.TypeFor[Ref](): reflect.TypeFor[refSchema](), reflect.TypeFor[Object](): reflect.TypeFor[objectSchema]()} {
+		r.RegisterTypeAlias(t, alias)
+	}
+	return r
 }
 
 // micro is a moment in microseconds since 1970, 0 for none.
@@ -55,31 +56,8 @@ func micro(us int64) Time {
 	if us == 0 {
 		return Time{}
 	}
-	return Time{time.UnixMicro(us)}
+	return Time{Time: time.UnixMicro(us)}
 }
-
-// Ref names something that may be missing; null when it is "".
-type Ref string
-
-// MarshalJSON writes the name, or null.
-func (r Ref) MarshalJSON() ([]byte, error) {
-	if r == "" {
-		return []byte("null"), nil
-	}
-	return json.Marshal(string(r))
-}
-
-// UnmarshalJSON reads a string, or null.
-func (r *Ref) UnmarshalJSON(b []byte) error {
-	*r = ""
-	if string(b) == "null" {
-		return nil
-	}
-	return json.Unmarshal(b, (*string)(r))
-}
-
-// Schema is for the description.
-func (Ref) Schema(huma.Registry) *huma.Schema { return &huma.Schema{Type: "string", Nullable: true} }
 
 // Money is an amount in millionths of a unit. It is written as a decimal in a string, such as "0.0125", so that nobody
 // rounds it.
@@ -109,38 +87,4 @@ func (m *Money) UnmarshalText(text []byte) error {
 // Schema is for the description.
 func (Money) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{Type: "string", Pattern: `^-?[0-9]+(\.[0-9]{1,6})?$`, Examples: []any{"0.0125"}}
-}
-
-// Object is a JSON object whose numbers keep their kind: whole ones are int64.
-type Object map[string]any
-
-// UnmarshalJSON reads an object, or null.
-func (o *Object) UnmarshalJSON(b []byte) error {
-	*o = nil
-	if string(bytes.TrimSpace(b)) == "null" {
-		return nil
-	}
-	v, err := expr.Decode(b)
-	if err != nil {
-		return err
-	}
-	m, ok := v.(map[string]any)
-	if !ok {
-		return fmt.Errorf("an object is needed")
-	}
-	*o = m
-	return nil
-}
-
-// MarshalJSON writes the object; {} when it is nil.
-func (o Object) MarshalJSON() ([]byte, error) {
-	if o == nil {
-		return []byte("{}"), nil
-	}
-	return expr.Marshal(map[string]any(o))
-}
-
-// Schema is for the description.
-func (Object) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: "object", AdditionalProperties: true, Examples: []any{map[string]any{"message": "Hello"}}}
 }

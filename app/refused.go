@@ -75,8 +75,8 @@ func (c *commands) stored(ctx context.Context, objects store.Objects, actions *a
 			}
 			for i := range page {
 				var body struct {
-					Name     string            `json:"name"`
-					Callback *trigger.Callback `json:"callback"`
+					Name     string          `json:"name"`
+					Callback *trigger.Target `json:"callback"`
 				}
 				if err := json.Unmarshal(page[i].Body, &body); err != nil || body.Callback == nil || body.Callback.Action == "" {
 					continue // it starts no action

@@ -157,7 +157,7 @@ func (s *Server) wants(x *store.Execution) bool {
 func (s *Server) buildAPI(context.Context) error {
 	s.sidecar = newSidecar(s.o.Services.DaprPort)
 	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
-		Catalog: s.Actions, Auth: s.auth, Pipelines: s.library, Schedules: s.schedules, Webhooks: s.hooks, Events: s.router, Vault: s.Secrets.Vault,
+		Catalog: s.Actions, Auth: s.auth, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Vault: s.Secrets.Vault,
 		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins, Hosts: s.hosts(),
 		Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
 		Observe: s.requested, Link: s.linked, MaxBody: s.o.MaxBody, Stopping: s.closing, Log: s.log})
@@ -166,6 +166,15 @@ func (s *Server) buildAPI(context.Context) error {
 	}
 	s.http = s.newHTTP(api.Bodies(s.gate(h)))
 	return nil
+}
+
+// kinds are the kinds of objects that people manage: a new kind is one line here.
+func (s *Server) kinds() []api.Kind {
+	return []api.Kind{
+		api.Jobs(s.schedules),
+		api.Webhooks(s.hooks),
+		api.Events(s.router),
+	}
 }
 
 func (s *Server) vitals() api.Vitals {

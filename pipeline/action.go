@@ -8,14 +8,13 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/spec"
 )
 
 // action makes a pipeline of one step. Values of a request reach the step by reference, so that nothing in them is taken
 // for a template, which could read secrets. Data that a trigger brings reaches it only where what is written refers to it.
-func (l *Library) action(ctx context.Context, in Launch, req *conductor.Request) error {
+func (l *Library) action(ctx context.Context, in *Launch) error {
 	about, ok := l.o.Catalog.Spec(in.Action)
 	if !ok || about.Internal || about.Stream != nil {
 		hint := "stepwell actions lists them"
@@ -51,13 +50,13 @@ func (l *Library) action(ctx context.Context, in Launch, req *conductor.Request)
 		return failed
 	}
 	var err error
-	req.Params = params
-	req.Pipeline, err = l.o.Runner.Register(ctx, l.o.Defaults.apply(def, l.o.Catalog))
+	in.Params = params
+	in.Pipeline, err = l.o.Runner.Register(ctx, l.o.Defaults.apply(def, l.o.Catalog))
 	return err
 }
 
 // parameters declares the given values with the action's types, so that they are checked as data.
-func parameters(about *spec.Spec, in Launch) []definition.Parameter {
+func parameters(about *spec.Spec, in *Launch) []definition.Parameter {
 	var list []definition.Parameter
 	for _, name := range slices.Sorted(maps.Keys(in.Params)) {
 		p := definition.Parameter{Name: name, Type: spec.Any}

@@ -12,7 +12,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Launch asks for an execution of exactly one of Workflow, Document and Action.
+// Launch asks for an execution of exactly one of Workflow, Document and Action. It is one value from the trigger to the
+// conductor: each on the way adds what it knows, and the conductor starts the Request in it.
 type Launch struct {
 	Workflow string // id or name of a stored pipeline
 	Version  int    // of it; 0: the newest
@@ -21,21 +22,17 @@ type Launch struct {
 	// Written are parameters as the author of a trigger wrote them; data from outside does not replace them. For an action
 	// they may contain templates, in which event is the data from outside.
 	Written map[string]any
-	// Params are values of whoever names the pipeline or action in this very request. A template in them is never evaluated.
-	Params map[string]any
 	// Outside is what a trigger brings from outside. Defaults to nothing: then no trigger is behind the launch.
 	Outside *Outside
+	Authors []string // who wrote what the trigger starts, and the triggers on the way, by name; for the audit log
+	From    string   // id of the execution whose end is the reason
+	Role    string   // of who wrote a document or action: what its steps may do goes by it. Defaults to editor
 
-	Trigger  string   // manual (default), scheduled, webhook, event
-	Job      string   // id of the schedule, webhook or event trigger behind it
-	Actor    string   // who asked
-	Authors  []string // who wrote what the trigger starts, and the triggers on the way, by name; for the audit log
-	From     string   // id of the execution whose end is the reason
-	Role     string   // of who wrote a document or action: what its steps may do goes by it. Defaults to editor
-	Key      string   // makes the launch happen once: a second one finds the first. Defaults to no key
-	KeyHash  []byte   // of what was asked for: CodeConflict when the key was used for something else
-	Priority int
-	Dir      string // directory for relative paths. Defaults to the library's
+	// Request is what the conductor is asked for: Trigger is manual (default), scheduled, webhook or event, Job the id of the
+	// schedule, webhook or event trigger, Actor who asked, Key what makes the launch happen once. Params are values of
+	// whoever names the pipeline or action in this very request: a template in them is never evaluated. Dir defaults to
+	// the library's. The Library fills in Pipeline, and Workflow with the id of the stored pipeline.
+	conductor.Request
 }
 
 // WrittenBy is the launch with another author.
@@ -71,23 +68,21 @@ type Launched struct {
 // belongs to another request, or the pipeline's concurrency leaves no room and says skip; CodeLimit: too many
 // executions wait.
 func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
-	req := conductor.Request{Trigger: in.Trigger, Dir: in.Dir, Origin: store.Origin{Job: in.Job, Actor: in.Actor, Key: in.Key,
-		KeyHash: in.KeyHash, Priority: in.Priority}}
-	if req.Dir == "" {
-		req.Dir = l.o.Dir
+	if in.Dir == "" {
+		in.Dir = l.o.Dir
 	}
-	ignored, err := l.target(ctx, in, &req)
+	ignored, err := l.target(ctx, &in)
 	if err != nil {
 		return nil, err
 	}
-	id, fresh, err := l.o.Runner.StartOnce(ctx, req)
+	id, fresh, err := l.o.Runner.StartOnce(ctx, in.Request)
 	if err != nil {
 		return nil, err
 	}
 	x, err := l.o.Executions.Execution(ctx, id)
 	if err != nil { // it has been started all the same
 		l.o.Log.WarnContext(ctx, "a started execution was not found", "execution", id, "error", err)
-		x = &store.Execution{Created: time.Now(), Origin: store.Origin{Workflow: req.Workflow, WorkflowVersion: req.WorkflowVersion}}
+		x = &store.Execution{Created: time.Now(), Origin: store.Origin{Workflow: in.Request.Workflow, WorkflowVersion: in.WorkflowVersion}}
 	}
 	out := &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Workflow: x.Workflow, Version: x.WorkflowVersion,
 		Ignored: ignored, Job: in.Job, Authors: in.Authors}
@@ -98,7 +93,7 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 }
 
 // target finds what is to be run, and with which values. It returns the names of outside values that reach nothing.
-func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request) (ignored []string, err error) {
+func (l *Library) target(ctx context.Context, in *Launch) (ignored []string, err error) {
 	if len(in.Params) > maxParams {
 		return nil, stepwell.Invalid("put them into one object", "the request gives %d params, more than %d", len(in.Params), maxParams)
 	}
@@ -112,21 +107,19 @@ func (l *Library) target(ctx context.Context, in Launch, req *conductor.Request)
 		return nil, stepwell.Invalid("give exactly one of job_id, workflow_id, workflow_definition and action_type", "the request does not say what to run")
 	}
 	if in.Action != "" {
-		return nil, l.action(ctx, in, req)
+		return nil, l.action(ctx, in)
 	}
-	req.Params = maps.Clone(in.Written)
-	if req.Params == nil {
-		req.Params = map[string]any{}
+	params := make(map[string]any, len(in.Written)+len(in.Params))
+	maps.Copy(params, in.Written)
+	maps.Copy(params, in.Params)
+	if in.Params = params; in.Workflow != "" {
+		return l.workflow(ctx, in)
 	}
-	maps.Copy(req.Params, in.Params)
-	if in.Workflow != "" {
-		return l.workflow(ctx, in, req)
-	}
-	req.Pipeline, err = l.document(ctx, in.Document, in.Role)
+	in.Pipeline, err = l.document(ctx, in.Document, in.Role)
 	return nil, err
 }
 
-func (l *Library) workflow(ctx context.Context, in Launch, req *conductor.Request) (ignored []string, err error) {
+func (l *Library) workflow(ctx context.Context, in *Launch) (ignored []string, err error) {
 	p, h, err := l.stored(ctx, in.Workflow, in.Version)
 	if err != nil {
 		return nil, err
@@ -134,9 +127,9 @@ func (l *Library) workflow(ctx context.Context, in Launch, req *conductor.Reques
 	if h.Archived {
 		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + p.def.Name + " is archived", Hint: "take it out of the archive first"}
 	}
-	req.Workflow, req.WorkflowVersion = p.id, p.version
-	ignored = in.Outside.reach(p.def.Parameters, in.Written, req.Params)
-	req.Pipeline, err = l.prepared(ctx, p)
+	in.Request.Workflow, in.WorkflowVersion = p.id, p.version
+	ignored = in.Outside.reach(p.def.Parameters, in.Written, in.Params)
+	in.Pipeline, err = l.prepared(ctx, p)
 	return ignored, err
 }
 

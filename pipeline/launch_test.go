@@ -10,14 +10,16 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/store"
 )
 
 func TestLaunchKinds(t *testing.T) {
 	r := newRig(t, pipeline.Options{})
 	p := r.create(doc("p", "'{{ params.x }}'"))
-	x := r.run(pipeline.Launch{Workflow: "p", Params: map[string]any{"x": int64(7)}, Trigger: "webhook", Job: "j", Actor: "me"})
+	x := r.run(pipeline.Launch{Workflow: "p", Request: conductor.Request{Params: map[string]any{"x": int64(7)}, Trigger: "webhook", Origin: store.Origin{Job: "j", Actor: "me"}}})
 	if got := <-r.calls; got["n"] != int64(7) {
 		t.Errorf("the stored pipeline said %v", got)
 	}
@@ -36,12 +38,12 @@ func TestLaunchKinds(t *testing.T) {
 	if got := <-r.calls; got["n"] != int64(4) {
 		t.Errorf("the JSON document said %v", got)
 	}
-	x = r.run(pipeline.Launch{Action: "t.echo", Params: map[string]any{"n": int64(5)}})
+	x = r.run(pipeline.Launch{Action: "t.echo", Request: conductor.Request{Params: map[string]any{"n": int64(5)}}})
 	if got := <-r.calls; got["n"] != int64(5) || x.Pipeline != "t.echo" {
 		t.Errorf("the action said %v", got)
 	}
-	for name, in := range map[string]pipeline.Launch{"nothing": {}, "two": {Workflow: "p", Action: "t.echo"}, "type": {Workflow: "p", Params: map[string]any{"x": "y"}},
-		"no action": {Action: "t.eco"}, "unknown parameter": {Action: "t.echo", Params: map[string]any{"m": 1}}, "action's type": {Action: "t.echo", Params: map[string]any{"n": "x"}},
+	for name, in := range map[string]pipeline.Launch{"nothing": {}, "two": {Workflow: "p", Action: "t.echo"}, "type": {Workflow: "p", Request: conductor.Request{Params: map[string]any{"x": "y"}}},
+		"no action": {Action: "t.eco"}, "unknown parameter": {Action: "t.echo", Request: conductor.Request{Params: map[string]any{"m": 1}}}, "action's type": {Action: "t.echo", Request: conductor.Request{Params: map[string]any{"n": "x"}}},
 		"document": {Document: []byte("name: x\nsteps: [{id: a, action: nothing}]")}} {
 		_, err := r.Launch(t.Context(), in)
 		if stepwell.CodeOf(err) != stepwell.CodeInvalid {
@@ -65,7 +67,7 @@ func TestValuesAreData(t *testing.T) {
 		t.Errorf("the action was given %#v, want %#v", got, want)
 	}
 	// An action that takes anything gets names of any kind.
-	x := r.run(pipeline.Launch{Action: "util.set_output", Params: map[string]any{"outputs": map[string]any{nasty: nasty}}})
+	x := r.run(pipeline.Launch{Action: "util.set_output", Request: conductor.Request{Params: map[string]any{"outputs": map[string]any{nasty: nasty}}}})
 	if !strings.Contains(string(x.Params), "params") {
 		t.Errorf("the parameters are %s", x.Params)
 	}
@@ -79,7 +81,7 @@ func TestLaunchOnce(t *testing.T) {
 	for i := range ids {
 		wg.Go(func() {
 			var err error
-			if ids[i], err = r.Launch(t.Context(), pipeline.Launch{Workflow: "p", Key: "k", KeyHash: []byte("h")}); err != nil {
+			if ids[i], err = r.Launch(t.Context(), pipeline.Launch{Workflow: "p", Request: conductor.Request{Origin: store.Origin{Key: "k", KeyHash: []byte("h")}}}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -97,7 +99,7 @@ func TestLaunchOnce(t *testing.T) {
 	if fresh != 1 {
 		t.Errorf("%d of them are fresh", fresh)
 	}
-	_, err := r.Launch(t.Context(), pipeline.Launch{Workflow: "p", Key: "k", KeyHash: []byte("other")})
+	_, err := r.Launch(t.Context(), pipeline.Launch{Workflow: "p", Request: conductor.Request{Origin: store.Origin{Key: "k", KeyHash: []byte("other")}}})
 	wantCode(t, err, stepwell.CodeConflict)
 }
 

@@ -75,7 +75,7 @@ func (s *Schedules) follow(ctx context.Context, e *entry, st state, h *Happened,
 		st.end(f, row{Status: FiringDropped, Reason: DropPaused}, now)
 		return st
 	}
-	if e.MaxRuns > 0 && st.Fired >= e.MaxRuns || !e.ExpiresAt.IsZero() && now.After(e.ExpiresAt) {
+	if e.MaxRuns > 0 && st.Fired >= e.MaxRuns || e.over(now) {
 		return st
 	}
 	if len(st.Pending) >= s.o.Backlog {

@@ -6,35 +6,34 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 )
 
 // Backfill is a range of firings that will be started.
 type Backfill struct {
-	Count   int       `json:"count"`   // that will be started
-	Skipped int       `json:"skipped"` // of the range, that have been started before or wait already
-	First   time.Time `json:"first,omitzero"`
-	Last    time.Time `json:"last,omitzero"`
+	Count   int           `json:"count" doc:"How many firings will be started."`
+	Skipped int           `json:"skipped" doc:"How many times of the range have fired before, or wait already."`
+	First   resource.Time `json:"first"`
+	Last    resource.Time `json:"last"`
 }
 
 // BackfillRange says what is to be filled.
 type BackfillRange struct {
-	From, To time.Time // all times from one moment up to another, without the second, which must not lie in the future
-	Again    bool      // repeats times for which the job has fired before
-	Actor    string    // who asks. Defaults to the schedule itself
+	From  time.Time `json:"from" doc:"The range begins here."`
+	To    time.Time `json:"to" doc:"The range ends before this, which must not lie in the future."`
+	Again bool      `json:"again,omitempty" doc:"Repeats times for which the job has fired before."`
 }
 
 // Backfill fires a job for all its times of a range. They are started one after another, or all at once when the job's
 // overlap is allow. The range is whole or refused: CodeLimit when it holds more than Options.Backlog times. When Backfill
 // returns, it survives a crash.
-func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRange) (*Backfill, error) {
+func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRange, actor string) (*Backfill, error) {
 	if !r.From.Before(r.To) || r.To.After(time.Now()) {
 		return nil, stepwell.Invalid("from must lie before to, and to not in the future", "the range cannot be filled")
 	}
 	out := &Backfill{}
-	wanted, err := s.fillable(ctx, idOrName, r, out)
+	wanted, err := s.fillable(ctx, idOrName, r, actor, out)
 	if err != nil || len(wanted) == 0 {
 		return out, err
 	}
@@ -52,9 +51,9 @@ func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRan
 			continue
 		}
 		if out.Count++; out.First.IsZero() {
-			out.First = f.time()
+			out.First.Time = f.time()
 		}
-		out.Last = f.time()
+		out.Last.Time = f.time()
 		st.Pending = append(st.Pending, f)
 	}
 	if len(st.Pending) > s.o.Backlog {
@@ -71,7 +70,7 @@ func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRan
 }
 
 // fillable are the firings of a range that were not started before; the others count as skipped.
-func (s *Schedules) fillable(ctx context.Context, idOrName string, r BackfillRange, out *Backfill) ([]firing, error) {
+func (s *Schedules) fillable(ctx context.Context, idOrName string, r BackfillRange, actor string, out *Backfill) ([]firing, error) {
 	s.mu.Lock()
 	e, err := s.find(idOrName)
 	if err != nil {
@@ -89,15 +88,13 @@ func (s *Schedules) fillable(ctx context.Context, idOrName string, r BackfillRan
 	}
 	again := ""
 	if r.Again {
-		id, err := uuid.NewV7()
-		if err != nil {
+		if again, err = resource.NewID(""); err != nil {
 			return nil, err
 		}
-		again = id.String()
 	}
 	var wanted []firing
 	for _, at := range times {
-		f := firing{At: at.Unix(), Again: again, Late: true, Held: true, Fill: true, By: r.Actor}
+		f := firing{At: at.Unix(), Again: again, Late: true, Held: true, Fill: true, By: actor}
 		if !r.Again {
 			_, err := s.o.Keys.StartKey(ctx, f.key(id))
 			if err == nil {

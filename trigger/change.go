@@ -1,8 +1,8 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"maps"
 	"reflect"
 	"slices"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/store"
 )
@@ -20,33 +21,33 @@ const maxPreview = 100
 // Update changes a job by what edit does to a copy of it; its id stays. The revision is the one that the change is
 // meant for, or store.AnyRevision. A job whose timing changes, that is enabled again, or that was at its end and is
 // so no longer, begins to count now: what lies before is not made up for. Errors as with Create, CodeNotFound, CodeConflict when the revision is another.
-func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64, edit func(*Job) error) (*Schedule, Warnings, error) {
+func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64, edit func(*Job) error) (*Status, error) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, err := s.find(idOrName)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if revision != store.AnyRevision && revision != e.revision {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job has been changed meanwhile", Hint: "read it again and repeat the change"}
+	if revision != store.AnyRevision && revision != e.Revision {
+		return nil, resource.Changed("job")
 	}
 	changed := *e
-	if changed.Job, err = clone(e.Job); err != nil {
-		return nil, nil, err
+	if changed.Job, err = resource.Clone(e.Job); err != nil {
+		return nil, err
 	}
 	if err := edit(&changed.Job); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if changed.ID != e.ID {
-		return nil, nil, stepwell.Invalid("make a new job", "the id of a job cannot change")
+		return nil, stepwell.Invalid("make a new job", "the id of a job cannot change")
 	}
 	if changed.plan, err = changed.check(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	changed.broken = nil
 	if err := s.follows(&changed); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	_, over := e.ended(now)
 	_, still := changed.ended(now)
@@ -56,14 +57,14 @@ func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64,
 	}
 	changed.state.plan = changed.plan
 	if err := s.put(ctx, &changed, changed.state, true); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	before := e.Schedule.After
 	*e = changed // its place in the heap is the same
 	s.followers(before, e.Schedule.After)
 	s.listens(e)
 	s.schedule(e, now)
-	return e.view(now), e.warnings(now), nil
+	return e.warned(now), nil
 }
 
 // leave drops the times that a job has not dealt with and that its changed state counts no longer.
@@ -79,32 +80,21 @@ func (e *entry) leave(st *state, now time.Time) {
 	e.skip(st, time.Unix(e.state.Last, 0), time.Unix(st.Last, 0), reason, now)
 }
 
-// clone copies a job, so that an edit can be given up.
-func clone(j Job) (Job, error) {
-	raw, err := json.Marshal(j)
-	if err != nil {
-		return j, err
-	}
-	var copied Job
-	return copied, json.Unmarshal(raw, &copied)
-}
-
 // Pause keeps a job from firing, waiting firings included. Pausing twice is harmless.
-func (s *Schedules) Pause(ctx context.Context, idOrName string) (*Schedule, error) {
+func (s *Schedules) Pause(ctx context.Context, idOrName string) (*Status, error) {
 	return s.enable(ctx, idOrName, false)
 }
 
 // Resume lets a job fire again, from now on.
-func (s *Schedules) Resume(ctx context.Context, idOrName string) (*Schedule, error) {
+func (s *Schedules) Resume(ctx context.Context, idOrName string) (*Status, error) {
 	return s.enable(ctx, idOrName, true)
 }
 
-func (s *Schedules) enable(ctx context.Context, idOrName string, yes bool) (*Schedule, error) {
+func (s *Schedules) enable(ctx context.Context, idOrName string, yes bool) (*Status, error) {
 	if v, err := s.Job(idOrName); err != nil || *v.Enabled == yes {
 		return v, err
 	}
-	v, _, err := s.Update(ctx, idOrName, store.AnyRevision, func(j *Job) error { j.Enabled = &yes; return nil })
-	return v, err
+	return s.Update(ctx, idOrName, store.AnyRevision, func(j *Job) error { j.Enabled = &yes; return nil })
 }
 
 // Delete removes a job and what it still had to fire; executions stay. CodeConflict when other jobs follow it.
@@ -193,27 +183,10 @@ func (s *Schedules) NextRuns(idOrName string, n int) ([]time.Time, error) {
 	return e.plan.Preview(time.Unix(e.state.Last, 0), e.state.Fired, min(n, maxPreview)), nil
 }
 
-// Run says how a job is started by hand.
-type Run struct {
-	Trigger string         // manual (default), webhook, event
-	Written Values         // counts as the job's own params: what a webhook's author wrote
-	Values  map[string]any // outside data, see pipeline.Outside
-	Added   map[string]any // see pipeline.Outside
-	Event   any            // see pipeline.Outside. Defaults to Values
-	About   map[string]any // more for the parameter _trigger
-	Actor   string
-	Role    string // of whoever wrote Written
-	Author  string // of the webhook or event trigger that starts the job. Defaults to nobody
-	From    string // see pipeline.Launch
-	Key     string // makes it happen once; see pipeline.Launch. Defaults to no key
-	KeyHash []byte
-	// Priority is that of the execution. Defaults to the callback's.
-	Priority int
-}
-
 // Trigger starts a job at once, whatever its schedule and also when it is paused or at its end; an execution that runs
-// is no hindrance. A webhook or an event does not start a paused one: CodeConflict. Errors as with pipeline's Launch.
-func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipeline.Launched, error) {
+// is no hindrance. Of the launch, what the job itself says is filled in. A webhook or an event does not start a paused
+// one: CodeConflict. Errors as with pipeline's Launch.
+func (s *Schedules) Trigger(ctx context.Context, idOrName string, in pipeline.Launch) (*pipeline.Launched, error) {
 	s.mu.Lock()
 	e, err := s.find(idOrName)
 	if err != nil {
@@ -222,33 +195,27 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, r Run) (*pipel
 	}
 	job := e.Job
 	s.mu.Unlock()
-	if r.Trigger == "" {
-		r.Trigger = "manual"
-	}
-	if r.Trigger != "manual" && !job.enabled() {
+	in.Trigger, in.Job = cmp.Or(in.Trigger, TypeManual), job.ID
+	if in.Trigger != TypeManual && !job.enabled() {
 		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + stepwell.Clip(job.ID, 80) + " is paused", Hint: "resume it, or start it by hand"}
 	}
-	about := map[string]any{"type": r.Trigger, "schedule_id": job.ID, "schedule_name": job.Name, "triggered_at": stamp(time.Now())}
-	if r.Trigger == "manual" {
+	about := map[string]any{"type": in.Trigger, "schedule_id": job.ID, "schedule_name": job.Name, "triggered_at": stamp(time.Now())}
+	if in.Trigger == TypeManual {
 		about["manual"] = true
 	}
-	if r.Values == nil {
-		r.Values = map[string]any{}
+	var out pipeline.Outside
+	if in.Outside != nil {
+		out = *in.Outside
 	}
-	if r.Event == nil {
-		r.Event, about["payload"] = r.Values, r.Values
+	if out.Values == nil {
+		out.Values = map[string]any{}
 	}
-	maps.Copy(about, r.About)
-	in := job.Callback.Launch(r.Written, pipeline.Outside{Values: r.Values, Added: r.Added, Event: r.Event, About: about})
-	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = r.Trigger, job.ID, r.Actor, r.Key, r.KeyHash
-	in.From, in = r.From, in.WrittenBy(r.Author)
-	if len(r.Written) > 0 { // whoever writes into a job of somebody else gets no more than they may themselves
-		in.Role = LowerRole(in.Role, r.Role)
+	if out.Event == nil {
+		out.Event, about["payload"] = out.Values, out.Values
 	}
-	if r.Priority != 0 {
-		in.Priority = r.Priority
-	}
-	launched, err := s.o.Launcher.Launch(ctx, in)
+	maps.Copy(about, out.About)
+	out.About, in.Outside = about, &out
+	launched, err := s.o.Launcher.Launch(ctx, job.Target.Launch(in))
 	if err == nil && launched.Fresh {
 		s.ran(e, launched.Execution)
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/store"
 )
@@ -24,24 +25,24 @@ type stored struct {
 // entry is a job in memory.
 type entry struct {
 	stored
-	revision, stateRevision int64
-	created, updated        time.Time
-	plan                    *schedule.Schedule // nil: it knows no times
-	broken                  error              // why the stored schedule cannot be read
-	state                   state
-	dirty                   bool      // the state is ahead of the store
-	gone                    bool      // deleted
-	nominal                 time.Time // of its next firing, without jitter; zero: it fires no more by itself
-	due                     time.Time // when the loop has to look at it; zero: never
-	pos                     int       // in the heap, -1: not in it
-	tries                   int       // starts that failed for a while, in a row
-	retry                   time.Time // nothing is started before
-	recheck                 time.Time // when to ask whether what holds its firings up has ended
+	resource.Meta
+	stateRevision int64
+	plan          *schedule.Schedule // nil: it knows no times
+	broken        error              // why the stored schedule cannot be read
+	state         state
+	dirty         bool      // the state is ahead of the store
+	gone          bool      // deleted
+	nominal       time.Time // of its next firing, without jitter; zero: it fires no more by itself
+	due           time.Time // when the loop has to look at it; zero: never
+	pos           int       // in the heap, -1: not in it
+	tries         int       // starts that failed for a while, in a row
+	retry         time.Time // nothing is started before
+	recheck       time.Time // when to ask whether what holds its firings up has ended
 }
 
 // readEntry makes an entry of what is stored; a schedule that cannot be read any more fires no more, and says why.
 func readEntry(o *store.Object) (*entry, error) {
-	e := &entry{revision: o.Revision, created: o.Created, updated: o.Updated, pos: -1}
+	e := &entry{Meta: resource.MetaOf(o), pos: -1}
 	if err := json.Unmarshal(o.Body, &e.stored); err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored schedule " + o.ID + " cannot be read", Err: err}
 	}
@@ -61,7 +62,7 @@ func (e *entry) readState(o *store.Object) error {
 
 func (e *entry) object() (store.Object, error) {
 	body, err := json.Marshal(e.stored)
-	return store.Object{Kind: kindSchedule, ID: e.ID, Revision: e.revision, Body: body}, err
+	return store.Object{Kind: kindSchedule, ID: e.ID, Revision: e.Revision, Body: body}, err
 }
 
 func (e *entry) stateObject(s state) (store.Object, error) {
@@ -72,7 +73,7 @@ func (e *entry) stateObject(s state) (store.Object, error) {
 // ended says whether it will not fire by itself any more, and why.
 func (e *entry) ended(now time.Time) (string, bool) {
 	switch {
-	case !e.ExpiresAt.IsZero() && now.After(e.ExpiresAt):
+	case e.over(now):
 		return StatusExpired, true
 	case e.MaxRuns > 0 && e.state.Fired >= e.MaxRuns:
 		return StatusCompleted, true
@@ -92,12 +93,15 @@ func (e *entry) next(now time.Time) time.Time {
 	return at
 }
 
+// over reports whether the last moment at which it fires has passed.
+func (j *Job) over(now time.Time) bool { return j.ExpiresAt != nil && now.After(j.ExpiresAt.Time) }
+
 // view is the job as people see it.
-func (e *entry) view(now time.Time) *Schedule {
-	v := &Schedule{Job: e.Job, Status: StatusActive, LastRunAt: e.state.LastRun, LastExecution: e.state.Execution, LastError: e.state.Failed,
-		LastErrorAt: e.state.FailedAt, RunCount: e.state.Runs, Dropped: e.state.Dropped, Waiting: len(e.state.Pending), CreatedBy: e.By,
-		Revision: e.revision, Created: e.created, Updated: e.updated}
-	v.NextRunAt = e.nominal
+func (e *entry) view(now time.Time) *Status {
+	st := &e.state
+	v := &Status{Job: e.Job, ScheduleID: e.ID, Status: StatusActive, NextRunAt: resource.At(e.nominal), LastRunAt: resource.At(st.LastRun),
+		LastExecution: resource.Ref(st.Execution), LastError: resource.Ref(st.Failed), LastErrorAt: st.FailedAt, RunCount: st.Runs, Dropped: st.Dropped,
+		Waiting: len(st.Pending), CreatedBy: resource.Ref(e.By), Meta: e.Meta}
 	status, over := e.ended(now)
 	switch {
 	case over:
@@ -108,7 +112,7 @@ func (e *entry) view(now time.Time) *Schedule {
 		v.Status = StatusCompleted
 	}
 	if e.broken != nil {
-		v.LastError = e.broken.Error()
+		v.LastError = resource.Ref(e.broken.Error())
 	}
 	return v
 }

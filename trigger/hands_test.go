@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -80,9 +81,9 @@ func TestManyHands(t *testing.T) {
 func anything(t *testing.T, r *rig, job string, what int) (err error) {
 	switch what {
 	case 0:
-		_, _, err = r.Update(t.Context(), job, store.AnyRevision, func(j *trigger.Job) error { j.Description += "x"; return nil })
+		_, err = r.Update(t.Context(), job, store.AnyRevision, func(j *trigger.Job) error { j.Description += "x"; return nil })
 	case 1:
-		_, err = r.Trigger(t.Context(), job, trigger.Run{})
+		_, err = r.Trigger(t.Context(), job, pipeline.Launch{})
 	case 2:
 		_, err = r.Pause(t.Context(), job)
 	case 3:
@@ -92,7 +93,7 @@ func anything(t *testing.T, r *rig, job string, what int) (err error) {
 		if v, e := r.Job(job); e != nil || v.Status != trigger.StatusActive {
 			return e
 		}
-		if _, err := r.Backfill(t.Context(), job, trigger.BackfillRange{From: to.Add(-5 * time.Second), To: to}); err != nil {
+		if _, err := r.Backfill(t.Context(), job, trigger.BackfillRange{From: to.Add(-5 * time.Second), To: to}, ""); err != nil {
 			t.Log(err) // paused meanwhile
 		}
 	}

@@ -1,12 +1,13 @@
 package trigger
 
 import (
-	"encoding/json"
+	"cmp"
 	"fmt"
 	"regexp"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/schedule"
 )
 
@@ -30,57 +31,67 @@ const (
 
 // Job is what people write.
 type Job struct {
-	ID          string   `json:"job_id"` // Defaults to a new UUID
-	Name        string   `json:"name,omitempty"`
-	Description string   `json:"description,omitempty"`
-	Schedule    Timing   `json:"schedule"`
-	Callback    Callback `json:"callback"`
-	Enabled     *bool    `json:"enabled,omitempty"` // Defaults to true
+	ID          string  `json:"job_id" required:"false" shown:"always" change:"never" maxLength:"128" doc:"Defaults to a new UUID."`
+	Name        string  `json:"name" required:"false" shown:"always" maxLength:"255"`
+	Description string  `json:"description" required:"false" shown:"always" maxLength:"4000"`
+	Schedule    Timing  `json:"schedule"`
+	Target      *Target `json:"callback,omitempty" shown:"always" doc:"What it starts. Defaults to the stored pipeline whose id is job_id. What a change leaves out stays as it was while it starts the same."`
+	Enabled     *bool   `json:"enabled,omitempty" shown:"always" doc:"Defaults to true."`
 
-	Misfire        schedule.Misfire `json:"misfire,omitempty"`          // what is made up for: run_once (default), skip, run_all
-	CatchUpSeconds int64            `json:"catch_up_seconds,omitempty"` // nothing older is made up for. Defaults to 7 days, at most 366
-	Overlap        schedule.Overlap `json:"overlap,omitempty"`          // while an execution of the job runs: skip (default), queue_one, queue_all (default for type after), cancel_running, allow
-	JitterSeconds  int64            `json:"jitter_seconds,omitempty"`   // spreads firings; at most a day. Defaults to none
-	MaxRuns        int              `json:"max_runs,omitempty"`         // firings of the schedule itself. Defaults to no limit
-	ExpiresAt      time.Time        `json:"expires_at,omitzero"`        // the last moment at which it fires. Defaults to none
+	Misfire        schedule.Misfire `json:"misfire,omitempty" enum:"run_once,skip,run_all" doc:"What is made up for when nobody was there. Defaults to run_once."`
+	CatchUpSeconds int64            `json:"catch_up_seconds,omitempty" minimum:"0" doc:"Nothing older is made up for. Defaults to 7 days."`
+	Overlap        schedule.Overlap `json:"overlap,omitempty" enum:"skip,queue_one,queue_all,cancel_running,allow" doc:"While an execution of the job runs. Defaults to skip, and to queue_all for jobs of type after."`
+	JitterSeconds  int64            `json:"jitter_seconds,omitempty" minimum:"0" maximum:"86400" doc:"Spreads firings."`
+	MaxRuns        int              `json:"max_runs,omitempty" minimum:"0" doc:"Defaults to no limit."`
+	ExpiresAt      *resource.Time   `json:"expires_at,omitempty" doc:"The last moment at which it fires."`
+}
+
+// Texts are what people write freely: what is a secret must not be in it.
+func (j *Job) Texts() map[string]*resource.Object {
+	return map[string]*resource.Object{"schedule.filters": &j.Schedule.Filters}
+}
+
+// Starts is where a job says what it starts, for those who change it. It starts no other job.
+func (j *Job) Starts() (target **Target, job *resource.Ref) { return &j.Target, nil }
+
+// Reset clears what a change replaces as a whole, and returns what takes over from before what the change leaves out.
+func (j *Job) Reset() (keep func()) {
+	was := j.Schedule
+	j.Schedule = Timing{}
+	return func() {
+		if j.Schedule.Type == "" {
+			j.Schedule = was
+		} else {
+			j.Schedule.keep(&was)
+		}
+	}
 }
 
 // Timing says when a job fires.
 type Timing struct {
-	Type string `json:"type"`
-	// Expression is a cron expression, an interval (@every 30m, or 30m), a time (2026-05-01T09:00:00Z, or without a zone
-	// in that of the schedule), or the pattern of an event's type.
-	Expression string            `json:"expression,omitempty"`
-	Timezone   string            `json:"timezone,omitempty"` // IANA name. Defaults to UTC
-	RunAt      string            `json:"run_at,omitempty"`   // the same as Expression for one_time
-	StartAt    time.Time         `json:"start_at,omitzero"`  // the first moment at which it fires; intervals count from it. Defaults to none
-	Skipped    schedule.Skipped  `json:"skipped,omitempty"`  // times that a change of clocks leaves out, see schedule.Spec
-	Repeated   schedule.Repeated `json:"repeated,omitempty"` // times that a change of clocks brings twice, see schedule.Spec
-	After      *After            `json:"after,omitempty"`
-	Filters    Values            `json:"filters,omitempty"` // of an event's data, see event.Trigger
+	Type string `json:"type" enum:"cron,interval,one_time,manual,webhook,event,after" example:"cron"`
+	// Expression of a time may leave out the zone: then it is that of the schedule.
+	Expression string            `json:"expression,omitempty" maxLength:"1000" doc:"A cron expression, an interval (@every 30m), a time, or the pattern of an event's type." example:"0 9 * * 1-5"`
+	Timezone   string            `json:"timezone,omitempty" maxLength:"100" doc:"IANA name. Defaults to UTC." example:"America/New_York"`
+	RunAt      string            `json:"run_at,omitempty" maxLength:"100" doc:"The same as expression, for one_time."`
+	StartAt    *resource.Time    `json:"start_at,omitempty" doc:"The first moment at which it fires; intervals count from it."`
+	Skipped    schedule.Skipped  `json:"skipped,omitempty" enum:"run_after,skip" doc:"Times that a change of clocks leaves out."`
+	Repeated   schedule.Repeated `json:"repeated,omitempty" enum:"first,second,both" doc:"Times that a change of clocks brings twice."`
+	After      *After            `json:"after,omitempty" doc:"For type after."`
+	Filters    resource.Object   `json:"filters,omitempty" doc:"For type event: values by their path in the event's data."`
 }
 
-// Keep takes over from what was before what a change leaves out: the zone, and for the same type all that says how
+// keep takes over from what was before what a change leaves out: the zone, and for the same type all that says how
 // times are meant.
-func (t *Timing) Keep(was *Timing) {
+func (t *Timing) keep(was *Timing) {
 	if t.Timezone == "" {
 		t.Timezone = was.Timezone
 	}
 	if t.Type != was.Type {
 		return
 	}
-	if t.Skipped == "" {
-		t.Skipped = was.Skipped
-	}
-	if t.Repeated == "" {
-		t.Repeated = was.Repeated
-	}
-	if t.StartAt.IsZero() {
-		t.StartAt = was.StartAt
-	}
-	if t.After == nil {
-		t.After = was.After
-	}
+	t.Skipped, t.Repeated = cmp.Or(t.Skipped, was.Skipped), cmp.Or(t.Repeated, was.Repeated)
+	t.StartAt, t.After = cmp.Or(t.StartAt, was.StartAt), cmp.Or(t.After, was.After)
 	if t.Filters == nil {
 		t.Filters = was.Filters
 	}
@@ -88,8 +99,8 @@ func (t *Timing) Keep(was *Timing) {
 
 // After names the job that another one follows.
 type After struct {
-	Job string `json:"job_id"`
-	On  string `json:"on,omitempty"` // success (default), failure, any
+	Job string `json:"job_id" maxLength:"128"`
+	On  string `json:"on,omitempty" enum:"success,failure,any"` // Defaults to success
 }
 
 // Bounds of what a job may say.
@@ -114,13 +125,16 @@ func (j *Job) enabled() bool { return j.Enabled == nil || *j.Enabled }
 
 // check completes a job and compiles its schedule, which is nil for one that knows no times. CodeInvalid.
 func (j *Job) check() (*schedule.Schedule, error) {
-	if !ValidID(j.ID) {
-		return nil, stepwell.Invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "job_id %q cannot be an id", stepwell.Clip(j.ID, 80))
-	}
-	if err := CheckText(j.Name, j.Description, j.Callback.Params); err != nil {
+	if err := CheckID("job_id", j.ID); err != nil {
 		return nil, err
 	}
-	if err := j.Callback.Check(); err != nil {
+	if err := CheckText(j.Name, j.Description, j.Schedule.Filters); err != nil {
+		return nil, err
+	}
+	if j.Target == nil {
+		j.Target = &Target{} // which says what is missing
+	}
+	if err := j.Target.Check(); err != nil {
 		return nil, err
 	}
 	var err error
@@ -147,20 +161,6 @@ func (j *Job) check() (*schedule.Schedule, error) {
 	return j.Schedule.compile(j)
 }
 
-// CheckText bounds what is only kept: CodeInvalid.
-func CheckText(name, description string, params Values) error {
-	if len(name) > maxName {
-		return stepwell.Invalid("at most 255 bytes", "the name is too long")
-	}
-	if len(description) > maxText {
-		return stepwell.Invalid("at most 4,000 bytes", "the description is too long")
-	}
-	if raw, err := json.Marshal(params); err != nil || len(raw) > maxParams {
-		return stepwell.Invalid("at most 256 KiB as JSON", "params are too large, or no JSON")
-	}
-	return nil
-}
-
 func (j *Job) catchUp() time.Duration {
 	if j.CatchUpSeconds == 0 {
 		return defaultCatchUp
@@ -170,7 +170,8 @@ func (j *Job) catchUp() time.Duration {
 
 // compile checks what belongs to the type.
 func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
-	spec := schedule.Spec{Zone: t.Timezone, Skipped: t.Skipped, Repeated: t.Repeated, NotBefore: t.StartAt, NotAfter: j.ExpiresAt,
+	t.StartAt, j.ExpiresAt = inUTC(t.StartAt), inUTC(j.ExpiresAt)
+	spec := schedule.Spec{Zone: t.Timezone, Skipped: t.Skipped, Repeated: t.Repeated, NotBefore: t.StartAt.Moment(), NotAfter: j.ExpiresAt.Moment(),
 		MaxRuns: j.MaxRuns, Jitter: time.Duration(j.JitterSeconds) * time.Second}
 	if t.Type != TypeAfter && t.After != nil {
 		return nil, stepwell.Invalid("write type: after", "schedule.after is for jobs of type after")
@@ -207,6 +208,14 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 		return nil, stepwell.Invalid("one of cron, interval, one_time, manual, webhook, event, after", "schedule.type %q is not known", stepwell.Clip(t.Type, 80))
 	}
 	return schedule.Parse(spec)
+}
+
+// inUTC is a moment as it is stored, to the millisecond.
+func inUTC(t *resource.Time) *resource.Time {
+	if t.Moment().IsZero() {
+		return nil
+	}
+	return &resource.Time{Time: t.UTC().Truncate(time.Millisecond)}
 }
 
 func (t *Timing) without(expression string) error {

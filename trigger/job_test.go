@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -23,9 +25,9 @@ func TestBudpipelineJob(t *testing.T) {
 		if err := json.Unmarshal([]byte(request), &j); err != nil {
 			t.Fatal(err)
 		}
-		v, warnings, err := r.Create(t.Context(), j, "somebody")
-		if err != nil || len(warnings) != 0 {
-			t.Fatal(err, warnings)
+		v, err := r.Create(t.Context(), &j, "somebody")
+		if err != nil || len(v.Warnings) != 0 {
+			t.Fatal(err, v)
 		}
 		if v.NextRunAt.UTC().Format(time.RFC3339) != "2000-01-03T14:00:00Z" || !*v.Enabled || v.CreatedBy != "somebody" || v.Revision == 0 {
 			t.Errorf("created %+v", v)
@@ -51,69 +53,68 @@ func TestBudpipelineJob(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		for expression, want := range map[string]schedule.WarningKind{"0 0 30 2 *": schedule.WarnNever, "30 2 * * *": schedule.WarnSkipped, "0 12 * * *": ""} {
-			j := trigger.Job{Schedule: cron(expression), Callback: trigger.Callback{Action: "util.noop"}}
+		for expression, want := range map[string]string{"0 0 30 2 *": "never", "30 2 * * *": "clocks go forward", "0 12 * * *": ""} {
+			j := trigger.Job{Schedule: cron(expression), Target: &trigger.Target{Action: "util.noop"}}
 			j.Schedule.Timezone = "America/New_York"
-			_, shown, err := r.Check(j, 5)
-			v, warnings, err2 := r.Create(t.Context(), j, "")
-			if err != nil || err2 != nil {
-				t.Fatal(err, err2)
+			v, err := r.Create(t.Context(), &j, "")
+			if err != nil {
+				t.Fatal(err)
 			}
-			if fmt.Sprint(shown) != fmt.Sprint(warnings) || (len(warnings) > 0) != (want != "") || want != "" && warnings[0].Kind != want {
-				t.Errorf("%s: %v and %v, want %s", expression, shown, warnings, want)
+			if (len(v.Warnings) > 0) != (want != "") || want != "" && !strings.Contains(v.Warnings[0].Message, want) {
+				t.Errorf("%s: %v, want %s", expression, v.Warnings, want)
 			}
-			if want == schedule.WarnNever && v.Status != trigger.StatusCompleted {
+			if expression == "0 0 30 2 *" && v.Status != trigger.StatusCompleted {
 				t.Errorf("a job that never fires is %s", v.Status)
 			}
 		}
-		past := trigger.Job{Schedule: trigger.Timing{Type: trigger.TypeOneTime, Expression: "1999-01-01T00:00:00Z"}, Callback: trigger.Callback{Action: "util.noop"}}
-		if v, warnings, err := r.Create(t.Context(), past, ""); err != nil || len(warnings) == 0 || v.Status != trigger.StatusCompleted {
-			t.Errorf("a time in the past: %+v, %v, %v", v, warnings, err)
+		past := trigger.Job{Schedule: trigger.Timing{Type: trigger.TypeOneTime, Expression: "1999-01-01T00:00:00Z"}, Target: &trigger.Target{Action: "util.noop"}}
+		if v, err := r.Create(t.Context(), &past, ""); err != nil || len(v.Warnings) == 0 || v.Status != trigger.StatusCompleted {
+			t.Errorf("a time in the past: %+v, %v", v, err)
 		}
 	})
 }
 
 func TestBadJobs(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		noop := trigger.Callback{Action: "util.noop"}
+		noop := &trigger.Target{Action: "util.noop"}
 		for name, j := range map[string]trigger.Job{
-			"type":           {Schedule: trigger.Timing{Type: "hourly"}, Callback: noop},
-			"no type":        {Callback: noop},
-			"cron":           {Schedule: cron("61 * * * *"), Callback: noop},
-			"zone":           {Schedule: trigger.Timing{Type: "cron", Expression: "@daily", Timezone: "Mars/Olympus"}, Callback: noop},
-			"interval":       {Schedule: trigger.Timing{Type: "interval", Expression: "soon"}, Callback: noop},
-			"no time":        {Schedule: trigger.Timing{Type: "one_time"}, Callback: noop},
-			"two times":      {Schedule: trigger.Timing{Type: "one_time", Expression: "2000-01-02T00:00:00Z", RunAt: "2000-01-03T00:00:00Z"}, Callback: noop},
+			"type":           {Schedule: trigger.Timing{Type: "hourly"}, Target: noop},
+			"no type":        {Target: noop},
+			"cron":           {Schedule: cron("61 * * * *"), Target: noop},
+			"zone":           {Schedule: trigger.Timing{Type: "cron", Expression: "@daily", Timezone: "Mars/Olympus"}, Target: noop},
+			"interval":       {Schedule: trigger.Timing{Type: "interval", Expression: "soon"}, Target: noop},
+			"no time":        {Schedule: trigger.Timing{Type: "one_time"}, Target: noop},
+			"two times":      {Schedule: trigger.Timing{Type: "one_time", Expression: "2000-01-02T00:00:00Z", RunAt: "2000-01-03T00:00:00Z"}, Target: noop},
 			"callback":       {Schedule: cron("@daily")},
-			"both callbacks": {Schedule: cron("@daily"), Callback: trigger.Callback{Action: "a", Workflow: "b"}},
-			"other callback": {Schedule: cron("@daily"), Callback: trigger.Callback{Type: "mail", Action: "a"}},
-			"id":             {ID: "a b", Schedule: cron("@daily"), Callback: noop},
-			"long id":        {ID: strings.Repeat("i", 129), Schedule: cron("@daily"), Callback: noop},
-			"misfire":        {Schedule: cron("@daily"), Callback: noop, Misfire: "always"},
-			"overlap":        {Schedule: cron("@daily"), Callback: noop, Overlap: "queue"},
-			"window":         {Schedule: cron("@daily"), Callback: noop, CatchUpSeconds: 367 * 86_400},
-			"jitter":         {Schedule: cron("@daily"), Callback: noop, JitterSeconds: 86_401},
-			"runs":           {Schedule: cron("@daily"), Callback: noop, MaxRuns: -1},
-			"after nothing":  {Schedule: trigger.Timing{Type: "after"}, Callback: noop},
-			"after itself":   {ID: "a", Schedule: trigger.Timing{Type: "after", After: &trigger.After{Job: "a"}}, Callback: noop},
-			"after nobody":   {ID: "a", Schedule: trigger.Timing{Type: "after", After: &trigger.After{Job: "b"}}, Callback: noop},
-			"manual at":      {Schedule: trigger.Timing{Type: "manual", Expression: "@daily"}, Callback: noop},
-			"name":           {Name: strings.Repeat("n", 256), Schedule: cron("@daily"), Callback: noop},
-			"params":         {Schedule: cron("@daily"), Callback: trigger.Callback{Action: "a", Params: trigger.Values{"x": strings.Repeat("x", 256<<10)}}},
+			"both callbacks": {Schedule: cron("@daily"), Target: &trigger.Target{Action: "a", Workflow: "b"}},
+			"other callback": {Schedule: cron("@daily"), Target: &trigger.Target{Type: "mail", Action: "a"}},
+			"id":             {ID: "a b", Schedule: cron("@daily"), Target: noop},
+			"long id":        {ID: strings.Repeat("i", 129), Schedule: cron("@daily"), Target: noop},
+			"misfire":        {Schedule: cron("@daily"), Target: noop, Misfire: "always"},
+			"overlap":        {Schedule: cron("@daily"), Target: noop, Overlap: "queue"},
+			"window":         {Schedule: cron("@daily"), Target: noop, CatchUpSeconds: 367 * 86_400},
+			"jitter":         {Schedule: cron("@daily"), Target: noop, JitterSeconds: 86_401},
+			"runs":           {Schedule: cron("@daily"), Target: noop, MaxRuns: -1},
+			"after nothing":  {Schedule: trigger.Timing{Type: "after"}, Target: noop},
+			"after itself":   {ID: "a", Schedule: trigger.Timing{Type: "after", After: &trigger.After{Job: "a"}}, Target: noop},
+			"after nobody":   {ID: "a", Schedule: trigger.Timing{Type: "after", After: &trigger.After{Job: "b"}}, Target: noop},
+			"manual at":      {Schedule: trigger.Timing{Type: "manual", Expression: "@daily"}, Target: noop},
+			"name":           {Name: strings.Repeat("n", 256), Schedule: cron("@daily"), Target: noop},
+			"params":         {Schedule: cron("@daily"), Target: &trigger.Target{Action: "a", Params: resource.Object{"x": strings.Repeat("x", 256<<10)}}},
 		} {
-			_, _, err := r.Create(t.Context(), j, "")
+			_, err := r.Create(t.Context(), &j, "")
 			if stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "" {
 				t.Errorf("%s: %v, hint %q", name, err, stepwell.HintOf(err))
 			}
 		}
 		r.job("a", cron("@daily"), nil)
-		_, _, err := r.Create(t.Context(), trigger.Job{ID: "a", Schedule: cron("@daily"), Callback: noop}, "")
+		_, err := r.Create(t.Context(), &trigger.Job{ID: "a", Schedule: cron("@daily"), Target: noop}, "")
 		wantCode(t, err, stepwell.CodeConflict)
 		_, err = r.Job("b")
 		wantCode(t, err, stepwell.CodeNotFound)
 		r.die()
 		r.boot(process{options: trigger.Options{MaxJobs: 1}})
-		_, _, err = r.Create(t.Context(), trigger.Job{Schedule: cron("@daily"), Callback: noop}, "")
+		_, err = r.Create(t.Context(), &trigger.Job{Schedule: cron("@daily"), Target: noop}, "")
 		wantCode(t, err, stepwell.CodeLimit)
 	})
 }
@@ -124,16 +125,16 @@ func TestUpdateAndDelete(t *testing.T) {
 		v := r.job("a", cron("0 * * * *"), nil)
 		pass(90 * time.Minute)
 		later := func(j *trigger.Job) error { j.Schedule.Expression = "30 * * * *"; return nil }
-		if _, _, err := r.Update(t.Context(), "a", v.Revision+1, later); stepwell.CodeOf(err) != stepwell.CodeConflict {
+		if _, err := r.Update(t.Context(), "a", v.Revision+1, later); stepwell.CodeOf(err) != stepwell.CodeConflict {
 			t.Errorf("another revision: %v", err)
 		}
-		changed, _, err := r.Update(t.Context(), "a", v.Revision, later)
+		changed, err := r.Update(t.Context(), "a", v.Revision, later)
 		if err != nil || changed.NextRunAt.UTC().Format("15:04") != "02:30" || changed.RunCount != 1 || changed.Revision <= v.Revision {
 			t.Fatalf("%+v, %v", changed, err)
 		}
-		_, _, err = r.Update(t.Context(), "a", store.AnyRevision, func(j *trigger.Job) error { j.Schedule.Expression = "x"; return nil })
+		_, err = r.Update(t.Context(), "a", store.AnyRevision, func(j *trigger.Job) error { j.Schedule.Expression = "x"; return nil })
 		wantCode(t, err, stepwell.CodeInvalid)
-		_, _, err = r.Update(t.Context(), "a", store.AnyRevision, func(j *trigger.Job) error { j.ID = "b"; return nil })
+		_, err = r.Update(t.Context(), "a", store.AnyRevision, func(j *trigger.Job) error { j.ID = "b"; return nil })
 		wantCode(t, err, stepwell.CodeInvalid)
 		r.die()
 		r.boot(process{})
@@ -148,7 +149,7 @@ func TestUpdateAndDelete(t *testing.T) {
 		wantCode(t, r.Delete(t.Context(), "a", store.AnyRevision), stepwell.CodeNotFound)
 		r.die()
 		r.boot(process{})
-		if n := len(r.List(trigger.Filter{})); n != 0 {
+		if n := len(must(r.List(t.Context(), &trigger.Filter{}))); n != 0 {
 			t.Errorf("%d jobs are left", n)
 		}
 	})
@@ -165,7 +166,7 @@ func TestListAndNextRuns(t *testing.T) {
 		}
 		var ids []string
 		for after := ""; ; {
-			page := r.List(trigger.Filter{After: after, Limit: 10})
+			page := must(r.List(t.Context(), &trigger.Filter{Page: resource.Page{Cursor: after, Limit: 10}}))
 			for _, v := range page {
 				ids = append(ids, v.ID)
 			}
@@ -177,10 +178,10 @@ func TestListAndNextRuns(t *testing.T) {
 		if len(ids) != 26 || ids[0] != "j00" || ids[25] != "m" {
 			t.Errorf("listed %v", ids)
 		}
-		if l := r.List(trigger.Filter{Status: trigger.StatusPaused}); len(l) != 1 || l[0].ID != "j03" {
+		if l := must(r.List(t.Context(), &trigger.Filter{Status: trigger.StatusPaused})); len(l) != 1 || l[0].ID != "j03" {
 			t.Errorf("paused: %v", l)
 		}
-		if l := r.List(trigger.Filter{Type: trigger.TypeManual}); len(l) != 1 || l[0].ID != "m" {
+		if l := must(r.List(t.Context(), &trigger.Filter{Type: trigger.TypeManual})); len(l) != 1 || l[0].ID != "m" {
 			t.Errorf("manual: %v", l)
 		}
 		if v, err := r.Job("mine"); err != nil || v.ID != "m" {
@@ -199,17 +200,24 @@ func TestListAndNextRuns(t *testing.T) {
 	})
 }
 
+// launch asks for a start by hand.
+func launch(actor, key string, priority int, values map[string]any) pipeline.Launch {
+	in := pipeline.Launch{Outside: &pipeline.Outside{Values: values}}
+	in.Actor, in.Key, in.Priority = actor, key, priority
+	return in
+}
+
 func TestTriggerNow(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.job("a", cron("0 * * * *"), func(j *trigger.Job) { j.Callback.Params, j.Callback.Priority = trigger.Values{"x": int64(1)}, 1 })
-		one, err := r.Trigger(t.Context(), "a", trigger.Run{Values: map[string]any{"x": 2}, Actor: "me", Key: "k", Priority: 3})
+		r.job("a", cron("0 * * * *"), func(j *trigger.Job) { j.Target.Params, j.Target.Priority = resource.Object{"x": int64(1)}, new(1) })
+		one, err := r.Trigger(t.Context(), "a", launch("me", "k", 3, map[string]any{"x": 2}))
 		if err != nil || !one.Fresh {
 			t.Fatal(one, err)
 		}
 		if first := r.ledger.first(); first.Priority != 3 {
 			t.Errorf("its priority is %d", first.Priority)
 		}
-		if again, err := r.Trigger(t.Context(), "a", trigger.Run{Actor: "me", Key: "k"}); err != nil || again.Execution != one.Execution {
+		if again, err := r.Trigger(t.Context(), "a", launch("me", "k", 0, nil)); err != nil || again.Execution != one.Execution {
 			t.Fatal(again, err)
 		}
 		in := r.ledger.first()
@@ -224,10 +232,12 @@ func TestTriggerNow(t *testing.T) {
 		if _, err := r.Pause(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Trigger(t.Context(), "a", trigger.Run{}); err != nil {
+		if _, err := r.Trigger(t.Context(), "a", pipeline.Launch{}); err != nil {
 			t.Errorf("a paused job by hand: %v", err)
 		}
-		_, err = r.Trigger(t.Context(), "a", trigger.Run{Trigger: "webhook"})
+		var hooked pipeline.Launch
+		hooked.Trigger = "webhook"
+		_, err = r.Trigger(t.Context(), "a", hooked)
 		wantCode(t, err, stepwell.CodeConflict)
 		pass(time.Second)
 		r.die()
@@ -245,7 +255,7 @@ func TestBackfill(t *testing.T) {
 		r.job("order", cron("0 * * * *"), nil)
 		midnight := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 		for _, job := range []string{"allow", "order"} {
-			got, err := r.Backfill(t.Context(), job, trigger.BackfillRange{From: midnight.Add(time.Hour), To: midnight.Add(4 * time.Hour)})
+			got, err := r.Backfill(t.Context(), job, trigger.BackfillRange{From: midnight.Add(time.Hour), To: midnight.Add(4 * time.Hour)}, "")
 			if err != nil || got.Count != 3 || !got.First.Equal(midnight.Add(time.Hour)) || !got.Last.Equal(midnight.Add(3*time.Hour)) {
 				t.Fatalf("%s: %+v, %v", job, got, err)
 			}
@@ -257,16 +267,16 @@ func TestBackfill(t *testing.T) {
 		r.boot(process{})
 		for range 3 {
 			pass(time.Second)
-			r.done(r.view("order").LastExecution, stepwell.ExecutionCompleted)
+			r.done(r.last("order"), stepwell.ExecutionCompleted)
 		}
 		r.expect("order", "01:00", "02:00", "03:00")
 		// What has run is not repeated, unless it is asked for.
-		if _, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(5 * time.Hour)}); err != nil {
+		if _, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(5 * time.Hour)}, ""); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
 		r.expect("allow", "01:00", "02:00", "03:00", "00:00", "04:00")
-		if _, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(time.Hour), Again: true}); err != nil {
+		if _, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(time.Hour), Again: true}, ""); err != nil {
 			t.Fatal(err)
 		}
 		pass(time.Second)
@@ -274,14 +284,14 @@ func TestBackfill(t *testing.T) {
 		if v := r.view("allow"); v.RunCount != 6 || v.Waiting != 0 {
 			t.Errorf("the job says %d runs, %d wait", v.RunCount, v.Waiting)
 		}
-		_, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight.AddDate(-1, 0, 0), To: midnight})
+		_, err := r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight.AddDate(-1, 0, 0), To: midnight}, "")
 		wantCode(t, err, stepwell.CodeLimit)
-		_, err = r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(100 * time.Hour)})
+		_, err = r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(100 * time.Hour)}, "")
 		wantCode(t, err, stepwell.CodeInvalid)
 		if _, err := r.Pause(t.Context(), "allow"); err != nil {
 			t.Fatal(err)
 		}
-		_, err = r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(time.Hour)})
+		_, err = r.Backfill(t.Context(), "allow", trigger.BackfillRange{From: midnight, To: midnight.Add(time.Hour)}, "")
 		wantCode(t, err, stepwell.CodeConflict)
 	})
 }
@@ -319,7 +329,7 @@ func TestAfter(t *testing.T) {
 			}
 		}
 		wantCode(t, r.Delete(t.Context(), "first", store.AnyRevision), stepwell.CodeConflict)
-		_, _, err := r.Update(t.Context(), "first", store.AnyRevision, func(j *trigger.Job) error {
+		_, err := r.Update(t.Context(), "first", store.AnyRevision, func(j *trigger.Job) error {
 			j.Schedule = trigger.Timing{Type: trigger.TypeAfter, After: &trigger.After{Job: "onany"}}
 			return nil
 		})

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -38,16 +40,16 @@ const (
 
 // Firing is a time of a schedule and what became of it; or several in a row that were dropped for one reason.
 type Firing struct {
-	At        time.Time // the time it stands for; of several, the first
-	To        time.Time // of several, the last; otherwise At
-	Count     int       // how many times they are
-	Status    string
-	Reason    string    // of a dropped one
-	Execution string    // that was started
-	Error     string    // of a refused one
-	After     string    // the execution that it follows, for jobs of type after
-	Backfill  bool      // somebody asked for it, see Schedules.Backfill
-	Decided   time.Time // when it came to its end; zero while it waits
+	At        resource.Time `json:"scheduled_at" doc:"The time that it stands for; of several, the first."`
+	To        resource.Time `json:"to" doc:"The last of several that were dropped in a row for one reason; otherwise the same as scheduled_at."`
+	Count     int           `json:"count" doc:"How many times they are."`
+	Status    string        `json:"status" enum:"waiting,ran,caught_up,dropped,refused"`
+	Reason    resource.Ref  `json:"reason" doc:"Why it was dropped: overlap (an execution was running), misfire (missed, and not made up for), paused, limit (too many were waiting), changed (the job was given another schedule)."`
+	Execution resource.Ref  `json:"execution_id"`
+	Error     resource.Ref  `json:"error" doc:"Why it was refused."`
+	After     resource.Ref  `json:"after" doc:"The execution that it follows."`
+	Backfill  bool          `json:"backfill,omitempty" doc:"Somebody asked for it."`
+	Decided   resource.Time `json:"decided_at"`
 }
 
 // row is an end of firings as it is stored.
@@ -136,13 +138,11 @@ func chunkID(job string, newest int64) string {
 	return fmt.Sprintf("%s/%016x", job, math.MaxInt64-newest)
 }
 
+func unix(at int64) resource.Time { return resource.At(time.Unix(at, 0).UTC()) }
+
 func (r *row) firing() Firing {
-	f := Firing{At: time.Unix(r.At, 0).UTC(), Count: max(1, r.Count), Status: r.Status, Reason: r.Reason, Execution: r.Execution, Error: r.Error, After: r.From,
-		Backfill: r.Fill, Decided: time.UnixMilli(r.Decided).UTC()}
-	if f.To = f.At; r.To != 0 {
-		f.To = time.Unix(r.To, 0).UTC()
-	}
-	return f
+	return Firing{At: unix(r.At), To: unix(cmp.Or(r.To, r.At)), Count: max(1, r.Count), Status: r.Status, Reason: resource.Ref(r.Reason), Execution: resource.Ref(r.Execution),
+		Error: resource.Ref(r.Error), After: resource.Ref(r.From), Backfill: r.Fill, Decided: resource.At(time.UnixMilli(r.Decided).UTC())}
 }
 
 // maxFirings is the most firings of a page.
@@ -158,7 +158,7 @@ func (s *Schedules) Firings(ctx context.Context, idOrName, before string, limit 
 		s.mu.Unlock()
 		return nil, "", err
 	}
-	id, created, pending, rows := e.ID, e.created, slices.Clone(e.state.Pending), e.state.Rows // rows are never changed in place
+	id, created, pending, rows := e.ID, e.Created, slices.Clone(e.state.Pending), e.state.Rows // rows are never changed in place
 	s.mu.Unlock()
 	list = []Firing{}
 	at := mark{no: math.MaxInt64}
@@ -168,7 +168,7 @@ func (s *Schedules) Firings(ctx context.Context, idOrName, before string, limit 
 			if len(list) == limit {
 				return list, next, nil
 			}
-			list = append(list, Firing{At: f.time(), To: f.time(), Count: 1, Status: FiringWaiting, After: f.From, Backfill: f.Fill})
+			list = append(list, Firing{At: unix(f.At), To: unix(f.At), Count: 1, Status: FiringWaiting, After: resource.Ref(f.From), Backfill: f.Fill})
 			next = "w" + f.place()
 		}
 	} else if at, err = readMark(before); err != nil {

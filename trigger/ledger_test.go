@@ -49,7 +49,7 @@ func (r *rig) told(job string) (list []string) {
 		if f.Count > 1 {
 			text = fmt.Sprintf("%s-%s %s ×%d", f.At.Format("15:04"), f.To.Format("15:04"), f.Status, f.Count)
 		}
-		list = append(list, strings.TrimSpace(text+" "+f.Reason+f.Execution))
+		list = append(list, strings.TrimSpace(text+" "+string(f.Reason+f.Execution)))
 	}
 	return list
 }
@@ -69,12 +69,12 @@ func TestLedger(t *testing.T) {
 		r.job("skip", hourly, nil)
 		r.job("one", hourly, func(j *trigger.Job) { j.Overlap = schedule.OverlapQueueOne })
 		pass(4*time.Hour + time.Minute)
-		first := r.view("skip").LastExecution
+		first := r.last("skip")
 		r.tells("skip", "01:00 ran "+first, "02:00-04:00 dropped ×3 overlap")
-		r.tells("one", "01:00 ran "+r.view("one").LastExecution, "02:00-03:00 dropped ×2 overlap", "04:00 waiting")
+		r.tells("one", "01:00 ran "+r.last("one"), "02:00-03:00 dropped ×2 overlap", "04:00 waiting")
 		r.done(first, stepwell.ExecutionCompleted)
 		pass(time.Hour)
-		second := r.view("skip").LastExecution
+		second := r.last("skip")
 		if _, err := r.Pause(t.Context(), "skip"); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func TestLedger(t *testing.T) {
 		})
 		pass(time.Hour)
 		all := r.firings("skip")
-		if last := all[len(all)-1]; last.Status != trigger.FiringRefused || !strings.Contains(last.Error, "no pipeline p") || last.Decided.Format("15:04") != "09:00" {
+		if last := all[len(all)-1]; last.Status != trigger.FiringRefused || !strings.Contains(string(last.Error), "no pipeline p") || last.Decided.Format("15:04") != "09:00" {
 			t.Errorf("the refused one is %+v", last)
 		}
 		r.ledger.refusing(nil)
@@ -97,14 +97,14 @@ func TestLedger(t *testing.T) {
 		pass(5 * time.Hour) // 10:00 to 14:00 are missed, and the last of them is made up for
 		r.boot(process{})
 		pass(time.Minute)
-		if got := r.told("skip")[5:]; !slices.Equal(got, []string{"10:00-13:00 dropped ×4 misfire", "14:00 caught_up " + r.view("skip").LastExecution}) {
+		if got := r.told("skip")[5:]; !slices.Equal(got, []string{"10:00-13:00 dropped ×4 misfire", "14:00 caught_up " + r.last("skip")}) {
 			t.Errorf("after an outage: %v", got)
 		}
 		r.job("changed", hourly, nil)
 		r.die()
 		pass(2 * time.Hour)
 		r.boot(process{idle: true})
-		if _, _, err := r.Update(t.Context(), "changed", store.AnyRevision, func(j *trigger.Job) error { j.Schedule = cron("30 * * * *"); return nil }); err != nil {
+		if _, err := r.Update(t.Context(), "changed", store.AnyRevision, func(j *trigger.Job) error { j.Schedule = cron("30 * * * *"); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if got := r.told("changed"); len(got) != 1 || !strings.HasPrefix(got[0], "15:00-16:00 dropped ×2 ") {
@@ -124,7 +124,7 @@ func TestRunAllDropsNothing(t *testing.T) {
 			r.boot(process{})
 			for range 13 {
 				pass(time.Second / 2)
-				if id := r.view("a").LastExecution; id != "" {
+				if id := r.last("a"); id != "" {
 					r.done(id, stepwell.ExecutionCompleted)
 				}
 			}
@@ -146,14 +146,14 @@ func TestRunOnceWaits(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.job("a", cron("0 * * * *"), nil)
 		pass(time.Hour)
-		first := r.view("a").LastExecution
+		first := r.last("a")
 		r.die()
 		pass(90 * time.Minute)
 		r.boot(process{})
 		pass(time.Second)
 		r.tells("a", "01:00 ran "+first, "02:00 waiting")
 		r.done(first, stepwell.ExecutionCompleted)
-		r.tells("a", "01:00 ran "+first, "02:00 caught_up "+r.view("a").LastExecution)
+		r.tells("a", "01:00 ran "+first, "02:00 caught_up "+r.last("a"))
 	})
 }
 
@@ -172,7 +172,7 @@ func TestFollowersQueue(t *testing.T) {
 			pass(time.Second)
 		}
 		for range 4 {
-			r.done(r.view("each").LastExecution, stepwell.ExecutionCompleted)
+			r.done(r.last("each"), stepwell.ExecutionCompleted)
 		}
 		if v := r.view("each"); v.RunCount != 4 || v.Overlap != schedule.OverlapQueueAll {
 			t.Errorf("the follower has run %d times", v.RunCount)
@@ -245,8 +245,8 @@ func TestBackfillCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.job("a", cron("*/30 * * * *"), nil)
-		day := trigger.BackfillRange{From: time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC), To: time.Date(2000, 1, 1, 3, 0, 1, 0, time.UTC), Actor: "anna"}
-		got, err := r.Backfill(t.Context(), "a", day)
+		day := trigger.BackfillRange{From: time.Date(2000, 1, 1, 1, 0, 0, 0, time.UTC), To: time.Date(2000, 1, 1, 3, 0, 1, 0, time.UTC)}
+		got, err := r.Backfill(t.Context(), "a", day, "anna")
 		if err != nil || got.Count != 2 || got.Skipped != 3 || got.First.Format("15:04") != "01:30" || got.Last.Format("15:04") != "02:30" {
 			t.Fatalf("%+v, %v", got, err)
 		}
@@ -255,7 +255,7 @@ func TestBackfillCounts(t *testing.T) {
 		if last := launches[len(launches)-1]; last.Actor != "anna" {
 			t.Errorf("started by %q", last.Actor)
 		}
-		if got, err = r.Backfill(t.Context(), "a", day); err != nil || got.Count != 0 || got.Skipped != 5 {
+		if got, err = r.Backfill(t.Context(), "a", day, "anna"); err != nil || got.Count != 0 || got.Skipped != 5 {
 			t.Errorf("again: %+v, %v", got, err)
 		}
 		if all := r.firings("a"); len(all) != 2 || !all[0].Backfill || all[0].Status != trigger.FiringRan {
@@ -273,7 +273,7 @@ func (r *rig) accounted(job string, plan *schedule.Schedule, from, until time.Ti
 			continue
 		}
 		n := 0
-		for at := range plan.Between(f.At, f.To.Add(time.Second)) {
+		for at := range plan.Between(f.At.Time, f.To.Time.Add(time.Second)) {
 			ends[at.Unix()]++
 			n++
 		}
@@ -364,6 +364,6 @@ func (c *chapter) play(t *testing.T, r *rig) {
 		}
 	}
 	if v := r.view("a"); v.LastExecution != "" && c.end {
-		r.done(v.LastExecution, stepwell.ExecutionCompleted)
+		r.done(string(v.LastExecution), stepwell.ExecutionCompleted)
 	}
 }

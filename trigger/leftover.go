@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -46,7 +47,7 @@ func (s *Schedules) clean(ctx context.Context) {
 const cleanPause = 10 * time.Minute
 
 func (s *Schedules) cleanOnce(ctx context.Context) error {
-	return each(ctx, s.o.Objects, kindLeftover, func(o *store.Object) error {
+	return resource.Each(ctx, s.o.Objects, kindLeftover, func(o *store.Object) error {
 		job, text, _ := strings.Cut(o.ID, "/")
 		last, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
@@ -54,7 +55,7 @@ func (s *Schedules) cleanOnce(ctx context.Context) error {
 		}
 		s.mu.Lock() // until a job that is being deleted is
 		e := s.jobs[job]
-		stays := e != nil && e.state.Ledger >= last && e.created.UnixMicro() <= last
+		stays := e != nil && e.state.Ledger >= last && e.Created.UnixMicro() <= last
 		s.mu.Unlock()
 		if !stays {
 			err = s.removeChunks(ctx, job, last)

@@ -70,7 +70,7 @@ func TestDeletedJobLeavesNothing(t *testing.T) {
 			t.Errorf("the new job has %d firings", n)
 		}
 		chunks, _ := r.kept()
-		if _, _, err := r.Update(t.Context(), "again", store.AnyRevision, func(*trigger.Job) error { return errors.New("no") }); err == nil {
+		if _, err := r.Update(t.Context(), "again", store.AnyRevision, func(*trigger.Job) error { return errors.New("no") }); err == nil {
 			t.Fatal("no error")
 		}
 		if err := r.Delete(t.Context(), "again", 1<<40); err == nil { // refused: nothing is removed

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/store"
 )
 
 // load reads all jobs and their states.
 func (s *Schedules) load(ctx context.Context) error {
-	if err := each(ctx, s.o.Objects, kindSchedule, func(o *store.Object) error {
+	if err := resource.Each(ctx, s.o.Objects, kindSchedule, func(o *store.Object) error {
 		e, err := readEntry(o)
 		if err != nil {
 			return err
@@ -26,7 +27,7 @@ func (s *Schedules) load(ctx context.Context) error {
 		return err
 	}
 	var orphans []string
-	if err := each(ctx, s.o.Objects, kindState, func(o *store.Object) error {
+	if err := resource.Each(ctx, s.o.Objects, kindState, func(o *store.Object) error {
 		e := s.jobs[o.ID]
 		if e == nil {
 			orphans = append(orphans, o.ID)
@@ -60,26 +61,6 @@ func (s *Schedules) load(ctx context.Context) error {
 	}
 	s.listen(listening)
 	return nil
-}
-
-// each visits all objects of a kind.
-func each(ctx context.Context, objects store.Objects, kind string, visit func(*store.Object) error) error {
-	const page = 1000
-	for after := ""; ; {
-		list, err := objects.Objects(ctx, store.ObjectFilter{Kind: kind, After: after, Limit: page})
-		if err != nil {
-			return err
-		}
-		for i := range list {
-			if err := visit(&list[i]); err != nil {
-				return err
-			}
-		}
-		if len(list) < page {
-			return nil
-		}
-		after = list[len(list)-1].ID
-	}
 }
 
 // resume looks at what a process has decided and perhaps not started before it died. What was started is in

@@ -259,9 +259,8 @@ func (s *Schedules) fire(ctx context.Context, j *Job, f firing) result {
 	if f.Late {
 		about["catch_up"] = true
 	}
-	in := j.Callback.Launch(nil, pipeline.Outside{About: about})
+	in := j.Target.Launch(pipeline.Launch{From: f.From, Outside: &pipeline.Outside{About: about}})
 	in.Trigger, in.Job, in.Actor, in.Key = "scheduled", j.ID, cmp.Or(f.By, "schedule:"+j.ID), f.key(j.ID)
-	in.From = f.From
 	launched, err := s.o.Launcher.Launch(ctx, in)
 	return result{launched: launched, err: err, at: time.Now()}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/schedule"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -153,7 +154,7 @@ func TestOverlap(t *testing.T) {
 		r.expect("skip", "01:00")
 		r.expect("queue_one", "01:00", "03:00")
 		r.expect("queue_all", "01:00", "02:00")
-		r.done(r.view("queue_all").LastExecution, stepwell.ExecutionFailed)
+		r.done(r.last("queue_all"), stepwell.ExecutionFailed)
 		r.expect("queue_all", "01:00", "02:00", "03:00")
 		pass(30 * time.Minute) // 04:00
 		r.expect("skip", "01:00", "04:00")
@@ -193,7 +194,7 @@ func TestCatchUpInOrder(t *testing.T) {
 			if len(got) != i+1 || got[i] != "2000-01-01T"+want+":00.000Z" {
 				t.Fatalf("after %d ends: %v", i, got)
 			}
-			r.done(r.view("a").LastExecution, stepwell.ExecutionCompleted)
+			r.done(r.last("a"), stepwell.ExecutionCompleted)
 		}
 	})
 }
@@ -202,8 +203,8 @@ func TestLimitsOfAJob(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.ledger.instant = true
 		r.job("three", cron("0 * * * *"), func(j *trigger.Job) { j.MaxRuns = 3 })
-		r.job("expires", cron("0 * * * *"), func(j *trigger.Job) { j.ExpiresAt = time.Now().Add(2 * time.Hour) })
-		r.job("starts", trigger.Timing{Type: trigger.TypeInterval, Expression: "90m", StartAt: time.Now().Add(20 * time.Minute)}, nil)
+		r.job("expires", cron("0 * * * *"), func(j *trigger.Job) { j.ExpiresAt = new(resource.At(time.Now().Add(2 * time.Hour))) })
+		r.job("starts", trigger.Timing{Type: trigger.TypeInterval, Expression: "90m", StartAt: new(resource.At(time.Now().Add(20 * time.Minute)))}, nil)
 		pass(5 * time.Hour)
 		r.expect("three", "01:00", "02:00", "03:00")
 		r.expect("expires", "01:00", "02:00")
@@ -212,7 +213,7 @@ func TestLimitsOfAJob(t *testing.T) {
 			t.Errorf("three is %s, expires is %s", a.Status, b.Status)
 		}
 		for _, id := range []string{"three", "expires"} { // goes on from now
-			if _, _, err := r.Update(t.Context(), id, store.AnyRevision, func(j *trigger.Job) error { j.MaxRuns, j.ExpiresAt = 0, time.Time{}; return nil }); err != nil {
+			if _, err := r.Update(t.Context(), id, store.AnyRevision, func(j *trigger.Job) error { j.MaxRuns, j.ExpiresAt = 0, nil; return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -215,13 +215,13 @@ func (r *rig) boot(p process) {
 func (r *rig) die() { r.stop() }
 
 // job stores a job that runs the action util.noop.
-func (r *rig) job(id string, timing trigger.Timing, more func(*trigger.Job)) *trigger.Schedule {
+func (r *rig) job(id string, timing trigger.Timing, more func(*trigger.Job)) *trigger.Status {
 	r.t.Helper()
-	j := trigger.Job{ID: id, Schedule: timing, Callback: trigger.Callback{Action: "util.noop"}}
+	j := trigger.Job{ID: id, Schedule: timing, Target: &trigger.Target{Action: "util.noop"}}
 	if more != nil {
 		more(&j)
 	}
-	v, _, err := r.Create(r.t.Context(), j, "tester")
+	v, err := r.Create(r.t.Context(), &j, "tester")
 	if err != nil {
 		r.t.Fatalf("job %s: %v", id, err)
 	}
@@ -260,7 +260,7 @@ func (r *rig) done(id string, status stepwell.ExecutionStatus) {
 	synctest.Wait()
 }
 
-func (r *rig) view(job string) *trigger.Schedule {
+func (r *rig) view(job string) *trigger.Status {
 	r.t.Helper()
 	v, err := r.Job(job)
 	if err != nil {
@@ -282,3 +282,14 @@ func wantCode(t *testing.T, err error, code stepwell.Code) {
 func cron(expression string) trigger.Timing {
 	return trigger.Timing{Type: trigger.TypeCron, Expression: expression}
 }
+
+// must is for what cannot fail.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// last is the latest execution of a job.
+func (r *rig) last(job string) string { r.t.Helper(); return string(r.view(job).LastExecution) }

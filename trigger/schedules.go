@@ -10,10 +10,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/schedule"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -75,7 +73,7 @@ func (o *Options) validate() error {
 }
 
 // Schedules keeps jobs and fires them. Its methods may be called from many goroutines; they work whether Run does or
-// not. No other process may change the same jobs.
+// not.
 type Schedules struct {
 	o    Options
 	ring chan struct{} // something has to be looked at
@@ -109,68 +107,49 @@ func New(ctx context.Context, o Options) (*Schedules, error) {
 	return s, nil
 }
 
-// Warnings are what the author of a job may not have meant.
-type Warnings []schedule.Warning
-
 // Create stores a job. It fires from now on: what lies before is not made up for. CodeInvalid, CodeConflict when
 // the id is taken, CodeLimit when there are too many. Warnings say when it never fires, or when a change of clocks skips
 // or repeats a firing.
-func (s *Schedules) Create(ctx context.Context, j Job, actor string) (*Schedule, Warnings, error) {
-	if j.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, nil, err
-		}
-		j.ID = id.String()
-	}
+func (s *Schedules) Create(ctx context.Context, j *Job, actor string) (_ *Status, err error) {
 	now := time.Now()
-	e := &entry{stored: stored{Job: j, By: actor}, pos: -1}
-	var err error
+	e := &entry{stored: stored{Job: *j, By: actor}, pos: -1}
+	if e.ID, err = resource.NewID(j.ID); err != nil {
+		return nil, err
+	}
 	if e.plan, err = e.check(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	e.begin(now, s.o.Grace)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.jobs) >= s.o.MaxJobs {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("there are %d jobs already", len(s.jobs)), Hint: "delete some"}
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("there are %d jobs already", len(s.jobs)), Hint: "delete some"}
 	}
-	if s.jobs[j.ID] != nil {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + stepwell.Clip(j.ID, 80) + " exists already", Hint: "update it, or use another job_id"}
+	if s.jobs[e.ID] != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + stepwell.Clip(e.ID, 80) + " exists already", Hint: "update it, or use another job_id"}
 	}
 	if err := s.follows(e); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := s.put(ctx, e, e.state, true); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	s.jobs[e.ID] = e
 	s.followers(e.Schedule.After)
 	s.listens(e)
 	s.schedule(e, now)
-	return e.view(now), e.warnings(now), nil
+	return e.warned(now), nil
 }
 
-func (e *entry) warnings(now time.Time) Warnings {
-	if e.plan == nil {
-		return nil
+// warned is the view with what the author of the job may not have meant.
+func (e *entry) warned(now time.Time) *Status {
+	v := e.view(now)
+	if e.plan != nil {
+		for _, w := range e.plan.Warnings(time.Unix(min(e.state.Last, now.Unix()), 0)) {
+			v.Warnings = append(v.Warnings, resource.Detail{Location: "schedule", Message: w.Message, Hint: w.Hint, Warning: true})
+		}
 	}
-	return e.plan.Warnings(time.Unix(min(e.state.Last, now.Unix()), 0))
-}
-
-// Check says what Create would say about a job, without keeping it: its next n times (at most 100) and the warnings.
-func (s *Schedules) Check(j Job, n int) ([]time.Time, Warnings, error) {
-	if j.ID == "" {
-		j.ID = "new"
-	}
-	e := &entry{stored: stored{Job: j}}
-	var err error
-	if e.plan, err = e.check(); err != nil || e.plan == nil {
-		return nil, nil, err
-	}
-	now := time.Now()
-	e.begin(now, s.o.Grace)
-	return e.plan.Preview(time.Unix(e.state.Last, 0), 0, min(n, maxPreview)), e.warnings(now), nil
+	return v
 }
 
 // put writes a job, and its state unless it stays as it is. The caller holds the lock.
@@ -191,7 +170,7 @@ func (s *Schedules) put(ctx context.Context, e *entry, st state, withState bool)
 	if err != nil {
 		return err
 	}
-	e.revision, e.created, e.updated = done[0].Revision, done[0].Created, done[0].Updated
+	e.Meta = resource.MetaOf(&done[0])
 	if withState {
 		e.state, e.stateRevision, e.dirty = st, done[1].Revision, false
 	}
@@ -199,7 +178,7 @@ func (s *Schedules) put(ctx context.Context, e *entry, st state, withState bool)
 }
 
 // Job finds one by id, or by its name if no other has it: CodeNotFound, CodeConflict when several have it.
-func (s *Schedules) Job(idOrName string) (*Schedule, error) {
+func (s *Schedules) Job(idOrName string) (*Status, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, err := s.find(idOrName)
@@ -229,35 +208,42 @@ func (s *Schedules) find(idOrName string) (*entry, error) {
 	return found, nil
 }
 
+// Get is Job, for those who serve all kinds alike.
+func (s *Schedules) Get(_ context.Context, idOrName string) (*Status, error) { return s.Job(idOrName) }
+
+// Kind names the kind.
+func (s *Schedules) Kind() resource.Kind {
+	return resource.Kind{Name: "schedule", Noun: "job", Path: "scheduler/jobs", Param: "job_id", List: "jobs"}
+}
+
 // Filter selects jobs, in order of id. Zero fields select all.
 type Filter struct {
-	Type   string // of the schedule
-	Status string
-	After  string // id of the last one of the page before
-	Limit  int    // Defaults to 50, at most 1,000
+	Type   string `query:"type" enum:"cron,interval,one_time,manual,webhook,event,after"`
+	Status string `query:"status" enum:"active,paused,expired,completed"`
+	resource.Page
 }
 
 // List lists jobs.
-func (s *Schedules) List(f Filter) []Schedule {
-	if f.Limit <= 0 {
-		f.Limit = 50
+func (s *Schedules) List(_ context.Context, f *Filter) ([]Status, error) {
+	limit := f.Limit
+	if limit <= 0 {
+		limit = 50
 	}
-	f.Limit = min(f.Limit, 1000)
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var picked []*entry
 	for _, e := range s.jobs {
-		if e.ID > f.After && (f.Type == "" || f.Type == e.Schedule.Type) && (f.Status == "" || e.view(now).Status == f.Status) {
+		if e.ID > f.Cursor && (f.Type == "" || f.Type == e.Schedule.Type) && (f.Status == "" || e.view(now).Status == f.Status) {
 			picked = append(picked, e)
 		}
 	}
 	slices.SortFunc(picked, func(a, b *entry) int { return strings.Compare(a.ID, b.ID) })
-	list := []Schedule{}
-	for _, e := range picked[:min(len(picked), f.Limit)] {
+	list := []Status{}
+	for _, e := range picked[:min(len(picked), limit, 1000)] {
 		list = append(list, *e.view(now))
 	}
-	return list
+	return list, nil
 }
 
 // Stats are figures for metrics.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/schedule"
 )
 
@@ -75,20 +76,29 @@ const (
 	StatusCompleted = "completed" // it does not fire any more: max_runs, or its time has come
 )
 
-// Schedule is a job and what has become of it.
-type Schedule struct {
+// Status is a job and what became of it.
+type Status struct {
 	Job
-	Status        string    `json:"status"`
-	NextRunAt     time.Time `json:"next_run_at,omitzero"` // with jitter left out
-	LastRunAt     time.Time `json:"last_run_at,omitzero"`
-	LastExecution string    `json:"last_execution_id,omitempty"`
-	LastError     string    `json:"last_error,omitempty"` // why the latest firing could not be started
-	LastErrorAt   time.Time `json:"last_error_at,omitzero"`
-	RunCount      int       `json:"run_count"`
-	Dropped       int       `json:"dropped_count"` // firings left out because an execution was running
-	Waiting       int       `json:"waiting_count"` // firings that wait for an execution to end
-	CreatedBy     string    `json:"created_by,omitempty"`
-	Revision      int64     `json:"-"` // for the ETag: moves with every change that people make
-	Created       time.Time `json:"created_at"`
-	Updated       time.Time `json:"updated_at"`
+	ScheduleID    string            `json:"schedule_id" doc:"The same as job_id."`
+	Status        string            `json:"status" enum:"active,paused,expired,completed"`
+	NextRunAt     resource.Time     `json:"next_run_at"` // with jitter left out
+	LastRunAt     resource.Time     `json:"last_run_at"`
+	LastExecution resource.Ref      `json:"last_execution_id"`
+	LastError     resource.Ref      `json:"last_error" doc:"Why the latest firing could not be started."`
+	LastErrorAt   time.Time         `json:"-"`
+	RunCount      int               `json:"run_count"`
+	Dropped       int               `json:"dropped_count" doc:"Firings left out because an execution was running."`
+	Waiting       int               `json:"waiting_count" doc:"Firings that wait for an execution to end."`
+	CreatedBy     resource.Ref      `json:"created_by"`
+	Warnings      []resource.Detail `json:"warnings,omitempty" nullable:"false" doc:"What its author may not have meant, told when it is stored."`
+	resource.Meta
 }
+
+// Errors is where the text of an error stands, for those who hide what is secret.
+func (s *Status) Errors() *resource.Ref { return &s.LastError }
+
+// Identity is the id.
+func (s *Status) Identity() string { return s.ID }
+
+// Shown is the status itself: a new job is shown as any other.
+func (s *Status) Shown() *Status { return s }

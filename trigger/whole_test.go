@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 	"github.com/stepwell/stepwell/trigger"
@@ -101,7 +102,7 @@ func TestWhole(t *testing.T) {
 		want := map[string]int{}
 		add := func(id string, timing trigger.Timing) {
 			want[id] = 1
-			if _, _, err := w.Create(t.Context(), trigger.Job{ID: id, Schedule: timing, Callback: trigger.Callback{Workflow: "p", Params: trigger.Values{"job": id}}}, ""); err != nil {
+			if _, err := w.Create(t.Context(), &trigger.Job{ID: id, Schedule: timing, Target: &trigger.Target{Workflow: "p", Params: resource.Object{"job": id}}}, ""); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -109,8 +110,8 @@ func TestWhole(t *testing.T) {
 			add(fmt.Sprintf("j%d", i), cron(fmt.Sprintf("%d 0 1 * * *", i%60)))
 			if i%100 == 0 {
 				want[fmt.Sprintf("after%d", i)] = 1
-				j := trigger.Job{ID: fmt.Sprintf("after%d", i), Schedule: trigger.Timing{Type: trigger.TypeAfter, After: &trigger.After{Job: fmt.Sprintf("j%d", i)}}, Callback: trigger.Callback{Action: "util.noop"}}
-				if _, _, err := w.Create(t.Context(), j, ""); err != nil {
+				j := trigger.Job{ID: fmt.Sprintf("after%d", i), Schedule: trigger.Timing{Type: trigger.TypeAfter, After: &trigger.After{Job: fmt.Sprintf("j%d", i)}}, Target: &trigger.Target{Action: "util.noop"}}
+				if _, err := w.Create(t.Context(), &j, ""); err != nil {
 					t.Fatal(err)
 				}
 			}

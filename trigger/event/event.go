@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/trigger"
-	"github.com/stepwell/stepwell/trigger/shelf"
 )
 
 // internal begins the types of events that Stepwell makes itself. They fit only patterns that begin so too.
@@ -22,43 +22,45 @@ const internal = "execution."
 
 // Event is something that has happened.
 type Event struct {
-	ID     string         `json:"id,omitempty"` // tells repetitions. Defaults to a new UUID
-	Type   string         `json:"type"`
-	Source string         `json:"source,omitempty"`
-	Key    string         `json:"key,omitempty"` // that steps wait for. Defaults to none
-	Data   trigger.Values `json:"data,omitempty"`
-	// Time is when it happened. Defaults to when it was received.
-	Time time.Time `json:"time,omitzero"`
+	ID     string          `json:"id,omitempty" maxLength:"200" doc:"Names this event: the same again changes nothing, other content is refused. Defaults to a new UUID."`
+	Type   string          `json:"type" minLength:"1" maxLength:"255" example:"model.onboarded"`
+	Source string          `json:"source,omitempty" maxLength:"255"`
+	Key    string          `json:"key,omitempty" maxLength:"1000" doc:"That steps wait for (util.wait_for)."`
+	Data   resource.Object `json:"data,omitempty"`
+	Time   time.Time       `json:"time,omitzero" doc:"When it happened. Defaults to now."`
 }
 
 // Trigger is what people write.
 type Trigger struct {
-	ID          string `json:"trigger_id"` // Defaults to a new UUID
-	Name        string `json:"name,omitempty"`
-	Description string `json:"description,omitempty"`
-	// EventType is a pattern: * stands for any characters, ? for one.
-	EventType string `json:"event_type"`
-	// Filters are values by their path in the event's data, such as model.size or labels.0; all have to be there. A list
-	// stands for any of its elements.
-	Filters trigger.Values `json:"filters,omitempty"`
-	// Job is the job that it starts, or else Callback says what.
-	Job      string            `json:"job_id,omitempty"`
-	Callback *trigger.Callback `json:"callback,omitempty"`
-	Enabled  *bool             `json:"enabled,omitempty"` // Defaults to true
+	ID string `json:"trigger_id" required:"false" shown:"always" change:"never" maxLength:"128" doc:"Defaults to a new UUID."`
+	trigger.Head
+	EventType string `json:"event_type" minLength:"1" maxLength:"255" doc:"A pattern: * stands for any characters, ? for one." example:"model.*"`
+	// Filters: a list stands for any of its elements.
+	Filters resource.Object `json:"filters,omitempty" shown:"always" doc:"Values by their path in the event's data, such as model.size or labels.0; all have to be there."`
 }
 
-// Status is a trigger and what has become of it.
+// Texts are what people write freely: what is a secret must not be in it.
+func (t *Trigger) Texts() map[string]*resource.Object {
+	return map[string]*resource.Object{"filters": &t.Filters}
+}
+
+// Status is a trigger and what became of it.
 type Status struct {
 	Trigger
-	Count         int       `json:"trigger_count"`
-	LastTriggered time.Time `json:"last_triggered_at,omitzero"`
-	LastExecution string    `json:"last_execution_id,omitempty"`
-	LastError     string    `json:"last_error,omitempty"` // why the latest event that fitted started nothing
-	CreatedBy     string    `json:"created_by,omitempty"`
-	Revision      int64     `json:"-"` // for the ETag
-	Created       time.Time `json:"created_at"`
-	Updated       time.Time `json:"updated_at"`
+	Filters resource.Object `json:"filters"`
+	trigger.Counted
 }
+
+// Texts are those of the status.
+func (s *Status) Texts() map[string]*resource.Object {
+	return map[string]*resource.Object{"filters": &s.Filters}
+}
+
+// Identity is the id.
+func (s *Status) Identity() string { return s.ID }
+
+// Shown is the status itself: a new trigger is shown as any other.
+func (s *Status) Shown() *Status { return s }
 
 // record is what is stored.
 type record struct {
@@ -66,7 +68,7 @@ type record struct {
 	By string `json:"created_by,omitempty"`
 }
 
-type item = shelf.Item[record]
+type item = resource.Item[record]
 
 // Bounds of events and triggers.
 const (
@@ -76,13 +78,9 @@ const (
 	maxFilters = 50
 )
 
-func (t *Trigger) enabled() bool { return t.Enabled == nil || *t.Enabled }
-
-func (t *Trigger) check() error {
-	if !trigger.ValidID(t.ID) {
-		return stepwell.Invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "trigger_id cannot be an id")
-	}
-	if err := trigger.CheckText(t.Name, t.Description, t.Filters); err != nil {
+// check completes a trigger and reports what is wrong with it.
+func (t *Trigger) check(jobs trigger.Jobs) error {
+	if err := trigger.CheckID("trigger_id", t.ID); err != nil {
 		return err
 	}
 	if t.EventType == "" || len(t.EventType) > maxType {
@@ -96,20 +94,7 @@ func (t *Trigger) check() error {
 			return stepwell.Invalid("such as model.size", "filters: %q is no path", stepwell.Clip(path, 80))
 		}
 	}
-	if (t.Job == "") == (t.Callback == nil) {
-		return stepwell.Invalid("give either job_id or callback", "the trigger does not say what to start")
-	}
-	if t.Callback != nil {
-		if err := t.Callback.Check(); err != nil {
-			return err
-		}
-		if err := trigger.CheckText("", "", t.Callback.Params); err != nil {
-			return err
-		}
-	}
-	enabled := t.enabled()
-	t.Enabled = &enabled
-	return nil
+	return t.Head.Check("trigger", t.Filters, jobs)
 }
 
 // check bounds an event.

@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 	"github.com/stepwell/stepwell/trigger"
@@ -116,9 +117,9 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-func (r *rig) trigger(id, pattern string, filters trigger.Values) {
+func (r *rig) trigger(id, pattern string, filters resource.Object) {
 	r.t.Helper()
-	_, err := r.Create(r.t.Context(), event.Trigger{ID: id, EventType: pattern, Filters: filters, Callback: &trigger.Callback{Workflow: "p"}}, "tester")
+	_, err := r.Create(r.t.Context(), &event.Trigger{ID: id, EventType: pattern, Filters: filters, Head: trigger.Head{Target: &trigger.Target{Workflow: "p"}}}, "tester")
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -136,7 +137,7 @@ func (r *rig) receive(e event.Event) (started []string) {
 	return started
 }
 
-func values(t *testing.T, text string) (v trigger.Values) {
+func values(t *testing.T, text string) (v resource.Object) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatal(err)
@@ -205,7 +206,7 @@ func TestReceivedOnce(t *testing.T) {
 		}
 		return nil
 	}
-	e := event.Event{ID: "e1", Type: "t", Key: "waiting", Data: trigger.Values{"n": int64(1)}}
+	e := event.Event{ID: "e1", Type: "t", Key: "waiting", Data: resource.Object{"n": int64(1)}}
 	if _, err := r.Receive(t.Context(), e); stepwell.CodeOf(err) != stepwell.CodeLimit {
 		t.Fatalf("error %v, want one that will pass", err)
 	}
@@ -226,7 +227,7 @@ func TestReceivedOnce(t *testing.T) {
 	if err != nil || got.Started[0].Code != stepwell.CodeNotFound || got.Started[0].Execution != "" {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if v, err := r.Trigger("a"); err != nil || v.Count != 1 || v.LastError == "" {
+	if v, err := r.Get(t.Context(), "a"); err != nil || v.Count != 1 || v.LastError == "" {
 		t.Errorf("the trigger says %+v, %v", v, err)
 	}
 }
@@ -269,12 +270,12 @@ func TestBadEvents(t *testing.T) {
 		}
 	}
 	for name, tr := range map[string]event.Trigger{
-		"pattern":  {ID: "a", Callback: &trigger.Callback{Action: "util.noop"}},
-		"path":     {ID: "a", EventType: "t", Filters: trigger.Values{"a..b": 1}, Callback: &trigger.Callback{Action: "util.noop"}},
+		"pattern":  {ID: "a", Head: trigger.Head{Target: &trigger.Target{Action: "util.noop"}}},
+		"path":     {ID: "a", EventType: "t", Filters: resource.Object{"a..b": 1}, Head: trigger.Head{Target: &trigger.Target{Action: "util.noop"}}},
 		"nothing":  {ID: "a", EventType: "t"},
-		"callback": {ID: "a", EventType: "t", Callback: &trigger.Callback{}},
+		"callback": {ID: "a", EventType: "t", Head: trigger.Head{Target: &trigger.Target{}}},
 	} {
-		if _, err := r.Create(t.Context(), tr, ""); stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "" {
+		if _, err := r.Create(t.Context(), &tr, ""); stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "" {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -282,8 +283,8 @@ func TestBadEvents(t *testing.T) {
 
 func TestJobsListen(t *testing.T) {
 	r := newRig(t)
-	j := trigger.Job{ID: "job", Schedule: trigger.Timing{Type: trigger.TypeEvent, Expression: "model.*", Filters: trigger.Values{"size": int64(7)}}, Callback: trigger.Callback{Workflow: "p"}}
-	if _, _, err := r.jobs.Create(t.Context(), j, ""); err != nil {
+	j := trigger.Job{ID: "job", Schedule: trigger.Timing{Type: trigger.TypeEvent, Expression: "model.*", Filters: resource.Object{"size": int64(7)}}, Target: &trigger.Target{Workflow: "p"}}
+	if _, err := r.jobs.Create(t.Context(), &j, ""); err != nil {
 		t.Fatal(err)
 	}
 	fitting := event.Event{Type: "model.onboarded", Data: map[string]any{"size": 7.0}}

@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
 )
@@ -21,18 +22,17 @@ import (
 // Received is what an event has caused.
 type Received struct {
 	ID string `json:"event_id"`
-	// Signal says what became of the key: "" without one, delivered to a step that waited, kept for one that will, or
-	// repeated.
-	Signal  string    `json:"signal,omitempty"`
-	Started []Started `json:"started"`
+	// Signal is "" without a key.
+	Signal  string    `json:"signal" enum:",delivered,kept,repeated" doc:"What became of the key: delivered to a step that waited, kept for one that will, or repeated."`
+	Started []Started `json:"started" nullable:"false"`
 }
 
 // Started is what a trigger, or a job, has made of an event.
 type Started struct {
 	Trigger   string        `json:"trigger_id"`
-	Execution string        `json:"execution_id,omitempty"`
-	Repeated  bool          `json:"repeated,omitempty"` // the execution was there already
-	Code      stepwell.Code `json:"code,omitempty"`     // why there is none
+	Execution resource.Ref  `json:"execution_id"`
+	Repeated  bool          `json:"repeated,omitempty" doc:"The execution was there already."`
+	Code      stepwell.Code `json:"code,omitempty" doc:"Why there is none."`
 	Message   string        `json:"message,omitempty"`
 }
 
@@ -120,8 +120,7 @@ func (r *Router) signal(ctx context.Context, e *Event, data []byte) (string, err
 // target is what an event starts.
 type target struct {
 	id, name string // of the trigger, or of the job that listens
-	job      string
-	callback *trigger.Callback
+	head     trigger.Head
 	counted  bool
 	by       string // who created the trigger
 }
@@ -129,14 +128,14 @@ type target struct {
 // targets are the triggers and jobs that an event fits, in order, except the one behind the execution that it is about.
 func (r *Router) targets(e *Event, behind string) []target {
 	var list []target
-	for _, it := range r.shelf.All(func(it *item) bool {
-		return it.Value.enabled() && it.ID != behind && (behind == "" || it.Value.Job != behind) && fits(it.Value.EventType, it.Value.Filters, e)
+	for _, it := range r.set.All(func(it *item) bool {
+		return it.Value.On() && it.ID != behind && (behind == "" || string(it.Value.Job) != behind) && fits(it.Value.EventType, it.Value.Filters, e)
 	}) {
-		list = append(list, target{id: it.ID, name: it.Value.Name, job: it.Value.Job, callback: it.Value.Callback, counted: true, by: it.Value.By})
+		list = append(list, target{id: it.ID, name: it.Value.Name, head: it.Value.Head, counted: true, by: it.Value.By})
 	}
 	for _, j := range r.o.Jobs.Listening() {
 		if j.ID != behind && fits(j.Schedule.Expression, j.Schedule.Filters, e) {
-			list = append(list, target{id: j.ID, name: j.Name, job: j.ID})
+			list = append(list, target{id: j.ID, name: j.Name, head: trigger.Head{Job: resource.Ref(j.ID)}})
 		}
 	}
 	return list
@@ -157,7 +156,7 @@ func (r *Router) route(ctx context.Context, e *Event, targets []target, depth in
 			if t.counted && (err != nil || launched.Fresh) {
 				r.counts.Ran(t.id, execution, err)
 			}
-			started[i] = Started{Trigger: t.id, Execution: execution}
+			started[i] = Started{Trigger: t.id, Execution: resource.Ref(execution)}
 			if err == nil {
 				started[i].Repeated = !launched.Fresh
 				return nil
@@ -186,12 +185,12 @@ func (r *Router) launch(ctx context.Context, t *target, e *Event, depth int) (*p
 		from, _ = e.Data["execution_id"].(string)
 	}
 	key := "event:" + t.id + ":" + e.ID
-	if t.job != "" {
-		return r.o.Jobs.Trigger(ctx, t.job, trigger.Run{Trigger: "event", Values: values, Added: added, Event: added["event"], About: about, Actor: "event:" + t.id, Author: t.by, From: from, Key: key})
+	in := pipeline.Launch{From: from, Outside: &pipeline.Outside{Values: values, Added: added, Event: added["event"], About: about}}
+	in.Trigger, in.Job, in.Actor, in.Key = "event", t.id, "event:"+t.id, key
+	if t.head.Job != "" {
+		in = in.WrittenBy(t.by)
 	}
-	in := t.callback.Launch(nil, pipeline.Outside{Values: values, Added: added, Event: added["event"], About: about})
-	in.Trigger, in.Job, in.Actor, in.Key, in.From = "event", t.id, "event:"+t.id, key, from
-	return r.o.Launcher.Launch(ctx, in)
+	return t.head.Start(ctx, in, r.o.Jobs, r.o.Launcher)
 }
 
 // value is the event as a parameter.
@@ -267,9 +266,4 @@ func (r *Router) depth(ctx context.Context, h *trigger.Happened) (int, error) {
 // into the outbox. It is quick.
 func (r *Router) Wants() bool {
 	return r.interested.Load() || r.o.Jobs.ListensToExecutions()
-}
-
-// look finds out whether a trigger is interested in executions.
-func (r *Router) look() {
-	r.interested.Store(len(r.shelf.All(func(it *item) bool { return it.Value.enabled() && strings.HasPrefix(it.Value.EventType, internal) })) > 0)
 }

@@ -4,21 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 
-	"github.com/google/uuid"
-
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
-	"github.com/stepwell/stepwell/trigger/shelf"
 )
 
 // Jobs are what events may start; a trigger.Schedules is one.
 type Jobs interface {
-	Job(idOrName string) (*trigger.Schedule, error)
-	Trigger(ctx context.Context, idOrName string, r trigger.Run) (*pipeline.Launched, error)
+	trigger.Jobs
 	Listening() []trigger.Job
 	ListensToExecutions() bool
 }
@@ -65,32 +62,40 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Router keeps event triggers and passes events on. Its methods may be called from many goroutines. No other process
-// may change the same triggers.
+// Router keeps event triggers and passes events on. Its methods may be called from many goroutines.
 type Router struct {
 	o      Options
-	shelf  *shelf.Shelf[record]
-	counts *shelf.Counts
+	set    *resource.Set[record]
+	counts *resource.Counts
 	// interested: some enabled trigger is about executions.
 	interested atomic.Bool
 }
 
 // New loads all event triggers.
-func New(ctx context.Context, o Options) (*Router, error) {
+func New(ctx context.Context, o Options) (r *Router, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	kept, err := shelf.Open(ctx, shelf.Options[record]{Objects: o.Objects, Kind: "event_trigger", Noun: "event trigger", Most: o.Most, Name: func(r *record) string { return r.Name }})
+	r = &Router{o: o}
+	r.set, err = resource.Open(ctx, resource.Options[record]{Kind: r.Kind(), Objects: o.Objects, Most: o.Most, Label: func(r *record) string { return r.Name }, Changed: r.changed})
 	if err != nil {
 		return nil, err
 	}
-	counts, err := shelf.OpenCounts(ctx, o.Objects, "event_trigger_state", o.Hide)
-	if err != nil {
+	if r.counts, err = resource.OpenCounts(ctx, o.Objects, "event_trigger_state", o.Hide); err != nil {
 		return nil, err
 	}
-	r := &Router{o: o, shelf: kept, counts: counts}
-	r.look()
+	r.changed()
 	return r, nil
+}
+
+// Kind names the kind.
+func (r *Router) Kind() resource.Kind {
+	return resource.Kind{Name: "event_trigger", Noun: "event trigger", Path: "event-triggers", Param: "trigger_id", List: "event_triggers"}
+}
+
+// Refresh reads again what another process has changed.
+func (r *Router) Refresh(ctx context.Context, changed []store.Object) error {
+	return r.set.Refresh(ctx, changed)
 }
 
 // Run stores what is counted until ctx ends.
@@ -101,114 +106,77 @@ func (r *Router) MaxBody() int { return r.o.MaxBody }
 
 // Create stores a trigger. CodeInvalid, CodeConflict when the id is taken, CodeNotFound when the job does not exist,
 // CodeLimit when there are too many.
-func (r *Router) Create(ctx context.Context, t Trigger, actor string) (*Status, error) {
-	if t.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, err
-		}
-		t.ID = id.String()
-	}
-	if err := r.check(&t); err != nil {
+func (r *Router) Create(ctx context.Context, t *Trigger, actor string) (_ *Status, err error) {
+	if t.ID, err = resource.NewID(t.ID); err != nil {
 		return nil, err
 	}
-	if _, ok := r.shelf.ByID(t.ID); ok {
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the event trigger " + t.ID + " exists already", Hint: "update it, or use another trigger_id"}
+	if err := t.check(r.o.Jobs); err != nil {
+		return nil, err
 	}
-	done, err := r.shelf.Put(ctx, t.ID, 0, record{Trigger: t, By: actor})
+	item, err := r.set.Create(ctx, t.ID, record{Trigger: *t, By: actor})
 	if err != nil {
 		return nil, err
 	}
-	r.look()
-	return r.status(&done), nil
-}
-
-func (r *Router) check(t *Trigger) error {
-	if err := t.check(); err != nil {
-		return err
-	}
-	if t.Job == "" {
-		return nil
-	}
-	job, err := r.o.Jobs.Job(t.Job)
-	if err != nil {
-		return err
-	}
-	t.Job = job.ID
-	return nil
+	return r.status(&item), nil
 }
 
 // Update changes a trigger by what edit does to a copy of it; its id stays. Errors as with Create, CodeConflict when the
 // revision is another; store.AnyRevision stands for any.
 func (r *Router) Update(ctx context.Context, idOrName string, revision int64, edit func(*Trigger) error) (*Status, error) {
-	it, err := r.shelf.Find(idOrName)
+	item, err := r.set.Update(ctx, idOrName, revision, func(changed *record) error {
+		id := changed.ID
+		if err := edit(&changed.Trigger); err != nil {
+			return err
+		}
+		if changed.ID != id {
+			return stepwell.Invalid("make a new trigger", "the id of an event trigger cannot change")
+		}
+		return changed.check(r.o.Jobs)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if revision != store.AnyRevision && revision != it.Revision {
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the event trigger has been changed meanwhile", Hint: "read it again and repeat the change"}
-	}
-	changed, err := r.shelf.Copy(it)
-	if err != nil {
-		return nil, err
-	}
-	if err := edit(&changed.Trigger); err != nil {
-		return nil, err
-	}
-	if changed.ID != it.ID {
-		return nil, stepwell.Invalid("make a new trigger", "the id of an event trigger cannot change")
-	}
-	if err := r.check(&changed.Trigger); err != nil {
-		return nil, err
-	}
-	done, err := r.shelf.Put(ctx, it.ID, it.Revision, changed)
-	if err != nil {
-		return nil, err
-	}
-	r.look()
-	return r.status(&done), nil
+	return r.status(&item), nil
 }
 
-// Trigger finds one by id, or by its name if no other has it.
-func (r *Router) Trigger(idOrName string) (*Status, error) {
-	it, err := r.shelf.Find(idOrName)
+// Get finds one by id, or by its name if no other has it.
+func (r *Router) Get(_ context.Context, idOrName string) (*Status, error) {
+	item, err := r.set.Find(idOrName)
 	if err != nil {
 		return nil, err
 	}
-	return r.status(&it), nil
+	return r.status(&item), nil
 }
 
 // Filter selects event triggers, in order of id. Zero fields select all.
 type Filter struct {
-	Job   string
-	After string // id of the last one of the page before
-	Limit int    // Defaults to 50, at most 1,000
+	Job string `query:"job_id" maxLength:"128"`
+	resource.Page
 }
 
 // List lists event triggers.
-func (r *Router) List(f Filter) []Status {
+func (r *Router) List(_ context.Context, f *Filter) ([]Status, error) {
 	list := []Status{}
-	for _, it := range r.shelf.Page(f.After, f.Limit, func(it *item) bool { return f.Job == "" || it.Value.Job == f.Job }) {
-		list = append(list, *r.status(&it))
+	for _, item := range r.set.List(f.Cursor, f.Limit, func(i *item) bool { return f.Job == "" || string(i.Value.Job) == f.Job }) {
+		list = append(list, *r.status(&item))
 	}
-	return list
+	return list, nil
 }
 
 // Delete removes an event trigger; executions stay.
 func (r *Router) Delete(ctx context.Context, idOrName string, revision int64) error {
-	it, err := r.shelf.Find(idOrName)
+	id, err := r.set.Delete(ctx, idOrName, revision)
 	if err != nil {
 		return err
 	}
-	if err := r.shelf.Delete(ctx, it.ID, revision); err != nil {
-		return err
-	}
-	r.look()
-	return r.counts.Forget(ctx, it.ID)
+	return r.counts.Forget(ctx, id)
 }
 
-func (r *Router) status(it *item) *Status {
-	n := r.counts.Of(it.ID)
-	return &Status{Trigger: it.Value.Trigger, Count: n.Runs, LastTriggered: n.Last, LastExecution: n.Execution, LastError: n.Failed, CreatedBy: it.Value.By,
-		Revision: it.Revision, Created: it.Created, Updated: it.Updated}
+func (r *Router) status(i *item) *Status {
+	return &Status{Trigger: i.Value.Trigger, Filters: i.Value.Filters, Counted: trigger.CountedOf(r.counts.Of(i.ID), i.Value.By, i.Meta)}
+}
+
+// changed finds out whether a trigger is interested in executions.
+func (r *Router) changed() {
+	r.interested.Store(len(r.set.All(func(i *item) bool { return i.Value.On() && strings.HasPrefix(i.Value.EventType, internal) })) > 0)
 }

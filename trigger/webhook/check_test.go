@@ -19,55 +19,55 @@ import (
 
 func TestBadWebhooks(t *testing.T) {
 	r := newRig(t)
-	noop := &trigger.Callback{Action: "util.noop"}
+	noop := &trigger.Target{Action: "util.noop"}
 	for name, w := range map[string]webhook.Webhook{
 		"nothing to start": {ID: "a"},
-		"two things":       {ID: "a", Job: "j", Callback: noop},
-		"an id":            {ID: "../a", Callback: noop},
-		"auth":             {ID: "a", Callback: noop, Auth: "basic"},
-		"open":             {ID: "a", Callback: noop, Auth: webhook.AuthNone},
-		"address":          {ID: "a", Callback: noop, AllowedIPs: []string{"10.0.0.0/33"}},
-		"name":             {ID: "a", Callback: noop, AllowedIPs: []string{"localhost"}},
-		"secret header":    {ID: "a", Callback: noop, Headers: []string{"authorization"}},
-		"header":           {ID: "a", Callback: noop, Headers: []string{"X: y"}},
-		"window":           {ID: "a", Callback: noop, ReplaySeconds: 86_401},
-		"payload":          {ID: "a", Callback: noop, PayloadParam: "_trigger"},
-		"callback":         {ID: "a", Callback: &trigger.Callback{Type: "action"}},
+		"two things":       {ID: "a", Head: trigger.Head{Job: "j", Target: noop}},
+		"an id":            {ID: "../a", Head: trigger.Head{Target: noop}},
+		"auth":             {ID: "a", Head: trigger.Head{Target: noop}, Auth: "basic"},
+		"open":             {ID: "a", Head: trigger.Head{Target: noop}, Auth: webhook.AuthNone},
+		"address":          {ID: "a", Head: trigger.Head{Target: noop}, AllowedIPs: []string{"10.0.0.0/33"}},
+		"name":             {ID: "a", Head: trigger.Head{Target: noop}, AllowedIPs: []string{"localhost"}},
+		"secret header":    {ID: "a", Head: trigger.Head{Target: noop}, Headers: []string{"authorization"}},
+		"header":           {ID: "a", Head: trigger.Head{Target: noop}, Headers: []string{"X: y"}},
+		"window":           {ID: "a", Head: trigger.Head{Target: noop}, ReplaySeconds: 86_401},
+		"payload":          {ID: "a", Head: trigger.Head{Target: noop}, PayloadParam: "_trigger"},
+		"callback":         {ID: "a", Head: trigger.Head{Target: &trigger.Target{Type: "action"}}},
 	} {
-		if _, _, err := r.Create(t.Context(), w, "", ""); stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "" {
+		if _, err := r.Create(t.Context(), &webhook.Draft{Webhook: w, Secret: ""}, ""); stepwell.CodeOf(err) != stepwell.CodeInvalid || stepwell.HintOf(err) == "" {
 			t.Errorf("%s: %v, hint %q", name, err, stepwell.HintOf(err))
 		}
 	}
-	if _, _, err := r.Create(t.Context(), webhook.Webhook{ID: "a", Job: "absent"}, "", ""); stepwell.CodeOf(err) != stepwell.CodeNotFound {
+	if _, err := r.Create(t.Context(), &webhook.Draft{Webhook: webhook.Webhook{ID: "a", Head: trigger.Head{Job: "absent"}}, Secret: ""}, ""); stepwell.CodeOf(err) != stepwell.CodeNotFound {
 		t.Errorf("a job that is not there: %v", err)
 	}
-	if _, _, err := r.Create(t.Context(), webhook.Webhook{ID: "a", Callback: noop}, "short", ""); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+	if _, err := r.Create(t.Context(), &webhook.Draft{Webhook: webhook.Webhook{ID: "a", Head: trigger.Head{Target: noop}}, Secret: "short"}, ""); stepwell.CodeOf(err) != stepwell.CodeInvalid {
 		t.Errorf("a short secret: %v", err)
 	}
-	r.hook(webhook.Webhook{ID: "a", Name: "same"}, "")
-	r.hook(webhook.Webhook{ID: "b", Name: "same"}, "")
-	if _, _, err := r.Create(t.Context(), webhook.Webhook{ID: "a", Callback: noop}, "", ""); stepwell.CodeOf(err) != stepwell.CodeConflict {
+	r.hook(webhook.Webhook{ID: "a", Head: trigger.Head{Name: "same"}}, "")
+	r.hook(webhook.Webhook{ID: "b", Head: trigger.Head{Name: "same"}}, "")
+	if _, err := r.Create(t.Context(), &webhook.Draft{Webhook: webhook.Webhook{ID: "a", Head: trigger.Head{Target: noop}}, Secret: ""}, ""); stepwell.CodeOf(err) != stepwell.CodeConflict {
 		t.Errorf("twice: %v", err)
 	}
-	if _, err := r.Webhook("same"); stepwell.CodeOf(err) != stepwell.CodeConflict {
+	if _, err := r.Get(t.Context(), "same"); stepwell.CodeOf(err) != stepwell.CodeConflict {
 		t.Errorf("a name of two: %v", err)
 	}
 	unsealed, err := webhook.New(t.Context(), webhook.Options{Objects: r.store, Launcher: r.ledger, Jobs: r.jobs, Most: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := unsealed.Create(t.Context(), webhook.Webhook{ID: "c", Callback: noop, Auth: webhook.AuthHMAC}, "", ""); stepwell.CodeOf(err) != stepwell.CodeUnavailable {
+	if _, err := unsealed.Create(t.Context(), &webhook.Draft{Webhook: webhook.Webhook{ID: "c", Head: trigger.Head{Target: noop}, Auth: webhook.AuthHMAC}, Secret: ""}, ""); stepwell.CodeOf(err) != stepwell.CodeUnavailable {
 		t.Errorf("signed without a key: %v", err)
 	}
-	if _, _, err := unsealed.Create(t.Context(), webhook.Webhook{ID: "c", Callback: noop}, "", ""); stepwell.CodeOf(err) != stepwell.CodeLimit {
+	if _, err := unsealed.Create(t.Context(), &webhook.Draft{Webhook: webhook.Webhook{ID: "c", Head: trigger.Head{Target: noop}}, Secret: ""}, ""); stepwell.CodeOf(err) != stepwell.CodeLimit {
 		t.Errorf("one too many: %v", err)
 	}
 }
 
 func TestChangeAWebhook(t *testing.T) {
 	r := newRig(t)
-	secret := r.hook(webhook.Webhook{ID: "a", Name: "first"}, "")
-	v, err := r.Webhook("first")
+	secret := r.hook(webhook.Webhook{ID: "a", Head: trigger.Head{Name: "first"}}, "")
+	v, err := r.Get(t.Context(), "first")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestCounts(t *testing.T) {
 		synctest.Wait()
 		before := r.Hooks
 		r.boot()
-		if v, err := r.Webhook("a"); err != nil || v.Count != 1 || v.LastTriggered.IsZero() {
+		if v, err := r.Get(t.Context(), "a"); err != nil || v.Count != 1 || v.LastTriggered.IsZero() {
 			t.Errorf("after a second: %+v, %v", v, err)
 		}
 		r.Hooks = before
@@ -116,7 +116,7 @@ func TestCounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.boot()
-		if v, err := r.Webhook("a"); err != nil || v.Count != 2 {
+		if v, err := r.Get(t.Context(), "a"); err != nil || v.Count != 2 {
 			t.Errorf("after the stop: %+v, %v", v, err)
 		}
 	})

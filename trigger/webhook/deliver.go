@@ -13,7 +13,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/pipeline"
-	"github.com/stepwell/stepwell/trigger"
 )
 
 // Delivery is one call of a webhook.
@@ -33,7 +32,7 @@ func (h *Hooks) Admit(id string, d Delivery) error {
 }
 
 func (h *Hooks) admit(id string, d *Delivery, now time.Time) (*record, error) {
-	it, ok := h.shelf.ByID(id)
+	it, ok := h.set.ByID(id)
 	if !ok {
 		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", stepwell.Clip(id, 80))}
 	}
@@ -43,7 +42,7 @@ func (h *Hooks) admit(id string, d *Delivery, now time.Time) (*record, error) {
 		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook does not take calls from this address"}
 	case r.Auth == AuthNone && d.Elsewhere != nil:
 		return nil, d.Elsewhere
-	case !r.enabled():
+	case !r.On():
 		return nil, &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the webhook is disabled"}
 	}
 	return r, h.shows(r, d.Header, now)
@@ -99,18 +98,12 @@ func (h *Hooks) launch(ctx context.Context, r *record, d *Delivery, proven proof
 	payload := r.payload(body)
 	headers := r.headers(d.Header)
 	about["payload"] = payload
-	values := r.values(body, payload)
-	if r.Job != "" {
-		return h.o.Jobs.Trigger(ctx, r.Job, trigger.Run{Trigger: "webhook", Written: r.Params, Values: values, Added: headers, Event: payload, About: about,
-			Actor: "webhook:" + r.ID, Role: r.Role, Author: cmp.Or(r.Author, r.By), Key: key, KeyHash: hash})
-	}
-	in := r.Callback.Launch(r.Params, pipeline.Outside{Values: values, Added: headers, Event: payload, About: about})
-	if len(r.Params) > 0 {
-		in.Role = trigger.LowerRole(in.Role, r.Role)
+	in := pipeline.Launch{Written: r.Params, Role: r.Role, Outside: &pipeline.Outside{Values: r.values(body, payload), Added: headers, Event: payload, About: about}}
+	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = "webhook", r.ID, "webhook:"+r.ID, key, hash
+	if r.Job != "" || len(r.Params) > 0 {
 		in = in.WrittenBy(cmp.Or(r.Author, r.By))
 	}
-	in.Trigger, in.Job, in.Actor, in.Key, in.KeyHash = "webhook", r.ID, "webhook:"+r.ID, key, hash
-	return h.o.Launcher.Launch(ctx, in)
+	return r.Start(ctx, in, h.o.Jobs, h.o.Launcher)
 }
 
 // deliveryID tells a delivery from others, "" when nothing does. Where the time is signed but the id is not, a
@@ -144,7 +137,7 @@ func deliveryID(auth string, header http.Header, body any, proven proof) (string
 // Validate reports whether a secret is that of a webhook (budpipeline §4.3), and which job it starts: its own id when
 // it names none. CodeNotFound.
 func (h *Hooks) Validate(id, secret string) (valid bool, job string, err error) {
-	it, ok := h.shelf.ByID(id)
+	it, ok := h.set.ByID(id)
 	if !ok {
 		return false, "", &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", stepwell.Clip(id, 80))}
 	}
@@ -152,8 +145,5 @@ func (h *Hooks) Validate(id, secret string) (valid bool, job string, err error) 
 	if err != nil || !valid {
 		return false, "", err
 	}
-	if it.Value.Job != "" {
-		return true, it.Value.Job, nil
-	}
-	return true, it.ID, nil
+	return true, cmp.Or(string(it.Value.Job), it.ID), nil
 }

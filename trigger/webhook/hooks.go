@@ -4,20 +4,11 @@ import (
 	"context"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
-	"github.com/stepwell/stepwell/trigger/shelf"
 )
-
-// Jobs are what webhooks may start; a trigger.Schedules is one.
-type Jobs interface {
-	Job(idOrName string) (*trigger.Schedule, error)
-	Trigger(ctx context.Context, idOrName string, r trigger.Run) (*pipeline.Launched, error)
-}
 
 // Sealer keeps secrets that have to be used as they are; a secret.Keyring is one. What it seals can be stored, and is
 // bound to what it is.
@@ -32,7 +23,7 @@ type Sealer interface {
 type Options struct {
 	Objects  store.Objects
 	Launcher trigger.Launcher
-	Jobs     Jobs
+	Jobs     trigger.Jobs
 	// Sealer keeps the secrets of signed webhooks. Defaults to none: then there can be no signed ones.
 	Sealer Sealer
 	// Hide takes secrets out of texts that are stored. Defaults to there being none.
@@ -56,12 +47,11 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Hooks keeps webhooks and takes deliveries. Its methods may be called from many goroutines. No other process may
-// change the same webhooks.
+// Hooks keeps webhooks and takes deliveries. Its methods may be called from many goroutines.
 type Hooks struct {
 	o      Options
-	shelf  *shelf.Shelf[record]
-	counts *shelf.Counts
+	set    *resource.Set[record]
+	counts *resource.Counts
 }
 
 // New loads all webhooks.
@@ -69,19 +59,29 @@ func New(ctx context.Context, o Options) (*Hooks, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	kept, err := openShelf(ctx, o.Objects, o.Most)
+	set, err := openSet(ctx, o.Objects, o.Most)
 	if err != nil {
 		return nil, err
 	}
-	counts, err := shelf.OpenCounts(ctx, o.Objects, "webhook_state", o.Hide)
+	counts, err := resource.OpenCounts(ctx, o.Objects, "webhook_state", o.Hide)
 	if err != nil {
 		return nil, err
 	}
-	return &Hooks{o: o, shelf: kept, counts: counts}, nil
+	return &Hooks{o: o, set: set, counts: counts}, nil
 }
 
-func openShelf(ctx context.Context, objects store.Objects, most int) (*shelf.Shelf[record], error) {
-	return shelf.Open(ctx, shelf.Options[record]{Objects: objects, Kind: "webhook", Noun: "webhook", Most: most, Name: func(r *record) string { return r.Name }})
+var kind = resource.Kind{Name: "webhook", Noun: "webhook", Path: "webhooks", Param: "webhook_id", List: "webhooks"}
+
+func openSet(ctx context.Context, objects store.Objects, most int) (*resource.Set[record], error) {
+	return resource.Open(ctx, resource.Options[record]{Kind: kind, Objects: objects, Most: most, Label: func(r *record) string { return r.Name }})
+}
+
+// Kind names the kind.
+func (h *Hooks) Kind() resource.Kind { return kind }
+
+// Refresh reads again what another process has changed.
+func (h *Hooks) Refresh(ctx context.Context, changed []store.Object) error {
+	return h.set.Refresh(ctx, changed)
 }
 
 // Run stores what is counted until ctx ends.
@@ -94,79 +94,42 @@ func (h *Hooks) MaxBody() int { return h.o.MaxBody }
 // forms, where often the sender makes it; otherwise it is made here. CodeInvalid, CodeConflict when the id is taken,
 // CodeNotFound when the job does not exist, CodeLimit when there are too many, CodeUnavailable when a signed form has no
 // Sealer.
-func (h *Hooks) Create(ctx context.Context, w Webhook, secret, actor string) (*Status, string, error) {
-	if w.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return nil, "", err
-		}
-		w.ID = id.String()
+func (h *Hooks) Create(ctx context.Context, w *Draft, actor string) (made *Made, err error) {
+	r := record{Webhook: w.Webhook, By: actor}
+	if r.ID, err = resource.NewID(r.ID); err != nil {
+		return nil, err
 	}
-	if err := h.check(&w); err != nil {
-		return nil, "", err
+	if err := r.check(h.o.Jobs); err != nil {
+		return nil, err
 	}
-	if _, ok := h.shelf.ByID(w.ID); ok {
-		return nil, "", &stepwell.Error{Code: stepwell.CodeConflict, Message: "the webhook " + w.ID + " exists already", Hint: "update it, or use another webhook_id"}
-	}
-	r := record{Webhook: w, By: actor}
-	secret, err := h.newSecret(&r, secret, 0, time.Now())
+	secret, err := h.newSecret(&r, w.Secret, 0, time.Now())
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	done, err := h.shelf.Put(ctx, w.ID, 0, r)
+	item, err := h.set.Create(ctx, r.ID, r)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	return h.status(&done), secret, nil
-}
-
-func (h *Hooks) check(w *Webhook) error {
-	if err := w.check(); err != nil {
-		return err
-	}
-	if w.Job == "" {
-		return nil
-	}
-	job, err := h.o.Jobs.Job(w.Job)
-	if err != nil {
-		return err
-	}
-	w.Job = job.ID
-	return nil
+	return &Made{*h.status(&item), secret}, nil
 }
 
 // Update changes a webhook by what edit does to a copy of it; its id and auth stay. Errors as with Create, CodeConflict
 // when the revision is another; store.AnyRevision stands for any.
 func (h *Hooks) Update(ctx context.Context, idOrName string, revision int64, edit func(*Webhook) error) (*Status, error) {
-	it, err := h.shelf.Find(idOrName)
+	item, err := h.set.Update(ctx, idOrName, revision, func(r *record) error {
+		id, auth := r.ID, r.Auth
+		if err := edit(&r.Webhook); err != nil {
+			return err
+		}
+		if r.ID != id || r.Auth != auth {
+			return stepwell.Invalid("make a new webhook", "the id and the auth of a webhook cannot change")
+		}
+		return r.check(h.o.Jobs)
+	})
 	if err != nil {
 		return nil, err
 	}
-	if revision != store.AnyRevision && revision != it.Revision {
-		return nil, changedMeanwhile()
-	}
-	r, err := h.shelf.Copy(it)
-	if err != nil {
-		return nil, err
-	}
-	if err := edit(&r.Webhook); err != nil {
-		return nil, err
-	}
-	if err := h.check(&r.Webhook); err != nil {
-		return nil, err
-	}
-	if r.ID != it.ID || r.Auth != it.Value.Auth {
-		return nil, stepwell.Invalid("make a new webhook", "the id and the auth of a webhook cannot change")
-	}
-	done, err := h.shelf.Put(ctx, it.ID, it.Revision, r)
-	if err != nil {
-		return nil, err
-	}
-	return h.status(&done), nil
-}
-
-func changedMeanwhile() error {
-	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the webhook has been changed meanwhile", Hint: "read it again and repeat the change"}
+	return h.status(&item), nil
 }
 
 // maxGrace bounds how long an old secret goes on being accepted.
@@ -177,63 +140,49 @@ func (h *Hooks) Rotate(ctx context.Context, idOrName, secret string, grace time.
 	if grace < 0 || grace > maxGrace {
 		return "", stepwell.Invalid("at most 7 days", "the time for which the old secret is accepted is out of range")
 	}
-	it, err := h.shelf.Find(idOrName)
-	if err != nil {
-		return "", err
-	}
-	if it.Value.Auth == AuthNone {
-		return "", stepwell.Invalid("make a new webhook", "the webhook has no secret")
-	}
-	r, err := h.shelf.Copy(it)
-	if err != nil {
-		return "", err
-	}
-	if secret, err = h.newSecret(&r, secret, grace, time.Now()); err != nil {
-		return "", err
-	}
-	_, err = h.shelf.Put(ctx, it.ID, it.Revision, r)
+	_, err := h.set.Update(ctx, idOrName, store.AnyRevision, func(r *record) (err error) {
+		if r.Auth == AuthNone {
+			return stepwell.Invalid("make a new webhook", "the webhook has no secret")
+		}
+		secret, err = h.newSecret(r, secret, grace, time.Now())
+		return err
+	})
 	return secret, err
 }
 
-// Webhook finds one by id, or by its name if no other has it.
-func (h *Hooks) Webhook(idOrName string) (*Status, error) {
-	it, err := h.shelf.Find(idOrName)
+// Get finds one by id, or by its name if no other has it.
+func (h *Hooks) Get(_ context.Context, idOrName string) (*Status, error) {
+	item, err := h.set.Find(idOrName)
 	if err != nil {
 		return nil, err
 	}
-	return h.status(&it), nil
+	return h.status(&item), nil
 }
 
 // Filter selects webhooks, in order of id. Zero fields select all.
 type Filter struct {
-	Job   string
-	After string // id of the last one of the page before
-	Limit int    // Defaults to 50, at most 1,000
+	Job string `query:"job_id" maxLength:"128"`
+	resource.Page
 }
 
 // List lists webhooks.
-func (h *Hooks) List(f Filter) []Status {
+func (h *Hooks) List(_ context.Context, f *Filter) ([]Status, error) {
 	list := []Status{}
-	for _, it := range h.shelf.Page(f.After, f.Limit, func(it *item) bool { return f.Job == "" || it.Value.Job == f.Job }) {
-		list = append(list, *h.status(&it))
+	for _, item := range h.set.List(f.Cursor, f.Limit, func(i *resource.Item[record]) bool { return f.Job == "" || string(i.Value.Job) == f.Job }) {
+		list = append(list, *h.status(&item))
 	}
-	return list
+	return list, nil
 }
 
 // Delete removes a webhook; executions stay.
 func (h *Hooks) Delete(ctx context.Context, idOrName string, revision int64) error {
-	it, err := h.shelf.Find(idOrName)
+	id, err := h.set.Delete(ctx, idOrName, revision)
 	if err != nil {
 		return err
 	}
-	if err := h.shelf.Delete(ctx, it.ID, revision); err != nil {
-		return err
-	}
-	return h.counts.Forget(ctx, it.ID)
+	return h.counts.Forget(ctx, id)
 }
 
-func (h *Hooks) status(it *item) *Status {
-	n := h.counts.Of(it.ID)
-	return &Status{Webhook: it.Value.Webhook, Count: n.Runs, LastTriggered: n.Last, LastExecution: n.Execution, LastError: n.Failed, CreatedBy: it.Value.By,
-		Revision: it.Revision, Created: it.Created, Updated: it.Updated}
+func (h *Hooks) status(i *resource.Item[record]) *Status {
+	return &Status{Webhook: i.Value.Webhook, Counted: trigger.CountedOf(h.counts.Of(i.ID), i.Value.By, i.Meta)}
 }

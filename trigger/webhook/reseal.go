@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -14,50 +15,54 @@ import (
 // It gives how many there were. Those that cannot be opened stay as they are, and are told in the error; ones that are
 // valid no longer are dropped with them. Call it before New.
 func Reseal(ctx context.Context, objects store.Objects, s Sealer) (n int, err error) {
-	kept, err := openShelf(ctx, objects, 0)
+	set, err := openSet(ctx, objects, 0)
 	if err != nil {
 		return 0, err
 	}
-	h := &Hooks{o: Options{Sealer: s}, shelf: kept}
-	for _, it := range kept.All(func(it *item) bool { return slices.ContainsFunc(it.Value.Secrets, h.old) }) {
-		done, failed := h.reseal(ctx, it)
-		n += done
+	h := &Hooks{o: Options{Sealer: s}, set: set}
+	for _, item := range set.All(func(i *resource.Item[record]) bool { return slices.ContainsFunc(i.Value.Secrets, h.old) }) {
+		done, failed := 0, error(nil)
+		_, stored := set.Update(ctx, item.ID, item.Revision, func(r *record) error {
+			done, failed = h.reseal(r)
+			if done == 0 {
+				return errNothing
+			}
+			return nil
+		})
+		if stored == nil {
+			n += done
+		} else if stored != errNothing {
+			failed = errors.Join(failed, stored)
+		}
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("webhook %s: %w", it.ID, failed))
+			err = errors.Join(err, fmt.Errorf("webhook %s: %w", item.ID, failed))
 		}
 	}
 	return n, err
 }
 
-// reseal does it for one webhook, and gives how many of its secrets it was.
-func (h *Hooks) reseal(ctx context.Context, it item) (done int, err error) {
-	changed, err := h.shelf.Copy(it)
-	if err != nil {
-		return 0, err
-	}
-	changed.Secrets = slices.DeleteFunc(changed.Secrets, func(c credential) bool { return !c.valid(time.Now()) })
-	for i := range changed.Secrets {
-		c := &changed.Secrets[i]
+// errNothing keeps a webhook as it is.
+var errNothing = errors.New("nothing to reseal")
+
+// reseal seals the secrets of one webhook again, and returns how many.
+func (h *Hooks) reseal(r *record) (done int, err error) {
+	r.Secrets = slices.DeleteFunc(r.Secrets, func(c credential) bool { return !c.valid(time.Now()) })
+	for i := range r.Secrets {
+		c := &r.Secrets[i]
 		if !h.old(*c) {
 			continue
 		}
-		plain, failed := h.open(it.ID, c)
+		plain, failed := h.open(r.ID, c)
 		if failed != nil {
 			err = errors.Join(err, failed)
 			continue
 		}
-		sealed, failed := h.o.Sealer.Seal(plain, sealedAs(it.ID))
+		sealed, failed := h.o.Sealer.Seal(plain, sealedAs(r.ID))
 		if failed != nil {
 			return 0, failed
 		}
 		c.Sealed = sealed
 		done++
-	}
-	if done == 0 {
-		return 0, err
-	}
-	if _, failed := h.shelf.Put(ctx, it.ID, it.Revision, changed); failed != nil {
-		return 0, errors.Join(err, failed)
 	}
 	return done, err
 }

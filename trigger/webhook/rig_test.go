@@ -108,14 +108,14 @@ func (r *rig) boot() {
 // hook stores a webhook that runs util.noop.
 func (r *rig) hook(w webhook.Webhook, given string) string {
 	r.t.Helper()
-	if w.Callback == nil && w.Job == "" {
-		w.Callback = &trigger.Callback{Action: "util.noop"}
+	if w.Target == nil && w.Job == "" {
+		w.Target = &trigger.Target{Action: "util.noop"}
 	}
-	_, shown, err := r.Create(r.t.Context(), w, given, "tester")
+	made, err := r.Create(r.t.Context(), &webhook.Draft{Webhook: w, Secret: given}, "tester")
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return shown
+	return made.Secret
 }
 
 var somewhere = netip.MustParseAddr("203.0.113.9")
@@ -170,4 +170,12 @@ func (r *rig) refused(id string, d webhook.Delivery, code stepwell.Code) {
 	if len(r.ledger.launches) != before {
 		r.t.Fatal("it has started something")
 	}
+}
+
+// must is for what cannot fail.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -15,11 +15,10 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/trigger"
-	"github.com/stepwell/stepwell/trigger/shelf"
 )
 
 // The ways in which callers prove themselves.
@@ -33,37 +32,50 @@ const (
 
 // Webhook is what people write.
 type Webhook struct {
-	ID          string `json:"webhook_id"` // Defaults to a new UUID
-	Name        string `json:"name,omitempty"`
-	Description string `json:"description,omitempty"`
-	// Job is the job that it starts, or else Callback says what.
-	Job      string            `json:"job_id,omitempty"`
-	Callback *trigger.Callback `json:"callback,omitempty"`
-	Enabled  *bool             `json:"enabled,omitempty"` // Defaults to true
-	Auth     string            `json:"auth,omitempty"`    // Defaults to secret; it cannot be changed
-	// ReplaySeconds is how old a signed time may be, and how far in the future. Defaults to 300, at most a day.
-	ReplaySeconds int            `json:"replay_seconds,omitempty"`
-	AllowedIPs    []string       `json:"allowed_ips,omitempty"`        // addresses and CIDR ranges. Defaults to all
-	Headers       []string       `json:"headers_to_include,omitempty"` // become parameters header_<name>, in lower case with _
-	Params        trigger.Values `json:"params,omitempty"`             // count as the params of what is started
-	// Role is that of whoever wrote Params, when they did.
-	Role         string `json:"author_role,omitempty"`
-	Author       string `json:"author,omitempty"`        // who wrote Params last. Defaults to who created the webhook
-	PayloadParam string `json:"payload_param,omitempty"` // the parameter that takes the whole payload. Defaults to those of its members that are declared
+	ID string `json:"webhook_id" required:"false" shown:"always" change:"never" maxLength:"128" doc:"Defaults to a new UUID."`
+	trigger.Head
+	Auth string `json:"auth,omitempty" shown:"always" change:"never" enum:"secret,hmac,github,stripe,none" doc:"How callers prove themselves. Defaults to secret; it cannot be changed."`
+	// ReplaySeconds is also how far in the future a signed time may be.
+	ReplaySeconds    int             `json:"replay_seconds,omitempty" minimum:"0" maximum:"86400" doc:"How old a signed time may be. Defaults to 300."`
+	AllowedIPs       []string        `json:"allowed_ips,omitempty" nullable:"false" maxItems:"1000" doc:"Addresses and CIDR ranges. Defaults to all."`
+	Headers          []string        `json:"headers_to_include,omitempty" nullable:"false" maxItems:"50" doc:"Become parameters header_<name>, in lower case with _."`
+	Params           resource.Object `json:"params,omitempty" doc:"Count as the params of what is started; the payload does not replace them."`
+	PayloadParam     string          `json:"payload_param,omitempty" maxLength:"100" doc:"The parameter that takes the whole payload. Defaults to one for each of its members that the pipeline declares."`
+	trigger.Authored                 // of Params. Defaults to who created the webhook
 }
 
-// Status is a webhook and what has become of it.
+// Texts are what people write freely: what is a secret must not be in it.
+func (w *Webhook) Texts() map[string]*resource.Object {
+	return map[string]*resource.Object{"params": &w.Params}
+}
+
+// Sign notes who wrote Params.
+func (w *Webhook) Sign(by trigger.Authored) { w.Authored = by }
+
+// Draft is a webhook to be created.
+type Draft struct {
+	Webhook
+	Secret string `json:"secret,omitempty" maxLength:"1000" writeOnly:"true" doc:"For the signed forms, where the sender may have made it. Defaults to a new one."`
+}
+
+// Status is a webhook and what became of it.
 type Status struct {
 	Webhook
-	Count         int       `json:"trigger_count"`
-	LastTriggered time.Time `json:"last_triggered_at,omitzero"`
-	LastExecution string    `json:"last_execution_id,omitempty"`
-	LastError     string    `json:"last_error,omitempty"` // why the latest genuine delivery started nothing
-	CreatedBy     string    `json:"created_by,omitempty"`
-	Revision      int64     `json:"-"` // for the ETag
-	Created       time.Time `json:"created_at"`
-	Updated       time.Time `json:"updated_at"`
+	URL string `json:"path" doc:"Where to call it."`
+	trigger.Counted
 }
+
+// Identity is the id.
+func (s *Status) Identity() string { return s.ID }
+
+// Made is a new webhook with its secret, which cannot be read again.
+type Made struct {
+	Status
+	Secret string `json:"secret" doc:"Shown once."`
+}
+
+// Shown is the part that is shown later too.
+func (m *Made) Shown() *Status { return &m.Status }
 
 // record is what is stored.
 type record struct {
@@ -71,8 +83,6 @@ type record struct {
 	By      string       `json:"created_by,omitempty"`
 	Secrets []credential `json:"secrets"`
 }
-
-type item = shelf.Item[record]
 
 // Bounds of what a webhook may say.
 const (
@@ -84,26 +94,13 @@ const (
 // secretHeaders never become parameters.
 var secretHeaders = []string{"authorization", "cookie", "proxy-authorization", "x-webhook-secret", "x-webhook-signature", "x-hub-signature", "x-hub-signature-256", "stripe-signature"}
 
-func (w *Webhook) enabled() bool { return w.Enabled == nil || *w.Enabled }
-
 // check completes a webhook and reports what is wrong with it.
-func (w *Webhook) check() error {
-	if !trigger.ValidID(w.ID) {
-		return stepwell.Invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "webhook_id cannot be an id")
-	}
-	if err := trigger.CheckText(w.Name, w.Description, w.Params); err != nil {
+func (w *Webhook) check(jobs trigger.Jobs) error {
+	if err := trigger.CheckID("webhook_id", w.ID); err != nil {
 		return err
 	}
-	if (w.Job == "") == (w.Callback == nil) {
-		return stepwell.Invalid("give either job_id or callback", "the webhook does not say what to start")
-	}
-	if w.Callback != nil {
-		if err := w.Callback.Check(); err != nil {
-			return err
-		}
-		if err := trigger.CheckText("", "", w.Callback.Params); err != nil {
-			return err
-		}
+	if err := w.Head.Check("webhook", w.Params, jobs); err != nil {
+		return err
 	}
 	if w.Auth == "" {
 		w.Auth = AuthSecret
@@ -120,8 +117,6 @@ func (w *Webhook) check() error {
 	if w.ReplaySeconds < 1 || w.ReplaySeconds > maxReplay {
 		return stepwell.Invalid("1 to 86,400", "replay_seconds is out of range")
 	}
-	enabled := w.enabled()
-	w.Enabled = &enabled
 	return w.checkCallers()
 }
 

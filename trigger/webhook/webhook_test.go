@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
 	"github.com/stepwell/stepwell/trigger/webhook"
@@ -207,7 +208,7 @@ func TestSecretsStayInside(t *testing.T) {
 	r := newRig(t)
 	secrets := []string{r.hook(webhook.Webhook{ID: "a"}, ""), r.hook(webhook.Webhook{ID: "b", Auth: webhook.AuthHMAC}, "a-secret-of-somebody")}
 	_, err := r.Deliver(t.Context(), "a", call(`{`, "X-Webhook-Secret", secrets[0]))
-	text := fmt.Sprintf("%+v %v", r.List(webhook.Filter{}), err)
+	text := fmt.Sprintf("%+v %v", must(r.List(t.Context(), &webhook.Filter{})), err)
 	if err := r.store.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestSecretsStayInside(t *testing.T) {
 
 func TestPayload(t *testing.T) {
 	r := newRig(t)
-	secret := r.hook(webhook.Webhook{ID: "merge", Headers: []string{"X-Request-Id", "X-Absent"}, Params: trigger.Values{"a": int64(1), "b": int64(1), "header_x_request_id": "own"}}, "")
+	secret := r.hook(webhook.Webhook{ID: "merge", Headers: []string{"X-Request-Id", "X-Absent"}, Params: resource.Object{"a": int64(1), "b": int64(1), "header_x_request_id": "own"}}, "")
 	whole := r.hook(webhook.Webhook{ID: "whole", PayloadParam: "event"}, "")
 	for body, want := range map[string]map[string]any{
 		`{"b":2,"c":12345678901234567,"_trigger":"x"}`: {"b": int64(2), "c": int64(12345678901234567), "_trigger": "x"},
@@ -269,11 +270,11 @@ func TestJobOfAWebhook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
 		j := trigger.Job{ID: "job", Name: "deploy", Schedule: trigger.Timing{Type: trigger.TypeWebhook},
-			Callback: trigger.Callback{Workflow: "deploy", Params: trigger.Values{"env": "prod", "replicas": int64(2)}}}
-		if _, _, err := r.jobs.Create(t.Context(), j, ""); err != nil {
+			Target: &trigger.Target{Workflow: "deploy", Params: resource.Object{"env": "prod", "replicas": int64(2)}}}
+		if _, err := r.jobs.Create(t.Context(), &j, ""); err != nil {
 			t.Fatal(err)
 		}
-		secret := r.hook(webhook.Webhook{ID: "hook", Job: "deploy"}, "")
+		secret := r.hook(webhook.Webhook{ID: "hook", Head: trigger.Head{Job: "deploy"}}, "")
 		d := call(`{"payload":{"replicas":3}}`, "X-Webhook-Secret", secret)
 		r.deliver("hook", d)
 		in := r.ledger.last(t)
@@ -290,7 +291,7 @@ func TestJobOfAWebhook(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.refused("hook", d, stepwell.CodeConflict)
-		if v, err := r.Webhook("hook"); err != nil || v.Count != 1 || v.LastExecution != "x0" || v.LastError == "" {
+		if v, err := r.Get(t.Context(), "hook"); err != nil || v.Count != 1 || v.LastExecution != "x0" || v.LastError == "" {
 			t.Errorf("the webhook says %+v, %v", v, err)
 		}
 	})

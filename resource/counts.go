@@ -1,4 +1,4 @@
-package shelf
+package resource
 
 import (
 	"context"
@@ -41,15 +41,17 @@ func OpenCounts(ctx context.Context, objects store.Objects, kind string, hide fu
 	if hide == nil {
 		hide = func(text string) string { return text }
 	}
-	shelf, err := Open(ctx, Options[Count]{Objects: objects, Kind: kind, Noun: "count", Name: func(*Count) string { return "" }})
-	if err != nil {
-		return nil, err
-	}
 	c := &Counts{objects: objects, kind: kind, hide: hide, ring: make(chan struct{}, 1), all: map[string]Count{}, dirty: map[string]bool{}}
-	for id, item := range shelf.items {
-		c.all[id] = item.Value
+	return c, Each(ctx, objects, kind, c.read)
+}
+
+func (c *Counts) read(o *store.Object) error {
+	var n Count
+	if err := json.Unmarshal(o.Body, &n); err != nil {
+		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored count " + o.ID + " cannot be read", Err: err}
 	}
-	return c, nil
+	c.all[o.ID] = n
+	return nil
 }
 
 // Of gives the count of an id.
@@ -64,7 +66,7 @@ func (c *Counts) Ran(id, execution string, err error) {
 	c.mu.Lock()
 	n := c.all[id]
 	if err != nil {
-		n.Failed = stepwell.Clip(c.hide(err.Error()), 80)
+		n.Failed = stepwell.Clip(c.hide(err.Error()), maxShown)
 	} else {
 		n.Runs++
 		n.Last, n.Execution, n.Failed = time.Now(), execution, ""

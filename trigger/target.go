@@ -1,0 +1,256 @@
+package trigger
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/resource"
+)
+
+// The types of targets.
+const (
+	TargetWorkflow = "workflow"
+	TargetAction   = "action"
+)
+
+// Target is what a trigger starts; budpipeline §4.2 calls it callback, and so does JSON.
+type Target struct {
+	Type     string          `json:"type,omitempty" enum:"workflow,action" doc:"Defaults to the one whose field is given."`
+	Workflow string          `json:"workflow_id,omitempty" maxLength:"255" doc:"A stored pipeline, by id or name."`
+	Version  *int            `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"Defaults to the newest when it fires, which 0 stands for too."`
+	Action   string          `json:"action_type,omitempty" maxLength:"200" example:"util.log"`
+	Params   resource.Object `json:"params,omitzero" doc:"Data from outside does not replace them. Those of an action may hold templates, in which {{ event }} is the data from outside."`
+	// Overridable is for pipelines.
+	Overridable []string `json:"overridable,omitzero" nullable:"false" maxItems:"100" doc:"Names of params of a pipeline that data from outside may replace."`
+	Priority    *int     `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Defaults to 0."`
+	Authored
+}
+
+// Authored says who wrote something last, and with which role: what an action may do goes by the role. It is stored with
+// a target and not shown.
+type Authored struct {
+	Role   string `json:"author_role,omitempty" hidden:"true"`
+	Author string `json:"author,omitempty" hidden:"true"`
+}
+
+// Changed is the target that takes the place of another, nil when none is given. What it leaves out stays as it was while it
+// starts the same; params are for one thing, so a target that starts another has to say them, if there were any. CodeInvalid.
+func (t *Target) Changed(was *Target, by Authored) (*Target, error) {
+	if t == nil {
+		return nil, nil
+	}
+	if was == nil {
+		was = &Target{}
+	}
+	out := *was
+	out.Authored = Authored{LowerRole(by.Role, was.Role), by.Author}
+	if !t.startsAs(was) {
+		if t.Params == nil && len(was.Params) > 0 {
+			return nil, stepwell.Invalid("give the params of what it starts now, {} for none", "callback.params: those that are there are for something else")
+		}
+		out = Target{Type: t.Type, Workflow: t.Workflow, Action: t.Action, Authored: by}
+	}
+	if t.Params != nil {
+		out.Params, out.Role = t.Params, by.Role
+	}
+	if t.Overridable != nil {
+		out.Overridable = t.Overridable
+	}
+	if t.Version != nil {
+		out.Version = t.Version
+	}
+	if t.Priority != nil {
+		out.Priority = t.Priority
+	}
+	return &out, nil
+}
+
+// startsAs reports whether it starts what another does: it says the same, or nothing.
+func (t *Target) startsAs(was *Target) bool {
+	if t.Type != "" && t.Type != was.Type {
+		return false
+	}
+	return t.Workflow == "" && t.Action == "" || t.Workflow == was.Workflow && t.Action == was.Action
+}
+
+// Check fills in Type and reports what is wrong, as CodeInvalid. Whether the pipeline exists is seen when it fires.
+func (t *Target) Check() error {
+	if t.Type == "" {
+		switch {
+		case t.Workflow != "" && t.Action == "":
+			t.Type = TargetWorkflow
+		case t.Action != "" && t.Workflow == "":
+			t.Type = TargetAction
+		}
+	}
+	switch {
+	case t.Type == TargetWorkflow && t.Workflow != "" && t.Action == "":
+	case t.Type == TargetAction && t.Action != "" && t.Workflow == "":
+	case t.Type != "" && t.Type != TargetWorkflow && t.Type != TargetAction:
+		return stepwell.Invalid("one of workflow and action", "callback.type %q is not known", stepwell.Clip(t.Type, 80))
+	default:
+		return stepwell.Invalid("give workflow_id for type workflow, or action_type for type action", "the callback does not say what to start")
+	}
+	t.Version, t.Priority = orNil(t.Version), orNil(t.Priority)
+	if t.Version != nil && (*t.Version < 0 || t.Type == TargetAction) {
+		return stepwell.Invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
+	}
+	if err := t.checkOverridable(); err != nil {
+		return err
+	}
+	return CheckText("", "", t.Params)
+}
+
+// orNil is nil for 0, which says nothing more.
+func orNil(n *int) *int {
+	if n != nil && *n == 0 {
+		return nil
+	}
+	return n
+}
+
+// Bounds of what a target may declare as overridable.
+const (
+	maxOverridable = 100
+	maxParamName   = 255 // bytes
+)
+
+func (t *Target) checkOverridable() error {
+	if len(t.Overridable) > 0 && t.Type == TargetAction {
+		return stepwell.Invalid("leave it out, and refer to the data from outside in params: {{ event.name }}", "callback.overridable is for pipelines")
+	}
+	if len(t.Overridable) > maxOverridable {
+		return stepwell.Invalid("at most 100", "callback.overridable names too many parameters")
+	}
+	for _, name := range t.Overridable {
+		if name == "" || len(name) > maxParamName || strings.HasPrefix(name, "_") {
+			return stepwell.Invalid("such as region", "callback.overridable: %q is not the name of a parameter", stepwell.Clip(name, 80))
+		}
+	}
+	return nil
+}
+
+// Launch completes a launch with what the target says. Values in in.Written, which a webhook's author wrote with the
+// launch's Role, count as the target's own and replace those of the same name; then the lower one of both roles counts.
+func (t *Target) Launch(in pipeline.Launch) pipeline.Launch {
+	role := t.Role
+	if len(in.Written) > 0 { // whoever writes into somebody else's trigger gets no more than they may themselves
+		role = LowerRole(role, in.Role)
+	}
+	written := make(map[string]any, len(t.Params)+len(in.Written))
+	maps.Copy(written, t.Params)
+	maps.Copy(written, in.Written)
+	in.Workflow, in.Action, in.Written, in.Role = t.Workflow, t.Action, written, role
+	if t.Version != nil {
+		in.Version = *t.Version
+	}
+	if t.Priority != nil && in.Priority == 0 {
+		in.Priority = *t.Priority
+	}
+	var outside pipeline.Outside
+	if in.Outside != nil {
+		outside = *in.Outside
+	}
+	outside.Overridable, in.Outside = t.Overridable, &outside
+	triggers := in.Authors
+	in.Authors = nil
+	in = in.WrittenBy(t.Author)
+	for _, author := range triggers {
+		in = in.WrittenBy(author)
+	}
+	return in
+}
+
+// Head is what people write of every trigger that is not a job itself: its name, and what it starts.
+type Head struct {
+	Name        string       `json:"name" required:"false" shown:"always" maxLength:"255"`
+	Description string       `json:"description" required:"false" shown:"always" maxLength:"4000"`
+	Job         resource.Ref `json:"job_id" required:"false" shown:"always" maxLength:"255" doc:"The job that it starts, or else callback says what."`
+	Target      *Target      `json:"callback,omitempty" doc:"What it starts, or else job_id says what. What a change leaves out stays as it was while it starts the same."`
+	Enabled     *bool        `json:"enabled,omitempty" shown:"always" doc:"Defaults to true."`
+}
+
+// Starts is where a head says what it starts, for those who change it.
+func (h *Head) Starts() (target **Target, job *resource.Ref) { return &h.Target, &h.Job }
+
+// On reports whether the trigger is enabled.
+func (h *Head) On() bool { return h.Enabled == nil || *h.Enabled }
+
+// Check completes a head: the job that it names is found by id or name. CodeInvalid, CodeNotFound.
+func (h *Head) Check(noun string, params resource.Object, jobs Jobs) error {
+	if err := CheckText(h.Name, h.Description, params); err != nil {
+		return err
+	}
+	if (h.Job == "") == (h.Target == nil) {
+		return stepwell.Invalid("give either job_id or callback", "the %s does not say what to start", noun)
+	}
+	on := h.On()
+	h.Enabled = &on
+	if h.Target != nil {
+		return h.Target.Check()
+	}
+	job, err := jobs.Job(string(h.Job))
+	if err == nil {
+		h.Job = resource.Ref(job.ID)
+	}
+	return err
+}
+
+// CheckID reports whether an id can be that of a trigger: CodeInvalid.
+func CheckID(param, id string) error {
+	if !ValidID(id) {
+		return stepwell.Invalid("1 to 128 letters, digits and . _ : -, beginning with a letter or digit", "%s %q cannot be an id", param, stepwell.Clip(id, 80))
+	}
+	return nil
+}
+
+// CheckText bounds what is only kept: CodeInvalid.
+func CheckText(name, description string, params resource.Object) error {
+	if len(name) > maxName {
+		return stepwell.Invalid("at most 255 bytes", "the name is too long")
+	}
+	if len(description) > maxText {
+		return stepwell.Invalid("at most 4,000 bytes", "the description is too long")
+	}
+	if raw, err := json.Marshal(params); err != nil || len(raw) > maxParams {
+		return stepwell.Invalid("at most 256 KiB as JSON", "params are too large, or no JSON")
+	}
+	return nil
+}
+
+// Counted is what became of a trigger.
+type Counted struct {
+	Count         int           `json:"trigger_count"`
+	LastTriggered resource.Time `json:"last_triggered_at"`
+	LastExecution resource.Ref  `json:"last_execution_id"`
+	LastError     resource.Ref  `json:"last_error"` // why the latest event or genuine delivery started nothing
+	CreatedBy     resource.Ref  `json:"created_by"`
+	resource.Meta
+}
+
+// Errors is where the text of an error stands, for those who hide what is secret.
+func (c *Counted) Errors() *resource.Ref { return &c.LastError }
+
+// CountedOf puts together what became of a trigger.
+func CountedOf(n resource.Count, by string, m resource.Meta) Counted {
+	return Counted{Count: n.Runs, LastTriggered: resource.At(n.Last), LastExecution: resource.Ref(n.Execution), LastError: resource.Ref(n.Failed),
+		CreatedBy: resource.Ref(by), Meta: m}
+}
+
+// Jobs are what triggers may start; a Schedules is one.
+type Jobs interface {
+	Job(idOrName string) (*Status, error)
+	Trigger(ctx context.Context, idOrName string, in pipeline.Launch) (*pipeline.Launched, error)
+}
+
+// Start starts what a head names: its job, or its target.
+func (h *Head) Start(ctx context.Context, in pipeline.Launch, jobs Jobs, launcher Launcher) (*pipeline.Launched, error) {
+	if h.Job != "" {
+		return jobs.Trigger(ctx, string(h.Job), in)
+	}
+	return launcher.Launch(ctx, h.Target.Launch(in))
+}
