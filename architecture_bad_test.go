@@ -14,7 +14,7 @@ func soundModule() map[string]string {
 		"go.mod": "module example.org/m\n\ngo 1.26\n",
 		"ARCHITECTURE.md": strings.Join([]string{"# Picture", "", "```layers",
 			"# the words", "pure .:", "pure engine: . example.org/lib/yaml",
-			"store: . engine   # durable", "store/storetest: store", "cmd/m: store", "scenarios:", "```", ""}, "\n"),
+			"store: . engine   # durable", "store/storetest: store", "cmd/m: store", "kind/*: . store", "all: kind/*", "scenarios:", "```", ""}, "\n"),
 		"m.go":         "// Package m is the words.\npackage m\n",
 		"m_test.go":    "package m_test\n\nimport _ \"os\"\n",
 		"engine/e.go":  "// Package engine decides.\npackage engine\n\nimport (\n\t_ \"embed\"\n\t\"net/url\"\n\t\"time\"\n\n\t\"example.org/lib/yaml/limits\"\n\t\"example.org/m\"\n)\n\nvar _, _ = time.Unix, -1\n",
@@ -24,6 +24,9 @@ func soundModule() map[string]string {
 			"\t\"example.org/m/store/storetest\"\n)\n",
 		"store/storetest/suite.go": "// Package storetest defines the store.\npackage storetest\n\nimport \"example.org/m/store\"\n",
 		"cmd/m/main.go":            "// Command m runs.\npackage main\n\nimport \"example.org/m/store\"\n",
+		"all/all.go":               "// Package all has all kinds.\npackage all\n\nimport _ \"example.org/m/kind/a\"\n",
+		"kind/a/a.go":              "// Package a is one of them.\npackage a\n\nimport \"example.org/m\"\n",
+		"kind/b/b.go":              "// Package b is another.\npackage b\n",
 		"scenarios/all_test.go":    "// Package scenarios has tests only.\npackage scenarios\n",
 		// passed over
 		"testdata/bad.go":     "not go",
@@ -62,13 +65,14 @@ func TestArchitectureBad(t *testing.T) {
 		want   []string // every finding, in order
 	}{
 		// the block
-		"no document":      {drop(doc), []string{".: holds Go", "ARCHITECTURE.md: has 0", "ARCHITECTURE.md: open", "cmd/m: holds Go", "engine: holds Go", "scenarios: holds Go", "store/storetest: holds Go", "store: holds Go"}},
+		"no document":      {drop(doc), []string{".: holds Go", "ARCHITECTURE.md: has 0", "ARCHITECTURE.md: open", "all: holds Go", "cmd/m: holds Go", "engine: holds Go", "kind/a: holds Go", "kind/b: holds Go", "scenarios: holds Go", "store/storetest: holds Go", "store: holds Go"}},
 		"two blocks":       {swap(doc, "# Picture", "```layers\n```"), []string{"ARCHITECTURE.md: has 2 layers blocks"}},
 		"open block":       {swap(doc, "scenarios:\n```", "scenarios:\n"), []string{"ARCHITECTURE.md: has 1 layers blocks (closed: false)"}},
 		"malformed line":   {swap(doc, "```layers", "```layers\npure very engine: ."), []string{`ARCHITECTURE.md:4: "pure very engine: ." is not of the form`}},
 		"no colon":         {swap(doc, "```layers", "```layers\nqueue"), []string{`ARCHITECTURE.md:4: "queue" is not of the form`}},
 		"line twice":       {swap(doc, "store: .", "pure .:\nstore: ."), []string{"ARCHITECTURE.md:7: package . is listed twice"}},
 		"import twice":     {swap(doc, "store: .", "store: . ."), []string{"ARCHITECTURE.md:7: . is named twice"}},
+		"one of many":      {set("kind/b/b.go", "// Package b is another.\npackage b\n\nimport \"example.org/m/engine\"\n"), []string{"kind/b/b.go:4: kind/* may not import engine"}},
 		"package unlisted": {set("queue/q.go", "// Package queue waits.\npackage queue\n"), []string{"queue: holds Go files but has no line"}},
 		"folder missing":   {drop("cmd/m/main.go"), []string{"ARCHITECTURE.md:9: package cmd/m is listed but its folder holds no Go files"}},
 		"upward permission": {func(m map[string]string) {

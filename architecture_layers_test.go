@@ -2,6 +2,7 @@ package stepwell_test
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 )
@@ -18,16 +19,28 @@ type layer struct {
 // one of another module also by the path above it.
 func (l layer) permits(name string, inside bool) (permission string, ok bool) {
 	for _, permission := range l.imports {
-		if name == permission || !inside && strings.HasPrefix(name, permission+"/") {
+		if name == permission || inside && permission == path.Dir(name)+"/*" || !inside && strings.HasPrefix(name, permission+"/") {
 			return permission, true
 		}
 	}
 	return "", false
 }
 
+// layerOf is the line of a package: its own, or that of all packages below the same folder that have none.
+func layerOf(layers map[string]layer, folder string) (layer, bool) {
+	if l, ok := layers[folder]; ok {
+		return l, true
+	}
+	l, ok := layers[path.Dir(folder)+"/*"]
+	return l, ok
+}
+
 // parseLayers reads the one fenced layers block of the document:
 //
 //	[pure] package: import import …   # comment
+//
+// A package folder/* is each below the folder that has no line of its own, and folder/* among the imports is any of
+// those below it; they may import what is listed and need not.
 //
 // Lines stand in the order of the data flow, so a line names only packages above it. That also
 // makes a cycle impossible to write down.

@@ -1,6 +1,7 @@
 package action
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +14,23 @@ import (
 type Action struct {
 	Spec    spec.Spec
 	Handler Handler
+}
+
+// Of makes an action of a function. The tags of P describe the parameters and those of O the outputs, as
+// spec.FieldsOf reads them; run gets the parameters checked, completed and set.
+func Of[P, O any](s spec.Spec, run func(ctx context.Context, call *Call, p P) (*O, error)) Action {
+	s.Params, s.Outputs = spec.FieldsOf[P](), spec.FieldsOf[O]()
+	return Action{Spec: s, Handler: HandlerFunc(func(ctx context.Context, call *Call) (any, error) {
+		var p P
+		if err := call.Bind(&p); err != nil {
+			return nil, err
+		}
+		out, err := run(ctx, call, p)
+		if out == nil || err != nil {
+			return nil, err
+		}
+		return out, nil
+	})}
 }
 
 // Registry is a set of actions by name. It is a value that its owner fills before use; afterwards
