@@ -13,10 +13,7 @@ const maxWidth = 1000
 
 // format is the format filter: printf-style, with positional or with named values.
 func (st *state) format(in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	if len(a.names) == 0 {
 		return st.sprintf(s, a.rest, nil)
 	}

@@ -1,21 +1,12 @@
 package expr
 
 func filterUnique(st *state, in any, a *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
-	keys, err := st.keysFor(items, a.values[1], a.bool(0))
-	if err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
+	keys := mustOf(st.keysFor(items, a.values[1], a.bool(0)))
 	out := []any{}
 	seen := newValueSet(st)
 	for i, key := range keys {
-		fresh, err := seen.add(key)
-		if err != nil {
-			return nil, err
-		}
+		fresh := mustOf(seen.add(key))
 		if fresh {
 			out = appendDoubling(out, items[i])
 		}
@@ -33,9 +24,7 @@ type valueSet struct {
 func newValueSet(st *state) *valueSet { return &valueSet{st: st, scalars: map[any]bool{}} }
 
 func (s *valueSet) add(v any) (bool, error) {
-	if err := s.st.grow(entrySize); err != nil {
-		return false, err
-	}
+	must(s.st.grow(entrySize))
 	if n, ok := number(v); ok {
 		v = n.i
 		if n.isFloat {
@@ -64,24 +53,13 @@ func (s *valueSet) add(v any) (bool, error) {
 
 // filterGroupby sorts by an attribute and returns [value, elements] for each of its values.
 func filterGroupby(st *state, in any, a *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
-	name, err := attributeName(a.values[0])
-	if err != nil {
-		return nil, err
-	}
-	if err := st.growList(6 * len(items)); err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
+	name := mustOf(attributeName(a.values[0]))
+	must(st.growList(6 * len(items)))
 	values := make([]any, len(items))
 	pairs := make([]any, len(items))
 	for i, item := range items {
-		v, err := st.attribute(item, name)
-		if err != nil {
-			return nil, err
-		}
+		v := mustOf(st.attribute(item, name))
 		if u, missing := v.(*undefined); missing {
 			if a.values[1] == nil {
 				return nil, u.err(st)
@@ -91,10 +69,7 @@ func filterGroupby(st *state, in any, a *args) (any, error) {
 		values[i] = foldCase(v, a.bool(2))
 		pairs[i] = []any{values[i], item, v}
 	}
-	sorted, err := st.sortBy(pairs, values, false)
-	if err != nil {
-		return nil, err
-	}
+	sorted := mustOf(st.sortBy(pairs, values, false))
 	return st.groups(sorted.([]any))
 }
 
@@ -104,10 +79,7 @@ func (st *state) groups(sorted []any) (any, error) {
 	for i, triple := range sorted {
 		p := triple.([]any)
 		if i > 0 {
-			same, err := st.equal(p[0], sorted[i-1].([]any)[0], 0)
-			if err != nil {
-				return nil, err
-			}
+			same := mustOf(st.equal(p[0], sorted[i-1].([]any)[0], 0))
 			if same {
 				group := out[len(out)-1].([]any)
 				group[1] = appendDoubling(group[1].([]any), p[1])

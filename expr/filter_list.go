@@ -68,10 +68,7 @@ func (st *state) end(in any, i int, name string) (any, error) {
 		}
 		return &undefined{path: "the " + name + " element of an empty string"}, nil
 	}
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
 	item, ok := listItem(items, i)
 	if !ok {
 		return &undefined{path: "the " + name + " element of an empty list"}, nil
@@ -80,13 +77,8 @@ func (st *state) end(in any, i int, name string) (any, error) {
 }
 
 func filterReverse(st *state, in any, _ *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
-	if err := st.growList(len(items)); err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
+	must(st.growList(len(items)))
 	items = slices.Clone(items)
 	slices.Reverse(items)
 	if _, ok := in.(string); ok {
@@ -96,37 +88,23 @@ func filterReverse(st *state, in any, _ *args) (any, error) {
 }
 
 func filterJoin(st *state, in any, a *args) (any, error) {
-	separator, err := st.text(a.values[0])
-	if err != nil {
-		return nil, err
-	}
+	separator := mustOf(st.text(a.values[0]))
 	attribute := ""
 	if a.values[1] != nil {
-		if attribute, err = attributeName(a.values[1]); err != nil {
-			return nil, err
-		}
+		attribute = mustOf(attributeName(a.values[1]))
 	}
 	return st.joinValues(in, separator, attribute)
 }
 
 func (st *state) joinValues(in any, separator, attribute string) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
-	if err := st.growList(len(items)); err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
+	must(st.growList(len(items)))
 	texts := make([]string, len(items))
 	for i, item := range items {
 		if attribute != "" {
-			if item, err = st.attribute(item, attribute); err != nil {
-				return nil, err
-			}
+			item = mustOf(st.attribute(item, attribute))
 		}
-		if texts[i], err = st.text(item); err != nil {
-			return nil, err
-		}
+		texts[i] = mustOf(st.text(item))
 	}
 	return st.join(texts, separator)
 }
@@ -144,14 +122,9 @@ func attributeName(v any) (string, error) {
 
 // attribute reads a dotted path of item; what is missing is undefined.
 func (st *state) attribute(item any, path string) (any, error) {
-	v, err := st.norm(item)
-	if err != nil {
-		return nil, err
-	}
+	v := mustOf(st.norm(item))
 	for part := range strings.SplitSeq(path, ".") {
-		if err := st.spend(1); err != nil {
-			return nil, err
-		}
+		must(st.spend(1))
 		key := pathKey{text: part, dotted: true}
 		if i, err := strconv.Atoi(part); err == nil {
 			key.index, key.isIndex = i, true
@@ -170,28 +143,16 @@ func (st *state) attribute(item any, path string) (any, error) {
 
 // keysFor computes what sort, unique, min and max compare.
 func (st *state) keysFor(items []any, attribute any, caseSensitive bool) ([]any, error) {
-	if err := st.growList(len(items)); err != nil {
-		return nil, err
-	}
+	must(st.growList(len(items)))
 	keys := make([]any, len(items))
 	for i, item := range items {
-		v, err := st.norm(item)
-		if err != nil {
-			return nil, err
-		}
+		v := mustOf(st.norm(item))
 		if attribute != nil {
-			name, err := attributeName(attribute)
-			if err != nil {
-				return nil, err
-			}
-			if v, err = st.attribute(item, name); err != nil {
-				return nil, err
-			}
+			name := mustOf(attributeName(attribute))
+			v = mustOf(st.attribute(item, name))
 		}
 		if s, ok := v.(string); ok {
-			if err := st.growText(s); err != nil {
-				return nil, err
-			}
+			must(st.growText(s))
 		}
 		keys[i] = foldCase(v, caseSensitive)
 	}
@@ -199,29 +160,19 @@ func (st *state) keysFor(items []any, attribute any, caseSensitive bool) ([]any,
 }
 
 func filterSort(st *state, in any, a *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
 	name, several := a.values[2].(string)
 	if !several || !strings.Contains(name, ",") {
-		keys, err := st.keysFor(items, a.values[2], a.bool(1))
-		if err != nil {
-			return nil, err
-		}
+		keys := mustOf(st.keysFor(items, a.values[2], a.bool(1)))
 		return st.sortBy(items, keys, a.bool(0))
 	}
 	names := strings.Split(name, ",")
 	keys := make([]any, len(items))
 	columns := make([][]any, len(names))
 	for c, name := range names {
-		if columns[c], err = st.keysFor(items, name, a.bool(1)); err != nil {
-			return nil, err
-		}
+		columns[c] = mustOf(st.keysFor(items, name, a.bool(1)))
 	}
-	if err := st.growList(len(items) * len(names)); err != nil {
-		return nil, err
-	}
+	must(st.growList(len(items) * len(names)))
 	for i := range keys {
 		row := make([]any, len(names))
 		for c := range names {
@@ -235,23 +186,14 @@ func filterSort(st *state, in any, a *args) (any, error) {
 // extreme finds the first smallest (-1) or first largest (1) element.
 func extreme(sign int) func(*state, any, *args) (any, error) {
 	return func(st *state, in any, a *args) (any, error) {
-		items, err := st.elements(in)
-		if err != nil {
-			return nil, err
-		}
+		items := mustOf(st.elements(in))
 		if len(items) == 0 {
 			return &undefined{path: "the smallest or largest element of an empty list"}, nil
 		}
-		keys, err := st.keysFor(items, a.values[1], a.bool(0))
-		if err != nil {
-			return nil, err
-		}
+		keys := mustOf(st.keysFor(items, a.values[1], a.bool(0)))
 		best := 0
 		for i := range keys {
-			c, err := st.order(keys[i], keys[best], 0)
-			if err != nil {
-				return nil, err
-			}
+			c := mustOf(st.order(keys[i], keys[best], 0))
 			if c != unordered && c*sign > 0 {
 				best = i
 			}
@@ -261,34 +203,19 @@ func extreme(sign int) func(*state, any, *args) (any, error) {
 }
 
 func filterSum(st *state, in any, a *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
 	total := a.values[1]
 	for _, item := range items {
-		if err := st.spend(1); err != nil {
-			return nil, err
-		}
-		v, err := st.norm(item)
-		if err != nil {
-			return nil, err
-		}
+		must(st.spend(1))
+		v := mustOf(st.norm(item))
 		if a.values[0] != nil {
-			name, err := attributeName(a.values[0])
-			if err != nil {
-				return nil, err
-			}
-			if v, err = st.attribute(item, name); err != nil {
-				return nil, err
-			}
+			name := mustOf(attributeName(a.values[0]))
+			v = mustOf(st.attribute(item, name))
 		}
 		if u, ok := v.(*undefined); ok {
 			return nil, u.err(st)
 		}
-		if total, err = st.arithmetic("+", total, v); err != nil {
-			return nil, err
-		}
+		total = mustOf(st.arithmetic("+", total, v))
 	}
 	return total, nil
 }

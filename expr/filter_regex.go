@@ -91,10 +91,7 @@ func filterRegexSearch(st *state, in any, a *args) (any, error) {
 
 // textAndPattern is what a filter searches, and its first argument as an expression to search for.
 func (st *state) textAndPattern(in any, a *args) (string, *regexp.Regexp, error) {
-	text, err := st.text(in)
-	if err != nil {
-		return "", nil, err
-	}
+	text := mustOf(st.text(in))
 	source := a.string(0)
 	if a.err != nil {
 		return "", nil, a.err
@@ -118,9 +115,7 @@ func filterRegexReplace(st *state, in any, a *args) (any, error) {
 		most = min(most, limit)
 	}
 	matches := re.FindAllStringSubmatchIndex(s, most)
-	if err := st.grow(len(matches) * matchSize); err != nil {
-		return nil, err
-	}
+	must(st.grow(len(matches) * matchSize))
 	var out []byte
 	end := 0
 	for _, at := range matches {
@@ -128,16 +123,10 @@ func filterRegexReplace(st *state, in any, a *args) (any, error) {
 		out = appendText(out, s[end:at[0]])
 		out = appendText(out, string(re.ExpandString(nil, template, s, at)))
 		end = at[1]
-		if err := st.grow(3 * (len(out) - before)); err != nil {
-			return nil, err
-		}
-		if err := st.spend(1 + len(template)/8); err != nil {
-			return nil, err
-		}
+		must(st.grow(3 * (len(out) - before)))
+		must(st.spend(1 + len(template)/8))
 	}
-	if err := st.grow(2 * (len(s) - end)); err != nil {
-		return nil, err
-	}
+	must(st.grow(2 * (len(s) - end)))
 	return string(append(out, s[end:]...)), nil
 }
 
@@ -169,18 +158,12 @@ func goTemplate(s string) string {
 
 // testMatch holds when the pattern matches at the beginning, as Python's re.match.
 func testMatch(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	source := a.string(0)
 	if a.err != nil {
 		return nil, a.err
 	}
-	re, err := st.pattern(`^(?:`+source+`)`, s)
-	if err != nil {
-		return nil, err
-	}
+	re := mustOf(st.pattern(`^(?:`+source+`)`, s))
 	return re.MatchString(s), nil
 }
 

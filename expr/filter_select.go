@@ -11,28 +11,14 @@ var selectFilters = map[string]*function{
 
 // filterMap is map(attribute=name, default=value) or map(filter, arguments…).
 func filterMap(st *state, in any, a *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
-	apply, err := mapper(st, a)
-	if err != nil {
-		return nil, err
-	}
-	if err := st.growList(len(items)); err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
+	apply := mustOf(mapper(st, a))
+	must(st.growList(len(items)))
 	out := make([]any, len(items))
 	for i, item := range items {
-		if err := st.spend(1); err != nil {
-			return nil, err
-		}
-		if item, err = st.norm(item); err != nil {
-			return nil, err
-		}
-		if out[i], err = apply(item); err != nil {
-			return nil, err
-		}
+		must(st.spend(1))
+		item = mustOf(st.norm(item))
+		out[i] = mustOf(apply(item))
 	}
 	return out, nil
 }
@@ -42,10 +28,7 @@ func mapper(st *state, a *args) (func(any) (any, error), error) {
 	if !ok || len(a.rest) > 0 {
 		return st.byName("filter", st.lib.filters, a.rest, a)
 	}
-	name, err := attributeName(attribute)
-	if err != nil {
-		return nil, err
-	}
+	name := mustOf(attributeName(attribute))
 	for _, keyword := range a.names {
 		if keyword != "attribute" && keyword != "default" {
 			return nil, failf(CodeType, "map has no argument named %s", clip(keyword))
@@ -70,16 +53,10 @@ func (st *state) byName(kind string, table map[string]*function, names []any, a 
 	if !ok {
 		return nil, failf(CodeType, "%s needs the name of a %s, not %s", a.name, kind, typeName(names[0]))
 	}
-	fn, err := lookupFunction(kind, table, name)
-	if err != nil {
-		return nil, err
-	}
+	fn := mustOf(lookupFunction(kind, table, name))
 	values := append(append([]any{}, names[1:]...), a.named...)
 	c := callArgs{nodes: make([]node, len(values)), names: a.names}
-	plan, err := c.match(name, fn)
-	if err != nil {
-		return nil, err
-	}
+	plan := mustOf(c.match(name, fn))
 	return func(item any) (any, error) {
 		return st.call(name, fn, item, c, values, plan)
 	}, nil
@@ -89,39 +66,28 @@ func (st *state) byName(kind string, table map[string]*function, names []any, a 
 // Without a test it is the element's truth that counts.
 func selector(want, byAttribute bool) func(*state, any, *args) (any, error) {
 	return func(st *state, in any, a *args) (any, error) {
-		items, err := st.elements(in)
-		if err != nil {
-			return nil, err
-		}
+		items := mustOf(st.elements(in))
 		names, attribute := a.rest, ""
 		if byAttribute {
 			if len(names) == 0 {
 				return nil, failf(CodeType, "%s needs an attribute", a.name)
 			}
-			if attribute, err = attributeName(names[0]); err != nil {
-				return nil, err
-			}
+			attribute = mustOf(attributeName(names[0]))
 			names = names[1:]
 		}
 		holds := func(v any) (any, error) { return v, nil }
 		if len(names) > 0 {
-			if holds, err = st.byName("test", st.lib.tests, names, a); err != nil {
-				return nil, err
-			}
+			holds = mustOf(st.byName("test", st.lib.tests, names, a))
 		}
 		return listOf(st.filterItems(items, attribute, holds, want))
 	}
 }
 
 func (st *state) filterItems(items []any, attribute string, test func(any) (any, error), want bool) ([]any, error) {
-	if err := st.growList(len(items)); err != nil {
-		return nil, err
-	}
+	must(st.growList(len(items)))
 	out := make([]any, 0, len(items))
 	for _, item := range items {
-		if err := st.spend(1); err != nil {
-			return nil, err
-		}
+		must(st.spend(1))
 		v, err := st.norm(item)
 		if err == nil && attribute != "" {
 			v, err = st.attribute(item, attribute)
@@ -132,10 +98,7 @@ func (st *state) filterItems(items []any, attribute string, test func(any) (any,
 		if err != nil {
 			return nil, err
 		}
-		holds, err := st.truth(v)
-		if err != nil {
-			return nil, err
-		}
+		holds := mustOf(st.truth(v))
 		if holds == want {
 			out = append(out, item)
 		}

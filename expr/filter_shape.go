@@ -3,17 +3,12 @@ package expr
 import "slices"
 
 func filterBatch(st *state, in any, a *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
 	size := a.int(0, 0)
 	if size < 1 {
 		return nil, failf(CodeValue, "batch: linecount must be at least 1")
 	}
-	if err := st.growList(2 * len(items)); err != nil {
-		return nil, err
-	}
+	must(st.growList(2 * len(items)))
 	out := []any{}
 	for chunk := range slices.Chunk(items, size) {
 		out = appendDoubling(out, slices.Clip(chunk))
@@ -27,9 +22,7 @@ func filterBatch(st *state, in any, a *args) (any, error) {
 // pad fills the list out[i] up to size elements.
 func (st *state) pad(out []any, i, size int, with any) error {
 	last := out[i].([]any)
-	if err := st.growList(size); err != nil {
-		return err
-	}
+	must(st.growList(size))
 	for len(last) < size {
 		last = append(last, with)
 	}
@@ -39,17 +32,12 @@ func (st *state) pad(out []any, i, size int, with any) error {
 
 // filterSlice cuts a list into columns; the first ones are longer where it does not divide.
 func filterSlice(st *state, in any, a *args) (any, error) {
-	items, err := st.elements(in)
-	if err != nil {
-		return nil, err
-	}
+	items := mustOf(st.elements(in))
 	count := a.int(0, 0)
 	if count < 1 {
 		return nil, failf(CodeValue, "slice: slices must be at least 1")
 	}
-	if err := st.growList(len(items) + 2*count); err != nil {
-		return nil, err
-	}
+	must(st.growList(len(items) + 2*count))
 	size, extra := len(items)/count, len(items)%count
 	out := make([]any, count)
 	for i := range out {
@@ -60,9 +48,7 @@ func filterSlice(st *state, in any, a *args) (any, error) {
 		out[i] = slices.Clip(items[:n])
 		items = items[n:]
 		if i >= extra && a.values[1] != nil {
-			if err := st.pad(out, i, size+1, a.values[1]); err != nil {
-				return nil, err
-			}
+			must(st.pad(out, i, size+1, a.values[1]))
 		}
 	}
 	return out, nil
@@ -80,26 +66,15 @@ func filterFlatten(st *state, in any, a *args) (any, error) {
 }
 
 func (st *state) flatten(out *[]any, items []any, levels, depth int) error {
-	if err := st.deeper(depth); err != nil {
-		return err
-	}
+	must(st.deeper(depth))
 	for _, item := range items {
-		v, err := st.norm(item)
-		if err != nil {
-			return err
-		}
+		v := mustOf(st.norm(item))
 		if inner, ok := v.([]any); ok && levels > 0 {
-			if err := st.spend(1); err != nil {
-				return err
-			}
-			if err := st.flatten(out, inner, levels-1, depth+1); err != nil {
-				return err
-			}
+			must(st.spend(1))
+			must(st.flatten(out, inner, levels-1, depth+1))
 			continue
 		}
-		if err := st.growList(2); err != nil {
-			return err
-		}
+		must(st.growList(2))
 		*out = appendDoubling(*out, v)
 	}
 	return nil

@@ -93,10 +93,7 @@ func dirname(s string) string {
 
 // filterSplitext is Python's os.path.splitext: a leading dot begins a name, not an extension.
 func filterSplitext(st *state, in any, _ *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	name := basename(s)
 	dot := strings.LastIndexByte(name, '.')
 	if dot <= 0 || strings.Trim(name[:dot], ".") == "" {
@@ -107,10 +104,7 @@ func filterSplitext(st *state, in any, _ *args) (any, error) {
 }
 
 func filterWordcount(st *state, in any, _ *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	words, inside := int64(0), false
 	for _, c := range s {
 		letter := c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c)
@@ -131,18 +125,9 @@ func filterTrim(st *state, in any, a *args) (any, error) {
 }
 
 func filterReplace(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
-	old, err := st.text(a.values[0])
-	if err != nil {
-		return nil, err
-	}
-	fresh, err := st.text(a.values[1])
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
+	old := mustOf(st.text(a.values[0]))
+	fresh := mustOf(st.text(a.values[1]))
 	return st.replace(s, old, fresh, a.int(2, -1))
 }
 
@@ -151,17 +136,12 @@ func (st *state) replace(s, old, fresh string, limit int) (any, error) {
 	if limit >= 0 {
 		count = min(count, limit)
 	}
-	if err := st.grow(len(s) + count*max(0, len(fresh)-len(old))); err != nil {
-		return nil, err
-	}
+	must(st.grow(len(s) + count*max(0, len(fresh)-len(old))))
 	return strings.Replace(s, old, fresh, limit), nil
 }
 
 func filterTruncate(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	length, end, leeway := a.int(0, 255), a.string(2), a.int(3, 5)
 	size := utf8.RuneCountInString(end)
 	if a.err == nil && length < size {
@@ -191,25 +171,18 @@ func prefix(s string, n int) string {
 }
 
 func filterIndent(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	indent, ok := a.values[0].(string)
 	if !ok {
 		width := max(0, a.int(0, 4))
-		if err := st.grow(width); err != nil {
-			return nil, err
-		}
+		must(st.grow(width))
 		indent = strings.Repeat(" ", width)
 	}
 	lines := strings.Count(s, "\n") + 1
 	if lines > st.bytes || len(indent) > st.bytes {
 		return nil, st.grow(st.bytes + 1)
 	}
-	if err := st.grow(len(s) + lines*len(indent)); err != nil {
-		return nil, err
-	}
+	must(st.grow(len(s) + lines*len(indent)))
 	var b strings.Builder
 	b.Grow(len(s) + lines*len(indent))
 	for i, line := range strings.Split(s, "\n") {
@@ -225,14 +198,9 @@ func filterIndent(st *state, in any, a *args) (any, error) {
 }
 
 func filterCenter(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	missing := max(0, a.int(0, 80)-utf8.RuneCountInString(s))
-	if err := st.grow(2*len(s) + 2*missing); err != nil {
-		return nil, err
-	}
+	must(st.grow(2*len(s) + 2*missing))
 	left := missing / 2
 	if missing%2 == 1 && (missing+utf8.RuneCountInString(s))%2 == 1 {
 		left++ // Python puts the odd space to the left when the width is odd
@@ -254,10 +222,7 @@ func filterURLEncode(st *state, in any, _ *args) (any, error) {
 	} else if list, ok := in.([]any); ok {
 		pairs = list
 	} else {
-		s, err := st.text(in)
-		if err != nil {
-			return nil, err
-		}
+		s := mustOf(st.text(in))
 		return percentEncode(s, "/"), st.grow(3 * len(s))
 	}
 	parts := make([]string, len(pairs))
@@ -267,13 +232,8 @@ func filterURLEncode(st *state, in any, _ *args) (any, error) {
 			return nil, failf(CodeType, "urlencode needs text, a mapping or a list of pairs")
 		}
 		for j, v := range kv {
-			s, err := st.text(v)
-			if err != nil {
-				return nil, err
-			}
-			if err := st.grow(3 * len(s)); err != nil {
-				return nil, err
-			}
+			s := mustOf(st.text(v))
+			must(st.grow(3 * len(s)))
 			parts[i] += [...]string{"", "="}[j] + strings.ReplaceAll(percentEncode(s, " "), " ", "+")
 		}
 	}
@@ -296,25 +256,15 @@ func percentEncode(s, safe string) string {
 }
 
 func filterB64Encode(st *state, in any, _ *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
-	if err := st.grow(2 * len(s)); err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
+	must(st.grow(2 * len(s)))
 	return base64.StdEncoding.EncodeToString([]byte(s)), nil
 }
 
 // filterB64Decode accepts the standard and the URL alphabet, padded or not.
 func filterB64Decode(st *state, in any, _ *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
-	if err := st.grow(3 * len(s)); err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
+	must(st.grow(3 * len(s)))
 	s = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
 	out, err := base64.RawStdEncoding.DecodeString(s)
 	if err != nil {

@@ -71,9 +71,7 @@ func (st *state) entries(name string, v any) (map[string]any, []string, error) {
 	if !ok {
 		return nil, nil, failf(CodeType, "%s needs a mapping, not %s", name, typeName(v))
 	}
-	if err := st.growList(5 * len(m)); err != nil {
-		return nil, nil, err
-	}
+	must(st.growList(5 * len(m)))
 	return m, sortedKeys(m), nil
 }
 
@@ -115,10 +113,7 @@ func filterDictsort(st *state, in any, a *args) (any, error) {
 	default:
 		return nil, failf(CodeValue, `dictsort: by must be "key" or "value"`)
 	}
-	items, err := methodItems(st, in, nil)
-	if err != nil {
-		return nil, err
-	}
+	items := mustOf(methodItems(st, in, nil))
 	keys := make([]any, len(items.([]any)))
 	for i, pair := range items.([]any) {
 		keys[i] = foldCase(pair.([]any)[position], a.bool(0))
@@ -131,10 +126,7 @@ var dictMethods = map[string]*function{
 	"keys":   {call: methodKeys},
 	"values": {call: methodValues},
 	"get": {params: []param{need("key"), opt("default", nil)}, call: func(st *state, in any, a *args) (any, error) {
-		key, err := dynamicKey(a.values[0])
-		if err != nil {
-			return nil, err
-		}
+		key := mustOf(dynamicKey(a.values[0]))
 		item, ok, err := st.member(in, &key)
 		if err == nil && (!ok || isUndefined(item)) {
 			return a.values[1], nil

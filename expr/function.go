@@ -150,7 +150,7 @@ func (st *state) call(name string, f *function, in any, c callArgs, values []any
 		a.rest = values[min(len(f.params), positional):positional]
 		a.names, a.named = c.names, values[positional:]
 	}
-	v, err := f.call(st, in, &a)
+	v, err := f.invoke(st, in, &a)
 	if err == nil {
 		err = a.err
 	}
@@ -238,3 +238,32 @@ func (a *args) int(i int, def int) int {
 }
 
 func (a *args) bool(i int) bool { return truth(a.values[i]) }
+
+// failed is the panic that ends a built-in function. must and mustOf make it of an error, and invoke an error again:
+// nearly every line of a function may exceed the budget.
+type failed struct{ err error }
+
+func must(err error) {
+	if err != nil {
+		panic(failed{err})
+	}
+}
+
+func mustOf[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
+// invoke runs the function itself.
+func (f *function) invoke(st *state, in any, a *args) (v any, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case failed:
+			v, err = nil, p.err
+		default:
+			panic(p)
+		}
+	}()
+	return f.call(st, in, a)
+}

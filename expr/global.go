@@ -28,9 +28,7 @@ func globalRange(st *state, _ any, a *args) (any, error) {
 		return nil, failf(CodeValue, "range: step cannot be 0")
 	}
 	count := rangeCount(start, stop, step)
-	if err := st.growList(count); err != nil {
-		return nil, err
-	}
+	must(st.growList(count))
 	out := make([]any, count)
 	for i := range out {
 		out[i] = start + int64(i)*step
@@ -56,9 +54,7 @@ func globalDict(st *state, _ any, a *args) (any, error) {
 		return nil, failf(CodeType, "dict takes at most 1 positional argument")
 	}
 	for _, source := range a.rest {
-		if err := st.fill(out, source); err != nil {
-			return nil, err
-		}
+		must(st.fill(out, source))
 	}
 	for i, name := range a.names {
 		out[name] = a.named[i]
@@ -73,30 +69,20 @@ func (st *state) fill(out map[string]any, source any) error {
 		return err
 	}
 	if ok {
-		if err := st.grow(len(m) * entrySize); err != nil {
-			return err
-		}
+		must(st.grow(len(m) * entrySize))
 		for k, v := range m {
 			out[k] = v
 		}
 		return nil
 	}
-	pairs, err := st.elements(source)
-	if err != nil {
-		return err
-	}
-	if err := st.grow(len(pairs) * entrySize); err != nil {
-		return err
-	}
+	pairs := mustOf(st.elements(source))
+	must(st.grow(len(pairs) * entrySize))
 	for _, pair := range pairs {
 		kv, ok := pair.([]any)
 		if !ok || len(kv) != 2 {
 			return failf(CodeType, "dict needs a mapping or a list of pairs")
 		}
-		key, err := keyString(kv[0])
-		if err != nil {
-			return err
-		}
+		key := mustOf(keyString(kv[0]))
 		out[key] = kv[1]
 	}
 	return nil

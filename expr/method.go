@@ -79,9 +79,7 @@ func affixMethod(has func(s, affix string) bool) func(*state, any, *args) (any, 
 func methodZfill(st *state, in any, a *args) (any, error) {
 	s := in.(string)
 	missing := max(0, a.int(0, 0)-utf8.RuneCountInString(s))
-	if err := st.grow(2*missing + len(s)); err != nil {
-		return nil, err
-	}
+	must(st.grow(2*missing + len(s)))
 	sign := ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		sign, s = s[:1], s[1:]
@@ -99,10 +97,7 @@ func methodRsplit(st *state, in any, a *args) (any, error) {
 }
 
 func (st *state) split(in any, a *args, fromRight bool) (any, error) {
-	s, err := st.text(in)
-	if err != nil {
-		return nil, err
-	}
+	s := mustOf(st.text(in))
 	limit := a.int(1, -1)
 	if a.values[0] == nil {
 		return st.splitSpace(s, limit, fromRight)
@@ -114,9 +109,7 @@ func (st *state) split(in any, a *args, fromRight bool) (any, error) {
 	if separator == "" {
 		return nil, failf(CodeValue, "split: the separator is empty")
 	}
-	if err := st.growList(strings.Count(s, separator) + 1); err != nil {
-		return nil, err
-	}
+	must(st.growList(strings.Count(s, separator) + 1))
 	parts := strings.Split(s, separator)
 	if limit >= 0 && len(parts) > limit+1 {
 		if fromRight {
@@ -130,9 +123,7 @@ func (st *state) split(in any, a *args, fromRight bool) (any, error) {
 }
 
 func (st *state) splitSpace(s string, limit int, fromRight bool) (any, error) {
-	if err := st.growList(len(s)/2 + 1); err != nil {
-		return nil, err
-	}
+	must(st.growList(len(s)/2 + 1))
 	fields := strings.Fields(s)
 	if limit < 0 || len(fields) <= limit+1 {
 		return anyList(fields), nil
@@ -179,9 +170,7 @@ func restTail(s string, out []any) string {
 
 func methodSplitlines(st *state, in any, a *args) (any, error) {
 	s := in.(string)
-	if err := st.growList(strings.Count(s, "\n") + strings.Count(s, "\r") + 1); err != nil {
-		return nil, err
-	}
+	must(st.growList(strings.Count(s, "\n") + strings.Count(s, "\r") + 1))
 	out := []any{}
 	for s != "" {
 		i := strings.IndexAny(s, "\r\n")

@@ -15,9 +15,7 @@ func foldCase(v any, caseSensitive bool) any {
 
 // sortBy returns items in the stable order of keys.
 func (st *state) sortBy(items, keys []any, reverse bool) (any, error) {
-	if err := st.growList(2 * len(items)); err != nil {
-		return nil, err
-	}
+	must(st.growList(2 * len(items)))
 	index := make([]int, len(items))
 	for i := range index {
 		index[i] = i

@@ -88,10 +88,7 @@ func isSequence(v any) bool {
 
 func parityTest(want int64) func(*state, any, *args) (any, error) {
 	return func(st *state, in any, _ *args) (any, error) {
-		v, err := st.arithmetic("%", in, int64(2))
-		if err != nil {
-			return nil, err
-		}
+		v := mustOf(st.arithmetic("%", in, int64(2)))
 		return st.equal(v, want, 0)
 	}
 }
