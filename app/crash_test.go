@@ -114,7 +114,7 @@ func crashChild(db string) error {
 	}
 	go a.Run(ctx)
 	fmt.Println("ready")
-	left, err := a.Store.Unfinished(ctx)
+	left, err := a.Store.Claim(ctx, 1, 1000)
 	if err != nil {
 		return err
 	}

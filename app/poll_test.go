@@ -50,7 +50,7 @@ func pollChild(db, url string) error {
 		return err
 	}
 	go a.Run(ctx)
-	left, err := a.Store.Unfinished(ctx)
+	left, err := a.Store.Claim(ctx, 1, 1000)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func runStacChild(t *testing.T, dir string) {
 	r.o.DB = filepath.Join(dir, "stepwell.db")
 	r.o.Modules = loadModules()
 	r.with(func(a *app.App) {
-		left, err := a.Store.Unfinished(t.Context())
+		left, err := a.Store.Claim(t.Context(), 1, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

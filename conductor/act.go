@@ -19,8 +19,11 @@ func (c *Conductor) act() {
 	for _, l := range c.touched {
 		timers, awaits := l.fx.Timers, l.fx.Awaits
 		if l.rebuilt {
-			l.rebuilt = false
 			timers, awaits = l.run.Pending(), l.run.Awaiting()
+			if l.rebuilt = false; len(l.flying) > 0 {
+				c.o.Expect(l.run.No, l.flying)
+				l.flying = nil
+			}
 		}
 		c.awaitNoMore(l, l.fx.Rows)
 		c.awaitSignals(l, awaits)

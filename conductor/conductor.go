@@ -74,9 +74,37 @@ type Options struct {
 	// Window is how many steps of one execution may be dispatched at once. Defaults to
 	// engine.DefaultWindow.
 	Window int
+	// Owner is the number by which the store knows this process as the owner of executions. Defaults to 1, which is right
+	// where one process at a time runs those of a store.
+	Owner int64
+	// Owners is asked before an execution is loaded. Defaults to all being this process's.
+	Owners Owners
+	// Expect is told, once they are taken up, which attempts of an execution are in flight, where workers outlive the process
+	// that ran it: they are still to be reported. Defaults to all of them having died with it (engine.Recovered).
+	Expect func(run int64, flying []engine.Flight)
 	// Log takes the conductor's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
+
+// Owners says whose an execution is, where several processes run those of one store.
+type Owners interface {
+	// Mine returns nil when this process is to run the execution, and *ElsewhereError when another one does.
+	Mine(ctx context.Context, id string) error
+}
+
+// ElsewhereError says that another process runs the execution: what is asked for is to be asked there. Its code is
+// CodeConflict.
+type ElsewhereError struct{ Node string }
+
+func (e *ElsewhereError) Error() string { return errGone.Message + ", but on node " + e.Node }
+
+// Unwrap gives the error of an execution that is not running here.
+func (e *ElsewhereError) Unwrap() error { return errGone }
+
+// allMine is the Owners of a process that runs all executions of its store.
+type allMine struct{}
+
+func (allMine) Mine(context.Context, string) error { return nil }
 
 func (o *Options) validate() error {
 	if o.Store == nil || o.Queue == nil || o.Blobs == nil || o.Catalog == nil {
@@ -108,6 +136,12 @@ func (o *Options) validate() error {
 	}
 	if o.Window <= 0 {
 		o.Window = engine.DefaultWindow
+	}
+	if o.Owner == 0 {
+		o.Owner = 1
+	}
+	if o.Owners == nil {
+		o.Owners = allMine{}
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -173,8 +207,9 @@ type live struct {
 	log       []byte
 	create    bool
 	touched   bool
-	rebuilt   bool // came from the store: its timers are not set yet
-	gone      bool // has left memory: items for it are refused with errGone
+	rebuilt   bool            // came from the store: its timers are not set yet
+	flying    []engine.Flight // of one that was rebuilt, for Options.Expect
+	gone      bool            // has left memory: items for it are refused with errGone
 	refused   error
 	replies   []chan error
 	done      chan struct{} // closed when it has left memory, terminal and durable unless refused

@@ -47,3 +47,23 @@ func (c *Conductor) send(ctx context.Context, id string, ev engine.Event) error 
 		} // it has ended meanwhile, or another process has changed it: read it again
 	}
 }
+
+// Task makes the task of an attempt in flight once more, for those who hand tasks out (Options.Expect). CodeConflict: the
+// execution is not running here, or the attempt has ended.
+func (c *Conductor) Task(ctx context.Context, run int64, idx int32, epoch uint32) (*engine.Task, error) {
+	var t *engine.Task // the loop's until it answers
+	err := c.inLoop(ctx, func() error {
+		l := c.runs[run]
+		if l == nil {
+			return errGone
+		}
+		if t = l.run.Task(idx); t == nil || t.Epoch != epoch {
+			return errStale
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}

@@ -121,9 +121,11 @@ func TestRefusalOfNothingStops(t *testing.T) {
 // Two conductors on one database take all executions of each other, again and again: every step ends once, and none is left.
 func TestTwoConductors(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "two.db")
-	rigs := []*rig{newRig(t, build{db: db, shared: true}), newRig(t, build{db: db, shared: true})}
-	doc := pipeline(t, one("t.echo")+"    params: {n: 1}\n  - {id: b, action: t.flaky, depends_on: [a], params: {n: 2}, retry: {max_attempts: 9, backoff_seconds: 0.001}}\n  - {id: c, action: t.large, depends_on: [b]}\n")
-	const n = 60
+	g := newGate()
+	b := build{db: db, shared: true, workers: 100, actions: actions(g)}
+	rigs := []*rig{newRig(t, b), newRig(t, b)}
+	doc := pipeline(t, one("t.gate")+"  - {id: b, action: t.flaky, depends_on: [a], params: {n: 2}, retry: {max_attempts: 9, backoff_seconds: 0.001}}\n  - {id: c, action: t.large, depends_on: [b]}\n")
+	const n = 20
 	ids := make(chan string, 2*n)
 	var starting sync.WaitGroup
 	for _, r := range rigs {
@@ -145,6 +147,17 @@ func TestTwoConductors(t *testing.T) {
 	for id := range ids {
 		all = append(all, id)
 	}
+	for range all {
+		<-g.begun
+	}
+	for _, r := range rigs { // each has its own half in flight, and takes the other half
+		for _, id := range all {
+			if err := r.Recover(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	close(g.open)
 	for open := true; open; {
 		open = false
 		for _, id := range all {

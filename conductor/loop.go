@@ -155,7 +155,7 @@ func (c *Conductor) apply(it *item) {
 	}
 }
 
-// takeUp begins to run an execution. What a process has left in flight goes on.
+// takeUp begins to run an execution. What was in flight is expected back from its workers, or has died with its process.
 func (c *Conductor) takeUp(l *live) *live {
 	c.runs[l.run.No] = l
 	l.breached = l.row.Progress.Breached
@@ -163,7 +163,9 @@ func (c *Conductor) takeUp(l *live) *live {
 		c.enroll(l)
 	}
 	if l.rebuilt && !l.run.Status().Terminal() {
-		if _, err := c.tell(l, &engine.Event{Kind: engine.Recovered, At: c.now()}); err != nil {
+		if c.o.Expect != nil {
+			l.flying = l.run.Flying()
+		} else if _, err := c.tell(l, &engine.Event{Kind: engine.Recovered, At: c.now()}); err != nil {
 			c.o.Log.Error("an execution cannot go on", "execution", l.run.ID, "error", err)
 		}
 		c.touch(l) // for its timers

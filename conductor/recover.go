@@ -33,17 +33,16 @@ func (c *Conductor) find(ctx context.Context, id string, ended bool) (*live, ste
 			return nil, 0, err
 		}
 		id = row.ID
-		c.mu.Lock()
-		busy, l := c.loading[id], c.byID[id]
-		if busy == nil && l == nil {
-			c.loading[id] = make(chan struct{})
+		if c.beginLoading(id) {
+			l, status, err := c.bring(ctx, id, ended)
+			c.endLoading(id, l)
+			return l, status, err
 		}
+		c.mu.Lock()
+		busy := c.loading[id]
 		c.mu.Unlock()
-		switch {
-		case l != nil:
-			return l, 0, nil
-		case busy == nil:
-			return c.bring(ctx, id, ended)
+		if busy == nil {
+			continue // it is there by now
 		}
 		select {
 		case <-busy:
@@ -53,17 +52,30 @@ func (c *Conductor) find(ctx context.Context, id string, ended bool) (*live, ste
 	}
 }
 
+// beginLoading reports whether the caller is to load an execution: it is not in memory, and nobody else loads it.
+func (c *Conductor) beginLoading(id string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.loading[id] != nil || c.byID[id] != nil {
+		return false
+	}
+	c.loading[id] = make(chan struct{})
+	return true
+}
+
+// endLoading makes what was loaded known; nil: nothing was.
+func (c *Conductor) endLoading(id string, l *live) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	close(c.loading[id])
+	delete(c.loading, id)
+	if l != nil {
+		c.byID[id] = l
+	}
+}
+
 // bring loads an execution for find.
-func (c *Conductor) bring(ctx context.Context, id string, ended bool) (l *live, status stepwell.ExecutionStatus, err error) {
-	defer func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		close(c.loading[id])
-		delete(c.loading, id)
-		if l != nil {
-			c.byID[id] = l
-		}
-	}()
+func (c *Conductor) bring(ctx context.Context, id string, ended bool) (*live, stepwell.ExecutionStatus, error) {
 	row, err := c.o.Store.Execution(ctx, id)
 	if err != nil {
 		return nil, 0, err
@@ -71,7 +83,10 @@ func (c *Conductor) bring(ctx context.Context, id string, ended bool) (l *live, 
 	if row.Status.Terminal() && !ended {
 		return nil, row.Status, nil
 	}
-	l, err = c.rebuild(ctx, row)
+	if err := c.o.Owners.Mine(ctx, id); err != nil {
+		return nil, 0, err
+	}
+	l, err := c.rebuild(ctx, row)
 	return l, row.Status, err
 }
 

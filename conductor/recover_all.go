@@ -2,15 +2,22 @@ package conductor
 
 import (
 	"context"
-	"sync"
+	"maps"
+	"slices"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
-// recoverers is how many executions are taken up at once.
-const recoverers = 8
+// recoverers is how many executions are folded at once, and claimBatch how many are taken up in one turn.
+const (
+	recoverers = 8
+	claimBatch = 500
+)
 
-// RecoverAll takes up every execution that a process has left unfinished (Recover). Paused ones stay paused, and
+// RecoverAll takes up every execution that a process has left unfinished and nobody owns (Recover, Options.Owner). Paused ones stay paused, and
 // held ones held until there is room: nobody is admitted before all are there, and executions with a concurrency key
 // wait to be started until then. One that cannot be taken up is logged with its id and does not stop the others.
 func (c *Conductor) RecoverAll(ctx context.Context) error {
@@ -40,36 +47,107 @@ func (c *Conductor) RecoverAll(ctx context.Context) error {
 }
 
 func (c *Conductor) recoverList(ctx context.Context) error {
-	list, err := c.o.Store.Unfinished(ctx)
-	if err != nil {
-		return err
+	for {
+		list, err := c.o.Store.Claim(ctx, c.o.Owner, claimBatch)
+		if err != nil {
+			return err
+		}
+		c.recoverBatch(ctx, list)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case c.hasStopped():
+			return c.stopped()
+		case len(list) < claimBatch:
+			return nil
+		}
 	}
-	next := make(chan *store.Execution)
-	var group sync.WaitGroup
-	for range min(recoverers, len(list)) {
-		group.Go(func() {
-			for x := range next {
-				if err := c.recoverOne(ctx, x.ID); err != nil && ctx.Err() == nil && !c.hasStopped() {
-					c.o.Log.Error("an execution cannot be taken up again", "execution", x.ID, "pipeline", x.Pipeline, "error", err)
-				}
+}
+
+// recoverBatch reads the logs of many executions at once and takes them up in one turn of the loop. One whose log cannot be
+// read in this way is recovered by itself; one that cannot be taken up at all is logged.
+func (c *Conductor) recoverBatch(ctx context.Context, list []store.Execution) {
+	batch := map[int64]*live{}
+	for i := range list {
+		x := &list[i]
+		if !c.beginLoading(x.ID) {
+			continue
+		}
+		err := c.o.Owners.Mine(ctx, x.ID)
+		if err == nil {
+			batch[x.No], err = c.fresh(ctx, x)
+		}
+		if err != nil {
+			delete(batch, x.No)
+			c.endLoading(x.ID, nil)
+		}
+	}
+	c.replayAll(ctx, batch)
+	replies := make(chan error, len(batch))
+	for no, l := range batch {
+		if l.version != l.row.Version || l.refused != nil {
+			c.endLoading(l.run.ID, nil)
+			delete(batch, no)
+			replies <- nil
+			continue
+		}
+		c.endLoading(l.run.ID, l)
+		if err := c.inbox.put(item{run: no, on: l, reply: replies}); err != nil {
+			replies <- err
+		}
+	}
+	if err := c.await(ctx, replies); err != nil && !c.ending(ctx) {
+		c.o.Log.Error("executions cannot be taken up again", "error", err)
+	}
+	var rest errgroup.Group
+	rest.SetLimit(recoverers)
+	for i := range list {
+		x := &list[i]
+		if batch[x.No] != nil {
+			continue
+		}
+		rest.Go(func() error {
+			if err := c.recoverOne(ctx, x.ID); err != nil && !c.ending(ctx) {
+				c.o.Log.Error("an execution cannot be taken up again", "execution", x.ID, "pipeline", x.Pipeline, "error", err)
 			}
+			return nil
 		})
 	}
-	for i := range list {
-		if ctx.Err() != nil || c.hasStopped() {
-			break
+	_ = rest.Wait() // none returns an error
+}
+
+func (c *Conductor) ending(ctx context.Context) bool { return ctx.Err() != nil || c.hasStopped() }
+
+// replayAll folds the logs of a batch: one reader, and a goroutine for each execution, a few at once. Afterwards refused says
+// why one could not be folded; one that was not read to its end has an earlier version than its row.
+func (c *Conductor) replayAll(ctx context.Context, batch map[int64]*live) {
+	var folding errgroup.Group
+	folding.SetLimit(recoverers)
+	at, entries := int64(0), make(chan store.LogEntry)
+	for e, err := range c.o.Store.StepLogs(ctx, slices.Sorted(maps.Keys(batch))) {
+		if err != nil {
+			break // recovering each by itself says what is wrong
 		}
-		next <- &list[i]
+		if at != e.Execution {
+			close(entries)
+			l, log := batch[e.Execution], make(chan store.LogEntry, 16)
+			folding.Go(func() error { l.refused = c.foldAll(ctx, l, log); return nil })
+			at, entries = e.Execution, log
+		}
+		entries <- e
 	}
-	close(next)
-	group.Wait()
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case c.hasStopped():
-		return c.stopped()
+	close(entries)
+	_ = folding.Wait() // none returns an error
+}
+
+func (c *Conductor) foldAll(ctx context.Context, l *live, entries <-chan store.LogEntry) (err error) {
+	var fx engine.Effects
+	for e := range entries { // to the end, so that the reader goes on
+		if err == nil {
+			err = c.fold(ctx, l, e, &fx)
+		}
 	}
-	return nil
+	return err
 }
 
 // recoverOne takes an execution up. While the store is away it is read again: only that, as the loop, which would take

@@ -63,14 +63,56 @@ func (r *Run) mayRunAgain(p place, worker string) *Failure {
 
 // recovered looks at every step: the process that had all of them in flight has died.
 func (r *Run) recovered() bool {
-	var flying []place
-	r.visit(func(p place) {
-		if s := p.node().status; (s == stepwell.StepQueued || s == stepwell.StepRunning) && p.step().Body == nil {
-			flying = append(flying, p)
-		}
-	})
+	flying := r.flying()
 	for _, p := range flying {
 		r.lost(p, "")
 	}
 	return len(flying) > 0
+}
+
+func (r *Run) flying() (list []place) {
+	if r.main != nil {
+		r.visit(func(p place) {
+			if p.flies() {
+				list = append(list, p)
+			}
+		})
+	}
+	return list
+}
+
+// flies reports whether an attempt of a step has been dispatched and has not ended.
+func (p place) flies() bool {
+	s := p.node().status
+	return (s == stepwell.StepQueued || s == stepwell.StepRunning) && p.step().Body == nil
+}
+
+// Flight is an attempt of a step that was dispatched and has not ended.
+type Flight struct {
+	Idx    int32
+	Epoch  uint32
+	Begun  bool   // a worker is known to run it; else it may still be queued
+	Worker string // that runs it
+}
+
+// Flying lists the attempts in flight, in order of index.
+func (r *Run) Flying() (list []Flight) {
+	for _, p := range r.flying() {
+		n := p.node()
+		a := Flight{Idx: p.idx(), Epoch: n.epoch, Begun: n.status == stepwell.StepRunning}
+		if n.info != nil {
+			a.Worker = n.info.worker
+		}
+		list = append(list, a)
+	}
+	return list
+}
+
+// Task makes the task of an attempt in flight once more, nil if the step has none. Its templates see what is known now: only
+// references to steps that it does not depend on can differ from the first time.
+func (r *Run) Task(idx int32) *Task {
+	if p, ok := r.find(idx); ok && p.flies() {
+		return r.task(p)
+	}
+	return nil
 }

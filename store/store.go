@@ -66,6 +66,8 @@ type Execution struct {
 	Failure  *engine.Failure
 	Progress engine.Progress
 	Version  int64 // of the last commit; filled by readers
+	// Owner is who runs it; 0: nobody. It is stored with Create and set by Claim; a Reader leaves it out.
+	Owner int64
 }
 
 // Origin says where an execution comes from. All of it is optional.
@@ -182,12 +184,16 @@ type Loader interface {
 	// Numbers hands out n numbers for new executions, from first on; nobody gets any of them again. They ascend with every
 	// call of one process. What is not used leaves a gap.
 	Numbers(ctx context.Context, n int) (first int64, err error)
-	// Unfinished are the executions that are not terminal, oldest first.
-	Unfinished(ctx context.Context) ([]Execution, error)
+	// Claim makes owner the owner of up to limit executions that have not ended and that nobody owns, those of higher priority
+	// first, then the oldest, and gives them. However many ask, each gets others. The store knows which owners have died: what
+	// they owned nobody owns.
+	Claim(ctx context.Context, owner int64, limit int) ([]Execution, error)
 	// Definition is the snapshot with the hash, CodeNotFound if there is none.
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
 	// StepLog yields the execution's log bodies in order of version, from after the given one.
 	StepLog(ctx context.Context, execution, after int64) iter.Seq2[LogEntry, error]
+	// StepLogs yields the whole logs of many executions, one execution after the other.
+	StepLogs(ctx context.Context, executions []int64) iter.Seq2[LogEntry, error]
 	// Memo finds what a step recorded.
 	Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error)
 	// Outputs yields the outputs of completed steps in the order in which they ended.
@@ -196,8 +202,9 @@ type Loader interface {
 
 // LogEntry is one row of the step log.
 type LogEntry struct {
-	Version int64
-	Body    []byte
+	Execution int64
+	Version   int64
+	Body      []byte
 }
 
 // Filter selects executions. Zero fields select all.

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/hex"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -34,9 +36,19 @@ func (s *Store) Numbers(ctx context.Context, n int) (first int64, err error) {
 	return first, err
 }
 
-// Unfinished are the executions that are not terminal, oldest first.
-func (s *Store) Unfinished(ctx context.Context) ([]store.Execution, error) {
-	return s.executions(ctx, s.sql["unfinished"])
+// Claim makes owner the owner of executions that have not ended and that nobody owns.
+func (s *Store) Claim(ctx context.Context, owner int64, limit int) (list []store.Execution, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	err = s.relaxed("claim executions of "+s.path, func(w *writer) error {
+		return eachRow(context.Background(), w.conn, into(&list, scanExecution), w.queries["claim"], owner, limit)
+	})
+	for i := range list {
+		list[i].Owner = owner
+	}
+	slices.SortFunc(list, func(a, b store.Execution) int { return cmp.Or(b.Priority-a.Priority, cmp.Compare(a.No, b.No)) })
+	return list, err
 }
 
 // Definition is the snapshot with the hash, CodeNotFound if there is none.
@@ -76,6 +88,19 @@ func (s *Store) StepLog(ctx context.Context, execution, after int64) iter.Seq2[s
 	}
 }
 
+// StepLogs yields the whole logs of many executions, one execution after the other.
+func (s *Store) StepLogs(ctx context.Context, executions []int64) iter.Seq2[store.LogEntry, error] {
+	return func(yield func(store.LogEntry, error) bool) {
+		for _, no := range executions {
+			for entry, err := range s.StepLog(ctx, no, 0) {
+				if !yield(entry, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
 func (s *Store) logPage(ctx context.Context, execution, after int64) (page []store.LogEntry, err error) {
 	rows, err := s.read.QueryContext(ctx, s.sql["step_log"], execution, after, logPage)
 	if err != nil {
@@ -83,7 +108,7 @@ func (s *Store) logPage(ctx context.Context, execution, after int64) (page []sto
 	}
 	defer rows.Close()
 	for size := 0; size < logPageBytes && rows.Next(); {
-		var e store.LogEntry
+		e := store.LogEntry{Execution: execution}
 		if err := rows.Scan(&e.Version, &e.Body); err != nil {
 			return nil, err
 		}
@@ -142,20 +167,7 @@ func scanOutput(rows *sql.Rows) (r engine.StepRow, err error) {
 
 // executions runs a query whose columns are those of an execution.
 func (s *Store) executions(ctx context.Context, query string, args ...any) ([]store.Execution, error) {
-	rows, err := s.read.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, fault("read "+s.path, err)
-	}
-	defer rows.Close()
-	var out []store.Execution
-	for rows.Next() {
-		var x store.Execution
-		if err := scanExecution(rows, &x); err != nil {
-			return nil, fault("read "+s.path, err)
-		}
-		out = append(out, x)
-	}
-	return out, fault("read "+s.path, rows.Err())
+	return list(ctx, s, scanExecution, query, args...)
 }
 
 func scanExecution(rows *sql.Rows, x *store.Execution) error {
@@ -163,8 +175,8 @@ func scanExecution(rows *sql.Rows, x *store.Execution) error {
 	var created, started, ended, version, priority sql.NullInt64
 	var failure, progress, params, outputs []byte
 	err := rows.Scan(&x.No, &x.ID, &x.Pipeline, &x.Status, &x.Definition, &parent, &x.Trigger, &x.Dir,
-		&created, &started, &ended, &failure, &progress, &params, &outputs,
-		&workflow, &version, &job, &actor, &concurrency, &priority, &x.Version)
+		&created, &started, &ended, &failure, &progress, &params,
+		&workflow, &version, &job, &actor, &concurrency, &priority, &x.Version, &outputs)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"database/sql"
 	"embed"
 	"fmt"
 	"strings"
@@ -11,6 +13,10 @@ var queryFiles embed.FS
 
 // queries are the statements by name. In the files, each begins with a line "-- name: x".
 type queries map[string]string
+
+// executionColumns are those that scanExecution reads, before the outputs.
+const executionColumns = `no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params,
+    workflow, workflow_version, job, actor, concurrency, priority, (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = no)`
 
 func loadQueries() (queries, error) {
 	q := queries{}
@@ -29,7 +35,7 @@ func loadQueries() (queries, error) {
 			if _, twice := q[name]; twice || strings.TrimSpace(body) == "" {
 				return nil, fmt.Errorf("%s: query %q is empty or there twice", f.Name(), name)
 			}
-			q[name] = strings.TrimSpace(body)
+			q[name] = strings.ReplaceAll(strings.TrimSpace(body), "{execution}", executionColumns)
 		}
 	}
 	return q, nil
@@ -39,4 +45,20 @@ func loadQueries() (queries, error) {
 func values(insert string, n int) string {
 	at := strings.LastIndexByte(insert, '(')
 	return insert + strings.Repeat(",\n"+insert[at:], n-1)
+}
+
+// list reads all rows of a query.
+func list[T any](ctx context.Context, s *Store, scan func(*sql.Rows, *T) error, query string, args ...any) (out []T, err error) {
+	err = s.each(ctx, into(&out, scan), query, args...)
+	return out, fault("read "+s.path, err)
+}
+
+// into appends each row to a list.
+func into[T any](out *[]T, scan func(*sql.Rows, *T) error) func(*sql.Rows) error {
+	return func(rows *sql.Rows) error {
+		var x T
+		err := scan(rows, &x)
+		*out = append(*out, x)
+		return err
+	}
 }

@@ -74,6 +74,9 @@ func (s *Store) prepareFile(ctx context.Context, db *sql.DB, o *Options) error {
 	if err := s.settle(ctx, db, s.identity); err != nil {
 		return err
 	}
+	if _, err := db.ExecContext(ctx, s.sql["release"]); err != nil {
+		return err
+	}
 	return s.blobs.Own(s.id)
 }
 

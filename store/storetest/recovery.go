@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/stepwell/stepwell"
@@ -14,6 +15,18 @@ func (f *fixture) numbers(s Store, n int) int64 {
 	first, err := s.Numbers(f.Context(), n)
 	f.must(err)
 	return first
+}
+
+func (f *fixture) claim(s Store, owner int64, limit int) (numbers []int64) {
+	f.Helper()
+	list, err := s.Claim(f.Context(), owner, limit)
+	if err != nil {
+		f.Error(err)
+	}
+	for _, x := range list {
+		numbers = append(numbers, x.No)
+	}
+	return numbers
 }
 
 var recovery = []promise{
@@ -50,28 +63,73 @@ var recovery = []promise{
 		}
 		taking.Wait()
 	}},
-	{"unfinished are those that are not terminal, oldest first", func(f *fixture) {
-		f.begin(1, 2, 3, 4, 5)
+	{"a claim gives what has not ended and nobody owns, by priority and age, and each to one", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		for no := int64(1); no <= 8; no++ {
+			c := f.first(no)
+			c.Create.Priority = map[int64]int{6: 5, 2: -5}[no]
+			if no == 7 {
+				c.Create.Owner = 30
+			}
+			f.commit(c)
+		}
 		for no, status := range map[int64]stepwell.ExecutionStatus{1: stepwell.ExecutionCompleted, 2: stepwell.ExecutionPaused, 3: stepwell.ExecutionFailed, 4: stepwell.ExecutionCancelling} {
 			c := f.next(no, 2)
 			c.Update = &store.Update{Status: status}
 			f.commit(c)
 		}
-		list, err := f.Unfinished(f.Context())
-		f.must(err)
-		var got []int64
-		for _, x := range list {
-			got = append(got, x.No)
-			equal(f, "params", string(x.Params), `{"x":1}`)
-		}
-		equal(f, "unfinished", got, []int64{2, 4, 5})
-		equal(f, "version", list[0].Version, int64(2))
-		c := f.next(1, 3)
+		other := f.again()
+		equal(f, "first of 10", f.claim(f, 10, 2), []int64{6, 4})
+		equal(f, "first of 20", f.claim(other, 20, 1), []int64{5})
+		equal(f, "others", f.claim(f, 10, 9), []int64{8, 2})
+		equal(f, "none left", len(f.claim(other, 20, 9)), 0)
+		c := f.next(3, 3)
 		c.Update = &store.Update{Status: stepwell.ExecutionRunning}
 		f.commit(c)
-		list, err = f.Unfinished(f.Context())
+		list, err := other.Claim(f.Context(), 20, 9)
 		f.must(err)
-		equal(f, "the restarted one first", list[0].No, int64(1))
+		want := execution(3)
+		want.Version, want.Owner, want.Ended = 3, 20, list[0].Ended
+		want.Progress = engine.Progress{}
+		equal(f, "the restarted one", list, []store.Execution{*want})
+	}},
+	{"of many who claim at once no two get the same", func(f *fixture) {
+		var numbers []int64
+		for no := int64(1); no <= 60; no++ {
+			numbers = append(numbers, no)
+		}
+		f.begin(numbers...)
+		other := f.again()
+		got := make(chan []int64)
+		for i := range int64(4) {
+			go func() {
+				var mine []int64
+				for {
+					list := f.claim([]Store{f.Store, other}[i%2], i+1, 4)
+					if len(list) == 0 {
+						got <- mine
+						return
+					}
+					mine = append(mine, list...)
+				}
+			}()
+		}
+		var all []int64
+		for range 4 {
+			all = append(all, <-got...)
+		}
+		slices.Sort(all)
+		equal(f, "claimed", all, numbers)
+	}},
+	{"logs of many come one after the other", func(f *fixture) {
+		f.begin(1, 2, 3)
+		f.commit(f.next(1, 2), f.next(3, 2), f.next(1, 3))
+		var got []string
+		for _, e := range all(f, f.StepLogs(f.Context(), []int64{3, 9, 1})) {
+			got = append(got, fmt.Sprint(e.Execution, ".", e.Version, len(e.Body) > 0))
+		}
+		equal(f, "entries", got, []string{"3.1 true", "3.2 true", "1.1 true", "1.2 true", "1.3 true"})
+		equal(f, "of none", len(all(f, f.StepLogs(f.Context(), nil))), 0)
 	}},
 	{"a definition reads back, and storing it again is free", func(f *fixture) {
 		hash, body := []byte{0, 255, 7}, []byte(`{"name":"π","steps":[]}`)

@@ -207,9 +207,9 @@ var origins = []promise{
 		list, err := f.Executions(f.Context(), store.Filter{})
 		f.must(err)
 		equal(f, "origin in a list", list[0].Origin, want)
-		list, err = f.Unfinished(f.Context())
+		list, err = f.Claim(f.Context(), 1, 9)
 		f.must(err)
-		equal(f, "origin of what is unfinished", list[0].Origin, want)
+		equal(f, "origin of what is claimed", list[0].Origin, want)
 	}},
 	{"executions are filtered by origin, trigger, parent and time", func(f *fixture) {
 		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))

@@ -6,6 +6,7 @@ CREATE TABLE counter (name TEXT PRIMARY KEY, next INTEGER NOT NULL) WITHOUT ROWI
 
 -- Who runs an unfinished execution; NULL: nobody.
 ALTER TABLE execution ADD COLUMN owner INTEGER;
+CREATE INDEX execution_free ON execution (coalesce(priority, 0) DESC, no) WHERE status < 4 AND owner IS NULL;
 -- For whom a request is; 0: for whoever takes it.
 ALTER TABLE request ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
 

@@ -23,13 +23,14 @@ FROM step
 WHERE execution = ? AND status = 5 AND seq IS NOT NULL AND rare ->> 'o' IS NULL
 ORDER BY seq
 
--- name: unfinished
-SELECT no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, outputs,
-    workflow, workflow_version, job, actor, concurrency, priority,
-    (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)
-FROM execution x
-WHERE status < 4
-ORDER BY no
+-- name: release
+-- The process that opens the database to run executions is the only one: all other owners have died.
+UPDATE execution SET owner = NULL WHERE status < 4 AND owner IS NOT NULL
+
+-- name: claim
+UPDATE execution SET owner = ?1
+WHERE no IN (SELECT no FROM execution WHERE status < 4 AND owner IS NULL ORDER BY coalesce(priority, 0) DESC, no LIMIT +?2)
+RETURNING {execution}, outputs
 
 -- name: requests_pending
 SELECT EXISTS (SELECT 1 FROM request)

@@ -1,16 +1,12 @@
 -- name: execution
-SELECT no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, outputs,
-    workflow, workflow_version, job, actor, concurrency, priority,
-    (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)
+SELECT {execution}, outputs
 FROM execution x
 WHERE id >= ?1 AND id < ?1 || char(0x10FFFF)
 ORDER BY id
 LIMIT 2
 
 -- name: executions
-SELECT no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params, NULL,
-    workflow, workflow_version, job, actor, concurrency, priority,
-    (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = x.no)
+SELECT {execution}, NULL
 FROM execution x
 WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 9223372036854775807)
     AND (?2 = '' OR pipeline = ?2)
