@@ -5,7 +5,6 @@ go 1.26.0
 require (
 	github.com/abema/go-mp4 v1.4.1
 	github.com/bep/imagemeta v1.0.1
-	github.com/caarlos0/env/v11 v11.4.2
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/coder/websocket v1.8.15
 	github.com/danielgtaylor/huma/v2 v2.37.2

@@ -33,9 +33,18 @@ type loader struct {
 	fill   substitution
 	plain  int // bytes of all nodes, each counted once
 	merged int
+
+	mayBeEmpty bool
 	trail  []string // keys and indices that lead to the value being read
 	lines  []int
 	seen   map[*yaml.Node]*spec.Node
+}
+
+// Nodes reads YAML or JSON with the places of all values, for what is decoded as documents are (spec.Decoder): settings. The
+// limits are those of documents. A text without any value is an empty mapping.
+func Nodes(file string, src []byte) (*spec.Node, *spec.Report) {
+	l := &loader{src: src, file: file, report: &spec.Report{File: file}, mayBeEmpty: true}
+	return l.load(), l.report
 }
 
 // load reads the one document in src; nil when it cannot be read, with the reason reported.
@@ -126,8 +135,7 @@ func (l *loader) parseYAML() *spec.Node {
 	}
 	var doc yaml.Node
 	if err := dec.Load(&doc); errors.Is(err, io.EOF) {
-		l.report.Fail(Pos{Line: 1, Column: 1}, "", "the document is empty", "a pipeline has a name and steps")
-		return nil
+		return l.empty()
 	} else if err != nil {
 		l.yamlError(err)
 		return nil
@@ -141,11 +149,18 @@ func (l *loader) parseYAML() *spec.Node {
 		return nil
 	}
 	if len(doc.Content) == 0 {
-		l.report.Fail(Pos{Line: 1, Column: 1}, "", "the document is empty", "a pipeline has a name and steps")
-		return nil
+		return l.empty()
 	}
 	l.seen = map[*yaml.Node]*spec.Node{}
 	return l.fromYAML(doc.Content[0])
+}
+
+func (l *loader) empty() *spec.Node {
+	if l.mayBeEmpty {
+		return &spec.Node{Kind: spec.MapNode}
+	}
+	l.report.Fail(Pos{Line: 1, Column: 1}, "", "the document is empty", "a pipeline has a name and steps")
+	return nil
 }
 
 // yamlError reports what the YAML reader found, in its words, with advice for the usual causes.

@@ -129,6 +129,8 @@ func (d *Decoder) set(e Entry, path string, f *shapeField, v reflect.Value) {
 		if text := d.Word(e, path); text != "" {
 			if err := u.UnmarshalText([]byte(text)); err != nil {
 				d.Fail(e.At(), MemberPath(path, e.Key), e.Key+": "+err.Error(), stepwell.HintOf(err))
+			} else if v.CanInt() { // a size: minimum and maximum are about the number
+				d.within(e, path, float64(v.Int()), f)
 			}
 		}
 		return
@@ -271,16 +273,16 @@ func (d *Decoder) duration(e Entry, path string, f *shapeField) time.Duration {
 }
 
 // number is a scalar's value, nil for lists and mappings. A variable's value is a number even where the placeholder
-// was quoted.
+// was quoted; digits may have _ between them.
 func (n *Node) number() any {
-	if n.Kind != ScalarNode {
+	if n.Kind != ScalarNode || n.Literal && !n.Filled {
 		return nil
 	}
-	if n.Filled {
-		v, _ := ParseScalar(n.Text)
-		return v
+	text := n.Text
+	if text != "" && text[0] >= '0' && text[0] <= '9' {
+		text = strings.ReplaceAll(text, "_", "")
 	}
-	v, _ := n.Scalar()
+	v, _ := ParseScalar(text)
 	return v
 }
 

@@ -1,6 +1,10 @@
 package spec
 
-import "math"
+import (
+	"math"
+	"slices"
+	"strings"
+)
 
 // Pos is a place in a document: 1-based line and column, zero when unknown.
 type Pos struct{ Line, Column int }
@@ -51,6 +55,22 @@ func (n *Node) Entry(key string) Entry {
 		}
 	}
 	return Entry{}
+}
+
+// NodeAt makes the document in which a text stands at a path, for a value that comes from elsewhere, such as a
+// variable of the environment: as if it had been written there. With list, commas separate its elements.
+func NodeAt(path []string, text string, list bool) *Node {
+	n := &Node{Text: text, Literal: true, Filled: true}
+	if list {
+		n = &Node{Kind: ListNode}
+		for part := range strings.SplitSeq(text, ",") {
+			n.Items = append(n.Items, &Node{Text: part, Literal: true})
+		}
+	}
+	for _, key := range slices.Backward(path) {
+		n = &Node{Kind: MapNode, Entries: []Entry{{Key: key, Value: n}}}
+	}
+	return n
 }
 
 // At is where a message about the value should point: a key's place is better than the start of the

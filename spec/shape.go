@@ -77,6 +77,27 @@ func newShape(t reflect.Type, name string, keys []Keys, around []reflect.Type) *
 // Has reports whether the struct has the key.
 func (s *Shape) Has(key string) bool { return slices.Contains(s.names, key) }
 
+// Leaf is a value that a struct has at some depth.
+type Leaf struct {
+	Path []string
+	Type Type
+}
+
+// Leaves are the values in the struct and in the structs inside it, not in lists and maps.
+func (s *Shape) Leaves() (leaves []Leaf) {
+	for i := range s.fields {
+		f := &s.fields[i]
+		if f.Type != Object {
+			leaves = append(leaves, Leaf{[]string{f.Name}, f.Type})
+		} else if f.Fields != nil {
+			for _, below := range f.nested.Leaves() {
+				leaves = append(leaves, Leaf{append([]string{f.Name}, below.Path...), below.Type})
+			}
+		}
+	}
+	return leaves
+}
+
 // learn takes over what is said about the keys of a type, and of the types that it embeds.
 func (s *Shape) learn(t reflect.Type, keys []Keys) {
 	for i := range keys {

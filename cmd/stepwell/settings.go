@@ -1,23 +1,22 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"go.yaml.in/yaml/v4"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // settingsFile is looked for in the data directory, if one is named, else in the working directory.
@@ -67,9 +66,7 @@ func (p *program) configure(cmd *cobra.Command) error {
 		return err
 	}
 	p.settings.outgoing, p.settings.serving = sections.outgoing, sections.serving
-	if err := p.warnOfVariables(); err != nil {
-		return err
-	}
+	p.warnOfVariables()
 	for _, name := range settingNames {
 		flag := cmd.Flags().Lookup(name)
 		if flag == nil || flag.Changed {
@@ -103,29 +100,30 @@ func flagValueError(value string, err error) string {
 
 // sections are the settings with keys of their own.
 type sections struct {
-	outgoing outgoing
-	serving  serving
+	outgoing
+	serving
 }
 
-func defaultSections() *sections { return &sections{serving: defaultServing()} }
-
-// fields are the structs whose yaml tags are the keys at the top of the file.
-func (s *sections) fields() map[string]reflect.Value {
-	all := map[string]reflect.Value{}
-	for _, part := range []any{&s.outgoing, &s.serving} {
-		v := reflect.ValueOf(part).Elem()
-		for i := range v.NumField() {
-			all[v.Type().Field(i).Tag.Get("yaml")] = v.Field(i)
-		}
-	}
-	return all
+// settingsDocument is the settings file: the values of flags, and the sections.
+type settingsDocument struct {
+	Data    string `json:"data"`
+	DB      string `json:"db"`
+	Workers string `json:"workers"`
+	Sync    string `json:"sync"`
+	Lenient string `json:"lenient"`
+	sections
 }
+
+var (
+	settingsShape = spec.NewShape(settingsDocument{}, []spec.Keys{{Of: settingsDocument{}, What: "the settings"}})
+	servingShape  = spec.NewShape(serving{}, nil)
+)
 
 // readSettings reads the settings file strictly; none is fine.
 func readSettings(name string) (map[string]string, *sections, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, defaultSections(), nil
+		return nil, &sections{serving: defaultServing()}, nil
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("settings: %w", err)
@@ -143,34 +141,34 @@ func readSettings(name string) (map[string]string, *sections, error) {
 
 // parseSettings gives the values of flags, and the sections.
 func parseSettings(name string, raw []byte) (map[string]string, *sections, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(raw, &doc); err != nil {
-		return nil, nil, stepwell.Invalid("", "%s: %v", name, err)
+	n, report := definition.Nodes(name, raw)
+	doc, values := settingsDocument{sections: sections{serving: defaultServing()}}, map[string]string{}
+	if n != nil {
+		(&spec.Decoder{Report: report}).Struct(n, "", settingsShape, &doc, func(e spec.Entry) bool {
+			if e.Value.Kind == spec.ScalarNode && slices.Contains(settingNames, e.Key) {
+				values[e.Key] = e.Value.Text
+				return true
+			}
+			return false
+		})
 	}
-	parts, values := defaultSections(), map[string]string{}
-	if len(doc.Content) == 0 {
-		return values, parts, nil
+	return values, &doc.sections, settingsError("", "", report)
+}
+
+// settingsError is the first error of a report; from stands before it.
+func settingsError(from, hint string, r *spec.Report) error {
+	for _, p := range r.Problems() {
+		if !p.Warning {
+			hint, p.Hint = cmp.Or(p.Hint, hint), ""
+			return stepwell.Invalid(hint, "%s", strings.TrimPrefix(from+": "+p.String(), ": "))
+		}
 	}
-	root := doc.Content[0]
-	if root.Kind != yaml.MappingNode {
-		return nil, nil, stepwell.Invalid("write lines such as `db: stepwell.db`", "%s:%d: the settings are not a mapping of names to values", name, root.Line)
-	}
-	d, fields := settingsDecoder{name}, parts.fields()
-	known := slices.Concat(settingNames, slices.Collect(maps.Keys(fields)))
-	err := d.entries(root, "", func(key, value *yaml.Node) error {
-		if v, ok := fields[key.Value]; ok {
-			return d.decode(value, v, key.Value, 0)
-		}
-		if !slices.Contains(known, key.Value) {
-			return d.wrong(key, didYouMean(key.Value, known), "unknown key %q", key.Value)
-		}
-		if value.Kind != yaml.ScalarNode {
-			return d.wrong(value, "", "%s is not a single value", key.Value)
-		}
-		values[key.Value] = value.Value
-		return nil
-	})
-	return values, parts, err
+	return nil
+}
+
+// didYouMean is the hint for a key that is not among those known.
+func didYouMean(key string, known []string) string {
+	return cmp.Or(spec.DidYouMean(key, known), "the keys are "+strings.Join(known, ", "))
 }
 
 // choice is a flag that takes one of a few words.

@@ -2,13 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -21,7 +18,7 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 
 // validate checks what the decoder cannot know. Its errors are CodeInvalid and name the key.
 func (s *serving) validate() error {
-	for _, check := range []func() error{s.Server.validate, s.Server.Auth.validate, s.numbers, s.queues, s.Log.validate, s.Telemetry.validate, s.Policy.Validate} {
+	for _, check := range []func() error{s.Server.validate, s.Server.Auth.validate, s.Log.validate, s.Telemetry.validate, s.Policy.Validate} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -72,48 +69,6 @@ func (a *authSettings) validate() error {
 	}
 	if j := &a.JWT; j.JWKS == "" && (j.Issuer != "" || j.Audience != "" || j.RoleClaim != "" || len(j.Roles) > 0) {
 		return stepwell.Invalid("name the file or the URL with the issuer's keys", "server.auth.jwt without jwks has no effect")
-	}
-	return nil
-}
-
-// numbers checks ranges: least and most are those that make sense.
-func (s *serving) numbers() error {
-	l, r, d := &s.Server.Limits, &s.Retention, &s.Defaults
-	for _, n := range []struct {
-		key         string
-		value       float64
-		least, most float64
-	}{
-		{"server.stop_seconds", float64(s.Server.StopSeconds), 0, 86_400},
-		{"server.limits.body", float64(l.Body), 1 << 10, 1 << 30},
-		{"server.limits.connections", float64(l.Connections), 1, 1_000_000},
-		{"server.limits.rate", l.Rate, 1, 1e6},
-		{"server.limits.burst", float64(l.Burst), 1, 1e6},
-		{"server.limits.ws_clients", float64(l.WSClients), 1, 1_000_000},
-		{"server.limits.executions", float64(l.Executions), 0, 1_000_000},
-		{"server.limits.pending", float64(l.Pending), 1, 10_000_000},
-		{"retention.executions_days", float64(r.Executions), 0, 36_500},
-		{"retention.logs_days", float64(r.Logs), 0, 36_500},
-		{"retention.audit_days", float64(r.Audit), 0, 36_500},
-		{"retention.firings_days", float64(r.Firings), 0, 36_500},
-		{"retention.keys_days", float64(r.Keys), 0, 36_500},
-		{"defaults.timeout_seconds", d.TimeoutSeconds, 0, 366 * 86_400},
-		{"defaults.max_parallel_steps", float64(d.MaxParallelSteps), 0, 100_000},
-		{"defaults.retry.max_attempts", float64(d.Retry.MaxAttempts), 0, 100},
-		{"defaults.retry.backoff_seconds", d.Retry.BackoffSeconds, 0, 86_400},
-	} {
-		if !(n.value >= n.least && n.value <= n.most) {
-			return stepwell.Invalid(fmt.Sprintf("give a number from %.0f to %.0f", n.least, n.most), "%s: %v is out of range", n.key, n.value)
-		}
-	}
-	return nil
-}
-
-func (s *serving) queues() error {
-	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
-		if q := s.Queues[name]; q.Concurrency < 0 || !(q.Rate >= 0) || q.Burst < 0 || q.Rate > 1e6 {
-			return stepwell.Invalid("0 is no limit", "queues.%s: a limit is out of range", name)
-		}
 	}
 	return nil
 }

@@ -1,13 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
 	"slices"
 	"strings"
-
-	"github.com/caarlos0/env/v11"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
@@ -51,29 +50,24 @@ func (s *serving) overlay(lookup func(string) (string, bool), environ []string) 
 	if err := s.port(lookup, vars, from); err != nil {
 		return err
 	}
-	known, err := s.variables(vars)
-	if err != nil {
-		return err
-	}
 	for _, name := range slices.Sorted(maps.Keys(vars)) {
-		if err := s.set(name, vars[name], from[name], known); err != nil {
+		if err := s.set(name, vars[name], from[name]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// variables are the names of the settings in the environment.
-func (s *serving) variables(vars map[string]string) (known []string, err error) {
-	fields, err := env.GetFieldParamsWithOptions(s, env.Options{Environment: vars, Prefix: "STEPWELL_"})
-	if err != nil {
-		return nil, fmt.Errorf("environment: %w", err)
+// servingLeaves are the settings of a server by the names of their variables; the policy is in the file only.
+var servingLeaves = func() map[string]spec.Leaf {
+	leaves := map[string]spec.Leaf{}
+	for _, l := range servingShape.Leaves() {
+		if l.Path[0] != "policy" {
+			leaves["STEPWELL_"+strings.ToUpper(strings.Join(l.Path, "_"))] = l
+		}
 	}
-	for _, f := range fields {
-		known = append(known, f.Key)
-	}
-	return known, nil
-}
+	return leaves
+}()
 
 // otherVariables have a meaning without being settings of a server: for the commands, and those that a step's command gets,
 // which may be this program.
@@ -85,13 +79,8 @@ const testVariables = "STEPWELL_TEST_"
 
 // warnOfVariables tells of variables that look like Stepwell's and have no effect. A server refuses those that it can tell
 // to be meant for it.
-func (p *program) warnOfVariables() error {
-	s := p.settings.serving
-	known, err := s.variables(nil)
-	if err != nil {
-		return err
-	}
-	known = slices.Concat(known, slices.Collect(maps.Keys(ownNames)), otherVariables)
+func (p *program) warnOfVariables() {
+	known := slices.Concat(slices.Sorted(maps.Keys(servingLeaves)), slices.Sorted(maps.Keys(ownNames)), otherVariables)
 	for _, name := range settingNames {
 		known = append(known, "STEPWELL_"+strings.ToUpper(name))
 	}
@@ -100,33 +89,28 @@ func (p *program) warnOfVariables() error {
 		if !strings.HasPrefix(name, "STEPWELL_") || strings.HasPrefix(name, testVariables) || value == "" || slices.Contains(known, name) {
 			continue
 		}
-		hint := "docs/server.md lists the settings"
-		if near := spec.Closest(name, known); near != "" {
-			hint = "did you mean " + near + "?"
-		}
+		hint := cmp.Or(spec.DidYouMean(name, known), "docs/server.md lists the settings")
 		fmt.Fprintf(p.err, "warning: unknown variable %s, which has no effect; %s\n", printable(name), hint)
 	}
-	return nil
 }
 
-// set takes one variable; on their own, a wrong one can be named.
-func (s *serving) set(name, value, from string, known []string) error {
+// set reads one variable as if its value stood in the file.
+func (s *serving) set(name, value, from string) error {
+	if leaf, ok := servingLeaves[name]; ok {
+		r := &spec.Report{}
+		(&spec.Decoder{Report: r}).Struct(spec.NodeAt(leaf.Path, value, leaf.Type == spec.Array), "", servingShape, s, nil)
+		return settingsError(from, "docs/server.md lists the settings", r)
+	}
 	if name == "STEPWELL_SECRETS_KEY" { // in the environment only: see engineOptions
 		return nil
 	}
-	if !slices.Contains(known, name) {
-		section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
-		for _, k := range known {
-			if name != "STEPWELL_"+section && strings.HasPrefix(k, "STEPWELL_"+section+"_") {
-				return stepwell.Invalid(didYouMean(name, known), "unknown variable %s", from)
-			}
+	section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
+	for known := range servingLeaves {
+		if name != "STEPWELL_"+section && strings.HasPrefix(known, "STEPWELL_"+section+"_") {
+			return stepwell.Invalid(didYouMean(name, slices.Sorted(maps.Keys(servingLeaves))), "unknown variable %s", from)
 		}
-		return nil // of another part
 	}
-	if err := env.ParseWithOptions(s, env.Options{Environment: map[string]string{name: value}, Prefix: "STEPWELL_"}); err != nil {
-		return stepwell.Invalid("docs/server.md lists the settings", "%s: %q is no value for it", from, value)
-	}
-	return nil
+	return nil // of another part
 }
 
 // port takes SERVICE_PORT, which says nothing about the address, unless ours says where to listen.

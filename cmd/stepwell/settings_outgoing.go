@@ -21,84 +21,84 @@ import (
 
 // outgoing are the settings about what steps may reach. They are in the settings file only.
 type outgoing struct {
-	HTTP     httpSettings    `yaml:"http"`
-	Services serviceSettings `yaml:"services"`
-	S3       s3Settings      `yaml:"s3"`
-	Schemas  schemaSettings  `yaml:"schemas"`
-	Streams  streamSettings  `yaml:"streams"`
+	HTTP     httpSettings    `json:"http"`
+	Services serviceSettings `json:"services"`
+	S3       s3Settings      `json:"s3"`
+	Schemas  schemaSettings  `json:"schemas"`
+	Streams  streamSettings  `json:"streams"`
 }
 
 // s3Settings say how s3:// paths are reached; credentials come from the environment (AWS_*) alone.
 type s3Settings struct {
-	Endpoint  string `yaml:"endpoint"`
-	Region    string `yaml:"region"`
-	Anonymous bool   `yaml:"anonymous"`
+	Endpoint  string `json:"endpoint"`
+	Region    string `json:"region"`
+	Anonymous bool   `json:"anonymous"`
 }
 
 // schemaSettings say where STAC schemas are.
 type schemaSettings struct {
-	Dir   string            `yaml:"dir"`
-	Cache string            `yaml:"cache"`
-	Mode  string            `yaml:"mode"`
-	Map   map[string]string `yaml:"map"`
+	Dir   string            `json:"dir"`
+	Cache string            `json:"cache"`
+	Mode  string            `json:"mode" enum:"offline,cache,refresh"`
+	Map   map[string]string `json:"map"`
 }
 
 // streamSettings are about item streams.
 type streamSettings struct {
-	Checkpoints string `yaml:"checkpoints"`
+	Checkpoints string `json:"checkpoints"`
 }
 
 type httpSettings struct {
-	AllowPrivate  bool                     `yaml:"allow_private"`
-	AllowHosts    []string                 `yaml:"allow_hosts"`
-	AllowCIDRs    []string                 `yaml:"allow_cidrs"`
-	PerHost       limitSettings            `yaml:"per_host"`
-	PerCredential limitSettings            `yaml:"per_credential"`
-	Hosts         map[string]limitSettings `yaml:"hosts"`
-	Record        string                   `yaml:"record"`
-	Replay        string                   `yaml:"replay"`
+	AllowPrivate  bool                     `json:"allow_private"`
+	AllowHosts    []string                 `json:"allow_hosts"`
+	AllowCIDRs    []string                 `json:"allow_cidrs"`
+	PerHost       limitSettings            `json:"per_host"`
+	PerCredential limitSettings            `json:"per_credential"`
+	Hosts         map[string]limitSettings `json:"hosts"`
+	Record        string                   `json:"record"`
+	Replay        string                   `json:"replay"`
 }
 
 type limitSettings struct {
-	Concurrent      int     `yaml:"concurrent"`
-	PerSecond       float64 `yaml:"per_second"`
-	Burst           int     `yaml:"burst"`
-	TokensPerMinute int     `yaml:"tokens_per_minute"`
+	Concurrent      int     `json:"concurrent"`
+	PerSecond       float64 `json:"per_second"`
+	Burst           int     `json:"burst"`
+	TokensPerMinute int     `json:"tokens_per_minute"`
 }
 
 type serviceSettings struct {
-	DaprHTTPPort int               `yaml:"dapr_http_port"`
-	AppIDs       map[string]string `yaml:"app_ids"`
-	Apps         map[string]string `yaml:"apps"`
-	Actions      map[string]row    `yaml:"actions"`
+	DaprHTTPPort int               `json:"dapr_http_port"`
+	AppIDs       map[string]string `json:"app_ids"`
+	Apps         map[string]string `json:"apps"`
+	Actions      map[string]row    `json:"actions"`
 }
 
 // row is an endpoint of the table of services.
 type row struct {
-	Summary        string        `yaml:"summary"`
-	App            string        `yaml:"app"`
-	Path           string        `yaml:"path"`
-	Method         string        `yaml:"method"`
-	Async          bool          `yaml:"async"`
-	StatusPath     string        `yaml:"status_path"`
-	CancelPath     string        `yaml:"cancel_path"`
-	CancelMethod   string        `yaml:"cancel_method"`
-	Callback       bool          `yaml:"callback"`
-	PollSeconds    float64       `yaml:"poll_seconds"`
-	TimeoutSeconds float64       `yaml:"timeout_seconds"`
-	MaxWaitSeconds float64       `yaml:"max_wait_seconds"`
-	Params         []fieldOfYAML `yaml:"params"`
-	OpenParams     bool          `yaml:"open_params"`
+	Summary        string        `json:"summary"`
+	App            string        `json:"app"`
+	Path           string        `json:"path"`
+	Method         string        `json:"method"`
+	Async          bool          `json:"async"`
+	StatusPath     string        `json:"status_path"`
+	CancelPath     string        `json:"cancel_path"`
+	CancelMethod   string        `json:"cancel_method"`
+	Callback       bool          `json:"callback"`
+	PollSeconds    float64       `json:"poll_seconds"`
+	TimeoutSeconds float64       `json:"timeout_seconds"`
+	MaxWaitSeconds float64       `json:"max_wait_seconds"`
+	Params         []fieldOfYAML `json:"params"`
+	OpenParams     bool          `json:"open_params"`
 }
 
 type fieldOfYAML struct {
-	Name     string    `yaml:"name"`
-	Type     spec.Type `yaml:"type"`
-	Doc      string    `yaml:"description"`
-	Required bool      `yaml:"required"`
-	Default  any       `yaml:"default"`
-	Enum     []string  `yaml:"enum"`
-	Secret   bool      `yaml:"secret"`
+	Name     string    `json:"name"`
+	Type     spec.Type `json:"type"`
+	Doc      string    `json:"description"`
+	Required bool      `json:"required"`
+	Default  any       `json:"default"`
+	Enum     []string  `json:"enum"`
+	Secret   bool      `json:"secret"`
 }
 
 // options are those of an App that go with the settings.
@@ -124,11 +124,12 @@ func (p *program) options() (app.Options, error) {
 		return o, stepwell.Invalid("offline, cache or refresh", "%s: schemas.mode: %q", settingsFile, s.Schemas.Mode)
 	}
 	o.Checkpoints = s.Streams.Checkpoints
-	return o, p.engineOptions(&o)
+	p.engineOptions(&o)
+	return o, nil
 }
 
 // engineOptions are what a server and a single run have in common: queues, prices and the key of secrets.
-func (p *program) engineOptions(o *app.Options) error {
+func (p *program) engineOptions(o *app.Options) {
 	s := p.settings.serving
 	for name, q := range s.Queues {
 		if o.Queues == nil {
@@ -147,7 +148,6 @@ func (p *program) engineOptions(o *app.Options) error {
 		o.MasterKey.File = file
 	}
 	o.MasterKey.Text, _ = p.env("STEPWELL_SECRETS_KEY")
-	return s.queues()
 }
 
 func (h *httpSettings) options() (outbound.Options, error) {

@@ -2,126 +2,126 @@ package main
 
 import "github.com/stepwell/stepwell/access"
 
-// serving are the settings that `stepwell serve` reads beside those of all commands. Every one of them is
-// also a variable: STEPWELL_ and its env names joined by underscores.
+// serving are the settings that `stepwell serve` reads beside those of all commands. Every one of them but the policy
+// is also a variable: STEPWELL_ and its keys joined by underscores.
 type serving struct {
-	Server    serverSettings           `yaml:"server" envPrefix:"SERVER_"`
-	Defaults  defaultSettings          `yaml:"defaults" envPrefix:"DEFAULTS_"`
-	Retention retentionSettings        `yaml:"retention" envPrefix:"RETENTION_"`
-	Queues    map[string]queueSettings `yaml:"queues"`
-	Prices    map[string]priceSettings `yaml:"prices"`
-	Telemetry telemetrySettings        `yaml:"telemetry" envPrefix:"TELEMETRY_"`
-	Secrets   secretSettings           `yaml:"secrets" envPrefix:"SECRETS_"`
-	Exec      execSettings             `yaml:"exec" envPrefix:"EXEC_"`
-	Policy    access.Policy            `yaml:"policy"`
-	Files     fileSettings             `yaml:"files" envPrefix:"FILES_"`
-	Log       logSettings              `yaml:"log" envPrefix:"LOG_"`
+	Server    serverSettings           `json:"server"`
+	Defaults  defaultSettings          `json:"defaults"`
+	Retention retentionSettings        `json:"retention"`
+	Queues    map[string]queueSettings `json:"queues"`
+	Prices    map[string]priceSettings `json:"prices"`
+	Telemetry telemetrySettings        `json:"telemetry"`
+	Secrets   secretSettings           `json:"secrets"`
+	Exec      execSettings             `json:"exec"`
+	Policy    access.Policy            `json:"policy"`
+	Files     fileSettings             `json:"files"`
+	Log       logSettings              `json:"log"`
 }
 
 type serverSettings struct {
-	Listen      string        `yaml:"listen" env:"LISTEN"`
-	BaseURL     string        `yaml:"base_url" env:"BASE_URL"`
-	StopSeconds int           `yaml:"stop_seconds" env:"STOP_SECONDS"`
-	TLS         tlsSettings   `yaml:"tls" envPrefix:"TLS_"`
-	Auth        authSettings  `yaml:"auth" envPrefix:"AUTH_"`
-	Limits      limitsOfServe `yaml:"limits" envPrefix:"LIMITS_"`
-	CORS        corsSettings  `yaml:"cors" envPrefix:"CORS_"`
+	Listen      string        `json:"listen"`
+	BaseURL     string        `json:"base_url"`
+	StopSeconds int           `json:"stop_seconds" minimum:"0" maximum:"86400"`
+	TLS         tlsSettings   `json:"tls"`
+	Auth        authSettings  `json:"auth"`
+	Limits      limitsOfServe `json:"limits"`
+	CORS        corsSettings  `json:"cors"`
 }
 
 // tlsSettings name PEM files.
 type tlsSettings struct {
-	Cert     string `yaml:"cert" env:"CERT"`
-	Key      string `yaml:"key" env:"KEY"`
-	ClientCA string `yaml:"client_ca" env:"CLIENT_CA"`
+	Cert     string `json:"cert"`
+	Key      string `json:"key"`
+	ClientCA string `json:"client_ca"`
 }
 
 type authSettings struct {
-	JWT            jwtSettings `yaml:"jwt" envPrefix:"JWT_"`
-	TrustedProxies []string    `yaml:"trusted_proxies" env:"TRUSTED_PROXIES"`
+	JWT            jwtSettings `json:"jwt"`
+	TrustedProxies []string    `json:"trusted_proxies"`
 }
 
 type jwtSettings struct {
-	JWKS      string            `yaml:"jwks" env:"JWKS"` // file or URL
-	Issuer    string            `yaml:"issuer" env:"ISSUER"`
-	Audience  string            `yaml:"audience" env:"AUDIENCE"`
-	RoleClaim string            `yaml:"role_claim" env:"ROLE_CLAIM"`
-	Roles     map[string]string `yaml:"roles"` // value of the claim → role
+	JWKS      string            `json:"jwks"` // file or URL
+	Issuer    string            `json:"issuer"`
+	Audience  string            `json:"audience"`
+	RoleClaim string            `json:"role_claim"`
+	Roles     map[string]string `json:"roles"` // value of the claim → role
 }
 
 type limitsOfServe struct {
-	Body        byteSize `yaml:"body" env:"BODY"`
-	Connections int      `yaml:"connections" env:"CONNECTIONS"`
-	Rate        float64  `yaml:"rate" env:"RATE"` // requests per second of one caller
-	Burst       int      `yaml:"burst" env:"BURST"`
-	WSClients   int      `yaml:"ws_clients" env:"WS_CLIENTS"`
-	Executions  int      `yaml:"executions" env:"EXECUTIONS"`
-	Pending     int      `yaml:"pending" env:"PENDING"`
+	Body        byteSize `json:"body" minimum:"1024" maximum:"1073741824"`
+	Connections int      `json:"connections" minimum:"1" maximum:"1000000"`
+	Rate        float64  `json:"rate" minimum:"1" maximum:"1000000"` // requests per second of one caller
+	Burst       int      `json:"burst" minimum:"1" maximum:"1000000"`
+	WSClients   int      `json:"ws_clients" minimum:"1" maximum:"1000000"`
+	Executions  int      `json:"executions" minimum:"0" maximum:"1000000"`
+	Pending     int      `json:"pending" minimum:"1" maximum:"10000000"`
 }
 
 type corsSettings struct {
-	Origins []string `yaml:"origins" env:"ORIGINS"`
+	Origins []string `json:"origins"`
 }
 
 // defaultSettings are for pipelines that do not say otherwise; 0 leaves Stepwell's own.
 type defaultSettings struct {
-	TimeoutSeconds   float64      `yaml:"timeout_seconds" env:"TIMEOUT_SECONDS"`
-	MaxParallelSteps int          `yaml:"max_parallel_steps" env:"MAX_PARALLEL_STEPS"`
-	Retry            retryDefault `yaml:"retry" envPrefix:"RETRY_"`
+	TimeoutSeconds   float64      `json:"timeout_seconds" minimum:"0" maximum:"31622400"`
+	MaxParallelSteps int          `json:"max_parallel_steps" minimum:"0" maximum:"100000"`
+	Retry            retryDefault `json:"retry"`
 }
 
 type retryDefault struct {
-	MaxAttempts    int     `yaml:"max_attempts" env:"MAX_ATTEMPTS"`
-	BackoffSeconds float64 `yaml:"backoff_seconds" env:"BACKOFF_SECONDS"`
+	MaxAttempts    int     `json:"max_attempts" minimum:"0" maximum:"100"`
+	BackoffSeconds float64 `json:"backoff_seconds" minimum:"0" maximum:"86400"`
 }
 
 // retentionSettings say after how many days things go; 0 keeps them for good.
 type retentionSettings struct {
-	Executions int `yaml:"executions_days" env:"EXECUTIONS_DAYS"`
-	Logs       int `yaml:"logs_days" env:"LOGS_DAYS"`
-	Audit      int `yaml:"audit_days" env:"AUDIT_DAYS"`
-	Firings    int `yaml:"firings_days" env:"FIRINGS_DAYS"`
-	Keys       int `yaml:"keys_days" env:"KEYS_DAYS"`
+	Executions int `json:"executions_days" minimum:"0" maximum:"36500"`
+	Logs       int `json:"logs_days" minimum:"0" maximum:"36500"`
+	Audit      int `json:"audit_days" minimum:"0" maximum:"36500"`
+	Firings    int `json:"firings_days" minimum:"0" maximum:"36500"`
+	Keys       int `json:"keys_days" minimum:"0" maximum:"36500"`
 }
 
 type queueSettings struct {
-	Concurrency int     `yaml:"concurrency"`
-	Rate        float64 `yaml:"rate"`
-	Burst       int     `yaml:"burst"`
+	Concurrency int     `json:"concurrency" minimum:"0"`
+	Rate        float64 `json:"rate" minimum:"0" maximum:"1000000"`
+	Burst       int     `json:"burst" minimum:"0"`
 }
 
 // priceSettings are what an action costs, in the currency that people have in mind.
 type priceSettings struct {
-	PerCall        decimal `yaml:"per_call"`
-	PerSecond      decimal `yaml:"per_second"`
-	PerInputToken  decimal `yaml:"per_input_token"`
-	PerOutputToken decimal `yaml:"per_output_token"`
+	PerCall        decimal `json:"per_call"`
+	PerSecond      decimal `json:"per_second"`
+	PerInputToken  decimal `json:"per_input_token"`
+	PerOutputToken decimal `json:"per_output_token"`
 }
 
 type telemetrySettings struct {
-	OTLPEndpoint string `yaml:"otlp_endpoint" env:"OTLP_ENDPOINT"`
-	ServiceName  string `yaml:"service_name" env:"SERVICE_NAME"`
+	OTLPEndpoint string `json:"otlp_endpoint"`
+	ServiceName  string `json:"service_name"`
 }
 
 type secretSettings struct {
-	KeyFile string `yaml:"key_file" env:"KEY_FILE"`
+	KeyFile string `json:"key_file"`
 }
 
 // execSettings say what commands of steps may touch on a server with keys.
 type execSettings struct {
-	User    string   `yaml:"user" env:"USER"`
-	Folders []string `yaml:"folders" env:"FOLDERS"`
-	Read    []string `yaml:"read" env:"READ"`
-	PassEnv []string `yaml:"pass_env" env:"PASS_ENV"`
+	User    string   `json:"user"`
+	Folders []string `json:"folders"`
+	Read    []string `json:"read"`
+	PassEnv []string `json:"pass_env"`
 }
 
 // fileSettings say which files steps may touch on a server with keys.
 type fileSettings struct {
-	Allow []string `yaml:"allow" env:"ALLOW"`
+	Allow []string `json:"allow"`
 }
 
 type logSettings struct {
-	Level  string `yaml:"level" env:"LEVEL"`
-	Format string `yaml:"format" env:"FORMAT"`
+	Level  string `json:"level"`
+	Format string `json:"format" enum:"json,text"`
 }
 
 // defaultListen is loopback: without any configuration nobody else reaches the server.

@@ -63,17 +63,20 @@ prices: {llm.chat: {per_call: 0.01, per_input_token: 2.5e-6}}
 
 func TestSettingsErrorsHaveTheirPlace(t *testing.T) {
 	for text, want := range map[string]string{
-		"server: {lisen: x}":                       `stepwell.yaml:1:10: unknown key "server.lisen"|did you mean listen?`,
-		"server:\n  limits:\n    body: lots":       `stepwell.yaml:3:11: server.limits.body: "lots" is no size|write it like 4MiB`,
-		"server: 3":                                `stepwell.yaml:1:9: server is not a mapping of names to values|`,
-		"server: {cors: {origins: x}}":             `stepwell.yaml:1:26: server.cors.origins is not a list|`,
-		"prices: {a: {per_call: 1.0000000000001}}": `stepwell.yaml:1:24: prices.a.per_call: "1.0000000000001" has more than 12 digits after the point|`,
-		"prices: {a: {per_call: -1}}":              `stepwell.yaml:1:24: prices.a.per_call: "-1" is no amount|write it like 0.0025`,
-		"retention: {logs_days: 1.5}":              `stepwell.yaml:1:24: retention.logs_days: "1.5" is no whole number|`,
-		"http: {allow_private: maybe}":             `stepwell.yaml:1:23: http.allow_private: "maybe" is neither true nor false|`,
+		"server: {lisen: x}":                       `stepwell.yaml:1:10: unknown key "lisen" in server|did you mean listen?`,
+		"server:\n  limits:\n    body: lots":       `stepwell.yaml:3:11: body: "lots" is not a size|examples: 64KiB, 4MiB`,
+		"server:\n  limits:\n    body: 1":          `stepwell.yaml:3:11: body must be at least 1024 and at most 1073741824, not 1|`,
+		"server: 3":                                `stepwell.yaml:1:9: server must be a mapping of keys to values, not the number 3|`,
+		"server: {limits: {rate: 0}}":              `stepwell.yaml:1:25: rate must be at least 1 and at most 1000000, not 0|`,
+		"server: {cors: {origins: {}}}":            `stepwell.yaml:1:17: origins must be a list, not a mapping|`,
+		"log: {format: xml}":                       `stepwell.yaml:1:15: format must be one of json, text, not "xml"|`,
+		"prices: {a: {per_call: 1.0000000000001}}": `stepwell.yaml:1:24: per_call: "1.0000000000001" has more than 12 digits after the point|`,
+		"prices: {a: {per_call: -1}}":              `stepwell.yaml:1:24: per_call: "-1" is not an amount|write it like 0.0025`,
+		"retention: {logs_days: 1.5}":              `stepwell.yaml:1:24: logs_days must be a whole number, not the number 1.5|`,
+		"http: {allow_private: maybe}":             `stepwell.yaml:1:23: allow_private must be true or false, not the text "maybe"|`,
 		"retention: {a: 1, a: 2}":                  `stepwell.yaml`,
 		"queues: {a: &x {concurrency: *x}}":        `stepwell.yaml`,
-		"sever: {}":                                `stepwell.yaml:1:1: unknown key "sever"|did you mean server?`,
+		"sever: {}":                                `stepwell.yaml:1:1: unknown key "sever" in the settings|did you mean server?`,
 	} {
 		_, _, err := parseSettings("stepwell.yaml", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error()+"|"+stepwell.HintOf(err), want) || stepwell.CodeOf(err) != stepwell.CodeInvalid {
@@ -84,8 +87,8 @@ func TestSettingsErrorsHaveTheirPlace(t *testing.T) {
 
 func TestVariablesErrorsNameThem(t *testing.T) {
 	for _, c := range [][3]string{
-		{"SCHEDULER_MAX_CONCURRENT_JOBS", "many", `SCHEDULER_MAX_CONCURRENT_JOBS: "many" is no value for it`},
-		{"STEPWELL_SERVER_LIMITS_BODY", "big", `STEPWELL_SERVER_LIMITS_BODY: "big" is no value for it`},
+		{"SCHEDULER_MAX_CONCURRENT_JOBS", "many", `SCHEDULER_MAX_CONCURRENT_JOBS: executions must be a whole number, not the text "many"`},
+		{"STEPWELL_SERVER_LIMITS_BODY", "big", `STEPWELL_SERVER_LIMITS_BODY: body: "big" is not a size`},
 		{"STEPWELL_SERVER_LISTN", "x", `unknown variable STEPWELL_SERVER_LISTN`},
 	} {
 		s := defaultServing()

@@ -22,7 +22,7 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
-		return stepwell.Invalid("write it like 4MiB", "%q is no size", text)
+		return stepwell.Invalid("examples: 64KiB, 4MiB", "%q is not a size", text)
 	}
 	*b = byteSize(n * unit)
 	return nil
@@ -51,13 +51,13 @@ func (d *decimal) UnmarshalText(text []byte) error {
 	if scientific {
 		var err error
 		if shift, err = strconv.Atoi(exponent); err != nil || shift < -decimalDigits || shift > decimalDigits {
-			return stepwell.Invalid("write it like 0.0025", "%q is no amount", text)
+			return stepwell.Invalid("write it like 0.0025", "%q is not an amount", text)
 		}
 	}
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := whole + fraction
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return stepwell.Invalid("write it like 0.0025", "%q is no amount", text)
+		return stepwell.Invalid("write it like 0.0025", "%q is not an amount", text)
 	}
 	zeros := decimalDigits + shift - len(fraction)
 	for ; zeros < 0 && strings.HasSuffix(digits, "0"); zeros++ {
