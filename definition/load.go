@@ -35,9 +35,9 @@ type loader struct {
 	merged int
 
 	mayBeEmpty bool
-	trail  []string // keys and indices that lead to the value being read
-	lines  []int
-	seen   map[*yaml.Node]*spec.Node
+	trail      []string // keys and indices that lead to the value being read
+	lines      []int
+	seen       map[*yaml.Node]*spec.Node
 }
 
 // Nodes reads YAML or JSON with the places of all values, for what is decoded as documents are (spec.Decoder): settings. The
