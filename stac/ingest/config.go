@@ -1,44 +1,27 @@
 package ingest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
 )
 
-// wait is a duration as configs have it.
-type wait time.Duration
-
-// UnmarshalJSON implements json.Unmarshaler.
-func (w *wait) UnmarshalJSON(raw []byte) error {
-	var v any
-	if err := json.Unmarshal(raw, &v); err != nil {
-		return err
-	}
-	d, err := spec.ParseDuration(v)
-	*w = wait(d)
-	return err
-}
-
-// filters are the conditions of both vocabularies.
+// filters are the conditions in the older vocabulary.
 type filters struct {
-	Temporal *temporal       `json:"temporal"`
-	Spatial  []float64       `json:"spatial"`
-	Bbox     []float64       `json:"bbox"`
-	Datetime any             `json:"datetime"`
-	Query    json.RawMessage `json:"query"`
-	IDs      []any           `json:"ids"`
+	Temporal *temporal      `json:"temporal" doc:"The same as datetime, as start and end."`
+	Spatial  []float64      `json:"spatial" doc:"The same as bbox."`
+	Bbox     []float64      `json:"bbox" doc:"The same as bbox beside filters."`
+	Datetime any            `json:"datetime" doc:"Time: an instant, a year, month or day, an interval a/b with .. for an open end, [a, b], or {start, end}."`
+	Query    map[string]any `json:"query" doc:"Query extension."`
+	IDs      []any          `json:"ids" doc:"Ids of items."`
 }
 
 type temporal struct {
-	Start string `json:"start"`
-	End   string `json:"end"`
+	Start string `json:"start" doc:"First moment, open when absent."`
+	End   string `json:"end" doc:"Last moment, open when absent."`
 }
 
 // either takes the one of several spellings that is given.
@@ -81,41 +64,6 @@ func configured(err error) error {
 	return &stream.Error{Type: stream.ConfigurationError, Err: err}
 }
 
-// decode reads a config, which has been checked, into a struct.
-func decode(config map[string]any, into any) error {
-	raw, err := json.Marshal(config)
-	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber() // ids may be long numbers
-		err = dec.Decode(into)
-	}
-	if err != nil {
-		return configured(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "config", Err: err})
-	}
-	return nil
-}
-
-// templated reports whether something in v is only known later.
-func templated(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return strings.Contains(v, "{{") || strings.Contains(v, "{%")
-	case []any:
-		for _, e := range v {
-			if templated(e) {
-				return true
-			}
-		}
-	case map[string]any:
-		for _, e := range v {
-			if templated(e) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // texts makes texts of what people write as ids: numbers are ids too.
 func texts(list []any) []string {
 	out := make([]string, 0, len(list))
@@ -123,8 +71,10 @@ func texts(list []any) []string {
 		switch v := v.(type) {
 		case string:
 			out = append(out, v)
-		case json.Number:
-			out = append(out, v.String())
+		case int64, float64, int:
+			if raw, err := json.Marshal(v); err == nil {
+				out = append(out, string(raw))
+			}
 		}
 	}
 	return out

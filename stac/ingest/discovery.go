@@ -24,68 +24,51 @@ const maxCollections = 10_000
 
 // find are the config of stac.discovery.
 type find struct {
+	CatalogURL  string    `json:"catalog_url" doc:"URL of an API, or URL or path of a static catalog."`
+	Source      string    `json:"source" doc:"The same as catalog_url."`
+	Collections []string  `json:"collection_ids" doc:"Ids of the collections, with * and ? for any characters; all when absent."`
+	Bbox        []float64 `json:"bbox" doc:"Box that a collection's extent must meet."`
+	Datetime    any       `json:"datetime" doc:"Time: an instant, a year, month or day, an interval a/b with .. for an open end, [a, b], or {start, end}."`
+	Filters     filters   `json:"filters" doc:"The conditions in one place; each may be given here or beside it."`
+	Max         int       `json:"max_collections" minimum:"1" maximum:"10000" doc:"Collections after which to stop."`
 	connection
-	Source      string    `json:"source"`
-	CatalogURL  string    `json:"catalog_url"`
-	Collections []string  `json:"collection_ids"`
-	Bbox        []float64 `json:"bbox"`
-	Datetime    any       `json:"datetime"`
-	Filters     filters   `json:"filters"`
-	Max         int       `json:"max_collections"`
 
 	where api.Filter
 }
 
-func checkDiscovery(config map[string]any) []error {
-	e := &either{config: config}
+func checkDiscovery(c *find, config stream.Config) []error {
+	e := &either{config: config.Values}
 	e.one("source", "catalog_url")
 	e.one("bbox", "filters.spatial", "filters.bbox")
 	e.one("datetime", "filters.temporal", "filters.datetime")
-	if len(e.given("source", "catalog_url")) == 0 {
+	if len(config.Given("source", "catalog_url")) == 0 {
 		e.wrong = append(e.wrong, wrongConfig("catalog_url is missing", "the URL of an API, or URL or path of a static catalog"))
 	}
-	if templated(config) {
+	if config.Pending() {
 		return e.wrong
 	}
-	if _, err := findOf(config); err != nil {
+	if err := c.conditions(); err != nil {
 		e.wrong = append(e.wrong, err)
 	}
 	return e.wrong
 }
 
-func findOf(config map[string]any) (*find, error) {
-	var c find
-	if err := decode(config, &c); err != nil {
-		return nil, err
-	}
+func (c *find) conditions() error {
 	s := settings{Bbox: c.Bbox, Datetime: c.Datetime, Filters: c.Filters}
 	if len(c.Filters.IDs) > 0 || len(c.Filters.Query) > 0 {
-		return nil, wrongConfig("filters.ids and filters.query are for items, not for collections", "collection_ids names collections")
+		return wrongConfig("filters.ids and filters.query are for items, not for collections", "collection_ids names collections")
 	}
 	if err := s.conditions(); err != nil {
-		return nil, err
+		return err
 	}
 	c.where = api.Filter{Bbox: s.search.Bbox, Datetime: s.search.Datetime}
 	if c.CatalogURL == "" {
 		c.CatalogURL = c.Source
 	}
-	if c.Max <= 0 || c.Max > maxCollections {
+	if c.Max == 0 {
 		c.Max = maxCollections
 	}
-	return &c, nil
-}
-
-func discoveryModule(o Options) stream.Module {
-	open := func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-		return o.openDiscovery(ctx, env, config)
-	}
-	return stream.Module{Spec: discoverySpec(), Check: checkDiscovery, Open: open,
-		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
-			if _, err := open(ctx, env, config); err != nil {
-				return []error{err}
-			}
-			return nil
-		}}
+	return nil
 }
 
 // discovery finds collections.
@@ -104,11 +87,8 @@ type discovery struct {
 	first error
 }
 
-func (o Options) openDiscovery(ctx context.Context, env *stream.Env, config map[string]any) (*discovery, error) {
-	c, err := findOf(config)
-	if err != nil {
-		return nil, err
-	}
+func (o Options) openDiscovery(ctx context.Context, env *stream.Env, c *find) (any, error) {
+	var err error
 	d := &discovery{ids: map[string]bool{}, c: c, env: env, places: o.Places, root: c.CatalogURL}
 	if isWeb(d.root) {
 		if d.client, err = c.open(o.HTTP, d.root); err != nil {

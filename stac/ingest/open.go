@@ -12,14 +12,7 @@ import (
 )
 
 // openIngest makes the source: of an API, or of files and static catalogs.
-func (o Options) openIngest(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-	var s settings
-	if err := decode(config, &s); err != nil {
-		return nil, err
-	}
-	if err := s.conditions(); err != nil {
-		return nil, err
-	}
+func (o Options) openIngest(ctx context.Context, env *stream.Env, s *settings) (any, error) {
 	source, mode, err := s.target(env)
 	if err != nil {
 		return nil, err
@@ -43,7 +36,7 @@ func (o Options) openIngest(ctx context.Context, env *stream.Env, config map[str
 	if wrong := s.onlyOfAPIs(); len(wrong) > 0 {
 		return nil, errors.Join(wrong...)
 	}
-	return o.openFiles(ctx, env, &s, source, client)
+	return o.openFiles(ctx, env, s, source, client)
 }
 
 // kindOf asks a URL whether it is an API.
@@ -120,12 +113,11 @@ func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *api.Cli
 }
 
 // tryIngest looks whether the source is there.
-func (o Options) tryIngest(ctx context.Context, env *stream.Env, config map[string]any) []error {
-	given := &either{config: config}
-	if env.Collection == nil && len(given.given("source", "catalog_url", "source_file")) == 0 {
+func (o Options) tryIngest(ctx context.Context, env *stream.Env, s *settings) []error {
+	if env.Collection == nil && s.Source == "" && s.CatalogURL == "" && s.SourceFile == "" {
 		return nil // what a discovery will name cannot be looked at yet
 	}
-	if _, err := o.openIngest(ctx, env, config); err != nil {
+	if _, err := o.openIngest(ctx, env, s); err != nil {
 		return []error{err}
 	}
 	return nil

@@ -13,18 +13,18 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
 
 // seed makes items of a list.
 type seed struct {
-	Items      []any  `json:"items"`
-	SourceFile string `json:"source_file"`
-	Collection string `json:"collection"`
-	Alias      string `json:"collection_id"`
-	AllowEmpty bool   `json:"allow_empty"`
+	Items      []any          `json:"items" doc:"Ids, or parts of items with an id."`
+	SourceFile string         `json:"source_file" doc:"File, glob or URL with a JSON list of the same, or one per line."`
+	Defaults   map[string]any `json:"defaults" doc:"Members that every item has unless its entry says otherwise; objects are merged in depth."`
+	Collection string         `json:"collection" doc:"Collection of items that name none; defaults to the collection of a discovery."`
+	Alias      string         `json:"collection_id" doc:"The same as collection."`
+	AllowEmpty bool           `json:"allow_empty" doc:"Whether no item at all is fine."`
 
 	env      *stream.Env
 	places   *files.Places
@@ -42,14 +42,13 @@ type seedCursor struct {
 	Entries int64 `json:"entries"`
 }
 
-func checkSeed(config map[string]any) []error {
-	e := &either{config: config}
+func checkSeed(s *seed, config stream.Config) []error {
+	e := &either{config: config.Values}
 	e.one("collection", "collection_id")
-	if len(e.given("items", "source_file")) == 0 {
+	if len(config.Given("items", "source_file")) == 0 {
 		e.wrong = append(e.wrong, wrongConfig("there is nothing to make items of", "give items, or source_file"))
 	}
-	items, _ := config["items"].([]any) // of another type: the Spec says so
-	for i, v := range items {
+	for i, v := range s.Items {
 		if _, err := entryText(v); err != nil {
 			e.wrong = append(e.wrong, wrongConfig(fmt.Sprintf("items[%d] is neither an id nor an object", i), "write an id, or the part of an item that is known"))
 		}
@@ -76,45 +75,27 @@ func entryText(v any) (*item.Value, error) {
 	return entryText(string(number.Bytes()))
 }
 
-func seedModule(o Options) stream.Module {
-	open := func(ctx context.Context, env *stream.Env, config map[string]any) (*seed, error) {
-		s := &seed{env: env, places: o.Places}
-		if err := decode(config, s); err != nil {
-			return nil, err
-		}
-		s.Items, _ = config["items"].([]any) // as they are, without the way through JSON
-		if s.Collection == "" {
-			s.Collection = s.Alias
-		}
-		if s.Collection == "" && env.Collection != nil {
-			s.Collection = collectionMember(env, "id")
-		}
-		defaults := config["defaults"]
-		if defaults == nil {
-			defaults = map[string]any{}
-		}
-		var err error
-		if s.defaults, err = item.Of(defaults); err != nil {
-			return nil, configured(err)
-		}
-		if s.SourceFile != "" {
-			if s.paths, err = o.Places.List(ctx, env.Dir, s.SourceFile); err != nil {
-				return nil, wrongConfig(err.Error(), "relative paths are meant against "+env.Dir)
-			}
-		}
-		_, err = stream.State(env.Cursor, &s.from)
-		return s, err
+func (o Options) openSeed(ctx context.Context, env *stream.Env, s *seed) (_ any, err error) {
+	s.env, s.places = env, o.Places
+	if s.Collection == "" {
+		s.Collection = s.Alias
 	}
-	return stream.Module{Spec: seedSpec(), Check: checkSeed,
-		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-			return open(ctx, env, config)
-		},
-		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
-			if _, err := open(ctx, env, config); err != nil {
-				return []error{err}
-			}
-			return nil
-		}}
+	if s.Collection == "" && env.Collection != nil {
+		s.Collection = collectionMember(env, "id")
+	}
+	if s.Defaults == nil {
+		s.Defaults = map[string]any{}
+	}
+	if s.defaults, err = item.Of(s.Defaults); err != nil {
+		return nil, configured(err)
+	}
+	if s.SourceFile != "" {
+		if s.paths, err = o.Places.List(ctx, env.Dir, s.SourceFile); err != nil {
+			return nil, wrongConfig(err.Error(), "relative paths are meant against "+env.Dir)
+		}
+	}
+	_, err = stream.State(env.Cursor, &s.from)
+	return s, err
 }
 
 // Read implements stream.Source.
@@ -269,13 +250,4 @@ func part(raw jsontext.Value) (*item.Value, error) {
 // Finish implements stream.Finisher.
 func (s *seed) Finish(error) (any, error) {
 	return map[string]any{"items": s.given, "failed": s.failed}, nil
-}
-
-var seedFields = []spec.Field{
-	{Name: "items", Type: spec.Array, Doc: "Ids, or parts of items with an id."},
-	{Name: "source_file", Type: spec.String, Doc: "File, glob or URL with a JSON list of the same, or one per line."},
-	{Name: "defaults", Type: spec.Object, Doc: "Members that every item has unless its entry says otherwise; objects are merged in depth."},
-	{Name: "collection", Type: spec.String, Doc: "Collection of items that name none; defaults to the collection of a discovery."},
-	{Name: "collection_id", Type: spec.String, Doc: "The same as collection."},
-	{Name: "allow_empty", Type: spec.Boolean, Doc: "Whether no item at all is fine."},
 }

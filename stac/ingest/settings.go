@@ -13,31 +13,31 @@ import (
 
 // settings are the config of stac.ingest.
 type settings struct {
+	Mode         string         `json:"mode" enum:"file,api" doc:"Whether source is a file, directory or static catalog, or an API; found out when absent."`
+	Source       string         `json:"source" doc:"What to read: the URL of an API or catalog, or a path."`
+	CatalogURL   string         `json:"catalog_url" doc:"The same as source, for an API or a static catalog; defaults to that of a discovery."`
+	SourceFile   string         `json:"source_file" doc:"File, directory, glob, s3:// or https:// path; it wins over catalog_url."`
+	SourceType   string         `json:"source_type" enum:"auto,file,items_directory,collection,catalog" default:"auto" doc:"What a path must be; anything else is refused."`
+	Format       string         `json:"format" enum:"auto,json,geojson,ndjson,parquet" default:"auto" doc:"Format of files, found by name and content when auto."`
+	Collection   string         `json:"collection_id" doc:"Collection to read; defaults to that of a discovery. In file mode, items that name none get it."`
+	Collections  []string       `json:"collection_ids" doc:"Several collections instead of one."`
+	Bbox         []float64      `json:"bbox" doc:"Box that items must meet: west, south, east, north in degrees, or six numbers."`
+	Datetime     any            `json:"datetime" doc:"Time: an instant, a year, month or day, an interval a/b with .. for an open end, [a, b], or {start, end}."`
+	IDs          []any          `json:"ids" doc:"Ids of the items to read; one that does not exist is a failure."`
+	Query        map[string]any `json:"query" doc:"Query extension, like {\"eo:cloud_cover\": {\"lt\": 10}}; APIs only."`
+	Filter       any            `json:"filter" doc:"CQL2 filter, a text or an object; APIs only."`
+	FilterLang   string         `json:"filter_lang" doc:"Language of filter; cql2-text for a text, cql2-json for an object when absent."`
+	Intersects   map[string]any `json:"intersects" doc:"GeoJSON geometry that items must meet, instead of bbox; APIs only."`
+	SortBy       any            `json:"sortby" doc:"Order: -properties.datetime,+id, a list of such, or of {field, direction}; APIs only."`
+	Fields       any            `json:"fields" doc:"Members to send, those with a minus left out; what comes incomplete is marked with stepwell:partial; APIs only."`
+	Filters      filters        `json:"filters" doc:"The conditions in one place; each may be given here or beside it."`
+	Limit        int            `json:"limit" minimum:"1" maximum:"10000" default:"100" doc:"Items per page, a hint to the server; it bounds nothing: see max_items."`
+	MaxItems     int64          `json:"max_items" minimum:"1" doc:"Items after which to stop."`
+	SplitAt      int64          `json:"split_at" minimum:"1" doc:"Divide the search by time until the server counts fewer matches per part, e.g. 10000; not divided when absent."`
+	Verify       bool           `json:"verify_collection" default:"true" doc:"Whether to make sure beforehand that the collection exists."`
+	AllowEmpty   bool           `json:"allow_empty" doc:"Whether a file or catalog without any item is fine."`
+	MaxItemBytes int64          `json:"max_item_bytes" minimum:"1024" doc:"Size above which an item of a file is a failure, 64 MiB when absent."`
 	connection
-	Mode         string          `json:"mode"`
-	Source       string          `json:"source"`
-	CatalogURL   string          `json:"catalog_url"`
-	SourceFile   string          `json:"source_file"`
-	SourceType   string          `json:"source_type"`
-	Format       string          `json:"format"`
-	Collection   string          `json:"collection_id"`
-	Collections  []string        `json:"collection_ids"`
-	Bbox         []float64       `json:"bbox"`
-	Datetime     any             `json:"datetime"`
-	Query        json.RawMessage `json:"query"`
-	Filter       json.RawMessage `json:"filter"`
-	FilterLang   string          `json:"filter_lang"`
-	IDs          []any           `json:"ids"`
-	Intersects   json.RawMessage `json:"intersects"`
-	SortBy       any             `json:"sortby"`
-	Fields       any             `json:"fields"`
-	Limit        int             `json:"limit"`
-	MaxItems     int64           `json:"max_items"`
-	SplitAt      int64           `json:"split_at"`
-	Verify       bool            `json:"verify_collection"`
-	Filters      filters         `json:"filters"`
-	AllowEmpty   bool            `json:"allow_empty"`
-	MaxItemBytes int64           `json:"max_item_bytes"`
 
 	search api.Search // what the conditions come to
 
@@ -51,21 +51,16 @@ var sameMeaning = [][]string{
 	{"ids", "filters.ids"}, {"query", "filters.query"},
 }
 
-// checkIngest finds every problem that the Spec cannot tell.
-func checkIngest(config map[string]any) []error {
-	e := &either{config: config}
+func checkIngest(s *settings, config stream.Config) []error {
+	e := &either{config: config.Values}
 	for _, group := range sameMeaning {
 		e.one(group...)
 	}
 	e.one("bbox", "intersects")
 	e.one("filters.bbox", "intersects")
 	e.one("filters.spatial", "intersects")
-	if templated(config) {
+	if config.Pending() {
 		return e.wrong // the rest is checked when the values are known
-	}
-	var s settings
-	if err := decode(config, &s); err != nil {
-		return append(e.wrong, err)
 	}
 	if err := s.conditions(); err != nil {
 		e.wrong = append(e.wrong, err)
@@ -84,7 +79,7 @@ func (s *settings) onlyOfAPIs() (wrong []error) {
 	for _, f := range []struct {
 		name  string
 		given bool
-	}{{"query", len(s.search.Query) > 0}, {"filter", len(s.Filter) > 0}, {"intersects", len(s.Intersects) > 0}, {"sortby", s.SortBy != nil}, {"fields", s.Fields != nil}} {
+	}{{"query", len(s.search.Query) > 0}, {"filter", s.Filter != nil}, {"intersects", len(s.Intersects) > 0}, {"sortby", s.SortBy != nil}, {"fields", s.Fields != nil}} {
 		if f.given {
 			wrong = append(wrong, wrongConfig(f.name+" is for APIs, and the source is a file or a static catalog", "use stream.filter or stream.map behind it; bbox, datetime, ids and collection_id work"))
 		}
@@ -118,10 +113,18 @@ func (s *settings) conditions() error {
 	if given := len(s.IDs) + len(s.Filters.IDs); len(q.IDs) != given {
 		return wrongConfig("an id is neither a text nor a number", "")
 	}
-	if q.Query = object(s.Query); q.Query == nil {
-		q.Query = object(s.Filters.Query)
+	if q.Query, err = rawOf(s.Query); err == nil && q.Query == nil {
+		q.Query, err = rawOf(s.Filters.Query)
 	}
-	q.Filter, q.Intersects = s.Filter, object(s.Intersects)
+	if err == nil {
+		q.Intersects, err = rawOf(s.Intersects)
+	}
+	if err == nil && s.Filter != nil {
+		q.Filter, err = json.Marshal(s.Filter)
+	}
+	if err != nil {
+		return configured(err)
+	}
 	if q.SortBy, err = sortBy(s.SortBy); err != nil {
 		return err
 	}
@@ -138,11 +141,12 @@ func (s *settings) conditions() error {
 	return nil
 }
 
-func object(raw json.RawMessage) json.RawMessage {
-	if string(raw) == "null" || string(raw) == "{}" {
-		return nil
+// rawOf is an object as JSON text, nil when it is empty.
+func rawOf(object map[string]any) (json.RawMessage, error) {
+	if len(object) == 0 {
+		return nil, nil
 	}
-	return raw
+	return json.Marshal(object)
 }
 
 func (t *temporal) value() any {
@@ -172,8 +176,8 @@ func datetime(v any) (string, error) {
 	switch v := v.(type) {
 	case string:
 		text = v
-	case json.Number: // a year
-		text = v.String()
+	case int64, float64: // a year
+		text = texts([]any{v})[0]
 	case []any:
 		if len(v) != 2 {
 			return "", wrongConfig("datetime is a list, but not of two", "write [start, end]; null for an open end")
@@ -290,8 +294,4 @@ func isData(url string) bool {
 		return true
 	}
 	return false
-}
-
-func ingestModule(o Options) stream.Module {
-	return stream.Module{Spec: ingestSpec(), Check: checkIngest, Open: o.openIngest, Try: o.tryIngest}
 }
