@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Typed is a Module whose config is the struct C. Its tags (package spec) are the fields of Spec.Params, which need not be
-// given; what they cannot say, Check does. Fields of C without a json tag are the module's own: Check may prepare
+// Typed is a Module whose config is the struct C. Its tags (package spec) are the fields of Spec.Params, of which only those
+// are given whose description a tag cannot hold; what tags cannot check, Check does. Fields of C without a json tag are the module's own: Check may prepare
 // there what Open uses.
 type Typed[C any] struct {
 	Spec spec.Spec
@@ -18,8 +18,10 @@ type Typed[C any] struct {
 	Check func(c *C, config Config) []error
 	// Open is Module.Open, of a config without problems.
 	Open func(ctx context.Context, env *Env, c *C) (any, error)
-	// Try is Module.Try. Defaults to Open, of a module whose Open changes nothing.
+	// Try is Module.Try. Defaults to Open where that is Pure, else to Check alone.
 	Try func(ctx context.Context, env *Env, c *C) []error
+	// Pure says that Open changes nothing.
+	Pure bool
 	// Replaces is Module.Replaces.
 	Replaces func(c *C) bool
 }
@@ -31,7 +33,7 @@ type Config struct {
 }
 
 // Has reports whether a field is given, be it by a template.
-func (c Config) Has(name string) bool { return c.Values[name] != nil }
+func (c Config) Has(name string) bool { return c.Values[name] != nil && c.Values[name] != "" }
 
 // Given lists those of some fields that are given.
 func (c Config) Given(names ...string) (given []string) {
@@ -45,7 +47,12 @@ func (c Config) Given(names ...string) (given []string) {
 
 // Module is the Module.
 func (t Typed[C]) Module() Module {
-	t.Spec.Params = spec.FieldsOf[C]()
+	fields := spec.FieldsOf[C]()
+	for _, given := range t.Spec.Params {
+		i := slices.IndexFunc(fields, func(f spec.Field) bool { return f.Name == given.Name })
+		fields[i] = given
+	}
+	t.Spec.Params = fields
 	m := Module{Spec: t.Spec}
 	read := func(values map[string]any) (*C, []error) {
 		c := new(C)
@@ -68,6 +75,9 @@ func (t Typed[C]) Module() Module {
 		}
 		if t.Try != nil {
 			return t.Try(ctx, env, c)
+		}
+		if !t.Pure {
+			return nil
 		}
 		if _, err := t.Open(ctx, env, c); err != nil {
 			return []error{err}

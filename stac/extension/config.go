@@ -1,7 +1,9 @@
 package extension
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -62,17 +64,9 @@ func bad(key, what, hint string) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: key + ": " + what, Hint: hint}
 }
 
-// read makes settings of a config that fits the Spec. path resolves paths.
-func read(config map[string]any, path func(string) string) (*settings, []error) {
-	s := &settings{}
-	text := func(key string) string {
-		v, _ := config[key].(string)
-		return v
-	}
-	flag := func(key string) bool {
-		v, _ := config[key].(bool)
-		return v
-	}
+// read makes settings of a config. path resolves paths.
+func (c *config) read(path func(string) string) (*settings, []error) {
+	s := &settings{validate: c.Validate || c.ValidateExtension, scaffold: c.RequiredOnly, replace: c.ReplaceVersion, over: c.Overwrite, missing: c.MissingSchema}
 	var problems []error
 	add := func(errs ...error) {
 		for _, err := range errs {
@@ -81,22 +75,14 @@ func read(config map[string]any, path func(string) string) (*settings, []error) 
 			}
 		}
 	}
-	add(s.which(text("extension"), text("schema_uri")))
-	_, one := config["validate"]
-	_, other := config["validate_extension"]
-	if one && other {
-		add(bad("validate_extension", "is another name of validate", "give one of the two"))
-	}
-	s.validate = flag("validate") || flag("validate_extension")
-	s.scaffold, s.replace, s.over = flag("required_fields_only"), flag("replace_version"), overwrite(text("overwrite"))
-	s.missing = missing(text("missing_schema"))
+	add(s.which(c.Extension, c.SchemaURI))
 	var err error
-	s.schemas, err = schema.FromConfig(config, path)
+	s.schemas, err = c.Options(path)
 	add(err)
 	if len(problems) == 0 {
-		add(s.configured(config["config"]))
-		add(s.defaults(config["defaults"])...)
-		add(s.requires(config["required"])...)
+		add(s.configured(c.Config))
+		add(s.defaults(c.Defaults)...)
+		add(s.requires(c.Required)...)
 	}
 	return s, problems
 }
@@ -129,9 +115,8 @@ func (s *settings) which(name, uri string) error {
 }
 
 // configured are the values of `config`: fields of the extension, without its prefix.
-func (s *settings) configured(v any) error {
-	fields, _ := v.(map[string]any)
-	for _, name := range sorted(fields) {
+func (s *settings) configured(fields map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		path := item.Path{{Key: "properties"}}
 		if s.known.Assets {
 			path = item.Path{{Key: "assets"}, {Any: true}}
@@ -146,7 +131,7 @@ func (s *settings) configured(v any) error {
 		default:
 			path = append(path, item.Step{Key: s.known.Prefix + ":" + name})
 		}
-		if err := s.fill("config."+name, path, fields[name], cmpOr(s.over, always)); err != nil {
+		if err := s.fill("config."+name, path, fields[name], cmp.Or(s.over, always)); err != nil {
 			return err
 		}
 		if err := s.summary(path, fields[name]); err != nil {
@@ -156,17 +141,9 @@ func (s *settings) configured(v any) error {
 	return nil
 }
 
-func cmpOr(a, b overwrite) overwrite {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // defaults are values by paths: "properties.eo:snow_cover", "assets.*.roles", or nested objects.
-func (s *settings) defaults(v any) (problems []error) {
-	values, _ := v.(map[string]any)
-	for _, key := range sorted(values) {
+func (s *settings) defaults(values map[string]any) (problems []error) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		path, err := item.ParsePath(key)
 		if err != nil {
 			problems = append(problems, err)
@@ -177,7 +154,7 @@ func (s *settings) defaults(v any) (problems []error) {
 			over = nullOnly
 			path = placed(path[0].Key)
 		}
-		if err := s.fill("defaults."+key, path, values[key], cmpOr(s.over, over)); err != nil {
+		if err := s.fill("defaults."+key, path, values[key], cmp.Or(s.over, over)); err != nil {
 			problems = append(problems, err)
 			continue
 		}
@@ -203,7 +180,7 @@ func placed(key string) item.Path {
 // fill notes a value, objects member by member, so that what stands beside them stays.
 func (s *settings) fill(key string, path item.Path, v any, over overwrite) error {
 	if fields, ok := v.(map[string]any); ok && len(fields) > 0 && len(path) < item.MaxPath {
-		for _, name := range sorted(fields) {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			step := item.Step{Key: name}
 			if name == "*" && len(path) == 1 && inAssets(path) {
 				step = item.Step{Any: true}
@@ -240,7 +217,7 @@ func (s *settings) summary(path item.Path, v any) error {
 	}
 	if len(path) == 1 {
 		fields, _ := v.(map[string]any)
-		for _, name := range sorted(fields) {
+		for _, name := range slices.Sorted(maps.Keys(fields)) {
 			if err := s.summary(append(slices.Clone(path), item.Step{Key: name}), fields[name]); err != nil {
 				return err
 			}
@@ -255,10 +232,8 @@ func (s *settings) summary(path item.Path, v any) error {
 }
 
 // requires are the paths that must have a value in the end. With validate they are those of the config.
-func (s *settings) requires(v any) (problems []error) {
-	list, _ := v.([]any)
-	for _, e := range list {
-		text, _ := e.(string)
+func (s *settings) requires(list []string) (problems []error) {
+	for _, text := range list {
 		path, err := item.ParsePath(text)
 		if err != nil {
 			problems = append(problems, err)
@@ -270,13 +245,4 @@ func (s *settings) requires(v any) (problems []error) {
 		s.required = append(s.required, path)
 	}
 	return problems
-}
-
-func sorted(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/stepwell/stepwell/spec"
-	"github.com/stepwell/stepwell/stac/pattern"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -21,43 +20,52 @@ func Modules(o Options) []stream.Module {
 	if o.Schemas == nil {
 		o.Schemas = schema.New(schema.Options{})
 	}
-	return []stream.Module{{
-		Spec:  describe(),
-		Check: check,
-		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-			e, problems := open(ctx, o, env, config)
-			if len(problems) > 0 {
-				return nil, &stream.Error{Type: stream.ConfigurationError, Err: problems[0]}
+	return []stream.Module{stream.Typed[config]{
+		Spec: describe(),
+		Check: func(c *config, given stream.Config) []error {
+			if given.Pending() {
+				return nil // Open looks again
 			}
-			return e, nil
-		},
-		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
-			_, problems := open(ctx, o, env, config)
+			if len(given.Given("validate", "validate_extension")) == 2 {
+				return []error{bad("validate_extension", "is another name of validate", "give one of the two")}
+			}
+			_, problems := c.read(func(path string) string { return path })
 			return problems
 		},
-	}}
+		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) { return open(ctx, o, env, c) },
+		Pure: true,
+	}.Module()}
 }
 
-func check(config map[string]any) []error {
-	if pattern.Pending(config) {
-		return nil // Open looks again
-	}
-	_, problems := read(config, func(path string) string { return path })
-	return problems
+// config is the step's config.
+type config struct {
+	Extension         string         `json:"extension" doc:"Name of a known extension (eo, projection, alternate-assets, dgeo …), with a version if need be: eo/v1.1.0."`
+	SchemaURI         string         `json:"schema_uri" doc:"URI of the extension's schema, instead of extension."`
+	Config            map[string]any `json:"config" doc:"Values of the extension's fields by their names without prefix, at the place where they belong: properties or every asset."`
+	Defaults          map[string]any `json:"defaults" doc:"Values by path (properties.x, assets.*.x, assets.B4.x) or as nested objects."`
+	Overwrite         overwrite      `json:"overwrite" enum:"never,null_only,always" doc:"What happens to values that are there: never, null_only (null is filled in) or always. Defaults to always for dotted and wildcard keys and config, else to null_only."`
+	Validate          bool           `json:"validate" doc:"Whether the result must be valid against the extension's schema and have every value that the config sets. Defaults to false."`
+	ValidateExtension bool           `json:"validate_extension" doc:"Another name of validate."`
+	Required          []string       `json:"required" doc:"Paths that must have a value in every item, such as assets.*.alternate.s3.href."`
+	RequiredOnly      bool           `json:"required_fields_only" doc:"Whether fields that the schema requires and that are absent are added, as null or the schema's default. Defaults to false."`
+	ReplaceVersion    bool           `json:"replace_version" doc:"Whether older versions of the extension, and its old short name, are taken from stac_extensions. Defaults to false."`
+	MissingSchema     missing        `json:"missing_schema" enum:"fail,warn,skip" doc:"What to do when the schema is needed and cannot be had. Defaults to fail with validate, else to warn."`
+	schema.Sources
 }
 
-func open(ctx context.Context, o Options, env *stream.Env, config map[string]any) (*extender, []error) {
-	s, problems := read(config, env.Path)
+func open(ctx context.Context, o Options, env *stream.Env, c *config) (*extender, error) {
+	s, problems := c.read(env.Path)
 	if len(problems) > 0 {
-		return nil, problems
+		return nil, problems[0]
 	}
 	store := o.Schemas.With(s.schemas)
-	if err := store.Check(); err != nil {
-		return nil, []error{err}
+	err := store.Check()
+	var e *extender
+	if err == nil {
+		e, err = newExtender(ctx, s, store, logWarning(env, s.uri))
 	}
-	e, err := newExtender(ctx, s, store, logWarning(env, s.uri))
 	if err != nil {
-		return nil, []error{err}
+		return nil, &stream.Error{Type: stream.ConfigurationError, Err: err}
 	}
 	return e, nil
 }
@@ -81,19 +89,6 @@ and item_assets, without href there; values that name {item_id} or {properties.x
 A schema that passes may prove nothing: that of alternate-assets 1.2.0 does not look at the assets of items.
 With validate, every path that the config sets must have a value, and the alternates of assets an href.`,
 		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true, Sets: []spec.Sets{{Keys: "defaults", Nested: true}, {Path: "stac_extensions"}}},
-		Params: append([]spec.Field{
-			{Name: "extension", Type: spec.String, Doc: "Name of a known extension (eo, projection, alternate-assets, dgeo …), with a version if need be: eo/v1.1.0."},
-			{Name: "schema_uri", Type: spec.String, Doc: "URI of the extension's schema, instead of extension."},
-			{Name: "config", Type: spec.Object, Doc: "Values of the extension's fields by their names without prefix, at the place where they belong: properties or every asset."},
-			{Name: "defaults", Type: spec.Object, Doc: "Values by path (properties.x, assets.*.x, assets.B4.x) or as nested objects."},
-			{Name: "overwrite", Type: spec.String, Enum: []string{string(never), string(nullOnly), string(always)}, Doc: "What happens to values that are there: never, null_only (null is filled in) or always. Defaults to always for dotted and wildcard keys and config, else to null_only."},
-			{Name: "validate", Type: spec.Boolean, Doc: "Whether the result must be valid against the extension's schema and have every value that the config sets. Defaults to false."},
-			{Name: "validate_extension", Type: spec.Boolean, Doc: "Another name of validate."},
-			{Name: "required", Type: spec.Array, Items: &spec.Field{Type: spec.String}, Doc: "Paths that must have a value in every item, such as assets.*.alternate.s3.href."},
-			{Name: "required_fields_only", Type: spec.Boolean, Doc: "Whether fields that the schema requires and that are absent are added, as null or the schema's default. Defaults to false."},
-			{Name: "replace_version", Type: spec.Boolean, Doc: "Whether older versions of the extension, and its old short name, are taken from stac_extensions. Defaults to false."},
-			{Name: "missing_schema", Type: spec.String, Enum: []string{string(fail), string(warn), string(skip)}, Doc: "What to do when the schema is needed and cannot be had. Defaults to fail with validate, else to warn."},
-		}, schema.Fields()...),
 		Outputs: []spec.Field{
 			{Name: "changed", Type: spec.Integer, Doc: "Objects that were changed."},
 			{Name: "unchanged", Type: spec.Integer, Doc: "Objects that had everything already."},

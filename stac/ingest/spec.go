@@ -36,7 +36,7 @@ const ingestDoc = "An API is searched by POST, or by GET where it refuses that, 
 	"A file that cannot be read is a failure record; a source with no item at all is an error."
 
 func discoveryModule(o Options) stream.Module {
-	return stream.Typed[find]{Check: checkDiscovery, Open: o.openDiscovery, Spec: spec.Spec{
+	return stream.Typed[find]{Check: checkDiscovery, Open: o.openDiscovery, Pure: true, Spec: spec.Spec{
 		Name: "stac.discovery", Aliases: []string{"DiscoveryModule"},
 		Summary: "Finds the collections of an API or a static catalog; what comes behind runs for each of them.",
 		Doc: "The collections are the step's items, and its output `collections` names up to 10,000 of them: the steps behind run once for each, and `stac.ingest` and `stac.seed` among them know which one it is. " +
@@ -52,7 +52,7 @@ func discoveryModule(o Options) stream.Module {
 }
 
 func seedModule(o Options) stream.Module {
-	return stream.Typed[seed]{Check: checkSeed, Open: o.openSeed, Spec: spec.Spec{
+	return stream.Typed[seed]{Check: checkSeed, Open: o.openSeed, Pure: true, Spec: spec.Spec{
 		Name: "stac.seed", Aliases: []string{"SeedModule", "StaticSourceModule"},
 		Summary: "Makes items of a list of ids or parts of items.",
 		Doc:     "Each entry is laid over a copy of `defaults`. With `stac.ingest` behind it, the items of these ids are fetched; with `stac.scaffold`, they become whole items.",

@@ -125,7 +125,7 @@ func (o Options) openBook(env *stream.Env, c config) (*book, error) {
 		}
 		root = abs
 	}
-	policy, err := c.policy()
+	policy, err := c.Policy(durable.Upsert)
 	if err != nil {
 		return nil, err
 	}

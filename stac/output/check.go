@@ -20,9 +20,6 @@ func wrong(message, hint string) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
 }
 
-// templated reports whether a text is not known before the run.
-func templated(text string) bool { return strings.Contains(text, "{{") || strings.Contains(text, "${") }
-
 // only says which formats a key is for.
 var only = map[string][]string{
 	"base_dir": {"json", "catalog", "ndjson", "parquet"}, "output_path": {"json", "catalog", "ndjson", "parquet"},
@@ -33,36 +30,32 @@ var only = map[string][]string{
 }
 
 // check finds the contradictions of a config.
-func check(values map[string]any) (problems []error) {
-	format, _ := values["format"].(string)
-	if templated(format) {
+func check(c *config, given stream.Config) (problems []error) {
+	if given.Early && (c.Format == "" || strings.Contains(c.Format, "${")) {
 		return nil
 	}
-	for _, key := range slices.Sorted(maps.Keys(values)) {
-		if formats := only[key]; values[key] != nil && values[key] != false && formats != nil && !slices.Contains(formats, format) {
-			problems = append(problems, wrong(key+" has no meaning for format "+format, "it is for "+strings.Join(formats, ", ")))
+	for _, key := range slices.Sorted(maps.Keys(given.Values)) {
+		if formats := only[key]; given.Has(key) && given.Values[key] != false && formats != nil && !slices.Contains(formats, c.Format) {
+			problems = append(problems, wrong(key+" has no meaning for format "+c.Format, "it is for "+strings.Join(formats, ", ")))
 		}
 	}
-	c, err := decode(withoutTemplates(values))
-	if err != nil {
-		return append(problems, err)
+	if given.Early {
+		for _, text := range append(c.places(), &c.URL, &c.CatalogURL) {
+			if strings.Contains(*text, "${") {
+				*text = ""
+			}
+		}
 	}
-	problems = append(append(problems, c.checkPlace(values)...), c.checkFormat(values)...)
-	if err := c.checkWrite(values); err != nil {
+	problems = append(append(problems, c.checkPlace(given)...), c.checkFormat(given)...)
+	if err := c.checkWrite(); err != nil {
 		problems = append(problems, err)
 	}
 	return problems
 }
 
-// policy is how the output is written.
-func (c config) policy() (durable.Policy, error) {
-	values := map[string]any{"write": c.Write, "keep": c.Keep, "allow_empty": c.AllowEmpty}
-	return durable.PolicyOf(values, durable.Upsert)
-}
-
 // checkWrite finds modes that a format does not have.
-func (c config) checkWrite(values map[string]any) error {
-	p, err := c.policy()
+func (c config) checkWrite() error {
+	p, err := c.Policy(durable.Upsert)
 	switch {
 	case err != nil:
 		return err
@@ -72,40 +65,23 @@ func (c config) checkWrite(values map[string]any) error {
 		return nil
 	case p.Mode == durable.Replace && c.Owns != "collection":
 		return wrong("write: replace deletes what others have put into the collection", "owns: collection says that nobody else writes to it")
-	case c.OnConflict == "skip" && (c.Write != "" || c.Keep != "" && c.Keep != string(durable.KeepFirst)):
+	case c.OnConflict == "skip" && (c.Write != "" || c.Keep != "" && c.Keep != durable.KeepFirst):
 		return wrong("on_conflict: skip contradicts write or keep", "on_conflict: upsert is write: upsert, and skip is keep: first; keep one of them")
-	case c.Keep == string(durable.KeepLast) && c.Write == "" && c.OnConflict != "upsert":
+	case c.Keep == durable.KeepLast && c.Write == "" && c.OnConflict != "upsert":
 		return wrong("keep: last replaces what is there", "add write: upsert")
 	}
 	return nil
 }
 
-// withoutTemplates leaves out what stands for a value of another type.
-func withoutTemplates(values map[string]any) map[string]any {
-	out := map[string]any{}
-	for key, v := range values {
-		if text, ok := v.(string); ok && templated(text) && key != "split" {
-			continue
-		}
-		if key == "columns" || key == "headers" || key == "auth" {
-			continue
-		}
-		out[key] = v
-	}
-	return out
-}
-
-func given(values map[string]any, key string) bool { return values[key] != nil && values[key] != "" }
-
-func (c config) checkPlace(values map[string]any) (problems []error) {
+func (c config) checkPlace(given stream.Config) (problems []error) {
 	first, second := "base_dir", "output_path"
 	if c.Format == "api" {
 		first, second = "url", "catalog_url"
 	}
-	switch {
-	case given(values, first) && given(values, second):
+	switch places := given.Given(first, second); {
+	case len(places) == 2:
 		problems = append(problems, wrong(first+" and "+second+" are the same thing", "give one of them"))
-	case !given(values, first) && !given(values, second):
+	case len(places) == 0:
 		problems = append(problems, wrong("format "+c.Format+" needs "+first, ""))
 	}
 	for _, place := range c.places() {
@@ -127,11 +103,11 @@ func (c config) checkPlace(values map[string]any) (problems []error) {
 	return problems
 }
 
-func (c config) checkFormat(values map[string]any) (problems []error) {
-	if c.Layout != "" && c.Layout != "self-contained" && !given(values, "base_url") {
+func (c config) checkFormat(given stream.Config) (problems []error) {
+	if c.Layout != "" && c.Layout != "self-contained" && !given.Has("base_url") {
 		problems = append(problems, wrong("layout "+c.Layout+" needs base_url", "absolute links begin with it"))
 	}
-	if c.Layout == "self-contained" && given(values, "base_url") {
+	if c.Layout == "self-contained" && given.Has("base_url") {
 		problems = append(problems, wrong("layout self-contained has no absolute links, so that base_url has no meaning", "use relative-published"))
 	}
 	if c.Split != "" && !strings.Contains(c.Split, "{{") {
@@ -142,14 +118,12 @@ func (c config) checkFormat(values map[string]any) (problems []error) {
 	if kind := compression(c.single()); kind != "" && c.Compression != "" && packing[c.Compression] != kind {
 		problems = append(problems, wrong("compression "+c.Compression+" is not what the name "+c.OutputPath+" says", "leave compression out"))
 	}
-	if c.Format == "parquet" && (c.Schema == "fixed") != given(values, "columns") {
+	if c.Format == "parquet" && (c.Schema == "fixed") != given.Has("columns") {
 		problems = append(problems, wrong("schema fixed and columns belong together", "give both or neither"))
 	}
-	if columns, ok := values["columns"].(map[string]any); ok {
-		for name, kind := range columns {
-			if text, ok := kind.(string); !ok || columnKinds[text] == 0 && !templated(text) {
-				problems = append(problems, wrong("column "+name+" has an unknown type", "the types are string, int, double, bool, timestamp and json"))
-			}
+	for name, kind := range c.Columns {
+		if columnKinds[kind] == 0 && !strings.Contains(kind, "${") {
+			problems = append(problems, wrong("column "+name+" has an unknown type", "the types are string, int, double, bool, timestamp and json"))
 		}
 	}
 	return problems
@@ -184,14 +158,7 @@ func (c config) single() string {
 }
 
 // try looks whether the output can be written, and leaves nothing behind.
-func (o Options) try(_ context.Context, env *stream.Env, values map[string]any) []error {
-	if problems := check(values); len(problems) > 0 {
-		return problems
-	}
-	c, err := decode(values)
-	if err != nil {
-		return []error{err}
-	}
+func (o Options) try(_ context.Context, env *stream.Env, c *config) []error {
 	if c.Format == "api" {
 		if o.HTTP == nil {
 			return []error{errNoHTTP}

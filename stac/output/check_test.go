@@ -40,7 +40,7 @@ func TestCheck(t *testing.T) {
 		{map[string]any{"format": "parquet", "base_dir": "a", "schema": "fixed"}, "belong together"},
 		{map[string]any{"format": "parquet", "base_dir": "a", "schema": "fixed", "columns": map[string]any{"x": "varchar"}}, "unknown type"},
 	} {
-		problems := check(c.config)
+		problems := Modules(Options{})[0].Check(c.config)
 		found := c.want == "" && len(problems) == 0
 		for _, p := range problems {
 			found = found || c.want != "" && strings.Contains(p.Error(), c.want)

@@ -165,7 +165,7 @@ func TestModesRefused(t *testing.T) {
 		{"format": "json", "base_dir": "x", "owns": "collection"}, {"format": "api", "url": "https://x.example", "on_conflict": "skip", "write": "upsert"},
 		{"format": "json", "base_dir": "x", "allow_empty": true},
 	} {
-		if problems := check(c); len(problems) == 0 || stepwell.HintOf(errors.Join(problems...)) == "" {
+		if problems := Modules(Options{})[0].Check(c); len(problems) == 0 || stepwell.HintOf(errors.Join(problems...)) == "" {
 			t.Errorf("%v: %v", c, problems)
 		}
 	}

@@ -10,7 +10,6 @@ package output
 
 import (
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
 
@@ -33,87 +32,70 @@ func Modules(o Options) []stream.Module {
 	if o.Places == nil {
 		o.Places = files.New(files.Options{})
 	}
-	return []stream.Module{{Spec: moduleSpec(), Open: o.open, Check: check, Try: o.try, Replaces: func(values map[string]any) bool {
-		write, _ := values["write"].(string)
-		return write == string(durable.Replace)
-	}}}
+	return []stream.Module{stream.Typed[config]{Spec: moduleSpec(), Check: check, Open: o.open, Try: o.try, Replaces: func(c *config) bool {
+		return c.Write == durable.Replace
+	}}.Module()}
 }
 
-// config is the step's config; the fields are documented in moduleSpec.
+// config is the step's config.
 type config struct {
-	Format       string `json:"format"`
-	BaseDir      string `json:"base_dir"`
-	OutputPath   string `json:"output_path"`
-	OrganizeBy   string `json:"organize_by"`
-	BaseURL      string `json:"base_url"`
-	BufferSize   int    `json:"buffer_size"`
-	CollectionID string `json:"collection_id"`
+	Format       string `json:"format" required:"true" enum:"json,catalog,ndjson,parquet,api" doc:"What to write."`
+	BaseDir      string `json:"base_dir" minLength:"1" doc:"The directory to write to, or s3://bucket/prefix; \x60{collection_id}\x60 in it makes one for each collection."`
+	OutputPath   string `json:"output_path" minLength:"1" doc:"Another name of base_dir; for ndjson and parquet it may name one file, also with \x60{collection_id}\x60."`
+	OrganizeBy   string `json:"organize_by" enum:"item_id,flat,collection" doc:"How files are arranged: by item_id, flat or by collection. Defaults to collection; for json with output_path to item_id."`
+	BaseURL      string `json:"base_url" doc:"The URL under which the output will be found; links are absolute then."`
+	BufferSize   int    `json:"buffer_size" minimum:"1" maximum:"100000" default:"1000" doc:"Items that are written at a time."`
+	CollectionID string `json:"collection_id" doc:"The collection of items that name none."`
+	durable.Writing
+	Owns string `json:"owns" enum:"collection" doc:"api: \x60collection\x60 says that nobody else writes to the collections, which \x60write: replace\x60 needs: it deletes the items there that the run does not have."`
 
-	Write      string `json:"write"`
-	Keep       string `json:"keep"`
-	AllowEmpty bool   `json:"allow_empty"`
-	Owns       string `json:"owns"`
+	Layout      string `json:"layout" enum:"self-contained,relative-published,absolute" doc:"catalog: links all relative, relative but for the root's self link, or all absolute. Defaults to self-contained, with base_url to relative-published."`
+	Split       string `json:"split" spec:"raw" doc:"catalog: sub-catalogs by what items say, such as \"{properties.datetime:year}/{properties.datetime:month}\" or \"{properties.platform}\"."`
+	MaxLinks    int    `json:"max_links" minimum:"1" maximum:"100000" default:"10000" doc:"catalog: items in one catalog file; more go into sub-catalogs."`
+	CatalogID   string `json:"catalog_id" doc:"catalog: the id of the root catalog. Defaults to the workflow's name."`
+	Title       string `json:"title" doc:"catalog: the title of the root catalog."`
+	Description string `json:"description" doc:"catalog: the description of the root catalog."`
 
-	Layout      string `json:"layout"`
-	Split       string `json:"split"`
-	MaxLinks    int    `json:"max_links"`
-	CatalogID   string `json:"catalog_id"`
-	Title       string `json:"title"`
-	Description string `json:"description"`
+	Compression string `json:"compression" enum:"none,gzip,zstd" doc:"ndjson: how the files are compressed. Defaults to what the name of output_path says."`
 
-	Compression string `json:"compression"`
+	RowGroup int               `json:"row_group" minimum:"1" maximum:"1000000" default:"20000" doc:"parquet: rows in a row group."`
+	PartRows int64             `json:"part_rows" minimum:"1" doc:"parquet: rows in a part file, after which another begins. Defaults to one file per run."`
+	Schema   string            `json:"schema" enum:"full,first_n,fixed" default:"full" doc:"parquet: columns are found over all items, over the first ones, or given by columns; what does not fit is refused."`
+	FirstN   int64             `json:"first_n" minimum:"1" default:"1000" doc:"parquet: how many items schema first_n looks at."`
+	Columns  map[string]string `json:"columns" doc:"parquet: the columns of schema fixed: name to string, int, double, bool, timestamp or json."`
+	Mixed    string            `json:"mixed_types" enum:"refuse,json" default:"refuse" doc:"parquet: what becomes of a column whose items disagree: the later item is refused, or the column is JSON text."`
+	Rejects  string            `json:"rejects" doc:"parquet: an NDJSON file for the items that do not fit."`
 
-	RowGroup int               `json:"row_group"`
-	PartRows int64             `json:"part_rows"`
-	Schema   string            `json:"schema"`
-	FirstN   int64             `json:"first_n"`
-	Columns  map[string]string `json:"columns"`
-	Mixed    string            `json:"mixed_types"`
-	Rejects  string            `json:"rejects"`
-
-	URL         string            `json:"url"`
-	CatalogURL  string            `json:"catalog_url"`
-	OnConflict  string            `json:"on_conflict"`
-	IfMatch     bool              `json:"if_match"`
-	BatchSize   int               `json:"batch_size"`
-	Concurrency int               `json:"concurrency"`
-	RateLimit   float64           `json:"rate_limit"`
-	Headers     map[string]string `json:"headers"`
-	Auth        authConfig        `json:"auth"`
+	URL         string            `json:"url" doc:"api: the landing page of the STAC API."`
+	CatalogURL  string            `json:"catalog_url" doc:"api: another name of url."`
+	OnConflict  string            `json:"on_conflict" enum:"insert,upsert,skip" default:"insert" doc:"api: what happens with an item that is there already: it is refused, replaced or left alone."`
+	IfMatch     bool              `json:"if_match" default:"false" doc:"api: replace an item only when nobody has changed it since it was looked at (ETag)."`
+	BatchSize   int               `json:"batch_size" minimum:"1" maximum:"10000" default:"100" doc:"api: items sent in one request; 1 sends them singly."`
+	Concurrency int               `json:"concurrency" minimum:"1" maximum:"100" default:"5" doc:"api: requests at a time."`
+	RateLimit   float64           `json:"rate_limit" minimum:"0" doc:"api: requests per second. Defaults to no limit of its own."`
+	Headers     map[string]string `json:"headers" writeOnly:"true" doc:"api: headers of every request."`
+	Auth        authConfig        `json:"auth" doc:"api: credentials of one kind."`
 }
 
+// authConfig is an api.Auth, described.
 type authConfig struct {
-	Bearer       string `json:"bearer"`
-	Username     string `json:"username"`
-	Password     string `json:"password"`
-	Key          string `json:"api_key"`
-	KeyHeader    string `json:"api_key_header"`
-	KeyQuery     string `json:"api_key_query"`
-	TokenURL     string `json:"token_url"`
-	ClientID     string `json:"client_id"`
-	ClientSecret string `json:"client_secret"`
-	Scope        string `json:"scope"`
-	Audience     string `json:"audience"`
-}
-
-func decode(values map[string]any) (config, error) {
-	var c config
-	text, err := json.Marshal(values)
-	if err == nil {
-		err = json.Unmarshal(text, &c)
-	}
-	return c, err
+	Bearer       string   `json:"bearer" writeOnly:"true" doc:"A bearer token."`
+	Username     string   `json:"username" doc:"The user of basic authentication."`
+	Password     string   `json:"password" writeOnly:"true" doc:"The password of basic authentication."`
+	Key          string   `json:"api_key" writeOnly:"true" doc:"An API key."`
+	KeyHeader    string   `json:"api_key_header" doc:"The header that the API key goes in."`
+	KeyQuery     string   `json:"api_key_query" doc:"The query parameter that the API key goes in."`
+	TokenURL     string   `json:"token_url" doc:"Where OAuth 2 client credentials get a token."`
+	ClientID     string   `json:"client_id" doc:"The OAuth 2 client."`
+	ClientSecret string   `json:"client_secret" writeOnly:"true" doc:"The OAuth 2 client's secret."`
+	Scope        string   `json:"scope" doc:"The OAuth 2 scope asked for."`
+	Audience     string   `json:"audience" doc:"The OAuth 2 audience asked for."`
+	Origins      []string `json:"-"`
 }
 
 // open makes the sink.
-func (o Options) open(ctx context.Context, env *stream.Env, values map[string]any) (any, error) {
-	c, err := decode(values)
-	if err != nil {
-		return nil, err
-	}
-	if problems := check(values); len(problems) > 0 {
-		return nil, problems[0]
-	}
+func (o Options) open(ctx context.Context, env *stream.Env, given *config) (any, error) {
+	c := *given
 	own := *env // other sinks of the segment share its directory
 	own.Data = filepath.Join(env.Data, "output-"+fileName(env.Step))
 	if err := os.MkdirAll(own.Data, 0o755); err != nil {

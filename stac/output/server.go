@@ -61,13 +61,11 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 	switch {
 	case c.Write != "":
 		c.OnConflict = "upsert"
-	case c.Keep == string(durable.KeepFirst) && c.OnConflict != "upsert":
+	case c.Keep == durable.KeepFirst && c.OnConflict != "upsert":
 		c.OnConflict = "skip"
 	}
-	a := c.Auth
 	client, err := api.New(api.Options{HTTP: o.HTTP, URL: c.URL, Header: header, Concurrent: c.Concurrency, PerSecond: c.RateLimit,
-		Auth: api.Auth{Bearer: a.Bearer, Username: a.Username, Password: a.Password, Key: a.Key, KeyHeader: a.KeyHeader, KeyQuery: a.KeyQuery,
-			TokenURL: a.TokenURL, ClientID: a.ClientID, ClientSecret: a.ClientSecret, Scope: a.Scope, Audience: a.Audience}})
+		Auth: api.Auth(c.Auth)})
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +82,7 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 		s.Abandon()
 		return nil, err
 	}
-	if c.Write == string(durable.Replace) {
+	if c.Write == durable.Replace {
 		if s.owned, err = openOwned(env, len(env.State) > 0); err != nil {
 			s.Abandon()
 			return nil, err
@@ -115,7 +113,7 @@ func (s *server) loadKeys() (err error) {
 	if _, err := stream.State(s.env.State, &state); err != nil {
 		return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
 	}
-	keep := durable.Keep(s.config.Keep)
+	keep := s.config.Keep
 	if s.config.OnConflict == "skip" {
 		keep = durable.KeepFirst
 	}

@@ -189,7 +189,7 @@ func TestAPIKeep(t *testing.T) {
 	}
 	for _, bad := range []map[string]any{{"on_conflict": "skip", "keep": "last"}, {"keep": "last"}, {"on_conflict": "skip", "keep": "fail"}, {"on_conflict": "insert", "keep": "last"}} {
 		bad["format"], bad["url"] = "api", "https://x.example"
-		if problems := check(bad); len(problems) != 1 || stepwell.HintOf(problems[0]) == "" {
+		if problems := Modules(Options{})[0].Check(bad); len(problems) != 1 || stepwell.HintOf(problems[0]) == "" {
 			t.Errorf("%v: %v", bad, problems)
 		}
 	}

@@ -108,21 +108,3 @@ func (t *Tree) Expand(it *item.Value, asset string) (*item.Value, error) {
 	}
 	return t.fixed.Clone(), nil
 }
-
-// Pending reports whether a text somewhere in a config is still a {{ template }}, so that the config can be
-// judged only once that is rendered.
-func Pending(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return strings.Contains(v, "{{")
-	case []any:
-		return slices.ContainsFunc(v, Pending)
-	case map[string]any:
-		for _, inner := range v {
-			if Pending(inner) {
-				return true
-			}
-		}
-	}
-	return false
-}

@@ -8,6 +8,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/pattern"
 	"github.com/stepwell/stepwell/stac/transform/convert"
+	"github.com/stepwell/stepwell/stream"
 )
 
 // settings are a config, read.
@@ -38,15 +39,56 @@ type defaults struct {
 	described map[string]any // title, description, license, keywords, providers: of collections and catalogues
 }
 
-func check(config map[string]any) []error {
-	_, problems := parse(config, true)
-	return problems
+// config is the step's config.
+type config struct {
+	Mode           string         `json:"mode" enum:"items,item,collection,catalog,template" default:"items" doc:"What is made."`
+	CollectionID   string         `json:"collection_id" minLength:"1" doc:"The collection of all items; their own when not told."`
+	BaseURL        string         `json:"base_url" pattern:"^https?://[^\\s]+$" doc:"Where the root of the catalogue will be published; links are relative when not told."`
+	LinkLayout     string         `json:"link_layout" enum:"static,api" default:"static" doc:"Whether links lead to files (<collection>/<item>.json) or to resources (collections/<collection>/items/<item>)."`
+	Version        string         `json:"stac_version" enum:"1.0.0,1.1.0" default:"1.1.0" doc:"The STAC version of what is made."`
+	Defaults       defaultsConfig `json:"defaults" doc:"What items, collections and catalogues without their own get."`
+	ItemTemplate   map[string]any `json:"item_template" doc:"An item with patterns, over which what comes is laid."`
+	TemplateFile   string         `json:"template_file" minLength:"1" doc:"A JSON or YAML file with the item_template."`
+	IDPattern      string         `json:"id_pattern" minLength:"1" doc:"How the id is made: {properties.product}_{properties.tile}."`
+	SanitizeID     bool           `json:"sanitize_id" default:"true" doc:"Replace what is awkward in file names and URLs in an id made by id_pattern."`
+	DatetimeFormat string         `json:"datetime_format" minLength:"1" doc:"How times are written, in strftime's letters; ISO 8601 and seconds since 1970 when not told."`
+	Timezone       string         `json:"timezone" default:"UTC" doc:"The zone of times that do not name theirs."`
+	Extensions     []string       `json:"extensions" pattern:"^https?://[^\\s]+$" doc:"Extensions of every item."`
+	CatalogID      string         `json:"catalog_id" minLength:"1" doc:"The id of the catalogue, catalog when not told."`
+	OutputPath     string         `json:"output_path" minLength:"1" doc:"The file of the collection or catalogue."`
+	Template       struct {
+		Type       string `json:"type" required:"true" enum:"catalog,collection,item" doc:"What it is an example of."`
+		OutputPath string `json:"output_path" required:"true" minLength:"1" doc:"The .json file, or the directory for it."`
+		Sample     bool   `json:"include_sample_item" default:"true" doc:"Write an item beside it, and link to it."`
+	} `json:"template" doc:"What mode template writes."`
+
+	settings settings
 }
 
+// defaultsConfig describes the defaults, which are read as they are written: a null has a meaning in them.
+type defaultsConfig struct {
+	License   string `json:"license" minLength:"1" doc:"An SPDX license expression, or other."`
+	Providers []struct {
+		Name        string   `json:"name" required:"true" doc:"The name."`
+		Description string   `json:"description" minLength:"1" doc:"More about it."`
+		URL         string   `json:"url" minLength:"1" doc:"Its home page."`
+		Roles       []string `json:"roles" enum:"licensor,producer,processor,host" doc:"What it does."`
+	} `json:"providers" doc:"Who made and hosts the data."`
+	Geometry    any            `json:"geometry" doc:"The geometry of items that have neither geometry nor bbox; null lets them pass without one."`
+	Bbox        []any          `json:"bbox" doc:"The bounding box of items that have neither."`
+	Datetime    string         `json:"datetime" minLength:"1" doc:"The time of items without one."`
+	Start       string         `json:"start_datetime" minLength:"1" doc:"The beginning of items without a time."`
+	End         string         `json:"end_datetime" minLength:"1" doc:"The end of items without a time."`
+	Title       string         `json:"title" minLength:"1" doc:"The title."`
+	Description string         `json:"description" minLength:"1" doc:"The description."`
+	Keywords    []string       `json:"keywords" doc:"The keywords."`
+	Properties  map[string]any `json:"properties" doc:"Properties of items."`
+}
+
+// reading collects what is wrong.
 type reading struct {
-	config    map[string]any
-	templates bool // texts may hold templates
-	problems  []error
+	given    stream.Config
+	problems []error
 }
 
 func (r *reading) add(where string, err error) {
@@ -55,63 +97,50 @@ func (r *reading) add(where string, err error) {
 	}
 }
 
-func (r *reading) text(name string) string {
-	text, _ := r.config[name].(string)
-	if r.templates && strings.Contains(text, "{{") {
-		return ""
-	}
-	return text
-}
-
-func parse(config map[string]any, templates bool) (*settings, []error) {
-	r := &reading{config: config, templates: templates}
-	s := &settings{mode: r.text("mode"), collection: r.text("collection_id"), base: strings.TrimSuffix(r.text("base_url"), "/"), layout: r.text("link_layout"),
-		version: r.text("stac_version"), catalog: r.text("catalog_id"), output: r.text("output_path"), templateFile: r.text("template_file"), sanitize: config["sanitize_id"] != false}
+// check finds what tags cannot tell, and makes the settings.
+func (c *config) check(given stream.Config) []error {
+	r := &reading{given: given}
+	s := &c.settings
+	*s = settings{mode: c.Mode, collection: c.CollectionID, base: strings.TrimSuffix(c.BaseURL, "/"), layout: c.LinkLayout, version: c.Version,
+		catalog: c.CatalogID, output: c.OutputPath, templateFile: c.TemplateFile, sanitize: c.SanitizeID, extensions: c.Extensions}
 	var err error
-	if config["item_template"] != nil {
+	if c.ItemTemplate != nil {
 		if s.templateFile != "" {
 			r.add("config", stepwell.Invalid("keep one of them", "item_template and template_file say the same"))
 		}
-		doc, err := item.Of(config["item_template"])
+		doc, err := item.Of(c.ItemTemplate)
 		r.add("item_template", err)
 		if err == nil {
 			s.template, err = parseTemplate(doc)
 			r.add("item_template", err)
 		}
 	}
-	if text := r.text("id_pattern"); text != "" {
-		p, err := pattern.Parse(text)
+	if c.IDPattern != "" {
+		p, err := pattern.Parse(c.IDPattern)
 		r.add("id_pattern", err)
 		s.id = &p
 	}
-	s.clock.Format = r.text("datetime_format")
+	s.clock.Format = c.DatetimeFormat
 	r.add("datetime_format", convert.CheckFormat(s.clock.Format))
-	s.clock.Zone, err = time.LoadLocation(r.text("timezone"))
+	s.clock.Zone, err = time.LoadLocation(c.Timezone)
 	r.add("timezone", err)
-	if list, ok := config["extensions"].([]any); ok {
-		for _, one := range list {
-			uri, _ := one.(string)
-			s.extensions = append(s.extensions, uri)
-		}
-	}
 	r.defaults(s)
-	r.modes(s)
-	return s, r.problems
+	r.modes(s, c)
+	return r.problems
 }
 
 // itemKeys have a meaning in mode items only.
 var itemKeys = []string{"item_template", "template_file", "id_pattern", "datetime_format", "extensions"}
 
 // modes reports what does not go together.
-func (r *reading) modes(s *settings) {
-	t, given := r.config["template"].(map[string]any)
+func (r *reading) modes(s *settings, c *config) {
+	given := r.given.Has("template")
 	if given != (s.mode == "template") && s.mode != "" {
 		r.add("template", stepwell.Invalid("write both, or neither; a template for items is item_template", "template and mode: template go together"))
 	}
 	if given {
-		s.boilerplate.kind, _ = t["type"].(string)
-		s.boilerplate.path, _ = t["output_path"].(string)
-		s.boilerplate.sample = t["include_sample_item"] != false && s.boilerplate.kind != "item"
+		s.boilerplate.kind, s.boilerplate.path = c.Template.Type, c.Template.OutputPath
+		s.boilerplate.sample = c.Template.Sample && c.Template.Type != "item"
 	}
 	switch s.mode {
 	case "", "items", "item":
@@ -121,14 +150,14 @@ func (r *reading) modes(s *settings) {
 		return
 	}
 	for _, key := range itemKeys {
-		if r.config[key] != nil {
+		if r.given.Has(key) {
 			r.add(key, stepwell.Invalid("write another step of mode items before", "has no meaning in mode %s", s.mode))
 		}
 	}
 }
 
 func (r *reading) defaults(s *settings) {
-	given, _ := r.config["defaults"].(map[string]any)
+	given, _ := r.given.Values["defaults"].(map[string]any)
 	d := &s.defaults
 	d.described = map[string]any{}
 	properties := map[string]any{}
@@ -158,19 +187,19 @@ func (r *reading) defaults(s *settings) {
 		d.geometry = r.geometry("defaults.bbox", given["bbox"])
 	}
 	for key, to := range map[string]*string{"datetime": &d.datetime, "start_datetime": &d.start, "end_datetime": &d.end} {
-		if text, ok := given[key].(string); ok && !(r.templates && strings.Contains(text, "{{")) {
+		if text, ok := given[key].(string); ok && !(r.given.Early && strings.Contains(text, "{{")) {
 			v, err := convert.Clock{Zone: s.clock.Zone}.DateTime(item.OfText(text))
 			r.add("defaults."+key, err)
 			*to, _ = v.Str()
 		}
 	}
-	if (d.start == "") != (d.end == "") && !r.templates {
+	if (d.start == "") != (d.end == "") && !r.given.Early {
 		r.add("defaults", stepwell.Invalid("", "start_datetime and end_datetime go together"))
 	}
 }
 
 func (r *reading) geometry(where string, v any) string {
-	if text, ok := v.(string); ok && r.templates && strings.Contains(text, "{{") {
+	if text, ok := v.(string); ok && r.given.Early && strings.Contains(text, "{{") {
 		return ""
 	}
 	given, err := item.Of(v)

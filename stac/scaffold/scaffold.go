@@ -31,20 +31,20 @@ func Modules(o Options) []stream.Module {
 	if o.Places == nil {
 		o.Places = files.New(files.Options{})
 	}
-	return []stream.Module{{Spec: describe(), Check: check,
-		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-			return open(ctx, o.Places, env, config)
+	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check,
+		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
+			return open(ctx, o.Places, env, c)
 		},
-		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
-			if _, err := prepare(ctx, o.Places, env, config); err != nil {
+		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
+			if _, err := prepare(ctx, o.Places, env, c); err != nil {
 				return []error{err}
 			}
 			return nil
-		}}}
+		}}.Module()}
 }
 
-func open(ctx context.Context, places *files.Places, env *stream.Env, config map[string]any) (any, error) {
-	s, err := prepare(ctx, places, env, config)
+func open(ctx context.Context, places *files.Places, env *stream.Env, c *config) (any, error) {
+	s, err := prepare(ctx, places, env, c)
 	if err != nil {
 		return nil, err
 	}
@@ -58,11 +58,8 @@ func open(ctx context.Context, places *files.Places, env *stream.Env, config map
 }
 
 // prepare reads the config and the template file.
-func prepare(ctx context.Context, places *files.Places, env *stream.Env, config map[string]any) (*settings, error) {
-	s, problems := parse(config, false)
-	if len(problems) > 0 {
-		return nil, problems[0]
-	}
+func prepare(ctx context.Context, places *files.Places, env *stream.Env, c *config) (*settings, error) {
+	s := &c.settings
 	if id, ok := env.Collection["id"].(string); ok && s.collection == "" {
 		s.collection = id
 	}

@@ -1,30 +1,21 @@
 package schema
 
-import (
-	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/spec"
-)
+import "github.com/stepwell/stepwell"
 
-// Fields are the config keys by which a step says where its schemas come from; FromConfig reads them.
-func Fields() []spec.Field {
-	return []spec.Field{
-		{Name: "schema_dir", Type: spec.String, Doc: "Folder of schemas, laid out as <host>/<path>, with an index.json {URI: path} if need be."},
-		{Name: "schema_cache", Type: spec.String, Doc: "Folder in which schemas from the network are kept."},
-		{Name: "mode", Type: spec.String, Enum: []string{string(Offline), string(Cached), string(Refresh)}, Doc: "Where schemas come from: offline (folder and cache), cache (then the network; the default), refresh (the cache is not read)."},
-		{Name: "offline", Type: spec.Boolean, Doc: "Short for mode: offline."},
-	}
+// Sources is the part of a step's config that says where its schemas come from, for modules to embed.
+type Sources struct {
+	Dir     string `json:"schema_dir" doc:"Folder of schemas, laid out as <host>/<path>, with an index.json {URI: path} if need be."`
+	Cache   string `json:"schema_cache" doc:"Folder in which schemas from the network are kept."`
+	Mode    Mode   `json:"mode" enum:"offline,cache,refresh" doc:"Where schemas come from: offline (folder and cache), cache (then the network; the default), refresh (the cache is not read)."`
+	Offline bool   `json:"offline" doc:"Short for mode: offline."`
 }
 
-// FromConfig reads a config that fits Fields. path resolves paths. Errors are CodeInvalid.
-func FromConfig(config map[string]any, path func(string) string) (Options, error) {
-	text := func(key string) string {
-		v, _ := config[key].(string)
-		return v
-	}
-	o := Options{Dir: path(text("schema_dir")), Cache: path(text("schema_cache")), Mode: Mode(text("mode"))}
-	if offline, _ := config["offline"].(bool); offline {
+// Options are what the config says; path resolves paths. Errors are CodeInvalid.
+func (s Sources) Options(path func(string) string) (Options, error) {
+	o := Options{Dir: path(s.Dir), Cache: path(s.Cache), Mode: s.Mode}
+	if s.Offline {
 		if o.Mode != "" && o.Mode != Offline {
-			return o, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "offline: contradicts mode: " + text("mode"), Hint: "give one of the two"}
+			return o, stepwell.Invalid("give one of the two", "offline: contradicts mode: %s", s.Mode)
 		}
 		o.Mode = Offline
 	}

@@ -1,6 +1,7 @@
 package transform
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stac/transform/convert"
+	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
 
@@ -38,15 +40,47 @@ type settings struct {
 	missing        string
 }
 
+// config is the step's config.
+type config struct {
+	SourceFile   string          `json:"source_file" doc:"The table: a file, a glob, a directory, s3:// or https://; the rows are the items when nothing comes before this step."`
+	SourceFiles  []string        `json:"source_files" minItems:"1" doc:"Several of them, in this order."`
+	InputFile    string          `json:"input_file" doc:"The table to join items with; as source_file, but never a source."`
+	DataPath     string          `json:"data_path" doc:"Where in a JSON document the list of rows is, as at; or a JMESPath expression, for documents up to max_table_bytes."`
+	FieldMapping map[string]any  `json:"field_mapping" doc:"What of a row goes where: path in the item, and column or JMESPath expression."`
+	Mappings     []mappingConfig `json:"mappings" minItems:"1" doc:"What of a row goes where, with types."`
+	Schema       struct {
+		Mappings []mappingConfig `json:"mappings" minItems:"1" doc:"What of a row goes where, with types."`
+	} `json:"schema" doc:"The mappings, one level deeper."`
+	SchemaFile   string `json:"schema_file" doc:"A JSON or YAML file with the mappings."`
+	InputJoinKey string `json:"input_join_key" doc:"The column (or JMESPath expression) whose value is the item's key, id when not told; not needed for an object keyed by id."`
+	InputKey     string `json:"input_key" doc:"The same as input_join_key."`
+	ItemKey      string `json:"item_key" default:"id" doc:"The path of the item's key."`
+	Strategy     string `json:"strategy" enum:"merge,update_existing,update,left" doc:"Whether values go everywhere (merge), only over what is there (update_existing), or only where nothing is (left)."`
+	Missing      string `json:"handle_missing" enum:"ignore,warn,error,fail" default:"ignore" doc:"What becomes of items without a row."`
+	Timezone     string `json:"timezone" default:"UTC" doc:"The zone of times that do not name theirs: Europe/Berlin."`
+	MaxTable     int64  `json:"max_table_bytes" minimum:"1" default:"268435456" doc:"How much memory a table to join may take."`
+	files.Shape
+
+	settings settings
+}
+
+type mappingConfig struct {
+	Source   string `json:"source_field" required:"true" minLength:"1" doc:"A column, or a JMESPath expression on the row."`
+	Target   string `json:"target_field" required:"true" minLength:"1" doc:"The path in the item."`
+	Type     string `json:"type" enum:"string,int,integer,float,number,bool,boolean,datetime,geometry,bbox,any" doc:"What the value is made into."`
+	Format   string `json:"format" doc:"How a datetime is written, in strftime's letters: %d.%m.%Y %H:%M."`
+	Required bool   `json:"required" doc:"A row without a value fails."`
+	Default  any    `json:"default" doc:"The value of rows without one."`
+}
+
 // reading collects what is wrong.
 type reading struct {
-	config    map[string]any
-	templates bool // texts may hold templates
-	problems  []error
+	given    stream.Config
+	problems []error
 }
 
 func (r *reading) fail(where, what, hint string) {
-	r.add(where, &stepwell.Error{Code: stepwell.CodeInvalid, Message: what, Hint: hint})
+	r.add(where, stepwell.Invalid(hint, "%s", what))
 }
 
 func (r *reading) add(where string, err error) {
@@ -55,39 +89,9 @@ func (r *reading) add(where string, err error) {
 	}
 }
 
-// text is a field's text; of one with a template in it there is nothing to say yet.
-func (r *reading) text(name string) string {
-	text, _ := r.config[name].(string)
-	if r.templates && strings.Contains(text, "{{") {
-		return ""
-	}
-	return text
-}
-
-// plain is the config without texts that hold templates.
-func (r *reading) plain() map[string]any {
-	out := maps.Clone(r.config)
-	for name, v := range out {
-		if _, isText := v.(string); isText {
-			out[name] = r.text(name)
-		}
-	}
-	return out
-}
-
-func (r *reading) given(names ...string) []string {
-	var out []string
-	for _, name := range names {
-		if r.config[name] != nil {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
 // exactly reports names of which not one alone is given.
 func (r *reading) exactly(names ...string) string {
-	switch given := r.given(names...); len(given) {
+	switch given := r.given.Given(names...); len(given) {
 	case 1:
 		return given[0]
 	case 0:
@@ -98,54 +102,43 @@ func (r *reading) exactly(names ...string) string {
 	return ""
 }
 
-func check(config map[string]any) []error {
-	_, problems := parse(config, true)
-	return problems
-}
-
-func parse(config map[string]any, templates bool) (*settings, []error) {
-	r := &reading{config: config, templates: templates}
-	s := &settings{missing: r.text("handle_missing"), strategy: r.text("strategy"), schemaFile: r.text("schema_file")}
-	s.most, _ = config["max_table_bytes"].(int64)
-	r.files(s)
-	r.join(s)
-	zone, err := time.LoadLocation(r.text("timezone"))
+// check finds what tags cannot tell, and makes the settings.
+func (c *config) check(given stream.Config) []error {
+	r := &reading{given: given}
+	s := &c.settings
+	*s = settings{missing: c.Missing, strategy: c.Strategy, schemaFile: c.SchemaFile, most: c.MaxTable, shape: c.Shape}
+	r.files(s, c)
+	r.join(s, c)
+	zone, err := time.LoadLocation(c.Timezone)
 	r.add("timezone", err)
 	s.zone = zone
 	switch r.exactly("field_mapping", "mappings", "schema", "schema_file") {
 	case "field_mapping":
-		s.mappings = r.fieldMapping(s)
+		s.mappings = r.fieldMapping(s, c.FieldMapping)
 	case "mappings":
-		s.mappings = r.list(s, config["mappings"])
+		s.mappings = r.list(s, c.Mappings)
 	case "schema":
-		schema, _ := config["schema"].(map[string]any)
-		if s.mappings = r.list(s, schema["mappings"]); len(s.mappings) == 0 && len(r.problems) == 0 {
+		if s.mappings = r.list(s, c.Schema.Mappings); len(c.Schema.Mappings) == 0 && len(r.problems) == 0 && !given.Pending() {
 			r.fail("schema", "mappings is missing", "")
 		}
 	}
-	return s, r.problems
+	return r.problems
 }
 
-func (r *reading) files(s *settings) {
+func (r *reading) files(s *settings, c *config) {
 	s.filesKey = r.exactly("source_file", "source_files", "input_file")
 	switch s.filesKey {
 	case "source_files":
-		list, _ := r.config["source_files"].([]any)
-		for _, one := range list {
-			if text, ok := one.(string); ok {
-				s.files = append(s.files, text)
-			}
-		}
-	case "":
-	default:
-		s.files = []string{r.text(s.filesKey)}
+		s.files = c.SourceFiles
+	case "input_file":
+		s.files, s.joinOnly = []string{c.InputFile}, true
+	case "source_file":
+		s.files = []string{c.SourceFile}
 	}
-	s.joinOnly = s.filesKey == "input_file"
-	s.shape = files.ShapeOf(r.plain())
-	if len(r.given("at", "data_path")) == 2 {
+	if len(r.given.Given("at", "data_path")) == 2 {
 		r.fail("config", "at and data_path say the same", "keep one of them")
 	}
-	if at := r.text("data_path"); at != "" && plain.MatchString(at) {
+	if at := c.DataPath; at != "" && plain.MatchString(at) {
 		s.shape.At = at
 	} else if at != "" {
 		var err error
@@ -155,23 +148,18 @@ func (r *reading) files(s *settings) {
 	r.add("config", s.shape.Check())
 }
 
-func (r *reading) join(s *settings) {
-	names := r.given("input_join_key", "input_key")
+func (r *reading) join(s *settings, c *config) {
 	key := "id"
-	switch len(names) {
+	switch names := r.given.Given("input_join_key", "input_key"); len(names) {
 	case 1:
-		key, s.keyGiven = r.text(names[0]), true
+		key, s.keyGiven = cmp.Or(c.InputJoinKey, c.InputKey), true
 	case 2:
 		r.fail("config", "input_join_key and input_key say the same", "keep one of them")
 	}
 	s.joinKey = lookFor(key)
 	var err error
-	if key := r.text("item_key"); key != "" {
-		s.itemKey, err = item.ParsePath(key)
-		r.add("item_key", err)
-	} else {
-		s.itemKey = item.Path{{Key: "id"}}
-	}
+	s.itemKey, err = item.ParsePath(cmp.Or(c.ItemKey, "id"))
+	r.add("item_key", err)
 	switch {
 	case s.strategy == "update":
 		s.strategy = "update_existing"
@@ -185,8 +173,7 @@ func (r *reading) join(s *settings) {
 	}
 }
 
-func (r *reading) fieldMapping(s *settings) []*mapping {
-	fields, _ := r.config["field_mapping"].(map[string]any)
+func (r *reading) fieldMapping(s *settings, fields map[string]any) []*mapping {
 	if len(fields) == 0 {
 		r.fail("field_mapping", "is empty", "write a path in the item and a column: properties.eo:cloud_cover: cloud_cover")
 	}
@@ -204,25 +191,22 @@ func (r *reading) fieldMapping(s *settings) []*mapping {
 	return out
 }
 
-// list reads mappings, whose fields have been checked.
-func (r *reading) list(s *settings, v any) []*mapping {
-	list, _ := v.([]any)
+// list reads mappings; one with a template in it has no source or target yet.
+func (r *reading) list(s *settings, list []mappingConfig) []*mapping {
 	var out []*mapping
 	for _, one := range list {
-		fields, _ := one.(map[string]any)
-		source, _ := fields["source_field"].(string)
-		target, _ := fields["target_field"].(string)
-		kind, _ := fields["type"].(string)
-		format, _ := fields["format"].(string)
-		m, err := newMapping(target, source, kind, convert.Clock{Format: format, Zone: s.zone}, s.shape.Decimal)
-		if err != nil {
-			r.add("mapping of "+target, err)
+		if r.given.Early && (one.Source == "" || one.Target == "") {
 			continue
 		}
-		m.required, _ = fields["required"].(bool)
-		if fields["default"] != nil {
-			fallback, err := item.Of(fields["default"])
-			r.add("default of "+target, err)
+		m, err := newMapping(one.Target, one.Source, one.Type, convert.Clock{Format: one.Format, Zone: s.zone}, s.shape.Decimal)
+		if err != nil {
+			r.add("mapping of "+one.Target, err)
+			continue
+		}
+		m.required = one.Required
+		if one.Default != nil {
+			fallback, err := item.Of(one.Default)
+			r.add("default of "+one.Target, err)
 			m.fallback = string(fallback.Bytes())
 		}
 		out = append(out, m)
@@ -266,15 +250,24 @@ func (s *settings) schemaMappings(doc *item.Value) ([]*mapping, error) {
 		return nil, err
 	}
 	values, _ := v.(map[string]any)
-	field := mappingsField
-	field.Required = true
-	if problems := spec.Check([]spec.Field{field}, false, values); len(problems) > 0 {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: problems[0].Message, Hint: problems[0].Hint}
+	if problems := spec.Check(schemaFields, false, values); len(problems) > 0 {
+		return nil, stepwell.Invalid(problems[0].Hint, "%s", problems[0].Message)
+	}
+	var schema schemaFile
+	if err := spec.Bind(values, &schema); err != nil {
+		return nil, err
 	}
 	r := &reading{}
-	mappings := r.list(s, values["mappings"])
+	mappings := r.list(s, schema.Mappings)
 	if len(r.problems) > 0 {
 		return nil, r.problems[0]
 	}
 	return mappings, nil
 }
+
+// schemaFile is what a schema_file holds.
+type schemaFile struct {
+	Mappings []mappingConfig `json:"mappings" required:"true" minItems:"1"`
+}
+
+var schemaFields = spec.FieldsOf[schemaFile]()

@@ -23,19 +23,6 @@ one key the last counts.
   ` + "`update_existing` where the table is named by `input_file`" + `, as stac-manager has it.
 - **handle_missing** says what becomes of an item without a row: ` + "`ignore`" + ` passes it on, ` + "`warn`" + ` passes it on with a failure record, ` + "`error` (or `fail`)" + ` fails it.`
 
-var types = []string{"string", "int", "integer", "float", "number", "bool", "boolean", "datetime", "geometry", "bbox", "any"}
-
-var mappingFields = []spec.Field{
-	{Name: "source_field", Type: spec.String, Required: true, Min: at(1), Doc: "A column, or a JMESPath expression on the row."},
-	{Name: "target_field", Type: spec.String, Required: true, Min: at(1), Doc: "The path in the item."},
-	{Name: "type", Type: spec.String, Enum: types, Doc: "What the value is made into."},
-	{Name: "format", Type: spec.String, Doc: "How a datetime is written, in strftime's letters: %d.%m.%Y %H:%M."},
-	{Name: "required", Type: spec.Boolean, Doc: "A row without a value fails."},
-	{Name: "default", Type: spec.Any, Doc: "The value of rows without one."},
-}
-
-var mappingsField = spec.Field{Name: "mappings", Type: spec.Array, Min: at(1), Items: &spec.Field{Name: "mapping", Type: spec.Object, Fields: mappingFields}, Doc: "What of a row goes where, with types."}
-
 func describe() spec.Spec {
 	return spec.Spec{
 		Name: "stac.transform", Aliases: []string{"TransformModule"},
@@ -43,7 +30,7 @@ func describe() spec.Spec {
 		Doc:     doc,
 		Stream: &spec.Stream{Role: spec.Modifier, AlsoSource: true, Parallel: true,
 			Sets: []spec.Sets{{Keys: "field_mapping"}, {Values: "mappings", Member: "target_field"}}},
-		Params: params(),
+		Params: []spec.Field{files.DecimalField},
 		Outputs: []spec.Field{
 			{Name: "rows", Type: spec.Integer, Doc: "How many rows were read."},
 			{Name: "rows_failed", Type: spec.Integer, Doc: "How many of them were no good."},
@@ -77,25 +64,3 @@ config:
 `}},
 	}
 }
-
-func params() []spec.Field {
-	return append([]spec.Field{
-		{Name: "source_file", Type: spec.String, Doc: "The table: a file, a glob, a directory, s3:// or https://; the rows are the items when nothing comes before this step."},
-		{Name: "source_files", Type: spec.Array, Items: &spec.Field{Name: "file", Type: spec.String, Doc: "As source_file."}, Min: at(1), Doc: "Several of them, in this order."},
-		{Name: "input_file", Type: spec.String, Doc: "The table to join items with; as source_file, but never a source."},
-		{Name: "data_path", Type: spec.String, Doc: "Where in a JSON document the list of rows is, as at; or a JMESPath expression, for documents up to max_table_bytes."},
-		{Name: "field_mapping", Type: spec.Object, Doc: "What of a row goes where: path in the item, and column or JMESPath expression."},
-		mappingsField,
-		{Name: "schema", Type: spec.Object, Fields: []spec.Field{mappingsField}, Doc: "The mappings, one level deeper."},
-		{Name: "schema_file", Type: spec.String, Doc: "A JSON or YAML file with the mappings."},
-		{Name: "input_join_key", Type: spec.String, Doc: "The column (or JMESPath expression) whose value is the item's key, id when not told; not needed for an object keyed by id."},
-		{Name: "input_key", Type: spec.String, Doc: "The same as input_join_key."},
-		{Name: "item_key", Type: spec.String, Default: "id", Doc: "The path of the item's key."},
-		{Name: "strategy", Type: spec.String, Enum: []string{"merge", "update_existing", "update", "left"}, Doc: "Whether values go everywhere (merge), only over what is there (update_existing), or only where nothing is (left)."},
-		{Name: "handle_missing", Type: spec.String, Enum: []string{"ignore", "warn", "error", "fail"}, Default: "ignore", Doc: "What becomes of items without a row."},
-		{Name: "timezone", Type: spec.String, Default: "UTC", Doc: "The zone of times that do not name theirs: Europe/Berlin."},
-		{Name: "max_table_bytes", Type: spec.Integer, Min: at(1), Default: 256 << 20, Doc: "How much memory a table to join may take."},
-	}, files.ShapeFields()...)
-}
-
-func at(n float64) *float64 { return &n }

@@ -188,11 +188,11 @@ func FuzzMapping(f *testing.F) {
 		if r.Parse() != nil {
 			return
 		}
-		_, problems := parse(object{"source_file": "f", "field_mapping": object{target: source}, "timezone": "UTC"}, false)
-		if len(problems) > 0 {
+		c := config{SourceFile: "f", FieldMapping: object{target: source}, Timezone: "UTC"}
+		if problems := c.check(stream.Config{Values: object{"source_file": "f", "field_mapping": c.FieldMapping}}); len(problems) > 0 {
 			return
 		}
-		s, _ := parse(object{"source_file": "f", "field_mapping": object{target: source}, "timezone": "UTC"}, false)
+		s := c.settings
 		it := streamtest.Item(t, `{"id":"a","collection":"c","properties":{},"assets":{"k":{}}}`)
 		if err := s.mappings[0].apply(it.Value, r.Value, "merge"); err != nil {
 			return

@@ -29,12 +29,12 @@ func Modules(o Options) []stream.Module {
 	if o.Places == nil {
 		o.Places = files.New(files.Options{})
 	}
-	return []stream.Module{{Spec: describe(), Check: check,
-		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-			return open(ctx, o.Places, env, config)
+	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check,
+		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
+			return open(ctx, o.Places, env, c)
 		},
-		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
-			t, err := prepare(ctx, o.Places, env, config)
+		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
+			t, err := prepare(ctx, o.Places, env, c)
 			if err == nil {
 				_, err = t.list(ctx)
 			}
@@ -42,7 +42,7 @@ func Modules(o Options) []stream.Module {
 				return []error{err}
 			}
 			return nil
-		}}}
+		}}.Module()}
 }
 
 // transformer is the component: a source when Read is called, a modifier when Modify is.
@@ -59,12 +59,8 @@ type transformer struct {
 }
 
 // prepare reads the config and the schema file, not the tables.
-func prepare(ctx context.Context, places *files.Places, env *stream.Env, config map[string]any) (*transformer, error) {
-	s, problems := parse(config, false)
-	if len(problems) > 0 {
-		return nil, problems[0]
-	}
-	t := &transformer{settings: *s, env: env, places: places}
+func prepare(ctx context.Context, places *files.Places, env *stream.Env, c *config) (*transformer, error) {
+	t := &transformer{settings: c.settings, env: env, places: places}
 	if t.schemaFile != "" {
 		mappings, err := t.readSchema(ctx, t.schemaFile)
 		if err != nil {
@@ -76,8 +72,8 @@ func prepare(ctx context.Context, places *files.Places, env *stream.Env, config 
 }
 
 // open loads a table that can only be one to join at once; what may be a source's file waits for its role.
-func open(ctx context.Context, places *files.Places, env *stream.Env, config map[string]any) (*transformer, error) {
-	t, err := prepare(ctx, places, env, config)
+func open(ctx context.Context, places *files.Places, env *stream.Env, c *config) (*transformer, error) {
+	t, err := prepare(ctx, places, env, c)
 	if err != nil {
 		return nil, err
 	}

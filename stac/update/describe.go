@@ -25,17 +25,6 @@ func describe() spec.Spec {
 		Doc:     doc,
 		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true,
 			Sets: []spec.Sets{{Keys: "updates"}, {Values: "removes"}, {Path: "properties.updated"}}},
-		Params: []spec.Field{
-			{Name: "updates", Type: spec.Object, Doc: "What every item gets: path and value, which may hold {item_id}, {collection_id}, {asset_key} and {properties.x}."},
-			{Name: "removes", Type: spec.Array, Items: &spec.Field{Name: "path", Type: spec.String, Min: at(1), Doc: "A path."}, Doc: "The paths of what is taken away, which may hold wildcards: assets.*.alternate."},
-			{Name: "patch_file", Type: spec.String, Doc: "A JSON file with an object of patches, by item id."},
-			{Name: "mode", Type: spec.String, Enum: []string{"merge", "replace", "update_only"}, Default: "merge", Doc: "What a patch does to its item; updates and removes do the same in every mode."},
-			{Name: "create_missing_paths", Type: spec.Boolean, Default: true, Doc: "Make what is missing on the way; otherwise updates and patches change only what is there."},
-			{Name: "auto_update_timestamp", Type: spec.Boolean, Default: true, Doc: "Set properties.updated of items that the step changes to the time when the execution began, in UTC with milliseconds."},
-			{Name: "repair", Type: spec.Array, Items: &spec.Field{Name: "what", Type: spec.String, Enum: []string{"datetime"}, Doc: "What to repair."}, Doc: "What to repair first: datetime."},
-			{Name: "migrate", Type: spec.String, Enum: []string{"1.1.0"}, Doc: "The STAC version to bring items to."},
-			{Name: "max_patch_bytes", Type: spec.Integer, Min: at(1), Default: 256 << 20, Doc: "How much memory the patches may take."},
-		},
 		Outputs: []spec.Field{
 			{Name: "patched", Type: spec.Integer, Doc: "How many items had a patch."},
 			{Name: "patches_unused", Type: spec.Integer, Doc: "How many patches were for items that did not come."},
@@ -61,5 +50,3 @@ config:
 `}},
 	}
 }
-
-func at(n float64) *float64 { return &n }

@@ -9,7 +9,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
@@ -30,16 +29,25 @@ func Modules(o Options) []stream.Module {
 	if o.Places == nil {
 		o.Places = files.New(files.Options{})
 	}
-	return []stream.Module{{Spec: describe(), Check: check,
-		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-			return open(ctx, o, env, config)
-		},
-		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
-			if _, err := open(ctx, o, env, config); err != nil {
-				return []error{err}
-			}
-			return nil
-		}}}
+	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check, Pure: true,
+		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
+			return open(ctx, o, env, c)
+		}}.Module()}
+}
+
+// config is the step's config.
+type config struct {
+	Updates   map[string]any `json:"updates" doc:"What every item gets: path and value, which may hold {item_id}, {collection_id}, {asset_key} and {properties.x}."`
+	Removes   []string       `json:"removes" minLength:"1" doc:"The paths of what is taken away, which may hold wildcards: assets.*.alternate."`
+	PatchFile string         `json:"patch_file" doc:"A JSON file with an object of patches, by item id."`
+	Mode      string         `json:"mode" enum:"merge,replace,update_only" default:"merge" doc:"What a patch does to its item; updates and removes do the same in every mode."`
+	Create    bool           `json:"create_missing_paths" default:"true" doc:"Make what is missing on the way; otherwise updates and patches change only what is there."`
+	Stamp     *bool          `json:"auto_update_timestamp" default:"true" doc:"Set properties.updated of items that the step changes to the time when the execution began, in UTC with milliseconds."`
+	Repair    []string       `json:"repair" enum:"datetime" doc:"What to repair first: datetime."`
+	Migrate   string         `json:"migrate" enum:"1.1.0" doc:"The STAC version to bring items to."`
+	MaxPatch  int64          `json:"max_patch_bytes" minimum:"1" default:"268435456" doc:"How much memory the patches may take."`
+
+	updater updater
 }
 
 // rule sets every place of a path.
@@ -62,61 +70,44 @@ type updater struct {
 	patched, migrated, repaired atomic.Int64
 }
 
-func open(ctx context.Context, o Options, env *stream.Env, config map[string]any) (*updater, error) {
-	u, problems := parse(config, false)
-	if len(problems) > 0 {
-		return nil, problems[0]
-	}
-	if config["auto_update_timestamp"] == true {
+func open(ctx context.Context, o Options, env *stream.Env, c *config) (_ any, err error) {
+	u := &c.updater
+	if c.Stamp != nil && *c.Stamp {
 		u.stamp = env.Started.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
-	if path, _ := config["patch_file"].(string); path != "" {
-		var err error
-		if u.patches, err = load(ctx, o.Places, env.Dir, path, config["max_patch_bytes"].(int64)); err != nil {
+	if c.PatchFile != "" {
+		if u.patches, err = load(ctx, o.Places, env.Dir, c.PatchFile, c.MaxPatch); err != nil {
 			return nil, err
 		}
 	}
 	return u, nil
 }
 
-// check is what can be said without reading files.
-func check(config map[string]any) []error {
-	_, problems := parse(config, true)
-	return problems
-}
-
-// parse reads all of a config but the patch file; paths with templates in them are left for later.
-func parse(config map[string]any, templates bool) (*updater, []error) {
-	u := &updater{create: config["create_missing_paths"] != false, mode: "merge"}
-	var problems []error
+// check finds what tags cannot tell without the patch file, and makes the updater.
+func (c *config) check(given stream.Config) (problems []error) {
 	add := func(err error, where string) {
 		if err != nil {
 			problems = append(problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: where, Hint: stepwell.HintOf(err), Err: err})
 		}
 	}
-	if mode, ok := config["mode"].(string); ok {
-		u.mode = mode
-	}
-	updates, _ := config["updates"].(map[string]any)
-	for _, key := range slices.Sorted(maps.Keys(updates)) { // a before a.b, always
-		r, err := parseRule(key, updates[key])
+	u := &c.updater
+	u.create, u.mode = c.Create, c.Mode
+	for _, key := range slices.Sorted(maps.Keys(c.Updates)) { // a before a.b, always
+		r, err := parseRule(key, c.Updates[key])
 		add(err, "updates")
 		u.updates = append(u.updates, r)
 	}
-	for _, text := range texts(config["removes"]) {
-		if templates && strings.Contains(text, "{{") {
-			continue
-		}
+	for _, text := range c.Removes {
 		path, err := item.ParsePath(text)
 		add(err, "removes")
 		u.removes = append(u.removes, path)
 	}
-	u.repair = slices.Contains(texts(config["repair"]), "datetime")
-	u.migrate = config["migrate"] != nil
-	if len(updates) == 0 && len(texts(config["removes"])) == 0 && config["patch_file"] == nil && !u.repair && !u.migrate && config["auto_update_timestamp"] == false {
-		add(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "there is nothing to do", Hint: "give updates, removes, patch_file, repair or migrate"}, "config")
+	u.repair = slices.Contains(c.Repair, "datetime")
+	u.migrate = given.Has("migrate")
+	if len(c.Updates) == 0 && !given.Has("removes") && !given.Has("patch_file") && !u.repair && !u.migrate && c.Stamp != nil && !*c.Stamp {
+		add(stepwell.Invalid("give updates, removes, patch_file, repair or migrate", "there is nothing to do"), "config")
 	}
-	return u, problems
+	return problems
 }
 
 func parseRule(key string, value any) (rule, error) {
@@ -133,20 +124,4 @@ func parseRule(key string, value any) (rule, error) {
 			Hint: "it has a meaning in paths that begin with assets.*"}
 	}
 	return rule{path, tree}, nil
-}
-
-func texts(v any) []string {
-	switch list := v.(type) {
-	case []string:
-		return list
-	case []any:
-		out := make([]string, 0, len(list))
-		for _, one := range list {
-			if text, ok := one.(string); ok {
-				out = append(out, text)
-			}
-		}
-		return out
-	}
-	return nil
 }

@@ -54,13 +54,9 @@ func bad(key, what, hint string) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: key + ": " + what, Hint: hint}
 }
 
-// read makes settings of a config that fits the Spec. path resolves paths.
-func read(config map[string]any, path func(string) string) (*settings, []error) {
-	s := &settings{}
-	s.strict, _ = config["strict"].(bool)
-	s.skipOthers = config["other_objects"] == "skip"
-	s.partial, _ = config["allow_partial"].(bool)
-	formats, _ := config["formats"].(string)
+// read makes settings of a config. path resolves paths.
+func (c *config) read(path func(string) string) (*settings, []error) {
+	s := &settings{strict: c.Strict, skipOthers: c.OtherObjects == "skip", partial: c.AllowPartial}
 	var problems []error
 	add := func(err error) {
 		if err != nil {
@@ -68,12 +64,12 @@ func read(config map[string]any, path func(string) string) (*settings, []error) 
 		}
 	}
 	var err error
-	s.schemas, err = schema.FromConfig(config, path)
-	s.schemas.Formats = schema.Formats(formats)
+	s.schemas, err = c.Options(path)
+	s.schemas.Formats = c.Formats
 	add(err)
-	add(s.extensionSchemas(config["extension_schemas"], path))
-	add(s.missingSchema(config["missing_schema"]))
-	add(s.lintChecks(config["lint"]))
+	add(s.extensionSchemas(c.ExtensionSchemas, path))
+	add(s.missingSchema(c.MissingSchema))
+	add(s.lintChecks(c.Lint))
 	return s, problems
 }
 

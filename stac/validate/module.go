@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell/spec"
-	"github.com/stepwell/stepwell/stac/pattern"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -22,33 +21,43 @@ func Modules(o Options) []stream.Module {
 	if o.Schemas == nil {
 		o.Schemas = schema.New(schema.Options{})
 	}
-	return []stream.Module{{
-		Spec:  describe(),
-		Check: check,
-		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-			v, problems := open(ctx, o, env, config)
+	return []stream.Module{stream.Typed[config]{
+		Spec: describe(),
+		Check: func(c *config, given stream.Config) []error {
+			if given.Pending() {
+				return nil // Open looks again
+			}
+			_, problems := c.read(func(path string) string { return path })
+			return problems
+		},
+		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
+			v, problems := open(ctx, o, env, c)
 			if len(problems) > 0 {
 				return nil, &stream.Error{Type: stream.ConfigurationError, Err: problems[0]}
 			}
 			return v, nil
 		},
-		Try: func(ctx context.Context, env *stream.Env, config map[string]any) []error {
-			_, problems := open(ctx, o, env, config)
+		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
+			_, problems := open(ctx, o, env, c)
 			return problems
 		},
-	}}
+	}.Module()}
 }
 
-func check(config map[string]any) []error {
-	if pattern.Pending(config) {
-		return nil // Open looks again
-	}
-	_, problems := read(config, func(path string) string { return path })
-	return problems
+// config is the step's config.
+type config struct {
+	OtherObjects     string         `json:"other_objects" enum:"fail,skip" default:"fail" doc:"What becomes of an object with neither type nor stac_version, such as a manifest.json beside items: it is invalid, or it is left out and counted."`
+	Strict           bool           `json:"strict" default:"false" doc:"Whether the first invalid object ends the run."`
+	ExtensionSchemas any            `json:"extension_schemas" doc:"URIs or files of schemas that every object is checked against besides its own; or an object {URI or pattern: file or URL} that says where to have schemas instead."`
+	MissingSchema    any            `json:"missing_schema" default:"\"warn\"" doc:"What to do when a schema cannot be had: warn, fail, skip, or builtin (warn, but silent where the built-in core rules stand in); or an object {pattern of URIs: policy}, in which the longest pattern that fits counts."`
+	Formats          schema.Formats `json:"formats" enum:"assert,ignore" default:"assert" doc:"Whether the formats that schemas name, for example of times, must hold."`
+	Lint             any            `json:"lint"`
+	AllowPartial     bool           `json:"allow_partial" default:"false" doc:"Whether items that were fetched without geometry, properties or assets pass unchecked instead of failing."`
+	schema.Sources
 }
 
-func open(ctx context.Context, o Options, env *stream.Env, config map[string]any) (*validator, []error) {
-	s, problems := read(config, env.Path)
+func open(ctx context.Context, o Options, env *stream.Env, c *config) (*validator, []error) {
+	s, problems := c.read(env.Path)
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -82,15 +91,7 @@ outputs and the log tell.
 Schemas look at members, not at what they mean: a ring that is open, wound the wrong way, crosses itself or has a
 spike, or a bbox that does not cover its geometry, is valid without lint.`,
 		Stream: &spec.Stream{Role: spec.Modifier, Parallel: true},
-		Params: append([]spec.Field{
-			{Name: "other_objects", Type: spec.String, Enum: []string{"fail", "skip"}, Default: "fail", Doc: "What becomes of an object with neither type nor stac_version, such as a manifest.json beside items: it is invalid, or it is left out and counted."},
-			{Name: "strict", Type: spec.Boolean, Default: false, Doc: "Whether the first invalid object ends the run."},
-			{Name: "extension_schemas", Type: spec.Any, Doc: "URIs or files of schemas that every object is checked against besides its own; or an object {URI or pattern: file or URL} that says where to have schemas instead."},
-			{Name: "missing_schema", Type: spec.Any, Default: string(warn), Doc: "What to do when a schema cannot be had: warn, fail, skip, or builtin (warn, but silent where the built-in core rules stand in); or an object {pattern of URIs: policy}, in which the longest pattern that fits counts."},
-			{Name: "formats", Type: spec.String, Enum: []string{string(schema.Assert), string(schema.Ignore)}, Default: string(schema.Assert), Doc: "Whether the formats that schemas name, for example of times, must hold."},
-			{Name: "lint", Type: spec.Any, Doc: "Checks beyond the schemas; none are made without it. A list (findings are warnings in log and outputs, and the objects pass) or an object {check: warn or fail} of " + strings.Join(checkNames(), ", ") + ", or all."},
-			{Name: "allow_partial", Type: spec.Boolean, Default: false, Doc: "Whether items that were fetched without geometry, properties or assets pass unchecked instead of failing."},
-		}, schema.Fields()...),
+		Params: []spec.Field{{Name: "lint", Type: spec.Any, Doc: "Checks beyond the schemas; none are made without it. A list (findings are warnings in log and outputs, and the objects pass) or an object {check: warn or fail} of " + strings.Join(checkNames(), ", ") + ", or all."}},
 		Outputs: []spec.Field{
 			{Name: "valid", Type: spec.Integer, Doc: "Objects that were checked and passed on."},
 			{Name: "invalid", Type: spec.Integer, Doc: "Objects that failed."},

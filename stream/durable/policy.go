@@ -5,9 +5,7 @@
 package durable
 
 import (
-	"fmt"
-	"slices"
-	"strings"
+	"cmp"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
@@ -43,40 +41,28 @@ type Policy struct {
 	AllowEmpty bool // an empty run may replace what is there
 }
 
-// Fields are the config fields of a Policy. write says which mode is the default.
-func Fields(write string) []spec.Field {
-	// No Default: the hash of a config by which checkpoints are found is of the defaults, too.
-	return []spec.Field{{Name: "write", Type: spec.String, Enum: []string{string(Replace), string(Append), string(Upsert)},
-		Doc: "What a finished run leaves at the place: `replace`, what the run gave and nothing else; `append`, what was there and what the run gave; " +
-			"`upsert`, the same, but an item takes the place of the one with its key. Defaults to " + write + "."},
-		{Name: "keep", Type: spec.String, Enum: []string{string(KeepFail), string(KeepFirst), string(KeepLast)},
-			Doc: "What becomes of different items with one key within a run: the later one fails (`fail`, the default), the `first` or the `last` is kept. Equal items count as one."},
-		{Name: "allow_empty", Type: spec.Boolean,
-			Doc: "Whether `write: replace` may leave nothing where something was, when the sources gave nothing. Else the step fails with code `not_replaced`."},
-	}
+// Writing is the part of a config that is a Policy, for modules to embed.
+type Writing struct {
+	// No default tags: the hash of a config by which checkpoints are found is of the defaults, too.
+	Write      Mode `json:"write"`
+	Keep       Keep `json:"keep" enum:"fail,first,last" doc:"What becomes of different items with one key within a run: the later one fails (\x60fail\x60, the default), the \x60first\x60 or the \x60last\x60 is kept. Equal items count as one."`
+	AllowEmpty bool `json:"allow_empty" doc:"Whether \x60write: replace\x60 may leave nothing where something was, when the sources gave nothing. Else the step fails with code \x60not_replaced\x60."`
 }
 
-// PolicyOf reads the fields. Templates count as not given.
-func PolicyOf(config map[string]any, write Mode) (Policy, error) {
-	p := Policy{Mode: write, Keep: KeepFail}
-	var err error
-	choose := func(name string, known []string, to func(string)) {
-		text, _ := config[name].(string)
-		switch {
-		case text == "" || strings.Contains(text, "{{"):
-		case !slices.Contains(known, text):
-			err = &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%s is %q", name, text), Hint: "write one of " + strings.Join(known, ", ")}
-		default:
-			to(text)
-		}
+// WriteField is the field `write`; otherwise says which mode is the default.
+func WriteField(otherwise string) spec.Field {
+	return spec.Field{Name: "write", Type: spec.String, Enum: []string{string(Replace), string(Append), string(Upsert)},
+		Doc: "What a finished run leaves at the place: `replace`, what the run gave and nothing else; `append`, what was there and what the run gave; " +
+			"`upsert`, the same, but an item takes the place of the one with its key. Defaults to " + otherwise + "."}
+}
+
+// Policy is what the fields say.
+func (w Writing) Policy(otherwise Mode) (Policy, error) {
+	p := Policy{Mode: cmp.Or(w.Write, otherwise), Keep: cmp.Or(w.Keep, KeepFail), AllowEmpty: w.AllowEmpty}
+	if p.AllowEmpty && p.Mode != Replace {
+		return p, stepwell.Invalid("an empty run takes nothing away from what is appended or upserted to", "allow_empty belongs to write: replace")
 	}
-	choose("write", []string{string(Replace), string(Append), string(Upsert)}, func(s string) { p.Mode = Mode(s) })
-	choose("keep", []string{string(KeepFail), string(KeepFirst), string(KeepLast)}, func(s string) { p.Keep = Keep(s) })
-	p.AllowEmpty, _ = config["allow_empty"].(bool)
-	if p.AllowEmpty && p.Mode != Replace && err == nil {
-		err = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "allow_empty belongs to write: replace", Hint: "an empty run takes nothing away from what is appended or upserted to"}
-	}
-	return p, err
+	return p, nil
 }
 
 // Given is what a run gave a sink, for MayReplace.

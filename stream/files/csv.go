@@ -65,7 +65,7 @@ func (e *emitter) eachCSV(w *window) error {
 			if err := t.head(); err != nil {
 				return err
 			}
-			if !e.shape.NoHeader {
+			if !e.shape.noHeader() {
 				continue
 			}
 		}
@@ -203,13 +203,13 @@ func (t *table) head() error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("line %d: the header ", t.start) + fmt.Sprintf(format, args...),
 			Hint: "if the file has none, set `header: false`"}
 	}
-	if err := t.fault(); err != nil && !t.shape.NoHeader {
+	if err := t.fault(); err != nil && !t.shape.noHeader() {
 		return fail("is no good: %s", err)
 	}
 	seen := map[string]bool{}
 	for i := range t.ends {
 		name := strings.TrimSpace(string(t.cell(i)))
-		if t.shape.NoHeader || name == "" {
+		if t.shape.noHeader() || name == "" {
 			name = fmt.Sprintf("c%d", i+1)
 		}
 		if seen[name] {

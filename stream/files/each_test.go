@@ -128,7 +128,7 @@ var formatTests = []struct {
 	{"open quote", "a.csv", "a,b\n1,2\n3,\"x\n", Shape{}, []string{`2 {"a":1,"b":2}`, "! a.csv: the quote opened in line 3 is never closed; the rows behind it are lost"}},
 	{"no quotes", "a.csv", "a,b\n\"1,2\n", Shape{Quote: "none"}, []string{`2 {"a":"\"1","b":2}`}},
 	{"semicolons", "a.csv", "a;b\n1,5;-,25\n'x;y';1.5\n", Shape{Delimiter: ";", Decimal: ",", Quote: "'"}, []string{`2 {"a":1.5,"b":-0.25}`, `3 {"a":"x;y","b":"1.5"}`}},
-	{"no header", "a.tsv", "x\t1\ny\t2\n", Shape{NoHeader: true}, []string{`1 {"c1":"x","c2":1}`, `2 {"c1":"y","c2":2}`}},
+	{"no header", "a.tsv", "x\t1\ny\t2\n", Shape{Header: new(bool)}, []string{`1 {"c1":"x","c2":1}`, `2 {"c1":"y","c2":2}`}},
 	{"only a header", "a.csv", "a,b\n", Shape{}, nil},
 	{"a column twice", "a.csv", "a,a\n1,2\n", Shape{}, []string{`! a.csv: line 1: the header has the column "a" twice`}},
 	{"long row", "a.csv", "a,b\n1,\"" + strings.Repeat("x\n", 50) + "\"\n3,4\n", Shape{MaxItem: 50}, []string{"2 ! row 1 is longer than 50 bytes", `53 {"a":3,"b":4}`}},

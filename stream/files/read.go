@@ -7,7 +7,6 @@ import (
 	"hash/fnv"
 	"iter"
 	"path/filepath"
-	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
@@ -22,12 +21,8 @@ type reader struct {
 	places *Places
 	env    *stream.Env
 
-	paths      []string
-	shape      Shape
-	id         string
-	template   bool // id is one
-	maxItems   int64
-	allowEmpty bool
+	*readConfig
+	template bool // the id is made by one
 
 	files        int
 	rows, failed int64 // of this run
@@ -45,41 +40,21 @@ type cursor struct {
 	Done   bool     `json:"done,omitempty"` // the file has been read to its end
 }
 
-func readerOf(config map[string]any) (*reader, error) {
-	r := &reader{paths: textsOf(config["path"]), shape: ShapeOf(config), id: textOf(config, "id"), maxItems: intOf(config["max_items"])}
-	r.allowEmpty, _ = config["allow_empty"].(bool)
-	r.template = strings.Contains(r.id, "{{")
-	if list, ok := config["path"].([]any); len(r.paths) == 0 || ok && len(list) != len(r.paths) {
-		return nil, stepwell.Invalid("write one path, or a list of them", "path is neither a text nor a list of texts")
+// check finds what is wrong with the paths and the shape.
+func (c *readConfig) check(given stream.Config) []error {
+	c.paths = textsOf(c.Path)
+	if list, ok := c.Path.([]any); (len(c.paths) == 0 || ok && len(list) != len(c.paths)) && !(c.Path == nil && given.Early) {
+		return []error{stepwell.Invalid("write one path, or a list of them", "path is neither a text nor a list of texts")}
 	}
-	for _, p := range r.paths {
+	for _, p := range c.paths {
 		if p == "" {
-			return nil, stepwell.Invalid("", "a path is empty")
+			return []error{stepwell.Invalid("", "a path is empty")}
 		}
 		if err := supported(p); err != nil {
-			return nil, err
+			return []error{err}
 		}
 	}
-	return r, maskTemplates(r.shape).Check()
-}
-
-// maskTemplates takes out what a template will only later settle.
-func maskTemplates(s Shape) Shape {
-	for _, field := range []*string{&s.Format, &s.At, &s.Delimiter, &s.Quote, &s.Decimal, &s.Encoding} {
-		if strings.Contains(*field, "{{") {
-			*field = ""
-		}
-	}
-	return s
-}
-
-func openReader(p *Places, env *stream.Env, config map[string]any) (*reader, error) {
-	r, err := readerOf(config)
-	if err != nil {
-		return nil, err
-	}
-	r.places, r.env = p, env
-	return r, r.shape.Check()
+	return problems(c.Shape.Check())
 }
 
 // file is a file to read, and its name as the user's paths have it.
@@ -91,7 +66,7 @@ func (r *reader) list(ctx context.Context) ([]file, error) {
 	seen := map[string]bool{}
 	for _, path := range r.paths {
 		found, err := r.places.List(ctx, r.env.Dir, path)
-		if err != nil && !(r.allowEmpty && stepwell.CodeOf(err) == stepwell.CodeNotFound) {
+		if err != nil && !(r.AllowEmpty && stepwell.CodeOf(err) == stepwell.CodeNotFound) {
 			return nil, err
 		}
 		for _, f := range found {
@@ -164,12 +139,12 @@ func errListing(path string) error {
 // file reads one file. What is wrong with the file is a failure of it; what is wrong with out, or with the
 // place where to go on, ends the reading.
 func (r *reader) file(ctx context.Context, f file, at cursor, out stream.Out) error {
-	if r.maxItems > 0 && r.given >= r.maxItems {
+	if r.MaxItems > 0 && r.given >= r.MaxItems {
 		return errEnough
 	}
 	var stop error
 	from := at.At
-	err := r.places.Each(ctx, f.path, r.shape, &from, func(row Row) error {
+	err := r.places.Each(ctx, f.path, r.Shape, &from, func(row Row) error {
 		stop = r.row(row, &at, out)
 		return stop
 	})
@@ -219,7 +194,7 @@ func (r *reader) row(row Row, at *cursor, out stream.Out) error {
 			return err
 		}
 	}
-	if r.maxItems > 0 && r.given >= r.maxItems {
+	if r.MaxItems > 0 && r.given >= r.MaxItems {
 		return errEnough
 	}
 	return nil
@@ -231,13 +206,13 @@ func (r *reader) item(row Row, place stream.Place) (*stream.Item, error) {
 		return nil, row.Err
 	}
 	it := stream.Lazy(row.Text, place)
-	if r.id == "" && row.Key == "" {
+	if r.ID == "" && row.Key == "" {
 		return it, nil
 	}
 	if err := it.Parse(); err != nil {
 		return nil, err
 	}
-	if r.id == "" {
+	if r.ID == "" {
 		if it.Get("id") == nil {
 			it.Set("id", item.OfText(row.Key))
 		}
@@ -253,16 +228,16 @@ func (r *reader) item(row Row, place stream.Place) (*stream.Item, error) {
 
 func (r *reader) newID(it *stream.Item, row Row) (string, error) {
 	if !r.template {
-		v := it.Get(r.id)
+		v := it.Get(r.ID)
 		if s, ok := v.Str(); ok && s != "" {
 			return s, nil
 		}
 		if v.Kind() == item.Number || v.Kind() == item.Bool {
 			return string(v.Bytes()), nil
 		}
-		return "", stepwell.Invalid("", "column %q, which is to be the id, is missing or empty", r.id)
+		return "", stepwell.Invalid("", "column %q, which is to be the id, is missing or empty", r.ID)
 	}
-	v, err := r.env.Eval(r.id, map[string]any{"item": it.Value, "file": it.Place.File, "line": it.Place.Line, "key": row.Key})
+	v, err := r.env.Eval(r.ID, map[string]any{"item": it.Value, "file": it.Place.File, "line": it.Place.Line, "key": row.Key})
 	if err != nil {
 		return "", fmt.Errorf("id: %w", err)
 	}

@@ -83,7 +83,7 @@ func (f rowFormat) Joined(ctx context.Context, path string, columns []string) ([
 // header is the first row of a table.
 func (f rowFormat) header(ctx context.Context, path string) (columns []string, err error) {
 	s := f.shape(f.target.format)
-	s.NoHeader = true
+	s.Header = new(bool)
 	err = f.places.Each(ctx, path, s, nil, func(r Row) error {
 		if r.Err != nil {
 			return r.Err

@@ -11,22 +11,28 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Shape says how the rows of a file are written down. The zero value finds out by itself: by the file's
-// name, then by its content.
+// name, then by its content. Configs of modules that read files embed it.
 type Shape struct {
-	Format    string   // auto, json, geojson, ndjson, csv, tsv, parquet. Defaults to auto
-	At        string   // path to the list in a JSON document. Defaults to the whole document
-	Delimiter string   // of CSV, one ASCII character. Defaults to a comma, of TSV to a tab
-	Quote     string   // of CSV, one ASCII character, or none. Defaults to "
-	Decimal   string   // the decimal separator of numbers in CSV, . or a comma. Defaults to .
-	Encoding  string   // of a text: utf-8, utf-16, utf-16le, utf-16be, latin-1, windows-1252. Defaults to utf-8, or what a byte order mark says
-	NoHeader  bool     // CSV without a header: columns are c1, c2, … Defaults to false
-	Text      []string // CSV columns whose cells stay text. Defaults to none
-	AllText   bool     // all cells stay text. Defaults to false
-	MaxItem   int64    // bytes of one row. Defaults to 64 MiB
+	Format    string   `json:"format" enum:"auto,json,geojson,ndjson,csv,tsv,parquet" default:"auto" doc:"Format of the files; \x60auto\x60 goes by name, then by content."`
+	At        string   `json:"at" doc:"Path to the list of rows in a JSON document, like \x60data.items\x60."`
+	Delimiter string   `json:"delimiter" doc:"Delimiter of CSV, a comma when absent."`
+	Quote     string   `json:"quote" doc:"Quote of CSV, or \x60none\x60; \x60\"\x60 when absent."`
+	Decimal   string   `json:"decimal"` // DecimalField
+	Encoding  string   `json:"encoding" doc:"Encoding: utf-8, utf-16, utf-16le, utf-16be, latin-1 or windows-1252; utf-8, or what a byte order mark says, when absent."`
+	Header    *bool    `json:"header" default:"true" doc:"Whether the first row of CSV names the columns; without, they are c1, c2 and so on."`
+	Text      []string `json:"text_columns" doc:"Columns of CSV that stay text whatever they look like."`
+	AllText   bool     `json:"all_text" doc:"Whether all columns of CSV stay text."`
+	MaxItem   int64    `json:"max_item_bytes" minimum:"2" maximum:"1073741824" doc:"Size above which a row is a failure, 64 MiB when absent."`
 }
+
+// DecimalField is the field `decimal` of a Shape, whose values no tag can list.
+var DecimalField = spec.Field{Name: "decimal", Type: spec.String, Enum: []string{".", ","}, Doc: "Decimal separator of numbers in CSV, `.` when absent."}
+
+func (s Shape) noHeader() bool { return s.Header != nil && !*s.Header }
 
 // The formats.
 const (

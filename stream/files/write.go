@@ -28,11 +28,8 @@ type writer struct {
 	written int64                      // items that Write was given
 }
 
-func openWriter(ctx context.Context, p *Places, env *stream.Env, config map[string]any) (w *writer, err error) {
-	w = &writer{env: env, places: p, recent: map[string]*durable.Member{}}
-	if w.target, err = targetOf(config); err != nil {
-		return nil, err
-	}
+func openWriter(ctx context.Context, p *Places, env *stream.Env, t target) (w *writer, err error) {
+	w = &writer{env: env, places: p, target: t, recent: map[string]*durable.Member{}}
 	if w.set, err = durable.NewSet(w.options()); err != nil {
 		return nil, err
 	}

@@ -11,22 +11,28 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
+// writeConfig is the config of stream.write.
+type writeConfig struct {
+	Path        string   `json:"path" required:"true" doc:"Local or s3:// path; \x60{collection_id}\x60 in it makes one file for each collection."`
+	Format      string   `json:"format" enum:"auto,json,geojson,ndjson,csv,tsv,parquet" default:"auto" doc:"Format of the file; \x60auto\x60 goes by the path."`
+	Compression string   `json:"compression" enum:"auto,none,gzip,zstd" default:"auto" doc:"Compression; \x60auto\x60 goes by the path: .gz or .zst."`
+	Columns     []string `json:"columns" doc:"Columns of CSV: names of members, or paths like \x60properties.datetime\x60; those of the first item when absent."`
+	Extra       string   `json:"extra" enum:"refuse,drop" doc:"What becomes of CSV items with other members: \x60drop\x60 leaves these out (what happens with \x60columns\x60 when absent), \x60refuse\x60 fails the item (without)."`
+	Delimiter   string   `json:"delimiter" doc:"Delimiter of CSV, a comma when absent."`
+	Overwrite   *bool    `json:"overwrite" default:"true" doc:"Whether a file that is there may be replaced or added to; else it is an error."`
+	Key         any      `json:"key" doc:"Member, or list of members, that tells items apart: names, or paths like \x60properties.datetime\x60. \x60write: upsert\x60 and \x60keep\x60 need it."`
+	durable.Writing
+
+	target target
+}
+
 func writeModule(p *Places) stream.Module {
-	return stream.Module{
+	return stream.Typed[writeConfig]{
 		Spec: spec.Spec{
 			Name:    "stream.write",
 			Summary: "Writes items to a file: NDJSON, JSON, GeoJSON, CSV, TSV or Parquet.",
 			Doc:     writeDoc,
-			Params: append([]spec.Field{
-				{Name: "path", Type: spec.String, Required: true, Doc: "Local or s3:// path; `{collection_id}` in it makes one file for each collection."},
-				{Name: "format", Type: spec.String, Enum: formats, Default: formatAuto, Doc: "Format of the file; `auto` goes by the path."},
-				{Name: "compression", Type: spec.String, Enum: []string{formatAuto, packNone, packGzip, packZstd}, Default: formatAuto, Doc: "Compression; `auto` goes by the path: .gz or .zst."},
-				{Name: "columns", Type: spec.Array, Items: &spec.Field{Name: "column", Type: spec.String}, Doc: "Columns of CSV: names of members, or paths like `properties.datetime`; those of the first item when absent."},
-				{Name: "extra", Type: spec.String, Enum: []string{"refuse", "drop"}, Doc: "What becomes of CSV items with other members: `drop` leaves these out (what happens with `columns` when absent), `refuse` fails the item (without)."},
-				{Name: "delimiter", Type: spec.String, Doc: "Delimiter of CSV, a comma when absent."},
-				{Name: "overwrite", Type: spec.Boolean, Default: true, Doc: "Whether a file that is there may be replaced or added to; else it is an error."},
-				{Name: "key", Type: spec.Any, Doc: "Member, or list of members, that tells items apart: names, or paths like `properties.datetime`. `write: upsert` and `keep` need it."},
-			}, durable.Fields("`replace`")...),
+			Params:  []spec.Field{durable.WriteField("`replace`")},
 			Outputs: []spec.Field{
 				{Name: "items", Type: spec.Integer, Doc: "Items in all files."},
 				{Name: "files", Type: spec.Array, Doc: "The files, each with path, items and bytes."},
@@ -41,21 +47,19 @@ func writeModule(p *Places) stream.Module {
 			},
 			Stream: &spec.Stream{Role: spec.Sink, Writes: &spec.Writes{Places: []string{"path"}, Mode: "write", Default: string(durable.Replace), Alone: string(durable.Replace)}},
 		},
-		Replaces: func(config map[string]any) bool {
-			p, err := durable.PolicyOf(config, durable.Replace)
-			return err == nil && p.Mode == durable.Replace
+		Replaces: func(c *writeConfig) bool { return c.Write == "" || c.Write == durable.Replace },
+		Open: func(ctx context.Context, env *stream.Env, c *writeConfig) (any, error) {
+			return openWriter(ctx, p, env, c.target)
 		},
-		Open: func(ctx context.Context, env *stream.Env, config map[string]any) (any, error) {
-			return openWriter(ctx, p, env, config)
-		},
-		Check: func(config map[string]any) []error {
-			if strings.Contains(textOf(config, "path"), "{{") {
-				return nil // the suffix may be inside
+		Check: func(c *writeConfig, given stream.Config) []error {
+			if c.Path == "" && given.Has("path") {
+				return nil // the suffix may be inside of a template
 			}
-			_, err := targetOf(config)
+			var err error
+			c.target, err = targetOf(c, given)
 			return problems(err)
 		},
-	}
+	}.Module()
 }
 
 const writeDoc = "The file appears under its name when it is complete. Until then the items are in a hidden file beside it (`.<name>.….part`), or in the run's " +
@@ -82,16 +86,12 @@ type target struct {
 
 const perCollection = "{collection_id}"
 
-func targetOf(config map[string]any) (target, error) {
-	t := target{path: textOf(config, "path"), format: textOf(config, "format"), packing: textOf(config, "compression"),
-		columns: textsOf(config["columns"]), delimiter: ',', overwrite: true}
-	if keep, ok := config["overwrite"].(bool); ok {
-		t.overwrite = keep
-	}
+func targetOf(c *writeConfig, given stream.Config) (t target, err error) {
+	t = target{path: c.Path, format: c.Format, packing: c.Compression, columns: c.Columns, delimiter: ',', overwrite: c.Overwrite == nil || *c.Overwrite}
 	if err := t.place(); err != nil {
 		return t, err
 	}
-	if err := t.writing(config); err != nil {
+	if err := t.writing(c, given); err != nil {
 		return t, err
 	}
 	switch t.format {
@@ -109,15 +109,15 @@ func targetOf(config map[string]any) (target, error) {
 	if t.format == formatParquet && t.packing != "" {
 		return t, stepwell.Invalid("leave the compression out", "Parquet is compressed inside")
 	}
-	return t, t.table(config)
+	return t, t.table(c, given)
 }
 
 // writing looks at what becomes of what is there.
-func (t *target) writing(config map[string]any) (err error) {
-	if t.policy, err = durable.PolicyOf(config, durable.Replace); err != nil {
+func (t *target) writing(c *writeConfig, given stream.Config) (err error) {
+	if t.policy, err = c.Policy(durable.Replace); err != nil {
 		return err
 	}
-	t.keyNames = textsOf(config["key"])
+	t.keyNames = textsOf(c.Key)
 	for _, name := range t.keyNames {
 		path, err := item.ParsePath(name)
 		if err != nil {
@@ -126,15 +126,15 @@ func (t *target) writing(config map[string]any) (err error) {
 		t.key = append(t.key, path)
 	}
 	switch {
-	case config["key"] != nil && len(t.key) == 0:
+	case given.Has("key") && len(t.key) == 0:
 		return stepwell.Invalid("write a name like `id`, or a list of names", "key names no member")
 	case len(t.key) > 0:
 	case t.policy.Mode == durable.Upsert:
 		return stepwell.Invalid("name the member that tells items apart: `key: id`", "write: upsert needs `key`")
-	case config["keep"] != nil:
+	case given.Has("keep"):
 		return stepwell.Invalid("name the member that tells items apart: `key: id`", "keep needs `key`")
 	}
-	if !t.overwrite && t.policy.Mode != durable.Replace && config["write"] != nil {
+	if !t.overwrite && t.policy.Mode != durable.Replace && given.Has("write") {
 		return stepwell.Invalid("leave one of them out", "overwrite: false refuses a file that is there, to which write: %s would add", string(t.policy.Mode))
 	}
 	return nil
@@ -161,23 +161,23 @@ func (t *target) place() error {
 }
 
 // table looks at what belongs to CSV.
-func (t *target) table(config map[string]any) error {
+func (t *target) table(c *writeConfig, given stream.Config) error {
 	table := t.format == formatCSV || t.format == formatTSV
 	for _, name := range []string{"columns", "extra", "delimiter"} {
-		if config[name] != nil && !table {
+		if given.Has(name) && !table {
 			return stepwell.Invalid("", "%s belongs to CSV, and the format is %s", name, t.format)
 		}
 	}
-	switch extra := textOf(config, "extra"); extra {
+	switch c.Extra {
 	case "":
 		t.strict = len(t.columns) == 0
 	default:
-		t.strict = extra == "refuse"
+		t.strict = c.Extra == "refuse"
 	}
 	if t.format == formatTSV {
 		t.delimiter = '\t'
 	}
-	if d := textOf(config, "delimiter"); d != "" {
+	if d := c.Delimiter; d != "" {
 		if err := (Shape{Delimiter: d, Quote: `"`}).Check(); err != nil {
 			return err
 		}

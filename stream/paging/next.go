@@ -22,40 +22,41 @@ type next struct {
 	size   int64
 }
 
-func nextOf(config any) (next, error) {
-	given, _ := config.(map[string]any)
-	if len(given) == 0 {
+// way is the way that the config names.
+func (c nextConfig) way() (n next, err error) {
+	ways := 0
+	for _, given := range []bool{c.Link != "", c.Cursor != nil, c.Page != nil, c.Offset != nil} {
+		if given {
+			ways++
+		}
+	}
+	bad := func(what string) error {
+		return stepwell.Invalid("write one of link, cursor, page and offset", "next: %s", what)
+	}
+	switch {
+	case ways > 1:
+		return n, bad("more than one way is given")
+	case ways == 0, c.Link == "header":
 		return next{header: true}, nil
+	case c.Link != "":
+		n.link, err = item.ParsePath(c.Link)
+		return n, err
+	case c.Cursor != nil:
+		n.param = c.Cursor.Param
+		n.value, err = item.ParsePath(c.Cursor.Path)
+		return n, err
 	}
-	bad := func(what string) (next, error) {
-		return next{}, stepwell.Invalid("write one of link, cursor, page and offset", "next: %s", what)
+	counter, start := c.Page, int64(1)
+	if counter == nil {
+		counter, start = (*pageCounter)(c.Offset), 0
 	}
-	if len(given) > 1 {
-		return bad("more than one way is given")
+	if counter.Start != nil {
+		start = *counter.Start
 	}
-	if link, ok := given["link"].(string); ok {
-		if link == "header" {
-			return next{header: true}, nil
-		}
-		path, err := item.ParsePath(link)
-		return next{link: path}, err
+	if (counter.SizeOf == "") != (counter.Size == 0) {
+		return n, bad("size_param and size belong together")
 	}
-	if c, ok := given["cursor"].(map[string]any); ok {
-		path, err := item.ParsePath(text(c, "path"))
-		return next{value: path, param: text(c, "param")}, err
-	}
-	for name, start := range map[string]int64{"page": 1, "offset": 0} {
-		c, ok := given[name].(map[string]any)
-		if !ok {
-			continue
-		}
-		n := next{count: true, items: name == "offset", param: text(c, "param"), start: whole(c["start"], start), sizeOf: text(c, "size_param"), size: whole(c["size"], 0)}
-		if (n.sizeOf == "") != (n.size == 0) {
-			return bad("size_param and size belong together")
-		}
-		return n, nil
-	}
-	return bad("no way is given")
+	return next{count: true, items: c.Offset != nil, param: counter.Param, start: start, sizeOf: counter.SizeOf, size: counter.Size}, nil
 }
 
 // first is the cursor of the first page.

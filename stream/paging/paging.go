@@ -8,7 +8,7 @@ package paging
 
 import (
 	"context"
-	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/spec"
@@ -23,12 +23,11 @@ type Options struct {
 
 // Modules is the module stream.pages.
 func Modules(o Options) []stream.Module {
-	return []stream.Module{{
+	return []stream.Module{stream.Typed[config]{
 		Spec: spec.Spec{
 			Name:    "stream.pages",
 			Summary: "Reads items from an HTTP API, page by page.",
 			Doc:     doc,
-			Params:  fields,
 			Outputs: []spec.Field{
 				{Name: "pages", Type: spec.Integer, Doc: "Pages fetched in this run."},
 				{Name: "items", Type: spec.Integer, Doc: "Items of these pages."},
@@ -41,21 +40,12 @@ func Modules(o Options) []stream.Module {
 			},
 			Stream: &spec.Stream{Role: spec.Source},
 		},
-		Open: func(_ context.Context, env *stream.Env, config map[string]any) (any, error) {
-			s, err := sourceOf(config)
-			if err != nil {
-				return nil, err
-			}
-			s.env, s.client = env, o.HTTP
-			return s, nil
+		Check: (*config).check,
+		Open: func(_ context.Context, env *stream.Env, c *config) (any, error) {
+			c.source.env, c.source.client = env, o.HTTP
+			return &c.source, nil
 		},
-		Check: func(config map[string]any) []error {
-			if _, err := sourceOf(masked(config)); err != nil {
-				return []error{err}
-			}
-			return nil
-		},
-	}}
+	}.Module()}
 }
 
 const doc = "A failed request is tried again where that may help: broken connections, torn bodies, 408, 425, 429, 500, 502 to 504 and 520 to 529, up to `attempts` times, after what `Retry-After` says or a growing pause. " +
@@ -68,54 +58,45 @@ const doc = "A failed request is tried again where that may help: broken connect
 	"| `offset: {param, start, size_param, size}` | the same request with a number that grows by the items received, until a page is empty |\n\n" +
 	"Parameters go into the query, of a POST with a body into the body."
 
-var fields = []spec.Field{
-	{Name: "url", Type: spec.String, Required: true, Doc: "URL of the first page."},
-	{Name: "method", Type: spec.String, Enum: []string{"GET", "POST"}, Default: "GET", Doc: "Method of the requests."},
-	{Name: "headers", Type: spec.Object, Doc: "Headers of the requests; of another origin's pages only Accept, Accept-Language, Content-Type and User-Agent are kept."},
-	{Name: "body", Type: spec.Any, Doc: "JSON body of a POST."},
-	{Name: "items", Type: spec.String, Doc: "Path to the list of items in a page; the page itself, or its `features`, when absent."},
-	{Name: "id", Type: spec.String, Doc: "Path in an item to the value that becomes its `id`, as text."},
-	{Name: "next", Type: spec.Object, Doc: "Where the next page is: one of `link`, `cursor`, `page` and `offset`.", Fields: []spec.Field{
-		{Name: "link", Type: spec.String, Doc: "`header`, or the path to the next URL in the body."},
-		{Name: "cursor", Type: spec.Object, Doc: "A value of each page asks for the next.", Fields: []spec.Field{
-			{Name: "path", Type: spec.String, Required: true, Doc: "Path to the value in the body."},
-			{Name: "param", Type: spec.String, Required: true, Doc: "Parameter that takes it."}}},
-		{Name: "page", Type: spec.Object, Doc: "Pages are numbered.", Fields: counterFields("Number of the first page, 1 when absent.")},
-		{Name: "offset", Type: spec.Object, Doc: "Items are numbered.", Fields: counterFields("Number of the first item, 0 when absent.")},
-	}},
-	{Name: "max_pages", Type: spec.Integer, Min: number(1), Default: 100_000, Max: number(10_000_000), Doc: "Pages after which the source ends with a failure."},
-	{Name: "max_items", Type: spec.Integer, Min: number(1), Doc: "Items after which reading ends."},
-	{Name: "max_page_bytes", Type: spec.Integer, Min: number(2), Max: number(1 << 30), Default: 64 << 20, Doc: "Size above which a page is an error."},
-	{Name: "timeout", Type: spec.Duration, Doc: "Time for one page, 5 minutes when absent."},
-	{Name: "attempts", Type: spec.Integer, Min: number(1), Max: number(100), Default: 5, Doc: "How often one page is asked for before that is an error."},
-	{Name: "backoff", Type: spec.Duration, Doc: "Pause before the second attempt, 1 s when absent; it doubles up to a minute."},
+// config is the step's config.
+type config struct {
+	URL      string         `json:"url" required:"true" doc:"URL of the first page."`
+	Method   string         `json:"method" enum:"GET,POST" default:"GET" doc:"Method of the requests."`
+	Headers  map[string]any `json:"headers" doc:"Headers of the requests; of another origin's pages only Accept, Accept-Language, Content-Type and User-Agent are kept."`
+	Body     any            `json:"body" doc:"JSON body of a POST."`
+	Items    string         `json:"items" doc:"Path to the list of items in a page; the page itself, or its \x60features\x60, when absent."`
+	ID       string         `json:"id" doc:"Path in an item to the value that becomes its \x60id\x60, as text."`
+	Next     nextConfig     `json:"next" doc:"Where the next page is: one of \x60link\x60, \x60cursor\x60, \x60page\x60 and \x60offset\x60."`
+	MaxPages int64          `json:"max_pages" minimum:"1" maximum:"10000000" default:"100000" doc:"Pages after which the source ends with a failure."`
+	MaxItems int64          `json:"max_items" minimum:"1" doc:"Items after which reading ends."`
+	MaxBytes int64          `json:"max_page_bytes" minimum:"2" maximum:"1073741824" default:"67108864" doc:"Size above which a page is an error."`
+	Timeout  *time.Duration `json:"timeout" doc:"Time for one page, 5 minutes when absent."`
+	Attempts int            `json:"attempts" minimum:"1" maximum:"100" default:"5" doc:"How often one page is asked for before that is an error."`
+	Backoff  *time.Duration `json:"backoff" doc:"Pause before the second attempt, 1 s when absent; it doubles up to a minute."`
+
+	source source
 }
 
-func counterFields(start string) []spec.Field {
-	return []spec.Field{
-		{Name: "param", Type: spec.String, Required: true, Doc: "Parameter that takes the number."},
-		{Name: "start", Type: spec.Integer, Doc: start},
-		{Name: "size_param", Type: spec.String, Doc: "Parameter that takes the size of a page."},
-		{Name: "size", Type: spec.Integer, Min: number(1), Doc: "Size of a page, for size_param."},
-	}
+type nextConfig struct {
+	Link   string `json:"link" doc:"\x60header\x60, or the path to the next URL in the body."`
+	Cursor *struct {
+		Path  string `json:"path" required:"true" doc:"Path to the value in the body."`
+		Param string `json:"param" required:"true" doc:"Parameter that takes it."`
+	} `json:"cursor" doc:"A value of each page asks for the next."`
+	Page   *pageCounter `json:"page" doc:"Pages are numbered."`
+	Offset *itemCounter `json:"offset" doc:"Items are numbered."`
 }
 
-func number(n float64) *float64 { return &n }
+type pageCounter struct {
+	Param  string `json:"param" required:"true" doc:"Parameter that takes the number."`
+	Start  *int64 `json:"start" doc:"Number of the first page, 1 when absent."`
+	SizeOf string `json:"size_param" doc:"Parameter that takes the size of a page."`
+	Size   int64  `json:"size" minimum:"1" doc:"Size of a page, for size_param."`
+}
 
-// masked stands in for what a template will only later settle.
-func masked(config map[string]any) map[string]any {
-	out := map[string]any{}
-	for k, v := range config {
-		if s, ok := v.(string); ok && strings.Contains(s, "{{") {
-			if k == "url" {
-				out[k] = "https://template.invalid/"
-			}
-			continue
-		}
-		out[k] = v
-	}
-	if _, ok := out["next"].(map[string]any); !ok {
-		delete(out, "next")
-	}
-	return out
+type itemCounter struct {
+	Param  string `json:"param" required:"true" doc:"Parameter that takes the number."`
+	Start  *int64 `json:"start" doc:"Number of the first item, 0 when absent."`
+	SizeOf string `json:"size_param" doc:"Parameter that takes the size of a page."`
+	Size   int64  `json:"size" minimum:"1" doc:"Size of a page, for size_param."`
 }

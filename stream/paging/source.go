@@ -1,6 +1,7 @@
 package paging
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -42,91 +42,72 @@ type source struct {
 	pages, given int64 // of this run
 }
 
-// sourceOf reads a config.
-func sourceOf(config map[string]any) (*source, error) {
-	s := &source{method: text(config, "method"), maxPages: whole(config["max_pages"], 100_000), maxItems: whole(config["max_items"], 0),
-		maxBytes: whole(config["max_page_bytes"], 64<<20), header: http.Header{}}
-	if s.method == "" {
-		s.method = http.MethodGet
+// check makes the source, and says what tags cannot tell.
+func (c *config) check(given stream.Config) []error {
+	if err := c.read(given); err != nil {
+		return []error{err}
 	}
-	u, err := url.Parse(text(config, "url"))
-	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, stepwell.Invalid("write it like https://host/path", "url is no http or https URL")
+	return nil
+}
+
+func (c *config) read(given stream.Config) (err error) {
+	s := &c.source
+	*s = source{method: cmp.Or(c.Method, http.MethodGet), maxPages: c.MaxPages, maxItems: c.MaxItems, maxBytes: c.MaxBytes, header: http.Header{}}
+	if c.URL == "" && given.Early && given.Has("url") {
+		c.URL = "https://template.invalid/"
 	}
-	s.start = u
-	headers, _ := config["headers"].(map[string]any)
-	for name, v := range headers {
+	if s.start, err = url.Parse(c.URL); err != nil || s.start.Host == "" || s.start.Scheme != "http" && s.start.Scheme != "https" {
+		return stepwell.Invalid("write it like https://host/path", "url is no http or https URL")
+	}
+	for name, v := range c.Headers {
 		s.header.Set(name, fmt.Sprint(v))
 	}
 	if s.header.Get("Accept") == "" {
 		s.header.Set("Accept", "application/json")
 	}
-	if err := s.paths(config); err != nil {
-		return nil, err
+	if err := c.paths(s); err != nil {
+		return err
 	}
-	if s.next, err = nextOf(config["next"]); err != nil {
-		return nil, err
+	if s.next, err = c.Next.way(); err != nil {
+		return err
 	}
 	if s.next.param != "" && s.body != nil && s.body.Kind() != item.Object {
-		return nil, stepwell.Invalid("write an object", "the body is %s, and has no place for %s", s.body.Kind().String(), s.next.param)
+		return stepwell.Invalid("write an object", "the body is %s, and has no place for %s", s.body.Kind().String(), s.next.param)
 	}
-	return s, s.limits(config)
+	s.timeout = 5 * time.Minute
+	s.retry = stepwell.Retry{MaxAttempts: c.Attempts, Backoff: time.Second, MaxBackoff: time.Minute}
+	if c.Backoff != nil {
+		s.retry.Backoff = *c.Backoff
+	}
+	if c.Timeout != nil {
+		if s.timeout = *c.Timeout; s.timeout <= 0 {
+			return stepwell.Invalid("", "timeout is not above 0")
+		}
+	}
+	return nil
 }
 
-func (s *source) paths(config map[string]any) (err error) {
-	if p := text(config, "items"); p != "" {
-		if s.items, err = item.ParsePath(p); err != nil {
+func (c *config) paths(s *source) (err error) {
+	if c.Items != "" {
+		if s.items, err = item.ParsePath(c.Items); err != nil {
 			return err
 		}
 	}
-	if p := text(config, "id"); p != "" {
-		if s.id, err = item.ParsePath(p); err != nil {
+	if c.ID != "" {
+		if s.id, err = item.ParsePath(c.ID); err != nil {
 			return err
 		}
 	}
-	if config["body"] == nil {
+	if c.Body == nil {
 		return nil
 	}
 	if s.method != http.MethodPost {
 		return stepwell.Invalid("", "a body needs `method: POST`")
 	}
-	if s.body, err = item.Of(config["body"]); err != nil {
+	if s.body, err = item.Of(c.Body); err != nil {
 		return fmt.Errorf("body: %w", err)
 	}
 	return nil
-}
-
-func (s *source) limits(config map[string]any) (err error) {
-	s.timeout = 5 * time.Minute
-	s.retry = stepwell.Retry{MaxAttempts: int(whole(config["attempts"], 5)), Backoff: time.Second, MaxBackoff: time.Minute}
-	for name, d := range map[string]*time.Duration{"timeout": &s.timeout, "backoff": &s.retry.Backoff} {
-		if config[name] != nil {
-			if *d, err = spec.ParseDuration(config[name]); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-	}
-	if s.timeout <= 0 {
-		return stepwell.Invalid("", "timeout is not above 0")
-	}
-	return nil
-}
-
-func text(config map[string]any, name string) string {
-	s, _ := config[name].(string)
-	return s
-}
-
-func whole(v any, otherwise int64) int64 {
-	switch v := v.(type) {
-	case int64:
-		return v
-	case int:
-		return int64(v)
-	case float64:
-		return int64(v)
-	}
-	return otherwise
 }
 
 // cursor is where reading goes on: the page that comes next. Secret parameters of the first URL are hidden

@@ -14,8 +14,6 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-const defaultLimit = 50_000_000
-
 const dedupeDoc = "Two items are the same when all values of `by` are: texts by what they say, everything else as it is written, so that 1, 1.0 and \"1\" are three. " +
 	"The first stays, the others are dropped and counted in the output `duplicates`. An item without one of the values (or with null) is recorded as a failure, " +
 	"except for `collection`, which an item outside of any collection does not have.\n\n" +
@@ -23,35 +21,31 @@ const dedupeDoc = "Two items are the same when all values of `by` are: texts by 
 	"what its sinks have already is not written again."
 
 func dedupeModule() stream.Module {
-	one, most := 1.0, 1e9
-	return stream.Module{
+	return stream.Typed[dedupeConfig]{
 		Spec: spec.Spec{
 			Name:    "stream.dedupe",
 			Summary: "Drops items that came before.",
 			Doc:     dedupeDoc,
 			Stream:  &spec.Stream{Role: spec.Modifier, Remembers: true},
-			Params: []spec.Field{
-				{Name: "by", Type: spec.Array, Items: &spec.Field{Name: "path", Type: spec.String, Doc: "A path."}, Min: &one, Default: []any{"collection", "id"}, Doc: "The paths of what makes an item the same as another."},
-				{Name: "keep", Type: spec.String, Enum: []string{"first"}, Default: "first", Doc: "Which of several stays."},
-				{Name: "limit", Type: spec.Integer, Min: &one, Max: &most, Default: defaultLimit, Doc: "How many items may be remembered, at up to 27 bytes each; more end the stream with an error."},
-			},
 			Outputs: []spec.Field{{Name: "duplicates", Type: spec.Integer, Doc: "How many items were dropped in this run."}},
 			Examples: []spec.Example{
 				{Title: "pages that overlap", YAML: "id: unique\nmodule: stream.dedupe\ndepends_on: [scenes]\nconfig:\n  by: [collection, id]"},
 			},
 		},
-		Open: func(_ context.Context, _ *stream.Env, config map[string]any) (any, error) {
-			d, problems := newDedupe(config)
-			if err := badConfig(problems); err != nil {
-				return nil, err
-			}
-			return d, nil
+		Open: func(_ context.Context, _ *stream.Env, c *dedupeConfig) (any, error) { return &c.dedupe, nil },
+		Check: func(c *dedupeConfig, _ stream.Config) []error {
+			c.dedupe = dedupe{limit: c.Limit}
+			return c.dedupe.read(c.By)
 		},
-		Check: func(config map[string]any) []error {
-			_, problems := newDedupe(config)
-			return problems
-		},
-	}
+	}.Module()
+}
+
+type dedupeConfig struct {
+	By    []string `json:"by" minItems:"1" default:"[\"collection\",\"id\"]" doc:"The paths of what makes an item the same as another."`
+	Keep  string   `json:"keep" enum:"first" default:"first" doc:"Which of several stays."`
+	Limit int64    `json:"limit" minimum:"1" maximum:"1e9" default:"50000000" doc:"How many items may be remembered, at up to 27 bytes each; more end the stream with an error."`
+
+	dedupe dedupe
 }
 
 type dedupe struct {
@@ -67,21 +61,7 @@ type key struct {
 	name string
 }
 
-func newDedupe(config map[string]any) (*dedupe, []error) {
-	d := &dedupe{limit: defaultLimit}
-	switch n := config["limit"].(type) {
-	case int:
-		d.limit = int64(n)
-	case int64:
-		d.limit = n
-	case float64:
-		d.limit = int64(n)
-	}
-	by := texts(config["by"])
-	if by == nil {
-		by = []string{"collection", "id"}
-	}
-	var problems []error
+func (d *dedupe) read(by []string) (problems []error) {
 	for _, text := range by {
 		p, err := item.ParsePath(text)
 		if err == nil && stars(p) > 0 {
@@ -92,7 +72,7 @@ func newDedupe(config map[string]any) (*dedupe, []error) {
 		}
 		d.by = append(d.by, key{p, p.String()})
 	}
-	return d, problems
+	return problems
 }
 
 // Modify implements stream.Modifier.

@@ -19,44 +19,42 @@ const filterDoc = "An item is kept when `when` is true for it, which is read as 
 	"the output `missing`. A condition that copes with it itself needs no `missing`: `item.properties.gsd | default(0) < 10`, or `item.properties.gsd is defined and …`."
 
 func filterModule() stream.Module {
-	one := 1.0
-	return stream.Module{
+	return stream.Typed[filterConfig]{
 		Spec: spec.Spec{
 			Name:    "stream.filter",
 			Summary: "Keeps the items for which a condition is true.",
 			Doc:     filterDoc,
 			Stream:  &spec.Stream{Role: spec.Modifier, Parallel: true},
-			Params: []spec.Field{
-				{Name: "when", Type: spec.String, Required: true, Raw: true, Bare: true, Names: []string{"item"}, Min: &one, Doc: "The condition, with or without {{ }}, about `item`."},
-				{Name: "missing", Type: spec.String, Enum: []string{missingFails, missingDrops, missingKeeps}, Default: missingFails, Doc: "What becomes of items that lack a member that the condition asks for."},
-			},
 			Outputs: []spec.Field{{Name: "missing", Type: spec.Integer, Doc: "How many items of this run lacked a member that the condition asks for."}},
 			Examples: []spec.Example{
 				{Title: "clear scenes only", YAML: "id: clear\nmodule: stream.filter\ndepends_on: [scenes]\nconfig:\n  when: item.properties[\"eo:cloud_cover\"] < 10\n  missing: drop"},
 			},
 		},
-		Open: func(_ context.Context, env *stream.Env, config map[string]any) (any, error) {
-			f, problems := newFilter(config, func(t *expr.Template) error { return unseen(t, env.Scope) })
+		Open: func(_ context.Context, env *stream.Env, c *filterConfig) (any, error) {
+			f, problems := newFilter(c, func(t *expr.Template) error { return unseen(t, env.Scope) })
 			if err := badConfig(problems); err != nil {
 				return nil, err
 			}
 			f.under = env.Scope
 			return f, nil
 		},
-		Check: func(config map[string]any) []error {
-			source, _ := config["when"].(string)
-			if _, err := expr.Parse(source); err != nil {
+		Check: func(c *filterConfig, _ stream.Config) []error {
+			if _, err := expr.Parse(c.When); err != nil {
 				return nil // the check of the definition tells what is wrong between {{ }}, with its line
 			}
-			_, problems := newFilter(config, nil)
+			_, problems := newFilter(c, nil)
 			return problems
 		},
-	}
+	}.Module()
+}
+
+type filterConfig struct {
+	When    string `json:"when" required:"true" minLength:"1" spec:"bare" names:"item" doc:"The condition, with or without {{ }}, about \x60item\x60."`
+	Missing string `json:"missing" enum:"fail,drop,keep" default:"fail" doc:"What becomes of items that lack a member that the condition asks for."`
 }
 
 // What missing may be.
 const (
-	missingFails = "fail"
 	missingDrops = "drop"
 	missingKeeps = "keep"
 )
@@ -69,17 +67,15 @@ type filter struct {
 	lacked  atomic.Int64
 }
 
-func newFilter(config map[string]any, look func(*expr.Template) error) (*filter, []error) {
-	source, _ := config["when"].(string)
-	when, err := expr.ParseCondition(source)
+func newFilter(c *filterConfig, look func(*expr.Template) error) (*filter, []error) {
+	when, err := expr.ParseCondition(c.When)
 	if err == nil && look != nil {
 		err = look(when)
 	}
 	if err != nil {
 		return nil, []error{fmt.Errorf("when: %w", syntax(err))}
 	}
-	f := &filter{when: when}
-	f.missing, _ = config["missing"].(string)
+	f := &filter{when: when, missing: c.Missing}
 	for _, ref := range when.Refs() {
 		if ref.Path[0] != "item" {
 			f.others = append(f.others, ref.Path[0])

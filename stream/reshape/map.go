@@ -23,37 +23,40 @@ const mapDoc = "All values are made first, of the item as it came; then `rename`
 	"An item for which a template cannot be evaluated, or a path leads through a text or a number, is recorded as a failure that names the path."
 
 func mapModule() stream.Module {
-	at := &spec.Field{Name: "path", Type: spec.String, Doc: "A path."}
-	return stream.Module{
+	return stream.Typed[mapConfig]{
 		Spec: spec.Spec{
 			Name:    "stream.map",
 			Summary: "Sets, removes and renames what is in the items.",
 			Doc:     mapDoc,
 			Stream: &spec.Stream{Role: spec.Modifier, Parallel: true,
 				Sets: []spec.Sets{{Keys: "set"}, {Values: "remove"}, {Keys: "rename"}, {Values: "rename"}}},
-			Params: []spec.Field{
-				{Name: "set", Type: spec.Object, Raw: true, Names: []string{"item"}, Doc: "The values by their paths: of any type, and with templates about `item` in them."},
-				{Name: "remove", Type: spec.Array, Items: at, Doc: "The paths of what is taken away."},
-				{Name: "rename", Type: spec.Object, Doc: "New paths by the old ones: both with as many * in the same order."},
-			},
 			Examples: []spec.Example{
 				{Title: "bring items of another catalog into shape", YAML: "id: shaped\nmodule: stream.map\ndepends_on: [scenes]\nconfig:\n  rename:\n    properties.cloudCover: properties.eo:cloud_cover\n" +
 					"  remove: [properties.internal, assets.*.token]\n  set:\n    collection: \"{{ params.collection }}\"\n    properties.title: \"{{ item.id|upper }}\"\n    properties.keywords: [\"{{ item.properties.platform }}\", optical]"},
 			},
 		},
-		Open: func(_ context.Context, env *stream.Env, config map[string]any) (any, error) {
-			m, problems := newMapper(config, false, func(t *expr.Template) error { return unseen(t, env.Scope) })
+		Open: func(_ context.Context, env *stream.Env, c *mapConfig) (any, error) {
+			m, problems := newMapper(c, stream.Config{}, func(t *expr.Template) error { return unseen(t, env.Scope) })
 			if err := badConfig(problems); err != nil {
 				return nil, err
 			}
 			m.under = env.Scope
 			return m, nil
 		},
-		Check: func(config map[string]any) []error {
-			_, problems := newMapper(config, true, nil)
+		Check: func(c *mapConfig, given stream.Config) []error {
+			if !given.Early {
+				return nil // Open says so
+			}
+			_, problems := newMapper(c, given, nil)
 			return problems
 		},
-	}
+	}.Module()
+}
+
+type mapConfig struct {
+	Set    map[string]any `json:"set" spec:"raw" names:"item" doc:"The values by their paths: of any type, and with templates about \x60item\x60 in them."`
+	Remove []string       `json:"remove" doc:"The paths of what is taken away."`
+	Rename map[string]any `json:"rename" doc:"New paths by the old ones: both with as many * in the same order."`
 }
 
 // mapper is what stream.map does, in the order in which it does it.
@@ -77,22 +80,19 @@ type setting struct {
 
 // newMapper reads a config. When it is only checked, what is rendered before Open may still hold templates,
 // and the syntax of those in values is left to the check of the definition, which knows their lines.
-func newMapper(config map[string]any, checked bool, look func(*expr.Template) error) (*mapper, []error) {
-	m, r := &mapper{}, &reader{checked: checked}
-	set, _ := config["set"].(map[string]any)
-	for name, value := range set {
+func newMapper(c *mapConfig, given stream.Config, look func(*expr.Template) error) (*mapper, []error) {
+	m, r := &mapper{}, &reader{checked: given.Early}
+	for name, value := range c.Set {
 		made, err := compile(value, look)
-		if _, wrong := errors.AsType[*expr.Error](err); err != nil && !(wrong && checked) {
+		if _, wrong := errors.AsType[*expr.Error](err); err != nil && !(wrong && given.Early) {
 			r.problem("set "+name, syntax(err))
 		}
 		m.set = append(m.set, setting{r.key("set", name), name, made})
 	}
-	remove := texts(config["remove"])
-	for _, text := range remove {
+	for _, text := range c.Remove {
 		m.remove = append(m.remove, r.path("remove", text))
 	}
-	rename, _ := config["rename"].(map[string]any)
-	for from, to := range rename {
+	for from, to := range c.Rename {
 		text, ok := to.(string)
 		if !ok {
 			r.problem("rename "+from, errors.New("the new path is not a text"))
@@ -102,8 +102,8 @@ func newMapper(config map[string]any, checked bool, look func(*expr.Template) er
 		n.several = stars(n.from) > 0
 		m.rename = append(m.rename, n)
 	}
-	if len(set)+len(remove)+len(rename) == 0 {
-		r.problem("config", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "nothing to do", Hint: "give set, remove or rename"})
+	if len(c.Set)+len(c.Remove)+len(c.Rename) == 0 && !given.Pending() {
+		r.problem("config", stepwell.Invalid("give set, remove or rename", "nothing to do"))
 	}
 	m.sort()
 	m.conflicts(r)
@@ -140,19 +140,6 @@ func (r *reader) key(field, text string) item.Path {
 		return nil
 	}
 	return r.path(field, text)
-}
-
-// texts is a list of texts; the Spec has seen to it that it is one.
-func texts(v any) (out []string) {
-	if list, ok := v.([]string); ok {
-		return list
-	}
-	list, _ := v.([]any)
-	for _, e := range list {
-		text, _ := e.(string)
-		out = append(out, text)
-	}
-	return out
 }
 
 // sort makes the order independent of that of a config's keys, which has none.
