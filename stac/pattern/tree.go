@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
