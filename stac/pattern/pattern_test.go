@@ -118,9 +118,3 @@ func FuzzParse(f *testing.F) {
 		_, _ = p.Expand(it, "x") // must not crash
 	})
 }
-
-func TestPending(t *testing.T) {
-	if !Pending(map[string]any{"a": []any{1, "x {{ params.y }}"}}) || Pending(map[string]any{"a": []any{1, "{item_id}"}}) {
-		t.Error("wrong")
-	}
-}
