@@ -38,7 +38,7 @@ func TestTyped(t *testing.T) {
 	if p := m.Spec.Params; len(p) != 3 || p[0].Doc != "Where." || p[2].Doc != "Given." {
 		t.Errorf("%+v", p)
 	}
-	if problems := m.Check(map[string]any{"path": "{{ params.x }}", "sizes": []any{int64(1)}, "names": ""}); len(problems) != 0 || !early.Has("path") || early.Has("names") || !early.Pending() {
+	if problems := m.Check(map[string]any{"path": "{{ params.x }}", "sizes": []any{int64(1)}}); len(problems) != 0 || !early.Has("path") || early.Has("names") || !early.Pending() {
 		t.Errorf("%v, %+v", problems, early)
 	}
 	if m.Check(map[string]any{"path": "{item_id}"}); early.Pending() {
