@@ -170,7 +170,7 @@ func TestKeysOverTime(t *testing.T) {
 		if n := s.puts - before; n < 1 || n > 2 {
 			t.Errorf("two minutes of use were written %d times", n)
 		}
-		if k, err := here.Key(ctx, "k"); err != nil || time.Since(k.LastUsed) > 2*time.Minute {
+		if k, err := here.Key(ctx, "k"); err != nil || time.Since(k.LastUsed.Time) > 2*time.Minute {
 			t.Errorf("last used %v, %v", k.LastUsed, err)
 		}
 		if _, err := here.Revoke(ctx, key.ID); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -20,16 +21,16 @@ const (
 	objectUse = "api_key_use"
 )
 
-// Key is an API key as people see it.
+// Key is an API key without its secret.
 type Key struct {
-	ID       string    `json:"id"`
-	Name     string    `json:"name"`
-	Role     Role      `json:"role"`
-	Created  time.Time `json:"created_at,omitzero"`
-	By       string    `json:"created_by,omitempty"`
-	Expires  time.Time `json:"expires_at,omitzero"` // zero: never
-	Revoked  time.Time `json:"revoked_at,omitzero"`
-	LastUsed time.Time `json:"last_used_at,omitzero"` // to the minute
+	ID       string        `json:"key_id"`
+	Name     string        `json:"name"`
+	Role     Role          `json:"role" enum:"viewer,operator,editor,admin"`
+	Created  resource.Time `json:"created_at"`
+	By       resource.Ref  `json:"created_by"`
+	Expires  resource.Time `json:"expires_at"` // null: never
+	Revoked  resource.Time `json:"revoked_at"`
+	LastUsed resource.Time `json:"last_used_at" doc:"To the minute."`
 }
 
 // usable says why a key does not work any more.
@@ -38,7 +39,7 @@ func (k *Key) usable(now time.Time) error {
 	switch {
 	case !k.Revoked.IsZero():
 		return unauthenticated("the API key was revoked", hint)
-	case !k.Expires.IsZero() && !now.Before(k.Expires):
+	case !k.Expires.IsZero() && !now.Before(k.Expires.Time):
 		return unauthenticated("the API key has expired", hint)
 	}
 	return nil
@@ -54,7 +55,7 @@ type keyBody struct {
 }
 
 func (b *keyBody) key(o *store.Object) Key {
-	return Key{ID: o.ID, Name: o.Name, Role: b.Role, Created: o.Created, By: b.By, Expires: b.Expires, Revoked: b.Revoked}
+	return Key{ID: o.ID, Name: o.Name, Role: b.Role, Created: resource.At(o.Created), By: resource.Ref(b.By), Expires: resource.At(b.Expires), Revoked: resource.At(b.Revoked)}
 }
 
 // tokenPrefix is what the text of an API key begins with, so that scanners of repositories find it.

@@ -10,16 +10,16 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
 const (
-	maxKeys  = 10_000
-	keysFor  = 10 * time.Second // for how long keys are believed to be as they were read
-	seekFor  = time.Second      // between two readings for the sake of a key that nobody knows
-	usesFor  = time.Minute      // how often uses are written
-	maxName  = 200
-	keysPage = 1000
+	maxKeys = 10_000
+	keysFor = 10 * time.Second // for how long keys are believed to be as they were read
+	seekFor = time.Second      // between two readings for the sake of a key that nobody knows
+	usesFor = time.Minute      // how often uses are written
+	maxName = 200
 )
 
 // Keys are the API keys. It may be used by any goroutine. What another process changes is seen within ten
@@ -120,7 +120,7 @@ func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	var out []Key
 	err = k.each(ctx, func(o *store.Object, b *keyBody) {
 		key := b.key(o)
-		key.LastUsed = uses[key.ID]
+		key.LastUsed = resource.At(uses[key.ID])
 		out = append(out, key)
 	})
 	return out, err
@@ -134,7 +134,7 @@ func (k *Keys) Key(ctx context.Context, idOrName string) (Key, error) {
 	}
 	key := body.key(o)
 	uses, err := k.uses(ctx)
-	key.LastUsed = uses[key.ID]
+	key.LastUsed = resource.At(uses[key.ID])
 	return key, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -69,7 +70,7 @@ func (k *Keys) seek(ctx context.Context, id string) error {
 
 // each goes through all keys.
 func (k *Keys) each(ctx context.Context, do func(*store.Object, *keyBody)) error {
-	return k.pages(ctx, ObjectKey, func(o *store.Object) error {
+	return resource.Each(ctx, k.store, ObjectKey, func(o *store.Object) error {
 		var b keyBody
 		if err := json.Unmarshal(o.Body, &b); err != nil {
 			return fmt.Errorf("API key %s: %w", o.ID, err)
@@ -79,29 +80,10 @@ func (k *Keys) each(ctx context.Context, do func(*store.Object, *keyBody)) error
 	})
 }
 
-func (k *Keys) pages(ctx context.Context, kind string, do func(*store.Object) error) error {
-	after := ""
-	for {
-		page, err := k.store.Objects(ctx, store.ObjectFilter{Kind: kind, After: after, Limit: keysPage})
-		if err != nil {
-			return err
-		}
-		for i := range page {
-			if err := do(&page[i]); err != nil {
-				return err
-			}
-		}
-		if len(page) < keysPage {
-			return nil
-		}
-		after = page[len(page)-1].ID
-	}
-}
-
 // uses are the times at which keys were used last.
 func (k *Keys) uses(ctx context.Context) (map[string]time.Time, error) {
 	out := map[string]time.Time{}
-	err := k.pages(ctx, objectUse, func(o *store.Object) error {
+	err := resource.Each(ctx, k.store, objectUse, func(o *store.Object) error {
 		var b useBody
 		if err := json.Unmarshal(o.Body, &b); err != nil {
 			return fmt.Errorf("use of API key %s: %w", o.ID, err)

@@ -12,19 +12,15 @@ import (
 // Policy says which actions and modules the steps of pipelines may use. What any of its rules does not allow is not
 // allowed.
 type Policy struct {
-	// Actions is for all pipelines.
-	Actions Rule `json:"actions,omitzero" yaml:"actions"`
-	// Roles are for what was written by somebody of a role: editor or admin.
-	Roles map[string]Rule `json:"roles,omitempty" yaml:"roles"`
-	// Pipelines are for stored pipelines, by id, and for all, by a pattern of their name.
-	Pipelines map[string]Rule `json:"pipelines,omitempty" yaml:"pipelines"`
+	Actions   Rule            `json:"actions,omitzero" yaml:"actions" doc:"For all pipelines."`
+	Roles     map[string]Rule `json:"roles,omitempty" yaml:"roles" doc:"For what an editor or an admin wrote."`
+	Pipelines map[string]Rule `json:"pipelines,omitempty" yaml:"pipelines" doc:"For stored pipelines by id, and for all by a pattern of their name."`
 }
 
-// Rule names actions, by patterns in which * stands for any text. Deny counts more than Allow; without Allow, what is not
-// denied is allowed.
+// Rule names actions, by patterns in which * stands for any text.
 type Rule struct {
-	Allow []string `json:"allow,omitempty" yaml:"allow"`
-	Deny  []string `json:"deny,omitempty" yaml:"deny"`
+	Allow []string `json:"allow,omitempty" yaml:"allow" maxItems:"1000" doc:"Without it, what is not denied is allowed."`
+	Deny  []string `json:"deny,omitempty" yaml:"deny" maxItems:"1000" doc:"Counts more than allow."`
 }
 
 // Bounds of a policy.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/json"
 	"strconv"
 	"time"
 
@@ -15,48 +14,35 @@ import (
 
 // admin are the operations on secrets, API keys and the audit log.
 func (s *server) admin() {
-	handle(s, "secret.list", s.listSecrets)
+	handle(s, "secret.list", s.listSecrets, listed[Secret](s, "SecretList", "secrets"))
 	handle(s, "secret.set", s.setSecret)
 	handle(s, "secret.delete", s.deleteSecret)
 	handle(s, "key.create", s.createKey)
-	handle(s, "key.list", s.listKeys)
+	handle(s, "key.list", s.listKeys, listed[Key](s, "KeyList", "keys"))
 	handle(s, "key.get", s.getKey)
 	handle(s, "key.revoke", s.revokeKey)
 	handle(s, "key.delete", s.deleteKey)
 	handle(s, "policy.get", s.getPolicy)
 	handle(s, "policy.set", s.setPolicy)
-	handle(s, "audit.list", s.listAudit)
+	handle(s, "audit.list", s.listAudit, listed[AuditEntry](s, "AuditList", "entries"))
 	handle(s, "me", s.me)
 }
 
-// Secret is a secret without its value, which nobody can read.
-type Secret struct {
-	Name    string `json:"name"`
-	Version int64  `json:"version"`
-	Created Time   `json:"created_at"`
-	Updated Time   `json:"updated_at"`
-	By      Ref    `json:"updated_by"`
-}
-
-func secretOf(i secret.Info) Secret {
-	return Secret{Name: i.Name, Version: i.Version, Created: resource.At(i.Created), Updated: resource.At(i.Updated), By: Ref(i.By)}
-}
-
-// SecretList lists all secrets.
-type SecretList struct {
-	Secrets []Secret `json:"secrets" nullable:"false"`
-}
+// The shapes of secrets and API keys.
+type (
+	Secret     = secret.Info
+	SecretList = Page[Secret]
+	Key        = access.Key
+	KeyList    = Page[Key]
+	AuditList  = Page[AuditEntry]
+)
 
 func (s *server) listSecrets(ctx context.Context, _ *struct{}) (*answer[SecretList], error) {
 	list, err := s.o.Vault.List(ctx)
 	if err != nil {
 		return nil, err
 	}
-	out := SecretList{make([]Secret, 0, len(list))}
-	for _, i := range list {
-		out.Secrets = append(out.Secrets, secretOf(i))
-	}
-	return reply(out, nil)
+	return reply(SecretList{Items: list, name: "secrets"}, nil)
 }
 
 // SecretValue is a value to be kept.
@@ -91,7 +77,7 @@ func (s *server) setSecret(ctx context.Context, in *setSecretInput) (*tagged[Sec
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[Secret]{etag(got.Version), secretOf(got)}, nil
+	return &tagged[Secret]{etag(got.Version), got}, nil
 }
 
 func (s *server) secretNamed(ctx context.Context, name string) (*secret.Info, error) {
@@ -118,22 +104,6 @@ func (s *server) deleteSecret(ctx context.Context, in *deleteSecretInput) (*stru
 		return nil, err
 	}
 	return remove(in.IfMatch, now.Version, func(revision int64) error { return s.o.Vault.Delete(ctx, in.Name, revision) })
-}
-
-// Key is an API key without its secret.
-type Key struct {
-	ID       string `json:"key_id"`
-	Name     string `json:"name"`
-	Role     string `json:"role" enum:"viewer,operator,editor,admin"`
-	Created  Time   `json:"created_at"`
-	By       Ref    `json:"created_by"`
-	Expires  Time   `json:"expires_at"`
-	Revoked  Time   `json:"revoked_at"`
-	LastUsed Time   `json:"last_used_at" doc:"To the minute."`
-}
-
-func keyOf(k access.Key) Key {
-	return Key{ID: k.ID, Name: k.Name, Role: k.Role.String(), Created: resource.At(k.Created), By: Ref(k.By), Expires: resource.At(k.Expires), Revoked: resource.At(k.Revoked), LastUsed: resource.At(k.LastUsed)}
 }
 
 // NewKey asks for an API key.
@@ -195,12 +165,7 @@ func (s *server) createKey(ctx context.Context, in *createKeyInput) (*made[KeyMa
 		return nil, err
 	}
 	callOf(ctx).object = k.ID
-	return &made[KeyMade]{Status: statusOf(true), Location: prefix + "/keys/" + k.ID, Body: KeyMade{keyOf(k), token, s.refused(ctx)}}, nil
-}
-
-// KeyList lists all API keys.
-type KeyList struct {
-	Keys []Key `json:"keys" nullable:"false"`
+	return &made[KeyMade]{Status: statusOf(true), Location: prefix + "/keys/" + k.ID, Body: KeyMade{k, token, s.refused(ctx)}}, nil
 }
 
 func (s *server) listKeys(ctx context.Context, _ *struct{}) (*answer[KeyList], error) {
@@ -208,11 +173,7 @@ func (s *server) listKeys(ctx context.Context, _ *struct{}) (*answer[KeyList], e
 	if err != nil {
 		return nil, err
 	}
-	out := KeyList{make([]Key, 0, len(list))}
-	for _, k := range list {
-		out.Keys = append(out.Keys, keyOf(k))
-	}
-	return reply(out, nil)
+	return reply(KeyList{Items: list, name: "keys"}, nil)
 }
 
 // KeyPath is the parameter of operations on one.
@@ -222,12 +183,12 @@ type KeyPath struct {
 
 func (s *server) getKey(ctx context.Context, in *KeyPath) (*answer[Key], error) {
 	k, err := s.o.Keys.Key(ctx, in.ID)
-	return reply(keyOf(k), err)
+	return reply(k, err)
 }
 
 func (s *server) revokeKey(ctx context.Context, in *KeyPath) (*answer[Key], error) {
 	k, err := s.o.Keys.Revoke(ctx, in.ID)
-	return reply(keyOf(k), err)
+	return reply(k, err)
 }
 
 func (s *server) deleteKey(ctx context.Context, in *KeyPath) (*struct{}, error) {
@@ -236,21 +197,8 @@ func (s *server) deleteKey(ctx context.Context, in *KeyPath) (*struct{}, error) 
 
 // AuditEntry says who changed what.
 type AuditEntry struct {
-	No     int64           `json:"no"`
-	At     Time            `json:"at"`
-	Actor  string          `json:"actor"`
-	Role   string          `json:"role"`
-	Remote string          `json:"remote" doc:"The address that the request came from."`
-	Action string          `json:"action"`
-	Object string          `json:"object" doc:"The id of what was changed."`
-	Result string          `json:"result" doc:"ok, or the code of the error."`
-	Detail json.RawMessage `json:"detail,omitempty"`
-}
-
-// AuditList is a page of the audit log, newest first.
-type AuditList struct {
-	Entries []AuditEntry `json:"entries" nullable:"false"`
-	Next    string       `json:"next_cursor,omitempty"`
+	store.AuditEntry
+	At Time `json:"at"`
 }
 
 // ListAudit selects entries of the audit log.
@@ -273,9 +221,9 @@ func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditLis
 		return nil, err
 	}
 	rows, next := page(rows, in.Limit, func(e *store.AuditEntry) string { return strconv.FormatInt(e.No, 10) })
-	out := AuditList{Entries: make([]AuditEntry, 0, len(rows)), Next: cursorTo("audit", next)}
-	for _, e := range rows {
-		out.Entries = append(out.Entries, AuditEntry{No: e.No, At: resource.At(e.At), Actor: e.Actor, Role: e.Role, Remote: e.Remote, Action: e.Action, Object: e.Object, Result: e.Result, Detail: e.Detail})
+	out := AuditList{Items: make([]AuditEntry, len(rows)), Next: cursorTo("audit", next), name: "entries"}
+	for i := range rows {
+		out.Items[i] = AuditEntry{rows[i], resource.At(rows[i].At)}
 	}
 	return reply(out, nil)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/trigger/webhook"
 )
@@ -82,7 +83,7 @@ func TestPipelines(t *testing.T) {
 	}
 	versions, err := c.PipelineVersions(ctx, api.ListVersions{PipelinePath: api.PipelinePath{ID: p.ID}, Limit: 1})
 	good(t, err)
-	if len(versions.Versions) != 1 || versions.Versions[0].Version != 2 || versions.Next == "" {
+	if len(versions.Items) != 1 || versions.Items[0].Version != 2 || versions.Next == "" {
 		t.Errorf("versions: %+v", versions)
 	}
 	first, err := c.PipelineVersion(ctx, p.ID, 1)
@@ -108,7 +109,7 @@ func TestPipelines(t *testing.T) {
 	want(t, err, stepwell.CodeConflict)
 	list, err := c.Pipelines(ctx, api.ListPipelines{Archived: "true"})
 	good(t, err)
-	if len(list.Pipelines) != 1 {
+	if len(list.Items) != 1 {
 		t.Errorf("list: %+v", list)
 	}
 	good(t, c.DeletePipeline(ctx, p.ID, ""))
@@ -238,7 +239,7 @@ func TestClientOfTheRest(t *testing.T) {
 	want(t, err, stepwell.CodeNotFound)
 	made, err := c.CreateKey(ctx, api.NewKey{Name: "reader", Role: "viewer"})
 	good(t, err)
-	if k, err := c.Key(ctx, "reader"); err != nil || k.ID != made.ID || k.Role != "viewer" {
+	if k, err := c.Key(ctx, "reader"); err != nil || k.ID != made.ID || k.Role != access.Viewer {
 		t.Errorf("key: %+v, %v", k, err)
 	}
 	w, err := c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}}}})

@@ -64,6 +64,9 @@ type Page[T any] struct {
 
 // MarshalJSON writes the items under the name of the list.
 func (p Page[T]) MarshalJSON() ([]byte, error) {
+	if p.Items == nil {
+		p.Items = []T{}
+	}
 	out := map[string]any{p.name: p.Items}
 	if p.Next != "" {
 		out["next_cursor"] = p.Next
@@ -436,12 +439,19 @@ func listed[T any](s *server, name, items string) func(*huma.Operation) {
 	}
 }
 
+// hides leaves out of the schema of a T what is not for people.
+func hides[T any](s *server) func(*huma.Operation) {
+	return func(*huma.Operation) {
+		t := reflect.TypeFor[T]()
+		without(s.api.OpenAPI().Components.Schemas.Schema(t, false, ""), fieldsWith(t, "hidden"))
+	}
+}
+
 // shapeTargets gives the schemas of targets and timings examples, and leaves out what is not for people.
 func (s *server) shapeTargets() {
 	schemas := s.api.OpenAPI().Components.Schemas
-	target := schemas.Schema(reflect.TypeFor[trigger.Target](), false, "")
-	without(target, fieldsWith(reflect.TypeFor[trigger.Target](), "hidden"))
-	target.Examples = []any{map[string]any{"type": "action", "action_type": "util.log", "params": map[string]any{"message": "Hello"}}}
+	hides[trigger.Target](s)(nil)
+	schemas.Schema(reflect.TypeFor[trigger.Target](), false, "").Examples = []any{map[string]any{"type": "action", "action_type": "util.log", "params": map[string]any{"message": "Hello"}}}
 	schemas.Schema(reflect.TypeFor[trigger.Timing](), false, "").Examples = []any{map[string]any{"type": "cron", "expression": "0 9 * * 1-5", "timezone": "America/New_York"}, map[string]any{"type": "interval", "expression": "@every 30m"}}
 }
 

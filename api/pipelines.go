@@ -13,19 +13,18 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/pipeline"
-	"github.com/stepwell/stepwell/resource"
 )
 
 // pipelines are the operations on stored pipelines.
 func (s *server) pipelines() {
 	handle(s, "pipeline.create", s.createPipeline)
-	handle(s, "pipeline.list", s.listPipelines)
+	handle(s, "pipeline.list", s.listPipelines, listed[Pipeline](s, "PipelineList", "pipelines"))
 	handle(s, "pipeline.validate", s.validatePipeline)
 	handle(s, "pipeline.get", s.getPipeline)
 	handle(s, "pipeline.update", s.updatePipeline)
 	handle(s, "pipeline.delete", s.deletePipeline)
-	handle(s, "pipeline.versions", s.listVersions)
-	handle(s, "pipeline.version", s.getVersion)
+	handle(s, "pipeline.versions", s.listVersions, hides[PipelineVersion](s), listed[PipelineVersion](s, "VersionList", "versions"))
+	handle(s, "pipeline.version", s.getVersion, hides[PipelineVersion](s))
 	handle(s, "pipeline.diff", s.diffVersions)
 }
 
@@ -67,24 +66,15 @@ func (Document) Schema(huma.Registry) *huma.Schema {
 		OneOf: []*huma.Schema{{Type: "string"}, {Type: "object", AdditionalProperties: true}}}
 }
 
-// Pipeline is a stored pipeline, without its documents.
-type Pipeline struct {
-	ID          string `json:"pipeline_id" doc:"UUID. It is the workflow_id of what it is started with."`
-	Name        string `json:"name" doc:"Unique among stored pipelines."`
-	Description string `json:"description"`
-	Version     int    `json:"version" doc:"The newest one."`
-	Steps       int    `json:"step_count"`
-	Draft       bool   `json:"draft" doc:"The newest version has problems and cannot be started."`
-	Archived    bool   `json:"archived" doc:"It takes no new versions and is not started."`
-	CreatedBy   Ref    `json:"created_by"`
-	Created     Time   `json:"created_at"`
-	Updated     Time   `json:"updated_at"`
-}
-
-func pipelineOf(p *pipeline.Pipeline) Pipeline {
-	return Pipeline{ID: p.ID, Name: p.Name, Description: p.Description, Version: p.Version, Steps: p.Steps, Draft: p.Draft, Archived: p.Archived,
-		CreatedBy: Ref(p.CreatedBy), Created: resource.At(p.Created), Updated: resource.At(p.Updated)}
-}
+// The shapes of stored pipelines.
+type (
+	Pipeline        = pipeline.Pipeline
+	PipelineVersion = pipeline.Version
+	PipelineDiff    = pipeline.Diff
+	PipelineList    = Page[Pipeline]
+	ListPipelines   = pipeline.Filter
+	VersionList     = Page[PipelineVersion]
+)
 
 // PipelineSaved is a stored pipeline with what was noticed about its document.
 type PipelineSaved struct {
@@ -96,25 +86,6 @@ type PipelineSaved struct {
 type PipelineDetail struct {
 	Pipeline
 	Document string `json:"document" doc:"The newest version's text, as it was given."`
-}
-
-// PipelineVersion is one version of a stored pipeline. It never changes.
-type PipelineVersion struct {
-	Pipeline string `json:"pipeline_id"`
-	Version  int    `json:"version"`
-	Name     string `json:"name"`
-	Digest   string `json:"digest" doc:"SHA-256 of the document, in hexadecimal."`
-	Steps    int    `json:"step_count"`
-	Draft    bool   `json:"draft"`
-	Note     string `json:"note"`
-	Author   Ref    `json:"author"`
-	Created  Time   `json:"created_at"`
-	Document string `json:"document,omitempty" doc:"As it was given; left out of lists."`
-}
-
-func versionOf(v *pipeline.Version) PipelineVersion {
-	return PipelineVersion{Pipeline: v.Pipeline, Version: v.Version, Name: v.Name, Digest: v.Digest, Steps: v.Steps, Draft: v.Draft, Note: v.Note,
-		Author: Ref(v.Author), Created: resource.At(v.Created), Document: v.Document}
 }
 
 // NewPipeline is a pipeline to be stored, under the name that its document gives.
@@ -136,7 +107,7 @@ func (s *server) createPipeline(ctx context.Context, in *createPipelineInput) (*
 	}
 	callOf(ctx).object = p.ID
 	return &made[PipelineSaved]{Status: statusOf(true), Location: prefix + "/pipelines/" + p.ID, ETag: etag(p.Revision),
-		Body: PipelineSaved{pipelineOf(p), detailsOf(problems)}}, nil
+		Body: PipelineSaved{*p, detailsOf(problems)}}, nil
 }
 
 // withProblems puts the problems beside an error into it, unless they are there.
@@ -147,39 +118,19 @@ func withProblems(err error, problems definition.Problems) error {
 	return fmt.Errorf("%w: %w", err, problems)
 }
 
-// PipelineList is a page of stored pipelines.
-type PipelineList struct {
-	Pipelines []Pipeline `json:"pipelines" nullable:"false"`
-	Next      string     `json:"next_cursor,omitempty"`
-}
-
-// ListPipelines selects stored pipelines.
-type ListPipelines struct {
-	Archived string `query:"archived" enum:"true,false,any" default:"false"`
-	Limit    int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
-	Cursor   string `query:"cursor" maxLength:"600"`
-}
-
 func (s *server) listPipelines(ctx context.Context, in *ListPipelines) (*answer[PipelineList], error) {
 	after, err := cursorOf("pipelines", in.Cursor)
 	if err != nil {
 		return nil, err
 	}
-	f := pipeline.Filter{After: after, Limit: in.Limit + 1}
-	if in.Archived != "any" {
-		archived := in.Archived == "true"
-		f.Archived = &archived
-	}
-	rows, err := s.o.Pipelines.List(ctx, f)
+	limit := in.Limit
+	in.Cursor, in.Limit = after, limit+1
+	rows, err := s.o.Pipelines.List(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	rows, next := page(rows, in.Limit, func(p *pipeline.Pipeline) string { return p.ID })
-	out := PipelineList{Pipelines: make([]Pipeline, 0, len(rows)), Next: cursorTo("pipelines", next)}
-	for i := range rows {
-		out.Pipelines = append(out.Pipelines, pipelineOf(&rows[i]))
-	}
-	return reply(out, nil)
+	rows, next := page(rows, limit, func(p *Pipeline) string { return p.ID })
+	return reply(PipelineList{Items: rows, Next: cursorTo("pipelines", next), name: "pipelines"}, nil)
 }
 
 // PipelinePath is the parameter of operations on one.
@@ -204,7 +155,7 @@ func (s *server) getPipeline(ctx context.Context, in *getPipelineInput) (*tagged
 	if err != nil {
 		return nil, err
 	}
-	return &tagged[PipelineDetail]{etag(p.Revision), PipelineDetail{pipelineOf(p), v.Document}}, nil
+	return &tagged[PipelineDetail]{etag(p.Revision), PipelineDetail{*p, v.Document}}, nil
 }
 
 // PipelineChange is a change of a stored pipeline. What is left out stays as it is.
@@ -240,7 +191,7 @@ func (s *server) updatePipeline(ctx context.Context, in *updatePipelineInput) (*
 	if err != nil {
 		return nil, withProblems(err, problems)
 	}
-	return &tagged[PipelineSaved]{etag(p.Revision), PipelineSaved{pipelineOf(p), detailsOf(problems)}}, nil
+	return &tagged[PipelineSaved]{etag(p.Revision), PipelineSaved{*p, detailsOf(problems)}}, nil
 }
 
 // savePipeline takes it out of the archive first, and puts it there last.
@@ -313,12 +264,6 @@ func (s *server) validatePipeline(ctx context.Context, in *validateInput) (*answ
 	return reply(out, nil)
 }
 
-// VersionList is a page of versions, newest first.
-type VersionList struct {
-	Versions []PipelineVersion `json:"versions" nullable:"false"`
-	Next     string            `json:"next_cursor,omitempty"`
-}
-
 // ListVersions selects versions.
 type ListVersions struct {
 	PipelinePath
@@ -335,10 +280,10 @@ func (s *server) listVersions(ctx context.Context, in *ListVersions) (*answer[Ve
 	if err != nil {
 		return nil, err
 	}
-	out := VersionList{Versions: make([]PipelineVersion, 0, len(rows))}
 	for i := range rows {
-		out.Versions = append(out.Versions, versionOf(&rows[i]))
+		rows[i].Role = ""
 	}
+	out := VersionList{Items: rows, name: "versions"}
 	if n := len(rows); n == in.Limit && rows[n-1].Version > 1 {
 		out.Next = cursorTo("versions", strconv.Itoa(rows[n-1].Version))
 	}
@@ -355,18 +300,8 @@ func (s *server) getVersion(ctx context.Context, in *versionInput) (*answer[Pipe
 	if err != nil {
 		return nil, err
 	}
-	return reply(versionOf(v), nil)
-}
-
-// PipelineDiff is what changed between two versions.
-type PipelineDiff struct {
-	From     int      `json:"from"`
-	To       int      `json:"to"`
-	Text     string   `json:"text" doc:"In unified form; empty when the documents are equal."`
-	Added    []string `json:"added" nullable:"false" doc:"Steps, by id."`
-	Removed  []string `json:"removed" nullable:"false"`
-	Changed  []string `json:"changed" nullable:"false"`
-	Settings bool     `json:"settings" doc:"Name, parameters, settings or outputs changed."`
+	v.Role = ""
+	return reply(*v, nil)
 }
 
 type diffInput struct {
@@ -380,5 +315,5 @@ func (s *server) diffVersions(ctx context.Context, in *diffInput) (*answer[Pipel
 	if err != nil {
 		return nil, err
 	}
-	return reply(PipelineDiff{From: d.From, To: d.To, Text: d.Text, Added: d.Added, Removed: d.Removed, Changed: d.Changed, Settings: d.Settings}, nil)
+	return reply(*d, nil)
 }

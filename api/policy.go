@@ -10,18 +10,11 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// PolicyRule names actions by patterns, in which * stands for any text.
-type PolicyRule struct {
-	Allow []string `json:"allow,omitempty" maxItems:"1000" doc:"Without it, what is not denied is allowed."`
-	Deny  []string `json:"deny,omitempty" maxItems:"1000" doc:"Counts more than allow."`
-}
-
-// ActionPolicy says which actions and modules the steps of pipelines may use; what any rule does not allow is not allowed.
-type ActionPolicy struct {
-	Actions   PolicyRule            `json:"actions,omitzero" doc:"For all pipelines."`
-	Roles     map[string]PolicyRule `json:"roles,omitempty" doc:"For what an editor or an admin wrote."`
-	Pipelines map[string]PolicyRule `json:"pipelines,omitempty" doc:"For stored pipelines by id, and for all by a pattern of their name."`
-}
+// The shapes of policies.
+type (
+	PolicyRule   = access.Rule
+	ActionPolicy = access.Policy
+)
 
 // PolicyShown is the policy in force: that of the settings and the stored one, which both have to allow an action.
 type PolicyShown struct {
@@ -30,32 +23,12 @@ type PolicyShown struct {
 	Settings ActionPolicy `json:"settings" doc:"Of the server's settings; it cannot be changed here."`
 }
 
-func rulesOf(rules map[string]access.Rule) map[string]PolicyRule {
-	out := make(map[string]PolicyRule, len(rules))
-	for name, r := range rules {
-		out[name] = PolicyRule(r)
-	}
-	return out
-}
-
-func rulesIn(rules map[string]PolicyRule) map[string]access.Rule {
-	out := make(map[string]access.Rule, len(rules))
-	for name, r := range rules {
-		out[name] = access.Rule(r)
-	}
-	return out
-}
-
-func policyOf(p access.Policy) ActionPolicy {
-	return ActionPolicy{PolicyRule(p.Actions), rulesOf(p.Roles), rulesOf(p.Pipelines)}
-}
-
 func (s *server) getPolicy(context.Context, *struct{}) (*tagged[PolicyShown], error) {
 	return s.policyShown(s.o.Policies.Stored()), nil
 }
 
 func (s *server) policyShown(p *access.StoredPolicy) *tagged[PolicyShown] {
-	return &tagged[PolicyShown]{etag(p.Revision), PolicyShown{policyOf(p.Policy), Ref(p.By), policyOf(s.o.Policies.Settings())}}
+	return &tagged[PolicyShown]{etag(p.Revision), PolicyShown{p.Policy, Ref(p.By), s.o.Policies.Settings()}}
 }
 
 type setPolicyInput struct {
@@ -71,8 +44,7 @@ func (s *server) setPolicy(ctx context.Context, in *setPolicyInput) (*tagged[Pol
 			return nil, err
 		}
 	}
-	b := &in.Body
-	got, was, err := s.o.Policies.Set(ctx, access.Policy{Actions: access.Rule(b.Actions), Roles: rulesIn(b.Roles), Pipelines: rulesIn(b.Pipelines)}, access.Of(ctx).Actor(), revision)
+	got, was, err := s.o.Policies.Set(ctx, in.Body, access.Of(ctx).Actor(), revision)
 	if err != nil {
 		return nil, err
 	}
@@ -88,7 +60,7 @@ const (
 
 // notePolicy writes into the audit log what the policy has become, and what has changed.
 func notePolicy(c *call, now, was *access.StoredPolicy) {
-	raw, err := json.Marshal(policyOf(now.Policy))
+	raw, err := json.Marshal(now.Policy)
 	if err != nil { // texts only
 		return
 	}

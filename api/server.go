@@ -63,7 +63,9 @@ func New(o Options) (http.Handler, error) {
 // build gives every operation its code.
 func (s *server) build() {
 	s.admits, s.most = map[string]func(*http.Request) error{}, map[string]int64{}
-	s.names = map[reflect.Type]string{reflect.TypeFor[trigger.Target](): "Callback", reflect.TypeFor[event.Received](): "EventReceived", reflect.TypeFor[event.Started](): "EventStarted", reflect.TypeFor[BackfillRequest](): "BackfillRequest"}
+	s.names = map[reflect.Type]string{reflect.TypeFor[trigger.Target](): "Callback", reflect.TypeFor[event.Received](): "EventReceived", reflect.TypeFor[event.Started](): "EventStarted",
+		reflect.TypeFor[BackfillRequest](): "BackfillRequest", reflect.TypeFor[PipelineVersion](): "PipelineVersion", reflect.TypeFor[PipelineDiff](): "PipelineDiff",
+		reflect.TypeFor[Secret](): "Secret", reflect.TypeFor[ActionPolicy](): "ActionPolicy", reflect.TypeFor[PolicyRule](): "PolicyRule"}
 	for _, op := range s.operations() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}

@@ -282,7 +282,7 @@ func TestAdmin(t *testing.T) {
 	good(t, err)
 	list, err := c.Secrets(ctx)
 	good(t, err)
-	if len(list.Secrets) != 1 || list.Secrets[0].Version != 2 {
+	if len(list.Items) != 1 || list.Items[0].Version != 2 {
 		t.Errorf("secrets: %+v", list)
 	}
 	_, err = c.SetSecret(ctx, "1 bad name", "value", "")
@@ -333,7 +333,7 @@ func TestAuditLog(t *testing.T) {
 	good(t, err)
 	second, err := c.Audit(ctx, api.ListAudit{Actor: "ann", Limit: 3, Cursor: first.Next})
 	good(t, err)
-	if len(first.Entries) != 3 || len(second.Entries) != 2 || second.Next != "" || first.Entries[0].Object != "xxxx" {
+	if len(first.Items) != 3 || len(second.Items) != 2 || second.Next != "" || first.Items[0].Object != "xxxx" {
 		t.Errorf("pages: %+v, %+v", first, second)
 	}
 }

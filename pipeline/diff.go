@@ -15,11 +15,11 @@ import (
 type Diff struct {
 	From     int      `json:"from"`
 	To       int      `json:"to"`
-	Text     string   `json:"text"` // in unified form; "" when the documents are equal
-	Added    []string `json:"added"`
-	Removed  []string `json:"removed"`
-	Changed  []string `json:"changed"`  // steps, by id; those of finally and on_failure too
-	Settings bool     `json:"settings"` // name, parameters, settings or outputs changed
+	Text     string   `json:"text" doc:"In unified form; empty when the documents are equal."`
+	Added    []string `json:"added" nullable:"false" doc:"Steps, by id."` // those of finally and on_failure too
+	Removed  []string `json:"removed" nullable:"false"`
+	Changed  []string `json:"changed" nullable:"false"`
+	Settings bool     `json:"settings" doc:"Name, parameters, settings or outputs changed."`
 }
 
 // Diff compares two versions of a pipeline; 0 stands for the newest one.

@@ -7,14 +7,14 @@ import (
 	"encoding/hex"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -106,12 +106,11 @@ func (l *Library) MaxDocument() int { return l.o.MaxDocument }
 // definition.Problems in the chain, when the document has errors; CodeConflict when the name is taken. The problems
 // are given beside a result too: warnings, and for a draft the errors.
 func (l *Library) Create(ctx context.Context, d Draft) (*Pipeline, definition.Problems, error) {
-	id, err := uuid.NewV7()
+	id, err := resource.NewID("")
 	if err != nil {
 		return nil, nil, err
 	}
-	h := head{CreatedBy: d.Author}
-	return l.put(ctx, &store.Object{Kind: kindPipeline, ID: id.String()}, h, d)
+	return l.put(ctx, &store.Object{Kind: kindPipeline, ID: id}, head{CreatedBy: d.Author}, d)
 }
 
 // Update stores a document as the pipeline's next version; one that equals the newest makes no version and changes
@@ -154,7 +153,7 @@ func (l *Library) put(ctx context.Context, o *store.Object, h head, d Draft) (*P
 	h.Role = d.Role
 	h.Description, h.Digest, h.Steps, h.Draft = def.Description, digest, countSteps(def.Steps), problems.Err() != nil
 	version, err := Version{Pipeline: o.ID, Version: h.Version, Name: def.Name, Digest: digest, Steps: h.Steps, Draft: h.Draft, Note: d.Note,
-		Author: d.Author, Role: d.Role, Document: string(d.Document)}.object()
+		Author: resource.Ref(d.Author), Role: d.Role, Document: string(d.Document)}.object()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -199,10 +198,10 @@ func (l *Library) Pipeline(ctx context.Context, idOrName string) (*Pipeline, err
 }
 
 // List lists pipelines.
-func (l *Library) List(ctx context.Context, f Filter) ([]Pipeline, error) {
+func (l *Library) List(ctx context.Context, f *Filter) ([]Pipeline, error) {
 	limit := bounded(f.Limit, 50, 1000)
 	list := make([]Pipeline, 0, min(limit, 64))
-	for after := f.After; ; {
+	for after := f.Cursor; ; {
 		page, err := l.o.Objects.Objects(ctx, store.ObjectFilter{Kind: kindPipeline, After: after, Limit: limit})
 		if err != nil {
 			return nil, err
@@ -212,7 +211,7 @@ func (l *Library) List(ctx context.Context, f Filter) ([]Pipeline, error) {
 			if err != nil {
 				return nil, err
 			}
-			if !h.Deleting && (f.Archived == nil || *f.Archived == h.Archived) {
+			if !h.Deleting && (f.Archived == "" || f.Archived == "any" || f.Archived == strconv.FormatBool(h.Archived)) {
 				list = append(list, *h.pipeline(&page[i]))
 			}
 			if len(list) == limit {
@@ -303,7 +302,7 @@ func unknown(err error, idOrName string) error {
 // fits checks that a change is meant for what is there.
 func fits(o *store.Object, revision int64) error {
 	if revision != store.AnyRevision && revision != o.Revision {
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline has been changed meanwhile", Hint: "read it again and repeat the change"}
+		return resource.Changed("pipeline")
 	}
 	return nil
 }

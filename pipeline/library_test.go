@@ -76,8 +76,7 @@ func TestNamesAndRevisions(t *testing.T) {
 	wantCode(t, err, stepwell.CodeConflict)
 	_, err = r.Launch(t.Context(), pipeline.Launch{Workflow: "b"})
 	wantCode(t, err, stepwell.CodeConflict)
-	no := false
-	if list, err := r.List(t.Context(), pipeline.Filter{Archived: &no}); err != nil || len(list) != 1 || list[0].Name != "c" {
+	if list, err := r.List(t.Context(), &pipeline.Filter{Archived: "false"}); err != nil || len(list) != 1 || list[0].Name != "c" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	wantCode(t, r.Delete(t.Context(), "b", b.Revision), stepwell.CodeConflict)

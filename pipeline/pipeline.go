@@ -11,10 +11,10 @@ package pipeline
 import (
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -26,32 +26,30 @@ const (
 
 // Pipeline is a stored pipeline, without its documents.
 type Pipeline struct {
-	ID          string    `json:"id"`
-	Name        string    `json:"name"` // unique among stored pipelines
-	Description string    `json:"description,omitempty"`
-	Version     int       `json:"version"` // the newest one
-	Steps       int       `json:"step_count"`
-	Draft       bool      `json:"draft,omitempty"`    // the newest version has problems and cannot be launched
-	Archived    bool      `json:"archived,omitempty"` // takes no new versions and is not launched
-	CreatedBy   string    `json:"created_by,omitempty"`
-	Revision    int64     `json:"-"` // for the ETag: moves with every change
-	Created     time.Time `json:"created_at"`
-	Updated     time.Time `json:"updated_at"`
+	ID          string       `json:"pipeline_id" doc:"UUID. It is the workflow_id of what it is started with."`
+	Name        string       `json:"name" doc:"Unique among stored pipelines."`
+	Description string       `json:"description"`
+	Version     int          `json:"version" doc:"The newest one."`
+	Steps       int          `json:"step_count"`
+	Draft       bool         `json:"draft" doc:"The newest version has problems and cannot be started."`
+	Archived    bool         `json:"archived" doc:"It takes no new versions and is not started."`
+	CreatedBy   resource.Ref `json:"created_by"`
+	resource.Meta
 }
 
 // Version is one version of a stored pipeline. It never changes.
 type Version struct {
-	Pipeline string    `json:"pipeline_id"`
-	Version  int       `json:"version"` // from 1 without gaps
-	Name     string    `json:"name"`    // in the document
-	Digest   string    `json:"digest"`  // SHA-256 of the document, in hexadecimal
-	Steps    int       `json:"step_count"`
-	Draft    bool      `json:"draft,omitempty"`
-	Note     string    `json:"note,omitempty"`
-	Author   string    `json:"author,omitempty"`
-	Role     string    `json:"author_role,omitempty"` // of the author, when it was stored: what its steps may do goes by it
-	Document string    `json:"document,omitempty"`    // as it was given; left out of lists
-	Created  time.Time `json:"created_at"`
+	Pipeline string        `json:"pipeline_id"`
+	Version  int           `json:"version"` // from 1 without gaps
+	Name     string        `json:"name"`    // in the document
+	Digest   string        `json:"digest" doc:"SHA-256 of the document, in hexadecimal."`
+	Steps    int           `json:"step_count"`
+	Draft    bool          `json:"draft"`
+	Note     string        `json:"note"`
+	Author   resource.Ref  `json:"author"`
+	Role     string        `json:"author_role,omitempty" hidden:"true"` // of the author, when it was stored: what its steps may do goes by it
+	Created  resource.Time `json:"created_at"`
+	Document string        `json:"document,omitempty" doc:"As it was given; left out of lists."`
 }
 
 // Draft is what somebody wants to store.
@@ -65,9 +63,8 @@ type Draft struct {
 
 // Filter selects stored pipelines, in order of id.
 type Filter struct {
-	After    string // id of the last one of the page before
-	Limit    int    // Defaults to 50, at most 1,000
-	Archived *bool  // Defaults to both
+	Archived string `query:"archived" enum:"true,false,any" default:"false"` // "" is any
+	resource.Page
 }
 
 // head is the stored form of a Pipeline.
@@ -90,7 +87,7 @@ func (h head) object(id, name string, revision int64) (store.Object, error) {
 
 func (h head) pipeline(o *store.Object) *Pipeline {
 	return &Pipeline{ID: o.ID, Name: o.Name, Description: h.Description, Version: h.Version, Steps: h.Steps, Draft: h.Draft,
-		Archived: h.Archived, CreatedBy: h.CreatedBy, Revision: o.Revision, Created: o.Created, Updated: o.Updated}
+		Archived: h.Archived, CreatedBy: resource.Ref(h.CreatedBy), Meta: resource.MetaOf(o)}
 }
 
 func (v Version) object() (store.Object, error) {

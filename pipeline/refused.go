@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -21,9 +22,8 @@ type Refused struct {
 func RefusedSteps(ctx context.Context, objects store.Objects, check func(*definition.Author, *definition.Step) error, most int) ([]Refused, error) {
 	l := &Library{o: Options{Objects: objects, Cache: 1}, parsed: map[string]*parsed{}}
 	var list []Refused
-	no := false
 	for after := ""; len(list) < most; {
-		page, err := l.List(ctx, Filter{After: after, Limit: 100, Archived: &no})
+		page, err := l.List(ctx, &Filter{Archived: "false", Page: resource.Page{Cursor: after, Limit: 100}})
 		if err != nil {
 			return nil, err
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -33,7 +34,7 @@ func (l *Library) Versions(ctx context.Context, idOrName string, before, limit i
 		if err != nil {
 			return nil, err
 		}
-		v.Document, v.Created = "", page[i].Created
+		v.Document, v.Created = "", resource.At(page[i].Created)
 		list = append(list, v)
 	}
 	slices.Reverse(list)
@@ -61,6 +62,6 @@ func (l *Library) version(ctx context.Context, o *store.Object, h head, version 
 		return nil, err
 	}
 	v, err := decode[Version](stored)
-	v.Created = stored.Created
+	v.Created = resource.At(stored.Created)
 	return &v, err
 }

@@ -10,24 +10,23 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
 // ObjectSecret is the kind of the objects in which secrets are kept.
 const ObjectSecret = "secret"
 
-const (
-	vaultPage = 1000
-	freshFor  = 10 * time.Second // for how long the vault is believed to be as it was read
-)
+// freshFor is for how long the vault is believed to be as it was read.
+const freshFor = 10 * time.Second
 
-// Info is a secret without its value.
+// Info is a secret without its value, which nobody can read.
 type Info struct {
-	Name    string    `json:"name"`
-	Version int64     `json:"version"` // from 1
-	Created time.Time `json:"created_at,omitzero"`
-	Updated time.Time `json:"updated_at,omitzero"`
-	By      string    `json:"updated_by,omitempty"`
+	Name    string        `json:"name"`
+	Version int64         `json:"version"` // from 1
+	Created resource.Time `json:"created_at"`
+	Updated resource.Time `json:"updated_at"`
+	By      resource.Ref  `json:"updated_by"`
 }
 
 // vaultBody is how a secret is stored.
@@ -118,7 +117,7 @@ func (v *Vault) fits(name, value string) error {
 func what(name string) string { return "secret " + name }
 
 func infoOf(o *store.Object, by string) Info {
-	return Info{Name: o.ID, Version: o.Revision, Created: o.Created, Updated: o.Updated, By: by}
+	return Info{Name: o.ID, Version: o.Revision, Created: resource.At(o.Created), Updated: resource.At(o.Updated), By: resource.Ref(by)}
 }
 
 // Get is a secret's value; CodeNotFound.
@@ -255,22 +254,12 @@ func (v *Vault) fresh(ctx context.Context) error {
 }
 
 func (v *Vault) each(ctx context.Context, do func(*store.Object, *vaultBody)) error {
-	after := ""
-	for {
-		page, err := v.store.Objects(ctx, store.ObjectFilter{Kind: ObjectSecret, After: after, Limit: vaultPage})
-		if err != nil {
-			return err
+	return resource.Each(ctx, v.store, ObjectSecret, func(o *store.Object) error {
+		var b vaultBody
+		if err := json.Unmarshal(o.Body, &b); err != nil {
+			return fmt.Errorf("%s: %w", what(o.ID), err)
 		}
-		for i := range page {
-			var b vaultBody
-			if err := json.Unmarshal(page[i].Body, &b); err != nil {
-				return fmt.Errorf("%s: %w", what(page[i].ID), err)
-			}
-			do(&page[i], &b)
-		}
-		if len(page) < vaultPage {
-			return nil
-		}
-		after = page[len(page)-1].ID
-	}
+		do(o, &b)
+		return nil
+	})
 }

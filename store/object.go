@@ -99,11 +99,11 @@ type AuditEntry struct {
 	No     int64           `json:"no"` // set by the store, ascending
 	At     time.Time       `json:"at"`
 	Actor  string          `json:"actor"`
-	Role   string          `json:"role,omitempty"`
-	Remote string          `json:"remote,omitempty"` // address
-	Action string          `json:"action"`           // such as schedule.update
-	Object string          `json:"object,omitempty"` // its id
-	Result string          `json:"result"`           // ok, or the code of the error
+	Role   string          `json:"role"`
+	Remote string          `json:"remote" doc:"The address that the request came from."`
+	Action string          `json:"action"` // such as schedule.update
+	Object string          `json:"object" doc:"The id of what was changed."`
+	Result string          `json:"result" doc:"ok, or the code of the error."`
 	Detail json.RawMessage `json:"detail,omitempty"` // an object without secrets
 }
 
