@@ -13,9 +13,9 @@ import (
 )
 
 // NewLocal returns a client of the API in this process, for a command that works on a database by itself. Its caller is the
-// process's own user: nothing is authenticated, limited in size, number or time, or audited, and errors are told in full.
-// Only Store, Blobs and Catalog are required; Able has to refuse the operations that need what is missing. An operation
-// costs about as much as on a server, without the network; the first one does not wait for the description of the others.
+// process's own user: nothing is authenticated or limited in size, number or time, and errors are told in full. Only Store,
+// Blobs and Catalog are required; able has to refuse the operations that need what is missing. An operation is described
+// when it is first asked for: describing all of them takes longer than most commands.
 func NewLocal(o Options, able func(operation string) error) (*Client, error) {
 	s := &server{o: o, able: able, mux: http.NewServeMux(), local: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}}
 	s.o.complete()
@@ -48,7 +48,12 @@ func (s *server) serveLocal(op *operation, hc huma.Context, next func(huma.Conte
 		s.refuse(w, r, err)
 		return
 	}
-	next(&outcome{humaContext: huma.WithContext(hc, access.With(r.Context(), access.Principal{Name: "command", Role: access.Admin}))})
+	p := access.Principal{Name: "command", Role: access.Admin}
+	out := &outcome{humaContext: huma.WithContext(hc, access.With(r.Context(), p))}
+	next(out)
+	if op.is(changes) {
+		s.record(op, c, r, p, out.code(c))
+	}
 }
 
 // inProcess sends requests to a handler instead of over a network. An answer is read while it is written.

@@ -154,13 +154,19 @@ func (s *Server) wants(x *store.Execution) bool {
 	return true
 }
 
+// apiOptions are what the API needs, whoever asks it.
+func (s *Server) apiOptions() api.Options {
+	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
+		Catalog: s.Actions, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Vault: s.Secrets.Vault,
+		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Log: s.log}
+}
+
 func (s *Server) buildAPI(context.Context) error {
 	s.sidecar = newSidecar(s.o.Services.DaprPort)
-	h, err := api.New(api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
-		Catalog: s.Actions, Auth: s.auth, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Vault: s.Secrets.Vault,
-		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Callbacks: s.callbacks, Feed: s.hub, Meter: s.meter, Redact: s.Secrets, Origins: s.o.Access.Origins, Hosts: s.hosts(),
-		Audit: s.recorder, ClientAddr: s.proxies.ClientAddr, Limit: s.limiter, Vitals: s.vitals, Version: s.o.Version,
-		Observe: s.requested, Link: s.linked, MaxBody: s.o.MaxBody, Stopping: s.closing, Log: s.log})
+	o := s.apiOptions()
+	o.Auth, o.Callbacks, o.Meter, o.Origins, o.Hosts, o.ClientAddr, o.Limit = s.auth, s.callbacks, s.meter, s.o.Access.Origins, s.hosts(), s.proxies.ClientAddr, s.limiter
+	o.Vitals, o.Observe, o.Link, o.MaxBody, o.Stopping = s.vitals, s.requested, s.linked, s.o.MaxBody, s.closing
+	h, err := api.New(o)
 	if err != nil {
 		return err
 	}

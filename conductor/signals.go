@@ -316,12 +316,12 @@ func (c *Conductor) ForgetSignals(ctx context.Context, before time.Time) error {
 	})
 }
 
-// Awaiting lists the steps of an execution in memory that await a signal, with what their handlers left for those
-// who show it (util.approval: the question). CodeConflict: the execution is not in memory.
+// Awaiting lists the steps of an execution that await a signal, with what their handlers left for those who show it
+// (util.approval: the question). CodeConflict: the execution has ended.
 func (c *Conductor) Awaiting(ctx context.Context, id string) ([]engine.Await, error) {
 	l := c.live(id)
 	if l == nil {
-		return nil, errGone
+		return c.awaited(ctx, id)
 	}
 	var list []engine.Await // the loop's until it answers
 	err := c.look(ctx, item{run: l.run.No, on: l, do: func(it *item) {
@@ -335,4 +335,20 @@ func (c *Conductor) Awaiting(ctx context.Context, id string) ([]engine.Await, er
 		return nil, err
 	}
 	return list, nil
+}
+
+// awaited is Awaiting of an execution that is not in memory.
+func (c *Conductor) awaited(ctx context.Context, id string) ([]engine.Await, error) {
+	row, err := c.o.Store.Execution(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if row.Status.Terminal() {
+		return nil, errGone
+	}
+	l, err := c.rebuild(ctx, row)
+	if err != nil {
+		return nil, err
+	}
+	return l.run.Awaiting(), nil
 }

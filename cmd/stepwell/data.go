@@ -18,7 +18,7 @@ const oldDB = "stepwell.db"
 // whose data directory is elsewhere.
 func (p *program) locateSettings(cmd *cobra.Command) error {
 	data, _ := p.env("STEPWELL_DATA")
-	if f := cmd.Flags().Lookup("data"); f != nil && f.Changed {
+	if f := cmd.Flags().Lookup("data"); f != nil && f.Changed && cmd.Flags().Lookup("db") != nil { // an event has data too
 		data = f.Value.String()
 	}
 	if data != "" && filepath.Clean(data) == app.DefaultData {

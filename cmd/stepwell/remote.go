@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,79 +28,108 @@ const defaultServer = "http://" + defaultListen
 // remotePatience bounds one call of the API.
 const remotePatience = 60 * time.Second
 
-// connection says which API a command speaks to.
+// connection says which API a command speaks to: that of a server, or the one in this process over a database.
 type connection struct {
 	server string
 	output *choice
-	here   bool // without a server, the API in this process over the database
+	here   bool // only a server that is named is asked, not one that may be at the usual address
+	makes  bool // the database, if there is none
 	lasts  bool // for as long as it takes
+	flags  *pflag.FlagSet
 }
 
-// add adds the flags of a command that works on a database without a server, or that needs one.
 func (c *connection) add(p *program, f *pflag.FlagSet) {
-	c.output = format(f, "text", "json")
-	if c.here {
+	if f.Lookup("data") == nil { // else it is something else, and the command needs a server
 		p.settings.addDB(f)
 	}
-	c.addServer(f, c.output)
+	c.addServer(f, format(f, "text", "json"))
 }
 
 func (c *connection) addServer(f *pflag.FlagSet, output *choice) {
-	c.output = output
+	c.flags, c.output = f, output
+	usual := ", else " + defaultServer + " if one answers there"
 	if c.here {
-		f.StringVar(&c.server, "server", "", "`URL` of a server to ask instead of the database; else STEPWELL_SERVER")
-		return
+		usual = ""
 	}
-	f.StringVar(&c.server, "server", "", "`URL` of the server; else STEPWELL_SERVER, else "+defaultServer)
+	f.StringVar(&c.server, "server", "", "`URL` of a server to ask instead of the database; else STEPWELL_SERVER"+usual)
 }
 
-// elsewhere reports whether a server is named, by --server or STEPWELL_SERVER.
+// elsewhere reports whether a server is named, by --server or STEPWELL_SERVER. --data and --db name a database instead.
 func (p *program) elsewhere(c *connection) bool {
 	v, _ := p.env("STEPWELL_SERVER")
-	return c.server != "" || v != ""
+	return c.server != "" || v != "" && !c.choseDatabase()
 }
 
-// dial makes a client, and what lets go of it. The key comes from the environment: arguments are seen by everybody on the
-// machine.
-func (p *program) dial(ctx context.Context, c *connection) (*api.Client, func() error, error) {
-	if c.here && !p.elsewhere(c) {
-		o, err := p.options()
-		if err != nil {
-			return nil, nil, err
-		}
-		o.DB, o.Log = p.settings.db, p.log()
-		r, err := app.OpenReading(ctx, o)
-		if err != nil {
-			return nil, nil, err
-		}
-		return r.Client, r.Close, nil
-	}
-	named, _ := p.env("STEPWELL_SERVER")
-	key, _ := p.env("STEPWELL_API_KEY")
-	client, err := api.NewClient(api.ClientOptions{URL: cmp.Or(c.server, named, defaultServer), Token: key})
-	return client, func() error { return nil }, err
+func (c *connection) choseDatabase() bool {
+	return c.flags != nil && c.flags.Lookup("db") != nil && (c.flags.Changed("data") || c.flags.Changed("db"))
 }
 
-// calling runs f with a client and a context that ends with an interrupt and, unless the call lasts, with the patience for a
-// server.
-func (p *program) calling(c *connection, f func(ctx context.Context, client *api.Client) error) (err error) {
+// calling runs f with a client of the API and a context that ends with an interrupt. A server is asked if one is named or
+// answers at the usual address, else the database.
+func (p *program) calling(c *connection, f func(ctx context.Context, client *api.Client) error) error {
 	alive, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	client, end, err := p.dial(alive, c)
-	if err != nil {
-		return err
+	named := p.elsewhere(c)
+	chosen := c.choseDatabase()
+	var err error
+	if named || !c.here && !chosen {
+		err = p.callServer(alive, c, f)
+		if named || !errors.Is(err, syscall.ECONNREFUSED) || c.flags == nil || !c.makes && !isFile(p.settings.db) {
+			return interrupted(alive, err)
+		}
+		fmt.Fprintf(p.err, "no server answers at %s: working on %s\n", defaultServer, p.settings.db)
 	}
-	defer func() { err = errors.Join(err, end()) }()
-	ctx := alive
-	if !c.here && !c.lasts || p.elsewhere(c) && !c.lasts {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(alive, remotePatience, stepwell.Errorf(stepwell.CodeTimeout, "", "no answer within %s", remotePatience))
-		defer cancel()
-	}
-	if err = f(ctx, client); err != nil && alive.Err() != nil {
+	return interrupted(alive, p.callHere(alive, c, f))
+}
+
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
 		return exitError(exitInterrupted)
 	}
 	return err
+}
+
+// callServer asks a server. The key comes from the environment: arguments are seen by everybody on the machine.
+func (p *program) callServer(ctx context.Context, c *connection, f func(ctx context.Context, client *api.Client) error) error {
+	named, _ := p.env("STEPWELL_SERVER")
+	key, _ := p.env("STEPWELL_API_KEY")
+	client, err := api.NewClient(api.ClientOptions{URL: cmp.Or(c.server, named, defaultServer), Token: key})
+	if err != nil {
+		return err
+	}
+	if !c.lasts {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, remotePatience, stepwell.Errorf(stepwell.CodeTimeout, "", "no answer within %s", remotePatience))
+		defer cancel()
+	}
+	return f(ctx, client)
+}
+
+// callHere asks the API in this process: executions beside whatever process runs them, all else over a database that is free.
+func (p *program) callHere(ctx context.Context, c *connection, f func(ctx context.Context, client *api.Client) error) (err error) {
+	o, err := p.options()
+	if err != nil {
+		return err
+	}
+	o.Log = p.log()
+	if c.here {
+		o.DB = p.settings.db
+		r, err := app.OpenReading(ctx, o)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, r.Close()) }()
+		return f(ctx, r.Client)
+	}
+	l, err := app.OpenLocal(ctx, app.ServerOptions{Options: o})
+	if stepwell.CodeOf(err) == stepwell.CodeConflict {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: err}
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Close()) }()
+	return f(ctx, l.Client)
 }
 
 // pathTo joins parts of a path, each of which may hold anything.
@@ -194,7 +224,8 @@ func (p *program) verb(use, short, method string, path func(id string) string, l
 // group makes a command that only has others below it.
 func (p *program) group(name string, aliases []string, short, long string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Aliases: aliases, Short: short, Args: p.unknownCommand,
-		Long: long + "\n\nIt speaks to a server: --server URL, else STEPWELL_SERVER, else " + defaultServer + ". The API key is that\nof STEPWELL_API_KEY.",
+		Long: long + "\n\nIt asks a server: --server URL, else STEPWELL_SERVER, else " + defaultServer + ". The API key is that\nof STEPWELL_API_KEY. With --data or --db, or when no server is named and none answers, it works on the\n" +
+			"database itself, which no other process may be using.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(subs...)
 	return cmd

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +29,7 @@ func (p *program) newSecretsCommand() *cobra.Command {
 }
 
 func (p *program) newSecretSet(r *resource) *cobra.Command {
-	var c connection
+	c := connection{makes: true}
 	var file string
 	cmd := &cobra.Command{
 		Use:   "set NAME",
@@ -41,29 +40,21 @@ func (p *program) newSecretSet(r *resource) *cobra.Command {
 			"With --data or --db, or when no server is named and none answers, it is set in the database itself,\n" +
 			"which no server may be using.",
 		Args: arguments(1, 1, "NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			value, err := p.secretValue(file)
 			if err != nil {
 				return err
 			}
-			if cmd.Flags().Changed("data") || cmd.Flags().Changed("db") {
-				return p.setSecretHere(&c, args[0], value)
-			}
-			err = p.calling(&c, func(ctx context.Context, client *api.Client) error {
+			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}
 				if err := client.Call(ctx, "PUT", r.at(args[0]), nil, object{"value": value}, &answer); err != nil {
 					return err
 				}
 				return p.answered(&c, answer, "Set the secret %s.", printable(args[0]))
 			})
-			if named, _ := p.env("STEPWELL_SERVER"); named == "" && c.server == "" && errors.Is(err, syscall.ECONNREFUSED) {
-				return p.setSecretHere(&c, args[0], value)
-			}
-			return err
 		},
 	}
 	c.add(p, cmd.Flags())
-	p.settings.addDB(cmd.Flags())
 	cmd.Flags().StringVar(&file, "from-file", "", "`file` with the value")
 	return cmd
 }
@@ -192,7 +183,6 @@ func (p *program) newKeyCreate() *cobra.Command {
 	}
 	c.add(p, cmd.Flags())
 	f.add(cmd.Flags())
-	p.settings.addDB(cmd.Flags())
 	return cmd
 }
 

@@ -127,8 +127,8 @@ func (p *program) sending(use, short, method string, path func(args []string) st
 			})
 		},
 	}
-	c.add(p, cmd.Flags())
 	f.add(cmd.Flags())
+	c.add(p, cmd.Flags())
 	return cmd
 }
 

@@ -1,0 +1,82 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Local is the API over all that a server keeps, in this process: what is stored can be read and changed. Nothing runs, so
+// what would start an execution is refused.
+type Local struct {
+	*api.Client
+	server *Server
+	work   *crew
+}
+
+// OpenLocal opens the database, which no other process may be using for running executions (CodeConflict). Changes are
+// written to the audit log as a server's are.
+func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
+	s := &Server{o: o}
+	if s.App, err = New(ctx, o.Options); err != nil {
+		return nil, err
+	}
+	l := &Local{server: s, work: newCrew(context.WithoutCancel(ctx), func(error) {})}
+	s.keys, s.recorder = access.NewKeys(s.Store, s.log), access.NewRecorder(s.Store, s.log)
+	l.work.start("conductor", s.Conductor.Run) // what waits for a signal takes it
+	l.work.start("audit log", s.recorder.Run)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	if s.policies, err = access.NewPolicies(ctx, s.Store, o.Access.Policy); err != nil {
+		return nil, err
+	}
+	for _, build := range []func(context.Context) error{s.buildFeed, s.buildTriggers} {
+		if err := build(ctx); err != nil {
+			return nil, err
+		}
+	}
+	options := s.apiOptions()
+	options.Signals = waking{s.Conductor}
+	l.Client, err = api.NewLocal(options, kept)
+	return l, err
+}
+
+// waking brings an execution into memory for a decision about one of its steps: only what is there can take it.
+type waking struct{ *conductor.Conductor }
+
+// Signal implements api.Signals.
+func (w waking) Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error) {
+	_, of, _ := strings.Cut(s.Key, ":") // approval:EXECUTION/STEP
+	execution, _, _ := strings.Cut(of, "/")
+	if err := w.Recover(ctx, execution); err != nil {
+		return false, false, err
+	}
+	return w.Conductor.Signal(ctx, s)
+}
+
+// kept refuses operations that are not about what is stored.
+func kept(operation string) error {
+	kind, verb, _ := strings.Cut(operation, ".")
+	switch kind {
+	case "pipeline", "schedule", "webhook", "event_trigger", "approval", "secret", "key", "policy", "audit", "action", "module":
+		if verb != "trigger" && verb != "backfill" {
+			return nil
+		}
+	}
+	return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this: nothing runs executions here")
+}
+
+// Close lets go of the database.
+func (l *Local) Close() error {
+	l.work.end()
+	return l.server.App.Close()
+}
