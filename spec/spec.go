@@ -22,7 +22,7 @@
 //
 //	json       the name; what follows a comma is not read. "-" and no name: not a field
 //	key        another name than json's, where the stored form differs
-//	doc        one sentence for people
+//	doc        one sentence for people; ´ stands for `, which a tag cannot hold
 //	required   "true": it must be given. Fields are optional otherwise
 //	default    its value when it is not given: a text as it is, all else as JSON
 //	enum       the texts that are allowed, separated by commas; of a list, those of its elements

@@ -94,7 +94,7 @@ func typeField(t reflect.Type, around []reflect.Type) Field {
 		return Field{Type: String}
 	case reflect.Bool:
 		return Field{Type: Boolean}
-	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32:
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		return Field{Type: Integer}
 	case reflect.Float32, reflect.Float64:
 		return Field{Type: Number}
@@ -116,7 +116,7 @@ func typeField(t reflect.Type, around []reflect.Type) Field {
 
 // readTags completes a field by its tags; of a list, what can only concern texts and numbers is about its elements.
 func (f *Field) readTags(tag reflect.StructTag) {
-	f.Doc, f.Unit = tag.Get("doc"), tag.Get("unit")
+	f.Doc, f.Unit = strings.ReplaceAll(tag.Get("doc"), "´", "`"), tag.Get("unit")
 	f.Required, f.Secret = tag.Get("required") == "true", tag.Get("writeOnly") == "true"
 	for word := range strings.SplitSeq(tag.Get("spec"), ",") {
 		switch word {

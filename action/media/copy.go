@@ -18,17 +18,17 @@ import (
 
 // CopyResult is the output of media.copy.
 type CopyResult struct {
-	Destination string    `json:"destination"`
-	Manifest    string    `json:"manifest"`
-	Count       int       `json:"count"`
-	Copied      int       `json:"copied"`
-	Existing    int       `json:"existing"`
-	Duplicates  int       `json:"duplicates"`
-	Failed      int       `json:"failed"`
-	Bytes       int64     `json:"bytes"`
-	Spawned     int       `json:"spawned"`
-	Files       []Stored  `json:"files"`
-	Failures    []Failure `json:"failures"`
+	Destination string    `json:"destination" doc:"The destination as given."`
+	Manifest    string    `json:"manifest" doc:"List of the stored files with their hashes, in the destination."`
+	Count       int       `json:"count" doc:"Files asked for."`
+	Copied      int       `json:"copied" doc:"Files that this step stored, earlier attempts included."`
+	Existing    int       `json:"existing" doc:"Files that an earlier ingest had stored."`
+	Duplicates  int       `json:"duplicates" doc:"Files with the content of another file of this ingest."`
+	Failed      int       `json:"failed" doc:"Files that could not be copied."`
+	Bytes       int64     `json:"bytes" doc:"Bytes of the copied files."`
+	Spawned     int       `json:"spawned" doc:"Steps started for files."`
+	Files       []Stored  `json:"files" doc:"The files that are safe."`
+	Failures    []Failure `json:"failures" doc:"The files that are not."`
 }
 
 // Status of a stored file.
@@ -40,23 +40,23 @@ const (
 
 // Stored is a file that is safe in the destination. It is what an attempt records for the next one.
 type Stored struct {
-	Source   string `json:"source"`
-	Path     string `json:"path"`
-	Size     int64  `json:"size"`
-	MTime    string `json:"mtime"`
-	SHA256   string `json:"sha256"`
-	Status   string `json:"status"`
-	HashDate string `json:"hash_date"`
+	Source   string `json:"source" doc:"Path on the source."`
+	Path     string `json:"path" doc:"Path inside the destination."`
+	Size     int64  `json:"size" doc:"Bytes."`
+	MTime    string `json:"mtime" spec:"time" doc:"Modification time of the source, UTC."`
+	SHA256   string `json:"sha256" doc:"SHA-256 of the content."`
+	Status   string `json:"status" doc:"copied, existing or duplicate; of the last two, path is the file that has the content."`
+	HashDate string `json:"hash_date" spec:"time" doc:"When the hash was taken."`
 	// StoredMTime is the stored file's time, which a coarse file system rounds.
-	StoredMTime string `json:"stored_mtime"`
+	StoredMTime string `json:"stored_mtime" spec:"time" doc:"Modification time of the copy, as its file system keeps it."`
 }
 
 // Failure is a file that is not.
 type Failure struct {
-	Source string        `json:"source"`
-	Code   stepwell.Code `json:"code"`
-	Error  string        `json:"error"`
-	Hint   string        `json:"hint,omitempty"`
+	Source string        `json:"source" doc:"Path on the source."`
+	Code   stepwell.Code `json:"code" doc:"Kind of error."`
+	Error  string        `json:"error" doc:"What happened."`
+	Hint   string        `json:"hint,omitempty" doc:"What to do about it."`
 }
 
 type copier struct {

@@ -25,75 +25,75 @@ const maxWarnings = 20
 // Metadata is what one file says about itself, the output of media.metadata. A value that the file
 // does not state is null; numbers are never made up.
 type Metadata struct {
-	Path      string     `json:"path"`
-	Name      string     `json:"name"`
-	Size      int64      `json:"size"`
-	MTime     string     `json:"mtime"`
-	SHA256    string     `json:"sha256"`
-	XXH64     string     `json:"xxh64,omitempty"`
-	Kind      string     `json:"kind"` // video, audio, image
-	MIME      string     `json:"mime"`
-	Container *Container `json:"container"`
-	Streams   []Stream   `json:"streams"`
-	Duration  *float64   `json:"duration"` // seconds
+	Path      string     `json:"path" doc:"The file as given."`
+	Name      string     `json:"name" doc:"Last element of the path."`
+	Size      int64      `json:"size" doc:"Bytes."`
+	MTime     string     `json:"mtime" spec:"time" doc:"Modification time, UTC."`
+	SHA256    string     `json:"sha256" doc:"SHA-256 of the content, hexadecimal."`
+	XXH64     string     `json:"xxh64,omitempty" doc:"XXH64 (seed 0), when asked for."`
+	Kind      string     `json:"kind" doc:"video, audio or image."`
+	MIME      string     `json:"mime" doc:"Media type by content."`
+	Container *Container `json:"container" doc:"The file format."`
+	Streams   []Stream   `json:"streams" doc:"The tracks, in the order of the file."`
+	Duration  *float64   `json:"duration" doc:"Seconds, or null."`
 
-	Width         *int `json:"width"` // as coded
-	Height        *int `json:"height"`
-	DisplayWidth  *int `json:"display_width"` // after pixel shape and rotation
-	DisplayHeight *int `json:"display_height"`
-	Rotation      *int `json:"rotation"`    // clockwise: 0, 90, 180, 270
-	Orientation   *int `json:"orientation"` // EXIF 1–8
+	Width         *int `json:"width" doc:"Coded width of the picture, or null."`
+	Height        *int `json:"height" doc:"Coded height, or null."`
+	DisplayWidth  *int `json:"display_width" doc:"Width as shown, after pixel shape and rotation, or null."`
+	DisplayHeight *int `json:"display_height" doc:"Height as shown, or null."`
+	Rotation      *int `json:"rotation" doc:"Clockwise turn that shows the picture upright: 0, 90, 180 or 270; null where there is no picture or it cannot be read."`
+	Orientation   *int `json:"orientation" doc:"EXIF orientation 1 to 8 (2, 4, 5, 7 are mirrored), or null."`
 
-	Created       *string `json:"created"`
-	CreatedLocal  bool    `json:"created_local"`
-	CreatedSource string  `json:"created_source,omitempty"`
+	Created       *string `json:"created" doc:"When it was taken: RFC 3339 with an offset; without one when created_local; null when unknown."`
+	CreatedLocal  bool    `json:"created_local" doc:"The time is that of the camera's clock in an unknown zone."`
+	CreatedSource string  `json:"created_source,omitempty" doc:"quicktime, mvhd, day, exif, exif_digitized, ffprobe or exiftool."`
 
-	Make     *string `json:"make"`
-	Model    *string `json:"model"`
-	Software *string `json:"software"`
-	GPS      *GPS    `json:"gps"`
+	Make     *string `json:"make" doc:"Maker of the device, or null."`
+	Model    *string `json:"model" doc:"Model of the device, or null."`
+	Software *string `json:"software" doc:"Program or firmware that wrote the file, or null."`
+	GPS      *GPS    `json:"gps" doc:"Position, or null."`
 
-	HasAudio  *bool    `json:"has_audio"`
-	Truncated bool     `json:"truncated"`
-	Partial   bool     `json:"partial"`
-	Warnings  []string `json:"warnings"`
+	HasAudio  *bool    `json:"has_audio" doc:"Whether there is a sound track; null where the streams cannot be read."`
+	Truncated bool     `json:"truncated" doc:"The file ends before what it promises."`
+	Partial   bool     `json:"partial" doc:"Something could not be read; see warnings."`
+	Warnings  []string `json:"warnings" doc:"What is wrong with the file, at most 20 lines."`
 
 	foreign bool // no reader here knows the format's streams
 }
 
 // Container is the file format that holds the streams.
 type Container struct {
-	Format           string   `json:"format"` // mp4, mov, jpeg, png …
-	Brand            string   `json:"brand,omitempty"`
-	CompatibleBrands []string `json:"compatible_brands,omitempty"`
-	Fragmented       bool     `json:"fragmented,omitempty"`
+	Format           string   `json:"format" doc:"mp4, mov, m4a, jpeg, png …"`
+	Brand            string   `json:"brand,omitempty" doc:"Major brand of an MP4."`
+	CompatibleBrands []string `json:"compatible_brands,omitempty" doc:"Its other brands."`
+	Fragmented       bool     `json:"fragmented,omitempty" doc:"Whether it has movie fragments."`
 }
 
 // Stream is one track.
 type Stream struct {
-	Index      int      `json:"index"`
-	Type       string   `json:"type"`  // video, audio, subtitle, data
-	Codec      string   `json:"codec"` // h264, hevc, aac …
-	CodecTag   string   `json:"codec_tag,omitempty"`
-	Profile    string   `json:"profile,omitempty"`
-	Language   string   `json:"language,omitempty"`
-	Duration   *float64 `json:"duration"`
-	Width      int      `json:"width,omitempty"`
-	Height     int      `json:"height,omitempty"`
-	FrameRate  string   `json:"frame_rate,omitempty"` // a fraction: "30000/1001"
-	Frames     uint64   `json:"frames,omitempty"`
-	Channels   int      `json:"channels,omitempty"`
-	SampleRate int      `json:"sample_rate,omitempty"`
-	Encrypted  bool     `json:"encrypted,omitempty"`
+	Index      int      `json:"index" doc:"From 0."`
+	Type       string   `json:"type" doc:"video, audio, subtitle or data."`
+	Codec      string   `json:"codec" doc:"h264, hevc, aac …; of an encrypted track what is underneath."`
+	CodecTag   string   `json:"codec_tag,omitempty" doc:"Four-letter code."`
+	Profile    string   `json:"profile,omitempty" doc:"Profile, for example High or LC."`
+	Language   string   `json:"language,omitempty" doc:"ISO 639-2 code, when set."`
+	Duration   *float64 `json:"duration" doc:"Seconds, or null."`
+	Width      int      `json:"width,omitempty" doc:"Coded width."`
+	Height     int      `json:"height,omitempty" doc:"Coded height."`
+	FrameRate  string   `json:"frame_rate,omitempty" doc:"Fraction, for example 30000/1001."`
+	Frames     uint64   `json:"frames,omitempty" doc:"Number of samples."`
+	Channels   int      `json:"channels,omitempty" doc:"Sound channels."`
+	SampleRate int      `json:"sample_rate,omitempty" doc:"Hz."`
+	Encrypted  bool     `json:"encrypted,omitempty" doc:"Whether the track is encrypted."`
 }
 
 // GPS is a position in WGS 84 degrees; Alt in metres.
 type GPS struct {
-	Lat     float64  `json:"lat"`
-	Lon     float64  `json:"lon"`
-	Alt     *float64 `json:"alt"`
-	Default bool     `json:"default"` // 0,0: most likely written by a device that had no position
-	Source  string   `json:"source"`  // quicktime, xyz, loci, exif
+	Lat     float64  `json:"lat" doc:"Degrees north."`
+	Lon     float64  `json:"lon" doc:"Degrees east."`
+	Alt     *float64 `json:"alt" doc:"Metres, or null."`
+	Default bool     `json:"default" doc:"The position is 0,0: most likely none."`
+	Source  string   `json:"source" doc:"quicktime, xyz, loci, exif, ffprobe or exiftool."`
 }
 
 func (m *Metadata) warn(format string, args ...any) {
@@ -114,10 +114,10 @@ func (m *Metadata) cut(format string, args ...any) {
 }
 
 type metadataParams struct {
-	Path     string `json:"path"`
-	XXH64    bool   `json:"xxh64"`
-	Programs bool   `json:"programs"`
-	Damaged  string `json:"damaged"`
+	Path     string `json:"path" required:"true" doc:"The file; relative to the pipeline's directory."`
+	XXH64    bool   `json:"xxh64" default:"false" doc:"Also compute XXH64, for media hash lists."`
+	Programs bool   `json:"programs" default:"true" doc:"Ask ffprobe and exiftool where they are installed. The built-in readers alone take milliseconds for a file, the programs tenths of a second."`
+	Damaged  string `json:"damaged" default:"fail" enum:"fail,describe" doc:"What happens with a file that is cut or unreadable: the step fails, or gives what could be read and says why in ´warnings´."`
 }
 
 type describer struct{ opts Options }

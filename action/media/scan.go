@@ -22,28 +22,28 @@ const maxDepth = 64
 
 // File is one wanted file of a scan. Path is relative to Root, with slashes.
 type File struct {
-	Path  string `json:"path"`
-	Name  string `json:"name"`
-	Size  int64  `json:"size"`
-	MTime string `json:"mtime"` // RFC 3339 with nanoseconds, UTC
-	Root  string `json:"root"`  // the directory scanned, as the parameter named it
+	Path  string `json:"path" doc:"Path relative to root, with slashes."`
+	Name  string `json:"name" doc:"Last element of the path."`
+	Size  int64  `json:"size" doc:"Bytes."`
+	MTime string `json:"mtime" spec:"time" doc:"Time of the last change, UTC."`
+	Root  string `json:"root" doc:"The directory that path is relative to."`
 }
 
 // ScanResult is the output of media.scan.
 type ScanResult struct {
-	Path       string         `json:"path"`
-	Files      []File         `json:"files"`
-	Count      int            `json:"count"`
-	TotalBytes int64          `json:"total_bytes"`
-	Skipped    map[string]int `json:"skipped"`
+	Path       string         `json:"path" doc:"The directory as given."`
+	Files      []File         `json:"files" doc:"The files, in stable order."`
+	Count      int            `json:"count" doc:"Number of files."`
+	TotalBytes int64          `json:"total_bytes" doc:"Sum of their sizes."`
+	Skipped    map[string]int `json:"skipped" doc:"Number of entries left out, by reason."`
 }
 
 type scanParams struct {
-	Path           string   `json:"path"`
-	Include        []string `json:"include"`
-	Exclude        []string `json:"exclude"`
-	MinSize        int64    `json:"min_size"`
-	FollowSymlinks bool     `json:"follow_symlinks"`
+	Path           string   `json:"path" required:"true" doc:"Directory to scan; relative to the pipeline's directory."`
+	Include        []string `json:"include" doc:"Globs; only matching files are listed, whatever their extension."`
+	Exclude        []string `json:"exclude" doc:"Globs of files and directories to leave out."`
+	MinSize        int64    `json:"min_size" default:"1" minimum:"0" doc:"Smallest size in bytes; empty files are never listed."`
+	FollowSymlinks bool     `json:"follow_symlinks" default:"false" doc:"Follow links that stay inside the path."`
 }
 
 type scanner struct{ opts Options }
