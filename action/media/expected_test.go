@@ -106,7 +106,7 @@ func runMetadata(t testing.TB, dir, name string, o Options) *Metadata {
 	if r.Err != nil {
 		t.Fatal(r.Err)
 	}
-	checkOutputs(t, metadataOutputs(), r.Outputs)
+	checkOutputs(t, metadataSpec().Outputs, r.Outputs)
 	return decoded[Metadata](t, r.Outputs)
 }
 

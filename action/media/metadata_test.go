@@ -371,7 +371,7 @@ func TestMetadataAction(t *testing.T) {
 	if m := out.(*Metadata); m.Path != "a/clip.mp4" || len(m.XXH64) != 16 || len(m.SHA256) != 64 {
 		t.Errorf("%+v", m)
 	}
-	checkOutputs(t, metadataOutputs(), out)
+	checkOutputs(t, metadataSpec().Outputs, out)
 }
 
 func TestISO6709(t *testing.T) {
