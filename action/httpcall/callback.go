@@ -1,6 +1,7 @@
 package httpcall
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -11,7 +12,7 @@ import (
 
 // callbackParams is the parameter callback.
 type callbackParams struct {
-	Timeout any `json:"timeout_seconds"`
+	Timeout float64 `json:"timeout_seconds" default:"86400" minimum:"0.001" maximum:"31536000" doc:"How long to wait for the callback."`
 }
 
 // callbackHeader tells the service where to call back.
@@ -42,11 +43,6 @@ func (h *httpHandler) runCallback(ctx context.Context, call *action.Call, p *par
 		return nil, err
 	}
 	call.Host.Log(slog.LevelInfo, "waiting to be called back", slog.Int("status", a.status))
-	limit := 24 * time.Hour
-	if p.Callback.Timeout != nil {
-		if limit, err = duration(p.Callback.Timeout); err != nil || limit <= 0 {
-			return nil, action.Invalid("write a number of seconds", "callback.timeout_seconds is not a duration")
-		}
-	}
+	limit := cmp.Or(time.Duration(p.Callback.Timeout*float64(time.Second)), 24*time.Hour)
 	return nil, &action.WaitError{Until: time.Now().Add(limit), Await: true, Elsewhere: true, ExternalID: key}
 }

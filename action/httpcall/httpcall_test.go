@@ -269,7 +269,7 @@ func TestTotalAndStepTimeout(t *testing.T) {
 			t.Errorf("%v: %v", total, got.Err)
 		}
 	}
-	got := actiontest.Run(t.Context(), a, actiontest.Call{Params: values{"url": s.URL + "/silent"}, Timeout: 200 * time.Millisecond})
+	got := actiontest.Run(t.Context(), a, actiontest.Call{Params: values{"url": s.URL + "/silent"}, Timeout: 2 * time.Second})
 	if f, ok := errors.AsType[*outbound.Failure](got.Err); !ok || f.Phase != "total" {
 		t.Errorf("without timeouts the step's own ends it: %v", got.Err)
 	}

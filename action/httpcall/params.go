@@ -1,8 +1,7 @@
 package httpcall
 
 import (
-	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/expr"
@@ -20,33 +20,33 @@ import (
 
 // params are the parameters of util.http.
 type params struct {
-	URL            string           `json:"url"`
-	Method         string           `json:"method"`
-	Query          map[string]any   `json:"query"`
-	Headers        map[string]any   `json:"headers"`
-	Form           map[string]any   `json:"form"`
-	Multipart      []part           `json:"multipart"`
-	File           string           `json:"file"`
-	Text           *string          `json:"text"`
-	ContentType    string           `json:"content_type"`
-	Response       string           `json:"response"`
-	Path           string           `json:"path"`
-	Spill          string           `json:"spill"`
-	MaxBytes       int64            `json:"max_bytes"`
-	Outputs        map[string]any   `json:"outputs"`
-	IncludeBody    *bool            `json:"include_body"`
-	SuccessIf      any              `json:"success_if"`
-	Timeouts       map[string]any   `json:"timeouts"`
-	Redirects      *int             `json:"redirects"`
-	RetryOn        []any            `json:"retry_on"`
-	FailOn         []any            `json:"fail_on"`
-	MaxDefer       any              `json:"max_defer"`
-	IdempotencyKey any              `json:"idempotency_key"`
-	Poll           *pollParams      `json:"poll"`
-	Callback       *callbackParams  `json:"callback"`
-	Prices         map[string]price `json:"prices"`
+	URL            string           `json:"url" required:"true" minLength:"1" doc:"Where to, http or https."`
+	Method         string           `json:"method" doc:"GET, or POST when there is a body, unless named."`
+	Query          map[string]any   `json:"query" doc:"Parameters added to the URL; lists repeat their name, null leaves it out."`
+	Headers        map[string]any   `json:"headers" writeOnly:"true" doc:"Headers; lists repeat their name, null leaves it out."`
+	JSON           any              `json:"json" doc:"The body: a value, sent as JSON."`
+	Form           map[string]any   `json:"form" doc:"The body: a form without files; lists repeat their name."`
+	Multipart      []part           `json:"multipart" maxItems:"1000" doc:"The body: a form with files, which are read while they are sent."`
+	File           string           `json:"file" minLength:"1" doc:"The body: a file, relative to the pipeline's directory, read while it is sent."`
+	Text           *string          `json:"text" doc:"The body: a text."`
+	ContentType    string           `json:"content_type" doc:"Media type of ´text´ or ´file´."`
+	Response       string           `json:"response" default:"auto" enum:"auto,json,text,file,events,lines,none" doc:"How to read the response; ´auto´ goes by its Content-Type."`
+	Path           string           `json:"path" minLength:"1" doc:"Where ´response: file´ is written, relative to the pipeline's directory; it appears complete or not at all."`
+	Spill          string           `json:"spill" minLength:"1" doc:"A file that takes a ´json´ or ´text´ response larger than ´max_bytes´, instead of failing."`
+	MaxBytes       int64            `json:"max_bytes" minimum:"1" maximum:"1099511627776" doc:"Largest decoded response. By default 16 MiB, 10 GiB for a file."`
+	Outputs        map[string]any   `json:"outputs" spec:"bare" doc:"Named outputs: an expression each, such as ´body.choices[0].message.content´, or {value, type, required}."`
+	IncludeBody    *bool            `json:"include_body" doc:"Whether the body is among the outputs; by default when ´outputs´ names none."`
+	SuccessIf      any              `json:"success_if" spec:"bare" names:"status,headers,body,url,response" doc:"Condition that makes the response a success, whatever its status; without it the status must be 2xx."`
+	Timeouts       timeoutParams    `json:"timeouts" doc:"Limits of the phases."`
+	Redirects      *int             `json:"redirects" default:"5" minimum:"0" maximum:"20" doc:"How many redirects are followed."`
+	RetryOn        []any            `json:"retry_on" doc:"Statuses (´409´, ´5xx´) and kinds of failure that are worth another attempt beyond the table."`
+	FailOn         []any            `json:"fail_on" doc:"Statuses and kinds that are not."`
+	MaxDefer       *time.Duration   `json:"max_defer" default:"24h" minimum:"0" doc:"For how long a busy server may put the step back without using up attempts."`
+	IdempotencyKey any              `json:"idempotency_key" doc:"Header Idempotency-Key: true, false or a text. The step's own key by default, unless the method is GET, HEAD or OPTIONS."`
+	Poll           *pollParams      `json:"poll" spec:"raw" doc:"For a service that answers with a job: how to ask until it is done."`
+	Callback       *callbackParams  `json:"callback" doc:"For a service that calls back when its work is done, at the address in the header X-Stepwell-Callback, which is also {{ callback.url }}."`
+	Prices         map[string]price `json:"prices" doc:"Prices by model, ´*´ for any: {input, cached, output} per million tokens, {second} of audio, {request}."`
 
-	json     any // as it was given, with every digit
 	hasJSON  bool
 	header   http.Header
 	query    url.Values
@@ -55,12 +55,20 @@ type params struct {
 	policy   outbound.Policy
 }
 
+type timeoutParams struct {
+	Connect   time.Duration `json:"connect" minimum:"0.001" doc:"Name look-up and connection; 10 s by default."`
+	TLS       time.Duration `json:"tls" minimum:"0.001" doc:"TLS handshake; 10 s by default."`
+	FirstByte time.Duration `json:"first_byte" minimum:"0.001" doc:"From the end of the request to the first byte of the response; only ´total´ by default."`
+	Idle      time.Duration `json:"idle" minimum:"0.001" doc:"Without a byte of either body moving; 1 min by default."`
+	Total     time.Duration `json:"total" minimum:"0.001" doc:"The whole exchange. Less than the step's timeout, of which it takes 95 % by default."`
+}
+
 type part struct {
-	Name        string `json:"name"`
-	Value       any    `json:"value"`
-	File        string `json:"file"`
-	Filename    string `json:"filename"`
-	ContentType string `json:"content_type"`
+	Name        string `json:"name" required:"true" minLength:"1" doc:"Name of the field."`
+	Value       any    `json:"value" doc:"Its value; other values than text are sent as JSON."`
+	File        string `json:"file" doc:"Or a file, relative to the pipeline's directory."`
+	Filename    string `json:"filename" doc:"The name that the server is told; the file's own by default."`
+	ContentType string `json:"content_type" doc:"Media type; by the file name's extension by default."`
 }
 
 // output is one named output.
@@ -73,16 +81,11 @@ type output struct {
 // missing.
 func parse(values map[string]any) (*params, []error) {
 	p := &params{}
-	raw, err := expr.Marshal(values)
-	if err == nil {
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		err = dec.Decode(p)
-	}
+	err := spec.Bind(values, p)
 	if err != nil {
-		return nil, []error{action.Invalid("", "parameters: %v", err)}
+		return nil, []error{action.Invalid(stepwell.HintOf(err), "parameters: %v", err)}
 	}
-	p.json, p.hasJSON = values["json"]
+	_, p.hasJSON = values["json"]
 	var problems []error
 	add := func(err error) {
 		if err != nil {
@@ -172,14 +175,26 @@ func valuesOf(name string, members map[string]any) (map[string][]string, error) 
 		for _, v := range list {
 			switch v.(type) {
 			case nil:
-			case string, bool, json.Number:
-				out[key] = append(out[key], fmt.Sprint(v))
-			default:
+			case map[string]any, []any:
 				return nil, action.Invalid("write a text, a number, true or false, or a list of them", "%s.%s is an object or a list of lists", name, key)
+			default:
+				out[key] = append(out[key], scalarText(v))
 			}
 		}
 	}
 	return out, nil
+}
+
+// scalarText is a number, a text or a truth value as it is written in JSON, a text without quotes.
+func scalarText(v any) string {
+	if text, ok := v.(string); ok {
+		return text
+	}
+	raw, err := expr.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(raw)
 }
 
 func headerOf(members map[string]any) (http.Header, error) {
@@ -247,34 +262,13 @@ func (o *output) set(key string, v any) error {
 }
 
 func (p *params) readTimeouts() error {
-	p.timeouts = outbound.Timeouts{Connect: 10 * time.Second, TLS: 10 * time.Second, Idle: time.Minute}
-	for name, into := range map[string]*time.Duration{"connect": &p.timeouts.Connect, "tls": &p.timeouts.TLS,
-		"first_byte": &p.timeouts.FirstByte, "idle": &p.timeouts.Idle, "total": &p.timeouts.Total} {
-		if p.Timeouts[name] == nil {
-			continue
-		}
-		var err error
-		if *into, err = duration(p.Timeouts[name]); err != nil {
-			return action.Invalid("", "timeouts.%s: %v", name, err)
-		}
-	}
-	t := p.timeouts
-	if t.Total > 0 && (t.FirstByte > t.Total) {
+	t := p.Timeouts
+	p.timeouts = outbound.Timeouts{Connect: cmp.Or(t.Connect, 10*time.Second), TLS: cmp.Or(t.TLS, 10*time.Second),
+		FirstByte: t.FirstByte, Idle: cmp.Or(t.Idle, time.Minute), Total: t.Total}
+	if t.Total > 0 && t.FirstByte > t.Total {
 		return action.Invalid("make total the longest", "timeouts.first_byte is longer than timeouts.total")
 	}
 	return nil
-}
-
-// duration reads a Duration, which JSON made a json.Number of.
-func duration(v any) (time.Duration, error) {
-	if n, ok := v.(json.Number); ok {
-		f, err := n.Float64()
-		if err != nil {
-			return 0, err
-		}
-		v = f
-	}
-	return spec.ParseDuration(v)
 }
 
 func (p *params) readPolicy() error {
@@ -287,11 +281,7 @@ func (p *params) readPolicy() error {
 		}
 	}
 	if p.MaxDefer != nil {
-		var err error
-		if p.policy.MaxDefer, err = duration(p.MaxDefer); err != nil {
-			return action.Invalid("", "max_defer: %v", err)
-		}
-		p.policy.MaxDefer = max(p.policy.MaxDefer, 1) // 0 means its default there, and never here
+		p.policy.MaxDefer = max(*p.MaxDefer, 1) // 0 means its default there, and never here
 	}
 	if err := p.policy.Check(); err != nil {
 		return action.Fail(fmt.Errorf("retry_on, fail_on: %w", err))

@@ -13,21 +13,22 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // pollParams is the parameter poll.
 type pollParams struct {
-	Job         string         `json:"job"`
-	URL         string         `json:"url"`
-	Method      string         `json:"method"`
-	Headers     map[string]any `json:"headers"`
-	Until       any            `json:"until"`
-	FailIf      any            `json:"fail_if"`
-	Interval    any            `json:"interval"`
-	Backoff     float64        `json:"backoff"`
-	MaxInterval any            `json:"max_interval"`
-	Deadline    any            `json:"deadline"`
-	MaxErrors   *int           `json:"max_errors"`
+	Job         string         `json:"job" spec:"bare" doc:"Expression over the first response that gives what identifies the job, such as ´body.id´."`
+	URL         string         `json:"url" doc:"Where to ask, a template with {{ job }}; by default the Location or Operation-Location of the first response."`
+	Method      string         `json:"method" doc:"GET by default."`
+	Headers     map[string]any `json:"headers" doc:"Headers, templates with {{ job }}; by default those of the first request, at the same origin."`
+	Until       any            `json:"until" required:"true" spec:"bare" doc:"Condition on the response that ends the wait, such as ´body.status == 'done'´."`
+	FailIf      any            `json:"fail_if" spec:"bare" doc:"Condition on the response that says that the job failed; another attempt submits a new one."`
+	Interval    any            `json:"interval" default:"5s" minimum:"0.001" spec:"duration" doc:"Pause before the first question."`
+	Backoff     float64        `json:"backoff" default:"1.5" minimum:"1" maximum:"10" doc:"By how much each further pause is longer."`
+	MaxInterval any            `json:"max_interval" default:"1m" minimum:"0.001" spec:"duration" doc:"Longest pause."`
+	Deadline    any            `json:"deadline" default:"24h" minimum:"0.001" maximum:"31536000" spec:"duration" doc:"For how long to ask."`
+	MaxErrors   *int           `json:"max_errors" default:"10" minimum:"0" maximum:"1000" doc:"Questions in a row that may fail before the attempt does."`
 
 	interval, longest, deadline time.Duration
 	errors                      int
@@ -46,7 +47,7 @@ func (p *pollParams) read(of *params) error {
 			continue
 		}
 		var err error
-		if *d.into, err = duration(d.from); err != nil || *d.into <= 0 {
+		if *d.into, err = spec.ParseDuration(d.from); err != nil || *d.into <= 0 {
 			return action.Invalid("write a number of seconds or a text such as 30s", "poll.%s is not a duration", d.name)
 		}
 	}

@@ -171,7 +171,7 @@ func withQuery(text string, query url.Values) (string, error) {
 func (p *params) body(call *action.Call) (outbound.Body, error) {
 	switch {
 	case p.hasJSON:
-		raw, err := expr.Marshal(p.json)
+		raw, err := expr.Marshal(p.JSON)
 		return outbound.Text(string(raw), "application/json"), err
 	case p.Form != nil:
 		values, err := valuesOf("form", p.Form)
