@@ -34,9 +34,7 @@ const (
 type retention struct {
 	store pruner
 	keep  Retention
-	// forget lets go of what is in memory of signals from before a time. Defaults to nothing.
-	forget func(ctx context.Context, before time.Time) error
-	log    *slog.Logger
+	log   *slog.Logger
 }
 
 // Run prunes every hour until ctx ends. What fails is logged and tried again an hour later.
@@ -82,9 +80,6 @@ func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Remov
 			return sum, err
 		}
 		if !more {
-			if r.forget != nil && !what.Keys.IsZero() {
-				return sum, r.forget(ctx, what.Keys)
-			}
 			return sum, nil
 		}
 		select {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -27,25 +26,14 @@ const (
 	maxReason    = 16 << 10
 )
 
-// answer is a signal that can be delivered.
-type answer struct {
-	Answer
-	at time.Time
-}
-
-func (a *answer) size(key string) int64 {
-	return int64(len(key) + len(a.Outputs) + len(a.Error) + len(a.By) + 200)
-}
-
 // decodeAnswer reads a signal, in which secrets are sealed.
-func (c *Conductor) decodeAnswer(s store.Signal) (a answer, err error) {
-	a.at = s.At
+func (c *Conductor) decodeAnswer(s store.Signal) (a Answer, err error) {
 	invalid := func(format string, args ...any) error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "body of the signal: " + fmt.Sprintf(format, args...),
 			Hint: `write {"status": "completed", "outputs": {…}}`}
 	}
 	if len(s.Body) > 0 {
-		if err := json.Unmarshal(s.Body, &a.Answer); err != nil {
+		if err := json.Unmarshal(s.Body, &a); err != nil {
 			return a, invalid("%v", err)
 		}
 	}
@@ -72,7 +60,7 @@ func (c *Conductor) decodeAnswer(s store.Signal) (a answer, err error) {
 }
 
 // settle is what a signal means to a step that awaits it. The execution may know secrets that nobody else does.
-func (c *Conductor) settle(a answer, execution string, w *engine.Await) (engine.Event, error) {
+func (c *Conductor) settle(a Answer, execution string, w *engine.Await) (engine.Event, error) {
 	hide := func(text string) string { return c.o.Secrets.Text(execution, text) }
 	a.Error, a.By = hide(a.Error), hide(a.By)
 	if len(a.Outputs) > 0 {
@@ -108,13 +96,13 @@ func (c *Conductor) settle(a answer, execution string, w *engine.Await) (engine.
 }
 
 // holds reports whether an output is true.
-func (a *answer) holds(name string) bool {
+func (a *Answer) holds(name string) bool {
 	var outputs map[string]json.RawMessage
 	return len(a.Outputs) > 0 && json.Unmarshal(a.Outputs, &outputs) == nil && string(outputs[name]) == "true"
 }
 
 // refusal is the failure of a step that needed a yes.
-func (a *answer) refusal(hide func(string) string) *engine.Failure {
+func (a *Answer) refusal(hide func(string) string) *engine.Failure {
 	var said struct {
 		By      string `json:"by"`
 		Comment string `json:"comment"`

@@ -181,11 +181,12 @@ type Conductor struct {
 	recovering chan struct{}
 
 	tallies tallies
+	kept    kept
 	// Owned by Run.
 	ctx       context.Context // Run's
 	failed    error           // why Run is to end
 	admission admission
-	mail      mailbox
+	waiters   waiters
 	more      bool // there is something to do without anybody asking
 	runs      map[int64]*live
 	timers    timerHeap
@@ -235,10 +236,7 @@ func New(ctx context.Context, o Options) (*Conductor, error) {
 	}
 	c := &Conductor{o: o, inbox: inbox{ring: make(chan struct{}, 1)}, stop: make(chan struct{}), byID: map[string]*live{},
 		loading: map[string]chan struct{}{}, starts: starts{}, runs: map[int64]*live{},
-		pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}, mail: mailbox{pending: map[string]answer{}, awaits: map[string][]waiter{}}}
-	if err := c.loadSignals(ctx); err != nil {
-		return nil, err
-	}
+		pipelines: pipelines{byHash: map[[32]byte]*Pipeline{}}, waiters: waiters{byKey: map[string][]waiter{}}}
 	return c, nil
 }
 

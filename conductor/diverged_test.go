@@ -27,9 +27,17 @@ type otherwise struct {
 }
 
 func (o *otherwise) StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error] {
+	return o.changed(o.Store.StepLog(ctx, execution, after))
+}
+
+func (o *otherwise) StepLogs(ctx context.Context, executions []int64) iter.Seq2[store.LogEntry, error] {
+	return o.changed(o.Store.StepLogs(ctx, executions))
+}
+
+func (o *otherwise) changed(log iter.Seq2[store.LogEntry, error]) iter.Seq2[store.LogEntry, error] {
 	return func(yield func(store.LogEntry, error) bool) {
-		for entry, err := range o.Store.StepLog(ctx, execution, after) {
-			if execution == o.execution {
+		for entry, err := range log {
+			if entry.Execution == o.execution {
 				entry.Body = bytes.Replace(entry.Body, []byte(o.was), []byte(o.is), 1)
 			}
 			if !yield(entry, err) {

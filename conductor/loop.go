@@ -28,7 +28,7 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 		c.inbox.settle()
 		batch := c.inbox.take()
 		due := c.timers.due(c.now())
-		if len(batch) > 0 || len(due) > 0 || c.more || c.refusedPush() || c.mail.overdue(c.now()) {
+		if len(batch) > 0 || len(due) > 0 || c.more || c.refusedPush() || c.waiters.overdue(c.now()) {
 			if err := c.turns(ctx, batch, due); err != nil {
 				return err
 			}
@@ -48,7 +48,7 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 // sleep is how long there is nothing to do unless somebody rings.
 func (c *Conductor) sleep() time.Duration {
 	d := c.timers.wait(c.now())
-	if c.repush > 0 || len(c.mail.again) > 0 {
+	if c.repush > 0 || len(c.waiters.again) > 0 {
 		d = min(d, pushPause)
 	}
 	return d

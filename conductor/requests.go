@@ -34,7 +34,7 @@ type RequestBody struct {
 // because it stops, is left for the next.
 func (c *Conductor) TakeRequests(ctx context.Context) {
 	for stopping := false; ; {
-		list, err := c.o.Store.TakeRequests(ctx, 100)
+		list, err := c.o.Store.TakeRequests(ctx, c.o.Owner, 100)
 		if err != nil {
 			c.o.Log.Error("requests could not be read", "error", err)
 			return

@@ -3,8 +3,9 @@ package conductor
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -19,18 +20,17 @@ const ApprovalPrefix = "approval:"
 // eventPrefix begins the keys of events (util.wait_for); what follows may be anything.
 const eventPrefix = "event:"
 
-// mailbox brings signals to the steps that await them. It belongs to the loop, but for held.
-type mailbox struct {
-	pending map[string]answer   // the oldest signal of each key that no step has taken
-	awaits  map[string][]waiter // steps that have begun to await a key, durably
-	due     []string            // keys that have both, perhaps
-	again   []string            // keys whose signal could not be delivered, for want of the store
-	retry   int64               // when to try those again, in µs
-	held    atomic.Int64        // bytes of pending
+// waiters are the steps of executions in memory that await a signal, durably. The signals are in the store. They belong to
+// the loop.
+type waiters struct {
+	byKey map[string][]waiter
+	due   []string // keys of which the store may have a signal
+	again []string // keys whose signal could not be read or delivered, for want of the store
+	retry int64    // when to try those again, in µs
 }
 
 // overdue reports whether it is time to try again what could not be delivered.
-func (m *mailbox) overdue(now int64) bool { return len(m.again) > 0 && now >= m.retry }
+func (w *waiters) overdue(now int64) bool { return len(w.again) > 0 && now >= w.retry }
 
 // waiter is a step that awaits a key.
 type waiter struct {
@@ -60,15 +60,11 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 		return false, false, err
 	}
 	s.Body = body
-	ans, err := c.decodeAnswer(s)
-	if err != nil {
-		return false, false, err
-	}
-	if err := c.roomFor(ctx, s.Key); err != nil {
+	if _, err := c.decodeAnswer(s); err != nil {
 		return false, false, err
 	}
 	if s.At.IsZero() {
-		s.At = time.Now()
+		s.At = time.UnixMicro(c.now())
 	}
 	if early { // what waits for it may know more secrets, such as parameters
 		if s.Body, err = c.o.Secrets.SealWhole(s.Body); err != nil {
@@ -79,49 +75,88 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 		return fresh, false, err
 	}
 	var took bool // the loop's until it answers
-	err = c.ask(ctx, item{do: func(it *item) { c.arrive(s.Key, ans, it, &took) }})
+	err = c.ask(ctx, item{do: func(it *item) { c.arrive(s.Key, it, &took) }})
 	if err != nil { // it is durable, and is found when the executions are taken up again
 		return true, false, nil
+	}
+	if !took {
+		c.kept.add(s)
 	}
 	return true, took, nil
 }
 
-// roomFor refuses a signal that nobody awaits when too many of the kind are kept. One that somebody awaits is not kept.
-func (c *Conductor) roomFor(ctx context.Context, key string) error {
-	if c.mail.held.Load() <= c.o.MaxKept {
-		return nil
-	}
-	return c.inLoop(ctx, func() error {
-		if len(c.mail.awaits[key]) > 0 {
-			return nil
+// admitSignal refuses a signal for which no execution in memory waits: a decision that no step awaits, wherever its
+// execution is, or that has been made; and others while too much is kept.
+func (c *Conductor) admitSignal(ctx context.Context, key string) error {
+	if strings.HasPrefix(key, ApprovalPrefix) {
+		waiting, err := c.o.Store.Awaiting(ctx, []string{key})
+		if err != nil {
+			return err
 		}
-		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("signals of more than %d bytes are kept that no step has waited for", c.o.MaxKept)}
-	})
+		made, err := c.o.Store.SignalsFor(ctx, []string{key})
+		if err == nil && (len(waiting) == 0 || len(made) > 0) {
+			err = &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
+		}
+		return err
+	}
+	kept, err := c.keptBytes(ctx)
+	if err == nil && kept > c.o.MaxKept {
+		err = &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("signals of more than %d bytes are kept that no step has waited for", c.o.MaxKept)}
+	}
+	return err
+}
+
+// kept is what the signals take that no step has waited for: the store's sum, at most keptAge old, and what has been put since.
+type kept struct {
+	mu    sync.Mutex
+	at    int64
+	bytes int64
+}
+
+const keptAge = time.Second
+
+func (c *Conductor) keptBytes(ctx context.Context) (int64, error) {
+	c.kept.mu.Lock()
+	defer c.kept.mu.Unlock()
+	if now := c.now(); c.kept.at == 0 || now-c.kept.at >= keptAge.Microseconds() {
+		bytes, err := c.o.Store.Kept(ctx)
+		if err != nil {
+			return 0, err
+		}
+		c.kept.at, c.kept.bytes = now, bytes
+	}
+	return c.kept.bytes, nil
+}
+
+func (k *kept) add(s store.Signal) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.bytes += int64(len(s.Key) + len(s.Body) + 200)
 }
 
 // sealBody takes secrets out of what a signal says: what everybody knows, and those that it is for; early says that nobody
-// is known that it is for. It refuses a decision that no step awaits.
-func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) (_ []byte, early bool, _ error) {
-	_, after, _ := strings.Cut(key, ":")
-	decision := strings.HasPrefix(key, ApprovalPrefix)
-	if execution, _, one := strings.Cut(after, "/"); one && !decision && !strings.HasPrefix(key, eventPrefix) {
-		return c.o.Secrets.Seal(execution, body), false, nil
-	}
+// is known that it is for. It refuses a signal that is not to be kept.
+func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) (_ []byte, early bool, err error) {
 	var waiting []string
-	err := c.inLoop(ctx, func() error {
-		for _, w := range c.mail.awaits[key] {
+	err = c.inLoop(ctx, func() error {
+		for _, w := range c.waiters.byKey[key] {
 			if !w.l.run.Status().Terminal() {
 				waiting = append(waiting, w.l.run.ID)
 			}
 		}
 		return nil
 	})
-	switch {
-	case err != nil:
+	if err == nil && len(waiting) == 0 {
+		err = c.admitSignal(ctx, key)
+	}
+	if err != nil {
 		return nil, false, err
-	case decision && len(waiting) == 0:
-		return nil, false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "nobody waits for this decision", Hint: "it has been made already, or its step has not asked yet"}
-	case len(waiting) == 0:
+	}
+	_, after, _ := strings.Cut(key, ":")
+	if execution, _, one := strings.Cut(after, "/"); one && !strings.HasPrefix(key, ApprovalPrefix) && !strings.HasPrefix(key, eventPrefix) {
+		return c.o.Secrets.Seal(execution, body), false, nil
+	}
+	if len(waiting) == 0 {
 		return c.o.Secrets.Seal("", body), true, nil
 	}
 	body = c.o.Secrets.Seal(waiting[0], body)
@@ -133,11 +168,8 @@ func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) (_ []
 	return body, false, nil
 }
 
-// arrive takes a signal in. It answers who brought it, once what follows from it is durable.
-func (c *Conductor) arrive(key string, ans answer, it *item, took *bool) {
-	if _, there := c.mail.pending[key]; !there {
-		c.keep(key, ans)
-	}
+// arrive delivers a signal that has been stored. It answers who brought it, once what follows from it is durable.
+func (c *Conductor) arrive(key string, it *item, took *bool) {
 	l := c.deliver(key)
 	if l == nil {
 		c.answer(it.reply, nil)
@@ -147,56 +179,75 @@ func (c *Conductor) arrive(key string, ans answer, it *item, took *bool) {
 	l.replies = append(l.replies, it.reply)
 }
 
-func (c *Conductor) keep(key string, ans answer) {
-	c.mail.pending[key] = ans
-	c.mail.held.Add(ans.size(key))
-}
-
-func (c *Conductor) drop(key string) {
-	if ans, ok := c.mail.pending[key]; ok {
-		delete(c.mail.pending, key)
-		c.mail.held.Add(-ans.size(key))
-	}
-}
-
-// deliver gives the signal of a key to those who await it, and an execution of theirs; nil when there are none.
-// What they do about it and that it is taken becomes durable together.
-func (c *Conductor) deliver(key string) (took *live) {
-	ans, ok := c.mail.pending[key]
-	if !ok {
+// deliver gives the signals of keys to those who await them, and an execution of theirs; nil when there are none. What they
+// do about a signal and that it is taken becomes durable together. The signals are read here, in the loop: one that was read
+// before might have been taken since.
+func (c *Conductor) deliver(keys ...string) (took *live) {
+	keys = slices.DeleteFunc(keys, func(key string) bool { return len(c.waiters.byKey[key]) == 0 })
+	if len(keys) == 0 {
 		return nil
 	}
-	events, err := c.settleAll(key, ans)
+	signals, err := c.o.Store.SignalsFor(context.Background(), keys)
+	if err != nil {
+		c.deliverLater(err, keys...)
+		return nil
+	}
+	for _, s := range signals {
+		if l := c.deliverOne(s); l != nil {
+			took = l
+		}
+	}
+	return took
+}
+
+func (c *Conductor) deliverLater(err error, keys ...string) {
+	c.o.Log.Error("a signal cannot be delivered; it is tried again", "key", strings.Join(keys, ", "), "error", err)
+	c.waiters.again = append(c.waiters.again, keys...)
+	c.waiters.retry = c.now() + pushPause.Microseconds()
+}
+
+func (c *Conductor) deliverOne(s store.Signal) (took *live) {
+	ans, err := c.openAnswer(s)
+	if err != nil {
+		c.o.Log.Error("a signal cannot be read", "key", s.Key, "error", err)
+		return nil
+	}
+	events, err := c.settleAll(s.Key, ans)
 	if err != nil { // it stays, for all of them
-		c.o.Log.Error("a signal cannot be delivered; it is tried again", "key", key, "error", err)
-		c.mail.again = append(c.mail.again, key)
-		c.mail.retry = c.now() + pushPause.Microseconds()
+		c.deliverLater(err, s.Key)
 		return nil
 	}
-	for i, w := range c.mail.awaits[key] {
+	for i, w := range c.waiters.byKey[s.Key] {
 		if w.l.gone {
 			continue
 		}
 		changed, err := c.tell(w.l, &events[i])
 		if err != nil {
-			c.o.Log.Error("a signal was refused", "key", key, "execution", w.l.run.ID, "step", w.Key, "error", err)
+			c.o.Log.Error("a signal was refused", "key", s.Key, "execution", w.l.run.ID, "step", w.Key, "error", err)
 		}
 		if changed {
 			took = w.l
-			took.taken = append(took.taken, key)
+			took.taken = append(took.taken, s.Key)
 		}
 	}
 	if took != nil {
-		c.drop(key)
-		c.unawait(key, func(waiter) bool { return true })
+		c.unawait(s.Key, func(waiter) bool { return true })
 	}
 	return took
 }
 
+// openAnswer reads a signal as it was stored.
+func (c *Conductor) openAnswer(s store.Signal) (ans Answer, err error) {
+	if s.Body, err = c.o.Secrets.OpenWhole(s.Body); err != nil {
+		return ans, err
+	}
+	return c.decodeAnswer(s)
+}
+
 // settleAll is what a signal means to each of those who await it.
-func (c *Conductor) settleAll(key string, ans answer) ([]engine.Event, error) {
-	events := make([]engine.Event, len(c.mail.awaits[key]))
-	for i, w := range c.mail.awaits[key] {
+func (c *Conductor) settleAll(key string, ans Answer) ([]engine.Event, error) {
+	events := make([]engine.Event, len(c.waiters.byKey[key]))
+	for i, w := range c.waiters.byKey[key] {
 		if w.l.gone {
 			continue
 		}
@@ -208,17 +259,20 @@ func (c *Conductor) settleAll(key string, ans answer) ([]engine.Event, error) {
 	return events, nil
 }
 
-// deliverDue brings together what has met since the last turn.
+// deliverDue looks for the signals of those who have begun to wait since the last turn.
 func (c *Conductor) deliverDue() {
-	due := c.mail.due
-	c.mail.due = nil
-	if c.mail.overdue(c.now()) {
-		due, c.mail.again = append(due, c.mail.again...), nil
+	due := c.waiters.due
+	c.waiters.due = nil
+	if c.waiters.overdue(c.now()) {
+		due, c.waiters.again = append(due, c.waiters.again...), nil
 	}
-	for _, key := range due {
-		c.deliver(key)
+	for part := range slices.Chunk(due, maxDue) {
+		c.deliver(part...)
 	}
 }
+
+// maxDue bounds the keys of one look for signals.
+const maxDue = 1000
 
 // awaitSignals adds steps that have begun to await a signal.
 func (c *Conductor) awaitSignals(l *live, list []engine.Await) {
@@ -230,26 +284,24 @@ func (c *Conductor) awaitSignals(l *live, list []engine.Await) {
 			c.unawait(old, func(w waiter) bool { return w.l == l && w.Idx == a.Idx })
 		}
 		l.awaits[a.Idx] = a.External
-		c.mail.awaits[a.External] = append(c.mail.awaits[a.External], waiter{l, a})
-		if _, there := c.mail.pending[a.External]; there {
-			c.mail.due = append(c.mail.due, a.External)
-			c.more = true
-		}
+		c.waiters.byKey[a.External] = append(c.waiters.byKey[a.External], waiter{l, a})
+		c.waiters.due = append(c.waiters.due, a.External)
+		c.more = true
 	}
 }
 
 // unawait forgets waiters of a key.
 func (c *Conductor) unawait(key string, which func(waiter) bool) {
 	var rest []waiter
-	for _, w := range c.mail.awaits[key] {
+	for _, w := range c.waiters.byKey[key] {
 		if !which(w) {
 			rest = append(rest, w)
 		} else if w.l.awaits[w.Idx] == key {
 			delete(w.l.awaits, w.Idx)
 		}
 	}
-	if c.mail.awaits[key] = rest; len(rest) == 0 {
-		delete(c.mail.awaits, key)
+	if c.waiters.byKey[key] = rest; len(rest) == 0 {
+		delete(c.waiters.byKey, key)
 	}
 }
 
@@ -271,49 +323,6 @@ func (c *Conductor) awaitNothing(l *live) {
 		c.unawait(key, func(w waiter) bool { return w.l == l })
 	}
 	l.awaits = nil
-}
-
-// loadSignals reads what no step has taken.
-func (c *Conductor) loadSignals(ctx context.Context) error {
-	var after store.Signal
-	for {
-		page, err := c.o.Store.PendingSignals(ctx, after, 1000)
-		if err != nil {
-			return fmt.Errorf("signals: %w", err)
-		}
-		for _, s := range page {
-			after = s
-			if _, there := c.mail.pending[s.Key]; there {
-				continue
-			}
-			if s.Body, err = c.o.Secrets.OpenWhole(s.Body); err != nil {
-				c.o.Log.Error("a signal cannot be opened", "key", s.Key, "error", err)
-				continue
-			}
-			ans, err := c.decodeAnswer(s)
-			if err != nil {
-				c.o.Log.Error("a signal cannot be read", "key", s.Key, "error", err)
-				continue
-			}
-			c.keep(s.Key, ans)
-		}
-		if len(page) < 1000 {
-			return nil
-		}
-	}
-}
-
-// ForgetSignals lets go of signals from before a time that no step has waited for: retention has removed them
-// from the store.
-func (c *Conductor) ForgetSignals(ctx context.Context, before time.Time) error {
-	return c.inLoop(ctx, func() error {
-		for key, ans := range c.mail.pending {
-			if ans.at.Before(before) {
-				c.drop(key)
-			}
-		}
-		return nil
-	})
 }
 
 // Awaiting lists the steps of an execution that await a signal, with what their handlers left for those who show it

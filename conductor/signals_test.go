@@ -83,7 +83,7 @@ func TestSignalBeforeWait(t *testing.T) {
 		t.Errorf("output %s", out)
 	}
 	r.end(next, stepwell.ExecutionCompleted)
-	if list, err := r.store.PendingSignals(t.Context(), store.Signal{}, 10); err != nil || len(list) != 0 {
+	if list, err := r.store.SignalsFor(t.Context(), []string{"key-x"}); err != nil || len(list) != 0 {
 		t.Errorf("pending are %v, error %v", list, err)
 	}
 }
@@ -247,7 +247,7 @@ func TestSignalIsNotLostToTheDead(t *testing.T) {
 	id := r.begin(pipeline(t, awaiting("x")))
 	r.end(id, stepwell.ExecutionCompleted)
 	r.signal("key-x", "2", `{}`, true, false)
-	if err := r.ForgetSignals(t.Context(), time.Now().Add(time.Hour)); err != nil {
+	if _, _, err := r.store.Prune(t.Context(), store.Retention{Keys: time.Now().Add(time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	waiting := r.begin(pipeline(t, awaiting("x")))

@@ -149,6 +149,12 @@ type Superseded struct {
 	Below int32
 }
 
+// Forgotten says that what attempts of a step before Epoch have recorded no longer counts.
+type Forgotten struct {
+	Idx   int32
+	Epoch uint32
+}
+
 // Effects are what the owner must do after a batch. They are reused: copy what must last.
 type Effects struct {
 	Rows    []StepRow
@@ -159,7 +165,7 @@ type Effects struct {
 	Superseded []Superseded
 	// Forget lists the steps whose records of former attempts (action.Once) no longer count, because
 	// a restart begins them anew.
-	Forget   []int32
+	Forget   []Forgotten
 	Awaits   []Await // steps that have begun to wait for a signal
 	Cancels  []*Task // steps that will not go on, with State: what goes on elsewhere is to be stopped
 	Changed  bool    // the execution's own status changed

@@ -205,7 +205,7 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	r.supersede(p, "", false)
 	r.forget(p.key())
 	delete(r.goesOn, p.idx())
-	r.fx.Forget = append(r.fx.Forget, p.idx())
+	r.fx.Forget = append(r.fx.Forget, Forgotten{p.idx(), n.epoch + 1})
 	old := n.info
 	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending, flags: restarted}
 	if old != nil {

@@ -72,9 +72,20 @@ type Signals interface {
 	// KeepFirst stores durably what no step is to take, for as long as signals are kept, and gives the body of the first
 	// of its key and id.
 	KeepFirst(ctx context.Context, s Signal) (first json.RawMessage, err error)
-	// PendingSignals are those that no commit has taken, in order of (At, Key, ID), from after the last one of the page
-	// before. Limit defaults to 1,000, at most 10,000.
-	PendingSignals(ctx context.Context, after Signal, limit int) ([]Signal, error)
+	// SignalsFor gives, of each key, the oldest signal that no commit has taken, by time and id.
+	SignalsFor(ctx context.Context, keys []string) ([]Signal, error)
+	// Awaiting lists the steps of unfinished executions that wait for one of the keys.
+	Awaiting(ctx context.Context, keys []string) ([]Waiter, error)
+	// Kept is about how many bytes the signals take that no commit has taken.
+	Kept(ctx context.Context) (bytes int64, err error)
+}
+
+// Waiter is a step that waits for a signal.
+type Waiter struct {
+	Key       string
+	Execution string // id
+	Owner     int64  // of the execution; 0: nobody
+	Step      int32
 }
 
 // Outgoing is something to be delivered because of what was committed.

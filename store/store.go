@@ -32,8 +32,8 @@ type Commit struct {
 	// Superseded steps keep their rows, so that the log can name them, but are no longer listed and
 	// their outputs no longer count. They are marked after Steps.
 	Superseded []engine.Superseded
-	// Forget lists the steps whose memos are removed.
-	Forget []int32
+	// Forget lists the steps whose memos are removed, and whose former attempts can record none any more.
+	Forget []engine.Forgotten
 	// Create inserts the execution first; set in version 1 only.
 	Create *Execution
 	// Update changes the execution's own row; nil when nothing of it changed.
@@ -149,6 +149,7 @@ type LogLine struct {
 // Request is something that another process asks of the one that runs executions.
 type Request struct {
 	No        int64
+	Owner     int64 // of the process that it is for; 0: whoever takes it
 	Execution string
 	Kind      string // cancel, pause, resume, restart
 	Body      json.RawMessage
@@ -158,6 +159,7 @@ type Request struct {
 type Memo struct {
 	Execution int64
 	Step      int32
+	Epoch     uint32 // of the attempt that recorded it
 	Key       string
 	Value     json.RawMessage
 }
@@ -171,12 +173,12 @@ type Committer interface {
 	AppendLogs(ctx context.Context, lines []LogLine) error
 	// PutDefinition stores a snapshot under its hash; storing it again is free.
 	PutDefinition(ctx context.Context, hash, body []byte) error
-	// PutMemo stores a memo durably; the key's first value stays.
+	// PutMemo stores a memo durably; the key's first value stays. CodeConflict: the step has been restarted since its attempt.
 	PutMemo(ctx context.Context, m Memo) error
 	// PutRequest leaves a request for the process that runs executions.
 	PutRequest(ctx context.Context, r Request) error
-	// TakeRequests removes and returns up to limit requests, oldest first.
-	TakeRequests(ctx context.Context, limit int) ([]Request, error)
+	// TakeRequests removes and returns up to limit requests that are for an owner or for whoever takes them, oldest first.
+	TakeRequests(ctx context.Context, owner int64, limit int) ([]Request, error)
 }
 
 // Loader is what recovery needs.

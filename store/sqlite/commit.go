@@ -54,8 +54,8 @@ func (w *writer) commits(commits []store.Commit) error {
 		return err
 	}
 	for i := range commits {
-		for _, idx := range commits[i].Forget {
-			if err := execute(w.forget, commits[i].Execution, int64(idx)); err != nil {
+		for _, f := range commits[i].Forget {
+			if err := w.forgetMemos(commits[i].Execution, f); err != nil {
 				return err
 			}
 		}
@@ -66,6 +66,14 @@ func (w *writer) commits(commits []store.Commit) error {
 		}
 	}
 	return nil
+}
+
+// forgetMemos removes the memos of a step and lets its former attempts record no more of them.
+func (w *writer) forgetMemos(execution int64, f engine.Forgotten) error {
+	if err := w.run("forget", execution, int64(f.Idx)); err != nil {
+		return err
+	}
+	return w.run("memo_fence", execution, int64(f.Idx), int64(f.Epoch))
 }
 
 // head writes everything of a commit but its step rows.

@@ -179,7 +179,7 @@ func TestExclusive(t *testing.T) {
 	if err := guest.PutRequest(t.Context(), store.Request{Execution: "x", Kind: "cancel"}); err != nil {
 		t.Error(err)
 	}
-	if list, err := holder.TakeRequests(t.Context(), 10); err != nil || len(list) != 1 {
+	if list, err := holder.TakeRequests(t.Context(), 1, 10); err != nil || len(list) != 1 {
 		t.Error(list, err)
 	}
 	if err := holder.Close(); err != nil {

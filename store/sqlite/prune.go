@@ -91,7 +91,7 @@ func (p *pruning) change(f func(w *writer) error) error {
 // executions removes the oldest ones.
 func (p *pruning) executions(before int64) error {
 	var numbers []int64
-	err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prunable"], before, numberList(append(p.s.used.executions(), p.s.bad.executions()...)), p.batch)
+	err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prunable"], before, jsonList(append(p.s.used.executions(), p.s.bad.executions()...)), p.batch)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (p *pruning) together(numbers []int64, do func([]int64) error) error {
 func (p *pruning) leftovers() error {
 	for {
 		var numbers []int64
-		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_left"], numberList(p.s.bad.executions()), 1000); err != nil {
+		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_left"], jsonList(p.s.bad.executions()), 1000); err != nil {
 			return err
 		}
 		if len(numbers) == 0 {
@@ -276,8 +276,8 @@ func scanNumber(to *[]int64) func(*sql.Rows) error {
 	}
 }
 
-// numberList is a list for json_each.
-func numberList(numbers []int64) string {
-	raw, _ := json.Marshal(append([]int64{}, numbers...)) // numbers always can be
+// jsonList is a list for json_each.
+func jsonList[T any](list []T) string {
+	raw, _ := json.Marshal(append([]T{}, list...)) // numbers and texts always can be
 	return string(raw)
 }

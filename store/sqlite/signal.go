@@ -39,22 +39,28 @@ func (s *Store) KeepFirst(ctx context.Context, x store.Signal) (first json.RawMe
 	return first, err
 }
 
-// PendingSignals are those that no commit has taken, in order of time, key and id, from after the given one.
-func (s *Store) PendingSignals(ctx context.Context, after store.Signal, n int) (out []store.Signal, err error) {
-	at := int64(math.MinInt64)
-	if !after.At.IsZero() {
-		at = after.At.UnixMicro()
-	}
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var x store.Signal
+// SignalsFor gives the oldest signal of each key that no commit has taken.
+func (s *Store) SignalsFor(ctx context.Context, keys []string) ([]store.Signal, error) {
+	return list(ctx, s, func(rows *sql.Rows, x *store.Signal) error {
 		var at sql.NullInt64
 		var body []byte
 		err := rows.Scan(&x.Key, &x.ID, &body, &at)
 		x.Body, x.At = body, instant(at)
-		out = append(out, x)
 		return err
-	}, s.sql["signals_pending"], at, after.Key, after.ID, limit(n, 1000, 10_000))
-	return out, fault("read "+s.path, err)
+	}, s.sql["signals_for"], jsonList(keys))
+}
+
+// Awaiting lists the steps of unfinished executions that wait for one of the keys.
+func (s *Store) Awaiting(ctx context.Context, keys []string) ([]store.Waiter, error) {
+	return list(ctx, s, func(rows *sql.Rows, w *store.Waiter) error {
+		return rows.Scan(&w.Key, &w.Execution, &w.Owner, &w.Step)
+	}, s.sql["awaiting"], jsonList(keys))
+}
+
+// Kept is about how many bytes the signals take that no commit has taken.
+func (s *Store) Kept(ctx context.Context) (bytes int64, err error) {
+	err = s.read.QueryRowContext(ctx, s.sql["signals_kept"]).Scan(&bytes)
+	return bytes, fault("read "+s.path, err)
 }
 
 // Outbox lists what is to be delivered, in the order in which it was committed.

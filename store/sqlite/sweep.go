@@ -44,7 +44,7 @@ func (p *pruning) touch(numbers []int64) error {
 		}
 		errs = append(errs, p.s.blobs.Touch(hash, now)) // one file that refuses does not hold up the others
 		return nil
-	}, p.s.sql["prune_blobs"], numberList(numbers))
+	}, p.s.sql["prune_blobs"], jsonList(numbers))
 	p.errs = append(p.errs, errs...)
 	return err
 }

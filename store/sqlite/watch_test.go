@@ -36,7 +36,7 @@ func TestWatchOnce(t *testing.T) {
 	}
 	take := func() {
 		t.Helper()
-		if list, err := holder.TakeRequests(t.Context(), 1); err != nil || len(list) != 1 {
+		if list, err := holder.TakeRequests(t.Context(), 1, 1); err != nil || len(list) != 1 {
 			t.Fatal(list, err)
 		}
 	}
@@ -71,7 +71,7 @@ func TestWatch(t *testing.T) {
 		ended, taken := make(chan error), make(chan string, 10)
 		go func() {
 			ended <- holder.Watch(ctx, 50*time.Millisecond, func() {
-				list, err := holder.TakeRequests(ctx, 10)
+				list, err := holder.TakeRequests(ctx, 1, 10)
 				if err != nil {
 					t.Error(err)
 				}

@@ -3,7 +3,6 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -93,7 +92,16 @@ func (s *Store) PutMemo(ctx context.Context, m store.Memo) error {
 		return err
 	}
 	return s.transaction("store a memo in "+s.path, func(w *writer) error {
-		return execute(w.memo, m.Execution, int64(m.Step), m.Key, string(m.Value))
+		n, err := w.change("memo", m.Execution, int64(m.Step), m.Key, string(m.Value), int64(m.Epoch))
+		if err != nil || n > 0 {
+			return err
+		}
+		var late bool
+		err = w.conn.QueryRowContext(context.Background(), w.queries["memo_refused"], m.Execution, m.Step, m.Epoch).Scan(&late)
+		if err == nil && late {
+			err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("step %d of execution %d has been restarted: the attempt no longer counts", m.Step, m.Execution)}
+		}
+		return err
 	})
 }
 
@@ -103,44 +111,29 @@ func (s *Store) PutRequest(ctx context.Context, r store.Request) error {
 		return err
 	}
 	return s.transaction("leave a request in "+s.path, func(w *writer) error {
-		return execute(w.request, r.Execution, r.Kind, blob(r.Body))
+		return w.run("request", r.Execution, r.Kind, blob(r.Body), r.Owner)
 	})
 }
 
 // TakeRequests removes and returns up to limit requests, oldest first. Each is returned once,
 // whichever process asks.
-func (s *Store) TakeRequests(ctx context.Context, limit int) ([]store.Request, error) {
+func (s *Store) TakeRequests(ctx context.Context, owner int64, limit int) (out []store.Request, err error) {
 	if pending, err := s.RequestsPending(ctx); err != nil || !pending || limit <= 0 {
 		return nil, err
 	}
-	var out []store.Request
-	err := s.transaction("take requests from "+s.path, func(w *writer) (err error) {
-		out, err = w.requests(limit)
-		return err
+	err = s.transaction("take requests from "+s.path, func(w *writer) error {
+		return eachRow(context.Background(), w.conn, into(&out, func(rows *sql.Rows, r *store.Request) error {
+			var body []byte
+			err := rows.Scan(&r.No, &r.Execution, &r.Kind, &body, &r.Owner)
+			r.Body = body
+			return err
+		}), w.queries["take_requests"], owner, limit)
 	})
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(out, func(a, b store.Request) int { return int(a.No - b.No) })
 	return out, nil
-}
-
-func (w *writer) requests(limit int) (out []store.Request, err error) {
-	rows, err := w.take.QueryContext(context.Background(), limit)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r store.Request
-		var body []byte
-		if err := rows.Scan(&r.No, &r.Execution, &r.Kind, &body); err != nil {
-			return nil, err
-		}
-		r.Body = json.RawMessage(body)
-		out = append(out, r)
-	}
-	return out, rows.Err()
 }
 
 // RequestsPending reports whether there is a request. It does not wait for the writer.

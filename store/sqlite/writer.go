@@ -18,17 +18,16 @@ type writer struct {
 	db   *sql.DB
 	conn *sql.Conn
 
-	begin, commit, rollback                            *sql.Stmt
-	before, create, update, supersede, forget, spawned *sql.Stmt
-	logLine, definition, stored                        *sql.Stmt
-	memo, request, take                                *sql.Stmt
-	logs, steps                                        bulk
-	stmts                                              []*sql.Stmt          // all of them
-	rare                                               map[string]*sql.Stmt // those prepared when they are first needed, by name
-	queries                                            queries
-	waits                                              map[int64]bool  // executions with a step that has waited for a signal
-	latest                                             map[int64]int64 // the version that was committed last, of executions that go on
-	quick                                              bool            // Synchronous is "normal" anyway
+	begin, commit, rollback                    *sql.Stmt
+	before, create, update, supersede, spawned *sql.Stmt
+	logLine, definition, stored                *sql.Stmt
+	logs, steps                                bulk
+	stmts                                      []*sql.Stmt          // all of them
+	rare                                       map[string]*sql.Stmt // those prepared when they are first needed, by name
+	queries                                    queries
+	waits                                      map[int64]bool  // executions with a step that has waited for a signal
+	latest                                     map[int64]int64 // the version that was committed last, of executions that go on
+	quick                                      bool            // Synchronous is "normal" anyway
 }
 
 // openWriter migrates, prepares and, for the process that runs executions, warms up.
@@ -82,8 +81,8 @@ func (s *Store) prepareFile(ctx context.Context, db *sql.DB, o *Options) error {
 
 func (w *writer) prepare(q queries) error {
 	stmts := map[string]**sql.Stmt{"begin": &w.begin, "commit": &w.commit, "rollback": &w.rollback, "log_before": &w.before,
-		"create": &w.create, "update": &w.update, "supersede": &w.supersede, "forget": &w.forget, "spawned": &w.spawned, "log_line": &w.logLine,
-		"definition": &w.definition, "definition_stored": &w.stored, "memo": &w.memo, "request": &w.request, "take_requests": &w.take}
+		"create": &w.create, "update": &w.update, "supersede": &w.supersede, "spawned": &w.spawned, "log_line": &w.logLine,
+		"definition": &w.definition, "definition_stored": &w.stored}
 	for name, to := range stmts {
 		if err := w.prepareOne(to, q[name]); err != nil {
 			return err

@@ -192,6 +192,31 @@ var recovery = []promise{
 			equal(f, fmt.Sprint(c), fmt.Sprint(string(v), ok), fmt.Sprint(c.want, c.want != ""))
 		}
 	}},
+	{"a late attempt's memo does not reach a restarted step", func(f *fixture) {
+		f.begin(1)
+		put := func(step int32, epoch uint32, key string) error {
+			return f.PutMemo(f.Context(), store.Memo{Execution: 1, Step: step, Epoch: epoch, Key: key, Value: []byte(key)})
+		}
+		f.must(put(1, 3, "a"))
+		f.must(put(2, 3, "a"))
+		c := f.next(1, 2)
+		c.Forget = []engine.Forgotten{{Idx: 1, Epoch: 4}}
+		f.commit(c)
+		f.wantCode(put(1, 3, "a"), stepwell.CodeConflict)
+		f.wantCode(put(1, 3, ""), stepwell.CodeConflict)
+		for _, key := range []string{"a", ""} {
+			_, ok, err := f.Memo(f.Context(), 1, 1, key)
+			f.must(err)
+			equal(f, "found "+key, ok, false)
+		}
+		f.must(put(1, 5, "a"))
+		f.must(put(2, 3, "b"))
+		c = f.next(1, 3)
+		c.Forget = []engine.Forgotten{{Idx: 1, Epoch: 8}}
+		f.commit(c)
+		f.wantCode(put(1, 7, "a"), stepwell.CodeConflict)
+		f.must(put(1, 8, "a"))
+	}},
 }
 
 var requests = []promise{
@@ -202,7 +227,7 @@ var requests = []promise{
 		f.must(f.PutRequest(f.Context(), store.Request{Execution: id(5), Kind: "pause"}))
 		var got []string
 		for _, n := range []int{2, 3, 10, 10} {
-			list, err := f.TakeRequests(f.Context(), n)
+			list, err := f.TakeRequests(f.Context(), 1, n)
 			f.must(err)
 			for _, r := range list {
 				got = append(got, r.Execution[len(r.Execution)-1:]+r.Kind+string(r.Body))
@@ -210,6 +235,22 @@ var requests = []promise{
 			got = append(got, "|")
 		}
 		equal(f, "requests", got, []string{`0cancel{"i":0}`, `1cancel{"i":1}`, "|", `2cancel{"i":2}`, `3cancel{"i":3}`, `4cancel{"i":4}`, "|", "5pause", "|", "|"})
+	}},
+	{"a request for an owner is taken by nobody else", func(f *fixture) {
+		for i, owner := range []int64{7, 0, 8, 7} {
+			f.must(f.PutRequest(f.Context(), store.Request{Execution: id(int64(i)), Kind: "cancel", Owner: owner}))
+		}
+		take := func(owner int64) (got []int64) {
+			list, err := f.TakeRequests(f.Context(), owner, 10)
+			f.must(err)
+			for _, r := range list {
+				got = append(got, r.Owner)
+			}
+			return got
+		}
+		equal(f, "of 7", take(7), []int64{7, 0, 7})
+		equal(f, "of 9", len(take(9)), 0)
+		equal(f, "of 8", take(8), []int64{8})
 	}},
 	{"of many takers each request has exactly one", func(f *fixture) {
 		other := f.again()
@@ -232,7 +273,7 @@ var requests = []promise{
 			go func() {
 				var mine []store.Request
 				for {
-					list, err := s.TakeRequests(f.Context(), 7)
+					list, err := s.TakeRequests(f.Context(), 1, 7)
 					if err != nil {
 						failures <- err
 					}

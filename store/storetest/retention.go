@@ -160,7 +160,7 @@ var retention = []promise{
 		f.must(f.AppendAudit(f.Context(), []store.AuditEntry{{At: sec(1), Actor: "old", Result: "ok"}, {At: sec(5), Actor: "new", Result: "ok"}}))
 		equal(f, "removed", f.prune(store.Retention{Keys: sec(3), Audit: sec(3)}), store.Removed{Keys: 3, Audit: 1})
 		equal(f, "left", f.left(1), "row steps outputs log lines memo")
-		equal(f, "pending", f.pending(9), []string{"new 1"})
+		equal(f, "pending", f.pending("new", "old"), []string{"new 1"})
 		entries, err := f.AuditEntries(f.Context(), store.AuditFilter{})
 		f.must(err)
 		equal(f, "entries", []any{len(entries), entries[0].Actor}, []any{1, "new"})

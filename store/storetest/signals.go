@@ -2,11 +2,13 @@ package storetest
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -17,37 +19,102 @@ func (f *fixture) signal(key, id string, ms int64) bool {
 	return fresh
 }
 
-// pending are the signals that no commit has taken, as "key id", page by page.
-func (f *fixture) pending(limit int) (out []string) {
+// pending are the oldest signals of keys that no commit has taken, as "key id".
+func (f *fixture) pending(keys ...string) (out []string) {
 	f.Helper()
-	for after := (store.Signal{}); ; {
-		page, err := f.PendingSignals(f.Context(), after, limit)
-		f.must(err)
-		if len(page) == 0 {
-			return out
-		}
-		for _, s := range page {
-			out = append(out, s.Key+" "+s.ID)
-			after = s
-		}
+	list, err := f.SignalsFor(f.Context(), keys)
+	f.must(err)
+	for _, s := range list {
+		out = append(out, s.Key+" "+s.ID)
 	}
+	slices.Sort(out)
+	return out
+}
+
+func (f *fixture) kept() int64 {
+	f.Helper()
+	n, err := f.Kept(f.Context())
+	f.must(err)
+	return n
+}
+
+// wait makes a step wait for a key, by the next version of its execution.
+func (f *fixture) wait(no, version int64, idx int32, key string) store.Commit {
+	return f.next(no, version, engine.StepRow{Idx: idx, Status: stepwell.StepWaiting, Attempt: 1, External: key})
 }
 
 var signals = []promise{
 	{"a signal is kept once and reads back", func(f *fixture) {
 		equal(f, "fresh", []bool{f.signal("event:π", "1", 5), f.signal("event:π", "1", 6), f.signal("event:π", "2", 7), f.signal("other", "1", 8)}, []bool{true, false, true, true})
-		list, err := f.PendingSignals(f.Context(), store.Signal{}, 1)
+		list, err := f.SignalsFor(f.Context(), []string{"event:π", "nobody's"})
 		f.must(err)
 		equal(f, "signal", list, []store.Signal{{Key: "event:π", ID: "1", Body: []byte(`{"by":"1"}`), At: time.UnixMicro(at(5)).UTC()}})
 	}},
-	{"pending signals come oldest first, in pages, also those of one moment", func(f *fixture) {
-		f.signal("late", "1", 9)
+	{"of each key the oldest pending signal is given, by time and id", func(f *fixture) {
 		for _, id := range []string{"3", "1", "2"} {
 			f.signal("b", id, 5)
-			f.signal("a", id, 5)
+			f.signal("a", id, 7)
 		}
+		f.signal("a", "9", 6)
 		f.signal("z", "1", 1)
-		equal(f, "pending", f.pending(2), []string{"z 1", "a 1", "a 2", "a 3", "b 1", "b 2", "b 3", "late 1"})
+		equal(f, "pending", f.pending("b", "a", "'quoted\"", ""), []string{"a 9", "b 1"})
+		equal(f, "of none", len(f.pending()), 0)
+	}},
+	{"what is kept is counted until a commit takes it", func(f *fixture) {
+		f.begin(1)
+		equal(f, "at first", f.kept(), int64(0))
+		f.signal("a", "1", 1)
+		one := f.kept()
+		f.signal("b", "1", 1)
+		f.signal("b", "2", 1)
+		equal(f, "three of one size", f.kept(), 3*one)
+		c := f.next(1, 2)
+		c.Taken = []string{"b"}
+		f.commit(c)
+		equal(f, "one left", f.kept(), one)
+	}},
+	{"who waits for a key is found, wherever the execution runs, until the step goes on", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		for no := int64(1); no <= 4; no++ {
+			c := f.first(no)
+			c.Create.Owner = 10 * no
+			f.commit(c)
+		}
+		f.commit(f.wait(1, 2, 0, "k"), f.wait(2, 2, 1, "k"), f.wait(3, 2, 0, "other"), f.wait(4, 2, 0, "k"))
+		waiters := func(keys ...string) (out []string) {
+			list, err := f.again().Awaiting(f.Context(), keys)
+			f.must(err)
+			for _, w := range list {
+				out = append(out, fmt.Sprint(w.Key, " ", w.Execution == id(w.Owner/10), " ", w.Owner, " ", w.Step))
+			}
+			return out
+		}
+		equal(f, "waiters", waiters("k", "nobody's"), []string{"k true 10 0", "k true 20 1", "k true 40 0"})
+		end := f.next(4, 3)
+		end.Update = &store.Update{Status: stepwell.ExecutionCancelled}
+		f.commit(f.next(1, 3, done(0, 1, "{}")), end)
+		equal(f, "waiters", waiters("k", "other"), []string{"k true 20 1", "other true 30 0"})
+	}},
+	{"a signal and a step that begins to wait find each other, whichever is first", func(f *fixture) {
+		f.begin(1)
+		other := f.again()
+		for v := int64(2); v < 22; v++ {
+			key := fmt.Sprint("k", v)
+			found := make(chan bool, 2)
+			go func() { // who sends: store, then look who waits
+				_, err := f.PutSignal(f.Context(), store.Signal{Key: key, ID: "1", At: time.UnixMicro(at(v))})
+				list, err2 := f.Awaiting(f.Context(), []string{key})
+				found <- err == nil && err2 == nil && len(list) > 0
+			}()
+			go func() { // who waits: commit, then look for signals
+				err := other.Commit(f.Context(), []store.Commit{f.wait(1, v, 0, key)})
+				list, err2 := other.SignalsFor(f.Context(), []string{key})
+				found <- err == nil && err2 == nil && len(list) > 0
+			}()
+			if a, b := <-found, <-found; !a && !b {
+				f.Fatalf("neither has seen the other, round %d", v)
+			}
+		}
 	}},
 	{"what a commit takes is no longer pending, and still known", func(f *fixture) {
 		f.begin(1)
@@ -57,10 +124,10 @@ var signals = []promise{
 		c := f.next(1, 2)
 		c.Taken = []string{"a", "nobody's"}
 		f.commit(c)
-		equal(f, "pending", f.pending(9), []string{"b 1"})
+		equal(f, "pending", f.pending("a", "b"), []string{"b 1"})
 		equal(f, "a repetition", f.signal("a", "1", 9), false)
 		equal(f, "a new one", f.signal("a", "3", 9), true)
-		equal(f, "pending", f.pending(9), []string{"b 1", "a 3"})
+		equal(f, "pending", f.pending("a", "b"), []string{"a 3", "b 1"})
 	}},
 	{"of what is kept first no step takes any, and a repetition is told the first", func(f *fixture) {
 		for _, body := range []string{`1`, `2`} {
@@ -68,7 +135,7 @@ var signals = []promise{
 			f.must(err)
 			equal(f, "first", string(first), "1")
 		}
-		equal(f, "pending", len(f.pending(9)), 0)
+		equal(f, "pending", len(f.pending("k")), 0)
 		f.prune(store.Retention{Keys: sec(3)})
 		first, err := f.KeepFirst(f.Context(), store.Signal{Key: "k", ID: "1", Body: []byte(`3`), At: time.UnixMicro(at(9))})
 		f.must(err)
@@ -80,7 +147,7 @@ var signals = []promise{
 		c := f.next(1, 1)
 		c.Taken, c.Create = []string{"a"}, execution(1)
 		f.wantRefused(f.Commit(f.Context(), []store.Commit{c}), store.VersionTaken, 1)
-		equal(f, "pending", f.pending(9), []string{"a 1"})
+		equal(f, "pending", f.pending("a", "b"), []string{"a 1"})
 	}},
 	{"of many who bring one signal exactly one brings it first", func(f *fixture) {
 		other := f.again()

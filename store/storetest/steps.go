@@ -85,7 +85,7 @@ var steps = []promise{
 			f.must(f.PutMemo(f.Context(), store.Memo{Execution: 1, Step: step, Key: "k", Value: []byte("1")}))
 		}
 		c := f.next(1, 2)
-		c.Forget = []int32{0, 2}
+		c.Forget = []engine.Forgotten{{Idx: 0, Epoch: 2}, {Idx: 2, Epoch: 2}}
 		f.commit(c)
 		for step := range int32(3) {
 			_, ok, err := f.Memo(f.Context(), 1, step, "k")

@@ -12,3 +12,6 @@ ALTER TABLE request ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;
 
 -- The attempt that recorded a memo. A row with an empty blob as its key refuses the memos of attempts before its epoch.
 ALTER TABLE memo ADD COLUMN epoch INTEGER NOT NULL DEFAULT 0;
+
+-- Who waits for a key.
+CREATE INDEX waiting_external ON waiting (external);

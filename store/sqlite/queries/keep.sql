@@ -1,11 +1,21 @@
 -- name: start_key
 SELECT k.hash, x.id, k.created FROM start_key k JOIN execution x ON x.no = k.execution WHERE k.key = ?
 
--- name: signals_pending
-SELECT key, id, body, at FROM signal
-WHERE taken IS NULL AND (at, key, id) > (?, ?, ?)
-ORDER BY at, key, id
-LIMIT +?
+-- name: signals_for
+SELECT s.key, s.id, s.body, s.at
+FROM json_each(?1) k
+    CROSS JOIN signal s ON s.key = k.value AND s.id = (SELECT id FROM signal WHERE key = k.value AND taken IS NULL ORDER BY at, id LIMIT 1)
+
+-- name: signals_kept
+SELECT coalesce(sum(octet_length(key) + coalesce(octet_length(body), 0) + 200), 0) FROM signal WHERE taken IS NULL
+
+-- name: awaiting
+SELECT w.external, x.id, coalesce(x.owner, 0), w.idx
+FROM json_each(?1) k
+    CROSS JOIN waiting w ON w.external = k.value
+    JOIN execution x ON x.no = w.execution AND x.status < 4
+    JOIN step r ON r.execution = w.execution AND r.idx = w.idx AND r.status = 4 AND r.rare ->> 'x' = w.external AND r.rare ->> 'o' IS NULL
+ORDER BY w.execution, w.idx
 
 -- name: outgoing
 SELECT no, kind, execution, body, at FROM outgoing WHERE no > ? ORDER BY no LIMIT +?

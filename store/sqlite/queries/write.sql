@@ -46,14 +46,22 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 INSERT INTO definition (hash, body) VALUES (?, ?) ON CONFLICT DO NOTHING
 
 -- name: memo
-INSERT INTO memo (execution, step, key, value) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING
+INSERT INTO memo (execution, step, key, value, epoch)
+SELECT ?1, ?2, ?3, ?4, ?5 WHERE NOT EXISTS (SELECT 1 FROM memo WHERE execution = ?1 AND step = ?2 AND key = x'' AND epoch > ?5)
+ON CONFLICT DO NOTHING
+
+-- name: memo_refused
+SELECT EXISTS (SELECT 1 FROM memo WHERE execution = ? AND step = ? AND key = x'' AND epoch > ?)
+
+-- name: memo_fence
+INSERT INTO memo (execution, step, key, value, epoch) VALUES (?, ?, x'', '', ?)
 
 -- name: request
-INSERT INTO request (execution, kind, body) VALUES (?, ?, ?)
+INSERT INTO request (execution, kind, body, owner) VALUES (?, ?, ?, ?)
 
 -- name: take_requests
-DELETE FROM request WHERE no IN (SELECT no FROM request ORDER BY no LIMIT +?)
-RETURNING no, execution, kind, body
+DELETE FROM request WHERE no IN (SELECT no FROM request WHERE owner IN (0, ?1) ORDER BY no LIMIT +?2)
+RETURNING no, execution, kind, body, owner
 
 -- name: supersede
 UPDATE step SET rare = json_set(rare, '$.o', 1)
