@@ -42,7 +42,7 @@ type ExecutionPath struct {
 // find is the execution, by its id or the beginning of it.
 func (s *server) find(ctx context.Context, id string) (*store.Execution, error) {
 	if s.local == nil && (len(id) < 8 || strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF-", c) })) {
-		return nil, notFound("no execution %q", stepwell.Clip(id, 60))
+		return nil, stepwell.Errorf(stepwell.CodeNotFound, "stepwell executions list shows them", "no execution %q", stepwell.Clip(id, 60))
 	}
 	x, err := s.o.Store.Execution(ctx, strings.ToLower(id))
 	if err == nil {

@@ -53,7 +53,7 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 			case ch.preview != nil:
 				return p.foretell(ctx, client, &c, x.ID, ch)
 			case p.elsewhere(&c):
-				return p.apply(ctx, client, &c, x.ID, ch, "")
+				return p.apply(ctx, client, &c, x.ID, ch)
 			}
 			run = true
 			return nil
@@ -64,7 +64,11 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 		s, err := p.open(c.output.value, "stepwell executions resume "+x.ID+p.dbFlag())
 		if stepwell.CodeOf(err) == stepwell.CodeConflict && ch.verb != "retry" { // a retry is an execution of its own, which runs here
 			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				return p.apply(ctx, client, &c, x.ID, ch, "another process runs the executions of this database; it has taken the "+ch.verb+": ")
+				err := p.apply(ctx, client, &c, x.ID, ch)
+				if err == nil {
+					fmt.Fprintf(p.err, "another process runs the executions of this database; it has taken the %s\n", ch.verb)
+				}
+				return err
 			})
 		}
 		if err != nil {
@@ -80,7 +84,7 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 }
 
 // apply asks for a change, and tells the status that the execution has then.
-func (p *program) apply(ctx context.Context, client *api.Client, c *connection, id string, ch *change, how string) error {
+func (p *program) apply(ctx context.Context, client *api.Client, c *connection, id string, ch *change) error {
 	var answer api.ExecutionRef
 	if err := client.Call(ctx, http.MethodPost, pathTo("executions", id, ch.verb), nil, ch.body, &answer); err != nil {
 		return err
@@ -89,9 +93,9 @@ func (p *program) apply(ctx context.Context, client *api.Client, c *connection, 
 		answer.ID = id
 	}
 	if ch.verb == "retry" {
-		return p.answered(c, answer, "%sexecution %s is %s", how, answer.ID, answer.Status)
+		return p.answered(c, answer, "execution %s is %s", answer.ID, answer.Status)
 	}
-	return p.answered(c, answer, "%sthe execution is %s", how, answer.Status)
+	return p.answered(c, answer, "the execution is %s", answer.Status)
 }
 
 // steer changes an execution in this process and runs it to its end.
@@ -145,10 +149,10 @@ func (p *program) pauseHere(s *session, x *api.ExecutionDetail) error {
 	ctx, stop := context.WithCancel(context.Background())
 	ran := make(chan error, 1)
 	go func() { ran <- s.app.Conductor.Run(ctx) }()
-	_, err := s.client.Pause(ctx, x.ID)
+	err := p.apply(ctx, s.client, &connection{output: &choice{value: s.output}}, x.ID, &change{verb: "pause"})
 	stop()
 	if err = errors.Join(err, <-ran); err == nil {
-		_, err = fmt.Fprintf(p.out, "execution %s is paused; go on with: stepwell executions resume %s%s\n", x.ID, x.ID, p.dbFlag())
+		fmt.Fprintf(p.err, "go on with: stepwell executions resume %s%s\n", x.ID, p.dbFlag())
 	}
 	return s.abandon(err)
 }
