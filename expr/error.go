@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Code says what kind of mistake an Error reports.
@@ -74,47 +75,11 @@ func located(err error, src string, off int) error {
 
 // didYouMean returns the candidate closest to name as a hint, or "" when none is close.
 func didYouMean(name string, candidates []string) string {
-	if len(name) > 100 || len(candidates) > 1000 {
+	if len(candidates) > 1000 {
 		return ""
 	}
 	slices.Sort(candidates)
-	best, bestDistance := "", 1+max(1, len(name)/3)
-	for _, c := range candidates {
-		if d := editDistance(strings.ToLower(name), strings.ToLower(c)); d < bestDistance {
-			best, bestDistance = c, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "did you mean " + clip(best) + "?"
-}
-
-// editDistance counts insertions, deletions, replacements and swaps of neighbours, over
-// bytes: good enough to rank names.
-func editDistance(a, b string) int {
-	if len(b) > 100 {
-		return len(b)
-	}
-	before, above, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
-	for j := range above {
-		above[j] = j
-	}
-	for i := range len(a) {
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := above[j]
-			if a[i] != b[j] {
-				cost++
-			}
-			row[j+1] = min(cost, above[j+1]+1, row[j]+1)
-			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
-				row[j+1] = min(row[j+1], before[j-1]+1)
-			}
-		}
-		before, above, row = above, row, before
-	}
-	return above[len(b)]
+	return spec.DidYouMean(name, candidates)
 }
 
 // clip shortens s so that an error message never carries a huge value.

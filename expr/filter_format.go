@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/stepwell/stepwell/expr/jsonvalue"
 )
 
 // maxWidth bounds the width and the precision of one conversion.
@@ -28,7 +30,8 @@ func (st *state) format(in any, a *args) (any, error) {
 }
 
 // percent is the operator: format % value, % list or % mapping.
-func (st *state) percent(format string, v any) (any, error) {
+func (st *state) percent(format string, v any) (out any, err error) {
+	defer recovered(&out, &err)
 	switch v := v.(type) {
 	case []any:
 		return st.sprintf(format, v, nil)
@@ -47,9 +50,7 @@ type conversion struct {
 }
 
 func (st *state) sprintf(format string, values []any, named map[string]any) (any, error) {
-	if err := st.growText(format); err != nil {
-		return nil, err
-	}
+	must(st.growText(format))
 	var b []byte
 	used := 0
 	for {
@@ -58,29 +59,15 @@ func (st *state) sprintf(format string, values []any, named map[string]any) (any
 			break
 		}
 		b = appendText(b, format[:i])
-		c, rest, err := parseConversion(format[i+1:])
-		if err != nil {
-			return nil, err
-		}
+		c, rest := parseConversion(format[i+1:])
 		format = rest
 		if c.verb == '%' {
 			b = append(b, '%')
 			continue
 		}
-		v, err := pickValue(c, values, named, &used)
-		if err != nil {
-			return nil, err
-		}
-		text, err := st.convert(c, v)
-		if err != nil {
-			return nil, err
-		}
-		if err := st.grow(3 * len(text)); err != nil {
-			return nil, err
-		}
-		if err := st.spend(1); err != nil {
-			return nil, err
-		}
+		text := st.convert(c, pickValue(c, values, named, &used))
+		must(st.grow(3 * len(text)))
+		must(st.spend(1))
 		b = appendText(b, text)
 	}
 	b = appendText(b, format)
@@ -90,71 +77,63 @@ func (st *state) sprintf(format string, values []any, named map[string]any) (any
 	return string(b), nil
 }
 
-func parseConversion(s string) (conversion, string, error) {
+func parseConversion(s string) (conversion, string) {
 	c := conversion{width: -1, precision: -1}
 	if strings.HasPrefix(s, "(") {
 		end := strings.IndexByte(s, ')')
 		if end < 0 {
-			return c, "", failf(CodeValue, "the format has %%( without )")
+			panic(failed{failf(CodeValue, "the format has %%( without )")})
 		}
 		c.name, s = s[1:end], s[end+1:]
 	}
 	n := len(s) - len(strings.TrimLeft(s, "#0- +"))
 	c.flags, s = s[:n], s[n:]
-	var err error
-	if c.width, s, err = parseWidth(s); err != nil {
-		return c, "", err
-	}
+	c.width, s = parseWidth(s)
 	if rest, ok := strings.CutPrefix(s, "."); ok {
-		if c.precision, s, err = parseWidth(rest); err != nil {
-			return c, "", err
-		}
+		c.precision, s = parseWidth(rest)
 		c.precision = max(c.precision, 0)
 	}
 	if s == "" {
-		return c, "", failf(CodeValue, "the format ends inside a conversion")
+		panic(failed{failf(CodeValue, "the format ends inside a conversion")})
 	}
 	c.verb = s[0]
-	return c, s[1:], nil
+	return c, s[1:]
 }
 
-func parseWidth(s string) (int, string, error) {
+func parseWidth(s string) (int, string) {
 	digits := s[:len(s)-len(strings.TrimLeft(s, "0123456789"))]
 	if digits == "" {
-		return -1, s, nil
+		return -1, s
 	}
 	n, err := strconv.Atoi(digits)
 	if err != nil || n > maxWidth {
-		return 0, "", failf(CodeBudget, "a width or precision in the format exceeds %d", maxWidth)
+		panic(failed{failf(CodeBudget, "a width or precision in the format exceeds %d", maxWidth)})
 	}
-	return n, s[len(digits):], nil
+	return n, s[len(digits):]
 }
 
-func pickValue(c conversion, values []any, named map[string]any, used *int) (any, error) {
+func pickValue(c conversion, values []any, named map[string]any, used *int) any {
 	if c.name != "" {
 		v, ok := named[c.name]
 		if !ok {
-			return nil, failf(CodeValue, "the format needs a value named %s", clip(c.name))
+			panic(failed{failf(CodeValue, "the format needs a value named %s", clip(c.name))})
 		}
-		return v, nil
+		return v
 	}
 	if *used >= len(values) {
-		return nil, failf(CodeType, "the format needs more than %d values", len(values))
+		panic(failed{failf(CodeType, "the format needs more than %d values", len(values))})
 	}
 	*used++
-	return values[*used-1], nil
+	return values[*used-1]
 }
 
 // convert writes one value. Width and flags are those of C, which Go's fmt shares.
-func (st *state) convert(c conversion, v any) (string, error) {
+func (st *state) convert(c conversion, v any) string {
 	spec := "%" + strings.ReplaceAll(c.flags, "#", "")
 	if c.width >= 0 {
 		spec += strconv.Itoa(c.width)
 	}
-	v, err := st.norm(v)
-	if err != nil {
-		return "", err
-	}
+	v = mustOf(st.norm(v))
 	switch c.verb {
 	case 's', 'r', 'a':
 		return st.convertText(c, v)
@@ -162,38 +141,39 @@ func (st *state) convert(c conversion, v any) (string, error) {
 		if s, ok := v.(string); ok && c.verb == 'c' && utf8.RuneCountInString(s) == 1 {
 			return st.convertText(c, s)
 		}
-		n, ok := number(v)
-		if !ok {
-			return "", failf(CodeType, "%%%c needs a number, not %s", c.verb, typeName(v))
-		}
+		n := c.number(v)
 		if n.isFloat {
 			if c.verb != 'd' && c.verb != 'i' && c.verb != 'u' || math.Abs(n.f) >= 1<<63 || math.IsNaN(n.f) {
-				return "", failf(CodeType, "%%%c needs an integer", c.verb)
+				panic(failed{failf(CodeType, "%%%c needs an integer", c.verb)})
 			}
 			n.i = int64(n.f)
 		}
 		return formatInt(spec, c, n.i)
 	case 'f', 'F', 'e', 'E', 'g', 'G':
-		n, ok := number(v)
-		if !ok {
-			return "", failf(CodeType, "%%%c needs a number, not %s", c.verb, typeName(v))
-		}
 		precision := c.precision
 		if precision < 0 {
 			precision = 6
 		}
-		return fmt.Sprintf(spec+"."+strconv.Itoa(precision)+string(c.verb), n.float()), nil
+		return fmt.Sprintf(spec+"."+strconv.Itoa(precision)+string(c.verb), c.number(v).float())
 	}
-	return "", failf(CodeValue, "the format has an unknown conversion %%%s", strconv.QuoteRune(rune(c.verb)))
+	panic(failed{failf(CodeValue, "the format has an unknown conversion %%%s", strconv.QuoteRune(rune(c.verb)))})
 }
 
-func formatInt(spec string, c conversion, i int64) (string, error) {
+func (c conversion) number(v any) num {
+	n, ok := number(v)
+	if !ok {
+		panic(failed{failf(CodeType, "%%%c needs a number, not %s", c.verb, typeName(v))})
+	}
+	return n
+}
+
+func formatInt(spec string, c conversion, i int64) string {
 	switch c.verb {
 	case 'i', 'u':
 		c.verb = 'd'
 	case 'c':
 		if i < 0 || i > utf8.MaxRune || !utf8.ValidRune(rune(i)) {
-			return "", failf(CodeValue, "%%c: %d is not a character", i)
+			panic(failed{failf(CodeValue, "%%c: %d is not a character", i)})
 		}
 	}
 	if c.precision >= 0 && c.verb != 'c' {
@@ -207,19 +187,16 @@ func formatInt(spec string, c conversion, i int64) (string, error) {
 		}
 	}
 	if c.verb == 'c' {
-		return fmt.Sprintf(spec+"c", rune(i)), nil
+		return fmt.Sprintf(spec+"c", rune(i))
 	}
-	return fmt.Sprintf(spec+string(c.verb), i), nil
+	return fmt.Sprintf(spec+string(c.verb), i)
 }
 
-func (st *state) convertText(c conversion, v any) (string, error) {
-	s, err := st.text(v)
-	if err != nil {
-		return "", err
-	}
+func (st *state) convertText(c conversion, v any) string {
+	s := mustOf(st.text(v))
 	if c.verb == 'r' || c.verb == 'a' {
 		if _, ok := v.(string); ok {
-			s = string(appendQuoted(nil, s))
+			s = string(jsonvalue.AppendQuoted(nil, s))
 		}
 	}
 	if c.precision >= 0 {
@@ -227,7 +204,7 @@ func (st *state) convertText(c conversion, v any) (string, error) {
 	}
 	padding := strings.Repeat(" ", max(0, c.width-utf8.RuneCountInString(s)))
 	if strings.Contains(c.flags, "-") {
-		return s + padding, nil
+		return s + padding
 	}
-	return padding + s, nil
+	return padding + s
 }

@@ -1,14 +1,16 @@
 package expr
 
+import "github.com/stepwell/stepwell/expr/jsonvalue"
+
 func filterUnique(st *state, in any, a *args) (any, error) {
 	items := mustOf(st.elements(in))
-	keys := mustOf(st.keysFor(items, a.values[1], a.bool(0)))
+	keys := st.keysFor(items, a.values[1], a.bool(0))
 	out := []any{}
 	seen := newValueSet(st)
 	for i, key := range keys {
 		fresh := mustOf(seen.add(key))
 		if fresh {
-			out = appendDoubling(out, items[i])
+			out = jsonvalue.AppendDoubling(out, items[i])
 		}
 	}
 	return out, st.growList(len(out))
@@ -54,7 +56,7 @@ func (s *valueSet) add(v any) (bool, error) {
 // filterGroupby sorts by an attribute and returns [value, elements] for each of its values.
 func filterGroupby(st *state, in any, a *args) (any, error) {
 	items := mustOf(st.elements(in))
-	name := mustOf(attributeName(a.values[0]))
+	name := attributeName(a.values[0])
 	must(st.growList(6 * len(items)))
 	values := make([]any, len(items))
 	pairs := make([]any, len(items))
@@ -82,11 +84,11 @@ func (st *state) groups(sorted []any) (any, error) {
 			same := mustOf(st.equal(p[0], sorted[i-1].([]any)[0], 0))
 			if same {
 				group := out[len(out)-1].([]any)
-				group[1] = appendDoubling(group[1].([]any), p[1])
+				group[1] = jsonvalue.AppendDoubling(group[1].([]any), p[1])
 				continue
 			}
 		}
-		out = appendDoubling(out, []any{p[2], []any{p[1]}})
+		out = jsonvalue.AppendDoubling(out, []any{p[2], []any{p[1]}})
 	}
 	return out, nil
 }

@@ -13,7 +13,7 @@ var listFilters = map[string]*function{
 	"count":   {call: filterLength},
 	"first":   {call: filterFirst},
 	"last":    {call: filterLast},
-	"list":    {call: func(st *state, in any, _ *args) (any, error) { return listOf(st.elements(in)) }},
+	"list":    {call: func(st *state, in any, _ *args) (any, error) { return mustOf(st.elements(in)), nil }},
 	"reverse": {call: filterReverse},
 	"join":    {call: filterJoin, params: []param{opt("d", ""), opt("attribute", nil)}},
 	"batch":   {call: filterBatch, params: []param{need("linecount"), opt("fill_with", nil)}},
@@ -26,14 +26,6 @@ var listFilters = map[string]*function{
 	"min":     {call: extreme(-1), params: []param{opt("case_sensitive", false), opt("attribute", nil)}},
 	"max":     {call: extreme(1), params: []param{opt("case_sensitive", false), opt("attribute", nil)}},
 	"sum":     {call: filterSum, params: []param{opt("attribute", nil), opt("start", int64(0))}},
-}
-
-// listOf makes an any of a list, so that an error does not carry a typed nil.
-func listOf(list []any, err error) (any, error) {
-	if err != nil {
-		return nil, err
-	}
-	return list, nil
 }
 
 func filterLength(_ *state, in any, _ *args) (any, error) {
@@ -91,7 +83,7 @@ func filterJoin(st *state, in any, a *args) (any, error) {
 	separator := mustOf(st.text(a.values[0]))
 	attribute := ""
 	if a.values[1] != nil {
-		attribute = mustOf(attributeName(a.values[1]))
+		attribute = attributeName(a.values[1])
 	}
 	return st.joinValues(in, separator, attribute)
 }
@@ -110,14 +102,14 @@ func (st *state) joinValues(in any, separator, attribute string) (any, error) {
 }
 
 // attributeName accepts the number of an element as well as a dotted name.
-func attributeName(v any) (string, error) {
+func attributeName(v any) string {
 	switch v := v.(type) {
 	case string:
-		return v, nil
+		return v
 	case int64:
-		return strconv.FormatInt(v, 10), nil
+		return strconv.FormatInt(v, 10)
 	}
-	return "", failf(CodeType, "an attribute is a name or a number, not %s", typeName(v))
+	panic(failed{failf(CodeType, "an attribute is a name or a number, not %s", typeName(v))})
 }
 
 // attribute reads a dotted path of item; what is missing is undefined.
@@ -142,13 +134,13 @@ func (st *state) attribute(item any, path string) (any, error) {
 }
 
 // keysFor computes what sort, unique, min and max compare.
-func (st *state) keysFor(items []any, attribute any, caseSensitive bool) ([]any, error) {
+func (st *state) keysFor(items []any, attribute any, caseSensitive bool) []any {
 	must(st.growList(len(items)))
 	keys := make([]any, len(items))
 	for i, item := range items {
 		v := mustOf(st.norm(item))
 		if attribute != nil {
-			name := mustOf(attributeName(attribute))
+			name := attributeName(attribute)
 			v = mustOf(st.attribute(item, name))
 		}
 		if s, ok := v.(string); ok {
@@ -156,21 +148,21 @@ func (st *state) keysFor(items []any, attribute any, caseSensitive bool) ([]any,
 		}
 		keys[i] = foldCase(v, caseSensitive)
 	}
-	return keys, nil
+	return keys
 }
 
 func filterSort(st *state, in any, a *args) (any, error) {
 	items := mustOf(st.elements(in))
 	name, several := a.values[2].(string)
 	if !several || !strings.Contains(name, ",") {
-		keys := mustOf(st.keysFor(items, a.values[2], a.bool(1)))
+		keys := st.keysFor(items, a.values[2], a.bool(1))
 		return st.sortBy(items, keys, a.bool(0))
 	}
 	names := strings.Split(name, ",")
 	keys := make([]any, len(items))
 	columns := make([][]any, len(names))
 	for c, name := range names {
-		columns[c] = mustOf(st.keysFor(items, name, a.bool(1)))
+		columns[c] = st.keysFor(items, name, a.bool(1))
 	}
 	must(st.growList(len(items) * len(names)))
 	for i := range keys {
@@ -190,7 +182,7 @@ func extreme(sign int) func(*state, any, *args) (any, error) {
 		if len(items) == 0 {
 			return &undefined{path: "the smallest or largest element of an empty list"}, nil
 		}
-		keys := mustOf(st.keysFor(items, a.values[1], a.bool(0)))
+		keys := st.keysFor(items, a.values[1], a.bool(0))
 		best := 0
 		for i := range keys {
 			c := mustOf(st.order(keys[i], keys[best], 0))
@@ -209,7 +201,7 @@ func filterSum(st *state, in any, a *args) (any, error) {
 		must(st.spend(1))
 		v := mustOf(st.norm(item))
 		if a.values[0] != nil {
-			name := mustOf(attributeName(a.values[0]))
+			name := attributeName(a.values[0])
 			v = mustOf(st.attribute(item, name))
 		}
 		if u, ok := v.(*undefined); ok {

@@ -79,10 +79,7 @@ func patternSize(re *syntax.Regexp) int {
 
 // filterRegexSearch is the first match, or none.
 func filterRegexSearch(st *state, in any, a *args) (any, error) {
-	s, re, err := st.textAndPattern(in, a)
-	if err != nil {
-		return nil, err
-	}
+	s, re := st.textAndPattern(in, a)
 	if at := re.FindStringIndex(s); at != nil {
 		return s[at[0]:at[1]], nil
 	}
@@ -90,26 +87,18 @@ func filterRegexSearch(st *state, in any, a *args) (any, error) {
 }
 
 // textAndPattern is what a filter searches, and its first argument as an expression to search for.
-func (st *state) textAndPattern(in any, a *args) (string, *regexp.Regexp, error) {
+func (st *state) textAndPattern(in any, a *args) (string, *regexp.Regexp) {
 	text := mustOf(st.text(in))
 	source := a.string(0)
-	if a.err != nil {
-		return "", nil, a.err
-	}
-	re, err := st.pattern(source, text)
-	return text, re, err
+	must(a.err)
+	return text, mustOf(st.pattern(source, text))
 }
 
 // filterRegexReplace replaces count matches, or all with 0; \1 and \g<name> stand for groups.
 func filterRegexReplace(st *state, in any, a *args) (any, error) {
-	s, re, err := st.textAndPattern(in, a)
-	if err != nil {
-		return nil, err
-	}
+	s, re := st.textAndPattern(in, a)
 	template, limit := goTemplate(a.string(1)), a.int(2, 0)
-	if a.err != nil {
-		return nil, a.err
-	}
+	must(a.err)
 	most := st.bytes/matchSize + 1 // one more than the budget has room for
 	if limit > 0 {
 		most = min(most, limit)
@@ -160,18 +149,13 @@ func goTemplate(s string) string {
 func testMatch(st *state, in any, a *args) (any, error) {
 	s := mustOf(st.text(in))
 	source := a.string(0)
-	if a.err != nil {
-		return nil, a.err
-	}
+	must(a.err)
 	re := mustOf(st.pattern(`^(?:`+source+`)`, s))
 	return re.MatchString(s), nil
 }
 
 // testSearch holds when the pattern matches anywhere.
 func testSearch(st *state, in any, a *args) (any, error) {
-	s, re, err := st.textAndPattern(in, a)
-	if err != nil {
-		return nil, err
-	}
+	s, re := st.textAndPattern(in, a)
 	return re.MatchString(s), nil
 }

@@ -28,7 +28,7 @@ func mapper(st *state, a *args) (func(any) (any, error), error) {
 	if !ok || len(a.rest) > 0 {
 		return st.byName("filter", st.lib.filters, a.rest, a)
 	}
-	name := mustOf(attributeName(attribute))
+	name := attributeName(attribute)
 	for _, keyword := range a.names {
 		if keyword != "attribute" && keyword != "default" {
 			return nil, failf(CodeType, "map has no argument named %s", clip(keyword))
@@ -72,36 +72,29 @@ func selector(want, byAttribute bool) func(*state, any, *args) (any, error) {
 			if len(names) == 0 {
 				return nil, failf(CodeType, "%s needs an attribute", a.name)
 			}
-			attribute = mustOf(attributeName(names[0]))
+			attribute = attributeName(names[0])
 			names = names[1:]
 		}
 		holds := func(v any) (any, error) { return v, nil }
 		if len(names) > 0 {
 			holds = mustOf(st.byName("test", st.lib.tests, names, a))
 		}
-		return listOf(st.filterItems(items, attribute, holds, want))
+		return st.filterItems(items, attribute, holds, want), nil
 	}
 }
 
-func (st *state) filterItems(items []any, attribute string, test func(any) (any, error), want bool) ([]any, error) {
+func (st *state) filterItems(items []any, attribute string, test func(any) (any, error), want bool) []any {
 	must(st.growList(len(items)))
 	out := make([]any, 0, len(items))
 	for _, item := range items {
 		must(st.spend(1))
-		v, err := st.norm(item)
-		if err == nil && attribute != "" {
-			v, err = st.attribute(item, attribute)
+		v := mustOf(st.norm(item))
+		if attribute != "" {
+			v = mustOf(st.attribute(item, attribute))
 		}
-		if err == nil {
-			v, err = test(v)
-		}
-		if err != nil {
-			return nil, err
-		}
-		holds := mustOf(st.truth(v))
-		if holds == want {
+		if mustOf(st.truth(mustOf(test(v)))) == want {
 			out = append(out, item)
 		}
 	}
-	return out, nil
+	return out
 }

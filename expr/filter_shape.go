@@ -1,6 +1,10 @@
 package expr
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/stepwell/stepwell/expr/jsonvalue"
+)
 
 func filterBatch(st *state, in any, a *args) (any, error) {
 	items := mustOf(st.elements(in))
@@ -11,23 +15,22 @@ func filterBatch(st *state, in any, a *args) (any, error) {
 	must(st.growList(2 * len(items)))
 	out := []any{}
 	for chunk := range slices.Chunk(items, size) {
-		out = appendDoubling(out, slices.Clip(chunk))
+		out = jsonvalue.AppendDoubling(out, slices.Clip(chunk))
 	}
 	if len(out) > 0 && a.values[1] != nil {
-		return out, st.pad(out, len(out)-1, size, a.values[1])
+		st.pad(out, len(out)-1, size, a.values[1])
 	}
 	return out, nil
 }
 
 // pad fills the list out[i] up to size elements.
-func (st *state) pad(out []any, i, size int, with any) error {
+func (st *state) pad(out []any, i, size int, with any) {
 	last := out[i].([]any)
 	must(st.growList(size))
 	for len(last) < size {
 		last = append(last, with)
 	}
 	out[i] = last
-	return nil
 }
 
 // filterSlice cuts a list into columns; the first ones are longer where it does not divide.
@@ -48,7 +51,7 @@ func filterSlice(st *state, in any, a *args) (any, error) {
 		out[i] = slices.Clip(items[:n])
 		items = items[n:]
 		if i >= extra && a.values[1] != nil {
-			must(st.pad(out, i, size+1, a.values[1]))
+			st.pad(out, i, size+1, a.values[1])
 		}
 	}
 	return out, nil
@@ -61,21 +64,20 @@ func filterFlatten(st *state, in any, a *args) (any, error) {
 	}
 	levels := a.int(0, st.limits.Depth)
 	out := []any{}
-	err := st.flatten(&out, items, levels, 0)
-	return out, err
+	st.flatten(&out, items, levels, 0)
+	return out, nil
 }
 
-func (st *state) flatten(out *[]any, items []any, levels, depth int) error {
+func (st *state) flatten(out *[]any, items []any, levels, depth int) {
 	must(st.deeper(depth))
 	for _, item := range items {
 		v := mustOf(st.norm(item))
 		if inner, ok := v.([]any); ok && levels > 0 {
 			must(st.spend(1))
-			must(st.flatten(out, inner, levels-1, depth+1))
+			st.flatten(out, inner, levels-1, depth+1)
 			continue
 		}
 		must(st.growList(2))
-		*out = appendDoubling(*out, v)
+		*out = jsonvalue.AppendDoubling(*out, v)
 	}
-	return nil
 }

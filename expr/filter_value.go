@@ -63,23 +63,18 @@ func filterAttr(st *state, in any, a *args) (any, error) {
 }
 
 // entries returns a mapping and its sorted keys.
-func (st *state) entries(name string, v any) (map[string]any, []string, error) {
+func (st *state) entries(name string, v any) (map[string]any, []string) {
 	m, ok, err := st.mapping(v)
-	if err != nil {
-		return nil, nil, err
-	}
+	must(err)
 	if !ok {
-		return nil, nil, failf(CodeType, "%s needs a mapping, not %s", name, typeName(v))
+		panic(failed{failf(CodeType, "%s needs a mapping, not %s", name, typeName(v))})
 	}
 	must(st.growList(5 * len(m)))
-	return m, sortedKeys(m), nil
+	return m, sortedKeys(m)
 }
 
 func methodItems(st *state, in any, _ *args) (any, error) {
-	m, keys, err := st.entries("items", in)
-	if err != nil {
-		return nil, err
-	}
+	m, keys := st.entries("items", in)
 	out := make([]any, len(keys))
 	for i, k := range keys {
 		out[i] = []any{k, m[k]}
@@ -88,15 +83,12 @@ func methodItems(st *state, in any, _ *args) (any, error) {
 }
 
 func methodKeys(st *state, in any, _ *args) (any, error) {
-	_, keys, err := st.entries("keys", in)
-	return anyList(keys), err
+	_, keys := st.entries("keys", in)
+	return anyList(keys), nil
 }
 
 func methodValues(st *state, in any, _ *args) (any, error) {
-	m, keys, err := st.entries("values", in)
-	if err != nil {
-		return nil, err
-	}
+	m, keys := st.entries("values", in)
 	out := make([]any, len(keys))
 	for i, k := range keys {
 		out[i] = m[k]

@@ -120,20 +120,15 @@ func (st *state) evalArgs(c callArgs) ([]any, error) {
 }
 
 // call runs f on evaluated arguments.
-func (st *state) call(name string, f *function, in any, c callArgs, values []any, plan []int) (any, error) {
+func (st *state) call(name string, f *function, in any, c callArgs, values []any, plan []int) (v any, err error) {
+	defer recovered(&v, &err)
 	if !f.lax {
-		if err := st.present(f, in); err != nil {
-			return nil, err
-		}
+		must(st.present(f, in))
 		for _, v := range values {
-			if err := st.present(f, v); err != nil {
-				return nil, err
-			}
+			must(st.present(f, v))
 		}
 	}
-	if err := st.scan(in, values); err != nil {
-		return nil, err
-	}
+	must(st.scan(in, values))
 	a := args{name: name, params: f.params}
 	if len(f.params) > 0 {
 		a.values = make([]any, len(f.params))
@@ -150,11 +145,8 @@ func (st *state) call(name string, f *function, in any, c callArgs, values []any
 		a.rest = values[min(len(f.params), positional):positional]
 		a.names, a.named = c.names, values[positional:]
 	}
-	v, err := f.invoke(st, in, &a)
-	if err == nil {
-		err = a.err
-	}
-	return v, err
+	v = mustOf(f.call(st, in, &a))
+	return v, a.err
 }
 
 // present refuses what a function does not take when it is undefined.
@@ -239,8 +231,8 @@ func (a *args) int(i int, def int) int {
 
 func (a *args) bool(i int) bool { return truth(a.values[i]) }
 
-// failed is the panic that ends a built-in function. must and mustOf make it of an error, and invoke an error again:
-// nearly every line of a function may exceed the budget.
+// failed is the panic that ends a built-in function. must and mustOf make it of an error, and recovered an error again:
+// nearly every line of a function may exceed the budget. Only what runs under recovered may use them.
 type failed struct{ err error }
 
 func must(err error) {
@@ -254,16 +246,13 @@ func mustOf[T any](v T, err error) T {
 	return v
 }
 
-// invoke runs the function itself.
-func (f *function) invoke(st *state, in any, a *args) (v any, err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case failed:
-			v, err = nil, p.err
-		default:
-			panic(p)
-		}
-	}()
-	return f.call(st, in, a)
+// recovered is deferred.
+func recovered(v *any, err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case failed:
+		*v, *err = nil, p.err
+	default:
+		panic(p)
+	}
 }

@@ -1,6 +1,9 @@
 package expr
 
-import "math"
+import (
+	"maps"
+	"math"
+)
 
 // globals are the functions that are called by their bare names.
 var globals = map[string]*function{
@@ -54,7 +57,7 @@ func globalDict(st *state, _ any, a *args) (any, error) {
 		return nil, failf(CodeType, "dict takes at most 1 positional argument")
 	}
 	for _, source := range a.rest {
-		must(st.fill(out, source))
+		st.fill(out, source)
 	}
 	for i, name := range a.names {
 		out[name] = a.named[i]
@@ -63,27 +66,21 @@ func globalDict(st *state, _ any, a *args) (any, error) {
 }
 
 // fill copies a mapping or a list of pairs into out.
-func (st *state) fill(out map[string]any, source any) error {
+func (st *state) fill(out map[string]any, source any) {
 	m, ok, err := st.mapping(source)
-	if err != nil {
-		return err
-	}
+	must(err)
 	if ok {
 		must(st.grow(len(m) * entrySize))
-		for k, v := range m {
-			out[k] = v
-		}
-		return nil
+		maps.Copy(out, m)
+		return
 	}
 	pairs := mustOf(st.elements(source))
 	must(st.grow(len(pairs) * entrySize))
 	for _, pair := range pairs {
 		kv, ok := pair.([]any)
 		if !ok || len(kv) != 2 {
-			return failf(CodeType, "dict needs a mapping or a list of pairs")
+			panic(failed{failf(CodeType, "dict needs a mapping or a list of pairs")})
 		}
-		key := mustOf(keyString(kv[0]))
-		out[key] = kv[1]
+		out[mustOf(keyString(kv[0]))] = kv[1]
 	}
-	return nil
 }

@@ -7,8 +7,40 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"unicode/utf8"
+	"strings"
+
+	"github.com/stepwell/stepwell/expr/jsonvalue"
 )
+
+// Decode reads one JSON value (RFC 8259): integers as int64, other numbers as float64. An
+// integer beyond 64 bits is a float64 when that is exact, else a json.Number. The last of
+// duplicate keys wins. Deeper than 256 levels is CodeBudget; anything else that is wrong is
+// CodeValue with the line and column in raw.
+func Decode(raw []byte) (any, error) { return decode(string(raw), nil) }
+
+func decode(src string, b jsonvalue.Budget) (any, error) {
+	v, err := jsonvalue.Decode(src, b)
+	e, ok := err.(*jsonvalue.Error)
+	switch {
+	case !ok:
+		return v, err
+	case e.Err != nil:
+		err = e.Err
+	case e.TooDeep:
+		err = failf(CodeBudget, "%s", e.Message)
+	default:
+		err = failf(CodeValue, "%s", e.Message)
+	}
+	return nil, located(err, src, e.Off)
+}
+
+// Pay implements jsonvalue.Budget.
+func (st *state) Pay(elements, entries int) error {
+	if err := st.growList(elements); err != nil {
+		return err
+	}
+	return st.grow(entries * entrySize)
+}
 
 // Marshal writes v as compact JSON: mapping keys sorted, floats with a point or an exponent so
 // that Decode gives a float again, no HTML escapes. Raw and json.RawMessage are compacted, but keep
@@ -46,8 +78,8 @@ type jsonWriter struct {
 // pay charges what was written since the last call, and the visit.
 func (w *jsonWriter) pay(depth int) error {
 	if w.st == nil {
-		if depth > maxDepth {
-			return failf(CodeBudget, "a value nests deeper than %d levels", maxDepth)
+		if depth > jsonvalue.MaxDepth {
+			return failf(CodeBudget, "a value nests deeper than %d levels", jsonvalue.MaxDepth)
 		}
 		return nil
 	}
@@ -80,16 +112,16 @@ func (w *jsonWriter) value(v any, depth int) error {
 		w.out = strconv.AppendInt(w.out, int64(v), 10)
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return failf(CodeValue, "%s has no form in JSON", floatText(v))
+			return failf(CodeValue, "%s has no form in JSON", jsonvalue.FloatText(v))
 		}
-		w.out = append(w.out, floatText(v)...)
+		w.out = append(w.out, jsonvalue.FloatText(v)...)
 	case string:
 		if w.st != nil {
 			if err := w.st.spend(len(v) / scanned); err != nil {
 				return err
 			}
 		}
-		w.out = appendQuoted(w.out, v)
+		w.out = jsonvalue.AppendQuoted(w.out, v)
 	case []any:
 		return w.list(v, depth)
 	case map[string]any:
@@ -137,7 +169,7 @@ func (w *jsonWriter) mapping(v map[string]any, depth int) error {
 			w.out = append(w.out, ',')
 		}
 		w.newline(depth + 1)
-		w.out = append(appendQuoted(w.out, k), ':')
+		w.out = append(jsonvalue.AppendQuoted(w.out, k), ':')
 		if w.indent != "" {
 			w.out = append(w.out, ' ')
 		}
@@ -200,42 +232,16 @@ func (w *jsonWriter) raw(v Raw) error {
 	return nil
 }
 
-const hexDigits = "0123456789abcdef"
-
-// appendQuoted writes a JSON string; invalid UTF-8 becomes U+FFFD.
-func appendQuoted(out []byte, s string) []byte {
-	out = append(out, '"')
-	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= utf8.RuneSelf {
-			r, size := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && size == 1 {
-				out = append(append(out, s[start:i]...), "\ufffd"...)
-				start = i + 1
-			}
-			i += size
-			continue
-		}
-		if c >= ' ' && c != '"' && c != '\\' {
-			i++
-			continue
-		}
-		out = append(out, s[start:i]...)
-		switch c {
-		case '"', '\\':
-			out = append(out, '\\', c)
-		case '\n':
-			out = append(out, '\\', 'n')
-		case '\r':
-			out = append(out, '\\', 'r')
-		case '\t':
-			out = append(out, '\\', 't')
-		default:
-			out = append(out, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-		i++
-		start = i
+// numberValue is a json.Number of a Scope as int64 or float64. One that is a whole number
+// beyond both stays as it is: it is passed on digit by digit, and calculated with as a float64.
+func numberValue(n json.Number) (any, error) {
+	text := string(n)
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
+		return nil, failf(CodeValue, "the number %s is out of range", clip(text))
 	}
-	return append(append(out, s[start:]...), '"')
+	if strings.Trim(text, "-0123456789") != "" {
+		return f, nil
+	}
+	return jsonvalue.Integer(text), nil
 }

@@ -1,6 +1,10 @@
 package expr
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/stepwell/stepwell/expr/jsonvalue"
+)
 
 // Limits bounds one evaluation. With the defaults every template ends, well or with
 // CodeBudget, within about 100 ms and 10 MB of allocation on a slow core, whatever it
@@ -12,7 +16,7 @@ type Limits struct {
 	// Bytes is the size of all strings and lists built during the evaluation, output
 	// included, intermediate ones too. Defaults to 4 MiB.
 	Bytes int
-	// Depth is how deep expressions and values may nest. Defaults to 256.
+	// Depth is how deep expressions and values may nest. Defaults to 256, as with Decode and Marshal.
 	Depth int
 	// Revision is that of the rules to evaluate by: 1, or 2. Defaults to the latest.
 	Revision int
@@ -25,7 +29,6 @@ const Revision = 2
 const (
 	defaultOps   = 500_000
 	defaultBytes = 4 << 20
-	maxDepth     = 256 // default of Limits.Depth; nesting of Decode and Marshal
 
 	maxSource  = 256 << 10 // bytes of a source that has tags
 	maxNodes   = 50_000    // nodes of one template
@@ -46,7 +49,7 @@ func (l Limits) withDefaults() Limits {
 		l.Bytes = defaultBytes
 	}
 	if l.Depth <= 0 {
-		l.Depth = maxDepth
+		l.Depth = jsonvalue.MaxDepth
 	}
 	if l.Revision <= 0 {
 		l.Revision = Revision

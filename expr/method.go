@@ -103,9 +103,7 @@ func (st *state) split(in any, a *args, fromRight bool) (any, error) {
 		return st.splitSpace(s, limit, fromRight)
 	}
 	separator := a.string(0)
-	if a.err != nil {
-		return nil, a.err
-	}
+	must(a.err)
 	if separator == "" {
 		return nil, failf(CodeValue, "split: the separator is empty")
 	}
@@ -224,11 +222,7 @@ func (l *library) isMethod(name string) bool {
 var listMethods = map[string]*function{
 	"index": {params: []param{need("value")}, call: func(st *state, in any, a *args) (any, error) {
 		for i, item := range in.([]any) {
-			same, err := st.equal(item, a.values[0], 0)
-			if err != nil {
-				return nil, err
-			}
-			if same {
+			if mustOf(st.equal(item, a.values[0], 0)) {
 				return int64(i), nil
 			}
 		}
@@ -237,11 +231,7 @@ var listMethods = map[string]*function{
 	"count": {params: []param{need("value")}, call: func(st *state, in any, a *args) (any, error) {
 		n := int64(0)
 		for _, item := range in.([]any) {
-			same, err := st.equal(item, a.values[0], 0)
-			if err != nil {
-				return nil, err
-			}
-			if same {
+			if mustOf(st.equal(item, a.values[0], 0)) {
 				n++
 			}
 		}

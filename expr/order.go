@@ -20,13 +20,8 @@ func (st *state) sortBy(items, keys []any, reverse bool) (any, error) {
 	for i := range index {
 		index[i] = i
 	}
-	var failed error
 	slices.SortStableFunc(index, func(i, j int) int {
-		if failed != nil {
-			return 0
-		}
-		c, err := st.order(keys[i], keys[j], 0)
-		failed = err
+		c := mustOf(st.order(keys[i], keys[j], 0))
 		if c == unordered {
 			c = 0
 		}
@@ -35,9 +30,6 @@ func (st *state) sortBy(items, keys []any, reverse bool) (any, error) {
 		}
 		return c
 	})
-	if failed != nil {
-		return nil, failed
-	}
 	out := make([]any, len(items))
 	for i, j := range index {
 		out[i] = items[j]

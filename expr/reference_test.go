@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stepwell/stepwell/expr/jsonvalue"
+
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -169,7 +171,7 @@ func exampleTable(t *testing.T, list []entry) string {
 func limitTable() string {
 	return fmt.Sprintf("| limit | value |\n|---|---|\n| steps of one evaluation: parts visited, elements looped over or built | %d |\n| bytes of all texts and lists that it builds | %d |\n"+
 		"| depth of values and expressions | %d |\n| bytes of a template | %d |\n| parts of a template | %d |\n| brackets and blocks inside each other | %d |\n| operations in one chain | %d |\n| bytes of a regular expression | %d |\n",
-		defaultOps, defaultBytes, maxDepth, maxSource, maxNodes, maxNesting, maxHeight, maxPattern)
+		defaultOps, defaultBytes, jsonvalue.MaxDepth, maxSource, maxNodes, maxNesting, maxHeight, maxPattern)
 }
 
 // differences groups the stated differences by their reason, with at most four examples each.

@@ -2,9 +2,10 @@ package expr
 
 import (
 	"encoding/json"
-	"math"
 	"strconv"
 	"strings"
+
+	"github.com/stepwell/stepwell/expr/jsonvalue"
 )
 
 // text is how v appears inside text: scalars as scalarText, lists and mappings as JSON.
@@ -37,30 +38,9 @@ func scalarText(v any) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	case float64:
-		return floatText(v)
+		return jsonvalue.FloatText(v)
 	}
 	return "none"
-}
-
-// floatText is Python's repr: the shortest digits that read back as f, always with a point or
-// an exponent, so that a float never turns into an integer on its way through text.
-func floatText(f float64) string {
-	switch {
-	case math.IsInf(f, 1):
-		return "inf"
-	case math.IsInf(f, -1):
-		return "-inf"
-	case math.IsNaN(f):
-		return "nan"
-	}
-	if a := math.Abs(f); a != 0 && (a < 1e-4 || a >= 1e16) {
-		return strconv.FormatFloat(f, 'e', -1, 64)
-	}
-	s := strconv.FormatFloat(f, 'f', -1, 64)
-	if strings.IndexByte(s, '.') < 0 {
-		s += ".0"
-	}
-	return s
 }
 
 // join concatenates after charging the result.
