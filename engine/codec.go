@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"time"
 
 	"github.com/stepwell/stepwell"
 )
@@ -28,30 +27,12 @@ type Batch struct {
 // IsRef reports whether stored outputs are a reference to a blob instead of JSON.
 func IsRef(output []byte) bool { return len(output) > 0 && output[0] == '@' }
 
+// wire is the record of an event: its fields but for times, which are relative, and outputs.
 type wire struct {
-	Kind       Kind          `json:"k"`
-	Idx        int32         `json:"i,omitempty"`
-	Epoch      uint32        `json:"p,omitempty"`
-	At         int64         `json:"d"`
-	Started    *int64        `json:"s,omitempty"`
-	Worker     string        `json:"w,omitempty"`
-	Failure    *Failure      `json:"f,omitempty"`
-	Permanent  bool          `json:"x,omitempty"`
-	After      time.Duration `json:"a,omitempty"`
-	Defer      bool          `json:"r,omitempty"`
-	Wait       *Wait         `json:"wait,omitempty"`
-	Spawns     []Spawn       `json:"spawn,omitempty"`
-	Begin      *Begin        `json:"begin,omitempty"`
-	Reason     string        `json:"reason,omitempty"`
-	Step       string        `json:"step,omitempty"`
-	FailedOnly bool          `json:"failed_only,omitempty"`
-	Fine       bool          `json:"fine,omitempty"`
-	Seeds      []Seed        `json:"seeds,omitempty"`
-	Output     string        `json:"o,omitempty"`
-	Cost       int64         `json:"c,omitempty"`
-	Parts      []wirePart    `json:"parts,omitempty"`
-	Partial    bool          `json:"partial,omitempty"`
-	Member     int32         `json:"m,omitempty"`
+	Event
+	Started *int64     `json:"s,omitempty"`
+	Output  string     `json:"o,omitempty"`
+	Parts   []wirePart `json:"parts,omitempty"`
 }
 
 // wirePart has outputs, only those that are kept, as text.
@@ -105,9 +86,8 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 		}
 		return append(dst, ']'), nil
 	}
-	w := wire{Kind: ev.Kind, Idx: ev.Idx, Epoch: ev.Epoch, At: ev.At - base, Worker: ev.Worker, Failure: ev.Failure, Permanent: ev.Permanent,
-		After: ev.After, Defer: ev.Defer, Wait: ev.Wait, Spawns: ev.Spawns, Begin: ev.Begin, Reason: ev.Reason, Step: ev.Step, FailedOnly: ev.FailedOnly, Fine: ev.Fine, Seeds: ev.Seeds,
-		Partial: ev.Partial, Member: ev.Member, Cost: max(ev.Cost, 0)}
+	w := wire{Event: *ev}
+	w.At, w.Cost = ev.At-base, max(ev.Cost, 0)
 	w.keep(ev)
 	if ev.Started != 0 {
 		ago := ev.Started - ev.At
@@ -246,9 +226,8 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 	if err := json.Unmarshal(raw, &w); err != nil {
 		return err
 	}
-	*ev = Event{Kind: w.Kind, Idx: w.Idx, Epoch: w.Epoch, At: w.At + base, Worker: w.Worker, Failure: w.Failure, Permanent: w.Permanent,
-		After: w.After, Defer: w.Defer, Wait: w.Wait, Spawns: w.Spawns, Begin: w.Begin, Reason: w.Reason, Step: w.Step, FailedOnly: w.FailedOnly, Fine: w.Fine, Seeds: w.Seeds,
-		Partial: w.Partial, Member: w.Member, Cost: w.Cost}
+	*ev = w.Event
+	ev.At += base
 	if w.Kind == DoneAll || w.Kind == Settled || w.Kind == Failed {
 		if err := w.give(ev); err != nil {
 			return err

@@ -33,42 +33,43 @@ const (
 	Kinds     Kind = 19 // above all of them
 )
 
-// Event is one thing that happened to a run. Fields beyond Kind and At are used as the kinds say.
+// Event is one thing that happened to a run. Fields beyond Kind and At are used as the kinds say. The tags are those of
+// its record (wire).
 type Event struct {
-	Kind    Kind
-	At      int64 // µs since 1970
-	Idx     int32
-	Epoch   uint32
-	Started int64 // when the handler began, µs
-	Worker  string
-	Output  []byte // as stored: a JSON object, or a reference to a blob
-	Loaded  []byte // the JSON when Output, or Wait.Output, is a reference and a template reads it
-	Input   []byte // rendered params, recorded with the step's row only
-	Kept    bool   // set by Apply: a template reads Output, so the record must hold it
-	Cost    int64  // of the attempt so far, in millionths of the unit of money; what is below zero counts as zero
+	Kind    Kind   `json:"k"`
+	Idx     int32  `json:"i,omitempty"`
+	Epoch   uint32 `json:"p,omitempty"`
+	At      int64  `json:"d"` // µs since 1970
+	Started int64  `json:"-"` // when the handler began, µs
+	Worker  string `json:"w,omitempty"`
+	Output  []byte `json:"-"`           // as stored: a JSON object, or a reference to a blob
+	Loaded  []byte `json:"-"`           // the JSON when Output, or Wait.Output, is a reference and a template reads it
+	Input   []byte `json:"-"`           // rendered params, recorded with the step's row only
+	Kept    bool   `json:"-"`           // set by Apply: a template reads Output, so the record must hold it
+	Cost    int64  `json:"c,omitempty"` // of the attempt so far, in millionths of the unit of money; what is below zero counts as zero
 
-	Parts   []Part // what the other steps of the segment end with; of one that failed in parts, what all of its steps do
-	Partial bool   // items have failed, which the execution's status tells
+	Parts   []Part `json:"-"`                 // what the other steps of the segment end with; of one that failed in parts, what all of its steps do
+	Partial bool   `json:"partial,omitempty"` // items have failed, which the execution's status tells
 	// Counted are counts of the segment's steps, by their numbers, that no output tells. They are recorded with the
 	// steps' rows only.
-	Counted map[int32]Items
+	Counted map[int32]Items `json:"-"`
 
-	Failure   *Failure
-	Member    int32         // of a failed segment: 1 + the number of the step at fault, 0: the lead
-	Permanent bool          // no retry helps
-	After     time.Duration // the next attempt starts no earlier
-	Defer     bool          // does not count as an attempt
+	Failure   *Failure      `json:"f,omitempty"`
+	Member    int32         `json:"m,omitempty"` // of a failed segment: 1 + the number of the step at fault, 0: the lead
+	Permanent bool          `json:"x,omitempty"` // no retry helps
+	After     time.Duration `json:"a,omitempty"` // the next attempt starts no earlier
+	Defer     bool          `json:"r,omitempty"` // does not count as an attempt
 
-	Wait       *Wait
-	Spawns     []Spawn
-	Begin      *Begin
-	Reason     string
-	Step       string
-	FailedOnly bool
+	Wait       *Wait   `json:"wait,omitempty"`
+	Spawns     []Spawn `json:"spawn,omitempty"`
+	Begin      *Begin  `json:"begin,omitempty"`
+	Reason     string  `json:"reason,omitempty"`
+	Step       string  `json:"step,omitempty"`
+	FailedOnly bool    `json:"failed_only,omitempty"`
 	// Fine, with FailedOnly: parts of groups and of iterations are repeated too. Seeds is what is kept inside the step,
 	// Epoch is that of the step for which the seeds were found. Defaults to whole iterations, as recorded earlier.
-	Fine  bool
-	Seeds []Seed
+	Fine  bool   `json:"fine,omitempty"`
+	Seeds []Seed `json:"seeds,omitempty"`
 }
 
 // Part is what a segment gives to one of its steps: Output when the step completed, else Failure or StoppedBy.
