@@ -21,7 +21,7 @@ func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
 		return r.begin(ev)
 	}
 	if r.main == nil {
-		return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
+		return false, stepwell.Errorf(stepwell.CodeConflict, "", "the execution has not started")
 	}
 	switch ev.Kind {
 	case Done, DoneAll, Failed, Skipped, Waiting, Running, Spawned, Lost, Advanced:
@@ -43,7 +43,7 @@ func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
 	case Settled:
 		return r.settled(ev), nil
 	}
-	return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("unknown event %d", ev.Kind)}
+	return false, stepwell.Errorf(stepwell.CodeInternal, "", "unknown event %d", ev.Kind)
 }
 
 // Settle ends a batch: it follows what the events have set off, dispatches what may start, and
@@ -88,7 +88,7 @@ func (r *Run) begin(ev *Event) (bool, error) {
 	case r.main != nil:
 		return false, nil
 	case ev.Begin == nil:
-		return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a start without its Begin"}
+		return false, stepwell.Errorf(stepwell.CodeInternal, "", "a start without its Begin")
 	}
 	if len(ev.Begin.Params) > 0 {
 		v, err := expr.Decode(ev.Begin.Params)
@@ -130,7 +130,7 @@ func (r *Run) report(ev *Event) (bool, error) {
 	}
 	if !ok || n.epoch != ev.Epoch || n.status != stepwell.StepQueued && n.status != stepwell.StepRunning || p.step().Body != nil {
 		if ev.Kind == Spawned {
-			return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the step that spawns is no longer running"}
+			return false, stepwell.Errorf(stepwell.CodeConflict, "", "the step that spawns is no longer running")
 		}
 		return false, nil
 	}
@@ -156,7 +156,7 @@ func (r *Run) report(ev *Event) (bool, error) {
 		return true, nil
 	case Waiting:
 		if ev.Wait == nil {
-			return false, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a wait without its Wait"}
+			return false, stepwell.Errorf(stepwell.CodeInternal, "", "a wait without its Wait")
 		}
 	}
 	r.got = arrival{worker: ev.Worker, started: ev.Started, input: ev.Input}

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"fmt"
-
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
@@ -103,7 +101,7 @@ func (r *Run) inside(p place, step *plan.Step) (*scope, error) {
 }
 
 func tooMany() error {
-	return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the execution would have more than %d steps", MaxSteps)}
+	return stepwell.Errorf(stepwell.CodeLimit, "", "the execution would have more than %d steps", MaxSteps)
 }
 
 func subParams(b *plan.Body, given map[string]any) (map[string]any, error) {

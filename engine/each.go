@@ -70,7 +70,7 @@ func (r *Run) openEach(p place, step *plan.Step, in *info) error {
 	}
 	per := len(step.Body.Graph.Steps)
 	if int(r.next)+int(e.n)*per > MaxSteps {
-		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d iterations go beyond the limit of %d steps per execution", e.n, MaxSteps)}
+		return stepwell.Errorf(stepwell.CodeLimit, "", "%d iterations go beyond the limit of %d steps per execution", e.n, MaxSteps)
 	}
 	e.limit = int32(min(r.window, math.MaxInt32))
 	if m := step.ForEach.MaxConcurrent; m > 0 {
@@ -131,7 +131,7 @@ func elements(v any) (*each, error) {
 			return count(int64(v))
 		}
 	case nil:
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "is null", Hint: "use default([]) when there may be nothing"}
+		return nil, stepwell.Invalid("use default([]) when there may be nothing", "is null")
 	}
 	return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "is " + kindOf(v) + ", not a list, an object or a whole number",
 		Hint: "split a string, or use a template whose whole value is the list"}
@@ -151,7 +151,7 @@ func kindOf(v any) string {
 
 func count(n int64) (*each, error) {
 	if n < 0 || n > MaxSteps {
-		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d is not a number of iterations between 0 and %d", n, MaxSteps)}
+		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "%d is not a number of iterations between 0 and %d", n, MaxSteps)
 	}
 	return &each{n: int32(n)}, nil
 }

@@ -73,7 +73,7 @@ func (r *Run) retried(from string) (*survey, error) {
 }
 
 func notStarted() error {
-	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
+	return stepwell.Errorf(stepwell.CodeConflict, "", "the execution has not started")
 }
 
 func noStep(key string) error {
@@ -136,8 +136,7 @@ func (r *Run) redoable(p place) bool {
 }
 
 func notRedoable(key string) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("step %q has not ended with parts inside it that failed", key),
-		Hint: "restart the whole step"}
+	return stepwell.Invalid("restart the whole step", "step %q has not ended with parts inside it that failed", key)
 }
 
 // lost: the step, or something inside it, did not complete. What was skipped because of another step that failed is

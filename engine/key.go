@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -16,11 +15,11 @@ const MaxKey = 2048
 func CheckKey(key string) error {
 	switch {
 	case key == "":
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key of a signal is empty"}
+		return stepwell.Invalid("", "the key of a signal is empty")
 	case len(key) > MaxKey:
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the key of a signal is %d bytes long, at most %d are allowed", len(key), MaxKey)}
+		return stepwell.Invalid("", "the key of a signal is %d bytes long, at most %d are allowed", len(key), MaxKey)
 	case !utf8.ValidString(key) || strings.ContainsFunc(key, unicode.IsControl):
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key of a signal holds something else than text"}
+		return stepwell.Invalid("", "the key of a signal holds something else than text")
 	}
 	return nil
 }

@@ -64,7 +64,7 @@ func (r *Run) redo(p place, ev *Event) (*each, error) {
 		if e := r.repeatable(p); e != nil {
 			return e, nil
 		}
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("step %q is no for_each that ended with iterations left to repeat", ev.Step)}
+		return nil, stepwell.Invalid("", "step %q is no for_each that ended with iterations left to repeat", ev.Step)
 	}
 	n := p.node()
 	switch {
@@ -88,7 +88,7 @@ func (r *Run) restartable(key string) (place, error) {
 	case !ok:
 		return p, noStep(key)
 	case r.status == stepwell.ExecutionCancelling || m.phase == phaseOnFailure || m.phase == phaseFinally:
-		return p, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution is ending", Hint: "try again when it has ended"}
+		return p, stepwell.Errorf(stepwell.CodeConflict, "try again when it has ended", "the execution is ending")
 	}
 	return p, nil
 }

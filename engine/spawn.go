@@ -67,18 +67,17 @@ func (r *Run) spawn(p place, ev *Event) (bool, error) {
 // the same call.
 func spawnable(s *scope, x, other *Spawn) error {
 	if x.Key == "" || x.Name == "" || !utf8.ValidString(x.Key) || !utf8.ValidString(x.Name) {
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("spawn %q: the name or the key is empty or not UTF-8", x.Key)}
+		return stepwell.Invalid("", "spawn %q: the name or the key is empty or not UTF-8", x.Key)
 	}
 	if !same(x, x) {
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("spawn %q: the params are not a JSON object", x.Key)}
+		return stepwell.Invalid("", "spawn %q: the params are not a JSON object", x.Key)
 	}
 	_, static := s.graph.Index(x.Key)
 	if i, ok := s.keys[x.Key]; ok {
 		other = &s.spawnedAt(i).spec
 	}
 	if static || other != nil && !same(x, other) {
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("step %q exists already with other params", x.Key),
-			Hint: "give the new step a key of its own"}
+		return stepwell.Errorf(stepwell.CodeConflict, "give the new step a key of its own", "step %q exists already with other params", x.Key)
 	}
 	return nil
 }
@@ -110,7 +109,7 @@ func normal(raw []byte) ([]byte, error) {
 		return nil, err
 	}
 	if m, ok := v.(map[string]any); !ok {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "no object"}
+		return nil, stepwell.Invalid("", "no object")
 	} else if len(m) == 0 {
 		return nil, nil
 	}

@@ -52,7 +52,7 @@ const mostReasonSteps = 20
 func (r *Run) Why(key string) ([]Reason, error) {
 	switch {
 	case r.main == nil:
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not started"}
+		return nil, stepwell.Errorf(stepwell.CodeConflict, "", "the execution has not started")
 	case key == "":
 		return r.whyRun(), nil
 	}

@@ -61,7 +61,7 @@ type Options struct {
 
 func (o *Options) validate() error {
 	if o.Store == nil {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "feed: Store is required"}
+		return stepwell.Errorf(stepwell.CodeInternal, "", "feed: Store is required")
 	}
 	for _, d := range []struct {
 		n      *int

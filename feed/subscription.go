@@ -44,7 +44,7 @@ func (h *Hub) Subscribe(ctx context.Context, execution, since string, f Filter) 
 	s := &Subscription{hub: h, step: f.StepID}
 	if f.Level != "" {
 		if s.level = int8(slices.Index(levels, f.Level)); s.level < 0 {
-			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("log level %.40q", f.Level), Hint: "use debug, info, warning or error"}
+			return nil, stepwell.Invalid("use debug, info, warning or error", "log level %.40q", f.Level)
 		}
 	}
 	var err error
@@ -156,7 +156,7 @@ func (s *Subscription) Next(ctx context.Context) ([]Message, error) {
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		case <-s.hub.stop:
-			return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the server stops", Hint: "connect again, with the seq of the last message as since"}
+			return nil, stepwell.Errorf(stepwell.CodeUnavailable, "connect again, with the seq of the last message as since", "the server stops")
 		}
 	}
 	return nil, io.EOF

@@ -82,7 +82,7 @@ func (m *Meter) Summary(ctx context.Context) (*Summary, error) {
 
 func (m *Meter) totals(ctx context.Context) (*store.Totals, error) {
 	if m.o.Totals == nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "executions are not counted here"}
+		return nil, stepwell.Errorf(stepwell.CodeUnavailable, "", "executions are not counted here")
 	}
 	s := &m.summary
 	s.mu.Lock()

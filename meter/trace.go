@@ -63,7 +63,7 @@ func NewTracer(ctx context.Context, o TraceOptions) (*Tracer, error) {
 	}
 	if o.Exporter == nil {
 		if o.Endpoint == "" {
-			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "traces need the address of a collector", Hint: "for example http://localhost:4318/v1/traces"}
+			return nil, stepwell.Invalid("for example http://localhost:4318/v1/traces", "traces need the address of a collector")
 		}
 		var err error
 		if o.Exporter, err = otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithHeaders(o.Headers)); err != nil {

@@ -63,9 +63,9 @@ func (c *Concurrency) Key(params map[string]any) (string, error) {
 	}
 	switch {
 	case key == "":
-		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "settings.concurrency.key is empty", Hint: "use default(…) when a parameter may be missing"}
+		return "", stepwell.Invalid("use default(…) when a parameter may be missing", "settings.concurrency.key is empty")
 	case len(key) > maxKey:
-		return "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("settings.concurrency.key has %d bytes, at most %d are allowed", len(key), maxKey)}
+		return "", stepwell.Invalid("", "settings.concurrency.key has %d bytes, at most %d are allowed", len(key), maxKey)
 	}
 	return key, nil
 }

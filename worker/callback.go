@@ -52,7 +52,7 @@ func (a *attempt) callback(ctx context.Context) (key, url string, err error) {
 		a.CallbackNo, a.CallbackKey = n, fmt.Sprintf("callback:%s/%s#%d", a.Task.Execution, a.Task.Key, number)
 	}
 	if a.CallbackKey == "" {
-		return "", "", &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the step has awaited %d callbacks", maxCallbacks)}
+		return "", "", stepwell.Errorf(stepwell.CodeLimit, "", "the step has awaited %d callbacks", maxCallbacks)
 	}
 	return a.CallbackKey, a.r.o.CallbackURL(a.CallbackKey), nil
 }

@@ -59,7 +59,7 @@ func size(v any, most int) int {
 
 // tooLarge refuses what a handler hands over. It is no use to try again.
 func tooLarge(what string, limit int, hint string) error {
-	return action.Fail(&stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s more than %s", what, sizeText(limit)), Hint: hint})
+	return action.Fail(stepwell.Errorf(stepwell.CodeLimit, hint, "%s more than %s", what, sizeText(limit)))
 }
 
 func sizeText(n int) string {
