@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/geoparquet"
+	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/files"
@@ -49,15 +50,15 @@ type unit struct {
 
 // unitState is what the ledger knows about a unit.
 type unitState struct {
-	Summary summary   `json:"summary,omitzero"`
-	Filled  bool      `json:"filled,omitempty"`  // there are items in it
-	Spooled []spooled `json:"spooled,omitempty"` // parts that are not written yet; only the last takes items
-	Parts   []part    `json:"parts,omitempty"`   // that the last run has left at the place
-	Own     []part    `json:"own,omitempty"`     // of this run, waiting for its end
-	Next    int       `json:"next,omitempty"`    // number of parts ever begun
+	Summary summary.Summary `json:"summary,omitzero"`
+	Filled  bool            `json:"filled,omitempty"`  // there are items in it
+	Spooled []spooled       `json:"spooled,omitempty"` // parts that are not written yet; only the last takes items
+	Parts   []part          `json:"parts,omitempty"`   // that the last run has left at the place
+	Own     []part          `json:"own,omitempty"`     // of this run, waiting for its end
+	Next    int             `json:"next,omitempty"`    // number of parts ever begun
 	// Several are the summaries of the collections in a unit of all, up to maxSeveral.
-	Several map[string]*summary `json:"several,omitempty"`
-	Stale   bool                `json:"stale,omitempty"` // some item in it has been replaced since
+	Several map[string]*summary.Summary `json:"several,omitempty"`
+	Stale   bool                        `json:"stale,omitempty"` // some item in it has been replaced since
 }
 
 // part is a finished Parquet file.
@@ -332,7 +333,7 @@ func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 	}
 	if !u.watched { // Collections come before their items
 		if u.watched = true; u.Summary.Ranges == nil && b.perUnit {
-			u.Summary.Ranges = ranges(b.knownOf(collection))
+			u.Summary.Ranges = summary.Ranges(b.knownOf(collection))
 		}
 	}
 	a := &admitted{it: it, unit: u, id: id, key: key, val: value, twin: isTwin, old: verdict, prev: b.index[key]}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/summary"
 )
 
 // writeCatalog writes the documents that link to items: the deepest first, the root last.
@@ -61,7 +62,7 @@ func (t *tree) writeNode(ctx context.Context, n *node) error {
 		return err
 	}
 	if n.parent == 0 {
-		merge(doc, &u.Summary)
+		summary.Merge(doc, &u.Summary)
 	}
 	t.dropDead(doc, n.dir, links, old != nil)
 	relink(doc, links, true, asIs)
@@ -137,7 +138,7 @@ func (t *tree) writeRoot(ctx context.Context) error {
 			continue
 		}
 		u := t.units[n.unit]
-		if later(u.Summary.Version, version) {
+		if summary.Later(u.Summary.Version, version) {
 			version = u.Summary.Version
 		}
 		title, err := t.titleOfCollection(ctx, u)

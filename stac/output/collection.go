@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
-	"strconv"
-	"time"
 
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/summary"
 )
 
 // maxDocument bounds the collection and catalog files that are read.
@@ -50,7 +48,7 @@ func (t *tree) writeCollection(ctx context.Context, u *unit) error {
 		}
 		relink(doc, links, true, asIs)
 	}
-	merge(doc, &u.Summary)
+	summary.Merge(doc, &u.Summary)
 	return t.replace(ctx, u.Dir, rel, doc, old)
 }
 
@@ -80,110 +78,4 @@ func (t *tree) replace(ctx context.Context, unit, rel string, doc *item.Value, o
 		return nil
 	}
 	return t.place.write(ctx, unit, rel, text)
-}
-
-// summaries lists the values of some properties.
-func (s *summary) summaries() *item.Value {
-	out := item.NewObject()
-	for _, key := range summarised {
-		list := item.NewList()
-		for _, text := range s.Values[key] {
-			v, err := item.Parse([]byte(text))
-			if err != nil {
-				continue // cannot be: it comes from an item
-			}
-			list.Append(v)
-		}
-		if list.Len() > 0 {
-			out.Set(key, list)
-		}
-	}
-	return out
-}
-
-// merge makes a Collection cover a summary: its extent, its summaries and its item_assets. What covers that already
-// stays as it is.
-func merge(doc *item.Value, s *summary) {
-	if doc.Get("extent").Kind() != item.Object {
-		doc.Set("extent", item.NewObject())
-	}
-	widenSpace(doc.Get("extent"), s)
-	widenTime(doc.Get("extent"), s)
-	mergeSummaries(doc, s)
-	mergeAssets(doc, s)
-}
-
-func widenSpace(extent *item.Value, s *summary) {
-	all := *s
-	all.Box, all.Crosses = slices.Clone(s.Box), slices.Clone(s.Crosses)
-	spatial := extent.Get("spatial")
-	var before []float64
-	if first := spatial.Get("bbox").At(0); first != nil {
-		holder := item.NewObject()
-		holder.Set("bbox", first.Clone())
-		if before = boxOf(holder); before != nil {
-			all.addBox(before)
-		}
-	}
-	box := all.box()
-	switch {
-	case box == nil && before == nil:
-		box = []float64{-180, -90, 180, 90}
-	case slices.Equal(box, before) || box == nil:
-		return
-	}
-	list := item.NewList()
-	for _, n := range box {
-		list.Append(number(n))
-	}
-	if before != nil {
-		spatial.Get("bbox").At(0).Replace(list)
-		return
-	}
-	if spatial.Kind() != item.Object {
-		extent.Set("spatial", item.NewObject())
-		spatial = extent.Get("spatial")
-	}
-	spatial.Set("bbox", item.NewList(list))
-}
-
-func number(n float64) *item.Value {
-	v, err := item.Parse(strconv.AppendFloat(nil, n, 'f', -1, 64))
-	if err != nil {
-		return item.NewObject() // cannot be: positions are finite
-	}
-	return v
-}
-
-func widenTime(extent *item.Value, s *summary) {
-	temporal := extent.Get("temporal")
-	first := temporal.Get("interval").At(0)
-	if first.Len() == 2 {
-		if s.Start.IsZero() {
-			return
-		}
-		if text, ok := first.At(0).Str(); ok {
-			if t, err := parseTime(text); err == nil && s.Start.Before(t) {
-				first.At(0).Replace(instant(s.Start))
-			}
-		}
-		if text, ok := first.At(1).Str(); ok {
-			if t, err := parseTime(text); err == nil && s.End.After(t) {
-				first.At(1).Replace(instant(s.End))
-			}
-		}
-		return // an end that is null is open and stays so
-	}
-	if temporal.Kind() != item.Object {
-		extent.Set("temporal", item.NewObject())
-		temporal = extent.Get("temporal")
-	}
-	temporal.Set("interval", item.NewList(item.NewList(instant(s.Start), instant(s.End))))
-}
-
-func instant(t time.Time) *item.Value {
-	if t.IsZero() {
-		return &item.Value{}
-	}
-	return item.OfText(t.UTC().Format(time.RFC3339Nano))
 }

@@ -466,7 +466,7 @@ func (t *table) sift(ctx context.Context, u *unit, p lying, to *geoparquet.File)
 			dropped++
 			return nil
 		}
-		t.summaryOf(&admitted{it: it, unit: u}).add(v)
+		t.summaryOf(&admitted{it: it, unit: u}).Add(v)
 		if err := to.Add(v); err != nil {
 			return fmt.Errorf("%s, item %s, again: %w", t.place.shown(p.rel), it.ID(), err)
 		}

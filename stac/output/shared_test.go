@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/stactest"
+	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -85,11 +86,11 @@ func TestShared(t *testing.T) {
 				t.Errorf("%s: %s has changed", key(it), name)
 			}
 		}
-		box := boxOf(it.Value)
+		box := summary.BoxOf(it.Value)
 		if box == nil {
 			continue
 		}
-		box = flatBox(box)
+		box = flat(box)
 		all := boxes[it.Collection()]
 		if all == nil {
 			all = []float64{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
@@ -100,7 +101,7 @@ func TestShared(t *testing.T) {
 		list := b.doc("out/" + fileName(collection) + "/collection.json").Get("extent").Get("spatial").Get("bbox").At(0)
 		holder := item.NewObject()
 		holder.Set("bbox", list.Clone())
-		if got := boxOf(holder); got == nil || !slices.Equal(flatBox(got), boxes[collection]) {
+		if got := summary.BoxOf(holder); got == nil || !slices.Equal(flat(got), boxes[collection]) {
 			t.Errorf("%s: extent %s, want %v", collection, list.Bytes(), boxes[collection])
 		}
 	}
@@ -194,4 +195,12 @@ func BenchmarkWrite(b *testing.B) {
 			b.ReportMetric(float64(size)/float64(len(items)), "bytes/item")
 		})
 	}
+}
+
+// flat is a box without heights.
+func flat(box []float64) []float64 {
+	if len(box) == 6 {
+		return []float64{box[0], box[1], box[3], box[4]}
+	}
+	return box
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/pattern"
+	"github.com/stepwell/stepwell/stac/summary"
 )
 
 // split says into which sub-catalogs items go: one level per part of a path.
@@ -78,7 +79,7 @@ func (p splitPart) name(it *item.Value) (string, error) {
 	if !ok {
 		return "", wrong("split: the item has no "+p.time.String(), "")
 	}
-	t, err := parseTime(text)
+	t, err := summary.ParseTime(text)
 	if err != nil {
 		return "", wrong("split: "+p.time.String()+" is not a time: "+text, "")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/geoparquet"
+	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/parquet"
@@ -280,7 +281,7 @@ func (t *table) add(ctx context.Context, a *admitted) error {
 	if err != nil {
 		return err
 	}
-	if t.summaryOf(a).add(a.it.Value) {
+	if t.summaryOf(a).Add(a.it.Value) {
 		a.unit.changed = true
 	}
 	if a.old == updated {
@@ -292,17 +293,17 @@ func (t *table) add(ctx context.Context, a *admitted) error {
 }
 
 // summaryOf is what gathers for the item's collection.
-func (t *table) summaryOf(a *admitted) *summary {
+func (t *table) summaryOf(a *admitted) *summary.Summary {
 	collection := a.it.Collection()
 	if t.perUnit || collection == "" {
 		return &a.unit.Summary
 	}
 	if a.unit.Several == nil {
-		a.unit.Several = map[string]*summary{}
+		a.unit.Several = map[string]*summary.Summary{}
 	}
 	s := a.unit.Several[collection]
 	if s == nil {
-		s = &summary{}
+		s = &summary.Summary{}
 		if len(a.unit.Several) < maxSeveral {
 			a.unit.Several[collection] = s
 		}
@@ -379,7 +380,7 @@ func (t *table) makePart(ctx context.Context, u *unit, f *geoparquet.File, numbe
 func (t *table) collections(u *unit) (map[string]*item.Value, error) {
 	of := u.Several
 	if t.perUnit && u.ID != "" {
-		of = map[string]*summary{u.ID: &u.Summary}
+		of = map[string]*summary.Summary{u.ID: &u.Summary}
 	}
 	out := map[string]*item.Value{}
 	for id, s := range of {
@@ -387,7 +388,7 @@ func (t *table) collections(u *unit) (map[string]*item.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		merge(doc, s)
+		summary.Merge(doc, s)
 		out[id] = doc
 	}
 	return out, nil

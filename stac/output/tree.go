@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
 )
@@ -213,7 +214,7 @@ func (t *tree) enqueue(a *admitted) error {
 	} else {
 		j.rel = t.itemPath(a.unit, j.name)
 	}
-	if about := t.about(a); about != nil && about.Summary.add(a.it.Value) {
+	if about := t.about(a); about != nil && about.Summary.Add(a.it.Value) {
 		about.changed = true
 	}
 	t.jobs = append(t.jobs, j)
@@ -244,7 +245,7 @@ func (t *tree) about(a *admitted) *unit {
 	}
 	if !u.watched {
 		if u.watched = true; u.Summary.Ranges == nil {
-			u.Summary.Ranges = ranges(t.knownOf(id))
+			u.Summary.Ranges = summary.Ranges(t.knownOf(id))
 		}
 	}
 	return u

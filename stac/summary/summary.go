@@ -1,4 +1,7 @@
-package output
+// Package summary gathers what a STAC Collection says about its items: their extent, the values and ranges of some
+// properties, the assets they have in common. A Summary takes in items one by one, is kept as JSON, and makes a Collection
+// cover it (STAC Collection specification). Stable.
+package summary
 
 import (
 	"math"
@@ -8,8 +11,8 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// summary is what a collection says about its items, gathered one by one. It is kept as JSON.
-type summary struct {
+// Summary is what a collection says about its items, gathered one by one. It is kept as JSON.
+type Summary struct {
 	Version string    `json:"version,omitempty"` // the highest stac_version among them
 	Box     []float64 `json:"box,omitempty"`     // 4 or 6 numbers
 	Crosses []float64 `json:"crosses,omitempty"` // of those that cross the antimeridian: west > east
@@ -30,13 +33,13 @@ var summarised = []string{"platform", "constellation", "instruments", "gsd"}
 
 const maxValues = 30
 
-// add takes an item in and reports whether the summary has changed.
-func (s *summary) add(it *item.Value) bool {
+// Add takes an item in and reports whether the summary has changed.
+func (s *Summary) Add(it *item.Value) bool {
 	changed := false
-	if v, ok := it.Get("stac_version").Str(); ok && later(v, s.Version) {
+	if v, ok := it.Get("stac_version").Str(); ok && Later(v, s.Version) {
 		s.Version, changed = v, true
 	}
-	if box := boxOf(it); box != nil && s.addBox(box) {
+	if box := BoxOf(it); box != nil && s.addBox(box) {
 		changed = true
 	}
 	properties := it.Get("properties")
@@ -59,8 +62,8 @@ func (s *summary) add(it *item.Value) bool {
 	return changed
 }
 
-// later reports whether a version is higher than another: 1.10.0 than 1.9.0, 1.0.0 than 1.0.0-beta.2.
-func later(a, b string) bool {
+// Later reports whether a version is higher than another: 1.10.0 than 1.9.0, 1.0.0 than 1.0.0-beta.2.
+func Later(a, b string) bool {
 	if a == b || b == "" {
 		return a != b
 	}
@@ -86,8 +89,8 @@ func later(a, b string) bool {
 	return preB != "" && (preA == "" || preA > preB)
 }
 
-func (s *summary) addTime(text string) bool {
-	t, err := parseTime(text)
+func (s *Summary) addTime(text string) bool {
+	t, err := ParseTime(text)
 	if err != nil {
 		return false // Validate says so; here it only cannot be counted
 	}
@@ -101,8 +104,8 @@ func (s *summary) addTime(text string) bool {
 	return changed
 }
 
-// parseTime reads RFC 3339, also with a blank for the T, as real items have it.
-func parseTime(text string) (time.Time, error) {
+// ParseTime reads RFC 3339, also with a blank for the T, as real items have it.
+func ParseTime(text string) (time.Time, error) {
 	if len(text) > 10 && (text[10] == ' ' || text[10] == 't') {
 		text = text[:10] + "T" + text[11:]
 	}
@@ -110,7 +113,7 @@ func parseTime(text string) (time.Time, error) {
 	return t.UTC(), err
 }
 
-func (s *summary) addValue(key string, v *item.Value) bool {
+func (s *Summary) addValue(key string, v *item.Value) bool {
 	switch v.Kind() {
 	case item.List:
 		changed := false
@@ -143,7 +146,7 @@ func (s *summary) addValue(key string, v *item.Value) bool {
 }
 
 // addBox widens the union. Boxes that cross the antimeridian are united on their own.
-func (s *summary) addBox(box []float64) bool {
+func (s *Summary) addBox(box []float64) bool {
 	changed := false
 	if len(box) == 4 && !s.Flat {
 		s.Flat, changed = true, true
@@ -179,7 +182,7 @@ func flatBox(box []float64) []float64 {
 }
 
 // box is the union of all boxes, nil when there is none.
-func (s *summary) box() []float64 {
+func (s *Summary) box() []float64 {
 	plain, crosses := s.Box, s.Crosses
 	if s.Flat {
 		plain, crosses = flatBox(plain), flatBox(crosses)
@@ -212,8 +215,8 @@ func (s *summary) box() []float64 {
 	return out
 }
 
-// boxOf is an item's bbox, or that of its geometry; nil when neither tells.
-func boxOf(it *item.Value) []float64 {
+// BoxOf is an item's bbox, or that of its geometry; nil when neither tells.
+func BoxOf(it *item.Value) []float64 {
 	if list := it.Get("bbox"); list.Len() == 4 || list.Len() == 6 {
 		box := make([]float64, 0, 6)
 		for _, e := range list.Elements() {
@@ -249,4 +252,63 @@ func (b *bounds) add(v *item.Value, depth int) {
 	for _, e := range v.Elements() {
 		b.add(e, depth+1)
 	}
+}
+
+// AddExtent takes in what a Collection says about its extent.
+func (s *Summary) AddExtent(doc *item.Value) {
+	holder := item.NewObject()
+	if first := doc.Get("extent").Get("spatial").Get("bbox").At(0); first != nil {
+		holder.Set("bbox", first.Clone())
+		if box := BoxOf(holder); box != nil {
+			s.addBox(box)
+		}
+	}
+	interval := doc.Get("extent").Get("temporal").Get("interval").At(0)
+	for i := range 2 {
+		if text, ok := interval.At(i).Str(); ok {
+			s.addTime(text)
+		}
+	}
+}
+
+// maxAssets bounds the item_assets that are gathered.
+const maxAssets = 100
+
+// addAssets takes in the keys of an item's assets, each with what it says there first.
+func (s *Summary) addAssets(it *item.Value) (changed bool) {
+	for key, a := range it.Get("assets").Members() {
+		if _, known := s.Assets[key]; known || len(s.Assets) >= maxAssets || len(key) > 100 {
+			continue
+		}
+		about := item.NewObject()
+		for _, name := range []string{"title", "type", "roles"} {
+			if v := a.Get(name); v.Kind() == item.Text || v.Kind() == item.List {
+				about.Set(name, v.Clone())
+			}
+		}
+		if about.Len() < 2 || len(about.AppendTo(nil)) > 1000 {
+			continue // the schema of Collections asks for two members
+		}
+		if s.Assets == nil {
+			s.Assets = map[string]string{}
+		}
+		s.Assets[key] = string(about.AppendTo(nil))
+		changed = true
+	}
+	return changed
+}
+
+// addRanges takes in the properties for which the Collection has a range.
+func (s *Summary) addRanges(properties *item.Value) (changed bool) {
+	for key, r := range s.Ranges {
+		n, ok := properties.Get(key).Float()
+		switch {
+		case !ok:
+		case len(r) != 2:
+			s.Ranges[key], changed = []float64{n, n}, true
+		case n < r[0] || n > r[1]:
+			s.Ranges[key], changed = []float64{min(r[0], n), max(r[1], n)}, true
+		}
+	}
+	return changed
 }
