@@ -9,6 +9,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // A module that cannot work ends its step and what depends on it: the steps behind it, and those before it whose items
@@ -56,7 +57,7 @@ func (s *segment) doneStep(raw []byte) (*doneStep, error) {
 	}
 	d := new(doneStep)
 	if err := json.Unmarshal(opened, d); err != nil {
-		return nil, damaged("the outcome of a step: %v", err)
+		return nil, durable.Damaged("the outcome of a step: %v", err)
 	}
 	return d, nil
 }

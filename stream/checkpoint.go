@@ -111,7 +111,7 @@ func openCheckpoint(path string, h header, ends int, later func(*past) bool, war
 	h.Format, h.Version = checkpointFormat, checkpointVersion
 	c := &checkpoint{path: path, header: h, states: map[int]string{}}
 	p, size, err := readCheckpoint(path, h, ends, later)
-	if d, ok := errors.AsType[*damage](err); ok {
+	if d, ok := errors.AsType[*durable.Damage](err); ok {
 		aside := fmt.Sprintf("%s.corrupt-%s", path, time.Now().UTC().Format("20060102T150405.000"))
 		if err := os.Rename(path, aside); err != nil {
 			return nil, nil, err
@@ -159,7 +159,7 @@ func (c *checkpoint) create() error {
 	if err != nil {
 		return err
 	}
-	c.buf = appendFrame(c.buf[:0], raw)
+	c.buf = durable.AppendFrame(c.buf[:0], raw)
 	if err := c.write(true); err != nil {
 		return err
 	}

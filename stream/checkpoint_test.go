@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // FuzzReadCheckpoint: no content of a file makes the reader panic, or take more than the file can hold.
@@ -18,16 +20,16 @@ func FuzzReadCheckpoint(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	file := appendFrame(nil, raw)
+	file := durable.AppendFrame(nil, raw)
 	file = append(file, appendBlock(nil, []byte(`{"end":0,"state":{"size":5},"spool":0,"keys":1,"durable":1,"cursors":[{"root":0,"seq":1,"read":1,"cursor":1}]}`), []entry{{seq: 1}})...)
 	f.Add(file)
 	f.Add(file[:len(file)-3])
 	f.Add(append(file, 0, 0, 0))
-	f.Add(appendFrame(nil, []byte("{")))
-	f.Add(appendBlock(nil, []byte(`{"keys":2}`), []entry{{seq: 9}, {seq: 3}})[frameHead:])
+	f.Add(durable.AppendFrame(nil, []byte("{")))
+	f.Add(appendBlock(nil, []byte(`{"keys":2}`), []entry{{seq: 9}, {seq: 3}})[durable.FrameHead:])
 	path := filepath.Join(f.TempDir(), "c")
 	f.Fuzz(func(t *testing.T, content []byte) {
-		for _, file := range [][]byte{content, appendFrame(appendFrame(nil, raw), content)} { // as a file, and as a block
+		for _, file := range [][]byte{content, durable.AppendFrame(durable.AppendFrame(nil, raw), content)} { // as a file, and as a block
 			if err := os.WriteFile(path, file, 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -63,7 +63,7 @@ func (c *checkpoint) rewrite(out *counting) error {
 			return err
 		}
 		if _, ok := v.(header); ok {
-			c.buf = appendFrame(c.buf[:0], meta)
+			c.buf = durable.AppendFrame(c.buf[:0], meta)
 		} else {
 			c.buf = appendRawBlock(c.buf[:0], meta, keys)
 		}

@@ -1,8 +1,6 @@
 package stream
 
 import (
-	"bufio"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // pages keeps what a Remote source has given until it is durable at the ends, so that a stream that was cut off gets
@@ -75,7 +75,7 @@ const (
 // openPages takes up what is kept behind a watermark, and gives the cursor behind the last of it; nil: nothing is.
 func openPages(base string, root int, watermark int64, warn func(string)) (*pages, json.RawMessage, error) {
 	p := &pages{dir: base + pagesSuffix, root: root, warn: warn, at: watermark}
-	found, err := filepath.Glob(filepath.Join(escapeGlob(p.dir), fmt.Sprintf("%d-*", root)))
+	found, err := filepath.Glob(filepath.Join(durable.EscapeGlob(p.dir), fmt.Sprintf("%d-*", root)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -107,7 +107,7 @@ func (p *pages) takeUp(found []string, watermark int64) (cursor json.RawMessage,
 		f := pageFile{path: path}
 		f.size, whole, err = eachPageFrame(path, 0, func(offset int64, frame *pageFrame, _ []byte) error {
 			if last >= 0 && frame.From != last {
-				return errTorn
+				return durable.ErrTorn
 			}
 			last = frame.To
 			if p.from == nil && frame.From == watermark {
@@ -131,34 +131,26 @@ func (p *pages) takeUp(found []string, watermark int64) (cursor json.RawMessage,
 
 // eachPageFrame reads the frames of a file from an offset on, and tells up to where it is whole.
 func eachPageFrame(path string, offset int64, do func(offset int64, frame *pageFrame, texts []byte) error) (size int64, whole bool, err error) {
-	file, err := os.Open(path)
+	f, err := durable.OpenFrames(path, offset)
 	if err != nil {
 		return 0, false, err
 	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err == nil {
-		_, err = file.Seek(offset, io.SeekStart)
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	f := &frames{in: bufio.NewReaderSize(file, 256<<10), size: info.Size(), at: offset}
+	defer f.Close()
 	for {
-		begin := f.at
-		payload, err := f.next()
+		begin := f.At()
+		payload, err := f.Next()
 		if errors.Is(err, io.EOF) {
 			return begin, true, nil
 		}
 		var frame pageFrame
-		n, width := binary.Uvarint(payload)
-		if err == nil && (width <= 0 || n > uint64(len(payload)-width) || json.Unmarshal(payload[width:width+int(n)], &frame) != nil) {
-			err = errTorn
+		meta, texts, ok := durable.CutMeta(payload)
+		if err == nil && (!ok || json.Unmarshal(meta, &frame) != nil) {
+			err = durable.ErrTorn
 		}
 		if err == nil {
-			err = do(begin, &frame, payload[width+int(n):])
+			err = do(begin, &frame, texts)
 		}
-		if _, bad := errors.AsType[*damage](err); bad || errors.Is(err, errTorn) {
+		if _, bad := errors.AsType[*durable.Damage](err); bad || errors.Is(err, durable.ErrTorn) {
 			return begin, false, nil
 		}
 		if err != nil {
@@ -209,7 +201,7 @@ func (f *pageFrame) replay(s *intake, texts []byte) error {
 			place = *part.Place
 		}
 		if part.Size > len(texts) {
-			return damaged("the kept page of item %d", s.seq+1)
+			return durable.Damaged("the kept page of item %d", s.seq+1)
 		}
 		if err := s.give(Lazy(texts[:part.Size:part.Size], place)); err != nil {
 			return err

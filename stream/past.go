@@ -3,6 +3,8 @@ package stream
 import (
 	"cmp"
 	"encoding/json"
+
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // past is what a checkpoint tells of before.
@@ -35,10 +37,10 @@ type lateItem struct {
 func readCheckpoint(path string, want header, ends int, later func(*past) bool) (*past, int64, error) {
 	check := func(h header) error {
 		if h.Format != want.Format || h.Version != want.Version {
-			return damaged("it is %q, version %d", h.Format, h.Version)
+			return durable.Damaged("it is %q, version %d", h.Format, h.Version)
 		}
 		if h.Config != want.Config {
-			return damaged("it is another segment's")
+			return durable.Damaged("it is another segment's")
 		}
 		return nil
 	}
@@ -79,12 +81,12 @@ func readCheckpoint(path string, want header, ends int, later func(*past) bool) 
 // learn takes in what a block tells.
 func (p *past) learn(b block, keys []byte) error {
 	if b.End < 0 || b.End >= len(p.total) {
-		return damaged("a block of end %d", b.End)
+		return durable.Damaged("a block of end %d", b.End)
 	}
 	n := int64(0)
 	items, err := eachKey(keys, func(int64, int, int64, [16]byte) { n++ })
 	if err != nil || items != int64(b.Keys) {
-		return damaged("a block with %d keys instead of %d", items, b.Keys)
+		return durable.Damaged("a block with %d keys instead of %d", items, b.Keys)
 	}
 	if b.Open {
 		p.run = cmp.Or(b.Run, p.run)

@@ -26,24 +26,8 @@ const keepRuns = 30 * 24 * time.Hour
 func reportSpec() spec.Spec {
 	return spec.Spec{
 		Name: "stream.report", Internal: true, Summary: "Writes what has become of the items of an execution: failures.json and a summary.",
-		Doc: "Pipelines with stream steps end with it on their own; there is no need to write it down.",
-		Params: []spec.Field{
-			{Name: "failures", Type: spec.String, Doc: "Where the failed items are written, an empty list included; `failures.json` when empty."},
-			{Name: "failures_always", Type: spec.Boolean, Doc: "Of older pipelines: the file is always written."},
-			{Name: "summary", Type: spec.String, Doc: "Where a summary is written; `summary.json` beside the failures when empty."},
-			{Name: "workflow", Type: spec.String, Doc: "The pipeline's name."},
-			{Name: "steps", Type: spec.Integer, Doc: "How many steps the pipeline has."},
-		},
-		Outputs: []spec.Field{
-			{Name: "success", Type: spec.Boolean, Doc: "No segment has failed; items may have."},
-			{Name: "status", Type: spec.String, Doc: "completed, completed_with_failures or failed."},
-			{Name: "summary", Type: spec.String, Doc: "What happened, in a few lines."},
-			{Name: "failure_count", Type: spec.Integer, Doc: "How many failures were recorded."},
-			{Name: "failures_path", Type: spec.String, Doc: "The file with the failures."},
-			{Name: "total_items_processed", Type: spec.Integer, Doc: "How many items came from the sources."},
-			{Name: "items_not_fully_checked", Type: spec.Integer, Doc: "Items of which a step says that it could not check all: a schema was missing, or the output is large or remote."},
-			{Name: "duration_seconds", Type: spec.Number, Doc: "From the first segment's begin to the last one's end."},
-		},
+		Doc:    "Pipelines with stream steps end with it on their own; there is no need to write it down.",
+		Params: spec.FieldsOf[reportParams](), Outputs: spec.FieldsOf[workflowResult](),
 		Examples: []spec.Example{{Title: "At the end of a pipeline", YAML: "id: report\naction: stream.report\nparams:\n  failures: out/failures.json\n  summary: out/summary.json\n"}},
 	}
 }
@@ -56,22 +40,23 @@ type reporter struct {
 
 // reportParams are the parameters of stream.report.
 type reportParams struct {
-	Failures string `json:"failures"`
-	Summary  string `json:"summary"`
-	Workflow string `json:"workflow"`
-	Steps    int    `json:"steps"`
+	Failures string `json:"failures" doc:"Where the failed items are written, an empty list included; \x60failures.json\x60 when empty."`
+	Always   bool   `json:"failures_always" doc:"Of older pipelines: the file is always written."`
+	Summary  string `json:"summary" doc:"Where a summary is written; \x60summary.json\x60 beside the failures when empty."`
+	Workflow string `json:"workflow" doc:"The pipeline's name."`
+	Steps    int    `json:"steps" doc:"How many steps the pipeline has."`
 }
 
 // workflowResult is the outcome (stac-manager §9.1, WorkflowResult).
 type workflowResult struct {
-	Success  bool    `json:"success"`
-	Status   string  `json:"status"`
-	Summary  string  `json:"summary"`
-	Failures int64   `json:"failure_count"`
-	Path     string  `json:"failures_path,omitempty"`
-	Items    int64   `json:"total_items_processed"`
-	Partly   int64   `json:"items_not_fully_checked"`
-	Duration float64 `json:"duration_seconds"`
+	Success  bool    `json:"success" doc:"No segment has failed; items may have."`
+	Status   string  `json:"status" doc:"completed, completed_with_failures or failed."`
+	Summary  string  `json:"summary" doc:"What happened, in a few lines."`
+	Failures int64   `json:"failure_count" doc:"How many failures were recorded."`
+	Path     string  `json:"failures_path,omitempty" doc:"The file with the failures."`
+	Items    int64   `json:"total_items_processed" doc:"How many items came from the sources."`
+	Partly   int64   `json:"items_not_fully_checked" doc:"Items of which a step says that it could not check all: a schema was missing, or the output is large or remote."`
+	Duration float64 `json:"duration_seconds" doc:"From the first segment's begin to the last one's end."`
 }
 
 // summaryFile is the summary as it is written.

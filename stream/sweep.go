@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // keepCheckpoints is how long the checkpoint of a segment is kept whose config is no longer used.
@@ -14,7 +16,7 @@ const keepCheckpoints = 90 * 24 * time.Hour
 // sweep removes what checkpoints of older configs of this segment have left, once nobody has used them for
 // long. The lock of one that is in use right now keeps it.
 func (s *segment) sweep(now time.Time) error {
-	paths, err := filepath.Glob(filepath.Join(filepath.Dir(s.base), escapeGlob(s.name)+"-*.ckpt"))
+	paths, err := filepath.Glob(filepath.Join(filepath.Dir(s.base), durable.EscapeGlob(s.name)+"-*.ckpt"))
 	for _, path := range paths {
 		info, ierr := os.Stat(path)
 		if base := strings.TrimSuffix(path, ".ckpt"); ierr == nil && base != s.base && now.Sub(info.ModTime()) > keepCheckpoints {
@@ -26,9 +28,4 @@ func (s *segment) sweep(now time.Time) error {
 		}
 	}
 	return err
-}
-
-// escapeGlob makes a name stand for itself in a pattern.
-func escapeGlob(name string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }

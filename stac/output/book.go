@@ -258,6 +258,27 @@ func (b *book) unitOf(collection string) (*unit, error) {
 	return u, nil
 }
 
+// openUnit takes the one unit that the stream is known to write to.
+func (b *book) openUnit() (err error) {
+	if known := b.fixed(); !b.perUnit || known != "" {
+		_, err = b.unitOf(known)
+	}
+	return err
+}
+
+// arrange settles how files are arranged: as the config says, else by collection, or as one says where the place is that of
+// one file or of one list of items.
+func (b *book) arrange(one string) {
+	c := &b.config
+	if c.OrganizeBy == "" {
+		c.OrganizeBy = "collection"
+		if c.single() != "" || c.Format == "json" && c.OutputPath != "" {
+			c.OrganizeBy = one
+		}
+	}
+	b.perUnit = c.OrganizeBy == "collection"
+}
+
 // admitted is an item that is to be written.
 type admitted struct {
 	it   *stream.Item

@@ -2,7 +2,6 @@ package output
 
 import (
 	"bytes"
-	"encoding/json"
 	"net/url"
 	"path"
 	"path/filepath"
@@ -211,19 +210,6 @@ func relink(doc *item.Value, own []link, moved bool, rebase func(string) string)
 		links.Append(kept)
 	}
 	doc.Set("links", links)
-}
-
-// oneLine takes the line breaks out of a JSON text, with all white space between its parts.
-func oneLine(text []byte) []byte {
-	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
-		return text
-	}
-	var out bytes.Buffer
-	out.Grow(len(text))
-	if err := json.Compact(&out, text); err != nil {
-		return text // cannot be: it has been parsed
-	}
-	return out.Bytes()
 }
 
 // asIs leaves an href as it is.

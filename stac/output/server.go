@@ -264,23 +264,17 @@ func (s *server) forget() error {
 		return nil
 	}
 	name := s.sent.Name()
-	f, err := os.OpenFile(name+".tmp", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
+	err := durable.WriteFile(name, func(w io.Writer) error {
+		_, err := w.Write(s.since)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(s.since); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		f.Close()
-		return err
-	}
+	s.since = nil
 	s.sent.Close()
-	s.sent, s.since = f, nil
-	return nil
+	s.sent, err = os.OpenFile(name, os.O_RDWR|os.O_APPEND, 0o644)
+	return err
 }
 
 // groups arranges what is pending by collection, in batches.

@@ -106,18 +106,13 @@ func (t *tree) sweepStages(ctx context.Context, mine map[uint64]bool) error {
 	if t.place.away {
 		return nil
 	}
-	found, err := filepath.Glob(filepath.Join(escapeGlob(t.place.local(hidden)), "stage-*"))
+	found, err := filepath.Glob(filepath.Join(durable.EscapeGlob(t.place.local(hidden)), "stage-*"))
 	for _, dir := range found {
 		if err == nil && dir != t.stageDir() {
 			err = t.sweepStage(ctx, dir, mine)
 		}
 	}
 	return err
-}
-
-// escapeGlob makes a path stand for itself in a pattern.
-func escapeGlob(name string) string {
-	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
 func (t *tree) sweepStage(ctx context.Context, dir string, mine map[uint64]bool) (err error) {

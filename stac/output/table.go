@@ -42,13 +42,8 @@ var columnKinds = map[string]parquet.Kind{"string": parquet.Text, "int": parquet
 
 func openTable(ctx context.Context, b *book) (*table, error) {
 	c := &b.config
-	if c.OrganizeBy == "" {
-		c.OrganizeBy = "collection"
-		if c.single() != "" {
-			c.OrganizeBy = "flat"
-		}
-	}
-	b.perUnit, b.anew = c.OrganizeBy == "collection", true
+	b.arrange("flat")
+	b.anew = true
 	t := &table{book: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
 	switch c.Schema {
 	case "first_n":
@@ -113,12 +108,7 @@ func (t *table) reopen(ctx context.Context, cutOff *moves) (err error) {
 	if err := t.openRejects(ctx); err != nil {
 		return err
 	}
-	if !t.perUnit {
-		_, err = t.unitOf("")
-	} else if known := t.fixed(); known != "" {
-		_, err = t.unitOf(known)
-	}
-	return err
+	return t.openUnit()
 }
 
 // verify finds out whether the parts that a run has published are still there. What is upserted into or appended to

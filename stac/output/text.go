@@ -31,14 +31,7 @@ type textState struct {
 }
 
 func openText(ctx context.Context, b *book) (*text, error) {
-	c := &b.config
-	if c.OrganizeBy == "" {
-		c.OrganizeBy = "collection"
-		if c.single() != "" {
-			c.OrganizeBy = "flat"
-		}
-	}
-	b.perUnit = c.OrganizeBy == "collection"
+	b.arrange("flat")
 	t := &text{book: b, recent: map[string]*durable.Member{}, of: map[string]string{}}
 	o := b.files.LineOptions(b.env, b.place.root, packings[t.kind()], b.policy)
 	o.Key = func(row *item.Value) (durable.Key, bool) {

@@ -59,13 +59,8 @@ const (
 func openTree(b *book) (*tree, error) {
 	t := &tree{book: b, named: map[string]*node{}, dead: map[string]bool{}, where: map[uint64]int{}}
 	c := &b.config
-	if c.OrganizeBy == "" {
-		c.OrganizeBy = "collection"
-		if c.Format == "json" && c.OutputPath != "" {
-			c.OrganizeBy = "item_id"
-		}
-	}
-	b.perUnit, b.shared = c.OrganizeBy == "collection", c.OrganizeBy != "collection"
+	b.arrange("item_id")
+	b.shared = !b.perUnit
 	var err error
 	if t.split, err = parseSplit(c.Split); err != nil {
 		return nil, err
@@ -85,12 +80,7 @@ func openTree(b *book) (*tree, error) {
 		t.releaseStage()
 		return nil, err
 	}
-	if !b.perUnit {
-		_, err = b.unitOf("")
-	} else if known := b.fixed(); known != "" {
-		_, err = b.unitOf(known)
-	}
-	if err != nil {
+	if err = b.openUnit(); err != nil {
 		t.releaseStage()
 	}
 	return t, err
@@ -337,7 +327,7 @@ func (t *tree) render(j *job) []byte {
 		rebaseAssets(j.it.Value, rebase)
 	}
 	relink(j.it.Value, t.itemLinks(j), true, rebase)
-	return append(oneLine(j.it.AppendTo(nil)), '\n')
+	return j.it.AppendLine(nil)
 }
 
 // itemLinks are the links that tell where an item is.

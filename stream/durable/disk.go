@@ -194,3 +194,8 @@ func Hidden(path, suffix string) string {
 	}
 	return "." + name + suffix
 }
+
+// EscapeGlob makes a path stand for itself in a pattern of filepath.Glob.
+func EscapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(path)
+}
