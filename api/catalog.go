@@ -15,27 +15,11 @@ func (s *server) catalog() {
 	handle(s, "module.get", s.getModule)
 }
 
-// Field describes a parameter or an output.
-type Field struct {
-	Name        string   `json:"name"`
-	Type        string   `json:"type" enum:"string,integer,number,boolean,array,object,duration,time,ref,any"`
-	Description string   `json:"description,omitempty"`
-	Required    bool     `json:"required,omitempty"`
-	Default     any      `json:"default,omitempty"`
-	Options     []string `json:"options,omitempty" nullable:"false"`
-	Min         *float64 `json:"min,omitempty" doc:"Of a number, or of the length of a string or list."`
-	Max         *float64 `json:"max,omitempty"`
-	Pattern     string   `json:"pattern,omitempty"`
-	Secret      bool     `json:"secret,omitempty"`
-	Items       *Field   `json:"items,omitempty"`
-	Fields      []Field  `json:"fields,omitempty" nullable:"false"`
-}
-
-// Example shows an action or a module in use.
-type Example struct {
-	Title string `json:"title"`
-	YAML  string `json:"yaml" doc:"One step as it stands under steps."`
-}
+// The shapes of fields of parameters and outputs, and of examples.
+type (
+	Field   = spec.Field
+	Example = spec.Example
+)
 
 // Action describes an action or a stream module.
 type Action struct {
@@ -120,39 +104,30 @@ func (s *server) describedOne(name string, module bool) (*answer[ActionDetail], 
 
 func actionOf(s *spec.Spec) Action {
 	a := Action{Type: s.Name, Aliases: s.Aliases, Summary: s.Summary, Doc: s.Doc, Params: fieldsOf(s.Params), OpenParams: s.OpenParams,
-		Outputs: fieldsOf(s.Outputs), Examples: []Example{}, TimeoutSec: s.Timeout.Seconds(), Reserved: s.Reserved, Idempotent: !s.NotIdempotent}
+		Outputs: fieldsOf(s.Outputs), Examples: append([]Example{}, s.Examples...), TimeoutSec: s.Timeout.Seconds(), Reserved: s.Reserved, Idempotent: !s.NotIdempotent}
 	if s.Retry != nil {
 		a.MaxAttempts = s.Retry.MaxAttempts
 	}
 	if s.Stream != nil {
 		a.Role = string(s.Stream.Role)
 	}
-	for _, e := range s.Examples {
-		a.Examples = append(a.Examples, Example{e.Title, e.YAML})
-	}
 	return a
 }
 
-func fieldsOf(fields []spec.Field) []Field {
-	list := make([]Field, 0, len(fields))
-	for i := range fields {
-		list = append(list, fieldOf(&fields[i]))
+// fieldsOf are fields as they are shown: without the default of a secret.
+func fieldsOf(fields []Field) []Field {
+	list := make([]Field, len(fields))
+	for i, f := range fields {
+		if f.Secret {
+			f.Default = nil
+		}
+		if f.Items != nil {
+			f.Items = &fieldsOf([]Field{*f.Items})[0]
+		}
+		if len(f.Fields) > 0 {
+			f.Fields = fieldsOf(f.Fields)
+		}
+		list[i] = f
 	}
 	return list
-}
-
-func fieldOf(f *spec.Field) Field {
-	v := Field{Name: f.Name, Type: string(f.Type), Description: f.Doc, Required: f.Required, Default: f.Default, Options: f.Enum, Min: f.Min, Max: f.Max,
-		Pattern: f.Pattern, Secret: f.Secret}
-	if f.Secret {
-		v.Default = nil
-	}
-	if f.Items != nil {
-		items := fieldOf(f.Items)
-		v.Items = &items
-	}
-	if len(f.Fields) > 0 {
-		v.Fields = fieldsOf(f.Fields)
-	}
-	return v
 }

@@ -34,15 +34,7 @@ type Execution struct {
 }
 
 // Progress counts the steps of an execution.
-type Progress struct {
-	Total      int     `json:"total"`
-	Completed  int     `json:"completed"`
-	Failed     int     `json:"failed"`
-	Skipped    int     `json:"skipped"`
-	Cancelled  int     `json:"cancelled"`
-	Running    int     `json:"running"`
-	Percentage float64 `json:"percentage" minimum:"0" maximum:"100"`
-}
+type Progress = engine.Progress
 
 // ExecutionDetail is one execution with everything about it.
 type ExecutionDetail struct {
@@ -108,9 +100,11 @@ func executionOf(x *store.Execution) Execution {
 		Breached: x.Progress.Breached}
 }
 
-// ProgressOf is the view of an execution's counts.
+// ProgressOf is the view of an execution's counts: the others are shown beside them.
 func ProgressOf(p *engine.Progress) Progress {
-	return Progress{Completed: p.Completed, Total: p.Total, Percentage: p.Percent, Running: p.Running, Failed: p.Failed, Skipped: p.Skipped, Cancelled: p.Cancelled}
+	shown := *p
+	shown.Cost, shown.Breached = 0, ""
+	return shown
 }
 
 // durationOf is nil before the start.

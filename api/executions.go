@@ -59,21 +59,15 @@ type ExecutionList struct {
 
 // ListExecutions selects executions. Zero fields select all.
 type ListExecutions struct {
-	Status   []string  `query:"status" maxItems:"20" enum:"pending,running,paused,cancelling,completed,completed_with_failures,failed,cancelled,timed_out" doc:"Any of these, with commas between them."`
-	Pipeline string    `query:"pipeline" maxLength:"255" doc:"Name of the pipeline."`
-	Workflow string    `query:"workflow_id" maxLength:"100"`
-	Job      string    `query:"job_id" maxLength:"100"`
-	Trigger  string    `query:"trigger_type" maxLength:"100"`
-	Parent   string    `query:"parent_id" maxLength:"36"`
-	From     time.Time `query:"from" doc:"Created at this time or later."`
-	To       time.Time `query:"to" doc:"Created before this time."`
-	Before   string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`
-	Limit    int       `query:"limit" minimum:"1" maximum:"500" default:"50"`
-	Cursor   string    `query:"cursor" maxLength:"600"`
+	Status []string `query:"status" maxItems:"20" enum:"pending,running,paused,cancelling,completed,completed_with_failures,failed,cancelled,timed_out" doc:"Any of these, with commas between them."`
+	store.Filter
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"50"`
+	Cursor string `query:"cursor" maxLength:"600"`
 }
 
 func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answer[ExecutionList], error) {
-	f := store.Filter{Pipeline: in.Pipeline, Workflow: in.Workflow, Job: in.Job, Trigger: in.Trigger, Parent: in.Parent, From: in.From, To: in.To, Before: in.Before, Limit: in.Limit + 1}
+	f := in.Filter
+	f.Limit = in.Limit + 1
 	for _, name := range in.Status {
 		var status stepwell.ExecutionStatus
 		if err := status.UnmarshalText([]byte(name)); err != nil {

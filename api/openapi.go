@@ -92,6 +92,7 @@ func (s *server) describe() error {
 	schemas := doc.Components.Schemas.Map()
 	delete(schemas, "ErrorModel") // huma's own, which nothing answers
 	delete(schemas, "ErrorDetail")
+	hides[Progress](s)(nil)
 	doc.Components.Responses = map[string]*huma.Response{"Failure": {Description: "Anything but a success",
 		Content: map[string]*huma.MediaType{"application/json": {Schema: s.schemaOf(reflect.TypeFor[Problem]())}}}}
 	body, err := json.MarshalIndent(doc, "", " ")

@@ -190,10 +190,10 @@ type Progress struct {
 	Skipped   int     `json:"skipped"`
 	Cancelled int     `json:"cancelled"`
 	Running   int     `json:"running"`
-	Percent   float64 `json:"percentage"` // ended ÷ total by weight, never above 100
+	Percent   float64 `json:"percentage" minimum:"0" maximum:"100"` // ended ÷ total by weight, never above 100
 	// Cost is what all attempts have cost, those that a restart has given up too, in millionths of the unit
 	// of money.
-	Cost int64 `json:"cost_micros,omitempty"`
+	Cost int64 `json:"cost_micros,omitempty" hidden:"true"`
 	// Breached says that the execution takes, or took, longer than its settings promise.
-	Breached string `json:"breached,omitempty"` // BreachedExpected, BreachedMaximum
+	Breached string `json:"breached,omitempty" hidden:"true"` // BreachedExpected, BreachedMaximum
 }

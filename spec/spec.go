@@ -77,28 +77,29 @@ const (
 
 // Field describes one parameter or output.
 type Field struct {
-	Name     string
-	Type     Type
-	Doc      string // one sentence
-	Required bool
-	Default  any      // a value of the field's type, nil for none
-	Enum     []string // allowed values of a String
-	Min, Max *float64 // bounds of a number, of a string's or a list's length
-	Above    bool     // Min itself is too small
-	Unit     string   // of a number, for messages: " seconds"
-	Pattern  string   // RE2 expression that a String must match
-	Items    *Field   // the elements of an Array; nil: anything
-	Fields   []Field  // the members of an Object; nil: anything goes
-	Secret   bool     // never shown
-	Raw      bool     // templates inside are left for the handler to render
-	Bare     bool     // of what is Raw: a text without {{ }} is an expression too
-	Names    []string // of what is Raw: the names that the handler adds to those that every template sees; nil: unknown ones
+	Name     string   `json:"name"`
+	Type     Type     `json:"type" enum:"string,integer,number,boolean,array,object,duration,time,ref,any"`
+	Doc      string   `json:"description,omitempty"` // one sentence
+	Required bool     `json:"required,omitempty"`
+	Default  any      `json:"default,omitempty"`                  // a value of the field's type, nil for none
+	Enum     []string `json:"options,omitempty" nullable:"false"` // allowed values of a String
+	Min      *float64 `json:"min,omitempty" doc:"Of a number, or of the length of a string or list."`
+	Max      *float64 `json:"max,omitempty"`
+	Above    bool     `json:"-"`                                 // Min itself is too small
+	Unit     string   `json:"-"`                                 // of a number, for messages: " seconds"
+	Pattern  string   `json:"pattern,omitempty"`                 // RE2 expression that a String must match
+	Items    *Field   `json:"items,omitempty"`                   // the elements of an Array; nil: anything
+	Fields   []Field  `json:"fields,omitempty" nullable:"false"` // the members of an Object; nil: anything goes
+	Secret   bool     `json:"secret,omitempty"`                  // never shown
+	Raw      bool     `json:"-"`                                 // templates inside are left for the handler to render
+	Bare     bool     `json:"-"`                                 // of what is Raw: a text without {{ }} is an expression too
+	Names    []string `json:"-"`                                 // of what is Raw: the names that the handler adds to those that every template sees; nil: unknown ones
 }
 
 // Example shows an action in use; a test runs or validates each.
 type Example struct {
-	Title string
-	YAML  string // one step, as it would stand under `steps:`
+	Title string `json:"title"`
+	YAML  string `json:"yaml" doc:"One step as it stands under steps."`
 }
 
 // Spec is an action's description of itself.

@@ -212,13 +212,14 @@ type LogEntry struct {
 // Filter selects executions. Zero fields select all.
 type Filter struct {
 	Statuses []stepwell.ExecutionStatus
-	Pipeline string
-	Workflow string    // id of the stored pipeline
-	Job      string    // id of the schedule, webhook or event trigger
-	Trigger  string    // manual, scheduled, …
-	Parent   string    // id of the execution that was retried
-	From, To time.Time // created at From or later, before To
-	Before   string    // id of the last one of the page before
+	Pipeline string    `query:"pipeline" maxLength:"255" doc:"Name of the pipeline."`
+	Workflow string    `query:"workflow_id" maxLength:"100"` // id of the stored pipeline
+	Job      string    `query:"job_id" maxLength:"100"`      // id of the schedule, webhook or event trigger
+	Trigger  string    `query:"trigger_type" maxLength:"100"`
+	Parent   string    `query:"parent_id" maxLength:"36"` // id of the execution that was retried
+	From     time.Time `query:"from" doc:"Created at this time or later."`
+	To       time.Time `query:"to" doc:"Created before this time."`
+	Before   string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`
 	Limit    int       // Defaults to 50, at most 1,000
 }
 
