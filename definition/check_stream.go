@@ -160,23 +160,24 @@ func (s *scope) segments(cat Specs) []int {
 	return s.part
 }
 
-// mixed refuses streams that take items both of what runs once for each collection of a discovery and of
-// something else: which of the collections would these belong to?
+// mixed refuses streams that take items both of what runs once for each element of what a source found and of
+// something else: which of the elements would these belong to?
 func (c *checker) mixed(d *Definition) {
 	var visit func(list []Step)
 	visit = func(list []Step) {
 		index := indexOf(list)
 		for from := range list {
 			visit(list[from].Steps)
-			if s := streamOf(&list[from], c.cat); s == nil || !s.FansOut {
+			s := streamOf(&list[from], c.cat)
+			if s == nil || s.FansOut == nil {
 				continue
 			}
 			inside := behind(list, from, c.cat)
 			for _, i := range inside {
 				for _, j := range StreamInputs(list, i, c.cat, index) {
 					if !slices.Contains(inside, j) {
-						c.Fail(posOf(&list[i], "depends_on"), "", fmt.Sprintf("%q takes items of %q, but runs once for each collection of %q", list[i].ID, list[j].ID, list[from].ID),
-							"write the collections first, and join them in a stream of its own")
+						c.Fail(posOf(&list[i], "depends_on"), "", fmt.Sprintf("%q takes items of %q, but runs once for each %s of %q", list[i].ID, list[j].ID, s.FansOut.As, list[from].ID),
+							"write the "+s.FansOut.Output+" first, and join them in a stream of its own")
 					}
 				}
 			}

@@ -30,7 +30,7 @@ func (c *checker) writes(here located, about *spec.Spec) {
 	}
 	step := here.step()
 	for s, i := here.scope.outer, here.scope.at; w.alone && s != nil && i >= 0; s, i = s.outer, s.at {
-		if loop := s.list[i].ForEach; loop != nil && w.apart == "" && (loop.As != CollectionName || about.Stream.Writes.Apart == "") {
+		if loop := s.list[i].ForEach; loop != nil && w.apart == "" && (loop.As != about.Stream.Writes.Each || about.Stream.Writes.Apart == "") {
 			c.Warn(posOf(step, "config."+w.param), here.path()+".config."+w.param, fmt.Sprintf("%q replaces %s in each turn of %q: the second is refused", step.ID, w.name, s.list[i].ID),
 				"put the item into the path ({{ item }}, {{ collection.id }} behind a discovery), or write: append or write: upsert")
 			break

@@ -182,7 +182,7 @@ type Step struct {
 	LogLevel       string         `json:"log_level,omitempty"`
 	Merge          string         `json:"merge,omitempty" enum:"fail,first,last" doc:"What happens where this step joins branches of an item stream that set the same path to different values: the item fails, or the first or last branch in depends_on wins. Default fail."` // of a step that joins branches of a stream: fail (default), first, last
 
-	// Independent is set by Expand: the step is the group that runs for each collection of a discovery, and
+	// Independent is set by Expand: the step is the group that runs for each element of what a source found, and
 	// failures of its iterations do not keep the others from running.
 	Independent bool `json:"independent,omitempty" key:"-"`
 

@@ -69,9 +69,10 @@ func actions() catalog {
 		c[open] = &spec.Spec{Name: open, OpenParams: true}
 	}
 	for _, name := range []string{"DiscoveryModule", "IngestModule", "SeedModule"} {
-		c[name] = &spec.Spec{Name: name, OpenParams: true, Stream: &spec.Stream{Role: spec.Source, TakesItems: name == "IngestModule", FansOut: name == "DiscoveryModule"},
+		c[name] = &spec.Spec{Name: name, OpenParams: true, Stream: &spec.Stream{Role: spec.Source, TakesItems: name == "IngestModule", Report: "stream.report"},
 			Params: []spec.Field{{Name: "collection_id", Type: spec.String}, {Name: "concurrency", Type: spec.Integer}, {Name: "rate_limit", Type: spec.Number}}}
 	}
+	c["DiscoveryModule"].Stream.FansOut = &spec.FansOut{Output: "collections", As: "collection"}
 	for _, name := range []string{"ExtensionModule", "TransformModule", "UpdateModule", "ValidateModule", "ScaffoldModule"} {
 		c[name] = &spec.Spec{Name: name, OpenParams: true, Stream: &spec.Stream{Role: spec.Modifier, Parallel: true, AlsoSource: name == "TransformModule"}}
 	}

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,9 +13,6 @@ import (
 type Specs interface {
 	Spec(name string) (*spec.Spec, bool)
 }
-
-// CollectionName is what templates call the collection that a stream behind a discovery is for.
-const CollectionName = "collection"
 
 // stream is what a step does with items; nil for a step that is no stream module.
 func streamOf(s *Step, cat Specs) *spec.Stream {
@@ -30,7 +28,7 @@ func streamOf(s *Step, cat Specs) *spec.Stream {
 
 // StreamInputs are the steps, among list, whose items the i-th step takes, in the order of its depends_on
 // (stac-manager §7.3): those with items to give, if it takes items at all. Every other dependency is one of
-// order. A discovery's items go to what changes or writes them; a source behind it runs once for each
+// order. The items of a source that fans out go to what changes or writes them; a source behind it runs once for each
 // instead (Expand).
 func StreamInputs(list []Step, i int, cat Specs, index map[string]int) []int {
 	to := streamOf(&list[i], cat)
@@ -44,7 +42,7 @@ func StreamInputs(list []Step, i int, cat Specs, index map[string]int) []int {
 			continue
 		}
 		from := streamOf(&list[j], cat)
-		if from == nil || from.Role == spec.Sink || from.FansOut && to.Role == spec.Source {
+		if from == nil || from.Role == spec.Sink || from.FansOut != nil && to.Role == spec.Source {
 			continue
 		}
 		in = append(in, j)
@@ -60,14 +58,11 @@ func indexOf(list []Step) map[string]int {
 	return index
 }
 
-// ReportAction is the action that writes the report on failed items at the end of an execution.
-const ReportAction = "stream.report"
-
-// Expand writes out what the documents of streams leave unsaid. Every collection that a discovery finds gets
-// a stream of its own (semantics §6): the stream steps behind it become a group that runs once for each of
-// its collections, as `collection`, at most default_concurrency.concurrency (5) at a time, and without regard
-// to each other's failures. And a pipeline with streams ends with the report on failed items (stac-manager
-// §9.1), if the catalog has that action. What the definition's actions decide is written down, too (Policies). The
+// Expand writes out what the documents of streams leave unsaid. Every element that a source which fans out finds gets
+// a stream of its own (semantics §6): the stream steps behind it become a group that runs once for each,
+// at most default_concurrency.concurrency (5) at a time, and without regard to each other's failures. And a pipeline
+// with streams ends with the report on failed items (stac-manager §9.1) that its modules name, if the catalog has that
+// action. What the definition's actions decide is written down, too (Policies). The
 // definition itself is not changed; one that has been expanded is returned as it is.
 func Expand(d *Definition, cat Specs) *Definition {
 	if d.Policies != nil {
@@ -108,12 +103,18 @@ func fanOutAll(d *Definition, cat Specs) *Definition {
 
 // withReport adds the step that writes the report.
 func withReport(d *Definition, cat Specs) *Definition {
-	streams := streamSteps(d, d.Steps, map[string]bool{})
-	if _, ok := cat.Spec(ReportAction); !ok || streams == 0 {
+	streams, report := 0, ""
+	eachStream(d, d.Steps, map[string]bool{}, func(s *Step) {
+		streams++
+		if about := streamOf(s, cat); about != nil {
+			report = cmp.Or(report, about.Report)
+		}
+	})
+	if _, ok := cat.Spec(report); !ok || report == "" {
 		return d
 	}
 	for _, list := range [][]Step{d.Steps, d.Finally, d.OnFailure} {
-		if slices.ContainsFunc(list, func(s Step) bool { return s.Action == ReportAction }) {
+		if slices.ContainsFunc(list, func(s Step) bool { return s.Action == report }) {
 			return d // its own, or it has been expanded
 		}
 	}
@@ -122,7 +123,7 @@ func withReport(d *Definition, cat Specs) *Definition {
 	for slices.ContainsFunc(slices.Concat(d.Steps, d.Finally, d.OnFailure), func(s Step) bool { return s.ID == id }) {
 		id += "_items"
 	}
-	out.Finally = append(slices.Clone(d.Finally), Step{ID: id, Action: ReportAction, Pos: d.Pos, Params: map[string]any{
+	out.Finally = append(slices.Clone(d.Finally), Step{ID: id, Action: report, Pos: d.Pos, Params: map[string]any{
 		"workflow": d.Name, "failures": d.Settings.OutputFailures, "summary": d.Settings.OutputSummary, "steps": int64(streams)}})
 	return &out
 }
@@ -132,27 +133,26 @@ func withReport(d *Definition, cat Specs) *Definition {
 func AddedReport(d *Definition) string {
 	for i := len(d.Finally) - 1; i >= 0; i-- {
 		s := &d.Finally[i]
-		if _, counted := s.Params["steps"]; s.Action == ReportAction && counted && s.Params["workflow"] == d.Name {
+		_, counted := s.Params["steps"]
+		if _, path := s.Params["failures"]; counted && path && len(s.Params) == 4 && s.Params["workflow"] == d.Name {
 			return s.ID
 		}
 	}
 	return ""
 }
 
-// streamSteps counts the stream steps of a pipeline, those of its sub-pipelines included.
-func streamSteps(d *Definition, list []Step, seen map[string]bool) int {
-	n := 0
+// eachStream visits the stream steps of a pipeline, those of its sub-pipelines included.
+func eachStream(d *Definition, list []Step, seen map[string]bool, visit func(*Step)) {
 	for i := range list {
 		if list[i].Module != "" {
-			n++
+			visit(&list[i])
 		}
-		n += streamSteps(d, list[i].Steps, seen)
+		eachStream(d, list[i].Steps, seen, visit)
 		if sub := d.Pipelines[list[i].Pipeline]; sub != nil && !seen[list[i].Pipeline] {
 			seen[list[i].Pipeline] = true
-			n += streamSteps(d, sub.Steps, seen)
+			eachStream(d, sub.Steps, seen, visit)
 		}
 	}
-	return n
 }
 
 func fanOut(list []Step, d *Definition, cat Specs) ([]Step, bool) {
@@ -166,9 +166,9 @@ func fanOut(list []Step, d *Definition, cat Specs) ([]Step, bool) {
 		}
 	}
 	for i := 0; i < len(list); i++ {
-		if s := streamOf(&list[i], cat); s != nil && s.FansOut {
+		if s := streamOf(&list[i], cat); s != nil && s.FansOut != nil {
 			id := list[i].ID
-			if out, c := fanOutOne(list, i, d, cat); c {
+			if out, c := fanOutOne(list, i, *s.FansOut, d, cat); c {
 				list, changed = out, true
 				i = slices.IndexFunc(list, func(s Step) bool { return s.ID == id })
 			}
@@ -177,7 +177,7 @@ func fanOut(list []Step, d *Definition, cat Specs) ([]Step, bool) {
 	return list, changed
 }
 
-// behind are the stream steps that run once for each collection of the discovery: sources that depend on
+// behind are the stream steps that run once for each element of what a source found: sources that depend on
 // it, and all that takes their items.
 func behind(list []Step, from int, cat Specs) []int {
 	index := indexOf(list)
@@ -207,13 +207,13 @@ func behind(list []Step, from int, cat Specs) []int {
 	return out
 }
 
-func fanOutOne(list []Step, from int, d *Definition, cat Specs) ([]Step, bool) {
+func fanOutOne(list []Step, from int, into spec.FansOut, d *Definition, cat Specs) ([]Step, bool) {
 	inside := behind(list, from, cat)
 	if len(inside) == 0 {
 		return list, false
 	}
-	group := Step{ID: groupID(d, list, list[from].ID), DependsOn: []string{list[from].ID}, Independent: true, Pos: list[inside[0]].Pos,
-		ForEach: &ForEach{Items: "{{ steps['" + list[from].ID + "'].outputs.collections }}", As: CollectionName, MaxConcurrency: d.Settings.Requests.concurrency()}}
+	group := Step{ID: groupID(d, list, list[from].ID, into.Output), DependsOn: []string{list[from].ID}, Independent: true, Pos: list[inside[0]].Pos,
+		ForEach: &ForEach{Items: "{{ steps['" + list[from].ID + "'].outputs." + into.Output + " }}", As: into.As, MaxConcurrency: d.Settings.Requests.concurrency()}}
 	ids := map[string]bool{}
 	for _, i := range inside {
 		ids[list[i].ID] = true
@@ -254,7 +254,7 @@ func fanOutOne(list []Step, from int, d *Definition, cat Specs) ([]Step, bool) {
 }
 
 // groupID is a name for the group that no step has, nor a group made before.
-func groupID(d *Definition, beside []Step, from string) string {
+func groupID(d *Definition, beside []Step, from, found string) string {
 	taken := map[string]bool{}
 	var visit func(list []Step)
 	visit = func(list []Step) {
@@ -266,13 +266,13 @@ func groupID(d *Definition, beside []Step, from string) string {
 	for _, list := range [][]Step{d.Steps, d.Finally, d.OnFailure, beside} {
 		visit(list)
 	}
-	for _, id := range []string{"collections", from + "_collections"} {
+	for _, id := range []string{found, from + "_" + found} {
 		if !taken[id] {
 			return id
 		}
 	}
 	for n := 2; ; n++ {
-		if id := fmt.Sprintf("collections_%d", n); !taken[id] {
+		if id := fmt.Sprintf("%s_%d", found, n); !taken[id] {
 			return id
 		}
 	}

@@ -106,7 +106,7 @@ func TestDotenv(t *testing.T) {
 type withReport struct{ catalog }
 
 func (c withReport) Spec(name string) (*spec.Spec, bool) {
-	if name == definition.ReportAction {
+	if name == "stream.report" {
 		return &spec.Spec{Name: name, OpenParams: true}, true
 	}
 	return c.catalog.Spec(name)

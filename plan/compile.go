@@ -79,9 +79,8 @@ type level struct {
 	graph  *Graph
 	single bool // holds only the action of a for_each: not a place of its own for names
 	outer  *level
-	all    bool // all its steps are marked already
-	// collection is set inside the group that runs once for each collection of a discovery.
-	collection bool
+	all    bool   // all its steps are marked already
+	each   string // inside a group that runs once for each element of what a source found: the element's name
 }
 
 func failFast(s definition.Settings) definition.FailFast {
@@ -112,7 +111,10 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 		}
 		g.index[steps[i].ID] = int32(i)
 	}
-	l := &level{graph: g, outer: outer, collection: outer != nil && outer.collection}
+	l := &level{graph: g, outer: outer}
+	if outer != nil {
+		l.each = outer.each
+	}
 	c.families(g, steps)
 	for i := range steps {
 		if err := c.step(l, i, &steps[i], d); err != nil {
@@ -220,7 +222,10 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 	if s.Independent {
 		g.FailFast = definition.FailFastOff
 	}
-	inner := &level{graph: g, single: true, outer: l, collection: l.collection || s.Independent}
+	inner := &level{graph: g, single: true, outer: l, each: l.each}
+	if s.Independent {
+		inner.each = s.ForEach.As
+	}
 	one := &g.Steps[0]
 	one.ID, one.Name = s.ID, out.Name
 	policy := *out.Policy

@@ -142,15 +142,15 @@ func (c *compiler) segmentParams(l *level, steps []definition.Step, members []in
 		}
 		list = append(list, object(step))
 	}
-	var collection any
-	if l.collection {
-		collection = "{{ " + definition.CollectionName + " }}"
+	var element any
+	if l.each != "" {
+		element = "{{ " + l.each + " }}"
 	}
-	each, err := CompileValue(collection)
+	each, err := CompileValue(element)
 	if err != nil {
 		return nil, err
 	}
-	return object(map[string]*Value{"workflow": fixed(d.Name), "entry": fixed(d.Entry), "collection": each,
+	return object(map[string]*Value{"workflow": fixed(d.Name), "entry": fixed(d.Entry), "each": each,
 		"settings": fixed(streamSettings(d)), "steps": {parts: &parts{list: list}}}), nil
 }
 

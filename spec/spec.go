@@ -139,9 +139,12 @@ type Stream struct {
 	Role Role
 	// TakesItems: a source that may be given another's items (hand-off).
 	TakesItems bool
-	// FansOut: a source whose outputs hold a list `collections`, for each of which what comes after it
-	// runs on its own.
-	FansOut bool
+	// FansOut: of a source behind which the stream runs once for each element of one of its outputs. Defaults to nil:
+	// the stream runs once.
+	FansOut *FansOut
+	// Report is the action that ends a pipeline with such steps, with the params workflow, failures, summary and steps
+	// (how many). Defaults to none.
+	Report string
 	// AlsoSource: a modifier that makes items itself when it has no input; its component is a source too.
 	AlsoSource bool
 	// Remembers: a modifier for which all items before an item count. A stream that goes on after it was cut off
@@ -157,6 +160,12 @@ type Stream struct {
 	Writes *Writes
 }
 
+// FansOut names what a source finds.
+type FansOut struct {
+	Output string // the output with the list: "collections"
+	As     string // the name of an element in templates: "collection"
+}
+
 // Writes names the parameters that say where a sink writes, and whether it replaces what is there.
 type Writes struct {
 	Places  []string // the first that is given is the place
@@ -164,6 +173,7 @@ type Writes struct {
 	Default string   // the Mode when it is not given
 	Alone   string   // the Mode in which nobody else of the execution may write there
 	Apart   string   // steps with different values of it share no place; "": there is no such parameter
+	Each    string   // loops whose element has this name give Apart different values
 }
 
 // Sets names paths of items, written as in configs: properties.title, assets.*.href.

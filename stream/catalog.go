@@ -52,7 +52,9 @@ func Register(r *action.Registry, o Options, modules ...Module) error {
 			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("module %q has no Open or no role", m.Spec.Name)}
 		}
 		about := m.Spec
-		about.Outputs = slices.Concat(m.Spec.Outputs, commonOutputs)
+		role := *m.Spec.Stream
+		role.Report = ReportAction
+		about.Outputs, about.Stream = slices.Concat(m.Spec.Outputs, commonOutputs), &role
 		if err := r.Add(action.Action{Spec: about, Handler: moduleHandler{m}}); err != nil {
 			return err
 		}
@@ -127,25 +129,15 @@ type params struct {
 	Workflow   string         `json:"workflow"`
 	Entry      string         `json:"entry"`
 	Steps      []Step         `json:"steps"`
-	Collection map[string]any `json:"collection"`
+	Collection map[string]any `json:"each"` // that the segment is for, nil for none
 	Settings   Settings       `json:"settings"`
 }
 
-// bind reads the parameters. Configs are taken as they are, so that no number loses digits.
+// bind reads the parameters.
 func bind(call *action.Call) (*params, error) {
 	p := &params{Settings: Settings{Ordered: true, Resume: true, Checkpoint: true}}
 	if err := call.Bind(p); err != nil {
 		return nil, err
-	}
-	if list, ok := call.Params["steps"].([]any); ok && len(list) == len(p.Steps) {
-		for i := range list {
-			if step, ok := list[i].(map[string]any); ok {
-				p.Steps[i].Config, _ = step["config"].(map[string]any)
-			}
-		}
-	}
-	if collection, ok := call.Params["collection"].(map[string]any); ok {
-		p.Collection = collection
 	}
 	if len(p.Steps) == 0 {
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the segment has no steps"})

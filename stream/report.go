@@ -22,10 +22,13 @@ import (
 // keepRuns is how long the results of an execution are kept.
 const keepRuns = 30 * 24 * time.Hour
 
+// ReportAction writes the report on failed items at the end of an execution with streams.
+const ReportAction = "stream.report"
+
 // reportSpec describes stream.report.
 func reportSpec() spec.Spec {
 	return spec.Spec{
-		Name: "stream.report", Internal: true, Summary: "Writes what has become of the items of an execution: failures.json and a summary.",
+		Name: ReportAction, Internal: true, Summary: "Writes what has become of the items of an execution: failures.json and a summary.",
 		Doc:    "Pipelines with stream steps end with it on their own; there is no need to write it down.",
 		Params: spec.FieldsOf[reportParams](), Outputs: spec.FieldsOf[workflowResult](),
 		Examples: []spec.Example{{Title: "At the end of a pipeline", YAML: "id: report\naction: stream.report\nparams:\n  failures: out/failures.json\n  summary: out/summary.json\n"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/stream"
 )
 
 // runFlags are the flags of `stepwell run`.
@@ -69,7 +70,7 @@ func (f *runFlags) report(d *definition.Definition) error {
 	}
 	for i := range d.Finally {
 		s := &d.Finally[i]
-		if s.Action != definition.ReportAction {
+		if s.Action != stream.ReportAction {
 			continue
 		}
 		s.Params = maps.Clone(s.Params)

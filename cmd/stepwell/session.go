@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/worker"
 )
 
@@ -101,7 +102,7 @@ func (s *session) show(d *definition.Definition, mine func(*store.Execution) boo
 	}
 	s.tracker = newTracker(d, v, p.settings.workers, mine)
 	for i := range d.Finally {
-		if d.Finally[i].Action == definition.ReportAction {
+		if d.Finally[i].Action == stream.ReportAction {
 			s.reportKey = "finally." + d.Finally[i].ID
 		}
 	}

@@ -47,7 +47,7 @@ func discoveryModule(o Options) stream.Module {
 			{Name: "failed", Type: spec.Integer, Doc: "Collections and pages that could not be read."},
 		},
 		Examples: []spec.Example{{Title: "all MODIS collections", YAML: "id: discover\nmodule: stac.discovery\nconfig:\n  catalog_url: https://example.com/stac\n  collection_ids: [\"MODIS_*\"]\n  filters:\n    temporal: {start: \"2024-01-01\", end: \"2024-12-31\"}"}},
-		Stream:   &spec.Stream{Role: spec.Source, FansOut: true},
+		Stream:   &spec.Stream{Role: spec.Source, FansOut: &spec.FansOut{Output: "collections", As: "collection"}},
 	}}.Module()
 }
 

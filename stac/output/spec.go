@@ -56,7 +56,7 @@ func moduleSpec() spec.Spec {
       bearer: ${STAC_TOKEN}
 `}},
 		Stream: &spec.Stream{Role: spec.Sink, Writes: &spec.Writes{Places: []string{"base_dir", "output_path"}, Mode: "write", Default: string(durable.Upsert),
-			Alone: string(durable.Replace), Apart: "collection_id"}},
+			Alone: string(durable.Replace), Apart: "collection_id", Each: "collection"}},
 	}
 }
 

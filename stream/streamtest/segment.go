@@ -98,7 +98,7 @@ func RunIn(ctx context.Context, s Segment) (*Outcome, error) {
 		call.Params["settings"] = s.Settings
 	}
 	if s.Collection != nil {
-		call.Params["collection"] = s.Collection
+		call.Params["each"] = s.Collection
 	}
 	segment, _ := r.Lookup("stream.segment")
 	value, err := segment.Handler.Run(ctx, call)
