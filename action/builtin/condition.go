@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -80,7 +79,7 @@ func (conditionHandler) Validate(params map[string]any) []error {
 			problems = append(problems, action.Invalid("leave one of them out", "%s stands beside branches", name))
 		}
 	}
-	if err := checkCondition(params["condition"]); err != nil {
+	if err := action.CheckCondition(params["condition"]); err != nil {
 		problems = append(problems, action.Invalid("", "condition: %v", err))
 	}
 	if list {
@@ -102,7 +101,7 @@ func (h conditionHandler) Run(_ context.Context, call *action.Call) (any, error)
 	for _, b := range branches {
 		holds, err := b.always, error(nil)
 		if !holds {
-			holds, err = evalCondition(call.Host, b.condition, nil)
+			holds, err = action.Holds(call.Host, b.condition, nil)
 		}
 		if err != nil {
 			return nil, action.Fail(fmt.Errorf("condition of branch %s: %w", b.id, err))
@@ -128,7 +127,7 @@ func decide(call *action.Call) (any, error) {
 	if call.Params["condition"] == nil {
 		return nil, action.Invalid("give condition or branches", "there is nothing to decide")
 	}
-	holds, err := evalCondition(call.Host, call.Params["condition"], nil)
+	holds, err := action.Holds(call.Host, call.Params["condition"], nil)
 	if err != nil {
 		return nil, action.Fail(fmt.Errorf("condition: %w", err))
 	}
@@ -209,61 +208,11 @@ func branchesOf(value any) (branches []branch, problems []error) {
 		case seen[b.id]:
 			problems = append(problems, action.Invalid("", "branches[%d]: the id %q is there twice", i, b.id))
 		}
-		if err := checkCondition(b.condition); err != nil {
+		if err := action.CheckCondition(b.condition); err != nil {
 			problems = append(problems, action.Invalid("", "branches[%d].condition: %v", i, err))
 		}
 		seen[b.id] = true
 		branches = append(branches, b)
 	}
 	return branches, problems
-}
-
-// checkCondition finds what is wrong with a condition before anything is known.
-func checkCondition(value any) error {
-	text, ok := value.(string)
-	if !ok {
-		return nil
-	}
-	_, err := expr.ParseCondition(text)
-	return err
-}
-
-// evalCondition is the truth of a condition by the rules of a step's own condition. Extra are names beside those of the step.
-func evalCondition(host action.Host, value any, extra map[string]any) (bool, error) {
-	text, ok := value.(string)
-	if !ok {
-		return truth(value)
-	}
-	parsed, err := expr.ParseCondition(text)
-	if err != nil {
-		return false, err
-	}
-	if len(parsed.Refs()) == 0 {
-		return parsed.EvalBool(expr.Vars{}, expr.Limits{})
-	}
-	result, err := host.Eval(template(text), extra)
-	if e, is := errors.AsType[*expr.Error](err); is && e.Absent {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return truth(result)
-}
-
-// template is a condition as the host wants it: a bare expression would be text to it.
-func template(condition string) string {
-	if strings.Contains(condition, "{{") || strings.Contains(condition, "{%") {
-		return condition
-	}
-	return "{{ " + condition + " }}"
-}
-
-// truth is the truth of a value in a condition.
-func truth(value any) (bool, error) {
-	name, err := expr.ParseExpression("value")
-	if err != nil {
-		return false, err
-	}
-	return name.EvalBool(expr.Vars{"value": value}, expr.Limits{})
 }

@@ -39,7 +39,7 @@ type filterHandler struct{}
 
 // Validate implements action.Validator.
 func (filterHandler) Validate(params map[string]any) []error {
-	if err := checkCondition(params["condition"]); err != nil {
+	if err := action.CheckCondition(params["condition"]); err != nil {
 		return []error{action.Invalid("", "condition: %v", err)}
 	}
 	return nil
@@ -59,7 +59,7 @@ func (filterHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		holds, err := evalCondition(call.Host, call.Params["condition"], map[string]any{"item": item, "index": int64(i)})
+		holds, err := action.Holds(call.Host, call.Params["condition"], map[string]any{"item": item, "index": int64(i)})
 		if err != nil {
 			return nil, action.Fail(fmt.Errorf("condition for element %d: %w", i, err))
 		}

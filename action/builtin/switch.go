@@ -114,7 +114,7 @@ func isCase(members map[string]any) bool {
 
 func (c *choice) fits(call *action.Call, extra map[string]any) (bool, error) {
 	if c.condition != nil {
-		return evalCondition(call.Host, c.condition, extra)
+		return action.Holds(call.Host, c.condition, extra)
 	}
 	wanted, err := render(call.Host, c.value, extra)
 	if err != nil {
@@ -181,7 +181,7 @@ func caseOf(element any) (choice, error) {
 		return c, errors.New("needs exactly one of value and condition")
 	case !has:
 		c.name = c.condition
-		return c, checkCondition(c.condition)
+		return c, action.CheckCondition(c.condition)
 	}
 	if _, text := c.target.(string); !text && c.target != nil {
 		return c, fmt.Errorf("target_step is %s, not the id of a step", typeName(c.target))

@@ -79,7 +79,7 @@ type lap struct {
 // action_params fit the inner action's Spec is for the caller to check, as with all parameters.
 func (h whileHandler) Validate(params map[string]any) []error {
 	var problems []error
-	if err := checkCondition(params["condition"]); err != nil {
+	if err := action.CheckCondition(params["condition"]); err != nil {
 		problems = append(problems, action.Invalid("", "condition: %v", err))
 	}
 	name, ok := params["action"].(string)
@@ -145,7 +145,7 @@ func (h whileHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, action.Fail(fmt.Errorf("result of run %d: %w", loop.Iterations, err))
 	}
-	goesOn, err := evalCondition(call.Host, call.Params["condition"], map[string]any{"iteration": loop.Iterations, "result": result})
+	goesOn, err := action.Holds(call.Host, call.Params["condition"], map[string]any{"iteration": loop.Iterations, "result": result})
 	if err != nil {
 		return nil, action.Fail(fmt.Errorf("condition: %w", err))
 	}

@@ -27,41 +27,6 @@ func (a *answer) scope() map[string]any {
 	return names
 }
 
-// evaluate gives the value of an expression, with or without braces.
-func evaluate(host action.Host, text string, names map[string]any) (any, error) {
-	if !tagged(text) {
-		text = "{{ " + text + " }}"
-	}
-	return host.Eval(text, names)
-}
-
-// holds is the truth of a condition by the rules of a step's condition.
-func holds(host action.Host, condition any, names map[string]any) (bool, error) {
-	text, ok := condition.(string)
-	if !ok {
-		return truth(condition)
-	}
-	if strings.TrimSpace(text) == "" {
-		return true, nil
-	}
-	v, err := evaluate(host, text, names)
-	if e, ok := errors.AsType[*expr.Error](err); ok && e.Absent {
-		return false, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return truth(v)
-}
-
-func truth(v any) (bool, error) {
-	name, err := expr.ParseExpression("value")
-	if err != nil {
-		return false, err
-	}
-	return name.EvalBool(expr.Vars{"value": v}, expr.Limits{})
-}
-
 func undefined(err error) bool {
 	e, ok := errors.AsType[*expr.Error](err)
 	return ok && e.Code == expr.CodeUndefined
@@ -76,7 +41,7 @@ func (a *answer) extract(host action.Host, outputs []output, into map[string]any
 	values := map[string]any{}
 	for i, o := range outputs {
 		fields[i] = o.field
-		v, err := evaluate(host, o.value, names)
+		v, err := action.Evaluate(host, o.value, names)
 		switch {
 		case undefined(err):
 			continue

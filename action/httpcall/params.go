@@ -290,17 +290,15 @@ func (p *params) readPolicy() error {
 }
 
 func checkCondition(name string, v any) error {
-	if text, ok := v.(string); ok {
-		if _, err := expr.ParseCondition(text); err != nil {
-			return action.Fail(fmt.Errorf("%s: %w", name, err))
-		}
+	if err := action.CheckCondition(v); err != nil {
+		return action.Fail(fmt.Errorf("%s: %w", name, err))
 	}
 	return nil
 }
 
 func checkExpression(name, text string) error {
 	parse := expr.ParseExpression
-	if tagged(text) {
+	if action.Tagged(text) {
 		parse = expr.Parse
 	}
 	if _, err := parse(text); err != nil {
@@ -308,8 +306,6 @@ func checkExpression(name, text string) error {
 	}
 	return nil
 }
-
-func tagged(text string) bool { return strings.Contains(text, "{{") || strings.Contains(text, "{%") }
 
 // join makes one failure of all problems.
 func join(problems []error) error {

@@ -162,7 +162,7 @@ func (h *httpHandler) submit(ctx context.Context, call *action.Call, p *params, 
 		j.Location = u.String()
 	}
 	if p.Poll.Job != "" {
-		if j.ID, err = evaluate(call.Host, p.Poll.Job, a.scope()); err != nil {
+		if j.ID, err = action.Evaluate(call.Host, p.Poll.Job, a.scope()); err != nil {
 			return action.Fail(&stepwell.Error{Code: stepwell.CodeFailed, Message: "poll.job: " + a.redact.Text(err.Error()),
 				Hint: "the job was submitted, but its response does not say what identifies it"})
 		}
@@ -251,7 +251,7 @@ func (p *pollParams) judge(host action.Host, a *answer, j *job) (failed, done bo
 		if c.condition == nil {
 			continue
 		}
-		if *c.into, err = holds(host, c.condition, names); err != nil {
+		if *c.into, err = action.Holds(host, c.condition, names); err != nil {
 			return false, false, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: c.name + ": " + a.redact.Text(err.Error())})
 		}
 	}
@@ -345,7 +345,7 @@ func (p *params) pollHeader(call *action.Call, names map[string]any, same bool) 
 	} else {
 		rendered := map[string]any{}
 		for name, v := range p.Poll.Headers {
-			if text, ok := v.(string); ok && tagged(text) {
+			if text, ok := v.(string); ok && action.Tagged(text) {
 				var err error
 				if v, err = call.Host.Eval(text, names); err != nil {
 					return nil, action.Fail(fmt.Errorf("poll.headers.%s: %w", name, err))

@@ -89,7 +89,7 @@ func (a *answer) judge(call *action.Call, resp *outbound.Response, how reading, 
 	if how.success == nil {
 		return nil
 	}
-	ok, err := holds(call.Host, how.success, a.scope())
+	ok, err := action.Holds(call.Host, how.success, a.scope())
 	switch {
 	case err != nil:
 		return action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "success_if: " + a.redact.Text(err.Error())})

@@ -286,7 +286,7 @@ func FuzzOutputs(f *testing.F) {
 			if strings.ContainsAny(key, `\"{}%#`) || !json.Valid(quoted) || strings.Contains(string(quoted), `\`) {
 				return nil, nil
 			}
-			got, err := evaluate(call.Host, "body["+string(quoted)+"]", answer.scope())
+			got, err := action.Evaluate(call.Host, "body["+string(quoted)+"]", answer.scope())
 			if err != nil || got != "found" {
 				t.Errorf("%q: %v, %v", key, got, err)
 			}
