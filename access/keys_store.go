@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell/resource"
@@ -45,6 +46,14 @@ func (k *Keys) load(ctx context.Context, anew bool) error {
 		return nil
 	}
 	k.read, k.byID = at, byID
+	return nil
+}
+
+// Refresh reads the keys again if there is one among the objects that another process has changed or deleted.
+func (k *Keys) Refresh(ctx context.Context, changed []store.Object) error {
+	if slices.ContainsFunc(changed, func(o store.Object) bool { return o.Kind == ObjectKey }) {
+		return k.load(ctx, true)
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
@@ -43,19 +44,32 @@ func NewPolicies(ctx context.Context, s PolicyStore, settings Policy) (*Policies
 		return nil, err
 	}
 	p := &Policies{store: s, settings: &settings}
+	return p, p.read(ctx)
+}
+
+// read takes over the stored policy.
+func (p *Policies) read(ctx context.Context) error {
 	stored := &StoredPolicy{}
-	switch o, err := s.Object(ctx, ObjectPolicy, policyID); {
-	case stepwell.CodeOf(err) == stepwell.CodeNotFound:
-	case err != nil:
-		return nil, err
-	default:
+	o, err := p.store.Object(ctx, ObjectPolicy, policyID)
+	if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		return err
+	}
+	if err == nil {
 		if err := json.Unmarshal(o.Body, stored); err != nil {
-			return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored policy cannot be read", Err: err}
+			return &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored policy cannot be read", Err: err}
 		}
 		stored.Revision = o.Revision
 	}
 	p.stored.Store(stored)
-	return p, nil
+	return nil
+}
+
+// Refresh reads the stored policy again if it is among the objects that another process has changed or deleted.
+func (p *Policies) Refresh(ctx context.Context, changed []store.Object) error {
+	if slices.ContainsFunc(changed, func(o store.Object) bool { return o.Kind == ObjectPolicy }) {
+		return p.read(ctx)
+	}
+	return nil
 }
 
 // Check is CodeDenied when one of both does not allow a use.

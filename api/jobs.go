@@ -39,6 +39,9 @@ func Jobs(s *trigger.Schedules) Kind {
 	return j
 }
 
+// Work implements Kind: jobs fire only when what was left unfinished has been taken up, which is not the API's to know.
+func (j *jobs) Work() (name string, run func(ctx context.Context) error) { return "jobs", nil }
+
 func (j *jobs) serve(s *server) {
 	j.server = s
 	j.kindOf.serve(s)

@@ -20,6 +20,8 @@ import (
 
 // Kind is a kind of objects that the API serves: Options.Kinds lists them. Of makes one.
 type Kind interface {
+	// Work is what the kind does beside being asked: its name, and what runs until ctx ends; nil: nothing.
+	Work() (name string, run func(ctx context.Context) error)
 	rows() []operation // those that the table has not
 	serve(s *server)
 }
@@ -120,6 +122,14 @@ type (
 		IfMatch string `header:"If-Match" maxLength:"2000"`
 	}
 )
+
+// Work implements Kind: the Run of the resource, if it has one.
+func (k *kindOf[D, V, M, S, F]) Work() (name string, run func(ctx context.Context) error) {
+	if r, ok := k.Resource.(interface{ Run(context.Context) error }); ok {
+		run = r.Run
+	}
+	return k.Kind().Noun + "s", run
+}
 
 func (k *kindOf[D, V, M, S, F]) serve(s *server) {
 	k.server, k.kind = s, k.Kind()

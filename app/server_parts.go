@@ -174,7 +174,7 @@ func (s *Server) buildAPI(context.Context) error {
 	return nil
 }
 
-// kinds are the kinds of objects that people manage: a new kind is one line here.
+// kinds are the kinds of objects that people manage. A new kind of trigger is a package and one line here.
 func (s *Server) kinds() []api.Kind {
 	return []api.Kind{
 		api.Jobs(s.schedules),

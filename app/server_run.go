@@ -61,8 +61,11 @@ func (s *Server) attend(serving *crew) {
 	if s.sidecar != nil {
 		serving.start("Dapr sidecar", s.sidecar.Run)
 	}
-	serving.start("webhooks", s.hooks.Run)
-	serving.start("event triggers", s.router.Run)
+	for _, kind := range s.kinds() {
+		if name, run := kind.Work(); run != nil {
+			serving.start(name, run)
+		}
+	}
 	serving.start("http", func(context.Context) error { return s.serveHTTP() })
 }
 

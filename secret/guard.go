@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 
@@ -77,7 +78,16 @@ func (g *Guard) LoadLate(ctx context.Context) error {
 	return nil
 }
 
-// Digest is by what data can be told from other data, and not be guessed: an HMAC. It stays the same when master keys
+// Refresh reads the vault again if a secret is among the objects that another process has changed or deleted. What is known of a
+// deleted one stays hidden.
+func (g *Guard) Refresh(ctx context.Context, changed []store.Object) error {
+	if !slices.ContainsFunc(changed, func(o store.Object) bool { return o.Kind == ObjectSecret }) {
+		return nil
+	}
+	return g.Vault.reload(ctx)
+}
+
+// Digest returns an HMAC of data, so that equal inputs can be recognised without revealing them. It stays the same when master keys
 // are rotated. Nothing for nothing. Errors as with Keyring.Check.
 func (g *Guard) Digest(ctx context.Context, data []byte) ([]byte, error) {
 	if g == nil || len(data) == 0 {

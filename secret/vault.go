@@ -246,6 +246,11 @@ func (v *Vault) fresh(ctx context.Context) error {
 	if !old {
 		return nil
 	}
+	return v.reload(ctx)
+}
+
+// reload is Load; a secret that cannot be opened is an error for whoever asks for it.
+func (v *Vault) reload(ctx context.Context) error {
 	err := v.Load(ctx)
 	if _, ok := errors.AsType[*BrokenError](err); ok {
 		return nil // told to whoever asks for one of them

@@ -219,3 +219,30 @@ func TestNoGuard(t *testing.T) {
 	}
 	g.Forget(run)
 }
+
+// A secret that another process sets or deletes is as it is there, at once after Refresh.
+func TestGuardRefresh(t *testing.T) {
+	s, ctx := objects(t), t.Context()
+	here, there := secret.NewGuard(s, ring(t, key(1)), secret.NewRedactor()), secret.NewGuard(s, ring(t, key(1)), secret.NewRedactor())
+	if err := here.Load(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := there.Vault.Set(ctx, "fresh", "fresh-value", 0, ""); err != nil {
+		t.Fatal(err)
+	}
+	changed := []store.Object{{Kind: secret.ObjectSecret, ID: "fresh"}}
+	if err := here.Refresh(ctx, changed); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := here.Vault.Get(ctx, "fresh"); err != nil || got != "fresh-value" || here.Text("", "a fresh-value b") != "a *** b" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := there.Vault.Delete(ctx, "fresh", store.AnyRevision); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.Refresh(ctx, changed); err != nil {
+		t.Fatal(err)
+	}
+	_, err := here.Vault.Get(ctx, "fresh")
+	code(t, err, stepwell.CodeNotFound, "after it was deleted elsewhere")
+}

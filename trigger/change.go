@@ -124,18 +124,23 @@ func (s *Schedules) Delete(ctx context.Context, idOrName string, revision int64)
 		default:
 		}
 	}
-	e.gone = true
-	delete(s.jobs, e.ID)
-	s.followers(e.Schedule.After)
-	s.listens(e)
-	s.heap.remove(e)
-	s.forget(e)
+	s.drop(e)
 	// A state without its schedule is removed when the jobs are loaded, should this fail.
 	err = s.o.Objects.DeleteObject(ctx, kindState, e.ID, store.AnyRevision)
 	if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
 		s.o.Log.WarnContext(ctx, "the state of a deleted job was not removed", "job", e.ID, "error", err)
 	}
 	return nil
+}
+
+// drop forgets a job that has been deleted. The caller holds the lock.
+func (s *Schedules) drop(e *entry) {
+	e.gone = true
+	delete(s.jobs, e.ID)
+	s.followers(e.Schedule.After)
+	s.listens(e)
+	s.heap.remove(e)
+	s.forget(e)
 }
 
 // forget no longer waits for a job's executions.

@@ -102,9 +102,65 @@ func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
 	return nil
 }
 
-// reload reads an entry's state again, after another process has changed it. The caller holds the lock.
+// Refresh reads again the jobs, and their states, among the objects that another process has changed or deleted. Of each
+// object, only Kind and ID are looked at.
+func (s *Schedules) Refresh(ctx context.Context, changed []store.Object) error {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	done := map[string]bool{}
+	for i := range changed {
+		id := changed[i].ID
+		if changed[i].Kind != kindSchedule && changed[i].Kind != kindState || done[id] {
+			continue
+		}
+		done[id] = true
+		if err := s.refresh(ctx, id, now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// refresh takes over one job as the store has it. The caller holds the lock.
+func (s *Schedules) refresh(ctx context.Context, id string, now time.Time) error {
+	e := s.jobs[id]
+	o, err := s.o.Objects.Object(ctx, kindSchedule, id)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		if e != nil {
+			s.drop(e)
+		}
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	fresh, err := readEntry(o)
+	if err != nil {
+		return err
+	}
+	var before *After
+	if e == nil {
+		e = &entry{pos: -1}
+	} else {
+		before, fresh.pos = e.Schedule.After, e.pos
+		fresh.state, fresh.stateRevision, fresh.dirty = e.state, e.stateRevision, e.dirty
+		fresh.state.plan = fresh.plan
+	}
+	*e, s.jobs[id] = *fresh, e
+	s.reload(ctx, e)
+	s.followers(before, e.Schedule.After)
+	s.listens(e)
+	s.schedule(e, now)
+	return nil
+}
+
+// reload reads an entry's state again if another process has changed it. The caller holds the lock.
 func (s *Schedules) reload(ctx context.Context, e *entry) {
 	o, err := s.o.Objects.Object(ctx, kindState, e.ID)
+	if err == nil && o.Revision == e.stateRevision {
+		return
+	}
 	if err == nil {
 		s.forget(e)
 		err = e.readState(o)
