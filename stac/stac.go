@@ -30,11 +30,11 @@ type Options struct {
 func Modules(o Options) []stream.Module {
 	return slices.Concat(
 		ingest.Modules(ingest.Options{HTTP: o.HTTP, Places: o.Places}),
-		transform.Modules(transform.Options{Places: o.Places}),
-		scaffold.Modules(scaffold.Options{Places: o.Places}),
-		extension.Modules(extension.Options{Schemas: o.Schemas}),
-		validate.Modules(validate.Options{Schemas: o.Schemas}),
-		update.Modules(update.Options{Places: o.Places}),
+		transform.Modules(o.Places),
+		scaffold.Modules(o.Places),
+		extension.Modules(o.Schemas),
+		validate.Modules(o.Schemas),
+		update.Modules(o.Places),
 		output.Modules(output.Options{HTTP: o.HTTP, Places: o.Places}),
 	)
 }

@@ -29,7 +29,7 @@ const (
 func open2(t testing.TB, config map[string]any) (stream.Modifier, *streamtest.Rig) {
 	t.Helper()
 	rig := streamtest.New(t)
-	c, err := rig.Open(Modules(Options{})[0], config)
+	c, err := rig.Open(Modules(schema.New(schema.Options{}))[0], config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +274,7 @@ func TestMissingSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	m := Modules(Options{Schemas: schema.New(schema.Options{HTTP: client})})[0]
+	m := Modules(schema.New(schema.Options{HTTP: client}))[0]
 	for _, c := range []struct {
 		config map[string]any
 		err    string
@@ -317,11 +317,11 @@ func TestRefuses(t *testing.T) {
 		{"schema_uri": gaugeURI, "config": map[string]any{"level": 1}},
 		{"extension": "eo", "default": map[string]any{}},
 	} {
-		if _, err := streamtest.New(t).Open(Modules(Options{})[0], config); err == nil {
+		if _, err := streamtest.New(t).Open(Modules(schema.New(schema.Options{}))[0], config); err == nil {
 			t.Errorf("%v was taken", config)
 		}
 	}
-	if problems := Modules(Options{})[0].Check(map[string]any{"extension": "{{ params.e }}"}); problems != nil {
+	if problems := Modules(schema.New(schema.Options{}))[0].Check(map[string]any{"extension": "{{ params.e }}"}); problems != nil {
 		t.Error(problems)
 	}
 	for text, config := range map[string]map[string]any{
@@ -397,7 +397,7 @@ func TestSentinel(t *testing.T) {
 	config := map[string]any{"schema_uri": "https://stac-extensions.github.io/alternate-assets/v1.2.0/schema.json", "required_fields_only": true, "validate_extension": true, "schema_dir": dir, "offline": true,
 		"defaults": map[string]any{"assets.*.alternate.s3.href": "s3://example-bucket/{collection_id}/{asset_key}/", "assets.*.alternate.s3.alternate:name": "S3", "assets.*.alternate:name": "HTTPS"}}
 	m, _ := open2(t, config)
-	v, err := streamtest.New(t).Open(validate.Modules(validate.Options{})[0], map[string]any{"schema_dir": dir, "offline": true, "missing_schema": "fail"})
+	v, err := streamtest.New(t).Open(validate.Modules(schema.New(schema.Options{}))[0], map[string]any{"schema_dir": dir, "offline": true, "missing_schema": "fail"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -435,7 +435,7 @@ func TestSentinel(t *testing.T) {
 }
 
 func TestSpec(t *testing.T) {
-	s := Modules(Options{})[0].Spec
+	s := Modules(schema.New(schema.Options{}))[0].Spec
 	if _, err := spec.Compile(s.Params, false); err != nil {
 		t.Error(err)
 	}

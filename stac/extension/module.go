@@ -8,18 +8,8 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// Options configure the module.
-type Options struct {
-	// Schemas finds schemas where the config does not say otherwise. Defaults to a Store without a folder and
-	// without a network.
-	Schemas *schema.Store
-}
-
-// Modules are the stream modules of this package: stac.extension.
-func Modules(o Options) []stream.Module {
-	if o.Schemas == nil {
-		o.Schemas = schema.New(schema.Options{})
-	}
+// Modules are the stream modules of this package: stac.extension. Schemas are found in store, where the config does not say otherwise.
+func Modules(store *schema.Store) []stream.Module {
 	return []stream.Module{stream.Typed[config]{
 		Spec: describe(),
 		Check: func(c *config, given stream.Config) []error {
@@ -32,7 +22,7 @@ func Modules(o Options) []stream.Module {
 			_, problems := c.read(func(path string) string { return path })
 			return problems
 		},
-		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) { return open(ctx, o, env, c) },
+		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) { return open(ctx, store, env, c) },
 		Pure: true,
 	}.Module()}
 }
@@ -53,12 +43,12 @@ type config struct {
 	schema.Sources
 }
 
-func open(ctx context.Context, o Options, env *stream.Env, c *config) (*extender, error) {
+func open(ctx context.Context, store *schema.Store, env *stream.Env, c *config) (*extender, error) {
 	s, problems := c.read(env.Path)
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
-	store := o.Schemas.With(s.schemas)
+	store = store.With(s.schemas)
 	err := store.Check()
 	var e *extender
 	if err == nil {

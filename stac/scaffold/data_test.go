@@ -18,6 +18,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/transform"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
 
@@ -43,7 +44,7 @@ func shared(t *testing.T) string {
 func pipe(t *testing.T, table, scaffold object) (items []*item.Value, failures []string) {
 	t.Helper()
 	rig := streamtest.New(t)
-	texts, _, err := rig.Read(transform.Modules(transform.Options{})[0], table)
+	texts, _, err := rig.Read(transform.Modules(files.New(files.Options{}))[0], table)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,7 @@ func TestLandsatScenesFailInScaffold(t *testing.T) {
 	mappings := append([]any{}, landsatConfig...)
 	mappings[2] = object{"source_field": "bbox", "target_field": "bbox"}
 	rig := streamtest.New(t)
-	c, err := rig.Open(transform.Modules(transform.Options{})[0], object{"source_file": filepath.Join(dir, "tables", "landsat_scenes.jsonl"), "mappings": mappings})
+	c, err := rig.Open(transform.Modules(files.New(files.Options{}))[0], object{"source_file": filepath.Join(dir, "tables", "landsat_scenes.jsonl"), "mappings": mappings})
 	if err != nil {
 		t.Fatal(err)
 	}

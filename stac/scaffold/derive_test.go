@@ -24,8 +24,8 @@ func TestDerivedAfterJoin(t *testing.T) {
 	} {
 		sink := streamtest.Collect("sink")
 		places := files.New(files.Options{})
-		modules := append([]stream.Module{streamtest.Source("source", c.from), sink.Module()}, Modules(Options{Places: places})...)
-		out := streamtest.Run(t.Context(), t, streamtest.Segment{Modules: append(modules, update.Modules(update.Options{Places: places})...), Steps: []stream.Step{
+		modules := append([]stream.Module{streamtest.Source("source", c.from), sink.Module()}, Modules(places)...)
+		out := streamtest.Run(t.Context(), t, streamtest.Segment{Modules: append(modules, update.Modules(places)...), Steps: []stream.Step{
 			{ID: "source", Module: "source"},
 			{ID: "items", Module: "ScaffoldModule", Inputs: []string{"source"}, Config: object{"base_url": "https://x.org"}},
 			{ID: "change", Module: "ModifyModule", Inputs: []string{"source"}, Config: object{"updates": c.updates}},

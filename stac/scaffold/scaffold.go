@@ -20,23 +20,14 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// Options are what the module needs.
-type Options struct {
-	// Places reads templates, and writes collections and catalogues. Defaults to the local disk.
-	Places *files.Places
-}
-
-// Modules gives stac.scaffold.
-func Modules(o Options) []stream.Module {
-	if o.Places == nil {
-		o.Places = files.New(files.Options{})
-	}
+// Modules gives stac.scaffold; places reads templates, and writes collections and catalogues.
+func Modules(places *files.Places) []stream.Module {
 	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check,
 		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
-			return open(ctx, o.Places, env, c)
+			return open(ctx, places, env, c)
 		},
 		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
-			if _, err := prepare(ctx, o.Places, env, c); err != nil {
+			if _, err := prepare(ctx, places, env, c); err != nil {
 				return []error{err}
 			}
 			return nil

@@ -10,12 +10,13 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
 
 type object = map[string]any
 
-func module() stream.Module { return Modules(Options{})[0] }
+func module() stream.Module { return Modules(files.New(files.Options{}))[0] }
 
 func opened(t testing.TB, rig *streamtest.Rig, config object) stream.Modifier {
 	t.Helper()

@@ -22,10 +22,10 @@ func TestSegment(t *testing.T) {
 		t.Fatal(err)
 	}
 	places := files.New(files.Options{})
-	rows := transform.Modules(transform.Options{Places: places})[0] // in the role that it has at the beginning
+	rows := transform.Modules(places)[0] // in the role that it has at the beginning
 	rows.Spec.Name, rows.Spec.Aliases, rows.Spec.Stream = "rows", nil, &spec.Stream{Role: spec.Source}
 	var modules []stream.Module
-	for _, m := range [][]stream.Module{{rows}, Modules(Options{Places: places}), update.Modules(update.Options{Places: places}), files.Modules(files.ModuleOptions{Places: places})} {
+	for _, m := range [][]stream.Module{{rows}, Modules(places), update.Modules(places), files.Modules(files.ModuleOptions{Places: places})} {
 		modules = append(modules, m...)
 	}
 	steps := []stream.Step{

@@ -18,23 +18,14 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// Options are what the module needs.
-type Options struct {
-	// Places reads the tables. Defaults to the local disk.
-	Places *files.Places
-}
-
-// Modules gives stac.transform.
-func Modules(o Options) []stream.Module {
-	if o.Places == nil {
-		o.Places = files.New(files.Options{})
-	}
+// Modules gives stac.transform; places reads the tables.
+func Modules(places *files.Places) []stream.Module {
 	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check,
 		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
-			return open(ctx, o.Places, env, c)
+			return open(ctx, places, env, c)
 		},
 		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
-			t, err := prepare(ctx, o.Places, env, c)
+			t, err := prepare(ctx, places, env, c)
 			if err == nil {
 				_, err = t.list(ctx)
 			}

@@ -18,20 +18,11 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// Options are what the module needs.
-type Options struct {
-	// Places reads patch files. Defaults to the local disk.
-	Places *files.Places
-}
-
-// Modules gives stac.update.
-func Modules(o Options) []stream.Module {
-	if o.Places == nil {
-		o.Places = files.New(files.Options{})
-	}
+// Modules gives stac.update; places reads patch files.
+func Modules(places *files.Places) []stream.Module {
 	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check, Pure: true,
 		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
-			return open(ctx, o, env, c)
+			return open(ctx, places, env, c)
 		}}.Module()}
 }
 
@@ -70,13 +61,13 @@ type updater struct {
 	patched, migrated, repaired atomic.Int64
 }
 
-func open(ctx context.Context, o Options, env *stream.Env, c *config) (_ any, err error) {
+func open(ctx context.Context, places *files.Places, env *stream.Env, c *config) (_ any, err error) {
 	u := &c.updater
 	if c.Stamp != nil && *c.Stamp {
 		u.stamp = env.Started.UTC().Format("2006-01-02T15:04:05.000Z")
 	}
 	if c.PatchFile != "" {
-		if u.patches, err = load(ctx, o.Places, env.Dir, c.PatchFile, c.MaxPatch); err != nil {
+		if u.patches, err = load(ctx, places, env.Dir, c.PatchFile, c.MaxPatch); err != nil {
 			return nil, err
 		}
 	}

@@ -12,12 +12,13 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
 
 var now = time.Date(2026, 2, 3, 4, 5, 6, 7_890_000, time.FixedZone("", 3600))
 
-func module() stream.Module { return Modules(Options{})[0] }
+func module() stream.Module { return Modules(files.New(files.Options{}))[0] }
 
 type object = map[string]any
 

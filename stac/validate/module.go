@@ -9,18 +9,8 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// Options configure the module.
-type Options struct {
-	// Schemas finds schemas where the config does not say otherwise. Defaults to a Store without a folder and
-	// without a network.
-	Schemas *schema.Store
-}
-
-// Modules are the stream modules of this package: stac.validate.
-func Modules(o Options) []stream.Module {
-	if o.Schemas == nil {
-		o.Schemas = schema.New(schema.Options{})
-	}
+// Modules are the stream modules of this package: stac.validate. Schemas are found in store, where the config does not say otherwise.
+func Modules(store *schema.Store) []stream.Module {
 	return []stream.Module{stream.Typed[config]{
 		Spec: describe(),
 		Check: func(c *config, given stream.Config) []error {
@@ -31,14 +21,14 @@ func Modules(o Options) []stream.Module {
 			return problems
 		},
 		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
-			v, problems := open(ctx, o, env, c)
+			v, problems := open(ctx, store, env, c)
 			if len(problems) > 0 {
 				return nil, &stream.Error{Type: stream.ConfigurationError, Err: problems[0]}
 			}
 			return v, nil
 		},
 		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
-			_, problems := open(ctx, o, env, c)
+			_, problems := open(ctx, store, env, c)
 			return problems
 		},
 	}.Module()}
@@ -56,12 +46,12 @@ type config struct {
 	schema.Sources
 }
 
-func open(ctx context.Context, o Options, env *stream.Env, c *config) (*validator, []error) {
+func open(ctx context.Context, store *schema.Store, env *stream.Env, c *config) (*validator, []error) {
 	s, problems := c.read(env.Path)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	store := o.Schemas.With(s.schemas)
+	store = store.With(s.schemas)
 	if err := store.Check(); err != nil {
 		return nil, []error{err}
 	}

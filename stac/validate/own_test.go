@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
@@ -54,7 +55,7 @@ func TestOwnSchema(t *testing.T) {
 
 func TestStrict(t *testing.T) {
 	rig := streamtest.New(t)
-	c, err := rig.Open(Modules(Options{})[0], map[string]any{"strict": true, "offline": true})
+	c, err := rig.Open(Modules(schema.New(schema.Options{}))[0], map[string]any{"strict": true, "offline": true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func TestExtraSchemas(t *testing.T) {
 		{"mode": "sometimes"},
 		{"strict_mode": true},
 	} {
-		_, err := streamtest.New(t).Open(Modules(Options{})[0], config)
+		_, err := streamtest.New(t).Open(Modules(schema.New(schema.Options{}))[0], config)
 		if err == nil {
 			t.Errorf("%v was taken", config)
 			continue
@@ -124,13 +125,13 @@ func TestExtraSchemas(t *testing.T) {
 			t.Errorf("%v: %v without a hint", config, err)
 		}
 	}
-	if problems := Modules(Options{})[0].Check(map[string]any{"missing_schema": "{{ params.policy }}"}); problems != nil {
+	if problems := Modules(schema.New(schema.Options{}))[0].Check(map[string]any{"missing_schema": "{{ params.policy }}"}); problems != nil {
 		t.Error(problems)
 	}
-	if problems := Modules(Options{})[0].Check(map[string]any{"missing_schema": "x", "lint": []any{"y"}}); len(problems) != 2 {
+	if problems := Modules(schema.New(schema.Options{}))[0].Check(map[string]any{"missing_schema": "x", "lint": []any{"y"}}); len(problems) != 2 {
 		t.Error(problems)
 	}
-	if problems := Modules(Options{})[0].Try(t.Context(), streamtest.New(t).Env, map[string]any{"schema_dir": filepath.Join(os.TempDir(), "gone")}); len(problems) != 1 {
+	if problems := Modules(schema.New(schema.Options{}))[0].Try(t.Context(), streamtest.New(t).Env, map[string]any{"schema_dir": filepath.Join(os.TempDir(), "gone")}); len(problems) != 1 {
 		t.Error(problems)
 	}
 }

@@ -35,7 +35,7 @@ type result struct {
 func run(t testing.TB, config map[string]any, items []*stream.Item) result {
 	t.Helper()
 	rig := streamtest.New(t)
-	c, err := rig.Open(Modules(Options{})[0], config)
+	c, err := rig.Open(Modules(schema.New(schema.Options{}))[0], config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestExamples(t *testing.T) {
 
 func TestParallel(t *testing.T) {
 	rig := streamtest.New(t)
-	c, err := rig.Open(Modules(Options{})[0], map[string]any{"schema_dir": shared(t, "schemas"), "offline": true, "lint": []any{"all"}})
+	c, err := rig.Open(Modules(schema.New(schema.Options{}))[0], map[string]any{"schema_dir": shared(t, "schemas"), "offline": true, "lint": []any{"all"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,7 +311,7 @@ func TestUnusableSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	m := Modules(Options{Schemas: schema.New(schema.Options{HTTP: client, Dir: "testdata/schemas"})})[0]
+	m := Modules(schema.New(schema.Options{HTTP: client, Dir: "testdata/schemas"}))[0]
 	for _, policy := range []string{"warn", "fail"} {
 		rig := streamtest.New(t)
 		c, err := rig.Open(m, map[string]any{"missing_schema": map[string]any{srv.URL + "/*": policy, "*": "skip", "https://schemas.stacspec.org/*": "builtin"}, "extension_schemas": []any{srv.URL + "/broken", srv.URL + "/forbidden"}})
@@ -331,7 +331,7 @@ func TestUnusableSchemas(t *testing.T) {
 }
 
 func TestExamplesOfSpec(t *testing.T) {
-	m := Modules(Options{})[0]
+	m := Modules(schema.New(schema.Options{}))[0]
 	if m.Spec.Stream == nil || !m.Spec.Stream.Parallel || m.Spec.Stream.Role != spec.Modifier {
 		t.Error(m.Spec.Stream)
 	}
@@ -347,7 +347,7 @@ func TestExamplesOfSpec(t *testing.T) {
 
 func BenchmarkModify(b *testing.B) {
 	rig := streamtest.New(b)
-	c, err := rig.Open(Modules(Options{})[0], map[string]any{"schema_dir": shared(b, "schemas"), "offline": true})
+	c, err := rig.Open(Modules(schema.New(schema.Options{}))[0], map[string]any{"schema_dir": shared(b, "schemas"), "offline": true})
 	if err != nil {
 		b.Fatal(err)
 	}
