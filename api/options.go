@@ -24,7 +24,6 @@ type Store interface {
 	store.Reader
 	// Definition is a snapshot by its hash.
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
-	WaitingSteps(ctx context.Context, prefix string, after *store.WaitingStep, limit int) ([]store.WaitingStep, error)
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
 	OutsideWork(ctx context.Context, execution int64, after store.OutsideWork, limit int) ([]store.OutsideWork, error)
 }

@@ -112,7 +112,6 @@ type Options struct {
 // Store is a database that executions run in.
 type Store interface {
 	store.Store
-	worker.Records
 	// Path is where it is, for messages.
 	Path() string
 	// Watch calls f when another process may have changed it, until ctx ends; an error means that it sees nothing any more.

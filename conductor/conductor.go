@@ -27,7 +27,6 @@ type Store interface {
 	store.Loader
 	store.Signals
 	Execution(ctx context.Context, id string) (*store.Execution, error)
-	StartKey(ctx context.Context, key string) (*store.StartKey, error)
 	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
 }
 

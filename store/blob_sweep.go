@@ -30,6 +30,14 @@ func (f *Folder) File(ref string) (string, error) {
 	return f.file(hash), nil
 }
 
+// Sweeper removes blobs that nobody refers to any more. A store whose retention removes blobs has one for its Blobs.
+type Sweeper interface {
+	// Touch sets when a blob, named by its hash, was last needed; one that is not there is no error.
+	Touch(hash string, at time.Time) error
+	// Sweep removes the blobs of one of 256 parts that were last needed before a time and that used does not name.
+	Sweep(ctx context.Context, part byte, before time.Time, used func(ctx context.Context, hashes []string) (map[string]bool, error)) (removed int, err error)
+}
+
 // Touch gives the blob with a hash an age of zero. One that is not there is none of its business.
 func (f *Folder) Touch(hash string, now time.Time) error {
 	if !isHash(hash) {

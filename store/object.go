@@ -160,13 +160,15 @@ type Retention struct {
 // Removed counts what has gone.
 type Removed struct{ Executions, Lines, Keys, Audit, Firings, Blobs int64 }
 
-// Keeper is what keeps a database in shape.
+// Copier copies a database. A store that is copied with its own tools refuses (CodeInvalid).
+type Copier interface {
+	// Backup writes a copy of the database as it was at one moment, and of the blobs it refers to, while it is in use.
+	// CodeConflict when the target exists. Progress may be nil.
+	Backup(ctx context.Context, path string, progress func(done, total int)) error
+}
+
+// Keeper counts what a database holds and removes what is too old, for the server.
 type Keeper interface {
-	// StartKey finds what was started under a key; CodeNotFound.
-	StartKey(ctx context.Context, key string) (*StartKey, error)
-	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in
-	// order of (execution number, index), from after the given one.
-	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)
 	// Totals counts executions.
 	Totals(ctx context.Context, since time.Time) (*Totals, error)
 	// Prune removes one batch of what may go, oldest first; more is true when there may be another: call it again, also
@@ -174,9 +176,6 @@ type Keeper interface {
 	// go a day later. One that cannot be removed does not hold up the others: the error names it, beside which the rest was
 	// removed, and it is left out from then on.
 	Prune(ctx context.Context, r Retention) (removed Removed, more bool, err error)
-	// Backup writes a copy of the database as it was at one moment, and of the blobs it refers to, while it is in use.
-	// CodeConflict when the target exists. Progress may be nil.
-	Backup(ctx context.Context, path string, progress func(done, total int)) error
 }
 
 // Copied is what BackupInto has made.
@@ -192,14 +191,15 @@ type Store interface {
 	Committer
 	Loader
 	Reader
+	Records
 	Objects
 	Signals
 	Outbox
-	Outside
 	Audit
 	Keeper
-	// Blobs is where the outputs are that are kept beside it.
-	Blobs() *Folder
+	Copier
+	// Blobs is where large outputs are.
+	Blobs() Blobs
 	// Close ends it; once more changes nothing.
 	Close() error
 }

@@ -31,8 +31,14 @@ type OutsideWork struct {
 	Completed   bool // and the step has completed
 }
 
-// Outside keeps the work that goes on outside.
-type Outside interface {
+// Records is what running steps record and read beside their outcome, for the worker.
+type Records interface {
+	// PutMemo stores a memo durably; the key's first value stays. CodeConflict: the step has been restarted since its attempt.
+	PutMemo(ctx context.Context, m Memo) error
+	// Memo finds what a step recorded.
+	Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error)
+	// Output is the output of one completed step by its key, as it is stored; CodeNotFound if there is none.
+	Output(ctx context.Context, execution int64, key string) ([]byte, error)
 	// PutOutsideWork stores a row durably, or replaces it. A held row takes the place of those that former attempts of the
 	// step held.
 	PutOutsideWork(ctx context.Context, w OutsideWork) error

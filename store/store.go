@@ -1,6 +1,6 @@
 // Package store is the durable half of Stepwell: definitions, executions, steps and the step log.
 // It holds the types that every database shares; each reader declares the few methods it needs
-// (Committer and Loader for the conductor, Reader for the command and the API). Package storetest
+// (Committer and Loader for the conductor, Reader for the API, Records for the worker). Package storetest
 // is the definition of what a store must do; every database passes it.
 //
 // The shape (docs/decisions.md, "commit path"): an execution has one row, written at its start
@@ -164,8 +164,8 @@ type Memo struct {
 	Value     json.RawMessage
 }
 
-// Committer is the writing side. Its methods may be called from many goroutines and are
-// serialised by the store: there is one writer.
+// Committer is what the conductor writes with. Its methods may be called from many goroutines and are serialised by the
+// store: there is one writer.
 type Committer interface {
 	// Commit stores all commits in one durable transaction, or none: *RefusedError when some of them cannot be made.
 	Commit(ctx context.Context, commits []Commit) error
@@ -173,15 +173,15 @@ type Committer interface {
 	AppendLogs(ctx context.Context, lines []LogLine) error
 	// PutDefinition stores a snapshot under its hash; storing it again is free.
 	PutDefinition(ctx context.Context, hash, body []byte) error
-	// PutMemo stores a memo durably; the key's first value stays. CodeConflict: the step has been restarted since its attempt.
-	PutMemo(ctx context.Context, m Memo) error
 	// PutRequest leaves a request for the process that runs executions.
 	PutRequest(ctx context.Context, r Request) error
 	// TakeRequests removes and returns up to limit requests that are for an owner or for whoever takes them, oldest first.
 	TakeRequests(ctx context.Context, owner int64, limit int) ([]Request, error)
+	// StartKey finds what was started under a key; CodeNotFound.
+	StartKey(ctx context.Context, key string) (*StartKey, error)
 }
 
-// Loader is what recovery needs.
+// Loader is what the conductor needs to begin executions and to rebuild them.
 type Loader interface {
 	// Numbers hands out n numbers for new executions, from first on; nobody gets any of them again. They ascend with every
 	// call of one process. What is not used leaves a gap.
@@ -196,8 +196,6 @@ type Loader interface {
 	StepLog(ctx context.Context, execution, after int64) iter.Seq2[LogEntry, error]
 	// StepLogs yields the whole logs of many executions, one execution after the other.
 	StepLogs(ctx context.Context, executions []int64) iter.Seq2[LogEntry, error]
-	// Memo finds what a step recorded.
-	Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error)
 	// Outputs yields the outputs of completed steps in the order in which they ended.
 	Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error]
 }
@@ -247,7 +245,7 @@ type LogFilter struct {
 	Limit   int // Defaults to 1,000, at most 10,000
 }
 
-// Reader is what the command and the API show.
+// Reader is what the API and the feed show.
 type Reader interface {
 	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
 	// several begin so.
@@ -261,6 +259,9 @@ type Reader interface {
 	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
 	// Logs lists log lines in order.
 	Logs(ctx context.Context, execution int64, f LogFilter) ([]LogLine, error)
+	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in
+	// order of (execution number, index), from after the given one.
+	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)
 }
 
 // Blobs keeps large outputs by content. CodeUnavailable says that the same call may succeed later (IsAway).

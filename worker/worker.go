@@ -35,12 +35,8 @@ type Reporter interface {
 
 // Records is what running steps read and write beside their outcome; the store has it.
 type Records interface {
-	Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error)
-	PutMemo(ctx context.Context, m store.Memo) error
+	store.Records
 	Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error]
-	// Output is the output of one completed step by key; CodeNotFound if it has none.
-	Output(ctx context.Context, execution int64, key string) ([]byte, error)
-	store.Outside
 }
 
 // Progress is what a running step says of itself.

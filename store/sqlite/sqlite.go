@@ -84,17 +84,7 @@ type Store struct {
 	sweep sweep
 }
 
-var (
-	_ store.Committer = (*Store)(nil)
-	_ store.Loader    = (*Store)(nil)
-	_ store.Reader    = (*Store)(nil)
-	_ store.Objects   = (*Store)(nil)
-	_ store.Signals   = (*Store)(nil)
-	_ store.Outbox    = (*Store)(nil)
-	_ store.Outside   = (*Store)(nil)
-	_ store.Audit     = (*Store)(nil)
-	_ store.Keeper    = (*Store)(nil)
-)
+var _ store.Store = (*Store)(nil)
 
 // Open opens a database, creating or migrating it first where needed. Errors have codes:
 // CodeConflict when another process claims the file (Exclusive), CodeInvalid when the file is not
@@ -201,7 +191,7 @@ func (s *Store) checkFile(o *Options) error {
 func (s *Store) Path() string { return s.path }
 
 // Blobs keeps large outputs in a folder beside the database.
-func (s *Store) Blobs() *store.Folder { return s.blobs }
+func (s *Store) Blobs() store.Blobs { return s.blobs }
 
 // Close ends everything. The store must not be in use. Closing once more changes nothing.
 func (s *Store) Close() error {

@@ -176,6 +176,23 @@ var recovery = []promise{
 		}
 		f.commit(f.next(1, 4))
 	}},
+	{"the output of one step is found by its key, at the top level and inside of others", func(f *fixture) {
+		f.begin(1)
+		inner := done(7, 2, `{"n":7}`)
+		inner.Key = "loop[0].in"
+		failed := done(2, 3, `{"n":2}`)
+		failed.Status = stepwell.StepFailed
+		f.commit(f.next(1, 2, done(1, 1, "@sha256:00:5"), inner, failed))
+		for key, want := range map[string]string{"b": "@sha256:00:5", "loop[0].in": `{"n":7}`, "a": "", "c": "", "x": ""} {
+			got, err := f.Output(f.Context(), 1, key)
+			if want == "" {
+				f.wantCode(err, stepwell.CodeNotFound)
+			} else {
+				f.must(err)
+			}
+			equal(f, "output of "+key, string(got), want)
+		}
+	}},
 	{"a memo keeps its first value", func(f *fixture) {
 		f.begin(1)
 		for _, m := range []store.Memo{{Execution: 1, Step: 2, Key: "k", Value: []byte(`"first"`)}, {Execution: 1, Step: 2, Key: "k", Value: []byte(`"second"`)},
