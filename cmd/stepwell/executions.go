@@ -34,46 +34,34 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 func (p *program) newListCommand() *cobra.Command {
 	var filter api.ListExecutions
 	var most int
-	c := connection{here: true}
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "List executions, newest first",
-		Args:  arguments(0, 0, ""),
-		RunE: func(*cobra.Command, []string) (err error) {
-			if err := statuses[stepwell.ExecutionStatus](filter.Status); err != nil {
+	cmd := p.askingOver(&connection{here: true}, "list", "List executions, newest first", func(ctx context.Context, r *request) error {
+		if err := statuses[stepwell.ExecutionStatus](filter.Status); err != nil {
+			return err
+		}
+		if most < 1 || most > 1000 {
+			return stepwell.Invalid("give a number from 1 to 1000", "limit: %d is out of range", most)
+		}
+		list := []api.Execution{}
+		for more := true; more && len(list) < most; {
+			filter.Limit = min(500, most-len(list))
+			page, err := r.client.Executions(ctx, filter)
+			if err != nil {
 				return err
 			}
-			if most < 1 || most > 1000 {
-				return stepwell.Invalid("give a number from 1 to 1000", "limit: %d is out of range", most)
-			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				list := []api.Execution{}
-				for more := true; more && len(list) < most; {
-					filter.Limit = min(500, most-len(list))
-					page, err := client.Executions(ctx, filter)
-					if err != nil {
-						return err
-					}
-					list = append(list, page.Executions...)
-					filter.Cursor, more = page.Next, page.Next != ""
-				}
-				return p.list(&c, list)
-			})
-		},
-	}
+			list = append(list, page.Executions...)
+			filter.Cursor, more = page.Next, page.Next != ""
+		}
+		return r.show(list, func() error { return p.list(list) })
+	})
 	f := cmd.Flags()
 	f.StringSliceVar(&filter.Status, "status", nil, "only those with one of these `statuses`")
 	f.StringVar(&filter.Pipeline, "pipeline", "", "only those of the pipeline of this `name`")
 	f.StringVar(&filter.Before, "before", "", "only those older than the execution with this `id`: the next page")
 	f.IntVar(&most, "limit", 50, "at most so many")
-	c.add(p, f)
 	return cmd
 }
 
-func (p *program) list(c *connection, list []api.Execution) error {
-	if c.output.value == "json" {
-		return writeJSON(p.out, list)
-	}
+func (p *program) list(list []api.Execution) error {
 	if len(list) == 0 {
 		_, err := fmt.Fprintln(p.out, "no executions")
 		return err
@@ -117,36 +105,27 @@ func milliseconds(ms *int64) string {
 func (p *program) newShowCommand() *cobra.Command {
 	filter := api.ListSteps{Limit: 1000}
 	var all bool
-	c := connection{here: true}
-	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: "Show an execution with its steps",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if err := statuses[stepwell.StepStatus](filter.Status); err != nil {
+	cmd := p.askingOver(&connection{here: true}, "show ID", "Show an execution with its steps", func(ctx context.Context, r *request) error {
+		if err := statuses[stepwell.StepStatus](filter.Status); err != nil {
+			return err
+		}
+		x, err := r.client.Execution(ctx, r.args[0])
+		if err != nil {
+			return err
+		}
+		if filter.Outputs || filter.Step != "" || len(filter.Status) > 0 || len(x.Steps) == filter.Limit {
+			filter.ID = x.ID
+			if x.Steps, err = allSteps(ctx, r.client, filter); err != nil {
 				return err
 			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				x, err := client.Execution(ctx, args[0])
-				if err != nil {
-					return err
-				}
-				if filter.Outputs || filter.Step != "" || len(filter.Status) > 0 || len(x.Steps) == filter.Limit {
-					filter.ID = x.ID
-					if x.Steps, err = allSteps(ctx, client, filter); err != nil {
-						return err
-					}
-				}
-				return p.showExecution(&c, x, all)
-			})
-		},
-	}
+		}
+		return p.showExecution(r.connection, x, all)
+	})
 	flags := cmd.Flags()
 	flags.BoolVar(&filter.Outputs, "outputs", false, "show the steps' outputs too")
 	flags.BoolVar(&all, "all", false, "show each iteration of for_each, also those that completed")
 	flags.StringSliceVar(&filter.Status, "status", nil, "only steps with one of these `statuses`")
 	flags.StringVar(&filter.Step, "step", "", "only the step with this `key`")
-	c.add(p, flags)
 	return cmd
 }
 
@@ -272,31 +251,19 @@ func remark(s *api.Step) string {
 }
 
 func (p *program) newWhyCommand() *cobra.Command {
-	c := connection{here: true}
 	var step string
-	cmd := &cobra.Command{
-		Use:   "why ID",
-		Short: "Say why an execution, or one of its steps, is in its state",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				reasons, err := client.Why(ctx, args[0], step)
-				if err != nil {
-					return err
-				}
-				if c.output.value == "json" {
-					return writeJSON(p.out, api.WhyAnswer{Reasons: reasons})
-				}
-				for _, r := range reasons {
-					if _, err := fmt.Fprintln(p.out, reasonLine(r)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
+	cmd := p.askingOver(&connection{here: true}, "why ID", "Say why an execution, or one of its steps, is in its state", func(ctx context.Context, r *request) error {
+		reasons, err := r.client.Why(ctx, r.args[0], step)
+		if err != nil {
+			return err
+		}
+		return r.show(api.WhyAnswer{Reasons: reasons}, func() (err error) {
+			for _, reason := range reasons {
+				_, err = fmt.Fprintln(p.out, reasonLine(reason))
+			}
+			return err
+		})
+	})
 	cmd.Flags().StringVar(&step, "step", "", "the step with this `key`")
 	return cmd
 }

@@ -165,25 +165,16 @@ func (p *program) followed(m *api.StreamMessage, output string, status *stepwell
 func (p *program) newEventsCommand() *cobra.Command {
 	f := api.ListHistory{Limit: 1000}
 	var most int
-	c := connection{here: true}
-	cmd := &cobra.Command{
-		Use:   "events ID",
-		Short: "Show everything that happened in an execution, in order",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if most < 0 {
-				return stepwell.Invalid("", "limit: %d is less than nothing", most)
-			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				f.ID = args[0]
-				return p.events(ctx, client, &c, f, most)
-			})
-		},
-	}
+	cmd := p.askingOver(&connection{here: true}, "events ID", "Show everything that happened in an execution, in order", func(ctx context.Context, r *request) error {
+		if most < 0 {
+			return stepwell.Invalid("", "limit: %d is less than nothing", most)
+		}
+		f.ID = r.args[0]
+		return p.events(ctx, r.client, r.connection, f, most)
+	})
 	flags := cmd.Flags()
 	flags.Int64Var(&f.After, "after", 0, "only events after this `version`")
 	flags.IntVar(&most, "limit", 0, "at most so many; 0 for all")
-	c.add(p, flags)
 	return cmd
 }
 

@@ -193,32 +193,75 @@ func (p *program) answered(c *connection, answer any, line string, args ...any) 
 	return err
 }
 
-// verb makes a command that calls one path of one object, such as `schedules pause ID`.
-func (p *program) verb(use, short, method string, path func(id string) string, line string) *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  arguments(1, 1, strings.ToUpper(strings.Fields(use)[1])),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				var answer any
-				if err := client.Call(ctx, method, path(args[0]), nil, nil, &answer); err != nil {
-					return err
-				}
-				if o, ok := answer.(object); ok && c.output.value == "text" && len(o) > 0 {
-					fmt.Fprintf(p.out, line+"\n", printable(args[0]))
-					return p.showObject(o)
-				}
-				if answer == nil {
-					answer = object{}
-				}
-				return p.answered(&c, answer, line, printable(args[0]))
-			})
-		},
+// request is what a command asks: of which API, about what, and how the answer is shown.
+type request struct {
+	*connection
+	program *program
+	client  *api.Client
+	args    []string
+}
+
+// asking makes a command about what a server keeps.
+func (p *program) asking(use, short string, do func(ctx context.Context, r *request) error) *cobra.Command {
+	return p.askingOver(&connection{}, use, short, do)
+}
+
+// askingOver makes a command that asks the API. The words in capitals of use are its arguments.
+func (p *program) askingOver(c *connection, use, short string, do func(ctx context.Context, r *request) error) *cobra.Command {
+	var names []string
+	for _, word := range strings.Fields(use)[1:] {
+		if strings.ToUpper(word) != word || strings.HasPrefix(word, "-") {
+			break
+		}
+		names = append(names, word)
 	}
+	what := strings.Join(names, ", ")
+	if at := strings.LastIndex(what, ", "); at >= 0 {
+		what = what[:at] + " or" + what[at+1:]
+	}
+	cmd := &cobra.Command{Use: use, Short: short, Args: arguments(len(names), len(names), what),
+		RunE: func(_ *cobra.Command, args []string) error {
+			return p.calling(c, func(ctx context.Context, client *api.Client) error { return do(ctx, &request{c, p, client, args}) })
+		}}
 	c.add(p, cmd.Flags())
 	return cmd
+}
+
+// call asks for an object.
+func (r *request) call(ctx context.Context, method, path string, query url.Values, body any) (object, error) {
+	answer := object{}
+	err := r.client.Call(ctx, method, path, query, body, &answer)
+	return answer, err
+}
+
+// show writes an answer as JSON, or else has text write it.
+func (r *request) show(answer any, text func() error) error {
+	if r.output.value == "json" {
+		return writeJSON(r.program.out, answer)
+	}
+	return text()
+}
+
+// table writes rows as JSON or as a table; none is what is said when there are none.
+func (r *request) table(rows []object, columns []column, none string) error {
+	return r.show(rows, func() error {
+		if len(rows) == 0 {
+			_, err := fmt.Fprintln(r.program.out, none)
+			return err
+		}
+		return writeTable(r.program.out, columns, rows)
+	})
+}
+
+// verb makes a command that calls one path of one object, such as `schedules pause ID`.
+func (p *program) verb(use, short, method string, path func(id string) string, line string) *cobra.Command {
+	return p.asking(use, short, func(ctx context.Context, r *request) error {
+		answer, err := r.call(ctx, method, path(r.args[0]), nil, nil)
+		if err != nil {
+			return err
+		}
+		return p.shown(r.connection, answer, line, printable(r.args[0]))
+	})
 }
 
 // group makes a command that only has others below it.

@@ -58,55 +58,33 @@ func (d *documentFlags) body(p *program) (object, error) {
 }
 
 func (p *program) newVersionsCommand(r *resource) *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   "versions ID",
-		Short: "Lists the versions of a pipeline, newest first",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				rows, err := pages(ctx, client, r.at(args[0], "versions"), "versions", url.Values{}, maxList)
-				if err != nil {
-					return err
-				}
-				if c.output.value == "json" {
-					return writeJSON(p.out, rows)
-				}
-				return writeTable(p.out, []column{{"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}, rows)
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
-	return cmd
+	columns := []column{{"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}
+	return p.asking("versions ID", "List the versions of a pipeline, newest first", func(ctx context.Context, q *request) error {
+		rows, err := pages(ctx, q.client, r.at(q.args[0], "versions"), "versions", url.Values{}, maxList)
+		if err != nil {
+			return err
+		}
+		return q.table(rows, columns, "no versions")
+	})
 }
 
 func (p *program) newDiffCommand(r *resource) *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   "diff ID FROM TO",
-		Short: "Shows what has changed between two versions",
-		Args:  arguments(3, 3, "ID, FROM or TO"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			for _, n := range args[1:] {
-				if _, err := strconv.Atoi(n); err != nil {
-					return stepwell.Invalid("`stepwell pipelines versions` lists them", "%q is no version", n)
-				}
+	return p.asking("diff ID FROM TO", "Show what has changed between two versions", func(ctx context.Context, q *request) error {
+		for _, n := range q.args[1:] {
+			if _, err := strconv.Atoi(n); err != nil {
+				return stepwell.Invalid("`stepwell pipelines versions` lists them", "%q is not a version", n)
 			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				var answer object
-				if err := client.Call(ctx, "GET", r.at(args[0], "diff"), url.Values{"from": {args[1]}, "to": {args[2]}}, nil, &answer); err != nil {
-					return err
-				}
-				if text, ok := answer["text"].(string); ok && c.output.value == "text" {
-					_, err := fmt.Fprint(p.out, printable(text))
-					return err
-				}
-				return p.shown(&c, answer, "")
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
-	return cmd
+		}
+		answer, err := q.call(ctx, "GET", r.at(q.args[0], "diff"), url.Values{"from": {q.args[1]}, "to": {q.args[2]}}, nil)
+		if err != nil {
+			return err
+		}
+		return q.show(answer, func() error {
+			text, _ := answer["text"].(string)
+			_, err := fmt.Fprint(p.out, printable(text))
+			return err
+		})
+	})
 }
 
 // startFlags are those of `pipelines start`.
@@ -177,21 +155,12 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 }
 
 func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   name + " ID",
-		Short: map[bool]string{true: "Takes a pipeline out of use; nothing starts it any more", false: "Takes a pipeline into use again"}[archived],
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				answer := object{}
-				if err := client.Call(ctx, "PUT", r.at(args[0]), nil, object{"archived": archived}, &answer); err != nil {
-					return err
-				}
-				return p.answered(&c, answer, "pipeline %s: "+name+"d", cell(answer["name"]))
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
-	return cmd
+	short := map[bool]string{true: "Take a pipeline out of use; nothing starts it any more", false: "Take a pipeline into use again"}[archived]
+	return p.asking(name+" ID", short, func(ctx context.Context, q *request) error {
+		answer, err := q.call(ctx, "PUT", r.at(q.args[0]), nil, object{"archived": archived})
+		if err != nil {
+			return err
+		}
+		return p.answered(q.connection, answer, "pipeline %s: "+name+"d", cell(answer["name"]))
+	})
 }

@@ -19,23 +19,13 @@ func (p *program) newPolicyCommand() *cobra.Command {
 }
 
 func (p *program) newPolicyShow() *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   "show",
-		Short: "Show the policy",
-		Args:  arguments(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error {
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				var answer object
-				if err := client.Call(ctx, "GET", pathTo("policy"), nil, nil, &answer); err != nil {
-					return err
-				}
-				return p.showPolicy(&c, answer)
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
-	return cmd
+	return p.asking("show", "Show the policy", func(ctx context.Context, q *request) error {
+		answer, err := q.call(ctx, "GET", pathTo("policy"), nil, nil)
+		if err != nil {
+			return err
+		}
+		return p.showPolicy(q.connection, answer)
+	})
 }
 
 // showPolicy writes what can be given to `policy set` again, and as comments what cannot be changed there.

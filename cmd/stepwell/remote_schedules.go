@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
 )
 
 func schedules() *resource {
@@ -99,95 +98,58 @@ func (p *program) newScheduleUpdate(r *resource) *cobra.Command {
 }
 
 func (p *program) newNextRuns(r *resource) *cobra.Command {
-	var c connection
 	var count int
-	cmd := &cobra.Command{
-		Use:   "next ID",
-		Short: "Shows when it starts next",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				var answer object
-				if err := client.Call(ctx, "GET", r.at(args[0], "next-runs"), url.Values{"count": {strconv.Itoa(count)}}, nil, &answer); err != nil {
-					return err
-				}
-				if c.output.value == "json" {
-					return writeJSON(p.out, answer)
-				}
-				times, _ := answer["next_runs"].([]any)
-				for _, at := range times {
-					if err := p.answered(&c, nil, "%s", cell(at)); err != nil {
-						return err
-					}
-				}
-				return nil
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
+	cmd := p.asking("next ID", "Show when it starts next", func(ctx context.Context, q *request) error {
+		answer, err := q.call(ctx, "GET", r.at(q.args[0], "next-runs"), url.Values{"count": {strconv.Itoa(count)}}, nil)
+		if err != nil {
+			return err
+		}
+		return q.show(answer, func() (err error) {
+			times, _ := answer["next_runs"].([]any)
+			for _, at := range times {
+				_, err = fmt.Fprintln(p.out, cell(at))
+			}
+			return err
+		})
+	})
 	cmd.Flags().IntVar(&count, "count", 10, "how many times")
 	return cmd
 }
 
 func (p *program) newFirings(r *resource) *cobra.Command {
-	var c connection
 	var most int
 	columns := []column{{"SCHEDULED", "scheduled_at"}, {"TO", "to"}, {"COUNT", "count"}, {"STATUS", "status"}, {"REASON", "reason"}, {"EXECUTION", "execution_id"}, {"ERROR", "error"}}
-	cmd := &cobra.Command{
-		Use:   "firings ID",
-		Short: "List what became of its times: ran, caught up, dropped, refused",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if most < 1 || most > maxList {
-				return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+	cmd := p.asking("firings ID", "List what became of its times: ran, caught up, dropped, refused", func(ctx context.Context, q *request) error {
+		if most < 1 || most > maxList {
+			return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+		}
+		rows, err := pages(ctx, q.client, r.at(q.args[0], "firings"), "firings", url.Values{}, most)
+		if err != nil {
+			return err
+		}
+		for _, row := range rows {
+			if q.output.value == "text" && row["to"] == row["scheduled_at"] {
+				delete(row, "to")
 			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				rows, err := pages(ctx, client, r.at(args[0], "firings"), "firings", url.Values{}, most)
-				if err != nil {
-					return err
-				}
-				if c.output.value == "json" {
-					return writeJSON(p.out, rows)
-				}
-				if len(rows) == 0 {
-					_, err := fmt.Fprintln(p.out, "no firings")
-					return err
-				}
-				for _, row := range rows {
-					if row["to"] == row["scheduled_at"] {
-						delete(row, "to")
-					}
-				}
-				return writeTable(p.out, columns, rows)
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
+		}
+		return q.table(rows, columns, "no firings")
+	})
 	cmd.Flags().IntVar(&most, "limit", 100, "at most so many")
 	return cmd
 }
 
 func (p *program) newBackfill(r *resource) *cobra.Command {
-	var c connection
 	var from, to string
-	cmd := &cobra.Command{
-		Use:   "backfill ID --from TIME --to TIME",
-		Short: "Starts it for times that have passed, each of them once",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if from == "" || to == "" {
-				return stepwell.Invalid("usage: stepwell schedules backfill ID --from TIME --to TIME", "--from and --to are missing")
-			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				var answer object
-				if err := client.Call(ctx, "POST", r.at(args[0], "backfill"), nil, object{"from": from, "to": to}, &answer); err != nil {
-					return err
-				}
-				return p.shown(&c, answer, "")
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
+	cmd := p.asking("backfill ID --from TIME --to TIME", "Start it for times that have passed, each of them once", func(ctx context.Context, q *request) error {
+		if from == "" || to == "" {
+			return stepwell.Invalid("usage: stepwell schedules backfill ID --from TIME --to TIME", "--from and --to are missing")
+		}
+		answer, err := q.call(ctx, "POST", r.at(q.args[0], "backfill"), nil, object{"from": from, "to": to})
+		if err != nil {
+			return err
+		}
+		return p.shown(q.connection, answer, "")
+	})
 	cmd.Flags().StringVar(&from, "from", "", "first `time`, such as 2026-01-01T00:00:00Z")
 	cmd.Flags().StringVar(&to, "to", "", "`time` before which it ends")
 	return cmd

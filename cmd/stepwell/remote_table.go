@@ -40,40 +40,24 @@ type filter struct{ flag, param, help string }
 
 // listing makes the command that lists a resource.
 func (p *program) listing(r *resource, short string) *cobra.Command {
-	var c connection
 	var most int
 	values := make([]string, len(r.filters))
-	cmd := &cobra.Command{
-		Use:   "list",
-		Short: short,
-		Args:  arguments(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error {
-			if most < 1 || most > maxList {
-				return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+	cmd := p.asking("list", short, func(ctx context.Context, q *request) error {
+		if most < 1 || most > maxList {
+			return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)
+		}
+		query := url.Values{}
+		for i, f := range r.filters {
+			if values[i] != "" {
+				query.Set(f.param, values[i])
 			}
-			query := url.Values{}
-			for i, f := range r.filters {
-				if values[i] != "" {
-					query.Set(f.param, values[i])
-				}
-			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				rows, err := r.list(ctx, client, query, most)
-				if err != nil {
-					return err
-				}
-				if c.output.value == "json" {
-					return writeJSON(p.out, rows)
-				}
-				if len(rows) == 0 {
-					_, err := fmt.Fprintln(p.out, "no "+r.what+"s")
-					return err
-				}
-				return writeTable(p.out, r.columns, rows)
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
+		}
+		rows, err := r.list(ctx, q.client, query, most)
+		if err != nil {
+			return err
+		}
+		return q.table(rows, r.columns, "no "+r.what+"s")
+	})
 	cmd.Flags().IntVar(&most, "limit", 100, "at most so many")
 	for i, f := range r.filters {
 		cmd.Flags().StringVar(&values[i], f.flag, "", f.help)
@@ -98,26 +82,13 @@ func (r *resource) list(ctx context.Context, client *api.Client, query url.Value
 
 // showing makes the command that shows one of a resource.
 func (p *program) showing(r *resource, short string) *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   "show ID",
-		Short: short,
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				var o object
-				if err := client.Call(ctx, "GET", r.at(args[0]), nil, nil, &o); err != nil {
-					return err
-				}
-				if c.output.value == "json" {
-					return writeJSON(p.out, o)
-				}
-				return p.showObject(o)
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
-	return cmd
+	return p.asking("show ID", short, func(ctx context.Context, q *request) error {
+		o, err := q.call(ctx, "GET", r.at(q.args[0]), nil, nil)
+		if err != nil {
+			return err
+		}
+		return p.shown(q.connection, o, "")
+	})
 }
 
 // at is the path of one of the resource, or of something about it.

@@ -8,7 +8,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
 )
 
 // triggerFlags say what a webhook or an event starts; a file may say the same, and more.
@@ -116,25 +115,16 @@ func (p *program) newApprovalsCommand() *cobra.Command {
 }
 
 func (p *program) deciding(r *resource, word, short string) *cobra.Command {
-	var c connection
 	var comment string
-	cmd := &cobra.Command{
-		Use:   word + " ID",
-		Short: short,
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			body := object{}
-			put(body, "comment", comment)
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				answer := object{}
-				if err := client.Call(ctx, "POST", r.at(args[0], word), nil, body, &answer); err != nil {
-					return err
-				}
-				return p.answered(&c, answer, map[string]string{"approve": "approved: %s", "reject": "rejected: %s"}[word], printable(args[0]))
-			})
-		},
-	}
-	c.add(p, cmd.Flags())
+	cmd := p.asking(word+" ID", short, func(ctx context.Context, q *request) error {
+		body := object{}
+		put(body, "comment", comment)
+		answer, err := q.call(ctx, "POST", r.at(q.args[0], word), nil, body)
+		if err != nil {
+			return err
+		}
+		return p.answered(q.connection, answer, map[string]string{"approve": "approved: %s", "reject": "rejected: %s"}[word], printable(q.args[0]))
+	})
 	cmd.Flags().StringVar(&comment, "comment", "", "`text` that is kept with the answer")
 	return cmd
 }
