@@ -303,6 +303,15 @@ func (in *info) within() *tally {
 	return in.inside
 }
 
+// addAll adds the counts of steps that lie inside of one.
+func (p *Progress) addAll(in *Progress, sign int) {
+	p.Total += sign * in.Total
+	p.Completed += sign * in.Completed
+	p.Failed += sign * in.Failed
+	p.Skipped += sign * in.Skipped
+	p.Cancelled += sign * in.Cancelled
+}
+
 func (p *Progress) add(status stepwell.StepStatus, n int) {
 	switch status {
 	case stepwell.StepCompleted:

@@ -308,7 +308,7 @@ func (r *Run) redrive(p place, e *each, fine bool) {
 			e.completed--
 		}
 		r.supersede(p, "["+strconv.Itoa(int(it.iter))+"]", true)
-		in.inside.take(it, r.plan.Weighted)
+		in.inside.uncount(it, r.plan.Weighted)
 		e.again = append(e.again, it.iter)
 		delete(e.past, it.iter)
 	}
@@ -318,18 +318,14 @@ func (r *Run) redrive(p place, e *each, fine bool) {
 	r.todo(p, moreItems)
 }
 
-// take uncounts an iteration that is repeated.
-func (t *tally) take(it redo, weighted bool) {
+// uncount takes back an iteration that is repeated.
+func (t *tally) uncount(it redo, weighted bool) {
 	t.add(it.status, -1)
 	if weighted {
 		t.done -= plan.WeightUnit
 	}
 	if in := it.inside; in != nil {
-		t.Total -= in.Total
-		t.Completed -= in.Completed
-		t.Failed -= in.Failed
-		t.Skipped -= in.Skipped
-		t.Cancelled -= in.Cancelled
+		t.addAll(&in.Progress, -1)
 		t.load.total -= in.load.total
 		t.load.done -= in.load.done
 	}

@@ -73,11 +73,7 @@ func (r *Run) recount() {
 		r.tolerated = r.tolerated || n.flags&tolerated != 0
 		if n.info != nil && n.info.inside != nil {
 			in := n.info.inside
-			r.counts.Total += in.Total
-			r.counts.Completed += in.Completed
-			r.counts.Failed += in.Failed
-			r.counts.Skipped += in.Skipped
-			r.counts.Cancelled += in.Cancelled
+			r.counts.addAll(&in.Progress, 1)
 			if r.revision < 2 {
 				r.tolerated = r.tolerated || n.status == stepwell.StepCompleted && in.Failed > 0
 			}

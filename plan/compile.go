@@ -34,22 +34,13 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	if p.Concurrency, err = concurrency(d); err != nil {
 		return nil, err
 	}
-	if p.Graph, err = c.graph(d.Steps, d, nil); err != nil {
+	var main Body
+	if err = c.pipeline(&main, d); err != nil {
 		return nil, err
 	}
-	p.Graph.MaxParallel = d.Settings.MaxParallelSteps
-	main := &level{graph: p.Graph}
-	if p.OnFailure, err = c.handlers(d.OnFailure, d, main); err != nil {
-		return nil, err
-	}
-	if p.Finally, err = c.handlers(d.Finally, d, main); err != nil {
-		return nil, err
-	}
-	if p.Outputs, err = c.outputs(main, d.Outputs); err != nil {
-		return nil, err
-	}
+	p.Graph, p.OnFailure, p.Finally, p.Outputs = main.Graph, main.OnFailure, main.Finally, main.Outputs
 	for _, m := range c.marks {
-		keep(m.graph, m.step, m.path)
+		markKept(m.graph, m.step, m.path)
 		if s := &m.graph.Steps[m.step]; s.Keep && s.Gives == nil {
 			s.Gives = c.gives(s.Does())
 		}
@@ -280,7 +271,7 @@ func (c *compiler) subPipeline(name string) (*Body, error) {
 	defer func(queue string) { c.nested, c.queue = c.nested[:len(c.nested)-1], queue }(c.queue)
 	c.queue = "" // its own, wherever it runs
 	b := &Body{Pipeline: name, Def: sub.Parameters, Optional: optional(sub.Parameters, nil)}
-	if err := c.fill(b, sub); err != nil {
+	if err := c.pipeline(b, sub); err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", name, err)
 	}
 	c.bodies[name] = b
@@ -315,7 +306,8 @@ func optional(declared []definition.Parameter, triggered []string) []string {
 	return slices.Compact(out)
 }
 
-func (c *compiler) fill(b *Body, sub *definition.Definition) (err error) {
+// pipeline compiles the graphs and outputs of a pipeline.
+func (c *compiler) pipeline(b *Body, sub *definition.Definition) (err error) {
 	if b.Graph, err = c.graph(sub.Steps, sub, nil); err != nil {
 		return err
 	}

@@ -84,8 +84,8 @@ func (l *level) find(id string) (up, index int32, g *Graph, ok bool) {
 // counts are the members of a for_each's outputs that need no results.
 var counts = []string{"count", "completed", "failed", "skipped"}
 
-// keep marks a step whose field path (outputs, results …) somebody reads.
-func keep(g *Graph, i int32, path []string) {
+// markKept marks a step whose field path (outputs, results …) somebody reads.
+func markKept(g *Graph, i int32, path []string) {
 	s := &g.Steps[i]
 	if len(path) > 0 && path[0] != "outputs" {
 		return // status, error and attempt are always at hand
@@ -106,6 +106,6 @@ func keep(g *Graph, i int32, path []string) {
 		return // and so is what is inside
 	}
 	for j := range s.Body.Graph.Steps {
-		keep(s.Body.Graph, int32(j), nil)
+		markKept(s.Body.Graph, int32(j), nil)
 	}
 }
