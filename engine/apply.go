@@ -54,7 +54,7 @@ func (r *Run) Settle(at int64, fx *Effects) {
 	}
 	r.fx, r.now = fx, at
 	for {
-		r.follow()
+		r.followWork()
 		if r.dispatch() {
 			continue
 		}
@@ -105,7 +105,7 @@ func (r *Run) begin(ev *Event) (bool, error) {
 		r.window = DefaultWindow
 	}
 	r.where, r.dependent = map[int32]place{}, map[int32][]int32{}
-	r.main = r.open(r.plan.Graph, place{}, nil, -1)
+	r.main = r.openScope(r.plan.Graph, place{}, nil, -1)
 	if ev.Begin.Held {
 		r.held, r.fx.Changed = ev.Begin.Seeds, true
 		return true, nil

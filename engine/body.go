@@ -6,8 +6,8 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// open makes an instance of a graph. Its first steps are started by first.
-func (r *Run) open(g *plan.Graph, owner place, body *plan.Body, iter int32) *scope {
+// openScope makes an instance of a graph. Its first steps are started by first.
+func (r *Run) openScope(g *plan.Graph, owner place, body *plan.Body, iter int32) *scope {
 	s := &scope{graph: g, owner: owner, body: body, iter: iter, base: r.next, nodes: make([]node, len(g.Steps)), open: int32(len(g.Steps))}
 	r.next += int32(len(g.Steps))
 	for i := range g.Steps {
@@ -94,7 +94,7 @@ func (r *Run) inside(p place, step *plan.Step) (*scope, error) {
 			return nil, err
 		}
 	}
-	s := r.open(step.Body.Graph, p, step.Body, -1)
+	s := r.openScope(step.Body.Graph, p, step.Body, -1)
 	s.given = r.withAbsent(params, step.Body.Optional)
 	r.seed(s)
 	return s, nil

@@ -88,7 +88,7 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 	}
 	w := wire{Event: *ev}
 	w.At, w.Cost = ev.At-base, max(ev.Cost, 0)
-	w.keep(ev)
+	w.setOutputs(ev)
 	if ev.Started != 0 {
 		ago := ev.Started - ev.At
 		w.Started = &ago
@@ -100,7 +100,7 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-func (w *wire) keep(ev *Event) {
+func (w *wire) setOutputs(ev *Event) {
 	if ev.Kind != DoneAll && ev.Kind != Settled && ev.Kind != Failed {
 		return
 	}
@@ -116,8 +116,8 @@ func (w *wire) keep(ev *Event) {
 	}
 }
 
-// give is keep in the other direction.
-func (w *wire) give(ev *Event) error {
+// readOutputs is setOutputs in the other direction.
+func (w *wire) readOutputs(ev *Event) error {
 	outputs := []*[]byte{&ev.Output}
 	texts := []string{w.Output}
 	if len(w.Parts) > 0 {
@@ -229,7 +229,7 @@ func decodeEvent(raw json.RawMessage, base int64, ev *Event) error {
 	*ev = w.Event
 	ev.At += base
 	if w.Kind == DoneAll || w.Kind == Settled || w.Kind == Failed {
-		if err := w.give(ev); err != nil {
+		if err := w.readOutputs(ev); err != nil {
 			return err
 		}
 	}

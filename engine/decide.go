@@ -29,8 +29,8 @@ const (
 
 func (r *Run) todo(p place, what task) { r.work = append(r.work, work{p, what}) }
 
-// follow works the list off.
-func (r *Run) follow() {
+// followWork works the list off.
+func (r *Run) followWork() {
 	for i := 0; i < len(r.work); i++ {
 		switch w := r.work[i]; w.what {
 		case judgeStep:

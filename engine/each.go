@@ -92,7 +92,7 @@ func (r *Run) openEach(p place, step *plan.Step, in *info) error {
 
 // iterate opens an iteration.
 func (r *Run) iterate(p place, step *plan.Step, e *each, i int32) *scope {
-	s := r.open(step.Body.Graph, p, step.Body, i)
+	s := r.openScope(step.Body.Graph, p, step.Body, i)
 	if e.items != nil {
 		s.item = e.items[i]
 	} else {
@@ -164,7 +164,7 @@ func (r *Run) moreItems(p place) {
 	}
 	e, step := n.info.each, p.step()
 	for !e.stopped && len(e.scopes) < int(e.limit) {
-		i, ok := e.take()
+		i, ok := e.nextIteration()
 		if !ok {
 			break
 		}
@@ -175,7 +175,7 @@ func (r *Run) moreItems(p place) {
 	}
 }
 
-func (e *each) take() (int32, bool) {
+func (e *each) nextIteration() (int32, bool) {
 	if len(e.again) > 0 {
 		i := e.again[0]
 		e.again = e.again[1:]

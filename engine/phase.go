@@ -61,7 +61,7 @@ func (r *Run) handlersOf(s *scope) (onFailure, finally *plan.Graph) {
 func (r *Run) timedOut(s *scope) bool { return s.stop.cause == stepwell.StepTimedOut }
 
 func (r *Run) openHandlers(s *scope, g *plan.Graph, label string) {
-	h := r.open(g, place{}, nil, -1)
+	h := r.openScope(g, place{}, nil, -1)
 	h.above, h.label = s, label
 	s.handlers = h
 	r.expect(h.around(), len(g.Steps), g.Weight)

@@ -19,7 +19,7 @@ func (r *Run) row(p place) {
 			row.Wake, row.External = in.wake, in.wait.External
 		}
 	}
-	name(p, &row)
+	nameRow(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)
 	r.memberRows(p, row)
 }
@@ -33,7 +33,7 @@ func (r *Run) endedRow(p place, why *Failure) {
 		row.Counted = &counts
 	}
 	r.got = arrival{}
-	name(p, &row)
+	nameRow(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)
 }
 
@@ -42,13 +42,13 @@ func (r *Run) supersededRow(p place) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Status: stepwell.StepCancelled, Attempt: int(n.attempt), Queued: n.queued, Ended: r.now, Cost: r.costs[p.idx()],
 		Error: &Failure{Code: stepwell.CodeCancelled, Message: "given up for a restart"}}
-	name(p, &row)
+	nameRow(p, &row)
 	r.fx.Rows = append(r.fx.Rows, row)
 }
 
-// name fills in what the definition does not tell: key and action of steps beyond its top level,
+// nameRow fills in what the definition does not tell: key and action of steps beyond its top level,
 // and the params of spawned steps.
-func name(p place, row *StepRow) {
+func nameRow(p place, row *StepRow) {
 	if p.s.up() == nil && int(p.i) < len(p.s.graph.Steps) {
 		return
 	}

@@ -127,7 +127,7 @@ func (r *Run) seed(s *scope) {
 			r.goOn(p, r.parent)
 		}
 		if x.Status.Terminal() && !p.node().status.Terminal() {
-			r.put(p, x)
+			r.putSeed(p, x)
 		}
 	}
 }
@@ -140,8 +140,8 @@ func (r *Run) goOn(lead place, execution string) {
 	r.goesOn[lead.idx()] = execution
 }
 
-// put ends a step with what is taken over.
-func (r *Run) put(p place, x *Seed) {
+// putSeed ends a step with what is taken over.
+func (r *Run) putSeed(p place, x *Seed) {
 	r.carry(p, x.Inside)
 	if x.Status == stepwell.StepSkipped {
 		if x.Bars {
@@ -230,6 +230,6 @@ func (r *Run) seedEach(p place, step *plan.Step, e *each) {
 		e.kept[i] = true
 		e.ahead++
 		s := r.iterate(p, step, e, i)
-		r.put(place{s, 0}, x)
+		r.putSeed(place{s, 0}, x)
 	}
 }

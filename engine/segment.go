@@ -170,7 +170,7 @@ func (r *Run) memberRows(lead place, row StepRow) {
 			continue
 		}
 		own := StepRow{Idx: p.idx(), Status: row.Status, Attempt: row.Attempt, Queued: row.Queued, Started: row.Started, Worker: row.Worker, Wake: row.Wake}
-		name(p, &own)
+		nameRow(p, &own)
 		r.fx.Rows = append(r.fx.Rows, own)
 	}
 }

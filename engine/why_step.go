@@ -119,13 +119,13 @@ func (r *Run) whyRunning(p place) Reason {
 		}
 		return Reason{Code: WhyInside, Message: fmt.Sprintf("%d of %d iterations have ended, %d are under way", e.completed+e.failed+e.skipped+e.cut, e.n, len(e.scopes)), Steps: steps}
 	default:
-		steps, text := few(open(in.body))
+		steps, text := few(openSteps(in.body))
 		return Reason{Code: WhyInside, Message: "waits for " + text, Steps: steps}
 	}
 }
 
-// open lists the steps of a scope, or of its handlers when these run, that have not ended.
-func open(s *scope) []string {
+// openSteps lists the steps of a scope, or of its handlers when these run, that have not ended.
+func openSteps(s *scope) []string {
 	if s.handlers != nil {
 		s = s.handlers
 	}

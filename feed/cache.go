@@ -33,11 +33,11 @@ func (c *cache) put(execution int64, pages []*page) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range pages {
-		c.keep(&entry{place: place{execution, p.start}, page: p})
+		c.insert(&entry{place: place{execution, p.start}, page: p})
 	}
 }
 
-func (c *cache) keep(e *entry) {
+func (c *cache) insert(e *entry) {
 	if c.pages[e.place] != nil {
 		return
 	}
@@ -88,6 +88,6 @@ func (c *cache) load(e *entry, load func() ([]*page, error)) {
 	}
 	e.page = pages[0]
 	for _, p := range pages {
-		c.keep(&entry{place: place{e.place.execution, p.start}, page: p})
+		c.insert(&entry{place: place{e.place.execution, p.start}, page: p})
 	}
 }

@@ -120,7 +120,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	defer h.once.Do(func() { close(h.stop) })
 	var g errgroup.Group
 	for range h.o.Readers {
-		g.Go(func() error { h.look(ctx); return nil })
+		g.Go(func() error { h.pumpTopics(ctx); return nil })
 	}
 	tick := time.NewTicker(h.o.Poll)
 	defer tick.Stop()
@@ -134,8 +134,8 @@ func (h *Hub) Run(ctx context.Context) error {
 	}
 }
 
-// look is one of the loops that read for topics.
-func (h *Hub) look(ctx context.Context) {
+// pumpTopics is one of the loops that read for topics.
+func (h *Hub) pumpTopics(ctx context.Context) {
 	for {
 		for t := h.next(); t != nil; t = h.next() {
 			if t.pump(ctx) {
@@ -192,7 +192,7 @@ func (h *Hub) poll() {
 	}
 	h.mu.Unlock()
 	for _, t := range topics {
-		t.mark(dirty{events: true, lines: true, row: true})
+		t.markDirty(dirty{events: true, lines: true, row: true})
 	}
 }
 

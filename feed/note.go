@@ -23,8 +23,8 @@ type note struct {
 	data ProgressData
 }
 
-// note takes one in.
-func (t *topic) note(idx int32, fraction float64, text string) {
+// recordNote takes one in.
+func (t *topic) recordNote(idx int32, fraction float64, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.notes.steps[idx]
@@ -43,7 +43,7 @@ func (t *topic) note(idx int32, fraction float64, text string) {
 			t.mu.Lock()
 			t.notes.armed = false
 			t.mu.Unlock()
-			t.mark(dirty{notes: true})
+			t.markDirty(dirty{notes: true})
 		})
 	}
 }

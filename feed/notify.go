@@ -9,7 +9,7 @@ import (
 // log lines are durable too. It never blocks. An execution that nobody follows costs a look.
 func (h *Hub) Notify(no int64, ended bool) {
 	if t := h.find(no, ended); t != nil {
-		t.mark(dirty{events: true, lines: ended, end: ended})
+		t.markDirty(dirty{events: true, lines: ended, end: ended})
 	}
 }
 
@@ -20,7 +20,7 @@ func (h *Hub) Lines(executions []int64) {
 		t := h.topics[no]
 		h.mu.Unlock()
 		if t != nil {
-			t.mark(dirty{lines: true})
+			t.markDirty(dirty{lines: true})
 		}
 	}
 }
@@ -34,7 +34,7 @@ func (h *Hub) Observe(u *conductor.Update) {
 		return
 	}
 	t.observe(&u.Progress, u.Tasks)
-	t.mark(dirty{events: true, lines: ended, end: ended})
+	t.markDirty(dirty{events: true, lines: ended, end: ended})
 }
 
 // Progress passes on what a running step says about itself, at most every Options.ProgressEvery and to those
@@ -44,7 +44,7 @@ func (h *Hub) Progress(no int64, idx int32, fraction float64, note string) {
 	t := h.topics[no]
 	h.mu.Unlock()
 	if t != nil {
-		t.note(idx, fraction, note)
+		t.recordNote(idx, fraction, note)
 	}
 }
 

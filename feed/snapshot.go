@@ -22,8 +22,8 @@ type snapshot struct {
 	data []byte
 }
 
-// take gives how things stand, and the place that it is at least as new as.
-func (t *topic) take(ctx context.Context) (data []byte, at Cursor, err error) {
+// loadSnapshot gives how things stand, and the place that it is at least as new as.
+func (t *topic) loadSnapshot(ctx context.Context) (data []byte, at Cursor, err error) {
 	s := &t.snapshot
 	s.mu.Lock()
 	defer s.mu.Unlock()

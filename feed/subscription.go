@@ -61,7 +61,7 @@ func (h *Hub) Subscribe(ctx context.Context, execution, since string, f Filter) 
 		return nil, err
 	}
 	if err = s.topic.prime(ctx, x); err == nil {
-		err = s.begin(ctx, since == Latest)
+		err = s.openAt(ctx, since == Latest)
 	}
 	if err != nil {
 		s.Close()
@@ -102,9 +102,9 @@ func (s *Subscription) Close() {
 	}
 }
 
-// begin finds the place to go on from, and makes the snapshot.
-func (s *Subscription) begin(ctx context.Context, latest bool) error {
-	data, at, err := s.topic.take(ctx)
+// openAt finds the place to go on from, and makes the snapshot.
+func (s *Subscription) openAt(ctx context.Context, latest bool) error {
+	data, at, err := s.topic.loadSnapshot(ctx)
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (s *Subscription) Next(ctx context.Context) ([]Message, error) {
 		return []Message{*m}, nil
 	}
 	for !s.over {
-		messages, wait, err := s.take(ctx)
+		messages, wait, err := s.nextPage(ctx)
 		if err != nil || len(messages) > 0 {
 			return messages, err
 		}
@@ -162,8 +162,8 @@ func (s *Subscription) Next(ctx context.Context) ([]Message, error) {
 	return nil, io.EOF
 }
 
-// take gives what there is, or what to wait for.
-func (s *Subscription) take(ctx context.Context) ([]Message, <-chan struct{}, error) {
+// nextPage gives what there is, or what to wait for.
+func (s *Subscription) nextPage(ctx context.Context) ([]Message, <-chan struct{}, error) {
 	t := s.topic
 	t.mu.Lock()
 	head := t.head

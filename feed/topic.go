@@ -44,8 +44,8 @@ func (d dirty) or(e dirty) dirty {
 	return dirty{d.events || e.events, d.lines || e.lines, d.row || e.row, d.end || e.end, d.notes || e.notes}
 }
 
-// mark has the topic looked at soon.
-func (t *topic) mark(d dirty) {
+// markDirty has the topic looked at soon.
+func (t *topic) markDirty(d dirty) {
 	t.mu.Lock()
 	t.todo = t.todo.or(d)
 	queue := t.primed && !t.queued
@@ -84,7 +84,7 @@ func (t *topic) prime(ctx context.Context, x *store.Execution) error {
 	}
 	t.primed = true
 	t.mu.Unlock()
-	t.mark(dirty{events: true, lines: true, row: true})
+	t.markDirty(dirty{events: true, lines: true, row: true})
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (t *topic) settled(x *store.Execution) bool {
 			t.mu.Lock()
 			t.settling = false
 			t.mu.Unlock()
-			t.mark(dirty{events: true, lines: true, row: true})
+			t.markDirty(dirty{events: true, lines: true, row: true})
 		})
 	}
 	return false
@@ -127,7 +127,7 @@ func (t *topic) pump(ctx context.Context) (again bool) {
 	what, at := t.todo, t.head
 	t.todo = dirty{}
 	t.mu.Unlock()
-	more, err := t.look(ctx, what, at)
+	more, err := t.readStretch(ctx, what, at)
 	switch {
 	case err == nil:
 	case stepwell.CodeOf(err) == stepwell.CodeNotFound:
@@ -143,8 +143,8 @@ func (t *topic) pump(ctx context.Context) (again bool) {
 	return t.queued
 }
 
-// look reads and publishes one stretch.
-func (t *topic) look(ctx context.Context, what dirty, at Cursor) (more dirty, err error) {
+// readStretch reads and publishes one stretch.
+func (t *topic) readStretch(ctx context.Context, what dirty, at Cursor) (more dirty, err error) {
 	var x *store.Execution
 	if what.end || what.row {
 		if x, err = t.hub.o.Store.Execution(ctx, t.id); err != nil {
@@ -160,7 +160,7 @@ func (t *topic) look(ctx context.Context, what dirty, at Cursor) (more dirty, er
 	if err != nil {
 		return what, err
 	}
-	t.name(s.events)
+	t.nameEvents(s.events)
 	pages, end := s.merge(t.standing())
 	all := !s.moreEvents && !s.moreLines
 	switch {
@@ -195,8 +195,8 @@ func (t *topic) standing() *engine.Progress {
 	return &p
 }
 
-// name gives steps their keys that have no row yet, and lets go of what is known of steps that have ended.
-func (t *topic) name(events []engine.HistoryEvent) {
+// nameEvents gives steps their keys that have no row yet, and lets go of what is known of steps that have ended.
+func (t *topic) nameEvents(events []engine.HistoryEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range events {

@@ -193,7 +193,7 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		return stepwell.Invalid("", "has no action, module, pipeline or steps")
 	}
 	out.Reads = c.reads(l, out.Condition, out.Params)
-	out.Params.templates(out.sees)
+	out.Params.templates(out.needsFor)
 	return nil
 }
 

@@ -135,8 +135,8 @@ func (s *Step) Lead() (int32, bool) {
 	return s.Stream.Lead - 1, true
 }
 
-// sees notes what a template in the step's params needs to be rendered.
-func (s *Step) sees(t *expr.Template) {
+// needsFor notes what a template in the step's params needs to be rendered.
+func (s *Step) needsFor(t *expr.Template) {
 	s.Scoped = true
 	for _, ref := range t.Refs() {
 		s.Secrets = s.Secrets || ref.Path[0] == "secrets"

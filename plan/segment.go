@@ -111,7 +111,7 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 		return err
 	}
 	at.Reads = c.reads(l, nil, at.Params)
-	at.Params.templates(at.sees)
+	at.Params.templates(at.needsFor)
 	at.Scoped = true // map and filter look at what the step sees
 	return nil
 }

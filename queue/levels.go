@@ -45,12 +45,12 @@ func (s *levels) first() int {
 	panic("queue: size and content disagree")
 }
 
-// take takes the message whose turn it is. size is above zero.
-func (s *levels) take() Message {
+// pop takes the message whose turn it is. size is above zero.
+func (s *levels) pop() Message {
 	i := s.first()
 	l := s.list[i]
 	s.size--
-	m := l.take()
+	m := l.pop()
 	if len(l.ring) == 0 && len(s.list) > maxLevels {
 		s.list = slices.Delete(s.list, i, i+1)
 	}
@@ -93,8 +93,8 @@ func (l *level) putBack(m Message) {
 	}
 }
 
-// take gives the next execution's first message; an execution without messages leaves the ring.
-func (l *level) take() Message {
+// pop gives the next execution's first message; an execution without messages leaves the ring.
+func (l *level) pop() Message {
 	if l.turn >= len(l.ring) {
 		l.turn = 0
 	}

@@ -100,8 +100,8 @@ func (q *Memory) spend(n *lane, token uint64) {
 	}
 }
 
-// settle ends a lease, and gives the queue that it was of; nil if it has ended already.
-func (q *Memory) settle(token uint64) *lane {
+// endLease ends a lease, and gives the queue that it was of; nil if it has ended already.
+func (q *Memory) endLease(token uint64) *lane {
 	n := q.out[token]
 	if n != nil {
 		delete(q.out, token)

@@ -99,7 +99,7 @@ func (q *Memory) giveUp(ctx context.Context, ch chan Lease) ([]Lease, error) {
 func (q *Memory) putBack(l Lease) {
 	q.lane(l.Queue).putBack(l.Message)
 	q.size++
-	if n := q.settle(l.Token); n != nil && n.limits.Rate > 0 {
+	if n := q.endLease(l.Token); n != nil && n.limits.Rate > 0 {
 		n.tokens++
 	}
 }
@@ -130,7 +130,7 @@ func (q *Memory) Ack(_ context.Context, leases []Lease) error {
 		return nil // nobody counts
 	}
 	for i := range leases {
-		q.settle(leases[i].Token)
+		q.endLease(leases[i].Token)
 	}
 	q.serve()
 	return nil
@@ -171,7 +171,7 @@ func (q *Memory) next() (Lease, bool) {
 	}
 	q.size--
 	q.token++
-	l := Lease{Message: n.take(), Token: q.token}
+	l := Lease{Message: n.pop(), Token: q.token}
 	if q.out != nil {
 		q.spend(n, l.Token)
 	}
