@@ -33,10 +33,8 @@ func (catalog) Spec(name string) (*spec.Spec, bool) {
 		s.NotIdempotent = true
 	case "flaky":
 		s.Retry = &stepwell.Retry{MaxAttempts: 2, Backoff: time.Second}
-	case definition.ReportAction:
-		return nil, false
 	case "discovery":
-		s.Stream = &spec.Stream{Role: spec.Source, FansOut: true}
+		s.Stream = &spec.Stream{Role: spec.Source, FansOut: &spec.FansOut{Output: "collections", As: "collection"}}
 	case "source":
 		s.Stream = &spec.Stream{Role: spec.Source, TakesItems: true}
 	case "modifier":
