@@ -58,9 +58,9 @@ const DefaultQueue = "default"
 // Limits are how much of a queue may be in work. The zero value is without limits.
 type Limits struct {
 	// Concurrency is how many leases may be out at once. Defaults to no limit.
-	Concurrency int
+	Concurrency int `json:"concurrency" minimum:"0"`
 	// Rate is how many messages are given per second. Defaults to no limit.
-	Rate float64
+	Rate float64 `json:"rate" minimum:"0" maximum:"1000000"`
 	// Burst is how many may be given at once after a pause, with Rate. Defaults to Rate, at least 1.
-	Burst int
+	Burst int `json:"burst" minimum:"0"`
 }

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding"
 	"fmt"
 	"reflect"
@@ -128,7 +129,7 @@ func (d *Decoder) set(e Entry, path string, f *shapeField, v reflect.Value) {
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if text := d.Word(e, path); text != "" {
 			if err := u.UnmarshalText([]byte(text)); err != nil {
-				d.Fail(e.At(), MemberPath(path, e.Key), e.Key+": "+err.Error(), stepwell.HintOf(err))
+				d.Fail(e.At(), MemberPath(path, e.Key), e.Key+": "+err.Error(), cmp.Or(stepwell.HintOf(err), f.Doc))
 			} else if v.CanInt() { // a size: minimum and maximum are about the number
 				d.within(e, path, float64(v.Int()), f)
 			}
@@ -410,7 +411,7 @@ func (d *Decoder) inside(key string, e Entry, path, at string, f *shapeField, to
 			to.Set(reflect.ValueOf(value))
 		}
 	default:
-		d.set(e, path, &shapeField{}, to)
+		d.set(e, path, &shapeField{Field: Field{Doc: f.Doc}}, to)
 	}
 	d.Places.leave(outer)
 }

@@ -38,21 +38,27 @@ type shapeField struct {
 }
 
 // NewShape prepares a struct. It panics on what no document could mean.
-func NewShape(of any, keys []Keys) *Shape { return newShape(reflect.TypeOf(of), "", keys, nil) }
+func NewShape(of any, keys []Keys) *Shape {
+	return newShape(reflect.TypeOf(of), "", keys, map[reflect.Type]*Shape{})
+}
 
-func newShape(t reflect.Type, name string, keys []Keys, around []reflect.Type) *Shape {
+// newShape prepares a type; around has the shapes that it is part of, which a tree repeats.
+func newShape(t reflect.Type, name string, keys []Keys, around map[reflect.Type]*Shape) *Shape {
 	s := &Shape{what: name, idle: map[string]string{}, hints: map[string]string{}}
 	s.learn(t, keys)
-	around = append(around, t)
+	around[t] = s
+	defer delete(around, t)
 	members(t, nil, func(key string, f *reflect.StructField, index []int) {
-		m := shapeField{Field: typeField(f.Type, around), index: index}
+		m := shapeField{Field: typeField(f.Type, []reflect.Type{t}), index: index}
 		m.Name = key
 		m.readTags(f.Tag)
 		if m.Pattern != "" {
 			m.pattern = regexp.MustCompile(m.Pattern)
 		}
-		if t := structIn(f.Type); t != nil && !slices.Contains(around, t) {
-			m.nested = newShape(t, key, keys, around)
+		if t := structIn(f.Type); t != nil {
+			if m.nested = around[t]; m.nested == nil {
+				m.nested = newShape(t, key, keys, around)
+			}
 		}
 		at := len(s.fields)
 		for word := range strings.SplitSeq(f.Tag.Get("spec"), ",") {
@@ -143,7 +149,7 @@ func (s *Shape) JSONSchema(doc string, own map[string]any) map[string]any {
 		f := &s.fields[i]
 		if v, ok := own[f.Name]; ok {
 			properties[f.Name] = v
-		} else if f.nested != nil && f.Type == Object {
+		} else if f.nested != nil && f.Fields != nil {
 			properties[f.Name] = f.nested.JSONSchema(f.Doc, nil)
 		}
 	}

@@ -45,6 +45,15 @@
 //	spec.BindTemplated(values, &c)         the same before templates are rendered, as a module's Check gets them
 //	spec.Complete(&c)                      defaults and checks for a struct that a Go program filled
 //
+// # From a document
+//
+// Documents and settings files keep their places: definition.Nodes reads YAML and JSON into nodes, a Decoder reads nodes
+// into a struct by its Shape, and reports every problem with its line, column and hint. It calls back for keys that no
+// field can describe. A variable of the environment is a node too (NodeAt).
+//
+//	var shape = spec.NewShape(config{}, []spec.Keys{{Of: config{}, What: "the writer"}})
+//	(&spec.Decoder{Report: report}).Struct(node, "", shape, &c, nil)
+//
 // The values of a running step were checked against its Spec and have their defaults: a handler checks only what
 // fields cannot say, such as two that exclude each other.
 //
@@ -81,8 +90,8 @@ type Field struct {
 	Type     Type     `json:"type" enum:"string,integer,number,boolean,array,object,duration,time,ref,any"`
 	Doc      string   `json:"description,omitempty"` // one sentence
 	Required bool     `json:"required,omitempty"`
-	Default  any      `json:"default,omitempty"`                  // a value of the field's type, nil for none
-	Enum     []string `json:"options,omitempty" nullable:"false"` // allowed values of a String
+	Default  any      `json:"default,omitempty"`                             // a value of the field's type, nil for none
+	Enum     []string `json:"options,omitempty" key:"enum" nullable:"false"` // allowed values of a String
 	Min      *float64 `json:"min,omitempty" doc:"Of a number, or of the length of a string or list."`
 	Max      *float64 `json:"max,omitempty"`
 	Above    bool     `json:"-"`                                 // Min itself is too small

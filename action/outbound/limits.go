@@ -17,12 +17,12 @@ import (
 
 // Limit bounds the requests to one host or with one credential.
 type Limit struct {
-	Concurrent int     // at once. Defaults to 32; -1: any number
-	PerSecond  float64 // started per second. Defaults to 0: any number
-	Burst      int     // started at once after a pause. Defaults to PerSecond, at least 1
+	Concurrent int     `json:"concurrent"` // at once. Defaults to 32; -1: any number
+	PerSecond  float64 `json:"per_second"` // started per second. Defaults to 0: any number
+	Burst      int     `json:"burst"`      // started at once after a pause. Defaults to PerSecond, at least 1
 	// TokensPerMinute bounds what Response.Spend reports; what goes beyond is waited out before the
 	// next request. Defaults to 0: any number.
-	TokensPerMinute int
+	TokensPerMinute int `json:"tokens_per_minute"`
 }
 
 // limits are the gates of all hosts and credentials. A gate that nobody uses is forgotten when there are

@@ -25,20 +25,20 @@ import (
 type Options struct {
 	// AllowPrivate permits private and loopback addresses, but not link-local ones and those of cloud
 	// metadata services. Defaults to false.
-	AllowPrivate bool
+	AllowPrivate bool `json:"allow_private"`
 	// AllowHosts permits every address of these hosts: "db.internal", "db.internal:8080" or "*.svc.local".
 	// Defaults to none.
-	AllowHosts []string
+	AllowHosts []string `json:"allow_hosts"`
 	// AllowCIDRs permits the addresses in these networks, whatever they are. Defaults to none.
-	AllowCIDRs []netip.Prefix
+	AllowCIDRs []netip.Prefix `json:"allow_cidrs" doc:"write it like 10.1.0.0/16"`
 
 	// PerHost bounds the requests to each host and port. Defaults to 32 at once, at any rate.
-	PerHost Limit
+	PerHost Limit `json:"per_host"`
 	// Hosts are the limits of single hosts, by "host" or "host:port", and of services behind a sidecar, by Request.Gate.
 	// Defaults to none.
-	Hosts map[string]Limit
+	Hosts map[string]Limit `json:"hosts"`
 	// PerCredential bounds the requests with the same Authorization or API key. Defaults to 32 at once.
-	PerCredential Limit
+	PerCredential Limit `json:"per_credential"`
 	// MaxWait is how long a request waits for its turn before the step is put back. Defaults to 30 s.
 	MaxWait time.Duration
 	// Breaker stops requests to a host that fails. Defaults to 10 failures in a row, 30 s.
@@ -52,9 +52,9 @@ type Options struct {
 	UserAgent string
 
 	// Record is a directory into which every exchange is written, without secrets. Defaults to none.
-	Record string
+	Record string `json:"record"`
 	// Replay is a directory of recorded exchanges that answer instead of the network. Defaults to none.
-	Replay string
+	Replay string `json:"replay"`
 }
 
 // Breaker says when a host counts as broken.

@@ -32,27 +32,27 @@ import (
 type Endpoint struct {
 	Action  string
 	Aliases []string
-	Summary string
-	App     string // name of the service, and its app id unless Options.AppIDs has another
-	Path    string // "/api/v1/deployments/{endpoint_id}"; {placeholders} are parameters
-	Method  string // Defaults to POST
+	Summary string `json:"summary"`
+	App     string `json:"app"`    // name of the service, and its app id unless Options.AppIDs has another
+	Path    string `json:"path"`   // "/api/v1/deployments/{endpoint_id}"; {placeholders} are parameters
+	Method  string `json:"method"` // Defaults to POST
 	// Async says that the service answers with a workflow_id and works on.
-	Async bool
+	Async bool `json:"async"`
 	// StatusPath is where the status of the work is asked for; {workflow_id} is filled in. Defaults to
 	// "/api/v1/workflows/{workflow_id}/status".
-	StatusPath string
+	StatusPath string `json:"status_path"`
 	// CancelPath is where asynchronous work is cancelled; {workflow_id} is filled in. Defaults to none: it cannot be.
-	CancelPath   string
-	CancelMethod string // Defaults to DELETE
+	CancelPath   string `json:"cancel_path"`
+	CancelMethod string `json:"cancel_method"` // Defaults to DELETE
 	// Callback sends the member callback_url with an asynchronous call: the address that the service calls when the work
 	// has ended. The status is then asked for every five minutes only. Without a server's public address there is
 	// none, and the status is asked for every Poll.
-	Callback   bool
-	Poll       time.Duration // between two questions. Defaults to 10 seconds
-	Timeout    time.Duration // of one call. Defaults to one minute
-	MaxWait    time.Duration // of the asynchronous work. Defaults to one hour
-	Params     []spec.Field
-	OpenParams bool // parameters beyond Params are allowed
+	Callback   bool          `json:"callback"`
+	Poll       time.Duration `json:"poll_seconds"`     // between two questions. Defaults to 10 seconds
+	Timeout    time.Duration `json:"timeout_seconds"`  // of one call. Defaults to one minute
+	MaxWait    time.Duration `json:"max_wait_seconds"` // of the asynchronous work. Defaults to one hour
+	Params     []spec.Field  `json:"params"`
+	OpenParams bool          `json:"open_params"` // parameters beyond Params are allowed
 	Outputs    []spec.Field
 }
 
@@ -61,13 +61,13 @@ type Options struct {
 	// Endpoints are added to the table; one with the name of a built-in action replaces it.
 	Endpoints []Endpoint
 	// Apps are base URLs by service: "http://10.0.0.5:8080". Defaults to none.
-	Apps map[string]string
+	Apps map[string]string `json:"apps"`
 	// AppIDs are the app ids that the sidecar knows services by, where these are not the names in the table. Default
 	// to none.
-	AppIDs map[string]string
+	AppIDs map[string]string `json:"app_ids"`
 	// DaprPort is the HTTP port of the Dapr sidecar on this machine, through which apps without a base
 	// URL are called. Defaults to 0: no sidecar.
-	DaprPort int
+	DaprPort int `json:"dapr_http_port"`
 	// DaprToken is sent to the sidecar as dapr-api-token. Defaults to none.
 	DaprToken string
 	// Limits are those of the calls; addresses need no permission, because only the configured ones are

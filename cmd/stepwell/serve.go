@@ -203,3 +203,5 @@ func (p *program) banner(ctx context.Context, server *app.Server, s *serving) er
 	_, err = fmt.Fprintf(p.out, "stepwell serves %s\n  data     %s\n  access   %s\n  stop     Ctrl-C\n", server.URL(), data, who)
 	return err
 }
+
+func inSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

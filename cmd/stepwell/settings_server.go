@@ -1,6 +1,9 @@
 package main
 
-import "github.com/stepwell/stepwell/access"
+import (
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/queue"
+)
 
 // serving are the settings that `stepwell serve` reads beside those of all commands. Every one of them but the policy
 // is also a variable: STEPWELL_ and its keys joined by underscores.
@@ -8,7 +11,7 @@ type serving struct {
 	Server    serverSettings           `json:"server"`
 	Defaults  defaultSettings          `json:"defaults"`
 	Retention retentionSettings        `json:"retention"`
-	Queues    map[string]queueSettings `json:"queues"`
+	Queues    map[string]queue.Limits  `json:"queues"`
 	Prices    map[string]priceSettings `json:"prices"`
 	Telemetry telemetrySettings        `json:"telemetry"`
 	Secrets   secretSettings           `json:"secrets"`
@@ -81,12 +84,6 @@ type retentionSettings struct {
 	Audit      int `json:"audit_days" minimum:"0" maximum:"36500"`
 	Firings    int `json:"firings_days" minimum:"0" maximum:"36500"`
 	Keys       int `json:"keys_days" minimum:"0" maximum:"36500"`
-}
-
-type queueSettings struct {
-	Concurrency int     `json:"concurrency" minimum:"0"`
-	Rate        float64 `json:"rate" minimum:"0" maximum:"1000000"`
-	Burst       int     `json:"burst" minimum:"0"`
 }
 
 // priceSettings are what an action costs, in the currency that people have in mind.

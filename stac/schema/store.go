@@ -37,19 +37,19 @@ const (
 // Options configure a Store.
 type Options struct {
 	// Dir is a folder laid out as <host>/<path>; an index.json in it may map URIs to files. Defaults to none.
-	Dir string
+	Dir string `json:"dir"`
 	// Cache is a folder for what came from the network, laid out in the same way. Defaults to none: schemas
 	// are kept in memory only.
-	Cache string
+	Cache string `json:"cache"`
 	// Mode says where schemas may come from. Defaults to Cached.
-	Mode Mode
+	Mode Mode `json:"mode" enum:"offline,cache,refresh"`
 	// HTTP fetches schemas. Defaults to none: there is no network.
 	HTTP *outbound.Client
 	// Map says where to have a schema instead: a URI, or a pattern with *, to a file or a URL. In it a * at the
 	// end stands for what the pattern's last * stood for, and a folder that ends with / is meant to have a * there
 	// if the pattern ends with one. The longest pattern that fits counts.
 	// Defaults to none.
-	Map map[string]string
+	Map map[string]string `json:"map"`
 	// Formats says what `format` means. Defaults to Assert.
 	Formats Formats
 }

@@ -22,12 +22,12 @@ import (
 // S3Options say how to reach an S3 service. Empty fields are taken from the environment, as the tools of
 // Amazon do.
 type S3Options struct {
-	Endpoint  string // host[:port] or URL. Defaults to AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, then Amazon's
-	Region    string // Defaults to AWS_REGION, AWS_DEFAULT_REGION, then us-east-1
+	Endpoint  string `json:"endpoint"` // host[:port] or URL. Defaults to AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, then Amazon's
+	Region    string `json:"region"`   // Defaults to AWS_REGION, AWS_DEFAULT_REGION, then us-east-1
 	AccessKey string // Defaults to AWS_ACCESS_KEY_ID; without one, requests are anonymous
 	SecretKey string // Defaults to AWS_SECRET_ACCESS_KEY
 	Token     string // Defaults to AWS_SESSION_TOKEN
-	Anonymous bool   // use no credentials, whatever the environment has. Defaults to false
+	Anonymous bool   `json:"anonymous"` // use no credentials, whatever the environment has. Defaults to false
 	Plain     bool   // http instead of https. Defaults to false, or what a URL in Endpoint says
 }
 
