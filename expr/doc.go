@@ -38,6 +38,12 @@
 //   - A trailing newline of the source is kept. No macros, imports, blocks, includes.
 //   - regex_search, regex_replace and the tests match and search use RE2 syntax.
 //
+// # Why no library
+//
+// gonja 2.9.1 reads files, runs out of memory and stack on hostile templates and loses the types of values; pongo2 is
+// Django's language; mjingo calls itself an early development; expr-lang 1.17.8 and cel-go 0.32 are other languages.
+// None of them tells which names a template uses before it runs, or stops at a budget.
+//
 // testdata/jinja2.json is the table of cases against the real Jinja2, and states every
 // difference where it appears; docs/templates.md, the reference for users, is made of it and
 // of the tables of this package. Rules that have changed go by Limits.Revision.

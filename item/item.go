@@ -5,6 +5,9 @@
 // what is not changed is written byte for byte, so that numbers, unknown members and the order of keys
 // survive (docs/semantics §6; STAC items carry ids such as 1e21 and coordinates of 15 digits). It is not
 // safe for concurrent use, reading included; Clone is cheap and makes a value of one's own. Pure.
+//
+// The tokens are read by go-json-experiment's jsontext, which decodes twice as fast as encoding/json and keeps digits and the
+// order of keys. Turned down: sonic, which takes what is not JSON, and segmentio's, which is quadratic on nesting.
 package item
 
 import (

@@ -25,6 +25,7 @@ type Walkthrough struct {
 // Console is a command that the section shows, with lines that its output must have.
 type Console struct {
 	Args  []string // of stepwell
+	Asks  string   // or the path that a server is asked for
 	Wants []string
 }
 
@@ -117,6 +118,8 @@ func (w *Walkthrough) apply(t testing.TB, tree Tree, said string, block []string
 	for _, line := range block {
 		if args, ok := strings.CutPrefix(line, "$ stepwell "); ok {
 			w.Console = append(w.Console, Console{Args: strings.Fields(args)})
+		} else if url, ok := strings.CutPrefix(line, "$ curl http://127.0.0.1:8010"); ok {
+			w.Console = append(w.Console, Console{Asks: url})
 		} else if n := len(w.Console); n > 0 && !strings.HasPrefix(line, "$") {
 			w.Console[n-1].Wants = append(w.Console[n-1].Wants, line)
 		}

@@ -8,6 +8,10 @@
 // text no secret of the request appears, and Steer turns it into what the step does next (specifications:
 // stac-and-media §2 and §7, semantics §3 and §7). Proxies of the environment are not used: they would hide
 // the address that is checked. A Client is used by many goroutines. Stable.
+//
+// Rates are golang.org/x/time/rate's, breakers sony/gobreaker's. failsafe-go 0.9.8 would replace these two and the slots by
+// one module and save next to no lines: limits by host and by credential, limits per phase of an exchange, and an answer
+// that puts the step back instead of waiting or retrying here, are what the code is about, and it has none of them.
 package outbound
 
 import (

@@ -5,6 +5,9 @@
 // Items survive: what is read back equals what was written, but for members that are null, which are dropped,
 // stac_extensions, links and assets, which are always there, digits of times beyond microseconds, and members of
 // a geometry that GeoJSON does not ask for. Stable.
+//
+// There is no kept Go library for stac-geoparquet (rustac is Rust, stac-geoparquet Python); WKB is
+// written here because paulmach/orb knows two coordinates only; columns are stream/parquet's.
 package geoparquet
 
 import (
