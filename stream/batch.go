@@ -67,9 +67,9 @@ func (r *root) add(t *ticket) {
 // manyOpen is from how many batches that are not settled on the cursors of most are left out.
 const manyOpen = 1024
 
-// settle takes note that nothing of a batch is on its way any more, and moves the watermark over all the
+// settleTicket takes note that nothing of a batch is on its way any more, and moves the watermark over all the
 // batches that are settled and have none before them that is not.
-func (r *root) settle(t *ticket) {
+func (r *root) settleTicket(t *ticket) {
 	if r.handOff || r.whole {
 		return
 	}
@@ -98,7 +98,7 @@ func (r *root) news() (cursorNote, bool) {
 // batches lends empty batches.
 type batches struct{ pool sync.Pool }
 
-func (p *batches) take(t *ticket, size int) *batch {
+func (p *batches) borrowBatch(t *ticket, size int) *batch {
 	if b, ok := p.pool.Get().(*batch); ok {
 		b.ticket = t
 		return b
@@ -106,8 +106,8 @@ func (p *batches) take(t *ticket, size int) *batch {
 	return &batch{ticket: t, items: make([]*Item, 0, size)}
 }
 
-// give takes a batch back whose items have gone elsewhere.
-func (p *batches) give(b *batch) {
+// returnBatch takes a batch back whose items have gone elsewhere.
+func (p *batches) returnBatch(b *batch) {
 	clear(b.items)
 	b.items, b.ticket, b.parts = b.items[:0], nil, nil
 	p.pool.Put(b)

@@ -156,7 +156,7 @@ func (f *flow) feed(ctx context.Context, take func(*batch) bool) error {
 // apply does to a batch what the stage is for.
 func (f *flow) apply(ctx context.Context, b *batch) error {
 	if f.intake != nil {
-		if err := f.look(b); err != nil {
+		if err := f.parseBatch(b); err != nil {
 			return err
 		}
 	} else if err := f.in.merge(b); err != nil {
@@ -175,15 +175,15 @@ func (f *flow) apply(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// look parses what a source has made and gives every item its key.
-func (f *flow) look(b *batch) error {
+// parseBatch parses what a source has made and gives every item its key.
+func (f *flow) parseBatch(b *batch) error {
 	kept := b.items[:0]
 	for _, it := range b.items {
 		if it.Value == nil {
 			if err := it.Parse(); err != nil {
 				key := xxh3.Hash128(it.raw).Bytes()
 				it.origin.marks = it.origin.root.mark("", "", it.Place, key[:])
-				if _, _, err := f.seg.sought.see(it.origin.root, it.origin.marks, ""); err != nil {
+				if _, _, err := f.seg.sought.matchItem(it.origin.root, it.origin.marks, ""); err != nil {
 					return err
 				}
 				f.seg.failItem(f.intake, it, err)

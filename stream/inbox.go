@@ -153,7 +153,7 @@ func (o *outlet) send(ctx context.Context, b *batch) error {
 	o.node.counts.out.Add(int64(len(b.items)))
 	if len(o.edges) == 0 {
 		err := o.node.leaf.through(b)
-		o.seg.batches.give(b)
+		o.seg.batches.returnBatch(b)
 		return err
 	}
 	last := len(o.edges) - 1
@@ -166,7 +166,7 @@ func (o *outlet) send(ctx context.Context, b *batch) error {
 		}
 	}
 	if last > 0 {
-		o.keep(b, o.edges[last].ends)
+		o.leaveOutKnown(b, o.edges[last].ends)
 	}
 	for i, c := range append(out, b) {
 		if c == nil {
@@ -175,7 +175,7 @@ func (o *outlet) send(ctx context.Context, b *batch) error {
 		select {
 		case o.edges[i].to.ch <- message{o.edges[i].from, c}:
 		case <-o.edges[i].to.gone:
-			o.seg.batches.give(c)
+			o.seg.batches.returnBatch(c)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -185,7 +185,7 @@ func (o *outlet) send(ctx context.Context, b *batch) error {
 
 // clone makes a batch of clones of the items that not all the ends behind an edge have already.
 func (o *outlet) clone(b *batch, ends uint64) *batch {
-	c := o.seg.batches.take(b.ticket, cap(b.items))
+	c := o.seg.batches.borrowBatch(b.ticket, cap(b.items))
 	for _, it := range b.items {
 		if ends == 0 || ends&^it.origin.known != 0 {
 			c.items = append(c.items, it.Clone())
@@ -194,8 +194,8 @@ func (o *outlet) clone(b *batch, ends uint64) *batch {
 	return c
 }
 
-// keep leaves out the items that all the ends behind an edge have already.
-func (o *outlet) keep(b *batch, ends uint64) {
+// leaveOutKnown leaves out the items that all the ends behind an edge have already.
+func (o *outlet) leaveOutKnown(b *batch, ends uint64) {
 	if !o.seg.resumes || ends == 0 {
 		return
 	}

@@ -120,7 +120,7 @@ func (j *joiner) join(b *batch) error {
 	b.items, b.parts = kept, nil
 	for _, i := range needs {
 		if parts[i] != b {
-			j.seg.batches.give(parts[i])
+			j.seg.batches.returnBatch(parts[i])
 		}
 	}
 	return nil

@@ -38,8 +38,8 @@ func (b *keyBag) add(key [16]byte) {
 	b.left++
 }
 
-// take reports whether the key is there, and takes one away.
-func (b *keyBag) take(key [16]byte) bool {
+// removeOne reports whether the key is there, and takes one away.
+func (b *keyBag) removeOne(key [16]byte) bool {
 	i := b.slot(&key)
 	if b.counts[i] < 2 {
 		return false

@@ -48,8 +48,8 @@ const maxState = 1 << 20
 // keysHeld is for how many batches of keys a leaf keeps in memory while they are not durable.
 const keysHeld = 64
 
-// take enters a batch that is about to be written.
-func (l *leaf) take(b *batch) error {
+// queueBatch enters a batch that is about to be written.
+func (l *leaf) queueBatch(b *batch) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, it := range b.items {
@@ -109,7 +109,7 @@ func (l *leaf) refuse(it *Item) (bool, error) {
 // through takes a batch that is done as it comes here.
 func (l *leaf) through(b *batch) error {
 	l.fresh(b)
-	if err := l.take(b); err != nil {
+	if err := l.queueBatch(b); err != nil {
 		return &member{l.node, err}
 	}
 	l.mu.Lock()
@@ -118,7 +118,7 @@ func (l *leaf) through(b *batch) error {
 	if !due {
 		return nil
 	}
-	return l.settle(all, nil)
+	return l.recordDurable(all, nil)
 }
 
 // fresh leaves out what is done already and had to come all the same, because a step on its way remembers.
@@ -140,8 +140,8 @@ func (l *leaf) fresh(b *batch) {
 // all says that everything written is durable.
 const all = -1
 
-// settle notes in the checkpoint that so many items are durable, and the state to go on with from there.
-func (l *leaf) settle(durable int64, state any) error {
+// recordDurable notes in the checkpoint that so many items are durable, and the state to go on with from there.
+func (l *leaf) recordDurable(durable int64, state any) error {
 	raw, err := json.Marshal(state)
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
@@ -186,7 +186,7 @@ func (l *leaf) pass(durable int64, state json.RawMessage) error {
 		return nil
 	}
 	b := block{End: l.node.end, State: state, From: l.noted, Durable: durable, Late: l.late}
-	if err := l.seg.note(b, keys, l.batches[:n]); err != nil {
+	if err := l.seg.recordBlock(b, keys, l.batches[:n]); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if state != nil {
@@ -199,14 +199,14 @@ func (l *leaf) pass(durable int64, state json.RawMessage) error {
 	return nil
 }
 
-// note writes a block: the spool first, then what it tells of.
-func (s *segment) note(b block, keys []entry, batches []reached) error {
+// recordBlock writes a block: the spool first, then what it tells of.
+func (s *segment) recordBlock(b block, keys []entry, batches []reached) error {
 	c := s.checkpoint
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, r := range batches {
 		if r.ticket.pending.Add(-1) == 0 {
-			r.ticket.root.settle(r.ticket)
+			r.ticket.root.settleTicket(r.ticket)
 		}
 	}
 	for _, r := range s.graph.roots {

@@ -276,7 +276,7 @@ func (p *pages) write() error {
 		return err
 	}
 	if p.out == nil || p.files[len(p.files)-1].size > pageFileSize {
-		if err := p.begin(); err != nil {
+		if err := p.beginFile(); err != nil {
 			return err
 		}
 	}
@@ -288,8 +288,8 @@ func (p *pages) write() error {
 	return err
 }
 
-// begin begins the next file. p.mu is held.
-func (p *pages) begin() (err error) {
+// beginFile begins the next file. p.mu is held.
+func (p *pages) beginFile() (err error) {
 	if err := p.release(); err != nil {
 		return err
 	}

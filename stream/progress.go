@@ -70,15 +70,15 @@ func (s *segment) watch(ctx context.Context) {
 	for {
 		select {
 		case <-ticker.C:
-			s.tell(told)
+			s.reportCounts(told)
 		case <-ctx.Done():
-			s.tell(told)
+			s.reportCounts(told)
 			return
 		}
 	}
 }
 
-func (s *segment) tell(told []action.Counts) {
+func (s *segment) reportCounts(told []action.Counts) {
 	for i, n := range s.graph.nodes {
 		now := n.tally()
 		if now == told[i] {

@@ -101,8 +101,8 @@ func (n *node) result() stepResult {
 		Duration: float64(n.took.Milliseconds()) / 1000}
 }
 
-// keep takes what the module itself has to say about its work: an object, or nothing.
-func (n *node) keep(outputs any) error {
+// keepOutputs takes what the module itself has to say about its work: an object, or nothing.
+func (n *node) keepOutputs(outputs any) error {
 	if outputs == nil {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (s *segment) attempt(ctx, flow context.Context) error {
 		}
 	}
 	err = s.finish(ctx, err)
-	s.tell(make([]action.Counts, len(s.graph.nodes)))
+	s.reportCounts(make([]action.Counts, len(s.graph.nodes)))
 	if cerr := s.spool.close(); err == nil {
 		err = cerr
 	}
@@ -190,7 +190,7 @@ func (s *segment) seal() error {
 	}
 	for _, n := range s.graph.ends {
 		if n.role() != spec.Sink {
-			if err := n.leaf.settle(all, nil); err != nil {
+			if err := n.leaf.recordDurable(all, nil); err != nil {
 				return err
 			}
 		}
@@ -242,7 +242,7 @@ func (s *segment) finishOne(n *node, failed error) (err error) {
 	if err != nil || failed != nil {
 		return err
 	}
-	return n.keep(outputs)
+	return n.keepOutputs(outputs)
 }
 
 // close ends what is still open, as something failed, with what sinks can still make durable if that is

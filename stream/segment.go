@@ -313,7 +313,7 @@ func (s *segment) known(b *batch) (skipped int, err error) {
 	kept := b.items[:0]
 	for _, it := range b.items {
 		for i, bag := range s.bags {
-			if bag != nil && ends&(1<<i) != 0 && bag.take(it.origin.key) {
+			if bag != nil && ends&(1<<i) != 0 && bag.removeOne(it.origin.key) {
 				it.origin.known |= 1 << i
 			}
 		}
@@ -323,7 +323,7 @@ func (s *segment) known(b *batch) (skipped int, err error) {
 			continue
 		}
 		if it.origin.known != ends || ends == 0 {
-			missed, found, err := s.sought.see(it.origin.root, it.origin.marks, it.ID())
+			missed, found, err := s.sought.matchItem(it.origin.root, it.origin.marks, it.ID())
 			if err != nil {
 				return 0, err
 			}

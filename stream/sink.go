@@ -51,7 +51,7 @@ func (d *drain) write(ctx context.Context, sink Sink, b *batch) error {
 	d.node.leaf.fresh(b)
 	n := int64(len(b.items))
 	d.node.counts.in.Add(n)
-	if err := d.node.leaf.take(b); err != nil {
+	if err := d.node.leaf.queueBatch(b); err != nil {
 		return &member{d.node, err}
 	}
 	if n > 0 {
@@ -60,7 +60,7 @@ func (d *drain) write(ctx context.Context, sink Sink, b *batch) error {
 		}
 	}
 	d.node.counts.out.Add(n)
-	d.seg.batches.give(b)
+	d.seg.batches.returnBatch(b)
 	return nil
 }
 
@@ -69,7 +69,7 @@ func (d *drain) commit(ctx context.Context, sink Sink) error {
 	if err != nil {
 		return d.blame(ctx, err)
 	}
-	if err := d.node.leaf.settle(durable, state); err != nil {
+	if err := d.node.leaf.recordDurable(durable, state); err != nil {
 		return &member{d.node, err}
 	}
 	return nil
@@ -90,10 +90,10 @@ func (s *segment) finishSink(ctx context.Context, n *node) (err error) {
 		return &member{n, err}
 	}
 	n.opened = nil
-	if err := n.leaf.settle(all, state); err != nil {
+	if err := n.leaf.recordDurable(all, state); err != nil {
 		return &member{n, err}
 	}
-	return n.keep(outputs)
+	return n.keepOutputs(outputs)
 }
 
 // abandonSink ends the output of a stream that failed. What it can still make durable it does, unless it
@@ -108,7 +108,7 @@ func (s *segment) abandonSink(ctx context.Context, n *node, commit bool) (err er
 	}
 	durable, state, err := sink.Commit(ctx)
 	if err == nil {
-		err = n.leaf.settle(durable, state)
+		err = n.leaf.recordDurable(durable, state)
 	}
 	return err
 }

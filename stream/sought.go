@@ -255,10 +255,10 @@ func (r *failureRecord) sought() (soughtItem, bool) {
 	return it, true
 }
 
-// see takes note that an item, or the failure of one, has come from its source: the one with its id and collection; when
+// matchItem takes note that an item, or the failure of one, has come from its source: the one with its id and collection; when
 // one of both does not know its collection, the one with its id; when one of both has no id, the one at its place. It
 // gives the ends that this one did not reach.
-func (so *sought) see(r *root, m marks, id string) (missed uint64, found bool, err error) {
+func (so *sought) matchItem(r *root, m marks, id string) (missed uint64, found bool, err error) {
 	if so == nil {
 		return 0, false, nil
 	}
@@ -292,10 +292,10 @@ func (so *sought) see(r *root, m marks, id string) (missed uint64, found bool, e
 		it.again = false
 		return it.ends, true, nil
 	}
-	return it.ends, true, so.note(int32(at))
+	return it.ends, true, so.recordFound(int32(at))
 }
 
-func (so *sought) note(i int32) error {
+func (so *sought) recordFound(i int32) error {
 	if so.found == nil {
 		f, err := os.OpenFile(so.journal, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 		if err != nil {

@@ -66,7 +66,7 @@ func (s *intake) run(ctx context.Context) (err error) {
 	if err := s.flush(); err != nil {
 		return err
 	}
-	s.seg.batches.give(s.batch)
+	s.seg.batches.returnBatch(s.batch)
 	return s.out.finish(ctx)
 }
 
@@ -105,7 +105,7 @@ func (s *intake) taken(yield func(*Item) bool) {
 				return
 			}
 		}
-		s.seg.batches.give(b)
+		s.seg.batches.returnBatch(b)
 	}
 }
 
@@ -179,7 +179,7 @@ func (s *intake) Fail(f Failure) error {
 func (s *intake) failed(f Failure) error {
 	s.seq++
 	m := s.root.mark(f.Collection, f.Item, Place{File: f.Context.File, Line: f.Context.Line}, nil)
-	if _, _, err := s.seg.sought.see(s.root, m, f.Item); err != nil {
+	if _, _, err := s.seg.sought.matchItem(s.root, m, f.Item); err != nil {
 		return s.seg.fail(s.node, err)
 	}
 	return s.seg.record(s.node, f, at{s.root.index, s.seq, m})
@@ -212,7 +212,7 @@ func (s *intake) renew() {
 	s.no++
 	t := &ticket{root: s.root, no: s.no}
 	t.pending.Store(s.root.settlers())
-	s.batch, s.bytes = s.seg.batches.take(t, s.seg.settings.Batch), 0
+	s.batch, s.bytes = s.seg.batches.borrowBatch(t, s.seg.settings.Batch), 0
 }
 
 // pass sends a batch to the one stage behind, which looks at its items.

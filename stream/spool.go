@@ -46,11 +46,11 @@ func (s *spool) add(r *failureRecord, raw []byte) (again bool, total int64, err 
 			return false, s.count, err
 		}
 	}
-	err = s.put(append(raw, '\n'))
+	err = s.writeLine(append(raw, '\n'))
 	return false, s.count, err
 }
 
-func (s *spool) put(line []byte) error {
+func (s *spool) writeLine(line []byte) error {
 	if _, err := s.out.Write(line); err != nil {
 		return err
 	}
@@ -165,13 +165,13 @@ func (s *spool) retain(line []byte, cursors map[int]cursorNote, done map[string]
 		return err
 	}
 	if done[r.Step] != nil {
-		return s.put(line)
+		return s.writeLine(line)
 	}
 	if len(r.At) == 2 && r.At[1] > cursors[int(r.At[0])].Seq {
 		return nil
 	}
 	count(r.Step)
-	if err := s.put(line); err != nil {
+	if err := s.writeLine(line); err != nil {
 		return err
 	}
 	if r.At == nil && len(s.known) < maxKnown {

@@ -146,8 +146,8 @@ func (c *Client) URL() string { return c.root.String() }
 // Retries is how many requests have been sent again so far.
 func (c *Client) Retries() int64 { return c.retries.Load() }
 
-// take waits for the client's own limits.
-func (c *Client) take(ctx context.Context) (release func(), err error) {
+// acquireSlot waits for the client's own limits.
+func (c *Client) acquireSlot(ctx context.Context) (release func(), err error) {
 	if c.pace != nil {
 		if err := c.pace.Wait(ctx); err != nil {
 			return nil, err

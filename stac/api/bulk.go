@@ -78,7 +78,7 @@ func (b *bulk) sort(ctx context.Context) (fresh []int, err error) {
 		case !there[f.ID]:
 			fresh = append(fresh, i)
 		case b.o.Upsert:
-			if err := b.put(ctx, i); err != nil {
+			if err := b.putItem(ctx, i); err != nil {
 				return nil, err
 			}
 		default:
@@ -88,7 +88,7 @@ func (b *bulk) sort(ctx context.Context) (fresh []int, err error) {
 	return fresh, nil
 }
 
-func (b *bulk) put(ctx context.Context, i int) (err error) {
+func (b *bulk) putItem(ctx context.Context, i int) (err error) {
 	b.results[i], err = b.c.Put(ctx, b.collection, b.items[i].ID, b.items[i].Text, "")
 	return err
 }
@@ -158,7 +158,7 @@ func (b *bulk) one(ctx context.Context, i int, doubtful bool) error {
 	}
 	b.results[i] = res
 	if res.Outcome == Conflict && b.o.Upsert {
-		return b.put(ctx, i)
+		return b.putItem(ctx, i)
 	}
 	return nil
 }

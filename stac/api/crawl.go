@@ -14,7 +14,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// What a document of a catalog is.
+// Kinds of documents of a catalog.
 const (
 	KindCatalog    = "Catalog"
 	KindCollection = "Collection"

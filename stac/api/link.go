@@ -69,9 +69,9 @@ func (c *Client) resolve(from, href string) (string, error) {
 	return u.String(), nil
 }
 
-// follow makes the request of a `next` link: body and headers replace those of the request before, or are
+// linkRequest makes the request of a `next` link: body and headers replace those of the request before, or are
 // laid over them when the link says merge (STAC API, item-search, pagination).
-func (c *Client) follow(from string, before Request, l Link) (*Request, error) {
+func (c *Client) linkRequest(from string, before Request, l Link) (*Request, error) {
 	href, err := c.resolve(from, l.Href)
 	if err != nil {
 		return nil, err

@@ -120,7 +120,7 @@ func (p *Pager) turn(page *Page, d *document, r Request, from string) {
 	if !ok {
 		return
 	}
-	next, err := p.c.follow(from, r, link)
+	next, err := p.c.linkRequest(from, r, link)
 	if err != nil {
 		p.err = p.fault("content", r.URL, "page "+fmt.Sprint(p.number)+" has a next link that is not valid", err)
 		return

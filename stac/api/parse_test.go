@@ -81,7 +81,7 @@ func TestFollow(t *testing.T) {
 		if err := json.Unmarshal([]byte(tt.link), &l); err != nil {
 			t.Fatal(err)
 		}
-		got, err := c.follow(before.URL, before, l)
+		got, err := c.linkRequest(before.URL, before, l)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue

@@ -233,7 +233,7 @@ func (c *Client) attempt(ctx context.Context, x *exchange, read func(*reply) err
 		return "", "", err
 	}
 	auth = req.Header.Get("Authorization")
-	release, err := c.take(ctx)
+	release, err := c.acquireSlot(ctx)
 	if err != nil {
 		return "", auth, err
 	}

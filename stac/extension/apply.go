@@ -63,23 +63,23 @@ func fillAs(it *stream.Item, kind string, f *fill, c *change) error {
 		if root == "properties" || f.value.UsesItem() {
 			return nil // properties: summarise
 		}
-		if err := put(it, f, f.path, c); err != nil || root != "assets" {
+		if err := putValue(it, f, f.path, c); err != nil || root != "assets" {
 			return err
 		}
 		if last := f.path[len(f.path)-1]; last.Key == "href" {
 			return nil // item_assets have none
 		}
-		return put(it, f, append(item.Path{{Key: "item_assets"}}, f.path[1:]...), c)
+		return putValue(it, f, append(item.Path{{Key: "item_assets"}}, f.path[1:]...), c)
 	default:
 		if root == "summaries" || root == "item_assets" {
 			return nil
 		}
 	}
-	return put(it, f, f.path, c)
+	return putValue(it, f, f.path, c)
 }
 
-// put writes the value to every place of the path that is to have it.
-func put(it *stream.Item, f *fill, path item.Path, c *change) error {
+// putValue writes the value to every place of the path that is to have it.
+func putValue(it *stream.Item, f *fill, path item.Path, c *change) error {
 	if inAssets(path) {
 		assets := it.Get(path[0].Key)
 		if assets.Kind() != item.Object {

@@ -106,10 +106,10 @@ func (rd *reader) item(text []byte) ([]byte, error) {
 	it := item.NewObject()
 	it.Set("type", item.OfText("Feature"))
 	if rd.stac {
-		take(it, row, "stac_version")
+		copyMembers(it, row, "stac_version")
 		set(it, "stac_extensions", row, item.NewList())
 	}
-	take(it, row, "id")
+	copyMembers(it, row, "id")
 	set(it, "geometry", row, row.Get(rd.geometry))
 	if bbox := row.Get("bbox"); bbox != nil {
 		if it.Set("bbox", listOf(bbox)); it.Get("bbox").Len() == 0 {
@@ -124,16 +124,16 @@ func (rd *reader) item(text []byte) ([]byte, error) {
 		switch {
 		case name == "datetime" || name == rd.geometry || top[name] && (rd.stac || name == "id" || name == "bbox" || name == "geometry"):
 		case strings.HasPrefix(name, foreign):
-			give(it, name[len(foreign):], v)
+			setShared(it, name[len(foreign):], v)
 		default:
-			give(props, name, v)
+			setShared(props, name, v)
 		}
 	}
 	it.Set("properties", props)
 	if rd.stac {
 		set(it, "links", row, item.NewList())
 		set(it, "assets", row, item.NewObject())
-		take(it, row, "collection")
+		copyMembers(it, row, "collection")
 	}
 	return it.AppendTo(make([]byte, 0, len(text)+128)), nil
 }
@@ -142,9 +142,9 @@ func (rd *reader) item(text []byte) ([]byte, error) {
 func set(it *item.Value, name string, row, absent *item.Value) {
 	switch v := row.Get(name); {
 	case v != nil:
-		give(it, name, v)
+		setShared(it, name, v)
 	case absent != nil:
-		give(it, name, absent)
+		setShared(it, name, absent)
 	default:
 		it.Set(name, &item.Value{})
 	}

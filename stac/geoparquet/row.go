@@ -105,43 +105,43 @@ func rowOf(it *item.Value) (*item.Value, error) {
 		return nil, stepwell.Invalid("", "the item's properties are %s, not an object", props.Kind())
 	}
 	row := item.NewObject()
-	take(row, it, "id", "stac_version")
+	copyMembers(row, it, "id", "stac_version")
 	extensions := it.Get("stac_extensions")
 	if extensions.IsNull() {
 		extensions = item.NewList()
 	}
-	give(row, "stac_extensions", extensions)
-	take(row, it, "collection", "geometry")
+	setShared(row, "stac_extensions", extensions)
+	copyMembers(row, it, "collection", "geometry")
 	bbox, err := boxOf(it.Get("bbox"))
 	if err != nil {
 		return nil, err
 	}
-	give(row, "bbox", bbox)
+	setShared(row, "bbox", bbox)
 	for name, v := range props.Members() {
 		if top[name] || strings.HasPrefix(name, foreign) {
 			return nil, stepwell.Invalid("", "the property %q is named like a member of the item, and would take its column", name)
 		}
-		give(row, name, v)
+		setShared(row, name, v)
 	}
-	take(row, it, "links", "assets")
+	copyMembers(row, it, "links", "assets")
 	for name, v := range it.Members() {
 		if !top[name] {
-			give(row, foreign+name, v)
+			setShared(row, foreign+name, v)
 		}
 	}
 	return row, nil
 }
 
-func take(row, it *item.Value, names ...string) {
+func copyMembers(row, it *item.Value, names ...string) {
 	for _, name := range names {
 		if v := it.Get(name); v != nil {
-			give(row, name, v)
+			setShared(row, name, v)
 		}
 	}
 }
 
-// give sets a member without taking the value over.
-func give(row *item.Value, name string, v *item.Value) {
+// setShared sets a member without taking the value over.
+func setShared(row *item.Value, name string, v *item.Value) {
 	shared := *v
 	row.Set(name, &shared)
 }
@@ -163,7 +163,7 @@ func boxOf(bbox *item.Value) (*item.Value, error) {
 		if bbox.At(i).Kind() != item.Number {
 			return nil, stepwell.Invalid("", "the bbox is %s, not a list of 4 or 6 numbers", clip(bbox.Bytes()))
 		}
-		give(box, name, bbox.At(i))
+		setShared(box, name, bbox.At(i))
 	}
 	return box, nil
 }

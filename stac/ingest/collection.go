@@ -37,8 +37,8 @@ func jsonName(sum []byte) string {
 	return b.String() + ".json"
 }
 
-// keep leaves a Collection for the streams behind a discovery.
-func keep(env *stream.Env, c api.Collection) error {
+// shareCollection leaves a Collection for the streams behind a discovery.
+func shareCollection(env *stream.Env, c api.Collection) error {
 	if env.Shared == "" {
 		return nil
 	}
@@ -48,9 +48,9 @@ func keep(env *stream.Env, c api.Collection) error {
 	return save(foundPath(env, c.ID), found{URL: c.URL, Collection: c.Text})
 }
 
-// tell hands a Collection on to those behind who want it. Its text must be an object; what else is wrong with it is for
+// passCollection hands a Collection on to those behind who want it. Its text must be an object; what else is wrong with it is for
 // who writes it to find out.
-func tell(ctx context.Context, env *stream.Env, text []byte, at stream.Place, source string) error {
+func passCollection(ctx context.Context, env *stream.Env, text []byte, at stream.Place, source string) error {
 	if env.Tell == nil {
 		return nil
 	}
@@ -72,7 +72,7 @@ func (a *apiSource) tellCollections(ctx context.Context) error {
 		return nil
 	}
 	for _, c := range a.s.known {
-		if err := tell(ctx, a.env, c.Text, stream.Place{URL: shown(c.URL)}, a.client.URL()); err != nil {
+		if err := passCollection(ctx, a.env, c.Text, stream.Place{URL: shown(c.URL)}, a.client.URL()); err != nil {
 			return err
 		}
 	}
@@ -93,7 +93,7 @@ func (a *apiSource) tellCollections(ctx context.Context) error {
 		}
 		f = found{URL: c.URL, Collection: c.Text}
 	}
-	return tell(ctx, a.env, f.Collection, stream.Place{URL: shown(f.URL)}, a.client.URL())
+	return passCollection(ctx, a.env, f.Collection, stream.Place{URL: shown(f.URL)}, a.client.URL())
 }
 
 // clean takes out of a Collection what is not its own: members that begin with _, credentials in URLs, and the queries of

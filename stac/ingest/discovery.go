@@ -126,7 +126,7 @@ func (d *discovery) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stre
 			return context.Cause(ctx)
 		}
 		if err == nil {
-			err = d.take(c, out)
+			err = d.addCollection(c, out)
 			if errors.Is(err, errEnough) {
 				break
 			}
@@ -215,8 +215,8 @@ func (d *discovery) static(ctx context.Context) iter.Seq2[api.Collection, error]
 	}
 }
 
-// take passes a collection on if it is wanted.
-func (d *discovery) take(c api.Collection, out stream.Out) error {
+// addCollection passes a collection on if it is wanted.
+func (d *discovery) addCollection(c api.Collection, out stream.Out) error {
 	if c.ID == "" {
 		d.failed++
 		return out.Fail(stream.Failure{Err: stepwell.Invalid("", "a collection has no id"), Context: stream.Context{URL: shown(c.URL)}})
@@ -242,7 +242,7 @@ func (d *discovery) take(c api.Collection, out stream.Out) error {
 	if !d.api {
 		entry["static"] = true
 	}
-	if err := keep(d.env, c); err != nil {
+	if err := shareCollection(d.env, c); err != nil {
 		return err
 	}
 	d.found = append(d.found, entry)
@@ -296,25 +296,25 @@ func (d *discovery) where(text []byte) bool {
 	if err != nil {
 		return true // the steps behind say what is wrong with it
 	}
-	sieve := newSieve(api.Search{Bbox: d.c.where.Bbox, Datetime: d.c.where.Datetime})
+	filter := newItemFilter(api.Search{Bbox: d.c.where.Bbox, Datetime: d.c.where.Datetime})
 	e := v.Get("extent")
-	if boxes := e.Get("spatial").Get("bbox"); len(sieve.bbox) > 0 && boxes.Len() > 0 {
+	if boxes := e.Get("spatial").Get("bbox"); len(filter.bbox) > 0 && boxes.Len() > 0 {
 		if box := numbers(boxes.At(0)); len(box) == 4 || len(box) == 6 {
-			n, m := len(box)/2, len(sieve.bbox)/2
-			if box[1] > sieve.bbox[m+1] || box[n+1] < sieve.bbox[1] || !lonMeets(box[0], box[n], sieve.bbox[0], sieve.bbox[m]) {
+			n, m := len(box)/2, len(filter.bbox)/2
+			if box[1] > filter.bbox[m+1] || box[n+1] < filter.bbox[1] || !lonMeets(box[0], box[n], filter.bbox[0], filter.bbox[m]) {
 				return false
 			}
 		}
 	}
 	times := e.Get("temporal").Get("interval").At(0)
-	if !sieve.timed || times.Len() != 2 {
+	if !filter.timed || times.Len() != 2 {
 		return true
 	}
 	begin, _ := times.At(0).Str() // null is open
 	last, _ := times.At(1).Str()  // likewise
 	from, hasFrom := api.Instant(begin, false)
 	to, hasTo := api.Instant(last, true)
-	return (!hasFrom || sieve.to.IsZero() || !from.After(sieve.to)) && (!hasTo || !to.Before(sieve.from))
+	return (!hasFrom || filter.to.IsZero() || !from.After(filter.to)) && (!hasTo || !to.Before(filter.from))
 }
 
 // Finish implements stream.Finisher.

@@ -23,7 +23,7 @@ type fileSource struct {
 	source string
 	layout layout
 	shape  files.Shape
-	sieve  *sieve
+	filter  *itemFilter
 	from   fileCursor
 
 	given  int64 // items of all runs
@@ -57,7 +57,7 @@ func (o Options) openFiles(ctx context.Context, env *stream.Env, s *settings, so
 	if len(found.paths) > 0 && isWeb(found.paths[0]) && (s.Credentials != nil || len(s.Headers) > 0) {
 		return nil, wrongConfig("credentials and headers are for APIs and catalogs; "+shown(source)+" is a file", "use a URL that can be read without")
 	}
-	f := &fileSource{s: s, env: env, places: o.Places, client: client, source: source, layout: found, sieve: newSieve(s.search)}
+	f := &fileSource{s: s, env: env, places: o.Places, client: client, source: source, layout: found, filter: newItemFilter(s.search)}
 	f.shape = files.Shape{Format: s.Format, At: found.at, MaxItem: s.MaxItemBytes}
 	if s.Format == "json" && found.at == "" { // in the source systems this only means: no Parquet
 		f.shape.Format = "auto"
@@ -112,7 +112,7 @@ func (f *fileSource) tellCollections(ctx context.Context) error {
 	for _, at := range f.layout.told {
 		text, err := readAll(ctx, f.places, at)
 		if err == nil {
-			err = tell(ctx, f.env, text, stream.Place{File: at}, "")
+			err = passCollection(ctx, f.env, text, stream.Place{File: at}, "")
 		}
 		if err != nil {
 			return err
@@ -232,7 +232,7 @@ func (f *fileSource) entry(path string, row files.Row) entry {
 		err = feature(row.Text)
 	}
 	if err == nil {
-		e.item, err = f.sieve.item(row.Text, row.Key, place)
+		e.item, err = f.filter.item(row.Text, row.Key, place)
 	}
 	if err != nil {
 		e.fail = &stream.Failure{Item: row.Key, Err: err, Context: stream.Context{File: path, Line: row.Line}}

@@ -106,7 +106,7 @@ func (f *fileSource) tellMet(ctx context.Context, d api.Document, of map[string]
 	if isWeb(d.Ref) {
 		place = stream.Place{URL: shown(d.Ref)}
 	}
-	return tell(ctx, f.env, d.Text, place, f.layout.catalog)
+	return passCollection(ctx, f.env, d.Text, place, f.layout.catalog)
 }
 
 func (f *fileSource) failRef(ref string, err error, out stream.Out) error {
@@ -128,7 +128,7 @@ func (f *fileSource) takeRef(ctx context.Context, r itemRef, got fetched, out st
 	if isWeb(r.ref) {
 		place = stream.Place{URL: shown(r.ref)}
 	}
-	it, err := f.sieve.item(bytes.TrimSpace(got.text), "", place)
+	it, err := f.filter.item(bytes.TrimSpace(got.text), "", place)
 	if err == nil && it != nil {
 		if err = it.Parse(); err == nil {
 			if kind, _ := it.Get("type").Str(); kind != "" && kind != api.KindItem {

@@ -32,7 +32,7 @@ func depth(dir string) int { return strings.Count(dir, "/") }
 
 func (t *tree) writeNode(ctx context.Context, n *node) error {
 	u, rel := t.units[n.unit], t.docOf(n)
-	if err := t.place.take(u.Dir); err != nil {
+	if err := t.place.lockUnit(u.Dir); err != nil {
 		return err
 	}
 	defer t.place.turn(u.Dir)()

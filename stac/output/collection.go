@@ -21,7 +21,7 @@ func (t *tree) writeCollections(ctx context.Context) error {
 		if !u.touched || !u.Filled || u.ID == "" && !t.perUnit {
 			continue
 		}
-		if err := t.place.take(u.Dir); err != nil { // all its items came before the run was cut off
+		if err := t.place.lockUnit(u.Dir); err != nil { // all its items came before the run was cut off
 			return err
 		}
 		if err := t.writeCollection(ctx, u); err != nil {

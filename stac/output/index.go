@@ -41,9 +41,9 @@ func valueOf(id string, content []byte) uint64 {
 	return xxh3.Hash(content)&contentBits | xxh3.HashString(id)<<1&idBits | thisRun
 }
 
-// look finds an item: the key under which it is or would be kept, and whether it is a twin. It changes
+// lookup finds an item: the key under which it is or would be kept, and whether it is a twin. It changes
 // nothing.
-func (x index) look(collection, id string, value uint64) (key [16]byte, isTwin bool, v verdict) {
+func (x index) lookup(collection, id string, value uint64) (key [16]byte, isTwin bool, v verdict) {
 	key = keyOf(collection, id, false)
 	old, known := x[key]
 	if known && (old^value)&idBits != 0 {

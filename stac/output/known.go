@@ -13,8 +13,8 @@ import (
 // maxKnown bounds the text of the Collections that are kept for the end.
 const maxKnown = 64 << 20
 
-// take keeps a Collection that a source knows.
-func (b *book) take(c *stream.Item) {
+// rememberCollection keeps a Collection that a source knows.
+func (b *base) rememberCollection(c *stream.Item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	id := c.ID()
@@ -28,14 +28,14 @@ func (b *book) take(c *stream.Item) {
 }
 
 // TakeCollection implements stream.CollectionSink.
-func (t *tree) TakeCollection(c *stream.Item) { t.take(c) }
+func (t *tree) TakeCollection(c *stream.Item) { t.rememberCollection(c) }
 
 // TakeCollection implements stream.CollectionSink.
-func (t *table) TakeCollection(c *stream.Item) { t.take(c) }
+func (t *table) TakeCollection(c *stream.Item) { t.rememberCollection(c) }
 
 // knownOf is the Collection that a source knows, as it is written here: without links of its old place, of an API or to
 // items that are not here. nil when none does.
-func (b *book) knownOf(id string) *item.Value {
+func (b *base) knownOf(id string) *item.Value {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c := b.known[id]
@@ -63,7 +63,7 @@ var elsewhere = []string{"item", "items", "child", "data", "search", "aggregate"
 
 // collectionOf is the Collection as its source describes it now, over what is here already (nil: nothing), with all that
 // a Collection must have.
-func (b *book) collectionOf(id string, s *summary.Summary, here *item.Value) (*item.Value, error) {
+func (b *base) collectionOf(id string, s *summary.Summary, here *item.Value) (*item.Value, error) {
 	known := b.knownOf(id)
 	doc := here
 	switch {

@@ -265,15 +265,15 @@ func (r *ledgerReader) each(see func(record) error) error {
 
 func (r *ledgerReader) record() record {
 	rec := record{at: r.offset}
-	kind := r.take(1)
+	kind := r.readBytes(1)
 	if r.err != nil {
 		return rec
 	}
 	switch rec.kind = kind[0]; rec.kind {
 	case recordItem:
 		e := &rec.entry
-		copy(e.key[:], r.take(16))
-		if value := r.take(8); r.err == nil {
+		copy(e.key[:], r.readBytes(16))
+		if value := r.readBytes(8); r.err == nil {
 			e.value = binary.LittleEndian.Uint64(value)
 		}
 		e.unit, e.node, e.size = int(r.number()), int(r.number()), int64(r.number())
@@ -290,7 +290,7 @@ func (r *ledgerReader) record() record {
 	return rec
 }
 
-func (r *ledgerReader) take(n int) []byte {
+func (r *ledgerReader) readBytes(n int) []byte {
 	if r.err != nil {
 		return nil
 	}
@@ -307,7 +307,7 @@ func (r *ledgerReader) number() uint64 {
 			r.err = errors.New("a number is too long")
 			break
 		}
-		b := r.take(1)
+		b := r.readBytes(1)
 		if r.err != nil {
 			break
 		}
@@ -330,5 +330,5 @@ func (r *ledgerReader) text() string {
 	if r.err != nil {
 		return ""
 	}
-	return string(r.take(int(n)))
+	return string(r.readBytes(int(n)))
 }

@@ -111,16 +111,16 @@ func TestIndexSize(t *testing.T) {
 	x := index{}
 	for i := range 1000 {
 		id := fmt.Sprint(i)
-		key, _, v := x.look("c", id, valueOf(id, []byte(id)))
+		key, _, v := x.lookup("c", id, valueOf(id, []byte(id)))
 		if v != fresh {
 			t.Fatalf("%s is not fresh: %v", id, v)
 		}
 		x[key] = valueOf(id, []byte(id))
 	}
-	if _, isTwin, v := x.look("c", "7", valueOf("7", []byte("7"))); isTwin || v != repeated {
+	if _, isTwin, v := x.lookup("c", "7", valueOf("7", []byte("7"))); isTwin || v != repeated {
 		t.Error("a repeat is not seen")
 	}
-	if _, isTwin, v := x.look("c", "7", valueOf("7", []byte("other"))); isTwin || v != duplicate {
+	if _, isTwin, v := x.lookup("c", "7", valueOf("7", []byte("other"))); isTwin || v != duplicate {
 		t.Error("a duplicate is not seen")
 	}
 }
@@ -146,11 +146,11 @@ func FuzzLedger(f *testing.F) {
 	head := len(text) - int(l.size) + 35
 	f.Add(text[head:])
 	f.Fuzz(func(t *testing.T, text []byte) {
-		b := &book{index: index{}, byID: map[string]*unit{}}
-		tr := &tree{book: b, named: map[string]*node{}}
+		b := &base{index: index{}, byID: map[string]*unit{}}
+		tr := &tree{base: b, named: map[string]*node{}}
 		b.resumed = tr.seen
 		r := &ledgerReader{r: newReader(text)}
-		r.each(b.see)
+		r.each(b.loadRecord)
 	})
 }
 

@@ -112,7 +112,7 @@ func (l *list) end() manifest {
 }
 
 // finish writes the manifest of what lies there, and gives the outputs.
-func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (outputs map[string]any, err error) {
+func (b *base) finish(ctx context.Context, each func(add func(listed)) error) (outputs map[string]any, err error) {
 	l := &list{manifest: manifest{Workflow: b.env.Workflow, Timestamp: stamp(time.Now()), Format: b.config.Format,
 		OrganizeBy: b.config.OrganizeBy, OutputPath: b.place.shown(b.config.single())}}
 	home, name := "", "manifest.json"
@@ -154,7 +154,7 @@ func (b *book) finish(ctx context.Context, each func(add func(listed)) error) (o
 
 // listOthers lists files of other runs that the last manifest tells of, and that are still there: of collections that this
 // one has nothing of. Formats of one file for each item list what lies there, and outputs of one file have no others.
-func (b *book) listOthers(ctx context.Context, home string, l *list) error {
+func (b *base) listOthers(ctx context.Context, home string, l *list) error {
 	if b.policy.Mode == durable.Replace || b.config.single() != "" || b.config.Format != "ndjson" && b.config.Format != "parquet" {
 		return nil
 	}
@@ -182,7 +182,7 @@ func (b *book) listOthers(ctx context.Context, home string, l *list) error {
 }
 
 // end keeps the ledger for a later run, and lets everything go.
-func (b *book) end() (state, error) {
+func (b *base) end() (state, error) {
 	s, err := b.commit()
 	if err == nil && b.stale {
 		s, err = b.compact()
@@ -196,7 +196,7 @@ func (b *book) end() (state, error) {
 }
 
 // listedBefore are the files that the last manifest of the whole output tells of; none when there is no such manifest.
-func (b *book) listedBefore(ctx context.Context, home string) []listed {
+func (b *base) listedBefore(ctx context.Context, home string) []listed {
 	text, err := b.place.read(ctx, path.Join(home, "manifest.json"), maxDocument)
 	var m manifest
 	if err != nil || json.Unmarshal(text, &m) != nil || m.Format != b.config.Format {
@@ -206,7 +206,7 @@ func (b *book) listedBefore(ctx context.Context, home string) []listed {
 }
 
 // compact takes the items that have been replaced out of the ledger.
-func (b *book) compact() (state, error) {
+func (b *base) compact() (state, error) {
 	next, err := b.ledger.compact(b.env.Data, b.about, b.index.current)
 	if err != nil {
 		return state{}, err
@@ -217,7 +217,7 @@ func (b *book) compact() (state, error) {
 
 // only is the one collection that this stream was for and all its items are of; then the manifest is in its
 // directory, where no other stream to the same output writes one.
-func (b *book) only() *unit {
+func (b *base) only() *unit {
 	if b.perUnit && len(b.units) == 1 && b.units[0].ID != "" && b.units[0].ID == b.fixed() {
 		return b.units[0]
 	}

@@ -2,8 +2,8 @@
 // each, as a static catalog that can be browsed, as NDJSON, as stac-geoparquet, or in a STAC API by
 // transactions (specifications: stac-manager, OutputModule; stac-and-media §1, §2 and §4).
 //
-// What Commit reports is durable, and a stream that was cut off goes on behind it: no item is lost and none
-// is there twice. A file appears under its name when it is complete. An output that is written has one
+// Items that Commit reports are durable, and a stream that was cut off goes on behind them: no item is lost and
+// none is there twice. A file appears under its name when it is complete. An output that is written has one
 // writer; a second is refused. Memory is bounded: 24 to 32 bytes per item, several times
 // that while their table grows, and what one batch holds. Stable.
 package output
@@ -113,7 +113,7 @@ func (o Options) open(ctx context.Context, env *stream.Env, given *config) (any,
 
 // openFiles makes the sink of files.
 func (o Options) openFiles(ctx context.Context, env *stream.Env, c config) (stream.Sink, error) {
-	b, err := o.openBook(env, c)
+	b, err := o.openBase(env, c)
 	if err != nil {
 		return nil, err
 	}

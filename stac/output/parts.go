@@ -368,7 +368,7 @@ func (t *table) dropReplaced(ctx context.Context, u *unit, p lying, m *moves) er
 
 // rewrite makes a file of what fill adds, unless fill has dropped nothing.
 func (t *table) rewrite(ctx context.Context, u *unit, columns parquet.Schema, fill func(*geoparquet.File) (dropped int64, err error), done func(made string, rows int64)) error {
-	f, err := t.begin(u, columns)
+	f, err := t.beginPart(u, columns)
 	if err != nil {
 		return err
 	}
@@ -461,7 +461,7 @@ func eachRow(ctx context.Context, name string, size int64, row func(*item.Value)
 func (t *table) sift(ctx context.Context, u *unit, p lying, to *geoparquet.File) (dropped int64, err error) {
 	err = eachRow(ctx, p.local, p.Size, func(v *item.Value) error {
 		it := stream.New(v, stream.Place{})
-		key, _, _ := t.index.look(it.Collection(), it.ID(), valueOf(it.ID(), nil))
+		key, _, _ := t.index.lookup(it.Collection(), it.ID(), valueOf(it.ID(), nil))
 		if t.policy.Mode != durable.Append && t.index[key]&thisRun != 0 {
 			dropped++
 			return nil

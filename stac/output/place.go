@@ -148,12 +148,12 @@ func (p *place) publish(ctx context.Context, temp, rel string) error {
 	p.dirty[filepath.Dir(target)] = true
 	p.mu.Unlock()
 	if p.stage == "" {
-		p.tell()
+		p.notifyChange()
 	}
 	return nil
 }
 
-func (p *place) tell() {
+func (p *place) notifyChange() {
 	if p.changed != nil {
 		p.changed()
 	}
@@ -162,14 +162,14 @@ func (p *place) tell() {
 // bring gives a local file its place, at once and durably.
 func (p *place) bring(ctx context.Context, from, rel string) error {
 	err := p.files.Publish(ctx, from, p.shown(rel))
-	p.tell()
+	p.notifyChange()
 	return err
 }
 
 // discard removes a file, durably, if there is one.
 func (p *place) discard(ctx context.Context, rel string) error {
 	_, err := p.files.Remove(ctx, p.shown(rel))
-	p.tell()
+	p.notifyChange()
 	return err
 }
 
@@ -257,9 +257,9 @@ func (p *place) sync() error {
 	return nil
 }
 
-// take locks a directory for this stream and those of its execution that may write there too, and clears away what
+// lockUnit locks a directory for this stream and those of its execution that may write there too, and clears away what
 // another one left unfinished there.
-func (p *place) take(unit string) error {
+func (p *place) lockUnit(unit string) error {
 	if p.locks[unit] != nil || p.remote[unit] {
 		return nil
 	}
@@ -312,7 +312,7 @@ func (p *place) wait(ctx context.Context, unit string) (done func(), err error) 
 		&stepwell.Error{Code: stepwell.CodeConflict, Message: "another run is writing to " + p.shown(unit), Hint: "give this step a base_dir of its own"})
 	defer cancel()
 	for {
-		err := p.take(unit)
+		err := p.lockUnit(unit)
 		if err == nil {
 			return p.turn(unit), nil
 		}

@@ -127,7 +127,7 @@ func (s *server) loadKeys() (err error) {
 // admit looks whether the run has another item of the same key, and reports whether this one is to be sent.
 func (s *server) admit(it *stream.Item, key [16]byte) (bool, error) {
 	content := xxh3.Hash(it.Bytes())
-	switch s.keys.Look(key, content) {
+	switch s.keys.Judge(key, content) {
 	case durable.Repeated:
 		s.skipped++
 		return false, nil

@@ -266,7 +266,7 @@ func (t *tree) removeFormer(ctx context.Context, before []listed, mine map[uint6
 
 // removeItem removes an item's file, and notes its directory; also of one that was removed before the run was cut off.
 func (t *tree) removeItem(ctx context.Context, rel string, dirs map[string]bool) error {
-	there, isItem := t.look(ctx, rel)
+	there, isItem := t.inspectFile(ctx, rel)
 	if !there || isItem {
 		dirs[path.Dir(rel)] = true
 	}
@@ -370,8 +370,8 @@ func (t *tree) eachListed(ctx context.Context, entry string, do func(rel string)
 	return err
 }
 
-// look reports whether a file is there, and whether it holds an item.
-func (t *tree) look(ctx context.Context, rel string) (there, isItem bool) {
+// inspectFile reports whether a file is there, and whether it holds an item.
+func (t *tree) inspectFile(ctx context.Context, rel string) (there, isItem bool) {
 	text, err := t.place.read(ctx, rel, maxDocument)
 	if err != nil {
 		return !errors.Is(err, fs.ErrNotExist), false
@@ -385,7 +385,7 @@ func (t *tree) look(ctx context.Context, rel string) (there, isItem bool) {
 }
 
 func (t *tree) isItem(ctx context.Context, rel string) bool {
-	_, isItem := t.look(ctx, rel)
+	_, isItem := t.inspectFile(ctx, rel)
 	return isItem
 }
 

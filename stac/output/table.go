@@ -24,7 +24,7 @@ import (
 // is made when its spool is full, or at the end. It is hidden until the run ends: then the parts are put beside or
 // in the place of those that are there, and those with items that this run replaces are written anew without them.
 type table struct {
-	*book
+	*base
 	options geoparquet.Options
 	rejects *durable.Set           // of one file; nil: misfits are only failures
 	columns map[int]parquet.Schema // of the parts so far, by unit, once they are needed
@@ -40,11 +40,11 @@ const maxSeveral = 1000
 var columnKinds = map[string]parquet.Kind{"string": parquet.Text, "int": parquet.Int, "double": parquet.Double,
 	"bool": parquet.Bool, "timestamp": parquet.Timestamp, "json": parquet.JSON}
 
-func openTable(ctx context.Context, b *book) (*table, error) {
+func openTable(ctx context.Context, b *base) (*table, error) {
 	c := &b.config
 	b.arrange("flat")
 	b.anew = true
-	t := &table{book: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
+	t := &table{base: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
 	switch c.Schema {
 	case "first_n":
 		t.options.Mode = geoparquet.FirstN
@@ -98,7 +98,7 @@ func (t *table) reopen(ctx context.Context, cutOff *moves) (err error) {
 		if len(u.Spooled) == 0 {
 			continue
 		}
-		if err := t.place.take(u.Dir); err != nil {
+		if err := t.place.lockUnit(u.Dir); err != nil {
 			return err
 		}
 		if err := t.reopenParts(u); err != nil {
@@ -193,8 +193,8 @@ func (t *table) spool(u *unit, number int) string {
 	return filepath.Join(t.env.Data, "table-"+strconv.Itoa(u.number)+"-"+strconv.Itoa(number))
 }
 
-// begin begins a part, with columns that are known.
-func (t *table) begin(u *unit, known parquet.Schema) (*geoparquet.File, error) {
+// beginPart begins a part, with columns that are known.
+func (t *table) beginPart(u *unit, known parquet.Schema) (*geoparquet.File, error) {
 	u.Next++
 	dir := t.spool(u, u.Next)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -228,7 +228,7 @@ func (t *table) current(ctx context.Context, u *unit) (*geoparquet.File, error) 
 	if err != nil {
 		return nil, err
 	}
-	return t.begin(u, known)
+	return t.beginPart(u, known)
 }
 
 // Write implements stream.Sink.

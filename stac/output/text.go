@@ -18,7 +18,7 @@ import (
 
 // text writes items as lines: format ndjson. It is a durable.Set of files, one per collection or one for all.
 type text struct {
-	*book
+	*base
 	set    *durable.Set
 	recent map[string]*durable.Member // by collection
 	of     map[string]string          // the collection of a file, by its destination
@@ -30,9 +30,9 @@ type textState struct {
 	Of map[string]string `json:"of,omitempty"`
 }
 
-func openText(ctx context.Context, b *book) (*text, error) {
+func openText(ctx context.Context, b *base) (*text, error) {
 	b.arrange("flat")
-	t := &text{book: b, recent: map[string]*durable.Member{}, of: map[string]string{}}
+	t := &text{base: b, recent: map[string]*durable.Member{}, of: map[string]string{}}
 	o := b.files.LineOptions(b.env, b.place.root, packings[t.kind()], b.policy)
 	o.Key = func(row *item.Value) (durable.Key, bool) {
 		it := stream.New(row, stream.Place{})
@@ -57,7 +57,7 @@ func openText(ctx context.Context, b *book) (*text, error) {
 		maps.Copy(t.of, state.Of)
 	}
 	if known := b.fixed(); !b.perUnit || known != "" {
-		if err := t.begin(known); err != nil {
+		if err := t.beginFile(known); err != nil {
 			return nil, errors.Join(err, t.set.Leave())
 		}
 	}
@@ -105,8 +105,8 @@ func (t *text) dest(collection string) (string, error) {
 	return t.place.shown(path.Join(u.Dir, name)), nil
 }
 
-// begin takes a file for this stream, unless a run before has finished it: then its first item does.
-func (t *text) begin(collection string) error {
+// beginFile takes a file for this stream, unless a run before has finished it: then its first item does.
+func (t *text) beginFile(collection string) error {
 	dest, err := t.dest(collection)
 	if err != nil || t.set.Has(dest) {
 		return err

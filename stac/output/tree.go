@@ -20,7 +20,7 @@ import (
 
 // tree writes one file per item: formats json and catalog.
 type tree struct {
-	*book
+	*base
 	jobs  []job
 	bytes int     // of the items in jobs
 	nodes []*node // of a catalog
@@ -56,8 +56,8 @@ const (
 	mediaItem      = "application/geo+json"
 )
 
-func openTree(b *book) (*tree, error) {
-	t := &tree{book: b, named: map[string]*node{}, dead: map[string]bool{}, where: map[uint64]int{}}
+func openTree(b *base) (*tree, error) {
+	t := &tree{base: b, named: map[string]*node{}, dead: map[string]bool{}, where: map[uint64]int{}}
 	c := &b.config
 	b.arrange("item_id")
 	b.shared = !b.perUnit
@@ -87,7 +87,7 @@ func openTree(b *book) (*tree, error) {
 }
 
 // fixed is the collection that this stream is about, "" when it may be about several.
-func (b *book) fixed() string {
+func (b *base) fixed() string {
 	if v, ok := b.env.Collection["id"].(string); ok && v != "" {
 		return v
 	}

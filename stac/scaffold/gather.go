@@ -71,7 +71,7 @@ func (g *gatherer) Modify(_ context.Context, it *stream.Item) (*stream.Item, err
 		g.covered[id] = have
 	}
 	if (have.add(e) || !known) && g.journal != nil {
-		if err := g.journal.note(id, e, g.covered); err != nil {
+		if err := g.journal.recordExtent(id, e, g.covered); err != nil {
 			return nil, stream.Abort(err)
 		}
 	}

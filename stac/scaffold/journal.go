@@ -49,8 +49,8 @@ func openJournal(path string, covered map[string]*extent) (*journal, error) {
 	return j, j.rewrite(covered)
 }
 
-// note adds what an item covers.
-func (j *journal) note(collection string, e extent, covered map[string]*extent) error {
+// recordExtent adds what an item covers.
+func (j *journal) recordExtent(collection string, e extent, covered map[string]*extent) error {
 	text, err := json.Marshal(journalLine{collection, e})
 	if err != nil {
 		return err

@@ -155,7 +155,7 @@ func (s *Store) find(ctx context.Context, uri string) ([]byte, error) {
 		return nil, unavailable(uri, "it cannot be fetched", err)
 	}
 	if ok && s.o.Cache != "" {
-		if err := keep(filepath.Join(s.o.Cache, name), text); err != nil {
+		if err := writeCache(filepath.Join(s.o.Cache, name), text); err != nil {
 			return nil, unavailable(uri, "the cache cannot be written", err)
 		}
 	}
@@ -264,8 +264,8 @@ func readFile(uri, path string) ([]byte, error) {
 	return text, nil
 }
 
-// keep writes a file of the cache, whole or not at all.
-func keep(path string, text []byte) error {
+// writeCache writes a file of the cache, whole or not at all.
+func writeCache(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}

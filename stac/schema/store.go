@@ -144,7 +144,7 @@ func (s *Store) Load(ctx context.Context, uri string) (*Schema, error) {
 		e, mine := s.entry(uri)
 		if mine {
 			compiled, err := s.compile(ctx, uri)
-			s.settle(uri, e, compiled, err)
+			s.finishEntry(uri, e, compiled, err)
 			return compiled, err
 		}
 		select {
@@ -176,7 +176,7 @@ func (s *Store) entry(uri string) (e *entry, mine bool) {
 	return e, true
 }
 
-func (s *Store) settle(uri string, e *entry, compiled *Schema, err error) {
+func (s *Store) finishEntry(uri string, e *entry, compiled *Schema, err error) {
 	s.mu.Lock()
 	e.schema, e.err = compiled, err
 	switch {

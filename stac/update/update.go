@@ -1,7 +1,7 @@
 // Package update is the stream module stac.update: it changes items as they pass, by rules that are the same
 // for all, or by a patch per item; and it repairs and migrates them (specification: stac-manager, Update).
 //
-// What is not named stays as it is, byte for byte. An item that a rule does not fit is a failure of that item
+// Members that no rule names stay as they are, byte for byte. An item that a rule does not fit is a failure of that item
 // alone; a rule that fits none is an error before the first. Stable.
 package update
 

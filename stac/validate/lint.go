@@ -60,7 +60,7 @@ type findings struct {
 	warnings int64
 }
 
-func (l *linter) look(it *stream.Item, kind schema.Kind, obj map[string]any) (f findings) {
+func (l *linter) lintObject(it *stream.Item, kind schema.Kind, obj map[string]any) (f findings) {
 	for _, name := range l.names {
 		var found []schema.Problem
 		if name == duplicates {

@@ -1,8 +1,8 @@
 // Package validate is the stream module stac.validate: it lets valid STAC objects pass and records the others
 // as failures (specifications: stac-manager, ValidateModule; stac-and-media §0 and §3).
 //
-// What cannot be checked is neither valid nor invalid. Verdicts are the same within one run: a schema is
-// asked for once. Stable.
+// Objects that cannot be checked are neither valid nor invalid. Verdicts are the same within one run: a schema
+// is asked for once. Stable.
 package validate
 
 import (
@@ -58,7 +58,7 @@ func newValidator(env *stream.Env, s *settings, store *schema.Store) *validator 
 
 // Modify implements stream.Modifier.
 func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, error) {
-	problems, checked, whole, err := v.look(ctx, it)
+	problems, checked, whole, err := v.validateObject(ctx, it)
 	if err == nil && len(problems) == 0 && !whole {
 		v.partly.Add(1)
 	}
@@ -85,9 +85,9 @@ func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, 
 	return nil, failure
 }
 
-// look checks an object. checked is false when nothing says what it should be, whole when no schema was
+// validateObject checks an object. checked is false when nothing says what it should be, whole when no schema was
 // missing, nor a part of the object.
-func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schema.Problem, checked, whole bool, err error) {
+func (v *validator) validateObject(ctx context.Context, it *stream.Item) (problems []schema.Problem, checked, whole bool, err error) {
 	doc, err := schema.Parse(it.Bytes())
 	if err != nil {
 		return []schema.Problem{{Keyword: "type", Message: err.Error()}}, true, true, nil
@@ -117,7 +117,7 @@ func (v *validator) look(ctx context.Context, it *stream.Item) (problems []schem
 	problems = append(problems, more...)
 	if len(v.set.lint) > 0 {
 		obj, _ := doc.Value().(map[string]any)
-		found := v.lint.look(it, kind, obj)
+		found := v.lint.lintObject(it, kind, obj)
 		v.warnings.Add(found.warnings)
 		problems = append(problems, found.problems...)
 	}

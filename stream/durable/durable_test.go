@@ -163,7 +163,7 @@ func TestKeys(t *testing.T) {
 		content uint64
 		want    Verdict
 	}{{0, 0, Repeated}, {1, 7, Refused}, {2, 2, Fresh}} {
-		if got := k.Look(Key{c.key}, c.content); got != c.want {
+		if got := k.Judge(Key{c.key}, c.content); got != c.want {
 			t.Errorf("key %d: %v, want %v", c.key, got, c.want)
 		}
 	}

@@ -86,8 +86,8 @@ func (k *Keys) load(rows int64) error {
 	return err
 }
 
-// Look judges a row by its key and a hash of its content, and changes nothing.
-func (k *Keys) Look(key Key, content uint64) Verdict {
+// Judge judges a row by its key and a hash of its content, and changes nothing.
+func (k *Keys) Judge(key Key, content uint64) Verdict {
 	old, known := k.rows[key]
 	if !known {
 		return Fresh

@@ -305,7 +305,7 @@ func (s *Set) Write(m *Member, row *item.Value) error {
 			return Refusal{ErrNoKey}
 		}
 		content = xxh3.Hash(row.Bytes())
-		switch m.keys.Look(key, content) {
+		switch m.keys.Judge(key, content) {
 		case Repeated:
 			s.Repeated++
 			return nil

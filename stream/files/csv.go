@@ -178,7 +178,7 @@ func (t *table) add(p []byte) {
 
 // endCell ends the cell; bare tells that it may end in a carriage return that is part of the line's end.
 func (t *table) endCell(bare bool) {
-	if n := len(t.cells); bare && t.state == inCell && n > t.begin(len(t.ends)) && t.cells[n-1] == '\r' {
+	if n := len(t.cells); bare && t.state == inCell && n > t.cellStart(len(t.ends)) && t.cells[n-1] == '\r' {
 		t.cells = t.cells[:n-1]
 	}
 	if t.state = cellStart; len(t.ends) == maxColumns {
@@ -188,14 +188,14 @@ func (t *table) endCell(bare bool) {
 	t.ends = append(t.ends, len(t.cells))
 }
 
-func (t *table) begin(i int) int {
+func (t *table) cellStart(i int) int {
 	if i == 0 {
 		return 0
 	}
 	return t.ends[i-1]
 }
 
-func (t *table) cell(i int) []byte { return t.cells[t.begin(i):t.ends[i]] }
+func (t *table) cell(i int) []byte { return t.cells[t.cellStart(i):t.ends[i]] }
 
 // head takes the names of the columns from the record, or numbers them.
 func (t *table) head() error {

@@ -23,7 +23,7 @@ const maxListed = 1_000_000
 //	directory, s3://bucket/prefix/       the files directly in it
 //	glob, s3://bucket/prefix/*           the files that match; * ? [a-z] within one name, ** any number of names
 //
-// What begins with a dot is matched only by a pattern that does too, and is not of a directory's files. ~ is
+// A name with a dot in front is matched only by a pattern that has one too; a directory does not stand for it. ~ is
 // not expanded. Relative patterns are meant against dir. The error is CodeNotFound when there is no such
 // file, also of a glob that matches none.
 func (p *Places) List(ctx context.Context, dir, pattern string) ([]string, error) {

@@ -61,11 +61,11 @@ func (w *web) open(offset int64) (io.ReadCloser, bool, time.Duration, error) {
 	case resp.Status == http.StatusOK && offset > 0 && w.opened:
 		err = errChanged("byte %d", offset)
 	case resp.Status == http.StatusOK:
-		return w.begin(resp, offset)
+		return w.wholeBody(resp, offset)
 	case resp.Status == http.StatusPartialContent && offset > 0:
 		size, rangeErr := sizeOf(resp.Header.Get("Content-Range"), offset)
 		if err = rangeErr; err == nil {
-			w.note(resp, size)
+			w.recordVersion(resp, size)
 			return reading(resp), false, 0, nil
 		}
 	case resp.Status == http.StatusRequestedRangeNotSatisfiable:
@@ -88,13 +88,13 @@ func sizeOf(contentRange string, offset int64) (int64, error) {
 	return size, nil
 }
 
-// begin takes a whole body; what lies before the offset is read and dropped.
-func (w *web) begin(resp *outbound.Response, offset int64) (io.ReadCloser, bool, time.Duration, error) {
+// wholeBody takes a whole body; what lies before the offset is read and dropped.
+func (w *web) wholeBody(resp *outbound.Response, offset int64) (io.ReadCloser, bool, time.Duration, error) {
 	size := int64(-1)
 	if n, err := fmt.Sscan(resp.Header.Get("Content-Length"), &size); n != 1 || err != nil || resp.Header.Get("Content-Encoding") != "" {
 		size = -1
 	}
-	w.note(resp, size)
+	w.recordVersion(resp, size)
 	n, err := io.CopyN(io.Discard, resp.Body, offset)
 	if err == io.EOF { //nolint:errorlint // bare
 		err = errChanged("byte %d: now it has only %d", offset, n)
@@ -105,7 +105,7 @@ func (w *web) begin(resp *outbound.Response, offset int64) (io.ReadCloser, bool,
 	return reading(resp), false, 0, nil
 }
 
-func (w *web) note(resp *outbound.Response, size int64) {
+func (w *web) recordVersion(resp *outbound.Response, size int64) {
 	w.opened, w.size = true, size
 	if tag := resp.Header.Get("ETag"); len(tag) > 2 && tag[0] == '"' {
 		w.etag = tag

@@ -24,7 +24,7 @@ import (
 
 const (
 	redirects = 5
-	// What a server may make one page wait, besides the attempts: so many times, and so long at once.
+	// How often a server may put off one page, besides the attempts, and for how long at once.
 	maxDeferrals = 30
 	maxWait      = time.Hour
 )

@@ -54,7 +54,7 @@ func (u *Union) add(row *item.Value, text []byte) error {
 		return misfit
 	}
 	u.root = next
-	// What only the whole row shows, such as a required member that is missing, shows now.
+	// A second check of the whole row finds required members that are missing.
 	if misfit := u.check(u.root, &scan{b: text}); misfit != nil {
 		return misfit
 	}

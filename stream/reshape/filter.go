@@ -53,7 +53,7 @@ type filterConfig struct {
 	Missing string `json:"missing" enum:"fail,drop,keep" default:"fail" doc:"What becomes of items that lack a member that the condition asks for."`
 }
 
-// What missing may be.
+// Values of missing that are not the default.
 const (
 	missingDrops = "drop"
 	missingKeeps = "keep"

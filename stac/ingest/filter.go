@@ -10,9 +10,9 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// sieve applies to the items of files what an API applies to its own: bbox, datetime and ids. It never
+// itemFilter applies to the items of files what an API applies to its own: bbox, datetime and ids. It never
 // changes, and is used by several goroutines.
-type sieve struct {
+type itemFilter struct {
 	ids        []string
 	bbox       []float64
 	from, to   time.Time
@@ -20,8 +20,8 @@ type sieve struct {
 	collection string // for items that name none
 }
 
-func newSieve(s api.Search) *sieve {
-	v := &sieve{ids: slices.Sorted(slices.Values(s.IDs)), bbox: s.Bbox}
+func newItemFilter(s api.Search) *itemFilter {
+	v := &itemFilter{ids: slices.Sorted(slices.Values(s.IDs)), bbox: s.Bbox}
 	if len(s.Collections) == 1 {
 		v.collection = s.Collections[0]
 	}
@@ -38,7 +38,7 @@ func newSieve(s api.Search) *sieve {
 }
 
 // item makes an item of a row, nil if it does not fit.
-func (v *sieve) item(text []byte, key string, place stream.Place) (*stream.Item, error) {
+func (v *itemFilter) item(text []byte, key string, place stream.Place) (*stream.Item, error) {
 	fill := key != ""
 	if v.collection != "" && !fill {
 		_, collection := api.Key(text)
@@ -63,7 +63,7 @@ func (v *sieve) item(text []byte, key string, place stream.Place) (*stream.Item,
 	return it, nil
 }
 
-func (v *sieve) fits(it *stream.Item) bool {
+func (v *itemFilter) fits(it *stream.Item) bool {
 	if len(v.ids) > 0 {
 		if _, found := slices.BinarySearch(v.ids, it.ID()); !found {
 			return false
@@ -73,7 +73,7 @@ func (v *sieve) fits(it *stream.Item) bool {
 }
 
 // inside reports whether the boxes meet. Of an item without bbox, its geometry's extent counts.
-func (v *sieve) inside(it *item.Value) bool {
+func (v *itemFilter) inside(it *item.Value) bool {
 	box := numbers(it.Get("bbox"))
 	if len(box) != 4 && len(box) != 6 {
 		box = extent(it.Get("geometry").Get("coordinates"), nil)
@@ -129,7 +129,7 @@ func extent(c *item.Value, box []float64) []float64 {
 }
 
 // during reports whether the item's time, or its interval, meets the one asked for.
-func (v *sieve) during(properties *item.Value) bool {
+func (v *itemFilter) during(properties *item.Value) bool {
 	read := func(name string) (time.Time, bool) {
 		text, _ := properties.Get(name).Str() // "" is no time
 		return api.Instant(text, false)

@@ -74,9 +74,9 @@ type spooled struct {
 	State  geoparquet.State `json:"state"`
 }
 
-// book is what all sinks of files have in common: the config, the place, the ledger with its index, and the
+// base is what all sinks of files have in common: the config, the place, the ledger with its index, and the
 // counts.
-type book struct {
+type base struct {
 	env    *stream.Env
 	config config
 	policy durable.Policy
@@ -116,8 +116,8 @@ type book struct {
 	unchecked int64
 }
 
-// openBook makes the book of a step; load opens its ledger.
-func (o Options) openBook(env *stream.Env, c config) (*book, error) {
+// openBase makes the base of a step; load opens its ledger.
+func (o Options) openBase(env *stream.Env, c config) (*base, error) {
 	root := c.target()
 	if !remote(root) {
 		abs, err := filepath.Abs(env.Path(root))
@@ -130,7 +130,7 @@ func (o Options) openBook(env *stream.Env, c config) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &book{env: env, config: c, policy: policy, files: o.Places, index: index{}, byID: map[string]*unit{}}
+	b := &base{env: env, config: c, policy: policy, files: o.Places, index: index{}, byID: map[string]*unit{}}
 	name := c.single()
 	if name != "" {
 		root = strings.TrimSuffix(strings.TrimSuffix(filepath.ToSlash(root), name), "/")
@@ -149,7 +149,7 @@ func (o Options) openBook(env *stream.Env, c config) (*book, error) {
 }
 
 // load begins, or goes on where the state tells.
-func (b *book) load() error {
+func (b *base) load() error {
 	c := &b.config
 	b.about = strings.Join([]string{c.Format, c.OrganizeBy, b.place.root, c.single(), c.Split, c.Compression}, "|")
 	if b.anew {
@@ -176,7 +176,7 @@ func (b *book) load() error {
 	}
 	var err error
 	b.highest = -1
-	if b.ledger, err = openLedger(b.env.Data, b.about, s, b.see); err == nil && b.highest >= len(b.units) {
+	if b.ledger, err = openLedger(b.env.Data, b.about, s, b.loadRecord); err == nil && b.highest >= len(b.units) {
 		err = fmt.Errorf("%w: the ledger is damaged", stream.ErrStateGone)
 	}
 	return err
@@ -189,7 +189,7 @@ func newToken() string {
 	return hex.EncodeToString(token[:])
 }
 
-func (b *book) see(r record) error {
+func (b *base) loadRecord(r record) error {
 	switch r.kind {
 	case recordItem:
 		b.highest = max(b.highest, r.entry.unit)
@@ -229,7 +229,7 @@ func (b *book) see(r record) error {
 }
 
 // unitOf is the unit of a collection, taken for this stream on first use.
-func (b *book) unitOf(collection string) (*unit, error) {
+func (b *base) unitOf(collection string) (*unit, error) {
 	id := collection
 	if !b.perUnit {
 		id = ""
@@ -251,7 +251,7 @@ func (b *book) unitOf(collection string) (*unit, error) {
 	if u.touched && b.place.held(u.Dir) {
 		return u, nil
 	}
-	if err := b.place.take(u.Dir); err != nil {
+	if err := b.place.lockUnit(u.Dir); err != nil {
 		return nil, err
 	}
 	u.touched, u.changed = true, true
@@ -259,7 +259,7 @@ func (b *book) unitOf(collection string) (*unit, error) {
 }
 
 // openUnit takes the one unit that the stream is known to write to.
-func (b *book) openUnit() (err error) {
+func (b *base) openUnit() (err error) {
 	if known := b.fixed(); !b.perUnit || known != "" {
 		_, err = b.unitOf(known)
 	}
@@ -268,7 +268,7 @@ func (b *book) openUnit() (err error) {
 
 // arrange settles how files are arranged: as the config says, else by collection, or as one says where the place is that of
 // one file or of one list of items.
-func (b *book) arrange(one string) {
+func (b *base) arrange(one string) {
 	c := &b.config
 	if c.OrganizeBy == "" {
 		c.OrganizeBy = "collection"
@@ -292,7 +292,7 @@ type admitted struct {
 }
 
 // named is a copy of an item that has an id and, where it needs one, a collection; nil when it was refused.
-func (b *book) named(it *stream.Item, needCollection bool) (*stream.Item, error) {
+func (b *base) named(it *stream.Item, needCollection bool) (*stream.Item, error) {
 	b.taken++
 	it = it.Clone()
 	id, collection := it.ID(), it.Collection()
@@ -310,7 +310,7 @@ func (b *book) named(it *stream.Item, needCollection bool) (*stream.Item, error)
 }
 
 // errTwice is an item whose key another one of the run has.
-func (b *book) errTwice(it *stream.Item) error {
+func (b *base) errTwice(it *stream.Item) error {
 	hint := "ids must be unique within a collection; keep: first or keep: last keeps one of each"
 	if b.shared {
 		hint = "all collections share one directory; organize_by: collection keeps them apart"
@@ -319,7 +319,7 @@ func (b *book) errTwice(it *stream.Item) error {
 }
 
 // admit looks at an item: nil when there is nothing to write, because it was refused or is there already.
-func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
+func (b *base) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 	it, err := b.named(it, needCollection)
 	if it == nil || err != nil {
 		return nil, err
@@ -329,7 +329,7 @@ func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 	if b.shared {
 		among = ""
 	}
-	key, isTwin, verdict := b.index.look(among, id, value)
+	key, isTwin, verdict := b.index.lookup(among, id, value)
 	switch verdict {
 	case repeated:
 		b.repeated++
@@ -364,7 +364,7 @@ func (b *book) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 }
 
 // reject refuses an item that was admitted.
-func (b *book) reject(a *admitted, cause error) error {
+func (b *base) reject(a *admitted, cause error) error {
 	if a.old == updated {
 		b.index[a.key] = a.prev
 	} else {
@@ -374,13 +374,13 @@ func (b *book) reject(a *admitted, cause error) error {
 	return b.env.Refuse(a.it, cause)
 }
 
-func (b *book) refuse(it *stream.Item, message, hint string) error {
+func (b *base) refuse(it *stream.Item, message, hint string) error {
 	b.refused++
 	return b.env.Refuse(it, &stepwell.Error{Code: stepwell.CodeConflict, Message: message, Hint: hint})
 }
 
-// note writes what has changed about units into the ledger.
-func (b *book) note() error {
+// recordUnits writes what has changed about units into the ledger.
+func (b *base) recordUnits() error {
 	for _, u := range b.units {
 		if !u.changed {
 			continue
@@ -399,11 +399,11 @@ func (b *book) note() error {
 }
 
 // commit makes files, names and the ledger durable, in this order.
-func (b *book) commit() (state, error) {
+func (b *base) commit() (state, error) {
 	if err := b.place.sync(); err != nil {
 		return state{}, err
 	}
-	if err := b.note(); err != nil {
+	if err := b.recordUnits(); err != nil {
 		return state{}, err
 	}
 	if err := b.ledger.sync(); err != nil {
@@ -413,18 +413,18 @@ func (b *book) commit() (state, error) {
 }
 
 // given is what this run was given, with rows items to be published.
-func (b *book) given(rows int64) durable.Given {
+func (b *base) given(rows int64) durable.Given {
 	g := durable.Given{Rows: rows}
 	g.Read, g.Failed = b.env.Tallied()
 	return g
 }
 
-func (b *book) warn(message string, err error) {
+func (b *base) warn(message string, err error) {
 	b.env.Log(slog.LevelWarn, message, slog.String("error", err.Error()))
 }
 
 // abandon lets everything go.
-func (b *book) abandon() {
+func (b *base) abandon() {
 	if b.ledger != nil {
 		b.ledger.close()
 	}
