@@ -23,7 +23,7 @@ type fileSource struct {
 	source string
 	layout layout
 	shape  files.Shape
-	filter  *itemFilter
+	filter *itemFilter
 	from   fileCursor
 
 	given  int64 // items of all runs
