@@ -16,7 +16,7 @@ import (
 // process's own user: nothing is authenticated or limited in size, number or time, and errors are told in full. Only Store,
 // Blobs and Catalog are required; able has to refuse the operations that need what is missing. An operation is described
 // when it is first asked for: describing all of them takes longer than most commands.
-func NewLocal(o Options, able func(operation string) error) (*Client, error) {
+func NewLocal(o Options, able func(operation string, changes bool) error) (*Client, error) {
 	s := &server{o: o, able: able, mux: http.NewServeMux(), local: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}}
 	s.o.complete()
 	s.build()
@@ -39,7 +39,7 @@ func (s *server) serveLocal(op *operation, hc huma.Context, next func(huma.Conte
 	r, w := humago.Unwrap(hc)
 	c := callOf(r.Context())
 	c.op = op.id
-	err := s.able(op.id)
+	err := s.able(op.id, op.is(changes))
 	if err == nil && !op.is(streams) {
 		c.body, err = io.ReadAll(r.Body)
 		r.Body = io.NopCloser(bytes.NewReader(c.body))

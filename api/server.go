@@ -40,7 +40,7 @@ type server struct {
 	bodies *bodies
 	// Of NewLocal: what finds an operation, and says whether it can be served.
 	local *http.ServeMux
-	able  func(operation string) error
+	able  func(operation string, changes bool) error
 }
 
 // New makes the handler of everything under /api/v1, /openapi.json and /docs. CodeInternal when options are missing.
@@ -78,7 +78,7 @@ func (s *server) build() {
 	}
 	if s.local != nil { // the kinds that a command has not
 		for id := range s.todo {
-			handle(s, id, func(context.Context, *struct{}) (*struct{}, error) { return nil, s.able(id) })
+			handle(s, id, func(context.Context, *struct{}) (*struct{}, error) { return nil, s.able(id, false) })
 		}
 	}
 }

@@ -105,6 +105,7 @@ type Options struct {
 	sandbox func(context.Context) (*sandbox.Sandbox, error)      // what a command is confined by; nil: nothing
 	backup  func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
 	secrets *lateGuard                            // of the App that the actions are for
+	beside  bool                                  // the database is only read, beside the process that runs its executions
 	serves  bool                                  // it is a server's, which has keys of its own to keep
 	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
 }
@@ -188,7 +189,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
-	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: true, Synchronous: o.Synchronous, Log: o.Log})
+	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: !o.beside, ReadOnly: o.beside, Synchronous: o.Synchronous, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -13,24 +13,31 @@ import (
 )
 
 // Local is the API over all that a server keeps, in this process: what is stored can be read and changed. Nothing runs, so
-// what would start an execution is refused.
+// what would start an execution is refused. While another process runs the executions of the database, changes are refused
+// too (CodeConflict).
 type Local struct {
 	*api.Client
 	server *Server
 	work   *crew
+	held   error // who else has the database
 }
 
-// OpenLocal opens the database, which no other process may be using for running executions (CodeConflict). Changes are
-// written to the audit log as a server's are.
+// OpenLocal opens the database. Changes are written to the audit log as a server's are.
 func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	s := &Server{o: o}
-	if s.App, err = New(ctx, o.Options); err != nil {
+	l := &Local{server: s, work: newCrew(context.WithoutCancel(ctx), func(error) {})}
+	if s.App, err = New(ctx, o.Options); stepwell.CodeOf(err) == stepwell.CodeConflict {
+		l.held, o.beside = err, true
+		s.App, err = New(ctx, o.Options)
+	}
+	if err != nil {
 		return nil, err
 	}
-	l := &Local{server: s, work: newCrew(context.WithoutCancel(ctx), func(error) {})}
 	s.keys, s.recorder = access.NewKeys(s.Store, s.log), access.NewRecorder(s.Store, s.log)
-	l.work.start("conductor", s.Conductor.Run) // what waits for a signal takes it
-	l.work.start("audit log", s.recorder.Run)
+	if l.held == nil {
+		l.work.start("conductor", s.Conductor.Run) // what waits for a signal takes it
+		l.work.start("audit log", s.recorder.Run)
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.Close())
@@ -46,7 +53,7 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	}
 	options := s.apiOptions()
 	options.Signals = waking{s.Conductor}
-	l.Client, err = api.NewLocal(options, kept)
+	l.Client, err = api.NewLocal(options, l.able)
 	return l, err
 }
 
@@ -63,8 +70,11 @@ func (w waking) Signal(ctx context.Context, s store.Signal) (fresh, delivered bo
 	return w.Conductor.Signal(ctx, s)
 }
 
-// kept refuses operations that are not about what is stored.
-func kept(operation string) error {
+// able refuses operations that are not about what is stored, and changes of what another process uses.
+func (l *Local) able(operation string, changes bool) error {
+	if changes && l.held != nil {
+		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
+	}
 	kind, verb, _ := strings.Cut(operation, ".")
 	switch kind {
 	case "pipeline", "schedule", "webhook", "event_trigger", "approval", "secret", "key", "policy", "audit", "action", "module":

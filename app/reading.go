@@ -77,7 +77,7 @@ func executionsAPI(o api.Options) (*api.Client, *feed.Hub, error) {
 		return nil, nil, err
 	}
 	o.Feed = hub
-	client, err := api.NewLocal(o, func(operation string) error {
+	client, err := api.NewLocal(o, func(operation string, _ bool) error {
 		if strings.HasPrefix(operation, "execution.") && operation != "execution.start" {
 			return nil
 		}

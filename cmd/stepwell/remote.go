@@ -105,7 +105,8 @@ func (p *program) callServer(ctx context.Context, c *connection, f func(ctx cont
 	return f(ctx, client)
 }
 
-// callHere asks the API in this process: executions beside whatever process runs them, all else over a database that is free.
+// callHere asks the API in this process: beside whatever process runs the executions
+// of the database.
 func (p *program) callHere(ctx context.Context, c *connection, f func(ctx context.Context, client *api.Client) error) (err error) {
 	o, err := p.options()
 	if err != nil {
@@ -122,9 +123,6 @@ func (p *program) callHere(ctx context.Context, c *connection, f func(ctx contex
 		return f(ctx, r.Client)
 	}
 	l, err := app.OpenLocal(ctx, app.ServerOptions{Options: o})
-	if stepwell.CodeOf(err) == stepwell.CodeConflict {
-		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: err}
-	}
 	if err != nil {
 		return err
 	}
@@ -268,7 +266,7 @@ func (p *program) verb(use, short, method string, path func(id string) string, l
 func (p *program) group(name string, aliases []string, short, long string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Aliases: aliases, Short: short, Args: p.unknownCommand,
 		Long: long + "\n\nIt asks a server: --server URL, else STEPWELL_SERVER, else " + defaultServer + ". The API key is that\nof STEPWELL_API_KEY. With --data or --db, or when no server is named and none answers, it works on the\n" +
-			"database itself, which no other process may be using.",
+			"database itself; changes then need it for themselves.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(subs...)
 	return cmd
