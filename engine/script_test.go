@@ -666,7 +666,7 @@ func taskDetails(task *Task) string {
 			break
 		}
 		fmt.Fprintf(&b, " for %s", strings.Join(ids, ", "))
-		if c := v.(map[string]any)["collection"]; c != nil {
+		if c := v.(map[string]any)["each"]; c != nil {
 			fmt.Fprintf(&b, ", collection %s", value(c))
 		}
 	case task.Params != nil:

@@ -92,7 +92,7 @@ func segmentSpec() spec.Spec {
 			{Name: "workflow", Type: spec.String, Doc: "The pipeline's name."},
 			{Name: "entry", Type: spec.String, Doc: "The matrix entry that this is for."},
 			{Name: "steps", Type: spec.Any, Required: true, Doc: "The steps: id, module, config, inputs, log_level."},
-			{Name: "collection", Type: spec.Any, Doc: "The collection that this is for, behind a discovery."},
+			{Name: "each", Type: spec.Any, Doc: "The element that this is for, behind a source that fans out: a collection of a discovery."},
 			{Name: "settings", Type: spec.Object, Doc: "How items flow: ordered, workers, batch, max_failures, strict, resume, checkpoint, checkpoint_interval."},
 		},
 		OpenParams: true,
