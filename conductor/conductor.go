@@ -73,6 +73,9 @@ type Options struct {
 	// Window is how many steps of one execution may be dispatched at once. Defaults to
 	// engine.DefaultWindow.
 	Window int
+	// Now is the clock of all times that are recorded and of all timers; where several processes run the executions of a store,
+	// they share it. It may stand still, and must not go back by more than clocks do. Defaults to time.Now.
+	Now func() time.Time
 	// Owner is the number by which the store knows this process as the owner of executions. Defaults to 1, which is right
 	// where one process at a time runs those of a store.
 	Owner int64
@@ -135,6 +138,9 @@ func (o *Options) validate() error {
 	}
 	if o.Window <= 0 {
 		o.Window = engine.DefaultWindow
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Owner == 0 {
 		o.Owner = 1
@@ -342,4 +348,4 @@ func (c *Conductor) live(id string) *live {
 	return c.byID[id]
 }
 
-func (c *Conductor) now() int64 { return time.Now().UnixMicro() }
+func (c *Conductor) now() int64 { return c.o.Now().UnixMicro() }

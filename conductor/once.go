@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
@@ -160,7 +159,7 @@ func (c *Conductor) Name(ctx context.Context, kind, id string, content []byte, n
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.o.Store.KeepFirst(ctx, store.Signal{Key: namedPrefix + kind, ID: id, Body: body, At: time.Now()})
+	raw, err := c.o.Store.KeepFirst(ctx, store.Signal{Key: namedPrefix + kind, ID: id, Body: body, At: c.o.Now()})
 	if err != nil {
 		return nil, fmt.Errorf("id of the %s: %w", kind, err)
 	}

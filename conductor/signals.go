@@ -64,7 +64,7 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 		return false, false, err
 	}
 	if s.At.IsZero() {
-		s.At = time.UnixMicro(c.now())
+		s.At = c.o.Now()
 	}
 	if early { // what waits for it may know more secrets, such as parameters
 		if s.Body, err = c.o.Secrets.SealWhole(s.Body); err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -129,7 +128,7 @@ func (c *Conductor) begin(no int64, id string, req Request, params json.RawMessa
 	}
 	l := &live{run: engine.New(req.Pipeline.plan, no, id), create: true, done: make(chan struct{}), pipeline: req.Pipeline, claim: req.claim,
 		row: store.Execution{No: no, ID: id, Pipeline: req.Pipeline.Name, Definition: req.Pipeline.Hash[:], Params: params,
-			Parent: req.Parent, Trigger: trigger, Origin: req.Origin, Dir: req.Dir, Owner: c.o.Owner, Created: time.Now()}}
+			Parent: req.Parent, Trigger: trigger, Origin: req.Origin, Dir: req.Dir, Owner: c.o.Owner, Created: c.o.Now()}}
 	l.run.Dir = req.Dir
 	c.mu.Lock()
 	defer c.mu.Unlock()

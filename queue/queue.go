@@ -10,31 +10,33 @@ import (
 	"time"
 )
 
-// Message says that a step may run. It is small: a worker claims the rest from the conductor.
+// Message says that a step may run.
 type Message struct {
 	Run      int64  // number of the execution
 	Idx      int32  // of the step in it
 	Epoch    uint32 // a message of another epoch than the step's is stale
 	Priority int    // higher first
 	Queue    string // whose limits apply to it; one that is not set up, such as "", is DefaultQueue
-	// Body is the task itself when sender and receiver share a process; it is not sent over wires.
+	// Body is the task itself. A Queue is within the process and gives it as it was pushed; whoever hands steps to workers
+	// elsewhere keeps the tasks and sends what they need.
 	Body any
 }
 
 // Queue hands messages to whoever pulls first. Within one execution and priority the order is that
 // of Push; executions of equal priority take turns, so that a small one is not stuck behind a
 // large one. Queues with limits of their own (Limits) stand beside each other: order and turns hold
-// within each, and one that may give nothing now holds no other up. Delivery is at least once: a message that is pulled and neither acknowledged nor
-// extended within the lease comes again.
+// within each, and one that may give nothing now holds no other up. A message that is pushed twice comes twice: its
+// Epoch tells the receiver. A pulled message comes again only when its lease ends (Lease.Until) before it is acknowledged
+// or extended; leases of Memory never do.
 type Queue interface {
-	// Push adds messages.
+	// Push adds messages, all of them or none, and does not wait. It keeps nothing of the slice.
 	Push(ctx context.Context, messages []Message) error
 	// Pull waits for messages and gives at most max (at least one) of them under a lease. Its error
 	// is the context's, or ErrClosed; with an ended context it gives nothing, whatever there is.
 	Pull(ctx context.Context, max int) ([]Lease, error)
-	// Extend renews leases; the result names those that are held no longer.
+	// Extend renews leases that end; the result names those that have ended.
 	Extend(ctx context.Context, leases []Lease) (gone []Lease, err error)
-	// Ack ends leases: the messages have been dealt with.
+	// Ack ends leases: the messages have been dealt with, and count no more towards limits. Twice is harmless.
 	Ack(ctx context.Context, leases []Lease) error
 }
 

@@ -135,7 +135,7 @@ func (e *RefusedError) Unwrap() []error {
 
 // LogLine is one line of a step's own log.
 type LogLine struct {
-	Seq       int64           `json:"seq"` // order within the store, set by it
+	Seq       int64           `json:"seq"` // order within the execution, set by the store
 	Execution int64           `json:"-"`
 	Step      int32           `json:"-"`
 	StepKey   string          `json:"step_id"` // as its writer knows it
@@ -250,7 +250,7 @@ type Reader interface {
 	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
 	// several begin so.
 	Execution(ctx context.Context, id string) (*Execution, error)
-	// Executions lists, newest first, without outputs.
+	// Executions lists, newest first, without outputs. A page begins behind the execution with the id Filter.Before.
 	Executions(ctx context.Context, f Filter) ([]Execution, error)
 	// Steps lists an execution's steps in order of index, those without a row included.
 	Steps(ctx context.Context, execution int64, f StepFilter) ([]Step, error)

@@ -30,6 +30,9 @@ func Run(t *testing.T, open func(t *testing.T) queue.Queue) {
 		{"Pull gives nothing to who has stopped", stopped},
 		{"every message reaches exactly one of many who pull", exactlyOne},
 		{"an acknowledged message does not come again", acknowledged},
+		{"a message comes as it was pushed, its body too", asPushed},
+		{"what is pushed twice comes twice", twice},
+		{"a lease that is extended is held", extended},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open(t)) })
@@ -222,5 +225,44 @@ func acknowledged(t *testing.T, q queue.Queue) {
 	defer stop()
 	if leases, err := q.Pull(ctx, 1); err == nil {
 		t.Errorf("came again: %v", leases)
+	}
+}
+
+func asPushed(t *testing.T, q queue.Queue) {
+	body := &struct{ n int }{7}
+	list := []queue.Message{{Run: 1 << 40, Idx: 5, Epoch: 6, Priority: -2, Queue: "some", Body: body}}
+	want := list[0]
+	push(t, q, list...)
+	list[0] = queue.Message{}
+	if got := pull(t, q, 1)[0]; got != want {
+		t.Errorf("pushed %+v, pulled %+v", want, got)
+	}
+}
+
+func twice(t *testing.T, q queue.Queue) {
+	push(t, q, queue.Message{Run: 1, Idx: 1, Epoch: 3})
+	push(t, q, queue.Message{Run: 1, Idx: 1, Epoch: 3})
+	if got := show(pull(t, q, 2)); got != " 1/1 1/1" {
+		t.Errorf("pulled%s", got)
+	}
+}
+
+func extended(t *testing.T, q queue.Queue) {
+	push(t, q, make([]queue.Message, 3)...)
+	var leases []queue.Lease
+	for len(leases) < 3 {
+		more, err := q.Pull(t.Context(), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leases = append(leases, more...)
+	}
+	if gone, err := q.Extend(t.Context(), leases); err != nil || len(gone) != 0 {
+		t.Errorf("gone are %v, error %v", gone, err)
+	}
+	for range 2 {
+		if err := q.Ack(t.Context(), leases); err != nil {
+			t.Error(err)
+		}
 	}
 }
