@@ -130,6 +130,8 @@ type StepRow struct {
 	// Counted are the counts of a stream step whose Output does not tell them: it did not complete, or Output is a
 	// reference.
 	Counted *Items
+	// Again says that a row of this index was written before: a store need not look for one otherwise.
+	Again bool
 }
 
 // Items are the counts of a stream step.

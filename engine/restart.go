@@ -207,7 +207,7 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	delete(r.goesOn, p.idx())
 	r.fx.Forget = append(r.fx.Forget, Forgotten{p.idx(), n.epoch + 1})
 	old := n.info
-	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending, flags: restarted}
+	*n = node{epoch: n.epoch + 1, status: stepwell.StepPending, flags: restarted | n.flags&hasRow}
 	if old != nil {
 		// Names that it waits for itself are left out: it must not wait for itself.
 		names := slices.DeleteFunc(old.names, func(name string) bool { return slices.Contains(p.s.group(name).all, p.i) })
@@ -290,7 +290,7 @@ func (r *Run) repeatable(p place) *each {
 func (r *Run) redrive(p place, e *each, fine bool) {
 	n := p.node()
 	p.s.open++
-	*n = node{epoch: n.epoch + 1, attempt: n.attempt, queued: n.queued, status: stepwell.StepRunning, flags: judged | restarted, info: n.info}
+	*n = node{epoch: n.epoch + 1, attempt: n.attempt, queued: n.queued, status: stepwell.StepRunning, flags: judged | restarted | n.flags&hasRow, info: n.info}
 	in := n.info
 	in.err, in.last, in.started = nil, nil, r.now
 	in.inside.add(stepwell.StepSkipped, -int(e.unbegun))

@@ -20,7 +20,7 @@ func (r *Run) row(p place) {
 		}
 	}
 	nameRow(p, &row)
-	r.fx.Rows = append(r.fx.Rows, row)
+	r.record(p, &row)
 	r.memberRows(p, row)
 }
 
@@ -34,7 +34,7 @@ func (r *Run) endedRow(p place, why *Failure) {
 	}
 	r.got = arrival{}
 	nameRow(p, &row)
-	r.fx.Rows = append(r.fx.Rows, row)
+	r.record(p, &row)
 }
 
 // supersededRow closes the row of a step that a restart gives up with all that is around it.
@@ -43,7 +43,15 @@ func (r *Run) supersededRow(p place) {
 	row := StepRow{Idx: p.idx(), Status: stepwell.StepCancelled, Attempt: int(n.attempt), Queued: n.queued, Ended: r.now, Cost: r.costs[p.idx()],
 		Error: &Failure{Code: stepwell.CodeCancelled, Message: "given up for a restart"}}
 	nameRow(p, &row)
-	r.fx.Rows = append(r.fx.Rows, row)
+	r.record(p, &row)
+}
+
+// record hands a row out to be stored.
+func (r *Run) record(p place, row *StepRow) {
+	n := p.node()
+	row.Again = n.flags&hasRow != 0
+	n.flags |= hasRow
+	r.fx.Rows = append(r.fx.Rows, *row)
 }
 
 // nameRow fills in what the definition does not tell: key and action of steps beyond its top level,

@@ -150,6 +150,7 @@ const (
 	underway  // waits with work going on elsewhere: a stop that lets running steps finish lets it finish
 	partly    // ended, and something inside it did not complete
 	stranded  // skipped because it waited for what will never be
+	hasRow    // a row of it has been written
 )
 
 // failed: for good, on its own merits.

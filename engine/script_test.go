@@ -131,6 +131,9 @@ func (h *harness) batch(events ...Event) []string {
 	}
 	h.timers = append(h.timers, h.fx.Timers...)
 	for _, row := range h.fx.Rows {
+		if _, there := h.rows[row.Idx]; row.Again != there {
+			h.t.Fatalf("the row of step %d says %v of one that was there: %v", row.Idx, row.Again, there)
+		}
 		if h.rows[row.Idx] = row; row.Key != "" {
 			h.keys[row.Idx] = row.Key
 		} else {

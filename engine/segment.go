@@ -171,6 +171,6 @@ func (r *Run) memberRows(lead place, row StepRow) {
 		}
 		own := StepRow{Idx: p.idx(), Status: row.Status, Attempt: row.Attempt, Queued: row.Queued, Started: row.Started, Worker: row.Worker, Wake: row.Wake}
 		nameRow(p, &own)
-		r.fx.Rows = append(r.fx.Rows, own)
+		r.record(p, &own)
 	}
 }
