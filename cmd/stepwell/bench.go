@@ -13,7 +13,7 @@ func (p *program) newBenchCommand() *cobra.Command {
 	var output *choice
 	cmd := &cobra.Command{
 		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve",
-		Short: "Measures this machine: no-op steps through the whole path, durable commits included",
+		Short: "Measure this machine: no-op steps through the whole path, durable commits included",
 		Long: `Runs no-op steps through the whole product and prints what they cost.
 
   start    from the start call to the first step's code, n times one after the other

@@ -171,8 +171,8 @@ func indented(text, with string) string {
 func (p *program) newSchemaCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "schema",
-		Short: "Writes the JSON Schema of pipeline files, for editors",
-		Long: "Writes the JSON Schema (draft 2020-12) of pipeline files. Editors with a YAML language server use\n" +
+		Short: "Write the JSON Schema of pipeline files, for editors",
+		Long: "Write the JSON Schema (draft 2020-12) of pipeline files. Editors with a YAML language server use\n" +
 			"it after a first line such as:\n\n" +
 			"  # yaml-language-server: $schema=stepwell.schema.json",
 		Args: arguments(0, 0, ""),
@@ -183,7 +183,7 @@ func (p *program) newSchemaCommand() *cobra.Command {
 func (p *program) newVersionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Says which version this is",
+		Short: "Show the version",
 		Args:  arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(p.out, versionLine())

@@ -17,7 +17,7 @@ import (
 func (p *program) newMigrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Brings a database to the version that this stepwell needs",
+		Short: "Migrate a database to the version that this stepwell needs",
 		Long: "Brings a database to the version that this stepwell needs. Every command that writes does so by\n" +
 			"itself; this one does nothing else, for those who want to see it happen, after a backup.",
 		Args: arguments(0, 0, ""),

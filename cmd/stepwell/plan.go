@@ -17,7 +17,7 @@ func (p *program) newPlanCommand() *cobra.Command {
 	var output *choice
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
-		Short: "Shows which steps of a pipeline wait for which",
+		Short: "Show which steps of a pipeline wait for which",
 		Long: "Shows the steps of a pipeline by level: those of a level depend on levels before it only. Steps\n" +
 			"start as soon as what they depend on has ended, not level by level.",
 		Args: arguments(1, 1, "FILE"),

@@ -24,8 +24,8 @@ import (
 func (p *program) newSecretsCommand() *cobra.Command {
 	r := &resource{path: "secrets", items: "secrets", what: "secret", whole: true,
 		columns: []column{{"NAME", "name"}, {"VERSION", "version"}, {"UPDATED", "updated_at"}, {"BY", "updated_by"}}}
-	return p.group("secrets", []string{"secret"}, "Keeps values that steps use and nobody sees", "Keeps values that steps use as {{ secrets.NAME }} and nobody sees: they are stored encrypted.",
-		p.listing(r, "Lists the secrets, without their values"), p.newSecretSet(r), p.deleting(r, "Removes a secret"), p.newSecretsRewrap())
+	return p.group("secrets", []string{"secret"}, "Manage secrets", "Manage secrets: values that steps use as {{ secrets.NAME }}. They are stored encrypted and never shown.",
+		p.listing(r, "List the secrets, without their values"), p.newSecretSet(r), p.deleting(r, "Delete a secret"), p.newSecretsRewrap())
 }
 
 func (p *program) newSecretSet(r *resource) *cobra.Command {
@@ -33,8 +33,8 @@ func (p *program) newSecretSet(r *resource) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "set NAME",
-		Short: "Sets the value of a secret",
-		Long: "Sets the value of a secret. The value is read from the terminal without showing it, from the input,\n" +
+		Short: "Set the value of a secret",
+		Long: "Set the value of a secret. The value is read from the terminal without showing it, from the input,\n" +
 			"or from a file; never from the arguments, which everybody on the machine can see. One line end at\n" +
 			"the end of the value is left out.\n\n" +
 			"With --data or --db, or when no server is named and none answers, it is set in the database itself,\n" +
@@ -137,15 +137,15 @@ func (p *program) newAuditCommand() *cobra.Command {
 		columns: []column{{"TIME", "at"}, {"ACTOR", "actor"}, {"ROLE", "role"}, {"FROM", "remote"}, {"ACTION", "action"}, {"OBJECT", "object"}, {"RESULT", "result"}},
 		filters: []filter{{"actor", "actor", "only changes by this `name`"}, {"action", "action", "only changes of this `kind`, such as schedule.update"},
 			{"object", "object", "only changes of the thing with this `id`"}, {"since", "since", "only changes since this `time`"}}}
-	return p.group("audit", nil, "Shows who changed what", "Shows who changed what, newest first.", p.listing(r, "Lists changes, newest first"))
+	return p.group("audit", nil, "Show who changed what", "Show who changed what, newest first.", p.listing(r, "List changes, newest first"))
 }
 
 func (p *program) newKeysCommand() *cobra.Command {
 	r := keyResource()
-	return p.group("keys", []string{"key"}, "Says who may use a server", "Says who may use a server: API keys, each with a role. As long as there is none, a server that listens on\n"+
+	return p.group("keys", []string{"key"}, "Manage API keys", "Manage API keys, each with a role: they say who may use a server. As long as there is none, a server that listens on\n"+
 		"this machine alone is open to it. With --data or --db, create works on the database itself, also while a\nserver uses it: that is how the first key is made of a server that others reach.",
-		p.listing(r, "Lists the API keys"), p.newKeyCreate(), p.verb("revoke ID", "Makes an API key worthless, and keeps it in the list", "POST", func(id string) string { return r.at(id, "revoke") }, "API key %s is revoked"),
-		p.deleting(r, "Removes an API key"))
+		p.listing(r, "List the API keys"), p.newKeyCreate(), p.verb("revoke ID", "Revoke an API key and keep it in the list", "POST", func(id string) string { return r.at(id, "revoke") }, "Revoked API key %s."),
+		p.deleting(r, "Delete an API key"))
 }
 
 func (p *program) newKeyCreate() *cobra.Command {
@@ -177,7 +177,7 @@ func (p *program) newKeyCreate() *cobra.Command {
 				refused, _ := answer["refused"].([]any)
 				delete(answer, "refused")
 				p.showRefused(refused)
-				return p.shown(&c, answer, "API key %s is made; it is shown this once", cell(answer["name"]))
+				return p.shown(&c, answer, "Created API key %s. Copy it now: it is not shown again.", cell(answer["name"]))
 			})
 		},
 	}
@@ -255,7 +255,7 @@ func (p *program) createKeyHere(c *connection, f *keyFlags) (err error) {
 		return writeJSON(p.out, answer)
 	}
 	p.showRefused(rows)
-	_, err = fmt.Fprintf(p.out, "API key %s is made; it is shown this once\n%s\n", printable(key.Name), token)
+	_, err = fmt.Fprintf(p.out, "Created API key %s. Copy it now: it is not shown again.\n%s\n", printable(key.Name), token)
 	return err
 }
 

@@ -21,12 +21,12 @@ func pipelines() *resource {
 
 func (p *program) newPipelinesCommand() *cobra.Command {
 	r := pipelines()
-	return p.group("pipelines", []string{"pipeline"}, "Keeps pipelines on a server, with their versions", "Keeps pipelines on a server, with their versions. A pipeline is named by its id or its name.",
-		p.listing(r, "Lists the stored pipelines"), p.showing(r, "Shows a pipeline"),
-		p.sending("create FILE", "Stores a pipeline", "POST", func([]string) string { return pathTo("pipelines") }, &documentFlags{}, "name", "pipeline %s is stored"),
-		p.sending("update ID FILE", "Stores a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{}, "name", "pipeline %s is stored"),
+	return p.group("pipelines", []string{"pipeline"}, "Manage stored pipelines and their versions", "Manage stored pipelines and their versions. A pipeline is named by its id or its name.",
+		p.listing(r, "List the stored pipelines"), p.showing(r, "Show a pipeline"),
+		p.sending("create FILE", "Store a pipeline", "POST", func([]string) string { return pathTo("pipelines") }, &documentFlags{}, "name", "Stored pipeline %s."),
+		p.sending("update ID FILE", "Store a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{}, "name", "Stored pipeline %s."),
 		p.newVersionsCommand(r), p.newDiffCommand(r), p.newStartCommand(), p.newArchiveCommand(r, "archive", true), p.newArchiveCommand(r, "unarchive", false),
-		p.deleting(r, "Removes a pipeline; its executions keep what they run"))
+		p.deleting(r, "Delete a pipeline; its executions keep what they run"))
 }
 
 // documentFlags send a pipeline document.
@@ -100,8 +100,8 @@ func (p *program) newStartCommand() *cobra.Command {
 	var f startFlags
 	cmd := &cobra.Command{
 		Use:   "start ID [-p key=value…]",
-		Short: "Starts an execution of a stored pipeline",
-		Long: "Starts an execution of a stored pipeline. With --follow it shows the log until the execution has ended, with\n" +
+		Short: "Start an execution of a stored pipeline",
+		Long: "Start an execution of a stored pipeline. With --follow it shows the log until the execution has ended, with\n" +
 			"--wait what has become of it then; the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed\nwith failures.",
 		Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.startStored(&c, args[0], &f) },

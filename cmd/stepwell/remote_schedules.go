@@ -23,12 +23,12 @@ func (p *program) newSchedulesCommand() *cobra.Command {
 	verb := func(use, short, name, line string) *cobra.Command {
 		return p.verb(use, short, "POST", func(id string) string { return r.at(id, name) }, line)
 	}
-	return p.group("schedules", []string{"schedule"}, "Starts pipelines when it is time", "Shows and changes what is started when it is time.",
-		p.listing(r, "Lists the schedules"), p.showing(r, "Shows a schedule"), p.newScheduleCreate(r), p.newScheduleUpdate(r),
-		p.deleting(r, "Removes a schedule; what it has started goes on"),
-		verb("pause ID", "Starts nothing until it is resumed", "pause", "schedule %s is paused"),
-		verb("resume ID", "Starts again when it is time", "resume", "schedule %s goes on"),
-		verb("trigger ID", "Starts it now, once, beside its times", "trigger", "schedule %s was triggered"),
+	return p.group("schedules", []string{"schedule"}, "Manage schedules", "Manage schedules: they start pipelines and actions by time.",
+		p.listing(r, "List the schedules"), p.showing(r, "Show a schedule"), p.newScheduleCreate(r), p.newScheduleUpdate(r),
+		p.deleting(r, "Delete a schedule; what it has started goes on"),
+		verb("pause ID", "Start nothing until it is resumed", "pause", "Paused schedule %s."),
+		verb("resume ID", "Start again when it is time", "resume", "Resumed schedule %s."),
+		verb("trigger ID", "Start it now, once, beside its times", "trigger", "Triggered schedule %s."),
 		p.newNextRuns(r), p.newFirings(r), p.newBackfill(r))
 }
 
@@ -88,13 +88,13 @@ func (s *scheduleFlags) body(p *program) (object, error) {
 }
 
 func (p *program) newScheduleCreate(*resource) *cobra.Command {
-	cmd := p.sending("create", "Makes a schedule", "POST", func([]string) string { return pathTo("scheduler", "jobs") }, &scheduleFlags{}, "job_id", "schedule %s is made")
+	cmd := p.sending("create", "Create a schedule", "POST", func([]string) string { return pathTo("scheduler", "jobs") }, &scheduleFlags{}, "job_id", "Created schedule %s.")
 	cmd.Example = "  stepwell schedules create --name nightly --cron \"0 3 * * *\" --timezone Europe/Berlin --pipeline ingest"
 	return cmd
 }
 
 func (p *program) newScheduleUpdate(r *resource) *cobra.Command {
-	return p.updating(r, "Changes a schedule; what is not given stays", &scheduleFlags{}, "job_id", "schedule %s is changed")
+	return p.updating(r, "Update a schedule; what is not given stays", &scheduleFlags{}, "job_id", "Updated schedule %s.")
 }
 
 func (p *program) newNextRuns(r *resource) *cobra.Command {

@@ -98,7 +98,7 @@ func (r *resource) at(id string, more ...string) string {
 
 // deleting makes the command that removes one of a resource.
 func (p *program) deleting(r *resource, short string) *cobra.Command {
-	return p.verb("delete ID", short, "DELETE", func(id string) string { return r.at(id) }, r.what+" %s is gone")
+	return p.verb("delete ID", short, "DELETE", func(id string) string { return r.at(id) }, "Deleted "+r.what+" %s.")
 }
 
 func writeTable(w io.Writer, columns []column, rows []object) error {

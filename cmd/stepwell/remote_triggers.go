@@ -61,24 +61,24 @@ func (b *triggerFlags) body(p *program) (object, error) {
 func (p *program) newWebhooksCommand() *cobra.Command {
 	r := &resource{path: "webhooks", items: "webhooks", what: "webhook",
 		columns: []column{{"ID", "webhook_id"}, {"NAME", "name"}, {"ENABLED", "enabled"}, {"AUTH", "auth"}, {"LAST", "last_triggered_at"}, {"COUNT", "trigger_count"}}}
-	return p.group("webhooks", []string{"webhook"}, "Starts pipelines when another system calls", "Shows and changes the addresses that other systems call to start pipelines. A secret is shown once,\nwhen it is made.",
-		p.listing(r, "Lists the webhooks"), p.showing(r, "Shows a webhook"),
-		p.sending("create", "Makes a webhook and shows its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &triggerFlags{}, "webhook_id", "webhook %s is made; its secret is shown this once"),
-		p.updating(r, "Changes a webhook; what is not given stays", &triggerFlags{}, "webhook_id", "webhook %s is changed"),
-		p.verb("rotate ID", "Gives a webhook another secret and shows it, once", "POST", func(id string) string { return r.at(id, "rotate-secret") }, "webhook %s has a new secret, which is shown this once"),
-		p.deleting(r, "Removes a webhook"))
+	return p.group("webhooks", []string{"webhook"}, "Manage webhooks", "Manage webhooks: addresses that other systems call to start pipelines. A secret is shown once,\nwhen it is created.",
+		p.listing(r, "List the webhooks"), p.showing(r, "Show a webhook"),
+		p.sending("create", "Create a webhook and show its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &triggerFlags{}, "webhook_id", "Created webhook %s. Copy its secret now: it is not shown again."),
+		p.updating(r, "Update a webhook; what is not given stays", &triggerFlags{}, "webhook_id", "Updated webhook %s."),
+		p.verb("rotate ID", "Give a webhook another secret and show it, once", "POST", func(id string) string { return r.at(id, "rotate-secret") }, "Rotated the secret of webhook %s. Copy it now: it is not shown again."),
+		p.deleting(r, "Delete a webhook"))
 }
 
 func (p *program) newServerEventsCommand() *cobra.Command {
 	r := &resource{path: "event-triggers", items: "event_triggers", what: "event trigger",
 		columns: []column{{"ID", "trigger_id"}, {"NAME", "name"}, {"TYPE", "event_type"}, {"ENABLED", "enabled"}, {"COUNT", "trigger_count"}}}
-	triggers := p.group("triggers", []string{"trigger"}, "Starts pipelines when an event comes", "Shows and changes which events start which pipelines.",
-		p.listing(r, "Lists the event triggers"), p.showing(r, "Shows an event trigger"),
-		p.sending("create", "Makes an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &triggerFlags{ofEvent: true}, "trigger_id", "event trigger %s is made"),
-		p.updating(r, "Changes an event trigger; what is not given stays", &triggerFlags{ofEvent: true}, "trigger_id", "event trigger %s is changed"),
-		p.deleting(r, "Removes an event trigger"))
-	return p.group("events", []string{"event"}, "Sends events, and says what they start", "Sends events to steps that wait for them and to triggers.",
-		p.sending("send TYPE", "Sends an event", "POST", func([]string) string { return pathTo("events") }, &eventFlags{}, "event_id", "event %s is taken"), triggers)
+	triggers := p.group("triggers", []string{"trigger"}, "Manage event triggers", "Manage event triggers: they say which events start which pipelines.",
+		p.listing(r, "List the event triggers"), p.showing(r, "Show an event trigger"),
+		p.sending("create", "Create an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &triggerFlags{ofEvent: true}, "trigger_id", "Created event trigger %s."),
+		p.updating(r, "Update an event trigger; what is not given stays", &triggerFlags{ofEvent: true}, "trigger_id", "Updated event trigger %s."),
+		p.deleting(r, "Delete an event trigger"))
+	return p.group("events", []string{"event"}, "Send events and manage their triggers", "Send events to steps that wait for them and to triggers.",
+		p.sending("send TYPE", "Send an event", "POST", func([]string) string { return pathTo("events") }, &eventFlags{}, "event_id", "Sent event %s."), triggers)
 }
 
 // eventFlags make an event.
@@ -109,9 +109,9 @@ func (e *eventFlags) body(*program) (object, error) {
 func (p *program) newApprovalsCommand() *cobra.Command {
 	r := &resource{path: "approvals", items: "approvals", what: "approval",
 		columns: []column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "until"}, {"EXECUTION", "execution_id"}}}
-	return p.group("approvals", []string{"approval"}, "Answers steps that wait for somebody's word", "Shows steps that wait for somebody's word (util.approval), and answers them.",
-		p.listing(r, "Lists what waits for an answer"),
-		p.deciding(r, "approve", "Lets the step go on"), p.deciding(r, "reject", "Ends the step with a no"))
+	return p.group("approvals", []string{"approval"}, "Manage approvals", "Manage approvals: list the steps that wait for a decision (util.approval), approve or reject them.",
+		p.listing(r, "List what waits for a decision"),
+		p.deciding(r, "approve", "Approve a step: it goes on"), p.deciding(r, "reject", "Reject a step"))
 }
 
 func (p *program) deciding(r *resource, word, short string) *cobra.Command {

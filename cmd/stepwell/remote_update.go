@@ -25,7 +25,7 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 				return err
 			}
 			if len(body) == 0 {
-				return stepwell.Invalid("`stepwell "+r.path+" update --help` lists the flags", "nothing is said to change")
+				return stepwell.Invalid("`stepwell "+r.path+" update --help` lists the flags", "no change is given")
 			}
 			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				answer := object{}

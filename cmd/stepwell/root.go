@@ -37,7 +37,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 func (p *program) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "stepwell",
-		Short: "Runs pipelines: graphs of steps that survive crashes and restarts",
+		Short: "Run pipelines: graphs of steps that survive crashes and restarts",
 		Long: "Stepwell runs a pipeline, a graph of steps, to its end through crashes and restarts.\n" +
 			"Everything is kept in a data directory, ./.stepwell unless --data names another one.\n\n" +
 			"A flag overrides its variable (--data: STEPWELL_DATA), which overrides the same key in the\n" +

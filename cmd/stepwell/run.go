@@ -32,7 +32,7 @@ func (p *program) newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run FILE [-p key=value…]",
-		Short: "Runs a pipeline file to its end, in this process",
+		Short: "Run a pipeline file to its end, in this process",
 		Long: "Runs a pipeline file to its end, in this process, and shows how it goes: as a live tree on a\n" +
 			"terminal, as lines otherwise.\n\n" +
 			"The first Ctrl-C lets the running steps finish, the second stops them. Either way nothing is\n" +

@@ -28,8 +28,8 @@ func (p *program) newServeCommand() *cobra.Command {
 	var listen string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serves the API, runs schedules and executions, until it is told to stop",
-		Long: "Serves the API, runs schedules and executions, until it is told to stop. Everything is in this\n" +
+		Short: "Serve the API and run schedules and executions until it is stopped",
+		Long: "Serve the API and run schedules and executions until it is stopped. Everything is in this\n" +
 			"process and its database; what was left unfinished is taken up first. docs/server.md has the\n" +
 			"settings.\n\n" +
 			"The first Ctrl-C (or SIGTERM) begins no more work and lets running steps finish, for\n" +

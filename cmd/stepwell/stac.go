@@ -15,7 +15,7 @@ import (
 func (p *program) newStacCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stac",
-		Short: "Works with STAC items: discover, ingest, validate, run stac-manager's workflows",
+		Short: "Work with STAC items: discover, ingest, validate, run stac-manager's workflows",
 		Long: "Works with STAC items and collections. Workflow files of stac-manager run as they are, here as with\n" +
 			"`stepwell run`; docs/stac.md has the modules and their settings.",
 		Args: p.unknownCommand,
@@ -50,7 +50,7 @@ func (p *program) newStacRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run-workflow [--config] FILE",
-		Short: "Runs a workflow file; the same as `stepwell run FILE`",
+		Short: "Run a workflow file; the same as `stepwell run FILE`",
 		Long: "Runs a workflow file. Exit codes: 0 completed, also when every item was done before; 1 failed; 2 wrong\n" +
 			"input; 3 completed, but some items failed: failures.json says which and why.",
 		Args: arguments(0, 1, "FILE"),
@@ -83,7 +83,7 @@ func (p *program) newStacValidateWorkflowCommand() *cobra.Command {
 	var w workflowFile
 	cmd := &cobra.Command{
 		Use:   "validate-workflow [--config] FILE",
-		Short: "Finds what is wrong with a workflow file and with what its modules read",
+		Short: "Find what is wrong with a workflow file and with what its modules read",
 		Long: "Finds everything that is wrong with a workflow file, as `stepwell validate` does, and lets its modules\n" +
 			"look at what they would read: missing files, tables and schemas. Nothing is changed.",
 		Args: arguments(0, 1, "FILE"),
@@ -107,7 +107,7 @@ func (p *program) newStacExtensionsCommand() *cobra.Command {
 	var output *choice
 	cmd := &cobra.Command{
 		Use:   "list-extensions",
-		Short: "Lists the STAC extensions that stac.extension knows by name",
+		Short: "List the STAC extensions that stac.extension knows by name",
 		Args:  arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			all := schema.Extensions()

@@ -77,7 +77,7 @@ func (p *program) newStacDiscoverCommand() *cobra.Command {
 	var ids []string
 	cmd := &cobra.Command{
 		Use:     "discover --catalog-url URL [--output FILE]",
-		Short:   "Lists the collections of a STAC API or a static catalog",
+		Short:   "List the collections of a STAC API or a static catalog",
 		Example: "  stepwell stac discover --catalog-url https://earth-search.aws.element84.com/v1\n  stepwell stac discover --catalog-url catalog.json --output collections.json",
 		Args:    arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
@@ -142,7 +142,7 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 	var most int
 	cmd := &cobra.Command{
 		Use:   "ingest --collection-id ID (--catalog-url URL | --source-file FILE) [--output FILE]",
-		Short: "Fetches items of a STAC API, a static catalog or files into one file",
+		Short: "Fetch items of a STAC API, a static catalog or files into one file",
 		Example: "  stepwell stac ingest --catalog-url https://earth-search.aws.element84.com/v1 --collection-id sentinel-2-l2a \\\n" +
 			"      --bbox 7,46,8,47 --datetime 2026-01-01/2026-02-01 --max-items 100 --output items.ndjson",
 		Args: arguments(0, 0, ""),
@@ -186,7 +186,7 @@ func (p *program) newStacValidateCommand() *cobra.Command {
 	var recursive, strict, offline bool
 	cmd := &cobra.Command{
 		Use:   "validate-stac --input PATH",
-		Short: "Validates STAC items, collections and catalogs against their schemas",
+		Short: "Validate STAC items, collections and catalogs against their schemas",
 		Long: "Validates every JSON and NDJSON file of a directory, or one file. Schemas come from --schema-dir, else from a\n" +
 			"cache, else from the network; without a core schema the built-in rules of STAC are checked. Files of a directory\n" +
 			"that are no STAC objects, such as manifest.json, are counted and left out. Exit code 0: all valid, 3: some are not (see the report), 1: nothing could be validated, or the first was invalid with --strict.",

@@ -23,7 +23,7 @@ func (p *program) newValidateCommand() *cobra.Command {
 	var c connection
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
-		Short: "Finds everything that is wrong with pipeline files",
+		Short: "Find everything that is wrong with pipeline files",
 		Long: "Finds everything that is wrong with pipeline files and the sub-pipelines they name, with file,\n" +
 			"line and column. Exit code 2 when there is an error; warnings alone are fine.\n\n" +
 			"With --server the server is asked: it knows its stored pipelines, its actions, and which of them its\n" +
