@@ -45,7 +45,8 @@ type Value struct {
 	new   bool // it has taken the place of what the text around it tells
 }
 
-func kindOf(first byte) Kind {
+// KindOf is the kind of the JSON value that begins with a byte.
+func KindOf(first byte) Kind {
 	switch first {
 	case '{':
 		return Object

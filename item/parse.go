@@ -29,7 +29,7 @@ func Parse(text []byte) (*Value, error) {
 	if p.value(0) {
 		end := p.at
 		if p.space(); p.at == len(text) {
-			v := &Value{text: text[start:end:end], kind: kindOf(text[start])}
+			v := &Value{text: text[start:end:end], kind: KindOf(text[start])}
 			if v.kind == Object {
 				v.inner = p.cut.done(text)
 			}

@@ -52,7 +52,7 @@ func (c *cutter) done(text []byte) *inner {
 		before := len(keys)
 		keys = append(keys, k.key.bytes(text)...)
 		k.size = int32(len(keys) - before)
-		in.kids[i].val = Value{text: text[k.start:k.end:k.end], kind: kindOf(text[k.start])}
+		in.kids[i].val = Value{text: text[k.start:k.end:k.end], kind: KindOf(text[k.start])}
 	}
 	all := string(keys)
 	for i := range in.kids {

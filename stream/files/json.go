@@ -63,7 +63,7 @@ func (d *document) walk(level int) error {
 		case '{':
 			return d.object()
 		}
-		return d.fault("the rows should be a list or an object, not %s", kindName(c))
+		return d.fault("the rows should be a list or an object, not %s", item.KindOf(c))
 	}
 	step, found := d.path[level], false
 	enter := func(hit bool) error {
@@ -84,7 +84,7 @@ func (d *document) walk(level int) error {
 	case c == '{' && !step.IsIndex:
 		err = d.members(func(key string) error { return enter(key == step.Key) })
 	default:
-		return d.fault("%s is %s", d.path[:level].String(), kindName(c))
+		return d.fault("%s is %s", d.path[:level].String(), item.KindOf(c))
 	}
 	if err == nil && !found {
 		return &stepwell.Error{Code: stepwell.CodeNotFound, Message: d.path[:level+1].String() + " is not in the document", Hint: "`at` is the path to the list of rows"}
@@ -192,7 +192,7 @@ func (d *document) judged(r Row, err error) Row {
 	case err != nil:
 		r.Text, r.Err = nil, d.tooLong()
 	case len(r.Text) > 0 && r.Text[0] != '{':
-		r.Text, r.Err = nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("row %d is %s, not an object", d.count+1, kindName(r.Text[0]))}
+		r.Text, r.Err = nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("row %d is %s, not an object", d.count+1, item.KindOf(r.Text[0]))}
 	}
 	return r
 }
@@ -302,20 +302,4 @@ func (o *held) end() error {
 	}
 	b.WriteByte('}')
 	return o.emit(Row{Text: b.Bytes(), Line: o.kept[0].line})
-}
-
-func kindName(c byte) string {
-	switch c {
-	case '{':
-		return item.Object.String()
-	case '[':
-		return item.List.String()
-	case '"':
-		return item.Text.String()
-	case 't', 'f':
-		return item.Bool.String()
-	case 'n':
-		return "null"
-	}
-	return item.Number.String()
 }

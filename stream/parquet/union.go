@@ -227,23 +227,7 @@ func reason(t *Type, text []byte) *RowError {
 	case number && (t.Kind == Int || t.Kind == Double):
 		return misfit(stepwell.Clip(text, 40) + " is no number that fits " + t.Kind.String())
 	}
-	return misfit(stepwell.Clip(text, 40) + " is " + kindOf(text[0]) + ", where " + t.Kind.String() + " is expected")
-}
-
-func kindOf(first byte) string {
-	switch first {
-	case '{':
-		return item.Object.String()
-	case '[':
-		return item.List.String()
-	case '"':
-		return item.Text.String()
-	case 't', 'f':
-		return item.Bool.String()
-	case 'n':
-		return item.Null.String()
-	}
-	return item.Number.String()
+	return misfit(stepwell.Clip(text, 40) + " is " + item.KindOf(text[0]).String() + ", where " + t.Kind.String() + " is expected")
 }
 
 // merge makes a type fit a value.
