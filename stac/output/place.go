@@ -112,17 +112,7 @@ func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File)
 		return err
 	}
 	temp := filepath.Join(dir, p.token+"-"+strconv.FormatInt(p.temp.Add(1), 10)+".tmp")
-	f, err := os.OpenFile(temp, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil && p.direct() {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
+	err := durable.WriteNew(temp, write)
 	if err == nil {
 		err = p.publish(ctx, temp, rel)
 	}
