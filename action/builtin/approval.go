@@ -20,14 +20,7 @@ func approval(now func() time.Time) action.Action {
 			Summary: "Waits until somebody approves or rejects.",
 			Doc: "The wait holds no worker and goes on over restarts of Stepwell. The first decision counts. Without `timeout_seconds` only the step's " +
 				"own timeout ends the wait.",
-			Params: []spec.Field{
-				{Name: "message", Type: spec.String, Required: true, Min: ptr(1), Max: ptr(10_000), Doc: "What is asked."},
-				{Name: "approvers", Type: spec.Array, Max: ptr(1000), Items: &spec.Field{Type: spec.String, Min: ptr(1)}, Doc: "Names of those who may decide; everybody with the right to, if none is given."},
-				{Name: "timeout_seconds", Type: spec.Number, Min: ptr(0.001), Max: ptr(maxWait.Seconds()), Doc: "How long to wait for a decision at most."},
-				{Name: "default", Type: spec.String, Enum: []string{"approve", "reject"}, Doc: "The decision when none came in time; without it the step fails then."},
-				{Name: "allow_comment", Type: spec.Boolean, Default: true, Doc: "Whether a decision may come with a comment."},
-				{Name: "reject", Type: spec.String, Default: "fails", Enum: []string{"fails", "continues"}, Doc: "What a rejection does: it fails the step, or completes it with `approved: false`."},
-			},
+			Params: spec.FieldsOf[approvalParams](),
 			Outputs: []spec.Field{
 				{Name: "approved", Type: spec.Boolean, Doc: "The decision."},
 				{Name: "by", Type: spec.String, Doc: "Who decided; empty when nobody did."},
@@ -48,23 +41,27 @@ func (approvalHandler) waits() {}
 
 // question is what is awaited, for those who show it and for the default decision.
 type question struct {
-	Message      string    `json:"message"`
-	Approvers    []any     `json:"approvers,omitempty"`
-	AllowComment bool      `json:"allow_comment"`
-	Reject       string    `json:"reject"`
-	Default      string    `json:"default,omitempty"`
-	Asked        time.Time `json:"asked"`
+	Message      string    `json:"message" required:"true" minLength:"1" maxLength:"10000" doc:"What is asked."`
+	Approvers    []string  `json:"approvers,omitempty" minLength:"1" maxItems:"1000" doc:"Names of those who may decide; everybody with the right to, if none is given."`
+	Default      string    `json:"default,omitempty" enum:"approve,reject" doc:"The decision when none came in time; without it the step fails then."`
+	AllowComment bool      `json:"allow_comment" default:"true" doc:"Whether a decision may come with a comment."`
+	Reject       string    `json:"reject" default:"fails" enum:"fails,continues" doc:"What a rejection does: it fails the step, or completes it with ´approved: false´."`
+	Asked        time.Time `json:"asked" key:"-"`
+}
+
+type approvalParams struct {
+	question
+	Timeout float64 `json:"timeout_seconds" minimum:"0.001" maximum:"31536000" doc:"How long to wait for a decision at most."`
 }
 
 // Run implements action.Handler: it asks.
 func (h approvalHandler) Run(_ context.Context, call *action.Call) (any, error) {
 	now := h.now().Round(0)
-	q := question{Asked: now.UTC()}
-	q.Message, _ = call.Params["message"].(string)
-	q.Approvers, _ = call.Params["approvers"].([]any)
-	q.AllowComment, _ = call.Params["allow_comment"].(bool)
-	q.Reject, _ = call.Params["reject"].(string)
-	q.Default, _ = call.Params["default"].(string)
+	p := approvalParams{question: question{Asked: now.UTC()}}
+	if err := call.Bind(&p); err != nil {
+		return nil, err
+	}
+	q := p.question
 	state, err := json.Marshal(q)
 	if err != nil {
 		return nil, action.Fail(err)

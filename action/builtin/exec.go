@@ -16,27 +16,13 @@ import (
 )
 
 func execAction(o Options) action.Action {
-	codes := &spec.Field{Name: "code", Type: spec.Integer, Min: ptr(0), Max: ptr(255)}
 	return action.Action{
 		Spec: spec.Spec{
-			Name:    "util.exec",
-			Summary: "Runs a program in any language.",
-			Doc:     execDoc,
-			Timeout: time.Hour,
-			Params: []spec.Field{
-				{Name: "command", Type: spec.Any, Required: true, Doc: "A line for the shell, or a list of the program and its arguments, which needs no quoting."},
-				{Name: "input", Type: spec.Any, Doc: "A value that the program reads as JSON from its standard input."},
-				{Name: "stdin", Type: spec.Any, Doc: "The standard input itself: text as it is, other values as JSON. Not together with `input`; without both it is empty."},
-				{Name: "env", Type: spec.Object, Doc: "Environment variables; the values are strings, numbers or booleans."},
-				{Name: "pass_env", Type: spec.Array, Items: &spec.Field{Name: "name", Type: spec.String, Min: ptr(1)}, Doc: "Names of variables to pass on from Stepwell's own environment; one that is not set there is left out."},
-				{Name: "dir", Type: spec.String, Doc: "Working directory, relative to that of the pipeline. Must exist."},
-				{Name: "shell", Type: spec.String, Default: "sh", Doc: "The program that runs a line, called with `-c`."},
-				{Name: "success_codes", Type: spec.Array, Items: codes, Default: []any{0}, Doc: "Exit codes that complete the step."},
-				{Name: "skip_exit_codes", Type: spec.Array, Items: codes, Doc: "Exit codes that end the step as skipped."},
-				{Name: "retry_exit_codes", Type: spec.Array, Items: codes, Doc: "Exit codes that may be tried again; given, every other one fails the step for good."},
-				{Name: "capture", Type: spec.Boolean, Default: true, Doc: "Whether standard output may become an output."},
-				{Name: "grace_seconds", Type: spec.Number, Default: 5, Min: ptr(0), Max: ptr(300), Doc: "Time between asking the program to end and killing it."},
-			},
+			Name:        "util.exec",
+			Summary:     "Runs a program in any language.",
+			Doc:         execDoc,
+			Timeout:     time.Hour,
+			Params:      spec.FieldsOf[execFields](),
 			OpenOutputs: true,
 			Outputs: []spec.Field{
 				{Name: "exit_code", Type: spec.Integer, Doc: "The program's exit code; 128 and the signal's number when a signal ended it."},
@@ -108,7 +94,7 @@ func (h execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of the command", Err: err}
 	}
-	dir, err := workingDir(call.Dir, p.dir)
+	dir, err := workingDir(call.Dir, p.Dir)
 	if err == nil && box != nil {
 		err = admitted(box, dir)
 	}
@@ -125,10 +111,10 @@ func (h execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Contains(p.successCodes, code) {
+	if !slices.Contains(p.SuccessCodes, code) {
 		return nil, exitError(p, &c, code)
 	}
-	return readOutputs(filepath.Join(own, outputName), p.capture, code, c.stdout)
+	return readOutputs(filepath.Join(own, outputName), p.Capture, code, c.stdout)
 }
 
 // exitError is what an exit code means that is no success.
@@ -147,9 +133,9 @@ func exitError(p execParams, c *command, code int) error {
 	}
 	err := &stepwell.Error{Code: stepwell.CodeFailed, Message: message, Hint: hint}
 	switch {
-	case slices.Contains(p.skipCodes, code):
+	case slices.Contains(p.SkipCodes, code):
 		return action.Skip(message)
-	case p.retryCodes != nil && !slices.Contains(p.retryCodes, code):
+	case p.RetryCodes != nil && !slices.Contains(p.RetryCodes, code):
 		return action.Fail(err)
 	}
 	return err

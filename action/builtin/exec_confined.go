@@ -57,14 +57,14 @@ func makeOwn(scratch string, box *sandbox.Sandbox) (string, error) {
 // environment is the whole environment of the program; of a repeated name the last entry counts.
 func (h execHandler) environment(p execParams, call *action.Call, own string, box *sandbox.Sandbox) ([]string, error) {
 	names := []string{"PATH", "HOME", "LANG", "TMPDIR"}
-	for _, name := range p.passEnv {
+	for _, name := range p.PassEnv {
 		if box != nil && (strings.HasPrefix(name, "STEPWELL_") || !slices.Contains(h.o.PassEnv, name)) {
 			return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeDenied, Message: fmt.Sprintf("pass_env: commands may not see the server's variable %s", name),
 				Hint: "add it to exec.pass_env in the server's settings; variables of Stepwell itself are never passed on"})
 		}
 	}
 	var env []string
-	for _, name := range append(names, p.passEnv...) {
+	for _, name := range append(names, p.PassEnv...) {
 		if value, ok := os.LookupEnv(name); ok {
 			env = append(env, name+"="+value)
 		}

@@ -2,7 +2,6 @@ package builtin
 
 import (
 	"encoding/json"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -10,65 +9,52 @@ import (
 	"github.com/stepwell/stepwell/action"
 )
 
-// defaultGrace is the time between SIGTERM and SIGKILL.
-const defaultGrace = 5 * time.Second
-
 // execParams are the parameters of util.exec, ready to use.
 type execParams struct {
-	argv                                []string
-	stdin                               []byte // nil: empty
-	env                                 []string
-	passEnv                             []string
-	dir                                 string
-	successCodes, skipCodes, retryCodes []int
-	capture                             bool
-	grace                               time.Duration
+	execFields
+	argv  []string
+	stdin []byte // nil: empty
+	env   []string
+	grace time.Duration
+}
+
+// execFields are the parameters as they are given.
+type execFields struct {
+	Command      any            `json:"command" required:"true" doc:"A line for the shell, or a list of the program and its arguments, which needs no quoting."`
+	Input        any            `json:"input" doc:"A value that the program reads as JSON from its standard input."`
+	Stdin        any            `json:"stdin" doc:"The standard input itself: text as it is, other values as JSON. Not together with ´input´; without both it is empty."`
+	Env          map[string]any `json:"env" doc:"Environment variables; the values are strings, numbers or booleans."`
+	PassEnv      []string       `json:"pass_env" minLength:"1" doc:"Names of variables to pass on from Stepwell's own environment; one that is not set there is left out."`
+	Dir          string         `json:"dir" doc:"Working directory, relative to that of the pipeline. Must exist."`
+	Shell        string         `json:"shell" default:"sh" doc:"The program that runs a line, called with ´-c´."`
+	SuccessCodes []int          `json:"success_codes" minimum:"0" maximum:"255" default:"[0]" doc:"Exit codes that complete the step."`
+	SkipCodes    []int          `json:"skip_exit_codes" minimum:"0" maximum:"255" doc:"Exit codes that end the step as skipped."`
+	RetryCodes   []int          `json:"retry_exit_codes" minimum:"0" maximum:"255" doc:"Exit codes that may be tried again; given, every other one fails the step for good."`
+	Capture      bool           `json:"capture" default:"true" doc:"Whether standard output may become an output."`
+	GraceSeconds float64        `json:"grace_seconds" default:"5" minimum:"0" maximum:"300" doc:"Time between asking the program to end and killing it."`
 }
 
 // readExecParams finds everything that is wrong with the parameters. A missing command is not reported:
 // when a pipeline is validated, a command with a template in it is not there.
 func readExecParams(params map[string]any) (execParams, []error) {
-	var raw struct {
-		Command      any            `json:"command"`
-		Env          map[string]any `json:"env"`
-		PassEnv      []string       `json:"pass_env"`
-		Dir          string         `json:"dir"`
-		Shell        string         `json:"shell"`
-		SuccessCodes []int          `json:"success_codes"`
-		SkipCodes    []int          `json:"skip_exit_codes"`
-		RetryCodes   []int          `json:"retry_exit_codes"`
-		Capture      *bool          `json:"capture"`
-		GraceSeconds *float64       `json:"grace_seconds"`
-	}
-	if err := (&action.Call{Params: params}).Bind(&raw); err != nil {
+	p := execParams{execFields: execFields{Shell: "sh", SuccessCodes: []int{0}, Capture: true, GraceSeconds: 5}}
+	if err := (&action.Call{Params: params}).Bind(&p.execFields); err != nil {
 		return execParams{}, []error{err}
 	}
-	p := execParams{dir: raw.Dir, passEnv: raw.PassEnv, successCodes: raw.SuccessCodes, skipCodes: raw.SkipCodes,
-		retryCodes: raw.RetryCodes, capture: raw.Capture == nil || *raw.Capture, grace: defaultGrace}
 	var problems []error
-	if g := raw.GraceSeconds; g != nil {
-		if *g < 0 || *g > 300 || math.IsNaN(*g) {
-			problems = append(problems, action.Invalid("", "grace_seconds: is not between 0 and 300"))
-		}
-		p.grace = time.Duration(*g * float64(time.Second))
+	if p.GraceSeconds < 0 || p.GraceSeconds > 300 {
+		problems = append(problems, action.Invalid("", "grace_seconds: is not between 0 and 300"))
 	}
-	if raw.SuccessCodes == nil {
-		p.successCodes = []int{0}
-	}
-	if raw.Shell == "" {
-		raw.Shell = "sh"
-	}
-	// The values come from params and not from raw, whose numbers have gone through float64.
-	argv, err := argvOf(params["command"], raw.Shell)
+	p.grace = time.Duration(p.GraceSeconds * float64(time.Second))
+	argv, err := argvOf(p.Command, p.Shell)
 	p.argv, problems = argv, appendError(problems, err)
 	p.stdin, err = stdinOf(params)
 	problems = appendError(problems, err)
-	env, _ := params["env"].(map[string]any)
-	for _, name := range sortedKeys(env) {
-		entry, err := envEntry(name, env[name])
+	for _, name := range sortedKeys(p.Env) {
+		entry, err := envEntry(name, p.Env[name])
 		p.env, problems = append(p.env, entry), appendError(problems, err)
 	}
-	for _, name := range raw.PassEnv {
+	for _, name := range p.PassEnv {
 		if strings.ContainsAny(name, "=\x00") || name == "" {
 			problems = append(problems, action.Invalid("", "pass_env: %q is no name of a variable", name))
 		}
