@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -106,6 +107,16 @@ func (t Typed[C]) check(c *C, config Config) []error {
 		return nil
 	}
 	return t.Check(c, config)
+}
+
+// Problems collects what is wrong with a config.
+type Problems []error
+
+// Add adds what is wrong with a part of it, unless that is nil.
+func (p *Problems) Add(where string, err error) {
+	if err != nil {
+		*p = append(*p, &stepwell.Error{Code: stepwell.CodeInvalid, Message: where, Hint: stepwell.HintOf(err), Err: err})
+	}
 }
 
 // Pending reports whether there is a text with a template in it, so that only some of the config is known.

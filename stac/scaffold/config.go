@@ -87,14 +87,8 @@ type defaultsConfig struct {
 
 // reading collects what is wrong.
 type reading struct {
-	given    stream.Config
-	problems []error
-}
-
-func (r *reading) add(where string, err error) {
-	if err != nil {
-		r.problems = append(r.problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: where, Hint: stepwell.HintOf(err), Err: err})
-	}
+	given stream.Config
+	stream.Problems
 }
 
 // check finds what tags cannot tell, and makes the settings.
@@ -106,27 +100,27 @@ func (c *config) check(given stream.Config) []error {
 	var err error
 	if c.ItemTemplate != nil {
 		if s.templateFile != "" {
-			r.add("config", stepwell.Invalid("keep one of them", "item_template and template_file say the same"))
+			r.Add("config", stepwell.Invalid("keep one of them", "item_template and template_file say the same"))
 		}
 		doc, err := item.Of(c.ItemTemplate)
-		r.add("item_template", err)
+		r.Add("item_template", err)
 		if err == nil {
 			s.template, err = parseTemplate(doc)
-			r.add("item_template", err)
+			r.Add("item_template", err)
 		}
 	}
 	if c.IDPattern != "" {
 		p, err := pattern.Parse(c.IDPattern)
-		r.add("id_pattern", err)
+		r.Add("id_pattern", err)
 		s.id = &p
 	}
 	s.clock.Format = c.DatetimeFormat
-	r.add("datetime_format", convert.CheckFormat(s.clock.Format))
+	r.Add("datetime_format", convert.CheckFormat(s.clock.Format))
 	s.clock.Zone, err = time.LoadLocation(c.Timezone)
-	r.add("timezone", err)
+	r.Add("timezone", err)
 	r.defaults(s)
 	r.modes(s, c)
-	return r.problems
+	return r.Problems
 }
 
 // itemKeys have a meaning in mode items only.
@@ -136,7 +130,7 @@ var itemKeys = []string{"item_template", "template_file", "id_pattern", "datetim
 func (r *reading) modes(s *settings, c *config) {
 	given := r.given.Has("template")
 	if given != (s.mode == "template") && s.mode != "" {
-		r.add("template", stepwell.Invalid("write both, or neither; a template for items is item_template", "template and mode: template go together"))
+		r.Add("template", stepwell.Invalid("write both, or neither; a template for items is item_template", "template and mode: template go together"))
 	}
 	if given {
 		s.boilerplate.kind, s.boilerplate.path = c.Template.Type, c.Template.OutputPath
@@ -145,13 +139,13 @@ func (r *reading) modes(s *settings, c *config) {
 	switch s.mode {
 	case "", "items", "item":
 		if s.output != "" {
-			r.add("output_path", stepwell.Invalid("write items with stac.output", "has no meaning in mode items"))
+			r.Add("output_path", stepwell.Invalid("write items with stac.output", "has no meaning in mode items"))
 		}
 		return
 	}
 	for _, key := range itemKeys {
 		if r.given.Has(key) {
-			r.add(key, stepwell.Invalid("write another step of mode items before", "has no meaning in mode %s", s.mode))
+			r.Add(key, stepwell.Invalid("write another step of mode items before", "has no meaning in mode %s", s.mode))
 		}
 	}
 }
@@ -175,12 +169,12 @@ func (r *reading) defaults(s *settings) {
 	if err == nil {
 		d.fields, err = parseTemplate(doc)
 	}
-	r.add("defaults", err)
+	r.Add("defaults", err)
 	v, isGiven := given["geometry"]
 	d.nowhere = isGiven && v == nil
 	switch {
 	case v != nil && given["bbox"] != nil:
-		r.add("defaults", stepwell.Invalid("keep one: each is made of the other", "geometry and bbox are both given"))
+		r.Add("defaults", stepwell.Invalid("keep one: each is made of the other", "geometry and bbox are both given"))
 	case v != nil:
 		d.geometry = r.geometry("defaults.geometry", v)
 	case given["bbox"] != nil:
@@ -189,12 +183,12 @@ func (r *reading) defaults(s *settings) {
 	for key, to := range map[string]*string{"datetime": &d.datetime, "start_datetime": &d.start, "end_datetime": &d.end} {
 		if text, ok := given[key].(string); ok && !(r.given.Early && strings.Contains(text, "{{")) {
 			v, err := convert.Clock{Zone: s.clock.Zone}.DateTime(item.OfText(text))
-			r.add("defaults."+key, err)
+			r.Add("defaults."+key, err)
 			*to, _ = v.Str()
 		}
 	}
 	if (d.start == "") != (d.end == "") && !r.given.Early {
-		r.add("defaults", stepwell.Invalid("", "start_datetime and end_datetime go together"))
+		r.Add("defaults", stepwell.Invalid("", "start_datetime and end_datetime go together"))
 	}
 }
 
@@ -206,6 +200,6 @@ func (r *reading) geometry(where string, v any) string {
 	if err == nil {
 		given, err = convert.Geometry(given)
 	}
-	r.add(where, err)
+	r.Add(where, err)
 	return string(given.Bytes())
 }

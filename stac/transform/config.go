@@ -75,18 +75,12 @@ type mappingConfig struct {
 
 // reading collects what is wrong.
 type reading struct {
-	given    stream.Config
-	problems []error
+	given stream.Config
+	stream.Problems
 }
 
 func (r *reading) fail(where, what, hint string) {
-	r.add(where, stepwell.Invalid(hint, "%s", what))
-}
-
-func (r *reading) add(where string, err error) {
-	if err != nil {
-		r.problems = append(r.problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: where, Hint: stepwell.HintOf(err), Err: err})
-	}
+	r.Add(where, stepwell.Invalid(hint, "%s", what))
 }
 
 // exactly reports names of which not one alone is given.
@@ -110,7 +104,7 @@ func (c *config) check(given stream.Config) []error {
 	r.files(s, c)
 	r.join(s, c)
 	zone, err := time.LoadLocation(c.Timezone)
-	r.add("timezone", err)
+	r.Add("timezone", err)
 	s.zone = zone
 	switch r.exactly("field_mapping", "mappings", "schema", "schema_file") {
 	case "field_mapping":
@@ -118,11 +112,11 @@ func (c *config) check(given stream.Config) []error {
 	case "mappings":
 		s.mappings = r.list(s, c.Mappings)
 	case "schema":
-		if s.mappings = r.list(s, c.Schema.Mappings); len(c.Schema.Mappings) == 0 && len(r.problems) == 0 && !given.Pending() {
+		if s.mappings = r.list(s, c.Schema.Mappings); len(c.Schema.Mappings) == 0 && len(r.Problems) == 0 && !given.Pending() {
 			r.fail("schema", "mappings is missing", "")
 		}
 	}
-	return r.problems
+	return r.Problems
 }
 
 func (r *reading) files(s *settings, c *config) {
@@ -143,9 +137,9 @@ func (r *reading) files(s *settings, c *config) {
 	} else if at != "" {
 		var err error
 		s.rowsAt, err = compile(at)
-		r.add("data_path", err)
+		r.Add("data_path", err)
 	}
-	r.add("config", s.shape.Check())
+	r.Add("config", s.shape.Check())
 }
 
 func (r *reading) join(s *settings, c *config) {
@@ -159,7 +153,7 @@ func (r *reading) join(s *settings, c *config) {
 	s.joinKey = lookFor(key)
 	var err error
 	s.itemKey, err = item.ParsePath(cmp.Or(c.ItemKey, "id"))
-	r.add("item_key", err)
+	r.Add("item_key", err)
 	switch {
 	case s.strategy == "update":
 		s.strategy = "update_existing"
@@ -185,7 +179,7 @@ func (r *reading) fieldMapping(s *settings, fields map[string]any) []*mapping {
 			continue
 		}
 		m, err := newMapping(target, source, "", convert.Clock{Zone: s.zone}, s.shape.Decimal)
-		r.add("field_mapping", err)
+		r.Add("field_mapping", err)
 		out = append(out, m)
 	}
 	return out
@@ -200,13 +194,13 @@ func (r *reading) list(s *settings, list []mappingConfig) []*mapping {
 		}
 		m, err := newMapping(one.Target, one.Source, one.Type, convert.Clock{Format: one.Format, Zone: s.zone}, s.shape.Decimal)
 		if err != nil {
-			r.add("mapping of "+one.Target, err)
+			r.Add("mapping of "+one.Target, err)
 			continue
 		}
 		m.required = one.Required
 		if one.Default != nil {
 			fallback, err := item.Of(one.Default)
-			r.add("default of "+one.Target, err)
+			r.Add("default of "+one.Target, err)
 			m.fallback = string(fallback.Bytes())
 		}
 		out = append(out, m)
@@ -259,8 +253,8 @@ func (s *settings) schemaMappings(doc *item.Value) ([]*mapping, error) {
 	}
 	r := &reading{}
 	mappings := r.list(s, schema.Mappings)
-	if len(r.problems) > 0 {
-		return nil, r.problems[0]
+	if len(r.Problems) > 0 {
+		return nil, r.Problems[0]
 	}
 	return mappings, nil
 }

@@ -75,30 +75,26 @@ func open(ctx context.Context, places *files.Places, env *stream.Env, c *config)
 }
 
 // check finds what tags cannot tell without the patch file, and makes the updater.
-func (c *config) check(given stream.Config) (problems []error) {
-	add := func(err error, where string) {
-		if err != nil {
-			problems = append(problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: where, Hint: stepwell.HintOf(err), Err: err})
-		}
-	}
+func (c *config) check(given stream.Config) []error {
+	var found stream.Problems
 	u := &c.updater
 	u.create, u.mode = c.Create, c.Mode
 	for _, key := range slices.Sorted(maps.Keys(c.Updates)) { // a before a.b, always
 		r, err := parseRule(key, c.Updates[key])
-		add(err, "updates")
+		found.Add("updates", err)
 		u.updates = append(u.updates, r)
 	}
 	for _, text := range c.Removes {
 		path, err := item.ParsePath(text)
-		add(err, "removes")
+		found.Add("removes", err)
 		u.removes = append(u.removes, path)
 	}
 	u.repair = slices.Contains(c.Repair, "datetime")
 	u.migrate = given.Has("migrate")
 	if len(c.Updates) == 0 && !given.Has("removes") && !given.Has("patch_file") && !u.repair && !u.migrate && c.Stamp != nil && !*c.Stamp {
-		add(stepwell.Invalid("give updates, removes, patch_file, repair or migrate", "there is nothing to do"), "config")
+		found.Add("config", stepwell.Invalid("give updates, removes, patch_file, repair or migrate", "there is nothing to do"))
 	}
-	return problems
+	return found
 }
 
 func parseRule(key string, value any) (rule, error) {
