@@ -40,38 +40,43 @@ func Decode(raw []byte) (*Definition, error) {
 
 // mapValues replaces every free value in a definition by what f makes of it.
 func mapValues(d *Definition, f func(any) any) {
-	for i := range d.Parameters {
-		d.Parameters[i].Default = f(d.Parameters[i].Default)
-	}
-	if d.Offer != nil {
-		d.Offer, _ = f(d.Offer).(map[string]any)
-	}
-	for i := range d.Outputs {
-		d.Outputs[i].Value = f(d.Outputs[i].Value)
-	}
-	for _, steps := range [][]Step{d.Steps, d.Finally, d.OnFailure} {
-		mapStepValues(steps, f)
-	}
-	for _, sub := range d.Pipelines {
-		if sub != nil {
-			mapValues(sub, f)
-		}
-	}
+	eachValue(d, func(v any, set func(any)) { set(f(v)) })
 }
 
-func mapStepValues(steps []Step, f func(any) any) {
-	for i := range steps {
-		s := &steps[i]
-		if s.Params != nil {
-			s.Params, _ = f(s.Params).(map[string]any)
+// eachValue visits every free value in a definition; set puts another in its place.
+func eachValue(d *Definition, visit func(v any, set func(any))) {
+	object := func(m *map[string]any) {
+		if *m != nil {
+			visit(*m, func(v any) { *m, _ = v.(map[string]any) })
 		}
-		if s.Config != nil {
-			s.Config, _ = f(s.Config).(map[string]any)
+	}
+	slot := func(at *any) { visit(*at, func(v any) { *at = v }) }
+	for i := range d.Parameters {
+		slot(&d.Parameters[i].Default)
+	}
+	object(&d.Offer)
+	for i := range d.Outputs {
+		slot(&d.Outputs[i].Value)
+	}
+	var walk func(steps []Step)
+	walk = func(steps []Step) {
+		for i := range steps {
+			s := &steps[i]
+			object(&s.Params)
+			object(&s.Config)
+			if s.ForEach != nil {
+				slot(&s.ForEach.Items)
+			}
+			walk(s.Steps)
 		}
-		if s.ForEach != nil {
-			s.ForEach.Items = f(s.ForEach.Items)
+	}
+	walk(d.Steps)
+	walk(d.Finally)
+	walk(d.OnFailure)
+	for _, sub := range d.Pipelines {
+		if sub != nil {
+			eachValue(sub, visit)
 		}
-		mapStepValues(s.Steps, f)
 	}
 }
 
@@ -104,39 +109,8 @@ func nativeNumbers(v any) any {
 
 func hasWholeFloat(d *Definition) bool {
 	found := false
-	mapValuesReadOnly(d, func(v any) { found = found || containsWholeFloat(v) })
+	eachValue(d, func(v any, _ func(any)) { found = found || containsWholeFloat(v) })
 	return found
-}
-
-func mapValuesReadOnly(d *Definition, f func(any)) {
-	for i := range d.Parameters {
-		f(d.Parameters[i].Default)
-	}
-	if d.Offer != nil {
-		f(d.Offer)
-	}
-	for i := range d.Outputs {
-		f(d.Outputs[i].Value)
-	}
-	var walk func(steps []Step)
-	walk = func(steps []Step) {
-		for i := range steps {
-			f(steps[i].Params)
-			f(steps[i].Config)
-			if steps[i].ForEach != nil {
-				f(steps[i].ForEach.Items)
-			}
-			walk(steps[i].Steps)
-		}
-	}
-	walk(d.Steps)
-	walk(d.Finally)
-	walk(d.OnFailure)
-	for _, sub := range d.Pipelines {
-		if sub != nil {
-			mapValuesReadOnly(sub, f)
-		}
-	}
 }
 
 func wholeFloat(v float64) bool { return v == math.Trunc(v) && math.Abs(v) < 1e21 }
