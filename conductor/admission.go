@@ -11,13 +11,13 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// seat says how an execution in memory counts.
-type seat uint8
+// slot says how an execution in memory counts.
+type slot uint8
 
 const (
-	seatNone    seat = iota
-	seatWaiting      // held until there is room
-	seatRunning      // admitted and not ended; also while it is paused or being cancelled
+	slotNone    slot = iota
+	slotWaiting      // held until there is room
+	slotTaken        // admitted and not ended; also while it is paused or being cancelled
 )
 
 // admission lets executions begin: as many at once as Options.MaxExecutions and the limits of their keys
@@ -26,7 +26,7 @@ const (
 type admission struct {
 	running   int
 	waiting   int
-	ready     line // held ones that the limit of their key lets in
+	ready     admissionQueue // held ones that the limit of their key lets in
 	groups    map[string]*group
 	suspended int // nobody is admitted; see RecoverAll
 }
@@ -36,17 +36,17 @@ type group struct {
 	key     string
 	members map[*live]struct{}
 	running int
-	waiting line // held back by the limit; as long as there is room, the first of them is in admission.ready
+	waiting admissionQueue // held back by the limit; as long as there is room, the first of them is in admission.ready
 }
 
-// line is held executions, the next one first.
-type line struct{ list []*live }
+// admissionQueue is held executions, the next one first.
+type admissionQueue struct{ list []*live }
 
 // Len implements heap.Interface.
-func (q *line) Len() int { return len(q.list) }
+func (q *admissionQueue) Len() int { return len(q.list) }
 
 // Less implements heap.Interface.
-func (q *line) Less(i, j int) bool {
+func (q *admissionQueue) Less(i, j int) bool {
 	a, b := q.list[i], q.list[j]
 	if a.row.Priority != b.row.Priority {
 		return a.row.Priority > b.row.Priority
@@ -55,24 +55,24 @@ func (q *line) Less(i, j int) bool {
 }
 
 // Swap implements heap.Interface.
-func (q *line) Swap(i, j int) {
+func (q *admissionQueue) Swap(i, j int) {
 	q.list[i], q.list[j] = q.list[j], q.list[i]
 	q.list[i].pos, q.list[j].pos = i, j
 }
 
 // Push implements heap.Interface.
-func (q *line) Push(x any) {
+func (q *admissionQueue) Push(x any) {
 	l := x.(*live)
-	l.line, l.pos = q, len(q.list)
+	l.queue, l.pos = q, len(q.list)
 	q.list = append(q.list, l)
 }
 
 // Pop implements heap.Interface.
-func (q *line) Pop() any {
+func (q *admissionQueue) Pop() any {
 	last := len(q.list) - 1
 	l := q.list[last]
 	q.list[last] = nil
-	q.list, l.line = q.list[:last], nil
+	q.list, l.queue = q.list[:last], nil
 	return l
 }
 
@@ -148,7 +148,7 @@ func (c *Conductor) makeRoom(g *group, l *live) {
 
 // enroll counts an execution that has come into memory.
 func (c *Conductor) enroll(l *live) {
-	if l.seat != seatNone || l.gone || l.run.Status().Terminal() {
+	if l.slot != slotNone || l.gone || l.run.Status().Terminal() {
 		return
 	}
 	a := &c.admission
@@ -163,27 +163,27 @@ func (c *Conductor) enroll(l *live) {
 		l.group.members[l] = struct{}{}
 	}
 	if l.run.Status() == stepwell.ExecutionPending {
-		l.seat = seatWaiting
+		l.slot = slotWaiting
 		a.waiting++
-		a.queue(l)
+		a.enqueue(l)
 		c.more = true
 	} else {
-		c.sit(l)
+		c.takeSlot(l)
 	}
 	c.tally()
 }
 
-// sit lets an execution take its place among those that run.
-func (c *Conductor) sit(l *live) {
-	l.seat = seatRunning
+// takeSlot counts an execution among those that run.
+func (c *Conductor) takeSlot(l *live) {
+	l.slot = slotTaken
 	c.admission.running++
 	if l.group != nil {
 		l.group.running++
 	}
 }
 
-// queue puts a held execution in line.
-func (a *admission) queue(l *live) {
+// enqueue puts a held execution into the queue that holds it back.
+func (a *admission) enqueue(l *live) {
 	if l.full() {
 		heap.Push(&l.group.waiting, l)
 	} else {
@@ -191,7 +191,7 @@ func (a *admission) queue(l *live) {
 	}
 }
 
-// follow lets the first that a key holds back stand in line for all, if there is room.
+// follow moves the first execution that a key holds back into the queue for all, if its limit allows it.
 func (a *admission) follow(g *group) {
 	if g != nil && len(g.waiting.list) > 0 && !g.waiting.list[0].full() {
 		heap.Push(&a.ready, heap.Pop(&g.waiting))
@@ -217,30 +217,30 @@ func (c *Conductor) admit() {
 			continue
 		}
 		a.waiting--
-		c.sit(l)
+		c.takeSlot(l)
 		a.follow(l.group)
 		c.tally()
 	}
 }
 
-// leave gives up an execution's place.
+// leave frees an execution's slot.
 func (c *Conductor) leave(l *live) {
 	a := &c.admission
-	switch l.seat {
-	case seatNone:
+	switch l.slot {
+	case slotNone:
 		return
-	case seatWaiting:
+	case slotWaiting:
 		a.waiting--
-		if l.line != nil {
-			heap.Remove(l.line, l.pos)
+		if l.queue != nil {
+			heap.Remove(l.queue, l.pos)
 		}
-	case seatRunning:
+	case slotTaken:
 		a.running--
 		if l.group != nil {
 			l.group.running--
 		}
 	}
-	l.seat = seatNone
+	l.slot = slotNone
 	if g := l.group; g != nil {
 		a.follow(g)
 		delete(g.members, l)

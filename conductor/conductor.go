@@ -222,10 +222,10 @@ type live struct {
 	pipeline  *Pipeline
 	claim     chan struct{} // on the key of its start, until that is known to be durable or refused
 
-	seat  seat
+	slot  slot
 	group *group
-	line  *line // where it waits to be admitted
-	pos   int   // in line
+	queue *admissionQueue // where it waits to be admitted
+	pos   int             // in queue
 
 	outside  []store.OutsideWork // what this turn has given up
 	awaits   map[int32]string    // keys of signals, by step

@@ -18,7 +18,7 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 		var reasons []engine.Reason // the loop's until it answers
 		err := c.look(ctx, item{run: l.run.No, on: l, do: func(it *item) {
 			var wrong error
-			if reasons, wrong = l.run.Why(step); wrong == nil && l.seat == seatWaiting {
+			if reasons, wrong = l.run.Why(step); wrong == nil && l.slot == slotWaiting {
 				reasons = append(reasons, c.heldBy(l))
 			}
 			c.answer(it.reply, wrong)
@@ -74,7 +74,7 @@ func (c *Conductor) heldBy(l *live) engine.Reason {
 func (g *group) oldestRunning() string {
 	var first *live
 	for m := range g.members {
-		if m.seat == seatRunning && (first == nil || m.row.No < first.row.No) {
+		if m.slot == slotTaken && (first == nil || m.row.No < first.row.No) {
 			first = m
 		}
 	}

@@ -253,7 +253,7 @@ const describeEvery = time.Second
 func (c *Conductor) describe(l *live, commit *store.Commit) {
 	l.row.Status, l.row.Outputs, l.row.Failure, l.row.Progress = l.run.Status(), l.run.Outputs(), l.run.Failure(), l.run.Progress()
 	u := &store.Update{Status: l.row.Status, Ended: l.run.Ended(), Outputs: l.row.Outputs, Failure: l.row.Failure, Progress: l.row.Progress}
-	if l.row.Started.IsZero() && l.seat == seatRunning {
+	if l.row.Started.IsZero() && l.slot == slotTaken {
 		u.Started = l.batch.At
 		l.row.Started = time.UnixMicro(l.batch.At)
 	}

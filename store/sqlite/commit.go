@@ -94,7 +94,7 @@ func (w *writer) head(c *store.Commit) error {
 			return err
 		}
 	}
-	return w.beside(c)
+	return w.writeOptional(c)
 }
 
 // follows sees to it that no version is left out.
@@ -175,7 +175,7 @@ func (w *writer) stepRows(commits []store.Commit) error {
 		c := &commits[i]
 		for j := range c.Steps {
 			r := &c.Steps[j]
-			extra, err := encodeRare(r)
+			extra, err := encodeExtra(r)
 			if err != nil {
 				return fmt.Errorf("step %d: %w", r.Idx, err)
 			}

@@ -70,7 +70,7 @@ func (s *Store) readRows(ctx context.Context, h *engine.History, execution, afte
 		if err := rows.Scan(&r.Idx, &r.Version, &r.Status, &worker, &ended, &raw); err != nil {
 			return err
 		}
-		err := decodeRare(raw, &r.StepRow)
+		err := decodeExtra(raw, &r.StepRow)
 		r.Worker, r.Ended = worker.String, ended.Int64
 		h.Rows[r.Idx] = r
 		return err

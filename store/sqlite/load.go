@@ -118,6 +118,21 @@ func (s *Store) logPage(ctx context.Context, execution, after int64) (page []sto
 	return page, rows.Err()
 }
 
+// StartKey finds what was started under a key; CodeNotFound.
+func (s *Store) StartKey(ctx context.Context, key string) (*store.StartKey, error) {
+	k := &store.StartKey{Key: key}
+	var created sql.NullInt64
+	err := s.read.QueryRowContext(ctx, s.sql["start_key"], key).Scan(&k.Hash, &k.Execution, &created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("nothing was started under the key %q", key)}
+	}
+	if err != nil {
+		return nil, fault("read "+s.path, err)
+	}
+	k.Created = instant(created)
+	return k, nil
+}
+
 // Memo finds what a step recorded.
 func (s *Store) Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error) {
 	var value []byte
@@ -162,7 +177,7 @@ func scanOutput(rows *sql.Rows) (r engine.StepRow, err error) {
 		return r, err
 	}
 	r.Worker, r.Queued, r.Started, r.Ended = worker.String, queued.Int64, started.Int64, ended.Int64
-	return r, decodeRare(extra, &r)
+	return r, decodeExtra(extra, &r)
 }
 
 // executions runs a query whose columns are those of an execution.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -91,4 +93,27 @@ func scanStep(rows *sql.Rows, s *store.Step, before ...any) error {
 		return json.Unmarshal(failure, &s.Error)
 	}
 	return nil
+}
+
+// WaitingSteps lists steps that wait for a signal. What it costs depends on how many wait, not on how
+// many steps there are. A step whose handler looks after it again just now is listed too.
+func (s *Store) WaitingSteps(ctx context.Context, prefix string, after *store.WaitingStep, n int) (out []store.WaitingStep, err error) {
+	no, idx := int64(0), int32(-1)
+	if after != nil {
+		idx = after.Idx
+		err := s.read.QueryRowContext(ctx, s.sql["execution_no"], after.Execution).Scan(&no)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution %q", after.Execution)}
+		}
+		if err != nil {
+			return nil, fault("read "+s.path, err)
+		}
+	}
+	err = s.each(ctx, func(rows *sql.Rows) error {
+		var w store.WaitingStep
+		err := scanStep(rows, &w.Step, &w.Execution, &w.Pipeline)
+		out = append(out, w)
+		return err
+	}, s.sql["waiting_steps"], no, idx, prefix, limit(n, 1000, 10_000))
+	return out, fault("read "+s.path, err)
 }

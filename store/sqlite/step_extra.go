@@ -6,8 +6,8 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// rare is what few step rows have, one nullable column together.
-type rare struct {
+// stepExtra holds the columns that few steps have, as JSON in one nullable column (step.rare).
+type stepExtra struct {
 	Key     string          `json:"k,omitempty"`
 	Action  string          `json:"a,omitempty"`
 	Input   string          `json:"i,omitempty"` // JSON as text, as it came
@@ -20,12 +20,12 @@ type rare struct {
 	Counted *engine.Items `json:"n,omitempty"`
 }
 
-// encodeRare is nil for a row that has none of it, which is nearly every one.
-func encodeRare(r *engine.StepRow) (any, error) {
+// encodeExtra is nil for a row that has none of it, which is nearly every one.
+func encodeExtra(r *engine.StepRow) (any, error) {
 	if r.Key == "" && r.Action == "" && r.Input == nil && r.Error == nil && r.Wake == 0 && r.External == "" && r.Cost == 0 && r.Counted == nil {
 		return nil, nil
 	}
-	raw, err := json.Marshal(&rare{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake,
+	raw, err := json.Marshal(&stepExtra{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake,
 		External: r.External, Cost: r.Cost, Counted: r.Counted})
 	if err != nil {
 		return nil, err
@@ -33,11 +33,11 @@ func encodeRare(r *engine.StepRow) (any, error) {
 	return string(raw), nil
 }
 
-func decodeRare(raw []byte, r *engine.StepRow) error {
+func decodeExtra(raw []byte, r *engine.StepRow) error {
 	if len(raw) == 0 {
 		return nil
 	}
-	var x rare
+	var x stepExtra
 	if err := json.Unmarshal(raw, &x); err != nil {
 		return err
 	}

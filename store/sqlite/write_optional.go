@@ -11,8 +11,9 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// beside writes what few commits bring. The others pay for two looks at their log and one at each row.
-func (w *writer) beside(c *store.Commit) error {
+// writeOptional writes the parts that most commits lack: reports of running and spawned steps, waits, uses of blobs, outbox, work
+// outside, taken signals. A commit without them costs two searches of its log and a check of each row.
+func (w *writer) writeOptional(c *store.Commit) error {
 	if err := w.reported(c); err != nil {
 		return err
 	}
