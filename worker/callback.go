@@ -10,7 +10,6 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
-	"github.com/stepwell/stepwell/store"
 )
 
 // maxCallbacks bounds the addresses of one step.
@@ -68,12 +67,7 @@ func (a *attempt) recordCallbackUse(w *engine.Wait) error {
 }
 
 func (a *attempt) recallNumber(ctx context.Context, key string) (int, error) {
-	var raw json.RawMessage
-	var ok bool
-	err := a.await(ctx, func() (err error) {
-		raw, ok, err = a.r.o.Records.Memo(ctx, a.Task.Run, a.Task.Idx, key)
-		return err
-	})
+	raw, ok, err := a.memo(ctx, key)
 	if err != nil || !ok {
 		return 0, unavailable(err)
 	}
@@ -81,9 +75,7 @@ func (a *attempt) recallNumber(ctx context.Context, key string) (int, error) {
 }
 
 func (a *attempt) recordNumber(ctx context.Context, key string, n int) error {
-	return unavailable(a.await(ctx, func() error {
-		return a.r.o.Records.PutMemo(ctx, store.Memo{Execution: a.Task.Run, Step: a.Task.Idx, Key: key, Value: json.RawMessage(strconv.Itoa(n))})
-	}))
+	return unavailable(a.putMemo(ctx, key, json.RawMessage(strconv.Itoa(n))))
 }
 
 // unavailable lets the step be tried again.

@@ -297,12 +297,7 @@ func (h *host) load(ctx context.Context, raw []byte) ([]byte, error) {
 }
 
 func (h *host) Recall(ctx context.Context, key string) (json.RawMessage, bool, error) {
-	var raw json.RawMessage
-	var ok bool
-	err := h.a.await(ctx, func() (err error) {
-		raw, ok, err = h.a.r.o.Records.Memo(ctx, h.a.Task.Run, h.a.Task.Idx, key)
-		return err
-	})
+	raw, ok, err := h.a.memo(ctx, key)
 	if err != nil || !ok {
 		return nil, false, err
 	}
@@ -317,10 +312,21 @@ func (h *host) Record(ctx context.Context, key string, value json.RawMessage) er
 	if len(value) > maxMemo {
 		return tooLarge("what is recorded under "+key+" is", maxMemo, "write a file and record its path")
 	}
-	sealed := h.a.seal(value)
-	return h.a.await(ctx, func() error {
-		return h.a.r.o.Records.PutMemo(ctx, store.Memo{Execution: h.a.Task.Run, Step: h.a.Task.Idx, Key: key, Value: sealed})
+	return h.a.putMemo(ctx, key, h.a.seal(value))
+}
+
+// memo is what an attempt of the step has recorded under a key.
+func (a *attempt) memo(ctx context.Context, key string) (value json.RawMessage, ok bool, err error) {
+	err = a.await(ctx, func() (err error) {
+		value, ok, err = a.r.o.Records.Memo(ctx, a.Task.Run, a.Task.Idx, key)
+		return err
 	})
+	return value, ok, err
+}
+
+func (a *attempt) putMemo(ctx context.Context, key string, value json.RawMessage) error {
+	m := store.Memo{Execution: a.Task.Run, Step: a.Task.Idx, Epoch: a.Task.Epoch, Key: key, Value: value}
+	return a.await(ctx, func() error { return a.r.o.Records.PutMemo(ctx, m) })
 }
 
 // Own implements action.Host.

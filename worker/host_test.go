@@ -189,3 +189,26 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 		t.Errorf("the handler got %v", got)
 	}
 }
+
+// A restart begins a step's records anew: what its attempts record then counts, and is found again.
+func TestRecordsAfterRestart(t *testing.T) {
+	var counted atomic.Int64
+	r := newRig(t, app.Options{}, act("t.once", func(ctx context.Context, c *action.Call) (any, error) {
+		for range 2 {
+			if _, err := action.Once(ctx, c, "work", func(context.Context) (int64, error) { return counted.Add(1), nil }); err != nil {
+				return nil, action.Fail(err)
+			}
+		}
+		return nil, nil
+	}))
+	id := r.begin(step("a", "t.once"))
+	r.end(id)
+	for want := int64(2); want < 4; want++ {
+		if err := r.Conductor.Restart(t.Context(), id, "a", false); err != nil {
+			t.Fatal(err)
+		}
+		if _, steps := r.end(id); steps["a"].Status != stepwell.StepCompleted || counted.Load() != want {
+			t.Fatalf("after restart %d: %s with %+v, the work was done %d times", want-1, steps["a"].Status, steps["a"].Error, counted.Load())
+		}
+	}
+}
