@@ -55,7 +55,7 @@ func (l *Library) assemble(ctx context.Context, root *parsed) (*whole, error) {
 	copied.Pipelines = maps.Clone(root.def.Pipelines)
 	keys := []string{root.key()}
 	for todo := []*definition.Definition{root.def}; len(todo) > 0; todo = todo[1:] {
-		for _, name := range calls(todo[0]) {
+		for _, name := range todo[0].Calls() {
 			if copied.Pipelines[name] != nil {
 				continue
 			}
@@ -99,29 +99,6 @@ func inDocument(a, b definition.Problem) int {
 		return cmp.Compare(b.Line, a.Line)
 	}
 	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-}
-
-// calls are the names of the pipelines that a definition's steps run, in order.
-func calls(d *definition.Definition) []string {
-	var names []string
-	var walk func([]definition.Step)
-	walk = func(steps []definition.Step) {
-		for i := range steps {
-			if name := steps[i].Pipeline; name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-			walk(steps[i].Steps)
-		}
-	}
-	walk(d.Steps)
-	walk(d.OnFailure)
-	walk(d.Finally)
-	for _, entry := range d.Matrix {
-		if sub := d.Pipelines[entry]; sub != nil {
-			walk(sub.Steps)
-		}
-	}
-	return names
 }
 
 // newest reads the newest version of a stored pipeline.
@@ -177,7 +154,7 @@ func (l *Library) prepared(ctx context.Context, root *parsed) (*conductor.Pipeli
 }
 
 func (l *Library) made(ctx context.Context, root *parsed) (*ready, error) {
-	if plain := len(calls(root.def)) == 0; plain {
+	if plain := len(root.def.Calls()) == 0; plain {
 		l.mu.Lock()
 		known := l.ready[root.key()]
 		l.mu.Unlock()

@@ -101,11 +101,11 @@ func writeWhole(path string, value io.Reader) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return errors.Join(syncDir(dir), syncDir(filepath.Dir(dir)))
+	return errors.Join(SyncDir(dir), SyncDir(filepath.Dir(dir)))
 }
 
-// syncDir makes the names in a directory durable. Windows has no such call and does it by itself.
-func syncDir(dir string) error {
+// SyncDir makes the names in a directory durable. Windows has no such call and does it by itself.
+func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}

@@ -39,6 +39,16 @@ type loader struct {
 	subs      []*document
 }
 
+// loadWithActions loads a document with the actions that its steps may use.
+func (p *program) loadWithActions(file string) (*document, *action.Registry, error) {
+	actions, err := p.registry()
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := p.load(file, actions)
+	return d, actions, err
+}
+
 // load reads, resolves and checks a pipeline. Sub-pipelines (`pipeline: other`) are the files beside
 // the one that names them: other.yaml, other.yml or other.json, or the path given. The error is
 // about files that cannot be read; what is wrong with their content is in the document's problems.
@@ -108,7 +118,7 @@ func (l *loader) resolve(d *document) error {
 	for todo := []*document{d}; len(todo) > 0; {
 		at := todo[0]
 		todo = todo[1:]
-		for _, name := range subPipelines(at.def) {
+		for _, name := range at.def.Calls() {
 			if at.def.Pipelines[name] != nil {
 				continue // an entry of its matrix
 			}
@@ -141,31 +151,6 @@ func (l *loader) resolve(d *document) error {
 		}
 	}
 	return nil
-}
-
-// subPipelines are the names of the pipelines that steps run, at any depth, in order.
-func subPipelines(d *definition.Definition) []string {
-	var names []string
-	var walk func([]definition.Step)
-	walk = func(steps []definition.Step) {
-		for i := range steps {
-			if name := steps[i].Pipeline; name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-			walk(steps[i].Steps)
-		}
-	}
-	walk(d.Steps)
-	walk(d.OnFailure)
-	walk(d.Finally)
-	for _, entry := range d.Matrix {
-		for _, name := range subPipelines(d.Pipelines[entry]) {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names
 }
 
 func findPipeline(dir, name string) string {

@@ -22,11 +22,7 @@ func (p *program) newPlanCommand() *cobra.Command {
 			"start as soon as what they depend on has ended, not level by level.",
 		Args: arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			actions, err := p.registry()
-			if err != nil {
-				return err
-			}
-			d, err := p.load(args[0], actions)
+			d, actions, err := p.loadWithActions(args[0])
 			if err != nil {
 				return err
 			}

@@ -86,11 +86,7 @@ func (f *runFlags) report(d *definition.Definition) error {
 }
 
 func (p *program) run(file string, f *runFlags) error {
-	actions, err := p.registry()
-	if err != nil {
-		return err
-	}
-	d, err := p.load(file, actions)
+	d, actions, err := p.loadWithActions(file)
 	if err != nil {
 		return err
 	}

@@ -14,11 +14,7 @@ import (
 
 // tryWorkflow lets the modules of a workflow look at what they would read, once the file itself is right.
 func (p *program) tryWorkflow(file string) error {
-	actions, err := p.registry()
-	if err != nil {
-		return err
-	}
-	d, err := p.load(file, actions)
+	d, actions, err := p.loadWithActions(file)
 	if err != nil {
 		return err
 	}

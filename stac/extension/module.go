@@ -13,11 +13,10 @@ func Modules(store *schema.Store) []stream.Module {
 	return []stream.Module{stream.Typed[config]{
 		Spec: describe(),
 		Check: func(c *config, given stream.Config) []error {
-			if given.Pending() {
-				return nil // Open looks again
-			}
 			if len(given.Given("validate", "validate_extension")) == 2 {
 				return []error{bad("validate_extension", "is another name of validate", "give one of the two")}
+			} else if given.Pending() {
+				return nil // Open looks again
 			}
 			_, problems := c.read(func(path string) string { return path })
 			return problems

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"modernc.org/sqlite"
@@ -70,7 +69,7 @@ func (s *Store) backup(ctx context.Context, part, path string, progress func(don
 	if err := os.Rename(part, path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return store.SyncDir(filepath.Dir(path))
 }
 
 // markCopy makes the database a copy that can only be read. One of a version without identities stays as it is.
@@ -225,16 +224,4 @@ func blobPage(ctx context.Context, db *sql.DB, query, after string) (page []stri
 		page = append(page, hash)
 	}
 	return page, rows.Err()
-}
-
-// syncDir makes the names in a directory durable. Windows has no such call and does it by itself.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
