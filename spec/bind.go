@@ -4,11 +4,9 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/stepwell/stepwell"
 )
@@ -21,85 +19,16 @@ func Bind(values map[string]any, into any) error {
 }
 
 // BindTemplated is Bind for values that are still to be rendered. A text that contains a tag sets nothing, except where
-// the field is Raw; pending has the keys at the top below which there was one.
-func BindTemplated(values map[string]any, into any) (pending []string, err error) {
+// the field is Raw.
+func BindTemplated(values map[string]any, into any) error {
 	b := binder{templates: true}
-	err = b.bindAll(values, into)
-	return b.pending, err
-}
-
-// Complete fills the zero fields of a struct with the defaults of their tags and checks all others by them, so that a
-// value made by a Go program is held to what documents are held to. The first mismatch is CodeInvalid. A field that
-// is zero counts as not given.
-func Complete(into any) error {
-	v := reflect.ValueOf(into).Elem()
-	fields := fieldsOf(v.Type(), nil)
-	values := valuesOf(v)
-	for _, m := range Check(fields, true, values) {
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: m.Message, Hint: m.Hint}
-	}
-	return Bind(Apply(fields, values), into)
-}
-
-// valuesOf gives the values of a struct that are not zero.
-func valuesOf(v reflect.Value) map[string]any {
-	values := map[string]any{}
-	members(v.Type(), nil, func(key string, _ *reflect.StructField, index []int) {
-		if f := v.FieldByIndex(index); !f.IsZero() {
-			values[key] = plainOf(f)
-		}
-	})
-	return values
-}
-
-// plainOf is a Go value as decoders give it.
-func plainOf(v reflect.Value) any {
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
-		v = v.Elem()
-	}
-	if t := v.Type(); t == durationType {
-		return v.Interface().(time.Duration).Seconds()
-	} else if m, ok := v.Interface().(encoding.TextMarshaler); ok {
-		text, _ := m.MarshalText()
-		return string(text)
-	} else if s, ok := v.Interface().(fmt.Stringer); ok && reflect.PointerTo(t).Implements(textType) {
-		return s.String()
-	}
-	switch v.Kind() {
-	case reflect.String:
-		return v.String()
-	case reflect.Bool:
-		return v.Bool()
-	case reflect.Float32, reflect.Float64:
-		return v.Float()
-	case reflect.Struct:
-		return valuesOf(v)
-	case reflect.Slice:
-		list := make([]any, v.Len())
-		for i := range list {
-			list[i] = plainOf(v.Index(i))
-		}
-		return list
-	case reflect.Map:
-		values := make(map[string]any, v.Len())
-		for iter := v.MapRange(); iter.Next(); {
-			values[iter.Key().String()] = plainOf(iter.Value())
-		}
-		return values
-	}
-	if v.CanInt() {
-		return v.Int()
-	} else if v.CanUint() {
-		return int64(min(v.Uint(), math.MaxInt64))
-	}
-	return v.Interface()
+	return b.bindAll(values, into)
 }
 
 // binder sets Go values from plain ones.
 type binder struct {
 	templates bool // a text with {{ may stand anywhere
 	keys      []string
-	pending   []string
 }
 
 func (b *binder) bindAll(values map[string]any, into any) error {
@@ -117,7 +46,6 @@ func (b *binder) bindStruct(values map[string]any, into reflect.Value) (err erro
 			return
 		}
 		if text, ok := v.(string); ok && b.templates && templated(text) && !slices.ContainsFunc(split(f.Tag.Get("spec")), isRaw) {
-			b.wait(key)
 			return
 		}
 		err = b.bindBelow(key, v, into.FieldByIndex(index))
@@ -126,15 +54,6 @@ func (b *binder) bindStruct(values map[string]any, into reflect.Value) (err erro
 }
 
 func isRaw(word string) bool { return word == "raw" || word == "bare" }
-
-func (b *binder) wait(key string) {
-	if len(b.keys) > 0 {
-		key = b.keys[0]
-	}
-	if !slices.Contains(b.pending, key) {
-		b.pending = append(b.pending, key)
-	}
-}
 
 func (b *binder) bindBelow(key string, v any, into reflect.Value) error {
 	b.keys = append(b.keys, key)
@@ -245,7 +164,6 @@ func (b *binder) bindList(v any, into reflect.Value) error {
 	for i := range given.Len() {
 		item := given.Index(i).Interface()
 		if text, ok := item.(string); ok && b.templates && templated(text) {
-			b.wait("")
 			continue
 		}
 		e := reflect.New(into.Type().Elem()).Elem()
@@ -273,7 +191,6 @@ func (b *binder) bindMap(v any, into reflect.Value) error {
 	for iter := given.MapRange(); iter.Next(); {
 		key, item := iter.Key().String(), iter.Value().Interface()
 		if text, ok := item.(string); ok && b.templates && templated(text) {
-			b.wait(key)
 			continue
 		}
 		e := reflect.New(into.Type().Elem()).Elem()

@@ -36,14 +36,13 @@
 //	           templates inside), bare (raw, and a text without {{ }} is an expression too)
 //
 // Embedded structs stand in their place, so that modules share fields by sharing a struct. A type that reads texts
-// (encoding.TextUnmarshaler) is a text; one that documents write in several ways implements Described.
+// (encoding.TextUnmarshaler) is a text.
 //
 // # From the struct
 //
 //	spec.FieldsOf[config]()                what Spec.Params publishes: documentation, JSON Schema, hints, completion
 //	spec.Bind(values, &c)                  sets the struct from checked values, as Open and Run get them
 //	spec.BindTemplated(values, &c)         the same before templates are rendered, as a module's Check gets them
-//	spec.Complete(&c)                      defaults and checks for a struct that a Go program filled
 //
 // # From a document
 //

@@ -11,10 +11,6 @@ import (
 	"time"
 )
 
-// Described is a type that is one value in documents and says itself what kind: a size, a policy with a short form.
-// Its Field has no name; the tags of the struct's field complete it.
-type Described interface{ SpecField() Field }
-
 // FieldsOf gives the fields of a struct by its tags, which the package documentation lists. It panics on a tag
 // that cannot be read, as regexp.MustCompile does: call it where the program starts.
 func FieldsOf[T any]() []Field { return fieldsOf(reflect.TypeFor[T](), nil) }
@@ -65,18 +61,14 @@ func fieldsOf(t reflect.Type, around []reflect.Type) []Field {
 }
 
 var (
-	describedType = reflect.TypeFor[Described]()
-	textType      = reflect.TypeFor[encoding.TextUnmarshaler]()
-	rawType       = reflect.TypeFor[json.RawMessage]()
-	durationType  = reflect.TypeFor[time.Duration]()
-	timeType      = reflect.TypeFor[time.Time]()
+	textType     = reflect.TypeFor[encoding.TextUnmarshaler]()
+	rawType      = reflect.TypeFor[json.RawMessage]()
+	durationType = reflect.TypeFor[time.Duration]()
+	timeType     = reflect.TypeFor[time.Time]()
 )
 
 // typeField is what a Go type says about a field. It is a table of types.
 func typeField(t reflect.Type, around []reflect.Type) Field {
-	if t.Implements(describedType) {
-		return reflect.Zero(t).Interface().(Described).SpecField()
-	}
 	switch {
 	case t.Kind() == reflect.Pointer:
 		return typeField(t.Elem(), around)

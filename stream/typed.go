@@ -87,7 +87,7 @@ func (t Typed[C]) Module() Module {
 	}
 	m.Check = func(values map[string]any) []error {
 		c := new(C)
-		if _, err := spec.BindTemplated(values, c); err != nil {
+		if err := spec.BindTemplated(values, c); err != nil {
 			return nil // the Spec says so
 		}
 		return t.check(c, Config{Values: values, Early: true})
@@ -95,7 +95,7 @@ func (t Typed[C]) Module() Module {
 	if t.Replaces != nil {
 		m.Replaces = func(values map[string]any) bool {
 			c := new(C)
-			_, err := spec.BindTemplated(values, c)
+			err := spec.BindTemplated(values, c)
 			return err == nil && t.Replaces(c)
 		}
 	}
