@@ -27,22 +27,12 @@ func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([
 	if f.Tail > 0 {
 		query, n = s.sql["logs_tail"], min(f.Tail, 10_000)
 	}
-	rows, err := s.read.QueryContext(ctx, query, execution, f.After, least, since, f.StepKey, n)
-	if err != nil {
-		return nil, fault("read "+s.path, err)
-	}
-	defer rows.Close()
-	var out []store.LogLine
-	for rows.Next() {
-		var l store.LogLine
+	return list(ctx, s, func(rows *sql.Rows, l *store.LogLine) error {
 		var at sql.NullInt64
 		var level int
 		var attrs []byte
-		if err := rows.Scan(&l.Seq, &l.Execution, &l.Step, &l.StepKey, &l.Attempt, &at, &level, &l.Message, &attrs); err != nil {
-			return nil, fault("read "+s.path, err)
-		}
+		err := rows.Scan(&l.Seq, &l.Execution, &l.Step, &l.StepKey, &l.Attempt, &at, &level, &l.Message, &attrs)
 		l.At, l.Level, l.Attrs = instant(at), levels[min(level, len(levels)-1)], attrs
-		out = append(out, l)
-	}
-	return out, fault("read "+s.path, rows.Err())
+		return err
+	}, query, execution, f.After, least, since, f.StepKey, n)
 }

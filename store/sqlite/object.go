@@ -116,14 +116,11 @@ func (s *Store) Objects(ctx context.Context, f store.ObjectFilter) ([]store.Obje
 }
 
 func (s *Store) objects(ctx context.Context, query string, args ...any) (out []store.Object, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var o store.Object
+	return list(ctx, s, func(rows *sql.Rows, o *store.Object) error {
 		var created, updated sql.NullInt64
 		var body []byte
 		err := rows.Scan(&o.Kind, &o.ID, &o.Name, &o.Revision, &body, &created, &updated)
 		o.Body, o.Created, o.Updated = body, instant(created), instant(updated)
-		out = append(out, o)
 		return err
 	}, query, args...)
-	return out, fault("read "+s.path, err)
 }

@@ -32,8 +32,7 @@ func (w *writer) outside(o *store.OutsideWork) error {
 
 // OutsideWork lists rows by execution, step and epoch.
 func (s *Store) OutsideWork(ctx context.Context, execution int64, after store.OutsideWork, n int) (out []store.OutsideWork, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var o store.OutsideWork
+	out, err = list(ctx, s, func(rows *sql.Rows, o *store.OutsideWork) error {
 		var state []byte
 		var since, next sql.NullInt64
 		var problem sql.NullString
@@ -43,13 +42,12 @@ func (s *Store) OutsideWork(ctx context.Context, execution int64, after store.Ou
 		if next.Int64 != 0 {
 			o.Next = instant(next)
 		}
-		out = append(out, o)
 		return err
 	}, s.sql["outside"], execution, after.Execution, int64(after.Step), int64(after.Epoch), limit(n, 1000, 10_000))
 	if err != nil && strings.Contains(err.Error(), "no such table") { // a database of version 4 or older, open for reading
 		return nil, nil
 	}
-	return out, fault("read "+s.path, err)
+	return out, err
 }
 
 // DeleteOutsideWork removes a row.

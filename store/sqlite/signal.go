@@ -65,16 +65,13 @@ func (s *Store) Kept(ctx context.Context) (bytes int64, err error) {
 
 // Outbox lists what is to be delivered, in the order in which it was committed.
 func (s *Store) Outbox(ctx context.Context, after int64, n int) (out []store.Outgoing, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var o store.Outgoing
+	return list(ctx, s, func(rows *sql.Rows, o *store.Outgoing) error {
 		var at sql.NullInt64
 		var body []byte
 		err := rows.Scan(&o.No, &o.Kind, &o.Execution, &body, &at)
 		o.Body, o.At = body, instant(at)
-		out = append(out, o)
 		return err
 	}, s.sql["outgoing"], after, limit(n, 1000, 10_000))
-	return out, fault("read "+s.path, err)
 }
 
 // Delivered removes entries. Those that are not there are removed already.
@@ -118,15 +115,12 @@ func (s *Store) AuditEntries(ctx context.Context, f store.AuditFilter) (out []st
 	if f.Object != "" {
 		query = plain(query, "object", 5)
 	}
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var e store.AuditEntry
+	return list(ctx, s, func(rows *sql.Rows, e *store.AuditEntry) error {
 		var at sql.NullInt64
 		var role, remote, object sql.NullString
 		var detail []byte
 		err := rows.Scan(&e.No, &at, &e.Actor, &role, &remote, &e.Action, &object, &e.Result, &detail)
 		e.At, e.Role, e.Remote, e.Object, e.Detail = instant(at), role.String, remote.String, object.String, detail
-		out = append(out, e)
 		return err
 	}, query, before, since, f.Actor, f.Action, f.Object, limit(f.Limit, 100, 1000))
-	return out, fault("read "+s.path, err)
 }

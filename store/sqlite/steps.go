@@ -43,24 +43,16 @@ func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) 
 
 // oddSteps lists up to n of those that ended otherwise than completed.
 func (s *Store) oddSteps(ctx context.Context, execution int64, f store.StepFilter, n int) (out []store.Step, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var step store.Step
-		err := scanStep(rows, &step)
-		out = append(out, step)
-		return err
+	return list(ctx, s, func(rows *sql.Rows, step *store.Step) error {
+		return scanStep(rows, step)
 	}, s.sql["steps_odd"], execution, int64(f.From), statusMask(f.Statuses), n)
-	return out, fault("read "+s.path, err)
 }
 
 // steps lists up to n of those from one index to before another.
 func (s *Store) steps(ctx context.Context, execution, from, until int64, f store.StepFilter, n int) (out []store.Step, err error) {
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var step store.Step
-		err := scanStep(rows, &step)
-		out = append(out, step)
-		return err
+	return list(ctx, s, func(rows *sql.Rows, step *store.Step) error {
+		return scanStep(rows, step)
 	}, s.sql["steps"], execution, from, until, statusMask(f.Statuses), f.Key, n)
-	return out, fault("read "+s.path, err)
 }
 
 // statusMask has a bit for each status.
@@ -109,11 +101,7 @@ func (s *Store) WaitingSteps(ctx context.Context, prefix string, after *store.Wa
 			return nil, fault("read "+s.path, err)
 		}
 	}
-	err = s.each(ctx, func(rows *sql.Rows) error {
-		var w store.WaitingStep
-		err := scanStep(rows, &w.Step, &w.Execution, &w.Pipeline)
-		out = append(out, w)
-		return err
+	return list(ctx, s, func(rows *sql.Rows, w *store.WaitingStep) error {
+		return scanStep(rows, &w.Step, &w.Execution, &w.Pipeline)
 	}, s.sql["waiting_steps"], no, idx, prefix, limit(n, 1000, 10_000))
-	return out, fault("read "+s.path, err)
 }
