@@ -194,8 +194,8 @@ func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawM
 	if len(x.Params) == 0 {
 		return json.RawMessage("{}"), nil
 	}
-	if err := json.Unmarshal(x.Params, &params); err != nil {
-		return nil, err
+	if err := json.Unmarshal(x.Params, &params); err != nil || len(params) == 0 { // the definition may be large
+		return json.RawMessage("{}"), err
 	}
 	body, err := s.o.Store.Definition(ctx, x.Definition)
 	if err != nil {

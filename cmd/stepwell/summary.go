@@ -138,6 +138,9 @@ func tally(p *api.Progress) string {
 }
 
 func writeFailures(ctx context.Context, w io.Writer, client *api.Client, x *api.ExecutionDetail) error {
+	if x.Status == stepwell.ExecutionCompleted.String() && x.Progress.Failed == 0 {
+		return nil // listing steps reads the definition, which may be large
+	}
 	failed, err := client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: x.ID}, Status: []string{"failed", "timed_out"}, Limit: maxFailures})
 	if err != nil {
 		return err
