@@ -4,7 +4,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"html"
-	"net/url"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -50,7 +49,7 @@ func formsOf(value string) []pattern {
 	for _, v := range []string{value, trimmed} {
 		f.add(v, strings.ToValidUTF8(v, "\ufffd"))
 		f.escaped(v)
-		f.percent(v)
+		f.add(strings.ReplaceAll(v, " ", "+")) // in queries; percent-encoding is undone before (unpercented)
 		f.base64(v)
 		h := hex.EncodeToString([]byte(v))
 		f.add(h, strings.ToUpper(h))
@@ -132,49 +131,6 @@ func (how jsonForm) unicode(b *strings.Builder, r rune) {
 		}
 		b.WriteString(`\u` + "0000"[len(h):] + h)
 	}
-}
-
-// percent are the forms in URLs: what is left as it is differs from one library to another.
-func (f *forms) percent(v string) {
-	if plain(v) {
-		return
-	}
-	for _, safe := range []string{"", "/", "!'()*", "!'()*;/?:@&=+$,#", "$&+=:@", "/$&+=:@", "!$&'()*+,;=:@", "!$&'()*+,;=:@/", "~", "~/", "~!'()*", "~!'()*;/?:@&=+$,#"} {
-		up := percentEncode(v, safe)
-		f.add(up, lowerHex(up))
-		if strings.Contains(v, " ") {
-			plus := strings.ReplaceAll(up, "%20", "+")
-			f.add(plus, lowerHex(plus))
-		}
-	}
-	for _, text := range []string{url.QueryEscape(v), url.PathEscape(v), (&url.URL{Path: v}).EscapedPath()} {
-		f.add(text, lowerHex(text))
-	}
-}
-
-func percentEncode(v, safe string) string {
-	var b strings.Builder
-	for i := range len(v) {
-		if c := v[i]; plain(v[i:i+1]) || strings.IndexByte(safe, c) >= 0 {
-			b.WriteByte(c)
-		} else {
-			b.WriteByte('%')
-			b.WriteByte("0123456789ABCDEF"[c>>4])
-			b.WriteByte("0123456789ABCDEF"[c&15])
-		}
-	}
-	return b.String()
-}
-
-// lowerHex writes the digits of percent signs small.
-func lowerHex(v string) string {
-	b := []byte(v)
-	for i := 0; i+2 < len(b); i++ {
-		if b[i] == '%' {
-			copy(b[i+1:], strings.ToLower(v[i+1:i+3]))
-		}
-	}
-	return string(b)
 }
 
 // base64 are the forms within the base64 of a longer text: three, by how many bytes come before. The characters at
