@@ -82,6 +82,9 @@ func (c *Conductor) finishTurn(l *live) {
 		}
 		c.observe(u)
 	}
+	if l.created != nil {
+		*l.created, l.created = l.row, nil
+	}
 	for _, reply := range l.replies {
 		reply <- nil
 	}

@@ -220,7 +220,8 @@ type live struct {
 	replies   []chan error
 	done      chan struct{} // closed when it has left memory, terminal and durable unless refused
 	pipeline  *Pipeline
-	claim     chan struct{} // on the key of its start, until that is known to be durable or refused
+	created   *store.Execution // where Request.Row is wanted
+	claim     chan struct{}    // on the key of its start, until that is known to be durable or refused
 
 	slot  slot
 	group *group

@@ -25,6 +25,8 @@ type Request struct {
 	// Origin says where it comes from; see StartOnce for its Key. Concurrency is set by the conductor. Priority
 	// defaults to the pipeline's.
 	store.Origin
+	// Row is filled in with the row of a new execution, as it is when the execution is durable. Defaults to nowhere.
+	Row      *store.Execution
 	seeds    []engine.Seed
 	revision int           // engine.Revision unless it is a retry, which keeps that of what it retries
 	claim    chan struct{} // on Key
@@ -126,7 +128,7 @@ func (c *Conductor) begin(no int64, id string, req Request, params json.RawMessa
 	if trigger == "" {
 		trigger = "manual"
 	}
-	l := &live{run: engine.New(req.Pipeline.plan, no, id), create: true, done: make(chan struct{}), pipeline: req.Pipeline, claim: req.claim,
+	l := &live{run: engine.New(req.Pipeline.plan, no, id), create: true, done: make(chan struct{}), pipeline: req.Pipeline, claim: req.claim, created: req.Row,
 		row: store.Execution{No: no, ID: id, Pipeline: req.Pipeline.Name, Definition: req.Pipeline.Hash[:], Params: params,
 			Parent: req.Parent, Trigger: trigger, Origin: req.Origin, Dir: req.Dir, Owner: c.o.Owner, Created: c.o.Now()}}
 	l.run.Dir = req.Dir

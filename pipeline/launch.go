@@ -54,8 +54,6 @@ type Launched struct {
 	Fresh     bool                     `json:"-"` // false: the key found an earlier one
 	Created   time.Time                `json:"created_at"`
 	Started   time.Time                `json:"started_at,omitzero"`
-	Workflow  string                   `json:"workflow_id,omitempty"`
-	Version   int                      `json:"workflow_version,omitempty"`
 	// Ignored are names of outside values that reached no parameter: the first of them, in order.
 	Ignored []string `json:"-"`
 	// Job and Authors are those of the Launch.
@@ -75,17 +73,19 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 	if err != nil {
 		return nil, err
 	}
+	x := &store.Execution{}
+	in.Row = x
 	id, fresh, err := l.o.Runner.StartOnce(ctx, in.Request)
 	if err != nil {
 		return nil, err
 	}
-	x, err := l.o.Executions.Execution(ctx, id)
-	if err != nil { // it has been started all the same
-		l.o.Log.WarnContext(ctx, "a started execution was not found", "execution", id, "error", err)
-		x = &store.Execution{Created: time.Now(), Origin: store.Origin{Workflow: in.Request.Workflow, WorkflowVersion: in.WorkflowVersion}}
+	if !fresh { // an earlier one, which may be long gone from memory, and from the store
+		if x, err = l.o.Executions.Execution(ctx, id); err != nil {
+			l.o.Log.WarnContext(ctx, "a started execution was not found", "execution", id, "error", err)
+			x = &store.Execution{Created: time.Now()}
+		}
 	}
-	out := &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Workflow: x.Workflow, Version: x.WorkflowVersion,
-		Ignored: ignored, Job: in.Job, Authors: in.Authors}
+	out := &Launched{Execution: id, Status: x.Status, Fresh: fresh, Created: x.Created, Started: x.Started, Ignored: ignored, Job: in.Job, Authors: in.Authors}
 	if fresh && in.Job != "" && l.o.Triggered != nil {
 		l.o.Triggered(ctx, in, out)
 	}

@@ -151,3 +151,20 @@ func TestDefaults(t *testing.T) {
 		t.Errorf("the pipeline's own say is lost: %+v and %+v", d.Settings, d.Steps[0].Retry)
 	}
 }
+
+// What a launch tells is what was committed; nothing is read back that was just written.
+func TestALaunchReadsNothingBack(t *testing.T) {
+	r := newRig(t, pipeline.Options{})
+	r.create(doc("p", "1"))
+	first, err := r.Launch(t.Context(), pipeline.Launch{Workflow: "p", Request: conductor.Request{Origin: store.Origin{Key: "k"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Created.IsZero() || first.Started.IsZero() || first.Status != stepwell.ExecutionRunning || r.reads.n.Load() != 0 {
+		t.Errorf("launched %+v, with %d reads", first, r.reads.n.Load())
+	}
+	again, err := r.Launch(t.Context(), pipeline.Launch{Workflow: "p", Request: conductor.Request{Origin: store.Origin{Key: "k"}}})
+	if err != nil || again.Fresh || !again.Created.Equal(first.Created.Truncate(time.Microsecond)) {
+		t.Errorf("again: %+v, %v; first %+v", again, err, first)
+	}
+}

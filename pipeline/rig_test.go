@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -30,6 +31,18 @@ type rig struct {
 	conductor *conductor.Conductor
 	registry  *action.Registry
 	calls     chan map[string]any // parameters that t.echo was called with
+	reads     reads
+}
+
+// reads counts how often an execution is read from the store.
+type reads struct {
+	pipeline.Executions
+	n atomic.Int32
+}
+
+func (r *reads) Execution(ctx context.Context, id string) (*store.Execution, error) {
+	r.n.Add(1)
+	return r.Executions.Execution(ctx, id)
 }
 
 func newRig(t *testing.T, o pipeline.Options) *rig {
@@ -69,7 +82,8 @@ func newRig(t *testing.T, o pipeline.Options) *rig {
 		q.Close()
 		must(r.store.Close())
 	})
-	o.Objects, o.Runner, o.Executions, o.Catalog = r.store, r.conductor, r.store, r.registry
+	o.Objects, o.Runner, o.Executions, o.Catalog = r.store, r.conductor, &r.reads, r.registry
+	r.reads.Executions = r.store
 	r.Library, err = pipeline.New(o)
 	must(err)
 	return r
