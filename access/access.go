@@ -2,6 +2,9 @@
 // on a machine of one's own), gives them one of four roles, limits how often they may ask, and keeps a record of
 // what they changed.
 //
+// Tokens are checked by golang-jwt; the issuer's keys are read here: keyfunc 3.9 with jwkset would replace a quarter of that,
+// and the bounds of keys, bodies and asks would stay (docs/decisions.md).
+//
 // A Principal comes from Authenticator.Authenticate; whoever serves a request asks its Role. Errors are
 // CodeUnauthenticated (nobody knows who asks) and CodeForbidden (they may not). No error ever holds a credential.
 package access
