@@ -78,10 +78,10 @@ func (a *attempt) recordNumber(ctx context.Context, key string, n int) error {
 	return unavailable(a.putMemo(ctx, key, json.RawMessage(strconv.Itoa(n))))
 }
 
-// unavailable lets the step be tried again.
+// unavailable lets the step be tried again, but not an attempt that no longer counts (CodeConflict).
 func unavailable(err error) error {
-	if err == nil {
-		return nil
+	if err == nil || stepwell.CodeOf(err) == stepwell.CodeConflict {
+		return err
 	}
 	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the step's address for callbacks", Err: err, Hint: stepwell.HintOf(err)}
 }
