@@ -46,8 +46,8 @@ func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
 	return false, stepwell.Errorf(stepwell.CodeInternal, "", "unknown event %d", ev.Kind)
 }
 
-// Settle ends a batch: it follows what the events have set off, dispatches what may start, and
-// notices the end or a deadlock. It costs nothing when nothing changed.
+// Settle ends a batch: it dispatches the steps that became ready and detects the end or a deadlock. It costs nothing
+// when nothing changed.
 func (r *Run) Settle(at int64, fx *Effects) {
 	if r.main == nil {
 		return
@@ -121,7 +121,7 @@ func (r *Run) setStatus(s stepwell.ExecutionStatus) {
 	}
 }
 
-// report takes in what an attempt tells, if it is the step's present attempt.
+// report applies the report of an attempt, if it is the step's present attempt.
 func (r *Run) report(ev *Event) (bool, error) {
 	p, ok := r.find(ev.Idx)
 	var n *node
@@ -250,7 +250,7 @@ func (r *Run) wait(p place, ev *Event) {
 	}
 }
 
-// sleep puts a step aside until a time; one that awaits a signal may have none.
+// sleep puts a step aside until a time; a step that awaits a signal may have none.
 func (r *Run) sleep(p place, status stepwell.StepStatus, until int64) {
 	n := p.node()
 	n.status = status

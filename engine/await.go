@@ -2,11 +2,11 @@ package engine
 
 import "github.com/stepwell/stepwell"
 
-// elsewhere: work is going on that the handler began, and that may finish when what runs may.
+// elsewhere reports whether the handler began work outside that may finish while the run drains.
 func (w *Wait) elsewhere() bool { return w.Elsewhere || w.Resume && !w.Await }
 
-// settled takes in what something outside says about a step that awaits it (semantics §3). The step must
-// still be in the wait that was meant.
+// settled applies an outside result to a step that awaits it (semantics §3). The step must still be in the wait that
+// was meant.
 func (r *Run) settled(ev *Event) bool {
 	p, ok := r.find(ev.Idx)
 	if !ok {
@@ -25,7 +25,7 @@ func (r *Run) settled(ev *Event) bool {
 	switch {
 	case ev.Failure != nil:
 		n.epoch++      // the wait's timer must not end the backoff
-		in.state = nil // what went on elsewhere has answered
+		in.state = nil // the work outside has ended
 		r.fail(p, ev)
 	case ev.Reason != "":
 		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: ev.Reason})
@@ -36,7 +36,7 @@ func (r *Run) settled(ev *Event) bool {
 	return true
 }
 
-// Awaiting lists the steps that a signal may end, for whoever has just rebuilt the run. It looks at every step.
+// Awaiting lists the steps that a signal may end, to be called once after a rebuild. It visits every step.
 func (r *Run) Awaiting() []Await {
 	if r.main == nil || r.status.Terminal() {
 		return nil

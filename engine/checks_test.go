@@ -71,7 +71,7 @@ func (m *monkey) check() {
 	m.checkWhy()
 }
 
-// checkPending compares what a step waits for with a count by hand.
+// checkPending compares a step's dependency counters with a count by hand.
 func (m *monkey) checkPending(p place) {
 	n := p.node()
 	if n.flags&judged != 0 {
@@ -116,7 +116,7 @@ func (m *monkey) known(s *scope, name string) bool {
 	})
 }
 
-// nameOver: all instances of a name have ended, and whoever may spawn more.
+// nameOver: all instances of a name have ended, and so has every step that may spawn more.
 func (m *monkey) nameOver(s *scope, name string) bool {
 	found, exact := false, strings.Contains(name, ":")
 	for i := range s.extra {

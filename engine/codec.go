@@ -9,7 +9,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Batch is what one commit records of one run: the events in order and the time they were settled
+// Batch is the record of one run in one commit: the events in order and the time they were settled
 // at. Its form is JSON, so that the databases' own views can read it:
 //
 //	{"t":<µs>,"e":[…],"q":[[idx,n],…]}
@@ -35,7 +35,7 @@ type wire struct {
 	Parts   []wirePart `json:"parts,omitempty"`
 }
 
-// wirePart has outputs, only those that are kept, as text.
+// wirePart holds outputs as text, only those that are kept.
 type wirePart struct {
 	Idx       int32    `json:"i"`
 	Output    string   `json:"o,omitempty"`
@@ -170,7 +170,7 @@ func appendQueued(dst []byte, q []int32) []byte {
 	return append(dst, ']')
 }
 
-// DecodeBatch reads what AppendBatch wrote. The outputs of completed attempts are there only for the steps that
+// DecodeBatch reads the form that AppendBatch writes. Outputs of completed attempts exist only for steps that
 // templates read.
 func DecodeBatch(version int64, body []byte) (*Batch, error) {
 	var raw struct {

@@ -112,8 +112,8 @@ func TestDamagedBatch(t *testing.T) {
 	}
 }
 
-// FuzzDecodeBatch: whatever is in the log, decoding ends with a batch that can be written again, and
-// replaying it ends with a state or an error.
+// FuzzDecodeBatch: for any bytes, decoding ends, a decoded batch can be written again, and replaying it ends with a
+// state or an error.
 func FuzzDecodeBatch(f *testing.F) {
 	for _, ev := range everyKind(beginning) {
 		raw, err := AppendBatch(nil, &Batch{At: beginning, Events: []Event{ev}, Queued: []int32{1}})

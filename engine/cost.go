@@ -2,7 +2,7 @@ package engine
 
 import "math"
 
-// spend books what an attempt has cost with its step and with the run.
+// spend adds the cost of an attempt to its step and to the run.
 func (r *Run) spend(p place, cost int64) {
 	if cost <= 0 {
 		return

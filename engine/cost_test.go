@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// fanout is n steps without dependencies, and one that waits for all of them.
+// fanout is n steps without dependencies and a last step that waits for all of them.
 func fanout(t testing.TB, n int) *plan.Plan {
 	d := &definition.Definition{Name: "fanout", Steps: make([]definition.Step, n+1)}
 	join := &d.Steps[n]
@@ -46,8 +46,8 @@ func mustCompile(t testing.TB, d *definition.Definition) *plan.Plan {
 	return p
 }
 
-// worked runs a plan to its end as fast as it goes: each batch reports what the one before
-// dispatched. It returns the run and how many batches there were.
+// worked runs a plan to its end: each batch reports the tasks that the one before dispatched. It returns the run and
+// the number of batches.
 func worked(t testing.TB, p *plan.Plan) (*Run, int) {
 	r, batches := New(p, 1, "run"), 0
 	var fx Effects
@@ -88,14 +88,14 @@ func TestLargeRuns(t *testing.T) {
 		r, batches := worked(t, c.plan)
 		took := time.Since(start)
 		t.Logf("%s: %v, %d batches, %d steps", c.name, took.Round(time.Millisecond), batches, r.Progress().Total)
-		if limit := 20 * time.Second * slower; took > limit { // what grows with the square of the steps takes minutes
+		if limit := 20 * time.Second * slower; took > limit { // quadratic cost would take minutes
 			t.Errorf("%s took %v", c.name, took)
 		}
 	}
 }
 
-// TestCostPerEvent: what an event costs does not depend on the size of the run. Each step of the chain
-// that ends dispatches the next one.
+// TestCostPerEvent: the cost of an event does not depend on the size of the run. Each step of the chain dispatches
+// the next one when it ends.
 func TestCostPerEvent(t *testing.T) {
 	cost := func(n int) float64 {
 		r := New(chain(t, n, ""), 1, "run")
@@ -121,8 +121,7 @@ func TestCostPerEvent(t *testing.T) {
 	}
 }
 
-// TestMemoryPerStep: a step that has not started, and one that has ended without outputs that anybody
-// reads, cost a node each.
+// TestMemoryPerStep: a step that has not started, or has ended without outputs that templates read, costs one node.
 func TestMemoryPerStep(t *testing.T) {
 	const n = 100_000
 	p := fanout(t, n)
@@ -168,7 +167,7 @@ func benchmark(b *testing.B, p *plan.Plan, steps int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*steps), "ns/step")
 }
 
-// TestLargeChanges: what looks at every step, a cancel, a restart, a recovery, does so once.
+// TestLargeChanges: a cancel, a restart or a recovery visits every step once.
 func TestLargeChanges(t *testing.T) {
 	const n = 100_000
 	h := &harness{t: t, plan: fanout(t, n), rows: map[int32]StepRow{}, keys: map[int32]string{}}
@@ -199,8 +198,8 @@ func TestLargeChanges(t *testing.T) {
 	timed("restart of all", Event{Kind: Restart, Step: "join"})
 }
 
-// TestManySpawned: 100,000 spawned steps and one that waits for all of them. A cost that grew with the square of
-// their number would take minutes; the limit leaves room for a machine that is busy with other tests.
+// TestManySpawned: 100,000 spawned steps and a step that waits for all of them. Quadratic cost would take minutes;
+// the limit leaves room for a machine that is busy with other tests.
 func TestManySpawned(t *testing.T) {
 	const calls, each = 100, 1000
 	p := compile(t, "name: t\nsteps:\n  - {id: scan, action: scan}\n  - {id: join, action: work, depends_on: [extract]}")

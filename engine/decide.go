@@ -22,7 +22,7 @@ type task uint8
 const (
 	judgeStep task = iota // all dependencies have ended, or the rule needs no more of them
 	endScope              // every step of a scope has ended
-	stopRest              // a step has failed: what has not started does not start
+	stopRest              // a step has failed: pending steps do not start
 	moreItems             // a for_each has room for iterations
 	openAgain             // a group's pause before its next attempt is over
 )
@@ -99,7 +99,7 @@ func (r *Run) judge(p place) {
 	r.openBody(p, step)
 }
 
-// conditionFalse says why a step is skipped, and what is absent that its condition asks for.
+// conditionFalse gives the reason for a skip, and the absent value that the condition reads.
 func conditionFalse(condition *expr.Template, absent error) *Failure {
 	f := &Failure{Code: stepwell.CodeSkipped, Message: "condition is false: " + condition.Source()}
 	if e, ok := absent.(*expr.Error); ok {
@@ -200,8 +200,8 @@ func (r *Run) end(p place, status stepwell.StepStatus, why *Failure) {
 	}
 }
 
-// failScope is what a failure that is not tolerated means to the steps beside it. The stop holds from
-// now on; those that have not started are ended in their turn.
+// failScope applies a failure that is not tolerated to the other steps of the scope. The stop holds from now on;
+// steps that have not started end in their turn.
 func (r *Run) failScope(p place, why *Failure) {
 	s := p.s
 	f := &Failure{Code: stepwell.CodeFailed, Message: "failed", Step: p.key()}
@@ -226,7 +226,7 @@ func (r *Run) failScope(p place, why *Failure) {
 	}
 }
 
-// release tells the dependents that a step has ended.
+// release notifies the dependents that a step has ended.
 func (r *Run) release(p place) {
 	n := p.node()
 	bring := n.brings()
@@ -253,8 +253,8 @@ func (r *Run) release(p place) {
 	}
 }
 
-// brings is what a step's end means to its dependents. One that was skipped satisfies them, unless
-// a failure was the reason.
+// brings returns the effect of a step's end on its dependents. A skipped step satisfies them, unless a failure was
+// the reason.
 func (n *node) brings() flags {
 	switch {
 	case n.status == stepwell.StepCompleted:
@@ -279,7 +279,7 @@ func (r *Run) freed(p place, bring flags) {
 	}
 }
 
-// book counts ends in the run's progress and in that of every step around; n may be negative.
+// book counts ends in the progress of the run and of every enclosing step; n may be negative.
 func (r *Run) book(around place, status stepwell.StepStatus, n int) {
 	r.counts.add(status, n)
 	for at := around; at.s != nil; at = at.s.around() {

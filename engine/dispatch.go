@@ -54,7 +54,7 @@ func (h *readyHeap) pop() readyStep {
 	return top
 }
 
-// frontRoom is what is left for numbers of steps that go before all others.
+// frontRoom is the range reserved for numbers of steps that go before all others.
 const frontRoom = 1 << 48
 
 func (r *Run) makeReady(p place) {
@@ -165,7 +165,7 @@ func (r *Run) task(p place) *Task {
 	return t
 }
 
-// leave gives up what a step has going on elsewhere, if it has: whoever began it is asked to stop it.
+// leave asks for the stop of work that a step has going on elsewhere, if there is any.
 func (r *Run) leave(p place) {
 	if in := p.node().info; in != nil && len(in.state) > 0 {
 		r.fx.Cancels = append(r.fx.Cancels, r.task(p))

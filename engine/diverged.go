@@ -11,12 +11,12 @@ import (
 // CodeDiverged is the code of the Failure and the Reason of an execution that its log does not lead to.
 const CodeDiverged stepwell.Code = "diverged"
 
-// Diverged says that a batch of an execution's log decides otherwise now than when it was recorded: by another
-// version of this program, or of an action whose defaults the snapshot does not hold. It is CodeConflict.
+// Diverged says that a batch of the log now decides otherwise than when it was recorded, because this program or an
+// action's defaults (if the snapshot lacks them) have changed. It is CodeConflict.
 type Diverged struct {
 	Version  int64    // of the batch
 	Recorded []string // keys of the steps that the batch queued and no longer would, at most 20
-	Now      []string // keys of those that it would queue now and did not
+	Now      []string // keys of steps that it would queue now and did not then
 }
 
 func (d *Diverged) Error() string {
@@ -29,14 +29,14 @@ func (d *Diverged) Error() string {
 	return fmt.Sprintf("at version %d of its log it queued %s where it would now queue %s", d.Version, list(d.Recorded), list(d.Now))
 }
 
-// Failure is what is recorded of the execution while it is held.
+// Failure is recorded for the execution while it is held.
 func (d *Diverged) Failure() *Failure {
 	return &Failure{Code: CodeDiverged, Message: "held, because it would not go on as it began: " + d.Error(),
 		Hint: "recover it with the version of the program, and of its actions, that began it; or cancel it and start anew"}
 }
 
-// diverged compares what a batch has queued with what it did when it was recorded. Where only the order differs, it
-// names all of them.
+// diverged compares the steps a batch queues now with the recorded ones. Where only the order differs, it names all
+// of them.
 func (r *Run) diverged(b *Batch, queued []*Task) error {
 	recorded, now := map[int32]bool{}, map[int32]bool{}
 	for _, idx := range b.Queued {
@@ -65,7 +65,7 @@ func (r *Run) diverged(b *Batch, queued []*Task) error {
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution does not go on as it began", Err: d, Hint: d.Failure().Hint}
 }
 
-// keyOf is the key of a step; "#" and the number for one that there is not.
+// keyOf is the key of a step, or "#" and the index if there is no such step.
 func (r *Run) keyOf(idx int32) string {
 	if p, ok := r.find(idx); ok {
 		return p.key()

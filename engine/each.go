@@ -35,13 +35,13 @@ type each struct {
 
 	kept  map[int32]bool // iterations that were taken over
 	ahead int32          // how many of them lie at next or after
-	// Of a run that retains what has ended, by iteration.
-	past    map[int32]*scope   // those that did not complete wholly
-	tallies map[int32]*tally   // what is inside the others
+	// Kept by iteration, only if the run retains ended iterations.
+	past    map[int32]*scope   // not wholly completed
+	tallies map[int32]*tally   // counts inside the others
 	skips   map[int32]*Failure // why those were skipped that were
 }
 
-// redo is an iteration that can be repeated, with what was counted for it.
+// redo is an iteration that can be repeated, with its counts.
 type redo struct {
 	iter   int32
 	status stepwell.StepStatus
@@ -102,8 +102,8 @@ func (r *Run) iterate(p place, step *plan.Step, e *each, i int32) *scope {
 	return s
 }
 
-// elements turns what for_each names into a list: a list, an object (as key and value, by key), or
-// a number n for 0 … n−1.
+// elements turns the value of for_each into a list: a list, an object (as key and value, by key), or a number n for 0
+// … n−1.
 func elements(v any) (*each, error) {
 	switch v := v.(type) {
 	case []any:
@@ -242,7 +242,7 @@ func (r *Run) iterationEnded(s *scope) {
 	r.todo(p, moreItems)
 }
 
-// retain keeps what Seeds has to know of an iteration that has ended.
+// retain keeps the state of an ended iteration that Seeds needs.
 func (e *each) retain(s *scope, inside *tally) {
 	if e.past == nil {
 		e.past, e.tallies, e.skips = map[int32]*scope{}, map[int32]*tally{}, map[int32]*Failure{}

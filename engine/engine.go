@@ -13,7 +13,7 @@
 //     of the run. The exceptions say so: stopping, restarting and recovering look at every step.
 //
 // Specifications: pipeline-steps (dependencies, spawning), budpipeline §3.2, docs/semantics §3. The
-// transcripts in testdata tell what it decides, section by section. What it records is stored: Kind and
+// transcripts in testdata show its decisions, section by section. Its records are stored: Kind and
 // the forms of Batch only ever grow.
 package engine
 
@@ -61,12 +61,12 @@ type Task struct {
 	Params    []byte   // of a spawned step, a JSON object; used as they are, not rendered
 	Members   []Member // of a segment's lead: the steps that it stands for, itself among them
 	State     []byte   // left by the previous call that waited, nil at first
-	Scope     *Scope   // what templates see; nil when the step has none
+	Scope     *Scope   // the values templates read; nil when the step has none
 	Priority  int
 	Queue     string      // "": the default one
 	Dir       string      // against which relative paths are resolved
 	Limits    expr.Limits // of its templates
-	// GoesOn is, for a segment's lead, the execution of which it repeats only what did not get through; "": it reads its
+	// GoesOn is, for a segment's lead, the execution of which it repeats only the items that failed; "": it reads its
 	// sources whole.
 	GoesOn string
 }
@@ -88,8 +88,8 @@ type Await struct {
 	Key      string // of the step
 	Action   string // of the step
 	External string // of the signal
-	Require  string // what the outputs of the signal must hold, as Wait has it
-	State    []byte // what the handler left
+	Require  string // required content of the signal's outputs, as in Wait
+	State    []byte // the handler's saved state
 	Until    int64  // µs; 0: no time
 }
 
@@ -124,11 +124,10 @@ type StepRow struct {
 	Started int64
 	Ended   int64
 	Wake    int64 // when a waiting or retrying step goes on
-	// External is what a waiting step waits for: the key of the signal that ends it.
+	// External is the key of the signal that ends a waiting step.
 	External string
-	Cost     int64 // what its attempts have cost, in millionths (1e-6) of the unit of money
-	// Counted are the counts of a stream step whose Output does not tell them: it did not complete, or Output is a
-	// reference.
+	Cost     int64 // of all its attempts, in millionths (1e-6) of the unit of money
+	// Counted are the counts of a stream step whose Output lacks them: it did not complete, or Output is a reference.
 	Counted *Items
 	// Again says that a row of this index was written before: a store need not look for one otherwise.
 	Again bool
@@ -151,13 +150,13 @@ type Superseded struct {
 	Below int32
 }
 
-// Forgotten says that what attempts of a step before Epoch have recorded no longer counts.
+// Forgotten says that records of a step's attempts before Epoch no longer count.
 type Forgotten struct {
 	Idx   int32
 	Epoch uint32
 }
 
-// Effects are what the owner must do after a batch. They are reused: copy what must last.
+// Effects are the owner's duties after a batch. They are reused: copy any part that must last.
 type Effects struct {
 	Rows    []StepRow
 	Tasks   []*Task
@@ -165,11 +164,10 @@ type Effects struct {
 	Revokes []Revoke
 	// Superseded are marked after Rows have been written.
 	Superseded []Superseded
-	// Forget lists the steps whose records of former attempts (action.Once) no longer count, because
-	// a restart begins them anew.
+	// Forget lists restarted steps: their records of former attempts (action.Once) no longer count.
 	Forget   []Forgotten
 	Awaits   []Await // steps that have begun to wait for a signal
-	Cancels  []*Task // steps that will not go on, with State: what goes on elsewhere is to be stopped
+	Cancels  []*Task // steps that will not go on, with State: stop their work elsewhere
 	Changed  bool    // the execution's own status changed
 	Finished bool    // it became terminal
 }
@@ -193,8 +191,7 @@ type Progress struct {
 	Cancelled int     `json:"cancelled"`
 	Running   int     `json:"running"`
 	Percent   float64 `json:"percentage" minimum:"0" maximum:"100"` // ended ÷ total by weight, never above 100
-	// Cost is what all attempts have cost, those that a restart has given up too, in millionths of the unit
-	// of money.
+	// Cost is the cost of all attempts, superseded ones included, in millionths of the unit of money.
 	Cost int64 `json:"cost_micros,omitempty" hidden:"true"`
 	// Breached says that the execution takes, or took, longer than its settings promise.
 	Breached string `json:"breached,omitempty" hidden:"true"` // BreachedExpected, BreachedMaximum

@@ -7,7 +7,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Kind says what happened. The numbers are stored; never renumber them.
+// Kind is the type of an event. The numbers are stored; never renumber them.
 type Kind uint8
 
 // The kinds of events.
@@ -46,12 +46,12 @@ type Event struct {
 	Loaded  []byte `json:"-"`           // the JSON when Output, or Wait.Output, is a reference and a template reads it
 	Input   []byte `json:"-"`           // rendered params, recorded with the step's row only
 	Kept    bool   `json:"-"`           // set by Apply: a template reads Output, so the record must hold it
-	Cost    int64  `json:"c,omitempty"` // of the attempt so far, in millionths of the unit of money; what is below zero counts as zero
+	Cost    int64  `json:"c,omitempty"` // of the attempt so far, in millionths of the unit of money; below zero counts as zero
 
-	Parts   []Part `json:"-"`                 // what the other steps of the segment end with; of one that failed in parts, what all of its steps do
-	Partial bool   `json:"partial,omitempty"` // items have failed, which the execution's status tells
-	// Counted are counts of the segment's steps, by their numbers, that no output tells. They are recorded with the
-	// steps' rows only.
+	Parts   []Part `json:"-"`                 // results of the segment's other steps; of all its steps if it failed in parts
+	Partial bool   `json:"partial,omitempty"` // items have failed; the execution's status says so
+	// Counted are counts of the segment's steps, by number, that no output has. They are recorded with the steps'
+	// rows only.
 	Counted map[int32]Items `json:"-"`
 
 	Failure   *Failure      `json:"f,omitempty"`
@@ -66,53 +66,53 @@ type Event struct {
 	Reason     string  `json:"reason,omitempty"`
 	Step       string  `json:"step,omitempty"`
 	FailedOnly bool    `json:"failed_only,omitempty"`
-	// Fine, with FailedOnly: parts of groups and of iterations are repeated too. Seeds is what is kept inside the step,
-	// Epoch is that of the step for which the seeds were found. Defaults to whole iterations, as recorded earlier.
+	// Fine, with FailedOnly: parts of groups and of iterations are repeated too. Seeds are kept inside the step;
+	// Epoch is the step's when they were found. Defaults to whole iterations, as recorded earlier.
 	Fine  bool   `json:"fine,omitempty"`
 	Seeds []Seed `json:"seeds,omitempty"`
 }
 
-// Part is what a segment gives to one of its steps: Output when the step completed, else Failure or StoppedBy.
+// Part is one step's result in a segment: Output when the step completed, else Failure or StoppedBy.
 type Part struct {
 	Idx       int32
 	Output    []byte // as stored
 	Loaded    []byte // as with Event.Loaded
 	Kept      bool   // as with Event.Kept
 	Failure   *Failure
-	StoppedBy int32 // 1 + the number of the step whose failure has stopped this one
+	StoppedBy int32 // 1 + the number of the step whose failure stopped this step
 
 	worker  string // for the step's row
 	started int64
 }
 
-// Begin is what an execution starts with.
+// Begin is the content of an execution's start event.
 type Begin struct {
 	Params json.RawMessage `json:"params,omitempty"` // an object
 	Window int             `json:"window,omitempty"`
 	Parent string          `json:"parent,omitempty"` // the execution that this one retries
-	Seeds  []Seed          `json:"seeds,omitempty"`  // what is taken over from it
-	// Held makes an execution that starts nothing until Admit, and whose time does not run until then.
+	Seeds  []Seed          `json:"seeds,omitempty"`  // results taken over from it
+	// Held makes an execution that starts nothing, and whose time does not run, until Admit.
 	Held     bool `json:"held,omitempty"`
 	Priority int  `json:"priority,omitempty"` // added to that of every task
 	Revision int  `json:"revision"`           // of this package's decisions
 }
 
-// Revision is written into every execution that begins. What a log of an earlier revision decided, it decides
-// again when it is folded (Run.revision):
+// Revision is written into every execution that begins. A log of an earlier revision is folded with the decisions
+// of that revision (Run.revision):
 //
 //   - 1: templates are evaluated by revision 1 of expr's rules.
-//   - 2: since 2026-11-22. What was lost on the way, counted anew by a restart, tells completed from completed with
+//   - 2: since 2026-11-22. Losses inside steps, recounted by a restart, distinguish completed from completed with
 //     failures; a group that completes when it is tried again has lost nothing.
 const Revision = 2
 
-// Seed is something that is taken over from the execution that is retried, or from before a restart: the result of a
-// step or an iteration, or a step that was spawned. One whose Key is its In heads the iterations of a for_each.
+// Seed is taken over from the retried execution, or from before a restart: the result of a step or an iteration, or a
+// spawned step. A seed whose Key is its In heads the iterations of a for_each.
 type Seed struct {
 	In     string              `json:"in,omitempty"` // key of the group, sub-pipeline or for_each that it is inside of; "": top level
 	Key    string              `json:"key"`
-	By     string              `json:"by,omitempty"` // key of the spawner, as seen from beside it
+	By     string              `json:"by,omitempty"` // key of the spawner, relative to the same scope
 	Spawn  *Spawn              `json:"spawn,omitempty"`
-	Status stepwell.StepStatus `json:"status"` // completed or skipped, or pending for what is still to run
+	Status stepwell.StepStatus `json:"status"` // completed or skipped, or pending for a step still to run
 	Output string              `json:"output,omitempty"`
 	Read   bool                `json:"read,omitempty"` // a template reads Output
 	Why    *Failure            `json:"why,omitempty"`  // of a skipped one
@@ -120,7 +120,7 @@ type Seed struct {
 	Seq    int32               `json:"seq,omitempty"`  // order of ending in the earlier execution, kept in this one
 	Inside *Inside             `json:"inside,omitempty"`
 	Items  string              `json:"items,omitempty"`   // of a for_each: a digest of its items, which must be the same
-	GoesOn bool                `json:"goes_on,omitempty"` // of a segment's lead: only what did not get through is repeated
+	GoesOn bool                `json:"goes_on,omitempty"` // of a segment's lead: only failed items are repeated
 	Loaded []byte              `json:"-"`
 }
 
@@ -134,7 +134,7 @@ type Wait struct {
 	State  []byte `json:"state,omitempty"`
 	Output []byte `json:"output,omitempty"`
 	Await  bool   `json:"await,omitempty"`
-	// Elsewhere: with Await, work is going on that may finish when a failure lets what runs finish.
+	// Elsewhere: with Await, outside work is going on that may finish while a failure drains the scope.
 	Elsewhere bool   `json:"elsewhere,omitempty"`
 	External  string `json:"external,omitempty"` // with Await, the key of the signal that ends the step
 	Require   string `json:"require,omitempty"`  // with Await, the output that a signal must give as true to complete the step; its sender sees to it
@@ -151,7 +151,7 @@ type Spawn struct {
 	Timeout       time.Duration   `json:"timeout,omitempty"`
 	Continue      bool            `json:"continue,omitempty"`
 	NotIdempotent bool            `json:"not_idempotent,omitempty"`
-	// Spawns are the names that its action may spawn in turn (spec.Spec.Spawns): who depends on one of
-	// them waits for this step too.
+	// Spawns are the names that its action may spawn in turn (spec.Spec.Spawns): dependents of these names wait for
+	// this step too.
 	Spawns []string `json:"spawns,omitempty"`
 }

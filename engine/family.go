@@ -8,7 +8,7 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// family is what templates see of the spawned steps of a name: lists in the order of spawning. It is immutable.
+// family is the templates' view of the spawned steps of a name: lists in the order of spawning. It is immutable.
 type family struct {
 	outputs, failures []byte // JSON lists: null for a step that gave none, or did not fail
 	count             int64
@@ -30,7 +30,7 @@ func (f *family) Attr(name string) (any, bool) {
 	return nil, false
 }
 
-// family is made once for all who look at it, until one of its steps changes.
+// family returns a cached view of the name's steps; a change of any of them drops it.
 func (s *scope) family(name string) view {
 	g := s.group(name)
 	if g.seen == nil {
@@ -61,8 +61,8 @@ func (s *scope) familyNow(name string) *family {
 	return f
 }
 
-// gather counts what a spawned step gave that is kept for those who read its family. It reports false when that would
-// be too much to keep.
+// gather counts the output of a spawned step that is kept for readers of its family. It reports false when that
+// exceeds the limit.
 func (r *Run) gather(p place, output []byte) bool {
 	x := p.s.spawnedAt(p.i)
 	if x == nil || !x.step.Keep {

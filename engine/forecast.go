@@ -7,14 +7,14 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// Forecast is what a retry or a restart does, by step key. Consecutive iterations are one entry: "loop[4..9]". A
-// step of which only parts are repeated is in no list: its parts are.
+// Forecast lists the effects of a retry or a restart by step key. Consecutive iterations are one entry: "loop[4..9]".
+// A step that is repeated in parts is in no list: its parts are.
 type Forecast struct {
 	Repeated []string // did not complete, or was asked for
 	Again    []Again  // runs again because of another one
 	Kept     []string // its result is taken over
-	// Items has the keys of stream steps that go on from what was done, with how many items failed at them, which are
-	// tried again. The numbers are left to the caller.
+	// Items maps stream steps that go on from done work to the number of failed items that are retried. The caller
+	// fills in the numbers.
 	Items map[string]int64
 }
 
@@ -24,14 +24,14 @@ type Again struct {
 	Because string // "": it runs at every end of a pipeline (finally)
 }
 
-// Retain makes a run keep what is inside groups and iterations that have ended without completing wholly, so that
-// Seeds, RestartSeeds and the previews can look at it. Call it before the first event, on a run that is rebuilt only
-// for that: it costs memory for everything that failed.
+// Retain makes a run keep the inside of groups and iterations that ended without completing wholly, for Seeds,
+// RestartSeeds and the previews. Call it before the first event, on a run rebuilt only for that: it costs memory for
+// everything that failed.
 func (r *Run) Retain() { r.retain = true }
 
-// Seeds lists what a retry of this execution takes over: what completed and lies neither after from (empty: none)
-// nor after something that has to run again. Outputs are left to the caller. The run must have been rebuilt with
-// Retain. CodeConflict: nothing failed, so there is nothing to retry.
+// Seeds lists the results that a retry of this execution takes over: completed steps neither after from (empty: none)
+// nor after a step that has to run again. The caller fills in outputs. The run must have been rebuilt with Retain.
+// CodeConflict: nothing failed, so there is nothing to retry.
 func (r *Run) Seeds(from string) ([]Seed, error) {
 	w, err := r.retried(from)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *Run) Seeds(from string) ([]Seed, error) {
 	return w.seeds, nil
 }
 
-// PreviewRetry tells what a retry of this execution would do (see Seeds).
+// PreviewRetry returns the effects of a retry of this execution (see Seeds).
 func (r *Run) PreviewRetry(from string) (*Forecast, error) {
 	w, err := r.retried(from)
 	if err != nil {
@@ -81,7 +81,7 @@ func noStep(key string) error {
 		Hint: "a step inside a group or for_each is repeated with the step around it"}
 }
 
-// PreviewRestart tells what a restart would do. With failedOnly the run must have been rebuilt with Retain.
+// PreviewRestart returns the effects of a restart. With failedOnly the run must have been rebuilt with Retain.
 func (r *Run) PreviewRestart(key string, failedOnly bool) (*Forecast, error) {
 	p, err := r.restartable(key)
 	if err != nil {
@@ -112,8 +112,8 @@ func (r *Run) PreviewRestart(key string, failedOnly bool) (*Forecast, error) {
 	return w.forecast(), nil
 }
 
-// RestartSeeds lists what a restart of only what failed in a step keeps inside it, and the step's epoch, for which
-// the list holds. Outputs are left to the caller. The run must have been rebuilt with Retain.
+// RestartSeeds lists the results that a failed-only restart keeps inside a step, and the step's epoch, for which the
+// list holds. The caller fills in outputs. The run must have been rebuilt with Retain.
 func (r *Run) RestartSeeds(key string) ([]Seed, uint32, error) {
 	p, err := r.restartable(key)
 	if err != nil {
@@ -130,7 +130,7 @@ func (r *Run) RestartSeeds(key string) ([]Seed, uint32, error) {
 	return w.seeds, p.node().epoch, nil
 }
 
-// redoable: the step has ended, and some of what is inside it did not complete.
+// redoable: the step has ended, and something inside it did not complete.
 func (r *Run) redoable(p place) bool {
 	return p.node().status.Terminal() && p.node().lost() && (r.divisible(p) || len(p.step().Members()) > 0)
 }
@@ -139,8 +139,8 @@ func notRedoable(key string) error {
 	return stepwell.Invalid("restart the whole step", "step %q has not ended with parts inside it that failed", key)
 }
 
-// lost: the step, or something inside it, did not complete. What was skipped because of another step that failed is
-// not lost by itself: it comes after that one.
+// lost: the step, or something inside it, did not complete. A step skipped because another one failed is not lost by
+// itself: it comes after that one.
 func (n *node) lost() bool {
 	switch n.status {
 	case stepwell.StepCompleted:
@@ -154,7 +154,7 @@ func (n *node) lost() bool {
 // skippedAfter: the step did not run because of a failure before it.
 func (n *node) skippedAfter() bool { return n.status == stepwell.StepSkipped && n.flags&upstream != 0 }
 
-// divisible: what is inside the step can be repeated in parts.
+// divisible: the inside of the step can be repeated in parts.
 func (r *Run) divisible(p place) bool {
 	if p.step().Body == nil {
 		return false
@@ -168,7 +168,7 @@ const (
 	root      int32 = -1 // repeated for its own sake
 )
 
-// division says what of a scope is repeated.
+// division is the part of a scope that is repeated.
 type division struct {
 	because []int32 // untouched, root, or the local index of the step after which it is
 	whole   []bool  // a root that is repeated with all that is inside
@@ -176,8 +176,8 @@ type division struct {
 	after   []int32 // a step that is repeated and before this one, untouched for none
 }
 
-// divide finds what of a scope that has ended is repeated: the steps asked for, what did not complete, and all
-// after that. It looks at every step of the scope.
+// divide finds the steps of an ended scope that are repeated: those asked for, those that did not complete, and all
+// after them. It visits every step of the scope.
 func (r *Run) divide(s *scope, asked []int32) *division {
 	n := len(s.nodes)
 	d := &division{because: make([]int32, n), whole: make([]bool, n), asked: make([]bool, n), after: make([]int32, n)}
@@ -231,12 +231,12 @@ func (s *scope) unit(i int32) int32 {
 	return i
 }
 
-// goesOn: the segment that the step leads repeats only what did not get through it.
+// goesOn: the segment that the step leads repeats only its failed items.
 func (d *division) goesOn(i int32) bool {
 	return d.because[i] == root && !d.asked[i] && d.after[i] == untouched
 }
 
-// survey walks over an execution that has ended and collects what is kept and what is repeated.
+// survey walks over an ended execution and collects the kept and the repeated steps.
 type survey struct {
 	r       *Run
 	seeds   []Seed
@@ -303,7 +303,7 @@ func (r *Run) result(p place, seed Seed) Seed {
 	return seed
 }
 
-// inside surveys what is in a step that is repeated in parts.
+// inside surveys the inside of a step that is repeated in parts.
 func (w *survey) inside(p place) {
 	in := p.node().info
 	switch {
@@ -312,13 +312,13 @@ func (w *survey) inside(p place) {
 	case in != nil && in.past != nil:
 		w.scope(in.past, nil)
 		w.handlers(in.past, p.step().Body.Finally)
-	default: // a segment, or it has not got its turn to take over what it was to take over
+	default: // a segment, or a step that has not yet taken over its seeds
 		w.repeat(p.key())
 		w.pass(p.key())
 	}
 }
 
-// goesOn tells the steps of a segment that repeats only what did not get through.
+// goesOn lists the steps of a segment that repeats only its failed items.
 func (w *survey) goesOn(lead place) {
 	for _, m := range lead.step().Members() {
 		if w.fc.Items == nil {
@@ -328,7 +328,7 @@ func (w *survey) goesOn(lead place) {
 	}
 }
 
-// pass hands on what was taken over for a step that has not begun.
+// pass hands on the seeds of a step that has not begun.
 func (w *survey) pass(key string) {
 	for _, seed := range w.r.remembered(key) {
 		if w.seeds = append(w.seeds, *seed); seed.Status.Terminal() {
@@ -372,7 +372,7 @@ func (w *survey) iterations(p place, e *each) {
 	w.lost = w.lost || len(redo)+len(again) > 0 || e.next < e.n
 }
 
-// iteration tells one iteration, together with those beside it that fare the same.
+// iteration lists one iteration, joined with its neighbours of the same fate.
 func (w *survey) iteration(loop string, i int32, kept bool) {
 	at := &w.span
 	if at.loop != loop || at.next != i || at.kept != kept {
@@ -406,7 +406,7 @@ func (w *survey) again(key, because string) {
 	w.fc.Again = append(w.fc.Again, Again{key, because})
 }
 
-// handlers tells the steps that run at every end of a pipeline.
+// handlers lists the steps that run at every end of a pipeline.
 func (w *survey) handlers(s *scope, finally *plan.Graph) {
 	if finally == nil {
 		return

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestForecast: a retry, and a restart of only what failed, of random pipelines after random histories repeat exactly
-// what their preview says: what is kept does not run, what is not kept runs or is judged anew, nothing else runs.
+// TestForecast: a retry, and a failed-only restart, of random pipelines after random histories repeat exactly the
+// previewed steps: kept steps do not run, the others run or are judged anew, nothing else runs.
 func TestForecast(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHarness(t, drawPlan(rt))
@@ -22,7 +22,7 @@ func TestForecast(t *testing.T) {
 			m.turn()
 		}
 		m.finish()
-		for range 2 { // what was kept is kept again
+		for range 2 { // kept results are kept again
 			if rapid.Bool().Draw(rt, "in place") {
 				m.repeatInPlace()
 			} else if !m.repeat() {
@@ -32,7 +32,7 @@ func TestForecast(t *testing.T) {
 	})
 }
 
-// repeat retries an execution that has ended and compares what runs with the preview.
+// repeat retries an ended execution and compares the dispatched steps with the preview.
 func (m *monkey) repeat() bool {
 	i := rapid.IntRange(-3, len(m.run.main.nodes)-1).Draw(m.rt, "from")
 	var from []string
@@ -56,7 +56,7 @@ func (m *monkey) repeat() bool {
 	for _, key := range whole(fc.Kept) {
 		row, ok := m.last(key)
 		if !ok && m.run.Failure() != nil {
-			continue // what is around it has not begun: the next retry keeps it
+			continue // the enclosing step has not begun: the next retry keeps it
 		}
 		if !ok || !among(again, key) && (row.Attempt != 0 || row.Status != stepwell.StepCompleted && row.Status != stepwell.StepSkipped) {
 			m.t.Fatalf("%s is kept, and is %+v", key, row)
@@ -65,7 +65,7 @@ func (m *monkey) repeat() bool {
 	return true
 }
 
-// repeatInPlace restarts only what failed in a step.
+// repeatInPlace restarts only the failed parts of a step.
 func (m *monkey) repeatInPlace() {
 	key := m.run.main.key(int32(rapid.IntRange(0, len(m.run.main.nodes)-1).Draw(m.rt, "restart")))
 	fc, err := m.rebuilt(true).PreviewRestart(key, true)
@@ -78,7 +78,7 @@ func (m *monkey) repeatInPlace() {
 	m.goThrough(fc)
 }
 
-// goThrough brings everything to a good end and compares what is dispatched with a preview. It gives what may run.
+// goThrough completes every task and compares the dispatched steps with a preview. It returns those that may run.
 func (m *monkey) goThrough(fc *Forecast) []string {
 	may := slices.Clone(fc.Repeated)
 	for _, a := range fc.Again {

@@ -13,11 +13,11 @@ type group struct {
 	instances int32
 	open      int32
 	spawners  map[int32]struct{} // alive, by local index
-	declared  bool               // the definition says who spawns it: none at all is fine
+	declared  bool               // the definition names its spawner: no instance at all is fine
 	waiters   []int32            // local indexes of steps that wait
 	all       []int32            // and of those that ever did
-	flags     flags              // what the instances and the spawners bring to a waiter
-	seen      *family            // what templates see of it; nil: not made yet
+	flags     flags              // the effect of the instances and the spawners on a waiter
+	seen      *family            // the templates' view of it; nil: not made yet
 	bytes     int                // of the outputs that are kept for templates
 	over      bool               // they are more than is kept
 }
@@ -70,8 +70,8 @@ func (s *scope) instance(x *Spawn, by int32) {
 	}
 }
 
-// awaitAgain: instances come, or may come, from a step that nobody expected to spawn them, after the
-// name seemed to be over. Who has not started meanwhile waits for them too.
+// awaitAgain: more instances may come, from an unexpected spawner, after the name seemed to be over. Waiters that
+// have not started wait for them too.
 func (s *scope) awaitAgain(g *group) {
 	if !g.satisfied() || len(g.waiters) > 0 {
 		return
@@ -93,7 +93,7 @@ func (s *scope) groupsOf(x *Spawn) [2]*group {
 	return [2]*group{s.group(x.Name), s.groups[x.Key]}
 }
 
-// instanceEnded books the end of a spawned step with those who wait for its name or its key.
+// instanceEnded counts the end of a spawned step for the waiters of its name or its key.
 func (r *Run) instanceEnded(s *scope, x *spawned, bring flags) {
 	s.instance(&x.spec, -1)
 	for i, g := range s.groupsOf(&x.spec) {
@@ -107,7 +107,7 @@ func (r *Run) instanceEnded(s *scope, x *spawned, bring flags) {
 	}
 }
 
-// spawnerEnded: no more instances come from this step. Its failure stands for those that will not come.
+// spawnerEnded: no more instances come from this step. Its failure stands for the missing ones.
 func (r *Run) spawnerEnded(p place, bring flags) {
 	in := p.node().info
 	for _, name := range in.names {

@@ -19,8 +19,8 @@ type HistoryEvent struct {
 	Detail  string    `json:"detail,omitempty"`
 }
 
-// History is a stretch of the step log: whole versions in order, and what the store knows beside them. The log
-// alone is not enough: it names steps by index, and how a step ended stands in its row.
+// History is a stretch of the step log: whole versions in order, with the step rows: the log names steps by index,
+// and the end of a step is in its row.
 type History struct {
 	Batches []*Batch // with Version
 	IDs     []string // ids of the definition's top level, by index
@@ -43,8 +43,8 @@ type Attempt struct {
 	Epoch uint32
 }
 
-// Steps are the indexes of the steps whose rows and earlier starts Events needs, sorted. written are steps whose
-// rows the batches wrote although no event names them.
+// Steps are the sorted indexes of the steps whose rows and earlier starts Events needs. written are steps whose rows
+// the batches wrote although no event names them.
 func (h *History) Steps(written []int32) []int32 {
 	list := append([]int32{}, written...)
 	for _, b := range h.Batches {
@@ -60,8 +60,8 @@ func (h *History) Steps(written []int32) []int32 {
 	return slices.Compact(list)
 }
 
-// Events tells the stretch in order: by version, then by time. Within a moment what comes from outside goes first,
-// then starts, ends, and the steps that they queued. The cost is that of the stretch.
+// Events lists the stretch in order: by version, then by time. Within a moment outside events go first, then starts,
+// ends, and the steps that they queued. The cost is that of the stretch.
 func (h *History) Events() []HistoryEvent {
 	var out []HistoryEvent
 	started := map[Attempt]bool{}
@@ -109,7 +109,7 @@ func (h *History) event(version int64, idx int32, what string, at int64, worker,
 	return HistoryEvent{Version: version, Step: idx, StepKey: h.key(idx), Type: what, At: time.UnixMicro(at).UTC(), Worker: worker, Detail: detail}
 }
 
-// key is that of a step; "#" and the index for one that has neither an id nor a row yet.
+// key is that of a step, or "#" and the index if it has neither an id nor a row yet.
 func (h *History) key(idx int32) string {
 	switch {
 	case idx < 0:
@@ -120,13 +120,12 @@ func (h *History) key(idx int32) string {
 	return cmp.Or(h.Rows[idx].Key, fmt.Sprintf("#%d", idx))
 }
 
-// historyTypes are the types under which the history tells the kinds; "" is told in another way.
+// historyTypes are the types of the kinds in the history; "": shown in another way.
 var historyTypes = [Kinds]string{Start: "start", Done: "completed", Failed: "failed", Skipped: "skipped", Waiting: "waiting", Running: "",
 	Spawned: "spawned", TimerDue: "timer", Recovered: "recovered", Lost: "lost", Cancel: "cancel", Pause: "pause", Resume: "resume",
 	Restart: "restart", DoneAll: "", Admit: "admitted", Settled: "settled", Advanced: ""}
 
-// HistoryType is the type of the events of a kind in the history: "" where the history tells only what rows and
-// starts say of them.
+// HistoryType is the type of a kind's events in the history; "": they are shown by the steps' rows and starts.
 func (k Kind) HistoryType() string {
 	if k >= Kinds {
 		return ""
@@ -146,7 +145,7 @@ func (k Kind) OfExecution() bool {
 // OfAttempt reports whether an event of the kind says when its attempt has started.
 func (k Kind) OfAttempt() bool { return Done <= k && k <= Running }
 
-// EndsStep reports whether an event of the kind may end its step: then the step's row tells how.
+// EndsStep reports whether an event of the kind may end its step; the outcome is in the step's row.
 func (k Kind) EndsStep() bool { return k == Done || k == Failed || k == Skipped || k == Settled }
 
 func (ev *Event) detail() string {

@@ -11,7 +11,7 @@ import (
 // MaxKey is the length of a signal's key in bytes.
 const MaxKey = 2048
 
-// CheckKey says what is wrong with the key of a signal: CodeInvalid.
+// CheckKey checks the key of a signal. Its error is CodeInvalid.
 func CheckKey(key string) error {
 	switch {
 	case key == "":

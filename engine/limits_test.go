@@ -41,8 +41,8 @@ func TestForEachItems(t *testing.T) {
 	}
 }
 
-// TestCollectedResults: what a for_each keeps for its readers is bounded, with an error that says so, and
-// is given back when the step is reset.
+// TestCollectedResults: the results a for_each keeps for its readers are bounded, with an error that says so, and
+// freed when the step is reset.
 func TestCollectedResults(t *testing.T) {
 	h := begun(t, "name: t\nsteps:\n  - {id: loop, action: work, for_each: {items: 2}}\n  - {id: all, action: work, depends_on: [loop], params: {r: \"{{ steps.loop.outputs.results }}\"}}", "")
 	large := append(append([]byte(`{"x":"`), bytes.Repeat([]byte("x"), maxCollected-100)...), `"}`...)
@@ -140,7 +140,7 @@ func TestRefusedEvents(t *testing.T) {
 	}
 }
 
-// TestScope: what templates see, and what they are told when they see nothing.
+// TestScope: the values templates read, and the errors for missing ones.
 func TestScope(t *testing.T) {
 	h := begun(t, `name: t
 steps:

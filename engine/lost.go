@@ -7,9 +7,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// lost handles a worker's death: the step is tried again with the next epoch, a non-idempotent
-// one fails, and one that has lost too many workers counts as poisoned. The attempt counts as one; a
-// step that nobody had begun to run goes on as if nothing had happened.
+// lost handles a worker's death: the attempt counts and the step is retried with the next epoch; a non-idempotent
+// step fails, and a step that lost too many workers is poisoned. A task that no worker had begun just goes on.
 func (r *Run) lost(p place, worker string) {
 	n := p.node()
 	begun := n.status == stepwell.StepRunning
@@ -40,8 +39,8 @@ func (r *Run) lost(p place, worker string) {
 	r.makeReadyFirst(p)
 }
 
-// mayRunAgain counts a lost worker and says why the step is not tried again, nil if it is. One that had got further is
-// not held against the step.
+// mayRunAgain counts a lost worker and returns the reason not to retry the step, nil if it is retried. A worker that
+// had made progress does not count.
 func (r *Run) mayRunAgain(p place, worker string) *Failure {
 	in := p.node().ensure()
 	if !in.advanced {
@@ -108,8 +107,8 @@ func (r *Run) Flying() (list []Flight) {
 	return list
 }
 
-// Task makes the task of an attempt in flight once more, nil if the step has none. Its templates see what is known now: only
-// references to steps that it does not depend on can differ from the first time.
+// Task makes the task of an attempt in flight once more, nil if the step has none. Its templates read the present
+// values: only references to steps that it does not depend on can differ from the first time.
 func (r *Run) Task(idx int32) *Task {
 	if p, ok := r.find(idx); ok && p.flies() {
 		return r.task(p)

@@ -168,7 +168,7 @@ func (r *Run) bodyOutput(p place, in *info, raw []byte) {
 	}
 }
 
-// close forgets a scope whose results have been taken.
+// close drops a scope after its results have been taken.
 func (r *Run) close(s *scope) {
 	s.closed = true
 	for i := range s.nodes {

@@ -12,9 +12,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRandomRuns lets random pipelines go through random histories: reports in any order, failures,
-// doubles, late ones, spawns, waits, timers, cancels, pauses, restarts, lost workers and crashes. What
-// must hold is in checks_test.go.
+// TestRandomRuns lets random pipelines go through random histories: reports in any order, failures, doubles, late
+// ones, spawns, waits, timers, cancels, pauses, restarts, lost workers and crashes. checks_test.go has the
+// invariants.
 func TestRandomRuns(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawPlan(rt)
@@ -32,7 +32,7 @@ func TestRandomRuns(t *testing.T) {
 	})
 }
 
-// retry begins a new execution with what the old one leaves to it.
+// retry begins a new execution with the old one's seeds.
 func (m *monkey) retry() bool {
 	i := rapid.IntRange(-1, len(m.run.main.nodes)-1).Draw(m.rt, "retry from")
 	var from []string
@@ -257,7 +257,7 @@ func (m *monkey) report() (Event, bool) {
 	return ev, true
 }
 
-// segment draws what becomes of a segment.
+// segment draws the result of a segment.
 func (m *monkey) segment(p place, ev *Event) {
 	members := p.step().Members()
 	switch n := rapid.IntRange(0, 9).Draw(m.rt, "segment"); {

@@ -15,7 +15,7 @@ type drawer struct {
 	t  *rapid.T
 	n  int // steps so far, for ids
 	of *definition.Definition
-	// labels of stream steps tell what may be joined with what; what waits for one has the label "after".
+	// labels of stream steps say which may be joined; steps that wait for one have the label "after".
 	labels map[string]string
 }
 

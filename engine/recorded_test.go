@@ -58,9 +58,9 @@ func (r *recorder) write(t *testing.T) {
 	}
 }
 
-// TestRecorded: what earlier versions have recorded gives the state that it gave then. The files are never rewritten; a
-// later Revision adds its own (-run TestTranscripts -record testdata/recorded/revisionN.jsonl), and so does this one
-// when it has decided something new since.
+// TestRecorded: logs recorded by earlier versions give the same state as then. The files are never rewritten; a later
+// Revision adds its own (-run TestTranscripts -record testdata/recorded/revisionN.jsonl), and so does this one when
+// it has decided something new since.
 func TestRecorded(t *testing.T) {
 	for name, least := range map[string]int{"revision1": 80, "revision2": 120} {
 		t.Run(name, func(t *testing.T) { replayRecorded(t, name, least) })

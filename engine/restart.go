@@ -9,9 +9,8 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// restart resets a step and everything after it, spawned children too, in place; what ran before
-// stays (semantics §3). Steps that a stop kept from running are reset with them. It looks at every
-// step of the pipeline's top level.
+// restart resets a step and everything after it, spawned children too, in place; earlier records stay (semantics §3).
+// Steps that a stop kept from running are reset too. It visits every step of the pipeline's top level.
 func (r *Run) restart(ev *Event) (bool, error) {
 	p, err := r.restartable(ev.Step)
 	if err != nil {
@@ -57,8 +56,8 @@ func (r *Run) restart(ev *Event) (bool, error) {
 	return true, nil
 }
 
-// redo finds out whether only what failed in a step can be repeated. It gives the for_each whose iterations stay in
-// place, nil for a group or a sub-pipeline, which begins anew with what is kept of it.
+// redo checks whether only the failed parts of a step can be repeated. It returns the for_each whose iterations stay
+// in place, nil for a group or a sub-pipeline, which begins anew with its kept results.
 func (r *Run) redo(p place, ev *Event) (*each, error) {
 	if !ev.Fine {
 		if e := r.repeatable(p); e != nil {
@@ -93,8 +92,8 @@ func (r *Run) restartable(key string) (place, error) {
 	return p, nil
 }
 
-// downstream tells for each step of the top level whether a restart of one resets it: root for the step itself and
-// for what a stop has kept from running, the number of another one for what depends on that or was spawned by it.
+// downstream marks the steps of the top level that a restart resets: root for the step itself and for steps that a
+// stop kept from running, else the number of the step they depend on or were spawned by.
 func (r *Run) downstream(p place) []int32 {
 	because := make([]int32, len(r.main.nodes))
 	roots := []int32{p.i}
@@ -141,8 +140,7 @@ func (r *Run) spread(s *scope, roots []int32, reach func(from, i int32) bool) {
 	}
 }
 
-// afterSpawning adds what a step has spawned, and who waits for its name or for names
-// that it may spawn.
+// afterSpawning adds the steps a step has spawned, and the waiters for its name or for names that it may spawn.
 func (s *scope) afterSpawning(i int32, add func(...int32)) {
 	if in := s.nodes[i].info; in != nil {
 		for _, idx := range in.spawned {
@@ -219,14 +217,14 @@ func (r *Run) reset(p place, spawnedAgain bool) {
 	r.row(p)
 }
 
-// supersede takes back the keys of what ran inside a step, or inside the part of it with the suffix.
+// supersede takes back the keys of steps inside a step, or inside the part of it with the suffix.
 func (r *Run) supersede(p place, suffix string, self bool) {
 	if p.step().Body != nil && p.node().epoch > 0 {
 		r.fx.Superseded = append(r.fx.Superseded, Superseded{Key: p.key() + suffix, Self: self, Below: r.next})
 	}
 }
 
-// withdraw takes back what a step has in flight, its inside included.
+// withdraw takes back a step's work in flight, its inside included.
 func (r *Run) withdraw(p place) {
 	n := p.node()
 	in := n.info
@@ -285,8 +283,8 @@ func (r *Run) repeatable(p place) *each {
 	return nil
 }
 
-// redrive repeats the failed iterations of a for_each that has ended, and those that a stop has cut short or kept from
-// beginning; fine: also those that completed although something inside them did not.
+// redrive repeats the failed iterations of an ended for_each, and those that a stop cut short or kept from beginning;
+// fine: also completed iterations in which something did not complete.
 func (r *Run) redrive(p place, e *each, fine bool) {
 	n := p.node()
 	p.s.open++

@@ -19,7 +19,7 @@ func (r *Run) forgetEdges(again []bool) {
 	}
 }
 
-// rewire counts again what a reset step waits for.
+// rewire recounts the dependencies of a reset step.
 func (r *Run) rewire(p place) {
 	n := p.node()
 	for _, dep := range p.step().Deps {

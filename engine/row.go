@@ -24,7 +24,7 @@ func (r *Run) row(p place) {
 	r.memberRows(p, row)
 }
 
-// endedRow records a step's end with what its report brought.
+// endedRow records a step's end with the content of its report.
 func (r *Run) endedRow(p place, why *Failure) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Seq: n.seq, Status: n.status, Attempt: int(n.attempt), Error: why, Output: r.got.output,
@@ -54,8 +54,8 @@ func (r *Run) record(p place, row *StepRow) {
 	r.fx.Rows = append(r.fx.Rows, *row)
 }
 
-// nameRow fills in what the definition does not tell: key and action of steps beyond its top level,
-// and the params of spawned steps.
+// nameRow fills in the values that are not in the definition: key and action of steps beyond its top level, and the
+// params of spawned steps.
 func nameRow(p place, row *StepRow) {
 	if p.s.up() == nil && int(p.i) < len(p.s.graph.Steps) {
 		return

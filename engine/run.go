@@ -30,11 +30,11 @@ type Run struct {
 	given     any // the params as templates see them
 	window    int
 	priority  int
-	held      []Seed             // what an execution that is not admitted yet takes over
+	held      []Seed             // seeds of an execution that is not admitted yet
 	parent    string             // the execution that this one retries
-	memory    map[string][]*Seed // what is taken over inside steps that have not begun, by the key of the step
+	memory    map[string][]*Seed // seeds inside steps that have not begun, by the key of the step
 	counted   map[int32]Items    // of the batch that is applied: see Event.Counted
-	goesOn    map[int32]string   // of which execution the lead of a segment repeats only what did not get through
+	goesOn    map[int32]string   // by lead of a segment: the execution of which it repeats only failed items
 	retain    bool
 	main      *scope
 	where     map[int32]place   // steps outside main's definition
@@ -50,7 +50,7 @@ type Run struct {
 	counts    Progress
 	load      load
 	cost      int64           // of all attempts of all steps
-	costs     map[int32]int64 // by step, for those that have cost anything
+	costs     map[int32]int64 // by step, if not zero
 	breached  string          // see Progress
 	collected int             // bytes of results kept by for_each
 
@@ -60,7 +60,7 @@ type Run struct {
 	got  arrival
 }
 
-// arrival is what the report being applied brought, for the row that it ends in.
+// arrival is the content of the report being applied, for the row that it ends in.
 type arrival struct {
 	output, input []byte
 	worker        string
@@ -95,7 +95,7 @@ type scope struct {
 	body   *plan.Body // nil for main and handlers
 	owner  place      // the step that this is the inside of
 	above  *scope     // of handlers: their pipeline
-	label  string     // of handlers: what their keys begin with
+	label  string     // of handlers: the prefix of their keys
 	iter   int32      // iteration, −1 for none
 	item   any
 	given  any // params of a sub-pipeline, as templates see them
@@ -149,7 +149,7 @@ const (
 	restarted // somebody has asked for it to run again
 	underway  // waits with work going on elsewhere: a stop that lets running steps finish lets it finish
 	partly    // ended, and something inside it did not complete
-	stranded  // skipped because it waited for what will never be
+	stranded  // skipped because a dependency can never exist
 	hasRow    // a row of it has been written
 )
 
@@ -158,7 +158,7 @@ func (n *node) failed() bool {
 	return n.flags&tolerated == 0 && (n.status == stepwell.StepFailed || n.status == stepwell.StepTimedOut && n.flags&halted == 0)
 }
 
-// info is what only some steps have.
+// info holds the state that only some steps have.
 type info struct {
 	output  []byte // full JSON, of steps that templates read
 	err     *Failure
@@ -179,8 +179,8 @@ type info struct {
 	deferred bool
 	advanced bool   // the attempt, since it was dispatched, has got further
 	until    int64  // when the attempt, which has waited, must have ended; 0: any time
-	part     *Part  // what the segment's lead has left for it
-	inside   *tally // what happened inside a group, a for_each or a sub-pipeline
+	part     *Part  // its result in the segment, left by the lead
+	inside   *tally // counts inside a group, a for_each or a sub-pipeline
 }
 
 // New makes a run that has not begun; the first event must be Start.
@@ -288,7 +288,7 @@ func (s *scope) key(i int32) string {
 	return s.inner() + s.graph.Steps[i].ID
 }
 
-// inner is what the keys of a scope's steps begin with.
+// inner is the key prefix of a scope's steps.
 func (s *scope) inner() string {
 	switch {
 	case s.above != nil:

@@ -19,7 +19,7 @@ import (
 // epoch is when all executions of these tests begin.
 var beginning = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-// catalog has any action: those that are not special take any parameters.
+// catalog has any action; all but the special ones take any parameters.
 type catalog struct{}
 
 func (catalog) Spec(name string) (*spec.Spec, bool) {
@@ -91,7 +91,7 @@ func newHarness(t testing.TB, p *plan.Plan) *harness {
 	return &harness{t: t, plan: p, run: New(p, 1, "run-1"), now: beginning, rows: map[int32]StepRow{}, keys: map[int32]string{}, no: 1, blobs: map[string][]byte{}}
 }
 
-// batch applies events as one batch. It returns what each event did.
+// batch applies events as one batch. It returns the effects of each event.
 func (h *harness) batch(events ...Event) []string {
 	h.t.Helper()
 	h.fx.Reset()
@@ -196,7 +196,7 @@ func (h *harness) loadSeeds(seeds []Seed) {
 	}
 }
 
-// outputs fills in what the steps gave that are taken over.
+// outputs fills in the outputs of seeds.
 func (h *harness) outputs(seeds []Seed) {
 	byKey := map[string]StepRow{}
 	for idx, row := range h.rows {
@@ -212,7 +212,7 @@ func (h *harness) outputs(seeds []Seed) {
 	h.loadSeeds(seeds)
 }
 
-// restart is a restart of only what failed, as the conductor prepares it.
+// failedOnly is a failed-only restart, as the conductor prepares it.
 func (h *harness) failedOnly(step string) Event {
 	ev := Event{Kind: Restart, Step: step, FailedOnly: true, Fine: true}
 	if seeds, epoch, err := h.rebuilt(true).RestartSeeds(step); err == nil {
@@ -264,7 +264,7 @@ func (h *harness) at(key string) (place, bool) {
 	return found, found.s != nil
 }
 
-// script runs the commands of one stanza as one batch and tells the effects.
+// script runs the commands of one stanza as one batch and prints the effects.
 func (h *harness) script(lines []string) string {
 	var out strings.Builder
 	var events []Event
@@ -334,7 +334,7 @@ func (h *harness) why(out *strings.Builder, key string) {
 	}
 }
 
-// advance moves the clock and fires what is due, each time as a batch of its own.
+// advance moves the clock and fires due timers, each as its own batch.
 func (h *harness) advance(out *strings.Builder, by string) {
 	d, err := time.ParseDuration(by)
 	if err != nil {
@@ -355,7 +355,7 @@ func (h *harness) advance(out *strings.Builder, by string) {
 	h.now = until
 }
 
-// again is the start of a new execution with what the present one leaves to it.
+// again is the start of a new execution with the present one's seeds.
 func (h *harness) again(args []string) Event {
 	from, held := "", false
 	for _, arg := range args {
@@ -489,7 +489,7 @@ func (h *harness) reportArgs(ev *Event, words []string, args map[string]string, 
 	}
 }
 
-// answer is what somebody outside says about a step: a result, failed or skipped with a text.
+// answer is an outside result for a step: a result, failed or skipped with a text.
 func (h *harness) answer(ev *Event, args map[string]string, text string) {
 	ev.Started = 0
 	_, failed := args["failed"]
@@ -506,7 +506,7 @@ func (h *harness) answer(ev *Event, args map[string]string, text string) {
 	}
 }
 
-// parts are what a segment gives to each of its steps, by id.
+// parts are the results of a segment's steps, by id.
 func (h *harness) parts(ev *Event, text string) {
 	var outputs map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &outputs); err != nil {
@@ -526,7 +526,7 @@ func (h *harness) parts(ev *Event, text string) {
 	}
 }
 
-// fates reads what became of the steps of a segment that failed in parts: "a:failed,b:a" says that a failed and that b was
+// fates reads the outcomes of a segment that failed in parts: "a:failed,b:a" says that a failed and that b was
 // stopped by it; the others completed.
 func (h *harness) fates(ev *Event, list string) {
 	lead, ok := h.run.find(ev.Idx)

@@ -62,7 +62,7 @@ func (p place) inside(rest string) (place, bool) {
 	case rest == "":
 		return place{s, 0}, true
 	}
-	if i, ok := s.keys[strings.TrimPrefix(rest, ".")]; ok { // what it has spawned
+	if i, ok := s.keys[strings.TrimPrefix(rest, ".")]; ok { // a step that it spawned
 		return place{s, i}, true
 	}
 	return place{s, 0}.inside(rest)

@@ -29,7 +29,7 @@ func (t *tally) carried() *Inside {
 	return &Inside{Total: t.Total, Completed: t.Completed, Failed: t.Failed, Skipped: t.Skipped, Cancelled: t.Cancelled, Load: t.load.total}
 }
 
-// carry counts what is inside a step that is taken over, as if it had ended here.
+// carry counts the inside of a step that is taken over, as if it had ended here.
 func (r *Run) carry(p place, in *Inside) {
 	if in == nil {
 		return
@@ -75,7 +75,7 @@ func (r *Run) remembers(step string) bool {
 	return false
 }
 
-// remembered lists the seeds for what is inside a step.
+// remembered lists the seeds inside a step.
 func (r *Run) remembered(step string) []*Seed {
 	var scopes []string
 	for in := range r.memory {
@@ -91,7 +91,7 @@ func (r *Run) remembered(step string) []*Seed {
 	return out
 }
 
-// forget drops what was to be taken over inside a step.
+// forget drops the seeds inside a step.
 func (r *Run) forget(step string) {
 	for in := range r.memory {
 		if in != "" && covers(step, in) {
@@ -132,7 +132,7 @@ func (r *Run) seed(s *scope) {
 	}
 }
 
-// goOn has a segment repeat only what did not get through in an execution.
+// goOn has a segment repeat only the items that failed in an execution.
 func (r *Run) goOn(lead place, execution string) {
 	if r.goesOn == nil {
 		r.goesOn = map[int32]string{}
@@ -140,7 +140,7 @@ func (r *Run) goOn(lead place, execution string) {
 	r.goesOn[lead.idx()] = execution
 }
 
-// putSeed ends a step with what is taken over.
+// putSeed ends a step with the result of a seed.
 func (r *Run) putSeed(p place, x *Seed) {
 	r.carry(p, x.Inside)
 	if x.Status == stepwell.StepSkipped {
@@ -161,7 +161,7 @@ func (s *scope) memory() string {
 	return s.owner.key()
 }
 
-// localKey is the key of a step as seen from beside it.
+// localKey is the key of a step within its scope.
 func (s *scope) localKey(i int32) string {
 	if x := s.spawnedAt(i); x != nil {
 		return x.spec.Key
@@ -195,7 +195,7 @@ func (e *each) seed(loop string, i int32, read bool) Seed {
 	return out
 }
 
-// digest tells whether two for_each go over the same items.
+// digest is equal for two for_each with the same items.
 func (e *each) digest() string {
 	h := fnv.New64a()
 	fmt.Fprint(h, e.n)

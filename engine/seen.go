@@ -14,7 +14,7 @@ type given struct {
 	optional []string
 }
 
-// withAbsent makes params that tell what is absent from what is undefined, where there is something to tell.
+// withAbsent makes params that distinguish absent from undefined, if any is optional.
 func (r *Run) withAbsent(params map[string]any, optional []string) any {
 	if r.revision > 1 && slices.ContainsFunc(optional, func(name string) bool { _, there := params[name]; return !there }) {
 		return &given{params, optional}
@@ -33,7 +33,7 @@ func (g *given) Attr(name string) (any, bool) {
 	return &expr.Absent{Why: "the execution was started without the parameter " + name}, true
 }
 
-// Keys are the names of those that are there.
+// Keys are the names of the present values.
 func (g *given) Keys() []string {
 	keys := make([]string, 0, len(g.params))
 	for name := range g.params {
@@ -86,8 +86,8 @@ func (v *view) Keys() []string {
 	return []string{"attempt", "error", "outputs", "status"}
 }
 
-// Attr implements expr.Object: outputs, status, error, attempt (semantics §2). The outputs of a step that has ended
-// without completing are absent, those of one that has not ended are undefined; a for_each that failed has its counts.
+// Attr implements expr.Object: outputs, status, error, attempt (semantics §2). Outputs are absent if the step ended
+// without completing, undefined if it has not ended; a for_each that failed has its counts.
 func (v *view) Attr(name string) (any, bool) {
 	switch name {
 	case "outputs":
@@ -118,6 +118,6 @@ func (v *view) Lacks(attribute, member string) *expr.Absent {
 	return &expr.Absent{Why: "the step " + v.id + " did not give it"}
 }
 
-// ending tells how a step has ended that did not complete.
+// ending words the end of a step that did not complete.
 var ending = map[stepwell.StepStatus]string{stepwell.StepFailed: "failed", stepwell.StepSkipped: "was skipped",
 	stepwell.StepCancelled: "was cancelled", stepwell.StepTimedOut: "timed out"}

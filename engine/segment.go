@@ -2,8 +2,8 @@ package engine
 
 import "github.com/stepwell/stepwell"
 
-// A segment is the stream steps that items connect (docs/semantics §6). Its lead is dispatched for all of
-// them; the others stay pending, depend on the lead, and end with what it brought.
+// A segment is the stream steps that items connect (docs/semantics §6). Its lead is dispatched for all of them; the
+// others stay pending, depend on the lead, and end with their parts of its result.
 
 // led reports whether a step's lead is at work: then the step is neither begun nor cut short on its own.
 func (p place) led() bool {
@@ -18,7 +18,7 @@ func (p place) led() bool {
 	return false
 }
 
-// completeAll ends a segment's lead, and leaves the other steps what they end with as soon as they are judged.
+// completeAll ends a segment's lead and stores the results with which the other steps end when judged.
 func (r *Run) completeAll(p place, ev *Event) {
 	for i := range ev.Parts {
 		part := &ev.Parts[i]
@@ -43,8 +43,8 @@ func (r *Run) completeAll(p place, ev *Event) {
 	r.complete(p, ev)
 }
 
-// endParts ends a segment of which some branches failed: every step with what it came to, the lead last. Those that
-// completed end first, before the failures stop what is beside them.
+// endParts ends a segment of which some branches failed, each step with its own result, the lead last. Completed
+// steps end first, before the failures stop the rest of the scope.
 func (r *Run) endParts(lead place, ev *Event) {
 	got := r.got
 	r.got = arrival{}
@@ -81,7 +81,7 @@ func (r *Run) endParts(lead place, ev *Event) {
 	r.endPart(lead, &ev.Parts[own])
 }
 
-// endPart ends one step of a segment with what it came to.
+// endPart ends one step of a segment with its result.
 func (r *Run) endPart(p place, part *Part) {
 	switch by, ok := r.find(part.StoppedBy - 1); {
 	case part.Failure != nil:
@@ -104,7 +104,7 @@ func (r *Run) endPart(p place, part *Part) {
 	}
 }
 
-// judgeMember ends a step whose lead has ended: with its part of the result, or with the lead's fate.
+// judgeMember ends a step whose lead has ended: with its part of the result, or like the lead.
 func (r *Run) judgeMember(p place) {
 	n := p.node()
 	n.flags |= judged
@@ -137,8 +137,8 @@ func (r *Run) judgeMember(p place) {
 	r.end(p, stepwell.StepCompleted, nil)
 }
 
-// blame fails the step of a segment that is at fault, and ends the lead with it. It reports false when
-// there is no such step beside the lead.
+// blame fails the step of a segment that is at fault, and ends the lead with it. It reports false when that step is
+// the lead or unknown.
 func (r *Run) blame(lead place, idx int32, f *Failure) bool {
 	p, ok := r.find(idx)
 	if !ok || p.s != lead.s || p.node().status != stepwell.StepPending {

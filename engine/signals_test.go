@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// await makes a random wait one that may be ended from outside.
+// await lets a random wait be ended from outside.
 func (m *monkey) await(w *Wait) {
 	if w.Await = m.often(60, "await"); !w.Await {
 		return
@@ -46,7 +46,7 @@ func (m *monkey) settle() bool {
 	return true
 }
 
-// checkSignals compares what awaits with what was told, costs and progress with a count by hand.
+// checkSignals compares awaiting steps, costs and progress with a count by hand.
 func (m *monkey) checkSignals() {
 	r := m.run
 	for _, a := range m.fx.Awaits {

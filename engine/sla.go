@@ -1,6 +1,6 @@
 package engine
 
-// What Progress.Breached says.
+// Values of Progress.Breached.
 const (
 	BreachedExpected = "expected" // longer than settings.sla.expected_seconds
 	BreachedMaximum  = "maximum"  // longer than settings.sla.max_seconds
@@ -29,7 +29,7 @@ func (r *Run) breach(timer int32) bool {
 	return true
 }
 
-// late notes at the end what a timer has not come to say.
+// late records at the end the breaches whose timers have not fired.
 func (r *Run) late() {
 	took, sla := r.now-r.armed, &r.plan.SLA
 	switch {

@@ -20,7 +20,7 @@ type spawned struct {
 	by   int32
 	step plan.Step
 	spec Spawn
-	// What it depends on, as found when it was spawned: steps by number, and names or keys to come.
+	// Its dependencies, as found when it was spawned: steps by number, and names or keys to come.
 	exact []int32
 	names []string
 }
@@ -63,8 +63,7 @@ func (r *Run) spawn(p place, ev *Event) (bool, error) {
 	return changed, nil
 }
 
-// spawnable refuses a spawn whose key is taken by something else, in the scope or by another one of
-// the same call.
+// spawnable refuses a spawn whose key is taken in the scope or by another spawn of the same call.
 func spawnable(s *scope, x, other *Spawn) error {
 	if x.Key == "" || x.Name == "" || !utf8.ValidString(x.Key) || !utf8.ValidString(x.Name) {
 		return stepwell.Invalid("", "spawn %q: the name or the key is empty or not UTF-8", x.Key)

@@ -10,7 +10,7 @@ import (
 // stop is why and how nothing new starts in a scope.
 type stop struct {
 	level  level
-	cause  stepwell.StepStatus // cancelled or timed out when it came from outside; 0: a step beside failed
+	cause  stepwell.StepStatus // cancelled or timed out when it came from outside; 0: another step of the scope failed
 	reason string
 	step   string // that failed
 }
@@ -19,8 +19,8 @@ type stop struct {
 type level uint8
 
 const (
-	draining   level = iota + 1 // what runs may finish
-	cancelling                  // what runs is asked to stop
+	draining   level = iota + 1 // running steps may finish
+	cancelling                  // running steps are asked to stop
 )
 
 // add makes a stop harder. It reports whether there is something new in it.
@@ -47,8 +47,8 @@ func (r *Run) stopScope(s *scope, st stop) {
 	}
 }
 
-// sweep carries a scope's stop out: what has not started ends, and so does what waits for a time; what
-// runs is asked to end if the stop says so. It looks at every step of the scope.
+// sweep carries a scope's stop out: pending and sleeping steps end, and running ones are asked to end if the stop
+// says so. It visits every step of the scope.
 func (r *Run) sweep(s *scope) {
 	if s.ended {
 		return
@@ -77,8 +77,8 @@ func (r *Run) sweep(s *scope) {
 	}
 }
 
-// cutShort ends a step that a stop has kept from starting or from finishing. One that failed and was
-// waiting for its next try has failed.
+// cutShort ends a step that a stop has kept from starting or from finishing. A step that was waiting for its retry
+// has failed.
 func (r *Run) cutShort(p place) {
 	n, st := p.node(), &p.s.stop
 	n.flags |= halted | judged
@@ -103,8 +103,8 @@ func (r *Run) cutShort(p place) {
 	}
 }
 
-// stopInside stops what runs inside a group, for_each or sub-pipeline. The handlers of a
-// sub-pipeline are left to finish, like those of the pipeline itself.
+// stopInside stops the steps inside a group, for_each or sub-pipeline. Handlers of a sub-pipeline may finish, like
+// those of the pipeline itself.
 func (r *Run) stopInside(p place, st stop) {
 	in := p.node().ensure()
 	if in.body != nil {
@@ -119,8 +119,8 @@ func (r *Run) stopInside(p place, st stop) {
 	}
 }
 
-// insist is a cancel of an execution that is ending: steps of handlers that wait end. The first cancel of one whose
-// handlers run, and that nobody has cancelled before, only asks for that, as handlers are there to finish.
+// insist cancels an ending execution: waiting steps of handlers end. If nobody has cancelled it before, the first
+// cancel during handlers is only recorded: handlers may finish.
 func (r *Run) insist(why string) bool {
 	if r.status.Terminal() {
 		return false

@@ -9,9 +9,9 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// stuck ends steps that can never start, in a run in which nothing runs, nothing waits for a time and
-// nothing can start (source-systems D8): those that wait for a step that nobody will spawn, or else some
-// that wait for each other. It reports whether there were any.
+// stuck ends steps that can never start, in a run in which nothing runs, sleeps or can start (source-systems D8):
+// those that wait for a step that no step will spawn, else some that wait for each other. It reports whether there
+// were any.
 func (r *Run) stuck() bool {
 	if r.inflight > 0 || r.sleeping > 0 || len(r.ready) > 0 || r.status != stepwell.ExecutionRunning && r.status != stepwell.ExecutionCancelling {
 		return false
@@ -48,7 +48,7 @@ func (r *Run) stuck() bool {
 	return true
 }
 
-// deadlock says which steps wait for what.
+// deadlock names the blocked steps and their dependencies.
 func (r *Run) deadlock(blocked []place) *Failure {
 	var waits []string
 	for _, p := range blocked[:min(len(blocked), 5)] {
@@ -62,7 +62,7 @@ func (r *Run) deadlock(blocked []place) *Failure {
 	return f
 }
 
-// awaited calls f for what a pending step waits for: a step that exists, or a token with its group.
+// awaited calls f for each open dependency of a pending step: an existing step, or a token with its group.
 func (r *Run) awaited(p place, f func(dep place, token string, g *group)) {
 	for _, dep := range p.step().Deps {
 		f(place{p.s, dep}, "", nil)
@@ -81,7 +81,7 @@ func (r *Run) awaited(p place, f func(dep place, token string, g *group)) {
 	}
 }
 
-// orphan reports whether a step waits for one that will never be.
+// orphan reports whether a step waits for a step that can never exist.
 func (r *Run) orphan(p place) (never bool) {
 	r.awaited(p, func(dep place, _ string, g *group) {
 		never = never || dep.s == nil && g.hopeless()
@@ -89,13 +89,12 @@ func (r *Run) orphan(p place) (never bool) {
 	return never
 }
 
-// hopeless: no step of the name or key is left, nor anybody who could spawn one, but somebody waits.
+// hopeless: there are waiters, but no step of the name or key is left and none could spawn one.
 func (g *group) hopeless() bool {
 	return g == nil || g.open == 0 && len(g.spawners) == 0 && !g.satisfied()
 }
 
-// circle follows what steps wait for until it comes back to one, and returns the pending steps on the
-// way round.
+// circle follows dependencies until they come back to a step, and returns the pending steps of the cycle.
 func (r *Run) circle(p place) []place {
 	seen := map[place]int{}
 	var way []place
@@ -159,7 +158,7 @@ func unended(in *info) place {
 	return place{}
 }
 
-// missing lists what a pending step waits for.
+// missing lists the open dependencies of a pending step.
 func (r *Run) missing(p place) []string {
 	var out []string
 	r.awaited(p, func(dep place, token string, g *group) {

@@ -2,8 +2,7 @@ package engine
 
 import "github.com/stepwell/stepwell"
 
-// Pending lists the timers that a run waits for, for whoever has just rebuilt it. It looks at
-// every step.
+// Pending lists the timers of a run, to be called once after a rebuild. It visits every step.
 func (r *Run) Pending() []Timer {
 	if r.main == nil || r.status.Terminal() {
 		return nil
@@ -104,7 +103,7 @@ func (r *Run) wakeUp(p place) {
 	r.complete(p, &Event{Output: out, Loaded: loaded})
 }
 
-// timeOutBody stops what is inside a group or a sub-pipeline whose time has passed.
+// timeOutBody stops the inside of a group or a sub-pipeline whose time has passed.
 func (r *Run) timeOutBody(p place) bool {
 	in := p.node().info
 	if in.err != nil {

@@ -11,9 +11,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata")
 
-// TestTranscripts plays testdata/*.txt. A stanza is commands, one batch of events, then ---- and what
-// came of it. `pipeline` begins a new execution of the document that follows. After every stanza the
-// recorded batches must give the same state again.
+// TestTranscripts plays testdata/*.txt. A stanza is commands, one batch of events, then ---- and the effects.
+// `pipeline` begins a new execution of the document that follows. After every stanza the recorded batches must give
+// the same state again.
 func TestTranscripts(t *testing.T) {
 	var keep recorder
 	files, err := filepath.Glob("testdata/*.txt")

@@ -10,8 +10,8 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// Scope is what the templates of one step see: params, the steps they name as these were when the
-// step was started, item and index, execution. It is immutable and may be used by any goroutine.
+// Scope holds the values templates of one step read: params, the named steps as of the step's start, item and index,
+// execution. It is immutable and safe for concurrent use.
 type Scope struct {
 	params    any
 	steps     views
@@ -94,7 +94,7 @@ func describe(f *Failure) any {
 	return map[string]any{"code": string(f.Code), "message": f.Message, "step": f.Step}
 }
 
-// outer is the scope whose steps are visible too: not beyond a sub-pipeline.
+// outer is the enclosing scope with visible steps: none beyond a sub-pipeline.
 func (s *scope) outer() *scope {
 	if s.body != nil && s.body.Pipeline != "" {
 		return nil
@@ -102,7 +102,7 @@ func (s *scope) outer() *scope {
 	return s.up()
 }
 
-// scope makes what a step's templates see.
+// scope collects the values that a step's templates read.
 func (r *Run) scope(p place, reads []plan.Read) *Scope {
 	out := &Scope{params: r.given, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.began}}
 	if int(p.i) < len(p.s.nodes) {
@@ -143,7 +143,7 @@ func (r *Run) scope(p place, reads []plan.Read) *Scope {
 	return out
 }
 
-// describeOutcome tells handlers how their pipeline went.
+// describeOutcome gives handlers the outcome of their pipeline.
 func (r *Run) describeOutcome(s *scope, e *execution) {
 	e.over, e.status, e.err = true, stepwell.ExecutionCompleted, s.err
 	switch {
@@ -183,7 +183,7 @@ func (r *Run) allViews(s *scope) views {
 	return out
 }
 
-// bodyResult is what the inside of a completed step gives it as outputs, nil when nobody reads them.
+// bodyResult is the outputs of a completed step from its inside, nil when no template reads them.
 func (r *Run) bodyResult(s *scope) ([]byte, *Failure) {
 	if s.body.Pipeline != "" {
 		return r.renderOutputs(s, s.body.Outputs)
@@ -201,14 +201,14 @@ func (r *Run) bodyResult(s *scope) ([]byte, *Failure) {
 		case n.status == stepwell.StepCompleted:
 			all[id] = struct{}{}
 		default:
-			all[id] = nil // what it would have given is absent
+			all[id] = nil // its output is absent
 		}
 	}
 	return canonical(all), nil
 }
 
-// renderOutputs evaluates declared outputs. What is absent, because its step was skipped, is null, and so is what is
-// undefined, which would fail an execution whose work is all done; any other fault is a failure.
+// renderOutputs evaluates declared outputs. Absent values (their step was skipped) are null, and so are undefined
+// ones, which would fail an execution whose work is all done; any other fault is a failure.
 func (r *Run) renderOutputs(s *scope, v *plan.Outputs) ([]byte, *Failure) {
 	if v == nil {
 		return nil, nil

@@ -6,19 +6,18 @@ import (
 	"github.com/stepwell/stepwell/plan"
 )
 
-// tally counts what happened inside a step.
+// tally counts ends inside a step.
 type tally struct {
 	Progress
 	load
 }
 
-// load is how much there is to do and how much has been done, in shares of the progress: every step
-// counts plan.WeightUnit, one with a weight of its own counts that. A group, a for_each or a sub-pipeline with
-// a weight counts that for all of its inside, otherwise what is inside counts beside it. Kept only for
-// plans in which some step has a weight.
+// load is total and done work, in shares of the progress: a step counts its weight or plan.WeightUnit. The weight of
+// a group, for_each or sub-pipeline stands for its inside; without one the steps inside count themselves. Kept only
+// for plans in which some step has a weight.
 type load struct{ total, done int64 }
 
-// part is what is done of a weight w that stands for all of the load.
+// part is the done share of a weight w that stands for all of the load.
 func (l load) part(w int64) int64 {
 	if l.total <= 0 || l.done <= 0 {
 		return 0
@@ -47,7 +46,7 @@ func (r *Run) weigh(around place, more load) {
 	r.load.done += more.done
 }
 
-// rest is what a step's end still adds to what is done around it.
+// rest is the work that a step's end still adds to the enclosing load.
 func (p place) rest() int64 {
 	w := p.step().Policy.Weight
 	if in := p.node().info; w > 0 && in != nil && in.inside != nil {
@@ -63,7 +62,7 @@ func (p place) weight() int64 {
 	return plan.WeightUnit
 }
 
-// share is what a step, with its inside, counts for outside of it.
+// share is the load of a step, with its inside, as counted outside of it.
 func (p place) share() load {
 	out := load{total: p.weight()}
 	if in := p.node().info; in != nil && in.inside != nil {

@@ -12,7 +12,7 @@ import (
 type Reason struct {
 	Code    string   `json:"code"`
 	Message string   `json:"message"`
-	Steps   []string `json:"steps,omitempty"` // keys of those that are the reason, at most 20
+	Steps   []string `json:"steps,omitempty"` // keys of the steps that are the reason, at most 20
 }
 
 // The codes of reasons.
@@ -32,11 +32,11 @@ const (
 	WhyTime         = "time"         // waits for a time
 	WhySignal       = "signal"       // waits for something outside
 	WhyAgain        = "again"        // is not in its first attempt
-	WhyCompleted    = "completed"    // has done what it should
+	WhyCompleted    = "completed"    // done as intended
 	WhyTakenOver    = "taken_over"   // the result is that of an earlier execution
 	WhyCondition    = "condition"    // the condition is false
 	WhyRule         = "trigger_rule" // the trigger rule keeps it from running
-	WhySkipped      = "skipped"      // the action, or whoever was asked, chose so
+	WhySkipped      = "skipped"      // the action, or the person asked, chose so
 	WhyFailed       = "failed"       // it failed, or Steps did
 	WhyStopped      = "stopped"      // a failure elsewhere, a cancel or a time limit has ended it
 	WhyLate         = "late"         // the execution takes longer than its settings promise
@@ -116,7 +116,7 @@ func (r *Run) whyEnded() Reason {
 	return reason
 }
 
-// underWay tells what an execution that has not ended is doing.
+// underWay describes the activity of an execution that has not ended.
 func (r *Run) underWay() []Reason {
 	var out []Reason
 	for _, kind := range []struct {

@@ -77,7 +77,7 @@ func (r *Run) waitsOn(p place) []string {
 	return out
 }
 
-// whyNoRoom says what keeps a step from being dispatched that may run.
+// whyNoRoom gives the reasons why a ready step is not dispatched.
 func (r *Run) whyNoRoom(p place) []Reason {
 	limit, at := r.plan.Graph.MaxParallel, "the pipeline"
 	full := r.full(p.s)
@@ -186,7 +186,7 @@ func (r *Run) whyOver(p place) Reason {
 	return out
 }
 
-// whySkipped tells apart what keeps a step from running at all.
+// whySkipped distinguishes the reasons for a skip.
 func (r *Run) whySkipped(p place, out *Reason) {
 	n, step := p.node(), p.step()
 	why, blocked := refused(step, n.flags)
@@ -263,7 +263,7 @@ func (p place) whyNotIteration(i int32) (Reason, bool) {
 	}
 }
 
-// whyNoMore says what has stopped a for_each.
+// whyNoMore is the reason that a for_each has stopped.
 func (p place) whyNoMore() string {
 	e := p.node().info.each
 	switch {
@@ -275,7 +275,7 @@ func (p place) whyNoMore() string {
 	return "the for_each has ended"
 }
 
-// ruleText names what a step's trigger rule asks for.
+// ruleText words a step's trigger rule.
 func ruleText(rule plan.Rule) string {
 	switch rule {
 	case plan.OneSuccess:
