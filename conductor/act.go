@@ -10,10 +10,10 @@ import (
 	"github.com/stepwell/stepwell/queue"
 )
 
-// pushPause is how long what the queue has refused waits for the next try.
+// pushPause is the pause before a refused push is retried.
 const pushPause = time.Second
 
-// act does what was decided, now that it is durable.
+// act carries out the decisions of the turn, which are durable now.
 func (c *Conductor) act() {
 	ended := false
 	for _, l := range c.touched {
@@ -43,7 +43,7 @@ func (c *Conductor) act() {
 	}
 	c.dispatch()
 	if ended {
-		c.flushLines() // whoever is told of an end finds the whole log
+		c.flushLines() // so that the log is whole before an end is announced
 	}
 	for i, l := range c.touched {
 		c.finishTurn(l)
@@ -54,7 +54,7 @@ func (c *Conductor) act() {
 	c.timers.prune(func(run int64) bool { return c.runs[run] != nil })
 }
 
-// dispatch pushes. What the queue does not take is tried again; what it takes twice does no harm.
+// dispatch pushes tasks. Refused tasks are retried; a task pushed twice does no harm.
 func (c *Conductor) dispatch() {
 	if len(c.push) == 0 {
 		return
@@ -70,10 +70,10 @@ func (c *Conductor) dispatch() {
 	c.push = c.push[:0]
 }
 
-// refusedPush reports whether it is time to try again what the queue has refused.
+// refusedPush reports whether a refused push is due for a retry.
 func (c *Conductor) refusedPush() bool { return c.repush > 0 && c.now() >= c.repush }
 
-// finishTurn tells whoever waits or watches, and lets go of what has ended.
+// finishTurn answers and notifies, and unloads ended executions.
 func (c *Conductor) finishTurn(l *live) {
 	if len(l.fx.Rows)+len(l.fx.Tasks) > 0 || l.fx.Changed {
 		u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At}

@@ -20,9 +20,9 @@ const (
 	slotTaken        // admitted and not ended; also while it is paused or being cancelled
 )
 
-// admission lets executions begin: as many at once as Options.MaxExecutions and the limits of their keys
-// (settings.concurrency) allow, those of higher priority first, else in order of their numbers. One that
-// its key holds back holds no other up. It belongs to the loop.
+// admission is the admission queue: as many executions run at once as Options.MaxExecutions and the limits of their
+// keys (settings.concurrency) allow, higher priority first, else by number. A full key delays no other executions. It
+// belongs to the loop.
 type admission struct {
 	running   int
 	waiting   int
@@ -106,7 +106,7 @@ func (c *Conductor) judge(l *live, b *engine.Begin) error {
 			c.makeRoom(g, l)
 		}
 	}
-	c.admit() // those who were here before
+	c.admit() // earlier executions first
 	room := a.suspended == 0 && !c.crowded()
 	if g := a.groups[l.row.Concurrency]; g != nil && g.running >= l.limit() {
 		room = false
@@ -173,7 +173,7 @@ func (c *Conductor) enroll(l *live) {
 	c.tally()
 }
 
-// takeSlot counts an execution among those that run.
+// takeSlot counts an execution as running.
 func (c *Conductor) takeSlot(l *live) {
 	l.slot = slotTaken
 	c.admission.running++
@@ -198,7 +198,7 @@ func (a *admission) follow(g *group) {
 	}
 }
 
-// admit lets in whoever there is room for.
+// admit starts held executions while slots are free.
 func (c *Conductor) admit() {
 	a := &c.admission
 	for a.suspended == 0 && len(a.ready.list) > 0 && !c.crowded() {

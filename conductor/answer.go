@@ -16,10 +16,10 @@ type Answer struct {
 	Status  string          `json:"status,omitempty"`  // completed, failed or skipped. Defaults to completed
 	Outputs json.RawMessage `json:"outputs,omitempty"` // of a completed step: an object. Defaults to none
 	Error   string          `json:"error,omitempty"`   // why, of a failed or skipped step
-	By      string          `json:"by,omitempty"`      // who says so
+	By      string          `json:"by,omitempty"`      // the person who answers
 }
 
-// Limits in bytes, as workers have them for what a handler returns.
+// Limits in bytes, the same as for a handler's results.
 const (
 	maxAnswer    = 16 << 20
 	inlineAnswer = 64 << 10
@@ -51,7 +51,7 @@ func (c *Conductor) decodeAnswer(s store.Signal) (a Answer, err error) {
 		if text[0] != '{' {
 			return a, invalid("outputs is no object")
 		}
-		if _, err := expr.Decode(a.Outputs); err != nil { // what cannot be read again must not be stored
+		if _, err := expr.Decode(a.Outputs); err != nil { // never store unreadable outputs
 			return a, invalid("outputs: %v", err)
 		}
 	}
@@ -59,7 +59,7 @@ func (c *Conductor) decodeAnswer(s store.Signal) (a Answer, err error) {
 	return a, nil
 }
 
-// settle is what a signal means to a step that awaits it. The execution may know secrets that nobody else does.
+// settle turns a signal into the event for a step that awaits it. Secrets of the execution are sealed too.
 func (c *Conductor) settle(a Answer, execution string, w *engine.Await) (engine.Event, error) {
 	hide := func(text string) string { return c.o.Secrets.Text(execution, text) }
 	a.Error, a.By = hide(a.Error), hide(a.By)

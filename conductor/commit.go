@@ -12,18 +12,18 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// How often, and after what pauses, a commit that the store refuses is tried again before the conductor gives
-// up, unless Options.Patience is longer. Nothing is lost by giving up: what was not committed has not happened.
+// Retries of a refused commit before the conductor gives up, unless Options.Patience is longer. Giving up loses
+// nothing: an uncommitted decision has not happened.
 const (
 	commitTries    = 6
 	commitPause    = 100 * time.Millisecond
 	maxCommitPause = 2 * time.Second
-	minPatience    = 3 * time.Second // about what commitTries take
+	minPatience    = 3 * time.Second // about the duration of commitTries
 )
 
-// commit makes the batch durable. A store that is away for a moment (a full disk, a lock) is tried again; meanwhile nothing
-// goes on, because nothing may. The end of ctx ends the patience, not the commit. Executions whose commits the store refuses
-// are evicted, and the others are committed without them.
+// commit makes the batch durable. While the store is away (a full disk, a lock) it retries and nothing else is
+// decided. The end of ctx ends the retries, not the commit. Executions whose commits the store refuses are evicted,
+// and the others are committed without them.
 func (c *Conductor) commit(ctx context.Context) error {
 	end := func() {}
 	defer func() { end() }()
@@ -58,8 +58,8 @@ func (c *Conductor) commit(ctx context.Context) error {
 // impatient reports whether the store has been away for longer than is to be waited.
 func (c *Conductor) impatient(since time.Time) bool { return time.Since(since) >= c.o.Patience }
 
-// hold waits while the store is away for others, such as a worker whose outputs the blobs refuse: nothing is decided
-// meanwhile. It returns when the store is back or ctx ends, and with an error when the patience is over.
+// hold waits while the store is away for others, such as a worker whose outputs the blobs refuse. It returns when the
+// store is back or ctx ends, and with an error when the patience is over.
 func (c *Conductor) hold(ctx context.Context) error {
 	over, since := c.o.Outage.Over()
 	if over == nil {
@@ -79,7 +79,7 @@ func (c *Conductor) hold(ctx context.Context) error {
 	}
 }
 
-// Stalled says why nothing goes on: the store is away, and what it has refused is tried again. CodeUnavailable; nil when
+// Stalled is the reason that nothing is decided: the store is away and is being retried. CodeUnavailable; nil when
 // all is well.
 func (c *Conductor) Stalled() error { return c.o.Outage.Err() }
 
@@ -109,7 +109,7 @@ func pausing(ctx context.Context, pause time.Duration) bool {
 	}
 }
 
-// committed reports whether the store holds this very batch: it had stored what it said had failed.
+// committed reports whether the store holds this very batch although it reported a failure.
 func (c *Conductor) committed() bool {
 	for i := range c.commits {
 		x, same := &c.commits[i], false
@@ -124,8 +124,8 @@ func (c *Conductor) committed() bool {
 	return true
 }
 
-// evict lets go of the executions whose commits the store refuses: nothing of this turn has happened to them, and whoever
-// waits is told so. It reports whether there was one.
+// evict unloads the executions whose commits the store refuses and answers their callers: nothing of this turn has
+// happened to them. It reports whether there was one.
 func (c *Conductor) evict(refused *store.RefusedError) (any bool) {
 	for i := range refused.Refusals {
 		r := &refused.Refusals[i]

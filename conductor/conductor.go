@@ -1,4 +1,4 @@
-// Package conductor turns what happens into durable state and work: it takes events in, lets the
+// Package conductor turns events into durable state and work: it takes events in, lets the
 // engine decide, commits, and only then acts. One goroutine owns all running executions.
 //
 // Invariants: nothing is dispatched, answered or published before the commit that decided it; many
@@ -21,7 +21,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Store is what the conductor needs of a store.
+// Store lists the store's methods that the conductor needs.
 type Store interface {
 	store.Committer
 	store.Loader
@@ -36,13 +36,13 @@ type Options struct {
 	Queue   queue.Queue
 	Blobs   store.Blobs
 	Catalog plan.Catalog
-	// Secrets keeps secrets out of what is recorded of an execution's parameters. Defaults to nothing: they are
-	// recorded as they are.
+	// Secrets seals secrets in the recorded parameters of executions. Defaults to none: they are recorded as they
+	// are.
 	Secrets Secrets
 	// Revoke stops a task wherever it is. Defaults to nothing.
 	Revoke func(run int64, idx int32, epoch uint32)
-	// Price is what so many calls of an action have cost that took so many seconds and gave the outputs, in millionths of
-	// the unit of money; it is asked for outputs that a signal brings. Defaults to nothing.
+	// Price is the cost, in millionths of the unit of money, of an action's calls that took so many seconds and gave
+	// the outputs; it is called for a signal's outputs. Defaults to none.
 	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
 	// Cancels reports whether the work that an action's steps leave outside can be stopped (action.Canceler): then it is
 	// written down with the commit that gives it up, and handed to Cancel, which must not wait for it. Defaults to no action.
@@ -51,8 +51,8 @@ type Options struct {
 	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update. A
 	// panic in it is logged, and goes no further. Defaults to nothing.
 	Observe func(*Update)
-	// Lines is told, by number, of the executions whose log lines have become readable; it must be quick. Defaults
-	// to nothing.
+	// Lines gets the numbers of the executions whose log lines have become readable; it must be quick. Defaults to
+	// none.
 	Lines func(executions []int64)
 	// Outbox reports whether the end of an execution, or its taking longer than promised, is to be put into the
 	// outbox with the commit that decides it (Ended). It must be quick. Defaults to nothing being put there.
@@ -64,8 +64,7 @@ type Options struct {
 	MaxPending int
 	// MaxKept bounds, in bytes, the signals that no step has waited for yet. Defaults to 64 MiB.
 	MaxKept int64
-	// Outage is shared by all that need the store: what one of them is refused, all wait for. Defaults to one of the
-	// conductor's own.
+	// Outage is shared by all users of the store: when it refuses one of them, all wait. Defaults to a new one.
 	Outage *store.Outage
 	// Patience is for how long an Outage is waited for, such as a full disk; then Run gives up. Defaults to about three
 	// seconds.
@@ -88,13 +87,13 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Owners says whose an execution is, where several processes run those of one store.
+// Owners finds the owner of an execution, where several processes run those of one store.
 type Owners interface {
 	// Mine returns nil when this process is to run the execution, and *ElsewhereError when another one does.
 	Mine(ctx context.Context, id string) error
 }
 
-// ElsewhereError says that another process runs the execution: what is asked for is to be asked there. Its code is
+// ElsewhereError says that another process, Node, runs the execution: send the request there. Its code is
 // CodeConflict.
 type ElsewhereError struct{ Node string }
 
@@ -154,7 +153,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Update tells an observer what one commit changed in one execution.
+// Update is the change of one execution in one commit.
 type Update struct {
 	Execution *store.Execution // id, pipeline, status and so on after the commit
 	Rows      []engine.StepRow
@@ -181,7 +180,7 @@ type Conductor struct {
 	loading map[string]chan struct{} // executions on their way there; closed when they are
 	numbers numbers
 	starts  starts
-	// While RecoverAll goes on: how many, and what is closed at the end of the last.
+	// Running calls of RecoverAll, and a channel that the last one closes.
 	recoveries int
 	recovering chan struct{}
 
@@ -198,11 +197,11 @@ type Conductor struct {
 	touched   []*live
 	commits   []store.Commit
 	push      []queue.Message
-	repush    int64 // when to try again what the queue refused; 0: nothing
+	repush    int64 // when to retry refused pushes; 0: none
 }
 
-// live is an execution in memory. Whoever finds it in byID may read run.No, run.ID and pipeline, wait
-// for done, and then read the rest; everything else belongs to the loop.
+// live is an execution in memory. After byID any goroutine may read run.No, run.ID and pipeline, wait for done, and
+// then read the rest; everything else belongs to the loop.
 type live struct {
 	run       *engine.Run
 	row       store.Execution
@@ -214,7 +213,7 @@ type live struct {
 	create    bool
 	touched   bool
 	rebuilt   bool            // came from the store: its timers are not set yet
-	flying    []engine.Flight // of one that was rebuilt, for Options.Expect
+	flying    []engine.Flight // attempts in flight at a rebuild, for Options.Expect
 	gone      bool            // has left memory: items for it are refused with errGone
 	refused   error
 	replies   []chan error
@@ -228,7 +227,7 @@ type live struct {
 	queue *admissionQueue // where it waits to be admitted
 	pos   int             // in queue
 
-	outside  []store.OutsideWork // what this turn has given up
+	outside  []store.OutsideWork // work given up in this turn
 	awaits   map[int32]string    // keys of signals, by step
 	taken    []string            // keys of the signals that this turn has used up
 	breached string              // as it was told
@@ -334,7 +333,7 @@ var (
 	errStale   = &stepwell.Error{Code: stepwell.CodeConflict, Message: "the attempt is running already, or is no longer wanted"}
 )
 
-// stopped is what those get who wait for a conductor that has stopped.
+// stopped is the error for callers of a stopped conductor.
 func (c *Conductor) stopped() error {
 	if c.cause == nil {
 		return errStopped

@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// Cancel stops an execution: what runs is asked to stop, `finally` still runs. Cancelling one that
-// has ended, or twice, is harmless. It returns when the wish is durable; Wait waits for the end.
+// Cancel stops an execution: running steps are asked to stop, `finally` still runs. Cancelling twice, or after the
+// end, is harmless. It returns when the request is durable; Wait waits for the end.
 func (c *Conductor) Cancel(ctx context.Context, id, reason string) error {
 	reason = stepwell.Head(c.o.Secrets.Text(id, stepwell.Head(reason, 2*maxText)), maxText)
 	err := c.send(ctx, id, engine.Event{Kind: engine.Cancel, Reason: reason})
@@ -48,7 +48,7 @@ func (c *Conductor) send(ctx context.Context, id string, ev engine.Event) error 
 	}
 }
 
-// Task makes the task of an attempt in flight once more, for those who hand tasks out (Options.Expect). CodeConflict: the
+// Task makes the task of an attempt in flight once more, for task distributors (Options.Expect). CodeConflict: the
 // execution is not running here, or the attempt has ended.
 func (c *Conductor) Task(ctx context.Context, run int64, idx int32, epoch uint32) (*engine.Task, error) {
 	var t *engine.Task // the loop's until it answers

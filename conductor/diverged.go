@@ -68,8 +68,8 @@ func (c *Conductor) cancelDiverged(ctx context.Context, id, reason string) error
 	})
 }
 
-// commitDiverged stores what was changed of an execution that is not in memory, with a batch in which nothing happens:
-// its version fences the commit, and folding it changes nothing.
+// commitDiverged stores a change of an execution that is not in memory with an empty batch: its version fences the
+// commit, and folding it changes nothing.
 func (c *Conductor) commitDiverged(row *store.Execution, rows []engine.StepRow, ended bool) error {
 	l := &live{run: engine.New(nil, row.No, row.ID), row: *row, batch: engine.Batch{At: c.now()}}
 	log, err := engine.AppendBatch(nil, &l.batch)

@@ -41,8 +41,7 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 	return l.run.Why(step)
 }
 
-// look is ask for those who only want to see something: while the store is away they are told so at once, as the loop
-// answers nobody.
+// look is ask for read-only requests: while the store is away they fail at once, as the loop answers nothing.
 func (c *Conductor) look(ctx context.Context, it item) error {
 	if err := c.Stalled(); err != nil {
 		return err
@@ -57,7 +56,7 @@ func firstError(a, b error) error {
 	return b
 }
 
-// heldBy says what an execution waits for that has not been admitted.
+// heldBy is the reason that an execution has not been admitted.
 func (c *Conductor) heldBy(l *live) engine.Reason {
 	switch {
 	case c.admission.suspended > 0:

@@ -14,14 +14,14 @@ type item struct {
 	on    *live        // the execution itself, which the loop takes up if it does not have it; nil for reports
 	reply chan error   // has room for one; nil: nobody waits
 	size  int          // of ev, in bytes; 0: it does not count
-	do    func(*item)  // instead of ev: what the loop is to do, on an execution that it has (on) or without one; it answers
+	do    func(*item)  // instead of ev: runs in the loop and answers the item; on is the execution, if any
 }
 
-// maxSpare is how many items an idle buffer may hold: what a burst needed is given back.
+// maxSpare limits the items of an idle buffer: the memory of a burst is freed.
 const maxSpare = 1 << 14
 
-// inbox collects items while the loop is busy. Two buffers take turns: the one that take returned
-// is the loop's until it calls take again.
+// inbox collects items while the loop is busy. Two buffers take turns: the loop owns the one that take returned until
+// it calls take again.
 type inbox struct {
 	mu     sync.Mutex
 	items  []item
@@ -29,7 +29,7 @@ type inbox struct {
 	ring   chan struct{} // one token: something is there
 	closed error         // why nothing is taken in any more
 	bytes  int           // of the items
-	room   chan struct{} // closed when the items are taken, for those that wait for room; nil: nobody does
+	room   chan struct{} // closed when the items are taken, for callers waiting for room; nil: none
 }
 
 // putWhenRoom is put for an item that waits, as long as done is open, while too much is there already.

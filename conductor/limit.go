@@ -8,23 +8,23 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Limits in bytes of what enters a commit. What is larger is refused as this one event, before it is written down in any
-// form, so that neither the memory nor the store is a limit for all executions at once.
+// Limits in bytes of an event in a commit. A larger event is refused alone, before it is encoded, so that it exhausts
+// neither the memory nor the store for all executions.
 const (
 	maxEvent      = 64 << 20  // of one event
 	maxBegin      = 256 << 20 // of a start, with the results that it takes over
 	maxTurn       = 128 << 20 // of the events of one turn; more wait for the next
-	maxWaiting    = 256 << 20 // of the outcomes that wait for their turn; workers keep what is beyond
+	maxWaiting    = 256 << 20 // of the queued outcomes; workers keep any beyond
 	maxParams     = 16 << 20
 	maxDefinition = 64 << 20 // of a snapshot
 	maxText       = 16 << 10 // of a reason
 	maxOrigin     = 64 << 10 // of all that says where an execution comes from
 )
 
-// eventOverhead is what an event takes beside its texts.
+// eventOverhead is the size of an event without its texts.
 const eventOverhead = 200
 
-// eventSize is about what an event takes in a commit.
+// eventSize estimates the size of an event in a commit.
 func eventSize(ev *engine.Event) int {
 	n := eventOverhead + len(ev.Output) + len(ev.Input) + len(ev.Reason) + len(ev.Step) + len(ev.Worker)
 	if f := ev.Failure; f != nil {

@@ -30,7 +30,7 @@ type lines struct {
 	failing bool // the last write failed
 
 	flush     sync.Mutex      // one writer at a time keeps the lines in order
-	unwritten []store.LogLine // what a write has refused; owned by who holds flush
+	unwritten []store.LogLine // lines of a refused write; owned by the holder of flush
 }
 
 func size(l *store.LogLine) int { return len(l.Message) + len(l.Attrs) }
@@ -52,11 +52,11 @@ func (c *Conductor) Line(line store.LogLine) {
 	full := len(l.list) == lineBatch && !l.failing
 	l.mu.Unlock()
 	if full {
-		c.flushLines() // here, so that who writes a lot is slowed down
+		c.flushLines() // here, so that a heavy logger is slowed down
 	}
 }
 
-// flushLoop writes what has been collected, as long as ctx lasts and then what is left.
+// flushLoop writes collected lines until ctx ends, and then the rest.
 func (c *Conductor) flushLoop(ctx context.Context) {
 	tick := time.NewTicker(lineDelay)
 	defer tick.Stop()
@@ -87,7 +87,7 @@ func (l *lines) pending() int {
 	return l.held
 }
 
-// flushLines writes what is there when it is called.
+// flushLines writes the lines collected until its call.
 func (c *Conductor) flushLines() {
 	l := &c.lines
 	if l.pending() == 0 {
@@ -108,8 +108,7 @@ func (c *Conductor) flushLines() {
 	l.unwritten = c.writeLines(list)
 }
 
-// writeLines writes lines in parts, so that no commit waits for long. It returns what is to be tried
-// again.
+// writeLines writes lines in parts, so that no commit waits for long. It returns the lines to retry.
 func (c *Conductor) writeLines(list []store.LogLine) []store.LogLine {
 	for len(list) > 0 {
 		part := list[:min(lineBatch, len(list))]
@@ -147,7 +146,7 @@ func (c *Conductor) settleLines(part []store.LogLine, again bool, err error) {
 	}
 }
 
-// executions are whose lines these are, each once.
+// executions are the executions of these lines, each once.
 func executions(part []store.LogLine) (list []int64) {
 	seen := map[int64]struct{}{}
 	for i := range part {

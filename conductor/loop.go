@@ -9,9 +9,9 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Run is the loop: take events in, decide, commit, act. It returns when ctx ends, after everything
-// that was put in before, or with an error when the store fails for good: then what was not
-// committed has not happened, and everybody who waits is told why.
+// Run is the loop: take events in, decide, commit, act. It returns when ctx ends, after every earlier item, or with
+// an error when the store fails for good: uncommitted decisions have then not happened, and every waiting caller gets
+// the error.
 func (c *Conductor) Run(ctx context.Context) (err error) {
 	defer func() { c.shut(err) }()
 	flushing, endFlush := context.WithCancel(context.WithoutCancel(ctx))
@@ -54,7 +54,7 @@ func (c *Conductor) sleep() time.Duration {
 	return d
 }
 
-// shut answers everybody who still waits.
+// shut answers all waiting callers.
 func (c *Conductor) shut(cause error) {
 	c.cause = cause
 	for _, it := range c.inbox.close(c.stopped()) {
@@ -109,8 +109,8 @@ func (c *Conductor) process(ctx context.Context, batch []item, due []timer) erro
 	return nil
 }
 
-// apply lets the engine take one item in. What changes nothing is answered at once, unless it may
-// follow from what this batch has changed and not yet committed.
+// apply lets the engine take one item in. An item without effect is answered at once, unless it may depend on
+// uncommitted changes of this batch.
 func (c *Conductor) apply(it *item) {
 	if it.do != nil && it.on == nil {
 		it.do(it)
@@ -144,7 +144,7 @@ func (c *Conductor) apply(it *item) {
 	}
 	if err != nil && !l.touched && (l.create || l.run.Status().Terminal()) {
 		l.refused = err
-		c.forget(l) // it was brought in for this alone; whoever is answered finds it gone
+		c.forget(l) // loaded only for this request; unloaded before the answer
 	}
 	c.enroll(l)
 	switch {
@@ -155,7 +155,8 @@ func (c *Conductor) apply(it *item) {
 	}
 }
 
-// takeUp begins to run an execution. What was in flight is expected back from its workers, or has died with its process.
+// takeUp begins to run an execution. Its attempts in flight are expected from their workers, or were lost with the
+// process.
 func (c *Conductor) takeUp(l *live) *live {
 	c.runs[l.run.No] = l
 	l.breached = l.row.Progress.Breached

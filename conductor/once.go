@@ -16,12 +16,11 @@ import (
 // It is guarded by Conductor.mu.
 type starts map[string]chan struct{}
 
-// StartOnce is Start, and tells whether the execution is a new one: with a Key (Origin) there is one
-// execution for it, however often and by however many it is asked for, over crashes too. A key under which
-// something else was asked for (KeyHash) is CodeConflict.
+// StartOnce is Start, and reports whether the execution is new: a Key (Origin) has one execution, for any number of
+// requests and callers, over crashes too. A key used for another request (KeyHash) is CodeConflict.
 //
-// An execution for which there is no room is held: its status is pending until it is admitted. CodeConflict
-// names the execution in whose favour it is skipped (settings.concurrency); CodeLimit: too many are held.
+// An execution without a free slot is held: its status is pending until it is admitted. CodeConflict names the execution
+// in whose favour it is skipped (settings.concurrency); CodeLimit: too many are held.
 func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fresh bool, err error) {
 	if ctx.Err() != nil {
 		return "", false, context.Cause(ctx)
@@ -58,8 +57,7 @@ func keyTaken(err error) bool {
 	return ok && refusal.Why == store.KeyTaken
 }
 
-// hiddenStartKey is the form in which the key of a start is stored: what somebody outside has chosen may hold a secret, of
-// which nobody knows yet.
+// hiddenStartKey is the stored form of a start's key: an outside key may hold a secret that is not known yet.
 func (c *Conductor) hiddenStartKey(ctx context.Context, key string) (string, error) {
 	if key == "" {
 		return "", nil
@@ -89,8 +87,8 @@ func (c *Conductor) startKey(ctx context.Context, hidden, given string) (*store.
 	return found, err
 }
 
-// claim takes the key for a start, which gives it back when it is known how that went. An id instead: that one
-// was started under the key before. Given is the key as whoever asks has given it.
+// claim takes the key for a start, which releases it once its outcome is known. Or it returns the id of the execution
+// started under the key before. Given is the key as the caller gave it.
 func (c *Conductor) claim(ctx context.Context, req *Request, given string) (id string, err error) {
 	for {
 		c.mu.Lock()
@@ -139,10 +137,10 @@ func (c *Conductor) release(key string, claim chan struct{}) {
 	}
 }
 
-// namedPrefix begins the keys under which the store keeps what ids from outside name.
+// namedPrefix begins the keys under which the store keeps outside ids.
 const namedPrefix = "named:"
 
-// named is what is kept of what an id names.
+// named is the stored value of an outside id.
 type named struct {
 	Digest []byte          `json:"digest"`
 	Note   json.RawMessage `json:"note,omitempty"`

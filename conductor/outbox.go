@@ -7,7 +7,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// The kinds of what is put into the outbox.
+// The kinds of outbox entries.
 const (
 	ExecutionEnded    = "execution.ended"
 	ExecutionBreached = "execution.breached" // it takes longer than its settings promise
@@ -22,7 +22,7 @@ type Ended struct {
 	Breached string `json:"breached,omitempty"`
 }
 
-// outgoing is what leaves the system because of a turn, in the same transaction.
+// outgoing collects a turn's outbox entries, stored in the same transaction.
 func (c *Conductor) outgoing(l *live) (list []store.Outgoing, err error) {
 	var kinds []string
 	if b := l.row.Progress.Breached; b != l.breached {

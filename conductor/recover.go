@@ -9,20 +9,17 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Recover takes up an execution that a process has left unfinished: its state is rebuilt from the
-// step log, what was in flight is dispatched again (a step that must not run twice fails instead),
-// timers go on. It must only be called for executions that no other process runs. It does nothing
-// for one that is terminal or in memory already, and may be called twice at once. One whose log does not lead to its state
-// (*engine.Diverged) is held: its row says why, and only Cancel changes it.
+// Recover takes up an unfinished execution: its state is rebuilt from the step log, attempts in flight are dispatched
+// again (a step that must not run twice fails instead), timers go on. No other process may run it. It does nothing
+// for a terminal or loaded execution, and may be called twice at once. If the log does not lead to the recorded state
+// (*engine.Diverged), the execution is held: its row says why, and only Cancel changes it.
 func (c *Conductor) Recover(ctx context.Context, id string) error {
 	return c.holdDiverged(ctx, id, c.send(ctx, id, engine.Event{}))
 }
 
-// find gives an execution in memory, where it is brought if need be. One that has ended is nil, with
-// its status, unless it is wanted all the same.
+// find returns an execution in memory and loads it if need be. An ended one is nil, with its status, unless ended is set.
 //
-// It is loaded by one caller at a time. While somebody loads it, nobody runs it, so that what is
-// loaded is the last that was committed.
+// One caller at a time loads it; meanwhile it does not run, so that the loaded state is the last commit.
 func (c *Conductor) find(ctx context.Context, id string, ended bool) (*live, stepwell.ExecutionStatus, error) {
 	for {
 		if l := c.live(id); l != nil {
@@ -63,7 +60,7 @@ func (c *Conductor) beginLoading(id string) bool {
 	return true
 }
 
-// endLoading makes what was loaded known; nil: nothing was.
+// endLoading publishes a loaded execution; nil: none was loaded.
 func (c *Conductor) endLoading(id string, l *live) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -17,9 +17,9 @@ const (
 	claimBatch = 500
 )
 
-// RecoverAll takes up every execution that a process has left unfinished and nobody owns (Recover, Options.Owner). Paused ones stay paused, and
-// held ones held until there is room: nobody is admitted before all are there, and executions with a concurrency key
-// wait to be started until then. One that cannot be taken up is logged with its id and does not stop the others.
+// RecoverAll takes up every unfinished execution without an owner (Recover, Options.Owner). Paused ones stay paused.
+// Held ones, and new starts with a concurrency key, wait until all are loaded. A failure is logged with the
+// execution's id and does not stop the others.
 func (c *Conductor) RecoverAll(ctx context.Context) error {
 	c.mu.Lock()
 	if c.recovering == nil {
@@ -64,8 +64,8 @@ func (c *Conductor) recoverList(ctx context.Context) error {
 	}
 }
 
-// recoverBatch reads the logs of many executions at once and takes them up in one turn of the loop. One whose log cannot be
-// read in this way is recovered by itself; one that cannot be taken up at all is logged.
+// recoverBatch reads the logs of many executions at once and takes them up in one turn of the loop. An execution
+// whose log cannot be read so is recovered by itself; failures are logged.
 func (c *Conductor) recoverBatch(ctx context.Context, list []store.Execution) {
 	batch := map[int64]*live{}
 	for i := range list {
@@ -118,15 +118,15 @@ func (c *Conductor) recoverBatch(ctx context.Context, list []store.Execution) {
 
 func (c *Conductor) ending(ctx context.Context) bool { return ctx.Err() != nil || c.hasStopped() }
 
-// replayAll folds the logs of a batch: one reader, and a goroutine for each execution, a few at once. Afterwards refused says
-// why one could not be folded; one that was not read to its end has an earlier version than its row.
+// replayAll folds the logs of a batch: one reader, and a goroutine for each execution, a few at once. Afterwards
+// refused has the errors; an execution not read to its end has an earlier version than its row.
 func (c *Conductor) replayAll(ctx context.Context, batch map[int64]*live) {
 	var folding errgroup.Group
 	folding.SetLimit(recoverers)
 	at, entries := int64(0), make(chan store.LogEntry)
 	for e, err := range c.o.Store.StepLogs(ctx, slices.Sorted(maps.Keys(batch))) {
 		if err != nil {
-			break // recovering each by itself says what is wrong
+			break // recovering each by itself finds the error
 		}
 		if at != e.Execution {
 			close(entries)

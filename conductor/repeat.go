@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Restart resets a step and everything after it in place, in a running execution or one that has ended. failedOnly
-// keeps what completed inside the step: iterations, the inner steps of groups and sub-pipelines, the items of a stream.
+// Restart resets a step and everything after it in place, in a running or ended execution. failedOnly keeps completed
+// parts of the step: iterations, inner steps of groups and sub-pipelines, stream items.
 func (c *Conductor) Restart(ctx context.Context, id, step string, failedOnly bool) error {
 	ev := engine.Event{Kind: engine.Restart, Step: step, FailedOnly: failedOnly, Fine: failedOnly}
 	if failedOnly {
@@ -31,7 +31,7 @@ func (c *Conductor) Restart(ctx context.Context, id, step string, failedOnly boo
 	return c.send(ctx, id, ev)
 }
 
-// PreviewRestart tells what Restart would do.
+// PreviewRestart returns the effects of a Restart.
 func (c *Conductor) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
 	row, l, err := c.retained(ctx, id)
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *Conductor) PreviewRestart(ctx context.Context, id, step string, failedO
 	return fc, c.complete(ctx, row, l, fc)
 }
 
-// PreviewRetry tells what Retry would do. CodeConflict: the execution has not ended, or nothing failed in it.
+// PreviewRetry returns the effects of a Retry. CodeConflict: the execution has not ended, or nothing failed in it.
 func (c *Conductor) PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error) {
 	row, l, err := c.retryable(ctx, id)
 	if err != nil {
@@ -91,9 +91,9 @@ func (c *Conductor) complete(ctx context.Context, row *store.Execution, l *live,
 	return nil
 }
 
-// Retry starts a new execution of the same snapshot with a link to the old one, which must have ended. What completed is
-// taken over, iterations and the steps inside groups included, except from the given step on ("" takes over all
-// that completed). CodeConflict: the execution has not ended, or nothing failed in it.
+// Retry starts a new execution of the same snapshot with a link to the old one, which must have ended. Completed
+// results are taken over, iterations and steps inside groups included, except from the given step on ("": all).
+// CodeConflict: the execution has not ended, or nothing failed in it.
 func (c *Conductor) Retry(ctx context.Context, id, from string) (string, error) {
 	id, _, err := c.RetryOnce(ctx, id, from, store.Origin{})
 	return id, err
@@ -142,7 +142,7 @@ func notEnded(s stepwell.ExecutionStatus) error {
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution has not ended: " + s.String(), Hint: "cancel it first, or restart a step in place"}
 }
 
-// retained rebuilds an execution with what is inside of what failed in it, beside the one that runs.
+// retained rebuilds a separate copy of an execution that keeps the inside of failed steps.
 func (c *Conductor) retained(ctx context.Context, id string) (*store.Execution, *live, error) {
 	row, err := c.o.Store.Execution(ctx, id)
 	if err != nil {
@@ -156,14 +156,14 @@ func (c *Conductor) retained(ctx context.Context, id string) (*store.Execution, 
 	return row, l, c.replay(ctx, l, row)
 }
 
-// The outputs of what is taken over go into the record of the new execution's first event. Where they are more than
-// maxSeeds together, those above smallSeed are stored as blobs.
+// Seeds' outputs are recorded in the new execution's first event. If they exceed maxSeeds together, those above
+// smallSeed are stored as blobs.
 const (
 	maxSeeds  = 16 << 20
 	smallSeed = 512
 )
 
-// seedOutputs fills in what the completed steps gave.
+// seedOutputs fills in the outputs of the completed steps.
 func (c *Conductor) seedOutputs(ctx context.Context, row *store.Execution, l *live, seeds []engine.Seed) error {
 	byKey := make(map[string]*engine.Seed, len(seeds))
 	for i := range seeds {

@@ -29,9 +29,8 @@ type RequestBody struct {
 	Signal json.RawMessage `json:"signal,omitempty"` // its body, an Answer
 }
 
-// TakeRequests carries out what other processes have asked for. A request that is refused is logged
-// and dropped: who asked sees the execution's state. One that this process can no longer carry out,
-// because it stops, is left for the next.
+// TakeRequests carries out other processes' requests. A refused request is logged and dropped: the requester sees the
+// execution's state. Requests left at the stop of this process wait for the next.
 func (c *Conductor) TakeRequests(ctx context.Context) {
 	for stopping := false; ; {
 		list, err := c.o.Store.TakeRequests(ctx, c.o.Owner, 100)

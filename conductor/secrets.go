@@ -10,19 +10,19 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Secrets keeps secrets out of what is recorded; package secret has it.
+// Secrets seals and hides secrets in records; package secret has it.
 type Secrets interface {
 	// SealParams gives parameters as they may be recorded, and makes known to the execution which of them are
 	// secret.
 	SealParams(execution string, params map[string]any, secret func(name string) bool) (map[string]any, error)
-	// OpenParams puts back what was sealed, and makes it known to the execution.
+	// OpenParams puts sealed values back, and registers them for the execution.
 	OpenParams(execution string, raw json.RawMessage) (json.RawMessage, error)
 	// Seal takes secrets out of JSON that comes from outside and that steps will get, and Reseal does it again for an
 	// execution that knows more of them.
 	Seal(execution string, raw []byte) []byte
 	Reseal(execution string, raw []byte) ([]byte, error)
-	// SealWhole seals all of what waits for somebody who may know secrets in it, and OpenWhole gives it back; what was not
-	// sealed in this way comes back as it is.
+	// SealWhole seals all of a value that may hold secrets not known yet; OpenWhole opens it and returns unsealed
+	// values as they are.
 	SealWhole(raw []byte) ([]byte, error)
 	OpenWhole(raw []byte) ([]byte, error)
 	// Text hides secrets, sealed ones too, in a text that is recorded for people.
@@ -60,7 +60,7 @@ func (c *Conductor) sealParams(execution string, p *Pipeline, params map[string]
 	return c.o.Secrets.SealParams(execution, params, func(name string) bool { return secret[name] })
 }
 
-// hideProblems takes out of what is wrong with parameters what is secret in them.
+// hideProblems hides secrets in the problems of parameters.
 func (c *Conductor) hideProblems(execution string, p *Pipeline, params map[string]any, problems definition.Problems) {
 	_, err := c.sealParams(execution, p, params) // makes them known
 	for i := range problems {
@@ -75,8 +75,8 @@ func (c *Conductor) hideProblems(execution string, p *Pipeline, params map[strin
 // hiddenKey begins a concurrency key that is not recorded as it is.
 const hiddenKey = "***"
 
-// concurrencyKey evaluates the pipeline's. One that says something else when secrets are sealed is made of them:
-// what is recorded is its digest, which executions share as they would the key.
+// concurrencyKey evaluates the pipeline's. If sealing secrets changes it, its digest is recorded, which executions
+// share as they would the key.
 func (c *Conductor) concurrencyKey(ctx context.Context, execution string, p *Pipeline, params, sealed map[string]any) (string, error) {
 	key, err := p.plan.Concurrency.Key(params)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// ApprovalPrefix begins the keys of decisions (util.approval). They count only while somebody waits for them: a
-// decision on what has not been asked yet is refused, and so is a second one.
+// ApprovalPrefix begins the keys of decisions (util.approval). They count only while a step awaits them: a decision
+// before the question, and a second one, are refused.
 const ApprovalPrefix = "approval:"
 
-// eventPrefix begins the keys of events (util.wait_for); what follows may be anything.
+// eventPrefix begins the keys of events (util.wait_for); any text may follow.
 const eventPrefix = "event:"
 
 // waiters are the steps of executions in memory that await a signal, durably. The signals are in the store. They belong to
@@ -25,11 +25,11 @@ const eventPrefix = "event:"
 type waiters struct {
 	byKey map[string][]waiter
 	due   []string // keys of which the store may have a signal
-	again []string // keys whose signal could not be read or delivered, for want of the store
+	again []string // keys whose signal the store could not read or deliver
 	retry int64    // when to try those again, in µs
 }
 
-// overdue reports whether it is time to try again what could not be delivered.
+// overdue reports whether undelivered signals are due for a retry.
 func (w *waiters) overdue(now int64) bool { return len(w.again) > 0 && now >= w.retry }
 
 // waiter is a step that awaits a key.
@@ -38,13 +38,12 @@ type waiter struct {
 	engine.Await
 }
 
-// Signal tells the steps that await its key how they end (Answer). It is durable when Signal returns: fresh is
-// false for the repetition of one that has come before (Signal.ID). When no step awaits the key now, it is kept for
-// the next that does, over restarts too; signals of a key that come before it count as one, the oldest. All steps
-// that await the key now get it. Delivered says that there was one, whose end is durable then.
+// Signal ends the steps that await its key (Answer). It is durable when Signal returns: fresh is false for a repetition
+// (Signal.ID). When no step awaits the key now, it is kept for the next one that does, over restarts too; several early
+// signals of a key count as one, the oldest. All steps that await the key now get it. Delivered says that there was one;
+// its end is durable then.
 //
-// CodeInvalid: the body is no Answer. CodeConflict: it is a decision that nobody waits for. CodeLimit: too much is kept
-// already.
+// CodeInvalid: the body is no Answer. CodeConflict: no step waits for the decision. CodeLimit: too much is kept already.
 func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error) {
 	if err := engine.CheckKey(s.Key); err != nil {
 		return false, false, err
@@ -66,7 +65,7 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if s.At.IsZero() {
 		s.At = c.o.Now()
 	}
-	if early { // what waits for it may know more secrets, such as parameters
+	if early { // the step that will wait may know more secrets, such as parameters
 		if s.Body, err = c.o.Secrets.SealWhole(s.Body); err != nil {
 			return false, false, err
 		}
@@ -106,7 +105,7 @@ func (c *Conductor) admitSignal(ctx context.Context, key string) error {
 	return err
 }
 
-// kept is what the signals take that no step has waited for: the store's sum, at most keptAge old, and what has been put since.
+// kept is the size of the signals not yet awaited: the store's sum, at most keptAge old, plus later ones.
 type kept struct {
 	mu    sync.Mutex
 	at    int64
@@ -134,8 +133,8 @@ func (k *kept) add(s store.Signal) {
 	k.bytes += int64(len(s.Key) + len(s.Body) + 200)
 }
 
-// sealBody takes secrets out of what a signal says: what everybody knows, and those that it is for; early says that nobody
-// is known that it is for. It refuses a signal that is not to be kept.
+// sealBody seals known secrets, and those of the receivers, in a signal's body; early says that no receiver is known
+// yet. It refuses a signal that must not be kept.
 func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) (_ []byte, early bool, err error) {
 	var waiting []string
 	err = c.inLoop(ctx, func() error {
@@ -168,7 +167,7 @@ func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) (_ []
 	return body, false, nil
 }
 
-// arrive delivers a signal that has been stored. It answers who brought it, once what follows from it is durable.
+// arrive delivers a stored signal. It answers the caller once the effects are durable.
 func (c *Conductor) arrive(key string, it *item, took *bool) {
 	l := c.deliver(key)
 	if l == nil {
@@ -179,9 +178,9 @@ func (c *Conductor) arrive(key string, it *item, took *bool) {
 	l.replies = append(l.replies, it.reply)
 }
 
-// deliver gives the signals of keys to those who await them, and an execution of theirs; nil when there are none. What they
-// do about a signal and that it is taken becomes durable together. The signals are read here, in the loop: one that was read
-// before might have been taken since.
+// deliver gives the signals of keys to the steps that await them, and returns an execution of theirs, or nil. The
+// effects and the removal of a signal become durable together. Signals are read here, in the loop: one read earlier
+// might have been taken since.
 func (c *Conductor) deliver(keys ...string) (took *live) {
 	keys = slices.DeleteFunc(keys, func(key string) bool { return len(c.waiters.byKey[key]) == 0 })
 	if len(keys) == 0 {
@@ -244,7 +243,7 @@ func (c *Conductor) openAnswer(s store.Signal) (ans Answer, err error) {
 	return c.decodeAnswer(s)
 }
 
-// settleAll is what a signal means to each of those who await it.
+// settleAll makes the events of a signal for all steps that await it.
 func (c *Conductor) settleAll(key string, ans Answer) ([]engine.Event, error) {
 	events := make([]engine.Event, len(c.waiters.byKey[key]))
 	for i, w := range c.waiters.byKey[key] {
@@ -259,7 +258,7 @@ func (c *Conductor) settleAll(key string, ans Answer) ([]engine.Event, error) {
 	return events, nil
 }
 
-// deliverDue looks for the signals of those who have begun to wait since the last turn.
+// deliverDue delivers signals to steps that began to wait since the last turn.
 func (c *Conductor) deliverDue() {
 	due := c.waiters.due
 	c.waiters.due = nil
