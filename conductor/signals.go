@@ -324,8 +324,8 @@ func (c *Conductor) awaitNothing(l *live) {
 	l.awaits = nil
 }
 
-// Awaiting lists the steps of an execution that await a signal, with what their handlers left for those who show it
-// (util.approval: the question). CodeConflict: the execution has ended.
+// Awaiting lists the steps of an execution that await a signal, with their handlers' state for display (util.approval:
+// the question). CodeConflict: the execution has ended.
 func (c *Conductor) Awaiting(ctx context.Context, id string) ([]engine.Await, error) {
 	l := c.live(id)
 	if l == nil {

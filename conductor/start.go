@@ -28,21 +28,19 @@ type Request struct {
 	// Row is filled in with the row of a new execution, as it is when the execution is durable. Defaults to nowhere.
 	Row      *store.Execution
 	seeds    []engine.Seed
-	revision int           // engine.Revision unless it is a retry, which keeps that of what it retries
+	revision int           // engine.Revision, or that of the execution it retries
 	claim    chan struct{} // on Key
 }
 
-// Start begins an execution and returns its id once it is durable. Parameters are checked against
-// the pipeline's, defaults are filled in; CodeInvalid lists all that is wrong with them. See StartOnce for more.
-//
-// An id beside an error means that ctx or the conductor ended before it was known whether the
-// execution is durable: Wait tells, or after a stop the store does.
+// Start begins an execution and returns its id once it is durable. Parameters are checked against the pipeline's and
+// defaults filled in; CodeInvalid lists all problems. An id with an error: ctx or the conductor ended before the
+// commit was known; ask Wait, or after a stop the store. See StartOnce for more.
 func (c *Conductor) Start(ctx context.Context, req Request) (string, error) {
 	id, _, err := c.StartOnce(ctx, req)
 	return id, err
 }
 
-// start begins an execution whose key, if it has one, is taken.
+// start begins an execution whose key, if any, is claimed.
 func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 	l, raw, err := c.newLive(ctx, req)
 	if err != nil {
@@ -65,7 +63,7 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 	return id, err
 }
 
-// newLive checks what is asked for and makes an execution of it.
+// newLive checks the request and makes an execution of it.
 func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMessage, error) {
 	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
 	params, problems := definition.CheckParams(&given, req.Params)

@@ -9,7 +9,7 @@ type Stats struct {
 	Running int // of them admitted and not ended, paused ones included
 }
 
-// tallies is what Stats reads while the loop goes on.
+// tallies are read by Stats while the loop goes on.
 type tallies struct{ pending, running atomic.Int64 }
 
 // tally notes the loop's counts.

@@ -20,8 +20,8 @@ type timerHeap struct {
 	kept int // length after the last prune
 }
 
-// The heap is looked through when it has grown to twice what the last look left, and more than this:
-// each timer costs a constant share of it.
+// The heap is pruned when it has more than minPrune timers and twice those left by the last prune: a constant cost
+// per timer.
 const minPrune = 4096
 
 // prune lets go of the timers of executions that are not in memory, if there may be many: a time
@@ -51,7 +51,7 @@ func (h *timerHeap) add(t timer) {
 	}
 }
 
-// due takes out the timers whose time has come.
+// due removes and returns the due timers.
 func (h *timerHeap) due(now int64) []timer {
 	var out []timer
 	for len(h.list) > 0 && h.list[0].At <= now {
@@ -68,7 +68,7 @@ func (h *timerHeap) pop() timer {
 	return top
 }
 
-// down moves a timer to below those that come before it.
+// down moves a timer below earlier ones.
 func (h *timerHeap) down(i int) {
 	for {
 		least := i
@@ -85,8 +85,7 @@ func (h *timerHeap) down(i int) {
 	}
 }
 
-// maxWait is how long the loop sleeps at most: a machine that was suspended, or whose clock was set,
-// is at most so much late.
+// maxWait limits the loop's sleep, and so the delay after a suspend or a change of the clock.
 const maxWait = time.Minute
 
 // wait is how long until the first, or maxWait.

@@ -67,8 +67,8 @@ func (f *Folder) Put(ctx context.Context, value []byte) (string, error) {
 	return ref, nil
 }
 
-// fileFault says what an error of the file system means: nearly all of them may pass (IsAway), and what is larger than
-// it takes at all is CodeLimit.
+// fileFault gives an error of the file system its code: nearly all are transient (IsAway); a value too large for the
+// file system is CodeLimit.
 func fileFault(op string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EFBIG):
@@ -116,8 +116,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Load finds a value: CodeInvalid for what is no reference, CodeNotFound if it is not there,
-// CodeInternal if it is damaged, CodeUnavailable if it cannot be read now.
+// Load reads a value: CodeInvalid for a malformed reference, CodeNotFound if it is missing, CodeInternal if it is
+// damaged, CodeUnavailable if it cannot be read now.
 func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -139,8 +139,7 @@ func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 	return value, nil
 }
 
-// RefSize is the size in bytes of the value that a reference stands for; ok is false for what is
-// no reference.
+// RefSize is the size in bytes of the value that a reference stands for; ok is false for a malformed reference.
 func RefSize(ref string) (size int64, ok bool) {
 	_, size, err := parseRef(ref)
 	return size, err == nil

@@ -15,11 +15,11 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// ownerFile in the folder holds the id of the database whose blobs these are.
+// ownerFile in the folder holds the id of the database that owns the blobs.
 const ownerFile = "owner"
 
-// Own says whose blobs these are: of the database with the id, and of its copies. CodeConflict when the folder says
-// otherwise. One that says nothing yet is taken.
+// Own records the id of the database (and its copies) that owns the blobs, if none is recorded. CodeConflict: another
+// id is.
 func (f *Folder) Own(id string) error {
 	f.owner = id
 	of, err := f.Owner()
@@ -42,7 +42,7 @@ func (f *Folder) Own(id string) error {
 	return nil
 }
 
-// Owner is the id of the database whose blobs these are, "" when the folder does not say.
+// Owner is the id of the database that owns the blobs, "" if none is recorded.
 func (f *Folder) Owner() (string, error) {
 	raw, err := os.ReadFile(filepath.Join(f.dir, ownerFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -95,8 +95,8 @@ func (f *Folder) Copy(to *Folder, hash string) (there bool, err error) {
 	return true, nil
 }
 
-// Check reads a blob and says what is wrong with it: CodeNotFound when it is missing, CodeInternal when it is not what
-// its reference says, in words that need no name before them.
+// Check reads a blob: CodeNotFound when it is missing, CodeInternal when it differs from its reference. The messages
+// need no name before them.
 func (f *Folder) Check(ctx context.Context, ref string) (err error) {
 	hash, size, err := parseRef(ref)
 	if err != nil {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// What the names of files begin with that are no blobs: one that is being written, and one that is being
-// removed.
+// Prefixes of temporary files: a blob being written, and a blob being removed.
 const (
 	tmpBegin  = ".tmp-"
 	goneBegin = ".gone-"
@@ -21,7 +20,7 @@ const (
 // sweepPage is how many blobs are asked about at once.
 const sweepPage = 1000
 
-// File is where a blob is kept, by its reference; CodeInvalid for what is no reference.
+// File is the path of a blob by its reference; CodeInvalid for a malformed one.
 func (f *Folder) File(ref string) (string, error) {
 	hash, _, err := parseRef(ref)
 	if err != nil {
@@ -30,15 +29,15 @@ func (f *Folder) File(ref string) (string, error) {
 	return f.file(hash), nil
 }
 
-// Sweeper removes blobs that nobody refers to any more. A store whose retention removes blobs has one for its Blobs.
+// Sweeper removes unreferenced blobs. A store whose retention removes blobs has one for its Blobs.
 type Sweeper interface {
-	// Touch sets when a blob, named by its hash, was last needed; one that is not there is no error.
+	// Touch sets when a blob, named by its hash, was last needed; a missing blob is no error.
 	Touch(hash string, at time.Time) error
 	// Sweep removes the blobs of one of 256 parts that were last needed before a time and that used does not name.
 	Sweep(ctx context.Context, part byte, before time.Time, used func(ctx context.Context, hashes []string) (map[string]bool, error)) (removed int, err error)
 }
 
-// Touch gives the blob with a hash an age of zero. One that is not there is none of its business.
+// Touch gives the blob with a hash an age of zero. A missing blob is ignored.
 func (f *Folder) Touch(hash string, now time.Time) error {
 	if !isHash(hash) {
 		return nil
@@ -54,9 +53,8 @@ func isHash(hash string) bool {
 	return len(hash) == 64 && strings.Trim(hash, "0123456789abcdef") == ""
 }
 
-// Sweep removes the files of one of the folder's 256 directories that have not been stored again since
-// before and that used does not report: it is given hashes and tells those that somebody refers to. What a
-// process that died has left of its own work goes too. It counts the blobs that it has removed.
+// Sweep removes files of one of the folder's 256 directories, unless stored again since before or in use: used gets
+// hashes and returns those with references. Leftovers of dead processes go too. It counts the removed blobs.
 func (f *Folder) Sweep(ctx context.Context, shard byte, before time.Time, used func(ctx context.Context, hashes []string) (map[string]bool, error)) (removed int, err error) {
 	dir := filepath.Join(f.dir, hex.EncodeToString([]byte{shard}))
 	entries, err := os.ReadDir(dir)

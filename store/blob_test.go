@@ -141,7 +141,7 @@ func TestFolderUnwritable(t *testing.T) {
 	}
 }
 
-// FuzzRef: whatever a reference says, Load reads nothing outside its folder and does not panic.
+// FuzzRef: for any reference, Load reads nothing outside its folder and does not panic.
 func FuzzRef(f *testing.F) {
 	for _, seed := range []string{"@sha256:2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881:1", "@sha256::", "@sha256:..:0", "\x00"} {
 		f.Add(seed)
@@ -154,7 +154,7 @@ func FuzzRef(f *testing.F) {
 	})
 }
 
-// TestFolderSweep removes what is old and unused, what others have left, and nothing else.
+// TestFolderSweep removes old unused blobs and others' leftovers, and nothing else.
 func TestFolderSweep(t *testing.T) {
 	dir := t.TempDir()
 	f := store.NewFolder(dir)
@@ -207,7 +207,7 @@ func TestFolderSweep(t *testing.T) {
 	}
 }
 
-// TestFolderSweepAsks removes nothing when it is not told what is used.
+// TestFolderSweepAsks removes nothing when the use of blobs is unknown.
 func TestFolderSweepAsks(t *testing.T) {
 	f := store.NewFolder(t.TempDir())
 	ref, err := f.Put(t.Context(), []byte("x")) // 2d…

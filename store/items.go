@@ -7,8 +7,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// Items are a stream step's counts, read from its outputs when these tell them; nil for other steps, and for those that
-// have not ended.
+// Items are a stream step's counts, from its outputs if these have them; nil for other steps and before the end.
 func (s *Step) Items() *engine.Items {
 	if s.Counted != nil {
 		return s.Counted

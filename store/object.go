@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// Object is something that people manage: a pipeline or one of its versions, a schedule, a webhook, an
-// API key. The store knows nothing of what is in it; the package that owns the kind does.
+// Object is a managed object: a pipeline or one of its versions, a schedule, a webhook, an API key. Its body belongs
+// to the package that owns the kind.
 type Object struct {
 	Kind string
 	ID   string // unique within the kind
 	Name string // unique within the kind unless ""
-	// Revision counts the changes from 1 (the ETag of the API). What PutObjects is given is the revision that the
-	// change is meant for: 0 for a new object, AnyRevision for whatever is there.
+	// Revision counts the changes from 1 (the ETag of the API). PutObjects expects the revision to replace: 0 for a
+	// new object, AnyRevision for any.
 	Revision int64
 	Body     json.RawMessage
 	Created  time.Time // set by the store
@@ -23,7 +23,7 @@ type Object struct {
 // KindFirings is the kind of objects that retention removes by age: the ledger of firings.
 const KindFirings = "schedule_firings"
 
-// AnyRevision stands for whatever revision there is, also for none.
+// AnyRevision matches every revision, and a missing object.
 const AnyRevision = -1
 
 // ObjectFilter selects objects, in order of id.
@@ -34,11 +34,11 @@ type ObjectFilter struct {
 	Limit  int    // Defaults to 100, at most 10,000
 }
 
-// Objects keeps what people manage. Every call is one durable transaction.
+// Objects stores managed objects. Every call is one durable transaction.
 type Objects interface {
-	// PutObjects stores all, or none: CodeConflict when a revision is not the one that is there, or a name is
-	// taken; CodeNotFound when a revision above 0 is given and nothing is there. The message names the object. It gives the
-	// objects as they are now.
+	// PutObjects stores all, or none, and returns them as stored: CodeConflict when a revision differs from the
+	// stored one, or a name is taken; CodeNotFound when the object of a revision above 0 is missing. The message
+	// names the object.
 	PutObjects(ctx context.Context, objects ...Object) ([]Object, error)
 	// DeleteObject removes one: CodeNotFound, or CodeConflict as with PutObjects.
 	DeleteObject(ctx context.Context, kind, id string, revision int64) error
@@ -60,17 +60,17 @@ type StartKey struct {
 // step waits: it is kept until then, or until retention removes it.
 type Signal struct {
 	Key  string
-	ID   string // tells repetitions; the second signal of a key and id is dropped
+	ID   string // marks repetitions; a second signal with the same key and id is dropped
 	Body json.RawMessage
 	At   time.Time
 }
 
-// Signals keeps what has come from outside.
+// Signals stores signals from outside.
 type Signals interface {
 	// PutSignal stores a signal durably; fresh is false when it was there already, taken or not.
 	PutSignal(ctx context.Context, s Signal) (fresh bool, err error)
-	// KeepFirst stores durably what no step is to take, for as long as signals are kept, and gives the body of the first
-	// of its key and id.
+	// KeepFirst durably stores a signal that no step will take, as long as signals are kept, and returns the first
+	// body of its key and id.
 	KeepFirst(ctx context.Context, s Signal) (first json.RawMessage, err error)
 	// SignalsFor gives, of each key, the oldest signal that no commit has taken, by time and id.
 	SignalsFor(ctx context.Context, keys []string) ([]Signal, error)
@@ -88,7 +88,7 @@ type Waiter struct {
 	Step      int32
 }
 
-// Outgoing is something to be delivered because of what was committed.
+// Outgoing is an outbox entry, to be delivered because of a commit.
 type Outgoing struct {
 	No        int64 // set by the store, ascending
 	Kind      string
@@ -97,7 +97,7 @@ type Outgoing struct {
 	At        time.Time
 }
 
-// Outbox hands out what is to be delivered, at least once.
+// Outbox hands out entries for delivery, at least once.
 type Outbox interface {
 	// Outbox lists entries in the order of their commits, from after a number. Limit defaults to 1,000, at most 10,000.
 	Outbox(ctx context.Context, after int64, limit int) ([]Outgoing, error)
@@ -105,7 +105,7 @@ type Outbox interface {
 	Delivered(ctx context.Context, nos []int64) error
 }
 
-// AuditEntry says who changed what.
+// AuditEntry records a change and its author.
 type AuditEntry struct {
 	No     int64           `json:"no"` // set by the store, ascending
 	At     time.Time       `json:"at"`
@@ -126,7 +126,7 @@ type AuditFilter struct {
 	Limit                 int   // Defaults to 100, at most 1,000
 }
 
-// Audit keeps who changed what.
+// Audit stores the record of changes and their authors.
 type Audit interface {
 	AppendAudit(ctx context.Context, entries []AuditEntry) error
 	AuditEntries(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
@@ -142,12 +142,12 @@ type WaitingStep struct {
 // Totals are counts for the metrics of budpipeline §4.4.
 type Totals struct {
 	Executions map[string]int64 // by status, of all that the store still has
-	Since      map[string]int64 // by status, of those that ended since the given time
-	Durations  time.Duration    // sum of those that completed since then
+	Since      map[string]int64 // by status, of executions ended since the given time
+	Durations  time.Duration    // sum over executions completed since then
 	Completed  int64            // how many that were
 }
 
-// Retention says what may go.
+// Retention is the age at which data may be removed.
 type Retention struct {
 	Executions time.Time // executions that ended before; zero: none
 	Logs       time.Time // log lines of executions that ended before; zero: none
@@ -157,7 +157,7 @@ type Retention struct {
 	Batch      int       // executions in one transaction. Defaults to 100
 }
 
-// Removed counts what has gone.
+// Removed counts removed rows and files.
 type Removed struct{ Executions, Lines, Keys, Audit, Firings, Blobs int64 }
 
 // Copier copies a database. A store that is copied with its own tools refuses (CodeInvalid).
@@ -167,18 +167,18 @@ type Copier interface {
 	Backup(ctx context.Context, path string, progress func(done, total int)) error
 }
 
-// Keeper counts what a database holds and removes what is too old, for the server.
+// Keeper counts a database's rows and removes old ones, for the server.
 type Keeper interface {
 	// Totals counts executions.
 	Totals(ctx context.Context, since time.Time) (*Totals, error)
-	// Prune removes one batch of what may go, oldest first; more is true when there may be another: call it again, also
-	// after an error. Only terminal executions go, with everything that belongs to them; the blobs that only they refer to
-	// go a day later. One that cannot be removed does not hold up the others: the error names it, beside which the rest was
-	// removed, and it is left out from then on.
+	// Prune removes one batch of expired data, oldest first; more is true when there may be another: call it again,
+	// also after an error. Only terminal executions go, with all their data; blobs that only they refer to go a day
+	// later. An execution that cannot be removed is named in the error and left out from then on; the rest is
+	// removed.
 	Prune(ctx context.Context, r Retention) (removed Removed, more bool, err error)
 }
 
-// Copied is what BackupInto has made.
+// Copied is the result of BackupInto.
 type Copied struct {
 	Path    string
 	Size    int64    // of the file, in bytes

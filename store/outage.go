@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// ErrAway is in the errors of those who stopped waiting for a store that is away.
+// ErrAway is in the errors of callers that stopped waiting for a store that is away.
 var ErrAway = errors.New("the store is away")
 
 // AwayError is why a database or the blobs refuse for now, in words that may be shown to everybody.
@@ -32,14 +32,14 @@ func Away(op, reason, hint string, err error) error {
 // IsAway reports whether an error of a store may pass: the same operation, tried again, may succeed.
 func IsAway(err error) bool { return stepwell.CodeOf(err) == stepwell.CodeUnavailable }
 
-// The pauses between two tries of what a store refuses.
+// The pauses between two retries of a refused operation.
 const (
 	awayPause    = 100 * time.Millisecond
 	maxAwayPause = 2 * time.Second
 )
 
-// Outage is the one notion of "the store is away", for database and blobs: whoever is refused for a reason that may
-// pass registers here, keeps what it has, and tries again. It is over when nobody is refused any more.
+// Outage says that database or blobs are away: a caller refused for a transient reason registers here, keeps its
+// data, and retries. It is over when no refused caller is left.
 type Outage struct {
 	now   atomic.Pointer[away] // nil: the store is there
 	mu    sync.Mutex
@@ -49,7 +49,7 @@ type Outage struct {
 // NewOutage is for a store that is there.
 func NewOutage() *Outage { return &Outage{began: make(chan struct{}, 1)} }
 
-// Began holds a token after an outage has begun, for the one that waits for it to be over.
+// Began holds a token after an outage has begun, for the goroutine that waits for its end.
 func (o *Outage) Began() <-chan struct{} { return o.began }
 
 // away is one outage, from the first refusal to the last success.

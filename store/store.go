@@ -1,12 +1,12 @@
 // Package store is the durable half of Stepwell: definitions, executions, steps and the step log.
 // It holds the types that every database shares; each reader declares the few methods it needs
 // (Committer and Loader for the conductor, Reader for the API, Records for the worker). Package storetest
-// is the definition of what a store must do; every database passes it.
+// is the contract of a store; every database passes it.
 //
 // The shape (docs/decisions.md, "commit path"): an execution has one row, written at its start
 // and at its changes of status; a step has a row once it has ended, waits, or is seen running for
 // long; the step log has one row per execution and commit. The key of that row, (execution,
-// version), fences every write: whoever commits a version that exists already has lost a race.
+// version), fences every write: the commit of an existing version has lost a race.
 package store
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// Commit is what one batch changes in one execution. All commits of a call are one transaction.
+// Commit is the change of one execution by one batch. All commits of a call are one transaction.
 type Commit struct {
 	Execution int64
 	// Version is the number of this commit within the execution, from 1 without gaps.
@@ -32,13 +32,13 @@ type Commit struct {
 	// Superseded steps keep their rows, so that the log can name them, but are no longer listed and
 	// their outputs no longer count. They are marked after Steps.
 	Superseded []engine.Superseded
-	// Forget lists the steps whose memos are removed, and whose former attempts can record none any more.
+	// Forget lists the steps whose memos are removed; their former attempts cannot record any more.
 	Forget []engine.Forgotten
 	// Create inserts the execution first; set in version 1 only.
 	Create *Execution
 	// Update changes the execution's own row; nil when nothing of it changed.
 	Update *Update
-	// Outbox is what leaves the system because of this commit: stored with it, taken out by whoever delivers it.
+	// Outbox holds entries stored with this commit, removed after their delivery.
 	Outbox []Outgoing
 	// Outside is work that the steps have given up with this commit: it is to be stopped.
 	Outside []OutsideWork
@@ -66,7 +66,7 @@ type Execution struct {
 	Failure  *engine.Failure
 	Progress engine.Progress
 	Version  int64 // of the last commit; filled by readers
-	// Owner is who runs it; 0: nobody. It is stored with Create and set by Claim; a Reader leaves it out.
+	// Owner is the process that runs it; 0: none. It is stored with Create and set by Claim; a Reader leaves it out.
 	Owner int64
 }
 
@@ -75,11 +75,11 @@ type Origin struct {
 	Workflow        string // id of the stored pipeline
 	WorkflowVersion int    // its version
 	Job             string // id of the schedule, webhook or event trigger that started it
-	Actor           string // who asked for it (budpipeline: triggered_by)
+	Actor           string // the requester (budpipeline: triggered_by)
 	// Key makes the start happen once: a second start with the key finds the first (StartKeys). Written with
 	// Create, not read back with the row.
 	Key     string
-	KeyHash []byte // of what was asked for, to tell a repetition from another request under the same key
+	KeyHash []byte // of the request, to distinguish a repetition from another request with this key
 	// Concurrency is the value of settings.concurrency.key: executions that share it share its limit.
 	Concurrency string
 	Priority    int
@@ -118,8 +118,8 @@ func (r *Refusal) Error() string { return r.Err.Error() }
 // Unwrap gives Err.
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// RefusedError lists the executions whose commits cannot be made, each once. Nothing of the call was stored: without these
-// executions the same call succeeds.
+// RefusedError lists the executions whose commits cannot be made, each once. Nothing of the call was stored: without
+// these executions the same call succeeds.
 type RefusedError struct{ Refusals []Refusal }
 
 func (e *RefusedError) Error() string { return errors.Join(e.Unwrap()...).Error() }
@@ -146,10 +146,10 @@ type LogLine struct {
 	Attrs     json.RawMessage `json:"metadata,omitempty"` // an object
 }
 
-// Request is something that another process asks of the one that runs executions.
+// Request is another process's request to the one that runs executions.
 type Request struct {
 	No        int64
-	Owner     int64 // of the process that it is for; 0: whoever takes it
+	Owner     int64 // of the process that it is for; 0: any
 	Execution string
 	Kind      string // cancel, pause, resume, restart
 	Body      json.RawMessage
@@ -164,8 +164,8 @@ type Memo struct {
 	Value     json.RawMessage
 }
 
-// Committer is what the conductor writes with. Its methods may be called from many goroutines and are serialised by the
-// store: there is one writer.
+// Committer has the conductor's writes. Its methods are safe for concurrent use; the store serialises them: there is
+// one writer.
 type Committer interface {
 	// Commit stores all commits in one durable transaction, or none: *RefusedError when some of them cannot be made.
 	Commit(ctx context.Context, commits []Commit) error
@@ -175,20 +175,19 @@ type Committer interface {
 	PutDefinition(ctx context.Context, hash, body []byte) error
 	// PutRequest leaves a request for the process that runs executions.
 	PutRequest(ctx context.Context, r Request) error
-	// TakeRequests removes and returns up to limit requests that are for an owner or for whoever takes them, oldest first.
+	// TakeRequests removes and returns up to limit requests for an owner or for any, oldest first.
 	TakeRequests(ctx context.Context, owner int64, limit int) ([]Request, error)
-	// StartKey finds what was started under a key; CodeNotFound.
+	// StartKey finds the execution started under a key; CodeNotFound.
 	StartKey(ctx context.Context, key string) (*StartKey, error)
 }
 
-// Loader is what the conductor needs to begin executions and to rebuild them.
+// Loader has the conductor's reads to begin and rebuild executions.
 type Loader interface {
-	// Numbers hands out n numbers for new executions, from first on; nobody gets any of them again. They ascend with every
-	// call of one process. What is not used leaves a gap.
+	// Numbers reserves n numbers for new executions, from first on, never reused. They ascend with every call of one
+	// process. Unused ones leave a gap.
 	Numbers(ctx context.Context, n int) (first int64, err error)
-	// Claim makes owner the owner of up to limit executions that have not ended and that nobody owns, those of higher priority
-	// first, then the oldest, and gives them. However many ask, each gets others. The store knows which owners have died: what
-	// they owned nobody owns.
+	// Claim makes owner the owner of up to limit unfinished executions without an owner, higher priority first, then
+	// the oldest, and returns them. Concurrent callers get different ones. Executions of dead owners have no owner.
 	Claim(ctx context.Context, owner int64, limit int) ([]Execution, error)
 	// Definition is the snapshot with the hash, CodeNotFound if there is none.
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
@@ -245,7 +244,7 @@ type LogFilter struct {
 	Limit   int // Defaults to 1,000, at most 10,000
 }
 
-// Reader is what the API and the feed show.
+// Reader has the reads of the API and the feed.
 type Reader interface {
 	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
 	// several begin so.
@@ -259,8 +258,8 @@ type Reader interface {
 	Events(ctx context.Context, execution int64, after int64, limit int) ([]engine.HistoryEvent, error)
 	// Logs lists log lines in order.
 	Logs(ctx context.Context, execution int64, f LogFilter) ([]LogLine, error)
-	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in
-	// order of (execution number, index), from after the given one.
+	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in order of
+	// (execution number, index), from after the given one.
 	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)
 }
 

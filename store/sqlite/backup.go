@@ -19,11 +19,10 @@ import (
 // backupPages is how many pages are copied between two looks at the context: 4 MiB.
 const backupPages = 1024
 
-// Backup writes a copy of the database as it was at one moment to path, and of the blobs that it refers to
-// to path.blobs. Commits go on meanwhile; the write-ahead log grows by what they write. The copy appears at
-// its path when it is whole. It has the same id, can only be read until TakeOver, and says when it was made. A blob
-// whose file is missing or damaged is so in the copy too: see Verify. Progress, which may be nil, counts pages and, after
-// them, blobs.
+// Backup writes a copy of the database as of one moment to path, and of its blobs to path.blobs. Commits go on
+// meanwhile and grow the write-ahead log. The copy appears at its path when it is whole. It has the same id, is
+// read-only until TakeOver, and has the time of its making. Missing or damaged blobs are so in the copy too: see
+// Verify. Progress, which may be nil, counts pages and, after them, blobs.
 func (s *Store) Backup(ctx context.Context, path string, progress func(done, total int)) error {
 	if progress == nil {
 		progress = func(int, int) {}
@@ -119,8 +118,8 @@ func TakeOver(ctx context.Context, path string, log *slog.Logger) (err error) {
 	return s.transaction("take over "+s.path, func(w *writer) error { return w.run("identity_own") })
 }
 
-// backupPages copies the database by way of a connection of its own, which stays in one read transaction: so
-// what others commit meanwhile does not begin the copy anew.
+// backupPages copies the database through a connection of its own, which stays in one read transaction: other commits
+// do not restart the copy.
 func (s *Store) backupPages(ctx context.Context, to string, progress func(done, total int)) (total int, err error) {
 	db, err := openPool(s.path, false)
 	if err != nil {
@@ -169,8 +168,7 @@ func copyPages(ctx context.Context, conn any, to string, progress func(done, tot
 	return total, errors.Join(err, b.Finish())
 }
 
-// backupBlobs copies the blobs that the copy refers to. A day passes before a blob that nobody refers to any
-// more is removed, so those that the copy refers to are there.
+// backupBlobs copies the copy's blobs. They are still there: an unreferenced blob is removed only after a day.
 func (s *Store) backupBlobs(ctx context.Context, part, folder string, progress func(done, total int)) (err error) {
 	db, err := openPool(part, false)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// claimPause is how often somebody who waits for the lock tries again, and claimTries how often one
-// that is claimed is tried before that is believed.
+// claimPause is the pause between tries for the lock, claimTries the number of tries before a claimed lock is
+// believed.
 const (
 	claimPause = 10 * time.Millisecond
 	claimTries = 3
 )
 
-// claim takes the lock that makes this process the only one that runs executions. The operating
-// system gives it back when the process dies. The file holds the holder's process id, for people;
-// while it holds none, somebody is only migrating the database and is waited for.
+// claim takes the lock that makes this process the only one that runs executions. The operating system releases it
+// when the process dies. The file holds the holder's process id, for people; an empty one means a migration, which
+// claim waits for.
 func (s *Store) claim(ctx context.Context, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, migrationPatience)
 	defer cancel()

@@ -17,8 +17,8 @@ import (
 // errRefused is a commit that cannot be made; which and why is found after the rollback.
 var errRefused = errors.New("refused")
 
-// Commit stores all commits in one transaction, or none: *store.RefusedError when some of them cannot be made. A done ctx
-// stops it before it begins, never halfway. It keeps nothing of what it is given.
+// Commit stores all commits in one transaction, or none: *store.RefusedError when some of them cannot be made. A done
+// ctx stops it before it begins, never halfway. It keeps no reference to its arguments.
 func (s *Store) Commit(ctx context.Context, commits []store.Commit) error {
 	if err := ctx.Err(); err != nil || len(commits) == 0 {
 		return err

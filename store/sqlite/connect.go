@@ -83,7 +83,7 @@ func prewarm(ctx context.Context, conn *sql.Conn) error {
 // while another process recovers the write-ahead log or turns it on.
 const busyPatience = 2 * time.Second
 
-// patiently repeats what another process keeps from happening for a moment.
+// patiently retries f while another process blocks it for a moment.
 func patiently(ctx context.Context, f func() error) error {
 	begun := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {

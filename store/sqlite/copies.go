@@ -14,8 +14,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// CheckCopy looks a copy over, and removes what looking has left beside it. An error says that it is no sound database;
-// blobs that are missing are no error.
+// CheckCopy checks a copy, and removes the files that the check creates. An error says that the database is damaged;
+// missing blobs are no error.
 func CheckCopy(ctx context.Context, path string) (*Health, *References, error) {
 	h, err := Check(ctx, path)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Store) copyPrefix() string {
 	return strings.TrimSuffix(filepath.Base(s.path), ".db") + "-" + s.ID()[:min(8, len(s.ID()))] + "-"
 }
 
-// copies are the names of the database's copies, and of what is left of some, in the order of their times.
+// copies are the names of the database's copies, incomplete ones too, oldest first.
 func (s *Store) copies(folder string) ([]string, error) {
 	entries, err := os.ReadDir(folder) // sorted
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Store) copies(folder string) ([]string, error) {
 	return names, nil
 }
 
-// removeUnfinished removes what backups have left that were cut off by the death of the process.
+// removeUnfinished removes backups that a process's death cut off.
 func (s *Store) removeUnfinished(folder string) error {
 	names, err := s.copies(folder)
 	for _, name := range names {
@@ -128,7 +128,7 @@ func (s *Store) removeOlder(folder string, keep int, of func(name string) bool) 
 	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".db") || !of(name) })
 	for _, name := range names[:max(0, len(names)-keep)] {
 		path := filepath.Join(folder, name)
-		// The file goes first: what is left of a copy without one is removed the next time.
+		// The file goes first: blobs of a copy without one are removed the next time.
 		if err := errors.Join(remove(path), os.RemoveAll(path+".blobs")); err != nil {
 			return removed, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "remove an older backup", Err: err}
 		}

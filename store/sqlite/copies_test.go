@@ -24,8 +24,8 @@ func inFolder(t *testing.T, folder string) []string {
 	return names
 }
 
-// TestBackupInto: the newest copies of the database are left, nothing else in the folder is touched but what an earlier
-// backup of it has left unfinished, and two backups at once are refused.
+// TestBackupInto: the newest copies of the database stay, other files are untouched but for unfinished backups of it,
+// and two backups at once are refused.
 func TestBackupInto(t *testing.T) {
 	dir := t.TempDir()
 	open := func(name string) *Store {

@@ -10,10 +10,9 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// Events reads a page of the step log and what engine.History needs beside it. The view step_event tells the same
-// in SQL, for a whole execution at once; TestReaderAgrees holds them together. Its cost is that of the page,
-// whatever the size of the execution; what was written before the log named all rows (step_log.unnamed) costs a
-// look at every row.
+// Events reads a page of the step log and the rows that engine.History needs. The view step_event shows the same in
+// SQL, for a whole execution; TestReaderAgrees compares them. The cost is that of the page, whatever the size of the
+// execution; logs from before all rows were named (step_log.unnamed) cost a read of every row.
 func (s *Store) Events(ctx context.Context, execution, after int64, n int) ([]engine.HistoryEvent, error) {
 	h := &engine.History{Rows: map[int32]engine.HistoryRow{}, Started: map[engine.Attempt]bool{}}
 	written, unknown, err := s.readVersions(ctx, h, execution, after, limit(n, 1000, 10_000))
@@ -117,8 +116,8 @@ func eachRow(ctx context.Context, db querier, f func(*sql.Rows) error, query str
 // maxCachedIDs bounds the ids of the definitions that are kept, all together.
 const maxCachedIDs = 500_000
 
-// idCache has the ids of the top level of definitions by their hash: whoever follows an execution asks for the same
-// ones with every page, and reading them takes as long as the definition is large.
+// idCache has the top-level ids of definitions by hash: a follower needs them with every page, and reading them takes
+// as long as the definition is large.
 type idCache struct {
 	mu    sync.Mutex
 	ids   map[string][]string

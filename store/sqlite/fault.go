@@ -19,8 +19,8 @@ func rescode(err error) int {
 	return 0
 }
 
-// fault says what an error of SQLite means to a person, and what to do. Errors that are
-// Stepwell's already pass through, others are wrapped with the operation.
+// fault explains an error of SQLite and names the remedy. Stepwell's own errors pass through, others are wrapped with
+// the operation.
 func fault(op string, err error) error {
 	if err == nil {
 		return nil

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// Health is what a look at a database file finds.
+// Health is the result of a check of a database file.
 type Health struct {
-	Version, Wanted int       // of the tables, and what this program needs; Version 0: a new file
+	Version, Wanted int       // of the tables, and of this program; Version 0: a new file
 	Problems        []string  // of SQLite's own check, at most 100; none when the file is sound
 	Size            int64     // of the file, in bytes
 	Log             int64     // of the write-ahead log, in bytes
-	Holder          string    // process id of whoever runs executions on it, "" for nobody
-	Copied          time.Time // when this copy was made; zero for what is none
+	Holder          string    // process id of its runner of executions, "" for none
+	Copied          time.Time // when this copy was made; zero: not a copy
 }
 
-// Check looks a database over, beside whoever uses it: it changes nothing. It reads the whole file, which takes
-// about a second for each gigabyte. Errors have the codes of Open.
+// Check checks a database that may be in use and changes nothing. It reads the whole file, about a second for each
+// gigabyte. Errors have the codes of Open.
 func Check(ctx context.Context, path string) (h *Health, err error) {
 	if path, err = Resolve(path); err != nil {
 		return nil, fault("check "+path, err)

@@ -13,14 +13,14 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// identity is what a database says of itself.
+// identity is the database's record of itself.
 type identity struct {
 	id     string
 	home   string // "": it has not been opened for running executions
 	copied int64  // µs; 0: it is no copy
 }
 
-// Resolve gives the path of a database file without symbolic links, so that whatever belongs to it is found under every
+// Resolve gives the path of a database file without symbolic links, so that its companion files are found under every
 // name. The file need not exist.
 func Resolve(path string) (string, error) {
 	path, err := filepath.Abs(path)
@@ -31,7 +31,7 @@ func Resolve(path string) (string, error) {
 	if errors.Is(err, fs.ErrNotExist) { // its directory may be a link
 		var dir string
 		if dir, err = filepath.EvalSymlinks(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
-			return path, nil // said by whoever opens it
+			return path, nil // the open reports it
 		}
 		real = filepath.Join(dir, filepath.Base(path))
 		if to, linkErr := os.Readlink(path); err == nil && linkErr == nil { // a link to a file that does not exist yet
@@ -57,8 +57,8 @@ func readIdentity(ctx context.Context, db *sql.DB, q queries) (x identity, err e
 	return x, err
 }
 
-// admits refuses to write to a copy that nobody has taken over, and to use a file under one of its names while its
-// write-ahead log and its blobs are beside another one.
+// admits refuses to write to a copy that was not taken over, and to use a file under one name while its write-ahead
+// log and blobs are under another.
 func (s *Store) admits(x identity, o *Options) error {
 	if x.copied != 0 && !o.ReadOnly && !o.takeOver {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("%s is a copy of %s, which can only be read", s.path, instantText(x.copied)),
@@ -96,7 +96,7 @@ func (s *Store) settle(ctx context.Context, db *sql.DB, x identity) error {
 // ID names the blobs, keys and objects that are the database's own. A copy has the same.
 func (s *Store) ID() string { return s.identity.id }
 
-// Copied is when this copy was made; zero for what is none, or was taken over.
+// Copied is when this copy was made; zero if it is no copy, or was taken over.
 func (s *Store) Copied() time.Time {
 	if s.identity.copied == 0 {
 		return time.Time{}

@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// A terminal execution whose log was read so lately may be about to be restarted: it is not removed. Nor is
-// a definition that this process knows, whose owner may hold it in memory and start it again without storing
-// it again; beyond maxKnown no definition is removed until the next start of the process.
+// A terminal execution whose log was read so lately may be about to be restarted: it is not removed. Nor is a
+// definition known to this process, which may start it again without storing it; beyond maxKnown no definition is
+// removed until the next start of the process.
 const (
 	usedFor  = 10 * time.Minute
 	maxKnown = 100_000
 )
 
-// used is what this process works with, so that retention leaves it alone.
+// used holds the data in use by this process, which retention spares.
 type used struct {
 	mu          sync.Mutex
 	now, before map[int64]struct{} // executions, of this period and the one before
@@ -28,7 +28,7 @@ func (u *used) note(execution int64) {
 	u.now[execution] = struct{}{}
 }
 
-// age forgets what was used too long ago.
+// age drops entries used too long ago.
 func (u *used) age() {
 	switch gone := time.Since(u.turn); {
 	case gone < usedFor:

@@ -15,7 +15,7 @@ func linked(path string) bool {
 	return unix.Stat(path, &s) == nil && s.Nlink > 1
 }
 
-// inode is a file, whatever its name.
+// inode identifies a file under any name.
 type inode struct{ device, number uint64 }
 
 // inodes are the database files that this process has open. A descriptor of one must not be closed while SQLite has
@@ -31,8 +31,8 @@ type heldFile struct {
 	locked bool
 }
 
-// hold registers a store that uses the file, until release. With lock it takes the file's lock, so that no other
-// process does, under whatever name: false when one has it.
+// hold registers a store that uses the file, until release. With lock it takes the file's lock against other
+// processes, under any name: false when one has it.
 func hold(path string, lock bool) (release func() error, ok bool, err error) {
 	var s unix.Stat_t
 	if err := unix.Stat(path, &s); err != nil {
@@ -67,7 +67,7 @@ func hold(path string, lock bool) (release func() error, ok bool, err error) {
 	}, true, nil
 }
 
-// lock takes the file's lock, which is apart from those that SQLite takes.
+// lock takes the file's lock, which is separate from SQLite's.
 func (h *heldFile) lock(path string) (ok bool, err error) {
 	if h.locked {
 		return false, nil

@@ -118,7 +118,7 @@ func (s *Store) logPage(ctx context.Context, execution, after int64) (page []sto
 	return page, rows.Err()
 }
 
-// StartKey finds what was started under a key; CodeNotFound.
+// StartKey finds the execution started under a key; CodeNotFound.
 func (s *Store) StartKey(ctx context.Context, key string) (*store.StartKey, error) {
 	k := &store.StartKey{Key: key}
 	var created sql.NullInt64
@@ -133,7 +133,7 @@ func (s *Store) StartKey(ctx context.Context, key string) (*store.StartKey, erro
 	return k, nil
 }
 
-// Memo finds what a step recorded.
+// Memo returns a step's record.
 func (s *Store) Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error) {
 	var value []byte
 	err := s.read.QueryRowContext(ctx, s.sql["memo_value"], execution, step, key).Scan(&value)
@@ -143,8 +143,8 @@ func (s *Store) Memo(ctx context.Context, execution int64, step int32, key strin
 	return value, err == nil, fault("read "+s.path, err)
 }
 
-// Outputs yields completed steps with their outputs in the order in which they ended. It reads
-// while it yields: take what is needed and let it end.
+// Outputs yields completed steps with their outputs in the order of their ends. It holds a reader while it yields:
+// end the loop soon.
 func (s *Store) Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error] {
 	return func(yield func(engine.StepRow, error) bool) {
 		rows, err := s.read.QueryContext(ctx, s.sql["outputs"], execution)
@@ -180,7 +180,7 @@ func scanOutput(rows *sql.Rows) (r engine.StepRow, err error) {
 	return r, decodeExtra(extra, &r)
 }
 
-// executions runs a query whose columns are those of an execution.
+// executions runs a query with the columns of an execution.
 func (s *Store) executions(ctx context.Context, query string, args ...any) ([]store.Execution, error) {
 	return list(ctx, s, scanExecution, query, args...)
 }

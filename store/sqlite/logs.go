@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Logs lists log lines in order. With Tail, the last ones of those that the filter lets through.
+// Logs lists log lines in order. With Tail, the last ones that match the filter.
 func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
 	least := 0
 	if f.Level != "" {

@@ -59,11 +59,11 @@ func version(ctx context.Context, db *sql.DB) (have, want int, err error) {
 // applicationID marks the file as Stepwell's ("Stpw"); the first migration sets it.
 const applicationID = 0x53747077
 
-// oldestRead is the first version whose tables this program can read as they are: a migration that changes what the
-// queries read raises it.
+// oldestRead is the first version whose tables this program can read: a migration that changes queried tables raises
+// it.
 const oldestRead = 3
 
-// checkVersion is for those who may not migrate.
+// checkVersion is for callers that may not migrate.
 func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	have, want, err := version(ctx, db)
 	if err == nil && have < min(want, oldestRead) {
@@ -91,7 +91,7 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error
 			return err
 		}
 		if ok {
-			// Without what one that died has left, this lock is no claim.
+			// Without a dead holder's process id, this lock is no claim.
 			return errors.Join(os.Truncate(l.Path(), 0), migrateUp(ctx, db, log), l.Close())
 		}
 		select {

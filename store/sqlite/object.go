@@ -35,7 +35,7 @@ func (s *Store) PutObjects(ctx context.Context, objects ...store.Object) ([]stor
 	return out, nil
 }
 
-// object stores one and sets what the store decides.
+// object stores an object and sets its revision and times.
 func (w *writer) object(o *store.Object, now time.Time) error {
 	if o.Kind == "" || o.ID == "" {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("an object of kind %q with the id %q", o.Kind, o.ID)}

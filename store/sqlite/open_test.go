@@ -109,7 +109,7 @@ func TestOpenOddPath(t *testing.T) {
 	}
 }
 
-// TestReadOnly: everything can be read, nothing written, and the writer beside it goes on.
+// TestReadOnly: everything can be read, nothing written, and the concurrent writer goes on.
 func TestReadOnly(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	w := open(t, Options{Path: path, Exclusive: true})
@@ -168,8 +168,8 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestExclusive: one holder, whose process the second one is told; requests pass beside it; when it
-// closes, the next one may.
+// TestExclusive: one holder; a second one gets its process id; requests pass meanwhile; when it closes, the next one
+// may hold it.
 func TestExclusive(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	holder := open(t, Options{Path: path, Exclusive: true})
@@ -265,7 +265,7 @@ func TestDamaged(t *testing.T) {
 	wantError(t, err, stepwell.CodeInternal, path, "damaged", ".recover")
 }
 
-// TestExclusiveAfterDeath: what a process that died has left in the lock file is no claim.
+// TestExclusiveAfterDeath: a dead process's id in the lock file is no claim.
 func TestExclusiveAfterDeath(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	if err := os.WriteFile(path+".lock", []byte("4242\n"), 0o644); err != nil {

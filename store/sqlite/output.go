@@ -10,9 +10,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Output is the output of one completed step by its key, as it is stored; CodeNotFound if there is
-// none. A step of the pipeline's top level costs a look-up; for any other one, whose key is in its
-// row, the execution's rows are looked through.
+// Output is the stored output of one completed step by its key; CodeNotFound if there is none. A top-level step costs
+// a look-up; any other, whose key is in its row, a scan of the execution's rows.
 func (s *Store) Output(ctx context.Context, execution int64, key string) ([]byte, error) {
 	ids, err := s.stepIDs(ctx, execution)
 	if err != nil {

@@ -17,7 +17,7 @@ func (s *Store) PutOutsideWork(ctx context.Context, o store.OutsideWork) error {
 }
 
 func (w *writer) outside(o *store.OutsideWork) error {
-	if o.Held { // an attempt takes over what the ones before it owned
+	if o.Held { // an attempt takes over its predecessors' work
 		if err := w.run("outside_replaced", o.Execution, int64(o.Step), int64(o.Epoch)); err != nil {
 			return err
 		}

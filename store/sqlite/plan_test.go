@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// TestPlans: what is asked often, or of a large database, finds its rows by an index.
+// TestPlans: frequent queries, and those of large databases, find their rows by an index.
 func TestPlans(t *testing.T) {
 	s := open(t, Options{})
 	for name, want := range map[string]string{
@@ -104,7 +104,7 @@ func large(t testing.TB, s *Store, n int) (version int64) {
 	return version - 1
 }
 
-// BenchmarkFollow is what the live feed asks after every commit of an execution of 100,000 steps.
+// BenchmarkFollow is the live feed's query after every commit of an execution of 100,000 steps.
 func BenchmarkFollow(b *testing.B) {
 	s := open(b, Options{Synchronous: "normal", Exclusive: true})
 	last := large(b, s, 100_000)

@@ -41,10 +41,10 @@ func (b *bad) executions() []int64 {
 	return slices.Clone(b.list)
 }
 
-// Prune removes one batch of what may go. It takes an execution out first and then, in small transactions,
-// what belonged to it, so that commits go on meanwhile; what a crash leaves of that the next call removes.
-// An error names what could not be removed, beside which the rest was; it is not tried again by this
-// process. Executions whose log was read in the last ten minutes are left for later.
+// Prune removes one batch of expired data: an execution's row first and then, in small transactions, its other rows,
+// so that commits go on meanwhile; the next call completes one cut off by a crash. Rows that cannot be removed are in
+// the error and not retried by this process. Executions whose log was read in the last ten minutes are left for
+// later.
 func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Removed, more bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return removed, false, err
@@ -77,7 +77,7 @@ type pruning struct {
 	errs    []error
 }
 
-// change is one transaction, which need not be on disk when it ends: what is lost is removed again.
+// change is one transaction, without a sync to disk: lost removals are repeated.
 func (p *pruning) change(f func(w *writer) error) error {
 	if err := p.ctx.Err(); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (p *pruning) together(numbers []int64, do func([]int64) error) error {
 	return errors.Join(errs...)
 }
 
-// leftovers removes what belonged to executions that are out.
+// leftovers removes the other rows of removed executions.
 func (p *pruning) leftovers() error {
 	for {
 		var numbers []int64
@@ -160,7 +160,7 @@ func (p *pruning) leftovers() error {
 	}
 }
 
-// parts are the tables with what belongs to an execution.
+// parts are the tables with an execution's other rows.
 var parts = [...]string{"prune_step", "prune_step_log", "prune_log_line", "prune_spawned", "prune_seen", "prune_waiting", "prune_memo", "prune_outside", "prune_start_key", "prune_blob_use"}
 
 func (p *pruning) belongings(numbers []int64) error {

@@ -44,8 +44,7 @@ func leftIn(t *testing.T, s *Store, table string) string {
 
 var forever = store.Retention{Executions: time.UnixMicro(1 << 50), Batch: 2}
 
-// TestPruneBad: one that cannot be removed, as a whole or with all that is its, does not hold up the others;
-// the next process tries again.
+// TestPruneBad: an execution that cannot be removed does not hold up the others; the next process tries again.
 func TestPruneBad(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, Options{Path: path})
@@ -76,7 +75,7 @@ func TestPruneBad(t *testing.T) {
 	}
 }
 
-// TestPruneInterrupted: what a crash, or the end of a context, leaves is removed by the next call.
+// TestPruneInterrupted: the next call completes a removal cut off by a crash or the end of a context.
 func TestPruneInterrupted(t *testing.T) {
 	s := open(t, Options{})
 	over(t, s, 1, 2, 3)
@@ -179,7 +178,7 @@ func TestBackupSound(t *testing.T) {
 	}
 }
 
-// TestMigrateServer brings a database of the version before up to date, with what it holds.
+// TestMigrateServer brings a database of the version before up to date, with its rows.
 func TestMigrateServer(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := &Store{path: path}

@@ -79,7 +79,7 @@ func plain(query, column string, n int) string {
 	return strings.Replace(query, fmt.Sprintf("(?%d = '' OR %s = ?%d)", n, column, n), fmt.Sprintf("%s = ?%d", column, n), 1)
 }
 
-// limit is what was asked for within 1..most, or else the default.
+// limit is the requested limit within 1..most, or else the default.
 func limit(asked, normal, most int) int {
 	if asked <= 0 {
 		return normal

@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// reader is the connections that read. They keep what they have prepared: SQLite takes longer to understand most
-// of the queries than to answer them. (Their texts have LIMIT +?, not LIMIT ?, where SQLite would look at the value
-// and begin anew with each.)
+// reader is the connections that read, with prepared statements: SQLite takes longer to parse most of the queries
+// than to run them. (Texts have LIMIT +?, not LIMIT ?, where SQLite would read the value and reprepare with each.)
 type reader struct {
 	*sql.DB
 	mu    sync.Mutex

@@ -12,8 +12,7 @@ import (
 // logKey is a key of the step log.
 type logKey struct{ execution, version int64 }
 
-// refusals finds which commits of a call cannot be made, and why. An execution is named once: what follows its first
-// refusal is not looked at.
+// refusals finds the commits of a call that cannot be made, and the reasons: the first one for each execution.
 func (w *writer) refusals(commits []store.Commit) error {
 	found := &store.RefusedError{}
 	here, out := map[logKey]bool{}, map[int64]bool{}

@@ -22,7 +22,7 @@ func (s *Store) PutSignal(ctx context.Context, x store.Signal) (fresh bool, err 
 	return fresh && err == nil, err
 }
 
-// KeepFirst stores what no step is to take, unless there is one of its key and id; it gives the body of the one there is.
+// KeepFirst stores a signal that no step will take, unless one has its key and id, and returns the stored body.
 func (s *Store) KeepFirst(ctx context.Context, x store.Signal) (first json.RawMessage, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (s *Store) Kept(ctx context.Context) (bytes int64, err error) {
 	return bytes, fault("read "+s.path, err)
 }
 
-// Outbox lists what is to be delivered, in the order in which it was committed.
+// Outbox lists entries in the order of their commits.
 func (s *Store) Outbox(ctx context.Context, after int64, n int) (out []store.Outgoing, err error) {
 	return list(ctx, s, func(rows *sql.Rows, o *store.Outgoing) error {
 		var at sql.NullInt64
@@ -74,7 +74,7 @@ func (s *Store) Outbox(ctx context.Context, after int64, n int) (out []store.Out
 	}, s.sql["outgoing"], after, limit(n, 1000, 10_000))
 }
 
-// Delivered removes entries. Those that are not there are removed already.
+// Delivered removes entries. Missing ones are ignored.
 func (s *Store) Delivered(ctx context.Context, nos []int64) error {
 	if err := ctx.Err(); err != nil || len(nos) == 0 {
 		return err

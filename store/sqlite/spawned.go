@@ -8,8 +8,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// spawnedRows keeps what spawned steps depend on, which their rows do not say: it is in the event
-// that spawned them.
+// spawnedRows stores the dependencies of spawned steps, which only the spawning event has.
 func (w *writer) spawnedRows(c *store.Commit, b *engine.Batch) error {
 	type origin struct {
 		spawn *engine.Spawn

@@ -14,7 +14,7 @@ var queryFiles embed.FS
 // queries are the statements by name. In the files, each begins with a line "-- name: x".
 type queries map[string]string
 
-// executionColumns are those that scanExecution reads, before the outputs.
+// executionColumns are the columns that scanExecution reads, before the outputs.
 const executionColumns = `no, id, pipeline, status, definition, parent, caused_by, dir, created, started, ended, failure, progress, params,
     workflow, workflow_version, job, actor, concurrency, priority, (SELECT coalesce(max(version), 0) FROM step_log l WHERE l.execution = no)`
 

@@ -4,7 +4,7 @@
 // for the writer nor it for them. A Commit is one transaction of one fsync, whatever the number of
 // executions and steps in it (docs/decisions.md, "commit path"). With Exclusive, this process is
 // the only one that runs the executions of the file; others may read, and leave requests, at any
-// time. The views pipeline_steps and pipeline_step_log show everything to whoever speaks SQL.
+// time. The views pipeline_steps and pipeline_step_log show everything in SQL.
 //
 // Stability: the tables are private and change by migration; the two views are kept.
 package sqlite
@@ -26,11 +26,11 @@ import (
 
 // Options say which file, and how it is used.
 type Options struct {
-	// Path is the database file; its directory must exist. "" and ":memory:" stand for a private
-	// one that Close removes. Defaults to "".
+	// Path is the database file; its directory must exist. "" and ":memory:" are a private one that Close removes.
+	// Defaults to "".
 	Path string
-	// Exclusive claims the file for the one process that runs executions. Defaults to false:
-	// reading and PutRequest beside such a process.
+	// Exclusive claims the file for the one process that runs executions. Defaults to false: only reads and
+	// PutRequest.
 	Exclusive bool
 	// ReadOnly refuses every write. Defaults to false.
 	ReadOnly bool
@@ -101,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// open is a straight line; what it has opened when it fails, Close closes.
+// open runs the steps in order; after a failure Close closes the opened ones.
 func (s *Store) open(ctx context.Context, o *Options) (err error) {
 	if s.sql, err = loadQueries(); err != nil {
 		return err
@@ -164,7 +164,7 @@ func (s *Store) hold(exclusive bool) error {
 	return nil
 }
 
-// checkFile looks for what SQLite would report in words of its own.
+// checkFile finds faults that SQLite would report in its own words.
 func (s *Store) checkFile(o *Options) error {
 	dir := filepath.Dir(s.path)
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) && !o.ReadOnly {
@@ -179,7 +179,7 @@ func (s *Store) checkFile(o *Options) error {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
 		return err
 	case err != nil:
-		// Made here, because what executions are given and give is nobody else's business.
+		// Created here for its mode: executions' parameters and outputs are private.
 		if f, err := os.OpenFile(s.path, os.O_CREATE|os.O_RDWR, 0o600); err == nil {
 			return f.Close()
 		} // else SQLite fails at the same, and says why
@@ -190,7 +190,7 @@ func (s *Store) checkFile(o *Options) error {
 // Path is the database file.
 func (s *Store) Path() string { return s.path }
 
-// Blobs keeps large outputs in a folder beside the database.
+// Blobs stores large outputs in a folder next to the database.
 func (s *Store) Blobs() store.Blobs { return s.blobs }
 
 // Close ends everything. The store must not be in use. Closing once more changes nothing.

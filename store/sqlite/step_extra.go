@@ -13,10 +13,10 @@ type stepExtra struct {
 	Input   string          `json:"i,omitempty"` // JSON as text, as it came
 	Failure *engine.Failure `json:"f,omitempty"`
 	Wake    int64           `json:"w,omitempty"`
-	// What a waiting step waits for, and what it has cost in millionths.
+	// A waiting step's signal key, and the step's cost in millionths.
 	External string `json:"x,omitempty"`
 	Cost     int64  `json:"c,omitempty"`
-	// The counts of a stream step whose outputs do not tell them.
+	// The counts of a stream step whose outputs lack them.
 	Counted *engine.Items `json:"n,omitempty"`
 }
 

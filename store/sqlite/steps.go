@@ -14,9 +14,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Steps lists an execution's steps in order of index, those without a row included: such a step is
-// pending, or queued when the log says so. Key and action are there for every step. A page without
-// a filter costs what it holds and a look through the definition and the log.
+// Steps lists an execution's steps in order of index, also those without a row: pending ones, or queued ones by the
+// log. Every step has its key and action. An unfiltered page costs its rows and a read of definition and log.
 func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error) {
 	n := limit(f.Limit, 1000, 10_000)
 	from := int64(f.From)
@@ -41,7 +40,7 @@ func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) 
 	return append(page, rest...), nil
 }
 
-// oddSteps lists up to n of those that ended otherwise than completed.
+// oddSteps lists up to n ended steps that did not complete.
 func (s *Store) oddSteps(ctx context.Context, execution int64, f store.StepFilter, n int) (out []store.Step, err error) {
 	return list(ctx, s, func(rows *sql.Rows, step *store.Step) error {
 		return scanStep(rows, step)
@@ -87,8 +86,8 @@ func scanStep(rows *sql.Rows, s *store.Step, before ...any) error {
 	return nil
 }
 
-// WaitingSteps lists steps that wait for a signal. What it costs depends on how many wait, not on how
-// many steps there are. A step whose handler looks after it again just now is listed too.
+// WaitingSteps lists steps that wait for a signal, also while their handler polls. The cost depends on their number
+// alone.
 func (s *Store) WaitingSteps(ctx context.Context, prefix string, after *store.WaitingStep, n int) (out []store.WaitingStep, err error) {
 	no, idx := int64(0), int32(-1)
 	if after != nil {

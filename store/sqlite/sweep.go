@@ -49,7 +49,7 @@ func (p *pruning) touch(numbers []int64) error {
 	return err
 }
 
-// rest removes what no execution refers to any more: definitions, and a part of the blobs.
+// rest removes unreferenced definitions, and a part of the unreferenced blobs.
 func (p *pruning) rest() error {
 	sw := &p.s.sweep
 	sw.mu.Lock()
@@ -70,7 +70,7 @@ func (p *pruning) rest() error {
 	return errors.Join(errs...)
 }
 
-// blobsUsed tells which of the blobs some execution refers to.
+// blobsUsed returns the blobs with references.
 func (s *Store) blobsUsed(ctx context.Context, hashes []string) (map[string]bool, error) {
 	list, err := json.Marshal(hashes)
 	if err != nil {
@@ -85,8 +85,8 @@ func (s *Store) blobsUsed(ctx context.Context, hashes []string) (map[string]bool
 	}, s.sql["blobs_used"], string(list))
 }
 
-// definitions removes those that no execution has. Only the process that runs executions does, because it
-// knows which it may still use.
+// definitions removes those without executions. Only the process that runs executions does: it knows which it may
+// still use.
 func (p *pruning) definitions() error {
 	var hashes [][]byte
 	err := p.s.each(p.ctx, func(rows *sql.Rows) error {

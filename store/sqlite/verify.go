@@ -13,15 +13,15 @@ import (
 // maxBroken bounds the blobs that are named; the others are counted.
 const maxBroken = 20
 
-// Broken is a blob that is not what somebody refers to.
+// Broken is a blob that is missing or differs from its reference.
 type Broken struct {
 	Hash      string `json:"hash"`
 	Problem   string `json:"problem"`   // such as "is missing"
-	Execution string `json:"execution"` // one of those that refer to it
+	Execution string `json:"execution"` // one that refers to it
 	Step      string `json:"step_id,omitempty"`
 }
 
-// References is what a look at all references to blobs finds.
+// References is the result of a check of all references to blobs.
 type References struct {
 	Blobs   int      // that are referred to
 	Lost    int      // of them missing or damaged
@@ -29,8 +29,7 @@ type References struct {
 	Foreign bool     // the folder has the blobs of another database
 }
 
-// Verify reads every blob that the rows of a database refer to and holds it against its reference, beside whoever uses
-// the database. It takes the time to read them all.
+// Verify reads every blob that a database refers to and compares it with its reference; the database may be in use.
 func Verify(ctx context.Context, path string) (found *References, err error) {
 	s, err := source(path)
 	if err != nil {
@@ -145,7 +144,7 @@ func (v *verification) name(execution, idx int64, ref string, problem error) err
 	return err
 }
 
-// Err says what is missing or damaged: CodeInternal, nil when everything is there.
+// Err lists missing and damaged blobs: CodeInternal, nil when there are none.
 func (r *References) Err(folder string) error {
 	if r.Foreign {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: folder + " has the large outputs of another database",

@@ -17,12 +17,12 @@ import (
 //go:embed views.sql
 var viewsTemplate string
 
-// viewsMigration is the number of the migration that makes the views anew. A change of views.sql, or of what it
-// takes from Go, gives it the next free number: a view is no data, so that its former texts need not be kept.
+// viewsMigration is the number of the migration that remakes the views. A change of views.sql, or of the Go values in
+// it, gets the next free number; former texts are not kept.
 const viewsMigration = 8
 
-// views is the migration: views.sql with what the history says of the kinds of events, so that the views tell the
-// step log as engine.History does.
+// views is the migration: views.sql with the event types of the history, so that the views show the step log as
+// engine.History does.
 func views() *goose.Migration {
 	text := os.Expand(viewsTemplate, viewsValue) + fmt.Sprintf("\nPRAGMA user_version = %d;", viewsMigration)
 	return goose.NewGoMigration(viewsMigration, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
@@ -31,7 +31,7 @@ func views() *goose.Migration {
 	}}, nil)
 }
 
-// viewsValue is what a name in views.sql stands for: cases of CASE, lists for IN, or with "time" an expression.
+// viewsValue replaces a name in views.sql: cases of CASE, lists for IN, or with "time" an expression.
 func viewsValue(name string) string {
 	switch name {
 	case "done":

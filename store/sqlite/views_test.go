@@ -101,7 +101,7 @@ func TestViewSteps(t *testing.T) {
 		"scan|spawned||1|meta:GX01.MP4|1970-01-01T00:00:02.000000Z")
 }
 
-// TestViewsOfBefore: a database of before gets the present views, whatever its own were.
+// TestViewsOfBefore: an earlier version's database gets the present views.
 func TestViewsOfBefore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "store.db")
 	s := open(t, Options{Path: path})
@@ -201,7 +201,7 @@ func stepsAgree(t *testing.T, s *Store, no int64) {
 	}
 }
 
-// onlyIn reports what one list has and the other has not, repetitions included.
+// onlyIn reports the differences of two lists, repetitions included.
 func onlyIn(t *testing.T, where string, history int64, list, other []string) {
 	t.Helper()
 	count := map[string]int{}

@@ -53,7 +53,7 @@ type watcher struct {
 	pending bool
 }
 
-// watcher opens a connection outside the pool: data_version compares what one connection sees.
+// watcher opens a connection outside the pool: data_version is per connection.
 func (s *Store) watcher(ctx context.Context) (*watcher, error) {
 	db, err := openPool(s.path, false)
 	if err != nil {

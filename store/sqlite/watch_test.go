@@ -56,7 +56,7 @@ func TestWatchOnce(t *testing.T) {
 	want(false, "nothing")
 }
 
-// TestWatch runs the loop: requests from before it began, then one that comes later, then its end.
+// TestWatch runs the loop: earlier requests, then a later one, then its end.
 func TestWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "store.db")

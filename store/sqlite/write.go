@@ -66,7 +66,7 @@ func levelNumber(name string) (int, bool) {
 	return i, i >= 0
 }
 
-// PutDefinition stores a snapshot under its hash. One that is there already costs no transaction.
+// PutDefinition stores a snapshot under its hash. A stored one costs no transaction.
 func (s *Store) PutDefinition(ctx context.Context, hash, body []byte) error {
 	if err := ctx.Err(); err != nil {
 		return err

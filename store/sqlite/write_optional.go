@@ -47,7 +47,7 @@ func (w *writer) writeOptional(c *store.Commit) error {
 	return nil
 }
 
-// reported keeps what later reads need of the log's rarer events.
+// reported stores the rows of the log's rarer events that later reads need.
 func (w *writer) reported(c *store.Commit) error {
 	spawns, running := bytes.Contains(c.Log, []byte(`"spawn":[`)), bytes.Contains(c.Log, []byte(`{"k":6,`))
 	if !spawns && !running {
@@ -70,8 +70,8 @@ func (w *writer) reported(c *store.Commit) error {
 	return w.spawnedRows(c, b)
 }
 
-// endWaits forgets what the steps of an execution that has ended waited for. What another process has
-// written stays until the execution is removed; the steps' rows say that nobody waits.
+// endWaits removes the waits of an ended execution. Another process's rows stay until the execution is removed; the
+// steps' rows say that none waits.
 func (w *writer) endWaits(no int64, status stepwell.ExecutionStatus) error {
 	if !status.Terminal() || !w.waits[no] {
 		return nil
@@ -80,8 +80,8 @@ func (w *writer) endWaits(no int64, status stepwell.ExecutionStatus) error {
 	return w.run("waiting_end", no)
 }
 
-// unnamed lists the steps whose rows a reader of the log could not find by its events: all that have ended
-// but those, nearly all, that the log has in the short form for completed attempts.
+// unnamed lists the steps whose rows a reader could not find by the log's events: all ended steps except, nearly all,
+// completed attempts in the short form.
 func unnamed(c *store.Commit) string {
 	var runs [][2]int32
 	log := named{log: c.Log}
@@ -103,8 +103,8 @@ func unnamed(c *store.Commit) string {
 	return string(raw)
 }
 
-// maxMisses bounds what a log in another order than the rows costs: after so many steps that were not found
-// behind the one before, all are listed.
+// maxMisses bounds the cost of a log in another order than the rows: after so many steps not found behind the one
+// before, all are listed.
 const maxMisses = 16
 
 // named looks for completed attempts in a log, which has them in the order of the rows.

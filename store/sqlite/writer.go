@@ -52,7 +52,7 @@ func (s *Store) openWriter(ctx context.Context, o *Options) error {
 	return w.prepare(s.sql)
 }
 
-// prepareFile migrates the database, if it is one to write to, and notes what it is.
+// prepareFile migrates a writable database and reads its identity.
 func (s *Store) prepareFile(ctx context.Context, db *sql.DB, o *Options) error {
 	if _, _, err := version(ctx, db); err != nil { // before anything else is read of it
 		return err
