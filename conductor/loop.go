@@ -155,8 +155,7 @@ func (c *Conductor) apply(it *item) {
 	}
 }
 
-// takeUp begins to run an execution. Its attempts in flight are expected from their workers, or were lost with the
-// process.
+// takeUp begins to run an execution. Attempts in flight are expected from workers, or were lost with the process.
 func (c *Conductor) takeUp(l *live) *live {
 	c.runs[l.run.No] = l
 	l.breached = l.row.Progress.Breached

@@ -5,8 +5,7 @@ import (
 	"sync"
 )
 
-// cache keeps pages for whoever comes to their place, the newest as far as the budget goes. What is not
-// there is read once, however many ask for it.
+// cache keeps the newest pages within its budget. A missing page is read once for all concurrent readers.
 type cache struct {
 	mu     sync.Mutex
 	budget int
@@ -20,7 +19,7 @@ type place struct {
 	at        Cursor
 }
 
-// entry is a page, or one that is being read: ready is closed when it is there or has failed.
+// entry is a page, or a read in progress: ready is closed when it ends.
 type entry struct {
 	place place
 	page  *page
@@ -28,7 +27,7 @@ type entry struct {
 	ready chan struct{}
 }
 
-// put keeps pages. One that somebody is reading at the moment stays theirs.
+// put stores pages. A page being read at the moment is left to its readers.
 func (c *cache) put(execution int64, pages []*page) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

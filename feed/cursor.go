@@ -40,7 +40,7 @@ func (c Cursor) after() int64 {
 	return c.Version
 }
 
-// ParseCursor reads what String wrote; CodeInvalid for anything else.
+// ParseCursor reads String's form; CodeInvalid for anything else.
 func ParseCursor(text string) (Cursor, error) {
 	rest, ended := strings.CutSuffix(text, "-end")
 	version, log, ok := strings.Cut(rest, "-")

@@ -1,14 +1,13 @@
 // Package feed is the live stream of an execution: a snapshot, then every log line and every change of
 // a step's status, then how it ended.
 //
-// All that is streamed comes from the store. A notification (Notify, Observe, Lines) only says that it is
-// worth looking; so what a client sees live and what it sees after a reconnect are the same, and nothing is
-// told that is not durable. Every message names its place (Cursor): a subscription that begins there goes
-// on exactly behind it, nothing lost or repeated, also across a restart of the server.
+// Every message comes from the store. A notification (Notify, Observe, Lines) only triggers a read; so a client
+// gets the same messages live and after a reconnect, and only durable ones. Every message names its place (Cursor):
+// a subscription that begins there goes on exactly behind it, also across a restart of the server.
 //
-// What is read is cut into pages, encoded once, and shared by all who are at the same place. Whoever cannot
-// keep up holds one page and reads the next ones from the store when it comes to them: memory is bounded by
-// CacheBytes and one page for each subscriber, however many of them stall.
+// The stream is cut into pages, encoded once, and shared by all subscribers at the same place. A slow subscriber
+// holds one page and reads the next ones from the store: memory is bounded by CacheBytes and one page for each
+// subscriber, however many of them stall.
 package feed
 
 import (
@@ -26,7 +25,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Store is what the feed reads; store.Reader has it.
+// Store has the feed's reads; store.Reader implements it.
 type Store interface {
 	Execution(ctx context.Context, id string) (*store.Execution, error)
 	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
@@ -39,21 +38,21 @@ type Options struct {
 	Store Store
 	// MaxSubscriptions is how many there may be at once; one more is CodeLimit. Defaults to 10,000.
 	MaxSubscriptions int
-	// CacheBytes bounds the pages that are kept for those who come to them. Defaults to 32 MiB.
+	// CacheBytes limits the memory of cached pages. Defaults to 32 MiB.
 	CacheBytes int
 	// Readers is how many reads of the store there may be at once. Defaults to 4.
 	Readers int
-	// Poll is how often executions with subscribers are looked at without a notification, for those that
-	// another process runs. Defaults to 2 seconds.
+	// Poll is how often executions with subscribers are read without a notification, as another process may run them.
+	// Defaults to 2 seconds.
 	Poll time.Duration
-	// Settle is how long after its end an execution may still get log lines when nobody has told its end
-	// (Notify): a subscriber who comes meanwhile waits for them. Defaults to 2 seconds.
+	// Settle is how long an execution may get log lines after an end without Notify: new subscribers wait for them.
+	// Defaults to 2 seconds.
 	Settle time.Duration
 	// ProgressEvery is how often the steps' own progress is passed on at most. Defaults to 250 ms.
 	ProgressEvery time.Duration
 	// SnapshotSteps is how many steps a snapshot lists at most. Defaults to 1,000.
 	SnapshotSteps int
-	// Show makes what people see of an execution's result. Defaults to the result as it is stored.
+	// Show makes the shown form of an execution's result. Defaults to the stored result.
 	Show func(json.RawMessage) json.RawMessage
 	// Log takes the hub's own messages. Defaults to slog.Default.
 	Log *slog.Logger
@@ -105,7 +104,7 @@ type Hub struct {
 	ends          ends
 }
 
-// New makes a hub. What it tells live needs Run.
+// New makes a hub. Live updates need Run.
 func New(o Options) (*Hub, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -114,8 +113,7 @@ func New(o Options) (*Hub, error) {
 		stop: make(chan struct{}), ring: make(chan struct{}, 1), topics: map[int64]*topic{}, ends: ends{nos: map[int64]struct{}{}}}, nil
 }
 
-// Run looks at what has been notified until ctx ends; then all subscriptions end with CodeUnavailable. It
-// is called once.
+// Run handles notifications until ctx ends; then all subscriptions end with CodeUnavailable. It is called once.
 func (h *Hub) Run(ctx context.Context) error {
 	defer h.once.Do(func() { close(h.stop) })
 	var g errgroup.Group

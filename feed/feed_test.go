@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// check holds what was told against what the store has.
+// check compares the messages with the store.
 func check(t testing.TB, w *feedtest.World, x *feedtest.Execution, messages []wire) {
 	t.Helper()
 	wantLines, wantStatuses := history(t, w, x)
@@ -119,7 +119,7 @@ func TestSnapshotSaysHowThingsStand(t *testing.T) {
 	x.End()
 	h.Notify(x.No, true)
 	lines, statuses := told(t, all(t, s))
-	if len(lines) != 1 || len(statuses) != 8 { // what was before is not told: s2 to s4 start and complete, s3 and s4 are queued
+	if len(lines) != 1 || len(statuses) != 8 { // earlier changes are not sent: s2 to s4 start and complete, s3 and s4 are queued
 		t.Errorf("told later: %v %v", lines, statuses)
 	}
 }
@@ -185,7 +185,7 @@ func TestStopEndsSubscriptions(t *testing.T) {
 	}
 }
 
-// TestNamesAndProgress: a step without a row has its key from the observer; its progress is passed on to those who are there.
+// TestNamesAndProgress: a step without a row has its key from the observer; its progress reaches present subscribers.
 func TestNamesAndProgress(t *testing.T) {
 	w := feedtest.Open(t)
 	x := w.Begin(2)

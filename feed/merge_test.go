@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// TestStretchEndsBetweenVersions: lines that may go on end a stretch, but not within a version: whoever reads up to its
-// end from elsewhere reads whole versions.
+// TestStretchEndsBetweenVersions: lines that may go on end a stretch, but not within a version: other reads up to its
+// end read whole versions.
 func TestStretchEndsBetweenVersions(t *testing.T) {
 	at := func(ms int) time.Time { return time.UnixMilli(int64(ms)) }
 	s := span{moreLines: true, lines: []store.LogLine{{Seq: 4, At: at(2)}, {Seq: 9, At: at(4)}}, events: []engine.HistoryEvent{

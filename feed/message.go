@@ -20,7 +20,7 @@ const (
 	TypeComplete = "complete"
 )
 
-// Message is one message of a stream. It is shared by all who follow the execution.
+// Message is one message of a stream, shared by all subscribers of the execution.
 type Message struct {
 	Type   string
 	Cursor Cursor // where a subscription goes on that has got this message
@@ -50,7 +50,7 @@ type StatusData struct {
 	Message   string           `json:"message,omitempty"`
 }
 
-// ProgressData is the data of a progress message: what a running step says about itself.
+// ProgressData is the data of a progress message from a running step.
 type ProgressData struct {
 	StepID   string  `json:"step_id"`
 	Fraction float64 `json:"fraction"` // 0 to 1, below 0 when unknown
@@ -99,7 +99,7 @@ func stamp(t time.Time) *Time {
 	return (*Time)(&t)
 }
 
-// message encodes one. What cannot be encoded is a fault of ours and is told as such, in its place.
+// message encodes a message, or an error message in its place: a failure to encode is our fault.
 func message(kind string, at Cursor, data any) Message {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -129,15 +129,15 @@ func logMessage(l *store.LogLine, at Cursor) Message {
 	return m
 }
 
-// stepStatus and executionStatus say which events tell a status, and which. A start tells none: the snapshot
-// knows better, and whether an execution starts at once depends on others.
+// stepStatus and executionStatus map events to statuses. A start has none: the snapshot has it, and the execution may
+// be held.
 var (
 	stepStatus = map[string]string{"queued": "queued", "started": "running", "completed": "completed", "failed": "failed",
 		"skipped": "skipped", "waiting": "waiting", "cancelled": "cancelled", "timed_out": "timed_out"}
 	executionStatus = map[string]string{"admitted": "running", "cancel": "cancelling", "pause": "paused", "resume": "running", "restart": "running"}
 )
 
-// statusMessage tells an event that changes a status; ok is false for others.
+// statusMessage makes the message of an event that changes a status; ok is false for others.
 func statusMessage(e *engine.HistoryEvent, at Cursor, progress *engine.Progress) (m Message, ok bool) {
 	data := StatusData{Progress: progress, Timestamp: Time(e.At), WorkerID: e.Worker, Message: e.Detail}
 	if data.Status, ok = executionStatus[e.Type]; !ok {

@@ -9,12 +9,12 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// notes are what running steps say about themselves, the last of each step. They are volatile.
+// notes are the last progress reports of running steps. They are volatile.
 type notes struct {
 	steps map[int32]*note
 	seq   uint64 // of the last one
 	shown uint64 // up to here all have their keys, and may be told
-	armed bool   // those who wait are going to be told
+	armed bool   // a wake-up of the subscribers is due
 }
 
 type note struct {

@@ -37,8 +37,8 @@ func (h *Hub) Observe(u *conductor.Update) {
 	t.markDirty(dirty{events: true, lines: ended, end: ended})
 }
 
-// Progress passes on what a running step says about itself, at most every Options.ProgressEvery and to those
-// who are there. It never blocks.
+// Progress passes a running step's report on to present subscribers, at most every Options.ProgressEvery. It never
+// blocks.
 func (h *Hub) Progress(no int64, idx int32, fraction float64, note string) {
 	h.mu.Lock()
 	t := h.topics[no]
@@ -60,8 +60,7 @@ func (h *Hub) find(no int64, ended bool) *topic {
 	return h.topics[no]
 }
 
-// ends are the executions that have ended lately with all their lines: who comes to follow one of them need
-// not wait for more.
+// ends are the executions that ended lately with all their lines: new subscribers need not wait for more.
 type ends struct {
 	nos  map[int64]struct{}
 	ring [1024]int64
@@ -81,7 +80,7 @@ func (e *ends) add(no int64) {
 // maxNames bounds the keys of steps, and the steps with progress, that a topic knows.
 const maxNames = 10_000
 
-// observe takes in what only a commit's observer knows.
+// observe stores the facts that only a commit's observer has.
 func (t *topic) observe(p *engine.Progress, tasks []*engine.Task) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,17 +14,17 @@ const (
 	readLimit    = 512
 )
 
-// page is a stretch of the stream: who is at start gets the messages and is at end then.
+// page is a stretch of the stream: its messages lead from start to end.
 type page struct {
 	start, end Cursor
 	messages   []Message
 	bytes      int
 }
 
-// overhead is what a message, or a page, costs beside its frame.
+// overhead is the memory of a message or a page besides its frame.
 const overhead = 160
 
-// span is what one read of the store has brought.
+// span is the result of one read of the store.
 type span struct {
 	at         Cursor
 	events     []engine.HistoryEvent // whole versions, those told before included
@@ -34,7 +34,7 @@ type span struct {
 	bound      *Cursor
 }
 
-// read reads what is behind a place, up to a bound or, without one, to the end of what is there.
+// read reads the stretch after a place, up to a bound or, without one, to the present end.
 func (h *Hub) read(ctx context.Context, no int64, at Cursor, bound *Cursor, what dirty) (s span, err error) {
 	if err := h.reads.Acquire(ctx, 1); err != nil {
 		return s, err
@@ -59,7 +59,7 @@ func (h *Hub) read(ctx context.Context, no int64, at Cursor, bound *Cursor, what
 	return s, nil
 }
 
-// cut drops what is behind the bound. What was read without reaching it may go on.
+// cut drops the part behind the bound. A read that did not reach the bound may go on.
 func (s *span) cut(bound *Cursor) {
 	s.bound = bound
 	n := len(s.events)
@@ -111,7 +111,7 @@ func (s span) merge(progress *engine.Progress) ([]*page, Cursor) {
 	return m.pages, m.now
 }
 
-// reach goes to the bound: what is left before it tells nothing.
+// reach moves to the bound: nothing before it makes a message.
 func (m *merger) reach() {
 	if m.bound == nil {
 		return

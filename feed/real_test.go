@@ -20,7 +20,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// TestRealExecution follows what conductor and workers make: every line comes before the end, and every iteration has its name.
+// TestRealExecution follows a real conductor and workers: every line comes before the end, and every iteration has
+// its name.
 func TestRealExecution(t *testing.T) {
 	var h *running
 	talk := action.Action{Spec: spec.Spec{Name: "t.talk", Summary: "For tests."}, Handler: action.HandlerFunc(func(_ context.Context, call *action.Call) (any, error) {

@@ -22,8 +22,8 @@ type client struct {
 	over bool
 }
 
-// connect reads up to n messages, some of which may be in the middle of what one call of Next gives, and goes away. With
-// idle it also goes away when there is nothing to read.
+// connect reads up to n messages, possibly only a part of a call of Next, and disconnects. With idle it also
+// disconnects when there is nothing to read.
 func (c *client) connect(t testing.TB, h *feed.Hub, id string, n int, idle bool) {
 	t.Helper()
 	s, err := h.Subscribe(t.Context(), id, c.seq, feed.Filter{})
@@ -69,8 +69,8 @@ func (c *client) take(t testing.TB, w wire, snapshot *bool) {
 	c.got, c.seq = append(c.got, w), w.Seq
 }
 
-// TestReconnect: whatever happens between, and wherever clients go away and come back with the seq of their last
-// message, each is told everything once and in order.
+// TestReconnect: wherever clients disconnect and come back with the seq of their last message, each gets every
+// message once and in order.
 func TestReconnect(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := feedtest.Open(t)
@@ -79,7 +79,7 @@ func TestReconnect(t *testing.T) {
 		open := func() *running {
 			o := feed.Options{Store: w.Store, Settle: time.Millisecond}
 			if small {
-				o.CacheBytes = 1 // every page is read by who needs it
+				o.CacheBytes = 1 // every subscriber reads its pages itself
 			}
 			return start(t, o)
 		}
@@ -153,7 +153,7 @@ func TestReconnectEverywhere(t *testing.T) {
 	}
 }
 
-// TestRestartGoesOn: who has been told the end is told what a restart does, and the new end.
+// TestRestartGoesOn: after the end, a subscriber gets the changes of a restart and the new end.
 func TestRestartGoesOn(t *testing.T) {
 	w := feedtest.Open(t)
 	x := w.Begin(3)

@@ -97,7 +97,7 @@ func subscribe(t testing.TB, h *feed.Hub, id, since string, f feed.Filter) *feed
 	return s
 }
 
-// history is what the store says was to be told: log lines by number, and statuses as text.
+// history is the expected stream by the store: log lines by number, and statuses as text.
 func history(t testing.TB, w *feedtest.World, x *feedtest.Execution) (lines []string, statuses []string) {
 	t.Helper()
 	for after := int64(0); ; {

@@ -9,7 +9,7 @@ import (
 	"github.com/stepwell/stepwell/feed/feedtest"
 )
 
-// inBubble runs a test on a clock of its own; what it opens is closed before the bubble ends.
+// inBubble runs a test on a clock of its own; its resources are closed before the bubble ends.
 func inBubble(t *testing.T, o feed.Options, test func(t *testing.T, w *feedtest.World, h *running)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := feedtest.Open(t)
@@ -52,7 +52,7 @@ func TestEndThatWasTold(t *testing.T) {
 	})
 }
 
-// TestPoll: what another process does is seen without a notification.
+// TestPoll: another process's changes are seen without a notification.
 func TestPoll(t *testing.T) {
 	inBubble(t, feed.Options{Poll: 5 * time.Second}, func(t *testing.T, w *feedtest.World, h *running) {
 		x := w.BeginNow(3)

@@ -10,11 +10,10 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// snapshotAge is how old the snapshot may be that somebody gets who comes while the execution goes on: what has
-// happened since follows it.
+// snapshotAge limits the age of a new subscriber's snapshot of a running execution: later changes follow it.
 const snapshotAge = 250 * time.Millisecond
 
-// snapshot is the last one that was made of an execution, for all who come at the same time.
+// snapshot is the last one of an execution, shared by concurrent new subscribers.
 type snapshot struct {
 	mu   sync.Mutex
 	at   Cursor

@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Latest as since begins a subscription with what is new.
+// Latest as since begins a subscription at the present end.
 const Latest = "latest"
 
 // readTime bounds one read of the store that several may wait for.
@@ -28,7 +28,7 @@ type Subscription struct {
 	topic  *topic
 	level  int8
 	step   string
-	since  Cursor // what the client said it has
+	since  Cursor // the client's last message
 	at     Cursor
 	noted  uint64
 	first  *Message // the snapshot
@@ -36,10 +36,9 @@ type Subscription struct {
 	closed bool
 }
 
-// Subscribe begins to follow an execution, which may have ended: behind the message whose seq since is, with
-// "" from the beginning, with Latest from now on. The id may be a unique beginning of one. Errors: CodeNotFound and
-// CodeConflict as with store.Reader, CodeInvalid for a filter or a place that is none, CodeLimit when too
-// many follow.
+// Subscribe follows an execution, also an ended one: after the message with seq since, with "" from the beginning,
+// with Latest from now on. The id may be a unique prefix. Errors: CodeNotFound and CodeConflict as with store.Reader,
+// CodeInvalid for a malformed filter or place, CodeLimit for too many subscribers.
 func (h *Hub) Subscribe(ctx context.Context, execution, since string, f Filter) (*Subscription, error) {
 	s := &Subscription{hub: h, step: f.StepID}
 	if f.Level != "" {
@@ -162,7 +161,7 @@ func (s *Subscription) Next(ctx context.Context) ([]Message, error) {
 	return nil, io.EOF
 }
 
-// nextPage gives what there is, or what to wait for.
+// nextPage returns messages, or a channel to wait for.
 func (s *Subscription) nextPage(ctx context.Context) ([]Message, <-chan struct{}, error) {
 	t := s.topic
 	t.mu.Lock()
@@ -199,7 +198,7 @@ func (s *Subscription) nextPage(ctx context.Context) ([]Message, <-chan struct{}
 	return s.pick(p.messages), nil, nil
 }
 
-// pick gives those that the filter lets through.
+// pick returns the messages that match the filter.
 func (s *Subscription) pick(messages []Message) []Message {
 	if s.level == 0 && s.step == "" {
 		return messages

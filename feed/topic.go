@@ -11,8 +11,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// topic is an execution that somebody follows. Its head is the place up to which pages have been made; those
-// who are there wait for the next one.
+// topic is an execution with subscribers. Pages exist up to its head; subscribers there wait for the next one.
 type topic struct {
 	hub  *Hub
 	no   int64
@@ -37,7 +36,7 @@ type topic struct {
 	notes    notes
 }
 
-// dirty says what there is to look at.
+// dirty marks the parts to read.
 type dirty struct{ events, lines, row, end, notes bool }
 
 func (d dirty) or(e dirty) dirty {
@@ -56,7 +55,7 @@ func (t *topic) markDirty(d dirty) {
 	}
 }
 
-// prime finds the head. The execution's row has been read before; what has happened since is looked at next.
+// prime finds the head. The execution's row was read before; later changes are read next.
 func (t *topic) prime(ctx context.Context, x *store.Execution) error {
 	t.first.Lock()
 	defer t.first.Unlock()
@@ -121,7 +120,7 @@ func (t *topic) complete(x *store.Execution) *Message {
 	return &m
 }
 
-// pump looks at what is new. It reports whether there is more to look at; the topic stays queued then.
+// pump reads new changes. It reports whether there are more; the topic stays queued then.
 func (t *topic) pump(ctx context.Context) (again bool) {
 	t.mu.Lock()
 	what, at := t.todo, t.head
@@ -195,7 +194,7 @@ func (t *topic) standing() *engine.Progress {
 	return &p
 }
 
-// nameEvents gives steps their keys that have no row yet, and lets go of what is known of steps that have ended.
+// nameEvents sets the keys of steps without a row, and drops the names of ended steps.
 func (t *topic) nameEvents(events []engine.HistoryEvent) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -224,7 +223,7 @@ func extend(pages []*page, from, to Cursor) []*page {
 	return pages
 }
 
-// publish moves the head and wakes those who wait there. With x the execution has ended, and this is all.
+// publish moves the head and wakes the subscribers there. With x the execution has ended, and this is all.
 func (t *topic) publish(pages []*page, end Cursor, x *store.Execution, notes bool) {
 	t.hub.pages.put(t.no, pages)
 	t.mu.Lock()

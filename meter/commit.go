@@ -8,7 +8,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Timed is a conductor's store whose commits are measured.
+// Timed wraps a conductor's store and measures its commits.
 func (m *Meter) Timed(s conductor.Store) conductor.Store { return &timed{Store: s, m: &m.m} }
 
 type timed struct {

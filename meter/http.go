@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// HTTP measures the requests that a handler answers. The route is the pattern of the ServeMux that has matched, or
-// "other": put it between the mux and whatever copies requests. Streams and upgraded connections are counted, but
-// how long they last is not measured.
+// HTTP measures a handler's requests. The route is the matched pattern of the ServeMux, or "other": put it between
+// the mux and any middleware that copies requests. Streams and upgraded connections are counted, but not timed.
 func (m *Meter) HTTP(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()
@@ -29,7 +28,7 @@ func (m *Meter) Request(route, method string, status int, took time.Duration, st
 	}
 }
 
-// verb bounds what clients may make up.
+// verb limits the label values that clients may invent.
 func verb(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

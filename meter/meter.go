@@ -1,7 +1,7 @@
 // Package meter measures: Prometheus metrics, the figures of budpipeline §4.4, and OpenTelemetry traces.
 //
-// What is measured comes from the conductor's updates (Observe), from a store that times its commits (Timed), from
-// the API's requests (HTTP) and from small interfaces that are asked when somebody looks. Label values are
+// Its sources are the conductor's updates (Observe), a store that times its commits (Timed), the API's requests
+// (HTTP) and small interfaces that are read on demand. Label values are
 // bounded: pipelines and actions beyond Options.MaxLabels count as "other". Names of metrics are stable from
 // version 1 on; docs/grafana-dashboard.json shows them.
 package meter
@@ -24,13 +24,13 @@ type Totals interface {
 	Totals(ctx context.Context, since time.Time) (*store.Totals, error)
 }
 
-// Options configure a Meter. What is left out is not measured.
+// Options configure a Meter. An option left out is not measured.
 type Options struct {
 	// Totals answers the figures of Summary.
 	Totals Totals
 	// Conductor counts the executions in memory.
 	Conductor interface{ Stats() conductor.Stats }
-	// Streams counts those who follow executions; feed.Hub does.
+	// Streams counts subscribers; feed.Hub does.
 	Streams interface{ Subscriptions() int }
 	// QueueDepth is how many steps wait for a worker.
 	QueueDepth func() int
@@ -96,5 +96,5 @@ func (m *Meter) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 10})
 }
 
-// Gatherer gives the metrics to whoever serves them otherwise.
+// Gatherer returns the metrics for another server of them.
 func (m *Meter) Gatherer() prometheus.Gatherer { return m.registry }

@@ -41,7 +41,7 @@ func TestExecutionsAndStepsAreCounted(t *testing.T) {
 		`stepwell_build_info{version="1.2.3"} 1`)
 }
 
-// TestLabelsAreBounded: who makes up names makes no series.
+// TestLabelsAreBounded: invented names make no series.
 func TestLabelsAreBounded(t *testing.T) {
 	m := meter.New(meter.Options{MaxLabels: 3})
 	for i := range 10 {
@@ -54,7 +54,7 @@ func TestLabelsAreBounded(t *testing.T) {
 		`stepwell_http_requests_total{method="other",route="other",status="404"} 5`)
 }
 
-// TestHeldAndRecovered: a start counts when the execution begins; one that an earlier process began is not counted.
+// TestHeldAndRecovered: a start counts when the execution begins; a recovered execution is not counted.
 func TestHeldAndRecovered(t *testing.T) {
 	m := meter.New(meter.Options{})
 	now := time.Now()

@@ -6,7 +6,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// metrics are those that are counted as things happen.
+// metrics are counted as events happen.
 type metrics struct {
 	started, ended, breached                    *prometheus.CounterVec
 	retries, steps, requests                    *prometheus.CounterVec
@@ -16,7 +16,7 @@ type metrics struct {
 	commitSize                                  prometheus.Histogram
 }
 
-// The bounds of histograms, in seconds: what is to be quick, and what takes as long as it takes.
+// The bounds of histograms, in seconds: of quick operations, and of long ones.
 var (
 	quick = []float64{.001, .0025, .005, .01, .025, .05, .1, .2, .5, 1, 2.5, 5, 10, 60}
 	long  = []float64{.01, .1, .5, 1, 5, 15, 60, 300, 900, 3600, 14400, 86400}

@@ -10,10 +10,10 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// maxInFlight bounds the steps whose names are kept while they run.
+// maxInFlight limits the running steps whose names are kept.
 const maxInFlight = 200_000
 
-// runs is what must be known of executions while they go on.
+// runs is the state of running executions.
 type runs struct {
 	mu        sync.Mutex
 	running   map[int64]*run
@@ -29,7 +29,7 @@ type run struct {
 	steps map[int32]name
 }
 
-// name is what a step is called; rows of steps at top level leave it out.
+// name is a step's key and action; rows of top-level steps leave them out.
 type name struct{ key, action string }
 
 func newRuns(most int) runs {
@@ -50,7 +50,7 @@ func (m *Meter) Observe(u *conductor.Update) {
 	x := u.Execution
 	r := m.runs.running[x.No]
 	if r == nil {
-		r = &run{steps: map[int32]name{}, begun: x.Version > 0} // only what was read from the store has one
+		r = &run{steps: map[int32]name{}, begun: x.Version > 0} // only an execution read from the store has a version
 		m.runs.running[x.No] = r
 	}
 	if !r.begun && x.Status != stepwell.ExecutionPending {
@@ -91,7 +91,7 @@ func (m *Meter) ended(x *store.Execution) {
 	}
 }
 
-// know keeps the names of what was dispatched.
+// know keeps the names of dispatched steps.
 func (r *runs) know(x *run, t *engine.Task) {
 	r.name(x, t.Idx, name{t.Key, t.Step.Does()})
 	for _, member := range t.Members {
@@ -149,7 +149,7 @@ func (m *Meter) row(u *conductor.Update, r *run, row *engine.StepRow) {
 	}
 }
 
-// seconds is what lies between two times in µs.
+// seconds is the difference of two times in µs.
 func seconds(from, to int64) float64 {
 	return max(0, (time.Duration(to-from) * time.Microsecond).Seconds())
 }

@@ -91,7 +91,7 @@ func bad() *definition.Definition {
 	return &definition.Definition{Name: "bad", Steps: []definition.Step{{ID: "a", Action: "t.bad"}, {ID: "b", Action: "t.well", DependsOn: []string{"a"}}}}
 }
 
-// text is what Prometheus reads.
+// text is the metrics in Prometheus's text format.
 func text(t *testing.T, m *meter.Meter) string {
 	t.Helper()
 	w := httptest.NewRecorder()

@@ -44,7 +44,7 @@ type summary struct {
 	totals *store.Totals
 }
 
-// Summary gives the figures, whose counts may be a few seconds old; CodeUnavailable without Options.Totals.
+// Summary returns the figures; counts may be a few seconds old. CodeUnavailable without Options.Totals.
 func (m *Meter) Summary(ctx context.Context) (*Summary, error) {
 	t, err := m.totals(ctx)
 	if err != nil {
@@ -98,8 +98,8 @@ func (m *Meter) totals(ctx context.Context) (*store.Totals, error) {
 	return t, err
 }
 
-// Metrics serves both forms: text for Prometheus to whoever accepts text/plain or OpenMetrics, and Summary as
-// JSON to everybody else. fail answers when the figures cannot be had.
+// Metrics serves text for Prometheus to requests that accept text/plain or OpenMetrics, and Summary as JSON to all
+// others. fail answers when the figures are unavailable.
 func (m *Meter) Metrics(fail func(http.ResponseWriter, *http.Request, error)) http.Handler {
 	text := m.Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

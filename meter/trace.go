@@ -47,7 +47,7 @@ type Tracer struct {
 	mu    sync.Mutex
 	links map[string]trace.SpanContext // by execution
 	order []string                     // of links, oldest first
-	ended []store.Execution            // whose root spans are to be made
+	ended []store.Execution            // whose root spans are due
 }
 
 // linkWait is how long after its end an execution may still get a link.
@@ -56,7 +56,7 @@ const linkWait = time.Second
 // maxWaiting bounds the links and the ended executions that are kept.
 const maxWaiting = 10_000
 
-// NewTracer makes a tracer. What it is told is sent on while Run runs.
+// NewTracer makes a tracer. Spans are sent while Run runs.
 func NewTracer(ctx context.Context, o TraceOptions) (*Tracer, error) {
 	if o.Service == "" {
 		o.Service = "stepwell"
@@ -75,8 +75,8 @@ func NewTracer(ctx context.Context, o TraceOptions) (*Tracer, error) {
 	return &Tracer{provider: p, tracer: p.Tracer("github.com/stepwell/stepwell"), links: map[string]trace.SpanContext{}}, nil
 }
 
-// Run makes the spans of executions that have ended, until ctx ends; then it sends what is left, for a few
-// seconds at most. It is called once.
+// Run makes the spans of ended executions until ctx ends; then it sends the rest, for a few seconds at most. It is
+// called once.
 func (t *Tracer) Run(ctx context.Context) error {
 	tick := time.NewTicker(linkWait / 2)
 	defer tick.Stop()
@@ -93,7 +93,7 @@ func (t *Tracer) Run(ctx context.Context) error {
 	}
 }
 
-// Link says which request has led to an execution: header is its W3C traceparent. One that cannot be read is ignored.
+// Link records the request that led to an execution: header is its W3C traceparent. A malformed one is ignored.
 func (t *Tracer) Link(execution, header string) {
 	from := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": header}))
 	if !from.IsValid() {
@@ -112,7 +112,7 @@ func (t *Tracer) Link(execution, header string) {
 	t.order = append(t.order, execution)
 }
 
-// execution notes one that has ended. When too many wait, the oldest gets its span at once.
+// execution queues an ended execution. When too many wait, the oldest gets its span at once.
 func (t *Tracer) execution(x *store.Execution) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +168,7 @@ func (t *Tracer) root(x *store.Execution) {
 	span.End(trace.WithTimestamp(x.Ended))
 }
 
-// attempt makes the span of one that has run.
+// attempt makes the span of an ended attempt.
 func (t *Tracer) attempt(u *conductor.Update, row *engine.StepRow, n name) {
 	id, err := uuid.Parse(u.Execution.ID)
 	if err != nil {

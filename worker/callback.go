@@ -15,15 +15,15 @@ import (
 // maxCallbacks bounds the addresses of one step.
 const maxCallbacks = 1000
 
-// memoCallback is what is recorded of a step's n-th address: the number in its key, and with usedCallback behind
-// it the attempt that awaited it.
+// memoCallback is the memo of a step's n-th address: its key holds the number, and with the suffix usedCallback the
+// attempt that awaited it.
 func memoCallback(n int) string { return fmt.Sprintf("callback.%d", n) }
 
 const usedCallback = ".used"
 
-// callback gives the step's address for something outside. It stays the same until an attempt has awaited it
-// and another begins: work that was asked for twice, because an answer got lost or the process did, answers to
-// one address. It is another one after a restart, so that late answers to what was given up find nobody.
+// callback returns the step's callback address. It stays the same until an attempt has awaited it and another begins:
+// work requested twice, after a lost answer or a crash, answers to one address. A restart gets a new one, so that
+// late answers to superseded work match no step.
 func (a *attempt) callback(ctx context.Context) (key, url string, err error) {
 	if a.r.o.CallbackURL == nil {
 		return (&action.Call{}).Callback(ctx) // says so
@@ -86,7 +86,7 @@ func unavailable(err error) error {
 	return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the step's address for callbacks", Err: err, Hint: stepwell.HintOf(err)}
 }
 
-// callbackScope is what the templates of a step see that names its callback.
+// callbackScope holds the values for templates of a step that names its callback.
 func (a *attempt) callbackScope() (expr.Scope, error) {
 	key, url, err := a.callback(a.ctx)
 	if err != nil {

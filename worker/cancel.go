@@ -35,9 +35,9 @@ func (p *Pool) Cancels(name string) bool {
 	return ok
 }
 
-// Cancel stops work that a step has going on outside (action.Canceler), whose row is durable. It returns at once; Run does
-// not return before the first call has, not even after Drain, unless its context ends. A call that fails is repeated, by
-// the next process too. The outcome goes to the step's log.
+// Cancel stops a step's work outside (action.Canceler), whose row is durable. It returns at once; Run does not return
+// before the first call has, not even after Drain, unless its context ends. A failed call is repeated, by the next
+// process too. The outcome goes to the step's log.
 func (p *Pool) Cancel(w store.OutsideWork) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *Pool) cancelLoop() {
 	}
 }
 
-// cancelOne makes one call and records what became of it. A handler that ignores the end of its context is left alone after that.
+// cancelOne makes one call and records its outcome. A handler that ignores the end of its context is abandoned.
 func (p *Pool) cancelOne(w store.OutsideWork) {
 	ctx, end := context.WithTimeoutCause(p.ctx, cancelTimeout, errCancelTimeout)
 	defer end()
@@ -176,7 +176,7 @@ func (p *Pool) await(w store.OutsideWork, next time.Time) {
 	}
 }
 
-// retryCancels is the loop that takes up the rows of former processes, and calls again what has failed.
+// retryCancels is the loop that takes up the rows of former processes, and retries failed calls.
 func (p *Pool) retryCancels(ctx context.Context) {
 	p.loadOutside(ctx)
 	timer := time.NewTimer(0)
@@ -198,7 +198,7 @@ func (p *Pool) retryCancels(ctx context.Context) {
 	}
 }
 
-// dueCancels takes out what is due, and says when to look again.
+// dueCancels removes and returns the due work, and the time until the next.
 func (p *Pool) dueCancels(now time.Time) (due []store.OutsideWork, next time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -216,7 +216,7 @@ func (p *Pool) dueCancels(now time.Time) (due []store.OutsideWork, next time.Dur
 	return due, next
 }
 
-// loadOutside reads what former processes have left. What cannot be read now is read in a moment.
+// loadOutside reads the rows of former processes. A failed read is retried in a moment.
 func (p *Pool) loadOutside(ctx context.Context) {
 	var after store.OutsideWork
 	for {

@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// external is an action whose work goes on elsewhere until its job is done.
+// external is an action whose work runs outside until its job is done.
 type external struct {
 	asleep    chan struct{} // a call has left the work to itself
 	cancelled chan string   // state and parameter of each Cancel
@@ -240,7 +240,7 @@ func TestCancelAtARestart(t *testing.T) {
 	e.wantCancelled(t, 1)
 }
 
-// A drain waits for the calls of Cancel, and what they say is in the step's log.
+// A drain waits for the calls of Cancel, and their messages are in the step's log.
 func TestCancelIsLogged(t *testing.T) {
 	for name, fault := range map[string]error{"was cancelled": nil, "could not be cancelled: no such job": action.Fail(errors.New("no such job")),
 		"could not be cancelled, trying again: away": errors.New("away")} {

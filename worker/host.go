@@ -19,7 +19,7 @@ import (
 // maxLine is the length of one log line in bytes.
 const maxLine = 16 << 10
 
-// host is what a running step asks of the system (action.Host).
+// host serves a running step's requests to the system (action.Host).
 type host struct {
 	a     *attempt
 	idx   int32 // of the step that it speaks for: the task's, or that of a member of its segment
@@ -96,7 +96,7 @@ func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.L
 	return line
 }
 
-// attributes is always JSON: what cannot be written, or is too long, says so.
+// attributes always returns JSON: an error text for values that cannot be encoded or are too long.
 func attributes(m map[string]any) json.RawMessage {
 	raw, err := json.Marshal(m)
 	switch {
@@ -315,7 +315,7 @@ func (h *host) Record(ctx context.Context, key string, value json.RawMessage) er
 	return h.a.putMemo(ctx, key, h.a.seal(value))
 }
 
-// memo is what an attempt of the step has recorded under a key.
+// memo returns the step's record under a key.
 func (a *attempt) memo(ctx context.Context, key string) (value json.RawMessage, ok bool, err error) {
 	err = a.await(ctx, func() (err error) {
 		value, ok, err = a.r.o.Records.Memo(ctx, a.Task.Run, a.Task.Idx, key)
@@ -332,7 +332,7 @@ func (a *attempt) putMemo(ctx context.Context, key string, value json.RawMessage
 // Own implements action.Host.
 func (h *host) Own(ctx context.Context, state json.RawMessage) error { return h.a.own(ctx, state) }
 
-// Eval evaluates a template with what the step sees and the given names on top.
+// Eval evaluates a template with the step's values and the given names on top.
 func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	t, err := expr.Parse(template)
 	if err != nil {

@@ -60,7 +60,7 @@ func TestDataAndOutputs(t *testing.T) {
 	}
 }
 
-// What Once has kept is there in the next attempt.
+// The next attempt finds the records of Once.
 func TestOnce(t *testing.T) {
 	var calls atomic.Int32
 	r := newRig(t, app.Options{}, act("t.once", func(ctx context.Context, c *action.Call) (any, error) {
@@ -190,7 +190,7 @@ func TestSecretsAreNotRecorded(t *testing.T) {
 	}
 }
 
-// A restart begins a step's records anew: what its attempts record then counts, and is found again.
+// A restart begins a step's records anew: later records count, and are found again.
 func TestRecordsAfterRestart(t *testing.T) {
 	var counted atomic.Int64
 	r := newRig(t, app.Options{}, act("t.once", func(ctx context.Context, c *action.Call) (any, error) {

@@ -13,8 +13,8 @@ import (
 var (
 	errRevoked  = stepwell.Errorf(stepwell.CodeCancelled, "", "stopped on request")
 	errDeadline = stepwell.Errorf(stepwell.CodeTimeout, "", "the step's timeout passed")
-	// errDrained ends a stream when the pool is drained: it would go on for as long as items come, and its
-	// checkpoint lets whoever takes it up again go on where it was.
+	// errDrained ends a stream when the pool is drained: it would go on while items come, and its next attempt goes
+	// on at its checkpoint.
 	errDrained = stepwell.Errorf(stepwell.CodeCancelled, "", "stopped at its last checkpoint, because the process ends")
 	// errNotMine ends a task that somebody else runs, or that nobody wants any more: without a report.
 	errNotMine = stepwell.Errorf(stepwell.CodeConflict, "", "the attempt is not this worker's")

@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Limits in bytes of what a handler hands over. Larger outputs than inlineOutput travel by reference; what is larger than
-// the others fails the step, so that nothing enters a commit that cannot be stored, or would fill the memory.
+// Limits in bytes of a handler's results. Outputs above inlineOutput travel by reference; beyond the other limits the
+// step fails, so that commits can be stored and the memory is not exhausted.
 const (
 	inlineOutput = 64 << 10
 	MaxOutput    = 16 << 20 // of outputs
@@ -18,15 +18,15 @@ const (
 	maxSpawn     = 32 << 20 // of the steps of one call of Spawn, together
 	maxState     = 64 << 10 // of the state of a wait: every poll records it
 	maxMessage   = 16 << 10 // of a failure
-	maxNote      = 4 << 10  // of what is said beside the progress
+	maxNote      = 4 << 10  // of the text of a progress report
 	maxMemoKey   = 1 << 10
 )
 
-// spawnOverhead is what a spawned step takes beside its texts and parameters.
+// spawnOverhead is the size of a spawned step without its texts and parameters.
 const spawnOverhead = 200
 
-// size is what a value takes as JSON, at least; it stops counting beyond most. It lets values be refused before they
-// are copied.
+// size is the least size of a value as JSON; it stops counting beyond most. Values can be refused before they are
+// copied.
 func size(v any, most int) int {
 	switch v := v.(type) {
 	case string:
@@ -57,7 +57,7 @@ func size(v any, most int) int {
 	return 1
 }
 
-// tooLarge refuses what a handler hands over. It is no use to try again.
+// tooLarge is the permanent error for a handler's result above a limit.
 func tooLarge(what string, limit int, hint string) error {
 	return action.Fail(stepwell.Errorf(stepwell.CodeLimit, hint, "%s more than %s", what, sizeText(limit)))
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/stepwell/stepwell/worker"
 )
 
-// inbox keeps what a pool reports.
+// inbox keeps a pool's reports.
 type inbox struct{ events chan engine.Event }
 
 func (i *inbox) Report(_ context.Context, _ int64, ev engine.Event) error {
@@ -95,7 +95,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// The failure of a segment names the step at fault, and what is no result of a segment fails it.
+// The failure of a segment names the step at fault, and a result of another form fails it.
 func TestMemberFails(t *testing.T) {
 	for _, c := range []struct {
 		out    any
@@ -115,7 +115,7 @@ func TestMemberFails(t *testing.T) {
 	}
 }
 
-// A pool that drains stops a stream and puts it back: no attempt is used up, and whoever takes it up goes on at its
+// A pool that drains stops a stream and puts it back: no attempt is used up, and the next run goes on at its
 // checkpoint.
 func TestDrainStopsStreams(t *testing.T) {
 	begun := make(chan struct{})

@@ -15,10 +15,10 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// outcome is what is reported of an attempt whose handler has returned, and whether its message is dealt with. Kind 0
-// is nothing. An attempt that was cut off because the process ends in order has not failed and has lost no worker: it
-// is put back, and goes on as the same attempt. One that must not run twice is left in flight for whoever recovers the
-// run, where it fails with the reason.
+// outcome is the report of an attempt whose handler has returned, and whether its message is dealt with. Kind 0:
+// none. An attempt cut off by a graceful shutdown has not failed and has lost no worker: it is put back, and goes on
+// as the same attempt. If it must not run twice, it stays in flight: the recovery of the run fails it with the
+// reason.
 func (a *attempt) outcome(out any, err, cause error) (ev engine.Event, dealt bool) {
 	a.host.flush()
 	if err == errNotMine {
@@ -43,8 +43,8 @@ func (a *attempt) deferred(after time.Duration, code stepwell.Code, why string) 
 	return ev
 }
 
-// conclude turns what the handler returned into an event. Errors and values are the handler's own
-// code, so that they too may panic.
+// conclude turns the handler's result into an event. Errors and values are the handler's own code, so that they too
+// may panic.
 func (a *attempt) conclude(out any, err, cause error) (ev engine.Event) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -57,7 +57,7 @@ func (a *attempt) conclude(out any, err, cause error) (ev engine.Event) {
 	return ev
 }
 
-// counted are the counts of stream steps that no output tells.
+// counted are the counts of stream steps that no output has.
 func (a *attempt) counted(result any, ev *engine.Event) map[int32]engine.Items {
 	all, ok := result.(action.Members)
 	if !ok || ev.Kind != engine.DoneAll && ev.Kind != engine.Failed {
@@ -92,8 +92,8 @@ func (a *attempt) event(kind engine.Kind) engine.Event {
 // awayPause is how long an attempt waits for its next start that was put back because the store was away.
 const awayPause = time.Second
 
-// cutOff reports whether an attempt failed for nothing but the store's absence: it is put back. One whose handler may
-// not run twice and has begun is not.
+// cutOff reports whether an attempt failed only because the store was away: it is put back, unless its handler has
+// begun and may not run twice.
 func (a *attempt) cutOff(err, cause error) bool {
 	if cause == errRevoked || a.begun.Load() && a.Task.Step.Policy.NotIdempotent {
 		return false
@@ -106,7 +106,7 @@ func (a *attempt) returned(out any, err, cause error) engine.Event {
 	case err != nil && a.cutOff(err, cause):
 		return a.deferred(awayPause, stepwell.CodeUnavailable, "put back, because the store was away")
 	case cause == errDeadline && err == nil:
-		err = errDeadline // what comes late is dropped
+		err = errDeadline // late results are dropped
 	case cause == errDeadline:
 		return a.failed(errDeadline, nil) // and so are its wishes
 	case err == nil:
@@ -139,7 +139,7 @@ func (a *attempt) returned(out any, err, cause error) engine.Event {
 	return a.failed(err, err)
 }
 
-// price is what an attempt has cost since it began or went on.
+// price is the cost of an attempt since it began or resumed.
 func (a *attempt) price(outputs []byte) int64 {
 	if a.r.o.Price == nil || !a.begun.Load() {
 		return 0
@@ -151,7 +151,7 @@ func (a *attempt) price(outputs []byte) int64 {
 	return max(0, a.r.o.Price(a.Task.Step.Action, calls, time.Since(a.started).Seconds(), outputs))
 }
 
-// failed is a failure with what the handler's error says about other attempts.
+// failed is a failure with the retry wishes of the handler's error.
 func (a *attempt) failed(err, wish error) engine.Event {
 	ev := a.event(engine.Failed)
 	ev.Permanent = action.IsFail(wish)
@@ -168,7 +168,7 @@ func (a *attempt) failed(err, wish error) engine.Event {
 				ev.Member = m.Idx + 1
 			}
 		}
-		if err == wish { // the step is named beside what it says
+		if err == wish { // the step is named separately
 			ev.Failure = a.failure(at.Err)
 		}
 	}
@@ -271,7 +271,7 @@ func (a *attempt) wait(w *action.WaitError, keep bool) (out *engine.Wait, loaded
 	case !w.Resume:
 		out.Output, loaded, err = a.output(w.Outputs, keep)
 	case w.State == nil:
-		out.State = []byte("null") // that there is a state tells the next call from the first
+		out.State = []byte("null") // any state marks the next call as not the first
 	default:
 		out.State = a.seal(w.State)
 	}
@@ -318,7 +318,7 @@ func encode(out any) (raw []byte, err error) {
 	if _, err = expr.Decode(raw); raw[0] != '{' || err != nil && !json.Valid(raw) {
 		return nil, action.Invalid(`return an object such as {"result": …}`, "the outputs are not a JSON object")
 	}
-	if err != nil { // what cannot be read again must not be stored
+	if err != nil { // never store unreadable outputs
 		return nil, action.Fail(&stepwell.Error{Code: stepwell.CodeInvalid, Message: "the outputs cannot be read", Err: err})
 	}
 	return raw, nil
@@ -338,7 +338,7 @@ func (a *attempt) storeOutput(raw []byte, keep bool) (stored, loaded []byte, err
 		return stored, nil, nil
 	}
 	var ref string
-	err = a.r.o.Outage.Retry(a.process, func() (err error) { // the attempt has ended: its own time is not what counts
+	err = a.r.o.Outage.Retry(a.process, func() (err error) { // the attempt has ended: its own time limit no longer counts
 		ref, err = a.r.o.Blobs.Put(context.Background(), stored)
 		return err
 	})

@@ -20,7 +20,7 @@ type cannotMarshal struct{}
 
 func (cannotMarshal) MarshalJSON() ([]byte, error) { panic("no JSON of me") }
 
-// What a handler returns, and what becomes of its step. Every step has three attempts.
+// A handler's results, and the outcomes of its step. Every step has three attempts.
 var outcomes = []struct {
 	name    string
 	handler action.HandlerFunc

@@ -47,7 +47,7 @@ func TestTimeout(t *testing.T) {
 			t.Errorf("%s is %s: %+v, output %s", key, s.Status, s.Error, s.Output)
 		}
 	}
-	close(open) // what the deaf one returns now changes nothing
+	close(open) // the deaf handler's late result changes nothing
 	if x, _ := r.end(x.ID); x.Status != stepwell.ExecutionFailed {
 		t.Errorf("the execution is %s afterwards", x.Status)
 	}
@@ -83,7 +83,7 @@ func TestAbandonedHandlersAreBounded(t *testing.T) {
 	}
 }
 
-// A cancelled step's handler is stopped; one that still waits in the queue never runs.
+// A cancelled step's handler is stopped; a step still in the queue never runs.
 func TestRevoke(t *testing.T) {
 	begun := make(chan struct{}, 100)
 	r := newRig(t, app.Options{Workers: 1},

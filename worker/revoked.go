@@ -1,8 +1,8 @@
 package worker
 
-// revoked remembers the tasks that were revoked before they were pulled. A task that never comes, because
-// it had ended already, would stay for ever: so there are two generations, and when the younger is
-// full the older is forgotten. A task whose revocation is forgotten runs in vain, no more.
+// revoked holds tasks revoked before they were pulled. A task that had ended already never comes and would stay for
+// ever: so there are two generations, and when the younger is full the older is dropped. A dropped task runs in vain,
+// no more.
 type revoked struct{ young, old map[taskID]struct{} }
 
 // maxRevoked is more than the tasks of a few executions that wait in the queue at once.

@@ -26,7 +26,7 @@ type Runner struct {
 	giveUp func(store.OutsideWork)
 }
 
-// NewRunner makes one. Of the options it needs neither Queue nor those that say how a pool works.
+// NewRunner makes one. It ignores Queue and the options of a pool's work.
 func NewRunner(o Options) (*Runner, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -46,8 +46,7 @@ type Prepared struct {
 	CallbackNo  int
 }
 
-// Prepare renders, completes and checks a task's parameters and opens its state. What goes wrong is in Err, for Run
-// to report.
+// Prepare renders, completes and checks a task's parameters and opens its state. Run reports its error, Err.
 func (r *Runner) Prepare(ctx context.Context, t *engine.Task) Prepared {
 	var a attempt
 	a.begin(ctx, r, t)
@@ -56,9 +55,9 @@ func (r *Runner) Prepare(ctx context.Context, t *engine.Task) Prepared {
 	return a.Prepared
 }
 
-// Run calls the handler and returns the outcome, which is to be reported. The handler's context ends with ctx, with
-// the cause of that, and after the step's timeout. Kind 0 means that there is nothing to report: another worker runs
-// the attempt, or it must not run twice and whoever recovers the execution decides.
+// Run calls the handler and returns the outcome to report. The handler's context ends with ctx, with its cause, and
+// after the step's timeout. Kind 0 means no report: another worker runs the attempt, or it must not run twice and the
+// recovery of the execution decides.
 func (r *Runner) Run(ctx context.Context, p Prepared) engine.Event {
 	var a attempt
 	a.begin(ctx, r, p.Task)
@@ -221,7 +220,7 @@ func (r *Runner) complete(name string, params map[string]any) (map[string]any, e
 	return checker.Apply(params), nil
 }
 
-// recordInput is what is kept of rendered parameters: without secrets, and not if it is huge.
+// recordInput is the record of rendered parameters: without secrets, and empty if it is huge.
 func recordInput(params map[string]any, act *action.Action) ([]byte, error) {
 	raw, err := expr.Marshal(act.Redact(params))
 	if err != nil {
@@ -308,7 +307,7 @@ func (a *attempt) await(ctx context.Context, f func() error) error {
 	return err
 }
 
-// awaited is await for what waits by itself: a report that returns when it is durable.
+// awaited is await for a report that returns when it is durable.
 func (a *attempt) awaited(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && a.r.o.Outage.Err() != nil {
 		a.storeAway.Store(true)

@@ -26,7 +26,7 @@ func (refusing) Report(context.Context, int64, engine.Event) error {
 // noBlobs is for attempts that write little.
 type noBlobs struct{ store.Blobs }
 
-// TestRunner runs attempts without a pool, a queue or a store: what is prepared in one place may be run in another one.
+// TestRunner runs attempts without a pool, a queue or a store: a prepared attempt may run in another place.
 func TestRunner(t *testing.T) {
 	actions := &action.Registry{}
 	add := func(s spec.Spec, f action.HandlerFunc) {

@@ -8,8 +8,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Secrets keeps secrets out of what is recorded, and gives them to the steps that may have them. It is safe for
-// concurrent use.
+// Secrets seals secrets in records, and opens them for steps that may read them. It is safe for concurrent use.
 type Secrets interface {
 	// Text hides secrets in a text that is shown, JSON in JSON.
 	Text(execution, text string) string
@@ -17,8 +16,8 @@ type Secrets interface {
 	// Seal takes secrets out of JSON that comes back to a handler or a template, Open puts them back.
 	Seal(execution string, raw []byte) []byte
 	Open(execution string, raw []byte) ([]byte, error)
-	// Scope is what a step's templates see: what under gives them, opened, and `secrets` when the step may read them.
-	// Where the scope has a method Err() error, it says after a use why something could not be opened.
+	// Scope holds a step's values for templates: those of under, opened, and `secrets` when the step may read them. A
+	// method Err() error, if it has one, returns after a use the reason that a value could not be opened.
 	Scope(ctx context.Context, execution string, under expr.Scope, secrets bool) expr.Scope
 }
 
@@ -33,7 +32,7 @@ func (noSecrets) Scope(_ context.Context, _ string, under expr.Scope, _ bool) ex
 	return under
 }
 
-// openState makes ready what the previous call has left.
+// openState opens the state of the previous call.
 func (a *attempt) openState() (err error) {
 	if a.State, err = a.r.o.Secrets.Open(a.Task.Execution, a.Task.State); err != nil {
 		return sealError(err)
@@ -41,7 +40,7 @@ func (a *attempt) openState() (err error) {
 	return nil
 }
 
-// templateScope is what the step's templates see. It is made when the first of them looks: many steps have none.
+// templateScope holds the values for the step's templates. It is made on first use: many steps have no templates.
 func (a *attempt) templateScope() expr.Scope {
 	a.opening.Do(func() {
 		var under expr.Scope = expr.Vars(nil)
@@ -86,7 +85,7 @@ func (l layered) Lookup(name string) (any, bool) {
 	return l.under.Lookup(name)
 }
 
-// Watcher lets what templates make of secrets be known.
+// Watcher reports values that templates derive from secrets.
 func (l layered) Watcher() expr.Watcher { return expr.WatcherOf(l.under) }
 
 // Keys lists the names, for hints in errors.

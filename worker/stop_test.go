@@ -16,8 +16,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// TestStopIsNoFailure stops the process, in order, while two steps run: whatever their retry policy says, the one goes on
-// as the same attempt, how often it may happen; the one that must not run twice fails with the reason.
+// TestStopIsNoFailure shuts down gracefully while two steps run, whatever their retry policies: one goes on as the
+// same attempt, any number of times; the other, which must not run twice, fails with the reason.
 func TestStopIsNoFailure(t *testing.T) {
 	t.Parallel()
 	const stops = 4 // more than the workers that a step may lose
@@ -70,7 +70,7 @@ func TestStopIsNoFailure(t *testing.T) {
 	}
 }
 
-// soon is what comes within half a minute.
+// soon receives within half a minute.
 func soon[T any](t *testing.T, from <-chan T) (v T) {
 	t.Helper()
 	select {

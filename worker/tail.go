@@ -6,7 +6,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// maxTail bounds what one attempt's last lines hold in memory, in bytes.
+// maxTail limits the memory of one attempt's last lines, in bytes.
 const maxTail = 4 << 20
 
 // tail keeps the last lines of a log.

@@ -10,8 +10,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// The tail against its description: the last lines in order, within the limit and the bytes, and a count of
-// those that went.
+// The tail against its description: the last lines in order, within the limit and the bytes, and a count of the
+// dropped ones.
 func TestTail(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var tl tail

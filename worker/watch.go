@@ -8,8 +8,7 @@ import (
 	"github.com/stepwell/stepwell/queue"
 )
 
-// watch is the loop that looks after running jobs: it records those that run for long, and
-// abandons handlers that go on although their context has ended.
+// watch is the loop that records long-running jobs and abandons handlers that ignore the end of their context.
 func (p *Pool) watch(ctx context.Context) {
 	tick := time.NewTicker(max(time.Millisecond, min(p.o.SeenRunning, p.o.Grace)/4))
 	defer tick.Stop()
@@ -50,8 +49,8 @@ func (p *Pool) watchOnce(ctx context.Context, now time.Time) {
 	}
 }
 
-// reportRunning tells that a step is running. It may have ended meanwhile: then nobody wants to know. While the store is away
-// it waits no longer than the pool lasts: the conductor, which would answer, ends after the pool.
+// reportRunning reports that a step is running; if it has ended meanwhile, the report is dropped. While the store is
+// away it waits no longer than the pool lasts: the conductor, which would answer, ends after the pool.
 func (p *Pool) reportRunning(ctx context.Context, j *job, now time.Time) {
 	err := p.o.Reporter.Report(ctx, j.Task.Run, j.running(now))
 	if err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict && p.ctx.Err() == nil && ctx.Err() == nil {
@@ -59,9 +58,8 @@ func (p *Pool) reportRunning(ctx context.Context, j *job, now time.Time) {
 	}
 }
 
-// abandon ends a job without its handler. Another goroutine takes the place of the one that the
-// handler holds, unless as many handlers as there are workers hold one already: then there is one
-// worker less until one of them returns.
+// abandon ends a job without its handler. Another goroutine replaces the one that the handler holds, unless as many
+// handlers as there are workers hold one already: then there is one worker less until one of them returns.
 func (p *Pool) abandon(j *job) {
 	if !j.over.CompareAndSwap(false, true) {
 		return

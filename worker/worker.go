@@ -1,11 +1,11 @@
 // Package worker runs steps: it pulls tasks from the queue, renders their parameters, calls the
-// action's handler within its time limit, and reports what became of it (specification:
+// action's handler within its time limit, and reports the outcome (specification:
 // pipeline-steps, "Step Execution by Workers").
 //
-// A pool owns its goroutines: Run returns when all have ended but those that a handler does not give
-// back. Drain stops pulling and lets what runs finish. A handler that ignores the end of its context is
+// A pool owns its goroutines: Run returns when all have ended except those held by an abandoned
+// handler. Drain stops pulling and lets running steps finish. A handler that ignores the end of its context is
 // abandoned after a grace period: its step is reported as timed out or cancelled, a fresh goroutine
-// takes its place, and whatever it returns later is dropped. There are never more goroutines than twice
+// takes its place, and its late result is dropped. There are never more goroutines than twice
 // Concurrency: beyond that, abandoned handlers cost workers.
 package worker
 
@@ -26,20 +26,20 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Reporter takes what happened to a task. Spawned and Running return once they are durable; outcomes return at once, or
-// when there is room for them or ctx has ended: they are taken then too, and repeated by the step's next attempt if they
-// get lost.
+// Reporter receives the reports of tasks. Spawned and Running return once they are durable; outcomes return at once,
+// when there is room, or when ctx has ended: they are accepted then too, and a lost one is repeated by the step's
+// next attempt.
 type Reporter interface {
 	Report(ctx context.Context, run int64, ev engine.Event) error
 }
 
-// Records is what running steps read and write beside their outcome; the store has it.
+// Records stores what running steps record besides outcomes; the store has it.
 type Records interface {
 	store.Records
 	Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error]
 }
 
-// Progress is what a running step says of itself.
+// Progress is a running step's report of its progress.
 type Progress struct {
 	Fraction float64 // done, 0 to 1; negative: not said
 	Note     string
@@ -53,17 +53,16 @@ type Options struct {
 	Reporter Reporter
 	Records  Records
 	Blobs    store.Blobs
-	// Outage is shared with the conductor: what the store refuses is tried again for as long as the pool runs, and no
-	// attempt is used up. Defaults to one of the pool's own.
+	// Outage is shared with the conductor: refused operations are retried as long as the pool runs, and no attempt is
+	// used up. Defaults to a new one.
 	Outage *store.Outage
-	// Secrets keeps secrets out of what is recorded, and gives them to the steps that may have them. Defaults to
-	// nothing: there are none.
+	// Secrets seals secrets in records, and opens them for steps that may read them. Defaults to none.
 	Secrets Secrets
 	// Lines takes the steps' log lines. Defaults to dropping them.
 	Lines func(store.LogLine)
 	// Progress takes the steps' own progress. Defaults to dropping it.
 	Progress func(run int64, idx int32, p Progress)
-	// Name says who ran a step. Defaults to "local".
+	// Name is the recorded runner of a step. Defaults to "local".
 	Name string
 	// Concurrency is how many steps run at once. Defaults to four for each processor, at least 8.
 	Concurrency int
@@ -71,19 +70,19 @@ type Options struct {
 	Grace time.Duration
 	// SeenRunning is after how long a running step is recorded as such. Defaults to one second.
 	SeenRunning time.Duration
-	// HeadLines and TailLines are how many log lines of an attempt are kept: its first ones, which go out as they
-	// come, and its last ones, which go out when it ends. What is between is counted. Default to 5,000 and 1,000.
+	// HeadLines and TailLines limit the kept log lines of an attempt: the first ones, written as they come, and the
+	// last ones, written at its end. Lines between are counted. Default to 5,000 and 1,000.
 	HeadLines, TailLines int
 	// CallbackURL is where something outside can end the step that awaits the key. Defaults to there being no such
 	// address.
 	CallbackURL func(key string) string
-	// Allow is CodeDenied when what was written on somebody's authority may not use an action or module. Author is nil
-	// for executions of before. Defaults to allowing all.
+	// Allow is CodeDenied when the author of a definition may not use an action or module. Author is nil for older
+	// executions. Defaults to allowing all.
 	Allow func(author *definition.Author, action string) error
 	// Touch is CodeDenied when steps may not touch a file or directory. Defaults to all.
 	Touch func(path string) error
-	// Price is what so many calls of an action have cost that took so many seconds and gave the outputs, in millionths of
-	// the unit of money. An attempt is one call, also one that fails, or that waits and is called again. Defaults to nothing.
+	// Price is the cost, in millionths of the unit of money, of an action's calls that took so many seconds and gave
+	// the outputs. Every call counts, also a failed or a waiting one. Defaults to none.
 	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
 	// Log takes the pool's own messages. Defaults to slog.Default.
 	Log *slog.Logger
@@ -138,7 +137,7 @@ type Pool struct {
 	pulling context.Context // ends when no more tasks are pulled
 
 	live  sync.WaitGroup // workers that Run waits for
-	calls sync.WaitGroup // goroutines that cancel what goes on elsewhere
+	calls sync.WaitGroup // goroutines that cancel outside work
 
 	mu        sync.Mutex
 	jobs      map[taskID]*job
@@ -146,7 +145,7 @@ type Pool struct {
 	closed    bool // no worker is added any more
 	ended     bool // and no call of Cancel
 	abandoned int  // handlers that hold a goroutine although nobody waits for them
-	replaced  int  // those of them whose place has been taken
+	replaced  int  // abandoned ones whose worker was replaced
 
 	cancels    []store.OutsideWork // to be stopped now
 	cancelling int                 // goroutines that do it
@@ -287,8 +286,7 @@ func (p *Pool) pullAgain(err error) bool {
 	}
 }
 
-// handle runs what a message asks for. A message is dealt with unless the process stops before its task
-// has an outcome.
+// handle runs the task of a message. A message is dealt with unless the process stops before its task has an outcome.
 func (p *Pool) handle(lease queue.Lease) (dealt, abandoned bool) {
 	task, ok := lease.Body.(*engine.Task)
 	if !ok {
