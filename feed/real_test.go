@@ -20,8 +20,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// TestRealExecution follows a real conductor and workers: every line comes before the end, and every iteration has
-// its name.
+// TestRealExecution, with a real conductor: every line comes before the end, and every iteration has its name.
 func TestRealExecution(t *testing.T) {
 	var h *running
 	talk := action.Action{Spec: spec.Spec{Name: "t.talk", Summary: "For tests."}, Handler: action.HandlerFunc(func(_ context.Context, call *action.Call) (any, error) {

@@ -19,8 +19,8 @@ type Catalog interface {
 	Spec(name string) (*spec.Spec, bool)
 }
 
-// Compile freezes a definition that definition.Check has accepted. What Check would have refused
-// is CodeInvalid here, one problem at a time. The policies of actions that a snapshot holds go before the catalog's.
+// Compile freezes a definition that definition.Check has accepted. A problem that Check would report is CodeInvalid
+// here, the first one only. A snapshot's policies of actions precede the catalog's.
 func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	d = definition.Expand(d, cat)
 	cat = d.Recorded(cat)
@@ -65,13 +65,13 @@ type compiler struct {
 	outputOf  map[string]*Gives // by action
 }
 
-// level is a graph and what lies outside it, for finding the step that a template names.
+// level is a graph and its surroundings, for finding the step that a template names.
 type level struct {
 	graph  *Graph
 	single bool // holds only the action of a for_each: not a place of its own for names
 	outer  *level
 	all    bool   // all its steps are marked already
-	each   string // inside a group that runs once for each element of what a source found: the element's name
+	each   string // the element's name inside a group that runs once for each element a source found
 }
 
 func failFast(s definition.Settings) definition.FailFast {

@@ -40,8 +40,8 @@ func (catalog) Spec(name string) (*spec.Spec, bool) {
 	return s, true
 }
 
-// TestCompile compiles the documents in testdata/*.txt and compares what comes out: ---- ends a
-// document, --- separates it from those that it runs.
+// TestCompile compiles the documents in testdata/*.txt and compares the results: ---- ends a document, --- separates
+// it from the pipelines that it runs.
 func TestCompile(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	if err != nil || len(files) == 0 {
@@ -216,7 +216,7 @@ func graph(b *strings.Builder, g *Graph, in string) {
 	}
 }
 
-// policyText tells what differs from the usual.
+// policyText prints differences from the defaults.
 func policyText(p *Policy) string {
 	var b strings.Builder
 	if p.Retry.MaxAttempts > 1 {
@@ -245,7 +245,7 @@ func policyText(p *Policy) string {
 	return b.String()
 }
 
-// TestRender: templates keep their type, what is static is copied.
+// TestRender: templates keep their type, static values are copied.
 func TestRender(t *testing.T) {
 	doc := map[string]any{"n": "{{ params.n }}", "text": "n is {{ params.n }}", "list": []any{"{{ params.list }}", int64(1)}, "static": map[string]any{"a": []any{int64(1)}}}
 	v, err := CompileValue(doc)
@@ -310,7 +310,7 @@ func TestLargePlan(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %v, %.0f bytes per step", c.name, took.Round(time.Millisecond), per)
-		if limit := time.Minute; took > limit || per > c.limit { // the time tells linear from quadratic, on any machine
+		if limit := time.Minute; took > limit || per > c.limit { // the time distinguishes linear from quadratic, on any machine
 			t.Errorf("%s: %v, %.0f bytes per step, the limits are %v and %.0f", c.name, took, per, limit, c.limit)
 		}
 		runtime.KeepAlive(p)

@@ -12,14 +12,14 @@ import (
 // maxKey bounds a concurrency key, in bytes.
 const maxKey = 1000
 
-// What happens to an execution for which there is no room (Concurrency.OnConflict).
+// Policies for an execution without a free slot (Concurrency.OnConflict).
 const (
 	OnConflictQueue         = "queue"
 	OnConflictSkip          = "skip"
 	OnConflictCancelRunning = "cancel_running"
 )
 
-// Concurrency limits the executions that share a key, of whatever pipeline they are.
+// Concurrency limits the executions that share a key, across pipelines.
 type Concurrency struct {
 	Limit      int    // at least 1
 	OnConflict string // OnConflictQueue, …
@@ -40,7 +40,7 @@ func concurrency(d *definition.Definition) (*Concurrency, error) {
 	return &Concurrency{Limit: max(c.Limit, 1), OnConflict: cmp.Or(c.OnConflict, OnConflictQueue), key: key, pipeline: d.Name}, nil
 }
 
-// Key is what executions with these params share. An empty, null or too long one is CodeInvalid.
+// Key is the concurrency key for these params. An empty, null or too long one is CodeInvalid.
 func (c *Concurrency) Key(params map[string]any) (string, error) {
 	if params == nil {
 		params = map[string]any{}

@@ -9,7 +9,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// dependencies resolves what a step depends on: steps beside it, and names of spawned steps.
+// dependencies resolves a step's dependencies: steps of its graph, and names of spawned steps.
 func (c *compiler) dependencies(g *Graph, i int, s *definition.Step, d *definition.Definition, about *spec.Spec) error {
 	out := &g.Steps[i]
 	if len(s.DependsOn) > 0 {
@@ -64,7 +64,7 @@ func children(g *Graph) {
 	}
 }
 
-// spawners finds, for each name that a step depends on and that is no step, who may spawn it.
+// spawners finds the possible spawners of each name that steps depend on and that is no step.
 func (c *compiler) spawners(g *Graph, steps []definition.Step) error {
 	seen := map[string]bool{}
 	for i := range g.Steps {
@@ -80,7 +80,7 @@ func (c *compiler) spawners(g *Graph, steps []definition.Step) error {
 				if !c.maySpawn(&steps[j], name) {
 					continue
 				}
-				// One that waits for the name itself cannot be waited for: its own come after.
+				// Do not wait for a spawner that itself waits for the name: its own come after.
 				if found = true; !slices.Contains(g.Steps[j].Names, token) {
 					from = append(from, int32(j))
 				}
@@ -109,13 +109,13 @@ func (c *compiler) families(g *Graph, steps []definition.Step) {
 	}
 }
 
-// maySpawn reports whether steps of a name can come from a step: from its action, from what that spawns
-// in turn, or from a step inside.
+// maySpawn reports whether steps of a name can come from a step: from its action, from steps that it spawns, or from
+// a step inside.
 func (c *compiler) maySpawn(s *definition.Step, name string) bool {
 	if slices.Contains(definition.Families(s, c.cat), name) {
 		return true
 	}
-	seen := map[string]bool{} // what actions declare, too: a name that the step has replaced never comes
+	seen := map[string]bool{} // includes names declared by actions: a name that the step has replaced never comes
 	todo := []string{s.Action}
 	for len(todo) > 0 {
 		action := todo[len(todo)-1]

@@ -2,8 +2,8 @@ package plan
 
 import "slices"
 
-// Levels are the steps by distance from the start, for display only: the engine has no barriers. Who
-// depends on a name comes after the steps that may spawn it, and who takes items after who gives them.
+// Levels are the steps by distance from the start, for display only: the engine has no barriers. Dependents of a name
+// come after its spawners, and takers of items after their givers.
 func (g *Graph) Levels() [][]int32 {
 	waiting := make([]int, len(g.Steps))
 	after := g.afterSpawners()

@@ -1,6 +1,6 @@
 // Package plan compiles a checked definition into the frozen graph that the engine runs: indexes
-// instead of names, compiled templates, effective policies, and for every step the list of other
-// steps whose results it reads.
+// instead of names, compiled templates, effective policies, and for every step the other steps
+// that it reads.
 //
 // A Plan is immutable and shared by all executions of one definition version. Its memory per
 // plain step is about 200 bytes, so that graphs of 100,000 steps stay cheap. Pure.
@@ -62,7 +62,7 @@ type Graph struct {
 // Family is the name of steps that are added while the graph runs.
 type Family struct {
 	Name string
-	Keep bool // a template reads what they give
+	Keep bool // a template reads their outputs
 }
 
 // Family finds a family by name, −1 for none.
@@ -70,10 +70,10 @@ func (g *Graph) Family(name string) int {
 	return slices.IndexFunc(g.Families, func(f Family) bool { return f.Name == name })
 }
 
-// Spawner says who may spawn steps of a name.
+// Spawner lists the possible spawners of a name.
 type Spawner struct {
 	Name  string
-	Steps []int32 // whose actions may, or what they spawn, or a step inside them
+	Steps []int32 // steps whose action, spawned steps or inner steps may spawn it
 	Exact bool    // Name is a key, "name:identifier": exactly one step is waited for
 }
 
@@ -93,7 +93,7 @@ type Step struct {
 	Deps     []int32
 	Names    []string // dependencies on spawned steps by name
 	Children []int32
-	Reads    []Read // steps whose results the params, condition or for_each read
+	Reads    []Read // steps with results that the params, condition or for_each read
 	// Condition is nil when there is none.
 	Condition *expr.Template
 	Policy    *Policy
@@ -102,7 +102,7 @@ type Step struct {
 	// Keep is set when a template somewhere reads this step's outputs: the engine then holds them
 	// and the log carries them.
 	Keep bool
-	// Gives is what the action of a step with Keep says that its outputs hold; nil: nothing is known of them.
+	// Gives is the declared content of the outputs of a step with Keep; nil: unknown.
 	Gives *Gives
 	// Stream is set for a stream step.
 	Stream *Stream
@@ -110,17 +110,17 @@ type Step struct {
 	Secrets bool
 	// Callback is the same for the step's own address for something outside.
 	Callback bool
-	// Scoped is set when the params, or what the action does with them, need a scope: they have templates.
+	// Scoped is set when the params have templates, or the action needs a scope for them.
 	Scoped bool
 }
 
 // Gives are the names of an action's outputs, shared by its steps. An action need not give all of them.
 type Gives struct{ Names []string }
 
-// Stream is what a step has to do with items.
+// Stream describes a step's handling of items.
 type Stream struct {
 	Module string  // its canonical name
-	Inputs []int32 // the steps whose items it takes, in order
+	Inputs []int32 // the sources of its items, in order
 	// Members are the steps of the segment that this step, its lead, is dispatched for, itself among them; nil
 	// for others. Lead is 1 + the index of the lead that a step is dispatched with, 0 for a lead.
 	Members []Member
@@ -135,7 +135,7 @@ func (s *Step) Lead() (int32, bool) {
 	return s.Stream.Lead - 1, true
 }
 
-// needsFor notes what a template in the step's params needs to be rendered.
+// needsFor records the needs of a template in the step's params.
 func (s *Step) needsFor(t *expr.Template) {
 	s.Scoped = true
 	for _, ref := range t.Refs() {
@@ -152,7 +152,7 @@ func (s *Step) Members() []Member {
 	return s.Stream.Members
 }
 
-// Inputs are the steps whose items a stream step takes.
+// Inputs are the steps that give a stream step its items.
 func (s *Step) Inputs() []int32 {
 	if s.Stream == nil {
 		return nil
@@ -220,7 +220,7 @@ const (
 var ruleNames = map[string]Rule{"": AllSuccess, "all_success": AllSuccess, "all_done": AllDone,
 	"one_success": OneSuccess, "one_failed": OneFailed, "none_failed": NoneFailed}
 
-// Policy holds what most steps of a pipeline share; equal policies are one value.
+// Policy holds settings that most steps of a pipeline share; equal policies are one value.
 type Policy struct {
 	Retry         stepwell.Retry
 	Timeout       time.Duration // of one attempt (an action) or of the whole (a group)
@@ -232,11 +232,11 @@ type Policy struct {
 	Weight        int64  // share in the progress, as a multiple of WeightUnit; 0: none of its own, counts as one
 	NotIdempotent bool
 	LogLevel      string
-	// Author is on whose authority the step uses its action; nil: not known.
+	// Author authorises the step's use of its action; nil: not known.
 	Author *definition.Author
 }
 
-// WeightUnit is what a step without a weight counts for in the progress.
+// WeightUnit is the progress weight of a step without one.
 const WeightUnit = 10_000
 
 // DefaultTimeout bounds an attempt when neither the step nor its action says anything.

@@ -19,7 +19,7 @@ func (c *compiler) intern(p Policy) *Policy {
 	if known, ok := c.policies[p]; ok {
 		return known
 	}
-	kept := p // a parameter whose address is taken would be on the heap in every call
+	kept := p // taking a parameter's address would put it on the heap in every call
 	c.policies[p] = &kept
 	return &kept
 }
@@ -62,9 +62,9 @@ func (g *Graph) weigh() {
 	}
 }
 
-// retry is the effective policy: the step's, else the pipeline's, else the action's; `on_failure:
-// retry` alone means the defaults (semantics §3). A group or sub-pipeline is tried again as a whole
-// only if it says so itself: the pipeline's policy is for what is inside.
+// retry is the effective policy: the step's, else the pipeline's, else the action's; `on_failure: retry` alone means
+// the defaults (semantics §3). A group or sub-pipeline is retried as a whole only by a policy of its own: the
+// pipeline's is for the steps inside.
 func retry(s *definition.Step, settings *definition.Retry, about *spec.Spec) stepwell.Retry {
 	if s.Action == "" && s.Module == "" && s.Retry == nil && s.OnFailure != "retry" {
 		return stepwell.Retry{MaxAttempts: 1}

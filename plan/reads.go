@@ -84,7 +84,7 @@ func (l *level) find(id string) (up, index int32, g *Graph, ok bool) {
 // counts are the members of a for_each's outputs that need no results.
 var counts = []string{"count", "completed", "failed", "skipped"}
 
-// markKept marks a step whose field path (outputs, results …) somebody reads.
+// markKept marks a step whose field path (outputs, results …) a template reads.
 func markKept(g *Graph, i int32, path []string) {
 	s := &g.Steps[i]
 	if len(path) > 0 && path[0] != "outputs" {
@@ -103,7 +103,7 @@ func markKept(g *Graph, i int32, path []string) {
 		s.ForEach.Collect = true
 	}
 	if known {
-		return // and so is what is inside
+		return // and so are the steps inside
 	}
 	for j := range s.Body.Graph.Steps {
 		markKept(s.Body.Graph, int32(j), nil)

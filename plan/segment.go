@@ -25,9 +25,9 @@ type Member struct {
 	Module   string
 }
 
-// segments joins the stream steps that items connect into segments: the lead, the first source in the
-// order of the document, waits for what all of them wait for and is dispatched for all; the others wait
-// for it (semantics §6: one unit of dispatch).
+// segments joins the stream steps that items connect into segments: the lead, the first source in the order of the
+// document, waits for the dependencies of all and is dispatched for all; the others wait for it (semantics §6: one
+// unit of dispatch).
 func (c *compiler) segments(l *level, steps []definition.Step, d *definition.Definition) error {
 	g := l.graph
 	index := make(map[string]int, len(steps))
@@ -112,12 +112,12 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 	}
 	at.Reads = c.reads(l, nil, at.Params)
 	at.Params.templates(at.needsFor)
-	at.Scoped = true // map and filter look at what the step sees
+	at.Scoped = true // map and filter read the step's scope
 	return nil
 }
 
-// segmentParams is what the segment's action gets: the steps with their configs, whose templates are
-// rendered as those of any action's params are.
+// segmentParams are the params of the segment's action: the steps with their configs, with templates rendered like
+// any action's.
 func (c *compiler) segmentParams(l *level, steps []definition.Step, members []int, d *definition.Definition) (*Value, error) {
 	var list []*Value
 	for _, i := range members {

@@ -18,17 +18,17 @@ type Value struct {
 	parts  *parts // of a list or an object with templates in it
 }
 
-// parts is what most values do not have.
+// parts are absent from most values.
 type parts struct {
 	list []*Value
 	keys []string         // of an object, sorted, with list as its values; nil for a list
-	raw  []*expr.Template // in what the handler renders itself
+	raw  []*expr.Template // in parts that the handler renders itself
 }
 
 // CompileValue turns a document value into a Value. The error names the path inside the value.
 func CompileValue(v any) (*Value, error) { return compileValue(v, "", nil) }
 
-// compileValue takes the description of the value along, if there is one: what is Raw is left as it is.
+// compileValue uses the description of the value, if there is one: a Raw field is left as it is.
 func compileValue(v any, path string, f *spec.Field) (*Value, error) {
 	if f == nil {
 		f = &spec.Field{}
@@ -63,8 +63,8 @@ func withRaw(v any, raw []*expr.Template) *Value {
 	return &Value{static: v, parts: &parts{raw: raw}}
 }
 
-// rawTemplates adds the templates in a value that is not rendered here, for what they read. A text that
-// is none is left to the handler, which knows better what it is and has its own error for it.
+// rawTemplates adds the templates in a value that is not rendered here, for their reads. A malformed one is left to
+// the handler, which has a better error for it.
 func rawTemplates(v any, f *spec.Field, into []*expr.Template) []*expr.Template {
 	if f == nil {
 		f = &spec.Field{}
@@ -126,7 +126,7 @@ func compileObject(v map[string]any, path string, fields []spec.Field) (*Value, 
 	return out.value(v, static), nil
 }
 
-// value is what the parts of v make. Of a static one only what the handler renders is kept of the parts.
+// value makes the value of parts. A static one keeps only the parts that the handler renders.
 func (p *parts) value(v any, static bool) *Value {
 	if !static {
 		return &Value{parts: p}
@@ -138,7 +138,7 @@ func (p *parts) value(v any, static bool) *Value {
 	return withRaw(v, raw)
 }
 
-// Static reports whether rendering gives the same value whatever the scope.
+// Static reports whether rendering gives the same value for every scope.
 func (v *Value) Static() bool {
 	return v == nil || v.tmpl == nil && (v.parts == nil || v.parts.list == nil)
 }
@@ -194,7 +194,7 @@ func clone(v any) any {
 	}
 }
 
-// templates calls f for every template in v, at any depth, those that the handler renders included.
+// templates calls f for every template in v, at any depth, also those that the handler renders.
 func (v *Value) templates(f func(*expr.Template)) {
 	if v == nil {
 		return

@@ -35,7 +35,7 @@ func (s *levels) putBack(m Message) {
 	s.level(m.Priority).putBack(m)
 }
 
-// first is the priority whose turn it is. size is above zero.
+// first is the priority to serve next. size is above zero.
 func (s *levels) first() int {
 	for i, l := range s.list {
 		if len(l.ring) > 0 {
@@ -45,7 +45,7 @@ func (s *levels) first() int {
 	panic("queue: size and content disagree")
 }
 
-// pop takes the message whose turn it is. size is above zero.
+// pop takes the next message. size is above zero.
 func (s *levels) pop() Message {
 	i := s.first()
 	l := s.list[i]

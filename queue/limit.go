@@ -11,13 +11,12 @@ type lane struct {
 	levels
 	limits Limits
 	out    int     // leases
-	tokens float64 // what Rate allows now, as of filled
+	tokens float64 // permitted by Rate, as of filled
 	filled time.Time
 }
 
-// Limit sets a queue up, or gives one that is set up other limits. DefaultQueue is that of all messages whose
-// queue is not set up; until it is, they have no limits. Leases are counted from the first Limit on,
-// and messages that are there already stay where they are.
+// Limit sets a queue's limits, or changes them. Messages of other queues go to DefaultQueue, which has no limits
+// until set. Leases are counted from the first Limit on, and waiting messages stay where they are.
 func (q *Memory) Limit(name string, l Limits) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -49,8 +48,8 @@ func (q *Memory) lane(name string) *lane {
 	return &q.main
 }
 
-// choose finds the queue whose turn it is: of those that may give something the one with the highest priority; those
-// of equal priority take turns.
+// choose finds the queue to serve next: of those within their limits the one with the highest priority; those of
+// equal priority take turns.
 func (q *Memory) choose() *lane {
 	now := time.Now()
 	best, top := -1, 0
@@ -113,7 +112,7 @@ func (q *Memory) endLease(token uint64) *lane {
 // maxAlarm is how long a queue waits for its rate without looking again.
 const maxAlarm = time.Hour
 
-// alarmAt sees to it that those who wait are served when a rate allows it. The caller holds the lock.
+// alarmAt serves waiting pulls as soon as a rate allows it. The caller holds the lock.
 func (q *Memory) alarmAt(now time.Time) {
 	var waits []time.Duration
 	for _, n := range q.lanes {

@@ -14,7 +14,7 @@ type Memory struct {
 	main    lane    // of all queues without limits of their own
 	lanes   []*lane // main and those with limits; empty while there are no limits at all
 	byName  map[string]*lane
-	out     map[uint64]*lane // leases and whose they are; nil while there are no limits at all
+	out     map[uint64]*lane // the queue of each lease; nil while there are no limits at all
 	turn    int              // of lanes
 	alarm   *time.Timer
 	waiting []chan Lease
@@ -46,7 +46,7 @@ func (q *Memory) Pull(ctx context.Context, most int) ([]Lease, error) {
 // PullInto is Pull into memory that the caller keeps.
 func (q *Memory) PullInto(ctx context.Context, into []Lease, most int) ([]Lease, error) {
 	if err := ctx.Err(); err != nil {
-		return nil, err // who has stopped gets nothing, however much there is
+		return nil, err // an ended caller gets no message
 	}
 	q.mu.Lock()
 	if q.closed {
@@ -104,7 +104,7 @@ func (q *Memory) putBack(l Lease) {
 	}
 }
 
-// serve gives messages to those who wait, as long as there are any. The caller holds the lock.
+// serve gives messages to waiting pulls. The caller holds the lock.
 func (q *Memory) serve() {
 	for len(q.waiting) > 0 && q.size > 0 {
 		l, ok := q.next()
@@ -143,7 +143,7 @@ func (q *Memory) Len() int {
 	return q.size
 }
 
-// Close wakes all who wait; nothing can be pushed or pulled any more.
+// Close ends all waiting calls with ErrClosed, and all later ones.
 func (q *Memory) Close() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -157,8 +157,8 @@ func (q *Memory) Close() {
 	}
 }
 
-// next takes the message whose turn it is. There may be none, although size is above zero, when all that
-// is there is held back by limits. The caller holds the lock.
+// next takes the next message. There may be none, although size is above zero, when limits hold all messages back.
+// The caller holds the lock.
 func (q *Memory) next() (Lease, bool) {
 	n := &q.main
 	if len(q.lanes) > 0 {

@@ -1,8 +1,8 @@
 // Package queue is the volatile half of Stepwell: it carries dispatched steps to workers. It is a
 // hint, never the truth: a queue may lose everything at any moment, and the store rebuilds it.
 //
-// Memory is the reference and the embedded queue; package queuetest is the definition of what a
-// queue must do (specification: pipeline-steps, "Redis Queue Integration").
+// Memory is the reference and the embedded queue; package queuetest is the contract of a
+// queue (specification: pipeline-steps, "Redis Queue Integration").
 package queue
 
 import (
@@ -16,25 +16,24 @@ type Message struct {
 	Idx      int32  // of the step in it
 	Epoch    uint32 // a message of another epoch than the step's is stale
 	Priority int    // higher first
-	Queue    string // whose limits apply to it; one that is not set up, such as "", is DefaultQueue
-	// Body is the task itself. A Queue is within the process and gives it as it was pushed; whoever hands steps to workers
-	// elsewhere keeps the tasks and sends what they need.
+	Queue    string // its limits apply; one without limits, such as "", is DefaultQueue
+	// Body is the task itself. A Queue is within the process and returns it as pushed; a distributor to other
+	// processes keeps the tasks and sends the needed parts.
 	Body any
 }
 
-// Queue hands messages to whoever pulls first. Within one execution and priority the order is that
-// of Push; executions of equal priority take turns, so that a small one is not stuck behind a
-// large one. Queues with limits of their own (Limits) stand beside each other: order and turns hold
-// within each, and one that may give nothing now holds no other up. A message that is pushed twice comes twice: its
-// Epoch tells the receiver. A pulled message comes again only when its lease ends (Lease.Until) before it is acknowledged
-// or extended; leases of Memory never do.
+// Queue hands out messages, first pull first. Within one execution and priority the order is that of Push; executions
+// of equal priority take turns, so that a small one is not stuck behind a large one. Queues with limits of their own
+// (Limits) are independent: order and turns hold within each, and a full one delays no other. A message pushed twice
+// comes twice: its Epoch identifies it. A pulled message comes again only when its lease ends (Lease.Until) before it
+// is acknowledged or extended; leases of Memory never do.
 type Queue interface {
 	// Push adds messages, all of them or none, and does not wait. It keeps nothing of the slice.
 	Push(ctx context.Context, messages []Message) error
-	// Pull waits for messages and gives at most max (at least one) of them under a lease. Its error
-	// is the context's, or ErrClosed; with an ended context it gives nothing, whatever there is.
+	// Pull waits for messages and returns at most max (at least one) of them under a lease. Its error is the
+	// context's, or ErrClosed; with an ended context it returns none.
 	Pull(ctx context.Context, max int) ([]Lease, error)
-	// Extend renews leases that end; the result names those that have ended.
+	// Extend renews leases; it returns those that had ended.
 	Extend(ctx context.Context, leases []Lease) (gone []Lease, err error)
 	// Ack ends leases: the messages have been dealt with, and count no more towards limits. Twice is harmless.
 	Ack(ctx context.Context, leases []Lease) error

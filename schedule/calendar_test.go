@@ -113,7 +113,7 @@ func TestNeverEndsQuickly(t *testing.T) {
 				t.Errorf("%+v fires at %v", spec, next)
 			}
 		}
-		if d := time.Since(begin); d > 20*time.Second { // typically 5 to 100 µs a call; one that looked for ever would not end
+		if d := time.Since(begin); d > 20*time.Second { // typically 5 to 100 µs a call; an endless search would not end
 			t.Errorf("%+v: %d calls took %v", spec, calls, d)
 		}
 		if w := s.Warnings(date(2026, 1, 1)); len(w) != 1 || w[0].Kind != WarnNever {

@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// longestCron is the most bytes of an expression; one that lists every value of every field has
-// fewer.
+// longestCron is the most bytes of an expression, more than one with every value of every field has.
 const longestCron = 1000
 
 // blank separates fields; a text block of YAML ends with a line break.
@@ -81,7 +80,7 @@ func (s *Schedule) parseCron(text string) (rule, *Error) {
 	return s.zoned(c, c.everyHour()), nil
 }
 
-// badMacro says what is wrong with an expression that begins with @.
+// badMacro is the error for an expression that begins with @.
 func badMacro(word string) *Error {
 	if _, ok := macros[word]; ok {
 		return &Error{Message: word + " has something behind it", Hint: "leave out what follows; " + word + " is a whole expression"}
@@ -94,7 +93,7 @@ func badMacro(word string) *Error {
 	return &Error{Message: clip(word) + " is not known", Hint: didYouMean(word, names)}
 }
 
-// zoned puts times of the clock into the schedule's zone, with its policies or those that suit.
+// zoned puts times of the clock into the schedule's zone, with its policies or the defaults.
 func (s *Schedule) zoned(times wallTimes, everyHour bool) *zoned {
 	z := &zoned{times: times, zone: s.zone, skipped: s.spec.Skipped, repeated: s.spec.Repeated}
 	if z.skipped == "" {

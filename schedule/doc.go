@@ -4,10 +4,10 @@
 //
 // # Contract
 //
-// Parse reports what is wrong with its place and a hint, and a Schedule that Parse returned never
+// Parse reports mistakes with their place and a hint, and a Schedule that Parse returned never
 // fails. A Schedule is immutable and safe for concurrent use. The package is pure: it never asks for
-// the present, draws no chance and starts nothing, so equal calls give equal results. The one
-// thing it takes from outside is the rules of a zone, which Parse looks up by name; a program that
+// the present, draws no chance and starts nothing, so equal calls give equal results. Its only
+// outside input is the rules of a zone, which Parse looks up by name; a program that
 // imports time/tzdata has them on every machine.
 //
 // Every time that comes out is a whole second in the schedule's zone, between the years 1 and 9999.

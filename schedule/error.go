@@ -9,13 +9,13 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Error is what is wrong with a Spec, and where.
+// Error is a mistake in a Spec, with its place.
 type Error struct {
 	Field   string // of the Spec, in lower case: cron, every, at, zone, skipped …
-	Text    string // what was given, when it is a text
+	Text    string // the given value, when it is a text
 	Column  int    // 1-based, in characters of Text; 0 when the whole of it is meant
 	Message string
-	Hint    string // what to write instead; may be empty
+	Hint    string // the right form; may be empty
 }
 
 // Error renders field, place and message on one line, without the hint.
@@ -68,5 +68,5 @@ func didYouMean(name string, names []string) string {
 	return "one of " + strings.Join(names, ", ")
 }
 
-// clip shortens what came from outside, so that a message never carries a huge value.
+// clip shortens outside text, so that a message is never huge.
 func clip(s string) string { return stepwell.Clip(s, 80) }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// field is what one place of an expression takes.
+// field describes one place of an expression.
 type field struct {
 	name    string
 	low     int
@@ -62,7 +62,7 @@ func (f *field) item(t token) (uint64, *failure) {
 	return set, nil
 }
 
-// span reads what stands before a step.
+// span reads the part before a step.
 func (f *field) span(t token, stepped bool) (low, high int, fail *failure) {
 	switch {
 	case t.text == "*":

@@ -9,8 +9,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// FuzzParse: no panic; an error has a code, a hint and a place inside the text; what is taken goes
-// forward.
+// FuzzParse: no panic; an error has a code, a hint and a place inside the text; an accepted schedule goes forward.
 func FuzzParse(f *testing.F) {
 	for _, spec := range wrong {
 		f.Add(spec.Cron, spec.Every, spec.At, spec.Zone)

@@ -2,10 +2,10 @@ package schedule
 
 import "time"
 
-// Misfire says what happens to firings that nobody was there to carry out.
+// Misfire is the policy for firings missed during downtime.
 type Misfire string
 
-// What happens to missed firings.
+// Policies for missed firings.
 const (
 	RunOnce    Misfire = "run_once" // the latest of them is made up for, unless one is on time anyway; the default
 	SkipMissed Misfire = "skip"     // none is made up for
@@ -17,14 +17,14 @@ func ParseMisfire(name string) (Misfire, error) {
 	return choice("misfire", Misfire(name), RunOnce, SkipMissed, RunAll)
 }
 
-// Overlap says what happens to a firing while the execution of an earlier one still runs. This
-// package only knows the names.
+// Overlap is the policy for a firing while the execution of an earlier one still runs. This package only knows the
+// names.
 type Overlap string
 
-// What happens to a firing that would overlap.
+// Policies for a firing that would overlap.
 const (
 	OverlapSkip          Overlap = "skip"           // it is dropped; the default
-	OverlapQueueOne      Overlap = "queue_one"      // it waits, and takes the place of one that waits already
+	OverlapQueueOne      Overlap = "queue_one"      // it waits, in place of an earlier waiting one
 	OverlapQueueAll      Overlap = "queue_all"      // it waits behind all that wait already
 	OverlapCancelRunning Overlap = "cancel_running" // the earlier one is cancelled
 	OverlapAllow         Overlap = "allow"          // both run
@@ -50,17 +50,16 @@ func choice[T ~string](field string, value T, choices ...T) (T, error) {
 type Catchup struct {
 	Misfire Misfire       // Defaults to run_once
 	Window  time.Duration // older firings are not made up for. Defaults to no limit
-	Grace   time.Duration // a firing that is no later than this is on time, whatever Misfire says. Defaults to one minute
+	Grace   time.Duration // a firing no later than this is on time for any Misfire. Defaults to one minute
 	Limit   int           // the most firings to return. Defaults to 1,000
 	Runs    int           // how often the schedule has fired, for MaxRuns. Defaults to 0
 }
 
-// Due is what has to be fired now, oldest first, after the firing at last was the latest one that
-// was dealt with. A zero last means that nothing can have been missed; for a new or a resumed
-// schedule, last is the moment at which it began.
+// Due lists the firings due now, oldest first, after last, the latest one dealt with. A zero last means that none
+// was missed; for a new or a resumed schedule, last is the moment at which it began.
 //
-// Once what Due returned is fired, the newest of it is the next last: nothing comes again, and what
-// Limit has cut off comes then. Its work is bounded by Limit, not by the time that has gone by.
+// The newest firing returned is the next last: none comes again, and those cut off by Limit come then. The work is
+// bounded by Limit, not by the time that has gone by.
 func (s *Schedule) Due(last, now time.Time, c Catchup) []time.Time {
 	limit := c.limit(s.spec.MaxRuns)
 	if limit <= 0 || !last.Before(now) {
@@ -70,7 +69,7 @@ func (s *Schedule) Due(last, now time.Time, c Catchup) []time.Time {
 	if grace <= 0 {
 		grace = time.Minute
 	}
-	late := now.Add(-grace).Add(-1) // what fires after it is on time
+	late := now.Add(-grace).Add(-1) // later firings are on time
 	if last.IsZero() || last.After(late) {
 		return s.collect(later(last, late), now, limit)
 	}

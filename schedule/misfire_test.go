@@ -8,7 +8,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// TestDue has an hourly schedule whose last firing was at 08:00.
+// TestDue: an hourly schedule whose last firing was at 08:00.
 func TestDue(t *testing.T) {
 	for _, c := range []struct {
 		name  string

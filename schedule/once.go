@@ -23,8 +23,7 @@ func (l localOnce) next(from int64) (int64, bool) {
 	return l.zoned.next(max(from, at-2*shift))
 }
 
-// localLayouts are the times of the clock that At takes; Go reads fractions of a second beside
-// them.
+// localLayouts are the layouts of At without a zone; Go also reads fractions of a second.
 var localLayouts = []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05", "2006-01-02T15:04", "2006-01-02 15:04"}
 
 // parseAt reads an instant or a time of the clock in the schedule's zone.

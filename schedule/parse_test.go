@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// wrong are specs that Parse refuses; testdata/errors.txt has what it says.
+// wrong are specs that Parse refuses; testdata/errors.txt has the messages.
 var wrong = []Spec{
 	{}, {Cron: "@daily", Every: "1h"}, {Every: "1h", At: "2026-01-01T00:00"},
 	{Cron: "@daily", MaxRuns: -1}, {Cron: "@daily", Jitter: -1},

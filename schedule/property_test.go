@@ -108,8 +108,8 @@ func checkDue(t *rapid.T, s *Schedule, last, now time.Time, fired []time.Time) {
 	}
 }
 
-// TestIntervalGrid: whatever the zone does, firings are a whole number of steps apart and from the
-// origin, whenever somebody asks, and may be written in several units.
+// TestIntervalGrid: in any zone, firings are a whole number of steps apart and from the origin, for any starting
+// time, and may be written in several units.
 func TestIntervalGrid(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		step := rapid.Int64Range(1, 40*daySeconds).Draw(t, "step")
@@ -141,7 +141,7 @@ func written(step int64) string {
 	return b.String()
 }
 
-// Count gives what counting one by one gives, and in a range of years too.
+// Count equals counting one by one, and in a range of years too.
 func TestCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := Parse(specs().Draw(t, "spec"))

@@ -2,12 +2,11 @@ package schedule
 
 import "time"
 
-// Skipped says what happens to a firing at a time of the clock that is missing because clocks went
-// forward.
+// Skipped is the policy for a firing at a time that is missing because clocks went forward.
 type Skipped string
 
-// What happens to a missing time. The zero value is run_after, and skip for a cron expression that
-// runs in every hour of the day.
+// Policies for a missing time. The zero value is run_after, and skip for a cron expression that runs in every hour of
+// the day.
 const (
 	RunAfter    Skipped = "run_after" // fires at the first instant after the gap; several missing times fire once
 	SkipMissing Skipped = "skip"      // does not fire
@@ -43,7 +42,7 @@ type Spec struct {
 
 	NotBefore time.Time     // the first moment at which it may fire. Defaults to none
 	NotAfter  time.Time     // the last moment at which it may fire. Defaults to none
-	MaxRuns   int           // how often it fires, counted by whoever fires it. Defaults to no limit
+	MaxRuns   int           // how often it fires, counted by the caller. Defaults to no limit
 	Jitter    time.Duration // firings are spread over this long after their time, see Schedule.Jitter. Defaults to none
 }
 
@@ -60,7 +59,7 @@ type rule interface {
 	next(from int64) (int64, bool)
 }
 
-// What a time may be; RFC 3339 and JSON end there too.
+// The limits of a time; RFC 3339 and JSON end there too.
 var (
 	firstSecond  = time.Date(1, 1, 2, 0, 0, 0, 0, time.UTC).Unix()
 	latestSecond = time.Date(9999, 12, 30, 0, 0, 0, 0, time.UTC).Unix()
@@ -126,7 +125,7 @@ func checkSpec(spec Spec) *Error {
 	return oneOf("repeated", spec.Repeated, First, Second, Both)
 }
 
-// Spec is what the schedule was made from.
+// Spec returns the schedule's source.
 func (s *Schedule) Spec() Spec { return s.spec }
 
 // Zone is the schedule's time zone.

@@ -15,8 +15,8 @@ import (
 //go:embed testdata/zones.txt
 var zoneNames string
 
-// walked are expressions together with what they mean, said without the parser. Every minute of
-// the walk is put to the function; nothing of the package's code takes part.
+// walked are expressions with their meaning, stated without the parser. The walk calls the function for every minute;
+// nothing of the package's code takes part.
 var walked = []struct {
 	cron  string
 	paced bool // in every hour of the day
@@ -143,7 +143,7 @@ func wallMinute(wall int64) minute {
 	return minute{y: c.Year(), mo: int(c.Month()), d: c.Day(), h: c.Hour(), mi: c.Minute(), w: c.Weekday(), wall: wall}
 }
 
-// clock lists the minutes of a stretch of time, with those that are missing before each.
+// clock lists the minutes of a stretch of time, with the missing ones before each.
 func clock(zone *time.Location, from int64, n int) []minute {
 	minutes, shown := make([]minute, n), map[int64]int{}
 	for i := range minutes {
@@ -171,7 +171,7 @@ func walk(t *testing.T, zone *time.Location, at time.Time) {
 	from -= from % 60
 	minutes := clock(zone, from, 2*side)
 	for _, e := range walked {
-		var hits []int // minutes that fit, or that come after a gap with one that does
+		var hits []int // matching minutes, or the first after a gap with a match
 		for i, m := range minutes {
 			if e.fits(m.y, m.mo, m.d, m.h, m.mi, m.w) || slices.ContainsFunc(m.gap, func(g minute) bool { return e.fits(g.y, g.mo, g.d, g.h, g.mi, g.w) }) {
 				hits = append(hits, i)
@@ -202,8 +202,8 @@ func walk(t *testing.T, zone *time.Location, at time.Time) {
 	}
 }
 
-// compare asks Next from every minute (walkStep) near the change, and from every firing farther away, except
-// for the very dense expressions, whose firings it asks for every two hours.
+// compare asks Next from every minute (walkStep) near the change, and from every firing farther away, except for the
+// very dense expressions: every two hours.
 func compare(t *testing.T, s *Schedule, name string, want []int64, from, change int64) {
 	t.Helper()
 	const end = 2 * 3 * 24 * 3600

@@ -13,7 +13,7 @@ type Warning struct {
 	Hint    string
 }
 
-// WarningKind says what a Warning is about.
+// WarningKind is the subject of a Warning.
 type WarningKind string
 
 // The kinds of warnings.
@@ -23,9 +23,9 @@ const (
 	WarnTwice   WarningKind = "twice"   // a firing comes twice when clocks go back
 )
 
-// Warnings looks at the year and a month after a moment: does the schedule fire ever again, and what
-// happens when clocks change? Each kind comes at most once, with the first occasion. A zero from
-// stands for 2026, for callers that know no present.
+// Warnings checks the year and a month after a moment: does the schedule ever fire again, and how do changes of
+// clocks affect it? Each kind comes at most once, with the first occasion. A zero from means 2026, for callers
+// without a clock.
 func (s *Schedule) Warnings(from time.Time) []Warning {
 	sample := from.IsZero()
 	if sample {
@@ -88,7 +88,7 @@ func (s *Schedule) neverFires(from time.Time, sample bool) (Warning, bool) {
 	return Warning{WarnNever, "does not fire after " + from.In(s.zone).Format(time.RFC3339), hint}, true
 }
 
-// warn says what becomes of the firings around the moment at which an offset gives way to another.
+// warn describes the effect on firings of a change from one offset to another.
 func (z *zoned) warn(begin, end, offset, after int64) (Warning, bool) {
 	low, high := end+min(offset, after), end+max(offset, after)
 	at, ok := z.times.next(low)

@@ -30,9 +30,9 @@ type zoned struct {
 	repeated Repeated // never empty
 }
 
-// next walks over the stretches of time in which the zone's offset is constant. In each of them the
-// clock covers a range without holes; what the ranges of neighbours share was shown twice, and
-// what lies between them never. It is one loop because the parts share all of their state.
+// next walks over the stretches of time with a constant offset. In each the clock covers a range without holes; times
+// in two neighbours' ranges were shown twice, and times between the ranges never. It is one loop because the parts
+// share all of their state.
 func (z *zoned) next(from int64) (int64, bool) {
 	for u, begin := from, true; u-from < horizon && u <= latestSecond; begin = false {
 		offset, start, end := z.stretch(u)
@@ -125,7 +125,7 @@ func (z *zoned) end(u, end, offset int64) (last, after int64) {
 	return never, offset
 }
 
-// boundary is the first instant behind u, at most at end, whose offset is another.
+// boundary is the first instant behind u, at most at end, with another offset.
 func (z *zoned) boundary(u, end, offset int64) int64 {
 	if o, _, _ := z.stretch(end - 1); o == offset {
 		return end

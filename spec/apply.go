@@ -48,7 +48,7 @@ func (o *object) apply(values map[string]any) (out map[string]any, changed bool)
 	return out, changed
 }
 
-// fill gives the member's value where it differs from the one that is there.
+// fill returns the member's value if it differs from the present one.
 func (m *member) fill(values map[string]any) (v any, changes bool) {
 	v, given := values[m.Name]
 	if v == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Bind sets a struct, by its keys, from values that passed Check. What is absent or null keeps its value, so that a
-// struct with defaults may be given. A value of another type than the struct's field is CodeInvalid.
+// Bind sets a struct, by its keys, from values that passed Check. An absent or null value leaves the field as it is,
+// so that a struct with defaults may be given. A value of another type than the field is CodeInvalid.
 func Bind(values map[string]any, into any) error {
 	b := binder{}
 	return b.bindAll(values, into)

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// maxMismatches bounds what one set of values can make us say.
+// maxMismatches limits the mismatches of one set of values.
 const maxMismatches = 100
 
 // checking is one run over values.

@@ -12,7 +12,7 @@ type Mismatch struct {
 	Path    string   // "headers.accept", "branches[0].id"
 	Keys    []string // the same, one key or index per element
 	Message string   // begins with the path's field: "url is missing"
-	Hint    string   // what to do about it, may be empty
+	Hint    string   // the remedy, may be empty
 }
 
 func (m Mismatch) String() string {

@@ -8,10 +8,9 @@ const (
 	shortestAlike = 3      // in shorter names one letter may differ, in those of one letter none
 )
 
-// Closest is the name among the given ones that somebody who wrote name most likely meant, "" when
-// none is near. Case, - and _ count for nothing; a candidate that equals name behind its last dot
-// ("http" for "util.http"), or that begins with name, is near too. The first of equals wins. At most
-// 20,000 names are compared.
+// Closest is the candidate most likely meant by name, "" when none is near. Case, - and _ are ignored; a candidate
+// that equals name behind its last dot ("http" for "util.http"), or that begins with name, is near too. The first of
+// equals wins. At most 20,000 names are compared.
 func Closest(name string, among []string) string {
 	wanted := fold(name)
 	if wanted == "" || len(wanted) > longestName {

@@ -13,8 +13,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Decoder reads nodes into structs. Its methods take the path of what they read, for problems, and give the zero value
-// when it is wrong; they never stop at the first problem.
+// Decoder reads nodes into structs. Its methods take the path of the value, for problems, and return zero for a wrong
+// one; they never stop at the first problem.
 type Decoder struct {
 	*Report
 	Lenient bool    // unknown keys are warnings
@@ -24,7 +24,7 @@ type Decoder struct {
 // Places has the positions of values by their path, keys separated by / (see Below).
 type Places struct {
 	At     map[string]Pos
-	Loose  map[string]bool // texts with templates whose columns do not map to the source
+	Loose  map[string]bool // texts with templates whose columns differ from the source
 	Prefix string          // path of the value at hand
 }
 
@@ -71,7 +71,7 @@ func (d *Decoder) members(n *Node, path string, s *Shape, into reflect.Value, ow
 	}
 }
 
-// enter records a value, and what is inside it below its path until leave is called.
+// enter records a value; values inside it are recorded below its path until leave is called.
 func (p *Places) enter(key string, n *Node, pos Pos) (outer string) {
 	if p == nil {
 		return ""
@@ -312,7 +312,7 @@ func (d *Decoder) within(e Entry, path string, v float64, f *shapeField) float64
 	return v
 }
 
-// numberHint says what to do about a value that should have been a number.
+// numberHint is the hint for a value that should be a number.
 func numberHint(e Entry) string {
 	n := e.Value
 	if n.Kind != ScalarNode {
@@ -427,7 +427,7 @@ func (d *Decoder) withinLength(e Entry, path string, f *shapeField, v reflect.Va
 	}
 }
 
-// mapping reads a key whose value is a mapping of names to values of one type.
+// mapping reads a mapping of names to values of one type.
 func (d *Decoder) mapping(e Entry, path string, f *shapeField, v reflect.Value) {
 	if e.Value.Kind != MapNode {
 		d.Fail(e.At(), MemberPath(path, e.Key), e.Key+" must be a mapping of names to values, not "+e.Value.Describe(), "")

@@ -112,7 +112,7 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// The schema says what the decoder takes, with the keys that have no effect.
+// The schema accepts the same documents as the decoder, with the keys that have no effect.
 func TestShapeJSONSchema(t *testing.T) {
 	s := treeShape.JSONSchema("A tree.", map[string]any{"free": map[string]any{"description": "Whatever."}})
 	properties := s["properties"].(map[string]any)

@@ -9,7 +9,7 @@ import (
 // Pos is a place in a document: 1-based line and column, zero when unknown.
 type Pos struct{ Line, Column int }
 
-// Kind is what a node is.
+// Kind is the type of a node.
 type Kind uint8
 
 // The kinds.
@@ -19,8 +19,8 @@ const (
 	MapNode
 )
 
-// Node is one value of a document, whatever syntax it came from. Aliases share nodes, so the tree
-// is really an acyclic graph; Size and Height are those of the tree it stands for.
+// Node is one value of a document in any syntax. Aliases share nodes, so the tree is really an acyclic graph; Size
+// and Height are those of the expanded tree.
 type Node struct {
 	Kind    Kind
 	Pos     Pos // a scalar's text (behind the quote), else the first character
@@ -82,7 +82,7 @@ func (e Entry) At() Pos {
 	return e.Pos
 }
 
-// NodeOverhead is what one value counts beside its text in a document's size.
+// NodeOverhead is the size of one value without its text.
 const NodeOverhead = 16
 
 // Measure sets Size and Height from the children, which must be complete.

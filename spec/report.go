@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxProblems bounds what one document can make us say.
+// maxProblems limits the problems of one document.
 const maxProblems = 1000
 
 // Report collects problems, at most 1,000.
@@ -19,7 +19,7 @@ type Report struct {
 	grave   bool // an error is among the dropped
 }
 
-// Count is how many problems there were, those that were not kept included.
+// Count is the number of problems, dropped ones included.
 func (r *Report) Count() int { return len(r.Found) + r.dropped }
 
 // Add adds one problem.
@@ -42,7 +42,7 @@ func (r *Report) Fail(pos Pos, path, message, hint string) { r.Add(pos, path, me
 // Warn adds a warning.
 func (r *Report) Warn(pos Pos, path, message, hint string) { r.Add(pos, path, message, hint, true) }
 
-// Merge takes over what another report of the same document has found, without repeating itself.
+// Merge adds another report of the same document, without repetitions.
 func (r *Report) Merge(other *Report) {
 	for _, p := range other.Found {
 		if !slices.Contains(r.Found, p) {

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// Scalars follow the YAML 1.2 core schema: true and false are the only booleans, 0o17 is octal,
-// dates are text. What YAML 1.1 read otherwise (yes, 017, 1_000) stays the text that was written.
+// Scalars follow the YAML 1.2 core schema: true and false are the only booleans, 0o17 is octal, dates are text.
+// Scalars special to YAML 1.1 (yes, 017, 1_000) stay text.
 
 func nullText(s string) bool {
 	switch s {
@@ -122,7 +122,7 @@ func floatShape(s string) bool {
 	return whole+fraction != "" && (whole == "" || AllDigits(whole)) && (fraction == "" || AllDigits(fraction))
 }
 
-// surprising says what other YAML readers make of a plain text, "" when all agree that it is text.
+// surprising is the reading of a plain text by other YAML readers, "" when all read text.
 func surprising(s string) string {
 	switch strings.ToLower(s) {
 	case "yes", "no", "on", "off":

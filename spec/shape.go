@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Keys says about the keys of a struct in documents what its fields cannot.
+// Keys describes the keys of a struct in documents beyond its tags.
 type Keys struct {
 	Of      any               // a value of the struct
 	What    string            // names it in messages: "a step"
 	Idle    string            // keys that are accepted without effect, separated by spaces
-	Instead map[string]string // the same, with what to write instead, or the reason
-	Hints   map[string]string // unknown keys whose intention is clear; the aka tag has those that mean another key
+	Instead map[string]string // the same, with the replacement, or the reason
+	Hints   map[string]string // unknown keys with a clear intention; the aka tag has wrong names of a key
 	List    string            // hint for a list that stands in its place
 }
 
-// Shape is a struct that documents are decoded into, with the structs inside. Prepare one where the program starts: it
-// never changes. Beside the tags of FieldsOf it reads aka, wrong names of a key that a hint leads to it, and in spec
-// zero (a written 0 is the smallest number above it: it differs from what is not given), not (the
-// struct has the opposite of what documents say) and before=key, where the key is listed.
+// Shape is a struct that documents are decoded into, with the structs inside. Prepare it at the program's start: it
+// never changes. Besides the tags of FieldsOf it reads aka, wrong names of a key that a hint corrects, and in spec
+// zero (a written 0 is the smallest number above it, distinct from a missing value), not (the struct has the opposite
+// of the document) and before=key, where the key is listed.
 type Shape struct {
 	what, list  string
 	fields      []shapeField
@@ -37,7 +37,7 @@ type shapeField struct {
 	nested    *Shape // of a struct, or of the structs in a list or map
 }
 
-// NewShape prepares a struct. It panics on what no document could mean.
+// NewShape prepares a struct. It panics on a struct that no document can fill.
 func NewShape(of any, keys []Keys) *Shape {
 	return newShape(reflect.TypeOf(of), "", keys, map[reflect.Type]*Shape{})
 }
@@ -104,7 +104,7 @@ func (s *Shape) Leaves() (leaves []Leaf) {
 	return leaves
 }
 
-// learn takes over what is said about the keys of a type, and of the types that it embeds.
+// learn collects the Keys of a type, and of the types that it embeds.
 func (s *Shape) learn(t reflect.Type, keys []Keys) {
 	for i := range keys {
 		k := &keys[i]

@@ -20,7 +20,7 @@
 // The words are those of JSON Schema as package huma writes them, so that a body of the API and a configuration are
 // described alike:
 //
-//	json       the name; what follows a comma is not read. "-" and no name: not a field
+//	json       the name; text after a comma is ignored. "-" and no name: not a field
 //	key        another name than json's, where the stored form differs
 //	doc        one sentence for people; ´ stands for `, which a tag cannot hold
 //	required   "true": it must be given. Fields are optional otherwise
@@ -40,7 +40,7 @@
 //
 // # From the struct
 //
-//	spec.FieldsOf[config]()                what Spec.Params publishes: documentation, JSON Schema, hints, completion
+//	spec.FieldsOf[config]()                for Spec.Params: documentation, JSON Schema, hints, completion
 //	spec.Bind(values, &c)                  sets the struct from checked values, as Open and Run get them
 //	spec.BindTemplated(values, &c)         the same before templates are rendered, as a module's Check gets them
 //
@@ -100,8 +100,8 @@ type Field struct {
 	Fields   []Field  `json:"fields,omitempty" nullable:"false"` // the members of an Object; nil: anything goes
 	Secret   bool     `json:"secret,omitempty"`                  // never shown
 	Raw      bool     `json:"-"`                                 // templates inside are left for the handler to render
-	Bare     bool     `json:"-"`                                 // of what is Raw: a text without {{ }} is an expression too
-	Names    []string `json:"-"`                                 // of what is Raw: the names that the handler adds to those that every template sees; nil: unknown ones
+	Bare     bool     `json:"-"`                                 // of a Raw field: a text without {{ }} is an expression too
+	Names    []string `json:"-"`                                 // of a Raw field: names that the handler adds to those of every template; nil: unknown ones
 }
 
 // Example shows an action in use; a test runs or validates each.
@@ -123,7 +123,7 @@ type Spec struct {
 	Examples      []Example
 	DependsOn     []string        // step names that instances depend on when a step or a spawn names none (pipeline-steps, BaseStep)
 	Spawns        []string        // names of the steps it may spawn; other steps may depend on these names
-	KeyParam      string          // the parameter whose value makes a spawned step's key: "name:value"
+	KeyParam      string          // the parameter whose value is in a spawned step's key: "name:value"
 	Timeout       time.Duration   // of one attempt. Defaults to 5 minutes
 	Retry         *stepwell.Retry // when neither step nor pipeline has one
 	NotIdempotent bool            // never run again after its worker died
@@ -132,7 +132,7 @@ type Spec struct {
 	Internal      bool            // used by Stepwell itself: neither listed nor to be named in documents
 }
 
-// Role is what a stream module does with items (stac-manager §7.3).
+// Role is a stream module's way of handling items (stac-manager §7.3).
 type Role string
 
 // The roles.
@@ -155,8 +155,8 @@ type Stream struct {
 	Report string
 	// AlsoSource: a modifier that makes items itself when it has no input; its component is a source too.
 	AlsoSource bool
-	// Remembers: a modifier for which all items before an item count. A stream that goes on after it was cut off
-	// is read from its beginning, and what is done already is left out only before the sinks.
+	// Remembers: a modifier for which all items before an item count. A resumed stream is read from its beginning,
+	// and finished items are left out only before the sinks.
 	Remembers bool
 	// Parallel: a modifier that several goroutines may call at once, for different items.
 	Parallel bool
@@ -168,32 +168,32 @@ type Stream struct {
 	Writes *Writes
 }
 
-// FansOut names what a source finds.
+// FansOut names the elements that a source finds.
 type FansOut struct {
 	Output string // the output with the list: "collections"
 	As     string // the name of an element in templates: "collection"
 }
 
-// Writes names the parameters that say where a sink writes, and whether it replaces what is there.
+// Writes names the parameters of a sink's destination, and whether it replaces existing files.
 type Writes struct {
 	Places  []string // the first that is given is the place
 	Mode    string   // how it is written
 	Default string   // the Mode when it is not given
 	Alone   string   // the Mode in which nobody else of the execution may write there
 	Apart   string   // steps with different values of it share no place; "": there is no such parameter
-	Each    string   // loops whose element has this name give Apart different values
+	Each    string   // loops over elements of this name give Apart different values
 }
 
 // Sets names paths of items, written as in configs: properties.title, assets.*.href.
 type Sets struct {
-	Path   string // a path that the module sets whatever its config says
-	Keys   string // the parameter, an object, whose keys are paths and whose values they are set to
-	Values string // the parameter, a list or an object, whose elements or values are paths
+	Path   string // a path that the module always sets
+	Keys   string // the parameter, an object from paths to their values
+	Values string // the parameter, a list or an object, with paths as elements or values
 	Member string // the member of each element of Values that is the path, when they are objects
 	Nested bool   // objects among the values of Keys are members in depth, not values
 }
 
-// Element describes the elements of a list; nil: nothing is known. What is Bare without a description of its own
+// Element describes the elements of a list; nil: nothing is known. A Bare field without a description of its own
 // passes that on.
 func (f *Field) Element() *Field {
 	switch {

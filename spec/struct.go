@@ -15,8 +15,8 @@ import (
 // that cannot be read, as regexp.MustCompile does: call it where the program starts.
 func FieldsOf[T any]() []Field { return fieldsOf(reflect.TypeFor[T](), nil) }
 
-// keyOf is the name of a struct's field in documents, "" for one that documents cannot set. The key tag comes
-// before the json tag, for fields that are stored under another name.
+// keyOf is the name of a struct's field in documents, "" for a field that documents cannot set. The key tag, for
+// fields stored under another name, precedes the json tag.
 func keyOf(f *reflect.StructField) string {
 	if !f.IsExported() {
 		return ""
@@ -67,7 +67,7 @@ var (
 	timeType     = reflect.TypeFor[time.Time]()
 )
 
-// typeField is what a Go type says about a field. It is a table of types.
+// typeField describes a field by its Go type. It is a table of types.
 func typeField(t reflect.Type, around []reflect.Type) Field {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -106,7 +106,7 @@ func typeField(t reflect.Type, around []reflect.Type) Field {
 	panic(fmt.Sprintf("spec: a field cannot be of the type %s", t))
 }
 
-// readTags completes a field by its tags; of a list, what can only concern texts and numbers is about its elements.
+// readTags completes a field by its tags; a list's tags for texts and numbers are about its elements.
 func (f *Field) readTags(tag reflect.StructTag) {
 	f.Doc, f.Unit = strings.ReplaceAll(tag.Get("doc"), "´", "`"), tag.Get("unit")
 	f.Required, f.Secret = tag.Get("required") == "true", tag.Get("writeOnly") == "true"

@@ -190,7 +190,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-// Before templates are rendered, a text with one sets nothing, whatever the type; what is Raw keeps it.
+// Before rendering, a text with a template sets no field of any type; a Raw field keeps it.
 func TestBindTemplated(t *testing.T) {
 	var c struct {
 		every
