@@ -23,8 +23,7 @@ var impureNames = map[string][]string{
 	"fmt":  {"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"},
 }
 
-// checkPure refuses whatever would make a package's result depend on more than its input. Tests of
-// a pure package may do as they like.
+// checkPure refuses any dependency of a package's result on more than its input. Tests of a pure package are free.
 func (t *tree) checkPure(files []*goFile) {
 	for _, f := range files {
 		if f.test {
@@ -72,8 +71,8 @@ func impurePackage(name string) bool {
 	})
 }
 
-// impureNode names what is impure about a node of the syntax tree, if anything. A mention is
-// enough: `clock := time.Now` is the clock as well.
+// impureNode names the impure part of a node of the syntax tree, if any. A mention is enough: `clock := time.Now` is
+// the clock as well.
 func impureNode(n ast.Node, watched map[string]string) string {
 	switch n := n.(type) {
 	case *ast.GoStmt:

@@ -24,11 +24,11 @@ func TestArchitecture(t *testing.T) {
 
 const (
 	codeLines = 600 // cap of a hand-written file
-	testLines = 800 // cap of a hand-written test file, whose tables are long and flat
+	testLines = 800 // cap of a hand-written test file; its tables are long and flat
 )
 
-// drawers are names that say nothing about what is inside, alone or, for some, at the end of
-// another name ("stringutil").
+// drawers are names that do not describe their content, alone or, for some, at the end of another name
+// ("stringutil").
 var (
 	drawers        = []string{"base", "common", "core", "lib", "misc", "model", "models", "shared", "tools", "type", "types"}
 	drawerSuffixes = []string{"helper", "helpers", "manager", "managers", "util", "utils"}
@@ -42,7 +42,7 @@ type goFile struct {
 	ast   *ast.File
 }
 
-// tree is what the module's folders hold.
+// tree is the content of the module's folders.
 type tree struct {
 	module   string
 	packages map[string][]*goFile // by folder, "." for the root
@@ -223,7 +223,7 @@ func (t *tree) checkImports(l layer, files []*goFile) {
 		for _, imp := range f.ast.Imports {
 			name, inside := t.inModule(importPath(imp))
 			if !inside && (!l.pure || standard(name)) {
-				continue // what a pure package may take from the standard library: checkPure
+				continue // checkPure checks a pure package's imports of the standard library
 			}
 			permission, ok := l.permits(name, inside)
 			used[permission] = ok

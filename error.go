@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Code says what kind of error it is; surfaces map it to exit codes and HTTP statuses.
+// Code is the kind of an error; surfaces map it to exit codes and HTTP statuses.
 type Code string
 
 // The codes.
@@ -22,15 +22,15 @@ const (
 	CodeLost        Code = "lost"        // the worker died while the step ran
 	CodeSkipped     Code = "skipped"     // the work chose not to run
 	CodeInternal    Code = "internal"    // a fault of Stepwell itself
-	// CodeNotReplaced: a run had nothing to put in the place of what is there (semantics §8, Writing).
+	// CodeNotReplaced: a run had no data to replace the existing data with (semantics §8, Writing).
 	CodeNotReplaced Code = "not_replaced"
 
-	CodeUnauthenticated Code = "unauthenticated" // nobody knows who asks
-	CodeForbidden       Code = "forbidden"       // it is known who asks, and they may not
+	CodeUnauthenticated Code = "unauthenticated" // the caller is unknown
+	CodeForbidden       Code = "forbidden"       // the caller is known and not permitted
 	CodeDenied          Code = "denied"          // a policy does not allow it, or it cannot be done safely
 )
 
-// Error is an error that a user may see: what happened, and what to do about it.
+// Error is an error for users: the failure, and the remedy.
 type Error struct {
 	Code    Code   `json:"code"`
 	Message string `json:"message"`
@@ -38,8 +38,8 @@ type Error struct {
 	Err     error  `json:"-"`
 }
 
-// Errorf makes an Error with a code. The hint says what to do next and may be empty; the message is
-// formatted as by fmt.Sprintf.
+// Errorf makes an Error with a code. The hint names the remedy and may be empty; the message is formatted as by
+// fmt.Sprintf.
 func Errorf(code Code, hint, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Hint: hint}
 }

@@ -23,11 +23,11 @@ type validator interface {
 	Validate(name string, params map[string]any) []error
 }
 
-// Check finds everything that is wrong with a definition as a whole: ids, dependencies and cycles,
-// actions and their parameters, templates and what they refer to. File is the name that problems
-// carry. Other pipelines (`pipeline:` steps) are looked up in d.Pipelines, and are not checked
-// themselves, apart from the entries of a matrix. The time is linear in the size of the document, apart from references to distant
-// ancestors, whose verification is bounded. Check does not change d.
+// Check finds everything that is wrong with a definition as a whole: ids, dependencies and cycles, actions and their
+// parameters, templates and their references. Problems carry file as their file name. Other pipelines (`pipeline:`
+// steps) are looked up in d.Pipelines, and only entries of a matrix are checked themselves. The time is linear in the
+// size of the document, apart from references to distant ancestors, whose verification is bounded. Check does not
+// change d.
 func Check(d *Definition, cat Catalog, file string) Problems {
 	c := newChecker(fanOutAll(d, cat), cat, file)
 	c.mixed(d)
@@ -109,7 +109,7 @@ type scope struct {
 	at     int // index of the group in outer; -1: everything in outer has ended
 	index  map[string]int
 	groups map[int]*scope // the scopes of steps that are groups
-	// spawned lists, by the names of steps that may be added during the run, who may add them.
+	// spawned maps the names of spawned steps to their possible spawners.
 	spawned map[string][]int32
 	part    []int // by step, its segment; nil: not looked at yet
 	order

@@ -80,7 +80,7 @@ func (c *checker) repeated(here located, outer *spec.Spec) {
 	c.mismatches(here, found, false)
 }
 
-// mismatches reports what does not fit in a step's params.
+// mismatches reports mismatches of a step's params.
 func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings bool) {
 	step := here.step()
 	base := "params"
@@ -93,7 +93,7 @@ func (c *checker) mismatches(here located, found []spec.Mismatch, asWarnings boo
 			at = spec.Below(at, key)
 		}
 		pos, ok := step.At[at]
-		for !ok && strings.Contains(at, "/") { // missing: point at what should contain it
+		for !ok && strings.Contains(at, "/") { // missing: point at its parent
 			at = at[:strings.LastIndexByte(at, '/')]
 			pos, ok = step.At[at]
 		}
@@ -117,7 +117,7 @@ func (c *checker) validate(here located, name string, params map[string]any) {
 	step := here.step()
 	fixed := make(map[string]any, len(params))
 	for name, value := range params {
-		if step.Module != "" || !containsTemplate(value) { // modules know what to do about templates
+		if step.Module != "" || !containsTemplate(value) { // modules handle templates themselves
 			fixed[name] = value
 		}
 	}

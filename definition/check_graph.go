@@ -9,9 +9,9 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// order is what is known about a scope's graph once it has been walked.
+// order holds the facts about a scope's graph after a walk.
 type order struct {
-	deps    [][]int32 // indices of what each step depends on
+	deps    [][]int32 // indices of each step's dependencies
 	level   []int32   // longest way from a root; nil when the graph has a cycle
 	tin     []int32   // interval of a spanning forest (the dependency of the highest level is the parent):
 	tout    []int32   // t is below s when s's interval contains t's
@@ -21,7 +21,7 @@ type order struct {
 	pending []int32
 }
 
-// graph resolves a scope's dependencies, reports those that cannot be, and cycles.
+// graph resolves a scope's dependencies, reports impossible ones, and cycles.
 func (c *checker) graph(s *scope) {
 	s.deps = make([][]int32, len(s.list))
 	for i := range s.list {
@@ -63,7 +63,7 @@ func (c *checker) dependencies(s *scope, i int) {
 			c.Fail(posOf(step, at), path, fmt.Sprintf("the step %q depends on itself", name), "")
 		case known:
 			deps = append(deps, int32(j))
-		case len(spawners) > 0: // waits for every step of the name, and so for those that may add one
+		case len(spawners) > 0: // waits for every step of the name, and so for its spawners
 			deps = append(deps, slices.DeleteFunc(spawners, func(j int32) bool { return int(j) == i })...)
 		default:
 			c.Fail(posOf(step, at), path, fmt.Sprintf("the step %q depends on %q, which does not exist%s", step.ID, name, c.elsewhere(s, name)), c.dependencyHint(s, name))
@@ -78,7 +78,7 @@ func (c *checker) dependencies(s *scope, i int) {
 	s.deps[i] = deps
 }
 
-// usual adds what an action's steps depend on when the document names nothing.
+// usual adds the default dependencies of an action's steps when the document names none.
 func (c *checker) usual(s *scope, i int, deps []int32) []int32 {
 	a, err := c.actionNamed(s.list[i].Action)
 	if a == nil || err != nil {
@@ -141,7 +141,7 @@ func (c *checker) dependencyHint(s *scope, name string) string {
 	return "a step can depend on steps beside it only"
 }
 
-// kahn is a topological order; it lacks the steps of cycles and what depends on them.
+// kahn is a topological order; it lacks the steps of cycles and their dependents.
 func (s *scope) kahn() []int32 {
 	n := len(s.list)
 	waiting := make([]int32, n)
@@ -200,7 +200,7 @@ func (c *checker) cycles(s *scope, topo []int32) {
 			visit[at] = int32(i) + 1
 		}
 		if visit[at] != int32(i)+1 {
-			continue // led into what another walk has reported
+			continue // led into a cycle that another walk has reported
 		}
 		cycle := []int32{at}
 		for k := next(at); k != at; k = next(k) {
@@ -244,8 +244,7 @@ func (c *checker) cycle(s *scope, cycle []int32) {
 	c.Fail(pos, spec.ElementPath(s.path, int(cycle[0]))+".depends_on", "the dependencies form a cycle: "+strings.Join(names, " → "), hint)
 }
 
-// intervals prepares ancestor: levels, and a spanning forest whose intervals answer most questions
-// at once.
+// intervals prepares ancestor: levels, and a spanning forest whose intervals answer most questions at once.
 func (s *scope) intervals(topo []int32) {
 	n := len(s.list)
 	s.level, s.tin, s.tout = make([]int32, n), make([]int32, n), make([]int32, n)
@@ -279,8 +278,8 @@ func (s *scope) intervals(topo []int32) {
 	}
 }
 
-// ancestor reports whether step a must have ended before step b starts. What a search within the
-// budget cannot decide counts as verified.
+// ancestor reports whether step a must have ended before step b starts. A search beyond the budget counts as
+// verified.
 func (c *checker) ancestor(s *scope, a, b int) bool {
 	if s.level == nil { // a cycle: reported already
 		return true
@@ -303,7 +302,7 @@ func (c *checker) search(s *scope, a, b int32) bool {
 	if s.from == b && s.floor <= s.level[a] {
 		return s.mark[a] == b+1
 	}
-	if s.from == b { // lower than before: forget what was seen
+	if s.from == b { // lower than before: forget the visited steps
 		for i := range s.mark {
 			if s.mark[i] == b+1 {
 				s.mark[i] = 0

@@ -56,7 +56,7 @@ func (c *checker) way(s *scope, from int) map[int]bool {
 	return seen
 }
 
-// parallelSets warns when a step that only one of two ways has, and one that only the other has, set the same path.
+// parallelSets warns when a step on only one of two ways and a step on only the other set the same path.
 func (c *checker) parallelSets(here located, inputs []int, ways []map[int]bool, a, b int) bool {
 	common := false
 	for i := range ways[a] {
@@ -87,7 +87,7 @@ func (c *checker) parallelSets(here located, inputs []int, ways []map[int]bool, 
 type settable struct {
 	step  string
 	path  item.Path
-	value any // what it is set to, as the config says; nil: not known
+	value any // its value in the config; nil: not known
 }
 
 // removal, as settable.value, says that the path is removed.
@@ -166,8 +166,8 @@ func pathsOf(step string, under item.Path, values map[string]any, nested bool) (
 	return out
 }
 
-// meets reports whether two steps may set a place to different values. What joins merge as sets, and
-// properties.updated, are no conflict.
+// meets reports whether two steps may set a place to different values. Sets that joins merge, and properties.updated,
+// are no conflict.
 func (s settable) meets(other settable) bool {
 	for i := range min(len(s.path), len(other.path)) {
 		a, b := s.path[i], other.path[i]

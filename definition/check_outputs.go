@@ -11,7 +11,7 @@ import (
 // eachOutputs are the outputs of a step with for_each.
 var eachOutputs = []string{"count", "completed", "failed", "skipped", "results"}
 
-// outputsOf lists what a step's outputs are known to hold. open: they may hold more; without any, nothing is known.
+// outputsOf lists the known outputs of a step. open: there may be more; without any, nothing is known.
 func (c *checker) outputsOf(step *Step) (names []string, open bool) {
 	switch {
 	case step.ForEach != nil:
@@ -41,8 +41,8 @@ func (c *checker) outputsOf(step *Step) (names []string, open bool) {
 	return append(names, step.Outputs...), a.spec.OpenOutputs
 }
 
-// outputRef says what is wrong with steps.<id>.outputs.<name>: the name is none that the step gives. Of a step that may
-// give others, only a slip of the pen is told.
+// outputRef checks steps.<id>.outputs.<name>: the step has no output of the name. For a step that may have others,
+// only a likely misspelling is reported.
 func (c *checker) outputRef(step *Step, ref *expr.Ref) (message, hint string, warning bool) {
 	name := ref.Path[3]
 	names, open := c.outputsOf(step)

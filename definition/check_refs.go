@@ -21,12 +21,12 @@ func (l loops) defines(name string) bool {
 	return l.inside() && (name == "item" || name == "index" || slices.Contains(l.names, name))
 }
 
-// source says where texts stand that may be templates, and what they can see.
+// source is the place of possible templates, and their scope.
 type source struct {
 	at    map[string]Pos
 	loose map[string]bool
 	pos   Pos    // when at knows nothing better
-	base  string // path of the step, "" for what belongs to no step
+	base  string // path of the step, "" outside of steps
 	scope *scope
 	index int // of the step in the scope; -1: after all of them
 	in    loops
@@ -88,7 +88,7 @@ func (c *checker) parse(text string, condition bool) *parsed {
 	return p
 }
 
-// members checks the templates in a mapping whose values the fields describe.
+// members checks the templates in a mapping described by fields.
 func (c *checker) members(values map[string]any, fields []spec.Field, at string, src *source) {
 	for _, name := range sortedKeys(values) {
 		f, _ := spec.FieldNamed(fields, name)
@@ -131,7 +131,7 @@ func (c *checker) value(v any, f *spec.Field, at string, src *source) {
 	}
 }
 
-// bare checks what an expression without braces refers to. Whether it is one is for its handler to say.
+// bare checks the references of an expression without braces. Its handler decides whether it is one.
 func (c *checker) bare(text, at string, src *source) {
 	if p := c.parse(text, true); p.err == nil {
 		c.refs(p, at, src)
@@ -215,7 +215,7 @@ func (c *checker) loop(here located, in loops) loops {
 	return loops{append(slices.Clip(in.names), name)}
 }
 
-// ref says what is wrong with a reference; an empty message: nothing.
+// ref checks a reference; an empty message: no problem.
 func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning bool) {
 	root := ref.Path[0]
 	if src.in.defines(root) {
@@ -246,8 +246,8 @@ func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning
 	return c.unknownRoot(ref, src)
 }
 
-// paramRef warns of parameters that are not declared, once each: whoever starts the pipeline by hand may give them. One that
-// is all but spelt like a declared one is a mistake.
+// paramRef warns of undeclared parameters, once each: a manual start may give them. A near misspelling of a declared
+// one is a mistake.
 func (c *checker) paramRef(ref *expr.Ref) (message, hint string, warning bool) {
 	if len(ref.Path) < 2 || FromTriggers(ref.Path[1]) || c.declared[ref.Path[1]] {
 		return "", "", false
@@ -263,7 +263,7 @@ func (c *checker) paramRef(ref *expr.Ref) (message, hint string, warning bool) {
 	return message, "declare it under parameters: it is checked then when the pipeline is started, and data from outside reaches it", true
 }
 
-// stepFields are what a template can read of a step.
+// stepFields are a step's fields for templates.
 var stepFields = []string{"outputs", "status", "error", "attempt"}
 
 func (c *checker) stepRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {
@@ -355,7 +355,7 @@ func (c *checker) notAncestor(target located, from string, ref *expr.Ref) (messa
 	return message, fmt.Sprintf("add %s to depends_on of %s, or guard it: | default(…)", id, from), false
 }
 
-// instead says what other systems' names are called here.
+// instead maps other systems' names to ours.
 var instead = map[string]string{
 	"inputs": "write params", "parameters": "write params", "input": "write params", "param": "write params", "args": "write params",
 	"event": "write params.event", "trigger": "write params._trigger", "_trigger": "write params._trigger",

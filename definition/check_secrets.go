@@ -7,7 +7,7 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// site is what a template stands in, for what only some places can see.
+// site is the place of a template, for values visible in some places only.
 type site uint8
 
 const (
@@ -15,12 +15,12 @@ const (
 	inConfig                // of a module
 	inPipeline              // the params of a sub-pipeline
 	inCondition             // of a step
-	inLoop                  // what for_each goes over
+	inLoop                  // the list of a for_each
 	inOutputs               // of the pipeline
 	inKey                   // of settings.concurrency
 )
 
-// recorded says why no secret may be read in a place, and what to do instead.
+// recorded is the reason that a place may read no secret, and the alternative.
 var recorded = map[site][2]string{
 	inPipeline:  {"the params of a pipeline are recorded", "read the secret in the step of that pipeline that needs it"},
 	inCondition: {"how a condition was decided is recorded", "read it in the params of a step, and decide by that step's outputs"},

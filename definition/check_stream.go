@@ -50,7 +50,7 @@ func (c *checker) modules() []string {
 	return names
 }
 
-// moduleKeys refuses what a single step of a stream cannot have: its steps run as one.
+// moduleKeys refuses keys that a single step of a stream cannot have: its steps run as one.
 func (c *checker) moduleKeys(here located) {
 	step, path := here.step(), here.path()
 	const hint = "the steps of a stream run as one; put them into a group (steps:) that has it"
@@ -160,8 +160,8 @@ func (s *scope) segments(cat Specs) []int {
 	return s.part
 }
 
-// mixed refuses streams that take items both of what runs once for each element of what a source found and of
-// something else: which of the elements would these belong to?
+// mixed refuses streams that join items of steps run once for each found element with other items: the latter would
+// belong to no element.
 func (c *checker) mixed(d *Definition) {
 	var visit func(list []Step)
 	visit = func(list []Step) {
@@ -193,7 +193,7 @@ func (c *checker) streams(s *scope) {
 		return
 	}
 	part := s.segments(c.cat)
-	before := make([][]int, len(s.list)) // what a segment waits for, by segments
+	before := make([][]int, len(s.list)) // dependencies of a segment, by segments
 	for i := range s.list {
 		in := StreamInputs(s.list, i, c.cat, s.index)
 		for _, dep := range s.deps[i] {

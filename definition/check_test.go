@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// graph makes a pipeline of n steps; each depends on what deps says and refers to what refs says.
+// graph makes a pipeline of n steps with the dependencies deps and the references refs.
 func graph(n int, deps, refs func(i int) []int) *definition.Definition {
 	d := &definition.Definition{Name: "graph"}
 	for i := range n {
@@ -151,7 +151,7 @@ func TestCheckWithoutPositions(t *testing.T) {
 	}
 }
 
-// A search that would take too long gives up and says so; what it cannot refute is no error.
+// A search that would take too long gives up and says so; an undecided reference is no error.
 func TestSearchIsBounded(t *testing.T) {
 	const width, layers = 20, 20
 	d := graph(width*layers, func(i int) []int {
@@ -170,7 +170,7 @@ func TestSearchIsBounded(t *testing.T) {
 	}
 }
 
-// What an action declares about spawned steps and usual dependencies counts as a dependency.
+// Spawned steps and usual dependencies declared by an action count as dependencies.
 func TestActionsThatSpawn(t *testing.T) {
 	known := actions()
 	known["scan"] = &spec.Spec{Name: "scan", Spawns: []string{"extract"}, OpenParams: true}
@@ -188,8 +188,8 @@ steps:
 	}
 }
 
-// The steps that others add are known by their name: spawn.name, or what the action declares. Whatever is wrong with such a
-// name, or with what is read by it, is told with its place.
+// Spawned steps are known by their name: spawn.name, or the action's declaration. Mistakes in such a name, or in a
+// reference to it, are reported with their place.
 func TestFamilies(t *testing.T) {
 	known := actions()
 	known["scan"] = &spec.Spec{Name: "scan", Spawns: []string{"extract"}, OpenParams: true, Params: []spec.Field{{Name: "spawn", Type: spec.Any}}}

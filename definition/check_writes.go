@@ -9,7 +9,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// written is a place that a sink writes to, as far as the document tells.
+// written is a destination of a sink, as far as the document shows.
 type written struct {
 	here  located
 	name  string // of the place
@@ -22,7 +22,7 @@ type written struct {
 
 const sharedHint = "`write: append` or `write: upsert` at all of them lets steps share a place; else give each a place of its own"
 
-// writes takes note of the place of a sink, and warns of a loop whose turns replace each other's.
+// writes records a sink's destination, and warns of a loop whose iterations replace each other's.
 func (c *checker) writes(here located, about *spec.Spec) {
 	w, ok := c.writtenBy(here, about)
 	if !ok {

@@ -127,7 +127,7 @@ func (d *decoder) maxFailures(e spec.Entry, path string) string {
 	return ""
 }
 
-// joinLoop moves keys that stand beside for_each into it.
+// joinLoop moves keys next to for_each into it.
 func (d *decoder) joinLoop(n *spec.Node, s *Step, beside ForEach, path string) {
 	for _, key := range []string{"as", "max_concurrency", "max_failures"} {
 		e := n.Lookup(key)

@@ -57,8 +57,8 @@ func (d *decoder) pipeline(n *spec.Node) *Definition {
 	return def
 }
 
-// unwrap accepts stac-manager's older form, in which the pipeline stands under `workflow:`, and its logging,
-// processing and strategy may stand beside it.
+// unwrap accepts stac-manager's older form: the pipeline is under `workflow:`, with logging, processing and strategy
+// next to it.
 func (d *decoder) unwrap(n *spec.Node) *spec.Node {
 	inner := n.Lookup("workflow")
 	if inner == nil || inner.Kind != spec.MapNode || n.Lookup("steps") != nil {

@@ -22,7 +22,7 @@ func (d *decoder) repeat(n *spec.Node, s *Step, path string) {
 	if !repeats(n) {
 		return
 	}
-	s.Action = "" // whatever is wrong below, for_each itself is no action
+	s.Action = "" // even with problems below: for_each itself is no action
 	if n.Lookup("for_each") != nil {
 		d.Fail(s.At["for_each"], spec.MemberPath(path, "for_each"), "for_each stands both as the action and as a key", "keep one of them; for a loop in a loop use a group")
 		return

@@ -42,7 +42,7 @@ func (d *decoder) step(n *spec.Node, path string, depth int) Step {
 		s.At = make(map[string]Pos, len(n.Entries)+4)
 	}
 	d.Places = &spec.Places{At: s.At}
-	var loop ForEach // keys that stand beside for_each
+	var loop ForEach // keys next to for_each
 	d.Struct(n, path, stepShape, &doc, func(e spec.Entry) bool {
 		switch e.Key {
 		case "id":
@@ -78,7 +78,7 @@ func (d *decoder) step(n *spec.Node, path string, depth int) Step {
 	return *s
 }
 
-// stepWhole checks what concerns several keys of a step.
+// stepWhole checks combinations of a step's keys.
 func (d *decoder) stepWhole(n *spec.Node, s *Step, path string) {
 	if id := n.Lookup("id"); id.IsNull() || id.Kind == spec.ScalarNode && strings.TrimSpace(id.Text) == "" {
 		hint := "every step needs an id that is unique in the document"

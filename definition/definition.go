@@ -9,7 +9,7 @@ package definition
 
 import "github.com/stepwell/stepwell/spec"
 
-// Pos, Problem and Problems are those of package spec: a document's, and what is wrong with it.
+// Pos, Problem and Problems are those of package spec: places in a document, and its problems.
 type (
 	Pos      = spec.Pos
 	Problem  = spec.Problem
@@ -41,19 +41,19 @@ type Definition struct {
 	// Policies are those of the actions that the definition uses, as they were when it was expanded (Expand); nil: it has not been.
 	Policies map[string]Policy `json:"policies,omitempty" key:"-"`
 
-	// Author says on whose authority the steps run, where roles matter: a server fills it in, a document cannot.
+	// Author authorises the steps, where roles matter: a server fills it in, a document cannot.
 	Author *Author `json:"author,omitempty" key:"-"`
 
 	Pos Pos `json:"-"`
-	// At gives the positions of what belongs to no step by path: "settings/concurrency/key",
-	// "outputs/url". Keys are escaped as in Step.At.
+	// At gives positions outside of steps by path: "settings/concurrency/key", "outputs/url". Keys are escaped as in
+	// Step.At.
 	At    map[string]Pos  `json:"-"`
 	loose map[string]bool // as in Step
 }
 
-// Author is whose authority a definition has.
+// Author is the person who authorises a definition.
 type Author struct {
-	Role     string `json:"role"`               // of who wrote it, at that time
+	Role     string `json:"role"`               // the author's, at the time of writing
 	Pipeline string `json:"pipeline,omitempty"` // id of the stored pipeline, "" for none
 	Name     string `json:"name"`               // of the pipeline
 }
@@ -77,7 +77,7 @@ func (p *Parameter) Field() spec.Field {
 	return spec.Field{Name: p.Name, Type: p.Type, Doc: p.Description, Required: p.Required, Default: p.Default, Enum: p.Enum, Secret: p.Secret}
 }
 
-// FailFast says what happens to the rest of an execution after a step with on_failure: fail failed.
+// FailFast is the policy for the rest of an execution after a step with on_failure: fail failed.
 type FailFast string
 
 // The choices. The document writes false, true or "cancel".
@@ -182,17 +182,17 @@ type Step struct {
 	LogLevel       string         `json:"log_level,omitempty"`
 	Merge          string         `json:"merge,omitempty" enum:"fail,first,last" doc:"What happens where this step joins branches of an item stream that set the same path to different values: the item fails, or the first or last branch in depends_on wins. Default fail."` // of a step that joins branches of a stream: fail (default), first, last
 
-	// Independent is set by Expand: the step is the group that runs for each element of what a source found, and
+	// Independent is set by Expand: the step is the group that runs for each element that a source found, and
 	// failures of its iterations do not keep the others from running.
 	Independent bool `json:"independent,omitempty" key:"-"`
 
 	Pos Pos `json:"-"`
-	// At gives the positions of what is inside the step by path: "depends_on/0", "params/config/a". A ~
-	// or / in a key is written ~0 or ~1 (RFC 6901). A scalar's position is that of its text, behind a
-	// quote; a list's or mapping's that of its key.
+	// At gives positions inside the step by path: "depends_on/0", "params/config/a". A ~ or / in a key is written ~0
+	// or ~1 (RFC 6901). A scalar's position is that of its text, behind a quote; a list's or mapping's that of its
+	// key.
 	At       map[string]Pos  `json:"-"`
-	loose    map[string]bool // paths of texts whose columns do not map to the source
-	chosenBy []string        // steps whose target_step names this one; it depends on them
+	loose    map[string]bool // paths of texts whose columns differ from the source
+	chosenBy []string        // steps whose target_step is this step; it depends on them
 }
 
 // Label is the step's name for people.

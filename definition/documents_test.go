@@ -158,7 +158,7 @@ func documents(t *testing.T, folder string) []string {
 	return files
 }
 
-// Every bad document is refused with exactly the messages beside it.
+// Every bad document is refused with exactly the recorded messages.
 func TestBadDocuments(t *testing.T) {
 	files := documents(t, "bad")
 	if len(files) < 60 {
@@ -179,7 +179,7 @@ func TestBadDocuments(t *testing.T) {
 	}
 }
 
-// Every good document is accepted; what it gets as a warning is written down.
+// Every good document is accepted, with exactly the recorded warnings.
 func TestGoodDocuments(t *testing.T) {
 	for _, file := range documents(t, "good") {
 		t.Run(filepath.Base(file), func(t *testing.T) {

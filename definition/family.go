@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Families are the names of the steps that a step may add beside itself while it runs, those that these add in turn
-// included: `spawn.name` among its parameters, else what its action declares. A step under for_each adds them to its
+// Families are the names of the steps that a step may spawn into its scope, directly or through spawned steps:
+// `spawn.name` among its parameters, else its action's declaration. A step under for_each adds them to its
 // iterations.
 func Families(step *Step, cat Specs) []string {
 	type next struct{ name, action string }
@@ -94,7 +94,7 @@ func (c *checker) families(s *scope, i int) {
 	}
 }
 
-// familyRef says what is wrong with a reference to the steps of a name that others add; ok is false when there are none.
+// familyRef checks a reference to spawned steps by name; ok is false when no step spawns the name.
 func (c *checker) familyRef(ref *expr.Ref, src *source) (message, hint string, warning, ok bool) {
 	name, at := ref.Path[1], src.index
 	for s := src.scope; s != nil; at, s = s.at, s.outer {
@@ -121,7 +121,7 @@ func (c *checker) familyRef(ref *expr.Ref, src *source) (message, hint string, w
 	return "", "", false, false
 }
 
-// familyFields are what a template can read of the steps of a name.
+// familyFields are the fields of a name's spawned steps for templates.
 var familyFields = []string{"outputs", "failures", "count"}
 
 // awaits: a step, or one before it, depends on a name.

@@ -8,7 +8,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 )
 
-// Parse and Check never panic, whatever the text; what Parse accepts survives a snapshot.
+// Parse and Check never panic, on any text; an accepted definition survives a snapshot.
 func FuzzParse(f *testing.F) {
 	for _, folder := range []string{"good", "bad"} {
 		entries, err := os.ReadDir("testdata/" + folder)

@@ -13,8 +13,8 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// jsonReader walks over JSON that encoding/json has found valid, so it needs no error handling of
-// its own; what it adds are the places of values and keys.
+// jsonReader walks over JSON that encoding/json has found valid, so it needs no error handling; it adds the places of
+// values and keys.
 type jsonReader struct {
 	*loader
 	at    int // next byte
@@ -53,7 +53,7 @@ func (r *jsonReader) take(n int) []byte {
 func (r *jsonReader) value() *spec.Node {
 	r.skip()
 	n := &spec.Node{Pos: r.pos}
-	if r.depth++; r.depth > maxDepth+1 { // load reports the height; what is deeper is never looked at
+	if r.depth++; r.depth > maxDepth+1 { // load reports the height; deeper values are never read
 		r.skipDeep()
 		n.Height = r.depth
 		r.depth--

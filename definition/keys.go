@@ -49,8 +49,7 @@ type repeatParams struct {
 	As             string         `json:"as" aka:"item"`
 }
 
-// keys say what the structs' tags do not. Keys that other systems' documents carry and that change nothing about a run
-// are idle.
+// keys complete the structs' tags. Keys from other systems' documents that do not affect a run are idle.
 var keys = []spec.Keys{
 	{Of: Definition{}, What: "a pipeline", List: "a pipeline begins with name: and steps:",
 		Idle:    "icon color tags metadata status created_by created_at updated_at user_id system_owned labels annotations author id",

@@ -40,8 +40,8 @@ type loader struct {
 	seen       map[*yaml.Node]*spec.Node
 }
 
-// Nodes reads YAML or JSON with the places of all values, for what is decoded as documents are (spec.Decoder): settings. The
-// limits are those of documents. A text without any value is an empty mapping.
+// Nodes reads YAML or JSON with the places of all values, for spec.Decoder: settings. The limits are those of
+// documents. A text without any value is an empty mapping.
 func Nodes(file string, src []byte) (*spec.Node, *spec.Report) {
 	l := &loader{src: src, file: file, report: &spec.Report{File: file}, mayBeEmpty: true}
 	return l.load(), l.report
@@ -163,7 +163,7 @@ func (l *loader) empty() *spec.Node {
 	return nil
 }
 
-// yamlError reports what the YAML reader found, in its words, with advice for the usual causes.
+// yamlError reports the YAML reader's error, with hints for the usual causes.
 func (l *loader) yamlError(err error) {
 	pos, message := Pos{}, err.Error()
 	if e, ok := errors.AsType[*yaml.LoadError](err); ok {

@@ -21,7 +21,7 @@ type matrix struct {
 	ids     []string
 }
 
-// first looks at what has to be known before ${…} is put in: the dotenv file and the matrix.
+// first reads the parts needed before ${…} is replaced: the dotenv file and the matrix.
 func (d *decoder) first(n *spec.Node) (dotenv spec.Entry, m *matrix) {
 	root := newDecoder(&spec.Report{}, false).unwrap(n)
 	for _, holder := range []*spec.Node{root, root.Lookup("settings")} {
@@ -96,7 +96,7 @@ func (m *matrix) id(name string, values map[string]any, i int) string {
 	return strings.Trim(base+"-"+strconv.Itoa(i+1), "-")
 }
 
-// stepName keeps what may stand in a step's id.
+// stepName keeps the characters allowed in a step's id.
 func stepName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r == '_' || r == '.' || r == '-' {
@@ -139,8 +139,7 @@ func offer(src []byte, values map[string]any) map[string]any {
 	return out
 }
 
-// combine makes the pipeline that runs the entries' pipelines side by side. One that fails keeps no other
-// from running.
+// combine makes the pipeline that runs the entries' pipelines side by side. A failed one keeps no other from running.
 func combine(m *matrix, entries []*Definition) *Definition {
 	one := entries[0]
 	d := &Definition{Name: one.Name, Version: one.Version, Description: one.Description, Parameters: one.Parameters, Settings: one.Settings,

@@ -18,7 +18,7 @@ type ParseOptions struct {
 	// Env looks up the variables of ${NAME} and ${NAME:-default}. Defaults to nil: unless Vars are
 	// given, ${ stays in the document as it is.
 	Env func(name string) (string, bool)
-	// Sent says that the document comes from elsewhere, whose environment is not here: ${NAME} is a problem, $${ stands for ${.
+	// Sent marks a document from another machine's environment: ${NAME} is a problem, $${ stands for ${.
 	Sent bool
 	// Stored says that it was taken by an earlier version, which left ${ as it was: it stays, and $${ stands for ${.
 	Stored bool
@@ -29,13 +29,12 @@ type ParseOptions struct {
 	Vars map[string]string
 }
 
-// Parse reads a pipeline document, YAML or JSON, and gives all problems it can find by looking at
-// each part on its own, in document order; Check finds those that need the whole. The definition is
-// nil when the text cannot be read at all; otherwise it holds what was good, and is usable when
-// Problems.Err is nil. What other forms stand for has been written out: a for_each written as an action
-// is a step with for_each, and target_step in the branches of a conditional or switch is a dependency
-// and a condition of the step that it names. Documents of more than 32 MiB or about two million values, deeper than 100
-// levels or with aliases that multiply are refused at once.
+// Parse reads a pipeline document, YAML or JSON, and reports all problems of its single parts, in document order;
+// Check finds those that need the whole. The definition is nil when the text is unreadable; otherwise it holds the
+// valid parts, and is usable when Problems.Err is nil. Other forms are normalised: a for_each written as an action
+// becomes a step with for_each, and target_step in the branches of a conditional or switch becomes a dependency and a
+// condition of the target. Documents of more than 32 MiB or about two million values, deeper than 100 levels or with
+// aliases that multiply are refused at once.
 func Parse(src []byte, opts ParseOptions) (*Definition, Problems) {
 	r := &spec.Report{File: opts.File}
 	if !bytes.Contains(src, []byte("matrix")) && !bytes.Contains(src, []byte("dotenv_path")) {

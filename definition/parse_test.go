@@ -143,7 +143,7 @@ func TestVariables(t *testing.T) {
 	}
 }
 
-// A variable's value cannot change the structure of the document, whatever it is.
+// No value of a variable can change the structure of the document.
 func TestVariablesAreData(t *testing.T) {
 	for _, value := range []string{"a: b", "[x", "\n- y", "*x", "&x", "# x", "'", `"`, "!!int 3", "${A}", "$${A}"} {
 		d := parse(t, "name: x\nsteps: [{id: a, action: b, params: {v: '-${A}'}}]", definition.ParseOptions{Vars: map[string]string{"A": value}})

@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Policy is what an action's Spec decides of its steps where they say nothing themselves. A snapshot holds the
-// policies of its actions, so that an execution goes on as it began when an action's Spec changes.
+// Policy is the default of an action's Spec for its steps. A snapshot holds the policies of its actions, so that an
+// execution goes on as it began when an action's Spec changes.
 type Policy struct {
 	Retry         *stepwell.Retry `json:"retry,omitempty"`
 	Timeout       time.Duration   `json:"timeout,omitempty"`

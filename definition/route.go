@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// routers are the actions whose branches may name the step that they lead to, and the params in which
-// they do (budpipeline's conditional and switch).
+// routers are the actions whose branches may name a target step, and the params with these names (budpipeline's
+// conditional and switch).
 var routers = map[string][]string{
 	"conditional": {"branches"}, "util.condition": {"branches"},
 	"switch": {"cases", "default"}, "util.switch": {"cases", "default"},

@@ -8,8 +8,7 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Within a block a condition is judged as it is alone, whatever it is made of; and it is false when the step was
-// not chosen.
+// Within a block any condition is judged as it is alone; and it is false when the step was not chosen.
 func TestBothKeepsTruth(t *testing.T) {
 	scope := expr.Vars{"params": map[string]any{"zero": int64(0), "one": 1.5, "no": "False", "text": "x", "empty": "", "null": nil,
 		"list": []any{}, "full": []any{int64(0)}, "object": map[string]any{}, "yes": true, "off": false, "brackets": "[]", "point": "0.0"}}

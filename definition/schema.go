@@ -6,9 +6,9 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Schema is the JSON Schema (draft 2020-12) of pipeline documents, for editors and for programs that
-// write them. It accepts what Parse accepts without a problem, and says about every key what it
-// does; what depends on the whole document is left to Check. The caller owns the result.
+// Schema is the JSON Schema (draft 2020-12) of pipeline documents, for editors and generators. It accepts the
+// documents that Parse accepts and describes every key; rules about the whole document are left to Check. The caller
+// owns the result.
 func Schema() map[string]any {
 	schema := documentShape.JSONSchema("", map[string]any{
 		"version":       map[string]any{"type": []any{"string", "number"}, "description": "The author's version of the document; Stepwell numbers stored versions itself."},

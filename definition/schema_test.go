@@ -85,7 +85,7 @@ func TestSchemaAcceptsGoodDocuments(t *testing.T) {
 // refuses, but for those listed.
 func TestSchemaRefusesBadDocuments(t *testing.T) {
 	s := compiled(t)
-	beyond := []string{ // what a schema cannot say
+	beyond := []string{ // rules that a schema cannot express
 		"json-positions.json", "loop-keys-twice.yaml", "loop-names.yaml", "parameter-twice.yaml", "parameter-bad-default.yaml", "group-too-deep.yaml",
 		"parameter-enum-on-number.yaml", "loop-max-failures.yaml", "variables-missing.yaml", "variables-malformed.yaml", "variables-inject.yaml", "targets.yaml"}
 	files, _ := filepath.Glob("testdata/bad/*")

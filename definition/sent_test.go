@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A server does not put its own environment into what is sent to it, and does not keep a placeholder in silence (B1).
+// A server does not put its own environment into a sent document, and reports a placeholder (B1).
 func TestSentDocument(t *testing.T) {
 	const document = `
 name: sent

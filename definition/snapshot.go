@@ -22,8 +22,8 @@ func Encode(d *Definition) ([]byte, error) {
 	return json.Marshal(d)
 }
 
-// Decode reads what Encode wrote. Whole numbers become int64, others float64. Anything but one
-// complete definition is CodeInvalid.
+// Decode reads Encode's form. Whole numbers become int64, others float64. Anything but one complete definition is
+// CodeInvalid.
 func Decode(raw []byte) (*Definition, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -38,7 +38,7 @@ func Decode(raw []byte) (*Definition, error) {
 	return d, nil
 }
 
-// mapValues replaces every free value in a definition by what f makes of it.
+// mapValues replaces every free value in a definition by f of it.
 func mapValues(d *Definition, f func(any) any) {
 	eachValue(d, func(v any, set func(any)) { set(f(v)) })
 }

@@ -14,7 +14,7 @@ type Specs interface {
 	Spec(name string) (*spec.Spec, bool)
 }
 
-// stream is what a step does with items; nil for a step that is no stream module.
+// streamOf describes a step's handling of items; nil for a step that is no stream module.
 func streamOf(s *Step, cat Specs) *spec.Stream {
 	if s.Module == "" {
 		return nil
@@ -26,10 +26,9 @@ func streamOf(s *Step, cat Specs) *spec.Stream {
 	return about.Stream
 }
 
-// StreamInputs are the steps, among list, whose items the i-th step takes, in the order of its depends_on
-// (stac-manager §7.3): those with items to give, if it takes items at all. Every other dependency is one of
-// order. The items of a source that fans out go to what changes or writes them; a source behind it runs once for each
-// instead (Expand).
+// StreamInputs are the steps, among list, that give the i-th step its items, in the order of its depends_on
+// (stac-manager §7.3), if it takes items at all. Every other dependency is one of order. A source that fans out gives
+// items to modifiers and sinks; a source behind it runs once for each instead (Expand).
 func StreamInputs(list []Step, i int, cat Specs, index map[string]int) []int {
 	to := streamOf(&list[i], cat)
 	if to == nil || to.Role == spec.Source && !to.TakesItems {
@@ -58,12 +57,12 @@ func indexOf(list []Step) map[string]int {
 	return index
 }
 
-// Expand writes out what the documents of streams leave unsaid. Every element that a source which fans out finds gets
-// a stream of its own (semantics §6): the stream steps behind it become a group that runs once for each,
-// at most default_concurrency.concurrency (5) at a time, and without regard to each other's failures. And a pipeline
-// with streams ends with the report on failed items (stac-manager §9.1) that its modules name, if the catalog has that
-// action. What the definition's actions decide is written down, too (Policies). The
-// definition itself is not changed; one that has been expanded is returned as it is.
+// Expand completes a definition with streams. Every element found by a source that fans out gets a stream of its own
+// (semantics §6): the stream steps behind it become a group that runs once for each, at most
+// default_concurrency.concurrency (5) at a time, regardless of each other's failures. A pipeline with streams ends
+// with its modules' report on failed items (stac-manager §9.1), if the catalog has that action. The policies of the
+// definition's actions are added, too (Policies). The definition itself is not changed; an expanded one is returned
+// as it is.
 func Expand(d *Definition, cat Specs) *Definition {
 	if d.Policies != nil {
 		return d
@@ -177,8 +176,8 @@ func fanOut(list []Step, d *Definition, cat Specs) ([]Step, bool) {
 	return list, changed
 }
 
-// behind are the stream steps that run once for each element of what a source found: sources that depend on
-// it, and all that takes their items.
+// behind are the stream steps that run once for each element a source found: sources that depend on it, and the
+// takers of their items.
 func behind(list []Step, from int, cat Specs) []int {
 	index := indexOf(list)
 	in := make([]bool, len(list))
@@ -285,9 +284,9 @@ func (r Requests) concurrency() int {
 	return 5
 }
 
-// ModuleConfig is a module step's config with what else the document says for it: the values of
-// default_concurrency that a source knows and its step does not give, and the offered values of a matrix
-// entry, which come first (source-systems A.1).
+// ModuleConfig is a module step's config with the document's other values for it: the values of default_concurrency
+// that a source knows and its step does not give, and the offered values of a matrix entry, which come first
+// (source-systems A.1).
 func ModuleConfig(d *Definition, s *Step, about *spec.Spec) map[string]any {
 	r := d.Settings.Requests
 	given := map[string]any{}

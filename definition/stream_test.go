@@ -33,8 +33,8 @@ steps:
   - {id: output, module: OutputModule, depends_on: [ingest], config: {format: json, base_dir: "${out}"}}
 `
 
-// Every entry of a matrix is a pipeline of its own: its values stand for ${NAME}, before the environment, and
-// those that no ${NAME} uses are offered to the modules that know them (stac-manager §8).
+// Every entry of a matrix is a pipeline of its own: its values replace ${NAME}, before the environment, and values
+// without a ${NAME} are offered to the modules that know them (stac-manager §8).
 func TestMatrix(t *testing.T) {
 	env := func(name string) (string, bool) { return "from the environment", name == "out" }
 	d := parsed(t, matrixDocument, definition.ParseOptions{Env: env})
@@ -68,7 +68,7 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// What is wrong in the entries is told once, with its place.
+// Problems in the entries are reported once, with their place.
 func TestMatrixProblems(t *testing.T) {
 	for doc, want := range map[string]string{
 		"name: x\nstrategy: {matrix: {a: b}}\nsteps: [{id: a, action: util.noop}]":                                  "matrix must be a list of mappings",
@@ -155,7 +155,7 @@ steps:
 	}
 }
 
-// What a stream step cannot have, and where no items can come from, is said.
+// Keys that a stream step cannot have, and missing sources of items, are reported.
 func TestStreamProblems(t *testing.T) {
 	for step, want := range map[string]string{
 		"{id: b, module: ValidateModule}":                                         `no items reach the stream step "b"`,

@@ -59,7 +59,7 @@ func (s *substitution) apply(n *spec.Node, path func() string) {
 // expand gives the text with every placeholder replaced and whether it was one placeholder alone.
 // Values may not bring a template of their own: the environment is never evaluated.
 func (s *substitution) expand(text string, pos Pos) (result string, whole, changed bool) {
-	var out, own strings.Builder // own is the text without what came from outside
+	var out, own strings.Builder // own is the text without outside values
 	rest, inTemplate := text, false
 	for {
 		i := strings.Index(rest, "${")

@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// fromYAML converts a YAML node and what is below it. An anchor always comes before its aliases, so
-// each node is converted once; one that is met again while it is being converted contains itself.
+// fromYAML converts a YAML node and its children. An anchor always comes before its aliases, so each node is
+// converted once; a node met again during its conversion contains itself.
 func (l *loader) fromYAML(y *yaml.Node) *spec.Node {
 	if y.Kind == yaml.AliasNode {
 		return l.alias(y)
@@ -190,7 +190,7 @@ func (l *loader) withoutDuplicates(entries []spec.Entry) []spec.Entry {
 	return kept
 }
 
-// merge adds what `<<` names: a mapping, or a list of them of which the first wins. Own keys win.
+// merge adds the operand of `<<`: a mapping, or a list of them of which the first wins. Own keys win.
 func (l *loader) merge(into *spec.Node, value *yaml.Node) {
 	source := l.fromYAML(value)
 	sources := []*spec.Node{source}

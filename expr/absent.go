@@ -1,21 +1,21 @@
 package expr
 
-// Absent is what a Scope gives for a name that is known but has no value, such as an output of a step that was
-// skipped: false where a condition is asked for, an error where a value is, and default gives another one. A member
-// of null is absent too, and what an expression yields that finds nothing, such as the first of an empty list.
+// Absent is a Scope's value for a known name without a value, such as an output of a skipped step: false in a
+// condition, an error elsewhere, and default replaces it. A member of null is absent too, and so is an empty result
+// of an expression, such as the first of an empty list.
 type Absent struct {
 	Why string // such as "the step a was skipped"
 }
 
-// Partial is an Object that knows what the values of its attributes may lack.
+// Partial is an Object that knows which values its attributes may lack.
 type Partial interface {
 	Object
 	// Lacks says that a member of an attribute's value is known but was not given; nil: there is no such member.
 	Lacks(attribute, member string) *Absent
 }
 
-// undefined is what a missing name or attribute evaluates to. It keeps what is
-// needed to explain itself, and builds nothing until somebody asks.
+// undefined is the value of a missing name or attribute. It keeps the parts of its explanation and builds it on
+// demand.
 type undefined struct {
 	path   string // the whole reference, as far as it is known
 	parent any    // where the lookup failed, the Scope for a root name; nil when there is nothing to look in
@@ -35,7 +35,7 @@ func isUndefined(v any) bool {
 	return ok
 }
 
-// named gives what a Scope said to be absent the reference that led to it.
+// named adds the reference to an absent value of a Scope.
 func named(v any, path string, off int) any {
 	if u, ok := v.(*undefined); ok && u.absent != nil && u.path == "" {
 		return &undefined{path: path, key: u.key, off: off, absent: u.absent}
@@ -43,7 +43,7 @@ func named(v any, path string, off int) any {
 	return v
 }
 
-// miss remembers what was absent when a condition was decided.
+// miss records a value that was absent when a condition was decided.
 func (st *state) miss(u *undefined) {
 	if st.absent == nil {
 		st.absent = u
@@ -80,8 +80,8 @@ func (st *state) soft(n node) (any, error) {
 	return v, err
 }
 
-// compareUndefined is the comparison of operands of which one is undefined, by the rules since revision 2: what
-// is absent equals null, is in nothing and has no order.
+// compareUndefined compares operands of which one is undefined, by the rules since revision 2: an absent value equals
+// null, is in nothing and has no order.
 func (st *state) compareUndefined(op string, a, b any) (bool, error) {
 	for _, v := range [...]any{a, b} {
 		if u, ok := v.(*undefined); ok && u.refused(st) {

@@ -27,7 +27,7 @@ func absentScope() Vars {
 	}
 }
 
-// TestAbsent: what is absent is false in a condition, however it is asked for, and the decision says what it was.
+// TestAbsent: an absent value is false in a condition of any form, and the decision names it.
 func TestAbsent(t *testing.T) {
 	for source, want := range map[string]struct {
 		holds  bool
@@ -97,7 +97,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// TestAbsentValue: where a value is needed, what is absent is an error that says why, unless default gives another.
+// TestAbsentValue: where a value is needed, an absent one is an error with the reason, unless default replaces it.
 func TestAbsentValue(t *testing.T) {
 	const why = " is absent: the step a was skipped (default(…) gives another value)"
 	for source, want := range map[string]string{

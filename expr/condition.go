@@ -5,19 +5,18 @@ import (
 	"strings"
 )
 
-// EvalBool evaluates the template as a condition. An empty template is true. A name or member that does not exist
-// is an error; what is absent (Absent) is false, and so is every comparison and calculation with it. A string is read
-// as people write conditions: "", "false", "no", "off", "none", "null", "[]", "{}", "()" and any zero are false, in
-// any case and with white space around them; every other string is true. Other values have Python's truth.
-//
-// By the rules of revision 1, undefined is false, also inside a comparison or a calculation.
+// EvalBool evaluates the template as a condition. An empty template is true. A name or member that does not exist is
+// an error; an absent value (Absent) is false, and so is every comparison and calculation with it (in revision 1,
+// also with an undefined one). A string is read as people write conditions: "", "false", "no", "off", "none", "null",
+// "[]", "{}", "()" and any zero are false, in any case and with white space around them; every other string is true.
+// Other values have Python's truth.
 func (t *Template) EvalBool(s Scope, l Limits) (bool, error) {
 	holds, _, err := t.Decide(s, l)
 	return holds, err
 }
 
-// Decide is EvalBool and says, when the condition does not hold, what was absent that it asks for: an *Error with
-// CodeUndefined, nil when everything was there.
+// Decide is EvalBool that also returns, for a false condition, the absent value that it reads: an *Error with
+// CodeUndefined, nil when none was absent.
 func (t *Template) Decide(s Scope, l Limits) (holds bool, absent, err error) {
 	if strings.TrimSpace(t.src) == "" {
 		return true, nil, nil

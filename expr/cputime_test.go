@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// cpuTime is what this process has used so far: unlike the clock it does not count the time that
-// other processes take on a busy machine.
+// cpuTime is this process's CPU time so far: unlike the clock it excludes other processes on a busy machine.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

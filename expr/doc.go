@@ -26,9 +26,9 @@
 //   - Inside text, true, false and none are written in lower case, lists and
 //     mappings as compact JSON. Floats are written as Python writes them.
 //   - Undefined is an error wherever it is used, truth and comparisons included, and
-//     chainable for attributes; only default, is defined and is undefined accept it. What
-//     is known to have no value (Absent, a member of none) is false in a condition.
-//   - int and float give their default for what is no number only if it is written.
+//     chainable for attributes; only default, is defined and is undefined accept it. A
+//     known name without a value (Absent, a member of none) is false in a condition.
+//   - int and float give a default for a value that is no number only if it is written.
 //   - A mapping's key hides the method of that name, and a method is never a value: it can
 //     only be called.
 //   - Integers have 64 bits; an overflow is a CodeBudget error, not a big number.
@@ -42,7 +42,7 @@
 //
 // gonja 2.9.1 reads files, runs out of memory and stack on hostile templates and loses the types of values; pongo2 is
 // Django's language; mjingo calls itself an early development; expr-lang 1.17.8 and cel-go 0.32 are other languages.
-// None of them tells which names a template uses before it runs, or stops at a budget.
+// None of them lists the names a template uses before it runs, or stops at a budget.
 //
 // testdata/jinja2.json is the table of cases against the real Jinja2, and states every
 // difference where it appears; docs/templates.md, the reference for users, is made of it and

@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Code says what kind of mistake an Error reports.
+// Code is the kind of mistake that an Error reports.
 type Code string
 
 const (
@@ -27,7 +27,7 @@ const (
 type Error struct {
 	Code         Code
 	Message      string
-	Hint         string // what to write instead; may be empty
+	Hint         string // the right form; may be empty
 	Line, Column int
 	Name         string // CodeUndefined: the full reference, such as steps.a.outputs.x
 	Absent       bool   // CodeUndefined: the name is known, but there is no value (Absent); always true in revision 1

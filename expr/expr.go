@@ -9,14 +9,14 @@ import (
 type Template struct {
 	src    string
 	body   []stmt
-	single node // the expression whose native value is the result; nil for text
+	single node // the expression with the native value; nil for text
 	static bool
 	refs   []Ref
 	word   string // a bare literal in lower case, for EvalBool; "" when it is no such thing
 }
 
-// Parse compiles text with {{ expressions }}, {% statements %} and {# comments #}.
-// A source without any tag is accepted whatever its size and content.
+// Parse compiles text with {{ expressions }}, {% statements %} and {# comments #}. A source without any tag is always
+// accepted.
 func Parse(src string) (*Template, error) {
 	t := &Template{src: src}
 	if nextTag(src) < 0 {
@@ -135,7 +135,7 @@ func onlyExpression(body []stmt) node {
 // Static reports that there is no tag at all: the value is Source().
 func (t *Template) Static() bool { return t.static }
 
-// Source is what was parsed.
+// Source is the parsed text.
 func (t *Template) Source() string { return t.src }
 
 // Refs lists every mention of a root name in source order. Names bound by for and set, and
@@ -171,7 +171,7 @@ func (t *Template) Eval(s Scope, l Limits) (any, error) {
 	return v, located(err, t.src, t.single.at().off)
 }
 
-// text is what a template gives that is more than one expression.
+// text renders a template of more than one expression.
 func (t *Template) text(st *state) (any, error) {
 	if err := st.run(t.body); err != nil {
 		return nil, located(err, t.src, 0)

@@ -112,7 +112,7 @@ func attributeName(v any) string {
 	panic(failed{failf(CodeType, "an attribute is a name or a number, not %s", typeName(v))})
 }
 
-// attribute reads a dotted path of item; what is missing is undefined.
+// attribute reads a dotted path of item; a missing one is undefined.
 func (st *state) attribute(item any, path string) (any, error) {
 	v := mustOf(st.norm(item))
 	for part := range strings.SplitSeq(path, ".") {
@@ -133,7 +133,7 @@ func (st *state) attribute(item any, path string) (any, error) {
 	return v, nil
 }
 
-// keysFor computes what sort, unique, min and max compare.
+// keysFor computes the keys that sort, unique, min and max compare.
 func (st *state) keysFor(items []any, attribute any, caseSensitive bool) []any {
 	must(st.growList(len(items)))
 	keys := make([]any, len(items))

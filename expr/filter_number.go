@@ -31,8 +31,8 @@ func filterAbs(_ *state, in any, _ *args) (any, error) {
 // notGiven is the value of an optional argument that is left out, where none would be a value like any other.
 type notGiven struct{}
 
-// noNumber is what int and float make of a value that is none: the default, if one is given. The error shows a short
-// text that does not come of a secret.
+// noNumber is the result of int and float for a value that is no number: the default, if given. The error shows a
+// short text unless it derives from a secret.
 func noNumber(st *state, in any, a *args, zero any) (any, error) {
 	given := a.values[0]
 	switch _, without := given.(notGiven); {
@@ -50,7 +50,7 @@ func noNumber(st *state, in any, a *args, zero any) (any, error) {
 	return nil, e
 }
 
-// filterInt is Jinja2's int, except that what is no number is an error unless a default is given.
+// filterInt is Jinja2's int, but a value that is no number is an error without a default.
 func filterInt(st *state, in any, a *args) (any, error) {
 	if n, ok := number(in); ok {
 		if !n.isFloat {
@@ -89,7 +89,7 @@ func filterInt(st *state, in any, a *args) (any, error) {
 	return noNumber(st, in, a, int64(0))
 }
 
-// cleanDigits removes what Python's int allows around and inside digits.
+// cleanDigits removes the characters that Python's int allows around and inside digits.
 func cleanDigits(s string, base int) (string, bool) {
 	s = strings.TrimSpace(s)
 	if len(s) > 400 || strings.HasPrefix(s, "_") || strings.HasSuffix(s, "_") || strings.Contains(s, "__") {

@@ -14,7 +14,7 @@ type pattern struct {
 
 const (
 	maxPattern     = 1000 // bytes of a pattern
-	matchSize      = 256  // what one match in a list of matches is charged
+	matchSize      = 256  // charged for one match in a list of matches
 	maxPatternSize = 2000 // its parts after repetitions are written out
 )
 
@@ -86,7 +86,7 @@ func filterRegexSearch(st *state, in any, a *args) (any, error) {
 	return nil, nil
 }
 
-// textAndPattern is what a filter searches, and its first argument as an expression to search for.
+// textAndPattern is a filter's input text, and its first argument as a regular expression.
 func (st *state) textAndPattern(in any, a *args) (string, *regexp.Regexp) {
 	text := mustOf(st.text(in))
 	source := a.string(0)

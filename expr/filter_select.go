@@ -62,8 +62,8 @@ func (st *state) byName(kind string, table map[string]*function, names []any, a 
 	}, nil
 }
 
-// selector keeps the elements whose test, or whose attribute's test, turns out as want.
-// Without a test it is the element's truth that counts.
+// selector keeps the elements whose test, or whose attribute's test, gives want. Without a test the element's truth
+// counts.
 func selector(want, byAttribute bool) func(*state, any, *args) (any, error) {
 	return func(st *state, in any, a *args) (any, error) {
 		items := mustOf(st.elements(in))

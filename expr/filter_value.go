@@ -18,7 +18,7 @@ var valueFilters = map[string]*function{
 	"dictsort": {call: filterDictsort, params: []param{opt("case_sensitive", false), opt("by", "key"), opt("reverse", false)}},
 }
 
-// filterDefault is default(value, boolean): for undefined, and with boolean for whatever is false.
+// filterDefault is default(value, boolean): for undefined, and with boolean for any false value.
 var filterDefault = &function{lax: true, params: []param{opt("default_value", ""), opt("boolean", false)},
 	call: func(_ *state, in any, a *args) (any, error) {
 		if _, missing := in.(*undefined); missing || a.bool(1) && !truth(in) {

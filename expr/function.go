@@ -6,14 +6,13 @@ import (
 	"slices"
 )
 
-// function is a filter, a test, a method or a global function. in is what stands left
-// of the bar, the is, or the dot.
+// function is a filter, a test, a method or a global function. in is the operand left of the bar, the is, or the dot.
 type function struct {
 	call   func(st *state, in any, a *args) (any, error)
 	params []param
 	rest   bool // takes further positional and keyword arguments
 	lax    bool // accepts undefined as input and in arguments
-	asks   bool // a test: accepts what is absent, and in revision 1 whatever is undefined
+	asks   bool // a test: accepts absent values, and in revision 1 all undefined ones
 }
 
 type param struct {
@@ -149,7 +148,7 @@ func (st *state) call(name string, f *function, in any, c callArgs, values []any
 	return v, a.err
 }
 
-// present refuses what a function does not take when it is undefined.
+// present refuses an undefined value unless the function accepts it.
 func (st *state) present(f *function, v any) error {
 	u, ok := v.(*undefined)
 	if !ok || f.asks && !u.refused(st) {
@@ -231,8 +230,8 @@ func (a *args) int(i int, def int) int {
 
 func (a *args) bool(i int) bool { return truth(a.values[i]) }
 
-// failed is the panic that ends a built-in function. must and mustOf make it of an error, and recovered an error again:
-// nearly every line of a function may exceed the budget. Only what runs under recovered may use them.
+// failed is the panic that ends a built-in function, raised by must and mustOf and turned into an error by recovered:
+// nearly every line of a function may exceed the budget. Use them only below recovered.
 type failed struct{ err error }
 
 func must(err error) {

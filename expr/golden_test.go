@@ -21,7 +21,7 @@ type goldenCase struct {
 	Jinja2   goldenResult  `json:"jinja2"`
 	Stepwell *goldenResult `json:"stepwell"`
 	Reason   string        `json:"reason"`
-	// Revision1 is what the rules of revision 1 yield, when the difference came with revision 2.
+	// Revision1 is the result by the rules of revision 1, when it differs.
 	Revision1 *goldenResult `json:"revision1"`
 }
 
@@ -48,8 +48,7 @@ func readGolden(t *testing.T) (Vars, []goldenCase) {
 	return Vars(context.(map[string]any)), file.Cases
 }
 
-// TestJinja2 holds every case to what the real Jinja2 yields, types included, or to the difference
-// that the case states.
+// TestJinja2 compares every case with the real Jinja2, types included, or with the difference that the case states.
 func TestJinja2(t *testing.T) {
 	scope, cases := readGolden(t)
 	for _, c := range cases {

@@ -51,7 +51,7 @@ func Marshal(v any) ([]byte, error) {
 	return raw, err
 }
 
-// MarshalPlain is Marshal that says whether v is of the value model alone: then Decode reads what it wrote.
+// MarshalPlain is Marshal that reports whether v is of the value model alone: then Decode reads the result.
 func MarshalPlain(v any) (raw []byte, plain bool, err error) {
 	w := jsonWriter{}
 	err = w.value(v, 0)
@@ -75,7 +75,7 @@ type jsonWriter struct {
 	foreign bool // something was not of the value model
 }
 
-// pay charges what was written since the last call, and the visit.
+// pay charges the bytes written since the last call, and the visit.
 func (w *jsonWriter) pay(depth int) error {
 	if w.st == nil {
 		if depth > jsonvalue.MaxDepth {
@@ -184,7 +184,7 @@ func (w *jsonWriter) mapping(v map[string]any, depth int) error {
 	return nil
 }
 
-// other writes what is not in the value model as it is.
+// other writes a value outside the value model as it is.
 func (w *jsonWriter) other(v any, depth int) error {
 	w.foreign = true
 	switch v := v.(type) {
@@ -232,8 +232,8 @@ func (w *jsonWriter) raw(v Raw) error {
 	return nil
 }
 
-// numberValue is a json.Number of a Scope as int64 or float64. One that is a whole number
-// beyond both stays as it is: it is passed on digit by digit, and calculated with as a float64.
+// numberValue is a json.Number of a Scope as int64 or float64. A whole number beyond both stays as it is: it is
+// passed on digit by digit, and calculated with as a float64.
 func numberValue(n json.Number) (any, error) {
 	text := string(n)
 	f, err := strconv.ParseFloat(text, 64)

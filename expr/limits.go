@@ -6,9 +6,8 @@ import (
 	"github.com/stepwell/stepwell/expr/jsonvalue"
 )
 
-// Limits bounds one evaluation. With the defaults every template ends, well or with
-// CodeBudget, within about 100 ms and 10 MB of allocation on a slow core, whatever it
-// computes; values that the Scope itself returns, and their decoding, come on top.
+// Limits bounds one evaluation. With the defaults every template ends, well or with CodeBudget, within about 100 ms
+// and 10 MB of allocation on a slow core; the Scope's own values, and their decoding, come on top.
 type Limits struct {
 	// Ops is the number of steps: one for each node visited and each element looped
 	// over or built, one for every 8 values compared, copied out or rendered. Defaults to 500,000.
@@ -22,8 +21,8 @@ type Limits struct {
 	Revision int
 }
 
-// Revision is the latest revision of the rules. What differs in revision 1 stands in one place of the package
-// each: it is found by its callers of state.old.
+// Revision is the latest revision of the rules. Each difference of revision 1 is in one place of the package, a
+// caller of state.old.
 const Revision = 2
 
 const (
@@ -36,9 +35,9 @@ const (
 	maxHeight  = 250       // height of the tree, operator chains included
 
 	scanned     = 64 // how many bytes of a string can be looked at for one step
-	elementSize = 24 // what one list element is charged: interface and boxed number
-	bindingSize = 48 // what a name is charged
-	entrySize   = 64 // what one mapping entry is charged
+	elementSize = 24 // charged for a list element: interface and boxed number
+	bindingSize = 48 // charged for a name
+	entrySize   = 64 // charged for a mapping entry
 )
 
 func (l Limits) withDefaults() Limits {
@@ -57,7 +56,7 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// state is one evaluation: its scope, its local names and what is left of its budget.
+// state is one evaluation: its scope, its local names and the rest of its budget.
 type state struct {
 	src    string
 	scope  Scope
@@ -78,8 +77,8 @@ type state struct {
 	pieces bool    // short ones were made of marked values
 }
 
-// old reports whether the rules are those of revision 1, in which undefined is false where a condition is asked
-// for, and int and float give 0 for what is no number.
+// old reports whether the rules are those of revision 1, in which undefined is false in a condition, and int and
+// float give 0 for a value that is no number.
 func (st *state) old() bool { return st.limits.Revision == 1 }
 
 // binding is a name bound by for or set; inner bindings hide outer ones.

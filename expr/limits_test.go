@@ -167,7 +167,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestWithinBudget: what pipelines really do stays far inside the defaults.
+// TestWithinBudget: templates of real pipelines stay far inside the defaults.
 func TestWithinBudget(t *testing.T) {
 	items := make([]any, 100_000)
 	for i := range items {

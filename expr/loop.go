@@ -4,7 +4,7 @@ package expr
 type loop struct {
 	items   []any
 	index   int
-	changed any // what loop.changed saw last; nil before its first call
+	changed any // last argument of loop.changed; nil before its first call
 }
 
 // Attr implements Object.

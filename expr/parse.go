@@ -252,8 +252,7 @@ func (p *parser) power() node {
 	return p.chain(func() node { return p.unary(true) }, "**")
 }
 
-// unary is a sign or a primary with what follows it. As in Jinja2 a filter applies to
-// the signed value: -1 | abs is 1.
+// unary is a sign or a primary with its postfix. As in Jinja2 a filter applies to the signed value: -1 | abs is 1.
 func (p *parser) unary(filters bool) node {
 	p.enter()
 	defer p.leave()

@@ -58,7 +58,7 @@ func (n *pathNode) eval(st *state) (any, error) {
 	if !ok {
 		return &undefined{path: n.String(), parent: st.known(), key: n.root, off: n.off}, nil
 	}
-	var before any // what v is an attribute of
+	var before any // the value that has v as an attribute
 	for i := range n.keys {
 		next, ok, err := st.member(v, &n.keys[i])
 		if err != nil {
@@ -82,7 +82,7 @@ func (n *pathNode) eval(st *state) (any, error) {
 	return v, nil
 }
 
-// missing is what the i-th key of n leads to, which v has not.
+// missing is the undefined value for the i-th key of n, which v lacks.
 func (n *pathNode) missing(v, before any, i int) *undefined {
 	u := &undefined{path: n.String(), parent: v, key: n.keys[i].text, off: n.off}
 	if p, ok := before.(Partial); ok {
@@ -99,7 +99,7 @@ func (st *state) known() any {
 	return st.scope
 }
 
-// failAt names the reference whose value could not be used.
+// failAt adds the reference whose value could not be used.
 func failAt(err error, path string) error {
 	if e, ok := err.(*Error); ok && e.Line == 0 && e.Code != CodeBudget {
 		e.Message = clip(path) + ": " + e.Message

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// postfix parses what follows a value directly: .name, [index], [a:b] and calls.
+// postfix parses the parts directly after a value: .name, [index], [a:b] and calls.
 func (p *parser) postfix(n node) node {
 	for p.err == nil {
 		switch {

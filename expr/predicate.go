@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// tests are what follows is.
+// tests are the names allowed after is.
 var tests = map[string]*function{
 	"defined":   {lax: true, call: func(_ *state, in any, _ *args) (any, error) { return !isUndefined(in), nil }},
 	"undefined": {lax: true, call: func(_ *state, in any, _ *args) (any, error) { return isUndefined(in), nil }},
@@ -52,7 +52,7 @@ func typeTest(holds func(v any) bool) *function {
 	return &function{asks: true, call: func(_ *state, in any, _ *args) (any, error) { return holds(in), nil }}
 }
 
-// isNone takes what is absent for null.
+// isNone treats absent as null.
 func isNone(st *state, in any, _ *args) (any, error) {
 	u, ok := in.(*undefined)
 	return in == nil || ok && u.isAbsent() && !st.old(), nil

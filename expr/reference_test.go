@@ -20,9 +20,9 @@ var update = flag.Bool("update", false, "write docs/templates.md anew")
 
 const referencePath = "../docs/templates.md"
 
-// TestReference: docs/templates.md is made of the tables that templates are compiled with. Every filter, test,
-// function and method is in it with an example, whose result is what comes out of it here; the differences from Jinja2
-// are those that testdata/jinja2.json states, each held to the real one there.
+// TestReference: docs/templates.md is generated from the compiler's tables. Every filter, test, function and method
+// is in it with an example, with its result evaluated here; the differences from Jinja2 are those of
+// testdata/jinja2.json, each compared with the real one there.
 func TestReference(t *testing.T) {
 	page := reference(t)
 	if *update {
@@ -62,13 +62,13 @@ func reference(t *testing.T) string {
 	return page
 }
 
-// entry is what is told of a name.
+// entry is the documentation of a name.
 type entry struct {
 	doc     string
 	example string // an expression, or with tags a text
 }
 
-// referenceScope is what the examples of the reference see.
+// referenceScope is the scope of the reference's examples.
 func referenceScope() Vars {
 	return Vars{
 		"params": map[string]any{"name": "demo", "n": int64(5), "text": "n/a", "nothing": nil, "list": []any{int64(3), int64(1), int64(2)}, "map": map[string]any{"b": int64(1), "a": int64(2)}},

@@ -7,11 +7,10 @@ type Ref struct {
 	// Path is the name and its constant attributes: steps["a"].outputs[0] is
 	// ["steps", "a", "outputs", "0"].
 	Path []string
-	// Guarded says that the template copes with the reference being undefined: it is the input of
-	// default, of is defined or is undefined, or evaluated only after such a test of the
-	// same path, of one that begins with it, or of one that it begins with.
+	// Guarded says that the reference may be undefined: it is the input of default, of is defined or is undefined, or
+	// evaluated only after such a test of the same path, a prefix or an extension of it.
 	Guarded bool
-	// Dynamic says that a subscript follows whose value is known only at run time.
+	// Dynamic says that a subscript known only at run time follows.
 	Dynamic      bool
 	Line, Column int
 }

@@ -66,7 +66,7 @@ func TestRefs(t *testing.T) {
 	}
 }
 
-// TestRefsAreCopies: a Template is immutable, also through what it hands out.
+// TestRefsAreCopies: a Template is immutable, also through returned values.
 func TestRefsAreCopies(t *testing.T) {
 	template := parse(t, "{{ a.b }}")
 	template.Refs()[0].Path[0] = "changed"

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRevision1: a log of revision 1 is folded by its own rules, in which int and float give 0 for what is no
-// number. By the latest, only a default that is written does.
+// TestRevision1: a log of revision 1 is folded by its own rules, in which int and float give 0 for a value that is no
+// number. In the latest, only a written default does.
 func TestRevision1(t *testing.T) {
 	scope := Vars{"params": map[string]any{"text": "n/a", "nothing": nil, "n": int64(3)}}
 	for source, want := range map[string]any{

@@ -39,15 +39,15 @@ func (r Raw) MarshalJSON() ([]byte, error) {
 	return r, nil
 }
 
-// Object is a value whose attributes are looked up when they are used. An Object
-// that can be iterated, compared or copied out also has Keys() []string.
+// Object is a value whose attributes are looked up on use. To be iterated, compared or copied out, it also has Keys()
+// []string.
 type Object interface {
 	Attr(name string) (any, bool)
 }
 
 type keyed interface{ Keys() []string }
 
-// hint helps with what is missing: the nearest name there is.
+// hint suggests the nearest existing name.
 func (u *undefined) hint() string {
 	var keys []string
 	hint := ""
@@ -105,7 +105,7 @@ func (st *state) decodeRaw(r Raw) (any, error) {
 	return v, nil
 }
 
-// norm turns what a Scope returned into the value model, one level deep.
+// norm turns a Scope's value into the value model, one level deep.
 func (st *state) norm(v any) (any, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string, []any, map[string]any, *undefined, *loop:
@@ -223,7 +223,7 @@ func typeName(v any) string {
 	return "a value"
 }
 
-// elements is what iterating over v yields: elements, sorted keys or characters.
+// elements lists the iteration over v: elements, sorted keys or characters.
 func (st *state) elements(v any) ([]any, error) {
 	switch v := v.(type) {
 	case []any:
@@ -283,8 +283,8 @@ func (st *state) mapping(v any) (map[string]any, bool, error) {
 	return nil, false, nil
 }
 
-// plain turns a result into the seven plain types and says whether anything had to
-// change; what is plain already is returned as it is, not copied.
+// plain turns a result into the seven plain types and reports whether anything changed; a plain value is returned as
+// it is, not copied.
 func (st *state) plain(v any, depth int) (any, bool, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string, json.Number:

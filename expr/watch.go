@@ -1,7 +1,7 @@
 package expr
 
-// Watcher follows values through templates, for those who must know what becomes of them: what is made of a secret
-// is a secret too. It may be called by any goroutine that evaluates with its Scope.
+// Watcher follows values through templates: a value derived from a secret is a secret too. It may be called by any
+// goroutine that evaluates with its Scope.
 type Watcher interface {
 	// Marked reports whether a value that a name stands for is, or holds, one to be followed.
 	Marked(v any) bool
@@ -9,7 +9,7 @@ type Watcher interface {
 	Derived(v any)
 }
 
-// Watched is a Scope whose evaluations are followed. A Scope that is put around one forwards its Watcher.
+// Watched is a Scope with a Watcher. A Scope that wraps one forwards its Watcher.
 type Watched interface {
 	Watcher() Watcher // nil: nobody follows
 }
@@ -25,8 +25,8 @@ func WatcherOf(s Scope) Watcher {
 // shortPiece is the length in bytes below which a piece means nothing but as part of a text.
 const shortPiece = 8
 
-// follow evaluates a node and tells the watcher of what is made of marked values. Yes, no and small numbers, such as
-// a length, are not followed.
+// follow evaluates a node and reports values derived from marked ones to the watcher, except yes, no and small
+// numbers, such as a length.
 func (st *state) follow(n node) (any, error) {
 	before := st.marked
 	st.marked = false
@@ -68,7 +68,7 @@ func followed(v any) bool {
 	return true
 }
 
-// finished tells the watcher of a text that was put together of pieces that are too short on their own.
+// finished reports a text assembled from pieces that are too short on their own.
 func (st *state) finished(text string) {
 	if st.pieces {
 		st.watch.Derived(text)
