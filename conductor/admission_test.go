@@ -104,7 +104,7 @@ func TestAdmission(t *testing.T) {
 	r.end(ids[4], stepwell.ExecutionCompleted)
 }
 
-// A key holds its own executions back and no others; what a crash leaves goes on in order.
+// A key holds only its own executions back; after a crash they go on in order.
 func TestConcurrencyKey(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "keys.db")
 	g := newGate()
@@ -163,7 +163,7 @@ func TestConcurrencySkip(t *testing.T) {
 		t.Errorf("%s begins, want %s", next, held)
 	}
 	r.end(id, stepwell.ExecutionCompleted)
-	second, fresh, err := r.StartOnce(t.Context(), keyed(p, "key", "")) // what was refused has left nothing
+	second, fresh, err := r.StartOnce(t.Context(), keyed(p, "key", "")) // the refused start has left no trace
 	if err != nil || !fresh {
 		t.Fatalf("fresh %v, error %v", fresh, err)
 	}
@@ -193,7 +193,7 @@ func TestConcurrencyCancelRunning(t *testing.T) {
 	r.status(third, stepwell.ExecutionPending)
 	g.open <- struct{}{}
 	r.end(first, stepwell.ExecutionCancelled)
-	r.until("the third runs", func() bool { // one that is cancelled before has nothing to tidy up
+	r.until("the third runs", func() bool { // one cancelled before has no cleanup
 		x, err := r.store.Execution(t.Context(), third)
 		return err == nil && x.Status == stepwell.ExecutionRunning
 	})

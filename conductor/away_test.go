@@ -115,7 +115,7 @@ func TestBlobsComeBack(t *testing.T) {
 	}
 }
 
-// What reads outputs waits for the blobs too. When its time runs out over that, the same attempt begins anew.
+// Readers of outputs wait for the blobs too. If a reader times out meanwhile, the same attempt begins anew.
 func TestReadersWaitForTheBlobs(t *testing.T) {
 	t.Parallel()
 	blobs := newSwitchedBlobs()
@@ -163,7 +163,7 @@ func TestRecoveryWaitsForTheBlobs(t *testing.T) {
 	second.end(id, stepwell.ExecutionCompleted)
 }
 
-// A stop does not wait for a store that is away; what ended meanwhile is done again after the next start.
+// A stop does not wait for a store that is away; unsaved ends are repeated after the next start.
 func TestStopWhileTheBlobsAreAway(t *testing.T) {
 	t.Parallel()
 	blobs := newSwitchedBlobs()

@@ -12,7 +12,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// One clock decides and is recorded: a wait of a day ends when that clock says so, and what the conductor records has its times.
+// One clock decides and is recorded: a wait of a day ends by that clock, and all records have its times.
 func TestOneClock(t *testing.T) {
 	begin := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 	var passed atomic.Int64

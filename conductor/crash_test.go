@@ -68,7 +68,7 @@ func (w *world) pass(point string) error {
 	return nil
 }
 
-// mortalQueue, mortalReporter and the hooks of faulty lose what passes when the process dies.
+// mortalQueue, mortalReporter and the hooks of faulty drop all traffic when the process dies.
 type mortalQueue struct {
 	queue.Queue
 	w *world
@@ -154,7 +154,7 @@ type crashed struct {
 	id string
 }
 
-// crashAnswer is what the step ask waits for. Who sends it sends it again until it is taken in.
+// crashAnswer ends the wait of the step ask. Its sender repeats it until it is accepted.
 var crashAnswer = store.Signal{Key: "key-crash", ID: "1", Body: []byte(`{"outputs":{"n":300},"by":"anna"}`)}
 
 func crashRun(t *testing.T, w *world) crashed {
@@ -204,11 +204,11 @@ func crashRun(t *testing.T, w *world) crashed {
 	return crashed{again, same}
 }
 
-// facts are what must not depend on crashes.
+// facts must not depend on crashes.
 type facts struct {
 	status, outputs string
 	steps           map[string]string // status and output by key
-	ends            map[string]int    // how often the log tells each end
+	ends            map[string]int    // how often the log has each end
 }
 
 func (f facts) equal(g facts) bool {
@@ -326,8 +326,7 @@ func TestPushIsTriedAgain(t *testing.T) {
 	}
 }
 
-// What the store refuses for a moment is tried again; what it had stored although it said no is not
-// taken for another process's work.
+// A commit refused for a moment is retried; one stored despite the error is not taken for another process's work.
 func TestCommitIsTriedAgain(t *testing.T) {
 	away := errors.New("the store is away")
 	for name, f := range map[string]*faulty{
@@ -360,8 +359,8 @@ func TestCommitIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A store that stays away stops the conductor: everybody who waits is told why, and nothing that was
-// not committed has happened.
+// A store that stays away stops the conductor: every waiting caller gets the reason, and no uncommitted decision has
+// happened.
 func TestStoreStaysAway(t *testing.T) {
 	t.Parallel()
 	full := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the disk is full", Hint: "free some space"}
@@ -390,7 +389,7 @@ func TestStoreStaysAway(t *testing.T) {
 	again.end(id, stepwell.ExecutionCompleted)
 }
 
-// Who has the patience waits for as long as the disk is full, says so meanwhile, and goes on.
+// With patience the conductor waits while the disk is full, reports it meanwhile, and goes on.
 func TestStoreComesBack(t *testing.T) {
 	t.Parallel()
 	full := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the disk is full", Hint: "free some space"}

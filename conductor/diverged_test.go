@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// otherwise is a store in whose logs of one execution another step was queued.
+// otherwise is a store whose log of one execution queues another step.
 type otherwise struct {
 	conductor.Store
 	execution int64
@@ -47,8 +47,8 @@ func (o *otherwise) changed(log iter.Seq2[store.LogEntry, error]) iter.Seq2[stor
 	}
 }
 
-// An execution whose log does not lead to its state is held, with the reason where people look; all others go on. Paused and
-// restarted it cannot be; cancelled it can, and the program that it began with can take it up.
+// An execution whose log does not lead to its state is held, with the reason in its row; all others go on. It can be
+// cancelled, not paused or restarted, and the program that it began with can take it up.
 func TestDivergedExecutionIsHeld(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "diverged.db")
 	const text = "name: waits\nsteps:\n  - {id: first, action: t.echo, params: {n: 1}}\n  - {id: left, action: t.await, params: {n: %}, depends_on: [first]}\n  - {id: right, action: t.echo, depends_on: [left], params: {n: 2}}\n"
@@ -112,8 +112,8 @@ func TestDivergedExecutionIsHeld(t *testing.T) {
 	}
 }
 
-// The defaults of an action when an execution began hold until it ends, whatever later versions of the action say. A snapshot of
-// before has no policies: the present ones hold.
+// The defaults of an action when an execution began hold until it ends, for all later versions of the action. An
+// older snapshot has no policies: the present ones hold.
 func TestChangedDefaultsOfAnAction(t *testing.T) {
 	for _, old := range []bool{false, true} {
 		db := filepath.Join(t.TempDir(), "defaults.db")

@@ -27,7 +27,7 @@ func (r *rig) overtake(id string) {
 	}
 }
 
-// noticed is a context that tells when somebody waits for its end.
+// noticed is a context that reports when its end is awaited.
 type noticed struct {
 	context.Context
 	once sync.Once
@@ -39,8 +39,8 @@ func (n *noticed) Done() <-chan struct{} {
 	return n.Context.Done()
 }
 
-// Another process has written the same execution: nothing of its batch is acted upon, it is let go, and whoever waits is
-// told. All others go on, those of the same commit too.
+// Another process has written the same execution: its batch has no effect, it is unloaded, and its callers get an
+// error. All others go on, those of the same commit too.
 func TestLostRaceEvictsOneExecution(t *testing.T) {
 	lost, kept := newGate(), newGate()
 	other := kept.action()
@@ -92,7 +92,7 @@ func TestLostRaceEvictsOneExecution(t *testing.T) {
 	}
 }
 
-// What is asked of an execution that another process has changed is decided on what is there now.
+// A request for an execution that another process has changed is decided on its present state.
 func TestRequestAfterLostRace(t *testing.T) {
 	g := newGate()
 	r := newRig(t, build{actions: actions(g)})

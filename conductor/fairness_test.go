@@ -44,7 +44,7 @@ func TestGroupCommit(t *testing.T) {
 	t.Logf("%d commits of executions in %d transactions, at most %d in one", f.commits, f.calls, f.largest)
 }
 
-// A lone execution is not stuck behind a large one: what counts is how many commits it waits for.
+// A lone execution is not stuck behind a large one, counted in commits that it waits for.
 func TestLoneRunInAFanOut(t *testing.T) {
 	r := newRig(t, build{workers: 2})
 	var doc strings.Builder

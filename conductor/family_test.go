@@ -11,8 +11,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Steps that were spawned under one name give 40 MB together, more than is kept for those who read it. Who reads it fails with
-// the reason and what to do; who only waits for them runs; the outputs of each are stored, and the conductor goes on.
+// Steps spawned under one name give 40 MB together, above the limit for readers. A reader fails with the reason and
+// the remedy; a dependent that does not read them runs; each output is stored, and the conductor goes on.
 func TestFamilyThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, build{workers: 4, actions: []action.Action{

@@ -8,8 +8,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// What take returned belongs to the loop until the next take: neither a spurious wake-up nor what is put
-// in meanwhile may touch it.
+// The loop owns the items of take until the next take: neither a spurious wake-up nor a later put may touch them.
 func TestInboxBuffersTakeTurns(t *testing.T) {
 	b := &inbox{ring: make(chan struct{}, 1)}
 	put := func(from, to int64) {
@@ -92,7 +91,7 @@ func TestInboxLosesNothing(t *testing.T) {
 	}
 }
 
-// Whoever puts something into an empty inbox rings: a loop that waits after it found nothing wakes.
+// A put into an empty inbox rings: a loop that waits after it found nothing wakes.
 func TestInboxRingsWhenEmpty(t *testing.T) {
 	b := &inbox{ring: make(chan struct{}, 1)}
 	for i := range int64(1000) {

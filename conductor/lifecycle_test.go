@@ -295,7 +295,7 @@ func TestRunningBeforeRunning(t *testing.T) {
 	r.end(id, stepwell.ExecutionCompleted)
 }
 
-// A caller who gives up while the commit is under way gets the id, and the execution can be found.
+// A caller that gives up during the commit gets the id, and the execution can be found.
 func TestStartGivenUp(t *testing.T) {
 	held, free := make(chan struct{}), make(chan struct{})
 	f := &faulty{before: func(call int) error {
@@ -345,7 +345,7 @@ func TestStopWhilePeopleWait(t *testing.T) {
 	wantCode(t, "Spawn after the stop", r.Report(t.Context(), 1, engine.Event{Kind: engine.Spawned}), stepwell.CodeUnavailable)
 }
 
-// What was put in before the stop is taken in: the last step of a drain counts.
+// Items put in before the stop are taken in: the last step of a drain counts.
 func TestNothingIsLostAtTheStop(t *testing.T) {
 	for range 20 {
 		db := filepath.Join(t.TempDir(), "stop.db")

@@ -17,7 +17,7 @@ import (
 	"github.com/stepwell/stepwell/worker"
 )
 
-// allocated is what f has allocated in bytes, other goroutines included.
+// allocated is the bytes allocated by f, other goroutines included.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -35,8 +35,8 @@ func gigabyte() []any {
 	return list
 }
 
-// A gigabyte that a handler hands over, in whatever way, is refused with the code limit before it is copied; the step fails,
-// and the conductor goes on.
+// A handler's gigabyte of any kind is refused with the code limit before it is copied; the step fails, and the
+// conductor goes on.
 func TestAttackGigabytes(t *testing.T) {
 	huge := gigabyte()
 	for name, hand := range map[string]func(context.Context, *action.Call) (any, error){
@@ -114,7 +114,7 @@ func (r inflated) Report(ctx context.Context, run int64, ev engine.Event) error 
 	return r.Reporter.Report(ctx, run, ev)
 }
 
-// Whatever a worker reports: an event that is too large for a commit is refused alone.
+// An event too large for a commit is refused alone, for every kind of report.
 func TestEventsHaveALimit(t *testing.T) {
 	spawned := make(chan error, 3)
 	r := newRig(t, build{report: func(to worker.Reporter) worker.Reporter { return inflated{to, spawned} }})

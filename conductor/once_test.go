@@ -52,7 +52,7 @@ func TestStartOnce(t *testing.T) {
 	}
 }
 
-// A start that is refused gives its key back; one whose caller has gone away keeps it until it is durable.
+// A refused start releases its key; if its caller has gone away, the key stays until the start is durable.
 func TestStartOnceKeyIsGivenBack(t *testing.T) {
 	entered, open := make(chan struct{}, 1), make(chan struct{})
 	f := &faulty{before: func(call int) error {
@@ -128,7 +128,7 @@ func TestRetryOnce(t *testing.T) {
 	}
 }
 
-// Another process takes the key between the look for it and the commit: the start finds what that one started.
+// Another process takes the key between its look-up and the commit: the start returns that execution.
 func TestStartKeyTakenMeanwhile(t *testing.T) {
 	f := &faulty{}
 	r := newRig(t, build{faulty: f})

@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// What was asked for is in the outbox when an execution has ended, once, and nothing else.
+// The requested entries are in the outbox when an execution has ended, once, and nothing else.
 func TestOutbox(t *testing.T) {
 	r := newRig(t, build{set: func(o *conductor.Options) {
 		o.Outbox = func(x *store.Execution) bool { return x.Job != "quiet" }
@@ -65,7 +65,7 @@ func (r *rig) outbox(n int) []store.Outgoing {
 	return nil
 }
 
-// Who is told of an end finds the whole log; who is told of lines finds them.
+// An observer of an end finds the whole log; an observer of lines finds them.
 func TestLinesBeforeTheEnd(t *testing.T) {
 	var mu sync.Mutex
 	var r *rig

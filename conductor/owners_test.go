@@ -21,7 +21,7 @@ func (o owners) Mine(_ context.Context, id string) error {
 	return nil
 }
 
-// An execution of another node is not loaded, whatever is asked of it; the error says where to ask.
+// No request loads an execution of another node; the error names the node.
 func TestElsewhere(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "owners.db")
 	g := newGate()
@@ -56,8 +56,8 @@ func TestElsewhere(t *testing.T) {
 	r.end(theirs, stepwell.ExecutionCompleted)
 }
 
-// Where workers outlive the process, what was in flight is expected back: nothing is recorded or dispatched when the execution
-// is taken up, the task can be made again, and the outcome ends the same attempt.
+// Where workers outlive the process, attempts in flight are expected back: a recovery records and dispatches nothing,
+// the task can be made again, and the outcome ends the same attempt.
 func TestExpect(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "expect.db")
 	g := newGate()
@@ -68,7 +68,7 @@ func TestExpect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first.faulty.refuse(errDead) // what the stop reports is lost, as by kill -9
+	first.faulty.refuse(errDead) // reports of the stop are lost, as by kill -9
 	first.stop()
 	flying := make(chan []engine.Flight, 1)
 	r := newRig(t, build{db: db, actions: actions(g), set: func(o *conductor.Options) {

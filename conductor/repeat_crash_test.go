@@ -20,8 +20,8 @@ import (
 	"github.com/stepwell/stepwell/worker"
 )
 
-// brokenPipeline ends with failures in a for_each, a group and a spawned step; some outputs are large, so that what is
-// taken over is partly in blobs.
+// brokenPipeline ends with failures in a for_each, a group and a spawned step; some outputs are large, so that some
+// seeds are in blobs.
 const brokenPipeline = `
 name: broken
 steps:
@@ -42,7 +42,7 @@ outputs:
   total: "{{ steps.join.outputs.v }}"
 `
 
-// mender fails for odd n until it is mended, and tells which steps ran since.
+// mender fails for odd n until it is mended, and lists the steps that ran since.
 type mender struct {
 	mu     sync.Mutex
 	mended bool
@@ -92,8 +92,8 @@ var repetitions = []repetition{
 }
 
 // The process dies at every passage of every point from the request of a retry or a restart to its end: between the
-// commit of the new execution and its first dispatch, say. Who asks again gets the same execution, what was kept is as
-// it was and does not run, and the end is that of the undisturbed one.
+// commit of the new execution and its first dispatch, say. A repeated request gets the same execution, kept steps do
+// not run, and the end is that of the undisturbed one.
 func TestCrashWhileRepeating(t *testing.T) {
 	t.Parallel()
 	for _, rep := range repetitions {

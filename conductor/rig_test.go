@@ -43,7 +43,7 @@ type rig struct {
 	stopErr               error
 }
 
-// build says what of a rig is not as usual.
+// build holds a rig's differences from the usual one.
 type build struct {
 	db      string // Defaults to a new one
 	shared  bool   // with another rig at the same time
@@ -346,7 +346,7 @@ func (f *faulty) count() int {
 	return f.calls
 }
 
-// logBook collects what the shell says about itself.
+// logBook collects the conductor's log.
 type logBook struct {
 	mu    sync.Mutex
 	lines []string

@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/secret"
 )
 
-// guarded gives a conductor what keeps secrets, with master keys of these bytes.
+// guarded gives a conductor a guard of secrets, with master keys of these bytes.
 func guarded(t *testing.T, g **secret.Guard, keys ...byte) func(*conductor.Options) {
 	return func(o *conductor.Options) {
 		var raw [][]byte
@@ -32,7 +32,7 @@ func guarded(t *testing.T, g **secret.Guard, keys ...byte) func(*conductor.Optio
 	}
 }
 
-// nowhere looks for texts in a database and what lies beside it.
+// nowhere looks for texts in a database and the files next to it.
 func nowhere(t *testing.T, db string, texts ...string) {
 	t.Helper()
 	files, err := filepath.Glob(db + "*")
@@ -89,7 +89,7 @@ func TestConcurrencyKeyOfASecret(t *testing.T) {
 	nowhere(t, db, "hunter-2", "HUNTER-2")
 }
 
-// What is remembered of a request cannot be found out by trying, and is the same after the master key was rotated.
+// The stored hash of a request cannot be found by trying, and is the same after a rotation of the master key.
 func TestHashesOfRequestsAreNoneToTry(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "h.db")
 	var guard *secret.Guard
@@ -121,7 +121,7 @@ func TestHashesOfRequestsAreNoneToTry(t *testing.T) {
 	nowhere(t, db, "hash-of-it")
 }
 
-// What signals say is sealed before it is stored, with the secrets of those that wait; what people read is hidden.
+// Signals are sealed before they are stored, with the waiting steps' secrets; shown texts are hidden.
 func TestSignalsHoldNoSecrets(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "s.db")
 	var guard *secret.Guard
@@ -170,9 +170,9 @@ func checkOutput(t *testing.T, r *rig, guard *secret.Guard, id, want string) {
 	}
 }
 
-// TestWhatWaitsIsSealed: the key of a start, and an event that comes before the step that awaits it, may hold the value of a
-// secret parameter of which nobody knows yet. Neither is in the database in clear; both do what they are for, also
-// after a restart with another master key, and a key that was stored in clear is found.
+// TestWhatWaitsIsSealed: the key of a start, and an event that comes before the step that awaits it, may hold the
+// value of a secret parameter not known yet. Neither is in the database in clear; both work, also after a restart
+// with another master key, and a key stored in clear is found.
 func TestWhatWaitsIsSealed(t *testing.T) {
 	db := filepath.Join(t.TempDir(), "w.db")
 	var guard *secret.Guard

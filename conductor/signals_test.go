@@ -17,7 +17,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// signal sends one and checks what became of it.
+// signal sends a signal and checks its fate.
 func (r *rig) signal(key, id, body string, fresh, delivered bool) {
 	r.t.Helper()
 	f, d, err := r.Signal(r.t.Context(), store.Signal{Key: key, ID: id, Body: []byte(body)})
@@ -26,7 +26,7 @@ func (r *rig) signal(key, id, body string, fresh, delivered bool) {
 	}
 }
 
-// waits tells when a step's row says that it waits.
+// waits signals when a step's row has the status waiting.
 type waits struct {
 	mu   sync.Mutex
 	seen map[string]chan struct{}
@@ -63,7 +63,7 @@ func (r *rig) output(id, step string) string {
 	return string(r.steps(x.No)[step].Output)
 }
 
-// A signal is kept until a step waits for it; its repetition is none; what took it leaves nothing to the next.
+// A signal is kept until a step waits for it; a repetition is dropped; once taken it is gone.
 func TestSignalBeforeWait(t *testing.T) {
 	w := &waits{}
 	r := newRig(t, build{observe: w.observe})
@@ -88,7 +88,7 @@ func TestSignalBeforeWait(t *testing.T) {
 	}
 }
 
-// Everybody who waits for a key gets its signal, however it says that they end.
+// All steps that wait for a key get its signal, with any outcome.
 func TestSignalEnds(t *testing.T) {
 	w := &waits{}
 	r := newRig(t, build{observe: w.observe})
@@ -121,7 +121,7 @@ func TestSignalEnds(t *testing.T) {
 	}
 }
 
-// awayBlobs refuse what is stored, so often.
+// awayBlobs refuses the first values to be stored.
 type awayBlobs struct {
 	store.Blobs
 	refuse atomic.Int32
@@ -134,8 +134,7 @@ func (b *awayBlobs) Put(ctx context.Context, body []byte) (string, error) {
 	return b.Blobs.Put(ctx, body)
 }
 
-// A signal whose outputs cannot be stored for a moment is lost to none of those who wait for it: it is delivered when
-// they can.
+// A signal whose outputs cannot be stored for a moment is not lost: it is delivered when they can.
 func TestSignalIsDeliveredLater(t *testing.T) {
 	w, blobs := &waits{}, &awayBlobs{}
 	r := newRig(t, build{observe: w.observe, set: func(o *conductor.Options) { blobs.Blobs, o.Blobs = o.Blobs, blobs }})
@@ -151,7 +150,7 @@ func TestSignalIsDeliveredLater(t *testing.T) {
 	}
 }
 
-// Signals that nobody waits for take no room from those that somebody waits for.
+// Signals without a waiting step do not count against the limit of awaited ones.
 func TestSignalsThatFillTheRoom(t *testing.T) {
 	w := &waits{}
 	r := newRig(t, build{observe: w.observe, set: func(o *conductor.Options) { o.MaxKept = 4000 }})
@@ -232,7 +231,7 @@ func TestSignalAfterRestart(t *testing.T) {
 	}
 }
 
-// Who has been cancelled or timed out takes no signal away; retention forgets old ones.
+// A cancelled or timed-out step takes no signal away; retention removes old ones.
 func TestSignalIsNotLostToTheDead(t *testing.T) {
 	w := &waits{}
 	r := newRig(t, build{observe: w.observe})

@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// The heap against a sorted list: what is due comes in order, and nothing else does.
+// The heap against a sorted list: due timers come in order, and no others do.
 func TestTimerHeap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h timerHeap

@@ -29,7 +29,7 @@ func (r *Run) breach(timer int32) bool {
 	return true
 }
 
-// late records at the end the breaches whose timers have not fired.
+// late records at the end any breach whose timer has not fired.
 func (r *Run) late() {
 	took, sla := r.now-r.armed, &r.plan.SLA
 	switch {
