@@ -13,9 +13,9 @@ const (
 	CodeInvalid     Code = "invalid"     // the input is wrong; the same input fails again
 	CodeNotFound    Code = "not_found"   // the thing named does not exist
 	CodeConflict    Code = "conflict"    // the thing exists already, or has changed meanwhile
-	CodeUnavailable Code = "unavailable" // something needed is away; trying again may help
+	CodeUnavailable Code = "unavailable" // a dependency is away; a retry may help
 	CodeTimeout     Code = "timeout"     // a time limit passed
-	CodeCancelled   Code = "cancelled"   // somebody asked to stop
+	CodeCancelled   Code = "cancelled"   // a stop was requested
 	CodeLimit       Code = "limit"       // a configured limit was reached
 	CodeFailed      Code = "failed"      // the work itself failed
 	CodePanic       Code = "panic"       // a handler panicked

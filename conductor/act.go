@@ -101,7 +101,7 @@ func (c *Conductor) finishTurn(l *live) {
 	}
 }
 
-// observe keeps an observer's fault from ending the executions of everybody.
+// observe keeps an observer's panic from ending all executions.
 func (c *Conductor) observe(u *Update) {
 	defer func() {
 		if v := recover(); v != nil {

@@ -28,7 +28,7 @@ type admission struct {
 	waiting   int
 	ready     admissionQueue // held ones that the limit of their key lets in
 	groups    map[string]*group
-	suspended int // nobody is admitted; see RecoverAll
+	suspended int // no execution is admitted; see RecoverAll
 }
 
 // group is the executions that share a key.

@@ -48,7 +48,7 @@ type Options struct {
 	// written down with the commit that gives it up, and handed to Cancel, which must not wait for it. Defaults to no action.
 	Cancels func(action string) bool
 	Cancel  func(store.OutsideWork)
-	// Observe is told of every commit, after it; it must be quick and keep nothing of the Update. A
+	// Observe gets every commit, after it; it must be quick and keep nothing of the Update. A
 	// panic in it is logged, and goes no further. Defaults to nothing.
 	Observe func(*Update)
 	// Lines gets the numbers of the executions whose log lines have become readable; it must be quick. Defaults to
@@ -80,7 +80,7 @@ type Options struct {
 	Owner int64
 	// Owners is asked before an execution is loaded. Defaults to all being this process's.
 	Owners Owners
-	// Expect is told, once they are taken up, which attempts of an execution are in flight, where workers outlive the process
+	// Expect gets the attempts in flight of an execution once it is taken up, where workers outlive the process
 	// that ran it: they are still to be reported. Defaults to all of them having died with it (engine.Recovered).
 	Expect func(run int64, flying []engine.Flight)
 	// Log takes the conductor's own messages. Defaults to slog.Default.
@@ -191,7 +191,7 @@ type Conductor struct {
 	failed    error           // why Run is to end
 	admission admission
 	waiters   waiters
-	more      bool // there is something to do without anybody asking
+	more      bool // the loop has work without a request
 	runs      map[int64]*live
 	timers    timerHeap
 	touched   []*live
@@ -230,7 +230,7 @@ type live struct {
 	outside  []store.OutsideWork // work given up in this turn
 	awaits   map[int32]string    // keys of signals, by step
 	taken    []string            // keys of the signals that this turn has used up
-	breached string              // as it was told
+	breached string              // as last reported
 	broke    bool                // in this turn
 }
 
@@ -321,12 +321,12 @@ func (c *Conductor) await(ctx context.Context, replies chan error) (err error) {
 	return err
 }
 
-// inLoop has the loop do something that answers at once.
+// inLoop runs a function in the loop that answers at once.
 func (c *Conductor) inLoop(ctx context.Context, f func() error) error {
 	return c.ask(ctx, item{do: func(it *item) { c.answer(it.reply, f()) }})
 }
 
-// The errors of a conductor that does not take something in.
+// The errors of refused items.
 var (
 	errStopped = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the conductor has stopped"}
 	errGone    = &stepwell.Error{Code: stepwell.CodeConflict, Message: "the execution is not running here"}

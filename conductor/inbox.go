@@ -12,7 +12,7 @@ type item struct {
 	run   int64
 	ev    engine.Event // of kind 0: nothing but having the execution taken up
 	on    *live        // the execution itself, which the loop takes up if it does not have it; nil for reports
-	reply chan error   // has room for one; nil: nobody waits
+	reply chan error   // has room for one; nil: no caller waits
 	size  int          // of ev, in bytes; 0: it does not count
 	do    func(*item)  // instead of ev: runs in the loop and answers the item; on is the execution, if any
 }
@@ -26,7 +26,7 @@ type inbox struct {
 	mu     sync.Mutex
 	items  []item
 	spare  []item
-	ring   chan struct{} // one token: something is there
+	ring   chan struct{} // one token: items are there
 	closed error         // why nothing is taken in any more
 	bytes  int           // of the items
 	room   chan struct{} // closed when the items are taken, for callers waiting for room; nil: none

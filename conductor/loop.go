@@ -45,7 +45,7 @@ func (c *Conductor) Run(ctx context.Context) (err error) {
 	}
 }
 
-// sleep is how long there is nothing to do unless somebody rings.
+// sleep is the time until the next work unless the inbox rings.
 func (c *Conductor) sleep() time.Duration {
 	d := c.timers.wait(c.now())
 	if c.repush > 0 || len(c.waiters.again) > 0 {
@@ -119,7 +119,7 @@ func (c *Conductor) apply(it *item) {
 	l := c.runs[it.run]
 	switch {
 	case it.on != nil && it.on.gone, it.on == nil && l == nil:
-		c.answer(it.reply, errGone) // nobody waits for a late report's answer
+		c.answer(it.reply, errGone) // no caller needs a late report's answer
 		return
 	case l == nil:
 		l = c.takeUp(it.on)

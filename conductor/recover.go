@@ -49,7 +49,7 @@ func (c *Conductor) find(ctx context.Context, id string, ended bool) (*live, ste
 	}
 }
 
-// beginLoading reports whether the caller is to load an execution: it is not in memory, and nobody else loads it.
+// beginLoading reports whether the caller is to load an execution: it is not in memory, and no other caller loads it.
 func (c *Conductor) beginLoading(id string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -27,9 +27,9 @@ type Secrets interface {
 	OpenWhole(raw []byte) ([]byte, error)
 	// Text hides secrets, sealed ones too, in a text that is recorded for people.
 	Text(execution, text string) string
-	// Digest gives something by which data can be told apart, over restarts too, and not be guessed.
+	// Digest returns an HMAC of data: equal inputs are recognised, over restarts too, without revealing them.
 	Digest(ctx context.Context, data []byte) ([]byte, error)
-	// Forget is told of executions that have ended.
+	// Forget drops the secrets of ended executions.
 	Forget(execution string)
 }
 

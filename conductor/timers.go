@@ -7,7 +7,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// timer is a time at which an execution wants to be told.
+// timer is a time at which an execution is woken.
 type timer struct {
 	run int64
 	engine.Timer

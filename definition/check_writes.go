@@ -14,7 +14,7 @@ type written struct {
 	here  located
 	name  string // of the place
 	param string // that names it
-	alone bool   // nobody else may write there
+	alone bool   // no other step may write there
 	apart string
 	when  string // the groups around it that may be left out, and the handler that it is in
 	entry string // of the matrix

@@ -92,7 +92,7 @@ func (l *loader) yamlScalar(y *yaml.Node, n *spec.Node) {
 // oneToOne reports whether the scalar's text stands in the source exactly as its value reads.
 func (l *loader) oneToOne(n *spec.Node) bool {
 	if !strings.Contains(n.Text, "{{") {
-		return true // nobody will point into it
+		return true // no problem will point into it
 	}
 	const longest = 10_000 // looking at a longer line once per value would take quadratic time
 	if start, end := l.bounds(n.Pos.Line); end-start > longest {

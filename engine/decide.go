@@ -189,7 +189,7 @@ func (r *Run) end(p place, status stepwell.StepStatus, why *Failure) {
 	if r.plan.Weighted {
 		r.weigh(s.around(), load{done: p.rest()})
 	}
-	r.book(s.around(), status, 1)
+	r.countEnds(s.around(), status, 1)
 	r.endedRow(p, why)
 	if n.failed() {
 		r.failScope(p, why)
@@ -279,8 +279,8 @@ func (r *Run) freed(p place, bring flags) {
 	}
 }
 
-// book counts ends in the progress of the run and of every enclosing step; n may be negative.
-func (r *Run) book(around place, status stepwell.StepStatus, n int) {
+// countEnds counts ends in the progress of the run and of every enclosing step; n may be negative.
+func (r *Run) countEnds(around place, status stepwell.StepStatus, n int) {
 	r.counts.add(status, n)
 	for at := around; at.s != nil; at = at.s.around() {
 		at.node().ensure().within().add(status, n)

@@ -281,7 +281,7 @@ func (r *Run) collect(p place, e *each, i int32, raw []byte) {
 func (r *Run) eachEnded(p place, e *each) {
 	in := p.node().info
 	e.unbegun = e.n - e.next - e.ahead + int32(len(e.again))
-	r.book(p, stepwell.StepSkipped, int(e.unbegun))
+	r.countEnds(p, stepwell.StepSkipped, int(e.unbegun))
 	r.weigh(p, load{done: int64(e.unbegun) * plan.WeightUnit})
 	r.bodyOutput(p, in, e.outputs())
 	if e.completed+e.skipped == e.n && len(e.redo) == 0 { // nothing is left that could be repeated

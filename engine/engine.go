@@ -9,7 +9,7 @@
 //  3. Folding the recorded batches of a run (Replay) gives the same state, so that a crash loses
 //     nothing but work in flight. A batch must be replayed as it was recorded.
 //  4. Duplicate, late and unknown reports change nothing: a report names the epoch of its task.
-//  5. The cost of an event depends on what it touches (the step's dependents), not on the size
+//  5. The cost of an event depends on the steps it touches (the dependents), not on the size
 //     of the run. The exceptions say so: stopping, restarting and recovering look at every step.
 //
 // Specifications: pipeline-steps (dependencies, spawning), budpipeline §3.2, docs/semantics §3. The

@@ -22,14 +22,14 @@ const (
 	TimerDue  Kind = 8  // a timer's time has come
 	Recovered Kind = 9  // the process that held all work in flight is gone
 	Lost      Kind = 10 // the worker of one attempt is gone (Worker)
-	Cancel    Kind = 11 // somebody asks to stop (Reason)
+	Cancel    Kind = 11 // a stop is requested (Reason)
 	Pause     Kind = 12
 	Resume    Kind = 13
 	Restart   Kind = 14 // reset a step and everything after it (Step, FailedOnly, Fine, Seeds)
 	DoneAll   Kind = 15 // an attempt that stands for a stream's segment completed (Output, Parts, Partial)
 	Admit     Kind = 16 // a held execution may begin
-	Settled   Kind = 17 // something outside ends a step that awaits it (Output, or Failure and Permanent, or Reason to skip it)
-	Advanced  Kind = 18 // the attempt has done something durably that another one need not do again
+	Settled   Kind = 17 // an outside result for a step that awaits it (Output, or Failure and Permanent, or Reason to skip it)
+	Advanced  Kind = 18 // the attempt has done durable work that the next one need not repeat
 	Kinds     Kind = 19 // above all of them
 )
 

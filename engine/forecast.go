@@ -172,7 +172,7 @@ const (
 type division struct {
 	because []int32 // untouched, root, or the local index of the step after which it is
 	whole   []bool  // a root that is repeated with all that is inside
-	asked   []bool  // a root that is repeated because somebody wants it to be
+	asked   []bool  // a root whose repetition was requested
 	after   []int32 // a step that is repeated and before this one, untouched for none
 }
 
@@ -246,7 +246,7 @@ type survey struct {
 	span    span
 }
 
-// span is iterations in a row that are told as one entry.
+// span is consecutive iterations listed as one entry.
 type span struct {
 	loop        string
 	first, next int32

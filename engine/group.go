@@ -15,7 +15,7 @@ type group struct {
 	spawners  map[int32]struct{} // alive, by local index
 	declared  bool               // the definition names its spawner: no instance at all is fine
 	waiters   []int32            // local indexes of steps that wait
-	all       []int32            // and of those that ever did
+	all       []int32            // all that ever waited
 	flags     flags              // the effect of the instances and the spawners on a waiter
 	seen      *family            // the templates' view of it; nil: not made yet
 	bytes     int                // of the outputs that are kept for templates

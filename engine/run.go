@@ -146,7 +146,7 @@ const (
 	keepTry   // the next dispatch is the same attempt
 	dormant   // spawned before a restart of its spawner, and not spawned again yet
 	halted    // a stop has ended it or reached inside it
-	restarted // somebody has asked for it to run again
+	restarted // a restart was requested
 	underway  // waits with work going on elsewhere: a stop that lets running steps finish lets it finish
 	partly    // ended, and something inside it did not complete
 	stranded  // skipped because a dependency can never exist

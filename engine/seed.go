@@ -36,10 +36,10 @@ func (r *Run) carry(p place, in *Inside) {
 	}
 	r.expect(p, in.Total, in.Load)
 	r.weigh(p, load{done: in.Load})
-	r.book(p, stepwell.StepCompleted, in.Completed)
-	r.book(p, stepwell.StepFailed, in.Failed)
-	r.book(p, stepwell.StepSkipped, in.Skipped)
-	r.book(p, stepwell.StepCancelled, in.Cancelled)
+	r.countEnds(p, stepwell.StepCompleted, in.Completed)
+	r.countEnds(p, stepwell.StepFailed, in.Failed)
+	r.countEnds(p, stepwell.StepSkipped, in.Skipped)
+	r.countEnds(p, stepwell.StepCancelled, in.Cancelled)
 }
 
 // remember lays seeds ready for the scopes that they belong to. Those of a for_each and of groups are taken up when

@@ -23,7 +23,7 @@ const (
 	cancelling                  // running steps are asked to stop
 )
 
-// add makes a stop harder. It reports whether there is something new in it.
+// add makes a stop harder. It reports whether that changed it.
 func (s *stop) add(x stop) bool {
 	if x.level <= s.level && (x.cause == 0 || s.cause != 0) {
 		return false

@@ -84,13 +84,13 @@ func (r *Run) awaited(p place, f func(dep place, token string, g *group)) {
 // orphan reports whether a step waits for a step that can never exist.
 func (r *Run) orphan(p place) (never bool) {
 	r.awaited(p, func(dep place, _ string, g *group) {
-		never = never || dep.s == nil && g.hopeless()
+		never = never || dep.s == nil && g.unsatisfiable()
 	})
 	return never
 }
 
-// hopeless: there are waiters, but no step of the name or key is left and none could spawn one.
-func (g *group) hopeless() bool {
+// unsatisfiable: there are waiters, but no step of the name or key is left and none could spawn one.
+func (g *group) unsatisfiable() bool {
 	return g == nil || g.open == 0 && len(g.spawners) == 0 && !g.satisfied()
 }
 
@@ -167,7 +167,7 @@ func (r *Run) missing(p place) []string {
 			if !dep.node().status.Terminal() {
 				out = append(out, dep.key())
 			}
-		case g.hopeless():
+		case g.unsatisfiable():
 			out = append(out, fmt.Sprintf("%q, which nothing spawns", token))
 		case !g.satisfied():
 			out = append(out, fmt.Sprintf("%q", token))

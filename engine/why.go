@@ -30,7 +30,7 @@ const (
 	WhyStopping     = "stopping"     // has been asked to stop
 	WhyBackoff      = "backoff"      // waits for its next attempt
 	WhyTime         = "time"         // waits for a time
-	WhySignal       = "signal"       // waits for something outside
+	WhySignal       = "signal"       // waits for an outside signal
 	WhyAgain        = "again"        // is not in its first attempt
 	WhyCompleted    = "completed"    // done as intended
 	WhyTakenOver    = "taken_over"   // the result is that of an earlier execution

@@ -72,7 +72,7 @@ type state struct {
 
 	absent *undefined // the first that a condition took for false
 
-	watch  Watcher // nil: nobody follows
+	watch  Watcher // nil: none
 	marked bool    // a marked value went into the node that is being evaluated
 	pieces bool    // short ones were made of marked values
 }

@@ -5,13 +5,13 @@ package expr
 type Watcher interface {
 	// Marked reports whether a value that a name stands for is, or holds, one to be followed.
 	Marked(v any) bool
-	// Derived is told of every text, number, list and mapping that an expression makes of a marked value.
+	// Derived gets every text, number, list and mapping that an expression makes of a marked value.
 	Derived(v any)
 }
 
 // Watched is a Scope with a Watcher. A Scope that wraps one forwards its Watcher.
 type Watched interface {
-	Watcher() Watcher // nil: nobody follows
+	Watcher() Watcher // nil: none
 }
 
 // WatcherOf is the Watcher of a Scope, nil if it has none.

@@ -8,14 +8,14 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Cursor is a place in the stream of an execution: everything up to here has been told. To a client it is
+// Cursor is a place in the stream of an execution: everything up to here has been sent. To a client it is
 // text: "7-120" is version 7 of the step log and log line 120, "7.3-120" stands within version 7 behind its
 // third event, and "7-120-end" is behind the complete message of version 7. The zero Cursor is the beginning.
 type Cursor struct {
-	Version int64 // of the step log, told in full unless Within says otherwise
-	Within  int   // events of Version that have been told, 0 for all
+	Version int64 // of the step log, sent in full if Within is 0
+	Within  int   // events of Version that have been sent, 0 for all
 	Log     int64 // Seq of the last log line
-	Ended   bool  // the end at Version has been told
+	Ended   bool  // the end at Version has been sent
 }
 
 func (c Cursor) String() string {

@@ -87,7 +87,7 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Hub has the topics: one for each execution that somebody follows. Its methods may be called from any
+// Hub has the topics: one for each execution with subscribers. Its methods may be called from any
 // goroutine.
 type Hub struct {
 	o     Options

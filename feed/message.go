@@ -11,7 +11,7 @@ import (
 )
 
 // The types of messages. A subscription begins with one snapshot and, when the execution ends, ends with one
-// complete. Progress is volatile: it is not told again after a reconnect.
+// complete. Progress is volatile: it is not repeated after a reconnect.
 const (
 	TypeSnapshot = "snapshot"
 	TypeLog      = "log"

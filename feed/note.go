@@ -13,7 +13,7 @@ import (
 type notes struct {
 	steps map[int32]*note
 	seq   uint64 // of the last one
-	shown uint64 // up to here all have their keys, and may be told
+	shown uint64 // up to here all have their keys, and may be sent
 	armed bool   // a wake-up of the subscribers is due
 }
 
@@ -48,7 +48,7 @@ func (t *topic) recordNote(idx int32, fraction float64, text string) {
 	}
 }
 
-// nameNotes looks up the keys of steps that have told their progress for the first time.
+// nameNotes looks up the keys of steps at their first progress report.
 func (t *topic) nameNotes(ctx context.Context) error {
 	list, seq := t.unnamed()
 	for _, idx := range list {

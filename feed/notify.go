@@ -5,8 +5,8 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// Notify says that something about an execution has become durable; ended, that it is terminal and all its
-// log lines are durable too. It never blocks. An execution that nobody follows costs a look.
+// Notify says that a change of an execution has become durable; ended, that it is terminal and all its
+// log lines are durable too. It never blocks. Without subscribers it costs a look-up.
 func (h *Hub) Notify(no int64, ended bool) {
 	if t := h.find(no, ended); t != nil {
 		t.markDirty(dirty{events: true, lines: ended, end: ended})
@@ -48,7 +48,7 @@ func (h *Hub) Progress(no int64, idx int32, fraction float64, note string) {
 	}
 }
 
-// find gives the topic of an execution, nil when nobody follows it, and remembers ends.
+// find returns the topic of an execution, nil without subscribers, and records ends.
 func (h *Hub) find(no int64, ended bool) *topic {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -27,7 +27,7 @@ const overhead = 160
 // span is the result of one read of the store.
 type span struct {
 	at         Cursor
-	events     []engine.HistoryEvent // whole versions, those told before included
+	events     []engine.HistoryEvent // whole versions, sent ones included
 	lines      []store.LogLine
 	moreEvents bool // there may be more behind events
 	moreLines  bool
@@ -90,7 +90,7 @@ type merger struct {
 func (s span) merge(progress *engine.Progress) ([]*page, Cursor) {
 	m := &merger{span: s, progress: progress, now: s.at, page: &page{start: s.at}}
 	m.now.Ended = false
-	if s.at.Within > 0 { // told before
+	if s.at.Within > 0 { // sent before
 		for m.i < len(s.events) && m.n < s.at.Within && s.events[m.i].Version == s.at.Version {
 			m.i++
 			m.n++

@@ -177,7 +177,7 @@ func (t *topic) readStretch(ctx context.Context, what dirty, at Cursor) (more di
 	return more, err
 }
 
-// refresh takes the progress from the execution's row, when nobody reports it or it is final.
+// refresh takes the progress from the execution's row, when it is not reported live or is final.
 func (t *topic) refresh(x *store.Execution) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -247,7 +247,7 @@ func (t *topic) broadcast() {
 	t.changed = make(chan struct{})
 }
 
-// fail ends the topic for everybody.
+// fail ends the topic for all subscribers.
 func (t *topic) fail(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -66,7 +66,7 @@ func New(o Options) *Meter {
 	return m
 }
 
-// gauges are asked for when somebody looks.
+// gauges are computed at each read of the metrics.
 func (m *Meter) gauges() {
 	gauge := func(name, help string, f func() float64) {
 		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))

@@ -202,7 +202,7 @@ type ForEach struct {
 	MaxConcurrent int     // 0: no limit of its own
 	MaxFailures   int     // tolerated failures; -1: use Share
 	Share         float64 // tolerated share of failures, 0..1
-	Collect       bool    // somebody reads the results: keep them in order
+	Collect       bool    // a template reads the results: keep them in order
 }
 
 // Rule is a trigger rule.

@@ -127,7 +127,7 @@ func (q *Memory) Ack(_ context.Context, leases []Lease) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.out == nil {
-		return nil // nobody counts
+		return nil // no counts without limits
 	}
 	for i := range leases {
 		q.endLease(leases[i].Token)

@@ -1,4 +1,4 @@
-// Package schedule says when something fires: at the times of a cron expression, at a fixed
+// Package schedule computes firing times: at the times of a cron expression, at a fixed
 // interval, or once, in a time zone and with a policy for the days on which clocks change
 // (semantics §4).
 //
@@ -41,8 +41,8 @@
 // A time of the clock can be missing (spring forward) or come twice (fall back). By default a
 // missing time fires once, right after the gap, and a time that comes twice fires the first time. An
 // expression that runs in every hour of the day ("*/5 * * * *", "30 * * * *") needs neither: it simply goes on
-// at its pace, in both of the doubled hours and with nothing added after a gap; that is what Vixie
-// cron does too, and otherwise a job of every five minutes would be silent for an hour. Spec.Skipped and
+// at its pace, in both of the doubled hours and with nothing added after a gap; Vixie
+// cron does so too, and otherwise a job of every five minutes would be silent for an hour. Spec.Skipped and
 // Spec.Repeated, when set, hold for every expression as they say. Intervals count elapsed time and do
 // not notice.
 //

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Warning is something about a schedule that its author may not have meant.
+// Warning is a property of a schedule that its author may not have meant.
 type Warning struct {
 	Kind    WarningKind
 	Message string

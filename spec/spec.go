@@ -31,7 +31,7 @@
 //	minItems, maxItems                       of a list
 //	unit       of a number, for messages: " seconds"
 //	writeOnly  "true": a secret, never shown
-//	names      what a raw field's templates may use beside the usual names
+//	names      names for a raw field's templates besides the usual ones
 //	spec       words separated by commas: a type (ref, duration, time, any), secret, raw (the handler renders the
 //	           templates inside), bare (raw, and a text without {{ }} is an expression too)
 //
@@ -53,8 +53,8 @@
 //	var shape = spec.NewShape(config{}, []spec.Keys{{Of: config{}, What: "the writer"}})
 //	(&spec.Decoder{Report: report}).Struct(node, "", shape, &c, nil)
 //
-// The values of a running step were checked against its Spec and have their defaults: a handler checks only what
-// fields cannot say, such as two that exclude each other.
+// The values of a running step were checked against its Spec and have their defaults: a handler checks only rules
+// that fields cannot express, such as two that exclude each other.
 //
 // The package is pure: it never performs I/O, keeps no cache, and all its values are immutable once registered.
 package spec
@@ -179,7 +179,7 @@ type Writes struct {
 	Places  []string // the first that is given is the place
 	Mode    string   // how it is written
 	Default string   // the Mode when it is not given
-	Alone   string   // the Mode in which nobody else of the execution may write there
+	Alone   string   // the Mode that excludes other writers of the execution
 	Apart   string   // steps with different values of it share no place; "": there is no such parameter
 	Each    string   // loops over elements of this name give Apart different values
 }

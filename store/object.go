@@ -56,7 +56,7 @@ type StartKey struct {
 	Created   time.Time
 }
 
-// Signal is something that happened outside, for the step that waits for its key. It may come before the
+// Signal is an outside event, for the step that waits for its key. It may come before the
 // step waits: it is kept until then, or until retention removes it.
 type Signal struct {
 	Key  string
@@ -84,7 +84,7 @@ type Signals interface {
 type Waiter struct {
 	Key       string
 	Execution string // id
-	Owner     int64  // of the execution; 0: nobody
+	Owner     int64  // of the execution; 0: none
 	Step      int32
 }
 
@@ -132,7 +132,7 @@ type Audit interface {
 	AuditEntries(ctx context.Context, f AuditFilter) ([]AuditEntry, error)
 }
 
-// WaitingStep is a step that waits for something outside.
+// WaitingStep is a step that waits for a signal.
 type WaitingStep struct {
 	Execution string // id
 	Pipeline  string

@@ -14,7 +14,7 @@ import (
 // ErrAway is in the errors of callers that stopped waiting for a store that is away.
 var ErrAway = errors.New("the store is away")
 
-// AwayError is why a database or the blobs refuse for now, in words that may be shown to everybody.
+// AwayError is the reason why a database or the blobs are away, safe to show to any caller.
 type AwayError struct {
 	Reason string // without paths, addresses and names
 	Err    error

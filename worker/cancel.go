@@ -21,7 +21,7 @@ const (
 	maxCancelling  = 8                // calls at once
 	cancelBackoff  = time.Second      // after the first call that failed; doubled up to maxCancelPause
 	maxCancelPause = 5 * time.Minute
-	cancelFor      = 24 * time.Hour // from when the work was given up; then nobody tries any more
+	cancelFor      = 24 * time.Hour // from when the work was given up; no more tries then
 	lookAgain      = time.Minute    // at work that an attempt of a former process owned
 )
 

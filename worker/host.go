@@ -141,7 +141,7 @@ func (h *host) Progress(fraction float64, note string) {
 	h.a.r.o.Progress(h.a.Task.Run, h.idx, Progress{Fraction: min(max(fraction, 0), 1), Note: h.a.text(note, maxNote)})
 }
 
-// Advance is told once for each dispatch, and not waited for.
+// Advance is reported once for each dispatch, without waiting.
 func (h *host) Advance() {
 	if h.a.advanced.Swap(true) {
 		return

@@ -16,7 +16,7 @@ var (
 	// errDrained ends a stream when the pool is drained: it would go on while items come, and its next attempt goes
 	// on at its checkpoint.
 	errDrained = stepwell.Errorf(stepwell.CodeCancelled, "", "stopped at its last checkpoint, because the process ends")
-	// errNotMine ends a task that somebody else runs, or that nobody wants any more: without a report.
+	// errNotMine ends, without a report, a task that another worker runs or that was given up.
 	errNotMine = stepwell.Errorf(stepwell.CodeConflict, "", "the attempt is not this worker's")
 )
 

@@ -86,7 +86,7 @@ type attempt struct {
 	opening   sync.Once
 	scope     expr.Scope
 	input     atomic.Pointer[[]byte] // Input once it is complete: an abandoned attempt is concluded by another goroutine
-	advanced  atomic.Bool            // it has told that it got further
+	advanced  atomic.Bool            // it has reported Advance
 	storeAway atomic.Bool            // its time ran out while it waited for the store
 	begun     atomic.Bool            // the handler has been called
 

@@ -52,7 +52,7 @@ func (a *attempt) templateScope() expr.Scope {
 	return a.scope
 }
 
-// scopeError is why a template could not see something, nil if it could or none has looked.
+// scopeError is the reason that a template could not read a value, nil if there is none.
 func (a *attempt) scopeError() error {
 	if s, ok := a.scope.(interface{ Err() error }); ok && s.Err() != nil {
 		return sealError(s.Err())

@@ -144,7 +144,7 @@ type Pool struct {
 	revoked   revoked
 	closed    bool // no worker is added any more
 	ended     bool // and no call of Cancel
-	abandoned int  // handlers that hold a goroutine although nobody waits for them
+	abandoned int  // handlers that hold a goroutine after their abandonment
 	replaced  int  // abandoned ones whose worker was replaced
 
 	cancels    []store.OutsideWork // to be stopped now

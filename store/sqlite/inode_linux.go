@@ -26,7 +26,7 @@ var inodes = struct {
 }{open: map[inode]*heldFile{}}
 
 type heldFile struct {
-	file   *os.File // nil: nobody needed one
+	file   *os.File // nil: not needed
 	users  int
 	locked bool
 }
@@ -85,7 +85,7 @@ func (h *heldFile) lock(path string) (ok bool, err error) {
 	return h.locked, err
 }
 
-// drop closes the file when nobody uses it any more. The caller holds the mutex.
+// drop closes the file after its last user. The caller holds the mutex.
 func (h *heldFile) drop(id inode) error {
 	if h.users > 0 {
 		return nil

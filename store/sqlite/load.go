@@ -36,7 +36,7 @@ func (s *Store) Numbers(ctx context.Context, n int) (first int64, err error) {
 	return first, err
 }
 
-// Claim makes owner the owner of executions that have not ended and that nobody owns.
+// Claim makes owner the owner of unfinished executions without an owner.
 func (s *Store) Claim(ctx context.Context, owner int64, limit int) (list []store.Execution, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ const blobAge = 24 * time.Hour
 // sweepShards is how many of the 256 directories of blobs one call looks at.
 const sweepShards = 32
 
-// sweep says how far the search for blobs that nobody refers to has come.
+// sweep is the progress of the search for unreferenced blobs.
 type sweep struct {
 	mu      sync.Mutex
 	shard   int

@@ -75,7 +75,7 @@ func (s *Store) PutDefinition(ctx context.Context, hash, body []byte) error {
 	if err != nil {
 		return err
 	}
-	s.used.definition(hash) // before anybody could remove it
+	s.used.definition(hash) // before a removal
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var one int

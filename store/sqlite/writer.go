@@ -12,7 +12,7 @@ import (
 // writer is the one connection that writes, with its statements.
 //
 // Its statements run with context.Background: a context that can end costs an interrupt hook per
-// statement, and half a commit is of no use to anybody.
+// statement, and half a commit is useless.
 type writer struct {
 	mu   sync.Mutex
 	db   *sql.DB
