@@ -111,7 +111,7 @@ func (c *Conductor) observe(u *Update) {
 	c.o.Observe(u)
 }
 
-// forget lets go of an execution that has ended or was refused.
+// forget unloads an execution that has ended or was refused.
 func (c *Conductor) forget(l *live) {
 	l.gone = true
 	c.leave(l)

@@ -26,7 +26,7 @@ const (
 type admission struct {
 	running   int
 	waiting   int
-	ready     admissionQueue // held ones that the limit of their key lets in
+	ready     admissionQueue // held ones within the limit of their key
 	groups    map[string]*group
 	suspended int // no execution is admitted; see RecoverAll
 }

@@ -16,7 +16,7 @@ type Answer struct {
 	Status  string          `json:"status,omitempty"`  // completed, failed or skipped. Defaults to completed
 	Outputs json.RawMessage `json:"outputs,omitempty"` // of a completed step: an object. Defaults to none
 	Error   string          `json:"error,omitempty"`   // why, of a failed or skipped step
-	By      string          `json:"by,omitempty"`      // the person who answers
+	By      string          `json:"by,omitempty"`      // the answering person
 }
 
 // Limits in bytes, the same as for a handler's results.

@@ -173,7 +173,7 @@ func (c *Conductor) takeUp(l *live) *live {
 	return l
 }
 
-// tell applies an event and notes it for the record.
+// tell applies an event and records it.
 func (c *Conductor) tell(l *live, ev *engine.Event) (changed bool, err error) {
 	if ev.Kind == 0 {
 		return false, nil

@@ -304,7 +304,7 @@ func (c *Conductor) unawait(key string, which func(waiter) bool) {
 	}
 }
 
-// awaitNoMore forgets the steps of an execution that have gone on otherwise, as their rows tell.
+// awaitNoMore removes an execution's steps that, by their rows, await no more.
 func (c *Conductor) awaitNoMore(l *live, rows []engine.StepRow) {
 	for i := range rows {
 		if len(l.awaits) == 0 {

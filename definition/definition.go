@@ -51,7 +51,7 @@ type Definition struct {
 	loose map[string]bool // as in Step
 }
 
-// Author is the person who authorises a definition.
+// Author is the person with authority over a definition.
 type Author struct {
 	Role     string `json:"role"`               // the author's, at the time of writing
 	Pipeline string `json:"pipeline,omitempty"` // id of the stored pipeline, "" for none

@@ -27,7 +27,7 @@ func FromTriggers(name string) bool {
 	return name == "_trigger" || name == "event" || strings.HasPrefix(name, "header_")
 }
 
-// maxSuggested is for how many undeclared parameters a declared one is looked for that may have been meant.
+// maxSuggested limits the undeclared parameters for which a declared one is suggested.
 const maxSuggested = 20
 
 // extra are given parameters that are not declared.

@@ -35,7 +35,7 @@ type wire struct {
 	Parts   []wirePart `json:"parts,omitempty"`
 }
 
-// wirePart holds outputs as text, only those that are kept.
+// wirePart holds kept outputs as text.
 type wirePart struct {
 	Idx       int32    `json:"i"`
 	Output    string   `json:"o,omitempty"`

@@ -20,8 +20,8 @@ const (
 	Running   Kind = 6  // the attempt is running, seen after a while or before a step that must not run twice
 	Spawned   Kind = 7  // the attempt adds steps (Spawns)
 	TimerDue  Kind = 8  // a timer's time has come
-	Recovered Kind = 9  // the process that held all work in flight is gone
-	Lost      Kind = 10 // the worker of one attempt is gone (Worker)
+	Recovered Kind = 9  // the process with all work in flight has died
+	Lost      Kind = 10 // the worker of one attempt was lost (Worker)
 	Cancel    Kind = 11 // a stop is requested (Reason)
 	Pause     Kind = 12
 	Resume    Kind = 13

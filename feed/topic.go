@@ -43,7 +43,7 @@ func (d dirty) or(e dirty) dirty {
 	return dirty{d.events || e.events, d.lines || e.lines, d.row || e.row, d.end || e.end, d.notes || e.notes}
 }
 
-// markDirty has the topic looked at soon.
+// markDirty queues the topic for a read.
 func (t *topic) markDirty(d dirty) {
 	t.mu.Lock()
 	t.todo = t.todo.or(d)
@@ -165,7 +165,7 @@ func (t *topic) readStretch(ctx context.Context, what dirty, at Cursor) (more di
 	switch {
 	case x != nil && all && (len(s.events) == 0 || end.Version >= x.Version):
 		last := end
-		last.Version = max(end.Version, x.Version) // its last versions may tell nothing
+		last.Version = max(end.Version, x.Version) // its last versions may have no messages
 		pages, end = extend(pages, end, last), last
 	case x != nil || !all:
 		more, x = dirty{events: what.events, lines: what.lines, row: what.row, end: what.end}, nil

@@ -163,8 +163,7 @@ type Stream struct {
 	// Sets: the paths that a modifier may set or remove, for warnings about branches of a join that set the same
 	// ones.
 	Sets []Sets
-	// Writes: of a sink that writes to a place of the user's, how steps are told apart that must not share one. Defaults
-	// to nothing, for sinks that may share.
+	// Writes: of a sink whose destination two steps must not share, the parameters that name it. Defaults to none.
 	Writes *Writes
 }
 
@@ -174,7 +173,7 @@ type FansOut struct {
 	As     string // the name of an element in templates: "collection"
 }
 
-// Writes names the parameters of a sink's destination, and whether it replaces existing files.
+// Writes names the parameters of a sink's destination, and whether it replaces existing data.
 type Writes struct {
 	Places  []string // the first that is given is the place
 	Mode    string   // how it is written

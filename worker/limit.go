@@ -69,7 +69,7 @@ func sizeText(n int) string {
 	return fmt.Sprintf("%d KiB", n>>10)
 }
 
-// margin is how much behind the end of a text is looked at for secrets that reach over it.
+// margin is the length behind the end of a text that is searched for secrets reaching over it.
 const margin = 64 << 10
 
 // text is at most n bytes of a text that is recorded or shown, without secrets. No more of it is copied than that takes.

@@ -68,7 +68,7 @@ type Store struct {
 	temp  string // directory to remove, "" if none
 	sql   queries
 	lock  *flock.Flock
-	let   func() error // lets go of the file; nil: nothing is held
+	let   func() error // releases the file; nil: not held
 	write *writer      // nil: read-only
 	read  *reader      // nil: not yet
 	blobs *store.Folder

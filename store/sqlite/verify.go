@@ -17,7 +17,7 @@ const maxBroken = 20
 type Broken struct {
 	Hash      string `json:"hash"`
 	Problem   string `json:"problem"`   // such as "is missing"
-	Execution string `json:"execution"` // one that refers to it
+	Execution string `json:"execution"` // an execution that refers to it
 	Step      string `json:"step_id,omitempty"`
 }
 
