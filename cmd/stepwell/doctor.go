@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell/view"
 )
 
 // How a check of the doctor can end.
@@ -113,9 +115,9 @@ func (p *program) report(all []finding, output string) error {
 	} else {
 		t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
 		for _, f := range all {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Status, f.Check, oneLine(f.Detail, 500))
+			fmt.Fprintf(t, "%s\t%s\t%s\n", f.Status, f.Check, view.OneLine(f.Detail, 500))
 			if f.Advice != "" {
-				fmt.Fprintf(t, "\t\t→ %s\n", oneLine(f.Advice, 500))
+				fmt.Fprintf(t, "\t\t→ %s\n", view.OneLine(f.Advice, 500))
 			}
 		}
 		if err := t.Flush(); err != nil {

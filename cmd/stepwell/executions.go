@@ -10,7 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/view"
 )
 
 func (p *program) newExecutionsCommand() *cobra.Command {
@@ -70,8 +72,8 @@ func (p *program) list(list []api.Execution) error {
 	fmt.Fprintln(t, "ID\tPIPELINE\tSTATUS\tCREATED\tDURATION\tSTEPS\tTRIGGER\tBY")
 	for i := range list {
 		x := &list[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", x.ID, oneLine(x.Pipeline, 40), x.Status, x.Created.Local().Format(cellTime),
-			milliseconds(x.DurationMS), x.Progress.Completed, x.Progress.Total, x.TriggerType, oneLine(string(x.TriggeredBy), maxCell))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", x.ID, view.OneLine(x.Pipeline, 40), x.Status, x.Created.Local().Format(cellTime),
+			milliseconds(x.DurationMS), x.Progress.Completed, x.Progress.Total, x.TriggerType, view.OneLine(string(x.TriggeredBy), maxCell))
 	}
 	return t.Flush()
 }
@@ -99,7 +101,7 @@ func milliseconds(ms *int64) string {
 	if ms == nil {
 		return ""
 	}
-	return short(time.Duration(*ms) * time.Millisecond)
+	return view.Short(time.Duration(*ms) * time.Millisecond)
 }
 
 func (p *program) newShowCommand() *cobra.Command {
@@ -151,13 +153,13 @@ func (p *program) showExecution(c *connection, x *api.ExecutionDetail, all bool)
 	w := p.out
 	by := x.TriggerType
 	if x.TriggeredBy != "" {
-		by += " by " + oneLine(string(x.TriggeredBy), maxCell)
+		by += " by " + view.OneLine(string(x.TriggeredBy), maxCell)
 	}
-	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\n", x.ID, printable(x.Pipeline), x.Status, x.Created.Local().Format(cellTime), by)
+	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\n", x.ID, view.Printable(x.Pipeline), x.Status, x.Created.Local().Format(cellTime), by)
 	for _, line := range []struct{ name, value string }{{"duration", milliseconds(x.DurationMS)}, {"retry of", string(x.Parent)}, {"stored as", string(x.Workflow)}, {"job", string(x.Job)},
 		{"cost", costText(x.Cost)}, {"late", x.Breached}} {
 		if line.value != "" {
-			fmt.Fprintf(w, "%-9s  %s\n", line.name, printable(line.value))
+			fmt.Fprintf(w, "%-9s  %s\n", line.name, view.Printable(line.value))
 		}
 	}
 	if text := valueText(x.Params); len(x.Params) > 0 && text != "{}" {
@@ -207,9 +209,9 @@ func (p *program) showSteps(steps []api.Step, all bool) error {
 		if !s.Completed.IsZero() {
 			took = milliseconds(s.DurationMS)
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", oneLine(s.ID, 60), s.Status, attempt, took, remark(s))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", view.OneLine(s.ID, 60), s.Status, attempt, took, remark(s))
 		if len(s.Outputs) > 0 {
-			fmt.Fprintf(t, "  %s\n", oneLine(string(s.Outputs), 2000))
+			fmt.Fprintf(t, "  %s\n", view.OneLine(string(s.Outputs), 2000))
 		}
 	}
 	if completed > 0 {
@@ -238,14 +240,14 @@ func remark(s *api.Step) string {
 		parts = append(parts, "until "+s.Until.Local().Format(cellTime))
 	}
 	if s.Error != nil {
-		text := oneLine(s.Error.Message, 300)
+		text := view.OneLine(s.Error.Message, 300)
 		if s.Error.Hint != "" {
-			text += " (" + oneLine(s.Error.Hint, 200) + ")"
+			text += " (" + view.OneLine(s.Error.Hint, 200) + ")"
 		}
 		parts = append(parts, text)
 	}
 	if s.Items != nil {
-		parts = append(parts, countsText(s.Items))
+		parts = append(parts, view.CountsText(action.Counts{In: s.Items.In, Out: s.Items.Out, Failed: s.Items.Failed, Dropped: s.Items.Dropped, Skipped: s.Items.Skipped}))
 	}
 	return strings.Join(parts, " ")
 }
@@ -270,7 +272,7 @@ func (p *program) newWhyCommand() *cobra.Command {
 
 // reasonLine is a reason with the steps that it does not name itself: one that begins with "steps" speaks of all.
 func reasonLine(r api.Reason) string {
-	text := oneLine(r.Message, 2000)
+	text := view.OneLine(r.Message, 2000)
 	var more []string
 	for _, name := range r.Steps {
 		if strings.HasPrefix(text, "steps ") || !strings.Contains(text, name) {
@@ -280,5 +282,5 @@ func reasonLine(r api.Reason) string {
 	if len(more) == 0 {
 		return text
 	}
-	return text + ": " + oneLine(strings.Join(more, ", "), 2000)
+	return text + ": " + view.OneLine(strings.Join(more, ", "), 2000)
 }

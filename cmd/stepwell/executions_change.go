@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/view"
 )
 
 // change is what cancel, pause, resume, retry and restart do to an execution.
@@ -287,7 +288,7 @@ func (p *program) foretell(ctx context.Context, client *api.Client, c *connectio
 			return err
 		}
 		for _, line := range part.list {
-			fmt.Fprintf(p.out, "  %s\n", printable(line))
+			fmt.Fprintf(p.out, "  %s\n", view.Printable(line))
 		}
 		if more := part.n - len(part.list); more > 0 {
 			fmt.Fprintf(p.out, "  … and %d more\n", more)

@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/view"
 )
 
 // logFlags are the flags of `executions logs`.
@@ -87,9 +88,9 @@ func (p *program) logs(ctx context.Context, client *api.Client, c *connection, f
 // logLine writes one line.
 func (p *program) logLine(l *api.LogLine, output string) error {
 	if output == "json" {
-		return lineEncoder(p.out).Encode(l)
+		return view.NewEncoder(p.out).Encode(l)
 	}
-	_, err := fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.Timestamp.Local().Format("2006-01-02 15:04:05.000"), l.Level, printable(l.Step), oneLine(l.Message, 16<<10), attributes(l.Metadata))
+	_, err := fmt.Fprintf(p.out, "%s %-7s %s: %s%s\n", l.Timestamp.Local().Format("2006-01-02 15:04:05.000"), l.Level, view.Printable(l.Step), view.OneLine(l.Message, 16<<10), view.Attributes(l.Metadata))
 	return err
 }
 
@@ -179,7 +180,7 @@ func (p *program) newEventsCommand() *cobra.Command {
 }
 
 func (p *program) events(ctx context.Context, client *api.Client, c *connection, f api.ListHistory, most int) error {
-	enc := lineEncoder(p.out)
+	enc := view.NewEncoder(p.out)
 	written := 0
 	for {
 		page, err := client.History(ctx, f)
@@ -195,7 +196,7 @@ func (p *program) events(ctx context.Context, client *api.Client, c *connection,
 			if c.output.value == "json" {
 				err = enc.Encode(e)
 			} else {
-				_, err = fmt.Fprintf(p.out, "%5d  %s  %-10s %s  %s\n", e.Version, e.At.Local().Format("15:04:05.000"), e.Type, printable(e.Step), oneLine(e.Detail, 300))
+				_, err = fmt.Fprintf(p.out, "%5d  %s  %-10s %s  %s\n", e.Version, e.At.Local().Format("15:04:05.000"), e.Type, view.Printable(e.Step), view.OneLine(e.Detail, 300))
 			}
 			if err != nil {
 				return err

@@ -3,10 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/view"
 )
 
 // The exit codes.
@@ -35,9 +35,9 @@ func (p *program) exit(err error) int {
 		fmt.Fprintln(p.err, problems.Error())
 		return exitInvalid
 	}
-	fmt.Fprintln(p.err, "stepwell: "+printable(err.Error()))
+	fmt.Fprintln(p.err, "stepwell: "+view.Printable(err.Error()))
 	if hint := stepwell.HintOf(unwrapHint(err)); hint != "" {
-		fmt.Fprintln(p.err, "  hint: "+printable(hint))
+		fmt.Fprintln(p.err, "  hint: "+view.Printable(hint))
 	}
 	switch stepwell.CodeOf(err) {
 	case stepwell.CodeInvalid, stepwell.CodeNotFound:
@@ -63,24 +63,4 @@ func exitOf(status string) error {
 		return exitError(exitPartly)
 	}
 	return exitError(exitFailed)
-}
-
-// printable makes text from elsewhere safe for a terminal: no control characters but newlines and
-// tabs.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || r >= ' ' && r != 0x7f && (r < 0x80 || r >= 0xa0) {
-			return r
-		}
-		return '�'
-	}, s)
-}
-
-// oneLine is printable text without line breaks, at most max characters long.
-func oneLine(s string, max int) string {
-	s = strings.Join(strings.Fields(printable(s)), " ")
-	if r := []rune(s); len(r) > max {
-		return string(r[:max-1]) + "…"
-	}
-	return s
 }

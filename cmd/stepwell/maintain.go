@@ -105,7 +105,7 @@ func (p *program) newRestoreCommand() *cobra.Command {
 
 // counter shows how far a copy has come, on a terminal.
 func (p *program) counter() (progress func(done, total int), end func()) {
-	_, show := p.terminal()
+	show := p.terminal() != nil
 	if !show {
 		return nil, func() {}
 	}

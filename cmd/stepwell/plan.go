@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/view"
 )
 
 func (p *program) newPlanCommand() *cobra.Command {
@@ -75,7 +76,7 @@ type namedGraph struct {
 func writeLevels(w io.Writer, p *plan.Plan, d *definition.Definition) error {
 	b := &strings.Builder{}
 	levels := p.Graph.Levels()
-	fmt.Fprintf(b, "%s: %s in %s\n", printable(p.Name), plural(len(p.Graph.Steps), "step"), plural(len(levels), "level"))
+	fmt.Fprintf(b, "%s: %s in %s\n", view.Printable(p.Name), plural(len(p.Graph.Steps), "step"), plural(len(levels), "level"))
 	width := 0
 	for _, g := range graphs(p) {
 		for i := range g.Steps {
@@ -111,7 +112,7 @@ func writeStep(b *strings.Builder, g *plan.Graph, i int32, steps []definition.St
 		line += "  after " + strings.Join(deps, ", ")
 	}
 	if steps[i].Condition != "" {
-		line += "  if " + oneLine(steps[i].Condition, 60)
+		line += "  if " + view.OneLine(steps[i].Condition, 60)
 	}
 	b.WriteString(strings.TrimRight(line, " ") + "\n")
 }

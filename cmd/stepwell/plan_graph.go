@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/view"
 )
 
 // plannedStep is a step in `plan -o json`.
@@ -102,7 +103,7 @@ func heavy(items bool) string {
 
 // mermaidText escapes what ends a quoted label.
 func mermaidText(s string) string {
-	return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;").Replace(printable(s))
+	return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;").Replace(view.Printable(s))
 }
 
 // writeDOT draws a graph for Graphviz.
@@ -130,7 +131,7 @@ func writeDOT(w io.Writer, p *plan.Plan) error {
 }
 
 func dotText(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(printable(s)) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(view.Printable(s)) + `"`
 }
 
 // draw gives the edges of a graph, those on which items flow too, and a node for each name of spawned steps that somebody waits for.

@@ -20,6 +20,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/view"
 )
 
 // defaultServer is where `stepwell serve` is when nothing else is said.
@@ -258,7 +259,7 @@ func (p *program) verb(use, short, method string, path func(id string) string, l
 		if err != nil {
 			return err
 		}
-		return p.shown(r.connection, answer, line, printable(r.args[0]))
+		return p.shown(r.connection, answer, line, view.Printable(r.args[0]))
 	})
 }
 

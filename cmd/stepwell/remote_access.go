@@ -19,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
+	"github.com/stepwell/stepwell/view"
 )
 
 func (p *program) newSecretsCommand() *cobra.Command {
@@ -50,7 +51,7 @@ func (p *program) newSecretSet(r *resource) *cobra.Command {
 				if err := client.Call(ctx, "PUT", r.at(args[0]), nil, object{"value": value}, &answer); err != nil {
 					return err
 				}
-				return p.answered(&c, answer, "Set the secret %s.", printable(args[0]))
+				return p.answered(&c, answer, "Set the secret %s.", view.Printable(args[0]))
 			})
 		},
 	}
@@ -255,7 +256,7 @@ func (p *program) createKeyHere(c *connection, f *keyFlags) (err error) {
 		return writeJSON(p.out, answer)
 	}
 	p.showRefused(rows)
-	_, err = fmt.Fprintf(p.out, "Created API key %s. Copy it now: it is not shown again.\n%s\n", printable(key.Name), token)
+	_, err = fmt.Fprintf(p.out, "Created API key %s. Copy it now: it is not shown again.\n%s\n", view.Printable(key.Name), token)
 	return err
 }
 

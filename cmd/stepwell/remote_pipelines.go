@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/view"
 )
 
 func pipelines() *resource {
@@ -81,7 +82,7 @@ func (p *program) newDiffCommand(r *resource) *cobra.Command {
 		}
 		return q.show(answer, func() error {
 			text, _ := answer["text"].(string)
-			_, err := fmt.Fprint(p.out, printable(text))
+			_, err := fmt.Fprint(p.out, view.Printable(text))
 			return err
 		})
 	})

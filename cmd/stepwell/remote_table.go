@@ -17,6 +17,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/view"
 )
 
 // column is one of a table: its title, and where its values are in an object.
@@ -146,7 +147,7 @@ func cell(v any) string {
 		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
 			return t.Local().Format(cellTime)
 		}
-		return oneLine(v, maxCell)
+		return view.OneLine(v, maxCell)
 	case bool:
 		return map[bool]string{true: "yes", false: "no"}[v]
 	case float64:
@@ -156,13 +157,13 @@ func cell(v any) string {
 		for _, e := range v {
 			parts = append(parts, cell(e))
 		}
-		return oneLine(strings.Join(parts, ", "), maxCell)
+		return view.OneLine(strings.Join(parts, ", "), maxCell)
 	}
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
-	return oneLine(string(raw), maxCell)
+	return view.OneLine(string(raw), maxCell)
 }
 
 // showObject writes an object as lines of name and value; objects inside go below their name.
@@ -178,17 +179,17 @@ func writeValues(w io.Writer, indent string, o object) {
 		case nil:
 		case object:
 			if len(v) > 0 {
-				fmt.Fprintf(w, "%s%s\n", indent, printable(name))
+				fmt.Fprintf(w, "%s%s\n", indent, view.Printable(name))
 				writeValues(w, indent+"  ", v)
 			}
 		case string:
 			if strings.Contains(v, "\n") {
-				fmt.Fprintf(w, "%s%s\n%s  %s\n", indent, printable(name), indent, strings.ReplaceAll(strings.TrimSpace(printable(v)), "\n", "\n"+indent+"  "))
+				fmt.Fprintf(w, "%s%s\n%s  %s\n", indent, view.Printable(name), indent, strings.ReplaceAll(strings.TrimSpace(view.Printable(v)), "\n", "\n"+indent+"  "))
 				continue
 			}
-			fmt.Fprintf(w, "%s%s\t%s\n", indent, printable(name), longCell(v))
+			fmt.Fprintf(w, "%s%s\t%s\n", indent, view.Printable(name), longCell(v))
 		default:
-			fmt.Fprintf(w, "%s%s\t%s\n", indent, printable(name), longCell(v))
+			fmt.Fprintf(w, "%s%s\t%s\n", indent, view.Printable(name), longCell(v))
 		}
 	}
 }
@@ -199,12 +200,12 @@ func longCell(v any) string {
 		if t, err := time.Parse(time.RFC3339Nano, s); err == nil {
 			return t.Local().Format(cellTime)
 		}
-		return oneLine(s, 2000)
+		return view.OneLine(s, 2000)
 	}
 	if list, ok := v.([]any); ok {
 		raw, err := json.Marshal(list)
 		if err == nil {
-			return oneLine(string(raw), 2000)
+			return view.OneLine(string(raw), 2000)
 		}
 	}
 	return cell(v)

@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/view"
 )
 
 // triggerFlags say what a webhook or an event starts; a file may say the same, and more.
@@ -123,7 +124,7 @@ func (p *program) deciding(r *resource, word, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.answered(q.connection, answer, map[string]string{"approve": "approved: %s", "reject": "rejected: %s"}[word], printable(q.args[0]))
+		return p.answered(q.connection, answer, map[string]string{"approve": "approved: %s", "reject": "rejected: %s"}[word], view.Printable(q.args[0]))
 	})
 	cmd.Flags().StringVar(&comment, "comment", "", "`text` that is kept with the answer")
 	return cmd

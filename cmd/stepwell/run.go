@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/view"
 )
 
 // runFlags are the flags of `stepwell run`.
@@ -152,7 +153,7 @@ func (p *program) checked(d *document, f *runFlags) (map[string]any, error) {
 
 func (p *program) warn(problems definition.Problems) {
 	for _, problem := range problems {
-		fmt.Fprintln(p.err, printable(problem.String()))
+		fmt.Fprintln(p.err, view.Printable(problem.String()))
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/term"
+
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
@@ -18,6 +20,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/view"
 	"github.com/stepwell/stepwell/worker"
 )
 
@@ -25,7 +28,7 @@ import (
 type session struct {
 	program *program
 	output  string // text or json
-	tracker *tracker
+	tracker *view.Tracker
 	app     *app.App
 	client  *api.Client
 	resume  string                   // what to type to go on with an execution that was interrupted
@@ -47,17 +50,17 @@ func (p *program) open(output, resume string) (*session, error) {
 	o.Log = s.log()
 	o.Observe = func(u *conductor.Update) {
 		if s.tracker != nil {
-			s.tracker.observe(u)
+			s.tracker.Observe(u)
 		}
 	}
 	o.Lines = func(l store.LogLine) {
 		if s.tracker != nil {
-			s.tracker.logged(l)
+			s.tracker.Log(l)
 		}
 	}
 	o.Progress = func(run int64, idx int32, p worker.Progress) {
 		if s.tracker != nil {
-			s.tracker.advanced(run, idx, p)
+			s.tracker.Advance(run, idx, p)
 		}
 	}
 	if s.app, err = app.New(context.Background(), o); err != nil {
@@ -78,11 +81,9 @@ type messages struct{ s *session }
 
 // Write implements io.Writer; slog calls it once for each message.
 func (m messages) Write(text []byte) (int, error) {
-	if t := m.s.tracker; t != nil {
-		if _, live := t.view.(*liveView); live {
-			t.say(oneLine(string(text), 4000))
-			return len(text), nil
-		}
+	if t := m.s.tracker; t != nil && t.Live() {
+		t.Say(view.OneLine(string(text), 4000))
+		return len(text), nil
 	}
 	return m.s.program.err.Write(text)
 }
@@ -90,25 +91,22 @@ func (m messages) Write(text []byte) (int, error) {
 // show sets up the view of the execution that is to come: of the definition d, and mine.
 func (s *session) show(d *definition.Definition, mine func(*store.Execution) bool) {
 	p := s.program
-	var v view
-	live, isTerminal := p.terminal()
-	switch {
-	case s.output == "json":
-		v = newJSONView(p.out)
-	case isTerminal:
-		v = p.newLiveView(live)
-	default:
-		v = &plainView{p.out}
-	}
-	s.tracker = newTracker(d, v, p.settings.workers, mine)
+	_, plain := p.env("NO_COLOR")
+	s.tracker = view.New(d, view.Options{Out: p.out, JSON: s.output == "json", Terminal: p.terminal(), Colour: !plain, Workers: p.settings.workers, Of: mine})
 	for i := range d.Finally {
 		if d.Finally[i].Action == stream.ReportAction {
 			s.reportKey = "finally." + d.Finally[i].ID
 		}
 	}
-	if l, ok := v.(*liveView); ok {
-		l.run(s.tracker)
+}
+
+// terminal returns the terminal that the output is, or nil when it is none that can be redrawn.
+func (p *program) terminal() *os.File {
+	f, ok := p.out.(*os.File)
+	if kind, _ := p.env("TERM"); ok && kind != "" && kind != "dumb" && term.IsTerminal(int(f.Fd())) {
+		return f
 	}
+	return nil
 }
 
 // showExisting sets up the view of an execution that is in the store.
@@ -127,7 +125,7 @@ func (s *session) showExisting(id string) error {
 		return err
 	}
 	s.show(d, func(y *store.Execution) bool { return y.ID == x.ID })
-	s.tracker.follow(x, steps)
+	s.tracker.Follow(x, steps)
 	return nil
 }
 
@@ -156,7 +154,7 @@ func (s *session) run(start func(ctx context.Context, client *api.Client) (id st
 	if err != nil {
 		s.app.Drain()
 		err = errors.Join(err, <-ran)
-		s.tracker.close()
+		s.tracker.Close()
 		return err
 	}
 	ended := make(chan error, 1)
@@ -181,12 +179,12 @@ func (s *session) wait(ran <-chan error, ended <-chan error, signals <-chan os.S
 			return err
 		case <-signals:
 			if interrupts++; interrupts == 1 {
-				s.tracker.drain()
-				s.tracker.say("interrupted: the running steps finish first, streams stop at their checkpoint; Ctrl-C again stops them at once")
+				s.tracker.Drain()
+				s.tracker.Say("interrupted: the running steps finish first, streams stop at their checkpoint; Ctrl-C again stops them at once")
 				s.app.Drain()
 				continue
 			}
-			s.tracker.say("interrupted again: the running steps are stopped")
+			s.tracker.Say("interrupted again: the running steps are stopped")
 			stop()
 			return <-ran
 		}
@@ -203,7 +201,7 @@ func (s *session) await(ctx context.Context, id string) error {
 		if err != nil || x.Status == stepwell.ExecutionPaused {
 			continue
 		}
-		s.tracker.say(fmt.Sprintf("waiting for execution %s, which was asked for meanwhile", other))
+		s.tracker.Say(fmt.Sprintf("waiting for execution %s, which was asked for meanwhile", other))
 		if _, err := s.app.Conductor.Wait(ctx, other); err != nil {
 			break // interrupted: it is resumed like any other
 		}
@@ -213,7 +211,7 @@ func (s *session) await(ctx context.Context, id string) error {
 
 // finish shows how it went. What the drain let finish may have been the last step.
 func (s *session) finish(id string, err error) error {
-	s.tracker.close()
+	s.tracker.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	x, readErr := s.client.Execution(ctx, id)

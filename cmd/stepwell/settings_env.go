@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/view"
 )
 
 // platformNames are variables of the platform that Stepwell comes from (budpipeline §11), and what they are
@@ -90,7 +91,7 @@ func (p *program) warnOfVariables() {
 			continue
 		}
 		hint := cmp.Or(spec.DidYouMean(name, known), "docs/server.md lists the settings")
-		fmt.Fprintf(p.err, "warning: unknown variable %s, which has no effect; %s\n", printable(name), hint)
+		fmt.Fprintf(p.err, "warning: unknown variable %s, which has no effect; %s\n", view.Printable(name), hint)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/view"
 )
 
 // oneOff is a pipeline that a command makes of its flags.
@@ -117,7 +118,7 @@ func (p *program) showCollections(outputs func(string) (map[string]any, error)) 
 	for _, c := range list {
 		if m, ok := c.(map[string]any); ok {
 			title, _ := m["title"].(string)
-			if _, err := fmt.Fprintf(p.out, "%-40s %s\n", printable(fmt.Sprint(m["id"])), printable(title)); err != nil {
+			if _, err := fmt.Fprintf(p.out, "%-40s %s\n", view.Printable(fmt.Sprint(m["id"])), view.Printable(title)); err != nil {
 				return err
 			}
 		}

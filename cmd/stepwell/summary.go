@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/view"
 )
 
 // maxFailures is how many failed steps a summary shows.
@@ -51,8 +52,8 @@ func (r *result) addItems(ctx context.Context, client *api.Client) error {
 
 // summary says how the execution ended: status, outputs, what failed and what to do about it.
 func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
-	if s.tracker.id == x.ID && !over(x) {
-		x.Progress = api.ProgressOf(&s.tracker.progress)
+	if p, shown := s.tracker.Counts(x.ID); shown && !over(x) {
+		x.Progress = api.ProgressOf(p)
 	}
 	took := time.Duration(0)
 	if x.DurationMS != nil {
@@ -69,14 +70,14 @@ func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
 				return err
 			}
 		}
-		return lineEncoder(s.program.out).Encode(r)
+		return view.NewEncoder(s.program.out).Encode(r)
 	}
 	w := s.program.out
 	fmt.Fprintln(w)
 	if err := writeFailures(ctx, w, s.client, x); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s: %s in %s, %s\n", printable(x.Pipeline), plainStatus(x), short(took), tally(&x.Progress))
+	fmt.Fprintf(w, "%s: %s in %s, %s\n", view.Printable(x.Pipeline), plainStatus(x), view.Short(took), tally(&x.Progress))
 	if f := x.Error; f != nil && x.Status != stepwell.ExecutionCompletedWithFailures.String() {
 		writeFailure(w, "  ", "because", f)
 	}
@@ -111,7 +112,7 @@ func (s *session) writeReport(ctx context.Context, w io.Writer, x *api.Execution
 		if strings.HasPrefix(line, x.Pipeline+": ") {
 			continue // it has been said
 		}
-		fmt.Fprintln(w, printable(strings.TrimRight(line, "\n")))
+		fmt.Fprintln(w, view.Printable(strings.TrimRight(line, "\n")))
 	}
 	return nil
 }
@@ -160,14 +161,14 @@ func writeFailures(ctx context.Context, w io.Writer, client *api.Client, x *api.
 }
 
 func writeFailure(w io.Writer, indent, what string, f *api.Failure) {
-	lines := strings.Split(strings.TrimSpace(printable(f.Message)), "\n")
+	lines := strings.Split(strings.TrimSpace(view.Printable(f.Message)), "\n")
 	const most = 12
 	if len(lines) > most {
 		lines = append(lines[:most], "…")
 	}
-	fmt.Fprintf(w, "%s%s: %s\n", indent, printable(what), strings.Join(lines, "\n    "))
+	fmt.Fprintf(w, "%s%s: %s\n", indent, view.Printable(what), strings.Join(lines, "\n    "))
 	if f.Hint != "" {
-		fmt.Fprintf(w, "    hint: %s\n", printable(f.Hint))
+		fmt.Fprintf(w, "    hint: %s\n", view.Printable(f.Hint))
 	}
 }
 
@@ -186,7 +187,7 @@ func writeOutputs(w io.Writer, raw json.RawMessage) {
 	sort.Strings(names)
 	fmt.Fprintln(w, "outputs:")
 	for _, name := range names {
-		fmt.Fprintf(w, "  %-*s  %s\n", width, printable(name), valueText(outputs[name]))
+		fmt.Fprintf(w, "  %-*s  %s\n", width, view.Printable(name), valueText(outputs[name]))
 	}
 }
 
@@ -195,7 +196,7 @@ func valueText(raw json.RawMessage) string {
 	const longest = 500
 	var text string
 	if json.Unmarshal(raw, &text) == nil && string(raw) != "null" {
-		return oneLine(text, longest)
+		return view.OneLine(text, longest)
 	}
-	return oneLine(string(raw), longest)
+	return view.OneLine(string(raw), longest)
 }

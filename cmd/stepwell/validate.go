@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/view"
 )
 
 // validated is one file in `validate -o json`.
@@ -114,7 +115,7 @@ func unreadable(file string, err error) definition.Problem {
 func (p *program) writeValidated(list []validated) error {
 	for _, v := range list {
 		for _, problem := range v.Problems {
-			fmt.Fprintln(p.out, printable(problem.String()))
+			fmt.Fprintln(p.out, view.Printable(problem.String()))
 		}
 		if v.Valid {
 			if _, err := fmt.Fprintf(p.out, "%s: valid\n", v.File); err != nil {

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"fmt"
@@ -28,29 +28,29 @@ func (v *liveView) paint(code, text string) string {
 // step is one line of the picture.
 func (v *liveView) step(l *line, now time.Time, names, width int) string {
 	indent := strings.Repeat("  ", l.depth)
-	name := oneLine(l.label(), max(4, names-len(indent)))
+	name := OneLine(l.label(), max(4, names-len(indent)))
 	pad := strings.Repeat(" ", max(0, names-len(indent)-len([]rune(name))))
 	return " " + v.mark(l.state()) + " " + indent + name + pad + "  " + v.details(l, now, max(10, width-names-6))
 }
 
 // details is what is known about a step beyond its name.
 func (v *liveView) details(l *line, now time.Time, width int) string {
-	message := oneLine(l.message, max(10, width-12))
+	message := OneLine(l.message, max(10, width-12))
 	switch s := l.state(); {
 	case l.many && (s == stepwell.StepRunning || l.ended > 0):
 		return v.counted(l, now, width)
 	case s == stepwell.StepRunning:
 		return v.working(l, now, width)
 	case s == stepwell.StepRetrying:
-		return v.paint(yellow, fmt.Sprintf("attempt %d failed, again in %s: ", l.attempt, short(max(0, l.wake.Sub(now))))) + message
+		return v.paint(yellow, fmt.Sprintf("attempt %d failed, again in %s: ", l.attempt, Short(max(0, l.wake.Sub(now))))) + message
 	case s == stepwell.StepWaiting:
 		return "waits until " + l.wake.Format("15:04:05")
 	case s == stepwell.StepCompleted && l.attempt > 1:
-		return v.paint(dim, fmt.Sprintf("%s, attempt %d", short(l.took), l.attempt))
+		return v.paint(dim, fmt.Sprintf("%s, attempt %d", Short(l.took), l.attempt))
 	case s == stepwell.StepCompleted && l.items != nil:
-		return v.paint(dim, short(l.took)+"  "+l.items.text())
+		return v.paint(dim, Short(l.took)+"  "+l.items.text())
 	case s == stepwell.StepCompleted:
-		return v.paint(dim, short(l.took))
+		return v.paint(dim, Short(l.took))
 	case s == stepwell.StepFailed || s == stepwell.StepTimedOut:
 		return v.paint(red, strings.ReplaceAll(s.String(), "_", " ")+": ") + message
 	case s == stepwell.StepSkipped || s == stepwell.StepCancelled:
@@ -69,14 +69,14 @@ func (v *liveView) working(l *line, now time.Time, width int) string {
 	since := now.Sub(l.started)
 	var parts []string
 	if share, known := l.share(); known {
-		parts = append(parts, v.bar(share), fmt.Sprintf("%3.0f%%", 100*share), short(since)+eta(share, since))
+		parts = append(parts, v.bar(share), fmt.Sprintf("%3.0f%%", 100*share), Short(since)+eta(share, since))
 	} else {
-		parts = append(parts, short(since))
+		parts = append(parts, Short(since))
 	}
 	if l.attempt > 1 {
 		parts = append(parts, v.paint(yellow, fmt.Sprintf("attempt %d", l.attempt)))
 	}
-	return strings.Join(append(parts, v.paint(dim, oneLine(l.note, width))), "  ")
+	return strings.Join(append(parts, v.paint(dim, OneLine(l.note, width))), "  ")
 }
 
 // counted: a line that stands for many steps.
@@ -97,7 +97,7 @@ func (v *liveView) counted(l *line, now time.Time, width int) string {
 	}
 	if over || l.started.IsZero() {
 		if l.took > 0 {
-			parts = append(parts, v.paint(dim, short(l.took)))
+			parts = append(parts, v.paint(dim, Short(l.took)))
 		}
 		return strings.Join(parts, "  ")
 	}
@@ -108,7 +108,7 @@ func (v *liveView) counted(l *line, now time.Time, width int) string {
 	if rate := float64(l.ended) / max(since.Seconds(), 0.001); l.ended > 1 && since > time.Second {
 		parts = append(parts, rateText(rate))
 	}
-	parts = append(parts, short(since)+eta(share, since), v.paint(dim, oneLine(l.note, width)))
+	parts = append(parts, Short(since)+eta(share, since), v.paint(dim, OneLine(l.note, width)))
 	return strings.Join(parts, "  ")
 }
 
@@ -125,7 +125,7 @@ func eta(share float64, since time.Duration) string {
 	if share < 0.02 || share >= 1 || since < time.Second {
 		return ""
 	}
-	return ", " + short(time.Duration(float64(since)*(1-share)/share)) + " left"
+	return ", " + Short(time.Duration(float64(since)*(1-share)/share)) + " left"
 }
 
 const barWidth = 20

@@ -1,6 +1,7 @@
-package main
+package view
 
 import (
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -9,8 +10,8 @@ import (
 	"github.com/stepwell/stepwell/worker"
 )
 
-// logged takes in a line of a step's log (app.Options.Lines).
-func (t *tracker) logged(l store.LogLine) {
+// Log shows a line of a step's log (app.Options.Lines).
+func (t *Tracker) Log(l store.LogLine) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if l.Execution != t.no || t.no == 0 {
@@ -24,11 +25,11 @@ func (t *tracker) logged(l store.LogLine) {
 			task.line.note = l.Message
 		}
 	}
-	t.view.event(&event{At: l.At, Type: "log", Execution: t.id, Step: l.StepKey, Attempt: l.Attempt, Level: l.Level, Message: l.Message, Attrs: l.Attrs, child: is != itself})
+	t.view.show(&event{At: l.At, Type: "log", Execution: t.id, Step: l.StepKey, Attempt: l.Attempt, Level: l.Level, Message: l.Message, Attrs: l.Attrs, child: is != itself})
 }
 
-// advanced takes in a step's own progress (app.Options.Progress).
-func (t *tracker) advanced(run int64, idx int32, p worker.Progress) {
+// Advance shows a step's own progress (app.Options.Progress).
+func (t *Tracker) Advance(run int64, idx int32, p worker.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	task := t.tasks[idx]
@@ -42,7 +43,7 @@ func (t *tracker) advanced(run int64, idx int32, p worker.Progress) {
 		if task.line.items == nil {
 			task.line.items = &items{}
 		}
-		task.line.items.take(p.Counts, time.Now())
+		task.line.items.measure(p.Counts, time.Now())
 		if task.kin == itself && p.Counts.Total > 0 {
 			task.line.fraction = min(1, float64(p.Counts.In+p.Counts.Skipped)/float64(p.Counts.Total))
 		}
@@ -54,25 +55,39 @@ func (t *tracker) advanced(run int64, idx int32, p worker.Progress) {
 	}
 }
 
-// drain stops saying that further steps start.
-func (t *tracker) drain() {
+// Drain makes the tracker assume that no further steps start.
+func (t *Tracker) Drain() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.draining = true
 }
 
-// say shows something that Stepwell itself says.
-func (t *tracker) say(text string) {
+// Say shows a message of Stepwell's own.
+func (t *Tracker) Say(text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.view.note(text)
+	t.view.say(text)
 }
 
-// close ends the view; nothing may come in any more.
-func (t *tracker) close() { t.view.close() }
+// Close ends the view: a tree is drawn a last time and left.
+func (t *Tracker) Close() { t.view.close() }
 
-// follow makes the tracker show an execution that exists, with what has ended in it already.
-func (t *tracker) follow(x *store.Execution, steps []store.Step) {
+// Live reports whether a tree is drawn, so that other writes to the terminal would tear it.
+func (t *Tracker) Live() bool {
+	_, live := t.view.(*liveView)
+	return live
+}
+
+// Counts returns the counts of the last commit, if the execution with this id is the one that is shown.
+func (t *Tracker) Counts(id string) (*engine.Progress, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.progress
+	return &p, t.id == id
+}
+
+// Follow makes the tracker show an execution that exists, with what has ended in it already.
+func (t *Tracker) Follow(x *store.Execution, steps []store.Step) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.no, t.id, t.progress = x.No, x.ID, x.Progress
@@ -82,14 +97,14 @@ func (t *tracker) follow(x *store.Execution, steps []store.Step) {
 		if key == "" {
 			key = t.key(row)
 		}
-		if !unnamed(key) {
+		if !strings.HasPrefix(key, "#") { // queued, and known by its number alone
 			t.recall(key, row)
 		}
 	}
 }
 
 // recall takes in a step of an execution that nobody runs at the moment.
-func (t *tracker) recall(key string, row *engine.StepRow) {
+func (t *Tracker) recall(key string, row *engine.StepRow) {
 	l, is := t.board.find(key)
 	switch {
 	case is == itself:

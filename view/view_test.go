@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"bytes"
@@ -32,7 +32,7 @@ finally:
 `
 
 // watching makes a tracker of the pipeline above that draws on a screen of the given size.
-func watching(t *testing.T, width, height int) (*tracker, *liveView, *bytes.Buffer) {
+func watching(t *testing.T, width, height int) (*Tracker, *liveView, *bytes.Buffer) {
 	t.Helper()
 	d, problems := definition.Parse([]byte(watched), definition.ParseOptions{})
 	if err := problems.Err(); err != nil {
@@ -82,8 +82,8 @@ func expect(t *testing.T, v *liveView, want string) {
 // TestPicture follows an execution with everything that has a picture of its own.
 func TestPicture(t *testing.T) {
 	tr, v, _ := watching(t, 100, 24)
-	tr.observe(update7(6, tasks(0, "scan"), engine.StepRow{Idx: 3, Status: stepwell.StepRunning}))
-	tr.advanced(7, 0, worker.Progress{Fraction: 0.5, Note: "halfway"})
+	tr.Observe(update7(6, tasks(0, "scan"), engine.StepRow{Idx: 3, Status: stepwell.StepRunning}))
+	tr.Advance(7, 0, worker.Progress{Fraction: 0.5, Note: "halfway"})
 	expect(t, v, `
  ⠋ scan      ━━━━━━━━━━──────────   50%  T  halfway
  · copy
@@ -93,11 +93,11 @@ func TestPicture(t *testing.T) {
  · report
 `)
 	// A for_each of four begins; the copy spawns two steps, whose line goes before who waits for them.
-	tr.observe(update7(10, append(tasks(1, "copy", 10, "convert[0]"), tasks(11, "convert[1]", 12, "convert[2]", 13, "convert[3]")...),
+	tr.Observe(update7(10, append(tasks(1, "copy", 10, "convert[0]"), tasks(11, "convert[1]", 12, "convert[2]", 13, "convert[3]")...),
 		done(0, ""), engine.StepRow{Idx: 2, Status: stepwell.StepRunning}))
-	tr.observe(update7(12, tasks(20, "extract:a.mp4", 21, "extract:b[1].mp4"),
+	tr.Observe(update7(12, tasks(20, "extract:a.mp4", 21, "extract:b[1].mp4"),
 		engine.StepRow{Idx: 20, Key: "extract:a.mp4"}, engine.StepRow{Idx: 21, Key: "extract:b[1].mp4"}))
-	tr.observe(update7(12, nil, done(10, "convert[0]"),
+	tr.Observe(update7(12, nil, done(10, "convert[0]"),
 		engine.StepRow{Idx: 11, Key: "convert[1]", Status: stepwell.StepFailed, Attempt: 1, Error: &engine.Failure{Message: "torn"}}))
 	expect(t, v, `
  ✔ scan      T
@@ -109,7 +109,7 @@ func TestPicture(t *testing.T) {
  · report
 `)
 	wake := time.Now().Add(time.Hour).UnixMicro()
-	tr.observe(update7(12, nil, engine.StepRow{Idx: 1, Status: stepwell.StepRetrying, Attempt: 1, Wake: wake, Error: &engine.Failure{Message: "no\nluck"}},
+	tr.Observe(update7(12, nil, engine.StepRow{Idx: 1, Status: stepwell.StepRetrying, Attempt: 1, Wake: wake, Error: &engine.Failure{Message: "no\nluck"}},
 		done(12, "convert[2]"), done(13, "convert[3]"), done(2, ""), done(20, "extract:a.mp4"), done(21, "extract:b[1].mp4"),
 		engine.StepRow{Idx: 4, Status: stepwell.StepSkipped, Error: &engine.Failure{Message: "copy failed"}}, done(30, "finally.tidy")))
 	got := regexp.MustCompile(`again in \S+:`).ReplaceAllString(picture(v), "again in T:")
@@ -131,8 +131,8 @@ func TestPicture(t *testing.T) {
 func TestPictureOfRestart(t *testing.T) {
 	tr, v, _ := watching(t, 100, 24)
 	spawn := engine.StepRow{Idx: 20, Key: "extract:a"}
-	tr.observe(update7(7, nil, done(0, ""), done(1, ""), spawn, done(20, "extract:a"), done(4, "")))
-	tr.observe(update7(7, nil, engine.StepRow{Idx: 1}, spawn, engine.StepRow{Idx: 4}))
+	tr.Observe(update7(7, nil, done(0, ""), done(1, ""), spawn, done(20, "extract:a"), done(4, "")))
+	tr.Observe(update7(7, nil, engine.StepRow{Idx: 1}, spawn, engine.StepRow{Idx: 4}))
 	expect(t, v, `
  ✔ scan      T
  · copy
@@ -179,12 +179,12 @@ func TestSmallScreen(t *testing.T) {
 func TestRedraw(t *testing.T) {
 	tr, v, out := watching(t, 40, 24)
 	v.colour = true
-	tr.observe(update7(6, tasks(0, "scan")))
+	tr.Observe(update7(6, tasks(0, "scan")))
 	v.draw(time.Now(), false)
 	first := strings.Count(out.String(), "\n")
 	out.Reset()
-	tr.logged(store.LogLine{Execution: 7, Step: 0, StepKey: "scan", Level: "warning", Message: "disk \x1b[2Jnearly full"})
-	tr.logged(store.LogLine{Execution: 7, Step: 0, StepKey: "scan", Level: "info", Message: strings.Repeat("a long line ", 20)})
+	tr.Log(store.LogLine{Execution: 7, Step: 0, StepKey: "scan", Level: "warning", Message: "disk \x1b[2Jnearly full"})
+	tr.Log(store.LogLine{Execution: 7, Step: 0, StepKey: "scan", Level: "info", Message: strings.Repeat("a long line ", 20)})
 	v.draw(time.Now(), false)
 	text := out.String()
 	if !strings.HasPrefix(text, fmt.Sprintf("\x1b[%dA\r\x1b[J", first)) {
@@ -204,8 +204,8 @@ func TestRedraw(t *testing.T) {
 func TestShort(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0.00s", 1234 * time.Millisecond: "1.23s", 42 * time.Second: "42.0s",
 		125 * time.Second: "2m05s", 25*time.Hour + 3*time.Minute: "25h03m"} {
-		if got := short(d); got != want {
-			t.Errorf("short(%s) is %s, want %s", d, got, want)
+		if got := Short(d); got != want {
+			t.Errorf("Short(%s) is %s, want %s", d, got, want)
 		}
 	}
 }

@@ -1,7 +1,12 @@
-package main
+// Package view shows one execution while it runs in this process: as a tree that is redrawn on a terminal, as a line
+// for each event, or as JSON. A Tracker follows what the conductor commits and what the workers report, and never
+// asks the store.
+package view
 
 import (
 	"encoding/json"
+	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -32,13 +37,26 @@ type event struct {
 
 // view shows an execution. Its methods are called one at a time.
 type view interface {
-	event(e *event)
-	note(text string) // something that Stepwell itself says
+	show(e *event)
+	say(text string) // a message of Stepwell's own
 	close()
 }
 
-// tracker follows one execution through what the conductor and the workers tell.
-type tracker struct {
+// Options say where and how an execution is shown.
+type Options struct {
+	Out io.Writer
+	// JSON writes one object for each event. It overrules Terminal.
+	JSON bool
+	// Terminal is the terminal to draw a tree on. Defaults to none: one line for each event.
+	Terminal *os.File
+	Colour   bool // of the tree
+	Workers  int  // how many steps run at once
+	// Of reports whether an execution is the one to show. It is asked until it agrees.
+	Of func(*store.Execution) bool
+}
+
+// Tracker follows one execution and shows it. Its methods may be called concurrently, but none after Close.
+type Tracker struct {
 	mu    sync.Mutex
 	view  view
 	mine  func(*store.Execution) bool // the execution to follow, before its number is known
@@ -71,13 +89,27 @@ type task struct {
 	led  bool
 }
 
-func newTracker(d *definition.Definition, v view, slots int, mine func(*store.Execution) bool) *tracker {
-	return &tracker{view: v, mine: mine, slots: slots, board: newBoard(d), begun: time.Now(),
+// New returns a tracker of an execution of d. Its caller closes it.
+func New(d *definition.Definition, o Options) *Tracker {
+	switch {
+	case o.JSON:
+		return newTracker(d, &jsonView{NewEncoder(o.Out)}, o.Workers, o.Of)
+	case o.Terminal != nil:
+		v := newLiveView(o.Terminal, o.Colour)
+		t := newTracker(d, v, o.Workers, o.Of)
+		v.run(t)
+		return t
+	}
+	return newTracker(d, &plainView{o.Out}, o.Workers, o.Of)
+}
+
+func newTracker(d *definition.Definition, v view, slots int, mine func(*store.Execution) bool) *Tracker {
+	return &Tracker{view: v, mine: mine, slots: slots, board: newBoard(d), begun: time.Now(),
 		tasks: map[int32]*task{}, spawns: map[int32]stepwell.StepStatus{}}
 }
 
-// observe takes in what one commit changed (app.Options.Observe).
-func (t *tracker) observe(u *conductor.Update) {
+// Observe applies what one commit changed (app.Options.Observe).
+func (t *Tracker) Observe(u *conductor.Update) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	x := u.Execution
@@ -92,7 +124,7 @@ func (t *tracker) observe(u *conductor.Update) {
 	if x.Status != t.status {
 		t.status = x.Status
 		if !x.Status.Terminal() {
-			t.view.event(&event{At: now, Type: "execution", Execution: t.id, Status: x.Status.String()})
+			t.view.show(&event{At: now, Type: "execution", Execution: t.id, Status: x.Status.String()})
 		}
 	}
 	if t.totalKnown {
@@ -111,7 +143,7 @@ func (t *tracker) observe(u *conductor.Update) {
 
 // countIterations finds out how many iterations a for_each has. The engine tells the total of all
 // steps only, so this works when nothing else that has steps inside starts in the same commit.
-func (t *tracker) countIterations(u *conductor.Update) {
+func (t *Tracker) countIterations(u *conductor.Update) {
 	grown := u.Progress.Total - t.progress.Total
 	var opened *line
 	for i := range u.Rows {
@@ -132,9 +164,9 @@ func (t *tracker) countIterations(u *conductor.Update) {
 	}
 }
 
-func (t *tracker) isNew(idx int32) bool { _, known := t.spawns[idx]; return !known }
+func (t *Tracker) isNew(idx int32) bool { _, known := t.spawns[idx]; return !known }
 
-func (t *tracker) key(row *engine.StepRow) string {
+func (t *Tracker) key(row *engine.StepRow) string {
 	if row.Key == "" && int(row.Idx) < len(t.board.ids) {
 		return t.board.ids[row.Idx]
 	}

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"time"
@@ -7,7 +7,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-func (t *tracker) dispatched(idx int32, key string, attempt int) {
+func (t *Tracker) dispatched(idx int32, key string, attempt int) {
 	if t.tasks[idx] != nil {
 		return
 	}
@@ -20,7 +20,7 @@ func (t *tracker) dispatched(idx int32, key string, attempt int) {
 }
 
 // together notes the steps that a stream's lead is dispatched for.
-func (t *tracker) together(lead *engine.Task) {
+func (t *Tracker) together(lead *engine.Task) {
 	first := t.tasks[lead.Idx]
 	if first == nil || first.with != nil {
 		return
@@ -40,7 +40,7 @@ func (t *tracker) together(lead *engine.Task) {
 
 // promote says which of the dispatched steps run: workers take them in order, and only a step that
 // has been running for a while is reported.
-func (t *tracker) promote(now time.Time) {
+func (t *Tracker) promote(now time.Time) {
 	for len(t.queued) > 0 && t.active < t.slots && !t.draining {
 		idx := t.queued[0]
 		t.queued = t.queued[1:]
@@ -50,7 +50,7 @@ func (t *tracker) promote(now time.Time) {
 	}
 }
 
-func (t *tracker) start(idx int32, task *task, now time.Time) {
+func (t *Tracker) start(idx int32, task *task, now time.Time) {
 	if task.running {
 		return
 	}
@@ -67,7 +67,7 @@ func (t *tracker) start(idx int32, task *task, now time.Time) {
 			task.line.started = now
 		}
 	}
-	t.view.event(&event{At: now, Type: "step", Execution: t.id, Step: task.key, Status: "started", state: stepwell.StepRunning,
+	t.view.show(&event{At: now, Type: "step", Execution: t.id, Step: task.key, Status: "started", state: stepwell.StepRunning,
 		Attempt: task.attempt, child: task.kin != itself})
 	for _, idx := range task.with {
 		if member := t.tasks[idx]; member != nil {
@@ -77,7 +77,7 @@ func (t *tracker) start(idx int32, task *task, now time.Time) {
 }
 
 // free takes a step off its worker.
-func (t *tracker) free(idx int32) {
+func (t *Tracker) free(idx int32) {
 	task := t.tasks[idx]
 	if task == nil {
 		return

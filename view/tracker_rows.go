@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"time"
@@ -8,7 +8,7 @@ import (
 )
 
 // row takes in the new state of a step.
-func (t *tracker) row(row *engine.StepRow, now time.Time) {
+func (t *Tracker) row(row *engine.StepRow, now time.Time) {
 	key := t.key(row)
 	l, is := t.board.find(key)
 	if is == child && !l.body {
@@ -43,11 +43,11 @@ func (t *tracker) row(row *engine.StepRow, now time.Time) {
 		t.free(row.Idx)
 		t.ended(l, is, row, &e)
 	}
-	t.view.event(&e)
+	t.view.show(&e)
 }
 
 // running: a step with others inside has begun, or a worker's step is seen running.
-func (t *tracker) running(row *engine.StepRow, l *line, is kin, e *event) {
+func (t *Tracker) running(row *engine.StepRow, l *line, is kin, e *event) {
 	if task := t.tasks[row.Idx]; task != nil {
 		t.start(row.Idx, task, e.At)
 		return
@@ -56,12 +56,12 @@ func (t *tracker) running(row *engine.StepRow, l *line, is kin, e *event) {
 		l.status, l.started, l.hidden = stepwell.StepRunning, e.At, false
 		l.message = ""
 		e.Status = "started"
-		t.view.event(e)
+		t.view.show(e)
 	}
 }
 
 // spawnedRow keeps count of spawned steps. A restart may bring them back.
-func (t *tracker) spawnedRow(l *line, row *engine.StepRow) {
+func (t *Tracker) spawnedRow(l *line, row *engine.StepRow) {
 	before, known := t.spawns[row.Idx]
 	if !known {
 		l.total++
@@ -75,7 +75,7 @@ func (t *tracker) spawnedRow(l *line, row *engine.StepRow) {
 	t.spawns[row.Idx] = row.Status
 }
 
-func (t *tracker) ended(l *line, is kin, row *engine.StepRow, e *event) {
+func (t *Tracker) ended(l *line, is kin, row *engine.StepRow, e *event) {
 	switch is {
 	case itself:
 		l.status, l.message, l.attempt, l.wake = row.Status, e.Message, row.Attempt, time.Time{}

@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ type liveView struct {
 	out     io.Writer
 	size    func() (width, height int)
 	colour  bool
-	tracker *tracker
+	tracker *Tracker
 	drawn   int // lines of the last picture
 	notes   []string
 	frame   int
@@ -30,16 +30,8 @@ type liveView struct {
 	done sync.WaitGroup
 }
 
-// terminal says whether out is one that can redraw.
-func (p *program) terminal() (*os.File, bool) {
-	f, ok := p.out.(*os.File)
-	kind, _ := p.env("TERM")
-	return f, ok && kind != "" && kind != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-func (p *program) newLiveView(f *os.File) *liveView {
-	_, plain := p.env("NO_COLOR")
-	return &liveView{out: f, colour: !plain, stop: make(chan struct{}), size: func() (int, int) {
+func newLiveView(f *os.File, colour bool) *liveView {
+	return &liveView{out: f, colour: colour, stop: make(chan struct{}), size: func() (int, int) {
 		w, h, err := term.GetSize(int(f.Fd()))
 		if err != nil || w < 20 || h < 5 {
 			return 80, 24
@@ -49,7 +41,7 @@ func (p *program) newLiveView(f *os.File) *liveView {
 }
 
 // run is the loop that redraws; close ends it.
-func (v *liveView) run(t *tracker) {
+func (v *liveView) run(t *Tracker) {
 	v.tracker = t
 	v.done.Go(func() {
 		tick := time.NewTicker(redrawInterval)
@@ -68,14 +60,14 @@ func (v *liveView) run(t *tracker) {
 	})
 }
 
-// event puts what must not be missed above the picture, for good.
-func (v *liveView) event(e *event) {
+// show puts warnings and errors above the picture, where they stay.
+func (v *liveView) show(e *event) {
 	if e.Type == "log" && (e.Level == "warning" || e.Level == "error") {
-		v.notes = append(v.notes, v.paint(yellow, e.Level)+" "+e.Step+": "+oneLine(e.Message, 1000)+attributes(e.Attrs))
+		v.notes = append(v.notes, v.paint(yellow, e.Level)+" "+e.Step+": "+OneLine(e.Message, 1000)+Attributes(e.Attrs))
 	}
 }
 
-func (v *liveView) note(text string) { v.notes = append(v.notes, v.paint(bold, text)) }
+func (v *liveView) say(text string) { v.notes = append(v.notes, v.paint(bold, text)) }
 
 // close ends the loop, draws the last picture and leaves it.
 func (v *liveView) close() {
@@ -177,7 +169,7 @@ func waiting(s stepwell.StepStatus) bool { return !s.Terminal() }
 func (v *liveView) footer(now time.Time) string {
 	t := v.tracker
 	p := t.progress
-	text := fmt.Sprintf(" %s · %s · %d of %d steps · %d running", t.status, short(now.Sub(t.begun)),
+	text := fmt.Sprintf(" %s · %s · %d of %d steps · %d running", t.status, Short(now.Sub(t.begun)),
 		p.Completed+p.Failed+p.Skipped+p.Cancelled, p.Total, t.active)
 	if t.draining {
 		text += " · waiting for the running steps, Ctrl-C stops them"

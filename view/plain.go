@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"encoding/json"
@@ -14,14 +14,14 @@ import (
 // plainView writes one timestamped line per event, for files, pipes and CI systems.
 type plainView struct{ out io.Writer }
 
-func (v *plainView) event(e *event) {
+func (v *plainView) show(e *event) {
 	if text := sentence(e); text != "" {
 		v.line(e.At, word(e), text)
 	}
 }
 
-func (v *plainView) note(text string) { v.line(time.Now(), "stepwell", text) }
-func (v *plainView) close()           {}
+func (v *plainView) say(text string) { v.line(time.Now(), "stepwell", text) }
+func (v *plainView) close()          {}
 
 func (v *plainView) line(at time.Time, what, text string) {
 	fmt.Fprintf(v.out, "%s %-9s %s\n", at.Format("15:04:05.000"), what, text)
@@ -49,32 +49,32 @@ func sentence(e *event) string {
 	case e.Type == "execution":
 		return e.Execution + " is " + e.Status
 	case e.Type == "log":
-		return e.Step + ": " + oneLine(e.Message, longest) + attributes(e.Attrs)
+		return e.Step + ": " + OneLine(e.Message, longest) + Attributes(e.Attrs)
 	case e.Status == "started" && e.child:
 		return ""
 	case e.Status == "started" && e.Attempt > 1:
 		return fmt.Sprintf("%s, attempt %d", e.Step, e.Attempt)
 	case e.state == stepwell.StepRetrying:
-		return fmt.Sprintf("%s: attempt %d: %s; again in %s", e.Step, e.Attempt, oneLine(e.Message, longest), untilWake(e))
+		return fmt.Sprintf("%s: attempt %d: %s; again in %s", e.Step, e.Attempt, OneLine(e.Message, longest), untilWake(e))
 	case e.state == stepwell.StepWaiting:
 		return fmt.Sprintf("%s until %s", e.Step, e.Wake.Format("2006-01-02 15:04:05"))
 	}
 	text := e.Step
 	if e.state == stepwell.StepCompleted && e.Duration != nil {
-		text += " in " + short(time.Duration(*e.Duration)*time.Millisecond)
+		text += " in " + Short(time.Duration(*e.Duration)*time.Millisecond)
 	}
 	if e.Message != "" {
-		text += ": " + oneLine(e.Message, longest)
+		text += ": " + OneLine(e.Message, longest)
 	}
 	if e.Hint != "" {
-		text += " (" + oneLine(e.Hint, longest) + ")"
+		text += " (" + OneLine(e.Hint, longest) + ")"
 	}
 	return text
 }
 
-// attributes are a log line's metadata as name=value, by name. Which of its streams a program wrote
+// Attributes returns a log line's metadata as name=value, by name. Which of its streams a program wrote
 // to is left out: it would be on every line.
-func attributes(raw json.RawMessage) string {
+func Attributes(raw json.RawMessage) string {
 	var attrs map[string]json.RawMessage
 	if len(raw) == 0 || json.Unmarshal(raw, &attrs) != nil {
 		return ""
@@ -86,15 +86,15 @@ func attributes(raw json.RawMessage) string {
 		}
 	}
 	if text != "" {
-		text = " " + oneLine(text, 1000)
+		text = " " + OneLine(text, 1000)
 	}
 	return text
 }
 
-func untilWake(e *event) string { return short(max(0, e.Wake.Sub(e.At))) }
+func untilWake(e *event) string { return Short(max(0, e.Wake.Sub(e.At))) }
 
-// short is a duration for people: three digits at most.
-func short(d time.Duration) string {
+// Short writes a duration for people: three digits at most.
+func Short(d time.Duration) string {
 	switch {
 	case d < 10*time.Second:
 		return fmt.Sprintf("%.2fs", d.Seconds())
@@ -109,21 +109,20 @@ func short(d time.Duration) string {
 // jsonView writes one JSON object per line.
 type jsonView struct{ enc *json.Encoder }
 
-func newJSONView(out io.Writer) *jsonView { return &jsonView{lineEncoder(out)} }
-
-func lineEncoder(out io.Writer) *json.Encoder {
+// NewEncoder returns an encoder that writes a line for each value, and < > & as they are.
+func NewEncoder(out io.Writer) *json.Encoder {
 	enc := json.NewEncoder(out)
 	enc.SetEscapeHTML(false)
 	return enc
 }
 
-func (v *jsonView) event(e *event) {
+func (v *jsonView) show(e *event) {
 	shown := *e
 	shown.At = e.At.UTC().Truncate(time.Millisecond)
 	v.write(shown)
 }
 
-func (v *jsonView) note(text string) {
+func (v *jsonView) say(text string) {
 	v.write(event{At: time.Now().UTC().Truncate(time.Millisecond), Type: "note", Message: text})
 }
 

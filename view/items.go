@@ -1,4 +1,4 @@
-package main
+package view
 
 import (
 	"strconv"
@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/api"
 )
 
 // items is how a stream step is getting on.
@@ -20,7 +19,7 @@ type items struct {
 // rateWindow is the least time between two measurements of the rate.
 const rateWindow = 500 * time.Millisecond
 
-func (i *items) take(c *action.Counts, now time.Time) {
+func (i *items) measure(c *action.Counts, now time.Time) {
 	i.Counts = *c
 	n := max(c.In, c.Out)
 	switch since := now.Sub(i.at); {
@@ -55,14 +54,14 @@ func (i *items) text() string {
 		parts = append(parts, thousands(int64(i.rate))+"/s")
 	}
 	if left := i.Total - n - i.Skipped; i.Total > 0 && left > 0 && i.rate >= 1 {
-		parts = append(parts, short(time.Duration(float64(left)/i.rate*float64(time.Second)))+" left")
+		parts = append(parts, Short(time.Duration(float64(left)/i.rate*float64(time.Second)))+" left")
 	}
 	return strings.Join(parts, ", ")
 }
 
-// countsText is the counts of a stream step that has ended.
-func countsText(c *api.Items) string {
-	i := items{Counts: action.Counts{In: c.In, Out: c.Out, Failed: c.Failed, Dropped: c.Dropped, Skipped: c.Skipped}}
+// CountsText returns the counts of a stream step that has ended, for people.
+func CountsText(c action.Counts) string {
+	i := items{Counts: c}
 	return i.text()
 }
 
