@@ -20,6 +20,9 @@ const DefaultData = ".stepwell"
 // databaseFile is the database in a data directory. What belongs to it has names that begin with it.
 const databaseFile = "stepwell.db"
 
+// OldDatabase is where the database was before there was a data directory. One that exists is used.
+const OldDatabase = databaseFile
+
 // Database is the database file in a data directory.
 func Database(data string) string { return filepath.Join(data, databaseFile) }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -128,14 +129,11 @@ func (b *board) spawned(name string) *line {
 		return l
 	}
 	l := &line{key: name, many: true}
-	at := len(b.lines)
-	for i := range b.lines {
-		if b.lines[i].key == b.waits[name] || b.lines[i].hidden {
-			at = i
-			break
-		}
+	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.key == b.waits[name] || l.hidden })
+	if at < 0 {
+		at = len(b.lines)
 	}
-	b.lines = append(b.lines[:at], append([]*line{l}, b.lines[at:]...)...)
+	b.lines = slices.Insert(b.lines, at, l)
 	b.byKey[name] = l
 	return l
 }

@@ -30,20 +30,15 @@ type liveView struct {
 	done sync.WaitGroup
 }
 
-func newLiveView(f *os.File, colour bool) *liveView {
-	return &liveView{out: f, colour: colour, stop: make(chan struct{}), size: func() (int, int) {
+func newLiveView(f *os.File, colour bool, t *Tracker) *liveView {
+	v := &liveView{out: f, colour: colour, tracker: t, stop: make(chan struct{}), size: func() (int, int) {
 		w, h, err := term.GetSize(int(f.Fd()))
 		if err != nil || w < 20 || h < 5 {
 			return 80, 24
 		}
 		return w, h
 	}}
-}
-
-// run is the loop that redraws; close ends it.
-func (v *liveView) run(t *Tracker) {
-	v.tracker = t
-	v.done.Go(func() {
+	v.done.Go(func() { // until close
 		tick := time.NewTicker(redrawInterval)
 		defer tick.Stop()
 		for {
@@ -58,6 +53,7 @@ func (v *liveView) run(t *Tracker) {
 			}
 		}
 	})
+	return v
 }
 
 // show puts warnings and errors above the picture, where they stay.
@@ -157,7 +153,7 @@ func choose(lines []*line, height int) (shown []*line, rest string) {
 	return shown, fmt.Sprintf("… and %d more, %d of them done", len(visible)-len(shown), done)
 }
 
-// What is shown first on a small screen.
+// The order in which a small screen is filled.
 func active(s stepwell.StepStatus) bool {
 	return s == stepwell.StepRunning || s == stepwell.StepRetrying || s == stepwell.StepWaiting
 }

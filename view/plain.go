@@ -55,7 +55,7 @@ func sentence(e *event) string {
 	case e.Status == "started" && e.Attempt > 1:
 		return fmt.Sprintf("%s, attempt %d", e.Step, e.Attempt)
 	case e.state == stepwell.StepRetrying:
-		return fmt.Sprintf("%s: attempt %d: %s; again in %s", e.Step, e.Attempt, OneLine(e.Message, longest), untilWake(e))
+		return fmt.Sprintf("%s: attempt %d: %s; again in %s", e.Step, e.Attempt, OneLine(e.Message, longest), Short(max(0, e.Wake.Sub(e.At))))
 	case e.state == stepwell.StepWaiting:
 		return fmt.Sprintf("%s until %s", e.Step, e.Wake.Format("2006-01-02 15:04:05"))
 	}
@@ -91,8 +91,6 @@ func Attributes(raw json.RawMessage) string {
 	return text
 }
 
-func untilWake(e *event) string { return Short(max(0, e.Wake.Sub(e.At))) }
-
 // Short writes a duration for people: three digits at most.
 func Short(d time.Duration) string {
 	switch {
@@ -119,14 +117,11 @@ func NewEncoder(out io.Writer) *json.Encoder {
 func (v *jsonView) show(e *event) {
 	shown := *e
 	shown.At = e.At.UTC().Truncate(time.Millisecond)
-	v.write(shown)
+	_ = v.enc.Encode(shown) // an output that fails does so for the summary too, which is reported
 }
 
 func (v *jsonView) say(text string) {
-	v.write(event{At: time.Now().UTC().Truncate(time.Millisecond), Type: "note", Message: text})
+	v.show(&event{At: time.Now(), Type: "note", Message: text})
 }
 
 func (v *jsonView) close() {}
-
-// write drops a failing output's error: the next one is the summary's, which is reported.
-func (v *jsonView) write(e event) { _ = v.enc.Encode(e) }

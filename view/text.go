@@ -1,6 +1,9 @@
 package view
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+)
 
 // Printable makes text from elsewhere safe for a terminal: no control characters but newlines and
 // tabs.
@@ -20,4 +23,15 @@ func OneLine(s string, max int) string {
 		return string(r[:max-1]) + "…"
 	}
 	return s
+}
+
+// Size writes a number of bytes for people.
+func Size(n int64) string {
+	switch {
+	case n >= 10<<30:
+		return fmt.Sprintf("%d GiB", n>>30)
+	case n >= 1<<20:
+		return fmt.Sprintf("%d MiB", n>>20)
+	}
+	return fmt.Sprintf("%d KiB", (n+1023)>>10)
 }

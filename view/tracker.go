@@ -55,7 +55,7 @@ type Options struct {
 	Of func(*store.Execution) bool
 }
 
-// Tracker follows one execution and shows it. Its methods may be called concurrently, but none after Close.
+// Tracker follows one execution and shows it. Its methods may be called concurrently; after Close, only Counts.
 type Tracker struct {
 	mu    sync.Mutex
 	view  view
@@ -91,21 +91,14 @@ type task struct {
 
 // New returns a tracker of an execution of d. Its caller closes it.
 func New(d *definition.Definition, o Options) *Tracker {
-	switch {
-	case o.JSON:
-		return newTracker(d, &jsonView{NewEncoder(o.Out)}, o.Workers, o.Of)
-	case o.Terminal != nil:
-		v := newLiveView(o.Terminal, o.Colour)
-		t := newTracker(d, v, o.Workers, o.Of)
-		v.run(t)
-		return t
-	}
-	return newTracker(d, &plainView{o.Out}, o.Workers, o.Of)
-}
-
-func newTracker(d *definition.Definition, v view, slots int, mine func(*store.Execution) bool) *Tracker {
-	return &Tracker{view: v, mine: mine, slots: slots, board: newBoard(d), begun: time.Now(),
+	t := &Tracker{view: &plainView{o.Out}, mine: o.Of, slots: o.Workers, board: newBoard(d), begun: time.Now(),
 		tasks: map[int32]*task{}, spawns: map[int32]stepwell.StepStatus{}}
+	if o.JSON {
+		t.view = &jsonView{NewEncoder(o.Out)}
+	} else if o.Terminal != nil {
+		t.view = newLiveView(o.Terminal, o.Colour, t)
+	}
+	return t
 }
 
 // Observe applies what one commit changed (app.Options.Observe).
@@ -135,8 +128,7 @@ func (t *Tracker) Observe(u *conductor.Update) {
 		t.row(&u.Rows[i], now)
 	}
 	for _, task := range u.Tasks {
-		t.dispatched(task.Idx, task.Key, task.Attempt)
-		t.together(task)
+		t.dispatched(task)
 	}
 	t.promote(now)
 }

@@ -93,11 +93,7 @@ func (t *Tracker) Follow(x *store.Execution, steps []store.Step) {
 	t.no, t.id, t.progress = x.No, x.ID, x.Progress
 	for i := range steps {
 		row := &steps[i].StepRow
-		key := row.Key
-		if key == "" {
-			key = t.key(row)
-		}
-		if !strings.HasPrefix(key, "#") { // queued, and known by its number alone
+		if key := t.key(row); !strings.HasPrefix(key, "#") { // queued, and known by its number alone
 			t.recall(key, row)
 		}
 	}

@@ -7,33 +7,31 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-func (t *Tracker) dispatched(idx int32, key string, attempt int) {
+// addTask adds a dispatched attempt, and reports whether it is new.
+func (t *Tracker) addTask(idx int32, key string, attempt int, led bool) bool {
 	if t.tasks[idx] != nil {
-		return
+		return false
 	}
 	l, is := t.board.find(key)
-	t.tasks[idx] = &task{key: key, attempt: attempt, line: l, kin: is}
-	t.queued = append(t.queued, idx)
+	t.tasks[idx] = &task{key: key, attempt: attempt, line: l, kin: is, led: led}
 	if is == itself {
 		l.status, l.hidden = stepwell.StepQueued, false
 	}
+	return true
 }
 
-// together notes the steps that a stream's lead is dispatched for.
-func (t *Tracker) together(lead *engine.Task) {
+// dispatched queues a task, with the steps that a stream's lead is dispatched for.
+func (t *Tracker) dispatched(lead *engine.Task) {
+	if t.addTask(lead.Idx, lead.Key, lead.Attempt, false) {
+		t.queued = append(t.queued, lead.Idx)
+	}
 	first := t.tasks[lead.Idx]
-	if first == nil || first.with != nil {
+	if first.with != nil {
 		return
 	}
 	for _, m := range lead.Members {
-		if m.Idx == lead.Idx || t.tasks[m.Idx] != nil {
-			continue
-		}
-		l, is := t.board.find(m.Key)
-		t.tasks[m.Idx] = &task{key: m.Key, attempt: lead.Attempt, line: l, kin: is, led: true}
-		first.with = append(first.with, m.Idx)
-		if is == itself {
-			l.status, l.hidden = stepwell.StepQueued, false
+		if t.addTask(m.Idx, m.Key, lead.Attempt, true) {
+			first.with = append(first.with, m.Idx)
 		}
 	}
 }

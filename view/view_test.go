@@ -40,7 +40,8 @@ func watching(t *testing.T, width, height int) (*Tracker, *liveView, *bytes.Buff
 	}
 	out := &bytes.Buffer{}
 	v := &liveView{out: out, size: func() (int, int) { return width, height }, stop: make(chan struct{})}
-	v.tracker = newTracker(d, v, 2, func(*store.Execution) bool { return true })
+	v.tracker = New(d, Options{Workers: 2, Of: func(*store.Execution) bool { return true }})
+	v.tracker.view = v
 	return v.tracker, v, out
 }
 

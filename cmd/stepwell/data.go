@@ -10,9 +10,6 @@ import (
 	"github.com/stepwell/stepwell/app"
 )
 
-// oldDB is where the database was before there was a data directory. One that exists is used.
-const oldDB = "stepwell.db"
-
 // locateSettings finds the settings file: in the data directory that a flag or a variable names, else in the working
 // directory. Commands of pipelines may write to the working directory, so a file there must not speak for a server
 // whose data directory is elsewhere.
@@ -43,8 +40,8 @@ func (p *program) locateData(cmd *cobra.Command) error {
 		return stepwell.Invalid("", "db: the name of the database file is empty")
 	case s.db != "" && (f.Changed || !cmd.Flags().Changed("data")):
 		s.data = ""
-	case s.data == "" && !isFile(app.Database(app.DefaultData)) && isFile(oldDB):
-		s.db = oldDB
+	case s.data == "" && !isFile(app.Database(app.DefaultData)) && isFile(app.OldDatabase):
+		s.db = app.OldDatabase
 	default:
 		s.data = cmp.Or(s.data, app.DefaultData)
 		s.db = app.Database(s.data)

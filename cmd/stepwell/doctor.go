@@ -3,52 +3,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/doctor"
 	"github.com/stepwell/stepwell/view"
 )
-
-// How a check of the doctor can end.
-const (
-	findingOK   = "ok"
-	findingWarn = "warn"
-	findingFail = "fail"
-)
-
-// finding is one line of the doctor's.
-type finding struct {
-	Check  string `json:"check"`
-	Status string `json:"status"`
-	Detail string `json:"detail"`
-	Advice string `json:"advice,omitempty"` // what to do
-}
-
-func fine(check, format string, args ...any) finding {
-	return finding{Check: check, Status: findingOK, Detail: fmt.Sprintf(format, args...)}
-}
-
-func warn(check, advice, format string, args ...any) finding {
-	return finding{check, findingWarn, fmt.Sprintf(format, args...), advice}
-}
-
-func fail(check, advice, format string, args ...any) finding {
-	return finding{check, findingFail, fmt.Sprintf(format, args...), advice}
-}
-
-// checkPatience bounds each look at something outside.
-const checkPatience = 3 * time.Second
-
-// doctor is what the checks look at.
-type doctor struct {
-	program *program
-	serving *serving
-	now     func() time.Time
-	sound   bool   // there is a database, and it is sound
-	holder  string // process that runs executions on the database
-}
 
 func (p *program) newDoctorCommand() *cobra.Command {
 	var output *choice
@@ -65,13 +28,12 @@ func (p *program) newDoctorCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			d := &doctor{program: p, serving: s, now: time.Now}
 			if repair {
-				if err := d.fix(context.Background()); err != nil {
+				if err := p.moveOldDatabase(cmd.Context()); err != nil {
 					return err
 				}
 			}
-			return p.report(d.examine(cmd.Context()), output.value)
+			return p.report(doctor.Examine(cmd.Context(), p.doctorOptions(s)), output.value)
 		},
 	}
 	p.settings.addDB(cmd.Flags())
@@ -89,25 +51,33 @@ func (p *program) serving() (*serving, error) {
 	return &s, s.validate()
 }
 
-// examine runs all checks, the cheap ones first.
-func (d *doctor) examine(ctx context.Context) []finding {
-	if ctx == nil {
-		ctx = context.Background()
-	}
-	var all []finding
-	for _, check := range []func(context.Context) []finding{
-		d.dataDirectory, d.database, d.outside, d.largeOutputs, d.disk, d.clock, d.keyFile, d.commands, d.listener, d.certificate, d.tokens, d.tools, d.dapr, d.kubernetes, d.telemetry,
-	} {
-		all = append(all, check(ctx)...)
-	}
-	return all
+// doctorOptions are the settings that the doctor examines.
+func (p *program) doctorOptions(s *serving) doctor.Options {
+	o := doctor.Options{Policy: s.Policy, Listen: s.Server.Listen, Exposed: s.Server.exposed(), Cert: s.Server.TLS.Cert, Key: s.Server.TLS.Key,
+		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, ReadFile: readFile}
+	o.Kubeconfig, _ = p.env("KUBECONFIG")
+	o.App, o.AppErr = p.options()
+	p.confining(&o.App, s)
+	o.App.Log = p.log()
+	return o
 }
 
-func (p *program) report(all []finding, output string) error {
-	failed := false
-	for _, f := range all {
-		failed = failed || f.Status == findingFail
+// moveOldDatabase moves a database of an earlier version into the data directory.
+func (p *program) moveOldDatabase(ctx context.Context) error {
+	if p.settings.data != "" || p.settings.db != app.OldDatabase {
+		_, err := fmt.Fprintln(p.out, "nothing to fix")
+		return err
 	}
+	target, err := doctor.MoveOldDatabase(ctx, p.log())
+	if err != nil {
+		return err
+	}
+	p.settings.data, p.settings.db = app.DefaultData, target
+	_, err = fmt.Fprintf(p.out, "moved ./%s to %s\n", app.OldDatabase, target)
+	return err
+}
+
+func (p *program) report(all []doctor.Finding, output string) error {
 	if output == "json" {
 		if err := writeJSON(p.out, all); err != nil {
 			return err
@@ -124,7 +94,7 @@ func (p *program) report(all []finding, output string) error {
 			return err
 		}
 	}
-	if failed {
+	if slices.ContainsFunc(all, func(f doctor.Finding) bool { return f.Status == doctor.Fail }) {
 		return exitError(exitFailed)
 	}
 	return nil

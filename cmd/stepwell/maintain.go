@@ -11,7 +11,9 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/doctor"
 	"github.com/stepwell/stepwell/store/sqlite"
+	"github.com/stepwell/stepwell/view"
 )
 
 func (p *program) newMigrateCommand() *cobra.Command {
@@ -105,8 +107,7 @@ func (p *program) newRestoreCommand() *cobra.Command {
 
 // counter shows how far a copy has come, on a terminal.
 func (p *program) counter() (progress func(done, total int), end func()) {
-	show := p.terminal() != nil
-	if !show {
+	if p.terminal() == nil {
 		return nil, func() {}
 	}
 	return func(done, total int) { fmt.Fprintf(p.err, "\r%d of %d", done, total) }, func() { fmt.Fprintln(p.err) }
@@ -131,7 +132,7 @@ func (p *program) backup(ctx context.Context, target string) (err error) {
 	if broken := found.Err(target + ".blobs"); broken != nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: target + " was written, but is not whole", Err: broken}
 	}
-	_, err = fmt.Fprintf(p.out, "%s, %s and %d large outputs, checked\n", target, megabytes(h.Size), found.Blobs)
+	_, err = fmt.Fprintf(p.out, "%s, %s and %d large outputs, checked\n", target, view.Size(h.Size), found.Blobs)
 	return err
 }
 
@@ -167,9 +168,10 @@ func (p *program) restore(ctx context.Context, from string, force bool) error {
 		return err
 	}
 	fmt.Fprintf(p.out, "%s, with %d large outputs, is a database of its own now\n", to, found.Blobs-found.Lost)
-	f := (&doctor{program: p, serving: &p.settings.serving}).keyFile(ctx)
-	if f[0].Status == findingFail {
-		fmt.Fprintf(p.out, "before the server starts: %s (%s)\n", f[0].Advice, f[0].Detail)
+	o := app.Options{DB: to, Log: p.log()}
+	p.engineOptions(&o)
+	if f := doctor.MasterKey(ctx, doctor.Options{App: o}); f.Status == doctor.Fail {
+		fmt.Fprintf(p.out, "before the server starts: %s (%s)\n", f.Advice, f.Detail)
 	}
 	return nil
 }

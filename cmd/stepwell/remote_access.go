@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/doctor"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
@@ -194,18 +194,9 @@ func (p *program) showRefused(rows []any) {
 	}
 	for _, r := range rows {
 		if o, ok := r.(object); ok {
-			fmt.Fprintf(p.err, "  %s\n    → %s\n", refusedLine(o["kind"], o["name"], o["id"], o["step_id"], o["reason"]), longCell(o["cure"]))
+			fmt.Fprintf(p.err, "  %s\n    → %s\n", doctor.RefusedLine(cell(o["kind"]), cell(o["name"]), cell(o["id"]), cell(o["step_id"]), longCell(o["reason"])), longCell(o["cure"]))
 		}
 	}
-}
-
-// refusedLine names a stored step that is refused.
-func refusedLine(kind, name, id, step, reason any) string {
-	text := strings.ReplaceAll(cell(kind), "_", " ") + " " + cmp.Or(cell(name), cell(id))
-	if s := cell(step); s != "" {
-		text += ", step " + s
-	}
-	return text + ": " + longCell(reason)
 }
 
 // createKeyHere makes a key in the database, for those who may write to the file.

@@ -115,7 +115,7 @@ func (p *program) run(file string, f *runFlags) error {
 // dbFlag repeats --data or --db in commands that are suggested.
 func (p *program) dbFlag() string {
 	switch {
-	case p.settings.data == app.DefaultData || p.settings.data == "" && p.settings.db == oldDB:
+	case p.settings.data == app.DefaultData || p.settings.data == "" && p.settings.db == app.OldDatabase:
 		return ""
 	case p.settings.data != "":
 		return " --data " + p.settings.data

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -197,11 +198,24 @@ func (p *program) banner(ctx context.Context, server *app.Server, s *serving) er
 		return err
 	case open:
 		who = "open to this machine alone: there is no API key yet (`stepwell keys create --role admin NAME`)"
-	case !loopbackOnly(s.Server.Listen) && s.Server.TLS.Cert == "":
+	case s.Server.exposed():
 		who += "; WITHOUT TLS: put a proxy in front, or set server.tls"
 	}
 	_, err = fmt.Fprintf(p.out, "stepwell serves %s\n  data     %s\n  access   %s\n  stop     Ctrl-C\n", server.URL(), data, who)
 	return err
+}
+
+// exposed reports that other machines reach the server, and without TLS.
+func (s *serverSettings) exposed() bool { return !loopbackOnly(s.Listen) && s.TLS.Cert == "" }
+
+// loopbackOnly reports whether only this machine reaches an address.
+func loopbackOnly(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 func inSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

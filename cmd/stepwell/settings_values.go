@@ -73,14 +73,3 @@ func (d *decimal) UnmarshalText(text []byte) error {
 	*d = decimal(n)
 	return nil
 }
-
-// megabytes writes a size for people.
-func megabytes(n int64) string {
-	switch {
-	case n >= 10<<30:
-		return fmt.Sprintf("%d GiB", n>>30)
-	case n >= 1<<20:
-		return fmt.Sprintf("%d MiB", n>>20)
-	}
-	return fmt.Sprintf("%d KiB", (n+1023)>>10)
-}

@@ -1,0 +1,190 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell"
+)
+
+func (e *examination) listener(ctx context.Context) {
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", e.Listen)
+	switch {
+	case err == nil:
+		_ = l.Close() // it was only tried
+		e.fine("port", "%s is free", e.Listen)
+	case e.holder != "":
+		e.fine("port", "%s is in use; the database is too, by process %s", e.Listen, e.holder)
+	default:
+		e.fail("port", "stop the other program, or use another --listen", "%v", err)
+	}
+	if e.Exposed {
+		e.warn("encryption", "set server.tls, or have a proxy in front that does TLS", "%s is reachable from other machines without TLS", e.Listen)
+	}
+}
+
+// soon is when a certificate ought to be replaced.
+const soon = 14 * 24 * time.Hour
+
+func (e *examination) certificate(context.Context) {
+	if e.Cert == "" {
+		return
+	}
+	pair, err := tls.LoadX509KeyPair(e.Cert, e.Key)
+	if err != nil {
+		e.fail("certificate", "server.tls.cert and key are PEM files that belong together", "%v", err)
+		return
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		e.fail("certificate", "", "%v", err)
+		return
+	}
+	now := time.Now()
+	switch until := leaf.NotAfter.Format(time.DateOnly); {
+	case now.After(leaf.NotAfter):
+		e.fail("certificate", "renew it", "%s has expired on %s", e.Cert, until)
+	case now.Before(leaf.NotBefore):
+		e.fail("certificate", "look at the clock", "%s is not valid before %s", e.Cert, leaf.NotBefore.Format(time.DateOnly))
+	case leaf.NotAfter.Sub(now) < soon:
+		e.warn("certificate", "renew it", "%s expires on %s", e.Cert, until)
+	default:
+		e.fine("certificate", "%s is valid until %s", e.Cert, until)
+	}
+}
+
+func (e *examination) tokens(ctx context.Context) {
+	switch {
+	case e.JWKS == "":
+	case strings.Contains(e.JWKS, "://"):
+		e.result(request(ctx, e.JWKS, http.StatusOK), "token keys", "nobody can sign in with a token until it answers", "%s answers", e.JWKS)
+	default:
+		_, err := os.Stat(e.JWKS)
+		e.result(err, "token keys", "server.auth.jwt.jwks is a file or a URL", "%s", e.JWKS)
+	}
+}
+
+// request expects a status from a URL.
+func request(ctx context.Context, address string, want int) error {
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, 1<<20))
+	if err == nil && resp.StatusCode != want {
+		err = fmt.Errorf("%s answers %s", address, resp.Status)
+	}
+	return err
+}
+
+func (e *examination) dapr(ctx context.Context) {
+	if e.AppErr != nil {
+		e.fail("dapr", stepwell.HintOf(e.AppErr), "%v", e.AppErr)
+	} else if port := e.App.Services.DaprPort; port != 0 {
+		address := fmt.Sprintf("http://127.0.0.1:%d/v1.0/healthz", port)
+		e.result(request(ctx, address, http.StatusNoContent), "dapr", "start the sidecar, or unset DAPR_HTTP_PORT; steps that call services fail until then", "%s answers", address)
+	}
+}
+
+// kubernetes dials the cluster of the current context, if a kubeconfig is named.
+func (e *examination) kubernetes(ctx context.Context) {
+	if e.Kubeconfig == "" {
+		return
+	}
+	address, err := e.clusterAddress()
+	if err != nil {
+		e.fail("kubernetes", "KUBECONFIG names a file that kubectl can use", "%v", err)
+		return
+	}
+	e.result(dial(ctx, address), "kubernetes", "look at the network, or at the server in "+e.Kubeconfig, "%s can be reached", address)
+}
+
+// maxKubeconfig bounds a kubeconfig.
+const maxKubeconfig = 1 << 20
+
+// clusterAddress returns host and port of the API server of the kubeconfig's current context.
+func (e *examination) clusterAddress() (string, error) {
+	raw, err := e.ReadFile(e.Kubeconfig, maxKubeconfig)
+	if err != nil {
+		return "", err
+	}
+	var c struct {
+		Current  string `yaml:"current-context"`
+		Contexts []struct {
+			Name    string
+			Context struct{ Cluster string }
+		}
+		Clusters []struct {
+			Name    string
+			Cluster struct{ Server string }
+		}
+	}
+	if err := yaml.Unmarshal(raw, &c); err != nil {
+		return "", fmt.Errorf("%s: %w", e.Kubeconfig, err)
+	}
+	for _, x := range c.Contexts {
+		for _, k := range c.Clusters {
+			if x.Name == c.Current && k.Name == x.Context.Cluster {
+				return hostPort(k.Cluster.Server)
+			}
+		}
+	}
+	return "", fmt.Errorf("%s: the current context %q leads to no cluster", e.Kubeconfig, c.Current)
+}
+
+// hostPort returns host and port of a URL.
+func hostPort(address string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", err
+	}
+	if u.Hostname() == "" {
+		return "", errors.New(address + " is no URL")
+	}
+	return net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), map[string]string{"http": "80"}[u.Scheme], "443")), nil
+}
+
+func dial(ctx context.Context, address string) error {
+	conn, err := (&net.Dialer{Timeout: checkPatience}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	_ = conn.Close() // it was only tried
+	return nil
+}
+
+func (e *examination) telemetry(ctx context.Context) {
+	if e.OTLP == "" {
+		return
+	}
+	address, err := hostPort(e.OTLP)
+	if err != nil {
+		e.fail("telemetry", "telemetry.otlp_endpoint is a URL such as http://localhost:4318", "%v", err)
+		return
+	}
+	if err := dial(ctx, address); err != nil {
+		e.warn("telemetry", "traces are lost until it answers; nothing else is", "%v", err)
+		return
+	}
+	e.fine("telemetry", "%s can be reached", address)
+}
