@@ -9,17 +9,21 @@ import (
 	"github.com/stepwell/stepwell/definition"
 )
 
-// line is what people see of a step of the definition, or of all steps spawned under one name.
-type line struct {
+// shape is the part of a line that never changes.
+type shape struct {
 	key    string
 	around string // keys of the steps around it, up to the last dot
 	depth  int
-	status stepwell.StepStatus
 	many   bool // stands for iterations or spawned steps, which are counted
-	single bool // each iteration is one step: their number can be told from the total
+	single bool // each iteration is one step: their number follows from the total
 	body   bool // has steps inside, or iterations
-	hidden bool // a handler that has not been needed
+}
 
+// line is the picture of a step of the definition, or of all steps spawned under one name.
+type line struct {
+	shape
+	status   stepwell.StepStatus
+	hidden   bool // a handler that has not been needed
 	attempt  int
 	started  time.Time
 	took     time.Duration
@@ -72,7 +76,7 @@ func (b *board) addAll(root *definition.Definition, steps []definition.Step, pre
 	}
 	for i := range steps {
 		s := &steps[i]
-		l := &line{key: prefix + s.ID, depth: depth, many: s.ForEach != nil, hidden: hidden}
+		l := &line{shape: shape{key: prefix + s.ID, depth: depth, many: s.ForEach != nil}, hidden: hidden}
 		l.single = l.many && s.Action != ""
 		l.body = l.many || s.Action == "" && s.Module == ""
 		if depth > 0 {
@@ -128,7 +132,7 @@ func (b *board) spawned(name string) *line {
 	if l := b.byKey[name]; l != nil {
 		return l
 	}
-	l := &line{key: name, many: true}
+	l := &line{shape: shape{key: name, many: true}}
 	at := slices.IndexFunc(b.lines, func(l *line) bool { return l.key == b.waits[name] || l.hidden })
 	if at < 0 {
 		at = len(b.lines)

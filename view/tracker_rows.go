@@ -21,7 +21,7 @@ func (t *Tracker) row(row *engine.StepRow, now time.Time) {
 	switch {
 	case row.Status == stepwell.StepPending:
 		if is == itself { // a restart
-			*l = line{key: l.key, around: l.around, depth: l.depth, many: l.many, single: l.single, body: l.body}
+			*l = line{shape: l.shape}
 		}
 		delete(t.tasks, row.Idx)
 		return

@@ -149,7 +149,7 @@ func TestPictureOfRestart(t *testing.T) {
 func TestSmallScreen(t *testing.T) {
 	var lines []*line
 	for i := range 50 {
-		l := &line{key: fmt.Sprint("s", i), status: stepwell.StepCompleted}
+		l := &line{shape: shape{key: fmt.Sprint("s", i)}, status: stepwell.StepCompleted}
 		switch i {
 		case 30:
 			l.status = stepwell.StepFailed
