@@ -23,13 +23,16 @@ func NewLocal(o Options, able func(operation string, changes bool) error) (*Clie
 	return &Client{base: "http://localhost", http: &http.Client{Transport: inProcess{s.outer()}}}, nil
 }
 
-// offer describes an operation when it is asked for: describing all of them takes longer than what most commands do.
+// offer describes an operation when it is first asked for. Requests may come at once: the descriptions share a registry.
 func (s *server) offer(op *operation, register func()) {
+	described := false
 	s.local.HandleFunc(op.method+" "+op.path, func(w http.ResponseWriter, r *http.Request) {
-		if register != nil {
+		s.offering.Lock()
+		if !described && register != nil {
 			register()
-			register = nil
 		}
+		described = true
+		s.offering.Unlock()
 		s.mux.ServeHTTP(w, r)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"reflect"
 	"slices"
+	"sync"
 
 	"github.com/danielgtaylor/huma/v2"
 	"github.com/danielgtaylor/huma/v2/adapters/humago"
@@ -38,9 +39,10 @@ type server struct {
 	admits map[string]func(*http.Request) error // checks a public operation before its body is read
 	most   map[string]int64                     // bytes of the largest body of an operation, where it is not Options.MaxBody
 	bodies *bodies
-	// Of NewLocal: what finds an operation, and says whether it can be served.
-	local *http.ServeMux
-	able  func(operation string, changes bool) error
+	// Of NewLocal: local finds an operation, offering guards its first description, able says whether it can be served.
+	local    *http.ServeMux
+	offering sync.Mutex
+	able     func(operation string, changes bool) error
 }
 
 // New makes the handler of everything under /api/v1, /openapi.json and /docs. CodeInternal when options are missing.

@@ -1,7 +1,6 @@
 package definition
 
 import (
-	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -23,8 +22,11 @@ func policies(d *Definition, cat Specs) map[string]Policy {
 	out := map[string]Policy{}
 	var add func(action string)
 	add = func(action string) {
+		if _, known := out[action]; known || action == "" {
+			return
+		}
 		about, ok := cat.Spec(action)
-		if _, known := out[action]; known || !ok || action == "" {
+		if !ok {
 			return
 		}
 		out[action] = Policy{Retry: about.Retry, Timeout: about.Timeout, NotIdempotent: about.NotIdempotent, Spawns: about.Spawns, DependsOn: about.DependsOn}
@@ -43,11 +45,14 @@ func policies(d *Definition, cat Specs) map[string]Policy {
 			walk(list[i].Steps)
 		}
 	}
-	walk(slices.Concat(d.Steps, d.Finally, d.OnFailure))
+	lists := [][]Step{d.Steps, d.Finally, d.OnFailure}
 	for _, sub := range d.Pipelines {
 		if sub != nil {
-			walk(slices.Concat(sub.Steps, sub.Finally, sub.OnFailure))
+			lists = append(lists, sub.Steps, sub.Finally, sub.OnFailure)
 		}
+	}
+	for _, list := range lists { // not joined: a list may hold 100,000 steps
+		walk(list)
 	}
 	return out
 }

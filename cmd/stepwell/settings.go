@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -114,9 +115,12 @@ type settingsDocument struct {
 	sections
 }
 
+// The shapes are made when they are first needed: most commands read neither.
 var (
-	settingsShape = spec.NewShape(settingsDocument{}, []spec.Keys{{Of: settingsDocument{}, What: "the settings"}})
-	servingShape  = spec.NewShape(serving{}, nil)
+	settingsShape = sync.OnceValue(func() *spec.Shape {
+		return spec.NewShape(settingsDocument{}, []spec.Keys{{Of: settingsDocument{}, What: "the settings"}})
+	})
+	servingShape = sync.OnceValue(func() *spec.Shape { return spec.NewShape(serving{}, nil) })
 )
 
 // readSettings reads the settings file strictly; none is fine.
@@ -144,7 +148,7 @@ func parseSettings(name string, raw []byte) (map[string]string, *sections, error
 	n, report := definition.Nodes(name, raw)
 	doc, values := settingsDocument{sections: sections{serving: defaultServing()}}, map[string]string{}
 	if n != nil {
-		(&spec.Decoder{Report: report}).Struct(n, "", settingsShape, &doc, func(e spec.Entry) bool {
+		(&spec.Decoder{Report: report}).Struct(n, "", settingsShape(), &doc, func(e spec.Entry) bool {
 			if e.Value.Kind == spec.ScalarNode && slices.Contains(settingNames, e.Key) {
 				values[e.Key] = e.Value.Text
 				return true

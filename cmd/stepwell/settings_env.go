@@ -7,6 +7,7 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
@@ -60,15 +61,15 @@ func (s *serving) overlay(lookup func(string) (string, bool), environ []string) 
 }
 
 // servingLeaves are the settings of a server by the names of their variables; the policy is in the file only.
-var servingLeaves = func() map[string]spec.Leaf {
+var servingLeaves = sync.OnceValue(func() map[string]spec.Leaf {
 	leaves := map[string]spec.Leaf{}
-	for _, l := range servingShape.Leaves() {
+	for _, l := range servingShape().Leaves() {
 		if l.Path[0] != "policy" {
 			leaves["STEPWELL_"+strings.ToUpper(strings.Join(l.Path, "_"))] = l
 		}
 	}
 	return leaves
-}()
+})
 
 // otherVariables have a meaning without being settings of a server: for the commands, and those that a step's command gets,
 // which may be this program.
@@ -81,13 +82,13 @@ const testVariables = "STEPWELL_TEST_"
 // warnOfVariables tells of variables that look like Stepwell's and have no effect. A server refuses those that it can tell
 // to be meant for it.
 func (p *program) warnOfVariables() {
-	known := slices.Concat(slices.Sorted(maps.Keys(servingLeaves)), slices.Sorted(maps.Keys(ownNames)), otherVariables)
-	for _, name := range settingNames {
-		known = append(known, "STEPWELL_"+strings.ToUpper(name))
-	}
 	for _, line := range p.environ() {
 		name, value, _ := strings.Cut(line, "=")
-		if !strings.HasPrefix(name, "STEPWELL_") || strings.HasPrefix(name, testVariables) || value == "" || slices.Contains(known, name) {
+		if !strings.HasPrefix(name, "STEPWELL_") || strings.HasPrefix(name, testVariables) || value == "" {
+			continue
+		}
+		known := knownVariables()
+		if slices.Contains(known, name) {
 			continue
 		}
 		hint := cmp.Or(spec.DidYouMean(name, known), "docs/server.md lists the settings")
@@ -95,20 +96,28 @@ func (p *program) warnOfVariables() {
 	}
 }
 
+var knownVariables = sync.OnceValue(func() []string {
+	known := slices.Concat(slices.Sorted(maps.Keys(servingLeaves())), slices.Sorted(maps.Keys(ownNames)), otherVariables)
+	for _, name := range settingNames {
+		known = append(known, "STEPWELL_"+strings.ToUpper(name))
+	}
+	return known
+})
+
 // set reads one variable as if its value stood in the file.
 func (s *serving) set(name, value, from string) error {
-	if leaf, ok := servingLeaves[name]; ok {
+	if leaf, ok := servingLeaves()[name]; ok {
 		r := &spec.Report{}
-		(&spec.Decoder{Report: r}).Struct(spec.NodeAt(leaf.Path, value, leaf.Type == spec.Array), "", servingShape, s, nil)
+		(&spec.Decoder{Report: r}).Struct(spec.NodeAt(leaf.Path, value, leaf.Type == spec.Array), "", servingShape(), s, nil)
 		return settingsError(from, "docs/server.md lists the settings", r)
 	}
 	if name == "STEPWELL_SECRETS_KEY" { // in the environment only: see engineOptions
 		return nil
 	}
 	section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
-	for known := range servingLeaves {
+	for known := range servingLeaves() {
 		if name != "STEPWELL_"+section && strings.HasPrefix(known, "STEPWELL_"+section+"_") {
-			return stepwell.Invalid(didYouMean(name, slices.Sorted(maps.Keys(servingLeaves))), "unknown variable %s", from)
+			return stepwell.Invalid(didYouMean(name, slices.Sorted(maps.Keys(servingLeaves()))), "unknown variable %s", from)
 		}
 	}
 	return nil // of another part
