@@ -125,7 +125,7 @@ func (t *Tracker) Observe(u *conductor.Update) {
 	}
 	t.progress, t.totalKnown = u.Progress, true
 	for i := range u.Rows {
-		t.row(&u.Rows[i], now)
+		t.applyRow(&u.Rows[i], now)
 	}
 	for _, task := range u.Tasks {
 		t.dispatched(task)

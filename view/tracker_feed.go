@@ -94,13 +94,13 @@ func (t *Tracker) Follow(x *store.Execution, steps []store.Step) {
 	for i := range steps {
 		row := &steps[i].StepRow
 		if key := t.key(row); !strings.HasPrefix(key, "#") { // queued, and known by its number alone
-			t.recall(key, row)
+			t.restoreStep(key, row)
 		}
 	}
 }
 
-// recall takes in a step of an execution that nobody runs at the moment.
-func (t *Tracker) recall(key string, row *engine.StepRow) {
+// restoreStep applies a step of an execution that nobody runs at the moment.
+func (t *Tracker) restoreStep(key string, row *engine.StepRow) {
 	l, is := t.board.find(key)
 	switch {
 	case is == itself:
@@ -118,15 +118,13 @@ func (t *Tracker) recall(key string, row *engine.StepRow) {
 			l.status = stepwell.StepPending // whoever ran it is gone
 		}
 		l.hidden = l.hidden && row.Status == stepwell.StepPending
-	case is == child && !l.body:
-		t.spawnedRow(l, row)
+	case is == child:
+		if !l.body {
+			t.countSpawned(l, row)
+			l.failed += failures(row.Status)
+		}
 		if row.Status.Terminal() {
 			l.ended++
 		}
-		if row.Status == stepwell.StepFailed || row.Status == stepwell.StepTimedOut {
-			l.failed++
-		}
-	case is == child && row.Status.Terminal():
-		l.ended++
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// row takes in the new state of a step.
-func (t *Tracker) row(row *engine.StepRow, now time.Time) {
+// applyRow applies the new state of a step.
+func (t *Tracker) applyRow(row *engine.StepRow, now time.Time) {
 	key := t.key(row)
 	l, is := t.board.find(key)
 	if is == child && !l.body {
-		t.spawnedRow(l, row)
+		t.countSpawned(l, row)
 	}
 	e := event{At: now, Type: "step", Execution: t.id, Step: key, Status: row.Status.String(), state: row.Status, Attempt: row.Attempt, child: is == child || is == inner}
 	if row.Error != nil {
@@ -46,7 +46,7 @@ func (t *Tracker) row(row *engine.StepRow, now time.Time) {
 	t.view.show(&e)
 }
 
-// running: a step with others inside has begun, or a worker's step is seen running.
+// running handles a step with others inside that begins, or a worker's step that is seen running.
 func (t *Tracker) running(row *engine.StepRow, l *line, is kin, e *event) {
 	if task := t.tasks[row.Idx]; task != nil {
 		t.start(row.Idx, task, e.At)
@@ -60,17 +60,23 @@ func (t *Tracker) running(row *engine.StepRow, l *line, is kin, e *event) {
 	}
 }
 
-// spawnedRow keeps count of spawned steps. A restart may bring them back.
-func (t *Tracker) spawnedRow(l *line, row *engine.StepRow) {
+// failures is 1 for a step that failed.
+func failures(s stepwell.StepStatus) int {
+	if s == stepwell.StepFailed || s == stepwell.StepTimedOut {
+		return 1
+	}
+	return 0
+}
+
+// countSpawned counts spawned steps. A restart may reset them.
+func (t *Tracker) countSpawned(l *line, row *engine.StepRow) {
 	before, known := t.spawns[row.Idx]
 	if !known {
 		l.total++
 	}
 	if known && before.Terminal() && !row.Status.Terminal() {
 		l.ended--
-		if before == stepwell.StepFailed || before == stepwell.StepTimedOut {
-			l.failed--
-		}
+		l.failed -= failures(before)
 	}
 	t.spawns[row.Idx] = row.Status
 }
@@ -89,8 +95,8 @@ func (t *Tracker) ended(l *line, is kin, row *engine.StepRow, e *event) {
 	case child:
 		l.ended++
 		l.note = ""
-		if row.Status == stepwell.StepFailed || row.Status == stepwell.StepTimedOut {
-			l.failed++
+		if n := failures(row.Status); n > 0 {
+			l.failed += n
 			l.message = e.Message
 		}
 	}

@@ -36,7 +36,7 @@ func (t *Tracker) dispatched(lead *engine.Task) {
 	}
 }
 
-// promote says which of the dispatched steps run: workers take them in order, and only a step that
+// promote marks the dispatched steps that run: workers take them in order, and only a step that
 // has been running for a while is reported.
 func (t *Tracker) promote(now time.Time) {
 	for len(t.queued) > 0 && t.active < t.slots && !t.draining {
