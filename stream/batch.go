@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// origin is what a segment knows of an item: the same for all its clones, and for what a modifier makes of it.
+// origin identifies the source item of an item. Clones share it, and items derived by a modifier keep it.
 type origin struct {
 	root    *root
 	seq     int64    // number among the root's items and failures, from 1
@@ -23,10 +23,10 @@ type origin struct {
 type batch struct {
 	ticket *ticket
 	items  []*Item
-	parts  []*batch // at a join, before it has merged them: what its parts brought, this one among them
+	parts  []*batch // at a join, before the merge: the batches of its inputs, including this one
 }
 
-// ticket is the number of a batch, shared by its clones, and tells when all of it is settled.
+// ticket is the number of a batch. Its clones share it; the batch is settled when the last of them is.
 type ticket struct {
 	root    *root
 	no      int64
@@ -42,8 +42,8 @@ type root struct {
 	index   int
 	node    *node
 	ends    uint64 // that its items may reach, by bit
-	whole   bool   // a step behind looks at all items: it begins anew on resume, and what is done goes as far as the ends
-	handOff bool   // its items feed another source, and what came of them is not known: it begins anew on resume
+	whole   bool   // a step behind needs all items: it begins anew on resume, and only finished ends count as done
+	handOff bool   // its items feed another source, whose outcome is unknown: it begins anew on resume
 
 	mu        sync.Mutex
 	queue     []*ticket // not known to be settled, in order

@@ -12,14 +12,14 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// A module that cannot work ends its step and what depends on it: the steps behind it, and those before it whose items
-// nobody else takes. The others go on (semantics §8: branches that fail). When the last of them has come to its end, the
-// segment has failed; the checkpoint says which branches completed, and the next attempt leaves them out.
+// A module that cannot work ends its step, the steps behind it, and the steps before it whose items no other step
+// takes. The other branches continue (semantics §8: branches that fail). The segment fails when its last branch has
+// ended; the checkpoint lists the completed branches, and the next attempt skips them.
 
 // errLost is the cause of the contexts of steps that do not go on.
 var errLost = errors.New("the step does not go on")
 
-// enter gives every step its context, and leaves out what an earlier attempt completed.
+// enter gives every step its context and skips steps that an earlier attempt completed.
 func (s *segment) enter(ctx context.Context, done map[string]json.RawMessage) error {
 	var ends uint64
 	for _, n := range s.graph.nodes {
@@ -115,7 +115,7 @@ func (s *segment) endBehind(n, because *node) {
 	}
 }
 
-// endIdle ends the steps whose items nobody takes any more.
+// endIdle ends the steps whose items no step takes any more.
 func (s *segment) endIdle(because *node) {
 	for again := true; again; {
 		again = false
@@ -174,7 +174,7 @@ func (s *segment) blame(several bool) error {
 // inParts reports whether the segment came to its end although some of its steps failed.
 func (s *segment) inParts() bool { return s.cause == nil && len(s.lost) > 0 }
 
-// members tells what became of each step of a segment that came to its end.
+// members returns the outcome of each step of a segment that has ended.
 func (s *segment) members() action.Members {
 	m := action.Members{Outputs: map[string]any{}, Counts: s.tallies(), Partial: s.spool != nil && s.spool.failures() > 0}
 	if len(s.lost) > 0 {
@@ -195,7 +195,7 @@ func (s *segment) members() action.Members {
 
 // completed are the steps that need not run again: they completed, and so did all ends that their items reach.
 func (s *segment) completed() (map[string]json.RawMessage, error) {
-	behind, unfinished := map[*node]bool{}, map[*node]bool{} // behind: what failed, be it a source that was empty
+	behind, unfinished := map[*node]bool{}, map[*node]bool{} // behind: steps behind a failed one, including a source that was empty
 	for _, n := range s.graph.nodes {
 		behind[n] = n.failed || n.because != nil || slices.ContainsFunc(n.inputs, func(in *node) bool { return behind[in] })
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// build makes the stages and connects them: behind every source one that looks at its items, and
-// neighbours that are Parallel and have nobody else between them in one.
+// build makes and connects the stages: an observer behind every source, and adjacent Parallel neighbours merged into
+// one stage.
 func (s *segment) build() []stage {
 	var stages []stage
 	tails := map[*node]*outlet{} // where the items of a step come out
@@ -54,7 +54,7 @@ func (s *segment) inbox(n *node, tails map[*node]*outlet) *inbox {
 	in := newInbox(n, len(s.graph.roots))
 	ends := n.ends
 	if n.role() == spec.Source {
-		ends = 0 // what it makes of them is not the same items
+		ends = 0 // a source's output items are not its input items
 	}
 	for i, from := range n.inputs {
 		tails[from].edges = append(tails[from].edges, edge{to: in, from: i, ends: ends})
@@ -69,7 +69,7 @@ func (s *segment) inbox(n *node, tails map[*node]*outlet) *inbox {
 			e.only[r] = slices.Contains(parts, i)
 		}
 		tail := tails[n.meeting.parts[i]]
-		tail.edges = slices.Insert(tail.edges, 0, e) // the last edge takes the items themselves: one that all go
+		tail.edges = slices.Insert(tail.edges, 0, e) // the last edge takes the items themselves: an edge that all items pass
 	}
 	return in
 }

@@ -19,11 +19,11 @@ type Options struct {
 	// Dir is where checkpoints and failure records are kept. Defaults to "checkpoints" in the working
 	// directory.
 	Dir string
-	// Secrets keeps secrets out of what is written there. Defaults to nothing: everything is written as it is.
+	// Secrets redacts secrets from files written there. Default: no redaction.
 	Secrets Secrets
 }
 
-// catalog is what the action stream.segment knows.
+// catalog is the state of the action stream.segment.
 type catalog struct {
 	dir     string
 	secrets Secrets
@@ -66,7 +66,7 @@ func Register(r *action.Registry, o Options, modules ...Module) error {
 		action.Action{Spec: reportSpec(), Handler: &reporter{dir: dir, now: time.Now}})
 }
 
-// moduleHandler is what a module is in the registry of actions.
+// moduleHandler registers a module in the registry of actions.
 type moduleHandler struct{ module *Module }
 
 // Run implements action.Handler.
@@ -108,7 +108,7 @@ type Step struct {
 	Config   map[string]any `json:"config"`
 	Inputs   []string       `json:"inputs"` // steps of the segment whose items it takes, in depends_on order
 	LogLevel string         `json:"log_level"`
-	Merge    string         `json:"merge"` // what a conflict of its inputs does: fail, first or last. Defaults to fail
+	Merge    string         `json:"merge"` // how conflicts of its inputs are handled: fail, first or last. Defaults to fail
 }
 
 // Settings say how items flow.
@@ -118,7 +118,7 @@ type Settings struct {
 	Batch       int     `json:"batch"`               // items at most. Defaults to 256
 	MaxFailures string  `json:"max_failures"`        // "10", "5%". Defaults to no limit
 	Strict      bool    `json:"strict"`              // the first failure ends the segment
-	StopAll     bool    `json:"stop_all"`            // a module that cannot work ends the segment, not only what depends on it
+	StopAll     bool    `json:"stop_all"`            // a module that cannot work ends the whole segment, not only its dependents
 	Resume      bool    `json:"resume"`              // go on from the checkpoint
 	Checkpoint  bool    `json:"checkpoint"`          // keep one
 	Interval    float64 `json:"checkpoint_interval"` // seconds. Defaults to 1
@@ -164,7 +164,7 @@ func (c *catalog) Run(ctx context.Context, call *action.Call) (any, error) {
 	return s.result(err)
 }
 
-// hopeless marks errors that another attempt would meet again.
+// hopeless marks permanent errors.
 func hopeless(err error) error {
 	if action.IsFail(err) {
 		return err

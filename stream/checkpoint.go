@@ -17,15 +17,14 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// checkpoint is the file in which a segment notes what it has done (semantics §6). It is only ever
-// appended to, in blocks that count as a whole or not at all:
+// checkpoint is the file in which a segment records its progress (semantics §6). It is append-only, in blocks
+// that count as a whole or not at all:
 //
 //	an item's key is in it ⇔ its end has it durably, and its state says so
 //	a source's cursor is in it ⇒ all items before the cursor are durable at their ends, dropped or failed
 //	the spool's length is in it ⇒ so many bytes of it are durable
 //
-// Keys are noted with the place of their item in its source, so that a stream that was cut off looks only
-// for those behind the cursor: items that are equal in all are told apart by how many there are.
+// A key has the position of its item in its source: a resumed stream looks only for keys behind the cursor.
 type checkpoint struct {
 	path   string
 	header header
@@ -33,7 +32,7 @@ type checkpoint struct {
 	mu     sync.Mutex
 	file   *os.File
 	buf    []byte
-	latest block          // what counts of all blocks so far: the cursors, the spool, whether it is complete
+	latest block          // the merged blocks so far: the cursors, the spool, whether it is complete
 	states map[int]string // last noted, by end
 	size   int64          // of the file
 	keys   int64          // in it
@@ -63,7 +62,7 @@ type cursorNote struct {
 	Cursor json.RawMessage `json:"cursor"`
 }
 
-// block is what is told of one block besides its keys.
+// block is the header of one block: all of it except the keys.
 type block struct {
 	Begin    bool            `json:"begin,omitempty"` // a later run begins: cursors and failures of before do not count
 	Open     bool            `json:"open,omitempty"`  // the components are opened: items are counted from 0 again
@@ -73,11 +72,11 @@ type block struct {
 	State    json.RawMessage `json:"state,omitempty"` // absent: as before
 	Spool    int64           `json:"spool"`
 	Complete bool            `json:"complete,omitempty"`
-	// Stopped is the execution whose run failed here, or anyone when no attempt of it would do better: the next
-	// run that is not its next attempt is a later run, which tries again what failed.
+	// Stopped is the execution whose run failed here, or anyone after a permanent error: any run but its next attempt
+	// is a later run, which retries the failures.
 	Stopped string `json:"stopped,omitempty"`
-	// Done, beside Stopped, has the outcomes of steps that completed although others failed: the next attempt leaves them
-	// out.
+	// Done (set with Stopped) has the outcomes of steps that completed although others failed: the next attempt skips
+	// them.
 	Done    map[string]json.RawMessage `json:"done,omitempty"`
 	Keys    int                        `json:"keys,omitempty"`    // how many, those of refused items included
 	From    int64                      `json:"from,omitempty"`    // items written to the end before the first of the keys
@@ -105,8 +104,7 @@ func lockCheckpoint(path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// openCheckpoint reads what is there and makes it ready to be gone on with. A damaged file is set aside
-// and told to warn.
+// openCheckpoint reads the file and prepares it for appending. A damaged file is set aside and reported to warn.
 func openCheckpoint(path string, h header, ends int, later func(*past) bool, warn func(string)) (*checkpoint, *past, error) {
 	h.Format, h.Version = checkpointFormat, checkpointVersion
 	c := &checkpoint{path: path, header: h, states: map[int]string{}}
@@ -175,7 +173,7 @@ func (c *checkpoint) anew() error {
 	return c.create()
 }
 
-// write appends what is in buf and makes it durable if asked to.
+// write appends buf to the file, and fsyncs it if sync is set.
 func (c *checkpoint) write(sync bool) error {
 	if _, err := c.file.Write(c.buf); err != nil {
 		return err

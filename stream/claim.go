@@ -12,11 +12,11 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// shared is who has a place to which streams of an execution add.
+// shared marks a path to which several streams of an execution append.
 const shared = "*"
 
-// claim keeps the streams of one execution from replacing what another has written. Who has a place is in a file
-// beside the results of the segments.
+// claim keeps the streams of one execution from replacing each other's files. The claims are in a file next to the
+// results of the segments.
 func (s *segment) claim(n *node, path string, share bool) error {
 	if !strings.Contains(path, "://") {
 		if err := s.call.May(path); err != nil {

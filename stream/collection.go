@@ -6,8 +6,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// A source that knows the Collection of its items hands it on as a whole (semantics §8): past the modifiers between,
-// each of which may change it, to the sinks that want it. It travels beside the items, not among them.
+// A source that knows the Collection of its items sends it as a whole (semantics §8): through the modifiers, each of
+// which may change it, to the sinks that want it. It is sent separately from the items.
 
 // CollectionModifier is implemented by modifiers that change Collections.
 type CollectionModifier interface {
@@ -69,7 +69,7 @@ func (s *segment) ahead(from, to *node) []*node {
 		if n == from {
 			return true
 		}
-		if n.role() == spec.Source { // what it makes of the items that it takes are others
+		if n.role() == spec.Source { // its output items are not its input items
 			return false
 		}
 		for _, in := range n.inputs {

@@ -14,10 +14,10 @@ import (
 // most of it is keys.
 const maxWaste = 16 << 20
 
-// keySize is about what a key takes in the file.
+// keySize is the approximate size of a key in the file, in bytes.
 const keySize = 19
 
-// compact writes the file anew with all its keys, and of the rest what still counts. c.mu is held.
+// compact rewrites the file with all its keys and the merged rest. c.mu is held.
 func (c *checkpoint) compact() (err error) {
 	path := c.path + ".new"
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)

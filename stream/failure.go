@@ -30,7 +30,7 @@ const recordTime = "2006-01-02T15:04:05.000Z07:00"
 // failureRecord is a failure as it is written (stac-manager §4; source-systems A.6).
 type failureRecord struct {
 	At         []int64  `json:"at,omitempty"`     // root and number; in the spool only
-	Origin     []uint64 `json:"origin,omitempty"` // root and marks of the item; in the spool only. What a retry looks for has the ends it did not reach, too
+	Origin     []uint64 `json:"origin,omitempty"` // root and marks of the item; in the spool only. A record that a retry looks for also has the ends that it did not reach
 	Step       string   `json:"step_id"`
 	Item       string   `json:"item_id"`
 	Collection string   `json:"collection_id,omitempty"`
@@ -83,7 +83,7 @@ func cut(s string) string {
 	return stepwell.Head(s, maxMessage) + "…"
 }
 
-// over fills what is empty from other.
+// over fills empty fields from other.
 func (c Context) over(other Context) Context {
 	fill := func(to *string, from string) {
 		if *to == "" {

@@ -12,7 +12,7 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// failuresHead is what failures.json begins with (source-systems A.6).
+// failuresHead is the head of failures.json (source-systems A.6).
 type failuresHead struct {
 	Workflow   string           `json:"workflow_name"`
 	WorkflowID string           `json:"workflow_id"`

@@ -153,7 +153,7 @@ func (f *flow) feed(ctx context.Context, take func(*batch) bool) error {
 	}
 }
 
-// apply does to a batch what the stage is for.
+// apply runs the stage's work on a batch.
 func (f *flow) apply(ctx context.Context, b *batch) error {
 	if f.intake != nil {
 		if err := f.parseBatch(b); err != nil {
@@ -175,7 +175,7 @@ func (f *flow) apply(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// parseBatch parses what a source has made and gives every item its key.
+// parseBatch parses the texts of a source and gives every item its key.
 func (f *flow) parseBatch(b *batch) error {
 	kept := b.items[:0]
 	for _, it := range b.items {

@@ -38,8 +38,8 @@ func appendRawBlock(dst, meta, keys []byte) []byte {
 	return durable.SealFrame(append(dst, keys...), from)
 }
 
-// eachBlock reads the blocks of a file behind its header, and tells how much of it is whole: 0 when not
-// even the header is. The keys are given as they stand in the file.
+// eachBlock reads the blocks of a file behind its header, with keys as stored, and returns the length of the intact
+// part: 0 when the header is damaged.
 func eachBlock(path string, check func(header) error, do func(b block, keys []byte) error) (size int64, err error) {
 	f, err := durable.OpenFrames(path, 0)
 	if err != nil {
@@ -79,7 +79,7 @@ func parseBlock(payload []byte) (b block, keys []byte, ok bool) {
 	return b, keys, ok && json.Unmarshal(meta, &b) == nil
 }
 
-// eachKey goes over the keys of a block, without those of refused items, and tells how many items they are for.
+// eachKey calls do for the keys of a block except refused ones, and returns the number of items.
 func eachKey(raw []byte, do func(i int64, root int, seq int64, key [16]byte)) (items int64, err error) {
 	seq := int64(0)
 	for ; len(raw) > 0; items++ {

@@ -52,7 +52,7 @@ type node struct {
 	took    time.Duration
 }
 
-// role is what the step does here: some modifiers make items themselves when they get none.
+// role is the step's role here: some modifiers are sources when they have no input.
 func (n *node) role() spec.Role {
 	if about := n.module.Spec.Stream; about.AlsoSource && len(n.inputs) == 0 {
 		return spec.Source
@@ -70,7 +70,7 @@ type graph struct {
 	ends  []*node
 }
 
-// connect finds out who takes whose items.
+// connect links every step to the steps that take its items.
 func connect(nodes []*node) (*graph, error) {
 	byID := make(map[string]*node, len(nodes))
 	for _, n := range nodes {
@@ -116,7 +116,7 @@ func connect(nodes []*node) (*graph, error) {
 	return g, nil
 }
 
-// sorted puts the nodes in order (Kahn), those that could come at the same place as the segment has them.
+// sorted orders the nodes topologically (Kahn); ties keep the order of the segment.
 func sorted(nodes []*node) ([]*node, error) {
 	missing := make(map[*node]int, len(nodes))
 	var ready, done []*node

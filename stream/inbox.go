@@ -11,9 +11,8 @@ type message struct {
 	batch *batch
 }
 
-// inbox is where a stage gets its batches from. It takes whatever comes from whichever input, so that no
-// input ever waits for another: what waits in it for its counterpart is bounded by what the other way
-// holds, as both began at the same tee.
+// inbox receives the batches of a stage from all inputs, so that no input ever waits for another. Batches that wait for
+// their counterpart are bounded by the buffers of the other branch, as both began at the same tee.
 type inbox struct {
 	ch     chan message
 	gone   <-chan struct{} // the step does not go on: nothing is to be sent
@@ -47,7 +46,7 @@ func newInbox(n *node, roots int) *inbox {
 	return in
 }
 
-// arrival says what next has found.
+// arrival is the outcome of next.
 type arrival int
 
 const (
@@ -117,7 +116,7 @@ func (in *inbox) whole(m message) *batch {
 	return first
 }
 
-// merge merges what the parts of a join have brought into the batch.
+// merge merges the parts of a join into the batch.
 func (in *inbox) merge(b *batch) error {
 	if b.parts == nil {
 		return nil
@@ -130,7 +129,7 @@ type outlet struct {
 	seg   *segment
 	node  *node // the last step of the stage
 	edges []edge
-	skips bool // behind a source: leaves out what is done already. Here, as items come here in their order
+	skips bool // behind a source: skips items that are done already. Here, because items arrive here in order
 }
 
 type edge struct {
@@ -209,7 +208,7 @@ func (o *outlet) leaveOutKnown(b *batch, ends uint64) {
 	b.items = kept
 }
 
-// finish tells the steps behind that nothing more comes.
+// finish signals the end of the stream to the steps behind.
 func (o *outlet) finish(ctx context.Context) error {
 	for _, e := range o.edges {
 		select {

@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/item/merge"
 )
 
-// joiner merges what several branches made of the items of one root (semantics §8: joins of item streams).
+// joiner merges the items that several branches derived from one root (semantics §8: joins of item streams).
 type joiner struct {
 	seg     *segment
 	node    *node
@@ -19,12 +19,12 @@ type joiner struct {
 	derive  [][]derivation // by root
 }
 
-// Deriver is implemented by modifiers that compute members of an item from others of it, such as bbox from geometry.
-// A join computes them again when another branch has changed what they were computed from.
+// Deriver is implemented by modifiers that compute members of an item from others of it, such as bbox from geometry. A
+// join recomputes them when another branch has changed their inputs.
 type Deriver interface {
-	// Derived is called with an item that has been through the modifier, before it is merged. It returns what computes the
-	// members anew in the merged item, and leaves it as it is when they are right; nil: there is nothing to compute. The
-	// item is only read, and not kept. For any goroutine.
+	// Derived is called with an item that has been through the modifier, before it is merged. It returns a function
+	// that recomputes the members in the merged item and leaves correct ones alone; nil: nothing to compute. The item
+	// is read-only and not kept. Safe for concurrent use.
 	Derived(it *Item) func(merged *Item) error
 }
 

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// keyBag holds the keys of what is done already, each as often as it was done: about 25 bytes for each. It
-// is filled once, to the size given when it is made, and then only taken from. Not for several goroutines.
+// keyBag counts the keys that are done already: about 25 bytes for each. It is filled once, to the size given at
+// creation, and then only taken from. Not safe for concurrent use.
 type keyBag struct {
 	keys   [][16]byte
 	counts []uint32 // 0: free; else how often the key is there, and one

@@ -12,8 +12,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// leaf follows what becomes durable at a step behind which nothing comes: a sink, or a modifier or source
-// whose items nobody takes, which are done when they are through.
+// leaf tracks durability at a step without successors: a sink, or a modifier or source whose items no step takes; these
+// items are done when they are through.
 type leaf struct {
 	seg  *segment
 	node *node
@@ -72,8 +72,8 @@ func (l *leaf) queueBatch(b *batch) error {
 	return nil
 }
 
-// foretell writes the keys of a leaf before they are durable, as a sink may take long over that: they
-// count when a later block says so.
+// foretell writes the keys of a leaf before they are durable, as a sink may take long to commit: they count once a
+// later block confirms them.
 func (s *segment) foretell(l *leaf) error {
 	c := s.checkpoint
 	c.mu.Lock()
@@ -81,9 +81,8 @@ func (s *segment) foretell(l *leaf) error {
 	return c.append(block{End: l.node.end, From: l.noted, Durable: l.durable, Spool: c.latest.Spool}, l.entries, false)
 }
 
-// refuse takes note that an item that was written will never be durable: it is tried again in a later run.
-// It reports false for one that has been refused already. One that is not written yet, or was told to be
-// durable, cannot be refused.
+// refuse records that a written item will never be durable: a later run retries it. It returns false for an item that
+// was refused before. Items that are not written yet, or that are durable, cannot be refused.
 func (l *leaf) refuse(it *Item) (bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +120,7 @@ func (l *leaf) through(b *batch) error {
 	return l.recordDurable(all, nil)
 }
 
-// fresh leaves out what is done already and had to come all the same, because a step on its way remembers.
+// fresh drops items that are done already and came again only because a stateful step needs them.
 func (l *leaf) fresh(b *batch) {
 	if !l.seg.resumes || !b.ticket.root.whole {
 		return
@@ -199,7 +198,7 @@ func (l *leaf) pass(durable int64, state json.RawMessage) error {
 	return nil
 }
 
-// recordBlock writes a block: the spool first, then what it tells of.
+// recordBlock writes a block: first the spool, then the block that refers to it.
 func (s *segment) recordBlock(b block, keys []entry, batches []reached) error {
 	c := s.checkpoint
 	c.mu.Lock()

@@ -17,22 +17,21 @@ type Module struct {
 	// Spec describes it. Spec.Stream must be set; Params are the fields of `config`.
 	Spec spec.Spec
 	// Open makes the component of one step for one run of its segment: a Source, a Modifier or a Sink, as
-	// Spec.Stream.Role says. config has been checked against the Spec, its defaults are filled in, and
-	// templates outside of Raw fields are rendered. It may read files and fetch what it needs; an error ends
-	// the segment before any item flows. It must not change anything outside unless it is a sink.
+	// Spec.Stream.Role says. config has been checked against the Spec, its defaults are filled in, and templates
+	// outside of Raw fields are rendered. It may read files and make requests; an error ends the segment before any
+	// item flows. Only a sink may change anything outside.
 	Open func(ctx context.Context, env *Env, config map[string]any) (any, error)
 	// Check returns every problem of a config that the Spec cannot tell, for validation: without I/O. Texts
 	// may hold templates. Defaults to none.
 	Check func(config map[string]any) []error
-	// Try looks as Open would, but changes nothing: what --dry-run and `stac validate-workflow` do. Defaults
-	// to nothing.
+	// Try checks like Open but changes nothing: for --dry-run and `stac validate-workflow`. Optional.
 	Try func(ctx context.Context, env *Env, config map[string]any) []error
-	// Replaces reports, of a sink, whether a finished run leaves exactly what it gave (semantics §8, Writing): then a
+	// Replaces reports whether a finished run of a sink leaves exactly its own items (semantics §8, Writing): then a
 	// run that begins anew reads its sources whole. Defaults to no.
 	Replaces func(config map[string]any) bool
 }
 
-// Env is what the component of one step gets from the segment that it is part of.
+// Env is a segment's interface to the component of one of its steps.
 type Env struct {
 	Step     string // the step's id
 	Workflow string // the pipeline's name
@@ -43,20 +42,20 @@ type Env struct {
 	// Collection is the collection that this run of the segment is for, when it is one of many behind a
 	// discovery step: the member of the discovery's `collections`. Else nil.
 	Collection map[string]any
-	// Cursor is where a source goes on, State where a sink goes on; nil: at the beginning. A sink that finds
-	// its output not as State tells returns ErrStateGone from Open, and the segment begins anew.
+	// Cursor is the resume position of a source, State that of a sink; nil: at the beginning. A sink whose output does
+	// not match State returns ErrStateGone from Open, and the segment begins anew.
 	Cursor, State json.RawMessage
 	// Past is the state that the last run of the step has left, of a sink that begins anew all the same; nil: none.
 	Past json.RawMessage
-	// Data is a directory of this segment for what must survive a crash (a spool, say). It exists.
+	// Data is an existing directory of this segment for files that must survive a crash, such as a spool.
 	Data string
 
-	// Shared is a directory that all streams of this execution see, for what is known of collections. It is made by
-	// who writes to it; "": there is none.
+	// Shared is a directory that all streams of this execution see, for facts about collections. The first writer
+	// creates it; "": there is none.
 	Shared string
-	// Tell hands a Collection on that a source knows (CollectionSink); nil: nobody is behind it.
+	// Tell sends a source's Collection to the steps behind (CollectionSink); nil: there is none.
 	Tell func(ctx context.Context, c *Item) error
-	// Wants reports, once Read has been called, whether anybody takes Collections. nil: nobody.
+	// Wants reports, once Read has been called, whether any step takes Collections. nil: none does.
 	Wants func() bool
 
 	// Log writes to the step's log.
@@ -66,21 +65,21 @@ type Env struct {
 	Fail func(f Failure) error
 	// Refuse says that a sink will not make an item durable, which Write was given. The error as with Fail.
 	Refuse func(it *Item, cause error) error
-	// Claim is Claims; nil: nobody else is there.
+	// Claim implements Claims; nil: there are no other streams.
 	Claim func(path string, share bool) error
 	// Tally is Tallied; nil: nothing is known.
 	Tally func() (read, failed int64)
-	// Eval evaluates a {{ template }} with what the step sees and the names given in extra. For any goroutine.
+	// Eval evaluates a {{ template }} in the step's scope and the names in extra. Safe for concurrent use.
 	Eval func(template string, extra map[string]any) (any, error)
-	// Scope is what the step's templates see (params, steps, execution and so on), for modules that compile
-	// theirs once and evaluate them for every item. For any goroutine. nil: nothing.
+	// Scope is the scope of the step's templates (params, steps, execution and so on), for modules that compile theirs
+	// once and evaluate them for every item. Safe for concurrent use. nil: an empty scope.
 	Scope expr.Scope
 }
 
-// Claims says that this step writes a file or directory: as a whole, or adding to it (share). Unless both share it,
-// it is an error when another stream of the same execution has said so: an iteration, an entry of a matrix, a stream
-// before. The later would replace what the earlier has written. The same step may claim a path again, also after a
-// crash.
+// Claims declares that this step writes a file or directory: as a whole, or appending (share). It fails when another
+// stream of the same execution (an iteration, an entry of a matrix, an earlier stream) has claimed the path, unless
+// both share it: the later stream would replace the earlier one's data. The same step may claim a path again, also
+// after a crash.
 func (e *Env) Claims(path string, share bool) error {
 	if e.Claim == nil {
 		return nil

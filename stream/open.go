@@ -83,8 +83,8 @@ func (s *segment) recall(ctx context.Context) (*past, error) {
 	return p, os.MkdirAll(s.data, 0o700)
 }
 
-// later reports whether the run that a checkpoint tells of, which did not come to its end, is over: this one reads the
-// sources again and repeats what failed, instead of going on in the middle.
+// later reports whether the unfinished run of a checkpoint is over: then this run rereads the sources and repeats
+// failed items instead of resuming.
 func (s *segment) later(p *past) bool {
 	run, retried := s.call.Execution, s.call.GoesOn
 	switch {
@@ -103,8 +103,8 @@ func (s *segment) restarts(p *past) bool {
 	return s.call.GoesOn == "" && s.call.Attempt == 1 && p.stopped != "" && p.run == s.call.Execution
 }
 
-// anew reports whether this run takes up nothing of what a checkpoint tells. Of its own execution a sink that adds keeps
-// what it has: it would have it twice.
+// anew reports whether this run ignores a checkpoint. Within the same execution a sink that appends keeps its progress,
+// or it would write items twice.
 func (s *segment) anew(p *past) bool {
 	if !s.replaces || s.adds && p.run == s.call.Execution {
 		return false
@@ -112,7 +112,7 @@ func (s *segment) anew(p *past) bool {
 	return !s.goesOn(p) || s.restarts(p)
 }
 
-// goesOn reports whether this run resumes or retries the one that a checkpoint tells of (semantics §8, Writing).
+// goesOn reports whether this run resumes or retries the checkpoint's run (semantics §8, Writing).
 func (s *segment) goesOn(p *past) bool {
 	if p.ended { // the same execution: its end was not kept, or the step is restarted; both read everything again
 		return p.run != "" && p.run == s.call.GoesOn

@@ -13,10 +13,10 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// pages keeps what a Remote source has given until it is durable at the ends, so that a stream that was cut off gets
-// it again without asking the server. It is files of frames, one for each Mark: what was given since the Mark before,
-// and the cursor. A frame is written before Mark returns and not fsynced: it survives the death of the process; after
-// a loss of power what is missing is fetched again.
+// pages stores the items of a Remote source until they are durable at the ends, so that a resumed stream does not
+// request them again. It is files of frames, one for each Mark: the items since the Mark before, and the cursor. A
+// frame is written before Mark returns and not fsynced: it survives the death of the process; after a loss of power
+// missing items are fetched again.
 type pages struct {
 	dir  string
 	root int
@@ -49,7 +49,7 @@ type pagePosition struct {
 	offset int64
 }
 
-// pageFrame is what is told of one frame besides the texts of its items.
+// pageFrame is the header of one frame: all of it except the texts of its items.
 type pageFrame struct {
 	From   int64           `json:"from"` // number of the last item or failure before
 	To     int64           `json:"to"`
@@ -64,15 +64,15 @@ type pagePart struct {
 	Failure *failureRecord `json:"failure,omitempty"`
 }
 
-// Bounds of what is kept: of one file, of all, and of what is given between two Marks. What exceeds them is fetched
-// again after a crash.
+// Size limits: of one file, of all files, and of the items between two Marks. Items beyond them are fetched again after
+// a crash.
 const (
 	pageFileSize = 8 << 20
 	maxPages     = 256 << 20
 	maxPage      = 32 << 20
 )
 
-// openPages takes up what is kept behind a watermark, and gives the cursor behind the last of it; nil: nothing is.
+// openPages opens the frames behind a watermark and returns the cursor of the last; nil: there is none.
 func openPages(base string, root int, watermark int64, warn func(string)) (*pages, json.RawMessage, error) {
 	p := &pages{dir: base + pagesSuffix, root: root, warn: warn, at: watermark}
 	found, err := filepath.Glob(filepath.Join(durable.EscapeGlob(p.dir), fmt.Sprintf("%d-*", root)))
@@ -92,8 +92,7 @@ func openPages(base string, root int, watermark int64, warn func(string)) (*page
 
 const pagesSuffix = ".pages"
 
-// takeUp reads the files, in the order of their names, as far as they are whole and continue each other; what is
-// behind is removed.
+// takeUp reads the files in name order, as long as they are intact and contiguous, and removes the rest.
 func (p *pages) takeUp(found []string, watermark int64) (cursor json.RawMessage, err error) {
 	last, whole := int64(-1), true
 	for i, path := range found {
@@ -129,7 +128,7 @@ func (p *pages) takeUp(found []string, watermark int64) (cursor json.RawMessage,
 	return cursor, nil
 }
 
-// eachPageFrame reads the frames of a file from an offset on, and tells up to where it is whole.
+// eachPageFrame reads the frames of a file from an offset and returns the end of the intact part.
 func eachPageFrame(path string, offset int64, do func(offset int64, frame *pageFrame, texts []byte) error) (size int64, whole bool, err error) {
 	f, err := durable.OpenFrames(path, offset)
 	if err != nil {
@@ -159,7 +158,7 @@ func eachPageFrame(path string, offset int64, do func(offset int64, frame *pageF
 	}
 }
 
-// replay gives what is kept to the intake, as the source did.
+// replay sends the stored items to the intake, as the source did.
 func (p *pages) replay(s *intake) error {
 	if p == nil || p.from == nil {
 		return nil
@@ -240,7 +239,7 @@ func (p *pages) failure(r *failureRecord) {
 	}
 }
 
-// mark writes what was given since the last Mark.
+// mark writes the items since the last Mark.
 func (p *pages) mark(seq int64, cursor json.RawMessage) {
 	if p == nil {
 		return
@@ -248,7 +247,7 @@ func (p *pages) mark(seq int64, cursor json.RawMessage) {
 	p.meta.From, p.meta.To, p.meta.Cursor = p.at, seq, cursor
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.torn || p.total() > maxPages { // what is kept begins here
+	if p.torn || p.total() > maxPages { // the stored items begin here
 		p.drop()
 	} else if !p.off {
 		if err := p.write(); err != nil {
@@ -376,5 +375,5 @@ func (s *segment) keepPages(n *node, note cursorNote) (json.RawMessage, error) {
 	return cursor, nil
 }
 
-// dropPages removes what is kept of a stream that begins anew, or has come to its end.
+// dropPages removes the stored pages of a stream that begins anew or has ended.
 func (s *segment) dropPages() error { return os.RemoveAll(s.base + pagesSuffix) }

@@ -16,7 +16,7 @@ import (
 // c and d parted at b, both of them and e at a. Two inputs may have several such steps, when both come behind the same
 // two joined branches; then they parted at what joining those gives.
 
-// meeting is a join as it is planned: what it gets, and how the items of each root are merged.
+// meeting is a planned join: its inputs, and how the items of each root are merged.
 type meeting struct {
 	parts []*node      // its inputs, then steps where branches parted that are none of them
 	roots []*mergePlan // by root; nil: the root's items come from one input only, and pass
@@ -28,11 +28,11 @@ type mergePlan struct {
 	parts []int
 	forks []fork  // where they parted
 	at    [][]int // the number of the fork of two of the parts; nil: 0 for all
-	// between are the steps on the branches, those that not all parts have been through, each with the first part that has.
+	// between are the steps that only some parts have been through, each with the first such part.
 	between map[*node]int
 }
 
-// fork is where branches parted: at the items of a part, or at what merging several gives.
+// fork is where branches parted: at the items of a part, or at the merge of several parts.
 type fork struct {
 	part   int
 	merged *mergePlan

@@ -7,7 +7,7 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// past is what a checkpoint tells of before.
+// past is the state that a checkpoint holds of earlier runs.
 type past struct {
 	complete bool // it came to its end, or failed in a way that a run like the present one does not go on from
 	stopped  string
@@ -32,8 +32,8 @@ type lateItem struct {
 	number       int64
 }
 
-// readCheckpoint reads a file twice: for what counts in the end, and then for the keys that count. later says whether a run
-// that did not come to its end is over all the same. It tells how much of the file is whole.
+// readCheckpoint reads a file twice: for the final state, and then for the keys that count. later decides whether an
+// unfinished run is over all the same. It returns the length of the intact part.
 func readCheckpoint(path string, want header, ends int, later func(*past) bool) (*past, int64, error) {
 	check := func(h header) error {
 		if h.Format != want.Format || h.Version != want.Version {
@@ -78,7 +78,7 @@ func readCheckpoint(path string, want header, ends int, later func(*past) bool) 
 	return p, size, err
 }
 
-// learn takes in what a block tells.
+// learn adds a block to the state.
 func (p *past) learn(b block, keys []byte) error {
 	if b.End < 0 || b.End >= len(p.total) {
 		return durable.Damaged("a block of end %d", b.End)

@@ -15,7 +15,7 @@ type counts struct {
 	total                             atomic.Int64 // that a source expects
 }
 
-// tally is what is told of a step's counts.
+// tally returns a step's reported counts.
 func (n *node) tally() action.Counts {
 	c := &n.counts
 	t := action.Counts{In: c.in.Load(), Out: max(c.out.Load(), 0), Failed: c.failed.Load(), Dropped: c.dropped.Load(), Skipped: c.skipped.Load(), Total: n.expected()}
@@ -61,8 +61,7 @@ func (n *node) behind() (read, failed int64) {
 
 const reportEvery = 200 * time.Millisecond
 
-// watch tells how far the steps have come, about five times a second while something changes, until the
-// context is done.
+// watch reports the steps' progress, about five times a second while it changes, until the context is done.
 func (s *segment) watch(ctx context.Context) {
 	ticker := time.NewTicker(reportEvery)
 	defer ticker.Stop()

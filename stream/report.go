@@ -125,7 +125,7 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 	return out, nil
 }
 
-// mayWrite asks whether the step may write a file. One that nobody asked for is left out when it may not.
+// mayWrite asks whether the step may write a file. A file at a default path is skipped when it may not.
 func mayWrite(call *action.Call, path string, given bool) (bool, error) {
 	err := call.May(path)
 	if err != nil && !given {
@@ -146,7 +146,7 @@ func (s *summaryFile) write(path string) error {
 
 func resolve(dir, path string) string { return (&Env{Dir: dir}).Path(path) }
 
-// readResults reads what the segments have left, by name.
+// readResults reads the results of the segments, by name.
 func readResults(folder string) ([]*segmentResult, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -259,7 +259,7 @@ func describeRun(sum *summaryFile, out *workflowResult) string {
 	return b.String()
 }
 
-// text is a step's counts, those that say something.
+// text formats a step's counts, without zeros.
 func (r *stepResult) text() string {
 	text := counted(max(r.In, r.Out), "item")
 	if r.In > 0 && r.Out != r.In {
@@ -301,7 +301,7 @@ func prefix(s *segmentResult) string {
 	return strings.Join(parts, "/") + " "
 }
 
-// sweep removes the results of executions that nobody will ask about any more.
+// sweep removes the results of old executions.
 func (r *reporter) sweep(all string) error {
 	entries, err := os.ReadDir(all)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -29,7 +29,7 @@ const (
 	failed       = "failed"
 )
 
-// segmentResult is what a segment leaves for stream.report.
+// segmentResult is the result that a segment leaves for stream.report.
 type segmentResult struct {
 	Segment    string       `json:"segment"` // the first step
 	Entry      string       `json:"entry,omitempty"`
@@ -41,12 +41,12 @@ type segmentResult struct {
 	Processed  int64        `json:"items_processed"`
 	Failures   int64        `json:"failures"`
 	Steps      []stepResult `json:"steps"`
-	Spool      string       `json:"failures_file,omitempty"` // beside this file
+	Spool      string       `json:"failures_file,omitempty"` // in the same directory as this file
 	Started    time.Time    `json:"started_at"`
 	Ended      time.Time    `json:"ended_at"`
 }
 
-// stepResult is what is told of one step.
+// stepResult is the reported result of one step.
 type stepResult struct {
 	ID       string  `json:"id"`
 	Module   string  `json:"module"`
@@ -101,7 +101,7 @@ func (n *node) result() stepResult {
 		Duration: float64(n.took.Milliseconds()) / 1000}
 }
 
-// keepOutputs takes what the module itself has to say about its work: an object, or nothing.
+// keepOutputs stores the module's own outputs: an object, or null.
 func (n *node) keepOutputs(outputs any) error {
 	if outputs == nil {
 		return nil
@@ -116,7 +116,7 @@ func (n *node) keepOutputs(outputs any) error {
 	return nil
 }
 
-// commonOutputs are those that every stream step has beside its module's own.
+// commonOutputs are the outputs of every stream step, besides its module's own.
 var commonOutputs = []spec.Field{
 	{Name: "items_in", Type: spec.Integer, Doc: "How many items came to the step in this run."},
 	{Name: "items_out", Type: spec.Integer, Doc: "How many went on from it."},
@@ -127,7 +127,7 @@ var commonOutputs = []spec.Field{
 	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it was at work."},
 }
 
-// describe is the step's outputs: its counts, and what the module itself has to say.
+// describe returns the step's outputs: its counts and the module's own outputs.
 func (n *node) describe() map[string]any {
 	if n.done != nil {
 		return n.done.Outputs
@@ -146,7 +146,7 @@ func (n *node) describe() map[string]any {
 	return out
 }
 
-// processed is how many items of this run came from sources to those who are no sources.
+// processed counts the items of this run that reached a step other than a source.
 func (s *segment) processed() int64 {
 	var total int64
 	for _, r := range s.graph.roots {
@@ -196,7 +196,7 @@ func (s *segment) writeResult(err error) error {
 	})
 }
 
-// share makes a file known under a second name, in place of what had it; a copy where links do not work.
+// share links a file under a second name, replacing any file there; it copies where links do not work.
 func share(from, to string) error {
 	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
 		return err

@@ -245,8 +245,8 @@ func (s *segment) finishOne(n *node, failed error) (err error) {
 	return n.keepOutputs(outputs)
 }
 
-// close ends what is still open, as something failed, with what sinks can still make durable if that is
-// asked for. That it may fail too is only logged: there is an error already.
+// close ends the open steps after a failure; with commit set, sinks first make durable what they can. Its own errors
+// are only logged: the caller has one already.
 func (s *segment) close(ctx context.Context, cause error, commit bool) {
 	for _, n := range s.graph.nodes {
 		var err error

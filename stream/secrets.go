@@ -2,7 +2,7 @@ package stream
 
 import "encoding/json"
 
-// Secrets keeps secrets out of what a segment leaves on the disk; package secret has it.
+// Secrets redacts secrets in files that a segment leaves; implemented by package secret.
 type Secrets interface {
 	// Text hides them in a text, JSON in JSON.
 	Text(execution, text string) string

@@ -43,8 +43,8 @@ type segment struct {
 	data       string // directory for the modules
 
 	resumes     bool                    // some items may be done already
-	replaces    bool                    // a sink leaves exactly what a run gave
-	adds        bool                    // a sink adds to what is there
+	replaces    bool                    // a sink leaves exactly the items of one run
+	adds        bool                    // a sink appends to existing output
 	former      map[int]json.RawMessage // states of the last run's sinks, by end, that this one does not go on from
 	collections sync.Mutex              // one Collection travels at a time
 	keysMu      sync.Mutex
@@ -196,7 +196,7 @@ func (c *catalog) node(call *action.Call, step *Step) (*node, error) {
 	return n, errors.Join(problems...)
 }
 
-// identify makes the hash of what must be the same for a checkpoint to make sense. Secrets are no part of it.
+// identify hashes everything that must be unchanged for a checkpoint to apply. Secrets are not included.
 func (s *segment) identify() error {
 	p := s.params
 	type part struct {
@@ -234,7 +234,7 @@ func (s *segment) fail(n *node, err error) error {
 	return err
 }
 
-// stop ends a step, and what depends on it, for the error of a goroutine, which may be that of another step.
+// stop ends a step and its dependents for an error of a goroutine, which may be another step's.
 func (s *segment) stop(n *node, err error) {
 	if m, ok := errors.AsType[*member](err); ok {
 		n, err = m.node, m.err
@@ -287,8 +287,8 @@ func (s *segment) done(it *Item, ends uint64) {
 	o.known |= ends
 }
 
-// noteDone writes what is done in another form into the checkpoint, so that a later run knows it. The numbers of these
-// items are below those of all that is written. The checkpoint's lock is held.
+// noteDone writes the converted keys of done items into the checkpoint for later runs. These items have lower numbers
+// than all that are written. The checkpoint's lock is held.
 func (s *segment) noteDone() error {
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()
@@ -304,8 +304,8 @@ func (s *segment) noteDone() error {
 	return nil
 }
 
-// known marks the items of a batch that some end has already, takes out those that all have, and tells
-// how many these are. The others are seen.
+// known marks the items of a batch that some end has already, removes those that all ends have, and returns the number
+// removed. The others count as seen.
 func (s *segment) known(b *batch) (skipped int, err error) {
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()

@@ -96,8 +96,8 @@ func (s *segment) finishSink(ctx context.Context, n *node) (err error) {
 	return n.keepOutputs(outputs)
 }
 
-// abandonSink ends the output of a stream that failed. What it can still make durable it does, unless it
-// is the one that failed, or somebody has asked to stop.
+// abandonSink ends the output of a failed stream. It first commits what it can, unless this sink is the failed one or a
+// stop was requested.
 func (s *segment) abandonSink(ctx context.Context, n *node, commit bool) (err error) {
 	sink := n.opened.(Sink)
 	n.opened = nil

@@ -24,8 +24,8 @@ import (
 // NotFound is the failure of an item that a retry was to repeat, and that its source no longer has.
 const NotFound = "not_found"
 
-// marks identify an item across runs, whatever a modifier has made of it: by its collection and id as it left the source, else by its
-// line, else by its content. 0 is none.
+// marks identify an item across runs, regardless of modifiers: by its collection and id as it left the source, else by
+// its line, else by its content. 0 is none.
 type marks struct {
 	id, place uint64
 }
@@ -55,8 +55,8 @@ func markItem(it *Item, key []byte) marks {
 	return it.origin.root.mark(it.Collection(), it.ID(), it.Place, key)
 }
 
-// sought are the items that failed in the run that this one retries and have not come from their sources again. What has
-// is in a journal, which is durable before a cursor behind it is, so that an attempt that was cut off goes on with the rest.
+// sought are the failed items of the retried run that have not come from their sources again. Items found are in a
+// journal, which is durable before a cursor behind them is, so that a resumed attempt looks only for the rest.
 type sought struct {
 	path, journal string
 
@@ -71,7 +71,7 @@ type sought struct {
 	dirty   bool
 }
 
-// soughtItem is an item that failed: what its failure record says of it.
+// soughtItem is a failed item, as its failure record describes it.
 type soughtItem struct {
 	marks
 	root  int32
@@ -94,8 +94,8 @@ func (s *segment) newSought() *sought {
 	return &sought{path: base + ".sought.ndjson", journal: base + ".found", byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}, byBare: map[uint64][]int32{}}
 }
 
-// seek lays ready what failed in the run that this one retries: the failures kept with that execution, and what it was
-// itself looking for when it did not come to its end.
+// seek prepares the failures of the retried run: those stored with that execution, and those that it was itself looking
+// for when it was cut off.
 func (s *segment) seek(ctx context.Context, p *past) error {
 	if s.call.GoesOn == "" {
 		return nil
@@ -103,7 +103,7 @@ func (s *segment) seek(ctx context.Context, p *past) error {
 	to, before := s.newSought(), s.newSought()
 	before.path, before.journal = s.ofRetried(before.path), s.ofRetried(before.journal)
 	var err error
-	if !p.ended || p.run != s.call.GoesOn { // else what it did not find is among its failures
+	if !p.ended || p.run != s.call.GoesOn { // else its unfound items are among its failures
 		err = before.load(ctx)
 	}
 	if err == nil {
@@ -148,8 +148,8 @@ func (s *segment) missed(step string, p *past) uint64 {
 	return math.MaxUint64
 }
 
-// formerFailures gives the failures that are kept with the execution that this one retries; when it was cut off, those
-// that its checkpoint tells of.
+// formerFailures calls do for the failures stored with the retried execution, or, when it was cut off, for those of its
+// checkpoint.
 func (s *segment) formerFailures(ctx context.Context, p *past, do func(*failureRecord) error) error {
 	err := eachFailure(ctx, s.ofRetried(s.resultBase()+spoolSuffix), do)
 	if !errors.Is(err, fs.ErrNotExist) || p.run != s.call.GoesOn {
@@ -176,7 +176,7 @@ func (s *segment) ofRetried(path string) string {
 	return filepath.Join(filepath.Dir(s.runs), fileName(s.call.GoesOn), filepath.Base(path))
 }
 
-// remember takes up what is looked for: of the roots that are read in this attempt.
+// remember loads the sought items of the roots that this attempt reads.
 func (s *segment) remember(ctx context.Context) error {
 	if s.call.GoesOn == "" || !s.keyed {
 		return nil
@@ -240,7 +240,7 @@ func (so *sought) add(r *failureRecord) (fresh bool) {
 	return true
 }
 
-// sought is what can be looked for of a record's item; not ok: nothing.
+// sought returns the item of a record; not ok: it cannot be searched for.
 func (r *failureRecord) sought() (soughtItem, bool) {
 	if len(r.Origin) != 4 || r.Origin[1] == 0 && r.Origin[2] == 0 {
 		return soughtItem{}, false
@@ -316,7 +316,7 @@ func (so *sought) recordFound(i int32) error {
 	return err
 }
 
-// sync makes durable what has been found.
+// sync makes the found items durable.
 func (so *sought) sync() error {
 	if so == nil {
 		return nil
@@ -339,7 +339,7 @@ func (so *sought) close() error {
 	return err
 }
 
-// missing gives the records of what has not been found, each item once.
+// missing calls do for the records of items not found, once per item.
 func (so *sought) missing(ctx context.Context, do func(*failureRecord) error) error {
 	if so.left == 0 {
 		return nil
@@ -366,7 +366,7 @@ type missingItem struct {
 // maxMissing bounds the sample.
 const maxMissing = 10
 
-// miss records as failures what the sources that were read to their end no longer have.
+// miss records failures for items that their fully read sources no longer have.
 func (s *segment) miss(ctx context.Context) error {
 	if s.sought == nil {
 		return nil
@@ -404,7 +404,7 @@ func (s *segment) miss(ctx context.Context) error {
 	})
 }
 
-// endSearch ends the search of a stream that has come to its end: what was not found is among its failures.
+// endSearch ends the search of a finished stream: items not found are among its failures.
 func (s *segment) endSearch() error {
 	if s.call.GoesOn == "" || !s.keyed {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// intakeBytes ends a batch early, so that what is under way stays small when items are large.
+// intakeBytes ends a batch early, to bound memory when items are large.
 const intakeBytes = 1 << 20
 
 // patience is how long an item waits for its batch to fill up.
@@ -82,7 +82,7 @@ func (s *intake) source(ctx context.Context) (err error) {
 		}
 		return &member{s.node, err}
 	}
-	if s.in != nil { // what it did not want to see
+	if s.in != nil { // items that the source skipped
 		for range s.taken {
 		}
 	}
@@ -159,7 +159,7 @@ func (s *intake) mark(cursor json.RawMessage) error {
 	return s.paused()
 }
 
-// paused passes on what has come, when it is time to.
+// paused passes on the items so far, when it is time to.
 func (s *intake) paused() error {
 	if now := time.Now(); len(s.batch.items) >= s.seg.settings.Batch/4 || now.Sub(s.sent) >= markPause {
 		return s.flush()
@@ -188,7 +188,7 @@ func (s *intake) failed(f Failure) error {
 // Expect implements Out.
 func (s *intake) Expect(total int64) { s.node.counts.total.Store(total) }
 
-// flush sends the batch on, also an empty one that carries a mark.
+// flush sends the batch, even if it is empty but has a mark.
 func (s *intake) flush() error {
 	if err := s.ctx.Err(); err != nil {
 		return context.Cause(s.ctx)

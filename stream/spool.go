@@ -30,8 +30,8 @@ type spool struct {
 
 const maxKnown = 100_000 // of spool.known
 
-// add writes a record and tells how many there are. again: it is one from before the stream was cut off
-// that comes again as its item is tried again, and is not written twice.
+// add writes a record and returns the number of records. again: a retried item failed as it did before the stream was
+// cut off, and its record is not written twice.
 func (s *spool) add(r *failureRecord, raw []byte) (again bool, total int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,7 +72,7 @@ func (s *spool) open(flags int) error {
 	return nil
 }
 
-// sameness is what makes two records the same failure: all but the time.
+// sameness hashes a record except its time: equal hashes are the same failure.
 func sameness(r *failureRecord) [16]byte {
 	c := *r
 	c.Time, c.At = "", nil
@@ -83,7 +83,7 @@ func sameness(r *failureRecord) [16]byte {
 	return xxh3.Hash128(raw).Bytes()
 }
 
-// sync makes everything durable and tells how long the file is.
+// sync makes everything durable and returns the length of the file.
 func (s *spool) sync() (size int64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,25 +55,25 @@ func text(v *item.Value) string {
 
 // Source makes items (stac-manager: Fetcher).
 type Source interface {
-	// Read gives all items to out, in an order that is the same when nothing has changed, and returns
-	// after the last. It returns at once with the error that a method of out returns. Any other error ends
-	// the whole segment; what went wrong with one item or one page is out.Fail's. in is another step's
-	// stream (Spec.Stream.TakesItems), nil when there is none; its items may be kept and given on. What comes
-	// of an item of in is not known, so that after a crash in begins anew, while Env.Cursor is as marked.
+	// Read gives all items to out, in an order that is the same when nothing has changed, and returns after the last.
+	// It returns at once with the error that a method of out returns. Any other error ends the whole segment; errors of
+	// one item or one page go to out.Fail. in is another step's stream (Spec.Stream.TakesItems), or nil; its items may
+	// be kept and sent on. The outcome of an item of in is unknown: after a crash in begins anew, while Env.Cursor is
+	// as marked.
 	Read(ctx context.Context, in iter.Seq[*Item], out Out) error
 }
 
-// Remote is implemented by sources that read pages from a server. What such a source has given before a Mark is kept until it
-// is durable at the ends, so that a run that goes on asks for no page twice: Env.Cursor is that of the last Mark, and
-// what was given before it comes again without Read.
+// Remote is implemented by sources that read pages from a server. Items given before a Mark are stored until they are
+// durable at the ends, so that a resumed run requests no page twice: Env.Cursor is that of the last Mark, and the items
+// before it come again without Read.
 type Remote interface {
 	Source
 	// Remote reports whether this component does so.
 	Remote() bool
 }
 
-// Out takes what a source makes. Its methods block while the steps behind are busy, and return an error
-// when the stream is over. They are for one goroutine at a time.
+// Out receives the items of a source. Its methods block while the steps behind are busy, and return an error when the
+// stream is over. They are for one goroutine at a time.
 type Out interface {
 	// Item passes an item on, which it takes over. The text of an item made by Lazy is checked later.
 	Item(it *Item) error
@@ -103,18 +103,18 @@ type Sink interface {
 	// not. An item that alone cannot be written is given to Env.Refuse, at once or before that Commit; an
 	// error ends the segment.
 	Write(ctx context.Context, batch []*Item) error
-	// Commit makes durable what can be at a bearable price (fsync included), and returns how many of the
-	// items written since the component was opened are durable now, counted in order, refused ones
-	// included; and the state with which a sink opened later (Env.State) goes on from exactly there. It is
-	// called every second or so. The state is kept as JSON, up to 1 MiB.
+	// Commit makes durable as many items as it can at a bearable price (fsync included), and returns how many of the
+	// items written since the component was opened are durable now, counted in order, refused ones included; and the
+	// state (Env.State) from which a sink opened later resumes exactly there. It is called about once a second. The
+	// state is kept as JSON, up to 1 MiB.
 	Commit(ctx context.Context) (durable int64, state any, err error)
 	// Close ends the output: everything is durable and in its final place. It returns the state for going
 	// on in a later run, and the step's outputs: a manifest. Called once, after the last Write, when all
 	// steps of the segment have come to their end and none has failed. A crash right behind it opens the
 	// sink again with the state of the last Commit.
 	Close(ctx context.Context) (state, outputs any, err error)
-	// Abandon ends without finishing: what Commit has promised stays, so that the next run can go on.
-	// Called once, instead of Close or after its failure.
+	// Abandon ends without finishing: committed items stay, so that the next run can resume. Called once, instead of
+	// Close or after its failure.
 	Abandon()
 }
 
@@ -134,8 +134,7 @@ func Lazy(text []byte, at Place) *Item {
 // New makes an item of a value.
 func New(v *item.Value, at Place) *Item { return &Item{Value: v, Place: at} }
 
-// State decodes what a source or sink left, Env.Cursor or Env.State, into v. It reports false when there
-// is nothing.
+// State decodes the state of a source or sink, Env.Cursor or Env.State, into v. It returns false when there is none.
 func State(raw json.RawMessage, v any) (bool, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return false, nil
@@ -163,10 +162,9 @@ func (it *Item) Parse() error {
 // Clone makes an item that can be changed on its own, on the way of the same original.
 func (it *Item) Clone() *Item {
 	out := *it
-	out.Value = it.Value.Clone() // what is not parsed yet is shared: a text is never changed
+	out.Value = it.Value.Clone() // the unparsed text is shared: it never changes
 	return &out
 }
 
-// ErrStateGone is what a sink returns from Open when its output is not as Env.State tells: somebody has
-// taken or changed it.
+// ErrStateGone is returned by a sink's Open when its output does not match Env.State: it was moved or changed.
 var ErrStateGone = errors.New("the output is no longer as it was left")

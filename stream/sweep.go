@@ -13,8 +13,8 @@ import (
 // keepCheckpoints is how long the checkpoint of a segment is kept whose config is no longer used.
 const keepCheckpoints = 90 * 24 * time.Hour
 
-// sweep removes what checkpoints of older configs of this segment have left, once nobody has used them for
-// long. The lock of one that is in use right now keeps it.
+// sweep removes checkpoints of older configs of this segment that are unused for long. A locked checkpoint is in use
+// and stays.
 func (s *segment) sweep(now time.Time) error {
 	paths, err := filepath.Glob(filepath.Join(filepath.Dir(s.base), durable.EscapeGlob(s.name)+"-*.ckpt"))
 	for _, path := range paths {

@@ -9,9 +9,9 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Try lets a registered module look at what its component would read, without changing anything
-// (Module.Try), and returns what is wrong: nothing when the module has no Try. The config must have passed
-// the Spec; templates in it are left as they are. dir is the directory of relative paths.
+// Try checks the input of a registered module's component, without changing anything (Module.Try), and returns the
+// problems; none when the module has no Try. The config must have passed the Spec; templates in it are left as they
+// are. dir is the directory of relative paths.
 func Try(ctx context.Context, r *action.Registry, name, dir string, config map[string]any) ([]error, error) {
 	a, ok := r.Lookup(name)
 	if !ok {

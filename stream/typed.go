@@ -9,9 +9,9 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Typed is a Module whose config is the struct C. Its tags (package spec) are the fields of Spec.Params, of which only those
-// are given whose description a tag cannot hold; what tags cannot check, Check does. Fields of C without a json tag are the module's own: Check may prepare
-// there what Open uses.
+// Typed is a Module whose config is the struct C. Its tags (package spec) are the fields of Spec.Params; only fields
+// whose description a tag cannot hold are given there. Check does the checks that tags cannot. Fields of C without a
+// json tag are the module's own: Check may set them for Open.
 type Typed[C any] struct {
 	Spec spec.Spec
 	// Check returns every problem of a config that fits the tags, without I/O. Defaults to none. Early is set before
@@ -109,10 +109,10 @@ func (t Typed[C]) check(c *C, config Config) []error {
 	return t.Check(c, config)
 }
 
-// Problems collects what is wrong with a config.
+// Problems collects the errors of a config.
 type Problems []error
 
-// Add adds what is wrong with a part of it, unless that is nil.
+// Add adds an error under its place, unless it is nil.
 func (p *Problems) Add(where string, err error) {
 	if err != nil {
 		*p = append(*p, &stepwell.Error{Code: stepwell.CodeInvalid, Message: where, Hint: stepwell.HintOf(err), Err: err})
