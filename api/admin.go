@@ -130,7 +130,7 @@ type RefusedStep struct {
 	Cure   string `json:"cure" doc:"What to do."`
 }
 
-// refused tells what the first key changes. The key is made already, so what cannot be found out is left out.
+// refused lists the steps that the first key disables. Errors are only logged: the key exists already.
 func (s *server) refused(ctx context.Context) []RefusedStep {
 	if s.o.Refused == nil || access.Of(ctx).Kind != access.KindAnonymous {
 		return nil
@@ -153,7 +153,7 @@ func (s *server) createKey(ctx context.Context, in *createKeyInput) (*made[KeyMa
 	if err := n.Role.UnmarshalText([]byte(in.Body.Role)); err != nil {
 		return nil, err
 	}
-	if n.Role != access.Admin && access.Of(ctx).Kind == access.KindAnonymous { // who is in without a key would be out
+	if n.Role != access.Admin && access.Of(ctx).Kind == access.KindAnonymous { // a caller without a key would be locked out
 		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the first API key has to be an admin's: from then on everybody needs one",
 			Hint: "make one with the role admin, and with it the others"}
 	}
@@ -195,7 +195,7 @@ func (s *server) deleteKey(ctx context.Context, in *KeyPath) (*struct{}, error) 
 	return nil, s.o.Keys.Delete(ctx, in.ID)
 }
 
-// AuditEntry says who changed what.
+// AuditEntry is one change and its author.
 type AuditEntry struct {
 	store.AuditEntry
 	At Time `json:"at"`
@@ -228,7 +228,7 @@ func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditLis
 	return reply(out, nil)
 }
 
-// Me is who asks.
+// Me is the caller.
 type Me struct {
 	Name string `json:"name"`
 	Role string `json:"role" enum:"viewer,operator,editor,admin"`

@@ -100,7 +100,7 @@ func (s *server) listApprovals(ctx context.Context, in *ListApprovals) (*answer[
 	return reply(out, nil)
 }
 
-// approvalOf reads what the step asks.
+// approvalOf reads the step's request.
 func (s *server) approvalOf(execution, pipeline string, a *engine.Await) Approval {
 	var q struct {
 		Message      string    `json:"message"`
@@ -221,7 +221,7 @@ func (s *server) decide(ctx context.Context, in *decideInput, approved bool) (*a
 	return reply(Decision{in.ID, approved, p.Actor(), resource.At(now)}, nil)
 }
 
-// CallbackAnswer says what became of a callback.
+// CallbackAnswer is the outcome of a callback.
 type CallbackAnswer struct {
 	Delivered bool `json:"delivered" doc:"A step waited for it; otherwise it is kept for the step."`
 	Repeated  bool `json:"repeated" doc:"It has come before."`
@@ -232,7 +232,7 @@ type CallbackPath struct {
 	Token string `path:"token" maxLength:"4096"`
 }
 
-// callback ends a step from outside. Whoever has the token may; it is good for that one step.
+// callback ends a step from outside. The token is the authorization; it is valid for that one step.
 func (s *server) callback(ctx context.Context, in *CallbackPath) (*answer[CallbackAnswer], error) {
 	key, err := s.o.Callbacks.Key(in.Token)
 	if err != nil {
@@ -246,7 +246,7 @@ func (s *server) callback(ctx context.Context, in *CallbackPath) (*answer[Callba
 	if err != nil {
 		return nil, err
 	}
-	if fresh { // whoever has the token is nobody else to us
+	if fresh { // the token is the caller's only identity
 		c := callOf(ctx)
 		c.actor = "callback"
 		if of, ok := strings.CutPrefix(key, "callback:"); ok {
@@ -258,9 +258,9 @@ func (s *server) callback(ctx context.Context, in *CallbackPath) (*answer[Callba
 	return reply(CallbackAnswer{delivered, !fresh}, nil)
 }
 
-// callbackBody makes a signal of what was sent: an object with a status of ours and else only outputs and error, or with
-// outputs alone, is taken at its word; any other object is the outputs, and any other value the output body. An error
-// that is no text becomes one.
+// callbackBody makes a signal of the request body: an object with a known status and otherwise only outputs and error,
+// or with outputs alone, is taken literally; any other object is the outputs, and any other value the output body. An
+// error that is not text becomes text.
 func callbackBody(raw []byte) (json.RawMessage, error) {
 	var v any = map[string]any{}
 	if len(raw) > 0 {
@@ -290,7 +290,7 @@ func callbackBody(raw []byte) (json.RawMessage, error) {
 	return expr.Marshal(signal)
 }
 
-// ours tells an answer in our words from one that is the outputs.
+// ours reports whether an object is an answer in the API's terms, not the outputs themselves.
 func ours(object map[string]any) bool {
 	for name := range object {
 		if !slices.Contains([]string{"status", "outputs", "error"}, name) {

@@ -18,9 +18,9 @@ const (
 	maxDrained   = 32 << 20 // bytes that are read off after an answer that did not need them
 )
 
-// bodies bounds the memory that bodies of requests take, those that still come and those that are worked on. When it is
-// used up, the body that has been coming for longest is given up, of the caller whose coming bodies take most: so a caller
-// who sends many halves of bodies is in nobody's way but its own. It is safe for concurrent use.
+// bodies bounds the memory for request bodies, both those still uploading and those being processed. When it is used
+// up, the oldest upload of the caller with the largest uploads is aborted, so a caller who sends many partial bodies
+// blocks only itself. It is safe for concurrent use.
 type bodies struct {
 	most int64
 
@@ -41,7 +41,7 @@ type upload struct {
 	caller  string
 	serial  uint64
 	bytes   int64
-	given   bool // up: what it took is free already
+	given   bool // up: its memory is freed already
 	control *http.ResponseController
 }
 
@@ -107,7 +107,7 @@ func (b *bodies) slowest() *upload {
 	return oldest
 }
 
-// arrived takes a body that is complete out of those that come; its bytes count until done.
+// arrived marks a body as complete; its bytes count until done.
 func (b *bodies) arrived(u *upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -137,7 +137,7 @@ func (b *bodies) release(u *upload) {
 	u.bytes = 0
 }
 
-// done frees what a body took.
+// done frees the memory of a body.
 func (b *bodies) done(u *upload) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -201,8 +201,8 @@ func (s *server) read(r *http.Request, u *upload, limit int64) ([]byte, error) {
 	}
 }
 
-// Bodies serves requests so that a body that nobody reads is no burden: the answer does not wait for it, a client that is
-// still sending gets the answer instead of a reset, and one that stops sending is let go of.
+// Bodies serves requests so that unread bodies cost little: the answer does not wait for them, a client that is still
+// sending gets the answer instead of a reset, and a stalled client is disconnected.
 func Bodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, done := r.Body.(*ending); done || r.Body == nil || r.Body == http.NoBody {
@@ -234,7 +234,7 @@ func (b *ending) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// drain reads off what still comes, for a while, after what has been answered is on its way.
+// drain reads the rest of the body for a while after the answer was sent.
 func (b *ending) drain(control *http.ResponseController, r *http.Request) {
 	if b.broken || !b.begun && r.Header.Get("Expect") != "" { // the client waits for a word before it sends anything
 		return

@@ -18,7 +18,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Bounds of what a client takes.
+// Limits of a client.
 const (
 	maxAnswer  = 256 << 20
 	maxProblem = 1 << 20
@@ -34,11 +34,11 @@ type ClientOptions struct {
 	HTTP *http.Client
 }
 
-// Client speaks to a server. Its errors are stepwell.Errors with the code, message and hint that the server answered;
-// CodeUnavailable when there is no answer. It may be used by any goroutine.
+// Client calls a server. Its errors are stepwell.Errors with the code, message and hint of the answer; CodeUnavailable
+// when there is no answer. It is safe for concurrent use.
 //
-// Changes of things that have an ETag take it as ifMatch: "" changes whatever is there. Starts take a key: with one,
-// the same request sent again starts nothing more.
+// Changes of objects with an ETag take it as ifMatch: "" changes any version. Starts take a key: repeating a request
+// with the same key starts nothing more.
 type Client struct {
 	base, token string
 	http        *http.Client
@@ -65,8 +65,8 @@ func (c *Client) Call(ctx context.Context, method, path string, query url.Values
 	return err
 }
 
-// CallIf is Call for things that have an ETag: unless ifMatch is "", what is there is changed only if it has that one. It
-// gives the ETag of the answer, "" when there is none.
+// CallIf is Call for objects with an ETag: unless ifMatch is "", it changes the object only if its ETag matches. It
+// returns the ETag of the answer, "" when there is none.
 func (c *Client) CallIf(ctx context.Context, method, path, ifMatch string, body, answer any) (tag string, err error) {
 	h := http.Header{}
 	if ifMatch != "" {
@@ -143,7 +143,7 @@ func (c *Client) open(ctx context.Context, method, path string, query url.Values
 	return res, nil
 }
 
-// unreached says what to do about a server that could not be asked.
+// unreached is the hint for a server that did not answer.
 func unreached(err error) string {
 	if _, is := errors.AsType[*tls.CertificateVerificationError](err); is {
 		return "it is there, but its certificate is not trusted: name the file with its authority in SSL_CERT_FILE"

@@ -45,12 +45,12 @@ func (c *Client) DeleteKey(ctx context.Context, id string) error {
 	return c.delete(ctx, "", "keys", id)
 }
 
-// Audit lists who changed what.
+// Audit lists changes and their authors.
 func (c *Client) Audit(ctx context.Context, f ListAudit) (*AuditList, error) {
 	return get[AuditList](ctx, c, at("audit"), queryOf(f))
 }
 
-// Me says who asks.
+// Me returns the caller.
 func (c *Client) Me(ctx context.Context) (*Me, error) {
 	return get[Me](ctx, c, at("me"), nil)
 }

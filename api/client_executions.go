@@ -56,7 +56,7 @@ func (c *Client) Logs(ctx context.Context, f ListLogs) (*LogList, error) {
 	return get[LogList](ctx, c, at("executions", f.ID, "logs"), queryOf(f))
 }
 
-// History lists what happened in the execution that f.ID names.
+// History lists the events of the execution f.ID.
 func (c *Client) History(ctx context.Context, f ListHistory) (*HistoryList, error) {
 	return get[HistoryList](ctx, c, at("executions", f.ID, "history"), queryOf(f))
 }
@@ -93,7 +93,7 @@ func (c *Client) status(ctx context.Context, id, verb string, body any) (string,
 	return out.Status, nil
 }
 
-// Retry starts an execution that takes over what completed, except from the step on; "" takes over all.
+// Retry starts an execution that reuses the completed steps, except from the step on; "" reuses all.
 func (c *Client) Retry(ctx context.Context, id, from, key string) (*ExecutionRef, error) {
 	return send[ExecutionRef](ctx, c, http.MethodPost, at("executions", id, "retry"), RetryRequest{from}, "Idempotency-Key", key)
 }
@@ -103,12 +103,12 @@ func (c *Client) Restart(ctx context.Context, id string, r RestartRequest) (*Exe
 	return send[ExecutionRef](ctx, c, http.MethodPost, at("executions", id, "restart"), r)
 }
 
-// PreviewRetry tells what Retry would do.
+// PreviewRetry previews a Retry.
 func (c *Client) PreviewRetry(ctx context.Context, id, from string) (*PreviewAnswer, error) {
 	return get[PreviewAnswer](ctx, c, at("executions", id, "retry", "preview"), url.Values{"from_step": {from}})
 }
 
-// PreviewRestart tells what Restart would do.
+// PreviewRestart previews a Restart.
 func (c *Client) PreviewRestart(ctx context.Context, id string, r RestartRequest) (*PreviewAnswer, error) {
 	return get[PreviewAnswer](ctx, c, at("executions", id, "restart", "preview"),
 		url.Values{"step_id": {r.Step}, "failed_only": {strconv.FormatBool(r.FailedOnly)}})

@@ -25,7 +25,7 @@ type StreamMessage struct {
 	Data json.RawMessage `json:"data"`
 }
 
-// StreamOptions say what of an execution's stream is wanted.
+// StreamOptions select the events of an execution's stream.
 type StreamOptions struct {
 	Since string // a seq: go on behind it. Defaults to everything from the beginning
 	Level string // log lines of at least this level. Defaults to all

@@ -47,7 +47,7 @@ func (c *Client) delete(ctx context.Context, ifMatch string, path ...string) err
 	return err
 }
 
-// ValidatePipeline says what is wrong with a pipeline.
+// ValidatePipeline returns the problems of a pipeline.
 func (c *Client) ValidatePipeline(ctx context.Context, document Document) (*Validation, error) {
 	return send[Validation](ctx, c, http.MethodPost, at("pipelines", "validate"), ValidateRequest{document})
 }
@@ -62,7 +62,7 @@ func (c *Client) PipelineVersion(ctx context.Context, id string, version int) (*
 	return get[PipelineVersion](ctx, c, at("pipelines", id, "versions", strconv.Itoa(version)), nil)
 }
 
-// DiffPipeline says what changed between two versions; to 0 is the newest.
+// DiffPipeline compares two versions; to 0 is the newest.
 func (c *Client) DiffPipeline(ctx context.Context, id string, from, to int) (*PipelineDiff, error) {
 	return get[PipelineDiff](ctx, c, at("pipelines", id, "diff"), url.Values{"from": {strconv.Itoa(from)}, "to": {strconv.Itoa(to)}})
 }
@@ -117,7 +117,7 @@ func (c *Client) BackfillJob(ctx context.Context, id string, r BackfillRequest) 
 	return send[Backfill](ctx, c, http.MethodPost, at("scheduler", "jobs", id, "backfill"), r)
 }
 
-// Firings lists what became of the times of the job that f.ID names.
+// Firings lists the firings of the job f.ID and their outcomes.
 func (c *Client) Firings(ctx context.Context, f ListFirings) (*FiringList, error) {
 	return get[FiringList](ctx, c, at("scheduler", "jobs", f.ID, "firings"), queryOf(f))
 }
@@ -169,7 +169,7 @@ func (c *Client) Callback(ctx context.Context, token string, result any) (*Callb
 	return send[CallbackAnswer](ctx, c, http.MethodPost, at("callbacks", token), result)
 }
 
-// SendEvent tells that something has happened.
+// SendEvent sends an event.
 func (c *Client) SendEvent(ctx context.Context, e Event) (*EventReceived, error) {
 	return send[EventReceived](ctx, c, http.MethodPost, at("events"), e)
 }

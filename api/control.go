@@ -19,7 +19,7 @@ func (s *server) control() {
 	handle(s, "execution.restart.preview", s.previewRestart)
 }
 
-// StatusAnswer tells the status after a change.
+// StatusAnswer is the status after a change.
 type StatusAnswer struct {
 	Status string `json:"status" doc:"The execution's status now." example:"cancelling"`
 }
@@ -56,7 +56,7 @@ func (s *server) resume(ctx context.Context, in *ExecutionPath) (*answer[StatusA
 	return s.changed(ctx, in.ID, func(id string) error { return s.o.Control.Resume(ctx, id) })
 }
 
-// changed does something to an execution and tells the status that it has then.
+// changed applies do to an execution and returns the new status.
 func (s *server) changed(ctx context.Context, id string, do func(id string) error) (*answer[StatusAnswer], error) {
 	x, err := s.find(ctx, id)
 	if err != nil {

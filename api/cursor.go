@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// A cursor says after what a page begins: the list it belongs to and the last entry of the page before. It is
-// opaque to clients, and stays valid whatever is added or removed meanwhile.
+// A cursor names the list it belongs to and the last entry of the page before. It is opaque to clients, and stays valid
+// when entries are added or removed.
 
 const maxCursor = 600
 
@@ -24,8 +24,8 @@ func cursorTo(list, last string) string {
 	return base64.RawURLEncoding.EncodeToString(append([]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}, body...))
 }
 
-// cursorOf reads the cursor of a list, "" when there is none. A cursor of another list, or one that was cut off
-// or made up, is CodeInvalid.
+// cursorOf reads the cursor of a list, "" when there is none. A cursor of another list, truncated or forged, is
+// CodeInvalid.
 func cursorOf(list, cursor string) (last string, err error) {
 	if cursor == "" {
 		return "", nil

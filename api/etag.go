@@ -13,8 +13,8 @@ const maxTags = 50
 // etag is the entity tag of a revision.
 func etag(revision int64) string { return `"` + strconv.FormatInt(revision, 10) + `"` }
 
-// tags reads a list of entity tags: the revisions they name (tags of other servers name none), and whether it is
-// "*". What is no such list is CodeInvalid.
+// tags reads a list of entity tags: their revisions (tags of other servers have none), and whether it is "*". Any other
+// header is CodeInvalid.
 func tags(header, value string) (revisions []int64, any bool, err error) {
 	value = strings.TrimSpace(value)
 	if value == "*" {

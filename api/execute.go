@@ -25,12 +25,12 @@ type ExecuteRequest struct {
 	Priority   int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Higher ones come first."`
 }
 
-// Started is what was started.
+// Started is a started execution.
 type Started struct {
 	ID      string `json:"execution_id"`
 	Status  string `json:"status"`
 	Started Time   `json:"started_at"`
-	// Ignored is told to those who may see jobs, not to callers of webhooks.
+	// Ignored is shown to callers who may see jobs, not to callers of webhooks.
 	Ignored []string `json:"ignored_params,omitempty" nullable:"false" doc:"Names among params that reached nothing: the pipeline does not declare them, or the job sets them."`
 }
 
@@ -47,7 +47,7 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	}
 	b, who := &in.Body, access.Of(ctx)
 	by := cmp.Or(b.Trigger, trigger.TypeManual)
-	if b.Definition != nil || b.Action != "" { // what is run is the caller's own; a stored pipeline has an author
+	if b.Definition != nil || b.Action != "" { // the caller is the author of an inline definition; a stored pipeline has its own
 		if err := who.Need(access.Editor); err != nil {
 			return nil, err
 		}

@@ -100,7 +100,7 @@ func executionOf(x *store.Execution) Execution {
 		Breached: x.Progress.Breached}
 }
 
-// ProgressOf is the view of an execution's counts: the others are shown beside them.
+// ProgressOf returns an execution's counts without cost and breach, which have their own fields.
 func ProgressOf(p *engine.Progress) Progress {
 	shown := *p
 	shown.Cost, shown.Breached = 0, ""
@@ -137,7 +137,7 @@ func (s *server) stepOf(execution string, r *store.Step) Step {
 	return v
 }
 
-// currentStep is the step that runs, else one that waits for something, else one that is queued.
+// currentStep is the running step, else a waiting one, else a queued one.
 func currentStep(x *store.Execution, steps []Step) Ref {
 	if x.Status.Terminal() {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Limits of what one answer shows.
+// Limits of one answer.
 const (
 	detailSteps = 1000
 	maxOutputs  = 8 << 20 // bytes of outputs in one page of steps
@@ -91,8 +91,8 @@ func (s *server) listExecutions(ctx context.Context, in *ListExecutions) (*answe
 	return reply(out, nil)
 }
 
-// before lists what is older than the last execution of the page before. That one may be gone meanwhile: its id
-// still says when it was made.
+// before lists executions older than the last of the page before. That one may be deleted by now: its id still has its
+// creation time.
 func (s *server) before(ctx context.Context, f store.Filter, last string) ([]store.Execution, error) {
 	if last == "" {
 		return s.o.Store.Executions(ctx, f)
@@ -185,10 +185,10 @@ func (s *server) awaited(ctx context.Context, x *store.Execution, most time.Dura
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	return s.o.Store.Execution(ctx, x.ID) // whatever kept it from waiting, this is what there is
+	return s.o.Store.Execution(ctx, x.ID) // the wait ended early: return the current state
 }
 
-// shownParams are an execution's parameters without the values of those that its pipeline declares secret.
+// shownParams are an execution's parameters without the values that its pipeline declares secret.
 func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawMessage, error) {
 	var params map[string]json.RawMessage
 	if len(x.Params) == 0 {
@@ -214,7 +214,7 @@ func (s *server) shownParams(ctx context.Context, x *store.Execution) (json.RawM
 	return s.json(x.ID, shown), err
 }
 
-// value is what a stored value stands for: large ones are fetched.
+// value resolves a stored value: large ones are fetched.
 func (s *server) value(ctx context.Context, execution string, raw []byte) (json.RawMessage, error) {
 	if !engine.IsRef(raw) {
 		return s.json(execution, raw), nil

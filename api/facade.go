@@ -44,7 +44,7 @@ type StepsStep struct {
 	Ended   Time            `json:"completed_at"`
 }
 
-// stepsExecutionStatus is what the status of an execution is called there.
+// stepsExecutionStatus is the status of an execution in that API.
 func stepsExecutionStatus(s stepwell.ExecutionStatus) string {
 	switch s {
 	case stepwell.ExecutionPending:
@@ -59,8 +59,8 @@ func stepsExecutionStatus(s stepwell.ExecutionStatus) string {
 	return "failed"
 }
 
-// stepsStepStatus is what the status of a step is called there. Nothing is skipped there: what did not come to run
-// because another step failed is still pending, any other skipped step is done.
+// stepsStepStatus is the status of a step in that API. It has no "skipped": steps not run because another step failed
+// are pending, other skipped steps are done.
 func stepsStepStatus(s stepwell.StepStatus, failed bool) string {
 	switch s {
 	case stepwell.StepPending:

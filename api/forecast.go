@@ -11,7 +11,7 @@ import (
 // mostForecast bounds each list of a preview.
 const mostForecast = 1000
 
-// PreviewAnswer tells what a retry or a restart would do. Iterations in a row are one entry: "loop[4..9]".
+// PreviewAnswer previews a retry or a restart. Iterations in a row are one entry: "loop[4..9]".
 type PreviewAnswer struct {
 	Steps    []string         `json:"steps" nullable:"false" doc:"Keys of all that would run: repeated and again together."`
 	Repeated []string         `json:"repeated" nullable:"false" doc:"What did not complete, or was asked for. A step of which only parts are repeated is named by these."`

@@ -21,9 +21,9 @@ import (
 	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
-// guard is what every operation passes before its parameters are looked at: who asks and whether they may, how often, how
-// much; then the body, and only then a place among the requests that are served, so that a body that does not come holds
-// none. Changes are written down, those that were refused too.
+// guard checks every operation before its parameters are read: authentication and role, rate, size; then it reads the
+// body, and only then takes a request slot, so that a stalled upload holds none. Changes are written to the audit log,
+// refused ones too.
 func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
 		if s.local != nil {
@@ -39,7 +39,7 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 			err = s.known(op, r)
 		}
 		if err != nil {
-			if op.is(changes) && p.Role != 0 { // who is unknown could fill the log
+			if op.is(changes) && p.Role != 0 { // unknown callers could fill the log
 				s.record(op, c, r, p, problemOf(ctx, s.o.Log, err).Code)
 			}
 			s.refuse(w, r, err)
@@ -79,8 +79,8 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// rooms are the places for requests: those of people who run the server are their own, so that nobody else's requests
-// keep them out.
+// rooms are the slots for requests: staff (operators and above) have their own, so that other requests cannot block
+// them.
 type rooms struct{ shared, staff *places }
 
 func newRooms(most int) rooms {
@@ -103,8 +103,7 @@ func (s *server) room(op *operation, p access.Principal) *places {
 
 func (s *server) hall(p access.Principal) *places { return s.halls.of(p) }
 
-// admit says who asks, and whether they may now. Who is refused because nobody knows them counts against the
-// address that they come from.
+// admit authenticates and rate-limits the caller. Failed authentication counts against the caller's address.
 func (s *server) admit(op *operation, r *http.Request) (p access.Principal, caller string, err error) {
 	if op.is(vital) {
 		return p, "", nil
@@ -128,7 +127,7 @@ func (s *server) admit(op *operation, r *http.Request) (p access.Principal, call
 	return p, caller, p.Need(op.role)
 }
 
-// known checks what a public operation asks for in the place of a credential, before anything is read.
+// known checks the credential of a public operation, if it has one of its own, before anything is read.
 func (s *server) known(op *operation, r *http.Request) error {
 	if admit := s.admits[op.id]; admit != nil {
 		return admit(r)
@@ -206,7 +205,7 @@ func (s *server) record(op *operation, c *call, r *http.Request, p access.Princi
 	}
 }
 
-// objectParams are the parameters of paths that name what is changed.
+// objectParams are the path parameters that name the changed object.
 func objectParams() []string {
 	return []string{"execution_id", "job_id", "webhook_id", "trigger_id", "pipeline_id", "approval_id", "key_id", "name"}
 }

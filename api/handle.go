@@ -43,7 +43,7 @@ func statusOf(fresh bool) int {
 	return http.StatusOK
 }
 
-// notModified is the answer to an If-None-Match that names what is there.
+// notModified is the answer to an If-None-Match with the current revision.
 func notModified(revision int64) error {
 	return &unmodified{etag(revision)}
 }
@@ -54,9 +54,8 @@ func (*unmodified) Error() string             { return "not modified" }
 func (*unmodified) GetStatus() int            { return http.StatusNotModified }
 func (u *unmodified) GetHeaders() http.Header { return http.Header{"Etag": {u.etag}} }
 
-// change changes something under If-Match: the revision that the change is meant for is the one that was looked at,
-// so that a change that comes between is seen. It is 412 with the header; without it the change is made to what is
-// there then.
+// change changes an object under If-Match: do gets the revision that was compared, so that a concurrent change is
+// detected. It is 412 with the header; without it the change is applied to the new state.
 func change[T any](ifMatch string, now *T, revision func(*T) int64, do func(revision int64) (*T, error), again func() (*T, error)) (*T, error) {
 	if ifMatch == "" {
 		return do(store.AnyRevision)
@@ -85,7 +84,7 @@ func remove(ifMatch string, revision int64, do func(revision int64) error) (*str
 	return nil, do(wanted)
 }
 
-// handle gives an operation of the table its code. What fn returns as an error is answered as a Problem.
+// handle implements an operation of the table. Errors of fn are answered as a Problem.
 func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, error), adjust ...func(*huma.Operation)) {
 	op, known := s.ops[id]
 	if !known || !s.todo[id] {

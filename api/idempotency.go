@@ -53,8 +53,8 @@ func unquoted(text string) (string, bool) {
 	return "", false
 }
 
-// startKey is the key under which the store remembers what was started, and the hash that tells a repetition from
-// another request. Each principal has keys of its own.
+// startKey is the idempotency key of a start in the store, and the hash that identifies a repeated request. Each
+// principal has keys of its own.
 func startKey(principal, key, method, path string, body []byte) (string, []byte) {
 	if key == "" {
 		return "", nil

@@ -22,7 +22,7 @@ type (
 	Head     = trigger.Head // of webhooks and event triggers
 )
 
-// jobs are the jobs of the scheduler with what only they can do (budpipeline §4.2).
+// jobs are the jobs of the scheduler with their own operations (budpipeline §4.2).
 type jobs struct {
 	*kindOf[trigger.Job, trigger.Job, trigger.Status, trigger.Status, trigger.Filter]
 	*server
@@ -39,7 +39,7 @@ func Jobs(s *trigger.Schedules) Kind {
 	return j
 }
 
-// Work implements Kind: jobs fire only when what was left unfinished has been taken up, which is not the API's to know.
+// Work implements Kind: jobs fire only after recovery, which the server runs, not the API.
 func (j *jobs) Work() (name string, run func(ctx context.Context) error) { return "jobs", nil }
 
 func (j *jobs) serve(s *server) {

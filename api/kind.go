@@ -20,15 +20,15 @@ import (
 
 // Kind is a kind of objects that the API serves: Options.Kinds lists them. Of makes one.
 type Kind interface {
-	// Work is what the kind does beside being asked: its name, and what runs until ctx ends; nil: nothing.
+	// Work is the kind's background loop: its name and its function, which runs until ctx ends; nil: none.
 	Work() (name string, run func(ctx context.Context) error)
-	rows() []operation // those that the table has not
+	rows() []operation // operations that are not in the table
 	serve(s *server)
 }
 
-// Resource keeps the objects of a kind: D is what a new one is made of, V what people change of it, M what is answered to a
-// new one, S what is shown, and F what a list may be asked for (query parameters, with resource.Page in it). A pointer to D or V
-// tells what the API has to look at: Texts (what people write freely) and Starts (what it starts), if it has them.
+// Resource stores the objects of a kind: D is the request that creates one, V the request that changes one, M the
+// answer to creating one, S the shown object, and F the list filter (query parameters, with resource.Page in it). A
+// pointer to D or V may have Texts (free texts to check for secrets) and Starts (the targets it starts).
 type Resource[D, V, M, S, F any] interface {
 	Kind() resource.Kind
 	Create(ctx context.Context, draft *D, actor string) (*M, error)
@@ -48,7 +48,7 @@ type kindOf[D, V, M, S, F any] struct {
 	Resource[D, V, M, S, F]
 	kind   resource.Kind
 	server *server
-	// shown adds to an object what only the API knows. Defaults to nothing.
+	// shown adds fields that only the API knows. Optional.
 	shown func(*S)
 	// saved adds to the answer to a new or changed object. Defaults to nothing.
 	saved func(ctx context.Context, of *S)
@@ -256,7 +256,7 @@ func (k *kindOf[D, V, M, S, F]) delete(ctx context.Context, in *deleteInput) (*s
 	return remove(in.IfMatch, revision, func(revision int64) error { return k.Delete(ctx, id, revision) })
 }
 
-// show hides what is secret in an object, and adds what only the API knows.
+// show hides an object's secrets and adds fields that only the API knows.
 func (k *kindOf[D, V, M, S, F]) show(of *S) {
 	k.server.mask(of)
 	if k.shown != nil {
@@ -264,17 +264,17 @@ func (k *kindOf[D, V, M, S, F]) show(of *S) {
 	}
 }
 
-// texts is what has members that people write freely.
+// texts is implemented by types with free texts.
 type texts interface {
 	Texts() map[string]*resource.Object
 }
 
-// starts is what says what it starts: a target of its own or, where job is not nil, another job.
+// starts is implemented by types that name a target: their own or, where job is not nil, another job's.
 type starts interface {
 	Starts() (target **trigger.Target, job *resource.Ref)
 }
 
-// mask hides what is secret in an object. What it shares with others is not changed.
+// mask hides an object's secrets. Shared values are copied, not changed.
 func (s *server) mask(of any) {
 	if t, ok := of.(texts); ok {
 		for _, o := range t.Texts() {
@@ -296,8 +296,8 @@ func (s *server) mask(of any) {
 	}
 }
 
-// edit applies a change, as JSON, to an object: members that are left out stay as they are. Texts are replaced as a whole,
-// and may hold nothing secret but what they held before; a target is checked as trigger.Target.Changed says.
+// edit applies a change, as JSON, to an object: omitted members stay as they are. Texts are replaced as a whole, and
+// may hold no secret that they did not hold before; a target is checked as trigger.Target.Changed says.
 func (s *server) edit(ctx context.Context, of any, raw []byte) error {
 	by := trigger.Authored{Role: access.Of(ctx).Role.String(), Author: access.Of(ctx).Actor()}
 	written, started := func() error { return nil }, func() error { return nil }
@@ -362,7 +362,7 @@ func (s *server) editTarget(ctx context.Context, t starts, by trigger.Authored) 
 	}
 }
 
-// changedTarget is what is to be stored in the place of another target.
+// changedTarget returns the target that replaces another.
 func (s *server) changedTarget(ctx context.Context, given, was *trigger.Target, by trigger.Authored) (_ *trigger.Target, err error) {
 	var stored Object
 	if was != nil {
@@ -402,8 +402,8 @@ func nameIn(ctx context.Context, param string) (string, error) {
 	return name, nil
 }
 
-// shapes names the schemas of a kind by its noun, and completes them with what the tags of its types say: hidden is not for
-// people, shown:"always" is in every answer, change:"never" cannot be changed.
+// shapes names the schemas of a kind by its noun, and applies the tags of its types: hidden is internal, shown:"always"
+// is in every answer, change:"never" cannot be changed.
 func (k *kindOf[D, V, M, S, F]) shapes() {
 	s := k.server
 	s.shapeTargets()
@@ -449,7 +449,7 @@ func listed[T any](s *server, name, items string) func(*huma.Operation) {
 	}
 }
 
-// hides leaves out of the schema of a T what is not for people.
+// hides removes internal fields from the schema of a T.
 func hides[T any](s *server) func(*huma.Operation) {
 	return func(*huma.Operation) {
 		t := reflect.TypeFor[T]()
@@ -457,7 +457,7 @@ func hides[T any](s *server) func(*huma.Operation) {
 	}
 }
 
-// shapeTargets gives the schemas of targets and timings examples, and leaves out what is not for people.
+// shapeTargets gives the schemas of targets and timings examples, and removes internal fields.
 func (s *server) shapeTargets() {
 	schemas := s.api.OpenAPI().Components.Schemas
 	hides[trigger.Target](s)(nil)

@@ -12,10 +12,10 @@ import (
 	"github.com/stepwell/stepwell/access"
 )
 
-// NewLocal returns a client of the API in this process, for a command that works on a database by itself. Its caller is the
-// process's own user: nothing is authenticated or limited in size, number or time, and errors are told in full. Only Store,
-// Blobs and Catalog are required; able has to refuse the operations that need what is missing. An operation is described
-// when it is first asked for: describing all of them takes longer than most commands.
+// NewLocal returns a client of the API in this process, for a command that works on a database by itself. Its caller is
+// the process's own user: there is no authentication and no limit of size, number or time, and errors are shown in
+// full. Only Store, Blobs and Catalog are required; able must refuse operations that need anything else. An operation
+// is described on first use: describing all of them takes longer than most commands.
 func NewLocal(o Options, able func(operation string, changes bool) error) (*Client, error) {
 	s := &server{o: o, able: able, mux: http.NewServeMux(), local: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}}
 	s.o.complete()

@@ -44,7 +44,7 @@ type MetricsWorkflows struct {
 	SuccessRate float64 `json:"success_rate" minimum:"0" maximum:"1" doc:"Completed ones among those that completed or failed; 1 when there were none."`
 }
 
-// MetricsScheduler says what the scheduler has to do.
+// MetricsScheduler are the scheduler's counts.
 type MetricsScheduler struct {
 	Active int    `json:"active_jobs"`
 	Next   *int64 `json:"next_run_in_seconds" doc:"Null when nothing is due any more."`

@@ -55,7 +55,7 @@ func (s *server) schemaName(t reflect.Type, hint string) string {
 	return strings.ToUpper(name[:min(1, len(name))]) + name[min(1, len(name)):]
 }
 
-// failure refers to what every operation answers that does not succeed.
+// failure refers to the answer of every failed operation.
 const failure = "#/components/responses/Failure"
 
 // describeOperation is a row of the table in OpenAPI's words.
@@ -113,7 +113,7 @@ func marshal(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// unmarshal reads a body. What encoding/json says about Go's types is said about JSON's.
+// unmarshal reads a body. Messages of encoding/json about Go types are translated to JSON types.
 func unmarshal(data []byte, v any) error {
 	err := json.Unmarshal(data, v)
 	if te, is := errors.AsType[*json.UnmarshalTypeError](err); is {

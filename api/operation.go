@@ -16,7 +16,7 @@ const (
 	creates                   // is answered 201, or 200 for a repetition
 	large                     // its body may be a whole document
 	waits                     // may wait for something: with wait_seconds in the query
-	vital                     // is answered whatever else is going on, to whoever asks and however often
+	vital                     // is always answered: to any caller, at any rate
 )
 
 // operation is one row of the table: everything about an operation but its shapes and its code.
@@ -33,7 +33,7 @@ func (o *operation) is(f flags) bool { return o.flags&f != 0 }
 
 const prefix = "/api/v1"
 
-// operations is the one table of what there is, and who may. Its order is that of the description.
+// operations is the one table of all operations and their roles. Its order is that of the description.
 func operations() []operation {
 	const viewer, operator, editor, admin = access.Viewer, access.Operator, access.Editor, access.Admin
 	return []operation{

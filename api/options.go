@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 )
 
-// Store is what the API reads.
+// Store is the part of the store that the API reads.
 type Store interface {
 	store.Reader
 	// Definition is a snapshot by its hash.
@@ -37,7 +37,7 @@ type Control interface {
 	RetryOnce(ctx context.Context, id, from string, by store.Origin) (retried string, fresh bool, err error)
 }
 
-// Forecast says what would happen, why nothing does, and when all has; a conductor.Conductor does.
+// Forecast previews changes, explains waiting and waits for completion; implemented by conductor.Conductor.
 type Forecast interface {
 	PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error)
 	PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error)
@@ -56,7 +56,7 @@ type Callbacks interface {
 	Key(token string) (key string, err error)
 }
 
-// Redactor hides what is secret in what is shown of an execution; a secret.Guard does.
+// Redactor hides secrets in shown executions; implemented by secret.Guard.
 type Redactor interface {
 	Text(execution, text string) string
 	JSON(execution string, raw []byte) []byte
@@ -69,12 +69,12 @@ type Catalog interface {
 	Schema(name string) (map[string]any, bool)
 }
 
-// Authenticator finds out who sends a request: CodeUnauthenticated.
+// Authenticator authenticates a request, or fails with CodeUnauthenticated.
 type Authenticator interface {
 	Authenticate(r *http.Request) (access.Principal, error)
 }
 
-// Recorder keeps who changed what; access.Recorder does.
+// Recorder records changes and their authors; implemented by access.Recorder.
 type Recorder interface {
 	Record(ctx context.Context, e store.AuditEntry) error
 }
@@ -95,7 +95,7 @@ type Options struct {
 	Auth      Authenticator
 	Pipelines *pipeline.Library
 	Schedules *trigger.Schedules
-	// Kinds are the kinds of objects that it serves beside those that have a field of their own.
+	// Kinds are further kinds of objects, without a field of their own.
 	Kinds    []Kind
 	Vault    *secret.Vault
 	Keys     *access.Keys
@@ -105,15 +105,15 @@ type Options struct {
 	Callbacks Callbacks
 	Feed      *feed.Hub
 	Meter     *meter.Meter
-	// Redact hides what is secret. Defaults to sealed values only.
+	// Redact hides secrets. Defaults to sealed values only.
 	Redact Redactor
 	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.
 	// Defaults to the server's own.
 	Origins []string
-	// Hosts are names under which the server is reached, beside localhost and all addresses: requests that nothing proves
-	// genuine are refused under others. Defaults to none.
+	// Hosts are further names of the server, besides localhost and all addresses: unauthenticated requests under other
+	// names are refused. Defaults to none.
 	Hosts []string
-	// Audit keeps who changed what. Defaults to nothing.
+	// Audit records changes and their authors. Optional.
 	Audit Recorder
 	// ClientAddr is where a request comes from. Defaults to the connection's other end.
 	ClientAddr func(r *http.Request) netip.Addr
@@ -130,18 +130,18 @@ type Options struct {
 	// MaxBody bounds a body, in bytes. Where a pipeline, an event or a delivery is in it, the limit of those counts.
 	// Defaults to 4 MiB.
 	MaxBody int64
-	// MaxBodies bounds what the bodies of all requests take together, in bytes. Defaults to 256 MiB, at least four times the
-	// largest body.
+	// MaxBodies limits the memory of all request bodies together, in bytes. Defaults to 256 MiB, at least four times
+	// the largest body.
 	MaxBodies int64
-	// MaxRequests bounds the requests that are served at the same time, streams and those that wait not counted; the others are
-	// answered 503 at once. One caller has half of them at the most. Operators, editors and admins have as many of their
-	// own; health and readiness need none. Defaults to 512.
+	// MaxRequests limits concurrent requests, except streams and waiting requests; further requests are answered 503 at
+	// once. One caller gets half of them at most. Operators, editors and admins have as many of their own; health and
+	// readiness need none. Defaults to 512.
 	MaxRequests int
 	// MaxWaiting bounds the requests that wait for the end of an execution, in the same way. Defaults to 2,048.
 	MaxWaiting int
 	// Stopping is closed when the server is about to stop: requests that wait are answered at once. Defaults to never.
 	Stopping <-chan struct{}
-	// Timeout bounds a request that is no stream, without what it waits on purpose. Defaults to 30 seconds.
+	// Timeout limits a request that is not a stream, without time it waits on purpose. Defaults to 30 seconds.
 	Timeout time.Duration
 	// Log takes the server's own messages. Defaults to slog.Default.
 	Log *slog.Logger

@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/secret"
 )
 
-// What people write into jobs, webhooks and event triggers is stored as it is and shown to every viewer. So what is
-// secret must not get in, and what becomes secret later is shown as ***.
+// Texts of jobs, webhooks and event triggers are stored as written and shown to every viewer. So secrets are refused on
+// input, and values that become secret later are shown as ***.
 
 // shownObject is an object as it may be shown.
 func (s *server) shownObject(o Object) Object {
@@ -20,7 +20,7 @@ func (s *server) shownObject(o Object) Object {
 	return shown
 }
 
-// shownValue is a JSON value as it may be shown; one that cannot be read is hidden whole.
+// shownValue redacts a JSON value; an unreadable one is hidden whole.
 func (s *server) shownValue(v any) any {
 	raw, err := expr.Marshal(v)
 	if err != nil {
@@ -36,9 +36,8 @@ func (s *server) shownValue(v any) any {
 	return v
 }
 
-// written is an object that somebody wants to be stored in the place of another, nil when there is none. Values that
-// come back as they were shown, as ***, stay what they are. A new one that is a secret is CodeInvalid; where says what
-// it is in.
+// written returns the object to store in place of another (nil when there is none). Values sent back as ***, as they
+// were shown, keep their stored value. A new secret is CodeInvalid; where names its place.
 func (s *server) written(where string, o, stored Object) (Object, error) {
 	if o == nil {
 		return nil, nil

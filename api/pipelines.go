@@ -76,7 +76,7 @@ type (
 	VersionList     = Page[PipelineVersion]
 )
 
-// PipelineSaved is a stored pipeline with what was noticed about its document.
+// PipelineSaved is a stored pipeline with the warnings about its definition.
 type PipelineSaved struct {
 	Pipeline
 	Problems []Detail `json:"problems" nullable:"false" doc:"Warnings, and for a draft the errors."`
@@ -110,7 +110,7 @@ func (s *server) createPipeline(ctx context.Context, in *createPipelineInput) (*
 		Body: PipelineSaved{*p, detailsOf(problems)}}, nil
 }
 
-// withProblems puts the problems beside an error into it, unless they are there.
+// withProblems adds the problems to an error, unless it has them.
 func withProblems(err error, problems definition.Problems) error {
 	if problems.Err() == nil {
 		return err
@@ -158,7 +158,7 @@ func (s *server) getPipeline(ctx context.Context, in *getPipelineInput) (*tagged
 	return &tagged[PipelineDetail]{etag(p.Revision), PipelineDetail{*p, v.Document}}, nil
 }
 
-// PipelineChange is a change of a stored pipeline. What is left out stays as it is.
+// PipelineChange is a change of a stored pipeline. Omitted fields stay as they are.
 type PipelineChange struct {
 	Document Document `json:"document,omitempty"`
 	Draft    bool     `json:"draft,omitempty" doc:"Store the document although it has problems."`
@@ -229,12 +229,12 @@ func (s *server) deletePipeline(ctx context.Context, in *deletePipelineInput) (*
 	return remove(in.IfMatch, p.Revision, func(revision int64) error { return s.o.Pipelines.Delete(ctx, p.ID, revision) })
 }
 
-// ValidateRequest asks what is wrong with a pipeline.
+// ValidateRequest asks for the problems of a pipeline.
 type ValidateRequest struct {
 	Document Document `json:"document"`
 }
 
-// Validation is what is wrong with a pipeline.
+// Validation lists the problems of a pipeline.
 type Validation struct {
 	Valid    bool     `json:"valid"`
 	Name     string   `json:"name"`

@@ -52,13 +52,13 @@ func (s *server) setPolicy(ctx context.Context, in *setPolicyInput) (*tagged[Pol
 	return s.policyShown(got), nil
 }
 
-// Bounds of what the audit log has of a policy.
+// Limits of a policy's audit entry.
 const (
 	maxPolicyNoted = 16 << 10 // bytes of the whole
 	maxPolicyDiff  = 200      // changes
 )
 
-// notePolicy writes into the audit log what the policy has become, and what has changed.
+// notePolicy writes the new policy and its differences into the audit log.
 func notePolicy(c *call, now, was *access.StoredPolicy) {
 	raw, err := json.Marshal(now.Policy)
 	if err != nil { // texts only

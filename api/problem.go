@@ -19,7 +19,7 @@ import (
 // codePrecondition is the one code that only HTTP knows: If-Match named another revision.
 const codePrecondition stepwell.Code = "precondition"
 
-// statuses is the one table from codes to HTTP statuses. What is not in it is 500, and its text is not shown.
+// statuses is the one table from codes to HTTP statuses. Codes that are missing are 500, and their text is not shown.
 var statuses = map[stepwell.Code]int{
 	stepwell.CodeInvalid:         http.StatusBadRequest,
 	stepwell.CodeUnauthenticated: http.StatusUnauthorized,
@@ -35,7 +35,7 @@ var statuses = map[stepwell.Code]int{
 	stepwell.CodeTimeout:         http.StatusGatewayTimeout,
 }
 
-// Bounds of an error's answer, whatever the request was.
+// Limits of an error's answer, independent of the request.
 const (
 	maxDetails    = 50
 	maxDetailText = 500
@@ -74,8 +74,8 @@ func notFound(format string, args ...any) error {
 	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf(format, args...)}
 }
 
-// problemOf is what is answered to an error. The text of an error without a code is not shown: it goes to the log,
-// under the id that the answer names.
+// problemOf returns the answer to an error. The text of an error without a code is not shown: it is logged under the id
+// in the answer.
 func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
@@ -112,7 +112,7 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 	return p.bounded()
 }
 
-// shown is the text of an error with a known code. Causes of what is away or too slow are for the log.
+// shown is the shown text of an error with a known code. Causes of unavailability and timeouts are only logged.
 func shown(err error, code stepwell.Code, local bool) string {
 	e, ok := errors.AsType[*stepwell.Error](err)
 	switch {
@@ -151,7 +151,7 @@ func detailsOf(problems definition.Problems) []Detail {
 	return details
 }
 
-// bounded cuts what a request may have blown up.
+// bounded truncates parts that a request may have inflated.
 func (p *Problem) bounded() *Problem {
 	p.Message, p.Hint = stepwell.Clip(p.Message, 4*maxDetailText), stepwell.Clip(p.Hint, maxDetailText)
 	if more := len(p.Details) - maxDetails; more > 0 {

@@ -16,14 +16,14 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// call is what is known about a request while it is served. One goroutine uses it.
+// call is the state of a request while it is served. One goroutine uses it.
 type call struct {
 	id      string
 	op      string // "" until it is known
 	body    []byte
 	request *http.Request
-	object  string         // what was changed, for the audit log
-	actor   string         // who did it, when no principal says so; "" otherwise
+	object  string         // the changed object, for the audit log
+	actor   string         // the author, when there is no principal; "" otherwise
 	detail  map[string]any // more for the audit log
 	code    stepwell.Code  // of the error that was answered
 	start   time.Time
@@ -72,7 +72,7 @@ func idOf(r *http.Request) string {
 	return id
 }
 
-// outer is what every request passes, whatever it asks for.
+// outer is the outermost handler of every request.
 func (s *server) outer() http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &watched{ResponseWriter: rw}
@@ -90,8 +90,8 @@ func (s *server) outer() http.Handler {
 	})
 }
 
-// cors lets pages of the origins that are allowed use the API, and answers what their browsers ask before. Without
-// such origins there is nothing of it.
+// cors lets pages of allowed origins use the API and answers their browsers' preflight requests. Without allowed
+// origins it does nothing.
 func (s *server) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	origin := r.Header.Get("Origin")
 	if origin == "" || !slices.Contains(s.o.Origins, origin) {
@@ -111,7 +111,7 @@ func (s *server) cors(w http.ResponseWriter, r *http.Request) (answered bool) {
 	return true
 }
 
-// finish turns a panic into an answer, and tells who watches.
+// finish turns a panic into an answer, and informs observers.
 func (s *server) finish(w *watched, r *http.Request, c *call) {
 	if v := recover(); v != nil && v != http.ErrAbortHandler {
 		s.o.Log.Error("a request panicked", "request", c.id, "operation", c.op, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))
@@ -122,8 +122,8 @@ func (s *server) finish(w *watched, r *http.Request, c *call) {
 	s.o.Observe(c.op, r.Method, w.status, time.Since(c.start))
 }
 
-// route finds the operation. What net/http would answer in its own words is answered as a Problem, and a path is
-// taken as it is: one with empty or dotted parts names nothing.
+// route finds the operation. net/http's own errors are answered as a Problem, and a path is taken literally: empty or
+// dotted parts match nothing.
 func (s *server) route(w http.ResponseWriter, r *http.Request) {
 	if p := r.URL.EscapedPath(); p != "/" && path.Clean(p) != p {
 		s.refuse(w, r, notFound("there is nothing at %s", stepwell.Clip(r.URL.Path, 200)))
@@ -170,7 +170,7 @@ func (s *server) write(w http.ResponseWriter, p *Problem) {
 	_, _ = w.Write(body.Bytes()) // the client may have gone
 }
 
-// probe takes what net/http would have answered.
+// probe catches net/http's own answer.
 type probe struct {
 	header http.Header
 	status int

@@ -25,7 +25,7 @@ import (
 	"github.com/stepwell/stepwell/trigger/event"
 )
 
-// server is the API while it is put together, and what its handlers belong to.
+// server is the state of the API and its handlers.
 type server struct {
 	o      Options
 	mux    *http.ServeMux

@@ -8,10 +8,10 @@ import (
 	"github.com/stepwell/stepwell/secret"
 )
 
-// Everything that comes from pipelines passes here before it is shown: sealed values become ***, and so does what is
-// known to be secret. What the database has is redacted already; this is the second lock.
+// Everything that comes from pipelines is redacted here before it is shown: sealed values and known secrets become ***.
+// The database is redacted already; this is the second lock.
 
-// text is a text as it may be shown. execution is the id of the one that it belongs to, "" for none.
+// text redacts a text. execution is the id of its execution, "" for none.
 func (s *server) text(execution, text string) string {
 	text = secret.MaskText(text)
 	if s.o.Redact != nil {
@@ -32,7 +32,7 @@ func (s *server) json(execution string, raw []byte) json.RawMessage {
 	return raw
 }
 
-// hidden is a Problem as it may be shown: errors quote what they are about.
+// hidden redacts a Problem: errors quote their input.
 func (s *server) hidden(p *Problem) *Problem {
 	out := *p
 	out.Message, out.Hint, out.Details = s.text("", p.Message), s.text("", p.Hint), slices.Clone(p.Details)

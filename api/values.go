@@ -59,8 +59,8 @@ func micro(us int64) Time {
 	return Time{Time: time.UnixMicro(us)}
 }
 
-// Money is an amount in millionths of a unit. It is written as a decimal in a string, such as "0.0125", so that nobody
-// rounds it.
+// Money is an amount in millionths of a unit. It is written as a decimal in a string, such as "0.0125", so that clients
+// do not round it.
 type Money int64
 
 // MarshalText writes the decimal, without zeros at its end.
@@ -73,7 +73,7 @@ func (m Money) MarshalText() ([]byte, error) {
 	return []byte(strings.TrimSuffix(strings.TrimRight(text, "0"), ".")), nil
 }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the format of MarshalText.
 func (m *Money) UnmarshalText(text []byte) error {
 	whole, part, _ := strings.Cut(string(text), ".")
 	n, err := strconv.ParseInt(whole+(part + "000000")[:6], 10, 64)

@@ -20,7 +20,7 @@ type (
 	ListWebhooks = webhook.Filter
 )
 
-// webhooks are the webhooks with what only they can do (budpipeline §4.3).
+// webhooks are the webhooks with their own operations (budpipeline §4.3).
 type webhooks struct {
 	*kindOf[webhook.Draft, webhook.Webhook, webhook.Made, webhook.Status, webhook.Filter]
 	*server
@@ -45,7 +45,7 @@ func (w *webhooks) serve(s *server) {
 	s.admits["webhook.trigger"] = func(r *http.Request) error { return w.hooks.Admit(r.PathValue("webhook_id"), s.delivery(r, nil)) }
 }
 
-// anyBody describes a body that the operation reads by itself, whatever it is.
+// anyBody describes a body of any type, which the operation reads itself.
 func anyBody(about string) func(*huma.Operation) {
 	return func(op *huma.Operation) {
 		op.SkipValidateBody = true
@@ -92,7 +92,7 @@ type callWebhookInput struct {
 	Event  string `header:"X-Webhook-Id" doc:"Tells a delivery that comes again."`
 }
 
-// trigger takes a call. The webhook itself checks who calls.
+// trigger serves a call. The webhook itself authenticates the caller.
 func (w *webhooks) trigger(ctx context.Context, _ *callWebhookInput) (*made[Started], error) {
 	c := callOf(ctx)
 	id, err := nameIn(ctx, "webhook_id")
