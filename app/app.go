@@ -37,7 +37,7 @@ type Options struct {
 	// Data is the data directory: database, blobs, streams and keys. It is created when it does not exist. Not used when
 	// DB is given. Defaults to DefaultData.
 	Data string
-	// DB is a database file; what belongs to it is then beside it. Defaults to the one in Data.
+	// DB is a database file; files that belong to it are in the same directory. Defaults to the one in Data.
 	DB string
 	// Synchronous is how durable a commit is: "full" survives power loss, "normal" a crash of the
 	// process only. Defaults to "full".
@@ -46,14 +46,14 @@ type Options struct {
 	Workers int
 	// Window is how many steps of one execution may be dispatched at once. Defaults to 2,000.
 	Window int
-	// HTTP says what util.http may reach, and how much at once. Defaults to public addresses only.
+	// HTTP limits the addresses and the volume of util.http. Defaults to public addresses only.
 	HTTP outbound.Options
 	// Services says where the services of the internal.* actions are. Defaults to nowhere.
 	Services service.Options
 	// Checkpoints is the directory where item streams keep how far they have come, and their failure records.
 	// Defaults to DB with "-streams" behind it.
 	Checkpoints string
-	// S3 says how s3:// paths are reached. Defaults to what the environment (AWS_*) says.
+	// S3 configures access to s3:// paths. Defaults to the environment (AWS_*).
 	S3 files.S3Options
 	// Schemas says where STAC schemas are. Defaults to the network, with a cache in the user's cache directory.
 	Schemas schema.Options
@@ -67,8 +67,8 @@ type Options struct {
 	Lines func(store.LogLine)
 	// Progress sees the steps' own progress. Defaults to nothing.
 	Progress func(run int64, idx int32, p worker.Progress)
-	// MasterKey says where the key is that secrets are sealed with. Defaults to the file DB with ".key" behind it, which
-	// is made when there is none and a key is needed: a server always does, otherwise what has secrets.
+	// MasterKey locates the key that seals secrets. Defaults to the file DB + ".key", which is created when it is
+	// missing and needed: by a server always, otherwise when there are secrets.
 	MasterKey secret.KeyOptions
 	// Logged is told of executions whose log lines have become readable; see conductor.Options. Defaults to nothing.
 	Logged func(executions []int64)
@@ -77,12 +77,12 @@ type Options struct {
 	// MaxExecutions is how many executions may run at once, and MaxPending how many may wait to. Default to no limit and
 	// 100,000.
 	MaxExecutions, MaxPending int
-	// Patience is for how long a store is waited for that is away, because of a full disk or of what else may pass; see
-	// conductor.Options. Defaults to about three seconds; a Server waits for as long as it runs.
+	// Patience is how long to wait for an unavailable store, such as one with a full disk; see conductor.Options.
+	// Defaults to about three seconds; a Server waits for as long as it runs.
 	Patience time.Duration
 	// Queues are limits of steps by the name of their queue. Defaults to none.
 	Queues map[string]queue.Limits
-	// Prices are what a call of an action costs, whether or not it succeeds. Defaults to nothing.
+	// Prices are the costs of calls by action, failed calls included. Defaults to no costs.
 	Prices map[string]Price
 	// CallbackURL is where something outside can end the step that awaits the key. Defaults to there being no such
 	// address.
@@ -92,20 +92,21 @@ type Options struct {
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 
-	// Exec says what commands of steps may touch, on a server. Defaults to what Exec's fields say.
+	// Exec confines the commands of steps, on a server. Defaults to the defaults of its fields.
 	Exec Exec
 	// Files are folders in which steps may read and write files by other actions than commands, on a server on which not
 	// everybody is an admin. Defaults to the working directory.
 	Files []string
-	// Private are files of the server, beside its data, that no step may reach: settings, keys of TLS. Defaults to none.
+	// Private are files of the server, besides its data, that steps cannot access: settings, TLS keys. Defaults to
+	// none.
 	Private []string
 
-	allow   func(author *definition.Author, action string) error // what steps may use; nil: all
+	allow   func(author *definition.Author, action string) error // the actions that steps may use; nil: all
 	touch   func(path string) error                              // CodeDenied for a file that steps may not touch; nil: all
-	sandbox func(context.Context) (*sandbox.Sandbox, error)      // what a command is confined by; nil: nothing
+	sandbox func(context.Context) (*sandbox.Sandbox, error)      // confines a command; nil: no confinement
 	backup  func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
 	secrets *lateGuard                            // of the App that the actions are for
-	beside  bool                                  // the database is only read, beside the process that runs its executions
+	beside  bool                                  // the database is only read: another process runs its executions
 	serves  bool                                  // it is a server's, which has keys of its own to keep
 	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
 }
@@ -126,7 +127,7 @@ type App struct {
 	Store     Store
 	Actions   *action.Registry
 	Conductor *conductor.Conductor
-	// Secrets has the vault, and keeps what is in it out of what is recorded. Keyring is what it seals with.
+	// Secrets has the vault, and redacts its values in recorded data. Keyring seals them.
 	Secrets *secret.Guard
 	Keyring *secret.Keyring
 
@@ -136,13 +137,13 @@ type App struct {
 	log    *slog.Logger
 }
 
-// Actions makes the registry of everything that is built in, and of what the options add.
+// Actions returns the registry of all built-in actions and those of the options.
 func Actions(o Options) (*action.Registry, error) {
 	r, _, err := actions(o)
 	return r, err
 }
 
-// actions also gives the client by which steps reach out, for whoever runs them to close.
+// actions also returns the steps' HTTP client, which the caller closes.
 func actions(o Options) (*action.Registry, *outbound.Client, error) {
 	r := &action.Registry{}
 	client, err := outbound.New(o.HTTP)
@@ -260,8 +261,8 @@ func (a *App) Run(ctx context.Context) error {
 	return failed.or(err)
 }
 
-// watch is the loop that carries out what other processes ask for. When the database cannot be
-// watched, requests wait in it until it can.
+// watch is the loop that carries out requests of other processes. While the database cannot be watched, they wait in
+// it.
 func (a *App) watch(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := a.Store.Watch(ctx, requestInterval, func() { a.Conductor.TakeRequests(ctx) }); err != nil {
@@ -275,7 +276,7 @@ func (a *App) watch(ctx context.Context) error {
 	return nil
 }
 
-// backup is what util.backup does; the store is open by the time anything runs.
+// backup implements util.backup; the store is open by the time anything runs.
 func (a *App) backup(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error) {
 	made, err := a.Store.BackupInto(ctx, folder, keep, progress)
 	if err != nil {

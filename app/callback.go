@@ -22,8 +22,8 @@ const (
 // maxToken bounds a token that comes from outside.
 const maxToken = 4096
 
-// callbacks makes the tokens in the addresses by which something outside ends a step, and reads them. A token is worth
-// nothing but that: whoever has it can end the one step that awaits its key.
+// callbacks makes and reads the tokens in callback URLs. A token grants one thing: to end the one step that awaits its
+// key.
 type callbacks struct{ key []byte }
 
 // openCallbacks finds the key, or makes it. It stays the same over restarts, as addresses are in use for long.

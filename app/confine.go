@@ -10,10 +10,10 @@ import (
 	"github.com/stepwell/stepwell/sandbox"
 )
 
-// Exec says what commands of steps (util.exec) may touch on a server. They are confined as soon as not everybody who
-// reaches the server is an admin; until then they are refused when User, Folders or Read say how.
+// Exec confines the commands of steps (util.exec) on a server. They are confined once some callers are not admins;
+// until then User, Folders or Read make the server refuse them.
 type Exec struct {
-	// User is who commands run as; the server must be root. Defaults to Landlock.
+	// User runs the commands; the server must be root. Defaults to Landlock.
 	User string
 	// Folders may be read and changed. Defaults to the working directory.
 	Folders []string
@@ -26,7 +26,7 @@ type Exec struct {
 // wanted says whether the settings say how commands are confined.
 func (e *Exec) wanted() bool { return e.User != "" || len(e.Folders) > 0 || len(e.Read) > 0 }
 
-// Sandbox makes what confines commands: CodeDenied, with the reason and a cure, where nothing can.
+// Sandbox returns the sandbox of commands: CodeDenied, with the reason and a cure, where none is possible.
 func (o *Options) Sandbox() (*sandbox.Sandbox, error) {
 	return sandbox.New(sandbox.Options{User: o.Exec.User, Folders: o.Exec.Folders, Read: o.Exec.Read, Hidden: o.hidden()})
 }
@@ -55,8 +55,8 @@ type confinement struct {
 	fence   *sandbox.Fence
 }
 
-// buildConfinement makes it. What the settings ask for must be possible; what is only needed once there are keys is
-// looked at again then.
+// buildConfinement creates the sandbox. Confinement required by the settings must be possible; the need for one because
+// of API keys is checked again later.
 func (s *Server) buildConfinement(ctx context.Context) error {
 	if err := sandbox.Close(); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (s *Server) buildConfinement(ctx context.Context) error {
 	return nil
 }
 
-// sandbox is what the next command is confined by; nil: by nothing, as everybody who reaches the server is an admin.
+// sandbox returns the sandbox of the next command; nil: none, as every caller is an admin.
 func (s *Server) sandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 	open, err := s.auth.Open(ctx)
 	switch {
@@ -104,8 +104,8 @@ func (s *Server) sandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 	return s.confinement.box, s.confinement.refused
 }
 
-// errOpen refuses commands that are to be confined on a server that takes everybody at this machine for an admin, the
-// commands too: what they may not do themselves, they could have the server do.
+// errOpen refuses confined commands on a server that treats every local caller as an admin: a command could have the
+// server do whatever the sandbox forbids.
 var errOpen = &stepwell.Error{Code: stepwell.CodeDenied, Message: "commands are to be confined, but as long as there is no API key they could use this server as an admin",
 	Hint: "create one: stepwell keys create --role admin NAME; or take exec.user, exec.folders and exec.read out of the settings"}
 
@@ -123,8 +123,8 @@ func (s *Server) touch(path string) error {
 	return s.confinement.fence.Admits(path)
 }
 
-// allow is CodeDenied when the policy does not let what was written on somebody's authority use an action. What was
-// started before authors were kept counts as an editor's.
+// allow is CodeDenied when the policy forbids the author to use an action. Definitions stored before authors were
+// recorded count as an editor's.
 func (s *Server) allow(author *definition.Author, action string) error {
 	return allowed(s.policies, s.Actions, author, action)
 }

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// crew is a set of loops that end together.
+// crew is a set of loops that end together (an errgroup that reports each error at once).
 type crew struct {
 	ctx    context.Context
 	cancel context.CancelFunc

@@ -17,7 +17,7 @@ import (
 // DefaultData is the data directory when nothing else is said, in the working directory.
 const DefaultData = ".stepwell"
 
-// databaseFile is the database in a data directory. What belongs to it has names that begin with it.
+// databaseFile is the database in a data directory. Names of files that belong to it begin with it.
 const databaseFile = "stepwell.db"
 
 // OldDatabase is where the database was before there was a data directory. One that exists is used.
@@ -26,8 +26,8 @@ const OldDatabase = databaseFile
 // Database is the database file in a data directory.
 func Database(data string) string { return filepath.Join(data, databaseFile) }
 
-// MakeData creates a data directory that only its owner may enter, with a .gitignore in it. One that exists is left as
-// it is. Its parent must exist.
+// MakeData creates a data directory that only its owner may enter, with a .gitignore in it. An existing one is
+// unchanged. Its parent must exist.
 func MakeData(dir string) error {
 	switch err := os.Mkdir(dir, 0o700); {
 	case errors.Is(err, fs.ErrExist):
@@ -40,7 +40,7 @@ func MakeData(dir string) error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
-// data fills in where the data are: what belongs to the database is beside the file itself, whatever name it is given by.
+// data fills in the paths of the data: files that belong to the database are next to the file itself, links resolved.
 func (o *Options) data() (err error) {
 	if o.DB == "" {
 		if o.Data == "" {
@@ -55,7 +55,7 @@ func (o *Options) data() (err error) {
 	return err
 }
 
-// OpenReader opens a database for looking at it, beside whatever process runs executions in it.
+// OpenReader opens a database for reading, also while another process runs its executions.
 func OpenReader(ctx context.Context, db string, log *slog.Logger) (store.Store, error) {
 	s, err := sqlite.Open(ctx, sqlite.Options{Path: db, ReadOnly: true, Log: log})
 	if err != nil {

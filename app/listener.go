@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/access"
 )
 
-// share is a listener that gives the connections of one address at most three quarters of all there may be, so that
-// nobody keeps everybody else out. Connections of trusted proxies stand for many callers and are not counted.
+// share is a listener that gives the connections of one address at most three quarters of all, so that one address
+// cannot block the others. Trusted proxies stand for many callers and are not limited.
 type share struct {
 	net.Listener
 	each    int

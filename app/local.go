@@ -12,14 +12,14 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Local is the API over all that a server keeps, in this process: what is stored can be read and changed. Nothing runs, so
-// what would start an execution is refused. While another process runs the executions of the database, changes are refused
-// too (CodeConflict).
+// Local is the API over a server's data, in this process: stored objects can be read and changed. It runs nothing and
+// refuses to start executions. While another process runs the executions of the database, it refuses changes too
+// (CodeConflict).
 type Local struct {
 	*api.Client
 	server *Server
 	work   *crew
-	held   error // who else has the database
+	held   error // another process holds the database
 }
 
 // OpenLocal opens the database. Changes are written to the audit log as a server's are.
@@ -35,7 +35,7 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	}
 	s.keys, s.recorder = access.NewKeys(s.Store, s.log), access.NewRecorder(s.Store, s.log)
 	if l.held == nil {
-		l.work.start("conductor", s.Conductor.Run) // what waits for a signal takes it
+		l.work.start("conductor", s.Conductor.Run) // delivers signals to waiting steps
 		l.work.start("audit log", s.recorder.Run)
 	}
 	defer func() {
@@ -57,7 +57,7 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	return l, err
 }
 
-// waking brings an execution into memory for a decision about one of its steps: only what is there can take it.
+// waking loads an execution before a decision about one of its steps: only loaded executions accept one.
 type waking struct{ *conductor.Conductor }
 
 // Signal implements api.Signals.
@@ -70,7 +70,7 @@ func (w waking) Signal(ctx context.Context, s store.Signal) (fresh, delivered bo
 	return w.Conductor.Signal(ctx, s)
 }
 
-// able refuses operations that are not about what is stored, and changes of what another process uses.
+// able refuses operations on anything but stored objects, and changes while another process uses them.
 func (l *Local) able(operation string, changes bool) error {
 	if changes && l.held != nil {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}

@@ -11,8 +11,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 )
 
-// Price is what an action costs, in units of 1e-12 of the currency that people have in mind, so that a token's
-// millionths stay exact.
+// Price is the cost of an action, in units of 1e-12 of the user's currency, so that a token's millionths stay exact.
 type Price struct {
 	PerCall, PerSecond, PerInputToken, PerOutputToken int64
 }
@@ -70,8 +69,8 @@ func tokens(outputs json.RawMessage) (in, out int64) {
 	return max(u.Input, u.Prompt, 0), max(u.Output, u.Completion, 0)
 }
 
-// pricing makes the question for prices of workers and conductor; nil when nothing has one. An action has its price under all of its
-// names. One that there is not is told, as it would cost nothing without a word.
+// pricing returns the price function of workers and conductor; nil when there are no prices. An action has its price
+// under all of its names. A price of an unknown action is logged, as it would have no effect.
 func pricing(given map[string]Price, actions *action.Registry, log *slog.Logger) func(action string, calls int, seconds float64, outputs json.RawMessage) int64 {
 	if len(given) == 0 {
 		return nil

@@ -20,17 +20,17 @@ import (
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
-// How long, and how often, a request is looked for in what the other process has made of it.
+// Timeout and interval of waiting for the other process to carry out a request.
 const (
 	requestPatience = 5 * time.Second
 	requestPause    = 50 * time.Millisecond
 )
 
-// followInterval is how often a Reading looks for what another process has written.
+// followInterval is the polling interval for changes by another process.
 const followInterval = 250 * time.Millisecond
 
-// Reading is the API over a database beside whatever process runs executions in it: what is there can be read, and a change
-// of an execution is left as a request for that process.
+// Reading is the API over a database whose executions another process runs: it reads, and leaves changes of executions
+// as requests to that process.
 type Reading struct {
 	*api.Client
 	store store.Store
@@ -86,7 +86,7 @@ func executionsAPI(o api.Options) (*api.Client, *feed.Hub, error) {
 	return client, hub, err
 }
 
-// beside changes executions by requests in the database, and explains them by what is in it.
+// beside changes executions by requests in the database, and explains them from stored data.
 type beside struct {
 	o         Options
 	store     store.Store
@@ -192,7 +192,7 @@ func (b *beside) PreviewRetry(ctx context.Context, id, from string) (*engine.For
 	return c.PreviewRetry(ctx, id, from)
 }
 
-// Wait looks again and again: nothing tells what another process does.
+// Wait polls: another process sends no notification.
 func (b *beside) Wait(ctx context.Context, id string) (*store.Execution, error) {
 	for {
 		x, err := b.store.Execution(ctx, id)

@@ -17,14 +17,14 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 )
 
-// maxRefused bounds what RefusedCommands names.
+// maxRefused limits the entries of RefusedCommands.
 const maxRefused = 100
 
 // commandAction is the action that runs commands.
 const commandAction = "util.exec"
 
-// RefusedCommands are the stored pipelines, schedules, webhooks and event triggers whose commands a server refuses that has
-// API keys: the first step of each, with the reason and what to do, at most 100.
+// RefusedCommands are the stored pipelines, schedules, webhooks and event triggers whose commands a server with API
+// keys refuses: the first step of each, with the reason and a cure, at most 100.
 func (o *Options) RefusedCommands(ctx context.Context, objects store.Objects, policy access.Policy) ([]pipeline.Refused, error) {
 	if err := o.data(); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (s *Server) refusedCommands(ctx context.Context) ([]pipeline.Refused, error
 	return c.stored(ctx, s.Store, s.Actions)
 }
 
-// commands is what decides whether commands run once there are keys.
+// commands decides which commands run once there are keys.
 type commands struct {
 	exec    Exec
 	allow   func(author *definition.Author, action string) error
@@ -98,7 +98,7 @@ func (c *commands) stored(ctx context.Context, objects store.Objects, actions *a
 	return list, nil
 }
 
-// check says why a command is refused, as far as what is written tells.
+// check returns why a command is refused, as far as its definition shows.
 func (c *commands) check(author *definition.Author, step *definition.Step) error {
 	if err := c.allow(author, step.Action); err != nil {
 		return err

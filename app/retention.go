@@ -14,7 +14,7 @@ type Retention struct {
 	Logs       time.Duration // their log lines
 	Keys       time.Duration // idempotency keys and signals
 	Audit      time.Duration // entries of the audit log
-	Firings    time.Duration // what became of the times of schedules
+	Firings    time.Duration // outcomes of schedules' firings
 }
 
 // pruner is the part of a store that removes.
@@ -30,14 +30,14 @@ const (
 	retentionBatches  = 10_000 // in one go: a bound, not a wish
 )
 
-// retention is the loop that removes what has been kept long enough.
+// retention is the loop that removes old data.
 type retention struct {
 	store pruner
 	keep  Retention
 	log   *slog.Logger
 }
 
-// Run prunes every hour until ctx ends. What fails is logged and tried again an hour later.
+// Run prunes every hour until ctx ends. Errors are logged and retried an hour later.
 func (r *retention) Run(ctx context.Context) error {
 	if r.keep == (Retention{}) {
 		return nil
@@ -59,7 +59,7 @@ func (r *retention) Run(ctx context.Context) error {
 	}
 }
 
-// runOnce removes what is old at the time, batch by batch.
+// runOnce removes data that is old at the time, batch by batch.
 func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Removed, err error) {
 	before := func(d time.Duration) time.Time {
 		if d <= 0 {

@@ -9,12 +9,12 @@ import (
 	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
-// Resealed counts what was sealed with an older master key.
+// Resealed counts values that were sealed with an older master key.
 type Resealed struct{ Secrets, Webhooks int }
 
-// Reseal seals with the first master key what was sealed with another one: secrets, the secrets of signed webhooks, and
-// Stepwell's own keys. Parameters and outputs of executions stay as they are. What cannot be opened stays too, and is told in
-// the error. Call it before Run.
+// Reseal seals with the first master key all values sealed with another one: secrets, the secrets of signed webhooks,
+// and Stepwell's own keys. Parameters and outputs of executions stay as they are. Values that cannot be opened stay too
+// and are listed in the error. Call it before Run.
 func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
 	n.Secrets, err = a.Secrets.Vault.Rewrap(ctx)
 	var failed [2]error
@@ -26,8 +26,8 @@ func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
 // lateGuard is a secret.Guard that is there by the time anything runs: actions are made before the database is open.
 type lateGuard struct{ *secret.Guard }
 
-// openSecrets makes what keeps secrets, with everything that the vault holds known to it. A database without secrets needs
-// no master key, and gets none before something is to be sealed.
+// openSecrets opens the vault and registers its values for redaction. A database without secrets needs no master key,
+// and gets none before the first value is sealed.
 func (a *App) openSecrets(ctx context.Context, o Options, hidden *secret.Redactor) error {
 	if o.MasterKey.Generated == "" {
 		o.MasterKey.Generated = o.DB + ".key"

@@ -23,9 +23,9 @@ type ServerOptions struct {
 	Options
 	// Listen is the TCP address. Defaults to DefaultListen.
 	Listen string
-	// BaseURL is where others reach the server, for the links that it hands out. Defaults to what Listen says.
+	// BaseURL is the server's external address, for links. Defaults to the address of Listen.
 	BaseURL string
-	// TLS encrypts what goes over the wire. Defaults to none.
+	// TLS encrypts connections. Defaults to none.
 	TLS *tls.Config
 	// MaxConnections bounds the connections that are open at once; others wait. Defaults to 4,096.
 	MaxConnections int
@@ -36,7 +36,7 @@ type ServerOptions struct {
 	MaxBody int64
 	// MaxFollowers is how many clients may follow executions. Defaults to 10,000.
 	MaxFollowers int
-	// Access says who may come in. Defaults to whoever is at this machine, if Listen is loopback.
+	// Access authenticates callers. Defaults to admitting local callers, if Listen is loopback.
 	Access Access
 	// Defaults hold for pipelines that say nothing themselves. Defaults to Stepwell's own.
 	Defaults pipeline.Defaults
@@ -67,9 +67,9 @@ func (o *ServerOptions) validate() error {
 	return nil
 }
 
-// What a server is doing.
+// States of a server.
 const (
-	starting int32 = iota // takes up what was left unfinished
+	starting int32 = iota // recovers unfinished executions
 	ready
 	draining
 )
@@ -100,7 +100,7 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 		return nil, err
 	}
 	s.o.serves, s.o.sandbox, s.o.allow, s.o.touch = true, s.sandbox, s.allow, s.touch
-	if err := s.o.data(); err != nil { // filled in, for what is to be hidden
+	if err := s.o.data(); err != nil { // fills in the paths to hide
 		return nil, err
 	}
 	s.observed(&s.o.Options)

@@ -18,7 +18,7 @@ import (
 	"github.com/stepwell/stepwell/access"
 )
 
-// What a client may take its time for.
+// Timeouts of clients.
 const (
 	headerPatience = 10 * time.Second
 	idlePatience   = 2 * time.Minute
@@ -51,7 +51,7 @@ func (s *Server) newHTTP(h http.Handler) *http.Server {
 		ErrorLog: log.New(httpLog{s.log}, "", 0)}
 }
 
-// httpLog takes what net/http has to say: clients that break off, mostly.
+// httpLog receives the messages of net/http: mostly clients that disconnect.
 type httpLog struct{ log *slog.Logger }
 
 // Write implements io.Writer.

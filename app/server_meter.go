@@ -41,7 +41,7 @@ func (s *Server) buildMeter(ctx context.Context) (err error) {
 	return nil
 }
 
-// measured is what the meter looks at when it is asked, by which time it has been made.
+// measured is read by the meter on demand, when the server is complete.
 type measured struct{ s *Server }
 
 func (m measured) Totals(ctx context.Context, since time.Time) (*store.Totals, error) {

@@ -25,7 +25,7 @@ import (
 	"github.com/stepwell/stepwell/worker"
 )
 
-// Access says who may come in, and how often.
+// Access authenticates callers and limits their rate.
 type Access struct {
 	// JWT says which tokens are believed. Defaults to none.
 	JWT *access.JWTOptions
@@ -35,11 +35,11 @@ type Access struct {
 	Origins []string
 	// Limit is how often one caller may ask. Defaults to those of access.LimitOptions.
 	Limit access.LimitOptions
-	// Policy says which actions steps may use, beside the one that admins store. Defaults to allowing all.
+	// Policy limits the actions that steps may use, in addition to the stored policy. Defaults to allowing all.
 	Policy access.Policy
 }
 
-// parts are what a server has beyond an App.
+// parts are a server's components besides its App.
 type parts struct {
 	keys     *access.Keys
 	policies *access.Policies
@@ -61,7 +61,7 @@ type parts struct {
 	outgoing  atomic.Bool // the commit that is being made puts something into the outbox
 }
 
-// build makes the parts, from those that need nothing to the API, which needs all.
+// build creates the parts in the order of their dependencies, the API last.
 func (s *Server) build(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildAPI} {
 		if err := step(ctx); err != nil {
@@ -106,10 +106,10 @@ func (s *Server) buildFeed(context.Context) (err error) {
 	return err
 }
 
-// buildSecrets seals what was sealed with an older master key with the first one.
+// buildSecrets reseals values of older master keys with the first one.
 func (s *Server) buildSecrets(ctx context.Context) (err error) {
 	n, err := s.Reseal(ctx)
-	if err != nil { // those that can be opened are used all the same
+	if err != nil { // the values that can be opened are used all the same
 		s.log.Error("not all secrets could be sealed with the first master key", "error", err)
 	}
 	if n != (Resealed{}) {
@@ -154,7 +154,7 @@ func (s *Server) wants(x *store.Execution) bool {
 	return true
 }
 
-// apiOptions are what the API needs, whoever asks it.
+// apiOptions are the options of the API, for all callers.
 func (s *Server) apiOptions() api.Options {
 	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
 		Catalog: s.Actions, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Vault: s.Secrets.Vault,
@@ -194,7 +194,7 @@ func (s *Server) vitals() api.Vitals {
 	return v
 }
 
-// gate lets nothing that changes something through while the server cannot take work: those who ask try again.
+// gate refuses changes while the server cannot take work: callers retry.
 func (s *Server) gate(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		err := s.Ready()
@@ -216,7 +216,7 @@ func (s *Server) gate(h http.Handler) http.Handler {
 	})
 }
 
-// reason is what clients are told of why the server takes no work: not what the store says itself.
+// reason is the reason shown to clients for not taking work, without the store's own error.
 func reason(err error) *api.Problem {
 	p := &api.Problem{Code: stepwell.CodeUnavailable, Message: "the server takes no work now", Hint: stepwell.HintOf(err), Details: []api.Detail{}}
 	if coded, ok := errors.AsType[*stepwell.Error](err); ok {
@@ -225,10 +225,10 @@ func reason(err error) *api.Problem {
 	return p
 }
 
-// Open says whether whoever is at this machine is let in without a credential.
+// Open reports whether local callers are admitted without a credential.
 func (s *Server) Open(ctx context.Context) (bool, error) { return s.auth.Open(ctx) }
 
-// observed passes on what the conductor and the workers tell: to the feed, to the triggers, then to others.
+// observed passes events of the conductor and the workers to the feed, to the triggers, then to others.
 func (s *Server) observed(o *Options) {
 	observe, progress, logged := o.Observe, o.Progress, o.Logged
 	o.Observe = func(u *conductor.Update) {

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Run takes up what was left unfinished and serves until ctx ends (at once: running handlers are stopped, and their
-// steps go on after the next start) or a drain is complete. An error means that something has failed for good;
-// nothing that was reported as done is lost. It is called once.
+// Run recovers unfinished executions and serves until ctx ends (at once: running handlers are stopped, and their steps
+// resume after the next start) or a drain is complete. An error is a permanent failure; nothing reported as done is
+// lost. Call it once.
 func (s *Server) Run(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -18,11 +18,11 @@ func (s *Server) Run(ctx context.Context) error {
 
 	conducting := newCrew(base, broken) // ends last: everything else reports to it
 	conducting.start("conductor", s.Conductor.Run)
-	serving := newCrew(base, broken) // what clients see: ends after the work
+	serving := newCrew(base, broken) // serves clients: ends after the work
 	s.attend(serving)
 	following := newCrew(base, broken)
 	following.start("feed", s.hub.Run)
-	acting := newCrew(ctx, broken) // what begins work: ends before it
+	acting := newCrew(ctx, broken) // starts work: ends before it
 	acting.start("drain", func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
@@ -43,7 +43,7 @@ func (s *Server) Run(ctx context.Context) error {
 	err := s.work(acting, halt, worked)
 	s.state.Store(draining)
 	acting.end()
-	following.end() // those who follow are told where to go on; before, because they would keep connections open
+	following.end() // followers get the position to resume at; first, as they keep connections open
 	close(s.closing)
 	s.shutHTTP()
 	serving.end()
@@ -51,7 +51,7 @@ func (s *Server) Run(ctx context.Context) error {
 	return failed.or(err)
 }
 
-// attend starts what clients see, and what keeps count for them.
+// attend starts the loops that serve clients, and their metrics.
 func (s *Server) attend(serving *crew) {
 	serving.start("audit log", s.recorder.Run)
 	serving.start("API keys", s.keys.Run)
@@ -69,7 +69,7 @@ func (s *Server) attend(serving *crew) {
 	serving.start("http", func(context.Context) error { return s.serveHTTP() })
 }
 
-// begin takes up what was left unfinished, and then starts what begins work.
+// begin recovers unfinished executions, and then starts the loops that start work.
 func (s *Server) begin(acting *crew) error {
 	begun := time.Now()
 	if err := s.Conductor.RecoverAll(acting.ctx); err != nil {
@@ -87,7 +87,7 @@ func (s *Server) begin(acting *crew) error {
 	return nil
 }
 
-// work waits for the end of the workers: by a drain, in which what runs may finish for a while, or by the end of
+// work waits for the end of the workers: by a drain, in which running steps may finish for a while, or by the end of
 // their context.
 func (s *Server) work(acting *crew, halt func(), worked <-chan error) error {
 	select {

@@ -13,7 +13,7 @@ const (
 	sidecarFresh = 10 * time.Second // how long its answer counts
 )
 
-// sidecar knows whether the Dapr sidecar beside this process answers.
+// sidecar knows whether the local Dapr sidecar answers.
 type sidecar struct {
 	url    string
 	client *http.Client

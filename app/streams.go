@@ -16,7 +16,7 @@ import (
 	"github.com/stepwell/stepwell/stream/reshape"
 )
 
-// streams registers the stream modules and what runs them.
+// streams registers the stream modules and their runner.
 func streams(r *action.Registry, client *outbound.Client, o Options) error {
 	if o.Checkpoints == "" {
 		o.Checkpoints = cmp.Or(o.DB, Database(cmp.Or(o.Data, DefaultData))) + "-streams"

@@ -10,8 +10,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// triggered writes into the audit log what a trigger has started: by whom it was written, and who or what set it off.
-// Requests of which the API writes an entry with the execution itself have none beside it.
+// triggered writes a trigger's start into the audit log: its author and the caller or event behind it. Starts through
+// the API have an audit entry already and get no second one.
 func (s *Server) triggered(ctx context.Context, in pipeline.Launch, out *pipeline.Launched) {
 	p := access.Of(ctx)
 	if in.Trigger == "webhook" || p.Role != 0 && !strings.HasPrefix(in.Actor, "event:") {
