@@ -97,8 +97,7 @@ type Options struct {
 	// Files are folders in which steps may read and write files by other actions than commands, on a server on which not
 	// everybody is an admin. Defaults to the working directory.
 	Files []string
-	// Private are files of the server, besides its data, that steps cannot access: settings, TLS keys. Defaults to
-	// none.
+	// Private are further server files that steps cannot access: settings, TLS keys. Defaults to none.
 	Private []string
 
 	allow   func(author *definition.Author, action string) error // the actions that steps may use; nil: all
