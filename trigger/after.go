@@ -9,10 +9,10 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// maxEnded bounds what is told while nobody listens; the rest is noticed within a minute.
+// maxEnded limits the ends queued while the loop is busy; the rest is noticed within a minute.
 const maxEnded = 10_000
 
-// Ended tells that an execution has ended; it only hurries what waits for it and may be left out. It never blocks.
+// Ended reports that an execution has ended; it only speeds up waiting jobs and is optional. It never blocks.
 func (s *Schedules) Ended(execution string) {
 	s.endedMu.Lock()
 	if len(s.ended) < maxEnded {
@@ -22,8 +22,8 @@ func (s *Schedules) Ended(execution string) {
 	s.wake()
 }
 
-// Take implements Sink: jobs of type after fire for the executions of the jobs that they follow. It returns when
-// that is durable; what it has seen before changes nothing.
+// Take implements Sink: jobs of type after fire for the executions of the jobs that they follow. It returns when that
+// is durable; entries seen before change nothing.
 func (s *Schedules) Take(ctx context.Context, list []Happened) error {
 	s.settle(ctx, s.waiting(list))
 	now := time.Now()
@@ -140,7 +140,7 @@ func (s *Schedules) Wants(x *store.Execution) bool {
 	return len(s.followed[x.Job]) > 0
 }
 
-// followers finds out anew who follows the jobs named. The caller holds the lock.
+// followers recomputes the followers of the named jobs. The caller holds the lock.
 func (s *Schedules) followers(changed ...*After) {
 	for _, after := range changed {
 		if after == nil {

@@ -18,7 +18,7 @@ type Backfill struct {
 	Last    resource.Time `json:"last"`
 }
 
-// BackfillRange says what is to be filled.
+// BackfillRange is the range of a backfill.
 type BackfillRange struct {
 	From  time.Time `json:"from" doc:"The range begins here."`
 	To    time.Time `json:"to" doc:"The range ends before this, which must not lie in the future."`

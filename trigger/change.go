@@ -18,9 +18,9 @@ import (
 // maxPreview is how many firings are shown in advance.
 const maxPreview = 100
 
-// Update changes a job by what edit does to a copy of it; its id stays. The revision is the one that the change is
-// meant for, or store.AnyRevision. A job whose timing changes, that is enabled again, or that was at its end and is
-// so no longer, begins to count now: what lies before is not made up for. Errors as with Create, CodeNotFound, CodeConflict when the revision is another.
+// Update applies edit to a copy of a job; its id stays. revision is the expected revision, or store.AnyRevision. A job
+// whose timing changes, that is enabled again, or that had ended and has not any more, counts from now: earlier times
+// are not caught up. Errors as with Create, CodeNotFound, CodeConflict for another revision.
 func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64, edit func(*Job) error) (*Status, error) {
 	now := time.Now()
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (e *entry) leave(st *state, now time.Time) {
 	if !e.enabled() {
 		reason = DropPaused
 	}
-	st.plan = e.plan // what is left follows what was
+	st.plan = e.plan // remaining firings continue after the earlier ones
 	e.skip(st, time.Unix(e.state.Last, 0), time.Unix(st.Last, 0), reason, now)
 }
 
@@ -97,7 +97,7 @@ func (s *Schedules) enable(ctx context.Context, idOrName string, yes bool) (*Sta
 	return s.Update(ctx, idOrName, store.AnyRevision, func(j *Job) error { j.Enabled = &yes; return nil })
 }
 
-// Delete removes a job and what it still had to fire; executions stay. CodeConflict when other jobs follow it.
+// Delete removes a job and its pending firings; executions stay. CodeConflict when other jobs follow it.
 func (s *Schedules) Delete(ctx context.Context, idOrName string, revision int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *Schedules) forget(e *entry) {
 	}
 }
 
-// follows checks that what a job follows exists and does not follow the job itself.
+// follows checks that the followed jobs exist and do not follow the job itself.
 func (s *Schedules) follows(e *entry) error {
 	seen := map[string]bool{}
 	for at := e; at.Schedule.After != nil; {
@@ -188,9 +188,9 @@ func (s *Schedules) NextRuns(idOrName string, n int) ([]time.Time, error) {
 	return e.plan.Preview(time.Unix(e.state.Last, 0), e.state.Fired, min(n, maxPreview)), nil
 }
 
-// Trigger starts a job at once, whatever its schedule and also when it is paused or at its end; an execution that runs
-// is no hindrance. Of the launch, what the job itself says is filled in. A webhook or an event does not start a paused
-// one: CodeConflict. Errors as with pipeline's Launch.
+// Trigger starts a job at once, regardless of its schedule, also when it is paused, has ended or has a running
+// execution. The job's settings are filled into the launch. A webhook or an event does not start a paused job:
+// CodeConflict. Errors as with pipeline's Launch.
 func (s *Schedules) Trigger(ctx context.Context, idOrName string, in pipeline.Launch) (*pipeline.Launched, error) {
 	s.mu.Lock()
 	e, err := s.find(idOrName)

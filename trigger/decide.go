@@ -7,9 +7,8 @@ import (
 	"github.com/stepwell/stepwell/schedule"
 )
 
-// decide takes in what is due by the clock: the state as it has to be written before anything of it is started. Times that
-// are not made up for are dropped. What was due before this process began was missed, however short the while. What is
-// returned shares nothing with the entry's own that is changed.
+// decide applies the due times: it returns the state to write before any start. Times without catch-up are dropped.
+// Times before this process began were missed, however short the gap. The result shares nothing mutable with the entry.
 func (e *entry) decide(now, begun time.Time, grace time.Duration, backlog int) state {
 	st := e.state
 	st.Pending = slices.Clone(st.Pending)
@@ -53,8 +52,8 @@ func (e *entry) skip(st *state, after, until time.Time, reason string, now time.
 	}
 }
 
-// admit puts a firing behind those that wait, or drops it for an execution that runs: then it says false. One that is
-// made up for is never dropped.
+// admit queues a firing behind the pending ones, or drops it (false) because an execution runs. Catch-up firings are
+// never dropped.
 func (s *state) admit(overlap schedule.Overlap, f firing, now time.Time) bool {
 	busy := len(s.Active) > 0 || len(s.Pending) > 0
 	f.Held = busy && overlap != schedule.OverlapAllow
@@ -72,7 +71,7 @@ func (s *state) admit(overlap schedule.Overlap, f firing, now time.Time) bool {
 	return true
 }
 
-// replace drops what waits, for a newer firing.
+// replace drops the pending firings, for a newer one.
 func (s *state) replace(now time.Time) {
 	s.Pending = slices.DeleteFunc(s.Pending, func(f firing) bool {
 		if !f.Held || f.Late {

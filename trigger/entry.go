@@ -37,10 +37,10 @@ type entry struct {
 	pos           int       // in the heap, -1: not in it
 	tries         int       // starts that failed for a while, in a row
 	retry         time.Time // nothing is started before
-	recheck       time.Time // when to ask whether what holds its firings up has ended
+	recheck       time.Time // when to check whether the execution that blocks its firings has ended
 }
 
-// readEntry makes an entry of what is stored; a schedule that cannot be read any more fires no more, and says why.
+// readEntry makes an entry of a stored job; a job with an unreadable schedule does not fire, and shows the error.
 func readEntry(o *store.Object) (*entry, error) {
 	e := &entry{Meta: resource.MetaOf(o), pos: -1}
 	if err := json.Unmarshal(o.Body, &e.stored); err != nil {
@@ -117,8 +117,8 @@ func (e *entry) view(now time.Time) *Status {
 	return v
 }
 
-// begin makes the state of a job that starts to count now. A single time that has only just passed still counts: who
-// says "now" means it.
+// begin returns the state of a job that counts from now. A single time that has only just passed still counts: "now"
+// must fire.
 func (e *entry) begin(now time.Time, grace time.Duration) {
 	e.state.Last, e.state.plan = now.Unix(), e.plan
 	if e.Schedule.Type == TypeOneTime {

@@ -22,14 +22,14 @@ const (
 	TypeAfter    = "after"   // when another job's execution has ended
 )
 
-// What an after-job waits for.
+// Conditions of an after-job.
 const (
 	OnSuccess = "success" // completed, also with failures that the pipeline tolerates
 	OnFailure = "failure" // failed or timed out
 	OnAny     = "any"     // also cancelled
 )
 
-// Job is what people write.
+// Job is the part of a job that users write.
 type Job struct {
 	ID          string  `json:"job_id" required:"false" shown:"always" change:"never" maxLength:"128" doc:"Defaults to a new UUID."`
 	Name        string  `json:"name" required:"false" shown:"always" maxLength:"255"`
@@ -46,15 +46,15 @@ type Job struct {
 	ExpiresAt      *resource.Time   `json:"expires_at,omitempty" doc:"The last moment at which it fires."`
 }
 
-// Texts are what people write freely: what is a secret must not be in it.
+// Texts are the free texts: they must not hold secrets.
 func (j *Job) Texts() map[string]*resource.Object {
 	return map[string]*resource.Object{"schedule.filters": &j.Schedule.Filters}
 }
 
-// Starts is where a job says what it starts, for those who change it. It starts no other job.
+// Starts gives access to the job's target, for changes. It starts no other job.
 func (j *Job) Starts() (target **Target, job *resource.Ref) { return &j.Target, nil }
 
-// Reset clears what a change replaces as a whole, and returns what takes over from before what the change leaves out.
+// Reset clears the fields that a change replaces as a whole; keep restores those that the change omits.
 func (j *Job) Reset() (keep func()) {
 	was := j.Schedule
 	j.Schedule = Timing{}
@@ -81,8 +81,7 @@ type Timing struct {
 	Filters    resource.Object   `json:"filters,omitempty" doc:"For type event: values by their path in the event's data."`
 }
 
-// keep takes over from what was before what a change leaves out: the zone, and for the same type all that says how
-// times are meant.
+// keep restores fields that a change omits: the zone, and for the same type all that says how times are meant.
 func (t *Timing) keep(was *Timing) {
 	if t.Timezone == "" {
 		t.Timezone = was.Timezone
@@ -103,7 +102,7 @@ type After struct {
 	On  string `json:"on,omitempty" enum:"success,failure,any"` // Defaults to success
 }
 
-// Bounds of what a job may say.
+// Limits of a job's fields.
 const (
 	maxName    = 255
 	maxText    = 4000
@@ -112,7 +111,7 @@ const (
 	maxJitter  = 24 * time.Hour
 )
 
-// defaultCatchUp bounds what is made up for after a long outage.
+// defaultCatchUp limits catch-up after a long outage.
 const defaultCatchUp = 7 * 24 * time.Hour
 
 // validID leaves the length to ValidID: {0,127} would be compiled 127 times, at the start of every command.
@@ -123,7 +122,7 @@ func ValidID(id string) bool { return len(id) <= 128 && validID.MatchString(id) 
 
 func (j *Job) enabled() bool { return j.Enabled == nil || *j.Enabled }
 
-// check completes a job and compiles its schedule, which is nil for one that knows no times. CodeInvalid.
+// check completes a job and compiles its schedule, which is nil for a job without times. CodeInvalid.
 func (j *Job) check() (*schedule.Schedule, error) {
 	if err := CheckID("job_id", j.ID); err != nil {
 		return nil, err
@@ -132,7 +131,7 @@ func (j *Job) check() (*schedule.Schedule, error) {
 		return nil, err
 	}
 	if j.Target == nil {
-		j.Target = &Target{} // which says what is missing
+		j.Target = &Target{} // its check reports the missing field
 	}
 	if err := j.Target.Check(); err != nil {
 		return nil, err
@@ -168,7 +167,7 @@ func (j *Job) catchUp() time.Duration {
 	return time.Duration(j.CatchUpSeconds) * time.Second
 }
 
-// compile checks what belongs to the type.
+// compile checks the fields of the type.
 func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 	t.StartAt, j.ExpiresAt = inUTC(t.StartAt), inUTC(j.ExpiresAt)
 	spec := schedule.Spec{Zone: t.Timezone, Skipped: t.Skipped, Repeated: t.Repeated, NotBefore: t.StartAt.Moment(), NotAfter: j.ExpiresAt.Moment(),

@@ -16,15 +16,15 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// The ledger of firings says what became of each time of a schedule: it waits, and then has exactly one end. What waits is in
-// the state of its job, as are the latest ends; older ones lie in chunks, which are written with the state that no longer
-// has them. So the ledger and the state change in one commit, always.
+// The ledger of firings records the outcome of each time of a schedule: it is pending, and then ends exactly once.
+// Pending firings and the latest ends are in the state of the job; older ends lie in chunks, which are written with the
+// state that drops them. So the ledger and the state change in one commit, always.
 
 // The states of a firing.
 const (
 	FiringWaiting  = "waiting"   // to be started
 	FiringRan      = "ran"       // started when it was time
-	FiringCaughtUp = "caught_up" // started later, because nobody was there when it was time
+	FiringCaughtUp = "caught_up" // started late, after downtime
 	FiringDropped  = "dropped"   // not started, for the reason that is named
 	FiringRefused  = "refused"   // could not be started, for the error that is named
 )
@@ -38,7 +38,7 @@ const (
 	DropChanged = "changed" // the job was given another schedule
 )
 
-// Firing is a time of a schedule and what became of it; or several in a row that were dropped for one reason.
+// Firing is a time of a schedule and its outcome; or several in a row that were dropped for one reason.
 type Firing struct {
 	At        resource.Time `json:"scheduled_at" doc:"The time that it stands for; of several, the first."`
 	To        resource.Time `json:"to" doc:"The last of several that were dropped in a row for one reason; otherwise the same as scheduled_at."`
@@ -72,7 +72,7 @@ const (
 	maxRows     = 32                // ends that a state holds before they become a chunk
 )
 
-// end writes what became of a firing into the ledger.
+// end writes the outcome of a firing into the ledger.
 func (s *state) end(f firing, r row, now time.Time) {
 	r.At, r.From, r.Fill = f.At, f.From, f.Fill
 	s.enter(r, now)
@@ -148,8 +148,8 @@ func (r *row) firing() Firing {
 // maxFirings is the most firings of a page.
 const maxFirings = 1000
 
-// Firings lists what became of the times of a job, the latest end first and before all what waits. before is what the
-// page before has given as next; "" is the beginning and, as next, the end.
+// Firings lists the firings of a job: first the pending ones, then the ended ones, latest first. before is the next of
+// the page before; "" is the beginning and, as next, the end.
 func (s *Schedules) Firings(ctx context.Context, idOrName, before string, limit int) (list []Firing, next string, err error) {
 	limit = min(max(limit, 1), maxFirings)
 	s.mu.Lock()
@@ -219,8 +219,8 @@ func readMark(text string) (m mark, err error) {
 // place names a waiting firing among those of its job.
 func (f firing) place() string { return fmt.Sprintf("%d/%s%s", f.At, f.From, f.Again) }
 
-// waitingBefore are the firings that wait, the latest first, from behind the one that is named; when that one waits no
-// longer, those for earlier times.
+// waitingBefore are the pending firings after the named one, latest first; when that one is not pending any more, those
+// for earlier times.
 func waitingBefore(pending []firing, place string) []firing {
 	slices.Reverse(pending)
 	if place == "" {

@@ -27,7 +27,7 @@ func (s *Schedules) leaves(ctx context.Context, e *entry) (mark string, err erro
 	return mark, err
 }
 
-// clean removes what deleted jobs have left, whenever something may have been left, until ctx ends.
+// clean removes the remains of deleted jobs on each signal, until ctx ends.
 func (s *Schedules) clean(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := s.cleanOnce(ctx); err != nil && ctx.Err() == nil {
@@ -86,7 +86,7 @@ func (s *Schedules) removeChunks(ctx context.Context, job string, last int64) er
 	}
 }
 
-// gone is nil when what was to be deleted is not there.
+// gone ignores that the object to delete does not exist.
 func gone(err error) error {
 	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
 		return nil

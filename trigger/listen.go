@@ -12,8 +12,8 @@ func (s *Schedules) Listening() []Job {
 	return s.listening
 }
 
-// ListensToExecutions reports whether the pattern of an enabled job of type event begins with Stepwell's own kinds of events, those
-// about executions. It takes the same time whatever the number of jobs.
+// ListensToExecutions reports whether the pattern of an enabled job of type event begins with Stepwell's own kinds of
+// events, those about executions. Its cost is constant.
 func (s *Schedules) ListensToExecutions() bool { return s.internal.Load() }
 
 // executions begins the types of events about executions.
@@ -28,7 +28,7 @@ func (s *Schedules) listens(e *entry) {
 	if !mine && !slices.ContainsFunc(s.listening, same) {
 		return
 	}
-	others := slices.DeleteFunc(slices.Clone(s.listening), same) // those who read go on with the old list
+	others := slices.DeleteFunc(slices.Clone(s.listening), same) // readers continue with the old list
 	if mine {
 		others = append(others, e.Job)
 	}

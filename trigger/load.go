@@ -63,8 +63,8 @@ func (s *Schedules) load(ctx context.Context) error {
 	return nil
 }
 
-// resume looks at what a process has decided and perhaps not started before it died. What was started is in
-// the store under its key and is found again. For the rest the policy for missed firings holds: the decision is old.
+// resume handles firings that a former process decided and perhaps did not start. A started one is found in the store
+// by its key. The others follow the policy for missed firings: the decision is old.
 func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
 	late := now.Add(-s.o.Grace)
 	var drop []string
@@ -81,7 +81,7 @@ func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
 			return err
 		}
 		newer, ok := e.plan.Next(f.time())
-		latest := !ok || newer.After(now) // of those that were missed
+		latest := !ok || newer.After(now) // the latest missed one
 		if e.Misfire == schedule.RunAll || e.Misfire == schedule.RunOnce && latest {
 			e.state.Pending[i].Late = true
 			continue

@@ -64,7 +64,7 @@ func (s *Schedules) runOnce(ctx context.Context) {
 	}
 }
 
-// take removes from the heap what is due, at most one batch.
+// take removes the due entries from the heap, at most one batch.
 func (s *Schedules) take() []*entry {
 	s.endedMu.Lock()
 	ended := s.ended
@@ -112,7 +112,7 @@ func (s *Schedules) settle(ctx context.Context, due []*entry) {
 	for _, h := range ask {
 		x, err := s.o.Executions.Execution(ctx, h.id)
 		if err == nil && !x.Status.Terminal() || err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
-			continue // it runs, or nobody knows
+			continue // it runs, or its state is unknown
 		}
 		s.mu.Lock()
 		s.inactive(h.e, h.id)
@@ -128,14 +128,14 @@ type start struct {
 	results []result
 }
 
-// result is what became of a firing.
+// result is the outcome of a firing.
 type result struct {
 	launched *pipeline.Launched
 	err      error
 	at       time.Time
 }
 
-// decide writes down what is due, and says what is to be started.
+// decide stores the due firings, and returns the starts.
 func (s *Schedules) decide(ctx context.Context, due []*entry) []*start {
 	now := time.Now()
 	s.mu.Lock()
@@ -176,8 +176,8 @@ func (s *Schedules) decide(ctx context.Context, due []*entry) []*start {
 	return starts
 }
 
-// write stores the states that have changed, and takes them over. What cannot be stored stays as it was, and is tried
-// again. The caller holds the lock.
+// write stores the changed states, and applies them. A state that cannot be stored stays as it was, and is retried. The
+// caller holds the lock.
 func (s *Schedules) write(ctx context.Context, due []*entry, states map[*entry]state, now time.Time) {
 	var changed []*entry
 	var objects, chunks []store.Object
@@ -217,13 +217,13 @@ func (s *Schedules) write(ctx context.Context, due []*entry, states map[*entry]s
 	}
 }
 
-// differs compares what decide may have changed.
+// differs compares the fields that decide may change.
 func differs(a, b *state) bool {
 	return !sameRows(a, b) || a.Last != b.Last || a.Fired != b.Fired || a.Dropped != b.Dropped || a.Runs != b.Runs || a.Outbox != b.Outbox || a.Failed != b.Failed ||
 		!a.FailedAt.Equal(b.FailedAt) || !slices.Equal(a.Pending, b.Pending)
 }
 
-// later puts off what failed: a second, two, four, up to a minute.
+// later delays a failed entry: a second, two, four, up to a minute.
 func (e *entry) later(now time.Time) {
 	e.retry = now.Add(min(time.Minute, time.Second<<min(e.tries, 6)))
 	e.tries++
@@ -265,7 +265,7 @@ func (s *Schedules) fire(ctx context.Context, j *Job, f firing) result {
 	return result{launched: launched, err: err, at: time.Now()}
 }
 
-// record takes in what was started, writes it down, and puts the entries back into the heap.
+// record applies the started firings, stores them, and puts the entries back into the heap.
 func (s *Schedules) record(ctx context.Context, due []*entry, starts []*start) {
 	now := time.Now()
 	s.mu.Lock()

@@ -32,8 +32,8 @@ type Happened struct {
 	Breached  string                   `json:"breached,omitempty"` // "", expected or maximum
 }
 
-// Sink takes what has happened, at least once each and in order, but for what it has put off. When it returns nil, all of
-// it is durable; with a *LaterError all but some entries are. With any other error nothing is known, and all come again.
+// Sink receives events, at least once each and in order, except entries it has put off. After nil, all of them are
+// durable; after a *LaterError all except its entries. After any other error all come again.
 type Sink interface {
 	Take(ctx context.Context, list []Happened) error
 }
@@ -68,7 +68,7 @@ const (
 	maxLater  = 10_000
 )
 
-// Relay hands what the outbox holds to those who wait for it, and then removes it. One at a time may run.
+// Relay delivers the entries of the outbox to the sinks, and then removes them. Only one may run at a time.
 type Relay struct {
 	outbox store.Outbox
 	sinks  []Sink
@@ -96,7 +96,7 @@ func NewRelay(outbox store.Outbox, log *slog.Logger, sinks ...Sink) *Relay {
 	return &Relay{outbox: outbox, sinks: sinks, log: log, ring: make(chan struct{}, 1)}
 }
 
-// Wake tells that the outbox may hold something. It never blocks.
+// Wake signals that the outbox may hold entries. It never blocks.
 func (r *Relay) Wake() {
 	select {
 	case r.ring <- struct{}{}:
@@ -104,8 +104,8 @@ func (r *Relay) Wake() {
 	}
 }
 
-// Run hands out what there is, then waits for Wake, until ctx ends. What fails is tried again, in order; what is put off
-// is tried again by itself.
+// Run delivers all entries, then waits for Wake, until ctx ends. Failed deliveries are retried, in order; entries put
+// off are retried one by one.
 func (r *Relay) Run(ctx context.Context) error {
 	for tries := 0; ctx.Err() == nil; {
 		pause := time.Duration(0)
@@ -155,7 +155,7 @@ func (r *Relay) nextDue() time.Duration {
 	return next
 }
 
-// runOnce tries again what is due, and hands out what is new.
+// runOnce retries due entries, and delivers new ones.
 func (r *Relay) runOnce(ctx context.Context) error {
 	if err := r.again(ctx); err != nil {
 		return err
@@ -193,7 +193,7 @@ func (r *Relay) runOnce(ctx context.Context) error {
 	return nil
 }
 
-// decode leaves out what cannot be read.
+// decode skips unreadable entries.
 func (r *Relay) decode(ctx context.Context, list []store.Outgoing) (happened []Happened) {
 	for _, o := range list {
 		h := Happened{No: o.No, Kind: o.Kind, Execution: o.Execution, At: o.At}
@@ -206,7 +206,7 @@ func (r *Relay) decode(ctx context.Context, list []store.Outgoing) (happened []H
 	return happened
 }
 
-// take hands a list to a sink and notes what that puts off.
+// take delivers a list to a sink and records the entries that it puts off.
 func (r *Relay) take(ctx context.Context, i int, sink Sink, list []Happened, off map[int64]*putOff) error {
 	err := sink.Take(ctx, list)
 	later, ok := errors.AsType[*LaterError](err)
@@ -232,7 +232,7 @@ func (r *Relay) take(ctx context.Context, i int, sink Sink, list []Happened, off
 	return nil
 }
 
-// again tries what was put off and is due.
+// again retries due entries that were put off.
 func (r *Relay) again(ctx context.Context) error {
 	now := time.Now()
 	var due []Happened
@@ -269,7 +269,7 @@ func (r *Relay) again(ctx context.Context) error {
 	return r.settle(ctx, entries)
 }
 
-// settle removes what all sinks have taken by now, and gives the rest another time.
+// settle removes entries that all sinks have accepted, and reschedules the others.
 func (r *Relay) settle(ctx context.Context, entries map[int64]*putOff) error {
 	var done []int64
 	for no, p := range entries {

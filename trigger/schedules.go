@@ -40,11 +40,11 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Fired is what happened to a firing.
+// Fired is the outcome of a firing.
 type Fired struct {
 	Job       string
 	Execution string        // "" when it could not be started
-	Late      time.Duration // after the moment that it was meant for, jitter included; 0 for one that is made up for
+	Late      time.Duration // after its planned moment, jitter included; 0 for a catch-up firing
 	Err       error
 }
 
@@ -84,7 +84,7 @@ type Schedules struct {
 	heap   heap
 	active map[string]*entry // by the executions that may still run
 	lag    time.Duration     // of the latest firing
-	begun  time.Time         // when this process began: what was due before was missed
+	begun  time.Time         // when this process began: earlier due times were missed
 
 	followedMu sync.RWMutex        // never held for long: the conductor asks
 	followed   map[string][]*entry // the jobs that follow one
@@ -107,9 +107,9 @@ func New(ctx context.Context, o Options) (*Schedules, error) {
 	return s, nil
 }
 
-// Create stores a job. It fires from now on: what lies before is not made up for. CodeInvalid, CodeConflict when
-// the id is taken, CodeLimit when there are too many. Warnings say when it never fires, or when a change of clocks skips
-// or repeats a firing.
+// Create stores a job. It fires from now on: earlier times are not caught up. CodeInvalid, CodeConflict when the id is
+// taken, CodeLimit when there are too many. Warnings say when it never fires, or when a change of clocks skips or
+// repeats a firing.
 func (s *Schedules) Create(ctx context.Context, j *Job, actor string) (_ *Status, err error) {
 	now := time.Now()
 	e := &entry{stored: stored{Job: *j, By: actor}, pos: -1}
@@ -141,7 +141,7 @@ func (s *Schedules) Create(ctx context.Context, j *Job, actor string) (_ *Status
 	return e.warned(now), nil
 }
 
-// warned is the view with what the author of the job may not have meant.
+// warned is the view with warnings for the author of the job.
 func (e *entry) warned(now time.Time) *Status {
 	v := e.view(now)
 	if e.plan != nil {
@@ -208,7 +208,7 @@ func (s *Schedules) find(idOrName string) (*entry, error) {
 	return found, nil
 }
 
-// Get is Job, for those who serve all kinds alike.
+// Get is Job, for code that serves all kinds alike.
 func (s *Schedules) Get(_ context.Context, idOrName string) (*Status, error) { return s.Job(idOrName) }
 
 // Kind names the kind.
@@ -249,7 +249,7 @@ func (s *Schedules) List(_ context.Context, f *Filter) ([]Status, error) {
 // Stats are figures for metrics.
 type Stats struct {
 	Jobs    int           // all
-	Active  int           // those that fire by themselves
+	Active  int           // those with times of their own
 	Next    time.Time     // the next of their firings; zero: none
 	Waiting int           // firings that wait for an execution to end, or to be started
 	Lag     time.Duration // how late the latest firing was started

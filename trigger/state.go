@@ -9,7 +9,7 @@ import (
 	"github.com/stepwell/stepwell/schedule"
 )
 
-// state is what is remembered of a job. It is written before anything that it speaks of is done.
+// state is the stored state of a job. It is written before the actions that it describes.
 type state struct {
 	Last      int64     `json:"last"`           // Unix time of the latest firing that was dealt with, or of when the job began to count
 	Outbox    int64     `json:"outbox"`         // number of the latest entry of the outbox that was dealt with
@@ -17,7 +17,7 @@ type state struct {
 	Runs      int       `json:"runs"`           // executions
 	Dropped   int       `json:"dropped"`        // firings left out because of an execution that ran
 	Active    []string  `json:"active"`         // executions that may still run
-	Pending   []firing  `json:"pending"`        // what is to be started, in order
+	Pending   []firing  `json:"pending"`        // firings to start, in order
 	LastRun   time.Time `json:"last_run"`       // when the latest execution was started
 	Execution string    `json:"last_execution"` // which that was
 	Failed    string    `json:"last_error"`     // why the latest firing could not be started
@@ -25,7 +25,7 @@ type state struct {
 	Ledger    int64     `json:"ledger,omitempty"` // number of the latest row of the ledger
 	Rows      []row     `json:"rows,omitempty"`   // the latest rows; those before are in chunks
 
-	plan *schedule.Schedule // the job's, which tells the times that follow each other; nil: it knows none
+	plan *schedule.Schedule // the job's, which orders its times; nil: it has no times
 }
 
 // firing is one start that has been decided.
@@ -33,11 +33,11 @@ type firing struct {
 	At    int64  `json:"at"`              // the Unix time it stands for
 	From  string `json:"from,omitempty"`  // the execution it follows
 	Ended string `json:"ended,omitempty"` // the status of that
-	Again string `json:"again,omitempty"` // the backfill that repeats what has been fired
+	Again string `json:"again,omitempty"` // the backfill that repeats past firings
 	Held  bool   `json:"held,omitempty"`  // waits for an earlier execution
 	Late  bool   `json:"late,omitempty"`  // made up for, or backfilled: it is not dropped for an execution that runs
 	Fill  bool   `json:"fill,omitempty"`  // backfilled: the execution may be older than the wish
-	By    string `json:"by,omitempty"`    // who asked for the backfill
+	By    string `json:"by,omitempty"`    // the author of the backfill
 }
 
 // key makes the start happen once.
@@ -76,7 +76,7 @@ const (
 	StatusCompleted = "completed" // it does not fire any more: max_runs, or its time has come
 )
 
-// Status is a job and what became of it.
+// Status is a job and its last outcomes.
 type Status struct {
 	Job
 	ScheduleID    string            `json:"schedule_id" doc:"The same as job_id."`
@@ -94,7 +94,7 @@ type Status struct {
 	resource.Meta
 }
 
-// Errors is where the text of an error stands, for those who hide what is secret.
+// Errors gives access to the error's text, to hide secrets in it.
 func (s *Status) Errors() *resource.Ref { return &s.LastError }
 
 // Identity is the id.

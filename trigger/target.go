@@ -17,7 +17,7 @@ const (
 	TargetAction   = "action"
 )
 
-// Target is what a trigger starts; budpipeline §4.2 calls it callback, and so does JSON.
+// Target is the pipeline or action that a trigger starts; budpipeline §4.2 calls it callback, and so does JSON.
 type Target struct {
 	Type     string          `json:"type,omitempty" enum:"workflow,action" doc:"Defaults to the one whose field is given."`
 	Workflow string          `json:"workflow_id,omitempty" maxLength:"255" doc:"A stored pipeline, by id or name."`
@@ -30,15 +30,15 @@ type Target struct {
 	Authored
 }
 
-// Authored says who wrote something last, and with which role: what an action may do goes by the role. It is stored with
-// a target and not shown.
+// Authored is the last author and their role: the role decides what actions may do. It is stored with a target and not
+// shown.
 type Authored struct {
 	Role   string `json:"author_role,omitempty" hidden:"true"`
 	Author string `json:"author,omitempty" hidden:"true"`
 }
 
-// Changed is the target that takes the place of another, nil when none is given. What it leaves out stays as it was while it
-// starts the same; params are for one thing, so a target that starts another has to say them, if there were any. CodeInvalid.
+// Changed returns the target that replaces was; nil when none is given. Omitted fields keep their values while it starts
+// the same; a target that starts another must give params, if there were any. CodeInvalid.
 func (t *Target) Changed(was *Target, by Authored) (*Target, error) {
 	if t == nil {
 		return nil, nil
@@ -69,7 +69,7 @@ func (t *Target) Changed(was *Target, by Authored) (*Target, error) {
 	return &out, nil
 }
 
-// startsAs reports whether it starts what another does: it says the same, or nothing.
+// startsAs reports whether it starts the same as another: it names the same, or nothing.
 func (t *Target) startsAs(was *Target) bool {
 	if t.Type != "" && t.Type != was.Type {
 		return false
@@ -77,7 +77,7 @@ func (t *Target) startsAs(was *Target) bool {
 	return t.Workflow == "" && t.Action == "" || t.Workflow == was.Workflow && t.Action == was.Action
 }
 
-// Check fills in Type and reports what is wrong, as CodeInvalid. Whether the pipeline exists is seen when it fires.
+// Check fills in Type and validates: CodeInvalid. A missing pipeline is an error only when it fires.
 func (t *Target) Check() error {
 	if t.Type == "" {
 		switch {
@@ -113,7 +113,7 @@ func orNil(n *int) *int {
 	return n
 }
 
-// Bounds of what a target may declare as overridable.
+// Limits of a target's overridable parameters.
 const (
 	maxOverridable = 100
 	maxParamName   = 255 // bytes
@@ -134,11 +134,11 @@ func (t *Target) checkOverridable() error {
 	return nil
 }
 
-// Launch completes a launch with what the target says. Values in in.Written, which a webhook's author wrote with the
+// Launch completes a launch with the target's settings. Values in in.Written, which a webhook's author wrote with the
 // launch's Role, count as the target's own and replace those of the same name; then the lower one of both roles counts.
 func (t *Target) Launch(in pipeline.Launch) pipeline.Launch {
 	role := t.Role
-	if len(in.Written) > 0 { // whoever writes into somebody else's trigger gets no more than they may themselves
+	if len(in.Written) > 0 { // writing into another author's trigger grants no more than the writer's own role
 		role = LowerRole(role, in.Role)
 	}
 	written := make(map[string]any, len(t.Params)+len(in.Written))
@@ -165,7 +165,7 @@ func (t *Target) Launch(in pipeline.Launch) pipeline.Launch {
 	return in
 }
 
-// Head is what people write of every trigger that is not a job itself: its name, and what it starts.
+// Head is the user-written part of every trigger that is not a job itself: its name and its target.
 type Head struct {
 	Name        string       `json:"name" required:"false" shown:"always" maxLength:"255"`
 	Description string       `json:"description" required:"false" shown:"always" maxLength:"4000"`
@@ -174,7 +174,7 @@ type Head struct {
 	Enabled     *bool        `json:"enabled,omitempty" shown:"always" doc:"Defaults to true."`
 }
 
-// Starts is where a head says what it starts, for those who change it.
+// Starts gives access to the head's target or job, for changes.
 func (h *Head) Starts() (target **Target, job *resource.Ref) { return &h.Target, &h.Job }
 
 // On reports whether the trigger is enabled.
@@ -208,7 +208,7 @@ func CheckID(param, id string) error {
 	return nil
 }
 
-// CheckText bounds what is only kept: CodeInvalid.
+// CheckText limits the texts that are only stored: CodeInvalid.
 func CheckText(name, description string, params resource.Object) error {
 	if len(name) > maxName {
 		return stepwell.Invalid("at most 255 bytes", "the name is too long")
@@ -222,7 +222,7 @@ func CheckText(name, description string, params resource.Object) error {
 	return nil
 }
 
-// Counted is what became of a trigger.
+// Counted are the counts and the last outcome of a trigger.
 type Counted struct {
 	Count         int           `json:"trigger_count"`
 	LastTriggered resource.Time `json:"last_triggered_at"`
@@ -232,22 +232,22 @@ type Counted struct {
 	resource.Meta
 }
 
-// Errors is where the text of an error stands, for those who hide what is secret.
+// Errors gives access to the error's text, to hide secrets in it.
 func (c *Counted) Errors() *resource.Ref { return &c.LastError }
 
-// CountedOf puts together what became of a trigger.
+// CountedOf builds the Counted of a trigger.
 func CountedOf(n resource.Count, by string, m resource.Meta) Counted {
 	return Counted{Count: n.Runs, LastTriggered: resource.At(n.Last), LastExecution: resource.Ref(n.Execution), LastError: resource.Ref(n.Failed),
 		CreatedBy: resource.Ref(by), Meta: m}
 }
 
-// Jobs are what triggers may start; a Schedules is one.
+// Jobs are the jobs that triggers may start; implemented by Schedules.
 type Jobs interface {
 	Job(idOrName string) (*Status, error)
 	Trigger(ctx context.Context, idOrName string, in pipeline.Launch) (*pipeline.Launched, error)
 }
 
-// Start starts what a head names: its job, or its target.
+// Start starts the job or target of a head.
 func (h *Head) Start(ctx context.Context, in pipeline.Launch, jobs Jobs, launcher Launcher) (*pipeline.Launched, error) {
 	if h.Job != "" {
 		return jobs.Trigger(ctx, string(h.Job), in)

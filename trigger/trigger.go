@@ -36,7 +36,7 @@ type Canceler interface {
 	Cancel(ctx context.Context, id, reason string) error
 }
 
-// Keys finds what was started under a key; a store is one.
+// Keys finds the execution started under a key; implemented by a store.
 type Keys interface {
 	StartKey(ctx context.Context, key string) (*store.StartKey, error)
 }
@@ -53,7 +53,7 @@ func Permanent(err error) bool {
 // stamp is how times are written into parameters: UTC with milliseconds.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// LowerRole is the lower one of two roles of authors; what is not known is an editor's.
+// LowerRole is the lower one of two roles of authors; unknown roles count as an editor's.
 func LowerRole(a, b string) string {
 	if a == "admin" {
 		return b

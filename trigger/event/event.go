@@ -30,7 +30,7 @@ type Event struct {
 	Time   time.Time       `json:"time,omitzero" doc:"When it happened. Defaults to now."`
 }
 
-// Trigger is what people write.
+// Trigger is the user-written part of a trigger.
 type Trigger struct {
 	ID string `json:"trigger_id" required:"false" shown:"always" change:"never" maxLength:"128" doc:"Defaults to a new UUID."`
 	trigger.Head
@@ -39,12 +39,12 @@ type Trigger struct {
 	Filters resource.Object `json:"filters,omitempty" shown:"always" doc:"Values by their path in the event's data, such as model.size or labels.0; all have to be there."`
 }
 
-// Texts are what people write freely: what is a secret must not be in it.
+// Texts are the free texts: they must not hold secrets.
 func (t *Trigger) Texts() map[string]*resource.Object {
 	return map[string]*resource.Object{"filters": &t.Filters}
 }
 
-// Status is a trigger and what became of it.
+// Status is a trigger and its last outcomes.
 type Status struct {
 	Trigger
 	Filters resource.Object `json:"filters"`
@@ -62,7 +62,7 @@ func (s *Status) Identity() string { return s.ID }
 // Shown is the status itself: a new trigger is shown as any other.
 func (s *Status) Shown() *Status { return s }
 
-// record is what is stored.
+// record is a stored trigger.
 type record struct {
 	Trigger
 	By string `json:"created_by,omitempty"`
@@ -78,7 +78,7 @@ const (
 	maxFilters = 50
 )
 
-// check completes a trigger and reports what is wrong with it.
+// check completes a trigger and validates it.
 func (t *Trigger) check(jobs trigger.Jobs) error {
 	if err := trigger.CheckID("trigger_id", t.ID); err != nil {
 		return err

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// fits reports whether an event's type and data are what a pattern and its filters ask for.
+// fits reports whether an event matches a pattern and its filters.
 func fits(pattern string, filters map[string]any, e *Event) bool {
 	if strings.HasPrefix(e.Type, internal) && !strings.HasPrefix(pattern, internal) || !glob(pattern, e.Type) {
 		return false
@@ -66,7 +66,7 @@ func dig(v any, path string) (any, bool) {
 	return nil, false
 }
 
-// anyOf compares a filter's value with what is there. A list is any of its elements, or the list itself.
+// anyOf compares a filter's value with the event's. A list matches any of its elements, or the list itself.
 func anyOf(want, got any) bool {
 	if same(want, got) {
 		return true
@@ -80,7 +80,7 @@ func anyOf(want, got any) bool {
 	return false
 }
 
-// same compares JSON values; numbers by what they amount to.
+// same compares JSON values; numbers by value.
 func same(a, b any) bool {
 	if x, ok := number(a); ok {
 		y, ok := number(b)

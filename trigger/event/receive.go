@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 )
 
-// Received is what an event has caused.
+// Received is the outcome of an event.
 type Received struct {
 	ID string `json:"event_id"`
 	// Signal is "" without a key.
@@ -27,7 +27,7 @@ type Received struct {
 	Started []Started `json:"started" nullable:"false"`
 }
 
-// Started is what a trigger, or a job, has made of an event.
+// Started is an execution that a trigger or a job started for an event.
 type Started struct {
 	Trigger   string        `json:"trigger_id"`
 	Execution resource.Ref  `json:"execution_id"`
@@ -74,8 +74,8 @@ func (r *Router) Receive(ctx context.Context, e Event) (*Received, error) {
 	return out, err
 }
 
-// name keeps which event the id names, and what it fits: an event that comes again starts nothing that was made since.
-// When it happened is no part of that: many senders write the time of the call.
+// name stores the event of an id with its matches: a repeated event starts no trigger created since. The event's time
+// is not compared: many senders write the time of the call.
 func (r *Router) name(ctx context.Context, e *Event, data []byte) ([]target, error) {
 	targets := r.targets(e, "")
 	fitting := make([]string, len(targets))
@@ -117,12 +117,12 @@ func (r *Router) signal(ctx context.Context, e *Event, data []byte) (string, err
 	return "kept", nil
 }
 
-// target is what an event starts.
+// target is a trigger or job that an event starts.
 type target struct {
 	id, name string // of the trigger, or of the job that listens
 	head     trigger.Head
 	counted  bool
-	by       string // who created the trigger
+	by       string // the creator of the trigger
 }
 
 // targets are the triggers and jobs that an event fits, in order, except the one behind the execution that it is about.
@@ -141,7 +141,7 @@ func (r *Router) targets(e *Event, behind string) []target {
 	return list
 }
 
-// route starts what an event fits. The error is one that will pass: the event has to come again.
+// route starts the matches of an event. Errors are transient: the event has to come again.
 func (r *Router) route(ctx context.Context, e *Event, targets []target, depth int) ([]Started, error) {
 	started := make([]Started, len(targets))
 	var group errgroup.Group
@@ -179,7 +179,7 @@ func (r *Router) launch(ctx context.Context, t *target, e *Event, depth int) (*p
 	added := map[string]any{"event": e.value()}
 	var values map[string]any
 	from := ""
-	if !strings.HasPrefix(e.Type, internal) { // what Stepwell says itself is no data from outside
+	if !strings.HasPrefix(e.Type, internal) { // Stepwell's own events carry no outside data
 		values = e.Data
 	} else {
 		from, _ = e.Data["execution_id"].(string)
@@ -204,7 +204,7 @@ func (e *Event) value() map[string]any {
 
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") }
 
-// Take implements trigger.Sink: what happens to executions are events too.
+// Take implements trigger.Sink: changes of executions are events too.
 func (r *Router) Take(ctx context.Context, list []trigger.Happened) error {
 	var later trigger.LaterError
 	for i := range list {
@@ -218,7 +218,7 @@ func (r *Router) Take(ctx context.Context, list []trigger.Happened) error {
 	return later.OrNil()
 }
 
-// take routes one of them. An error is one that will pass.
+// take routes one of them. Errors are transient.
 func (r *Router) take(ctx context.Context, h *trigger.Happened) error {
 	if !strings.HasPrefix(h.Kind, internal) {
 		return nil

@@ -13,14 +13,14 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 )
 
-// Jobs are what events may start; a trigger.Schedules is one.
+// Jobs are the jobs that events may start; implemented by trigger.Schedules.
 type Jobs interface {
 	trigger.Jobs
 	Listening() []trigger.Job
 	ListensToExecutions() bool
 }
 
-// Signals take what steps wait for, and know which event an id names; a conductor.Conductor is one.
+// Signals delivers events to waiting steps, and knows the event of an id; implemented by conductor.Conductor.
 type Signals interface {
 	Name(ctx context.Context, kind, id string, content []byte, note json.RawMessage) (first json.RawMessage, err error)
 	Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error)
@@ -93,12 +93,12 @@ func (r *Router) Kind() resource.Kind {
 	return resource.Kind{Name: "event_trigger", Noun: "event trigger", Path: "event-triggers", Param: "trigger_id", List: "event_triggers"}
 }
 
-// Refresh reads again what another process has changed.
+// Refresh rereads the changes of another process.
 func (r *Router) Refresh(ctx context.Context, changed []store.Object) error {
 	return r.set.Refresh(ctx, changed)
 }
 
-// Run stores what is counted until ctx ends.
+// Run stores the counts until ctx ends.
 func (r *Router) Run(ctx context.Context) error { return r.counts.Run(ctx) }
 
 // MaxBody is the size of the largest event, in bytes: no more has to be read.
@@ -120,8 +120,8 @@ func (r *Router) Create(ctx context.Context, t *Trigger, actor string) (_ *Statu
 	return r.status(&item), nil
 }
 
-// Update changes a trigger by what edit does to a copy of it; its id stays. Errors as with Create, CodeConflict when the
-// revision is another; store.AnyRevision stands for any.
+// Update applies edit to a copy of a trigger; its id stays. Errors as with Create, CodeConflict for another revision;
+// store.AnyRevision accepts any.
 func (r *Router) Update(ctx context.Context, idOrName string, revision int64, edit func(*Trigger) error) (*Status, error) {
 	item, err := r.set.Update(ctx, idOrName, revision, func(changed *record) error {
 		id := changed.ID

@@ -48,7 +48,7 @@ func (h *Hooks) admit(id string, d *Delivery, now time.Time) (*record, error) {
 	return r, h.shows(r, d.Header, now)
 }
 
-// Deliver starts what the webhook with this id says. A delivery that comes again gives the execution that it started,
+// Deliver starts the target of the webhook with this id. A repeated delivery returns the execution that it started,
 // with Fresh false. Errors as the package's comment says, and those of pipeline's Launch; CodeInvalid when the body is
 // not JSON, CodeConflict when a delivery's id comes again with another body.
 func (h *Hooks) Deliver(ctx context.Context, id string, d Delivery) (*pipeline.Launched, error) {
@@ -75,7 +75,7 @@ func (h *Hooks) Deliver(ctx context.Context, id string, d Delivery) (*pipeline.L
 	return launched, err
 }
 
-// launch starts what a genuine delivery asks for.
+// launch starts the target for a genuine delivery.
 func (h *Hooks) launch(ctx context.Context, r *record, d *Delivery, proven proof, now time.Time) (*pipeline.Launched, error) {
 	body, err := decode(d.Body, d.Header.Get("Content-Type"))
 	if err != nil {
@@ -106,8 +106,8 @@ func (h *Hooks) launch(ctx context.Context, r *record, d *Delivery, proven proof
 	return r.Start(ctx, in, h.o.Jobs, h.o.Launcher)
 }
 
-// deliveryID tells a delivery from others, "" when nothing does. Where the time is signed but the id is not, a
-// replay is told by its signature: whoever replays could write another id.
+// deliveryID identifies a delivery, "" when nothing does. Where the time is signed but the id is not, the signature
+// identifies it: a replay could carry another id.
 func deliveryID(auth string, header http.Header, body any, proven proof) (string, error) {
 	id := ""
 	switch auth {

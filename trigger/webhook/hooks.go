@@ -10,12 +10,12 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 )
 
-// Sealer keeps secrets that have to be used as they are; a secret.Keyring is one. What it seals can be stored, and is
-// bound to what it is.
+// Sealer encrypts secrets that are needed in plain; implemented by secret.Keyring. Sealed values can be stored, and
+// open only under the same label.
 type Sealer interface {
 	Seal(value []byte, what string) ([]byte, error)
 	Open(sealed []byte, what string) ([]byte, error)
-	// Current reports whether what is sealed would be sealed with the same key today.
+	// Current reports whether a value is sealed with the current key.
 	Current(sealed []byte) bool
 }
 
@@ -79,12 +79,12 @@ func openSet(ctx context.Context, objects store.Objects, most int) (*resource.Se
 // Kind names the kind.
 func (h *Hooks) Kind() resource.Kind { return kind }
 
-// Refresh reads again what another process has changed.
+// Refresh rereads the changes of another process.
 func (h *Hooks) Refresh(ctx context.Context, changed []store.Object) error {
 	return h.set.Refresh(ctx, changed)
 }
 
-// Run stores what is counted until ctx ends.
+// Run stores the counts until ctx ends.
 func (h *Hooks) Run(ctx context.Context) error { return h.counts.Run(ctx) }
 
 // MaxBody is the size of the largest body of a delivery, in bytes: no more has to be read.
@@ -113,8 +113,8 @@ func (h *Hooks) Create(ctx context.Context, w *Draft, actor string) (made *Made,
 	return &Made{*h.status(&item), secret}, nil
 }
 
-// Update changes a webhook by what edit does to a copy of it; its id and auth stay. Errors as with Create, CodeConflict
-// when the revision is another; store.AnyRevision stands for any.
+// Update applies edit to a copy of a webhook; its id and auth stay. Errors as with Create, CodeConflict for another
+// revision; store.AnyRevision accepts any.
 func (h *Hooks) Update(ctx context.Context, idOrName string, revision int64, edit func(*Webhook) error) (*Status, error) {
 	item, err := h.set.Update(ctx, idOrName, revision, func(r *record) error {
 		id, auth := r.ID, r.Auth

@@ -16,7 +16,7 @@ import (
 const maxHeader = 4 << 10
 
 // decode reads a body: JSON, or a form whose field payload is JSON (GitHub's other choice). An empty one is an empty
-// object. What begins as JSON does is no form, whatever its type says: curl calls all that it sends one.
+// object. A body that begins like JSON is never a form, whatever its type: curl labels all bodies as forms.
 func decode(body []byte, contentType string) (any, error) {
 	kind, _, err := mime.ParseMediaType(contentType)
 	start := bytes.TrimSpace(body)
@@ -37,8 +37,8 @@ func decode(body []byte, contentType string) (any, error) {
 	return v, nil
 }
 
-// payload is what a body brings: of an object with a member payload, that member (budpipeline §4.3), else all of it. Forms
-// of senders with a format of their own have no such member.
+// payload is the payload of a body: the member payload of an object that has one (budpipeline §4.3), else the whole
+// body. Forms of other senders have no such member.
 func (w *Webhook) payload(body any) any {
 	object, _ := body.(map[string]any)
 	if inner, is := object["payload"].(map[string]any); is && w.PayloadParam == "" && (w.Auth == AuthSecret || w.Auth == AuthHMAC || w.Auth == AuthNone) {
@@ -47,7 +47,7 @@ func (w *Webhook) payload(body any) any {
 	return body
 }
 
-// values are what may reach parameters. Names of headers that the webhook passes on are not the payload's to give.
+// values are the values for parameters. Header names that the webhook passes on cannot come from the payload.
 func (w *Webhook) values(body, payload any) map[string]any {
 	if w.PayloadParam != "" {
 		return map[string]any{w.PayloadParam: body}

@@ -11,9 +11,9 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Reseal seals the secrets of signed webhooks again that were sealed with an older master key, so that this one can go.
-// It gives how many there were. Those that cannot be opened stay as they are, and are told in the error; ones that are
-// valid no longer are dropped with them. Call it before New.
+// Reseal reseals the secrets of signed webhooks that were sealed with an older master key, so that this key can be
+// removed. It returns their number. Secrets that cannot be opened stay as they are and are listed in the error; expired
+// ones are dropped. Call it before New.
 func Reseal(ctx context.Context, objects store.Objects, s Sealer) (n int, err error) {
 	set, err := openSet(ctx, objects, 0)
 	if err != nil {

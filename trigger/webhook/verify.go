@@ -17,7 +17,7 @@ const (
 	HeaderSecret    = "X-Webhook-Secret"
 	HeaderSignature = "X-Webhook-Signature" // sha256=<hex>
 	HeaderTimestamp = "X-Webhook-Timestamp" // Unix time in seconds
-	HeaderID        = "X-Webhook-Id"        // tells deliveries that come again; signed too, when it is there
+	HeaderID        = "X-Webhook-Id"        // identifies repeated deliveries; signed too, when present
 	headerGitHub    = "X-Hub-Signature-256"
 	headerGitHubID  = "X-Github-Delivery"
 	headerStripe    = "Stripe-Signature"
@@ -27,7 +27,7 @@ const (
 // maxSignatures is how many signatures of one delivery are looked at.
 const maxSignatures = 10
 
-// errUnproven does not say what is wrong: that would help whoever tries.
+// errUnproven does not name the reason: that would help an attacker.
 func errUnproven() error {
 	return &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "the secret or the signature is missing or wrong", Hint: "check the webhook's secret and its auth"}
 }
@@ -36,14 +36,14 @@ func errStale() error {
 	return &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "the signed time is too far from now", Hint: "check the clocks, or the webhook's replay_seconds"}
 }
 
-// proof is what a genuine delivery shows.
+// proof is the evidence in a genuine delivery.
 type proof struct {
 	signature string // that matched, in hexadecimal; "" when nothing was signed
 	signedID  string // a delivery's id that cannot be forged
 }
 
-// shows checks what the headers of a delivery prove without its body: the secret itself, or that there is a
-// signature at all.
+// shows checks the headers of a delivery before its body is read: the secret itself, or that there is a signature at
+// all.
 func (h *Hooks) shows(r *record, header http.Header, now time.Time) error {
 	switch r.Auth {
 	case AuthNone:
@@ -93,9 +93,9 @@ func first(errs ...error) error {
 	return nil
 }
 
-// signature is what the headers say.
+// signature is the parsed signature of the headers.
 type signature struct {
-	prefix string // what is signed before the body
+	prefix string // signed before the body
 	unix   int64
 	id     string
 	macs   [][]byte

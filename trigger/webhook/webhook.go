@@ -30,7 +30,7 @@ const (
 	AuthNone   = "none"   // only with allowed_ips
 )
 
-// Webhook is what people write.
+// Webhook is the user-written part of a webhook.
 type Webhook struct {
 	ID string `json:"webhook_id" required:"false" shown:"always" change:"never" maxLength:"128" doc:"Defaults to a new UUID."`
 	trigger.Head
@@ -41,15 +41,15 @@ type Webhook struct {
 	Headers          []string        `json:"headers_to_include,omitempty" nullable:"false" maxItems:"50" doc:"Become parameters header_<name>, in lower case with _."`
 	Params           resource.Object `json:"params,omitempty" doc:"Count as the params of what is started; the payload does not replace them."`
 	PayloadParam     string          `json:"payload_param,omitempty" maxLength:"100" doc:"The parameter that takes the whole payload. Defaults to one for each of its members that the pipeline declares."`
-	trigger.Authored                 // of Params. Defaults to who created the webhook
+	trigger.Authored                 // of Params. Defaults to the creator of the webhook
 }
 
-// Texts are what people write freely: what is a secret must not be in it.
+// Texts are the free texts: they must not hold secrets.
 func (w *Webhook) Texts() map[string]*resource.Object {
 	return map[string]*resource.Object{"params": &w.Params}
 }
 
-// Sign notes who wrote Params.
+// Sign records the author of Params.
 func (w *Webhook) Sign(by trigger.Authored) { w.Authored = by }
 
 // Draft is a webhook to be created.
@@ -58,7 +58,7 @@ type Draft struct {
 	Secret string `json:"secret,omitempty" maxLength:"1000" writeOnly:"true" doc:"For the signed forms, where the sender may have made it. Defaults to a new one."`
 }
 
-// Status is a webhook and what became of it.
+// Status is a webhook and its last outcomes.
 type Status struct {
 	Webhook
 	URL string `json:"path" doc:"Where to call it."`
@@ -77,14 +77,14 @@ type Made struct {
 // Shown is the part that is shown later too.
 func (m *Made) Shown() *Status { return &m.Status }
 
-// record is what is stored.
+// record is a stored webhook.
 type record struct {
 	Webhook
 	By      string       `json:"created_by,omitempty"`
 	Secrets []credential `json:"secrets"`
 }
 
-// Bounds of what a webhook may say.
+// Limits of a webhook's fields.
 const (
 	maxReplay  = 86_400
 	maxIPs     = 1000
@@ -94,7 +94,7 @@ const (
 // secretHeaders never become parameters.
 var secretHeaders = []string{"authorization", "cookie", "proxy-authorization", "x-webhook-secret", "x-webhook-signature", "x-hub-signature", "x-hub-signature-256", "stripe-signature"}
 
-// check completes a webhook and reports what is wrong with it.
+// check completes a webhook and validates it.
 func (w *Webhook) check(jobs trigger.Jobs) error {
 	if err := trigger.CheckID("webhook_id", w.ID); err != nil {
 		return err
