@@ -12,7 +12,7 @@ import (
 // pattern is one form of a value, to be found in a text.
 type pattern struct {
 	text string
-	// before and after say that the character beside it holds bits of the value too (base64).
+	// before and after say that the adjacent character also holds bits of the value (base64).
 	before, after bool
 	// mixed says that the value is partly something else, so that its beginning alone is no part of a secret.
 	mixed bool
@@ -133,8 +133,8 @@ func (how jsonForm) unicode(b *strings.Builder, r rune) {
 	}
 }
 
-// base64 are the forms within the base64 of a longer text: three, by how many bytes come before. The characters at
-// the ends hold bits of what is beside the value too, so they are not part of the form.
+// base64 are the three forms of a value within the base64 of a longer text, by the offset of the value modulo 3. The
+// end characters also hold bits of the adjacent text, so they are not part of the form.
 func (f *forms) base64(v string) {
 	for _, enc := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for k := range 3 {

@@ -15,8 +15,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Guard keeps secrets out of what is recorded and lets handlers have them. It is what those use who start and run
-// steps. A nil *Guard lets everything through as it is. It may be used by any goroutine.
+// Guard redacts secrets from recorded data and opens them for handlers, for code that starts and runs steps. A nil
+// *Guard changes nothing. It is safe for concurrent use.
 type Guard struct {
 	Vault    *Vault
 	Redactor *Redactor
@@ -41,8 +41,8 @@ const (
 	digestID     = "digest-key"
 )
 
-// Load reads the master keys and what the store has: the key of digests, and the vault (Vault.Load). *BrokenError:
-// what can be opened can be used; without their key, digests are others than before.
+// Load reads the master keys, the digest key and the vault (Vault.Load). *BrokenError: the readable secrets can be
+// used; without their key, digests differ from earlier ones.
 func (g *Guard) Load(ctx context.Context) error {
 	if err := g.sealer.keys.Check(); err != nil {
 		return err
@@ -63,8 +63,8 @@ func (g *Guard) Load(ctx context.Context) error {
 	return broken
 }
 
-// LoadLate is Load if the store has anything to load. Otherwise the master keys are read by what needs them first: a
-// secret parameter, a sealed value, a digest.
+// LoadLate is Load if the store has anything to load. Otherwise the master keys are read on first need: a secret
+// parameter, a sealed value, a digest.
 func (g *Guard) LoadLate(ctx context.Context) error {
 	for _, kind := range []string{ObjectSecret, objectServer} {
 		found, err := g.store.Objects(ctx, store.ObjectFilter{Kind: kind, Limit: 1})
@@ -78,8 +78,8 @@ func (g *Guard) LoadLate(ctx context.Context) error {
 	return nil
 }
 
-// Refresh reads the vault again if a secret is among the objects that another process has changed or deleted. What is known of a
-// deleted one stays hidden.
+// Refresh rereads the vault if a secret is among the objects that another process has changed or deleted. Deleted
+// secrets stay hidden.
 func (g *Guard) Refresh(ctx context.Context, changed []store.Object) error {
 	if !slices.ContainsFunc(changed, func(o store.Object) bool { return o.Kind == ObjectSecret }) {
 		return nil
@@ -102,8 +102,8 @@ func (g *Guard) Digest(ctx context.Context, data []byte) ([]byte, error) {
 	return m.Sum(nil), nil
 }
 
-// digestKey is the key of digests. When the store's cannot be opened, it is one that the master key gives, with an
-// error that says why.
+// digestKey is the key of digests. When the stored one cannot be opened, it is derived from the master key, with an
+// error that gives the reason.
 func (g *Guard) digestKey(ctx context.Context) ([]byte, error) {
 	g.digesting.Lock()
 	defer g.digesting.Unlock()
@@ -150,7 +150,7 @@ func (g *Guard) Seal(execution string, raw []byte) []byte {
 	return g.sealer.SealJSON(execution, raw)
 }
 
-// Open puts back what Seal took out.
+// Open opens the values that Seal sealed.
 func (g *Guard) Open(execution string, raw []byte) ([]byte, error) {
 	if g == nil {
 		return raw, nil
@@ -158,7 +158,7 @@ func (g *Guard) Open(execution string, raw []byte) ([]byte, error) {
 	return g.sealer.OpenJSON(execution, raw)
 }
 
-// Reseal seals for an execution what was sealed already, perhaps with less known. CodeInternal as with Open.
+// Reseal seals for an execution a text sealed before, perhaps with fewer known secrets. CodeInternal as with Open.
 func (g *Guard) Reseal(execution string, raw []byte) ([]byte, error) {
 	raw, err := g.Open(execution, raw)
 	if err != nil {
@@ -167,7 +167,7 @@ func (g *Guard) Reseal(execution string, raw []byte) ([]byte, error) {
 	return g.Seal(execution, raw), nil
 }
 
-// SealWhole seals JSON as one value, for as long as nobody knows which secrets are in it. Errors as with Keyring.Check.
+// SealWhole seals JSON as one value, while its secrets are unknown. Errors as with Keyring.Check.
 func (g *Guard) SealWhole(raw []byte) ([]byte, error) {
 	if g == nil || len(raw) == 0 {
 		return raw, nil
@@ -179,8 +179,8 @@ func (g *Guard) SealWhole(raw []byte) ([]byte, error) {
 	return []byte(quote(token)), nil
 }
 
-// OpenWhole gives back what SealWhole has sealed, and anything else as it is. Nothing in it becomes known. CodeInternal
-// when it was changed, or its key is not here.
+// OpenWhole opens a value of SealWhole, and returns anything else unchanged. It makes no secret known. CodeInternal
+// when the value was changed, or its key is missing.
 func (g *Guard) OpenWhole(raw []byte) ([]byte, error) {
 	var text string
 	if g == nil || json.Unmarshal(raw, &text) != nil || !strings.HasPrefix(text, tokenHead) || !strings.HasSuffix(text, tokenTail) {
@@ -190,9 +190,8 @@ func (g *Guard) OpenWhole(raw []byte) ([]byte, error) {
 	return []byte(value), err
 }
 
-// SealParams seals the parameters of an execution that is to be started: those that are secret as a whole, and what
-// is known in the others. The values of the secret ones are known to the execution from then on. The map itself is
-// not changed.
+// SealParams seals the parameters of a new execution: secret ones as a whole, and known secrets in the others. The
+// execution knows the secret values from then on. The map itself is not changed.
 func (g *Guard) SealParams(execution string, params map[string]any, secret func(name string) bool) (map[string]any, error) {
 	if g == nil {
 		return params, nil
@@ -223,7 +222,7 @@ func (g *Guard) SealParams(execution string, params map[string]any, secret func(
 	return g.second(execution, out, secret)
 }
 
-// second seals in the others what only the secret parameters made known.
+// second seals values in the other parameters that became known through the secret ones.
 func (g *Guard) second(execution string, params map[string]any, secret func(name string) bool) (map[string]any, error) {
 	for name, v := range params {
 		if secret(name) {
@@ -243,8 +242,8 @@ func (g *Guard) second(execution string, params map[string]any, secret func(name
 	return params, nil
 }
 
-// OpenParams puts back what SealParams took out, and makes it known to the execution: for one that is taken up
-// again, or repeated.
+// OpenParams opens the values that SealParams sealed, and makes them known to the execution: for one that is resumed or
+// repeated.
 func (g *Guard) OpenParams(execution string, raw json.RawMessage) (json.RawMessage, error) {
 	if g == nil || !Sealed(raw) {
 		return raw, nil
@@ -253,15 +252,15 @@ func (g *Guard) OpenParams(execution string, raw json.RawMessage) (json.RawMessa
 	return open, err
 }
 
-// Forget lets go of what is known for an execution that has ended.
+// Forget drops the secrets known to an execution that has ended.
 func (g *Guard) Forget(execution string) {
 	if g != nil {
 		g.Redactor.Forget(execution)
 	}
 }
 
-// Scope is what a step's templates see: what under gives them, opened, and `secrets` when the step may read them.
-// Everything that they make of secrets becomes known. Err of it (*Scope) has to be asked after a use.
+// Scope is a step's template scope: the names of under, opened, and `secrets` when the step may read them. Everything
+// that templates make of secrets becomes known. Check Err of it (*Scope) after use.
 func (g *Guard) Scope(ctx context.Context, execution string, under expr.Scope, secrets bool) expr.Scope {
 	if g == nil {
 		return under

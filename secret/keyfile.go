@@ -22,7 +22,7 @@ type KeyOptions struct {
 	Text string
 	// File holds them. Defaults to Generated.
 	File string
-	// Generated is a file that holds them, and is made with a new key if there is none: beside the database.
+	// Generated is a file of keys next to the database, created with a new key if it does not exist.
 	Generated string
 }
 
@@ -46,8 +46,8 @@ func OpenKeyring(o KeyOptions) (*Keyring, error) {
 	return readKeys(o.Generated)
 }
 
-// LateKeyring is OpenKeyring for those who may need no key: files are read, or made, when the first one is needed, and
-// what is wrong with them is told then.
+// LateKeyring is OpenKeyring for uses that may need no key: files are read, or created, on first need, and their errors
+// appear then.
 func LateKeyring(o KeyOptions) (*Keyring, error) {
 	if o.Text != "" {
 		return ParseKeys(o.Text)

@@ -36,7 +36,7 @@ type Keyring struct {
 	read    func() (*Keyring, error) // of one whose keys are read when they are needed (LateKeyring)
 }
 
-// masterKey is a key with what is made of it.
+// masterKey is a key with its derived values.
 type masterKey struct {
 	id     [idSize]byte
 	wrap   cipher.AEAD // of data keys
@@ -45,7 +45,7 @@ type masterKey struct {
 	digest []byte      // key of digests, while there is no better one (Guard.Load)
 }
 
-// NewKeyring makes a keyring of keys of 32 bytes, the one that seals first. CodeInvalid.
+// NewKeyring makes a keyring of keys of 32 bytes, the sealing one first. CodeInvalid.
 func NewKeyring(keys ...[]byte) (*Keyring, error) {
 	if len(keys) == 0 {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "no master key is given"}
@@ -73,7 +73,7 @@ func (r *Keyring) Check() error {
 	return err
 }
 
-// ready gives the keys. What has failed is tried again the next time.
+// ready returns the keys. A failed read is retried the next time.
 func (r *Keyring) ready() ([]masterKey, error) {
 	if keys := r.keys.Load(); keys != nil {
 		return *keys, nil
@@ -150,8 +150,8 @@ func parseKey(text string) ([]byte, bool) {
 	return key, err == nil && len(key) == keySize
 }
 
-// Seal encrypts a value with a data key of its own, which is wrapped by the first master key. What it is for (such
-// as "secret/NAME") has to be said again to open it, so that sealed values cannot be exchanged for each other.
+// Seal encrypts a value with a data key of its own, which is wrapped by the first master key. Open needs the same label
+// (such as "secret/NAME"), so that sealed values cannot be exchanged for each other.
 func (r *Keyring) Seal(value []byte, what string) ([]byte, error) {
 	keys, err := r.ready()
 	if err != nil {
@@ -176,8 +176,8 @@ func appendSealed(out []byte, aead cipher.AEAD, plain []byte, what string) []byt
 	return aead.Seal(out, nonce[:], plain, []byte(what))
 }
 
-// Open decrypts what Seal made. Errors as with Check, and CodeInternal when the key is not in the ring, or the value is damaged, changed, or
-// for something else.
+// Open decrypts a value of Seal. Errors as with Check, and CodeInternal when the key is not in the ring, or the value
+// is damaged, changed, or has another label.
 func (r *Keyring) Open(sealed []byte, what string) ([]byte, error) {
 	head := 1 + idSize
 	if len(sealed) < head+wrappedSize+nonceSize+tagSize || sealed[0] != envelopeVersion {

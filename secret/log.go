@@ -6,8 +6,8 @@ import (
 	"log/slog"
 )
 
-// LogHandler hides what is known in a program's own log: in messages and in attributes of every kind, with what is
-// known when a line is written. What an attribute "execution" names the execution of is hidden as for that.
+// LogHandler redacts a program's own log: messages and attributes of every kind, with the secrets known when a line is
+// written. An attribute "execution" adds the secrets of that execution.
 func LogHandler(next slog.Handler, r *Redactor) slog.Handler {
 	return &logHandler{next: next, redact: r}
 }
@@ -19,7 +19,7 @@ type logHandler struct {
 	before []logStep
 }
 
-// logStep is what WithAttrs or WithGroup was called with.
+// logStep is one call of WithAttrs or WithGroup.
 type logStep struct {
 	group string
 	attrs []slog.Attr
@@ -64,7 +64,7 @@ func (h *logHandler) Handle(ctx context.Context, line slog.Record) error {
 	return next.Handle(ctx, out)
 }
 
-// execution is the one that a line is about, "" for none.
+// execution is the execution that a line is about, "" for none.
 func (h *logHandler) execution(line *slog.Record) (id string) {
 	look := func(a slog.Attr) bool {
 		if a.Key == "execution" && a.Value.Kind() == slog.KindString {
@@ -97,7 +97,7 @@ func (h *logHandler) attr(execution string, a slog.Attr) slog.Attr {
 	return slog.Attr{Key: h.text(execution, a.Key), Value: h.value(execution, a.Value)}
 }
 
-// value hides what is in a value. Anything else than text, that holds something, becomes the text that shows it.
+// value redacts a value. Anything else than text that holds a secret becomes redacted text.
 func (h *logHandler) value(execution string, v slog.Value) slog.Value {
 	v = v.Resolve()
 	switch v.Kind() {
@@ -108,7 +108,7 @@ func (h *logHandler) value(execution string, v slog.Value) slog.Value {
 	case slog.KindGroup:
 		return slog.GroupValue(h.attrs(execution, v.Group())...)
 	}
-	text := v.String() // of errors and of whatever has a String method: that
+	text := v.String() // of errors and other types with a String method
 	if raw, ok := v.Any().([]byte); ok {
 		text = string(raw)
 	}
@@ -118,7 +118,7 @@ func (h *logHandler) value(execution string, v slog.Value) slog.Value {
 	if v.Kind() != slog.KindAny {
 		return v
 	}
-	raw, err := json.Marshal(v.Any()) // as some handlers write it, with what pointers point to
+	raw, err := json.Marshal(v.Any()) // as some handlers write it, pointers followed
 	if err != nil {
 		return v
 	}

@@ -31,8 +31,8 @@ type matcher struct {
 	size   int                // bytes of patterns
 }
 
-// bucket are the patterns with the same first bytes, sorted. up is, for each, the longest other one that it begins
-// with, −1 for none.
+// bucket are the patterns with the same first bytes, sorted. up is, for each, its longest proper prefix among them, −1
+// for none.
 type bucket struct {
 	patterns []pattern
 	up       []int32
@@ -124,7 +124,7 @@ func (m *matcher) find(text string, out []span) []span {
 	return out
 }
 
-// match is where the longest pattern that begins at i ends, 0 for none, or one that is cut off there.
+// match is the end of the longest pattern that begins at i, 0 for none, or for one that is truncated there.
 func (b *bucket) match(text string, i int) (to, from int) {
 	rest := text[i:]
 	at := sort.Search(len(b.patterns), func(k int) bool { return b.patterns[k].text > rest })
@@ -209,8 +209,8 @@ func (m *matcher) lostHead(text string, out []span) []span {
 	return out
 }
 
-// codedLine finds what a line of base64 holds of a value that goes over several lines, when it comes alone, as
-// lines of a log do. Where a value begins in a line, match sees it.
+// codedLine finds a line of base64 from within a value of several lines, alone, as in logs. match finds a line in which
+// a value begins.
 func (m *matcher) codedLine(text string, out []span) []span {
 	body := strings.TrimRight(text, "=\r\n")
 	for i := range len(body) {
@@ -236,7 +236,7 @@ func (m *matcher) codedLine(text string, out []span) []span {
 	return out
 }
 
-// merge joins spans that overlap or touch; what is left neither does nor splits a character.
+// merge joins spans that overlap or touch, and extends them to whole characters.
 func merge(text string, spans []span) []span {
 	if len(spans) < 2 {
 		return whole(text, spans)

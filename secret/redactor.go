@@ -5,13 +5,13 @@ import (
 	"sync"
 )
 
-// What is remembered of one execution: two generations of values, each of at most so many of which the older one goes
-// when the younger is full. Secret parameters are in both.
+// The memory of one execution: two generations of values of limited size; the older one is dropped when the younger is
+// full. Secret parameters are in both.
 const (
 	maxLearned  = 2000
 	maxLearnedB = 4 << 20 // bytes of patterns
 	maxEnded    = 200     // executions that have ended, of which late lines may come
-	minLearned  = 6       // bytes of what was made of a secret
+	minLearned  = 6       // bytes of a value derived from a secret
 	minPiece    = 8       // bytes, when it is a piece of the secret itself
 )
 
@@ -25,14 +25,14 @@ type Redactor struct {
 	ended []string
 }
 
-// learned is what is known for one execution only.
+// learned are the secrets known for one execution only.
 type learned struct {
 	pinned     []string
 	young, old *matcher
 	seen, past map[string]bool // the values of young and old, and whether they are mixed
 }
 
-// NewRedactor makes one that knows nothing.
+// NewRedactor makes a redactor without secrets.
 func NewRedactor() *Redactor {
 	return &Redactor{all: newMatcher(), known: map[string]bool{}, runs: map[string]*learned{}}
 }
@@ -56,7 +56,7 @@ func (r *Redactor) Pin(execution string, values ...string) {
 	}
 }
 
-// take makes a value known, whatever it is.
+// take makes a value of any length known.
 func (r *Redactor) take(execution, v string, pin bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -68,8 +68,8 @@ func (r *Redactor) take(execution, v string, pin bool) {
 	}
 }
 
-// Learn makes values known for one execution that came about while it ran. The last 2,000 are remembered at least.
-// What is too short to be told from other text is left out.
+// Learn makes values known that came about during one execution. The last 2,000 are remembered at least. Values too
+// short to be distinctive are ignored.
 func (r *Redactor) Learn(execution string, values ...string) {
 	for _, v := range values {
 		if len(v) < minLearned || r.remembers(execution, v) {
@@ -145,7 +145,7 @@ func (l *learned) learn(v string, mixed bool) bool {
 	return !old
 }
 
-// Forget lets go of what was known for an execution that has ended; a little later, as lines of it may still come.
+// Forget drops the secrets of an ended execution; a little later, as log lines of it may still come.
 func (r *Redactor) Forget(execution string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -194,7 +194,7 @@ func (r *Redactor) search(run *learned, text string, spans []span) []span {
 	return spans
 }
 
-// Text hides what is known in a text.
+// Text redacts a text.
 func (r *Redactor) Text(execution, text string) string {
 	spans := r.find(execution, text)
 	if len(spans) == 0 {
@@ -203,7 +203,7 @@ func (r *Redactor) Text(execution, text string) string {
 	return splice(text, spans, func(string) string { return Hidden })
 }
 
-// JSON hides what is known in JSON, which stays JSON.
+// JSON redacts JSON, which stays JSON.
 func (r *Redactor) JSON(execution string, raw []byte) []byte {
 	if !r.Active(execution) {
 		return raw

@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// rewrite goes over the strings and numbers of JSON, names of members included, and puts other JSON in their place.
-// What is not changed stays as it was written.
+// rewrite replaces strings and numbers in JSON, names of members included, with other JSON. The rest stays as it was
+// written.
 func rewrite(raw []byte, text, number func(string) (string, bool)) []byte {
 	w := writer{raw: raw, text: text, number: number}
 	for w.at < len(raw) {

@@ -9,10 +9,9 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Scope gives a step's templates what is sealed, opened (expr.Scope, expr.Watched). It may be used by any
-// goroutine.
+// Scope opens sealed values for a step's templates (expr.Scope, expr.Watched). It is safe for concurrent use.
 type Scope struct {
-	ctx       context.Context // for its values: what a step may see does not depend on whether it has been stopped
+	ctx       context.Context // for its values only: the scope does not depend on cancellation
 	g         *Guard
 	execution string
 	under     expr.Scope
@@ -20,7 +19,7 @@ type Scope struct {
 
 	mu   sync.Mutex
 	err  error
-	seen map[string]any // what names stand for, opened
+	seen map[string]any // values by name, opened
 }
 
 // Err is why something could not be opened, nil if everything could.
@@ -77,7 +76,7 @@ func (s *Scope) failed(err error) {
 	}
 }
 
-// open opens a value; one that looks its attributes up itself is opened when that happens.
+// open opens a value; objects with lazy attributes are opened on access.
 func (s *Scope) open(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -147,7 +146,7 @@ func (o *object) Lacks(attribute, member string) *expr.Absent {
 	return nil
 }
 
-// keyedObject is one that can be iterated.
+// keyedObject is an object that can be iterated.
 type keyedObject struct {
 	*object
 	keyed interface{ Keys() []string }

@@ -18,10 +18,10 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Hidden is what is shown instead of a secret.
+// Hidden replaces a secret wherever it is shown.
 const Hidden = "***"
 
-// Limits of the vault. MinValue is what can be told from ordinary text at all.
+// Limits of the vault. Shorter values than MinValue cannot be told from ordinary text.
 const (
 	MinValue   = 4        // bytes
 	MaxValue   = 64 << 10 // bytes

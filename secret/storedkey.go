@@ -60,8 +60,8 @@ func putStored(ctx context.Context, s store.Objects, k *Keyring, o store.Object,
 	return err
 }
 
-// CheckStore opens everything that a store holds sealed of the server itself: its own keys and the secrets. It changes
-// nothing. *BrokenError names what the master keys do not open; sealed says whether there is anything to open.
+// CheckStore opens the server's own sealed values in a store: its keys and the secrets. It changes nothing.
+// *BrokenError names those that the master keys do not open; sealed reports whether there are any.
 func CheckStore(ctx context.Context, s store.Objects, k *Keyring) (sealed bool, err error) {
 	own, err := s.Objects(ctx, store.ObjectFilter{Kind: objectServer, Limit: 100})
 	if err != nil {

@@ -16,14 +16,14 @@ const (
 	tokenWhat = "sealed value"
 )
 
-// What a token holds.
+// Kinds of contents of a token.
 const (
 	tokenText = 0 // a piece of a text
 	tokenJSON = 1 // the text of another JSON value than a string
 )
 
-// Mask shows sealed tokens as ***. It works on JSON and on any other text, needs no key, and gives the same slice
-// when there is nothing to hide: for whatever people see of outputs, parameters and states.
+// Mask replaces sealed tokens by ***. It works on JSON and on any other text, needs no key, and returns the same slice
+// when there is no token: for shown outputs, parameters and states.
 func Mask(text []byte) []byte {
 	if !bytes.Contains(text, []byte(tokenHead)) {
 		return text
@@ -125,9 +125,8 @@ type Sealer struct {
 // NewSealer makes one.
 func NewSealer(k *Keyring, r *Redactor) *Sealer { return &Sealer{keys: k, redact: r} }
 
-// SealJSON seals what is known in JSON text, which stays JSON. Text that looks like a token, and cannot be one as
-// handlers never see any, is sealed as well: it comes back as it was, and nothing else. Without a readable master key
-// it becomes *** for good.
+// SealJSON seals the known secrets in JSON text, which stays JSON. Text that looks like a token is sealed as well, as
+// handlers never see tokens: it comes back unchanged. Without a readable master key secrets become *** for good.
 func (s *Sealer) SealJSON(execution string, raw []byte) []byte {
 	foreign := Sealed(raw) || bytes.Contains(raw, []byte(`\u2983`))
 	if !foreign && !s.redact.Active(execution) {
@@ -150,7 +149,7 @@ func (s *Sealer) SealJSON(execution string, raw []byte) []byte {
 	})
 }
 
-// token is one for a value, or what hides it when there is no key to seal it with.
+// token is a sealed value, or *** when there is no key.
 func (s *Sealer) token(kind byte, value string) string {
 	token, err := s.keys.token(kind, value)
 	if err != nil {
@@ -171,8 +170,8 @@ func heads(text string) (out []span) {
 	}
 }
 
-// SealValue seals a whole value, given as JSON, whatever it is: of a secret parameter. The result is JSON as well.
-// Errors as with Keyring.Check.
+// SealValue seals the whole value of a secret parameter, given as JSON of any type. The result is JSON as well. Errors
+// as with Keyring.Check.
 func (s *Sealer) SealValue(raw []byte) ([]byte, error) {
 	kind, text := byte(tokenText), ""
 	if json.Unmarshal(raw, &text) != nil || len(raw) == 0 || bytes.TrimSpace(raw)[0] != '"' {
@@ -185,8 +184,8 @@ func (s *Sealer) SealValue(raw []byte) ([]byte, error) {
 	return []byte(quote(token)), nil
 }
 
-// OpenJSON puts back what was sealed, and makes it known to the execution. CodeInternal when a token was changed, or
-// its key is not here.
+// OpenJSON opens sealed values, and makes them known to the execution. CodeInternal when a token was changed, or its
+// key is missing.
 func (s *Sealer) OpenJSON(execution string, raw []byte) ([]byte, error) {
 	if !Sealed(raw) { // nearly always
 		return raw, nil

@@ -7,8 +7,8 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// OpenValue puts back what was sealed in a value as templates know them, which is not changed; without a token the
-// result is the value itself. Errors as with OpenJSON.
+// OpenValue opens the sealed values in a template value, which is not changed; without a token the result is the value
+// itself. Errors as with OpenJSON.
 func (s *Sealer) OpenValue(execution string, v any) (any, error) {
 	out, _, err := s.open(execution, v)
 	return out, err

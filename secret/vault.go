@@ -20,7 +20,7 @@ const ObjectSecret = "secret"
 // freshFor is for how long the vault is believed to be as it was read.
 const freshFor = 10 * time.Second
 
-// Info is a secret without its value, which nobody can read.
+// Info is a secret without its value, which is never shown.
 type Info struct {
 	Name    string        `json:"name"`
 	Version int64         `json:"version"` // from 1
@@ -35,8 +35,8 @@ type vaultBody struct {
 	By     string `json:"by,omitempty"`
 }
 
-// Vault keeps named secrets, encrypted, in a store. It may be used by any goroutine. What another process changes is
-// seen within ten seconds, what this one changes at once.
+// Vault stores named secrets, encrypted, in a store. It is safe for concurrent use. Changes of another process are seen
+// within ten seconds, its own at once.
 type Vault struct {
 	store  store.Objects
 	keys   *Keyring
@@ -46,7 +46,7 @@ type Vault struct {
 
 	mu     sync.Mutex
 	values map[string]string
-	broken map[string]error // those that cannot be opened
+	broken map[string]error // secrets that cannot be opened
 	read   time.Time
 }
 
@@ -55,8 +55,8 @@ func NewVault(s store.Objects, k *Keyring, r *Redactor) *Vault {
 	return &Vault{store: s, keys: k, redact: r, values: map[string]string{}, broken: map[string]error{}}
 }
 
-// Set stores a value under a name. revision is the version that the change is meant for, 0 for a new secret,
-// store.AnyRevision for whatever is there. by is who sets it. CodeInvalid, CodeConflict, CodeLimit.
+// Set stores a value under a name. revision is the expected version, 0 for a new secret, store.AnyRevision for any. by
+// is the author. CodeInvalid, CodeConflict, CodeLimit.
 func (v *Vault) Set(ctx context.Context, name, value string, revision int64, by string) (Info, error) {
 	if err := CheckName(name); err != nil {
 		return Info{}, err
@@ -156,7 +156,7 @@ func (v *Vault) List(ctx context.Context) ([]Info, error) {
 	return out, err
 }
 
-// Delete removes a secret; CodeNotFound, CodeConflict. What is known of it stays hidden.
+// Delete removes a secret; CodeNotFound, CodeConflict. Its value stays hidden.
 func (v *Vault) Delete(ctx context.Context, name string, revision int64) error {
 	v.changing.Lock()
 	defer v.changing.Unlock()
@@ -170,8 +170,8 @@ func (v *Vault) Delete(ctx context.Context, name string, revision int64) error {
 	return nil
 }
 
-// Rewrap seals all secrets again that were not sealed with the first key, so that the other keys can go; but outputs of
-// executions may still need these. It gives how many there were. One that cannot be opened does not hold up the others.
+// Rewrap reseals all secrets of older keys with the first key, so that the old keys can be removed; but outputs of
+// executions may still need them. It returns their number. A secret that cannot be opened is skipped.
 func (v *Vault) Rewrap(ctx context.Context) (n int, err error) {
 	v.changing.Lock()
 	defer v.changing.Unlock()
@@ -207,7 +207,7 @@ func (e *BrokenError) Error() string {
 }
 func (e *BrokenError) Unwrap() error { return e.Err }
 
-// Load reads all secrets. Those that cannot be opened do not hold up the others: *BrokenError.
+// Load reads all secrets. It skips secrets that cannot be opened: *BrokenError.
 func (v *Vault) Load(ctx context.Context) error {
 	v.changing.Lock()
 	defer v.changing.Unlock()
@@ -240,7 +240,7 @@ func (v *Vault) fresh(ctx context.Context) error {
 	v.mu.Lock()
 	old := time.Since(v.read) >= freshFor
 	if old && !v.read.IsZero() {
-		v.read = time.Now() // the others go on with what there is
+		v.read = time.Now() // concurrent readers use the old values
 	}
 	v.mu.Unlock()
 	if !old {
@@ -249,11 +249,11 @@ func (v *Vault) fresh(ctx context.Context) error {
 	return v.reload(ctx)
 }
 
-// reload is Load; a secret that cannot be opened is an error for whoever asks for it.
+// reload is Load; a secret that cannot be opened is an error on use.
 func (v *Vault) reload(ctx context.Context) error {
 	err := v.Load(ctx)
 	if _, ok := errors.AsType[*BrokenError](err); ok {
-		return nil // told to whoever asks for one of them
+		return nil // reported on use of one of them
 	}
 	return err
 }

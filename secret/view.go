@@ -17,7 +17,7 @@ type reading struct {
 	runs []runAt
 }
 
-// runAt says that a reading goes on, at a place of its own, with what stands at another of the text.
+// runAt maps a position of a reading to a position of the text, where a run begins.
 type runAt struct{ at, from int }
 
 // origin is the place in the text of one in the reading.
@@ -29,7 +29,7 @@ func (v *reading) origin(at int) int {
 	return v.runs[i].from + at - v.runs[i].at
 }
 
-// readings are the ways to read a text beside as it is: mostly none.
+// readings are the decoded forms of a text besides itself: mostly none.
 func readings(text string) (out []reading) {
 	for _, read := range []func(string) (reading, bool){unpercented, lowered, unwrapped} {
 		if v, other := read(text); other {
@@ -39,7 +39,7 @@ func readings(text string) (out []reading) {
 	return out
 }
 
-// unpercented undoes percent-encoding, whatever characters it was used for.
+// unpercented undoes percent-encoding of any characters.
 func unpercented(text string) (v reading, other bool) {
 	at := strings.IndexByte(text, '%')
 	if at < 0 {
@@ -118,7 +118,7 @@ func lowered(text string) (v reading, other bool) {
 	return reading{text: string(out)}, out != nil
 }
 
-// unwrapped joins what was broken into lines: base64, mostly.
+// unwrapped joins text broken into lines: base64, mostly.
 func unwrapped(text string) (v reading, other bool) {
 	var b strings.Builder
 	kept := 0
