@@ -16,7 +16,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Role is what somebody may do. A role may do all that the ones below it may.
+// Role is a set of permissions. A role may do all that lower roles may.
 type Role uint8
 
 // The roles. The zero value may nothing.
@@ -65,7 +65,7 @@ const (
 	KindToken     = "token" // a JSON Web Token
 )
 
-// Principal is who sends a request.
+// Principal is the sender of a request.
 type Principal struct {
 	Name  string // of the key, or the subject of the token
 	Role  Role
@@ -75,7 +75,7 @@ type Principal struct {
 	User string
 }
 
-// Actor is who is written down as the one who did something.
+// Actor is the recorded author of a change.
 func (p Principal) Actor() string {
 	if p.User != "" {
 		return p.User

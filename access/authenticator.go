@@ -12,7 +12,7 @@ import (
 const maxCredential = 8 << 10 // bytes
 
 // Browsers cannot set headers for a WebSocket, but they can offer subprotocols: they offer Subprotocol, which the
-// server chooses, and beside it tokenProtocol with the credential behind it.
+// server chooses, and tokenProtocol followed by the credential.
 const (
 	Subprotocol   = "stepwell"
 	tokenProtocol = "stepwell.bearer."
@@ -23,24 +23,23 @@ type Options struct {
 	Keys    *Keys    // API keys. Defaults to none
 	JWT     *JWT     // tokens of an issuer. Defaults to none
 	Proxies *Proxies // that are believed. Defaults to none
-	// Loopback says that the server listens on addresses of this machine only. Unless it does, nobody is let in
-	// without a credential. Defaults to false.
+	// Loopback says that the server listens on loopback addresses only. Otherwise every request needs a credential.
+	// Defaults to false.
 	Loopback bool
 	// Origins are the web pages (such as https://ui.example.org) that may talk to an open server besides pages of
 	// this machine. Defaults to none.
 	Origins []string
 }
 
-// Authenticator finds out who sends a request. It may be used by any goroutine.
+// Authenticator authenticates requests. It is safe for concurrent use.
 type Authenticator struct{ o Options }
 
 // New makes an authenticator.
 func New(o Options) *Authenticator { return &Authenticator{o: o} }
 
-// Authenticate finds out who sends a request: by an API key or token in Authorization: Bearer, an API key in X-API-Key,
-// or, for a WebSocket, a subprotocol. While there is neither an API key nor a token's issuer, whoever is at this
-// machine is an admin, if the server listens to this machine alone. CodeUnauthenticated, CodeForbidden,
-// CodeUnavailable.
+// Authenticate authenticates a request: by an API key or token in Authorization: Bearer, an API key in X-API-Key, or,
+// for a WebSocket, a subprotocol. While there is neither an API key nor a token's issuer, local callers of a loopback
+// server are admins. CodeUnauthenticated, CodeForbidden, CodeUnavailable.
 func (a *Authenticator) Authenticate(r *http.Request) (Principal, error) {
 	token, err := credential(r)
 	if err != nil {
@@ -117,8 +116,8 @@ func credential(r *http.Request) (string, error) {
 	return found[0], nil
 }
 
-// anonymous lets in whoever is at this machine, if nothing is configured. A web page elsewhere can make a browser
-// at this machine send requests, also under a name that it makes point here: hence Host and Origin.
+// anonymous admits local callers, if nothing is configured. A remote web page can make a local browser send requests,
+// also under a name that it resolves to this machine: hence Host and Origin.
 func (a *Authenticator) anonymous(r *http.Request) (Principal, error) {
 	open, err := a.Open(r.Context())
 	if err != nil {

@@ -56,7 +56,7 @@ func (j *JWT) role(c jwt.MapClaims) Role {
 	return best
 }
 
-// name is who the token says it is for.
+// name is the subject of the token.
 func (j *JWT) name(c jwt.MapClaims) string {
 	name, _ := claim(c, j.o.NameClaim).(string)
 	if name == "" {

@@ -18,14 +18,14 @@ import (
 type JWTOptions struct {
 	File string // with the issuer's public keys (JWKS)
 	URL  string // of the same; https, or a loopback address
-	// Issuer and Audience are what iss must be, and aud must hold.
+	// Issuer must equal iss, Audience must be in aud.
 	Issuer, Audience string
-	// Algorithms are those that a token may be signed with. Defaults to RS256, RS384, RS512, PS256, PS384, PS512, ES256,
-	// ES384, ES512 and EdDSA. Those with a shared secret, and none, cannot be allowed.
+	// Algorithms are the allowed signature algorithms. Defaults to RS256, RS384, RS512, PS256, PS384, PS512, ES256,
+	// ES384, ES512 and EdDSA. Algorithms with a shared secret, and none, cannot be allowed.
 	Algorithms []string
 	// Leeway is by how much the clocks may differ. Defaults to 30 seconds.
 	Leeway time.Duration
-	// NameClaim is what people are called by. Defaults to sub.
+	// NameClaim is the claim with the caller's name. Defaults to sub.
 	NameClaim string
 	// RoleClaim is the claim, or a path such as realm_access.roles, that holds roles. Defaults to role.
 	RoleClaim string
@@ -35,7 +35,7 @@ type JWTOptions struct {
 	DefaultRole Role
 	// Refresh is how long the keys are believed. Defaults to one hour.
 	Refresh time.Duration
-	// Client fetches URL. Defaults to one that gives up after ten seconds and follows no redirects.
+	// Client fetches URL. Defaults to a client with a timeout of ten seconds that follows no redirects.
 	Client *http.Client
 	// Log takes messages about keys that cannot be fetched. Defaults to slog.Default.
 	Log *slog.Logger
@@ -143,7 +143,7 @@ func (j *JWT) Authenticate(ctx context.Context, token string) (Principal, error)
 	return p, nil
 }
 
-// tokenError says what is wrong with a token without showing anything of it.
+// tokenError gives the reason for rejecting a token, without any of its contents.
 func tokenError(err error) error {
 	if code := stepwell.CodeOf(err); code == stepwell.CodeUnavailable {
 		return err

@@ -58,12 +58,12 @@ func (b *keyBody) key(o *store.Object) Key {
 	return Key{ID: o.ID, Name: o.Name, Role: b.Role, Created: resource.At(o.Created), By: resource.Ref(b.By), Expires: resource.At(b.Expires), Revoked: resource.At(b.Revoked)}
 }
 
-// tokenPrefix is what the text of an API key begins with, so that scanners of repositories find it.
+// tokenPrefix begins every API key, so that scanners of repositories find it.
 const tokenPrefix = "sw_"
 
 const secretBytes = 32
 
-// makeToken makes the text of a new key, its id, and what is kept of its secret.
+// makeToken makes the text of a new key, its id, and the hash of its secret.
 func makeToken() (token, id string, hash []byte) {
 	var head [8]byte
 	var secret [secretBytes]byte
@@ -74,7 +74,7 @@ func makeToken() (token, id string, hash []byte) {
 	return tokenPrefix + id + "_" + base64.RawURLEncoding.EncodeToString(secret[:]), id, sum[:]
 }
 
-// errBadKey is said of every key that does not exist, whatever is wrong with it.
+// errBadKey is the same for every bad key, whatever the reason.
 var errBadKey = &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "the API key is not valid", Hint: "it looks like sw_<id>_<secret>; check that it was copied whole"}
 
 // parseToken takes the text of a key apart. The last bits of base64 count: a key has one spelling.
@@ -88,5 +88,5 @@ func parseToken(token string) (id string, hash [sha256.Size]byte, err error) {
 	return id, sha256.Sum256(secret), nil
 }
 
-// same compares in a time that tells nothing.
+// same compares in constant time.
 func same(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }

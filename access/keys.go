@@ -17,13 +17,13 @@ import (
 const (
 	maxKeys = 10_000
 	keysFor = 10 * time.Second // for how long keys are believed to be as they were read
-	seekFor = time.Second      // between two readings for the sake of a key that nobody knows
+	seekFor = time.Second      // between two reloads because of unknown keys
 	usesFor = time.Minute      // how often uses are written
 	maxName = 200
 )
 
-// Keys are the API keys. It may be used by any goroutine. What another process changes is seen within ten
-// seconds, what this one changes at once.
+// Keys are the API keys. It is safe for concurrent use. Changes of another process are seen within ten seconds, its own
+// at once.
 type Keys struct {
 	seeking sync.Mutex // held while seek reads; before mu
 	sought  time.Time  // guarded by seeking
@@ -33,7 +33,7 @@ type Keys struct {
 
 	mu      sync.Mutex
 	read    time.Time // when; zero: not yet
-	changes int       // made here, so that what was read before one is not taken for what is there
+	changes int       // made here: a reading from before a change is discarded
 	byID    map[string]*kept
 	used    map[string]time.Time // not written yet
 }
@@ -57,7 +57,7 @@ type NewKey struct {
 	Name    string    `json:"name"` // unique
 	Role    Role      `json:"role"`
 	Expires time.Time `json:"expires_at,omitzero"` // zero: never
-	By      string    `json:"-"`                   // who asks
+	By      string    `json:"-"`                   // the author
 }
 
 // Create makes a key. The token is the only copy: nothing that is kept lets anybody find it again. CodeInvalid,
@@ -111,7 +111,7 @@ func (k *Keys) put(ctx context.Context, o store.Object, body keyBody) (Key, erro
 	return key, nil
 }
 
-// List lists all keys in order of id, also those that do not work any more.
+// List lists all keys in order of id, also expired and revoked ones.
 func (k *Keys) List(ctx context.Context) ([]Key, error) {
 	uses, err := k.uses(ctx)
 	if err != nil {
@@ -186,8 +186,7 @@ func (k *Keys) object(ctx context.Context, idOrName string) (*store.Object, *key
 	return o, &body, nil
 }
 
-// Any reports whether there is any key, also one that does not work any more: who has made one does not want to
-// be open again because it expired.
+// Any reports whether there is any key, also an expired or revoked one: an expiry must not open the server again.
 func (k *Keys) Any(ctx context.Context) (bool, error) {
 	if err := k.load(ctx, false); err != nil {
 		return false, err

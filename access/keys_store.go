@@ -26,7 +26,7 @@ func (k *Keys) load(ctx context.Context, anew bool) error {
 		return nil
 	}
 	if known {
-		k.read = time.Now() // the others go on with what there is
+		k.read = time.Now() // concurrent callers use the old keys
 	}
 	before := k.changes
 	k.mu.Unlock()
@@ -68,7 +68,7 @@ func (k *Keys) seek(ctx context.Context, id string) error {
 	if known() {
 		return nil
 	}
-	k.seeking.Lock() // whoever comes meanwhile waits for the reading
+	k.seeking.Lock() // concurrent callers wait for the reload
 	defer k.seeking.Unlock()
 	if known() || time.Since(k.sought) < seekFor {
 		return nil

@@ -27,7 +27,7 @@ const (
 // errNoKey says that the issuer publishes no key that fits.
 var errNoKey = &stepwell.Error{Code: stepwell.CodeUnauthenticated, Message: "no key of the issuer fits"}
 
-// keySet are the issuer's keys, read again from time to time, and when a token names one that is not known.
+// keySet are the issuer's keys, reread from time to time, and when a token names an unknown one.
 type keySet struct {
 	file, url string
 	client    *http.Client
@@ -50,8 +50,8 @@ func checkKeysURL(text string) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "JWT: the URL of the issuer's keys must be https", Hint: "http is for addresses of this machine"}
 }
 
-// find is the key with the id that fits the algorithm; without an id the only one that does. errNoKey;
-// CodeUnavailable when there are no keys that could be read.
+// find is the key with the id that fits the algorithm; without an id the only fitting one. errNoKey; CodeUnavailable
+// when no keys could be read.
 func (s *keySet) find(ctx context.Context, kid, alg string) (crypto.PublicKey, error) {
 	keys, err := s.current(ctx)
 	if err != nil {
@@ -85,8 +85,8 @@ func pick(keys []issuerKey, kid, alg string) crypto.PublicKey {
 	return found
 }
 
-// current are the keys, read anew when they are old. Whoever comes while they are read goes on with the old ones: an
-// issuer that takes its time holds up one request, not all.
+// current are the keys, reread when they are old. Concurrent callers get the old ones: a slow issuer delays one
+// request, not all.
 func (s *keySet) current(ctx context.Context) ([]issuerKey, error) {
 	s.mu.Lock()
 	keys, age := s.keys, time.Since(s.read)
@@ -172,7 +172,7 @@ func (s *keySet) text(ctx context.Context) (_ []byte, err error) {
 	return io.ReadAll(io.LimitReader(resp.Body, maxKeySet+1))
 }
 
-// loopbackName reports whether a host, without a port, is this machine whatever a resolver says.
+// loopbackName reports whether a host, without a port, is this machine regardless of the resolver.
 func loopbackName(host string) bool {
 	if host == "localhost" || host == "localhost." {
 		return true

@@ -14,7 +14,7 @@ type LimitOptions struct {
 	Rate float64
 	// Burst is how many may come at once. Defaults to four times Rate, at least 1.
 	Burst int
-	// Callers is how many are remembered; those who have not asked for longest are forgotten. Defaults to 20,000.
+	// Callers is the number of remembered callers; the least recent are forgotten. Defaults to 20,000.
 	Callers int
 }
 
@@ -23,7 +23,7 @@ type LimitOptions struct {
 type Limiter struct {
 	o  LimitOptions
 	mu sync.Mutex
-	// Two generations: who is in neither is new, and when the young one is full it becomes the old one.
+	// Two generations: callers in neither are new, and when the young one is full it becomes the old one.
 	young, old map[string]*rate.Limiter
 }
 
@@ -76,7 +76,7 @@ func (l *Limiter) Remembered() int {
 	return len(l.young) + len(l.old)
 }
 
-// Caller names who asks, for a Limiter: the principal, or where an unknown one comes from. Addresses of IPv6 count by
+// Caller identifies a caller for a Limiter: the principal, or the address of an unknown one. Addresses of IPv6 count by
 // their network of 64 bits, because one caller has all of it.
 func Caller(p Principal, from netip.Addr) string {
 	switch {

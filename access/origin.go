@@ -16,11 +16,10 @@ func loopbackHost(host string) bool {
 	return loopbackName(strings.ToLower(strings.Trim(host, "[]")))
 }
 
-// origin reports whether a request comes from no web page at all, from one of this machine, or from one that is
-// allowed.
+// origin reports whether a request comes from no web page, from a local one, or from an allowed one.
 func (a *Authenticator) origin(r *http.Request) bool {
 	origins := r.Header.Values("Origin")
-	if len(origins) == 0 { // browsers leave it out for what cannot change anything, but say where they come from
+	if len(origins) == 0 { // browsers omit it for requests that cannot change anything, but send their site
 		site := r.Header.Get("Sec-Fetch-Site")
 		return site != "cross-site" || safe(r.Method) && r.Header.Get("Sec-Fetch-Mode") == "navigate"
 	}

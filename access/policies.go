@@ -17,14 +17,14 @@ const (
 	policyID     = "policy"
 )
 
-// PolicyStore is what Policies need; store.Objects has it.
+// PolicyStore is the storage of Policies; implemented by store.Objects.
 type PolicyStore interface {
 	PutObjects(ctx context.Context, objects ...store.Object) ([]store.Object, error)
 	Object(ctx context.Context, kind, idOrName string) (*store.Object, error)
 }
 
-// Policies are the policy of the settings and the one that admins store: both have to allow an action. They may be used
-// by any goroutine.
+// Policies are the policy of the settings and the stored one: both have to allow an action. They are safe for
+// concurrent use.
 type Policies struct {
 	store    PolicyStore
 	settings *Policy
@@ -34,7 +34,7 @@ type Policies struct {
 // StoredPolicy is the policy that admins have stored.
 type StoredPolicy struct {
 	Policy
-	By       string `json:"by,omitempty"` // who stored it
+	By       string `json:"by,omitempty"` // the author
 	Revision int64  `json:"-"`
 }
 

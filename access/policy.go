@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Policy says which actions and modules the steps of pipelines may use. What any of its rules does not allow is not
-// allowed.
+// Policy limits the actions and modules that the steps of pipelines may use. An action must be allowed by all of its
+// rules.
 type Policy struct {
 	Actions   Rule            `json:"actions,omitzero" yaml:"actions" doc:"For all pipelines."`
 	Roles     map[string]Rule `json:"roles,omitempty" yaml:"roles" doc:"For what an editor or an admin wrote."`
@@ -30,7 +30,7 @@ const (
 	maxPattern  = 255  // bytes
 )
 
-// Validate finds what is wrong with a policy: CodeInvalid, with the place.
+// Validate checks a policy: CodeInvalid, with the place.
 func (p *Policy) Validate() error {
 	wrong := func(hint, format string, args ...any) error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "policy: " + fmt.Sprintf(format, args...), Hint: hint}
@@ -85,7 +85,7 @@ func (p *Policy) each(f func(at string, r Rule) error) error {
 // Use is a step's use of an action.
 type Use struct {
 	Names    []string // of the action: its own, and others that it answers to
-	Role     string   // of who wrote the step's definition
+	Role     string   // of the author of the step's definition
 	Pipeline string   // id of the stored pipeline that it stands in, "" for none
 	Name     string   // of that pipeline or definition
 	Reserved bool     // the action is for admins, unless a rule of the role allows it by its name

@@ -11,11 +11,10 @@ import (
 // maxHops is how many proxies are looked through.
 const maxHops = 16
 
-// Proxies are the proxies that are believed when they say for whom they send a request. A nil *Proxies
-// believes nobody.
+// Proxies are the trusted proxies, whose X-Forwarded-For counts. A nil *Proxies trusts none.
 type Proxies struct{ trusted []netip.Prefix }
 
-// NewProxies makes it of addresses and networks such as 10.0.0.0/8. CodeInvalid names the one that is neither.
+// NewProxies parses addresses and networks such as 10.0.0.0/8. CodeInvalid names an entry that is neither.
 func NewProxies(networks ...string) (*Proxies, error) {
 	p := &Proxies{}
 	for _, text := range networks {
@@ -49,9 +48,9 @@ func (p *Proxies) Trusts(addr netip.Addr) bool {
 	return false
 }
 
-// ClientAddr is where a request comes from. X-Forwarded-For is read from the right, for as long as the one who
-// wrote it is a trusted proxy; what is further left can be made up by anybody. It is not valid for a peer without
-// an address, such as one at a Unix socket.
+// ClientAddr is the address of a request's client. X-Forwarded-For is read from the right, as long as the writer is a
+// trusted proxy; entries further left can be forged. It is not valid for a peer without an address, such as one at a
+// Unix socket.
 func (p *Proxies) ClientAddr(r *http.Request) netip.Addr {
 	addr := peer(r)
 	if !p.Trusts(addr) {
@@ -61,7 +60,7 @@ func (p *Proxies) ClientAddr(r *http.Request) netip.Addr {
 	for i := len(hops) - 1; i >= 0; i-- {
 		next, ok := hopAddr(hops[i])
 		if !ok {
-			return addr // whoever wrote that is the last one known
+			return addr // the writer is the last known address
 		}
 		if addr = next; !p.Trusts(addr) {
 			return addr

@@ -19,13 +19,13 @@ const (
 	recordEnd   = 5 * time.Second // for the last batch
 )
 
-// RecordStore is what a Recorder needs; store.Audit has it.
+// RecordStore is the storage of a Recorder; implemented by store.Audit.
 type RecordStore interface {
 	AppendAudit(ctx context.Context, entries []store.AuditEntry) error
 }
 
-// Recorder writes the audit log. Entries that come together are written together; one that Record has taken is
-// written before Run returns, or what Run returns says that it could not be.
+// Recorder writes the audit log. Concurrent entries are written together; an entry that Record has accepted is written
+// before Run returns, or Run returns the error.
 type Recorder struct {
 	store RecordStore
 	log   *slog.Logger
@@ -75,7 +75,7 @@ func (r *Recorder) Record(ctx context.Context, e store.AuditEntry) error {
 	return nil
 }
 
-// Run writes entries until ctx ends, and then those that are left.
+// Run writes entries until ctx ends, and then the rest.
 func (r *Recorder) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
@@ -87,7 +87,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return r.end()
 }
 
-// drain writes what waits, and tries again until ctx ends.
+// drain writes waiting entries, and retries until ctx ends.
 func (r *Recorder) drain(ctx context.Context) {
 	for ctx.Err() == nil {
 		more, err := r.write(ctx)
@@ -105,7 +105,7 @@ func (r *Recorder) drain(ctx context.Context) {
 	}
 }
 
-// write writes one batch. What could not be written waits on.
+// write writes one batch. Entries that could not be written stay queued.
 func (r *Recorder) write(ctx context.Context) (more bool, err error) {
 	r.mu.Lock()
 	batch := r.waiting[:min(len(r.waiting), recordBatch)]
@@ -119,13 +119,13 @@ func (r *Recorder) write(ctx context.Context) (more bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.waiting = r.waiting[len(batch):]; len(r.waiting) == 0 {
-		r.waiting = nil // lets go of what was written
+		r.waiting = nil // frees the written entries
 	}
 	r.room.Broadcast()
 	return len(r.waiting) > 0, nil
 }
 
-// end writes what is left when nothing more is taken in.
+// end writes the rest when no more entries are accepted.
 func (r *Recorder) end() error {
 	ctx, cancel := context.WithTimeout(context.Background(), recordEnd)
 	defer cancel()

@@ -10,17 +10,17 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Site is what a server is called and which web pages may use it. It tells requests that somebody meant to send from
-// those that a web page elsewhere makes a browser send, also under a name that it lets point to the server. Routes that
-// ask for no secret need it: an address alone proves nothing, because browsers run at allowed addresses too.
+// Site is a server's names and the web pages that may use it. It separates intended requests from those that a foreign
+// web page makes a browser send, also under a name that it resolves to the server. Routes without a credential need it:
+// an address alone proves nothing, because browsers run at allowed addresses too.
 type Site struct {
-	// Hosts are names of the server, beside localhost and every address. Defaults to none.
+	// Hosts are names of the server, besides localhost and every address. Defaults to none.
 	Hosts []string
 	// Origins are web pages that may send requests. Defaults to those of the server itself.
 	Origins []string
 }
 
-// Check reports CodeForbidden for a request of a web page elsewhere, and for one that is meant for another host.
+// Check reports CodeForbidden for a request of a foreign web page, and for one to another host.
 func (s *Site) Check(r *http.Request) error {
 	if !s.own(r.Host) {
 		return &stepwell.Error{Code: stepwell.CodeForbidden, Message: "the request is for another host", Hint: "set server.base_url to the name under which the server is reached"}
