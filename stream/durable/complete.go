@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// Merging says what a finished file holds besides the rows of its spool. The zero value: nothing.
+// Merging describes the contents of a finished file besides the rows of its spool. The zero value: none.
 type Merging struct {
 	// Base keeps the rows of the file that is in the place now, in front.
 	Base bool
@@ -25,8 +25,8 @@ type Merging struct {
 	LeftOut int64
 }
 
-// Complete makes the finished file, which is still hidden: the spool with its end, or what is made of it and of
-// the file that is in its place. State stays that before the end, but that it is Done.
+// Complete makes the finished, still hidden file: the spool with its end, or the merge of the spool and the published
+// file. State stays as before the end, except for Done.
 func (o *File) Complete(ctx context.Context, m Merging) (made string, err error) {
 	if err := o.start(); err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func (o *File) Complete(ctx context.Context, m Merging) (made string, err error)
 	return made, nil
 }
 
-// end writes what stands behind the rows; the state stays that before it.
+// end writes the text after the rows; the state stays as before.
 func (o *File) end() error {
 	before := o.State
 	o.pending = o.enc.End(o.pending, o.Items)
@@ -103,7 +103,7 @@ func (o *File) HasRows(ctx context.Context) (bool, error) {
 	if errors.Is(err, found) {
 		return true, nil
 	}
-	return err != nil, nil //nolint:nilerr // what cannot be read is something, and is not to be lost
+	return err != nil, nil // nolint:nilerr // an unreadable file counts as contents, and must not be lost
 }
 
 // base gives the rows of the file in the place that stay.
@@ -135,7 +135,7 @@ func kept[Row any](m Merging, spooled func(row func(Row) error) error, row func(
 	})
 }
 
-// make writes a file that cannot grow, and tells how many rows it has.
+// make writes a file that cannot grow, and returns its number of rows.
 func (o *File) make(ctx context.Context, maker Maker, m Merging, f *os.File) (n int64, err error) {
 	if m.Base {
 		if err := o.base(ctx, m, maker.Learn); err != nil {

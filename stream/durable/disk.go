@@ -15,7 +15,7 @@ import (
 	"unicode/utf8"
 )
 
-// staleAfter is when a temporary file is taken for one that a crash has left.
+// staleAfter is the age at which a temporary file counts as left by a crash.
 const staleAfter = 24 * time.Hour
 
 // SyncDir makes the names in a directory durable. Windows has no such call and does it by itself.
@@ -82,9 +82,9 @@ func WriteFile(path string, write func(io.Writer) error) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Publish puts a local file in its local place at once, and takes it away from where it was: whoever looks at dest
-// sees what was there before, or all of the new. When it returns, the file is durable under its name. Directories
-// that are missing are made. Another file system gets a copy, whose size is compared.
+// Publish moves a local file to its local destination atomically: readers of dest see the old file or the whole new
+// one. When it returns, the file is durable under its name. Missing directories are made. Another file system gets a
+// copy, whose size is compared.
 func Publish(ctx context.Context, local, dest string) error {
 	if err := MakeDir(filepath.Dir(dest)); err != nil {
 		return err

@@ -20,7 +20,7 @@ import (
 // BlockSize is how much text is written, and compressed, at once.
 const BlockSize = 1 << 20
 
-// TokenLength is how long the token is that tells the spool of one run from another's.
+// TokenLength is the length of the token that identifies the spool of a run.
 const TokenLength = 12
 
 // ErrGone says that an output is no longer as it was left.
@@ -28,11 +28,11 @@ var ErrGone = errors.New("the output is no longer as it was left")
 
 // Places reaches files wherever they are; files.Places does.
 type Places interface {
-	// OpenFile opens a file as it is, and tells its size. CodeNotFound: there is none.
+	// OpenFile opens a file as it is, and returns its size. CodeNotFound: there is none.
 	OpenFile(ctx context.Context, path string) (io.ReadCloser, int64, error)
 	// Publish puts a local file in its place at once, and takes it away from where it was.
 	Publish(ctx context.Context, local, dest string) error
-	// Remove takes a file away, and tells whether there was one.
+	// Remove deletes a file, and reports whether it existed.
 	Remove(ctx context.Context, dest string) (bool, error)
 }
 
@@ -42,13 +42,13 @@ type Format interface {
 	Encoder(columns []string) Encoder
 	// Rows gives the rows of a finished file.
 	Rows(ctx context.Context, path string, row func(*item.Value) error) error
-	// Spooled gives the rows of a file that has grown to its end, beside its place; not asked of a Maker's.
+	// Spooled returns the rows of a complete spool, before it is published; not called for a Maker's.
 	Spooled(ctx context.Context, path string, row func(*item.Value) error) error
 	// Joined are the columns of a finished file and of rows that are put behind its own; nil for formats without.
 	Joined(ctx context.Context, path string, columns []string) ([]string, error)
 }
 
-// Encoder makes the text of a file: what stands before the rows, each row, and what stands behind them.
+// Encoder makes the text of a file: the start, each row, and the end.
 type Encoder interface {
 	Begin(dst []byte) ([]byte, error)
 	// Row appends a row; n is how many are there. An error refuses the row, and leaves dst as it was.
@@ -69,7 +69,7 @@ type Maker interface {
 // Texts gives the texts of rows in order, until row returns an error, which it returns.
 type Texts = func(ctx context.Context, row func(text []byte) error) error
 
-// State is what is kept of one file. Offset is a place in the spool, before what stands behind the rows.
+// State is the stored state of one file. Offset is a position in the spool, before the text after the rows.
 type State struct {
 	Offset  int64    `json:"offset"`
 	Items   int64    `json:"items"`
@@ -109,7 +109,7 @@ type Options struct {
 type File struct {
 	Dest  string
 	State State
-	Items int64 // rows, with those that are not yet in the spool
+	Items int64 // rows, including those that are not yet in the spool
 
 	o       *Options
 	spool   string
@@ -119,11 +119,11 @@ type File struct {
 	f       *os.File // nil: not open
 	pending []byte   // text that is not yet in the spool
 	packed  []byte
-	fresh   bool // begun in this run: nobody counts on the spool yet
+	fresh   bool // begun in this run: no stored state refers to the spool yet
 	dirty   bool // written since the last sync
 }
 
-// NewFile makes the File at dest; token tells its spool from those of other runs. It changes nothing.
+// NewFile makes the File at dest; token identifies its spool. It changes nothing.
 func NewFile(o *Options, dest, token string) (*File, error) {
 	f := &File{Dest: dest, o: o, packing: o.Packing}
 	if f.isMaker() {
@@ -211,8 +211,8 @@ func (o *File) lines(ctx context.Context, row func(text []byte) error) error {
 	return nil
 }
 
-// Clear removes the spools that runs before have left beside the file. Its place must be locked, and no other stream have
-// it: one that would have gone on with a spool of its own begins anew.
+// Clear removes the spools of earlier runs next to the file. Its place must be locked exclusively: a stream that would
+// have resumed its spool begins anew.
 func (o *File) Clear() error {
 	dir, prefix := filepath.Dir(o.spool), o.hidden(".")
 	entries, err := os.ReadDir(dir)
@@ -231,7 +231,7 @@ func (o *File) Clear() error {
 	return err
 }
 
-// Drop removes what is left of the spool of a file that is finished.
+// Drop removes the remaining spool of a finished file.
 func (o *File) Drop() error {
 	if err := os.Remove(o.spool); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -283,7 +283,7 @@ func (o *File) Put(row *item.Value, block int) (err error) {
 	return o.flush(block)
 }
 
-// start writes what stands before the rows.
+// start writes the text before the rows.
 func (o *File) start() (err error) {
 	if o.State.Offset == 0 && len(o.pending) == 0 {
 		o.pending, err = o.enc.Begin(o.pending)
@@ -324,7 +324,7 @@ func (o *File) full(err error) error {
 	return e
 }
 
-// Sync makes what was put durable.
+// Sync makes the rows put so far durable.
 func (o *File) Sync() error {
 	if o.f == nil {
 		return nil
@@ -355,7 +355,7 @@ func (o *File) Publish(ctx context.Context, made string) error {
 	return err
 }
 
-// Leave lets go of the file. Its spool stays when a state tells of it.
+// Leave closes the file. Its spool stays when a state refers to it.
 func (o *File) Leave() error {
 	if o.f == nil {
 		return nil

@@ -49,7 +49,7 @@ func CutMeta(payload []byte) (meta, rest []byte, ok bool) {
 	return payload[width : width+int(n)], payload[width+int(n):], true
 }
 
-// Damage is what is wrong with a file of frames that cannot be used.
+// Damage is the reason why a file of frames cannot be used.
 type Damage struct{ what string }
 
 func (d *Damage) Error() string { return d.what }

@@ -12,7 +12,7 @@ import (
 // Key stands for the key of a row.
 type Key [16]byte
 
-// Verdict is what Keys says about a row.
+// Verdict is the answer of Keys about a row.
 type Verdict int
 
 // The verdicts.
@@ -55,8 +55,8 @@ type keyed struct {
 
 const keySize = 24
 
-// OpenKeys opens the journal at path with the keys of the first rows rows; what follows is cut off. ErrGone when
-// it has not so many.
+// OpenKeys opens the journal at path with the keys of the first rows rows, and truncates the rest. ErrGone when it has
+// fewer.
 func OpenKeys(path string, rows int64, keep Keep) (*Keys, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -123,7 +123,7 @@ func (k *Keys) Sync() error {
 	return k.file.Sync()
 }
 
-// Current tells of the rows in order, by repeated calls, whether each still has its key.
+// Current returns a function that reports for each row in order whether it still has its key.
 func (k *Keys) Current() (next func() (bool, error), err error) {
 	if err := k.out.Flush(); err != nil {
 		return nil, err

@@ -45,10 +45,10 @@ type Lock struct {
 	place *place
 }
 
-// Take locks a place by the file at path, which is made. Streams of the same owner, an execution, share it unless
-// alone is set. dest names the place in errors: CodeConflict when another has it, CodeInvalid when nothing can
-// be written there. clear removes what a dead run left: it is called when no other stream of the execution has the
-// place, before another one can get it and leave something there itself.
+// Take locks a place by the file at path, which it creates. Streams of the same owner, an execution, share it unless
+// alone is set. dest names the place in errors: CodeConflict when another owner has it, CodeInvalid when it is not
+// writable. clear removes the remains of a dead run: it is called while no other stream of the execution has the place
+// and none can get it.
 func (l *Locks) Take(path, dest, owner string, alone bool, clear func() error) (*Lock, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,7 +106,7 @@ func lockFile(path, dest string) (*flock.Flock, error) {
 	return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: dest + ": its lock changes all the time", Hint: "too many runs write it"}
 }
 
-// unwritable says of dest what an error of its lock, which nobody knows of, is about: the directory.
+// unwritable words an error of the hidden lock as one of dest: the directory is the cause.
 func unwritable(dest, path string, err error) error {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
 		return fmt.Errorf("lock %s: %w", dest, err)

@@ -11,20 +11,20 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Mode says what a finished run leaves at its place (semantics §8, Writing).
+// Mode is the content of a place after a finished run (semantics §8, Writing).
 type Mode string
 
 // The modes.
 const (
-	// Replace leaves exactly what the run gave, together with the runs that it goes on from.
+	// Replace leaves exactly the items of the run and of the runs that it resumes.
 	Replace Mode = "replace"
-	// Append adds to what is there; equal keys may repeat.
+	// Append adds to existing items; equal keys may repeat.
 	Append Mode = "append"
-	// Upsert adds to what is there; an item takes the place of the one with its key.
+	// Upsert adds to existing items; an item replaces the one with its key.
 	Upsert Mode = "upsert"
 )
 
-// Keep says what becomes of different items with one key within a run.
+// Keep selects among different items with one key within a run.
 type Keep string
 
 // The ways.
@@ -38,7 +38,7 @@ const (
 type Policy struct {
 	Mode       Mode
 	Keep       Keep
-	AllowEmpty bool // an empty run may replace what is there
+	AllowEmpty bool // an empty run may replace existing items
 }
 
 // Writing is the part of a config that is a Policy, for modules to embed.
@@ -56,7 +56,7 @@ func WriteField(otherwise string) spec.Field {
 			"`upsert`, the same, but an item takes the place of the one with its key. Defaults to " + otherwise + "."}
 }
 
-// Policy is what the fields say.
+// Policy is the policy of the fields.
 func (w Writing) Policy(otherwise Mode) (Policy, error) {
 	p := Policy{Mode: cmp.Or(w.Write, otherwise), Keep: cmp.Or(w.Keep, KeepFail), AllowEmpty: w.AllowEmpty}
 	if p.AllowEmpty && p.Mode != Replace {
@@ -65,16 +65,16 @@ func (w Writing) Policy(otherwise Mode) (Policy, error) {
 	return p, nil
 }
 
-// Given is what a run gave a sink, for MayReplace.
+// Given counts the items that a run gave a sink, for MayReplace.
 type Given struct {
 	Read   int64 // items that came from the sources
 	Failed int64 // items and parts of the sources that failed
 	Rows   int64 // items that are to be published
 }
 
-// MayReplace is an error with CodeNotReplaced when a run must not replace what is at place: it has nothing to
-// publish, because the sources gave nothing (unless AllowEmpty) or because what they gave has failed. holds
-// reports whether the place holds something.
+// MayReplace is an error with CodeNotReplaced when a run must not replace the contents of place: it has nothing to
+// publish, because the sources gave nothing (unless AllowEmpty) or because all their items failed. holds reports
+// whether the place has contents.
 func (p Policy) MayReplace(place string, g Given, holds func() (bool, error)) error {
 	if p.Mode != Replace || g.Rows > 0 || g.Failed == 0 && (g.Read > 0 || p.AllowEmpty) {
 		return nil

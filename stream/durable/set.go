@@ -26,9 +26,9 @@ const maxFiles = 500
 type SetOptions struct {
 	Options
 	Policy Policy
-	// Key tells rows apart. Defaults to none: Upsert is not possible then.
+	// Key is the key of a row. Defaults to none: Upsert is not possible then.
 	Key func(row *item.Value) (Key, bool)
-	// Journal is the name of a file in Data for what a Close is about to publish.
+	// Journal is the name of a file in Data for the files that a Close is about to publish.
 	Journal string
 	// Claim reserves a place among the streams of the execution, Lock among executions. See stream.Env.Claims.
 	Claim func(dest string, share bool) error
@@ -41,12 +41,11 @@ type SetOptions struct {
 
 // Set is the files that one sink writes.
 //
-// Rows go to hidden spools, whose names hold the token of the state, so that nobody else's is taken for them.
-// Commit writes blocks that stand for themselves and syncs; its state is the offsets, at which a later Set cuts the
-// spools. Publish ends the spools, puts them together with what is in the places as the Policy says, and gives them
-// their names. Between that and the moment in which the state is kept, a crash leaves a state that tells of spools
-// which are files by now: what their sizes are is noted in a journal before, so that they are recognised. Not for
-// several goroutines.
+// Rows go to hidden spools, whose names hold the token of the state: no stream takes another's. Commit writes
+// self-contained blocks and syncs; its state is the offsets at which a later Set truncates the spools. Publish ends the
+// spools, merges them with the published files as the Policy says, and renames them. A crash before the new state is
+// stored leaves a state that refers to spools which are files by now: a journal written before has their sizes, to
+// recognise them. Not safe for concurrent use.
 type Set struct {
 	Order             []*Member
 	Repeated, LeftOut int64 // rows that were not written as their key was there
@@ -64,7 +63,7 @@ type Member struct {
 	late bool  // published by this run, which was cut off right then
 }
 
-// SetState is what is kept of a Set: the files by path.
+// SetState is the stored state of a Set: the files by path.
 type SetState struct {
 	Token string           `json:"token"`
 	Files map[string]State `json:"files"`
@@ -81,7 +80,7 @@ func NewSet(o *SetOptions) (*Set, error) {
 	return &Set{o: o, token: hex.EncodeToString(token), files: map[string]*Member{}}, nil
 }
 
-// GoOn takes up what the state tells of. ErrGone when a file is not as it was left.
+// GoOn resumes from a state. ErrGone when a file does not match it.
 func (s *Set) GoOn(ctx context.Context, state SetState) error {
 	s.token = state.Token
 	closed, err := s.closed()
@@ -102,7 +101,7 @@ func (s *Set) GoOn(ctx context.Context, state SetState) error {
 				continue
 			}
 			if last, ok := closed.Files[dest]; !ok || last.No < m.State.No {
-				return ErrGone // the journal tells of a spool before this one
+				return ErrGone // the journal describes an earlier spool
 			}
 			m.State.Size, m.State.Done, m.late = -1, true, true // one of the journal's
 		}
@@ -116,8 +115,8 @@ func (s *Set) GoOn(ctx context.Context, state SetState) error {
 	return nil
 }
 
-// tidy takes away what a run that died has left of a file that is finished: its lock, and the spool of a next version
-// that was never committed.
+// tidy removes the remains of a dead run next to a finished file: its lock, and the spool of a next version that was
+// never committed.
 func (s *Set) tidy(m *Member) error {
 	if _, err := os.Stat(s.o.LockPath(m.Dest)); err == nil {
 		if err := s.lock(m); err != nil {
@@ -145,8 +144,8 @@ func (s *Set) closed() (SetState, error) {
 	return c, nil
 }
 
-// goOnOne takes up the spool of one file; last is what the journal of a Publish tells of it. What was appended already must
-// not be again: the run was cut off before the spool went.
+// goOnOne resumes the spool of one file; last is its entry in the journal of a Publish. Rows appended already must not
+// be appended again: the run died before the spool was removed.
 func (s *Set) goOnOne(ctx context.Context, m *Member, last State) (bool, error) {
 	if err := s.lock(m); err != nil { // first: another stream of the execution that comes now clears nothing
 		return false, err
@@ -160,7 +159,7 @@ func (s *Set) goOnOne(ctx context.Context, m *Member, last State) (bool, error) 
 	if err != nil || !found {
 		return false, err
 	}
-	if m.State.Later && s.o.Policy.Mode == Replace { // it stands on what the run before has published
+	if m.State.Later && s.o.Policy.Mode == Replace { // it builds on the file that the run before has published
 		if size, err := s.Size(ctx, m.Dest); err != nil || max(size, 0) != m.State.Size {
 			return false, errors.Join(err, m.Discard(), ErrGone)
 		}
@@ -180,8 +179,8 @@ func (s *Set) Size(ctx context.Context, dest string) (int64, error) {
 	return size, in.Close()
 }
 
-// stillThere looks whether a finished file is as it was left: by the state, or by a Publish after it. What is added
-// to or upserted into may have been by others, too, but never loses rows.
+// stillThere checks that a finished file matches the state, or a Publish after it. A file that is appended to or
+// upserted into may have rows of others, but never loses any.
 func (s *Set) stillThere(ctx context.Context, m *Member, closed SetState) error {
 	last := closed.Files[m.Dest]
 	if m.State.Items == 0 && m.State.Size == 0 && m.isMaker() && last.Size == 0 {
@@ -194,7 +193,7 @@ func (s *Set) stillThere(ctx context.Context, m *Member, closed SetState) error 
 	if size < 0 {
 		return ErrGone
 	}
-	noted := int64(0) // rows that are known to be done of those that the Publish of the journal added
+	noted := int64(0) // rows known to be done among those that the journal's Publish added
 	if m.State.Size < 0 {
 		noted = m.State.Prior + m.State.Items
 	}
@@ -237,7 +236,7 @@ func (s *Set) add(dest string) (*Member, error) {
 	return m, nil
 }
 
-// lock takes the place of a file, and removes what runs that died have left beside it.
+// lock locks the place of a file, and removes the remains of dead runs.
 func (s *Set) lock(m *Member) (err error) {
 	if m.lock != nil {
 		return nil
@@ -341,7 +340,7 @@ func (s *Set) Written() (n int64) {
 	return n
 }
 
-// Sync makes durable what was written.
+// Sync makes the written rows durable.
 func (s *Set) Sync() error {
 	for _, m := range s.Order {
 		if m.Open() && m.keys != nil {
@@ -356,7 +355,7 @@ func (s *Set) Sync() error {
 	return nil
 }
 
-// State tells how a later Set goes on, of what is durable.
+// State is the state for a later Set, as far as it is durable.
 func (s *Set) State() SetState {
 	state := SetState{Token: s.token, Files: make(map[string]State, len(s.Order))}
 	for _, m := range s.Order {
@@ -365,7 +364,7 @@ func (s *Set) State() SetState {
 	return state
 }
 
-// journal notes what the finished files will be, and which of them are in their places.
+// journal records the sizes of the finished files, and which of them are published.
 func (s *Set) journal() error {
 	state := s.State()
 	for _, m := range s.Order {
@@ -376,7 +375,7 @@ func (s *Set) journal() error {
 	return WriteFile(s.journalPath(), func(out io.Writer) error { return json.NewEncoder(out).Encode(state) })
 }
 
-// Leave lets go of everything. Spools that a state tells of stay.
+// Leave closes all files. Spools that a state refers to stay.
 func (s *Set) Leave() error {
 	var errs []error
 	for _, m := range s.Order {

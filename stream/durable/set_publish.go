@@ -9,11 +9,11 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// MayReplace keeps a run that has nothing from taking away what is at place; past are files that Replace would remove.
+// MayReplace keeps an empty run from removing the contents of place; past are files that Replace would remove.
 func (s *Set) MayReplace(ctx context.Context, place string, given Given, past []string) error {
 	for _, m := range s.Order {
 		given.Rows += m.Items
-		if m.File.State.Later || m.File.State.Done { // it adds to what the run that it goes on from has left
+		if m.File.State.Later || m.File.State.Done { // it adds to the files of the run that it resumes
 			return nil
 		}
 	}
@@ -27,9 +27,8 @@ func (s *Set) MayReplace(ctx context.Context, place string, given Given, past []
 	})
 }
 
-// Publish completes all open files and puts them in their places. Where nobody else adds to them, none is touched before
-// all are complete. A file without rows of a format that cannot have such is not made; empty are those that begin
-// anew.
+// Publish completes all open files and moves them to their places. In places of its own it moves none before all are
+// complete. A file without rows is not made where its format forbids it; empty are those that begin anew.
 func (s *Set) Publish(ctx context.Context) (empty []string, err error) {
 	var ready []*Member
 	for _, m := range s.Order {
@@ -85,7 +84,7 @@ func (s *Set) publish(ctx context.Context, ready []*Member) error {
 	return s.journal()
 }
 
-// merging is what a file holds besides the rows of this run.
+// merging describes the contents of a file besides the rows of this run.
 func (s *Set) merging(m *Member) Merging {
 	out := Merging{Base: m.File.State.Later || s.o.Policy.Mode != Replace, Keys: m.keys}
 	if m.keys == nil {
@@ -101,8 +100,8 @@ func (s *Set) merging(m *Member) Merging {
 	return out
 }
 
-// Past are the files of a former state that this Set, which replaces them, does not have; those that have been changed
-// since are somebody else's.
+// Past are the files of a former state that are not in this Set, which replaces them; files changed since belong to
+// someone else.
 func (s *Set) Past(ctx context.Context, former SetState) (left []string, err error) {
 	if s.o.Policy.Mode != Replace {
 		return nil, nil
@@ -130,8 +129,8 @@ type Found struct {
 	Bytes int64
 }
 
-// Check looks at the finished files as they lie there, and fails when one is not as it was written. unchecked are the
-// rows of those that are not read.
+// Check verifies the finished files on disk, and fails when one differs from what was written. unchecked counts the
+// rows of files that are not read.
 func (s *Set) Check(ctx context.Context) (files []Found, unchecked int64, err error) {
 	alone := s.o.Policy.Mode == Replace
 	for _, m := range s.Order {

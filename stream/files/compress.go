@@ -21,10 +21,10 @@ const (
 	packNone = "none"
 )
 
-// maxZstdWindow bounds what a frame can make a reader hold.
+// maxZstdWindow limits the memory that a frame can make a reader use.
 const maxZstdWindow = 128 << 20
 
-// compressionOf tells a compression by a file's name.
+// compressionOf returns a compression by a file's name.
 func compressionOf(name string) string {
 	switch strings.ToLower(path.Ext(withoutQuery(name))) {
 	case ".gz":
@@ -42,7 +42,7 @@ func withoutQuery(name string) string {
 	return name
 }
 
-// unpack decompresses what its first bytes show to be compressed, whatever it is called. packed tells whether it was.
+// unpack decompresses a text by its first bytes, whatever its name. packed reports whether it was compressed.
 func unpack(in io.ReadCloser, name string) (text io.ReadCloser, packed bool, err error) {
 	head := bufio.NewReaderSize(in, 64<<10)
 	magic, err := head.Peek(4)

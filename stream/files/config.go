@@ -8,7 +8,7 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// ModuleOptions say what the modules need.
+// ModuleOptions configure the modules.
 type ModuleOptions struct {
 	// Places opens and publishes files. Required.
 	Places *Places

@@ -14,8 +14,8 @@ import (
 
 const maxColumns = 16384
 
-// table reads CSV (RFC 4180), and what goes by that name: other delimiters and quotes, bare line feeds, a
-// quote inside of a cell that does not begin with one.
+// table reads CSV (RFC 4180), and its common variants: other delimiters and quotes, bare line feeds, a quote inside of
+// a cell that does not begin with one.
 type table struct {
 	*window
 	*emitter
@@ -30,7 +30,7 @@ type table struct {
 	start  int64  // line in which the record begins
 	opened int64  // line of the last opening quote
 	size   int64  // bytes of the record
-	bad    string // what is wrong with it
+	bad    string // the reason why it is invalid
 }
 
 type cellState uint8
@@ -176,7 +176,7 @@ func (t *table) add(p []byte) {
 	}
 }
 
-// endCell ends the cell; bare tells that it may end in a carriage return that is part of the line's end.
+// endCell ends the cell; bare says that it may end in a carriage return that is part of the line's end.
 func (t *table) endCell(bare bool) {
 	if n := len(t.cells); bare && t.state == inCell && n > t.cellStart(len(t.ends)) && t.cells[n-1] == '\r' {
 		t.cells = t.cells[:n-1]
@@ -231,7 +231,7 @@ func (t *table) head() error {
 	return nil
 }
 
-// fault says what is wrong with the record.
+// fault is the error of the record.
 func (t *table) fault() error {
 	e := &stepwell.Error{Code: stepwell.CodeInvalid, Message: t.bad}
 	switch {

@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// The structure of a JSON document is read byte by byte, so that neither the document nor a row that is too
-// long is ever held; what is inside a row is checked by whoever parses it.
+// The structure of a JSON document is read byte by byte, so that neither the document nor an oversized row is ever in
+// memory; rows are validated by their parser.
 
 // space goes to the next byte that is no white space and returns it; io.EOF at the end.
 func (w *window) space() (byte, error) {

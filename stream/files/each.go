@@ -28,9 +28,9 @@ type Position struct {
 	Size   int64 `json:"size,omitempty"`   // of the file then; 0: not known
 }
 
-// Each calls row for every row of a file behind from (nil: all), in order, and returns the error that row
-// returns. A row that is no good comes with Err. Any other error is of the file: it cannot be read, or not
-// any further (CodeInvalid, with the byte where that is), or it is not what it was at from (CodeConflict).
+// Each calls row for every row of a file behind from (nil: all), in order, and returns the error that row returns. An
+// invalid row comes with Err. Any other error is of the file: it is unreadable from some point on (CodeInvalid, with
+// the byte), or it has changed since from (CodeConflict).
 func (p *Places) Each(ctx context.Context, path string, s Shape, from *Position, row func(Row) error) error {
 	if err := s.Check(); err != nil {
 		return err
@@ -132,7 +132,7 @@ type emitter struct {
 	size    int64 // of the file, 0 when unknown
 	plain   bool  // offsets in the text are offsets in the file
 	lines   bool  // reading can begin behind any row
-	stopped error // what row returned
+	stopped error // the error that row returned
 }
 
 // wanted reports whether the next row will be given.
@@ -159,7 +159,7 @@ func (e *emitter) tooLong() error {
 	return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("row %d is longer than %d bytes", e.count+1, e.shape.MaxItem)}
 }
 
-// errChanged is a file that is not what it was when a position in it was noted.
+// errChanged is a file that has changed since a position in it was stored.
 func errChanged(format string, args ...any) error {
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the file has changed since it was read to " + fmt.Sprintf(format, args...),
 		Hint: "start without resuming, or put the file back as it was"}

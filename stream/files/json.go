@@ -14,7 +14,7 @@ import (
 
 const (
 	maxName = 64 << 10 // bytes of a member's name
-	maxHeld = 1 << 20  // bytes of an object that are held until it is clear what it is
+	maxHeld = 1 << 20  // bytes of an object that are held until its kind is clear
 )
 
 // document reads the rows of a JSON document: the elements of a list, the features of a FeatureCollection,
@@ -26,8 +26,8 @@ type document struct {
 	path item.Path
 }
 
-// eachJSON reads a whole document. What follows the rows is read too: a document that is cut off is an
-// error also when all rows were there.
+// eachJSON reads a whole document, also behind the rows: a truncated document is an error also when all rows were
+// there.
 func (e *emitter) eachJSON(w *window) error {
 	d := &document{window: w, emitter: e, geo: e.shape.Format == formatGeoJSON}
 	if e.shape.At != "" {
@@ -186,7 +186,7 @@ func (d *document) row(key string) error {
 	return d.emit(d.judged(Row{Text: text, Key: key, Line: line}, err))
 }
 
-// judged puts what is wrong with a row into it.
+// judged adds an error to a row.
 func (d *document) judged(r Row, err error) Row {
 	switch {
 	case err != nil:
@@ -197,7 +197,7 @@ func (d *document) judged(r Row, err error) Row {
 	return r
 }
 
-// member is a member of an object that is held until it is clear what the object is.
+// member is a member of an object that is held until the object's kind is clear.
 type member struct {
 	key  string
 	text []byte
@@ -205,9 +205,9 @@ type member struct {
 	err  error
 }
 
-// object reads an object as rows. A list `features` makes it a FeatureCollection, whatever comes before
-// (RFC 7946 §3.3). Else, when all its members are objects, they are the rows, with their names as keys; else
-// it is itself the only row. Which one becomes clear with the first member that is no object.
+// object reads an object as rows. A list `features` makes it a FeatureCollection, whatever comes before (RFC 7946
+// §3.3). Else, when all its members are objects, they are the rows, with their names as keys; else it is itself the
+// only row. The first member that is no object decides.
 func (d *document) object() error {
 	o := held{document: d, single: d.geo}
 	if err := d.members(o.member); err != nil {

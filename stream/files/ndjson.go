@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// eachLine reads one object per line. Blank lines are nothing; what is in a line is for whoever parses it.
+// eachLine reads one object per line. Blank lines are skipped; lines are validated by their parser.
 func (e *emitter) eachLine(w *window) error {
 	e.w, e.lines = w, true
 	for {

@@ -10,8 +10,7 @@ import (
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
-// eachParquet reads a Parquet file, which needs to be read from several places: one that is not on the local
-// disk is fetched first.
+// eachParquet reads a Parquet file, which needs random access: a remote file is fetched first.
 func (p *Places) eachParquet(ctx context.Context, path string, e *emitter) (err error) {
 	raw, info, err := p.open(ctx, path, 0)
 	if err != nil {

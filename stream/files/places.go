@@ -23,11 +23,11 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// Options say how Places reaches what is not on the local disk.
+// Options configure the access to remote files.
 type Options struct {
 	// HTTP reads https:// URLs. Defaults to none: such paths are refused.
 	HTTP *outbound.Client
-	// S3 reaches s3:// paths. Defaults to what the environment (AWS_*) says.
+	// S3 configures s3:// paths. Defaults to the environment (AWS_*).
 	S3 S3Options
 	// Admit is CodeDenied when a local file may not be opened. Defaults to all.
 	Admit func(path string) error
@@ -41,8 +41,8 @@ type Places struct {
 	admit func(path string) error
 }
 
-// Info is what is known about a file before it is read. Size is that on the disk or the wire, -1 when
-// unknown; ModTime may be zero.
+// Info is known about a file before it is read. Size is that on the disk or the wire, -1 when unknown; ModTime may be
+// zero.
 type Info struct {
 	Size    int64
 	ModTime time.Time
@@ -76,7 +76,7 @@ func (p *Places) OpenRaw(ctx context.Context, path string) (io.ReadCloser, Info,
 	return raw, info, nil
 }
 
-// chain closes what is read and what that reads from.
+// chain closes a reader and its source.
 type chain struct {
 	io.ReadCloser
 	below io.Closer

@@ -13,10 +13,9 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// Publish puts a local file in its place at once, and takes it away from where it was: whoever looks at dest
-// sees what was there before, or all of the new. When it returns, the file is durable under its name.
-// Directories that are missing are made. Other file systems and S3 get a copy, whose size is compared. An
-// error of the name is CodeInvalid; https is not written to.
+// Publish moves a local file to its place atomically: readers of dest see the old file or the whole new one. When it
+// returns, the file is durable under its name. Missing directories are made. Other file systems and S3 get a copy,
+// whose size is compared. A bad name is CodeInvalid; https is read-only.
 func (p *Places) Publish(ctx context.Context, local, dest string) error {
 	if err := p.publish(ctx, local, dest); err != nil {
 		return about(dest, err)
@@ -40,7 +39,7 @@ func (p *Places) publish(ctx context.Context, local, dest string) error {
 	return durable.Publish(ctx, local, dest)
 }
 
-// Remove takes away a file, durably, and tells whether there was one.
+// Remove deletes a file, durably, and reports whether it existed.
 func (p *Places) Remove(ctx context.Context, dest string) (was bool, err error) {
 	if isS3(dest) {
 		return p.removeObject(ctx, dest)
@@ -60,7 +59,7 @@ func (p *Places) Remove(ctx context.Context, dest string) (was bool, err error) 
 	return true, durable.SyncDir(filepath.Dir(dest))
 }
 
-// Lock takes a file for writing (durable.Locks). Its lock is beside it, or of a remote one among the temporary
+// Lock locks a file for writing (durable.Locks). The lock is next to it, or for a remote file among the temporary
 // files.
 func (p *Places) Lock(dest, owner string, alone bool, clear func() error) (*durable.Lock, error) {
 	l, err := p.locks.Take(lockPath(dest), dest, owner, alone, clear)

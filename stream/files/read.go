@@ -40,7 +40,7 @@ type cursor struct {
 	Done   bool     `json:"done,omitempty"` // the file has been read to its end
 }
 
-// check finds what is wrong with the paths and the shape.
+// check validates the paths and the shape.
 func (c *readConfig) check(given stream.Config) []error {
 	c.paths = textsOf(c.Path)
 	if list, ok := c.Path.([]any); (len(c.paths) == 0 || ok && len(list) != len(c.paths)) && !(c.Path == nil && given.Early) {
@@ -136,8 +136,8 @@ func errListing(path string) error {
 		Hint: "files have come or gone; start without resuming"}
 }
 
-// file reads one file. What is wrong with the file is a failure of it; what is wrong with out, or with the
-// place where to go on, ends the reading.
+// file reads one file. Errors of the file are failures of it; errors of out, or of the resume position, end the
+// reading.
 func (r *reader) file(ctx context.Context, f file, at cursor, out stream.Out) error {
 	if r.MaxItems > 0 && r.given >= r.MaxItems {
 		return errEnough

@@ -15,8 +15,7 @@ const (
 	maxGap   = time.Minute
 )
 
-// opener opens a remote file at an offset. again tells whether another try may help, and after how long
-// (0: as usual).
+// opener opens a remote file at an offset. again reports whether a retry may help, and after how long (0: as usual).
 type opener func(offset int64) (in io.ReadCloser, again bool, after time.Duration, err error)
 
 // resuming reads a remote file and opens it again where a connection broke.

@@ -56,7 +56,7 @@ func (f rowFormat) each(ctx context.Context, path string, s Shape, row func(*ite
 	})
 }
 
-// withoutEmpty makes null of empty cells, which is what they are read as.
+// withoutEmpty turns empty cells into null, as readers do.
 func withoutEmpty(row *item.Value) *item.Value {
 	for _, v := range row.Members() {
 		if s, ok := v.Str(); ok && s == "" {
@@ -104,8 +104,7 @@ func (f rowFormat) header(ctx context.Context, path string) (columns []string, e
 	return columns, err
 }
 
-// Count is how many rows a finished file has; ok is false for one that is not on this machine, which is not read
-// for that.
+// Count is the number of rows of a finished file; ok is false for a remote file, which is not read for that.
 func (p *Places) Count(ctx context.Context, path string, s Shape) (n int64, ok bool, err error) {
 	if isS3(path) || isWeb(path) {
 		return 0, false, nil

@@ -27,13 +27,13 @@ type S3Options struct {
 	AccessKey string // Defaults to AWS_ACCESS_KEY_ID; without one, requests are anonymous
 	SecretKey string // Defaults to AWS_SECRET_ACCESS_KEY
 	Token     string // Defaults to AWS_SESSION_TOKEN
-	Anonymous bool   `json:"anonymous"` // use no credentials, whatever the environment has. Defaults to false
-	Plain     bool   // http instead of https. Defaults to false, or what a URL in Endpoint says
+	Anonymous bool   `json:"anonymous"` // use no credentials, even if the environment has some. Defaults to false
+	Plain     bool   // http instead of https. Defaults to false, or the scheme of a URL in Endpoint
 }
 
 const amazon = "s3.amazonaws.com"
 
-// complete fills in what the environment says.
+// complete fills in the settings of the environment.
 func (o S3Options) complete() S3Options {
 	first := func(given string, names ...string) string {
 		for _, name := range names {
@@ -285,7 +285,7 @@ func (p *Places) upload(ctx context.Context, local, dest string) error {
 	return nil
 }
 
-// removeObject takes away an object and tells whether there was one.
+// removeObject deletes an object and reports whether it existed.
 func (p *Places) removeObject(ctx context.Context, dest string) (was bool, err error) {
 	client, err := p.s3.open()
 	if err != nil {
@@ -307,7 +307,7 @@ func (p *Places) removeObject(ctx context.Context, dest string) (was bool, err e
 	return true, nil
 }
 
-// removeParts takes away what an upload that failed has left, which would be paid for.
+// removeParts deletes the parts of a failed upload, which would cost money.
 func removeParts(ctx context.Context, client *minio.Client, bucket, key string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

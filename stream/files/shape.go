@@ -54,7 +54,7 @@ var suffixes = map[string]string{
 	".parquet": formatParquet, ".geoparquet": formatParquet, ".pq": formatParquet,
 }
 
-// formatOf tells a format by a file's name, formatAuto when the name does not say.
+// formatOf returns a format by a file's name, formatAuto when the name is not enough.
 func formatOf(name string) string {
 	name = strings.ToLower(withoutQuery(name))
 	if c := compressionOf(name); c != "" {
@@ -66,7 +66,7 @@ func formatOf(name string) string {
 	return formatAuto
 }
 
-// Check returns what is wrong with the shape.
+// Check returns the errors of the shape.
 func (s Shape) Check() error {
 	bad := func(format string, args ...any) error {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...)}
@@ -106,8 +106,8 @@ func (s Shape) complete(name string) Shape {
 	return s
 }
 
-// sniff settles the format by the beginning of the text, where the name did not, or only half: what is
-// called .json is one document or one object per line.
+// sniff determines the format from the beginning of the text, where the name leaves it open: .json is one document or
+// one object per line.
 func (s Shape) sniff(w *window, asked string) (string, error) {
 	if s.Format != formatAuto && (s.Format != formatJSON || asked == formatJSON || s.At != "") {
 		return s.Format, nil

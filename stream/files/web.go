@@ -13,8 +13,8 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
-// openWeb opens a URL. A body that breaks off is asked for again from where it broke (RFC 9110 §14), if it
-// has a strong validator, by which the server tells that it is still the same.
+// openWeb opens a URL. An interrupted body is resumed by a range request (RFC 9110 §14), if it has a strong validator,
+// which proves that it is unchanged.
 func (p *Places) openWeb(ctx context.Context, url string, offset int64) (io.ReadCloser, Info, error) {
 	if p.http == nil {
 		return nil, Info{}, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "URLs cannot be read here"}
@@ -88,7 +88,7 @@ func sizeOf(contentRange string, offset int64) (int64, error) {
 	return size, nil
 }
 
-// wholeBody takes a whole body; what lies before the offset is read and dropped.
+// wholeBody takes a whole body; the part before the offset is read and dropped.
 func (w *web) wholeBody(resp *outbound.Response, offset int64) (io.ReadCloser, bool, time.Duration, error) {
 	size := int64(-1)
 	if n, err := fmt.Sscan(resp.Header.Get("Content-Length"), &size); n != 1 || err != nil || resp.Header.Get("Content-Encoding") != "" {

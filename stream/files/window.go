@@ -19,18 +19,17 @@ type window struct {
 	ctx    context.Context
 	in     io.Reader
 	buf    []byte
-	lo, hi int   // what is there and not yet consumed
+	lo, hi int   // the bytes not yet consumed
 	off    int64 // of buf[lo] in the text
 	line   int64 // lines before buf[lo]
-	err    error // of in; what is there comes first
+	err    error // of in; buffered bytes come first
 }
 
 func newWindow(ctx context.Context, in io.Reader) *window {
 	return &window{ctx: ctx, in: in, buf: make([]byte, windowSize)}
 }
 
-// fill reads more behind what is there. It reports false at the end or when the window is full; w.err tells
-// them apart.
+// fill reads more bytes. It returns false at the end or when the window is full; w.err distinguishes them.
 func (w *window) fill() bool {
 	if w.lo > 0 {
 		w.hi = copy(w.buf, w.buf[w.lo:w.hi])
@@ -57,7 +56,7 @@ func (w *window) fill() bool {
 	return false
 }
 
-// rest is what is there, at least one byte unless the text has ended.
+// rest are the buffered bytes, at least one unless the text has ended.
 func (w *window) rest() []byte {
 	if w.lo == w.hi {
 		w.fill()
@@ -65,7 +64,7 @@ func (w *window) rest() []byte {
 	return w.buf[w.lo:w.hi]
 }
 
-// ahead is what is there after filling the whole window, for looking without taking.
+// ahead fills the whole window and returns it without consuming it.
 func (w *window) ahead() []byte {
 	for w.fill() {
 	}
@@ -92,7 +91,7 @@ func (w *window) broken() error {
 // readLine takes a line without its end. The error is io.EOF behind the last, errTooLong for a line beyond
 // limit, else that of the file. With keep false there is no text.
 func (w *window) readLine(limit int64, keep bool) ([]byte, error) {
-	var long []byte // what came before this window
+	var long []byte // bytes before this window
 	size := int64(0)
 	for {
 		rest := w.rest()
@@ -134,7 +133,7 @@ func whole(text []byte, size, limit int64) ([]byte, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// grow appends, and takes no more memory than twice what is needed.
+// grow appends, and uses at most twice the memory needed.
 func grow(dst, src []byte, limit int64) []byte {
 	if need := len(dst) + len(src); need > cap(dst) {
 		dst = slices.Grow(dst, int(min(int64(need), limit-int64(len(dst)))))

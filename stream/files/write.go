@@ -90,7 +90,7 @@ func (w *writer) file(ctx context.Context, collection string) (*durable.Member, 
 	return w.set.File(dest, func() error { return w.vacant(ctx, dest) })
 }
 
-// resolve is the path for a collection's items. What is no good in a file's name is written as %XX.
+// resolve is the path for a collection's items. Characters unfit for a file's name are written as %XX.
 func (w *writer) resolve(collection string) string {
 	path := strings.ReplaceAll(w.target.path, perCollection, fileName(collection))
 	if isS3(path) {
@@ -99,8 +99,8 @@ func (w *writer) resolve(collection string) string {
 	return w.env.Path(path)
 }
 
-// fileName writes a collection's id so that different ids stay different, also where file names ignore what
-// is unusual.
+// fileName encodes a collection's id so that different ids stay different, also on file systems that ignore case or
+// reject characters.
 func fileName(id string) string {
 	var b strings.Builder
 	for i := range len(id) {
@@ -113,7 +113,7 @@ func fileName(id string) string {
 	return b.String()
 }
 
-// vacant finds out early what would else show when all items are there.
+// vacant finds errors early that would otherwise appear after all items.
 func (w *writer) vacant(ctx context.Context, dest string) error {
 	if isS3(dest) {
 		if err := w.places.hasBucket(ctx, dest); err != nil {
@@ -270,7 +270,7 @@ func (w *writer) removeOld(ctx context.Context, old []string) (removed []any, er
 	return removed, nil
 }
 
-// manifest tells of the files as they lie there.
+// manifest describes the files on disk.
 func (w *writer) manifest(ctx context.Context, removed []any) (map[string]any, error) {
 	found, unchecked, err := w.set.Check(ctx)
 	if err != nil {

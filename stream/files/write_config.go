@@ -112,7 +112,7 @@ func targetOf(c *writeConfig, given stream.Config) (t target, err error) {
 	return t, t.table(c, given)
 }
 
-// writing looks at what becomes of what is there.
+// writing checks the fields for existing files.
 func (t *target) writing(c *writeConfig, given stream.Config) (err error) {
 	if t.policy, err = c.Policy(durable.Replace); err != nil {
 		return err
@@ -160,7 +160,7 @@ func (t *target) place() error {
 	return nil
 }
 
-// table looks at what belongs to CSV.
+// table checks the fields of CSV.
 func (t *target) table(c *writeConfig, given stream.Config) error {
 	table := t.format == formatCSV || t.format == formatTSV
 	for _, name := range []string{"columns", "extra", "delimiter"} {

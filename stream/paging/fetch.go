@@ -29,7 +29,7 @@ const (
 	maxWait      = time.Hour
 )
 
-// request is what asks for a page.
+// request asks for a page.
 type request struct {
 	method, url string
 	header      http.Header
@@ -37,7 +37,7 @@ type request struct {
 	shown       string // the URL without secrets
 }
 
-// key tells requests apart.
+// key identifies a request.
 func (r *request) key() [16]byte {
 	sum := sha256.Sum256([]byte(r.method + " " + r.url + "\n" + string(r.body)))
 	return [16]byte(sum[:16])
@@ -204,7 +204,7 @@ func (s *source) once(ctx context.Context, r *request) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Close() //nolint:errcheck // what mattered has been read
+	defer resp.Close() // nolint:errcheck // all needed has been read
 	raw, err := io.ReadAll(resp.Body)
 	if resp.Status < 200 || resp.Status > 299 {
 		return nil, resp.StatusFailure(raw)

@@ -119,7 +119,7 @@ func (n next) absolute(from *url.URL, href string) (string, error) {
 	return href, nil
 }
 
-// linkIn finds the URL in what a path leads to: a text, an object with href, or a list of links.
+// linkIn finds the URL in the value of a path: a text, an object with href, or a list of links.
 func linkIn(v *item.Value) (string, error) {
 	if v.Kind() == item.List {
 		links := v

@@ -15,7 +15,7 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// Options say what the module needs.
+// Options configure the module.
 type Options struct {
 	// HTTP sends the requests. Required.
 	HTTP *outbound.Client

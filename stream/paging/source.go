@@ -42,7 +42,7 @@ type source struct {
 	pages, given int64 // of this run
 }
 
-// check makes the source, and says what tags cannot tell.
+// check makes the source, and checks rules that tags cannot express.
 func (c *config) check(given stream.Config) []error {
 	if err := c.read(given); err != nil {
 		return []error{err}
@@ -202,7 +202,7 @@ func (s *source) page(p *page, at *cursor, out stream.Out) (enough bool, err err
 	return false, nil
 }
 
-// broken is a page that is not what it should be.
+// broken is the error of an invalid page.
 func (s *source) broken(p *page, err error) error {
 	return &stream.Error{Type: stream.NetworkError, Context: stream.Context{URL: p.shown, Status: p.status}, Err: err}
 }
@@ -285,7 +285,7 @@ func (s *source) secrets() map[string]string {
 	return found
 }
 
-// eachParam replaces the values of a URL's parameters by what f says.
+// eachParam replaces the values of a URL's parameters by those of f.
 func eachParam(text string, f func(name, value string) string) string {
 	head, query, ok := strings.Cut(text, "?")
 	if !ok {

@@ -62,10 +62,10 @@ func (c *column) addMembers(of *parquet.Column, def, rep, depth int) error {
 	return nil
 }
 
-// lay makes one column and what is inside. leaf is its first leaf column, def and rep are the levels around.
+// lay makes one column and its children. leaf is its first leaf column, def and rep are the levels of its parent.
 func lay(col *parquet.Column, leaf, def, rep, depth int) (*column, error) {
 	c := &column{name: col.Name(), first: leaf, end: leaf, def: def}
-	c.quoted, _ = jsontext.AppendQuote(nil, c.name) // what is not UTF-8 is replaced
+	c.quoted, _ = jsontext.AppendQuote(nil, c.name) // invalid UTF-8 is replaced
 	if !col.Repeated() {
 		if col.Optional() {
 			c.def++
@@ -81,7 +81,7 @@ func lay(col *parquet.Column, leaf, def, rep, depth int) (*column, error) {
 	return c, nil
 }
 
-// fillIn makes what is inside of a column, without regard to its being repeated.
+// fillIn makes the children of a column, regardless of its repetition.
 func (c *column) fillIn(col *parquet.Column, def, rep, depth int) error {
 	if col.Leaf() {
 		c.end++

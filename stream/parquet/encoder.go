@@ -16,7 +16,7 @@ import (
 type EncoderOptions struct {
 	// Writer are those of the file.
 	Writer Options
-	// Conflict says what becomes of a column whose rows disagree. Defaults to Refuse.
+	// Conflict handles a column whose rows disagree. Defaults to Refuse.
 	Conflict Conflict
 	// Base are columns that are known already; they come first. A Timestamp among them is how a column of
 	// RFC 3339 texts becomes one.

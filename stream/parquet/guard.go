@@ -9,15 +9,15 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Limits of a page. The library makes room for what a page's header tells before it reads on, so that one
-// damaged byte could cost gigabytes.
+// Limits of a page. The library allocates the size in a page's header before it reads on, so that one damaged byte
+// could cost gigabytes.
 const (
 	maxPage       = 1 << 30 // bytes when unpacked; writers make pages of about 1 MiB
 	maxPageValues = 1 << 27
 )
 
-// checkPages looks at the page headers of a column chunk. It finds pages that are not possible; what cannot be
-// read as a header is left for the library to say.
+// checkPages checks the page headers of a column chunk for impossible pages; unreadable headers are left for the
+// library to report.
 func checkPages(in io.ReaderAt, size int64, c *format.ColumnMetaData) error {
 	at := c.DataPageOffset
 	if d := c.DictionaryPageOffset; d > 0 && d < at {

@@ -8,9 +8,9 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// Schema are the columns of the file as a Union knows them, for other rows that are to be read together with these
-// (TableOptions.Base). A column of nothing but nulls is Unknown, none is Required, and what a Writer never writes is
-// JSON.
+// Schema are the columns of the file as a Union has them, for other rows that are to be read together with these
+// (TableOptions.Base). A column of nothing but nulls is Unknown, none is Required, and types that a Writer never writes
+// are JSON.
 func (f *File) Schema() Schema { return f.typeOf(f.root).Fields }
 
 func (f *File) typeOf(c *column) *Type {
@@ -141,7 +141,7 @@ func (t *Type) joinFields(more []Field) {
 	t.index, t.needs, t.plain = nil, 0, nil
 }
 
-// loosen takes away what another schema asks of a type.
+// loosen removes the requirements of a type.
 func (t *Type) loosen() {
 	t.Required, t.Keep, t.Open, t.closed = false, false, false, false
 	for _, f := range t.Fields {
@@ -152,7 +152,7 @@ func (t *Type) loosen() {
 	}
 }
 
-// blank reports whether nothing is known of what is inside.
+// blank reports whether nothing is known of the children.
 func (t *Type) blank() bool {
 	switch t.Kind {
 	case Struct:

@@ -109,7 +109,7 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	return strconv.AppendFloat(dst, f, 'f', -1, bits)
 }
 
-// appendBytes writes bytes of which nothing tells whether they are a text.
+// appendBytes writes bytes that may or may not be text.
 func appendBytes(dst, b []byte) ([]byte, error) {
 	control := func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' }
 	if utf8.Valid(b) && bytes.IndexFunc(b, control) < 0 {
@@ -121,7 +121,7 @@ func appendBytes(dst, b []byte) ([]byte, error) {
 func appendText(dst []byte, v *parquet.Value) ([]byte, error) {
 	dst, err := jsontext.AppendQuote(dst, v.ByteArray())
 	if err != nil && !utf8.Valid(v.ByteArray()) {
-		err = nil // what is not UTF-8 has been replaced
+		err = nil // invalid UTF-8 has been replaced
 	}
 	return dst, err
 }

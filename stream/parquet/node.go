@@ -14,8 +14,8 @@ type ordered struct {
 
 func (o *ordered) Fields() []parquet.Field { return o.fields }
 
-// GoType is asked for by nobody who writes values column by column; the library's would make a struct type
-// of names such as "eo:cloud_cover".
+// GoType is not needed for writing column by column; the library's would make a struct type of names such as
+// "eo:cloud_cover".
 func (o *ordered) GoType() reflect.Type { return reflect.TypeFor[map[string]any]() }
 
 type named struct {

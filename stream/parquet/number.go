@@ -33,7 +33,7 @@ func doubleOf(text []byte) (float64, bool) {
 	return f, !whole(text) || holds(f, text)
 }
 
-// fitsDouble reports what doubleOf does, mostly without reading the number.
+// fitsDouble reports the ok of doubleOf, mostly without parsing the number.
 func fitsDouble(text []byte) bool {
 	if !bytes.ContainsAny(text, "eE") && (len(text) <= 15 || len(text) <= 200 && bytes.IndexByte(text, '.') > 0) {
 		return true
@@ -45,8 +45,8 @@ func fitsDouble(text []byte) bool {
 // safe is the first whole number whose successor is no double.
 const safe = 1 << 53
 
-// holds reports whether a double tells the whole number of the text: because it is exactly that, or because the text
-// is the double's shortest, as Each and others write it (12345678901234567000).
+// holds reports whether a double keeps the whole number of the text: it equals the number exactly, or the text is its
+// shortest form, as Each and others write it (12345678901234567000).
 func holds(f float64, text []byte) bool {
 	if f > -safe && f < safe {
 		return true

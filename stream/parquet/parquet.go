@@ -21,9 +21,9 @@ import (
 // Kind is the kind of a Type.
 type Kind uint8
 
-// The kinds. Unknown is that of a column of which only nulls, or nothing at all, has been seen; it is
-// written as Text. JSON is text that holds any JSON value (the logical type JSON): it is what columns
-// become whose rows disagree, and objects of which no member is known.
+// The kinds. Unknown is that of a column with nothing but nulls, or without values; it is written as Text. JSON is text
+// that holds any JSON value (the logical type JSON): for columns whose rows disagree, and objects without known
+// members.
 const (
 	Unknown Kind = iota
 	Bool
@@ -31,7 +31,7 @@ const (
 	Double    // also of whole numbers, as far as a double holds them or reads back as their digits
 	Text      // UTF-8
 	Timestamp // UTC, microseconds; from RFC 3339, of which digits beyond microseconds are cut
-	Binary    // bytes: what Type.Encode makes of a value
+	Binary    // bytes: the output of Type.Encode
 	JSON
 	List
 	Struct
@@ -47,7 +47,7 @@ const (
 	MaxDepth   = 60     // of lists and structs inside each other
 )
 
-// Schema is what the rows of a file look like: its columns, in order.
+// Schema is the columns of a file's rows, in order.
 type Schema []Field
 
 // Field is a column, or a member of a struct.
@@ -63,8 +63,8 @@ type Type struct {
 	Elem     *Type   // of a List. Defaults to Unknown
 	Required bool    // never null: a row without it does not fit
 	Keep     bool    // a Union never makes another kind of it, not even JSON
-	Open     bool    // a Union goes on collecting what is inside after Freeze
-	Empty    []Field // what a Struct of which no member is known is written with, in place of being JSON
+	Open     bool    // a Union goes on collecting members after Freeze
+	Empty    []Field // the fields of a Struct without known members, in place of JSON
 	// Encode appends the bytes of a value to dst, of a Binary. It must not keep or change the value. An error
 	// says that the value does not fit. Defaults to decoding base64.
 	Encode func(dst []byte, v *item.Value) ([]byte, error) `json:"-"`
@@ -77,7 +77,7 @@ type Type struct {
 	plain  []bool         // Fields whose names JSON writes as they are, made by at
 }
 
-// ErrNoColumns is what writing a file returns when no column is known: no row has come, or only empty ones.
+// ErrNoColumns is a file without a known column: there is no row, or only empty ones.
 var ErrNoColumns = errors.New("a Parquet file needs a column, and no row has a member")
 
 // RowError says that a row does not fit the schema. Its cause is CodeInvalid.
@@ -96,7 +96,7 @@ func misfit(message string) *RowError {
 	return &RowError{Err: &stepwell.Error{Code: stepwell.CodeInvalid, Message: message}}
 }
 
-// under puts the name of what is around in front of the path.
+// under puts the parent's name in front of the path.
 func (e *RowError) under(name string) *RowError {
 	switch {
 	case e.Column == "" || strings.HasPrefix(e.Column, "["):
@@ -138,8 +138,8 @@ func (s Schema) clone() Schema {
 	return out
 }
 
-// at takes a member's name, and tells the place of the field and whether there is one. guess is where it may be:
-// members mostly come in the order of the fields.
+// at reads a member's name, and returns the index of its field, if known. guess is the likely index: members mostly
+// come in the order of the fields.
 func (t *Type) at(p *scan, guess int) (at int, name []byte, known bool) {
 	index := t.lookup()
 	if guess < len(t.Fields) && t.plain[guess] && p.keyIs(t.Fields[guess].Name) {

@@ -107,7 +107,7 @@ func Open(r io.ReaderAt, size int64) (f *File, err error) {
 	return f, nil
 }
 
-// checkFooter looks at the end of the file before the library makes room for the footer that it tells of.
+// checkFooter checks the end of the file before the library allocates the stated size of the footer.
 func checkFooter(r io.ReaderAt, size int64) error {
 	const around = 12 // the magic at both ends, and the footer's length
 	if size < around {
@@ -189,7 +189,7 @@ func (f *File) Each(ctx context.Context, from int64, row func(text []byte, n int
 	return nil
 }
 
-// badFile tells an error of the file from one of the receiver.
+// badFile marks an error as the file's, not the receiver's.
 type badFile struct{ error }
 
 // eachOf gives the rows of one row group, behind the first few.

@@ -21,7 +21,7 @@ type rows struct {
 }
 
 func newRows(s Schema) *rows {
-	root := place(&Type{Kind: Struct, Required: true, Fields: s.clone()}, 0, 0, 0) // its own: slots note what they have met
+	root := place(&Type{Kind: Struct, Required: true, Fields: s.clone()}, 0, 0, 0) // its own copy: slots record the values they have met
 	return &rows{root: root, values: make([][]parquet.Value, root.end), before: make([]int, root.end), spread: make(chan struct{}, 1)}
 }
 
@@ -41,7 +41,7 @@ func (r *rows) add(text []byte) error {
 	return nil
 }
 
-// addWaiting spreads the rows that wait. After an error n tells how many were before.
+// addWaiting spreads the waiting rows. After an error n is the number of rows before it.
 func (r *rows) addWaiting() error {
 	for _, text := range r.waiting {
 		if err := r.add(text); err != nil {
@@ -67,8 +67,7 @@ func (r *rows) nulls(s *slot, rep, def int) {
 	}
 }
 
-// put takes a value and spreads it over the columns of a slot. around is the definition level of what is
-// around.
+// put takes a value and spreads it over the columns of a slot. around is the definition level of the parent.
 func (r *rows) put(s *slot, p *scan, rep, around int) error {
 	if p.null() {
 		if s.Required {
@@ -148,7 +147,7 @@ func (r *rows) elements(s *slot, p *scan, rep int) error {
 	return nil
 }
 
-// leaf makes a column's value of the text of one that is not null.
+// leaf makes a column's value of a text other than null.
 func (r *rows) leaf(t *Type, text []byte) (parquet.Value, error) {
 	number := text[0] == '-' || text[0] >= '0' && text[0] <= '9'
 	switch t.Kind {

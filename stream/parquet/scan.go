@@ -21,8 +21,8 @@ func (p *scan) peek() byte {
 	return p.b[p.i]
 }
 
-// more goes to the next member or element of what begins with a bracket, and reports whether there is one. n
-// counts those before.
+// more moves to the next member or element of an object or list, and reports whether there is one. n counts those
+// before.
 func (p *scan) more(n int) bool {
 	switch p.peek() {
 	case '}', ']':
@@ -120,7 +120,7 @@ func (p *scan) nested() {
 	}
 }
 
-// plainText is what a quoted text tells. Without escapes it shares its memory.
+// plainText unquotes a text. Without escapes it shares its memory.
 func plainText(quoted []byte) []byte {
 	inner := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(inner, '\\') < 0 {

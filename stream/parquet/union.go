@@ -9,7 +9,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// Conflict says what becomes of a column whose rows disagree: a text here, a number there.
+// Conflict handles a column whose rows disagree: a text here, a number there.
 type Conflict uint8
 
 // The ways.
@@ -92,7 +92,7 @@ func (u *Union) Schema() Schema {
 	return s.Fields
 }
 
-// finish settles what is not known.
+// finish resolves unknown types.
 func (t *Type) finish(open bool) {
 	switch {
 	case t.Open && !open:
@@ -125,7 +125,7 @@ func (t *Type) leaves() int {
 	return 1
 }
 
-// check takes a value and tells why it does not fit a type, nil when it does.
+// check takes a value and returns why it does not fit a type, nil when it does.
 func (u *Union) check(t *Type, p *scan) *RowError {
 	if p.null() {
 		if t.Required {

@@ -175,7 +175,7 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// endsGroup counts a row, and tells whether it is the last of its row group.
+// endsGroup counts a row, and reports whether it is the last of its row group.
 func (w *Writer) endsGroup(text int) bool {
 	w.group.rows++
 	w.group.text += text
@@ -189,7 +189,7 @@ func (w *Writer) endsGroup(text int) bool {
 // SetMetadata adds key/value metadata, until Close.
 func (w *Writer) SetMetadata(key, value string) { w.out.SetKeyValueMetadata(key, value) }
 
-// Close writes what is left and the footer. It does not close the io.Writer.
+// Close writes the remaining rows and the footer. It does not close the io.Writer.
 func (w *Writer) Close() error {
 	if err := w.flush(w.batch); err != nil {
 		return err
@@ -236,7 +236,7 @@ func (w *Writer) flushColumn(i int) error { return w.columns[i].Flush() }
 // columnsAtOnce are handled by one goroutine before it asks for more.
 const columnsAtOnce = 16
 
-// eachColumn calls f for each column, on all processors: what a ColumnWriter encodes and compresses is its own.
+// eachColumn calls f for each column, on all processors: ColumnWriters encode and compress independently.
 func (w *Writer) eachColumn(f func(i int) error) error {
 	var g errgroup.Group
 	var next atomic.Int64

@@ -40,7 +40,7 @@ func filterModule() stream.Module {
 		},
 		Check: func(c *filterConfig, _ stream.Config) []error {
 			if _, err := expr.Parse(c.When); err != nil {
-				return nil // the check of the definition tells what is wrong between {{ }}, with its line
+				return nil // the check of the definition reports errors between {{ }}, with their line
 			}
 			_, problems := newFilter(c, nil)
 			return problems
@@ -63,7 +63,7 @@ type filter struct {
 	when    *expr.Template
 	under   expr.Scope
 	missing string
-	others  []string // the roots that the condition names beside item
+	others  []string // the roots that the condition names besides item
 	lacked  atomic.Int64
 }
 

@@ -59,12 +59,12 @@ type mapConfig struct {
 	Rename map[string]any `json:"rename" doc:"New paths by the old ones: both with as many * in the same order."`
 }
 
-// mapper is what stream.map does, in the order in which it does it.
+// mapper is the operations of stream.map, in their order.
 type mapper struct {
 	under  expr.Scope
-	rename []renaming // deeper paths first, so that a member can leave what is renamed itself
+	rename []renaming // deeper paths first, so that a member can leave a renamed parent
 	remove []item.Path
-	set    []setting // deeper paths last, so that they are set inside of what is set
+	set    []setting // deeper paths last, so that they are set inside of new parents
 }
 
 type renaming struct {
@@ -78,8 +78,8 @@ type setting struct {
 	make maker
 }
 
-// newMapper reads a config. When it is only checked, what is rendered before Open may still hold templates,
-// and the syntax of those in values is left to the check of the definition, which knows their lines.
+// newMapper reads a config. In a mere check, values rendered before Open may still hold templates, and the check of the
+// definition, which knows the lines, reports syntax errors in values.
 func newMapper(c *mapConfig, given stream.Config, look func(*expr.Template) error) (*mapper, []error) {
 	m, r := &mapper{}, &reader{checked: given.Early}
 	for name, value := range c.Set {
@@ -111,7 +111,7 @@ func newMapper(c *mapConfig, given stream.Config, look func(*expr.Template) erro
 	return m, r.problems
 }
 
-// reader reads paths and keeps what is wrong with them.
+// reader reads paths and collects their errors.
 type reader struct {
 	checked  bool
 	problems []error
@@ -220,7 +220,7 @@ func (s *supply) take([]string, *item.Value) (*item.Value, error) {
 	return s.val, nil
 }
 
-// moved is what a renaming has taken away: one value, or several by what stood for the stars.
+// moved are the values that a renaming removed: one, or several by the names matched by the stars.
 type moved struct {
 	r      *renaming
 	one    *item.Value
@@ -279,7 +279,7 @@ func (m *moved) to(v *item.Value) error {
 	return err
 }
 
-// starred makes a key of what stood for the stars. They are quoted, so that no two look the same.
+// starred makes a key of the names matched by the stars. They are quoted, so that keys are unique.
 func starred(stars []string) string { return fmt.Sprintf("%q", stars) }
 
 // failed is the failure of one item, which names the field.

@@ -35,7 +35,7 @@ func unseen(t *expr.Template, under expr.Scope) error {
 	return nil
 }
 
-// visible lists what a template sees of the known names, and the step's own where the scope can tell.
+// visible lists the known names in a template's scope, and the step's own where the scope can list them.
 func visible(under expr.Scope) []string {
 	var names []string
 	for _, name := range known {
@@ -61,7 +61,7 @@ func unknown(ref expr.Ref, near string, names []string) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("%d:%d: %s is unknown", ref.Line, ref.Column, strconv.Quote(ref.Path[0])), Hint: hint}
 }
 
-// syntax is an error of a template with its hint beside it instead of inside, where it would be told twice.
+// syntax is an error of a template with its hint moved out of the message, where it would appear twice.
 func syntax(err error) error {
 	e, ok := errors.AsType[*expr.Error](err)
 	if !ok {

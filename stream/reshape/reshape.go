@@ -18,7 +18,7 @@ func Modules() []stream.Module {
 	return []stream.Module{mapModule(), filterModule(), dedupeModule()}
 }
 
-// scope is what the templates of one item see.
+// scope is the template scope of one item.
 type scope struct {
 	item  *item.Value
 	under expr.Scope // of the step; nil: nothing
@@ -47,7 +47,7 @@ func (s *scope) Keys() []string {
 	return names
 }
 
-// badConfig makes one error of what is wrong with a config, nil of nothing.
+// badConfig makes one error of a config's problems, nil of none.
 func badConfig(problems []error) error {
 	if len(problems) == 0 {
 		return nil

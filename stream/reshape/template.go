@@ -29,7 +29,7 @@ func compile(v any, look func(*expr.Template) error) (maker, error) {
 	return constant{made}, err
 }
 
-// constant is what holds no template.
+// constant is a value without templates.
 type constant struct{ val *item.Value }
 
 func (c constant) make(*scope) (*item.Value, error) { return c.val.Clone(), nil }
@@ -177,8 +177,8 @@ func (o object) make(s *scope) (*item.Value, error) {
 	return out, nil
 }
 
-// folded makes a constant of what has no templates inside. Its text is made once, so that goroutines can
-// clone it and every item that has it writes it as it is.
+// folded makes a constant of a value without templates inside. Its text is made once, so that goroutines can clone it
+// and every item that has it writes the same text.
 func folded(m maker, fixed bool) (maker, error) {
 	if !fixed {
 		return m, nil

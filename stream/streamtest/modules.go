@@ -49,7 +49,7 @@ type Func func(ctx context.Context, it *stream.Item) (*stream.Item, error)
 // Modify implements stream.Modifier.
 func (f Func) Modify(ctx context.Context, it *stream.Item) (*stream.Item, error) { return f(ctx, it) }
 
-// Modifier is a module that does to every item what f does.
+// Modifier is a module that applies f to every item.
 func Modifier(name string, parallel bool, f Func) stream.Module {
 	return stream.Module{
 		Spec: spec.Spec{Name: name, Summary: "Does what a test wants.", Stream: &spec.Stream{Role: spec.Modifier, Parallel: parallel}},
@@ -57,7 +57,7 @@ func Modifier(name string, parallel bool, f Func) stream.Module {
 	}
 }
 
-// Collector is a sink that keeps the texts of items; what was committed is there for the next one.
+// Collector is a sink that keeps the texts of items; the next one sees the committed texts.
 type Collector struct {
 	name string
 

@@ -29,18 +29,18 @@ type Segment struct {
 	Execution   string         // Defaults to "execution"
 	GoesOn      string         // the execution that it retries
 	Attempt     int            // Defaults to 1, as of a restart in place
-	Collection  map[string]any // what the segment is for, behind a discovery
-	Scope       map[string]any // what templates see
+	Collection  map[string]any // the collection of the segment, behind a discovery
+	Scope       map[string]any // the scope of templates
 }
 
-// Outcome is what a segment did.
+// Outcome is the outcome of a segment.
 type Outcome struct {
 	Outputs  map[string]map[string]any // by step
 	Err      error                     // see action.IsFail, action.MemberError
 	Failed   map[string]error          // see action.Members
 	Stopped  map[string]string
 	Failures []map[string]any         // records of failures.json, in order
-	Report   map[string]any           // what stream.report says
+	Report   map[string]any           // outputs of stream.report
 	Counts   map[string]action.Counts // last told, by step
 	Lines    []string                 // of the log
 }
@@ -114,7 +114,7 @@ func RunIn(ctx context.Context, s Segment) (*Outcome, error) {
 	return out, out.report(r, call)
 }
 
-// report runs stream.report and reads what it wrote.
+// report runs stream.report and reads its files.
 func (o *Outcome) report(r *action.Registry, call *action.Call) error {
 	dir, err := os.MkdirTemp("", "streamtest-")
 	if err != nil {

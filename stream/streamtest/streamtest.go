@@ -17,7 +17,7 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// Rig is a module's surroundings: what it asks for, and what it said.
+// Rig is a module's environment, with a record of its calls.
 type Rig struct {
 	Env      *stream.Env
 	mu       sync.Mutex
