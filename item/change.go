@@ -46,9 +46,8 @@ func (v *Value) become(kind Kind) {
 	v.split()
 }
 
-// Set gives an object a member, in the place of one of the same name or behind the last. It takes val
-// over, which must not be used by others; nil is null. A Value that is no object becomes one. What is not
-// UTF-8 in key becomes U+FFFD.
+// Set sets a member of an object, in the place of the same name or behind the last. It takes val over; the caller must
+// not use it any more; nil is null. A Value that is no object becomes one. Invalid UTF-8 in key becomes U+FFFD.
 func (v *Value) Set(key string, val *Value) {
 	if !utf8.ValidString(key) {
 		key = strings.ToValidUTF8(key, "\ufffd")

@@ -2,7 +2,7 @@ package item
 
 import "bytes"
 
-// Member is the i-th member of an object, "" and nil when there is none; valid as long as what Get returns.
+// Member is the i-th member of an object, "" and nil when there is none; valid as long as the result of Get.
 func (v *Value) Member(i int) (string, *Value) {
 	if v.Kind() != Object || i < 0 || i >= v.Len() {
 		return "", nil

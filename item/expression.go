@@ -6,7 +6,7 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Attr implements expr.Object, so that templates look only at what they name.
+// Attr implements expr.Object, so that templates read only the members that they name.
 func (v *Value) Attr(name string) (any, bool) {
 	m := v.Get(name)
 	if m == nil {
@@ -28,7 +28,7 @@ func (v *Value) Keys() []string {
 	return keys
 }
 
-// native is the value as expressions use it: what expr.Decode makes of it, objects as they are.
+// native is the value for expressions: the result of expr.Decode, objects as they are.
 func (v *Value) native() any {
 	switch v.kind {
 	case Object:

@@ -40,9 +40,9 @@ type Value struct {
 	text  []byte // as it came or was last set; stale once something inside has changed
 	inner *inner // of a list or an object that has been split
 	kind  Kind
-	own   bool // text does not count any more: what is inside does
+	own   bool // the children count, not the text
 	gone  bool // about to be taken away
-	new   bool // it has taken the place of what the text around it tells
+	new   bool // it has replaced a value of the text of its parent
 }
 
 // KindOf is the kind of the JSON value that begins with a byte.
@@ -126,7 +126,7 @@ func (v *Value) Get(key string) *Value {
 	return nil
 }
 
-// At is an element of a list, nil when there is none; valid as long as what Get returns.
+// At is an element of a list, nil when there is none; valid as long as the result of Get.
 func (v *Value) At(i int) *Value {
 	if v.Kind() != List || i < 0 || i >= v.Len() {
 		return nil
@@ -164,8 +164,8 @@ func (v *Value) Elements() iter.Seq2[int, *Value] {
 	}
 }
 
-// Clone makes a value that shares no changes with v. It costs what has been split, not the text. It only
-// reads, so that several goroutines may clone one Value that nobody looks into or changes.
+// Clone makes an independent copy of v. Its cost depends on the split part, not the text. It only reads: several
+// goroutines may clone one Value while it is neither read into nor changed.
 func (v *Value) Clone() *Value {
 	if v == nil {
 		return nil

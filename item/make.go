@@ -13,9 +13,9 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Of makes a value of what expr.Marshal can write: maps (their keys sorted), lists, texts, numbers, raw JSON.
-// Values inside them are cloned, so that their numbers and the order of their keys stay. Errors are of
-// what has no form in JSON, and of what nests deeper than MaxDepth.
+// Of makes a value of the types of expr.Marshal: maps (their keys sorted), lists, texts, numbers, raw JSON. Values
+// inside them are cloned, so that their numbers and the order of their keys stay. It fails for types without a JSON
+// form, and nesting deeper than MaxDepth.
 func Of(v any) (*Value, error) { return of(v, 0) }
 
 // of is long because it is a table of types.
@@ -76,7 +76,7 @@ func orNull(raw []byte) []byte {
 	return slices.Clone(raw)
 }
 
-// OfText makes a text value. What is not UTF-8 in s becomes U+FFFD.
+// OfText makes a text value. Invalid UTF-8 in s becomes U+FFFD.
 func OfText(s string) *Value {
 	return &Value{text: quote(make([]byte, 0, len(s)+2), s), kind: Text}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// MaxDepth is how deep lists and objects may nest in what Parse takes.
+// MaxDepth is the maximum nesting of lists and objects in Parse.
 const MaxDepth = 1000
 
 // Parse takes one JSON value (RFC 8259, and I-JSON where it is stricter: RFC 7493 §2.1 and §2.3), with white
@@ -41,13 +41,13 @@ func Parse(text []byte) (*Value, error) {
 	return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: message}
 }
 
-// parser checks a text in one go, and cuts the outermost object into its members, because nobody who
-// parses an item does without.
+// parser checks a text in one pass, and splits the outermost object into its members, because every user of an item
+// needs them.
 type parser struct {
 	text  []byte
 	at    int
 	cut   cutter
-	wrong string // what is wrong at `at`
+	wrong string // the error at `at`
 }
 
 func (p *parser) fail(what string) bool {
@@ -306,9 +306,8 @@ func (p *parser) quoted() (escaped, ok bool) {
 	}
 }
 
-// plain counts the bytes at the front that mean themselves: ASCII, no control character, quote or
-// backslash. It looks at eight at a time: below, the highest bit of each byte of a word tells whether that byte
-// is another, exactly for the lowest such byte.
+// plain counts the leading bytes that need no escape: ASCII, no control character, quote or backslash. It checks eight
+// at a time: the highest bit of each byte of a word marks a byte that needs one, exactly for the lowest such byte.
 func plain(text []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0

@@ -16,7 +16,7 @@ type Step struct {
 	Key   string // of an object
 	Index int    // of a list, when IsIndex
 	Any   bool   // every member or element
-	// IsIndex tells a list's index from a key.
+	// IsIndex distinguishes a list's index from a key.
 	IsIndex bool
 }
 

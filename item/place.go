@@ -28,8 +28,8 @@ func (v *Value) findAny(p Path) (found *Value) {
 	return found
 }
 
-// Walk calls f for every existing place of a path, with what stood for each * on the way, which is valid
-// during the call only, until f returns false. f may change the place, but nothing beside it.
+// Walk calls f for every existing place of a path, with the keys matched by each *, which are valid during the call
+// only, until f returns false. f may change only the place itself.
 func (v *Value) Walk(p Path, f func(any []string, at *Value) bool) {
 	v.walk(p, nil, f)
 }
@@ -53,7 +53,7 @@ func (v *Value) walk(p Path, stars []string, f func([]string, *Value) bool) bool
 	return true
 }
 
-// star is what stands for a * at a kid.
+// star is the match of a * at a kid.
 func (v *Value) star(i int) string {
 	if v.kind == List {
 		return strconv.Itoa(i)
@@ -61,11 +61,11 @@ func (v *Value) star(i int) string {
 	return v.inner.kids[i].key
 }
 
-// Put sets every place of a path to what make returns (nil: leave it): it is given what stood for each *
-// and the value that is there (nil: none), both valid during the call only. With create, objects that are
-// missing on the way are made, also in place of a null; without, only places that exist are set. A * stands for
-// what exists. Errors are those of make and CodeInvalid: a name under a value that is neither object nor
-// null, and with create an index beyond the list. Places before the error have been set.
+// Put sets every place of a path to the result of make (nil: leave it): its arguments are the matches of each * and the
+// existing value (nil: none), both valid during the call only. With create, missing objects on the way are made, also
+// in place of a null; without, only existing places are set. A * matches existing values. Errors are those of make and
+// CodeInvalid: a name under a value that is neither object nor null, and with create an index beyond the list. Places
+// before the error have been set.
 func (v *Value) Put(p Path, create bool, make func(stars []string, old *Value) (*Value, error)) error {
 	_, err := v.put(p, 0, nil, create, make)
 	return err
@@ -104,7 +104,7 @@ func (v *Value) put(p Path, at int, stars []string, create bool, make func([]str
 	return set, err
 }
 
-// before names what the step at `at` goes into.
+// before names the parent of the step at `at`.
 func (p Path) before(at int) string {
 	if at == 0 {
 		return "the value"
@@ -151,7 +151,7 @@ func (v *Value) putAll(p Path, at int, stars []string, create bool, make func([]
 	return any, nil
 }
 
-// Drop takes every place of a path away and tells how many there were.
+// Drop removes every place of a path and returns their number.
 func (v *Value) Drop(p Path) int {
 	if len(p) == 0 || v.Len() == 0 {
 		return 0

@@ -1,6 +1,6 @@
 package item
 
-// inner is what is inside a list or an object.
+// inner is the split content of a list or an object.
 type inner struct {
 	kids  []kid
 	index map[string]int // of a large object, once somebody looked for a member

@@ -20,8 +20,8 @@ func (v *Value) settle() bool {
 	return v.own
 }
 
-// Bytes is the value's text: the one it came with when nothing in it has changed, else one that is made once and kept
-// until the next change. It must not be changed.
+// Bytes is the value's text: the original when nothing in it has changed, else one that is made once and kept until the
+// next change. It must not be changed.
 func (v *Value) Bytes() []byte {
 	switch {
 	case v == nil || v.text == nil && !v.own:
@@ -46,7 +46,7 @@ func (v *Value) size() int {
 	return n
 }
 
-// renew is write that keeps the text, also of what is inside.
+// renew is write that stores the text, also of the children.
 func (v *Value) renew(dst []byte) []byte {
 	start := len(dst)
 	opening, closing := byte('['), byte(']')
@@ -64,7 +64,7 @@ func (v *Value) renew(dst []byte) []byte {
 		}
 		at := len(dst)
 		dst = kid.val.write(dst)
-		if kid.val.inner == nil { // else what is inside has the old text
+		if kid.val.inner == nil { // else its children have the old text
 			kid.val.text = dst[at:len(dst):len(dst)]
 		}
 	}
@@ -116,7 +116,7 @@ func (v *Value) write(dst []byte) []byte {
 	return append(dst, closing)
 }
 
-// appendKey appends what stands before an element: the comma, and in an object its name.
+// appendKey appends the text before an element: the comma, and in an object its name.
 func (v *Value) appendKey(dst []byte, i int) []byte {
 	if i > 0 {
 		dst = append(dst, ',')

@@ -28,8 +28,8 @@ type Merger struct {
 	// Base is the number of the base at which branches i and j parted. Defaults to 0 for all of them.
 	Base   func(i, j int) int
 	Prefer Prefer
-	// Resolve settles what would be a conflict at a path: it returns one of the values, of which nil stands for a
-	// removal, and true; or false when the conflict stands. Defaults to none.
+	// Resolve resolves a conflict at a path: it returns one of the values (nil is a removal) and true; or false when
+	// the conflict stands. Defaults to none.
 	Resolve func(path item.Path, values []*item.Value) (*item.Value, bool)
 }
 
@@ -43,9 +43,9 @@ type Conflict struct {
 // maxConflicts bounds the conflicts that are reported of one value.
 const maxConflicts = 20
 
-// Merge merges the values of the branches, objects of which bases tells what they were. The result is in branches[0],
-// which is changed; the other branches must not be used any more, the bases only for reading. When there are conflicts,
-// the result holds the first branch's values at their paths.
+// Merge merges the branches' values, objects derived from bases. The result is in branches[0], which is changed; the
+// other branches must not be used any more, the bases only for reading. When there are conflicts, the result holds the
+// first branch's values at their paths.
 func (m *Merger) Merge(branches, bases []*item.Value) []Conflict {
 	r := run{m: m, branches: len(branches)}
 	all := slices.Concat(branches, bases)
@@ -146,7 +146,7 @@ func (r *run) leftOfMany(all []*item.Value) []int {
 		}
 	}
 	if len(left) == 0 {
-		return distinct // each is outdated by another, in a circle: nobody can tell which counts
+		return distinct // each is outdated by another, in a circle: there is no winner
 	}
 	return left
 }
@@ -160,7 +160,7 @@ func (r *run) outdated(all []*item.Value, i int, v *item.Value) bool {
 	return false
 }
 
-// object merges objects member by member, into the first branch's one if it has one. What is no object has no members.
+// object merges objects member by member, into the first branch's one if it has one. Other values have no members.
 func (r *run) object(all []*item.Value, into int) *item.Value {
 	if all[0].Kind() == item.Object {
 		into = 0

@@ -34,13 +34,13 @@ func isLink(v *item.Value) bool {
 	return v.Kind() == item.Object && v.Get("rel").Kind() == item.Text && v.Get("href").Kind() == item.Text
 }
 
-// element tells the elements of a set apart. Equal ones are counted, so that a list with the same text twice keeps both.
+// element identifies an element of a set. Equal ones are counted, so that a list with the same text twice keeps both.
 type element struct {
 	rel, text string
 	number    int
 }
 
-// set merges lists as sets: what a branch removed is gone, what it added is there, in the order of base and branches.
+// set merges lists as sets: removals and additions of every branch apply, in the order of base and branches.
 func (r *run) set(all []*item.Value) *item.Value {
 	found := make([]map[element]*item.Value, len(all))
 	for i, v := range all {
@@ -68,7 +68,7 @@ func (r *run) set(all []*item.Value) *item.Value {
 	}
 	if list.Len() == 0 {
 		for _, v := range all[:r.branches] {
-			if v == nil { // who took the last element away took the list away
+			if v == nil { // removing the last element removes the list
 				return nil
 			}
 		}
