@@ -12,8 +12,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// action makes a pipeline of one step. Values of a request reach the step by reference, so that nothing in them is taken
-// for a template, which could read secrets. Data that a trigger brings reaches it only where what is written refers to it.
+// action makes a pipeline of one step. Values of a request reach the step by reference: nothing in them is evaluated as
+// a template, which could read secrets. Trigger data reaches it only where the definition refers to it.
 func (l *Library) action(ctx context.Context, in *Launch) error {
 	about, ok := l.o.Catalog.Spec(in.Action)
 	if !ok || about.Internal || about.Stream != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/stepwell/stepwell/definition"
 )
 
-// apply fills in what a pipeline leaves unsaid. The definition is not changed; it is given back when there is nothing
-// to do.
+// apply fills in a pipeline's defaults. The definition is not changed; it is returned itself when there is nothing to
+// do.
 func (d Defaults) apply(def *definition.Definition, catalog definition.Catalog) *definition.Definition {
 	if d == (Defaults{}) {
 		return def

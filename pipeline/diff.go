@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 )
 
-// Diff is what changed between two versions.
+// Diff is the difference between two versions.
 type Diff struct {
 	From     int      `json:"from"`
 	To       int      `json:"to"`
@@ -38,7 +38,7 @@ func (l *Library) Diff(ctx context.Context, idOrName string, from, to int) (*Dif
 	return d, d.structure(a.Document, b.Document)
 }
 
-// structure compares what the documents mean.
+// structure compares the parsed definitions.
 func (d *Diff) structure(from, to string) error {
 	a, _ := definition.Parse([]byte(from), definition.ParseOptions{Stored: true})
 	b, _ := definition.Parse([]byte(to), definition.ParseOptions{Stored: true})
@@ -119,8 +119,7 @@ func unified(nameA, nameB, a, b string) string {
 	return out.String()
 }
 
-// hunk writes what has changed from the i-th edit on, up to where more than six equal lines follow, and says where
-// that is.
+// hunk writes the changes from the i-th edit on, up to more than six equal lines, and returns its end.
 func hunk(out *strings.Builder, edits []edit, i int) int {
 	const context = 3
 	start, end, equal := max(0, i-context), i, 0

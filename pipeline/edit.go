@@ -7,8 +7,8 @@ type edit struct {
 	a, b int // lines of both texts before this one
 }
 
-// maxEdits bounds the search for the shortest difference; its memory grows with the square. What differs more than
-// that is shown as replaced altogether.
+// maxEdits limits the search for the shortest difference, whose memory grows with the square. Beyond it the whole text
+// is shown as replaced.
 const maxEdits = 1000
 
 // compare gives the shortest way from one list of lines to another (Myers, 1986).

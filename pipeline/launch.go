@@ -12,8 +12,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Launch asks for an execution of exactly one of Workflow, Document and Action. It is one value from the trigger to the
-// conductor: each on the way adds what it knows, and the conductor starts the Request in it.
+// Launch starts exactly one of Workflow, Document and Action. It is one value from the trigger to the conductor: each
+// on the way adds its fields, and the conductor starts the Request in it.
 type Launch struct {
 	Workflow string // id or name of a stored pipeline
 	Version  int    // of it; 0: the newest
@@ -22,16 +22,16 @@ type Launch struct {
 	// Written are parameters as the author of a trigger wrote them; data from outside does not replace them. For an action
 	// they may contain templates, in which event is the data from outside.
 	Written map[string]any
-	// Outside is what a trigger brings from outside. Defaults to nothing: then no trigger is behind the launch.
+	// Outside is a trigger's data from outside. Defaults to none: there is no trigger behind the launch.
 	Outside *Outside
-	Authors []string // who wrote what the trigger starts, and the triggers on the way, by name; for the audit log
+	Authors []string // the authors of the target, and of the triggers on the way, by name; for the audit log
 	From    string   // id of the execution whose end is the reason
-	Role    string   // of who wrote a document or action: what its steps may do goes by it. Defaults to editor
+	Role    string   // of the author of a document or action: decides what its steps may do. Defaults to editor
 
-	// Request is what the conductor is asked for: Trigger is manual (default), scheduled, webhook or event, Job the id of the
-	// schedule, webhook or event trigger, Actor who asked, Key what makes the launch happen once. Params are values of
-	// whoever names the pipeline or action in this very request: a template in them is never evaluated. Dir defaults to
-	// the library's. The Library fills in Pipeline, and Workflow with the id of the stored pipeline.
+	// Request is the conductor's: Trigger is manual (default), scheduled, webhook or event, Job the id of the schedule,
+	// webhook or event trigger, Actor the caller, Key the idempotency key. Params are the caller's values: a template
+	// in them is never evaluated. Dir defaults to the library's. The Library fills in Pipeline, and Workflow with the
+	// id of the stored pipeline.
 	conductor.Request
 }
 
@@ -43,11 +43,11 @@ func (in Launch) WrittenBy(author string) Launch {
 	return in
 }
 
-// maxParams is how many parameters a request may give. What a trigger brings may have more members: those that nothing
-// declares cost next to nothing.
+// maxParams limits the parameters of a request. Trigger data may have more members: undeclared ones cost next to
+// nothing.
 const maxParams = 10_000
 
-// Launched is what was started.
+// Launched is a started execution.
 type Launched struct {
 	Execution string                   `json:"execution_id"`
 	Status    stepwell.ExecutionStatus `json:"status"`
@@ -92,7 +92,7 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 	return out, nil
 }
 
-// target finds what is to be run, and with which values. It returns the names of outside values that reach nothing.
+// target finds the pipeline to run, and its values. It returns the names of unused outside values.
 func (l *Library) target(ctx context.Context, in *Launch) (ignored []string, err error) {
 	if len(in.Params) > maxParams {
 		return nil, stepwell.Invalid("put them into one object", "the request gives %d params, more than %d", len(in.Params), maxParams)

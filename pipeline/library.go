@@ -35,10 +35,10 @@ type Options struct {
 	Runner     Runner
 	Executions Executions
 	Catalog    definition.Catalog
-	// Allow is CodeDenied when what was written on somebody's authority may not use an action or module. It is asked when
-	// a pipeline is stored and when it is started. Defaults to allowing all.
+	// Allow is CodeDenied when the policy forbids the author an action or module. It is called when a pipeline is
+	// stored and when it is started. Defaults to allowing all.
 	Allow func(author *definition.Author, action string) error
-	// Triggered hears of every execution that a schedule, webhook or event trigger has started. Defaults to nobody.
+	// Triggered is called for every execution that a schedule, webhook or event trigger has started. Optional.
 	Triggered func(ctx context.Context, in Launch, out *Launched)
 	// Defaults hold for pipelines that say nothing themselves. Defaults to none.
 	Defaults Defaults
@@ -54,8 +54,7 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// Defaults are what the server says for pipelines, and steps, that say nothing (budpipeline §11, WORKFLOW_*). Zero
-// fields say nothing either.
+// Defaults are the server's defaults for pipelines and steps (budpipeline §11, WORKFLOW_*). Zero fields set no default.
 type Defaults struct {
 	Timeout          time.Duration // of an execution
 	MaxParallelSteps int
@@ -102,9 +101,9 @@ func New(o Options) (*Library, error) {
 // MaxDocument is the size of the largest document, in bytes.
 func (l *Library) MaxDocument() int { return l.o.MaxDocument }
 
-// Create stores a new pipeline under the name that its document gives, with version 1. CodeInvalid, with a
-// definition.Problems in the chain, when the document has errors; CodeConflict when the name is taken. The problems
-// are given beside a result too: warnings, and for a draft the errors.
+// Create stores a new pipeline under the name in its document, with version 1. CodeInvalid, with a definition.Problems
+// in the chain, when the document has errors; CodeConflict when the name is taken. Problems are returned on success
+// too: warnings, and for a draft the errors.
 func (l *Library) Create(ctx context.Context, d Draft) (*Pipeline, definition.Problems, error) {
 	id, err := resource.NewID("")
 	if err != nil {
@@ -113,9 +112,9 @@ func (l *Library) Create(ctx context.Context, d Draft) (*Pipeline, definition.Pr
 	return l.put(ctx, &store.Object{Kind: kindPipeline, ID: id}, head{CreatedBy: d.Author}, d)
 }
 
-// Update stores a document as the pipeline's next version; one that equals the newest makes no version and changes
-// nothing. The revision is the one that the change is meant for, or store.AnyRevision. Errors as with Create;
-// also CodeConflict when the revision is another or the pipeline is archived.
+// Update stores a document as the pipeline's next version; one that equals the newest changes nothing. revision is the
+// expected revision, or store.AnyRevision. Errors as with Create; also CodeConflict for another revision or an archived
+// pipeline.
 func (l *Library) Update(ctx context.Context, idOrName string, d Draft, revision int64) (*Pipeline, definition.Problems, error) {
 	o, h, err := l.head(ctx, idOrName)
 	if err != nil {
@@ -130,11 +129,11 @@ func (l *Library) Update(ctx context.Context, idOrName string, d Draft, revision
 	return l.put(ctx, o, h, d)
 }
 
-// put stores a document as the next version of what is there.
+// put stores a document as the object's next version.
 func (l *Library) put(ctx context.Context, o *store.Object, h head, d Draft) (*Pipeline, definition.Problems, error) {
 	def, problems, err := l.admit(ctx, d)
 	if err == nil {
-		own := *def // what it runs has been stored by others
+		own := *def // the pipelines that it runs were stored by others
 		own.Pipelines, own.Author = inner(def), &definition.Author{Role: cmp.Or(d.Role, unknownRole), Pipeline: o.ID, Name: def.Name}
 		err = l.allowed(uses(&own))
 	}
@@ -299,7 +298,7 @@ func unknown(err error, idOrName string) error {
 	return err
 }
 
-// fits checks that a change is meant for what is there.
+// fits checks that an object has the expected revision.
 func fits(o *store.Object, revision int64) error {
 	if revision != store.AnyRevision && revision != o.Revision {
 		return resource.Changed("pipeline")
@@ -307,7 +306,7 @@ func fits(o *store.Object, revision int64) error {
 	return nil
 }
 
-// taken says what to do about a name that is taken, or a change that was made meanwhile.
+// taken gives the hint for a name that is taken, or a concurrent change.
 func taken(err error, name string, isNew bool) error {
 	switch {
 	case stepwell.CodeOf(err) != stepwell.CodeConflict:

@@ -20,7 +20,7 @@ type Outside struct {
 	Overridable []string
 	// Added are parameters that an execution gets whether they are declared or not: event, header_<name>.
 	Added map[string]any
-	// Event is what {{ event }} stands for in the params of a single action.
+	// Event is the value of {{ event }} in the params of a single action.
 	Event any
 	// About becomes the parameter _trigger.
 	About map[string]any
@@ -67,7 +67,7 @@ func (o *Outside) reach(declared []definition.Parameter, written, params map[str
 	return ignored
 }
 
-// The parameters by which an execution knows what started it.
+// The parameters that tell an execution its trigger.
 const (
 	aboutTrigger = "_trigger"
 	eventParam   = "event"

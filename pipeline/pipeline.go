@@ -47,12 +47,12 @@ type Version struct {
 	Draft    bool          `json:"draft"`
 	Note     string        `json:"note"`
 	Author   resource.Ref  `json:"author"`
-	Role     string        `json:"author_role,omitempty" hidden:"true"` // of the author, when it was stored: what its steps may do goes by it
+	Role     string        `json:"author_role,omitempty" hidden:"true"` // of the author, when it was stored: decides what its steps may do
 	Created  resource.Time `json:"created_at"`
 	Document string        `json:"document,omitempty" doc:"As it was given; left out of lists."`
 }
 
-// Draft is what somebody wants to store.
+// Draft is a pipeline to store.
 type Draft struct {
 	Document []byte // YAML or JSON
 	Draft    bool   // store it although it has problems, as long as it has a name
@@ -98,7 +98,7 @@ func (v Version) object() (store.Object, error) {
 // versionID sorts by number.
 func versionID(id string, version int) string { return fmt.Sprintf("%s/%08d", id, version) }
 
-// decode reads what this package has stored.
+// decode reads a stored value of this package.
 func decode[T any](o *store.Object) (T, error) {
 	var v T
 	if err := json.Unmarshal(o.Body, &v); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 )
 
-// unknownRole is the authority of what was stored or written before roles were kept with it: the least that could.
+// unknownRole is the authority of definitions stored before roles were recorded: the lowest that could store one.
 const unknownRole = "editor"
 
 // use is an action or module that steps use on somebody's authority.
@@ -20,7 +20,7 @@ type use struct {
 	action string
 }
 
-// uses lists what the steps of a definition, and of those inside it, use, each once.
+// uses lists the actions and modules of a definition, and of those inside it, each once.
 func uses(d *definition.Definition) []use {
 	var list []use
 	known := map[use]bool{}
@@ -70,8 +70,8 @@ func eachUse(d *definition.Definition, f func(u use, s *definition.Step, path st
 	}
 }
 
-// Denied are warnings of the steps that the policy denies to what somebody of a role writes, and of those of stored
-// pipelines that they run.
+// Denied are warnings for the steps that the policy denies to an author of a role, and for those of stored pipelines
+// that they run.
 func (l *Library) Denied(ctx context.Context, d *definition.Definition, role string) (definition.Problems, error) {
 	if l.o.Allow == nil {
 		return nil, nil
@@ -125,7 +125,7 @@ func author(role, name string) *definition.Author {
 	return &definition.Author{Role: cmp.Or(role, unknownRole), Name: name}
 }
 
-// inner are the pipelines that a document brings itself: those that are stored have authors.
+// inner are the pipelines inside a document: stored ones have authors of their own.
 func inner(d *definition.Definition) map[string]*definition.Definition {
 	own := map[string]*definition.Definition{}
 	for name, sub := range d.Pipelines {

@@ -13,7 +13,7 @@ type Refused struct {
 	Kind     string // pipeline, schedule, webhook or event_trigger
 	ID, Name string
 	Step     string // "" for the action of a trigger
-	Err      error  // why, with what to do
+	Err      error  // the reason, with a hint
 }
 
 // RefusedSteps looks through the newest versions of the stored pipelines that are in use, and gives the first step of each

@@ -26,9 +26,9 @@ type parsed struct {
 
 func (p *parsed) key() string { return fmt.Sprintf("%s@%d", p.id, p.version) }
 
-// whole is a pipeline with all those that it runs.
+// whole is a pipeline with all pipelines that it runs.
 type whole struct {
-	root     *definition.Definition // shares no maps with what is cached
+	root     *definition.Definition // shares no maps with cached values
 	problems definition.Problems
 	key      string // names the versions it consists of; "" when one of them is not stored
 }
@@ -138,13 +138,13 @@ func (l *Library) stored(ctx context.Context, idOrName string, version int) (*pa
 	return p, h, nil
 }
 
-// ready is what the conductor runs, and what its steps use.
+// ready is the conductor's form of a pipeline, and the actions that its steps use.
 type ready struct {
 	pipeline *conductor.Pipeline
 	uses     []use
 }
 
-// prepared finds or makes what the conductor runs. CodeDenied when its steps use what the policy does not allow now.
+// prepared finds or makes the conductor's form. CodeDenied when its steps use something that the policy now forbids.
 func (l *Library) prepared(ctx context.Context, root *parsed) (*conductor.Pipeline, error) {
 	r, err := l.made(ctx, root)
 	if err != nil {
