@@ -12,7 +12,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Count is what is counted of something that starts executions.
+// Count is the counts of an object that starts executions.
 type Count struct {
 	Runs      int       `json:"runs"`
 	Last      time.Time `json:"last"`
@@ -79,7 +79,7 @@ func (c *Counts) Ran(id, execution string, err error) {
 	}
 }
 
-// Forget removes the count of what has been deleted.
+// Forget removes the count of a deleted object.
 func (c *Counts) Forget(ctx context.Context, id string) error {
 	c.mu.Lock()
 	delete(c.all, id)
@@ -114,7 +114,7 @@ func (c *Counts) Run(ctx context.Context) error {
 	}
 }
 
-// flush stores what has changed. What cannot be stored stays to be.
+// flush stores changed counts. Counts that cannot be stored are retried.
 func (c *Counts) flush(ctx context.Context) error {
 	const batch = 500
 	var failed error

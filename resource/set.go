@@ -18,7 +18,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// maxShown is how much of what came from outside a message shows.
+// maxShown limits the outside text in a message.
 const maxShown = 80
 
 // Kind names a kind of objects.
@@ -41,14 +41,14 @@ type Options[T any] struct {
 	Changed func()
 }
 
-// Item is an object with what the store says about it. Its Value is read only.
+// Item is an object with its store metadata. Its Value is read only.
 type Item[T any] struct {
 	ID    string
 	Value T
 	Meta
 }
 
-// Meta is what the store says about an object.
+// Meta is the store's metadata of an object.
 type Meta struct {
 	Created  Time  `json:"created_at"`
 	Updated  Time  `json:"updated_at"`
@@ -58,13 +58,13 @@ type Meta struct {
 // ETag implements Versioned.
 func (m Meta) ETag() int64 { return m.Revision }
 
-// MetaOf is what the store says about an object.
+// MetaOf is the store's metadata of an object.
 func MetaOf(o *store.Object) Meta {
 	return Meta{Created: Time{o.Created}, Updated: Time{o.Updated}, Revision: o.Revision}
 }
 
-// Set is safe for concurrent use. Other processes may change the same kind: what they change is seen after Refresh, and a
-// change that is meant for a revision that is no longer there is refused by the store.
+// Set is safe for concurrent use. Changes of the same kind by other processes are seen after Refresh, and the store
+// refuses a change for an outdated revision.
 type Set[T any] struct {
 	o       Options[T]
 	writing sync.Mutex   // one change at a time
@@ -132,8 +132,8 @@ func (s *Set[T]) Create(ctx context.Context, id string, value T) (Item[T], error
 	return s.put(ctx, id, 0, value)
 }
 
-// Update changes a value by what edit does to a copy of it. The revision is the one that the change is meant for, or
-// store.AnyRevision: CodeConflict when another is there. CodeNotFound.
+// Update applies edit to a copy of a value. revision is the expected revision, or store.AnyRevision: CodeConflict for
+// another. CodeNotFound.
 func (s *Set[T]) Update(ctx context.Context, idOrName string, revision int64, edit func(*T) error) (Item[T], error) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -182,7 +182,7 @@ func (s *Set[T]) put(ctx context.Context, id string, revision int64, value T) (I
 	return item, nil
 }
 
-// set takes over what the store has; nil: nothing.
+// set applies the store's version; nil: deleted.
 func (s *Set[T]) set(id string, item *Item[T]) {
 	s.mu.Lock()
 	if item == nil {
@@ -211,8 +211,8 @@ func (s *Set[T]) Delete(ctx context.Context, idOrName string, revision int64) (i
 	return item.ID, nil
 }
 
-// Refresh reads again the objects of this kind among those that another process has changed or deleted. Of each, only Kind
-// and ID are looked at.
+// Refresh rereads the objects of this kind among those that another process has changed or deleted. Of each, only Kind
+// and ID are used.
 func (s *Set[T]) Refresh(ctx context.Context, changed []store.Object) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -270,7 +270,7 @@ func (s *Set[T]) ByID(id string) (Item[T], bool) {
 	return item, ok
 }
 
-// List lists those that pick selects, in order of id, behind the given one; at most limit (Defaults to 50, at most 1,000).
+// List lists the objects that pick selects, by id, behind the given one; at most limit (default 50, at most 1,000).
 func (s *Set[T]) List(after string, limit int, pick func(*Item[T]) bool) []Item[T] {
 	if limit <= 0 {
 		limit = 50
@@ -279,7 +279,7 @@ func (s *Set[T]) List(after string, limit int, pick func(*Item[T]) bool) []Item[
 	return list[:min(len(list), limit, 1000)]
 }
 
-// All lists those that pick selects, in order of id.
+// All lists the objects that pick selects, in order of id.
 func (s *Set[T]) All(pick func(*Item[T]) bool) []Item[T] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -299,5 +299,5 @@ type Page struct {
 	Cursor string `query:"cursor" maxLength:"600"`
 }
 
-// Paging gives those who read cursors the page.
+// Paging returns the page, for cursors.
 func (p *Page) Paging() *Page { return p }

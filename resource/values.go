@@ -69,7 +69,7 @@ func (r *Ref) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(r))
 }
 
-// Object is a JSON object whose numbers keep their kind: whole ones are int64, and what was a fraction stays one.
+// Object is a JSON object whose numbers keep their kind: whole ones are int64, and fractions stay fractions.
 type Object map[string]any
 
 // UnmarshalJSON reads an object, or null.
