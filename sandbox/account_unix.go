@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// findAccount looks up who commands are to run as.
+// findAccount looks up the user for commands.
 func findAccount(name string) (*account, error) {
 	if os.Geteuid() != 0 {
 		return nil, denied(cure, "exec.user is %s, but the server does not run as root and cannot start commands as somebody else", name)
@@ -47,8 +47,8 @@ func findAccount(name string) (*account, error) {
 	return a, nil
 }
 
-// reaches reports whether the account can open a path, by the modes of it and of the folders above it. What does not
-// exist cannot be reached.
+// reaches reports whether the account can open a path, by the modes of it and of the folders above it. Missing paths
+// cannot be reached.
 func (a *account) reaches(path string) (bool, error) {
 	for first := true; ; first = false {
 		info, err := os.Stat(path)
@@ -105,7 +105,7 @@ func (s *Sandbox) guarded() error {
 	return nil
 }
 
-// Own gives a folder, and what is in it, to whoever commands run as.
+// Own gives a folder and its contents to the user of the commands.
 func (s *Sandbox) Own(dir string) error {
 	if s.user == nil {
 		return nil

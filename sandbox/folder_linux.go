@@ -67,8 +67,7 @@ func readNames(path string, most int) ([]string, error) {
 	return names, err
 }
 
-// entry opens one entry. A symbolic link gives no right to what it leads to; a file that is another name of a hidden one
-// is as hidden.
+// entry opens one entry. A symbolic link gives no right to its target; a hard link to a hidden file is hidden too.
 func (r *ruleset) entry(s *Sandbox, path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -109,8 +108,8 @@ func (s *Sandbox) alias(stat *unix.Stat_t) bool {
 // devices that any program may use.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"}
 
-// systemFolders are what programs need of the system. Of /etc it is what tells them about users, hosts, zones and
-// certificates, as root could read the rest.
+// systemFolders are the system's folders that programs need. Of /etc only users, hosts, zones and certificates, as root
+// could read the rest.
 func systemFolders() []string {
 	return []string{"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/proc", "/sys",
 		"/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.conf.d", "/etc/ld.so.preload", "/etc/passwd", "/etc/group", "/etc/nsswitch.conf", "/etc/hosts",

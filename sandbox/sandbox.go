@@ -20,9 +20,9 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Options say what commands may touch.
+// Options list what commands may access.
 type Options struct {
-	// User is who commands run as. Needs a process of root. Defaults to Landlock.
+	// User runs the commands. Needs a process of root. Defaults to Landlock.
 	User string
 	// Folders may be read and changed, with Landlock. Defaults to the working directory.
 	Folders []string
@@ -40,7 +40,7 @@ type Sandbox struct {
 	abi           int      // of Landlock
 }
 
-// account is who commands run as.
+// account is the user of the commands.
 type account struct {
 	name     string
 	uid, gid uint32
@@ -51,7 +51,7 @@ func denied(hint, format string, args ...any) error {
 	return &stepwell.Error{Code: stepwell.CodeDenied, Message: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// cure is what to do where neither way works.
+// cure is the hint where neither way works.
 const cure = "run the server as root and set exec.user (in stepwell.yaml: exec: {user: NAME}), or use a Linux kernel with Landlock (6.2 or later)"
 
 // New finds out whether and how commands can be confined here. CodeDenied, with the reason and a cure, when they cannot.

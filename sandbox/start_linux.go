@@ -113,7 +113,7 @@ func landlockABI() (int, error) {
 	return int(abi), nil
 }
 
-// What may be done with a file, and with a folder beside that.
+// Rights for a file, and further ones for a folder.
 const (
 	readAccess = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_READ_DIR
 	fileAccess = unix.LANDLOCK_ACCESS_FS_EXECUTE | unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE |
@@ -121,7 +121,7 @@ const (
 	ownAccess = readAccess | fileAccess | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_MAKE_DIR |
 		unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK | unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_SYM |
 		unix.LANDLOCK_ACCESS_FS_REFER
-	// devices may be made by nobody.
+	// no command may make devices
 	handled = ownAccess | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK
 )
 
@@ -170,17 +170,17 @@ func (s *Sandbox) landlock(own string) error {
 	return nil
 }
 
-// ruleset is what one command may do.
+// ruleset is the rights of one command.
 type ruleset struct {
 	fd      int
 	handled uint64
 }
 
-// allow opens a path, and everything below it; one that does not exist is left out.
+// allow opens a path, and everything below it; a missing one is skipped.
 func (r *ruleset) allow(path string, access uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil //nolint:nilerr // what is not there, or not for this process, is not there for the command either
+		return nil // nolint:nilerr // a path missing or closed to this process is so for the command too
 	}
 	defer unix.Close(fd)
 	return r.add(fd, path, access)
