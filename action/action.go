@@ -105,12 +105,12 @@ type WaitError struct {
 	Outputs any
 	// Resume runs the handler again at Until, in the same attempt, with State in Call.State.
 	Resume bool
-	// State is for the next call of the handler, and with Await for those who show what is awaited.
+	// State is passed to the next call of the handler, and with Await to viewers of the awaited event.
 	State json.RawMessage
 	// Await lets a signal end the step before Until. Its key is ExternalID.
 	Await bool
-	// Elsewhere says, with Await, that work is going on outside whose end is awaited: it may finish when a failure
-	// beside it keeps new steps from starting. Without, as with a question to people, the wait ends then.
+	// Elsewhere says, with Await, that outside work is awaited: it may finish after another step's failure has stopped
+	// new steps. Without it, as with a question to people, the wait ends then.
 	Elsewhere bool
 	// Require names an output that the signal must give as true; else it fails the step. Defaults to none.
 	Require string

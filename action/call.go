@@ -12,8 +12,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Host is what a running step can ask of the system. The worker implements it; actiontest has one
-// for tests of handlers. Its methods may be called from several goroutines.
+// Host is the system's interface for a running step. The worker implements it; actiontest has one for tests of
+// handlers. Its methods are safe for concurrent use.
 type Host interface {
 	// Spawn adds steps to the execution and returns when they are durable (pipeline-steps "Dynamic
 	// Step Spawning"). They may start at once.
@@ -22,8 +22,8 @@ type Host interface {
 	Log(level slog.Level, message string, attrs ...slog.Attr)
 	// Progress reports the share done, 0..1, and a short note; cheap, may be called often.
 	Progress(fraction float64, note string)
-	// Advance tells that the attempt has done something durably that the next one need not do again: a worker that is
-	// lost after that is not held against the step. Cheap, may be called often.
+	// Advance reports that the attempt has made durable progress that the next one need not repeat: a worker lost after
+	// that does not count against the step. Cheap, may be called often.
 	Advance()
 	// Count reports the items of a stream step; cheap, may be called often.
 	Count(c Counts)
@@ -35,7 +35,7 @@ type Host interface {
 	Data(ctx context.Context) (map[string]json.RawMessage, error)
 	// Outputs are the outputs of one step of the execution by key; CodeNotFound if it has none.
 	Outputs(ctx context.Context, key string) (json.RawMessage, error)
-	// Recall gives what Record stored under the key in any attempt of this step.
+	// Recall returns the value that Record stored under the key in any attempt of this step.
 	Recall(ctx context.Context, key string) (json.RawMessage, bool, error)
 	// Record stores a value durably under the key for all attempts of this step.
 	Record(ctx context.Context, key string, value json.RawMessage) error
@@ -46,8 +46,8 @@ type Host interface {
 	Own(ctx context.Context, state json.RawMessage) error
 	// Eval evaluates a template with the step's scope plus the given extra names.
 	Eval(template string, extra map[string]any) (any, error)
-	// Scope is what the step's templates see, for handlers that compile templates themselves. It may be used
-	// by any goroutine, as long as the call lasts.
+	// Scope is the scope of the step's templates, for handlers that compile templates themselves. It is safe for
+	// concurrent use during the call.
 	Scope() Scope
 }
 
@@ -67,14 +67,14 @@ type Counts struct {
 // Members is the result of a handler whose step stands for several: the steps of a stream's segment, which
 // are dispatched as one (semantics §6).
 type Members struct {
-	Outputs map[string]any // of each, by its id; what is missing has none
+	Outputs map[string]any // of each, by its id; missing ones have none
 	// Partial says that items have failed: the execution then completes with failures (stac-manager §9.1).
 	Partial bool
-	// Failed and Stopped, beside an error, tell which of the steps failed, and which were stopped by the failure of
-	// another, whose id is the value. The others completed. Both empty beside an error: what became of them is not known.
+	// Failed and Stopped accompany an error: the failed steps, and the steps stopped by the failure of another, whose
+	// id is the value. The others completed. If both are empty, the outcomes are unknown.
 	Failed  map[string]error
 	Stopped map[string]string
-	// Counts are those of stream steps, also beside an error, by their ids.
+	// Counts are those of stream steps, by their ids; also set with an error.
 	Counts map[string]Counts
 }
 
@@ -112,14 +112,14 @@ func (s *NewStep) StepKey() string {
 // Call is one attempt of one step.
 type Call struct {
 	Execution string          // id of the execution
-	GoesOn    string          // id of the execution that this one retries, "" for none: what that one left is taken up
+	GoesOn    string          // id of the execution that this one retries and resumes from, "" for none
 	Pipeline  string          // name of the pipeline
 	StepKey   string          // unique within the execution
 	StepName  string          // name, shared by instances
 	Action    string          // name under which the action was called
 	Attempt   int             // 1 = first
 	Params    map[string]any  // rendered, checked against the Spec, defaults applied
-	State     json.RawMessage // what Poll left, nil on the first call of an attempt
+	State     json.RawMessage // the state of the last Poll, nil on the first call of an attempt
 	Deadline  time.Time       // end of the attempt's timeout
 	Dir       string          // directory against which relative paths in params are resolved
 	Host      Host
@@ -156,7 +156,7 @@ func (c *Call) Callback(ctx context.Context) (key, url string, err error) {
 	return c.Callbacks(ctx)
 }
 
-// Traceparent is the W3C trace context of the attempt, to be sent with what it asks of others. "" if there is none.
+// Traceparent is the W3C trace context of the attempt, for its outgoing requests. "" if there is none.
 func (c *Call) Traceparent() string {
 	if c.Trace == nil {
 		return ""

@@ -8,9 +8,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// compileSpec finds what contradicts itself in a Spec, so that a mistake shows when a program starts and
-// not when somebody uses the action, and prepares the check of its parameters. The first problem
-// is returned, with its place.
+// compileSpec finds contradictions in a Spec, so that a mistake shows when a program starts and not on first use, and
+// prepares the check of its parameters. It returns the first problem, with its place.
 func compileSpec(s *spec.Spec) (*spec.Checker, error) {
 	if s.Name == "" || slices.Contains(s.Aliases, "") {
 		return nil, specError(s, "an empty name or alias")
@@ -36,7 +35,7 @@ func compileSpec(s *spec.Spec) (*spec.Checker, error) {
 	return params, nil
 }
 
-// checkFields finds what a field says that cannot be meant, at any depth.
+// checkFields finds impossible settings of fields, at any depth.
 func checkFields(s *spec.Spec, fields []spec.Field, path string) error {
 	for i := range fields {
 		f := &fields[i]

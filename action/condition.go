@@ -7,7 +7,7 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// CheckCondition finds what is wrong with a condition that a parameter holds, before anything is known.
+// CheckCondition validates a condition in a parameter, before any values are known.
 func CheckCondition(value any) error {
 	text, ok := value.(string)
 	if !ok {
@@ -17,8 +17,8 @@ func CheckCondition(value any) error {
 	return err
 }
 
-// Holds evaluates a condition that a parameter holds, by the rules of a step's own condition: with or without {{ }}, a literal,
-// and false where what it names is absent. Extra are names beside those of the step.
+// Holds evaluates a condition in a parameter, by the rules of a step's own condition: with or without {{ }}, a literal,
+// and false where a name is absent. Extra are names besides those of the step.
 func Holds(host Host, value any, extra map[string]any) (bool, error) {
 	text, ok := value.(string)
 	if !ok {

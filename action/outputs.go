@@ -7,9 +7,9 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Outputs turns what a Handler returned into the JSON object that is stored: {} for nil, otherwise
-// the value's JSON. A value that does not marshal to an object, or a RawMessage that is not valid
-// JSON, is CodeInvalid and made by Fail: another attempt would return the same.
+// Outputs turns a Handler's result into the stored JSON object: {} for nil, otherwise the value's JSON. A value that
+// does not marshal to an object, or an invalid RawMessage, is CodeInvalid and permanent (Fail): another attempt would
+// return the same.
 func Outputs(value any) (json.RawMessage, error) {
 	if value == nil {
 		return json.RawMessage("{}"), nil

@@ -7,12 +7,11 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// redacted is what is shown instead of a secret.
+// redacted replaces a secret wherever it is shown.
 const redacted = "***"
 
-// Redact gives parameters as they may be recorded and shown: those that the action's Spec declares
-// secret, at any depth, are replaced. The parameters themselves are not changed; without secrets the
-// result is the same map.
+// Redact returns parameters for recording and showing: those that the action's Spec declares secret, at any depth, are
+// replaced. The parameters themselves are not changed; without secrets the result is the same map.
 func (a *Action) Redact(params map[string]any) map[string]any {
 	shown, _ := redactFields(params, a.Spec.Params).(map[string]any)
 	return shown

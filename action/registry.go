@@ -138,10 +138,10 @@ func (r *Registry) Validate(name string, params map[string]any) []error {
 	return v.Validate(params)
 }
 
-// Complete fills what a spawned step leaves open: Action from Name, and from the action's Spec the
-// DependsOn of a step that names none (nil; an empty list means none on purpose) and the Key of a
-// step that has the Spec's KeyParam among its params (pipeline-steps "BaseStep" and "Parameterized
-// step key"). A step without a name is CodeInvalid, an unknown action CodeNotFound.
+// Complete fills in a spawned step: Action from Name, and from the action's Spec the DependsOn of a step that names
+// none (nil; an empty list means none on purpose) and the Key of a step that has the Spec's KeyParam among its params
+// (pipeline-steps "BaseStep" and "Parameterized step key"). A step without a name is CodeInvalid, an unknown action
+// CodeNotFound.
 func (r *Registry) Complete(s NewStep) (NewStep, error) {
 	if s.Name == "" {
 		return s, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a spawned step has no name"}

@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// Options are what the modules share. All are required.
+// Options are shared by the modules. All are required.
 type Options struct {
 	HTTP    *outbound.Client
 	Places  *files.Places

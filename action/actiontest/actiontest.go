@@ -22,8 +22,8 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Call is what the attempt finds. The zero value is a first attempt with no parameters in an
-// execution where nothing has happened yet.
+// Call is the input of the attempt. The zero value is a first attempt with no parameters in an execution without
+// history.
 type Call struct {
 	Params map[string]any // as after rendering; defaults are filled in
 
@@ -34,10 +34,10 @@ type Call struct {
 	Attempt   int    // Defaults to 1
 	Dir       string // Defaults to the working directory of the test
 
-	State    any                        // what the action gave to action.Poll. Defaults to none
+	State    any                        // the state given to action.Poll. Defaults to none
 	Data     map[string]any             // accumulated data of the execution. Defaults to none
 	Outputs  map[string]any             // outputs of other steps by key. Defaults to none
-	Memory   map[string]json.RawMessage // what Once and Record keep over attempts; Run adds to it. Defaults to a new one
+	Memory   map[string]json.RawMessage // values of Once and Record across attempts; Run adds to it. Defaults to a new one
 	Scope    map[string]any             // names that templates see which the action renders itself. Defaults to none
 	Registry *action.Registry           // actions that the handler may spawn. Defaults to the tested action alone
 	// CallbackURL is the address for a key. Defaults to there being none.
@@ -46,7 +46,7 @@ type Call struct {
 	Timeout     time.Duration // limit of the attempt. Defaults to the action's, else 5 minutes
 }
 
-// Result is what the attempt did.
+// Result is the outcome of the attempt.
 type Result struct {
 	Outputs  map[string]any    // of a success, or of the end of a Wait, as templates see them: numbers are int64 or float64
 	Err      error             // why the attempt did not succeed; see action.Fail, Retry, Skip. Nil while it waits

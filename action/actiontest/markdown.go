@@ -57,7 +57,7 @@ func writeAction(b *bufio.Writer, s *spec.Spec) {
 	}
 }
 
-// fieldsOf is what a step's values are called in a document.
+// fieldsOf is the documentation's name of a step's values.
 func fieldsOf(s *spec.Spec) string {
 	if s.Stream != nil {
 		return "Config"
@@ -179,7 +179,7 @@ func jsonText(value any) string {
 	return strings.TrimSpace(b.String())
 }
 
-// shortDuration is 1h30m0s without what is zero at its end.
+// shortDuration is 1h30m0s without trailing zeros.
 func shortDuration(d time.Duration) string {
 	text := d.String()
 	if strings.HasSuffix(text, "m0s") {

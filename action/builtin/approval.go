@@ -39,7 +39,7 @@ type approvalHandler struct{ now func() time.Time }
 
 func (approvalHandler) waits() {}
 
-// question is what is awaited, for those who show it and for the default decision.
+// question is the awaited decision, for viewers and for the default decision.
 type question struct {
 	Message      string    `json:"message" required:"true" minLength:"1" maxLength:"10000" doc:"What is asked."`
 	Approvers    []string  `json:"approvers,omitempty" minLength:"1" maxItems:"1000" doc:"Names of those who may decide; everybody with the right to, if none is given."`
@@ -74,7 +74,7 @@ func (h approvalHandler) Run(_ context.Context, call *action.Call) (any, error) 
 	return nil, wait
 }
 
-// Poll implements action.Poller: nobody has decided in time.
+// Poll implements action.Poller: the decision is overdue.
 func (h approvalHandler) Poll(_ context.Context, call *action.Call) (any, error) {
 	var q question
 	if err := json.Unmarshal(call.State, &q); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Copied is what a backup has made.
+// Copied is a finished backup.
 type Copied struct {
 	Path    string
 	Size    int64    // of the file, in bytes

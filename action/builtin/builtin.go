@@ -14,12 +14,12 @@ import (
 	"github.com/stepwell/stepwell/sandbox"
 )
 
-// Options are what the actions need from their surroundings.
+// Options are the dependencies of the actions.
 type Options struct {
 	// Now is the clock that waits and loops reckon with. Defaults to time.Now.
 	Now func() time.Time
-	// Sandbox gives what a command is confined by, nil when it may do what Stepwell may, or CodeDenied when it may not
-	// run. It is asked for each command. Defaults to nil for all.
+	// Sandbox returns the sandbox of a command, nil for no confinement, or CodeDenied when it may not run. It is called
+	// for each command. Defaults to nil for all.
 	Sandbox func(context.Context) (*sandbox.Sandbox, error)
 	// PassEnv are the variables that a confined command may ask for. Defaults to none.
 	PassEnv []string

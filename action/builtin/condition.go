@@ -153,7 +153,7 @@ func orNull(text string) any {
 	return text
 }
 
-// render renders a value that was left raw because it stands beside conditions.
+// render renders a value that was left raw because conditions are next to it.
 func render(host action.Host, value any, extra map[string]any) (any, error) {
 	switch v := value.(type) {
 	case string:

@@ -117,7 +117,7 @@ func (h execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	return readOutputs(filepath.Join(own, outputName), p.Capture, code, c.stdout)
 }
 
-// exitError is what an exit code means that is no success.
+// exitError is the error of an exit code other than success.
 func exitError(p execParams, c *command, code int) error {
 	message := fmt.Sprintf("the command ended with exit code %d", code)
 	last := c.stderr.lastLines(10)

@@ -16,7 +16,7 @@ import (
 
 const outputName = "output"
 
-// sandbox is what the command is confined by; nil: by nothing.
+// sandbox is the sandbox of the command; nil: no confinement.
 func (h execHandler) sandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 	if h.o.Sandbox == nil {
 		return nil, nil
@@ -35,8 +35,8 @@ func final(err error) error {
 
 func admitted(box *sandbox.Sandbox, dir string) error { return final(box.Admits(cmp.Or(dir, "."))) }
 
-// makeOwn makes the command's own folder, with its output file and its temporary directory. It is apart from what is
-// noted about the command, which is nothing for it to change.
+// makeOwn makes the command's own folder, with its output file and its temporary directory. It is apart from the
+// records about the command, which the command must not change.
 func makeOwn(scratch string, box *sandbox.Sandbox) (string, error) {
 	own := filepath.Join(scratch, "own")
 	if err := os.Mkdir(own, 0o700); err != nil {

@@ -44,8 +44,8 @@ func makeScratch(call *action.Call) (string, error) {
 	return os.MkdirTemp("", "stepwell-exec-")
 }
 
-// takeOver ends what runs for a folder whose owner is dead, and removes the folder. Without certainty
-// that the owner is dead it does nothing.
+// takeOver kills processes of a folder whose owner is dead, and removes the folder. Unless the owner is certainly dead
+// it does nothing.
 func takeOver(dir string, host action.Host) bool {
 	raw, err := os.ReadFile(filepath.Join(dir, holderFile))
 	if err != nil || !owned(dir) {

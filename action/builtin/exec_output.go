@@ -22,7 +22,7 @@ const (
 
 var outputKey = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
 
-// readOutputs makes the step's outputs of what the program left behind.
+// readOutputs makes the step's outputs of the program's output.
 func readOutputs(path string, capture bool, code int, stdout *tail) (any, error) {
 	content, err := readOutputFile(path)
 	if err != nil {

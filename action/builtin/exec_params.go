@@ -99,7 +99,7 @@ func argvOf(value any, shell string) ([]string, error) {
 	return nil, action.Invalid("", "command: is %s, neither a string nor a list", typeName(value))
 }
 
-// stdinOf is what the program reads, nil for nothing.
+// stdinOf is the program's input, nil for none.
 func stdinOf(params map[string]any) ([]byte, error) {
 	input, hasInput := params["input"]
 	stdin, hasStdin := params["stdin"]

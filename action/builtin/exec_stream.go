@@ -14,8 +14,8 @@ const (
 	maxMessage = 4 << 10  // bytes of output in an error message
 )
 
-// streamLines hands every line of r to emit as valid text and every byte to keep, until r ends or
-// fails. Its memory is one line of maxLine bytes, whatever comes.
+// streamLines hands every line of r to emit as valid text and every byte to keep, until r ends or fails. Its memory is
+// one line of maxLine bytes, for any input.
 func streamLines(r io.Reader, keep *tail, emit func(line string)) {
 	reader := bufio.NewReaderSize(r, maxLine+len("\r\n"))
 	for {
@@ -39,8 +39,8 @@ func streamLines(r io.Reader, keep *tail, emit func(line string)) {
 	}
 }
 
-// lineOf is a line for the log: without its end, cut when it is too long, with U+FFFD for what is no
-// text. Total is the length of the whole line of which head is the beginning.
+// lineOf is a line for the log: without its end, truncated when it is too long, with U+FFFD for invalid bytes. Total is
+// the length of the whole line of which head is the beginning.
 func lineOf(head []byte, total int) string {
 	text := string(head)
 	text = strings.TrimSuffix(strings.TrimSuffix(text, "\n"), "\r")
@@ -54,7 +54,7 @@ func lineOf(head []byte, total int) string {
 	return clean(text[:end]) + fmt.Sprintf(" … [line of %d bytes cut]", total)
 }
 
-// clean replaces what databases and JSON do not take as text: invalid UTF-8 and NUL.
+// clean replaces characters that databases and JSON refuse in text: invalid UTF-8 and NUL.
 func clean(text string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(text, "\uFFFD"), "\x00", "\uFFFD")
 }
@@ -69,7 +69,7 @@ type tail struct {
 
 func newTail(size int) *tail { return &tail{ring: make([]byte, size)} }
 
-// newTailOf is a smaller tail of what another one keeps.
+// newTailOf is a smaller tail of another one's text.
 func newTailOf(t *tail, size int) *tail {
 	small := newTail(size)
 	small.write(t.bytes())
@@ -99,7 +99,7 @@ func (t *tail) bytes() []byte {
 	return append(append([]byte(nil), t.ring[t.next:]...), t.ring[:t.next]...)
 }
 
-// text is what was kept, as valid text without the newlines at its end, and whether more was written.
+// text is the stored end, as valid text without trailing newlines, and whether more was written.
 func (t *tail) text() (text string, truncated bool) {
 	kept := t.bytes()
 	for i := 0; t.lost && i < utf8.UTFMax && len(kept) > 0 && !utf8.RuneStart(kept[0]); i++ {

@@ -74,11 +74,11 @@ func (c *command) run(ctx context.Context) (int, error) {
 	return exitCode(cmd.ProcessState, waitErr)
 }
 
-// clear gives what still runs the grace time to end by itself, then kills the group.
+// clear gives remaining processes the grace time to end, then kills the group.
 func (c *command) clear(ctx context.Context, cmd *exec.Cmd, exited, drained <-chan struct{}, stopped bool) {
 	limit, cut := c.grace, (<-chan struct{})(nil)
 	if !stopped {
-		// The program has ended; this is for its last lines and for what it left behind.
+		// The program has ended; this is for its last lines and remaining processes.
 		limit, cut = max(c.grace, killWait), ctx.Done()
 	}
 	grace, cancel := context.WithTimeout(context.Background(), limit)
@@ -204,7 +204,7 @@ func (c *command) read(streams []*os.File) {
 // signalGroup signals the program and everything it started. It may only be called while the leader is
 // not reaped, or right after: the number of the group belongs to it as long.
 func signalGroup(cmd *exec.Cmd, signal syscall.Signal) {
-	// The group may be gone already, which is what the signal is for.
+	// The group may be gone already: so much the better.
 	_ = syscall.Kill(-cmd.Process.Pid, signal)
 }
 

@@ -54,7 +54,7 @@ const transformDoc = `| operation | input | result |
 
 Integers stay integers. An input that does not fit fails the step for good.`
 
-// operation is one way to make a value; its error says what is wrong with the input.
+// operation is one way to make a value; its error is about the input.
 type operation struct {
 	name  string
 	apply func(input any, params map[string]any) (any, error)

@@ -54,7 +54,7 @@ type waitUntilHandler struct{ now func() time.Time }
 
 func (waitUntilHandler) waits() {}
 
-// vigil is what a wait remembers.
+// vigil is the state of a wait.
 type vigil struct {
 	Start time.Time `json:"start"`
 	Wake  time.Time `json:"wake"`
@@ -62,7 +62,7 @@ type vigil struct {
 
 // Run implements action.Handler.
 func (h waitUntilHandler) Run(_ context.Context, call *action.Call) (any, error) {
-	now := h.now().UTC().Round(0) // what is stored outlives this process and its monotonic clock
+	now := h.now().UTC().Round(0) // the stored time outlives this process and its monotonic clock
 	var v vigil
 	if call.State != nil {
 		if err := json.Unmarshal(call.State, &v); err != nil {
@@ -196,8 +196,8 @@ func next(clock time.Time, zone *time.Location, now time.Time) (time.Time, error
 	return now, action.Fail(errors.New("until_time: no such time comes in the next three days"))
 }
 
-// instant is when the clocks of a zone show what wall shows in UTC: for the first time if they show it
-// twice, and when they are put forward if they leave it out.
+// instant is when the clocks of a zone show the wall time: the first time if they show it twice, and when they are put
+// forward if they skip it.
 func instant(wall time.Time, zone *time.Location) time.Time {
 	_, before := wall.Add(-24 * time.Hour).In(zone).Zone()
 	_, after := wall.Add(24 * time.Hour).In(zone).Zone()
@@ -212,7 +212,7 @@ func instant(wall time.Time, zone *time.Location) time.Time {
 	return change
 }
 
-// shows reports whether the clocks of a zone show at t what wall shows in UTC.
+// shows reports whether the clocks of a zone show the wall time at t.
 func shows(t, wall time.Time, zone *time.Location) bool {
 	_, offset := t.In(zone).Zone()
 	return t.Add(time.Duration(offset) * time.Second).Equal(wall)

@@ -14,7 +14,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Bounds of a loop. What one run returns is stored until the next one.
+// Limits of a loop. The result of one run is stored until the next one.
 const (
 	maxIterations = 100_000
 	maxPassed     = 1 << 20
@@ -68,7 +68,7 @@ type whileHandler struct {
 
 func (whileHandler) waits() {}
 
-// lap is what a loop remembers between two runs.
+// lap is the state of a loop between two runs.
 type lap struct {
 	Iterations int64           `json:"iterations"`
 	Result     json.RawMessage `json:"result"`
@@ -102,11 +102,11 @@ func (h whileHandler) Validate(params map[string]any) []error {
 	return problems
 }
 
-// inner finds the action to repeat, if it is one that can be.
+// inner finds the action to repeat, if it can be repeated.
 func (h whileHandler) inner(name string) (*action.Action, error) {
 	found, ok := h.actions.Lookup(name)
 	if !ok {
-		return nil, action.Fail(h.actions.Validate(name, nil)[0]) // says what is near
+		return nil, action.Fail(h.actions.Validate(name, nil)[0]) // names similar actions
 	}
 	_, waits := found.Handler.(waiter)
 	switch {
@@ -210,7 +210,7 @@ func (h whileHandler) params(call *action.Call, inner *action.Action, name strin
 	return checker.Apply(rendered), nil
 }
 
-// renderFields renders what an action does not render itself.
+// renderFields renders fields that an action does not render itself.
 func renderFields(host action.Host, values map[string]any, fields []spec.Field, names map[string]any) (map[string]any, error) {
 	out := make(map[string]any, len(values))
 	for _, key := range sortedKeys(values) {
@@ -279,7 +279,7 @@ func secondsOf(value any) time.Duration {
 	return length
 }
 
-// lapHost is the host of one run: what it keeps is its own, and its templates know the loop's names.
+// lapHost is the host of one run: its records are its own, and its templates know the loop's names.
 type lapHost struct {
 	action.Host
 	names  map[string]any

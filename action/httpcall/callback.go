@@ -15,7 +15,7 @@ type callbackParams struct {
 	Timeout float64 `json:"timeout_seconds" default:"86400" minimum:"0.001" maximum:"31536000" doc:"How long to wait for the callback."`
 }
 
-// callbackHeader tells the service where to call back.
+// callbackHeader holds the callback URL for the service.
 const callbackHeader = "X-Stepwell-Callback"
 
 func (p *params) checkCallback() error {

@@ -11,8 +11,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// scope is what expressions over a response see besides the step's own names. Headers are as they came:
-// what an output takes from them on purpose, it gets.
+// scope is the scope of expressions over a response, besides the step's own names. Headers are not redacted: outputs
+// may use them on purpose.
 func (a *answer) scope() map[string]any {
 	headers := map[string]any{}
 	for name, values := range a.header {
@@ -32,7 +32,7 @@ func undefined(err error) bool {
 	return ok && e.Code == expr.CodeUndefined
 }
 
-// extract makes the named outputs. What has no value is left out, unless it is required.
+// extract makes the named outputs. Outputs without a value are left out, unless required.
 func (a *answer) extract(host action.Host, outputs []output, into map[string]any) error {
 	if len(outputs) == 0 {
 		return nil

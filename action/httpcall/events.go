@@ -18,8 +18,8 @@ const maxEvents = 100_000
 // event is one server-sent event (HTML, "Server-sent events", §9.2).
 type event struct{ name, id, data string }
 
-// readEvents gives the events of a stream one by one, until yield says stop or the stream ends; what
-// stands after the last blank line is no event. It reads at most limit bytes.
+// readEvents calls yield for the events of a stream, until it returns false or the stream ends; text after the last
+// blank line is no event. It reads at most limit bytes.
 func readEvents(in io.Reader, limit int64, yield func(event) bool) error {
 	lines, err := newLines(in, limit)
 	if err != nil {

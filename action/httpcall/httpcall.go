@@ -13,8 +13,8 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
-// Register adds util.http and http_request, which send their requests by the client. It belongs to the
-// process: whoever else sends requests for steps shares it, and the caller closes it.
+// Register adds util.http and http_request, which use the client. It is shared by the process, and the caller closes
+// it.
 func Register(r *action.Registry, c *outbound.Client) error {
 	return r.Add(
 		action.Action{Spec: httpSpec(), Handler: &httpHandler{c}},

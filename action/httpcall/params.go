@@ -77,8 +77,7 @@ type output struct {
 	field       spec.Field
 }
 
-// parse reads parameters and finds everything that is wrong with them. Those that hold templates may be
-// missing.
+// parse reads parameters and finds all errors. Parameters with templates may be missing.
 func parse(values map[string]any) (*params, []error) {
 	p := &params{}
 	err := spec.Bind(values, p)

@@ -72,14 +72,14 @@ func (p *pollParams) read(of *params) error {
 	return errors.Join(checkCondition("poll.until", p.Until), checkCondition("poll.fail_if", p.FailIf))
 }
 
-// job is what is recorded of a submission: enough to ask about it, and no secret of the request.
+// job is the record of a submission: enough to poll it, and no secret of the request.
 type job struct {
 	ID        any       `json:"job"`
 	Location  string    `json:"location,omitempty"`
 	Submitted time.Time `json:"submitted"`
 }
 
-// pollState is what one question leaves to the next.
+// pollState is the state between two polls.
 type pollState struct {
 	Polls  int `json:"polls"`
 	Errors int `json:"errors,omitempty"`
@@ -296,8 +296,7 @@ func (h *httpHandler) jobFailed(ctx context.Context, call *action.Call, p *param
 	return steer(ctx, call, resultFailure(outbound.KindResult, "the job failed: "+shown), p.policy)
 }
 
-// pollRequest makes the question. The headers of the submission go along to the same origin only; what
-// identifies a body does not.
+// pollRequest makes the poll. Headers of the submission are sent to the same origin only, without those of its body.
 func (p *params) pollRequest(call *action.Call, j *job) (*outbound.Request, error) {
 	names := map[string]any{"job": j.ID, "location": j.Location}
 	target := j.Location

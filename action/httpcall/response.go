@@ -30,7 +30,7 @@ type answer struct {
 	tokens  int // that the service says it has used
 }
 
-// reading says how to read a response and what makes it a success.
+// reading configures how to read a response and when it is a success.
 type reading struct {
 	as          string
 	path, spill string // absolute
@@ -60,8 +60,8 @@ func (p *params) fileName() string {
 	return name
 }
 
-// read reads the body and judges the response. What comes without a success is read as text for its
-// error, unless success_if wants to see it.
+// read reads the body and judges the response. The body of a failure is read as text for its error, unless success_if
+// needs it.
 func (a *answer) read(call *action.Call, resp *outbound.Response, method string, how reading) error {
 	good := a.status >= 200 && a.status < 300
 	if how.success == nil && !good {
@@ -114,7 +114,7 @@ func excerpt(resp *outbound.Response) []byte {
 	return raw
 }
 
-// decode reads the body as it should be read, and returns what errors may show of it.
+// decode reads the body in its format, and returns the part for errors.
 func (a *answer) decode(resp *outbound.Response, method string, how reading, good bool) ([]byte, error) {
 	if method == http.MethodHead || a.status == http.StatusNoContent || a.status == http.StatusNotModified || how.as == "none" {
 		return []byte{}, nil
@@ -160,7 +160,7 @@ func tooLarge(limit int64, hint string) error {
 
 func mediaType(h http.Header) (string, map[string]string) {
 	kind, attrs, err := mime.ParseMediaType(h.Get("Content-Type"))
-	if err != nil { // what can be used of it
+	if err != nil { // the usable part
 		kind, _, _ = strings.Cut(strings.ToLower(h.Get("Content-Type")), ";")
 		kind = strings.TrimSpace(kind)
 	}
@@ -182,8 +182,7 @@ func guess(kind string) string {
 	return ""
 }
 
-// decodeJSON tells a text that ends early from one that is no JSON. An empty body is null, unless JSON
-// was asked for.
+// decodeJSON distinguishes truncated text from text that is not JSON. An empty body is null, unless JSON was asked for.
 func (a *answer) decodeJSON(raw []byte, wanted bool) error {
 	raw = bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf"))
 	if len(bytes.TrimSpace(raw)) == 0 {

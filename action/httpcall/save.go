@@ -23,7 +23,7 @@ func (a *answer) save(path string, body io.Reader, limit int64) (err error) {
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(f.Name()) //nolint:errcheck // the first error says what happened
+			os.Remove(f.Name()) // nolint:errcheck // the first error is the cause
 		}
 	}()
 	sum := sha256.New()

@@ -74,8 +74,8 @@ func steer(ctx context.Context, call *action.Call, err error, policy outbound.Po
 	return err
 }
 
-// fitTotal makes the exchange end before the step's timeout: a blocked connection must not be what ends
-// the attempt (stac-and-media §7).
+// fitTotal makes the exchange end before the step's timeout: a blocked connection must not end the attempt
+// (stac-and-media §7).
 func (p *params) fitTotal(deadline time.Time) error {
 	if deadline.IsZero() {
 		return nil
@@ -92,7 +92,7 @@ func (p *params) fitTotal(deadline time.Time) error {
 	return nil
 }
 
-// request makes what is sent.
+// request makes the request.
 func (p *params) request(call *action.Call, key string) (*outbound.Request, error) {
 	body, err := p.body(call)
 	if err != nil {
@@ -132,7 +132,7 @@ func addTrace(header http.Header, traceparent string) {
 	}
 }
 
-// addKey sets the header Idempotency-Key, which tells a server that another attempt is the same request.
+// addKey sets the header Idempotency-Key, by which a server recognises another attempt of the same request.
 func addKey(header http.Header, method string, wish any, key string) {
 	switch w := wish.(type) {
 	case bool:

@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
-// price is what a model costs: per million tokens, per second of audio, per request.
+// price is the price of a model: per million tokens, per second of audio, per request.
 type price struct {
 	Input   float64  `json:"input"`
 	Cached  *float64 `json:"cached"` // Defaults to Input
@@ -22,7 +22,7 @@ type price struct {
 	Request float64  `json:"request"`
 }
 
-// usage is what services say about the work they did.
+// usage is the work reported by services.
 type usage struct {
 	model                            string
 	input, output, cached, reasoning float64

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 )
 
-// checkEnd compares what a file promises with what is there, in the formats whose readers do not do so.
-// Formats that can end anywhere (MPEG-TS, MP3, Ogg …) promise nothing.
+// checkEnd compares a file's stated length with the actual one, in the formats whose readers do not do so. Formats that
+// can end anywhere (MPEG-TS, MP3, Ogg …) state none.
 func checkEnd(b *boundedReader, m *Metadata) {
 	var h [30]byte
 	n, _ := b.ReadAt(h[:], 0)
@@ -42,8 +42,8 @@ func checkEnd(b *boundedReader, m *Metadata) {
 	}
 }
 
-// promise compares the length that a header states with the file's. 0 and all bits set are what is written
-// before the length is known.
+// promise compares the length that a header states with the file's. Writers put 0 or all bits set before the length is
+// known.
 func promise(b *boundedReader, m *Metadata, length int64) {
 	if length > 8 && length < 1<<32 && length > b.size {
 		m.cut("the header promises %d bytes more than the file has", length-b.size)
@@ -74,7 +74,7 @@ func checkPNG(b *boundedReader, m *Metadata) {
 	}
 }
 
-// checkMatroska compares the length of the segment, which is the rest of the file, with what is there (RFC 8794).
+// checkMatroska compares the length of the segment, which is the rest of the file, with the actual one (RFC 8794).
 func checkMatroska(b *boundedReader, m *Metadata) {
 	var h [12]byte
 	_, _ = b.ReadAt(h[:], 4)

@@ -38,7 +38,7 @@ const (
 	statusDuplicate = "duplicate"
 )
 
-// Stored is a file that is safe in the destination. It is what an attempt records for the next one.
+// Stored is a file that is safe in the destination. An attempt records it for the next one.
 type Stored struct {
 	Source   string `json:"source" doc:"Path on the source."`
 	Path     string `json:"path" doc:"Path inside the destination."`
@@ -91,7 +91,7 @@ type ingest struct {
 	srcInfo  fs.FileInfo
 	ownSrc   string // the source's path inside the destination, or ""
 	entries  []*entry
-	index    map[int64][]known // what the destination has, by size
+	index    map[int64][]known // files in the destination, by size
 	claimed  map[string]string // path in the destination → path on the source
 	synced   map[string]bool   // directories known to be on disk
 
@@ -148,7 +148,7 @@ func (g *ingest) close() {
 	}
 }
 
-// open opens both ends, refuses a destination inside the source, and lists what to copy.
+// open opens both ends, refuses a destination inside the source, and lists the files to copy.
 func (g *ingest) open() (err error) {
 	if g.srcDir, err = resolve(g.call, g.p.Source); err != nil {
 		return err
@@ -184,7 +184,7 @@ func (g *ingest) open() (err error) {
 	return nil
 }
 
-// list names the files: those given, or what a scan finds.
+// list returns the files: those given, or the result of a scan.
 func (g *ingest) list() ([]*entry, error) {
 	var rels []string
 	if g.p.given {
@@ -218,7 +218,7 @@ func inside(parent, dir string) bool {
 	return d == p || strings.HasPrefix(d, strings.TrimSuffix(p, string(os.PathSeparator))+string(os.PathSeparator))
 }
 
-// plan recalls what earlier attempts stored, clears away their leftovers and checks the space.
+// plan recalls files stored by earlier attempts, removes leftovers and checks the space.
 func (g *ingest) plan() error {
 	if err := g.removeParts(); err != nil {
 		return destinationError(err)
@@ -297,7 +297,7 @@ func (g *ingest) fail(e *entry, err error) {
 	g.call.Host.Log(slog.LevelError, "file not copied", slog.String("path", e.rel), slog.String("error", err.Error()))
 }
 
-// finish writes the manifest of what is stored, also when the copy stopped half-way.
+// finish writes the manifest of the stored files, also after a partial copy.
 func (g *ingest) finish(copyErr error) error {
 	if len(g.res.Files) > 0 {
 		name, err := g.writeManifest()

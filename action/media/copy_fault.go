@@ -26,7 +26,7 @@ func (f *fault) Unwrap() error { return f.err }
 func sourceFault(err error) error      { return &fault{"source", err} }
 func destinationFault(err error) error { return &fault{"destination", err} }
 
-// stopError ends the attempt: what goes wrong now goes wrong for the other files, too.
+// stopError ends the attempt: the other files would fail, too.
 type stopError struct{ err error }
 
 func (s *stopError) Error() string { return s.err.Error() }
@@ -81,8 +81,8 @@ func (g *ingest) classify(err error) error {
 	return err
 }
 
-// mediumGone looks whether the source directory is still the one that was opened, with something in
-// it: below a removed card there is an empty mount point.
+// mediumGone reports whether the source directory is no longer the one that was opened, or is empty: a removed card
+// leaves an empty mount point.
 func (g *ingest) mediumGone() bool {
 	now, err := os.Stat(g.srcDir)
 	if err != nil || !os.SameFile(now, g.srcInfo) {
@@ -97,7 +97,7 @@ func (g *ingest) mediumGone() bool {
 	return err != nil
 }
 
-// worthRetry leaves out what another try at once will not change.
+// worthRetry excludes errors that an immediate retry would repeat.
 func worthRetry(err error) bool {
 	var stop *stopError
 	if errors.As(err, &stop) || isAny(err, fs.ErrNotExist, fs.ErrPermission, syscall.ENAMETOOLONG, context.Canceled, context.DeadlineExceeded) {

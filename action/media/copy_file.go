@@ -27,8 +27,8 @@ const (
 
 func recordKey(rel string) string { return "file/" + rel }
 
-// recall finds what an earlier attempt recorded for a file, and whether both ends are still as they
-// were then. The record is written before the file gets its name, so a record alone proves nothing.
+// recall finds the record of an earlier attempt for a file, and whether both ends are unchanged since. The record is
+// written before the file gets its name, so a record alone proves nothing.
 func (g *ingest) recall(e *entry) error {
 	raw, ok, err := g.call.Host.Recall(g.ctx, recordKey(e.rel))
 	if err != nil || !ok {
@@ -120,7 +120,7 @@ func (g *ingest) tryEntry(e *entry) (Stored, error) {
 	return Stored{}, &stepwell.Error{Code: stepwell.CodeConflict, Message: "names in the destination are taken faster than they are found"}
 }
 
-// statusOf tells a file that an earlier attempt of this step stored from one that was there before.
+// statusOf distinguishes a file stored by an earlier attempt of this step from one that was there before.
 func (e *entry) statusOf(target, sum string) string {
 	if e.old != nil && e.old.Status == statusCopied && e.old.Path == target && e.old.SHA256 == sum {
 		return statusCopied
@@ -128,8 +128,8 @@ func (e *entry) statusOf(target, sum string) string {
 	return statusExisting
 }
 
-// findKnown looks for the same content among the stored files of that size. The stored file is read
-// again: only what is there now makes a copy needless.
+// findKnown looks for the same content among the stored files of that size. The stored file is read again: only its
+// current content makes a copy needless.
 func (g *ingest) findKnown(e *entry, s Stored, lazy *lazyHash) (Stored, bool, error) {
 	if !g.p.dedupe() {
 		return s, false, nil
@@ -189,7 +189,7 @@ func (g *ingest) copyTo(s Stored, target string, info fs.FileInfo, expect string
 	return s, taken, err
 }
 
-// writePart copies the source into a new file, flushed to disk, and gives the hash of what was read.
+// writePart copies the source into a new file, flushed to disk, and returns the hash of the bytes read.
 func (g *ingest) writePart(s Stored, part string, info fs.FileInfo) (string, error) {
 	src, err := g.ops.open(g.src, s.Source)
 	if err != nil {
@@ -220,7 +220,7 @@ func (g *ingest) writePart(s Stored, part string, info fs.FileInfo) (string, err
 	return hex.EncodeToString(sum.Sum(nil)), g.unchanged(src, s.Source, n, info)
 }
 
-// unchanged compares the source with what it was before it was read, by handle and by name.
+// unchanged compares the source with its state before it was read, by handle and by name.
 func (g *ingest) unchanged(src sourceFile, rel string, n int64, before fs.FileInfo) error {
 	open, err := src.Stat()
 	if err != nil {

@@ -122,7 +122,7 @@ func (e exif) created(m *Metadata, name, offset, source string) bool {
 	return ok
 }
 
-// noTime recognises what devices without a clock write.
+// noTime recognises the placeholder of devices without a clock.
 func noTime(s string) bool { return strings.HasPrefix(s, "0000") || strings.Trim(s, " :") == "" }
 
 // parseExifTime reads "2006:01:02 15:04:05", perhaps with an offset behind it or in a tag of its own; without

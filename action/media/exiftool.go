@@ -12,8 +12,8 @@ import (
 var exiftoolTags = []string{"FileType", "MIMEType", "ImageWidth", "ImageHeight", "Orientation", "DateTimeOriginal", "CreationDate", "CreateDate", "OffsetTimeOriginal",
 	"OffsetTimeDigitized", "Make", "Model", "Software", "GPSLatitude", "GPSLongitude", "GPSAltitude", "Warning", "Error"}
 
-// askExiftool lets exiftool describe the device, the date and the position, and of a picture also size and
-// orientation. Where it has an answer, that replaces ours; what it has no word for stays.
+// askExiftool lets exiftool describe the device, the date and the position, and of a picture also size and orientation.
+// Its values replace those of our reader; the others stay.
 func askExiftool(ctx context.Context, program, name string, m *Metadata) {
 	args := []string{"-config", "", "-j", "-n", "-api", "QuickTimeUTC=1"}
 	for _, tag := range exiftoolTags {

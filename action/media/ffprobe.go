@@ -40,8 +40,8 @@ type ffprobeStream struct {
 	} `json:"side_data_list"`
 }
 
-// askFfprobe lets ffprobe describe the streams of a video or sound. Where it has an answer, that replaces
-// ours; what it has no word for stays.
+// askFfprobe lets ffprobe describe the streams of a video or sound. Its values replace those of our reader; the others
+// stay.
 func askFfprobe(ctx context.Context, program, name string, m *Metadata) {
 	answer, complaint, err := ask(ctx, program, "-v", "error", "-protocol_whitelist", "file", "-of", "json", "-show_format", "-show_streams", "-i", "file:"+name)
 	var r ffprobeReport
@@ -117,7 +117,7 @@ func (p *ffprobeStream) stream(index int) Stream {
 	return s
 }
 
-// fill takes over from our reader what ffprobe has no answer to.
+// fill adds the values of our reader that ffprobe lacks.
 func (s *Stream) fill(own Stream) {
 	for _, f := range []struct{ to, from *string }{{&s.Codec, &own.Codec}, {&s.CodecTag, &own.CodecTag}, {&s.Profile, &own.Profile}, {&s.Language, &own.Language}} {
 		if *f.to == "" {

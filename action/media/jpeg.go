@@ -73,7 +73,7 @@ func (j *jpegFile) walk() error {
 	return fmt.Errorf("more than %d segments", maxSegments)
 }
 
-// segment reads what is wanted of a segment and returns where it ends.
+// segment reads the relevant fields of a segment and returns its end.
 func (j *jpegFile) segment(marker byte, body int64) (end int64, err error) {
 	var h [8]byte
 	if _, err := j.b.ReadAt(h[:2], body); err != nil {
@@ -84,7 +84,7 @@ func (j *jpegFile) segment(marker byte, body int64) (end int64, err error) {
 		return 0, fmt.Errorf("segment %#x has the impossible length %d", marker, n)
 	}
 	end = body + n
-	whole, _ := j.b.ReadAt(h[:min(n, 8)], body) // what is missing is found at the next marker
+	whole, _ := j.b.ReadAt(h[:min(n, 8)], body) // truncation is found at the next marker
 	if isFrame(marker) && whole == 8 {
 		j.setFrame(h[2:])
 	}

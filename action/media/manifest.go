@@ -21,8 +21,8 @@ const (
 	staleAfter = 24 * time.Hour
 )
 
-// manifest is the hash list of one ingest, with the facts of an ASC Media Hash List: what was
-// hashed, when, with which tool.
+// manifest is the hash list of one ingest, with the facts of an ASC Media Hash List: the hashed files, the time and the
+// tool.
 type manifest struct {
 	Format   string         `json:"format"`
 	ID       string         `json:"id"`
@@ -118,8 +118,8 @@ func (g *ingest) topLevel(prefix string, f func(fs.DirEntry) error) error {
 	}
 }
 
-// removeParts clears away what killed attempts left: all parts of this ingest, and those of others
-// that nobody has written to for a day.
+// removeParts deletes the leftovers of killed attempts: all parts of this ingest, and parts of others not written to
+// for a day.
 func (g *ingest) removeParts() error {
 	return g.topLevel(".tmp-", func(e fs.DirEntry) error {
 		if !strings.HasSuffix(e.Name(), ".part") || !e.Type().IsRegular() {
@@ -136,8 +136,8 @@ func (g *ingest) removeParts() error {
 	})
 }
 
-// loadManifests remembers what earlier ingests stored. A list that cannot be read costs only
-// time: its files are copied again or found by name.
+// loadManifests loads the files stored by earlier ingests. An unreadable list costs only time: its files are copied
+// again or found by name.
 func (g *ingest) loadManifests() {
 	known := 0
 	err := g.topLevel("manifest-", func(e fs.DirEntry) error {

@@ -22,8 +22,8 @@ import (
 // maxWarnings bounds the warnings of one file.
 const maxWarnings = 20
 
-// Metadata is what one file says about itself, the output of media.metadata. A value that the file
-// does not state is null; numbers are never made up.
+// Metadata is the description of a file by its own data, the output of media.metadata. A missing value is null; numbers
+// are never made up.
 type Metadata struct {
 	Path      string     `json:"path" doc:"The file as given."`
 	Name      string     `json:"name" doc:"Last element of the path."`
@@ -150,7 +150,7 @@ func (d *describer) Run(ctx context.Context, call *action.Call) (any, error) {
 	return m, nil
 }
 
-// unusable says why a file is no good: it is cut, or nothing of what matters could be read.
+// unusable returns why a file is unusable: it is truncated, or nothing that matters could be read.
 func (m *Metadata) unusable() *stepwell.Error {
 	reason := "it states neither streams nor size"
 	if len(m.Warnings) > 0 {
@@ -188,8 +188,8 @@ func (m *Metadata) askPrograms(ctx context.Context, name string, o Options) {
 	m.finish()
 }
 
-// describeFile opens, describes and hashes a file. What it cannot read of a known format is a
-// warning; an error means that there is nothing to say.
+// describeFile opens, describes and hashes a file. Unreadable parts of a known format are warnings; an error means that
+// there is no description.
 func describeFile(ctx context.Context, name string, xxh bool, o Options) (*Metadata, error) {
 	f, info, err := openRegular(name)
 	if err != nil {
@@ -279,7 +279,7 @@ func guard(m *Metadata, f func()) {
 	f()
 }
 
-// finish derives what follows from the rest.
+// finish computes derived values.
 func (m *Metadata) finish() {
 	if len(m.Streams) > 0 || m.Kind == "image" {
 		m.HasAudio = some(slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Type == "audio" }))

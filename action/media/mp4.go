@@ -27,7 +27,7 @@ type box struct {
 	cut       bool
 }
 
-// movie collects what the boxes of one file tell.
+// movie collects the contents of a file's boxes.
 type movie struct {
 	b     *boundedReader
 	m     *Metadata
@@ -97,7 +97,7 @@ func (v *movie) top() {
 	}
 }
 
-// counting notes whether what f reads is damaged.
+// counting records whether the input of f is damaged.
 func (v *movie) counting(f func() error) error {
 	before := v.m.Partial
 	v.m.Partial = false
@@ -285,8 +285,8 @@ func (v *movie) readSidx(x box) {
 	}
 }
 
-// mp4Time reads seconds since 1904-01-01 UTC. Zero, the Unix epoch and anything before it are what
-// writers without a clock leave: unknown.
+// mp4Time reads seconds since 1904-01-01 UTC. Writers without a clock leave zero, the Unix epoch or an earlier time:
+// unknown.
 func mp4Time(seconds uint64) time.Time {
 	const toUnix = 2082844800
 	if seconds <= toUnix || seconds > 1<<40 {

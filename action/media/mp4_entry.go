@@ -23,7 +23,7 @@ var hevcProfiles = map[uint8]string{1: "Main", 2: "Main 10", 3: "Main Still Pict
 var aacProfiles = map[uint8]string{1: "Main", 2: "LC", 3: "SSR", 4: "LTP", 5: "HE-AAC", 29: "HE-AACv2", 42: "xHE-AAC"}
 var aacRates = [...]int{96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350}
 
-// readStsd reads the first sample entry, the one that matters in practice.
+// readStsd reads the first sample entry; in practice there is no other.
 func (v *movie) readStsd(stsd box, t *track) error {
 	if stsd.end-stsd.body < 16 {
 		return fmt.Errorf("sample descriptions at %d are cut", stsd.start)

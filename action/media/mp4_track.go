@@ -6,7 +6,7 @@ import (
 	mp4 "github.com/abema/go-mp4"
 )
 
-// track is one trak box with what the fragments add to it.
+// track is one trak box with the additions of the fragments.
 type track struct {
 	id        uint32
 	header    bool // tkhd has been read
@@ -120,8 +120,8 @@ func (t *track) rotation() (degrees int, exact, mirrored bool) {
 	return int(turn) * 90 % 360, math.Abs(angle-turn*90) < 1, a*d-b*c < 0
 }
 
-// seconds is the track's length in the presentation: the edit list where it says something, plus
-// what the fragments add; 0 is unknown.
+// seconds is the track's length in the presentation: that of the edit list if it has one, plus the fragments; 0 is
+// unknown.
 func (t *track) seconds(movieScale uint32) float64 {
 	s := 0.0
 	switch {
@@ -132,7 +132,7 @@ func (t *track) seconds(movieScale uint32) float64 {
 	}
 	if t.inFragments && t.timescale > 0 {
 		s += (t.fragTo - t.fragFrom) / float64(t.timescale)
-		if t.empty { // what fills the time up to the first picture of reordered ones
+		if t.empty { // fills the time up to the first picture of reordered ones
 			s -= math.Min(t.edited/math.Max(float64(movieScale), 1), t.skipped/float64(t.timescale))
 		}
 	}
@@ -164,9 +164,9 @@ func (v *movie) finish() {
 	}
 }
 
-// total is the length of the whole as ffprobe shows it: of a fragmented file that of its longest track, else what
-// the movie header says, which is the same in a file whose parts agree. Without either: sidx, mehd. Of a damaged
-// file only the movie header counts; the longest track may be one of those that could not be read.
+// total is the length of the whole as ffprobe shows it: of a fragmented file that of its longest track, else that of
+// the movie header, which is the same in a consistent file. Without either: sidx, mehd. Of a damaged file only the
+// movie header counts; the longest track may be one that could not be read.
 func (v *movie) total(longest float64) *float64 {
 	header := 0.0
 	if v.timescale > 0 {
@@ -192,7 +192,7 @@ func (v *movie) total(longest float64) *float64 {
 	return seconds(longest)
 }
 
-// seconds rounds to microseconds; nothing for zero and what cannot be.
+// seconds rounds to microseconds; nil for zero and impossible values.
 func seconds(s float64) *float64 {
 	s = math.Round(s*1e6) / 1e6
 	if !(s > 0) || s > 1e12 {

@@ -14,7 +14,7 @@ import (
 const (
 	programTimeout = 30 * time.Second
 	programOutput  = 1 << 20 // bytes of an answer
-	programErrors  = 4 << 10 // bytes of what it complains about
+	programErrors  = 4 << 10 // bytes of its error output
 )
 
 // Find looks for ffprobe and exiftool on PATH. A program that is not there stays empty.
@@ -28,8 +28,8 @@ func Find() Options {
 	return o
 }
 
-// ask runs a program that describes a file and returns its answer and the first line of its
-// complaints. It gets no input, of the environment only what it needs to start, and limited time and output.
+// ask runs a program that describes a file and returns its answer and the first line of its error output. It gets no
+// input, a minimal environment, and limited time and output.
 func ask(ctx context.Context, program string, args ...string) (answer []byte, complaint string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, programTimeout)
 	defer cancel()

@@ -51,7 +51,7 @@ var magic = []struct {
 	{0, "\x06\x0e+4\x02\x05\x01\x01", sniffed{format: "mxf", mime: "application/mxf", kind: "video"}},
 }
 
-// sniff recognises a file by its first bytes, whatever its name is. An empty format: unknown.
+// sniff recognises a file by its first bytes, regardless of its name. An empty format: unknown.
 func sniff(head []byte) sniffed {
 	has := func(at int, sig string) bool {
 		return len(head) >= at+len(sig) && string(head[at:at+len(sig)]) == sig
@@ -94,7 +94,7 @@ func docType(head []byte) string {
 	return string(bytes.TrimRight(name[:min(len(name), int(head[at+2]&0x7f))], "\x00"))
 }
 
-// sniffBrand tells the relatives of ISO 14496-12 apart by the major brand of ftyp.
+// sniffBrand distinguishes the relatives of ISO 14496-12 by the major brand of ftyp.
 func sniffBrand(head []byte) sniffed {
 	brand := ""
 	if len(head) >= 12 {

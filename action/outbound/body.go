@@ -43,7 +43,7 @@ func File(path, contentType string) (Body, error) {
 	return Body{Size: f.size, ContentType: contentType, Open: f.open, Name: fmt.Sprintf("file %s %d", f.name, f.size)}, nil
 }
 
-// errChanged is a file that is not what it was when the request was made.
+// errChanged is a file that has changed since the request was made.
 var errChanged = errors.New("the file changed while it was sent")
 
 // sourceFile is a file as it was when the request was made.

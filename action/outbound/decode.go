@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// decoding is a transport that counts what arrives and undoes gzip, the one encoding that is asked for.
+// decoding is a transport that counts received bytes and undoes gzip, the one encoding it accepts.
 type decoding struct{ next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
@@ -48,7 +48,7 @@ func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.ReadCloser.Read(p)
 	a.count += int64(n)
 	a.x.received.Add(int64(n))
-	a.x.watch.touch() // one read of what is unpacked may take many of these
+	a.x.watch.touch() // one unpacked read may take many of these
 	return n, err
 }
 
@@ -98,7 +98,7 @@ func (u *unzipping) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain tells broken data from a broken connection.
+// explain distinguishes broken data from a broken connection.
 func (u *unzipping) explain(err error) error {
 	if err == gzip.ErrHeader || err == gzip.ErrChecksum { //nolint:errorlint // bare
 		return &Failure{Kind: KindContent, Err: &stepwell.Error{Code: stepwell.CodeFailed, Message: "the response says that it is gzip and is not"}}

@@ -14,7 +14,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Request is what to send.
+// Request is a request to send.
 type Request struct {
 	Method   string // Defaults to GET
 	URL      string // http or https
@@ -70,8 +70,8 @@ type exchange struct {
 
 type exchangeKey struct{}
 
-// Do sends the request and returns when the headers of the response are there. The error is a *Failure,
-// or the cause of ctx if that ended. Whatever the status, a response is no error here.
+// Do sends the request and returns when the headers of the response are there. The error is a *Failure, or the cause of
+// ctx if that ended. A response of any status is no error here.
 func (c *Client) Do(ctx context.Context, req *Request) (*Response, error) {
 	x := &exchange{client: c, req: req, outer: ctx}
 	hr, err := x.prepare()
@@ -116,7 +116,7 @@ func (x *exchange) queue(hr *http.Request) (err error) {
 	return err
 }
 
-// prepare makes the request; what is wrong with it is said without its secrets.
+// prepare makes the request; its errors hold no secrets.
 func (x *exchange) prepare() (*http.Request, error) {
 	u, err := parseURL(x.req.URL)
 	if err != nil {
@@ -186,7 +186,7 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// setHeader copies the headers and refuses those that the transport owns.
+// setHeader copies the headers and refuses those of the transport.
 func setHeader(hr *http.Request, header http.Header) error {
 	for name, values := range header {
 		name = http.CanonicalHeaderKey(name)
@@ -207,7 +207,7 @@ func setHeader(hr *http.Request, header http.Header) error {
 	return nil
 }
 
-// response makes what the caller reads.
+// response makes the caller's view of a response.
 func (x *exchange) response(resp *http.Response) *Response {
 	x.watch.awaiting(false)
 	if x.turn != nil {
@@ -229,7 +229,7 @@ func (x *exchange) response(resp *http.Response) *Response {
 		Body: &receiving{in: resp.Body, x: x, left: limit, limit: limit}, exchange: x, raw: resp.Body}
 }
 
-// verdictOf is what a status tells a breaker.
+// verdictOf maps a status to a breaker's result.
 func verdictOf(status int) error {
 	switch status {
 	case http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -240,7 +240,7 @@ func verdictOf(status int) error {
 	return nil
 }
 
-// Close ends the exchange; what was not read of the body is dropped. It may be called twice.
+// Close ends the exchange; the unread body is dropped. It may be called twice.
 func (r *Response) Close() error {
 	err := r.raw.Close()
 	r.exchange.finish(nil)
@@ -272,7 +272,7 @@ func (x *exchange) metrics() Metrics {
 	return m
 }
 
-// finish gives back what the exchange holds.
+// finish releases the exchange's resources.
 func (x *exchange) finish(err error) {
 	if !x.ended.IsZero() {
 		return
@@ -325,7 +325,7 @@ func origin(u *url.URL) string { return u.Scheme + "://" + strings.ToLower(hostP
 // SameOrigin reports whether two URLs share scheme, host and port.
 func SameOrigin(a, b *url.URL) bool { return origin(a) == origin(b) }
 
-// sending counts what is sent.
+// sending counts sent bytes.
 type sending struct {
 	io.ReadCloser
 	x *exchange
@@ -339,7 +339,7 @@ func (s *sending) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// receiving bounds what is received and explains why it ends.
+// receiving limits the received bytes and explains the end.
 type receiving struct {
 	in          io.Reader
 	x           *exchange

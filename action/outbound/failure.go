@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Kind says what went wrong with an exchange; kinds and statuses are the words of retry rules.
+// Kind classifies failures of an exchange; kinds and statuses are the words of retry rules.
 type Kind string
 
 // The kinds.
@@ -35,7 +35,7 @@ const (
 	KindTruncated Kind = "truncated" // the response ended early
 	KindProtocol  Kind = "protocol"  // the response is not HTTP
 	KindLimit     Kind = "limit"     // a size, or the number of redirects, in Phase
-	KindContent   Kind = "content"   // the body is not what it should be
+	KindContent   Kind = "content"   // the body is invalid
 	KindStatus    Kind = "status"    // the status is not a success
 	KindResult    Kind = "result"    // the response was judged a failure by its content
 )
@@ -194,7 +194,7 @@ func isTLS(err error) bool {
 	return errors.Is(err, http.ErrSchemeMismatch) || strings.HasPrefix(err.Error(), "tls: ") || strings.Contains(err.Error(), "remote error: tls")
 }
 
-// printable drops what would break a line of a log or a terminal, and bounds the length.
+// printable drops characters that would break a line of a log or a terminal, and limits the length.
 func printable(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || r == '\u2028' || r == '\u2029' {

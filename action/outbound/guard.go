@@ -75,7 +75,7 @@ func blocked(format string, args ...any) error {
 	return &Failure{Kind: KindBlocked, Err: &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...)}}
 }
 
-// named reports whether the host is one of those that are allowed by name.
+// named reports whether the host is allowed by name.
 func (g *guard) named(address string) bool {
 	address = strings.ToLower(address)
 	host, port, err := net.SplitHostPort(address)
@@ -101,7 +101,7 @@ const (
 	otherHint   = "if it is meant to, allow it in stepwell.yaml: http: {allow_hosts: [this.host]} or allow_cidrs"
 )
 
-// special are the networks that are no places on the internet, beyond those that netip knows.
+// special are the networks outside the public internet, beyond those that netip knows.
 var special = []struct {
 	prefix netip.Prefix
 	kind   string
@@ -125,8 +125,7 @@ var special = []struct {
 	{netip.MustParsePrefix("fec0::/10"), "private"},
 }
 
-// classOf names the kind of an address that is not on the internet, "" for one that is, with the options
-// that would allow it.
+// classOf names the kind of a non-public address, "" for a public one, with the options that would allow it.
 func classOf(addr netip.Addr) (kind, hint string) {
 	addr = embedded(addr)
 	for _, s := range special {

@@ -20,13 +20,12 @@ type Limit struct {
 	Concurrent int     `json:"concurrent"` // at once. Defaults to 32; -1: any number
 	PerSecond  float64 `json:"per_second"` // started per second. Defaults to 0: any number
 	Burst      int     `json:"burst"`      // started at once after a pause. Defaults to PerSecond, at least 1
-	// TokensPerMinute bounds what Response.Spend reports; what goes beyond is waited out before the
-	// next request. Defaults to 0: any number.
+	// TokensPerMinute limits the tokens reported to Response.Spend; an excess delays the next request. Defaults to 0:
+	// any number.
 	TokensPerMinute int `json:"tokens_per_minute"`
 }
 
-// limits are the gates of all hosts and credentials. A gate that nobody uses is forgotten when there are
-// too many.
+// limits are the gates of all hosts and credentials. Unused gates are forgotten when there are too many.
 type limits struct {
 	o     Options
 	mu    sync.Mutex
@@ -36,7 +35,7 @@ type limits struct {
 // maxGates bounds the hosts and credentials that are remembered while idle.
 const maxGates = 4096
 
-// gate is what one host or one credential has left.
+// gate is the remaining allowance of one host or one credential.
 type gate struct {
 	slots   chan struct{} // nil: any number
 	rate    *rate.Limiter // nil: any rate
@@ -99,7 +98,7 @@ func (l *limits) newBreaker(g *gate, host string) *gobreaker.TwoStepCircuitBreak
 	})
 }
 
-// errExcluded tells a breaker that an exchange says nothing about the host.
+// errExcluded marks an exchange that is no evidence about the host.
 var errExcluded = fmt.Errorf("not counted")
 
 // use finds the gate of a key and keeps it until leave.
@@ -143,7 +142,7 @@ func (g *gate) idle(now time.Time) bool {
 		(g.breaker == nil || g.breaker.State() == gobreaker.StateClosed && g.breaker.Counts().ConsecutiveFailures == 0)
 }
 
-// place is what a request counts for.
+// place identifies the gates of a request.
 type place struct{ gate, host, hostPort, credential string }
 
 // turn is a request's leave to go ahead.
@@ -195,7 +194,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// limit is what Options say of a service or a host.
+// limit is the limit of a service or a host in Options.
 func (l *limits) limit(at place) Limit {
 	names := []string{at.hostPort, at.host}
 	if at.gate != "" {
@@ -220,7 +219,7 @@ func (t *turn) ask(name, hostPort string) (err error) {
 	return err
 }
 
-// allow gives the function that tells the breaker how the exchange went; without a breaker it is nil.
+// allow returns the function that reports the exchange's outcome to the breaker; without a breaker it is nil.
 func (g *gate) allow(name string, failures int) (func(error), error) {
 	if g.breaker == nil {
 		return nil, nil
@@ -235,7 +234,7 @@ func (g *gate) allow(name string, failures int) (func(error), error) {
 	return nil, busy(max(after, time.Second), fmt.Sprintf("%s has failed %d times in a row and is left alone for a while", name, failures))
 }
 
-// tell tells the breaker how the exchange went; nil is well, errExcluded says nothing.
+// tell reports the exchange's outcome to the breaker; nil is success, errExcluded is no evidence.
 func (t *turn) tell(err error) {
 	if t.report != nil {
 		t.report(err)
@@ -243,7 +242,7 @@ func (t *turn) tell(err error) {
 	}
 }
 
-// reached tells the breaker of the address whether there was a connection.
+// reached reports to the breaker of the address whether there was a connection.
 func (t *turn) reached(err error) {
 	if t.reach != nil {
 		t.reach(err)
@@ -323,8 +322,8 @@ func (g *gate) cooling() time.Duration {
 // coolDown keeps everybody away from the host for a while (stac-and-media §2: a 429 slows all workers).
 func (t *turn) coolDown(d time.Duration) { t.gates[0].coolDown(d) }
 
-// spend books tokens with the host and the credential. A gate that has given more than its minute
-// allows lets nobody through until it is made up.
+// spend charges tokens to the host and the credential. An overdrawn gate blocks requests until its minutes cover the
+// debt.
 func (t *turn) spend(n int) {
 	now := time.Now()
 	for _, g := range t.gates {

@@ -59,7 +59,7 @@ type form struct {
 	boundary string
 }
 
-// head is what stands before a part's content.
+// head is the text before a part's content.
 func (f *form) head(i int) string {
 	p := f.parts[i]
 	var b strings.Builder
@@ -118,7 +118,7 @@ func (f *form) open() (io.ReadCloser, error) { return &formReader{form: f}, nil 
 type formReader struct {
 	form *form
 	part int
-	now  io.Reader // what is being read of the part
+	now  io.Reader // the reader of the current part
 	file io.Closer
 }
 

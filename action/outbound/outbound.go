@@ -33,7 +33,7 @@ type Options struct {
 	// AllowHosts permits every address of these hosts: "db.internal", "db.internal:8080" or "*.svc.local".
 	// Defaults to none.
 	AllowHosts []string `json:"allow_hosts"`
-	// AllowCIDRs permits the addresses in these networks, whatever they are. Defaults to none.
+	// AllowCIDRs permits all addresses in these networks. Defaults to none.
 	AllowCIDRs []netip.Prefix `json:"allow_cidrs" doc:"write it like 10.1.0.0/16"`
 
 	// PerHost bounds the requests to each host and port. Defaults to 32 at once, at any rate.
@@ -73,7 +73,7 @@ type Client struct {
 	guard     *guard
 	limits    *limits
 	transport *http.Transport
-	trips     http.RoundTripper // transport, or what records or replays
+	trips     http.RoundTripper // transport, or the recorder or player
 }
 
 // New makes a Client; options that contradict each other are CodeInvalid.

@@ -47,7 +47,7 @@ type tape struct {
 	seen map[string]int
 }
 
-// place is the recording's file. The request's body, or its name, its method and URL are what it is found by.
+// place is the recording's file. Its key is the method, the URL, and the request's body or name.
 func (t *tape) place(r *recording) string {
 	sum := sha256.Sum256([]byte(r.Request.Method + "\n" + r.Request.URL + "\n" + r.Request.Body))
 	key := hex.EncodeToString(sum[:12])
@@ -148,7 +148,7 @@ func (t *replayer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if req.Body != nil {
-		// What is replayed is sent to nobody, yet it counts as sent.
+		// A replayed request is not sent, but counts as sent.
 		if _, err := io.Copy(io.Discard, req.Body); err != nil {
 			return nil, err
 		}

@@ -42,7 +42,7 @@ func RetryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 	return min(max(at.Sub(now), 0), year), true
 }
 
-// Verdict is what a failure means for the step.
+// Verdict is the consequence of a failure for the step.
 type Verdict string
 
 // The verdicts.
@@ -68,7 +68,7 @@ type Policy struct {
 	MaxDefer time.Duration
 }
 
-// Check says what is wrong with the rules.
+// Check validates the rules.
 func (p Policy) Check() error {
 	for _, rule := range slices.Concat(p.RetryOn, p.FailOn) {
 		class, isClass := strings.CutSuffix(rule, "xx")
@@ -82,7 +82,7 @@ func (p Policy) Check() error {
 	return nil
 }
 
-// Judge says what the failure means.
+// Judge returns the verdict on the failure.
 func (p Policy) Judge(f *Failure) Verdict {
 	names := []string{string(f.Kind)}
 	if f.Kind == KindStatus {
@@ -115,13 +115,13 @@ func judgeStatus(status int) Verdict {
 	case http.StatusInternalServerError, http.StatusGatewayTimeout:
 		return Once
 	}
-	if status >= 520 && status <= 529 { // what gateways add, overloaded among them
+	if status >= 520 && status <= 529 { // gateways add these, overloaded among them
 		return Again
 	}
 	return Permanent
 }
 
-// The records by which all attempts of a step know what happened before; the first value of each stays.
+// Records shared by all attempts of a step; the first value of each stays.
 const (
 	recordDeferred = "outbound.deferred"
 	recordOnce     = "outbound.once."
@@ -183,8 +183,8 @@ func mayDefer(ctx context.Context, call *action.Call, p Policy) (bool, error) {
 	return now.Sub(first) < p.MaxDefer, nil
 }
 
-// HeaderKey is an idempotency key as a header can have it: one that is long, or has characters beyond
-// visible ASCII, is replaced by its SHA-256.
+// HeaderKey is an idempotency key fit for a header: one that is long, or has characters beyond visible ASCII, is
+// replaced by its SHA-256.
 func HeaderKey(key string) string {
 	plain := !strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' })
 	if plain && len(key) <= 200 {

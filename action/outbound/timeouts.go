@@ -20,9 +20,8 @@ type Timeouts struct {
 	Total     time.Duration // the whole exchange, redirects and both bodies included. Defaults to 5 minutes
 }
 
-// watchdog ends an exchange whose present phase takes too long. Connections are made in the background
-// and may serve somebody else in the end, so what is heard of them counts only while this exchange has
-// none.
+// watchdog ends an exchange whose current phase takes too long. Connections are made in the background and may serve
+// another exchange in the end, so their events count only while this exchange has none.
 type watchdog struct {
 	limits Timeouts
 	cancel context.CancelCauseFunc
@@ -67,8 +66,8 @@ func (w *watchdog) touch() {
 	}
 }
 
-// awaiting starts the idle clock when the response's body is asked for more, and stops it when there is
-// some: what the reader does with it in between is not the server's fault.
+// awaiting runs the idle clock only while a read of the response's body waits: time that the reader spends in between
+// is not the server's fault.
 func (w *watchdog) awaiting(more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

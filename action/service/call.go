@@ -29,14 +29,14 @@ type handler struct {
 // submitted is the record under which a step keeps the work that it has submitted.
 const submitted = "service.workflow"
 
-// work is asynchronous work under way: what a waiting step knows.
+// work is the state of asynchronous work that a step waits for.
 type work struct {
 	ID       string    `json:"workflow_id"`
 	Deadline time.Time `json:"deadline"`
 	Callback string    `json:"callback,omitempty"` // key of the signal by which the service ends the step
 }
 
-// calledBackPoll is the time between two questions about work whose end the service tells.
+// calledBackPoll is the time between two polls of work with a callback.
 const calledBackPoll = 5 * time.Minute
 
 // Run calls the service, or submits work and waits for its end.
@@ -140,8 +140,8 @@ func (h *handler) submitWork(ctx context.Context, call *action.Call) (*work, err
 	return w, nil
 }
 
-// ask looks at the work's status once, and waits on if it has not ended. A question that fails is asked
-// again at the next turn, as long as there is time: the work goes on whatever happens to the question.
+// ask polls the work's status once, and keeps waiting if it has not ended. A failed poll is repeated at the next turn,
+// as long as there is time: the work continues regardless.
 func (h *handler) ask(ctx context.Context, call *action.Call, w *work) (any, error) {
 	out, err := h.send(ctx, call, http.MethodGet, h.endpoint.StatusPath, map[string]any{"workflow_id": w.ID}, nil)
 	now := h.caller.o.Now()
@@ -172,7 +172,7 @@ func (h *handler) ask(ctx context.Context, call *action.Call, w *work) (any, err
 	return nil, h.wait(w, again)
 }
 
-// plainSegment is what reaches a service unchanged through a sidecar, which decodes a path once or twice and cleans it.
+// plainSegment matches paths that survive a sidecar, which decodes a path once or twice and cleans it.
 var plainSegment = regexp.MustCompile(`^[A-Za-z0-9._~:@+,;=-]+$`)
 
 // fill puts values into a path. A value is escaped, so that it stays one segment; through a sidecar only values that need

@@ -28,7 +28,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// Endpoint is one row of the table: what an action calls.
+// Endpoint is one row of the table: the call of an action.
 type Endpoint struct {
 	Action  string
 	Aliases []string
@@ -56,7 +56,7 @@ type Endpoint struct {
 	Outputs    []spec.Field
 }
 
-// Options say where services are and what is called beyond the built-in table.
+// Options locate services and add calls to the built-in table.
 type Options struct {
 	// Endpoints are added to the table; one with the name of a built-in action replaces it.
 	Endpoints []Endpoint
@@ -115,7 +115,7 @@ func table(given []Endpoint) []Endpoint {
 	return rows
 }
 
-// inherit takes over from the built-in row what the given one leaves open.
+// inherit fills in empty fields from the built-in row.
 func (e *Endpoint) inherit(from *Endpoint) {
 	if e.Summary == "" {
 		e.Summary = from.Summary

@@ -9,9 +9,9 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
-// sidecarFailure reads an answer that is no success and came through a Dapr sidecar: what the sidecar says itself is no answer
-// of the service. A service that is not there, or not yet, is tried again by the step's policy; a service's own
-// status means what it means everywhere (platform design §1).
+// sidecarFailure reads a failed answer that came through a Dapr sidecar: the sidecar's own errors are no answer of the
+// service. An unreachable service is retried by the step's policy; a service's own status means the same as everywhere
+// (platform design §1).
 func sidecarFailure(resp *outbound.Response, body []byte) *outbound.Failure {
 	f := resp.StatusFailure(body)
 	var said struct {
@@ -30,7 +30,7 @@ func sidecarFailure(resp *outbound.Response, body []byte) *outbound.Failure {
 	return f
 }
 
-// kindOf tells what kept a sidecar from reaching the app.
+// kindOf classifies why a sidecar could not reach the app.
 func kindOf(code, message string) outbound.Kind {
 	has := func(texts ...string) bool {
 		for _, text := range texts {
