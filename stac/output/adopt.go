@@ -74,7 +74,7 @@ func (t *tree) relOf(dir, href string) (rel string, ours bool) {
 	return path.Join(dir, name), true
 }
 
-// nodeOf is the node that takes an item: the one that has it already, unless it belongs elsewhere now.
+// nodeOf is the node for an item: its current one, unless it belongs elsewhere now.
 func (t *tree) nodeOf(a *admitted, name string, names []string) (*node, error) {
 	if err := t.adopt(context.Background(), a.unit); err != nil {
 		return nil, err

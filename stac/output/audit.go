@@ -19,13 +19,13 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// An output of single files ends with a look at what lies there, whatever it remembers: its documents are parsed and
-// checked, links are followed, and items are counted.
+// An output of single files ends with an audit of the files on disk: documents are parsed and checked, links followed,
+// and items counted.
 
 // fullCheck is up to how many items each is looked at; of more it is a sample.
 const fullCheck = 1_000_000
 
-// faults are what an audit has found wrong, the first few of them.
+// faults are the first few errors found by an audit.
 type faults struct {
 	first []string
 	count int
@@ -107,8 +107,8 @@ func (t *tree) homes(ctx context.Context) ([]string, error) {
 	return dirs, err
 }
 
-// walk gives the files of items below a directory, and tells how many there are. Without a directory of its own for each
-// collection these are the files of the names that items have.
+// walk calls file for the item files below a directory, and returns their number. Without a directory for each
+// collection these are the files with names of items.
 func (a *auditor) walk(ctx context.Context, dir string, file func(rel string, d fs.DirEntry) error) (n int64, err error) {
 	visit := func(rel string, d fs.DirEntry) error {
 		n++

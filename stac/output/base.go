@@ -21,21 +21,21 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// state is what a sink of files gives as its state: where its ledger was durable. Everything else is in it.
+// state is the state of a sink of files: the durable size of its ledger, which holds everything else.
 type state struct {
 	Ledger string `json:"ledger"`
 	Size   int64  `json:"size"`
 	Start  int64  `json:"start"`            // where the records of this run begin
 	Closed bool   `json:"closed,omitempty"` // the run has ended
-	Later  bool   `json:"later,omitempty"`  // it goes on from one that has ended
-	Token  string `json:"token,omitempty"`  // of what is not published yet
+	Later  bool   `json:"later,omitempty"`  // it resumes from a finished run
+	Token  string `json:"token,omitempty"`  // of the files not published yet
 	// Published is up to where the records are of items that are at the place, as the run was cut off while it published.
 	Published int64 `json:"published,omitempty"`
 	// Rejects is how far the file of rejects is.
 	Rejects durable.SetState `json:"rejects,omitzero"`
 }
 
-// unit is what one collection has in the output; or, where files do not tell collections apart, all of it.
+// unit is a collection in the output; or, where files do not separate collections, all of it.
 type unit struct {
 	number int
 	ID     string `json:"id"`
@@ -43,12 +43,12 @@ type unit struct {
 	unitState
 	changed bool // since the ledger heard of it
 	touched bool // in this run
-	watched bool // what its Collection has ranges for has been looked up
+	watched bool // its Collection's ranges have been loaded
 	adopted bool // the documents that are there have been looked at
-	live    any  // what the format keeps open for it
+	live    any  // the format's open files for it
 }
 
-// unitState is what the ledger knows about a unit.
+// unitState is a unit's state in the ledger.
 type unitState struct {
 	Summary summary.Summary `json:"summary,omitzero"`
 	Filled  bool            `json:"filled,omitempty"`  // there are items in it
@@ -74,8 +74,7 @@ type spooled struct {
 	State  geoparquet.State `json:"state"`
 }
 
-// base is what all sinks of files have in common: the config, the place, the ledger with its index, and the
-// counts.
+// base is the common part of all sinks of files: the config, the place, the ledger with its index, and the counts.
 type base struct {
 	env    *stream.Env
 	config config
@@ -88,7 +87,7 @@ type base struct {
 	about  string
 	stale  bool // the ledger holds items that have been replaced
 	closed bool // the state that was opened was of a run that had ended
-	later  bool // this run goes on from one that has ended
+	later  bool // this run resumes from a finished one
 	token  string
 	// published is up to where the ledger's records are of items that this run has published before it was cut off.
 	published int64
@@ -148,7 +147,7 @@ func (o Options) openBase(env *stream.Env, c config) (*base, error) {
 	return b, nil
 }
 
-// load begins, or goes on where the state tells.
+// load begins, or resumes from the state.
 func (b *base) load() error {
 	c := &b.config
 	b.about = strings.Join([]string{c.Format, c.OrganizeBy, b.place.root, c.single(), c.Split, c.Compression}, "|")
@@ -182,7 +181,7 @@ func (b *base) load() error {
 	return err
 }
 
-// newToken tells the hidden files of a run from those of others.
+// newToken identifies the hidden files of a run.
 func newToken() string {
 	var token [durable.TokenLength / 2]byte
 	rand.Read(token[:])
@@ -379,7 +378,7 @@ func (b *base) refuse(it *stream.Item, message, hint string) error {
 	return b.env.Refuse(it, &stepwell.Error{Code: stepwell.CodeConflict, Message: message, Hint: hint})
 }
 
-// recordUnits writes what has changed about units into the ledger.
+// recordUnits writes changed units into the ledger.
 func (b *base) recordUnits() error {
 	for _, u := range b.units {
 		if !u.changed {
@@ -412,7 +411,7 @@ func (b *base) commit() (state, error) {
 	return state{Ledger: b.ledger.id, Size: b.ledger.size, Start: b.since, Rejects: b.rejected, Later: b.later, Token: b.token, Published: b.published}, nil
 }
 
-// given is what this run was given, with rows items to be published.
+// given counts the items of this run, with rows items to be published.
 func (b *base) given(rows int64) durable.Given {
 	g := durable.Given{Rows: rows}
 	g.Read, g.Failed = b.env.Tallied()

@@ -162,7 +162,7 @@ func (t *tree) writeRoot(ctx context.Context) error {
 	return t.replace(ctx, "", catalogFile, doc, old)
 }
 
-// titleOfCollection is what its collection.json says, else its id.
+// titleOfCollection is the title in its collection.json, else its id.
 func (t *tree) titleOfCollection(ctx context.Context, u *unit) (string, error) {
 	doc, _, err := t.existing(ctx, path.Join(u.Dir, collectionFile))
 	if err != nil {

@@ -129,10 +129,10 @@ func (c config) checkFormat(given stream.Config) (problems []error) {
 	return problems
 }
 
-// packing is how compression names what names of files say.
+// packing maps compressions to suffixes of file names.
 var packing = map[string]string{"none": "", "gzip": "gz", "zstd": "zst"}
 
-// target is what the user gave as the place.
+// target is the place given by the user.
 func (c config) target() string {
 	if c.BaseDir != "" {
 		return c.BaseDir

@@ -11,8 +11,8 @@ import (
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
-// Parts of a unit are read together, so that what a column is in one it should be in the next: a part begins with the
-// columns of all before it. That way, too, the items of an earlier run fit behind those of this one.
+// The columns of all parts of a unit agree when read together: a part begins with the columns of all before it. So the
+// items of an earlier run fit behind those of this one.
 
 // known are the columns that a unit's next part begins with.
 func (t *table) known(ctx context.Context, u *unit) (parquet.Schema, error) {
@@ -68,7 +68,7 @@ func openPart(name string, size int64, look func(*parquet.File)) error {
 	return nil
 }
 
-// explain adds what can be done about an item whose types are not those of its column.
+// explain adds a hint for an item whose types are not those of its column.
 func explain(err error) error {
 	if row, ok := errors.AsType[*parquet.RowError](err); ok && row.Mixed {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Err: err,

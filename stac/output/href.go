@@ -191,8 +191,8 @@ func structural(rel string) bool {
 	return rel == "self" || rel == "parent" || rel == "root" || rel == "collection"
 }
 
-// relink gives a document the links of its new place. What is moved loses the links that told of the old one;
-// otherwise only self goes. Links of other kinds stay, with hrefs that rebase has made to mean the same.
+// relink gives a document the links of its new place. A moved document loses the links about its old place; otherwise
+// only self is removed. Links of other kinds stay, with hrefs adjusted by rebase.
 func relink(doc *item.Value, own []link, moved bool, rebase func(string) string) {
 	links := item.NewList()
 	for _, l := range own {

@@ -4,8 +4,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// index knows every item of the output by (collection, id): 24 bytes each. What counts as one id is what
-// file systems that ignore case take for one, so that two ids never meet in one file.
+// index has every item of the output by (collection, id): 24 bytes each. Ids that are equal on file systems that ignore
+// case are one id, so that two ids never share a file.
 type index map[[16]byte]uint64
 
 // A value is 40 bits of the content's hash, 23 of the exact id's, and whether it is of this run.
@@ -15,7 +15,7 @@ const (
 	contentBits = ^uint64(1<<24 - 1)
 )
 
-// verdict is what the index says about an item.
+// verdict is the index's answer about an item.
 type verdict int
 
 const (

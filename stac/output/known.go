@@ -61,8 +61,8 @@ func (b *base) knownOf(id string) *item.Value {
 // elsewhere are the links of a Collection that lead to parts of where it was.
 var elsewhere = []string{"item", "items", "child", "data", "search", "aggregate", "aggregations", "queryables", "next", "prev"}
 
-// collectionOf is the Collection as its source describes it now, over what is here already (nil: nothing), with all that
-// a Collection must have.
+// collectionOf is the Collection as its source describes it now, merged over the existing one (nil: none), with all
+// required members.
 func (b *base) collectionOf(id string, s *summary.Summary, here *item.Value) (*item.Value, error) {
 	known := b.knownOf(id)
 	doc := here
@@ -87,7 +87,7 @@ func (b *base) collectionOf(id string, s *summary.Summary, here *item.Value) (*i
 	}
 	license := "other"
 	if summary.Later("1.1.0-beta.1", version) {
-		license = "proprietary" // what 1.0 has for it
+		license = "proprietary" // the placeholder of STAC 1.0
 	}
 	for _, member := range [][2]string{{"type", "Collection"}, {"stac_version", version}, {"id", id},
 		{"description", "Items of collection " + id + "."}, {"license", license}} {

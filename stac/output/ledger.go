@@ -15,13 +15,13 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// ledger is the file in the segment's directory that says what the output holds: one record per item, and
-// what has to be known about collections and their parts. It is only appended to; what lies behind the
-// size in a state was never promised and is cut off. The rest of the sink is rebuilt from it.
+// ledger is the file in the segment's directory that lists the output's contents: one record per item, and the facts
+// about collections and their parts. It is append-only; data behind the size in a state was never promised and is
+// truncated. The rest of the sink is rebuilt from it.
 type ledger struct {
 	file *os.File
 	id   string // random, so that a state and its ledger belong together
-	size int64  // with what is in buf
+	size int64  // including buf
 	buf  []byte
 }
 
@@ -72,8 +72,8 @@ func newLedger(dir string, about string) (*ledger, error) {
 
 func ledgerPath(dir string) string { return filepath.Join(dir, "output.ledger") }
 
-// openLedger opens the ledger that a state speaks of, cuts off what follows, and gives every record to see.
-// A ledger that is not there, or another one, is stream.ErrStateGone.
+// openLedger opens the ledger of a state, truncates the rest, and calls see for every record. A missing or different
+// ledger is stream.ErrStateGone.
 func openLedger(dir, about string, s state, see func(record) error) (*ledger, error) {
 	f, err := os.OpenFile(ledgerPath(dir), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -161,7 +161,7 @@ func (l *ledger) now(milliseconds int64) {
 	l.number(uint64(milliseconds))
 }
 
-// flush hands what was appended to the system when there is much of it.
+// flush writes the buffer to the file when it is large.
 func (l *ledger) flush(always bool) error {
 	if len(l.buf) < 1<<18 && !always {
 		return nil
@@ -193,8 +193,8 @@ func (l *ledger) at(offset int64) (record, error) {
 	return rec, r.err
 }
 
-// compact makes a new ledger of the items that keep tells of, and of everything else, in the place of this
-// one. States of the old one are of no use any more.
+// compact replaces this ledger by a new one of the items that keep selects, and of everything else. States of the old
+// one become invalid.
 func (l *ledger) compact(dir, about string, keep func(entry) bool) (*ledger, error) {
 	if err := l.flush(true); err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 // maxListed is how many files a manifest lists one by one. Of more, it lists the directories.
 const maxListed = 10_000
 
-// manifest tells what an output holds (stac-manager, data contracts §6).
+// manifest lists the contents of an output (stac-manager, data contracts §6).
 type manifest struct {
 	Workflow   string   `json:"workflow_name"`
 	Timestamp  string   `json:"timestamp"`
@@ -111,7 +111,7 @@ func (l *list) end() manifest {
 	return l.manifest
 }
 
-// finish writes the manifest of what lies there, and gives the outputs.
+// finish writes the manifest of the files on disk, and returns the outputs.
 func (b *base) finish(ctx context.Context, each func(add func(listed)) error) (outputs map[string]any, err error) {
 	l := &list{manifest: manifest{Workflow: b.env.Workflow, Timestamp: stamp(time.Now()), Format: b.config.Format,
 		OrganizeBy: b.config.OrganizeBy, OutputPath: b.place.shown(b.config.single())}}
@@ -152,8 +152,8 @@ func (b *base) finish(ctx context.Context, each func(add func(listed)) error) (o
 		"items_not_checked": b.unchecked, "files_written": files, "manifest_path": b.place.shown(path.Join(home, name)), "manifest": m}, nil
 }
 
-// listOthers lists files of other runs that the last manifest tells of, and that are still there: of collections that this
-// one has nothing of. Formats of one file for each item list what lies there, and outputs of one file have no others.
+// listOthers lists existing files of other runs from the last manifest: those of collections that are not in this run.
+// Formats of one file for each item list the files on disk, and outputs of one file have no others.
 func (b *base) listOthers(ctx context.Context, home string, l *list) error {
 	if b.policy.Mode == durable.Replace || b.config.single() != "" || b.config.Format != "ndjson" && b.config.Format != "parquet" {
 		return nil
@@ -195,7 +195,7 @@ func (b *base) end() (state, error) {
 	return s, nil
 }
 
-// listedBefore are the files that the last manifest of the whole output tells of; none when there is no such manifest.
+// listedBefore are the files in the last manifest of the whole output; none when there is no such manifest.
 func (b *base) listedBefore(ctx context.Context, home string) []listed {
 	text, err := b.place.read(ctx, path.Join(home, "manifest.json"), maxDocument)
 	var m manifest

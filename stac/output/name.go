@@ -20,9 +20,9 @@ var reserved = map[string]bool{
 	"lpt0": true, "lpt1": true, "lpt2": true, "lpt3": true, "lpt4": true, "lpt5": true, "lpt6": true, "lpt7": true, "lpt8": true, "lpt9": true,
 }
 
-// fileName turns an id into a file name that every system and object store takes: what is unsafe is
-// percent-encoded, and an id that gets too long is cut and ends in a hash. Two ids never get the same name,
-// and no name leaves its directory. Names that differ in case only are told apart by the index.
+// fileName turns an id into a file name that every system and object store accepts: unsafe characters are
+// percent-encoded, and an overlong id is truncated and ends in a hash. Two ids never get the same name, and no name
+// leaves its directory. The index separates names that differ in case only.
 func fileName(id string) string {
 	var b strings.Builder
 	for i := 0; i < len(id); {
@@ -100,7 +100,7 @@ func hash128(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// fold makes equal what file systems that ignore case or the composition of characters take for equal.
+// fold normalises case and composition, as some file systems do.
 func fold(name string) string {
 	for i := range len(name) {
 		if name[i] >= utf8.RuneSelf {

@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// Options say what the module works with.
+// Options are the dependencies of the module.
 type Options struct {
 	// Places reaches s3:// outputs. Defaults to files.New(files.Options{}).
 	Places *files.Places

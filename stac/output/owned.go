@@ -17,8 +17,8 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// owned is what a run with write: replace has put into an API: what else is in the collections is deleted at its end. It
-// is in a file, so that a run that goes on knows it; 16 bytes of each item are in memory.
+// owned is the items that a run with write: replace has put into an API: its end deletes all others in the collections.
+// It is in a file, for a resumed run; 16 bytes of each item are in memory.
 type owned struct {
 	file        *os.File
 	out         *bufio.Writer
@@ -90,7 +90,7 @@ func (s *server) strangers(ctx context.Context, collection string, first int) (i
 // maxStrangers bounds the items that one run deletes from a collection.
 const maxStrangers = 1_000_000
 
-// deleteStrangers deletes from the collections of the run what it has not put there.
+// deleteStrangers deletes from the collections of the run all items that it has not put there.
 func (s *server) deleteStrangers(ctx context.Context) (deleted int64, err error) {
 	collections := slices.Collect(func(yield func(string) bool) {
 		for c := range s.owned.collections {

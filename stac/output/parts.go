@@ -109,8 +109,8 @@ func (t *table) fetch(ctx context.Context, rel, to string) error {
 	})
 }
 
-// moves is what ends a run: hidden files that get their places, and files that go. It is written down before, so that
-// a run that is cut off in between is brought to its end.
+// moves is the end of a run: hidden files to rename, and files to remove. It is stored first, so that an interrupted
+// end can be completed.
 type moves struct {
 	Token  string   `json:"token"`
 	Ledger int64    `json:"ledger,omitempty"` // its size, with all items that are published
@@ -125,11 +125,11 @@ type move struct {
 
 func (t *table) movesPath() string { return filepath.Join(t.env.Data, "output.moves.json") }
 
-// cutOff finds out whether the run of a state was cut off while it published, and gives what was to be done.
+// cutOff reports whether the run of a state was interrupted while it published, and returns its moves.
 func (t *table) cutOff() (*moves, error) {
 	var s state
 	if known, err := stream.State(t.env.State, &s); !known || err != nil || s.Closed {
-		return nil, nil //nolint:nilerr // load tells
+		return nil, nil // nolint:nilerr // load returns it
 	}
 	text, err := os.ReadFile(t.movesPath())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,8 +146,8 @@ func (t *table) cutOff() (*moves, error) {
 	return &m, nil
 }
 
-// replay brings publishing to its end. From there this run goes on as from one that has ended: items that come again, as
-// their checkpoint was not written, are known.
+// replay completes publishing. From there this run continues as from a finished one: items that come again, as their
+// checkpoint was not written, are known.
 func (t *table) replay(ctx context.Context, m *moves) error {
 	if err := t.apply(ctx, *m); err != nil {
 		return err
@@ -156,7 +156,7 @@ func (t *table) replay(ctx context.Context, m *moves) error {
 	return nil
 }
 
-// apply moves and removes; what has been is not done again.
+// apply moves and removes; completed moves are not repeated.
 func (t *table) apply(ctx context.Context, m moves) error {
 	for _, one := range m.Moves {
 		if _, err := os.Stat(one.From); errors.Is(err, fs.ErrNotExist) {
@@ -239,7 +239,7 @@ func (t *table) publish(ctx context.Context) error {
 	return t.apply(ctx, m)
 }
 
-// mayReplace keeps a run that has nothing from taking away what is there.
+// mayReplace keeps an empty run from removing existing items.
 func (t *table) mayReplace(ctx context.Context) error {
 	if t.later || t.policy.Mode != durable.Replace {
 		return nil
@@ -250,8 +250,8 @@ func (t *table) mayReplace(ctx context.Context) error {
 	})
 }
 
-// old are the parts at the place that a run which replaces them takes away: those of its collections, and, unless it is
-// about one collection only, of all that the manifest tells of.
+// old are the parts that a replacing run removes: those of its collections, and, unless it is about one collection
+// only, all of the manifest.
 func (t *table) old(ctx context.Context) (rels []string, err error) {
 	for _, u := range t.units {
 		found, err := t.partsAt(ctx, u)
@@ -325,7 +325,7 @@ func (t *table) finishUnit(ctx context.Context, u *unit, m *moves) error {
 	return nil
 }
 
-// finishSpools makes the files of what is still spooled.
+// finishSpools makes files of the remaining spools.
 func (t *table) finishSpools(ctx context.Context, u *unit) error {
 	for len(u.Spooled) > 0 {
 		number := u.Spooled[0].Number
@@ -336,7 +336,7 @@ func (t *table) finishSpools(ctx context.Context, u *unit) error {
 	return nil
 }
 
-// removeOld takes away what the run does not write anew.
+// removeOld adds the removal of files that the run does not rewrite.
 func (t *table) removeOld(ctx context.Context, m *moves) error {
 	old, err := t.old(ctx)
 	if err != nil {
@@ -366,7 +366,7 @@ func (t *table) dropReplaced(ctx context.Context, u *unit, p lying, m *moves) er
 	})
 }
 
-// rewrite makes a file of what fill adds, unless fill has dropped nothing.
+// rewrite makes a file from fill, unless fill has dropped nothing.
 func (t *table) rewrite(ctx context.Context, u *unit, columns parquet.Schema, fill func(*geoparquet.File) (dropped int64, err error), done func(made string, rows int64)) error {
 	f, err := t.beginPart(u, columns)
 	if err != nil {
@@ -475,7 +475,7 @@ func (t *table) sift(ctx context.Context, u *unit, p lying, to *geoparquet.File)
 	return dropped, err
 }
 
-// list tells of the parts as they lie there now.
+// list adds the parts now on disk.
 func (t *table) list(ctx context.Context, add func(listed)) error {
 	for _, u := range t.units {
 		delete(t.there, u.number)

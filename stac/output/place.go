@@ -31,8 +31,8 @@ type place struct {
 	root   string // absolute, or s3://…
 	away   bool   // not on this machine
 	files  *files.Places
-	spare  string // a local directory for what is on its way to a remote place
-	hidden string // the directory of the lock and of what is not finished, in each directory that is locked
+	spare  string // a local directory for files on their way to a remote place
+	hidden string // the directory of the lock and of unfinished files, in each locked directory
 
 	token  string // of temporary files
 	temp   atomic.Int64
@@ -43,11 +43,11 @@ type place struct {
 	remote map[string]bool // units of a remote place that are claimed
 
 	env   *stream.Env
-	alone bool // the run replaces what is there
-	fixed bool // it is about one collection, so that others may write beside it
+	alone bool // the run replaces existing items
+	fixed bool // it is about one collection, so that other runs may write other collections
 	// stage is the local directory in which a run that replaces makes its files; "": they are made in their places.
 	stage string
-	// changed is told of each change at the place, for tests that break off there; nil: nobody.
+	// changed is called for each change at the place, for tests that stop there; nil: no call.
 	changed func()
 }
 
@@ -99,7 +99,7 @@ func (p *place) write(ctx context.Context, unit, rel string, data []byte) error 
 	})
 }
 
-// fill makes a file of what write writes. unit is the locked directory that rel is in.
+// fill makes a file with the output of write. unit is the locked directory that rel is in.
 func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File) error) error {
 	dir := p.spare
 	switch {
@@ -219,7 +219,7 @@ func (p *place) read(ctx context.Context, rel string, limit int64) ([]byte, erro
 	return data, err
 }
 
-// remove takes a file away; one that is not there is fine.
+// remove deletes a file; a missing one is no error.
 func (p *place) remove(rel string) error {
 	if p.away {
 		return nil // an object that nothing links to stays
@@ -247,8 +247,8 @@ func (p *place) sync() error {
 	return nil
 }
 
-// lockUnit locks a directory for this stream and those of its execution that may write there too, and clears away what
-// another one left unfinished there.
+// lockUnit locks a directory for this stream and those of its execution that may write there too, and removes
+// unfinished files of dead runs.
 func (p *place) lockUnit(unit string) error {
 	if p.locks[unit] != nil || p.remote[unit] {
 		return nil

@@ -25,15 +25,15 @@ import (
 
 var errNoHTTP = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "format api needs an HTTP client, and this program was made without one"}
 
-// server puts items into a STAC API by transactions: format api. What the server has answered for is durable.
+// server puts items into a STAC API by transactions: format api. Items that the server has accepted are durable.
 type server struct {
 	env     *stream.Env
 	config  config
 	client  *api.Client
 	guard   *flock.Flock
-	sent    *os.File          // keys of what has been sent since the Commit before the last
-	since   []byte            // keys of what has been sent since the last Commit
-	maybe   map[[16]byte]bool // what a run that was cut off had sent, so that a conflict may be its own doing
+	sent    *os.File          // keys of the items sent since the Commit before the last
+	since   []byte            // keys of the items sent since the last Commit
+	maybe   map[[16]byte]bool // items sent by an interrupted run, so that a conflict may be its own
 	pending []*stream.Item
 	waiting map[[16]byte]bool // keys of pending
 	keys    *durable.Keys     // of the items of this run
@@ -102,7 +102,7 @@ func errBusy(env *stream.Env, err error) error {
 		Hint: "wait for it to end, or stop it", Err: err}
 }
 
-// serverState is what is kept of a server.
+// serverState is the stored state of a server.
 type serverState struct {
 	URL  string `json:"url"`
 	Rows int64  `json:"rows,omitempty"` // items of a run that is not finished, in its keys
@@ -196,7 +196,7 @@ func (s *server) Write(ctx context.Context, batch []*stream.Item) error {
 	return nil
 }
 
-// group is what is sent by one call.
+// group is the items of one call.
 type group struct {
 	collection string
 	link       string // to the collection
@@ -205,7 +205,7 @@ type group struct {
 	results    []api.Result
 }
 
-// flush sends what is pending, several batches at a time, and deals with the answers in order.
+// flush sends the pending items, several batches at a time, and handles the answers in order.
 func (s *server) flush(ctx context.Context) error {
 	if len(s.pending) == 0 {
 		return nil
@@ -239,8 +239,8 @@ func (s *server) flush(ctx context.Context) error {
 	return nil
 }
 
-// noteSent remembers what is about to be sent: when the answer is lost with this run, the next one knows
-// whose doing a conflict is.
+// noteSent records items before they are sent: if the answer is lost with this run, the next one recognises its own
+// conflicts.
 func (s *server) noteSent() error {
 	if s.config.OnConflict == "upsert" {
 		return nil
@@ -257,8 +257,7 @@ func (s *server) noteSent() error {
 	return s.sent.Sync()
 }
 
-// forget drops the keys of what was sent before the last Commit. Those after it are needed until the state
-// of this one has been kept.
+// forget drops the keys of items sent before the last Commit. Later ones are needed until its state has been stored.
 func (s *server) forget() error {
 	if len(s.since) == 0 {
 		return nil
@@ -277,7 +276,7 @@ func (s *server) forget() error {
 	return err
 }
 
-// groups arranges what is pending by collection, in batches.
+// groups arranges the pending items by collection, in batches.
 func (s *server) groups(ctx context.Context) ([]*group, error) {
 	var groups []*group
 	open := map[string]*group{}
@@ -353,8 +352,8 @@ func (s *server) refuse(it *stream.Item, cause error) error {
 	return s.env.Refuse(it, &stream.Error{Type: stream.NetworkError, Context: stream.Context{URL: s.client.URL(), Status: api.StatusOf(cause)}, Err: cause})
 }
 
-// conflict looks again at an item that was there: it may be our own, sent by a run that was cut off; and with
-// if_match it is replaced now, if nobody changes it meanwhile.
+// conflict rechecks an item that exists already: it may be our own, sent by an interrupted run; and with if_match it is
+// replaced now, unless it changes concurrently.
 func (s *server) conflict(ctx context.Context, g *group, i int, res api.Result) (api.Result, error) {
 	it := g.items[i]
 	replace := s.config.OnConflict == "upsert" && s.config.IfMatch
@@ -379,7 +378,7 @@ func (s *server) conflict(ctx context.Context, g *group, i int, res api.Result) 
 	return res, nil
 }
 
-// same compares what a server leaves alone of an item.
+// same compares the members of an item that a server does not change.
 func same(a, b []byte) bool {
 	var two [2]map[string]any
 	for i, text := range [2][]byte{a, b} {

@@ -86,7 +86,7 @@ func (p splitPart) name(it *item.Value) (string, error) {
 	return t.Format(p.layout), nil
 }
 
-// overflow is the name of a directory for what is too much for one catalog file.
+// overflow is the name of a directory for links beyond the limit of one catalog file.
 var overflow = regexp.MustCompile(`^part-[0-9]+$`)
 
 // dirName is fileName for a directory, which must not look like a file or an overflow of ours.

@@ -21,8 +21,8 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// A run that replaces makes its files in a stage, a hidden directory, and moves them to their places when it has come
-// to its end: items first, then the documents that link to them, the root last. Then what is left of earlier runs goes.
+// A run that replaces makes its files in a stage, a hidden directory, and moves them to their places at its end: items
+// first, then the documents that link to them, the root last. Then the remaining files of earlier runs are removed.
 
 // stageDir is where the files of this run wait.
 func (t *tree) stageDir() string {
@@ -32,7 +32,7 @@ func (t *tree) stageDir() string {
 	return filepath.Join(t.place.local(hidden), "stage-"+t.token)
 }
 
-// itemsBefore is how many items the last manifest tells of.
+// itemsBefore is the number of items in the last manifest.
 func (t *tree) itemsBefore(ctx context.Context) int64 {
 	n := int64(0)
 	for _, f := range t.manifestBefore(ctx) {
@@ -41,7 +41,7 @@ func (t *tree) itemsBefore(ctx context.Context) int64 {
 	return n
 }
 
-// manifestBefore is what the last manifest of the same output tells of.
+// manifestBefore lists the files in the last manifest of the same output.
 func (t *tree) manifestBefore(ctx context.Context) []listed {
 	stage := t.place.stage
 	t.place.stage = ""
@@ -53,8 +53,7 @@ func (t *tree) manifestBefore(ctx context.Context) []listed {
 	return t.listedBefore(ctx, home)
 }
 
-// Files in the hidden directory of a stage: the lock of the run that it is of, what that is about, and the items that it
-// publishes, once it has begun to.
+// Files in the hidden directory of a stage: the run's lock, its target, and its items, once it has begun to publish.
 const (
 	stageLock    = "lock"
 	stageOf      = "collection"
@@ -99,9 +98,9 @@ func (t *tree) stageDone() string {
 	return filepath.Join(t.env.Data, fmt.Sprintf(stageDoneFmt, t.token))
 }
 
-// sweepStages removes the stages of runs that died and were not gone on with, of the same collection or, by a run that is
-// about all, of all. mine are the items that this run has, when it replaces: of what such a run had published the
-// others go. nil: a stage from which something was published stays.
+// sweepStages removes the stages of dead runs that were not resumed, of the same collection or, for a run about all, of
+// all. mine are the items of this run, when it replaces: other published items of the dead runs are removed. nil: a
+// stage from which something was published stays.
 func (t *tree) sweepStages(ctx context.Context, mine map[uint64]bool) error {
 	if t.place.away {
 		return nil
@@ -205,8 +204,8 @@ func (t *tree) unstage(ctx context.Context) error {
 	return os.RemoveAll(stage)
 }
 
-// items are the paths of the items that the run has, hashed. They are noted in the stage before the first of them is
-// published, so that a later run knows of them if this one dies and nobody goes on with it.
+// items are the hashed paths of the run's items. They are recorded in the stage before the first of them is published,
+// so that a later run knows them if this one dies and is not resumed.
 func (t *tree) items() (mine map[uint64]bool, err error) {
 	mine = map[uint64]bool{}
 	list := func(out io.Writer) error {
@@ -231,7 +230,7 @@ func (t *tree) items() (mine map[uint64]bool, err error) {
 	return mine, durable.WriteFile(filepath.Join(t.place.stage, hidden, stageItems), list)
 }
 
-// releaseStage lets the stage go; who finds it then may remove it.
+// releaseStage unlocks the stage; any later run may remove it.
 func (t *tree) releaseStage() {
 	if t.staging != nil {
 		if err := t.staging.Close(); err != nil {
@@ -241,8 +240,8 @@ func (t *tree) releaseStage() {
 	}
 }
 
-// removeFormer removes the files of earlier runs that this one has not written: items, and documents beside them that
-// have become empty.
+// removeFormer removes the files of earlier runs that this one has not written: items, and their documents that have
+// become empty.
 func (t *tree) removeFormer(ctx context.Context, before []listed, mine map[uint64]bool) error {
 	dirs := map[string]bool{}
 	if !t.perUnit {
@@ -264,7 +263,7 @@ func (t *tree) removeFormer(ctx context.Context, before []listed, mine map[uint6
 	return t.removeDirs(ctx, dirs, mine)
 }
 
-// removeItem removes an item's file, and notes its directory; also of one that was removed before the run was cut off.
+// removeItem removes an item's file, and records its directory; also of one removed before the run was interrupted.
 func (t *tree) removeItem(ctx context.Context, rel string, dirs map[string]bool) error {
 	there, isItem := t.inspectFile(ctx, rel)
 	if !there || isItem {
@@ -276,7 +275,7 @@ func (t *tree) removeItem(ctx context.Context, rel string, dirs map[string]bool)
 	return t.place.discard(ctx, rel)
 }
 
-// removeDirs removes what describes directories whose items are gone.
+// removeDirs removes the documents of directories without items.
 func (t *tree) removeDirs(ctx context.Context, dirs map[string]bool, mine map[uint64]bool) error {
 	for dir := range dirs {
 		for ; dir != "." && dir != "/"; dir = path.Dir(dir) {

@@ -20,9 +20,9 @@ import (
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
-// table writes stac-geoparquet files: format parquet. Items wait in spools, which are durable at Commit; a part file
-// is made when its spool is full, or at the end. It is hidden until the run ends: then the parts are put beside or
-// in the place of those that are there, and those with items that this run replaces are written anew without them.
+// table writes stac-geoparquet files: format parquet. Items wait in spools, which are durable at Commit; a part file is
+// made when its spool is full, or at the end. It is hidden until the run ends: then the parts are added to the existing
+// ones or replace them, and existing parts with items that this run replaces are rewritten without them.
 type table struct {
 	*base
 	options geoparquet.Options
@@ -72,7 +72,7 @@ func openTable(ctx context.Context, b *base) (*table, error) {
 	return t, nil
 }
 
-// reopen opens what the state tells of.
+// reopen opens the files of the state.
 func (t *table) reopen(ctx context.Context, cutOff *moves) (err error) {
 	if cutOff != nil {
 		if err := t.replay(ctx, cutOff); err != nil {
@@ -111,8 +111,8 @@ func (t *table) reopen(ctx context.Context, cutOff *moves) (err error) {
 	return t.openUnit()
 }
 
-// verify finds out whether the parts that a run has published are still there. What is upserted into or appended to
-// may have been by others, too, but never loses rows.
+// verify checks that the parts published by a run still exist. A file that is upserted into or appended to may have
+// rows of others, but never loses any.
 func (t *table) verify(ctx context.Context, u *unit) error {
 	was, now := int64(0), int64(0)
 	for _, p := range u.Parts {
@@ -133,8 +133,7 @@ func (t *table) verify(ctx context.Context, u *unit) error {
 	return fmt.Errorf("%w: %s was changed or is missing", stream.ErrStateGone, t.place.shown(t.file(u, 1)))
 }
 
-// reopenParts opens a unit's spools. One that was full has perhaps become a file meanwhile, just when the run was
-// cut off.
+// reopenParts opens a unit's spools. A full one may have become a file just when the run was interrupted.
 func (t *table) reopenParts(u *unit) error {
 	files := tables{}
 	u.live = files
@@ -282,7 +281,7 @@ func (t *table) add(ctx context.Context, a *admitted) error {
 	return nil
 }
 
-// summaryOf is what gathers for the item's collection.
+// summaryOf is the summary of the item's collection.
 func (t *table) summaryOf(a *admitted) *summary.Summary {
 	collection := a.it.Collection()
 	if t.perUnit || collection == "" {
@@ -301,8 +300,8 @@ func (t *table) summaryOf(a *admitted) *summary.Summary {
 	return s
 }
 
-// Commit implements stream.Sink. A part that is full is made by the Commit after the one that has told
-// of its whole spool: its content is certain then, so that a run that is cut off in between finds it.
+// Commit implements stream.Sink. A full part is made by the Commit after the one that has committed its whole spool:
+// its content is certain then, so that a run interrupted in between finds it.
 func (t *table) Commit(ctx context.Context) (int64, any, error) {
 	s, err := t.sync(ctx, false)
 	return t.taken, s, err

@@ -24,7 +24,7 @@ type text struct {
 	of     map[string]string          // the collection of a file, by its destination
 }
 
-// textState is what is kept of a text: what its Set keeps, and the collections of the files.
+// textState is the stored state of a text: that of its Set, and the collections of the files.
 type textState struct {
 	durable.SetState
 	Of map[string]string `json:"of,omitempty"`
@@ -75,7 +75,7 @@ func compression(name string) string {
 	return ""
 }
 
-// packings are what durable calls the compressions of names.
+// packings maps suffixes of names to compressions of durable.
 var packings = map[string]string{"gz": durable.Gzip, "zst": durable.Zstd}
 
 // kind is how files are compressed.
@@ -229,7 +229,7 @@ func (t *text) Close(ctx context.Context) (st, outputs any, err error) {
 	return t.state(), outputs, nil
 }
 
-// later reports whether the run goes on from one that has ended.
+// later reports whether the run resumes from a finished one.
 func (t *text) later() bool {
 	for _, m := range t.set.Order {
 		if m.State.Later || m.State.Done {
@@ -239,7 +239,7 @@ func (t *text) later() bool {
 	return false
 }
 
-// formerFiles are those that the last manifest tells of, but for what is known and what this run writes.
+// formerFiles are the files in the last manifest, except known ones and those that this run writes.
 func (t *text) formerFiles(ctx context.Context, known []string) (dests []string) {
 	for _, f := range t.listedBefore(ctx, "") {
 		dest := t.place.shown(f.Path)

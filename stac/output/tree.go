@@ -215,7 +215,7 @@ func (t *tree) enqueue(a *admitted) error {
 // collections is the directory of the Collections where files do not tell them apart.
 const collections = "collections"
 
-// about is what describes an item's collection: the unit of its files, or one for this alone; nil when it has none.
+// about describes an item's collection: the unit of its files, or one for this alone; nil when it has none.
 func (t *tree) about(a *admitted) *unit {
 	if t.perUnit {
 		return a.unit
@@ -249,7 +249,7 @@ func (t *tree) collectionPath(u *unit, id string) string {
 	return path.Join(collections, fileName(id)+".json")
 }
 
-// flush writes the files of what is pending, many at a time.
+// flush writes the files of pending items, many at a time.
 func (t *tree) flush(ctx context.Context) error {
 	if len(t.jobs) == 0 {
 		return nil

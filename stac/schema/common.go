@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// common is common metadata, in whatever object it stands (STAC, commons).
+// common is common metadata, of any object (STAC, commons).
 func (c *core) common(at string, obj map[string]any) {
 	c.texts(at, obj, "title", "description", "platform", "constellation", "mission")
 	c.listOfTexts(at, obj, "instruments")
@@ -62,7 +62,7 @@ func (c *core) provider(where string, obj map[string]any) {
 var dataTypes = []string{"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
 	"cint16", "cint32", "cfloat32", "cfloat64", "other"}
 
-// common11 is what STAC 1.1.0 has added.
+// common11 is the additions of STAC 1.1.0.
 func (c *core) common11(at string, obj map[string]any) {
 	c.filled(at, obj, "description")
 	c.listOfTexts(at, obj, "keywords")

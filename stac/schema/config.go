@@ -10,7 +10,7 @@ type Sources struct {
 	Offline bool   `json:"offline" doc:"Short for mode: offline."`
 }
 
-// Options are what the config says; path resolves paths. Errors are CodeInvalid.
+// Options are the options of the config; path resolves paths. Errors are CodeInvalid.
 func (s Sources) Options(path func(string) string) (Options, error) {
 	o := Options{Dir: path(s.Dir), Cache: path(s.Cache), Mode: s.Mode}
 	if s.Offline {

@@ -24,14 +24,14 @@ const (
 // Document is a JSON value laid out for Check: its values in one list, in the order of the text. Not for several
 // goroutines.
 type Document struct {
-	text  string // and behind it what texts with escapes mean
+	text  string // followed by unescaped texts
 	nodes []node
 	trial trial
 }
 
 // node is one value. It holds no pointer: the garbage collector does not look at it.
 type node struct {
-	start, end       uint32 // of what a text means, or of a number, in Document.text
+	start, end       uint32 // of an unescaped text, or of a number, in Document.text
 	keyStart, keyEnd uint32 // of a member's name
 	hash             uint32 // of that name
 	next             int32  // the node behind this one and all that is inside
@@ -43,8 +43,7 @@ type node struct {
 var documents = sync.Pool{New: func() any { return new(Document) }}
 
 // Parse lays out a valid JSON text without repeated names, such as an item's Bytes, which must not change before it
-// returns. Errors are CodeInvalid: the value is nested more than 500 levels deep, or holds a number that nobody can
-// compute with.
+// returns. Errors are CodeInvalid: the value is nested more than 500 levels deep, or holds a number beyond any range.
 func Parse(text []byte) (*Document, error) {
 	if len(text) > math.MaxInt32 {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "more than 2 GiB of JSON"}
@@ -64,8 +63,7 @@ func Parse(text []byte) (*Document, error) {
 	return d, nil
 }
 
-// Release lets the memory of a Document be used again. The Document must not be used any more; what Value and Check
-// have returned may.
+// Release recycles the memory of a Document. The Document must not be used any more; results of Value and Check may.
 func (d *Document) Release() {
 	if cap(d.nodes) > keptNodes {
 		return
@@ -127,7 +125,7 @@ func (d *Document) member(of int32, name string) int32 {
 	return 0
 }
 
-// nameHash tells names apart by their length, their first and their last eight bytes.
+// nameHash hashes names by their length, their first and their last eight bytes.
 func nameHash[T string | []byte](s T) uint32 {
 	n := len(s)
 	a, b := uint64(n), uint64(0)
@@ -151,7 +149,7 @@ type parser struct {
 	raw   []byte
 	at    int
 	nodes []node
-	more  []byte // what texts with escapes mean
+	more  []byte // unescaped texts
 	fault string
 }
 
@@ -172,7 +170,7 @@ func (p *parser) space() byte {
 	return 0
 }
 
-// value adds the value that begins here, with all that is inside. n tells of the name of a member.
+// value adds the value that begins here, with its children. n holds the name of a member.
 func (p *parser) value(depth int, n node) {
 	if depth == 0 {
 		p.fail("nested more than " + strconv.Itoa(maxDepth) + " levels deep")
@@ -208,7 +206,7 @@ func (p *parser) value(depth int, n node) {
 	p.nodes = append(p.nodes, n)
 }
 
-// inside adds what is inside a list or an object.
+// inside adds the children of a list or an object.
 func (p *parser) inside(depth int, object bool) (size int32) {
 	p.at++
 	for p.fault == "" {
@@ -237,7 +235,7 @@ func (p *parser) inside(depth int, object bool) (size int32) {
 	return size
 }
 
-// quoted goes behind the text that begins here, and tells where it is what it means.
+// quoted skips the text that begins here, and returns the place of its unescaped form.
 func (p *parser) quoted() (start, end uint32) {
 	if p.at >= len(p.raw) {
 		p.fail("the text ends early")
@@ -257,7 +255,7 @@ func (p *parser) quoted() (start, end uint32) {
 }
 
 // closing counts the bytes before the first quote or backslash, eight at a time: in special, the highest bit of each
-// byte of a word tells whether that byte is one, exactly for the lowest such byte.
+// byte of a word marks such a byte, exactly for the lowest one.
 func closing(text []byte) int {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0

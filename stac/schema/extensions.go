@@ -67,8 +67,8 @@ func Describing(uri string) (Extension, bool) {
 
 var versionPart = regexp.MustCompile(`^v?[0-9]+\.[0-9]+\.[0-9]+([-.][0-9A-Za-z.-]+)?$`)
 
-// Version divides a schema's URI into what all versions of it share, and the version without a v; "" when
-// the URI has none.
+// Version splits a schema's URI into the part shared by all versions, and the version without a v; "" when the URI has
+// none.
 func Version(uri string) (family, version string) {
 	parts := strings.Split(Normal(uri), "/")
 	for i, part := range parts {

@@ -8,10 +8,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// textFormats are what ownFormats check of a text.
+// textFormats are the text checks of ownFormats.
 var textFormats = map[*jsonschema.Format]func(string) error{}
 
-// ownFormats replace those of the library that refuse what is valid, or accept what no other validator does.
+// ownFormats replace formats of the library that refuse valid texts, or accept more than other validators.
 var ownFormats = []*jsonschema.Format{
 	onText("uri-template", checkTemplate),
 	onText("uri", func(s string) error { return checkURI(s, true) }),
@@ -67,8 +67,8 @@ func checkReference(s string, absolute bool) error {
 	return nil
 }
 
-// plainURL recognises what nearly all links are, without parsing them: a scheme of letters and digits, a host
-// without port, a path and a query of harmless characters.
+// plainURL recognises nearly all links without parsing them: a scheme of letters and digits, a host without port, a
+// path and a query of harmless characters.
 func plainURL(s string) bool {
 	scheme, rest, ok := strings.Cut(s, "://")
 	if !ok || len(scheme) == 0 || scheme[0] < 'a' || scheme[0] > 'z' {

@@ -69,15 +69,14 @@ func (l *loader) load(uri string) (any, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.docs) >= maxDocuments { // what is compiled does not need them any more
+	if len(s.docs) >= maxDocuments { // compiled schemas do not need them any more
 		clear(s.docs)
 	}
 	s.docs[uri] = doc
 	return doc, nil
 }
 
-// Check says what is wrong with the folder and the map: a map to what is not there would leave everything
-// unchecked. Errors are CodeInvalid.
+// Check validates the folder and the map: a map to a missing target would disable validation. Errors are CodeInvalid.
 func (s *Store) Check() error {
 	for _, from := range slices.Sorted(maps.Keys(s.o.Map)) {
 		if err := checkTarget(from, s.o.Map[from]); err != nil {

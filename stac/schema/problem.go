@@ -44,7 +44,7 @@ func leaves(e *jsonschema.ValidationError, to []*jsonschema.ValidationError) []*
 		if len(e.Causes) > 0 {
 			return leaves(best(e), to)
 		}
-	case *kind.Contains, *kind.MinContains: // their causes tell about elements that nobody asked for
+	case *kind.Contains, *kind.MinContains: // their causes are about irrelevant elements
 		return append(to, e)
 	}
 	if len(e.Causes) == 0 {
@@ -56,8 +56,8 @@ func leaves(e *jsonschema.ValidationError, to []*jsonschema.ValidationError) []*
 	return to
 }
 
-// best is the alternative that was most likely meant: the one that differs least in what tells alternatives
-// apart. That is above all the member `type`, then other kinds and constants close by.
+// best is the alternative most likely meant: the one that differs least in the distinguishing members. These are above
+// all `type`, then other kinds and constants close by.
 func best(e *jsonschema.ValidationError) *jsonschema.ValidationError {
 	depth := len(e.InstanceLocation)
 	return slices.MinFunc(e.Causes, func(a, b *jsonschema.ValidationError) int { return cmp.Compare(distance(a, depth), distance(b, depth)) })

@@ -18,15 +18,15 @@ const (
 	cachedText  = 64                     // bytes of a text whose result is kept
 )
 
-// pattern is a regular expression as ECMA-262 has it. Most of what patterns are asked is about names of
-// properties, which are the same in every item: the answers are kept.
+// pattern is a regular expression of ECMA-262. Most matches are against names of properties, which are the same in
+// every item: the answers are cached.
 type pattern struct {
 	source string
 	match  func(string) (bool, error)
 	known  atomic.Pointer[map[string]bool] // nil: match is as fast
 }
 
-// tooSlow is what Schema.Validate recovers: a pattern that ran into matchTime.
+// tooSlow is recovered by Schema.Validate: a pattern that ran into matchTime.
 type tooSlow string
 
 // compilePattern is the jsonschema.RegexpEngine.

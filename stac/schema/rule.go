@@ -9,9 +9,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// rule is a compiled schema once more, laid out for one question only: valid or not? The library collects
-// errors of every alternative that it tries, which takes ten times as long. Most objects are valid; for
-// the others, and for what is not known here, the library is asked. Both must agree (test: TestFast).
+// rule is a compiled schema, laid out to decide validity only. The library collects errors of every alternative that it
+// tries, which takes ten times as long. Most objects are valid; the library checks the others, and unsupported schemas.
+// Both must agree (test: TestFast).
 type rule struct {
 	always, never bool
 	only          bool  // there is nothing but ref
@@ -26,7 +26,7 @@ type rule struct {
 	when          *rule
 	then, or      *rule
 
-	members      []member // those that are required or have a rule
+	members      []member // members that are required or have a rule
 	needs        int      // how many of them are required
 	table        []slot   // where members are, by the hash of the name; its length is a power of two
 	patterns     []patternRule
@@ -58,7 +58,7 @@ type member struct {
 
 type slot struct {
 	hash   uint32
-	member int32 // its index + 1; 0: the end of what begins with the hash
+	member int32 // its index + 1; 0: the end of the hash's entries
 }
 
 type patternRule struct {
@@ -117,7 +117,7 @@ func newRule(s *jsonschema.Schema) *rule {
 	return root
 }
 
-// sum notes what a rule is about, so that trials leave out the rest.
+// sum records the types that a rule applies to, so that trials skip others.
 func (r *rule) sum() {
 	add := func(what uint8, is bool) {
 		if is {
@@ -167,8 +167,8 @@ func (r *rule) find(hash uint32, name string) int {
 
 const weightDepth = 5
 
-// weight is about what a trial costs. The cheap ones go first: the branch of a oneOf that is for collections is
-// then refused by its type before it has looked at every asset.
+// weight is the approximate cost of a trial. Cheap ones go first: the branch of a oneOf that is for collections is then
+// refused by its type before every asset is checked.
 func (r *rule) weight(depth int) int {
 	const much = 1000
 	switch {

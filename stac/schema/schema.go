@@ -36,7 +36,7 @@ func (p Problem) String() string {
 	return p.Pointer + ": " + p.Message
 }
 
-// Bounds of what is reported.
+// Limits of reports.
 const (
 	MaxProblems = 20  // of one object and one schema
 	MaxMessage  = 200 // characters
@@ -49,9 +49,9 @@ type Schema struct {
 	fast     *rule // nil: the library alone
 }
 
-// Check returns what is wrong with a value, nil when it is valid: at most MaxProblems, in an order that depends on
-// the value and the schema alone. Of alternatives (oneOf, anyOf) the one that was most likely meant is reported,
-// first of all the one for the object's type.
+// Check returns the problems of a value, nil when it is valid: at most MaxProblems, in an order that depends on the
+// value and the schema alone. Of alternatives (oneOf, anyOf) the one most likely meant is reported, first of all the
+// one for the object's type.
 func (s *Schema) Check(d *Document) (problems []Problem) {
 	defer s.recoverSlow(&problems)
 	if s.fast != nil && s.fast.fits(d) {
@@ -60,8 +60,7 @@ func (s *Schema) Check(d *Document) (problems []Problem) {
 	return s.Validate(d.Value())
 }
 
-// Validate is Check for a value made by Decode. It takes longer: what is wrong is collected before it is known that
-// anything is.
+// Validate is Check for a value made by Decode. It takes longer: errors are collected also for valid alternatives.
 func (s *Schema) Validate(doc any) (problems []Problem) {
 	defer s.recoverSlow(&problems)
 	err := s.compiled.Validate(doc)
@@ -83,7 +82,7 @@ func (s *Schema) recoverSlow(problems *[]Problem) {
 	}
 }
 
-// Kind is what a STAC object is.
+// Kind is the type of a STAC object.
 type Kind string
 
 // The kinds, as `type` has them.
@@ -114,7 +113,7 @@ func Match(pattern, uri string) bool {
 	return ok
 }
 
-// match also returns what the last * stands for.
+// match also returns the text matched by the last *.
 func match(pattern, uri string) (tail string, ok bool) {
 	parts := strings.Split(pattern, "*")
 	rest, ok := strings.CutPrefix(uri, parts[0])

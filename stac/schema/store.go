@@ -25,7 +25,7 @@ const (
 	Refresh Mode = "refresh" // the folder, else the network; the cache is only written
 )
 
-// Formats says what `format` means, for example of times.
+// Formats selects how `format` is checked, for example of times.
 type Formats string
 
 // The meanings.
@@ -38,8 +38,8 @@ const (
 type Options struct {
 	// Dir is a folder laid out as <host>/<path>; an index.json in it may map URIs to files. Defaults to none.
 	Dir string `json:"dir"`
-	// Cache is a folder for what came from the network, laid out in the same way. Defaults to none: schemas
-	// are kept in memory only.
+	// Cache is a folder for downloaded schemas, laid out in the same way. Defaults to none: schemas are cached in
+	// memory only.
 	Cache string `json:"cache"`
 	// Mode says where schemas may come from. Defaults to Cached.
 	Mode Mode `json:"mode" enum:"offline,cache,refresh"`
