@@ -32,8 +32,8 @@ type Options struct {
 	Auth Auth
 	// Header is sent with every request to the origin of URL. Defaults to none.
 	Header http.Header
-	// AddConformance and RemoveConformance overrule what the landing page declares. Each is a class, or the
-	// end of one: "item-search", "item-search#filter", "collections". Default to none.
+	// AddConformance and RemoveConformance override the classes of the landing page. Each is a class, or the end of
+	// one: "item-search", "item-search#filter", "collections". Default to none.
 	AddConformance, RemoveConformance []string
 	// Method is how searches are sent: "POST", "GET", or "" for POST with GET as the fallback.
 	Method string
@@ -48,8 +48,8 @@ type Options struct {
 	// EmptyPages is how many pages without items are followed in a row; also how many pages of nothing but
 	// known items. Defaults to 3.
 	EmptyPages int
-	// Concurrent bounds this client's requests at once, PerSecond their rate; what outbound.Options allow
-	// for a host holds besides. Default to 5 and any rate.
+	// Concurrent limits this client's concurrent requests, PerSecond their rate; the limits of outbound.Options for a
+	// host apply as well. Default to 5 and any rate.
 	Concurrent int
 	PerSecond  float64
 }

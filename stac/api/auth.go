@@ -14,8 +14,8 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Auth are the credentials: at most one kind of them. They go to the origin of Options.URL and to Origins,
-// whatever links say, and never appear in an error or a Cursor.
+// Auth are the credentials: at most one kind of them. They are sent only to the origin of Options.URL and to Origins,
+// and never appear in an error or a Cursor.
 type Auth struct {
 	Bearer             string // Authorization: Bearer
 	Username, Password string // Authorization: Basic

@@ -20,10 +20,10 @@ type Bulk struct {
 	Trust bool
 }
 
-// CreateAll adds items to a collection, many at a time, and tells for each what has become of it, in the
-// order given. Servers store failed batches in part, and do not say which items (stac-fastapi#614): a batch
-// that fails is halved until the items to blame stand alone. The error is that of ctx, or of a server that
-// fails as a whole, as with Create; then the results are those so far, and the others have an empty Outcome.
+// CreateAll adds items to a collection, many at a time, and returns the outcome of each, in the order given. Servers
+// store failed batches in part, and do not say which items (stac-fastapi#614): a batch that fails is halved until the
+// faulty items are alone. The error is that of ctx, or of a server that fails as a whole, as with Create; then the
+// results are those so far, and the others have an empty Outcome.
 func (c *Client) CreateAll(ctx context.Context, collection string, items []Feature, o Bulk) ([]Result, error) {
 	if o.Batch <= 0 {
 		o.Batch = 100
@@ -149,7 +149,7 @@ func (b *bulk) collect(which []int) []byte {
 	return out.Bytes()
 }
 
-// one sends a single item. One that is there now, and was not before, came with a batch of ours.
+// one sends a single item. An existing one that did not exist before came with a batch of ours.
 func (b *bulk) one(ctx context.Context, i int, doubtful bool) error {
 	f := b.items[i]
 	res, err := b.c.create(ctx, b.collection, f, doubtful)

@@ -27,8 +27,8 @@ type Filter struct {
 	Datetime string
 }
 
-// Collections lists the collections of an API, page by page. What fails ends the list with its error;
-// the collections before it have been given. An API without /collections is walked by its child links.
+// Collections lists the collections of an API, page by page. An error ends the list; the collections before it have
+// been given. An API without /collections is walked by its child links.
 func (c *Client) Collections(ctx context.Context, f Filter) iter.Seq2[Collection, error] {
 	return func(yield func(Collection, error) bool) {
 		l, err := c.Landing(ctx)
@@ -98,7 +98,7 @@ func (c *Client) listed(ctx context.Context, l *Landing, at string, f Filter, yi
 	}
 }
 
-// collectionOf reads what is needed of a collection. Its self link tells where it is.
+// collectionOf reads the needed members of a collection. Its self link is its location.
 func collectionOf(text []byte, at string) Collection {
 	var doc struct {
 		ID    string          `json:"id"`
@@ -119,7 +119,7 @@ func collectionOf(text []byte, at string) Collection {
 	return out
 }
 
-// errStop ends a walk because nobody wants more.
+// errStop ends a walk whose caller has enough.
 var errStop = errors.New("stop")
 
 // children gives the collections that child links lead to.
@@ -144,7 +144,7 @@ func (c *Client) children(ctx context.Context, yield func(Collection, error) boo
 	}
 }
 
-// Collection reads one collection. One that does not exist is a *Error with the status 404.
+// Collection reads one collection. A missing one is a *Error with the status 404.
 func (c *Client) Collection(ctx context.Context, id string) (Collection, error) {
 	l, err := c.Landing(ctx)
 	if err != nil {

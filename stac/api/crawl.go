@@ -43,7 +43,7 @@ type Crawl struct {
 
 type crawling struct {
 	Crawl
-	seen  map[xxh3.Uint128]struct{} // a link back to what was visited is passed over
+	seen  map[xxh3.Uint128]struct{} // a link back to a visited page is skipped
 	visit func(Document) (bool, error)
 	fail  func(ref string, err error) error
 }

@@ -49,7 +49,7 @@ func (c *Client) Landing(ctx context.Context) (*Landing, error) {
 	return l, nil
 }
 
-// conformance asks the page of its own where older servers declare what they can.
+// conformance requests the page where older servers declare their classes.
 func (c *Client) conformance(ctx context.Context, l *Landing) error {
 	for _, link := range l.Links {
 		if link.Rel != "conformance" || !link.isJSON() {
@@ -80,7 +80,7 @@ func (c *Client) conformance(ctx context.Context, l *Landing) error {
 var stacClass = regexp.MustCompile(`^https://api\.stacspec\.org/v1\.\d+\.\d+[^/]*/(.+)$`)
 
 // Conforms reports whether the API has a class: "item-search", "ogcapi-features", "collections", "item-search#filter";
-// any 1.x release counts, candidates too, and so does what the options add.
+// any 1.x release counts, candidates too, and so do the options.
 func (c *Client) Conforms(l *Landing, class string) bool {
 	matches := func(declared string) bool {
 		if m := stacClass.FindStringSubmatch(declared); m != nil {
@@ -143,7 +143,7 @@ func (c *Client) data(l *Landing) string {
 	return ""
 }
 
-// below is a URL below the landing page, for what no link leads to.
+// below is a URL below the landing page, where no link exists.
 func (c *Client) below(parts ...string) string {
 	return extend(c.root.String(), parts...)
 }

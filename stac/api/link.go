@@ -20,13 +20,13 @@ type Link struct {
 	Merge  bool            `json:"merge"`
 }
 
-// isJSON reports whether a link leads to what we can read. Landing pages offer the same in XML and HTML.
+// isJSON reports whether a link leads to JSON. Landing pages offer the same in XML and HTML.
 func (l Link) isJSON() bool {
 	kind, _, _ := strings.Cut(strings.ToLower(l.Type), ";")
 	return kind == "" || strings.HasSuffix(kind, "json") && !strings.HasSuffix(kind, "ld+json")
 }
 
-// parseLinks reads `links`; what is no link is left out, since one bad link must not cost the page.
+// parseLinks reads `links`; invalid links are skipped, since one bad link must not cost the page.
 func parseLinks(raw []byte) []Link {
 	var each []json.RawMessage
 	if json.Unmarshal(raw, &each) != nil {

@@ -20,7 +20,7 @@ type Page struct {
 	Number     int // from 1
 	Features   []Feature
 	Duplicates int    // left out, because they were on a page before
-	Matched    int64  // what the server says about the whole, -1 when nothing: for progress only
+	Matched    int64  // the server's total, -1 when it gives none: for progress only
 	Warning    string // something to tell the user
 	URL        string // where it came from, without secrets
 }
@@ -33,11 +33,11 @@ type document struct {
 	matched  int64
 }
 
-// lenient leaves it to the items' own check to find what is wrong with one of them.
+// lenient leaves errors of an item to the check of the items.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// readPage reads the list named key off a response, feature by feature. A page is taken whole or not at
-// all, so that one that breaks in the middle can be fetched again without items twice.
+// readPage reads the list named key of a response, feature by feature. A page is taken as a whole or not at all, so
+// that an interrupted one can be fetched again without items twice.
 func readPage(in io.Reader, key string) (*document, error) {
 	dec := jsontext.NewDecoder(in, lenient...)
 	d := &document{matched: -1}

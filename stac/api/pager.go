@@ -90,13 +90,13 @@ func (p *Pager) Next(ctx context.Context) (*Page, error) {
 	return page, nil
 }
 
-// dedupe leaves out what was on a page before.
+// dedupe removes the items of earlier pages.
 func (p *Pager) dedupe(page *Page) {
 	all := len(page.Features)
 	p.recent = p.recent[:0]
 	page.Features = slices.DeleteFunc(page.Features, func(f Feature) bool {
 		if f.ID == "" {
-			return false // what is wrong with it is found later
+			return false // its errors are found later
 		}
 		key := keyOf(f)
 		p.recent = append(p.recent, key)
@@ -157,8 +157,8 @@ func nextOf(links []Link) (Link, bool) {
 	return Link{}, false
 }
 
-// fetch gets one page. What the server does not take by POST is asked by GET, also in the middle of a
-// search (pystac-client#846), and what is too long for a URL by POST (#680). r is then what was sent.
+// fetch gets one page. A request refused by POST is repeated by GET, also in the middle of a search
+// (pystac-client#846), and one too long for a URL by POST (#680). r is then the request sent.
 func (c *Client) fetch(ctx context.Context, r *Request, key string) (d *document, from string, err error) {
 	if r.Method == http.MethodPost && c.noPost.Load() {
 		if *r, err = byGET(*r); err != nil {

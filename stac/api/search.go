@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Search is what to look for (STAC API, item-search). Empty fields are not sent.
+// Search is the conditions of a search (STAC API, item-search). Empty fields are not sent.
 type Search struct {
 	Collections []string
 	IDs         []string
@@ -68,7 +68,7 @@ func (s Search) lang() string {
 	return "cql2-json"
 }
 
-// check finds what no server could answer.
+// check finds searches that no server could answer.
 func (s Search) check() error {
 	if len(s.Bbox) > 0 && len(s.Intersects) > 0 {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "bbox and intersects are both given", Hint: "a search has one of them"}

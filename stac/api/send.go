@@ -57,7 +57,7 @@ func StatusOf(err error) int {
 	return 0
 }
 
-// exchange is a request with what only the client knows about it.
+// exchange is a request with the client's own data about it.
 type exchange struct {
 	Request
 	header  http.Header // besides
@@ -75,7 +75,7 @@ type reply struct {
 	body io.Reader
 }
 
-// head keeps the beginning of what is read, for errors.
+// head keeps the beginning of a body, for errors.
 type head struct {
 	in   io.Reader
 	kept []byte
@@ -91,7 +91,7 @@ func (h *head) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// content is a failure for an answer that is not what it should be; the same request gets the same.
+// content is the failure of an invalid answer; the same request gets the same.
 func (r *reply) content(message string) error {
 	return &outbound.Failure{Kind: outbound.KindContent, Err: &stepwell.Error{Code: stepwell.CodeFailed, Message: r.where() + " " + message}}
 }
@@ -110,7 +110,7 @@ func (r *reply) broken(err error) error {
 
 func (r *reply) where() string { return r.Redactor.URL(r.URL) }
 
-// attempts is what the attempts of one request share.
+// attempts is the shared state of one request's attempts.
 type attempts struct {
 	x         *exchange
 	began     time.Time
@@ -146,7 +146,7 @@ func (c *Client) send(ctx context.Context, x *exchange, read func(*reply) error)
 	}
 }
 
-// judge decides what follows on a failure. It is the retry table from the special to the general.
+// judge decides how to proceed after a failure. It is the retry table from the special to the general.
 func (c *Client) judge(a *attempts, f *outbound.Failure, location, auth string) (wait time.Duration, again bool) {
 	switch {
 	case f.Status == http.StatusUnauthorized && c.o.Auth.TokenURL != "" && !a.x.foreign && !a.refreshed:
@@ -242,7 +242,7 @@ func (c *Client) attempt(ctx context.Context, x *exchange, read func(*reply) err
 	if err != nil {
 		return "", auth, err
 	}
-	defer resp.Close() //nolint:errcheck // what could not be read has been said
+	defer resp.Close() // nolint:errcheck // read errors have been reported
 	resp.Redactor.Add(c.o.Auth.secrets()...)
 	h := &head{in: resp.Body}
 	if resp.Status < 200 || resp.Status > 299 {

@@ -10,14 +10,13 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// maxParts bounds what one search is split into.
+// maxParts limits the parts of one search.
 const maxParts = 4096
 
-// Split divides a search by time until the server reports fewer than threshold matches for each part
-// (stac-manager, RequestSplitter). Parts are in order of time and meet at the same instant, so that no
-// item is lost between them; one on the border comes in both, and is for whoever reads them to drop. A
-// search without bounds takes them from its collection's extent. A server that does not count, and a part
-// of a second, are not split.
+// Split divides a search by time until the server reports fewer than threshold matches for each part (stac-manager,
+// RequestSplitter). Parts are in order of time and meet at the same instant, so that no item is lost between them; one
+// on the border comes in both, and the reader drops it. A search without bounds takes them from its collection's
+// extent. A server that does not count, and a part of a second, are not split.
 func (c *Client) Split(ctx context.Context, s Search, threshold int64) ([]Search, error) {
 	n, err := c.matched(ctx, s)
 	if err != nil || n < threshold {
@@ -127,8 +126,8 @@ func (c *Client) bounds(ctx context.Context, s Search) (from, to time.Time, ok b
 	return from, to, fromOK && toOK && to.After(from), nil
 }
 
-// Instant reads an RFC 3339 time, or a year, month or day, of which end takes the last moment. It reports
-// false for an open end ("" or "..") and for what is no time.
+// Instant reads an RFC 3339 time, or a year, month or day; with end, its last moment. It returns false for an open end
+// ("" or "..") and for an invalid time.
 func Instant(text string, end bool) (time.Time, bool) {
 	text = strings.TrimSpace(text)
 	if t, err := time.Parse(time.RFC3339Nano, strings.ToUpper(text)); err == nil {
@@ -151,7 +150,7 @@ func Instant(text string, end bool) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Interval makes an API's datetime of what people write: years, months and days become whole intervals,
+// Interval makes an API's datetime of user input: years, months and days become whole intervals,
 // "2024-01-01/2024-01-31" ends with the last second of January. Errors are CodeInvalid.
 func Interval(text string) (string, error) {
 	wrong := func() (string, error) {

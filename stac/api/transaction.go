@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
-// Outcome is what has become of one item of a transaction.
+// Outcome is the outcome of one item of a transaction.
 type Outcome string
 
 // The outcomes.
@@ -73,10 +73,9 @@ func (c *Client) CollectionLink(ctx context.Context, collection string) (string,
 	return u.String(), nil
 }
 
-// Create adds an item. One that is there already is Conflict; but when the answer to an earlier attempt was
-// lost, and what the server has now is the same item, it is Created. The error is that of ctx, or of a
-// server that fails as a whole (no connection, 401, and 429 or 503 for too long); what went wrong with the item
-// is in the Result.
+// Create adds an item. An existing one is Conflict; but when the answer to an earlier attempt was lost, and the server
+// now has the same item, it is Created. The error is that of ctx, or of a server that fails as a whole (no connection,
+// 401, and 429 or 503 for too long); errors of the item are in the Result.
 func (c *Client) Create(ctx context.Context, collection string, text []byte) (Result, error) {
 	return c.create(ctx, collection, feature(text), false)
 }
@@ -111,7 +110,7 @@ func (c *Client) create(ctx context.Context, collection string, f Feature, doubt
 	return res, nil
 }
 
-// sameItem compares what servers leave alone: geometry, properties but for the times of the record, assets.
+// sameItem compares the members that servers do not change: geometry, properties except the record's times, assets.
 func sameItem(a, b []byte) bool {
 	var two [2]map[string]any
 	for i, text := range [2][]byte{a, b} {
@@ -145,7 +144,7 @@ func (c *Client) Patch(ctx context.Context, collection, id string, patch []byte,
 	return c.alter(ctx, http.MethodPatch, collection, id, patch, "application/merge-patch+json", etag)
 }
 
-// Delete takes an item away, otherwise like Put. One that is not there counts as taken away.
+// Delete deletes an item, otherwise like Put. A missing one counts as deleted.
 func (c *Client) Delete(ctx context.Context, collection, id, etag string) (Result, error) {
 	res, err := c.alter(ctx, http.MethodDelete, collection, id, nil, "", etag)
 	if StatusOf(res.Err) == http.StatusNotFound {

@@ -16,8 +16,8 @@ func NewSeen() *Seen { return &Seen{newWindow()} }
 // New reports whether the item has not been there, and remembers it. One without an id is always new.
 func (s *Seen) New(f Feature) bool { return f.ID == "" || s.w.add(keyOf(f)) }
 
-// window remembers the last so many keys by their hashes, so that memory does not grow with the search.
-// Pages overlap with their neighbours; what repeats from farther away is for a dedupe step.
+// window remembers a limited number of keys by their hashes, so that memory does not grow with the search. Pages
+// overlap with their neighbours; a dedupe step removes repeats from farther away.
 type window struct {
 	ring []xxh3.Uint128
 	next int

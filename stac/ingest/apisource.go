@@ -45,7 +45,7 @@ type cursor struct {
 	Items int64       `json:"items"` // so far, for max_items
 }
 
-// job is one search of those that the config comes to.
+// job is one of the searches of a config.
 type job struct {
 	number int
 	search api.Search
@@ -53,7 +53,7 @@ type job struct {
 	ids    bool // the search is for ids, and none must be missing
 }
 
-// step is what a job has made: a page, an error, or its end.
+// step is a result of a job: a page, an error, or its end.
 type step struct {
 	page    *api.Page
 	cursor  *api.Cursor
@@ -99,8 +99,8 @@ func (a *apiSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out str
 	return err
 }
 
-// jobs are the searches, and whether their progress can be noted: what comes from another step cannot be
-// asked for again from the middle.
+// jobs are the searches, and whether their progress can be stored: another step's items cannot be requested again from
+// the middle.
 func (a *apiSource) jobs(ctx context.Context, in iter.Seq[*stream.Item], out stream.Out) (iter.Seq[job], bool, error) {
 	if in != nil {
 		return a.handOff(in, out), false, nil
@@ -152,7 +152,7 @@ func (a *apiSource) run(ctx context.Context, j job, give func(step) bool) {
 	give(last)
 }
 
-// exact reports whether nothing but the ids decides what is found.
+// exact reports whether the ids alone decide the matches.
 func (a *apiSource) exact() bool {
 	s := &a.s.search
 	return len(s.Bbox)+len(s.Datetime)+len(s.Query)+len(s.Filter)+len(s.Intersects) == 0
@@ -255,8 +255,8 @@ func (a *apiSource) take(j job, s step, out stream.Out, marks bool) error {
 	return nil
 }
 
-// fits reports whether a cursor can be kept: it must be small, and hold no secret that a link has given. A
-// search that repeats its long geometry in every link is read again from the last one that could be.
+// fits reports whether a cursor can be stored: it must be small, and hold no secret of a link. A search that repeats
+// its long geometry in every link resumes from the last stored cursor.
 func fits(c *api.Cursor) bool {
 	size := len(c.Recent) + 1000
 	if c.Next != nil {
@@ -312,7 +312,7 @@ func (a *apiSource) item(f api.Feature, page *api.Page) *stream.Item {
 	}
 	v, err := item.Parse(f.Text)
 	if err != nil || v.Kind() != item.Object {
-		return stream.Lazy(f.Text, place) // what is wrong with it is found behind
+		return stream.Lazy(f.Text, place) // later steps report its errors
 	}
 	if !complete(v.Keys()) {
 		if mark, err := item.Of(true); err == nil {

@@ -48,15 +48,15 @@ func shareCollection(env *stream.Env, c api.Collection) error {
 	return save(foundPath(env, c.ID), found{URL: c.URL, Collection: c.Text})
 }
 
-// passCollection hands a Collection on to those behind who want it. Its text must be an object; what else is wrong with it is for
-// who writes it to find out.
+// passCollection sends a Collection to the steps behind that want it. Its text must be an object; its writer reports
+// other errors.
 func passCollection(ctx context.Context, env *stream.Env, text []byte, at stream.Place, source string) error {
 	if env.Tell == nil {
 		return nil
 	}
 	v, err := item.Parse(text)
 	if err != nil || v.Kind() != item.Object {
-		return nil //nolint:nilerr // it has none of what a Collection has
+		return nil // nolint:nilerr // it has no members of a Collection
 	}
 	clean(v, source)
 	return env.Tell(ctx, stream.New(v, at))
@@ -65,8 +65,8 @@ func passCollection(ctx context.Context, env *stream.Env, text []byte, at stream
 // wanted reports whether Collections are worth the trouble of finding them.
 func wanted(env *stream.Env) bool { return env.Wants != nil && env.Wants() }
 
-// tellCollections hands on the Collections of a search: those that have been looked at, and the one that a discovery has
-// found. One that cannot be had is no failure.
+// tellCollections sends the Collections of a search: those looked up, and the one of a discovery. A missing one is no
+// failure.
 func (a *apiSource) tellCollections(ctx context.Context) error {
 	if !wanted(a.env) {
 		return nil
@@ -96,8 +96,8 @@ func (a *apiSource) tellCollections(ctx context.Context) error {
 	return passCollection(ctx, a.env, f.Collection, stream.Place{URL: shown(f.URL)}, a.client.URL())
 }
 
-// clean takes out of a Collection what is not its own: members that begin with _, credentials in URLs, and the queries of
-// links to the source itself, where keys may be.
+// clean removes foreign members of a Collection: those that begin with _, credentials in URLs, and the queries of links
+// to the source itself, which may hold keys.
 func clean(v *item.Value, source string) {
 	var own []string
 	for key := range v.Members() {

@@ -35,7 +35,7 @@ func (e *either) given(paths ...string) (found []string) {
 	for _, path := range paths {
 		at := any(e.config)
 		for name := range strings.SplitSeq(path, ".") {
-			m, _ := at.(map[string]any) // what is no object has no members
+			m, _ := at.(map[string]any) // other values have no members
 			at = m[name]
 		}
 		if at != nil {
@@ -64,7 +64,7 @@ func configured(err error) error {
 	return &stream.Error{Type: stream.ConfigurationError, Err: err}
 }
 
-// texts makes texts of what people write as ids: numbers are ids too.
+// texts makes texts of user-written ids: numbers are ids too.
 func texts(list []any) []string {
 	out := make([]string, 0, len(list))
 	for _, v := range list {

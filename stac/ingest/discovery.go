@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// maxCollections bounds what a discovery can hand on: its outputs hold all of them.
+// maxCollections limits the collections of a discovery: its outputs hold all of them.
 const maxCollections = 10_000
 
 // find are the config of stac.discovery.
@@ -154,7 +154,7 @@ func (d *discovery) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stre
 	return nil
 }
 
-// collections are all that there are, or those that are asked for by name.
+// collections are all collections, or those asked for by name.
 func (d *discovery) collections(ctx context.Context) iter.Seq2[api.Collection, error] {
 	if !d.api {
 		return d.static(ctx)
@@ -294,7 +294,7 @@ func (d *discovery) where(text []byte) bool {
 	}
 	v, err := item.Parse(text)
 	if err != nil {
-		return true // the steps behind say what is wrong with it
+		return true // the steps behind report its errors
 	}
 	filter := newItemFilter(api.Search{Bbox: d.c.where.Bbox, Datetime: d.c.where.Datetime})
 	e := v.Get("extent")

@@ -104,7 +104,7 @@ func (f *fileSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out st
 	return err
 }
 
-// tellCollections hands on the Collections that lie beside the items. Those of a catalog are met on the way.
+// tellCollections sends the Collections next to the items. Those of a catalog are met on the way.
 func (f *fileSource) tellCollections(ctx context.Context) error {
 	if !wanted(f.env) {
 		return nil
@@ -144,7 +144,7 @@ type portion struct {
 	err     error
 }
 
-// entry is a row: an item, a failure, or (neither) one that was not wanted.
+// entry is a row: an item, a failure, or (neither) a filtered one.
 type entry struct {
 	item *stream.Item
 	fail *stream.Failure

@@ -10,8 +10,8 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// itemFilter applies to the items of files what an API applies to its own: bbox, datetime and ids. It never
-// changes, and is used by several goroutines.
+// itemFilter filters the items of files as an API filters its own: by bbox, datetime and ids. It is immutable and safe
+// for concurrent use.
 type itemFilter struct {
 	ids        []string
 	bbox       []float64

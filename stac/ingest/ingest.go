@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// Options say what the modules need.
+// Options are the dependencies of the modules.
 type Options struct {
 	// HTTP sends the requests to APIs.
 	HTTP *outbound.Client

@@ -115,7 +115,7 @@ func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *api.Cli
 // tryIngest looks whether the source is there.
 func (o Options) tryIngest(ctx context.Context, env *stream.Env, s *settings) []error {
 	if env.Collection == nil && s.Source == "" && s.CatalogURL == "" && s.SourceFile == "" {
-		return nil // what a discovery will name cannot be looked at yet
+		return nil // a future discovery's results cannot be checked yet
 	}
 	if _, err := o.openIngest(ctx, env, s); err != nil {
 		return []error{err}

@@ -6,11 +6,10 @@ import (
 	"sync"
 )
 
-// ordered runs jobs at once, at most n, and gives what they make to take, in the order of the jobs. A job
-// waits while what it has made is not taken, so that memory is bounded by some results of each. With ahead it
-// makes the next one meanwhile; without, it waits until take has returned: what was made and not taken would
-// be made again by a run that goes on. It returns when all its goroutines have ended: with the first error of
-// take, or the cause of ctx.
+// ordered runs at most n jobs concurrently, and passes their results to take, in the order of the jobs. A job waits
+// until its results are taken, so that memory is bounded by some results of each. With ahead it makes the next one
+// meanwhile; without, it waits until take has returned: results not taken would be made again by a resumed run. It
+// returns when all its goroutines have ended: with the first error of take, or the cause of ctx.
 func ordered[J, R any](ctx context.Context, n int, ahead bool, jobs iter.Seq[J], run func(ctx context.Context, job J, give func(R) bool), take func(J, R) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup

@@ -46,7 +46,7 @@ func (f *fileSource) isParquet(path string) bool {
 	return f.s.Format != "ndjson" && f.s.Format != "geojson" && (strings.HasSuffix(name, ".parquet") || strings.HasSuffix(name, ".geoparquet") || strings.HasSuffix(name, ".pq"))
 }
 
-// local makes a file readable from any place; one that is elsewhere is fetched first.
+// local makes a file readable at any offset; a remote one is fetched first.
 func (f *fileSource) local(ctx context.Context, path string) (in *os.File, size int64, done func(), err error) {
 	raw, info, err := f.places.OpenRaw(ctx, path)
 	if err != nil {
@@ -55,7 +55,7 @@ func (f *fileSource) local(ctx context.Context, path string) (in *os.File, size 
 	if file, ok := raw.(*os.File); ok && info.Size >= 0 {
 		return file, info.Size, func() { file.Close() }, nil //nolint:errcheck // it was only read
 	}
-	defer raw.Close() //nolint:errcheck // what could not be read has been said
+	defer raw.Close() // nolint:errcheck // read errors have been reported
 	spool, err := os.CreateTemp(f.env.Data, "parquet-*.spool")
 	if err != nil {
 		return nil, 0, nil, err
@@ -71,7 +71,7 @@ func (f *fileSource) local(ctx context.Context, path string) (in *os.File, size 
 	return spool, size, done, nil
 }
 
-// abortable ends a copy when nobody wants it any more.
+// abortable ends a copy that is no longer needed.
 type abortable struct {
 	ctx context.Context
 	in  io.Reader

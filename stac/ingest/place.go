@@ -21,13 +21,13 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// layout is what a source in file mode turns out to be: files of items, or a catalog to walk.
+// layout is the detected form of a source in file mode: files of items, or a catalog to walk.
 type layout struct {
 	paths   []string
 	at      string   // path to the list in them
 	catalog string   // a URL or a path, "" for none
-	lone    bool     // paths were found in a directory: what is no Feature there is no item
-	left    []string // directories beside those of collections
+	lone    bool     // paths were found in a directory: only Features there are items
+	left    []string // directories that are not of collections
 	told    []string // files of the collections
 }
 
@@ -39,7 +39,7 @@ const (
 	typeCatalog    = "catalog"
 )
 
-// locator finds out what a source is.
+// locator detects the form of a source.
 type locator struct {
 	places *files.Places
 	client *api.Client // of a source on the web
@@ -91,7 +91,7 @@ func (l *locator) absent(ctx context.Context, source, at string) (layout, error)
 	return layout{}, wrongConfig(fmt.Sprintf("%s does not exist (it would be %s)", source, at), hint)
 }
 
-// web looks what a URL leads to: a document of a catalog, or items.
+// web detects the target of a URL: a document of a catalog, or items.
 func (l *locator) web(ctx context.Context, source string) (layout, error) {
 	if l.want == typeFile || isData(source) {
 		return layout{paths: []string{source}}, nil
@@ -175,7 +175,7 @@ func (l *locator) items(ctx context.Context, dir string, collections bool) (layo
 var rowFiles = [][]string{{".ndjson", ".ndjson.gz", ".ndjson.zst", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".geojsonl"}, {".parquet", ".geoparquet"}}
 
 // rows are the files with many items in a directory, in its directory items, or in those of the collections below it:
-// what stac.output writes with the formats ndjson and parquet.
+// the layout of stac.output with the formats ndjson and parquet.
 func (l *locator) rows(ctx context.Context, dir string) ([]string, error) {
 	for _, below := range []string{"", "items/", "*/", "*/items/"} {
 		for _, kinds := range rowFiles {
@@ -224,7 +224,7 @@ func (l *locator) file(ctx context.Context, at string) (layout, error) {
 	return layout{paths: []string{at}}, nil
 }
 
-// document is a collection with its items beside it, in it or behind links; or a catalog.
+// document is a collection with its items next to it, in it or behind links; or a catalog.
 func (l *locator) document(ctx context.Context, at, kind string) (layout, error) {
 	text, err := readAll(ctx, l.places, at)
 	if err != nil {
@@ -248,7 +248,7 @@ func (l *locator) document(ctx context.Context, at, kind string) (layout, error)
 	return layout{}, wrongConfig(at+" has no items: there is no directory items beside it, and in it neither features nor links to items or children", "")
 }
 
-// outline tells the members of a document, and whether it has links to follow.
+// outline returns the members of a document, and whether it has links to follow.
 func outline(text []byte) (names []string, links bool) {
 	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
 	if _, err := dec.ReadToken(); err != nil {
@@ -283,7 +283,7 @@ func (l *locator) sniff(ctx context.Context, at string) (kind string, err error)
 		return "", nil
 	}
 	if _, err := dec.ReadToken(); err != nil {
-		return "", nil //nolint:nilerr // reading it says what is wrong
+		return "", nil // nolint:nilerr // reading it reports the error
 	}
 	extent, links := false, false
 	for dec.PeekKind() == '"' {

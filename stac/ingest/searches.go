@@ -17,8 +17,8 @@ import (
 // idsAtOnce is how many ids one search asks for: as a URL they still fit.
 const idsAtOnce = 100
 
-// searches are what the config comes to: chunks of ids, parts by time, or one search. They must be the same
-// when reading goes on, and so what depends on the server's counts is kept.
+// searches are the searches of the config: chunks of ids, parts by time, or one search. They must be the same on
+// resume, so values that depend on the server's counts are stored.
 func (a *apiSource) searches(ctx context.Context) ([]api.Search, error) {
 	s := a.s.search
 	if len(s.IDs) > 0 {
@@ -63,7 +63,7 @@ func (a *apiSource) split(ctx context.Context, each []api.Search) ([]api.Search,
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	case err != nil && len(a.env.Cursor) > 0:
-		a.from = cursor{} // then from the beginning; what was done is skipped behind
+		a.from = cursor{} // then from the beginning; done items are skipped behind
 		a.given = 0
 	}
 	var out []api.Search

@@ -208,7 +208,7 @@ func (s *seed) file(ctx context.Context, path string, entry func(*item.Value, er
 	}
 }
 
-// meter bounds what is read for one entry.
+// meter limits the bytes read for one entry.
 type meter struct {
 	in    io.Reader
 	since int

@@ -39,7 +39,7 @@ type settings struct {
 	MaxItemBytes int64          `json:"max_item_bytes" minimum:"1024" doc:"Size above which an item of a file is a failure, 64 MiB when absent."`
 	connection
 
-	search api.Search // what the conditions come to
+	search api.Search // the search of the conditions
 
 	known []api.Collection // that have been looked at
 }
@@ -255,7 +255,7 @@ func fieldsOf(v any) (include, exclude []string, err error) {
 	return nil, nil, wrongConfig("fields is neither a text, a list nor {include, exclude}", "write id,properties.datetime,-links")
 }
 
-// target settles what is read and how, as far as the config alone tells: mode "" is still to be found out.
+// target determines the source and the mode, as far as the config alone allows: mode "" is to be detected.
 func (s *settings) target(env *stream.Env) (source, mode string, err error) {
 	source, mode = s.Source, s.Mode
 	switch {

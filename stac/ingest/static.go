@@ -39,8 +39,8 @@ type fetched struct {
 	err  error
 }
 
-// walk reads the items of a static catalog. There are no marks: what was read before is read again and left
-// out behind, since a catalog may have changed anywhere.
+// walk reads the items of a static catalog. There are no marks: a resumed run reads everything again and skips done
+// items behind, since a catalog may have changed anywhere.
 func (f *fileSource) walk(ctx context.Context, out stream.Out) error {
 	get := fetcher{f.places, f.client}
 	wanted := map[string]bool{} // collections, and whether they were there

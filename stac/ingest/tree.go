@@ -16,8 +16,8 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// collections are the files of items of the wanted collections, or of all, in the directories below dir that
-// have a collection.json: what stac.output writes with format json. There are none when no directory has.
+// collections are the files of items of the wanted collections, or of all, in the directories below dir that have a
+// collection.json: the layout of stac.output with format json. some is false when no directory has one.
 func (l *locator) collections(ctx context.Context, dir string) (all layout, some bool, err error) {
 	entries, err := os.ReadDir(dir) // sorted
 	if err != nil {

@@ -45,12 +45,11 @@ type Options struct {
 	Mode Mode `json:"mode" enum:"offline,cache,refresh"`
 	// HTTP fetches schemas. Defaults to none: there is no network.
 	HTTP *outbound.Client
-	// Map says where to have a schema instead: a URI, or a pattern with *, to a file or a URL. In it a * at the
-	// end stands for what the pattern's last * stood for, and a folder that ends with / is meant to have a * there
-	// if the pattern ends with one. The longest pattern that fits counts.
-	// Defaults to none.
+	// Map redirects schemas: from a URI, or a pattern with *, to a file or a URL. A * at the end of the target stands
+	// for the match of the pattern's last *; a folder ending with / gets one if the pattern ends with one. The longest
+	// matching pattern counts. Defaults to none.
 	Map map[string]string `json:"map"`
-	// Formats says what `format` means. Defaults to Assert.
+	// Formats selects how `format` is checked. Defaults to Assert.
 	Formats Formats
 }
 
@@ -84,7 +83,7 @@ type entry struct {
 	failed time.Time
 }
 
-// New makes a Store. It does nothing yet; Check tells whether the folder is there.
+// New makes a Store. It does no I/O; Check verifies the folder.
 func New(o Options) *Store {
 	if o.Mode == "" {
 		o.Mode = Cached
@@ -95,8 +94,8 @@ func New(o Options) *Store {
 	return &Store{o: o, key: o.key(), schemas: map[string]*entry{}, docs: map[string]any{}, derived: map[string]*Store{}}
 }
 
-// With is a Store that differs in the options that are not zero (HTTP stays). The same differences give the
-// same Store, so that steps with the same settings share what is compiled.
+// With is a Store that differs in the options that are not zero (HTTP stays). The same differences give the same Store,
+// so that steps with the same settings share compiled schemas.
 func (s *Store) With(o Options) *Store {
 	merged := s.o
 	set := func(to *string, v string) {
@@ -120,14 +119,14 @@ func (s *Store) With(o Options) *Store {
 	if found, ok := s.derived[key]; ok {
 		return found
 	}
-	if len(s.derived) >= maxDerived { // whoever uses one keeps it
+	if len(s.derived) >= maxDerived { // users of one keep it
 		clear(s.derived)
 	}
 	s.derived[key] = New(merged)
 	return s.derived[key]
 }
 
-// key tells options apart.
+// key identifies options.
 func (o *Options) key() string {
 	key := fmt.Sprintf("%q %q %q %q", o.Dir, o.Cache, o.Mode, o.Formats)
 	for _, from := range slices.Sorted(maps.Keys(o.Map)) {
@@ -136,8 +135,8 @@ func (o *Options) key() string {
 	return key
 }
 
-// Load returns a compiled schema. Whoever asks first finds and compiles it; the others wait. Errors are
-// ErrUnavailable with the reason (kept for a minute), or the cause of ctx.
+// Load returns a compiled schema. The first caller finds and compiles it; the others wait. Errors are ErrUnavailable
+// with the reason (kept for a minute), or the cause of ctx.
 func (s *Store) Load(ctx context.Context, uri string) (*Schema, error) {
 	uri = Normal(uri)
 	for {
@@ -154,7 +153,7 @@ func (s *Store) Load(ctx context.Context, uri string) (*Schema, error) {
 		}
 		if e.err == nil || errors.Is(e.err, ErrUnavailable) {
 			return e.schema, e.err
-		} // whoever asked first has been cancelled: now it is for us
+		} // the first caller has been cancelled: take over
 	}
 }
 
@@ -165,7 +164,7 @@ func (s *Store) entry(uri string) (e *entry, mine bool) {
 	if e, ok := s.schemas[uri]; ok && (e.failed.IsZero() || time.Since(e.failed) < retryAfter) {
 		return e, false
 	}
-	if len(s.schemas) >= maxSchemas { // make room: failures first, then whatever is not on its way
+	if len(s.schemas) >= maxSchemas { // make room: failures first, then any that is not loading
 		maps.DeleteFunc(s.schemas, func(_ string, e *entry) bool { return !e.failed.IsZero() })
 	}
 	if len(s.schemas) >= maxSchemas {
@@ -190,7 +189,7 @@ func (s *Store) finishEntry(uri string, e *entry, compiled *Schema, err error) {
 	close(e.done)
 }
 
-// compile makes a schema with a compiler of its own: one that is broken spoils no other.
+// compile makes a schema with a compiler of its own: a broken one affects no other.
 func (s *Store) compile(ctx context.Context, uri string) (*Schema, error) {
 	l := &loader{ctx: ctx, store: s}
 	if _, err := l.Load(uri); err != nil {

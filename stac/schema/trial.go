@@ -48,7 +48,7 @@ func (t *trial) typed(r *rule, n *node) bool {
 	return r.types == 0 || r.types&n.kind != 0 || n.kind == isNumber && r.types&isInteger != 0 && whole(t.d.text[n.start:n.end])
 }
 
-// plain is what is about the value as a whole.
+// plain checks the value as a whole.
 func (t *trial) plain(r *rule, at int32, n *node) bool {
 	if r.equals != nil {
 		found := false
