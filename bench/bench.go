@@ -18,7 +18,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Options say what is measured, and how it is printed.
+// Options select and print the measurements.
 type Options struct {
 	// N is the size of a workload. Defaults to the workload's own.
 	N int
@@ -28,7 +28,7 @@ type Options struct {
 	Store string
 	// Queue is memory:.
 	Queue string
-	// Sync is what a commit survives: full (loss of power), normal (death of the process), or both in turns.
+	// Sync is the durability of a commit: full (loss of power), normal (death of the process), or both in turns.
 	Sync string
 	// Output is text, json or markdown.
 	Output string
@@ -42,7 +42,7 @@ type Options struct {
 	Profile string
 }
 
-// workloads are all workloads: what measures each, and its size when none is given.
+// workloads are all workloads: their measuring functions and default sizes.
 var workloads = []struct {
 	name        string
 	least, most int

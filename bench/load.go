@@ -53,7 +53,7 @@ func (r *result) text() string {
 	return text
 }
 
-// load is the product, running, with what a workload needs.
+// load is the running product, prepared for a workload.
 type load struct {
 	app    *app.App
 	marks  chan time.Time // when a marking step's code began
@@ -124,8 +124,8 @@ func (l *load) register(r *action.Registry) error {
 	return r.Add(action.Action{Spec: spec.Spec{Name: "bench.mark", Summary: "Notes the time."}, Handler: mark})
 }
 
-// observe tells when half of a fan-out of n steps has ended, and notes how long its steps took from
-// being queued to their end.
+// observe reports when half of a fan-out of n steps has ended, and records the time of its steps from being queued to
+// their end.
 func (l *load) observe(n int) func(*conductor.Update) {
 	return func(u *conductor.Update) {
 		if l.times != nil && u.Progress.Total > n {

@@ -33,8 +33,8 @@ func fsyncTime(dir string) (float64, error) {
 	return ms(times[len(times)/2]), nil
 }
 
-// resetPeak gives back what earlier runs have left and makes the kernel forget the process's peak
-// memory, where it can, so that each run has its own.
+// resetPeak frees the memory of earlier runs and resets the kernel's record of the process's peak memory, where
+// possible, so that each run has its own.
 func resetPeak() {
 	debug.FreeOSMemory()
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0) // without it the peak is the process's

@@ -21,7 +21,7 @@ func peakUsage() float64 {
 	return float64(usage.Maxrss) / 1024
 }
 
-// cpuTime is what the process has taken of all processors so far.
+// cpuTime is the process's processor time so far.
 func cpuTime() time.Duration {
 	var usage unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &usage); err != nil {

@@ -14,7 +14,7 @@ func peakUsage() float64 {
 	return float64(m.Sys) / (1 << 20)
 }
 
-// cpuTime is what the process has taken of all processors so far.
+// cpuTime is the process's processor time so far.
 func cpuTime() time.Duration {
 	var created, exited, kernel, user windows.Filetime
 	if err := windows.GetProcessTimes(windows.CurrentProcess(), &created, &exited, &kernel, &user); err != nil {

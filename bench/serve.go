@@ -18,8 +18,8 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// The load of `bench serve` (budpipeline §12): so many executions under way at any time, each followed by a
-// WebSocket client, so many requests a second beside them, so many schedules that fire every few seconds.
+// The load of `bench serve` (budpipeline §12): concurrent executions, each followed by a WebSocket client; requests a
+// second; and schedules that fire every few seconds.
 const (
 	serveInFlight  = 100
 	serveRequests  = 50 // a second
@@ -28,14 +28,14 @@ const (
 	servePause     = 2 * time.Second // of servePipeline
 )
 
-// servePipeline is what the load runs: four steps, of which one waits, so that executions overlap.
+// servePipeline is the pipeline of the load: four steps, of which one waits, so that executions overlap.
 const servePipeline = `{"name":"bench-serve","steps":[
  {"id":"a","name":"a","action":"util.noop"},
  {"id":"pause","name":"pause","action":"util.wait","depends_on":["a"],"params":{"seconds":2}},
  {"id":"b","name":"b","action":"util.noop","depends_on":["pause"]},
  {"id":"c","name":"c","action":"util.noop","depends_on":["b"]}]}`
 
-// serveResult is what a run of `bench serve` has measured. Times are in ms.
+// serveResult is the result of a run of `bench serve`. Times are in ms.
 type serveResult struct {
 	Workload   string     `json:"workload"`
 	Seconds    float64    `json:"seconds"`
@@ -162,7 +162,7 @@ func (l *serveLoad) run(ctx context.Context, workflow string) {
 	group.Wait()
 }
 
-// collect reads from the database what happened when.
+// collect reads the times of events from the database.
 func (l *serveLoad) collect(ctx context.Context, path string, r *serveResult) (err error) {
 	db, err := app.OpenReader(ctx, path, slog.Default())
 	if err != nil {

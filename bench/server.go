@@ -74,7 +74,7 @@ func freePort(ctx context.Context) (string, error) {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
 }
 
-// end stops the server; what it said belongs to the error when it did not end well.
+// end stops the server; its output is part of the error when it fails.
 func (s *server) end() error {
 	if s.cmd.ProcessState != nil {
 		return nil
@@ -97,7 +97,7 @@ func (s *server) call(ctx context.Context, method, path, body string, into any) 
 	return s.api.Call(ctx, method, "/api/v1"+path, nil, content, into)
 }
 
-// failed counts a failure and tells the first.
+// failed counts a failure and logs the first.
 func (l *serveLoad) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return

@@ -127,7 +127,7 @@ func (s *sceneSource) Read(ctx context.Context, _ iter.Seq[*stream.Item], out st
 	return nil
 }
 
-// sceneMaker has the text of an item in pieces, between which stands what differs.
+// sceneMaker has the text of an item in pieces, between which the variable parts are inserted.
 type sceneMaker struct {
 	pieces [][]byte
 	values []byte // 'i' id, 't' time, 'w' 's' 'e' 'n' the box, 'c' cloud cover; one less than pieces
@@ -181,8 +181,8 @@ func (m *sceneMaker) make(i int) []byte {
 	return text
 }
 
-// sceneTemplate is the text of an item of about 20 KB, as Landsat Collection 2 has them, with ~ before each
-// letter of what differs.
+// sceneTemplate is the text of an item of about 20 KB, like those of Landsat Collection 2, with ~ before each letter of
+// a variable part.
 func sceneTemplate() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"type":"Feature","stac_version":"1.0.0","stac_extensions":["https://stac-extensions.github.io/eo/v1.0.0/schema.json","https://stac-extensions.github.io/view/v1.0.0/schema.json",` +

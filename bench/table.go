@@ -47,7 +47,7 @@ func writeTable(out io.Writer, all []*result) error {
 	return nil
 }
 
-// tableCell says of a workload what matters there, as the median of its runs with the least and the most.
+// tableCell formats a workload's main figure, as the median of its runs with the least and the most.
 func tableCell(workload string, runs []*result) string {
 	of := func(format string, value func(*result) float64) string {
 		values := make([]float64, len(runs))

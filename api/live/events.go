@@ -10,10 +10,9 @@ import (
 	"github.com/stepwell/stepwell/feed"
 )
 
-// Events serves the stream of an execution as server-sent events: the id of an event is the message's seq,
-// its name the type, its data the message. A browser that comes back says by Last-Event-ID what it has. One that
-// has everything, the complete message included, is answered 204, so that it stays away. Comments keep a
-// silent stream open.
+// Events serves the stream of an execution as server-sent events: the id of an event is the message's seq, its name the
+// type, its data the message. A reconnecting browser sends its position as Last-Event-ID. After the complete message it
+// is answered 204, so that it stays away. Comments keep a silent stream open.
 func Events(h *feed.Hub, o Options) http.Handler {
 	o = o.complete()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -32,7 +31,7 @@ func Events(h *feed.Hub, o Options) http.Handler {
 		w.Header().Set("X-Accel-Buffering", "no") // for proxies that collect
 		s := &events{w: w, control: http.NewResponseController(w), sub: sub, o: &o}
 		if err := s.control.SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
-			return // the server's deadline is for requests; without a connection there is nobody to tell
+			return // the server's deadline is for requests; without a connection no answer is possible
 		}
 		s.serve(r.Context())
 	})
@@ -82,7 +81,7 @@ func (s *events) write(messages []feed.Message) {
 	}
 }
 
-// flush sends what was written, within the time that a client has.
+// flush sends the buffer, within the client's time limit.
 func (s *events) flush() error {
 	err := s.control.SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -21,7 +21,7 @@ type Options struct {
 	ID func(*http.Request) string
 	// Ping is how long a stream may be silent before the client is asked whether it is still there. Defaults to 20 seconds.
 	Ping time.Duration
-	// WriteTimeout is how long a client may take nothing of what is sent to it before its connection is closed. Defaults to 10 seconds.
+	// WriteTimeout is how long a client may not read before its connection is closed. Defaults to 10 seconds.
 	WriteTimeout time.Duration
 	// Origins are patterns of hosts from whose pages browsers may open a WebSocket. Defaults to the server's own host only.
 	Origins []string
@@ -45,7 +45,7 @@ func (o Options) complete() Options {
 	return o
 }
 
-// subscribe begins what a request asks for.
+// subscribe starts the requested subscription.
 func (o *Options) subscribe(h *feed.Hub, r *http.Request, since string) (*feed.Subscription, error) {
 	q := r.URL.Query()
 	if since == "" {

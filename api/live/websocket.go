@@ -13,11 +13,11 @@ import (
 	"github.com/stepwell/stepwell/feed"
 )
 
-// WebSocket serves the stream of an execution: one text message for each of the feed's messages, and a normal
-// closure behind the complete one. When the server stops it closes with "going away"; the reason is then
-// "since=" with the seq to come back with. A client has nothing to say: one that sends a message, or floods
-// the server with control frames, is closed; so is one that takes nothing for Options.WriteTimeout, at once and without
-// a reason, because nothing reaches it.
+// WebSocket serves the stream of an execution: one text message for each of the feed's messages, and a normal closure
+// behind the complete one. When the server stops it closes with "going away"; the reason is then "since=" with the seq
+// to resume from. Clients must not send: a client that sends a message, or floods the server with control frames, is
+// closed; so is a client that does not read for Options.WriteTimeout, at once and without a reason, because nothing
+// reaches it.
 func WebSocket(h *feed.Hub, o Options) http.Handler {
 	o = o.complete()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -29,7 +29,7 @@ func WebSocket(h *feed.Hub, o Options) http.Handler {
 		defer sub.Close()
 		up := &upgrade{ResponseWriter: w, timeout: o.WriteTimeout}
 		c, err := websocket.Accept(up, r, &websocket.AcceptOptions{OriginPatterns: o.Origins, CompressionMode: websocket.CompressionDisabled,
-			Subprotocols: []string{access.Subprotocol}}) // browsers give up unless one that they offer is chosen
+			Subprotocols: []string{access.Subprotocol}}) // browsers give up unless an offered one is chosen
 		if err != nil {
 			return // the client has been told
 		}
@@ -75,7 +75,7 @@ func (s *socket) listen() error {
 	return errTalks
 }
 
-// serve sends until something ends it, and says how to close, 0 when there is nobody to tell.
+// serve sends until the stream ends, and returns the closing code, 0 when the connection is gone.
 func (s *socket) serve(ctx context.Context) (code websocket.StatusCode, reason string) {
 	for {
 		messages, err := s.next(ctx)

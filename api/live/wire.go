@@ -11,7 +11,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// What a client may send once the stream is open, in bytes: pongs and its closure need a few.
+// Limits of a client's messages on an open stream, in bytes: pongs and its closure need a few.
 const (
 	readBurst = 4 << 10
 	readRate  = 64 // per second
@@ -48,7 +48,7 @@ func (u *upgrade) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 type wire struct {
 	net.Conn
 	timeout time.Duration
-	limit   *rate.Limiter // used by the one that reads
+	limit   *rate.Limiter // used by the reading goroutine
 
 	mu     sync.Mutex
 	corked bool
@@ -85,7 +85,7 @@ func (w *wire) write(p []byte) (int, error) {
 	return w.Conn.Write(p)
 }
 
-// flush sends what was collected.
+// flush sends the buffer.
 func (w *wire) flush() error {
 	if w.buf == nil || len(*w.buf) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (w *wire) cork() {
 	w.corked, w.buf = true, buffers.Get().(*[]byte)
 }
 
-// uncork sends what was collected. Writes are sent at once then.
+// uncork sends the buffer. Writes are sent at once then.
 func (w *wire) uncork() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// change is what has been done to one object.
+// change is the changes made to one object.
 type change struct {
 	any    bool
 	assets map[string]bool // those changed
@@ -83,7 +83,7 @@ func putValue(it *stream.Item, f *fill, path item.Path, c *change) error {
 	if inAssets(path) {
 		assets := it.Get(path[0].Key)
 		if assets.Kind() != item.Object {
-			return nil // what is not there is not made up
+			return nil // missing assets are not made up
 		}
 		if !path[1].Any && assets.Get(path[1].Key).Kind() != item.Object {
 			if path[0].Key == "assets" {
@@ -277,8 +277,8 @@ func lacks(v *item.Value, path item.Path, i int) (at string, found bool) {
 	return "", false
 }
 
-// alternates checks what the schema of alternate-assets 1.2.0 does not see in items: it takes `alternate` for
-// the key of an asset.
+// alternates makes a check that the schema of alternate-assets 1.2.0 misses in items: it takes `alternate` for the key
+// of an asset.
 func alternates(it *stream.Item) error {
 	for key, asset := range it.Get("assets").Members() {
 		alternate := asset.Get("alternate")

@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/stac/schema"
 )
 
-// overwrite says what happens to a value that is there already.
+// overwrite decides about an existing value.
 type overwrite string
 
 const (
@@ -22,7 +22,7 @@ const (
 	always   overwrite = "always"
 )
 
-// missing says what happens when the schema cannot be had.
+// missing decides about an unavailable schema.
 type missing string
 
 const (
@@ -177,7 +177,7 @@ func placed(key string) item.Path {
 	return item.Path{{Key: "properties"}, {Key: key}}
 }
 
-// fill notes a value, objects member by member, so that what stands beside them stays.
+// fill records a value, objects member by member, so that their other members stay.
 func (s *settings) fill(key string, path item.Path, v any, over overwrite) error {
 	if fields, ok := v.(map[string]any); ok && len(fields) > 0 && len(path) < item.MaxPath {
 		for _, name := range slices.Sorted(maps.Keys(fields)) {

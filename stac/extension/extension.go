@@ -39,7 +39,7 @@ type extender struct {
 	absent map[string]int64
 }
 
-// newExtender loads what the settings need of the schema. A schema that cannot be had is an error or a warning.
+// newExtender loads the parts of the schema that the settings need. An unavailable schema is an error or a warning.
 func newExtender(ctx context.Context, s *settings, store *schema.Store, warning func(error)) (*extender, error) {
 	e := &extender{set: s, absent: map[string]int64{}}
 	if !s.validate && !s.scaffold {

@@ -107,7 +107,7 @@ func (r *requirement) isFeature(v any, depth int) bool {
 	return slices.ContainsFunc(list(obj["allOf"]), func(all any) bool { return r.isFeature(all, depth-1) })
 }
 
-// coreFields are those that an extension may mention and that are not its own.
+// coreFields are core fields, which an extension may mention but does not own.
 var coreFields = []string{"datetime", "start_datetime", "end_datetime", "created", "updated", "href", "title", "description", "type", "roles",
 	"bands", "license", "providers", "platform", "instruments", "constellation", "mission", "gsd"}
 

@@ -40,11 +40,11 @@ type Options struct {
 	Mode Mode
 	// FirstN defaults to 1,000.
 	FirstN int64
-	// Schema are the columns of mode Fixed beside those that every file has: properties, and assets and links,
-	// which are found over all items where they are not given.
+	// Schema are the columns of mode Fixed besides the standard ones: properties, and assets and links, which are
+	// collected over all items where they are not given.
 	Schema parquet.Schema
-	// Conflict says what becomes of a column whose items disagree (a text here, a number there). Defaults to
-	// refusing the later item.
+	// Conflict handles a column whose items disagree (a text here, a number there). Defaults to refusing the later
+	// item.
 	Conflict parquet.Conflict
 	// Known are columns of files that are to be read together with this one (Columns, File.Schema): they keep their
 	// types, and an item that disagrees with them does not fit. In mode Fixed they tell only of assets and links.
@@ -61,7 +61,7 @@ type State struct {
 	Bytes int64 `json:"bytes"` // of the spool
 }
 
-// Stats tells what a file holds.
+// Stats describes the contents of a file.
 type Stats struct {
 	Items int64
 	Bytes int64     // size of the file
@@ -155,7 +155,7 @@ func (f *File) Add(it *item.Value) error { return f.Put(it, block) }
 // Schema are the columns of the items so far, also after Close. It must not be changed.
 func (f *File) Schema() parquet.Schema { return f.enc.Schema() }
 
-// Commit makes the items so far durable, and tells how to go on from here (Options.Resume).
+// Commit makes the items so far durable, and returns the state to resume from (Options.Resume).
 func (f *File) Commit() (State, error) {
 	err := f.Sync()
 	return State{Rows: f.State.Items, Bytes: f.State.Offset}, err

@@ -17,7 +17,7 @@ const (
 	stacKey = "stac-geoparquet"
 )
 
-// findings are what the metadata tells of the items.
+// findings are the facts about the items for the metadata.
 type findings struct {
 	types     map[string]bool
 	extent    extent

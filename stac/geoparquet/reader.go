@@ -13,8 +13,8 @@ import (
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
-// Is tells a file of STAC items from other Parquet files: it carries the stac-geoparquet metadata, or has the
-// columns id, geometry, assets and links (files often lack the metadata). Errors: it is no Parquet file.
+// Is reports whether a Parquet file holds STAC items: it carries the stac-geoparquet metadata, or has the columns id,
+// geometry, assets and links (files often lack the metadata). Errors: it is no Parquet file.
 func Is(r io.ReaderAt, size int64) (bool, error) {
 	f, err := parquet.Open(r, size)
 	if err != nil {
@@ -138,7 +138,7 @@ func (rd *reader) item(text []byte) ([]byte, error) {
 	return it.AppendTo(make([]byte, 0, len(text)+128)), nil
 }
 
-// set gives it a member of the row, or a value (nil: null) in place of one that is not there.
+// set copies a member of the row, or sets absent (nil: null) where the row has none.
 func set(it *item.Value, name string, row, absent *item.Value) {
 	switch v := row.Get(name); {
 	case v != nil:

@@ -91,8 +91,8 @@ func (e *extent) list() []float64 {
 	return []float64{e.lo[0], e.lo[1], e.hi[0], e.hi[1]}
 }
 
-// foreign stands before the name of a column that is a member of the item which STAC does not know, beside its
-// properties. Only our reader knows it; for others it is one property more.
+// foreign prefixes the name of a column that is an item's non-STAC member outside of its properties. Only our reader
+// knows it; for others it is one property more.
 const foreign = "stepwell:"
 
 // rowOf makes the row of an item, which stays as it is.

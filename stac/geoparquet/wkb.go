@@ -30,7 +30,7 @@ var typeNames = [...]string{"", "Point", "LineString", "Polygon", "MultiPoint", 
 // maxCollections bounds GeometryCollections inside each other.
 const maxCollections = 8
 
-// shape is what a geometry was found to be while its WKB was made.
+// shape is the form of a geometry, found while its WKB was made.
 type shape struct {
 	code   uint32 // of the whole, without codeZ
 	size   int    // of a position: 2 or 3; 0 as long as there is none

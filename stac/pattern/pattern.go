@@ -111,9 +111,9 @@ func (p Pattern) UsesItem() bool {
 	return slices.ContainsFunc(p.parts, func(s part) bool { return s.name == "item_id" || s.path != nil })
 }
 
-// Expand puts the item's values in place of the names. asset is the key of the asset that the text is for,
-// "" outside of assets. {collection_id} of a Collection is its own id. Errors are CodeInvalid: what a name
-// stands for is not there, or neither a text nor a number nor a boolean.
+// Expand replaces the names by the item's values. asset is the key of the asset that the text is for, "" outside of
+// assets. {collection_id} of a Collection is its own id. Errors are CodeInvalid: a value is missing, or neither a text
+// nor a number nor a boolean.
 func (p Pattern) Expand(it *item.Value, asset string) (string, error) {
 	if len(p.parts) == 1 && p.parts[0].name == "" {
 		return p.parts[0].literal, nil
@@ -140,8 +140,8 @@ func (p Pattern) Expand(it *item.Value, asset string) (string, error) {
 	return b.String(), nil
 }
 
-// Value is Expand, but a pattern that is exactly one name keeps the kind of what it stands for: a number
-// stays a number, a list a list. The value is the caller's own.
+// Value is Expand, but a pattern that is exactly one name keeps the kind of the value: a number stays a number, a list
+// a list. The value is the caller's own.
 func (p Pattern) Value(it *item.Value, asset string) (*item.Value, error) {
 	if len(p.parts) == 1 && p.parts[0].name != "" {
 		v, err := p.lookup(&p.parts[0], it, asset)
@@ -154,7 +154,7 @@ func (p Pattern) Value(it *item.Value, asset string) (*item.Value, error) {
 	return item.OfText(text), nil
 }
 
-// lookup is what a name stands for, which is there.
+// lookup is the value of a name; a missing one is an error.
 func (p Pattern) lookup(s *part, it *item.Value, asset string) (*item.Value, error) {
 	var v *item.Value
 	switch s.name {

@@ -21,8 +21,8 @@ type Tree struct {
 // MaxDepth bounds the nesting of a Tree.
 const MaxDepth = 32
 
-// ParseTree reads a value as a config holds it: what item.Of takes. Errors are those of Parse, and
-// CodeInvalid for a value that is nested too deeply.
+// ParseTree reads a config value, of the types of item.Of. Errors are those of Parse, and CodeInvalid for a value that
+// is nested too deeply.
 func ParseTree(v any) (*Tree, error) {
 	val, err := item.Of(v)
 	if err != nil {
@@ -63,7 +63,7 @@ func parseTree(v *item.Value, depth int) (*Tree, error) {
 			}
 		}
 	default:
-		// A text of its own: Of may have given one that the config shares.
+		// A copy of the text: Of may have returned one that the config shares.
 		t.fixed, err = item.Parse(append(json.RawMessage{}, v.Bytes()...))
 	}
 	return t, err

@@ -60,7 +60,7 @@ func suffixOf(href string) string {
 	return strings.ToLower(path.Ext(strings.TrimSuffix(href, "/")))
 }
 
-// roleOf says what an asset is for, "" when it cannot be told.
+// roleOf is the role of an asset, "" when it is unclear.
 func roleOf(key, media string) string {
 	switch {
 	case strings.Contains(key, "thumb"):

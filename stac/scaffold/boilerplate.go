@@ -89,7 +89,7 @@ type document struct {
 	doc  map[string]any
 }
 
-// documents are the files to write, the one that others link to first.
+// documents are the files to write; linked files come first.
 func (b *boilerplate) documents() ([]document, error) {
 	kind, target := b.settings.boilerplate.kind, b.settings.boilerplate.path
 	if !strings.HasSuffix(strings.ToLower(target), ".json") {
@@ -130,7 +130,7 @@ func (b *boilerplate) documents() ([]document, error) {
 	return docs, nil
 }
 
-// sample is an item that is made as any other is; it is a member of what stands beside it.
+// sample is an item made like any other, linked to the document next to it.
 func (b *boilerplate) sample(collection, kind, beside string) (map[string]any, error) {
 	s := *b.settings
 	if s.collection = collection; kind == "catalog" {

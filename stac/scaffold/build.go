@@ -67,7 +67,7 @@ type draft struct {
 // build makes the item. It is a straight line.
 func (b *builder) build(from *item.Value) (*item.Value, error) {
 	d := &draft{settings: b.settings}
-	vars := item.NewObject() // what patterns see
+	vars := item.NewObject() // the scope of patterns
 	properties, isRow := from.Get("properties"), false
 	if properties.Kind() != item.Object {
 		properties, isRow = from, true
@@ -139,7 +139,7 @@ func textOf(v *item.Value) string {
 	return s
 }
 
-// sanitized keeps what is safe in file names, URLs and object stores.
+// sanitized replaces characters unsafe in file names, URLs and object stores.
 func sanitized(id string) string {
 	id = strings.Map(func(r rune) rune {
 		switch {
@@ -157,7 +157,7 @@ func sanitized(id string) string {
 // named are the members that a plain row may have for the item itself.
 var named = []string{"geometry", "bbox", "datetime", "start_datetime", "end_datetime"}
 
-// lay puts what came over the template.
+// lay merges the input over the template.
 func (d *draft) lay(from, vars *item.Value, isRow bool) error {
 	d.out = item.NewObject()
 	if d.template != nil {
@@ -188,7 +188,7 @@ func (d *draft) lay(from, vars *item.Value, isRow bool) error {
 	return nil
 }
 
-// over lays a member over that of the template. What is null or empty hides nothing.
+// over lays a member over that of the template. Null and empty values are ignored.
 func (d *draft) over(key string, val *item.Value) {
 	mine := d.out.Get(key)
 	switch {

@@ -28,7 +28,7 @@ type settings struct {
 	}
 }
 
-// defaults are what is given to those without. Texts are JSON: Values are not shared between goroutines.
+// defaults are the members for objects without them. Texts are JSON: Values are not shared between goroutines.
 type defaults struct {
 	fields    *template // properties of items
 	geometry  string    // "" for none
@@ -85,13 +85,13 @@ type defaultsConfig struct {
 	Properties  map[string]any `json:"properties" doc:"Properties of items."`
 }
 
-// reading collects what is wrong.
+// reading collects errors.
 type reading struct {
 	given stream.Config
 	stream.Problems
 }
 
-// check finds what tags cannot tell, and makes the settings.
+// check checks rules that tags cannot express, and makes the settings.
 func (c *config) check(given stream.Config) []error {
 	r := &reading{given: given}
 	s := &c.settings
@@ -126,7 +126,7 @@ func (c *config) check(given stream.Config) []error {
 // itemKeys have a meaning in mode items only.
 var itemKeys = []string{"item_template", "template_file", "id_pattern", "datetime_format", "extensions"}
 
-// modes reports what does not go together.
+// modes reports options that exclude each other.
 func (r *reading) modes(s *settings, c *config) {
 	given := r.given.Has("template")
 	if given != (s.mode == "template") && s.mode != "" {

@@ -8,8 +8,8 @@ import (
 
 const extensions = "https://stac-extensions.github.io/"
 
-// extension is one whose fields are known by their prefix. The versions are those that go with the fields of
-// STAC 1.0.0 and 1.1.0.
+// extension is an extension whose fields are recognised by their prefix. The versions are those that go with the fields
+// of STAC 1.0.0 and 1.1.0.
 type extension struct{ name, first, second string }
 
 var byPrefix = map[string]extension{

@@ -6,7 +6,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// extent is what a collection covers. The zero value covers nothing.
+// extent is the extent of a collection. The zero value is empty.
 type extent struct {
 	Box   *[4]float64 `json:"box,omitempty"`   // west, south, east, north
 	Since *time.Time  `json:"since,omitempty"` // nil: of no item

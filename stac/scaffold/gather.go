@@ -24,8 +24,8 @@ const (
 	publishDeadline = 10 * time.Minute
 )
 
-// gatherer is the component of the modes collection and catalog: items pass as they are, and what they
-// cover is kept, also across a crash.
+// gatherer is the component of the modes collection and catalog: items pass unchanged, and their extents are stored,
+// also across a crash.
 type gatherer struct {
 	*settings
 	env    *stream.Env
@@ -46,7 +46,7 @@ func newGatherer(s *settings, env *stream.Env, places *files.Places) (*gatherer,
 	return g, err
 }
 
-// Modify notes what an item covers.
+// Modify adds the extent of an item.
 func (g *gatherer) Modify(_ context.Context, it *stream.Item) (*stream.Item, error) {
 	id := g.collection
 	if id == "" {
@@ -151,7 +151,7 @@ func publish(places *files.Places, env *stream.Env, path string, doc map[string]
 	}
 	defer func() { _ = os.Remove(tmp.Name()) }() // gone already when it was published
 	if _, err = tmp.Write(append(text, '\n')); err == nil {
-		err = tmp.Chmod(0o644) // what is published is for all to read
+		err = tmp.Chmod(0o644) // published files are readable by all
 	}
 	if closing := tmp.Close(); err == nil {
 		err = closing

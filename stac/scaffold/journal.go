@@ -9,9 +9,9 @@ import (
 	"os"
 )
 
-// journal keeps what a gatherer knows across a crash: the items of before do not come again. A line is
-// written, without fsync, before the item passes; so a killed process loses nothing, while a machine that
-// loses its power may lose the last seconds.
+// journal stores a gatherer's state across a crash: earlier items do not come again. A line is written, without fsync,
+// before the item passes; so a killed process loses nothing, while a machine that loses its power may lose the last
+// seconds.
 type journal struct {
 	path string
 	file *os.File
@@ -23,12 +23,10 @@ type journalLine struct {
 	Extent     extent `json:"e"`
 }
 
-// maxJournal is the size at which a journal is written anew; what it then holds is bounded by the number of
-// collections.
+// maxJournal is the size at which a journal is rewritten; its size is then bounded by the number of collections.
 const maxJournal = 4 << 20
 
-// openJournal reads what is there into covered. A line that was cut off is the last one, and its item has not
-// passed.
+// openJournal reads the journal into covered. A truncated line is the last one, and its item has not passed.
 func openJournal(path string, covered map[string]*extent) (*journal, error) {
 	old, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +47,7 @@ func openJournal(path string, covered map[string]*extent) (*journal, error) {
 	return j, j.rewrite(covered)
 }
 
-// recordExtent adds what an item covers.
+// recordExtent adds the extent of an item.
 func (j *journal) recordExtent(collection string, e extent, covered map[string]*extent) error {
 	text, err := json.Marshal(journalLine{collection, e})
 	if err != nil {
@@ -62,7 +60,7 @@ func (j *journal) recordExtent(collection string, e extent, covered map[string]*
 	return j.rewrite(covered)
 }
 
-// rewrite begins the journal anew with what is known.
+// rewrite replaces the journal by the current state.
 func (j *journal) rewrite(covered map[string]*extent) error {
 	if err := j.close(); err != nil {
 		return err

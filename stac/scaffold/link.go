@@ -38,8 +38,8 @@ func link(rel, href, media string) *item.Value {
 	return l
 }
 
-// links puts the links of the layout in front of those that are there. Without a base_url, links that the
-// item has already are better than relative ones.
+// links puts the links of the layout before the existing ones. Without a base_url, existing links are better than
+// relative ones.
 func (d *draft) links() {
 	h := d.hrefs(d.collection, d.id)
 	parent := h.collection

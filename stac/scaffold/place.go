@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/stac/transform/convert"
 )
 
-// times settles datetime, start_datetime and end_datetime in the properties. Times stand at the top of what
-// stac.transform makes.
+// times sets datetime, start_datetime and end_datetime in the properties. Items of stac.transform have times at the
+// top.
 func (d *draft) times() error {
 	found := map[string]*item.Value{}
 	properties := d.out.Get("properties")

@@ -8,8 +8,8 @@ import (
 	"github.com/stepwell/stepwell/stac/pattern"
 )
 
-// template is a value whose texts are patterns. Unlike pattern.Tree it leaves out what has no value, for
-// tables have gaps. It does not change.
+// template is a value whose texts are patterns. Unlike pattern.Tree it omits missing values, as tables have gaps. It is
+// immutable.
 type template struct {
 	kind     item.Kind
 	text     pattern.Pattern

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// search is what a search asks for, by GET or POST. Token is the number of the item to begin with, and the
-// number of the page: "200.3".
+// search is the conditions of a search, by GET or POST. Token is the number of the item to begin with, and the number
+// of the page: "200.3".
 type search struct {
 	Collections []string  `json:"collections"`
 	IDs         []string  `json:"ids"`

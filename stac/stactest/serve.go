@@ -142,7 +142,7 @@ func (r *request) names(collection string) bool {
 	return false
 }
 
-// route finds out what a request is.
+// route determines the kind of a request.
 func (r *request) route() {
 	parts := strings.Split(strings.Trim(r.URL.EscapedPath(), "/"), "/")
 	for i, p := range parts {
@@ -175,7 +175,7 @@ func (r *request) route() {
 	}
 }
 
-// serve answers as a sound server would, but for what f says about links.
+// serve answers as a sound server would, except for the links that f breaks.
 func (s *Server) serve(w http.ResponseWriter, r *request, f Fault) {
 	if r.kind == "token" {
 		s.token(w, r)
@@ -221,7 +221,7 @@ func (s *Server) token(w http.ResponseWriter, r *request) {
 	reply(w, 200, map[string]any{"access_token": s.o.Bearer, "token_type": "Bearer", "expires_in": 3600})
 }
 
-// Rotate makes another token the one that is good.
+// Rotate replaces the valid token.
 func (s *Server) Rotate(bearer string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

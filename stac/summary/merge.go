@@ -27,8 +27,8 @@ func (s *Summary) summaries() *item.Value {
 	return out
 }
 
-// Merge makes a Collection cover a summary: its extent, its summaries and its item_assets. What covers that already
-// stays as it is.
+// Merge makes a Collection cover a summary: its extent, its summaries and its item_assets. Members that cover it
+// already stay as they are.
 func Merge(doc *item.Value, s *Summary) {
 	if doc.Get("extent").Kind() != item.Object {
 		doc.Set("extent", item.NewObject())
@@ -163,8 +163,8 @@ func mergeSummaries(doc *item.Value, s *Summary) {
 	}
 }
 
-// mergeAssets adds the assets that the items have and the Collection does not tell of, from STAC 1.1 on, which has
-// item_assets, or where it tells of some.
+// mergeAssets adds assets of the items that the Collection lacks, from STAC 1.1 on, which has item_assets, or where it
+// has some.
 func mergeAssets(doc *item.Value, s *Summary) {
 	there := doc.Get("item_assets")
 	version, _ := doc.Get("stac_version").Str()
@@ -190,7 +190,7 @@ func mergeAssets(doc *item.Value, s *Summary) {
 	}
 }
 
-// Ranges are the summaries of a Collection that are a range of numbers: what is gathered for them.
+// Ranges are the numeric ranges in a Collection's summaries, which are gathered.
 func Ranges(doc *item.Value) map[string][]float64 {
 	var out map[string][]float64
 	for key, v := range doc.Get("summaries").Members() {

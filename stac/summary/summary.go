@@ -11,11 +11,11 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// Summary is what a collection says about its items, gathered one by one. It is kept as JSON.
+// Summary is a collection's summary of its items, gathered one by one. It is stored as JSON.
 type Summary struct {
 	Version string    `json:"version,omitempty"` // the highest stac_version among them
 	Box     []float64 `json:"box,omitempty"`     // 4 or 6 numbers
-	Crosses []float64 `json:"crosses,omitempty"` // of those that cross the antimeridian: west > east
+	Crosses []float64 `json:"crosses,omitempty"` // of boxes that cross the antimeridian: west > east
 	Flat    bool      `json:"flat,omitempty"`    // some box has no heights, so that the union has none
 	Start   time.Time `json:"start,omitzero"`
 	End     time.Time `json:"end,omitzero"`
@@ -24,7 +24,7 @@ type Summary struct {
 	Values map[string][]string `json:"values,omitempty"`
 	// Ranges are the least and the greatest values of the properties for which the Collection has a range; nil: none yet.
 	Ranges map[string][]float64 `json:"ranges,omitempty"`
-	// Assets are what the items' assets have in common, by key, as JSON.
+	// Assets are the common members of the items' assets, by key, as JSON.
 	Assets map[string]string `json:"assets,omitempty"`
 }
 
@@ -215,7 +215,7 @@ func (s *Summary) box() []float64 {
 	return out
 }
 
-// BoxOf is an item's bbox, or that of its geometry; nil when neither tells.
+// BoxOf is an item's bbox, or that of its geometry; nil when it has neither.
 func BoxOf(it *item.Value) []float64 {
 	if list := it.Get("bbox"); list.Len() == 4 || list.Len() == 6 {
 		box := make([]float64, 0, 6)
@@ -254,7 +254,7 @@ func (b *bounds) add(v *item.Value, depth int) {
 	}
 }
 
-// AddExtent takes in what a Collection says about its extent.
+// AddExtent adds the extent of a Collection.
 func (s *Summary) AddExtent(doc *item.Value) {
 	holder := item.NewObject()
 	if first := doc.Get("extent").Get("spatial").Get("bbox").At(0); first != nil {
@@ -274,7 +274,7 @@ func (s *Summary) AddExtent(doc *item.Value) {
 // maxAssets bounds the item_assets that are gathered.
 const maxAssets = 100
 
-// addAssets takes in the keys of an item's assets, each with what it says there first.
+// addAssets adds the keys of an item's assets, each with its first contents.
 func (s *Summary) addAssets(it *item.Value) (changed bool) {
 	for key, a := range it.Get("assets").Members() {
 		if _, known := s.Assets[key]; known || len(s.Assets) >= maxAssets || len(key) > 100 {

@@ -22,7 +22,7 @@ import (
 // settings are a config, read.
 type settings struct {
 	files    []string
-	filesKey string // what they were called
+	filesKey string // their original name
 	joinOnly bool   // the files cannot be a source
 	shape    files.Shape
 	rowsAt   jmespath.JMESPath // nil: shape.At does
@@ -36,7 +36,7 @@ type settings struct {
 	keyGiven       bool // else the names in an object keyed by id are the keys
 	itemKey        item.Path
 	strategy       string
-	strategyChosen string // why, when nobody said
+	strategyChosen string // the reason for the default
 	missing        string
 }
 
@@ -73,7 +73,7 @@ type mappingConfig struct {
 	Default  any    `json:"default" doc:"The value of rows without one."`
 }
 
-// reading collects what is wrong.
+// reading collects errors.
 type reading struct {
 	given stream.Config
 	stream.Problems
@@ -96,7 +96,7 @@ func (r *reading) exactly(names ...string) string {
 	return ""
 }
 
-// check finds what tags cannot tell, and makes the settings.
+// check checks rules that tags cannot express, and makes the settings.
 func (c *config) check(given stream.Config) []error {
 	r := &reading{given: given}
 	s := &c.settings
@@ -259,7 +259,7 @@ func (s *settings) schemaMappings(doc *item.Value) ([]*mapping, error) {
 	return mappings, nil
 }
 
-// schemaFile is what a schema_file holds.
+// schemaFile is the content of a schema_file.
 type schemaFile struct {
 	Mappings []mappingConfig `json:"mappings" required:"true" minItems:"1"`
 }

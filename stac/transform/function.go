@@ -74,7 +74,7 @@ func floats(v any) any {
 	return v
 }
 
-// wholes is what JMESPath gave with whole numbers written as such. It copies, for results share parts.
+// wholes is the result of JMESPath with whole numbers written as such. It copies, because results share parts.
 func wholes(v any) any {
 	const exact = 1 << 53
 	switch v := v.(type) {

@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/stac/transform/convert"
 )
 
-// mapping says what of a row goes where in an item. It is used by several goroutines.
+// mapping maps fields of a row to places in an item. It is safe for concurrent use.
 type mapping struct {
 	target   item.Path
 	source   string
@@ -76,7 +76,7 @@ func kindOf(target item.Path) string {
 	return ""
 }
 
-// value is what a row has for the target, nil for nothing. it is the item with the names, nil for none.
+// value is a row's value for the target, nil for none. it is the item with the names, nil for none.
 func (m *mapping) value(row, it *item.Value, asset string) (*item.Value, error) {
 	from := m.from
 	if m.named {

@@ -25,7 +25,7 @@ func (c *joinCounts) outputs(t *table, out map[string]any) {
 	out["matched"], out["unmatched"] = c.matched.Load(), c.unmatched.Load()
 }
 
-// Modify puts what the table knows into an item.
+// Modify merges the table's row into an item.
 func (t *transformer) Modify(ctx context.Context, it *stream.Item) (*stream.Item, error) {
 	t.loading.Do(func() {
 		if t.table == nil {
@@ -74,7 +74,7 @@ func failure(it *stream.Item, field string, err error) *stream.Error {
 	return &stream.Error{Type: stream.DataProcessing, Err: err, Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: field}}
 }
 
-// apply writes what a row has for the target, at all its places.
+// apply writes a row's value to all places of the target.
 func (m *mapping) apply(it, row *item.Value, strategy string) error {
 	if !m.asset {
 		v, err := m.value(row, it, "")

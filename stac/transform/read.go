@@ -63,7 +63,7 @@ func (t *transformer) Read(ctx context.Context, _ iter.Seq[*stream.Item], out st
 	return nil
 }
 
-// canRead reports what only a join has.
+// canRead reports options that only a join has.
 func (t *transformer) canRead() error {
 	if t.joinOnly {
 		return &stream.Error{Type: stream.ConfigurationError, Err: &stepwell.Error{Code: stepwell.CodeInvalid, Message: "input_file is a table to join items with, but no items come",

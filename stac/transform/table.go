@@ -30,7 +30,7 @@ type entry struct {
 	used atomic.Bool
 }
 
-// entryBytes is about what an entry costs besides its texts.
+// entryBytes is the approximate cost of an entry besides its texts.
 const entryBytes = 128
 
 // loader fills a table.

@@ -62,7 +62,7 @@ func prepare(ctx context.Context, places *files.Places, env *stream.Env, c *conf
 	return t, nil
 }
 
-// open loads a table that can only be one to join at once; what may be a source's file waits for its role.
+// open loads a table at once if it can only be for a join; a possible file of a source waits for its role.
 func open(ctx context.Context, places *files.Places, env *stream.Env, c *config) (*transformer, error) {
 	t, err := prepare(ctx, places, env, c)
 	if err != nil {

@@ -132,7 +132,7 @@ var (
 	rasterFields = map[string]bool{"sampling": true, "bits_per_sample": true, "spatial_resolution": true, "scale": true, "offset": true, "histogram": true}
 )
 
-// copyBand gives a band the fields of an old one; what the band has stays.
+// copyBand gives a band the fields of an old one; existing fields stay.
 func copyBand(band, old *item.Value, prefixed map[string]bool, prefix string) {
 	for key, val := range old.Members() {
 		if prefixed[key] {

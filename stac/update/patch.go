@@ -11,14 +11,14 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// patch is what one item gets. Its text has been checked; every use parses it anew, for Values are not
-// shared between goroutines.
+// patch is the patch of one item. Its text has been checked; every use parses it anew, for Values are not shared
+// between goroutines.
 type patch struct {
 	text []byte
 	used atomic.Bool
 }
 
-// entryBytes is about what an entry of a map costs besides its texts.
+// entryBytes is the approximate cost of an entry of a map besides its texts.
 const entryBytes = 128
 
 // load reads a patch file: an object {item id: patch}.
@@ -57,7 +57,7 @@ func load(ctx context.Context, places *files.Places, dir, path string, most int6
 	return patches, nil
 }
 
-// checkPatch finds what is wrong with a patch before any item comes.
+// checkPatch validates a patch before any item comes.
 func checkPatch(text []byte) error {
 	v, err := item.Parse(text)
 	if err != nil {

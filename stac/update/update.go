@@ -74,7 +74,7 @@ func open(ctx context.Context, places *files.Places, env *stream.Env, c *config)
 	return u, nil
 }
 
-// check finds what tags cannot tell without the patch file, and makes the updater.
+// check checks rules that tags cannot express without the patch file, and makes the updater.
 func (c *config) check(given stream.Config) []error {
 	var found stream.Problems
 	u := &c.updater

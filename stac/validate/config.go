@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell/stac/schema"
 )
 
-// policy says what becomes of an item whose schema cannot be had.
+// policy decides about an item whose schema is unavailable.
 type policy string
 
 const (

@@ -46,7 +46,7 @@ func checkUndeclared(_ schema.Kind, obj map[string]any) (found []schema.Problem)
 	return found
 }
 
-// isFor reports whether a URI is that of an extension; of one that is published elsewhere, its name decides.
+// isFor reports whether a URI is that of an extension; one published elsewhere is recognised by its name.
 func isFor(uri string, e schema.Extension) bool {
 	if known, ok := schema.Describing(uri); ok {
 		return known.Name == e.Name

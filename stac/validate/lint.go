@@ -54,7 +54,7 @@ func newLinter(levels map[string]policy, env *stream.Env) *linter {
 	return &linter{levels: levels, names: slices.Sorted(maps.Keys(levels)), env: env, found: map[string]int64{}, seed: maphash.MakeSeed(), seen: map[uint64]struct{}{}}
 }
 
-// findings are what is wrong with one object: problems make it invalid, warnings do not.
+// findings are the results for one object: problems make it invalid, warnings do not.
 type findings struct {
 	problems []schema.Problem
 	warnings int64

@@ -55,7 +55,7 @@ func open(ctx context.Context, store *schema.Store, env *stream.Env, c *config) 
 	if err := store.Check(); err != nil {
 		return nil, []error{err}
 	}
-	for _, uri := range s.files { // what the user has laid down here must be there
+	for _, uri := range s.files { // the user's own files must exist
 		if _, err := store.Load(ctx, uri); err != nil {
 			problems = append(problems, err)
 		}

@@ -35,7 +35,7 @@ func (r ring) repeated(where string) []schema.Problem {
 	return nil
 }
 
-// faults finds what is wrong with the course of a closed ring, the first of each kind.
+// faults finds errors in the course of a closed ring, the first of each kind.
 func (r ring) faults(where string) []schema.Problem {
 	found := r.repeated(where)
 	open := slices.Compact(slices.Clone(r[:len(r)-1]))

@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// Bounds of what is said about one object, and of what is kept.
+// Limits of the report on one object, and of the cache.
 const (
 	maxShown      = 5    // problems in a failure's message
 	maxExtensions = 100  // schemas of one object
@@ -80,13 +80,13 @@ func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, 
 	failure := &stream.Error{Type: stream.ValidationError, Err: describeAll(problems),
 		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
 	if v.set.strict {
-		return nil, stream.Abort(fmt.Errorf("strict: item %s is invalid (schema %s): %w", it.ID(), first.Schema, failure)) // which tells the place
+		return nil, stream.Abort(fmt.Errorf("strict: item %s is invalid (schema %s): %w", it.ID(), first.Schema, failure)) // with the place
 	}
 	return nil, failure
 }
 
-// validateObject checks an object. checked is false when nothing says what it should be, whole when no schema was
-// missing, nor a part of the object.
+// validateObject checks an object. checked is false when no rules apply, whole when no schema was missing, nor a part
+// of the object.
 func (v *validator) validateObject(ctx context.Context, it *stream.Item) (problems []schema.Problem, checked, whole bool, err error) {
 	doc, err := schema.Parse(it.Bytes())
 	if err != nil {
@@ -124,8 +124,8 @@ func (v *validator) validateObject(ctx context.Context, it *stream.Item) (proble
 	return problems[:min(len(problems), schema.MaxProblems)], checked || len(problems) > 0, whole && all, nil
 }
 
-// extensions checks against the schemas that an object names, and those that the config adds. all is
-// false when one of them could not be had.
+// extensions checks against the schemas that an object names, and those of the config. all is false when one of them
+// was unavailable.
 func (v *validator) extensions(ctx context.Context, it *stream.Item, doc *schema.Document) (problems []schema.Problem, all bool, err error) {
 	all = true
 	uris := named(it)
@@ -253,7 +253,7 @@ func (v *validator) Finish(error) (any, error) {
 		"builtin_rules": v.builtins.Load(), "missing_schemas": missing, "warnings": v.warnings.Load(), "lint": v.lint.counts()}, nil
 }
 
-// kindOf is what an object wants to be. Old collections and catalogs have no type.
+// kindOf is the declared kind of an object. Old collections and catalogs have no type.
 func kindOf(it *stream.Item) (schema.Kind, *schema.Problem) {
 	text, _ := it.Get("type").Str()
 	switch kind := schema.Kind(text); kind {
@@ -268,10 +268,10 @@ func kindOf(it *stream.Item) (schema.Kind, *schema.Problem) {
 	case it.Get("type").IsNull() && !it.Get("description").IsNull() && it.Get("properties").IsNull():
 		return schema.Catalog, nil
 	}
-	return schema.Item, nil // whose schema says what is wrong with it
+	return schema.Item, nil // its schema reports the errors
 }
 
-// partial names what an item lacks that only a request for some fields leaves out.
+// partial names a member that an item lacks because only some fields were requested.
 func partial(kind schema.Kind, it *stream.Item) string {
 	if kind != schema.Item {
 		return ""
@@ -285,7 +285,7 @@ func partial(kind schema.Kind, it *stream.Item) string {
 	return strings.Join(gone, ", ")
 }
 
-// named are the schemas that an object names, each once. What is not a text is the core's business.
+// named are the schemas that an object names, each once. The core reports entries other than texts.
 func named(it *stream.Item) (uris []string) {
 	for _, e := range it.Get("stac_extensions").Elements() {
 		text, ok := e.Str()

@@ -20,7 +20,7 @@ func bad(text, what, hint string) error {
 	return stepwell.Invalid(hint, "%q %s", stepwell.Clip(text, 60), what)
 }
 
-// earliest and latest bound times to what RFC 3339 can write: the years 0 to 9999.
+// earliest and latest limit times to the range of RFC 3339: the years 0 to 9999.
 const earliest, latest = -62167219200, 253402300799
 
 // Time reads a date-time. Without a format it takes RFC 3339; the same with a blank for the T, without

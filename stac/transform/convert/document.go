@@ -19,7 +19,7 @@ const MaxDocument = 16 << 20
 
 const maxDepth = 64
 
-// ReadDocument is Document for what in holds, up to MaxDocument.
+// ReadDocument is Document for the text of in, up to MaxDocument.
 func ReadDocument(in io.Reader) (*item.Value, error) {
 	raw, err := io.ReadAll(io.LimitReader(in, MaxDocument+1))
 	if err != nil {

@@ -12,10 +12,10 @@ import (
 // depths says how deep the coordinates of a geometry nest around its positions.
 var depths = map[string]int{"Point": 0, "MultiPoint": 1, "LineString": 1, "MultiLineString": 2, "Polygon": 2, "MultiPolygon": 3}
 
-// Geometry makes a GeoJSON geometry of a geometry or Feature of GeoJSON, as an object or as text; of WKT or
-// EWKT; of WKB or EWKB in hexadecimal; of a bounding box as a list or text of 4 or 6 numbers; of longitude
-// and latitude (and height) as a list. What comes out is one that STAC allows: no GeometryCollection, closed
-// rings, longitudes within ±360 and latitudes within ±90 degrees. Coordinates keep the digits they have.
+// Geometry makes a GeoJSON geometry of a geometry or Feature of GeoJSON, as an object or as text; of WKT or EWKT; of
+// WKB or EWKB in hexadecimal; of a bounding box as a list or text of 4 or 6 numbers; of longitude and latitude (and
+// height) as a list. The result is valid in STAC: no GeometryCollection, closed rings, longitudes within ±360 and
+// latitudes within ±90 degrees. Coordinates keep their digits.
 func Geometry(v *item.Value) (*item.Value, error) {
 	g, err := geometry(v)
 	if err != nil {
@@ -82,7 +82,7 @@ func point(coordinates *item.Value) (*item.Value, error) {
 	return g, nil
 }
 
-// CheckGeometry reports what is wrong with a geometry of GeoJSON.
+// CheckGeometry validates a geometry of GeoJSON.
 func CheckGeometry(g *item.Value) error {
 	kind, _ := g.Get("type").Str()
 	depth, known := depths[kind]

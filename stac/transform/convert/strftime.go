@@ -8,7 +8,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Clock reads and writes date-times of one form. The zero value reads what Time reads without a format, in UTC.
+// Clock reads and writes date-times of one form. The zero value reads the forms of Time without a format, in UTC.
 type Clock struct {
 	Format string         // strftime: %d.%m.%Y %H:%M. Defaults to ISO 8601 as it is met with
 	Zone   *time.Location // of times that do not say theirs. Defaults to UTC
@@ -43,7 +43,7 @@ func directive(rest string) (byte, string) {
 	return rest[0], rest[1:]
 }
 
-// moment is what has been read of a time so far.
+// moment is the parts of a time read so far.
 type moment struct {
 	year, month, day, yearDay int
 	hour, minute, sec, nano   int
@@ -107,7 +107,7 @@ var (
 	weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
 )
 
-// read takes what one directive stands for off the front. It is a table of directives.
+// read consumes the text of one directive. It is a table of directives.
 func (m *moment) read(d byte, rest string) (string, bool) {
 	switch d {
 	case 'Y':
@@ -226,7 +226,7 @@ func (m *moment) offset(rest string) (string, bool) {
 	return after, true
 }
 
-// time puts together what was read; a day that does not exist is refused.
+// time builds the time; a day that does not exist is refused.
 func (m *moment) time() (time.Time, bool) {
 	if m.epoch != nil {
 		return time.Unix(*m.epoch, int64(m.nano)).UTC(), true
