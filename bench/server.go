@@ -97,7 +97,7 @@ func (s *server) call(ctx context.Context, method, path, body string, into any) 
 	return s.api.Call(ctx, method, "/api/v1"+path, nil, content, into)
 }
 
-// failed counts a failure and logs the first.
+// failed counts a failure and prints the first.
 func (l *serveLoad) failed(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return

@@ -126,7 +126,7 @@ func (c *config) check(given stream.Config) []error {
 // itemKeys have a meaning in mode items only.
 var itemKeys = []string{"item_template", "template_file", "id_pattern", "datetime_format", "extensions"}
 
-// modes reports options that exclude each other.
+// modes reports options that do not go together.
 func (r *reading) modes(s *settings, c *config) {
 	given := r.given.Has("template")
 	if given != (s.mode == "template") && s.mode != "" {

@@ -271,7 +271,7 @@ func kindOf(it *stream.Item) (schema.Kind, *schema.Problem) {
 	return schema.Item, nil // its schema reports the errors
 }
 
-// partial names a member that an item lacks because only some fields were requested.
+// partial names the members that an item lacks because only some fields were requested.
 func partial(kind schema.Kind, it *stream.Item) string {
 	if kind != schema.Item {
 		return ""
