@@ -156,7 +156,10 @@ func (e *examination) masterKey(ctx context.Context) {
 	key := e.App.MasterKey
 	path, where := key.File, "in STEPWELL_SECRETS_KEY"
 	if path == "" {
-		path = e.keyBesideDB()
+		path = e.db + ".key"
+		if db, err := sqlite.Resolve(e.db); err == nil {
+			path = db + ".key"
+		}
 	}
 	if key.Text == "" {
 		where = path
@@ -191,14 +194,6 @@ func (e *examination) masterKey(ctx context.Context) {
 	default:
 		e.fine("master key", "%s; keep a copy of it apart from backups of the database", where)
 	}
-}
-
-// keyBesideDB returns the file of the master key when none is named.
-func (e *examination) keyBesideDB() string {
-	if path, err := sqlite.Resolve(e.db); err == nil {
-		return path + ".key"
-	}
-	return e.db + ".key"
 }
 
 // sealed opens all that the server itself has sealed. A database that cannot be read has been reported already.

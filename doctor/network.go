@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -48,12 +47,7 @@ func (e *examination) certificate(context.Context) {
 		e.fail("certificate", "server.tls.cert and key are PEM files that belong together", "%v", err)
 		return
 	}
-	leaf, err := x509.ParseCertificate(pair.Certificate[0])
-	if err != nil {
-		e.fail("certificate", "", "%v", err)
-		return
-	}
-	now := time.Now()
+	leaf, now := pair.Leaf, time.Now()
 	switch until := leaf.NotAfter.Format(time.DateOnly); {
 	case now.After(leaf.NotAfter):
 		e.fail("certificate", "renew it", "%s has expired on %s", e.Cert, until)
