@@ -268,6 +268,8 @@ func TestCancelIsLogged(t *testing.T) {
 func TestCancelIsRepeated(t *testing.T) {
 	e := newExternal(t)
 	fails := errors.New("away")
+	e.slow = make(chan struct{}, 1)
+	e.slow <- struct{}{} // for the first call; the second waits until the row was seen
 	a := e.action()
 	a.Handler = once{e, &fails}
 	r := newRig(t, app.Options{}, a)
@@ -283,6 +285,7 @@ func TestCancelIsRepeated(t *testing.T) {
 	if err != nil || len(rows) != 1 || rows[0].StepKey != "a" || rows[0].Held {
 		t.Fatalf("after the call that failed: %+v, %v", rows, err)
 	}
+	close(e.slow)
 	e.wantCancelled(t, 1)
 	for len(rows) > 0 {
 		if rows, err = r.Store.OutsideWork(t.Context(), x.No, store.OutsideWork{}, 0); err != nil {
