@@ -134,7 +134,7 @@ func (a *Authenticator) anonymous(r *http.Request) (Principal, error) {
 		return refuse("the request comes from another machine")
 	case r.Header.Get("X-Forwarded-For") != "" || r.Header.Get("Forwarded") != "" || r.Header.Get("X-Real-Ip") != "":
 		return refuse("the request comes through a proxy")
-	case !loopbackHost(r.Host):
+	case !LoopbackHost(r.Host):
 		return refuse("the request is for another host")
 	case !a.origin(r):
 		return refuse("the request comes from a web page elsewhere")

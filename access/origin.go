@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// loopbackHost reports whether a Host header names this machine.
-func loopbackHost(host string) bool {
+// LoopbackHost reports whether a host, with or without a port, names this machine.
+func LoopbackHost(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		return loopbackName(strings.ToLower(name))
 	}
@@ -28,7 +28,7 @@ func (a *Authenticator) origin(r *http.Request) bool {
 			continue
 		}
 		u, err := url.Parse(origin)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || !loopbackHost(u.Host) {
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Path != "" || !LoopbackHost(u.Host) {
 			return false
 		}
 	}

@@ -41,6 +41,7 @@ type ExecutionDetail struct {
 	Execution
 	CurrentStep Ref             `json:"current_step" doc:"The step that is running, or else the one that is next."`
 	Steps       []Step          `json:"steps" nullable:"false" doc:"The first 1,000 steps, without outputs; /steps lists all."`
+	MoreSteps   string          `json:"steps_cursor,omitempty" doc:"The cursor with which /steps goes on behind steps; missing when they are all."`
 	Params      json.RawMessage `json:"params" doc:"The parameters; secret ones are ***."`
 	Result      json.RawMessage `json:"result" doc:"The pipeline's outputs, null before its end."`
 	Error       *Failure        `json:"error" doc:"Why it failed; null if it did not."`

@@ -139,11 +139,12 @@ func (s *server) getExecution(ctx context.Context, in *getExecutionInput) (*answ
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.o.Store.Steps(ctx, x.No, store.StepFilter{Limit: detailSteps})
+	rows, err := s.o.Store.Steps(ctx, x.No, store.StepFilter{Limit: detailSteps + 1})
 	if err != nil {
 		return nil, err
 	}
-	out := ExecutionDetail{Execution: executionOf(x), Steps: make([]Step, 0, len(rows)), Error: s.failure(x.ID, x.Failure)}
+	rows, next := page(rows, detailSteps, func(row *store.Step) string { return afterStep(row.Idx) })
+	out := ExecutionDetail{Execution: executionOf(x), Steps: make([]Step, 0, len(rows)), MoreSteps: cursorTo("steps", next), Error: s.failure(x.ID, x.Failure)}
 	for i := range rows {
 		out.Steps = append(out.Steps, s.stepOf(x.ID, &rows[i]))
 	}
@@ -268,7 +269,7 @@ func (s *server) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 	size := 0
 	for i := range rows {
 		if i == in.Limit || size > maxOutputs {
-			out.Next = cursorTo("steps", strconv.FormatInt(int64(rows[i-1].Idx)+1, 10))
+			out.Next = cursorTo("steps", afterStep(rows[i-1].Idx))
 			break
 		}
 		v := s.stepOf(x.ID, &rows[i])
@@ -283,6 +284,9 @@ func (s *server) listSteps(ctx context.Context, in *ListSteps) (*answer[StepList
 	}
 	return reply(out, nil)
 }
+
+// afterStep is the number in the cursor of the steps behind one.
+func afterStep(idx int32) string { return strconv.FormatInt(int64(idx)+1, 10) }
 
 // LogLine is one line of a step's log.
 type LogLine struct {

@@ -26,6 +26,12 @@ const OldDatabase = databaseFile
 // Database is the database file in a data directory.
 func Database(data string) string { return filepath.Join(data, databaseFile) }
 
+// IsFile reports whether a regular file has the name.
+func IsFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && info.Mode().IsRegular()
+}
+
 // MakeData creates a data directory that only its owner may enter, with a .gitignore in it. An existing one is
 // unchanged. Its parent must exist.
 func MakeData(dir string) error {

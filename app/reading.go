@@ -44,16 +44,16 @@ func OpenReading(ctx context.Context, o Options) (*Reading, error) {
 	if err != nil {
 		return nil, err
 	}
-	beside := &beside{o: o, store: s}
-	beside.actions = sync.OnceValues(func() (*action.Registry, error) { return Actions(o) })
-	beside.conductor = sync.OnceValues(func() (*conductor.Conductor, error) {
-		actions, err := beside.actions()
+	asks := &requester{o: o, store: s}
+	asks.actions = sync.OnceValues(func() (*action.Registry, error) { return Actions(o) })
+	asks.conductor = sync.OnceValues(func() (*conductor.Conductor, error) {
+		actions, err := asks.actions()
 		if err != nil {
 			return nil, err
 		}
 		return conductor.New(context.Background(), conductor.Options{Store: s, Queue: &queue.Memory{}, Blobs: s.Blobs(), Catalog: actions, Log: o.Log})
 	})
-	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: beside, Forecast: beside, Log: o.Log})
+	client, hub, err := executionsAPI(api.Options{Store: s, Blobs: s.Blobs(), Control: asks, Forecast: asks, Log: o.Log})
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -86,36 +86,36 @@ func executionsAPI(o api.Options) (*api.Client, *feed.Hub, error) {
 	return client, hub, err
 }
 
-// beside changes executions by requests in the database, and explains them from stored data.
-type beside struct {
+// requester changes executions by requests in the database, and explains them from stored data.
+type requester struct {
 	o         Options
 	store     store.Store
 	actions   func() (*action.Registry, error)
 	conductor func() (*conductor.Conductor, error)
 }
 
-func (b *beside) Cancel(ctx context.Context, id, reason string) error {
-	return b.ask(ctx, id, conductor.RequestCancel, conductor.RequestBody{Reason: reason}, func(now *store.Execution) bool {
+func (r *requester) Cancel(ctx context.Context, id, reason string) error {
+	return r.ask(ctx, id, conductor.RequestCancel, conductor.RequestBody{Reason: reason}, func(now *store.Execution) bool {
 		return now.Status == stepwell.ExecutionCancelling
 	})
 }
 
-func (b *beside) Pause(ctx context.Context, id string) error {
-	return b.ask(ctx, id, conductor.RequestPause, conductor.RequestBody{}, func(now *store.Execution) bool { return now.Status == stepwell.ExecutionPaused })
+func (r *requester) Pause(ctx context.Context, id string) error {
+	return r.ask(ctx, id, conductor.RequestPause, conductor.RequestBody{}, func(now *store.Execution) bool { return now.Status == stepwell.ExecutionPaused })
 }
 
-func (b *beside) Resume(ctx context.Context, id string) error {
-	return b.ask(ctx, id, conductor.RequestResume, conductor.RequestBody{}, func(now *store.Execution) bool { return now.Status == stepwell.ExecutionRunning })
+func (r *requester) Resume(ctx context.Context, id string) error {
+	return r.ask(ctx, id, conductor.RequestResume, conductor.RequestBody{}, func(now *store.Execution) bool { return now.Status == stepwell.ExecutionRunning })
 }
 
-func (b *beside) Restart(ctx context.Context, id, step string, failedOnly bool) error {
-	before, err := b.store.Execution(ctx, id)
+func (r *requester) Restart(ctx context.Context, id, step string, failedOnly bool) error {
+	before, err := r.store.Execution(ctx, id)
 	if err != nil {
 		return err
 	}
 	restarted := func(now *store.Execution) bool {
 		for after := before.Version; after < now.Version; {
-			events, err := b.store.Events(ctx, before.No, after, 1000)
+			events, err := r.store.Events(ctx, before.No, after, 1000)
 			if err != nil || len(events) == 0 {
 				return false
 			}
@@ -127,21 +127,21 @@ func (b *beside) Restart(ctx context.Context, id, step string, failedOnly bool) 
 		}
 		return false
 	}
-	return b.ask(ctx, id, conductor.RequestRestart, conductor.RequestBody{Step: step, FailedOnly: failedOnly}, restarted)
+	return r.ask(ctx, id, conductor.RequestRestart, conductor.RequestBody{Step: step, FailedOnly: failedOnly}, restarted)
 }
 
 // RetryOnce needs a process that runs executions.
-func (b *beside) RetryOnce(context.Context, string, string, store.Origin) (string, bool, error) {
+func (r *requester) RetryOnce(context.Context, string, string, store.Origin) (string, bool, error) {
 	return "", false, stepwell.Errorf(stepwell.CodeUnavailable, "", "nothing runs executions here")
 }
 
 // ask leaves a request for the process that runs the executions, and waits a little for its effect.
-func (b *beside) ask(ctx context.Context, id, kind string, body conductor.RequestBody, seen func(now *store.Execution) bool) (err error) {
+func (r *requester) ask(ctx context.Context, id, kind string, body conductor.RequestBody, seen func(now *store.Execution) bool) (err error) {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: b.o.DB, Log: b.o.Log})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: r.o.DB, Log: r.o.Log})
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (b *beside) ask(ctx context.Context, id, kind string, body conductor.Reques
 		return err
 	}
 	for until := time.Now().Add(requestPatience); ; {
-		now, err := b.store.Execution(ctx, id)
+		now, err := r.store.Execution(ctx, id)
 		switch {
 		case err != nil:
 			return err
@@ -168,24 +168,24 @@ func (b *beside) ask(ctx context.Context, id, kind string, body conductor.Reques
 	}
 }
 
-func (b *beside) Why(ctx context.Context, id, step string) ([]engine.Reason, error) {
-	c, err := b.conductor()
+func (r *requester) Why(ctx context.Context, id, step string) ([]engine.Reason, error) {
+	c, err := r.conductor()
 	if err != nil {
 		return nil, err
 	}
 	return c.Why(ctx, id, step)
 }
 
-func (b *beside) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
-	c, err := b.conductor()
+func (r *requester) PreviewRestart(ctx context.Context, id, step string, failedOnly bool) (*engine.Forecast, error) {
+	c, err := r.conductor()
 	if err != nil {
 		return nil, err
 	}
 	return c.PreviewRestart(ctx, id, step, failedOnly)
 }
 
-func (b *beside) PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error) {
-	c, err := b.conductor()
+func (r *requester) PreviewRetry(ctx context.Context, id, from string) (*engine.Forecast, error) {
+	c, err := r.conductor()
 	if err != nil {
 		return nil, err
 	}
@@ -193,9 +193,9 @@ func (b *beside) PreviewRetry(ctx context.Context, id, from string) (*engine.For
 }
 
 // Wait polls: another process sends no notification.
-func (b *beside) Wait(ctx context.Context, id string) (*store.Execution, error) {
+func (r *requester) Wait(ctx context.Context, id string) (*store.Execution, error) {
 	for {
-		x, err := b.store.Execution(ctx, id)
+		x, err := r.store.Execution(ctx, id)
 		if err != nil || x.Status.Terminal() {
 			return x, err
 		}

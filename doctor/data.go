@@ -21,7 +21,7 @@ func (e *examination) dataDirectory(context.Context) {
 		e.warn("data", "stepwell doctor --fix, while no server is running, moves it into "+app.DefaultData,
 			"the database is in the working directory, where commands of pipelines can reach it")
 		return
-	case data == app.DefaultData && isFile(e.db) && isFile(app.OldDatabase):
+	case data == app.DefaultData && app.IsFile(e.db) && app.IsFile(app.OldDatabase):
 		e.warn("data", "remove or rename it", "./%s of an earlier version is not used: there is one in %s", app.OldDatabase, data)
 		return
 	case data == "":
@@ -98,9 +98,4 @@ func RefusedLine(kind, name, id, step, reason string) string {
 		text += ", step " + view.OneLine(step, longest)
 	}
 	return text + ": " + view.OneLine(reason, 2000)
-}
-
-func isFile(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
@@ -90,7 +91,7 @@ func (e *examination) disk(context.Context) {
 	if !isDir(dir) { // the data directory is still to be created
 		dir = filepath.Dir(dir)
 	}
-	free, ok := freeSpace(dir)
+	free, ok := action.FreeSpace(dir)
 	switch {
 	case !ok:
 		e.warn("disk", "look yourself", "how much is free in %s is not known on this system", dir)

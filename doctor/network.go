@@ -50,9 +50,9 @@ func (e *examination) certificate(context.Context) {
 	leaf, now := pair.Leaf, time.Now()
 	switch until := leaf.NotAfter.Format(time.DateOnly); {
 	case now.After(leaf.NotAfter):
-		e.fail("certificate", "renew it", "%s has expired on %s", e.Cert, until)
+		e.fail("certificate", "renew it", "%s expired on %s", e.Cert, until)
 	case now.Before(leaf.NotBefore):
-		e.fail("certificate", "look at the clock", "%s is not valid before %s", e.Cert, leaf.NotBefore.Format(time.DateOnly))
+		e.fail("certificate", "check the clock", "%s is not valid before %s", e.Cert, leaf.NotBefore.Format(time.DateOnly))
 	case leaf.NotAfter.Sub(now) < soon:
 		e.warn("certificate", "renew it", "%s expires on %s", e.Cert, until)
 	default:

@@ -185,7 +185,7 @@ func systemOps() fileOps {
 			return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 		},
 		link: func(root *os.Root, from, to string) error { return root.Link(from, to) },
-		free: freeSpace,
+		free: action.FreeSpace,
 	}
 }
 

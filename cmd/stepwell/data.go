@@ -22,7 +22,7 @@ func (p *program) locateSettings(cmd *cobra.Command) error {
 		data = ""
 	}
 	p.settings.file = filepath.Join(data, settingsFile)
-	if data != "" && !isFile(p.settings.file) && isFile(settingsFile) && filepath.Clean(data) != "." {
+	if data != "" && !app.IsFile(p.settings.file) && app.IsFile(settingsFile) && filepath.Clean(data) != "." {
 		return stepwell.Invalid("move it: mv "+settingsFile+" "+p.settings.file, "%s in the working directory is not read when a data directory is named", settingsFile)
 	}
 	return nil
@@ -40,7 +40,7 @@ func (p *program) locateData(cmd *cobra.Command) error {
 		return stepwell.Invalid("", "db: the name of the database file is empty")
 	case s.db != "" && (f.Changed || !cmd.Flags().Changed("data")):
 		s.data = ""
-	case s.data == "" && !isFile(app.Database(app.DefaultData)) && isFile(app.OldDatabase):
+	case s.data == "" && !app.IsFile(app.Database(app.DefaultData)) && app.IsFile(app.OldDatabase):
 		s.db = app.OldDatabase
 	default:
 		s.data = cmp.Or(s.data, app.DefaultData)

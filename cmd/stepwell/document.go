@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/spec"
 )
@@ -162,7 +163,7 @@ func findPipeline(dir, name string) string {
 		if !filepath.IsAbs(c) {
 			c = filepath.Join(dir, c)
 		}
-		if isFile(c) {
+		if app.IsFile(c) {
 			return c
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 )
 
 // maxDotenv bounds a dotenv file.
@@ -14,7 +15,7 @@ const maxDotenv = 1 << 20
 // dotenv reads a file of NAME=value lines (stac-manager, input_secrets.dotenv_path): comments, `export`,
 // quotes, and nothing more. A relative path is meant from the working directory, else from the document's.
 func dotenv(path, dir string) (map[string]string, error) {
-	if !isFile(path) && !filepath.IsAbs(path) && isFile(filepath.Join(dir, path)) {
+	if !app.IsFile(path) && !filepath.IsAbs(path) && app.IsFile(filepath.Join(dir, path)) {
 		path = filepath.Join(dir, path)
 	}
 	raw, err := readFile(path, maxDotenv+1)

@@ -115,11 +115,16 @@ func (p *program) newShowCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		if filter.Outputs || filter.Step != "" || len(filter.Status) > 0 || len(x.Steps) == filter.Limit {
-			filter.ID = x.ID
-			if x.Steps, err = allSteps(ctx, r.client, filter); err != nil {
+		filtered := filter.Outputs || filter.Step != "" || len(filter.Status) > 0
+		if filter.ID, filter.Cursor = x.ID, x.MoreSteps; filtered {
+			x.Steps, filter.Cursor = []api.Step{}, ""
+		}
+		if filtered || filter.Cursor != "" {
+			more, err := allSteps(ctx, r.client, filter)
+			if err != nil {
 				return err
 			}
+			x.Steps, x.MoreSteps = append(x.Steps, more...), ""
 		}
 		return p.showExecution(r.connection, x, all)
 	})

@@ -52,7 +52,7 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 			case done:
 				return p.answered(&c, object{"execution_id": x.ID, "status": x.Status, "changed": false}, "nothing to do: the execution is %s", x.Status)
 			case ch.preview != nil:
-				return p.foretell(ctx, client, &c, x.ID, ch)
+				return p.preview(ctx, client, &c, x.ID, ch)
 			case p.elsewhere(&c):
 				return p.apply(ctx, client, &c, x.ID, ch)
 			}
@@ -247,8 +247,8 @@ func (s *session) retry(x *api.ExecutionDetail, body *api.RetryRequest) error {
 	})
 }
 
-// foretell shows what a retry or a restart would do: what is repeated, what runs again because of that, and what is kept.
-func (p *program) foretell(ctx context.Context, client *api.Client, c *connection, id string, ch *change) error {
+// preview shows what a retry or a restart would do: what is repeated, what runs again because of that, and what is kept.
+func (p *program) preview(ctx context.Context, client *api.Client, c *connection, id string, ch *change) error {
 	var a api.PreviewAnswer
 	if err := client.Call(ctx, http.MethodGet, pathTo("executions", id, ch.verb, "preview"), ch.preview, nil, &a); err != nil {
 		return err

@@ -32,7 +32,7 @@ func (p *program) newMigrateCommand() *cobra.Command {
 func (p *program) migrate(ctx context.Context) (err error) {
 	path := p.settings.db
 	before := 0
-	if isFile(path) {
+	if app.IsFile(path) {
 		h, err := sqlite.Check(ctx, path)
 		if err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -100,15 +101,10 @@ func (p *program) unknownCommand(cmd *cobra.Command, args []string) error {
 		hint = fmt.Sprintf("did you mean %s?", strings.Join(deeper, " or "))
 	} else if near := spec.Closest(args[0], names); near != "" {
 		hint = fmt.Sprintf("did you mean `%s %s`?", cmd.CommandPath(), near)
-	} else if isFile(args[0]) {
+	} else if app.IsFile(args[0]) {
 		hint = fmt.Sprintf("did you mean `%s run %s`?", cmd.CommandPath(), args[0])
 	}
 	return stepwell.Invalid(hint, "unknown command %q", args[0])
-}
-
-func isFile(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.Mode().IsRegular()
 }
 
 // flagError says in Stepwell's words what the flag parser did not like.

@@ -19,6 +19,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/app"
 )
 
 var update = flag.Bool("update", false, "write the expected output into the scripts and golden files")
@@ -169,7 +170,7 @@ func jobs(ts *testscript.TestScript) map[string]*exec.Cmd {
 func start(ts *testscript.TestScript, _ bool, args []string) {
 	path, err := exec.LookPath(args[1])
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
-		if full := filepath.Join(dir, args[1]); err != nil && isFile(full) {
+		if full := filepath.Join(dir, args[1]); err != nil && app.IsFile(full) {
 			path, err = full, nil
 		}
 	}

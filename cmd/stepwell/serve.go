@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -206,16 +205,6 @@ func (p *program) banner(ctx context.Context, server *app.Server, s *serving) er
 }
 
 // exposed reports that other machines reach the server, and without TLS.
-func (s *serverSettings) exposed() bool { return !loopbackOnly(s.Listen) && s.TLS.Cert == "" }
-
-// loopbackOnly reports whether only this machine reaches an address.
-func loopbackOnly(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
+func (s *serverSettings) exposed() bool { return !access.LoopbackHost(s.Listen) && s.TLS.Cert == "" }
 
 func inSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

@@ -170,11 +170,6 @@ func settingsError(from, hint string, r *spec.Report) error {
 	return nil
 }
 
-// didYouMean is the hint for a key that is not among those known.
-func didYouMean(key string, known []string) string {
-	return cmp.Or(spec.DidYouMean(key, known), "the keys are "+strings.Join(known, ", "))
-}
-
 // choice is a flag that takes one of a few words.
 type choice struct {
 	value   string

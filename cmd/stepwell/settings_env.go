@@ -117,7 +117,8 @@ func (s *serving) set(name, value, from string) error {
 	section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
 	for known := range servingLeaves() {
 		if name != "STEPWELL_"+section && strings.HasPrefix(known, "STEPWELL_"+section+"_") {
-			return stepwell.Invalid(didYouMean(name, slices.Sorted(maps.Keys(servingLeaves()))), "unknown variable %s", from)
+			known := slices.Sorted(maps.Keys(servingLeaves()))
+			return stepwell.Invalid(cmp.Or(spec.DidYouMean(name, known), "the keys are "+strings.Join(known, ", ")), "unknown variable %s", from)
 		}
 	}
 	return nil // of another part

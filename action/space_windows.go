@@ -1,9 +1,9 @@
-package doctor
+package action
 
 import "golang.org/x/sys/windows"
 
-// freeSpace is what this user may still write below dir.
-func freeSpace(dir string) (int64, bool) {
+// FreeSpace returns the bytes that this user may still write below dir, and whether that is known.
+func FreeSpace(dir string) (int64, bool) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {
 		return 0, false

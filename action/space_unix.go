@@ -1,11 +1,11 @@
 //go:build linux || darwin
 
-package doctor
+package action
 
 import "golang.org/x/sys/unix"
 
-// freeSpace is what an ordinary user may still write below dir.
-func freeSpace(dir string) (int64, bool) {
+// FreeSpace returns the bytes that an ordinary user may still write below dir, and whether that is known.
+func FreeSpace(dir string) (int64, bool) {
 	var s unix.Statfs_t
 	if err := unix.Statfs(dir, &s); err != nil || s.Blocks == 0 {
 		return 0, false
