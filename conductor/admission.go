@@ -1,14 +1,16 @@
 package conductor
 
 import (
-	"cmp"
 	"container/heap"
+	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/store"
 )
 
 // slot says how an execution in memory counts.
@@ -21,38 +23,37 @@ const (
 )
 
 // admission is the admission queue: as many executions run at once as Options.MaxExecutions and the limits of their
-// keys (settings.concurrency) allow, higher priority first, else by number. A full key delays no other executions. It
+// keys (Options.Slots) allow, higher priority first, else by number. A full key delays no other executions. It
 // belongs to the loop.
 type admission struct {
 	running   int
 	waiting   int
-	ready     admissionQueue // held ones within the limit of their key
-	groups    map[string]*group
-	suspended int // no execution is admitted; see RecoverAll
+	ready     admissionQueue // held ones that wait for room in this process
+	suspended int            // no execution is admitted; see RecoverAll
 }
 
-// group is the executions that share a key.
-type group struct {
-	key     string
-	members map[*live]struct{}
-	running int
-	waiting admissionQueue // held back by the limit; as long as there is room, the first of them is in admission.ready
+// candidate is an execution that may wait in an admissionQueue.
+type candidate struct {
+	Member
+	queue *admissionQueue // where it waits
+	pos   int             // in queue
+	live  *live           // of one in admission.ready
+
+	asked  bool     // its key has refused it a slot and has not called it yet
+	others []Member // of its key, while it starts
+
+	again  func() // of one that waits for a slot
+	called bool   // again has been called
 }
 
 // admissionQueue is held executions, the next one first.
-type admissionQueue struct{ list []*live }
+type admissionQueue struct{ list []*candidate }
 
 // Len implements heap.Interface.
 func (q *admissionQueue) Len() int { return len(q.list) }
 
 // Less implements heap.Interface.
-func (q *admissionQueue) Less(i, j int) bool {
-	a, b := q.list[i], q.list[j]
-	if a.row.Priority != b.row.Priority {
-		return a.row.Priority > b.row.Priority
-	}
-	return a.row.No < b.row.No
-}
+func (q *admissionQueue) Less(i, j int) bool { return q.list[i].precedes(&q.list[j].Member) }
 
 // Swap implements heap.Interface.
 func (q *admissionQueue) Swap(i, j int) {
@@ -62,7 +63,7 @@ func (q *admissionQueue) Swap(i, j int) {
 
 // Push implements heap.Interface.
 func (q *admissionQueue) Push(x any) {
-	l := x.(*live)
+	l := x.(*candidate)
 	l.queue, l.pos = q, len(q.list)
 	q.list = append(q.list, l)
 }
@@ -76,6 +77,36 @@ func (q *admissionQueue) Pop() any {
 	return l
 }
 
+func (c *Conductor) crowded() bool {
+	return c.o.MaxExecutions > 0 && c.admission.running >= c.o.MaxExecutions
+}
+
+// enter makes a new execution a member of its key. It reports false when the other members are not known yet: then the
+// item comes again.
+func (c *Conductor) enter(it *item) (known bool) {
+	l := it.on
+	if l.row.Concurrency == "" || l.place != nil {
+		return true
+	}
+	c.join(l)
+	start := *it
+	l.place.others, known = c.o.Slots.Enter(l.place.Member, func(others []Member) {
+		c.later(func() {
+			l.place.others = others
+			c.apply(&start)
+		})
+	})
+	return known
+}
+
+// join makes the candidate of an execution.
+func (c *Conductor) join(l *live) {
+	l.place = &candidate{live: l, Member: Member{Execution: l.run.No, ID: l.run.ID, Key: l.row.Concurrency, Limit: l.limit(), Priority: l.row.Priority, Owner: c.o.Owner}}
+	if x := l.pipeline.plan.Concurrency; x != nil {
+		l.place.Conflicts = l.create && x.OnConflict != plan.OnConflictQueue
+	}
+}
+
 // limit is that of an execution's key.
 func (l *live) limit() int {
 	if x := l.pipeline.plan.Concurrency; x != nil {
@@ -84,11 +115,11 @@ func (l *live) limit() int {
 	return 1
 }
 
-// full reports whether the limit of its key holds an execution back.
-func (l *live) full() bool { return l.group != nil && l.group.running >= l.limit() }
-
-func (c *Conductor) crowded() bool {
-	return c.o.MaxExecutions > 0 && c.admission.running >= c.o.MaxExecutions
+// later runs a function in the loop, after this turn. A stopped conductor does not run it.
+func (c *Conductor) later(do func()) {
+	if err := c.inbox.put(item{do: func(*item) { do() }}); err != nil {
+		c.o.Log.Debug("a concurrency slot came after the stop", "error", err)
+	}
 }
 
 // judge decides whether a new execution may begin at once, is held, or is refused.
@@ -96,23 +127,17 @@ func (c *Conductor) judge(l *live, b *engine.Begin) error {
 	if c.o.MaxExecutions <= 0 && l.row.Concurrency == "" {
 		return nil
 	}
-	a := &c.admission
-	if g := a.groups[l.row.Concurrency]; g != nil && len(g.members) >= l.limit() {
-		switch l.pipeline.plan.Concurrency.OnConflict {
-		case plan.OnConflictSkip:
-			return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("execution %s has the concurrency key %q", g.oldest().run.ID, g.key),
+	if p := l.place; p != nil && p.Conflicts && len(p.others) >= p.Limit {
+		if l.pipeline.plan.Concurrency.OnConflict == plan.OnConflictSkip {
+			return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("execution %s has the concurrency key %q", p.others[0].ID, p.Key),
 				Hint: "start it when that one has ended, or write on_conflict: queue"}
-		case plan.OnConflictCancelRunning:
-			c.makeRoom(g, l)
 		}
+		c.makeRoom(l)
 	}
+	a := &c.admission
 	c.admit() // earlier executions first
-	room := a.suspended == 0 && !c.crowded()
-	if g := a.groups[l.row.Concurrency]; g != nil && g.running >= l.limit() {
-		room = false
-	}
 	switch {
-	case room:
+	case a.suspended == 0 && !c.crowded() && c.takeKey(l):
 	case a.waiting >= c.o.MaxPending:
 		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d executions wait to begin", a.waiting), Hint: "try again when some of them have ended"}
 	default:
@@ -121,28 +146,50 @@ func (c *Conductor) judge(l *live, b *engine.Begin) error {
 	return nil
 }
 
-func (g *group) oldest() (first *live) {
-	for m := range g.members {
-		if first == nil || m.row.No < first.row.No {
-			first = m
-		}
+// takeKey reports whether an execution has a slot of its key. If not, it is ready again when it is to take once more.
+func (c *Conductor) takeKey(l *live) bool {
+	if l.row.Concurrency == "" || l.place.Holds {
+		return true
 	}
-	return first
+	l.place.Holds = c.o.Slots.Take(l.place.Member, func() {
+		c.later(func() {
+			if l.place.asked = false; l.slot == slotWaiting && !l.gone && l.place.queue == nil {
+				heap.Push(&c.admission.ready, l.place)
+				c.more = true
+			}
+		})
+	})
+	l.place.asked = !l.place.Holds
+	return l.place.Holds
 }
 
 // makeRoom cancels the oldest executions of a key, held ones among them, that stand in the way of a new one.
-func (c *Conductor) makeRoom(g *group, l *live) {
-	var staying []*live
-	for m := range g.members {
-		if s := m.run.Status(); !s.Terminal() && s != stepwell.ExecutionCancelling {
-			staying = append(staying, m)
+func (c *Conductor) makeRoom(l *live) {
+	staying := slices.DeleteFunc(l.place.others, func(m Member) bool {
+		x := c.runs[m.Execution]
+		return x != nil && (x.run.Status().Terminal() || x.run.Status() == stepwell.ExecutionCancelling)
+	})
+	reason := "execution " + l.run.ID + " took its place"
+	for _, m := range staying[:max(0, len(staying)+1-l.place.Limit)] {
+		x := c.runs[m.Execution]
+		if x == nil {
+			c.elsewhere.Go(func() { c.cancelElsewhere(m, reason) })
+			continue
+		}
+		if _, err := c.tell(x, &engine.Event{Kind: engine.Cancel, At: c.now(), Reason: reason}); err != nil {
+			c.o.Log.Error("an execution could not be cancelled for another", "execution", m.ID, "for", l.run.ID, "error", err)
 		}
 	}
-	slices.SortFunc(staying, func(a, b *live) int { return cmp.Compare(a.row.No, b.row.No) })
-	for _, m := range staying[:max(0, len(staying)+1-l.limit())] {
-		if _, err := c.tell(m, &engine.Event{Kind: engine.Cancel, At: c.now(), Reason: "execution " + l.run.ID + " took its place"}); err != nil {
-			c.o.Log.Error("an execution could not be cancelled for another", "execution", m.run.ID, "for", l.run.ID, "error", err)
-		}
+}
+
+// cancelElsewhere asks the process that runs an execution to cancel it.
+func (c *Conductor) cancelElsewhere(m Member, reason string) {
+	body, err := json.Marshal(RequestBody{Reason: reason})
+	if err == nil {
+		err = c.o.Store.PutRequest(context.Background(), store.Request{Owner: m.Owner, Execution: m.ID, Kind: RequestCancel, Body: body})
+	}
+	if err != nil {
+		c.o.Log.Error("another process could not be asked to cancel an execution", "execution", m.ID, "reason", reason, "error", err)
 	}
 }
 
@@ -151,21 +198,18 @@ func (c *Conductor) enroll(l *live) {
 	if l.slot != slotNone || l.gone || l.run.Status().Terminal() {
 		return
 	}
-	a := &c.admission
-	if key := l.row.Concurrency; key != "" {
-		if l.group = a.groups[key]; l.group == nil {
-			l.group = &group{key: key, members: map[*live]struct{}{}}
-			if a.groups == nil {
-				a.groups = map[string]*group{}
-			}
-			a.groups[key] = l.group
+	pending := l.run.Status() == stepwell.ExecutionPending
+	if l.place == nil && (pending || l.row.Concurrency != "") {
+		c.join(l)
+		if l.place.Holds = !pending; l.place.Key != "" {
+			c.o.Slots.Enter(l.place.Member, func([]Member) {})
 		}
-		l.group.members[l] = struct{}{}
 	}
-	if l.run.Status() == stepwell.ExecutionPending {
+	if pending {
 		l.slot = slotWaiting
-		a.waiting++
-		a.enqueue(l)
+		if c.admission.waiting++; !l.place.asked {
+			heap.Push(&c.admission.ready, l.place)
+		}
 		c.more = true
 	} else {
 		c.takeSlot(l)
@@ -177,77 +221,50 @@ func (c *Conductor) enroll(l *live) {
 func (c *Conductor) takeSlot(l *live) {
 	l.slot = slotTaken
 	c.admission.running++
-	if l.group != nil {
-		l.group.running++
-	}
-}
-
-// enqueue puts a held execution into the queue that holds it back.
-func (a *admission) enqueue(l *live) {
-	if l.full() {
-		heap.Push(&l.group.waiting, l)
-	} else {
-		heap.Push(&a.ready, l)
-	}
-}
-
-// follow moves the first execution that a key holds back into the queue for all, if its limit allows it.
-func (a *admission) follow(g *group) {
-	if g != nil && len(g.waiting.list) > 0 && !g.waiting.list[0].full() {
-		heap.Push(&a.ready, heap.Pop(&g.waiting))
-	}
 }
 
 // admit starts held executions while slots are free.
 func (c *Conductor) admit() {
 	a := &c.admission
 	for a.suspended == 0 && len(a.ready.list) > 0 && !c.crowded() {
-		l := heap.Pop(&a.ready).(*live)
-		switch {
-		case l.run.Status() != stepwell.ExecutionPending: // cancelled in this turn
-			a.follow(l.group)
-			continue
-		case l.full():
-			heap.Push(&l.group.waiting, l)
+		l := heap.Pop(&a.ready).(*candidate).live
+		if l.run.Status() != stepwell.ExecutionPending || !c.takeKey(l) { // cancelled in this turn, or its key is full
 			continue
 		}
 		if _, err := c.tell(l, &engine.Event{Kind: engine.Admit, At: c.now()}); err != nil {
 			c.o.Log.Error("an execution cannot be admitted", "execution", l.run.ID, "error", err)
-			a.follow(l.group)
+			c.leaveKey(l)
 			continue
 		}
 		a.waiting--
 		c.takeSlot(l)
-		a.follow(l.group)
 		c.tally()
 	}
 }
 
-// leave frees an execution's slot.
+// leaveKey frees an execution's slot of its key.
+func (c *Conductor) leaveKey(l *live) {
+	if l.place != nil && l.place.Key != "" {
+		c.o.Slots.Leave(l.place.Member)
+	}
+}
+
+// leave frees an execution's slots.
 func (c *Conductor) leave(l *live) {
 	a := &c.admission
+	c.leaveKey(l)
 	switch l.slot {
 	case slotNone:
 		return
 	case slotWaiting:
 		a.waiting--
-		if l.queue != nil {
-			heap.Remove(l.queue, l.pos)
+		if l.place.queue != nil {
+			heap.Remove(l.place.queue, l.place.pos)
 		}
 	case slotTaken:
 		a.running--
-		if l.group != nil {
-			l.group.running--
-		}
 	}
 	l.slot = slotNone
-	if g := l.group; g != nil {
-		a.follow(g)
-		delete(g.members, l)
-		if len(g.members) == 0 {
-			delete(a.groups, g.key)
-		}
-	}
 	c.more = c.more || len(a.ready.list) > 0
 	c.tally()
 }

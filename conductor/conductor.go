@@ -80,6 +80,8 @@ type Options struct {
 	Owner int64
 	// Owners is asked before an execution is loaded. Defaults to all being this process's.
 	Owners Owners
+	// Slots are the slots of concurrency keys. Defaults to those of one process (NewSlots).
+	Slots Slots
 	// Expect gets the attempts in flight of an execution once it is taken up, where workers outlive the process
 	// that ran it: they are still to be reported. Defaults to all of them having died with it (engine.Recovered).
 	Expect func(run int64, flying []engine.Flight)
@@ -147,6 +149,9 @@ func (o *Options) validate() error {
 	if o.Owners == nil {
 		o.Owners = allMine{}
 	}
+	if o.Slots == nil {
+		o.Slots = NewSlots()
+	}
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -180,6 +185,8 @@ type Conductor struct {
 	loading map[string]chan struct{} // executions on their way there; closed when they are
 	numbers numbers
 	starts  starts
+	// Requests to other processes that are being stored.
+	elsewhere sync.WaitGroup
 	// Running calls of RecoverAll, and a channel that the last one closes.
 	recoveries int
 	recovering chan struct{}
@@ -223,9 +230,7 @@ type live struct {
 	claim     chan struct{}    // on the key of its start, until that is known to be durable or refused
 
 	slot  slot
-	group *group
-	queue *admissionQueue // where it waits to be admitted
-	pos   int             // in queue
+	place *candidate // in the admission queue; nil: it has needed none
 
 	outside  []store.OutsideWork // work given up in this turn
 	awaits   map[int32]string    // keys of signals, by step

@@ -1,6 +1,7 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,14 +17,19 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 	}
 	if l := c.live(row.ID); l != nil {
 		var reasons []engine.Reason // the loop's until it answers
+		held := false
 		err := c.look(ctx, item{run: l.run.No, on: l, do: func(it *item) {
 			var wrong error
 			if reasons, wrong = l.run.Why(step); wrong == nil && l.slot == slotWaiting {
-				reasons = append(reasons, c.heldBy(l))
+				held, reasons = true, append(reasons, c.heldBy())
 			}
 			c.answer(it.reply, wrong)
 		}})
 		switch {
+		case err == nil && held:
+			last := len(reasons) - 1
+			reasons[last], err = c.heldByKey(ctx, l, reasons[last])
+			return reasons, err
 		case err == nil:
 			return reasons, nil
 		case err != errGone: // else it ended between the two looks
@@ -56,29 +62,28 @@ func firstError(a, b error) error {
 	return b
 }
 
+const heldByRecovery = "held_by_recovery"
+
 // heldBy is the reason that an execution has not been admitted.
-func (c *Conductor) heldBy(l *live) engine.Reason {
+func (c *Conductor) heldBy() engine.Reason {
 	switch {
 	case c.admission.suspended > 0:
-		return engine.Reason{Code: "held_by_recovery", Message: "it begins when all executions of before have been taken up again"}
-	case l.full():
-		return engine.Reason{Code: "held_by_concurrency", Message: fmt.Sprintf("%d executions with the concurrency key %q run, of at most %d; the oldest is %s",
-			l.group.running, l.group.key, l.limit(), l.group.oldestRunning())}
+		return engine.Reason{Code: heldByRecovery, Message: "it begins when all executions of before have been taken up again"}
 	case c.crowded():
 		return engine.Reason{Code: "held_by_limit", Message: fmt.Sprintf("%d executions run, of at most %d, and %d wait to begin", c.admission.running, c.o.MaxExecutions, c.admission.waiting)}
 	}
 	return engine.Reason{Code: "held", Message: "it begins at any moment"}
 }
 
-func (g *group) oldestRunning() string {
-	var first *live
-	for m := range g.members {
-		if m.slot == slotTaken && (first == nil || m.row.No < first.row.No) {
-			first = m
-		}
+// heldByKey is heldBy of an execution whose key has no free slot.
+func (c *Conductor) heldByKey(ctx context.Context, l *live, other engine.Reason) (engine.Reason, error) {
+	key := l.row.Concurrency
+	if key == "" || other.Code == heldByRecovery {
+		return other, nil
 	}
-	if first == nil {
-		return "none"
+	n, oldest, err := c.o.Slots.Holders(ctx, key)
+	if limit := l.limit(); err == nil && n >= limit {
+		other = engine.Reason{Code: "held_by_concurrency", Message: fmt.Sprintf("%d executions with the concurrency key %q run, of at most %d; the oldest is %s", n, key, limit, cmp.Or(oldest, "none"))}
 	}
-	return first.run.ID
+	return other, err
 }

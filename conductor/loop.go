@@ -64,6 +64,7 @@ func (c *Conductor) shut(cause error) {
 	close(c.stop)
 	c.numbers.mu.Unlock()
 	c.numbers.fetching.Wait()
+	c.elsewhere.Wait()
 }
 
 // turns takes a batch in, in as many turns as its size takes.
@@ -121,6 +122,8 @@ func (c *Conductor) apply(it *item) {
 	case it.on != nil && it.on.gone, it.on == nil && l == nil:
 		c.answer(it.reply, errGone) // no caller needs a late report's answer
 		return
+	case l == nil && it.ev.Kind == engine.Start && !c.enter(it):
+		return // it comes again
 	case l == nil:
 		l = c.takeUp(it.on)
 	}

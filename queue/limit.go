@@ -16,7 +16,8 @@ type lane struct {
 }
 
 // Limit sets a queue's limits, or changes them. Messages of other queues go to DefaultQueue, which has no limits
-// until set. Leases are counted from the first Limit on, and waiting messages stay where they are.
+// until set. A changed Concurrency is free: this process's part of a limit that several share may be set every second.
+// Leases are counted from the first Limit on, and waiting messages stay where they are.
 func (q *Memory) Limit(name string, l Limits) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -36,7 +37,10 @@ func (q *Memory) Limit(name string, l Limits) {
 	if l.Rate > 0 && l.Burst <= 0 {
 		l.Burst = int(min(max(1, math.Ceil(l.Rate)), math.MaxInt32))
 	}
-	n.limits, n.tokens, n.filled = l, float64(l.Burst), time.Now()
+	if l.Rate != n.limits.Rate || l.Burst != n.limits.Burst { // else what the rate has given so far counts
+		n.tokens, n.filled = float64(l.Burst), time.Now()
+	}
+	n.limits = l
 	q.serve()
 }
 

@@ -217,6 +217,11 @@ func limitsChange(t *testing.T, q Limited) {
 	ack(t, q, held...)
 	some(t, q, "late", 1, 2)
 	count(t, grab(t, q), 1)
+	q.Limit("paced", queue.Limits{Rate: 1, Burst: 2, Concurrency: 5})
+	some(t, q, "paced", 1, 5)
+	count(t, grab(t, q), 2)
+	q.Limit("paced", queue.Limits{Rate: 1, Burst: 2, Concurrency: 6}) // gives no burst again
+	count(t, grab(t, q), 0)
 }
 
 // load counts what is out of each queue.
