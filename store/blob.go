@@ -23,7 +23,10 @@ import (
 )
 
 // refPrefix begins a reference; the hash in hexadecimal and the size in bytes follow.
-const refPrefix = "@sha256:"
+const (
+	refPrefix = "@sha256:"
+	hashSize  = 64
+)
 
 // Folder keeps blobs as files, by the hash of their content: `aa/<hash>`, where aa is how the hash
 // begins. A file appears whole or not at all, survives a loss of power, and never changes. Any

@@ -9,7 +9,6 @@ import (
 
 	sqlite3 "modernc.org/sqlite/lib"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
@@ -81,7 +80,7 @@ func (w *writer) head(c *store.Commit) error {
 	if err := w.follows(c); err != nil {
 		return err
 	}
-	if err := w.logs.add(w.conn, c.Execution, c.Version, string(c.Log), unnamed(c)); err != nil {
+	if err := w.logs.add(w.conn, c.Execution, c.Version, string(c.Log), c.Unnamed()); err != nil {
 		return refused(err)
 	}
 	if c.Create != nil {
@@ -99,8 +98,8 @@ func (w *writer) head(c *store.Commit) error {
 
 // follows sees to it that no version is left out.
 func (w *writer) follows(c *store.Commit) error {
-	if (c.Create != nil) != (c.Version == 1) {
-		return &stepwell.Error{Code: stepwell.CodeInternal, Message: fmt.Sprintf("version %d of execution %d: version 1, and no other, creates", c.Version, c.Execution)}
+	if err := c.OnlyFirstCreates(); err != nil {
+		return err
 	}
 	if c.Version > 1 && w.latest[c.Execution] != c.Version-1 { // another process has written it, or an earlier one
 		var yes bool
@@ -175,12 +174,13 @@ func (w *writer) stepRows(commits []store.Commit) error {
 		c := &commits[i]
 		for j := range c.Steps {
 			r := &c.Steps[j]
-			extra, err := encodeExtra(r)
+			rare := store.ExtraOf(r)
+			extra, err := rare.Encode()
 			if err != nil {
 				return fmt.Errorf("step %d: %w", r.Idx, err)
 			}
 			if err := w.steps.add(w.conn, c.Execution, int64(r.Idx), c.Version, int64(r.Status), int64(r.Attempt), number(int64(r.Seq)),
-				number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), extra); err != nil {
+				number(r.Queued), number(r.Started), number(r.Ended), text(r.Worker), blob(r.Output), blob(extra)); err != nil {
 				return err
 			}
 		}

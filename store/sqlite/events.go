@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
 )
 
 // Events reads a page of the step log and the rows that engine.History needs. The view step_event shows the same in
@@ -69,7 +70,7 @@ func (s *Store) readRows(ctx context.Context, h *engine.History, execution, afte
 		if err := rows.Scan(&r.Idx, &r.Version, &r.Status, &worker, &ended, &raw); err != nil {
 			return err
 		}
-		err := decodeExtra(raw, &r.StepRow)
+		err := store.DecodeExtra(raw, &r.StepRow)
 		r.Worker, r.Ended = worker.String, ended.Int64
 		h.Rows[r.Idx] = r
 		return err

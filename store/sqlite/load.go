@@ -177,7 +177,7 @@ func scanOutput(rows *sql.Rows) (r engine.StepRow, err error) {
 		return r, err
 	}
 	r.Worker, r.Queued, r.Started, r.Ended = worker.String, queued.Int64, started.Int64, ended.Int64
-	return r, decodeExtra(extra, &r)
+	return r, store.DecodeExtra(extra, &r)
 }
 
 // executions runs a query with the columns of an execution.

@@ -3,10 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"fmt"
 	"math"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -14,9 +12,9 @@ import (
 func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
 	least := 0
 	if f.Level != "" {
-		var ok bool
-		if least, ok = levelNumber(f.Level); !ok {
-			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("log level %q", f.Level), Hint: "use debug, info, warning or error"}
+		var err error
+		if least, err = store.LevelNumber(f.Level); err != nil {
+			return nil, err
 		}
 	}
 	since := int64(math.MinInt64)
@@ -32,7 +30,7 @@ func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([
 		var level int
 		var attrs []byte
 		err := rows.Scan(&l.Seq, &l.Execution, &l.Step, &l.StepKey, &l.Attempt, &at, &level, &l.Message, &attrs)
-		l.At, l.Level, l.Attrs = instant(at), levels[min(level, len(levels)-1)], attrs
+		l.At, l.Level, l.Attrs = instant(at), store.LevelName(level), attrs
 		return err
 	}, query, execution, f.After, least, since, f.StepKey, n)
 }

@@ -132,7 +132,7 @@ func (v *verification) text(execution, idx int64, text []byte) error {
 
 // name says where a blob is missed.
 func (v *verification) name(execution, idx int64, ref string, problem error) error {
-	b := Broken{Hash: ref[len(refBegin) : len(refBegin)+hashSize], Problem: problem.Error()}
+	b := Broken{Hash: ref[len("@sha256:") : len("@sha256:")+64], Problem: problem.Error()}
 	if coded, ok := errors.AsType[*stepwell.Error](problem); ok {
 		b.Problem = coded.Message
 	}

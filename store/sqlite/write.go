@@ -47,23 +47,15 @@ func (w *writer) relaxed(f func(*writer) error) error {
 func (w *writer) lines(lines []store.LogLine) error {
 	for i := range lines {
 		l := &lines[i]
-		level, ok := levelNumber(l.Level)
-		if !ok {
-			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("log level %q", l.Level), Hint: "use debug, info, warning or error"}
+		level, err := store.LevelNumber(l.Level)
+		if err != nil {
+			return err
 		}
 		if err := execute(w.logLine, l.Execution, int64(l.Step), l.StepKey, int64(l.Attempt), l.At.UnixMicro(), int64(level), l.Message, blob(l.Attrs)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// levels in order of weight.
-var levels = []string{"debug", "info", "warning", "error"}
-
-func levelNumber(name string) (int, bool) {
-	i := slices.Index(levels, name)
-	return i, i >= 0
 }
 
 // PutDefinition stores a snapshot under its hash. A stored one costs no transaction.

@@ -1,13 +1,7 @@
 package sqlite
 
 import (
-	"bytes"
-	"encoding/json"
-	"strconv"
-	"strings"
-
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -49,25 +43,21 @@ func (w *writer) writeOptional(c *store.Commit) error {
 
 // reported stores the rows of the log's rarer events that later reads need.
 func (w *writer) reported(c *store.Commit) error {
-	spawns, running := bytes.Contains(c.Log, []byte(`"spawn":[`)), bytes.Contains(c.Log, []byte(`{"k":6,`))
-	if !spawns && !running {
-		return nil
-	}
-	b, err := engine.DecodeBatch(c.Version, c.Log)
+	seen, spawned, err := c.Reports()
 	if err != nil {
 		return err
 	}
-	for i := range b.Events {
-		if ev := &b.Events[i]; ev.Kind == engine.Running {
-			if err := w.run("seen_put", c.Execution, int64(ev.Idx), int64(ev.Epoch), c.Version); err != nil {
-				return err
-			}
+	for _, a := range seen {
+		if err := w.run("seen_put", c.Execution, int64(a.Idx), int64(a.Epoch), c.Version); err != nil {
+			return err
 		}
 	}
-	if !spawns {
-		return nil
+	for _, x := range spawned {
+		if err := execute(w.spawned, c.Execution, int64(x.Idx), x.DependsOn, x.Created); err != nil {
+			return err
+		}
 	}
-	return w.spawnedRows(c, b)
+	return nil
 }
 
 // endWaits removes the waits of an ended execution. Another process's rows stay until the execution is removed; the
@@ -80,90 +70,12 @@ func (w *writer) endWaits(no int64, status stepwell.ExecutionStatus) error {
 	return w.run("waiting_end", no)
 }
 
-// unnamed lists the steps whose rows a reader could not find by the log's events: all ended steps except, nearly all,
-// completed attempts in the short form.
-func unnamed(c *store.Commit) string {
-	var runs [][2]int32
-	log := named{log: c.Log}
-	for i := range c.Steps {
-		r := &c.Steps[i]
-		if !r.Status.Terminal() || r.Status == stepwell.StepCompleted && log.has(r.Idx) {
-			continue
-		}
-		if last := len(runs) - 1; last >= 0 && runs[last][0]+runs[last][1] == r.Idx {
-			runs[last][1]++
-		} else {
-			runs = append(runs, [2]int32{r.Idx, 1})
-		}
-	}
-	if runs == nil {
-		return ""
-	}
-	raw, _ := json.Marshal(runs) // numbers always can be
-	return string(raw)
-}
-
-// maxMisses bounds the cost of a log in another order than the rows: after so many steps not found behind the one
-// before, all are listed.
-const maxMisses = 16
-
-// named looks for completed attempts in a log, which has them in the order of the rows.
-type named struct {
-	log    []byte
-	at     int
-	misses int
-	buf    [24]byte
-}
-
-func (n *named) has(idx int32) bool {
-	if n.misses > maxMisses {
-		return false
-	}
-	event := append(strconv.AppendInt(append(n.buf[:0], "[2,"...), int64(idx), 10), ',')
-	if i := bytes.Index(n.log[n.at:], event); i >= 0 {
-		n.at += i
-		return true
-	}
-	n.misses++
-	return bytes.Contains(n.log[:n.at], event)
-}
-
-// blobUses notes which blobs an execution refers to: its outputs may be references, and its log holds some.
+// blobUses stores which blobs an execution refers to.
 func (w *writer) blobUses(c *store.Commit) error {
-	var found []string
-	found = appendHashes(found, c.Log)
-	for i := range c.Steps {
-		if out := c.Steps[i].Output; engine.IsRef(out) {
-			found = appendHashes(found, out)
-		}
-	}
-	if c.Update != nil {
-		found = appendHashes(found, c.Update.Outputs)
-	}
-	for _, hash := range found {
+	for _, hash := range c.BlobHashes() {
 		if err := w.run("blob_use_put", c.Execution, hash); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// refBegin is how a reference begins, and hashSize the length of the hash that follows.
-const (
-	refBegin = "@sha256:"
-	hashSize = 64
-)
-
-// appendHashes finds the references in a text. One too many keeps a blob for longer; none is missed.
-func appendHashes(to []string, raw []byte) []string {
-	for {
-		i := bytes.Index(raw, []byte(refBegin))
-		if i < 0 || len(raw) < i+len(refBegin)+hashSize {
-			return to
-		}
-		raw = raw[i+len(refBegin):]
-		if hash := string(raw[:hashSize]); strings.Trim(hash, "0123456789abcdef") == "" {
-			to = append(to, hash)
-		}
-	}
 }
