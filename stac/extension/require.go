@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/pattern"
+	"github.com/stepwell/stepwell/stac/schema"
 )
 
 const maxSchemaDepth = 24
@@ -53,22 +54,7 @@ func (r *requirement) resolve(v any) map[string]any {
 		if !strings.HasPrefix(ref, "#/") {
 			return nil // another document's fields are not this extension's
 		}
-		v = r.root
-		for token := range strings.SplitSeq(ref[2:], "/") {
-			token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
-			switch in := v.(type) {
-			case map[string]any:
-				v = in[token]
-			case []any:
-				n, err := strconv.Atoi(token)
-				if err != nil || n < 0 || n >= len(in) {
-					return nil
-				}
-				v = in[n]
-			default:
-				return nil
-			}
-		}
+		v = schema.Find(r.root, ref[1:])
 	}
 	return nil
 }

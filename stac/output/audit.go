@@ -273,16 +273,19 @@ func (a *auditor) document(ctx context.Context, rel string, above []string) (*it
 
 // core checks a document against the core of STAC, of the versions whose rules are built in.
 func (a *auditor) core(rel string, text []byte) {
-	doc, err := schema.Decode(text)
+	doc, err := schema.Parse(text)
 	if err != nil {
 		a.faults.add(rel, "%v", err)
 		return
 	}
-	members, _ := doc.(map[string]any) // existing has looked
-	if version, _ := members["stac_version"].(string); version != "" && !schema.HasCore(version) {
+	defer doc.Release()
+	members, _ := doc.Value().(map[string]any) // existing has looked
+	version, _ := members["stac_version"].(string)
+	rules := schema.Core(cmp.Or(version, "1.1.0"))
+	if rules == nil {
 		return
 	}
-	for _, p := range schema.Core(doc) {
+	for _, p := range rules.Check(doc) {
 		a.faults.add(rel, "%s: %s", cmp.Or(p.Pointer, "/"), p.Message)
 	}
 }

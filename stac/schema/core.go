@@ -1,137 +1,110 @@
 package schema
 
 import (
-	"slices"
+	"cmp"
+	_ "embed"
+	"fmt"
+	"maps"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
 )
 
-// BuiltIn stands for the schema in the problems that Core reports.
+// BuiltIn stands for the URI of a schema that Core returns.
 const BuiltIn = "built-in rules"
 
-// HasCore reports whether Core knows the rules of a STAC version: 1.0.0 and 1.1.0.
-func HasCore(version string) bool { return version == "1.0.0" || version == "1.1.0" }
+// coreText is our own schema of the STAC specification. Compared with the published ones it names what is wrong in words,
+// looks at no schema inside of a Collection, and is one document.
+//
+//go:embed core.json
+var coreText []byte
 
-// Core checks a value made by Decode against the rules of the STAC specification that its `stac_version`
-// names, without a schema (STAC 1.0.0 and 1.1.0: Item, Collection, Catalog and common metadata). It is for
-// where the core schema cannot be had, and agrees with it; problems are as those of Validate. Extensions
-// are not looked at.
-func Core(doc any) []Problem {
-	obj, ok := doc.(map[string]any)
-	if !ok {
-		return []Problem{{Schema: BuiltIn, Keyword: "type", Message: "is not an object"}}
+var cores = map[string]func() *Schema{"1.0.0": sync.OnceValue(func() *Schema { return newCore("1.0.0") }), "1.1.0": sync.OnceValue(func() *Schema { return newCore("1.1.0") })}
+
+// Core returns the rules of the specification of a STAC version, 1.0.0 or 1.1.0, as a schema for Items, Collections and
+// Catalogs; nil for other versions. It is for where the core schema cannot be had, and agrees with it. Extensions are not
+// looked at.
+func Core(version string) *Schema {
+	if compile := cores[version]; compile != nil {
+		return compile()
 	}
-	version, _ := obj["stac_version"].(string)
-	c := &core{v11: version == "1.1.0"}
-	if !HasCore(version) {
-		c.add("/stac_version", "const", "is neither 1.0.0 nor 1.1.0")
-	}
-	switch kind := obj["type"]; kind {
-	case string(Item):
-		c.item(obj)
-	case string(Collection):
-		c.collection(obj)
-	case string(Catalog):
-		c.required("", obj, "id", "description", "links")
-		c.texts("", obj, "title")
-		c.described("", obj)
-		if c.v11 {
-			c.common("", obj)
-		}
-	default:
-		c.add("/type", "enum", "is neither Feature, Collection nor Catalog")
-	}
-	c.extensions(obj)
-	c.each("", obj, "links", c.link)
-	return Sorted(c.problems)
+	return nil
 }
 
-// core collects problems. Its methods take the pointer to the object that they look at; a member that is
-// absent is the business of required alone.
-type core struct {
-	v11      bool
-	problems []Problem
-}
-
-func (c *core) add(pointer, keyword, what string) {
-	if len(c.problems) < 16*MaxProblems {
-		c.problems = append(c.problems, Problem{Schema: BuiltIn, Pointer: pointer, Keyword: keyword, Message: clip(what)})
+// newCore compiles the rules, which takes some milliseconds. It panics where they do not compile: they are part of the program.
+func newCore(version string) *Schema {
+	doc, err := Decode(coreText)
+	if err != nil {
+		panic(err)
 	}
-}
-
-func (c *core) required(at string, obj map[string]any, names ...string) {
-	for _, name := range names {
-		if _, ok := obj[name]; !ok {
-			c.add(at, "required", "missing '"+name+"'")
-		}
+	root := doc.(map[string]any)
+	later, _ := root[version].(map[string]any) // the definitions of 1.0.0 are those that others replace
+	maps.Copy(root["definitions"].(map[string]any), later)
+	c := New(Options{}).compiler()
+	if err := c.AddResource("stepwell:core", doc); err != nil {
+		panic(err)
 	}
+	compiled := c.MustCompile("stepwell:core")
+	return &Schema{URI: BuiltIn, compiled: compiled, fast: newRule(compiled), doc: doc}
 }
 
-func (c *core) texts(at string, obj map[string]any, names ...string) {
-	for _, name := range names {
-		if v, ok := obj[name]; ok {
-			if _, ok := v.(string); !ok {
-				c.add(at+"/"+name, "type", "is not a text")
+// explainCore is the message of our own schema: what `says` holds, by keyword or for all but type and required; else plain
+// words for the keyword.
+func (s *Schema) explainCore(e *jsonschema.ValidationError) string {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		return explain(e)
+	case *kind.MinLength:
+		return "is empty"
+	case *kind.MinItems:
+		return cmp.Or(s.says(e), fmt.Sprintf("has fewer than %d elements", k.Want))
+	case *kind.Type:
+		return cmp.Or(s.says(e), "is not "+typeWords[k.Want[0]])
+	case *kind.Format:
+		return cmp.Or(s.says(e), k.Err.Error())
+	}
+	return cmp.Or(s.says(e), explain(e))
+}
+
+var typeWords = map[string]string{"string": "a text", "array": "a list", "object": "an object", "number": "a number", "integer": "a whole number"}
+
+func (s *Schema) says(e *jsonschema.ValidationError) string {
+	_, fragment, _ := strings.Cut(e.SchemaURL, "#")
+	fragment, err := url.PathUnescape(fragment)
+	if err != nil {
+		return ""
+	}
+	at, _ := Find(s.doc, fragment).(map[string]any)
+	switch says := at["says"].(type) {
+	case string:
+		return says
+	case map[string]any:
+		text, _ := says[keyword(e)].(string)
+		return text
+	}
+	return ""
+}
+
+// Find returns the value of a decoded document that a JSON pointer (RFC 6901) leads to, nil when there is none.
+func Find(doc any, pointer string) any {
+	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		token = strings.NewReplacer("~1", "/", "~0", "~").Replace(token)
+		switch in := doc.(type) {
+		case map[string]any:
+			doc = in[token]
+		case []any:
+			n, err := strconv.Atoi(token)
+			if err != nil || n < 0 || n >= len(in) {
+				return nil
 			}
+			doc = in[n]
+		default:
+			return nil
 		}
 	}
-}
-
-// filled are texts that must not be empty.
-func (c *core) filled(at string, obj map[string]any, names ...string) {
-	c.texts(at, obj, names...)
-	for _, name := range names {
-		if obj[name] == "" {
-			c.add(at+"/"+name, "minLength", "is empty")
-		}
-	}
-}
-
-// object is a member that must be one.
-func (c *core) object(at string, obj map[string]any, name string) map[string]any {
-	v, there := obj[name]
-	inner, ok := v.(map[string]any)
-	if there && !ok {
-		c.add(at+"/"+name, "type", "is not an object")
-	}
-	return inner
-}
-
-// each looks at the objects in a list.
-func (c *core) each(where string, obj map[string]any, name string, look func(string, map[string]any)) {
-	for i, v := range c.list(where, obj, name) {
-		inner, ok := v.(map[string]any)
-		if !ok {
-			c.add(at(where+"/"+name, i), "type", "is not an object")
-			continue
-		}
-		look(at(where+"/"+name, i), inner)
-	}
-}
-
-func (c *core) list(at string, obj map[string]any, name string) []any {
-	v, there := obj[name]
-	list, ok := v.([]any)
-	if there && !ok {
-		c.add(at+"/"+name, "type", "is not a list")
-	}
-	return list
-}
-
-func (c *core) listOfTexts(where string, obj map[string]any, name string) {
-	for i, v := range c.list(where, obj, name) {
-		if _, ok := v.(string); !ok {
-			c.add(at(where+"/"+name, i), "type", "is not a text")
-		}
-	}
-}
-
-func (c *core) extensions(obj map[string]any) {
-	c.listOfTexts("", obj, "stac_extensions")
-	list, _ := obj["stac_extensions"].([]any)
-	for i, v := range list {
-		where := at("/stac_extensions", i)
-		c.reference(where, v, true)
-		if text, ok := v.(string); ok && slices.Contains(list[:i], any(text)) {
-			c.add(where, "uniqueItems", "is there twice")
-		}
-	}
+	return doc
 }

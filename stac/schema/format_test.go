@@ -121,7 +121,7 @@ func TestReferences(t *testing.T) {
 		if text == "" {
 			continue // a link has minLength 1
 		}
-		problems := Core(obj)
+		problems := Core("1.0.0").Validate(obj)
 		if got := !strings.Contains(fmt.Sprint(problems), "URL"); got != want {
 			t.Errorf("the core lets the link %q pass: %v, want %v: %v", text, got, want, problems)
 		}

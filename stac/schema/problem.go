@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -21,15 +20,19 @@ func (s *Schema) problems(err error) []Problem {
 	if !ok {
 		return []Problem{{Schema: s.URI, Message: clip(err.Error())}}
 	}
+	words := explain
+	if s.doc != nil {
+		words = s.explainCore
+	}
 	var list []Problem
 	for _, leaf := range leaves(verr, nil) {
-		list = append(list, Problem{Schema: s.URI, Pointer: pointer(leaf.InstanceLocation), Keyword: keyword(leaf), Message: clip(explain(leaf))})
+		list = append(list, Problem{Schema: s.URI, Pointer: pointer(leaf.InstanceLocation), Keyword: keyword(leaf), Message: clip(words(leaf))})
 	}
-	return Sorted(list)
+	return sorted(list)
 }
 
-// Sorted orders problems, drops repetitions and keeps the first MaxProblems.
-func Sorted(list []Problem) []Problem {
+// sorted orders problems, drops repetitions and keeps the first MaxProblems.
+func sorted(list []Problem) []Problem {
 	slices.SortStableFunc(list, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Pointer, b.Pointer), cmp.Compare(a.Keyword, b.Keyword), cmp.Compare(a.Message, b.Message))
 	})
@@ -86,7 +89,8 @@ func keyword(e *jsonschema.ValidationError) string {
 	if path := e.ErrorKind.KeywordPath(); len(path) > 0 {
 		return path[0]
 	}
-	if _, ok := e.ErrorKind.(*kind.FalseSchema); ok {
+	switch e.ErrorKind.(type) {
+	case *kind.FalseSchema, *kind.Not:
 		return "not"
 	}
 	return ""
@@ -138,5 +142,3 @@ func clip(text string) string {
 	}
 	return stepwell.Head(text, MaxMessage-len("…")) + "…"
 }
-
-func at(pointer string, i int) string { return pointer + "/" + strconv.Itoa(i) }

@@ -47,6 +47,7 @@ type Schema struct {
 	URI      string
 	compiled *jsonschema.Schema
 	fast     *rule // nil: the library alone
+	doc      any   // of Core: as it is written, with its messages
 }
 
 // Check returns the problems of a value, nil when it is valid: at most MaxProblems, in an order that depends on the

@@ -169,12 +169,12 @@ func (v *validator) core(ctx context.Context, kind schema.Kind, it *stream.Item,
 		return nil, false, false, err
 	}
 	policy := v.set.policyFor(uri)
-	if !schema.HasCore(version) || policy != warn && policy != builtin {
+	if compiled = schema.Core(version); compiled == nil || policy != warn && policy != builtin {
 		return v.absent(uri, err), false, false, nil
 	}
 	v.builtins.Add(1)
 	v.absentCore(uri, policy, err)
-	return schema.Core(doc.Value()), true, policy == builtin, nil
+	return compiled.Check(doc), true, policy == builtin, nil
 }
 
 // resolve is the schema of a URI, the same for the whole run; an error that is not ErrUnavailable is the end
