@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -23,10 +23,10 @@ const PartialMember = "stepwell:partial"
 type apiSource struct {
 	s         *settings
 	env       *stream.Env
-	client    *api.Client
+	client    *apiclient.Client
 	canSearch bool
 	from      cursor
-	seen      *api.Seen // across searches
+	seen      *apiclient.Seen // across searches
 
 	given      int64 // items of all runs
 	items      int64 // of this run
@@ -40,23 +40,23 @@ type apiSource struct {
 
 // cursor is where reading goes on: within a search, or behind it.
 type cursor struct {
-	Job   int         `json:"job"`
-	At    *api.Cursor `json:"at,omitempty"`
-	Items int64       `json:"items"` // so far, for max_items
+	Job   int               `json:"job"`
+	At    *apiclient.Cursor `json:"at,omitempty"`
+	Items int64             `json:"items"` // so far, for max_items
 }
 
 // job is one of the searches of a config.
 type job struct {
 	number int
-	search api.Search
-	at     *api.Cursor
+	search apiclient.Search
+	at     *apiclient.Cursor
 	ids    bool // the search is for ids, and none must be missing
 }
 
 // step is a result of a job: a page, an error, or its end.
 type step struct {
-	page    *api.Page
-	cursor  *api.Cursor
+	page    *apiclient.Page
+	cursor  *apiclient.Cursor
 	err     error
 	end     bool
 	missing []string
@@ -165,7 +165,7 @@ func (a *apiSource) steps(ctx context.Context, j job) iter.Seq[step] {
 			a.singles(ctx, j, yield)
 			return
 		}
-		var p *api.Pager
+		var p *apiclient.Pager
 		if j.at != nil {
 			p = a.client.Resume(*j.at)
 		} else {
@@ -201,13 +201,13 @@ func (a *apiSource) singles(ctx context.Context, j job, yield func(step) bool) {
 		var s step
 		if len(j.search.Collections) != 1 {
 			s.err = wrongConfig(a.client.URL()+" has no item search, and the collection of item "+id+" is not known", "give collection_id")
-		} else if text, _, err := a.client.Item(ctx, j.search.Collections[0], id); api.StatusOf(err) == http.StatusNotFound {
+		} else if text, _, err := a.client.Item(ctx, j.search.Collections[0], id); apiclient.StatusOf(err) == http.StatusNotFound {
 			continue
 		} else if err != nil {
 			s.err = err
 		} else {
-			got, collection := api.Key(text)
-			s.page = &api.Page{Number: 1, Matched: -1, Features: []api.Feature{{Text: text, ID: got, Collection: collection}}}
+			got, collection := apiclient.Key(text)
+			s.page = &apiclient.Page{Number: 1, Matched: -1, Features: []apiclient.Feature{{Text: text, ID: got, Collection: collection}}}
 		}
 		if !yield(s) {
 			return
@@ -257,7 +257,7 @@ func (a *apiSource) take(j job, s step, out stream.Out, marks bool) error {
 
 // fits reports whether a cursor can be stored: it must be small, and hold no secret of a link. A search that repeats
 // its long geometry in every link resumes from the last stored cursor.
-func fits(c *api.Cursor) bool {
+func fits(c *apiclient.Cursor) bool {
 	size := len(c.Recent) + 1000
 	if c.Next != nil {
 		size += len(c.Next.URL) + len(c.Next.Body)
@@ -271,7 +271,7 @@ func fits(c *api.Cursor) bool {
 	return size < 60<<10
 }
 
-func (a *apiSource) page(j job, page *api.Page, out stream.Out) error {
+func (a *apiSource) page(j job, page *apiclient.Page, out stream.Out) error {
 	a.pages++
 	a.duplicates += int64(page.Duplicates)
 	if page.Number == 1 && page.Matched >= 0 && j.at == nil {
@@ -305,7 +305,7 @@ func (a *apiSource) page(j job, page *api.Page, out stream.Out) error {
 func (a *apiSource) Remote() bool { return true }
 
 // item makes the item, marked if it is not whole.
-func (a *apiSource) item(f api.Feature, page *api.Page) *stream.Item {
+func (a *apiSource) item(f apiclient.Feature, page *apiclient.Page) *stream.Item {
 	place := stream.Place{URL: page.URL}
 	if len(a.s.search.Include)+len(a.s.search.Exclude) == 0 {
 		return stream.Lazy(f.Text, place)

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/zeebo/xxh3"
 )
@@ -38,7 +38,7 @@ func jsonName(sum []byte) string {
 }
 
 // shareCollection leaves a Collection for the streams behind a discovery.
-func shareCollection(env *stream.Env, c api.Collection) error {
+func shareCollection(env *stream.Env, c apiclient.Collection) error {
 	if env.Shared == "" {
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/action/outbound"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 )
 
 // connection is the part of a config that says how to talk to an API.
@@ -25,7 +25,7 @@ type connection struct {
 	EmptyPages   int      `json:"empty_pages" minimum:"1" doc:"Empty pages in a row that are followed before the end, 3 when absent."`
 }
 
-// credentials are an api.Auth, described.
+// credentials are an apiclient.Auth, described.
 type credentials struct {
 	Bearer       string   `json:"bearer" writeOnly:"true" doc:"Bearer token."`
 	Username     string   `json:"username" doc:"User of basic authentication."`
@@ -41,7 +41,7 @@ type credentials struct {
 	Origins      []string `json:"origins" doc:"Other origins that get the credentials too, like https://host:port."`
 }
 
-// retry is an api.Retry, described.
+// retry is an apiclient.Retry, described.
 type retry struct {
 	Attempts int           `json:"attempts" minimum:"1" doc:"Attempts of one request, 5 when absent."`
 	Base     time.Duration `json:"base" doc:"First wait, doubled each time, 500 ms when absent."`
@@ -62,13 +62,13 @@ type timeouts struct {
 }
 
 // open makes the client of an API or of a catalog on the web.
-func (c connection) open(h *outbound.Client, url string) (*api.Client, error) {
+func (c connection) open(h *outbound.Client, url string) (*apiclient.Client, error) {
 	if h == nil {
 		return nil, wrongConfig("there is no HTTP client for "+url, "")
 	}
-	o := api.Options{HTTP: h, URL: url, AddConformance: c.Conformance.Add, RemoveConformance: c.Conformance.Remove,
+	o := apiclient.Options{HTTP: h, URL: url, AddConformance: c.Conformance.Add, RemoveConformance: c.Conformance.Remove,
 		Concurrent: c.Concurrency, PerSecond: c.RateLimit, MaxPage: c.MaxPageBytes, EmptyPages: c.EmptyPages,
-		Retry: api.Retry(c.Retry), Timeouts: outbound.Timeouts(c.Timeouts)}
+		Retry: apiclient.Retry(c.Retry), Timeouts: outbound.Timeouts(c.Timeouts)}
 	if c.Method != "auto" {
 		o.Method = c.Method
 	}
@@ -79,11 +79,11 @@ func (c connection) open(h *outbound.Client, url string) (*api.Client, error) {
 		o.Header.Set(name, value)
 	}
 	if c.Credentials != nil {
-		o.Auth = api.Auth(*c.Credentials)
+		o.Auth = apiclient.Auth(*c.Credentials)
 		if o.Auth.Key != "" && o.Auth.KeyHeader == "" && o.Auth.KeyQuery == "" {
 			o.Auth.KeyHeader = "X-API-Key"
 		}
 	}
-	client, err := api.New(o)
+	client, err := apiclient.New(o)
 	return client, configured(err)
 }

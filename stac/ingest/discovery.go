@@ -14,7 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
@@ -33,7 +33,7 @@ type find struct {
 	Max         int       `json:"max_collections" minimum:"1" maximum:"10000" doc:"Collections after which to stop."`
 	connection
 
-	where api.Filter
+	where apiclient.Filter
 }
 
 func checkDiscovery(c *find, config stream.Config) []error {
@@ -61,7 +61,7 @@ func (c *find) conditions() error {
 	if err := s.conditions(); err != nil {
 		return err
 	}
-	c.where = api.Filter{Bbox: s.search.Bbox, Datetime: s.search.Datetime}
+	c.where = apiclient.Filter{Bbox: s.search.Bbox, Datetime: s.search.Datetime}
 	if c.CatalogURL == "" {
 		c.CatalogURL = c.Source
 	}
@@ -76,7 +76,7 @@ type discovery struct {
 	c      *find
 	env    *stream.Env
 	places *files.Places
-	client *api.Client // nil: a catalog of files
+	client *apiclient.Client // nil: a catalog of files
 	root   string
 	api    bool
 
@@ -155,7 +155,7 @@ func (d *discovery) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stre
 }
 
 // collections are all collections, or those asked for by name.
-func (d *discovery) collections(ctx context.Context) iter.Seq2[api.Collection, error] {
+func (d *discovery) collections(ctx context.Context) iter.Seq2[apiclient.Collection, error] {
 	if !d.api {
 		return d.static(ctx)
 	}
@@ -167,14 +167,14 @@ func (d *discovery) collections(ctx context.Context) iter.Seq2[api.Collection, e
 	if len(d.c.Collections) == 0 {
 		return d.client.Collections(ctx, d.c.where)
 	}
-	return func(yield func(api.Collection, error) bool) {
+	return func(yield func(apiclient.Collection, error) bool) {
 		for _, id := range d.c.Collections {
 			c, err := d.client.Collection(ctx, id)
-			if api.StatusOf(err) == http.StatusNotFound {
+			if apiclient.StatusOf(err) == http.StatusNotFound {
 				err = &stepwell.Error{Code: stepwell.CodeNotFound, Message: "collection " + id + " does not exist at " + d.client.URL()}
 			}
 			if err != nil {
-				c = api.Collection{ID: id}
+				c = apiclient.Collection{ID: id}
 			}
 			if !yield(c, err) {
 				return
@@ -184,13 +184,13 @@ func (d *discovery) collections(ctx context.Context) iter.Seq2[api.Collection, e
 }
 
 // static walks a catalog of documents.
-func (d *discovery) static(ctx context.Context) iter.Seq2[api.Collection, error] {
-	return func(yield func(api.Collection, error) bool) {
+func (d *discovery) static(ctx context.Context) iter.Seq2[apiclient.Collection, error] {
+	return func(yield func(apiclient.Collection, error) bool) {
 		done := errors.New("nobody wants more")
 		get := fetcher{d.places, d.client}
-		crawl := api.Crawl{Fetch: get.fetch}
-		err := crawl.Walk(ctx, d.root, func(doc api.Document) (bool, error) {
-			if doc.Kind != api.KindCollection {
+		crawl := apiclient.Crawl{Fetch: get.fetch}
+		err := crawl.Walk(ctx, d.root, func(doc apiclient.Document) (bool, error) {
+			if doc.Kind != apiclient.KindCollection {
 				return true, nil
 			}
 			var title struct {
@@ -199,24 +199,24 @@ func (d *discovery) static(ctx context.Context) iter.Seq2[api.Collection, error]
 			if err := json.Unmarshal(doc.Text, &title); err != nil {
 				title.Title = "" // of another type: it is not needed
 			}
-			if !yield(api.Collection{ID: doc.ID, Title: title.Title, Text: doc.Text, URL: doc.Ref}, nil) {
+			if !yield(apiclient.Collection{ID: doc.ID, Title: title.Title, Text: doc.Text, URL: doc.Ref}, nil) {
 				return false, done
 			}
 			return true, nil
 		}, func(ref string, err error) error {
-			if !yield(api.Collection{}, fmt.Errorf("%s: %w", shown(ref), err)) {
+			if !yield(apiclient.Collection{}, fmt.Errorf("%s: %w", shown(ref), err)) {
 				return done
 			}
 			return nil
 		})
 		if err != nil && !errors.Is(err, done) {
-			yield(api.Collection{}, err)
+			yield(apiclient.Collection{}, err)
 		}
 	}
 }
 
 // addCollection passes a collection on if it is wanted.
-func (d *discovery) addCollection(c api.Collection, out stream.Out) error {
+func (d *discovery) addCollection(c apiclient.Collection, out stream.Out) error {
 	if c.ID == "" {
 		d.failed++
 		return out.Fail(stream.Failure{Err: stepwell.Invalid("", "a collection has no id"), Context: stream.Context{URL: shown(c.URL)}})
@@ -296,7 +296,7 @@ func (d *discovery) where(text []byte) bool {
 	if err != nil {
 		return true // the steps behind report its errors
 	}
-	filter := newItemFilter(api.Search{Bbox: d.c.where.Bbox, Datetime: d.c.where.Datetime})
+	filter := newItemFilter(apiclient.Search{Bbox: d.c.where.Bbox, Datetime: d.c.where.Datetime})
 	e := v.Get("extent")
 	if boxes := e.Get("spatial").Get("bbox"); len(filter.bbox) > 0 && boxes.Len() > 0 {
 		if box := numbers(boxes.At(0)); len(box) == 4 || len(box) == 6 {
@@ -312,8 +312,8 @@ func (d *discovery) where(text []byte) bool {
 	}
 	begin, _ := times.At(0).Str() // null is open
 	last, _ := times.At(1).Str()  // likewise
-	from, hasFrom := api.Instant(begin, false)
-	to, hasTo := api.Instant(last, true)
+	from, hasFrom := apiclient.Instant(begin, false)
+	to, hasTo := apiclient.Instant(last, true)
 	return (!hasFrom || filter.to.IsZero() || !from.After(filter.to)) && (!hasTo || !to.Before(filter.from))
 }
 

@@ -9,7 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
@@ -19,7 +19,7 @@ type fileSource struct {
 	s      *settings
 	env    *stream.Env
 	places *files.Places
-	client *api.Client
+	client *apiclient.Client
 	source string
 	layout layout
 	shape  files.Shape
@@ -45,7 +45,7 @@ type fileCursor struct {
 	Done   bool           `json:"done,omitempty"`
 }
 
-func (o Options) openFiles(ctx context.Context, env *stream.Env, s *settings, source string, client *api.Client) (any, error) {
+func (o Options) openFiles(ctx context.Context, env *stream.Env, s *settings, source string, client *apiclient.Client) (any, error) {
 	l := &locator{places: o.Places, client: client, env: env, want: s.SourceType, wanted: s.search.Collections, empty: s.AllowEmpty || env.Collection != nil}
 	if l.want == "auto" {
 		l.want = ""

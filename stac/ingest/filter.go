@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -20,7 +20,7 @@ type itemFilter struct {
 	collection string // for items that name none
 }
 
-func newItemFilter(s api.Search) *itemFilter {
+func newItemFilter(s apiclient.Search) *itemFilter {
 	v := &itemFilter{ids: slices.Sorted(slices.Values(s.IDs)), bbox: s.Bbox}
 	if len(s.Collections) == 1 {
 		v.collection = s.Collections[0]
@@ -30,8 +30,8 @@ func newItemFilter(s api.Search) *itemFilter {
 		if !both {
 			b = a
 		}
-		v.from, _ = api.Instant(a, false) // an open end is the zero time
-		v.to, _ = api.Instant(b, true)    // likewise
+		v.from, _ = apiclient.Instant(a, false) // an open end is the zero time
+		v.to, _ = apiclient.Instant(b, true)    // likewise
 		v.timed = true
 	}
 	return v
@@ -41,7 +41,7 @@ func newItemFilter(s api.Search) *itemFilter {
 func (v *itemFilter) item(text []byte, key string, place stream.Place) (*stream.Item, error) {
 	fill := key != ""
 	if v.collection != "" && !fill {
-		_, collection := api.Key(text)
+		_, collection := apiclient.Key(text)
 		fill = collection == ""
 	}
 	if !fill && len(v.ids) == 0 && len(v.bbox) == 0 && !v.timed {
@@ -132,7 +132,7 @@ func extent(c *item.Value, box []float64) []float64 {
 func (v *itemFilter) during(properties *item.Value) bool {
 	read := func(name string) (time.Time, bool) {
 		text, _ := properties.Get(name).Str() // "" is no time
-		return api.Instant(text, false)
+		return apiclient.Instant(text, false)
 	}
 	from, okFrom := read("start_datetime")
 	to, okTo := read("end_datetime")

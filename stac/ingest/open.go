@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -17,7 +17,7 @@ func (o Options) openIngest(ctx context.Context, env *stream.Env, s *settings) (
 	if err != nil {
 		return nil, err
 	}
-	var client *api.Client
+	var client *apiclient.Client
 	if isWeb(source) {
 		if client, err = s.open(o.HTTP, source); err != nil {
 			return nil, err
@@ -40,9 +40,9 @@ func (o Options) openIngest(ctx context.Context, env *stream.Env, s *settings) (
 }
 
 // kindOf asks a URL whether it is an API.
-func kindOf(ctx context.Context, client *api.Client, mode string) (string, error) {
+func kindOf(ctx context.Context, client *apiclient.Client, mode string) (string, error) {
 	l, err := client.Landing(ctx)
-	if e, ok := errors.AsType[*api.Error](err); ok && mode == "" && (e.Kind == "content" || e.Kind == "limit") {
+	if e, ok := errors.AsType[*apiclient.Error](err); ok && mode == "" && (e.Kind == "content" || e.Kind == "limit") {
 		return "file", nil // no catalog, but maybe a list of items
 	}
 	switch {
@@ -50,7 +50,7 @@ func kindOf(ctx context.Context, client *api.Client, mode string) (string, error
 		return "", networkError(err)
 	case client.IsAPI(l):
 		return "api", nil
-	case slices.ContainsFunc(l.Links, func(l api.Link) bool { return l.Rel == "items" }):
+	case slices.ContainsFunc(l.Links, func(l apiclient.Link) bool { return l.Rel == "items" }):
 		return "", wrongConfig(client.URL()+" is the collection "+l.ID+" of an API", "give the API's landing page as catalog_url, and "+l.ID+" as collection_id")
 	case mode == "api":
 		return "", wrongConfig(client.URL()+" is no STAC API: it has neither conformsTo nor links to search or data", "leave mode out to have a static catalog read")
@@ -66,7 +66,7 @@ func networkError(err error) error {
 
 func failureOf(err error, collection string) stream.Failure {
 	f := stream.Failure{Type: stream.NetworkError, Collection: collection, Err: err}
-	e, ok := errors.AsType[*api.Error](err)
+	e, ok := errors.AsType[*apiclient.Error](err)
 	if !ok {
 		if stepwell.CodeOf(err) == stepwell.CodeInvalid {
 			f.Type = stream.ConfigurationError
@@ -75,7 +75,7 @@ func failureOf(err error, collection string) stream.Failure {
 	}
 	f.Context = stream.Context{URL: e.URL, Status: e.Status, Attempt: e.Attempts}
 	switch e.Kind {
-	case api.KindLoop:
+	case apiclient.KindLoop:
 		f.Type = stream.PaginationLoop
 	case "content":
 		f.Type = stream.DataProcessing
@@ -84,7 +84,7 @@ func failureOf(err error, collection string) stream.Failure {
 }
 
 // openAPI makes sure that the collections exist, and gives the source.
-func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *api.Client) (any, error) {
+func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *apiclient.Client) (any, error) {
 	lists, err := client.CanList(ctx)
 	if err != nil {
 		return nil, networkError(err)
@@ -92,7 +92,7 @@ func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *api.Cli
 	if s.Verify && env.Collection == nil && lists {
 		for _, id := range s.search.Collections {
 			c, err := client.Collection(ctx, id)
-			if api.StatusOf(err) == http.StatusNotFound {
+			if apiclient.StatusOf(err) == http.StatusNotFound {
 				return nil, wrongConfig("collection "+id+" does not exist at "+client.URL(), "stac.discovery lists those that do")
 			}
 			if err != nil {
@@ -105,7 +105,7 @@ func (s *settings) openAPI(ctx context.Context, env *stream.Env, client *api.Cli
 	if err != nil {
 		return nil, networkError(err)
 	}
-	src := &apiSource{s: s, env: env, client: client, canSearch: can, seen: api.NewSeen()}
+	src := &apiSource{s: s, env: env, client: client, canSearch: can, seen: apiclient.NewSeen()}
 	if _, err := stream.State(env.Cursor, &src.from); err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "cursor", Err: err}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
@@ -42,7 +42,7 @@ const (
 // locator detects the form of a source.
 type locator struct {
 	places *files.Places
-	client *api.Client // of a source on the web
+	client *apiclient.Client // of a source on the web
 	env    *stream.Env
 	want   string   // source_type, "" for auto
 	wanted []string // ids of collections, none for all
@@ -97,13 +97,13 @@ func (l *locator) web(ctx context.Context, source string) (layout, error) {
 		return layout{paths: []string{source}}, nil
 	}
 	doc, err := l.client.Landing(ctx)
-	if e, ok := errors.AsType[*api.Error](err); ok && (e.Kind == "content" || e.Kind == "limit") {
+	if e, ok := errors.AsType[*apiclient.Error](err); ok && (e.Kind == "content" || e.Kind == "limit") {
 		return layout{paths: []string{source}}, nil // a list, say
 	}
 	if err != nil {
 		return layout{}, networkError(err)
 	}
-	if doc.Type == api.KindCatalog || doc.Type == api.KindCollection || doc.Type == "" && len(doc.Links) > 0 {
+	if doc.Type == apiclient.KindCatalog || doc.Type == apiclient.KindCollection || doc.Type == "" && len(doc.Links) > 0 {
 		return layout{catalog: source}, nil
 	}
 	if l.want == typeCatalog || l.want == typeCollection {
@@ -130,7 +130,7 @@ func (l *locator) directory(ctx context.Context, dir string) (layout, error) {
 			continue
 		}
 		if at := filepath.Join(dir, c.name); isFile(at) {
-			return l.document(ctx, at, api.KindCollection)
+			return l.document(ctx, at, apiclient.KindCollection)
 		}
 		if l.want != "" {
 			return layout{}, l.contradiction(dir, "there is no "+c.name+" in it")
@@ -212,7 +212,7 @@ func (l *locator) file(ctx context.Context, at string) (layout, error) {
 			return layout{}, err
 		}
 	}
-	if kind == api.KindCatalog || kind == api.KindCollection {
+	if kind == apiclient.KindCatalog || kind == apiclient.KindCollection {
 		if l.want == typeFile {
 			return layout{}, l.contradiction(at, "it is a "+kind)
 		}
@@ -231,7 +231,7 @@ func (l *locator) document(ctx context.Context, at, kind string) (layout, error)
 		return layout{}, configured(err)
 	}
 	beside := filepath.Join(filepath.Dir(at), "items")
-	if info, err := os.Stat(beside); err == nil && info.IsDir() && kind == api.KindCollection {
+	if info, err := os.Stat(beside); err == nil && info.IsDir() && kind == apiclient.KindCollection {
 		found, err := l.items(ctx, beside, false)
 		found.told = []string{at}
 		return found, err
@@ -265,7 +265,7 @@ func outline(text []byte) (names []string, links bool) {
 			return names, links
 		}
 		if names[len(names)-1] == "links" {
-			links = api.Leads(raw)
+			links = apiclient.Leads(raw)
 		}
 	}
 	return names, links
@@ -307,9 +307,9 @@ func (l *locator) sniff(ctx context.Context, at string) (kind string, err error)
 	}
 	switch { // before 1.0.0-rc.1 there was no type
 	case extent && links:
-		return api.KindCollection, nil
+		return apiclient.KindCollection, nil
 	case links:
-		return api.KindCatalog, nil
+		return apiclient.KindCatalog, nil
 	}
 	return "", nil
 }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/spec"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stac/stactest"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
@@ -88,7 +88,7 @@ func idsOf(t testing.TB, items []string) []string {
 	t.Helper()
 	ids := make([]string, len(items))
 	for i, text := range items {
-		ids[i], _ = api.Key([]byte(text))
+		ids[i], _ = apiclient.Key([]byte(text))
 	}
 	return ids
 }

@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -19,12 +19,12 @@ const idsAtOnce = 100
 
 // searches are the searches of the config: chunks of ids, parts by time, or one search. They must be the same on
 // resume, so values that depend on the server's counts are stored.
-func (a *apiSource) searches(ctx context.Context) ([]api.Search, error) {
+func (a *apiSource) searches(ctx context.Context) ([]apiclient.Search, error) {
 	s := a.s.search
 	if len(s.IDs) > 0 {
 		return chunks(s, s.IDs), nil
 	}
-	each := []api.Search{s}
+	each := []apiclient.Search{s}
 	if !a.canSearch && len(s.Collections) > 1 {
 		each = nil
 		for _, id := range s.Collections {
@@ -39,7 +39,7 @@ func (a *apiSource) searches(ctx context.Context) ([]api.Search, error) {
 	return a.split(ctx, each)
 }
 
-func chunks(s api.Search, ids []string) (out []api.Search) {
+func chunks(s apiclient.Search, ids []string) (out []apiclient.Search) {
 	for start := 0; start < len(ids); start += idsAtOnce {
 		part := s
 		part.IDs = ids[start:min(start+idsAtOnce, len(ids))]
@@ -50,7 +50,7 @@ func chunks(s api.Search, ids []string) (out []api.Search) {
 }
 
 // split divides the searches by time, as it was done before if this run goes on with that.
-func (a *apiSource) split(ctx context.Context, each []api.Search) ([]api.Search, error) {
+func (a *apiSource) split(ctx context.Context, each []apiclient.Search) ([]apiclient.Search, error) {
 	path := filepath.Join(a.env.Data, "parts-"+filepath.Base(filepath.Clean("/"+a.env.Step))+".json")
 	var times []string
 	raw, err := os.ReadFile(path)
@@ -66,7 +66,7 @@ func (a *apiSource) split(ctx context.Context, each []api.Search) ([]api.Search,
 		a.from = cursor{} // then from the beginning; done items are skipped behind
 		a.given = 0
 	}
-	var out []api.Search
+	var out []apiclient.Search
 	for _, s := range each {
 		parts, err := a.client.Split(ctx, s, a.s.SplitAt)
 		if err != nil {
@@ -86,7 +86,7 @@ func (a *apiSource) split(ctx context.Context, each []api.Search) ([]api.Search,
 // nextSearch stands in the list of times between the parts of two searches.
 const nextSearch = "|"
 
-func apply(each []api.Search, times []string) (out []api.Search) {
+func apply(each []apiclient.Search, times []string) (out []apiclient.Search) {
 	i := 0
 	for _, t := range times {
 		if t == nextSearch {

@@ -7,7 +7,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -39,9 +39,9 @@ type settings struct {
 	MaxItemBytes int64          `json:"max_item_bytes" minimum:"1024" doc:"Size above which an item of a file is a failure, 64 MiB when absent."`
 	connection
 
-	search api.Search // the search of the conditions
+	search apiclient.Search // the search of the conditions
 
-	known []api.Collection // that have been looked at
+	known []apiclient.Collection // that have been looked at
 }
 
 // sameMeaning are the fields that say the same in two vocabularies.
@@ -89,7 +89,7 @@ func (s *settings) onlyOfAPIs() (wrong []error) {
 
 // conditions puts both vocabularies together.
 func (s *settings) conditions() error {
-	q := api.Search{Limit: s.Limit, FilterLang: s.FilterLang}
+	q := apiclient.Search{Limit: s.Limit, FilterLang: s.FilterLang}
 	switch {
 	case len(s.Bbox) > 0:
 		q.Bbox = s.Bbox
@@ -193,7 +193,7 @@ func datetime(v any) (string, error) {
 	default:
 		return "", wrongConfig("datetime is neither a text nor a list of two", "")
 	}
-	out, err := api.Interval(text)
+	out, err := apiclient.Interval(text)
 	return out, configured(err)
 }
 
@@ -204,18 +204,18 @@ func end(v any) string {
 	return ".."
 }
 
-func sortBy(v any) ([]api.Sort, error) {
+func sortBy(v any) ([]apiclient.Sort, error) {
 	switch v := v.(type) {
 	case nil:
 		return nil, nil
 	case string:
-		return api.ParseSort(strings.Split(v, ",")), nil
+		return apiclient.ParseSort(strings.Split(v, ",")), nil
 	case []any:
-		var out []api.Sort
+		var out []apiclient.Sort
 		for _, e := range v {
 			switch e := e.(type) {
 			case string:
-				out = append(out, api.ParseSort([]string{e})...)
+				out = append(out, apiclient.ParseSort([]string{e})...)
 				continue
 			case map[string]any:
 				field, _ := e["field"].(string)    // absent is found below
@@ -224,7 +224,7 @@ func sortBy(v any) ([]api.Sort, error) {
 					if down == "" {
 						down = "asc"
 					}
-					out = append(out, api.Sort{Field: field, Direction: down})
+					out = append(out, apiclient.Sort{Field: field, Direction: down})
 					continue
 				}
 			}
@@ -240,10 +240,10 @@ func fieldsOf(v any) (include, exclude []string, err error) {
 	case nil:
 		return nil, nil, nil
 	case string:
-		include, exclude = api.ParseFields(strings.Split(v, ","))
+		include, exclude = apiclient.ParseFields(strings.Split(v, ","))
 		return include, exclude, nil
 	case []any:
-		include, exclude = api.ParseFields(texts(v))
+		include, exclude = apiclient.ParseFields(texts(v))
 		return include, exclude, nil
 	case map[string]any:
 		in, _ := v["include"].([]any) // absent is none

@@ -8,7 +8,7 @@ import (
 	"net/url"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
@@ -16,7 +16,7 @@ import (
 // fetcher reads documents of a catalog wherever they are.
 type fetcher struct {
 	places *files.Places
-	client *api.Client // of a catalog on the web
+	client *apiclient.Client // of a catalog on the web
 }
 
 func (f fetcher) fetch(ctx context.Context, ref string) ([]byte, error) {
@@ -70,9 +70,9 @@ func (f *fileSource) walk(ctx context.Context, out stream.Out) error {
 func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bool, out stream.Out) iter.Seq[itemRef] {
 	return func(yield func(itemRef) bool) {
 		done := fmt.Errorf("nobody wants more")
-		crawl := api.Crawl{Fetch: get.fetch}
-		err := crawl.Walk(ctx, f.layout.catalog, func(d api.Document) (bool, error) {
-			if _, known := wanted[d.ID]; known && d.Kind == api.KindCollection {
+		crawl := apiclient.Crawl{Fetch: get.fetch}
+		err := crawl.Walk(ctx, f.layout.catalog, func(d apiclient.Document) (bool, error) {
+			if _, known := wanted[d.ID]; known && d.Kind == apiclient.KindCollection {
 				wanted[d.ID] = true
 			}
 			if err := f.tellMet(ctx, d, wanted); err != nil {
@@ -81,7 +81,7 @@ func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bo
 			if found := wanted[d.Parent]; len(wanted) > 0 && !found {
 				return true, nil
 			}
-			if d.Kind == api.KindItem && !yield(itemRef{d.Ref, d.Parent, d.Text}) {
+			if d.Kind == apiclient.KindItem && !yield(itemRef{d.Ref, d.Parent, d.Text}) {
 				return false, done
 			}
 			for _, ref := range d.Items {
@@ -98,8 +98,8 @@ func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bo
 }
 
 // tellMet hands on a Collection that the walk has come to, if it is one of the wanted.
-func (f *fileSource) tellMet(ctx context.Context, d api.Document, of map[string]bool) error {
-	if _, known := of[d.ID]; d.Kind != api.KindCollection || len(of) > 0 && !known || !wanted(f.env) {
+func (f *fileSource) tellMet(ctx context.Context, d apiclient.Document, of map[string]bool) error {
+	if _, known := of[d.ID]; d.Kind != apiclient.KindCollection || len(of) > 0 && !known || !wanted(f.env) {
 		return nil
 	}
 	place := stream.Place{File: d.Ref}
@@ -131,7 +131,7 @@ func (f *fileSource) takeRef(ctx context.Context, r itemRef, got fetched, out st
 	it, err := f.filter.item(bytes.TrimSpace(got.text), "", place)
 	if err == nil && it != nil {
 		if err = it.Parse(); err == nil {
-			if kind, _ := it.Get("type").Str(); kind != "" && kind != api.KindItem {
+			if kind, _ := it.Get("type").Str(); kind != "" && kind != apiclient.KindItem {
 				err = stepwell.Invalid("", "%s is a %s, not an item", shown(r.ref), kind)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -67,7 +67,7 @@ func (l *locator) collection(ctx context.Context, at string) (id string, paths [
 		return "", nil, configured(err)
 	}
 	dir := filepath.Dir(at)
-	if id, _ = api.Key(text); id == "" {
+	if id, _ = apiclient.Key(text); id == "" {
 		id = filepath.Base(dir)
 	}
 	if len(l.wanted) > 0 && !slices.Contains(l.wanted, id) {

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
 )
@@ -68,7 +68,7 @@ func (o *owned) sync() error { return errors.Join(o.out.Flush(), o.file.Sync()) 
 
 // strangers are the items of a collection that this run has not put there, first at most.
 func (s *server) strangers(ctx context.Context, collection string, first int) (ids []string, err error) {
-	p, err := s.client.Search(ctx, api.Search{Collections: []string{collection}, Limit: 1000})
+	p, err := s.client.Search(ctx, apiclient.Search{Collections: []string{collection}, Limit: 1000})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *server) deleteStrangers(ctx context.Context) (deleted int64, err error)
 		}
 		for _, id := range ids {
 			res, err := s.client.Delete(ctx, c, id, "")
-			if err == nil && res.Outcome == api.Failed && api.StatusOf(res.Err) != 404 {
+			if err == nil && res.Outcome == apiclient.Failed && apiclient.StatusOf(res.Err) != 404 {
 				err = fmt.Errorf("delete item %s of collection %s: %w", id, c, res.Err)
 			}
 			if err != nil {

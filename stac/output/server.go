@@ -18,7 +18,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/item"
-	"github.com/stepwell/stepwell/stac/api"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
 )
@@ -29,7 +29,7 @@ var errNoHTTP = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "format api
 type server struct {
 	env     *stream.Env
 	config  config
-	client  *api.Client
+	client  *apiclient.Client
 	guard   *flock.Flock
 	sent    *os.File          // keys of the items sent since the Commit before the last
 	since   []byte            // keys of the items sent since the last Commit
@@ -64,8 +64,8 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 	case c.Keep == durable.KeepFirst && c.OnConflict != "upsert":
 		c.OnConflict = "skip"
 	}
-	client, err := api.New(api.Options{HTTP: o.HTTP, URL: c.URL, Header: header, Concurrent: c.Concurrency, PerSecond: c.RateLimit,
-		Auth: api.Auth(c.Auth)})
+	client, err := apiclient.New(apiclient.Options{HTTP: o.HTTP, URL: c.URL, Header: header, Concurrent: c.Concurrency, PerSecond: c.RateLimit,
+		Auth: apiclient.Auth(c.Auth)})
 	if err != nil {
 		return nil, err
 	}
@@ -201,8 +201,8 @@ type group struct {
 	collection string
 	link       string // to the collection
 	items      []*stream.Item
-	features   []api.Feature
-	results    []api.Result
+	features   []apiclient.Feature
+	results    []apiclient.Result
 }
 
 // flush sends the pending items, several batches at a time, and handles the answers in order.
@@ -221,7 +221,7 @@ func (s *server) flush(ctx context.Context) error {
 	eg.SetLimit(s.config.Concurrency)
 	for _, g := range groups {
 		eg.Go(func() (err error) {
-			bulk := api.Bulk{Upsert: s.config.OnConflict == "upsert" && !s.config.IfMatch, Batch: s.config.BatchSize}
+			bulk := apiclient.Bulk{Upsert: s.config.OnConflict == "upsert" && !s.config.IfMatch, Batch: s.config.BatchSize}
 			g.results, err = s.client.CreateAll(gctx, g.collection, g.features, bulk)
 			return err
 		})
@@ -300,7 +300,7 @@ func (s *server) groups(ctx context.Context) ([]*group, error) {
 		// An item that names a collection links to it (item-spec); servers put their own links in its place.
 		relink(it.Value, []link{{rel: "collection", href: g.link, media: mediaJSON}}, true, rebase)
 		g.items = append(g.items, it)
-		g.features = append(g.features, api.Feature{Text: it.AppendTo(nil), ID: it.ID(), Collection: collection})
+		g.features = append(g.features, apiclient.Feature{Text: it.AppendTo(nil), ID: it.ID(), Collection: collection})
 	}
 	return groups, nil
 }
@@ -308,15 +308,15 @@ func (s *server) groups(ctx context.Context) ([]*group, error) {
 func (s *server) answers(ctx context.Context, g *group) error {
 	for i, res := range g.results {
 		it := g.items[i]
-		if res.Outcome == api.Conflict {
+		if res.Outcome == apiclient.Conflict {
 			var err error
 			if res, err = s.conflict(ctx, g, i, res); err != nil {
 				return err
 			}
 		}
 		switch res.Outcome {
-		case api.Created, api.Replaced, api.Queued:
-			if s.written++; res.Outcome == api.Queued {
+		case apiclient.Created, apiclient.Replaced, apiclient.Queued:
+			if s.written++; res.Outcome == apiclient.Queued {
 				s.queued++
 			}
 			if s.owned != nil {
@@ -324,7 +324,7 @@ func (s *server) answers(ctx context.Context, g *group) error {
 					return err
 				}
 			}
-		case api.Conflict:
+		case apiclient.Conflict:
 			if len(s.conflicts) < maxConflicts {
 				s.conflicts = append(s.conflicts, it.ID())
 			}
@@ -349,12 +349,12 @@ func (s *server) refuse(it *stream.Item, cause error) error {
 	if cause == nil {
 		cause = errors.New("the server did not say what became of it")
 	}
-	return s.env.Refuse(it, &stream.Error{Type: stream.NetworkError, Context: stream.Context{URL: s.client.URL(), Status: api.StatusOf(cause)}, Err: cause})
+	return s.env.Refuse(it, &stream.Error{Type: stream.NetworkError, Context: stream.Context{URL: s.client.URL(), Status: apiclient.StatusOf(cause)}, Err: cause})
 }
 
 // conflict rechecks an item that exists already: it may be our own, sent by an interrupted run; and with if_match it is
 // replaced now, unless it changes concurrently.
-func (s *server) conflict(ctx context.Context, g *group, i int, res api.Result) (api.Result, error) {
+func (s *server) conflict(ctx context.Context, g *group, i int, res apiclient.Result) (apiclient.Result, error) {
 	it := g.items[i]
 	replace := s.config.OnConflict == "upsert" && s.config.IfMatch
 	ours := s.maybe[keyOf(g.collection, it.ID(), true)]
@@ -367,13 +367,13 @@ func (s *server) conflict(ctx context.Context, g *group, i int, res api.Result) 
 	}
 	switch {
 	case err != nil:
-		res.Outcome, res.Err = api.Failed, err
+		res.Outcome, res.Err = apiclient.Failed, err
 	case replace && etag == "":
-		res.Outcome, res.Err = api.Failed, wrong("the server gives no ETag, so that if_match cannot work", "leave if_match out")
+		res.Outcome, res.Err = apiclient.Failed, wrong("the server gives no ETag, so that if_match cannot work", "leave if_match out")
 	case replace:
 		return s.client.Put(ctx, g.collection, it.ID(), g.features[i].Text, etag)
 	case same(there, g.features[i].Text):
-		res.Outcome, res.Err = api.Created, nil
+		res.Outcome, res.Err = apiclient.Created, nil
 	}
 	return res, nil
 }

@@ -1,4 +1,4 @@
-// Package api is a client of STAC APIs, as stac-and-media §2 wants it: it takes links at their word, sends
+// Package apiclient is a client of STAC APIs, as stac-and-media §2 wants it: it takes links at their word, sends
 // a search by POST and falls back to GET, follows pages by link, header, body and merge, notices pages that
 // overlap, repeat or end in nothing, and tries again what is worth it without asking more of a server than
 // it bears.
@@ -6,7 +6,7 @@
 // Errors are *Error: what was asked (without secrets), the status, and the beginning of the answer. How many
 // requests a host gets, and that all workers wait when it says 429, is the business of package outbound; when
 // to ask again is decided here. A Client is used by many goroutines. Stable.
-package api
+package apiclient
 
 import (
 	"context"
