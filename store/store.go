@@ -27,7 +27,7 @@ type Commit struct {
 	Version int64
 	// Log is the engine's record of the batch (engine.AppendBatch).
 	Log []byte
-	// Steps are upserted by index.
+	// Steps replace the rows of their indexes. StepRow.Again says which of them may have one: the others are new.
 	Steps []engine.StepRow
 	// Superseded steps keep their rows, so that the log can name them, but are no longer listed and
 	// their outputs no longer count. They are marked after Steps.
@@ -135,7 +135,7 @@ func (e *RefusedError) Unwrap() []error {
 
 // LogLine is one line of a step's own log.
 type LogLine struct {
-	Seq       int64           `json:"seq"` // order within the execution, set by the store
+	Seq       int64           `json:"seq"` // order within the execution, from 1, with gaps; set by the store. Another execution may have the same
 	Execution int64           `json:"-"`
 	Step      int32           `json:"-"`
 	StepKey   string          `json:"step_id"` // as its writer knows it
@@ -249,7 +249,9 @@ type Reader interface {
 	// Execution finds one by id or by a unique beginning of it; CodeNotFound, CodeConflict when
 	// several begin so.
 	Execution(ctx context.Context, id string) (*Execution, error)
-	// Executions lists, newest first, without outputs. A page begins behind the execution with the id Filter.Before.
+	// Executions lists, newest first, without outputs: by id, which begins with its time (UUIDv7), or by number where
+	// one process at a time gives them. A page begins behind the execution with the id Filter.Before, whether the filter selects that
+	// one or not; CodeNotFound if it is not there any more.
 	Executions(ctx context.Context, f Filter) ([]Execution, error)
 	// Steps lists an execution's steps in order of index, those without a row included.
 	Steps(ctx context.Context, execution int64, f StepFilter) ([]Step, error)

@@ -86,6 +86,9 @@ var executions = []promise{
 			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionCompleted}}, []int64{4}},
 			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionRunning, stepwell.ExecutionTimedOut}}, []int64{3, 2, 1}},
 			{store.Filter{Pipeline: "%"}, nil},
+			{store.Filter{Pipeline: "three", Before: id(4)}, []int64{3, 2, 1}},
+			{store.Filter{Statuses: []stepwell.ExecutionStatus{stepwell.ExecutionRunning}, Before: id(2)}, []int64{1}},
+			{store.Filter{Before: id(1)}, nil},
 		} {
 			list, err := f.Executions(f.Context(), q.filter)
 			f.must(err)
@@ -156,6 +159,30 @@ var logs = []promise{
 		f.begin(1)
 		f.wantCode(f.AppendLogs(f.Context(), []store.LogLine{line(0, "info", "good", 1), line(0, "loud", "bad", 1)}), stepwell.CodeInvalid)
 		equal(f, "lines", len(f.messages(store.LogFilter{})), 0)
+	}},
+	{"the order of lines is that within their execution", func(f *fixture) {
+		f.begin(1, 2)
+		for i := range 6 {
+			mine, other := line(0, "info", fmt.Sprint(i), int64(i)), line(0, "info", "another execution's", int64(i))
+			other.Execution = 2
+			f.must(f.AppendLogs(f.Context(), []store.LogLine{other, mine, other}[i%2:]))
+		}
+		last := int64(0)
+		for no, want := range map[int64]int{1: 6, 2: 9} {
+			list, err := f.Logs(f.Context(), no, store.LogFilter{})
+			f.must(err)
+			equal(f, "lines", len(list), want)
+			for i := range list {
+				equal(f, "execution", list[i].Execution, no)
+				if i > 0 && list[i].Seq <= list[i-1].Seq || list[i].Seq < 1 {
+					f.Errorf("line %d of execution %d has seq %d after %d", i, no, list[i].Seq, list[max(0, i-1)].Seq)
+				}
+			}
+			if no == 1 {
+				last = list[4].Seq
+			}
+		}
+		equal(f, "after the fifth", f.messages(store.LogFilter{After: last}), []string{"5"})
 	}},
 	{"paged by sequence", func(f *fixture) {
 		f.begin(1)

@@ -35,7 +35,7 @@ var steps = []promise{
 		equal(f, "steps", len(got), 1)
 		equal(f, "failure", *got[0].Error, *full.Error)
 		equal(f, "items", *got[0].Items(), *full.Counted)
-		got[0].Error, got[0].Counted, full.Error, full.Counted = nil, nil, nil, nil
+		got[0].Error, got[0].Counted, full.Error, full.Counted = nil, nil, nil, nil // Again is not read back
 		equal(f, "row", got[0].StepRow, full)
 		wait.Key, wait.Action = "b", "do.b"
 		equal(f, "waiting row", f.steps(1, store.StepFilter{Key: "b"})[0].StepRow, wait)

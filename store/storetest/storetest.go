@@ -5,10 +5,13 @@
 package storetest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -40,7 +43,7 @@ func Run(t *testing.T, open Open) {
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.promises {
 				t.Run(p.name, func(t *testing.T) {
-					f := &fixture{T: t, open: open, place: t.TempDir()}
+					f := &fixture{T: t, open: open, place: t.TempDir(), rows: rows{seen: map[[2]int64]bool{}}}
 					f.Store = f.again()
 					p.check(f)
 				})
@@ -60,12 +63,46 @@ type fixture struct {
 	Store
 	open  Open
 	place string
+	rows  rows
+}
+
+// rows are the step rows that a test has written, by execution and index.
+type rows struct {
+	mu   sync.Mutex
+	seen map[[2]int64]bool
+}
+
+// honest is a store whose commits say which of their rows were written before, as the engine does (StepRow.Again).
+type honest struct {
+	Store
+	rows *rows
+}
+
+// Commit implements store.Committer.
+func (s honest) Commit(ctx context.Context, commits []store.Commit) error {
+	s.rows.mu.Lock()
+	written := map[[2]int64]bool{}
+	for _, c := range commits {
+		for i := range c.Steps {
+			key := [2]int64{c.Execution, int64(c.Steps[i].Idx)}
+			c.Steps[i].Again = s.rows.seen[key] || written[key]
+			written[key] = true
+		}
+	}
+	s.rows.mu.Unlock()
+	err := s.Store.Commit(ctx, commits)
+	if err == nil {
+		s.rows.mu.Lock()
+		defer s.rows.mu.Unlock()
+		maps.Copy(s.rows.seen, written)
+	}
+	return err
 }
 
 // again opens the same database once more.
 func (f *fixture) again() Store {
 	f.Helper()
-	s := f.open(f.T, f.place)
+	s := honest{f.open(f.T, f.place), &f.rows}
 	f.Cleanup(func() { // harmless after a promise has closed it itself
 		if err := s.Close(); err != nil {
 			f.Errorf("close: %v", err)
