@@ -12,11 +12,11 @@ package stream
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"iter"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // Item is one item on its way: a JSON object, and where it came from.
@@ -167,4 +167,4 @@ func (it *Item) Clone() *Item {
 }
 
 // ErrStateGone is returned by a sink's Open when its output does not match Env.State: it was moved or changed.
-var ErrStateGone = errors.New("the output is no longer as it was left")
+var ErrStateGone = durable.ErrGone

@@ -1,8 +1,6 @@
 package output
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -166,7 +164,7 @@ func (b *base) load() error {
 	}
 	b.since, b.closed, b.rejected, b.later, b.token = s.Start, s.Closed, s.Rejects, s.Later, s.Token
 	if s.Closed {
-		b.since, b.later, b.token = s.Size, true, newToken()
+		b.since, b.later, b.token = s.Size, true, durable.NewToken()
 	}
 	if b.published > 0 {
 		s.Size = b.published
@@ -179,13 +177,6 @@ func (b *base) load() error {
 		err = fmt.Errorf("%w: the ledger is damaged", stream.ErrStateGone)
 	}
 	return err
-}
-
-// newToken identifies the hidden files of a run.
-func newToken() string {
-	var token [durable.TokenLength / 2]byte
-	rand.Read(token[:])
-	return hex.EncodeToString(token[:])
 }
 
 func (b *base) loadRecord(r record) error {

@@ -152,7 +152,7 @@ func (t *table) replay(ctx context.Context, m *moves) error {
 	if err := t.apply(ctx, *m); err != nil {
 		return err
 	}
-	t.later, t.token = true, newToken()
+	t.later, t.token = true, durable.NewToken()
 	return nil
 }
 

@@ -2,8 +2,6 @@ package output
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -61,10 +59,8 @@ const maxMade = 10_000
 const maxLocks = 4096
 
 func newPlace(root string, places *files.Places, env *stream.Env) *place {
-	var token [6]byte
-	rand.Read(token[:])
 	return &place{root: strings.TrimSuffix(root, "/"), away: remote(root), files: places, spare: filepath.Join(env.Data, "out"), hidden: hidden, env: env,
-		token: hex.EncodeToString(token[:]), made: map[string]bool{}, dirty: map[string]bool{}, locks: map[string]*durable.Lock{}, remote: map[string]bool{}}
+		token: durable.NewToken(), made: map[string]bool{}, dirty: map[string]bool{}, locks: map[string]*durable.Lock{}, remote: map[string]bool{}}
 }
 
 func remote(path string) bool { return strings.HasPrefix(path, "s3://") }

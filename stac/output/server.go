@@ -118,9 +118,7 @@ func (s *server) loadKeys() (err error) {
 		keep = durable.KeepFirst
 	}
 	s.rows = state.Rows
-	if s.keys, err = durable.OpenKeys(filepath.Join(s.env.Data, "output.keys"), s.rows, keep); errors.Is(err, durable.ErrGone) {
-		err = fmt.Errorf("%w: %w", stream.ErrStateGone, err)
-	}
+	s.keys, err = durable.OpenKeys(filepath.Join(s.env.Data, "output.keys"), s.rows, keep)
 	return err
 }
 

@@ -405,22 +405,15 @@ func (t *table) openRejects(ctx context.Context) (err error) {
 		return nil
 	}
 	dest := t.env.Path(t.config.Rejects)
-	o := t.files.LineOptions(t.env, dest, packings[compression(dest)], durable.Policy{Mode: durable.Replace})
-	if t.rejects, err = durable.NewSet(o); err != nil {
-		return err
-	}
 	var older struct {
 		Rejects struct{ Size int64 } // of versions that let the file grow in its place
 	}
 	if _, err := stream.State(t.env.State, &older); err != nil || older.Rejects.Size > 0 {
 		return fmt.Errorf("%w: %s is of an older version", stream.ErrStateGone, dest)
 	}
-	if t.rejected.Token != "" {
-		if err := t.rejects.GoOn(ctx, t.rejected); errors.Is(err, durable.ErrGone) {
-			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
-		} else if err != nil || t.rejects.Has(dest) {
-			return err
-		}
+	o := t.files.LineOptions(t.env, dest, packings[compression(dest)], durable.Policy{Mode: durable.Replace})
+	if t.rejects, err = durable.OpenSet(ctx, o, t.rejected); err != nil || t.rejects.Has(dest) {
+		return err
 	}
 	_, err = t.rejects.File(dest, func() error { return nil })
 	return err

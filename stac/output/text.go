@@ -38,24 +38,15 @@ func openText(ctx context.Context, b *base) (*text, error) {
 		it := stream.New(row, stream.Place{})
 		return durable.Key(keyOf(it.Collection(), it.ID(), true)), it.ID() != ""
 	}
-	var err error
-	if t.set, err = durable.NewSet(o); err != nil {
-		return nil, err
-	}
 	var state textState
 	known, err := stream.State(b.env.State, &state)
 	if err != nil || known && state.Token == "" { // the state of an older version
-		return nil, fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+		return nil, fmt.Errorf("%w: its state is of an older version", stream.ErrStateGone)
 	}
-	if known {
-		if err = t.set.GoOn(ctx, state.SetState); errors.Is(err, durable.ErrGone) {
-			err = fmt.Errorf("%w: %w", stream.ErrStateGone, err)
-		}
-		if err != nil {
-			return nil, errors.Join(err, t.set.Leave())
-		}
-		maps.Copy(t.of, state.Of)
+	if t.set, err = durable.OpenSet(ctx, o, state.SetState); err != nil {
+		return nil, err
 	}
+	maps.Copy(t.of, state.Of)
 	if known := b.fixed(); !b.perUnit || known != "" {
 		if err := t.beginFile(known); err != nil {
 			return nil, errors.Join(err, t.set.Leave())

@@ -23,11 +23,11 @@ func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil
 	}
-	return SyncFile(dir)
+	return syncFile(dir)
 }
 
-// SyncFile makes a file's content durable.
-func SyncFile(path string) error {
+// syncFile makes a file's content durable.
+func syncFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -52,7 +52,8 @@ func MakeDir(dir string) error {
 	return SyncDir(above)
 }
 
-// WriteFile writes a file that is there as a whole, and durable, or not at all.
+// WriteFile replaces a file atomically: readers see the old file or the whole new one, which is durable when WriteFile
+// returns. Missing directories are made. After an error the old file is still there.
 func WriteFile(path string, write func(io.Writer) error) (err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -89,7 +90,7 @@ func Publish(ctx context.Context, local, dest string) error {
 	if err := MakeDir(filepath.Dir(dest)); err != nil {
 		return err
 	}
-	if err := SyncFile(local); err != nil {
+	if err := syncFile(local); err != nil {
 		return err
 	}
 	err := os.Rename(local, dest)
@@ -104,8 +105,8 @@ func Publish(ctx context.Context, local, dest string) error {
 	return SyncDir(filepath.Dir(dest))
 }
 
-// copyOver brings a file from another file system.
-func copyOver(ctx context.Context, local, dest string) (err error) {
+// copyOver copies a file to another file system, under its name when all of it is there.
+func copyOver(ctx context.Context, local, dest string) error {
 	if err := removeStale(dest); err != nil {
 		return err
 	}
@@ -114,30 +115,17 @@ func copyOver(ctx context.Context, local, dest string) (err error) {
 		return err
 	}
 	defer in.Close()
-	out, err := os.CreateTemp(filepath.Dir(dest), Hidden(dest, ".*.tmp"))
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, out.Close(), os.Remove(out.Name()))
-		}
-	}()
 	info, err := in.Stat()
 	if err != nil {
 		return err
 	}
-	n, err := io.Copy(out, Abortable(ctx, in))
-	if err == nil && n != info.Size() {
-		err = fmt.Errorf("%d bytes were copied of %d", n, info.Size())
-	}
-	if err = errors.Join(err, out.Chmod(0o644), out.Sync()); err != nil {
+	return WriteFile(dest, func(out io.Writer) error {
+		n, err := io.Copy(out, Abortable(ctx, in))
+		if err == nil && n != info.Size() {
+			err = fmt.Errorf("%d bytes were copied of %d", n, info.Size())
+		}
 		return err
-	}
-	if err := os.Rename(out.Name(), dest); err != nil {
-		return err
-	}
-	return out.Close()
+	})
 }
 
 // Abortable ends reading when the context does.

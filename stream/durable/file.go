@@ -23,7 +23,7 @@ const BlockSize = 1 << 20
 // TokenLength is the length of the token that identifies the spool of a run.
 const TokenLength = 12
 
-// ErrGone says that an output is no longer as it was left.
+// ErrGone is returned when files do not match the state that a run would go on from: they were moved or changed.
 var ErrGone = errors.New("the output is no longer as it was left")
 
 // Places reaches files wherever they are; files.Places does.
@@ -129,12 +129,13 @@ func NewFile(o *Options, dest, token string) (*File, error) {
 	if f.isMaker() {
 		f.packing = spoolPacking
 	}
+	dir := filepath.Dir(dest)
+	if o.Remote {
+		dir = o.Data
+	}
+	f.spool = filepath.Join(dir, f.hidden("."+token+".part"))
 	var err error
 	f.packer, err = newPacker(f.packing)
-	f.spool = filepath.Join(filepath.Dir(dest), f.hidden("."+token+".part"))
-	if o.Remote {
-		f.spool = filepath.Join(o.Data, f.hidden("."+token+".part"))
-	}
 	return f, err
 }
 

@@ -1,6 +1,7 @@
 package durable
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -71,18 +72,27 @@ type SetState struct {
 	Live []string `json:"live,omitempty"`
 }
 
-// NewSet begins a Set. It changes nothing.
-func NewSet(o *SetOptions) (*Set, error) {
-	token := make([]byte, TokenLength/2)
-	if _, err := rand.Read(token); err != nil {
-		return nil, err
-	}
-	return &Set{o: o, token: hex.EncodeToString(token), files: map[string]*Member{}}, nil
+// NewToken makes a token: the name of the spools of one run.
+func NewToken() string {
+	var token [TokenLength / 2]byte
+	rand.Read(token[:]) //nolint:errcheck // never fails
+	return hex.EncodeToString(token[:])
 }
 
-// GoOn resumes from a state. ErrGone when a file does not match it.
-func (s *Set) GoOn(ctx context.Context, state SetState) error {
-	s.token = state.Token
+// OpenSet goes on from a state; the zero state begins a Set, which changes nothing on disk. ErrGone: a file does not match
+// the state.
+func OpenSet(ctx context.Context, o *SetOptions, state SetState) (*Set, error) {
+	s := &Set{o: o, token: cmp.Or(state.Token, NewToken()), files: map[string]*Member{}}
+	if len(state.Files) == 0 {
+		return s, nil
+	}
+	if err := s.goOn(ctx, state); err != nil {
+		return nil, errors.Join(err, s.Leave())
+	}
+	return s, nil
+}
+
+func (s *Set) goOn(ctx context.Context, state SetState) error {
 	closed, err := s.closed()
 	if err != nil {
 		return err

@@ -65,7 +65,7 @@ func TestPublishCutOff(t *testing.T) {
 							t.Fatal(err)
 						}
 					}
-					open := func(p Places) *Set {
+					open := func(p Places, state SetState) *Set {
 						locks := &Locks{}
 						lockPath := func(dest string) string { return dest + ".lock" }
 						o := &SetOptions{Options: Options{Places: p, Format: lines{}, Overwrite: true, Data: dir}, Policy: Policy{Mode: mode, Keep: KeepFail}, Journal: "journal",
@@ -82,7 +82,7 @@ func TestPublishCutOff(t *testing.T) {
 								return Key([]byte(strings.Repeat(string(row.Get("k").Bytes()), 16))), true
 							}
 						}
-						s, err := NewSet(o)
+						s, err := OpenSet(t.Context(), o, state)
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -103,7 +103,7 @@ func TestPublishCutOff(t *testing.T) {
 							}
 						}
 					}
-					first := open(&breaking{n: kill, behind: behind})
+					first := open(&breaking{n: kill, behind: behind}, SetState{})
 					put(first, 1, 3)
 					if err := first.Sync(); err != nil {
 						t.Fatal(err)
@@ -122,10 +122,7 @@ func TestPublishCutOff(t *testing.T) {
 					if err := json.Unmarshal(raw, &state); err != nil {
 						t.Fatal(err)
 					}
-					second := open(disk{})
-					if err := second.GoOn(t.Context(), state); err != nil {
-						t.Fatal(err)
-					}
+					second := open(disk{}, state)
 					put(second, 3, 5)
 					if _, err := second.Publish(t.Context()); err != nil {
 						t.Fatal(err)

@@ -28,34 +28,23 @@ type writer struct {
 	written int64                      // items that Write was given
 }
 
-func openWriter(ctx context.Context, p *Places, env *stream.Env, t target) (w *writer, err error) {
-	w = &writer{env: env, places: p, target: t, recent: map[string]*durable.Member{}}
-	if w.set, err = durable.NewSet(w.options()); err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, w.set.Leave())
-		}
-	}()
+func openWriter(ctx context.Context, p *Places, env *stream.Env, t target) (*writer, error) {
+	w := &writer{env: env, places: p, target: t, recent: map[string]*durable.Member{}}
 	var state durable.SetState
 	found, err := stream.State(env.State, &state)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	if found {
-		if err := w.set.GoOn(ctx, state); errors.Is(err, durable.ErrGone) {
-			return w, fmt.Errorf("%w: %w", stream.ErrStateGone, err)
-		} else if err != nil {
-			return w, err
-		}
+	if w.set, err = durable.OpenSet(ctx, w.options(), state); err != nil {
+		return nil, err
+	}
+	if found || strings.Contains(w.target.path, perCollection) {
 		return w, nil
 	}
-	if strings.Contains(w.target.path, perCollection) {
-		return w, nil
+	if _, err = w.file(ctx, ""); err != nil {
+		return nil, errors.Join(err, w.set.Leave())
 	}
-	_, err = w.file(ctx, "")
-	return w, err
+	return w, nil
 }
 
 func (w *writer) options() *durable.SetOptions {
