@@ -49,7 +49,7 @@ func writeFailures(ctx context.Context, path, folder string, sum *summaryFile, r
 	if err != nil {
 		return err
 	}
-	return durable.WriteFile(path, func(w io.Writer) error {
+	return durable.WriteFile(path, func(w *os.File) error {
 		out := bufio.NewWriterSize(w, 64<<10)
 		out.Write(raw[:len(raw)-2]) // errors stay until Flush
 		out.WriteString(",\n  \"failures\": [")

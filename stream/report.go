@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -136,7 +135,7 @@ func mayWrite(call *action.Call, path string, given bool) (bool, error) {
 }
 
 func (s *summaryFile) write(path string) error {
-	return durable.WriteFile(path, func(w io.Writer) error {
+	return durable.WriteFile(path, func(w *os.File) error {
 		enc := json.NewEncoder(w)
 		enc.SetEscapeHTML(false)
 		enc.SetIndent("", "  ")

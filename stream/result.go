@@ -191,7 +191,7 @@ func (s *segment) writeResult(err error) error {
 			}
 		}
 	}
-	return durable.WriteFile(base+".json", func(w io.Writer) error {
+	return durable.WriteFile(base+".json", func(w *os.File) error {
 		return json.NewEncoder(w).Encode(&r)
 	})
 }
@@ -209,7 +209,7 @@ func share(from, to string) error {
 		return err
 	}
 	defer in.Close()
-	return durable.WriteFile(to, func(w io.Writer) error {
+	return durable.WriteFile(to, func(w *os.File) error {
 		_, err := io.Copy(w, in)
 		return err
 	})

@@ -107,7 +107,7 @@ func (s *segment) seek(ctx context.Context, p *past) error {
 		err = before.load(ctx)
 	}
 	if err == nil {
-		err = durable.WriteFile(to.path, func(w io.Writer) error {
+		err = durable.WriteFile(to.path, func(w *os.File) error {
 			out := bufio.NewWriter(w)
 			put := func(r *failureRecord) error {
 				raw, err := json.Marshal(r)

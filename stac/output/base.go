@@ -158,7 +158,7 @@ func (b *base) load() error {
 	} else if !known {
 		b.ledger, err = newLedger(b.env.Data, b.about)
 		if err == nil {
-			b.since, b.token = b.ledger.size, b.ledger.id[:durable.TokenLength]
+			b.since, b.token = b.ledger.size(), durable.NewToken()
 		}
 		return err
 	}
@@ -382,7 +382,7 @@ func (b *base) recordUnits() error {
 		if len(text) > maxRecord {
 			return &stepwell.Error{Code: stepwell.CodeLimit, Message: "collection " + u.ID + " has too many parts", Hint: "raise part_rows"}
 		}
-		b.ledger.unit(u.number, string(text))
+		b.ledger.add(record{kind: recordUnit, number: u.number, text: string(text)})
 		u.changed = false
 	}
 	return nil
@@ -399,7 +399,7 @@ func (b *base) commit() (state, error) {
 	if err := b.ledger.sync(); err != nil {
 		return state{}, err
 	}
-	return state{Ledger: b.ledger.id, Size: b.ledger.size, Start: b.since, Rejects: b.rejected, Later: b.later, Token: b.token, Published: b.published}, nil
+	return state{Ledger: b.ledger.id, Size: b.ledger.size(), Start: b.since, Rejects: b.rejected, Later: b.later, Token: b.token, Published: b.published}, nil
 }
 
 // given counts the items of this run, with rows items to be published.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/rand"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -19,22 +18,25 @@ import (
 // about collections and their parts. It is append-only; data behind the size in a state was never promised and is
 // truncated. The rest of the sink is rebuilt from it.
 type ledger struct {
-	file *os.File
-	id   string // random, so that a state and its ledger belong together
-	size int64  // including buf
-	buf  []byte
+	file    *os.File
+	id      string // random, so that a state and its ledger belong together
+	written int64  // bytes in the file; buf follows
+	buf     []byte
 }
 
 // The kinds of records.
 const (
 	recordItem = 'i' // entry
-	recordUnit = 'u' // unit number, its state as JSON; the last one counts
-	recordNode = 'n' // node number, unit, parent, directory
-	recordTime = 't' // Unix milliseconds: when the items that follow were written
+	recordUnit = 'u' // number of the unit, its state as JSON in text; the last one counts
+	recordNode = 'n' // number of the node, entry.unit, parent, directory in text
+	recordTime = 't' // time, in Unix milliseconds: when the items that follow were written
 )
 
 // maxRecord bounds one record: names are bounded, extents and summaries too.
 const maxRecord = 1 << 20
+
+// bufferedLedger is how many bytes of records wait in memory.
+const bufferedLedger = 1 << 18
 
 // entry is an item in the ledger.
 type entry struct {
@@ -47,27 +49,30 @@ type entry struct {
 	size  int64
 }
 
-// record is any record, as read.
+// record is any record; its kind says which of the fields count.
 type record struct {
 	kind   byte
-	at     int64 // where it begins
+	at     int64 // where it begins, of one that was read
 	entry  entry
-	number int // of a unit or node
+	number int
 	parent int
-	text   string // state or directory
+	text   string
 	time   int64
 }
 
-func newLedger(dir string, about string) (*ledger, error) {
-	var id [16]byte
-	rand.Read(id[:])
+// newLedger begins the ledger of a directory, and forgets the one that is there.
+func newLedger(dir, about string) (*ledger, error) {
 	f, err := os.OpenFile(ledgerPath(dir), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
 	if err != nil {
 		return nil, err
 	}
-	l := &ledger{file: f, id: hex.EncodeToString(id[:])}
+	return beginLedger(f, about), nil
+}
+
+func beginLedger(f *os.File, about string) *ledger {
+	l := &ledger{file: f, id: rand.Text()}
 	l.text(l.id + " " + about)
-	return l, nil
+	return l
 }
 
 func ledgerPath(dir string) string { return filepath.Join(dir, "output.ledger") }
@@ -82,7 +87,7 @@ func openLedger(dir, about string, s state, see func(record) error) (*ledger, er
 	if err != nil {
 		return nil, err
 	}
-	l := &ledger{file: f, id: s.Ledger, size: s.Size}
+	l := &ledger{file: f, id: s.Ledger, written: s.Size}
 	if err := l.load(about, see); err != nil {
 		f.Close()
 		return nil, err
@@ -94,163 +99,128 @@ func (l *ledger) load(about string, see func(record) error) error {
 	switch info, err := l.file.Stat(); {
 	case err != nil:
 		return err
-	case info.Size() < l.size:
+	case info.Size() < l.written:
 		return fmt.Errorf("%w: %s is shorter than it was", stream.ErrStateGone, l.file.Name())
 	}
-	r := &ledgerReader{r: bufio.NewReaderSize(io.NewSectionReader(l.file, 0, l.size), 1<<16)}
+	r := l.reader(0, 1<<16)
 	if head := r.text(); r.err != nil || head != l.id+" "+about {
 		return fmt.Errorf("%w: %s is of another output", stream.ErrStateGone, l.file.Name())
 	}
 	if err := r.each(see); err != nil {
 		return err
 	}
-	if err := l.file.Truncate(l.size); err != nil {
+	if err := l.file.Truncate(l.written); err != nil {
 		return err
 	}
-	_, err := l.file.Seek(l.size, io.SeekStart)
+	_, err := l.file.Seek(l.written, io.SeekStart)
 	return err
 }
 
-func (l *ledger) number(n uint64) {
-	before := len(l.buf)
-	l.buf = binary.AppendUvarint(l.buf, n)
-	l.size += int64(len(l.buf) - before)
-}
+// size is where the next record begins.
+func (l *ledger) size() int64 { return l.written + int64(len(l.buf)) }
 
-func (l *ledger) bytes(b ...byte) {
-	l.buf = append(l.buf, b...)
-	l.size += int64(len(b))
+func (l *ledger) numbers(all ...int64) {
+	for _, n := range all {
+		l.buf = binary.AppendUvarint(l.buf, uint64(n))
+	}
 }
 
 func (l *ledger) text(s string) {
-	l.number(uint64(len(s)))
+	l.numbers(int64(len(s)))
 	l.buf = append(l.buf, s...)
-	l.size += int64(len(s))
 }
 
-// item appends an item and returns where.
-func (l *ledger) item(e entry) (at int64) {
-	at = l.size
-	l.bytes(recordItem)
-	l.bytes(e.key[:]...)
-	l.bytes(binary.LittleEndian.AppendUint64(nil, e.value)...)
-	l.number(uint64(e.unit))
-	l.number(uint64(e.node))
-	l.number(uint64(e.size))
-	l.text(e.name)
-	l.text(e.title)
+// add appends a record, and returns where it begins.
+func (l *ledger) add(r record) (at int64) {
+	at = l.size()
+	l.buf = append(l.buf, r.kind)
+	switch r.kind {
+	case recordItem:
+		e := &r.entry
+		l.buf = binary.LittleEndian.AppendUint64(append(l.buf, e.key[:]...), e.value)
+		l.numbers(int64(e.unit), int64(e.node), e.size)
+		l.text(e.name)
+		l.text(e.title)
+	case recordUnit:
+		l.numbers(int64(r.number))
+		l.text(r.text)
+	case recordNode:
+		l.numbers(int64(r.number), int64(r.entry.unit), int64(r.parent))
+		l.text(r.text)
+	case recordTime:
+		l.numbers(r.time)
+	}
 	return at
 }
 
-func (l *ledger) unit(number int, state string) {
-	l.bytes(recordUnit)
-	l.number(uint64(number))
-	l.text(state)
-}
-
-func (l *ledger) node(number, unit, parent int, dir string) {
-	l.bytes(recordNode)
-	l.number(uint64(number))
-	l.number(uint64(unit))
-	l.number(uint64(parent))
-	l.text(dir)
-}
-
-func (l *ledger) now(milliseconds int64) {
-	l.bytes(recordTime)
-	l.number(uint64(milliseconds))
-}
-
-// flush writes the buffer to the file when it is large.
-func (l *ledger) flush(always bool) error {
-	if len(l.buf) < 1<<18 && !always {
+// flush writes the buffer to the file when it holds more than so many bytes.
+func (l *ledger) flush(most int) error {
+	if len(l.buf) <= most {
 		return nil
 	}
-	_, err := l.file.Write(l.buf)
-	l.buf = l.buf[:0]
+	n, err := l.file.Write(l.buf)
+	l.written, l.buf = l.written+int64(n), l.buf[:0]
 	return err
 }
 
 // sync makes everything durable.
 func (l *ledger) sync() error {
-	if err := l.flush(true); err != nil {
+	if err := l.flush(0); err != nil {
 		return err
 	}
 	return l.file.Sync()
 }
 
-// each reads all records again. Everything must have been flushed.
+// each reads all records again.
 func (l *ledger) each(see func(record) error) error {
-	r := &ledgerReader{r: bufio.NewReaderSize(io.NewSectionReader(l.file, 0, l.size), 1<<16)}
+	if err := l.flush(0); err != nil {
+		return err
+	}
+	r := l.reader(0, 1<<16)
 	r.text()
 	return r.each(see)
 }
 
-// at reads one record.
+// at reads one record that has been written to the file.
 func (l *ledger) at(offset int64) (record, error) {
-	r := &ledgerReader{r: bufio.NewReaderSize(io.NewSectionReader(l.file, offset, l.size-offset), 512), offset: offset}
+	r := l.reader(offset, 512)
 	rec := r.record()
 	return rec, r.err
 }
 
-// compact replaces this ledger by a new one of the items that keep selects, and of everything else. States of the old
-// one become invalid.
-func (l *ledger) compact(dir, about string, keep func(entry) bool) (*ledger, error) {
-	if err := l.flush(true); err != nil {
-		return nil, err
-	}
-	temp := filepath.Join(dir, "output.compact")
-	if err := os.MkdirAll(temp, 0o755); err != nil {
-		return nil, err
-	}
-	next, err := newLedger(temp, about)
-	if err != nil {
-		return nil, err
-	}
-	err = l.each(func(r record) error {
-		switch r.kind {
-		case recordItem:
-			if keep(r.entry) {
-				next.item(r.entry)
+func (l *ledger) reader(from int64, buffer int) *ledgerReader {
+	return &ledgerReader{in: bufio.NewReaderSize(io.NewSectionReader(l.file, from, l.written-from), buffer), offset: from}
+}
+
+// compact puts a ledger in the place of this one, with the items that keep selects and everything else, and returns its
+// id and size. States of the old one become invalid.
+func (l *ledger) compact(about string, keep func(entry) bool) (id string, size int64, err error) {
+	err = durable.WriteFile(l.file.Name(), func(f *os.File) error {
+		next := beginLedger(f, about)
+		err := l.each(func(r record) error {
+			if r.kind != recordItem || keep(r.entry) {
+				next.add(r)
 			}
-		case recordUnit:
-			next.unit(r.number, r.text)
-		case recordNode:
-			next.node(r.number, r.entry.unit, r.parent, r.text)
-		case recordTime:
-			next.now(r.time)
-		}
-		return next.flush(false)
+			return next.flush(bufferedLedger)
+		})
+		id, size = next.id, next.size()
+		return errors.Join(err, next.flush(0))
 	})
-	if err == nil {
-		err = next.sync()
-	}
-	if err == nil {
-		err = os.Rename(ledgerPath(temp), ledgerPath(dir))
-	}
-	if err == nil {
-		err = durable.SyncDir(dir)
-	}
-	if err != nil {
-		next.close()
-		return nil, err
-	}
-	l.close()
-	return next, os.Remove(temp)
+	return id, size, err
 }
 
 func (l *ledger) close() { l.file.Close() }
 
-// ledgerReader decodes; the first error stays.
+// ledgerReader decodes records; the first error stays.
 type ledgerReader struct {
-	r      *bufio.Reader
+	in     *bufio.Reader
 	offset int64
 	err    error
 }
 
 func (r *ledgerReader) each(see func(record) error) error {
 	for {
-		if _, err := r.r.Peek(1); err == io.EOF && r.err == nil {
+		if _, err := r.in.Peek(1); err == io.EOF && r.err == nil {
 			return nil
 		}
 		rec := r.record()
@@ -265,15 +235,15 @@ func (r *ledgerReader) each(see func(record) error) error {
 
 func (r *ledgerReader) record() record {
 	rec := record{at: r.offset}
-	kind := r.readBytes(1)
+	kind := r.bytes(1)
 	if r.err != nil {
 		return rec
 	}
 	switch rec.kind = kind[0]; rec.kind {
 	case recordItem:
 		e := &rec.entry
-		copy(e.key[:], r.readBytes(16))
-		if value := r.readBytes(8); r.err == nil {
+		copy(e.key[:], r.bytes(16))
+		if value := r.bytes(8); r.err == nil {
 			e.value = binary.LittleEndian.Uint64(value)
 		}
 		e.unit, e.node, e.size = int(r.number()), int(r.number()), int64(r.number())
@@ -290,31 +260,25 @@ func (r *ledgerReader) record() record {
 	return rec
 }
 
-func (r *ledgerReader) readBytes(n int) []byte {
+func (r *ledgerReader) bytes(n int) []byte {
 	if r.err != nil {
 		return nil
 	}
 	b := make([]byte, n)
-	_, r.err = io.ReadFull(r.r, b)
+	_, r.err = io.ReadFull(r.in, b)
 	r.offset += int64(n)
 	return b
 }
 
-func (r *ledgerReader) number() uint64 {
-	var n uint64
-	for shift := 0; r.err == nil; shift += 7 {
-		if shift > 63 {
-			r.err = errors.New("a number is too long")
-			break
-		}
-		b := r.readBytes(1)
-		if r.err != nil {
-			break
-		}
-		n |= uint64(b[0]&0x7f) << shift
-		if b[0] < 0x80 {
-			break
-		}
+// ReadByte implements io.ByteReader.
+func (r *ledgerReader) ReadByte() (byte, error) {
+	r.offset++
+	return r.in.ReadByte()
+}
+
+func (r *ledgerReader) number() (n uint64) {
+	if r.err == nil {
+		n, r.err = binary.ReadUvarint(r)
 	}
 	if n > 1<<48 && r.err == nil {
 		r.err = fmt.Errorf("the number %d", n)
@@ -330,5 +294,5 @@ func (r *ledgerReader) text() string {
 	if r.err != nil {
 		return ""
 	}
-	return string(r.readBytes(int(n)))
+	return string(r.bytes(int(n)))
 }

@@ -181,11 +181,12 @@ func (b *base) listOthers(ctx context.Context, home string, l *list) error {
 	return nil
 }
 
-// end keeps the ledger for a later run, and lets everything go.
+// end makes the ledger durable for a later run, without the items that have been replaced, and lets everything go.
 func (b *base) end() (state, error) {
 	s, err := b.commit()
 	if err == nil && b.stale {
-		s, err = b.compact()
+		s = state{Rejects: b.rejected, Token: b.token}
+		s.Ledger, s.Size, err = b.ledger.compact(b.about, b.index.current)
 	}
 	if err != nil {
 		return state{}, err
@@ -203,16 +204,6 @@ func (b *base) listedBefore(ctx context.Context, home string) []listed {
 		return nil
 	}
 	return m.Files
-}
-
-// compact takes the items that have been replaced out of the ledger.
-func (b *base) compact() (state, error) {
-	next, err := b.ledger.compact(b.env.Data, b.about, b.index.current)
-	if err != nil {
-		return state{}, err
-	}
-	b.ledger = next
-	return state{Ledger: next.id, Size: next.size, Rejects: b.rejected, Token: b.token}, nil
 }
 
 // only is the one collection that this stream was for and all its items are of; then the manifest is in its

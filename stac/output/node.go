@@ -54,7 +54,7 @@ func (t *tree) newNode(u *unit, parent *node, dir string) (*node, error) {
 		parent.changed = true
 	}
 	t.addNode(n)
-	t.ledger.node(n.number, n.unit, n.parent, n.dir)
+	t.ledger.add(record{kind: recordNode, number: n.number, entry: entry{unit: n.unit}, parent: n.parent, text: n.dir})
 	return n, nil
 }
 

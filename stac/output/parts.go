@@ -224,16 +224,8 @@ func (t *table) publish(ctx context.Context) error {
 	if _, err := t.commit(); err != nil {
 		return err
 	}
-	m.Ledger = t.ledger.size
-	text, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
-	err = durable.WriteFile(t.movesPath(), func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
-	if err != nil {
+	m.Ledger = t.ledger.size()
+	if err := durable.WriteFile(t.movesPath(), func(f *os.File) error { return json.NewEncoder(f).Encode(m) }); err != nil {
 		return err
 	}
 	return t.apply(ctx, m)
@@ -398,9 +390,6 @@ func (t *table) rewrite(ctx context.Context, u *unit, columns parquet.Schema, fi
 func (t *table) dropOwn(ctx context.Context, u *unit) error {
 	last := map[[16]byte]int64{}
 	var order []bool
-	if err := t.ledger.flush(true); err != nil {
-		return err
-	}
 	for _, see := range []func(r record){func(r record) { last[r.entry.key] = r.at }, func(r record) { order = append(order, last[r.entry.key] == r.at) }} {
 		err := t.ledger.each(func(r record) error {
 			if r.kind == recordItem && r.at >= max(t.since, t.published) && r.entry.unit == u.number {

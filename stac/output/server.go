@@ -261,8 +261,8 @@ func (s *server) forget() error {
 		return nil
 	}
 	name := s.sent.Name()
-	err := durable.WriteFile(name, func(w io.Writer) error {
-		_, err := w.Write(s.since)
+	err := durable.WriteFile(name, func(f *os.File) error {
+		_, err := f.Write(s.since)
 		return err
 	})
 	if err != nil {

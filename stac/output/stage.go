@@ -197,7 +197,7 @@ func (t *tree) unstage(ctx context.Context) error {
 	if t.place.away {
 		return os.RemoveAll(stage)
 	}
-	if err := durable.WriteFile(t.stageDone(), func(io.Writer) error { return nil }); err != nil {
+	if err := durable.WriteFile(t.stageDone(), func(*os.File) error { return nil }); err != nil {
 		return err
 	}
 	t.releaseStage()
@@ -227,7 +227,7 @@ func (t *tree) items() (mine map[uint64]bool, err error) {
 	if err := t.holdStage(); err != nil {
 		return nil, err
 	}
-	return mine, durable.WriteFile(filepath.Join(t.place.stage, hidden, stageItems), list)
+	return mine, durable.WriteFile(filepath.Join(t.place.stage, hidden, stageItems), func(f *os.File) error { return list(f) })
 }
 
 // releaseStage unlocks the stage; any later run may remove it.

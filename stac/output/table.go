@@ -232,7 +232,7 @@ func (t *table) current(ctx context.Context, u *unit) (*geoparquet.File, error) 
 
 // Write implements stream.Sink.
 func (t *table) Write(ctx context.Context, batch []*stream.Item) error {
-	t.ledger.now(time.Now().UnixMilli())
+	t.ledger.add(record{kind: recordTime, time: time.Now().UnixMilli()})
 	for _, it := range batch {
 		a, err := t.admit(it, t.perUnit)
 		if err != nil {
@@ -245,7 +245,7 @@ func (t *table) Write(ctx context.Context, batch []*stream.Item) error {
 			return err
 		}
 	}
-	return t.ledger.flush(false)
+	return t.ledger.flush(bufferedLedger)
 }
 
 func (t *table) add(ctx context.Context, a *admitted) error {
@@ -276,7 +276,7 @@ func (t *table) add(ctx context.Context, a *admitted) error {
 	if a.old == updated {
 		a.unit.Stale, a.unit.changed = true, true
 	}
-	t.ledger.item(entry{key: a.key, value: a.val, unit: a.unit.number})
+	t.ledger.add(record{kind: recordItem, entry: entry{key: a.key, value: a.val, unit: a.unit.number}})
 	t.written++
 	return nil
 }

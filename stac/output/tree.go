@@ -276,7 +276,7 @@ func (t *tree) flush(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	t.ledger.now(time.Now().UnixMilli())
+	t.ledger.add(record{kind: recordTime, time: time.Now().UnixMilli()})
 	for i := range t.jobs {
 		if j := &t.jobs[i]; !j.taken {
 			t.record(j)
@@ -285,7 +285,7 @@ func (t *tree) flush(ctx context.Context) error {
 		}
 	}
 	t.jobs, t.bytes = t.jobs[:0], 0
-	return t.ledger.flush(false)
+	return t.ledger.flush(bufferedLedger)
 }
 
 func (t *tree) record(j *job) {
@@ -298,7 +298,7 @@ func (t *tree) record(j *job) {
 	if !j.unit.Filled {
 		j.unit.Filled, j.unit.changed = true, true
 	}
-	at := t.ledger.item(e)
+	at := t.ledger.add(record{kind: recordItem, entry: e})
 	if j.node != nil {
 		j.node.offsets = append(j.node.offsets, at)
 		j.node.changed = true

@@ -203,21 +203,6 @@ func (o *File) merge(ctx context.Context, m Merging, f *os.File) (int64, error) 
 	return n, put(true)
 }
 
-// WriteNew makes a file, durable when it returns, and none at all when write fails.
-func WriteNew(path string, write func(*os.File) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
-	}
-	return nil
-}
-
 // Count counts the lines of a text that ends with one, without looking into them.
 func Count(in io.Reader) (n int64, whole bool, err error) {
 	r := bufio.NewReaderSize(in, 256<<10)

@@ -52,35 +52,36 @@ func MakeDir(dir string) error {
 	return SyncDir(above)
 }
 
-// WriteFile replaces a file atomically: readers see the old file or the whole new one, which is durable when WriteFile
-// returns. Missing directories are made. After an error the old file is still there.
-func WriteFile(path string, write func(io.Writer) error) (err error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), Hidden(path, ".*.tmp"))
+// WriteNew makes a file, durable when it returns, and none at all when write fails.
+func WriteNew(path string, write func(*os.File) error) error {
+	f, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	err = write(f)
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// WriteFile replaces a file atomically: readers see the old file or the whole new one, which is durable when WriteFile
+// returns. Missing directories are made. After an error the old file is still there.
+func WriteFile(path string, write func(*os.File) error) error {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), path); err != nil {
+	temp := filepath.Join(dir, Hidden(path, "."+NewToken()+".tmp"))
+	if err := WriteNew(temp, write); err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(path))
+	if err := os.Rename(temp, path); err != nil {
+		return errors.Join(err, os.Remove(temp))
+	}
+	return SyncDir(dir)
 }
 
 // Publish moves a local file to its local destination atomically: readers of dest see the old file or the whole new
@@ -119,7 +120,7 @@ func copyOver(ctx context.Context, local, dest string) error {
 	if err != nil {
 		return err
 	}
-	return WriteFile(dest, func(out io.Writer) error {
+	return WriteFile(dest, func(out *os.File) error {
 		n, err := io.Copy(out, Abortable(ctx, in))
 		if err == nil && n != info.Size() {
 			err = fmt.Errorf("%d bytes were copied of %d", n, info.Size())

@@ -4,15 +4,14 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/zeebo/xxh3"
 
@@ -72,12 +71,8 @@ type SetState struct {
 	Live []string `json:"live,omitempty"`
 }
 
-// NewToken makes a token: the name of the spools of one run.
-func NewToken() string {
-	var token [TokenLength / 2]byte
-	rand.Read(token[:]) //nolint:errcheck // never fails
-	return hex.EncodeToString(token[:])
-}
+// NewToken makes a token that no other run has.
+func NewToken() string { return strings.ToLower(rand.Text()[:TokenLength]) }
 
 // OpenSet goes on from a state; the zero state begins a Set, which changes nothing on disk. ErrGone: a file does not match
 // the state.
@@ -382,7 +377,7 @@ func (s *Set) journal() error {
 			state.Live = append(state.Live, m.Dest)
 		}
 	}
-	return WriteFile(s.journalPath(), func(out io.Writer) error { return json.NewEncoder(out).Encode(state) })
+	return WriteFile(s.journalPath(), func(f *os.File) error { return json.NewEncoder(f).Encode(state) })
 }
 
 // Leave closes all files. Spools that a state refers to stay.
