@@ -39,11 +39,11 @@ type unit struct {
 	ID     string `json:"id"`
 	Dir    string `json:"dir"` // relative
 	unitState
-	changed bool // since the ledger heard of it
-	touched bool // in this run
-	watched bool // its Collection's ranges have been loaded
-	adopted bool // the documents that are there have been looked at
-	live    any  // the format's open files for it
+	changed bool                     // since the ledger heard of it
+	touched bool                     // in this run
+	watched bool                     // its Collection's ranges have been loaded
+	adopted bool                     // the documents that are there have been looked at
+	live    map[int]*geoparquet.File // the open spools of its parts, by number
 }
 
 // unitState is a unit's state in the ledger.
@@ -138,12 +138,29 @@ func (o Options) openBase(env *stream.Env, c config) (*base, error) {
 	if name != "" {
 		b.place.hidden = hidden + "-" + name
 	}
-	b.guard = flock.New(filepath.Join(env.Data, "output.lock"))
-	if got, err := b.guard.TryLock(); err != nil || !got {
-		return nil, errBusy(env, err)
-	}
-	return b, nil
+	b.guard, err = lockRun(env, filepath.Join(env.Data, "output.lock"))
+	return b, err
 }
+
+// lockRun locks a file for this run of the step. CodeConflict: another one has it.
+func lockRun(env *stream.Env, path string) (*flock.Flock, error) {
+	lock := flock.New(path)
+	if got, err := lock.TryLock(); err != nil || !got {
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "another run of step " + env.Step + " is under way",
+			Hint: "wait for it to end, or stop it", Err: err}
+	}
+	return lock, nil
+}
+
+// fixed is the collection that a stream is about, "" when it may be about several.
+func (c *config) fixed(env *stream.Env) string {
+	if v, ok := env.Collection["id"].(string); ok && v != "" {
+		return v
+	}
+	return c.CollectionID
+}
+
+func (b *base) fixed() string { return b.config.fixed(b.env) }
 
 // load begins, or resumes from the state.
 func (b *base) load() error {

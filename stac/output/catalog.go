@@ -3,7 +3,6 @@ package output
 import (
 	"cmp"
 	"context"
-	"net/url"
 	"os"
 	"path"
 	"slices"
@@ -196,19 +195,10 @@ func (t *tree) dropDead(doc *item.Value, dir string, ours []link, here bool) {
 
 // leads reports whether a link of ours leads to a file. Links to elsewhere do.
 func (t *tree) leads(dir, href string) bool {
-	if t.config.BaseURL != "" {
-		if rest, ok := strings.CutPrefix(href, strings.TrimSuffix(t.config.BaseURL, "/")+"/"); ok {
-			dir, href = "", rest
-		}
+	rel, ours := t.relOf(dir, href)
+	if !ours || !t.place.direct() {
+		return absolute(href) || !t.place.direct()
 	}
-	if absolute(href) || !t.place.direct() {
-		return true
-	}
-	name, err := url.PathUnescape(href)
-	if err != nil {
-		return false
-	}
-	rel := path.Join(dir, name)
-	_, err = os.Stat(t.place.at(rel))
+	_, err := os.Stat(t.place.at(rel))
 	return err == nil && !t.dead[rel]
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
+	"github.com/stepwell/stepwell/stream/files"
 )
 
 func wrong(message, hint string) error {
@@ -115,7 +116,7 @@ func (c config) checkFormat(given stream.Config) (problems []error) {
 			problems = append(problems, err)
 		}
 	}
-	if kind := compression(c.single()); kind != "" && c.Compression != "" && packing[c.Compression] != kind {
+	if kind := files.CompressionOf(c.single()); kind != "" && c.Compression != "" && c.Compression != kind {
 		problems = append(problems, wrong("compression "+c.Compression+" is not what the name "+c.OutputPath+" says", "leave compression out"))
 	}
 	if c.Format == "parquet" && (c.Schema == "fixed") != given.Has("columns") {
@@ -128,9 +129,6 @@ func (c config) checkFormat(given stream.Config) (problems []error) {
 	}
 	return problems
 }
-
-// packing maps compressions to suffixes of file names.
-var packing = map[string]string{"none": "", "gzip": "gz", "zstd": "zst"}
 
 // target is the place given by the user.
 func (c config) target() string {

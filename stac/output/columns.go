@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stream/durable"
@@ -25,6 +26,10 @@ func (t *table) known(ctx context.Context, u *unit) (parquet.Schema, error) {
 				return nil, err
 			}
 		}
+		there = slices.Clip(there) // of the cache
+		for _, p := range u.Own {
+			there = append(there, lying{part: p, local: t.made(u, p.Number)})
+		}
 		for _, p := range there {
 			more, err := schemaOf(p.local, p.Size)
 			if err != nil {
@@ -32,16 +37,9 @@ func (t *table) known(ctx context.Context, u *unit) (parquet.Schema, error) {
 			}
 			s = s.Join(more)
 		}
-		for _, p := range u.Own {
-			more, err := schemaOf(t.made(u, p.Number), p.Size)
-			if err != nil {
-				return nil, err
-			}
-			s = s.Join(more)
-		}
 	}
 	if n := len(u.Spooled); n > 0 {
-		s = s.Join(u.live.(tables)[u.Spooled[n-1].Number].Schema())
+		s = s.Join(u.live[u.Spooled[n-1].Number].Schema())
 	}
 	t.columns[u.number] = s
 	return s, nil

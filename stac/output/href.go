@@ -13,11 +13,10 @@ import (
 
 // escapePath makes a path of file names a URL path (RFC 3986, and RFC 3987 for characters beyond ASCII).
 func escapePath(p string) string {
-	const digits = "0123456789ABCDEF"
 	var b strings.Builder
 	for _, c := range []byte(p) {
 		if c <= ' ' || c == 0x7f || strings.IndexByte("%?#\"<>\\^`{|}[]:", c) >= 0 {
-			b.Write([]byte{'%', digits[c>>4], digits[c&15]})
+			escape(&b, c)
 			continue
 		}
 		b.WriteByte(c)
@@ -27,20 +26,14 @@ func escapePath(p string) string {
 
 // relative is the href of a file as seen from a directory; both are slashed paths from the same root.
 func relative(dir, file string) string {
-	var from []string
-	if dir = path.Clean(dir); dir != "." {
-		from = strings.Split(dir, "/")
+	rel, err := filepath.Rel(dir, file)
+	if err != nil {
+		return escapePath(file)
 	}
-	to := strings.Split(path.Clean(file), "/")
-	same := 0
-	for same < len(from) && same < len(to)-1 && from[same] == to[same] {
-		same++
+	if rel = filepath.ToSlash(rel); !strings.HasPrefix(rel, "../") {
+		rel = "./" + rel
 	}
-	up := strings.Repeat("../", len(from)-same)
-	if up == "" {
-		up = "./"
-	}
-	return up + escapePath(strings.Join(to[same:], "/"))
+	return escapePath(rel)
 }
 
 // absolute reports whether an href means the same everywhere.
@@ -133,13 +126,12 @@ func (o origin) rebase(href, dir string) string {
 	if i := strings.IndexAny(href, "?#"); i >= 0 {
 		href, tail = href[:i], href[i:]
 	}
-	from := filepath.ToSlash(filepath.Dir(o.file))
-	if dir == "" {
-		return "file://" + path.Join(escapePath(from), href) + tail
+	from := filepath.Dir(o.file)
+	up, err := filepath.Rel(dir, from)
+	if dir == "" || err != nil {
+		return "file://" + path.Join(escapePath(filepath.ToSlash(from)), href) + tail
 	}
-	to := path.Join(strings.TrimPrefix(from, "/"), "x")
-	up := strings.TrimSuffix(relative(strings.TrimPrefix(filepath.ToSlash(dir), "/"), to), "x")
-	if href = path.Join(up, href); !strings.HasPrefix(href, "../") {
+	if href = path.Join(escapePath(filepath.ToSlash(up)), href); !strings.HasPrefix(href, "../") {
 		href = "./" + href
 	}
 	return href + tail

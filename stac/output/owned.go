@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,19 +93,10 @@ const maxStrangers = 1_000_000
 
 // deleteStrangers deletes from the collections of the run all items that it has not put there.
 func (s *server) deleteStrangers(ctx context.Context) (deleted int64, err error) {
-	collections := slices.Collect(func(yield func(string) bool) {
-		for c := range s.owned.collections {
-			if !yield(c) {
-				return
-			}
-		}
-	})
-	if known, _ := s.env.Collection["id"].(string); known != "" && !s.owned.collections[known] {
-		collections = append(collections, known)
-	} else if known == "" && s.config.CollectionID != "" && !s.owned.collections[s.config.CollectionID] {
-		collections = append(collections, s.config.CollectionID)
+	if known := s.config.fixed(s.env); known != "" {
+		s.owned.collections[known] = true
 	}
-	slices.Sort(collections)
+	collections := slices.Sorted(maps.Keys(s.owned.collections))
 	policy := durable.Policy{Mode: durable.Replace, AllowEmpty: s.config.AllowEmpty}
 	given := durable.Given{Rows: int64(len(s.owned.keys))}
 	given.Read, given.Failed = s.env.Tallied()

@@ -176,7 +176,7 @@ func (t *table) apply(ctx context.Context, m moves) error {
 
 // Close implements stream.Sink.
 func (t *table) Close(ctx context.Context) (st, outputs any, err error) {
-	if _, err := t.sync(ctx, false); err != nil {
+	if _, err := t.sync(ctx); err != nil {
 		return nil, nil, err
 	}
 	if err := t.mayReplace(ctx); err != nil {
@@ -320,8 +320,7 @@ func (t *table) finishUnit(ctx context.Context, u *unit, m *moves) error {
 // finishSpools makes files of the remaining spools.
 func (t *table) finishSpools(ctx context.Context, u *unit) error {
 	for len(u.Spooled) > 0 {
-		number := u.Spooled[0].Number
-		if err := t.finishPart(ctx, u, u.live.(tables)[number], number); err != nil {
+		if err := t.finishPart(ctx, u, u.Spooled[0].Number); err != nil {
 			return err
 		}
 	}
@@ -369,20 +368,15 @@ func (t *table) rewrite(ctx context.Context, u *unit, columns parquet.Schema, fi
 	if err != nil {
 		return err
 	}
-	rows := f.Items
-	if dropped > 0 && rows > 0 {
-		if _, err := t.makePart(ctx, u, f, number, t.made(u, number)); err != nil {
+	if dropped > 0 && f.Items > 0 {
+		if _, err := t.makePart(ctx, u, number); err != nil {
 			return err
 		}
-	} else if err := f.Discard(); err != nil {
-		return err
 	}
-	delete(u.live.(tables), number)
-	u.Spooled = slices.DeleteFunc(u.Spooled, func(s spooled) bool { return s.Number == number })
 	if dropped > 0 {
-		done(t.made(u, number), rows)
+		done(t.made(u, number), f.Items)
 	}
-	return os.RemoveAll(t.spool(u, number))
+	return t.dropSpool(u, number)
 }
 
 // dropOwn writes those parts of this run anew in which items have lost their id to later ones (keep: last). The ledger

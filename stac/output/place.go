@@ -24,7 +24,7 @@ import (
 
 // place is where the output goes: a local directory or an s3:// prefix. Paths in it are relative, with
 // slashes. A file appears under its name when it is complete and durable; that its name is durable too is
-// known after sync. Methods but take and release may be called by several goroutines.
+// known after sync. Methods but lockUnit, wait, held and release may be called by several goroutines.
 type place struct {
 	root   string // absolute, or s3://…
 	away   bool   // not on this machine
@@ -87,16 +87,8 @@ func (p *place) shown(rel string) string {
 	return p.local(rel)
 }
 
-// write makes a file of data.
+// write makes a file of data. unit is the locked directory that rel is in.
 func (p *place) write(ctx context.Context, unit, rel string, data []byte) error {
-	return p.fill(ctx, unit, rel, func(f *os.File) error {
-		_, err := f.Write(data)
-		return err
-	})
-}
-
-// fill makes a file with the output of write. unit is the locked directory that rel is in.
-func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File) error) error {
 	dir := p.spare
 	switch {
 	case p.stage != "":
@@ -108,7 +100,10 @@ func (p *place) fill(ctx context.Context, unit, rel string, write func(*os.File)
 		return err
 	}
 	temp := filepath.Join(dir, p.token+"-"+strconv.FormatInt(p.temp.Add(1), 10)+".tmp")
-	err := durable.WriteNew(temp, write)
+	err := durable.WriteNew(temp, func(f *os.File) error {
+		_, err := f.Write(data)
+		return err
+	})
 	if err == nil {
 		err = p.publish(ctx, temp, rel)
 	}
@@ -291,8 +286,8 @@ func clearTemporary(dir string) error {
 	return nil
 }
 
-// wait is take for a directory that others lock for a moment only, to write the documents at the root. done ends
-// the turn among the streams of the execution.
+// wait locks a directory that others lock for a moment only, to write the documents at the root: it tries for a minute,
+// then fails with CodeConflict. done ends the turn among the streams of the execution.
 func (p *place) wait(ctx context.Context, unit string) (done func(), err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute,
 		&stepwell.Error{Code: stepwell.CodeConflict, Message: "another run is writing to " + p.shown(unit), Hint: "give this step a base_dir of its own"})

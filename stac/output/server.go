@@ -69,37 +69,33 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 	if err != nil {
 		return nil, err
 	}
-	s := &server{env: env, config: c, client: client, waiting: map[[16]byte]bool{}, maybe: map[[16]byte]bool{},
-		guard: flock.New(filepath.Join(env.Data, "output.lock"))}
-	if got, err := s.guard.TryLock(); err != nil || !got {
-		return nil, errBusy(env, err)
-	}
-	if err := s.loadSent(); err != nil {
-		s.Abandon()
+	s := &server{env: env, config: c, client: client, waiting: map[[16]byte]bool{}, maybe: map[[16]byte]bool{}}
+	if s.guard, err = lockRun(env, filepath.Join(env.Data, "output.lock")); err != nil {
 		return nil, err
 	}
-	if err := s.loadKeys(); err != nil {
+	if err := s.load(ctx); err != nil {
 		s.Abandon()
 		return nil, err
-	}
-	if c.Write == durable.Replace {
-		if s.owned, err = openOwned(env, len(env.State) > 0); err != nil {
-			s.Abandon()
-			return nil, err
-		}
-	}
-	if can, err := client.CanChange(ctx); err != nil {
-		s.Abandon()
-		return nil, err
-	} else if !can {
-		env.Log(slog.LevelWarn, "the API does not declare transactions; trying all the same")
 	}
 	return s, nil
 }
 
-func errBusy(env *stream.Env, err error) error {
-	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "another run of step " + env.Step + " is under way",
-		Hint: "wait for it to end, or stop it", Err: err}
+// load loads what earlier runs have left, and asks the API whether it takes items.
+func (s *server) load(ctx context.Context) error {
+	if err := errors.Join(s.loadSent(), s.loadKeys()); err != nil {
+		return err
+	}
+	if s.config.Write == durable.Replace {
+		var err error
+		if s.owned, err = openOwned(s.env, len(s.env.State) > 0); err != nil {
+			return err
+		}
+	}
+	can, err := s.client.CanChange(ctx)
+	if err == nil && !can {
+		s.env.Log(slog.LevelWarn, "the API does not declare transactions; trying all the same")
+	}
+	return err
 }
 
 // serverState is the stored state of a server.

@@ -70,11 +70,10 @@ func (t *tree) holdStage() error {
 	if err := t.place.makeDir(dir); err != nil {
 		return err
 	}
-	lock := flock.New(filepath.Join(dir, stageLock))
-	if ok, err := lock.TryLock(); err != nil || !ok {
-		return errBusy(t.env, err)
+	var err error
+	if t.staging, err = lockRun(t.env, filepath.Join(dir, stageLock)); err != nil {
+		return err
 	}
-	t.staging = lock
 	return os.WriteFile(filepath.Join(dir, stageOf), []byte(t.fixed()), 0o600)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
+	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
@@ -30,9 +31,6 @@ type table struct {
 	columns map[int]parquet.Schema // of the parts so far, by unit, once they are needed
 	there   map[int][]lying        // the parts at the place, by unit, once they are needed
 }
-
-// tables are a unit's open files by number.
-type tables map[int]*geoparquet.File
 
 // maxSeveral bounds the collections that one file of all describes.
 const maxSeveral = 1000
@@ -135,8 +133,7 @@ func (t *table) verify(ctx context.Context, u *unit) error {
 
 // reopenParts opens a unit's spools. A full one may have become a file just when the run was interrupted.
 func (t *table) reopenParts(u *unit) error {
-	files := tables{}
-	u.live = files
+	u.live = map[int]*geoparquet.File{}
 	last := len(u.Spooled) - 1
 	left := u.Spooled
 	u.Spooled = nil // one after the other, each knows the columns of those before
@@ -149,7 +146,7 @@ func (t *table) reopenParts(u *unit) error {
 		o.Resume, o.Known = &s.State, known
 		f, err := geoparquet.New(t.spool(u, s.Number), o)
 		if err == nil {
-			files[s.Number] = f
+			u.live[s.Number] = f
 			u.Spooled = append(u.Spooled, s)
 			continue
 		}
@@ -205,12 +202,10 @@ func (t *table) beginPart(u *unit, known parquet.Schema) (*geoparquet.File, erro
 	if err != nil {
 		return nil, err
 	}
-	files, ok := u.live.(tables)
-	if !ok {
-		files = tables{}
-		u.live = files
+	if u.live == nil {
+		u.live = map[int]*geoparquet.File{}
 	}
-	files[u.Next], u.changed = f, true
+	u.live[u.Next], u.changed = f, true
 	u.Spooled = append(u.Spooled, spooled{Number: u.Next})
 	return f, nil
 }
@@ -218,7 +213,7 @@ func (t *table) beginPart(u *unit, known parquet.Schema) (*geoparquet.File, erro
 // current is the part that takes items.
 func (t *table) current(ctx context.Context, u *unit) (*geoparquet.File, error) {
 	if n := len(u.Spooled); n > 0 {
-		f := u.live.(tables)[u.Spooled[n-1].Number]
+		f := u.live[u.Spooled[n-1].Number]
 		if t.config.PartRows <= 0 || f.Items < t.config.PartRows {
 			return f, nil
 		}
@@ -303,19 +298,17 @@ func (t *table) summaryOf(a *admitted) *summary.Summary {
 // Commit implements stream.Sink. A full part is made by the Commit after the one that has committed its whole spool:
 // its content is certain then, so that a run interrupted in between finds it.
 func (t *table) Commit(ctx context.Context) (int64, any, error) {
-	s, err := t.sync(ctx, false)
+	s, err := t.sync(ctx)
 	return t.taken, s, err
 }
 
-func (t *table) sync(ctx context.Context, all bool) (state, error) {
+func (t *table) sync(ctx context.Context) (state, error) {
 	for _, u := range t.units {
-		files, _ := u.live.(tables)
 		for i := 0; i < len(u.Spooled); {
 			s := &u.Spooled[i]
-			f := files[s.Number]
-			full := i < len(u.Spooled)-1 && s.State.Rows == f.Items
-			if all || full {
-				if err := t.finishPart(ctx, u, f, s.Number); err != nil {
+			f := u.live[s.Number]
+			if full := i < len(u.Spooled)-1 && s.State.Rows == f.Items; full {
+				if err := t.finishPart(ctx, u, s.Number); err != nil {
 					return state{}, err
 				}
 				continue // it has left the list
@@ -339,30 +332,35 @@ func (t *table) sync(ctx context.Context, all bool) (state, error) {
 	return t.commit()
 }
 
-// finishPart makes the file of a part and takes it off the list of spooled ones.
-func (t *table) finishPart(ctx context.Context, u *unit, f *geoparquet.File, number int) error {
-	at := slices.IndexFunc(u.Spooled, func(s spooled) bool { return s.Number == number })
-	if f.Items > 0 {
-		p, err := t.makePart(ctx, u, f, number, t.made(u, number))
-		if err != nil {
-			return err
-		}
-		u.Own = append(u.Own, p)
-	} else if err := f.Discard(); err != nil {
+// finishPart makes the file of a part, unless it is empty.
+func (t *table) finishPart(ctx context.Context, u *unit, number int) error {
+	if u.live[number].Items == 0 {
+		return t.dropSpool(u, number)
+	}
+	p, err := t.makePart(ctx, u, number)
+	if err != nil {
 		return err
 	}
-	delete(u.live.(tables), number)
-	u.Spooled, u.changed = slices.Delete(u.Spooled, at, at+1), true
-	return os.RemoveAll(t.spool(u, number))
+	u.Own = append(u.Own, p)
+	return t.dropSpool(u, number)
 }
 
-func (t *table) makePart(ctx context.Context, u *unit, f *geoparquet.File, number int, target string) (part, error) {
+// makePart makes the file of a part from its spool.
+func (t *table) makePart(ctx context.Context, u *unit, number int) (part, error) {
 	collections, err := t.collections(u)
 	if err != nil {
 		return part{}, err
 	}
-	stats, err := f.Close(ctx, target, collections)
+	stats, err := u.live[number].Close(ctx, t.made(u, number), collections)
 	return part{Number: number, Rows: stats.Items, Size: stats.Bytes}, err
+}
+
+// dropSpool removes the spool of a part.
+func (t *table) dropSpool(u *unit, number int) error {
+	err := u.live[number].Discard()
+	delete(u.live, number)
+	u.Spooled, u.changed = slices.DeleteFunc(u.Spooled, func(s spooled) bool { return s.Number == number }), true
+	return errors.Join(err, os.RemoveAll(t.spool(u, number)))
 }
 
 // collections are the descriptions that go into a file.
@@ -385,8 +383,7 @@ func (t *table) collections(u *unit) (map[string]*item.Value, error) {
 
 func (t *table) closeFiles() {
 	for _, u := range t.units {
-		files, _ := u.live.(tables)
-		for _, f := range files {
+		for _, f := range u.live {
 			if err := f.Leave(); err != nil {
 				t.warn("a part was left with an error", err)
 			}
@@ -411,7 +408,7 @@ func (t *table) openRejects(ctx context.Context) (err error) {
 	if _, err := stream.State(t.env.State, &older); err != nil || older.Rejects.Size > 0 {
 		return fmt.Errorf("%w: %s is of an older version", stream.ErrStateGone, dest)
 	}
-	o := t.files.LineOptions(t.env, dest, packings[compression(dest)], durable.Policy{Mode: durable.Replace})
+	o := t.files.LineOptions(t.env, dest, files.CompressionOf(dest), durable.Policy{Mode: durable.Replace})
 	if t.rejects, err = durable.OpenSet(ctx, o, t.rejected); err != nil || t.rejects.Has(dest) {
 		return err
 	}

@@ -1,6 +1,7 @@
 package output
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
+	"github.com/stepwell/stepwell/stream/files"
 )
 
 // text writes items as lines: format ndjson. It is a durable.Set of files, one per collection or one for all.
@@ -33,7 +35,7 @@ type textState struct {
 func openText(ctx context.Context, b *base) (*text, error) {
 	b.arrange("flat")
 	t := &text{base: b, recent: map[string]*durable.Member{}, of: map[string]string{}}
-	o := b.files.LineOptions(b.env, b.place.root, packings[t.kind()], b.policy)
+	o := b.files.LineOptions(b.env, b.place.root, t.packing(), b.policy)
 	o.Key = func(row *item.Value) (durable.Key, bool) {
 		it := stream.New(row, stream.Place{})
 		return durable.Key(keyOf(it.Collection(), it.ID(), true)), it.ID() != ""
@@ -55,26 +57,15 @@ func openText(ctx context.Context, b *base) (*text, error) {
 	return t, nil
 }
 
-// compression is how a file of that name is compressed.
-func compression(name string) string {
-	switch {
-	case strings.HasSuffix(name, ".gz"):
-		return "gz"
-	case strings.HasSuffix(name, ".zst"):
-		return "zst"
-	}
-	return ""
-}
+// suffixes are those of the names of compressed files.
+var suffixes = map[string]string{durable.Gzip: ".gz", durable.Zstd: ".zst"}
 
-// packings maps suffixes of names to compressions of durable.
-var packings = map[string]string{"gz": durable.Gzip, "zst": durable.Zstd}
-
-// kind is how files are compressed.
-func (t *text) kind() string {
-	if t.config.Compression != "" {
-		return packing[t.config.Compression]
+// packing is how files are compressed.
+func (t *text) packing() string {
+	if t.config.Compression == "none" {
+		return ""
 	}
-	return compression(t.config.single())
+	return cmp.Or(t.config.Compression, files.CompressionOf(t.config.single()))
 }
 
 // dest is the file for a collection's items.
@@ -82,10 +73,7 @@ func (t *text) dest(collection string) (string, error) {
 	if name := t.config.single(); name != "" {
 		return t.place.shown(name), nil
 	}
-	name := "items.ndjson"
-	if kind := t.kind(); kind != "" {
-		name += "." + kind
-	}
+	name := "items.ndjson" + suffixes[t.packing()]
 	if !t.perUnit {
 		return t.place.shown(name), nil
 	}

@@ -86,14 +86,6 @@ func openTree(b *base) (*tree, error) {
 	return t, err
 }
 
-// fixed is the collection that this stream is about, "" when it may be about several.
-func (b *base) fixed() string {
-	if v, ok := b.env.Collection["id"].(string); ok && v != "" {
-		return v
-	}
-	return b.config.CollectionID
-}
-
 // seen rebuilds nodes from the ledger.
 func (t *tree) seen(r record) {
 	switch r.kind {

@@ -12,25 +12,19 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/stepwell/stepwell"
-)
-
-// The compressions.
-const (
-	packGzip = "gzip"
-	packZstd = "zstd"
-	packNone = "none"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // maxZstdWindow limits the memory that a frame can make a reader use.
 const maxZstdWindow = 128 << 20
 
 // compressionOf returns a compression by a file's name.
-func compressionOf(name string) string {
+func CompressionOf(name string) string {
 	switch strings.ToLower(path.Ext(withoutQuery(name))) {
 	case ".gz":
-		return packGzip
+		return durable.Gzip
 	case ".zst", ".zstd":
-		return packZstd
+		return durable.Zstd
 	}
 	return ""
 }
@@ -65,7 +59,7 @@ func unpack(in io.ReadCloser, name string) (text io.ReadCloser, packed bool, err
 			return nil, true, err
 		}
 		return &unpacking{in: z, close: func() error { z.Close(); return nil }}, true, nil
-	case compressionOf(name) != "" && len(magic) < 4: // a name alone proves nothing: servers unpack, too
+	case CompressionOf(name) != "" && len(magic) < 4: // a name alone proves nothing: servers unpack, too
 		return nil, true, errCutOff(0)
 	}
 	return struct {

@@ -17,6 +17,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // S3Options say how to reach an S3 service. Empty fields are taken from the environment, as the tools of
@@ -318,10 +319,10 @@ func removeParts(ctx context.Context, client *minio.Client, bucket, key string) 
 }
 
 func contentType(key string) string {
-	switch compressionOf(key) {
-	case packGzip:
+	switch CompressionOf(key) {
+	case durable.Gzip:
 		return "application/gzip"
-	case packZstd:
+	case durable.Zstd:
 		return "application/zstd"
 	}
 	switch formatOf(path.Base(key)) {

@@ -57,7 +57,7 @@ var suffixes = map[string]string{
 // formatOf returns a format by a file's name, formatAuto when the name is not enough.
 func formatOf(name string) string {
 	name = strings.ToLower(withoutQuery(name))
-	if c := compressionOf(name); c != "" {
+	if c := CompressionOf(name); c != "" {
 		name = name[:strings.LastIndexByte(name, '.')]
 	}
 	if f, ok := suffixes[path.Ext(name)]; ok {

@@ -101,9 +101,9 @@ func targetOf(c *writeConfig, given stream.Config) (t target, err error) {
 		}
 	}
 	if t.packing == "" || t.packing == formatAuto {
-		t.packing = compressionOf(t.path)
+		t.packing = CompressionOf(t.path)
 	}
-	if t.packing == packNone {
+	if t.packing == "none" {
 		t.packing = ""
 	}
 	if t.format == formatParquet && t.packing != "" {
