@@ -17,6 +17,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
@@ -70,13 +71,13 @@ func TestKeys(t *testing.T) {
 		_, err := keys.Authenticate(ctx, token[:len(token)-1]+string(last+1))
 		wantCode(t, err, stepwell.CodeUnauthenticated, "another spelling")
 	}
-	wantCode(t, keys.Delete(ctx, "other"), stepwell.CodeConflict, "deleting a key that works")
+	wantCode(t, keys.Delete(ctx, "other", store.AnyRevision), stepwell.CodeConflict, "deleting a key that works")
 	if _, err := keys.Revoke(ctx, "other"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = keys.Authenticate(ctx, otherToken)
 	wantCode(t, err, stepwell.CodeUnauthenticated, "revoked")
-	if err := keys.Delete(ctx, other.ID); err != nil {
+	if err := keys.Delete(ctx, other.ID, store.AnyRevision); err != nil {
 		t.Error(err)
 	}
 	if _, err := keys.Revoke(ctx, "ci"); err != nil {
@@ -85,7 +86,7 @@ func TestKeys(t *testing.T) {
 	if any, err := keys.Any(ctx); err != nil || !any {
 		t.Errorf("with a revoked key the server would be open: %v, %v", any, err)
 	}
-	for _, n := range []access.NewKey{{Role: access.Admin}, {Name: "x"}, {Name: "x", Role: 9}, {Name: " x", Role: access.Admin}, {Name: "x", Role: access.Admin, Expires: time.Now().Add(-time.Second)}} {
+	for _, n := range []access.NewKey{{Role: access.Admin}, {Name: "x"}, {Name: "x", Role: 9}, {Name: " x", Role: access.Admin}, {Name: "x", Role: access.Admin, Expires: resource.At(time.Now().Add(-time.Second))}} {
 		_, _, err := keys.Create(ctx, n)
 		wantCode(t, err, stepwell.CodeInvalid, fmt.Sprintf("%+v", n))
 	}
@@ -151,7 +152,7 @@ func TestKeysOverTime(t *testing.T) {
 		s := shelfStore{newShelf()}
 		here, there := access.NewKeys(s, nil), access.NewKeys(s, nil)
 		ctx, stop := context.WithCancel(t.Context())
-		key, token, err := here.Create(ctx, access.NewKey{Name: "k", Role: access.Viewer, Expires: time.Now().Add(time.Hour)})
+		key, token, err := here.Create(ctx, access.NewKey{Name: "k", Role: access.Viewer, Expires: resource.At(time.Now().Add(time.Hour))})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +180,7 @@ func TestKeysOverTime(t *testing.T) {
 		time.Sleep(11 * time.Second)
 		_, err = there.Authenticate(ctx, token)
 		wantCode(t, err, stepwell.CodeUnauthenticated, "revoked elsewhere")
-		_, second, err := here.Create(ctx, access.NewKey{Name: "l", Role: access.Viewer, Expires: time.Now().Add(time.Hour)})
+		_, second, err := here.Create(ctx, access.NewKey{Name: "l", Role: access.Viewer, Expires: resource.At(time.Now().Add(time.Hour))})
 		if err != nil {
 			t.Fatal(err)
 		}

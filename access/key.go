@@ -31,7 +31,17 @@ type Key struct {
 	Expires  resource.Time `json:"expires_at"` // null: never
 	Revoked  resource.Time `json:"revoked_at"`
 	LastUsed resource.Time `json:"last_used_at" doc:"To the minute."`
+	revision int64
 }
+
+// Identity is the id.
+func (k *Key) Identity() string { return k.ID }
+
+// ETag is the revision: it changes when the key is revoked.
+func (k *Key) ETag() int64 { return k.revision }
+
+// Shown is the key itself.
+func (k *Key) Shown() *Key { return k }
 
 // usable says why a key does not work any more.
 func (k *Key) usable(now time.Time) error {
@@ -55,7 +65,7 @@ type keyBody struct {
 }
 
 func (b *keyBody) key(o *store.Object) Key {
-	return Key{ID: o.ID, Name: o.Name, Role: b.Role, Created: resource.At(o.Created), By: resource.Ref(b.By), Expires: resource.At(b.Expires), Revoked: resource.At(b.Revoked)}
+	return Key{ID: o.ID, Name: o.Name, Role: b.Role, Created: resource.At(o.Created), By: resource.Ref(b.By), Expires: resource.At(b.Expires), Revoked: resource.At(b.Revoked), revision: o.Revision}
 }
 
 // tokenPrefix begins every API key, so that scanners of repositories find it.

@@ -54,10 +54,10 @@ func NewKeys(s store.Objects, log *slog.Logger) *Keys {
 
 // NewKey asks for a key.
 type NewKey struct {
-	Name    string    `json:"name"` // unique
-	Role    Role      `json:"role"`
-	Expires time.Time `json:"expires_at,omitzero"` // zero: never
-	By      string    `json:"-"`                   // the author
+	Name    string        `json:"name" minLength:"1" maxLength:"255" doc:"Unique."`
+	Role    Role          `json:"role" enum:"viewer,operator,editor,admin"`
+	Expires resource.Time `json:"expires_at,omitzero" doc:"Defaults to never."`
+	By      string        `json:"-"` // the author
 }
 
 // Create makes a key. The token is the only copy: nothing that is kept lets anybody find it again. CodeInvalid,
@@ -151,8 +151,8 @@ func (k *Keys) Revoke(ctx context.Context, idOrName string) (Key, error) {
 	return k.put(ctx, *o, *body)
 }
 
-// Delete removes a key that was revoked or has expired; CodeConflict for any other, CodeNotFound.
-func (k *Keys) Delete(ctx context.Context, idOrName string) error {
+// Delete removes a key that was revoked or has expired; CodeConflict for any other and for another revision, CodeNotFound.
+func (k *Keys) Delete(ctx context.Context, idOrName string, revision int64) error {
 	o, body, err := k.object(ctx, idOrName)
 	if err != nil {
 		return err
@@ -160,7 +160,10 @@ func (k *Keys) Delete(ctx context.Context, idOrName string) error {
 	if key := body.key(o); key.usable(time.Now()) == nil {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the API key still works", Hint: "revoke it first"}
 	}
-	if err := k.store.DeleteObject(ctx, ObjectKey, o.ID, o.Revision); err != nil {
+	if revision == store.AnyRevision {
+		revision = o.Revision
+	}
+	if err := k.store.DeleteObject(ctx, ObjectKey, o.ID, revision); err != nil {
 		return err
 	}
 	k.mu.Lock()

@@ -43,22 +43,22 @@ func good(t *testing.T, err error) {
 func TestPipelines(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	made, err := c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document(greeting), Note: "first"})
+	made, err := c.Pipelines().Create(ctx, api.NewPipeline{Document: api.Document(greeting), Note: "first"})
 	good(t, err)
 	if made.Name != "greeting" || made.Version != 1 || made.Steps != 2 || made.CreatedBy != "editor" {
 		t.Errorf("made: %+v", made)
 	}
-	_, err = c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document(greeting)})
+	_, err = c.Pipelines().Create(ctx, api.NewPipeline{Document: api.Document(greeting)})
 	want(t, err, stepwell.CodeConflict)
-	_, err = c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document("name: bad\nsteps:\n  - {id: a, action: util.nosuch}\n  - {id: a, action: util.log}\n")})
+	_, err = c.Pipelines().Create(ctx, api.NewPipeline{Document: api.Document("name: bad\nsteps:\n  - {id: a, action: util.nosuch}\n  - {id: a, action: util.log}\n")})
 	want(t, err, stepwell.CodeInvalid)
 	if details, ok := errors.AsType[api.Details](err); !ok || len(details) < 2 || details[0].Line == 0 {
 		t.Errorf("details: %v", err)
 	}
-	_, err = r.client("operator").CreatePipeline(ctx, api.NewPipeline{Document: api.Document(failing)})
+	_, err = r.client("operator").Pipelines().Create(ctx, api.NewPipeline{Document: api.Document(failing)})
 	want(t, err, stepwell.CodeForbidden)
 
-	p, tag, err := c.Pipeline(ctx, "greeting")
+	p, tag, err := c.Pipelines().Get(ctx, "greeting")
 	good(t, err)
 	if p.ID != made.ID || p.Document != greeting || tag == "" {
 		t.Errorf("got: %+v, tag %s", p, tag)
@@ -67,11 +67,11 @@ func TestPipelines(t *testing.T) {
 		t.Errorf("unchanged: %d %s", got.status, got.body)
 	}
 	longer := strings.Replace(greeting, "\noutputs: {text:", "\n  - {id: more, action: util.log, params: {message: more}}\noutputs: {text:", 1)
-	_, err = c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Document: api.Document(longer)}, `"999"`)
+	_, err = c.Pipelines().Update(ctx, p.ID, api.PipelineChange{Document: api.Document(longer)}, `"999"`)
 	want(t, err, "precondition")
-	changed, err := c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Document: api.Document(longer)}, tag)
+	changed, err := c.Pipelines().Update(ctx, p.ID, api.PipelineChange{Document: api.Document(longer)}, tag)
 	good(t, err)
-	_, err = c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Document: api.Document(greeting)}, tag) // the tag of before
+	_, err = c.Pipelines().Update(ctx, p.ID, api.PipelineChange{Document: api.Document(greeting)}, tag) // the tag of before
 	want(t, err, "precondition")
 	if changed.Version != 2 || changed.Steps != 3 {
 		t.Errorf("changed: %+v", changed)
@@ -100,20 +100,20 @@ func TestPipelines(t *testing.T) {
 		t.Errorf("validation: %+v", v)
 	}
 	yes := true
-	archived, err := c.UpdatePipeline(ctx, p.ID, api.PipelineChange{Archived: &yes}, "")
+	archived, err := c.Pipelines().Update(ctx, p.ID, api.PipelineChange{Archived: &yes}, "")
 	good(t, err)
 	if !archived.Archived {
 		t.Errorf("archived: %+v", archived)
 	}
 	_, err = c.Execute(ctx, api.ExecuteRequest{Workflow: p.ID, Params: api.Object{"who": "Ann"}}, "")
 	want(t, err, stepwell.CodeConflict)
-	list, err := c.Pipelines(ctx, api.ListPipelines{Archived: "true"})
+	list, err := c.Pipelines().List(ctx, api.ListPipelines{Archived: "true"})
 	good(t, err)
 	if len(list.Items) != 1 {
 		t.Errorf("list: %+v", list)
 	}
-	good(t, c.DeletePipeline(ctx, p.ID, ""))
-	want(t, c.DeletePipeline(ctx, p.ID, ""), stepwell.CodeNotFound)
+	good(t, c.Pipelines().Delete(ctx, p.ID, ""))
+	want(t, c.Pipelines().Delete(ctx, p.ID, ""), stepwell.CodeNotFound)
 }
 
 func TestExecuteOnce(t *testing.T) {
@@ -237,12 +237,12 @@ func TestClientOfTheRest(t *testing.T) {
 	}
 	_, err = c.Callback(ctx, "nosuch", nil)
 	want(t, err, stepwell.CodeNotFound)
-	made, err := c.CreateKey(ctx, api.NewKey{Name: "reader", Role: "viewer"})
+	made, err := c.Keys().Create(ctx, api.NewKey{Name: "reader", Role: access.Viewer})
 	good(t, err)
-	if k, err := c.Key(ctx, "reader"); err != nil || k.ID != made.ID || k.Role != access.Viewer {
+	if k, tag, err := c.Keys().Get(ctx, "reader"); err != nil || tag == "" || k.ID != made.ID || k.Role != access.Viewer {
 		t.Errorf("key: %+v, %v", k, err)
 	}
-	w, err := c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}}}})
+	w, err := c.Webhooks().Create(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}}}})
 	good(t, err)
 	one, err := r.client("").TriggerWebhook(ctx, w.ID, w.Secret, "d-1", map[string]any{"message": "x"})
 	good(t, err)
@@ -312,7 +312,7 @@ func TestClientGivesUp(t *testing.T) {
 func TestCallIf(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	made, err := c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document(greeting)})
+	made, err := c.Pipelines().Create(ctx, api.NewPipeline{Document: api.Document(greeting)})
 	good(t, err)
 	path := "/api/v1/pipelines/" + made.ID
 	var now map[string]any

@@ -36,9 +36,7 @@ func (e *events) serve(s *server) {
 	s.most["event.receive"] = int64(e.router.MaxBody())
 }
 
-type receiveInput struct{ Body Event }
-
-func (e *events) receive(ctx context.Context, in *receiveInput) (*answer[EventReceived], error) {
+func (e *events) receive(ctx context.Context, in *bodyInput[Event]) (*answer[EventReceived], error) {
 	got, err := e.router.Receive(ctx, in.Body)
 	if err != nil {
 		return nil, err

@@ -57,15 +57,15 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 			}
 			limit := s.o.Timeout
 			if !op.is(vital) {
-				room := s.room(op, p)
+				pool := s.slots.of(op, p)
 				if op.is(waits) && r.URL.Query().Has("wait_seconds") {
-					room, limit = s.hall(p), limit+maxWait
+					pool, limit = s.waits.of(op, p), limit+maxWait
 				}
-				if !room.take(caller) {
+				if !pool.acquire(caller) {
 					s.refuse(w, r, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many requests at once", Hint: "try again in a moment"})
 					return
 				}
-				defer room.leave(caller)
+				defer pool.release(caller)
 			}
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(ctx, limit)
@@ -79,29 +79,20 @@ func (s *server) guard(op *operation) func(huma.Context, func(huma.Context)) {
 	}
 }
 
-// rooms are the slots for requests: staff (operators and above) have their own, so that other requests cannot block
-// them.
-type rooms struct{ shared, staff *places }
+// slots bounds concurrent requests: staff (operators and above) have slots of their own, so that other requests cannot
+// block them.
+type slots struct{ shared, staff *slotPool }
 
-func newRooms(most int) rooms {
-	return rooms{shared: newPlaces(most, (most+1)/2), staff: newPlaces(most, most)}
+func newSlots(most int) slots {
+	return slots{shared: newSlotPool(most, (most+1)/2), staff: newSlotPool(most, most)}
 }
 
-func (r *rooms) of(p access.Principal) *places {
-	if p.Role >= access.Operator {
-		return r.staff
+func (s *slots) of(op *operation, p access.Principal) *slotPool {
+	if op.role != public && p.Role >= access.Operator {
+		return s.staff
 	}
-	return r.shared
+	return s.shared
 }
-
-func (s *server) room(op *operation, p access.Principal) *places {
-	if op.role == public {
-		return s.slots.shared
-	}
-	return s.slots.of(p)
-}
-
-func (s *server) hall(p access.Principal) *places { return s.halls.of(p) }
 
 // admit authenticates and rate-limits the caller. Failed authentication counts against the caller's address.
 func (s *server) admit(op *operation, r *http.Request) (p access.Principal, caller string, err error) {

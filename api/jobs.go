@@ -32,7 +32,7 @@ type jobs struct {
 // Jobs serves the jobs of the scheduler.
 func Jobs(s *trigger.Schedules) Kind {
 	j := &jobs{schedules: s, kindOf: &kindOf[trigger.Job, trigger.Job, trigger.Status, trigger.Status, trigger.Filter]{Resource: s}}
-	j.draft = j.ownPipeline
+	j.completed = func(ctx context.Context, of any) error { return j.ownPipeline(ctx, of.(*trigger.Job)) }
 	j.saved = func(ctx context.Context, of *trigger.Status) {
 		of.Warnings = append(of.Warnings, j.absent(ctx, of.Target)...)
 	}
@@ -100,7 +100,7 @@ func (j *jobs) resume(ctx context.Context, _ *struct{}) (*answer[Job], error) {
 }
 
 func (j *jobs) enable(ctx context.Context, do func(context.Context, string) (*trigger.Status, error)) (*answer[Job], error) {
-	id, err := nameIn(ctx, "job_id")
+	id, err := j.nameIn(ctx, "job_id")
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +123,7 @@ type triggerJobInput struct {
 }
 
 func (j *jobs) trigger(ctx context.Context, in *triggerJobInput) (*made[Started], error) {
-	id, err := nameIn(ctx, "job_id")
+	id, err := j.nameIn(ctx, "job_id")
 	if err != nil {
 		return nil, err
 	}
@@ -148,7 +148,7 @@ type nextRunsInput struct {
 }
 
 func (j *jobs) next(ctx context.Context, in *nextRunsInput) (*answer[NextRuns], error) {
-	id, err := nameIn(ctx, "job_id")
+	id, err := j.nameIn(ctx, "job_id")
 	if err != nil {
 		return nil, err
 	}
@@ -171,10 +171,8 @@ type (
 	FiringList      = Page[Firing]
 )
 
-type backfillInput struct{ Body BackfillRequest }
-
-func (j *jobs) backfill(ctx context.Context, in *backfillInput) (*answer[Backfill], error) {
-	id, err := nameIn(ctx, "job_id")
+func (j *jobs) backfill(ctx context.Context, in *bodyInput[BackfillRequest]) (*answer[Backfill], error) {
+	id, err := j.nameIn(ctx, "job_id")
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -52,8 +51,12 @@ type kindOf[D, V, M, S, F any] struct {
 	shown func(*S)
 	// saved adds to the answer to a new or changed object. Defaults to nothing.
 	saved func(ctx context.Context, of *S)
-	// draft completes a new object. Defaults to nothing.
-	draft func(ctx context.Context, d *D) error
+	// made adds to the answer to a new object. Defaults to nothing.
+	made func(ctx context.Context, m *M)
+	// completed completes a new object (*D), or a changed one (*V), before it is stored. Defaults to nothing.
+	completed func(ctx context.Context, of any) error
+	// id is the schema of an id or name in a path. Defaults to any of at most 255 characters.
+	id *huma.Schema
 }
 
 // Page is a page of a list; Next is the cursor of the next one. In JSON its Items have the name of the list.
@@ -96,6 +99,9 @@ func (p *Page[T]) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// All is the filter of kinds whose objects are listed at once.
+type All struct{}
+
 // Change is a change of a T, as JSON: members that are left out stay as they are.
 type Change[T any] struct{ raw json.RawMessage }
 
@@ -110,8 +116,8 @@ type Fields map[string]any
 
 // Shapes of operations on one object. The id is in the path, under the name that the kind gives it.
 type (
-	draftInput[D any] struct{ Body D }
-	seenInput         struct {
+	bodyInput[T any] struct{ Body T }
+	seenInput        struct {
 		IfNoneMatch string `header:"If-None-Match" maxLength:"2000"`
 	}
 	changeInput[V any] struct {
@@ -135,14 +141,29 @@ func (k *kindOf[D, V, M, S, F]) serve(s *server) {
 	k.server, k.kind = s, k.Kind()
 	once := sync.OnceFunc(k.shapes)
 	shapes, one := func(*huma.Operation) { once() }, s.named(k.kind.Param)
-	handle(s, k.kind.Name+".create", k.create, shapes)
-	handle(s, k.kind.Name+".list", k.list, shapes)
-	handle(s, k.kind.Name+".get", k.get, shapes, one)
-	handle(s, k.kind.Name+".update", k.update, shapes, one)
-	handle(s, k.kind.Name+".delete", k.delete, one)
+	if k.id != nil {
+		s.ids[k.kind.Param] = k.id
+	}
+	serveVerb(k, "create", k.create, shapes)
+	serveVerb(k, "list", k.list, shapes)
+	serveVerb(k, "get", k.get, shapes, one)
+	serveVerb(k, "update", k.update, shapes, one)
+	serveVerb(k, "delete", k.delete, one)
 }
 
-// rows are the operations of a kind that the table does not name.
+// has reports whether the table gives the kind an operation.
+func (k *kindOf[D, V, M, S, F]) has(verb string) bool {
+	return k.server.ops[k.kind.Name+"."+verb] != nil
+}
+
+// serveVerb serves an operation of a kind, if the kind has it.
+func serveVerb[I, O, D, V, M, S, F any](k *kindOf[D, V, M, S, F], verb string, fn func(context.Context, *I) (*O, error), adjust ...func(*huma.Operation)) {
+	if k.has(verb) {
+		handle(k.server, k.kind.Name+"."+verb, fn, adjust...)
+	}
+}
+
+// rows are the operations of a kind that the table does not know.
 func (k *kindOf[D, V, M, S, F]) rows() []operation {
 	kind := k.Kind()
 	all, one := prefix+"/"+kind.Path, prefix+"/"+kind.Path+"/{"+kind.Param+"}"
@@ -155,15 +176,13 @@ func (k *kindOf[D, V, M, S, F]) rows() []operation {
 	}
 }
 
-func (k *kindOf[D, V, M, S, F]) create(ctx context.Context, in *draftInput[D]) (*made[M], error) {
+func (k *kindOf[D, V, M, S, F]) create(ctx context.Context, in *bodyInput[D]) (*made[M], error) {
 	var d D
 	if err := k.server.edit(ctx, &d, callOf(ctx).body); err != nil {
 		return nil, err
 	}
-	if k.draft != nil {
-		if err := k.draft(ctx, &d); err != nil {
-			return nil, err
-		}
+	if err := k.complete(ctx, &d); err != nil {
+		return nil, err
 	}
 	m, err := k.Create(ctx, &d, access.Of(ctx).Actor())
 	if err != nil {
@@ -176,7 +195,17 @@ func (k *kindOf[D, V, M, S, F]) create(ctx context.Context, in *draftInput[D]) (
 	if k.saved != nil {
 		k.saved(ctx, status)
 	}
+	if k.made != nil {
+		k.made(ctx, m)
+	}
 	return &made[M]{Status: http.StatusCreated, Location: prefix + "/" + k.kind.Path + "/" + id, ETag: etag(revision), Body: *m}, nil
+}
+
+func (k *kindOf[D, V, M, S, F]) complete(ctx context.Context, of any) error {
+	if k.completed == nil {
+		return nil
+	}
+	return k.completed(ctx, of)
 }
 
 // identity is the id and the revision of an object that is shown.
@@ -185,7 +214,12 @@ func identity(status any) (id string, revision int64) {
 }
 
 func (k *kindOf[D, V, M, S, F]) list(ctx context.Context, in *F) (*answer[Page[S]], error) {
-	p := any(in).(interface{ Paging() *resource.Page }).Paging()
+	paged, ok := any(in).(interface{ Paging() *resource.Page })
+	if !ok {
+		rows, err := k.List(ctx, in)
+		return reply(Page[S]{Items: rows, name: k.kind.List}, err)
+	}
+	p := paged.Paging()
 	after, err := cursorOf(k.kind.List, p.Cursor)
 	if err != nil {
 		return nil, err
@@ -205,7 +239,7 @@ func (k *kindOf[D, V, M, S, F]) list(ctx context.Context, in *F) (*answer[Page[S
 
 // found is the object that the path names.
 func (k *kindOf[D, V, M, S, F]) found(ctx context.Context) (of *S, id string, revision int64, err error) {
-	named, err := nameIn(ctx, k.kind.Param)
+	named, err := k.server.nameIn(ctx, k.kind.Param)
 	if err != nil {
 		return nil, "", 0, err
 	}
@@ -234,7 +268,12 @@ func (k *kindOf[D, V, M, S, F]) update(ctx context.Context, in *changeInput[V]) 
 	}
 	callOf(ctx).object = id
 	of, err = change(in.IfMatch, of, func(of *S) int64 { _, revision := identity(of); return revision }, func(revision int64) (*S, error) {
-		return k.Update(ctx, id, revision, func(v *V) error { return k.server.edit(ctx, v, in.Body.raw) })
+		return k.Update(ctx, id, revision, func(v *V) error {
+			if err := k.server.edit(ctx, v, in.Body.raw); err != nil {
+				return err
+			}
+			return k.complete(ctx, v)
+		})
 	}, func() (*S, error) { return k.Get(ctx, id) })
 	if err != nil {
 		return nil, err
@@ -381,42 +420,55 @@ func (s *server) changedTarget(ctx context.Context, given, was *trigger.Target, 
 	return out, s.o.Pipelines.Allowed(out.Role, out.Action)
 }
 
-// maxName is the length of the longest id or name in a path.
-const maxName = 255
-
 // named describes the part of a path that names an object.
 func (s *server) named(param string) func(*huma.Operation) {
-	most := maxName
 	return func(op *huma.Operation) {
-		op.Parameters = append(op.Parameters, &huma.Param{Name: param, In: "path", Required: true, Description: "Its id, or its name.",
-			Schema: &huma.Schema{Type: "string", MaxLength: &most, Description: "Its id, or its name."}})
+		id := s.idSchema(param)
+		op.Parameters = append(op.Parameters, &huma.Param{Name: param, In: "path", Required: true, Description: id.Description, Schema: id})
 	}
 }
 
+// idSchema is what the name of an object in a path has to look like.
+func (s *server) idSchema(param string) *huma.Schema {
+	if id := s.ids[param]; id != nil {
+		return id
+	}
+	most := 255
+	return &huma.Schema{Type: "string", MaxLength: &most, Description: "Its id, or its name."}
+}
+
 // nameIn is the id or name in the path of a request.
-func nameIn(ctx context.Context, param string) (string, error) {
-	name := callOf(ctx).request.PathValue(param)
-	if len(name) > maxName {
-		return "", &Problem{Code: "invalid", Message: "validation failed", Details: []Detail{{Location: "path." + param, Message: fmt.Sprintf("expected length <= %d", maxName)}}, status: http.StatusBadRequest}
+func (s *server) nameIn(ctx context.Context, param string) (string, error) {
+	name, id, result := callOf(ctx).request.PathValue(param), s.idSchema(param), &huma.ValidateResult{}
+	path := huma.NewPathBuffer(nil, 0)
+	path.Push("path")
+	path.Push(param)
+	id.PrecomputeMessages()
+	if huma.Validate(s.api.OpenAPI().Components.Schemas, id, path, huma.ModeReadFromServer, name, result); len(result.Errors) > 0 {
+		return "", huma.NewError(http.StatusUnprocessableEntity, "validation failed", result.Errors...)
 	}
 	return name, nil
 }
 
 // shapes names the schemas of a kind by its noun, and applies the tags of its types: hidden is internal, shown:"always"
-// is in every answer, change:"never" cannot be changed.
+// is in every answer, create:"never" and change:"never" cannot be given then.
 func (k *kindOf[D, V, M, S, F]) shapes() {
 	s := k.server
 	s.shapeTargets()
 	noun := camel(k.kind.Noun)
-	for t, name := range map[reflect.Type]string{reflect.TypeFor[D](): "New" + noun, reflect.TypeFor[S](): noun, reflect.TypeFor[Change[V]](): noun + "Change"} {
-		s.names[t] = name
-	}
-	if _, same := s.names[reflect.TypeFor[M]()]; !same {
-		s.names[reflect.TypeFor[M]()] = noun + "Made"
-	}
+	draft, shown, first := reflect.TypeFor[D](), reflect.TypeFor[S](), reflect.TypeFor[M]()
+	s.names[shown] = noun
+	answers := []reflect.Type{shown}
 	schema := func(t reflect.Type) *huma.Schema { return s.api.OpenAPI().Components.Schemas.Schema(t, false, "") }
-	without(schema(reflect.TypeFor[D]()), fieldsWith(reflect.TypeFor[D](), "hidden"))
-	for _, t := range []reflect.Type{reflect.TypeFor[S](), reflect.TypeFor[M]()} {
+	if k.has("create") {
+		s.names[draft] = "New" + noun
+		if _, same := s.names[first]; !same {
+			s.names[first] = noun + "Made"
+		}
+		without(schema(draft), append(fieldsWith(draft, "hidden"), fieldsWith(draft, "create")...))
+		answers = append(answers, first)
+	}
+	for _, t := range answers {
 		answered := schema(t)
 		without(answered, fieldsWith(t, "hidden"))
 		for _, name := range fieldsWith(t, "shown") {
@@ -425,17 +477,14 @@ func (k *kindOf[D, V, M, S, F]) shapes() {
 			}
 		}
 	}
-	value, changed := schema(reflect.TypeFor[D]()), schema(reflect.TypeFor[Change[V]]())
-	if reflect.TypeFor[V]() != reflect.TypeFor[D]() {
-		value = huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, reflect.TypeFor[V]())
-		without(value, fieldsWith(reflect.TypeFor[V](), "hidden"))
+	if k.has("update") {
+		s.names[reflect.TypeFor[Change[V]]()] = noun + "Change"
+		t := reflect.TypeFor[V]()
+		changed := schema(reflect.TypeFor[Change[V]]())
+		*changed = *huma.SchemaFromType(s.api.OpenAPI().Components.Schemas, t)
+		changed.Required = nil
+		without(changed, append(fieldsWith(t, "hidden"), fieldsWith(t, "change")...))
 	}
-	*changed = *value
-	changed.Properties, changed.Required = map[string]*huma.Schema{}, nil
-	for name, property := range value.Properties {
-		changed.Properties[name] = property
-	}
-	without(changed, fieldsWith(reflect.TypeFor[V](), "change"))
 	listed[S](s, noun+"List", k.kind.List)(nil)
 }
 

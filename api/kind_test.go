@@ -13,7 +13,7 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 )
 
-// What follows is all of a new kind of trigger: what a package for it would hold. Everything else is one line in the list of
+// The types from here to noJobs are the whole package of a new kind of trigger. Everything else is one line in the list of
 // kinds.
 
 // Watch starts something when a file comes into a folder.

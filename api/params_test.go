@@ -18,29 +18,29 @@ func TestParamsHoldNoSecrets(t *testing.T) {
 	good(t, err)
 	for what, params := range map[string]api.Object{"plain": {"key": "known-before-0815"}, "deep": {"a": []any{map[string]any{"b": "known-before-0815"}}}} {
 		call := &api.Callback{Action: "util.log", Params: params}
-		_, err := c.CreateJob(ctx, api.NewJob{Schedule: api.Timing{Type: "manual"}, Target: call})
+		_, err := c.Jobs().Create(ctx, api.NewJob{Schedule: api.Timing{Type: "manual"}, Target: call})
 		want(t, err, stepwell.CodeInvalid)
 		if !strings.Contains(err.Error(), "callback.params") || strings.Contains(err.Error(), "0815") {
 			t.Errorf("%s: %v", what, err)
 		}
-		_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: call}}})
+		_, err = c.Webhooks().Create(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: call}}})
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: &api.Callback{Action: "util.log"}}, Params: params}})
+		_, err = c.Webhooks().Create(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: &api.Callback{Action: "util.log"}}, Params: params}})
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "a", Head: api.Head{Target: call}})
+		_, err = c.EventTriggers().Create(ctx, api.NewEventTrigger{EventType: "a", Head: api.Head{Target: call}})
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "a", Filters: params, Head: api.Head{Target: &api.Callback{Action: "util.log"}}})
+		_, err = c.EventTriggers().Create(ctx, api.NewEventTrigger{EventType: "a", Filters: params, Head: api.Head{Target: &api.Callback{Action: "util.log"}}})
 		want(t, err, stepwell.CodeInvalid)
 	}
 
 	call := func() *api.Callback {
 		return &api.Callback{Action: "util.log", Params: api.Object{"message": "told-later-4711", "list": []any{"told-later-4711", int64(47114711), "a told-later-4711 b"}, "{{ secrets.old }}": "***"}}
 	}
-	job, err := c.CreateJob(ctx, api.NewJob{ID: "job", Schedule: api.Timing{Type: "event", Expression: "x", Filters: api.Object{"a": "told-later-4711"}}, Target: call()})
+	job, err := c.Jobs().Create(ctx, api.NewJob{ID: "job", Schedule: api.Timing{Type: "event", Expression: "x", Filters: api.Object{"a": "told-later-4711"}}, Target: call()})
 	good(t, err)
-	hook, err := c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: call()}, Params: api.Object{"a": "told-later-4711"}}})
+	hook, err := c.Webhooks().Create(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Target: call()}, Params: api.Object{"a": "told-later-4711"}}})
 	good(t, err)
-	on, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "a", Head: api.Head{Target: call()}, Filters: api.Object{"a": "told-later-4711"}})
+	on, err := c.EventTriggers().Create(ctx, api.NewEventTrigger{EventType: "a", Head: api.Head{Target: call()}, Filters: api.Object{"a": "told-later-4711"}})
 	good(t, err)
 	if job.Target.Params["message"] != "told-later-4711" {
 		t.Errorf("not a secret yet: %+v", job.Target)
@@ -55,10 +55,10 @@ func TestParamsHoldNoSecrets(t *testing.T) {
 		}
 	}
 
-	seen, tag, err := c.Job(ctx, "job")
+	seen, tag, err := c.Jobs().Get(ctx, "job")
 	good(t, err)
 	seen.Target.Params["more"] = "new"
-	_, err = c.UpdateJob(ctx, "job", api.Fields{"callback": seen.Target, "schedule": seen.Schedule}, tag)
+	_, err = c.Jobs().Update(ctx, "job", api.Fields{"callback": seen.Target, "schedule": seen.Schedule}, tag)
 	good(t, err)
 	now, err := r.options(nil).Schedules.Job("job") // as it is stored
 	good(t, err)
@@ -69,11 +69,11 @@ func TestParamsHoldNoSecrets(t *testing.T) {
 	}
 	for _, bad := range []any{"told-later-4711", int64(47114711)} {
 		seen.Target.Params["more"] = bad
-		_, err = c.UpdateJob(ctx, "job", api.Fields{"callback": seen.Target}, "")
+		_, err = c.Jobs().Update(ctx, "job", api.Fields{"callback": seen.Target}, "")
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.UpdateWebhook(ctx, hook.ID, api.Fields{"params": api.Object{"b": bad}}, "")
+		_, err = c.Webhooks().Update(ctx, hook.ID, api.Fields{"params": api.Object{"b": bad}}, "")
 		want(t, err, stepwell.CodeInvalid)
-		_, err = c.UpdateEventTrigger(ctx, on.ID, api.Fields{"filters": api.Object{"b": bad}}, "")
+		_, err = c.EventTriggers().Update(ctx, on.ID, api.Fields{"filters": api.Object{"b": bad}}, "")
 		want(t, err, stepwell.CodeInvalid)
 	}
 }

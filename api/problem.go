@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/pipeline"
 )
 
 // codePrecondition is the one code that only HTTP knows: If-Match named another revision.
@@ -80,6 +81,9 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 	if p, ok := errors.AsType[*Problem](err); ok {
 		return p
 	}
+	if m, ok := errors.AsType[*huma.ErrorModel](err); ok {
+		return mismatch(m)
+	}
 	code := stepwell.CodeOf(err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded):
@@ -107,7 +111,7 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 		p.retryAfter = "1"
 	}
 	if problems, ok := errors.AsType[definition.Problems](err); ok {
-		p.Message, p.Details = summary(problems), detailsOf(problems)
+		p.Message, p.Details = summary(problems), pipeline.Details(problems)
 	}
 	return p.bounded()
 }
@@ -143,14 +147,6 @@ func summary(problems definition.Problems) string {
 	return fmt.Sprintf("%d things are wrong: the first is: %s", wrong, first)
 }
 
-func detailsOf(problems definition.Problems) []Detail {
-	details := make([]Detail, 0, len(problems))
-	for _, p := range problems {
-		details = append(details, Detail{Location: p.Path, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Warning: p.Warning})
-	}
-	return details
-}
-
 // bounded truncates parts that a request may have inflated.
 func (p *Problem) bounded() *Problem {
 	p.Message, p.Hint = stepwell.Clip(p.Message, 4*maxDetailText), stepwell.Clip(p.Hint, maxDetailText)
@@ -170,10 +166,14 @@ func (s *server) rewritten(_ huma.Context, _ string, v any) (any, error) {
 	if p, ok := v.(*Problem); ok {
 		return s.hidden(p), nil
 	}
-	m, ok := v.(*huma.ErrorModel)
-	if !ok {
-		return v, nil
+	if m, ok := v.(*huma.ErrorModel); ok {
+		return s.hidden(mismatch(m)), nil
 	}
+	return v, nil
+}
+
+// mismatch is the answer to a request that is not as the description says.
+func mismatch(m *huma.ErrorModel) *Problem {
 	p := &Problem{Code: codeOfStatus(m.Status), Message: m.Detail, Details: []Detail{}, status: m.Status}
 	for _, e := range m.Errors {
 		if e != nil {
@@ -195,7 +195,7 @@ func (s *server) rewritten(_ huma.Context, _ string, v any) (any, error) {
 			p.Hint = cmp.Or(p.Details[0].Hint, p.Hint)
 		}
 	}
-	return s.hidden(p.bounded()), nil
+	return p.bounded()
 }
 
 // codeOfStatus is for the statuses that huma and net/http choose by themselves.

@@ -32,12 +32,13 @@ type server struct {
 	api    huma.API
 	ops    map[string]*operation
 	todo   map[string]bool // operations without a handler yet
-	slots  rooms           // for requests that are served
-	halls  rooms           // for requests that wait
+	slots  slots           // for requests that are served
+	waits  slots           // for requests that wait for the end of an execution
 	site   access.Site
 	names  map[reflect.Type]string              // of schemas that are not named by their type
 	admits map[string]func(*http.Request) error // checks a public operation before its body is read
 	most   map[string]int64                     // bytes of the largest body of an operation, where it is not Options.MaxBody
+	ids    map[string]*huma.Schema              // of path parameters that are no usual id or name
 	bodies *bodies
 	// Of NewLocal: local finds an operation, offering guards its first description, able says whether it can be served.
 	local    *http.ServeMux
@@ -50,7 +51,7 @@ func New(o Options) (http.Handler, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: newRooms(o.MaxRequests), halls: newRooms(o.MaxWaiting),
+	s := &server{o: o, mux: http.NewServeMux(), ops: map[string]*operation{}, todo: map[string]bool{}, slots: newSlots(o.MaxRequests), waits: newSlots(o.MaxWaiting),
 		site: access.Site{Hosts: o.Hosts, Origins: o.Origins}, bodies: newBodies(o.MaxBodies)}
 	s.build()
 	if len(s.todo) > 0 {
@@ -64,7 +65,7 @@ func New(o Options) (http.Handler, error) {
 
 // build gives every operation its code.
 func (s *server) build() {
-	s.admits, s.most = map[string]func(*http.Request) error{}, map[string]int64{}
+	s.admits, s.most, s.ids = map[string]func(*http.Request) error{}, map[string]int64{}, map[string]*huma.Schema{}
 	s.names = map[reflect.Type]string{reflect.TypeFor[trigger.Target](): "Callback", reflect.TypeFor[event.Received](): "EventReceived", reflect.TypeFor[event.Started](): "EventStarted",
 		reflect.TypeFor[BackfillRequest](): "BackfillRequest", reflect.TypeFor[PipelineVersion](): "PipelineVersion", reflect.TypeFor[PipelineDiff](): "PipelineDiff",
 		reflect.TypeFor[Secret](): "Secret", reflect.TypeFor[ActionPolicy](): "ActionPolicy", reflect.TypeFor[PolicyRule](): "PolicyRule"}
@@ -72,10 +73,10 @@ func (s *server) build() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}
 	s.api = humago.New(s.mux, s.config())
-	for _, add := range []func(){s.executions, s.control, s.live, s.pipelines, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin} {
+	for _, add := range []func(){s.executions, s.control, s.live, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin} {
 		add()
 	}
-	for _, kind := range s.o.Kinds {
+	for _, kind := range append([]Kind{pipelinesOf(s.o.Pipelines), keysOf(s.o.Keys), secretsOf(s.o.Vault)}, s.o.Kinds...) {
 		kind.serve(s)
 	}
 	if s.local != nil { // the kinds that a command has not
@@ -85,14 +86,13 @@ func (s *server) build() {
 	}
 }
 
-// operations are those of the table, and those of kinds that the table does not name.
+// operations are those of the table, and those of kinds that the table does not know.
 func (s *server) operations() []operation {
 	list := operations()
 	for _, kind := range s.o.Kinds {
-		for _, row := range kind.rows() {
-			if !slices.ContainsFunc(list, func(op operation) bool { return op.id == row.id }) {
-				list = append(list, row)
-			}
+		rows := kind.rows()
+		if !slices.ContainsFunc(list, func(op operation) bool { return op.id == rows[0].id }) {
+			list = append(list, rows...)
 		}
 	}
 	return list

@@ -60,7 +60,7 @@ func TestCurl(t *testing.T) {
 	if p.status != 201 { // until there is Kubernetes
 		p.problem(400, stepwell.CodeInvalid)
 	}
-	saved, err := r.client("editor").CreatePipeline(t.Context(), api.NewPipeline{Document: api.Document(document)})
+	saved, err := r.client("editor").Pipelines().Create(t.Context(), api.NewPipeline{Document: api.Document(document)})
 	good(t, err)
 	r.do("admin", "POST", "/api/v1/scheduler/jobs", `{
     "job_id": "`+saved.ID+`",
@@ -280,7 +280,7 @@ func TestAdmin(t *testing.T) {
 	want(t, err, "precondition")
 	_, err = c.SetSecret(ctx, "api_token", "other-value", `"1"`)
 	good(t, err)
-	list, err := c.Secrets(ctx)
+	list, err := c.Secrets().List(ctx, api.All{})
 	good(t, err)
 	if len(list.Items) != 1 || list.Items[0].Version != 2 {
 		t.Errorf("secrets: %+v", list)
@@ -288,20 +288,20 @@ func TestAdmin(t *testing.T) {
 	_, err = c.SetSecret(ctx, "1 bad name", "value", "")
 	want(t, err, stepwell.CodeInvalid)
 	for _, role := range []string{"viewer", "operator", "editor"} {
-		_, err := r.client(role).Secrets(ctx)
+		_, err := r.client(role).Secrets().List(ctx, api.All{})
 		want(t, err, stepwell.CodeForbidden)
 	}
-	good(t, c.DeleteSecret(ctx, "api_token", ""))
-	want(t, c.DeleteSecret(ctx, "api_token", ""), stepwell.CodeNotFound)
+	good(t, c.Secrets().Delete(ctx, "api_token", ""))
+	want(t, c.Secrets().Delete(ctx, "api_token", ""), stepwell.CodeNotFound)
 
-	k, err := c.CreateKey(ctx, api.NewKey{Name: "ci", Role: "operator"})
+	k, err := c.Keys().Create(ctx, api.NewKey{Name: "ci", Role: access.Operator})
 	good(t, err)
 	if p, err := keys.Authenticate(ctx, k.Token); err != nil || p.Role != access.Operator || k.ID == "" {
 		t.Errorf("key: %+v, %+v, %v", k, p, err)
 	}
-	_, err = c.CreateKey(ctx, api.NewKey{Name: "ci", Role: "viewer"})
+	_, err = c.Keys().Create(ctx, api.NewKey{Name: "ci", Role: access.Viewer})
 	want(t, err, stepwell.CodeConflict)
-	_, err = c.CreateKey(ctx, api.NewKey{Name: "x", Role: "king"})
+	_, err = c.Keys().Create(ctx, api.NewKey{Name: "x", Role: 9})
 	want(t, err, stepwell.CodeInvalid)
 	raw := r.do("admin", "GET", "/api/v1/keys", nil).is(200)
 	if strings.Contains(string(raw.body), k.Token) {
@@ -312,7 +312,7 @@ func TestAdmin(t *testing.T) {
 	if revoked.Revoked.IsZero() {
 		t.Errorf("revoked: %+v", revoked)
 	}
-	good(t, c.DeleteKey(ctx, k.ID))
+	good(t, c.Keys().Delete(ctx, k.ID, ""))
 	me, err := c.Me(ctx)
 	good(t, err)
 	if me.Role != "admin" || me.Name != "admin" {
@@ -356,7 +356,7 @@ steps:
   - {id: fail, action: util.fail, depends_on: [keep], params: {message: "no {{ secrets.token }} {{ params.password }}"}, on_failure: continue}
 outputs: {a: "{{ steps.keep.outputs.a }}"}
 `
-	saved, err := c.CreatePipeline(ctx, api.NewPipeline{Document: api.Document(document)})
+	saved, err := c.Pipelines().Create(ctx, api.NewPipeline{Document: api.Document(document)})
 	good(t, err)
 	started, err := c.Execute(ctx, api.ExecuteRequest{Workflow: saved.ID, Params: api.Object{"password": param}}, "")
 	good(t, err)

@@ -17,25 +17,25 @@ import (
 func TestJobs(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	j, err := c.CreateJob(ctx, api.NewJob{ID: "nightly", Name: "every night", Schedule: api.Timing{Type: "cron", Expression: "0 3 * * *", Timezone: "Europe/Berlin"},
+	j, err := c.Jobs().Create(ctx, api.NewJob{ID: "nightly", Name: "every night", Schedule: api.Timing{Type: "cron", Expression: "0 3 * * *", Timezone: "Europe/Berlin"},
 		Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "good night"}}, MaxRuns: 1000})
 	good(t, err)
 	if j.ID != "nightly" || j.ScheduleID != "nightly" || j.NextRunAt.IsZero() || !*j.Enabled || j.Status != "active" || j.Target.Type != "action" || j.Misfire != "run_once" || j.Overlap != "skip" {
 		t.Errorf("made: %+v", j)
 	}
-	_, err = c.CreateJob(ctx, api.NewJob{ID: "nightly", Schedule: api.Timing{Type: "manual"}, Target: &api.Callback{Action: "util.log"}})
+	_, err = c.Jobs().Create(ctx, api.NewJob{ID: "nightly", Schedule: api.Timing{Type: "manual"}, Target: &api.Callback{Action: "util.log"}})
 	want(t, err, stepwell.CodeConflict)
 	for _, bad := range []api.NewJob{{Schedule: api.Timing{Type: "cron", Expression: "0 25 * * *"}, Target: &api.Callback{Action: "util.log"}}, {Schedule: api.Timing{Type: "cron", Expression: "@daily"}},
 		{ID: "nosuch", Schedule: api.Timing{Type: "cron", Expression: "@daily"}}, {Schedule: api.Timing{Type: "cron", Expression: "@daily", Timezone: "Moon/Base"}, Target: &api.Callback{Action: "util.log"}}} {
-		_, err = c.CreateJob(ctx, bad)
+		_, err = c.Jobs().Create(ctx, bad)
 		want(t, err, stepwell.CodeInvalid)
 	}
-	got, tag, err := c.Job(ctx, "every night") // by its name
+	got, tag, err := c.Jobs().Get(ctx, "every night") // by its name
 	good(t, err)
 	if got.ID != "nightly" || tag == "" {
 		t.Errorf("got: %+v", got)
 	}
-	changed, err := c.UpdateJob(ctx, "nightly", api.Fields{"schedule": api.Timing{Type: "interval", Expression: "@every 30m"}}, tag)
+	changed, err := c.Jobs().Update(ctx, "nightly", api.Fields{"schedule": api.Timing{Type: "interval", Expression: "@every 30m"}}, tag)
 	good(t, err)
 	if changed.Schedule.Timezone != "Europe/Berlin" { // it was not given
 		t.Errorf("the zone became %q", changed.Schedule.Timezone)
@@ -45,7 +45,7 @@ func TestJobs(t *testing.T) {
 	if changed.Schedule.Type != "interval" || changed.MaxRuns != 1000 || changed.Name != "every night" {
 		t.Errorf("changed: %+v", changed)
 	}
-	_, err = c.UpdateJob(ctx, "nightly", api.Fields{}, tag)
+	_, err = c.Jobs().Update(ctx, "nightly", api.Fields{}, tag)
 	want(t, err, "precondition")
 	next, err := c.NextRuns(ctx, "nightly", 3)
 	good(t, err)
@@ -94,22 +94,22 @@ func TestJobs(t *testing.T) {
 	}
 	_, err = c.BackfillJob(ctx, "nightly", api.BackfillRequest{From: now, To: now.Add(time.Hour)})
 	want(t, err, stepwell.CodeInvalid)
-	list, err := c.Jobs(ctx, api.ListJobs{Type: "interval"})
+	list, err := c.Jobs().List(ctx, api.ListJobs{Type: "interval"})
 	good(t, err)
 	if len(list.Items) != 1 || list.Items[0].RunCount != 2 {
 		t.Errorf("list: %+v", list)
 	}
-	want(t, c.DeleteJob(ctx, "nightly", tag), "precondition")
-	good(t, c.DeleteJob(ctx, "nightly", ""))
+	want(t, c.Jobs().Delete(ctx, "nightly", tag), "precondition")
+	good(t, c.Jobs().Delete(ctx, "nightly", ""))
 	_, err = c.TriggerJob(ctx, "nightly", nil, "")
 	want(t, err, stepwell.CodeNotFound)
-	want(t, r.client("operator").DeleteJob(ctx, "x", ""), stepwell.CodeForbidden)
+	want(t, r.client("operator").Jobs().Delete(ctx, "x", ""), stepwell.CodeForbidden)
 }
 
 func TestWebhooks(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	w, err := c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Name: "push", Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}}, Headers: []string{"X-From"}}})
+	w, err := c.Webhooks().Create(ctx, api.NewWebhook{Webhook: webhook.Webhook{Head: api.Head{Name: "push", Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "{{ event.message }}"}}}, Headers: []string{"X-From"}}})
 	good(t, err)
 	if w.Secret == "" || w.Auth != "secret" || !*w.Enabled || w.URL != "/api/v1/webhooks/"+w.ID+"/trigger" {
 		t.Errorf("made: %+v", w)
@@ -144,9 +144,9 @@ func TestWebhooks(t *testing.T) {
 	r.do("", "POST", w.URL, map[string]any{"message": "x"}, "X-Webhook-Secret", w.Secret).problem(401, stepwell.CodeUnauthenticated)
 	r.do("", "POST", w.URL, map[string]any{"message": "x"}, "X-Webhook-Secret", fresh.Secret).is(201)
 
-	_, tag, err := c.Webhook(ctx, w.ID)
+	_, tag, err := c.Webhooks().Get(ctx, w.ID)
 	good(t, err)
-	changed, err := c.UpdateWebhook(ctx, w.ID, api.Fields{"enabled": false}, tag)
+	changed, err := c.Webhooks().Update(ctx, w.ID, api.Fields{"enabled": false}, tag)
 	good(t, err)
 	if *changed.Enabled || changed.Name != "push" || len(changed.Headers) != 1 {
 		t.Errorf("changed: %+v", changed)
@@ -156,9 +156,9 @@ func TestWebhooks(t *testing.T) {
 	if strings.Contains(string(raw.body), w.Secret) || strings.Contains(string(raw.body), fresh.Secret) || strings.Contains(string(raw.body), `"secret":"`) {
 		t.Errorf("a list shows secrets: %s", raw.body)
 	}
-	want(t, c.DeleteWebhook(ctx, w.ID, tag), "precondition")
-	good(t, c.DeleteWebhook(ctx, w.ID, ""))
-	_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{Auth: "none", Head: api.Head{Target: &api.Callback{Action: "util.log"}}}})
+	want(t, c.Webhooks().Delete(ctx, w.ID, tag), "precondition")
+	good(t, c.Webhooks().Delete(ctx, w.ID, ""))
+	_, err = c.Webhooks().Create(ctx, api.NewWebhook{Webhook: webhook.Webhook{Auth: "none", Head: api.Head{Target: &api.Callback{Action: "util.log"}}}})
 	want(t, err, stepwell.CodeInvalid)
 }
 
@@ -171,11 +171,11 @@ func TestAChangeOfACallbackKeepsWhatItLeavesOut(t *testing.T) {
 	starts := func() *api.Callback {
 		return &api.Callback{Action: "util.log", Params: api.Object{"message": "good night"}, Priority: &five}
 	}
-	_, err := c.CreateJob(ctx, api.NewJob{ID: "j", Schedule: api.Timing{Type: "manual"}, Target: starts()})
+	_, err := c.Jobs().Create(ctx, api.NewJob{ID: "j", Schedule: api.Timing{Type: "manual"}, Target: starts()})
 	good(t, err)
-	_, err = c.CreateWebhook(ctx, api.NewWebhook{Webhook: webhook.Webhook{ID: "w", Head: api.Head{Target: starts()}}})
+	_, err = c.Webhooks().Create(ctx, api.NewWebhook{Webhook: webhook.Webhook{ID: "w", Head: api.Head{Target: starts()}}})
 	good(t, err)
-	_, err = c.CreateEventTrigger(ctx, api.NewEventTrigger{ID: "e", EventType: "a", Head: api.Head{Target: starts()}})
+	_, err = c.EventTriggers().Create(ctx, api.NewEventTrigger{ID: "e", EventType: "a", Head: api.Head{Target: starts()}})
 	good(t, err)
 	for _, path := range []string{"/api/v1/scheduler/jobs/j", "/api/v1/webhooks/w", "/api/v1/event-triggers/e"} {
 		for _, step := range []struct{ change, want string }{
@@ -208,7 +208,7 @@ func TestAnIDNamesOneEvent(t *testing.T) {
 	c, ctx := r.client("editor"), t.Context()
 	listens := func(kind string) {
 		t.Helper()
-		_, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: kind, Head: api.Head{Name: kind, Target: &api.Callback{Action: "util.noop"}}})
+		_, err := c.EventTriggers().Create(ctx, api.NewEventTrigger{EventType: kind, Head: api.Head{Name: kind, Target: &api.Callback{Action: "util.noop"}}})
 		good(t, err)
 	}
 	listens("a")
@@ -245,7 +245,7 @@ func TestAnIDNamesOneEvent(t *testing.T) {
 func TestEvents(t *testing.T) {
 	r := newRig(t)
 	c, ctx := r.client("editor"), t.Context()
-	trig, err := c.CreateEventTrigger(ctx, api.NewEventTrigger{EventType: "model.*", Filters: api.Object{"model.size": 7}, Head: api.Head{Name: "models", Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "a model"}}}})
+	trig, err := c.EventTriggers().Create(ctx, api.NewEventTrigger{EventType: "model.*", Filters: api.Object{"model.size": 7}, Head: api.Head{Name: "models", Target: &api.Callback{Action: "util.log", Params: api.Object{"message": "a model"}}}})
 	good(t, err)
 	got, err := c.SendEvent(ctx, api.Event{ID: "e-1", Type: "model.onboarded", Data: api.Object{"model": map[string]any{"size": 7}}})
 	good(t, err)
@@ -279,20 +279,20 @@ func TestEvents(t *testing.T) {
 	}
 
 	name := "all models"
-	_, tag, err := c.EventTrigger(ctx, trig.ID)
+	_, tag, err := c.EventTriggers().Get(ctx, trig.ID)
 	good(t, err)
-	changed, err := c.UpdateEventTrigger(ctx, trig.ID, api.Fields{"name": name, "filters": api.Object{}}, tag)
+	changed, err := c.EventTriggers().Update(ctx, trig.ID, api.Fields{"name": name, "filters": api.Object{}}, tag)
 	good(t, err)
 	if changed.Name != name || len(changed.Filters) != 0 || changed.Count != 1 {
 		t.Errorf("changed: %+v", changed)
 	}
-	list, err := c.EventTriggers(ctx, api.ListEventTriggers{})
+	list, err := c.EventTriggers().List(ctx, api.ListEventTriggers{})
 	good(t, err)
 	if len(list.Items) != 1 {
 		t.Errorf("list: %+v", list)
 	}
-	want(t, c.DeleteEventTrigger(ctx, trig.ID, tag), "precondition")
-	good(t, c.DeleteEventTrigger(ctx, trig.ID, ""))
+	want(t, c.EventTriggers().Delete(ctx, trig.ID, tag), "precondition")
+	good(t, c.EventTriggers().Delete(ctx, trig.ID, ""))
 }
 
 func TestApprovals(t *testing.T) {

@@ -45,7 +45,8 @@ func (objectSchema) Schema(huma.Registry) *huma.Schema {
 // registry is where the schemas of types are.
 func (s *server) registry() huma.Registry {
 	r := huma.NewMapRegistry("#/components/schemas/", s.schemaName)
-	for t, alias := range map[reflect.Type]reflect.Type{reflect.TypeFor[Time](): reflect.TypeFor[timeSchema](), reflect.TypeFor[Ref](): reflect.TypeFor[refSchema](), reflect.TypeFor[Object](): reflect.TypeFor[objectSchema]()} {
+	for t, alias := range map[reflect.Type]reflect.Type{reflect.TypeFor[Time](): reflect.TypeFor[timeSchema](), reflect.TypeFor[Ref](): reflect.TypeFor[refSchema](),
+		reflect.TypeFor[Object](): reflect.TypeFor[objectSchema](), reflect.TypeFor[Document](): reflect.TypeFor[documentSchema]()} {
 		r.RegisterTypeAlias(t, alias)
 	}
 	return r

@@ -65,11 +65,7 @@ type WebhookSecret struct {
 	Secret string `json:"secret" doc:"Shown once."`
 }
 
-type rotateInput struct {
-	Body *RotateRequest
-}
-
-func (w *webhooks) rotate(ctx context.Context, in *rotateInput) (*answer[WebhookSecret], error) {
+func (w *webhooks) rotate(ctx context.Context, in *bodyInput[*RotateRequest]) (*answer[WebhookSecret], error) {
 	_, id, _, err := w.found(ctx)
 	if err != nil {
 		return nil, err
@@ -95,7 +91,7 @@ type callWebhookInput struct {
 // trigger serves a call. The webhook itself authenticates the caller.
 func (w *webhooks) trigger(ctx context.Context, _ *callWebhookInput) (*made[Started], error) {
 	c := callOf(ctx)
-	id, err := nameIn(ctx, "webhook_id")
+	id, err := w.nameIn(ctx, "webhook_id")
 	if err != nil {
 		return nil, err
 	}
@@ -121,9 +117,7 @@ type WebhookChecked struct {
 	Job   Ref  `json:"job_id"`
 }
 
-type checkWebhookInput struct{ Body WebhookCheck }
-
-func (w *webhooks) validate(_ context.Context, in *checkWebhookInput) (*answer[WebhookChecked], error) {
+func (w *webhooks) validate(_ context.Context, in *bodyInput[WebhookCheck]) (*answer[WebhookChecked], error) {
 	valid, job, err := w.hooks.Validate(in.Body.ID, in.Body.Secret)
 	if stepwell.CodeOf(err) == stepwell.CodeNotFound { // a webhook that does not exist has no secret either
 		valid, job, err = false, "", nil

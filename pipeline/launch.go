@@ -125,7 +125,7 @@ func (l *Library) workflow(ctx context.Context, in *Launch) (ignored []string, e
 		return nil, err
 	}
 	if h.Archived {
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + p.def.Name + " is archived", Hint: "take it out of the archive first"}
+		return nil, archived(p.def.Name)
 	}
 	in.Request.Workflow, in.WorkflowVersion = p.id, p.version
 	ignored = in.Outside.reach(p.def.Parameters, in.Written, in.Params)

@@ -101,52 +101,104 @@ func New(o Options) (*Library, error) {
 // MaxDocument is the size of the largest document, in bytes.
 func (l *Library) MaxDocument() int { return l.o.MaxDocument }
 
-// Create stores a new pipeline under the name in its document, with version 1. CodeInvalid, with a definition.Problems
-// in the chain, when the document has errors; CodeConflict when the name is taken. Problems are returned on success
-// too: warnings, and for a draft the errors.
-func (l *Library) Create(ctx context.Context, d Draft) (*Pipeline, definition.Problems, error) {
-	id, err := resource.NewID("")
-	if err != nil {
-		return nil, nil, err
-	}
-	return l.put(ctx, &store.Object{Kind: kindPipeline, ID: id}, head{CreatedBy: d.Author}, d)
+// Kind names the kind.
+func (l *Library) Kind() resource.Kind {
+	return resource.Kind{Name: kindPipeline, Noun: "pipeline", Path: "pipelines", Param: "pipeline_id", List: "pipelines"}
 }
 
-// Update stores a document as the pipeline's next version; one that equals the newest changes nothing. revision is the
-// expected revision, or store.AnyRevision. Errors as with Create; also CodeConflict for another revision or an archived
-// pipeline.
-func (l *Library) Update(ctx context.Context, idOrName string, d Draft, revision int64) (*Pipeline, definition.Problems, error) {
+// Create stores a new pipeline under the name in its document, with version 1. CodeInvalid, with a definition.Problems
+// in the chain, when the document has errors; CodeConflict when the name is taken. The answer has Problems.
+func (l *Library) Create(ctx context.Context, d *Draft, by string) (*Pipeline, error) {
+	id, err := resource.NewID("")
+	if err != nil {
+		return nil, err
+	}
+	d.Author = by
+	return l.put(ctx, &store.Object{Kind: kindPipeline, ID: id}, head{CreatedBy: by}, d)
+}
+
+// Update applies a change: a document is stored as the pipeline's next version, one that equals the newest changes
+// nothing. revision is the expected revision, or store.AnyRevision. Errors as with Create; also CodeConflict for another
+// revision, and for a document of an archived pipeline.
+func (l *Library) Update(ctx context.Context, idOrName string, revision int64, edit func(*Draft) error) (p *Pipeline, err error) {
+	var c Draft
+	if err := edit(&c); err != nil {
+		return nil, err
+	}
+	if c.Document == nil && c.Archived == nil {
+		return nil, stepwell.Invalid("give document, archived or both", "there is nothing to change")
+	}
+	if c.Archived != nil && !*c.Archived {
+		if p, err = l.Archive(ctx, idOrName, false, revision); err != nil {
+			return nil, err
+		}
+		revision = p.Revision
+	}
+	problems := []resource.Detail{}
+	if c.Document != nil {
+		if p, err = l.next(ctx, idOrName, &c, revision); err != nil {
+			return nil, err
+		}
+		idOrName, revision, problems = p.ID, p.Revision, p.Problems
+	}
+	if c.Archived != nil && *c.Archived {
+		if p, err = l.Archive(ctx, idOrName, true, revision); err != nil {
+			return nil, err
+		}
+	}
+	p.Problems = problems
+	return p, nil
+}
+
+// next stores a document as the next version.
+func (l *Library) next(ctx context.Context, idOrName string, d *Draft, revision int64) (*Pipeline, error) {
 	o, h, err := l.head(ctx, idOrName)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if err := fits(o, revision); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if h.Archived {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + o.Name + " is archived", Hint: "take it out of the archive first"}
+		return nil, archived(o.Name)
 	}
 	return l.put(ctx, o, h, d)
 }
 
+func archived(name string) error {
+	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the pipeline " + name + " is archived", Hint: "take it out of the archive first"}
+}
+
+// Details are the problems of a document, as answers show them.
+func Details(problems definition.Problems) []resource.Detail {
+	details := make([]resource.Detail, len(problems))
+	for i, p := range problems {
+		details[i] = resource.Detail{Location: p.Path, Line: p.Line, Column: p.Column, Message: p.Message, Hint: p.Hint, Warning: p.Warning}
+	}
+	return details
+}
+
 // put stores a document as the object's next version.
-func (l *Library) put(ctx context.Context, o *store.Object, h head, d Draft) (*Pipeline, definition.Problems, error) {
+func (l *Library) put(ctx context.Context, o *store.Object, h head, d *Draft) (*Pipeline, error) {
 	def, problems, err := l.admit(ctx, d)
 	if err == nil {
 		own := *def // the pipelines that it runs were stored by others
 		own.Pipelines, own.Author = inner(def), &definition.Author{Role: cmp.Or(d.Role, unknownRole), Pipeline: o.ID, Name: def.Name}
 		err = l.allowed(uses(&own))
 	}
+	if err != nil && problems.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", err, problems)
+	}
 	if err != nil {
-		return nil, problems, err
+		return nil, err
 	}
 	sum := sha256.Sum256(d.Document)
 	digest := hex.EncodeToString(sum[:])
 	if h.Version > 0 && h.Digest == digest && h.Role == d.Role && h.Draft == (problems.Err() != nil) {
-		return h.pipeline(o), problems, nil
+		return h.stored(o, problems), nil
 	}
 	if h.Version >= l.o.MaxVersions {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the pipeline has too many versions", Hint: "store it under another name"}
+		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the pipeline has too many versions", Hint: "store it under another name"}
 	}
 	h.Version++
 	h.Role = d.Role
@@ -154,21 +206,21 @@ func (l *Library) put(ctx context.Context, o *store.Object, h head, d Draft) (*P
 	version, err := Version{Pipeline: o.ID, Version: h.Version, Name: def.Name, Digest: digest, Steps: h.Steps, Draft: h.Draft, Note: d.Note,
 		Author: resource.Ref(d.Author), Role: d.Role, Document: string(d.Document)}.object()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	object, err := h.object(o.ID, def.Name, o.Revision)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	stored, err := l.o.Objects.PutObjects(ctx, object, version)
 	if err != nil {
-		return nil, nil, taken(err, def.Name, h.Version == 1)
+		return nil, taken(err, def.Name, h.Version == 1)
 	}
-	return h.pipeline(&stored[0]), problems, nil
+	return h.stored(&stored[0], problems), nil
 }
 
 // admit reads a document that is to be stored.
-func (l *Library) admit(ctx context.Context, d Draft) (*definition.Definition, definition.Problems, error) {
+func (l *Library) admit(ctx context.Context, d *Draft) (*definition.Definition, definition.Problems, error) {
 	if len(d.Document) > l.o.MaxDocument {
 		return nil, nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the document is too large to be stored", Hint: "split it into pipelines that call each other"}
 	}
@@ -180,7 +232,7 @@ func (l *Library) admit(ctx context.Context, d Draft) (*definition.Definition, d
 	case err != nil:
 		return nil, nil, err
 	case problems.Err() != nil && (!d.Draft || def == nil || def.Name == ""):
-		return nil, problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document has errors", Err: problems.Err()}
+		return nil, problems, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the document has errors"}
 	case len(def.Name) > 255:
 		return nil, problems, stepwell.Invalid("at most 255 bytes", "the name of the pipeline is too long")
 	}
@@ -194,6 +246,21 @@ func (l *Library) Pipeline(ctx context.Context, idOrName string) (*Pipeline, err
 		return nil, err
 	}
 	return h.pipeline(o), nil
+}
+
+// Get is Pipeline with the newest document.
+func (l *Library) Get(ctx context.Context, idOrName string) (*Pipeline, error) {
+	o, h, err := l.head(ctx, idOrName)
+	if err != nil {
+		return nil, err
+	}
+	v, err := l.version(ctx, o, h, h.Version)
+	if err != nil {
+		return nil, err
+	}
+	p := h.pipeline(o)
+	p.Document = v.Document
+	return p, nil
 }
 
 // List lists pipelines.

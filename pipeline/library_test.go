@@ -51,16 +51,16 @@ func TestVersions(t *testing.T) {
 func TestNamesAndRevisions(t *testing.T) {
 	r := newRig(t, pipeline.Options{})
 	a, b := r.create(doc("a", "1")), r.create(doc("b", "1"))
-	_, _, err := r.Create(t.Context(), pipeline.Draft{Document: []byte(doc("a", "2"))})
+	_, err := r.Create(t.Context(), &pipeline.Draft{Document: []byte(doc("a", "2"))}, "")
 	wantCode(t, err, stepwell.CodeConflict)
 	if err.Error() != `a pipeline named "a" exists already` || stepwell.HintOf(err) != "update that one, or use another name" {
 		t.Errorf("%v (%s)", err, stepwell.HintOf(err))
 	}
-	_, _, err = r.Update(t.Context(), b.ID, pipeline.Draft{Document: []byte(doc("a", "2"))}, store.AnyRevision)
+	_, err = r.Update(t.Context(), b.ID, store.AnyRevision, with(doc("a", "2")))
 	wantCode(t, err, stepwell.CodeConflict)
-	_, _, err = r.Update(t.Context(), b.ID, pipeline.Draft{Document: []byte(doc("b", "2"))}, b.Revision+1)
+	_, err = r.Update(t.Context(), b.ID, b.Revision+1, with(doc("b", "2")))
 	wantCode(t, err, stepwell.CodeConflict)
-	_, _, err = r.Update(t.Context(), "c", pipeline.Draft{Document: []byte(doc("c", "2"))}, store.AnyRevision)
+	_, err = r.Update(t.Context(), "c", store.AnyRevision, with(doc("c", "2")))
 	wantCode(t, err, stepwell.CodeNotFound)
 	if renamed := r.update(a.ID, doc("c", "1")); renamed.Name != "c" || renamed.Version != 2 {
 		t.Errorf("renamed %+v", renamed)
@@ -72,7 +72,7 @@ func TestNamesAndRevisions(t *testing.T) {
 	if err != nil || !archived.Archived {
 		t.Fatal(archived, err)
 	}
-	_, _, err = r.Update(t.Context(), b.ID, pipeline.Draft{Document: []byte(doc("b", "2"))}, store.AnyRevision)
+	_, err = r.Update(t.Context(), b.ID, store.AnyRevision, with(doc("b", "2")))
 	wantCode(t, err, stepwell.CodeConflict)
 	_, err = r.Launch(t.Context(), pipeline.Launch{Workflow: "b"})
 	wantCode(t, err, stepwell.CodeConflict)
@@ -93,15 +93,15 @@ func TestNamesAndRevisions(t *testing.T) {
 func TestDocumentsWithErrors(t *testing.T) {
 	r := newRig(t, pipeline.Options{MaxDocument: 10_000})
 	bad := "name: p\nsteps:\n  - id: a\n    action: t.echoo\n  - id: a\n    action: t.echo\n    depends_on: [b]\n"
-	_, problems, err := r.Create(t.Context(), pipeline.Draft{Document: []byte(bad)})
+	_, err := r.Create(t.Context(), &pipeline.Draft{Document: []byte(bad)}, "")
 	wantCode(t, err, stepwell.CodeInvalid)
-	inside, ok := errors.AsType[definition.Problems](err)
-	if len(problems) < 3 || !ok || len(inside) != len(problems) || problems[0].Line == 0 {
+	problems, ok := errors.AsType[definition.Problems](err)
+	if len(problems) < 3 || !ok || problems[0].Line == 0 {
 		t.Errorf("problems: %v", problems)
 	}
-	p, problems, err := r.Create(t.Context(), pipeline.Draft{Document: []byte(bad), Draft: true})
-	if err != nil || !p.Draft || len(problems) < 3 {
-		t.Fatal(p, problems, err)
+	p, err := r.Create(t.Context(), &pipeline.Draft{Document: []byte(bad), Draft: true}, "")
+	if err != nil || !p.Draft || len(p.Problems) != len(problems) {
+		t.Fatal(p, err)
 	}
 	_, err = r.Launch(t.Context(), pipeline.Launch{Workflow: "p"})
 	wantCode(t, err, stepwell.CodeInvalid)
@@ -109,10 +109,10 @@ func TestDocumentsWithErrors(t *testing.T) {
 		t.Errorf("repaired %+v", good)
 	}
 	for _, text := range []string{"", "{", "steps: []", strings.Repeat("a", 100)} {
-		_, _, err := r.Create(t.Context(), pipeline.Draft{Document: []byte(text), Draft: true})
+		_, err := r.Create(t.Context(), &pipeline.Draft{Document: []byte(text), Draft: true}, "")
 		wantCode(t, err, stepwell.CodeInvalid)
 	}
-	_, _, err = r.Create(t.Context(), pipeline.Draft{Document: []byte(strings.Repeat("a", 10_001))})
+	_, err = r.Create(t.Context(), &pipeline.Draft{Document: []byte(strings.Repeat("a", 10_001))}, "")
 	wantCode(t, err, stepwell.CodeLimit)
 	_, err = r.Launch(t.Context(), pipeline.Launch{Document: []byte(strings.Repeat("a", 10_001))})
 	wantCode(t, err, stepwell.CodeLimit)

@@ -9,6 +9,7 @@
 package pipeline
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 
@@ -24,7 +25,7 @@ const (
 	kindVersion  = "pipeline_version"
 )
 
-// Pipeline is a stored pipeline, without its documents.
+// Pipeline is a stored pipeline.
 type Pipeline struct {
 	ID          string       `json:"pipeline_id" doc:"UUID. It is the workflow_id of what it is started with."`
 	Name        string       `json:"name" doc:"Unique among stored pipelines."`
@@ -35,7 +36,15 @@ type Pipeline struct {
 	Archived    bool         `json:"archived" doc:"It takes no new versions and is not started."`
 	CreatedBy   resource.Ref `json:"created_by"`
 	resource.Meta
+	Document string            `json:"document,omitempty" doc:"The newest version's text, as it was given. Shown for one pipeline."`
+	Problems []resource.Detail `json:"problems,omitzero" nullable:"false" doc:"Of a document that was stored now: warnings, and for a draft the errors."`
 }
+
+// Identity is the id.
+func (p *Pipeline) Identity() string { return p.ID }
+
+// Shown is the pipeline itself: a new one is shown as any other.
+func (p *Pipeline) Shown() *Pipeline { return p }
 
 // Version is one version of a stored pipeline. It never changes.
 type Version struct {
@@ -52,13 +61,46 @@ type Version struct {
 	Document string        `json:"document,omitempty" doc:"As it was given; left out of lists."`
 }
 
-// Draft is a pipeline to store.
+// Draft is a pipeline to store, under the name that its document gives; or a change of one, whose omitted fields stay as
+// they are.
 type Draft struct {
-	Document []byte // YAML or JSON
-	Draft    bool   // store it although it has problems, as long as it has a name
-	Note     string // why, for the list of versions; at most 1,000 bytes
-	Author   string
-	Role     string // of the author
+	Document Document `json:"document,omitempty" required:"true"`
+	Draft    bool     `json:"draft,omitempty" doc:"Store it although it has problems, as long as it has a name."`
+	Note     string   `json:"note,omitempty" maxLength:"1000" doc:"Why, for the list of versions."`
+	Archived *bool    `json:"archived,omitempty" create:"never" doc:"Takes it out of use, or back into it."`
+	Author   string   `json:"-"`
+	Role     string   `json:"-"` // of the author
+}
+
+// Document is a pipeline: its text (YAML or JSON), in JSON also the object itself.
+type Document []byte
+
+// UnmarshalJSON reads a string or an object.
+func (d *Document) UnmarshalJSON(b []byte) error {
+	*d = nil
+	switch b = bytes.TrimSpace(b); {
+	case string(b) == "null":
+		return nil
+	case len(b) > 0 && b[0] == '"':
+		var text string
+		if err := json.Unmarshal(b, &text); err != nil {
+			return err
+		}
+		*d = Document(text)
+		return nil
+	case len(b) > 0 && b[0] == '{':
+		*d = bytes.Clone(b)
+		return nil
+	}
+	return fmt.Errorf("a pipeline is a text or an object")
+}
+
+// MarshalJSON writes an object as it is, and any other text as a string.
+func (d Document) MarshalJSON() ([]byte, error) {
+	if t := bytes.TrimSpace(d); len(t) > 0 && t[0] == '{' && json.Valid(t) {
+		return t, nil
+	}
+	return json.Marshal(string(d))
 }
 
 // Filter selects stored pipelines, in order of id.
@@ -88,6 +130,13 @@ func (h head) object(id, name string, revision int64) (store.Object, error) {
 func (h head) pipeline(o *store.Object) *Pipeline {
 	return &Pipeline{ID: o.ID, Name: o.Name, Description: h.Description, Version: h.Version, Steps: h.Steps, Draft: h.Draft,
 		Archived: h.Archived, CreatedBy: resource.Ref(h.CreatedBy), Meta: resource.MetaOf(o)}
+}
+
+// stored is pipeline with the problems of the document that was stored.
+func (h head) stored(o *store.Object, problems definition.Problems) *Pipeline {
+	p := h.pipeline(o)
+	p.Problems = Details(problems)
+	return p
 }
 
 func (v Version) object() (store.Object, error) {

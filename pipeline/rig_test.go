@@ -91,7 +91,7 @@ func newRig(t *testing.T, o pipeline.Options) *rig {
 
 func (r *rig) create(document string) *pipeline.Pipeline {
 	r.t.Helper()
-	p, _, err := r.Create(r.t.Context(), pipeline.Draft{Document: []byte(document), Author: "tester"})
+	p, err := r.Create(r.t.Context(), &pipeline.Draft{Document: []byte(document)}, "tester")
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -100,11 +100,16 @@ func (r *rig) create(document string) *pipeline.Pipeline {
 
 func (r *rig) update(id, document string) *pipeline.Pipeline {
 	r.t.Helper()
-	p, _, err := r.Update(r.t.Context(), id, pipeline.Draft{Document: []byte(document)}, store.AnyRevision)
+	p, err := r.Update(r.t.Context(), id, store.AnyRevision, with(document))
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return p
+}
+
+// with is a change to another document.
+func with(document string) func(*pipeline.Draft) error {
+	return func(d *pipeline.Draft) error { d.Document = []byte(document); return nil }
 }
 
 // run launches and waits for the end.

@@ -29,6 +29,12 @@ type Info struct {
 	By      resource.Ref  `json:"updated_by"`
 }
 
+// Identity is the name.
+func (i *Info) Identity() string { return i.Name }
+
+// ETag is the version.
+func (i *Info) ETag() int64 { return i.Version }
+
 // vaultBody is how a secret is stored.
 type vaultBody struct {
 	Sealed []byte `json:"sealed"`

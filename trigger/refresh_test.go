@@ -9,8 +9,8 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 )
 
-// What another process does to jobs is there after Refresh: a new one fires here, a changed one fires as it says now, and
-// a deleted one fires no more.
+// Refresh takes over the jobs of another process: a new one fires here, a changed one fires as it says now, and a deleted
+// one fires no more.
 func TestRefresh(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
 		r.job("changed", cron("0 * * * *"), nil)

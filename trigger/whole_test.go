@@ -96,7 +96,7 @@ func TestWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := boot(t, s)
-		if _, _, err := w.library.Create(t.Context(), pipeline.Draft{Document: []byte("name: p\nsteps: [{id: a, action: util.log, params: {message: '{{ params._trigger.scheduled_at }}'}}]\n")}); err != nil {
+		if _, err := w.library.Create(t.Context(), &pipeline.Draft{Document: []byte("name: p\nsteps: [{id: a, action: util.log, params: {message: '{{ params._trigger.scheduled_at }}'}}]\n")}, ""); err != nil {
 			t.Fatal(err)
 		}
 		want := map[string]int{}

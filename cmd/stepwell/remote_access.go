@@ -206,7 +206,7 @@ func (p *program) createKeyHere(c *connection, f *keyFlags) (err error) {
 	if err := n.Role.UnmarshalText([]byte(f.role.value)); err != nil {
 		return err
 	}
-	if n.Expires, err = f.until(time.Now()); err != nil {
+	if n.Expires.Time, err = f.until(time.Now()); err != nil {
 		return err
 	}
 	if err := p.makeData(); err != nil {
