@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -119,28 +118,23 @@ func collectionOf(text []byte, at string) Collection {
 	return out
 }
 
-// errStop ends a walk whose caller has enough.
-var errStop = errors.New("stop")
-
 // children gives the collections that child links lead to.
 func (c *Client) children(ctx context.Context, yield func(Collection, error) bool) {
 	crawl := Crawl{Fetch: func(ctx context.Context, ref string) ([]byte, error) {
 		text, _, err := c.Document(ctx, ref)
 		return text, err
 	}}
-	err := crawl.Walk(ctx, c.root.String(), func(d Document) (bool, error) {
-		if d.Kind == KindCollection && !yield(collectionOf(d.Text, d.Ref), nil) {
-			return false, errStop
+	for d, err := range crawl.All(ctx, c.root.String()) {
+		if err == nil && d.Kind != KindCollection {
+			continue
 		}
-		return true, nil
-	}, func(_ string, err error) error {
-		if !yield(Collection{}, err) {
-			return errStop
+		var found Collection
+		if err == nil {
+			found = collectionOf(d.Text, d.Ref)
 		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, errStop) {
-		yield(Collection{}, err)
+		if !yield(found, err) {
+			return
+		}
 	}
 }
 

@@ -1,10 +1,12 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -41,33 +43,30 @@ type Crawl struct {
 	MaxDocuments int
 }
 
+// All gives every catalog and collection from root on once, in depth first. A document that cannot be read comes as its
+// error with its Ref, and the walk goes on; the error of the root, or the end of ctx, comes without a Ref and ends it.
+func (c Crawl) All(ctx context.Context, root string) iter.Seq2[Document, error] {
+	c.MaxDepth, c.MaxDocuments = cmp.Or(c.MaxDepth, 64), cmp.Or(c.MaxDocuments, 1_000_000)
+	return func(yield func(Document, error) bool) {
+		w := &crawling{Crawl: c, seen: map[xxh3.Uint128]struct{}{}, yield: yield}
+		w.walk(ctx, root, "", 0)
+	}
+}
+
 type crawling struct {
 	Crawl
 	seen  map[xxh3.Uint128]struct{} // a link back to a visited page is skipped
-	visit func(Document) (bool, error)
-	fail  func(ref string, err error) error
+	yield func(Document, error) bool
 }
 
-// Walk visits every catalog and collection below root once, root among them; visit says whether to go on
-// below it. A document that cannot be read is told to fail, and the walk goes on, except for the root.
-func (c Crawl) Walk(ctx context.Context, root string, visit func(Document) (bool, error), fail func(ref string, err error) error) error {
-	if c.MaxDepth <= 0 {
-		c.MaxDepth = 64
-	}
-	if c.MaxDocuments <= 0 {
-		c.MaxDocuments = 1_000_000
-	}
-	w := &crawling{Crawl: c, seen: map[xxh3.Uint128]struct{}{}, visit: visit, fail: fail}
-	return w.walk(ctx, root, "", 0)
-}
-
-func (w *crawling) walk(ctx context.Context, ref, parent string, depth int) error {
+// walk reports whether the walk goes on.
+func (w *crawling) walk(ctx context.Context, ref, parent string, depth int) bool {
 	key := xxh3.HashString128(ref)
 	if _, again := w.seen[key]; again {
-		return nil
+		return true
 	}
 	if depth > w.MaxDepth || len(w.seen) >= w.MaxDocuments {
-		return w.fail(ref, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s lies deeper than %d catalogs, or is beyond the first %d", ref, w.MaxDepth, w.MaxDocuments)})
+		return w.yield(Document{Ref: ref}, stepwell.Errorf(stepwell.CodeLimit, "", "%s lies deeper than %d catalogs, or is beyond the first %d", ref, w.MaxDepth, w.MaxDocuments))
 	}
 	w.seen[key] = struct{}{}
 	text, err := w.Fetch(ctx, ref)
@@ -78,25 +77,26 @@ func (w *crawling) walk(ctx context.Context, ref, parent string, depth int) erro
 	}
 	switch {
 	case ctx.Err() != nil:
-		return context.Cause(ctx)
+		w.yield(Document{}, context.Cause(ctx))
+		return false
 	case err != nil && depth == 0:
-		return err
+		w.yield(Document{}, err)
+		return false
 	case err != nil:
-		return w.fail(ref, err)
+		return w.yield(Document{Ref: ref}, err)
 	}
 	if d.Parent = parent; d.Kind == KindCollection {
 		d.Parent = d.ID
 	}
-	deeper, err := w.visit(d)
-	if err != nil || !deeper {
-		return err
+	if !w.yield(d, nil) {
+		return false
 	}
 	for _, child := range children {
-		if err := w.walk(ctx, child, d.Parent, depth+1); err != nil {
-			return err
+		if !w.walk(ctx, child, d.Parent, depth+1) {
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // parseDocument reads a catalog or a collection and where its links lead.

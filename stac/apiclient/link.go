@@ -137,37 +137,6 @@ func overlay(under, over json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(out)
 }
 
-// linkHeader finds rel="next" in a Link header (RFC 8288), for servers that page by it.
-func linkHeader(values []string) (href string) {
-	for _, value := range values {
-		for rest := value; rest != ""; {
-			start := strings.IndexByte(rest, '<')
-			if start < 0 {
-				break
-			}
-			target, after, found := strings.Cut(rest[start+1:], ">")
-			if !found {
-				break
-			}
-			params := after
-			if next := strings.Index(after, ",<"); next >= 0 {
-				params, rest = after[:next], after[next:]
-			} else if next := strings.Index(after, ", <"); next >= 0 {
-				params, rest = after[:next], after[next:]
-			} else {
-				rest = ""
-			}
-			for p := range strings.SplitSeq(params, ";") {
-				name, rel, _ := strings.Cut(strings.TrimSpace(p), "=")
-				if strings.EqualFold(name, "rel") && strings.EqualFold(strings.Trim(rel, `" `), "next") {
-					return target
-				}
-			}
-		}
-	}
-	return ""
-}
-
 // Leads reports whether `links` of a document hold one to a child or an item.
 func Leads(raw []byte) bool {
 	return slices.ContainsFunc(parseLinks(raw), func(l Link) bool { return l.Rel == "child" || l.Rel == "item" })

@@ -228,7 +228,7 @@ func (c *Client) page(ctx context.Context, r Request, key string) (d *document, 
 			return rep.content("answered without " + key + ": " + rep.Excerpt(rep.head.kept))
 		}
 		if _, ok := nextOf(got.links); !ok {
-			if href := linkHeader(rep.Header.Values("Link")); href != "" {
+			if href, err := outbound.NextLink(rep.Header); err == nil && href != "" {
 				got.links = append(got.links, Link{Rel: "next", Href: href})
 			}
 		}

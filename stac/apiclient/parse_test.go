@@ -37,7 +37,7 @@ func TestInterval(t *testing.T) {
 func TestGET(t *testing.T) {
 	s := Search{Collections: []string{"a", "b"}, IDs: []string{"1,2"}, Bbox: []float64{-1.5, 2, 3, 4}, Datetime: "2024-01-01T00:00:00Z/..", Limit: 7,
 		Query: json.RawMessage(`{"eo:cloud_cover":{"lt":10}}`), Filter: json.RawMessage(`"a = 'b&c'"`), SortBy: ParseSort([]string{"-properties.datetime", "+id"}),
-		Include: []string{"id"}, Exclude: []string{"links"}}
+		Fields: &Fields{Include: []string{"id"}, Exclude: []string{"links"}}}
 	body, err := s.Body()
 	if err != nil {
 		t.Fatal(err)
@@ -93,19 +93,6 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func TestLinkHeader(t *testing.T) {
-	for value, want := range map[string]string{
-		`<https://h/a>; rel="next"`:                                  "https://h/a",
-		`<https://h/a,b>; rel="prev", <https://h/c?x=1,2>; rel=next`: "https://h/c?x=1,2",
-		`<https://h/a>;rel="self",<https://h/b>;type="x";rel="next"`: "https://h/b",
-		`<https://h/a>; rel="last"`:                                  "", "": "", "<": "", `rel="next"`: "", `<a`: "",
-	} {
-		if got := linkHeader([]string{value}); got != want {
-			t.Errorf("%s: %q, want %q", value, got, want)
-		}
-	}
-}
-
 // TestCrawl walks a catalog with a loop in it, a hole and too much depth.
 func TestCrawl(t *testing.T) {
 	docs := map[string]string{
@@ -125,19 +112,21 @@ func TestCrawl(t *testing.T) {
 		return nil, errors.New("not there")
 	}}
 	var got, failed []string
-	err := crawl.Walk(t.Context(), "root.json", func(d Document) (bool, error) {
+	for d, err := range crawl.All(t.Context(), "root.json") {
+		if err != nil {
+			failed = append(failed, d.Ref)
+			continue
+		}
 		got = append(got, d.ID+":"+strings.Join(d.Items, ",")+":"+d.Parent)
-		return true, nil
-	}, func(ref string, _ error) error {
-		failed = append(failed, ref)
-		return nil
-	})
-	want := "root:: c:a/i 1.json,i2.json:c d:a/i3.json:c deep0::c deep1::c deep2::c deep3::c deep4::c deep5::c deep6::c deep7::c"
-	if err != nil || strings.Join(got, " ") != want || strings.Join(failed, " ") != "a/deep/8.json gone.json" {
-		t.Errorf("%q\nfailed %q, %v", got, failed, err)
 	}
-	if err := crawl.Walk(t.Context(), "wrong.json", nil, nil); err == nil || !strings.Contains(err.Error(), "FeatureCollection") {
-		t.Error(err)
+	want := "root:: c:a/i 1.json,i2.json:c d:a/i3.json:c deep0::c deep1::c deep2::c deep3::c deep4::c deep5::c deep6::c deep7::c"
+	if strings.Join(got, " ") != want || strings.Join(failed, " ") != "a/deep/8.json gone.json" {
+		t.Errorf("%q\nfailed %q", got, failed)
+	}
+	for d, err := range crawl.All(t.Context(), "wrong.json") {
+		if err == nil || d.Ref != "" || !strings.Contains(err.Error(), "FeatureCollection") {
+			t.Error(d, err)
+		}
 	}
 }
 
@@ -236,10 +225,4 @@ func FuzzPage(f *testing.F) {
 			}
 		}
 	})
-}
-
-// FuzzLinkHeader finds its end.
-func FuzzLinkHeader(f *testing.F) {
-	f.Add(`<https://h/a>; rel="next", <b>`)
-	f.Fuzz(func(_ *testing.T, text string) { linkHeader([]string{text}) })
 }

@@ -11,20 +11,19 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Search is the conditions of a search (STAC API, item-search). Empty fields are not sent.
+// Search is the conditions of a search (STAC API, item-search), as the body of a POST has them. Empty fields are not sent.
 type Search struct {
-	Collections []string
-	IDs         []string
-	Bbox        []float64
-	Intersects  json.RawMessage // a GeoJSON geometry
-	Datetime    string          // an instant or an interval, as the API has them
-	Limit       int             // of one page, a hint to the server
-	Query       json.RawMessage // query extension
-	Filter      json.RawMessage // CQL2, a JSON text or object
-	FilterLang  string          // Defaults to cql2-text for a text, cql2-json for an object
-	SortBy      []Sort
-	Include     []string // fields extension
-	Exclude     []string
+	Collections []string        `json:"collections,omitempty"`
+	IDs         []string        `json:"ids,omitempty"`
+	Bbox        []float64       `json:"bbox,omitempty"`
+	Intersects  json.RawMessage `json:"intersects,omitempty"`  // a GeoJSON geometry
+	Datetime    string          `json:"datetime,omitempty"`    // an instant or an interval, as the API has them
+	Limit       int             `json:"limit,omitempty"`       // of one page, a hint to the server
+	Query       json.RawMessage `json:"query,omitempty"`       // query extension
+	FilterLang  string          `json:"filter-lang,omitempty"` // Defaults to cql2-text for a text, cql2-json for an object
+	Filter      json.RawMessage `json:"filter,omitempty"`      // CQL2, a JSON text or object
+	SortBy      []Sort          `json:"sortby,omitempty"`
+	Fields      *Fields         `json:"fields,omitempty"` // nil: all
 }
 
 // Sort is one field to sort by.
@@ -33,39 +32,22 @@ type Sort struct {
 	Direction string `json:"direction"` // asc or desc
 }
 
-// Body is the search as the body of a POST.
-func (s Search) Body() (json.RawMessage, error) {
-	type fields struct {
-		Include []string `json:"include,omitempty"`
-		Exclude []string `json:"exclude,omitempty"`
-	}
-	body := struct {
-		Collections []string        `json:"collections,omitempty"`
-		IDs         []string        `json:"ids,omitempty"`
-		Bbox        []float64       `json:"bbox,omitempty"`
-		Intersects  json.RawMessage `json:"intersects,omitempty"`
-		Datetime    string          `json:"datetime,omitempty"`
-		Limit       int             `json:"limit,omitempty"`
-		Query       json.RawMessage `json:"query,omitempty"`
-		Lang        string          `json:"filter-lang,omitempty"`
-		Filter      json.RawMessage `json:"filter,omitempty"`
-		SortBy      []Sort          `json:"sortby,omitempty"`
-		Fields      *fields         `json:"fields,omitempty"`
-	}{s.Collections, s.IDs, s.Bbox, s.Intersects, s.Datetime, s.Limit, s.Query, s.lang(), s.Filter, s.SortBy, nil}
-	if len(s.Include)+len(s.Exclude) > 0 {
-		body.Fields = &fields{s.Include, s.Exclude}
-	}
-	return json.Marshal(body)
+// Fields are the members of items that are wanted and not wanted (fields extension).
+type Fields struct {
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
 }
 
-func (s Search) lang() string {
+// Body is the search as the body of a POST.
+func (s Search) Body() (json.RawMessage, error) {
 	switch {
 	case len(s.Filter) == 0 || s.FilterLang != "":
-		return s.FilterLang
 	case s.Filter[0] == '"':
-		return "cql2-text"
+		s.FilterLang = "cql2-text"
+	default:
+		s.FilterLang = "cql2-json"
 	}
-	return "cql2-json"
+	return json.Marshal(s)
 }
 
 // check finds searches that no server could answer.
@@ -143,7 +125,7 @@ func queryText(name string, value json.RawMessage) (string, error) {
 		}
 		return text, nil
 	case "fields":
-		var f struct{ Include, Exclude []string }
+		var f Fields
 		if err := json.Unmarshal(value, &f); err != nil {
 			return "", err
 		}
@@ -202,8 +184,7 @@ func bodyValue(name, text string) any {
 	case "sortby":
 		return ParseSort(strings.Split(text, ","))
 	case "fields":
-		include, exclude := ParseFields(strings.Split(text, ","))
-		return map[string][]string{"include": include, "exclude": exclude}
+		return ParseFields(strings.Split(text, ","))
 	}
 	return text
 }
@@ -224,19 +205,23 @@ func ParseSort(texts []string) []Sort {
 	return sorts
 }
 
-// ParseFields reads names, of which those with a minus are to be left out.
-func ParseFields(texts []string) (include, exclude []string) {
+// ParseFields reads names, of which those with a minus are to be left out; nil when there are none.
+func ParseFields(texts []string) *Fields {
+	var f Fields
 	for _, t := range texts {
 		t = strings.TrimSpace(t)
 		switch name, out := strings.CutPrefix(t, "-"); {
 		case t == "":
 		case out:
-			exclude = append(exclude, name)
+			f.Exclude = append(f.Exclude, name)
 		default:
-			include = append(include, strings.TrimPrefix(t, "+"))
+			f.Include = append(f.Include, strings.TrimPrefix(t, "+"))
 		}
 	}
-	return include, exclude
+	if len(f.Include)+len(f.Exclude) == 0 {
+		return nil
+	}
+	return &f
 }
 
 // Start is the first request of a search. Without item-search it lists the items of the one collection.
@@ -289,7 +274,7 @@ func (c *Client) list(l *Landing, s Search) (*Request, error) {
 		return nil, invalid("is no STAC API: it has neither conformsTo nor links to search or data", "a static catalog is read with mode: file")
 	case len(s.Collections) != 1:
 		return nil, invalid("has no item search, and the search is not for one collection", "give collection_id")
-	case len(s.Query)+len(s.Intersects)+len(s.SortBy)+len(s.Include)+len(s.Exclude)+len(s.IDs) > 0:
+	case len(s.Query)+len(s.Intersects)+len(s.SortBy)+len(s.IDs) > 0 || s.Fields != nil:
 		return nil, invalid("has no item search, so that ids, query, intersects, sortby and fields cannot be asked for",
 			"leave them out, or add item-search to conformance.add if the server can do it after all")
 	}

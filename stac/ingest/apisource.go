@@ -307,7 +307,7 @@ func (a *apiSource) Remote() bool { return true }
 // item makes the item, marked if it is not whole.
 func (a *apiSource) item(f apiclient.Feature, page *apiclient.Page) *stream.Item {
 	place := stream.Place{URL: page.URL}
-	if len(a.s.search.Include)+len(a.s.search.Exclude) == 0 {
+	if a.s.search.Fields == nil {
 		return stream.Lazy(f.Text, place)
 	}
 	v, err := item.Parse(f.Text)

@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"encoding/hex"
 	"encoding/json"
 	"log/slog"
 	"net/url"
@@ -24,17 +25,7 @@ type found struct {
 // foundPath is where a discovery keeps a Collection.
 func foundPath(env *stream.Env, id string) string {
 	sum := xxh3.HashString128(id).Bytes()
-	return filepath.Join(env.Shared, strings.ToLower(jsonName(sum[:])))
-}
-
-func jsonName(sum []byte) string {
-	const digits = "0123456789abcdef"
-	var b strings.Builder
-	for _, c := range sum {
-		b.WriteByte(digits[c>>4])
-		b.WriteByte(digits[c&15])
-	}
-	return b.String() + ".json"
+	return filepath.Join(env.Shared, hex.EncodeToString(sum[:])+".json")
 }
 
 // shareCollection leaves a Collection for the streams behind a discovery.

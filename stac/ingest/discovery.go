@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/apiclient"
+	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
@@ -186,31 +187,22 @@ func (d *discovery) collections(ctx context.Context) iter.Seq2[apiclient.Collect
 // static walks a catalog of documents.
 func (d *discovery) static(ctx context.Context) iter.Seq2[apiclient.Collection, error] {
 	return func(yield func(apiclient.Collection, error) bool) {
-		done := errors.New("nobody wants more")
-		get := fetcher{d.places, d.client}
-		crawl := apiclient.Crawl{Fetch: get.fetch}
-		err := crawl.Walk(ctx, d.root, func(doc apiclient.Document) (bool, error) {
-			if doc.Kind != apiclient.KindCollection {
-				return true, nil
+		for doc, err := range (apiclient.Crawl{Fetch: fetcher{d.places, d.client}.fetch}).All(ctx, d.root) {
+			var found apiclient.Collection
+			switch {
+			case err != nil && doc.Ref != "":
+				err = fmt.Errorf("%s: %w", shown(doc.Ref), err)
+			case err != nil:
+			case doc.Kind != apiclient.KindCollection:
+				continue
+			default:
+				var about struct{ Title string }
+				_ = json.Unmarshal(doc.Text, &about) // a title of another type is none
+				found = apiclient.Collection{ID: doc.ID, Title: about.Title, Text: doc.Text, URL: doc.Ref}
 			}
-			var title struct {
-				Title string `json:"title"`
+			if !yield(found, err) {
+				return
 			}
-			if err := json.Unmarshal(doc.Text, &title); err != nil {
-				title.Title = "" // of another type: it is not needed
-			}
-			if !yield(apiclient.Collection{ID: doc.ID, Title: title.Title, Text: doc.Text, URL: doc.Ref}, nil) {
-				return false, done
-			}
-			return true, nil
-		}, func(ref string, err error) error {
-			if !yield(apiclient.Collection{}, fmt.Errorf("%s: %w", shown(ref), err)) {
-				return done
-			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, done) {
-			yield(apiclient.Collection{}, err)
 		}
 	}
 }
@@ -298,13 +290,8 @@ func (d *discovery) where(text []byte) bool {
 	}
 	filter := newItemFilter(apiclient.Search{Bbox: d.c.where.Bbox, Datetime: d.c.where.Datetime})
 	e := v.Get("extent")
-	if boxes := e.Get("spatial").Get("bbox"); len(filter.bbox) > 0 && boxes.Len() > 0 {
-		if box := numbers(boxes.At(0)); len(box) == 4 || len(box) == 6 {
-			n, m := len(box)/2, len(filter.bbox)/2
-			if box[1] > filter.bbox[m+1] || box[n+1] < filter.bbox[1] || !lonMeets(box[0], box[n], filter.bbox[0], filter.bbox[m]) {
-				return false
-			}
-		}
+	if box := summary.Box(e.Get("spatial").Get("bbox").At(0)); box != nil && len(filter.bbox) > 0 && !boxesMeet(box, filter.bbox) {
+		return false
 	}
 	times := e.Get("temporal").Get("interval").At(0)
 	if !filter.timed || times.Len() != 2 {

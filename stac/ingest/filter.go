@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/apiclient"
+	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -74,15 +75,14 @@ func (v *itemFilter) fits(it *stream.Item) bool {
 
 // inside reports whether the boxes meet. Of an item without bbox, its geometry's extent counts.
 func (v *itemFilter) inside(it *item.Value) bool {
-	box := numbers(it.Get("bbox"))
-	if len(box) != 4 && len(box) != 6 {
-		box = extent(it.Get("geometry").Get("coordinates"), nil)
-	}
-	if len(box) == 0 {
-		return false
-	}
-	n, m := len(box)/2, len(v.bbox)/2
-	return box[1] <= v.bbox[m+1] && box[n+1] >= v.bbox[1] && lonMeets(box[0], box[n], v.bbox[0], v.bbox[m])
+	box := summary.BoxOf(it)
+	return box != nil && boxesMeet(box, v.bbox)
+}
+
+// boxesMeet compares boxes of 4 or 6 numbers, whose heights do not count.
+func boxesMeet(a, b []float64) bool {
+	n, m := len(a)/2, len(b)/2
+	return a[1] <= b[m+1] && a[n+1] >= b[1] && lonMeets(a[0], a[n], b[0], b[m])
 }
 
 // lonMeets compares longitudes; where west is greater than east, the box crosses the antimeridian.
@@ -94,38 +94,6 @@ func lonMeets(w1, e1, w2, e2 float64) bool {
 		return lonMeets(w1, e1, w2, 180) || lonMeets(w1, e1, -180, e2)
 	}
 	return w1 <= e2 && e1 >= w2
-}
-
-func numbers(list *item.Value) []float64 {
-	out := make([]float64, 0, 6)
-	for _, e := range list.Elements() {
-		n, ok := e.Float()
-		if !ok {
-			return nil
-		}
-		out = append(out, n)
-	}
-	return out
-}
-
-// extent grows a box by coordinates at any depth.
-func extent(c *item.Value, box []float64) []float64 {
-	if c.At(0).Kind() == item.Number {
-		x, okX := c.At(0).Float()
-		y, okY := c.At(1).Float()
-		switch {
-		case !okX || !okY:
-		case box == nil:
-			box = []float64{x, y, x, y}
-		default:
-			box[0], box[1], box[2], box[3] = min(box[0], x), min(box[1], y), max(box[2], x), max(box[3], y)
-		}
-		return box
-	}
-	for _, e := range c.Elements() {
-		box = extent(e, box)
-	}
-	return box
 }
 
 // during reports whether the item's time, or its interval, meets the one asked for.

@@ -2,13 +2,13 @@ package ingest
 
 import (
 	"context"
-	"errors"
 	"io"
 	"os"
 	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/geoparquet"
+	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/files"
 )
 
@@ -64,22 +64,9 @@ func (f *fileSource) local(ctx context.Context, path string) (in *os.File, size 
 		spool.Close()           //nolint:errcheck // it goes
 		os.Remove(spool.Name()) //nolint:errcheck // the segment's directory goes as well
 	}
-	if size, err = io.Copy(spool, &abortable{ctx, raw}); err != nil {
+	if size, err = io.Copy(spool, durable.Abortable(ctx, raw)); err != nil {
 		done()
 		return nil, 0, nil, err
 	}
 	return spool, size, done, nil
-}
-
-// abortable ends a copy that is no longer needed.
-type abortable struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-func (a *abortable) Read(p []byte) (int, error) {
-	if a.ctx.Err() != nil {
-		return 0, errors.Join(context.Cause(a.ctx))
-	}
-	return a.in.Read(p)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // idsAtOnce is how many ids one search asks for: as a URL they still fit.
@@ -104,23 +106,7 @@ func apply(each []apiclient.Search, times []string) (out []apiclient.Search) {
 
 // save writes a small file so that it is whole whenever it is there.
 func save(path string, v any) error {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".parts-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(raw)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return durable.WriteFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
 }
 
 // handOff makes searches for the ids of another step's items.

@@ -128,7 +128,7 @@ func (s *settings) conditions() error {
 	if q.SortBy, err = sortBy(s.SortBy); err != nil {
 		return err
 	}
-	if q.Include, q.Exclude, err = fieldsOf(s.Fields); err != nil {
+	if q.Fields, err = fieldsOf(s.Fields); err != nil {
 		return err
 	}
 	if q.Collections = s.Collections; s.Collection != "" {
@@ -235,24 +235,22 @@ func sortBy(v any) ([]apiclient.Sort, error) {
 	return nil, wrongConfig("sortby is neither a text nor a list", "write -properties.datetime,+id")
 }
 
-func fieldsOf(v any) (include, exclude []string, err error) {
+func fieldsOf(v any) (*apiclient.Fields, error) {
 	switch v := v.(type) {
 	case nil:
-		return nil, nil, nil
+		return nil, nil
 	case string:
-		include, exclude = apiclient.ParseFields(strings.Split(v, ","))
-		return include, exclude, nil
+		return apiclient.ParseFields(strings.Split(v, ",")), nil
 	case []any:
-		include, exclude = apiclient.ParseFields(texts(v))
-		return include, exclude, nil
+		return apiclient.ParseFields(texts(v)), nil
 	case map[string]any:
 		in, _ := v["include"].([]any) // absent is none
 		ex, _ := v["exclude"].([]any) // absent is none
 		if len(in)+len(ex) > 0 {
-			return texts(in), texts(ex), nil
+			return &apiclient.Fields{Include: texts(in), Exclude: texts(ex)}, nil
 		}
 	}
-	return nil, nil, wrongConfig("fields is neither a text, a list nor {include, exclude}", "write id,properties.datetime,-links")
+	return nil, wrongConfig("fields is neither a text, a list nor {include, exclude}", "write id,properties.datetime,-links")
 }
 
 // target determines the source and the mode, as far as the config alone allows: mode "" is to be detected.

@@ -29,9 +29,8 @@ func (f fetcher) fetch(ctx context.Context, ref string) ([]byte, error) {
 
 // itemRef is an item that a link leads to.
 type itemRef struct {
-	ref    string
-	parent string // the collection above
-	text   []byte // when it is here already
+	ref  string
+	text []byte // when it is here already
 }
 
 type fetched struct {
@@ -69,30 +68,31 @@ func (f *fileSource) walk(ctx context.Context, out stream.Out) error {
 // refs goes over the items that the catalog's links lead to, of the wanted collections or of all.
 func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bool, out stream.Out) iter.Seq[itemRef] {
 	return func(yield func(itemRef) bool) {
-		done := fmt.Errorf("nobody wants more")
-		crawl := apiclient.Crawl{Fetch: get.fetch}
-		err := crawl.Walk(ctx, f.layout.catalog, func(d apiclient.Document) (bool, error) {
+		for d, err := range (apiclient.Crawl{Fetch: get.fetch}).All(ctx, f.layout.catalog) {
 			if _, known := wanted[d.ID]; known && d.Kind == apiclient.KindCollection {
 				wanted[d.ID] = true
 			}
-			if err := f.tellMet(ctx, d, wanted); err != nil {
-				return false, err
+			switch {
+			case err != nil && d.Ref != "":
+				err = f.failRef(d.Ref, err, out)
+			case err == nil:
+				err = f.tellMet(ctx, d, wanted)
 			}
-			if found := wanted[d.Parent]; len(wanted) > 0 && !found {
-				return true, nil
+			if err != nil {
+				f.stop = err
+				return
 			}
-			if d.Kind == apiclient.KindItem && !yield(itemRef{d.Ref, d.Parent, d.Text}) {
-				return false, done
+			if len(wanted) > 0 && !wanted[d.Parent] {
+				continue
+			}
+			if d.Kind == apiclient.KindItem && !yield(itemRef{d.Ref, d.Text}) {
+				return
 			}
 			for _, ref := range d.Items {
-				if !yield(itemRef{ref: ref, parent: d.Parent}) {
-					return false, done
+				if !yield(itemRef{ref: ref}) {
+					return
 				}
 			}
-			return true, nil
-		}, func(ref string, err error) error { return f.failRef(ref, err, out) })
-		if err != nil && err != done { //nolint:errorlint // ours
-			f.stop = err
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -9,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 )
@@ -89,27 +87,15 @@ func (l *locator) collection(ctx context.Context, at string) (id string, paths [
 
 // feature is an error unless a row is a GeoJSON Feature (RFC 7946, 3.2), as every STAC item is.
 func feature(text []byte) error {
-	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if _, err := dec.ReadToken(); err != nil {
+	v, err := item.Parse(text)
+	kind := v.Get("type")
+	switch {
+	case err != nil:
 		return stepwell.Invalid("", "no item: %v", err)
+	case kind == nil:
+		return stepwell.Invalid("", "no item: it has no type, and an item's is Feature")
+	case string(kind.Bytes()) != `"Feature"`:
+		return stepwell.Invalid("", "no item: its type is %.40s, not Feature", kind.Bytes())
 	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return stepwell.Invalid("", "no item: %v", err)
-		}
-		member := name.String() // the token goes with the next call
-		value, err := dec.ReadValue()
-		if err != nil {
-			return stepwell.Invalid("", "no item: %v", err)
-		}
-		if member != "type" {
-			continue
-		}
-		if string(value) != `"Feature"` {
-			return stepwell.Invalid("", "no item: its type is %.40s, not Feature", value)
-		}
-		return nil
-	}
-	return stepwell.Invalid("", "no item: it has no type, and an item's is Feature")
+	return nil
 }

@@ -43,13 +43,9 @@ func widenSpace(extent *item.Value, s *Summary) {
 	all := *s
 	all.Box, all.Crosses = slices.Clone(s.Box), slices.Clone(s.Crosses)
 	spatial := extent.Get("spatial")
-	var before []float64
-	if first := spatial.Get("bbox").At(0); first != nil {
-		holder := item.NewObject()
-		holder.Set("bbox", first.Clone())
-		if before = BoxOf(holder); before != nil {
-			all.addBox(before)
-		}
+	before := Box(spatial.Get("bbox").At(0))
+	if before != nil {
+		all.addBox(before)
 	}
 	box := all.box()
 	switch {

@@ -215,17 +215,9 @@ func (s *Summary) box() []float64 {
 	return out
 }
 
-// BoxOf is an item's bbox, or that of its geometry; nil when it has neither.
+// BoxOf is an item's bbox, or that of its geometry where it is not one; nil when it has neither.
 func BoxOf(it *item.Value) []float64 {
-	if list := it.Get("bbox"); list.Len() == 4 || list.Len() == 6 {
-		box := make([]float64, 0, 6)
-		for _, e := range list.Elements() {
-			n, ok := e.Float()
-			if !ok {
-				return nil
-			}
-			box = append(box, n)
-		}
+	if box := Box(it.Get("bbox")); box != nil {
 		return box
 	}
 	b := bounds{math.Inf(1), math.Inf(1), math.Inf(-1), math.Inf(-1)}
@@ -234,6 +226,22 @@ func BoxOf(it *item.Value) []float64 {
 		return nil
 	}
 	return b[:]
+}
+
+// Box reads a list of 4 or 6 numbers; nil when it is none.
+func Box(list *item.Value) []float64 {
+	if list.Len() != 4 && list.Len() != 6 {
+		return nil
+	}
+	box := make([]float64, 0, 6)
+	for _, e := range list.Elements() {
+		n, ok := e.Float()
+		if !ok {
+			return nil
+		}
+		box = append(box, n)
+	}
+	return box
 }
 
 type bounds [4]float64
@@ -256,12 +264,8 @@ func (b *bounds) add(v *item.Value, depth int) {
 
 // AddExtent adds the extent of a Collection.
 func (s *Summary) AddExtent(doc *item.Value) {
-	holder := item.NewObject()
-	if first := doc.Get("extent").Get("spatial").Get("bbox").At(0); first != nil {
-		holder.Set("bbox", first.Clone())
-		if box := BoxOf(holder); box != nil {
-			s.addBox(box)
-		}
+	if box := Box(doc.Get("extent").Get("spatial").Get("bbox").At(0)); box != nil {
+		s.addBox(box)
 	}
 	interval := doc.Get("extent").Get("temporal").Get("interval").At(0)
 	for i := range 2 {

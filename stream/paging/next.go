@@ -3,9 +3,9 @@ package paging
 import (
 	"encoding/json"
 	"net/url"
-	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/item"
 )
 
@@ -83,7 +83,7 @@ func (n next) move(at *cursor, p *page, items int) (err error) {
 	default:
 		href := ""
 		if n.header {
-			href, err = linkHeader(p.header.Values("Link"))
+			href, err = outbound.NextLink(p.header)
 		} else {
 			href, err = linkIn(p.value.Find(n.link))
 		}
@@ -144,80 +144,4 @@ func linkIn(v *item.Value) (string, error) {
 		return "", nil
 	}
 	return "", stepwell.Invalid("", "the link to the next page is %s", v.Kind().String())
-}
-
-// linkHeader finds the link with rel=next (RFC 8288 §3).
-func linkHeader(values []string) (string, error) {
-	for _, rest := range values {
-		for {
-			_, after, ok := strings.Cut(rest, "<")
-			if !ok {
-				break
-			}
-			href, params, ok := strings.Cut(after, ">")
-			if !ok {
-				return "", stepwell.Invalid("", "the Link header is not well formed")
-			}
-			rel := ""
-			if rel, rest = linkRel(params); hasWord(rel, "next") {
-				return strings.TrimSpace(href), nil
-			}
-		}
-	}
-	return "", nil
-}
-
-// linkRel reads the parameters of a link up to the comma before the next one.
-func linkRel(text string) (rel, rest string) {
-	for {
-		text = strings.TrimLeft(text, " \t;")
-		if text == "" || text[0] == ',' {
-			return rel, text
-		}
-		end := strings.IndexAny(text, "=;,")
-		if end < 0 {
-			return rel, ""
-		}
-		name := strings.TrimSpace(text[:end])
-		if text[end] != '=' {
-			text = text[end:]
-			continue
-		}
-		var value string
-		value, text = linkValue(strings.TrimLeft(text[end+1:], " \t"))
-		if strings.EqualFold(name, "rel") && rel == "" {
-			rel = value
-		}
-	}
-}
-
-// linkValue reads a token or a quoted text.
-func linkValue(text string) (value, rest string) {
-	if !strings.HasPrefix(text, `"`) {
-		end := strings.IndexAny(text, ";,")
-		if end < 0 {
-			end = len(text)
-		}
-		return strings.TrimSpace(text[:end]), text[end:]
-	}
-	var b strings.Builder
-	for i := 1; i < len(text); i++ {
-		switch {
-		case text[i] == '"':
-			return b.String(), text[i+1:]
-		case text[i] == '\\' && i+1 < len(text):
-			i++
-		}
-		b.WriteByte(text[i])
-	}
-	return b.String(), ""
-}
-
-func hasWord(list, word string) bool {
-	for w := range strings.FieldsSeq(list) {
-		if strings.EqualFold(w, word) {
-			return true
-		}
-	}
-	return false
 }

@@ -417,15 +417,3 @@ func TestConfig(t *testing.T) {
 		t.Error(err)
 	}
 }
-
-func FuzzLinkHeader(f *testing.F) {
-	f.Add(`<a>; rel="next"`)
-	f.Add(`<a>; rel=prev, <b>;rel="x NEXT"; title="a, <c>; rel=next"`)
-	f.Add(`<a>; title="\"; rel=next`)
-	f.Fuzz(func(t *testing.T, header string) {
-		href, err := linkHeader([]string{header})
-		if err == nil && href != "" && !strings.Contains(header, href) {
-			t.Errorf("%q from %q", href, header)
-		}
-	})
-}
