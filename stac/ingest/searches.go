@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"iter"
 	"os"
@@ -106,7 +105,7 @@ func apply(each []apiclient.Search, times []string) (out []apiclient.Search) {
 
 // save writes a small file so that it is whole whenever it is there.
 func save(path string, v any) error {
-	return durable.WriteFile(path, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
+	return durable.WriteFile(path, func(f *os.File) error { return json.NewEncoder(f).Encode(v) })
 }
 
 // handOff makes searches for the ids of another step's items.
