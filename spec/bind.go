@@ -64,7 +64,7 @@ func (b *binder) bindBelow(key string, v any, into reflect.Value) error {
 
 // wrong says that the value is not of the type that the field has.
 func (b *binder) wrong(v any, t reflect.Type) error {
-	field := typeField(t, nil)
+	field := described{}.typeField(t)
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: at(b.keys) + " must be " + typeNames[field.Type] + not(v, false), Hint: advice(field.Type, v)}
 }
 

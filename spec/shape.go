@@ -37,41 +37,63 @@ type shapeField struct {
 	nested    *Shape // of a struct, or of the structs in a list or map
 }
 
-// NewShape prepares a struct. It panics on a struct that no document can fill.
-func NewShape(of any, keys []Keys) *Shape {
-	return newShape(reflect.TypeOf(of), "", keys, map[reflect.Type]*Shape{})
+// Shapes prepares the shapes of structs that have structs in common: each is prepared once.
+type Shapes struct {
+	keys   []Keys
+	fields described
+	done   map[shapeOf]*Shape
 }
 
-// newShape prepares a type; around has the shapes that it is part of, which a tree repeats.
-func newShape(t reflect.Type, name string, keys []Keys, around map[reflect.Type]*Shape) *Shape {
+// shapeOf names a shape. Messages name a struct without Keys by the key that it stands under.
+type shapeOf struct {
+	t    reflect.Type
+	name string
+}
+
+// NewShapes prepares nothing yet. The result is used where the program starts, by one goroutine.
+func NewShapes(keys []Keys) *Shapes {
+	return &Shapes{keys: keys, fields: described{}, done: map[shapeOf]*Shape{}}
+}
+
+// NewShape prepares a struct. It panics on a struct that no document can fill.
+func NewShape(of any, keys []Keys) *Shape { return NewShapes(keys).Of(of) }
+
+// Of prepares a struct, as NewShape does.
+func (p *Shapes) Of(v any) *Shape { return p.shape(reflect.TypeOf(v), "") }
+
+func (p *Shapes) shape(t reflect.Type, name string) *Shape {
 	s := &Shape{what: name, idle: map[string]string{}, hints: map[string]string{}}
-	s.learn(t, keys)
-	around[t] = s
-	defer delete(around, t)
+	if s.learn(t, p.keys) {
+		name = ""
+	}
+	if done := p.done[shapeOf{t, name}]; done != nil {
+		return done
+	}
+	p.done[shapeOf{t, name}] = s
+	var fields []shapeField
 	members(t, nil, func(key string, f *reflect.StructField, index []int) {
-		m := shapeField{Field: typeField(f.Type, []reflect.Type{t}), index: index}
-		m.Name = key
-		m.readTags(f.Tag)
+		m := shapeField{Field: p.fields.field(key, f), index: index}
 		if m.Pattern != "" {
 			m.pattern = regexp.MustCompile(m.Pattern)
 		}
 		if t := structIn(f.Type); t != nil {
-			if m.nested = around[t]; m.nested == nil {
-				m.nested = newShape(t, key, keys, around)
+			if m.nested = p.shape(t, key); m.nested.fields == nil { // the struct is inside itself
+				m.Fields = nil
 			}
 		}
-		at := len(s.fields)
+		at := len(fields)
 		for word := range strings.SplitSeq(f.Tag.Get("spec"), ",") {
 			m.zero, m.not = m.zero || word == "zero", m.not || word == "not"
 			if before, ok := strings.CutPrefix(word, "before="); ok {
 				at = max(0, slices.Index(s.names, before))
 			}
 		}
-		s.fields, s.names = slices.Insert(s.fields, at, m), slices.Insert(s.names, at, key)
+		fields, s.names = slices.Insert(fields, at, m), slices.Insert(s.names, at, key)
 		for wrong := range strings.FieldsFuncSeq(f.Tag.Get("aka"), func(r rune) bool { return r == ',' }) {
 			s.hints[wrong] = "write " + key
 		}
 	})
+	s.fields = fields
 	for wrong := range s.hints {
 		if _, idle := s.idle[wrong]; idle || slices.Contains(s.names, wrong) {
 			panic(fmt.Sprintf("spec: the hint for %s in %s is never shown", wrong, s.what))
@@ -104,14 +126,14 @@ func (s *Shape) Leaves() (leaves []Leaf) {
 	return leaves
 }
 
-// learn collects the Keys of a type, and of the types that it embeds.
-func (s *Shape) learn(t reflect.Type, keys []Keys) {
+// learn collects the Keys of a type, and of the types that it embeds. It reports whether there are any.
+func (s *Shape) learn(t reflect.Type, keys []Keys) (found bool) {
 	for i := range keys {
 		k := &keys[i]
 		if of := reflect.TypeOf(k.Of); of != t && !(t.NumField() > 0 && t.Field(0).Anonymous && t.Field(0).Type == of) {
 			continue
 		}
-		s.what, s.list = k.What, k.List
+		found, s.what, s.list = true, k.What, k.List
 		for key := range strings.FieldsSeq(k.Idle) {
 			s.idle[key] = ""
 		}
@@ -122,6 +144,7 @@ func (s *Shape) learn(t reflect.Type, keys []Keys) {
 			s.hints[key] = hint
 		}
 	}
+	return found
 }
 
 // structIn is the struct that a field's type is, points to, or has as elements; nil when there is none to decode key by key.

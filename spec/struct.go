@@ -13,7 +13,7 @@ import (
 
 // FieldsOf gives the fields of a struct by its tags, which the package documentation lists. It panics on a tag
 // that cannot be read, as regexp.MustCompile does: call it where the program starts.
-func FieldsOf[T any]() []Field { return fieldsOf(reflect.TypeFor[T](), nil) }
+func FieldsOf[T any]() []Field { return described{}.fieldsOf(reflect.TypeFor[T]()) }
 
 // keyOf is the name of a struct's field in documents, "" for a field that documents cannot set. The key tag, for
 // fields stored under another name, precedes the json tag.
@@ -44,20 +44,28 @@ func members(t reflect.Type, index []int, visit func(key string, f *reflect.Stru
 	}
 }
 
-// fieldsOf gives a type's fields; around are the structs it is part of, which a tree of structs may repeat.
-func fieldsOf(t reflect.Type, around []reflect.Type) []Field {
-	fields := []Field{}
-	if slices.Contains(around, t) {
-		return nil
+// described has the fields of the structs described so far, and nil for those being described: a tree of structs ends
+// where it repeats one.
+type described map[reflect.Type][]Field
+
+// fieldsOf gives a struct's fields.
+func (d described) fieldsOf(t reflect.Type) []Field {
+	if fields, ok := d[t]; ok {
+		return fields
 	}
-	around = append(around, t)
-	members(t, nil, func(key string, f *reflect.StructField, _ []int) {
-		field := typeField(f.Type, around)
-		field.Name = key
-		field.readTags(f.Tag)
-		fields = append(fields, field)
-	})
+	d[t] = nil
+	fields := []Field{}
+	members(t, nil, func(key string, f *reflect.StructField, _ []int) { fields = append(fields, d.field(key, f)) })
+	d[t] = fields
 	return fields
+}
+
+// field describes a struct's field by its type and its tags.
+func (d described) field(key string, f *reflect.StructField) Field {
+	field := d.typeField(f.Type)
+	field.Name = key
+	field.readTags(f.Tag)
+	return field
 }
 
 var (
@@ -68,10 +76,10 @@ var (
 )
 
 // typeField describes a field by its Go type. It is a table of types.
-func typeField(t reflect.Type, around []reflect.Type) Field {
+func (d described) typeField(t reflect.Type) Field {
 	switch {
 	case t.Kind() == reflect.Pointer:
-		return typeField(t.Elem(), around)
+		return d.typeField(t.Elem())
 	case t == durationType:
 		return Field{Type: Duration}
 	case t == timeType:
@@ -91,7 +99,7 @@ func typeField(t reflect.Type, around []reflect.Type) Field {
 	case reflect.Float32, reflect.Float64:
 		return Field{Type: Number}
 	case reflect.Slice:
-		items := typeField(t.Elem(), around)
+		items := d.typeField(t.Elem())
 		if items.Type == Any {
 			return Field{Type: Array}
 		}
@@ -99,7 +107,7 @@ func typeField(t reflect.Type, around []reflect.Type) Field {
 	case reflect.Map:
 		return Field{Type: Object}
 	case reflect.Struct:
-		return Field{Type: Object, Fields: fieldsOf(t, around)}
+		return Field{Type: Object, Fields: d.fieldsOf(t)}
 	case reflect.Interface:
 		return Field{Type: Any}
 	}
