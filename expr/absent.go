@@ -51,41 +51,43 @@ func (st *state) miss(u *undefined) {
 }
 
 // truth is Python's bool(v), except that a name or member that does not exist is an error.
-func (st *state) truth(v any) (bool, error) {
+func (st *state) truth(v any) bool {
 	if u, ok := v.(*undefined); ok {
 		if u.refused(st) {
-			return false, u.err(st)
+			panic(u.err(st))
 		}
 		st.miss(u)
-		return false, nil
+		return false
 	}
-	return truth(v), nil
+	return truth(v)
 }
 
 // holds evaluates a condition to its truth.
-func (st *state) holds(condition node) (bool, error) {
-	v, err := st.soft(condition)
-	if err != nil {
-		return false, err
-	}
-	return st.truth(v)
+func (st *state) holds(condition node) bool {
+	return st.truth(st.soft(condition))
 }
 
 // soft evaluates an operand of a condition: a calculation on something absent is absent.
-func (st *state) soft(n node) (any, error) {
-	v, err := st.eval(n)
-	if e, ok := err.(*Error); ok && e.absent != nil && !st.old() {
-		return e.absent, nil
-	}
-	return v, err
+func (st *state) soft(n node) (v any) {
+	outer := st.at
+	defer func() {
+		if p := recover(); p != nil {
+			e, ok := p.(*Error)
+			if !ok || e.absent == nil || st.old() {
+				panic(p)
+			}
+			v, st.at = e.absent, outer
+		}
+	}()
+	return st.eval(n)
 }
 
 // compareUndefined compares operands of which one is undefined, by the rules since revision 2: an absent value equals
 // null, is in nothing and has no order.
-func (st *state) compareUndefined(op string, a, b any) (bool, error) {
+func (st *state) compareUndefined(op string, a, b any) bool {
 	for _, v := range [...]any{a, b} {
 		if u, ok := v.(*undefined); ok && u.refused(st) {
-			return false, u.err(st)
+			panic(u.err(st))
 		} else if ok {
 			st.miss(u)
 		}
@@ -93,11 +95,11 @@ func (st *state) compareUndefined(op string, a, b any) (bool, error) {
 	nothing := func(v any) bool { return v == nil || isUndefined(v) }
 	switch op {
 	case "==":
-		return nothing(a) && nothing(b), nil
+		return nothing(a) && nothing(b)
 	case "!=":
-		return !nothing(a) || !nothing(b), nil
+		return !nothing(a) || !nothing(b)
 	}
-	return op == "not in", nil
+	return op == "not in"
 }
 
 func (u *undefined) err(st *state) error {

@@ -7,7 +7,7 @@ import (
 )
 
 // compare applies a comparison operator. In revision 1 equality accepts undefined, which equals only itself.
-func (st *state) compare(op string, a, b any) (bool, error) {
+func (st *state) compare(op string, a, b any) bool {
 	if !st.old() && (isUndefined(a) || isUndefined(b)) {
 		return st.compareUndefined(op, a, b)
 	}
@@ -15,83 +15,66 @@ func (st *state) compare(op string, a, b any) (bool, error) {
 	case "==":
 		return st.equal(a, b, 0)
 	case "!=":
-		same, err := st.equal(a, b, 0)
-		return !same && err == nil, err
+		return !st.equal(a, b, 0)
 	case "in":
 		return st.contains(b, a)
 	case "not in":
-		found, err := st.contains(b, a)
-		return !found && err == nil, err
+		return !st.contains(b, a)
 	}
-	c, err := st.order(a, b, 0)
-	if err != nil || c == unordered {
-		return false, err
+	c := st.order(a, b, 0)
+	if c == unordered {
+		return false
 	}
 	switch op {
 	case "<":
-		return c < 0, nil
+		return c < 0
 	case "<=":
-		return c <= 0, nil
+		return c <= 0
 	case ">":
-		return c > 0, nil
+		return c > 0
 	}
-	return c >= 0, nil
+	return c >= 0
 }
 
 // equal is Python's ==, deep.
-func (st *state) equal(a, b any, depth int) (bool, error) {
-	if err := st.walk(); err != nil {
-		return false, err
-	}
+func (st *state) equal(a, b any, depth int) bool {
+	st.walk()
 	if x, ok := number(a); ok {
 		y, ok := number(b)
-		return ok && compareNumbers(x, y) == 0, nil
+		return ok && compareNumbers(x, y) == 0
 	}
 	switch x := a.(type) {
 	case nil:
-		return b == nil, nil
+		return b == nil
 	case string:
 		y, ok := b.(string)
-		return ok && x == y, st.spend(len(x) / scanned)
+		st.spend(len(x) / scanned)
+		return ok && x == y
 	case *undefined:
 		_, ok := b.(*undefined)
-		return ok, nil
+		return ok
 	}
-	if err := st.deeper(depth); err != nil {
-		return false, err
-	}
+	st.deeper(depth)
 	return st.equalDeep(a, b, depth)
 }
 
-func (st *state) equalDeep(a, b any, depth int) (bool, error) {
-	a, err := st.norm(a)
-	if err != nil {
-		return false, err
-	}
-	b, err = st.norm(b)
-	if err != nil {
-		return false, err
-	}
+func (st *state) equalDeep(a, b any, depth int) bool {
+	a = mustOf(st.norm(a))
+	b = mustOf(st.norm(b))
 	if x, ok := a.([]any); ok {
 		y, ok := b.([]any)
 		if !ok || len(x) != len(y) {
-			return false, nil
+			return false
 		}
 		for i := range x {
-			if same, err := st.equal(x[i], y[i], depth+1); err != nil || !same {
-				return false, err
+			if !st.equal(x[i], y[i], depth+1) {
+				return false
 			}
 		}
-		return true, nil
+		return true
 	}
-	x, okX, err := st.mapping(a)
-	if err != nil {
-		return false, err
-	}
-	y, okY, err := st.mapping(b)
-	if err != nil {
-		return false, err
-	}
+	x, okX := st.mapping(a)
+	y, okY := st.mapping(b)
 	if okX || okY {
 		return st.equalMaps(x, y, okX && okY, depth)
 	}
@@ -99,23 +82,19 @@ func (st *state) equalDeep(a, b any, depth int) (bool, error) {
 	case nil, bool, int64, float64, string:
 		return st.equal(a, b, depth+1)
 	}
-	return a == b, nil
+	return a == b
 }
 
-func (st *state) equalMaps(x, y map[string]any, both bool, depth int) (bool, error) {
+func (st *state) equalMaps(x, y map[string]any, both bool, depth int) bool {
 	if !both || len(x) != len(y) {
-		return false, nil
+		return false
 	}
 	for _, k := range sortedKeys(x) {
-		other, ok := y[k]
-		if !ok {
-			return false, nil
-		}
-		if same, err := st.equal(x[k], other, depth+1); err != nil || !same {
-			return false, err
+		if other, ok := y[k]; !ok || !st.equal(x[k], other, depth+1) {
+			return false
 		}
 	}
-	return true, nil
+	return true
 }
 
 func compareNumbers(x, y num) int {
@@ -150,24 +129,23 @@ func compareIntFloat(i int64, f float64) int {
 const unordered = 2 // the order of NaN and anything
 
 // order is Python's <=> where it has one: numbers, strings, lists of such.
-func (st *state) order(a, b any, depth int) (int, error) {
-	if err := st.walk(); err != nil {
-		return 0, err
-	}
+func (st *state) order(a, b any, depth int) int {
+	st.walk()
 	for _, v := range []any{a, b} {
 		if u, ok := v.(*undefined); ok {
-			return 0, u.err(st)
+			panic(u.err(st))
 		}
 	}
 	if x, ok := number(a); ok {
 		if y, ok := number(b); ok {
-			return compareNumbers(x, y), nil
+			return compareNumbers(x, y)
 		}
 	}
 	switch x := a.(type) {
 	case string:
 		if y, ok := b.(string); ok {
-			return cmp.Compare(x, y), st.spend(len(x) / scanned)
+			st.spend(len(x) / scanned)
+			return cmp.Compare(x, y)
 		}
 	case []any:
 		if y, ok := b.([]any); ok {
@@ -180,58 +158,53 @@ func (st *state) order(a, b any, depth int) (int, error) {
 			e.Hint = "convert the text with | int or | float"
 		}
 	}
-	return 0, e
+	panic(e)
 }
 
-func (st *state) orderLists(x, y []any, depth int) (int, error) {
-	if err := st.deeper(depth); err != nil {
-		return 0, err
-	}
+func (st *state) orderLists(x, y []any, depth int) int {
+	st.deeper(depth)
 	for i := range min(len(x), len(y)) {
-		same, err := st.equal(x[i], y[i], depth+1)
-		if err != nil {
-			return 0, err
-		}
-		if !same {
+		if !st.equal(x[i], y[i], depth+1) {
 			return st.order(x[i], y[i], depth+1)
 		}
 	}
-	return cmp.Compare(len(x), len(y)), nil
+	return cmp.Compare(len(x), len(y))
 }
 
 // contains is item in container.
-func (st *state) contains(container, item any) (bool, error) {
+func (st *state) contains(container, item any) bool {
 	switch c := container.(type) {
 	case string:
 		switch s := item.(type) {
 		case string:
-			return strings.Contains(c, s), st.spend(len(c) / scanned)
+			st.spend(len(c) / scanned)
+			return strings.Contains(c, s)
 		case *undefined:
-			return false, s.err(st)
+			panic(s.err(st))
 		}
-		return false, failf(CodeType, "in needs a string to look for in a string, not %s", typeName(item))
+		panic(failf(CodeType, "in needs a string to look for in a string, not %s", typeName(item)))
 	case map[string]any:
 		key, err := keyString(item)
 		_, found := c[key]
-		return found && err == nil, nil
+		return found && err == nil
 	case []any:
 		for _, element := range c {
-			if same, err := st.equal(element, item, 0); err != nil || same {
-				return same, err
+			if st.equal(element, item, 0) {
+				return true
 			}
 		}
-		return false, nil
+		return false
 	case *undefined:
-		return false, c.err(st)
+		panic(c.err(st))
 	case *loop:
 	case Object:
 		key, err := keyString(item)
 		if err != nil {
-			return false, nil
+			return false
 		}
 		item, found := c.Attr(key)
 		_, absent := item.(*Absent)
-		return found && !absent, nil
+		return found && !absent
 	}
-	return false, failf(CodeType, "in needs a list, a mapping or a string, not %s", typeName(container))
+	panic(failf(CodeType, "in needs a list, a mapping or a string, not %s", typeName(container)))
 }

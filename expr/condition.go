@@ -26,32 +26,28 @@ func (t *Template) Decide(s Scope, l Limits) (holds bool, absent, err error) {
 	}
 	st := t.state(s, l)
 	holds, err = t.decide(st)
+	if e, ok := err.(*Error); ok && e.Absent {
+		st.miss(e.absent)
+		holds, err = false, nil
+	}
 	if err == nil && !holds && st.absent != nil && !st.old() {
 		absent = st.absent.err(st)
 	}
 	return holds, absent, err
 }
 
-func (t *Template) decide(st *state) (bool, error) {
+func (t *Template) decide(st *state) (holds bool, err error) {
+	defer recovered(st, &err)
 	var v any
-	var err error
 	if t.single != nil {
-		v, err = st.soft(t.single)
+		v = st.soft(t.single)
 	} else {
-		v, err = t.text(st)
-	}
-	if e, ok := err.(*Error); ok && e.Absent {
-		st.miss(e.absent)
-		return false, nil
-	}
-	if err != nil {
-		return false, err
+		v = t.text(st)
 	}
 	if text, ok := v.(string); ok {
 		return textTruth(text), nil
 	}
-	holds, err := st.truth(v)
-	return holds, located(err, t.src, 0)
+	return st.truth(v), nil
 }
 
 func textTruth(s string) bool {

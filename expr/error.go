@@ -52,11 +52,6 @@ func failf(code Code, format string, a ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, a...)}
 }
 
-func isCode(err error, code Code) bool {
-	e, ok := err.(*Error)
-	return ok && e.Code == code
-}
-
 // position turns a byte offset of src into a 1-based line and column.
 func position(src string, off int) (line, column int) {
 	off = min(max(off, 0), len(src))

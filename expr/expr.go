@@ -151,34 +151,32 @@ func (t *Template) Refs() []Ref {
 // Eval computes the template's value: the native value of a single expression, else a string. An
 // undefined result is an *Error with CodeUndefined. The result may share memory with the
 // scope's values and must not be modified.
-func (t *Template) Eval(s Scope, l Limits) (any, error) {
+func (t *Template) Eval(s Scope, l Limits) (v any, err error) {
 	if t.static {
 		return t.src, nil
 	}
 	st := t.state(s, l)
+	defer recovered(st, &err)
 	if t.single == nil {
-		return t.text(st)
+		return t.text(st), nil
 	}
-	v, err := st.eval(t.single)
-	if err != nil {
-		return nil, err
-	}
+	v = st.eval(t.single)
 	switch v.(type) {
 	case string, bool, int64, float64, nil:
 		return v, nil
 	}
+	st.at = t.single
 	v, _, err = st.plain(v, 0)
-	return v, located(err, t.src, t.single.at().off)
+	must(err)
+	return v, nil
 }
 
 // text renders a template of more than one expression.
-func (t *Template) text(st *state) (any, error) {
-	if err := st.run(t.body); err != nil {
-		return nil, located(err, t.src, 0)
-	}
+func (t *Template) text(st *state) any {
+	st.run(t.body)
 	text := string(st.out)
 	st.finished(text)
-	return text, nil
+	return text
 }
 
 func (t *Template) state(s Scope, l Limits) *state {

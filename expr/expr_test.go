@@ -11,6 +11,11 @@ import (
 // lazy is an Object with keys, closed one without.
 type lazy map[string]any
 
+func isCode(err error, code Code) bool {
+	e, ok := err.(*Error)
+	return ok && e.Code == code
+}
+
 func (l lazy) Attr(name string) (any, bool) { v, ok := l[name]; return v, ok }
 func (l lazy) Keys() []string               { return sortedKeys(l) }
 

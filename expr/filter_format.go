@@ -14,13 +14,13 @@ import (
 const maxWidth = 1000
 
 // format is the format filter: printf-style, with positional or with named values.
-func (st *state) format(in any, a *args) (any, error) {
-	s := mustOf(st.text(in))
+func (st *state) format(in any, a *args) any {
+	s := st.text(in)
 	if len(a.names) == 0 {
 		return st.sprintf(s, a.rest, nil)
 	}
 	if len(a.rest) > 0 {
-		return nil, failf(CodeType, "format takes positional or named values, not both")
+		panic(failf(CodeType, "format takes positional or named values, not both"))
 	}
 	named := map[string]any{}
 	for i, name := range a.names {
@@ -30,8 +30,7 @@ func (st *state) format(in any, a *args) (any, error) {
 }
 
 // percent is the operator: format % value, % list or % mapping.
-func (st *state) percent(format string, v any) (out any, err error) {
-	defer recovered(&out, &err)
+func (st *state) percent(format string, v any) any {
 	switch v := v.(type) {
 	case []any:
 		return st.sprintf(format, v, nil)
@@ -49,8 +48,8 @@ type conversion struct {
 	verb             byte
 }
 
-func (st *state) sprintf(format string, values []any, named map[string]any) (any, error) {
-	must(st.growText(format))
+func (st *state) sprintf(format string, values []any, named map[string]any) any {
+	st.growText(format)
 	var b []byte
 	used := 0
 	for {
@@ -66,15 +65,15 @@ func (st *state) sprintf(format string, values []any, named map[string]any) (any
 			continue
 		}
 		text := st.convert(c, pickValue(c, values, named, &used))
-		must(st.grow(3 * len(text)))
-		must(st.spend(1))
+		st.grow(3 * len(text))
+		st.spend(1)
 		b = appendText(b, text)
 	}
 	b = appendText(b, format)
 	if named == nil && used < len(values) {
-		return nil, failf(CodeType, "the format uses %d of %d values", used, len(values))
+		panic(failf(CodeType, "the format uses %d of %d values", used, len(values)))
 	}
-	return string(b), nil
+	return string(b)
 }
 
 func parseConversion(s string) (conversion, string) {
@@ -82,7 +81,7 @@ func parseConversion(s string) (conversion, string) {
 	if strings.HasPrefix(s, "(") {
 		end := strings.IndexByte(s, ')')
 		if end < 0 {
-			panic(failed{failf(CodeValue, "the format has %%( without )")})
+			panic(failf(CodeValue, "the format has %%( without )"))
 		}
 		c.name, s = s[1:end], s[end+1:]
 	}
@@ -94,7 +93,7 @@ func parseConversion(s string) (conversion, string) {
 		c.precision = max(c.precision, 0)
 	}
 	if s == "" {
-		panic(failed{failf(CodeValue, "the format ends inside a conversion")})
+		panic(failf(CodeValue, "the format ends inside a conversion"))
 	}
 	c.verb = s[0]
 	return c, s[1:]
@@ -107,7 +106,7 @@ func parseWidth(s string) (int, string) {
 	}
 	n, err := strconv.Atoi(digits)
 	if err != nil || n > maxWidth {
-		panic(failed{failf(CodeBudget, "a width or precision in the format exceeds %d", maxWidth)})
+		panic(failf(CodeBudget, "a width or precision in the format exceeds %d", maxWidth))
 	}
 	return n, s[len(digits):]
 }
@@ -116,12 +115,12 @@ func pickValue(c conversion, values []any, named map[string]any, used *int) any 
 	if c.name != "" {
 		v, ok := named[c.name]
 		if !ok {
-			panic(failed{failf(CodeValue, "the format needs a value named %s", clip(c.name))})
+			panic(failf(CodeValue, "the format needs a value named %s", clip(c.name)))
 		}
 		return v
 	}
 	if *used >= len(values) {
-		panic(failed{failf(CodeType, "the format needs more than %d values", len(values))})
+		panic(failf(CodeType, "the format needs more than %d values", len(values)))
 	}
 	*used++
 	return values[*used-1]
@@ -144,7 +143,7 @@ func (st *state) convert(c conversion, v any) string {
 		n := c.number(v)
 		if n.isFloat {
 			if c.verb != 'd' && c.verb != 'i' && c.verb != 'u' || math.Abs(n.f) >= 1<<63 || math.IsNaN(n.f) {
-				panic(failed{failf(CodeType, "%%%c needs an integer", c.verb)})
+				panic(failf(CodeType, "%%%c needs an integer", c.verb))
 			}
 			n.i = int64(n.f)
 		}
@@ -156,13 +155,13 @@ func (st *state) convert(c conversion, v any) string {
 		}
 		return fmt.Sprintf(spec+"."+strconv.Itoa(precision)+string(c.verb), c.number(v).float())
 	}
-	panic(failed{failf(CodeValue, "the format has an unknown conversion %%%s", strconv.QuoteRune(rune(c.verb)))})
+	panic(failf(CodeValue, "the format has an unknown conversion %%%s", strconv.QuoteRune(rune(c.verb))))
 }
 
 func (c conversion) number(v any) num {
 	n, ok := number(v)
 	if !ok {
-		panic(failed{failf(CodeType, "%%%c needs a number, not %s", c.verb, typeName(v))})
+		panic(failf(CodeType, "%%%c needs a number, not %s", c.verb, typeName(v)))
 	}
 	return n
 }
@@ -173,7 +172,7 @@ func formatInt(spec string, c conversion, i int64) string {
 		c.verb = 'd'
 	case 'c':
 		if i < 0 || i > utf8.MaxRune || !utf8.ValidRune(rune(i)) {
-			panic(failed{failf(CodeValue, "%%c: %d is not a character", i)})
+			panic(failf(CodeValue, "%%c: %d is not a character", i))
 		}
 	}
 	if c.precision >= 0 && c.verb != 'c' {
@@ -193,7 +192,7 @@ func formatInt(spec string, c conversion, i int64) string {
 }
 
 func (st *state) convertText(c conversion, v any) string {
-	s := mustOf(st.text(v))
+	s := st.text(v)
 	if c.verb == 'r' || c.verb == 'a' {
 		if _, ok := v.(string); ok {
 			s = string(jsonvalue.AppendQuoted(nil, s))

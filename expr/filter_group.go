@@ -2,18 +2,19 @@ package expr
 
 import "github.com/stepwell/stepwell/expr/jsonvalue"
 
-func filterUnique(st *state, in any, a *args) (any, error) {
-	items := mustOf(st.elements(in))
+func filterUnique(st *state, in any, a *args) any {
+	items := st.elements(in)
 	keys := st.keysFor(items, a.values[1], a.bool(0))
 	out := []any{}
 	seen := newValueSet(st)
 	for i, key := range keys {
-		fresh := mustOf(seen.add(key))
+		fresh := seen.add(key)
 		if fresh {
 			out = jsonvalue.AppendDoubling(out, items[i])
 		}
 	}
-	return out, st.growList(len(out))
+	st.growList(len(out))
+	return out
 }
 
 // valueSet holds values that are equal as the template compares them: 1, 1.0 and true are one.
@@ -25,8 +26,8 @@ type valueSet struct {
 
 func newValueSet(st *state) *valueSet { return &valueSet{st: st, scalars: map[any]bool{}} }
 
-func (s *valueSet) add(v any) (bool, error) {
-	must(s.st.grow(entrySize))
+func (s *valueSet) add(v any) bool {
+	s.st.grow(entrySize)
 	if n, ok := number(v); ok {
 		v = n.i
 		if n.isFloat {
@@ -38,50 +39,50 @@ func (s *valueSet) add(v any) (bool, error) {
 	}
 	switch v := v.(type) {
 	case *undefined:
-		return false, v.err(s.st)
+		panic(v.err(s.st))
 	case nil, int64, float64, string:
 		if s.scalars[v] {
-			return false, nil
+			return false
 		}
 		s.scalars[v] = true
-		return true, nil
+		return true
 	}
-	found, err := s.st.contains(s.others, v)
-	if err == nil && !found {
+	found := s.st.contains(s.others, v)
+	if !found {
 		s.others = append(s.others, v)
 	}
-	return !found, err
+	return !found
 }
 
 // filterGroupby sorts by an attribute and returns [value, elements] for each of its values.
-func filterGroupby(st *state, in any, a *args) (any, error) {
-	items := mustOf(st.elements(in))
+func filterGroupby(st *state, in any, a *args) any {
+	items := st.elements(in)
 	name := attributeName(a.values[0])
-	must(st.growList(6 * len(items)))
+	st.growList(6 * len(items))
 	values := make([]any, len(items))
 	pairs := make([]any, len(items))
 	for i, item := range items {
-		v := mustOf(st.attribute(item, name))
+		v := st.attribute(item, name)
 		if u, missing := v.(*undefined); missing {
 			if a.values[1] == nil {
-				return nil, u.err(st)
+				panic(u.err(st))
 			}
 			v = a.values[1]
 		}
 		values[i] = foldCase(v, a.bool(2))
 		pairs[i] = []any{values[i], item, v}
 	}
-	sorted := mustOf(st.sortBy(pairs, values, false))
+	sorted := st.sortBy(pairs, values, false)
 	return st.groups(sorted.([]any))
 }
 
 // groups gathers sorted triples of folded value, element and value into [value, elements].
-func (st *state) groups(sorted []any) (any, error) {
+func (st *state) groups(sorted []any) any {
 	out := []any{}
 	for i, triple := range sorted {
 		p := triple.([]any)
 		if i > 0 {
-			same := mustOf(st.equal(p[0], sorted[i-1].([]any)[0], 0))
+			same := st.equal(p[0], sorted[i-1].([]any)[0], 0)
 			if same {
 				group := out[len(out)-1].([]any)
 				group[1] = jsonvalue.AppendDoubling(group[1].([]any), p[1])
@@ -90,5 +91,5 @@ func (st *state) groups(sorted []any) (any, error) {
 		}
 		out = jsonvalue.AppendDoubling(out, []any{p[2], []any{p[1]}})
 	}
-	return out, nil
+	return out
 }

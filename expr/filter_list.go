@@ -13,7 +13,7 @@ var listFilters = map[string]*function{
 	"count":   {call: filterLength},
 	"first":   {call: filterFirst},
 	"last":    {call: filterLast},
-	"list":    {call: func(st *state, in any, _ *args) (any, error) { return mustOf(st.elements(in)), nil }},
+	"list":    {call: func(st *state, in any, _ *args) any { return st.elements(in) }},
 	"reverse": {call: filterReverse},
 	"join":    {call: filterJoin, params: []param{opt("d", ""), opt("attribute", nil)}},
 	"batch":   {call: filterBatch, params: []param{need("linecount"), opt("fill_with", nil)}},
@@ -28,11 +28,11 @@ var listFilters = map[string]*function{
 	"sum":     {call: filterSum, params: []param{opt("attribute", nil), opt("start", int64(0))}},
 }
 
-func filterLength(_ *state, in any, _ *args) (any, error) {
+func filterLength(_ *state, in any, _ *args) any {
 	if n, ok := Length(in); ok {
-		return n, nil
+		return n
 	}
-	return nil, failf(CodeType, "%s has no length", typeName(in))
+	panic(failf(CodeType, "%s has no length", typeName(in)))
 }
 
 // Length is the number of a text's characters, a list's elements or an object's members; other values have none.
@@ -50,37 +50,37 @@ func Length(value any) (int64, bool) {
 	return 0, false
 }
 
-func filterFirst(st *state, in any, _ *args) (any, error) { return st.end(in, 0, "first") }
-func filterLast(st *state, in any, _ *args) (any, error)  { return st.end(in, -1, "last") }
+func filterFirst(st *state, in any, _ *args) any { return st.end(in, 0, "first") }
+func filterLast(st *state, in any, _ *args) any  { return st.end(in, -1, "last") }
 
-func (st *state) end(in any, i int, name string) (any, error) {
+func (st *state) end(in any, i int, name string) any {
 	if s, ok := in.(string); ok {
-		if c, ok, err := stringItem(s, i); ok {
-			return c, err
+		if c, ok := stringItem(s, i); ok {
+			return c
 		}
-		return &undefined{path: "the " + name + " element of an empty string"}, nil
+		return &undefined{path: "the " + name + " element of an empty string"}
 	}
-	items := mustOf(st.elements(in))
+	items := st.elements(in)
 	item, ok := listItem(items, i)
 	if !ok {
-		return &undefined{path: "the " + name + " element of an empty list"}, nil
+		return &undefined{path: "the " + name + " element of an empty list"}
 	}
-	return st.norm(item)
+	return mustOf(st.norm(item))
 }
 
-func filterReverse(st *state, in any, _ *args) (any, error) {
-	items := mustOf(st.elements(in))
-	must(st.growList(len(items)))
+func filterReverse(st *state, in any, _ *args) any {
+	items := st.elements(in)
+	st.growList(len(items))
 	items = slices.Clone(items)
 	slices.Reverse(items)
 	if _, ok := in.(string); ok {
 		return st.joinValues(items, "", "")
 	}
-	return items, nil
+	return items
 }
 
-func filterJoin(st *state, in any, a *args) (any, error) {
-	separator := mustOf(st.text(a.values[0]))
+func filterJoin(st *state, in any, a *args) any {
+	separator := st.text(a.values[0])
 	attribute := ""
 	if a.values[1] != nil {
 		attribute = attributeName(a.values[1])
@@ -88,15 +88,15 @@ func filterJoin(st *state, in any, a *args) (any, error) {
 	return st.joinValues(in, separator, attribute)
 }
 
-func (st *state) joinValues(in any, separator, attribute string) (any, error) {
-	items := mustOf(st.elements(in))
-	must(st.growList(len(items)))
+func (st *state) joinValues(in any, separator, attribute string) any {
+	items := st.elements(in)
+	st.growList(len(items))
 	texts := make([]string, len(items))
 	for i, item := range items {
 		if attribute != "" {
-			item = mustOf(st.attribute(item, attribute))
+			item = st.attribute(item, attribute)
 		}
-		texts[i] = mustOf(st.text(item))
+		texts[i] = st.text(item)
 	}
 	return st.join(texts, separator)
 }
@@ -109,50 +109,47 @@ func attributeName(v any) string {
 	case int64:
 		return strconv.FormatInt(v, 10)
 	}
-	panic(failed{failf(CodeType, "an attribute is a name or a number, not %s", typeName(v))})
+	panic(failf(CodeType, "an attribute is a name or a number, not %s", typeName(v)))
 }
 
 // attribute reads a dotted path of item; a missing one is undefined.
-func (st *state) attribute(item any, path string) (any, error) {
+func (st *state) attribute(item any, path string) any {
 	v := mustOf(st.norm(item))
 	for part := range strings.SplitSeq(path, ".") {
-		must(st.spend(1))
+		st.spend(1)
 		key := pathKey{text: part, dotted: true}
 		if i, err := strconv.Atoi(part); err == nil {
 			key.index, key.isIndex = i, true
 		}
-		next, ok, err := st.member(v, &key)
-		if err != nil {
-			return nil, err
-		}
+		next, ok := st.mustMember(v, &key)
 		if !ok {
-			return &undefined{path: "the element's " + path, parent: v, key: part}, nil
+			return &undefined{path: "the element's " + path, parent: v, key: part}
 		}
 		v = named(next, "the element's "+path, 0)
 	}
-	return v, nil
+	return v
 }
 
 // keysFor computes the keys that sort, unique, min and max compare.
 func (st *state) keysFor(items []any, attribute any, caseSensitive bool) []any {
-	must(st.growList(len(items)))
+	st.growList(len(items))
 	keys := make([]any, len(items))
 	for i, item := range items {
 		v := mustOf(st.norm(item))
 		if attribute != nil {
 			name := attributeName(attribute)
-			v = mustOf(st.attribute(item, name))
+			v = st.attribute(item, name)
 		}
 		if s, ok := v.(string); ok {
-			must(st.growText(s))
+			st.growText(s)
 		}
 		keys[i] = foldCase(v, caseSensitive)
 	}
 	return keys
 }
 
-func filterSort(st *state, in any, a *args) (any, error) {
-	items := mustOf(st.elements(in))
+func filterSort(st *state, in any, a *args) any {
+	items := st.elements(in)
 	name, several := a.values[2].(string)
 	if !several || !strings.Contains(name, ",") {
 		keys := st.keysFor(items, a.values[2], a.bool(1))
@@ -164,7 +161,7 @@ func filterSort(st *state, in any, a *args) (any, error) {
 	for c, name := range names {
 		columns[c] = st.keysFor(items, name, a.bool(1))
 	}
-	must(st.growList(len(items) * len(names)))
+	st.growList(len(items) * len(names))
 	for i := range keys {
 		row := make([]any, len(names))
 		for c := range names {
@@ -176,38 +173,38 @@ func filterSort(st *state, in any, a *args) (any, error) {
 }
 
 // extreme finds the first smallest (-1) or first largest (1) element.
-func extreme(sign int) func(*state, any, *args) (any, error) {
-	return func(st *state, in any, a *args) (any, error) {
-		items := mustOf(st.elements(in))
+func extreme(sign int) func(*state, any, *args) any {
+	return func(st *state, in any, a *args) any {
+		items := st.elements(in)
 		if len(items) == 0 {
-			return &undefined{path: "the smallest or largest element of an empty list"}, nil
+			return &undefined{path: "the smallest or largest element of an empty list"}
 		}
 		keys := st.keysFor(items, a.values[1], a.bool(0))
 		best := 0
 		for i := range keys {
-			c := mustOf(st.order(keys[i], keys[best], 0))
+			c := st.order(keys[i], keys[best], 0)
 			if c != unordered && c*sign > 0 {
 				best = i
 			}
 		}
-		return st.norm(items[best])
+		return mustOf(st.norm(items[best]))
 	}
 }
 
-func filterSum(st *state, in any, a *args) (any, error) {
-	items := mustOf(st.elements(in))
+func filterSum(st *state, in any, a *args) any {
+	items := st.elements(in)
 	total := a.values[1]
 	for _, item := range items {
-		must(st.spend(1))
+		st.spend(1)
 		v := mustOf(st.norm(item))
 		if a.values[0] != nil {
 			name := attributeName(a.values[0])
-			v = mustOf(st.attribute(item, name))
+			v = st.attribute(item, name)
 		}
 		if u, ok := v.(*undefined); ok {
-			return nil, u.err(st)
+			panic(u.err(st))
 		}
-		total = mustOf(st.arithmetic("+", total, v))
+		total = st.arithmetic("+", total, v)
 	}
-	return total, nil
+	return total
 }

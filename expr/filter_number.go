@@ -15,17 +15,17 @@ var numberFilters = map[string]*function{
 	"round": {call: filterRound, params: []param{opt("precision", 0), opt("method", "common")}},
 }
 
-func filterAbs(_ *state, in any, _ *args) (any, error) {
+func filterAbs(_ *state, in any, _ *args) any {
 	n, ok := number(in)
 	switch {
 	case !ok:
-		return nil, failf(CodeType, "abs needs a number, not %s", typeName(in))
+		panic(failf(CodeType, "abs needs a number, not %s", typeName(in)))
 	case n.isFloat:
-		return math.Abs(n.f), nil
+		return math.Abs(n.f)
 	case n.i < 0:
-		return negate(n.i)
+		return mustOf(negate(n.i))
 	}
-	return n.i, nil
+	return n.i
 }
 
 // notGiven is the value of an optional argument that is left out, where none would be a value like any other.
@@ -33,13 +33,13 @@ type notGiven struct{}
 
 // noNumber is the result of int and float for a value that is no number: the default, if given. The error shows a
 // short text unless it derives from a secret.
-func noNumber(st *state, in any, a *args, zero any) (any, error) {
+func noNumber(st *state, in any, a *args, zero any) any {
 	given := a.values[0]
 	switch _, without := given.(notGiven); {
 	case !without:
-		return given, nil
+		return given
 	case st.old():
-		return zero, nil
+		return zero
 	}
 	what := typeName(in)
 	if s, ok := in.(string); ok && len(s) <= 60 && !st.marked {
@@ -47,22 +47,22 @@ func noNumber(st *state, in any, a *args, zero any) (any, error) {
 	}
 	e := failf(CodeValue, "%s: %s is not a number", a.name, what)
 	e.Hint = fmt.Sprintf("%s(default=%s) gives %s instead", a.name, scalarText(zero), scalarText(zero))
-	return nil, e
+	panic(e)
 }
 
 // filterInt is Jinja2's int, but a value that is no number is an error without a default.
-func filterInt(st *state, in any, a *args) (any, error) {
+func filterInt(st *state, in any, a *args) any {
 	if n, ok := number(in); ok {
 		if !n.isFloat {
-			return n.i, nil
+			return n.i
 		}
 		if f := math.Trunc(n.f); f >= -1<<63 && f < 1<<63 {
-			return int64(f), nil
+			return int64(f)
 		}
 		if math.IsNaN(n.f) || math.IsInf(n.f, 0) {
 			return noNumber(st, in, a, int64(0))
 		}
-		return nil, overflow("int")
+		panic(overflow("int"))
 	}
 	s, ok := in.(string)
 	if !ok {
@@ -70,7 +70,7 @@ func filterInt(st *state, in any, a *args) (any, error) {
 	}
 	base := a.int(1, 10)
 	if base != 0 && (base < 2 || base > 36) {
-		return nil, failf(CodeValue, "int: base must be 0 or between 2 and 36")
+		panic(failf(CodeValue, "int: base must be 0 or between 2 and 36"))
 	}
 	digits, ok := cleanDigits(s, base)
 	if !ok {
@@ -78,13 +78,13 @@ func filterInt(st *state, in any, a *args) (any, error) {
 	}
 	i, err := strconv.ParseInt(digits, base, 64)
 	if err == nil {
-		return i, nil
+		return i
 	}
 	if e, ok := err.(*strconv.NumError); ok && e.Err == strconv.ErrRange {
-		return nil, overflow("int")
+		panic(overflow("int"))
 	}
 	if f, err := strconv.ParseFloat(digits, 64); err == nil && math.Abs(f) < 1<<63 && !strings.ContainsAny(digits, "xXpP") {
-		return int64(f), nil
+		return int64(f)
 	}
 	return noNumber(st, in, a, int64(0))
 }
@@ -104,54 +104,54 @@ func cleanDigits(s string, base int) (string, bool) {
 	return s, true
 }
 
-func filterFloat(st *state, in any, a *args) (any, error) {
+func filterFloat(st *state, in any, a *args) any {
 	if n, ok := number(in); ok {
-		return n.float(), nil
+		return n.float()
 	}
 	if s, ok := in.(string); ok && len(s) <= 400 && !strings.ContainsAny(s, "xXpP") {
 		f, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(s), "_", ""), 64)
 		if e, isNum := err.(*strconv.NumError); err == nil || isNum && e.Err == strconv.ErrRange {
-			return f, nil
+			return f
 		}
 	}
 	return noNumber(st, in, a, 0.0)
 }
 
 // filterRound rounds to even at an exact half, as Python does; an integer stays one.
-func filterRound(_ *state, in any, a *args) (any, error) {
+func filterRound(_ *state, in any, a *args) any {
 	n, ok := number(in)
 	if !ok {
-		return nil, failf(CodeType, "round needs a number, not %s", typeName(in))
+		panic(failf(CodeType, "round needs a number, not %s", typeName(in)))
 	}
 	precision := a.int(0, 0)
 	if precision < -300 || precision > 300 {
-		return nil, failf(CodeValue, "round: precision must be between -300 and 300")
+		panic(failf(CodeValue, "round: precision must be between -300 and 300"))
 	}
 	scale := math.Pow(10, float64(precision))
 	switch a.values[1] {
 	case "ceil":
-		return math.Ceil(n.float()*scale) / scale, nil
+		return math.Ceil(n.float()*scale) / scale
 	case "floor":
-		return math.Floor(n.float()*scale) / scale, nil
+		return math.Floor(n.float()*scale) / scale
 	case "common":
 	default:
-		return nil, failf(CodeValue, `round: method must be "common", "ceil" or "floor"`)
+		panic(failf(CodeValue, `round: method must be "common", "ceil" or "floor"`))
 	}
 	switch {
 	case !n.isFloat && precision >= 0:
-		return n.i, nil
+		return n.i
 	case !n.isFloat:
 		return roundInt(n.i, -precision)
 	case precision < 0:
-		return math.RoundToEven(n.f*scale) / scale, nil
+		return math.RoundToEven(n.f*scale) / scale
 	}
-	f, err := strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', precision, 64), 64)
-	return f, err
+	f, _ := strconv.ParseFloat(strconv.FormatFloat(n.f, 'f', precision, 64), 64)
+	return f
 }
 
-func roundInt(i int64, digits int) (any, error) {
+func roundInt(i int64, digits int) any {
 	if digits > 18 {
-		return int64(0), nil
+		return int64(0)
 	}
 	unit := int64(1)
 	for range digits {
@@ -168,9 +168,9 @@ func roundInt(i int64, digits int) (any, error) {
 	}
 	rounded, ok := multiply(quotient, unit)
 	if !ok {
-		return nil, overflow("round")
+		panic(overflow("round"))
 	}
-	return rounded, nil
+	return rounded
 }
 
 // cmpHalf compares remainder with half of unit.

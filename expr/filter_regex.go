@@ -20,25 +20,19 @@ const (
 
 // pattern compiles RE2 syntax, once per evaluation, and charges a match over text: RE2 is linear
 // in the text, but the factor is the pattern's size.
-func (st *state) pattern(source, text string) (*regexp.Regexp, error) {
+func (st *state) pattern(source, text string) *regexp.Regexp {
 	p, ok := st.regex[source]
 	if !ok {
-		var err error
-		if p, err = compilePattern(source); err != nil {
-			return nil, err
-		}
-		if err := st.spend(4 * p.size); err != nil {
-			return nil, err
-		}
-		if err := st.grow(4096 + 256*p.size); err != nil {
-			return nil, err
-		}
+		p = mustOf(compilePattern(source))
+		st.spend(4 * p.size)
+		st.grow(4096 + 256*p.size)
 		if st.regex == nil {
 			st.regex = map[string]*pattern{}
 		}
 		st.regex[source] = p
 	}
-	return p.re, st.spend(len(text) / 4 * p.size)
+	st.spend(len(text) / 4 * p.size)
+	return p.re
 }
 
 func compilePattern(source string) (*pattern, error) {
@@ -78,33 +72,30 @@ func patternSize(re *syntax.Regexp) int {
 }
 
 // filterRegexSearch is the first match, or none.
-func filterRegexSearch(st *state, in any, a *args) (any, error) {
+func filterRegexSearch(st *state, in any, a *args) any {
 	s, re := st.textAndPattern(in, a)
 	if at := re.FindStringIndex(s); at != nil {
-		return s[at[0]:at[1]], nil
+		return s[at[0]:at[1]]
 	}
-	return nil, nil
+	return nil
 }
 
 // textAndPattern is a filter's input text, and its first argument as a regular expression.
 func (st *state) textAndPattern(in any, a *args) (string, *regexp.Regexp) {
-	text := mustOf(st.text(in))
-	source := a.string(0)
-	must(a.err)
-	return text, mustOf(st.pattern(source, text))
+	text := st.text(in)
+	return text, st.pattern(a.string(0), text)
 }
 
 // filterRegexReplace replaces count matches, or all with 0; \1 and \g<name> stand for groups.
-func filterRegexReplace(st *state, in any, a *args) (any, error) {
+func filterRegexReplace(st *state, in any, a *args) any {
 	s, re := st.textAndPattern(in, a)
 	template, limit := goTemplate(a.string(1)), a.int(2, 0)
-	must(a.err)
 	most := st.bytes/matchSize + 1 // one more than the budget has room for
 	if limit > 0 {
 		most = min(most, limit)
 	}
 	matches := re.FindAllStringSubmatchIndex(s, most)
-	must(st.grow(len(matches) * matchSize))
+	st.grow(len(matches) * matchSize)
 	var out []byte
 	end := 0
 	for _, at := range matches {
@@ -112,11 +103,11 @@ func filterRegexReplace(st *state, in any, a *args) (any, error) {
 		out = appendText(out, s[end:at[0]])
 		out = appendText(out, string(re.ExpandString(nil, template, s, at)))
 		end = at[1]
-		must(st.grow(3 * (len(out) - before)))
-		must(st.spend(1 + len(template)/8))
+		st.grow(3 * (len(out) - before))
+		st.spend(1 + len(template)/8)
 	}
-	must(st.grow(2 * (len(s) - end)))
-	return string(append(out, s[end:]...)), nil
+	st.grow(2 * (len(s) - end))
+	return string(append(out, s[end:]...))
 }
 
 // goTemplate turns Python's group references into Go's and keeps dollars as they are.
@@ -146,16 +137,13 @@ func goTemplate(s string) string {
 }
 
 // testMatch holds when the pattern matches at the beginning, as Python's re.match.
-func testMatch(st *state, in any, a *args) (any, error) {
-	s := mustOf(st.text(in))
-	source := a.string(0)
-	must(a.err)
-	re := mustOf(st.pattern(`^(?:`+source+`)`, s))
-	return re.MatchString(s), nil
+func testMatch(st *state, in any, a *args) any {
+	s := st.text(in)
+	return st.pattern(`^(?:`+a.string(0)+`)`, s).MatchString(s)
 }
 
 // testSearch holds when the pattern matches anywhere.
-func testSearch(st *state, in any, a *args) (any, error) {
+func testSearch(st *state, in any, a *args) any {
 	s, re := st.textAndPattern(in, a)
-	return re.MatchString(s), nil
+	return re.MatchString(s)
 }

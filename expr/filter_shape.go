@@ -6,13 +6,13 @@ import (
 	"github.com/stepwell/stepwell/expr/jsonvalue"
 )
 
-func filterBatch(st *state, in any, a *args) (any, error) {
-	items := mustOf(st.elements(in))
+func filterBatch(st *state, in any, a *args) any {
+	items := st.elements(in)
 	size := a.int(0, 0)
 	if size < 1 {
-		return nil, failf(CodeValue, "batch: linecount must be at least 1")
+		panic(failf(CodeValue, "batch: linecount must be at least 1"))
 	}
-	must(st.growList(2 * len(items)))
+	st.growList(2 * len(items))
 	out := []any{}
 	for chunk := range slices.Chunk(items, size) {
 		out = jsonvalue.AppendDoubling(out, slices.Clip(chunk))
@@ -20,13 +20,13 @@ func filterBatch(st *state, in any, a *args) (any, error) {
 	if len(out) > 0 && a.values[1] != nil {
 		st.pad(out, len(out)-1, size, a.values[1])
 	}
-	return out, nil
+	return out
 }
 
 // pad fills the list out[i] up to size elements.
 func (st *state) pad(out []any, i, size int, with any) {
 	last := out[i].([]any)
-	must(st.growList(size))
+	st.growList(size)
 	for len(last) < size {
 		last = append(last, with)
 	}
@@ -34,13 +34,13 @@ func (st *state) pad(out []any, i, size int, with any) {
 }
 
 // filterSlice cuts a list into columns; the first ones are longer where it does not divide.
-func filterSlice(st *state, in any, a *args) (any, error) {
-	items := mustOf(st.elements(in))
+func filterSlice(st *state, in any, a *args) any {
+	items := st.elements(in)
 	count := a.int(0, 0)
 	if count < 1 {
-		return nil, failf(CodeValue, "slice: slices must be at least 1")
+		panic(failf(CodeValue, "slice: slices must be at least 1"))
 	}
-	must(st.growList(len(items) + 2*count))
+	st.growList(len(items) + 2*count)
 	size, extra := len(items)/count, len(items)%count
 	out := make([]any, count)
 	for i := range out {
@@ -54,30 +54,30 @@ func filterSlice(st *state, in any, a *args) (any, error) {
 			st.pad(out, i, size+1, a.values[1])
 		}
 	}
-	return out, nil
+	return out
 }
 
-func filterFlatten(st *state, in any, a *args) (any, error) {
+func filterFlatten(st *state, in any, a *args) any {
 	items, ok := in.([]any)
 	if !ok {
-		return nil, failf(CodeType, "flatten needs a list, not %s", typeName(in))
+		panic(failf(CodeType, "flatten needs a list, not %s", typeName(in)))
 	}
 	levels := a.int(0, st.limits.Depth)
 	out := []any{}
 	st.flatten(&out, items, levels, 0)
-	return out, nil
+	return out
 }
 
 func (st *state) flatten(out *[]any, items []any, levels, depth int) {
-	must(st.deeper(depth))
+	st.deeper(depth)
 	for _, item := range items {
 		v := mustOf(st.norm(item))
 		if inner, ok := v.([]any); ok && levels > 0 {
-			must(st.spend(1))
+			st.spend(1)
 			st.flatten(out, inner, levels-1, depth+1)
 			continue
 		}
-		must(st.growList(2))
+		st.growList(2)
 		*out = jsonvalue.AppendDoubling(*out, v)
 	}
 }

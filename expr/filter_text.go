@@ -19,7 +19,7 @@ var textFilters = map[string]*function{
 	"urlencode":  {call: filterURLEncode},
 	"b64encode":  {call: filterB64Encode},
 	"b64decode":  {call: filterB64Decode},
-	"string":     {call: func(st *state, in any, _ *args) (any, error) { return st.text(in) }},
+	"string":     {call: func(st *state, in any, _ *args) any { return st.text(in) }},
 	"wordcount":  {call: filterWordcount},
 	"trim":       {call: filterTrim, params: []param{opt("chars", nil)}},
 	"replace":    {call: filterReplace, params: []param{need("old"), need("new"), opt("count", nil)}},
@@ -27,7 +27,7 @@ var textFilters = map[string]*function{
 		opt("end", "..."), opt("leeway", 5)}},
 	"indent": {call: filterIndent, params: []param{opt("width", 4), opt("first", false), opt("blank", false)}},
 	"center": {call: filterCenter, params: []param{opt("width", 80)}},
-	"format": {call: func(st *state, in any, a *args) (any, error) {
+	"format": {call: func(st *state, in any, a *args) any {
 		return st.format(in, a)
 	}, rest: true},
 	"split":         {call: methodSplit, params: []param{opt("sep", nil), opt("maxsplit", -1)}},
@@ -38,24 +38,17 @@ var textFilters = map[string]*function{
 // textFilter makes a filter of a function from text to text. It may change a character into one of at
 // most three bytes more, which is charged first.
 func textFilter(f func(string) string) *function {
-	return &function{call: func(st *state, in any, _ *args) (any, error) {
-		s, err := st.text(in)
-		if err != nil {
-			return nil, err
-		}
-		if err := st.growText(s); err != nil {
-			return nil, err
-		}
-		return f(s), nil
+	return &function{call: func(st *state, in any, _ *args) any {
+		s := st.text(in)
+		st.growText(s)
+		return f(s)
 	}}
 }
 
 // growText charges a text that is made out of s, and the time to look at it.
-func (st *state) growText(s string) error {
-	if err := st.spend(len(s) / scanned); err != nil {
-		return err
-	}
-	return st.grow(len(s))
+func (st *state) growText(s string) {
+	st.spend(len(s) / scanned)
+	st.grow(len(s))
 }
 
 func capitalize(s string) string {
@@ -92,19 +85,19 @@ func dirname(s string) string {
 }
 
 // filterSplitext is Python's os.path.splitext: a leading dot begins a name, not an extension.
-func filterSplitext(st *state, in any, _ *args) (any, error) {
-	s := mustOf(st.text(in))
+func filterSplitext(st *state, in any, _ *args) any {
+	s := st.text(in)
 	name := basename(s)
 	dot := strings.LastIndexByte(name, '.')
 	if dot <= 0 || strings.Trim(name[:dot], ".") == "" {
-		return []any{s, ""}, nil
+		return []any{s, ""}
 	}
 	cut := len(s) - len(name) + dot
-	return []any{s[:cut], s[cut:]}, nil
+	return []any{s[:cut], s[cut:]}
 }
 
-func filterWordcount(st *state, in any, _ *args) (any, error) {
-	s := mustOf(st.text(in))
+func filterWordcount(st *state, in any, _ *args) any {
+	s := st.text(in)
 	words, inside := int64(0), false
 	for _, c := range s {
 		letter := c == '_' || unicode.IsLetter(c) || unicode.IsDigit(c)
@@ -113,42 +106,42 @@ func filterWordcount(st *state, in any, _ *args) (any, error) {
 		}
 		inside = letter
 	}
-	return words, nil
+	return words
 }
 
-func filterTrim(st *state, in any, a *args) (any, error) {
-	s, err := st.text(in)
-	if err != nil || a.values[0] == nil {
-		return strings.TrimSpace(s), err
+func filterTrim(st *state, in any, a *args) any {
+	s := st.text(in)
+	if a.values[0] == nil {
+		return strings.TrimSpace(s)
 	}
-	return strings.Trim(s, a.string(0)), nil
+	return strings.Trim(s, a.string(0))
 }
 
-func filterReplace(st *state, in any, a *args) (any, error) {
-	s := mustOf(st.text(in))
-	old := mustOf(st.text(a.values[0]))
-	fresh := mustOf(st.text(a.values[1]))
+func filterReplace(st *state, in any, a *args) any {
+	s := st.text(in)
+	old := st.text(a.values[0])
+	fresh := st.text(a.values[1])
 	return st.replace(s, old, fresh, a.int(2, -1))
 }
 
-func (st *state) replace(s, old, fresh string, limit int) (any, error) {
+func (st *state) replace(s, old, fresh string, limit int) any {
 	count := strings.Count(s, old)
 	if limit >= 0 {
 		count = min(count, limit)
 	}
-	must(st.grow(len(s) + count*max(0, len(fresh)-len(old))))
-	return strings.Replace(s, old, fresh, limit), nil
+	st.grow(len(s) + count*max(0, len(fresh)-len(old)))
+	return strings.Replace(s, old, fresh, limit)
 }
 
-func filterTruncate(st *state, in any, a *args) (any, error) {
-	s := mustOf(st.text(in))
+func filterTruncate(st *state, in any, a *args) any {
+	s := st.text(in)
 	length, end, leeway := a.int(0, 255), a.string(2), a.int(3, 5)
 	size := utf8.RuneCountInString(end)
-	if a.err == nil && length < size {
-		return nil, failf(CodeValue, "truncate: length must be at least %d, the length of end", size)
+	if length < size {
+		panic(failf(CodeValue, "truncate: length must be at least %d, the length of end", size))
 	}
 	if utf8.RuneCountInString(s) <= length+max(leeway, 0) {
-		return s, nil
+		return s
 	}
 	head := prefix(s, length-size)
 	if !a.bool(1) {
@@ -170,19 +163,20 @@ func prefix(s string, n int) string {
 	return s
 }
 
-func filterIndent(st *state, in any, a *args) (any, error) {
-	s := mustOf(st.text(in))
+func filterIndent(st *state, in any, a *args) any {
+	s := st.text(in)
 	indent, ok := a.values[0].(string)
 	if !ok {
 		width := max(0, a.int(0, 4))
-		must(st.grow(width))
+		st.grow(width)
 		indent = strings.Repeat(" ", width)
 	}
 	lines := strings.Count(s, "\n") + 1
 	if lines > st.bytes || len(indent) > st.bytes {
-		return nil, st.grow(st.bytes + 1)
+		st.grow(st.bytes + 1)
+		return nil
 	}
-	must(st.grow(len(s) + lines*len(indent)))
+	st.grow(len(s) + lines*len(indent))
 	var b strings.Builder
 	b.Grow(len(s) + lines*len(indent))
 	for i, line := range strings.Split(s, "\n") {
@@ -194,26 +188,24 @@ func filterIndent(st *state, in any, a *args) (any, error) {
 		}
 		b.WriteString(line)
 	}
-	return b.String(), st.growList(lines)
+	st.growList(lines)
+	return b.String()
 }
 
-func filterCenter(st *state, in any, a *args) (any, error) {
-	s := mustOf(st.text(in))
+func filterCenter(st *state, in any, a *args) any {
+	s := st.text(in)
 	missing := max(0, a.int(0, 80)-utf8.RuneCountInString(s))
-	must(st.grow(2*len(s) + 2*missing))
+	st.grow(2*len(s) + 2*missing)
 	left := missing / 2
 	if missing%2 == 1 && (missing+utf8.RuneCountInString(s))%2 == 1 {
 		left++ // Python puts the odd space to the left when the width is odd
 	}
-	return strings.Repeat(" ", left) + s + strings.Repeat(" ", missing-left), nil
+	return strings.Repeat(" ", left) + s + strings.Repeat(" ", missing-left)
 }
 
 // filterURLEncode escapes text, or writes a mapping or a list of pairs as a query string.
-func filterURLEncode(st *state, in any, _ *args) (any, error) {
-	m, isMap, err := st.mapping(in)
-	if err != nil {
-		return nil, err
-	}
+func filterURLEncode(st *state, in any, _ *args) any {
+	m, isMap := st.mapping(in)
 	var pairs []any
 	if isMap {
 		for _, k := range sortedKeys(m) {
@@ -222,18 +214,19 @@ func filterURLEncode(st *state, in any, _ *args) (any, error) {
 	} else if list, ok := in.([]any); ok {
 		pairs = list
 	} else {
-		s := mustOf(st.text(in))
-		return percentEncode(s, "/"), st.grow(3 * len(s))
+		s := st.text(in)
+		st.grow(3 * len(s))
+		return percentEncode(s, "/")
 	}
 	parts := make([]string, len(pairs))
 	for i, pair := range pairs {
 		kv, ok := pair.([]any)
 		if !ok || len(kv) != 2 {
-			return nil, failf(CodeType, "urlencode needs text, a mapping or a list of pairs")
+			panic(failf(CodeType, "urlencode needs text, a mapping or a list of pairs"))
 		}
 		for j, v := range kv {
-			s := mustOf(st.text(v))
-			must(st.grow(3 * len(s)))
+			s := st.text(v)
+			st.grow(3 * len(s))
 			parts[i] += [...]string{"", "="}[j] + strings.ReplaceAll(percentEncode(s, " "), " ", "+")
 		}
 	}
@@ -255,23 +248,23 @@ func percentEncode(s, safe string) string {
 	return b.String()
 }
 
-func filterB64Encode(st *state, in any, _ *args) (any, error) {
-	s := mustOf(st.text(in))
-	must(st.grow(2 * len(s)))
-	return base64.StdEncoding.EncodeToString([]byte(s)), nil
+func filterB64Encode(st *state, in any, _ *args) any {
+	s := st.text(in)
+	st.grow(2 * len(s))
+	return base64.StdEncoding.EncodeToString([]byte(s))
 }
 
 // filterB64Decode accepts the standard and the URL alphabet, padded or not.
-func filterB64Decode(st *state, in any, _ *args) (any, error) {
-	s := mustOf(st.text(in))
-	must(st.grow(3 * len(s)))
+func filterB64Decode(st *state, in any, _ *args) any {
+	s := st.text(in)
+	st.grow(3 * len(s))
 	s = strings.TrimRight(strings.NewReplacer("-", "+", "_", "/").Replace(s), "=")
 	out, err := base64.RawStdEncoding.DecodeString(s)
 	if err != nil {
-		return nil, failf(CodeValue, "b64decode: the input is not base64")
+		panic(failf(CodeValue, "b64decode: the input is not base64"))
 	}
 	if !utf8.Valid(out) {
-		return nil, failf(CodeValue, "b64decode: the decoded bytes are not UTF-8 text")
+		panic(failf(CodeValue, "b64decode: the decoded bytes are not UTF-8 text"))
 	}
-	return string(out), nil
+	return string(out)
 }

@@ -20,92 +20,91 @@ var valueFilters = map[string]*function{
 
 // filterDefault is default(value, boolean): for undefined, and with boolean for any false value.
 var filterDefault = &function{lax: true, params: []param{opt("default_value", ""), opt("boolean", false)},
-	call: func(_ *state, in any, a *args) (any, error) {
+	call: func(_ *state, in any, a *args) any {
 		if _, missing := in.(*undefined); missing || a.bool(1) && !truth(in) {
-			return a.values[0], nil
+			return a.values[0]
 		}
-		return in, nil
+		return in
 	}}
 
-func filterToJSON(st *state, in any, a *args) (any, error) {
+func filterToJSON(st *state, in any, a *args) any {
 	indent := ""
 	if a.values[0] != nil {
 		width := a.int(0, 0)
 		if width < 0 || width > 16 {
-			return nil, failf(CodeValue, "tojson: indent must be between 0 and 16")
+			panic(failf(CodeValue, "tojson: indent must be between 0 and 16"))
 		}
 		indent = strings.Repeat(" ", width)
 	}
 	return st.jsonText(in, indent)
 }
 
-func filterFromJSON(st *state, in any, _ *args) (any, error) {
+func filterFromJSON(st *state, in any, _ *args) any {
 	s, ok := in.(string)
 	if !ok {
-		return nil, failf(CodeType, "fromjson needs a string, not %s", typeName(in))
+		panic(failf(CodeType, "fromjson needs a string, not %s", typeName(in)))
 	}
 	v, err := decode(s, st)
 	if e, ok := err.(*Error); ok {
 		e.Message += " at line " + strconv.Itoa(e.Line) + ", column " + strconv.Itoa(e.Column) + " of the input of fromjson"
 		e.Line, e.Column = 0, 0 // these count in the data; the caller adds the place in the template
 	}
-	return v, err
+	return mustOf(v, err)
 }
 
-func filterAttr(st *state, in any, a *args) (any, error) {
+func filterAttr(st *state, in any, a *args) any {
 	key := pathKey{text: a.string(0)}
-	item, ok, err := st.member(in, &key)
+	item, ok := st.mustMember(in, &key)
 	name := "…" + pathString("", []pathKey{key})
-	if err != nil || ok {
-		return named(item, name, 0), err
+	if ok {
+		return named(item, name, 0)
 	}
-	return &undefined{path: name, parent: in, key: key.text}, nil
+	return &undefined{path: name, parent: in, key: key.text}
 }
 
 // entries returns a mapping and its sorted keys.
 func (st *state) entries(name string, v any) (map[string]any, []string) {
-	m, ok, err := st.mapping(v)
-	must(err)
+	m, ok := st.mapping(v)
 	if !ok {
-		panic(failed{failf(CodeType, "%s needs a mapping, not %s", name, typeName(v))})
+		panic(failf(CodeType, "%s needs a mapping, not %s", name, typeName(v)))
 	}
-	must(st.growList(5 * len(m)))
+	st.growList(5 * len(m))
 	return m, sortedKeys(m)
 }
 
-func methodItems(st *state, in any, _ *args) (any, error) {
+func methodItems(st *state, in any, _ *args) any {
 	m, keys := st.entries("items", in)
 	out := make([]any, len(keys))
 	for i, k := range keys {
 		out[i] = []any{k, m[k]}
 	}
-	return out, nil
+	return out
 }
 
-func methodKeys(st *state, in any, _ *args) (any, error) {
+func methodKeys(st *state, in any, _ *args) any {
 	_, keys := st.entries("keys", in)
-	return anyList(keys), nil
+	return anyList(keys)
 }
 
-func methodValues(st *state, in any, _ *args) (any, error) {
+func methodValues(st *state, in any, _ *args) any {
 	m, keys := st.entries("values", in)
 	out := make([]any, len(keys))
 	for i, k := range keys {
 		out[i] = m[k]
 	}
-	return out, nil
+	return out
 }
 
-func filterDictsort(st *state, in any, a *args) (any, error) {
+func filterDictsort(st *state, in any, a *args) any {
 	position := 0
 	switch a.values[1] {
 	case "key":
 	case "value":
 		position = 1
 	default:
-		return nil, failf(CodeValue, `dictsort: by must be "key" or "value"`)
+		panic(failf(CodeValue, `dictsort: by must be "key" or "value"`))
 	}
-	items := mustOf(methodItems(st, in, nil))
+	items := methodItems(st, in, nil)
 	keys := make([]any, len(items.([]any)))
 	for i, pair := range items.([]any) {
 		keys[i] = foldCase(pair.([]any)[position], a.bool(0))
@@ -117,12 +116,12 @@ var dictMethods = map[string]*function{
 	"items":  {call: methodItems},
 	"keys":   {call: methodKeys},
 	"values": {call: methodValues},
-	"get": {params: []param{need("key"), opt("default", nil)}, call: func(st *state, in any, a *args) (any, error) {
-		key := mustOf(dynamicKey(a.values[0]))
-		item, ok, err := st.member(in, &key)
-		if err == nil && (!ok || isUndefined(item)) {
-			return a.values[1], nil
+	"get": {params: []param{need("key"), opt("default", nil)}, call: func(st *state, in any, a *args) any {
+		key := dynamicKey(a.values[0])
+		item, ok := st.mustMember(in, &key)
+		if !ok || isUndefined(item) {
+			return a.values[1]
 		}
-		return item, err
+		return item
 	}},
 }

@@ -8,7 +8,7 @@ import (
 
 // function is a filter, a test, a method or a global function. in is the operand left of the bar, the is, or the dot.
 type function struct {
-	call   func(st *state, in any, a *args) (any, error)
+	call   func(st *state, in any, a *args) any
 	params []param
 	rest   bool // takes further positional and keyword arguments
 	lax    bool // accepts undefined as input and in arguments
@@ -104,30 +104,26 @@ func (c callArgs) match(name string, f *function) ([]int, error) {
 	return plan, nil
 }
 
-func (st *state) evalArgs(c callArgs) ([]any, error) {
+func (st *state) evalArgs(c callArgs) []any {
 	if len(c.nodes) == 0 {
-		return nil, nil
+		return nil
 	}
 	values := make([]any, len(c.nodes))
 	for i, n := range c.nodes {
-		var err error
-		if values[i], err = st.eval(n); err != nil {
-			return nil, err
-		}
+		values[i] = st.eval(n)
 	}
-	return values, nil
+	return values
 }
 
 // call runs f on evaluated arguments.
-func (st *state) call(name string, f *function, in any, c callArgs, values []any, plan []int) (v any, err error) {
-	defer recovered(&v, &err)
+func (st *state) call(name string, f *function, in any, c callArgs, values []any, plan []int) any {
 	if !f.lax {
-		must(st.present(f, in))
+		st.present(f, in)
 		for _, v := range values {
-			must(st.present(f, v))
+			st.present(f, v)
 		}
 	}
-	must(st.scan(in, values))
+	st.scan(in, values)
 	a := args{name: name, params: f.params}
 	if len(f.params) > 0 {
 		a.values = make([]any, len(f.params))
@@ -144,24 +140,23 @@ func (st *state) call(name string, f *function, in any, c callArgs, values []any
 		a.rest = values[min(len(f.params), positional):positional]
 		a.names, a.named = c.names, values[positional:]
 	}
-	v = mustOf(f.call(st, in, &a))
-	return v, a.err
+	return f.call(st, in, &a)
 }
 
 // present refuses an undefined value unless the function accepts it.
-func (st *state) present(f *function, v any) error {
+func (st *state) present(f *function, v any) {
 	u, ok := v.(*undefined)
 	if !ok || f.asks && !u.refused(st) {
 		if ok {
 			st.miss(u)
 		}
-		return nil
+		return
 	}
-	return u.err(st)
+	panic(u.err(st))
 }
 
 // scan charges the time to look through the strings of a call.
-func (st *state) scan(in any, values []any) error {
+func (st *state) scan(in any, values []any) {
 	n := 0
 	if s, ok := in.(string); ok {
 		n = len(s)
@@ -171,11 +166,10 @@ func (st *state) scan(in any, values []any) error {
 			n += len(s)
 		}
 	}
-	return st.spend(n / scanned)
+	st.spend(n / scanned)
 }
 
-// args are a call's matched arguments. The accessors record the first mistake in err; the
-// caller discards the result when there is one.
+// args are a call's matched arguments.
 type args struct {
 	name   string
 	params []param
@@ -183,13 +177,11 @@ type args struct {
 	rest   []any
 	names  []string // keyword arguments, those of parameters too
 	named  []any
-	err    error
 }
 
-func (a *args) fail(i int, want string) {
-	if a.err == nil {
-		a.err = failf(CodeType, "%s: %s must be %s, not %s", clip(a.name), a.params[i].name, want, typeName(a.values[i]))
-	}
+// wrong is the error for an argument of another type.
+func (a *args) wrong(i int, want string) error {
+	return failf(CodeType, "%s: %s must be %s, not %s", clip(a.name), a.params[i].name, want, typeName(a.values[i]))
 }
 
 // keyword returns a further keyword argument.
@@ -204,7 +196,7 @@ func (a *args) keyword(name string) (any, bool) {
 func (a *args) string(i int) string {
 	s, ok := a.values[i].(string)
 	if !ok {
-		a.fail(i, "a string")
+		panic(a.wrong(i, "a string"))
 	}
 	return s
 }
@@ -224,19 +216,16 @@ func (a *args) int(i int, def int) int {
 		}
 		return 0
 	}
-	a.fail(i, "an integer")
-	return def
+	panic(a.wrong(i, "an integer"))
 }
 
 func (a *args) bool(i int) bool { return truth(a.values[i]) }
 
-// failed is the panic that ends a built-in function, raised by must and mustOf and turned into an error by recovered:
-// nearly every line of a function may exceed the budget. Use them only below recovered.
-type failed struct{ err error }
-
+// must panics with an error. An evaluation that fails panics with its *Error, because nearly every line of it may exceed
+// the budget: recovered ends it.
 func must(err error) {
 	if err != nil {
-		panic(failed{err})
+		panic(err)
 	}
 }
 
@@ -245,12 +234,20 @@ func mustOf[T any](v T, err error) T {
 	return v
 }
 
-// recovered is deferred.
-func recovered(v *any, err *error) {
+// recovered is deferred by whoever begins an evaluation. An error without a place gets that of the node or statement
+// at hand, if there is a state.
+func recovered(st *state, err *error) {
 	switch p := recover().(type) {
 	case nil:
-	case failed:
-		*v, *err = nil, p.err
+	case *Error:
+		off := 0
+		if *err = p; st == nil {
+			return
+		}
+		if st.at != nil {
+			off = st.at.at().off
+		}
+		*err = located(p, st.src, off)
 	default:
 		panic(p)
 	}

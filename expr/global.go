@@ -11,7 +11,7 @@ var globals = map[string]*function{
 	"dict":  {rest: true, params: []param{}, call: globalDict},
 }
 
-func globalRange(st *state, _ any, a *args) (any, error) {
+func globalRange(st *state, _ any, a *args) any {
 	var bound [3]int64
 	for i, v := range a.values {
 		if v == nil && i == 1 {
@@ -19,7 +19,7 @@ func globalRange(st *state, _ any, a *args) (any, error) {
 		}
 		n, ok := v.(int64)
 		if !ok {
-			return nil, failf(CodeType, "range: %s must be an integer, not %s", a.params[i].name, typeName(v))
+			panic(failf(CodeType, "range: %s must be an integer, not %s", a.params[i].name, typeName(v)))
 		}
 		bound[i] = n
 	}
@@ -28,15 +28,15 @@ func globalRange(st *state, _ any, a *args) (any, error) {
 		start, stop = 0, start
 	}
 	if step == 0 {
-		return nil, failf(CodeValue, "range: step cannot be 0")
+		panic(failf(CodeValue, "range: step cannot be 0"))
 	}
 	count := rangeCount(start, stop, step)
-	must(st.growList(count))
+	st.growList(count)
 	out := make([]any, count)
 	for i := range out {
 		out[i] = start + int64(i)*step
 	}
-	return out, nil
+	return out
 }
 
 // rangeCount is the length of the range, capped far above every budget.
@@ -51,10 +51,10 @@ func rangeCount(start, stop, step int64) int {
 	return int(min((span-1)/magnitude(step)+1, math.MaxInt32))
 }
 
-func globalDict(st *state, _ any, a *args) (any, error) {
+func globalDict(st *state, _ any, a *args) any {
 	out := map[string]any{}
 	if len(a.rest) > 1 {
-		return nil, failf(CodeType, "dict takes at most 1 positional argument")
+		panic(failf(CodeType, "dict takes at most 1 positional argument"))
 	}
 	for _, source := range a.rest {
 		st.fill(out, source)
@@ -62,24 +62,23 @@ func globalDict(st *state, _ any, a *args) (any, error) {
 	for i, name := range a.names {
 		out[name] = a.named[i]
 	}
-	return out, st.grow(len(out) * entrySize)
+	st.grow(len(out) * entrySize)
+	return out
 }
 
 // fill copies a mapping or a list of pairs into out.
 func (st *state) fill(out map[string]any, source any) {
-	m, ok, err := st.mapping(source)
-	must(err)
-	if ok {
-		must(st.grow(len(m) * entrySize))
+	if m, ok := st.mapping(source); ok {
+		st.grow(len(m) * entrySize)
 		maps.Copy(out, m)
 		return
 	}
-	pairs := mustOf(st.elements(source))
-	must(st.grow(len(pairs) * entrySize))
+	pairs := st.elements(source)
+	st.grow(len(pairs) * entrySize)
 	for _, pair := range pairs {
 		kv, ok := pair.([]any)
 		if !ok || len(kv) != 2 {
-			panic(failed{failf(CodeType, "dict needs a mapping or a list of pairs")})
+			panic(failf(CodeType, "dict needs a mapping or a list of pairs"))
 		}
 		out[mustOf(keyString(kv[0]))] = kv[1]
 	}

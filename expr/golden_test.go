@@ -91,7 +91,7 @@ func outcome(t *testing.T, kind, source string, scope Scope, l Limits) goldenRes
 		if s, ok := v.(string); ok {
 			v = s
 		} else { // a text of one expression keeps its type here and is rendered there
-			v, err = (&state{src: source, limits: l.withDefaults(), bytes: 1 << 20, ops: 1 << 20}).text(v)
+			v = (&state{src: source, limits: l.withDefaults(), bytes: 1 << 20, ops: 1 << 20}).text(v)
 		}
 	}
 	if err != nil {

@@ -35,11 +35,11 @@ func decode(src string, b jsonvalue.Budget) (any, error) {
 }
 
 // Pay implements jsonvalue.Budget.
-func (st *state) Pay(elements, entries int) error {
-	if err := st.growList(elements); err != nil {
-		return err
-	}
-	return st.grow(entries * entrySize)
+func (st *state) Pay(elements, entries int) (err error) {
+	defer recovered(nil, &err) // the place is in the JSON
+	st.growList(elements)
+	st.grow(entries * entrySize)
+	return nil
 }
 
 // Marshal writes v as compact JSON: mapping keys sorted, floats with a point or an exponent so
@@ -54,17 +54,16 @@ func Marshal(v any) ([]byte, error) {
 // MarshalPlain is Marshal that reports whether v is of the value model alone: then Decode reads the result.
 func MarshalPlain(v any) (raw []byte, plain bool, err error) {
 	w := jsonWriter{}
-	err = w.value(v, 0)
-	return w.out, !w.foreign, err
+	defer recovered(nil, &err)
+	w.value(v, 0)
+	return w.out, !w.foreign, nil
 }
 
 // jsonText is Marshal within the budget, with an indent for each level or "".
-func (st *state) jsonText(v any, indent string) (string, error) {
+func (st *state) jsonText(v any, indent string) string {
 	w := jsonWriter{st: st, indent: indent}
-	if err := w.value(v, 0); err != nil {
-		return "", err
-	}
-	return string(w.out), nil
+	w.value(v, 0)
+	return string(w.out)
 }
 
 type jsonWriter struct {
@@ -76,31 +75,25 @@ type jsonWriter struct {
 }
 
 // pay charges the bytes written since the last call, and the visit.
-func (w *jsonWriter) pay(depth int) error {
+func (w *jsonWriter) pay(depth int) {
 	if w.st == nil {
 		if depth > jsonvalue.MaxDepth {
-			return failf(CodeBudget, "a value nests deeper than %d levels", jsonvalue.MaxDepth)
+			panic(failf(CodeBudget, "a value nests deeper than %d levels", jsonvalue.MaxDepth))
 		}
-		return nil
+		return
 	}
-	if err := w.st.deeper(depth); err != nil {
-		return err
-	}
-	if err := w.st.walk(); err != nil {
-		return err
-	}
+	w.st.deeper(depth)
+	w.st.walk()
 	n := len(w.out) - w.paid
 	w.paid = len(w.out)
 	if cap(w.out)-len(w.out) < 64 {
 		w.out = slices.Grow(w.out, max(64, len(w.out)))
 	}
-	return w.st.grow(3 * n) // twice in the growing buffer, once in the string made of it
+	w.st.grow(3 * n) // twice in the growing buffer, once in the string made of it
 }
 
-func (w *jsonWriter) value(v any, depth int) error {
-	if err := w.pay(depth); err != nil {
-		return err
-	}
+func (w *jsonWriter) value(v any, depth int) {
+	w.pay(depth)
 	switch v := v.(type) {
 	case nil:
 		w.out = append(w.out, "null"...)
@@ -112,26 +105,23 @@ func (w *jsonWriter) value(v any, depth int) error {
 		w.out = strconv.AppendInt(w.out, int64(v), 10)
 	case float64:
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return failf(CodeValue, "%s has no form in JSON", jsonvalue.FloatText(v))
+			panic(failf(CodeValue, "%s has no form in JSON", jsonvalue.FloatText(v)))
 		}
 		w.out = append(w.out, jsonvalue.FloatText(v)...)
 	case string:
 		if w.st != nil {
-			if err := w.st.spend(len(v) / scanned); err != nil {
-				return err
-			}
+			w.st.spend(len(v) / scanned)
 		}
 		w.out = jsonvalue.AppendQuoted(w.out, v)
 	case []any:
-		return w.list(v, depth)
+		w.list(v, depth)
 	case map[string]any:
-		return w.mapping(v, depth)
+		w.mapping(v, depth)
 	case Vars:
-		return w.mapping(v, depth)
+		w.mapping(v, depth)
 	default:
-		return w.other(v, depth)
+		w.other(v, depth)
 	}
-	return nil
 }
 
 func (w *jsonWriter) newline(depth int) {
@@ -144,25 +134,22 @@ func (w *jsonWriter) newline(depth int) {
 	}
 }
 
-func (w *jsonWriter) list(v []any, depth int) error {
+func (w *jsonWriter) list(v []any, depth int) {
 	w.out = append(w.out, '[')
 	for i, item := range v {
 		if i > 0 {
 			w.out = append(w.out, ',')
 		}
 		w.newline(depth + 1)
-		if err := w.value(item, depth+1); err != nil {
-			return err
-		}
+		w.value(item, depth+1)
 	}
 	if len(v) > 0 {
 		w.newline(depth)
 	}
 	w.out = append(w.out, ']')
-	return nil
 }
 
-func (w *jsonWriter) mapping(v map[string]any, depth int) error {
+func (w *jsonWriter) mapping(v map[string]any, depth int) {
 	w.out = append(w.out, '{')
 	for i, k := range slices.Sorted(maps.Keys(v)) {
 		if i > 0 {
@@ -173,28 +160,26 @@ func (w *jsonWriter) mapping(v map[string]any, depth int) error {
 		if w.indent != "" {
 			w.out = append(w.out, ' ')
 		}
-		if err := w.value(v[k], depth+1); err != nil {
-			return err
-		}
+		w.value(v[k], depth+1)
 	}
 	if len(v) > 0 {
 		w.newline(depth)
 	}
 	w.out = append(w.out, '}')
-	return nil
 }
 
 // other writes a value outside the value model as it is.
-func (w *jsonWriter) other(v any, depth int) error {
+func (w *jsonWriter) other(v any, depth int) {
 	w.foreign = true
 	switch v := v.(type) {
 	case Raw:
 		if w.st != nil {
 			break // decoded below, so that the text is the same as for a decoded value
 		}
-		return w.raw(v)
+		w.raw(v)
+		return
 	case *undefined:
-		return v.err(w.st)
+		panic(v.err(w.st))
 	}
 	if w.st == nil {
 		if _, ok := v.(Object); !ok {
@@ -202,10 +187,10 @@ func (w *jsonWriter) other(v any, depth int) error {
 			e := json.NewEncoder(&b)
 			e.SetEscapeHTML(false)
 			if err := e.Encode(v); err != nil {
-				return failf(CodeType, "%T has no form in JSON: %v", v, err)
+				panic(failf(CodeType, "%T has no form in JSON: %v", v, err))
 			}
 			w.out = append(w.out, bytes.TrimSuffix(b.Bytes(), []byte("\n"))...)
-			return nil
+			return
 		}
 	}
 	st := w.st
@@ -213,23 +198,20 @@ func (w *jsonWriter) other(v any, depth int) error {
 		st = &state{limits: Limits{}.withDefaults(), ops: math.MaxInt, bytes: math.MaxInt}
 	}
 	p, _, err := st.plain(v, depth)
-	if err != nil {
-		return err
-	}
-	return w.value(p, depth)
+	must(err)
+	w.value(p, depth)
 }
 
-func (w *jsonWriter) raw(v Raw) error {
+func (w *jsonWriter) raw(v Raw) {
 	if len(v) == 0 {
 		w.out = append(w.out, "null"...)
-		return nil
+		return
 	}
 	b := bytes.NewBuffer(w.out)
 	if err := json.Compact(b, v); err != nil {
-		return failf(CodeValue, "a raw value is not JSON: %v", err)
+		panic(failf(CodeValue, "a raw value is not JSON: %v", err))
 	}
 	w.out = b.Bytes()
-	return nil
 }
 
 // numberValue is a json.Number of a Scope as int64 or float64. A whole number beyond both stays as it is: it is

@@ -59,6 +59,7 @@ func (l Limits) withDefaults() Limits {
 // state is one evaluation: its scope, its local names and the rest of its budget.
 type state struct {
 	src    string
+	at     interface{ at() base } // the node being evaluated, the statement being run; nil: the whole template
 	scope  Scope
 	locals *binding
 	ops    int
@@ -88,19 +89,18 @@ type binding struct {
 	next  *binding
 }
 
-func (st *state) bind(name string, v any) error {
+func (st *state) bind(name string, v any) {
 	st.locals = &binding{name: name, value: v, next: st.locals}
-	return st.grow(bindingSize)
+	st.grow(bindingSize)
 }
 
 // spend takes n steps from the budget.
-func (st *state) spend(n int) error {
+func (st *state) spend(n int) {
 	if n > st.ops {
 		st.ops = 0
-		return st.opsError()
+		panic(st.opsError())
 	}
 	st.ops -= n
-	return nil
 }
 
 func (st *state) opsError() error {
@@ -111,50 +111,42 @@ func (st *state) opsError() error {
 
 // walk accounts for looking at one existing value: cheap, but a small template can
 // make a list that holds itself 2^30 times over, so it must not be free.
-func (st *state) walk() error {
+func (st *state) walk() {
 	if st.walked++; st.walked&7 == 0 {
-		return st.spend(1)
+		st.spend(1)
 	}
-	return nil
 }
 
 // grow takes n bytes from the budget before they are allocated.
-func (st *state) grow(n int) error {
+func (st *state) grow(n int) {
 	if n > st.bytes || n < 0 {
 		st.bytes = 0
 		e := failf(CodeBudget, "the template builds more than %d bytes", st.limits.Bytes)
 		e.Hint = "pass large data by reference"
-		return e
+		panic(e)
 	}
 	st.bytes -= n
-	return nil
 }
 
 // growList charges a list of n elements that is about to be built.
-func (st *state) growList(n int) error {
+func (st *state) growList(n int) {
 	if n < 0 || n > st.limits.Bytes {
 		n = st.limits.Bytes // avoids overflow below; still far over the budget
 	}
-	if err := st.grow(n * elementSize); err != nil {
-		return err
-	}
-	return st.spend(n)
+	st.grow(n * elementSize)
+	st.spend(n)
 }
 
-func (st *state) deeper(depth int) error {
+func (st *state) deeper(depth int) {
 	if depth > st.limits.Depth {
-		return failf(CodeBudget, "a value nests deeper than %d levels", st.limits.Depth)
+		panic(failf(CodeBudget, "a value nests deeper than %d levels", st.limits.Depth))
 	}
-	return nil
 }
 
 // write appends to the output.
-func (st *state) write(s string) error {
-	if err := st.grow(len(s)); err != nil {
-		return err
-	}
+func (st *state) write(s string) {
+	st.grow(len(s))
 	st.out = appendText(st.out, s)
-	return nil
 }
 
 // appendText is append with a growth of two for large buffers too, so that all copies together

@@ -42,21 +42,21 @@ func (l *loop) Attr(name string) (any, bool) {
 }
 
 var loopMethods = map[string]*function{
-	"cycle": {rest: true, call: func(_ *state, in any, a *args) (any, error) {
+	"cycle": {rest: true, call: func(_ *state, in any, a *args) any {
 		if len(a.rest) == 0 {
-			return nil, failf(CodeType, "loop.cycle needs at least one value")
+			panic(failf(CodeType, "loop.cycle needs at least one value"))
 		}
-		return a.rest[in.(*loop).index%len(a.rest)], nil
+		return a.rest[in.(*loop).index%len(a.rest)]
 	}},
-	"changed": {rest: true, call: func(st *state, in any, a *args) (any, error) {
+	"changed": {rest: true, call: func(st *state, in any, a *args) any {
 		l := in.(*loop)
 		if seen, ok := l.changed.([]any); ok {
-			same, err := st.equal(seen, a.rest, 0)
-			if err != nil || same {
-				return false, err
+			if st.equal(seen, a.rest, 0) {
+				return false
 			}
 		}
 		l.changed = append([]any{}, a.rest...)
-		return true, st.growList(len(a.rest))
+		st.growList(len(a.rest))
+		return true
 	}},
 }

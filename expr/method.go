@@ -25,89 +25,89 @@ var stringMethods = map[string]*function{
 	"replace":    {call: filterReplace, params: []param{need("old"), need("new"), opt("count", -1)}},
 	"startswith": {call: affixMethod(strings.HasPrefix), params: []param{need("prefix")}},
 	"endswith":   {call: affixMethod(strings.HasSuffix), params: []param{need("suffix")}},
-	"removeprefix": {call: func(_ *state, in any, a *args) (any, error) {
-		return strings.TrimPrefix(in.(string), a.string(0)), nil
+	"removeprefix": {call: func(_ *state, in any, a *args) any {
+		return strings.TrimPrefix(in.(string), a.string(0))
 	}, params: []param{need("prefix")}},
-	"removesuffix": {call: func(_ *state, in any, a *args) (any, error) {
-		return strings.TrimSuffix(in.(string), a.string(0)), nil
+	"removesuffix": {call: func(_ *state, in any, a *args) any {
+		return strings.TrimSuffix(in.(string), a.string(0))
 	}, params: []param{need("suffix")}},
-	"join": {call: func(st *state, in any, a *args) (any, error) {
+	"join": {call: func(st *state, in any, a *args) any {
 		return st.joinValues(a.values[0], in.(string), "")
 	}, params: []param{need("items")}},
-	"find": {call: func(_ *state, in any, a *args) (any, error) {
+	"find": {call: func(_ *state, in any, a *args) any {
 		s := in.(string)
 		i := strings.Index(s, a.string(0))
 		if i < 0 {
-			return int64(-1), nil
+			return int64(-1)
 		}
-		return int64(utf8.RuneCountInString(s[:i])), nil
+		return int64(utf8.RuneCountInString(s[:i]))
 	}, params: []param{need("sub")}},
-	"count": {call: func(_ *state, in any, a *args) (any, error) {
-		return int64(strings.Count(in.(string), a.string(0))), nil
+	"count": {call: func(_ *state, in any, a *args) any {
+		return int64(strings.Count(in.(string), a.string(0)))
 	}, params: []param{need("sub")}},
-	"isdigit": {call: func(_ *state, in any, _ *args) (any, error) {
+	"isdigit": {call: func(_ *state, in any, _ *args) any {
 		s := in.(string)
-		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0, nil
+		return s != "" && strings.IndexFunc(s, func(c rune) bool { return !unicode.IsDigit(c) }) < 0
 	}},
 	"zfill": {call: methodZfill, params: []param{need("width")}},
 }
 
-func stripMethod(space func(string) string, cut func(s, chars string) string) func(*state, any, *args) (any, error) {
-	return func(st *state, in any, a *args) (any, error) {
+func stripMethod(space func(string) string, cut func(s, chars string) string) func(*state, any, *args) any {
+	return func(st *state, in any, a *args) any {
 		if a.values[0] == nil {
-			return space(in.(string)), nil
+			return space(in.(string))
 		}
-		return cut(in.(string), a.string(0)), nil
+		return cut(in.(string), a.string(0))
 	}
 }
 
 // affixMethod accepts one affix or a list of them, as Python accepts a tuple.
-func affixMethod(has func(s, affix string) bool) func(*state, any, *args) (any, error) {
-	return func(st *state, in any, a *args) (any, error) {
+func affixMethod(has func(s, affix string) bool) func(*state, any, *args) any {
+	return func(st *state, in any, a *args) any {
 		list, ok := a.values[0].([]any)
 		if !ok {
-			return has(in.(string), a.string(0)), nil
+			return has(in.(string), a.string(0))
 		}
 		found := slices.ContainsFunc(list, func(v any) bool {
 			s, ok := v.(string)
 			return ok && has(in.(string), s)
 		})
-		return found, st.spend(len(list))
+		st.spend(len(list))
+		return found
 	}
 }
 
-func methodZfill(st *state, in any, a *args) (any, error) {
+func methodZfill(st *state, in any, a *args) any {
 	s := in.(string)
 	missing := max(0, a.int(0, 0)-utf8.RuneCountInString(s))
-	must(st.grow(2*missing + len(s)))
+	st.grow(2*missing + len(s))
 	sign := ""
 	if s != "" && (s[0] == '-' || s[0] == '+') {
 		sign, s = s[:1], s[1:]
 	}
-	return sign + strings.Repeat("0", missing) + s, nil
+	return sign + strings.Repeat("0", missing) + s
 }
 
 // methodSplit splits at a separator, or at runs of white space without one.
-func methodSplit(st *state, in any, a *args) (any, error) {
+func methodSplit(st *state, in any, a *args) any {
 	return st.split(in, a, false)
 }
 
-func methodRsplit(st *state, in any, a *args) (any, error) {
+func methodRsplit(st *state, in any, a *args) any {
 	return st.split(in, a, true)
 }
 
-func (st *state) split(in any, a *args, fromRight bool) (any, error) {
-	s := mustOf(st.text(in))
+func (st *state) split(in any, a *args, fromRight bool) any {
+	s := st.text(in)
 	limit := a.int(1, -1)
 	if a.values[0] == nil {
 		return st.splitSpace(s, limit, fromRight)
 	}
 	separator := a.string(0)
-	must(a.err)
 	if separator == "" {
-		return nil, failf(CodeValue, "split: the separator is empty")
+		panic(failf(CodeValue, "split: the separator is empty"))
 	}
-	must(st.growList(strings.Count(s, separator) + 1))
+	st.growList(strings.Count(s, separator) + 1)
 	parts := strings.Split(s, separator)
 	if limit >= 0 && len(parts) > limit+1 {
 		if fromRight {
@@ -117,14 +117,15 @@ func (st *state) split(in any, a *args, fromRight bool) (any, error) {
 			parts = strings.SplitN(s, separator, limit+1)
 		}
 	}
-	return anyList(parts), st.growText(s)
+	st.growText(s)
+	return anyList(parts)
 }
 
-func (st *state) splitSpace(s string, limit int, fromRight bool) (any, error) {
-	must(st.growList(len(s)/2 + 1))
+func (st *state) splitSpace(s string, limit int, fromRight bool) any {
+	st.growList(len(s)/2 + 1)
 	fields := strings.Fields(s)
 	if limit < 0 || len(fields) <= limit+1 {
-		return anyList(fields), nil
+		return anyList(fields)
 	}
 	out := []any{}
 	rest := strings.TrimSpace(s)
@@ -141,11 +142,11 @@ func (st *state) splitSpace(s string, limit int, fromRight bool) (any, error) {
 		}
 	}
 	if !fromRight {
-		return append(out, strings.TrimLeftFunc(restOf(s, out), unicode.IsSpace)), nil
+		return append(out, strings.TrimLeftFunc(restOf(s, out), unicode.IsSpace))
 	}
 	out = append(out, strings.TrimRightFunc(s[:len(s)-len(restTail(s, out))], unicode.IsSpace))
 	slices.Reverse(out)
-	return out, nil
+	return out
 }
 
 // restOf is s after the words in out, its trailing space kept as Python keeps it.
@@ -166,14 +167,14 @@ func restTail(s string, out []any) string {
 	return s[len(head):]
 }
 
-func methodSplitlines(st *state, in any, a *args) (any, error) {
+func methodSplitlines(st *state, in any, a *args) any {
 	s := in.(string)
-	must(st.growList(strings.Count(s, "\n") + strings.Count(s, "\r") + 1))
+	st.growList(strings.Count(s, "\n") + strings.Count(s, "\r") + 1)
 	out := []any{}
 	for s != "" {
 		i := strings.IndexAny(s, "\r\n")
 		if i < 0 {
-			return append(out, s), nil
+			return append(out, s)
 		}
 		end := i + 1
 		if strings.HasPrefix(s[i:], "\r\n") {
@@ -185,7 +186,7 @@ func methodSplitlines(st *state, in any, a *args) (any, error) {
 		out = append(out, s[:i])
 		s = s[end:]
 	}
-	return out, nil
+	return out
 }
 
 // method finds the method of a value.
@@ -220,21 +221,21 @@ func (l *library) isMethod(name string) bool {
 
 // listMethods are the methods of lists; none of them changes the list.
 var listMethods = map[string]*function{
-	"index": {params: []param{need("value")}, call: func(st *state, in any, a *args) (any, error) {
+	"index": {params: []param{need("value")}, call: func(st *state, in any, a *args) any {
 		for i, item := range in.([]any) {
-			if mustOf(st.equal(item, a.values[0], 0)) {
-				return int64(i), nil
+			if st.equal(item, a.values[0], 0) {
+				return int64(i)
 			}
 		}
-		return nil, failf(CodeValue, "index: the value is not in the list")
+		panic(failf(CodeValue, "index: the value is not in the list"))
 	}},
-	"count": {params: []param{need("value")}, call: func(st *state, in any, a *args) (any, error) {
+	"count": {params: []param{need("value")}, call: func(st *state, in any, a *args) any {
 		n := int64(0)
 		for _, item := range in.([]any) {
-			if mustOf(st.equal(item, a.values[0], 0)) {
+			if st.equal(item, a.values[0], 0) {
 				n++
 			}
 		}
-		return n, nil
+		return n
 	}},
 }

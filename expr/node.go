@@ -4,7 +4,7 @@ import "strconv"
 
 // node is one compiled expression. eval is called through state.eval, which counts.
 type node interface {
-	eval(st *state) (any, error)
+	eval(st *state) any
 	at() base
 }
 
@@ -16,31 +16,31 @@ type base struct {
 
 func (b base) at() base { return b }
 
-func (st *state) eval(n node) (any, error) {
+// eval evaluates n. An error without a place belongs to the innermost node being evaluated, which is st.at.
+func (st *state) eval(n node) any {
+	outer := st.at
+	st.at = n
 	if st.ops--; st.ops < 0 {
 		st.ops = 0
-		return nil, located(st.opsError(), st.src, n.at().off)
+		panic(st.opsError())
 	}
 	var v any
-	var err error
 	if st.watch == nil {
-		v, err = n.eval(st)
+		v = n.eval(st)
 	} else {
-		v, err = st.follow(n)
+		v = st.follow(n)
 	}
-	if err != nil {
-		return nil, located(err, st.src, n.at().off)
-	}
-	return v, nil
+	st.at = outer
+	return v
 }
 
 // need evaluates n and refuses undefined.
-func (st *state) need(n node) (any, error) {
-	v, err := st.eval(n)
-	if u, ok := v.(*undefined); ok && err == nil {
-		return nil, u.err(st)
+func (st *state) need(n node) any {
+	v := st.eval(n)
+	if u, ok := v.(*undefined); ok {
+		panic(u.err(st))
 	}
-	return v, err
+	return v
 }
 
 type constNode struct {
@@ -48,26 +48,20 @@ type constNode struct {
 	value any
 }
 
-func (n *constNode) eval(*state) (any, error) { return n.value, nil }
+func (n *constNode) eval(*state) any { return n.value }
 
 type listNode struct {
 	base
 	items []node
 }
 
-func (n *listNode) eval(st *state) (any, error) {
-	if err := st.growList(len(n.items)); err != nil {
-		return nil, err
-	}
+func (n *listNode) eval(st *state) any {
+	st.growList(len(n.items))
 	out := make([]any, len(n.items))
 	for i, item := range n.items {
-		v, err := st.need(item)
-		if err != nil {
-			return nil, err
-		}
-		out[i] = v
+		out[i] = st.need(item)
 	}
-	return out, nil
+	return out
 }
 
 type dictNode struct {
@@ -75,25 +69,17 @@ type dictNode struct {
 	keys, values []node
 }
 
-func (n *dictNode) eval(st *state) (any, error) {
-	if err := st.grow(len(n.keys) * entrySize); err != nil {
-		return nil, err
-	}
+func (n *dictNode) eval(st *state) any {
+	st.grow(len(n.keys) * entrySize)
 	out := make(map[string]any, len(n.keys))
 	for i := range n.keys {
-		k, err := st.need(n.keys[i])
-		if err != nil {
-			return nil, err
-		}
-		key, err := keyString(k)
-		if err != nil {
-			return nil, located(err, st.src, n.keys[i].at().off)
-		}
-		if out[key], err = st.need(n.values[i]); err != nil {
-			return nil, err
-		}
+		k := st.need(n.keys[i])
+		st.at = n.keys[i]
+		key := mustOf(keyString(k))
+		st.at = n
+		out[key] = st.need(n.values[i])
 	}
-	return out, nil
+	return out
 }
 
 // keyString is a mapping key: the string itself, or a scalar as text would show it.
@@ -114,9 +100,8 @@ type notNode struct {
 	of node
 }
 
-func (n *notNode) eval(st *state) (any, error) {
-	holds, err := st.holds(n.of)
-	return !holds, err
+func (n *notNode) eval(st *state) any {
+	return !st.holds(n.of)
 }
 
 type signNode struct {
@@ -125,18 +110,15 @@ type signNode struct {
 	of       node
 }
 
-func (n *signNode) eval(st *state) (any, error) {
-	v, err := st.need(n.of)
-	if err != nil {
-		return nil, err
-	}
+func (n *signNode) eval(st *state) any {
+	v := st.need(n.of)
 	if n.negative {
-		return negate(v)
+		return mustOf(negate(v))
 	}
 	if _, ok := number(v); !ok {
-		return nil, failf(CodeType, "+ needs a number, not %s", typeName(v))
+		panic(failf(CodeType, "+ needs a number, not %s", typeName(v)))
 	}
-	return v, nil
+	return v
 }
 
 type binaryNode struct {
@@ -145,16 +127,9 @@ type binaryNode struct {
 	left, right node
 }
 
-func (n *binaryNode) eval(st *state) (any, error) {
-	a, err := st.need(n.left)
-	if err != nil {
-		return nil, err
-	}
-	b, err := st.need(n.right)
-	if err != nil {
-		return nil, err
-	}
-	return st.arithmetic(n.op, a, b)
+func (n *binaryNode) eval(st *state) any {
+	left := st.need(n.left)
+	return st.arithmetic(n.op, left, st.need(n.right))
 }
 
 // concatNode is a ~ b ~ c: everything as text.
@@ -163,16 +138,10 @@ type concatNode struct {
 	parts []node
 }
 
-func (n *concatNode) eval(st *state) (any, error) {
+func (n *concatNode) eval(st *state) any {
 	texts := make([]string, len(n.parts))
 	for i, part := range n.parts {
-		v, err := st.need(part)
-		if err != nil {
-			return nil, err
-		}
-		if texts[i], err = st.text(v); err != nil {
-			return nil, err
-		}
+		texts[i] = st.text(st.need(part))
 	}
 	return st.join(texts, "")
 }
@@ -185,26 +154,17 @@ type compareNode struct {
 	rest  []node
 }
 
-func (n *compareNode) eval(st *state) (any, error) {
-	left, err := st.soft(n.first)
-	if err != nil {
-		return nil, err
-	}
+func (n *compareNode) eval(st *state) any {
+	left := st.soft(n.first)
 	for i, op := range n.ops {
-		right, err := st.soft(n.rest[i])
-		if err != nil {
-			return nil, err
+		right := st.soft(n.rest[i])
+		st.at = n.rest[i]
+		if !st.compare(op, left, right) {
+			return false
 		}
-		ok, err := st.compare(op, left, right)
-		if err != nil {
-			return nil, located(err, st.src, n.rest[i].at().off)
-		}
-		if !ok {
-			return false, nil
-		}
-		left = right
+		st.at, left = n, right
 	}
-	return true, nil
+	return true
 }
 
 // logicNode is a and b and c, or with or; like Python it yields the deciding operand.
@@ -214,22 +174,14 @@ type logicNode struct {
 	parts []node
 }
 
-func (n *logicNode) eval(st *state) (any, error) {
+func (n *logicNode) eval(st *state) any {
 	var v any
 	for _, part := range n.parts {
-		var err error
-		if v, err = st.soft(part); err != nil {
-			return nil, err
-		}
-		holds, err := st.truth(v)
-		if err != nil {
-			return nil, err
-		}
-		if holds == n.or {
+		if v = st.soft(part); st.truth(v) == n.or {
 			break
 		}
 	}
-	return v, nil
+	return v
 }
 
 // condNode is a if test else b; without else it is undefined, as in Jinja2.
@@ -238,14 +190,12 @@ type condNode struct {
 	test, then, other node
 }
 
-func (n *condNode) eval(st *state) (any, error) {
-	if holds, err := st.holds(n.test); err != nil {
-		return nil, err
-	} else if holds {
+func (n *condNode) eval(st *state) any {
+	if st.holds(n.test) {
 		return st.eval(n.then)
 	}
 	if n.other == nil {
-		return &undefined{path: "the inline if without else", off: n.off}, nil
+		return &undefined{path: "the inline if without else", off: n.off}
 	}
 	return st.eval(n.other)
 }
@@ -262,23 +212,16 @@ type callNode struct {
 	negate bool // is not
 }
 
-func (n *callNode) eval(st *state) (any, error) {
+func (n *callNode) eval(st *state) any {
 	var in any
 	if n.in != nil {
-		var err error
-		if in, err = st.eval(n.in); err != nil {
-			return nil, err
-		}
+		in = st.eval(n.in)
 	}
-	values, err := st.evalArgs(n.args)
-	if err != nil {
-		return nil, err
+	v := st.call(n.name, n.fn, in, n.args, st.evalArgs(n.args), n.plan)
+	if n.negate {
+		return !truth(v)
 	}
-	v, err := st.call(n.name, n.fn, in, n.args, values, n.plan)
-	if err == nil && n.negate {
-		return !truth(v), nil
-	}
-	return v, err
+	return v
 }
 
 // methodNode is value.name(...); which method it is depends on the value.
@@ -289,22 +232,9 @@ type methodNode struct {
 	args callArgs
 }
 
-func (n *methodNode) eval(st *state) (any, error) {
-	of, err := st.need(n.of)
-	if err != nil {
-		return nil, err
-	}
-	fn, err := st.method(of, n.name)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := n.args.match(n.name, fn)
-	if err != nil {
-		return nil, err
-	}
-	values, err := st.evalArgs(n.args)
-	if err != nil {
-		return nil, err
-	}
-	return st.call(n.name, fn, of, n.args, values, plan)
+func (n *methodNode) eval(st *state) any {
+	of := st.need(n.of)
+	fn := mustOf(st.method(of, n.name))
+	plan := mustOf(n.args.match(n.name, fn))
+	return st.call(n.name, fn, of, n.args, st.evalArgs(n.args), plan)
 }

@@ -58,7 +58,7 @@ func negate(v any) (any, error) {
 	return -n.i, nil
 }
 
-func (st *state) arithmetic(op string, a, b any) (any, error) {
+func (st *state) arithmetic(op string, a, b any) any {
 	x, okX := number(a)
 	y, okY := number(b)
 	if okX && okY {
@@ -86,28 +86,28 @@ func (st *state) arithmetic(op string, a, b any) (any, error) {
 	if op == "+" {
 		e.Hint = "~ joins values as text"
 	}
-	return nil, e
+	panic(e)
 }
 
-func intArithmetic(op string, x, y int64) (any, error) {
+func intArithmetic(op string, x, y int64) any {
 	switch op {
 	case "+":
 		if sum := x + y; (sum > x) == (y > 0) {
-			return sum, nil
+			return sum
 		}
 	case "-":
 		if difference := x - y; (difference < x) == (y > 0) {
-			return difference, nil
+			return difference
 		}
 	case "*":
 		if product, ok := multiply(x, y); ok {
-			return product, nil
+			return product
 		}
 	case "**":
 		return power(x, y)
 	case "//", "%":
 		if y == 0 {
-			return nil, failf(CodeValue, "%s divides by zero", op)
+			panic(failf(CodeValue, "%s divides by zero", op))
 		}
 		if x == math.MinInt64 && y == -1 {
 			break
@@ -117,11 +117,11 @@ func intArithmetic(op string, x, y int64) (any, error) {
 			quotient, remainder = quotient-1, remainder+y
 		}
 		if op == "%" {
-			return remainder, nil
+			return remainder
 		}
-		return quotient, nil
+		return quotient
 	}
-	return nil, overflow(op)
+	panic(overflow(op))
 }
 
 func multiply(x, y int64) (int64, bool) {
@@ -144,7 +144,7 @@ func magnitude(x int64) uint64 {
 }
 
 // power squares, so that it takes at most 63 rounds before it overflows or ends.
-func power(x, y int64) (any, error) {
+func power(x, y int64) any {
 	if y < 0 {
 		return floatArithmetic("**", float64(x), float64(y))
 	}
@@ -152,76 +152,76 @@ func power(x, y int64) (any, error) {
 	for base := x; ; {
 		if y&1 == 1 {
 			if result, ok = multiply(result, base); !ok {
-				return nil, overflow("**")
+				panic(overflow("**"))
 			}
 		}
 		if y >>= 1; y == 0 {
-			return result, nil
+			return result
 		}
 		if base, ok = multiply(base, base); !ok {
-			return nil, overflow("**")
+			panic(overflow("**"))
 		}
 	}
 }
 
-func floatArithmetic(op string, x, y float64) (any, error) {
+func floatArithmetic(op string, x, y float64) any {
 	switch op {
 	case "+":
-		return x + y, nil
+		return x + y
 	case "-":
-		return x - y, nil
+		return x - y
 	case "*":
-		return x * y, nil
+		return x * y
 	case "**":
 		return floatPower(x, y)
 	}
 	if y == 0 {
-		return nil, failf(CodeValue, "%s divides by zero", op)
+		panic(failf(CodeValue, "%s divides by zero", op))
 	}
 	if op == "/" {
-		return x / y, nil
+		return x / y
 	}
 	remainder := math.Mod(x, y)
 	if remainder != 0 && (remainder < 0) != (y < 0) {
 		remainder += y
 	}
 	if op == "%" {
-		return remainder, nil
+		return remainder
 	}
-	return math.Floor((x-remainder)/y + 0.5), nil
+	return math.Floor((x-remainder)/y + 0.5)
 }
 
 // signedZero is floatArithmetic with the sign that Python gives a result of zero: of % that of the divisor, of //
 // that of the quotient. In revision 1 the first has the sign of the dividend, and the second none.
-func (st *state) signedZero(op string, x, y float64) (any, error) {
-	v, err := floatArithmetic(op, x, y)
+func (st *state) signedZero(op string, x, y float64) any {
+	v := floatArithmetic(op, x, y)
 	if f, ok := v.(float64); ok && f == 0 && !st.old() {
 		switch op {
 		case "%":
-			return math.Copysign(0, y), err
+			return math.Copysign(0, y)
 		case "//":
-			return math.Copysign(0, x/y), err
+			return math.Copysign(0, x/y)
 		}
 	}
-	return v, err
+	return v
 }
 
-func floatPower(x, y float64) (any, error) {
+func floatPower(x, y float64) any {
 	if x == 0 && y < 0 {
-		return nil, failf(CodeValue, "** divides by zero")
+		panic(failf(CodeValue, "** divides by zero"))
 	}
 	p := math.Pow(x, y)
 	switch {
 	case math.IsNaN(p) && !math.IsNaN(x) && !math.IsNaN(y):
-		return nil, failf(CodeValue, "** of a negative number needs a whole exponent")
+		panic(failf(CodeValue, "** of a negative number needs a whole exponent"))
 	case math.IsInf(p, 0) && !math.IsInf(x, 0) && !math.IsInf(y, 0):
-		return nil, failf(CodeBudget, "the result of ** is too large")
+		panic(failf(CodeBudget, "the result of ** is too large"))
 	}
-	return p, nil
+	return p
 }
 
 // add is + between strings and between lists.
-func (st *state) add(a, b any) (any, error) {
+func (st *state) add(a, b any) any {
 	switch a := a.(type) {
 	case string:
 		if b, ok := b.(string); ok {
@@ -229,19 +229,17 @@ func (st *state) add(a, b any) (any, error) {
 		}
 	case []any:
 		if b, ok := b.([]any); ok {
-			if err := st.growList(len(a) + len(b)); err != nil {
-				return nil, err
-			}
-			return append(append(make([]any, 0, len(a)+len(b)), a...), b...), nil
+			st.growList(len(a) + len(b))
+			return append(append(make([]any, 0, len(a)+len(b)), a...), b...)
 		}
 	}
 	e := failf(CodeType, "+ cannot be used between %s and %s", typeName(a), typeName(b))
 	e.Hint = "~ joins values as text"
-	return nil, e
+	panic(e)
 }
 
 // repeat is * between a string or list and a number.
-func (st *state) repeat(v any, n int64) (any, error) {
+func (st *state) repeat(v any, n int64) any {
 	n = max(n, 0)
 	switch v := v.(type) {
 	case string:
@@ -249,23 +247,19 @@ func (st *state) repeat(v any, n int64) (any, error) {
 		if !ok {
 			size = math.MaxInt64
 		}
-		if err := st.grow(int(size)); err != nil {
-			return nil, err
-		}
-		return strings.Repeat(v, int(n)*min(len(v), 1)), nil
+		st.grow(int(size))
+		return strings.Repeat(v, int(n)*min(len(v), 1))
 	case []any:
 		size, ok := multiply(int64(len(v)), n)
 		if !ok {
 			size = math.MaxInt64
 		}
-		if err := st.growList(int(size)); err != nil {
-			return nil, err
-		}
+		st.growList(int(size))
 		out := make([]any, 0, size)
 		for len(out) < int(size) {
 			out = append(out, v...)
 		}
-		return out, nil
+		return out
 	}
-	return nil, failf(CodeType, "* cannot repeat %s", typeName(v))
+	panic(failf(CodeType, "* cannot repeat %s", typeName(v)))
 }

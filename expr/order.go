@@ -14,14 +14,14 @@ func foldCase(v any, caseSensitive bool) any {
 }
 
 // sortBy returns items in the stable order of keys.
-func (st *state) sortBy(items, keys []any, reverse bool) (any, error) {
-	must(st.growList(2 * len(items)))
+func (st *state) sortBy(items, keys []any, reverse bool) any {
+	st.growList(2 * len(items))
 	index := make([]int, len(items))
 	for i := range index {
 		index[i] = i
 	}
 	slices.SortStableFunc(index, func(i, j int) int {
-		c := mustOf(st.order(keys[i], keys[j], 0))
+		c := st.order(keys[i], keys[j], 0)
 		if c == unordered {
 			c = 0
 		}
@@ -34,5 +34,5 @@ func (st *state) sortBy(items, keys []any, reverse bool) (any, error) {
 	for i, j := range index {
 		out[i] = items[j]
 	}
-	return out, nil
+	return out
 }

@@ -50,19 +50,19 @@ func isIdentifier(s string) bool {
 	return s != ""
 }
 
-func (n *pathNode) eval(st *state) (any, error) {
+func (n *pathNode) eval(st *state) any {
 	v, ok, err := st.lookup(n.root)
 	if err != nil {
-		return nil, failAt(err, n.root)
+		panic(failAt(err, n.root))
 	}
 	if !ok {
-		return &undefined{path: n.String(), parent: st.known(), key: n.root, off: n.off}, nil
+		return &undefined{path: n.String(), parent: st.known(), key: n.root, off: n.off}
 	}
 	var before any // the value that has v as an attribute
 	for i := range n.keys {
 		next, ok, err := st.member(v, &n.keys[i])
 		if err != nil {
-			return nil, failAt(err, pathString(n.root, n.keys[:i+1]))
+			panic(failAt(err, pathString(n.root, n.keys[:i+1])))
 		}
 		if !ok {
 			if u, chained := v.(*undefined); chained {
@@ -70,16 +70,16 @@ func (n *pathNode) eval(st *state) (any, error) {
 				if i > 0 { // n itself led to something absent
 					longer.path = n.String()
 				}
-				return longer, nil
+				return longer
 			}
-			return n.missing(v, before, i), nil
+			return n.missing(v, before, i)
 		}
 		before, v = v, next
 	}
 	if u, ok := v.(*undefined); ok && u.path == "" {
-		return named(v, n.String(), n.off), nil
+		return named(v, n.String(), n.off)
 	}
-	return v, nil
+	return v
 }
 
 // missing is the undefined value for the i-th key of n, which v lacks.
@@ -140,10 +140,8 @@ func (st *state) member(v any, key *pathKey) (any, bool, error) {
 		if !key.isIndex {
 			return nil, false, nil
 		}
-		if err := st.spend(len(v) / scanned); err != nil {
-			return nil, false, err
-		}
-		return stringItem(v, key.index)
+		st.spend(len(v) / scanned)
+		item, ok = stringItem(v, key.index)
 	case Object:
 		item, ok = v.Attr(key.text)
 	}
@@ -158,6 +156,13 @@ func (st *state) member(v any, key *pathKey) (any, bool, error) {
 	return item, true, err
 }
 
+// mustMember is member that panics with the error.
+func (st *state) mustMember(v any, key *pathKey) (any, bool) {
+	item, ok, err := st.member(v, key)
+	must(err)
+	return item, ok
+}
+
 func listItem(v []any, i int) (any, bool) {
 	if i < 0 {
 		i += len(v)
@@ -168,21 +173,21 @@ func listItem(v []any, i int) (any, bool) {
 	return v[i], true
 }
 
-func stringItem(s string, i int) (any, bool, error) {
+func stringItem(s string, i int) (any, bool) {
 	if i < 0 {
 		i += utf8.RuneCountInString(s)
 	}
 	if i < 0 {
-		return nil, false, nil
+		return nil, false
 	}
 	for off := range s {
 		if i == 0 {
 			_, size := utf8.DecodeRuneInString(s[off:])
-			return s[off : off+size], true, nil
+			return s[off : off+size], true
 		}
 		i--
 	}
-	return nil, false, nil
+	return nil, false
 }
 
 // attrNode is a constant attribute of something that is not a path: (a ~ b).c, f().x.
@@ -192,23 +197,19 @@ type attrNode struct {
 	key pathKey
 }
 
-func (n *attrNode) eval(st *state) (any, error) {
-	v, err := st.eval(n.of)
-	if err != nil {
-		return nil, err
-	}
-	return st.memberOf(v, &n.key, n.of, n.off)
+func (n *attrNode) eval(st *state) any {
+	return st.memberOf(st.eval(n.of), &n.key, n.of, n.off)
 }
 
-func (st *state) memberOf(v any, key *pathKey, of node, off int) (any, error) {
+func (st *state) memberOf(v any, key *pathKey, of node, off int) any {
 	if u, ok := v.(*undefined); ok {
 		longer := *u
 		longer.path += pathString("", []pathKey{*key})
-		return &longer, nil
+		return &longer
 	}
-	item, ok, err := st.member(v, key)
-	if err != nil || ok && !isUndefined(item) {
-		return item, err
+	item, ok := st.mustMember(v, key)
+	if ok && !isUndefined(item) {
+		return item
 	}
 	name := "…"
 	if p, ok := of.(*pathNode); ok {
@@ -216,9 +217,9 @@ func (st *state) memberOf(v any, key *pathKey, of node, off int) (any, error) {
 	}
 	name += pathString("", []pathKey{*key})
 	if ok {
-		return named(item, name, off), nil
+		return named(item, name, off)
 	}
-	return &undefined{path: name, parent: v, key: key.text, off: off}, nil
+	return &undefined{path: name, parent: v, key: key.text, off: off}
 }
 
 // indexNode is v[expression].
@@ -227,34 +228,24 @@ type indexNode struct {
 	of, index node
 }
 
-func (n *indexNode) eval(st *state) (any, error) {
-	v, err := st.eval(n.of)
-	if err != nil {
-		return nil, err
-	}
-	i, err := st.need(n.index)
-	if err != nil {
-		return nil, err
-	}
-	key, err := dynamicKey(i)
-	if err != nil {
-		return nil, err
-	}
+func (n *indexNode) eval(st *state) any {
+	v := st.eval(n.of)
+	key := dynamicKey(st.need(n.index))
 	return st.memberOf(v, &key, n.of, n.off)
 }
 
-func dynamicKey(i any) (pathKey, error) {
+func dynamicKey(i any) pathKey {
 	if b, ok := i.(bool); ok {
-		return pathKey{text: scalarText(b)}, nil
+		return pathKey{text: scalarText(b)}
 	}
 	text, err := keyString(i)
 	if err != nil {
-		return pathKey{}, failf(CodeType, "%s cannot be an index", typeName(i))
+		panic(failf(CodeType, "%s cannot be an index", typeName(i)))
 	}
 	if n, ok := i.(int64); ok {
-		return pathKey{text: text, index: int(n), isIndex: true}, nil
+		return pathKey{text: text, index: int(n), isIndex: true}
 	}
-	return pathKey{text: text}, nil
+	return pathKey{text: text}
 }
 
 // sliceNode is v[low:high:step].
@@ -264,52 +255,41 @@ type sliceNode struct {
 	low, high, step node // nil where absent
 }
 
-func (n *sliceNode) eval(st *state) (any, error) {
-	v, err := st.need(n.of)
-	if err != nil {
-		return nil, err
-	}
+func (n *sliceNode) eval(st *state) any {
+	v := st.need(n.of)
 	var bound [3]any
 	for i, part := range []node{n.low, n.high, n.step} {
 		if part == nil {
 			continue
 		}
-		b, err := st.need(part)
-		if err != nil {
-			return nil, err
-		}
+		b := st.need(part)
 		if _, ok := b.(int64); !ok && b != nil {
-			return nil, failf(CodeType, "a slice needs integers, not %s", typeName(b))
+			panic(failf(CodeType, "a slice needs integers, not %s", typeName(b)))
 		}
 		bound[i] = b
 	}
 	return st.slice(v, bound)
 }
 
-func (st *state) slice(v any, bound [3]any) (any, error) {
+func (st *state) slice(v any, bound [3]any) any {
 	list, isList := v.([]any)
 	s, isString := v.(string)
 	if isString {
-		var err error
-		if list, err = st.characters(s); err != nil {
-			return nil, err
-		}
+		list = st.characters(s)
 	} else if !isList {
-		return nil, failf(CodeType, "%s cannot be sliced", typeName(v))
+		panic(failf(CodeType, "%s cannot be sliced", typeName(v)))
 	}
 	step := int64(1)
 	if n, ok := bound[2].(int64); ok {
 		step = n
 	}
 	if step == 0 {
-		return nil, failf(CodeValue, "the step of a slice cannot be 0")
+		panic(failf(CodeValue, "the step of a slice cannot be 0"))
 	}
-	if err := st.growList(len(list)); err != nil {
-		return nil, err
-	}
+	st.growList(len(list))
 	out := pick(list, bound[0], bound[1], step)
 	if !isString {
-		return out, nil
+		return out
 	}
 	texts := make([]string, len(out))
 	for i, c := range out {

@@ -7,8 +7,8 @@ import (
 
 // tests are the names allowed after is.
 var tests = map[string]*function{
-	"defined":   {lax: true, call: func(_ *state, in any, _ *args) (any, error) { return !isUndefined(in), nil }},
-	"undefined": {lax: true, call: func(_ *state, in any, _ *args) (any, error) { return isUndefined(in), nil }},
+	"defined":   {lax: true, call: func(_ *state, in any, _ *args) any { return !isUndefined(in) }},
+	"undefined": {lax: true, call: func(_ *state, in any, _ *args) any { return isUndefined(in) }},
 	"none":      {asks: true, call: isNone},
 	"boolean":   typeTest(func(v any) bool { _, ok := v.(bool); return ok }),
 	"true":      typeTest(func(v any) bool { return v == true }),
@@ -25,19 +25,18 @@ var tests = map[string]*function{
 	"even":      {call: parityTest(0)},
 	"lower":     caseTest(strings.ToLower, strings.ToUpper),
 	"upper":     caseTest(strings.ToUpper, strings.ToLower),
-	"in": {asks: true, params: []param{need("container")}, call: func(st *state, in any, a *args) (any, error) {
+	"in": {asks: true, params: []param{need("container")}, call: func(st *state, in any, a *args) any {
 		return st.compare("in", in, a.values[0])
 	}},
-	"sameas": {asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
+	"sameas": {asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) any {
 		if typeName(in) != typeName(a.values[0]) {
-			return false, nil
+			return false
 		}
 		return st.equal(in, a.values[0], 0)
 	}},
-	"divisibleby": {params: []param{need("num")}, call: func(st *state, in any, a *args) (any, error) {
-		v, err := st.arithmetic("%", in, a.values[0])
-		n, _ := number(v)
-		return n.float() == 0, err
+	"divisibleby": {params: []param{need("num")}, call: func(st *state, in any, a *args) any {
+		n, _ := number(st.arithmetic("%", in, a.values[0]))
+		return n.float() == 0
 	}},
 	"startswith": {params: []param{need("prefix")}, call: onStrings(affixMethod(strings.HasPrefix))},
 	"endswith":   {params: []param{need("suffix")}, call: onStrings(affixMethod(strings.HasSuffix))},
@@ -49,13 +48,13 @@ var tests = map[string]*function{
 }
 
 func typeTest(holds func(v any) bool) *function {
-	return &function{asks: true, call: func(_ *state, in any, _ *args) (any, error) { return holds(in), nil }}
+	return &function{asks: true, call: func(_ *state, in any, _ *args) any { return holds(in) }}
 }
 
 // isNone treats absent as null.
-func isNone(st *state, in any, _ *args) (any, error) {
+func isNone(st *state, in any, _ *args) any {
 	u, ok := in.(*undefined)
-	return in == nil || ok && u.isAbsent() && !st.old(), nil
+	return in == nil || ok && u.isAbsent() && !st.old()
 }
 
 func isInteger(v any) bool {
@@ -86,35 +85,33 @@ func isSequence(v any) bool {
 	return false
 }
 
-func parityTest(want int64) func(*state, any, *args) (any, error) {
-	return func(st *state, in any, _ *args) (any, error) {
-		v := mustOf(st.arithmetic("%", in, int64(2)))
+func parityTest(want int64) func(*state, any, *args) any {
+	return func(st *state, in any, _ *args) any {
+		v := st.arithmetic("%", in, int64(2))
 		return st.equal(v, want, 0)
 	}
 }
 
 // caseTest is Python's isupper and islower: all letters in that case, and at least one.
 func caseTest(same, other func(string) string) *function {
-	return &function{call: func(st *state, in any, _ *args) (any, error) {
-		s, err := st.text(in)
-		if err != nil {
-			return nil, err
-		}
-		return s == same(s) && s != other(s), st.growText(s)
+	return &function{call: func(st *state, in any, _ *args) any {
+		s := st.text(in)
+		st.growText(s)
+		return s == same(s) && s != other(s)
 	}}
 }
 
-func onStrings(f func(*state, any, *args) (any, error)) func(*state, any, *args) (any, error) {
-	return func(st *state, in any, a *args) (any, error) {
+func onStrings(f func(*state, any, *args) any) func(*state, any, *args) any {
+	return func(st *state, in any, a *args) any {
 		if _, ok := in.(string); !ok {
-			return nil, failf(CodeType, "%s needs a string, not %s", a.name, typeName(in))
+			panic(failf(CodeType, "%s needs a string, not %s", a.name, typeName(in)))
 		}
 		return f(st, in, a)
 	}
 }
 
 func compareTest(op string) *function {
-	return &function{asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) (any, error) {
+	return &function{asks: true, params: []param{need("other")}, call: func(st *state, in any, a *args) any {
 		return st.compare(op, in, a.values[0])
 	}}
 }

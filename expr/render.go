@@ -10,19 +10,16 @@ import (
 
 // text is how v appears inside text: scalars as scalarText, lists and mappings as JSON.
 // Strings are returned as they are and cost nothing.
-func (st *state) text(v any) (string, error) {
+func (st *state) text(v any) string {
 	switch v := v.(type) {
 	case string:
-		return v, nil
+		return v
 	case nil, bool, int64, float64:
-		return scalarText(v), nil
+		return scalarText(v)
 	case json.Number:
-		return string(v), nil
+		return string(v)
 	}
-	n, err := st.norm(v)
-	if err != nil {
-		return "", err
-	}
+	n := mustOf(st.norm(v))
 	switch n.(type) {
 	case string, nil, bool, int64, float64, json.Number:
 		return st.text(n)
@@ -44,13 +41,11 @@ func scalarText(v any) string {
 }
 
 // join concatenates after charging the result.
-func (st *state) join(texts []string, separator string) (string, error) {
+func (st *state) join(texts []string, separator string) string {
 	size := 0
 	for _, s := range texts {
 		size += len(s) + len(separator)
 	}
-	if err := st.grow(size); err != nil {
-		return "", err
-	}
-	return strings.Join(texts, separator), nil
+	st.grow(size)
+	return strings.Join(texts, separator)
 }

@@ -49,7 +49,7 @@ func (p *parser) ifStatement() stmt {
 }
 
 func (p *parser) forStatement() stmt {
-	n := &forStmt{off: p.tok.off, targets: p.targets()}
+	n := &forStmt{base: base{off: p.tok.off}, targets: p.targets()}
 	if !p.acceptWord("in") {
 		p.failf(p.tok.off, "", "expected in, found %s", p.tok.describe())
 	}
@@ -110,7 +110,7 @@ func (p *parser) targets() []string {
 }
 
 func (p *parser) setStatement() stmt {
-	n := &setStmt{off: p.tok.off, targets: p.targets()}
+	n := &setStmt{base: base{off: p.tok.off}, targets: p.targets()}
 	if p.accept("=") {
 		n.value = p.tuple()
 		p.closeTag()
@@ -130,32 +130,22 @@ func (p *parser) setStatement() stmt {
 
 type textStmt struct{ text string }
 
-func (s *textStmt) run(st *state) error { return st.write(s.text) }
+func (s *textStmt) run(st *state) { st.write(s.text) }
 
 type outputStmt struct{ of node }
 
-func (s *outputStmt) run(st *state) error {
-	v, err := st.need(s.of)
-	if err != nil {
-		return err
-	}
-	text, err := st.text(v)
-	if err != nil {
-		return located(err, st.src, s.of.at().off)
-	}
-	return located(st.write(text), st.src, s.of.at().off)
+func (s *outputStmt) run(st *state) {
+	outer, v := st.at, st.need(s.of)
+	st.at = s.of
+	st.write(st.text(v))
+	st.at = outer
 }
 
-func (st *state) run(body []stmt) error {
+func (st *state) run(body []stmt) {
 	for _, s := range body {
-		if err := st.spend(1); err != nil {
-			return err
-		}
-		if err := s.run(st); err != nil {
-			return err
-		}
+		st.spend(1)
+		s.run(st)
 	}
-	return nil
 }
 
 type ifStmt struct {
@@ -164,86 +154,68 @@ type ifStmt struct {
 	other  []stmt
 }
 
-func (s *ifStmt) run(st *state) error {
+func (s *ifStmt) run(st *state) {
 	for i, test := range s.tests {
-		if holds, err := st.holds(test); err != nil {
-			return err
-		} else if holds {
-			return st.run(s.bodies[i])
+		if st.holds(test) {
+			st.run(s.bodies[i])
+			return
 		}
 	}
-	return st.run(s.other)
+	st.run(s.other)
 }
 
 type setStmt struct {
-	off     int
+	base
 	targets []string
 	value   node   // {% set x = value %}
 	body    []stmt // {% set x %}body{% endset %}
 }
 
-func (s *setStmt) run(st *state) error {
+func (s *setStmt) run(st *state) {
 	if s.value != nil {
-		v, err := st.eval(s.value)
-		if err != nil {
-			return err
-		}
-		return located(st.assign(s.targets, v), st.src, s.off)
+		outer, v := st.at, st.eval(s.value)
+		st.at = s
+		st.assign(s.targets, v)
+		st.at = outer
+		return
 	}
 	outer, locals := st.out, st.locals
 	st.out = nil
-	err := st.run(s.body)
+	st.run(s.body)
 	captured := st.out
 	st.out, st.locals = outer, locals
-	if err == nil {
-		err = st.grow(2 * len(captured))
-	}
-	if err != nil {
-		return err
-	}
-	return st.assign(s.targets, string(captured))
+	st.grow(2 * len(captured))
+	st.assign(s.targets, string(captured))
 }
 
 // assign binds v to one name, or its elements to several.
-func (st *state) assign(targets []string, v any) error {
+func (st *state) assign(targets []string, v any) {
 	if len(targets) == 1 {
-		return st.bind(targets[0], v)
+		st.bind(targets[0], v)
+		return
 	}
-	values, err := st.unpack(len(targets), v)
-	if err != nil {
-		return err
-	}
+	values := st.unpack(len(targets), v)
 	for i, name := range targets {
-		if err := st.bind(name, values[i]); err != nil {
-			return err
-		}
+		st.bind(name, values[i])
 	}
-	return nil
 }
 
 // unpack returns exactly n elements of v.
-func (st *state) unpack(n int, v any) ([]any, error) {
-	items, err := st.elements(v)
-	if err != nil {
-		return nil, err
-	}
+func (st *state) unpack(n int, v any) []any {
+	items := st.elements(v)
 	if len(items) != n {
-		return nil, failf(CodeValue, "%d names cannot take %d values", n, len(items))
+		panic(failf(CodeValue, "%d names cannot take %d values", n, len(items)))
 	}
-	if err := st.growList(n); err != nil {
-		return nil, err
-	}
+	st.growList(n)
 	values := make([]any, n)
 	for i, item := range items {
-		if values[i], err = st.norm(item); err != nil {
-			return nil, err
-		}
+		values[i] = mustOf(st.norm(item))
 	}
-	return values, nil
+	return values
 }
 
 type forStmt struct {
-	off     int
+	base
 	targets []string
 	over    node
 	filter  node // nil without if
@@ -251,40 +223,28 @@ type forStmt struct {
 	other   []stmt
 }
 
-func (s *forStmt) run(st *state) error {
-	v, err := st.need(s.over)
-	if err != nil {
-		return err
-	}
-	items, err := st.elements(v)
-	if err != nil {
-		return located(err, st.src, s.over.at().off)
-	}
+func (s *forStmt) run(st *state) {
+	outer, locals, v := st.at, st.locals, st.need(s.over)
+	st.at = s.over
+	items := st.elements(v)
+	st.at = s
 	if s.filter != nil {
-		if items, err = s.keep(st, items); err != nil {
-			return err
-		}
+		items = s.keep(st, items)
 	}
-	locals := st.locals
-	defer func() { st.locals = locals }()
 	if len(items) == 0 {
-		return st.run(s.other)
+		st.at = outer
+		st.run(s.other)
+		return
 	}
 	l := &loop{items: items}
-	if err := st.bind("loop", l); err != nil {
-		return err
-	}
+	st.bind("loop", l)
 	slots := s.slots(st)
 	for l.index = range items {
 		st.locals = slots
-		if err := s.element(st, items[l.index]); err != nil {
-			return err
-		}
-		if err := st.run(s.body); err != nil {
-			return located(err, st.src, s.off)
-		}
+		s.element(st, items[l.index])
+		st.run(s.body)
 	}
-	return nil
+	st.at, st.locals = outer, locals
 }
 
 // slots makes the bindings of the loop's names, which every round fills anew.
@@ -296,44 +256,31 @@ func (s *forStmt) slots(st *state) *binding {
 }
 
 // element puts one element of the loop into the innermost slots.
-func (s *forStmt) element(st *state, item any) error {
-	err := st.spend(1)
-	if err == nil {
-		item, err = st.norm(item)
-	}
-	values := []any{item}
-	if err == nil && len(s.targets) > 1 {
-		values, err = st.unpack(len(s.targets), item)
-	}
-	if err != nil {
-		return located(err, st.src, s.off)
+func (s *forStmt) element(st *state, item any) {
+	st.spend(1)
+	values := []any{mustOf(st.norm(item))}
+	if len(s.targets) > 1 {
+		values = st.unpack(len(s.targets), values[0])
 	}
 	slot := st.locals
 	for i := len(values) - 1; i >= 0; i-- {
 		slot.value = values[i]
 		slot = slot.next
 	}
-	return nil
 }
 
-func (s *forStmt) keep(st *state, items []any) ([]any, error) {
-	if err := st.growList(len(items)); err != nil {
-		return nil, located(err, st.src, s.off)
-	}
+func (s *forStmt) keep(st *state, items []any) []any {
+	st.growList(len(items))
 	locals := st.locals
-	defer func() { st.locals = locals }()
 	kept := make([]any, 0, len(items))
 	slots := s.slots(st)
 	for _, item := range items {
 		st.locals = slots
-		if err := s.element(st, item); err != nil {
-			return nil, err
-		}
-		if holds, err := st.holds(s.filter); err != nil {
-			return nil, err
-		} else if holds {
+		s.element(st, item)
+		if st.holds(s.filter) {
 			kept = append(kept, item)
 		}
 	}
-	return kept, nil
+	st.locals = locals
+	return kept
 }

@@ -7,7 +7,7 @@ import (
 
 // stmt is one compiled piece of a text template.
 type stmt interface {
-	run(st *state) error
+	run(st *state)
 }
 
 // body parses text and tags up to one of the block tags in until, or up to the end of the

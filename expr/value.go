@@ -119,15 +119,18 @@ func (st *state) norm(v any) (any, error) {
 	case json.Number:
 		return numberValue(v)
 	case []string:
-		return anyList(v), st.growList(len(v))
+		st.growList(len(v))
+		return anyList(v), nil
 	case []map[string]any:
-		return anyList(v), st.growList(len(v))
+		st.growList(len(v))
+		return anyList(v), nil
 	case map[string]string:
 		m := make(map[string]any, len(v))
 		for k, s := range v {
 			m[k] = s
 		}
-		return m, st.grow(len(m) * entrySize)
+		st.grow(len(m) * entrySize)
+		return m, nil
 	case Object:
 		return v, nil
 	case *Absent:
@@ -224,63 +227,58 @@ func typeName(v any) string {
 }
 
 // elements lists the iteration over v: elements, sorted keys or characters.
-func (st *state) elements(v any) ([]any, error) {
+func (st *state) elements(v any) []any {
 	switch v := v.(type) {
 	case []any:
-		return v, nil
+		return v
 	case map[string]any:
-		if err := st.growList(len(v)); err != nil {
-			return nil, err
-		}
-		return anyList(sortedKeys(v)), nil
+		st.growList(len(v))
+		return anyList(sortedKeys(v))
 	case string:
 		return st.characters(v)
 	case *undefined:
-		return nil, v.err(st)
+		panic(v.err(st))
 	case keyed:
 		keys := slices.Clone(v.Keys())
 		slices.Sort(keys)
-		return anyList(keys), st.growList(len(keys))
+		st.growList(len(keys))
+		return anyList(keys)
 	}
-	return nil, failf(CodeType, "%s cannot be iterated", typeName(v))
+	panic(failf(CodeType, "%s cannot be iterated", typeName(v)))
 }
 
-func (st *state) characters(s string) ([]any, error) {
-	if err := st.growList(len(s)); err != nil {
-		return nil, err
-	}
+func (st *state) characters(s string) []any {
+	st.growList(len(s))
 	out := make([]any, 0, len(s))
 	for _, part := range strings.Split(s, "") {
 		out = append(out, part)
 	}
-	return out, nil
+	return out
 }
 
 // mapping returns v as a map, materialising an Object that has keys.
-func (st *state) mapping(v any) (map[string]any, bool, error) {
+func (st *state) mapping(v any) (map[string]any, bool) {
 	switch v := v.(type) {
 	case map[string]any:
-		return v, true, nil
+		return v, true
 	case *loop:
-		return nil, false, nil
+		return nil, false
 	case Object:
 		k, ok := v.(keyed)
 		if !ok {
-			return nil, false, nil
+			return nil, false
 		}
 		keys := k.Keys()
-		if err := st.growList(len(keys)); err != nil {
-			return nil, false, err
-		}
+		st.growList(len(keys))
 		m := make(map[string]any, len(keys))
 		for _, key := range keys {
 			if item, ok := v.Attr(key); ok {
 				m[key] = item
 			}
 		}
-		return m, true, nil
+		return m, true
 	}
-	return nil, false, nil
+	return nil, false
 }
 
 // plain turns a result into the seven plain types and reports whether anything changed; a plain value is returned as
@@ -288,7 +286,8 @@ func (st *state) mapping(v any) (map[string]any, bool, error) {
 func (st *state) plain(v any, depth int) (any, bool, error) {
 	switch v := v.(type) {
 	case nil, bool, int64, float64, string, json.Number:
-		return v, false, st.walk()
+		st.walk()
+		return v, false, nil
 	case *undefined:
 		return nil, false, v.err(st)
 	case []any:
@@ -298,10 +297,7 @@ func (st *state) plain(v any, depth int) (any, bool, error) {
 	case *loop:
 		return nil, false, failf(CodeType, "loop is not a value; use loop.index and its other attributes")
 	case Object:
-		m, ok, err := st.mapping(v)
-		if err != nil {
-			return nil, false, err
-		}
+		m, ok := st.mapping(v)
 		if !ok {
 			return nil, false, failf(CodeType, "this object has attributes but is no value itself")
 		}
@@ -316,17 +312,13 @@ func (st *state) plain(v any, depth int) (any, bool, error) {
 	return p, true, err
 }
 
-func (st *state) enterValue(depth int) error {
-	if err := st.deeper(depth + 1); err != nil {
-		return err
-	}
-	return st.walk()
+func (st *state) enterValue(depth int) {
+	st.deeper(depth + 1)
+	st.walk()
 }
 
 func (st *state) plainList(in []any, depth int) (any, bool, error) {
-	if err := st.enterValue(depth); err != nil {
-		return nil, false, err
-	}
+	st.enterValue(depth)
 	var out []any
 	for i, item := range in {
 		p, changed, err := st.plain(item, depth+1)
@@ -337,9 +329,7 @@ func (st *state) plainList(in []any, depth int) (any, bool, error) {
 			continue
 		}
 		if out == nil {
-			if err := st.growList(len(in)); err != nil {
-				return nil, false, err
-			}
+			st.growList(len(in))
 			out = slices.Clone(in)
 		}
 		out[i] = p
@@ -353,18 +343,13 @@ func (st *state) plainList(in []any, depth int) (any, bool, error) {
 // plainMap visits the entries in Go's random order, because sorting would cost more than the
 // visit; of several errors it returns the one with the smallest key, so that it is always the same.
 func (st *state) plainMap(in map[string]any, depth int) (any, bool, error) {
-	if err := st.enterValue(depth); err != nil {
-		return nil, false, err
-	}
+	st.enterValue(depth)
 	var out map[string]any
 	var failed error
 	var failedKey string
 	for k, item := range in {
 		p, changed, err := st.plain(item, depth+1)
 		if err != nil {
-			if isCode(err, CodeBudget) {
-				return nil, false, err
-			}
 			if failed == nil || k < failedKey {
 				failed, failedKey = err, k
 			}
@@ -373,9 +358,7 @@ func (st *state) plainMap(in map[string]any, depth int) (any, bool, error) {
 			continue
 		}
 		if out == nil {
-			if err := st.grow(len(in) * entrySize); err != nil {
-				return nil, false, err
-			}
+			st.grow(len(in) * entrySize)
 			out = maps.Clone(in)
 		}
 		out[k] = p

@@ -27,24 +27,20 @@ const shortPiece = 8
 
 // follow evaluates a node and reports values derived from marked ones to the watcher, except yes, no and small
 // numbers, such as a length.
-func (st *state) follow(n node) (any, error) {
+func (st *state) follow(n node) any {
 	before := st.marked
+	defer func() { st.marked = st.marked || before }()
 	st.marked = false
-	v, err := n.eval(st)
-	switch {
-	case err != nil:
-	case st.marked:
+	v := n.eval(st)
+	if st.marked {
 		if st.marked = followed(v); st.marked {
 			st.watch.Derived(v)
 		}
-	default:
-		if _, leaf := n.(*pathNode); leaf {
-			st.marked = st.watch.Marked(v)
-		}
+	} else if _, leaf := n.(*pathNode); leaf {
+		st.marked = st.watch.Marked(v)
 	}
 	st.pieces = st.pieces || st.marked && isPiece(v)
-	st.marked = st.marked || before
-	return v, err
+	return v
 }
 
 // isPiece reports whether a value is too short to be known on its own, or may be taken apart into such.
