@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/action/httpcall"
@@ -100,14 +101,14 @@ type Options struct {
 	// Private are further server files that steps cannot access: settings, TLS keys. Defaults to none.
 	Private []string
 
-	allow   func(author *definition.Author, action string) error // the actions that steps may use; nil: all
-	touch   func(path string) error                              // CodeDenied for a file that steps may not touch; nil: all
-	sandbox func(context.Context) (*sandbox.Sandbox, error)      // confines a command; nil: no confinement
-	backup  func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
-	secrets *lateGuard                            // of the App that the actions are for
-	beside  bool                                  // the database is only read: another process runs its executions
-	serves  bool                                  // it is a server's, which has keys of its own to keep
-	wrap    func(conductor.Store) conductor.Store // measures the store; nil: as it is
+	allow    func(author *definition.Author, action string) error // the actions that steps may use; nil: all
+	touch    func(path string) error                              // CodeDenied for a file that steps may not touch; nil: all
+	sandbox  func(context.Context) (*sandbox.Sandbox, error)      // confines a command; nil: no confinement
+	backup   func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
+	secrets  *lateGuard                            // of the App that the actions are for
+	readOnly bool                                  // another process runs the executions of the database
+	serves   bool                                  // it is a server's, which has keys of its own to keep
+	wrap     func(conductor.Store) conductor.Store // measures the store; nil: as it is
 }
 
 // Store is a database that executions run in.
@@ -189,7 +190,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
-	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: !o.beside, ReadOnly: o.beside, Synchronous: o.Synchronous, Log: o.Log})
+	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: !o.readOnly, ReadOnly: o.readOnly, Synchronous: o.Synchronous, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -258,6 +259,28 @@ func (a *App) Run(ctx context.Context) error {
 	watching.end()
 	conducting.end()
 	return failed.or(err)
+}
+
+// Idle waits until no execution that this process holds runs: all have ended or are paused. tell is called before each
+// that is waited for.
+func (a *App) Idle(ctx context.Context, tell func(id string)) error {
+	for {
+		waited := false
+		for _, id := range a.Conductor.Active() {
+			x, err := a.Store.Execution(ctx, id)
+			if err != nil || x.Status == stepwell.ExecutionPaused {
+				continue
+			}
+			waited = true
+			tell(id)
+			if _, err := a.Conductor.Wait(ctx, id); err != nil {
+				return err
+			}
+		}
+		if !waited || ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
 }
 
 // watch is the loop that carries out requests of other processes. While the database cannot be watched, they wait in

@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
@@ -12,30 +14,51 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Local is the API over a server's data, in this process: stored objects can be read and changed. It runs nothing and
-// refuses to start executions. While another process runs the executions of the database, it refuses changes too
-// (CodeConflict).
+// Local is the API over a server's data, in this process: stored objects can be read and changed, and what is started
+// runs here until Finish or Close. While another process runs the executions of the database, changes are refused
+// (CodeConflict) but for those of executions, which are left as requests to that process.
 type Local struct {
 	*api.Client
 	server *Server
 	work   *crew
 	held   error // another process holds the database
+	failed firstError
+
+	once    sync.Once
+	workers chan struct{} // nil until something was started; closed when they have ended
+
+	mu    sync.Mutex
+	ended []Ended
+}
+
+// Ended is an execution that has ended.
+type Ended struct {
+	ID     string
+	Status stepwell.ExecutionStatus
 }
 
 // OpenLocal opens the database. Changes are written to the audit log as a server's are.
 func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	s := &Server{o: o}
-	l := &Local{server: s, work: newCrew(context.WithoutCancel(ctx), func(error) {})}
+	l := &Local{server: s}
+	l.work = newCrew(context.WithoutCancel(ctx), l.failed.set)
+	o.Observe = l.observe
+	s.observed(&o.Options)
+	o.CallbackURL = nil // nothing outside reaches this process
 	if s.App, err = New(ctx, o.Options); stepwell.CodeOf(err) == stepwell.CodeConflict {
-		l.held, o.beside = err, true
+		l.held, o.readOnly = err, true
 		s.App, err = New(ctx, o.Options)
 	}
 	if err != nil {
 		return nil, err
 	}
 	s.keys, s.recorder = access.NewKeys(s.Store, s.log), access.NewRecorder(s.Store, s.log)
+	if s.hub, err = localFeed(s.Store, s.log); err != nil {
+		return nil, errors.Join(err, s.App.Close())
+	}
+	l.work.start("feed", s.hub.Run)
 	if l.held == nil {
-		l.work.start("conductor", s.Conductor.Run) // delivers signals to waiting steps
+		l.work.start("conductor", s.Conductor.Run)
 		l.work.start("audit log", s.recorder.Run)
 	}
 	defer func() {
@@ -46,13 +69,18 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	if s.policies, err = access.NewPolicies(ctx, s.Store, o.Access.Policy); err != nil {
 		return nil, err
 	}
-	for _, build := range []func(context.Context) error{s.buildFeed, s.buildTriggers} {
-		if err := build(ctx); err != nil {
-			return nil, err
-		}
+	o.DB = s.Store.Path()
+	asks := &requester{o: o.Options, store: s.Store, catalog: s.Actions, keys: s.Keyring, conductor: func() (*conductor.Conductor, error) { return s.Conductor, nil }}
+	if l.held != nil {
+		s.runner = asks
+	}
+	if err := s.buildTriggers(ctx); err != nil {
+		return nil, err
 	}
 	options := s.apiOptions()
-	options.Signals = waking{s.Conductor}
+	if options.Signals = (waking{s.Conductor}); l.held != nil {
+		options.Control, options.Forecast, options.Audit = asks, asks, nil
+	}
 	l.Client, err = api.NewLocal(options, l.able)
 	return l, err
 }
@@ -62,31 +90,92 @@ type waking struct{ *conductor.Conductor }
 
 // Signal implements api.Signals.
 func (w waking) Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error) {
-	_, of, _ := strings.Cut(s.Key, ":") // approval:EXECUTION/STEP
-	execution, _, _ := strings.Cut(of, "/")
-	if err := w.Recover(ctx, execution); err != nil {
-		return false, false, err
+	if _, of, _ := strings.Cut(s.Key, ":"); strings.HasPrefix(s.Key, "approval:") { // approval:EXECUTION/STEP
+		execution, _, _ := strings.Cut(of, "/")
+		if err := w.Recover(ctx, execution); err != nil {
+			return false, false, err
+		}
 	}
 	return w.Conductor.Signal(ctx, s)
 }
 
-// able refuses operations on anything but stored objects, and changes while another process uses them.
+// starters are the operations that may start executions.
+var starters = []string{"execution.start", "execution.retry", "schedule.trigger", "schedule.backfill", "event.receive"}
+
+// able refuses operations that need a server, and changes while another process uses the objects.
 func (l *Local) able(operation string, changes bool) error {
-	if changes && l.held != nil {
+	kind, _, _ := strings.Cut(operation, ".")
+	switch {
+	case changes && l.held != nil && kind != "execution":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
+	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "secret", "key", "policy", "audit", "action",
+		"module", "execution"}, kind):
+		return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this")
+	case l.held == nil && slices.Contains(starters, operation):
+		l.once.Do(l.startWorkers)
 	}
-	kind, verb, _ := strings.Cut(operation, ".")
-	switch kind {
-	case "pipeline", "schedule", "webhook", "event_trigger", "approval", "secret", "key", "policy", "audit", "action", "module":
-		if verb != "trigger" && verb != "backfill" {
-			return nil
-		}
-	}
-	return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this: nothing runs executions here")
+	return nil
 }
 
-// Close lets go of the database.
+// startWorkers makes this process one that runs executions.
+func (l *Local) startWorkers() {
+	l.workers = make(chan struct{})
+	l.work.start("workers", func(ctx context.Context) error {
+		defer close(l.workers)
+		return l.server.pool.Run(ctx)
+	})
+	l.work.start("requests", l.server.watch)
+}
+
+func (l *Local) observe(u *conductor.Update) {
+	if u.Execution.Status.Terminal() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.ended = append(l.ended, Ended{u.Execution.ID, u.Execution.Status})
+	}
+}
+
+// Running reports whether something was started here that has not ended.
+func (l *Local) Running() bool {
+	if l.workers == nil {
+		return false
+	}
+	for _, id := range l.server.Conductor.Active() {
+		if x, err := l.server.Store.Execution(context.Background(), id); err != nil || !x.Status.Terminal() {
+			return true
+		}
+	}
+	return l.server.schedules.Unflushed()
+}
+
+// Finish waits until all that was started here has ended or is paused, or until ctx ends.
+func (l *Local) Finish(ctx context.Context) error {
+	if l.workers == nil {
+		return nil
+	}
+	l.server.schedules.Flush(ctx)
+	return l.failed.or(l.server.App.Idle(ctx, func(string) {}))
+}
+
+// Ended are the executions that have ended here, in that order.
+func (l *Local) Ended() []Ended {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.ended)
+}
+
+// Drain starts no more steps and lets the running ones finish, until ctx ends. Nothing runs here any more then.
+func (l *Local) Drain(ctx context.Context) {
+	l.server.App.Drain()
+	select {
+	case <-l.workers:
+	case <-ctx.Done():
+	}
+	l.work.end()
+}
+
+// Close stops what still runs and lets go of the database.
 func (l *Local) Close() error {
 	l.work.end()
-	return l.server.App.Close()
+	return l.failed.or(l.server.App.Close())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/queue"
@@ -71,8 +73,7 @@ func (r *Reading) Close() error {
 
 // executionsAPI is the part of the API that shows and changes executions.
 func executionsAPI(o api.Options) (*api.Client, *feed.Hub, error) {
-	hub, err := feed.New(feed.Options{Store: o.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, Log: o.Log,
-		Poll: followInterval, Settle: time.Microsecond}) // the lines of an execution are there when its end is
+	hub, err := localFeed(o.Store, o.Log)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,12 +87,20 @@ func executionsAPI(o api.Options) (*api.Client, *feed.Hub, error) {
 	return client, hub, err
 }
 
+// localFeed follows executions for one command: changes by another process are polled for, and the lines of an execution
+// are there when its end is.
+func localFeed(s feed.Store, log *slog.Logger) (*feed.Hub, error) {
+	return feed.New(feed.Options{Store: s, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, Log: log, Poll: followInterval, Settle: time.Microsecond})
+}
+
 // requester changes executions by requests in the database, and explains them from stored data.
 type requester struct {
 	o         Options
 	store     store.Store
 	actions   func() (*action.Registry, error)
 	conductor func() (*conductor.Conductor, error)
+	catalog   *action.Registry // of starts, as the keys
+	keys      *secret.Keyring
 }
 
 func (r *requester) Cancel(ctx context.Context, id, reason string) error {
@@ -136,29 +145,36 @@ func (r *requester) RetryOnce(context.Context, string, string, store.Origin) (st
 }
 
 // ask leaves a request for the process that runs the executions, and waits a little for its effect.
-func (r *requester) ask(ctx context.Context, id, kind string, body conductor.RequestBody, seen func(now *store.Execution) bool) (err error) {
+func (r *requester) ask(ctx context.Context, id, kind string, body conductor.RequestBody, effect func(now *store.Execution) bool) error {
 	raw, err := json.Marshal(body)
 	if err != nil {
 		return err
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: r.o.DB, Log: r.o.Log})
+	err = r.write(ctx, func(s *sqlite.Store) error {
+		return s.PutRequest(ctx, store.Request{Execution: id, Kind: kind, Body: raw})
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	if err := s.PutRequest(ctx, store.Request{Execution: id, Kind: kind, Body: raw}); err != nil {
-		return err
-	}
-	for until := time.Now().Add(requestPatience); ; {
+	return r.seen(ctx, kind, func() (bool, string, error) {
 		now, err := r.store.Execution(ctx, id)
+		if err != nil {
+			return false, "", err
+		}
+		return effect(now) || kind != conductor.RequestRestart && now.Status.Terminal(), now.Status.String(), nil
+	})
+}
+
+// seen waits a little for the effect of a request; status is that of the execution until then.
+func (r *requester) seen(ctx context.Context, kind string, effect func() (done bool, status string, err error)) error {
+	for until := time.Now().Add(requestPatience); ; {
+		done, status, err := effect()
 		switch {
-		case err != nil:
+		case err != nil || done:
 			return err
-		case seen(now) || kind != conductor.RequestRestart && now.Status.Terminal():
-			return nil
 		case time.Now().After(until):
 			return stepwell.Errorf(stepwell.CodeTimeout, "the request stays; that process says in its own output when it refuses one",
-				"the process that runs the executions has not acted on the %s within %s; the execution is %s", kind, requestPatience, now.Status)
+				"the process that runs the executions has not acted on the %s within %s; the execution is %s", kind, requestPatience, status)
 		}
 		select {
 		case <-ctx.Done():
@@ -166,6 +182,68 @@ func (r *requester) ask(ctx context.Context, id, kind string, body conductor.Req
 		case <-time.After(requestPause):
 		}
 	}
+}
+
+// write opens the database for a write beside the process that runs its executions.
+func (r *requester) write(ctx context.Context, f func(s *sqlite.Store) error) error {
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: r.o.DB, Log: r.o.Log})
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.Close())
+}
+
+// asking opens the database for a write, with a conductor that runs nothing.
+func (r *requester) asking(ctx context.Context, f func(s *sqlite.Store, c *conductor.Conductor) error) error {
+	return r.write(ctx, func(s *sqlite.Store) error {
+		guard := secret.NewGuard(s, r.keys, secret.NewRedactor())
+		if _, broken := errors.AsType[*secret.BrokenError](guard.LoadLate(ctx)); broken {
+			r.o.Log.Warn("some secrets cannot be read")
+		}
+		c, err := conductor.New(ctx, conductor.Options{Store: s, Queue: &queue.Memory{}, Blobs: s.Blobs(), Catalog: r.catalog, Secrets: guard, Log: r.o.Log})
+		if err != nil {
+			return err
+		}
+		return f(s, c)
+	})
+}
+
+// Register implements pipeline.Runner.
+func (r *requester) Register(ctx context.Context, d *definition.Definition) (p *conductor.Pipeline, err error) {
+	err = r.asking(ctx, func(_ *sqlite.Store, c *conductor.Conductor) error {
+		p, err = c.Register(ctx, d)
+		return err
+	})
+	return p, err
+}
+
+// StartOnce implements pipeline.Runner: it leaves a request, and waits a little for the execution.
+func (r *requester) StartOnce(ctx context.Context, req conductor.Request) (id string, fresh bool, err error) {
+	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
+	if _, problems := definition.CheckParams(&given, req.Params); problems.Err() != nil {
+		return "", false, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}
+	}
+	err = r.asking(ctx, func(s *sqlite.Store, c *conductor.Conductor) error {
+		asked, err := c.StartRequest(req)
+		if err != nil {
+			return err
+		}
+		id = asked.Execution
+		return s.PutRequest(ctx, asked)
+	})
+	if err != nil {
+		return "", false, err
+	}
+	return id, true, r.seen(ctx, "start", func() (bool, string, error) {
+		x, err := r.store.Execution(ctx, id)
+		if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+			return false, "not there yet", nil
+		}
+		if err == nil && req.Row != nil {
+			*req.Row = *x
+		}
+		return err == nil, "", err
+	})
 }
 
 func (r *requester) Why(ctx context.Context, id, step string) ([]engine.Reason, error) {

@@ -58,7 +58,7 @@ func (m measured) upcoming() (int, time.Time) {
 
 // fired is told of every start by a schedule.
 func (s *Server) fired(f trigger.Fired) {
-	if f.Err == nil {
+	if f.Err == nil && s.meter != nil {
 		s.meter.ScheduleLag(f.Late)
 	}
 }

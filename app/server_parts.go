@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -52,6 +53,7 @@ type parts struct {
 	tracer   *meter.Tracer // nil: no traces
 	sidecar  *sidecar      // nil: no Dapr
 
+	runner    pipeline.Runner // nil: the conductor
 	library   *pipeline.Library
 	schedules *trigger.Schedules
 	hooks     *webhook.Hooks
@@ -120,7 +122,7 @@ func (s *Server) buildSecrets(ctx context.Context) (err error) {
 }
 
 func (s *Server) buildTriggers(ctx context.Context) (err error) {
-	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: s.Conductor, Executions: s.Store, Catalog: s.Actions, Allow: s.allow, Triggered: s.triggered, Defaults: s.o.Defaults,
+	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: cmp.Or[pipeline.Runner](s.runner, s.Conductor), Executions: s.Store, Catalog: s.Actions, Allow: s.allow, Triggered: s.triggered, Defaults: s.o.Defaults,
 		Log: s.log})
 	if err != nil {
 		return err
@@ -233,7 +235,9 @@ func (s *Server) observed(o *Options) {
 	observe, progress, logged := o.Observe, o.Progress, o.Logged
 	o.Observe = func(u *conductor.Update) {
 		s.hub.Observe(u)
-		s.meter.Observe(u)
+		if s.meter != nil {
+			s.meter.Observe(u)
+		}
 		if u.Execution.Status.Terminal() {
 			s.schedules.Ended(u.Execution.ID)
 		}

@@ -4,8 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
+
+	"github.com/google/uuid"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -16,6 +21,7 @@ const (
 	RequestResume  = "resume"
 	RequestRestart = "restart"
 	RequestSignal  = "signal" // Request.Execution is empty
+	RequestStart   = "start"
 )
 
 // RequestBody is the body of a request.
@@ -27,6 +33,55 @@ type RequestBody struct {
 	Key    string          `json:"key,omitempty"`
 	ID     string          `json:"id,omitempty"`
 	Signal json.RawMessage `json:"signal,omitempty"` // its body, an Answer
+	// Of a start; Request.Execution is the id that the execution gets.
+	Definition []byte          `json:"definition,omitempty"` // hash of the stored snapshot
+	Params     json.RawMessage `json:"params,omitempty"`     // may be sealed
+	Trigger    string          `json:"trigger,omitempty"`
+	Dir        string          `json:"dir,omitempty"`
+	Origin     *store.Origin   `json:"origin,omitempty"`
+}
+
+// StartRequest returns the request for an execution of a registered pipeline. Secret parameters are
+// sealed.
+func (c *Conductor) StartRequest(req Request) (out store.Request, err error) {
+	body := RequestBody{Definition: req.Pipeline.Hash[:], Trigger: req.Trigger, Dir: req.Dir, Origin: &req.Origin}
+	if body.Params, err = expr.Marshal(req.Params); err != nil {
+		return out, err
+	}
+	seal := func(raw []byte) ([]byte, error) { return c.o.Secrets.Seal("", raw), nil }
+	if slices.ContainsFunc(req.Pipeline.Parameters, func(p definition.Parameter) bool { return p.Secret }) {
+		seal = c.o.Secrets.SealWhole
+	}
+	if body.Params, err = seal(body.Params); err != nil {
+		return out, err
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return out, err
+	}
+	out.Kind, out.Execution = RequestStart, id.String()
+	out.Body, err = json.Marshal(&body)
+	return out, err
+}
+
+// startRequested starts the execution of a request, once: it has the id of the request.
+func (c *Conductor) startRequested(ctx context.Context, id string, body *RequestBody) error {
+	p, err := c.snapshot(ctx, body.Definition)
+	if err != nil {
+		return err
+	}
+	raw, err := c.o.Secrets.OpenWhole(body.Params)
+	if err != nil {
+		return err
+	}
+	req := Request{Pipeline: p, Trigger: body.Trigger, Dir: body.Dir, id: id}
+	if body.Origin != nil {
+		req.Origin = *body.Origin
+	}
+	if req.Params, err = decodeParams(raw); err == nil {
+		_, _, err = c.StartOnce(ctx, req)
+	}
+	return err
 }
 
 // TakeRequests carries out other processes' requests. A refused request is logged and dropped: the requester sees the
@@ -70,6 +125,8 @@ func (c *Conductor) carryOut(ctx context.Context, r store.Request) error {
 		return c.Resume(ctx, r.Execution)
 	case RequestRestart:
 		return c.Restart(ctx, r.Execution, body.Step, body.FailedOnly)
+	case RequestStart:
+		return c.startRequested(ctx, r.Execution, &body)
 	case RequestSignal:
 		_, _, err := c.Signal(ctx, store.Signal{Key: body.Key, ID: body.ID, Body: body.Signal})
 		return err

@@ -30,6 +30,7 @@ type Request struct {
 	seeds    []engine.Seed
 	revision int           // engine.Revision, or that of the execution it retries
 	claim    chan struct{} // on Key
+	id       string        // of the execution; "": a new one
 }
 
 // Start begins an execution and returns its id once it is durable. Parameters are checked against the pipeline's and
@@ -67,17 +68,21 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMessage, error) {
 	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
 	params, problems := definition.CheckParams(&given, req.Params)
-	id, err := uuid.NewV7()
-	if err != nil {
-		return nil, nil, err
+	id := req.id
+	if id == "" {
+		made, err := uuid.NewV7()
+		if err != nil {
+			return nil, nil, err
+		}
+		id = made.String()
 	}
 	if problems.Err() != nil {
-		c.hideProblems(id.String(), req.Pipeline, req.Params, problems)
+		c.hideProblems(id, req.Pipeline, req.Params, problems)
 		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}
 	}
-	raw, err := c.record(ctx, id.String(), &req, params)
+	raw, err := c.record(ctx, id, &req, params)
 	if err != nil {
-		c.o.Secrets.Forget(id.String())
+		c.o.Secrets.Forget(id)
 		return nil, nil, err
 	}
 	if req.Priority == 0 {
@@ -85,10 +90,10 @@ func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMe
 	}
 	no, err := c.takeNumber(ctx)
 	if err != nil {
-		c.o.Secrets.Forget(id.String())
+		c.o.Secrets.Forget(id)
 		return nil, nil, err
 	}
-	return c.begin(no, id.String(), req, raw), raw, nil
+	return c.begin(no, id, req, raw), raw, nil
 }
 
 // record gives parameters, checked and complete, as they are recorded, and fills in the concurrency key.

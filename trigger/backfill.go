@@ -65,6 +65,7 @@ func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRan
 	if err := s.put(ctx, e, st, true); err != nil {
 		return nil, err
 	}
+	s.ask(e)
 	s.schedule(e, time.Now())
 	return out, nil
 }

@@ -250,5 +250,6 @@ func (s *Schedules) ran(e *entry, execution string) {
 	}
 	s.started(e, execution, now)
 	e.dirty = true
+	s.ask(e)
 	s.schedule(e, now)
 }

@@ -104,7 +104,7 @@ const maxAtOnce = 64
 
 // schedule says when the loop has to look at an entry again. The caller holds the lock.
 func (s *Schedules) schedule(e *entry, now time.Time) {
-	if e.gone {
+	if e.gone || s.only != nil && !slices.Contains(s.only, e) {
 		return
 	}
 	e.nominal = e.next(now)
@@ -120,7 +120,7 @@ func (s *Schedules) schedule(e *entry, now time.Time) {
 	case len(e.state.Pending) > 0 && e.enabled():
 		soonest(later(later(now, e.recheck), e.retry))
 	}
-	if !e.nominal.IsZero() && len(e.state.Pending) < s.o.Backlog {
+	if !e.nominal.IsZero() && s.only == nil && len(e.state.Pending) < s.o.Backlog {
 		soonest(later(e.nominal.Add(e.plan.Jitter(e.ID, e.nominal)), e.retry))
 	}
 	s.heap.place(e)

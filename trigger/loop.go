@@ -27,17 +27,60 @@ func (s *Schedules) Run(ctx context.Context) error {
 	var cleaning sync.WaitGroup
 	defer cleaning.Wait()
 	cleaning.Go(func() { s.clean(ctx) })
+	s.mu.Lock()
+	s.running, s.asked = true, nil
+	s.mu.Unlock()
 	for ctx.Err() == nil {
 		s.runOnce(ctx)
-		timer := time.NewTimer(s.wait())
-		select {
-		case <-ctx.Done():
-		case <-s.ring:
-		case <-timer.C:
-		}
-		timer.Stop()
+		s.rest(ctx)
 	}
 	return nil
+}
+
+// rest waits until something may be due.
+func (s *Schedules) rest(ctx context.Context) {
+	timer := time.NewTimer(s.wait())
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-s.ring:
+	case <-timer.C:
+	}
+}
+
+// Flush is for a process that does not call Run: it starts the firings that its calls of Backfill have added, counts what
+// Trigger has started, and starts nothing else. It returns when all of them have been started.
+func (s *Schedules) Flush(ctx context.Context) {
+	s.mu.Lock()
+	s.only, s.asked = s.asked, nil
+	if s.heap = nil; s.only != nil {
+		for _, e := range s.jobs {
+			e.pos = -1
+			s.schedule(e, time.Now())
+		}
+	}
+	s.mu.Unlock()
+	for s.Unflushed() && ctx.Err() == nil {
+		if s.runOnce(ctx); s.Unflushed() {
+			s.rest(ctx)
+		}
+	}
+}
+
+// Unflushed reports whether Flush has something to do.
+func (s *Schedules) Unflushed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(append(slices.Clone(s.asked), s.only...), func(e *entry) bool {
+		return !e.gone && (e.dirty || slices.ContainsFunc(e.state.Pending, func(f firing) bool { return f.Fill }))
+	})
+}
+
+// ask remembers an entry for Flush. The caller holds the lock.
+func (s *Schedules) ask(e *entry) {
+	if !s.running && !slices.Contains(s.asked, e) {
+		s.asked = append(s.asked, e)
+	}
 }
 
 // wait is how long nothing is due.
@@ -141,7 +184,11 @@ func (s *Schedules) decide(ctx context.Context, due []*entry) []*start {
 	s.mu.Lock()
 	states := make(map[*entry]state, len(due))
 	for _, e := range due {
-		if !e.gone {
+		switch {
+		case e.gone:
+		case s.only != nil: // no time of its own is due
+			states[e] = e.state
+		default:
 			states[e] = e.decide(now, s.begun, s.o.Grace, s.o.Backlog)
 		}
 	}

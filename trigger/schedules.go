@@ -79,12 +79,15 @@ type Schedules struct {
 	ring chan struct{} // something has to be looked at
 	left chan struct{} // a deleted job has left something behind
 
-	mu     sync.Mutex
-	jobs   map[string]*entry
-	heap   heap
-	active map[string]*entry // by the executions that may still run
-	lag    time.Duration     // of the latest firing
-	begun  time.Time         // when this process began: earlier due times were missed
+	mu      sync.Mutex
+	jobs    map[string]*entry
+	heap    heap
+	active  map[string]*entry // by the executions that may still run
+	lag     time.Duration     // of the latest firing
+	asked   []*entry          // by Trigger and Backfill of this process, while Run does not run
+	only    []*entry          // that Flush looks at; nil: all
+	running bool              // Run does
+	begun   time.Time         // when this process began: earlier due times were missed
 
 	followedMu sync.RWMutex        // never held for long: the conductor asks
 	followed   map[string][]*entry // the jobs that follow one

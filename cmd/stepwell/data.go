@@ -15,7 +15,7 @@ import (
 // whose data directory is elsewhere.
 func (p *program) locateSettings(cmd *cobra.Command) error {
 	data, _ := p.env("STEPWELL_DATA")
-	if f := cmd.Flags().Lookup("data"); f != nil && f.Changed && cmd.Flags().Lookup("db") != nil { // an event has data too
+	if f := settingFlag(cmd.Flags(), "data"); f != nil && f.Changed {
 		data = f.Value.String()
 	}
 	if data != "" && filepath.Clean(data) == app.DefaultData {
@@ -38,7 +38,7 @@ func (p *program) locateData(cmd *cobra.Command) error {
 		return nil
 	case s.db == "" && f.Changed:
 		return stepwell.Invalid("", "db: the name of the database file is empty")
-	case s.db != "" && (f.Changed || !cmd.Flags().Changed("data")):
+	case s.db != "" && (f.Changed || !settingFlag(cmd.Flags(), "data").Changed):
 		s.data = ""
 	case s.data == "" && !app.IsFile(app.Database(app.DefaultData)) && app.IsFile(app.OldDatabase):
 		s.db = app.OldDatabase

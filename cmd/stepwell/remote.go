@@ -40,9 +40,7 @@ type connection struct {
 }
 
 func (c *connection) add(p *program, f *pflag.FlagSet) {
-	if f.Lookup("data") == nil { // else it is something else, and the command needs a server
-		p.settings.addDB(f)
-	}
+	p.settings.addDB(f)
 	c.addServer(f, format(f, "text", "json"))
 }
 
@@ -62,13 +60,13 @@ func (p *program) elsewhere(c *connection) bool {
 }
 
 func (c *connection) choseDatabase() bool {
-	return c.flags != nil && c.flags.Lookup("db") != nil && (c.flags.Changed("data") || c.flags.Changed("db"))
+	return c.flags != nil && c.flags.Lookup("db") != nil && (settingFlag(c.flags, "data").Changed || c.flags.Changed("db"))
 }
 
 // calling runs f with a client of the API and a context that ends with an interrupt. A server is asked if one is named or
 // answers at the usual address, else the database.
 func (p *program) calling(c *connection, f func(ctx context.Context, client *api.Client) error) error {
-	alive, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	alive, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	named := p.elsewhere(c)
 	chosen := c.choseDatabase()
@@ -128,7 +126,33 @@ func (p *program) callHere(ctx context.Context, c *connection, f func(ctx contex
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	return f(ctx, l.Client)
+	return p.finishHere(ctx, l, f(ctx, l.Client))
+}
+
+// finishHere keeps this process going until what a command has started has ended: nothing else runs it. err is the
+// command's own; else the first execution that did not complete says the exit code. The first interrupt lets the running
+// steps finish, the second stops them.
+func (p *program) finishHere(ctx context.Context, l *app.Local, err error) error {
+	if l.Running() && ctx.Err() == nil {
+		fmt.Fprintln(p.err, "no server runs it: this command does, until it has ended (Ctrl-C lets the running steps finish)")
+	}
+	failed := l.Finish(ctx)
+	if ctx.Err() != nil && l.Running() {
+		again, stop := signal.NotifyContext(context.WithoutCancel(ctx), os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		if l.Drain(again); l.Running() {
+			fmt.Fprintf(p.err, "what is unfinished: stepwell executions list --status running%s\n", p.dbFlag())
+			return exitError(exitInterrupted)
+		}
+	} else if failed != nil {
+		return errors.Join(err, failed)
+	}
+	for _, x := range l.Ended() {
+		if err == nil && x.Status != stepwell.ExecutionCompleted {
+			err = exitOf(x.Status.String())
+		}
+	}
+	return err
 }
 
 // pathTo joins parts of a path, each of which may hold anything.
@@ -267,7 +291,7 @@ func (p *program) verb(use, short, method string, path func(id string) string, l
 func (p *program) group(name string, aliases []string, short, long string, subs ...*cobra.Command) *cobra.Command {
 	cmd := &cobra.Command{Use: name, Aliases: aliases, Short: short, Args: p.unknownCommand,
 		Long: long + "\n\nIt asks a server: --server URL, else STEPWELL_SERVER, else " + defaultServer + ". The API key is that\nof STEPWELL_API_KEY. With --data or --db, or when no server is named and none answers, it works on the\n" +
-			"database itself; changes then need it for themselves.",
+			"database itself: changes need it for themselves, and what is started runs in this process until it has ended.",
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
 	cmd.AddCommand(subs...)
 	return cmd

@@ -158,9 +158,9 @@ func (p *program) newKeyCreate() *cobra.Command {
 		Long: "Create an API key and show it, once. With the first one, everybody needs a key, and commands of steps\n" +
 			"are confined or refused (docs/security.md): what is stored and will be refused is listed, with what to do.",
 		Args: arguments(1, 1, "NAME"),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: func(_ *cobra.Command, args []string) error {
 			f.take(args)
-			if cmd.Flags().Changed("db") || cmd.Flags().Changed("data") {
+			if c.choseDatabase() {
 				return p.createKeyHere(&c, f)
 			}
 			body, err := f.body(p)

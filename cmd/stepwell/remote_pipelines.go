@@ -103,7 +103,8 @@ func (p *program) newStartCommand() *cobra.Command {
 		Use:   "start ID [-p key=value…]",
 		Short: "Start an execution of a stored pipeline",
 		Long: "Start an execution of a stored pipeline. With --follow it shows the log until the execution has ended, with\n" +
-			"--wait what has become of it then; the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed\nwith failures.",
+			"--wait what has become of it then; the exit code is that of `stepwell run`: 0 completed, 1 failed, 3 completed\nwith failures.\n\n" +
+			"Without a server the execution runs in this process, which stays until it has ended; while another process\nruns the executions of the database, that process is asked to run it.",
 		Args: arguments(1, 1, "ID"),
 		RunE: func(_ *cobra.Command, args []string) error { return p.startStored(&c, args[0], &f) },
 	}

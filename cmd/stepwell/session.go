@@ -196,17 +196,13 @@ func (s *session) await(ctx context.Context, id string) error {
 	if _, err := s.app.Conductor.Wait(ctx, id); err != nil {
 		return err
 	}
-	for _, other := range s.app.Conductor.Active() {
-		x, err := s.app.Store.Execution(ctx, other)
-		if err != nil || x.Status == stepwell.ExecutionPaused {
-			continue
-		}
+	err := s.app.Idle(ctx, func(other string) {
 		s.tracker.Say(fmt.Sprintf("waiting for execution %s, which was asked for meanwhile", other))
-		if _, err := s.app.Conductor.Wait(ctx, other); err != nil {
-			break // interrupted: it is resumed like any other
-		}
+	})
+	if stepwell.CodeOf(err) == stepwell.CodeUnavailable || ctx.Err() != nil {
+		return nil // interrupted: it is resumed like any other
 	}
-	return nil
+	return err
 }
 
 // finish shows how it went. What the drain let finish may have been the last step.

@@ -42,8 +42,20 @@ type settings struct {
 }
 
 func (s *settings) addDB(f *pflag.FlagSet) {
-	f.StringVar(&s.data, "data", "", "data `directory`: database, large outputs, streams, keys, settings (default "+app.DefaultData+")")
+	name := "data"
+	if f.Lookup(name) != nil { // of an event
+		name = "data-dir"
+	}
+	f.StringVar(&s.data, name, "", "data `directory`: database, large outputs, streams, keys, settings (default "+app.DefaultData+")")
 	f.StringVar(&s.db, "db", "", "database `file` outside of a data directory")
+}
+
+// settingFlag is the flag of a setting, nil for none.
+func settingFlag(f *pflag.FlagSet, name string) *pflag.Flag {
+	if f.Lookup("data-dir") != nil && name == "data" {
+		name = "data-dir"
+	}
+	return f.Lookup(name)
 }
 
 func (s *settings) addRun(f *pflag.FlagSet) {
@@ -69,7 +81,7 @@ func (p *program) configure(cmd *cobra.Command) error {
 	p.settings.outgoing, p.settings.serving = sections.outgoing, sections.serving
 	p.warnOfVariables()
 	for _, name := range settingNames {
-		flag := cmd.Flags().Lookup(name)
+		flag := settingFlag(cmd.Flags(), name)
 		if flag == nil || flag.Changed {
 			continue
 		}
