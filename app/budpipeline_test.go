@@ -477,8 +477,9 @@ outputs: {n: "{{ steps.poll.outputs.result.n }}", iterations: "{{ steps.poll.out
 			}
 		}
 	}
+	t.Parallel() // it takes as long as the nap
 	a, stop := start(t, db, app.Options{Register: p.register, Observe: observe})
-	wake := time.Now().Add(time.Second).UTC()
+	wake := time.Now().Add(3 * time.Second).UTC()
 	id, _ := begin(t, a, doc, object{"wake": wake.Format(time.RFC3339Nano)})
 	select {
 	case <-both:

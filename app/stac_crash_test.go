@@ -279,7 +279,7 @@ func (r *streamRig) look() (o *outcome) {
 // oneLife is one life of the child, ended by a kill a moment behind its nth search.
 func (p *paced) oneLife(r *streamRig, searches int) {
 	p.child(r, func(cmd *exec.Cmd, ended <-chan error) {
-		timeout := time.After(20 * time.Second)
+		timeout := time.After(time.Minute)
 		for range searches {
 			select {
 			case <-p.life:

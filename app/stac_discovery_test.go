@@ -90,7 +90,7 @@ func (c *collectionsServer) enter(id string) {
 	c.mu.Unlock()
 	select {
 	case <-c.ready:
-	case <-time.After(5 * time.Second): // they will not be so many
+	case <-time.After(30 * time.Second): // they will not be so many
 	}
 }
 

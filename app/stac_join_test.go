@@ -3,6 +3,7 @@ package app_test
 import (
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,17 +133,21 @@ steps:
   - {id: write, module: stream.write, depends_on: [one, two], config: {path: out.ndjson}}
 `)
 		<-got
-		for { // until some items are durable
-			parts, err := filepath.Glob(filepath.Join(r.dir, ".out.ndjson.*"))
+		for durable := false; !durable; { // a cursor in the checkpoint: the items before it need not be read again
+			if t.Context().Err() != nil {
+				t.Fatal("there is no checkpoint")
+			}
+			err := filepath.WalkDir(r.o.DB+"-streams", func(name string, d fs.DirEntry, err error) error {
+				if err != nil || filepath.Ext(name) != ".ckpt" {
+					return nil // files come and go
+				}
+				raw, err := os.ReadFile(name)
+				durable = durable || strings.Contains(string(raw), `"cursors":`)
+				return err
+			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(parts) > 0 {
-				if info, err := os.Stat(parts[0]); err == nil && info.Size() > 0 {
-					break
-				}
-			}
-			time.Sleep(time.Millisecond)
 		}
 	})
 	close(free)

@@ -132,7 +132,7 @@ func TestReadersWaitForTheBlobs(t *testing.T) {
 	b := build{actions: []action.Action{anyAction("t.big", large), anyAction("t.reading", reading)}}
 	b.blobs, b.set = blobs.under, patient
 	r = newRig(t, b)
-	id := r.begin(pipeline(t, "name: away\nsteps:\n  - {id: a, action: t.big}\n  - {id: b, action: t.reading, depends_on: [a], timeout_seconds: 1}\n"))
+	id := r.begin(pipeline(t, "name: away\nsteps:\n  - {id: a, action: t.big}\n  - {id: b, action: t.reading, depends_on: [a], timeout_seconds: 3}\n"))
 	r.end(id, stepwell.ExecutionCompleted)
 	if fmt.Sprint(attempts) != "[1 1]" {
 		t.Errorf("attempts %v, want the first one twice", attempts)

@@ -13,7 +13,8 @@ import (
 
 // The requested entries are in the outbox when an execution has ended, once, and nothing else.
 func TestOutbox(t *testing.T) {
-	r := newRig(t, build{set: func(o *conductor.Options) {
+	w := &waits{}
+	r := newRig(t, build{observe: w.observe, set: func(o *conductor.Options) {
 		o.Outbox = func(x *store.Execution) bool { return x.Job != "quiet" }
 	}})
 	start := func(job, text string) string {
@@ -27,6 +28,7 @@ func TestOutbox(t *testing.T) {
 	failed := start("loud", one("t.fail"))
 	r.end(failed, stepwell.ExecutionFailed)
 	late := start("loud", "name: late\nsettings: {sla: {max_seconds: 0.01}}\nsteps:\n  - {id: a, action: t.await, params: {n: x}}\n")
+	<-w.of(late)
 	breached := r.outbox(2)
 	r.signal("key-x", "1", `{}`, true, true)
 	r.end(late, stepwell.ExecutionCompleted)

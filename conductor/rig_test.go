@@ -104,6 +104,7 @@ func newRig(t *testing.T, b build) *rig {
 		reporter = b.report(reporter)
 	}
 	r.pool, err = worker.New(worker.Options{Queue: q, Actions: registry, Reporter: reporter, Records: r.store, Blobs: blobs, Outage: outage, Lines: r.Line,
+		SeenRunning: time.Hour, // so that a slow machine makes no commit that a test does not expect
 		Concurrency: b.workers, Log: log, CallbackURL: func(key string) string { return "https://here.example.com/" + key }})
 	must()
 	pooling, endPool := context.WithCancel(ctx)

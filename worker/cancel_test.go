@@ -174,9 +174,9 @@ func TestCancelAtTheEndOf(t *testing.T) {
 		name   string
 		change func(d *definition.Definition)
 	}{
-		{"the execution's time", func(d *definition.Definition) { d.Settings.TimeoutSeconds = 1 }},
+		{"the execution's time", func(d *definition.Definition) { d.Settings.TimeoutSeconds = 3 }},
 		{"a group's time", func(d *definition.Definition) {
-			d.Steps = []definition.Step{{ID: "group", TimeoutSeconds: 1, Steps: d.Steps}}
+			d.Steps = []definition.Step{{ID: "group", TimeoutSeconds: 3, Steps: d.Steps}}
 		}},
 		{"a failure beside it", func(d *definition.Definition) {
 			d.Settings.FailFast = definition.FailFastCancel
@@ -189,6 +189,7 @@ func TestCancelAtTheEndOf(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel() // the work must have begun when its time is over
 			e := newExternal(t)
 			release := make(chan struct{})
 			r := newRig(t, app.Options{}, e.action(), act("t.fails", func(ctx context.Context, _ *action.Call) (any, error) {

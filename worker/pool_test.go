@@ -85,11 +85,12 @@ func TestAbandonedHandlersAreBounded(t *testing.T) {
 
 // A cancelled step's handler is stopped; a step still in the queue never runs.
 func TestRevoke(t *testing.T) {
-	begun := make(chan struct{}, 100)
+	begun, cancelled := make(chan struct{}, 100), make(chan struct{})
 	r := newRig(t, app.Options{Workers: 1},
 		act("t.block", func(ctx context.Context, _ *action.Call) (any, error) {
 			begun <- struct{}{}
 			<-ctx.Done()
+			<-cancelled // the worker is busy until all three are revoked
 			return nil, ctx.Err()
 		}))
 	id := r.begin(step("a", "t.block"), step("b", "t.block"), step("c", "t.block"))
@@ -97,6 +98,7 @@ func TestRevoke(t *testing.T) {
 	if err := r.Conductor.Cancel(t.Context(), id, "enough"); err != nil {
 		t.Fatal(err)
 	}
+	close(cancelled)
 	x, steps := r.end(id)
 	if x.Status != stepwell.ExecutionCancelled || len(begun) != 0 {
 		t.Errorf("the execution is %s, %d more handlers ran", x.Status, len(begun))

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -108,7 +109,8 @@ func commitUntilKilled(t *testing.T, path string) {
 		begin(t, s, 1, `{"steps":[]}`)
 		version = 1
 	}
-	for version++; version < 3000; version++ { // bounded, should nobody kill it
+	last := version + 590 // more than a round waits for, and in five rounds fewer than checkSurvivor reads
+	for version++; version <= last; version++ {
 		rows := make([]engine.StepRow, 3)
 		for i := range rows {
 			rows[i] = engine.StepRow{Idx: int32(version)*3 + int32(i), Status: stepwell.StepCompleted, Key: fmt.Sprintf("s:%d-%d", version, i), Ended: 1}
@@ -118,4 +120,5 @@ func commitUntilKilled(t *testing.T, path string) {
 		}
 		fmt.Println(version)
 	}
+	time.Sleep(time.Minute) // the kill is late
 }
