@@ -64,17 +64,17 @@ func decode(t testing.TB, m feed.Message) wire {
 	return w
 }
 
-// patience bounds waits that are over at once when all is well.
+// patience bounds each wait for messages, which is over at once when all is well.
 const patience = 20 * time.Second
 
 // all reads a subscription to its end.
 func all(t testing.TB, s *feed.Subscription) (out []wire) {
 	t.Helper()
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	for {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		messages, err := s.Next(ctx)
+		cancel()
 		if errors.Is(err, io.EOF) {
 			return out
 		}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,7 +29,13 @@ func child() bool {
 	if dir == "" {
 		return false
 	}
-	out, err := streamtest.RunIn(context.Background(), crashSegment(dir, func() { fmt.Println("commit") }))
+	commits := 0
+	out, err := streamtest.RunIn(context.Background(), crashSegment(dir, func() {
+		fmt.Println("commit")
+		if commits++; commits == 20 { // the kill is late
+			time.Sleep(time.Minute)
+		}
+	}))
 	if err == nil {
 		err = out.Err
 	}
