@@ -150,5 +150,13 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
+// At makes the error of one field of an item, nil for nil. The item's place is added where the item fails.
+func At(field string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Type: DataProcessing, Context: Context{Field: field}, Err: err}
+}
+
 // Abort makes an error that ends the segment instead of failing one item.
 func Abort(err error) error { return &Error{Type: ModuleException, Err: err, abort: true} }

@@ -20,19 +20,15 @@ type change struct {
 }
 
 // failure is an ExtensionError at a path.
-func failure(it *stream.Item, path item.Path, err error) error {
-	c := stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL}
-	if path != nil {
-		c.Field = path.String()
-	}
-	return &stream.Error{Type: stream.ExtensionError, Context: c, Err: err}
+func failure(path item.Path, err error) error {
+	return &stream.Error{Type: stream.ExtensionError, Context: stream.Context{Field: path.String()}, Err: err}
 }
 
 // apply declares the extension and fills in values.
 func (s *settings) apply(it *stream.Item, scaffold []fill) (c change, err error) {
 	c.assets = map[string]bool{}
 	if c.any, err = s.declare(it.Value); err != nil {
-		return c, failure(it, item.Path{{Key: "stac_extensions"}}, err)
+		return c, failure(item.Path{{Key: "stac_extensions"}}, err)
 	}
 	kind, _ := it.Get("type").Str()
 	for i := range s.fills {
@@ -113,7 +109,7 @@ func putValue(it *stream.Item, f *fill, path item.Path, c *change) error {
 		return val, nil
 	})
 	if err != nil {
-		return failure(it, path, err)
+		return failure(path, err)
 	}
 	return nil
 }
@@ -131,7 +127,7 @@ func (s *settings) summarise(it *stream.Item, c *change) error {
 		at := item.Path{{Key: "summaries"}, {Key: sum.name}}
 		val, err := sum.value.Expand(it.Value, "")
 		if err != nil {
-			return failure(it, at, err)
+			return failure(at, err)
 		}
 		list := it.Find(at)
 		if !list.IsNull() && list.Kind() != item.List {
@@ -160,7 +156,7 @@ func (s *settings) summarise(it *stream.Item, c *change) error {
 		}
 		err = it.Put(at, true, func([]string, *item.Value) (*item.Value, error) { return item.NewList(more...), nil })
 		if err != nil {
-			return failure(it, at, err)
+			return failure(at, err)
 		}
 	}
 	return nil
@@ -237,7 +233,7 @@ func (s *settings) check(it *stream.Item) error {
 	}
 	for _, path := range required {
 		if at, ok := lacks(it.Value, path, 0); ok {
-			return failure(it, path, errors.New("missing "+at))
+			return failure(path, errors.New("missing "+at))
 		}
 	}
 	if s.validate && s.known.Name == "alternate-assets" {
@@ -287,11 +283,11 @@ func alternates(it *stream.Item) error {
 		}
 		at := item.Path{{Key: "assets"}, {Key: key}, {Key: "alternate"}}
 		if alternate.Kind() != item.Object || alternate.Len() == 0 {
-			return failure(it, at, errors.New("is not an object of alternate places"))
+			return failure(at, errors.New("is not an object of alternate places"))
 		}
 		for name, place := range alternate.Members() {
 			if href, _ := place.Get("href").Str(); href == "" {
-				return failure(it, append(at, item.Step{Key: name}), errors.New("missing href"))
+				return failure(append(at, item.Step{Key: name}), errors.New("missing href"))
 			}
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,6 @@ import (
 const (
 	loadTime  = 30 * time.Second // for the schema, before the first item
 	maxAbsent = 1000             // different assets counted
-	maxShown  = 5                // problems in a failure's message
 )
 
 // extender is the component of one step.
@@ -78,7 +76,7 @@ func newExtender(ctx context.Context, s *settings, store *schema.Store, warning 
 func (e *extender) Modify(_ context.Context, it *stream.Item) (*stream.Item, error) {
 	if kind, _ := it.Get("type").Str(); kind == "FeatureCollection" {
 		e.failed.Add(1)
-		return nil, failure(it, nil, errors.New("is a FeatureCollection: read its features one by one"))
+		return nil, failure(nil, errors.New("is a FeatureCollection: read its features one by one"))
 	}
 	c, err := e.set.apply(it, e.scaffold)
 	if err == nil {
@@ -105,19 +103,15 @@ func (e *extender) Modify(_ context.Context, it *stream.Item) (*stream.Item, err
 func (e *extender) validate(it *stream.Item) error {
 	doc, err := schema.Decode(it.Bytes())
 	if err != nil {
-		return failure(it, nil, err)
+		return failure(nil, err)
 	}
 	problems := e.schema.Validate(doc)
 	if len(problems) == 0 {
 		return nil
 	}
-	var parts []string
-	for _, p := range problems[:min(len(problems), maxShown)] {
-		parts = append(parts, p.String())
-	}
 	first := problems[0]
-	return &stream.Error{Type: stream.ExtensionError, Err: errors.New(strings.Join(parts, "; ")),
-		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
+	return &stream.Error{Type: stream.ExtensionError, Err: schema.Summarize(problems),
+		Context: stream.Context{Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
 }
 
 // miss counts the assets that a default is for and that an item does not have.

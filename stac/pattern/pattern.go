@@ -154,6 +154,11 @@ func (p Pattern) Value(it *item.Value, asset string) (*item.Value, error) {
 	return item.OfText(text), nil
 }
 
+// lacks reports whether the item has no value for a property that the pattern names.
+func (p Pattern) lacks(it *item.Value) bool {
+	return slices.ContainsFunc(p.parts, func(s part) bool { return s.path != nil && it.Find(s.path).IsNull() })
+}
+
 // lookup is the value of a name; a missing one is an error.
 func (p Pattern) lookup(s *part, it *item.Value, asset string) (*item.Value, error) {
 	var v *item.Value

@@ -81,29 +81,60 @@ func (t *Tree) uses(names func(Pattern) bool) bool {
 
 // Expand makes the value for one item, as Pattern.Value does at every text. It is the caller's own.
 func (t *Tree) Expand(it *item.Value, asset string) (*item.Value, error) {
+	return t.expand(it, asset, false)
+}
+
+// Present is Expand, but leaves out texts that name a property without a value, as tables have gaps; nil is nothing.
+func (t *Tree) Present(it *item.Value, asset string) (*item.Value, error) {
+	return t.expand(it, asset, true)
+}
+
+// Item is Present for a whole item, in which {asset_key} is the key of each asset.
+func (t *Tree) Item(it *item.Value) (*item.Value, error) {
+	return t.object(func(key string, kid *Tree) (*item.Value, error) {
+		if key != "assets" || kid.kind != item.Object {
+			return kid.Present(it, "")
+		}
+		return kid.object(func(asset string, kid *Tree) (*item.Value, error) { return kid.Present(it, asset) })
+	})
+}
+
+func (t *Tree) expand(it *item.Value, asset string, present bool) (*item.Value, error) {
 	switch t.kind {
 	case item.Text:
+		if present && t.pattern.lacks(it) {
+			return nil, nil
+		}
 		return t.pattern.Value(it, asset)
 	case item.List:
 		out := item.NewList()
 		for _, kid := range t.list {
-			v, err := kid.Expand(it, asset)
+			v, err := kid.expand(it, asset, present)
 			if err != nil {
 				return nil, err
 			}
-			out.Append(v)
+			if v != nil {
+				out.Append(v)
+			}
 		}
 		return out, nil
 	case item.Object:
-		out := item.NewObject()
-		for i, kid := range t.list {
-			v, err := kid.Expand(it, asset)
-			if err != nil {
-				return nil, err
-			}
-			out.Set(t.keys[i], v)
-		}
-		return out, nil
+		return t.object(func(_ string, kid *Tree) (*item.Value, error) { return kid.expand(it, asset, present) })
 	}
 	return t.fixed.Clone(), nil
+}
+
+// object makes an object of the values that member gives; nil leaves one out.
+func (t *Tree) object(member func(key string, kid *Tree) (*item.Value, error)) (*item.Value, error) {
+	out := item.NewObject()
+	for i, kid := range t.list {
+		v, err := member(t.keys[i], kid)
+		if err != nil {
+			return nil, err
+		}
+		if v != nil {
+			out.Set(t.keys[i], v)
+		}
+	}
+	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream"
 )
 
 // mediaTypes are those of the STAC best practices, by suffix.
@@ -22,11 +23,11 @@ func (d *draft) assets() error {
 	out := item.NewObject()
 	assets := d.out.Get("assets")
 	if !assets.IsNull() && assets.Kind() != item.Object {
-		return in("assets", stepwell.Invalid("map columns to assets.<key>.href, or write from_items(files[].[key, {href: url}])", "assets are %s, not an object", assets.Kind().String()))
+		return stream.At("assets", stepwell.Invalid("map columns to assets.<key>.href, or write from_items(files[].[key, {href: url}])", "assets are %s, not an object", assets.Kind().String()))
 	}
 	for key, asset := range assets.Members() {
 		if asset.Kind() != item.Object {
-			return in("assets", stepwell.Invalid("map its URL to assets."+key+".href", "the asset %s is %s, not an object", key, asset.Kind().String()))
+			return stream.At("assets", stepwell.Invalid("map its URL to assets."+key+".href", "the asset %s is %s, not an object", key, asset.Kind().String()))
 		}
 		href := textOf(asset.Get("href"))
 		if href == "" {

@@ -19,7 +19,7 @@ import (
 
 // boilerplate is the component of mode template: items pass, and an example is written at the end.
 type boilerplate struct {
-	*settings
+	*config
 	env    *stream.Env
 	places *files.Places
 }
@@ -91,16 +91,16 @@ type document struct {
 
 // documents are the files to write; linked files come first.
 func (b *boilerplate) documents() ([]document, error) {
-	kind, target := b.settings.boilerplate.kind, b.settings.boilerplate.path
+	kind, target := b.Template.Type, b.Template.OutputPath
 	if !strings.HasSuffix(strings.ToLower(target), ".json") {
 		target = strings.TrimSuffix(target, "/") + "/" + kind + ".json"
 	}
-	collection := b.collection
+	collection := b.CollectionID
 	if collection == "" && kind != "catalog" {
 		collection = "example-collection"
 	}
 	var docs []document
-	if kind == "item" || b.settings.boilerplate.sample {
+	if kind == "item" || b.Template.Sample {
 		name := target
 		if kind != "item" {
 			name = path.Join(path.Dir(target), "sample-item.json")
@@ -122,7 +122,7 @@ func (b *boilerplate) documents() ([]document, error) {
 	default:
 		docs = append(docs, document{target, b.collectionOf(collection, extent{})})
 	}
-	if b.settings.boilerplate.sample {
+	if b.Template.Sample {
 		doc := docs[1].doc
 		links, _ := doc["links"].([]any)
 		doc["links"] = append(links, linkMap("item", "./sample-item.json", mediaGeoJSON))
@@ -132,21 +132,21 @@ func (b *boilerplate) documents() ([]document, error) {
 
 // sample is an item made like any other, linked to the document next to it.
 func (b *boilerplate) sample(collection, kind, beside string) (map[string]any, error) {
-	s := *b.settings
-	if s.collection = collection; kind == "catalog" {
-		s.collection = ""
+	c := *b.config
+	if c.CollectionID = collection; kind == "catalog" {
+		c.CollectionID = ""
 	}
 	from, err := item.Parse([]byte(`{"id":"sample-item","geometry":{"type":"Point","coordinates":[0,0]},"datetime":"2020-01-01T00:00:00Z","properties":{},"assets":{"data":{"href":"./sample.tif","title":"Replace this"}}}`))
 	if err != nil {
 		return nil, err
 	}
-	made, err := (&builder{settings: &s}).build(from)
+	made, err := (&builder{config: &c}).build(from)
 	if err != nil {
 		return nil, err
 	}
 	for _, l := range made.Get("links").Elements() {
 		rel := textOf(l.Get("rel"))
-		if b.base == "" && (rel == "parent" || rel == "collection" || rel == "root" && kind == "catalog") {
+		if b.BaseURL == "" && (rel == "parent" || rel == "collection" || rel == "root" && kind == "catalog") {
 			l.Set("href", item.OfText("./"+beside))
 		}
 	}

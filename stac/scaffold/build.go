@@ -2,8 +2,8 @@ package scaffold
 
 import (
 	"context"
-	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -15,7 +15,7 @@ import (
 
 // builder is the component of mode items.
 type builder struct {
-	*settings
+	*config
 	items atomic.Int64
 }
 
@@ -23,11 +23,7 @@ type builder struct {
 func (b *builder) Modify(_ context.Context, it *stream.Item) (*stream.Item, error) {
 	out, err := b.build(it.Value)
 	if err != nil {
-		failed := &stream.Error{Type: stream.DataProcessing, Err: err, Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL}}
-		if f, ok := errors.AsType[*fieldError](err); ok {
-			failed.Context.Field, failed.Err = f.field, f.err
-		}
-		return nil, failed
+		return nil, err
 	}
 	b.items.Add(1)
 	it.Value.Replace(out)
@@ -42,31 +38,16 @@ func (b *builder) Read(context.Context, iter.Seq[*stream.Item], stream.Out) erro
 // Finish gives the count.
 func (b *builder) Finish(error) (any, error) { return map[string]any{"items": b.items.Load()}, nil }
 
-type fieldError struct {
-	field string
-	err   error
-}
-
-func (e *fieldError) Error() string { return e.field + ": " + e.err.Error() }
-func (e *fieldError) Unwrap() error { return e.err }
-
-func in(field string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &fieldError{field, err}
-}
-
 // draft is an item on the way to being one.
 type draft struct {
-	*settings
+	*config
 	out            *item.Value // members as they come, above the template
 	id, collection string
 }
 
 // build makes the item. It is a straight line.
 func (b *builder) build(from *item.Value) (*item.Value, error) {
-	d := &draft{settings: b.settings}
+	d := &draft{config: b.config}
 	vars := item.NewObject() // the scope of patterns
 	properties, isRow := from.Get("properties"), false
 	if properties.Kind() != item.Object {
@@ -99,7 +80,7 @@ func (b *builder) build(from *item.Value) (*item.Value, error) {
 
 // name settles collection and id, also for patterns.
 func (d *draft) name(from, vars *item.Value) error {
-	d.collection = d.settings.collection
+	d.collection = d.CollectionID
 	if d.collection == "" {
 		d.collection = textOf(from.Get("collection"))
 	}
@@ -110,19 +91,19 @@ func (d *draft) name(from, vars *item.Value) error {
 	if d.id != "" {
 		vars.Set("id", item.OfText(d.id))
 	}
-	if d.settings.id != nil {
-		id, err := d.settings.id.Expand(vars, "")
+	if d.config.id != nil {
+		id, err := d.config.id.Expand(vars, "")
 		if err != nil {
-			return in("id", err)
+			return stream.At("id", err)
 		}
-		if d.sanitize {
+		if d.SanitizeID {
 			id = sanitized(id)
 		}
 		d.id = id
 		vars.Set("id", item.OfText(id))
 	}
 	if d.id == "" {
-		return in("id", stepwell.Invalid("map a column to id, or write id_pattern", "there is no id"))
+		return stream.At("id", stepwell.Invalid("map a column to id, or write id_pattern", "there is no id"))
 	}
 	return nil
 }
@@ -162,8 +143,8 @@ func (d *draft) lay(from, vars *item.Value, isRow bool) error {
 	d.out = item.NewObject()
 	if d.template != nil {
 		var err error
-		if d.out, err = d.template.item(vars); err != nil {
-			return in("item_template", err)
+		if d.out, err = d.template.Item(vars); err != nil {
+			return stream.At("item_template", err)
 		}
 	}
 	if !isRow {
@@ -176,7 +157,7 @@ func (d *draft) lay(from, vars *item.Value, isRow bool) error {
 	for key, val := range from.Members() {
 		switch {
 		case key == "id" || key == "collection":
-		case contains(named, key):
+		case slices.Contains(named, key):
 			d.over(key, val)
 		case (key == "assets" || key == "links") && val.Kind() >= item.List:
 			d.over(key, val)
@@ -222,9 +203,9 @@ func (d *draft) give(vars *item.Value) error {
 	if d.out.Get("properties").Kind() != item.Object {
 		d.out.Set("properties", item.NewObject())
 	}
-	given, err := d.defaults.fields.expand(vars, "")
+	given, err := d.defaults.fields.Present(vars, "")
 	if err != nil {
-		return in("defaults", err)
+		return stream.At("defaults", err)
 	}
 	properties := d.out.Get("properties")
 	for key, val := range given.Members() {
@@ -239,7 +220,7 @@ func (d *draft) give(vars *item.Value) error {
 // finish writes the members in the usual order, foreign ones last.
 func (d *draft) finish() *item.Value {
 	d.out.Set("type", item.OfText("Feature"))
-	d.out.Set("stac_version", item.OfText(d.version))
+	d.out.Set("stac_version", item.OfText(d.Version))
 	d.out.Set("id", item.OfText(d.id))
 	if d.collection != "" {
 		d.out.Set("collection", item.OfText(d.collection))
@@ -254,18 +235,9 @@ func (d *draft) finish() *item.Value {
 		}
 	}
 	for key, val := range d.out.Members() {
-		if !contains(order, key) {
+		if !slices.Contains(order, key) {
 			out.Set(key, val)
 		}
 	}
 	return out
-}
-
-func contains(list []string, key string) bool {
-	for _, one := range list {
-		if one == key {
-			return true
-		}
-	}
-	return false
 }

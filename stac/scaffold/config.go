@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -11,28 +12,11 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// settings are a config, read.
-type settings struct {
-	mode, collection, base, layout, version string
-	catalog, output                         string
-	template                                *template
-	templateFile                            string
-	id                                      *pattern.Pattern
-	sanitize                                bool
-	clock                                   convert.Clock
-	extensions                              []string
-	defaults                                defaults
-	boilerplate                             struct {
-		kind, path string
-		sample     bool
-	}
-}
-
 // defaults are the members for objects without them. Texts are JSON: Values are not shared between goroutines.
 type defaults struct {
-	fields    *template // properties of items
-	geometry  string    // "" for none
-	nowhere   bool      // items may be without a place
+	fields    *pattern.Tree // properties of items
+	geometry  string        // "" for none
+	nowhere   bool          // items may be without a place
 	start     string
 	end       string
 	datetime  string
@@ -62,7 +46,10 @@ type config struct {
 		Sample     bool   `json:"include_sample_item" default:"true" doc:"Write an item beside it, and link to it."`
 	} `json:"template" doc:"What mode template writes."`
 
-	settings settings
+	template *pattern.Tree // of items, nil: none
+	id       *pattern.Pattern
+	clock    convert.Clock
+	defaults defaults
 }
 
 // defaultsConfig describes the defaults, which are read as they are written: a null has a meaning in them.
@@ -91,35 +78,30 @@ type reading struct {
 	stream.Problems
 }
 
-// check checks rules that tags cannot express, and makes the settings.
+// check checks rules that tags cannot express, and prepares the config.
 func (c *config) check(given stream.Config) []error {
 	r := &reading{given: given}
-	s := &c.settings
-	*s = settings{mode: c.Mode, collection: c.CollectionID, base: strings.TrimSuffix(c.BaseURL, "/"), layout: c.LinkLayout, version: c.Version,
-		catalog: c.CatalogID, output: c.OutputPath, templateFile: c.TemplateFile, sanitize: c.SanitizeID, extensions: c.Extensions}
+	c.BaseURL = strings.TrimSuffix(c.BaseURL, "/")
+	c.Template.Sample = c.Template.Sample && c.Template.Type != "item"
 	var err error
 	if c.ItemTemplate != nil {
-		if s.templateFile != "" {
+		if c.TemplateFile != "" {
 			r.Add("config", stepwell.Invalid("keep one of them", "item_template and template_file say the same"))
 		}
-		doc, err := item.Of(c.ItemTemplate)
+		c.template, err = pattern.ParseTree(c.ItemTemplate)
 		r.Add("item_template", err)
-		if err == nil {
-			s.template, err = parseTemplate(doc)
-			r.Add("item_template", err)
-		}
 	}
 	if c.IDPattern != "" {
 		p, err := pattern.Parse(c.IDPattern)
 		r.Add("id_pattern", err)
-		s.id = &p
+		c.id = &p
 	}
-	s.clock.Format = c.DatetimeFormat
-	r.Add("datetime_format", convert.CheckFormat(s.clock.Format))
-	s.clock.Zone, err = time.LoadLocation(c.Timezone)
+	c.clock.Format = c.DatetimeFormat
+	r.Add("datetime_format", convert.CheckFormat(c.clock.Format))
+	c.clock.Zone, err = time.LoadLocation(c.Timezone)
 	r.Add("timezone", err)
-	r.defaults(s)
-	r.modes(s, c)
+	r.defaults(c)
+	r.modes(c)
 	return r.Problems
 }
 
@@ -127,48 +109,40 @@ func (c *config) check(given stream.Config) []error {
 var itemKeys = []string{"item_template", "template_file", "id_pattern", "datetime_format", "extensions"}
 
 // modes reports options that do not go together.
-func (r *reading) modes(s *settings, c *config) {
-	given := r.given.Has("template")
-	if given != (s.mode == "template") && s.mode != "" {
+func (r *reading) modes(c *config) {
+	if r.given.Has("template") != (c.Mode == "template") && c.Mode != "" {
 		r.Add("template", stepwell.Invalid("write both, or neither; a template for items is item_template", "template and mode: template go together"))
 	}
-	if given {
-		s.boilerplate.kind, s.boilerplate.path = c.Template.Type, c.Template.OutputPath
-		s.boilerplate.sample = c.Template.Sample && c.Template.Type != "item"
-	}
-	switch s.mode {
+	switch c.Mode {
 	case "", "items", "item":
-		if s.output != "" {
+		if c.OutputPath != "" {
 			r.Add("output_path", stepwell.Invalid("write items with stac.output", "has no meaning in mode items"))
 		}
 		return
 	}
 	for _, key := range itemKeys {
 		if r.given.Has(key) {
-			r.Add(key, stepwell.Invalid("write another step of mode items before", "has no meaning in mode %s", s.mode))
+			r.Add(key, stepwell.Invalid("write another step of mode items before", "has no meaning in mode %s", c.Mode))
 		}
 	}
 }
 
-func (r *reading) defaults(s *settings) {
+func (r *reading) defaults(c *config) {
 	given, _ := r.given.Values["defaults"].(map[string]any)
-	d := &s.defaults
+	d := &c.defaults
 	d.described = map[string]any{}
-	properties := map[string]any{}
-	if own, ok := given["properties"].(map[string]any); ok {
-		for key, v := range own {
-			properties[key] = v
-		}
+	own, _ := given["properties"].(map[string]any)
+	properties := maps.Clone(own)
+	if properties == nil {
+		properties = map[string]any{}
 	}
 	for _, key := range []string{"title", "description", "license", "keywords", "providers"} {
 		if given[key] != nil {
 			properties[key], d.described[key] = given[key], given[key]
 		}
 	}
-	doc, err := item.Of(properties)
-	if err == nil {
-		d.fields, err = parseTemplate(doc)
-	}
+	var err error
+	d.fields, err = pattern.ParseTree(properties)
 	r.Add("defaults", err)
 	v, isGiven := given["geometry"]
 	d.nowhere = isGiven && v == nil
@@ -182,7 +156,7 @@ func (r *reading) defaults(s *settings) {
 	}
 	for key, to := range map[string]*string{"datetime": &d.datetime, "start_datetime": &d.start, "end_datetime": &d.end} {
 		if text, ok := given[key].(string); ok && !(r.given.Early && strings.Contains(text, "{{")) {
-			v, err := convert.Clock{Zone: s.clock.Zone}.DateTime(item.OfText(text))
+			v, err := convert.Clock{Zone: c.clock.Zone}.DateTime(item.OfText(text))
 			r.Add("defaults."+key, err)
 			*to, _ = v.Str()
 		}

@@ -208,7 +208,7 @@ func (o *through) Item(it *stream.Item) error {
 		if !ok || failed.Context.Field != "geometry" {
 			return err
 		}
-		o.lines = append(o.lines, failed.Context.Line)
+		o.lines = append(o.lines, it.Place.Line)
 		return nil
 	}
 	o.items++

@@ -15,12 +15,12 @@ func (b *builder) Derived(it *stream.Item) func(merged *stream.Item) error {
 		if now := merged.Get("geometry"); computed && !now.IsNull() && !now.Equal(geometry) {
 			box, err := convert.BBoxOf(now)
 			if err != nil {
-				return &stream.Error{Type: stream.DataProcessing, Err: in("bbox", err), Context: stream.Context{Field: "bbox"}}
+				return stream.At("bbox", err)
 			}
 			merged.Set("bbox", box)
 		}
 		if merged.ID() != id || merged.Collection() != collection {
-			d := &draft{settings: b.settings, out: merged.Value, id: merged.ID(), collection: merged.Collection()}
+			d := &draft{config: b.config, out: merged.Value, id: merged.ID(), collection: merged.Collection()}
 			d.links()
 		}
 		return nil

@@ -34,7 +34,7 @@ func (d *draft) listed(name string) string {
 			return v
 		}
 	}
-	for _, uri := range d.extensions {
+	for _, uri := range d.Extensions {
 		if v := version(uri); v != "" {
 			return v
 		}
@@ -53,7 +53,7 @@ func (d *draft) each(f func(fields *item.Value)) {
 // projection writes the code of the reference system as the version of the extension has it.
 func (d *draft) projection() {
 	version := d.listed("projection")
-	second := strings.HasPrefix(version, "v2") || version == "" && d.version == "1.1.0"
+	second := strings.HasPrefix(version, "v2") || version == "" && d.Version == "1.1.0"
 	d.each(func(fields *item.Value) {
 		epsg, code := fields.Get("proj:epsg"), fields.Get("proj:code")
 		switch {
@@ -89,7 +89,7 @@ func (d *draft) uris() {
 	for _, uri := range d.out.Get("stac_extensions").Elements() {
 		add(textOf(uri))
 	}
-	for _, uri := range d.extensions {
+	for _, uri := range d.Extensions {
 		add(uri)
 	}
 	d.each(func(fields *item.Value) {
@@ -100,7 +100,7 @@ func (d *draft) uris() {
 				continue
 			}
 			version := known.first
-			if d.version == "1.1.0" && field != "bands" { // eo:bands and raster:bands are of the first
+			if d.Version == "1.1.0" && field != "bands" { // eo:bands and raster:bands are of the first
 				version = known.second
 			}
 			if uri := extensions + known.name + "/" + version + "/schema.json"; !have[uri] && !d.has(have, known.name) {

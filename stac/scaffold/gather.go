@@ -1,6 +1,7 @@
 package scaffold
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -27,7 +28,7 @@ const (
 // gatherer is the component of the modes collection and catalog: items pass unchanged, and their extents are stored,
 // also across a crash.
 type gatherer struct {
-	*settings
+	*config
 	env    *stream.Env
 	places *files.Places
 
@@ -37,8 +38,8 @@ type gatherer struct {
 	journal *journal
 }
 
-func newGatherer(s *settings, env *stream.Env, places *files.Places) (*gatherer, error) {
-	g := &gatherer{settings: s, env: env, places: places, covered: map[string]*extent{}}
+func newGatherer(c *config, env *stream.Env, places *files.Places) (*gatherer, error) {
+	g := &gatherer{config: c, env: env, places: places, covered: map[string]*extent{}}
 	var err error
 	if env.Data != "" {
 		g.journal, err = openJournal(filepath.Join(env.Data, "scaffold-"+segment(env.Step)+".ndjson"), g.covered)
@@ -48,15 +49,15 @@ func newGatherer(s *settings, env *stream.Env, places *files.Places) (*gatherer,
 
 // Modify adds the extent of an item.
 func (g *gatherer) Modify(_ context.Context, it *stream.Item) (*stream.Item, error) {
-	id := g.collection
+	id := g.CollectionID
 	if id == "" {
 		id = it.Collection()
 	}
-	if id == "" && g.mode == "collection" {
-		return nil, &stream.Error{Type: stream.DataProcessing, Err: stepwell.Invalid("write collection_id", "the item is of no collection"), Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: "collection"}}
+	if id == "" && g.Mode == "collection" {
+		return nil, stream.At("collection", stepwell.Invalid("write collection_id", "the item is of no collection"))
 	}
 	var e extent
-	if g.mode == "collection" {
+	if g.Mode == "collection" {
 		e = extentOf(it.Value)
 	}
 	g.mu.Lock()
@@ -80,7 +81,7 @@ func (g *gatherer) Modify(_ context.Context, it *stream.Item) (*stream.Item, err
 
 // Read is of no use.
 func (g *gatherer) Read(context.Context, iter.Seq[*stream.Item], stream.Out) error {
-	return &stream.Error{Type: stream.ConfigurationError, Err: stepwell.Invalid("write depends_on, or mode: template for an example", "no items come to make a %s of", g.mode)}
+	return &stream.Error{Type: stream.ConfigurationError, Err: stepwell.Invalid("write depends_on, or mode: template for an example", "no items come to make a %s of", g.Mode)}
 }
 
 // Finish makes and writes the collections or the catalogue.
@@ -95,7 +96,7 @@ func (g *gatherer) Finish(failed error) (any, error) {
 	if failed != nil {
 		return nil, nil //nolint:nilerr // the segment has its error already
 	}
-	if g.mode == "catalog" {
+	if g.Mode == "catalog" {
 		return g.finishCatalog()
 	}
 	return g.finishCollections()
@@ -103,20 +104,20 @@ func (g *gatherer) Finish(failed error) (any, error) {
 
 func (g *gatherer) finishCatalog() (any, error) {
 	catalog, written := g.catalogOf(slices.Sorted(maps.Keys(g.covered))), []any{}
-	if g.output != "" {
-		if err := publish(g.places, g.env, g.output, catalog); err != nil {
+	if g.OutputPath != "" {
+		if err := publish(g.places, g.env, g.OutputPath, catalog); err != nil {
 			return nil, err
 		}
-		written = append(written, g.output)
+		written = append(written, g.OutputPath)
 	}
 	return map[string]any{"items": g.items, "catalog": catalog, "files": written}, nil
 }
 
 func (g *gatherer) finishCollections() (any, error) {
-	if len(g.covered) == 0 && g.collection != "" {
-		g.covered[g.collection] = &extent{}
+	if len(g.covered) == 0 && g.CollectionID != "" {
+		g.covered[g.CollectionID] = &extent{}
 	}
-	if len(g.covered) > 1 && g.output != "" && !strings.Contains(g.output, "{collection_id}") {
+	if len(g.covered) > 1 && g.OutputPath != "" && !strings.Contains(g.OutputPath, "{collection_id}") {
 		return nil, stepwell.Invalid("write {collection_id} in output_path, or collection_id", "output_path is one file, but the items are of %d collections", len(g.covered))
 	}
 	collections, written := []any{}, []any{}
@@ -125,10 +126,10 @@ func (g *gatherer) finishCollections() (any, error) {
 		if len(collections) < shownInOutputs {
 			collections = append(collections, collection)
 		}
-		if g.output == "" {
+		if g.OutputPath == "" {
 			continue
 		}
-		path := strings.ReplaceAll(g.output, "{collection_id}", segment(id))
+		path := strings.ReplaceAll(g.OutputPath, "{collection_id}", segment(id))
 		if err := publish(g.places, g.env, path, collection); err != nil {
 			return nil, err
 		}
@@ -165,53 +166,49 @@ func publish(places *files.Places, env *stream.Env, path string, doc map[string]
 }
 
 // collectionOf makes a Collection.
-func (s *settings) collectionOf(id string, e extent) map[string]any {
-	h := s.hrefs(id, "")
+func (c *config) collectionOf(id string, e extent) map[string]any {
+	h := c.hrefs(id, "")
 	links := []any{linkMap("root", h.root, mediaJSON), linkMap("parent", h.root, mediaJSON)}
-	if s.base != "" {
+	if c.BaseURL != "" {
 		links = append(links, linkMap("self", h.collection, mediaJSON))
-		if s.layout == "api" {
+		if c.LinkLayout == "api" {
 			links = append(links, linkMap("items", h.collection+"/items", mediaGeoJSON))
 		}
 	}
 	license := "other"
-	if s.version == "1.0.0" {
+	if c.Version == "1.0.0" {
 		license = "proprietary"
 	}
-	out := map[string]any{"type": "Collection", "stac_version": s.version, "stac_extensions": []any{}, "id": id, "description": "Items of " + id + ".", "license": license,
+	out := map[string]any{"type": "Collection", "stac_version": c.Version, "stac_extensions": []any{}, "id": id, "description": "Items of " + id + ".", "license": license,
 		"extent": e.json(), "links": links}
-	maps.Copy(out, s.defaults.described)
+	maps.Copy(out, c.defaults.described)
 	return out
 }
 
 // catalogOf makes a Catalog of collections.
-func (s *settings) catalogOf(collections []string) map[string]any {
-	id := s.catalog
-	if id == "" {
-		id = "catalog"
-	}
+func (c *config) catalogOf(collections []string) map[string]any {
 	root := "./catalog.json"
 	links := []any{}
-	if s.base != "" {
-		root = s.hrefs("", "").root
+	if c.BaseURL != "" {
+		root = c.hrefs("", "").root
 		links = append(links, linkMap("self", root, mediaJSON))
 	}
 	links = append(links, linkMap("root", root, mediaJSON))
-	for _, c := range collections {
-		if c == "" {
+	for _, id := range collections {
+		if id == "" {
 			continue
 		}
-		href := "./" + segment(c) + "/collection.json"
-		if s.base != "" {
-			href = s.hrefs(c, "").collection
+		href := "./" + segment(id) + "/collection.json"
+		if c.BaseURL != "" {
+			href = c.hrefs(id, "").collection
 		}
 		child := linkMap("child", href, mediaJSON)
-		child["title"] = c
+		child["title"] = id
 		links = append(links, child)
 	}
-	out := map[string]any{"type": "Catalog", "stac_version": s.version, "stac_extensions": []any{}, "id": id, "description": "A catalogue of collections.", "links": links}
+	out := map[string]any{"type": "Catalog", "stac_version": c.Version, "stac_extensions": []any{}, "id": cmp.Or(c.CatalogID, "catalog"), "description": "A catalogue of collections.", "links": links}
 	for _, key := range []string{"title", "description"} {
-		if v, ok := s.defaults.described[key]; ok {
+		if v, ok := c.defaults.described[key]; ok {
 			out[key] = v
 		}
 	}

@@ -10,24 +10,24 @@ const (
 // layout gives the hrefs of a catalogue: absolute with a base, else relative to the item's own file.
 type hrefs struct{ root, collection, item string }
 
-func (s *settings) hrefs(collection, id string) hrefs {
+func (c *config) hrefs(collection, id string) hrefs {
 	switch {
-	case s.base == "" && collection == "":
+	case c.BaseURL == "" && collection == "":
 		return hrefs{root: "./catalog.json"}
-	case s.base == "":
+	case c.BaseURL == "":
 		return hrefs{root: "../catalog.json", collection: "./collection.json"}
-	case s.layout == "api":
-		h := hrefs{root: s.base}
+	case c.LinkLayout == "api":
+		h := hrefs{root: c.BaseURL}
 		if collection != "" {
-			h.collection = s.base + "/collections/" + segment(collection)
+			h.collection = c.BaseURL + "/collections/" + segment(collection)
 			h.item = h.collection + "/items/" + segment(id)
 		}
 		return h
 	case collection == "":
-		return hrefs{root: s.base + "/catalog.json", item: s.base + "/" + segment(id) + ".json"}
+		return hrefs{root: c.BaseURL + "/catalog.json", item: c.BaseURL + "/" + segment(id) + ".json"}
 	}
-	dir := s.base + "/" + segment(collection)
-	return hrefs{root: s.base + "/catalog.json", collection: dir + "/collection.json", item: dir + "/" + segment(id) + ".json"}
+	dir := c.BaseURL + "/" + segment(collection)
+	return hrefs{root: c.BaseURL + "/catalog.json", collection: dir + "/collection.json", item: dir + "/" + segment(id) + ".json"}
 }
 
 func link(rel, href, media string) *item.Value {
@@ -54,7 +54,7 @@ func (d *draft) links() {
 	}
 	list, replaced := item.NewList(), map[string]bool{}
 	for _, l := range ours {
-		if l.href != "" && (d.base != "" || !have[l.rel]) {
+		if l.href != "" && (d.BaseURL != "" || !have[l.rel]) {
 			list.Append(link(l.rel, l.href, l.media))
 			replaced[l.rel] = true
 		}

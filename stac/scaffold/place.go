@@ -6,6 +6,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/transform/convert"
+	"github.com/stepwell/stepwell/stream"
 )
 
 // times sets datetime, start_datetime and end_datetime in the properties. Items of stac.transform have times at the
@@ -27,7 +28,7 @@ func (d *draft) times() error {
 		}
 		v, err := clock.DateTime(raw)
 		if err != nil {
-			return in(key, err)
+			return stream.At(key, err)
 		}
 		found[key] = v
 	}
@@ -64,7 +65,7 @@ func (d *draft) defaultTimes(found map[string]*item.Value) error {
 		a, errA := time.Parse(time.RFC3339Nano, from)
 		b, errB := time.Parse(time.RFC3339Nano, to)
 		if errA == nil && errB == nil && a.After(b) {
-			return in("end_datetime", stepwell.Invalid("", "%s is before start_datetime %s", to, from))
+			return stream.At("end_datetime", stepwell.Invalid("", "%s is before start_datetime %s", to, from))
 		}
 	case found["datetime"] != nil && start == nil && end == nil:
 	case d.defaults.datetime != "" && found["datetime"] == nil && start == nil && end == nil:
@@ -72,9 +73,9 @@ func (d *draft) defaultTimes(found map[string]*item.Value) error {
 	case d.defaults.start != "" && found["datetime"] == nil && start == nil && end == nil:
 		found["start_datetime"], found["end_datetime"] = item.OfText(d.defaults.start), item.OfText(d.defaults.end)
 	case found["datetime"] == nil && start == nil && end == nil:
-		return in("datetime", stepwell.Invalid("map a column to datetime, or write defaults.datetime", "there is no datetime"))
+		return stream.At("datetime", stepwell.Invalid("map a column to datetime, or write defaults.datetime", "there is no datetime"))
 	default:
-		return in("datetime", stepwell.Invalid("", "start_datetime and end_datetime go together"))
+		return stream.At("datetime", stepwell.Invalid("", "start_datetime and end_datetime go together"))
 	}
 	return nil
 }
@@ -86,15 +87,15 @@ func (d *draft) place() error {
 	switch {
 	case !geometry.IsNull() && string(geometry.Bytes()) != `""`:
 		if geometry, err = convert.Geometry(geometry); err != nil {
-			return in("geometry", err)
+			return stream.At("geometry", err)
 		}
 	case !box.IsNull() && box.Len() > 0 || box.Kind() == item.Text:
 		if geometry, err = convert.FromBBox(box); err != nil {
-			return in("bbox", err)
+			return stream.At("bbox", err)
 		}
 	case d.defaults.geometry != "":
 		if geometry, err = item.Parse([]byte(d.defaults.geometry)); err != nil {
-			return in("geometry", err)
+			return stream.At("geometry", err)
 		}
 		box = nil
 	case d.defaults.nowhere:
@@ -102,7 +103,7 @@ func (d *draft) place() error {
 		d.out.Delete("bbox")
 		return nil
 	default:
-		return in("geometry", stepwell.Invalid("map a column to geometry or bbox, or write defaults.geometry", "there is neither geometry nor bbox"))
+		return stream.At("geometry", stepwell.Invalid("map a column to geometry or bbox, or write defaults.geometry", "there is neither geometry nor bbox"))
 	}
 	if box.IsNull() || box.Kind() == item.List && box.Len() == 0 {
 		box, err = convert.BBoxOf(geometry)
@@ -110,7 +111,7 @@ func (d *draft) place() error {
 		box, err = convert.BBox(box)
 	}
 	if err != nil {
-		return in("bbox", err)
+		return stream.At("bbox", err)
 	}
 	d.out.Set("geometry", geometry)
 	d.out.Set("bbox", box)

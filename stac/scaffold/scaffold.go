@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/pattern"
 	"github.com/stepwell/stepwell/stac/transform/convert"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
@@ -22,66 +22,48 @@ import (
 
 // Modules gives stac.scaffold; places reads templates, and writes collections and catalogues.
 func Modules(places *files.Places) []stream.Module {
-	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check,
-		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
-			return open(ctx, places, env, c)
-		},
-		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
-			if _, err := prepare(ctx, places, env, c); err != nil {
-				return []error{err}
-			}
-			return nil
-		}}.Module()}
+	m := modules{places}
+	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check, Open: m.open, Try: m.try}.Module()}
 }
 
-func open(ctx context.Context, places *files.Places, env *stream.Env, c *config) (any, error) {
-	s, err := prepare(ctx, places, env, c)
-	if err != nil {
+type modules struct{ places *files.Places }
+
+func (m modules) open(ctx context.Context, env *stream.Env, c *config) (any, error) {
+	if err := m.prepare(ctx, env, c); err != nil {
 		return nil, err
 	}
-	switch s.mode {
+	switch c.Mode {
 	case "items", "item":
-		return &builder{settings: s}, nil
+		return &builder{config: c}, nil
 	case "template":
-		return &boilerplate{settings: s, env: env, places: places}, nil
+		return &boilerplate{config: c, env: env, places: m.places}, nil
 	}
-	return newGatherer(s, env, places)
+	return newGatherer(c, env, m.places)
 }
 
-// prepare reads the config and the template file.
-func prepare(ctx context.Context, places *files.Places, env *stream.Env, c *config) (*settings, error) {
-	s := &c.settings
-	if id, ok := env.Collection["id"].(string); ok && s.collection == "" {
-		s.collection = id
+func (m modules) try(ctx context.Context, env *stream.Env, c *config) []error {
+	if err := m.prepare(ctx, env, c); err != nil {
+		return []error{err}
 	}
-	if s.templateFile == "" {
-		return s, nil
+	return nil
+}
+
+// prepare reads the template file, and takes the collection of a discovery.
+func (m modules) prepare(ctx context.Context, env *stream.Env, c *config) error {
+	if id, ok := env.Collection["id"].(string); ok && c.CollectionID == "" {
+		c.CollectionID = id
 	}
-	doc, err := readDocument(ctx, places, env.Dir, s.templateFile)
+	if c.TemplateFile == "" {
+		return nil
+	}
+	doc, err := convert.ReadFile(ctx, m.places, env.Dir, c.TemplateFile)
 	if err == nil {
-		s.template, err = parseTemplate(doc)
+		c.template, err = pattern.ParseTree(doc)
 	}
 	if err != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeOf(err), Message: "template_file " + s.templateFile, Hint: stepwell.HintOf(err), Err: err}
+		return &stepwell.Error{Code: stepwell.CodeOf(err), Message: "template_file " + c.TemplateFile, Hint: stepwell.HintOf(err), Err: err}
 	}
-	return s, nil
-}
-
-// readDocument reads one JSON or YAML file.
-func readDocument(ctx context.Context, places *files.Places, dir, pattern string) (*item.Value, error) {
-	paths, err := places.List(ctx, dir, pattern)
-	if err != nil {
-		return nil, err
-	}
-	if len(paths) != 1 {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "it is not one file"}
-	}
-	in, _, err := places.Open(ctx, paths[0])
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	return convert.ReadDocument(in)
+	return nil
 }
 
 // resolve is a path to write to: relative ones are meant against the pipeline's directory.

@@ -128,11 +128,10 @@ func TestPlaceAndTime(t *testing.T) {
 			config["defaults"] = c.config
 		}
 		it := streamtest.Item(t, c.in)
-		it.Place = stream.Place{File: "f", Line: 3}
 		out, err := opened(t, streamtest.New(t), config).Modify(t.Context(), it)
 		if strings.HasPrefix(c.want[0], "!") {
 			failed, ok := errors.AsType[*stream.Error](err)
-			if !ok || failed.Context.Line != 3 || failed.Context.File != "f" || !strings.HasPrefix(failed.Context.Field+" "+err.Error(), c.want[0][1:]) {
+			if !ok || !strings.HasPrefix(failed.Context.Field+" "+err.Error(), c.want[0][1:]) {
 				t.Errorf("%s: %#v, want %q", c.name, err, c.want[0])
 			}
 			continue

@@ -3,6 +3,7 @@ package schema
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -38,6 +39,19 @@ func sorted(list []Problem) []Problem {
 	})
 	list = slices.Compact(list)
 	return list[:min(len(list), MaxProblems)]
+}
+
+// Summarize makes one error of the first problems.
+func Summarize(problems []Problem) error {
+	const most = 5
+	var parts []string
+	for _, p := range problems[:min(len(problems), most)] {
+		parts = append(parts, p.String())
+	}
+	if more := len(problems) - most; more > 0 {
+		parts = append(parts, fmt.Sprintf("and %d more", more))
+	}
+	return errors.New(strings.Join(parts, "; "))
 }
 
 // leaves are the errors that say something; of alternatives, those of the best.

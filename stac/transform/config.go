@@ -2,7 +2,6 @@ package transform
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"regexp"
 	"slices"
@@ -210,27 +209,6 @@ func (r *reading) list(s *settings, list []mappingConfig) []*mapping {
 
 // plain are the JMESPath expressions that are item paths too, which keeps the digits of numbers.
 var plain = regexp.MustCompile(`^(?:[A-Za-z_][A-Za-z0-9_]*|"[^"\\]+")(?:\.(?:[A-Za-z_][A-Za-z0-9_]*|"[^"\\]+")|\[\d{1,6}\])*$`)
-
-// readSchema reads the mappings of a file.
-func (t *transformer) readSchema(ctx context.Context, path string) ([]*mapping, error) {
-	paths, err := t.places.List(ctx, t.env.Dir, path)
-	if err != nil {
-		return nil, err
-	}
-	if len(paths) != 1 {
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "it is not one file"}
-	}
-	in, _, err := t.places.Open(ctx, paths[0])
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	doc, err := convert.ReadDocument(in)
-	if err != nil {
-		return nil, err
-	}
-	return t.schemaMappings(doc)
-}
 
 // schemaMappings reads {mappings: [...]}, or the list alone.
 func (s *settings) schemaMappings(doc *item.Value) ([]*mapping, error) {

@@ -44,11 +44,11 @@ func (t *transformer) Modify(ctx context.Context, it *stream.Item) (*stream.Item
 	t.join.matched.Add(1)
 	row, err := item.Parse(e.text)
 	if err != nil {
-		return nil, failure(it, "", err)
+		return nil, stream.At("", err)
 	}
 	for _, m := range t.mappings {
 		if err := m.apply(it.Value, row, t.strategy); err != nil {
-			return nil, failure(it, m.target.String(), err)
+			return nil, stream.At(m.target.String(), err)
 		}
 	}
 	return it, nil
@@ -63,15 +63,12 @@ func (t *transformer) unmatched(it *stream.Item, key string) (*stream.Item, erro
 	if key == "" {
 		message = "the item has no " + t.itemKey.String()
 	}
-	err := failure(it, t.itemKey.String(), &stepwell.Error{Code: stepwell.CodeNotFound, Message: message})
+	err := &stepwell.Error{Code: stepwell.CodeNotFound, Message: message}
 	if t.missing == "error" {
-		return nil, err
+		return nil, stream.At(t.itemKey.String(), err)
 	}
-	return it, t.env.Fail(stream.Failure{Item: it.ID(), Collection: it.Collection(), Type: stream.DataProcessing, Err: err, Context: err.Context})
-}
-
-func failure(it *stream.Item, field string, err error) *stream.Error {
-	return &stream.Error{Type: stream.DataProcessing, Err: err, Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: field}}
+	return it, t.env.Fail(stream.Failure{Item: it.ID(), Collection: it.Collection(), Type: stream.DataProcessing, Err: err,
+		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: t.itemKey.String()}})
 }
 
 // apply writes a row's value to all places of the target.

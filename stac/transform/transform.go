@@ -14,26 +14,28 @@ import (
 	"sync"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stac/transform/convert"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 )
 
 // Modules gives stac.transform; places reads the tables.
 func Modules(places *files.Places) []stream.Module {
-	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check,
-		Open: func(ctx context.Context, env *stream.Env, c *config) (any, error) {
-			return open(ctx, places, env, c)
-		},
-		Try: func(ctx context.Context, env *stream.Env, c *config) []error {
-			t, err := prepare(ctx, places, env, c)
-			if err == nil {
-				_, err = t.list(ctx)
-			}
-			if err != nil {
-				return []error{err}
-			}
-			return nil
-		}}.Module()}
+	m := modules{places}
+	return []stream.Module{stream.Typed[config]{Spec: describe(), Check: (*config).check, Open: m.open, Try: m.try}.Module()}
+}
+
+type modules struct{ places *files.Places }
+
+func (m modules) try(ctx context.Context, env *stream.Env, c *config) []error {
+	t, err := m.prepare(ctx, env, c)
+	if err == nil {
+		_, err = t.list(ctx)
+	}
+	if err != nil {
+		return []error{err}
+	}
+	return nil
 }
 
 // transformer is the component: a source when Read is called, a modifier when Modify is.
@@ -50,21 +52,23 @@ type transformer struct {
 }
 
 // prepare reads the config and the schema file, not the tables.
-func prepare(ctx context.Context, places *files.Places, env *stream.Env, c *config) (*transformer, error) {
-	t := &transformer{settings: c.settings, env: env, places: places}
+func (m modules) prepare(ctx context.Context, env *stream.Env, c *config) (*transformer, error) {
+	t := &transformer{settings: c.settings, env: env, places: m.places}
 	if t.schemaFile != "" {
-		mappings, err := t.readSchema(ctx, t.schemaFile)
+		doc, err := convert.ReadFile(ctx, m.places, env.Dir, t.schemaFile)
+		if err == nil {
+			t.mappings, err = t.schemaMappings(doc)
+		}
 		if err != nil {
 			return nil, &stepwell.Error{Code: stepwell.CodeOf(err), Message: "schema_file " + t.schemaFile, Hint: stepwell.HintOf(err), Err: err}
 		}
-		t.mappings = mappings
 	}
 	return t, nil
 }
 
 // open loads a table at once if it can only be for a join; a possible file of a source waits for its role.
-func open(ctx context.Context, places *files.Places, env *stream.Env, c *config) (*transformer, error) {
-	t, err := prepare(ctx, places, env, c)
+func (m modules) open(ctx context.Context, env *stream.Env, c *config) (any, error) {
+	t, err := m.prepare(ctx, env, c)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func (u *updater) Modify(_ context.Context, it *stream.Item) (*stream.Item, erro
 	if u.migrate {
 		changed, err := migrate(it.Value)
 		if err != nil {
-			return nil, failure(it, "stac_version", err)
+			return nil, stream.At("stac_version", err)
 		}
 		if changed {
 			u.migrated.Add(1)
@@ -31,28 +31,22 @@ func (u *updater) Modify(_ context.Context, it *stream.Item) (*stream.Item, erro
 	}
 	for i := range u.updates {
 		if err := u.updates[i].apply(it.Value, u.create); err != nil {
-			return nil, failure(it, u.updates[i].path.String(), err)
+			return nil, stream.At(u.updates[i].path.String(), err)
 		}
 	}
 	if p := u.patches[id]; p != nil {
 		if err := u.patch(it.Value, p); err != nil {
-			return nil, failure(it, "", err)
+			return nil, stream.At("", err)
 		}
 	}
 	if u.stamp != "" && !it.Value.Equal(before) {
 		stamp := item.OfText(u.stamp)
 		err := it.Value.Put(item.Path{{Key: "properties"}, {Key: "updated"}}, true, func([]string, *item.Value) (*item.Value, error) { return stamp, nil })
 		if err != nil {
-			return nil, failure(it, "properties.updated", err)
+			return nil, stream.At("properties.updated", err)
 		}
 	}
 	return it, nil
-}
-
-// failure is a failure of one item, with where it came from.
-func failure(it *stream.Item, field string, err error) error {
-	return &stream.Error{Type: stream.DataProcessing, Err: err,
-		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: field}}
 }
 
 func (r *rule) apply(v *item.Value, create bool) error {

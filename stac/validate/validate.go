@@ -19,9 +19,9 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// Limits of the report on one object, and of the cache.
+// Limits of what is checked and reported of one object, and of the cache.
 const (
-	maxShown      = 5    // problems in a failure's message
+	maxShown      = 5    // findings of one check
 	maxExtensions = 100  // schemas of one object
 	maxCounted    = 1000 // different missing schemas
 	others        = "others"
@@ -77,7 +77,7 @@ func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, 
 	}
 	v.invalid.Add(1)
 	first := problems[0]
-	failure := &stream.Error{Type: stream.ValidationError, Err: describeAll(problems),
+	failure := &stream.Error{Type: stream.ValidationError, Err: schema.Summarize(problems),
 		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
 	if v.set.strict {
 		return nil, stream.Abort(fmt.Errorf("strict: item %s is invalid (schema %s): %w", it.ID(), first.Schema, failure)) // with the place
@@ -313,16 +313,4 @@ func addNamed(uris []string, text string, ok bool) []string {
 		return append(uris, uri)
 	}
 	return uris
-}
-
-// describeAll is the message of a failure.
-func describeAll(problems []schema.Problem) error {
-	var parts []string
-	for _, p := range problems[:min(len(problems), maxShown)] {
-		parts = append(parts, p.String())
-	}
-	if more := len(problems) - maxShown; more > 0 {
-		parts = append(parts, fmt.Sprintf("and %d more", more))
-	}
-	return errors.New(strings.Join(parts, "; "))
 }

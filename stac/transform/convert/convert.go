@@ -2,7 +2,7 @@
 // decimal comma, and geometries as WKT, WKB, GeoJSON, bounding boxes or longitude and latitude
 // (specification: stac-manager, Transform; docs/stac §4).
 //
-// It does no I/O. Values given are not changed unless a comment says so; errors are CodeInvalid and show the
+// Only ReadFile does I/O. Values given are not changed unless a comment says so; errors are CodeInvalid and show the
 // beginning of what is wrong. Recursion and counts are bounded by the input. Stable.
 package convert
 

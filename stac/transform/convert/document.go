@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stream/files"
 )
 
 // MaxDocument bounds the text of a document.
@@ -19,8 +21,24 @@ const MaxDocument = 16 << 20
 
 const maxDepth = 64
 
-// ReadDocument is Document for the text of in, up to MaxDocument.
-func ReadDocument(in io.Reader) (*item.Value, error) {
+// ReadFile is Document for the one file that a pattern names, of up to MaxDocument.
+func ReadFile(ctx context.Context, places *files.Places, dir, pattern string) (*item.Value, error) {
+	paths, err := places.List(ctx, dir, pattern)
+	if err != nil {
+		return nil, err
+	}
+	if len(paths) != 1 {
+		return nil, stepwell.Invalid("", "it is not one file")
+	}
+	in, _, err := places.Open(ctx, paths[0])
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return readDocument(in)
+}
+
+func readDocument(in io.Reader) (*item.Value, error) {
 	raw, err := io.ReadAll(io.LimitReader(in, MaxDocument+1))
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ func TestDocument(t *testing.T) {
 		{"", "", "empty"}, {"a: &x 1\nb: *x\n", "", "aliases"}, {"a: 1\na: 2\n", "", "a"}, {`{"a":1`, "", ""}, {"a: [", "", "YAML"}, {"? [1]\n: 2\n", "", "no name"},
 		{strings.Repeat("[", 100) + strings.Repeat("]", 100) + "x", "", "YAML"}, {"a: .nan\n", "", "line 1"},
 	} {
-		got, err := ReadDocument(strings.NewReader(c.in))
+		got, err := readDocument(strings.NewReader(c.in))
 		if c.want == "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
 				t.Errorf("%q: %s, %v, want %q", c.in, got.Bytes(), err, c.fault)
@@ -25,7 +25,7 @@ func TestDocument(t *testing.T) {
 			t.Errorf("%q: %s, %v, want %s", c.in, got.Bytes(), err, c.want)
 		}
 	}
-	if _, err := ReadDocument(strings.NewReader(strings.Repeat(" ", MaxDocument+1))); err == nil || !strings.Contains(err.Error(), "16 MiB") {
+	if _, err := readDocument(strings.NewReader(strings.Repeat(" ", MaxDocument+1))); err == nil || !strings.Contains(err.Error(), "16 MiB") {
 		t.Errorf("a large one: %v", err)
 	}
 }
