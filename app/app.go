@@ -90,6 +90,8 @@ type Options struct {
 	CallbackURL func(key string) string
 	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
 	Grace time.Duration
+	// Now is the clock of all times that are recorded or decide what is done. Defaults to time.Now.
+	Now func() time.Time
 	// Log takes Stepwell's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 
@@ -134,6 +136,7 @@ type App struct {
 	pool   *worker.Pool
 	queue  *queue.Memory
 	client *outbound.Client
+	now    func() time.Time
 	log    *slog.Logger
 }
 
@@ -174,7 +177,7 @@ func actions(o Options) (*action.Registry, *outbound.Client, error) {
 // New opens the database, which no other process may be using for running executions
 // (CodeConflict), and builds everything else.
 func New(ctx context.Context, o Options) (_ *App, err error) {
-	if err := o.data(); err != nil {
+	if err := o.fill(); err != nil {
 		return nil, err
 	}
 	if o.Log == nil {
@@ -182,7 +185,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	hidden := secret.NewRedactor()
 	o.Log = slog.New(secret.LogHandler(o.Log.Handler(), hidden))
-	a := &App{queue: &queue.Memory{}, log: o.Log}
+	a := &App{queue: &queue.Memory{}, now: o.Now, log: o.Log}
 	for name, limits := range o.Queues {
 		a.queue.Limit(name, limits)
 	}
@@ -190,7 +193,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
-	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: !o.readOnly, ReadOnly: o.readOnly, Synchronous: o.Synchronous, Log: o.Log})
+	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: !o.readOnly, ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +215,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	price := pricing(o.Prices, a.Actions, o.Log)
 	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
-		MaxPending: o.MaxPending, Outage: outage, Patience: o.Patience, Window: o.Window, Price: price, Log: o.Log})
+		MaxPending: o.MaxPending, Outage: outage, Patience: o.Patience, Window: o.Window, Price: price, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -221,7 +224,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
 	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
-		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Log: o.Log})
+		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
@@ -46,8 +47,12 @@ func MakeData(dir string) error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
-// data fills in the paths of the data: files that belong to the database are next to the file itself, links resolved.
-func (o *Options) data() (err error) {
+// fill fills in the clock and the paths of the data: files that belong to the database are next to the file itself, links
+// resolved.
+func (o *Options) fill() (err error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.DB == "" {
 		if o.Data == "" {
 			o.Data = DefaultData

@@ -26,7 +26,7 @@ const commandAction = "util.exec"
 // RefusedCommands are the stored pipelines, schedules, webhooks and event triggers whose commands a server with API
 // keys refuses: the first step of each, with the reason and a cure, at most 100.
 func (o *Options) RefusedCommands(ctx context.Context, objects store.Objects, policy access.Policy) ([]pipeline.Refused, error) {
-	if err := o.data(); err != nil {
+	if err := o.fill(); err != nil {
 		return nil, err
 	}
 	actions, err := Actions(*o)

@@ -34,6 +34,7 @@ const (
 type retention struct {
 	store pruner
 	keep  Retention
+	now   func() time.Time
 	log   *slog.Logger
 }
 
@@ -48,7 +49,7 @@ func (r *retention) Run(ctx context.Context) error {
 			return nil
 		case <-time.After(pause):
 		}
-		removed, err := r.runOnce(ctx, time.Now())
+		removed, err := r.runOnce(ctx, r.now())
 		if err != nil && ctx.Err() == nil {
 			r.log.Error("retention has failed; it is tried again in an hour", "error", err)
 		}

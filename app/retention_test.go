@@ -47,7 +47,7 @@ func TestRetentionRunsHourlyInBatchesAndSurvivesFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
 		p := &pruned{batches: 3, fails: 1}
-		r := &retention{store: p, keep: Retention{Executions: 24 * time.Hour, Audit: 48 * time.Hour}, log: slog.New(slog.DiscardHandler)}
+		r := &retention{store: p, keep: Retention{Executions: 24 * time.Hour, Audit: 48 * time.Hour}, now: time.Now, log: slog.New(slog.DiscardHandler)}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() { done <- r.Run(ctx) }()

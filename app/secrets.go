@@ -18,7 +18,7 @@ type Resealed struct{ Secrets, Webhooks int }
 func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
 	n.Secrets, err = a.Secrets.Vault.Rewrap(ctx)
 	var failed [2]error
-	n.Webhooks, failed[0] = webhook.Reseal(ctx, a.Store, a.Keyring)
+	n.Webhooks, failed[0] = webhook.Reseal(ctx, a.Store, a.Keyring, a.now)
 	_, failed[1] = openCallbacks(ctx, a.Store, a.Keyring)
 	return n, errors.Join(err, failed[0], failed[1])
 }

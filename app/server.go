@@ -86,7 +86,6 @@ type Server struct {
 	drain       chan struct{} // closed by Drain
 	closing     chan struct{} // closed when clients are sent away
 	once        sync.Once
-	begun       time.Time
 }
 
 // NewServer opens the database (see New) and the listener, and builds everything. CodeUnavailable when the
@@ -95,12 +94,12 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, drain: make(chan struct{}), closing: make(chan struct{}), begun: time.Now()}
+	s := &Server{o: o, drain: make(chan struct{}), closing: make(chan struct{})}
 	if err := s.buildMeter(ctx); err != nil {
 		return nil, err
 	}
 	s.o.serves, s.o.sandbox, s.o.allow, s.o.touch = true, s.sandbox, s.allow, s.touch
-	if err := s.o.data(); err != nil { // fills in the paths to hide
+	if err := s.o.fill(); err != nil { // with the paths to hide
 		return nil, err
 	}
 	s.observed(&s.o.Options)

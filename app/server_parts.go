@@ -104,7 +104,7 @@ func loopback(a net.Addr) bool {
 }
 
 func (s *Server) buildFeed(context.Context) (err error) {
-	s.hub, err = feed.New(feed.Options{Store: s.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, MaxSubscriptions: s.o.MaxFollowers, Log: s.log})
+	s.hub, err = feed.New(feed.Options{Store: s.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, MaxSubscriptions: s.o.MaxFollowers, Now: s.o.Now, Log: s.log})
 	return err
 }
 
@@ -128,15 +128,15 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 		return err
 	}
 	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Conductor, Observe: s.fired,
-		Hide: s.hide, Log: s.log})
+		Hide: s.hide, Now: s.o.Now, Log: s.log})
 	if err != nil {
 		return err
 	}
-	s.hooks, err = webhook.New(ctx, webhook.Options{Objects: s.Store, Launcher: s.library, Jobs: s.schedules, Sealer: s.Keyring, Hide: s.hide})
+	s.hooks, err = webhook.New(ctx, webhook.Options{Objects: s.Store, Launcher: s.library, Jobs: s.schedules, Sealer: s.Keyring, Hide: s.hide, Now: s.o.Now})
 	if err != nil {
 		return err
 	}
-	s.router, err = event.New(ctx, event.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Jobs: s.schedules, Signals: s.Conductor, Hide: s.hide, Log: s.log})
+	s.router, err = event.New(ctx, event.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Jobs: s.schedules, Signals: s.Conductor, Hide: s.hide, Now: s.o.Now, Log: s.log})
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (s *Server) begin(acting *crew) error {
 	acting.start("requests", s.watch)
 	acting.start("schedules", s.schedules.Run)
 	acting.start("relay", s.relay.Run)
-	acting.start("retention", (&retention{store: s.Store, keep: s.o.Retention, log: s.log}).Run)
+	acting.start("retention", (&retention{store: s.Store, keep: s.o.Retention, now: s.o.Now, log: s.log}).Run)
 	s.state.CompareAndSwap(starting, ready)
 	s.log.Info("ready", "address", s.Addr().String(), "recovery", time.Since(begun))
 	return nil

@@ -54,6 +54,8 @@ type Options struct {
 	SnapshotSteps int
 	// Show makes the shown form of an execution's result. Defaults to the stored result.
 	Show func(json.RawMessage) json.RawMessage
+	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
+	Now func() time.Time
 	// Log takes the hub's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
@@ -80,6 +82,9 @@ func (o *Options) validate() error {
 	}
 	if o.Show == nil {
 		o.Show = func(raw json.RawMessage) json.RawMessage { return raw }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

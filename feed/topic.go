@@ -95,7 +95,7 @@ func (t *topic) settled(x *store.Execution) bool {
 	t.hub.mu.Lock()
 	_, told := t.hub.ends.nos[t.no]
 	t.hub.mu.Unlock()
-	left := t.hub.o.Settle - time.Since(x.Ended)
+	left := t.hub.o.Settle - t.hub.o.Now().Sub(x.Ended)
 	if told || left <= 0 {
 		return true
 	}

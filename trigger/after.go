@@ -26,7 +26,7 @@ func (s *Schedules) Ended(execution string) {
 // is durable; entries seen before change nothing.
 func (s *Schedules) Take(ctx context.Context, list []Happened) error {
 	s.settle(ctx, s.waiting(list))
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	states := map[*entry]state{}

@@ -29,7 +29,7 @@ type BackfillRange struct {
 // overlap is allow. The range is whole or refused: CodeLimit when it holds more than Options.Backlog times. When Backfill
 // returns, it survives a crash.
 func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRange, actor string) (*Backfill, error) {
-	if !r.From.Before(r.To) || r.To.After(time.Now()) {
+	if !r.From.Before(r.To) || r.To.After(s.o.Now()) {
 		return nil, stepwell.Invalid("from must lie before to, and to not in the future", "the range cannot be filled")
 	}
 	out := &Backfill{}
@@ -66,7 +66,7 @@ func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRan
 		return nil, err
 	}
 	s.ask(e)
-	s.schedule(e, time.Now())
+	s.schedule(e, s.o.Now())
 	return out, nil
 }
 

@@ -22,7 +22,7 @@ const maxPreview = 100
 // whose timing changes, that is enabled again, or that had ended and has not any more, counts from now: earlier times
 // are not caught up. Errors as with Create, CodeNotFound, CodeConflict for another revision.
 func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64, edit func(*Job) error) (*Status, error) {
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e, err := s.find(idOrName)
@@ -204,7 +204,7 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, in pipeline.La
 	if in.Trigger != TypeManual && !job.enabled() {
 		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the job " + stepwell.Clip(job.ID, 80) + " is paused", Hint: "resume it, or start it by hand"}
 	}
-	about := map[string]any{"type": in.Trigger, "schedule_id": job.ID, "schedule_name": job.Name, "triggered_at": stamp(time.Now())}
+	about := map[string]any{"type": in.Trigger, "schedule_id": job.ID, "schedule_name": job.Name, "triggered_at": stamp(s.o.Now())}
 	if in.Trigger == TypeManual {
 		about["manual"] = true
 	}
@@ -242,7 +242,7 @@ func (s *Schedules) started(e *entry, execution string, now time.Time) {
 
 // ran counts an execution that was not started by the loop; the loop writes it down.
 func (s *Schedules) ran(e *entry, execution string) {
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if e.gone {

@@ -42,7 +42,7 @@ func (s *Schedules) load(ctx context.Context) error {
 			return err
 		}
 	}
-	now := time.Now()
+	now := s.o.Now()
 	var listening []Job
 	for _, e := range s.jobs {
 		if err := s.resume(ctx, e, now); err != nil {
@@ -105,7 +105,7 @@ func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
 // Refresh reads again the jobs, and their states, among the objects that another process has changed or deleted. Of each
 // object, only Kind and ID are looked at.
 func (s *Schedules) Refresh(ctx context.Context, changed []store.Object) error {
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	done := map[string]bool{}

@@ -56,7 +56,7 @@ func (s *Schedules) Flush(ctx context.Context) {
 	if s.heap = nil; s.only != nil {
 		for _, e := range s.jobs {
 			e.pos = -1
-			s.schedule(e, time.Now())
+			s.schedule(e, s.o.Now())
 		}
 	}
 	s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Schedules) wait() time.Duration {
 	if len(s.heap) == 0 {
 		return maxWait
 	}
-	return max(0, min(maxWait, time.Until(s.heap[0].due)))
+	return max(0, min(maxWait, s.heap[0].due.Sub(s.o.Now())))
 }
 
 // runOnce deals with all that is due now: decide, write that down, start, write that down.
@@ -113,7 +113,7 @@ func (s *Schedules) take() []*entry {
 	ended := s.ended
 	s.ended = nil
 	s.endedMu.Unlock()
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, id := range ended {
@@ -180,7 +180,7 @@ type result struct {
 
 // decide stores the due firings, and returns the starts.
 func (s *Schedules) decide(ctx context.Context, due []*entry) []*start {
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	states := make(map[*entry]state, len(due))
 	for _, e := range due {
@@ -299,7 +299,7 @@ func (s *Schedules) start(ctx context.Context, starts []*start) {
 func (s *Schedules) fire(ctx context.Context, j *Job, f firing) result {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	about := map[string]any{"type": "scheduled", "schedule_id": j.ID, "schedule_name": j.Name, "scheduled_at": stamp(f.time()), "triggered_at": stamp(time.Now())}
+	about := map[string]any{"type": "scheduled", "schedule_id": j.ID, "schedule_name": j.Name, "scheduled_at": stamp(f.time()), "triggered_at": stamp(s.o.Now())}
 	if f.From != "" {
 		about["type"], about["execution_id"], about["status"], about["job_id"] = TypeAfter, f.From, f.Ended, j.Schedule.After.Job
 	}
@@ -309,12 +309,12 @@ func (s *Schedules) fire(ctx context.Context, j *Job, f firing) result {
 	in := j.Target.Launch(pipeline.Launch{From: f.From, Outside: &pipeline.Outside{About: about}})
 	in.Trigger, in.Job, in.Actor, in.Key = "scheduled", j.ID, cmp.Or(f.By, "schedule:"+j.ID), f.key(j.ID)
 	launched, err := s.o.Launcher.Launch(ctx, in)
-	return result{launched: launched, err: err, at: time.Now()}
+	return result{launched: launched, err: err, at: s.o.Now()}
 }
 
 // record applies the started firings, stores them, and puts the entries back into the heap.
 func (s *Schedules) record(ctx context.Context, due []*entry, starts []*start) {
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	states := make(map[*entry]state, len(starts))

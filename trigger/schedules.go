@@ -36,6 +36,8 @@ type Options struct {
 	Observe func(Fired)
 	// Hide takes secrets out of texts that are stored. Defaults to there being none.
 	Hide func(text string) string
+	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
+	Now func() time.Time
 	// Log takes the package's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
@@ -59,6 +61,9 @@ func (o *Options) validate() error {
 	}
 	if o.Hide == nil {
 		o.Hide = func(text string) string { return text }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Grace <= 0 {
 		o.Grace = time.Minute
@@ -103,7 +108,7 @@ func New(ctx context.Context, o Options) (*Schedules, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Schedules{o: o, ring: make(chan struct{}, 1), left: make(chan struct{}, 1), jobs: map[string]*entry{}, active: map[string]*entry{}, followed: map[string][]*entry{}, begun: time.Now()}
+	s := &Schedules{o: o, ring: make(chan struct{}, 1), left: make(chan struct{}, 1), jobs: map[string]*entry{}, active: map[string]*entry{}, followed: map[string][]*entry{}, begun: o.Now()}
 	if err := s.load(ctx); err != nil {
 		return nil, err
 	}
@@ -114,7 +119,7 @@ func New(ctx context.Context, o Options) (*Schedules, error) {
 // taken, CodeLimit when there are too many. Warnings say when it never fires, or when a change of clocks skips or
 // repeats a firing.
 func (s *Schedules) Create(ctx context.Context, j *Job, actor string) (_ *Status, err error) {
-	now := time.Now()
+	now := s.o.Now()
 	e := &entry{stored: stored{Job: *j, By: actor}, pos: -1}
 	if e.ID, err = resource.NewID(j.ID); err != nil {
 		return nil, err
@@ -188,7 +193,7 @@ func (s *Schedules) Job(idOrName string) (*Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	return e.view(time.Now()), nil
+	return e.view(s.o.Now()), nil
 }
 
 func (s *Schedules) find(idOrName string) (*entry, error) {
@@ -232,7 +237,7 @@ func (s *Schedules) List(_ context.Context, f *Filter) ([]Status, error) {
 	if limit <= 0 {
 		limit = 50
 	}
-	now := time.Now()
+	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var picked []*entry

@@ -105,7 +105,7 @@ var errCancelTimeout = &stepwell.Error{Code: stepwell.CodeTimeout, Message: "not
 
 // cancelAttempt is the attempt of a call of Cancel: the step's, as far as the row has it.
 func (p *Pool) cancelAttempt(ctx context.Context, w *store.OutsideWork) *attempt {
-	a := &attempt{r: p.Runner, ctx: ctx, process: ctx, started: time.Now(), timeout: cancelTimeout}
+	a := &attempt{r: p.Runner, ctx: ctx, process: ctx, started: p.o.Now(), timeout: cancelTimeout}
 	a.Task = &engine.Task{Run: w.Execution, Execution: w.ExecutionID, Idx: w.Step, Epoch: w.Epoch, Attempt: w.Attempt, Key: w.StepKey,
 		Step: &plan.Step{ID: w.StepKey, Action: w.Action}, State: w.State}
 	a.host = host{a: a, idx: w.Step, key: w.StepKey, level: slog.LevelInfo}
@@ -141,13 +141,13 @@ func (p *Pool) cancelled(a *attempt, w *store.OutsideWork, err error) {
 	}
 	if err := p.o.Records.DeleteOutsideWork(context.Background(), w.Execution, w.Step, w.Epoch); err != nil {
 		p.o.Log.Warn("work that was cancelled will be cancelled again", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
-		p.await(*w, time.Now().Add(cancelBackoff))
+		p.await(*w, p.o.Now().Add(cancelBackoff))
 	}
 }
 
 // cancelLater has the call repeated, or gives up after a day.
 func (p *Pool) cancelLater(a *attempt, w *store.OutsideWork, err error) {
-	now := time.Now()
+	now := p.o.Now()
 	w.Tries, w.Error = w.Tries+1, shorten(a.hide(err.Error()), maxMessage)
 	w.Next = now.Add(min(cancelBackoff<<min(w.Tries-1, 20), maxCancelPause))
 	if now.Sub(w.Since) >= cancelFor {
@@ -188,7 +188,7 @@ func (p *Pool) retryCancels(ctx context.Context) {
 		case <-p.wake:
 		case <-timer.C:
 		}
-		due, next := p.dueCancels(time.Now())
+		due, next := p.dueCancels(p.o.Now())
 		for i := range due {
 			if p.givenUp(ctx, &due[i]) {
 				p.Cancel(due[i])
@@ -236,7 +236,7 @@ func (p *Pool) loadOutside(ctx context.Context) {
 		for _, w := range page {
 			switch {
 			case w.Held:
-				p.await(w, time.Now())
+				p.await(w, p.o.Now())
 			case !w.Next.IsZero():
 				p.await(w, w.Next)
 			}
@@ -268,7 +268,7 @@ func (p *Pool) givenUp(ctx context.Context, w *store.OutsideWork) bool {
 		w.Held = false
 		return true
 	}
-	p.await(*w, time.Now().Add(lookAgain))
+	p.await(*w, p.o.Now().Add(lookAgain))
 	return false
 }
 
@@ -279,7 +279,7 @@ func (a *attempt) own(ctx context.Context, state json.RawMessage) error {
 	}
 	t := a.Task
 	w := store.OutsideWork{Execution: t.Run, ExecutionID: t.Execution, Step: t.Idx, Epoch: t.Epoch, Attempt: t.Attempt, StepKey: t.Key, Action: t.Step.Action,
-		State: a.seal(state), Since: time.Now(), Held: true}
+		State: a.seal(state), Since: a.r.o.Now(), Held: true}
 	if err := a.r.o.Records.PutOutsideWork(ctx, w); err != nil {
 		return err
 	}
@@ -305,7 +305,8 @@ func (a *attempt) settleOwned(ev *engine.Event, cause error) {
 		}
 		return
 	}
-	w.Held, w.Since, w.Next = false, time.Now(), time.Now()
+	now := a.r.o.Now()
+	w.Held, w.Since, w.Next = false, now, now
 	if err := a.r.o.Records.PutOutsideWork(context.Background(), *w); err != nil { // held, it is found again when the step has ended
 		a.r.o.Log.Warn("work outside that was given up is not recorded so", "execution", w.ExecutionID, "step", w.StepKey, "error", err)
 	}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -82,7 +81,7 @@ func (h *host) Log(level slog.Level, message string, attrs ...slog.Attr) {
 
 func (h *host) line(level slog.Level, message string, attrs []slog.Attr) store.LogLine {
 	t := h.a.Task
-	line := store.LogLine{Execution: t.Run, Step: h.idx, StepKey: h.key, Attempt: t.Attempt, At: time.Now(), Level: levelName(level), Message: message}
+	line := store.LogLine{Execution: t.Run, Step: h.idx, StepKey: h.key, Attempt: t.Attempt, At: h.a.r.o.Now(), Level: levelName(level), Message: message}
 	if len(attrs) > 0 {
 		m := make(map[string]any, len(attrs))
 		for _, a := range attrs {
@@ -147,7 +146,7 @@ func (h *host) Advance() {
 		return
 	}
 	t := h.a.Task
-	err := h.a.r.o.Reporter.Report(context.WithoutCancel(h.a.ctx), t.Run, engine.Event{Kind: engine.Advanced, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch})
+	err := h.a.r.o.Reporter.Report(context.WithoutCancel(h.a.ctx), t.Run, engine.Event{Kind: engine.Advanced, At: h.a.r.o.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch})
 	if err != nil && h.a.process.Err() == nil {
 		h.a.r.o.Log.Warn("report failed", "execution", t.Execution, "step", t.Key, "error", err)
 	}
@@ -195,7 +194,7 @@ func (h *host) Spawn(ctx context.Context, steps []action.NewStep) error {
 		}
 	}
 	t := h.a.Task
-	return h.a.awaited(ctx, h.a.r.o.Reporter.Report(ctx, t.Run, engine.Event{Kind: engine.Spawned, At: time.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Spawns: spawns}))
+	return h.a.awaited(ctx, h.a.r.o.Reporter.Report(ctx, t.Run, engine.Event{Kind: engine.Spawned, At: h.a.r.o.Now().UnixMicro(), Idx: t.Idx, Epoch: t.Epoch, Spawns: spawns}))
 }
 
 // completeSpawn looks up everything that the engine needs to know of a new step.

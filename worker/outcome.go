@@ -82,7 +82,7 @@ func (a *attempt) counted(result any, ev *engine.Event) map[int32]engine.Items {
 }
 
 func (a *attempt) event(kind engine.Kind) engine.Event {
-	ev := engine.Event{Kind: kind, At: time.Now().UnixMicro(), Idx: a.Task.Idx, Epoch: a.Task.Epoch, Started: a.started.UnixMicro(), Worker: a.r.o.Name}
+	ev := engine.Event{Kind: kind, At: a.r.o.Now().UnixMicro(), Idx: a.Task.Idx, Epoch: a.Task.Epoch, Started: a.started.UnixMicro(), Worker: a.r.o.Name}
 	if input := a.input.Load(); input != nil {
 		ev.Input = *input
 	}
@@ -148,7 +148,7 @@ func (a *attempt) price(outputs []byte) int64 {
 	if len(a.Task.State) > 0 {
 		calls = 0 // it goes on
 	}
-	return max(0, a.r.o.Price(a.Task.Step.Action, calls, time.Since(a.started).Seconds(), outputs))
+	return max(0, a.r.o.Price(a.Task.Step.Action, calls, a.r.o.Now().Sub(a.started).Seconds(), outputs))
 }
 
 // failed is a failure with the retry wishes of the handler's error.

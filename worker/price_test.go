@@ -3,6 +3,7 @@ package worker
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/plan"
@@ -10,7 +11,7 @@ import (
 
 func TestPrice(t *testing.T) {
 	var given string
-	r := &Runner{o: Options{Price: func(action string, calls int, seconds float64, outputs json.RawMessage) int64 {
+	r := &Runner{o: Options{Now: time.Now, Price: func(action string, calls int, seconds float64, outputs json.RawMessage) int64 {
 		given = action + " " + string(outputs)
 		if seconds < 0 {
 			return 0

@@ -96,12 +96,12 @@ type attempt struct {
 }
 
 func (a *attempt) begin(ctx context.Context, r *Runner, t *engine.Task) {
-	a.r, a.process, a.Task, a.started, a.timeout = r, ctx, t, time.Now(), t.Step.Policy.Timeout
+	a.r, a.process, a.Task, a.started, a.timeout = r, ctx, t, r.o.Now(), t.Step.Policy.Timeout
 	if a.timeout <= 0 {
 		a.timeout = plan.DefaultTimeout
 	}
 	a.host = host{a: a, idx: t.Idx, key: t.Key, level: minLevel(t.Step.Policy.LogLevel)}
-	deadline, endTimer := context.WithDeadlineCause(ctx, a.started.Add(a.timeout), errDeadline)
+	deadline, endTimer := context.WithTimeoutCause(ctx, a.timeout, errDeadline)
 	a.endTimer = endTimer
 	a.ctx, a.cancel = context.WithCancelCause(deadline)
 }
@@ -267,7 +267,7 @@ func (a *attempt) callHandler() (out any, err error) {
 // claim reports that a step which must not run twice runs, before it does: after a crash it is not run again, and of
 // two workers that have its message one is refused.
 func (a *attempt) claim() error {
-	err := a.awaited(a.ctx, a.r.o.Reporter.Report(a.ctx, a.Task.Run, a.running(time.Now())))
+	err := a.awaited(a.ctx, a.r.o.Reporter.Report(a.ctx, a.Task.Run, a.running(a.r.o.Now())))
 	if stepwell.CodeOf(err) == stepwell.CodeConflict {
 		return errNotMine
 	}

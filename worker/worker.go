@@ -84,6 +84,8 @@ type Options struct {
 	// Price is the cost, in millionths of the unit of money, of an action's calls that took so many seconds and gave
 	// the outputs. Every call counts, also a failed or a waiting one. Defaults to none.
 	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
+	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
+	Now func() time.Time
 	// Log takes the pool's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
@@ -112,6 +114,9 @@ func (o *Options) validate() error {
 	}
 	if o.TailLines <= 0 {
 		o.TailLines = 1000
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Name == "" {
 		o.Name = "local"

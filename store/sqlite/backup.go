@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"time"
 
 	"modernc.org/sqlite"
 
@@ -82,7 +81,7 @@ func (s *Store) markCopy(ctx context.Context, part string) (err error) {
 	if err != nil || x.id == "" {
 		return err
 	}
-	_, err = db.ExecContext(ctx, s.sql["identity_copied"], time.Now().UnixMicro())
+	_, err = db.ExecContext(ctx, s.sql["identity_copied"], s.now().UnixMicro())
 	return err
 }
 

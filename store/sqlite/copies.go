@@ -62,7 +62,7 @@ func (s *Store) BackupInto(ctx context.Context, folder string, keep int, progres
 	if err := s.removeUnfinished(folder); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(folder, s.copyPrefix()+time.Now().UTC().Format("20060102T150405.000Z")+".db")
+	path := filepath.Join(folder, s.copyPrefix()+s.now().UTC().Format("20060102T150405.000Z")+".db")
 	if err := s.Backup(ctx, path, progress); err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func (s *Store) PutObjects(ctx context.Context, objects ...store.Object) ([]stor
 		return nil, err
 	}
 	out := make([]store.Object, len(objects))
-	now := time.UnixMicro(time.Now().UnixMicro()).UTC()
+	now := time.UnixMicro(s.now().UnixMicro()).UTC()
 	err := s.transaction("store objects in "+s.path, func(w *writer) error {
 		for i, o := range objects {
 			if err := w.object(&o, now); err != nil {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/gofrs/flock"
 
@@ -37,6 +38,8 @@ type Options struct {
 	// Synchronous is "full" (a commit survives loss of power) or "normal" (it survives the death of
 	// the process; the last ones may be lost with the power). Defaults to "full".
 	Synchronous string
+	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
+	Now func() time.Time
 	// Log hears of migrations. Defaults to no log.
 	Log *slog.Logger
 
@@ -54,6 +57,9 @@ func (o *Options) validate() error {
 	if o.ReadOnly && (o.Exclusive || private(o.Path)) {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a private or exclusive database cannot be read-only"}
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -67,6 +73,7 @@ type Store struct {
 	path  string
 	temp  string // directory to remove, "" if none
 	sql   queries
+	now   func() time.Time
 	lock  *flock.Flock
 	let   func() error // releases the file; nil: not held
 	write *writer      // nil: read-only
@@ -94,7 +101,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	s := &Store{path: o.Path}
+	s := &Store{path: o.Path, now: o.Now}
 	if err := s.open(ctx, &o); err != nil {
 		return nil, errors.Join(fault("open "+s.path, err), s.Close())
 	}

@@ -58,7 +58,7 @@ func (r *Router) Receive(ctx context.Context, e Event) (*Received, error) {
 		e.ID = id.String()
 	}
 	if e.Time.IsZero() {
-		e.Time = time.Now()
+		e.Time = r.o.Now()
 	}
 	targets, err := r.name(ctx, &e, raw)
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *Router) route(ctx context.Context, e *Event, targets []target, depth in
 // launch starts one execution, once for each event.
 func (r *Router) launch(ctx context.Context, t *target, e *Event, depth int) (*pipeline.Launched, error) {
 	about := map[string]any{"type": "event", "event_id": e.ID, "event_type": e.Type, "trigger_id": t.id, "trigger_name": t.name,
-		"depth": int64(depth), "triggered_at": stamp(time.Now())}
+		"depth": int64(depth), "triggered_at": stamp(r.o.Now())}
 	added := map[string]any{"event": e.value()}
 	var values map[string]any
 	from := ""

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/resource"
@@ -43,6 +44,8 @@ type Options struct {
 	Depth int
 	// Hide takes secrets out of texts that are stored. Defaults to there being none.
 	Hide func(text string) string
+	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
+	Now func() time.Time
 	// Log takes the package's own messages. Defaults to slog.Default.
 	Log *slog.Logger
 }
@@ -55,6 +58,9 @@ func (o *Options) validate() error {
 		if *value <= 0 {
 			*value = otherwise
 		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()

@@ -27,7 +27,7 @@ type Delivery struct {
 
 // Admit says whether a delivery may be taken, from all that is known before its body has come: errors as with Deliver.
 func (h *Hooks) Admit(id string, d Delivery) error {
-	_, err := h.admit(id, &d, time.Now())
+	_, err := h.admit(id, &d, h.o.Now())
 	return err
 }
 
@@ -52,7 +52,7 @@ func (h *Hooks) admit(id string, d *Delivery, now time.Time) (*record, error) {
 // with Fresh false. Errors as the package's comment says, and those of pipeline's Launch; CodeInvalid when the body is
 // not JSON, CodeConflict when a delivery's id comes again with another body.
 func (h *Hooks) Deliver(ctx context.Context, id string, d Delivery) (*pipeline.Launched, error) {
-	now := time.Now()
+	now := h.o.Now()
 	r, err := h.admit(id, &d, now)
 	if err != nil {
 		return nil, err
@@ -141,7 +141,7 @@ func (h *Hooks) Validate(id, secret string) (valid bool, job string, err error) 
 	if !ok {
 		return false, "", &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no webhook %q", stepwell.Clip(id, 80))}
 	}
-	valid, err = h.matches(&it.Value, secret, time.Now())
+	valid, err = h.matches(&it.Value, secret, h.o.Now())
 	if err != nil || !valid {
 		return false, "", err
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	MaxBody int
 	// Most is how many webhooks there may be. Defaults to 10,000.
 	Most int
+	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
+	Now func() time.Time
 }
 
 func (o *Options) validate() error {
@@ -43,6 +45,9 @@ func (o *Options) validate() error {
 	}
 	if o.Most <= 0 {
 		o.Most = 10_000
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	return nil
 }
@@ -102,7 +107,7 @@ func (h *Hooks) Create(ctx context.Context, w *Draft, actor string) (made *Made,
 	if err := r.check(h.o.Jobs); err != nil {
 		return nil, err
 	}
-	secret, err := h.newSecret(&r, w.Secret, 0, time.Now())
+	secret, err := h.newSecret(&r, w.Secret, 0, h.o.Now())
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +149,7 @@ func (h *Hooks) Rotate(ctx context.Context, idOrName, secret string, grace time.
 		if r.Auth == AuthNone {
 			return stepwell.Invalid("make a new webhook", "the webhook has no secret")
 		}
-		secret, err = h.newSecret(r, secret, grace, time.Now())
+		secret, err = h.newSecret(r, secret, grace, h.o.Now())
 		return err
 	})
 	return secret, err

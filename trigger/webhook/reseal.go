@@ -13,13 +13,13 @@ import (
 
 // Reseal reseals the secrets of signed webhooks that were sealed with an older master key, so that this key can be
 // removed. It returns their number. Secrets that cannot be opened stay as they are and are listed in the error; expired
-// ones are dropped. Call it before New.
-func Reseal(ctx context.Context, objects store.Objects, s Sealer) (n int, err error) {
+// ones, by the clock now, are dropped. Call it before New.
+func Reseal(ctx context.Context, objects store.Objects, s Sealer, now func() time.Time) (n int, err error) {
 	set, err := openSet(ctx, objects, 0)
 	if err != nil {
 		return 0, err
 	}
-	h := &Hooks{o: Options{Sealer: s}, set: set}
+	h := &Hooks{o: Options{Sealer: s, Now: now}, set: set}
 	for _, item := range set.All(func(i *resource.Item[record]) bool { return slices.ContainsFunc(i.Value.Secrets, h.old) }) {
 		done, failed := 0, error(nil)
 		_, stored := set.Update(ctx, item.ID, item.Revision, func(r *record) error {
@@ -46,7 +46,7 @@ var errNothing = errors.New("nothing to reseal")
 
 // reseal seals the secrets of one webhook again, and returns how many.
 func (h *Hooks) reseal(r *record) (done int, err error) {
-	r.Secrets = slices.DeleteFunc(r.Secrets, func(c credential) bool { return !c.valid(time.Now()) })
+	r.Secrets = slices.DeleteFunc(r.Secrets, func(c credential) bool { return !c.valid(h.o.Now()) })
 	for i := range r.Secrets {
 		c := &r.Secrets[i]
 		if !h.old(*c) {

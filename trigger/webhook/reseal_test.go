@@ -40,10 +40,10 @@ func TestReseal(t *testing.T) {
 	r.hook(webhook.Webhook{ID: "lost", Auth: webhook.AuthGitHub}, "what-nobody-can-open")
 
 	rotated := master(t, 1, 0)
-	if n, err := webhook.Reseal(t.Context(), r.store, rotated); n != 2 || err == nil || !strings.Contains(err.Error(), "webhook lost") || strings.Contains(err.Error(), "turned") {
+	if n, err := webhook.Reseal(t.Context(), r.store, rotated, time.Now); n != 2 || err == nil || !strings.Contains(err.Error(), "webhook lost") || strings.Contains(err.Error(), "turned") {
 		t.Errorf("%d were sealed again, %v; want 2, and to be told of one", n, err)
 	}
-	if n, err := webhook.Reseal(t.Context(), r.store, rotated); n != 0 || err == nil {
+	if n, err := webhook.Reseal(t.Context(), r.store, rotated, time.Now); n != 0 || err == nil {
 		t.Errorf("the second time %d were, %v", n, err)
 	}
 	r.ring = master(t, 1)
