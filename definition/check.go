@@ -262,8 +262,9 @@ func (c *checker) settings(after *scope) {
 func (c *checker) pipelineCycles() {
 	state := map[string]int{} // 1: being followed, 2: done
 	var trail []string
-	var follow func(steps []Step)
-	visit := func(name string, step *Step) {
+	var visit func(step *Step)
+	visit = func(step *Step) {
+		name := step.Pipeline
 		sub := c.def.Pipelines[name]
 		if sub == nil || state[name] == 2 {
 			return
@@ -275,21 +276,9 @@ func (c *checker) pipelineCycles() {
 		}
 		state[name] = 1
 		trail = append(trail, name)
-		follow(sub.Steps)
-		follow(sub.Finally)
-		follow(sub.OnFailure)
+		everyStep(visit, sub.Steps, sub.Finally, sub.OnFailure)
 		trail = trail[:len(trail)-1]
 		state[name] = 2
 	}
-	follow = func(steps []Step) {
-		for i := range steps {
-			if steps[i].Pipeline != "" {
-				visit(steps[i].Pipeline, &steps[i])
-			}
-			follow(steps[i].Steps)
-		}
-	}
-	follow(c.def.Steps)
-	follow(c.def.Finally)
-	follow(c.def.OnFailure)
+	everyStep(visit, c.def.Steps, c.def.Finally, c.def.OnFailure)
 }

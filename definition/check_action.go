@@ -117,7 +117,7 @@ func (c *checker) validate(here located, name string, params map[string]any) {
 	step := here.step()
 	fixed := make(map[string]any, len(params))
 	for name, value := range params {
-		if step.Module != "" || !containsTemplate(value) { // modules handle templates themselves
+		if step.Module != "" || !spec.Contains(value, isTemplate) { // modules handle templates themselves
 			fixed[name] = value
 		}
 	}
@@ -128,26 +128,6 @@ func (c *checker) validate(here located, name string, params map[string]any) {
 	for _, err := range v.Validate(name, fixed) {
 		c.Fail(posOf(step, where), here.path()+"."+where, err.Error(), hintOf(err))
 	}
-}
-
-func containsTemplate(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return isTemplate(v)
-	case map[string]any:
-		for _, inner := range v {
-			if containsTemplate(inner) {
-				return true
-			}
-		}
-	case []any:
-		for _, inner := range v {
-			if containsTemplate(inner) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (c *checker) subPipeline(here located, in loops) {

@@ -2,6 +2,7 @@ package definition
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -137,7 +138,7 @@ func set1(out []settable, step string, set spec.Sets, config map[string]any) []s
 			}
 		}
 	case map[string]any:
-		for _, key := range sortedKeys(values) {
+		for _, key := range slices.Sorted(maps.Keys(values)) {
 			if text, ok := values[key].(string); ok {
 				add(text, nil)
 			}
@@ -148,7 +149,7 @@ func set1(out []settable, step string, set spec.Sets, config map[string]any) []s
 
 // pathsOf are the paths that the keys of an object name. In depth, a key below the first level is a name.
 func pathsOf(step string, under item.Path, values map[string]any, nested bool) (out []settable) {
-	for _, key := range sortedKeys(values) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		path, err := item.ParsePath(key)
 		if len(under) > 0 {
 			path, err = item.Path{{Key: key}}, nil

@@ -3,6 +3,7 @@ package definition
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -37,18 +38,10 @@ type source struct {
 	site  site
 }
 
-// isTemplate reports whether a text contains a tag.
-func isTemplate(s string) bool {
-	for {
-		i := strings.IndexByte(s, '{')
-		if i < 0 || i+1 >= len(s) {
-			return false
-		}
-		if c := s[i+1]; c == '{' || c == '%' || c == '#' {
-			return true
-		}
-		s = s[i+1:]
-	}
+// isTemplate reports whether a value is a text that contains a tag.
+func isTemplate(v any) bool {
+	text, ok := v.(string)
+	return ok && spec.Templated(text)
 }
 
 // parsed is a template's references, or why it has none.
@@ -90,20 +83,10 @@ func (c *checker) parse(text string, condition bool) *parsed {
 
 // members checks the templates in a mapping described by fields.
 func (c *checker) members(values map[string]any, fields []spec.Field, at string, src *source) {
-	for _, name := range sortedKeys(values) {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
 		f, _ := spec.FieldNamed(fields, name)
 		c.value(values[name], f, spec.Below(at, name), src)
 	}
-}
-
-// sortedKeys makes problems come in the same order every time.
-func sortedKeys(m map[string]any) []string {
-	keys := make([]string, 0, len(m))
-	for key := range m {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func (c *checker) value(v any, f *spec.Field, at string, src *source) {
@@ -121,7 +104,7 @@ func (c *checker) value(v any, f *spec.Field, at string, src *source) {
 			c.bare(v, at, src)
 		}
 	case map[string]any:
-		for _, name := range sortedKeys(v) {
+		for _, name := range slices.Sorted(maps.Keys(v)) {
 			c.value(v[name], f.Member(name), spec.Below(at, name), src)
 		}
 	case []any:

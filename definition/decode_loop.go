@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -149,16 +150,7 @@ func (d *decoder) joinLoop(n *spec.Node, s *Step, beside ForEach, path string) {
 			d.Fail(s.At[key], spec.MemberPath(path, key), key+" stands both in for_each and beside it", "keep one of them")
 		}
 	}
-	if s.ForEach == nil {
-		return
-	}
-	if beside.As != "" {
-		s.ForEach.As = beside.As
-	}
-	if beside.MaxConcurrency != 0 {
-		s.ForEach.MaxConcurrency = beside.MaxConcurrency
-	}
-	if beside.MaxFailures != "" {
-		s.ForEach.MaxFailures = beside.MaxFailures
+	if f := s.ForEach; f != nil {
+		f.As, f.MaxConcurrency, f.MaxFailures = cmp.Or(beside.As, f.As), cmp.Or(beside.MaxConcurrency, f.MaxConcurrency), cmp.Or(beside.MaxFailures, f.MaxFailures)
 	}
 }

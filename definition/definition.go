@@ -74,7 +74,7 @@ type Parameter struct {
 
 // Field is the parameter's description for value checks.
 func (p *Parameter) Field() spec.Field {
-	return spec.Field{Name: p.Name, Type: p.Type, Doc: p.Description, Required: p.Required, Default: p.Default, Enum: p.Enum, Secret: p.Secret}
+	return spec.Field{Name: p.Name, Type: p.Type, Doc: p.Description, Required: p.Required && !p.HasDefault, Default: p.Default, Enum: p.Enum, Secret: p.Secret}
 }
 
 // FailFast is the policy for the rest of an execution after a step with on_failure: fail failed.

@@ -142,8 +142,9 @@ func offer(src []byte, values map[string]any) map[string]any {
 // combine makes the pipeline that runs the entries' pipelines side by side. A failed one keeps no other from running.
 func combine(m *matrix, entries []*Definition) *Definition {
 	one := entries[0]
-	d := &Definition{Name: one.Name, Version: one.Version, Description: one.Description, Parameters: one.Parameters, Settings: one.Settings,
-		Matrix: m.ids, Pipelines: map[string]*Definition{}, Pos: one.Pos, At: one.At, loose: one.loose}
+	d := *one
+	d.Matrix, d.Pipelines, d.Steps = m.ids, map[string]*Definition{}, nil
+	d.Outputs, d.Finally, d.OnFailure, d.Entry, d.Offer = nil, nil, nil, "", nil // each entry has its own
 	d.Settings.FailFast = FailFastOff
 	d.Settings.Sequential = false
 	d.Settings.MaxParallelSteps = one.Settings.Requests.concurrency() // an entry is one stream, as a rule
@@ -158,5 +159,5 @@ func combine(m *matrix, entries []*Definition) *Definition {
 		d.Steps = append(d.Steps, Step{ID: id, Pipeline: id, Params: params, Pos: m.pos})
 		d.Pipelines[id] = entries[i]
 	}
-	return d
+	return &d
 }

@@ -15,9 +15,6 @@ func (d *Definition) fields() []spec.Field {
 	fields := make([]spec.Field, len(d.Parameters))
 	for i := range d.Parameters {
 		fields[i] = d.Parameters[i].Field()
-		if d.Parameters[i].HasDefault {
-			fields[i].Required = false
-		}
 	}
 	return fields
 }

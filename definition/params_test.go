@@ -1,7 +1,6 @@
 package definition_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -99,13 +98,5 @@ func TestParseParam(t *testing.T) {
 	}
 	if v, err := definition.ParseParam(nil, "3"); v != int64(3) || err != nil {
 		t.Errorf("undeclared: %v, %v", v, err)
-	}
-}
-
-func TestParameterSchema(t *testing.T) {
-	d := parse(t, declared, definition.ParseOptions{})
-	schema := definition.ParameterSchema(d)
-	if got := fmt.Sprint(schema["required"]); got != "[uri cluster]" {
-		t.Errorf("required: %v", got)
 	}
 }

@@ -147,7 +147,7 @@ func (r *router) lead(s *Step, from []target, path string) {
 	if err != nil {
 		return // Check reports it at its place
 	}
-	if s.ForEach != nil && forElements(own, s.ForEach.As) {
+	if s.ForEach != nil && PerElement(own, s.ForEach.As) {
 		r.Fail(posOf(s, "condition"), path+".condition", fmt.Sprintf("the condition of %q is for each element, but as the target of %s the step is chosen as a whole", s.ID, strings.Join(s.chosenBy, " and ")),
 			"make it a group with for_each, and put the condition on the step inside")
 		return
@@ -160,8 +160,8 @@ func (r *router) lead(s *Step, from []target, path string) {
 	s.loose["condition"] = true
 }
 
-// forElements reports whether the condition of a step with for_each is decided for each element.
-func forElements(condition *expr.Template, as string) bool {
+// PerElement reports whether the condition of a step with for_each is decided for each element.
+func PerElement(condition *expr.Template, as string) bool {
 	return slices.ContainsFunc(condition.Refs(), func(ref expr.Ref) bool {
 		return ref.Path[0] == "item" || ref.Path[0] == "index" || ref.Path[0] == as
 	})

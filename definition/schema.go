@@ -1,11 +1,5 @@
 package definition
 
-import (
-	"fmt"
-
-	"github.com/stepwell/stepwell/spec"
-)
-
 // Schema is the JSON Schema (draft 2020-12) of pipeline documents, for editors and generators. It accepts the
 // documents that Parse accepts and describes every key; rules about the whole document are left to Check. The caller
 // owns the result.
@@ -120,13 +114,4 @@ func forEachSchema() map[string]any {
 	return map[string]any{"anyOf": []any{items[0], items[1], items[2], long,
 		map[string]any{"type": "object", "description": "An object to go over: it has no key items.", "properties": map[string]any{"items": false},
 			"not": map[string]any{"minProperties": 1, "propertyNames": map[string]any{"enum": []any{"as", "max_concurrency", "max_failures"}}}}}}
-}
-
-// ParameterSchema is the JSON Schema of the parameters that an execution of d takes, for forms and
-// for callers.
-func ParameterSchema(d *Definition) map[string]any {
-	schema := spec.JSONSchema(d.fields(), true)
-	schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	schema["title"] = fmt.Sprintf("Parameters of %s", d.Name)
-	return schema
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
 )
 
 // Encode is the canonical JSON of a definition: equal definitions encode to equal bytes, and Decode
@@ -58,21 +59,13 @@ func eachValue(d *Definition, visit func(v any, set func(any))) {
 	for i := range d.Outputs {
 		slot(&d.Outputs[i].Value)
 	}
-	var walk func(steps []Step)
-	walk = func(steps []Step) {
-		for i := range steps {
-			s := &steps[i]
-			object(&s.Params)
-			object(&s.Config)
-			if s.ForEach != nil {
-				slot(&s.ForEach.Items)
-			}
-			walk(s.Steps)
+	everyStep(func(s *Step) {
+		object(&s.Params)
+		object(&s.Config)
+		if s.ForEach != nil {
+			slot(&s.ForEach.Items)
 		}
-	}
-	walk(d.Steps)
-	walk(d.Finally)
-	walk(d.OnFailure)
+	}, d.Steps, d.Finally, d.OnFailure)
 	for _, sub := range d.Pipelines {
 		if sub != nil {
 			eachValue(sub, visit)
@@ -109,30 +102,13 @@ func nativeNumbers(v any) any {
 
 func hasWholeFloat(d *Definition) bool {
 	found := false
-	eachValue(d, func(v any, _ func(any)) { found = found || containsWholeFloat(v) })
+	eachValue(d, func(v any, _ func(any)) { found = found || spec.Contains(v, wholeFloat) })
 	return found
 }
 
-func wholeFloat(v float64) bool { return v == math.Trunc(v) && math.Abs(v) < 1e21 }
-
-func containsWholeFloat(v any) bool {
-	switch v := v.(type) {
-	case float64:
-		return wholeFloat(v)
-	case map[string]any:
-		for _, inner := range v {
-			if containsWholeFloat(inner) {
-				return true
-			}
-		}
-	case []any:
-		for _, inner := range v {
-			if containsWholeFloat(inner) {
-				return true
-			}
-		}
-	}
-	return false
+func wholeFloat(v any) bool {
+	f, ok := v.(float64)
+	return ok && f == math.Trunc(f) && math.Abs(f) < 1e21
 }
 
 // markFloats copies a definition with whole floats written "2.0".

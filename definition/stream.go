@@ -69,7 +69,7 @@ func Expand(d *Definition, cat Specs) *Definition {
 	}
 	out := *withReport(fanOutAll(d, cat), cat)
 	var subs map[string]*Definition
-	for _, name := range sortedNames(d.Pipelines) {
+	for _, name := range slices.Sorted(maps.Keys(d.Pipelines)) {
 		if sub := d.Pipelines[name]; sub != nil {
 			if expanded := fanOutAll(sub, cat); expanded != sub {
 				if subs == nil {
@@ -85,8 +85,6 @@ func Expand(d *Definition, cat Specs) *Definition {
 	out.Policies = policies(&out, cat)
 	return &out
 }
-
-func sortedNames(m map[string]*Definition) []string { return slices.Sorted(maps.Keys(m)) }
 
 func fanOutAll(d *Definition, cat Specs) *Definition {
 	out, changed := *d, false
@@ -142,16 +140,15 @@ func AddedReport(d *Definition) string {
 
 // eachStream visits the stream steps of a pipeline, those of its sub-pipelines included.
 func eachStream(d *Definition, list []Step, seen map[string]bool, visit func(*Step)) {
-	for i := range list {
-		if list[i].Module != "" {
-			visit(&list[i])
+	everyStep(func(s *Step) {
+		if s.Module != "" {
+			visit(s)
 		}
-		eachStream(d, list[i].Steps, seen, visit)
-		if sub := d.Pipelines[list[i].Pipeline]; sub != nil && !seen[list[i].Pipeline] {
-			seen[list[i].Pipeline] = true
+		if sub := d.Pipelines[s.Pipeline]; sub != nil && !seen[s.Pipeline] {
+			seen[s.Pipeline] = true
 			eachStream(d, sub.Steps, seen, visit)
 		}
-	}
+	}, list)
 }
 
 func fanOut(list []Step, d *Definition, cat Specs) ([]Step, bool) {
@@ -255,16 +252,7 @@ func fanOutOne(list []Step, from int, into spec.FansOut, d *Definition, cat Spec
 // groupID is a name for the group that no step has, nor a group made before.
 func groupID(d *Definition, beside []Step, from, found string) string {
 	taken := map[string]bool{}
-	var visit func(list []Step)
-	visit = func(list []Step) {
-		for i := range list {
-			taken[list[i].ID] = true
-			visit(list[i].Steps)
-		}
-	}
-	for _, list := range [][]Step{d.Steps, d.Finally, d.OnFailure, beside} {
-		visit(list)
-	}
+	everyStep(func(s *Step) { taken[s.ID] = true }, d.Steps, d.Finally, d.OnFailure, beside)
 	for _, id := range []string{found, from + "_" + found} {
 		if !taken[id] {
 			return id

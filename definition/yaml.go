@@ -157,17 +157,13 @@ func (l *loader) complexKey(key *yaml.Node, pos Pos) {
 
 // unique reports keys that a mapping has twice; the first one stays.
 func (l *loader) unique(n *spec.Node) {
-	n.Entries = l.withoutDuplicates(n.Entries)
-}
-
-func (l *loader) withoutDuplicates(entries []spec.Entry) []spec.Entry {
 	const few = 8
 	var index map[string]Pos
-	if len(entries) > few {
-		index = make(map[string]Pos, len(entries))
+	if len(n.Entries) > few {
+		index = make(map[string]Pos, len(n.Entries))
 	}
-	kept := entries[:0]
-	for _, e := range entries {
+	kept := n.Entries[:0]
+	for _, e := range n.Entries {
 		first, twice := Pos{}, false
 		if index != nil {
 			first, twice = index[e.Key]
@@ -187,7 +183,7 @@ func (l *loader) withoutDuplicates(entries []spec.Entry) []spec.Entry {
 		}
 		kept = append(kept, e)
 	}
-	return kept
+	n.Entries = kept
 }
 
 // merge adds the operand of `<<`: a mapping, or a list of them of which the first wins. Own keys win.

@@ -223,7 +223,7 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 	policy.Rule = AllSuccess
 	policy.Continue, policy.Weight = false, 0
 	one.Policy = c.intern(policy)
-	if perItem(cond, out.ForEach.As) {
+	if cond != nil && definition.PerElement(cond, out.ForEach.As) {
 		one.Condition = cond
 	} else {
 		out.Condition = cond
@@ -356,13 +356,4 @@ func condition(text string) (*expr.Template, error) {
 		return nil, fmt.Errorf("condition: %w", err)
 	}
 	return t, nil
-}
-
-func perItem(t *expr.Template, as string) bool {
-	if t == nil {
-		return false
-	}
-	return slices.ContainsFunc(t.Refs(), func(r expr.Ref) bool {
-		return r.Path[0] == as || r.Path[0] == "item" || r.Path[0] == "index"
-	})
 }

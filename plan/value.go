@@ -38,7 +38,7 @@ func compileValue(v any, path string, f *spec.Field) (*Value, error) {
 	}
 	switch v := v.(type) {
 	case string:
-		if !templated(v) {
+		if !spec.Templated(v) {
 			return &Value{static: v}, nil
 		}
 		t, err := expr.Parse(v)
@@ -72,7 +72,7 @@ func rawTemplates(v any, f *spec.Field, into []*expr.Template) []*expr.Template 
 	switch v := v.(type) {
 	case string:
 		parse := expr.Parse
-		if !templated(v) {
+		if !spec.Templated(v) {
 			if !f.Bare {
 				return into
 			}
@@ -91,10 +91,6 @@ func rawTemplates(v any, f *spec.Field, into []*expr.Template) []*expr.Template 
 		}
 	}
 	return into
-}
-
-func templated(s string) bool {
-	return strings.Contains(s, "{{") || strings.Contains(s, "{%") || strings.Contains(s, "{#")
 }
 
 func compileList(v []any, path string, items *spec.Field) (*Value, error) {
@@ -151,7 +147,7 @@ func (v *Value) Render(s expr.Scope, l expr.Limits) (any, error) {
 	case v.tmpl != nil:
 		return v.tmpl.Eval(s, l)
 	case v.Static():
-		return clone(v.static), nil
+		return spec.Clone(v.static), nil
 	case v.parts.keys == nil:
 		out := make([]any, len(v.parts.list))
 		for i, e := range v.parts.list {
@@ -172,25 +168,6 @@ func (v *Value) Render(s expr.Scope, l expr.Limits) (any, error) {
 			out[k] = r
 		}
 		return out, nil
-	}
-}
-
-func clone(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := make(map[string]any, len(v))
-		for k, e := range v {
-			out[k] = clone(e)
-		}
-		return out
-	case []any:
-		out := slices.Clone(v)
-		for i, e := range out {
-			out[i] = clone(e)
-		}
-		return out
-	default:
-		return v
 	}
 }
 

@@ -15,16 +15,6 @@ func (c *Checker) Apply(values map[string]any) map[string]any {
 	return out
 }
 
-// Apply is Compile and Apply in one, for use outside of hot paths. Fields that do not compile leave
-// the values as they are; Check reports them.
-func Apply(fields []Field, values map[string]any) map[string]any {
-	c, err := Compile(fields, true)
-	if err != nil {
-		return values
-	}
-	return c.Apply(values)
-}
-
 // apply copies the map when the first member changes.
 func (o *object) apply(values map[string]any) (out map[string]any, changed bool) {
 	if !o.fills {
@@ -55,7 +45,7 @@ func (m *member) fill(values map[string]any) (v any, changes bool) {
 		if m.Default == nil || m.Type == Any && given {
 			return nil, false
 		}
-		v, _ = m.convert(clone(m.Default))
+		v, _ = m.convert(Clone(m.Default))
 		return v, true
 	}
 	return m.convert(v)
@@ -140,19 +130,19 @@ func toFloat(v any) (any, bool) {
 	return f, true
 }
 
-// clone copies a default, so that a handler that changes its parameters changes no specification.
-func clone(v any) any {
+// Clone copies a plain value, so that whoever changes the copy changes no definition.
+func Clone(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		c := make(map[string]any, len(v))
 		for key, inner := range v {
-			c[key] = clone(inner)
+			c[key] = Clone(inner)
 		}
 		return c
 	case []any:
 		c := make([]any, len(v))
 		for i, inner := range v {
-			c[i] = clone(inner)
+			c[i] = Clone(inner)
 		}
 		return c
 	}

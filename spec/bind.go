@@ -45,7 +45,7 @@ func (b *binder) bindStruct(values map[string]any, into reflect.Value) (err erro
 		if v == nil || err != nil {
 			return
 		}
-		if text, ok := v.(string); ok && b.templates && templated(text) && !slices.ContainsFunc(split(f.Tag.Get("spec")), isRaw) {
+		if text, ok := v.(string); ok && b.templates && Templated(text) && !slices.ContainsFunc(split(f.Tag.Get("spec")), isRaw) {
 			return
 		}
 		err = b.bindBelow(key, v, into.FieldByIndex(index))
@@ -163,7 +163,7 @@ func (b *binder) bindList(v any, into reflect.Value) error {
 	list := reflect.MakeSlice(into.Type(), 0, given.Len())
 	for i := range given.Len() {
 		item := given.Index(i).Interface()
-		if text, ok := item.(string); ok && b.templates && templated(text) {
+		if text, ok := item.(string); ok && b.templates && Templated(text) {
 			continue
 		}
 		e := reflect.New(into.Type().Elem()).Elem()
@@ -190,7 +190,7 @@ func (b *binder) bindMap(v any, into reflect.Value) error {
 	m := reflect.MakeMapWithSize(into.Type(), given.Len())
 	for iter := given.MapRange(); iter.Next(); {
 		key, item := iter.Key().String(), iter.Value().Interface()
-		if text, ok := item.(string); ok && b.templates && templated(text) {
+		if text, ok := item.(string); ok && b.templates && Templated(text) {
 			continue
 		}
 		e := reflect.New(into.Type().Elem()).Elem()

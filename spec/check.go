@@ -103,7 +103,7 @@ func describe(m *member) string {
 
 // value checks one value that is given. It is long because it is a table of types.
 func (c *checking) value(m *member, v any, secret bool) {
-	if text, ok := v.(string); ok && (c.templates || m.Raw) && templated(text) {
+	if text, ok := v.(string); ok && (c.templates || m.Raw) && Templated(text) {
 		return
 	}
 	switch m.Type {
@@ -324,8 +324,8 @@ func ParseDuration(v any) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// templated reports whether a text contains a tag: {{, {% or {#.
-func templated(text string) bool {
+// Templated reports whether a text contains a tag: {{, {% or {#.
+func Templated(text string) bool {
 	for {
 		i := strings.IndexByte(text, '{')
 		if i < 0 || i+1 == len(text) {
@@ -336,4 +336,21 @@ func templated(text string) bool {
 		}
 		text = text[i+1:]
 	}
+}
+
+// Contains reports whether a plain value is, or has inside it at any depth, one that f holds for. Lists and objects
+// themselves are not asked about.
+func Contains(v any, f func(v any) bool) bool {
+	switch v := v.(type) {
+	case map[string]any:
+		for _, inner := range v {
+			if Contains(inner, f) {
+				return true
+			}
+		}
+		return false
+	case []any:
+		return slices.ContainsFunc(v, func(inner any) bool { return Contains(inner, f) })
+	}
+	return f(v)
 }

@@ -135,7 +135,7 @@ func TestApply(t *testing.T) {
 	if fmt.Sprint(given) != before {
 		t.Errorf("the values given were changed: %v", given)
 	}
-	if diff := cmp.Diff(map[string]any{"method": "GET", "retries": int64(3), "timeout": "30s"}, spec.Apply(fields, nil)); diff != "" {
+	if diff := cmp.Diff(map[string]any{"method": "GET", "retries": int64(3), "timeout": "30s"}, c.Apply(nil)); diff != "" {
 		t.Errorf("of nothing:\n%s", diff)
 	}
 	done := c.Apply(got)

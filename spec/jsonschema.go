@@ -27,7 +27,7 @@ func fieldSchema(f *Field) map[string]any {
 		schema["description"] = f.Doc
 	}
 	if f.Default != nil && !f.Secret {
-		schema["default"] = clone(f.Default)
+		schema["default"] = Clone(f.Default)
 	}
 	if f.Secret {
 		schema["writeOnly"] = true

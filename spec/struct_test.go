@@ -35,7 +35,10 @@ func ExampleFieldsOf() {
 	}
 	delete(values, "fromat")
 	var c writer
-	err := spec.Bind(spec.Apply(fields, values), &c)
+	checker, err := spec.Compile(fields, false)
+	if err == nil {
+		err = spec.Bind(checker.Apply(values), &c)
+	}
 	fmt.Println(c.Path, c.Format, c.Rows, c.Every, err)
 	// Output:
 	// path string The file to write.

@@ -9,6 +9,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -58,7 +59,7 @@ func trySteps(actions *action.Registry, d *definition.Definition, steps []defini
 			continue
 		}
 		config := definition.ModuleConfig(d, s, about)
-		if hasTemplate(config) {
+		if spec.Contains(config, templated) {
 			continue // known only when it runs
 		}
 		wrong, err := stream.Try(context.Background(), actions, s.Module, dir, config)
@@ -73,22 +74,7 @@ func trySteps(actions *action.Registry, d *definition.Definition, steps []defini
 	return found, nil
 }
 
-func hasTemplate(v any) bool {
-	switch v := v.(type) {
-	case string:
-		return strings.Contains(v, "{{")
-	case map[string]any:
-		for _, e := range v {
-			if hasTemplate(e) {
-				return true
-			}
-		}
-	case []any:
-		for _, e := range v {
-			if hasTemplate(e) {
-				return true
-			}
-		}
-	}
-	return false
+func templated(v any) bool {
+	text, _ := v.(string)
+	return strings.Contains(text, "{{")
 }
