@@ -35,16 +35,13 @@ func (a Auth) check() error {
 			kinds++
 		}
 	}
-	wrong := func(message, hint string) error {
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
-	}
 	switch {
 	case kinds > 1:
-		return wrong("there are credentials of several kinds", "give a bearer token, a user, an API key or a token URL")
+		return stepwell.Invalid("give a bearer token, a user, an API key or a token URL", "there are credentials of several kinds")
 	case a.Key != "" && (a.KeyHeader == "") == (a.KeyQuery == ""):
-		return wrong("it is not clear where the API key goes", "name a header or a query parameter")
+		return stepwell.Invalid("name a header or a query parameter", "it is not clear where the API key goes")
 	case a.TokenURL != "" && (a.ClientID == "" || a.ClientSecret == ""):
-		return wrong("the token URL is given without client id and secret", "")
+		return stepwell.Invalid("", "the token URL is given without client id and secret")
 	}
 	return nil
 }

@@ -113,11 +113,6 @@ func New(o Options) (*Client, error) {
 }
 
 func (o *Options) defaults() {
-	fill := func(d *time.Duration, to time.Duration) {
-		if *d <= 0 {
-			*d = to
-		}
-	}
 	fill(&o.Timeouts.Connect, 10*time.Second)
 	fill(&o.Timeouts.FirstByte, time.Minute)
 	fill(&o.Timeouts.Idle, time.Minute)
@@ -125,18 +120,18 @@ func (o *Options) defaults() {
 	fill(&o.Retry.Base, 500*time.Millisecond)
 	fill(&o.Retry.Max, 30*time.Second)
 	fill(&o.Retry.Total, 15*time.Minute)
-	count := func(n *int, to int) {
-		if *n <= 0 {
-			*n = to
-		}
-	}
-	count(&o.Retry.Attempts, 5)
-	count(&o.Retry.Budget, 1000)
-	count(&o.MaxHref, 8000)
-	count(&o.EmptyPages, 3)
-	count(&o.Concurrent, 5)
-	if o.MaxPage <= 0 {
-		o.MaxPage = 64 << 20
+	fill(&o.Retry.Attempts, 5)
+	fill(&o.Retry.Budget, 1000)
+	fill(&o.MaxHref, 8000)
+	fill(&o.EmptyPages, 3)
+	fill(&o.Concurrent, 5)
+	fill(&o.MaxPage, 64<<20)
+}
+
+// fill sets an option that is not given.
+func fill[T ~int | ~int64](to *T, value T) {
+	if *to <= 0 {
+		*to = value
 	}
 }
 

@@ -1,11 +1,14 @@
 package apiclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -51,28 +54,22 @@ func (c *Client) Landing(ctx context.Context) (*Landing, error) {
 
 // conformance requests the page where older servers declare their classes.
 func (c *Client) conformance(ctx context.Context, l *Landing) error {
-	for _, link := range l.Links {
-		if link.Rel != "conformance" || !link.isJSON() {
-			continue
-		}
-		href, err := c.resolve(l.URL, link.Href)
-		if err != nil {
-			continue
-		}
-		raw, _, err := c.Document(ctx, href)
-		if StatusOf(err) == 404 {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		var doc struct {
-			Classes []string `json:"conformsTo"`
-		}
-		if json.Unmarshal(raw, &doc) == nil {
-			l.Classes = doc.Classes
-		}
+	at := c.link(l, func(link Link) bool { return link.Rel == "conformance" })
+	if at == "" {
 		return nil
+	}
+	raw, _, err := c.Document(ctx, at)
+	if StatusOf(err) == http.StatusNotFound {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	var doc struct {
+		Classes []string `json:"conformsTo"`
+	}
+	if json.Unmarshal(raw, &doc) == nil {
+		l.Classes = doc.Classes
 	}
 	return nil
 }
@@ -88,22 +85,7 @@ func (c *Client) Conforms(l *Landing, class string) bool {
 		}
 		return declared == class || strings.HasSuffix(declared, "/"+class)
 	}
-	for _, o := range c.o.RemoveConformance {
-		if matches(o) {
-			return false
-		}
-	}
-	for _, o := range c.o.AddConformance {
-		if matches(o) {
-			return true
-		}
-	}
-	for _, d := range l.Classes {
-		if matches(d) {
-			return true
-		}
-	}
-	return false
+	return !slices.ContainsFunc(c.o.RemoveConformance, matches) && (slices.ContainsFunc(c.o.AddConformance, matches) || slices.ContainsFunc(l.Classes, matches))
 }
 
 // IsAPI reports whether there is anything to ask: a static catalog has documents only.
@@ -113,31 +95,24 @@ func (c *Client) IsAPI(l *Landing) bool {
 
 // search is where searches by a method go, "" for none; without a method, by any.
 func (c *Client) search(l *Landing, method string) string {
-	for _, link := range l.Links {
-		has := strings.ToUpper(link.Method)
-		if has == "" {
-			has = "GET"
-		}
-		if link.Rel != "search" || !link.isJSON() || method != "" && has != method {
-			continue
-		}
-		if href, err := c.resolve(l.URL, link.Href); err == nil {
-			return href
-		}
-	}
-	return ""
+	return c.link(l, func(link Link) bool {
+		return link.Rel == "search" && (method == "" || method == cmp.Or(strings.ToUpper(link.Method), "GET"))
+	})
 }
 
 // data is where the collections are listed, "" when no link says so.
 func (c *Client) data(l *Landing) string {
-	for _, rel := range []string{"data", "collections"} {
-		for _, link := range l.Links {
-			if link.Rel != rel || !link.isJSON() {
-				continue
-			}
-			if href, err := c.resolve(l.URL, link.Href); err == nil {
-				return href
-			}
+	return cmp.Or(c.link(l, func(link Link) bool { return link.Rel == "data" }), c.link(l, func(link Link) bool { return link.Rel == "collections" }))
+}
+
+// link is the URL of the first link to JSON that fits, "" for none.
+func (c *Client) link(l *Landing, fits func(Link) bool) string {
+	for _, link := range l.Links {
+		if !link.isJSON() || !fits(link) {
+			continue
+		}
+		if href, err := c.resolve(l.URL, link.Href); err == nil {
+			return href
 		}
 	}
 	return ""

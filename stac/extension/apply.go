@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/schema"
+	"github.com/stepwell/stepwell/stac/summary"
 	"github.com/stepwell/stepwell/stream"
 )
 
@@ -190,7 +191,7 @@ func (s *settings) declare(it *item.Value) (changed bool, err error) {
 	for _, e := range list.Elements() {
 		text, _ := e.Str()
 		switch {
-		case !s.replace || !s.older(text):
+		case !s.ReplaceVersion || !s.older(text):
 			kept = append(kept, e.Clone())
 		case !there:
 			kept, there, changed = append(kept, item.OfText(s.uri)), true, true
@@ -214,7 +215,7 @@ func (s *settings) older(text string) bool {
 	}
 	mine, version := schema.Version(s.uri)
 	theirs, other := schema.Version(text)
-	return mine == theirs && other != "" && compareVersions(other, version) < 0
+	return mine == theirs && other != "" && other != version && summary.Later(version, other)
 }
 
 // check are the checks of our own: a schema that passes may prove nothing (stac-and-media §0.6).
@@ -224,7 +225,7 @@ func (s *settings) check(it *stream.Item) error {
 		return nil
 	}
 	required := s.required
-	if s.validate {
+	if s.Validate {
 		for i := range s.fills {
 			if f := &s.fills[i]; !f.null && (f.path[0].Key == "properties" || f.path[0].Key == "assets" && f.path[1].Any) {
 				required = append(required[:len(required):len(required)], f.path)
@@ -236,7 +237,7 @@ func (s *settings) check(it *stream.Item) error {
 			return failure(path, errors.New("missing "+at))
 		}
 	}
-	if s.validate && s.known.Name == "alternate-assets" {
+	if s.Validate && s.known.Name == "alternate-assets" {
 		return alternates(it)
 	}
 	return nil

@@ -31,19 +31,15 @@ const (
 	skip missing = "skip"
 )
 
-// settings are a config, read.
+// settings are a config with its paths and values, read.
 type settings struct {
+	*config
 	uri      string
 	known    schema.Extension // zero when it is not one of the table
 	fills    []fill
-	sums     []summary
+	sums     []propertyValue
 	required []item.Path
-	validate bool
-	scaffold bool
-	replace  bool
-	missing  missing
 	schemas  schema.Options
-	over     overwrite // "": by the kind of key
 }
 
 // fill is one value to be put at one path of items.
@@ -54,8 +50,8 @@ type fill struct {
 	null  bool // the value is null: it need not be more
 }
 
-// summary is the value of a property, for collections.
-type summary struct {
+// propertyValue is the value of a property, for the summaries of collections.
+type propertyValue struct {
 	name  string
 	value *pattern.Tree
 }
@@ -66,7 +62,8 @@ func bad(key, what, hint string) error {
 
 // read makes settings of a config. path resolves paths.
 func (c *config) read(path func(string) string) (*settings, []error) {
-	s := &settings{validate: c.Validate || c.ValidateExtension, scaffold: c.RequiredOnly, replace: c.ReplaceVersion, over: c.Overwrite, missing: c.MissingSchema}
+	c.Validate = c.Validate || c.ValidateExtension
+	s := &settings{config: c}
 	var problems []error
 	add := func(errs ...error) {
 		for _, err := range errs {
@@ -131,7 +128,7 @@ func (s *settings) configured(fields map[string]any) error {
 		default:
 			path = append(path, item.Step{Key: s.known.Prefix + ":" + name})
 		}
-		if err := s.fill("config."+name, path, fields[name], cmp.Or(s.over, always)); err != nil {
+		if err := s.fill("config."+name, path, fields[name], cmp.Or(s.Overwrite, always)); err != nil {
 			return err
 		}
 		if err := s.summary(path, fields[name]); err != nil {
@@ -154,7 +151,7 @@ func (s *settings) defaults(values map[string]any) (problems []error) {
 			over = nullOnly
 			path = placed(path[0].Key)
 		}
-		if err := s.fill("defaults."+key, path, values[key], cmp.Or(s.over, over)); err != nil {
+		if err := s.fill("defaults."+key, path, values[key], cmp.Or(s.Overwrite, over)); err != nil {
 			problems = append(problems, err)
 			continue
 		}
@@ -226,7 +223,7 @@ func (s *settings) summary(path item.Path, v any) error {
 	}
 	value, err := pattern.ParseTree(v)
 	if err == nil && len(path) == 2 && !path[1].Any && !value.UsesItem() && v != nil {
-		s.sums = append(s.sums, summary{path[1].Key, value})
+		s.sums = append(s.sums, propertyValue{path[1].Key, value})
 	}
 	return err
 }

@@ -38,9 +38,9 @@ type extender struct {
 }
 
 // newExtender loads the parts of the schema that the settings need. An unavailable schema is an error or a warning.
-func newExtender(ctx context.Context, s *settings, store *schema.Store, warning func(error)) (*extender, error) {
+func newExtender(ctx context.Context, s *settings, store *schema.Store, env *stream.Env) (*extender, error) {
 	e := &extender{set: s, absent: map[string]int64{}}
-	if !s.validate && !s.scaffold {
+	if !s.Validate && !s.RequiredOnly {
 		return e, nil
 	}
 	loading, cancel := context.WithTimeoutCause(ctx, loadTime, fmt.Errorf("%w: it takes longer than %s", schema.ErrUnavailable, loadTime))
@@ -54,19 +54,19 @@ func newExtender(ctx context.Context, s *settings, store *schema.Store, warning 
 	case err == nil:
 	case !errors.Is(err, schema.ErrUnavailable):
 		return nil, err
-	case s.missing == fail, s.missing == "" && s.validate:
+	case s.MissingSchema == fail, s.MissingSchema == "" && s.Validate:
 		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the extension's schema is needed", Err: err,
 			Hint: "give a schema_dir or a schema_cache that has it, allow the network, or set missing_schema: warn"}
 	default:
-		if s.missing != skip {
-			warning(err)
+		if s.MissingSchema != skip {
+			env.Log(slog.LevelWarn, "schema missing: nothing is validated against it or scaffolded from it", slog.String("schema", s.uri), slog.String("reason", err.Error()))
 		}
 		return e, nil
 	}
-	if s.validate {
+	if s.Validate {
 		e.schema = compiled
 	}
-	if s.scaffold {
+	if s.RequiredOnly {
 		e.scaffold, err = scaffold(doc)
 	}
 	return e, err
@@ -140,10 +140,4 @@ func (e *extender) Finish(error) (any, error) {
 	}
 	return map[string]any{"changed": e.changed.Load(), "unchanged": e.unchanged.Load(), "failed": e.failed.Load(),
 		"assets_changed": e.assets.Load(), "absent_assets": absent, "validated": e.schema != nil}, nil
-}
-
-func logWarning(env *stream.Env, uri string) func(error) {
-	return func(err error) {
-		env.Log(slog.LevelWarn, "schema missing: nothing is validated against it or scaffolded from it", slog.String("schema", uri), slog.String("reason", err.Error()))
-	}
 }

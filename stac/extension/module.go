@@ -51,7 +51,7 @@ func open(ctx context.Context, store *schema.Store, env *stream.Env, c *config) 
 	err := store.Check()
 	var e *extender
 	if err == nil {
-		e, err = newExtender(ctx, s, store, logWarning(env, s.uri))
+		e, err = newExtender(ctx, s, store, env)
 	}
 	if err != nil {
 		return nil, &stream.Error{Type: stream.ConfigurationError, Err: err}

@@ -1,9 +1,7 @@
 package extension
 
 import (
-	"cmp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/stepwell/stepwell/item"
@@ -125,25 +123,4 @@ func (r *requirement) fields(at item.Path, v any, depth int) {
 func list(v any) []any {
 	l, _ := v.([]any)
 	return l
-}
-
-// compareVersions orders versions such as 1.10.0 and 2.0.0-beta.1 (semantic versioning, pre-releases as text).
-func compareVersions(a, b string) int {
-	a, preA, _ := strings.Cut(a, "-")
-	b, preB, _ := strings.Cut(b, "-")
-	x, y := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(x), len(y)) {
-		m, _ := strconv.Atoi(x[i])
-		n, _ := strconv.Atoi(y[i])
-		if m != n {
-			return cmp.Compare(m, n)
-		}
-	}
-	switch {
-	case len(x) != len(y):
-		return cmp.Compare(len(x), len(y))
-	case preA == "" || preB == "":
-		return cmp.Compare(len(preB), len(preA)) // a release is behind its pre-releases
-	}
-	return cmp.Compare(preA, preB)
 }

@@ -42,14 +42,3 @@ func TestScaffold(t *testing.T) {
 		}
 	}
 }
-
-func TestCompareVersions(t *testing.T) {
-	order := []string{"0.9.0", "1.0.0-beta.1", "1.0.0-beta.2", "1.0.0", "1.9.0", "1.10.0", "2.0.0"}
-	for i, a := range order {
-		for j, b := range order {
-			if got := compareVersions(a, b); (got < 0) != (i < j) || (got == 0) != (i == j) {
-				t.Error(a, b, got)
-			}
-		}
-	}
-}

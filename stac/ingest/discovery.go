@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -160,12 +162,7 @@ func (d *discovery) collections(ctx context.Context) iter.Seq2[apiclient.Collect
 	if !d.api {
 		return d.static(ctx)
 	}
-	for _, id := range d.c.Collections {
-		if strings.ContainsAny(id, "*?") {
-			return d.client.Collections(ctx, d.c.where)
-		}
-	}
-	if len(d.c.Collections) == 0 {
+	if len(d.c.Collections) == 0 || slices.ContainsFunc(d.c.Collections, func(id string) bool { return strings.ContainsAny(id, "*?") }) {
 		return d.client.Collections(ctx, d.c.where)
 	}
 	return func(yield func(apiclient.Collection, error) bool) {
@@ -243,40 +240,15 @@ func (d *discovery) addCollection(c apiclient.Collection, out stream.Out) error 
 }
 
 func (d *discovery) named(id string) bool {
-	if len(d.c.Collections) == 0 {
-		return true
-	}
-	for _, p := range d.c.Collections {
-		if glob(p, id) {
-			return true
-		}
-	}
-	return false
+	return len(d.c.Collections) == 0 || slices.ContainsFunc(d.c.Collections, func(pattern string) bool { return glob(pattern, id) })
 }
+
+var globSigns = strings.NewReplacer(`\*`, ".*", `\?`, ".")
 
 // glob matches * and ?, and nothing else.
 func glob(pattern, text string) bool {
-	p, t := []rune(pattern), []rune(text)
-	i, star, from := 0, -1, 0
-	for j := 0; j < len(t); {
-		switch {
-		case i < len(p) && p[i] == '*':
-			star, from = i, j
-			i++
-		case i < len(p) && (p[i] == '?' || p[i] == t[j]):
-			i++
-			j++
-		case star >= 0:
-			from++
-			i, j = star+1, from
-		default:
-			return false
-		}
-	}
-	for i < len(p) && p[i] == '*' {
-		i++
-	}
-	return i == len(p)
+	ok, err := regexp.MatchString("(?s)^"+globSigns.Replace(regexp.QuoteMeta(pattern))+"$", text)
+	return ok && err == nil
 }
 
 // where reports whether a collection's extent meets the filters; one without an extent does.

@@ -90,13 +90,10 @@ func (s *settings) onlyOfAPIs() (wrong []error) {
 // conditions puts both vocabularies together.
 func (s *settings) conditions() error {
 	q := apiclient.Search{Limit: s.Limit, FilterLang: s.FilterLang}
-	switch {
-	case len(s.Bbox) > 0:
-		q.Bbox = s.Bbox
-	case len(s.Filters.Bbox) > 0:
-		q.Bbox = s.Filters.Bbox
-	default:
-		q.Bbox = s.Filters.Spatial
+	for _, box := range [][]float64{s.Bbox, s.Filters.Bbox, s.Filters.Spatial} {
+		if len(q.Bbox) == 0 {
+			q.Bbox = box
+		}
 	}
 	if err := checkBbox(q.Bbox); err != nil {
 		return err

@@ -21,7 +21,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 const (
@@ -154,7 +156,7 @@ func (s *Store) find(ctx context.Context, uri string) ([]byte, error) {
 		return nil, unavailable(uri, "it cannot be fetched", err)
 	}
 	if ok && s.o.Cache != "" {
-		if err := writeCache(filepath.Join(s.o.Cache, name), text); err != nil {
+		if err := durable.WriteFile(filepath.Join(s.o.Cache, name), func(f *os.File) error { _, err := f.Write(text); return err }); err != nil {
 			return nil, unavailable(uri, "the cache cannot be written", err)
 		}
 	}
@@ -263,26 +265,6 @@ func readFile(uri, path string) ([]byte, error) {
 	return text, nil
 }
 
-// writeCache writes a file of the cache, whole or not at all.
-func writeCache(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".schema-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
-}
-
 // fetch gets a schema from the network, more than once when that may help.
 func (s *Store) fetch(ctx context.Context, target string) ([]byte, error) {
 	for attempt := 1; ; attempt++ {
@@ -299,12 +281,8 @@ func (s *Store) fetch(ctx context.Context, target string) ([]byte, error) {
 				wait = f.After
 			}
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, context.Cause(ctx)
+		if err := action.Pause(ctx, wait); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,12 +86,7 @@ type entry struct {
 
 // New makes a Store. It does no I/O; Check verifies the folder.
 func New(o Options) *Store {
-	if o.Mode == "" {
-		o.Mode = Cached
-	}
-	if o.Formats == "" {
-		o.Formats = Assert
-	}
+	o.Mode, o.Formats = cmp.Or(o.Mode, Cached), cmp.Or(o.Formats, Assert)
 	return &Store{o: o, key: o.key(), schemas: map[string]*entry{}, docs: map[string]any{}, derived: map[string]*Store{}}
 }
 
@@ -98,15 +94,8 @@ func New(o Options) *Store {
 // so that steps with the same settings share compiled schemas.
 func (s *Store) With(o Options) *Store {
 	merged := s.o
-	set := func(to *string, v string) {
-		if v != "" {
-			*to = v
-		}
-	}
-	set(&merged.Dir, o.Dir)
-	set(&merged.Cache, o.Cache)
-	set((*string)(&merged.Mode), string(o.Mode))
-	set((*string)(&merged.Formats), string(o.Formats))
+	merged.Dir, merged.Cache = cmp.Or(o.Dir, merged.Dir), cmp.Or(o.Cache, merged.Cache)
+	merged.Mode, merged.Formats = cmp.Or(o.Mode, merged.Mode), cmp.Or(o.Formats, merged.Formats)
 	if len(o.Map) > 0 {
 		merged.Map = o.Map
 	}

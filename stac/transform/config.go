@@ -18,27 +18,6 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-// settings are a config, read.
-type settings struct {
-	files    []string
-	filesKey string // their original name
-	joinOnly bool   // the files cannot be a source
-	shape    files.Shape
-	rowsAt   jmespath.JMESPath // nil: shape.At does
-	zone     *time.Location
-	most     int64
-
-	mappings   []*mapping
-	schemaFile string
-
-	joinKey        lookup
-	keyGiven       bool // else the names in an object keyed by id are the keys
-	itemKey        item.Path
-	strategy       string
-	strategyChosen string // the reason for the default
-	missing        string
-}
-
 // config is the step's config.
 type config struct {
 	SourceFile   string          `json:"source_file" doc:"The table: a file, a glob, a directory, s3:// or https://; the rows are the items when nothing comes before this step."`
@@ -60,7 +39,16 @@ type config struct {
 	MaxTable     int64  `json:"max_table_bytes" minimum:"1" default:"268435456" doc:"How much memory a table to join may take."`
 	files.Shape
 
-	settings settings
+	files          []string
+	filesKey       string            // their original name
+	joinOnly       bool              // the files cannot be a source
+	rowsAt         jmespath.JMESPath // nil: Shape.At does
+	zone           *time.Location
+	mappings       []*mapping
+	joinKey        lookup
+	keyGiven       bool // else the names in an object keyed by id are the keys
+	itemKey        item.Path
+	strategyChosen string // the reason for the default
 }
 
 type mappingConfig struct {
@@ -95,78 +83,73 @@ func (r *reading) exactly(names ...string) string {
 	return ""
 }
 
-// check checks rules that tags cannot express, and makes the settings.
+// check checks rules that tags cannot express, and prepares the config.
 func (c *config) check(given stream.Config) []error {
 	r := &reading{given: given}
-	s := &c.settings
-	*s = settings{missing: c.Missing, strategy: c.Strategy, schemaFile: c.SchemaFile, most: c.MaxTable, shape: c.Shape}
-	r.files(s, c)
-	r.join(s, c)
-	zone, err := time.LoadLocation(c.Timezone)
+	r.files(c)
+	r.join(c)
+	var err error
+	c.zone, err = time.LoadLocation(c.Timezone)
 	r.Add("timezone", err)
-	s.zone = zone
 	switch r.exactly("field_mapping", "mappings", "schema", "schema_file") {
 	case "field_mapping":
-		s.mappings = r.fieldMapping(s, c.FieldMapping)
+		c.mappings = r.fieldMapping(c)
 	case "mappings":
-		s.mappings = r.list(s, c.Mappings)
+		c.mappings = r.list(c, c.Mappings)
 	case "schema":
-		if s.mappings = r.list(s, c.Schema.Mappings); len(c.Schema.Mappings) == 0 && len(r.Problems) == 0 && !given.Pending() {
+		if c.mappings = r.list(c, c.Schema.Mappings); len(c.Schema.Mappings) == 0 && len(r.Problems) == 0 && !given.Pending() {
 			r.fail("schema", "mappings is missing", "")
 		}
 	}
 	return r.Problems
 }
 
-func (r *reading) files(s *settings, c *config) {
-	s.filesKey = r.exactly("source_file", "source_files", "input_file")
-	switch s.filesKey {
-	case "source_files":
-		s.files = c.SourceFiles
-	case "input_file":
-		s.files, s.joinOnly = []string{c.InputFile}, true
-	case "source_file":
-		s.files = []string{c.SourceFile}
+func (r *reading) files(c *config) {
+	c.filesKey = r.exactly("source_file", "source_files", "input_file")
+	c.files = c.SourceFiles
+	if one := cmp.Or(c.SourceFile, c.InputFile); one != "" {
+		c.files = []string{one}
 	}
+	c.joinOnly = c.filesKey == "input_file"
 	if len(r.given.Given("at", "data_path")) == 2 {
 		r.fail("config", "at and data_path say the same", "keep one of them")
 	}
-	if at := c.DataPath; at != "" && plain.MatchString(at) {
-		s.shape.At = at
-	} else if at != "" {
+	if plain.MatchString(c.DataPath) {
+		c.At = c.DataPath
+	} else if c.DataPath != "" {
 		var err error
-		s.rowsAt, err = compile(at)
+		c.rowsAt, err = compile(c.DataPath)
 		r.Add("data_path", err)
 	}
-	r.Add("config", s.shape.Check())
+	r.Add("config", c.Shape.Check())
 }
 
-func (r *reading) join(s *settings, c *config) {
-	key := "id"
+func (r *reading) join(c *config) {
 	switch names := r.given.Given("input_join_key", "input_key"); len(names) {
 	case 1:
-		key, s.keyGiven = cmp.Or(c.InputJoinKey, c.InputKey), true
+		c.keyGiven = true
 	case 2:
 		r.fail("config", "input_join_key and input_key say the same", "keep one of them")
 	}
-	s.joinKey = lookFor(key)
+	c.joinKey = lookFor(cmp.Or(c.InputJoinKey, c.InputKey, "id"))
 	var err error
-	s.itemKey, err = item.ParsePath(cmp.Or(c.ItemKey, "id"))
+	c.itemKey, err = item.ParsePath(cmp.Or(c.ItemKey, "id"))
 	r.Add("item_key", err)
 	switch {
-	case s.strategy == "update":
-		s.strategy = "update_existing"
-	case s.strategy == "" && s.joinOnly:
-		s.strategy, s.strategyChosen = "update_existing", "the default with input_file; write strategy: merge to make what is not there"
-	case s.strategy == "":
-		s.strategy = "merge"
+	case c.Strategy == "update":
+		c.Strategy = "update_existing"
+	case c.Strategy == "" && c.joinOnly:
+		c.Strategy, c.strategyChosen = "update_existing", "the default with input_file; write strategy: merge to make what is not there"
+	case c.Strategy == "":
+		c.Strategy = "merge"
 	}
-	if s.missing == "fail" {
-		s.missing = "error"
+	if c.Missing == "fail" {
+		c.Missing = "error"
 	}
 }
 
-func (r *reading) fieldMapping(s *settings, fields map[string]any) []*mapping {
+func (r *reading) fieldMapping(c *config) []*mapping {
+	fields := c.FieldMapping
 	if len(fields) == 0 {
 		r.fail("field_mapping", "is empty", "write a path in the item and a column: properties.eo:cloud_cover: cloud_cover")
 	}
@@ -177,7 +160,7 @@ func (r *reading) fieldMapping(s *settings, fields map[string]any) []*mapping {
 			r.fail("field_mapping "+target, "must be the name of a column or a JMESPath expression", "quote it; a fixed value is set with stac.update")
 			continue
 		}
-		m, err := newMapping(target, source, "", convert.Clock{Zone: s.zone}, s.shape.Decimal)
+		m, err := newMapping(target, source, "", convert.Clock{Zone: c.zone}, c.Decimal)
 		r.Add("field_mapping", err)
 		out = append(out, m)
 	}
@@ -185,13 +168,13 @@ func (r *reading) fieldMapping(s *settings, fields map[string]any) []*mapping {
 }
 
 // list reads mappings; one with a template in it has no source or target yet.
-func (r *reading) list(s *settings, list []mappingConfig) []*mapping {
+func (r *reading) list(c *config, list []mappingConfig) []*mapping {
 	var out []*mapping
 	for _, one := range list {
 		if r.given.Early && (one.Source == "" || one.Target == "") {
 			continue
 		}
-		m, err := newMapping(one.Target, one.Source, one.Type, convert.Clock{Format: one.Format, Zone: s.zone}, s.shape.Decimal)
+		m, err := newMapping(one.Target, one.Source, one.Type, convert.Clock{Format: one.Format, Zone: c.zone}, c.Decimal)
 		if err != nil {
 			r.Add("mapping of "+one.Target, err)
 			continue
@@ -211,7 +194,7 @@ func (r *reading) list(s *settings, list []mappingConfig) []*mapping {
 var plain = regexp.MustCompile(`^(?:[A-Za-z_][A-Za-z0-9_]*|"[^"\\]+")(?:\.(?:[A-Za-z_][A-Za-z0-9_]*|"[^"\\]+")|\[\d{1,6}\])*$`)
 
 // schemaMappings reads {mappings: [...]}, or the list alone.
-func (s *settings) schemaMappings(doc *item.Value) ([]*mapping, error) {
+func (c *config) schemaMappings(doc *item.Value) ([]*mapping, error) {
 	if doc.Kind() == item.List {
 		all := item.NewObject()
 		all.Set("mappings", doc)
@@ -230,7 +213,7 @@ func (s *settings) schemaMappings(doc *item.Value) ([]*mapping, error) {
 		return nil, err
 	}
 	r := &reading{}
-	mappings := r.list(s, schema.Mappings)
+	mappings := r.list(c, schema.Mappings)
 	if len(r.Problems) > 0 {
 		return nil, r.Problems[0]
 	}

@@ -191,9 +191,8 @@ func FuzzMapping(f *testing.F) {
 		if problems := c.check(stream.Config{Values: object{"source_file": "f", "field_mapping": c.FieldMapping}}); len(problems) > 0 {
 			return
 		}
-		s := c.settings
 		it := streamtest.Item(t, `{"id":"a","collection":"c","properties":{},"assets":{"k":{}}}`)
-		if err := s.mappings[0].apply(it.Value, r.Value, "merge"); err != nil {
+		if err := c.mappings[0].apply(it.Value, r.Value, "merge"); err != nil {
 			return
 		}
 		streamtest.Item(t, string(it.Bytes()))

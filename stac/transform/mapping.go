@@ -159,9 +159,9 @@ func (m *mapping) reason() string {
 	return "always null or not there"
 }
 
-func (s *settings) unused() []*mapping {
+func (c *config) unused() []*mapping {
 	var out []*mapping
-	for _, m := range s.mappings {
+	for _, m := range c.mappings {
 		if !m.hit.Load() {
 			out = append(out, m)
 		}

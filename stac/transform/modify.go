@@ -47,7 +47,7 @@ func (t *transformer) Modify(ctx context.Context, it *stream.Item) (*stream.Item
 		return nil, stream.At("", err)
 	}
 	for _, m := range t.mappings {
-		if err := m.apply(it.Value, row, t.strategy); err != nil {
+		if err := m.apply(it.Value, row, t.Strategy); err != nil {
 			return nil, stream.At(m.target.String(), err)
 		}
 	}
@@ -56,7 +56,7 @@ func (t *transformer) Modify(ctx context.Context, it *stream.Item) (*stream.Item
 
 func (t *transformer) unmatched(it *stream.Item, key string) (*stream.Item, error) {
 	t.join.unmatched.Add(1)
-	if t.missing == "ignore" {
+	if t.Missing == "ignore" {
 		return it, nil
 	}
 	message := "the table has no row for " + key
@@ -64,7 +64,7 @@ func (t *transformer) unmatched(it *stream.Item, key string) (*stream.Item, erro
 		message = "the item has no " + t.itemKey.String()
 	}
 	err := &stepwell.Error{Code: stepwell.CodeNotFound, Message: message}
-	if t.missing == "error" {
+	if t.Missing == "error" {
 		return nil, stream.At(t.itemKey.String(), err)
 	}
 	return it, t.env.Fail(stream.Failure{Item: it.ID(), Collection: it.Collection(), Type: stream.DataProcessing, Err: err,

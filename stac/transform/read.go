@@ -144,6 +144,6 @@ func (t *transformer) build(row files.Row) (it *item.Value, id string, err error
 	return it, id, first
 }
 
-func (s *settings) mapsID() bool {
-	return slices.ContainsFunc(s.mappings, func(m *mapping) bool { return m.target.String() == "id" })
+func (c *config) mapsID() bool {
+	return slices.ContainsFunc(c.mappings, func(m *mapping) bool { return m.target.String() == "id" })
 }

@@ -101,8 +101,8 @@ func (l *loader) row(file string, row files.Row) error {
 	} else {
 		l.table.bytes += int64(len(key)) + entryBytes
 	}
-	if l.table.bytes += int64(len(row.Text)); l.table.bytes > l.most {
-		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s, line %d: the table takes more than max_table_bytes (%d)", file, row.Line, l.most),
+	if l.table.bytes += int64(len(row.Text)); l.table.bytes > l.MaxTable {
+		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%s, line %d: the table takes more than max_table_bytes (%d)", file, row.Line, l.MaxTable),
 			Hint: "raise max_table_bytes, or take columns that no mapping needs out of the table"}
 	}
 	l.table.byKey[key] = &entry{text: row.Text}
@@ -156,7 +156,7 @@ func text(v *item.Value) string {
 // each reads the rows of a file.
 func (t *transformer) each(ctx context.Context, path string, from *files.Position, row func(files.Row) error) error {
 	if t.rowsAt == nil {
-		return t.places.Each(ctx, path, t.shape, from, row)
+		return t.places.Each(ctx, path, t.Shape, from, row)
 	}
 	rows, err := t.found(ctx, path)
 	if err != nil {
@@ -185,11 +185,11 @@ func (t *transformer) found(ctx context.Context, path string) (*item.Value, erro
 		return nil, err
 	}
 	defer in.Close()
-	raw, err := io.ReadAll(io.LimitReader(in, t.most+1))
+	raw, err := io.ReadAll(io.LimitReader(in, t.MaxTable+1))
 	if err != nil {
 		return nil, err
 	}
-	if int64(len(raw)) > t.most {
+	if int64(len(raw)) > t.MaxTable {
 		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the document is larger than max_table_bytes", Hint: "a data_path that is a plain path (a.b.c) is read as a stream, without a limit"}
 	}
 	doc, err := item.Parse(raw)

@@ -40,7 +40,7 @@ func (m modules) try(ctx context.Context, env *stream.Env, c *config) []error {
 
 // transformer is the component: a source when Read is called, a modifier when Modify is.
 type transformer struct {
-	settings
+	*config
 	env    *stream.Env
 	places *files.Places
 	source sourceCounts
@@ -53,14 +53,14 @@ type transformer struct {
 
 // prepare reads the config and the schema file, not the tables.
 func (m modules) prepare(ctx context.Context, env *stream.Env, c *config) (*transformer, error) {
-	t := &transformer{settings: c.settings, env: env, places: m.places}
-	if t.schemaFile != "" {
-		doc, err := convert.ReadFile(ctx, m.places, env.Dir, t.schemaFile)
+	t := &transformer{config: c, env: env, places: m.places}
+	if t.SchemaFile != "" {
+		doc, err := convert.ReadFile(ctx, m.places, env.Dir, t.SchemaFile)
 		if err == nil {
 			t.mappings, err = t.schemaMappings(doc)
 		}
 		if err != nil {
-			return nil, &stepwell.Error{Code: stepwell.CodeOf(err), Message: "schema_file " + t.schemaFile, Hint: stepwell.HintOf(err), Err: err}
+			return nil, &stepwell.Error{Code: stepwell.CodeOf(err), Message: "schema_file " + t.SchemaFile, Hint: stepwell.HintOf(err), Err: err}
 		}
 	}
 	return t, nil
@@ -76,7 +76,7 @@ func (m modules) open(ctx context.Context, env *stream.Env, c *config) (any, err
 		return nil, err
 	}
 	if t.strategyChosen != "" {
-		env.Log(slog.LevelInfo, "strategy "+t.strategy+": "+t.strategyChosen)
+		env.Log(slog.LevelInfo, "strategy "+t.Strategy+": "+t.strategyChosen)
 	}
 	if t.joinOnly {
 		if err := t.load(ctx); err != nil {

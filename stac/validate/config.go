@@ -22,15 +22,14 @@ const (
 
 var policies = []policy{warn, fail, skip, builtin}
 
-// settings are a config, read.
+// settings are a config with the fields that hold values of several types, read.
 type settings struct {
-	strict, partial bool
-	skipOthers      bool // objects that are not of STAC are left out
-	schemas         schema.Options
-	extra           []string // URIs that every object is checked against
-	files           []string // those of extra that are files: they must be there
-	missing         []rule
-	lint            map[string]policy // warn or fail
+	*config
+	schemas schema.Options
+	extra   []string // URIs that every object is checked against
+	files   []string // those of extra that are files: they must be there
+	missing []rule
+	lint    map[string]policy // warn or fail
 }
 
 // rule is a policy for the URIs that fit a pattern.
@@ -56,21 +55,12 @@ func bad(key, what, hint string) error {
 
 // read makes settings of a config. path resolves paths.
 func (c *config) read(path func(string) string) (*settings, []error) {
-	s := &settings{strict: c.Strict, skipOthers: c.OtherObjects == "skip", partial: c.AllowPartial}
-	var problems []error
-	add := func(err error) {
-		if err != nil {
-			problems = append(problems, err)
-		}
-	}
+	s := &settings{config: c}
 	var err error
 	s.schemas, err = c.Options(path)
 	s.schemas.Formats = c.Formats
-	add(err)
-	add(s.extensionSchemas(c.ExtensionSchemas, path))
-	add(s.missingSchema(c.MissingSchema))
-	add(s.lintChecks(c.Lint))
-	return s, problems
+	problems := []error{err, s.extensionSchemas(c.ExtensionSchemas, path), s.missingSchema(c.MissingSchema), s.lintChecks(c.Lint)}
+	return s, slices.DeleteFunc(problems, func(err error) bool { return err == nil })
 }
 
 // extensionSchemas are URIs and files that every object is checked against, or a map that says where to

@@ -64,7 +64,7 @@ func checkGeometry(_ schema.Kind, obj map[string]any) (found []schema.Problem) {
 	if geometry["type"] == "GeometryCollection" {
 		return problem("/geometry", "is a GeometryCollection")
 	}
-	if at, ok := offEarth(geometry["coordinates"]); !ok {
+	if at, found := outside(geometry["coordinates"], onEarth); found {
 		return problem("/geometry/coordinates", "has the position %v, which is not longitude and latitude", at)
 	}
 	found = append(found, checkLines(geometry)...)
@@ -99,18 +99,8 @@ func checkGeometry(_ schema.Kind, obj map[string]any) (found []schema.Problem) {
 	return found
 }
 
-// offEarth finds a position that cannot be; ok when there is none.
-func offEarth(v any) (p [2]float64, ok bool) {
-	if p, is := position(v); is {
-		return p, math.Abs(p[0]) <= 180+tolerance && math.Abs(p[1]) <= 90+tolerance
-	}
-	list, _ := v.([]any)
-	for _, e := range list {
-		if p, ok := offEarth(e); !ok {
-			return p, false
-		}
-	}
-	return p, true
+func onEarth(p [2]float64) bool {
+	return math.Abs(p[0]) <= 180+tolerance && math.Abs(p[1]) <= 90+tolerance
 }
 
 // area is positive for a ring that runs against the clock.

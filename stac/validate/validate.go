@@ -79,7 +79,7 @@ func (v *validator) Modify(ctx context.Context, it *stream.Item) (*stream.Item, 
 	first := problems[0]
 	failure := &stream.Error{Type: stream.ValidationError, Err: schema.Summarize(problems),
 		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
-	if v.set.strict {
+	if v.set.Strict {
 		return nil, stream.Abort(fmt.Errorf("strict: item %s is invalid (schema %s): %w", it.ID(), first.Schema, failure)) // with the place
 	}
 	return nil, failure
@@ -93,7 +93,7 @@ func (v *validator) validateObject(ctx context.Context, it *stream.Item) (proble
 		return []schema.Problem{{Keyword: "type", Message: err.Error()}}, true, true, nil
 	}
 	defer doc.Release()
-	if v.set.skipOthers && it.Get("type").IsNull() && it.Get("stac_version").IsNull() {
+	if v.set.OtherObjects == "skip" && it.Get("type").IsNull() && it.Get("stac_version").IsNull() {
 		return nil, false, false, errOther
 	}
 	kind, wrong := kindOf(it)
@@ -101,7 +101,7 @@ func (v *validator) validateObject(ctx context.Context, it *stream.Item) (proble
 		return []schema.Problem{*wrong}, true, true, nil
 	}
 	if gone := partial(kind, it); gone != "" {
-		if v.set.partial {
+		if v.set.AllowPartial {
 			return nil, false, false, nil
 		}
 		return []schema.Problem{{Keyword: "required", Message: "the item is partial: " + gone + " missing (fetched with `fields`? allow_partial lets it pass)"}}, true, true, nil
