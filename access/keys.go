@@ -54,7 +54,7 @@ func NewKeys(s store.Objects, log *slog.Logger) *Keys {
 
 // NewKey asks for a key.
 type NewKey struct {
-	Name    string        `json:"name" minLength:"1" maxLength:"255" doc:"Unique."`
+	Name    string        `json:"name" minLength:"1" maxLength:"200" doc:"Unique."`
 	Role    Role          `json:"role" enum:"viewer,operator,editor,admin"`
 	Expires resource.Time `json:"expires_at,omitzero" doc:"Defaults to never."`
 	By      string        `json:"-"` // the author
@@ -66,11 +66,12 @@ func (k *Keys) Create(ctx context.Context, n NewKey) (key Key, token string, err
 	invalid := func(message string) (Key, string, error) {
 		return Key{}, "", &stepwell.Error{Code: stepwell.CodeInvalid, Message: "API key: " + message}
 	}
+	if err := resource.Check(&n); err != nil {
+		return Key{}, "", err
+	}
 	switch {
-	case strings.TrimSpace(n.Name) != n.Name || n.Name == "" || len(n.Name) > maxName:
-		return invalid("a name of 1 to 200 characters is needed, without spaces around it")
-	case n.Role < Viewer || n.Role > Admin:
-		return invalid("a role is needed: viewer, operator, editor or admin")
+	case strings.TrimSpace(n.Name) != n.Name:
+		return invalid("a name without spaces around it is needed")
 	case !n.Expires.IsZero() && !n.Expires.After(time.Now()):
 		return invalid("it would have expired already")
 	}

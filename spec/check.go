@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -18,6 +19,7 @@ const maxMismatches = 100
 type checking struct {
 	templates bool // {{ fits anything
 	keys      []string
+	doc       string // of the field at hand
 	found     []Mismatch
 }
 
@@ -27,9 +29,10 @@ const usualDepth = 8
 // within checks a value below a key; the keys that lead to the value at hand are kept aside so that
 // values that fit cost nothing.
 func (c *checking) within(key string, m *member, v any, secret bool) {
-	c.keys = append(c.keys, key)
+	outer := c.doc
+	c.keys, c.doc = append(c.keys, key), cmp.Or(m.Doc, outer)
 	c.value(m, v, secret || m.Secret)
-	c.keys = c.keys[:len(c.keys)-1]
+	c.keys, c.doc = c.keys[:len(c.keys)-1], outer
 }
 
 func (c *checking) add(message, hint string) {
@@ -43,7 +46,7 @@ func (c *checking) addMember(name, message, hint string) {
 		if name != "" {
 			keys = append(keys, name)
 		}
-		c.found = append(c.found, Mismatch{Path: at(keys), Keys: keys, Message: at(keys) + message, Hint: hint})
+		c.found = append(c.found, Mismatch{Path: at(keys), Keys: keys, Message: at(keys) + message, Hint: hint, Doc: c.doc})
 	}
 }
 

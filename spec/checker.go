@@ -13,6 +13,7 @@ type Mismatch struct {
 	Keys    []string // the same, one key or index per element
 	Message string   // begins with the path's field: "url is missing"
 	Hint    string   // the remedy, may be empty
+	Doc     string   // of the field, may be empty
 }
 
 func (m Mismatch) String() string {

@@ -42,7 +42,7 @@ func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64,
 	if changed.ID != e.ID {
 		return nil, stepwell.Invalid("make a new job", "the id of a job cannot change")
 	}
-	if changed.plan, err = changed.check(); err != nil {
+	if err = changed.accept(); err != nil {
 		return nil, err
 	}
 	changed.broken = nil

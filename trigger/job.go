@@ -39,7 +39,7 @@ type Job struct {
 	Enabled     *bool   `json:"enabled,omitempty" shown:"always" doc:"Defaults to true."`
 
 	Misfire        schedule.Misfire `json:"misfire,omitempty" enum:"run_once,skip,run_all" doc:"What is made up for when nobody was there. Defaults to run_once."`
-	CatchUpSeconds int64            `json:"catch_up_seconds,omitempty" minimum:"0" doc:"Nothing older is made up for. Defaults to 7 days."`
+	CatchUpSeconds int64            `json:"catch_up_seconds,omitempty" minimum:"0" maximum:"31622400" doc:"Nothing older is made up for: at most 366 days. Defaults to 7 days."`
 	Overlap        schedule.Overlap `json:"overlap,omitempty" enum:"skip,queue_one,queue_all,cancel_running,allow" doc:"While an execution of the job runs. Defaults to skip, and to queue_all for jobs of type after."`
 	JitterSeconds  int64            `json:"jitter_seconds,omitempty" minimum:"0" maximum:"86400" doc:"Spreads firings."`
 	MaxRuns        int              `json:"max_runs,omitempty" minimum:"0" doc:"Defaults to no limit."`
@@ -102,14 +102,8 @@ type After struct {
 	On  string `json:"on,omitempty" enum:"success,failure,any"` // Defaults to success
 }
 
-// Limits of a job's fields.
-const (
-	maxName    = 255
-	maxText    = 4000
-	maxParams  = 256 << 10 // bytes as JSON
-	maxCatchUp = 366 * 24 * time.Hour
-	maxJitter  = 24 * time.Hour
-)
+// maxType is the length of the longest type of an event.
+const maxType = 255
 
 // defaultCatchUp limits catch-up after a long outage.
 const defaultCatchUp = 7 * 24 * time.Hour
@@ -122,12 +116,20 @@ func ValidID(id string) bool { return len(id) <= 128 && validID.MatchString(id) 
 
 func (j *Job) enabled() bool { return j.Enabled == nil || *j.Enabled }
 
+// accept validates a job that somebody has written, and compiles its schedule. CodeInvalid.
+func (e *entry) accept() (err error) {
+	if err = resource.Check(&e.Job); err == nil {
+		e.plan, err = e.check()
+	}
+	return err
+}
+
 // check completes a job and compiles its schedule, which is nil for a job without times. CodeInvalid.
 func (j *Job) check() (*schedule.Schedule, error) {
 	if err := CheckID("job_id", j.ID); err != nil {
 		return nil, err
 	}
-	if err := CheckText(j.Name, j.Description, j.Schedule.Filters); err != nil {
+	if err := checkParams(j.Schedule.Filters); err != nil {
 		return nil, err
 	}
 	if j.Target == nil {
@@ -145,15 +147,6 @@ func (j *Job) check() (*schedule.Schedule, error) {
 	}
 	if j.Overlap, err = schedule.ParseOverlap(string(j.Overlap)); err != nil {
 		return nil, err
-	}
-	if j.CatchUpSeconds < 0 || j.CatchUpSeconds > int64(maxCatchUp/time.Second) {
-		return nil, stepwell.Invalid("at most 366 days", "catch_up_seconds is out of range")
-	}
-	if j.JitterSeconds < 0 || j.JitterSeconds > int64(maxJitter/time.Second) {
-		return nil, stepwell.Invalid("at most a day", "jitter_seconds is out of range")
-	}
-	if j.MaxRuns < 0 {
-		return nil, stepwell.Invalid("leave it out for no limit", "max_runs is negative")
 	}
 	enabled := j.enabled()
 	j.Enabled = &enabled
@@ -197,14 +190,12 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 	case TypeManual, TypeWebhook:
 		return nil, t.without(t.Expression)
 	case TypeEvent:
-		if t.Expression == "" || len(t.Expression) > maxName {
+		if t.Expression == "" || len(t.Expression) > maxType {
 			return nil, stepwell.Invalid("such as model.onboarded or model.*", "schedule.expression has to be the type of an event")
 		}
 		return nil, nil
 	case TypeAfter:
 		return nil, t.after(j.ID)
-	default:
-		return nil, stepwell.Invalid("one of cron, interval, one_time, manual, webhook, event, after", "schedule.type %q is not known", stepwell.Clip(t.Type, 80))
 	}
 	return schedule.Parse(spec)
 }
@@ -231,13 +222,7 @@ func (t *Timing) after(id string) error {
 	if t.After.Job == id {
 		return stepwell.Invalid("name another job", "the job follows itself")
 	}
-	switch t.After.On {
-	case "":
-		t.After.On = OnSuccess
-	case OnSuccess, OnFailure, OnAny:
-	default:
-		return stepwell.Invalid("one of success, failure and any", "schedule.after.on %q is not known", stepwell.Clip(t.After.On, 80))
-	}
+	t.After.On = cmp.Or(t.After.On, OnSuccess)
 	return t.without(t.Expression)
 }
 

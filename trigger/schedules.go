@@ -124,7 +124,7 @@ func (s *Schedules) Create(ctx context.Context, j *Job, actor string) (_ *Status
 	if e.ID, err = resource.NewID(j.ID); err != nil {
 		return nil, err
 	}
-	if e.plan, err = e.check(); err != nil {
+	if err = e.accept(); err != nil {
 		return nil, err
 	}
 	e.begin(now, s.o.Grace)

@@ -25,7 +25,7 @@ type Target struct {
 	Action   string          `json:"action_type,omitempty" maxLength:"200" example:"util.log"`
 	Params   resource.Object `json:"params,omitzero" doc:"Data from outside does not replace them. Those of an action may hold templates, in which {{ event }} is the data from outside."`
 	// Overridable is for pipelines.
-	Overridable []string `json:"overridable,omitzero" nullable:"false" maxItems:"100" doc:"Names of params of a pipeline that data from outside may replace."`
+	Overridable []string `json:"overridable,omitzero" nullable:"false" maxItems:"100" maxLength:"255" doc:"Names of params of a pipeline that data from outside may replace."`
 	Priority    *int     `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Defaults to 0."`
 	Authored
 }
@@ -77,7 +77,7 @@ func (t *Target) startsAs(was *Target) bool {
 	return t.Workflow == "" && t.Action == "" || t.Workflow == was.Workflow && t.Action == was.Action
 }
 
-// Check fills in Type and validates: CodeInvalid. A missing pipeline is an error only when it fires.
+// Check fills in Type and validates what the tags do not say (resource.Check): CodeInvalid. A missing pipeline is an error only when it fires.
 func (t *Target) Check() error {
 	if t.Type == "" {
 		switch {
@@ -90,19 +90,17 @@ func (t *Target) Check() error {
 	switch {
 	case t.Type == TargetWorkflow && t.Workflow != "" && t.Action == "":
 	case t.Type == TargetAction && t.Action != "" && t.Workflow == "":
-	case t.Type != "" && t.Type != TargetWorkflow && t.Type != TargetAction:
-		return stepwell.Invalid("one of workflow and action", "callback.type %q is not known", stepwell.Clip(t.Type, 80))
 	default:
 		return stepwell.Invalid("give workflow_id for type workflow, or action_type for type action", "the callback does not say what to start")
 	}
 	t.Version, t.Priority = orNil(t.Version), orNil(t.Priority)
-	if t.Version != nil && (*t.Version < 0 || t.Type == TargetAction) {
+	if t.Version != nil && t.Type == TargetAction {
 		return stepwell.Invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
 	}
 	if err := t.checkOverridable(); err != nil {
 		return err
 	}
-	return CheckText("", "", t.Params)
+	return checkParams(t.Params)
 }
 
 // orNil is nil for 0, which says nothing more.
@@ -113,21 +111,12 @@ func orNil(n *int) *int {
 	return n
 }
 
-// Limits of a target's overridable parameters.
-const (
-	maxOverridable = 100
-	maxParamName   = 255 // bytes
-)
-
 func (t *Target) checkOverridable() error {
 	if len(t.Overridable) > 0 && t.Type == TargetAction {
 		return stepwell.Invalid("leave it out, and refer to the data from outside in params: {{ event.name }}", "callback.overridable is for pipelines")
 	}
-	if len(t.Overridable) > maxOverridable {
-		return stepwell.Invalid("at most 100", "callback.overridable names too many parameters")
-	}
 	for _, name := range t.Overridable {
-		if name == "" || len(name) > maxParamName || strings.HasPrefix(name, "_") {
+		if name == "" || strings.HasPrefix(name, "_") {
 			return stepwell.Invalid("such as region", "callback.overridable: %q is not the name of a parameter", stepwell.Clip(name, 80))
 		}
 	}
@@ -180,9 +169,9 @@ func (h *Head) Starts() (target **Target, job *resource.Ref) { return &h.Target,
 // On reports whether the trigger is enabled.
 func (h *Head) On() bool { return h.Enabled == nil || *h.Enabled }
 
-// Check completes a head: the job that it names is found by id or name. CodeInvalid, CodeNotFound.
+// Check completes a head and validates what the tags do not say (resource.Check): the job that it names is found by id or name. CodeInvalid, CodeNotFound.
 func (h *Head) Check(noun string, params resource.Object, jobs Jobs) error {
-	if err := CheckText(h.Name, h.Description, params); err != nil {
+	if err := checkParams(params); err != nil {
 		return err
 	}
 	if (h.Job == "") == (h.Target == nil) {
@@ -208,14 +197,10 @@ func CheckID(param, id string) error {
 	return nil
 }
 
-// CheckText limits the texts that are only stored: CodeInvalid.
-func CheckText(name, description string, params resource.Object) error {
-	if len(name) > maxName {
-		return stepwell.Invalid("at most 255 bytes", "the name is too long")
-	}
-	if len(description) > maxText {
-		return stepwell.Invalid("at most 4,000 bytes", "the description is too long")
-	}
+// maxParams bounds the params of a target, in bytes of JSON.
+const maxParams = 256 << 10
+
+func checkParams(params resource.Object) error {
 	if raw, err := json.Marshal(params); err != nil || len(raw) > maxParams {
 		return stepwell.Invalid("at most 256 KiB as JSON", "params are too large, or no JSON")
 	}

@@ -70,21 +70,16 @@ type record struct {
 
 type item = resource.Item[record]
 
-// Bounds of events and triggers.
-const (
-	maxID      = 200
-	maxType    = 255
-	maxKey     = 1000
-	maxFilters = 50
-)
+// maxFilters bounds the filters of a trigger.
+const maxFilters = 50
 
 // check completes a trigger and validates it.
 func (t *Trigger) check(jobs trigger.Jobs) error {
 	if err := trigger.CheckID("trigger_id", t.ID); err != nil {
 		return err
 	}
-	if t.EventType == "" || len(t.EventType) > maxType {
-		return stepwell.Invalid("such as model.onboarded or model.*", "event_type has to be the type of an event, or a pattern")
+	if err := resource.Check(t); err != nil {
+		return err
 	}
 	if len(t.Filters) > maxFilters {
 		return stepwell.Invalid("at most 50", "there are too many filters")
@@ -97,20 +92,17 @@ func (t *Trigger) check(jobs trigger.Jobs) error {
 	return t.Head.Check("trigger", t.Filters, jobs)
 }
 
-// check bounds an event.
+// check bounds an event, but for its data.
 func (e *Event) check() error {
-	printable := func(s string) bool {
-		return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f })
+	head := *e
+	head.Data = nil
+	if err := resource.Check(&head); err != nil {
+		return err
 	}
+	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	switch {
-	case e.Type == "" || len(e.Type) > maxType || !printable(e.Type):
-		return stepwell.Invalid("such as model.onboarded, at most 255 bytes", "the event has no proper type")
-	case len(e.ID) > maxID || !printable(e.ID):
-		return stepwell.Invalid("at most 200 bytes, without control characters", "the id of the event is too long, or not printable")
-	case len(e.Key) > maxKey:
-		return stepwell.Invalid("at most 1,000 bytes", "the key of the event is too long")
-	case len(e.Source) > maxType:
-		return stepwell.Invalid("at most 255 bytes", "the source of the event is too long")
+	case strings.ContainsFunc(e.Type, control) || strings.ContainsFunc(e.ID, control):
+		return stepwell.Invalid("without control characters", "the type or the id of the event is not printable")
 	case strings.HasPrefix(e.Type, internal):
 		return stepwell.Invalid("choose another type", "events of type %s* are made by Stepwell itself", internal)
 	}

@@ -10,6 +10,7 @@
 package webhook
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -84,13 +85,6 @@ type record struct {
 	Secrets []credential `json:"secrets"`
 }
 
-// Limits of a webhook's fields.
-const (
-	maxReplay  = 86_400
-	maxIPs     = 1000
-	maxHeaders = 50
-)
-
 // secretHeaders never become parameters.
 var secretHeaders = []string{"authorization", "cookie", "proxy-authorization", "x-webhook-secret", "x-webhook-signature", "x-hub-signature", "x-hub-signature-256", "stripe-signature"}
 
@@ -99,31 +93,20 @@ func (w *Webhook) check(jobs trigger.Jobs) error {
 	if err := trigger.CheckID("webhook_id", w.ID); err != nil {
 		return err
 	}
+	if err := resource.Check(w); err != nil {
+		return err
+	}
 	if err := w.Head.Check("webhook", w.Params, jobs); err != nil {
 		return err
 	}
-	if w.Auth == "" {
-		w.Auth = AuthSecret
-	}
-	if !slices.Contains([]string{AuthSecret, AuthHMAC, AuthGitHub, AuthStripe, AuthNone}, w.Auth) {
-		return stepwell.Invalid("one of secret, hmac, github, stripe and none", "auth is not known")
-	}
+	w.Auth, w.ReplaySeconds = cmp.Or(w.Auth, AuthSecret), cmp.Or(w.ReplaySeconds, 300)
 	if w.Auth == AuthNone && len(w.AllowedIPs) == 0 {
 		return stepwell.Invalid("list the callers in allowed_ips, or choose another auth", "a webhook without a secret would be open to everyone")
-	}
-	if w.ReplaySeconds == 0 {
-		w.ReplaySeconds = 300
-	}
-	if w.ReplaySeconds < 1 || w.ReplaySeconds > maxReplay {
-		return stepwell.Invalid("1 to 86,400", "replay_seconds is out of range")
 	}
 	return w.checkCallers()
 }
 
 func (w *Webhook) checkCallers() error {
-	if len(w.AllowedIPs) > maxIPs || len(w.Headers) > maxHeaders {
-		return stepwell.Invalid("at most 1,000 addresses and 50 headers", "there are too many allowed_ips or headers_to_include")
-	}
 	for _, text := range w.AllowedIPs {
 		if _, err := parsePrefix(text); err != nil {
 			return stepwell.Invalid("such as 192.0.2.7, 192.0.2.0/24 or 2001:db8::/32", "allowed_ips: %q is no address or range", stepwell.Clip(text, 80))
@@ -137,7 +120,7 @@ func (w *Webhook) checkCallers() error {
 			return stepwell.Invalid("leave it out", "headers_to_include: %s holds a secret", name)
 		}
 	}
-	if w.PayloadParam != "" && (len(w.PayloadParam) > 100 || strings.HasPrefix(w.PayloadParam, "_")) {
+	if strings.HasPrefix(w.PayloadParam, "_") {
 		return stepwell.Invalid("such as payload", "payload_param cannot be the name of a parameter")
 	}
 	return nil
