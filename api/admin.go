@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"strconv"
-	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
@@ -30,10 +29,7 @@ type AuditEntry struct {
 
 // ListAudit selects entries of the audit log.
 type ListAudit struct {
-	Actor  string    `query:"actor" maxLength:"200"`
-	Action string    `query:"action" maxLength:"100"`
-	Object string    `query:"object" maxLength:"200"`
-	Since  time.Time `query:"since"`
+	store.AuditFilter
 	Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"100"`
 	Cursor string    `query:"cursor" maxLength:"600"`
 }
@@ -43,7 +39,9 @@ func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditLis
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.o.Store.AuditEntries(ctx, store.AuditFilter{Actor: in.Actor, Action: in.Action, Object: in.Object, Since: in.Since, Before: before, Limit: in.Limit + 1})
+	f := in.AuditFilter
+	f.Before, f.Limit = before, in.Limit+1
+	rows, err := s.o.Store.AuditEntries(ctx, f)
 	if err != nil {
 		return nil, err
 	}

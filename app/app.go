@@ -45,8 +45,6 @@ type Options struct {
 	Synchronous string
 	// Workers is how many steps run at once. Defaults to four for each processor, at least 8.
 	Workers int
-	// Window is how many steps of one execution may be dispatched at once. Defaults to 2,000.
-	Window int
 	// HTTP limits the addresses and the volume of util.http. Defaults to public addresses only.
 	HTTP outbound.Options
 	// Services says where the services of the internal.* actions are. Defaults to nowhere.
@@ -75,12 +73,8 @@ type Options struct {
 	Logged func(executions []int64)
 	// Outbox reports whether the end of an execution is to be passed on; see conductor.Options. Defaults to none.
 	Outbox func(*store.Execution) bool
-	// MaxExecutions is how many executions may run at once, and MaxPending how many may wait to. Default to no limit and
-	// 100,000.
-	MaxExecutions, MaxPending int
-	// Patience is how long to wait for an unavailable store, such as one with a full disk; see conductor.Options.
-	// Defaults to about three seconds; a Server waits for as long as it runs.
-	Patience time.Duration
+	// Limits of the conductor. A Server's Patience defaults to as long as it runs.
+	conductor.Limits
 	// Queues are limits of steps by the name of their queue. Defaults to none.
 	Queues map[string]queue.Limits
 	// Prices are the costs of calls by action, failed calls included. Defaults to no costs.
@@ -214,8 +208,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	}
 	price := pricing(o.Prices, a.Actions, o.Log)
 	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
-		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, MaxExecutions: o.MaxExecutions,
-		MaxPending: o.MaxPending, Outage: outage, Patience: o.Patience, Window: o.Window, Price: price, Now: o.Now, Log: o.Log})
+		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, Limits: o.Limits,
+		Outage: outage, Price: price, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,21 @@ type Store interface {
 	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
 }
 
+// Limits are the limits of a conductor that whoever embeds it may set.
+type Limits struct {
+	// MaxExecutions is how many executions may run at once, paused ones included; more are held. Defaults to no
+	// limit.
+	MaxExecutions int
+	// MaxPending is how many executions may be held at once. Defaults to 100,000.
+	MaxPending int
+	// Patience is for how long an Outage is waited for, such as a full disk; then Run gives up. Defaults to about three
+	// seconds.
+	Patience time.Duration
+	// Window is how many steps of one execution may be dispatched at once. Defaults to
+	// engine.DefaultWindow.
+	Window int
+}
+
 // Options configure a Conductor. Store, Queue, Blobs and Catalog are required.
 type Options struct {
 	Store   Store
@@ -57,21 +72,11 @@ type Options struct {
 	// Outbox reports whether the end of an execution, or its taking longer than promised, is to be put into the
 	// outbox with the commit that decides it (Ended). It must be quick. Defaults to nothing being put there.
 	Outbox func(*store.Execution) bool
-	// MaxExecutions is how many executions may run at once, paused ones included; more are held. Defaults to no
-	// limit.
-	MaxExecutions int
-	// MaxPending is how many executions may be held at once. Defaults to 100,000.
-	MaxPending int
+	Limits
 	// MaxKept bounds, in bytes, the signals that no step has waited for yet. Defaults to 64 MiB.
 	MaxKept int64
 	// Outage is shared by all users of the store: when it refuses one of them, all wait. Defaults to a new one.
 	Outage *store.Outage
-	// Patience is for how long an Outage is waited for, such as a full disk; then Run gives up. Defaults to about three
-	// seconds.
-	Patience time.Duration
-	// Window is how many steps of one execution may be dispatched at once. Defaults to
-	// engine.DefaultWindow.
-	Window int
 	// Now is the clock of all times that are recorded and of all timers; where several processes run the executions of a store,
 	// they share it. It may stand still, and must not go back by more than clocks do. Defaults to time.Now.
 	Now func() time.Time

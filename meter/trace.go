@@ -120,8 +120,9 @@ func (t *Tracer) execution(x *store.Execution) {
 		t.root(&t.ended[0])
 		t.ended = t.ended[1:]
 	}
-	t.ended = append(t.ended, store.Execution{ID: x.ID, Pipeline: x.Pipeline, Trigger: x.Trigger, Parent: x.Parent, Created: x.Created, Status: x.Status,
-		Started: x.Started, Ended: x.Ended, Failure: x.Failure, Origin: store.Origin{Workflow: x.Workflow, Job: x.Job}})
+	ended := *x
+	ended.Params, ended.Outputs, ended.Key, ended.KeyHash = nil, nil, "", nil // may be large
+	t.ended = append(t.ended, ended)
 }
 
 // settle makes the root spans of executions that ended before a time.

@@ -120,10 +120,12 @@ type AuditEntry struct {
 
 // AuditFilter selects entries, newest first.
 type AuditFilter struct {
-	Actor, Action, Object string
-	Since                 time.Time
-	Before                int64 // No of the last one of the page before
-	Limit                 int   // Defaults to 100, at most 1,000
+	Actor  string    `query:"actor" maxLength:"200"`
+	Action string    `query:"action" maxLength:"100"`
+	Object string    `query:"object" maxLength:"200"`
+	Since  time.Time `query:"since"`
+	Before int64     // No of the last one of the page before
+	Limit  int       // Defaults to 100, at most 1,000
 }
 
 // Audit stores the record of changes and their authors.
