@@ -30,8 +30,8 @@ type AuditEntry struct {
 // ListAudit selects entries of the audit log.
 type ListAudit struct {
 	store.AuditFilter
-	Limit  int       `query:"limit" minimum:"1" maximum:"500" default:"100"`
-	Cursor string    `query:"cursor" maxLength:"600"`
+	Limit  int    `query:"limit" minimum:"1" maximum:"500" default:"100"`
+	Cursor string `query:"cursor" maxLength:"600"`
 }
 
 func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditList], error) {

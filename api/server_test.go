@@ -329,9 +329,9 @@ func TestAuditLog(t *testing.T) {
 	}
 	good(t, r.app.Store.AppendAudit(ctx, entries))
 	c := r.client("admin")
-	first, err := c.Audit(ctx, api.ListAudit{Actor: "ann", Limit: 3})
+	first, err := c.Audit(ctx, api.ListAudit{AuditFilter: store.AuditFilter{Actor: "ann"}, Limit: 3})
 	good(t, err)
-	second, err := c.Audit(ctx, api.ListAudit{Actor: "ann", Limit: 3, Cursor: first.Next})
+	second, err := c.Audit(ctx, api.ListAudit{AuditFilter: store.AuditFilter{Actor: "ann"}, Limit: 3, Cursor: first.Next})
 	good(t, err)
 	if len(first.Items) != 3 || len(second.Items) != 2 || second.Next != "" || first.Items[0].Object != "xxxx" {
 		t.Errorf("pages: %+v, %+v", first, second)
