@@ -67,8 +67,8 @@ func (r *root) add(t *ticket) {
 // manyOpen is from how many batches that are not settled on the cursors of most are left out.
 const manyOpen = 1024
 
-// settleTicket takes note that nothing of a batch is on its way any more, and moves the watermark over all the
-// batches that are settled and have none before them that is not.
+// settleTicket marks a batch as settled: all ends have its items. It moves the watermark to the last mark before which
+// every batch is settled.
 func (r *root) settleTicket(t *ticket) {
 	if r.handOff || r.whole {
 		return
@@ -86,7 +86,7 @@ func (r *root) settleTicket(t *ticket) {
 	r.queue = slices.Delete(r.queue, 0, n)
 }
 
-// news gives the watermark when the checkpoint does not have it yet.
+// news returns the watermark, and whether it has moved since the last call.
 func (r *root) news() (cursorNote, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
@@ -19,8 +18,8 @@ import (
 // errLost is the cause of the contexts of steps that do not go on.
 var errLost = errors.New("the step does not go on")
 
-// enter gives every step its context and skips steps that an earlier attempt completed.
-func (s *segment) enter(ctx context.Context, done map[string]json.RawMessage) error {
+// enterSteps gives every step its context and skips steps that an earlier attempt completed.
+func (s *segment) enterSteps(ctx context.Context, done map[string]json.RawMessage) error {
 	var ends uint64
 	for _, n := range s.graph.nodes {
 		n.ctx, n.leave = context.WithCancelCause(ctx)
@@ -91,7 +90,7 @@ func (s *segment) lose(n *node, err error) {
 	if n.ctx == nil || n.ctx.Err() != nil || n.done != nil {
 		return // it was ended before
 	}
-	n.failed, n.err = true, hopeless(err)
+	n.failed, n.err = true, permanent(err)
 	s.lost = append(s.lost, n)
 	s.endBehind(n, n)
 	s.endIdle(n)
@@ -151,7 +150,7 @@ func (s *segment) empty(n *node, err error) bool {
 	if !left || !n.works() {
 		return false
 	}
-	n.failed, n.err = true, hopeless(err)
+	n.failed, n.err = true, permanent(err)
 	s.lost = append(s.lost, n)
 	for _, end := range alone {
 		s.endBehind(end, n)
@@ -219,13 +218,4 @@ func (s *segment) completed() (map[string]json.RawMessage, error) {
 		out[n.step.ID] = s.sealed(raw)
 	}
 	return out, nil
-}
-
-// ready are the steps in the order in which their components are opened: sinks last, as they may change something outside.
-func (g *graph) ready() []*node {
-	order := slices.Clone(g.nodes)
-	slices.SortStableFunc(order, func(a, b *node) int {
-		return btoi(a.role() == spec.Sink) - btoi(b.role() == spec.Sink)
-	})
-	return order
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// build makes and connects the stages: an observer behind every source, and adjacent Parallel neighbours merged into
-// one stage.
+// build makes and connects the stages: behind every source one that parses its items, and one for adjacent Parallel
+// modifiers.
 func (s *segment) build() []stage {
 	var stages []stage
 	tails := map[*node]*outlet{} // where the items of a step come out
@@ -80,7 +80,7 @@ func (s *segment) source(n *node, tails map[*node]*outlet) (*intake, *flow) {
 	if len(n.inputs) > 0 {
 		src.in = s.inbox(n, tails)
 	}
-	between := &inbox{ch: make(chan message, buffered), gone: n.ctx.Done(), inputs: 1, need: make([]int, len(s.graph.roots))}
+	between := &inbox{ch: make(chan message, buffered), inputs: 1, need: make([]int, len(s.graph.roots))}
 	between.need[n.root.index] = 1
 	src.out.edges = []edge{{to: between, ends: n.ends}}
 	return src, &flow{seg: s, in: between, out: outlet{seg: s, node: n, skips: true}, intake: n, many: true}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -159,13 +158,13 @@ func (c *catalog) Run(ctx context.Context, call *action.Call) (any, error) {
 		err = s.run(ctx)
 	}
 	if err != nil {
-		err = hopeless(s.about(err))
+		err = permanent(s.about(err))
 	}
 	return s.result(err)
 }
 
-// hopeless marks permanent errors.
-func hopeless(err error) error {
+// permanent marks an error that every attempt would meet: a ConfigurationError, or one with CodeInvalid.
+func permanent(err error) error {
 	if action.IsFail(err) {
 		return err
 	}
@@ -174,6 +173,3 @@ func hopeless(err error) error {
 	}
 	return err
 }
-
-// tempDir is a directory for a run that leaves nothing behind.
-func tempDir() (string, error) { return os.MkdirTemp("", "stepwell-stream-") }

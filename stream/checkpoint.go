@@ -115,7 +115,7 @@ func openCheckpoint(path string, h header, ends int, later func(*past) bool, war
 			return nil, nil, err
 		}
 		warn(fmt.Sprintf("the checkpoint is damaged (%s) and was set aside as %s; the stream begins anew", d, aside))
-		p, size, err = &past{}, 0, nil
+		err = fs.ErrNotExist
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		p, size, err = &past{}, 0, nil
@@ -164,8 +164,8 @@ func (c *checkpoint) create() error {
 	return durable.SyncDir(filepath.Dir(c.path))
 }
 
-// anew forgets everything.
-func (c *checkpoint) anew() error {
+// reset empties the file but for its header.
+func (c *checkpoint) reset() error {
 	if err := c.file.Close(); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (c *checkpoint) write(sync bool) error {
 // append adds a block, and makes everything durable when sync is asked for. c.mu is held.
 func (c *checkpoint) append(b block, keys []entry, sync bool) error {
 	b.Keys = len(keys)
-	c.remember(b)
+	c.mergeBlock(b)
 	meta, err := json.Marshal(b)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func (c *checkpoint) append(b block, keys []entry, sync bool) error {
 	return nil
 }
 
-func (c *checkpoint) remember(b block) {
+func (c *checkpoint) mergeBlock(b block) {
 	if b.Begin {
 		c.latest.Cursors = nil
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -29,51 +30,43 @@ func (c *checkpoint) compact() (err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	out := &counting{out: bufio.NewWriterSize(f, 256<<10)}
+	out := bufio.NewWriterSize(f, 256<<10)
 	if err := c.rewrite(out); err != nil {
 		return err
 	}
-	if err := errors.Join(out.out.Flush(), f.Sync()); err != nil {
+	if err := errors.Join(out.Flush(), f.Sync()); err != nil {
+		return err
+	}
+	size, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
 		return err
 	}
 	if err := os.Rename(path, c.path); err != nil {
 		return err
 	}
 	old := c.file
-	c.file, c.size = f, out.size
+	c.file, c.size = f, size
 	return errors.Join(old.Close(), durable.SyncDir(filepath.Dir(c.path)))
 }
 
-// counting writes and counts.
-type counting struct {
-	out  *bufio.Writer
-	size int64
-}
-
-func (w *counting) Write(p []byte) (int, error) {
-	n, err := w.out.Write(p)
-	w.size += int64(n)
-	return n, err
-}
-
-func (c *checkpoint) rewrite(out *counting) error {
-	put := func(v any, keys []byte) error {
-		meta, err := json.Marshal(v)
+func (c *checkpoint) rewrite(out io.Writer) error {
+	put := func(b block, keys []byte) error {
+		meta, err := json.Marshal(b)
 		if err != nil {
 			return err
 		}
-		if _, ok := v.(header); ok {
-			c.buf = durable.AppendFrame(c.buf[:0], meta)
-		} else {
-			c.buf = appendRawBlock(c.buf[:0], meta, keys)
-		}
+		c.buf = appendRawBlock(c.buf[:0], meta, keys)
 		_, err = out.Write(c.buf)
 		return err
 	}
-	if err := put(c.header, nil); err != nil {
+	raw, err := json.Marshal(c.header)
+	if err == nil {
+		_, err = out.Write(durable.AppendFrame(nil, raw))
+	}
+	if err != nil {
 		return err
 	}
-	_, err := eachBlock(c.path, func(header) error { return nil }, func(b block, keys []byte) error {
+	_, err = eachBlock(c.path, func(header) error { return nil }, func(b block, keys []byte) error {
 		return put(block{Begin: b.Begin, Open: b.Open, Run: b.Run, End: b.End, Keys: b.Keys, From: b.From, Durable: b.Durable, Late: b.Late}, keys)
 	})
 	if err != nil {

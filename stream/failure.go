@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -41,30 +42,22 @@ type failureRecord struct {
 }
 
 func recordOf(f *Failure, where at, now time.Time, hide func(string) string) *failureRecord {
-	r := &failureRecord{Step: f.Step, Item: f.Item, Collection: f.Collection, Type: f.Type,
-		Time: now.UTC().Format(recordTime)}
+	r := &failureRecord{Step: f.Step, Item: cmp.Or(f.Item, "unknown"), Collection: f.Collection, Type: f.Type, Time: now.UTC().Format(recordTime)}
 	if where.seq > 0 {
 		r.At = []int64{int64(where.root), where.seq}
 		if where.marks != (marks{}) {
 			r.Origin = []uint64{uint64(where.root), where.id, where.place}
 		}
 	}
-	if r.Item == "" {
-		r.Item = "unknown"
-	}
 	context := f.Context
 	if f.Err != nil {
 		r.Message = cut(hide(f.Err.Error()))
 		if e, ok := errors.AsType[*Error](f.Err); ok {
 			context = context.over(e.Context)
-			if r.Type == "" {
-				r.Type = e.Type
-			}
+			r.Type = cmp.Or(r.Type, e.Type)
 		}
 	}
-	if r.Type == "" {
-		r.Type = DataProcessing
-	}
+	r.Type = cmp.Or(r.Type, DataProcessing)
 	for _, text := range []*string{&r.Item, &r.Collection, &r.Type, &context.File, &context.Field, &context.URL, &context.Schema, &context.Pointer, &context.Keyword} {
 		*text = cut(hide(*text))
 	}
@@ -85,25 +78,11 @@ func cut(s string) string {
 
 // over fills empty fields from other.
 func (c Context) over(other Context) Context {
-	fill := func(to *string, from string) {
-		if *to == "" {
-			*to = from
+	to, from := reflect.ValueOf(&c).Elem(), reflect.ValueOf(other)
+	for i := range to.NumField() {
+		if to.Field(i).IsZero() {
+			to.Field(i).Set(from.Field(i))
 		}
-	}
-	fill(&c.File, other.File)
-	fill(&c.Field, other.Field)
-	fill(&c.URL, other.URL)
-	fill(&c.Schema, other.Schema)
-	fill(&c.Pointer, other.Pointer)
-	fill(&c.Keyword, other.Keyword)
-	if c.Line == 0 {
-		c.Line = other.Line
-	}
-	if c.Status == 0 {
-		c.Status = other.Status
-	}
-	if c.Attempt == 0 {
-		c.Attempt = other.Attempt
 	}
 	return c
 }
@@ -127,14 +106,14 @@ func parseLimit(text string, strict bool) (limit, error) {
 	if percent, ok := strings.CutSuffix(l.text, "%"); ok {
 		p, err := strconv.ParseFloat(strings.TrimSpace(percent), 64)
 		if err != nil || !(p > 0 && p <= 100) {
-			return l, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("max_failures %q is no share", text), Hint: `give a number of items such as 10, or a share such as "5%" (above 0%, up to 100%)`}
+			return l, stepwell.Invalid(`give a number of items such as 10, or a share such as "5%" (above 0%, up to 100%)`, "max_failures %q is no share", text)
 		}
 		l.share = p / 100
 		return l, nil
 	}
 	n, err := strconv.ParseInt(l.text, 10, 64)
 	if err != nil || n < 0 {
-		return l, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("max_failures %q is no number", text), Hint: `give a number of items such as 10, or a share such as "5%"`}
+		return l, stepwell.Invalid(`give a number of items such as 10, or a share such as "5%"`, "max_failures %q is no number", text)
 	}
 	l.count = n
 	return l, nil

@@ -20,7 +20,7 @@ type flow struct {
 
 // run takes batches to their end.
 func (f *flow) run(ctx context.Context) error {
-	defer f.seg.ended(f.nodes...)
+	defer f.seg.recordDuration(f.nodes...)
 	workers := f.seg.settings.Workers
 	switch {
 	case !f.many || workers == 1:

@@ -3,7 +3,6 @@ package stream
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"math/bits"
 	"slices"
@@ -212,6 +211,4 @@ func (g *graph) rootsOf(n *node) {
 // settlers is how many ends settle a batch of the root.
 func (r *root) settlers() int32 { return int32(bits.OnesCount64(r.ends)) }
 
-func topology(format string, args ...any) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf(format, args...)}
-}
+func topology(format string, args ...any) error { return stepwell.Invalid("", format, args...) }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"slices"
 	"time"
 )
 
@@ -143,7 +144,7 @@ type edge struct {
 // them. Behind the last step the batch is settled.
 func (o *outlet) send(ctx context.Context, b *batch) error {
 	if o.skips && o.seg.resumes {
-		skipped, err := o.seg.known(b)
+		skipped, err := o.seg.dropKnown(b)
 		if err != nil {
 			return err
 		}
@@ -171,15 +172,27 @@ func (o *outlet) send(ctx context.Context, b *batch) error {
 		if c == nil {
 			continue
 		}
-		select {
-		case o.edges[i].to.ch <- message{o.edges[i].from, c}:
-		case <-o.edges[i].to.gone:
+		taken, err := o.edges[i].deliver(ctx, c)
+		if err != nil {
+			return err
+		}
+		if !taken {
 			o.seg.batches.returnBatch(c)
-		case <-ctx.Done():
-			return context.Cause(ctx)
 		}
 	}
 	return nil
+}
+
+// deliver passes a batch, or the end (nil), to the stage behind. It returns false when that step does not go on.
+func (e *edge) deliver(ctx context.Context, b *batch) (taken bool, err error) {
+	select {
+	case e.to.ch <- message{e.from, b}:
+		return true, nil
+	case <-e.to.gone:
+		return false, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
 }
 
 // clone makes a batch of clones of the items that not all the ends behind an edge have already.
@@ -198,24 +211,14 @@ func (o *outlet) leaveOutKnown(b *batch, ends uint64) {
 	if !o.seg.resumes || ends == 0 {
 		return
 	}
-	kept := b.items[:0]
-	for _, it := range b.items {
-		if ends&^it.origin.known != 0 {
-			kept = append(kept, it)
-		}
-	}
-	clear(b.items[len(kept):])
-	b.items = kept
+	b.items = slices.DeleteFunc(b.items, func(it *Item) bool { return ends&^it.origin.known == 0 })
 }
 
 // finish signals the end of the stream to the steps behind.
 func (o *outlet) finish(ctx context.Context) error {
-	for _, e := range o.edges {
-		select {
-		case e.to.ch <- message{e.from, nil}:
-		case <-e.to.gone:
-		case <-ctx.Done():
-			return context.Cause(ctx)
+	for i := range o.edges {
+		if _, err := o.edges[i].deliver(ctx, nil); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -65,16 +65,16 @@ func (l *leaf) queueBatch(b *batch) error {
 	if len(l.entries) < keysHeld*l.seg.settings.Batch {
 		return nil
 	}
-	if err := l.seg.foretell(l); err != nil {
+	if err := l.seg.writeKeysEarly(l); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	l.entries, l.noted = l.entries[:0], l.written
 	return nil
 }
 
-// foretell writes the keys of a leaf before they are durable, as a sink may take long to commit: they count once a
+// writeKeysEarly writes the keys of a leaf before they are durable, as a sink may take long to commit: they count once a
 // later block confirms them.
-func (s *segment) foretell(l *leaf) error {
+func (s *segment) writeKeysEarly(l *leaf) error {
 	c := s.checkpoint
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,21 +125,15 @@ func (l *leaf) fresh(b *batch) {
 	if !l.seg.resumes || !b.ticket.root.whole {
 		return
 	}
-	kept := b.items[:0]
-	for _, it := range b.items {
-		if it.origin.known&(1<<l.node.end) == 0 {
-			kept = append(kept, it)
-		}
-	}
-	l.node.counts.skipped.Add(int64(len(b.items) - len(kept)))
-	clear(b.items[len(kept):])
-	b.items = kept
+	all := len(b.items)
+	b.items = slices.DeleteFunc(b.items, func(it *Item) bool { return it.origin.known&(1<<l.node.end) != 0 })
+	l.node.counts.skipped.Add(int64(all - len(b.items)))
 }
 
 // all says that everything written is durable.
 const all = -1
 
-// recordDurable notes in the checkpoint that so many items are durable, and the state to go on with from there.
+// recordDurable records in the checkpoint that so many items are durable, and the state from which a sink resumes there.
 func (l *leaf) recordDurable(durable int64, state any) error {
 	raw, err := json.Marshal(state)
 	if err != nil {
@@ -163,7 +157,7 @@ func (l *leaf) recordDurable(durable int64, state any) error {
 		if bytes.Equal(raw, l.state) || string(raw) == "null" {
 			raw = nil
 		}
-		err = l.pass(durable, raw)
+		err = l.recordBatches(durable, raw)
 	}
 	if err != nil {
 		return err
@@ -175,8 +169,8 @@ func (l *leaf) recordDurable(durable int64, state any) error {
 	return nil
 }
 
-// pass notes the items up to a number, with the state when it is new. l.mu is held.
-func (l *leaf) pass(durable int64, state json.RawMessage) error {
+// recordBatches records the items up to a number, with the state when it is new. l.mu is held.
+func (l *leaf) recordBatches(durable int64, state json.RawMessage) error {
 	keys, n := l.entries[:max(durable-l.noted, 0)], 0
 	for n < len(l.batches) && l.batches[n].end <= durable {
 		n++
@@ -217,7 +211,7 @@ func (s *segment) recordBlock(b block, keys []entry, batches []reached) error {
 	if b.Spool, err = s.spool.sync(); err != nil {
 		return err
 	}
-	if err := errors.Join(s.sought.sync(), s.noteDone()); err != nil {
+	if err := errors.Join(s.sought.sync(), s.writeDoneKeys()); err != nil {
 		return err
 	}
 	if err := c.append(b, keys, true); err != nil {

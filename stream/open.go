@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -14,8 +15,8 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// recall reads the checkpoint and makes the segment go on from it.
-func (s *segment) recall(ctx context.Context) (*past, error) {
+// openRun reads the checkpoint and makes the segment go on from it.
+func (s *segment) openRun(ctx context.Context) (*past, error) {
 	if !s.keyed {
 		return &past{}, os.MkdirAll(s.data, 0o700)
 	}
@@ -28,7 +29,7 @@ func (s *segment) recall(ctx context.Context) (*past, error) {
 	if err := s.sweep(time.Now()); err != nil {
 		s.warn(s.steps[0], "checkpoints of older configs could not be removed: "+err.Error())
 	}
-	if !p.begun || !s.settings.Resume || s.anew(p) {
+	if !p.begun || !s.settings.Resume || s.beginsAnew(p) {
 		if err := s.seek(ctx, p); err != nil {
 			return nil, err
 		}
@@ -58,7 +59,7 @@ func (s *segment) recall(ctx context.Context) (*past, error) {
 		}
 		return p, errors.Join(s.spool.drop(), os.MkdirAll(s.data, 0o700))
 	}
-	err = s.spool.takeUp(p.spool, p.cursors, p.done, func(step string) {
+	err = s.spool.resume(p.spool, p.cursors, p.done, func(step string) {
 		for _, n := range s.steps {
 			if n.step.ID == step {
 				n.counts.failed.Add(1)
@@ -103,9 +104,9 @@ func (s *segment) restarts(p *past) bool {
 	return s.call.GoesOn == "" && s.call.Attempt == 1 && p.stopped != "" && p.run == s.call.Execution
 }
 
-// anew reports whether this run ignores a checkpoint. Within the same execution a sink that appends keeps its progress,
+// beginsAnew reports whether this run ignores a checkpoint. Within the same execution a sink that appends keeps its progress,
 // or it would write items twice.
-func (s *segment) anew(p *past) bool {
+func (s *segment) beginsAnew(p *past) bool {
 	if !s.replaces || s.adds && p.run == s.call.Execution {
 		return false
 	}
@@ -131,7 +132,7 @@ func (s *segment) forget() error {
 		n.counts.failed.Store(0)
 	}
 	spool := &spool{path: s.base + spoolSuffix}
-	err := errors.Join(s.spool.close(), s.checkpoint.anew(), spool.drop(), os.RemoveAll(s.data), os.MkdirAll(s.data, 0o700))
+	err := errors.Join(s.spool.close(), s.checkpoint.reset(), spool.drop(), os.RemoveAll(s.data), os.MkdirAll(s.data, 0o700))
 	s.spool = spool
 	return err
 }
@@ -139,8 +140,8 @@ func (s *segment) forget() error {
 // open makes the components: sinks last, as they may change something outside. A component that cannot be made ends its
 // branch. The error is that of a step that ends the segment: with all branches, or because its output is gone.
 func (s *segment) open(ctx context.Context, p *past) (*node, error) {
-	for _, n := range s.graph.ready() {
-		if !n.works() {
+	for i, n := range slices.Repeat(s.graph.nodes, 2) { // sinks in the second round
+		if (n.role() == spec.Sink) != (i >= len(s.graph.nodes)) || !n.works() {
 			continue
 		}
 		err := s.openOne(ctx, n, p)
@@ -155,13 +156,6 @@ func (s *segment) open(ctx context.Context, p *past) (*node, error) {
 		}
 	}
 	return nil, nil
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func (s *segment) openOne(ctx context.Context, n *node, p *past) (err error) {

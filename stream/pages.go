@@ -79,7 +79,7 @@ func openPages(base string, root int, watermark int64, warn func(string)) (*page
 	if err != nil {
 		return nil, nil, err
 	}
-	cursor, err := p.takeUp(found, watermark)
+	cursor, err := p.load(found, watermark)
 	if err == nil && p.from == nil { // nothing that continues the watermark
 		p.files, p.at = nil, watermark
 		err = removeAll(found)
@@ -92,8 +92,8 @@ func openPages(base string, root int, watermark int64, warn func(string)) (*page
 
 const pagesSuffix = ".pages"
 
-// takeUp reads the files in name order, as long as they are intact and contiguous, and removes the rest.
-func (p *pages) takeUp(found []string, watermark int64) (cursor json.RawMessage, err error) {
+// load reads the files in name order, as long as they are intact and contiguous, and removes the rest.
+func (p *pages) load(found []string, watermark int64) (cursor json.RawMessage, err error) {
 	last, whole := int64(-1), true
 	for i, path := range found {
 		if _, err := fmt.Sscanf(filepath.Base(path), fmt.Sprintf("%d-%%d", p.root), &p.next); err != nil {

@@ -50,7 +50,7 @@ func readCheckpoint(path string, want header, ends int, later func(*past) bool) 
 	size, err := eachBlock(path, func(h header) error {
 		begun = h.Run
 		return check(h)
-	}, p.learn)
+	}, p.addBlock)
 	p.run, p.ended = cmp.Or(p.run, begun), p.complete && p.stopped == ""
 	p.complete = p.complete || later(p)
 	if err != nil || p.keys == 0 {
@@ -62,8 +62,12 @@ func readCheckpoint(path string, want header, ends int, later func(*past) bool) 
 	}
 	at, opening := 0, 0
 	_, err = eachBlock(path, check, func(b block, keys []byte) error {
-		at += btoi(b.Begin)
-		opening += btoi(b.Open)
+		if b.Begin {
+			at++
+		}
+		if b.Open {
+			opening++
+		}
 		_, err := eachKey(keys, func(i int64, root int, seq int64, key [16]byte) {
 			number := b.From + i
 			if number >= p.durable[opening][b.End] || p.late[lateItem{opening, b.End, number}] {
@@ -78,8 +82,8 @@ func readCheckpoint(path string, want header, ends int, later func(*past) bool) 
 	return p, size, err
 }
 
-// learn adds a block to the state.
-func (p *past) learn(b block, keys []byte) error {
+// addBlock adds a block to the state.
+func (p *past) addBlock(b block, keys []byte) error {
 	if b.End < 0 || b.End >= len(p.total) {
 		return durable.Damaged("a block of end %d", b.End)
 	}

@@ -81,42 +81,26 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 	if p.Workflow == "" {
 		p.Workflow = call.Pipeline
 	}
-	given := p.Failures != ""
-	if !given {
-		p.Failures = "failures.json"
-	}
 	runs := filepath.Join(r.dir, fileName(p.Workflow), runsDir)
 	folder := filepath.Join(runs, fileName(call.Execution))
 	results, err := readResults(folder)
 	if err != nil {
 		return nil, err
 	}
-	out := conclude(results)
+	out, started, ended := conclude(results, r.now())
 	sum := summaryFile{Workflow: p.Workflow, WorkflowID: call.Execution, TotalSteps: cmp.Or(p.Steps, stepsOf(results)), Segments: results,
-		Started: r.stamp(results, func(s *segmentResult) time.Time { return s.Started }, false),
-		Ended:   r.stamp(results, func(s *segmentResult) time.Time { return s.Ended }, true)}
-	path := resolve(call.Dir, p.Failures)
-	if may, err := mayWrite(call, path, given); err != nil {
+		Started: started.UTC().Format(recordTime), Ended: ended.UTC().Format(recordTime)}
+	out.Path, err = writeFile(call, "failure report", p.Failures, "failures.json", func(path string) error {
+		return writeFailures(ctx, path, folder, &sum, results, out.Failures)
+	})
+	if err != nil {
 		return nil, err
-	} else if may {
-		out.Path = path
-		if err := writeFailures(ctx, out.Path, folder, &sum, results, out.Failures); err != nil {
-			return nil, fmt.Errorf("failure report: %w", err)
-		}
 	}
 	out.Summary = describeRun(&sum, &out)
 	sum.workflowResult = out
-	given = p.Summary != ""
-	if !given {
-		p.Summary = filepath.Join(filepath.Dir(p.Failures), "summary.json")
-	}
-	path = resolve(call.Dir, p.Summary)
-	if may, err := mayWrite(call, path, given); err != nil {
+	beside := filepath.Join(filepath.Dir(cmp.Or(p.Failures, ".")), "summary.json")
+	if _, err := writeFile(call, "summary", p.Summary, beside, sum.write); err != nil {
 		return nil, err
-	} else if may {
-		if err := sum.write(path); err != nil {
-			return nil, fmt.Errorf("summary: %w", err)
-		}
 	}
 	if err := r.sweep(runs); err != nil {
 		call.Log("results of former executions are not removed: " + err.Error())
@@ -124,14 +108,20 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 	return out, nil
 }
 
-// mayWrite asks whether the step may write a file. A file at a default path is skipped when it may not.
-func mayWrite(call *action.Call, path string, given bool) (bool, error) {
-	err := call.May(path)
-	if err != nil && !given {
+// writeFile writes a file of the report at the given path, else at another, and returns the path. When the step may not
+// write at the other path, the file is left out and the path is "".
+func writeFile(call *action.Call, what, given, other string, write func(path string) error) (string, error) {
+	path := (&Env{Dir: call.Dir}).Path(cmp.Or(given, other))
+	if err := call.May(path); err != nil && given == "" {
 		call.Log("the report is not written: " + err.Error())
-		return false, nil
+		return "", nil
+	} else if err != nil {
+		return "", err
 	}
-	return err == nil, err
+	if err := write(path); err != nil {
+		return "", fmt.Errorf("%s: %w", what, err)
+	}
+	return path, nil
 }
 
 func (s *summaryFile) write(path string) error {
@@ -142,8 +132,6 @@ func (s *summaryFile) write(path string) error {
 		return enc.Encode(s)
 	})
 }
-
-func resolve(dir, path string) string { return (&Env{Dir: dir}).Path(path) }
 
 // readResults reads the results of the segments, by name.
 func readResults(folder string) ([]*segmentResult, error) {
@@ -172,10 +160,10 @@ func readResults(folder string) ([]*segmentResult, error) {
 	return results, nil
 }
 
-func conclude(results []*segmentResult) workflowResult {
-	out := workflowResult{Success: true, Status: completed}
-	var first, last time.Time
-	for _, r := range results {
+// conclude sums up the results, and returns when the first segment began and the last one ended: now, if there is none.
+func conclude(results []*segmentResult, now time.Time) (out workflowResult, first, last time.Time) {
+	out, first, last = workflowResult{Success: true, Status: completed}, now, now
+	for i, r := range results {
 		out.Items += r.Processed
 		out.Failures += r.Failures
 		var partly int64 // the items are the same ones in all steps
@@ -184,10 +172,10 @@ func conclude(results []*segmentResult) workflowResult {
 		}
 		out.Partly += partly
 		out.Success = out.Success && r.Status != failed
-		if first.IsZero() || r.Started.Before(first) {
+		if i == 0 || r.Started.Before(first) {
 			first = r.Started
 		}
-		if r.Ended.After(last) {
+		if i == 0 || r.Ended.After(last) {
 			last = r.Ended
 		}
 	}
@@ -198,7 +186,7 @@ func conclude(results []*segmentResult) workflowResult {
 	case out.Failures > 0:
 		out.Status = withFailures
 	}
-	return out
+	return out, first, last
 }
 
 func stepsOf(results []*segmentResult) int {
@@ -207,17 +195,6 @@ func stepsOf(results []*segmentResult) int {
 		n += len(r.Steps)
 	}
 	return n
-}
-
-// stamp is the first or the last of the segments' times.
-func (r *reporter) stamp(results []*segmentResult, of func(*segmentResult) time.Time, last bool) string {
-	at := r.now()
-	for i, s := range results {
-		if t := of(s); i == 0 || t.Before(at) != last {
-			at = t
-		}
-	}
-	return at.UTC().Format("2006-01-02T15:04:05.000Z07:00")
 }
 
 // describeRun is the summary as a text.
@@ -279,7 +256,7 @@ func (r *stepResult) text() string {
 	return text
 }
 
-// counted is a number of things.
+// counted returns a number with its noun: "1 item", "2 items".
 func counted(n int64, what string) string {
 	if n == 1 {
 		return "1 " + what

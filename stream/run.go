@@ -39,7 +39,7 @@ func (s *segment) run(ctx context.Context) error {
 // lock takes the segment for this run alone.
 func (s *segment) lock() (unlock func(), err error) {
 	if !s.keyed {
-		if s.data, err = tempDir(); err != nil {
+		if s.data, err = os.MkdirTemp("", "stepwell-stream-"); err != nil {
 			return nil, err
 		}
 		s.spool = &spool{path: s.resultBase() + spoolSuffix}
@@ -73,14 +73,14 @@ func (s *segment) attempt(ctx, flow context.Context) error {
 
 // begin opens the checkpoint and the components. A sink whose output is gone makes it begin anew, once.
 func (s *segment) begin(ctx context.Context) error {
-	p, err := s.recall(ctx)
+	p, err := s.openRun(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.enter(ctx, p.done); err != nil {
+	if err := s.enterSteps(ctx, p.done); err != nil {
 		return err
 	}
-	if err := s.remember(ctx); err != nil {
+	if err := s.loadSought(ctx); err != nil {
 		return fmt.Errorf("failures of before: %w", err)
 	}
 	n, err := s.open(ctx, p)
@@ -149,7 +149,7 @@ func (s *segment) finish(ctx context.Context, err error) error {
 		}
 	}
 	if err == nil {
-		err = s.miss(ctx)
+		err = s.recordMissing(ctx)
 	}
 	if err == nil && len(s.lost) > 0 {
 		err = s.blame(true)
@@ -183,7 +183,7 @@ func (s *segment) ending(n *node, err error) error {
 	return err
 }
 
-// seal notes that the stream has come to its end.
+// seal records in the checkpoint that the stream has come to its end.
 func (s *segment) seal() error {
 	if !s.keyed {
 		return nil
@@ -199,7 +199,7 @@ func (s *segment) seal() error {
 	if err != nil {
 		return err
 	}
-	if err := s.noteDone(); err != nil {
+	if err := s.writeDoneKeys(); err != nil {
 		return err
 	}
 	if err := s.checkpoint.append(block{Spool: size, Complete: true}, nil, true); err != nil {
@@ -208,13 +208,13 @@ func (s *segment) seal() error {
 	return s.dropPages()
 }
 
-// stopped notes that the stream failed, after the last that its sinks could make durable.
+// stopped records the failure in the checkpoint, after the last items that the sinks made durable.
 func (s *segment) stopped(cause error) error {
 	if s.checkpoint == nil || s.checkpoint.file == nil {
 		return nil
 	}
 	by := s.call.Execution
-	if action.IsFail(hopeless(cause)) {
+	if action.IsFail(permanent(cause)) {
 		by = anyone
 	}
 	size, err := s.spool.sync()

@@ -49,7 +49,7 @@ type segment struct {
 	collections sync.Mutex              // one Collection travels at a time
 	keysMu      sync.Mutex
 	bags        []*keyBag // by end
-	had         [][]entry // by end: items that are done there in another form, not yet in the checkpoint
+	had         [][]entry // by end: the keys of markDone that are not yet in the checkpoint
 	sought      *sought   // of a retry; nil: nothing is looked for
 
 	batches batches
@@ -111,7 +111,7 @@ func (c *catalog) segment(call *action.Call, p *params) *segment {
 
 // prepare checks the parameters of a segment and finds out how its steps are connected.
 func (s *segment) prepare(c *catalog) error {
-	if err := s.settle(); err != nil {
+	if err := s.applyDefaults(); err != nil {
 		return err
 	}
 	var problems []error
@@ -136,11 +136,11 @@ func (s *segment) prepare(c *catalog) error {
 	for _, n := range g.ends {
 		n.leaf = &leaf{seg: s, node: n, last: s.began}
 	}
-	return s.identify()
+	return s.hashConfig()
 }
 
-// settle fills in the defaults of the settings.
-func (s *segment) settle() (err error) {
+// applyDefaults fills in and bounds the settings.
+func (s *segment) applyDefaults() (err error) {
 	if s.limit, err = parseLimit(s.settings.MaxFailures, s.settings.Strict); err != nil {
 		return err
 	}
@@ -196,8 +196,8 @@ func (c *catalog) node(call *action.Call, step *Step) (*node, error) {
 	return n, errors.Join(problems...)
 }
 
-// identify hashes everything that must be unchanged for a checkpoint to apply. Secrets are not included.
-func (s *segment) identify() error {
+// hashConfig hashes everything that must be unchanged for a checkpoint to apply. Secrets are not included.
+func (s *segment) hashConfig() error {
 	p := s.params
 	type part struct {
 		ID, Module string
@@ -227,7 +227,7 @@ func (s *segment) fail(n *node, err error) error {
 	s.losing.Lock()
 	defer s.losing.Unlock()
 	s.once.Do(func() {
-		n.failed, n.err = true, hopeless(err)
+		n.failed, n.err = true, permanent(err)
 		s.cause = &action.MemberError{Member: n.step.ID, Err: n.err}
 		s.cancel(s.cause)
 	})
@@ -266,15 +266,15 @@ func (s *segment) rescue(n *node, err *error) {
 	}
 }
 
-// ended takes note of how long steps took.
-func (s *segment) ended(nodes ...*node) {
+// recordDuration notes how long steps worked.
+func (s *segment) recordDuration(nodes ...*node) {
 	for _, n := range nodes {
 		n.took = time.Since(n.began)
 	}
 }
 
-// done marks an item as done at some ends, where it never comes as it is now. keysMu is held.
-func (s *segment) done(it *Item, ends uint64) {
+// markDone marks an item as done at some ends: they have it in an earlier form, and so under another key. keysMu is held.
+func (s *segment) markDone(it *Item, ends uint64) {
 	o := &it.origin
 	if s.had == nil {
 		s.had = make([][]entry, len(s.graph.ends))
@@ -287,9 +287,9 @@ func (s *segment) done(it *Item, ends uint64) {
 	o.known |= ends
 }
 
-// noteDone writes the converted keys of done items into the checkpoint for later runs. These items have lower numbers
-// than all that are written. The checkpoint's lock is held.
-func (s *segment) noteDone() error {
+// writeDoneKeys writes the present keys of the items of markDone into the checkpoint, for later runs. Their numbers are
+// negative, so that they count as durable at once. The checkpoint's lock is held.
+func (s *segment) writeDoneKeys() error {
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()
 	for end, keys := range s.had {
@@ -304,9 +304,9 @@ func (s *segment) noteDone() error {
 	return nil
 }
 
-// known marks the items of a batch that some end has already, removes those that all ends have, and returns the number
-// removed. The others count as seen.
-func (s *segment) known(b *batch) (skipped int, err error) {
+// dropKnown marks the items of a batch that some end has already, removes those that all ends have, and returns the number
+// removed. The others are matched with the failed items that a retry looks for.
+func (s *segment) dropKnown(b *batch) (skipped int, err error) {
 	s.keysMu.Lock()
 	defer s.keysMu.Unlock()
 	ends := b.ticket.root.ends
@@ -328,7 +328,7 @@ func (s *segment) known(b *batch) (skipped int, err error) {
 				return 0, err
 			}
 			if found && !r.handOff { // it is at the other ends, as it was then
-				s.done(it, ends&^missed)
+				s.markDone(it, ends&^missed)
 			}
 		}
 		kept = append(kept, it)

@@ -17,7 +17,7 @@ type drain struct {
 
 // run writes batches to their end, and has them made durable from time to time.
 func (d *drain) run(ctx context.Context) (err error) {
-	defer d.seg.ended(d.node)
+	defer d.seg.recordDuration(d.node)
 	defer d.seg.rescue(d.node, &err)
 	sink := d.node.opened.(Sink)
 	ticker := time.NewTicker(d.seg.interval)
@@ -65,14 +65,19 @@ func (d *drain) write(ctx context.Context, sink Sink, b *batch) error {
 }
 
 func (d *drain) commit(ctx context.Context, sink Sink) error {
-	durable, state, err := sink.Commit(ctx)
-	if err != nil {
+	if err := d.node.leaf.commit(ctx, sink); err != nil {
 		return d.blame(ctx, err)
 	}
-	if err := d.node.leaf.recordDurable(durable, state); err != nil {
-		return &member{d.node, err}
-	}
 	return nil
+}
+
+// commit makes what was written to a sink durable, and records that.
+func (l *leaf) commit(ctx context.Context, sink Sink) error {
+	durable, state, err := sink.Commit(ctx)
+	if err != nil {
+		return err
+	}
+	return l.recordDurable(durable, state)
 }
 
 func (d *drain) blame(ctx context.Context, err error) error {
@@ -106,11 +111,7 @@ func (s *segment) abandonSink(ctx context.Context, n *node, commit bool) (err er
 	if n.failed || !commit || ctx.Err() != nil {
 		return nil
 	}
-	durable, state, err := sink.Commit(ctx)
-	if err == nil {
-		err = n.leaf.recordDurable(durable, state)
-	}
-	return err
+	return n.leaf.commit(ctx, sink)
 }
 
 // refuse is Env.Refuse of a sink.

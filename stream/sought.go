@@ -60,16 +60,21 @@ func markItem(it *Item, key []byte) marks {
 type sought struct {
 	path, journal string
 
-	mu      sync.Mutex
-	items   []soughtItem
-	byID    map[uint64][]int32
-	byPlace map[uint64][]int32
-	byBare  map[uint64][]int32 // by id alone
-	left    int
-	found   *os.File
-	out     *bufio.Writer
-	dirty   bool
+	mu    sync.Mutex
+	items []soughtItem
+	index [3]map[uint64][]int32 // numbers of items, by each kind of mark
+	left  int
+	found *os.File
+	out   *bufio.Writer
+	dirty bool
 }
+
+// The kinds of marks in sought.index.
+const (
+	byID = iota
+	byPlace
+	byBare // by id alone
+)
 
 // soughtItem is a failed item, as its failure record describes it.
 type soughtItem struct {
@@ -91,7 +96,7 @@ const maxSought = 1_000_000
 
 func (s *segment) newSought() *sought {
 	base := s.resultBase()
-	return &sought{path: base + ".sought.ndjson", journal: base + ".found", byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}, byBare: map[uint64][]int32{}}
+	return &sought{path: base + ".sought.ndjson", journal: base + ".found"}
 }
 
 // seek prepares the failures of the retried run: those stored with that execution, and those that it was itself looking
@@ -176,8 +181,8 @@ func (s *segment) ofRetried(path string) string {
 	return filepath.Join(filepath.Dir(s.runs), fileName(s.call.GoesOn), filepath.Base(path))
 }
 
-// remember loads the sought items of the roots that this attempt reads.
-func (s *segment) remember(ctx context.Context) error {
+// loadSought loads the sought items of the roots that this attempt reads.
+func (s *segment) loadSought(ctx context.Context) error {
 	if s.call.GoesOn == "" || !s.keyed {
 		return nil
 	}
@@ -217,7 +222,7 @@ func (so *sought) add(r *failureRecord) (fresh bool) {
 	if !ok || len(so.items) >= maxSought {
 		return false
 	}
-	for _, list := range [][]int32{so.byID[it.id], so.byPlace[it.place]} {
+	for _, list := range [][]int32{so.index[byID][it.id], so.index[byPlace][it.place]} {
 		for _, i := range list {
 			if so.items[i].same(&it) {
 				so.items[i].ends |= it.ends
@@ -228,14 +233,13 @@ func (so *sought) add(r *failureRecord) (fresh bool) {
 	i := int32(len(so.items))
 	so.items = append(so.items, it)
 	so.left++
-	if it.id != 0 {
-		so.byID[it.id] = append(so.byID[it.id], i)
-	}
-	if it.place != 0 {
-		so.byPlace[it.place] = append(so.byPlace[it.place], i)
-	}
-	if it.bare != 0 {
-		so.byBare[it.bare] = append(so.byBare[it.bare], i)
+	for kind, mark := range [...]uint64{byID: it.id, byPlace: it.place, byBare: it.bare} {
+		if so.index[kind] == nil {
+			so.index[kind] = map[uint64][]int32{}
+		}
+		if mark != 0 {
+			so.index[kind][mark] = append(so.index[kind][mark], i)
+		}
 	}
 	return true
 }
@@ -255,9 +259,9 @@ func (r *failureRecord) sought() (soughtItem, bool) {
 	return it, true
 }
 
-// matchItem takes note that an item, or the failure of one, has come from its source: the one with its id and collection; when
-// one of both does not know its collection, the one with its id; when one of both has no id, the one at its place. It
-// gives the ends that this one did not reach.
+// matchItem finds the sought item that an item, or the failure of one, from a source is, and marks it as found: the one with
+// the same id and collection; when one of the two has no collection, the one with the same id; when one of the two has no
+// id, the one at the same place. It returns the ends that the sought item did not reach.
 func (so *sought) matchItem(r *root, m marks, id string) (missed uint64, found bool, err error) {
 	if so == nil {
 		return 0, false, nil
@@ -275,14 +279,14 @@ func (so *sought) matchItem(r *root, m marks, id string) (missed uint64, found b
 		return int(list[at])
 	}
 	at := -1
-	if same := so.byID[m.id]; len(same) > 0 {
+	if same := so.index[byID][m.id]; len(same) > 0 {
 		at = first(same, func(*soughtItem) bool { return true })
 	} else {
-		at = first(so.byPlace[m.place], func(it *soughtItem) bool { return it.id == 0 || m.id == 0 })
+		at = first(so.index[byPlace][m.place], func(it *soughtItem) bool { return it.id == 0 || m.id == 0 })
 	}
 	if at < 0 && m.id != 0 {
 		bare := r.bare(id)
-		at = first(so.byBare[bare], func(it *soughtItem) bool { return it.id == bare || m.id == bare })
+		at = first(so.index[byBare][bare], func(it *soughtItem) bool { return it.id == bare || m.id == bare })
 	}
 	if at < 0 {
 		return 0, false, nil
@@ -344,7 +348,7 @@ func (so *sought) missing(ctx context.Context, do func(*failureRecord) error) er
 	if so.left == 0 {
 		return nil
 	}
-	again := &sought{byID: map[uint64][]int32{}, byPlace: map[uint64][]int32{}, byBare: map[uint64][]int32{}}
+	again := &sought{}
 	return eachFailure(ctx, so.path, func(r *failureRecord) error {
 		if !again.add(r) || so.items[len(again.items)-1].found {
 			return nil
@@ -366,8 +370,8 @@ type missingItem struct {
 // maxMissing bounds the sample.
 const maxMissing = 10
 
-// miss records failures for items that their fully read sources no longer have.
-func (s *segment) miss(ctx context.Context) error {
+// recordMissing records failures for items that their fully read sources no longer have.
+func (s *segment) recordMissing(ctx context.Context) error {
 	if s.sought == nil {
 		return nil
 	}

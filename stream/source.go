@@ -45,7 +45,7 @@ type intake struct {
 
 // run reads the source to its end.
 func (s *intake) run(ctx context.Context) (err error) {
-	defer s.seg.ended(s.node)
+	defer s.seg.recordDuration(s.node)
 	s.ctx = ctx
 	s.seq, s.read = s.root.watermark.Seq, s.root.watermark.Read
 	s.node.counts.skipped.Add(s.read)
@@ -205,7 +205,8 @@ func (s *intake) flush() error {
 	b := s.batch
 	s.renew()
 	s.sent = time.Now()
-	return s.pass(b)
+	_, err := s.out.edges[0].deliver(s.ctx, b)
+	return err
 }
 
 func (s *intake) renew() {
@@ -213,15 +214,4 @@ func (s *intake) renew() {
 	t := &ticket{root: s.root, no: s.no}
 	t.pending.Store(s.root.settlers())
 	s.batch, s.bytes = s.seg.batches.borrowBatch(t, s.seg.settings.Batch), 0
-}
-
-// pass sends a batch to the one stage behind, which looks at its items.
-func (s *intake) pass(b *batch) error {
-	e := s.out.edges[0]
-	select {
-	case e.to.ch <- message{e.from, b}:
-		return nil
-	case <-s.ctx.Done():
-		return context.Cause(s.ctx)
-	}
 }

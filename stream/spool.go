@@ -116,11 +116,10 @@ func (s *spool) failures() int64 {
 	return s.count
 }
 
-// takeUp goes on with the spool of a stream that was cut off: of its first size bytes it keeps the records
-// that will not come again, as their place is before where their source goes on. They are counted for
-// their steps. So are all those of steps that do not run again. The old file is not touched, as a report may still hold
-// it.
-func (s *spool) takeUp(size int64, cursors map[int]cursorNote, done map[string]json.RawMessage, count func(step string)) error {
+// resume goes on with the spool of a stream that was cut off. Of its first size bytes it keeps the records that will not
+// come again: those before the place where their source goes on, which count for their steps, and all of steps that do
+// not run again. The old file is not touched, as a report may still hold it.
+func (s *spool) resume(size int64, cursors map[int]cursorNote, done map[string]json.RawMessage, count func(step string)) error {
 	if size == 0 {
 		return s.drop()
 	}

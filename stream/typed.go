@@ -54,13 +54,16 @@ func (t Typed[C]) Module() Module {
 		fields[i] = given
 	}
 	t.Spec.Params = fields
+	if t.Check == nil {
+		t.Check = func(*C, Config) []error { return nil }
+	}
 	m := Module{Spec: t.Spec}
 	read := func(values map[string]any) (*C, []error) {
 		c := new(C)
 		if err := spec.Bind(values, c); err != nil {
 			return nil, []error{err}
 		}
-		return c, t.check(c, Config{Values: values})
+		return c, t.Check(c, Config{Values: values})
 	}
 	m.Open = func(ctx context.Context, env *Env, values map[string]any) (any, error) {
 		c, problems := read(values)
@@ -90,7 +93,7 @@ func (t Typed[C]) Module() Module {
 		if err := spec.BindTemplated(values, c); err != nil {
 			return nil // the Spec says so
 		}
-		return t.check(c, Config{Values: values, Early: true})
+		return t.Check(c, Config{Values: values, Early: true})
 	}
 	if t.Replaces != nil {
 		m.Replaces = func(values map[string]any) bool {
@@ -100,13 +103,6 @@ func (t Typed[C]) Module() Module {
 		}
 	}
 	return m
-}
-
-func (t Typed[C]) check(c *C, config Config) []error {
-	if t.Check == nil {
-		return nil
-	}
-	return t.Check(c, config)
 }
 
 // Problems collects the errors of a config.

@@ -15,8 +15,8 @@ import (
 // known are the names a template may see. A for_each around the step can define more.
 var known = []string{"item", "index", "params", "steps", "execution", "project", "lesson", "secrets", "collection"}
 
-// unseen refuses names that the step does not see: no item could be made of them. A template that copes with a known
-// name being undefined may name it.
+// unseen refuses a template that names something undefined in the step's scope: it would fail for every item. Known names
+// may be undefined where the template allows for it (default, is defined).
 func unseen(t *expr.Template, under expr.Scope) error {
 	if under == nil {
 		return nil
@@ -43,11 +43,9 @@ func visible(under expr.Scope) []string {
 			names = append(names, name)
 		}
 	}
-	if keyed, ok := under.(interface{ Keys() []string }); ok {
-		for _, name := range keyed.Keys() {
-			if !slices.Contains(names, name) {
-				names = append(names, name)
-			}
+	for _, name := range (&scope{under: under}).Keys() {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names

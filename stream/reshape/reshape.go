@@ -49,8 +49,8 @@ func (s *scope) Keys() []string {
 
 // badConfig makes one error of a config's problems, nil of none.
 func badConfig(problems []error) error {
-	if len(problems) == 0 {
-		return nil
+	if err := errors.Join(problems...); err != nil {
+		return &stream.Error{Type: stream.ConfigurationError, Err: err}
 	}
-	return &stream.Error{Type: stream.ConfigurationError, Err: errors.Join(problems...)}
+	return nil
 }

@@ -66,6 +66,7 @@ func TestMap(t *testing.T) {
 	const it = `{"id":"a","n":1e21,"f":100.0,"o":{"z":1,"a":[1.50,{"x":"y"}]},"l":[{"k":1},{"k":2}]}`
 	for name, c := range map[string][2]string{
 		"constant":        {`{set: {v: 1, w: text, x: [1, {a: null}], y: {b: true}}}`, `{"id":"a","n":1e21,"f":100.0,"o":{"z":1,"a":[1.50,{"x":"y"}]},"l":[{"k":1},{"k":2}],"v":1,"w":"text","x":[1,{"a":null}],"y":{"b":true}}`},
+		"empty":           {`{remove: [n, f, o, l], set: {x: {}, y: [], z: [{}, "{{ item.id }}"]}}`, `{"id":"a","x":{},"y":[],"z":[{},"a"]}`},
 		"native types":    {`{set: {l: "{{ item.l|length }}", o: "{{ item.id == 'a' }}", f: "{{ item.f / 8 }}", n: "{{ none }}"}}`, `{"id":"a","n":null,"f":12.5,"o":true,"l":2}`},
 		"copied exactly":  {`{set: {id: "{{ item.n }}", l: "{{item.f}}", n: "{{ item.o }}", o: '{{ item["o"].a[1][''x''] }}', f: "{{ item.o.a[0] }}"}}`, `{"id":1e21,"n":{"z":1,"a":[1.50,{"x":"y"}]},"f":1.50,"o":"y","l":100.0}`},
 		"last element":    {`{remove: [n, f, o], set: {l: "{{ item.l[-1].k }}"}}`, `{"id":"a","l":2}`},

@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// maker makes a value for each item. It is for any goroutine.
+// maker makes a value for each item. Safe for concurrent use.
 type maker interface {
 	make(s *scope) (*item.Value, error)
 }
@@ -21,9 +21,13 @@ func compile(v any, look func(*expr.Template) error) (maker, error) {
 	case string:
 		return compileText(v, look)
 	case []any:
-		return compileList(v, look)
+		return compileParts(nil, v, look)
 	case map[string]any:
-		return compileObject(v, look)
+		keys, values := make([]string, 0, len(v)), make([]any, 0, len(v))
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			keys, values = append(keys, key), append(values, v[key])
+		}
+		return compileParts(keys, values, look)
 	}
 	made, err := item.Of(v)
 	return constant{made}, err
@@ -118,75 +122,50 @@ func plainPath(t *expr.Template) ([]string, bool) {
 	return refs[0].Path[1:], rest == ""
 }
 
-type list []maker
+// composite is a list, or an object with these keys.
+type composite struct {
+	keys  []string // nil: a list
+	parts []maker
+}
 
-func compileList(v []any, look func(*expr.Template) error) (maker, error) {
-	out, fixed := make(list, len(v)), true
-	for i, e := range v {
-		made, err := compile(e, look)
+// compileParts makes a maker of a list or an object. One without templates inside becomes a constant, whose text is made
+// once, so that goroutines can clone it and every item that has it writes the same text.
+func compileParts(keys []string, values []any, look func(*expr.Template) error) (maker, error) {
+	out, fixed := composite{keys: keys}, true
+	for _, v := range values {
+		part, err := compile(v, look)
 		if err != nil {
 			return nil, err
 		}
-		_, isFixed := made.(constant)
-		out[i], fixed = made, fixed && isFixed
+		_, isFixed := part.(constant)
+		out.parts, fixed = append(out.parts, part), fixed && isFixed
 	}
-	return folded(out, fixed)
-}
-
-func (l list) make(s *scope) (*item.Value, error) {
-	out := item.NewList()
-	for _, m := range l {
-		v, err := m.make(s)
-		if err != nil {
-			return nil, err
-		}
-		out.Append(v)
-	}
-	return out, nil
-}
-
-type object []member
-
-type member struct {
-	key string
-	val maker
-}
-
-func compileObject(v map[string]any, look func(*expr.Template) error) (maker, error) {
-	out, fixed := make(object, 0, len(v)), true
-	for _, key := range slices.Sorted(maps.Keys(v)) {
-		made, err := compile(v[key], look)
-		if err != nil {
-			return nil, err
-		}
-		_, isFixed := made.(constant)
-		out, fixed = append(out, member{key, made}), fixed && isFixed
-	}
-	return folded(out, fixed)
-}
-
-func (o object) make(s *scope) (*item.Value, error) {
-	out := item.NewObject()
-	for _, m := range o {
-		v, err := m.val.make(s)
-		if err != nil {
-			return nil, err
-		}
-		out.Set(m.key, v)
-	}
-	return out, nil
-}
-
-// folded makes a constant of a value without templates inside. Its text is made once, so that goroutines can clone it
-// and every item that has it writes the same text.
-func folded(m maker, fixed bool) (maker, error) {
 	if !fixed {
-		return m, nil
+		return out, nil
 	}
-	made, err := m.make(nil)
+	made, err := out.make(nil)
 	if err != nil {
 		return nil, err
 	}
 	made, err = item.Of(expr.Raw(made.Bytes()))
 	return constant{made}, err
+}
+
+func (c composite) make(s *scope) (*item.Value, error) {
+	out := item.NewList()
+	if c.keys != nil {
+		out = item.NewObject()
+	}
+	for i, part := range c.parts {
+		v, err := part.make(s)
+		if err != nil {
+			return nil, err
+		}
+		if c.keys == nil {
+			out.Append(v)
+		} else {
+			out.Set(c.keys[i], v)
+		}
+	}
+	return out, nil
 }
