@@ -1,6 +1,7 @@
 package action
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -163,9 +164,6 @@ func (r *Registry) Complete(s NewStep) (NewStep, error) {
 }
 
 func (r *Registry) unknown(name string) error {
-	hint := "stepwell actions lists the known ones"
-	if near := spec.Closest(name, slices.Sorted(maps.Keys(r.byName))); near != "" {
-		hint = "did you mean " + near + "?"
-	}
-	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("unknown action %q", name), Hint: hint}
+	hint := cmp.Or(spec.DidYouMean(name, slices.Sorted(maps.Keys(r.byName))), "stepwell actions lists the known ones")
+	return stepwell.Errorf(stepwell.CodeNotFound, hint, "unknown action %q", name)
 }

@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,19 +86,19 @@ func (c *checker) run() Problems {
 
 type checker struct {
 	*spec.Report
-	def         *Definition
-	cat         Catalog
-	params      []string // declared names, in order
-	declared    map[string]bool
-	ids         map[string]located // every step of the document
-	actions     map[string]*actionCheck
-	templates   map[string]*parsed
-	noted       map[string]bool // warnings given once per document
-	suggestions int             // did-you-means that may still be computed
-	visits      int             // steps that ancestor searches may still look at
-	unverified  int
-	joinWork    int // steps and paths looked at for joins
-	written     []written
+	def       *Definition
+	cat       Catalog
+	params    []string // declared names, in order
+	declared  map[string]bool
+	ids       map[string]located // every step of the document
+	actions   map[string]*actionCheck
+	templates map[string]*parsed
+	noted     map[string]bool // warnings given once per document
+	suggestions
+	visits     int // steps that ancestor searches may still look at
+	unverified int
+	joinWork   int // steps and paths looked at for joins
+	written    []written
 }
 
 // scope is a list of steps that can depend on each other: those of the pipeline, of a group, of a
@@ -207,31 +208,31 @@ func (c *checker) once(kind string) bool {
 	return true
 }
 
-// closest is a bounded did-you-mean: comparing names is the only thing that costs more than linear
-// time.
-func (c *checker) closest(name string, among []string) string {
-	if c.suggestions == 0 {
-		return ""
+// suggestions counts the did-you-means that may still be computed: comparing names is the only thing that costs more
+// than linear time.
+type suggestions int
+
+func (s *suggestions) didYouMean(name string, among []string, otherwise string) string {
+	if *s == 0 {
+		return otherwise
 	}
-	c.suggestions--
-	return spec.Closest(name, among)
+	*s--
+	return cmp.Or(spec.DidYouMean(name, among), otherwise)
 }
 
-func (c *checker) didYouMean(name string, among []string, otherwise string) string {
-	if close := c.closest(name, among); close != "" {
-		return "did you mean " + close + "?"
+func idsOf(list []Step) []string {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
 	}
-	return otherwise
+	return ids
 }
 
 // visibleIDs are the ids that a step in the scope could mean, nearest first.
 func (s *scope) visibleIDs() []string {
 	var ids []string
 	for ; s != nil; s = s.outer {
-		for i := range s.list {
-			ids = append(ids, s.list[i].ID)
-		}
-		ids = append(ids, slices.Sorted(maps.Keys(s.spawned))...)
+		ids = append(append(ids, idsOf(s.list)...), slices.Sorted(maps.Keys(s.spawned))...)
 	}
 	return ids
 }

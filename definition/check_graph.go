@@ -124,11 +124,7 @@ func (c *checker) dependencyHint(s *scope, name string) string {
 				return "did you mean " + id + "?"
 			}
 		}
-		ids := slices.Sorted(maps.Keys(s.spawned))
-		for i := range s.list {
-			ids = append(ids, s.list[i].ID)
-		}
-		return c.didYouMean(name, ids, "depends_on lists ids of steps")
+		return c.didYouMean(name, append(slices.Sorted(maps.Keys(s.spawned)), idsOf(s.list)...), "depends_on lists ids of steps")
 	}
 	for outer := s; outer != nil; outer = outer.outer {
 		if outer.outer == where.scope && outer.at >= 0 {

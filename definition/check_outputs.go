@@ -17,10 +17,7 @@ func (c *checker) outputsOf(step *Step) (names []string, open bool) {
 	case step.ForEach != nil:
 		return eachOutputs, false
 	case len(step.Steps) > 0:
-		for i := range step.Steps {
-			names = append(names, step.Steps[i].ID)
-		}
-		return names, false
+		return idsOf(step.Steps), false
 	case step.Pipeline != "":
 		sub := c.def.Pipelines[step.Pipeline]
 		if sub == nil {
@@ -50,11 +47,10 @@ func (c *checker) outputRef(step *Step, ref *expr.Ref) (message, hint string, wa
 		return "", "", false
 	}
 	if open {
-		close := c.closest(name, names)
-		if close == "" {
+		if hint = c.didYouMean(name, names, ""); hint == "" {
 			return "", "", false
 		}
-		return fmt.Sprintf("the step %q declares no output %q", step.ID, name), "did you mean " + close + "?", true
+		return fmt.Sprintf("the step %q declares no output %q", step.ID, name), hint, true
 	}
 	hint = "it has none"
 	if len(names) > 0 {

@@ -237,8 +237,8 @@ func (c *checker) paramRef(ref *expr.Ref) (message, hint string, warning bool) {
 	}
 	name := ref.Path[1]
 	message = fmt.Sprintf("the parameter %q is not declared", name)
-	if close := c.closest(name, c.params); close != "" {
-		return message, "did you mean " + close + "?", ref.Guarded
+	if hint := c.didYouMean(name, c.params, ""); hint != "" {
+		return message, hint, ref.Guarded
 	}
 	if !c.once("params." + name) {
 		return "", "", false

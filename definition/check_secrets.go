@@ -47,16 +47,7 @@ func (c *checker) secretRef(ref *expr.Ref, src *source) (message, hint string, w
 }
 
 // secretName: 1 to 128 characters, a letter or _ first, then also digits, . and -.
-func secretName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_'
-		if !letter && (i == 0 || (c < '0' || c > '9') && c != '.' && c != '-') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 128
-}
+func secretName(s string) bool { return len(s) <= 128 && isName(s, "_", "_0123456789.-") }
 
 // callbackRef checks a reference to the address that ends a step from outside.
 func callbackRef(ref *expr.Ref, src *source) (message, hint string, warning bool) {

@@ -112,17 +112,19 @@ func (d *decoder) stepKind(n *spec.Node, s *Step, kind, path string) {
 	} else if kind == "steps" && v.Kind == spec.ListNode && len(v.Items) == 0 {
 		d.Fail(s.At[kind], spec.MemberPath(path, kind), "the group has no steps", "a group contains at least one step")
 	}
-	if kind != "module" && n.Lookup("config") != nil {
-		d.Fail(s.At["config"], spec.MemberPath(path, "config"), "config belongs to a module", "an action's values are called params")
-	}
-	if kind != "module" && n.Lookup("merge") != nil {
-		d.Fail(s.At["merge"], spec.MemberPath(path, "merge"), "merge belongs to a step that joins branches of a stream", "only a step with module: has items to merge")
-	}
-	if kind == "module" && n.Lookup("params") != nil {
-		d.Fail(s.At["params"], spec.MemberPath(path, "params"), "params belong to an action", "a module's values are called config")
-	}
-	if kind == "steps" && n.Lookup("params") != nil {
-		d.Fail(s.At["params"], spec.MemberPath(path, "params"), "a group has no params", "give them to the steps inside")
+	for _, k := range []struct {
+		key           string
+		wrong         bool
+		message, hint string
+	}{
+		{"config", kind != "module", "config belongs to a module", "an action's values are called params"},
+		{"merge", kind != "module", "merge belongs to a step that joins branches of a stream", "only a step with module: has items to merge"},
+		{"params", kind == "module", "params belong to an action", "a module's values are called config"},
+		{"params", kind == "steps", "a group has no params", "give them to the steps inside"},
+	} {
+		if k.wrong && n.Lookup(k.key) != nil {
+			d.Fail(s.At[k.key], spec.MemberPath(path, k.key), k.message, k.hint)
+		}
 	}
 }
 
@@ -140,16 +142,7 @@ func (d *decoder) id(e spec.Entry, path string) string {
 	return id
 }
 
-func stepID(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		alnum := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !alnum && (i == 0 || c != '_' && c != '.' && c != '-') {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 100
-}
+func stepID(s string) bool { return len(s) <= 100 && isName(s, "0123456789", "0123456789_.-") }
 
 // slug makes an id of a name. It makes none of a name with letters beyond ASCII, of which too much would be lost.
 func slug(name string) string {

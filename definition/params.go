@@ -1,6 +1,7 @@
 package definition
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -46,9 +47,7 @@ func (d *Definition) extra(given map[string]any) []spec.Mismatch {
 	for i, name := range names {
 		hint := "the pipeline does not use it"
 		if i < maxSuggested {
-			if close := spec.Closest(name, declared); close != "" {
-				hint = "did you mean " + close + "?"
-			}
+			hint = cmp.Or(spec.DidYouMean(name, declared), hint)
 		}
 		found[i] = spec.Mismatch{Path: name, Keys: []string{name}, Message: name + " is not declared by the pipeline", Hint: hint}
 	}

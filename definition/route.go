@@ -20,7 +20,7 @@ var routers = map[string][]string{
 // branch waits for the step that chooses, and is skipped unless a branch that leads to it is taken.
 type router struct {
 	*spec.Report
-	suggestions int // did-you-means that may still be computed
+	suggestions
 }
 
 // target is one mention of a step as the target of a branch.
@@ -43,10 +43,7 @@ func (r *router) steps(list []Step, path string) {
 		r.steps(s.Steps, spec.ElementPath(path, i)+".steps")
 		for _, at := range mentions(s) {
 			if index == nil {
-				index = make(map[string]int, len(list))
-				for k := range list {
-					index[list[k].ID] = k
-				}
+				index = indexOf(list)
 			}
 			if to, ok := r.target(list, index, i, at, spec.ElementPath(path, i)); ok {
 				targets[to] = append(targets[to], target{s, posOf(s, at.at)})
@@ -104,17 +101,7 @@ func (r *router) target(list []Step, index map[string]int, from int, m mention, 
 		r.Fail(pos, path, fmt.Sprintf("the step %q chooses once for each element, so it cannot lead to the step %q", s.ID, m.id), "put it into a group with for_each, beside the steps that it chooses from")
 	case !ok:
 		hint := "target_step is the id of a step in the same list"
-		if r.suggestions > 0 {
-			r.suggestions--
-			ids := make([]string, len(list))
-			for i := range list {
-				ids[i] = list[i].ID
-			}
-			if close := spec.Closest(m.id, ids); close != "" {
-				hint = "did you mean " + close + "?"
-			}
-		}
-		r.Fail(pos, path, fmt.Sprintf("target_step names the step %q, which does not exist beside this one", m.id), hint)
+		r.Fail(pos, path, fmt.Sprintf("target_step names the step %q, which does not exist beside this one", m.id), r.didYouMean(m.id, idsOf(list), hint))
 	case to == from:
 		r.Fail(pos, path, fmt.Sprintf("the step %q cannot be its own target_step", s.ID), "")
 	default:

@@ -140,11 +140,18 @@ func (s *substitution) resolve(placeholder string, inTemplate bool, pos Pos) (va
 	return "", false, false
 }
 
-func variableName(s string) bool {
+// variableName: a letter or _ first, then also digits.
+func variableName(s string) bool { return isName(s, "_", "_0123456789") }
+
+// isName reports whether a text begins with a letter from a to z in either case or one of first, and goes on with
+// letters and those of then.
+func isName(s, first, then string) bool {
 	for i := range len(s) {
 		c := s[i]
-		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
-		if !letter && (i == 0 || c < '0' || c > '9') {
+		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			continue
+		}
+		if i == 0 && strings.IndexByte(first, c) < 0 || strings.IndexByte(then, c) < 0 {
 			return false
 		}
 	}

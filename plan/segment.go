@@ -30,14 +30,12 @@ type Member struct {
 // unit of dispatch).
 func (c *compiler) segments(l *level, steps []definition.Step, d *definition.Definition) error {
 	g := l.graph
+	if !slices.ContainsFunc(steps, func(s definition.Step) bool { return s.Module != "" }) {
+		return nil
+	}
 	index := make(map[string]int, len(steps))
-	any := false
 	for i := range steps {
 		index[steps[i].ID] = i
-		any = any || steps[i].Module != ""
-	}
-	if !any {
-		return nil
 	}
 	part := definition.Segments(steps, c.cat)
 	for i := range steps {

@@ -90,25 +90,7 @@ func badMacro(word string) *Error {
 			Hint: "start the pipeline from what starts the machine, or use @every"}
 	}
 	names := []string{"@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly", "@every_minute", "@every 1h30m"}
-	return &Error{Message: clip(word) + " is not known", Hint: didYouMean(word, names)}
-}
-
-// zoned puts times of the clock into the schedule's zone, with its policies or the defaults.
-func (s *Schedule) zoned(times wallTimes, everyHour bool) *zoned {
-	z := &zoned{times: times, zone: s.zone, skipped: s.spec.Skipped, repeated: s.spec.Repeated}
-	if z.skipped == "" {
-		z.skipped = RunAfter
-		if everyHour {
-			z.skipped = SkipMissing
-		}
-	}
-	if z.repeated == "" {
-		z.repeated = First
-		if everyHour {
-			z.repeated = Both
-		}
-	}
-	return z
+	return &Error{Message: clip(word) + " is not known", Hint: nameHint(word, names)}
 }
 
 // compile reads the five or six fields.

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -57,15 +58,12 @@ func oneOf[T ~string](field string, value T, choices ...T) *Error {
 	if value == "" {
 		return nil
 	}
-	return &Error{Field: field, Text: string(value), Message: "is not known", Hint: didYouMean(string(value), names)}
+	return &Error{Field: field, Text: string(value), Message: "is not known", Hint: nameHint(string(value), names)}
 }
 
-// didYouMean is a hint with the name that was meant, or with all of them.
-func didYouMean(name string, names []string) string {
-	if closest := spec.Closest(name, names); closest != "" {
-		return "did you mean " + closest + "?"
-	}
-	return "one of " + strings.Join(names, ", ")
+// nameHint is a hint with the name that was meant, or with all of them.
+func nameHint(name string, names []string) string {
+	return cmp.Or(spec.DidYouMean(name, names), "one of "+strings.Join(names, ", "))
 }
 
 // clip shortens outside text, so that a message is never huge.

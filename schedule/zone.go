@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"math"
 	"strings"
 	"time"
@@ -28,6 +29,15 @@ type zoned struct {
 	zone     *time.Location
 	skipped  Skipped  // never empty
 	repeated Repeated // never empty
+}
+
+// zoned puts times of the clock into the schedule's zone, with its policies or the defaults.
+func (s *Schedule) zoned(times wallTimes, everyHour bool) *zoned {
+	skipped, repeated := RunAfter, First
+	if everyHour {
+		skipped, repeated = SkipMissing, Both
+	}
+	return &zoned{times: times, zone: s.zone, skipped: cmp.Or(s.spec.Skipped, skipped), repeated: cmp.Or(s.spec.Repeated, repeated)}
 }
 
 // next walks over the stretches of time with a constant offset. In each the clock covers a range without holes; times
