@@ -52,6 +52,8 @@ type Options struct {
 	ProgressEvery time.Duration
 	// SnapshotSteps is how many steps a snapshot lists at most. Defaults to 1,000.
 	SnapshotSteps int
+	// Peers are the hubs of the other processes that run executions. Defaults to none: Poll finds what they do.
+	Peers Peers
 	// Show makes the shown form of an execution's result. Defaults to the stored result.
 	Show func(json.RawMessage) json.RawMessage
 	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
@@ -105,6 +107,7 @@ type Hub struct {
 	mu            sync.Mutex
 	topics        map[int64]*topic
 	dirty         []*topic
+	followers     map[int64][]*follower // hubs of other processes, by execution
 	subscriptions int
 	ends          ends
 }
@@ -115,7 +118,7 @@ func New(o Options) (*Hub, error) {
 		return nil, err
 	}
 	return &Hub{o: o, pages: cache{budget: o.CacheBytes, pages: map[place]*entry{}}, reads: semaphore.NewWeighted(int64(o.Readers)),
-		stop: make(chan struct{}), ring: make(chan struct{}, 1), topics: map[int64]*topic{}, ends: ends{nos: map[int64]struct{}{}}}, nil
+		stop: make(chan struct{}), ring: make(chan struct{}, 1), topics: map[int64]*topic{}, followers: map[int64][]*follower{}, ends: ends{nos: map[int64]struct{}{}}}, nil
 }
 
 // Run handles notifications until ctx ends; then all subscriptions end with CodeUnavailable. It is called once.

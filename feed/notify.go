@@ -1,6 +1,9 @@
 package feed
 
 import (
+	"iter"
+	"maps"
+
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
 )
@@ -8,19 +11,24 @@ import (
 // Notify says that a change of an execution has become durable; ended, that it is terminal and all its
 // log lines are durable too. It never blocks. Without subscribers it costs a look-up.
 func (h *Hub) Notify(no int64, ended bool) {
-	if t := h.find(no, ended); t != nil {
+	t, followers := h.find(no, ended)
+	if t != nil {
 		t.markDirty(dirty{events: true, lines: ended, end: ended})
+	}
+	for _, f := range followers {
+		f.notice(Notice{Events: true, Lines: ended, Ended: ended})
 	}
 }
 
 // Lines says that log lines of executions have become durable (conductor.Options.Lines).
 func (h *Hub) Lines(executions []int64) {
 	for _, no := range executions {
-		h.mu.Lock()
-		t := h.topics[no]
-		h.mu.Unlock()
+		t, followers := h.followed(no)
 		if t != nil {
 			t.markDirty(dirty{lines: true})
+		}
+		for _, f := range followers {
+			f.notice(Notice{Lines: true})
 		}
 	}
 }
@@ -29,27 +37,31 @@ func (h *Hub) Lines(executions []int64) {
 // dispatched steps, which the store only has once such a step has a row.
 func (h *Hub) Observe(u *conductor.Update) {
 	ended := u.Execution.Status.Terminal()
-	t := h.find(u.Execution.No, ended)
-	if t == nil {
-		return
+	t, followers := h.find(u.Execution.No, ended)
+	if t != nil {
+		t.observe(&u.Progress, taskKeys(u.Tasks))
+		t.markDirty(dirty{events: true, lines: ended, end: ended})
 	}
-	t.observe(&u.Progress, u.Tasks)
-	t.markDirty(dirty{events: true, lines: ended, end: ended})
+	for _, f := range followers {
+		progress := u.Progress
+		f.notice(Notice{Events: true, Lines: ended, Ended: ended, Progress: &progress, Keys: maps.Collect(taskKeys(u.Tasks))})
+	}
 }
 
 // Progress passes a running step's report on to present subscribers, at most every Options.ProgressEvery. It never
 // blocks.
 func (h *Hub) Progress(no int64, idx int32, fraction float64, note string) {
-	h.mu.Lock()
-	t := h.topics[no]
-	h.mu.Unlock()
+	t, followers := h.followed(no)
 	if t != nil {
 		t.recordNote(idx, fraction, note)
 	}
+	for _, f := range followers {
+		f.notice(Notice{Steps: []StepNotice{{idx, fraction, note}}})
+	}
 }
 
-// find returns the topic of an execution, nil without subscribers, and records ends.
-func (h *Hub) find(no int64, ended bool) *topic {
+// find is followed, and records ends.
+func (h *Hub) find(no int64, ended bool) (*topic, []*follower) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if ended {
@@ -57,7 +69,14 @@ func (h *Hub) find(no int64, ended bool) *topic {
 	} else if len(h.ends.nos) > 0 {
 		delete(h.ends.nos, no) // it was restarted
 	}
-	return h.topics[no]
+	return h.topics[no], h.followers[no]
+}
+
+// followed returns the topic of an execution, nil without subscribers, and the hubs of other processes that follow it.
+func (h *Hub) followed(no int64) (*topic, []*follower) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.topics[no], h.followers[no]
 }
 
 // ends are the executions that ended lately with all their lines: new subscribers need not wait for more.
@@ -81,14 +100,14 @@ func (e *ends) add(no int64) {
 const maxNames = 10_000
 
 // observe stores the facts that only a commit's observer has.
-func (t *topic) observe(p *engine.Progress, tasks []*engine.Task) {
+func (t *topic) observe(p *engine.Progress, keys iter.Seq2[int32, string]) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.progress, t.observed = *p, true
-	for _, task := range tasks {
+	for idx, key := range keys {
 		if len(t.names) >= maxNames {
 			return
 		}
-		t.names[task.Idx] = task.Key
+		t.names[idx] = key
 	}
 }

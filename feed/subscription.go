@@ -59,6 +59,7 @@ func (h *Hub) Subscribe(ctx context.Context, execution, since string, f Filter) 
 	if s.topic, err = h.join(x.No, x.ID); err != nil {
 		return nil, err
 	}
+	s.topic.followPeers()
 	if err = s.topic.prime(ctx, x); err == nil {
 		err = s.openAt(ctx, since == Latest)
 	}
@@ -94,10 +95,15 @@ func (s *Subscription) Close() {
 	}
 	s.closed = true
 	s.hub.mu.Lock()
-	defer s.hub.mu.Unlock()
 	s.hub.subscriptions--
-	if s.topic.refs--; s.topic.refs == 0 {
+	s.topic.refs--
+	last := s.topic.refs == 0
+	if last {
 		delete(s.hub.topics, s.topic.no)
+	}
+	s.hub.mu.Unlock()
+	if last && s.topic.unfollow != nil {
+		s.topic.unfollow()
 	}
 }
 

@@ -18,6 +18,9 @@ type topic struct {
 	id   string
 	refs int // guarded by hub.mu
 
+	following sync.Once
+	unfollow  func() // ends what following has begun; nil: nothing
+
 	first    sync.Mutex // held while the head is looked up
 	snapshot snapshot
 
