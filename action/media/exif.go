@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 
@@ -180,50 +181,40 @@ func (e exif) str(name string) string {
 }
 
 // numbers reads a list, which is a single number when it has one element.
-func numbers(v any) []float64 {
-	var all []float64
-	switch list := v.(type) {
-	case []any:
-		for _, x := range list {
-			all = append(all, numbers(x)...)
+func numbers(v any) (all []float64) {
+	if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+		for i := range list.Len() {
+			all = append(all, numbers(list.Index(i).Interface())...)
 		}
-	case []uint16:
-		for _, x := range list {
-			all = append(all, float64(x))
-		}
-	case []uint32:
-		for _, x := range list {
-			all = append(all, float64(x))
-		}
-	default:
-		if n, ok := (exif{values: map[string]any{"": v}}).num(""); ok {
-			all = append(all, n)
-		}
+	} else if n, ok := toFloat(v); ok {
+		all = append(all, n)
 	}
 	return all
 }
 
-// num reads a number in any of the types that the library gives; "undef" and text are none.
+// num reads a number; one that the library could not read is none.
 func (e exif) num(name string) (float64, bool) {
 	if e.bad[name] {
 		return 0, false
 	}
-	switch v := e.values[name].(type) {
-	case float64:
-		return v, v == v
-	case interface{ Float64() float64 }:
-		f := v.Float64()
-		return f, f == f
-	case uint8:
-		return float64(v), true
-	case uint16:
-		return float64(v), true
-	case uint32:
-		return float64(v), true
-	case int:
-		return float64(v), true
-	case int32:
-		return float64(v), true
+	return toFloat(e.values[name])
+}
+
+// toFloat converts a number of any of the types that the library gives; "undef" and text are none.
+func toFloat(v any) (f float64, ok bool) {
+	switch n := reflect.ValueOf(v); {
+	case n.CanUint():
+		f = float64(n.Uint())
+	case n.CanInt():
+		f = float64(n.Int())
+	case n.CanFloat():
+		f = n.Float()
+	default:
+		rational, is := v.(interface{ Float64() float64 })
+		if !is {
+			return 0, false
+		}
+		f = rational.Float64()
 	}
-	return 0, false
+	return f, f == f
 }

@@ -71,19 +71,11 @@ func (r exiftoolReport) apply(m *Metadata) {
 	if m.Kind == "image" || m.Created == nil { // of a movie ours knows which of its dates has a zone
 		r.created(m)
 	}
-	if m.Kind == "image" {
-		for _, f := range []struct {
-			to   **string
-			name string
-		}{{&m.Make, "Make"}, {&m.Model, "Model"}, {&m.Software, "Software"}} {
-			if s := text(r.text(f.name)); s != nil {
-				*f.to = s
-			}
+	for name, to := range map[string]**string{"Make": &m.Make, "Model": &m.Model, "Software": &m.Software} {
+		if s := text(r.text(name)); s != nil && (m.Kind == "image" || *to == nil) {
+			*to = s
 		}
 	}
-	fillText(&m.Make, r.text("Make"))
-	fillText(&m.Model, r.text("Model"))
-	fillText(&m.Software, r.text("Software"))
 }
 
 func (r exiftoolReport) picture(m *Metadata) {

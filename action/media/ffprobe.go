@@ -18,18 +18,16 @@ type ffprobeReport struct {
 	Streams []ffprobeStream `json:"streams"`
 }
 
+// ffprobeStream is what ffprobe says of a stream. Profile, size and channels have the names of ours.
 type ffprobeStream struct {
+	Stream
 	Type        string            `json:"codec_type"`
 	Codec       string            `json:"codec_name"`
 	Tag         string            `json:"codec_tag_string"`
-	Profile     string            `json:"profile"`
-	Width       int               `json:"width"`
-	Height      int               `json:"height"`
 	PixelShape  string            `json:"sample_aspect_ratio"`
 	Rate        string            `json:"r_frame_rate"`
 	Duration    string            `json:"duration"`
 	Frames      string            `json:"nb_frames"`
-	Channels    int               `json:"channels"`
 	SampleRate  string            `json:"sample_rate"`
 	Tags        map[string]string `json:"tags"`
 	Disposition struct {
@@ -101,8 +99,9 @@ func (r *ffprobeReport) apply(m *Metadata) {
 var audioOnly = map[string]string{"video/mp4": "audio/mp4", "video/webm": "audio/webm", "video/x-matroska": "audio/x-matroska", "video/x-ms-asf": "audio/x-ms-wma"}
 
 func (p *ffprobeStream) stream(index int) Stream {
-	s := Stream{Index: index, Type: p.Type, Codec: p.Codec, CodecTag: cleanText(p.Tag), Profile: p.Profile, Width: p.Width, Height: p.Height,
-		Duration: parseSeconds(p.Duration), Channels: p.Channels, Language: p.Tags["language"]}
+	s := p.Stream
+	s.Index, s.Type, s.Codec, s.CodecTag = index, p.Type, p.Codec, cleanText(p.Tag)
+	s.Duration, s.Language = parseSeconds(p.Duration), p.Tags["language"]
 	if s.Language == "und" {
 		s.Language = ""
 	}

@@ -36,14 +36,16 @@ type manifest struct {
 	Failed   []Failure      `json:"failed,omitempty"`
 }
 
+// manifestFile is a Stored with the names of a list.
 type manifestFile struct {
-	Path     string `json:"path"`
-	Size     int64  `json:"size"`
-	SHA256   string `json:"sha256"`
-	HashDate string `json:"hash_date"`
-	MTime    string `json:"last_modified"`
-	Source   string `json:"source"`
-	Status   string `json:"status"`
+	Source      string `json:"source"`
+	Path        string `json:"path"`
+	Size        int64  `json:"size"`
+	MTime       string `json:"last_modified"`
+	SHA256      string `json:"sha256"`
+	Status      string `json:"status"`
+	HashDate    string `json:"hash_date"`
+	StoredMTime string `json:"-"`
 }
 
 func partPrefix(id string) string { return ".tmp-" + id + "-" }
@@ -55,7 +57,7 @@ func (g *ingest) writeManifest() (string, error) {
 	m := manifest{Format: manifestFormat, ID: g.id, Tool: g.opts.Tool, Written: stamp(time.Now()), Run: g.call.Execution,
 		Step: g.call.StepKey, Source: g.srcDir, Verified: g.p.verify(), Files: make([]manifestFile, 0, len(g.res.Files)), Failed: g.res.Failures}
 	for _, s := range g.res.Files {
-		m.Files = append(m.Files, manifestFile{Path: s.Path, Size: s.Size, SHA256: s.SHA256, HashDate: s.HashDate, MTime: s.MTime, Source: s.Source, Status: s.Status})
+		m.Files = append(m.Files, manifestFile(s))
 	}
 	raw, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
