@@ -125,7 +125,7 @@ func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	hash, size, err := parseRef(ref)
+	hash, size, err := ParseRef(ref)
 	if err != nil {
 		return nil, err
 	}
@@ -144,11 +144,12 @@ func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 
 // RefSize is the size in bytes of the value that a reference stands for; ok is false for a malformed reference.
 func RefSize(ref string) (size int64, ok bool) {
-	_, size, err := parseRef(ref)
+	_, size, err := ParseRef(ref)
 	return size, err == nil
 }
 
-func parseRef(ref string) (hash string, size int64, err error) {
+// ParseRef takes a reference apart; CodeInvalid for a malformed one.
+func ParseRef(ref string) (hash string, size int64, err error) {
 	rest, ok := strings.CutPrefix(ref, refPrefix)
 	hash, number, cut := strings.Cut(rest, ":")
 	raw, hexErr := hex.DecodeString(hash)

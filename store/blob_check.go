@@ -98,7 +98,7 @@ func (f *Folder) Copy(to *Folder, hash string) (there bool, err error) {
 // Check reads a blob: CodeNotFound when it is missing, CodeInternal when it differs from its reference. The messages
 // need no name before them.
 func (f *Folder) Check(ctx context.Context, ref string) (err error) {
-	hash, size, err := parseRef(ref)
+	hash, size, err := ParseRef(ref)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ const sweepPage = 1000
 
 // File is the path of a blob by its reference; CodeInvalid for a malformed one.
 func (f *Folder) File(ref string) (string, error) {
-	hash, _, err := parseRef(ref)
+	hash, _, err := ParseRef(ref)
 	if err != nil {
 		return "", err
 	}

@@ -253,9 +253,27 @@ var blobs = []promise{
 	}},
 }
 
+// ownTools reports whether the database is copied with tools of its own: then a backup is refused and writes nothing.
+func (f *fixture) ownTools() bool {
+	f.Helper()
+	path := filepath.Join(f.TempDir(), "refused.db")
+	err := f.Backup(f.Context(), path, nil)
+	if stepwell.CodeOf(err) != stepwell.CodeInvalid {
+		f.must(err)
+		return false
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		f.Errorf("a refused backup has left %s: %v", path, err)
+	}
+	return true
+}
+
 var backups = []promise{
 	{"a copy made while commits go on opens, is of one moment and contains its blobs", func(f *fixture) {
 		f.begin(1, 2)
+		if f.ownTools() {
+			return
+		}
 		ref := f.blob("large")
 		f.commit(f.next(1, 2, done(0, 1, ref)))
 		f.put(object("s1", "nightly", 0, `{}`))
@@ -299,7 +317,9 @@ var backups = []promise{
 		f.begin(1)
 		path := filepath.Join(f.TempDir(), "store.db")
 		f.must(os.WriteFile(path, []byte("mine"), 0o600))
-		f.wantCode(f.Backup(f.Context(), path, nil), stepwell.CodeConflict)
+		if !f.ownTools() {
+			f.wantCode(f.Backup(f.Context(), path, nil), stepwell.CodeConflict)
+		}
 		raw, err := os.ReadFile(path)
 		f.must(err)
 		equal(f, "content", string(raw), "mine")

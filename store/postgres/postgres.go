@@ -1,0 +1,262 @@
+// Package postgres is the store of a fleet: many processes on one PostgreSQL database.
+//
+// Executions that have not ended are in a small table, all others in one that is written once (execution_live,
+// execution_past). The large tables (step, step_log, log_line) are partitioned by the numbers of executions, in slots of a
+// day or some gigabytes. A Commit is one pipelined batch of statements, which the server runs as one transaction, whatever
+// the number of executions and steps in it. The key of the step log fences every write, also that of a process that has
+// lost its connection in mid-commit. Nothing depends on a session: the store works behind a pooler in transaction mode
+// (default_query_exec_mode=exec in the URL). The views pipeline_steps and pipeline_step_log show everything in SQL.
+//
+// Stability: the tables are private and change by migration; the two views are kept.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// Options say which database, and how it is used.
+type Options struct {
+	// URL is the address: postgres://user:password@host:port/database?sslmode=…, with the parameters of pgx
+	// (pool_max_conns, default_query_exec_mode) and of the server (search_path).
+	URL string
+	// ReadOnly refuses every write. Defaults to false.
+	ReadOnly bool
+	// Blobs keeps large outputs. Defaults to a table of the database.
+	Blobs store.Blobs
+	// SlotAge and SlotSize say when new executions go to new tables: when the present ones are older, or larger in bytes.
+	// Defaults to a day and 20 GB.
+	SlotAge  time.Duration
+	SlotSize int64
+	// Log hears of migrations and slots. Defaults to no log.
+	Log *slog.Logger
+}
+
+func (o *Options) validate() error {
+	if o.URL == "" {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a PostgreSQL store needs its address", Hint: "postgres://user@host/database"}
+	}
+	if o.SlotAge <= 0 {
+		o.SlotAge = 24 * time.Hour
+	}
+	if o.SlotSize <= 0 {
+		o.SlotSize = 20 << 30
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+// Store is an open database. Its methods may be called from many goroutines.
+type Store struct {
+	o        Options
+	id       string
+	readOnly bool
+	pool     *pgxpool.Pool // for everything but commits and log lines
+	commits  *committer
+	lines    *liner
+	slots    *slots
+	blobs    store.Blobs
+
+	closing sync.Once
+	used    definitions
+	cache   outlines
+	sweep   sweep
+	bad     bad
+}
+
+var _ store.Store = (*Store)(nil)
+
+var errReadOnly error = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the database is open for reading only"}
+
+// Open opens a database, migrating it first where needed. Errors have codes: CodeInvalid for a malformed address, another
+// program's or a later version's database; CodeUnavailable when the server cannot be reached or refuses.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	pc, err := pgxpool.ParseConfig(o.URL)
+	if err != nil { // its text leaves out the password
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address of the PostgreSQL server", Hint: "postgres://user@host:5432/database", Err: err}
+	}
+	s := &Store{o: o, readOnly: o.ReadOnly}
+	if err := s.open(ctx, pc); err != nil {
+		return nil, errors.Join(fault("open the database", err), s.Close())
+	}
+	return s, nil
+}
+
+// connectTimeout bounds the wait for a connection where the address does not say so.
+const connectTimeout = 5 * time.Second
+
+func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
+	cc := pc.ConnConfig
+	if cc.ConnectTimeout == 0 {
+		cc.ConnectTimeout = connectTimeout
+	}
+	prepares := cc.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
+	if prepares { // a pooler refuses parameters that it does not know
+		cc.RuntimeParams["application_name"] = "stepwell"
+		cc.RuntimeParams["jit"] = "off" // statements are short: compiling one takes longer than running it
+	}
+	if s.readOnly {
+		cc.RuntimeParams["default_transaction_read_only"] = "on"
+	}
+	pc.MaxConns = max(pc.MaxConns, minConns)
+	if s.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {
+		return err
+	}
+	if err := s.migrate(ctx); err != nil {
+		return err
+	}
+	s.slots = &slots{s: s}
+	if err := s.slots.reload(ctx); err != nil {
+		return err
+	}
+	// Plans are made once, when the tables may still be empty: they always use the keys.
+	s.commits = &committer{s: s, rows: newBatch(), last: map[int64]last{}, waits: map[int64]bool{}, doubt: map[int64]int64{}, here: map[int64]int64{},
+		link: link{config: tuned(cc, prepares, map[string]string{"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}), prepares: prepares}}
+	s.lines = &liner{s: s, next: map[int64]int64{}, link: link{config: tuned(cc, prepares, map[string]string{"synchronous_commit": "off"}), prepares: prepares}}
+	if s.blobs = s.o.Blobs; s.blobs == nil {
+		s.blobs = &table{s}
+	}
+	return nil
+}
+
+// minConns is the least number of connections in the pool.
+const minConns = 4
+
+// tuned is a configuration with more parameters of the session, which only make it faster.
+func tuned(cc *pgx.ConnConfig, prepares bool, params map[string]string) *pgx.ConnConfig {
+	c := cc.Copy()
+	if prepares {
+		maps.Copy(c.RuntimeParams, params)
+	}
+	return c
+}
+
+// ID names the blobs, keys and objects that are the database's own.
+func (s *Store) ID() string { return s.id }
+
+// Blobs is where large outputs are.
+func (s *Store) Blobs() store.Blobs { return s.blobs }
+
+// Backup refuses: a server is copied with its own tools.
+func (s *Store) Backup(context.Context, string, func(done, total int)) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a PostgreSQL database is not copied to a file", Hint: "use pg_dump or pg_basebackup"}
+}
+
+// Close ends the connections. The store must not be in use. Closing once more changes nothing.
+func (s *Store) Close() error {
+	s.closing.Do(func() {
+		for _, l := range []*link{s.committing(), s.writing()} {
+			if l != nil {
+				l.close()
+			}
+		}
+		if s.pool != nil {
+			s.pool.Close()
+		}
+	})
+	return nil
+}
+
+func (s *Store) committing() *link {
+	if s.commits == nil {
+		return nil
+	}
+	return &s.commits.link
+}
+
+func (s *Store) writing() *link {
+	if s.lines == nil {
+		return nil
+	}
+	return &s.lines.link
+}
+
+// transaction runs f in a transaction, again where others were in its way.
+func (s *Store) transaction(ctx context.Context, op string, f func(tx pgx.Tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.readOnly {
+		return errReadOnly
+	}
+	var err error
+	for try := range commitTries {
+		if try > 0 {
+			time.Sleep(commitPause << (try - 1))
+		}
+		if err = pgx.BeginFunc(ctx, s.pool, f); !again(err) {
+			break
+		}
+	}
+	return fault(op, err)
+}
+
+// change runs one statement, again where others were in its way. It says how many rows it has changed.
+func (s *Store) change(ctx context.Context, op, sql string, args ...any) (n int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if s.readOnly {
+		return 0, errReadOnly
+	}
+	for try := range commitTries {
+		if try > 0 {
+			time.Sleep(commitPause << (try - 1))
+		}
+		tag, err2 := s.pool.Exec(ctx, sql, args...)
+		if n, err = tag.RowsAffected(), err2; !again(err) {
+			break
+		}
+	}
+	return n, fault(op, err)
+}
+
+// list reads all rows of a query.
+func list[T any](ctx context.Context, s *Store, scan func(pgx.CollectableRow) (T, error), sql string, args ...any) ([]T, error) {
+	rows, err := s.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fault("read", err)
+	}
+	out, err := pgx.CollectRows(rows, scan)
+	if len(out) == 0 {
+		out = nil
+	}
+	return out, fault("read", err)
+}
+
+// one reads the only row of a query; there is false if there is none.
+func (s *Store) one(ctx context.Context, to []any, sql string, args ...any) (there bool, err error) {
+	err = s.pool.QueryRow(ctx, sql, args...).Scan(to...)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return false, nil
+	}
+	return err == nil, fault("read", err)
+}
+
+// limit is the requested limit within 1..most, or else the default.
+func limit(asked, normal, most int) int {
+	if asked <= 0 {
+		return normal
+	}
+	return min(asked, most)
+}
+
+func notFound(format string, args ...any) error {
+	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,281 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// conditions is the WHERE of a filter: only what it asks for, so that the indexes are found.
+func conditions(f store.Filter) (where string, args []any) {
+	var list []string
+	add := func(condition string, arg any) {
+		args = append(args, arg)
+		list = append(list, fmt.Sprintf(condition, fmt.Sprint("$", len(args))))
+	}
+	for _, x := range []struct{ column, value string }{{"pipeline", f.Pipeline}, {"workflow", f.Workflow}, {"job", f.Job}, {"parent", f.Parent}, {"caused_by", f.Trigger}} {
+		if x.value != "" {
+			add(x.column+" = %s", encode(x.value))
+		}
+	}
+	if len(f.Statuses) > 0 {
+		statuses := make([]int16, len(f.Statuses))
+		for i, status := range f.Statuses {
+			statuses[i] = int16(status)
+		}
+		add("status = ANY (%s)", statuses)
+		if slices.Min(f.Statuses) > stepwell.ExecutionCompleted {
+			list = append(list, "status > 4") // for the index of the few that did not complete
+		}
+	}
+	if f.Before != "" {
+		add("id < %s", encode(f.Before))
+	}
+	if !f.From.IsZero() {
+		add("created >= %s", f.From.UnixMicro())
+	}
+	if !f.To.IsZero() {
+		add("created < %s", f.To.UnixMicro())
+	}
+	if list == nil {
+		return "", nil
+	}
+	return " WHERE " + strings.Join(list, " AND "), args
+}
+
+// outline is what a definition says of its top level, by index.
+type outline []struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Action string `json:"action"`
+}
+
+// maxOutlined bounds the steps of the outlines that are kept, all together.
+const maxOutlined = 500_000
+
+// outlines are the definitions' by hash: a follower needs them with every page, and reading one takes as long as the
+// definition is large.
+type outlines struct {
+	mu    sync.Mutex
+	by    map[string]outline
+	total int
+}
+
+func (c *outlines) get(hash []byte) (outline, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o, ok := c.by[string(hash)]
+	return o, ok
+}
+
+func (c *outlines) put(hash []byte, o outline) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.by == nil || c.total+len(o) >= maxOutlined {
+		c.by, c.total = map[string]outline{}, 0
+	}
+	c.by[string(hash)] = o
+	c.total += len(o) + 1
+}
+
+// querier is the pool or a transaction.
+type querier interface {
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+}
+
+// outline reads a definition's; nil if it is not there.
+func (s *Store) outline(ctx context.Context, q querier, hash []byte) (o outline, err error) {
+	o, ok := s.cache.get(hash)
+	if ok || hash == nil {
+		return o, nil
+	}
+	var body value
+	err = q.QueryRow(ctx, `SELECT body FROM definition WHERE hash = $1`, hash).Scan(&body)
+	if err == pgx.ErrNoRows {
+		return nil, nil // it may be stored later
+	}
+	if err != nil {
+		return nil, err
+	}
+	var definition struct {
+		Steps outline `json:"steps"`
+	}
+	if err := json.Unmarshal(body, &definition); err != nil {
+		return nil, err
+	}
+	s.cache.put(hash, definition.Steps)
+	return definition.Steps, nil
+}
+
+// snapshot runs f on one state of the database.
+func (s *Store) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
+	return fault("read", pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f))
+}
+
+// Events reads a page of the step log and the rows that engine.History needs. The cost is that of the page, whatever the
+// size of the execution.
+func (s *Store) Events(ctx context.Context, execution, after int64, n int) ([]engine.HistoryEvent, error) {
+	h := &engine.History{Rows: map[int32]engine.HistoryRow{}, Started: map[engine.Attempt]bool{}}
+	err := s.snapshot(ctx, func(tx pgx.Tx) error {
+		written, err := readVersions(ctx, tx, h, execution, after, limit(n, 1000, 10_000))
+		if err != nil || len(h.Batches) == 0 {
+			return err
+		}
+		if err := readRows(ctx, tx, h, execution, after, h.Steps(written)); err != nil {
+			return err
+		}
+		var hash []byte
+		if err := tx.QueryRow(ctx, `SELECT definition FROM execution WHERE no = $1`, execution).Scan(&hash); err != nil && err != pgx.ErrNoRows {
+			return err
+		}
+		o, err := s.outline(ctx, tx, hash)
+		for i := range o {
+			h.IDs = append(h.IDs, o[i].ID)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h.Events(), nil
+}
+
+// versionsAtOnce bounds the versions that one query of a page reads.
+const versionsAtOnce = 100
+
+// readVersions reads whole versions until they hold enough events. written are steps whose rows they wrote although no
+// event names them.
+func readVersions(ctx context.Context, tx pgx.Tx, h *engine.History, execution, after int64, enough int) (written []int32, err error) {
+	for count := 0; count < enough; {
+		rows, err := tx.Query(ctx, `SELECT version, body, unnamed FROM step_log WHERE execution = $1 AND version > $2 ORDER BY version LIMIT $3`, execution, after, min(versionsAtOnce, enough-count))
+		if err != nil {
+			return nil, err
+		}
+		var version int64
+		var body, unnamed value
+		read := 0
+		_, err = pgx.ForEachRow(rows, []any{&version, &body, &unnamed}, func() error {
+			if read++; count >= enough {
+				return nil
+			}
+			b, err := engine.DecodeBatch(version, body)
+			if err != nil {
+				return err
+			}
+			h.Batches = append(h.Batches, b)
+			count += len(b.Events) + len(b.Queued)
+			after = version
+			written, err = engine.AppendRuns(written, unnamed)
+			return err
+		})
+		if err != nil || read == 0 {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// readRows reads the rows of steps and their earlier starts.
+func readRows(ctx context.Context, tx pgx.Tx, h *engine.History, execution, after int64, steps []int32) error {
+	rows, err := tx.Query(ctx, `SELECT idx, version, status, key, worker, ended, rare FROM step WHERE execution = $1 AND idx = ANY ($2)`, execution, steps)
+	if err != nil {
+		return err
+	}
+	var r engine.HistoryRow
+	var worker, key text
+	var ended number
+	var rare value
+	_, err = pgx.ForEachRow(rows, []any{&r.Idx, &r.Version, &r.Status, &key, &worker, &ended, &rare}, func() error {
+		x := r
+		err := store.DecodeExtra(rare, &x.StepRow)
+		x.Key, x.Worker, x.Ended = string(key), string(worker), int64(ended)
+		h.Rows[x.Idx] = x
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	rows, err = tx.Query(ctx, `SELECT idx, epoch FROM seen WHERE execution = $1 AND version <= $2 AND idx = ANY ($3)`, execution, after, steps)
+	if err != nil {
+		return err
+	}
+	var a engine.Attempt
+	_, err = pgx.ForEachRow(rows, []any{&a.Idx, &a.Epoch}, func() error {
+		h.Started[a] = true
+		return nil
+	})
+	return err
+}
+
+// Output is the stored output of one completed step by its key; CodeNotFound if there is none. A top-level step costs
+// a look-up; any other, whose key is in its row, a scan of the execution's rows.
+func (s *Store) Output(ctx context.Context, execution int64, key string) ([]byte, error) {
+	var hash []byte
+	if _, err := s.one(ctx, []any{&hash}, `SELECT definition FROM execution WHERE no = $1`, execution); err != nil {
+		return nil, err
+	}
+	o, err := s.outline(ctx, s.pool, hash)
+	if err != nil {
+		return nil, fault("read", err)
+	}
+	sql, arg := `SELECT output FROM step WHERE execution = $1 AND status = 5 AND key = $2 AND superseded IS NULL ORDER BY idx LIMIT 1`, any(encode(key))
+	for i := range o {
+		if o[i].ID == key {
+			sql, arg = `SELECT output FROM step WHERE execution = $1 AND idx = $2 AND status = 5`, i
+			break
+		}
+	}
+	var output value
+	there, err := s.one(ctx, []any{&output}, sql, execution, arg)
+	if err == nil && !there {
+		err = notFound("step %q has not completed", key)
+	}
+	if output == nil && err == nil {
+		output = []byte("{}")
+	}
+	return output, err
+}
+
+// Logs lists log lines in order. With Tail, the last ones that match the filter.
+func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
+	least := 0
+	if f.Level != "" {
+		var err error
+		if least, err = store.LevelNumber(f.Level); err != nil {
+			return nil, err
+		}
+	}
+	since := int64(math.MinInt64)
+	if !f.Since.IsZero() {
+		since = f.Since.UnixMicro()
+	}
+	order, n := "", limit(f.Limit, 1000, 10_000)
+	if f.Tail > 0 {
+		order, n = " DESC", min(f.Tail, 10_000)
+	}
+	out, err := list(ctx, s, func(row pgx.CollectableRow) (l store.LogLine, err error) {
+		var key, message text
+		var at instant
+		var level int
+		var attrs value
+		err = row.Scan(&l.Seq, &l.Execution, &l.Step, &key, &l.Attempt, &at, &level, &message, &attrs)
+		l.StepKey, l.Message, l.At, l.Level, l.Attrs = string(key), string(message), at.time(), store.LevelName(level), json.RawMessage(attrs)
+		return l, err
+	}, `SELECT seq, execution, step, step_key, attempt, at, level, message, attrs FROM log_line
+WHERE execution = $1 AND seq > $2 AND level >= $3 AND at >= $4 AND ($5 = '' OR step_key = $5) ORDER BY seq`+order+` LIMIT $6`, execution, f.After, least, since, encode(f.StepKey), n)
+	if f.Tail > 0 {
+		slices.Reverse(out)
+	}
+	return out, err
+}

@@ -1,0 +1,72 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/pressly/goose/v3"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
+)
+
+//go:embed views.sql
+var viewsTemplate string
+
+// viewsMigration is the number of the migration that remakes the views. A change of views.sql, or of the Go values in
+// it, gets the next free number; former texts are not kept.
+const viewsMigration = 3
+
+// views is the migration: views.sql with the event types of the history, so that the views show the step log as
+// engine.History does.
+func views() *goose.Migration {
+	text := os.Expand(viewsTemplate, viewsValue)
+	return goose.NewGoMigration(viewsMigration, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, text)
+		return err
+	}}, nil)
+}
+
+// viewsValue replaces a name in views.sql: cases of CASE, lists for IN, or with "time" an expression.
+func viewsValue(name string) string {
+	switch name {
+	case "done":
+		return fmt.Sprint(uint8(engine.Done))
+	case "of_execution":
+		return kindsThat(engine.Kind.OfExecution)
+	case "of_attempt":
+		return kindsThat(engine.Kind.OfAttempt)
+	case "ends_step":
+		return kindsThat(engine.Kind.EndsStep)
+	case "types":
+		var cases []string
+		for k := range engine.Kinds {
+			if what := k.HistoryType(); what != "" {
+				cases = append(cases, fmt.Sprintf("WHEN %d THEN '%s'", uint8(k), what))
+			}
+		}
+		return strings.Join(cases, " ")
+	case "statuses":
+		var cases []string
+		for s := stepwell.StepPending; s <= stepwell.StepTimedOut; s++ {
+			cases = append(cases, fmt.Sprintf("WHEN %d THEN '%s'", uint8(s), s))
+		}
+		return strings.Join(cases, " ")
+	}
+	us := strings.TrimPrefix(name, "time ")
+	return fmt.Sprintf(`to_char(to_timestamp(0) AT TIME ZONE 'UTC' + (%s) * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`, us)
+}
+
+func kindsThat(are func(engine.Kind) bool) string {
+	var list []string
+	for k := range engine.Kinds {
+		if are(k) {
+			list = append(list, fmt.Sprint(uint8(k)))
+		}
+	}
+	return strings.Join(list, ", ")
+}
