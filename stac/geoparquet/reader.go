@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/transform/convert"
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
@@ -92,7 +93,10 @@ func (rd *reader) prepare(f *parquet.File) error {
 			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("column %q has the encoding %q, not WKB", name, column.Encoding),
 				Hint: "write the file with geometries as WKB"}
 		}
-		f.Convert(name, appendGeoJSON)
+		f.Convert(name, func(dst, wkb []byte) ([]byte, error) {
+			out, _, err := convert.AppendGeoJSON(dst, wkb)
+			return out, err
+		})
 	}
 	return nil
 }

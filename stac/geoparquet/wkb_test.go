@@ -12,6 +12,7 @@ import (
 	orbwkb "github.com/paulmach/orb/encoding/wkb"
 
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/transform/convert"
 )
 
 func parseGeometry(t testing.TB, text string) *item.Value {
@@ -44,7 +45,7 @@ func TestGeometriesSurvive(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		got, err := appendGeoJSON(nil, b)
+		got, _, err := convert.AppendGeoJSON(nil, b)
 		want := strings.ReplaceAll(text, "1e-7", "0.0000001")
 		if err != nil || string(got) != want {
 			t.Errorf("%s comes back as %s %v", text, got, err)
@@ -78,8 +79,8 @@ func TestSameAsOrb(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := appendGeoJSON(nil, big)
-		want, err2 := appendGeoJSON(nil, ours)
+		got, _, err := convert.AppendGeoJSON(nil, big)
+		want, _, err2 := convert.AppendGeoJSON(nil, ours)
 		if err != nil || err2 != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: big-endian is read as %s %v %v", geometries[i], got, err, err2)
 		}
@@ -133,15 +134,15 @@ func TestOtherWKB(t *testing.T) {
 		`{"type":"Point","coordinates":[1,3,2]}`: point("b90b0000", 1, 3, 2, 4),      // ISO ZM
 		`{"type":"Point","coordinates":[3,2,1]}`: point("010000a0e6100000", 3, 2, 1), // extended, with Z and SRID
 	} {
-		if got, err := appendGeoJSON(nil, b); err != nil || string(got) != want {
+		if got, _, err := convert.AppendGeoJSON(nil, b); err != nil || string(got) != want {
 			t.Errorf("%x: %s %v, want %s", b, got, err, want)
 		}
 	}
 	for want, b := range map[string][]byte{
-		"the WKB is cut off": point("01000000", 1), "1 bytes follow the WKB": append(point("01000000", 1, 2), 0),
+		"the WKB ends too early": point("01000000", 1), "something follows the WKB": append(point("01000000", 1, 2), 0),
 		"WKB of type 8, which is no geometry that GeoJSON has": point("08000000", 1, 2), "a coordinate is infinite": point("01000000", 1, math.Inf(1)),
 	} {
-		if got, err := appendGeoJSON(nil, b); err == nil || err.Error() != want {
+		if got, _, err := convert.AppendGeoJSON(nil, b); err == nil || err.Error() != want {
 			t.Errorf("%x: %s %v, want %s", b, got, err, want)
 		}
 	}
@@ -157,7 +158,7 @@ func FuzzWKB(f *testing.F) {
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		text, err := appendGeoJSON(nil, b)
+		text, _, err := convert.AppendGeoJSON(nil, b)
 		if err != nil {
 			return
 		}
@@ -166,7 +167,7 @@ func FuzzWKB(f *testing.F) {
 		if err != nil {
 			return // a coordinate that is not a number, mixed dimensions
 		}
-		if twice, err := appendGeoJSON(nil, again); err != nil || !bytes.Equal(twice, text) {
+		if twice, _, err := convert.AppendGeoJSON(nil, again); err != nil || !bytes.Equal(twice, text) {
 			t.Fatalf("%s became %s %v", text, twice, err)
 		}
 	})
