@@ -195,7 +195,7 @@ func (o *File) merge(ctx context.Context, m Merging, f *os.File) (int64, error) 
 			return n, err
 		}
 	}
-	spooled := func(row func(*item.Value) error) error { return o.o.Format.Spooled(ctx, o.spool, row) }
+	spooled := func(row func(*item.Value) error) error { return o.o.Format.Rows(ctx, o.spool, row) }
 	if err := kept(m, spooled, add); err != nil {
 		return n, err
 	}

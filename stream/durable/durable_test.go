@@ -27,9 +27,6 @@ func (lines) Row(dst []byte, v *item.Value, _ int64) ([]byte, error) {
 	return append(v.AppendTo(dst), '\n'), nil
 }
 func (lines) Joined(context.Context, string, []string) ([]string, error) { return nil, nil }
-func (l lines) Spooled(ctx context.Context, path string, row func(*item.Value) error) error {
-	return l.Rows(ctx, path, row)
-}
 func (lines) Rows(_ context.Context, path string, row func(*item.Value) error) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -40,11 +40,11 @@ type Places interface {
 type Format interface {
 	// Encoder makes the text of a file whose columns are known, or nil.
 	Encoder(columns []string) Encoder
-	// Rows gives the rows of a finished file.
+	// Rows gives the rows of a finished file, or of a complete spool that is no Maker's, until row returns an error, which it
+	// returns.
 	Rows(ctx context.Context, path string, row func(*item.Value) error) error
-	// Spooled returns the rows of a complete spool, before it is published; not called for a Maker's.
-	Spooled(ctx context.Context, path string, row func(*item.Value) error) error
-	// Joined are the columns of a finished file and of rows that are put behind its own; nil for formats without.
+	// Joined are the columns of a finished file whose rows come first, and then those of columns that it lacks; nil for
+	// formats without columns.
 	Joined(ctx context.Context, path string, columns []string) ([]string, error)
 }
 

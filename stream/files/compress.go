@@ -52,20 +52,17 @@ func unpack(in io.ReadCloser, name string) (text io.ReadCloser, packed bool, err
 			}
 			return nil, true, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the compressed data is damaged", Err: err}
 		}
-		return &unpacking{in: z, close: z.Close}, true, nil
+		return &closing{unpacking{z}, z.Close}, true, nil
 	case string(magic) == "\x28\xb5\x2f\xfd":
 		z, err := zstd.NewReader(head, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxZstdWindow))
 		if err != nil {
 			return nil, true, err
 		}
-		return &unpacking{in: z, close: func() error { z.Close(); return nil }}, true, nil
+		return &closing{unpacking{z}, func() error { z.Close(); return nil }}, true, nil
 	case CompressionOf(name) != "" && len(magic) < 4: // a name alone proves nothing: servers unpack, too
 		return nil, true, errCutOff(0)
 	}
-	return struct {
-		io.Reader
-		io.Closer
-	}{head, io.NopCloser(nil)}, false, nil
+	return io.NopCloser(head), false, nil
 }
 
 // errCutOff is a file that ends too early.
@@ -73,19 +70,14 @@ func errCutOff(at int64) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the file ends too early, behind byte %d of its text: it is cut off", at), Err: io.ErrUnexpectedEOF}
 }
 
-type unpacking struct {
-	in    io.Reader
-	close func() error
-}
+// unpacking gives the errors of a decompressor their code.
+type unpacking struct{ in io.Reader }
 
 // Read implements io.Reader.
-func (u *unpacking) Read(p []byte) (int, error) {
+func (u unpacking) Read(p []byte) (int, error) {
 	n, err := u.in.Read(p)
 	if err != nil && err != io.EOF && !errors.Is(err, io.ErrUnexpectedEOF) { //nolint:errorlint // bare
 		err = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the compressed data is damaged", Err: err}
 	}
 	return n, err
 }
-
-// Close implements io.Closer.
-func (u *unpacking) Close() error { return u.close() }

@@ -59,45 +59,19 @@ func (w *window) expect(c byte) error {
 	return nil
 }
 
-// value takes the text of one JSON value. errTooLong is one beyond limit, which has been skipped. With keep
-// false there is no text.
+// value consumes one JSON value and returns its text. errTooLong: it is beyond limit, and has been skipped. With keep false
+// there is no text.
 func (w *window) value(limit int64, keep bool) ([]byte, error) {
 	if _, err := w.next(); err != nil {
 		return nil, err
 	}
 	var s scan
-	var text []byte
-	size := int64(0)
-	for {
-		rest := w.rest()
-		if len(rest) == 0 {
-			if err := w.broken(); err != nil {
-				return nil, err
-			}
-			if !s.atEnd() {
-				return nil, w.fault("the document ends in the middle of a value")
-			}
-			return w.cut(text, size, limit)
-		}
-		n, done := s.feed(rest)
-		if size += int64(n); keep && size <= limit {
-			if text == nil && done {
-				text = bytes.Clone(rest[:n])
-			} else {
-				text = grow(text, rest[:n], limit)
-			}
-		} else {
-			text = nil
-		}
-		w.consume(n)
-		if done {
-			return w.cut(text, size, limit)
-		}
-	}
-}
-
-func (w *window) cut(text []byte, size, limit int64) ([]byte, error) {
+	text, size, ended, err := w.take(limit, keep, s.feed)
 	switch {
+	case err != nil:
+		return nil, err
+	case !ended && !s.atEnd():
+		return nil, w.fault("the document ends in the middle of a value")
 	case size == 0:
 		return nil, w.fault("a value is missing")
 	case size > limit:

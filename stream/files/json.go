@@ -92,59 +92,44 @@ func (d *document) walk(level int) error {
 	return err
 }
 
-// elements calls f at each element of a list, which f must take.
+// elements calls f at each element of a list, which f must consume.
 func (d *document) elements(f func(i int) error) error {
-	if err := d.expect('['); err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		c, err := d.next()
-		if err != nil {
-			return err
-		}
-		if c == ']' && i == 0 {
-			d.consume(1)
-			return nil
-		}
-		if err := f(i); err != nil {
-			return err
-		}
-		if c, err = d.next(); err != nil {
-			return err
-		}
-		if c != ',' {
-			return d.expect(']')
-		}
-		d.consume(1)
-	}
+	return d.parts('[', ']', func(i int, _ byte) error { return f(i) })
 }
 
-// members calls f at each member's value, which f must take.
+// members calls f at each member's value, which f must consume.
 func (d *document) members(f func(key string) error) error {
-	if err := d.expect('{'); err != nil {
-		return err
-	}
-	for i := 0; ; i++ {
-		c, err := d.next()
-		if err != nil {
-			return err
-		}
-		if c == '}' && i == 0 {
-			d.consume(1)
-			return nil
-		}
+	return d.parts('{', '}', func(_ int, c byte) error {
 		key, err := d.name(c)
 		if err != nil {
 			return err
 		}
-		if err := f(key); err != nil {
+		return f(key)
+	})
+}
+
+// parts calls f at each part of a list or object, which begins with c and which f must consume.
+func (d *document) parts(opening, closing byte, f func(i int, c byte) error) error {
+	if err := d.expect(opening); err != nil {
+		return err
+	}
+	for i := 0; ; i++ {
+		c, err := d.next()
+		if err != nil {
+			return err
+		}
+		if c == closing && i == 0 {
+			d.consume(1)
+			return nil
+		}
+		if err := f(i, c); err != nil {
 			return err
 		}
 		if c, err = d.next(); err != nil {
 			return err
 		}
 		if c != ',' {
-			return d.expect('}')
+			return d.expect(closing)
 		}
 		d.consume(1)
 	}

@@ -10,7 +10,7 @@ func (e *emitter) eachLine(w *window) error {
 	e.w, e.lines = w, true
 	for {
 		line := w.line + 1
-		text, err := w.readLine(e.shape.MaxItem, true)
+		text, err := w.readLine(e.shape.MaxItem)
 		switch {
 		case err == io.EOF: //nolint:errorlint // bare
 			return e.complete()

@@ -64,7 +64,7 @@ func (p *Places) Open(ctx context.Context, path string) (io.ReadCloser, Info, er
 	if err != nil {
 		return nil, Info{}, about(path, errors.Join(err, raw.Close()))
 	}
-	return &chain{in, raw}, info, nil
+	return &closing{in, func() error { return errors.Join(in.Close(), raw.Close()) }}, info, nil
 }
 
 // OpenRaw opens a file for reading as it is.
@@ -76,14 +76,14 @@ func (p *Places) OpenRaw(ctx context.Context, path string) (io.ReadCloser, Info,
 	return raw, info, nil
 }
 
-// chain closes a reader and its source.
-type chain struct {
-	io.ReadCloser
-	below io.Closer
+// closing is a reader that is closed by a function.
+type closing struct {
+	io.Reader
+	close func() error
 }
 
 // Close implements io.Closer.
-func (c *chain) Close() error { return errors.Join(c.ReadCloser.Close(), c.below.Close()) }
+func (c *closing) Close() error { return c.close() }
 
 // open opens a file at an offset.
 func (p *Places) open(ctx context.Context, path string, offset int64) (io.ReadCloser, Info, error) {

@@ -32,15 +32,7 @@ func (f rowFormat) shape(format string) Shape {
 
 // Rows implements durable.Format.
 func (f rowFormat) Rows(ctx context.Context, path string, row func(*item.Value) error) error {
-	return f.each(ctx, path, f.shape(f.target.format), row)
-}
-
-// Spooled implements durable.Format.
-func (f rowFormat) Spooled(ctx context.Context, path string, row func(*item.Value) error) error {
-	return f.Rows(ctx, path, row)
-}
-
-func (f rowFormat) each(ctx context.Context, path string, s Shape, row func(*item.Value) error) error {
+	s := f.shape(f.target.format)
 	return f.places.Each(ctx, path, s, nil, func(r Row) error {
 		if r.Err != nil {
 			return r.Err

@@ -97,6 +97,14 @@ func dialS3(o S3Options) (*minio.Client, error) {
 	return c, nil
 }
 
+// bucketOf is the client for an s3:// path, and the path cut.
+func (p *Places) bucketOf(path string) (client *minio.Client, bucket, key string, err error) {
+	if client, err = p.s3.open(); err == nil {
+		bucket, key, err = bucketKey(path)
+	}
+	return client, bucket, key, err
+}
+
 // bucketKey cuts an s3:// path.
 func bucketKey(p string) (bucket, key string, err error) {
 	bucket, key, _ = strings.Cut(strings.TrimPrefix(p, "s3://"), "/")
@@ -107,11 +115,7 @@ func bucketKey(p string) (bucket, key string, err error) {
 }
 
 func (p *Places) listS3(ctx context.Context, pattern string) ([]string, error) {
-	client, err := p.s3.open()
-	if err != nil {
-		return nil, err
-	}
-	bucket, key, err := bucketKey(pattern)
+	client, bucket, key, err := p.bucketOf(pattern)
 	if err != nil {
 		return nil, err
 	}
@@ -145,11 +149,7 @@ func (p *Places) listS3(ctx context.Context, pattern string) ([]string, error) {
 }
 
 func (p *Places) openS3(ctx context.Context, name string, offset int64) (io.ReadCloser, Info, error) {
-	client, err := p.s3.open()
-	if err != nil {
-		return nil, Info{}, err
-	}
-	bucket, key, err := bucketKey(name)
+	client, bucket, key, err := p.bucketOf(name)
 	if err != nil {
 		return nil, Info{}, err
 	}
@@ -232,11 +232,7 @@ func s3Error(err error) error {
 // hasBucket looks whether there is a bucket for a path. A service that does not say is given the benefit
 // of the doubt.
 func (p *Places) hasBucket(ctx context.Context, name string) error {
-	client, err := p.s3.open()
-	if err != nil {
-		return err
-	}
-	bucket, _, err := bucketKey(name)
+	client, bucket, _, err := p.bucketOf(name)
 	if err != nil {
 		return err
 	}
@@ -256,11 +252,7 @@ func (p *Places) hasBucket(ctx context.Context, name string) error {
 // upload puts a local file into a bucket and makes sure that all of it arrived. Large files go in parts; they
 // appear when the last has arrived.
 func (p *Places) upload(ctx context.Context, local, dest string) error {
-	client, err := p.s3.open()
-	if err != nil {
-		return err
-	}
-	bucket, key, err := bucketKey(dest)
+	client, bucket, key, err := p.bucketOf(dest)
 	if err != nil {
 		return err
 	}
@@ -288,11 +280,7 @@ func (p *Places) upload(ctx context.Context, local, dest string) error {
 
 // removeObject deletes an object and reports whether it existed.
 func (p *Places) removeObject(ctx context.Context, dest string) (was bool, err error) {
-	client, err := p.s3.open()
-	if err != nil {
-		return false, err
-	}
-	bucket, key, err := bucketKey(dest)
+	client, bucket, key, err := p.bucketOf(dest)
 	if err != nil {
 		return false, err
 	}

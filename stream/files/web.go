@@ -124,14 +124,4 @@ func retryable(err error) (again bool, after time.Duration) {
 }
 
 // reading is the body of a response that is closed with it.
-func reading(resp *outbound.Response) io.ReadCloser {
-	return struct {
-		io.Reader
-		closer
-	}{resp.Body, resp.Close}
-}
-
-type closer func() error
-
-// Close implements io.Closer.
-func (c closer) Close() error { return c() }
+func reading(resp *outbound.Response) io.ReadCloser { return &closing{resp.Body, resp.Close} }

@@ -88,49 +88,50 @@ func (w *window) broken() error {
 	return w.err
 }
 
-// readLine takes a line without its end. The error is io.EOF behind the last, errTooLong for a line beyond
-// limit, else that of the file. With keep false there is no text.
-func (w *window) readLine(limit int64, keep bool) ([]byte, error) {
-	var long []byte // bytes before this window
-	size := int64(0)
-	for {
-		rest := w.rest()
-		if len(rest) == 0 {
-			if err := w.broken(); err != nil {
-				return nil, err
-			}
-			if size == 0 {
-				return nil, io.EOF
-			}
-			return whole(long, size, limit)
+// readLine consumes a line, and returns it without its end and the blanks around it. The error is io.EOF behind the last,
+// errTooLong for a line beyond limit, else that of the file.
+func (w *window) readLine(limit int64) ([]byte, error) {
+	text, size, ended, err := w.take(limit, true, func(p []byte) (int, bool) {
+		if end := bytes.IndexByte(p, '\n'); end >= 0 {
+			return end, true
 		}
-		end := bytes.IndexByte(rest, '\n')
-		text := rest
-		if end >= 0 {
-			text = rest[:end]
-		}
-		if size += int64(len(text)); keep && size <= limit {
-			if long == nil && end >= 0 {
-				long = bytes.Clone(bytes.TrimSpace(text))
-			} else {
-				long = grow(long, text, limit)
-			}
-		} else {
-			long = nil
-		}
-		if end >= 0 {
-			w.consume(end + 1)
-			return whole(long, size, limit)
-		}
-		w.consume(len(text))
+		return len(p), false
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case ended:
+		w.consume(1)
+	case size == 0:
+		return nil, io.EOF
 	}
-}
-
-func whole(text []byte, size, limit int64) ([]byte, error) {
 	if size > limit {
 		return nil, errTooLong
 	}
 	return bytes.TrimSpace(text), nil
+}
+
+// take consumes a piece of the text: end returns how much of the bytes given belongs to it, and whether it ends there. ended
+// is false for one that ends with the text. There is none of it when its size is beyond limit, or with keep false.
+func (w *window) take(limit int64, keep bool, end func(p []byte) (n int, ended bool)) (text []byte, size int64, ended bool, err error) {
+	for !ended {
+		rest := w.rest()
+		if len(rest) == 0 {
+			return text, size, false, w.broken()
+		}
+		var n int
+		n, ended = end(rest)
+		switch size += int64(n); {
+		case !keep || size > limit:
+			text = nil
+		case text == nil && ended:
+			text = bytes.Clone(rest[:n])
+		default:
+			text = grow(text, rest[:n], limit)
+		}
+		w.consume(n)
+	}
+	return text, size, true, nil
 }
 
 // grow appends, and uses at most twice the memory needed.
