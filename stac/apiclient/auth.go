@@ -15,17 +15,25 @@ import (
 )
 
 // Auth are the credentials: at most one kind of them. They are sent only to the origin of Options.URL and to Origins,
-// and never appear in an error or a Cursor.
+// and never appear in an error or a Cursor. Configs embed it; those members that have no key here are called differently
+// in different modules.
 type Auth struct {
-	Bearer             string // Authorization: Bearer
-	Username, Password string // Authorization: Basic
-	// Key is an API key, sent in the header KeyHeader or the query parameter KeyQuery.
-	Key, KeyHeader, KeyQuery string
-	// OAuth 2 client credentials (RFC 6749 §4.4): the token is fetched, kept while it is good, and fetched
-	// anew once when the API answers 401.
-	TokenURL, ClientID, ClientSecret, Scope, Audience string
+	Bearer   string `json:"bearer" writeOnly:"true" doc:"Bearer token."`
+	Username string `json:"username" doc:"User of basic authentication."`
+	Password string `json:"password" writeOnly:"true" doc:"Password of basic authentication."`
+	// Key is sent in the header KeyHeader or the query parameter KeyQuery.
+	Key       string `json:"api_key" writeOnly:"true" doc:"API key."`
+	KeyHeader string `json:"-"`
+	KeyQuery  string `json:"-"`
+	// TokenURL and what follows are OAuth 2 client credentials (RFC 6749 §4.4): the token is fetched, kept while it is good,
+	// and fetched anew once when the API answers 401.
+	TokenURL     string `json:"token_url" doc:"Where OAuth 2 client credentials get a token."`
+	ClientID     string `json:"client_id" doc:"OAuth client."`
+	ClientSecret string `json:"client_secret" writeOnly:"true" doc:"Its secret."`
+	Scope        string `json:"scope" doc:"OAuth scope."`
+	Audience     string `json:"audience" doc:"OAuth audience."`
 	// Origins get the credentials besides. Defaults to none.
-	Origins []string
+	Origins []string `json:"-"`
 }
 
 func (a Auth) check() error {

@@ -25,20 +25,12 @@ type connection struct {
 	EmptyPages   int      `json:"empty_pages" minimum:"1" doc:"Empty pages in a row that are followed before the end, 3 when absent."`
 }
 
-// credentials are an apiclient.Auth, described.
+// credentials are an apiclient.Auth with the keys of this package's modules.
 type credentials struct {
-	Bearer       string   `json:"bearer" writeOnly:"true" doc:"Bearer token."`
-	Username     string   `json:"username" doc:"User of basic authentication."`
-	Password     string   `json:"password" writeOnly:"true" doc:"Password of basic authentication."`
-	Key          string   `json:"api_key" writeOnly:"true" doc:"API key, sent in header or query."`
-	KeyHeader    string   `json:"header" doc:"Header of the API key, X-API-Key when neither header nor query is given."`
-	KeyQuery     string   `json:"query" doc:"Query parameter of the API key."`
-	TokenURL     string   `json:"token_url" doc:"Where OAuth 2 client credentials get a token."`
-	ClientID     string   `json:"client_id" doc:"OAuth client."`
-	ClientSecret string   `json:"client_secret" writeOnly:"true" doc:"Its secret."`
-	Scope        string   `json:"scope" doc:"OAuth scope."`
-	Audience     string   `json:"audience" doc:"OAuth audience."`
-	Origins      []string `json:"origins" doc:"Other origins that get the credentials too, like https://host:port."`
+	apiclient.Auth
+	Header  string   `json:"header" doc:"Header of the API key, X-API-Key when neither header nor query is given."`
+	Query   string   `json:"query" doc:"Query parameter of the API key."`
+	Origins []string `json:"origins" doc:"Other origins that get the credentials too, like https://host:port."`
 }
 
 // retry is an apiclient.Retry, described.
@@ -78,8 +70,9 @@ func (c connection) open(h *outbound.Client, url string) (*apiclient.Client, err
 		}
 		o.Header.Set(name, value)
 	}
-	if c.Credentials != nil {
-		o.Auth = apiclient.Auth(*c.Credentials)
+	if given := c.Credentials; given != nil {
+		o.Auth = given.Auth
+		o.Auth.KeyHeader, o.Auth.KeyQuery, o.Auth.Origins = given.Header, given.Query, given.Origins
 		if o.Auth.Key != "" && o.Auth.KeyHeader == "" && o.Auth.KeyQuery == "" {
 			o.Auth.KeyHeader = "X-API-Key"
 		}

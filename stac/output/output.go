@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 
 	"github.com/stepwell/stepwell/action/outbound"
+	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/durable"
 	"github.com/stepwell/stepwell/stream/files"
@@ -77,20 +78,11 @@ type config struct {
 	Auth        authConfig        `json:"auth" doc:"api: credentials of one kind."`
 }
 
-// authConfig is an api.Auth, described.
+// authConfig is an apiclient.Auth with the keys of this module.
 type authConfig struct {
-	Bearer       string   `json:"bearer" writeOnly:"true" doc:"A bearer token."`
-	Username     string   `json:"username" doc:"The user of basic authentication."`
-	Password     string   `json:"password" writeOnly:"true" doc:"The password of basic authentication."`
-	Key          string   `json:"api_key" writeOnly:"true" doc:"An API key."`
-	KeyHeader    string   `json:"api_key_header" doc:"The header that the API key goes in."`
-	KeyQuery     string   `json:"api_key_query" doc:"The query parameter that the API key goes in."`
-	TokenURL     string   `json:"token_url" doc:"Where OAuth 2 client credentials get a token."`
-	ClientID     string   `json:"client_id" doc:"The OAuth 2 client."`
-	ClientSecret string   `json:"client_secret" writeOnly:"true" doc:"The OAuth 2 client's secret."`
-	Scope        string   `json:"scope" doc:"The OAuth 2 scope asked for."`
-	Audience     string   `json:"audience" doc:"The OAuth 2 audience asked for."`
-	Origins      []string `json:"-"`
+	apiclient.Auth
+	Header string `json:"api_key_header" doc:"The header that the API key goes in."`
+	Query  string `json:"api_key_query" doc:"The query parameter that the API key goes in."`
 }
 
 // open makes the sink.

@@ -64,8 +64,10 @@ func (o Options) openServer(ctx context.Context, env *stream.Env, c config) (*se
 	case c.Keep == durable.KeepFirst && c.OnConflict != "upsert":
 		c.OnConflict = "skip"
 	}
+	auth := c.Auth.Auth
+	auth.KeyHeader, auth.KeyQuery = c.Auth.Header, c.Auth.Query
 	client, err := apiclient.New(apiclient.Options{HTTP: o.HTTP, URL: c.URL, Header: header, Concurrent: c.Concurrency, PerSecond: c.RateLimit,
-		Auth: apiclient.Auth(c.Auth)})
+		Auth: auth})
 	if err != nil {
 		return nil, err
 	}
