@@ -251,24 +251,33 @@ func (a *auditor) document(ctx context.Context, rel string, above []string) (*it
 		return nil, nil
 	}
 	a.core(rel, text)
-	for _, l := range doc.Get("links").Elements() {
-		href, _ := l.Get("href").Str()
-		kind, _ := l.Get("rel").Str()
-		to, ours := a.relOf(path.Dir(rel), href)
-		if !ours || !slices.Contains([]string{"root", "parent", "child", "item", "collection"}, kind) {
-			continue
-		}
-		if _, err := os.Stat(a.place.local(to)); err != nil && !(a.config.Format == "catalog" && to == catalogFile) {
-			a.faults.add(rel, "its %s link leads to %s, which is not there", kind, href)
-			continue
-		}
-		if kind == "child" && path.Base(to) == catalogFile && !slices.Contains(above, to) && len(above) < 20 {
+	for _, to := range a.links(rel, doc, "root", "parent", "collection", "item", "child") {
+		if path.Base(to) == catalogFile && !slices.Contains(above, to) && len(above) < 20 {
 			if _, err := a.document(ctx, to, append(above, rel)); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return doc, context.Cause(ctx)
+}
+
+// links checks that links of some kinds lead to files where they lead into the output, but for the root of a catalog, which
+// is written last. It returns the children that are there.
+func (a *auditor) links(rel string, doc *item.Value, kinds ...string) (children []string) {
+	for _, l := range doc.Get("links").Elements() {
+		href, _ := l.Get("href").Str()
+		kind, _ := l.Get("rel").Str()
+		to, ours := a.relOf(path.Dir(rel), href)
+		if !ours || !slices.Contains(kinds, kind) || to == catalogFile && a.config.Format == "catalog" {
+			continue
+		}
+		if _, err := os.Stat(a.place.local(to)); err != nil {
+			a.faults.add(rel, "its %s link leads to %s, which is not there", kind, href)
+		} else if kind == "child" {
+			children = append(children, to)
+		}
+	}
+	return children
 }
 
 // core checks a document against the core of STAC, of the versions whose rules are built in.
@@ -304,19 +313,6 @@ func (a *auditor) item(ctx context.Context, rel string) error {
 	if u := a.byID[stream.New(doc, stream.Place{}).Collection()]; !a.perUnit && (u == nil || !u.touched) {
 		return nil // another stream's, which may still be at it
 	}
-	for _, l := range doc.Get("links").Elements() {
-		href, _ := l.Get("href").Str()
-		kind, _ := l.Get("rel").Str()
-		to, ours := a.relOf(path.Dir(rel), href)
-		if !ours || !structural(kind) || kind == "self" {
-			continue
-		}
-		if to == catalogFile && a.config.Format == "catalog" {
-			continue // the root, which is written last
-		}
-		if _, err := os.Stat(a.place.local(to)); err != nil {
-			a.faults.add(rel, "its %s link leads to %s, which is not there", kind, href)
-		}
-	}
+	a.links(rel, doc, "root", "parent", "collection")
 	return nil
 }

@@ -81,39 +81,38 @@ type base struct {
 	place  *place
 	ledger *ledger
 	index  index
-	since  int64 // where the ledger's records of this run begin
-	about  string
-	stale  bool // the ledger holds items that have been replaced
-	closed bool // the state that was opened was of a run that had ended
-	later  bool // this run resumes from a finished one
-	token  string
+	since  int64  // where the ledger's records of this run begin
+	about  string // the format and the place, which a ledger must be of
+	stale  bool   // the ledger holds items that have been replaced
+	closed bool   // the state that was opened was of a run that had ended
+	later  bool   // this run resumes from a finished one
+	token  string // of this run's hidden files
 	// published is up to where the ledger's records are of items that this run has published before it was cut off.
 	published int64
 	guard     *flock.Flock
 	// rejected is how far the file of rejects is durable.
 	rejected durable.SetState
 
-	units    []*unit
-	byID     map[string]*unit
-	resumed  func(record) // told of the records of items and nodes
-	highest  int          // number of a unit that an item of the ledger is in
-	perUnit  bool         // each collection has a directory, and a lock, of its own
-	shared   bool         // files of all collections are in one directory, so that ids must differ across them
-	anew     bool         // items of earlier runs are not in the index: those at the place count
-	taken    int64        // items that Write was given
-	written  int64
-	repeated int64
-	leftOut  int64 // by keep
-	refused  int64
-	// known are the Collections that sources know.
+	units      []*unit
+	byID       map[string]*unit
+	resumed    func(record) // is called for each record that is loaded; nil: not called
+	highest    int          // number of a unit that the ledger's items and nodes are in
+	perUnit    bool         // each collection has a directory, and a lock, of its own
+	shared     bool         // files of all collections are in one directory, so that ids must differ across them
+	anew       bool         // items of earlier runs are not in the index: those at the place count
+	taken      int64        // items that Write was given
+	written    int64
+	repeated   int64
+	leftOut    int64 // by keep
+	refused    int64
 	mu         sync.Mutex
-	known      map[string]*stream.Item
-	knownBytes int
+	known      map[string]*stream.Item // the Collections that sources know, by id
+	knownBytes int                     // of their texts
 	// unchecked are the items that the check at the end has not looked at.
 	unchecked int64
 }
 
-// openBase makes the base of a step; load opens its ledger.
+// openBase locks the step for this run; load opens its ledger.
 func (o Options) openBase(env *stream.Env, c config) (*base, error) {
 	root := c.target()
 	if !remote(root) {
@@ -162,7 +161,7 @@ func (c *config) fixed(env *stream.Env) string {
 
 func (b *base) fixed() string { return b.config.fixed(b.env) }
 
-// load begins, or resumes from the state.
+// load begins a ledger, or rebuilds the base from that of the state.
 func (b *base) load() error {
 	c := &b.config
 	b.about = strings.Join([]string{c.Format, c.OrganizeBy, b.place.root, c.single(), c.Split, c.Compression}, "|")
@@ -235,7 +234,7 @@ func (b *base) loadRecord(r record) error {
 	return nil
 }
 
-// unitOf is the unit of a collection, taken for this stream on first use.
+// unitOf is the unit of a collection, which it locks for this stream on first use.
 func (b *base) unitOf(collection string) (*unit, error) {
 	id := collection
 	if !b.perUnit {
@@ -265,7 +264,7 @@ func (b *base) unitOf(collection string) (*unit, error) {
 	return u, nil
 }
 
-// openUnit takes the one unit that the stream is known to write to.
+// openUnit locks the one unit that the stream is known to write to, if there is one.
 func (b *base) openUnit() (err error) {
 	if known := b.fixed(); !b.perUnit || known != "" {
 		_, err = b.unitOf(known)
@@ -273,8 +272,7 @@ func (b *base) openUnit() (err error) {
 	return err
 }
 
-// arrange settles how files are arranged: as the config says, else by collection, or as one says where the place is that of
-// one file or of one list of items.
+// arrange completes organize_by: one where the place is one file, or format json has an output_path; else collection.
 func (b *base) arrange(one string) {
 	c := &b.config
 	if c.OrganizeBy == "" {
@@ -286,19 +284,19 @@ func (b *base) arrange(one string) {
 	b.perUnit = c.OrganizeBy == "collection"
 }
 
-// admitted is an item that is to be written.
+// admitted is an item that is to be written, and in the index already.
 type admitted struct {
 	it   *stream.Item
 	unit *unit
 	id   string
-	key  [16]byte
+	key  [16]byte // in the index, as val is
 	val  uint64
-	twin bool
+	twin bool    // another id that differs in case only came first
 	old  verdict // fresh or updated
 	prev uint64  // the index's value before, of updated
 }
 
-// named is a copy of an item that has an id and, where it needs one, a collection; nil when it was refused.
+// named counts an item, and returns a copy that has an id and, where it needs one, a collection; nil when it is refused.
 func (b *base) named(it *stream.Item, needCollection bool) (*stream.Item, error) {
 	b.taken++
 	it = it.Clone()
@@ -325,7 +323,8 @@ func (b *base) errTwice(it *stream.Item) error {
 	return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the stream has another item " + it.ID() + " of collection " + it.Collection(), Hint: hint}
 }
 
-// admit looks at an item: nil when there is nothing to write, because it was refused or is there already.
+// admit decides about an item by the index: nil when there is nothing to write, because it is refused, left out or there
+// already.
 func (b *base) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 	it, err := b.named(it, needCollection)
 	if it == nil || err != nil {
@@ -370,7 +369,7 @@ func (b *base) admit(it *stream.Item, needCollection bool) (*admitted, error) {
 	return a, nil
 }
 
-// reject refuses an item that was admitted.
+// reject refuses an item that was admitted, and takes it out of the index.
 func (b *base) reject(a *admitted, cause error) error {
 	if a.old == updated {
 		b.index[a.key] = a.prev
@@ -405,7 +404,7 @@ func (b *base) recordUnits() error {
 	return nil
 }
 
-// commit makes files, names and the ledger durable, in this order.
+// commit makes the names of files, and then the ledger, durable; the files are.
 func (b *base) commit() (state, error) {
 	if err := b.place.sync(); err != nil {
 		return state{}, err
@@ -430,7 +429,7 @@ func (b *base) warn(message string, err error) {
 	b.env.Log(slog.LevelWarn, message, slog.String("error", err.Error()))
 }
 
-// abandon lets everything go.
+// abandon closes the ledger, and releases all locks.
 func (b *base) abandon() {
 	if b.ledger != nil {
 		b.ledger.close()

@@ -50,18 +50,12 @@ func (t *tree) writeNode(ctx context.Context, n *node) error {
 	links = append(links, items...)
 	switch {
 	case n.parent == 0:
-		doc, err = t.collectionOf(u.ID, &u.Summary, doc)
-	case doc != nil:
-	default:
+		doc = t.collectionOf(u.ID, &u.Summary, doc)
+		summary.Merge(doc, &u.Summary)
+	case doc == nil:
 		title := path.Base(n.dir)
 		doc = newCatalog(u.ID+"-"+strings.ReplaceAll(strings.TrimPrefix(n.dir, u.Dir+"/"), "/", "-"), title,
 			"Items of collection "+u.ID+", part "+title+".", u.Summary.Version)
-	}
-	if err != nil {
-		return err
-	}
-	if n.parent == 0 {
-		summary.Merge(doc, &u.Summary)
 	}
 	t.dropDead(doc, n.dir, links, old != nil)
 	relink(doc, links, true, asIs)

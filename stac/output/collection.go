@@ -38,9 +38,7 @@ func (t *tree) writeCollection(ctx context.Context, u *unit) error {
 	if err != nil {
 		return err
 	}
-	if doc, err = t.collectionOf(u.ID, &u.Summary, doc); err != nil {
-		return err
-	}
+	doc = t.collectionOf(u.ID, &u.Summary, doc)
 	if old == nil {
 		links := []link{{rel: "root", href: t.href(path.Dir(rel), rel), media: mediaJSON}}
 		if t.absolute() {

@@ -13,7 +13,7 @@ import (
 // maxKnown bounds the text of the Collections that are kept for the end.
 const maxKnown = 64 << 20
 
-// rememberCollection keeps a Collection that a source knows.
+// rememberCollection keeps a Collection that a source knows, unless their texts are beyond maxKnown.
 func (b *base) rememberCollection(c *stream.Item) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,8 +62,8 @@ func (b *base) knownOf(id string) *item.Value {
 var elsewhere = []string{"item", "items", "child", "data", "search", "aggregate", "aggregations", "queryables", "next", "prev"}
 
 // collectionOf is the Collection as its source describes it now, merged over the existing one (nil: none), with all
-// required members.
-func (b *base) collectionOf(id string, s *summary.Summary, here *item.Value) (*item.Value, error) {
+// required members. What its items say is not in it yet: that is summary.Merge's.
+func (b *base) collectionOf(id string, s *summary.Summary, here *item.Value) *item.Value {
 	known := b.knownOf(id)
 	doc := here
 	switch {
@@ -95,13 +95,11 @@ func (b *base) collectionOf(id string, s *summary.Summary, here *item.Value) (*i
 			doc.Set(member[0], item.OfText(member[1]))
 		}
 	}
-	for _, member := range []string{"extent", "links"} {
-		if doc.Get(member).IsNull() {
-			doc.Set(member, item.NewObject())
-		}
+	if doc.Get("extent").IsNull() {
+		doc.Set("extent", item.NewObject())
 	}
 	if doc.Get("links").Kind() != item.List {
 		doc.Set("links", item.NewList())
 	}
-	return doc, nil
+	return doc
 }

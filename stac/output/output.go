@@ -3,9 +3,9 @@
 // transactions (specifications: stac-manager, OutputModule; stac-and-media §1, §2 and §4).
 //
 // Items that Commit reports are durable, and a stream that was cut off goes on behind them: no item is lost and
-// none is there twice. A file appears under its name when it is complete. An output that is written has one
-// writer; a second is refused. Memory is bounded: 24 to 32 bytes per item, several times
-// that while their table grows, and what one batch holds. Stable.
+// none is there twice. A file appears under its name when it is complete. One execution at a time writes an output;
+// another is refused. Memory: 24 to 32 bytes per item (a catalog: 8 more), several times that while a hash table grows, and
+// what one batch holds. Stable.
 package output
 
 import (
@@ -22,7 +22,7 @@ import (
 
 // Options are the dependencies of the module.
 type Options struct {
-	// Places reaches s3:// outputs. Defaults to files.New(files.Options{}).
+	// Places reads, lists, publishes and locks files. Defaults to files.New(files.Options{}).
 	Places *files.Places
 	// HTTP sends the transactions of format api. Defaults to none: that format is refused.
 	HTTP *outbound.Client
@@ -103,7 +103,7 @@ func (o Options) open(ctx context.Context, env *stream.Env, given *config) (any,
 	return o.openFiles(ctx, env, c)
 }
 
-// openFiles makes the sink of files.
+// openFiles makes the sink of a format other than api.
 func (o Options) openFiles(ctx context.Context, env *stream.Env, c config) (stream.Sink, error) {
 	b, err := o.openBase(env, c)
 	if err != nil {

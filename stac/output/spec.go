@@ -5,7 +5,7 @@ import (
 	"github.com/stepwell/stepwell/stream/durable"
 )
 
-// moduleSpec describes the module; long because there is much to say, in a straight line.
+// moduleSpec describes the module; the fields of config describe its keys.
 func moduleSpec() spec.Spec {
 	return spec.Spec{
 		Name: "stac.output", Aliases: []string{"OutputModule"},

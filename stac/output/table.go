@@ -347,11 +347,7 @@ func (t *table) finishPart(ctx context.Context, u *unit, number int) error {
 
 // makePart makes the file of a part from its spool.
 func (t *table) makePart(ctx context.Context, u *unit, number int) (part, error) {
-	collections, err := t.collections(u)
-	if err != nil {
-		return part{}, err
-	}
-	stats, err := u.live[number].Close(ctx, t.made(u, number), collections)
+	stats, err := u.live[number].Close(ctx, t.made(u, number), t.collections(u))
 	return part{Number: number, Rows: stats.Items, Size: stats.Bytes}, err
 }
 
@@ -364,21 +360,17 @@ func (t *table) dropSpool(u *unit, number int) error {
 }
 
 // collections are the descriptions that go into a file.
-func (t *table) collections(u *unit) (map[string]*item.Value, error) {
+func (t *table) collections(u *unit) map[string]*item.Value {
 	of := u.Several
 	if t.perUnit && u.ID != "" {
 		of = map[string]*summary.Summary{u.ID: &u.Summary}
 	}
 	out := map[string]*item.Value{}
 	for id, s := range of {
-		doc, err := t.collectionOf(id, s, nil)
-		if err != nil {
-			return nil, err
-		}
-		summary.Merge(doc, s)
-		out[id] = doc
+		out[id] = t.collectionOf(id, s, nil)
+		summary.Merge(out[id], s)
 	}
-	return out, nil
+	return out
 }
 
 func (t *table) closeFiles() {
