@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // Module is a kind of stream step.
@@ -67,7 +68,7 @@ type Env struct {
 	Refuse func(it *Item, cause error) error
 	// Claim implements Claims; nil: there are no other streams.
 	Claim func(path string, share bool) error
-	// Tally is Tallied; nil: nothing is known.
+	// Tally counts items for Given; nil: nothing is known.
 	Tally func() (read, failed int64)
 	// Eval evaluates a {{ template }} in the step's scope and the names in extra. Safe for concurrent use.
 	Eval func(template string, extra map[string]any) (any, error)
@@ -87,13 +88,14 @@ func (e *Env) Claims(path string, share bool) error {
 	return e.Claim(path, share)
 }
 
-// Tallied is how many items the sources have given that lead to this step, in the runs that this one goes on from
-// too, and how many have failed on the way.
-func (e *Env) Tallied() (read, failed int64) {
-	if e.Tally == nil {
-		return 0, 0
+// Given counts the items that the sources have given that lead to this step, in the runs that this one goes on from too, and
+// those that have failed on the way. rows are to be published.
+func (e *Env) Given(rows int64) durable.Given {
+	g := durable.Given{Rows: rows}
+	if e.Tally != nil {
+		g.Read, g.Failed = e.Tally()
 	}
-	return e.Tally()
+	return g
 }
 
 // Path is a path of the user's, resolved; URLs stay as they are.

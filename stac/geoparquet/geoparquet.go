@@ -24,38 +24,27 @@ import (
 	"github.com/stepwell/stepwell/stream/parquet"
 )
 
-// Mode says how the schema is found.
-type Mode uint8
-
-// The modes.
-const (
-	Full   Mode = iota // over all items
-	FirstN             // over the first Options.FirstN items; items that do not fit are refused from then on
-	Fixed              // Options.Schema
-)
-
 // Options are the options of a File.
 type Options struct {
-	// Mode defaults to Full.
-	Mode Mode
-	// FirstN defaults to 1,000.
+	// FirstN finds the columns over the first items; items that do not fit them are refused from then on. Defaults to 0:
+	// over all items.
 	FirstN int64
-	// Schema are the columns of mode Fixed besides the standard ones: properties, and assets and links, which are
+	// Schema, when it is not nil, are the columns besides the standard ones: properties, and assets and links, which are
 	// collected over all items where they are not given.
 	Schema parquet.Schema
 	// Conflict handles a column whose items disagree (a text here, a number there). Defaults to refusing the later
 	// item.
 	Conflict parquet.Conflict
 	// Known are columns of files that are to be read together with this one (Columns, File.Schema): they keep their
-	// types, and an item that disagrees with them does not fit. In mode Fixed they tell only of assets and links.
+	// types, and an item that disagrees with them does not fit. With Schema they tell only of assets and links.
 	Known parquet.Schema
 	// RowGroup is the number of rows of a row group. Defaults to 20,000.
 	RowGroup int
-	// Resume goes on behind the items that Commit has told of, whose spool is in the same directory.
+	// Resume goes on from a state, whose spool is in the same directory.
 	Resume *State
 }
 
-// State is how far a File has come: it can go on from there (Options.Resume).
+// State is how far a File is durable.
 type State struct {
 	Rows  int64 `json:"rows"`
 	Bytes int64 `json:"bytes"` // of the spool
@@ -71,27 +60,21 @@ type Stats struct {
 // File collects items and writes them as one file. It is not safe for concurrent use.
 type File struct {
 	*durable.File
-	enc   *parquet.Encoder
-	found findings
-	// collections are those of Close.
-	collections map[string]*item.Value
+	enc         *parquet.Encoder
+	found       findings
+	collections map[string]*item.Value // those of Close
 }
 
-// New makes a file whose spool is in dir, which exists: items wait there until Close, in every mode. Errors:
-// those of the file system, and durable.ErrGone when there is nothing to resume.
+// New makes a file whose spool is in dir, which exists: items wait there until Close. Errors: those of the file system, and
+// durable.ErrGone when there is nothing to resume.
 func New(dir string, o Options) (*File, error) {
 	f := &File{found: findings{types: map[string]bool{}}}
 	t := parquet.EncoderOptions{
-		Writer: parquet.Options{RowGroup: o.RowGroup}, Conflict: o.Conflict, Base: base(),
+		Writer: parquet.Options{RowGroup: o.RowGroup}, Conflict: o.Conflict, Base: base(), FirstN: o.FirstN,
 		Convert: rowOf, Seen: f.found.add, Finish: f.finish, Metadata: f.metadata,
 	}
 	known := o.Known
-	switch o.Mode {
-	case FirstN:
-		if t.FirstN = o.FirstN; t.FirstN <= 0 {
-			t.FirstN = 1000
-		}
-	case Fixed:
+	if o.Schema != nil {
 		t.Fixed, t.Base = true, with(t.Base, o.Schema)
 		known = slices.DeleteFunc(slices.Clone(known), func(field parquet.Field) bool {
 			return !slices.ContainsFunc(t.Base, func(b parquet.Field) bool { return b.Name == field.Name && b.Type.Open })
@@ -126,8 +109,8 @@ type format struct {
 // Encoder implements durable.Format.
 func (f format) Encoder([]string) durable.Encoder { return f.enc }
 
-// with puts columns in the place of those of the same name, or behind the last. Columns that every file has stay,
-// but for links and assets; where these are not given, they are found as in mode Full.
+// with puts columns behind the last. Columns that every file has stay, but for links and assets: they are what is given, or
+// are found over all items.
 func with(s, more parquet.Schema) parquet.Schema {
 	known := map[string]int{}
 	for i := range s {
@@ -161,9 +144,9 @@ func (f *File) Commit() (State, error) {
 	return State{Rows: f.State.Items, Bytes: f.State.Offset}, err
 }
 
-// Close writes the file, which is at dest at once and complete, and removes the spool. The collections of the
-// items, by id, are written into it; nil for none. After an error nothing has changed, and Abandon must be
-// called.
+// Close writes the file, which appears at dest complete, and removes the spool. The collections of the items, by id, are
+// written into it; nil for none. After an error there is nothing at dest that was not there before, the spool is still there,
+// and Leave must be called.
 func (f *File) Close(ctx context.Context, dest string, collections map[string]*item.Value) (Stats, error) {
 	f.collections = collections
 	made, err := f.Complete(ctx, durable.Merging{})

@@ -209,7 +209,7 @@ func TestModes(t *testing.T) {
 	text := &parquet.Type{Kind: parquet.Text}
 	schema := parquet.Schema{{Name: "n", Type: &parquet.Type{Kind: parquet.Int}}, {Name: "assets", Type: &parquet.Type{Kind: parquet.Struct,
 		Fields: []parquet.Field{{Name: "x", Type: &parquet.Type{Kind: parquet.Struct, Fields: []parquet.Field{{Name: "href", Type: text}}}}}}}}
-	for name, o := range map[string]geoparquet.Options{"first": {Mode: geoparquet.FirstN, FirstN: 1}, "fixed": {Mode: geoparquet.Fixed, Schema: schema}} {
+	for name, o := range map[string]geoparquet.Options{"first": {FirstN: 1}, "fixed": {Schema: schema}} {
 		dir := t.TempDir()
 		f, err := geoparquet.New(dir, o)
 		if err != nil {
@@ -255,9 +255,9 @@ func TestFixedProperties(t *testing.T) {
 	for _, text := range texts {
 		items = append(items, parse(t, []byte(text)))
 	}
-	path, _ := write(t, geoparquet.Options{Mode: geoparquet.Fixed, Schema: schema}, items)
+	path, _ := write(t, geoparquet.Options{Schema: schema}, items)
 	same(t, items, read(t, path))
-	f, err := geoparquet.New(t.TempDir(), geoparquet.Options{Mode: geoparquet.Fixed, Schema: schema})
+	f, err := geoparquet.New(t.TempDir(), geoparquet.Options{Schema: schema})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func TestFixedProperties(t *testing.T) {
 
 // TestNoAssetsFirst: assets that the first items do not have do not fit later.
 func TestNoAssetsFirst(t *testing.T) {
-	f, err := geoparquet.New(t.TempDir(), geoparquet.Options{Mode: geoparquet.FirstN, FirstN: 1})
+	f, err := geoparquet.New(t.TempDir(), geoparquet.Options{FirstN: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

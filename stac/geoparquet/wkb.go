@@ -9,8 +9,6 @@ import (
 	"github.com/stepwell/stepwell/stac/transform/convert"
 )
 
-// WKB as ISO 19125 and GeoParquet have it: type codes 1 to 7, plus 1000 for a third coordinate. It is
-// written here, and not with orb, which knows two coordinates only: a height would be lost.
 // shape is the form of a geometry, found while its WKB was made.
 type shape struct {
 	code   uint32 // of the whole, without convert.WKBZ
@@ -26,8 +24,8 @@ func (s *shape) name() string {
 	return convert.GeometryTypes[s.code]
 }
 
-// appendWKB appends a GeoJSON geometry as WKB. Coordinates are kept to the last bit; members other than
-// type, coordinates and geometries are not kept.
+// appendWKB appends a GeoJSON geometry as WKB (ISO 19125). Coordinates are kept to the last bit; members other than type,
+// coordinates and geometries are not kept. It is written here, and not with orb, which would lose heights.
 func appendWKB(dst []byte, g *item.Value) ([]byte, error) {
 	out, _, err := measureWKB(dst, g)
 	return out, err

@@ -418,13 +418,6 @@ func (b *base) commit() (state, error) {
 	return state{Ledger: b.ledger.id, Size: b.ledger.size(), Start: b.since, Rejects: b.rejected, Later: b.later, Token: b.token, Published: b.published}, nil
 }
 
-// given counts the items of this run, with rows items to be published.
-func (b *base) given(rows int64) durable.Given {
-	g := durable.Given{Rows: rows}
-	g.Read, g.Failed = b.env.Tallied()
-	return g
-}
-
 func (b *base) warn(message string, err error) {
 	b.env.Log(slog.LevelWarn, message, slog.String("error", err.Error()))
 }

@@ -98,9 +98,7 @@ func (s *server) deleteStrangers(ctx context.Context) (deleted int64, err error)
 	}
 	collections := slices.Sorted(maps.Keys(s.owned.collections))
 	policy := durable.Policy{Mode: durable.Replace, AllowEmpty: s.config.AllowEmpty}
-	given := durable.Given{Rows: int64(len(s.owned.keys))}
-	given.Read, given.Failed = s.env.Tallied()
-	err = policy.MayReplace(s.client.URL(), given, func() (bool, error) {
+	err = policy.MayReplace(s.client.URL(), s.env.Given(int64(len(s.owned.keys))), func() (bool, error) {
 		for _, c := range collections {
 			if ids, err := s.strangers(ctx, c, 1); err != nil || len(ids) > 0 {
 				return len(ids) > 0, err

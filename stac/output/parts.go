@@ -236,7 +236,7 @@ func (t *table) mayReplace(ctx context.Context) error {
 	if t.later || t.policy.Mode != durable.Replace {
 		return nil
 	}
-	return t.policy.MayReplace(t.place.shown(t.config.single()), t.given(t.written), func() (bool, error) {
+	return t.policy.MayReplace(t.place.shown(t.config.single()), t.env.Given(t.written), func() (bool, error) {
 		old, err := t.old(ctx)
 		return len(old) > 0, err
 	})

@@ -42,12 +42,12 @@ func openTable(ctx context.Context, b *base) (*table, error) {
 	c := &b.config
 	b.arrange("flat")
 	b.anew = true
-	t := &table{base: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, options: geoparquet.Options{RowGroup: c.RowGroup, FirstN: c.FirstN}}
+	t := &table{base: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, options: geoparquet.Options{RowGroup: c.RowGroup}}
 	switch c.Schema {
 	case "first_n":
-		t.options.Mode = geoparquet.FirstN
+		t.options.FirstN = c.FirstN
 	case "fixed":
-		t.options.Mode = geoparquet.Fixed
+		t.options.Schema = parquet.Schema{}
 		for name, kind := range c.Columns {
 			t.options.Schema = append(t.options.Schema, parquet.Field{Name: name, Type: &parquet.Type{Kind: columnKinds[kind]}})
 		}
@@ -131,13 +131,13 @@ func (t *table) verify(ctx context.Context, u *unit) error {
 	return fmt.Errorf("%w: %s was changed or is missing", stream.ErrStateGone, t.place.shown(t.file(u, 1)))
 }
 
-// reopenParts opens a unit's spools. A full one may have become a file just when the run was interrupted.
+// reopenParts opens a unit's spools. A full one may have become a file just when the run was cut off: with the rows of the
+// state, and no more, it is good.
 func (t *table) reopenParts(u *unit) error {
 	u.live = map[int]*geoparquet.File{}
-	last := len(u.Spooled) - 1
 	left := u.Spooled
 	u.Spooled = nil // one after the other, each knows the columns of those before
-	for i, s := range left {
+	for _, s := range left {
 		known, err := t.known(context.Background(), u)
 		if err != nil {
 			return err
@@ -153,16 +153,18 @@ func (t *table) reopenParts(u *unit) error {
 		if !errors.Is(err, durable.ErrGone) && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		info, serr := os.Stat(t.made(u, s.Number))
-		if i == last || serr != nil {
+		made, rows, more := t.made(u, s.Number), int64(-1), parquet.Schema(nil)
+		info, serr := os.Stat(made)
+		if serr == nil && t.config.PartRows > 0 { // else the run has one part, which takes more items
+			if err := openPart(made, info.Size(), func(f *parquet.File) { rows, more = f.Rows, f.Schema() }); err != nil {
+				return err
+			}
+		}
+		if rows != s.State.Rows {
 			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
 		}
-		more, err := schemaOf(t.made(u, s.Number), info.Size())
-		if err != nil {
-			return err
-		}
 		t.columns[u.number] = known.Join(more)
-		u.Own, u.changed = append(u.Own, part{Number: s.Number, Rows: s.State.Rows, Size: info.Size()}), true
+		u.Own, u.changed = append(u.Own, part{Number: s.Number, Rows: rows, Size: info.Size()}), true
 	}
 	return nil
 }
@@ -404,7 +406,7 @@ func (t *table) openRejects(ctx context.Context) (err error) {
 	if t.rejects, err = durable.OpenSet(ctx, o, t.rejected); err != nil || t.rejects.Has(dest) {
 		return err
 	}
-	_, err = t.rejects.File(dest, func() error { return nil })
+	_, err = t.rejects.File(dest, nil)
 	return err
 }
 
@@ -413,7 +415,7 @@ func (t *table) setAside(a *admitted) error {
 	if t.rejects == nil {
 		return nil
 	}
-	m, err := t.rejects.File(t.env.Path(t.config.Rejects), func() error { return nil })
+	m, err := t.rejects.File(t.env.Path(t.config.Rejects), nil)
 	if err != nil {
 		return err
 	}

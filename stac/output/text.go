@@ -106,7 +106,7 @@ func (t *text) file(collection string) (*durable.Member, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := t.set.File(dest, func() error { return nil })
+	m, err := t.set.File(dest, nil)
 	if err == nil {
 		t.recent[collection], t.of[dest] = m, collection
 	}
@@ -163,16 +163,12 @@ func (t *text) state() textState { return textState{t.set.State(), t.of} }
 
 // Close implements stream.Sink.
 func (t *text) Close(ctx context.Context) (st, outputs any, err error) {
-	var former durable.SetState
-	if _, err := stream.State(t.env.Past, &former); err != nil {
-		former = durable.SetState{} // of an older version
-	}
-	past, err := t.set.Past(ctx, former)
+	past, err := t.set.Past(ctx, t.env.Past)
 	if t.policy.Mode == durable.Replace && t.perUnit && t.fixed() == "" && !t.later() {
 		past = append(past, t.formerFiles(ctx, past)...)
 	}
 	if err == nil {
-		err = t.set.MayReplace(ctx, t.place.shown(t.config.single()), t.given(0), past)
+		err = t.set.MayReplace(ctx, t.place.shown(t.config.single()), t.env.Given(0), past)
 	}
 	if err != nil {
 		return nil, nil, err

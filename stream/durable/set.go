@@ -257,7 +257,7 @@ func (s *Set) lock(m *Member) (err error) {
 // Has reports whether the Set has a file at dest.
 func (s *Set) Has(dest string) bool { return s.files[dest] != nil }
 
-// File is the file at dest, open. vacant is asked before one is begun that no run before has written.
+// File is the file at dest, open. vacant may refuse one that no run before has written; nil: it is begun.
 func (s *Set) File(dest string, vacant func() error) (m *Member, err error) {
 	if m = s.files[dest]; m != nil && m.Open() {
 		return m, nil
@@ -271,7 +271,7 @@ func (s *Set) File(dest string, vacant func() error) (m *Member, err error) {
 	if err := s.lock(m); err != nil {
 		return nil, err
 	}
-	if m.State.Later = later; !later {
+	if m.State.Later = later; !later && vacant != nil {
 		if err := vacant(); err != nil {
 			return nil, err
 		}

@@ -2,6 +2,7 @@ package durable
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -100,10 +101,11 @@ func (s *Set) merging(m *Member) Merging {
 	return out
 }
 
-// Past are the files of a former state that are not in this Set, which replaces them; files changed since belong to
-// someone else.
-func (s *Set) Past(ctx context.Context, former SetState) (left []string, err error) {
-	if s.o.Policy.Mode != Replace {
+// Past are the files of a former state that are not in this Set, which replaces them: those that are as they were left. A
+// state that is none of a Set has no files.
+func (s *Set) Past(ctx context.Context, state []byte) (left []string, err error) {
+	var former SetState
+	if s.o.Policy.Mode != Replace || json.Unmarshal(state, &former) != nil {
 		return nil, nil
 	}
 	for dest, f := range former.Files {

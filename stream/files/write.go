@@ -213,16 +213,11 @@ func (w *writer) Commit(context.Context) (int64, any, error) {
 
 // Close implements stream.Sink.
 func (w *writer) Close(ctx context.Context) (state, outputs any, err error) {
-	var former durable.SetState
-	if _, err := stream.State(w.env.Past, &former); err != nil {
-		former = durable.SetState{} // of another kind of step
-	}
-	past, err := w.set.Past(ctx, former)
+	past, err := w.set.Past(ctx, w.env.Past)
 	if err != nil {
 		return nil, nil, err
 	}
-	read, failed := w.env.Tallied()
-	if err := w.set.MayReplace(ctx, shown(w.target.path), durable.Given{Read: read, Failed: failed}, past); err != nil {
+	if err := w.set.MayReplace(ctx, shown(w.target.path), w.env.Given(0), past); err != nil {
 		return nil, nil, err
 	}
 	empty, err := w.set.Publish(ctx)

@@ -9,7 +9,7 @@ import (
 )
 
 // Schema are the columns of the file as a Union has them, for other rows that are to be read together with these
-// (TableOptions.Base). A column of nothing but nulls is Unknown, none is Required, and types that a Writer never writes
+// (EncoderOptions.Base). A column of nothing but nulls is Unknown, none is Required, and types that a Writer never writes
 // are JSON.
 func (f *File) Schema() Schema { return f.typeOf(f.root).Fields }
 

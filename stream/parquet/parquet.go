@@ -1,8 +1,8 @@
 // Package parquet reads and writes rows of JSON objects as Parquet files.
 //
-// Each streams a file's rows. A Writer writes rows of a known Schema. A Union finds the schema of rows as
-// they come, and a Table does both: it keeps rows in a spool on disk until the schema over all of them is
-// known. Memory is bounded by one row group, whatever the number of rows. Stable.
+// Each streams a file's rows. A Writer writes rows of a known Schema. A Union finds the schema of rows as they come, and an
+// Encoder does both for a durable.File, whose spool keeps the rows until the schema over all of them is known. Memory is
+// bounded by one row group, whatever the number of rows. Stable.
 //
 // Pages, encodings and compression are parquet-go's (0.32.0; arrow-go adds 29 MB to the program, parquet-go 9). Rows are split
 // into columns here: parquet-go writes nested values of a map by reflection and asks for the schema first, while items come

@@ -176,10 +176,11 @@ func TestKnownSchemas(t *testing.T) {
 
 	// The Writer by itself refuses the same rows.
 	var out bytes.Buffer
-	w, err := parquet.NewWriter(&out, schema, parquet.Options{Metadata: map[string]string{"k": "v"}})
+	w, err := parquet.NewWriter(&out, schema, parquet.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.SetMetadata("k", "v")
 	got = nil
 	for _, row := range rows {
 		if err := w.Write(parse(t, row)); err != nil {

@@ -68,7 +68,7 @@ func (r *rows) nulls(s *slot, rep, def int) {
 }
 
 // put takes a value and spreads it over the columns of a slot. around is the definition level of the parent.
-func (r *rows) put(s *slot, p *scan, rep, around int) error {
+func (r *rows) put(s *slot, p *scan, rep, around int) *RowError {
 	if p.null() {
 		if s.Required {
 			return misfit("must not be null or absent")
@@ -90,7 +90,7 @@ func (r *rows) put(s *slot, p *scan, rep, around int) error {
 	return nil
 }
 
-func (r *rows) members(s *slot, p *scan, rep int) error {
+func (r *rows) members(s *slot, p *scan, rep int) *RowError {
 	r.visit++
 	visit, guess := r.visit, 0
 	p.i++
@@ -103,7 +103,7 @@ func (r *rows) members(s *slot, p *scan, rep int) error {
 			return misfit("not in the schema").under(string(name))
 		}
 		if err := r.put(s.kids[at], p, rep, s.def); err != nil {
-			return within(err, s.Fields[at].Name)
+			return err.under(s.Fields[at].Name)
 		}
 		s.kids[at].seen = visit
 		guess = at + 1
@@ -120,14 +120,7 @@ func (r *rows) members(s *slot, p *scan, rep int) error {
 	return nil
 }
 
-func within(err error, name string) error {
-	if row, ok := err.(*RowError); ok {
-		return row.under(name)
-	}
-	return err
-}
-
-func (r *rows) elements(s *slot, p *scan, rep int) error {
+func (r *rows) elements(s *slot, p *scan, rep int) *RowError {
 	p.i++
 	n := 0
 	for ; p.more(n); n++ {
@@ -135,10 +128,7 @@ func (r *rows) elements(s *slot, p *scan, rep int) error {
 			rep = s.rep
 		}
 		if err := r.put(s.kids[0], p, rep, s.def+1); err != nil {
-			if row, ok := err.(*RowError); ok {
-				return row.inList()
-			}
-			return err
+			return err.inList()
 		}
 	}
 	if n == 0 {
@@ -148,7 +138,7 @@ func (r *rows) elements(s *slot, p *scan, rep int) error {
 }
 
 // leaf makes a column's value of a text other than null.
-func (r *rows) leaf(t *Type, text []byte) (parquet.Value, error) {
+func (r *rows) leaf(t *Type, text []byte) (parquet.Value, *RowError) {
 	number := text[0] == '-' || text[0] >= '0' && text[0] <= '9'
 	switch t.Kind {
 	case Bool:

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"sync/atomic"
 
 	"github.com/parquet-go/parquet-go"
@@ -22,8 +20,6 @@ type Options struct {
 	// RowGroup is the number of rows of a row group. Defaults to 20,000. A row group ends earlier when its
 	// rows are 128 MiB of text.
 	RowGroup int
-	// Metadata is written as key/value metadata.
-	Metadata map[string]string
 }
 
 const (
@@ -78,9 +74,6 @@ func NewWriter(w io.Writer, s Schema, o Options) (*Writer, error) {
 	out := parquet.NewGenericWriter[any](w, parquet.NewSchema("row", group(s)),
 		parquet.Compression(zip), parquet.PageBufferSize(page), parquet.DictionaryMaxBytes(maxDictionary),
 		parquet.CreatedBy("stepwell", "", ""), parquet.ColumnPageBuffers(parquet.NewChunkBufferPool(16<<10)))
-	for _, key := range slices.Sorted(maps.Keys(o.Metadata)) {
-		out.SetKeyValueMetadata(key, o.Metadata[key])
-	}
 	return &Writer{out: out, columns: out.ColumnWriters(), schema: s, o: o, batch: batch}, nil
 }
 
