@@ -58,10 +58,12 @@ type Scope interface {
 
 // Counts are the items of a stream step so far.
 type Counts struct {
-	In, Out, Failed int64
-	Dropped         int64 // by a modifier, or by a branch of a join
-	Skipped         int64 // done in an earlier run
-	Total           int64 // expected, 0: not known
+	In      int64 `json:"items_in"`
+	Out     int64 `json:"items_out"`
+	Failed  int64 `json:"items_failed"`
+	Dropped int64 `json:"items_dropped"` // by a modifier, or by a branch of a join
+	Skipped int64 `json:"items_skipped"` // done in an earlier run
+	Total   int64 `json:"-"`             // expected, 0: not known
 }
 
 // Members is the result of a handler whose step stands for several: the steps of a stream's segment, which

@@ -64,19 +64,15 @@ func eachBlock(path string, check func(header) error, do func(b block, keys []by
 			}
 			continue
 		}
-		b, keys, ok := parseBlock(payload)
-		if !ok {
+		var b block
+		meta, keys, ok := durable.CutMeta(payload)
+		if !ok || json.Unmarshal(meta, &b) != nil {
 			return 0, durable.Damaged("a block before byte %d", f.At())
 		}
 		if err := do(b, keys); err != nil {
 			return 0, err
 		}
 	}
-}
-
-func parseBlock(payload []byte) (b block, keys []byte, ok bool) {
-	meta, keys, ok := durable.CutMeta(payload)
-	return b, keys, ok && json.Unmarshal(meta, &b) == nil
 }
 
 // eachKey calls do for the keys of a block except refused ones, and returns the number of items.

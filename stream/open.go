@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -232,19 +231,10 @@ func (s *segment) env(n *node, data string) *Env {
 
 // started is when the execution began, as its templates see it.
 func (s *segment) started(n *node) time.Time {
-	if scope := n.host.Scope(); scope != nil {
-		root, _ := scope.Lookup("execution")
-		var value any
-		switch root := root.(type) {
-		case expr.Object:
-			value, _ = root.Attr("started_at")
-		case map[string]any:
-			value = root["started_at"]
-		}
-		if text, ok := value.(string); ok {
-			if at, err := time.Parse(time.RFC3339, text); err == nil {
-				return at
-			}
+	if v, err := n.host.Eval("{{ execution.started_at }}", nil); err == nil {
+		text, _ := v.(string)
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			return at
 		}
 	}
 	return s.began

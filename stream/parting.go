@@ -2,7 +2,7 @@ package stream
 
 import (
 	"fmt"
-	"math/bits"
+	"math/big"
 	"slices"
 )
 
@@ -86,7 +86,7 @@ func (g *graph) meet(n *node, known map[*root]*ancestry) error {
 type ancestry struct {
 	nodes  []*node // that carry the root, in the order of the graph
 	number map[*node]int
-	before []bitset // for each of nodes: itself, and all that are before it
+	before []*big.Int // for each of nodes: the set of itself and all that are before it, one bit for each
 }
 
 func (g *graph) ancestry(r *root) *ancestry {
@@ -98,12 +98,11 @@ func (g *graph) ancestry(r *root) *ancestry {
 		}
 	}
 	for i, n := range a.nodes {
-		set := make(bitset, (len(a.nodes)+63)/64)
-		set[i/64] |= 1 << (i % 64)
+		set := new(big.Int).SetBit(new(big.Int), i, 1)
 		if n != r.node {
 			for _, in := range n.inputs {
 				if from, ok := a.number[in]; ok {
-					set.add(a.before[from])
+					set.Or(set, a.before[from])
 				}
 			}
 		}
@@ -112,36 +111,14 @@ func (g *graph) ancestry(r *root) *ancestry {
 	return a
 }
 
-// bitset is a set of steps.
-type bitset []uint64
-
-func (b bitset) add(other bitset) {
-	for w := range b {
-		b[w] |= other[w]
-	}
-}
-
-func (b bitset) last() int {
-	for w := len(b) - 1; w >= 0; w-- {
-		if b[w] != 0 {
-			return w*64 + bits.Len64(b[w]) - 1
-		}
-	}
-	return -1
-}
-
 // parted are the last steps that the ways to two steps have in common, in the order of the graph.
 func (a *ancestry) parted(i, j int) []int {
-	common := slices.Clone(a.before[i])
-	for w := range common {
-		common[w] &= a.before[j][w]
-	}
+	common := new(big.Int).And(a.before[i], a.before[j])
 	var out []int
-	for at := common.last(); at >= 0; at = common.last() {
+	for common.BitLen() > 0 {
+		at := common.BitLen() - 1
 		out = append(out, at)
-		for w := range common {
-			common[w] &^= a.before[at][w]
-		}
+		common.AndNot(common, a.before[at])
 	}
 	slices.Reverse(out)
 	return out
@@ -184,16 +161,14 @@ func (p *planner) merge(steps []int) *mergePlan {
 
 // between are the steps that some of the given ones have been through, and not all, with the first part that has.
 func (p *planner) between(steps []int) map[*node]int {
-	common := slices.Clone(p.before[steps[0]])
+	common := new(big.Int).Set(p.before[steps[0]])
 	for _, s := range steps {
-		for w := range common {
-			common[w] &= p.before[s][w]
-		}
+		common.And(common, p.before[s])
 	}
 	out := map[*node]int{}
 	for _, s := range slices.Backward(steps) {
 		for i, n := range p.nodes {
-			if bit := uint64(1) << (i % 64); p.before[s][i/64]&bit != 0 && common[i/64]&bit == 0 {
+			if p.before[s].Bit(i) == 1 && common.Bit(i) == 0 {
 				out[n] = p.part(s)
 			}
 		}

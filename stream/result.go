@@ -48,13 +48,9 @@ type segmentResult struct {
 
 // stepResult is the reported result of one step.
 type stepResult struct {
-	ID       string  `json:"id"`
-	Module   string  `json:"module"`
-	In       int64   `json:"items_in"`
-	Out      int64   `json:"items_out"`
-	Failed   int64   `json:"items_failed"`
-	Dropped  int64   `json:"items_dropped"`
-	Skipped  int64   `json:"items_skipped"`
+	ID     string `json:"id"`
+	Module string `json:"module"`
+	action.Counts
 	Partly   int64   `json:"items_not_checked,omitempty"` // as the module says
 	Missing  int64   `json:"items_not_found,omitempty"`   // of a source, in a retry
 	Duration float64 `json:"duration_seconds"`
@@ -82,8 +78,7 @@ func (s *segment) result(err error) (any, error) {
 func (s *segment) tallies() map[string]action.Counts {
 	out := make(map[string]action.Counts, len(s.graph.nodes))
 	for _, n := range s.graph.nodes {
-		r := n.result()
-		out[n.step.ID] = action.Counts{In: r.In, Out: r.Out, Failed: r.Failed, Dropped: r.Dropped, Skipped: r.Skipped}
+		out[n.step.ID] = n.result().Counts
 	}
 	return out
 }
@@ -93,12 +88,12 @@ func (n *node) result() stepResult {
 		return n.done.Result
 	}
 	t := n.tally()
+	t.Total = 0
 	partly, err := strconv.ParseInt(string(n.outputs["items_not_checked"]), 10, 64)
 	if err != nil {
 		partly = 0 // it says nothing about that
 	}
-	return stepResult{Partly: partly, Missing: n.missing, ID: n.step.ID, Module: n.module.Spec.Name, In: t.In, Out: t.Out, Failed: t.Failed, Dropped: t.Dropped, Skipped: t.Skipped,
-		Duration: float64(n.took.Milliseconds()) / 1000}
+	return stepResult{ID: n.step.ID, Module: n.module.Spec.Name, Counts: t, Partly: partly, Missing: n.missing, Duration: float64(n.took.Milliseconds()) / 1000}
 }
 
 // keepOutputs stores the module's own outputs: an object, or null.
