@@ -15,7 +15,7 @@ import (
 // shared marks a path to which several streams of an execution append.
 const shared = "*"
 
-// claim keeps the streams of one execution from replacing each other's files. The claims are in a file next to the
+// claim keeps the streams of one execution from replacing each other's files. Each claim is a file in a folder beside the
 // results of the segments.
 func (s *segment) claim(n *node, path string, share bool) error {
 	if !strings.Contains(path, "://") {

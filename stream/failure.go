@@ -17,8 +17,8 @@ import (
 // maxMessage bounds every text of a failure record, in bytes.
 const maxMessage = 1000
 
-// at is where in a root's stream something failed: known, it is tried again when the stream goes on from
-// before it, and not reported twice.
+// at is the position in a root's stream of what failed. A stream that goes on from before it repeats that, and reports it
+// once.
 type at struct {
 	root int
 	seq  int64
@@ -184,7 +184,7 @@ func (s *segment) record(n *node, f Failure, where at) error {
 	return nil
 }
 
-// aborts reports whether an error ends the segment instead of failing an item.
+// aborts reports whether an error ends its step instead of failing an item.
 func aborts(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.abort

@@ -45,7 +45,7 @@ type reached struct {
 
 const maxState = 1 << 20
 
-// keysHeld is for how many batches of keys a leaf keeps in memory while they are not durable.
+// keysHeld is how many batches' keys a leaf keeps in memory until it writes them early.
 const keysHeld = 64
 
 // queueBatch enters a batch that is about to be written.
@@ -105,7 +105,7 @@ func (l *leaf) refuse(it *Item) (bool, error) {
 	return true, nil
 }
 
-// through takes a batch that is done as it comes here.
+// through records a batch at an end that is not a sink: its items are done when they come here.
 func (l *leaf) through(b *batch) error {
 	l.fresh(b)
 	if err := l.queueBatch(b); err != nil {

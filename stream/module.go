@@ -19,8 +19,8 @@ type Module struct {
 	Spec spec.Spec
 	// Open makes the component of one step for one run of its segment: a Source, a Modifier or a Sink, as
 	// Spec.Stream.Role says. config has been checked against the Spec, its defaults are filled in, and templates
-	// outside of Raw fields are rendered. It may read files and make requests; an error ends the segment before any
-	// item flows. Only a sink may change anything outside.
+	// outside of Raw fields are rendered. It may read files and make requests; an error ends the step before any item
+	// flows. Only a sink may change anything outside.
 	Open func(ctx context.Context, env *Env, config map[string]any) (any, error)
 	// Check returns every problem of a config that the Spec cannot tell, for validation: without I/O. Texts
 	// may hold templates. Defaults to none.
@@ -48,7 +48,7 @@ type Env struct {
 	Cursor, State json.RawMessage
 	// Past is the state that the last run of the step has left, of a sink that begins anew all the same; nil: none.
 	Past json.RawMessage
-	// Data is an existing directory of this segment for files that must survive a crash, such as a spool.
+	// Data is an existing directory of this step for files that must survive a crash, such as a spool.
 	Data string
 
 	// Shared is a directory that all streams of this execution see, for facts about collections. The first writer
@@ -108,8 +108,8 @@ func (e *Env) Path(path string) string {
 
 // Failure types: the specification's error classes (stac-manager §5).
 const (
-	ConfigurationError = "ConfigurationError" // a config that cannot work: the segment does not begin
-	ModuleException    = "ModuleException"    // the module cannot go on: the segment ends
+	ConfigurationError = "ConfigurationError" // a config that cannot work: the step does not begin
+	ModuleException    = "ModuleException"    // the module cannot go on: the step ends
 	DataProcessing     = "DataProcessingError"
 	ExtensionError     = "ExtensionError"
 	ValidationError    = "ValidationError"
@@ -160,5 +160,5 @@ func At(field string, err error) error {
 	return &Error{Type: DataProcessing, Context: Context{Field: field}, Err: err}
 }
 
-// Abort makes an error that ends the segment instead of failing one item.
+// Abort makes an error that ends the step and those that need it, instead of failing one item.
 func Abort(err error) error { return &Error{Type: ModuleException, Err: err, abort: true} }

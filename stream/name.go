@@ -32,7 +32,7 @@ func fileName(name string) string {
 	return safe
 }
 
-// entryName is the folder of a matrix entry: "-" for none. The folder of runs is none.
+// entryName is the folder of a matrix entry: "-" for none. It is never that of runs.
 func entryName(entry string) string {
 	switch entry {
 	case "":

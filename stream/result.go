@@ -152,7 +152,7 @@ func (s *segment) processed() int64 {
 	return total
 }
 
-// writeResult leaves word for stream.report, and the failures as they are now.
+// writeResult writes what stream.report reads: the segment's result, and beside it the failures so far.
 func (s *segment) writeResult(err error) error {
 	r := segmentResult{Segment: s.params.Steps[0].ID, Entry: s.params.Entry, Attempt: s.call.Attempt, Status: completed, Collection: s.collection,
 		Started: s.began.UTC(), Ended: time.Now().UTC()}

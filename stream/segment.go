@@ -244,7 +244,7 @@ func (s *segment) stop(n *node, err error) {
 	}
 }
 
-// spawn runs f in a goroutine of the segment's. Its error, or panic, ends the segment.
+// spawn runs f in a goroutine of the segment's. Its error, or panic, ends the step and its dependents.
 func (s *segment) spawn(n *node, f func() error) {
 	s.work.Go(func() {
 		err := func() (err error) {

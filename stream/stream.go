@@ -56,8 +56,8 @@ func text(v *item.Value) string {
 // Source makes items (stac-manager: Fetcher).
 type Source interface {
 	// Read gives all items to out, in an order that is the same when nothing has changed, and returns after the last.
-	// It returns at once with the error that a method of out returns. Any other error ends the whole segment; errors of
-	// one item or one page go to out.Fail. in is another step's stream (Spec.Stream.TakesItems), or nil; its items may
+	// It returns at once with the error that a method of out returns. Any other error ends the source and the steps that
+	// need it; errors of one item or one page go to out.Fail. in is another step's stream (Spec.Stream.TakesItems), or nil; its items may
 	// be kept and sent on. The outcome of an item of in is unknown: after a crash in begins anew, while Env.Cursor is
 	// as marked.
 	Read(ctx context.Context, in iter.Seq[*Item], out Out) error
@@ -91,7 +91,7 @@ type Out interface {
 // Modifier changes items one by one.
 type Modifier interface {
 	// Modify returns the item to pass on, usually it itself; nil drops it. An error is a failure of this
-	// item, which is recorded and not passed on; an error made by Abort ends the segment. Of modules with
+	// item, which is recorded and not passed on; an error made by Abort ends the step. Of modules with
 	// Spec.Stream.Parallel it is called by several goroutines at once.
 	Modify(ctx context.Context, it *Item) (*Item, error)
 }
@@ -101,7 +101,7 @@ type Modifier interface {
 type Sink interface {
 	// Write takes a batch in order; the items may be kept until the Commit that covers them, the slice may
 	// not. An item that alone cannot be written is given to Env.Refuse, at once or before that Commit; an
-	// error ends the segment.
+	// error ends the step.
 	Write(ctx context.Context, batch []*Item) error
 	// Commit makes durable as many items as it can at a bearable price (fsync included), and returns how many of the
 	// items written since the component was opened are durable now, counted in order, refused ones included; and the
@@ -109,9 +109,9 @@ type Sink interface {
 	// state is kept as JSON, up to 1 MiB.
 	Commit(ctx context.Context) (durable int64, state any, err error)
 	// Close ends the output: everything is durable and in its final place. It returns the state for going
-	// on in a later run, and the step's outputs: a manifest. Called once, after the last Write, when all
-	// steps of the segment have come to their end and none has failed. A crash right behind it opens the
-	// sink again with the state of the last Commit.
+	// on in a later run, and the step's outputs: a manifest. Called once, after the last Write, unless this step, one
+	// before it or the whole segment has failed. A crash right behind it opens the sink again with the state of the last
+	// Commit.
 	Close(ctx context.Context) (state, outputs any, err error)
 	// Abandon ends without finishing: committed items stay, so that the next run can resume. Called once, instead of
 	// Close or after its failure.
@@ -120,7 +120,7 @@ type Sink interface {
 
 // Finisher is implemented by sources and modifiers that have outputs, or hold something open.
 type Finisher interface {
-	// Finish is called once after the last item, also when the segment fails (then with an error, and the
+	// Finish is called once after the last item, also when the step or the segment fails (then with an error, and the
 	// outputs do not count).
 	Finish(failed error) (outputs any, err error)
 }

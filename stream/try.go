@@ -9,8 +9,7 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// Try checks the input of a registered module's component, without changing anything (Module.Try), and returns the
-// problems; none when the module has no Try. The config must have passed the Spec; templates in it are left as they
+// Try checks the config of a registered module without changing anything (Module.Try), and returns the problems; none when the module has no Try. The config must have passed the Spec; templates in it are left as they
 // are. dir is the directory of relative paths.
 func Try(ctx context.Context, r *action.Registry, name, dir string, config map[string]any) ([]error, error) {
 	a, ok := r.Lookup(name)

@@ -15,7 +15,7 @@ import (
 type Typed[C any] struct {
 	Spec spec.Spec
 	// Check returns every problem of a config that fits the tags, without I/O. Defaults to none. Early is set before
-	// templates are rendered: texts that hold one are absent from c then, but in Raw fields.
+	// templates are rendered: texts that hold one are absent from c then, except in Raw fields.
 	Check func(c *C, config Config) []error
 	// Open is Module.Open, of a config without problems.
 	Open func(ctx context.Context, env *Env, c *C) (any, error)
