@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/abema/go-mp4 v1.4.1
+	github.com/aymanbagabas/go-udiff v0.4.1
 	github.com/bep/imagemeta v1.0.1
 	github.com/cespare/xxhash/v2 v2.3.0
 	github.com/coder/websocket v1.8.15

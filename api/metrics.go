@@ -24,31 +24,7 @@ func (s *server) metrics() {
 }
 
 // Metrics is budpipeline §4.4's answer.
-type Metrics struct {
-	Executions MetricsExecutions `json:"executions"`
-	Workflows  MetricsWorkflows  `json:"workflows"`
-	Scheduler  MetricsScheduler  `json:"scheduler"`
-}
-
-// MetricsExecutions counts executions.
-type MetricsExecutions struct {
-	Total     int64 `json:"total" doc:"That the store still has."`
-	Running   int64 `json:"running"`
-	Completed int64 `json:"completed_24h"`
-	Failed    int64 `json:"failed_24h"`
-}
-
-// MetricsWorkflows says how executions of the last 24 hours went.
-type MetricsWorkflows struct {
-	AvgDuration int64   `json:"avg_duration_ms" doc:"Of those that completed."`
-	SuccessRate float64 `json:"success_rate" minimum:"0" maximum:"1" doc:"Completed ones among those that completed or failed; 1 when there were none."`
-}
-
-// MetricsScheduler are the scheduler's counts.
-type MetricsScheduler struct {
-	Active int    `json:"active_jobs"`
-	Next   *int64 `json:"next_run_in_seconds" doc:"Null when nothing is due any more."`
-}
+type Metrics = meter.Summary
 
 // streamed is an answer that the operation writes by itself.
 type streamed struct{ Body func(huma.Context) }
@@ -61,13 +37,10 @@ func (s *server) getMetrics(ctx context.Context, _ *struct{}) (*streamed, error)
 	if err != nil {
 		return nil, err
 	}
-	m := Metrics{Executions: MetricsExecutions{sum.Executions.Total, sum.Executions.Running, sum.Executions.Completed24h, sum.Executions.Failed24h},
-		Workflows: MetricsWorkflows{sum.Workflows.AvgDurationMS, sum.Workflows.SuccessRate},
-		Scheduler: MetricsScheduler{sum.Scheduler.ActiveJobs, sum.Scheduler.NextRunInSeconds}}
 	return &streamed{func(hc huma.Context) {
 		hc.SetHeader("Content-Type", "application/json")
 		hc.SetHeader("Vary", "Accept")
-		if err := marshal(hc.BodyWriter(), m); err != nil {
+		if err := marshal(hc.BodyWriter(), sum); err != nil {
 			s.o.Log.Debug("metrics were not sent", "error", err)
 		}
 	}}, nil

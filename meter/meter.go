@@ -1,7 +1,7 @@
 // Package meter measures: Prometheus metrics, the figures of budpipeline §4.4, and OpenTelemetry traces.
 //
 // Its sources are the conductor's updates (Observe), a store that times its commits (Timed), the API's requests
-// (HTTP) and small interfaces that are read on demand. Label values are
+// (Request) and small interfaces that are read on demand. Label values are
 // bounded: pipelines and actions beyond Options.MaxLabels count as "other". Names of metrics are stable from
 // version 1 on; docs/grafana-dashboard.json shows them.
 package meter

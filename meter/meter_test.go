@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"regexp"
 	"strings"
@@ -95,20 +93,10 @@ func TestCommitsAreTimed(t *testing.T) {
 
 func TestRequestsAreCounted(t *testing.T) {
 	m := meter.New(meter.Options{})
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /things/{id}", func(w http.ResponseWriter, r *http.Request) {
-		if r.PathValue("id") == "stream" {
-			w.Header().Set("Content-Type", "text/event-stream")
-			if err := http.NewResponseController(w).Flush(); err != nil {
-				t.Error(err)
-			}
-		}
-		fmt.Fprint(w, "here")
-	})
-	h := m.HTTP(mux)
-	for _, path := range []string{"/things/1", "/things/2", "/things/stream", "/nothing"} {
-		h.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("GET", path, nil))
+	for _, streams := range []bool{false, false, true} {
+		m.Request("GET /things/{id}", "GET", 200, time.Millisecond, streams)
 	}
+	m.Request("", "GET", 404, time.Millisecond, false)
 	want(t, text(t, m), `stepwell_http_requests_total{method="GET",route="GET /things/{id}",status="200"} 3`,
 		`stepwell_http_requests_total{method="GET",route="other",status="404"} 1`, `stepwell_http_request_seconds_count{route="GET /things/{id}"} 2`)
 }
@@ -151,25 +139,23 @@ func TestSummary(t *testing.T) {
 		Since: map[string]int64{"completed": 5, "completed_with_failures": 1, "failed": 1, "timed_out": 1, "cancelled": 1}, Completed: 5, Durations: 10 * time.Second}}
 	m := meter.New(meter.Options{Totals: c, Upcoming: func() (int, time.Time) { return 4, time.Now().Add(90 * time.Second) }})
 	for range 3 {
-		w := httptest.NewRecorder()
-		m.Metrics(nil).ServeHTTP(w, httptest.NewRequest("GET", "/api/v1/metrics", nil))
+		sum, err := m.Summary(t.Context())
+		got, _ := json.Marshal(sum)
 		const want = `{"executions":{"total":14,"running":3,"completed_24h":6,"failed_24h":2},"workflows":{"avg_duration_ms":2000,"success_rate":0.75},"scheduler":{"active_jobs":4,"next_run_in_seconds":90}}`
-		if got := strings.TrimSpace(w.Body.String()); got != want {
+		if err != nil || string(got) != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
 	if c.asked != 1 {
 		t.Errorf("the store was asked %d times", c.asked)
 	}
-	r := httptest.NewRequest("GET", "/api/v1/metrics", nil)
-	r.Header.Set("Accept", "text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
-	w := httptest.NewRecorder()
-	m.Metrics(nil).ServeHTTP(w, r)
-	if !strings.Contains(w.Body.String(), "stepwell_schedules_active 4") {
-		t.Errorf("Prometheus gets %.200s", w.Body)
+	for accept, want := range map[string]bool{"text/plain;version=0.0.4;q=0.5,*/*;q=0.1": true, "application/json,text/plain": false, "*/*": false} {
+		if meter.WantsText(accept) != want {
+			t.Errorf("%s wants text: %v", accept, !want)
+		}
 	}
 	none := meter.New(meter.Options{Totals: &counts{}})
-	if s, err := none.Summary(t.Context()); err != nil || s.Workflows.SuccessRate != 1 || s.Scheduler.NextRunInSeconds != nil {
+	if s, err := none.Summary(t.Context()); err != nil || s.Workflows.SuccessRate != 1 || s.Scheduler.Next != nil {
 		t.Errorf("without executions: %+v %v", s, err)
 	}
 	broken := meter.New(meter.Options{Totals: &counts{err: errors.New("away")}})

@@ -2,9 +2,7 @@ package meter
 
 import (
 	"context"
-	"encoding/json"
 	"mime"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -15,20 +13,29 @@ import (
 
 // Summary are the figures of budpipeline §4.4. Those of the last day are of executions that ended in it.
 type Summary struct {
-	Executions struct {
-		Total        int64 `json:"total"`
-		Running      int64 `json:"running"`
-		Completed24h int64 `json:"completed_24h"` // with failures or without
-		Failed24h    int64 `json:"failed_24h"`    // timed out ones included
-	} `json:"executions"`
-	Workflows struct {
-		AvgDurationMS int64   `json:"avg_duration_ms"` // of the executions that completed in the last day
-		SuccessRate   float64 `json:"success_rate"`    // completed ÷ (completed + failed) of the last day, 1 when there were none
-	} `json:"workflows"`
-	Scheduler struct {
-		ActiveJobs       int    `json:"active_jobs"`
-		NextRunInSeconds *int64 `json:"next_run_in_seconds"` // null when nothing will fire
-	} `json:"scheduler"`
+	Executions Executions `json:"executions"`
+	Workflows  Workflows  `json:"workflows"`
+	Scheduler  Scheduler  `json:"scheduler"`
+}
+
+// Executions counts executions.
+type Executions struct {
+	Total     int64 `json:"total" doc:"That the store still has."`
+	Running   int64 `json:"running"`
+	Completed int64 `json:"completed_24h"` // with failures or without
+	Failed    int64 `json:"failed_24h"`    // timed out ones included
+}
+
+// Workflows says how executions of the last 24 hours went.
+type Workflows struct {
+	AvgDuration int64   `json:"avg_duration_ms" doc:"Of those that completed."`
+	SuccessRate float64 `json:"success_rate" minimum:"0" maximum:"1" doc:"Completed ones among those that completed or failed; 1 when there were none."`
+}
+
+// Scheduler are the scheduler's counts.
+type Scheduler struct {
+	Active int    `json:"active_jobs"`
+	Next   *int64 `json:"next_run_in_seconds" doc:"Null when nothing is due any more."`
 }
 
 // How old the counts may be: they look at every execution, and a twentieth of a processor's time is enough for that.
@@ -61,20 +68,20 @@ func (m *Meter) Summary(ctx context.Context) (*Summary, error) {
 		return n
 	}
 	s.Executions.Running = count(t.Executions, stepwell.ExecutionRunning, stepwell.ExecutionCancelling)
-	s.Executions.Completed24h = count(t.Since, stepwell.ExecutionCompleted, stepwell.ExecutionCompletedWithFailures)
-	s.Executions.Failed24h = count(t.Since, stepwell.ExecutionFailed, stepwell.ExecutionTimedOut)
+	s.Executions.Completed = count(t.Since, stepwell.ExecutionCompleted, stepwell.ExecutionCompletedWithFailures)
+	s.Executions.Failed = count(t.Since, stepwell.ExecutionFailed, stepwell.ExecutionTimedOut)
 	s.Workflows.SuccessRate = 1
-	if n := s.Executions.Completed24h + s.Executions.Failed24h; n > 0 {
-		s.Workflows.SuccessRate = float64(s.Executions.Completed24h) / float64(n)
+	if n := s.Executions.Completed + s.Executions.Failed; n > 0 {
+		s.Workflows.SuccessRate = float64(s.Executions.Completed) / float64(n)
 	}
 	if t.Completed > 0 {
-		s.Workflows.AvgDurationMS = (t.Durations / time.Duration(t.Completed)).Milliseconds()
+		s.Workflows.AvgDuration = (t.Durations / time.Duration(t.Completed)).Milliseconds()
 	}
 	if m.o.Upcoming != nil {
 		var next time.Time
-		if s.Scheduler.ActiveJobs, next = m.o.Upcoming(); !next.IsZero() {
+		if s.Scheduler.Active, next = m.o.Upcoming(); !next.IsZero() {
 			in := max(0, int64(time.Until(next).Round(time.Second)/time.Second))
-			s.Scheduler.NextRunInSeconds = &in
+			s.Scheduler.Next = &in
 		}
 	}
 	return &s, nil
@@ -96,26 +103,6 @@ func (m *Meter) totals(ctx context.Context) (*store.Totals, error) {
 		s.totals, s.until = t, time.Now().Add(max(summaryAge, summaryShare*time.Since(began)))
 	}
 	return t, err
-}
-
-// Metrics serves text for Prometheus to requests that accept text/plain or OpenMetrics, and Summary as JSON to all
-// others. fail answers when the figures are unavailable.
-func (m *Meter) Metrics(fail func(http.ResponseWriter, *http.Request, error)) http.Handler {
-	text := m.Handler()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Add("Vary", "Accept")
-		if WantsText(r.Header.Get("Accept")) {
-			text.ServeHTTP(w, r)
-			return
-		}
-		s, err := m.Summary(r.Context())
-		if err != nil {
-			fail(w, r, err)
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s) // a client that has gone misses nothing
-	})
 }
 
 // WantsText reports whether an Accept header names a form of Prometheus before JSON.

@@ -5,7 +5,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
+
+	"github.com/aymanbagabas/go-udiff"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
@@ -34,7 +35,9 @@ func (l *Library) Diff(ctx context.Context, idOrName string, from, to int) (*Dif
 	}
 	d := &Diff{From: a.Version, To: b.Version, Added: []string{}, Removed: []string{}, Changed: []string{}}
 	name := func(v *Version) string { return fmt.Sprintf("%s version %d", v.Name, v.Version) }
-	d.Text = unified(name(a), name(b), a.Document, b.Document)
+	if d.Text, err = unified(name(a), name(b), a.Document, b.Document); err != nil {
+		return nil, err
+	}
 	return d, d.structure(a.Document, b.Document)
 }
 
@@ -101,66 +104,6 @@ func equal(a, b *definition.Definition) (bool, error) {
 }
 
 // unified is the difference of two texts with three lines of context.
-func unified(nameA, nameB, a, b string) string {
-	if a == b {
-		return ""
-	}
-	x, y := lines(a), lines(b)
-	edits := compare(x, y)
-	var out strings.Builder
-	fmt.Fprintf(&out, "--- %s\n+++ %s\n", nameA, nameB)
-	for i := 0; i < len(edits); {
-		if edits[i].op == ' ' {
-			i++
-			continue
-		}
-		i = hunk(&out, edits, i)
-	}
-	return out.String()
+func unified(nameA, nameB, a, b string) (string, error) {
+	return udiff.ToUnified(nameA, nameB, a, udiff.Lines(a, b), udiff.DefaultContextLines)
 }
-
-// hunk writes the changes from the i-th edit on, up to more than six equal lines, and returns its end.
-func hunk(out *strings.Builder, edits []edit, i int) int {
-	const context = 3
-	start, end, equal := max(0, i-context), i, 0
-	for end < len(edits) && equal <= 2*context {
-		if edits[end].op == ' ' {
-			equal++
-		} else {
-			equal = 0
-		}
-		end++
-	}
-	end -= max(0, equal-context)
-	fromA, fromB := edits[start].a, edits[start].b
-	countA, countB := 0, 0
-	for _, e := range edits[start:end] {
-		if e.op != '+' {
-			countA++
-		}
-		if e.op != '-' {
-			countB++
-		}
-	}
-	fmt.Fprintf(out, "@@ -%d,%d +%d,%d @@\n", at(fromA, countA), countA, at(fromB, countB), countB)
-	for _, e := range edits[start:end] {
-		out.WriteByte(e.op)
-		out.WriteString(strings.TrimSuffix(e.text, "\n"))
-		out.WriteByte('\n')
-		if !strings.HasSuffix(e.text, "\n") {
-			out.WriteString("\\ No newline at end of file\n")
-		}
-	}
-	return end
-}
-
-// at is the number of a hunk's first line; that of an empty side is the line before it.
-func at(line, count int) int {
-	if count == 0 {
-		return line
-	}
-	return line + 1
-}
-
-// lines splits a text, with the ends of lines.
-func lines(text string) []string { return slices.Collect(strings.Lines(text)) }
