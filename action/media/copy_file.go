@@ -131,7 +131,7 @@ func (e *entry) statusOf(target, sum string) string {
 // findKnown looks for the same content among the stored files of that size. The stored file is read again: only its
 // current content makes a copy needless.
 func (g *ingest) findKnown(e *entry, s Stored, lazy *lazyHash) (Stored, bool, error) {
-	if !g.p.dedupe() {
+	if !g.p.Dedupe {
 		return s, false, nil
 	}
 	for _, k := range g.index[s.Size] {
@@ -170,7 +170,7 @@ func (g *ingest) copyTo(s Stored, target string, info fs.FileInfo, expect string
 	if expect != "" && expect != sum {
 		return s, false, errChanged(s.Source)
 	}
-	if g.p.verify() {
+	if g.p.Verify {
 		back, err := g.hashStored(part, s.Size)
 		if err != nil {
 			return s, false, destinationFault(err)

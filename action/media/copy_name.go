@@ -131,7 +131,7 @@ func (g *ingest) freeName(s Stored, want string, lazy *lazyHash) (name string, s
 		if !info.Mode().IsRegular() || info.Size() != s.Size {
 			continue
 		}
-		if other, ours := g.claimed[name]; ours && other != s.Source && !g.p.dedupe() {
+		if other, ours := g.claimed[name]; ours && other != s.Source && !g.p.Dedupe {
 			continue // asked to store it twice
 		}
 		sum, err := lazy.get()

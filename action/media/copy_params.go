@@ -15,9 +15,9 @@ type copyParams struct {
 	Source      string `json:"source" doc:"Directory that the files are in. Needed unless every file has a root."`
 	Files       []any  `json:"files" doc:"What to copy: the files of media.scan, or paths relative to source. Absent: what media.scan finds in source."`
 	Destination string `json:"destination" required:"true" doc:"Directory to copy into; made when missing, and outside of the source."`
-	Verify      *bool  `json:"verify" default:"true" doc:"Read each copy back and compare it with what was read from the source."`
+	Verify      bool   `json:"verify" default:"true" doc:"Read each copy back and compare it with what was read from the source."`
 	Template    string `json:"template" default:"{original}" doc:"Name of a copy inside the destination."`
-	Dedupe      *bool  `json:"dedupe" default:"true" doc:"Store the same content once."`
+	Dedupe      bool   `json:"dedupe" default:"true" doc:"Store the same content once."`
 	OnError     string `json:"on_error" default:"continue" enum:"continue,fail" doc:"What a file that cannot be copied does to the step."`
 	Spawn       any    `json:"spawn" doc:"Step for each copied file: an object with action (´media.metadata´), name (´extract_metadata´), params and on_failure (´continue´ or ´fail´; ´continue´), or false for none."`
 
@@ -26,9 +26,6 @@ type copyParams struct {
 	spawn *spawnParams
 }
 
-func (p *copyParams) verify() bool { return p.Verify == nil || *p.Verify }
-func (p *copyParams) dedupe() bool { return p.Dedupe == nil || *p.Dedupe }
-
 // spawnParams is the step to start for each copied file; nil for none.
 type spawnParams struct {
 	action, name, onFailure string
@@ -36,7 +33,7 @@ type spawnParams struct {
 }
 
 func bindCopy(call *action.Call) (copyParams, error) {
-	var p copyParams
+	p := copyParams{Verify: true, Dedupe: true}
 	if err := call.Bind(&p); err != nil {
 		return p, err
 	}

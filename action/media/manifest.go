@@ -55,7 +55,7 @@ func (g *ingest) manifestName() string { return "manifest-" + g.id + ".json" }
 // writeManifest replaces this ingest's list in one step and returns its name.
 func (g *ingest) writeManifest() (string, error) {
 	m := manifest{Format: manifestFormat, ID: g.id, Tool: g.opts.Tool, Written: stamp(time.Now()), Run: g.call.Execution,
-		Step: g.call.StepKey, Source: g.srcDir, Verified: g.p.verify(), Files: make([]manifestFile, 0, len(g.res.Files)), Failed: g.res.Failures}
+		Step: g.call.StepKey, Source: g.srcDir, Verified: g.p.Verify, Files: make([]manifestFile, 0, len(g.res.Files)), Failed: g.res.Failures}
 	for _, s := range g.res.Files {
 		m.Files = append(m.Files, manifestFile(s))
 	}

@@ -33,9 +33,8 @@ type apiSource struct {
 	duplicates int64
 	pages      int64
 	matched    int64
-	failed     int64
-	first      error // that was recorded
-	stop       error // of out, met where it could not be returned
+	failures
+	stop error // of out, met where it could not be returned
 }
 
 // cursor is where reading goes on: within a search, or behind it.
@@ -223,11 +222,7 @@ func (a *apiSource) take(j job, s step, out stream.Out, marks bool) error {
 	}
 	switch {
 	case s.err != nil:
-		a.failed++
-		if a.first == nil {
-			a.first = s.err
-		}
-		return out.Fail(failureOf(s.err, collection))
+		return a.fail(failureOf(s.err, collection), out)
 	case s.end:
 		for _, id := range s.missing {
 			err := &stepwell.Error{Code: stepwell.CodeNotFound, Message: "item " + id + " does not exist at " + a.client.URL()}

@@ -26,12 +26,11 @@ type fileSource struct {
 	filter *itemFilter
 	from   fileCursor
 
-	given  int64 // items of all runs
-	items  int64 // of this run
-	rows   int64
-	failed int64
-	first  error
-	stop   error
+	given int64 // items of all runs
+	items int64 // of this run
+	rows  int64
+	failures
+	stop error
 }
 
 // fileCursor is where reading goes on. Before is a hash of the paths up to the file: when others have come or
@@ -282,14 +281,6 @@ func (f *fileSource) pass(e entry, out stream.Out) error {
 		return errEnough
 	}
 	return nil
-}
-
-func (f *fileSource) fail(failure stream.Failure, out stream.Out) error {
-	f.failed++
-	if f.first == nil {
-		f.first = failure.Err
-	}
-	return out.Fail(failure)
 }
 
 // Finish implements stream.Finisher.

@@ -64,6 +64,20 @@ func networkError(err error) error {
 	return &stream.Error{Type: f.Type, Context: f.Context, Err: err}
 }
 
+// failures are those that a source has recorded.
+type failures struct {
+	failed int64
+	first  error
+}
+
+func (f *failures) fail(failure stream.Failure, out stream.Out) error {
+	f.failed++
+	if f.first == nil {
+		f.first = failure.Err
+	}
+	return out.Fail(failure)
+}
+
 func failureOf(err error, collection string) stream.Failure {
 	f := stream.Failure{Type: stream.NetworkError, Collection: collection, Err: err}
 	e, ok := errors.AsType[*apiclient.Error](err)

@@ -32,10 +32,9 @@ type seed struct {
 	defaults *item.Value
 	from     seedCursor
 
-	count  int64 // entries so far, good or not
-	given  int64
-	failed int64
-	first  error
+	count int64 // entries so far, good or not
+	given int64
+	failures
 }
 
 type seedCursor struct {
@@ -118,7 +117,7 @@ func (s *seed) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stream.Ou
 		case stop != nil:
 			return stop
 		case err != nil:
-			if err := s.fail(fmt.Errorf("%s: %w", shown(path), err), stream.Place{File: path}, out); err != nil {
+			if err := s.fail(stream.Failure{Err: fmt.Errorf("%s: %w", shown(path), err), Context: stream.Context{File: path}}, out); err != nil {
 				return err
 			}
 		}
@@ -132,14 +131,6 @@ func (s *seed) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stream.Ou
 	return &stream.Error{Type: stream.ModuleException, Err: &stepwell.Error{Code: stepwell.CodeInvalid, Message: "there is nothing to make items of", Hint: "allow_empty: true accepts that"}}
 }
 
-func (s *seed) fail(err error, at stream.Place, out stream.Out) error {
-	s.failed++
-	if s.first == nil {
-		s.first = err
-	}
-	return out.Fail(stream.Failure{Err: err, Context: stream.Context{File: at.File, Line: at.Line}})
-}
-
 // entry makes an item of an entry: the defaults, copied in depth, and the entry over them.
 func (s *seed) entry(part *item.Value, err error, at stream.Place, out stream.Out) error {
 	s.count++
@@ -151,7 +142,7 @@ func (s *seed) entry(part *item.Value, err error, at stream.Place, out stream.Ou
 		err = stepwell.Invalid("", "entry %d has no id", s.count)
 	}
 	if err != nil {
-		return s.fail(err, at, out)
+		return s.fail(stream.Failure{Err: err, Context: stream.Context{File: at.File, Line: at.Line}}, out)
 	}
 	v := s.defaults.Clone()
 	v.Merge(part)

@@ -135,8 +135,8 @@ func sanitized(id string) string {
 	return id
 }
 
-// named are the members that a plain row may have for the item itself.
-var named = []string{"geometry", "bbox", "datetime", "start_datetime", "end_datetime"}
+// ownMembers are the members that a plain row may have for the item itself.
+var ownMembers = []string{"geometry", "bbox", "datetime", "start_datetime", "end_datetime"}
 
 // lay merges the input over the template.
 func (d *draft) lay(from, vars *item.Value, isRow bool) error {
@@ -157,7 +157,7 @@ func (d *draft) lay(from, vars *item.Value, isRow bool) error {
 	for key, val := range from.Members() {
 		switch {
 		case key == "id" || key == "collection":
-		case slices.Contains(named, key):
+		case slices.Contains(ownMembers, key):
 			d.over(key, val)
 		case (key == "assets" || key == "links") && val.Kind() >= item.List:
 			d.over(key, val)

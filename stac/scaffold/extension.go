@@ -20,23 +20,14 @@ var byPrefix = map[string]extension{
 
 // listed is the version of an extension that the item or the config names, "" for none.
 func (d *draft) listed(name string) string {
-	version := func(uri string) string {
-		rest, ok := strings.CutPrefix(uri, extensions+name+"/")
-		if !ok {
-			return ""
-		}
-		v, _, _ := strings.Cut(rest, "/")
-		return v
-	}
+	var uris []string
 	for _, uri := range d.out.Get("stac_extensions").Elements() {
-		text, _ := uri.Str()
-		if v := version(text); v != "" {
-			return v
-		}
+		uris = append(uris, textOf(uri))
 	}
-	for _, uri := range d.Extensions {
-		if v := version(uri); v != "" {
-			return v
+	for _, uri := range append(uris, d.Extensions...) {
+		rest, ok := strings.CutPrefix(uri, extensions+name+"/")
+		if version, _, _ := strings.Cut(rest, "/"); ok && version != "" {
+			return version
 		}
 	}
 	return ""
@@ -96,23 +87,21 @@ func (d *draft) uris() {
 		for key, val := range fields.Members() {
 			prefix, field, ok := strings.Cut(key, ":")
 			known := byPrefix[prefix]
-			if !ok || val.Kind() == item.Null || known.name == "" || d.listed(known.name) != "" {
+			if !ok || val.Kind() == item.Null || known.name == "" || named(have, known.name) {
 				continue
 			}
 			version := known.first
 			if d.Version == "1.1.0" && field != "bands" { // eo:bands and raster:bands are of the first
 				version = known.second
 			}
-			if uri := extensions + known.name + "/" + version + "/schema.json"; !have[uri] && !d.has(have, known.name) {
-				add(uri)
-			}
+			add(extensions + known.name + "/" + version + "/schema.json")
 		}
 	})
 	d.out.Set("stac_extensions", list)
 }
 
-// has reports whether some version of an extension is there.
-func (d *draft) has(have map[string]bool, name string) bool {
+// named reports whether some version of an extension is there.
+func named(have map[string]bool, name string) bool {
 	for uri := range have {
 		if strings.HasPrefix(uri, extensions+name+"/") {
 			return true

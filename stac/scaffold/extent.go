@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/item"
+	"github.com/stepwell/stepwell/stac/summary"
 )
 
 // extent is the extent of a collection. The zero value is empty.
@@ -40,23 +41,11 @@ func (e *extent) add(more extent) bool {
 // boxes on both sides of it has no other valid form.
 func extentOf(v *item.Value) extent {
 	var e extent
-	box := v.Get("bbox")
-	at := []int{0, 1, 2, 3}
-	if box.Len() == 6 {
-		at = []int{0, 1, 3, 4}
-	}
-	if n := box.Len(); n == 4 || n == 6 {
-		var b [4]float64
-		ok := true
-		for i, j := range at {
-			f, isNumber := box.At(j).Float()
-			b[i], ok = f, ok && isNumber
-		}
-		if b[0] > b[2] {
-			b[0], b[2] = -180, 180
-		}
-		if ok {
-			e.Box = &b
+	if box := summary.Box(v.Get("bbox")); box != nil {
+		n := len(box) / 2
+		e.Box = &[4]float64{box[0], box[1], box[n], box[n+1]}
+		if e.Box[0] > e.Box[2] {
+			e.Box[0], e.Box[2] = -180, 180
 		}
 	}
 	properties := v.Get("properties")

@@ -2,7 +2,6 @@ package transform
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
@@ -71,66 +70,34 @@ func (t *transformer) unmatched(it *stream.Item, key string) (*stream.Item, erro
 		Context: stream.Context{File: it.Place.File, Line: it.Place.Line, URL: it.Place.URL, Field: t.itemKey.String()}})
 }
 
-// apply writes a row's value to all places of the target.
+// apply writes a row's value to all places of the target where the strategy allows it. Objects are merged, all else is
+// replaced.
 func (m *mapping) apply(it, row *item.Value, strategy string) error {
+	var same *item.Value // of all places
 	if !m.asset {
-		v, err := m.value(row, it, "")
-		if v == nil || err != nil {
-			return err
-		}
-		return write(it, m.target, v, strategy)
-	}
-	for _, place := range places(it, m.target) {
-		v, err := m.value(row, it, place[1].Key)
-		if err != nil {
-			return err
-		}
-		if v == nil {
-			continue
-		}
-		if err := write(it, place, v, strategy); err != nil {
+		var err error
+		if same, err = m.value(row, it, ""); same == nil || err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// write puts a value where the strategy allows it. Objects are merged, all else is replaced.
-func write(it *item.Value, path item.Path, v *item.Value, strategy string) error {
-	return it.Put(path, strategy != "update_existing", func(_ []string, old *item.Value) (*item.Value, error) {
-		switch {
-		case strategy == "left" && !old.IsNull():
+	return it.Put(m.target, strategy != "update_existing", func(stars []string, old *item.Value) (v *item.Value, err error) {
+		if strategy == "left" && !old.IsNull() {
 			return nil, nil
-		case old.Kind() == item.Object && v.Kind() == item.Object && old.Get("coordinates") == nil:
+		}
+		if v = same; m.asset {
+			asset := m.target[1].Key
+			if m.target[1].Any {
+				asset = stars[0]
+			}
+			if v, err = m.value(row, it, asset); v == nil || err != nil {
+				return nil, err
+			}
+		}
+		if old.Kind() == item.Object && v.Kind() == item.Object && old.Get("coordinates") == nil {
 			merged := old.Clone()
 			merged.Merge(v)
 			return merged, nil
 		}
 		return v.Clone(), nil
 	})
-}
-
-// places are the paths that one with wildcards stands for in an item, as far as the wildcards go.
-func places(v *item.Value, p item.Path) []item.Path {
-	star := slices.IndexFunc(p, func(s item.Step) bool { return s.Any })
-	if star < 0 {
-		return []item.Path{p}
-	}
-	var out []item.Path
-	at := v
-	if star > 0 {
-		at = v.Find(p[:star])
-	}
-	add := func(step item.Step) {
-		one := slices.Clone(p)
-		one[star] = step
-		out = append(out, places(v, one)...)
-	}
-	for key := range at.Members() {
-		add(item.Step{Key: key})
-	}
-	for i := range at.Elements() {
-		add(item.Step{Index: i, IsIndex: true})
-	}
-	return out
 }

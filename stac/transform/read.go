@@ -129,11 +129,7 @@ func (t *transformer) build(row files.Row) (it *item.Value, id string, err error
 	}
 	var first error
 	for _, m := range t.mappings {
-		val, err := m.value(v, nil, "")
-		if err == nil && val != nil {
-			err = write(it, m.target, val, "merge")
-		}
-		if err != nil && first == nil { // go on: the id makes a better record
+		if err := m.apply(it, v, "merge"); err != nil && first == nil { // go on: the id makes a better record
 			first = err
 		}
 	}
