@@ -3,6 +3,7 @@ package action
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -32,6 +33,35 @@ func Of[P, O any](s spec.Spec, run func(ctx context.Context, call *Call, p P) (*
 		}
 		return out, nil
 	})}
+}
+
+// Checked adds rules of the parameters that tags cannot state. They are asked when a pipeline is validated, where values
+// with templates are left out, and again before each attempt.
+func Checked[P any](a Action, rules func(p P) []error) Action {
+	a.Handler = &checked{a.Handler, func(params map[string]any, bind func(map[string]any, any) error) []error {
+		var p P
+		if err := bind(params, &p); err != nil {
+			return []error{Fail(err)}
+		}
+		return rules(p)
+	}}
+	return a
+}
+
+type checked struct {
+	Handler
+	rules func(params map[string]any, bind func(map[string]any, any) error) []error
+}
+
+// Validate implements Validator.
+func (c *checked) Validate(params map[string]any) []error { return c.rules(params, spec.BindTemplated) }
+
+// Run implements Handler.
+func (c *checked) Run(ctx context.Context, call *Call) (any, error) {
+	if problems := c.rules(call.Params, spec.Bind); len(problems) > 0 {
+		return nil, Fail(errors.Join(problems...))
+	}
+	return c.Handler.Run(ctx, call)
 }
 
 // Registry is a set of actions by name. It is a value that its owner fills before use; afterwards

@@ -160,6 +160,10 @@ func (b *binder) bindList(v any, into reflect.Value) error {
 	if given.Kind() != reflect.Slice {
 		return b.wrong(v, into.Type())
 	}
+	if given.Type() == into.Type() && !b.templates {
+		into.Set(given)
+		return nil
+	}
 	list := reflect.MakeSlice(into.Type(), 0, given.Len())
 	for i := range given.Len() {
 		item := given.Index(i).Interface()

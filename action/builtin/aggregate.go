@@ -14,32 +14,31 @@ import (
 // maxText bounds the text that join makes, in bytes.
 const maxText = 16 << 20
 
+type aggregateParams struct {
+	Inputs    []any  `json:"inputs" required:"true" doc:"The values."`
+	Operation string `json:"operation" default:"list" enum:"list,sum,join,merge,first,last,min,max,average,count,flatten" doc:"What to do."`
+	Separator string `json:"separator" default:", " doc:"Between the texts of ´join´."`
+}
+
+type aggregateOutputs struct {
+	Result    any    `json:"result" doc:"The one value."`
+	Count     int    `json:"count" doc:"Number of inputs."`
+	Operation string `json:"operation" doc:"What was done."`
+}
+
 func aggregate() action.Action {
-	return action.Action{
-		Spec: spec.Spec{
-			Name:    "util.aggregate",
-			Aliases: []string{"aggregate"},
-			Summary: "Makes one value of many.",
-			Doc:     aggregateDoc,
-			Params: []spec.Field{
-				{Name: "inputs", Type: spec.Array, Required: true, Doc: "The values."},
-				{Name: "operation", Type: spec.String, Default: "list", Enum: operationNames(aggregates), Doc: "What to do."},
-				{Name: "separator", Type: spec.String, Default: ", ", Doc: "Between the texts of `join`."},
-			},
-			Outputs: []spec.Field{
-				{Name: "result", Type: spec.Any, Doc: "The one value."},
-				{Name: "count", Type: spec.Integer, Doc: "Number of inputs."},
-				{Name: "operation", Type: spec.String, Doc: "What was done."},
-			},
-			Examples: []spec.Example{{Title: "add up", YAML: `
+	return action.Of(spec.Spec{
+		Name:    "util.aggregate",
+		Aliases: []string{"aggregate"},
+		Summary: "Makes one value of many.",
+		Doc:     aggregateDoc,
+		Examples: []spec.Example{{Title: "add up", YAML: `
 id: total
 action: util.aggregate
 params:
   inputs: ["{{ steps.a.outputs.count }}", "{{ steps.b.outputs.count }}"]
   operation: sum`}},
-		},
-		Handler: action.HandlerFunc(runAggregate),
-	}
+	}, runAggregate)
 }
 
 const aggregateDoc = `| operation | inputs | result |
@@ -56,42 +55,30 @@ const aggregateDoc = `| operation | inputs | result |
 
 Integers stay integers. Inputs that do not fit fail the step for good.`
 
-// aggregates are the operations of util.aggregate, in the order of its documentation.
-var aggregates = []operation{
-	{"list", onList(func(list []any) (any, error) { return list, nil })},
-	{"sum", onList(sum)},
-	{"join", func(input any, params map[string]any) (any, error) { return join(input.([]any), params) }},
-	{"merge", onList(merge)},
-	{"first", onList(func(list []any) (any, error) { return at(list, 0), nil })},
-	{"last", onList(func(list []any) (any, error) { return at(list, len(list)-1), nil })},
-	{"min", onList(func(list []any) (any, error) { return extreme(list, -1) })},
-	{"max", onList(func(list []any) (any, error) { return extreme(list, 1) })},
-	{"average", onList(average)},
-	{"count", onList(func(list []any) (any, error) { return int64(len(list)), nil })},
-	{"flatten", onList(func(list []any) (any, error) { return flatten(list) })},
+// aggregates are the operations of util.aggregate.
+var aggregates = map[string]operation{
+	"list":    onList(func(list []any) (any, error) { return list, nil }),
+	"sum":     onList(sum),
+	"join":    func(input any, p operands) (any, error) { return join(input.([]any), p.separator) },
+	"merge":   onList(merge),
+	"first":   onList(func(list []any) (any, error) { return at(list, 0), nil }),
+	"last":    onList(func(list []any) (any, error) { return at(list, len(list)-1), nil }),
+	"min":     onList(func(list []any) (any, error) { return extreme(list, -1) }),
+	"max":     onList(func(list []any) (any, error) { return extreme(list, 1) }),
+	"average": onList(average),
+	"count":   onList(func(list []any) (any, error) { return int64(len(list)), nil }),
+	"flatten": onList(flatten),
 }
 
-func runAggregate(_ context.Context, call *action.Call) (any, error) {
-	list, ok := call.Params["inputs"].([]any)
-	if !ok {
-		return nil, action.Invalid("", "inputs: is %s, not a list", typeName(call.Params["inputs"]))
-	}
-	if err := checkSize("inputs", list); err != nil {
+func runAggregate(_ context.Context, _ *action.Call, p aggregateParams) (*aggregateOutputs, error) {
+	if err := checkSize("inputs", p.Inputs); err != nil {
 		return nil, err
 	}
-	name, _ := call.Params["operation"].(string)
-	if name == "" {
-		name = "list"
-	}
-	o, known := find(aggregates, name)
-	if !known {
-		return nil, action.Invalid("", "operation: unknown operation %q", name)
-	}
-	result, err := o.apply(list, call.Params)
+	result, err := apply(aggregates, p.Operation, p.Inputs, operands{separator: p.Separator})
 	if err != nil {
-		return nil, action.Fail(fmt.Errorf("%s: %w", name, err))
+		return nil, action.Fail(fmt.Errorf("%s: %w", p.Operation, err))
 	}
-	return map[string]any{"result": result, "count": int64(len(list)), "operation": name}, nil
+	return &aggregateOutputs{result, len(p.Inputs), p.Operation}, nil
 }
 
 func at(list []any, i int) any {
@@ -177,11 +164,7 @@ func extreme(list []any, sign int) (any, error) {
 	return best, nil
 }
 
-func join(list []any, params map[string]any) (any, error) {
-	separator, ok := params["separator"].(string)
-	if !ok {
-		separator = ", "
-	}
+func join(list []any, separator string) (any, error) {
 	var b strings.Builder
 	for i, element := range list {
 		switch element.(type) {

@@ -1,41 +1,41 @@
 package builtin
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
 )
 
+type transformParams struct {
+	Input      any      `json:"input" doc:"The value; null when absent."`
+	Operation  string   `json:"operation" enum:"passthrough,uppercase,lowercase,keys,values,count,flatten,unique,sort,reverse,pick,omit,merge" doc:"What to do, ´passthrough´ when neither this nor an expression is given."`
+	Keys       []string `json:"keys" doc:"The keys for ´pick´ and ´omit´."`
+	Expression *string  `json:"expression" spec:"raw" names:"input" doc:"A template that has the value as ´input´, instead of an operation."`
+}
+
+type transformOutputs struct {
+	Result     any    `json:"result" doc:"The new value."`
+	Operation  string `json:"operation" doc:"What was done; ´expression´ for an expression."`
+	InputType  string `json:"input_type" doc:"Type of the input: string, integer, number, boolean, array, object or null."`
+	OutputType string `json:"output_type" doc:"Type of the result."`
+}
+
 func transform() action.Action {
-	return action.Action{
-		Spec: spec.Spec{
-			Name:    "util.transform",
-			Aliases: []string{"transform"},
-			Summary: "Makes one value of another.",
-			Doc:     transformDoc,
-			Params: []spec.Field{
-				{Name: "input", Type: spec.Any, Doc: "The value; null when absent."},
-				{Name: "operation", Type: spec.String, Enum: operationNames(transforms), Doc: "What to do, `passthrough` when neither this nor an expression is given."},
-				{Name: "keys", Type: spec.Array, Items: &spec.Field{Name: "key", Type: spec.String}, Doc: "The keys for `pick` and `omit`."},
-				{Name: "expression", Type: spec.String, Raw: true, Names: []string{"input"}, Doc: "A template that has the value as `input`, instead of an operation."},
-			},
-			Outputs: []spec.Field{
-				{Name: "result", Type: spec.Any, Doc: "The new value."},
-				{Name: "operation", Type: spec.String, Doc: "What was done; `expression` for an expression."},
-				{Name: "input_type", Type: spec.String, Doc: "Type of the input: string, integer, number, boolean, array, object or null."},
-				{Name: "output_type", Type: spec.String, Doc: "Type of the result."},
-			},
-			Examples: []spec.Example{
-				{Title: "an operation", YAML: "id: tags\naction: util.transform\nparams:\n  input: [b, a, b]\n  operation: unique"},
-				{Title: "an expression", YAML: "id: names\naction: util.transform\nparams:\n  input: \"{{ steps.list.outputs.files }}\"\n" +
-					"  expression: \"{{ input | map(attribute='name') | join(', ') }}\""},
-			},
+	return action.Checked(action.Of(spec.Spec{
+		Name:    "util.transform",
+		Aliases: []string{"transform"},
+		Summary: "Makes one value of another.",
+		Doc:     transformDoc,
+		Examples: []spec.Example{
+			{Title: "an operation", YAML: "id: tags\naction: util.transform\nparams:\n  input: [b, a, b]\n  operation: unique"},
+			{Title: "an expression", YAML: "id: names\naction: util.transform\nparams:\n  input: \"{{ steps.list.outputs.files }}\"\n" +
+				"  expression: \"{{ input | map(attribute='name') | join(', ') }}\""},
 		},
-		Handler: transformHandler{},
-	}
+	}, runTransform), checkTransform)
 }
 
 const transformDoc = `| operation | input | result |
@@ -55,71 +55,48 @@ const transformDoc = `| operation | input | result |
 Integers stay integers. An input that does not fit fails the step for good.`
 
 // operation is one way to make a value; its error is about the input.
-type operation struct {
-	name  string
-	apply func(input any, params map[string]any) (any, error)
+type operation func(input any, p operands) (any, error)
+
+// operands are what some operations need besides the input.
+type operands struct {
+	keys      []string
+	separator string
 }
 
-// find is the operation of that name.
-func find(operations []operation, name string) (operation, bool) {
-	for _, o := range operations {
-		if o.name == name {
-			return o, true
-		}
+// apply runs the operation of a name.
+func apply(of map[string]operation, name string, input any, o operands) (any, error) {
+	f, known := of[name]
+	if !known {
+		return nil, stepwell.Invalid("", "there is no such operation")
 	}
-	return operation{}, false
+	return f(input, o)
 }
 
-func operationNames(operations []operation) []string {
-	names := make([]string, len(operations))
-	for i, o := range operations {
-		names[i] = o.name
-	}
-	return names
-}
-
-type transformHandler struct{}
-
-// Validate implements action.Validator.
-func (transformHandler) Validate(params map[string]any) []error {
-	var problems []error
-	name, _ := params["operation"].(string)
-	if name != "" && params["expression"] != nil {
+func checkTransform(p transformParams) (problems []error) {
+	if p.Operation != "" && p.Expression != nil {
 		problems = append(problems, action.Invalid("leave one of them out", "operation stands beside expression"))
 	}
-	if params["keys"] != nil && name != "" && name != "pick" && name != "omit" {
-		problems = append(problems, action.Invalid("keys belong to the operations pick and omit", "keys: has no meaning for %s", name))
+	if p.Keys != nil && p.Operation != "" && p.Operation != "pick" && p.Operation != "omit" {
+		problems = append(problems, action.Invalid("keys belong to the operations pick and omit", "keys: has no meaning for %s", p.Operation))
 	}
 	return problems
 }
 
-// Run implements action.Handler.
-func (h transformHandler) Run(_ context.Context, call *action.Call) (any, error) {
-	if problems := h.Validate(call.Params); len(problems) > 0 {
-		return nil, action.Fail(errors.Join(problems...))
-	}
-	input := call.Params["input"]
-	if err := checkSize("input", input); err != nil {
+func runTransform(_ context.Context, call *action.Call, p transformParams) (*transformOutputs, error) {
+	if err := checkSize("input", p.Input); err != nil {
 		return nil, err
 	}
-	name, _ := call.Params["operation"].(string)
+	name := cmp.Or(p.Operation, "passthrough")
 	var result any
 	var err error
-	if template, ok := call.Params["expression"].(string); ok {
+	if p.Expression != nil {
 		name = "expression"
-		result, err = call.Host.Eval(template, map[string]any{"input": input})
+		result, err = call.Host.Eval(*p.Expression, map[string]any{"input": p.Input})
 	} else {
-		if name == "" {
-			name = "passthrough"
-		}
-		o, known := find(transforms, name)
-		if !known {
-			return nil, action.Invalid("", "operation: unknown operation %q", name)
-		}
-		result, err = o.apply(input, call.Params)
+		result, err = apply(transforms, name, p.Input, operands{keys: p.Keys})
 	}
 	if err != nil {
 		return nil, action.Fail(fmt.Errorf("%s: %w", name, err))
 	}
-	return map[string]any{"result": result, "operation": name, "input_type": typeName(input), "output_type": typeName(result)}, nil
+	return &transformOutputs{result, name, typeName(p.Input), typeName(result)}, nil
 }

@@ -3,6 +3,7 @@ package builtin
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -12,34 +13,31 @@ import (
 	"github.com/stepwell/stepwell/expr"
 )
 
-// transforms are the operations of util.transform, in the order of its documentation.
-var transforms = []operation{
-	{"passthrough", func(input any, _ map[string]any) (any, error) { return input, nil }},
-	{"uppercase", func(input any, _ map[string]any) (any, error) { return mapStrings(input, strings.ToUpper) }},
-	{"lowercase", func(input any, _ map[string]any) (any, error) { return mapStrings(input, strings.ToLower) }},
-	{"keys", onObject(func(object map[string]any) any { return anyList(sortedKeys(object)) })},
-	{"values", onObject(func(object map[string]any) any {
+// transforms are the operations of util.transform.
+var transforms = map[string]operation{
+	"passthrough": func(input any, _ operands) (any, error) { return input, nil },
+	"uppercase":   func(input any, _ operands) (any, error) { return mapStrings(input, strings.ToUpper) },
+	"lowercase":   func(input any, _ operands) (any, error) { return mapStrings(input, strings.ToLower) },
+	"keys":        onObject(func(object map[string]any) any { return anyList(sortedKeys(object)) }),
+	"values": onObject(func(object map[string]any) any {
 		list := make([]any, 0, len(object))
 		for _, key := range sortedKeys(object) {
 			list = append(list, object[key])
 		}
 		return list
-	})},
-	{"count", func(input any, _ map[string]any) (any, error) { return count(input) }},
-	{"flatten", onList(func(list []any) (any, error) { return flatten(list) })},
-	{"unique", onList(unique)},
-	{"sort", onList(func(list []any) (any, error) {
-		sorted := slices.Clone(list)
-		return sorted, sortValues(sorted)
-	})},
-	{"reverse", func(input any, _ map[string]any) (any, error) { return reverse(input) }},
-	{"pick", func(input any, params map[string]any) (any, error) { return selectKeys(input, params, true) }},
-	{"omit", func(input any, params map[string]any) (any, error) { return selectKeys(input, params, false) }},
-	{"merge", onList(merge)},
+	}),
+	"count":   func(input any, _ operands) (any, error) { return count(input) },
+	"flatten": onList(flatten),
+	"unique":  onList(unique),
+	"sort":    onList(sorted),
+	"reverse": func(input any, _ operands) (any, error) { return reverse(input) },
+	"pick":    func(input any, p operands) (any, error) { return selectKeys(input, p.keys, true) },
+	"omit":    func(input any, p operands) (any, error) { return selectKeys(input, p.keys, false) },
+	"merge":   onList(merge),
 }
 
-func onObject(f func(map[string]any) any) func(any, map[string]any) (any, error) {
-	return func(input any, _ map[string]any) (any, error) {
+func onObject(f func(map[string]any) any) operation {
+	return func(input any, _ operands) (any, error) {
 		object, ok := input.(map[string]any)
 		if !ok {
 			return nil, fmt.Errorf("the input is %s, not an object", typeName(input))
@@ -48,8 +46,8 @@ func onObject(f func(map[string]any) any) func(any, map[string]any) (any, error)
 	}
 }
 
-func onList(f func([]any) (any, error)) func(any, map[string]any) (any, error) {
-	return func(input any, _ map[string]any) (any, error) {
+func onList(f func([]any) (any, error)) operation {
+	return func(input any, _ operands) (any, error) {
 		list, ok := input.([]any)
 		if !ok {
 			return nil, fmt.Errorf("the input is %s, not a list", typeName(input))
@@ -92,7 +90,7 @@ func count(input any) (any, error) {
 }
 
 // flatten replaces lists in the list by their elements, one level deep.
-func flatten(list []any) ([]any, error) {
+func flatten(list []any) (any, error) {
 	flat := make([]any, 0, len(list))
 	for _, element := range list {
 		if inner, ok := element.([]any); ok {
@@ -124,18 +122,19 @@ func unique(list []any) (any, error) {
 	return kept, nil
 }
 
-// sortValues sorts numbers or strings in place; equal elements keep their order.
-func sortValues(list []any) error {
+// sorted sorts numbers or strings; equal elements keep their order.
+func sorted(list []any) (any, error) {
 	for i, element := range list {
 		if _, err := compare(list[0], element); err != nil {
-			return fmt.Errorf("element %d: %w", i, err)
+			return nil, fmt.Errorf("element %d: %w", i, err)
 		}
 	}
+	list = slices.Clone(list)
 	slices.SortStableFunc(list, func(a, b any) int {
 		order, _ := compare(a, b) // checked above: all are of one kind
 		return order
 	})
-	return nil
+	return list, nil
 }
 
 // compare orders two numbers or two strings.
@@ -216,18 +215,13 @@ func merge(list []any) (any, error) {
 }
 
 // selectKeys keeps, or drops, the members that the parameter keys names.
-func selectKeys(input any, params map[string]any, keep bool) (any, error) {
-	list, ok := params["keys"].([]any)
-	if !ok {
-		return nil, fmt.Errorf("the parameter keys is missing or no list")
+func selectKeys(input any, keys []string, keep bool) (any, error) {
+	if keys == nil {
+		return nil, errors.New("the parameter keys is missing")
 	}
-	named := make(map[string]bool, len(list))
-	for _, key := range list {
-		text, ok := key.(string)
-		if !ok {
-			return nil, fmt.Errorf("keys: %s is no string", textOf(key))
-		}
-		named[text] = true
+	named := make(map[string]bool, len(keys))
+	for _, key := range keys {
+		named[key] = true
 	}
 	if object, ok := input.(map[string]any); ok {
 		return selected(object, named, keep), nil
