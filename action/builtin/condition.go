@@ -3,8 +3,9 @@ package builtin
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell/action"
@@ -14,36 +15,38 @@ import (
 // maxBranches bounds the branches of one condition.
 const maxBranches = 1000
 
+type conditionParams struct {
+	Condition   any      `json:"condition" spec:"bare" names:"" doc:"An expression, with or without {{ }}, or a literal."`
+	TrueResult  any      `json:"true_result" spec:"raw" names:"" doc:"The result when the condition holds; true without it."`
+	FalseResult any      `json:"false_result" spec:"raw" names:"" doc:"The result when it does not; false without it."`
+	Branches    []branch `json:"branches" spec:"raw" names:"" minItems:"1" maxItems:"1000" doc:"The branches in the order in which they are tried."`
+}
+
+type branch struct {
+	ID        string `json:"id" required:"true" minLength:"1" doc:"Name of the branch, unique."`
+	Label     string `json:"label" doc:"Name for people; the id without it."`
+	Condition any    `json:"condition" spec:"bare" doc:"An expression or a literal; without it the branch always holds."`
+	Target    string `json:"target_step" doc:"Id of the step that runs only when this branch is taken; a template is only handed on."`
+}
+
+type conditionOutputs struct {
+	Branch  string  `json:"branch" doc:"The id of the branch, ´none´ if there is none; ´true´ or ´false´ for a condition."`
+	Matched *string `json:"matched_branch" doc:"The same, but null if there is none."`
+	Label   string  `json:"matched_label" doc:"The label of the branch, else its id; ´none´ if there is none."`
+	Target  *string `json:"target_step" doc:"The target of the branch, null if it has none."`
+	Result  any     `json:"result" doc:"´true_result´ or ´false_result´ for a condition; for branches the label, null if there is none."`
+}
+
 func condition() action.Action {
-	return action.Action{
-		Spec: spec.Spec{
-			Name:    "util.condition",
-			Aliases: []string{"conditional"},
-			Summary: "Decides which way a pipeline goes.",
-			Doc: "Give either `condition`, which is true or false, or `branches`, of which the first whose condition holds " +
-				"is taken; a branch without a condition always holds. The rules are those of a step's condition: with or " +
-				"without {{ }}; a name that does not exist fails the step.\n\nThe id of a step beside this one as `target_step` makes that step wait for " +
-				"this one, and skips it unless its branch is taken. Other steps ask for the outputs in their own `condition`.",
-			Params: []spec.Field{
-				{Name: "condition", Type: spec.Any, Raw: true, Bare: true, Names: []string{}, Doc: "An expression, with or without {{ }}, or a literal."},
-				{Name: "true_result", Type: spec.Any, Raw: true, Names: []string{}, Doc: "The result when the condition holds; true without it."},
-				{Name: "false_result", Type: spec.Any, Raw: true, Names: []string{}, Doc: "The result when it does not; false without it."},
-				{Name: "branches", Type: spec.Array, Raw: true, Names: []string{}, Min: ptr(1), Max: ptr(maxBranches), Doc: "The branches in the order in which they are tried.",
-					Items: &spec.Field{Name: "branch", Type: spec.Object, Fields: []spec.Field{
-						{Name: "id", Type: spec.String, Required: true, Min: ptr(1), Doc: "Name of the branch, unique."},
-						{Name: "label", Type: spec.String, Doc: "Name for people; the id without it."},
-						{Name: "condition", Type: spec.Any, Bare: true, Doc: "An expression or a literal; without it the branch always holds."},
-						{Name: "target_step", Type: spec.String, Doc: "Id of the step that runs only when this branch is taken; a template is only handed on."},
-					}}},
-			},
-			Outputs: []spec.Field{
-				{Name: "branch", Type: spec.String, Doc: "The id of the branch, `none` if there is none; `true` or `false` for a condition."},
-				{Name: "matched_branch", Type: spec.String, Doc: "The same, but null if there is none."},
-				{Name: "matched_label", Type: spec.String, Doc: "The label of the branch, else its id; `none` if there is none."},
-				{Name: "target_step", Type: spec.String, Doc: "The target of the branch, null if it has none."},
-				{Name: "result", Type: spec.Any, Doc: "`true_result` or `false_result` for a condition; for branches the label, null if there is none."},
-			},
-			Examples: []spec.Example{{Title: "three ways", YAML: `
+	return action.Checked(action.Of(spec.Spec{
+		Name:    "util.condition",
+		Aliases: []string{"conditional"},
+		Summary: "Decides which way a pipeline goes.",
+		Doc: "Give either `condition`, which is true or false, or `branches`, of which the first whose condition holds " +
+			"is taken; a branch without a condition always holds. The rules are those of a step's condition: with or " +
+			"without {{ }}; a name that does not exist fails the step.\n\nThe id of a step beside this one as `target_step` makes that step wait for " +
+			"this one, and skips it unless its branch is taken. Other steps ask for the outputs in their own `condition`.",
+		Examples: []spec.Example{{Title: "three ways", YAML: `
 id: size
 action: util.condition
 params:
@@ -57,100 +60,86 @@ params:
   condition: "{{ steps.check.outputs.errors == 0 }}"
   true_result: deploy
   false_result: roll back`}},
-		},
-		Handler: conditionHandler{},
-	}
+	}, runCondition), checkConditionParams)
 }
 
-type branch struct {
-	id, label, target string
-	condition         any
-	always            bool // it has no condition
-}
-
-type conditionHandler struct{}
-
-// Validate implements action.Validator.
-func (conditionHandler) Validate(params map[string]any) []error {
-	var problems []error
-	list := params["branches"] != nil
-	for _, name := range []string{"condition", "true_result", "false_result"} {
-		if list && params[name] != nil {
-			problems = append(problems, action.Invalid("leave one of them out", "%s stands beside branches", name))
+func checkConditionParams(p conditionParams) (problems []error) {
+	for _, beside := range []struct {
+		name  string
+		value any
+	}{{"condition", p.Condition}, {"true_result", p.TrueResult}, {"false_result", p.FalseResult}} {
+		if p.Branches != nil && beside.value != nil {
+			problems = append(problems, action.Invalid("leave one of them out", "%s stands beside branches", beside.name))
 		}
 	}
-	if err := action.CheckCondition(params["condition"]); err != nil {
-		problems = append(problems, action.Invalid("", "condition: %v", err))
-	}
-	if list {
-		_, more := branchesOf(params["branches"])
-		problems = append(problems, more...)
+	problems = append(problems, conditionProblems(p.Condition)...)
+	seen := map[string]bool{}
+	for i, b := range p.Branches {
+		switch {
+		case b.ID == "":
+			problems = append(problems, action.Invalid("", "branches[%d]: has no id", i))
+		case seen[b.ID]:
+			problems = append(problems, action.Invalid("", "branches[%d]: the id %q is there twice", i, b.ID))
+		}
+		if err := action.CheckCondition(b.Condition); err != nil {
+			problems = append(problems, action.Invalid("", "branches[%d].condition: %v", i, err))
+		}
+		seen[b.ID] = true
 	}
 	return problems
 }
 
-// Run implements action.Handler.
-func (h conditionHandler) Run(_ context.Context, call *action.Call) (any, error) {
-	if problems := h.Validate(call.Params); len(problems) > 0 {
-		return nil, action.Fail(errors.Join(problems...))
+func runCondition(_ context.Context, call *action.Call, p conditionParams) (*conditionOutputs, error) {
+	if p.Branches == nil {
+		return decide(call, p)
 	}
-	if call.Params["branches"] == nil {
-		return decide(call)
-	}
-	branches, _ := branchesOf(call.Params["branches"])
-	for _, b := range branches {
-		holds, err := b.always, error(nil)
+	for _, b := range p.Branches {
+		holds, err := b.Condition == nil, error(nil)
 		if !holds {
-			holds, err = action.Holds(call.Host, b.condition, nil)
+			holds, err = action.Holds(call.Host, b.Condition, nil)
 		}
 		if err != nil {
-			return nil, action.Fail(fmt.Errorf("condition of branch %s: %w", b.id, err))
+			return nil, action.Fail(fmt.Errorf("condition of branch %s: %w", b.ID, err))
 		}
 		if !holds {
 			continue
 		}
-		for _, text := range []*string{&b.label, &b.target} {
+		for _, text := range []*string{&b.Label, &b.Target} {
 			rendered, err := render(call.Host, *text, nil)
 			if err != nil {
-				return nil, action.Fail(fmt.Errorf("branch %s: %w", b.id, err))
+				return nil, action.Fail(fmt.Errorf("branch %s: %w", b.ID, err))
 			}
 			*text = textOf(rendered)
 		}
-		label := cmp.Or(b.label, b.id)
-		return decision(b.id, b.id, label, b.target, label), nil
+		label := cmp.Or(b.Label, b.ID)
+		out := &conditionOutputs{Branch: b.ID, Matched: &b.ID, Label: label, Result: label}
+		if b.Target != "" {
+			out.Target = &b.Target
+		}
+		return out, nil
 	}
-	return decision("none", nil, "none", "", nil), nil
+	return &conditionOutputs{Branch: "none", Label: "none"}, nil
 }
 
 // decide is the form with one condition.
-func decide(call *action.Call) (any, error) {
-	if call.Params["condition"] == nil {
+func decide(call *action.Call, p conditionParams) (*conditionOutputs, error) {
+	if p.Condition == nil {
 		return nil, action.Invalid("give condition or branches", "there is nothing to decide")
 	}
-	holds, err := action.Holds(call.Host, call.Params["condition"], nil)
+	holds, err := action.Holds(call.Host, p.Condition, nil)
 	if err != nil {
 		return nil, action.Fail(fmt.Errorf("condition: %w", err))
 	}
-	name := fmt.Sprint(holds)
-	result, given := call.Params[name+"_result"]
-	if !given || result == nil {
-		return decision(name, name, name, "", holds), nil
+	name, result := fmt.Sprint(holds), p.FalseResult
+	if holds {
+		result = p.TrueResult
 	}
-	if result, err = render(call.Host, result, nil); err != nil {
+	if result == nil {
+		result = holds
+	} else if result, err = render(call.Host, result, nil); err != nil {
 		return nil, action.Fail(fmt.Errorf("%s_result: %w", name, err))
 	}
-	return decision(name, name, name, "", result), nil
-}
-
-func decision(branch string, matched any, label, target string, result any) any {
-	return map[string]any{"branch": branch, "matched_branch": matched, "matched_label": label, "target_step": orNull(target), "result": result}
-}
-
-func orNull(text string) any {
-	if text == "" {
-		return nil
-	}
-	return text
+	return &conditionOutputs{Branch: name, Matched: &name, Label: name, Result: result}, nil
 }
 
 // render renders a value that was left raw because conditions are next to it.
@@ -173,7 +162,7 @@ func render(host action.Host, value any, extra map[string]any) (any, error) {
 		return out, nil
 	case map[string]any:
 		out := make(map[string]any, len(v))
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			rendered, err := render(host, v[key], extra)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", key, err)
@@ -183,36 +172,4 @@ func render(host action.Host, value any, extra map[string]any) (any, error) {
 		return out, nil
 	}
 	return value, nil
-}
-
-// branchesOf reads the list of branches and finds everything that is wrong with it.
-func branchesOf(value any) (branches []branch, problems []error) {
-	list, ok := value.([]any)
-	if !ok {
-		return nil, []error{action.Invalid("", "branches: is %s, not a list", typeName(value))}
-	}
-	if len(list) == 0 || len(list) > maxBranches {
-		return nil, []error{action.Invalid("", "branches: has %d elements, not 1 to %d", len(list), maxBranches)}
-	}
-	seen := map[string]bool{}
-	for i, element := range list {
-		members, _ := element.(map[string]any)
-		b := branch{condition: members["condition"]}
-		b.id, _ = members["id"].(string)
-		b.label, _ = members["label"].(string)
-		b.target, _ = members["target_step"].(string)
-		b.always = b.condition == nil
-		switch {
-		case b.id == "":
-			problems = append(problems, action.Invalid("", "branches[%d]: has no id", i))
-		case seen[b.id]:
-			problems = append(problems, action.Invalid("", "branches[%d]: the id %q is there twice", i, b.id))
-		}
-		if err := action.CheckCondition(b.condition); err != nil {
-			problems = append(problems, action.Invalid("", "branches[%d].condition: %v", i, err))
-		}
-		seen[b.id] = true
-		branches = append(branches, b)
-	}
-	return branches, problems
 }

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ func readExecParams(params map[string]any) (execParams, []error) {
 	p.argv, problems = argv, appendError(problems, err)
 	p.stdin, err = stdinOf(params)
 	problems = appendError(problems, err)
-	for _, name := range sortedKeys(p.Env) {
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		entry, err := envEntry(name, p.Env[name])
 		p.env, problems = append(p.env, entry), appendError(problems, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
@@ -142,7 +144,7 @@ func chosen(call *action.Call, matched bool, c *choice, extra map[string]any) (a
 func casesOf(value any) (cases []choice, problems []error) {
 	switch v := value.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			cases = append(cases, choice{name: key, value: key, asText: true, result: v[key]})
 		}
 	case []any:
@@ -169,7 +171,7 @@ func caseOf(element any) (choice, error) {
 	}
 	value, has := members["value"]
 	c := choice{name: value, value: value, condition: members["condition"], result: members["result"], target: members["target_step"]}
-	for _, key := range sortedKeys(members) {
+	for _, key := range slices.Sorted(maps.Keys(members)) {
 		switch key {
 		case "value", "condition", "result", "target_step":
 		default:

@@ -18,10 +18,10 @@ var transforms = map[string]operation{
 	"passthrough": func(input any, _ operands) (any, error) { return input, nil },
 	"uppercase":   func(input any, _ operands) (any, error) { return mapStrings(input, strings.ToUpper) },
 	"lowercase":   func(input any, _ operands) (any, error) { return mapStrings(input, strings.ToLower) },
-	"keys":        onObject(func(object map[string]any) any { return anyList(sortedKeys(object)) }),
+	"keys":        onObject(func(object map[string]any) any { return anyList(slices.Sorted(maps.Keys(object))) }),
 	"values": onObject(func(object map[string]any) any {
 		list := make([]any, 0, len(object))
-		for _, key := range sortedKeys(object) {
+		for _, key := range slices.Sorted(maps.Keys(object)) {
 			list = append(list, object[key])
 		}
 		return list

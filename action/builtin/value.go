@@ -3,7 +3,6 @@ package builtin
 import (
 	"encoding/json"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -95,15 +94,6 @@ func textOf(value any) string {
 		return "(" + err.Error() + ")"
 	}
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-func sortedKeys(object map[string]any) []string {
-	keys := make([]string, 0, len(object))
-	for key := range object {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // checkSize refuses lists and objects of more than maxElements elements.

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -213,7 +215,7 @@ func (h whileHandler) params(call *action.Call, inner *action.Action, name strin
 // renderFields renders fields that an action does not render itself.
 func renderFields(host action.Host, values map[string]any, fields []spec.Field, names map[string]any) (map[string]any, error) {
 	out := make(map[string]any, len(values))
-	for _, key := range sortedKeys(values) {
+	for _, key := range slices.Sorted(maps.Keys(values)) {
 		f, _ := spec.FieldNamed(fields, key)
 		rendered, err := renderField(host, values[key], f, names)
 		if err != nil {
