@@ -182,6 +182,31 @@ func (s *Server) Restart() error {
 	return s.Begin()
 }
 
+// Copy stops the server, copies its data to a folder beside it, and goes on.
+func (s *Server) Copy() (string, error) {
+	s.quit()
+	to, err := os.MkdirTemp(s.dir, "copy-")
+	if err != nil {
+		return "", err
+	}
+	if out, err := exec.Command("cp", "-a", s.data(), to).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("copy the data: %w: %s", err, out)
+	}
+	return filepath.Join(to, "data"), s.Begin()
+}
+
+// Replace stops the server and goes on with a copy, as a standby that lacks the last commits does.
+func (s *Server) Replace(copied string) error {
+	s.quit()
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	if err := os.Rename(copied, s.data()); err != nil {
+		return err
+	}
+	return s.Begin()
+}
+
 // quit ends the shell and with it the server, and waits for the processes of its connections.
 func (s *Server) quit() {
 	if s.cmd == nil {

@@ -1,0 +1,213 @@
+package postgrestest
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// Proxy stands between a client and a server and cuts connections at chosen moments: it counts the client's
+// requests, not time.
+type Proxy struct {
+	listener net.Listener
+	server   string
+	only     []byte
+
+	mu     sync.Mutex
+	conns  map[net.Conn]bool
+	refuse bool
+	fault  Fault
+	left   int // requests until the fault
+	done   int // faults that have happened
+}
+
+// Fault is what a proxy does to a request.
+type Fault int
+
+// The faults.
+const (
+	None       Fault = iota
+	CutRequest       // the server never gets the end of the request, so it undoes it
+	CutBetween       // the server gets the request, and the connection ends at once: it may do either
+	CutAnswer        // the server has answered, and the client never hears of it
+)
+
+// NewProxy is a proxy to a server's address. Only connections whose first message, with the parameters of the session,
+// contains a text are cut.
+func NewProxy(t testing.TB, server, only string) *Proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &Proxy{listener: l, server: server, only: []byte(only), conns: map[net.Conn]bool{}}
+	go p.accept()
+	t.Cleanup(func() {
+		_ = l.Close() // for the end of accept
+		p.Cut()
+	})
+	return p
+}
+
+// URL leads an address through the proxy.
+func (p *Proxy) URL(t testing.TB, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = p.listener.Addr().String()
+	return u.String()
+}
+
+// Next lets a fault happen to the n-th request from now on, 1 being the next one.
+func (p *Proxy) Next(f Fault, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault, p.left = f, n
+}
+
+// Happened is how many faults there have been.
+func (p *Proxy) Happened() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.done
+}
+
+// Refuse says whether new connections are refused.
+func (p *Proxy) Refuse(yes bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.refuse = yes
+}
+
+// Cut ends all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		_ = c.Close() // it may have ended
+	}
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		refuse := p.refuse
+		p.mu.Unlock()
+		if refuse {
+			_ = client.Close()
+			continue
+		}
+		server, err := net.Dial("tcp", p.server)
+		if err != nil {
+			_ = client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns[client], p.conns[server] = true, true
+		p.mu.Unlock()
+		go p.serve(client, server)
+	}
+}
+
+// serve passes messages on until one side ends.
+func (p *Proxy) serve(client, server net.Conn) {
+	defer func() {
+		_, _ = client.Close(), server.Close()
+		p.mu.Lock()
+		delete(p.conns, client)
+		delete(p.conns, server)
+		p.mu.Unlock()
+	}()
+	from := bufio.NewReader(client)
+	first, err := message(from, 0)
+	if err != nil {
+		return
+	}
+	chosen := bytes.Contains(first, p.only)
+	if _, err := server.Write(first); err != nil {
+		return
+	}
+	drop := make(chan struct{}) // closed: the server's next answer is not passed on
+	go p.answers(client, server, drop)
+	for {
+		m, err := message(from, 1)
+		if err != nil {
+			return
+		}
+		fault := None
+		if chosen && m[0] == 'S' { // Sync ends a request
+			fault = p.take()
+		}
+		switch fault {
+		case CutRequest:
+			return
+		case CutAnswer:
+			close(drop)
+		}
+		if _, err := server.Write(m); err != nil || fault == CutBetween {
+			return
+		}
+	}
+}
+
+// take is the fault of a request.
+func (p *Proxy) take() Fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fault == None {
+		return None
+	}
+	if p.left--; p.left > 0 {
+		return None
+	}
+	f := p.fault
+	p.fault = None
+	p.done++
+	return f
+}
+
+// answers passes the server's messages on.
+func (p *Proxy) answers(client, server net.Conn, drop chan struct{}) {
+	defer func() { _, _ = client.Close(), server.Close() }()
+	from := bufio.NewReader(server)
+	for {
+		m, err := message(from, 1)
+		if err != nil {
+			return
+		}
+		select {
+		case <-drop:
+			if m[0] == 'Z' { // ready for the next request: this one is done
+				return
+			}
+			continue
+		default:
+		}
+		if _, err := client.Write(m); err != nil {
+			return
+		}
+	}
+}
+
+// message reads one message of the protocol: some bytes of its type, then its length, which counts itself.
+func message(r *bufio.Reader, kind int) ([]byte, error) {
+	head := make([]byte, kind+4)
+	if _, err := io.ReadFull(r, head); err != nil {
+		return nil, err
+	}
+	m := make([]byte, kind+int(binary.BigEndian.Uint32(head[kind:])))
+	copy(m, head)
+	_, err := io.ReadFull(r, m[len(head):])
+	return m, err
+}
