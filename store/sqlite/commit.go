@@ -29,7 +29,9 @@ func (s *Store) Commit(ctx context.Context, commits []store.Commit) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	err = w.transaction(func(w *writer) error { return w.commits(commits) })
-	if err != nil {
+	if err == nil {
+		w.forgetEnded(commits)
+	} else {
 		clear(w.latest)
 		w.logs.drop()
 		w.steps.drop()
@@ -110,12 +112,17 @@ func (w *writer) follows(c *store.Commit) error {
 			return errRefused
 		}
 	}
-	if c.Update != nil && c.Update.Status.Terminal() {
-		delete(w.latest, c.Execution)
-	} else {
-		w.latest[c.Execution] = c.Version
-	}
+	w.latest[c.Execution] = c.Version
 	return nil
+}
+
+// forgetEnded forgets the versions of executions that the calls' last commits have ended.
+func (w *writer) forgetEnded(commits []store.Commit) {
+	for i := range commits {
+		if c := &commits[i]; c.Update != nil && c.Update.Status.Terminal() && w.latest[c.Execution] == c.Version {
+			delete(w.latest, c.Execution)
+		}
+	}
 }
 
 // refused recognises a key that exists already.

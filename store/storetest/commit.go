@@ -92,6 +92,51 @@ var commits = []promise{
 		equal(f, "version", f.execution(1).Version, int64(1))
 		equal(f, "entries", len(all(f, f.StepLog(f.Context(), 2, 0))), 0)
 	}},
+	{"creating the id of an execution that has ended is refused, and so is its number", func(f *fixture) {
+		f.begin(1)
+		end := f.next(1, 2)
+		end.Update = &store.Update{Status: stepwell.ExecutionCompleted, Ended: at(9)}
+		f.commit(end)
+		c := f.first(2)
+		c.Create.ID = id(1)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{c}), store.IDTaken, 2)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.first(1)}), store.VersionTaken, 1)
+	}},
+	{"of several updates in one call the last counts, with the last start", func(f *fixture) {
+		f.begin(1)
+		one, two, three := f.next(1, 2), f.next(1, 3), f.next(1, 4)
+		one.Update = &store.Update{Status: stepwell.ExecutionPaused, Started: at(5)}
+		two.Update = &store.Update{Status: stepwell.ExecutionCompleted, Ended: at(6), Outputs: []byte(`{"o":1}`)}
+		three.Update = &store.Update{Status: stepwell.ExecutionRunning, Progress: engine.Progress{Total: 3}}
+		f.commit(one, two, three)
+		want := execution(1)
+		want.Version, want.Started, want.Progress = 4, time.UnixMicro(at(5)).UTC(), engine.Progress{Total: 3}
+		equal(f, "execution", *f.execution(1), *want)
+		end := f.next(1, 5)
+		end.Update = &store.Update{Status: stepwell.ExecutionCompleted, Ended: at(7)}
+		f.commit(end)
+		again := f.next(1, 6)
+		again.Update = &store.Update{Status: stepwell.ExecutionFailed, Ended: at(8)}
+		f.commit(again) // one that has ended already
+		equal(f, "status and end", []any{f.execution(1).Status, f.execution(1).Ended}, []any{stepwell.ExecutionFailed, time.UnixMicro(at(8)).UTC()})
+	}},
+	{"an execution may begin and end in one call", func(f *fixture) {
+		c, end := f.first(1), f.next(1, 2, done(0, 1, "{}"))
+		c.Create.Key = "k"
+		end.Update = &store.Update{Status: stepwell.ExecutionCompleted, Ended: at(9), Outputs: []byte(`{"o":1}`)}
+		f.commit(c, end)
+		x := f.execution(1)
+		equal(f, "execution", []any{x.Status, x.Version, string(x.Outputs), x.Ended}, []any{stepwell.ExecutionCompleted, 2, `{"o":1}`, time.UnixMicro(at(9)).UTC()})
+		equal(f, "claimed", len(f.claim(f, 1, 9)), 0)
+		f.commit(f.next(1, 3))
+	}},
+	{"a step waits and goes on, and waits again, within one call", func(f *fixture) {
+		f.begin(1)
+		f.commit(f.wait(1, 2, 0, "a"), f.next(1, 3, done(0, 1, "{}")), f.wait(1, 4, 0, "b"))
+		list, err := f.Awaiting(f.Context(), []string{"a", "b"})
+		f.must(err)
+		equal(f, "waiters", []any{len(list), list[0].Key}, []any{1, "b"})
+	}},
 	{"a gap in the versions is refused", func(f *fixture) {
 		f.begin(1)
 		f.wantRefused(f.Commit(f.Context(), []store.Commit{f.next(1, 3)}), store.VersionGap, 1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -48,6 +49,27 @@ var values = []promise{
 		list := f.steps(1, store.StepFilter{Key: "s:" + odd})
 		equal(f, "steps", len(list), 1)
 		equal(f, "step", []string{list[0].Worker, list[0].Action}, []string{odd, odd})
+	}},
+	{"bytes that are no text come back as they were", func(f *fixture) {
+		f.begin(1)
+		odd := "\x01a\x00b\xff\xfe\xc3(\x01\x0100"
+		row := done(3, 1, `{"t":"`+odd+`"}`)
+		row.Key, row.Worker, row.Action, row.Error = "s:1", odd, "do", &engine.Failure{Message: "nul \x00"}
+		c := f.next(1, 2, row)
+		c.Taken, c.Outbox = []string{odd}, []store.Outgoing{{Kind: odd, Execution: odd, Body: []byte(odd)}}
+		f.must(f.AppendLogs(f.Context(), []store.LogLine{line(0, "info", odd, 1)}))
+		_, err := f.PutSignal(f.Context(), store.Signal{Key: "other", ID: odd, Body: []byte(odd), At: time.UnixMicro(at(1))})
+		f.must(err)
+		f.commit(c)
+		s := f.steps(1, store.StepFilter{Key: "s:1"})
+		equal(f, "step", []string{s[0].Worker, string(s[0].Output), s[0].Error.Message}, []string{odd, string(row.Output), "nul \x00"})
+		equal(f, "line", f.messages(store.LogFilter{}), []string{odd})
+		list, err := f.SignalsFor(f.Context(), []string{"other"})
+		f.must(err)
+		equal(f, "signal", []string{list[0].ID, string(list[0].Body)}, []string{odd, odd})
+		out, err := f.Outbox(f.Context(), 0, 9)
+		f.must(err)
+		equal(f, "outbox", []string{out[0].Kind, string(out[0].Body)}, []string{odd, odd})
 	}},
 	{"numbers keep all their digits", func(f *fixture) {
 		f.begin(1)
