@@ -147,10 +147,7 @@ func (p *ffprobeStream) show(m *Metadata) {
 	if a, d := parseCount(across), parseCount(down); a > 0 && d > 0 {
 		w = int(math.Round(float64(w) * a / d))
 	}
-	if *m.Rotation%180 == 90 {
-		w, h = h, w
-	}
-	m.DisplayWidth, m.DisplayHeight = &w, &h
+	m.setDisplay(w, h)
 }
 
 // tags takes date, device and position; ours, where it could read them, say also where they come from.

@@ -285,15 +285,19 @@ func (m *Metadata) finish() {
 		m.HasAudio = some(slices.ContainsFunc(m.Streams, func(s Stream) bool { return s.Type == "audio" }))
 	}
 	if m.DisplayWidth == nil && m.Width != nil && m.Height != nil && m.Rotation != nil {
-		w, h := *m.Width, *m.Height
-		if *m.Rotation%180 == 90 {
-			w, h = h, w
-		}
-		m.DisplayWidth, m.DisplayHeight = &w, &h
+		m.setDisplay(*m.Width, *m.Height)
 	}
 	if m.GPS != nil {
 		m.GPS.Default = m.GPS.Lat == 0 && m.GPS.Lon == 0
 	}
+}
+
+// setDisplay sets the size as shown of a picture of w by h square pixels, which is turned.
+func (m *Metadata) setDisplay(w, h int) {
+	if *m.Rotation%180 == 90 {
+		w, h = h, w
+	}
+	m.DisplayWidth, m.DisplayHeight = &w, &h
 }
 
 func (m *Metadata) hash(ctx context.Context, r io.ReaderAt, size int64, xxh bool) error {

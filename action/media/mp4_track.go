@@ -248,11 +248,8 @@ func (v *movie) picture() {
 		if t.pixelH > 0 && t.pixelV > 0 && t.pixelH != t.pixelV && t.pixelH < 1<<16 && t.pixelV < 1<<16 {
 			w = int(math.Round(float64(w) * float64(t.pixelH) / float64(t.pixelV)))
 		}
-		if turn == 90 || turn == 270 {
-			w, h = h, w
-		}
 		if v.m.Rotation != nil {
-			v.m.DisplayWidth, v.m.DisplayHeight = &w, &h
+			v.m.setDisplay(w, h)
 		}
 		return
 	}

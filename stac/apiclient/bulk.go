@@ -109,19 +109,12 @@ func (b *bulk) post(ctx context.Context, which []int, doubtful bool) error {
 	}
 	x := &exchange{Request: Request{Method: http.MethodPost, URL: at, Body: b.collect(which)}, kind: "application/geo+json", repeat: true}
 	res, _, err := b.c.change(ctx, x)
-	switch status := StatusOf(err); {
-	case err == nil:
-		for _, i := range which {
-			b.results[i].Outcome = res.Outcome
-		}
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case outage(err):
+	switch status := StatusOf(res.Err); {
+	case err != nil:
 		return err
-	case status == http.StatusForbidden:
+	case res.Err == nil || status == http.StatusForbidden:
 		for _, i := range which {
-			b.results[i].Outcome, b.results[i].Err = Failed, err
+			b.results[i].Outcome, b.results[i].Err = res.Outcome, res.Err
 		}
 		return nil
 	case status == http.StatusMethodNotAllowed || status == http.StatusNotImplemented || status == http.StatusUnsupportedMediaType:

@@ -34,7 +34,8 @@ type Result struct {
 	Err      error // of Failed and Conflict
 }
 
-// change sends one request of a transaction.
+// change sends one request of a transaction. Errors of what is sent are in the Result; err is that of ctx, or of a server
+// that fails as a whole. doubtful is that of send.
 func (c *Client) change(ctx context.Context, x *exchange) (res Result, doubtful bool, err error) {
 	x.limit = 16 << 20
 	doubtful, err = c.send(ctx, x, func(r *reply) error {
@@ -47,7 +48,15 @@ func (c *Client) change(ctx context.Context, x *exchange) (res Result, doubtful 
 		}
 		return nil
 	})
-	return res, doubtful, err
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return Result{}, doubtful, context.Cause(ctx)
+	case outage(err):
+		return Result{}, doubtful, err
+	case err != nil:
+		res.Outcome, res.Err = Failed, err
+	}
+	return res, doubtful, nil
 }
 
 // items is where the items of a collection are.
@@ -88,24 +97,17 @@ func (c *Client) create(ctx context.Context, collection string, f Feature, doubt
 	}
 	x := &exchange{Request: Request{Method: http.MethodPost, URL: at, Body: f.Text}, kind: "application/geo+json", repeat: true}
 	res, again, err := c.change(ctx, x)
-	if ctx.Err() != nil {
-		return Result{}, context.Cause(ctx)
-	}
-	if outage(err) {
+	if err != nil {
 		return Result{}, err
 	}
-	res.ID = f.ID
-	if StatusOf(err) == http.StatusConflict {
-		res.Outcome, res.Err = Conflict, err
-		if doubtful || again {
-			if there, etag, err := c.Item(ctx, collection, f.ID); err == nil && sameItem(there, f.Text) {
-				res.Outcome, res.ETag, res.Err = Created, etag, nil
-			}
-		}
+	if res.ID = f.ID; StatusOf(res.Err) != http.StatusConflict {
 		return res, nil
 	}
-	if err != nil {
-		res.Outcome, res.Err = Failed, err
+	res.Outcome = Conflict
+	if doubtful || again {
+		if there, etag, err := c.Item(ctx, collection, f.ID); err == nil && sameItem(there, f.Text) {
+			res.Outcome, res.ETag, res.Err = Created, etag, nil
+		}
 	}
 	return res, nil
 }
@@ -164,18 +166,13 @@ func (c *Client) alter(ctx context.Context, method, collection, id string, text 
 		x.repeat = false // the second time, the etag would be our own change's
 	}
 	res, _, err := c.change(ctx, x)
-	if ctx.Err() != nil {
-		return Result{}, context.Cause(ctx)
-	}
-	if outage(err) {
+	if err != nil {
 		return Result{}, err
 	}
 	res.ID = id
-	switch status := StatusOf(err); {
+	switch status := StatusOf(res.Err); {
 	case status == http.StatusPreconditionFailed || status == http.StatusConflict:
-		res.Outcome, res.Err = Conflict, err
-	case err != nil:
-		res.Outcome, res.Err = Failed, err
+		res.Outcome = Conflict
 	case res.Outcome == Created:
 		res.Outcome = Replaced
 	}

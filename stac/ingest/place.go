@@ -1,7 +1,6 @@
 package ingest
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/apiclient"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
@@ -250,25 +250,14 @@ func (l *locator) document(ctx context.Context, at, kind string) (layout, error)
 
 // outline returns the members of a document, and whether it has links to follow.
 func outline(text []byte) (names []string, links bool) {
-	dec := jsontext.NewDecoder(bytes.NewReader(text), jsontext.AllowDuplicateNames(true))
-	if _, err := dec.ReadToken(); err != nil {
+	v, err := item.Parse(text)
+	if err != nil || v.Kind() != item.Object {
 		return nil, false
 	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return names, links
-		}
-		names = append(names, name.String())
-		raw, err := dec.ReadValue()
-		if err != nil {
-			return names, links
-		}
-		if names[len(names)-1] == "links" {
-			links = apiclient.Leads(raw)
-		}
+	if list := v.Get("links"); list != nil {
+		links = apiclient.Leads(list.Bytes())
 	}
-	return names, links
+	return v.Keys(), links
 }
 
 // sniff finds the type of a JSON document in its beginning, "" when that does not tell.

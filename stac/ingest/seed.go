@@ -1,13 +1,12 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -48,30 +47,28 @@ func checkSeed(s *seed, config stream.Config) []error {
 		e.wrong = append(e.wrong, wrongConfig("there is nothing to make items of", "give items, or source_file"))
 	}
 	for i, v := range s.Items {
-		if _, err := entryText(v); err != nil {
+		if _, err := entryOf(item.Of(v)); err != nil {
 			e.wrong = append(e.wrong, wrongConfig(fmt.Sprintf("items[%d] is neither an id nor an object", i), "write an id, or the part of an item that is known"))
 		}
 	}
 	return e.wrong
 }
 
-// entryText is an entry of the list as the text of an object.
-func entryText(v any) (*item.Value, error) {
-	switch v := v.(type) {
-	case map[string]any:
-		return item.Of(v)
-	case string:
-		o := item.NewObject()
-		o.Set("id", item.OfText(v))
-		return o, nil
-	case bool, nil, []any:
-		return nil, stepwell.Invalid("", "it is neither an id nor an object")
-	}
-	number, err := item.Of(v)
-	if err != nil {
+// entryOf makes the part of an item that an entry of the list stands for.
+func entryOf(v *item.Value, err error) (*item.Value, error) {
+	switch {
+	case err != nil:
 		return nil, err
+	case v.Kind() == item.Object:
+		return v, nil
+	case v.Kind() == item.Number:
+		v = item.OfText(string(v.Bytes()))
+	case v.Kind() != item.Text:
+		return nil, stepwell.Invalid("", "an entry is neither an id nor an object")
 	}
-	return entryText(string(number.Bytes()))
+	part := item.NewObject()
+	part.Set("id", v)
+	return part, nil
 }
 
 func (o Options) openSeed(ctx context.Context, env *stream.Env, s *seed) (_ any, err error) {
@@ -100,7 +97,7 @@ func (o Options) openSeed(ctx context.Context, env *stream.Env, s *seed) (_ any,
 // Read implements stream.Source.
 func (s *seed) Read(ctx context.Context, _ iter.Seq[*stream.Item], out stream.Out) error {
 	for _, v := range s.Items {
-		part, err := entryText(v)
+		part, err := entryOf(item.Of(v))
 		if err := s.entry(part, err, stream.Place{}, out); err != nil {
 			return err
 		}
@@ -173,7 +170,7 @@ func (s *seed) file(ctx context.Context, path string, entry func(*item.Value, er
 			return err
 		}
 		bounded.since = 0
-		return entry(part(raw))
+		return entry(entryOf(item.Parse(bytes.Clone(raw))))
 	}
 	for {
 		switch dec.PeekKind() {
@@ -219,23 +216,6 @@ func cut(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// part makes an entry of a JSON value.
-func part(raw jsontext.Value) (*item.Value, error) {
-	switch raw.Kind() {
-	case '"':
-		var id string
-		if err := json.Unmarshal(raw, &id); err != nil {
-			return nil, err
-		}
-		return entryText(id)
-	case '0':
-		return entryText(strings.TrimSpace(string(raw)))
-	case '{':
-		return item.Parse(append([]byte(nil), raw...))
-	}
-	return nil, stepwell.Invalid("", "an entry is neither an id nor an object")
 }
 
 // Finish implements stream.Finisher.
