@@ -46,7 +46,7 @@ type auditor struct {
 	add    func(listed)
 }
 
-// audit lists the items as they lie there. Those of a remote output are listed as they were written.
+// audit checks and lists the items that are on disk. Those of a remote output are listed as they were written, unchecked.
 func (t *tree) audit(ctx context.Context, add func(listed)) error {
 	if t.place.away {
 		t.unchecked = t.written
@@ -186,7 +186,7 @@ func (a *auditor) readDir(ctx context.Context, dir string, entry func(fs.DirEntr
 	}
 }
 
-// home looks at a collection and its items.
+// home checks and lists a collection and its items.
 func (a *auditor) home(ctx context.Context, dir string) error {
 	collection := ""
 	if u := a.unitAt(dir); a.perUnit && (u == nil || !u.touched) { // somebody else's
@@ -299,7 +299,7 @@ func (a *auditor) core(rel string, text []byte) {
 	}
 }
 
-// item looks at one item: that it can be read, and where its links lead.
+// item checks that an item can be read, and where its links lead.
 func (a *auditor) item(ctx context.Context, rel string) error {
 	doc, _, err := a.existing(ctx, rel)
 	switch {

@@ -102,7 +102,7 @@ func (l *list) group(f listed) {
 	g.Created = max(g.Created, f.Created)
 }
 
-// end gives the manifest.
+// end completes the manifest.
 func (l *list) end() manifest {
 	for _, dir := range slices.Sorted(maps.Keys(l.groups)) {
 		l.Files = append(l.Files, *l.groups[dir])

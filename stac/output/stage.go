@@ -146,7 +146,7 @@ func (t *tree) sweepStage(ctx context.Context, dir string, mine map[uint64]bool)
 	return os.RemoveAll(dir)
 }
 
-// unstage moves all files to their places.
+// unstage moves all files to their places, and removes those of earlier runs and the stage.
 func (t *tree) unstage(ctx context.Context) error {
 	before := t.manifestBefore(ctx)
 	mine, err := t.items()
@@ -262,7 +262,7 @@ func (t *tree) removeFormer(ctx context.Context, before []listed, mine map[uint6
 	return t.removeDirs(ctx, dirs, mine)
 }
 
-// removeItem removes an item's file, and records its directory; also of one removed before the run was interrupted.
+// removeItem removes an item's file. Its directory goes into dirs, also when the file was removed before a run was cut off.
 func (t *tree) removeItem(ctx context.Context, rel string, dirs map[string]bool) error {
 	there, isItem := t.inspectFile(ctx, rel)
 	if !there || isItem {

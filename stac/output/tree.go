@@ -86,7 +86,7 @@ func openTree(b *base) (*tree, error) {
 	return t, err
 }
 
-// seen rebuilds nodes from the ledger.
+// seen rebuilds nodes from a record of the ledger.
 func (t *tree) seen(r record) {
 	switch r.kind {
 	case recordNode:
@@ -441,7 +441,7 @@ func (t *tree) findDead() error {
 	})
 }
 
-// removeDead takes those files away.
+// removeDead removes the files of items that are elsewhere now.
 func (t *tree) removeDead() error {
 	for rel := range t.dead {
 		if err := t.place.remove(rel); err != nil {

@@ -25,8 +25,8 @@ type Merging struct {
 	LeftOut int64
 }
 
-// Complete makes the finished, still hidden file: the spool with its end, or the merge of the spool and the published
-// file. State stays as before the end, except for Done.
+// Complete makes the finished, still hidden file: the spool with its end, or a merge of the published file and the spool.
+// State then describes the finished file, except for Offset, which stays before the end of the spool.
 func (o *File) Complete(ctx context.Context, m Merging) (made string, err error) {
 	if err := o.start(); err != nil {
 		return "", err
@@ -72,7 +72,7 @@ func (o *File) Complete(ctx context.Context, m Merging) (made string, err error)
 	return made, nil
 }
 
-// end writes the text after the rows; the state stays as before.
+// end writes the text after the rows to the spool; the state stays as before.
 func (o *File) end() error {
 	before := o.State
 	o.pending = o.enc.End(o.pending, o.Items)
@@ -117,7 +117,7 @@ func (o *File) base(ctx context.Context, m Merging, row func(*item.Value) error)
 	})
 }
 
-// kept gives those rows of a spool that stay, each as the spool gives it.
+// kept calls row for those rows of a spool that have not lost their key to a later one.
 func kept[Row any](m Merging, spooled func(row func(Row) error) error, row func(Row) error) error {
 	if m.LeftOut == 0 {
 		return spooled(row)
@@ -203,7 +203,7 @@ func (o *File) merge(ctx context.Context, m Merging, f *os.File) (int64, error) 
 	return n, put(true)
 }
 
-// Count counts the lines of a text that ends with one, without looking into them.
+// Count counts the line ends of a text. whole reports whether the text is empty or ends with one.
 func Count(in io.Reader) (n int64, whole bool, err error) {
 	r := bufio.NewReaderSize(in, 256<<10)
 	last := byte('\n')

@@ -35,7 +35,7 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// MakeDir makes a directory durable with those above it that are missing.
+// MakeDir makes a directory and those above it that are missing, durably.
 func MakeDir(dir string) error {
 	if info, err := os.Stat(dir); err == nil && info.IsDir() {
 		return nil
@@ -145,7 +145,7 @@ func (a *abortable) Read(p []byte) (int, error) {
 	return a.in.Read(p)
 }
 
-// removeStale takes away the temporary files that writing dest has left after a crash.
+// removeStale removes the temporary files that WriteFile of dest has left after a crash more than staleAfter ago.
 func removeStale(dest string) error {
 	entries, err := os.ReadDir(filepath.Dir(dest))
 	if err != nil {

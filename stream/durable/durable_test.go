@@ -198,18 +198,18 @@ func TestLocks(t *testing.T) {
 	var here, elsewhere Locks
 	cleared := 0
 	clear := func() error { cleared++; return nil }
-	first, err := here.Take(path, "a", "run", false, clear)
+	first, err := here.Acquire(path, "a", "run", false, clear)
 	if err != nil || cleared != 1 {
 		t.Fatal(first, err)
 	}
-	second, err := here.Take(path, "a", "run", false, clear)
+	second, err := here.Acquire(path, "a", "run", false, clear)
 	if err != nil || cleared != 1 {
 		t.Fatal(second, err)
 	}
 	for name, take := range map[string]func() (*Lock, error){
-		"another run":     func() (*Lock, error) { return here.Take(path, "a", "other", false, clear) },
-		"alone":           func() (*Lock, error) { return here.Take(path, "a", "run", true, clear) },
-		"another process": func() (*Lock, error) { return elsewhere.Take(path, "a", "run", false, clear) },
+		"another run":     func() (*Lock, error) { return here.Acquire(path, "a", "other", false, clear) },
+		"alone":           func() (*Lock, error) { return here.Acquire(path, "a", "run", true, clear) },
+		"another process": func() (*Lock, error) { return elsewhere.Acquire(path, "a", "run", false, clear) },
 	} {
 		if _, err := take(); stepwell.CodeOf(err) != stepwell.CodeConflict || stepwell.HintOf(err) == "" {
 			t.Errorf("%s: %v", name, err)
@@ -218,20 +218,20 @@ func TestLocks(t *testing.T) {
 	if err := first.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := elsewhere.Take(path, "a", "run", false, clear); err == nil {
+	if _, err := elsewhere.Acquire(path, "a", "run", false, clear); err == nil {
 		t.Error("one of two has let go, and the place is free")
 	}
 	if err := second.Release(); err != nil {
 		t.Fatal(err)
 	}
-	if third, err := elsewhere.Take(path, "a", "run", true, clear); err != nil || third.Release() != nil || cleared != 2 {
+	if third, err := elsewhere.Acquire(path, "a", "run", true, clear); err != nil || third.Release() != nil || cleared != 2 {
 		t.Error(err, cleared)
 	}
 	refused := errors.New("refused")
-	if _, err := here.Take(path, "a", "run", true, func() error { return refused }); !errors.Is(err, refused) {
+	if _, err := here.Acquire(path, "a", "run", true, func() error { return refused }); !errors.Is(err, refused) {
 		t.Error(err)
 	}
-	if again, err := elsewhere.Take(path, "a", "run", true, clear); err != nil || again.Release() != nil {
+	if again, err := elsewhere.Acquire(path, "a", "run", true, clear); err != nil || again.Release() != nil {
 		t.Error("a place that could not be cleared stays locked: ", err)
 	}
 }
@@ -243,7 +243,7 @@ func TestClearFirst(t *testing.T) {
 	var locks Locks
 	begun, go1, order := make(chan struct{}), make(chan struct{}), make(chan string, 2)
 	take := func(name string, clear func() error) {
-		l, err := locks.Take(path, "a", "run", false, clear)
+		l, err := locks.Acquire(path, "a", "run", false, clear)
 		if err != nil {
 			t.Error(err)
 			return

@@ -17,7 +17,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// BlockSize is how much text is written, and compressed, at once.
+// BlockSize is how much text is compressed and written at once at most, but for the row that ends it.
 const BlockSize = 1 << 20
 
 // TokenLength is the length of the token that identifies the spool of a run.
@@ -26,19 +26,19 @@ const TokenLength = 12
 // ErrGone is returned when files do not match the state that a run would go on from: they were moved or changed.
 var ErrGone = errors.New("the output is no longer as it was left")
 
-// Places reaches files wherever they are; files.Places does.
+// Places reads, publishes and removes files wherever they are; files.Places implements it.
 type Places interface {
 	// OpenFile opens a file as it is, and returns its size. CodeNotFound: there is none.
 	OpenFile(ctx context.Context, path string) (io.ReadCloser, int64, error)
-	// Publish puts a local file in its place at once, and takes it away from where it was.
+	// Publish moves a local file to dest atomically and durably.
 	Publish(ctx context.Context, local, dest string) error
 	// Remove deletes a file, and reports whether it existed.
 	Remove(ctx context.Context, dest string) (bool, error)
 }
 
-// Format is how rows stand in a file.
+// Format is a format of files of rows.
 type Format interface {
-	// Encoder makes the text of a file whose columns are known, or nil.
+	// Encoder makes the Encoder of a file with these columns; nil: they are not known yet, or the format has none.
 	Encoder(columns []string) Encoder
 	// Rows gives the rows of a finished file, or of a complete spool that is no Maker's, until row returns an error, which it
 	// returns.
@@ -60,9 +60,9 @@ type Encoder interface {
 
 // Maker is an Encoder of a format that cannot grow: its rows wait as compressed lines until the last has come.
 type Maker interface {
-	// Learn takes in a row that the file will hold, and that Row has not seen.
+	// Learn tells the Maker of a row that the file will hold, and that Row was not called for.
 	Learn(row *item.Value) error
-	// Make writes the file of all rows, whose texts do not change any more.
+	// Make writes the file of all rows, whose texts stay as they are.
 	Make(ctx context.Context, f *os.File, rows Texts) error
 }
 
@@ -78,8 +78,8 @@ type State struct {
 	Was     int64    `json:"was,omitempty"`  // the size of the file that it replaces
 	Done    bool     `json:"done,omitempty"`
 	Later   bool     `json:"later,omitempty"` // it adds to a file that the runs it goes on from have published
-	Own     int64    `json:"own,omitempty"`   // rows of the finished file that came since the last state that was kept of a file, at its end
-	Prior   int64    `json:"prior,omitempty"` // of those, rows that were known to be done when the spool was begun
+	Own     int64    `json:"own,omitempty"`   // rows at the end of the finished file that this run has written, Prior included
+	Prior   int64    `json:"prior,omitempty"` // of those, rows that were done before the spool was begun
 	First   int64    `json:"first,omitempty"` // rows of that file which count, when others behind them come again
 	Some    bool     `json:"some,omitempty"`  // only First count
 	No      int64    `json:"no,omitempty"`    // of the spool, from 1; 0: of an older program
@@ -158,7 +158,8 @@ func (o *File) Begin() error {
 	return o.open(0)
 }
 
-// GoOn opens the spool of a run that was cut off, and reports whether it is as it was left.
+// GoOn opens the spool of a run that was cut off, truncated to the state, and reports whether there is one that is long
+// enough. A Maker learns the rows again.
 func (o *File) GoOn(ctx context.Context) (found bool, err error) {
 	info, err := os.Stat(o.spool)
 	if errors.Is(err, os.ErrNotExist) || err == nil && info.Size() < o.State.Offset {
@@ -258,7 +259,7 @@ func (o *File) open(offset int64) (err error) {
 	return SyncDir(filepath.Dir(o.spool))
 }
 
-// Refusal is a row that cannot be written, while others can.
+// Refusal is the error of a row that cannot be written, while others can.
 type Refusal struct{ error }
 
 // Refuse makes a Refusal.
@@ -267,7 +268,8 @@ func Refuse(err error) error { return Refusal{err} }
 // Unwrap gives the reason.
 func (r Refusal) Unwrap() error { return r.error }
 
-// Put takes a row. A Refusal is not of the file. block is how much text waits in memory at most.
+// Put appends a row. A Refusal: the row is left out, and others can follow; any other error ends the file. Text is written to
+// the spool when block bytes of it wait.
 func (o *File) Put(row *item.Value, block int) (err error) {
 	if err := o.start(); err != nil {
 		return err
@@ -292,7 +294,7 @@ func (o *File) start() (err error) {
 	return err
 }
 
-// flush puts the pending text into the spool, as a block that stands for itself.
+// flush writes the pending text to the spool, as a block that can be read by itself.
 func (o *File) flush(block int) error {
 	if len(o.pending) > 0 {
 		text := o.pending
@@ -343,7 +345,7 @@ func (o *File) Sync() error {
 	return nil
 }
 
-// Publish puts the finished file that Complete has made in its place.
+// Publish closes the spool, moves the finished file that Complete has made to its place, and removes the spool.
 func (o *File) Publish(ctx context.Context, made string) error {
 	err := o.f.Close()
 	o.f = nil
@@ -368,7 +370,7 @@ func (o *File) Leave() error {
 	return err
 }
 
-// Discard lets go of the file together with its spool.
+// Discard closes the file and removes its spool.
 func (o *File) Discard() error {
 	o.fresh = true
 	return o.Leave()

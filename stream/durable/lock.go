@@ -23,7 +23,7 @@ type Locks struct {
 	turns map[string]*turn
 }
 
-// turn is a place without a lock file.
+// turn is the right to publish to a place without a lock file.
 type turn struct {
 	sync.Mutex
 	waiting int
@@ -45,11 +45,11 @@ type Lock struct {
 	place *place
 }
 
-// Take locks a place by the file at path, which it creates. Streams of the same owner, an execution, share it unless
+// Acquire locks a place by the file at path, which it creates. Streams of the same owner, an execution, share it unless
 // alone is set. dest names the place in errors: CodeConflict when another owner has it, CodeInvalid when it is not
 // writable. clear removes the remains of a dead run: it is called while no other stream of the execution has the place
 // and none can get it.
-func (l *Locks) Take(path, dest, owner string, alone bool, clear func() error) (*Lock, error) {
+func (l *Locks) Acquire(path, dest, owner string, alone bool, clear func() error) (*Lock, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.held == nil {
@@ -83,7 +83,7 @@ func lockFile(path, dest string) (*flock.Flock, error) {
 	if err := MakeDir(filepath.Dir(path)); err != nil {
 		return nil, unwritable(dest, path, err)
 	}
-	for range 100 { // another that ends takes its file away, and then this lock means nothing
+	for range 100 { // the owner removes the file when it ends: a lock on a removed file means nothing
 		file := flock.New(path)
 		ok, err := file.TryLock()
 		if err != nil {
@@ -118,7 +118,8 @@ func unwritable(dest, path string, err error) error {
 		Hint: "give write permission on the directory, or write to another path", Err: err}
 }
 
-// Turn is Publishing for a place that has no lock.
+// Turn waits until no other stream of this process publishes to a place that has no lock file, and returns the end of its
+// own turn.
 func (l *Locks) Turn(place string) (done func()) {
 	l.mu.Lock()
 	if l.turns == nil {

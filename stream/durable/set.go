@@ -28,7 +28,7 @@ type SetOptions struct {
 	Policy Policy
 	// Key is the key of a row. Defaults to none: Upsert is not possible then.
 	Key func(row *item.Value) (Key, bool)
-	// Journal is the name of a file in Data for the files that a Close is about to publish.
+	// Journal is the name of a file in Data that tells of the files that Publish moves.
 	Journal string
 	// Claim reserves a place among the streams of the execution, Lock among executions. See stream.Env.Claims.
 	Claim func(dest string, share bool) error
@@ -41,10 +41,10 @@ type SetOptions struct {
 
 // Set is the files that one sink writes.
 //
-// Rows go to hidden spools, whose names hold the token of the state: no stream takes another's. Commit writes
-// self-contained blocks and syncs; its state is the offsets at which a later Set truncates the spools. Publish ends the
+// Rows go to hidden spools, whose names hold the token of the state, so that no stream opens another's. Sync writes
+// self-contained blocks; the State after it is the offsets at which a later Set truncates the spools. Publish ends the
 // spools, merges them with the published files as the Policy says, and renames them. A crash before the new state is
-// stored leaves a state that refers to spools which are files by now: a journal written before has their sizes, to
+// stored leaves a state that refers to spools which are files by now: the journal, written before, has their sizes, to
 // recognise them. Not safe for concurrent use.
 type Set struct {
 	Order             []*Member
@@ -133,7 +133,7 @@ func (s *Set) tidy(m *Member) error {
 
 func (s *Set) journalPath() string { return filepath.Join(s.o.Data, s.o.Journal) }
 
-// closed is the journal of a Publish of the same beginning.
+// closed is the journal of a Publish of the runs that this one goes on from; empty when there was none.
 func (s *Set) closed() (SetState, error) {
 	var c SetState
 	raw, err := os.ReadFile(s.journalPath())
@@ -149,8 +149,8 @@ func (s *Set) closed() (SetState, error) {
 	return c, nil
 }
 
-// goOnOne resumes the spool of one file; last is its entry in the journal of a Publish. Rows appended already must not
-// be appended again: the run died before the spool was removed.
+// goOnOne resumes the spool of one file, and reports whether there is one to resume; last is its entry in the journal. A
+// spool that has been appended to its file counts as none: the run died before the spool was removed.
 func (s *Set) goOnOne(ctx context.Context, m *Member, last State) (bool, error) {
 	if err := s.lock(m); err != nil { // first: another stream of the execution that comes now clears nothing
 		return false, err
@@ -360,7 +360,7 @@ func (s *Set) Sync() error {
 	return nil
 }
 
-// State is the state for a later Set, as far as it is durable.
+// State is the state to go on from. It is durable right behind Sync.
 func (s *Set) State() SetState {
 	state := SetState{Token: s.token, Files: make(map[string]State, len(s.Order))}
 	for _, m := range s.Order {
@@ -380,7 +380,7 @@ func (s *Set) journal() error {
 	return WriteFile(s.journalPath(), func(f *os.File) error { return json.NewEncoder(f).Encode(state) })
 }
 
-// Leave closes all files. Spools that a state refers to stay.
+// Leave closes all files and releases their places. Spools that a state refers to stay.
 func (s *Set) Leave() error {
 	var errs []error
 	for _, m := range s.Order {
@@ -389,7 +389,7 @@ func (s *Set) Leave() error {
 	return errors.Join(errs...)
 }
 
-// Done lets go of everything that was published.
+// Done releases the places of all files after Publish, and removes their keys.
 func (s *Set) Done() error {
 	var errs []error
 	for _, m := range s.Order {
@@ -398,7 +398,7 @@ func (s *Set) Done() error {
 	return errors.Join(errs...)
 }
 
-// done lets go of a file's keys and place.
+// done closes a file's keys, which are of no more use when it was published, and releases its place.
 func (m *Member) done(published bool) error {
 	var errs []error
 	if m.keys != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell/item"
 )
 
-// MayReplace keeps an empty run from removing the contents of place; past are files that Replace would remove.
+// MayReplace is Policy.MayReplace for the rows and places of the Set; past are the other files that Replace would remove.
 func (s *Set) MayReplace(ctx context.Context, place string, given Given, past []string) error {
 	for _, m := range s.Order {
 		given.Rows += m.Items
@@ -28,8 +28,8 @@ func (s *Set) MayReplace(ctx context.Context, place string, given Given, past []
 	})
 }
 
-// Publish completes all open files and moves them to their places. In places of its own it moves none before all are
-// complete. A file without rows is not made where its format forbids it; empty are those that begin anew.
+// Publish completes all open files and moves them to their places; with Replace it moves none before all are complete. A
+// Maker's file without rows is not made: empty are the places of those that the run would have replaced.
 func (s *Set) Publish(ctx context.Context) (empty []string, err error) {
 	var ready []*Member
 	for _, m := range s.Order {

@@ -71,7 +71,7 @@ func TestPublishCutOff(t *testing.T) {
 						o := &SetOptions{Options: Options{Places: p, Format: lines{}, Overwrite: true, Data: dir}, Policy: Policy{Mode: mode, Keep: KeepFail}, Journal: "journal",
 							Claim: func(string, bool) error { return nil }, LockPath: lockPath,
 							Lock: func(dest string, alone bool, clear func() error) (*Lock, error) {
-								return locks.Take(lockPath(dest), dest, "run", alone, clear)
+								return locks.Acquire(lockPath(dest), dest, "run", alone, clear)
 							},
 							Count: func(ctx context.Context, dest string) (n int64, counted bool, err error) {
 								err = lines{}.Rows(ctx, dest, func(*item.Value) error { n++; return nil })

@@ -66,7 +66,7 @@ const readDoc = "The format follows from the file's name (`.ndjson`, `.jsonl`, `
 	"Rows that are no good are recorded as failures with file and line; so is a file that cannot be read to its end, behind its good rows.\n\n" +
 	"CSV: empty cells are null; `true`, `false` and what is written like a JSON number keep that type, but `007` and the `text_columns` stay text."
 
-// textsOf takes a text or a list of texts.
+// textsOf is a list of texts, of one when v is a text; members that are no texts are left out.
 func textsOf(v any) []string {
 	switch v := v.(type) {
 	case string:

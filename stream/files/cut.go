@@ -11,7 +11,7 @@ import (
 // The structure of a JSON document is read byte by byte, so that neither the document nor an oversized row is ever in
 // memory; rows are validated by their parser.
 
-// space goes to the next byte that is no white space and returns it; io.EOF at the end.
+// space consumes white space and returns the next byte; io.EOF at the end.
 func (w *window) space() (byte, error) {
 	for {
 		rest := w.rest()
@@ -46,7 +46,7 @@ func (w *window) next() (byte, error) {
 	return c, err
 }
 
-// expect takes the byte c.
+// expect consumes white space and the byte c.
 func (w *window) expect(c byte) error {
 	got, err := w.next()
 	if err != nil {
@@ -92,7 +92,7 @@ type scan struct {
 // atEnd reports whether the value may end where the text does.
 func (s *scan) atEnd() bool { return s.scalar || !s.begun }
 
-// feed takes the next piece and returns how much of it belongs to the value, and whether that is its end.
+// feed returns how much of the next piece belongs to the value, and whether that is its end.
 // The loop is long because it runs for every byte of the input.
 func (s *scan) feed(p []byte) (n int, done bool) {
 	i := 0

@@ -11,7 +11,7 @@ import (
 
 var _ durable.Maker = (*parquet.Encoder)(nil)
 
-// newEncoder makes an encoder for a file whose columns are known, or nil.
+// newEncoder makes the encoder of a target's file; columns are those of a table that was begun, else nil.
 func newEncoder(t target, columns []string) durable.Encoder {
 	switch t.format {
 	case formatJSON:
@@ -91,7 +91,7 @@ func newTableEncoder(t target, columns []string) *tableEncoder {
 	return e
 }
 
-// choose settles the columns. A name that is also a path is one where an item has no such member.
+// choose sets the columns. A name with dots is a path into items that have no member of that whole name.
 func (e *tableEncoder) choose(columns []string) {
 	e.names, e.known = columns, map[string]bool{}
 	for _, c := range columns {

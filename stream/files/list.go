@@ -107,7 +107,7 @@ func listDir(dir string) ([]string, error) {
 	return found, nil
 }
 
-// isFile follows a symbolic link.
+// isFile reports whether an entry is a regular file, or a link to one.
 func isFile(name string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return e.Type().IsRegular()
@@ -125,7 +125,8 @@ func goodPattern(segments []string) error {
 	return nil
 }
 
-// glob walks the directories that a pattern can match in.
+// glob walks the directories that a pattern can match in. It is written here: doublestar walks an io/fs, which has no names
+// that are not UTF-8, and takes {a,b} for a choice.
 type glob struct {
 	ctx      context.Context
 	segments []string

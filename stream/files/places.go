@@ -2,10 +2,9 @@
 // objects, https URLs; and the formats in them: JSON, NDJSON, GeoJSON, CSV, TSV, Parquet, as they are or
 // compressed. It holds the modules stream.read and stream.write.
 //
-// Reading streams: no file and no list is held in memory, a row is bounded, and a row that is wrong does
-// not end the file where its format has a next row to go on with. What is written appears under its name
-// only when it is complete (specifications: semantics §6, stac-and-media §2 and §4). The exported names are
-// stable.
+// Reading streams: no file is held in memory, a row is bounded, and a row that is wrong does not end the file where its
+// format has a next row to go on with. What is written appears under its name only when it is complete (specifications:
+// semantics §6, stac-and-media §2 and §4). The exported names are stable.
 package files
 
 import (
@@ -53,8 +52,8 @@ func New(o Options) *Places {
 	return &Places{http: o.HTTP, s3: &bucketClient{options: o.S3}, admit: o.Admit}
 }
 
-// Open opens a file for reading from its beginning; gzip and zstd are decompressed, which their first bytes
-// tell. Text that is cut off ends with io.ErrUnexpectedEOF.
+// Open opens a file for reading from its beginning. Gzip and zstd, recognised by their first bytes, are decompressed; a
+// compressed text that is cut off ends with io.ErrUnexpectedEOF.
 func (p *Places) Open(ctx context.Context, path string) (io.ReadCloser, Info, error) {
 	raw, info, err := p.OpenRaw(ctx, path)
 	if err != nil {

@@ -62,16 +62,16 @@ func (p *Places) Remove(ctx context.Context, dest string) (was bool, err error) 
 // Lock locks a file for writing (durable.Locks). The lock is next to it, or for a remote file among the temporary
 // files.
 func (p *Places) Lock(dest, owner string, alone bool, clear func() error) (*durable.Lock, error) {
-	l, err := p.locks.Take(lockPath(dest), dest, owner, alone, clear)
+	l, err := p.locks.Acquire(lockPath(dest), dest, owner, alone, clear)
 	if e, ok := errors.AsType[*stepwell.Error](err); ok && e.Code == stepwell.CodeInvalid && isS3(dest) {
 		e.Hint = "its temporary directory is needed; set TMPDIR to one that can be written"
 	}
 	return l, err
 }
 
-// LockAt is Lock with a lock file of one's own.
+// LockAt is Lock with the lock file at path.
 func (p *Places) LockAt(path, dest, owner string, alone bool, clear func() error) (*durable.Lock, error) {
-	return p.locks.Take(path, dest, owner, alone, clear)
+	return p.locks.Acquire(path, dest, owner, alone, clear)
 }
 
 // Turn waits until no other stream of this process publishes to a place that has no lock file.

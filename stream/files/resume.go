@@ -32,7 +32,7 @@ func resume(ctx context.Context, offset int64, open opener) (*resuming, error) {
 	return r, r.connect()
 }
 
-// connect opens at the offset, as often as it may.
+// connect opens at the offset, up to maxTries times without a byte in between.
 func (r *resuming) connect() error {
 	for {
 		in, again, after, err := r.open(r.offset)

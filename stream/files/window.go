@@ -71,7 +71,7 @@ func (w *window) ahead() []byte {
 	return w.buf[w.lo:w.hi]
 }
 
-// consume takes n bytes.
+// consume moves past n bytes.
 func (w *window) consume(n int) {
 	w.line += int64(bytes.Count(w.buf[w.lo:w.lo+n], newline))
 	w.off += int64(n)

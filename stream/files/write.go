@@ -102,7 +102,7 @@ func fileName(id string) string {
 	return b.String()
 }
 
-// vacant finds errors early that would otherwise appear after all items.
+// vacant checks that a file can be written and, with overwrite off, is not there: else that would show after all items.
 func (w *writer) vacant(ctx context.Context, dest string) error {
 	if isS3(dest) {
 		if err := w.places.hasBucket(ctx, dest); err != nil {
@@ -235,8 +235,8 @@ func (w *writer) Close(ctx context.Context) (state, outputs any, err error) {
 	return w.set.State(), out, w.set.Done()
 }
 
-// removeOld takes away the files of earlier runs under the names of outputs that have none, and those of
-// collections that this run does not have: rows that are not of this run must not be taken for its result.
+// removeOld removes the files of earlier runs under the names of outputs that have no rows, and those of collections that
+// this run does not have, unless overwrite is off: rows that are not of this run must not be taken for its result.
 func (w *writer) removeOld(ctx context.Context, old []string) (removed []any, err error) {
 	for _, dest := range old {
 		if !w.target.overwrite {

@@ -112,7 +112,7 @@ func targetOf(c *writeConfig, given stream.Config) (t target, err error) {
 	return t, t.table(c, given)
 }
 
-// writing checks the fields for existing files.
+// writing checks write, keep, key and overwrite.
 func (t *target) writing(c *writeConfig, given stream.Config) (err error) {
 	if t.policy, err = c.Policy(durable.Replace); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (t *target) writing(c *writeConfig, given stream.Config) (err error) {
 	return nil
 }
 
-// place looks at the path.
+// place checks the path.
 func (t *target) place() error {
 	if err := supported(t.path); err != nil {
 		return err

@@ -92,7 +92,7 @@ func (e *Encoder) Learn(row *item.Value) error {
 	return err
 }
 
-// taken follows up on a row that has been taken.
+// taken counts a row, and freezes the schema behind the first FirstN.
 func (e *Encoder) taken(row *item.Value) {
 	if e.n++; e.o.Seen != nil {
 		e.o.Seen(row)

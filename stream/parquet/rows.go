@@ -67,7 +67,7 @@ func (r *rows) nulls(s *slot, rep, def int) {
 	}
 }
 
-// put takes a value and spreads it over the columns of a slot. around is the definition level of the parent.
+// put moves past a value and spreads it over the columns of a slot. around is the definition level of the parent.
 func (r *rows) put(s *slot, p *scan, rep, around int) *RowError {
 	if p.null() {
 		if s.Required {

@@ -36,7 +36,7 @@ func (p *scan) more(n int) bool {
 	return true
 }
 
-// text takes a quoted text, quotes included.
+// text moves past a quoted text and returns it, quotes included.
 func (p *scan) text() []byte {
 	p.peek()
 	start := p.i
@@ -53,7 +53,7 @@ func (p *scan) text() []byte {
 	}
 }
 
-// key takes a member's name and the colon.
+// key moves past a member's name and the colon, and returns the name.
 func (p *scan) key() []byte {
 	key := plainText(p.text())
 	p.peek()
@@ -61,7 +61,7 @@ func (p *scan) key() []byte {
 	return key
 }
 
-// keyIs takes a member's name and the colon when the name is this one, in which nothing needs an escape.
+// keyIs moves past a member's name and the colon when the name is this one, in which nothing needs an escape.
 func (p *scan) keyIs(name string) bool {
 	p.peek()
 	end := p.i + 1 + len(name)
@@ -74,7 +74,7 @@ func (p *scan) keyIs(name string) bool {
 	return true
 }
 
-// null takes a null, when one comes next.
+// null moves past a null, and reports whether there was one.
 func (p *scan) null() bool {
 	if p.peek() != 'n' {
 		return false
@@ -83,7 +83,7 @@ func (p *scan) null() bool {
 	return true
 }
 
-// value takes any value.
+// value moves past any value and returns its text.
 func (p *scan) value() []byte {
 	first := p.peek()
 	start := p.i

@@ -125,7 +125,7 @@ func (t *Type) leaves() int {
 	return 1
 }
 
-// check takes a value and returns why it does not fit a type, nil when it does.
+// check moves past a value, and returns why it does not fit a type; nil when it does.
 func (u *Union) check(t *Type, p *scan) *RowError {
 	if p.null() {
 		if t.Required {
