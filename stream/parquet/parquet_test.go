@@ -332,6 +332,17 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
+// TestRefusedRowAddsNothing has a row with a new member that lacks a required one: the schema stays.
+func TestRefusedRowAddsNothing(t *testing.T) {
+	u := parquet.NewUnion(parquet.Schema{{Name: "id", Type: &parquet.Type{Kind: parquet.Text, Required: true}}}, parquet.AsJSON)
+	if err := u.Add(parse(t, `{"more":1}`)); err == nil || err.Error() != `column "id": must not be null or absent` {
+		t.Error(err)
+	}
+	if s := u.Schema(); len(s) != 1 {
+		t.Errorf("%d columns", len(s))
+	}
+}
+
 func TestTooManyColumns(t *testing.T) {
 	u := parquet.NewUnion(nil, parquet.AsJSON)
 	row := item.NewObject()

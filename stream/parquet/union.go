@@ -53,11 +53,10 @@ func (u *Union) add(row *item.Value, text []byte) error {
 			Hint: "write one file per collection, or leave members out before"}
 		return misfit
 	}
-	u.root = next
-	// A second check of the whole row finds required members that are missing.
-	if misfit := u.check(u.root, &scan{b: text}); misfit != nil {
+	if misfit := u.check(next, &scan{b: text}); misfit != nil { // a required member is missing
 		return misfit
 	}
+	u.root = next
 	return nil
 }
 
