@@ -1,7 +1,6 @@
 package geoparquet
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -154,23 +153,16 @@ func boxOf(bbox *item.Value) (*item.Value, error) {
 	names := sides4
 	switch n := bbox.Len(); {
 	case bbox.Kind() != item.List || n != 4 && n != 6:
-		return nil, stepwell.Invalid("", "the bbox is %s, not a list of 4 or 6 numbers", clip(bbox.Bytes()))
+		return nil, stepwell.Invalid("", "the bbox is %s, not a list of 4 or 6 numbers", stepwell.Clip(bbox.Bytes(), 60))
 	case n == 6:
 		names = sides6
 	}
 	box := item.NewObject()
 	for i, name := range names {
 		if bbox.At(i).Kind() != item.Number {
-			return nil, stepwell.Invalid("", "the bbox is %s, not a list of 4 or 6 numbers", clip(bbox.Bytes()))
+			return nil, stepwell.Invalid("", "the bbox is %s, not a list of 4 or 6 numbers", stepwell.Clip(bbox.Bytes(), 60))
 		}
 		setShared(box, name, bbox.At(i))
 	}
 	return box, nil
-}
-
-func clip(text []byte) string {
-	if len(text) > 60 {
-		return strconv.Quote(string(text[:60])) + "…"
-	}
-	return string(text)
 }

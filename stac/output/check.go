@@ -17,10 +17,6 @@ import (
 	"github.com/stepwell/stepwell/stream/files"
 )
 
-func wrong(message, hint string) error {
-	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: message, Hint: hint}
-}
-
 // only says which formats a key is for.
 var only = map[string][]string{
 	"base_dir": {"json", "catalog", "ndjson", "parquet"}, "output_path": {"json", "catalog", "ndjson", "parquet"},
@@ -37,7 +33,7 @@ func check(c *config, given stream.Config) (problems []error) {
 	}
 	for _, key := range slices.Sorted(maps.Keys(given.Values)) {
 		if formats := only[key]; given.Has(key) && given.Values[key] != false && formats != nil && !slices.Contains(formats, c.Format) {
-			problems = append(problems, wrong(key+" has no meaning for format "+c.Format, "it is for "+strings.Join(formats, ", ")))
+			problems = append(problems, stepwell.Invalid("it is for "+strings.Join(formats, ", "), "%s has no meaning for format %s", key, c.Format))
 		}
 	}
 	if given.Early {
@@ -61,15 +57,15 @@ func (c config) checkWrite() error {
 	case err != nil:
 		return err
 	case p.Mode == durable.Append && (c.Format == "json" || c.Format == "catalog" || c.Format == "api"):
-		return wrong("format "+c.Format+" cannot be appended to: an item has one place", "write: upsert adds items, and replaces those that are there")
+		return stepwell.Invalid("write: upsert adds items, and replaces those that are there", "format %s cannot be appended to: an item has one place", c.Format)
 	case c.Format != "api":
 		return nil
 	case p.Mode == durable.Replace && c.Owns != "collection":
-		return wrong("write: replace deletes what others have put into the collection", "owns: collection says that nobody else writes to it")
+		return stepwell.Invalid("owns: collection says that nobody else writes to it", "write: replace deletes what others have put into the collection")
 	case c.OnConflict == "skip" && (c.Write != "" || c.Keep != "" && c.Keep != durable.KeepFirst):
-		return wrong("on_conflict: skip contradicts write or keep", "on_conflict: upsert is write: upsert, and skip is keep: first; keep one of them")
+		return stepwell.Invalid("on_conflict: upsert is write: upsert, and skip is keep: first; keep one of them", "on_conflict: skip contradicts write or keep")
 	case c.Keep == durable.KeepLast && c.Write == "" && c.OnConflict != "upsert":
-		return wrong("keep: last replaces what is there", "add write: upsert")
+		return stepwell.Invalid("add write: upsert", "keep: last replaces what is there")
 	}
 	return nil
 }
@@ -81,35 +77,35 @@ func (c config) checkPlace(given stream.Config) (problems []error) {
 	}
 	switch places := given.Given(first, second); {
 	case len(places) == 2:
-		problems = append(problems, wrong(first+" and "+second+" are the same thing", "give one of them"))
+		problems = append(problems, stepwell.Invalid("give one of them", "%s and %s are the same thing", first, second))
 	case len(places) == 0:
-		problems = append(problems, wrong("format "+c.Format+" needs "+first, ""))
+		problems = append(problems, stepwell.Invalid("", "format %s needs %s", c.Format, first))
 	}
 	for _, place := range c.places() {
 		if rest := strings.ReplaceAll(*place, perCollection, ""); strings.ContainsAny(rest, "{}") {
-			problems = append(problems, wrong("only "+perCollection+" is known in braces: "+*place, "other values are written as {{ … }}"))
+			problems = append(problems, stepwell.Invalid("other values are written as {{ … }}", "only %s is known in braces: %s", perCollection, *place))
 		}
 	}
 	for key, text := range map[string]string{"base_url": c.BaseURL, "url": c.URL, "catalog_url": c.CatalogURL} {
 		if u, err := url.Parse(text); text != "" && (err != nil || u.Scheme == "" || u.Host == "") {
-			problems = append(problems, wrong(key+" is not a URL: "+text, "write it like https://host/path"))
+			problems = append(problems, stepwell.Invalid("write it like https://host/path", "%s is not a URL: %s", key, text))
 		}
 	}
 	if name := c.single(); name != "" && c.OrganizeBy != "" && c.OrganizeBy != "flat" {
-		problems = append(problems, wrong("organize_by "+c.OrganizeBy+" needs a directory, but "+c.OutputPath+" is a file", ""))
+		problems = append(problems, stepwell.Invalid("", "organize_by %s needs a directory, but %s is a file", c.OrganizeBy, c.OutputPath))
 	}
 	if c.OrganizeBy == "item_id" && c.Format != "json" {
-		problems = append(problems, wrong("organize_by item_id is for format json", "use collection or flat"))
+		problems = append(problems, stepwell.Invalid("use collection or flat", "organize_by item_id is for format json"))
 	}
 	return problems
 }
 
 func (c config) checkFormat(given stream.Config) (problems []error) {
 	if c.Layout != "" && c.Layout != "self-contained" && !given.Has("base_url") {
-		problems = append(problems, wrong("layout "+c.Layout+" needs base_url", "absolute links begin with it"))
+		problems = append(problems, stepwell.Invalid("absolute links begin with it", "layout %s needs base_url", c.Layout))
 	}
 	if c.Layout == "self-contained" && given.Has("base_url") {
-		problems = append(problems, wrong("layout self-contained has no absolute links, so that base_url has no meaning", "use relative-published"))
+		problems = append(problems, stepwell.Invalid("use relative-published", "layout self-contained has no absolute links, so that base_url has no meaning"))
 	}
 	if c.Split != "" && !strings.Contains(c.Split, "{{") {
 		if _, err := parseSplit(c.Split); err != nil {
@@ -117,14 +113,14 @@ func (c config) checkFormat(given stream.Config) (problems []error) {
 		}
 	}
 	if kind := files.CompressionOf(c.single()); kind != "" && c.Compression != "" && c.Compression != kind {
-		problems = append(problems, wrong("compression "+c.Compression+" is not what the name "+c.OutputPath+" says", "leave compression out"))
+		problems = append(problems, stepwell.Invalid("leave compression out", "compression %s is not what the name %s says", c.Compression, c.OutputPath))
 	}
 	if c.Format == "parquet" && (c.Schema == "fixed") != given.Has("columns") {
-		problems = append(problems, wrong("schema fixed and columns belong together", "give both or neither"))
+		problems = append(problems, stepwell.Invalid("give both or neither", "schema fixed and columns belong together"))
 	}
 	for name, kind := range c.Columns {
 		if columnKinds[kind] == 0 && !strings.Contains(kind, "${") {
-			problems = append(problems, wrong("column "+name+" has an unknown type", "the types are string, int, double, bool, timestamp and json"))
+			problems = append(problems, stepwell.Invalid("the types are string, int, double, bool, timestamp and json", "column %s has an unknown type", name))
 		}
 	}
 	return problems
@@ -183,7 +179,7 @@ func tryDir(dir string) []error {
 			continue
 		}
 		if err == nil && !info.IsDir() {
-			return []error{wrong(dir+" is a file, not a directory", "")}
+			return []error{stepwell.Invalid("", "%s is a file, not a directory", dir)}
 		}
 		if err != nil {
 			return []error{err}
@@ -192,7 +188,7 @@ func tryDir(dir string) []error {
 	}
 	f, err := os.CreateTemp(dir, ".stepwell-try-*")
 	if err != nil {
-		return []error{wrong("the output cannot be written: "+err.Error(), "")}
+		return []error{stepwell.Invalid("", "the output cannot be written: %v", err)}
 	}
 	f.Close()
 	if err := os.Remove(f.Name()); err != nil {

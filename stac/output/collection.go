@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"path"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/summary"
 )
@@ -64,7 +64,7 @@ func (t *tree) existing(ctx context.Context, rel string) (doc *item.Value, text 
 		err = errors.New("it is " + doc.Kind().String())
 	}
 	if err != nil {
-		return nil, nil, wrong(fmt.Sprintf("%s is there, but not what it should be: %v", t.place.shown(rel), err), "move it away, or repair it")
+		return nil, nil, stepwell.Invalid("move it away, or repair it", "%s is there, but not what it should be: %v", t.place.shown(rel), err)
 	}
 	return doc, text, nil
 }

@@ -108,7 +108,7 @@ func (e *each) Write(ctx context.Context, batch []*stream.Item) error {
 		}
 		if id == "" {
 			e.refused++
-			if err := e.env.Refuse(it, wrong("the item names no collection, which the path needs", "collection_id gives the collection of such items")); err != nil {
+			if err := e.env.Refuse(it, stepwell.Invalid("collection_id gives the collection of such items", "the item names no collection, which the path needs")); err != nil {
 				return err
 			}
 			continue

@@ -54,7 +54,7 @@ func (t *table) lying(ctx context.Context, u *unit) ([]lying, error) {
 		}
 		p.Size, p.time = info.Size(), info.ModTime()
 		if err := openPart(p.local, p.Size, func(f *parquet.File) { p.Rows = f.Rows }); err != nil {
-			return nil, wrong(t.place.shown(rel)+" is there, but cannot be read: "+err.Error(), "move it away, or repair it")
+			return nil, stepwell.Invalid("move it away, or repair it", "%s is there, but cannot be read: %v", t.place.shown(rel), err)
 		}
 		out = append(out, p)
 	}

@@ -169,7 +169,7 @@ func (s *server) Write(ctx context.Context, batch []*stream.Item) error {
 		}
 		if it.ID() == "" || it.Collection() == "" {
 			s.refused++
-			err := s.env.Refuse(it, wrong("the item names no id or no collection", "collection_id gives the collection of such items"))
+			err := s.env.Refuse(it, stepwell.Invalid("collection_id gives the collection of such items", "the item names no id or no collection"))
 			if err != nil {
 				return err
 			}
@@ -365,7 +365,7 @@ func (s *server) conflict(ctx context.Context, g *group, i int, res apiclient.Re
 	case err != nil:
 		res.Outcome, res.Err = apiclient.Failed, err
 	case replace && etag == "":
-		res.Outcome, res.Err = apiclient.Failed, wrong("the server gives no ETag, so that if_match cannot work", "leave if_match out")
+		res.Outcome, res.Err = apiclient.Failed, stepwell.Invalid("leave if_match out", "the server gives no ETag, so that if_match cannot work")
 	case replace:
 		return s.client.Put(ctx, g.collection, it.ID(), g.features[i].Text, etag)
 	case same(there, g.features[i].Text):

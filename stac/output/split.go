@@ -4,6 +4,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/item"
 	"github.com/stepwell/stepwell/stac/pattern"
 	"github.com/stepwell/stepwell/stac/summary"
@@ -32,7 +33,7 @@ func parseSplit(text string) (split, error) {
 	}
 	parts := strings.Split(strings.Trim(text, "/"), "/")
 	if len(parts) > 8 {
-		return nil, wrong("split has more than 8 levels: "+text, "")
+		return nil, stepwell.Invalid("", "split has more than 8 levels: %s", text)
 	}
 	for _, part := range parts {
 		if found := timePart.FindStringSubmatch(part); found != nil {
@@ -48,7 +49,7 @@ func parseSplit(text string) (split, error) {
 			return nil, err
 		}
 		if part == "" || p.UsesAsset() {
-			return nil, wrong("split: "+part+" does not tell items apart", "write {properties.name}, or {properties.datetime:year}")
+			return nil, stepwell.Invalid("write {properties.name}, or {properties.datetime:year}", "split: %s does not tell items apart", part)
 		}
 		s = append(s, splitPart{pattern: p})
 	}
@@ -77,11 +78,11 @@ func (p splitPart) name(it *item.Value) (string, error) {
 		text, ok = it.Get("properties").Get("start_datetime").Str()
 	}
 	if !ok {
-		return "", wrong("split: the item has no "+p.time.String(), "")
+		return "", stepwell.Invalid("", "split: the item has no %s", p.time.String())
 	}
 	t, err := summary.ParseTime(text)
 	if err != nil {
-		return "", wrong("split: "+p.time.String()+" is not a time: "+text, "")
+		return "", stepwell.Invalid("", "split: %s is not a time: %s", p.time.String(), text)
 	}
 	return t.Format(p.layout), nil
 }
