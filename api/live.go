@@ -18,7 +18,7 @@ func (s *server) live() {
 	handle(s, "execution.events", func(_ context.Context, in *streamInput) (*streamed, error) {
 		return &streamed{s.passOn(events)}, nil
 	}, func(op *huma.Operation) {
-		op.Description = "Each event's data is a message {type, seq, data}: a snapshot first, then log, status and progress, at the end complete. Its id is the seq: a client that comes back with Last-Event-ID goes on behind it. 204: it has everything."
+		op.Description = "Each event's data is a message {type, seq, data}: a snapshot first, then log, status and progress, at the end complete. A status has step_id (null: the execution), status, message, hint, progress, retrying (a failed attempt is followed by another one) and until (when, if it is read before); progress has fraction, note and, of a step of a stream, items. Its id is the seq: a client that comes back with Last-Event-ID goes on behind it. 204: it has everything."
 		op.Responses["200"] = &huma.Response{Description: "The stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}
 		op.Responses["204"] = &huma.Response{Description: "The client has everything"}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/feed"
@@ -249,7 +250,7 @@ func (s *Server) observed(o *Options) {
 		}
 	}
 	o.Progress = func(run int64, idx int32, p worker.Progress) {
-		s.hub.Progress(run, idx, p.Fraction, p.Note)
+		s.hub.Progress(run, idx, p.Fraction, p.Note, itemsOf(p.Counts))
 		if progress != nil {
 			progress(run, idx, p)
 		}
@@ -264,6 +265,14 @@ func (s *Server) observed(o *Options) {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+}
+
+func itemsOf(c *action.Counts) *feed.Items {
+	if c == nil {
+		return nil
+	}
+	items := feed.Items(*c)
+	return &items
 }
 
 // callbackURL is where something outside ends the step that awaits the key.

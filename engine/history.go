@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/stepwell/stepwell"
 )
 
 // HistoryEvent is one entry of an execution's history as people read it (pipeline-steps, "Step Logging").
@@ -17,6 +19,11 @@ type HistoryEvent struct {
 	At      time.Time `json:"timestamp"`
 	Worker  string    `json:"worker_id,omitempty"`
 	Detail  string    `json:"detail,omitempty"`
+	Hint    string    `json:"-"` // with the failure in Detail
+	// Again says that the attempt's end is not the step's: it will have another one. Wake is when, or when a waiting step
+	// goes on; zero once it has.
+	Again bool      `json:"-"`
+	Wake  time.Time `json:"-"`
 }
 
 // History is a stretch of the step log: whole versions in order, with the step rows: the log names steps by index,
@@ -79,7 +86,12 @@ func (h *History) Events() []HistoryEvent {
 				if ev.Kind.OfExecution() {
 					idx = -1
 				}
-				out = append(out, h.event(b.Version, idx, what, ev.At, ev.Worker, ev.detail()))
+				e := h.event(b.Version, idx, what, ev.At, ev.Worker, ev.detail())
+				e.Again = ev.Kind == Failed
+				if row := h.row(b.Version, ev.Idx); row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting {
+					e.Wake = time.UnixMicro(row.Wake).UTC()
+				}
+				out = append(out, e)
 			}
 		}
 		for _, idx := range b.Queued {
@@ -88,7 +100,11 @@ func (h *History) Events() []HistoryEvent {
 	}
 	for idx, r := range h.Rows {
 		if written[r.Version] && r.Status.Terminal() {
-			out = append(out, h.event(r.Version, idx, r.Status.String(), r.Ended, r.Worker, r.Error.message()))
+			e := h.event(r.Version, idx, r.Status.String(), r.Ended, r.Worker, r.Error.message())
+			if r.Error != nil {
+				e.Hint = r.Error.Hint
+			}
+			out = append(out, e)
 		}
 	}
 	slices.SortStableFunc(out, func(a, b HistoryEvent) int {

@@ -194,8 +194,8 @@ func TestNamesAndProgress(t *testing.T) {
 	x.Queue(7) // of a for_each: nothing in the store names it
 	h.Observe(&conductor.Update{Execution: &store.Execution{No: x.No}, Progress: engine.Progress{Total: 10, Completed: 4},
 		Tasks: []*engine.Task{{Idx: 7, Key: "each[5].convert"}}})
-	h.Progress(x.No, 0, 0.25, "a quarter")
-	h.Progress(x.No, 0, 0.5, "half")
+	h.Progress(x.No, 0, 0.25, "a quarter", nil)
+	h.Progress(x.No, 0, 0.5, "half", &feed.Items{In: 3, Out: 2})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	var status, progress string

@@ -48,6 +48,11 @@ type StatusData struct {
 	Timestamp Time             `json:"timestamp"`
 	WorkerID  string           `json:"worker_id,omitempty"`
 	Message   string           `json:"message,omitempty"`
+	Hint      string           `json:"hint,omitempty"` // with a failure in Message
+	// Retrying says of a failed attempt that the step will have another one. Until is when, or when a waiting step goes on:
+	// only a message that is read before then has it.
+	Retrying bool  `json:"retrying,omitempty"`
+	Until    *Time `json:"until,omitempty"`
 }
 
 // ProgressData is the data of a progress message from a running step.
@@ -55,6 +60,17 @@ type ProgressData struct {
 	StepID   string  `json:"step_id"`
 	Fraction float64 `json:"fraction"` // 0 to 1, below 0 when unknown
 	Note     string  `json:"note,omitempty"`
+	Items    *Items  `json:"items,omitempty"` // of a step of a stream
+}
+
+// Items are how many items a step of a stream has handled so far.
+type Items struct {
+	In      int64 `json:"in"`
+	Out     int64 `json:"out"`
+	Failed  int64 `json:"failed,omitempty"`
+	Dropped int64 `json:"dropped,omitempty"`
+	Skipped int64 `json:"skipped,omitempty"`
+	Total   int64 `json:"total,omitempty"` // how many there will be, if that is known
 }
 
 // CompleteData is the data of a complete message.
@@ -90,6 +106,9 @@ type Time time.Time
 func (t Time) MarshalText() ([]byte, error) {
 	return time.Time(t).UTC().AppendFormat(nil, "2006-01-02T15:04:05.000Z"), nil
 }
+
+// UnmarshalText reads what MarshalText has written.
+func (t *Time) UnmarshalText(text []byte) error { return (*time.Time)(t).UnmarshalText(text) }
 
 // stamp is null for the zero time.
 func stamp(t time.Time) *Time {
@@ -139,7 +158,7 @@ var (
 
 // statusMessage makes the message of an event that changes a status; ok is false for others.
 func statusMessage(e *engine.HistoryEvent, at Cursor, progress *engine.Progress) (m Message, ok bool) {
-	data := StatusData{Progress: progress, Timestamp: Time(e.At), WorkerID: e.Worker, Message: e.Detail}
+	data := StatusData{Progress: progress, Timestamp: Time(e.At), WorkerID: e.Worker, Message: e.Detail, Hint: e.Hint, Retrying: e.Again, Until: stamp(e.Wake)}
 	if data.Status, ok = executionStatus[e.Type]; !ok {
 		if data.Status, ok = stepStatus[e.Type]; !ok || e.StepKey == "" {
 			return m, false

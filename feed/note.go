@@ -24,7 +24,7 @@ type note struct {
 }
 
 // recordNote takes one in.
-func (t *topic) recordNote(idx int32, fraction float64, text string) {
+func (t *topic) recordNote(idx int32, data ProgressData) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	n := t.notes.steps[idx]
@@ -36,7 +36,7 @@ func (t *topic) recordNote(idx int32, fraction float64, text string) {
 		t.notes.steps[idx] = n
 	}
 	t.notes.seq++
-	n.seq, n.data.Fraction, n.data.Note = t.notes.seq, fraction, text
+	n.seq, n.data = t.notes.seq, data
 	if !t.notes.armed {
 		t.notes.armed = true
 		time.AfterFunc(t.hub.o.ProgressEvery, func() {

@@ -50,13 +50,13 @@ func (h *Hub) Observe(u *conductor.Update) {
 
 // Progress passes a running step's report on to present subscribers, at most every Options.ProgressEvery. It never
 // blocks.
-func (h *Hub) Progress(no int64, idx int32, fraction float64, note string) {
+func (h *Hub) Progress(no int64, idx int32, fraction float64, note string, items *Items) {
 	t, followers := h.followed(no)
 	if t != nil {
-		t.recordNote(idx, fraction, note)
+		t.recordNote(idx, ProgressData{Fraction: fraction, Note: note, Items: items})
 	}
 	for _, f := range followers {
-		f.notice(Notice{Steps: []StepNotice{{idx, fraction, note}}})
+		f.notice(Notice{Steps: []StepNotice{{idx, fraction, note, items}}})
 	}
 }
 

@@ -32,6 +32,7 @@ type StepNotice struct {
 	Step     int32
 	Fraction float64
 	Note     string
+	Items    *Items // of a step of a stream
 }
 
 // follower is a hub of another process that follows an execution.
@@ -70,7 +71,7 @@ func (t *topic) heard(n Notice) {
 		t.observe(n.Progress, maps.All(n.Keys))
 	}
 	for _, s := range n.Steps {
-		t.recordNote(s.Step, s.Fraction, s.Note)
+		t.recordNote(s.Step, ProgressData{Fraction: s.Fraction, Note: s.Note, Items: s.Items})
 	}
 	if n.Events || n.Lines || n.Ended {
 		t.markDirty(dirty{events: n.Events, lines: n.Lines, end: n.Ended})

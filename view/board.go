@@ -17,6 +17,8 @@ type shape struct {
 	many   bool // stands for iterations or spawned steps, which are counted
 	single bool // each iteration is one step: their number follows from the total
 	body   bool // has steps inside, or iterations
+	stream bool // a module of a stream
+	parent *line
 }
 
 // line is the picture of a step of the definition, or of all steps spawned under one name.
@@ -54,9 +56,9 @@ func newBoard(d *definition.Definition) *board {
 	for i := range d.Steps {
 		b.ids = append(b.ids, d.Steps[i].ID)
 	}
-	b.addAll(d, d.Steps, "", 0, false)
-	b.addAll(d, d.OnFailure, "on_failure.", 0, true)
-	b.addAll(d, d.Finally, "finally.", 0, true)
+	b.addAll(d, d.Steps, nil, "", 0, false)
+	b.addAll(d, d.OnFailure, nil, "on_failure.", 0, true)
+	b.addAll(d, d.Finally, nil, "finally.", 0, true)
 	for i := range d.Steps {
 		for _, dep := range d.Steps[i].DependsOn {
 			if b.byKey[dep] == nil && b.waits[dep] == "" {
@@ -70,13 +72,13 @@ func newBoard(d *definition.Definition) *board {
 // maxDepth bounds the lines of nested groups; what is deeper is not shown.
 const maxDepth = 4
 
-func (b *board) addAll(root *definition.Definition, steps []definition.Step, prefix string, depth int, hidden bool) {
+func (b *board) addAll(root *definition.Definition, steps []definition.Step, parent *line, prefix string, depth int, hidden bool) {
 	if depth > maxDepth {
 		return
 	}
 	for i := range steps {
 		s := &steps[i]
-		l := &line{shape: shape{key: prefix + s.ID, depth: depth, many: s.ForEach != nil}, hidden: hidden}
+		l := &line{shape: shape{key: prefix + s.ID, depth: depth, many: s.ForEach != nil, stream: s.Module != "", parent: parent}, hidden: hidden}
 		l.single = l.many && s.Action != ""
 		l.body = l.many || s.Action == "" && s.Module == ""
 		if depth > 0 {
@@ -87,9 +89,9 @@ func (b *board) addAll(root *definition.Definition, steps []definition.Step, pre
 		switch sub := root.Pipelines[s.Pipeline]; {
 		case l.many:
 		case s.Pipeline != "" && sub != nil:
-			b.addAll(root, sub.Steps, l.key+".", depth+1, hidden)
+			b.addAll(root, sub.Steps, l, l.key+".", depth+1, hidden)
 		default:
-			b.addAll(root, s.Steps, l.key+".", depth+1, hidden)
+			b.addAll(root, s.Steps, l, l.key+".", depth+1, hidden)
 		}
 	}
 }

@@ -57,7 +57,7 @@ func newLiveView(f *os.File, colour bool, t *Tracker) *liveView {
 }
 
 // show puts warnings and errors above the picture, where they stay.
-func (v *liveView) show(e *event) {
+func (v *liveView) show(e *Event) {
 	if e.Type == "log" && (e.Level == "warning" || e.Level == "error") {
 		v.notes = append(v.notes, v.paint(yellow, e.Level)+" "+e.Step+": "+OneLine(e.Message, 1000)+Attributes(e.Attrs))
 	}

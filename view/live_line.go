@@ -44,6 +44,9 @@ func (v *liveView) details(l *line, now time.Time, width int) string {
 	case s == stepwell.StepRetrying:
 		return v.paint(yellow, fmt.Sprintf("attempt %d failed, again in %s: ", l.attempt, Short(max(0, l.wake.Sub(now))))) + message
 	case s == stepwell.StepWaiting:
+		if l.wake.IsZero() {
+			return "waits"
+		}
 		return "waits until " + l.wake.Format("15:04:05")
 	case s == stepwell.StepCompleted && l.attempt > 1:
 		return v.paint(dim, fmt.Sprintf("%s, attempt %d", Short(l.took), l.attempt))

@@ -14,7 +14,7 @@ import (
 // plainView writes one timestamped line per event, for files, pipes and CI systems.
 type plainView struct{ out io.Writer }
 
-func (v *plainView) show(e *event) {
+func (v *plainView) show(e *Event) {
 	if text := sentence(e); text != "" {
 		v.line(e.At, word(e), text)
 	}
@@ -28,7 +28,7 @@ func (v *plainView) line(at time.Time, what, text string) {
 }
 
 // word is what happened, in one word.
-func word(e *event) string {
+func word(e *Event) string {
 	switch {
 	case e.Type == "execution":
 		return "execution"
@@ -36,14 +36,14 @@ func word(e *event) string {
 		return e.Level
 	case e.Type == "log":
 		return "log"
-	case e.state == stepwell.StepTimedOut:
+	case e.State == stepwell.StepTimedOut:
 		return "timed out"
 	}
 	return e.Status
 }
 
 // sentence is the rest of it; "" for what need not be said: that one of many steps has started.
-func sentence(e *event) string {
+func sentence(e *Event) string {
 	const longest = 2000
 	switch {
 	case e.Type == "execution":
@@ -54,13 +54,15 @@ func sentence(e *event) string {
 		return ""
 	case e.Status == "started" && e.Attempt > 1:
 		return fmt.Sprintf("%s, attempt %d", e.Step, e.Attempt)
-	case e.state == stepwell.StepRetrying:
-		return fmt.Sprintf("%s: attempt %d: %s; again in %s", e.Step, e.Attempt, OneLine(e.Message, longest), Short(max(0, e.Wake.Sub(e.At))))
-	case e.state == stepwell.StepWaiting:
+	case e.State == stepwell.StepRetrying:
+		return fmt.Sprintf("%s: attempt %d: %s%s", e.Step, e.Attempt, OneLine(e.Message, longest), again(e))
+	case e.State == stepwell.StepWaiting && e.Wake == nil:
+		return e.Step
+	case e.State == stepwell.StepWaiting:
 		return fmt.Sprintf("%s until %s", e.Step, e.Wake.Format("2006-01-02 15:04:05"))
 	}
 	text := e.Step
-	if e.state == stepwell.StepCompleted && e.Duration != nil {
+	if e.State == stepwell.StepCompleted && e.Duration != nil {
 		text += " in " + Short(time.Duration(*e.Duration)*time.Millisecond)
 	}
 	if e.Message != "" {
@@ -70,6 +72,14 @@ func sentence(e *event) string {
 		text += " (" + OneLine(e.Hint, longest) + ")"
 	}
 	return text
+}
+
+// again is when a step is tried again, "" when that is not known.
+func again(e *Event) string {
+	if e.Wake == nil {
+		return ""
+	}
+	return "; again in " + Short(max(0, e.Wake.Sub(e.At)))
 }
 
 // Attributes returns a log line's metadata as name=value, by name. Which of its streams a program wrote
@@ -114,14 +124,14 @@ func NewEncoder(out io.Writer) *json.Encoder {
 	return enc
 }
 
-func (v *jsonView) show(e *event) {
+func (v *jsonView) show(e *Event) {
 	shown := *e
 	shown.At = e.At.UTC().Truncate(time.Millisecond)
 	_ = v.enc.Encode(shown) // an output that fails does so for the summary too, which is reported
 }
 
 func (v *jsonView) say(text string) {
-	v.show(&event{At: time.Now(), Type: "note", Message: text})
+	v.show(&Event{At: time.Now(), Type: "note", Message: text})
 }
 
 func (v *jsonView) close() {}

@@ -1,29 +1,30 @@
-// Package view shows one execution while it runs in this process: as a tree that is redrawn on a terminal, as a line
-// for each event, or as JSON. A Tracker follows what the conductor commits and what the workers report, and never
-// asks the store.
+// Package view shows one execution while it runs: as a tree that is redrawn on a terminal, as a line for each event, or
+// as JSON. A Tracker takes Events, whether the conductor of this process tells them (Observe, Log, Advance) or the
+// stream of the API (Apply), and never asks the store.
 package view
 
 import (
 	"encoding/json"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
-// event is one thing that happened, as views and `-o json` show it.
-type event struct {
+// Event is one thing that happened, as views and `-o json` show it.
+type Event struct {
 	At        time.Time       `json:"timestamp"`
-	Type      string          `json:"type"` // execution, step or log
+	Type      string          `json:"type"` // execution, step, log, note; progress is not shown by itself
 	Execution string          `json:"execution_id,omitempty"`
 	Step      string          `json:"step_id,omitempty"`
-	Status    string          `json:"status,omitempty"`
+	Status    string          `json:"status,omitempty"` // of a step, "started" for running
 	Attempt   int             `json:"attempt,omitempty"`
 	Level     string          `json:"level,omitempty"`
 	Message   string          `json:"message,omitempty"`
@@ -31,13 +32,17 @@ type event struct {
 	Attrs     json.RawMessage `json:"metadata,omitempty"` // of a log line
 	Duration  *int64          `json:"duration_ms,omitempty"`
 	Wake      *time.Time      `json:"until,omitempty"`
-	state     stepwell.StepStatus
-	child     bool // an iteration or a spawned step
+	// State is a step's status.
+	State stepwell.StepStatus `json:"-"`
+	// Fraction and Counts are a running step's own progress, with Message.
+	Fraction float64        `json:"-"`
+	Counts   *action.Counts `json:"-"`
+	child    bool           // an iteration or a spawned step
 }
 
 // view shows an execution. Its methods are called one at a time.
 type view interface {
-	show(e *event)
+	show(e *Event)
 	say(text string) // a message of Stepwell's own
 	close()
 }
@@ -50,49 +55,58 @@ type Options struct {
 	// Terminal is the terminal to draw a tree on. Defaults to none: one line for each event.
 	Terminal *os.File
 	Colour   bool // of the tree
-	Workers  int  // how many steps run at once
-	// Of reports whether an execution is the one to show. It is asked until it agrees.
+	// Workers is how many steps run at once in this process: of dispatched steps, so many are taken to have started.
+	Workers int
+	// Of reports whether an execution is the one to show. It is asked by Observe until it agrees.
 	Of func(*store.Execution) bool
 }
 
 // Tracker follows one execution and shows it. Its methods may be called concurrently; after Close, only Counts.
 type Tracker struct {
-	mu    sync.Mutex
-	view  view
-	mine  func(*store.Execution) bool // the execution to follow, before its number is known
-	no    int64
-	id    string
-	slots int // workers
+	mu   sync.Mutex
+	view view
+	id   string
+	conducted
 
 	board    *board
 	status   stepwell.ExecutionStatus
 	begun    time.Time
 	progress engine.Progress
-	// totalKnown: progress is that of the commit before, so that its growth means something.
+	// totalKnown: progress is that of the event before, so that its growth means something.
 	totalKnown bool
-	tasks      map[int32]*task
-	queued     []int32 // dispatched and waiting for a worker, in order
-	active     int
-	draining   bool
-	spawns     map[int32]stepwell.StepStatus
+	counted    int     // total of the event before
+	grew       bool    // the event before has begun steps with others inside
+	opened     []*line // those that have begun since
+	added      int     // spawned steps since
+
+	flights  map[string]*flight // by the step's key
+	streams  bool               // a stream has been dispatched
+	unnamed  int                // steps that are dispatched and known by their number alone
+	began    Event              // of the start that is being shown
+	active   int
+	draining bool
+	spawns   map[string]stepwell.StepStatus
 }
 
-// task is a dispatched attempt that has not ended.
-type task struct {
-	key     string
+// flight is a step whose attempt has been dispatched and has not ended, or that will have another one.
+type flight struct {
 	attempt int
 	line    *line
 	kin     kin
+	queued  time.Time
+	started time.Time
 	running bool
+	failed  bool // there will be another attempt
 	// A stream's segment is dispatched as one: with are the other steps of a lead, and led tells them.
-	with []int32
+	with []string
 	led  bool
 }
 
 // New returns a tracker of an execution of d. Its caller closes it.
 func New(d *definition.Definition, o Options) *Tracker {
-	t := &Tracker{view: &plainView{o.Out}, mine: o.Of, slots: o.Workers, board: newBoard(d), begun: time.Now(),
-		tasks: map[int32]*task{}, spawns: map[int32]stepwell.StepStatus{}}
+	t := &Tracker{view: &plainView{o.Out}, conducted: conducted{mine: o.Of, slots: o.Workers, keys: map[int32]string{}}, board: newBoard(d), begun: time.Now(),
+		flights: map[string]*flight{}, spawns: map[string]stepwell.StepStatus{}}
+	t.progress.Total, t.counted, t.totalKnown = len(t.board.ids), len(t.board.ids), true
 	if o.JSON {
 		t.view = &jsonView{NewEncoder(o.Out)}
 	} else if o.Terminal != nil {
@@ -101,66 +115,121 @@ func New(d *definition.Definition, o Options) *Tracker {
 	return t
 }
 
-// Observe applies what one commit changed (app.Options.Observe).
-func (t *Tracker) Observe(u *conductor.Update) {
+// Apply takes what the API's stream tells. The id of the execution is that of the first event; after are the counts of
+// the execution, nil where the event has none.
+func (t *Tracker) Apply(e *Event, after *engine.Progress) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	x := u.Execution
-	if t.no == 0 && t.mine(x) {
-		t.no, t.id = x.No, x.ID
-		t.progress.Total, t.totalKnown = len(t.board.ids), true
+	t.id = e.Execution
+	switch e.Type {
+	case "execution":
+		if status := stepwell.ExecutionStatus(0); status.UnmarshalText([]byte(e.Status)) == nil {
+			t.execution(status, e.At)
+		}
+	case "log":
+		t.log(e)
+	case "progress":
+		t.advance(e)
+	default:
+		if !strings.HasPrefix(e.Step, "#") {
+			t.step(e)
+		} else if e.State == stepwell.StepQueued {
+			t.unnamed++
+		}
 	}
-	if x.No != t.no {
+	if after != nil {
+		seen := t.counted
+		if t.count(after); e.State == stepwell.StepQueued && !t.grew {
+			t.counted = seen // the stream tells counts as they are now, and of a loop after those of its commit
+		}
+	}
+}
+
+// execution applies the execution's own status.
+func (t *Tracker) execution(status stepwell.ExecutionStatus, at time.Time) {
+	if status != t.status {
+		if t.status = status; !status.Terminal() {
+			t.view.show(&Event{At: at, Type: "execution", Execution: t.id, Status: status.String()})
+		}
+	}
+}
+
+// count takes the counts of the execution, and from their growth how many iterations a for_each has. Only the total of all
+// steps is told, so this works when nothing else that has steps inside has begun since the counts before.
+func (t *Tracker) count(p *engine.Progress) {
+	grown := p.Total - t.counted - t.added
+	if t.totalKnown && len(t.opened) == 1 && t.opened[0].single && grown > 0 {
+		t.opened[0].total = grown
+	}
+	t.grew = len(t.opened) > 0
+	t.progress, t.totalKnown, t.counted, t.opened, t.added = *p, true, p.Total, t.opened[:0], 0
+}
+
+// log shows a line of a step's log: the step has started.
+func (t *Tracker) log(e *Event) {
+	is := itself
+	if f := t.flights[e.Step]; f != nil {
+		t.start(e.Step, f, e.At)
+		if is = f.kin; is == itself {
+			f.line.note = e.Message
+		}
+	}
+	e.child = is != itself
+	t.view.show(e)
+}
+
+// advance shows a step's own progress: the step has started.
+func (t *Tracker) advance(e *Event) {
+	f := t.flights[e.Step]
+	if f == nil {
 		return
 	}
-	now := time.Now()
-	if x.Status != t.status {
-		t.status = x.Status
-		if !x.Status.Terminal() {
-			t.view.show(&event{At: now, Type: "execution", Execution: t.id, Status: x.Status.String()})
+	t.start(e.Step, f, e.At)
+	switch {
+	case f.kin != itself && f.kin != child:
+	case e.Counts != nil:
+		if f.line.items == nil {
+			f.line.items = &items{}
 		}
-	}
-	if t.totalKnown {
-		t.countIterations(u)
-	}
-	t.progress, t.totalKnown = u.Progress, true
-	for i := range u.Rows {
-		t.applyRow(&u.Rows[i], now)
-	}
-	for _, task := range u.Tasks {
-		t.dispatched(task)
-	}
-	t.promote(now)
-}
-
-// countIterations finds out how many iterations a for_each has. The engine tells the total of all
-// steps only, so this works when nothing else that has steps inside starts in the same commit.
-func (t *Tracker) countIterations(u *conductor.Update) {
-	grown := u.Progress.Total - t.progress.Total
-	var opened *line
-	for i := range u.Rows {
-		row := &u.Rows[i]
-		l, is := t.board.find(t.key(row))
-		switch {
-		case row.Status == stepwell.StepPending && is == child && !l.body && t.isNew(row.Idx):
-			grown--
-		case row.Status != stepwell.StepRunning || is != itself || !l.body:
-		case opened != nil:
-			return
-		default:
-			opened = l
+		f.line.items.measure(e.Counts, e.At)
+		if f.kin == itself && e.Counts.Total > 0 {
+			f.line.fraction = min(1, float64(e.Counts.In+e.Counts.Skipped)/float64(e.Counts.Total))
 		}
-	}
-	if opened != nil && opened.single && grown > 0 {
-		opened.total = grown
+		f.line.note = f.line.items.text()
+	case f.kin == itself:
+		f.line.fraction, f.line.note = max(0, e.Fraction), e.Message
+	default:
+		f.line.note = e.Message
 	}
 }
 
-func (t *Tracker) isNew(idx int32) bool { _, known := t.spawns[idx]; return !known }
+// Drain makes the tracker assume that no further steps start.
+func (t *Tracker) Drain() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.draining = true
+}
 
-func (t *Tracker) key(row *engine.StepRow) string {
-	if row.Key == "" && int(row.Idx) < len(t.board.ids) {
-		return t.board.ids[row.Idx]
-	}
-	return row.Key
+// Say shows a message of Stepwell's own.
+func (t *Tracker) Say(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.view.say(text)
+}
+
+// Close ends the view: a tree is drawn a last time and left.
+func (t *Tracker) Close() { t.view.close() }
+
+// Live reports whether a tree is drawn, so that other writes to the terminal would tear it.
+func (t *Tracker) Live() bool {
+	_, live := t.view.(*liveView)
+	return live
+}
+
+// Counts returns the counts of the last commit, if the execution with this id is the one that is shown.
+func (t *Tracker) Counts(id string) (*engine.Progress, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.progress
+	return &p, t.id == id
 }

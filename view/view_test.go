@@ -210,3 +210,37 @@ func TestShort(t *testing.T) {
 		}
 	}
 }
+
+// TestPictureOfStream: the picture of an execution is the same from what the conductor tells and from what the API's stream
+// does, which says nothing of steps that have others inside, of a segment's further steps and of restarted counts.
+func TestPictureOfStream(t *testing.T) {
+	here, drawn, _ := watching(t, 100, 24)
+	here.Observe(update7(6, tasks(0, "scan")))
+	here.Observe(update7(10, tasks(1, "copy", 10, "convert[0]", 11, "convert[1]", 12, "convert[2]", 13, "convert[3]"), done(0, ""), engine.StepRow{Idx: 2, Status: stepwell.StepRunning, Attempt: 1}))
+	here.Observe(update7(10, tasks(30, "group.inner"), done(1, ""), done(10, "convert[0]"), engine.StepRow{Idx: 3, Status: stepwell.StepRunning, Attempt: 1}))
+	here.Observe(update7(10, nil, done(11, "convert[1]"), done(30, "group.inner"), done(3, "")))
+
+	there, want, _ := watching(t, 100, 24)
+	at := time.Now()
+	tell := func(total int, state stepwell.StepStatus, keys ...string) {
+		for _, key := range keys {
+			there.Apply(&Event{At: at, Type: "step", Execution: "x", Step: key, State: state}, &engine.Progress{Total: total})
+		}
+	}
+	there.Apply(&Event{At: at, Type: "execution", Execution: "x", Status: "running"}, nil)
+	const queued, running, completed = stepwell.StepQueued, stepwell.StepRunning, stepwell.StepCompleted
+	tell(6, queued, "scan")
+	tell(6, running, "scan")
+	tell(6, completed, "scan")
+	tell(10, queued, "copy", "#10", "convert[1]", "convert[2]", "convert[3]")
+	tell(10, running, "copy", "convert[0]", "convert[1]", "convert[2]", "convert[3]")
+	tell(10, completed, "copy", "convert[0]")
+	tell(10, queued, "group.inner")
+	tell(10, completed, "convert[1]", "group.inner", "group")
+	if diff := cmp.Diff(picture(drawn), picture(want)); diff != "" {
+		t.Errorf("picture (-conductor +stream):\n%s", diff)
+	}
+	if !strings.Contains(picture(drawn), "2/4  2 running") {
+		t.Error(picture(drawn))
+	}
+}

@@ -106,14 +106,19 @@ func milliseconds(ms *int64) string {
 
 func (p *program) newShowCommand() *cobra.Command {
 	filter := api.ListSteps{Limit: 1000}
-	var all bool
-	cmd := p.askingOver(&connection{here: true}, "show ID", "Show an execution with its steps", func(ctx context.Context, r *request) error {
+	var all, follow bool
+	c := &connection{here: true}
+	cmd := p.askingOver(c, "show ID", "Show an execution with its steps", func(ctx context.Context, r *request) error {
 		if err := statuses[stepwell.StepStatus](filter.Status); err != nil {
 			return err
 		}
 		x, err := r.client.Execution(ctx, r.args[0])
 		if err != nil {
 			return err
+		}
+		if follow {
+			s := &session{program: p, output: r.output.value, client: r.client, resume: "stepwell executions show " + x.ID + " --follow"}
+			return s.watch(ctx, x.ID)
 		}
 		filtered := filter.Outputs || filter.Step != "" || len(filter.Status) > 0
 		if filter.ID, filter.Cursor = x.ID, x.MoreSteps; filtered {
@@ -128,8 +133,10 @@ func (p *program) newShowCommand() *cobra.Command {
 		}
 		return p.showExecution(r.connection, x, all)
 	})
+	cmd.PreRun = func(*cobra.Command, []string) { c.lasts = follow }
 	flags := cmd.Flags()
 	flags.BoolVar(&filter.Outputs, "outputs", false, "show the steps' outputs too")
+	flags.BoolVarP(&follow, "follow", "f", false, "show how it goes until it has ended, as run does; the exit code is that of run")
 	flags.BoolVar(&all, "all", false, "show each iteration of for_each, also those that completed")
 	flags.StringSliceVar(&filter.Status, "status", nil, "only steps with one of these `statuses`")
 	flags.StringVar(&filter.Step, "step", "", "only the step with this `key`")

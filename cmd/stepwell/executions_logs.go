@@ -85,6 +85,12 @@ func (p *program) logs(ctx context.Context, client *api.Client, c *connection, f
 	return err
 }
 
+// followLogs writes an execution's log lines as they come, and gives its status at the end.
+func (p *program) followLogs(ctx context.Context, client *api.Client, c *connection, id string, o api.StreamOptions) (status stepwell.ExecutionStatus, err error) {
+	err = follow(ctx, client, id, o, func(m *api.StreamMessage) (ended bool, err error) { return p.followed(m, c.output.value, &status) })
+	return status, err
+}
+
 // logLine writes one line.
 func (p *program) logLine(l *api.LogLine, output string) error {
 	if output == "json" {
@@ -101,46 +107,6 @@ func knownStep(ctx context.Context, client *api.Client, id, key string) error {
 		err = notFound("`stepwell executions show "+id+"` lists the steps", "the execution has no step %q", key)
 	}
 	return err
-}
-
-// How a stream that breaks off is taken up again.
-const (
-	followTries = 10          // without a message in between
-	followPause = time.Second // before each
-)
-
-// followLogs writes an execution's log lines as they come, and gives its status at the end. A stream that breaks off is
-// taken up behind the last message.
-func (p *program) followLogs(ctx context.Context, client *api.Client, c *connection, id string, o api.StreamOptions) (status stepwell.ExecutionStatus, err error) {
-	for tries := 0; tries < followTries; tries++ {
-		before, ended := o.Since, false
-		for m, broken := range client.Stream(ctx, id, o) {
-			if err = broken; err != nil {
-				break
-			}
-			o.Since = m.Seq
-			if ended, err = p.followed(&m, c.output.value, &status); err != nil || ended {
-				return status, err
-			}
-		}
-		switch code := stepwell.CodeOf(err); {
-		case ctx.Err() != nil:
-			return status, context.Cause(ctx)
-		case err != nil && code != stepwell.CodeUnavailable && code != stepwell.CodeInternal:
-			return status, err
-		case o.Since != before:
-			tries = 0
-		}
-		select {
-		case <-ctx.Done():
-			return status, context.Cause(ctx)
-		case <-time.After(followPause):
-		}
-	}
-	if err == nil {
-		err = stepwell.Errorf(stepwell.CodeUnavailable, "", "the stream breaks off again and again")
-	}
-	return status, err
 }
 
 // followed writes the log line of a message; ended says that it is the last message, with the status.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
@@ -26,6 +27,7 @@ type runFlags struct {
 	dryRun     bool
 	failures   string
 	summary    string
+	server     string
 	output     *choice
 }
 
@@ -53,6 +55,7 @@ func (p *program) newRunCommand() *cobra.Command {
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
 	f.addReport(flags)
 	f.output = format(flags, "text", "json")
+	flags.StringVar(&f.server, "server", "", "`URL` of a server that runs it instead of this process")
 	p.settings.addRun(flags)
 	p.settings.addLenient(flags)
 	return cmd
@@ -87,6 +90,9 @@ func (f *runFlags) report(d *definition.Definition) error {
 }
 
 func (p *program) run(file string, f *runFlags) error {
+	if f.server != "" && !f.dryRun {
+		return p.runThere(file, f)
+	}
 	d, actions, err := p.loadWithActions(file)
 	if err != nil {
 		return err
@@ -110,6 +116,32 @@ func (p *program) run(file string, f *runFlags) error {
 	}
 	p.hintUnfinished(s, d)
 	return s.start(d.def, params)
+}
+
+// runThere has a server run a pipeline file, and shows it as if it ran here.
+func (p *program) runThere(file string, f *runFlags) error {
+	if f.resume || f.failures != "" || f.summary != "" {
+		return stepwell.Invalid("`stepwell executions resume ID --server …` goes on with an execution", "--resume, --output-failures and --output-summary are for executions of this process")
+	}
+	src, err := readFile(file, maxDocument)
+	if err != nil {
+		return err
+	}
+	d := &document{file: file}
+	d.def, d.problems = definition.Parse(src, definition.ParseOptions{File: file, Lenient: p.settings.lenient, Sent: true})
+	params, err := p.checked(d, f)
+	if err != nil {
+		return err
+	}
+	c := &connection{server: f.server, output: f.output, here: true, lasts: true}
+	return p.calling(c, func(ctx context.Context, client *api.Client) error {
+		var started api.Started
+		if err := client.Call(ctx, "POST", pathTo("execute"), nil, object{"workflow_definition": string(src), "params": params}, &started); err != nil {
+			return err
+		}
+		s := &session{program: p, output: f.output.value, client: client, resume: "stepwell executions show " + started.ID + " --follow --server " + f.server}
+		return s.watch(ctx, started.ID)
+	})
 }
 
 // dbFlag repeats --data or --db in commands that are suggested.

@@ -116,16 +116,23 @@ func (s *session) showExisting(id string) error {
 	if err != nil {
 		return err
 	}
-	x, err := s.app.Store.Execution(ctx, id)
+	steps, err := allSteps(ctx, s.client, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: id}, Limit: 1000})
 	if err != nil {
 		return err
 	}
-	steps, err := s.app.Store.Steps(ctx, x.No, store.StepFilter{Limit: 10_000})
-	if err != nil {
-		return err
+	s.show(d, func(x *store.Execution) bool { return x.ID == id })
+	for i := range steps {
+		if x := &steps[i]; !unnamed(x.ID) {
+			e := view.Event{Step: x.ID, At: time.Time(x.Started.Time), Attempt: x.Attempt, Duration: x.DurationMS}
+			if x.Error != nil {
+				e.Message = x.Error.Message
+			}
+			if err := e.State.UnmarshalText([]byte(x.Status)); err != nil {
+				return err
+			}
+			s.tracker.Restore(&e)
+		}
 	}
-	s.show(d, func(y *store.Execution) bool { return y.ID == x.ID })
-	s.tracker.Follow(x, steps)
 	return nil
 }
 
@@ -231,6 +238,8 @@ func (s *session) finish(id string, err error) error {
 		return exitOf(x.Status)
 	case x.Status == stepwell.ExecutionPaused.String():
 		fmt.Fprintf(s.program.err, "the execution is paused; go on with: stepwell executions resume %s\n", id)
+	case s.app == nil:
+		fmt.Fprintf(s.program.err, "the execution goes on there; show it again with: %s\n", s.resume)
 	default:
 		fmt.Fprintf(s.program.err, "the execution is unfinished; go on with: %s\n", s.resume)
 	}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/view"
+)
+
+// How a stream that breaks off is taken up again.
+const (
+	followTries = 10          // without a message in between
+	followPause = time.Second // before each
+)
+
+// follow hands the messages of an execution's stream to f until f says that it has ended. A stream that breaks off is taken
+// up behind the last message.
+func follow(ctx context.Context, client *api.Client, id string, o api.StreamOptions, f func(m *api.StreamMessage) (ended bool, err error)) (err error) {
+	for tries := 0; tries < followTries; tries++ {
+		before, ended := o.Since, false
+		for m, broken := range client.Stream(ctx, id, o) {
+			if err = broken; err != nil {
+				break
+			}
+			o.Since = m.Seq
+			if ended, err = f(&m); err != nil || ended {
+				return err
+			}
+		}
+		switch code := stepwell.CodeOf(err); {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil && code != stepwell.CodeUnavailable && code != stepwell.CodeInternal:
+			return err
+		case o.Since != before:
+			tries = 0
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(followPause):
+		}
+	}
+	if err == nil {
+		err = stepwell.Errorf(stepwell.CodeUnavailable, "", "the stream breaks off again and again")
+	}
+	return err
+}
+
+// watch shows an execution of another process until it has ended, as `run` shows one of this process, and fails with the
+// exit code.
+func (s *session) watch(ctx context.Context, id string) error {
+	d, err := s.definition(id)
+	if err != nil {
+		return err
+	}
+	s.show(d, nil)
+	err = follow(ctx, s.client, id, api.StreamOptions{}, func(m *api.StreamMessage) (bool, error) {
+		e, after, err := eventOf(m)
+		if err != nil {
+			return false, fmt.Errorf("stream: %w", err)
+		}
+		if e != nil {
+			e.Execution = id
+			s.tracker.Apply(e, after)
+		}
+		return m.Type == feed.TypeComplete, nil
+	})
+	if ctx.Err() != nil { // interrupted: it goes on there
+		err = nil
+	}
+	return s.finish(id, err)
+}
+
+// eventOf is a message of the stream as views take it, with the counts of the execution after it; nil: it is not shown.
+func eventOf(m *api.StreamMessage) (e *view.Event, after *api.Progress, err error) {
+	switch m.Type {
+	case feed.TypeSnapshot: // the stream does not tell that an execution has begun
+		var d feed.SnapshotData
+		err = json.Unmarshal(m.Data, &d)
+		if e = (&view.Event{Type: "execution", Status: stepwell.ExecutionRunning.String(), At: time.Now()}); d.Status == stepwell.ExecutionPending {
+			e.Status = d.Status.String()
+		}
+		if d.StartedAt != nil {
+			e.At = time.Time(*d.StartedAt).Local()
+		}
+	case feed.TypeStatus:
+		var d feed.StatusData
+		err = json.Unmarshal(m.Data, &d)
+		e, after = &view.Event{Type: "execution", Status: d.Status, At: time.Time(d.Timestamp).Local(), Message: d.Message, Hint: d.Hint}, d.Progress
+		if d.StepID != nil && err == nil {
+			e.Type, e.Step = "step", *d.StepID
+			err = e.State.UnmarshalText([]byte(d.Status))
+		}
+		if d.Retrying {
+			e.State = stepwell.StepRetrying
+		}
+		if d.Until != nil {
+			until := time.Time(*d.Until).Local()
+			e.Wake = &until
+		}
+	case feed.TypeLog:
+		var d feed.LogData
+		err = json.Unmarshal(m.Data, &d)
+		e = &view.Event{Type: "log", Step: d.StepID, At: time.Time(d.Timestamp).Local(), Attempt: d.Attempt, Level: d.Level, Message: d.Message, Attrs: d.Metadata}
+	case feed.TypeProgress:
+		var d feed.ProgressData
+		err = json.Unmarshal(m.Data, &d)
+		e = &view.Event{Type: "progress", Step: d.StepID, At: time.Now(), Message: d.Note, Fraction: d.Fraction, Counts: (*action.Counts)(d.Items)}
+	}
+	return e, after, err
+}
