@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,27 +68,17 @@ func (o *JWTOptions) validate() error {
 			return invalid(fmt.Sprintf("algorithm %q cannot be allowed", alg), "one of RS256 … EdDSA")
 		}
 	}
-	if o.Leeway <= 0 {
-		o.Leeway = 30 * time.Second
-	}
+	o.Leeway = cmp.Or(max(o.Leeway, 0), 30*time.Second)
 	if o.Leeway > 10*time.Minute {
 		return invalid("a leeway of more than ten minutes", "")
 	}
-	if o.NameClaim == "" {
-		o.NameClaim = "sub"
-	}
-	if o.RoleClaim == "" {
-		o.RoleClaim = "role"
-	}
-	if o.Refresh <= 0 {
-		o.Refresh = time.Hour
-	}
+	o.NameClaim = cmp.Or(o.NameClaim, "sub")
+	o.RoleClaim = cmp.Or(o.RoleClaim, "role")
+	o.Refresh = cmp.Or(max(o.Refresh, 0), time.Hour)
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: fetchTimeout, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -46,9 +47,7 @@ type kept struct {
 
 // NewKeys makes it on a store. log defaults to slog.Default.
 func NewKeys(s store.Objects, log *slog.Logger) *Keys {
-	if log == nil {
-		log = slog.Default()
-	}
+	log = cmp.Or(log, slog.Default())
 	return &Keys{store: s, log: log, byID: map[string]*kept{}, used: map[string]time.Time{}}
 }
 

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"net/netip"
 	"sync"
 	"time"
@@ -29,12 +30,8 @@ type Limiter struct {
 
 // NewLimiter makes a limiter.
 func NewLimiter(o LimitOptions) *Limiter {
-	if o.Rate <= 0 {
-		o.Rate = 50
-	}
-	if o.Burst <= 0 {
-		o.Burst = max(1, int(4*o.Rate))
-	}
+	o.Rate = cmp.Or(max(o.Rate, 0), 50)
+	o.Burst = cmp.Or(max(o.Burst, 0), max(1, int(4*o.Rate)))
 	if o.Callers <= 1 {
 		o.Callers = 20_000
 	}

@@ -9,11 +9,15 @@ import (
 )
 
 // LoopbackHost reports whether a host, with or without a port, names this machine.
-func LoopbackHost(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		return loopbackName(strings.ToLower(name))
+func LoopbackHost(host string) bool { return loopbackName(hostName(host)) }
+
+// hostName is a host without its port, in lower case.
+func hostName(host string) string {
+	name := strings.Trim(host, "[]")
+	if cut, _, err := net.SplitHostPort(host); err == nil {
+		name = cut
 	}
-	return loopbackName(strings.ToLower(strings.Trim(host, "[]")))
+	return strings.ToLower(name)
 }
 
 // origin reports whether a request comes from no web page, from a local one, or from an allowed one.

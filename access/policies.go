@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -97,7 +98,7 @@ func (p *Policies) Set(ctx context.Context, policy Policy, by string, revision i
 	}
 	now := p.stored.Load()
 	if revision != store.AnyRevision && revision != now.Revision {
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the policy has been changed meanwhile", Hint: "read it again and repeat the change"}
+		return nil, nil, resource.Changed("policy")
 	}
 	next = &StoredPolicy{Policy: policy, By: by}
 	body, err := json.Marshal(next)

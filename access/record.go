@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -39,9 +40,7 @@ type Recorder struct {
 
 // NewRecorder makes a recorder. log defaults to slog.Default.
 func NewRecorder(s RecordStore, log *slog.Logger) *Recorder {
-	if log == nil {
-		log = slog.Default()
-	}
+	log = cmp.Or(log, slog.Default())
 	r := &Recorder{store: s, log: log, ring: make(chan struct{}, 1)}
 	r.room.L = &r.mu
 	return r

@@ -1,7 +1,6 @@
 package access
 
 import (
-	"net"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -41,11 +40,7 @@ func (s *Site) Check(r *http.Request) error {
 
 // own reports whether a Host header names the server. A page cannot make an address point elsewhere, so any address will do.
 func (s *Site) own(host string) bool {
-	name := strings.Trim(host, "[]")
-	if cut, _, err := net.SplitHostPort(host); err == nil {
-		name = cut
-	}
-	name = strings.ToLower(strings.TrimSuffix(name, "."))
+	name := strings.TrimSuffix(hostName(host), ".")
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
 	}

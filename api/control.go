@@ -35,12 +35,7 @@ type CancelRequest struct {
 	Reason string `json:"reason,omitempty" maxLength:"1000" doc:"Goes into the record."`
 }
 
-type cancelInput struct {
-	ExecutionPath
-	Body *CancelRequest
-}
-
-func (s *server) cancel(ctx context.Context, in *cancelInput) (*answer[StatusAnswer], error) {
+func (s *server) cancel(ctx context.Context, in *executionBody[*CancelRequest]) (*answer[StatusAnswer], error) {
 	reason := ""
 	if in.Body != nil {
 		reason = in.Body.Reason
@@ -114,12 +109,7 @@ type RestartRequest struct {
 	FailedOnly bool   `json:"failed_only,omitempty" doc:"Repeats only what did not complete inside the step: iterations, inner steps, items of a stream."`
 }
 
-type restartInput struct {
-	ExecutionPath
-	Body RestartRequest
-}
-
-func (s *server) restart(ctx context.Context, in *restartInput) (*answer[ExecutionRef], error) {
+func (s *server) restart(ctx context.Context, in *executionBody[RestartRequest]) (*answer[ExecutionRef], error) {
 	x, err := s.find(ctx, in.ID)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -60,13 +61,8 @@ func matching(ifMatch string, revision int64) error {
 		return nil
 	}
 	revisions, any, err := tags("If-Match", ifMatch)
-	if err != nil || any {
+	if err != nil || any || slices.Contains(revisions, revision) {
 		return err
-	}
-	for _, r := range revisions {
-		if r == revision {
-			return nil
-		}
 	}
 	return errChanged(revision)
 }
@@ -78,13 +74,5 @@ func unchanged(ifNoneMatch string, revision int64) bool {
 		return false
 	}
 	revisions, any, err := tags("If-None-Match", ifNoneMatch)
-	if err != nil {
-		return false
-	}
-	for _, r := range revisions {
-		if r == revision {
-			return true
-		}
-	}
-	return any
+	return err == nil && (any || slices.Contains(revisions, revision))
 }

@@ -39,6 +39,12 @@ type ExecutionPath struct {
 	ID string `path:"execution_id" maxLength:"36" doc:"UUID of the execution, or a beginning of it that no other has (8 characters or more)."`
 }
 
+// executionBody is the input of an operation on an execution that has a body.
+type executionBody[B any] struct {
+	ExecutionPath
+	Body B
+}
+
 // find is the execution, by its id or the beginning of it.
 func (s *server) find(ctx context.Context, id string) (*store.Execution, error) {
 	if s.local == nil && (len(id) < 8 || strings.ContainsFunc(id, func(c rune) bool { return !strings.ContainsRune("0123456789abcdefABCDEF-", c) })) {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -173,25 +174,11 @@ func (o *Options) complete() {
 	if o.Link == nil {
 		o.Link = func(string, string) {}
 	}
-	if o.Version == "" {
-		o.Version = "dev"
-	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = 4 << 20
-	}
-	if o.MaxBodies <= 0 {
-		o.MaxBodies = 256 << 20
-	}
-	if o.MaxRequests <= 0 {
-		o.MaxRequests = 512
-	}
-	if o.MaxWaiting <= 0 {
-		o.MaxWaiting = 2048
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 30 * time.Second
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Version = cmp.Or(o.Version, "dev")
+	o.MaxBody = cmp.Or(max(o.MaxBody, 0), 4<<20)
+	o.MaxBodies = cmp.Or(max(o.MaxBodies, 0), 256<<20)
+	o.MaxRequests = cmp.Or(max(o.MaxRequests, 0), 512)
+	o.MaxWaiting = cmp.Or(max(o.MaxWaiting, 0), 2048)
+	o.Timeout = cmp.Or(max(o.Timeout, 0), 30*time.Second)
+	o.Log = cmp.Or(o.Log, slog.Default())
 }

@@ -7,6 +7,7 @@
 package meter
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"time"
@@ -55,9 +56,7 @@ type Meter struct {
 
 // New makes a meter with a registry of its own.
 func New(o Options) *Meter {
-	if o.MaxLabels <= 0 {
-		o.MaxLabels = 200
-	}
+	o.MaxLabels = cmp.Or(max(o.MaxLabels, 0), 200)
 	m := &Meter{o: o, registry: prometheus.NewRegistry(), runs: newRuns(o.MaxLabels)}
 	m.m.define()
 	m.registry.MustRegister(m.m.all()...)

@@ -66,18 +66,10 @@ func (o *Options) validate() error {
 	if o.Objects == nil || o.Runner == nil || o.Executions == nil || o.Catalog == nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "pipeline: Objects, Runner, Executions and Catalog are required"}
 	}
-	if o.MaxDocument <= 0 {
-		o.MaxDocument = 4 << 20
-	}
-	if o.MaxVersions <= 0 {
-		o.MaxVersions = 10_000
-	}
-	if o.Cache <= 0 {
-		o.Cache = 256
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.MaxDocument = cmp.Or(max(o.MaxDocument, 0), 4<<20)
+	o.MaxVersions = cmp.Or(max(o.MaxVersions, 0), 10_000)
+	o.Cache = cmp.Or(max(o.Cache, 0), 256)
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return nil
 }
 

@@ -5,6 +5,7 @@
 package resource
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -272,9 +273,7 @@ func (s *Set[T]) ByID(id string) (Item[T], bool) {
 
 // List lists the objects that pick selects, by id, behind the given one; at most limit (default 50, at most 1,000).
 func (s *Set[T]) List(after string, limit int, pick func(*Item[T]) bool) []Item[T] {
-	if limit <= 0 {
-		limit = 50
-	}
+	limit = cmp.Or(max(limit, 0), 50)
 	list := s.All(func(i *Item[T]) bool { return i.ID > after && pick(i) })
 	return list[:min(len(list), limit, 1000)]
 }

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,9 +91,7 @@ type putOff struct {
 
 // NewRelay makes one. A nil log is slog.Default.
 func NewRelay(outbox store.Outbox, log *slog.Logger, sinks ...Sink) *Relay {
-	if log == nil {
-		log = slog.Default()
-	}
+	log = cmp.Or(log, slog.Default())
 	return &Relay{outbox: outbox, sinks: sinks, log: log, ring: make(chan struct{}, 1)}
 }
 

@@ -1,6 +1,7 @@
 package trigger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -65,15 +66,11 @@ func (o *Options) validate() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Grace <= 0 {
-		o.Grace = time.Minute
-	}
+	o.Grace = cmp.Or(max(o.Grace, 0), time.Minute)
 	if o.Observe == nil {
 		o.Observe = func(Fired) {}
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return nil
 }
 
@@ -234,9 +231,7 @@ type Filter struct {
 // List lists jobs.
 func (s *Schedules) List(_ context.Context, f *Filter) ([]Status, error) {
 	limit := f.Limit
-	if limit <= 0 {
-		limit = 50
-	}
+	limit = cmp.Or(max(limit, 0), 50)
 	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -62,9 +63,7 @@ func (o *Options) validate() error {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -40,12 +41,8 @@ func (o *Options) validate() error {
 	if o.Objects == nil || o.Launcher == nil || o.Jobs == nil {
 		return &stepwell.Error{Code: stepwell.CodeInternal, Message: "webhook: Objects, Launcher and Jobs are required"}
 	}
-	if o.MaxBody <= 0 {
-		o.MaxBody = 1 << 20
-	}
-	if o.Most <= 0 {
-		o.Most = 10_000
-	}
+	o.MaxBody = cmp.Or(max(o.MaxBody, 0), 1<<20)
+	o.Most = cmp.Or(max(o.Most, 0), 10_000)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
