@@ -77,10 +77,12 @@ func TestBlackBox(t *testing.T) {
 		// Requests of these hang together in ways that a description cannot say; they have tests of their own.
 		hard := op.id == "schedule.backfill" || op.id == "webhook.trigger"
 		for n := 0; n < 300 && b.successes(op) == 0 && !op.stream() && !hard; n++ { // what depends on how things stand
-			if n%20 == 0 {
-				r.run(failing, nil) // something to retry
-			}
 			b.refresh(op)
+			if n%10 == 0 { // something to retry, to pause and to resume
+				paused := r.begin(waiting, nil)
+				good(t, r.app.Conductor.Pause(t.Context(), paused))
+				b.seen["execution_id"] = []string{r.run(failing, nil), r.begin(waiting, nil), paused}
+			}
 			b.send(op, b.good(op, op.role))
 		}
 		if b.successes(op) == 0 && !op.stream() && !hard {
