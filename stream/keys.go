@@ -10,7 +10,6 @@ import (
 type keyBag struct {
 	keys   [][16]byte
 	counts []uint32 // 0: free; else how often the key is there, and one
-	left   int64
 }
 
 func newKeyBag(size int64) *keyBag {
@@ -35,7 +34,6 @@ func (b *keyBag) add(key [16]byte) {
 		b.keys[i], b.counts[i] = key, 1
 	}
 	b.counts[i]++
-	b.left++
 }
 
 // removeOne reports whether the key is there, and takes one away.
@@ -45,6 +43,5 @@ func (b *keyBag) removeOne(key [16]byte) bool {
 		return false
 	}
 	b.counts[i]--
-	b.left--
 	return true
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -136,10 +135,7 @@ func (s *summaryFile) write(path string) error {
 // readResults reads the results of the segments, by name.
 func readResults(folder string) ([]*segmentResult, error) {
 	entries, err := os.ReadDir(folder)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
+	if unlessAbsent(err) != nil {
 		return nil, fmt.Errorf("results of the segments: %w", err)
 	}
 	var results []*segmentResult
@@ -280,9 +276,7 @@ func prefix(s *segmentResult) string {
 // sweep removes the results of old executions.
 func (r *reporter) sweep(all string) error {
 	entries, err := os.ReadDir(all)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	err = unlessAbsent(err)
 	for _, e := range entries {
 		info, ierr := e.Info()
 		if ierr != nil || !e.IsDir() || r.now().Sub(info.ModTime()) < keepRuns {

@@ -193,7 +193,7 @@ func (s *segment) writeResult(err error) error {
 
 // share links a file under a second name, replacing any file there; it copies where links do not work.
 func share(from, to string) error {
-	if err := os.Remove(to); err != nil && !os.IsNotExist(err) {
+	if err := remove(to); err != nil {
 		return err
 	}
 	if os.Link(from, to) == nil {

@@ -158,18 +158,18 @@ func (s *segment) missed(step string, p *past) uint64 {
 func (s *segment) formerFailures(ctx context.Context, p *past, do func(*failureRecord) error) error {
 	err := eachFailure(ctx, s.ofRetried(s.resultBase()+spoolSuffix), do)
 	if !errors.Is(err, fs.ErrNotExist) || p.run != s.call.GoesOn {
-		return given(err)
+		return unlessAbsent(err)
 	}
 	f, err := os.Open(s.spool.path)
 	if err != nil {
-		return given(err)
+		return unlessAbsent(err)
 	}
 	defer f.Close()
 	return eachRecord(ctx, io.LimitReader(f, p.spool), filepath.Base(s.spool.path), do)
 }
 
-// given is an error that is not about a file that is not there.
-func given(err error) error {
+// unlessAbsent is an error that is not about a file that is not there.
+func unlessAbsent(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -200,11 +200,11 @@ func (so *sought) load(ctx context.Context) error {
 		so.add(r)
 		return nil
 	})
-	if given(err) != nil {
+	if unlessAbsent(err) != nil {
 		return err
 	}
 	raw, err := os.ReadFile(so.journal)
-	if given(err) != nil {
+	if unlessAbsent(err) != nil {
 		return err
 	}
 	for ; len(raw) >= 4; raw = raw[4:] {
@@ -419,5 +419,5 @@ func (s *segment) endSearch() error {
 
 // remove removes a file that may not be there.
 func remove(path string) error {
-	return given(os.Remove(path))
+	return unlessAbsent(os.Remove(path))
 }

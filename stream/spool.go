@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -124,11 +123,8 @@ func (s *spool) resume(size int64, cursors map[int]cursorNote, done map[string]j
 		return s.drop()
 	}
 	old, err := os.Open(s.path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
 	if err != nil {
-		return err
+		return unlessAbsent(err)
 	}
 	defer old.Close()
 	final := s.path
