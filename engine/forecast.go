@@ -83,14 +83,13 @@ func noStep(key string) error {
 
 // PreviewRestart returns the effects of a restart. With failedOnly the run must have been rebuilt with Retain.
 func (r *Run) PreviewRestart(key string, failedOnly bool) (*Forecast, error) {
-	p, err := r.restartable(key)
+	restart := r.restartable
+	if failedOnly {
+		restart = r.redoable
+	}
+	p, err := restart(key)
 	if err != nil {
 		return nil, err
-	}
-	if failedOnly {
-		if p.i = p.s.unit(p.i); !r.redoable(p) {
-			return nil, notRedoable(key)
-		}
 	}
 	w := &survey{r: r}
 	because := r.downstream(p)
@@ -115,12 +114,9 @@ func (r *Run) PreviewRestart(key string, failedOnly bool) (*Forecast, error) {
 // RestartSeeds lists the results that a failed-only restart keeps inside a step, and the step's epoch, for which the
 // list holds. The caller fills in outputs. The run must have been rebuilt with Retain.
 func (r *Run) RestartSeeds(key string) ([]Seed, uint32, error) {
-	p, err := r.restartable(key)
+	p, err := r.redoable(key)
 	if err != nil {
 		return nil, 0, err
-	}
-	if p.i = p.s.unit(p.i); !r.redoable(p) {
-		return nil, 0, notRedoable(key)
 	}
 	w := &survey{r: r}
 	if in := p.node().info; in != nil {
@@ -130,9 +126,16 @@ func (r *Run) RestartSeeds(key string) ([]Seed, uint32, error) {
 	return w.seeds, p.node().epoch, nil
 }
 
-// redoable: the step has ended, and something inside it did not complete.
-func (r *Run) redoable(p place) bool {
-	return p.node().status.Terminal() && p.node().lost() && (r.divisible(p) || len(p.step().Members()) > 0)
+// redoable finds a step that has ended, and something inside of which did not complete.
+func (r *Run) redoable(key string) (place, error) {
+	p, err := r.restartable(key)
+	if err != nil {
+		return p, err
+	}
+	if p.i = p.s.unit(p.i); !p.node().status.Terminal() || !p.node().lost() || !r.divisible(p) && len(p.step().Members()) == 0 {
+		return p, notRedoable(key)
+	}
+	return p, nil
 }
 
 func notRedoable(key string) error {

@@ -52,7 +52,8 @@ func (r *Run) stuck() bool {
 func (r *Run) deadlock(blocked []place) *Failure {
 	var waits []string
 	for _, p := range blocked[:min(len(blocked), 5)] {
-		waits = append(waits, fmt.Sprintf("%s waits for %s", p.key(), strings.Join(r.missing(p), ", ")))
+		_, texts := r.missing(p)
+		waits = append(waits, fmt.Sprintf("%s waits for %s", p.key(), strings.Join(texts, ", ")))
 	}
 	f := &Failure{Code: stepwell.CodeFailed, Message: fmt.Sprintf("deadlock: %d steps can never start: %s", len(blocked), strings.Join(waits, "; ")),
 		Hint: "depend on the key of a step that exists, or on a name that a running step spawns"}
@@ -158,20 +159,22 @@ func unended(in *info) place {
 	return place{}
 }
 
-// missing lists the open dependencies of a pending step.
-func (r *Run) missing(p place) []string {
-	var out []string
+// missing lists the open dependencies of a pending step: keys and names, and how messages name them.
+func (r *Run) missing(p place) (names, texts []string) {
 	r.awaited(p, func(dep place, token string, g *group) {
+		text := fmt.Sprintf("%q", token)
 		switch {
+		case dep.s != nil && dep.node().status.Terminal():
+			return
 		case dep.s != nil:
-			if !dep.node().status.Terminal() {
-				out = append(out, dep.key())
-			}
+			token = dep.key()
+			text = token
 		case g.unsatisfiable():
-			out = append(out, fmt.Sprintf("%q, which nothing spawns", token))
-		case !g.satisfied():
-			out = append(out, fmt.Sprintf("%q", token))
+			text += ", which nothing spawns"
+		case g.satisfied():
+			return
 		}
+		names, texts = append(names, token), append(texts, text)
 	})
-	return out
+	return names, texts
 }

@@ -56,24 +56,11 @@ func (r *Run) whyPending(p place) []Reason {
 			key := p.s.key(lead)
 			return append(out, Reason{Code: WhyDependencies, Message: "is part of the stream that " + key + " stands for, and ends with it", Steps: []string{key}})
 		}
-		steps, _ := few(r.waitsOn(p))
-		_, text := few(r.missing(p))
+		steps, texts := r.missing(p)
+		steps, _ = few(steps)
+		_, text := few(texts)
 		out = append(out, Reason{Code: WhyDependencies, Message: "waits for " + text + ruleText(p.step().Policy.Rule), Steps: steps})
 	}
-	return out
-}
-
-// waitsOn lists the keys and the names that a pending step waits for.
-func (r *Run) waitsOn(p place) []string {
-	var out []string
-	r.awaited(p, func(dep place, token string, g *group) {
-		switch {
-		case dep.s != nil && !dep.node().status.Terminal():
-			out = append(out, dep.key())
-		case dep.s == nil && (g == nil || !g.satisfied()):
-			out = append(out, token)
-		}
-	})
 	return out
 }
 
