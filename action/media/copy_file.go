@@ -53,13 +53,13 @@ func (g *ingest) recall(e *entry) error {
 // copyEntry makes one file safe and starts its step, with a few tries.
 func (g *ingest) copyEntry(e *entry) (Stored, error) {
 	if e.rec != nil {
-		g.learn(*e.rec)
+		g.indexStored(*e.rec)
 		return *e.rec, g.spawn(*e.rec)
 	}
 	for try := 1; ; try++ {
 		s, err := g.tryEntry(e)
 		if err == nil {
-			g.learn(s)
+			g.indexStored(s)
 			return s, g.spawn(s)
 		}
 		if err = g.classify(err); try == maxTries || !worthRetry(err) || g.ctx.Err() != nil {
@@ -70,7 +70,7 @@ func (g *ingest) copyEntry(e *entry) (Stored, error) {
 	}
 }
 
-func (g *ingest) learn(s Stored) {
+func (g *ingest) indexStored(s Stored) {
 	g.index[s.Size] = append(g.index[s.Size], known{path: s.Path, sha256: s.SHA256, ours: s.Status != statusExisting})
 }
 

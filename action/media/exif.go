@@ -192,7 +192,7 @@ func numbers(v any) (all []float64) {
 	return all
 }
 
-// num reads a number; one that the library could not read is none.
+// num reads a number. A value that the library could not read is not one.
 func (e exif) num(name string) (float64, bool) {
 	if e.bad[name] {
 		return 0, false

@@ -18,7 +18,7 @@ type ffprobeReport struct {
 	Streams []ffprobeStream `json:"streams"`
 }
 
-// ffprobeStream is what ffprobe says of a stream. Profile, size and channels have the names of ours.
+// ffprobeStream is the answer of ffprobe about a stream. Profile, size and channels are decoded into ours.
 type ffprobeStream struct {
 	Stream
 	Type        string            `json:"codec_type"`

@@ -1,13 +1,13 @@
 // Package media holds the actions of a media ingest: media.scan lists the pictures, videos and
 // sound of a card or directory, media.copy copies them with verification, and media.metadata reads
-// what one file says about itself (specification pipeline-steps, "Copy file spawns metadata
+// the metadata of one file (specification pipeline-steps, "Copy file spawns metadata
 // extraction").
 //
 // A source is only ever opened for reading. A file appears under its final name complete, flushed
-// and, unless asked otherwise, compared with what was read from the source. Readers of files are
+// and, by default, compared with the bytes read from the source. Readers of files are
 // bounded: a broken or hostile file gives a partial result or an error, never a crash or a stall.
-// The actions use nothing of the system but action.Host
-// and, where they are installed, the programs ffprobe and exiftool. The parameters and outputs are stable.
+// Besides action.Host, the actions use the programs ffprobe and exiftool where they are installed. The parameters and
+// outputs are stable.
 package media
 
 import (

@@ -102,7 +102,7 @@ func (m *Metadata) warn(format string, args ...any) {
 	}
 }
 
-// lost notes something that the file should have told and did not.
+// lost marks the description as partial, with a warning.
 func (m *Metadata) lost(format string, args ...any) {
 	m.Partial = true
 	m.warn(format, args...)

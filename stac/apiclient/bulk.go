@@ -142,7 +142,7 @@ func (b *bulk) collect(which []int) []byte {
 	return out.Bytes()
 }
 
-// one sends a single item. An existing one that did not exist before came with a batch of ours.
+// one sends a single item. doubtful says that it may be stored by a batch that failed.
 func (b *bulk) one(ctx context.Context, i int, doubtful bool) error {
 	f := b.items[i]
 	res, err := b.c.create(ctx, b.collection, f, doubtful)

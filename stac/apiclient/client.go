@@ -1,11 +1,9 @@
-// Package apiclient is a client of STAC APIs, as stac-and-media §2 wants it: it takes links at their word, sends
-// a search by POST and falls back to GET, follows pages by link, header, body and merge, notices pages that
-// overlap, repeat or end in nothing, and tries again what is worth it without asking more of a server than
-// it bears.
+// Package apiclient is a client of STAC APIs (stac-and-media §2). It sends a search by POST and falls back to GET, follows
+// pages by link, header, body and merge, and notices pages that overlap, repeat or stay empty. Failed requests are retried
+// within the limits of Retry; the limits of a host, and the wait of all workers after a 429, are those of package outbound.
 //
-// Errors are *Error: what was asked (without secrets), the status, and the beginning of the answer. How many
-// requests a host gets, and that all workers wait when it says 429, is the business of package outbound; when
-// to ask again is decided here. A Client is used by many goroutines. Stable.
+// Errors are *Error: the request without secrets, the status, and the beginning of the answer. A Client is safe for
+// concurrent use. Stable.
 package apiclient
 
 import (

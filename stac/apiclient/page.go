@@ -129,12 +129,12 @@ func (d *document) list(dec *jsontext.Decoder) error {
 func feature(text []byte) Feature {
 	f := Feature{Text: text}
 	s := scan{text: text}
-	if !s.take('{') {
+	if !s.skip('{') {
 		return f
 	}
 	for f.ID == "" || f.Collection == "" {
 		name, ok := s.quoted()
-		if !ok || !s.take(':') {
+		if !ok || !s.skip(':') {
 			return f
 		}
 		value, ok := s.value()
@@ -147,7 +147,7 @@ func feature(text []byte) Feature {
 		case `"collection"`:
 			f.Collection = plain(value)
 		}
-		if !s.take(',') {
+		if !s.skip(',') {
 			return f
 		}
 	}
@@ -174,8 +174,8 @@ type scan struct {
 	at   int
 }
 
-// take goes behind white space and c.
-func (s *scan) take(c byte) bool {
+// skip goes behind white space and c, and reports whether c was there.
+func (s *scan) skip(c byte) bool {
 	for s.at < len(s.text) && s.text[s.at] <= ' ' {
 		s.at++
 	}
@@ -188,7 +188,7 @@ func (s *scan) take(c byte) bool {
 
 // quoted takes a text, with its quotes.
 func (s *scan) quoted() ([]byte, bool) {
-	if !s.take('"') {
+	if !s.skip('"') {
 		return nil, false
 	}
 	start := s.at - 1

@@ -225,7 +225,7 @@ func (c *Client) shown(text string) string {
 	return c.redact.URL(u)
 }
 
-// attempt sends the request once. location is where a request other than GET was told to go instead, auth
+// attempt sends the request once. location is the redirect of a request other than GET, auth
 // the Authorization that it had.
 func (c *Client) attempt(ctx context.Context, x *exchange, read func(*reply) error) (location, auth string, err error) {
 	req, err := c.outgoing(ctx, x)

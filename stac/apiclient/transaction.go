@@ -34,7 +34,7 @@ type Result struct {
 	Err      error // of Failed and Conflict
 }
 
-// change sends one request of a transaction. Errors of what is sent are in the Result; err is that of ctx, or of a server
+// change sends one request of a transaction. The error of an item is in the Result; err is that of ctx, or of a server
 // that fails as a whole. doubtful is that of send.
 func (c *Client) change(ctx context.Context, x *exchange) (res Result, doubtful bool, err error) {
 	x.limit = 16 << 20

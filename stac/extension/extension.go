@@ -2,7 +2,7 @@
 // catalogs, fills in its fields and checks the result (specifications: stac-manager, ExtensionModule;
 // stac-and-media §0.6 and §3).
 //
-// Running it twice changes nothing; what is equal already is left as it is, byte for byte. It never makes
+// Running it twice changes nothing; equal values are left as they are, byte for byte. It never makes
 // assets up. Stable.
 package extension
 
@@ -90,7 +90,7 @@ func (e *extender) Modify(_ context.Context, it *stream.Item) (*stream.Item, err
 		return nil, err
 	}
 	e.assets.Add(int64(len(c.assets)))
-	e.miss(c.absent)
+	e.countAbsent(c.absent)
 	if c.any {
 		e.changed.Add(1)
 	} else {
@@ -114,8 +114,8 @@ func (e *extender) validate(it *stream.Item) error {
 		Context: stream.Context{Schema: first.Schema, Pointer: first.Pointer, Keyword: first.Keyword}}
 }
 
-// miss counts the assets that a default is for and that an item does not have.
-func (e *extender) miss(keys []string) {
+// countAbsent counts the assets that a default is for and that an item does not have.
+func (e *extender) countAbsent(keys []string) {
 	if len(keys) == 0 {
 		return
 	}

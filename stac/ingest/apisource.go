@@ -69,7 +69,7 @@ func (a *apiSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out str
 	if a.s.MaxItems > 0 && a.given >= a.s.MaxItems {
 		return nil
 	}
-	if err := a.tellCollections(ctx); err != nil {
+	if err := a.sendCollections(ctx); err != nil {
 		return err
 	}
 	jobs, marks, err := a.jobs(ctx, in, out)
@@ -80,7 +80,7 @@ func (a *apiSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out str
 		if s.err != nil && ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		return a.take(j, s, out, marks)
+		return a.passStep(j, s, out, marks)
 	})
 	if errors.Is(err, errEnough) {
 		err = nil
@@ -214,8 +214,8 @@ func (a *apiSource) singles(ctx context.Context, j job, yield func(step) bool) {
 	}
 }
 
-// take passes a page on.
-func (a *apiSource) take(j job, s step, out stream.Out, marks bool) error {
+// passStep passes on the items of a page, an error, or the end of a job.
+func (a *apiSource) passStep(j job, s step, out stream.Out, marks bool) error {
 	collection := ""
 	if len(j.search.Collections) == 1 {
 		collection = j.search.Collections[0]

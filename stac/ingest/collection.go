@@ -39,9 +39,9 @@ func shareCollection(env *stream.Env, c apiclient.Collection) error {
 	return save(foundPath(env, c.ID), found{URL: c.URL, Collection: c.Text})
 }
 
-// passCollection sends a Collection to the steps behind that want it. Its text must be an object; its writer reports
+// sendCollection sends a Collection to the steps behind that want it. Its text must be an object; its writer reports
 // other errors.
-func passCollection(ctx context.Context, env *stream.Env, text []byte, at stream.Place, source string) error {
+func sendCollection(ctx context.Context, env *stream.Env, text []byte, at stream.Place, source string) error {
 	if env.Tell == nil {
 		return nil
 	}
@@ -56,14 +56,14 @@ func passCollection(ctx context.Context, env *stream.Env, text []byte, at stream
 // wanted reports whether Collections are worth the trouble of finding them.
 func wanted(env *stream.Env) bool { return env.Wants != nil && env.Wants() }
 
-// tellCollections sends the Collections of a search: those looked up, and the one of a discovery. A missing one is no
+// sendCollections sends the Collections of a search: those looked up, and the one of a discovery. A missing one is no
 // failure.
-func (a *apiSource) tellCollections(ctx context.Context) error {
+func (a *apiSource) sendCollections(ctx context.Context) error {
 	if !wanted(a.env) {
 		return nil
 	}
 	for _, c := range a.s.known {
-		if err := passCollection(ctx, a.env, c.Text, stream.Place{URL: shown(c.URL)}, a.client.URL()); err != nil {
+		if err := sendCollection(ctx, a.env, c.Text, stream.Place{URL: shown(c.URL)}, a.client.URL()); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (a *apiSource) tellCollections(ctx context.Context) error {
 		}
 		f = found{URL: c.URL, Collection: c.Text}
 	}
-	return passCollection(ctx, a.env, f.Collection, stream.Place{URL: shown(f.URL)}, a.client.URL())
+	return sendCollection(ctx, a.env, f.Collection, stream.Place{URL: shown(f.URL)}, a.client.URL())
 }
 
 // clean removes foreign members of a Collection: those that begin with _, credentials in URLs, and the queries of links

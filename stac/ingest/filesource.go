@@ -82,7 +82,7 @@ func (f *fileSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out st
 	if len(f.layout.left) > 0 {
 		f.env.Log(slog.LevelWarn, "directories without collection.json are left out", slog.String("source", f.source), slog.Int("count", len(f.layout.left)), slog.String("first", f.layout.left[0]))
 	}
-	if err := f.tellCollections(ctx); err != nil {
+	if err := f.sendCollections(ctx); err != nil {
 		return err
 	}
 	var err error
@@ -103,15 +103,15 @@ func (f *fileSource) Read(ctx context.Context, in iter.Seq[*stream.Item], out st
 	return err
 }
 
-// tellCollections sends the Collections next to the items. Those of a catalog are met on the way.
-func (f *fileSource) tellCollections(ctx context.Context) error {
+// sendCollections sends the Collections next to the items. Those of a catalog are met on the way.
+func (f *fileSource) sendCollections(ctx context.Context) error {
 	if !wanted(f.env) {
 		return nil
 	}
 	for _, at := range f.layout.told {
 		text, err := readAll(ctx, f.places, at)
 		if err == nil {
-			err = passCollection(ctx, f.env, text, stream.Place{File: at}, "")
+			err = sendCollection(ctx, f.env, text, stream.Place{File: at}, "")
 		}
 		if err != nil {
 			return err
@@ -166,7 +166,7 @@ func (f *fileSource) read(ctx context.Context, out stream.Out) error {
 	if err != nil {
 		return err
 	}
-	return ordered(ctx, max(1, min(f.s.Concurrency, 4)), true, jobs, f.run, func(j fileJob, p portion) error { return f.take(ctx, j, p, out) })
+	return ordered(ctx, max(1, min(f.s.Concurrency, 4)), true, jobs, f.run, func(j fileJob, p portion) error { return f.passPortion(ctx, j, p, out) })
 }
 
 func (f *fileSource) jobs() (iter.Seq[fileJob], error) {
@@ -239,8 +239,8 @@ func (f *fileSource) entry(path string, row files.Row) entry {
 	return e
 }
 
-// take passes a portion on.
-func (f *fileSource) take(ctx context.Context, j fileJob, p portion, out stream.Out) error {
+// passPortion passes on the rows of a portion.
+func (f *fileSource) passPortion(ctx context.Context, j fileJob, p portion, out stream.Out) error {
 	for _, e := range p.entries {
 		f.rows++
 		if err := f.pass(e, out); err != nil {

@@ -1,7 +1,7 @@
 // Package ingest holds the stream modules by which STAC items come in: stac.discovery finds collections,
 // stac.ingest reads their items from APIs, static catalogs and files, stac.seed makes them of a list
 // (specifications: stac-manager modules, stac-and-media §2, source-systems A.5). Both vocabularies of the
-// source systems are understood; what they say in two ways may be given in one of them only.
+// source systems are understood; of two names for one setting only one may be given.
 //
 // A source that was cut off goes on at its last page, file or row. Item failures, pages and files that cannot
 // be read are recorded, and the rest is read; a source of which nothing can be read fails. Stable.

@@ -64,7 +64,7 @@ func networkError(err error) error {
 	return &stream.Error{Type: f.Type, Context: f.Context, Err: err}
 }
 
-// failures are those that a source has recorded.
+// failures counts the failures that a source has recorded, and keeps the first.
 type failures struct {
 	failed int64
 	first  error

@@ -33,7 +33,7 @@ func ordered[J, R any](ctx context.Context, n int, ahead bool, jobs iter.Seq[J],
 		g := &giver[J, R]{job, make(chan R), make(chan struct{}, 1), ahead}
 		wg.Go(func() {
 			defer close(g.out)
-			run(ctx, job, func(r R) bool { return g.give(ctx, r) })
+			run(ctx, job, func(r R) bool { return g.send(ctx, r) })
 		})
 		if queue = append(queue, g); len(queue) >= n {
 			if err := oldest(); err != nil {
@@ -57,8 +57,8 @@ type giver[J, R any] struct {
 	ahead bool
 }
 
-// give reports whether more is wanted.
-func (g *giver[J, R]) give(ctx context.Context, r R) bool {
+// send hands a result over and reports whether more is wanted.
+func (g *giver[J, R]) send(ctx context.Context, r R) bool {
 	select {
 	case g.out <- r:
 	case <-ctx.Done():

@@ -53,7 +53,7 @@ func (f *fileSource) walk(ctx context.Context, out stream.Out) error {
 			text, err = get.fetch(ctx, r.ref)
 		}
 		give(fetched{text, err})
-	}, func(r itemRef, got fetched) error { return f.takeRef(ctx, r, got, out) })
+	}, func(r itemRef, got fetched) error { return f.passItem(ctx, r, got, out) })
 	if err != nil || f.stop != nil {
 		return err
 	}
@@ -74,9 +74,9 @@ func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bo
 			}
 			switch {
 			case err != nil && d.Ref != "":
-				err = f.failRef(d.Ref, err, out)
+				err = f.failDocument(d.Ref, err, out)
 			case err == nil:
-				err = f.tellMet(ctx, d, wanted)
+				err = f.sendMet(ctx, d, wanted)
 			}
 			if err != nil {
 				f.stop = err
@@ -97,8 +97,8 @@ func (f *fileSource) refs(ctx context.Context, get fetcher, wanted map[string]bo
 	}
 }
 
-// tellMet hands on a Collection that the walk has come to, if it is one of the wanted.
-func (f *fileSource) tellMet(ctx context.Context, d apiclient.Document, of map[string]bool) error {
+// sendMet hands on a Collection that the walk has come to, if it is one of the wanted.
+func (f *fileSource) sendMet(ctx context.Context, d apiclient.Document, of map[string]bool) error {
 	if _, known := of[d.ID]; d.Kind != apiclient.KindCollection || len(of) > 0 && !known || !wanted(f.env) {
 		return nil
 	}
@@ -106,10 +106,10 @@ func (f *fileSource) tellMet(ctx context.Context, d apiclient.Document, of map[s
 	if isWeb(d.Ref) {
 		place = stream.Place{URL: shown(d.Ref)}
 	}
-	return passCollection(ctx, f.env, d.Text, place, f.layout.catalog)
+	return sendCollection(ctx, f.env, d.Text, place, f.layout.catalog)
 }
 
-func (f *fileSource) failRef(ref string, err error, out stream.Out) error {
+func (f *fileSource) failDocument(ref string, err error, out stream.Out) error {
 	failure := failureOf(err, "")
 	if !isWeb(ref) {
 		failure.Type, failure.Context = stream.DataProcessing, stream.Context{File: ref}
@@ -117,12 +117,12 @@ func (f *fileSource) failRef(ref string, err error, out stream.Out) error {
 	return f.fail(failure, out)
 }
 
-func (f *fileSource) takeRef(ctx context.Context, r itemRef, got fetched, out stream.Out) error {
+func (f *fileSource) passItem(ctx context.Context, r itemRef, got fetched, out stream.Out) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if got.err != nil {
-		return f.failRef(r.ref, got.err, out)
+		return f.failDocument(r.ref, got.err, out)
 	}
 	place := stream.Place{File: r.ref}
 	if isWeb(r.ref) {
@@ -137,7 +137,7 @@ func (f *fileSource) takeRef(ctx context.Context, r itemRef, got fetched, out st
 		}
 	}
 	if err != nil {
-		return f.failRef(r.ref, err, out)
+		return f.failDocument(r.ref, err, out)
 	}
 	f.rows++
 	return f.pass(entry{item: it}, out)

@@ -57,10 +57,10 @@ func (b *builder) build(from *item.Value) (*item.Value, error) {
 	if err := d.name(from, vars); err != nil {
 		return nil, err
 	}
-	if err := d.lay(from, vars, isRow); err != nil {
+	if err := d.mergeTemplate(from, vars, isRow); err != nil {
 		return nil, err
 	}
-	if err := d.give(vars); err != nil {
+	if err := d.addDefaults(vars); err != nil {
 		return nil, err
 	}
 	if err := d.times(); err != nil {
@@ -78,7 +78,7 @@ func (b *builder) build(from *item.Value) (*item.Value, error) {
 	return d.finish(), nil
 }
 
-// name settles collection and id, also for patterns.
+// name finds collection and id, also for patterns.
 func (d *draft) name(from, vars *item.Value) error {
 	d.collection = d.CollectionID
 	if d.collection == "" {
@@ -138,8 +138,8 @@ func sanitized(id string) string {
 // ownMembers are the members that a plain row may have for the item itself.
 var ownMembers = []string{"geometry", "bbox", "datetime", "start_datetime", "end_datetime"}
 
-// lay merges the input over the template.
-func (d *draft) lay(from, vars *item.Value, isRow bool) error {
+// mergeTemplate merges the input over the template.
+func (d *draft) mergeTemplate(from, vars *item.Value, isRow bool) error {
 	d.out = item.NewObject()
 	if d.template != nil {
 		var err error
@@ -149,7 +149,7 @@ func (d *draft) lay(from, vars *item.Value, isRow bool) error {
 	}
 	if !isRow {
 		for key, val := range from.Members() {
-			d.over(key, val)
+			d.putOver(key, val)
 		}
 		return nil
 	}
@@ -158,19 +158,19 @@ func (d *draft) lay(from, vars *item.Value, isRow bool) error {
 		switch {
 		case key == "id" || key == "collection":
 		case slices.Contains(ownMembers, key):
-			d.over(key, val)
+			d.putOver(key, val)
 		case (key == "assets" || key == "links") && val.Kind() >= item.List:
-			d.over(key, val)
+			d.putOver(key, val)
 		case d.template == nil && !val.IsNull():
 			rest.Set(key, val.Clone())
 		}
 	}
-	d.over("properties", rest)
+	d.putOver("properties", rest)
 	return nil
 }
 
-// over lays a member over that of the template. Null and empty values are ignored.
-func (d *draft) over(key string, val *item.Value) {
+// putOver puts a member over that of the template. Null and empty values are ignored.
+func (d *draft) putOver(key string, val *item.Value) {
 	mine := d.out.Get(key)
 	switch {
 	case mine == nil:
@@ -179,27 +179,27 @@ func (d *draft) over(key string, val *item.Value) {
 	case key == "geometry" || mine.Kind() != item.Object || val.Kind() != item.Object:
 		d.out.Set(key, val.Clone())
 	default:
-		layOver(mine, val)
+		mergePresent(mine, val)
 	}
 }
 
-// layOver is Value.Merge, but a null hides nothing.
-func layOver(mine, val *item.Value) {
+// mergePresent is Value.Merge, but a null hides nothing.
+func mergePresent(mine, val *item.Value) {
 	for key, v := range val.Members() {
 		switch have := mine.Get(key); {
 		case have == nil:
 			mine.Set(key, v.Clone())
 		case v.IsNull():
 		case have.Kind() == item.Object && v.Kind() == item.Object:
-			layOver(have, v)
+			mergePresent(have, v)
 		default:
 			mine.Set(key, v.Clone())
 		}
 	}
 }
 
-// give adds the defaults of properties.
-func (d *draft) give(vars *item.Value) error {
+// addDefaults adds the default properties.
+func (d *draft) addDefaults(vars *item.Value) error {
 	if d.out.Get("properties").Kind() != item.Object {
 		d.out.Set("properties", item.NewObject())
 	}

@@ -80,7 +80,7 @@ func (d *draft) defaultTimes(found map[string]*item.Value) error {
 	return nil
 }
 
-// place settles geometry and bbox.
+// place sets geometry and bbox: each is made of the other where one is missing.
 func (d *draft) place() error {
 	geometry, box := d.out.Get("geometry"), d.out.Get("bbox")
 	var err error

@@ -1,7 +1,7 @@
-// Package scaffold is the stream module stac.scaffold: it makes valid STAC of what is only half of it
+// Package scaffold is the stream module stac.scaffold: it makes valid STAC of incomplete items
 // (specification: stac-manager, Scaffold; docs/stac §1).
 //
-// Items get what they miss: a bounding box from the geometry or the other way round, date-times, links, media
+// Missing members are added: a bounding box from the geometry or the other way round, date-times, links, media
 // types, the URIs of the extensions they use. Collections and catalogues are made of the items that pass, and
 // written when the stream is complete. An item that cannot be made valid is a failure record; the stream goes
 // on. Stable.

@@ -17,8 +17,8 @@ import (
 // BuiltIn stands for the URI of a schema that Core returns.
 const BuiltIn = "built-in rules"
 
-// coreText is our own schema of the STAC specification. Compared with the published ones it names what is wrong in words,
-// looks at no schema inside of a Collection, and is one document.
+// coreText is our own schema of the STAC specification. Compared with the published ones it has messages of its own
+// (`says`), looks at no schema inside of a Collection, and is one document.
 //
 //go:embed core.json
 var coreText []byte
@@ -52,8 +52,8 @@ func newCore(version string) *Schema {
 	return &Schema{URI: BuiltIn, compiled: compiled, fast: newRule(compiled), doc: doc}
 }
 
-// explainCore is the message of our own schema: what `says` holds, by keyword or for all but type and required; else plain
-// words for the keyword.
+// explainCore is the message of our own schema: the text of `says`, for one keyword or for all but required; else one for
+// the keyword.
 func (s *Schema) explainCore(e *jsonschema.ValidationError) string {
 	switch k := e.ErrorKind.(type) {
 	case *kind.Required:

@@ -1,9 +1,9 @@
-// Package transform is the stream module stac.transform: tables become items, or what tables know is put
+// Package transform is the stream module stac.transform: it makes items of the rows of tables, or puts values of rows
 // into items that pass (specification: stac-manager, Transform; docs/stac §4).
 //
 // Without an input it is a source: every row of its files becomes an item. With an input it joins the items
-// with the table, which it holds in memory up to a limit. In both roles a mapping says what of a row goes
-// where in an item. A row or an item that does not fit is a failure record with file and line; the stream
+// with the table, which it holds in memory up to a limit. In both roles a mapping assigns columns of a row
+// to paths of an item. A row or an item that does not fit is a failure record with file and line; the stream
 // goes on. Stable.
 package transform
 

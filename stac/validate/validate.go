@@ -19,7 +19,7 @@ import (
 	"github.com/stepwell/stepwell/stream"
 )
 
-// Limits of what is checked and reported of one object, and of the cache.
+// Limits of the checks of one object, of the report on it, and of the cache.
 const (
 	maxShown      = 5    // findings of one check
 	maxExtensions = 100  // schemas of one object

@@ -1,9 +1,9 @@
-// Package convert turns what tables hold into what STAC items hold: date-times of any form, numbers with a
+// Package convert turns the values of tables into those of STAC items: date-times of any form, numbers with a
 // decimal comma, and geometries as WKT, WKB, GeoJSON, bounding boxes or longitude and latitude
 // (specification: stac-manager, Transform; docs/stac §4).
 //
 // Only ReadFile does I/O. Values given are not changed unless a comment says so; errors are CodeInvalid and show the
-// beginning of what is wrong. Recursion and counts are bounded by the input. Stable.
+// beginning of the wrong value. Recursion and counts are bounded by the input. Stable.
 package convert
 
 import (

@@ -42,7 +42,7 @@ func (p *wkt) word() string {
 	return word
 }
 
-func (p *wkt) take(c byte) bool {
+func (p *wkt) skip(c byte) bool {
 	p.space()
 	if p.rest == "" || p.rest[0] != c {
 		return false
@@ -91,12 +91,12 @@ func (p *wkt) geometry() ([]byte, error) {
 
 // nested writes ( … ) of depth levels of lists; loose allows each position in brackets of its own.
 func (p *wkt) nested(dst []byte, depth int, loose bool) ([]byte, error) {
-	if !p.take('(') {
+	if !p.skip('(') {
 		return nil, p.wrong("( is missing")
 	}
 	if depth == 0 {
 		dst, err := p.position(dst)
-		if err == nil && !p.take(')') {
+		if err == nil && !p.skip(')') {
 			err = p.wrong(") is missing")
 		}
 		return dst, err
@@ -114,10 +114,10 @@ func (p *wkt) nested(dst []byte, depth int, loose bool) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if p.take(')') {
+		if p.skip(')') {
 			return append(dst, ']'), nil
 		}
-		if !p.take(',') {
+		if !p.skip(',') {
 			return nil, p.wrong("a comma is missing")
 		}
 		dst = append(dst, ',')
