@@ -23,22 +23,18 @@ type logFlags struct {
 }
 
 func (p *program) newLogsCommand() *cobra.Command {
-	c := connection{here: true}
+	c := &connection{here: true}
 	f := logFlags{level: choice{"debug", []string{"debug", "info", "warning", "error"}}}
-	cmd := &cobra.Command{
-		Use:   "logs ID",
-		Short: "Show the lines that steps have logged",
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if f.Tail < 0 || f.Tail > 10_000 {
-				return stepwell.Invalid("give a number from 0 to 10000", "tail: %d is out of range", f.Tail)
-			}
-			c.lasts = f.follow
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				f.ID = args[0]
-				return p.logs(ctx, client, &c, &f)
-			})
-		},
+	cmd := p.askingOver(c, "logs ID", "Show the lines that steps have logged", func(ctx context.Context, r *request) error {
+		f.ID = r.args[0]
+		return p.logs(ctx, r.client, c, &f)
+	})
+	cmd.PreRunE = func(*cobra.Command, []string) error {
+		if f.Tail < 0 || f.Tail > 10_000 {
+			return stepwell.Invalid("give a number from 0 to 10000", "tail: %d is out of range", f.Tail)
+		}
+		c.lasts = f.follow
+		return nil
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.Step, "step", "", "only lines of the step with this `key`")
@@ -46,7 +42,6 @@ func (p *program) newLogsCommand() *cobra.Command {
 	flags.IntVar(&f.Tail, "tail", 0, "only the last so many lines")
 	flags.DurationVar(&f.since, "since", 0, "only lines of the last so long, such as 10m")
 	flags.BoolVarP(&f.follow, "follow", "f", false, "go on until the execution has ended")
-	c.add(p, flags)
 	return cmd
 }
 

@@ -37,6 +37,7 @@ type connection struct {
 	makes  bool // the database, if there is none
 	lasts  bool // for as long as it takes
 	flags  *pflag.FlagSet
+	own    func(*pflag.FlagSet) // adds the command's own flags, which come first; nil: none
 }
 
 func (c *connection) add(p *program, f *pflag.FlagSet) {
@@ -246,6 +247,9 @@ func (p *program) askingOver(c *connection, use, short string, do func(ctx conte
 		RunE: func(_ *cobra.Command, args []string) error {
 			return p.calling(c, func(ctx context.Context, client *api.Client) error { return do(ctx, &request{c, p, client, args}) })
 		}}
+	if c.own != nil {
+		c.own(cmd.Flags())
+	}
 	c.add(p, cmd.Flags())
 	return cmd
 }

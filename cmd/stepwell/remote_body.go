@@ -12,7 +12,6 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
 )
 
 // maxBody bounds what a command sends.
@@ -100,35 +99,29 @@ type taker interface{ take(args []string) }
 // sending makes a command that sends what its flags say, and shows the answer; id is where the answer says what the
 // thing is called.
 func (p *program) sending(use, short, method string, path func(args []string) string, f bodied, id, line string) *cobra.Command {
-	var c connection
-	n := len(strings.Fields(use)) - 1
-	what := "an argument"
-	if n > 0 {
-		what = strings.Fields(use)[1]
+	send := func(ctx context.Context, r *request, body object, answer *object) error {
+		return r.client.Call(ctx, method, path(r.args), nil, body, answer)
 	}
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  arguments(n, n, what),
-		RunE: func(_ *cobra.Command, args []string) error {
-			if t, ok := f.(taker); ok {
-				t.take(args)
-			}
-			body, err := f.body(p)
-			if err != nil {
-				return err
-			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				answer := object{}
-				if err := client.Call(ctx, method, path(args), nil, body, &answer); err != nil {
-					return err
-				}
-				return p.shown(&c, answer, line, cell(answer[id]))
-			})
-		},
+	return p.sendingBy(use, short, f, send, func(r *request, answer object) error { return p.shown(r.connection, answer, line, cell(answer[id])) })
+}
+
+// sendingBy is sending by a function, as which show shows the answer. The body is made before anybody is asked.
+func (p *program) sendingBy(use, short string, f bodied, send func(ctx context.Context, r *request, body object, answer *object) error, show func(r *request, answer object) error) *cobra.Command {
+	var body object
+	cmd := p.askingOver(&connection{own: f.add}, use, short, func(ctx context.Context, r *request) error {
+		answer := object{}
+		if err := send(ctx, r, body, &answer); err != nil {
+			return err
+		}
+		return show(r, answer)
+	})
+	cmd.PreRunE = func(_ *cobra.Command, args []string) (err error) {
+		if t, ok := f.(taker); ok {
+			t.take(args)
+		}
+		body, err = f.body(p)
+		return err
 	}
-	f.add(cmd.Flags())
-	c.add(p, cmd.Flags())
 	return cmd
 }
 

@@ -6,10 +6,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
-
-	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
 )
 
 func (p *program) newPolicyCommand() *cobra.Command {
@@ -56,33 +54,19 @@ func (p *program) showPolicy(c *connection, answer object) error {
 	return nil
 }
 
+// policyFile is the body of a policy. An empty file allows everything.
+type policyFile struct{ name string }
+
+func (f *policyFile) add(*pflag.FlagSet) {}
+
+func (f *policyFile) take(args []string) { f.name = args[0] }
+
+func (f *policyFile) body(p *program) (object, error) { return p.readObject(f.name) }
+
 func (p *program) newPolicySet() *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   "set FILE",
-		Short: "Replace the policy by that of a YAML or JSON file (- for standard input)",
-		Args:  arguments(1, 1, "FILE"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			text, err := p.readText(args[0])
-			if err != nil {
-				return err
-			}
-			var body object
-			if err := yaml.Unmarshal([]byte(text), &body); err != nil {
-				return stepwell.Invalid("", "%s: %v", args[0], err)
-			}
-			if body == nil {
-				body = object{} // an empty file allows everything
-			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				var answer object
-				if err := client.Call(ctx, "PUT", pathTo("policy"), nil, body, &answer); err != nil {
-					return err
-				}
-				return p.showPolicy(&c, answer)
-			})
-		},
+	send := func(ctx context.Context, r *request, body object, answer *object) error {
+		return r.client.Call(ctx, "PUT", pathTo("policy"), nil, body, answer)
 	}
-	c.add(p, cmd.Flags())
-	return cmd
+	return p.sendingBy("set FILE", "Replace the policy by that of a YAML or JSON file (- for standard input)", &policyFile{}, send,
+		func(r *request, answer object) error { return p.showPolicy(r.connection, answer) })
 }

@@ -14,31 +14,13 @@ import (
 // a whole, so what is there is read first, changed, and sent back on the condition that nobody else has changed it
 // meanwhile.
 func (p *program) updating(r *resource, short string, f bodied, id, line string) *cobra.Command {
-	var c connection
-	cmd := &cobra.Command{
-		Use:   "update ID",
-		Short: short,
-		Args:  arguments(1, 1, "ID"),
-		RunE: func(_ *cobra.Command, args []string) error {
-			body, err := f.body(p)
-			if err != nil {
-				return err
-			}
-			if len(body) == 0 {
-				return stepwell.Invalid("`stepwell "+r.path+" update --help` lists the flags", "no change is given")
-			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-				answer := object{}
-				if err := sendUpdate(ctx, client, r.at(args[0]), body, &answer); err != nil {
-					return err
-				}
-				return p.shown(&c, answer, line, cell(answer[id]))
-			})
-		},
+	send := func(ctx context.Context, q *request, body object, answer *object) error {
+		if len(body) == 0 {
+			return stepwell.Invalid("`stepwell "+r.path+" update --help` lists the flags", "no change is given")
+		}
+		return sendUpdate(ctx, q.client, r.at(q.args[0]), body, answer)
 	}
-	c.add(p, cmd.Flags())
-	f.add(cmd.Flags())
-	return cmd
+	return p.sendingBy("update ID", short, f, send, func(q *request, answer object) error { return p.shown(q.connection, answer, line, cell(answer[id])) })
 }
 
 // sendUpdate sends a change of what is at the path.
