@@ -93,6 +93,13 @@ func (v *Value) split() {
 	v.inner = c.done(v.text)
 }
 
+// SkipNested returns where the list or object that begins at text[at] ends. The text is known to be valid JSON.
+func SkipNested(text []byte, at int) int {
+	s := splitter{text, at}
+	s.nested()
+	return s.at
+}
+
 // splitter goes over a text that is known to be valid.
 type splitter struct {
 	text []byte

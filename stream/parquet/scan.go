@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/stepwell/stepwell/item"
 )
 
 // scan goes over the text of one JSON value, once and without taking it apart. The text is known to be
@@ -91,7 +93,7 @@ func (p *scan) value() []byte {
 	case '"':
 		return p.text()
 	case '{', '[':
-		p.nested()
+		p.i = item.SkipNested(p.b, p.i)
 	default:
 		for p.i < len(p.b) && !delimiter[p.b[p.i]] {
 			p.i++
@@ -101,24 +103,6 @@ func (p *scan) value() []byte {
 }
 
 var delimiter = [256]bool{',': true, '}': true, ']': true, ' ': true, '\t': true, '\r': true, '\n': true}
-
-func (p *scan) nested() {
-	for depth := 0; ; {
-		switch p.b[p.i] {
-		case '"':
-			p.text()
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				p.i++
-				return
-			}
-		}
-		p.i++
-	}
-}
 
 // plainText unquotes a text. Without escapes it shares its memory.
 func plainText(quoted []byte) []byte {
