@@ -3,8 +3,6 @@ package output
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 
 	"github.com/stepwell/stepwell"
@@ -31,7 +29,7 @@ func (t *table) known(ctx context.Context, u *unit) (parquet.Schema, error) {
 			there = append(there, lying{part: p, local: t.made(u, p.Number)})
 		}
 		for _, p := range there {
-			more, err := schemaOf(p.local, p.Size)
+			_, more, err := parquet.Describe(p.local)
 			if err != nil {
 				return nil, err
 			}
@@ -43,27 +41,6 @@ func (t *table) known(ctx context.Context, u *unit) (parquet.Schema, error) {
 	}
 	t.columns[u.number] = s
 	return s, nil
-}
-
-// schemaOf are the columns of a finished part.
-func schemaOf(name string, size int64) (s parquet.Schema, err error) {
-	err = openPart(name, size, func(f *parquet.File) { s = f.Schema() })
-	return s, err
-}
-
-// openPart looks into a Parquet file.
-func openPart(name string, size int64, look func(*parquet.File)) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	file, err := parquet.Open(f, size)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	look(file)
-	return nil
 }
 
 // explain adds a hint for an item whose types are not those of its column.

@@ -53,7 +53,7 @@ func (t *table) lying(ctx context.Context, u *unit) ([]lying, error) {
 			return nil, err
 		}
 		p.Size, p.time = info.Size(), info.ModTime()
-		if err := openPart(p.local, p.Size, func(f *parquet.File) { p.Rows = f.Rows }); err != nil {
+		if p.Rows, _, err = parquet.Describe(p.local); err != nil {
 			return nil, stepwell.Invalid("move it away, or repair it", "%s is there, but cannot be read: %v", t.place.shown(rel), err)
 		}
 		out = append(out, p)
@@ -344,7 +344,7 @@ func (t *table) removeOld(ctx context.Context, m *moves) error {
 
 // dropReplaced writes a part anew that holds items which this run has replaced.
 func (t *table) dropReplaced(ctx context.Context, u *unit, p lying, m *moves) error {
-	own, err := schemaOf(p.local, p.Size) // it stays as it is, but for some rows
+	_, own, err := parquet.Describe(p.local) // it stays as it is, but for some rows
 	if err != nil {
 		return err
 	}
@@ -399,7 +399,7 @@ func (t *table) dropOwn(ctx context.Context, u *unit) error {
 	for i := range u.Own {
 		p := u.Own[i]
 		name := t.made(u, p.Number)
-		columns, err := schemaOf(name, p.Size)
+		_, columns, err := parquet.Describe(name)
 		if err != nil {
 			return err
 		}

@@ -153,15 +153,16 @@ func (t *table) reopenParts(u *unit) error {
 		if !errors.Is(err, durable.ErrGone) && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
+		gone := fmt.Errorf("%w: %w", stream.ErrStateGone, err)
 		made, rows, more := t.made(u, s.Number), int64(-1), parquet.Schema(nil)
-		info, serr := os.Stat(made)
-		if serr == nil && t.config.PartRows > 0 { // else the run has one part, which takes more items
-			if err := openPart(made, info.Size(), func(f *parquet.File) { rows, more = f.Rows, f.Schema() }); err != nil {
+		info, err := os.Stat(made)
+		if err == nil && t.config.PartRows > 0 { // else the run has one part, which takes more items
+			if rows, more, err = parquet.Describe(made); err != nil {
 				return err
 			}
 		}
 		if rows != s.State.Rows {
-			return fmt.Errorf("%w: %w", stream.ErrStateGone, err)
+			return gone
 		}
 		t.columns[u.number] = known.Join(more)
 		u.Own, u.changed = append(u.Own, part{Number: s.Number, Rows: rows, Size: info.Size()}), true

@@ -103,7 +103,7 @@ func (p *Places) Count(ctx context.Context, path string, s Shape) (n int64, ok b
 	}
 	switch s.Format {
 	case formatParquet:
-		n, err = countParquet(path)
+		n, _, err = parquet.Describe(path)
 		return n, true, err
 	case formatNDJSON:
 		return p.countLines(ctx, path)
@@ -132,23 +132,6 @@ func (p *Places) countLines(ctx context.Context, path string) (n int64, ok bool,
 		err = &stepwell.Error{Code: stepwell.CodeFailed, Message: shown(path) + ": the last line has no end"}
 	}
 	return n, true, err
-}
-
-func countParquet(path string) (int64, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	file, err := parquet.Open(f, info.Size())
-	if err != nil {
-		return 0, about(path, err)
-	}
-	return file.Rows, nil
 }
 
 // OpenFile implements durable.Places.

@@ -2,11 +2,31 @@ package parquet
 
 import (
 	"encoding/binary"
+	"fmt"
+	"os"
 	"slices"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/format"
 )
+
+// Describe returns the number of rows and the columns of a file on this machine. Errors are those of the disk and of Open.
+func Describe(path string) (rows int64, columns Schema, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0, nil, err
+	}
+	file, err := Open(f, info.Size())
+	if err != nil {
+		return 0, nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return file.Rows, file.Schema(), nil
+}
 
 // Schema are the columns of the file as a Union has them, for other rows that are to be read together with these
 // (EncoderOptions.Base). A column of nothing but nulls is Unknown, none is Required, and types that a Writer never writes
