@@ -196,50 +196,36 @@ func (g *Guard) SealParams(execution string, params map[string]any, secret func(
 	if g == nil {
 		return params, nil
 	}
-	out, pinned := make(map[string]any, len(params)), false
+	out := make(map[string]any, len(params))
 	for name, v := range params {
+		if v == nil || v == "" || !secret(name) {
+			continue
+		}
 		raw, err := expr.Marshal(v)
 		if err != nil {
 			return nil, err
-		}
-		if v == nil || v == "" || !secret(name) {
-			out[name] = v
-			if sealed := g.Seal(execution, raw); len(sealed) != len(raw) || string(sealed) != string(raw) {
-				out[name] = expr.Raw(sealed)
-			}
-			continue
 		}
 		texts(v, func(text string) bool { g.Redactor.Pin(execution, text); return true })
 		sealed, err := g.sealer.SealValue(raw)
 		if err != nil {
 			return nil, err
 		}
-		out[name], pinned = expr.Raw(sealed), true
+		out[name] = expr.Raw(sealed)
 	}
-	if !pinned {
-		return out, nil
-	}
-	return g.second(execution, out, secret)
-}
-
-// second seals values in the other parameters that became known through the secret ones.
-func (g *Guard) second(execution string, params map[string]any, secret func(name string) bool) (map[string]any, error) {
-	for name, v := range params {
-		if secret(name) {
+	for name, v := range params { // all secrets are known now
+		if _, done := out[name]; done {
 			continue
 		}
 		raw, err := expr.Marshal(v)
 		if err != nil {
 			return nil, err
 		}
-		if Sealed(raw) {
-			continue
-		}
+		out[name] = v
 		if sealed := g.Seal(execution, raw); string(sealed) != string(raw) {
-			params[name] = expr.Raw(sealed)
+			out[name] = expr.Raw(sealed)
 		}
 	}
-	return params, nil
+	return out, nil
 }
 
 // OpenParams opens the values that SealParams sealed, and makes them known to the execution: for one that is resumed or
