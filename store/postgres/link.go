@@ -23,6 +23,8 @@ type link struct {
 	conn     *pgconn.PgConn
 	names    map[string]string // of prepared statements, by text
 	opened   int               // how many connections there have been
+
+	statements int64 // that have been sent
 }
 
 // batchDeadline bounds the wait for the answer to a batch. A server that has not answered by then is taken for lost.
@@ -50,6 +52,7 @@ func (l *link) send(ctx context.Context, list []statement) error {
 		return err
 	}
 	b := &pgconn.Batch{}
+	l.statements += int64(len(list))
 	for i := range list {
 		x := &list[i]
 		if !l.prepares {

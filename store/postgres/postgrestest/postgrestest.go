@@ -72,10 +72,10 @@ func missing(t testing.TB, err error) {
 	t.Skip(err)
 }
 
-// New starts a server for one test, which may kill it.
-func New(t testing.TB) *Server {
+// New starts a server for one test, which may kill it, with more settings.
+func New(t testing.TB, settings ...string) *Server {
 	t.Helper()
-	s, err := Start()
+	s, err := Start(settings...)
 	if err != nil {
 		missing(t, err)
 	}

@@ -18,6 +18,7 @@ import (
 // Server is a PostgreSQL server in a folder of its own. It ends with this process, whichever way that ends.
 type Server struct {
 	bin, dir string
+	settings []string // beside settings
 	port     int
 	cmd      *exec.Cmd
 	let      io.Closer // the server stops when it is closed
@@ -49,14 +50,14 @@ func release(path string) int {
 	return n
 }
 
-// Start creates a server and waits until it answers. Its data is not synced to disk: a kill of its processes loses
+// Start creates a server with more settings ("fsync=on") and waits until it answers. Without them its data is not synced to disk: a kill of its processes loses
 // nothing, only a loss of power would.
-func Start() (*Server, error) {
+func Start(more ...string) (*Server, error) {
 	bin, err := programs()
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{bin: bin}
+	s := &Server{bin: bin, settings: more}
 	if s.dir, err = os.MkdirTemp("", "stepwell-postgres-"); err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (s *Server) Begin() error {
 	}
 	// The shell ends the server when its input ends, as it does with this process, and itself with the server.
 	args := []string{"-c", `exec 3<&0; "$@" </dev/null & p=$!; { read x <&3; kill -QUIT $p; } >/dev/null 2>&1 & w=$!; wait $p; kill $w 2>/dev/null`, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data(), "-p", strconv.Itoa(s.port)}
-	for _, set := range settings {
+	for _, set := range slices.Concat(settings, s.settings) {
 		args = append(args, "-c", set)
 	}
 	cmd := s.command("sh", args...)
