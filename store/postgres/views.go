@@ -31,7 +31,7 @@ func views() *goose.Migration {
 	}}, nil)
 }
 
-// viewsValue replaces a name in views.sql: cases of CASE, lists for IN, or with "time" an expression.
+// viewsValue replaces a name in views.sql: cases of CASE, lists for IN, or with "time" or "json" an expression.
 func viewsValue(name string) string {
 	switch name {
 	case "done":
@@ -56,6 +56,9 @@ func viewsValue(name string) string {
 			cases = append(cases, fmt.Sprintf("WHEN %d THEN '%s'", uint8(s), s))
 		}
 		return strings.Join(cases, " ")
+	}
+	if column, ok := strings.CutPrefix(name, "json "); ok { // PostgreSQL's JSON has no NUL
+		return fmt.Sprintf(`(CASE WHEN left(%[1]s, 1) <> chr(1) THEN replace(%[1]s, '\u0000', '\ufffd')::json END)`, column)
 	}
 	us := strings.TrimPrefix(name, "time ")
 	return fmt.Sprintf(`to_char(to_timestamp(0) AT TIME ZONE 'UTC' + (%s) * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`, us)

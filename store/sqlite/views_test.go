@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/storetest"
 )
 
 // rowsOf runs a query and writes each row as its columns with | between them.
@@ -145,7 +145,7 @@ func TestReaderAgrees(t *testing.T) {
 		running := map[int32]uint32{}
 		begin(t, s, no+1, `{"steps":[{"id":"a"},{"id":"b"},{"id":"c"},{"id":"d"}]}`)
 		for version := int64(2); version < 30; version++ {
-			if err := s.Commit(t.Context(), []store.Commit{randomCommit(t, random, running, no+1, version)}); err != nil {
+			if err := s.Commit(t.Context(), []store.Commit{storetest.RandomCommit(t, random, running, no+1, version)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -213,77 +213,6 @@ func onlyIn(t *testing.T, where string, history int64, list, other []string) {
 			t.Errorf("history %d, only in %s: %s", history, where, x)
 		}
 	}
-}
-
-// randomCommit has the shapes that the engine makes, in no order that it would, but that an attempt
-// is reported once, and perhaps seen running before.
-func randomCommit(t *testing.T, random *rand.Rand, running map[int32]uint32, no, version int64) store.Commit {
-	now := version * second
-	b := engine.Batch{At: now}
-	c := store.Commit{Execution: no, Version: version}
-	steps := map[int32]bool{}
-	for range random.IntN(6) {
-		ev := engine.Event{Kind: engine.Kind(2 + random.IntN(16)), At: now - random.Int64N(second), Idx: random.Int32N(8)}
-		if steps[ev.Idx] {
-			continue
-		}
-		ev.Epoch = cmp.Or(running[ev.Idx], uint32(version))
-		ev.Started = 1000*int64(ev.Idx) + int64(ev.Epoch) // one moment for each attempt
-		switch ev.Kind {
-		case engine.Failed:
-			ev.Failure, ev.Worker = &engine.Failure{Message: "why"}, fmt.Sprint("w", random.IntN(3))
-		case engine.Spawned:
-			ev.Spawns, ev.Started = []engine.Spawn{{Key: "s:1"}, {Key: "s:2"}}, 0
-		case engine.Waiting:
-			ev.Wait = &engine.Wait{Until: now}
-		case engine.Running, engine.Lost:
-			ev.Worker = "w9"
-		case engine.Cancel, engine.Skipped:
-			ev.Reason = "a reason"
-		case engine.Restart:
-			ev.Step = "b"
-		case engine.DoneAll:
-			ev.Parts = []engine.Part{{Idx: 7}}
-		case engine.Settled:
-			switch ev.Worker = "kim"; random.IntN(3) {
-			case 0:
-				ev.Failure = &engine.Failure{Message: "refused"}
-			case 1:
-				ev.Reason = "not needed"
-			}
-		}
-		switch {
-		case ev.Kind == engine.Running:
-			running[ev.Idx] = ev.Epoch
-		case ev.Kind < engine.Running:
-			delete(running, ev.Idx)
-		case ev.Kind >= engine.TimerDue:
-			ev.Started = 0
-		}
-		b.Events = append(b.Events, ev)
-		steps[ev.Idx] = true
-	}
-	for range random.IntN(4) {
-		b.Queued = append(b.Queued, random.Int32N(10))
-	}
-	slices.Sort(b.Queued)
-	b.Queued = slices.Compact(b.Queued)
-	for idx := range steps {
-		if random.IntN(3) == 0 {
-			continue
-		}
-		r := engine.StepRow{Idx: idx, Status: stepwell.StepStatus(random.IntN(10)), Attempt: 1, Ended: now}
-		if r.Worker = "w5"; idx > 3 {
-			r.Key = fmt.Sprintf("s:%d", idx)
-		}
-		if r.Status == stepwell.StepFailed {
-			r.Error = &engine.Failure{Message: "row's why"}
-		}
-		c.Steps = append(c.Steps, r)
-	}
-	slices.SortFunc(c.Steps, func(a, b engine.StepRow) int { return cmp.Compare(a.Idx, b.Idx) })
-	c.Log = record(t, b)
-	return c
 }
 
 // BenchmarkSteps asks about an execution of 100,000 steps of which half have ended.
