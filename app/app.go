@@ -27,7 +27,6 @@ import (
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/worker"
@@ -38,7 +37,8 @@ type Options struct {
 	// Data is the data directory: database, blobs, streams and keys. It is created when it does not exist. Not used when
 	// DB is given. Defaults to DefaultData.
 	Data string
-	// DB is a database file; files that belong to it are in the same directory. Defaults to the one in Data.
+	// DB is a database: a file, or a URL such as sqlite:PATH. Files that belong to it are in its directory, or in Data where it
+	// is no file. Defaults to the one in Data.
 	DB string
 	// Synchronous is how durable a commit is: "full" survives power loss, "normal" a crash of the
 	// process only. Defaults to "full".
@@ -105,17 +105,6 @@ type Options struct {
 	readOnly bool                                  // another process runs the executions of the database
 	serves   bool                                  // it is a server's, which has keys of its own to keep
 	wrap     func(conductor.Store) conductor.Store // measures the store; nil: as it is
-}
-
-// Store is a database that executions run in.
-type Store interface {
-	store.Store
-	// Path is where it is, for messages.
-	Path() string
-	// Watch calls f when another process may have changed it, until ctx ends; an error means that it sees nothing any more.
-	Watch(ctx context.Context, interval time.Duration, f func()) error
-	// BackupInto makes a checked copy with a name of its own in a folder and keeps the newest ones there.
-	BackupInto(ctx context.Context, folder string, keep int, progress func(done, total int)) (*store.Copied, error)
 }
 
 // App is a Stepwell in this process.
@@ -187,11 +176,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
-	opened, err := sqlite.Open(ctx, sqlite.Options{Path: o.DB, Exclusive: !o.readOnly, ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
+	a.Store, err = openStore(ctx, store.Options{Path: o.DB, Exclusive: !o.readOnly, ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
-	a.Store = opened
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.Store.Close())

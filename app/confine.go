@@ -37,7 +37,8 @@ func (o *Options) hidden() []string {
 	if o.Data != "" {
 		list = append(list, o.Data)
 	}
-	if db := o.DB; db != "" {
+	if o.DB != "" {
+		db := o.beside()
 		list = append(list, db, db+"-wal", db+"-shm", db+".lock", db+".key", db+".blobs", db+"-streams")
 	}
 	for _, path := range []string{o.MasterKey.File, o.MasterKey.Generated, o.Checkpoints} {

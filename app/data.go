@@ -1,18 +1,15 @@
 package app
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
 // DefaultData is the data directory when nothing else is said, in the working directory.
@@ -53,24 +50,27 @@ func (o *Options) fill() (err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.DB == "" {
-		if o.Data == "" {
-			o.Data = DefaultData
-		}
-		o.DB = Database(o.Data)
+	kind, place, err := findStore(o.DB)
+	if err != nil {
+		return err
+	}
+	if o.DB == "" || kind.resolve == nil {
+		o.Data = cmp.Or(o.Data, DefaultData)
 		if err := MakeData(o.Data); err != nil {
 			return err
 		}
+		place = Database(o.Data)
 	}
-	o.DB, err = sqlite.Resolve(o.DB)
+	if kind.resolve != nil {
+		o.DB, err = kind.resolve(place)
+	}
 	return err
 }
 
-// OpenReader opens a database for reading, also while another process runs its executions.
-func OpenReader(ctx context.Context, db string, log *slog.Logger) (store.Store, error) {
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: db, ReadOnly: true, Log: log})
-	if err != nil {
-		return nil, err
+// beside is how the names of the files begin that belong to the database.
+func (o *Options) beside() string {
+	if kind, place, err := findStore(o.DB); err == nil && kind.resolve != nil && place != "" {
+		return place
 	}
-	return s, nil
+	return Database(cmp.Or(o.Data, DefaultData))
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 )
 
 // Timeout and interval of waiting for the other process to carry out a request.
@@ -150,7 +149,7 @@ func (r *requester) ask(ctx context.Context, id, kind string, body conductor.Req
 	if err != nil {
 		return err
 	}
-	err = r.write(ctx, func(s *sqlite.Store) error {
+	err = r.write(ctx, func(s Store) error {
 		return s.PutRequest(ctx, store.Request{Execution: id, Kind: kind, Body: raw})
 	})
 	if err != nil {
@@ -185,8 +184,8 @@ func (r *requester) seen(ctx context.Context, kind string, effect func() (done b
 }
 
 // write opens the database for a write beside the process that runs its executions.
-func (r *requester) write(ctx context.Context, f func(s *sqlite.Store) error) error {
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: r.o.DB, Log: r.o.Log})
+func (r *requester) write(ctx context.Context, f func(s Store) error) error {
+	s, err := OpenWriter(ctx, r.o.DB, r.o.Log)
 	if err != nil {
 		return err
 	}
@@ -194,8 +193,8 @@ func (r *requester) write(ctx context.Context, f func(s *sqlite.Store) error) er
 }
 
 // asking opens the database for a write, with a conductor that runs nothing.
-func (r *requester) asking(ctx context.Context, f func(s *sqlite.Store, c *conductor.Conductor) error) error {
-	return r.write(ctx, func(s *sqlite.Store) error {
+func (r *requester) asking(ctx context.Context, f func(s Store, c *conductor.Conductor) error) error {
+	return r.write(ctx, func(s Store) error {
 		guard := secret.NewGuard(s, r.keys, secret.NewRedactor())
 		if _, broken := errors.AsType[*secret.BrokenError](guard.LoadLate(ctx)); broken {
 			r.o.Log.Warn("some secrets cannot be read")
@@ -210,7 +209,7 @@ func (r *requester) asking(ctx context.Context, f func(s *sqlite.Store, c *condu
 
 // Register implements pipeline.Runner.
 func (r *requester) Register(ctx context.Context, d *definition.Definition) (p *conductor.Pipeline, err error) {
-	err = r.asking(ctx, func(_ *sqlite.Store, c *conductor.Conductor) error {
+	err = r.asking(ctx, func(_ Store, c *conductor.Conductor) error {
 		p, err = c.Register(ctx, d)
 		return err
 	})
@@ -223,7 +222,7 @@ func (r *requester) StartOnce(ctx context.Context, req conductor.Request) (id st
 	if _, problems := definition.CheckParams(&given, req.Params); problems.Err() != nil {
 		return "", false, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}
 	}
-	err = r.asking(ctx, func(s *sqlite.Store, c *conductor.Conductor) error {
+	err = r.asking(ctx, func(s Store, c *conductor.Conductor) error {
 		asked, err := c.StartRequest(req)
 		if err != nil {
 			return err

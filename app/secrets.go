@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,8 +30,11 @@ type lateGuard struct{ *secret.Guard }
 // openSecrets opens the vault and registers its values for redaction. A database without secrets needs no master key,
 // and gets none before the first value is sealed.
 func (a *App) openSecrets(ctx context.Context, o Options, hidden *secret.Redactor) error {
-	if o.MasterKey.Generated == "" {
-		o.MasterKey.Generated = o.DB + ".key"
+	key := o.beside() + ".key"
+	if kind, _, _ := findStore(o.DB); kind.resolve != nil {
+		o.MasterKey.Generated = cmp.Or(o.MasterKey.Generated, key)
+	} else { // other processes open it with the same key: none is made up
+		o.MasterKey.File = cmp.Or(o.MasterKey.File, o.MasterKey.Generated, key)
 	}
 	keys, err := secret.LateKeyring(o.MasterKey)
 	if err != nil {

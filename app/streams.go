@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -19,7 +18,7 @@ import (
 // streams registers the stream modules and their runner.
 func streams(r *action.Registry, client *outbound.Client, o Options) error {
 	if o.Checkpoints == "" {
-		o.Checkpoints = cmp.Or(o.DB, Database(cmp.Or(o.Data, DefaultData))) + "-streams"
+		o.Checkpoints = o.beside() + "-streams"
 	}
 	places := files.New(files.Options{HTTP: client, S3: o.S3, Admit: o.touch})
 	schemas := o.Schemas

@@ -31,7 +31,11 @@ const quickCheckPatience = 5 * time.Minute
 func (e *examination) database(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, quickCheckPatience)
 	defer cancel()
-	path := e.db
+	path, err := app.DatabaseFile(e.db)
+	if err != nil {
+		e.warn("database", stepwell.HintOf(err), "not checked: %v", err)
+		return
+	}
 	h, err := sqlite.Check(ctx, path)
 	switch {
 	case stepwell.CodeOf(err) == stepwell.CodeNotFound && (isDir(filepath.Dir(path)) || e.App.Data != ""):

@@ -40,6 +40,9 @@ func (p *program) locateData(cmd *cobra.Command) error {
 		return stepwell.Invalid("", "db: the name of the database file is empty")
 	case s.db != "" && (f.Changed || !settingFlag(cmd.Flags(), "data").Changed):
 		s.data = ""
+		if file, err := app.DatabaseFile(s.db); err == nil { // sqlite:FILE is FILE
+			s.db = file
+		}
 	case s.data == "" && !app.IsFile(app.Database(app.DefaultData)) && app.IsFile(app.OldDatabase):
 		s.db = app.OldDatabase
 	default:

@@ -30,7 +30,10 @@ func (p *program) newMigrateCommand() *cobra.Command {
 }
 
 func (p *program) migrate(ctx context.Context) (err error) {
-	path := p.settings.db
+	path, err := app.DatabaseFile(p.settings.db)
+	if err != nil {
+		return err
+	}
 	before := 0
 	if app.IsFile(path) {
 		h, err := sqlite.Check(ctx, path)
@@ -42,7 +45,7 @@ func (p *program) migrate(ctx context.Context) (err error) {
 	if err := p.makeData(); err != nil {
 		return err
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: path, Log: p.log()})
+	s, err := app.OpenWriter(ctx, path, p.log())
 	if err != nil {
 		return err
 	}
@@ -150,7 +153,10 @@ func (p *program) restore(ctx context.Context, from string, force bool) error {
 	if err := p.makeData(); err != nil {
 		return err
 	}
-	to := p.settings.db
+	to, err := app.DatabaseFile(p.settings.db)
+	if err != nil {
+		return err
+	}
 	if same, err := sameFile(from, to); err != nil {
 		return err
 	} else if !same {

@@ -74,7 +74,7 @@ func (p *program) calling(c *connection, f func(ctx context.Context, client *api
 	var err error
 	if named || !c.here && !chosen {
 		err = p.callServer(alive, c, f)
-		if named || !errors.Is(err, syscall.ECONNREFUSED) || c.flags == nil || !c.makes && !app.IsFile(p.settings.db) {
+		if named || !errors.Is(err, syscall.ECONNREFUSED) || c.flags == nil || !c.makes && !app.DatabaseExists(p.settings.db) {
 			return interrupted(alive, err)
 		}
 		fmt.Fprintf(p.err, "no server answers at %s: working on %s\n", defaultServer, p.settings.db)

@@ -15,10 +15,10 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/doctor"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/store"
-	"github.com/stepwell/stepwell/store/sqlite"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -212,7 +212,7 @@ func (p *program) createKeyHere(c *connection, f *keyFlags) (err error) {
 	if err := p.makeData(); err != nil {
 		return err
 	}
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: p.settings.db, Log: p.log()})
+	s, err := app.OpenWriter(ctx, p.settings.db, p.log())
 	if err != nil {
 		return err
 	}

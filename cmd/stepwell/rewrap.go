@@ -30,7 +30,7 @@ func (p *program) newSecretsRewrap() *cobra.Command {
 
 // rewrap works on the database, for those who may write to the file.
 func (p *program) rewrap() (err error) {
-	if !app.IsFile(p.settings.db) {
+	if !app.DatabaseExists(p.settings.db) {
 		return stepwell.Invalid("name it with --data or --db", "there is no database %s", p.settings.db)
 	}
 	o, err := p.options()

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"modernc.org/sqlite"
 
@@ -96,7 +97,7 @@ func CopyOf(ctx context.Context, from, to string, progress func(done, total int)
 
 // source is as much of a store as reading a database of any version takes.
 func source(path string) (s *Store, err error) {
-	s = &Store{}
+	s = &Store{now: time.Now}
 	if s.sql, err = loadQueries(); err != nil {
 		return nil, err
 	}
@@ -109,7 +110,7 @@ func source(path string) (s *Store, err error) {
 
 // TakeOver makes a copy a database of its own, which runs executions, and brings it to this program's version.
 func TakeOver(ctx context.Context, path string, log *slog.Logger) (err error) {
-	s, err := Open(ctx, Options{Path: path, Exclusive: true, Log: log, takeOver: true})
+	s, err := openAs(ctx, Options{Path: path, Exclusive: true, Log: log}, true)
 	if err != nil {
 		return err
 	}

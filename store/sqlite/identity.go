@@ -60,7 +60,7 @@ func readIdentity(ctx context.Context, db *sql.DB, q queries) (x identity, err e
 // admits refuses to write to a copy that was not taken over, and to use a file under one name while its write-ahead
 // log and blobs are under another.
 func (s *Store) admits(x identity, o *Options) error {
-	if x.copied != 0 && !o.ReadOnly && !o.takeOver {
+	if x.copied != 0 && !o.ReadOnly && !s.takeOver {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("%s is a copy of %s, which can only be read", s.path, instantText(x.copied)),
 			Hint: "to go on with it: stepwell restore " + s.path}
 	}

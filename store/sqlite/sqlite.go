@@ -12,8 +12,6 @@ package sqlite
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
@@ -25,45 +23,15 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Options say which file, and how it is used.
-type Options struct {
-	// Path is the database file; its directory must exist. "" and ":memory:" are a private one that Close removes.
-	// Defaults to "".
-	Path string
-	// Exclusive claims the file for the one process that runs executions. Defaults to false: only reads and
-	// PutRequest.
-	Exclusive bool
-	// ReadOnly refuses every write. Defaults to false.
-	ReadOnly bool
-	// Synchronous is "full" (a commit survives loss of power) or "normal" (it survives the death of
-	// the process; the last ones may be lost with the power). Defaults to "full".
-	Synchronous string
-	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
-	Now func() time.Time
-	// Log hears of migrations. Defaults to no log.
-	Log *slog.Logger
+// Options are store.Options. Path is the file, whose directory must exist; "" and ":memory:" are a private one that Close
+// removes.
+type Options = store.Options
 
-	takeOver bool // opens a copy to make it a database of its own
-}
-
-func (o *Options) validate() error {
-	switch o.Synchronous {
-	case "":
-		o.Synchronous = "full"
-	case "full", "normal":
-	default:
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("synchronous %q", o.Synchronous), Hint: `use "full" or "normal"`}
+func validate(o *Options) error {
+	if o.ReadOnly && private(o.Path) {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a private database cannot be read-only"}
 	}
-	if o.ReadOnly && (o.Exclusive || private(o.Path)) {
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a private or exclusive database cannot be read-only"}
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return nil
+	return o.Validate()
 }
 
 func private(path string) bool { return path == "" || path == ":memory:" }
@@ -80,6 +48,7 @@ type Store struct {
 	read  *reader      // nil: not yet
 	blobs *store.Folder
 	identity
+	takeOver bool // a copy may be written to
 
 	closing sync.Once
 	closed  error
@@ -97,11 +66,14 @@ var _ store.Store = (*Store)(nil)
 // CodeConflict when another process claims the file (Exclusive), CodeInvalid when the file is not
 // one of Stepwell's or of a later version, CodeNotFound when there is none to read,
 // CodeUnavailable when the file system refuses. A copy made by Backup can only be read (CodeConflict), until TakeOver.
-func Open(ctx context.Context, o Options) (*Store, error) {
-	if err := o.validate(); err != nil {
+func Open(ctx context.Context, o Options) (*Store, error) { return openAs(ctx, o, false) }
+
+// openAs is Open, also of a copy, to make it a database of its own.
+func openAs(ctx context.Context, o Options, takeOver bool) (*Store, error) {
+	if err := validate(&o); err != nil {
 		return nil, err
 	}
-	s := &Store{path: o.Path, now: o.Now}
+	s := &Store{path: o.Path, now: o.Now, takeOver: takeOver}
 	if err := s.open(ctx, &o); err != nil {
 		return nil, errors.Join(fault("open "+s.path, err), s.Close())
 	}

@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/sqlite"
+)
+
+// Store is a database that executions run in.
+type Store interface {
+	store.Store
+	// Path is where it is: what opens it again.
+	Path() string
+	// Watch calls f when another process may have changed it, until ctx ends; an error means that it sees nothing any more.
+	Watch(ctx context.Context, interval time.Duration, f func()) error
+	// BackupInto makes a checked copy with a name of its own in a folder and keeps the newest ones there.
+	BackupInto(ctx context.Context, folder string, keep int, progress func(done, total int)) (*store.Copied, error)
+}
+
+// storeKind is a kind of databases.
+type storeKind struct {
+	open func(context.Context, store.Options) (Store, error)
+	// resolve follows the links of a file: what belongs to the database is beside it. nil: a database is no file.
+	resolve func(path string) (string, error)
+}
+
+// storeKinds are the kinds of databases by the scheme of their URL. A new one is a package and one line here.
+var storeKinds = map[string]storeKind{
+	"sqlite": {opener(sqlite.Open), sqlite.Resolve},
+}
+
+// opener is the open of a kind.
+func opener[S Store](open func(context.Context, store.Options) (S, error)) func(context.Context, store.Options) (Store, error) {
+	return func(ctx context.Context, o store.Options) (Store, error) {
+		s, err := open(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}
+}
+
+// findStore finds the kind of a database, and its place: a file, or the whole URL. A name without a scheme is a file's.
+func findStore(db string) (kind storeKind, place string, err error) {
+	scheme, rest, _ := strings.Cut(db, ":")
+	kind, ok := storeKinds[scheme]
+	switch {
+	case ok && kind.resolve != nil:
+		return kind, rest, nil
+	case ok:
+		return kind, db, nil
+	case strings.HasPrefix(rest, "//"):
+		return kind, "", stepwell.Invalid("name a file, or use "+strings.Join(slices.Sorted(maps.Keys(storeKinds)), ": or ")+":", "this version has no database %s:", scheme)
+	}
+	return storeKinds["sqlite"], db, nil
+}
+
+// openStore opens a database of any kind.
+func openStore(ctx context.Context, o store.Options) (Store, error) {
+	kind, place, err := findStore(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	o.Path = place
+	return kind.open(ctx, o)
+}
+
+// OpenReader opens a database for reading, also while another process runs its executions.
+func OpenReader(ctx context.Context, db string, log *slog.Logger) (Store, error) {
+	return openStore(ctx, store.Options{Path: db, ReadOnly: true, Log: log})
+}
+
+// OpenWriter opens a database, and creates or migrates it where needed, beside the process that runs its executions.
+func OpenWriter(ctx context.Context, db string, log *slog.Logger) (Store, error) {
+	return openStore(ctx, store.Options{Path: db, Log: log})
+}
+
+// DatabaseFile is the file of a database; CodeInvalid for one that is no file.
+func DatabaseFile(db string) (string, error) {
+	kind, file, err := findStore(db)
+	if err == nil && kind.resolve == nil {
+		err = stepwell.Invalid("use the tools of that database", "%s is no file", db)
+	}
+	return file, err
+}
+
+// DatabaseExists reports whether there is a database; of one that is no file only opening it can tell.
+func DatabaseExists(db string) bool {
+	kind, place, err := findStore(db)
+	return err == nil && (kind.resolve == nil || IsFile(place))
+}
