@@ -33,10 +33,10 @@ func (p *program) newValidateCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("server") {
 				return p.calling(&c, func(ctx context.Context, client *api.Client) error {
-					return p.validateThere(ctx, client, args, c.output.value)
+					return p.validate(args, c.output.value, func(file string) (definition.Problems, error) { return p.askedOf(ctx, client, file) })
 				})
 			}
-			return p.validate(args, c.output.value)
+			return p.validateHere(args, c.output.value)
 		},
 	}
 	cmd.Flags().StringVar(&c.server, "server", "", "`URL` of the server that is asked")
@@ -45,63 +45,54 @@ func (p *program) newValidateCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *program) validate(files []string, output string) error {
+// validate shows the problems that check finds in each file.
+func (p *program) validate(files []string, output string, check func(file string) (definition.Problems, error)) error {
+	list, good := make([]validated, 0, len(files)), true
+	for _, file := range files {
+		problems, err := check(file)
+		if err != nil {
+			return err
+		}
+		v := validated{File: file, Valid: problems.Err() == nil, Problems: append(definition.Problems{}, problems...)}
+		list, good = append(list, v), good && v.Valid
+	}
+	write := p.writeValidated
+	if output == "json" {
+		write = func(list []validated) error { return writeJSON(p.out, list) }
+	}
+	if err := write(list); err != nil || good {
+		return err
+	}
+	return exitError(exitInvalid)
+}
+
+// validateHere validates files in this process.
+func (p *program) validateHere(files []string, output string) error {
 	actions, err := p.registry()
 	if err != nil {
 		return err
 	}
-	list := make([]validated, 0, len(files))
-	for _, file := range files {
-		v := validated{File: file, Problems: definition.Problems{}}
+	return p.validate(files, output, func(file string) (definition.Problems, error) {
 		d, err := p.load(file, actions)
 		if err != nil {
-			v.Problems = definition.Problems{unreadable(file, err)}
-		} else {
-			v.Problems = append(v.Problems, d.problems...)
+			return definition.Problems{unreadable(file, err)}, nil
 		}
-		list = append(list, v)
-	}
-	return p.showValidation(list, output)
+		return d.problems, nil
+	})
 }
 
-// validateThere asks a server.
-func (p *program) validateThere(ctx context.Context, client *api.Client, files []string, output string) error {
-	list := make([]validated, 0, len(files))
-	for _, file := range files {
-		v := validated{File: file, Problems: definition.Problems{}}
-		text, err := p.readText(file)
-		if err != nil {
-			v.Problems = definition.Problems{unreadable(file, err)}
-			list = append(list, v)
-			continue
-		}
-		var answer api.Validation
-		if err := client.Call(ctx, "POST", pathTo("pipelines", "validate"), nil, object{"document": text}, &answer); err != nil {
-			return err
-		}
-		for _, d := range answer.Problems {
-			v.Problems = append(v.Problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Path: d.Location, Message: d.Message, Hint: d.Hint, Warning: d.Warning})
-		}
-		list = append(list, v)
+// askedOf are the problems that a server finds in a file.
+func (p *program) askedOf(ctx context.Context, client *api.Client, file string) (problems definition.Problems, err error) {
+	text, err := p.readText(file)
+	if err != nil {
+		return definition.Problems{unreadable(file, err)}, nil
 	}
-	return p.showValidation(list, output)
-}
-
-func (p *program) showValidation(list []validated, output string) (err error) {
-	good := true
-	for i := range list {
-		list[i].Valid = list[i].Problems.Err() == nil
-		good = good && list[i].Valid
+	var answer api.Validation
+	err = client.Call(ctx, "POST", pathTo("pipelines", "validate"), nil, object{"document": text}, &answer)
+	for _, d := range answer.Problems {
+		problems = append(problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Path: d.Location, Message: d.Message, Hint: d.Hint, Warning: d.Warning})
 	}
-	if output == "json" {
-		err = writeJSON(p.out, list)
-	} else {
-		err = p.writeValidated(list)
-	}
-	if err == nil && !good {
-		err = exitError(exitInvalid)
-	}
-	return err
+	return problems, err
 }
 
 func unreadable(file string, err error) definition.Problem {
