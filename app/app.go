@@ -236,9 +236,9 @@ func (a *App) Run(ctx context.Context) error {
 	defer fail(nil)
 	var failed firstError
 	broken := func(err error) { failed.set(err); fail(err) } // without a store nothing may go on
-	conducting := newCrew(context.WithoutCancel(ctx), broken)
+	conducting := newLoopGroup(context.WithoutCancel(ctx), broken)
 	conducting.start("conductor", a.Conductor.Run)
-	watching := newCrew(ctx, broken)
+	watching := newLoopGroup(ctx, broken)
 	watching.start("requests", a.watch)
 	err := a.pool.Run(ctx)
 	watching.end()

@@ -20,7 +20,7 @@ import (
 type Local struct {
 	*api.Client
 	server *Server
-	work   *crew
+	work   *loopGroup
 	held   error // another process holds the database
 	failed firstError
 
@@ -41,7 +41,7 @@ type Ended struct {
 func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	s := &Server{o: o}
 	l := &Local{server: s}
-	l.work = newCrew(context.WithoutCancel(ctx), l.failed.set)
+	l.work = newLoopGroup(context.WithoutCancel(ctx), l.failed.set)
 	o.Observe = l.observe
 	s.observed(&o.Options)
 	o.CallbackURL = nil // nothing outside reaches this process

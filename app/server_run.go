@@ -16,13 +16,13 @@ func (s *Server) Run(ctx context.Context) error {
 	broken := func(err error) { failed.set(err); fail(err) }
 	base := context.WithoutCancel(ctx)
 
-	conducting := newCrew(base, broken) // ends last: everything else reports to it
+	conducting := newLoopGroup(base, broken) // ends last: everything else reports to it
 	conducting.start("conductor", s.Conductor.Run)
-	serving := newCrew(base, broken) // serves clients: ends after the work
+	serving := newLoopGroup(base, broken) // serves clients: ends after the work
 	s.attend(serving)
-	following := newCrew(base, broken)
+	following := newLoopGroup(base, broken)
 	following.start("feed", s.hub.Run)
-	acting := newCrew(ctx, broken) // starts work: ends before it
+	acting := newLoopGroup(ctx, broken) // starts work: ends before it
 	acting.start("drain", func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
@@ -52,7 +52,7 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 // attend starts the loops that serve clients, and their metrics.
-func (s *Server) attend(serving *crew) {
+func (s *Server) attend(serving *loopGroup) {
 	serving.start("audit log", s.recorder.Run)
 	serving.start("API keys", s.keys.Run)
 	if s.tracer != nil {
@@ -70,7 +70,7 @@ func (s *Server) attend(serving *crew) {
 }
 
 // begin recovers unfinished executions, and then starts the loops that start work.
-func (s *Server) begin(acting *crew) error {
+func (s *Server) begin(acting *loopGroup) error {
 	begun := time.Now()
 	if err := s.Conductor.RecoverAll(acting.ctx); err != nil {
 		if acting.ctx.Err() != nil {
@@ -89,7 +89,7 @@ func (s *Server) begin(acting *crew) error {
 
 // work waits for the end of the workers: by a drain, in which running steps may finish for a while, or by the end of
 // their context.
-func (s *Server) work(acting *crew, halt func(), worked <-chan error) error {
+func (s *Server) work(acting *loopGroup, halt func(), worked <-chan error) error {
 	select {
 	case err := <-worked:
 		return err

@@ -59,8 +59,8 @@ func (c *Conductor) decodeAnswer(s store.Signal) (a Answer, err error) {
 	return a, nil
 }
 
-// settle turns a signal into the event for a step that awaits it. Secrets of the execution are sealed too.
-func (c *Conductor) settle(a Answer, execution string, w *engine.Await) (engine.Event, error) {
+// answerEvent turns a signal into the event for a step that awaits it. Secrets of the execution are sealed too.
+func (c *Conductor) answerEvent(a Answer, execution string, w *engine.Await) (engine.Event, error) {
 	hide := func(text string) string { return c.o.Secrets.Text(execution, text) }
 	a.Error, a.By = hide(a.Error), hide(a.By)
 	if len(a.Outputs) > 0 {

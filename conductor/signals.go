@@ -211,7 +211,7 @@ func (c *Conductor) deliverOne(s store.Signal) (took *live) {
 		c.o.Log.Error("a signal cannot be read", "key", s.Key, "error", err)
 		return nil
 	}
-	events, err := c.settleAll(s.Key, ans)
+	events, err := c.answerEvents(s.Key, ans)
 	if err != nil { // it stays, for all of them
 		c.deliverLater(err, s.Key)
 		return nil
@@ -243,15 +243,15 @@ func (c *Conductor) openAnswer(s store.Signal) (ans Answer, err error) {
 	return c.decodeAnswer(s)
 }
 
-// settleAll makes the events of a signal for all steps that await it.
-func (c *Conductor) settleAll(key string, ans Answer) ([]engine.Event, error) {
+// answerEvents makes the events of a signal for all steps that await it.
+func (c *Conductor) answerEvents(key string, ans Answer) ([]engine.Event, error) {
 	events := make([]engine.Event, len(c.waiters.byKey[key]))
 	for i, w := range c.waiters.byKey[key] {
 		if w.l.gone {
 			continue
 		}
 		var err error
-		if events[i], err = c.settle(ans, w.l.run.ID, &w.Await); err != nil {
+		if events[i], err = c.answerEvent(ans, w.l.run.ID, &w.Await); err != nil {
 			return nil, fmt.Errorf("execution %s, step %s: %w", w.l.run.ID, w.Key, err)
 		}
 	}

@@ -56,13 +56,13 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 	for _, kind := range []struct {
 		before time.Time
 		remove func(int64) error
-	}{{r.Executions, p.executions}, {r.Logs, p.logs}, {r.Keys, p.keys}, {r.Audit, p.audit}, {r.Firings, p.firings}} {
+	}{{r.Executions, p.removeExecutions}, {r.Logs, p.removeLogs}, {r.Keys, p.removeKeys}, {r.Audit, p.removeAudit}, {r.Firings, p.removeFirings}} {
 		if !kind.before.IsZero() {
 			p.errs = append(p.errs, kind.remove(kind.before.UnixMicro()))
 		}
 	}
 	if !r.Executions.IsZero() && !p.more {
-		p.errs = append(p.errs, p.rest())
+		p.errs = append(p.errs, p.removeRest())
 	}
 	return p.removed, p.more, fault("remove from "+s.path, errors.Join(p.errs...))
 }
@@ -88,15 +88,15 @@ func (p *pruning) change(f func(w *writer) error) error {
 	return w.relaxed(f)
 }
 
-// executions removes the oldest ones.
-func (p *pruning) executions(before int64) error {
+// removeExecutions removes the oldest ones.
+func (p *pruning) removeExecutions(before int64) error {
 	var numbers []int64
 	err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prunable"], before, jsonList(append(p.s.used.executions(), p.s.bad.executions()...)), p.batch)
 	if err != nil {
 		return err
 	}
 	p.more = p.more || len(numbers) == p.batch
-	if err := p.touch(numbers); err != nil {
+	if err := p.touchBlobs(numbers); err != nil {
 		return err
 	}
 	takeOut := func(numbers []int64) error {
@@ -121,7 +121,7 @@ func (p *pruning) executions(before int64) error {
 		}
 		return err
 	}
-	return errors.Join(p.together(numbers, takeOut), p.leftovers())
+	return errors.Join(p.together(numbers, takeOut), p.removeLeftovers())
 }
 
 // together does something to all, or where that fails to each of them, apart from those at which it fails.
@@ -144,8 +144,8 @@ func (p *pruning) together(numbers []int64, do func([]int64) error) error {
 	return errors.Join(errs...)
 }
 
-// leftovers removes the other rows of removed executions.
-func (p *pruning) leftovers() error {
+// removeLeftovers removes the other rows of removed executions.
+func (p *pruning) removeLeftovers() error {
 	for {
 		var numbers []int64
 		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_left"], jsonList(p.s.bad.executions()), 1000); err != nil {
@@ -154,7 +154,7 @@ func (p *pruning) leftovers() error {
 		if len(numbers) == 0 {
 			return nil
 		}
-		if err := p.together(numbers, p.belongings); err != nil {
+		if err := p.together(numbers, p.removeBelongings); err != nil {
 			return err
 		}
 	}
@@ -163,7 +163,7 @@ func (p *pruning) leftovers() error {
 // parts are the tables with an execution's other rows.
 var parts = [...]string{"prune_step", "prune_step_log", "prune_log_line", "prune_spawned", "prune_seen", "prune_waiting", "prune_memo", "prune_outside", "prune_start_key", "prune_blob_use"}
 
-func (p *pruning) belongings(numbers []int64) error {
+func (p *pruning) removeBelongings(numbers []int64) error {
 	for len(numbers) > 0 {
 		lines, done := int64(0), 0
 		err := p.change(func(w *writer) (err error) {
@@ -203,8 +203,8 @@ func (w *writer) removeParts(numbers []int64) (lines int64, done int, err error)
 	return lines, done, w.run("prune_forget")
 }
 
-// logs removes the lines of executions that ended before.
-func (p *pruning) logs(before int64) error {
+// removeLogs removes the lines of executions that ended before.
+func (p *pruning) removeLogs(before int64) error {
 	for from := int64(0); ; {
 		var numbers []int64
 		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_logged"], before, p.batch, from); err != nil || len(numbers) == 0 {
@@ -220,7 +220,7 @@ func (p *pruning) logs(before int64) error {
 		p.more = p.more || found == p.batch
 		return p.together(numbers, func(numbers []int64) error {
 			for _, no := range numbers {
-				if err := p.lines(no); err != nil {
+				if err := p.removeLines(no); err != nil {
 					return err
 				}
 			}
@@ -229,7 +229,7 @@ func (p *pruning) logs(before int64) error {
 	}
 }
 
-func (p *pruning) lines(no int64) error {
+func (p *pruning) removeLines(no int64) error {
 	for n := int64(pruneRows); n == pruneRows; {
 		err := p.change(func(w *writer) (err error) {
 			n, err = w.change("prune_log_line", no, pruneRows)
@@ -243,18 +243,20 @@ func (p *pruning) lines(no int64) error {
 	return nil
 }
 
-func (p *pruning) keys(before int64) error {
-	return errors.Join(p.old("prune_keys", before, &p.removed.Keys), p.old("prune_signals", before, &p.removed.Keys))
+func (p *pruning) removeKeys(before int64) error {
+	return errors.Join(p.removeOld("prune_keys", before, &p.removed.Keys), p.removeOld("prune_signals", before, &p.removed.Keys))
 }
 
-func (p *pruning) audit(before int64) error { return p.old("prune_audit", before, &p.removed.Audit) }
-
-func (p *pruning) firings(before int64) error {
-	return p.old("prune_firings", before, &p.removed.Firings)
+func (p *pruning) removeAudit(before int64) error {
+	return p.removeOld("prune_audit", before, &p.removed.Audit)
 }
 
-// old removes one batch of rows from before a time.
-func (p *pruning) old(query string, before int64, count *int64) error {
+func (p *pruning) removeFirings(before int64) error {
+	return p.removeOld("prune_firings", before, &p.removed.Firings)
+}
+
+// removeOld removes one batch of rows from before a time.
+func (p *pruning) removeOld(query string, before int64, count *int64) error {
 	var n int64
 	err := p.change(func(w *writer) (err error) {
 		n, err = w.change(query, before, pruneRows)

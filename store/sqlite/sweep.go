@@ -29,9 +29,9 @@ func (sw *sweep) mark() {
 	sw.removed = true
 }
 
-// touch makes the blobs of executions young, so that a day passes between the end of their last use and
+// touchBlobs makes the blobs of executions young, so that a day passes between the end of their last use and
 // their own.
-func (p *pruning) touch(numbers []int64) error {
+func (p *pruning) touchBlobs(numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
 	}
@@ -49,15 +49,15 @@ func (p *pruning) touch(numbers []int64) error {
 	return err
 }
 
-// rest removes unreferenced definitions, and a part of the unreferenced blobs.
-func (p *pruning) rest() error {
+// removeRest removes unreferenced definitions, and a part of the unreferenced blobs.
+func (p *pruning) removeRest() error {
 	sw := &p.s.sweep
 	sw.mu.Lock()
 	defer sw.mu.Unlock()
 	var errs []error
 	if p.s.lock != nil && sw.removed {
 		sw.removed = false
-		errs = append(errs, p.definitions())
+		errs = append(errs, p.removeDefinitions())
 	}
 	before := time.Now().Add(-blobAge)
 	for range sweepShards { // one bad directory does not hold up the others
@@ -85,9 +85,9 @@ func (s *Store) blobsUsed(ctx context.Context, hashes []string) (map[string]bool
 	}, s.sql["blobs_used"], string(list))
 }
 
-// definitions removes those without executions. Only the process that runs executions does: it knows which it may
+// removeDefinitions removes those without executions. Only the process that runs executions does: it knows which it may
 // still use.
-func (p *pruning) definitions() error {
+func (p *pruning) removeDefinitions() error {
 	var hashes [][]byte
 	err := p.s.each(p.ctx, func(rows *sql.Rows) error {
 		var hash []byte

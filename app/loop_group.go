@@ -7,22 +7,22 @@ import (
 	"sync"
 )
 
-// crew is a set of loops that end together (an errgroup that reports each error at once).
-type crew struct {
+// loopGroup is a set of loops that end together (an errgroup that reports each error at once).
+type loopGroup struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	fail   func(error) // told of a loop that ends by itself with an error
 	wg     sync.WaitGroup
 }
 
-func newCrew(ctx context.Context, fail func(error)) *crew {
-	c := &crew{fail: fail}
+func newLoopGroup(ctx context.Context, fail func(error)) *loopGroup {
+	c := &loopGroup{fail: fail}
 	c.ctx, c.cancel = context.WithCancel(ctx)
 	return c
 }
 
 // start runs a loop until end.
-func (c *crew) start(name string, run func(context.Context) error) {
+func (c *loopGroup) start(name string, run func(context.Context) error) {
 	c.wg.Go(func() {
 		if err := run(c.ctx); err != nil && (c.ctx.Err() == nil || !errors.Is(err, context.Canceled)) {
 			c.fail(fmt.Errorf("%s: %w", name, err))
@@ -31,7 +31,7 @@ func (c *crew) start(name string, run func(context.Context) error) {
 }
 
 // end ends the loops and waits for them.
-func (c *crew) end() {
+func (c *loopGroup) end() {
 	c.cancel()
 	c.wg.Wait()
 }
