@@ -71,3 +71,33 @@ func TestDocsOfMetrics(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestDocsHaveAllSettings: docs/server.md shows every key that the settings of a server have.
+func TestDocsHaveAllSettings(t *testing.T) {
+	text, err := os.ReadFile("../../docs/server.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, _ := strings.Cut(string(text), "```yaml\n")
+	block, _, _ = strings.Cut(block, "```")
+	var shown object
+	if err := yaml.Unmarshal([]byte(block), &shown); err != nil {
+		t.Fatal(err)
+	}
+	leaves := servingLeaves()
+	if len(leaves) < 30 {
+		t.Fatalf("%d settings", len(leaves))
+	}
+	for variable, leaf := range leaves {
+		names, last := leaf.Path, len(leaf.Path)-1
+		within, ok := shown, true
+		for _, name := range names[:last] {
+			if within, ok = within[name].(object); !ok {
+				break
+			}
+		}
+		if _, there := within[names[last]]; !there {
+			t.Errorf("docs/server.md does not show %s (%s)", strings.Join(names, "."), variable)
+		}
+	}
+}
