@@ -11,7 +11,7 @@ import (
 )
 
 // clocked are the packages in which every time that is recorded or decides comes from the clock of their options (Now).
-var clocked = []string{"app", "conductor", "feed", "store", "store/sqlite", "trigger", "trigger/event", "trigger/webhook", "worker"}
+var clocked = []string{"app", "conductor", "feed", "store", "store/postgres", "store/sqlite", "trigger", "trigger/event", "trigger/webhook", "worker"}
 
 // measured are the files there that ask the machine's own clock, and why they may.
 var measured = map[string]string{
@@ -22,6 +22,8 @@ var measured = map[string]string{
 	"feed/snapshot.go":        "how old a cached snapshot is",
 	"store/blob.go":           "the age of files is the file system's",
 	"store/outage.go":         "how long the store has been away",
+	"store/postgres/load.go":  "how long ago this process has used a definition",
+	"store/postgres/slot.go":  "how long ago this process has asked for the size of tables",
 	"store/sqlite/connect.go": "how long a busy database is waited for",
 	"store/sqlite/in_use.go":  "how long ago an execution was read",
 	"store/sqlite/sweep.go":   "the age of files is the file system's",

@@ -2,9 +2,13 @@ package postgres
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,8 +17,15 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// table keeps blobs in the database. Any number of processes may use it; a value appears whole or not at all.
-type table struct{ s *Store }
+// table keeps blobs in the database, or their bodies in an object store. Any number of processes may use it; a value
+// appears whole or not at all.
+type table struct {
+	s      *Store
+	bodies *bucket // nil: the bodies are in the table too
+
+	mu     sync.Mutex
+	looked [256]time.Time // when the parts of the bucket were last searched for objects without a row
+}
 
 var (
 	_ store.Blobs   = (*table)(nil)
@@ -34,7 +45,7 @@ func (t *table) Put(ctx context.Context, v []byte) (string, error) {
 	}
 	sum := sha256.Sum256(v)
 	ref := "@sha256:" + hex.EncodeToString(sum[:]) + ":" + strconv.Itoa(len(v))
-	now := time.Now()
+	now := t.s.o.Now()
 	var touched int64
 	there, err := t.s.one(ctx, []any{&touched}, `SELECT touched FROM blob WHERE hash = $1 AND size = $2`, sum[:], len(v))
 	if err != nil || there && touched > now.Add(-touchEvery).UnixMicro() {
@@ -45,13 +56,34 @@ func (t *table) Put(ctx context.Context, v []byte) (string, error) {
 		n, err = t.s.change(ctx, "store a blob", `UPDATE blob SET touched = greatest(touched, $2) WHERE hash = $1`, sum[:], now.UnixMicro())
 	}
 	if err == nil && n == 0 { // also if it has been removed just now
-		if v == nil {
-			v = []byte{}
-		}
-		_, err = t.s.change(ctx, "store a blob", `INSERT INTO blob AS b (hash, size, body, touched) VALUES ($1, $2, $3, $4)
-ON CONFLICT (hash) DO UPDATE SET touched = greatest(b.touched, $4)`, sum[:], len(v), v, now.UnixMicro())
+		err = t.insert(ctx, sum[:], v, now)
 	}
 	return ref, err
+}
+
+const insertBlob = `INSERT INTO blob AS b (hash, size, body, object, touched) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (hash) DO UPDATE SET touched = greatest(b.touched, $5) RETURNING coalesce(object, '')`
+
+// insert stores a value that was not there. An object has a name that is never used again: whoever removes an unused one
+// cannot meet one that has been stored since.
+func (t *table) insert(ctx context.Context, hash, v []byte, now time.Time) error {
+	var name *string
+	body := append([]byte{}, v...)
+	if t.bodies != nil {
+		fresh := hex.EncodeToString(hash) + "-" + strings.ToLower(rand.Text()[:8])
+		if err := t.bodies.put(ctx, fresh, v); err != nil {
+			return err
+		}
+		name, body = &fresh, nil
+	}
+	var stored string
+	err := t.s.transaction(ctx, "store a blob", func(tx pgx.Tx) error {
+		return tx.QueryRow(ctx, insertBlob, hash, len(v), body, name, now.UnixMicro()).Scan(&stored)
+	})
+	if err == nil && name != nil && stored != *name { // another process was first
+		err = t.bodies.remove(ctx, *name)
+	}
+	return err
 }
 
 // Load reads a value: CodeInvalid for a malformed reference, CodeNotFound if it is missing, CodeInternal if it is
@@ -62,12 +94,21 @@ func (t *table) Load(ctx context.Context, ref string) ([]byte, error) {
 		return nil, err
 	}
 	var v []byte
-	there, err := t.s.one(ctx, []any{&v}, `SELECT body FROM blob WHERE hash = decode($1, 'hex')`, hash)
+	var object text
+	there, err := t.s.one(ctx, []any{&v, &object}, `SELECT body, object FROM blob WHERE hash = decode($1, 'hex')`, hash)
 	if err != nil {
 		return nil, err
 	}
 	if !there {
 		return nil, notFound("the blob %s is not in the database", hash)
+	}
+	if object != "" {
+		if t.bodies == nil {
+			return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the blob " + hash + " is in a bucket", Hint: "name the bucket in the address: blobs=s3://bucket"}
+		}
+		if v, err = t.bodies.get(ctx, string(object)); err != nil {
+			return nil, err
+		}
 	}
 	if sum := sha256.Sum256(v); int64(len(v)) != size || hex.EncodeToString(sum[:]) != hash {
 		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the blob " + hash + " is damaged", Hint: "restore it from a copy, or restart the step that made it"}
@@ -87,6 +128,9 @@ const sweepPage = 1000
 // Sweep removes the blobs whose hash begins with a byte, that were last needed before a time and that used does not name.
 // One that is stored again at the same moment stays or is stored anew: its row is locked.
 func (t *table) Sweep(ctx context.Context, part byte, before time.Time, used func(ctx context.Context, hashes []string) (map[string]bool, error)) (removed int, err error) {
+	if err := t.orphans(ctx, part, before); err != nil {
+		return 0, err
+	}
 	from, to := []byte{part}, []byte{part + 1}
 	for after := from; ; {
 		hashes, err := list(ctx, t.s, pgx.RowTo[string], `SELECT encode(hash, 'hex') FROM blob WHERE hash > $1 AND (hash < $2 OR $3) AND touched < $4 ORDER BY hash LIMIT $5`,
@@ -107,10 +151,60 @@ func (t *table) Sweep(ctx context.Context, part byte, before time.Time, used fun
 				unused = append(unused, raw)
 			}
 		}
-		n, err := t.s.change(ctx, "remove blobs", `DELETE FROM blob WHERE hash = ANY ($1) AND touched < $2`, unused, before.UnixMicro())
-		removed += int(n)
-		if err != nil {
+		n, err := t.removeRows(ctx, unused, before)
+		if removed += n; err != nil {
 			return removed, err
 		}
 	}
+}
+
+// removeRows removes the rows of blobs that are still old, then their objects.
+func (t *table) removeRows(ctx context.Context, hashes [][]byte, before time.Time) (int, error) {
+	var objects []string
+	err := t.s.transaction(ctx, "remove blobs", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `DELETE FROM blob WHERE hash = ANY ($1) AND touched < $2 RETURNING coalesce(object, '')`, hashes, before.UnixMicro())
+		if err != nil {
+			return err
+		}
+		objects, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	var errs []error
+	for _, name := range objects {
+		if name != "" && t.bodies != nil {
+			errs = append(errs, t.bodies.remove(ctx, name))
+		}
+	}
+	return len(objects), errors.Join(errs...)
+}
+
+// lookEvery is how often a part of the bucket is searched for objects without a row, which the death of a process leaves.
+const lookEvery = 24 * time.Hour
+
+// orphans removes a part's objects that no row names and that are old.
+func (t *table) orphans(ctx context.Context, part byte, before time.Time) error {
+	t.mu.Lock()
+	now := t.s.o.Now()
+	due := t.bodies != nil && now.Sub(t.looked[part]) >= lookEvery
+	if due {
+		t.looked[part] = now
+	}
+	t.mu.Unlock()
+	if !due {
+		return nil
+	}
+	return t.bodies.old(ctx, hex.EncodeToString([]byte{part}), before, func(names []string) error {
+		rows, err := t.s.pool.Query(ctx, `SELECT n FROM unnest($1::text[]) AS n WHERE NOT EXISTS (SELECT 1 FROM blob WHERE hash = decode(left(n, 64), 'hex') AND object = n)`, names)
+		if err != nil {
+			return err
+		}
+		unused, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, name := range unused {
+			err = errors.Join(err, t.bodies.remove(ctx, name))
+		}
+		return err
+	})
 }

@@ -92,7 +92,7 @@ func (s *Store) PutDefinition(ctx context.Context, hash, body []byte) error {
 	if err := ctx.Err(); err != nil || s.used.fresh(hash) {
 		return err
 	}
-	now := time.Now().UnixMicro()
+	now := s.o.Now().UnixMicro()
 	n, err := s.change(ctx, "store a definition", `UPDATE definition SET used = greatest(used, $2) WHERE hash = $1`, hash, now)
 	if err == nil && n == 0 {
 		_, err = s.change(ctx, "store a definition", `INSERT INTO definition AS d (hash, body, used) VALUES ($1, $2, $3) ON CONFLICT (hash) DO UPDATE SET used = greatest(d.used, $3)`,
@@ -107,7 +107,7 @@ func (s *Store) PutDefinition(ctx context.Context, hash, body []byte) error {
 // Definition is the snapshot with the hash, CodeNotFound if there is none.
 func (s *Store) Definition(ctx context.Context, hash []byte) ([]byte, error) {
 	if !s.readOnly && !s.used.fresh(hash) { // whoever reads it may start it again
-		if n, err := s.change(ctx, "use a definition", `UPDATE definition SET used = greatest(used, $2) WHERE hash = $1`, hash, time.Now().UnixMicro()); err == nil && n > 0 {
+		if n, err := s.change(ctx, "use a definition", `UPDATE definition SET used = greatest(used, $2) WHERE hash = $1`, hash, s.o.Now().UnixMicro()); err == nil && n > 0 {
 			s.used.note(hash)
 		}
 	}

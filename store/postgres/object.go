@@ -33,7 +33,7 @@ func (s *Store) PutObjects(ctx context.Context, objects ...store.Object) (out []
 	if err := ctx.Err(); err != nil || len(objects) == 0 {
 		return nil, err
 	}
-	now := time.UnixMicro(time.Now().UnixMicro()).UTC()
+	now := time.UnixMicro(s.o.Now().UnixMicro()).UTC()
 	for range commitTries {
 		err = s.transaction(ctx, "store objects", func(tx pgx.Tx) error {
 			out = slices.Clone(objects)

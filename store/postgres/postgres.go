@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,16 +31,19 @@ import (
 // Options say which database, and how it is used.
 type Options struct {
 	// URL is the address: postgres://user:password@host:port/database?sslmode=…, with the parameters of pgx
-	// (pool_max_conns, default_query_exec_mode) and of the server (search_path).
+	// (pool_max_conns, default_query_exec_mode), of the server (search_path), and blobs: where large outputs are,
+	// s3://bucket/folder or the path of a folder that all processes share. Without it they are in a table.
 	URL string
+	// Exclusive takes all executions from their owners, as the only process that runs any. Defaults to false.
+	Exclusive bool
 	// ReadOnly refuses every write. Defaults to false.
 	ReadOnly bool
-	// Blobs keeps large outputs. Defaults to a table of the database.
-	Blobs store.Blobs
 	// SlotAge and SlotSize say when new executions go to new tables: when the present ones are older, or larger in bytes.
 	// Defaults to a day and 20 GB.
 	SlotAge  time.Duration
 	SlotSize int64
+	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
+	Now func() time.Time
 	// Log hears of migrations and slots. Defaults to no log.
 	Log *slog.Logger
 }
@@ -46,6 +51,12 @@ type Options struct {
 func (o *Options) validate() error {
 	if o.URL == "" {
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a PostgreSQL store needs its address", Hint: "postgres://user@host/database"}
+	}
+	if o.ReadOnly && o.Exclusive {
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "an exclusive database cannot be read-only"}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
 	}
 	if o.SlotAge <= 0 {
 		o.SlotAge = 24 * time.Hour
@@ -87,12 +98,22 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	pc, err := pgxpool.ParseConfig(o.URL)
+	address, blobs, err := takeBlobs(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	pc, err := pgxpool.ParseConfig(address)
 	if err != nil { // its text leaves out the password
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address of the PostgreSQL server", Hint: "postgres://user@host:5432/database", Err: err}
+		return nil, badAddress(err)
 	}
 	s := &Store{o: o, readOnly: o.ReadOnly}
-	if err := s.open(ctx, pc); err != nil {
+	if err = s.open(ctx, pc); err == nil {
+		err = s.openBlobs(blobs)
+	}
+	if err == nil && o.Exclusive {
+		_, err = s.change(ctx, "release executions", `UPDATE execution_live SET owner = NULL WHERE owner IS NOT NULL`)
+	}
+	if err != nil {
 		return nil, errors.Join(fault("open the database", err), s.Close())
 	}
 	return s, nil
@@ -129,10 +150,48 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
 	s.commits = &committer{s: s, rows: newBatch(), last: map[int64]last{}, waits: map[int64]bool{}, doubt: map[int64]int64{}, here: map[int64]int64{},
 		link: link{config: tuned(cc, prepares, map[string]string{"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}), prepares: prepares}}
 	s.lines = &liner{s: s, next: map[int64]int64{}, link: link{config: tuned(cc, prepares, map[string]string{"synchronous_commit": "off"}), prepares: prepares}}
-	if s.blobs = s.o.Blobs; s.blobs == nil {
-		s.blobs = &table{s}
-	}
 	return nil
+}
+
+func badAddress(err error) error {
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address of the PostgreSQL server", Hint: "postgres://user@host:5432/database", Err: err}
+}
+
+// takeBlobs takes the parameter of the blobs, which is this package's own, out of an address.
+func takeBlobs(address string) (rest, blobs string, err error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		var e *url.Error
+		if errors.As(err, &e) { // without the address, which may have a password
+			err = e.Err
+		}
+		return "", "", badAddress(err)
+	}
+	query := u.Query()
+	blobs = query.Get("blobs")
+	query.Del("blobs")
+	u.RawQuery = query.Encode()
+	return u.String(), blobs, nil
+}
+
+// openBlobs opens the place of the large outputs. A folder belongs to this database alone.
+func (s *Store) openBlobs(place string) error {
+	t := &table{s: s}
+	s.blobs = t
+	if strings.HasPrefix(place, "s3://") {
+		var err error
+		t.bodies, err = openBucket(place)
+		return err
+	}
+	if place == "" {
+		return nil
+	}
+	folder := store.NewFolder(place)
+	s.blobs = folder
+	if s.readOnly {
+		return nil
+	}
+	return folder.Own(s.id)
 }
 
 // minConns is the least number of connections in the pool.
@@ -156,6 +215,38 @@ func (s *Store) Blobs() store.Blobs { return s.blobs }
 // Backup refuses: a server is copied with its own tools.
 func (s *Store) Backup(context.Context, string, func(done, total int)) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a PostgreSQL database is not copied to a file", Hint: "use pg_dump or pg_basebackup"}
+}
+
+// BackupInto refuses, as Backup does.
+func (s *Store) BackupInto(ctx context.Context, folder string, _ int, progress func(done, total int)) (*store.Copied, error) {
+	return nil, s.Backup(ctx, folder, progress)
+}
+
+// Path is the address that opens the database again.
+func (s *Store) Path() string { return s.o.URL }
+
+// Watch calls f about every interval while there is a request, until ctx ends, returning nil. An error means that the
+// database cannot be asked for a reason that does not pass.
+func (s *Store) Watch(ctx context.Context, interval time.Duration, f func()) error {
+	tick := time.NewTicker(interval)
+	defer tick.Stop()
+	for {
+		var pending bool
+		_, err := s.one(ctx, []any{&pending}, `SELECT EXISTS (SELECT 1 FROM request)`)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case err != nil && !store.IsAway(err):
+			return err
+		case pending:
+			f()
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
 }
 
 // Close ends the connections. The store must not be in use. Closing once more changes nothing.

@@ -113,7 +113,7 @@ func (p *pruning) takeOut(numbers []int64, before int64) error {
 ), c AS (
     UPDATE counter SET next = greatest(next, (SELECT max(no) + 1 FROM d)) WHERE name = 'execution' AND next <= (SELECT max(no) FROM d)
 )
-SELECT count(*) FROM d`, numbers, before, time.Now().UnixMicro()).Scan(&gone)
+SELECT count(*) FROM d`, numbers, before, p.s.o.Now().UnixMicro()).Scan(&gone)
 	})
 	if err == nil && gone > 0 {
 		p.removed.Executions += gone
@@ -174,7 +174,7 @@ func (p *pruning) belongings(numbers []int64) error {
 		}
 	}
 	now, err := list(p.ctx, p.s, pgx.RowTo[int64], `SELECT no FROM gone g WHERE no = ANY ($1) AND (at < $2 OR NOT EXISTS (SELECT 1 FROM slot s WHERE s.no > g.no >> 32))`,
-		numbers, time.Now().Add(-slotGrace).UnixMicro())
+		numbers, p.s.o.Now().Add(-slotGrace).UnixMicro())
 	if err != nil || len(now) == 0 {
 		return err
 	}

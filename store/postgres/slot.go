@@ -83,8 +83,8 @@ func (x *slots) due(ctx context.Context) (bool, error) {
 		x.asked = time.Now()
 	}
 	x.mu.Unlock()
-	if !any || time.Since(opened) >= x.s.o.SlotAge || !ask {
-		return any && time.Since(opened) >= x.s.o.SlotAge, nil
+	if !any || x.s.o.Now().Sub(opened) >= x.s.o.SlotAge || !ask {
+		return any && x.s.o.Now().Sub(opened) >= x.s.o.SlotAge, nil
 	}
 	var size int64
 	err := x.s.pool.QueryRow(ctx, fmt.Sprintf(`SELECT pg_total_relation_size('step%[1]s') + pg_total_relation_size('step_log%[1]s') + pg_total_relation_size('log_line%[1]s')`, suffix(newest))).Scan(&size)
@@ -105,7 +105,7 @@ func (x *slots) open(ctx context.Context) error {
 			return err // another process has
 		}
 		newest++
-		if err := makeSlot(ctx, tx, newest); err != nil {
+		if err := makeSlot(ctx, tx, newest, x.s.o.Now()); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `UPDATE counter SET next = greatest(next, $1) WHERE name = 'execution'`, newest<<32+1)
@@ -119,7 +119,7 @@ func (x *slots) open(ctx context.Context) error {
 }
 
 // makeSlot makes a slot's tables. Attaching a table, other than making it as a partition, lets readers of the others go on.
-func makeSlot(ctx context.Context, tx pgx.Tx, slot int64) error {
+func makeSlot(ctx context.Context, tx pgx.Tx, slot int64, now time.Time) error {
 	for _, name := range []string{"step", "step_log", "log_line"} {
 		own := name + suffix(slot)
 		for _, sql := range []string{
@@ -131,7 +131,7 @@ func makeSlot(ctx context.Context, tx pgx.Tx, slot int64) error {
 			}
 		}
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO slot (no, opened) VALUES ($1, $2)`, slot, time.Now().UnixMicro())
+	_, err := tx.Exec(ctx, `INSERT INTO slot (no, opened) VALUES ($1, $2)`, slot, now.UnixMicro())
 	return err
 }
 
@@ -156,7 +156,7 @@ func (x *slots) restore(ctx context.Context, commits []store.Commit) error {
 			if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM slot WHERE no = $1)`, slot).Scan(&there); err != nil || there {
 				return err
 			}
-			return makeSlot(ctx, tx, slot)
+			return makeSlot(ctx, tx, slot, x.s.o.Now())
 		})
 		if err == nil {
 			err = x.reload(ctx)

@@ -38,7 +38,7 @@ func (p *pruning) touch(numbers []int64) error {
 		return nil
 	}
 	hashes, err := list(p.ctx, p.s, pgx.RowTo[[]byte], `SELECT DISTINCT hash FROM blob_use WHERE execution = ANY ($1)`, numbers)
-	now := time.Now()
+	now := p.s.o.Now()
 	for _, hash := range hashes {
 		p.errs = append(p.errs, sweeper.Touch(hex.EncodeToString(hash), now)) // one that refuses does not hold up the others
 	}
@@ -59,7 +59,7 @@ func (p *pruning) rest() error {
 	if !ok {
 		return errors.Join(errs...)
 	}
-	before := time.Now().Add(-blobAge)
+	before := p.s.o.Now().Add(-blobAge)
 	for range sweepShards {
 		n, err := sweeper.Sweep(p.ctx, byte(sw.shard), before, p.s.blobsUsed)
 		p.removed.Blobs += int64(n)
@@ -84,7 +84,7 @@ func (s *Store) blobsUsed(ctx context.Context, hashes []string) (map[string]bool
 func (p *pruning) definitions() error {
 	return p.change(func(tx pgx.Tx) error {
 		_, err := tx.Exec(p.ctx, `DELETE FROM definition WHERE used < $1
-    AND hash NOT IN (SELECT definition FROM execution_live) AND hash NOT IN (SELECT definition FROM execution_past)`, time.Now().Add(-unusedFor).UnixMicro())
+    AND hash NOT IN (SELECT definition FROM execution_live) AND hash NOT IN (SELECT definition FROM execution_past)`, p.s.o.Now().Add(-unusedFor).UnixMicro())
 		return err
 	})
 }

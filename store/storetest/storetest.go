@@ -29,8 +29,8 @@ type Store = store.Store
 // of that place. The suite closes what it opens.
 type Open func(t *testing.T, place string) Store
 
-// Run holds a store to all promises.
-func Run(t *testing.T, open Open) {
+// Run holds a store to all promises, or to those of some groups.
+func Run(t *testing.T, open Open, groups ...string) {
 	for _, group := range []struct {
 		name     string
 		promises []promise
@@ -40,6 +40,9 @@ func Run(t *testing.T, open Open) {
 		{"objects", objects}, {"origin", origins}, {"signals", signals}, {"outbox", outbox}, {"outside", outside}, {"audit", audits}, {"waiting", waits},
 		{"totals", totals}, {"retention", retention}, {"blobs", blobs}, {"backup", backups},
 	} {
+		if len(groups) > 0 && !slices.Contains(groups, group.name) {
+			continue
+		}
 		t.Run(group.name, func(t *testing.T) {
 			for _, p := range group.promises {
 				t.Run(p.name, func(t *testing.T) {

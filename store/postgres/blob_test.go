@@ -1,0 +1,94 @@
+package postgres
+
+import (
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/postgres/postgrestest"
+	"github.com/stepwell/stepwell/store/storetest"
+)
+
+// TestBlobsInFolder: a folder that processes share holds the large outputs.
+func TestBlobsInFolder(t *testing.T) {
+	openIn := opener("")
+	storetest.Run(t, func(t *testing.T, place string) storetest.Store {
+		s := openIn(t, place).(*Store)
+		t.Cleanup(func() { _ = s.Close() }) // for its address alone
+		return open(t, Options{URL: s.o.URL + "&blobs=" + url.QueryEscape(filepath.Join(place, "blobs"))})
+	}, "blobs")
+	first, second := open(t, Options{}), fresh(t)
+	folder := "&blobs=" + url.QueryEscape(t.TempDir())
+	open(t, Options{URL: first.o.URL + folder})
+	if err := postgrestest.Exec(second, "UPDATE identity SET id = 'another'"); err != nil { // both are copies of one
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{URL: second + folder}); stepwell.CodeOf(err) != stepwell.CodeConflict {
+		t.Errorf("another database's folder: %v", err)
+	}
+}
+
+// bucketOf starts an S3 service on which all objects are as old as it says.
+func bucketOf(t *testing.T, at time.Time) *s3mem.Backend {
+	t.Helper()
+	backend := s3mem.New(s3mem.WithTimeSource(gofakes3.FixedTimeSource(at)))
+	if err := backend.CreateBucket("blobs"); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(server.Close)
+	t.Setenv("AWS_ENDPOINT_URL_S3", server.URL)
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	t.Setenv("AWS_REGION", "us-east-1")
+	return backend
+}
+
+// TestBlobsInBucket: an S3 service holds them, the database their references and ages.
+func TestBlobsInBucket(t *testing.T) {
+	bucketOf(t, time.Now())
+	storetest.Run(t, opener("&blobs="+url.QueryEscape("s3://blobs/of/stepwell/")), "blobs")
+}
+
+// TestBucketIsSwept: an object without a row, as the death of a process leaves one, is removed; those with rows stay.
+func TestBucketIsSwept(t *testing.T) {
+	backend := bucketOf(t, time.Now().Add(-72*time.Hour))
+	s := open(t, Options{URL: fresh(t) + "&blobs=s3://blobs"})
+	ref, err := s.Blobs().Put(t.Context(), []byte("value"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, _, err := store.ParseRef(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.blobs.(*table).bodies.put(t.Context(), hash+"-lost", []byte("value")); err != nil {
+		t.Fatal(err)
+	}
+	count := func() int64 {
+		t.Helper()
+		list, err := backend.ListBucket("blobs", nil, gofakes3.ListBucketPage{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(len(list.Contents))
+	}
+	if n := count(); n != 2 {
+		t.Fatalf("%d objects, want 2", n)
+	}
+	for more := true; more; {
+		if _, more, err = s.Prune(t.Context(), store.Retention{Executions: time.UnixMicro(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v, err := s.Blobs().Load(t.Context(), ref); err != nil || string(v) != "value" || count() != 1 {
+		t.Errorf("%q, %v, %d objects", v, err, count())
+	}
+}
