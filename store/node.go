@@ -1,0 +1,50 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Nodes are the processes that run the executions of one store together. The store's clock alone judges leases. The
+// methods are safe for concurrent use, from many processes.
+type Nodes interface {
+	// Join adds a node whose lease begins now. Its number is never used again.
+	Join(ctx context.Context, address string, lease time.Duration) (no int64, now time.Time, err error)
+	// Beat renews a node's lease and its roles, takes those of the roles that no other node has, and gives up all others. CodeConflict:
+	// there is no such node any more.
+	Beat(ctx context.Context, no int64, roles []string, lease time.Duration) (*Beat, error)
+	// Leave ends a node: others take its executions and roles over at once. Twice is harmless.
+	Leave(ctx context.Context, no int64) error
+	// Adopt makes a living node the owner of up to limit unfinished executions whose owner has left, or has died, or that have none, in
+	// the order of Loader.Claim; concurrent callers get different ones. Who is new, or was late itself, may not judge: until its leases
+	// have followed each other without a gap for as long as a lease lasts, it gets none of an owner that seems dead. A node that
+	// does not live gets none.
+	Adopt(ctx context.Context, no int64, lease time.Duration, limit int) ([]Execution, error)
+	// OwnerOf finds the owner of an execution by its whole id; CodeNotFound. With take, the node becomes the owner of
+	// one that has ended, to restart it.
+	OwnerOf(ctx context.Context, id string, node int64, take bool) (*Ownership, error)
+	// Owned lists ids of unfinished executions of a node, by number from after one on.
+	Owned(ctx context.Context, no, after int64, limit int) ([]Execution, error)
+}
+
+// Beat is the answer to a beat.
+type Beat struct {
+	Now     time.Time // the store's clock
+	Late    bool      // the lease had ended before this beat
+	Others  []NodeRow
+	Roles   []string // those that the node has now
+	Orphans bool     // Adopt would find executions
+}
+
+// NodeRow is a node as others see it.
+type NodeRow struct {
+	No      int64
+	Address string // where other nodes reach it
+	Alive   bool   // its lease has not ended
+}
+
+// Ownership says who runs an execution.
+type Ownership struct {
+	NodeRow // zero: nobody
+	Ended   bool
+}

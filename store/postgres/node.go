@@ -1,0 +1,159 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+var _ store.Nodes = (*Store)(nil)
+
+// microseconds is a lease as a parameter of statements: $n * interval '1 microsecond'.
+func microseconds(d time.Duration) int64 { return d.Microseconds() }
+
+// nodeKept is for how long the row of a node is kept after its end, so that a late one finds itself.
+const nodeKept = "interval '1 day'"
+
+// Join implements store.Nodes. It removes the rows of nodes that ended long ago and own nothing.
+func (s *Store) Join(ctx context.Context, address string, lease time.Duration) (no int64, now time.Time, err error) {
+	err = s.transaction(ctx, "join the nodes", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, `DELETE FROM node n WHERE until < clock_timestamp() - `+nodeKept+` AND since < clock_timestamp() - `+nodeKept+`
+    AND NOT EXISTS (SELECT 1 FROM execution_live x WHERE x.owner = n.no)`); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, `INSERT INTO node (address, until, since) VALUES ($1, clock_timestamp() + $2 * interval '1 microsecond', clock_timestamp())
+RETURNING no, clock_timestamp()`, encode(address), microseconds(lease)).Scan(&no, &now)
+	})
+	return no, now, err
+}
+
+// Two parts of statements that name the node $1 and the lease $2.
+const (
+	// mayJudge reports whether a row of node may call another one dead.
+	mayJudge = `since <= clock_timestamp() - $2::bigint * interval '1 microsecond'`
+	// orphaned are the owners whose executions the node of me may take; owners are few.
+	orphaned = `owners AS (
+    SELECT min(owner) AS owner FROM execution_live
+    UNION ALL
+    SELECT (SELECT min(owner) FROM execution_live x WHERE x.owner > o.owner) FROM owners o WHERE o.owner IS NOT NULL
+), orphaned AS MATERIALIZED (
+    SELECT o.owner FROM owners o CROSS JOIN me LEFT JOIN node n ON n.no = o.owner
+    WHERE o.owner IS NOT NULL AND o.owner <> me.no AND (n.until IS NULL OR n.until = 'epoch' OR n.until <= clock_timestamp() AND me.judges)
+)`
+)
+
+const sqlBeat = `WITH RECURSIVE was AS MATERIALIZED (
+    SELECT no, until > clock_timestamp() AS alive, since FROM node WHERE no = $1 AND until > 'epoch' FOR UPDATE
+), me AS (
+    UPDATE node n SET until = clock_timestamp() + $2::bigint * interval '1 microsecond', since = CASE WHEN was.alive THEN n.since ELSE clock_timestamp() END
+    FROM was WHERE n.no = was.no RETURNING n.no, n.until, was.alive, was.alive AND n.` + mayJudge + ` AS judges
+), given AS (
+    UPDATE role r SET until = 'epoch' FROM me WHERE r.node = me.no AND r.name <> ALL ($3::text[]) AND r.until > 'epoch'
+), had AS (
+    INSERT INTO role AS r (name, node, until) SELECT u.name, me.no, me.until FROM me, unnest($3::text[]) AS u (name) ORDER BY u.name
+    ON CONFLICT (name) DO UPDATE SET node = excluded.node, until = excluded.until
+    WHERE r.node = excluded.node OR r.until = 'epoch' OR r.until <= clock_timestamp() AND (SELECT judges FROM me)
+    RETURNING r.name
+), ` + orphaned + `
+SELECT clock_timestamp(), NOT me.alive, ARRAY(SELECT name FROM had ORDER BY name),
+    EXISTS (SELECT 1 FROM orphaned) OR EXISTS (SELECT 1 FROM execution_live WHERE owner IS NULL),
+    coalesce(n.no, 0), coalesce(n.address, ''), coalesce(n.until > clock_timestamp(), false)
+FROM me LEFT JOIN node n ON n.no <> me.no AND n.until > clock_timestamp() - interval '1 minute' ORDER BY n.no`
+
+// Beat implements store.Nodes, in one statement. The row of the node is locked first, so that its lease is judged as it is.
+func (s *Store) Beat(ctx context.Context, no int64, roles []string, lease time.Duration) (*store.Beat, error) {
+	if s.readOnly {
+		return nil, errReadOnly
+	}
+	b := &store.Beat{}
+	there := false
+	if roles == nil {
+		roles = []string{}
+	}
+	rows, err := s.pool.Query(ctx, sqlBeat, no, microseconds(lease), roles)
+	if err != nil {
+		return nil, fault("renew a lease", err)
+	}
+	var other store.NodeRow
+	_, err = pgx.ForEachRow(rows, []any{&b.Now, &b.Late, &b.Roles, &b.Orphans, &other.No, &other.Address, &other.Alive}, func() error {
+		if there = true; other.No != 0 {
+			other.Address = decode(other.Address)
+			b.Others = append(b.Others, other)
+		}
+		return nil
+	})
+	if err == nil && !there {
+		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("node %d has left, or has been away for a day", no), Hint: "start it again: it joins as a new one"}
+	}
+	if err != nil {
+		return nil, fault("renew a lease", err)
+	}
+	return b, nil
+}
+
+// Leave implements store.Nodes.
+func (s *Store) Leave(ctx context.Context, no int64) error {
+	_, err := s.change(ctx, "leave the nodes", `WITH r AS (UPDATE role SET until = 'epoch' WHERE node = $1) UPDATE node SET until = 'epoch' WHERE no = $1`, no)
+	return err
+}
+
+// Adopt implements store.Nodes. Survivors share the executions of a dead node: each skips those that another is taking.
+func (s *Store) Adopt(ctx context.Context, no int64, lease time.Duration, limit int) (list []store.Execution, err error) {
+	err = s.transaction(ctx, "adopt executions", func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `WITH RECURSIVE me AS MATERIALIZED (
+    SELECT no, `+mayJudge+` AS judges FROM node WHERE no = $1 AND until > clock_timestamp()
+), `+orphaned+`, free AS MATERIALIZED (
+    SELECT no FROM execution_live x
+    WHERE EXISTS (SELECT 1 FROM me) AND (x.owner IS NULL OR x.owner = ANY (ARRAY(SELECT owner FROM orphaned)))
+    ORDER BY priority DESC, no LIMIT $3 FOR UPDATE SKIP LOCKED
+)
+UPDATE execution_live x SET owner = $1 FROM free WHERE x.no = free.no RETURNING `+of("x", readColumns)+lastVersion+", x.outputs", no, microseconds(lease), limit)
+		if err != nil {
+			return err
+		}
+		list, err = pgx.CollectRows(rows, scanExecution)
+		return err
+	})
+	for i := range list {
+		list[i].Owner = no
+	}
+	slices.SortFunc(list, func(a, b store.Execution) int { return cmp.Or(b.Priority-a.Priority, cmp.Compare(a.No, b.No)) })
+	return list, err
+}
+
+const sqlOwner = `SELECT coalesce(n.no, 0), coalesce(n.address, ''), coalesce(n.until > clock_timestamp(), false), x.ended
+FROM (SELECT owner, false AS ended FROM execution_live WHERE id = $1 UNION ALL SELECT owner, true FROM execution_past WHERE id = $1) x
+    LEFT JOIN node n ON n.no = x.owner`
+
+// OwnerOf implements store.Nodes.
+func (s *Store) OwnerOf(ctx context.Context, id string, node int64, take bool) (*store.Ownership, error) {
+	if take {
+		if _, err := s.change(ctx, "take an execution", `UPDATE execution_past SET owner = $2 WHERE id = $1`, encode(id), node); err != nil {
+			return nil, err
+		}
+	}
+	o := &store.Ownership{}
+	there, err := s.one(ctx, []any{&o.No, &o.Address, &o.Alive, &o.Ended}, sqlOwner, encode(id))
+	if err == nil && !there {
+		err = notFound("no execution %q", id)
+	}
+	o.Address = decode(o.Address)
+	return o, err
+}
+
+// Owned implements store.Nodes.
+func (s *Store) Owned(ctx context.Context, no, after int64, limit int) ([]store.Execution, error) {
+	return list(ctx, s, func(row pgx.CollectableRow) (x store.Execution, err error) {
+		var id text
+		err = row.Scan(&x.No, &id)
+		x.ID, x.Owner = string(id), no
+		return x, err
+	}, `SELECT no, id FROM execution_live WHERE owner = $1 AND no > $2 ORDER BY no LIMIT $3`, no, after, limit)
+}

@@ -1,0 +1,18 @@
+package postgres
+
+import (
+	"testing"
+
+	"github.com/stepwell/stepwell/store/postgres/postgrestest"
+	"github.com/stepwell/stepwell/store/storetest"
+)
+
+func TestNodes(t *testing.T) {
+	postgrestest.URL(t)
+	storetest.RunNodes(t, opener(""))
+}
+
+func TestNodesBehindPooler(t *testing.T) {
+	postgrestest.URL(t)
+	storetest.RunNodes(t, opener("&default_query_exec_mode=exec"))
+}
