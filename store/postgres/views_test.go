@@ -108,10 +108,9 @@ func told(t *testing.T, s store.Store, no int64) (out []string) {
 				break
 			}
 			for _, x := range page {
-				x.Again = false
-				failure := fmt.Sprint(x.Error)
-				x.Error = nil
-				out = append(out, fmt.Sprintf("%+v %s", x, failure))
+				more := fmt.Sprintf("%+v %+v", x.Error, x.Items())
+				x.Error, x.Counted = nil, nil
+				out = append(out, fmt.Sprintf("%+v %s", x, more))
 				from = x.Idx + 1
 			}
 		}
@@ -120,7 +119,7 @@ func told(t *testing.T, s store.Store, no int64) (out []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		row.Error = nil
+		row.Error, row.Counted = nil, nil
 		out = append(out, fmt.Sprintf("%+v", row))
 	}
 	return out
