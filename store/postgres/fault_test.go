@@ -301,3 +301,68 @@ func TestUnreachable(t *testing.T) {
 		t.Errorf("error %v with the hint %q", err, stepwell.HintOf(err))
 	}
 }
+
+// TestStatementTimeout: a statement that the server cancels is an error that may pass, and the same call succeeds later.
+func TestStatementTimeout(t *testing.T) {
+	address := fresh(t)
+	s := open(t, Options{URL: address + "&statement_timeout=100"})
+	commit(t, s, first(1))
+	other, err := open(t, Options{URL: address}).pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Exec(t.Context(), `INSERT INTO step_log (execution, version, at, body) VALUES (1, 2, 1, '{}')`); err != nil {
+		t.Fatal(err)
+	}
+	err = s.Commit(t.Context(), []store.Commit{next(1, 2, "")}) // it waits for the other's key
+	if !store.IsAway(err) || stepwell.HintOf(err) == "" {
+		t.Errorf("error %v with the hint %q", err, stepwell.HintOf(err))
+	}
+	if err := other.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Commit(t.Context(), []store.Commit{next(1, 2, "")}); err != nil {
+		t.Fatal(err)
+	}
+	checkBooks(t, s, 1, 2, false)
+}
+
+// TestReadOnlyServer: a primary that has become a standby takes no writes for now.
+func TestReadOnlyServer(t *testing.T) {
+	address := fresh(t)
+	s := open(t, Options{URL: address})
+	commit(t, s, first(1))
+	name := databaseOf(address)
+	if err := postgrestest.Exec(address, "ALTER DATABASE "+name+" SET default_transaction_read_only = on"); err != nil {
+		t.Fatal(err)
+	}
+	s.commits.link.close() // the setting is for new connections
+	if err := s.Commit(t.Context(), []store.Commit{next(1, 2, "")}); !store.IsAway(err) {
+		t.Errorf("error %v, want one that may pass", err)
+	}
+	if err := postgrestest.Exec(postgrestest.URL(t), "ALTER DATABASE "+name+" RESET default_transaction_read_only"); err != nil {
+		t.Fatal(err)
+	}
+	s.commits.link.close()
+	commit(t, s, next(1, 2, ""))
+	checkBooks(t, s, 1, 2, false)
+}
+
+// TestReadOnly: a store that was opened for reading writes nothing.
+func TestReadOnly(t *testing.T) {
+	address := fresh(t)
+	commit(t, open(t, Options{URL: address}), first(1))
+	s := open(t, Options{URL: address, ReadOnly: true})
+	if x, err := s.Execution(t.Context(), "execution-000001"); err != nil || x.No != 1 {
+		t.Errorf("%v, %v", x, err)
+	}
+	for name, err := range map[string]error{"commit": s.Commit(t.Context(), []store.Commit{next(1, 2, "")}), "request": s.PutRequest(t.Context(), store.Request{}),
+		"lines": s.AppendLogs(t.Context(), []store.LogLine{{Level: "info"}}), "memo": s.PutMemo(t.Context(), store.Memo{})} {
+		if stepwell.CodeOf(err) != stepwell.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := Open(t.Context(), Options{URL: postgrestest.With(address, "nobody"), ReadOnly: true}); stepwell.CodeOf(err) != stepwell.CodeUnavailable {
+		t.Errorf("a database that is not there: %v", err)
+	}
+}

@@ -172,15 +172,7 @@ func (s *Store) StepLogs(ctx context.Context, executions []int64) iter.Seq2[stor
 		for len(executions) > 0 {
 			part := executions[:min(logsTogether, len(executions))]
 			executions = executions[len(part):]
-			entries, err := list(ctx, s, scanEntry, `SELECT l.execution, l.version, l.body
-FROM unnest($1::bigint[]) WITH ORDINALITY AS u (execution, n)
-    CROSS JOIN LATERAL (SELECT * FROM step_log WHERE execution = u.execution ORDER BY version LIMIT $2) l
-ORDER BY u.n, l.version`, part, logsEach)
-			if err != nil {
-				yield(store.LogEntry{}, err)
-				return
-			}
-			if !s.yieldLogs(ctx, entries, yield) {
+			if !s.yieldLogs(ctx, part, yield) {
 				return
 			}
 		}
@@ -190,12 +182,27 @@ ORDER BY u.n, l.version`, part, logsEach)
 // logsEach bounds the versions of one execution that a query for many reads; longer logs are read on in pages.
 const logsEach = 50
 
-func (s *Store) yieldLogs(ctx context.Context, entries []store.LogEntry, yield func(store.LogEntry, error) bool) bool {
-	for i, e := range entries {
+// yieldLogs yields the logs of some executions as they come, holding a connection. It reports whether to go on.
+func (s *Store) yieldLogs(ctx context.Context, executions []int64, yield func(store.LogEntry, error) bool) bool {
+	rows, err := s.pool.Query(ctx, `SELECT l.execution, l.version, l.body
+FROM unnest($1::bigint[]) WITH ORDINALITY AS u (execution, n)
+    CROSS JOIN LATERAL (SELECT * FROM step_log WHERE execution = u.execution ORDER BY version LIMIT $2) l
+ORDER BY u.n, l.version`, executions, logsEach)
+	if err != nil {
+		yield(store.LogEntry{}, fault("read", err))
+		return false
+	}
+	defer rows.Close()
+	for rows.Next() {
+		e, err := scanEntry(rows)
+		if err != nil {
+			yield(e, fault("read", err))
+			return false
+		}
 		if !yield(e, nil) {
 			return false
 		}
-		if i+1 < len(entries) && entries[i+1].Execution == e.Execution || e.Version < logsEach {
+		if e.Version < logsEach {
 			continue
 		}
 		for e, err := range s.StepLog(ctx, e.Execution, e.Version) {
@@ -203,6 +210,10 @@ func (s *Store) yieldLogs(ctx context.Context, entries []store.LogEntry, yield f
 				return false
 			}
 		}
+	}
+	if err := rows.Err(); err != nil {
+		yield(store.LogEntry{}, fault("read", err))
+		return false
 	}
 	return true
 }
@@ -223,7 +234,8 @@ func (s *Store) StartKey(ctx context.Context, key string) (*store.StartKey, erro
 	return k, nil
 }
 
-// Outputs yields completed steps with their outputs in the order of their ends, page by page.
+// Outputs yields completed steps with their outputs in the order of their ends. It holds a connection while it yields:
+// end the loop soon.
 func (s *Store) Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error] {
 	return func(yield func(engine.StepRow, error) bool) {
 		rows, err := s.pool.Query(ctx, `SELECT idx, seq, status, attempt, key, external, output, worker, queued, started, ended, rare FROM step

@@ -131,9 +131,9 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
 	if prepares { // a pooler refuses parameters that it does not know
 		cc.RuntimeParams["application_name"] = "stepwell"
 		cc.RuntimeParams["jit"] = "off" // statements are short: compiling one takes longer than running it
-	}
-	if s.readOnly {
-		cc.RuntimeParams["default_transaction_read_only"] = "on"
+		if s.readOnly {
+			cc.RuntimeParams["default_transaction_read_only"] = "on"
+		}
 	}
 	pc.MaxConns = max(pc.MaxConns, minConns)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {

@@ -14,7 +14,7 @@ import (
 )
 
 // stepWindow is how many indexes are looked at together.
-const stepWindow = 10_000
+const stepWindow = 2_000
 
 // queuedRun are steps that a commit has queued.
 type queuedRun struct {
