@@ -9,19 +9,25 @@ import (
 // row records the state of a step that has not ended.
 func (r *Run) row(p place) {
 	n := p.node()
-	row := StepRow{Idx: p.idx(), Status: n.status, Attempt: int(n.attempt), Queued: n.queued, Input: r.got.input, Cost: r.costs[p.idx()]}
-	if in := n.info; in != nil {
-		row.Worker, row.Started = in.worker, in.started
-		switch n.status {
-		case stepwell.StepRetrying:
-			row.Wake, row.Error = in.wake, in.last
-		case stepwell.StepWaiting:
-			row.Wake, row.External = in.wake, in.wait.External
-		}
+	row := StepRow{Idx: p.idx(), Status: n.status, Attempt: int(n.attempt), Queued: n.queued}
+	in := n.info
+	if in == nil {
+		in = &info{}
+	}
+	row.Worker, row.Started = in.worker, in.started
+	if n.status == stepwell.StepRetrying || n.status == stepwell.StepWaiting {
+		row.Wake = in.wake
+	}
+	members := row // which have no more than this in common with their lead
+	switch row.Input, row.Cost = r.got.input, r.costs[row.Idx]; n.status {
+	case stepwell.StepRetrying:
+		row.Error = in.last
+	case stepwell.StepWaiting:
+		row.External = in.wait.External
 	}
 	nameRow(p, &row)
 	r.record(p, &row)
-	r.memberRows(p, row)
+	r.memberRows(p, members)
 }
 
 // endedRow records a step's end with the content of its report.

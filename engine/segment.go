@@ -169,7 +169,8 @@ func (r *Run) memberRows(lead place, row StepRow) {
 		if p.i == lead.i || p.node().status != stepwell.StepPending {
 			continue
 		}
-		own := StepRow{Idx: p.idx(), Status: row.Status, Attempt: row.Attempt, Queued: row.Queued, Started: row.Started, Worker: row.Worker, Wake: row.Wake}
+		own := row
+		own.Idx = p.idx()
 		nameRow(p, &own)
 		r.record(p, &own)
 	}

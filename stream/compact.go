@@ -67,7 +67,8 @@ func (c *checkpoint) rewrite(out io.Writer) error {
 		return err
 	}
 	_, err = eachBlock(c.path, func(header) error { return nil }, func(b block, keys []byte) error {
-		return put(block{Begin: b.Begin, Open: b.Open, Run: b.Run, End: b.End, Keys: b.Keys, From: b.From, Durable: b.Durable, Late: b.Late}, keys)
+		b.Cursors, b.State, b.Spool, b.Complete, b.Stopped, b.Done = nil, nil, 0, false, "", nil // the latest say it
+		return put(b, keys)
 	})
 	if err != nil {
 		return err
