@@ -1,5 +1,5 @@
 // Package doctor checks what a server with given settings needs on this machine: its database, disk, clock, master key,
-// port and neighbours. A check changes nothing.
+// port and neighbours. A check changes nothing; MoveOldDatabase is the repair of `doctor --fix`.
 package doctor
 
 import (
