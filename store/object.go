@@ -198,6 +198,7 @@ type Store interface {
 	Signals
 	Outbox
 	Audit
+	Projects
 	Keeper
 	Copier
 	// Blobs is where large outputs are.

@@ -45,6 +45,9 @@ type Commit struct {
 	// Taken are the keys of signals that this commit has used up: all that have come under them until then are
 	// kept for finding duplicates, but are no longer pending.
 	Taken []string
+	// Progress is added to the progress of projects, and finishes those that it brings over their finish line
+	// (ProgressChange). Unknown projects are not created.
+	Progress []Count
 }
 
 // Execution is the row of an execution.

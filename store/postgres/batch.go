@@ -20,7 +20,7 @@ type batch struct {
 	// executions that this process knows to be live; changeAny and endAny look for them in both tables.
 	create, ended, change, end, changeAny, endAny         *rows
 	keys, spawned, seen, waits, waitEnds, blobs, outgoing *rows
-	replaced, outside, taken, fence, forget               *rows
+	replaced, outside, taken, fence, forget, counts       *rows
 	all                                                   []*rows // of them those behind the steps, in the order of sending
 
 	updates map[int64]*update
@@ -64,7 +64,8 @@ func newBatch() *batch {
 	b.taken = newRows(sqlTaken, i8, str)
 	b.fence = newRows(sqlFence, i8, i4, i8)
 	b.forget = newRows(sqlForget, i8, i4)
-	b.all = []*rows{b.spawned, b.seen, b.waitEnds, b.waits, b.blobs, b.outgoing, b.replaced, b.outside, b.taken, b.fence, b.forget}
+	b.counts = newRows(sqlCounts, str, i8, i8, i8)
+	b.all = []*rows{b.spawned, b.seen, b.waitEnds, b.waits, b.blobs, b.outgoing, b.replaced, b.outside, b.taken, b.fence, b.forget, b.counts}
 	return b
 }
 
@@ -277,7 +278,7 @@ func (b *batch) optional(c *store.Commit) error {
 		row[1].text(key)
 	}
 	b.rewind(c)
-	return nil
+	return b.progress(c)
 }
 
 // rewind adds what a restart undoes.

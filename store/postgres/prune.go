@@ -234,7 +234,8 @@ SELECT x.no FROM logged JOIN execution_past x ON x.no = logged.no WHERE x.ended 
 }
 
 func (p *pruning) keys(before int64) error {
-	return errors.Join(p.old(`start_key`, `key`, `created`, ``, before, &p.removed.Keys), p.old(`signal`, `(key, id)`, `at`, ``, before, &p.removed.Keys))
+	return errors.Join(p.old(`start_key`, `key`, `created`, ``, before, &p.removed.Keys), p.old(`signal`, `(key, id)`, `at`, ``, before, &p.removed.Keys),
+		p.old(`progress_item`, `(project, key)`, `at`, ``, before, &p.removed.Keys))
 }
 
 func (p *pruning) audit(before int64) error {

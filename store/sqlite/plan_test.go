@@ -32,6 +32,9 @@ func TestPlans(t *testing.T) {
 		"totals":        "SCAN execution USING COVERING INDEX execution_ended",
 		"object":        "SEARCH object USING INDEX object_name (kind=? AND name=?)",
 		"objects":       "SEARCH object USING PRIMARY KEY (kind=? AND id>? AND id<?)",
+		"prune_items":   "SEARCH progress_item USING COVERING INDEX progress_item_at (at<?)",
+		"progress_read": "SEARCH p USING PRIMARY KEY (project=?)",
+		"progress_open": "SEARCH progress USING INDEX progress_open (project>?)",
 		"outgoing":      "SEARCH outgoing USING INTEGER PRIMARY KEY (rowid>?)",
 	} {
 		wantPlan(t, s, name, s.sql[name], want)

@@ -244,7 +244,7 @@ func (p *pruning) removeLines(no int64) error {
 }
 
 func (p *pruning) removeKeys(before int64) error {
-	return errors.Join(p.removeOld("prune_keys", before, &p.removed.Keys), p.removeOld("prune_signals", before, &p.removed.Keys))
+	return errors.Join(p.removeOld("prune_keys", before, &p.removed.Keys), p.removeOld("prune_signals", before, &p.removed.Keys), p.removeOld("prune_items", before, &p.removed.Keys))
 }
 
 func (p *pruning) removeAudit(before int64) error {

@@ -38,7 +38,7 @@ func (w *writer) writeOptional(c *store.Commit) error {
 			return err
 		}
 	}
-	return nil
+	return w.counts(c)
 }
 
 // reported stores the rows of the log's rarer events that later reads need.

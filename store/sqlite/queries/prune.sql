@@ -70,6 +70,9 @@ DELETE FROM start_key WHERE key IN (SELECT key FROM start_key WHERE created < ?1
 -- name: prune_signals
 DELETE FROM signal WHERE (key, id) IN (SELECT key, id FROM signal WHERE at < ?1 ORDER BY at LIMIT +?2)
 
+-- name: prune_items
+DELETE FROM progress_item WHERE (project, key) IN (SELECT project, key FROM progress_item WHERE at < ?1 ORDER BY at LIMIT +?2)
+
 -- name: prune_audit
 DELETE FROM audit WHERE no IN (SELECT no FROM audit WHERE at < ?1 ORDER BY at LIMIT +?2)
 
