@@ -57,7 +57,7 @@ func (s *Store) CreateProgress(ctx context.Context, project string) (fresh bool,
 	if err := store.CheckProject(project); err != nil {
 		return false, err
 	}
-	p := store.NewProjectProgress(project, time.Now())
+	p := store.NewProjectProgress(project, s.o.Now())
 	n, err := s.change(ctx, "create the progress of project "+project, `INSERT INTO progress (project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched)
 VALUES ($1, $2, 0, 0, 0, 0, 0, $3, 0, $4, $5) ON CONFLICT DO NOTHING`, p.Project, p.Status, p.Rev, p.Event, p.Touched.UnixMicro())
 	return n > 0 && err == nil, err
@@ -72,7 +72,7 @@ func (s *Store) ChangeProgress(ctx context.Context, changes []store.ProgressChan
 	if err := store.CheckChanges(changes); err != nil {
 		return nil, err
 	}
-	at := time.UnixMicro(time.Now().UnixMicro()).UTC()
+	at := time.UnixMicro(s.o.Now().UnixMicro()).UTC()
 	err = s.transaction(ctx, "change the progress of projects", func(tx pgx.Tx) error {
 		out, err = changeProgress(ctx, tx, changes, at)
 		return err
