@@ -56,8 +56,9 @@ type importSum struct {
 	Sum  uint64
 }
 
-// importOwner owns the executions until the end of an import, so that nobody claims them before.
-const importOwner = -1
+// importOwner owns the executions until the end of an import, so that nobody claims or adopts them before: a node that does
+// not die.
+const importOwner = 999
 
 // Import takes a whole database over, with the executions that are under way: they have no owner afterwards, and the
 // process that claims them goes on with them as after a crash. Numbers, ids and times stay. It can be called again after a
@@ -129,7 +130,13 @@ func (im *imports) begin(ctx context.Context) (ended bool, err error) {
 		return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use already", Hint: "take a database over into an empty one: createdb NAME"}
 	}
 	im.state = importing{Started: im.s.o.Now().UnixMicro(), Sums: map[string]importSum{}}
-	return false, im.s.transaction(ctx, "begin an import", func(tx pgx.Tx) error { return im.save(ctx, tx) })
+	return false, im.s.transaction(ctx, "begin an import", func(tx pgx.Tx) error {
+		if err := im.save(ctx, tx); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `INSERT INTO node (no, address, until, since) OVERRIDING SYSTEM VALUE VALUES ($1, 'import', 'infinity', clock_timestamp())`, importOwner)
+		return err
+	})
 }
 
 func (im *imports) save(ctx context.Context, tx pgx.Tx) error {
@@ -465,6 +472,9 @@ func (im *imports) end(ctx context.Context) error {
 			return err
 		}
 		if _, err := tx.Exec(ctx, `UPDATE execution_live SET owner = NULL WHERE owner = $1`, importOwner); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, `DELETE FROM node WHERE no = $1`, importOwner); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, `UPDATE import SET ended = true WHERE source = $1`, im.from.ID())

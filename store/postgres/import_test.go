@@ -149,6 +149,10 @@ func TestImport(t *testing.T) {
 	s := open(t, Options{})
 	attempts := 0
 	var done *Imported
+	node, _, err := s.Join(t.Context(), "https://node", time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for err := errors.New("not yet"); err != nil; attempts++ {
 		if done, err = s.Import(t.Context(), &brittle{from, 5 + 2*attempts}, nil); err != nil && !strings.Contains(err.Error(), "the disk has gone") {
 			t.Fatal(err)
@@ -156,6 +160,9 @@ func TestImport(t *testing.T) {
 		if err != nil {
 			if list, err := s.Claim(t.Context(), 1, 10); err != nil || len(list) > 0 {
 				t.Fatalf("%d executions can be claimed before the end, error %v", len(list), err)
+			}
+			if list, err := s.Adopt(t.Context(), node, time.Nanosecond, 10); err != nil || len(list) > 0 {
+				t.Fatalf("%d executions can be adopted before the end, error %v", len(list), err)
 			}
 		}
 	}
