@@ -4,12 +4,15 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/postgres"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
@@ -33,7 +36,9 @@ type storeKind struct {
 
 // storeKinds are the kinds of databases by the scheme of their URL. A new one is a package and one line here.
 var storeKinds = map[string]storeKind{
-	"sqlite": {opener(sqlite.Open), sqlite.Resolve},
+	"sqlite":     {opener(sqlite.Open), sqlite.Resolve},
+	"postgres":   {open: opener(postgres.OpenStore)},
+	"postgresql": {open: opener(postgres.OpenStore)},
 }
 
 // opener is the open of a kind.
@@ -86,9 +91,23 @@ func OpenWriter(ctx context.Context, db string, log *slog.Logger) (Store, error)
 func DatabaseFile(db string) (string, error) {
 	kind, file, err := findStore(db)
 	if err == nil && kind.resolve == nil {
-		err = stepwell.Invalid("use the tools of that database", "%s is no file", db)
+		err = stepwell.Invalid("use the tools of that database", "%s is no file", DatabaseName(db))
 	}
 	return file, err
+}
+
+// DatabaseName is what people are shown of a database: the whole path of a file, a URL without its password.
+func DatabaseName(db string) string {
+	if kind, place, err := findStore(db); err == nil && kind.resolve != nil {
+		if whole, err := filepath.Abs(place); err == nil {
+			return whole
+		}
+		return place
+	}
+	if u, err := url.Parse(db); err == nil {
+		return u.Redacted()
+	}
+	return "the database"
 }
 
 // DatabaseExists reports whether there is a database; of one that is no file only opening it can tell.

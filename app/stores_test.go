@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 	"github.com/stepwell/stepwell/store/sqlite"
 )
 
@@ -91,6 +92,43 @@ func TestANewStoreIsOnePackageAndOneLine(t *testing.T) {
 	}
 	if _, err := DatabaseFile(o.DB); stepwell.CodeOf(err) != stepwell.CodeInvalid || !DatabaseExists(o.DB) {
 		t.Errorf("its file: %v", err)
+	}
+}
+
+// TestPostgres runs an execution in a PostgreSQL database, which another process reads.
+func TestPostgres(t *testing.T) {
+	o := Options{DB: postgrestest.New(t).URL(), Data: filepath.Join(t.TempDir(), "data"), Log: slog.New(slog.DiscardHandler)}
+	a, err := New(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- a.Run(ctx) }()
+	p, err := a.Conductor.Register(t.Context(), &definition.Definition{Name: "p", Steps: []definition.Step{{ID: "a", Action: "util.log", Params: map[string]any{"message": "here"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := a.Conductor.Start(t.Context(), conductor.Request{Pipeline: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, err := a.Conductor.Wait(t.Context(), id); err != nil || x.Status != stepwell.ExecutionCompleted {
+		t.Fatalf("%+v, error %v", x, err)
+	}
+	r, err := OpenReading(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if page, err := r.Executions(t.Context(), api.ListExecutions{}); err != nil || len(page.Executions) != 1 {
+		t.Errorf("%+v, error %v", page, err)
+	}
+	stop()
+	if err := errors.Join(r.Close(), <-ran, a.Close()); err != nil {
+		t.Error(err)
+	}
+	if name := DatabaseName("postgres://me:secret@host/db"); strings.Contains(name, "secret") || !strings.Contains(name, "host/db") {
+		t.Errorf("the database is shown as %s", name)
 	}
 }
 

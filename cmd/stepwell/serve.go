@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -187,10 +186,7 @@ func isTerminal(w io.Writer) bool {
 
 // banner says where the server is, where its data are, and who may come in.
 func (p *program) banner(ctx context.Context, server *app.Server, s *serving) error {
-	data, err := filepath.Abs(server.Store.Path())
-	if err != nil {
-		data = server.Store.Path()
-	}
+	data := app.DatabaseName(server.Store.Path())
 	who := "with an API key or a token"
 	switch open, err := server.Open(ctx); {
 	case err != nil:
@@ -200,7 +196,7 @@ func (p *program) banner(ctx context.Context, server *app.Server, s *serving) er
 	case s.Server.exposed():
 		who += "; WITHOUT TLS: put a proxy in front, or set server.tls"
 	}
-	_, err = fmt.Fprintf(p.out, "stepwell serves %s\n  data     %s\n  access   %s\n  stop     Ctrl-C\n", server.URL(), data, who)
+	_, err := fmt.Fprintf(p.out, "stepwell serves %s\n  data     %s\n  access   %s\n  stop     Ctrl-C\n", server.URL(), data, who)
 	return err
 }
 

@@ -119,6 +119,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// OpenStore is Open with the options that all databases have.
+func OpenStore(ctx context.Context, o store.Options) (*Store, error) {
+	return Open(ctx, Options{URL: o.Path, Exclusive: o.Exclusive, ReadOnly: o.ReadOnly, Now: o.Now, Log: o.Log})
+}
+
 // connectTimeout bounds the wait for a connection where the address does not say so.
 const connectTimeout = 5 * time.Second
 
