@@ -134,7 +134,7 @@ func (k *keyFlags) until(now time.Time) (time.Time, error) {
 }
 
 func (p *program) newAuditCommand() *cobra.Command {
-	r := &resource{path: "audit", items: "entries", what: "entry",
+	r := &resource{path: "audit", items: "entries", what: "change",
 		columns: []column{{"TIME", "at"}, {"ACTOR", "actor"}, {"ROLE", "role"}, {"FROM", "remote"}, {"ACTION", "action"}, {"OBJECT", "object"}, {"RESULT", "result"}},
 		filters: []filter{{"actor", "actor", "only changes by this `name`"}, {"action", "action", "only changes of this `kind`, such as schedule.update"},
 			{"object", "object", "only changes of the thing with this `id`"}, {"since", "since", "only changes since this `time`"}}}

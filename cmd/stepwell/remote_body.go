@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"strings"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
 
 // maxBody bounds what a command sends.
@@ -93,6 +95,27 @@ type bodied interface {
 	body(p *program) (object, error)
 }
 
+// launching is a bodied with -p flags for what its body's callback starts.
+type launching interface{ flags() []string }
+
+// declareCallback reads the -p flags of a callback again when it names a stored pipeline, as `pipelines start` does. A pipeline
+// that is not there may be stored later: its parameters stay as they were read.
+func declareCallback(ctx context.Context, client *api.Client, body object, f bodied) error {
+	l, ok := f.(launching)
+	callback, _ := body["callback"].(object)
+	name, _ := callback["workflow_id"].(string)
+	params, _ := callback["params"].(object)
+	if !ok || name == "" || len(params) == 0 {
+		return nil
+	}
+	declared, err := declaredParams(ctx, client, name, 0, l.flags())
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return nil
+	}
+	maps.Copy(params, declared)
+	return err
+}
+
 // taker is a bodied whose body depends on the arguments too.
 type taker interface{ take(args []string) }
 
@@ -100,6 +123,9 @@ type taker interface{ take(args []string) }
 // thing is called.
 func (p *program) sending(use, short, method string, path func(args []string) string, f bodied, id, line string) *cobra.Command {
 	send := func(ctx context.Context, r *request, body object, answer *object) error {
+		if err := declareCallback(ctx, r.client, body, f); err != nil {
+			return err
+		}
 		return r.client.Call(ctx, method, path(r.args), nil, body, answer)
 	}
 	return p.sendingBy(use, short, f, send, func(r *request, answer object) error { return p.shown(r.connection, answer, line, cell(answer[id])) })

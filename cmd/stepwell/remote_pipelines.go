@@ -11,6 +11,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -120,16 +121,18 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	if f.follow && f.wait {
 		return stepwell.Invalid("", "--follow and --wait exclude each other")
 	}
-	params, err := assignments(f.params)
-	if err != nil {
+	if _, err := assignments(f.params); err != nil {
 		return err
 	}
-	body := object{"workflow_id": pipeline, "params": params}
+	body := object{"workflow_id": pipeline}
 	if f.version > 0 {
 		body["workflow_version"] = f.version
 	}
 	c.lasts = f.wait || f.follow
-	return p.calling(c, func(ctx context.Context, client *api.Client) error {
+	return p.calling(c, func(ctx context.Context, client *api.Client) (err error) {
+		if body["params"], err = declaredParams(ctx, client, pipeline, f.version, f.params); err != nil {
+			return err
+		}
 		var answer object
 		if err := client.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
 			return err
@@ -154,6 +157,30 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 		}
 		return exitOf(status.String())
 	})
+}
+
+// declaredParams reads -p flags as `run` does: each as the type that the stored pipeline declares for it. version 0 is the newest.
+func declaredParams(ctx context.Context, client *api.Client, name string, version int, flags []string) (map[string]any, error) {
+	if len(flags) == 0 {
+		return map[string]any{}, nil
+	}
+	stored, _, err := client.Pipelines().Get(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	text := stored.Document
+	if version > 0 && version != stored.Version {
+		v, err := client.PipelineVersion(ctx, stored.ID, version)
+		if err != nil {
+			return nil, err
+		}
+		text = v.Document
+	}
+	d, _ := definition.Parse([]byte(text), definition.ParseOptions{Stored: true})
+	if d == nil {
+		d = &definition.Definition{} // a draft: that it cannot be started is told by the API
+	}
+	return readParams(d, flags, "")
 }
 
 func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {

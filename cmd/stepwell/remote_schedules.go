@@ -50,6 +50,8 @@ func (s *scheduleFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVarP(&s.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 }
 
+func (s *scheduleFlags) flags() []string { return s.params }
+
 // body is the request: the file, with the flags over it.
 func (s *scheduleFlags) body(p *program) (object, error) {
 	o := object{}

@@ -33,6 +33,8 @@ func (b *triggerFlags) add(f *pflag.FlagSet) {
 	}
 }
 
+func (b *triggerFlags) flags() []string { return b.params }
+
 func (b *triggerFlags) body(p *program) (object, error) {
 	o := object{}
 	if b.file != "" {

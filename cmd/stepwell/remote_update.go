@@ -14,17 +14,19 @@ import (
 // a whole, so what is there is read first, changed, and sent back on the condition that nobody else has changed it
 // meanwhile.
 func (p *program) updating(r *resource, short string, f bodied, id, line string) *cobra.Command {
+	var cmd *cobra.Command
 	send := func(ctx context.Context, q *request, body object, answer *object) error {
 		if len(body) == 0 {
-			return stepwell.Invalid("`stepwell "+r.path+" update --help` lists the flags", "no change is given")
+			return stepwell.Invalid("`"+cmd.CommandPath()+" --help` lists the flags", "no change is given")
 		}
-		return sendUpdate(ctx, q.client, r.at(q.args[0]), body, answer)
+		return sendUpdate(ctx, q.client, r.at(q.args[0]), body, f, answer)
 	}
-	return p.sendingBy("update ID", short, f, send, func(q *request, answer object) error { return p.shown(q.connection, answer, line, cell(answer[id])) })
+	cmd = p.sendingBy("update ID", short, f, send, func(q *request, answer object) error { return p.shown(q.connection, answer, line, cell(answer[id])) })
+	return cmd
 }
 
 // sendUpdate sends a change of what is at the path.
-func sendUpdate(ctx context.Context, client *api.Client, path string, body object, answer *object) error {
+func sendUpdate(ctx context.Context, client *api.Client, path string, body object, f bodied, answer *object) error {
 	var now object
 	tag, err := client.CallIf(ctx, "GET", path, "", nil, &now)
 	if err != nil {
@@ -32,6 +34,9 @@ func sendUpdate(ctx context.Context, client *api.Client, path string, body objec
 	}
 	merge(now, body, "schedule", "type")
 	merge(now, body, "callback", "workflow_id", "action_type")
+	if err := declareCallback(ctx, client, body, f); err != nil {
+		return err
+	}
 	_, err = client.CallIf(ctx, "PUT", path, tag, body, answer)
 	return err
 }
