@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/spec"
@@ -89,6 +90,19 @@ func (l *loader) check(d *document) {
 		}
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+}
+
+// problemsIn returns what the API found wrong in the document of a file as `validate` shows it, and other errors as they are.
+func problemsIn(file string, err error) error {
+	details, _ := errors.AsType[api.Details](err)
+	if !slices.ContainsFunc(details, func(d api.Detail) bool { return d.Line > 0 }) {
+		return err
+	}
+	var problems definition.Problems
+	for _, d := range details {
+		problems = append(problems, definition.Problem{File: file, Line: d.Line, Column: d.Column, Message: d.Message, Hint: d.Hint, Warning: d.Warning})
+	}
+	return problems
 }
 
 // add takes problems over. That pipelines run each other is found in each of their files, and told

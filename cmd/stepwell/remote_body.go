@@ -126,7 +126,11 @@ func (p *program) sending(use, short, method string, path func(args []string) st
 		if err := declareCallback(ctx, r.client, body, f); err != nil {
 			return err
 		}
-		return r.client.Call(ctx, method, path(r.args), nil, body, answer)
+		err := r.client.Call(ctx, method, path(r.args), nil, body, answer)
+		if d, ok := f.(*documentFlags); ok {
+			err = problemsIn(d.file, err)
+		}
+		return err
 	}
 	return p.sendingBy(use, short, f, send, func(r *request, answer object) error { return p.shown(r.connection, answer, line, cell(answer[id])) })
 }

@@ -137,7 +137,7 @@ func (p *program) runThere(file string, f *runFlags) error {
 	return p.calling(c, func(ctx context.Context, client *api.Client) error {
 		var started api.Started
 		if err := client.Call(ctx, "POST", pathTo("execute"), nil, object{"workflow_definition": string(src), "params": params}, &started); err != nil {
-			return err
+			return problemsIn(file, err)
 		}
 		s := &session{program: p, output: f.output.value, client: client, resume: "stepwell executions show " + started.ID + " --follow --server " + f.server}
 		return s.watch(ctx, started.ID)
