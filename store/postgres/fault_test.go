@@ -1,11 +1,16 @@
 package postgres
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -364,5 +369,114 @@ func TestReadOnly(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), Options{URL: postgrestest.With(address, "nobody"), ReadOnly: true}); stepwell.CodeOf(err) != stepwell.CodeUnavailable {
 		t.Errorf("a database that is not there: %v", err)
+	}
+}
+
+// TestLargeCommit: what does not fit into one message is one transaction all the same.
+func TestLargeCommit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("80 MB")
+	}
+	s := open(t, Options{})
+	commit(t, s, first(1))
+	c := next(1, 2, "")
+	output := append(append([]byte(`{"x":"`), bytes.Repeat([]byte("0123456789abcdef"), 1<<16)...), `"}`...)
+	for i := range int32(80) {
+		c.Steps = append(c.Steps, engine.StepRow{Idx: 100 + i, Seq: 100 + i, Status: stepwell.StepCompleted, Attempt: 1, Output: output})
+	}
+	sent := s.commits.link.statements
+	commit(t, s, c)
+	if n := s.commits.link.statements - sent; n < 4 { // the log, the outbox, and the steps in two
+		t.Errorf("%d statements", n)
+	}
+	n := 0
+	for r, err := range s.Outputs(t.Context(), 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Idx >= 100 && bytes.Equal(r.Output, output) {
+			n++
+		}
+	}
+	if n != 80 {
+		t.Errorf("%d outputs came back", n)
+	}
+	err := s.Commit(t.Context(), []store.Commit{c}) // and none of it is made twice
+	if r, ok := errors.AsType[*store.RefusedError](err); !ok || r.Refusals[0].Why != store.VersionTaken {
+		t.Errorf("the same once more: %v", err)
+	}
+}
+
+// victim is the environment variable that makes the test binary the process to be killed.
+const victim = "STEPWELL_TEST_COMMIT_TO"
+
+// TestKill kills a process in the middle of its commits: every version that it has said to be committed is there, whole.
+func TestKill(t *testing.T) {
+	if address := os.Getenv(victim); address != "" {
+		commitUntilKilled(t, address)
+		return
+	}
+	address := fresh(t)
+	s := open(t, Options{URL: address})
+	commit(t, s, first(1))
+	for round := range 3 {
+		said := runVictim(t, address+"&application_name=victim", 10+round*37)
+		for left := 1; left > 0; { // the server's processes for it end when they see that it has
+			if err := s.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'victim'`).Scan(&left); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x, err := s.Execution(t.Context(), "execution-000001")
+		if err != nil || x.Version < said {
+			t.Errorf("version %d was committed, the last one there is %d, %v", said, x.Version, err)
+		}
+		checkBooks(t, s, 1, x.Version, false)
+	}
+}
+
+// runVictim runs the process until it has said n versions, and returns the last that it said.
+func runVictim(t *testing.T, address string, n int) (last int64) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKill$")
+	cmd.Env, cmd.Stderr = append(os.Environ(), victim+"="+address), os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		if last, err = strconv.ParseInt(lines.Text(), 10, 64); err != nil {
+			t.Errorf("it said %q", lines.Text())
+		}
+		if n--; n == 0 {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := cmd.Wait(); err == nil || n > 0 {
+		t.Fatalf("it ended by itself (%v) after %d", err, last)
+	}
+	return last
+}
+
+// commitUntilKilled goes on where the last victim was killed, and says each version once it is committed.
+func commitUntilKilled(t *testing.T, address string) {
+	s := open(t, Options{URL: address})
+	x, err := s.Execution(t.Context(), "execution-000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for version := x.Version + 1; version < 3000; version++ { // bounded, should nobody kill it
+		err := s.Commit(t.Context(), []store.Commit{next(1, version, "")})
+		if _, ok := errors.AsType[*store.RefusedError](err); ok { // the last victim's server process was committing it
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println(version)
 	}
 }

@@ -134,7 +134,9 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
 	}
 	prepares := cc.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if prepares { // a pooler refuses parameters that it does not know
-		cc.RuntimeParams["application_name"] = "stepwell"
+		if cc.RuntimeParams["application_name"] == "" {
+			cc.RuntimeParams["application_name"] = "stepwell"
+		}
 		cc.RuntimeParams["jit"] = "off" // statements are short: compiling one takes longer than running it
 		if s.readOnly {
 			cc.RuntimeParams["default_transaction_read_only"] = "on"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -100,15 +101,23 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 var settings = []string{"fsync=off", "full_page_writes=off", "unix_socket_directories=", "listen_addresses=127.0.0.1", "max_connections=300", "deadlock_timeout=200ms",
 	"max_wal_size=1GB", "log_line_prefix=%m [%p] ", "log_min_messages=fatal", "max_prepared_transactions=0"}
 
+// freePort is below the ports that systems give to connections: one of these could take it while the server restarts.
+func freePort() (port int, err error) {
+	for range 100 {
+		port = 15_000 + rand.IntN(15_000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			return port, l.Close()
+		}
+	}
+	return 0, err
+}
+
 // Begin starts the server on its data, again on the same port after Kill.
 func (s *Server) Begin() error {
 	if s.port == 0 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		s.port = l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
+		var err error
+		if s.port, err = freePort(); err != nil {
 			return err
 		}
 	}
