@@ -60,6 +60,17 @@ func (p *program) elsewhere(c *connection) bool {
 	return c.server != "" || v != "" && !c.choseDatabase()
 }
 
+// where repeats the flags that say what is asked, for commands that are suggested.
+func (r *request) where() string {
+	switch {
+	case r.server != "":
+		return " --server " + r.server
+	case r.program.elsewhere(r.connection):
+		return ""
+	}
+	return r.program.dbFlag()
+}
+
 func (c *connection) choseDatabase() bool {
 	return c.flags != nil && c.flags.Lookup("db") != nil && (settingFlag(c.flags, "data").Changed || c.flags.Changed("db"))
 }

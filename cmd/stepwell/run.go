@@ -139,7 +139,8 @@ func (p *program) runThere(file string, f *runFlags) error {
 		if err := client.Call(ctx, "POST", pathTo("execute"), nil, object{"workflow_definition": string(src), "params": params}, &started); err != nil {
 			return problemsIn(file, err)
 		}
-		s := &session{program: p, output: f.output.value, client: client, resume: "stepwell executions show " + started.ID + " --follow --server " + f.server}
+		s := &session{program: p, output: f.output.value, client: client, where: " --server " + f.server}
+		s.resume = "stepwell executions show " + started.ID + " --follow" + s.where
 		return s.watch(ctx, started.ID)
 	})
 }

@@ -32,6 +32,7 @@ type session struct {
 	app     *app.App
 	client  *api.Client
 	resume  string                   // what to type to go on with an execution that was interrupted
+	where   string                   // flags that commands about it need: of its server or its database
 	goal    stepwell.ExecutionStatus // an end that counts as success beside completed
 
 	// after shows more of an execution that has ended, before the summary; nil: nothing.
@@ -42,7 +43,7 @@ type session struct {
 
 // open opens the database for running executions, which one process at a time may do.
 func (p *program) open(output, resume string) (*session, error) {
-	s := &session{program: p, output: output, resume: resume}
+	s := &session{program: p, output: output, resume: resume, where: p.dbFlag()}
 	o, err := p.options()
 	if err != nil {
 		return nil, err
@@ -237,7 +238,7 @@ func (s *session) finish(id string, err error) error {
 	case over(x):
 		return exitOf(x.Status)
 	case x.Status == stepwell.ExecutionPaused.String():
-		fmt.Fprintf(s.program.err, "the execution is paused; go on with: stepwell executions resume %s\n", id)
+		fmt.Fprintf(s.program.err, "the execution is paused; go on with: stepwell executions resume %s%s\n", id, s.where)
 	case s.app == nil:
 		fmt.Fprintf(s.program.err, "the execution goes on there; show it again with: %s\n", s.resume)
 	default:

@@ -74,7 +74,7 @@ func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
 	}
 	w := s.program.out
 	fmt.Fprintln(w)
-	if err := writeFailures(ctx, w, s.client, x); err != nil {
+	if err := s.writeFailures(ctx, w, x); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "%s: %s in %s, %s\n", view.Printable(x.Pipeline), plainStatus(x), view.Short(took), tally(&x.Progress))
@@ -87,10 +87,10 @@ func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
 	}
 	switch {
 	case x.Status == stepwell.ExecutionCompletedWithFailures.String() && s.reportKey != "" && x.Progress.Failed == 0:
-		fmt.Fprintf(w, "again, for the items that failed:  stepwell executions retry %s\n", x.ID)
+		fmt.Fprintf(w, "again, for the items that failed:  stepwell executions retry %s%s\n", x.ID, s.where)
 	case over(x) && x.Status != stepwell.ExecutionCompleted.String():
-		fmt.Fprintf(w, "again, keeping what completed:  stepwell executions retry %s\n", x.ID)
-		fmt.Fprintf(w, "what happened:                  stepwell executions show %s\n", x.ID)
+		fmt.Fprintf(w, "again, keeping what completed:  stepwell executions retry %s%s\n", x.ID, s.where)
+		fmt.Fprintf(w, "what happened:                  stepwell executions show %s%s\n", x.ID, s.where)
 	}
 	return nil
 }
@@ -138,11 +138,11 @@ func tally(p *api.Progress) string {
 	return strings.Join(parts, ", ")
 }
 
-func writeFailures(ctx context.Context, w io.Writer, client *api.Client, x *api.ExecutionDetail) error {
+func (s *session) writeFailures(ctx context.Context, w io.Writer, x *api.ExecutionDetail) error {
 	if x.Status == stepwell.ExecutionCompleted.String() && x.Progress.Failed == 0 {
 		return nil // listing steps reads the definition, which may be large
 	}
-	failed, err := client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: x.ID}, Status: []string{"failed", "timed_out"}, Limit: maxFailures})
+	failed, err := s.client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: x.ID}, Status: []string{"failed", "timed_out"}, Limit: maxFailures})
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func writeFailures(ctx context.Context, w io.Writer, client *api.Client, x *api.
 		writeFailure(w, "✘ ", step.ID, f)
 	}
 	if failed.Next != "" {
-		fmt.Fprintf(w, "… and more; all of them: stepwell executions show %s --status failed\n", x.ID)
+		fmt.Fprintf(w, "… and more; all of them: stepwell executions show %s --status failed%s\n", x.ID, s.where)
 	}
 	return nil
 }
