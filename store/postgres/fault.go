@@ -16,23 +16,22 @@ import (
 
 // PostgreSQL's codes of errors that are looked at.
 const (
-	uniqueViolation    = "23505"
-	notNullViolation   = "23502"
-	noPartition        = "23514" // a check violation, which a missing partition is
-	divisionByZero     = "22012"
-	undefinedTable     = "42P01"
-	serialization      = "40001"
-	deadlock           = "40P01"
-	completionUnknown  = "40003"
-	lockNotAvailable   = "55P03"
-	queryCanceled      = "57014"
-	readOnly           = "25006"
-	programLimit       = "54000"
-	invalidPassword    = "28P01"
-	invalidAuth        = "28000"
-	noDatabase         = "3D000"
-	noPrivilege        = "42501"
-	featureUnsupported = "0A000"
+	uniqueViolation   = "23505"
+	notNullViolation  = "23502"
+	noPartition       = "23514" // a check violation, which a missing partition is
+	divisionByZero    = "22012"
+	undefinedTable    = "42P01"
+	serialization     = "40001"
+	deadlock          = "40P01"
+	completionUnknown = "40003"
+	lockNotAvailable  = "55P03"
+	queryCanceled     = "57014"
+	readOnly          = "25006"
+	programLimit      = "54000"
+	invalidPassword   = "28P01"
+	invalidAuth       = "28000"
+	noDatabase        = "3D000"
+	noPrivilege       = "42501"
 )
 
 // sqlstate is PostgreSQL's own code of an error, "" if it is not one of PostgreSQL's.

@@ -21,8 +21,6 @@ import (
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
-const definition = `{"steps":[{"id":"a"},{"id":"b"}]}`
-
 func first(no int64) store.Commit {
 	return store.Commit{Execution: no, Version: 1, Log: []byte(`{"t":1,"e":[],"q":[[0,1]]}`), Outbox: outbox(no, 1),
 		Create: &store.Execution{No: no, ID: fmt.Sprintf("execution-%06d", no), Pipeline: "p", Definition: []byte("hash"), Trigger: "manual", Status: stepwell.ExecutionRunning, Created: time.UnixMicro(1)}}
