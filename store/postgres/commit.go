@@ -110,6 +110,11 @@ func (c *committer) commit(ctx context.Context, commits []store.Commit) error {
 	}
 }
 
+// bounded ends the wait for a server that has fallen silent.
+func (c *committer) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, 2*c.link.patience())
+}
+
 // errCareful is a batch that took something for granted which is not so: it is sent again with statements that do not.
 var errCareful = errors.New("not as it was remembered")
 
@@ -119,9 +124,9 @@ var stepTable = regexp.MustCompile(`^step(_\d+)?$`)
 
 // try makes the commits once.
 func (c *committer) try(ctx context.Context, commits []store.Commit, careful bool) error {
-	open, cancel := context.WithTimeout(ctx, batchDeadline)
+	ctx, cancel := c.bounded(ctx)
 	defer cancel()
-	if err := c.link.open(open); err != nil {
+	if err := c.link.open(ctx); err != nil {
 		return err
 	}
 	if err := c.follows(ctx, commits); err != nil {
@@ -413,6 +418,8 @@ func (c *committer) doubts(commits []store.Commit, unsure bool) {
 
 // made reports whether the log has these very commits.
 func (c *committer) made(ctx context.Context, commits []store.Commit) bool {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	for i := range commits {
 		x := &commits[i]
 		var body value
@@ -426,6 +433,8 @@ func (c *committer) made(ctx context.Context, commits []store.Commit) bool {
 
 // refusals finds the commits that cannot be made, and why; nil: all can be made now.
 func (c *committer) refusals(ctx context.Context, commits []store.Commit) error {
+	ctx, cancel := c.bounded(ctx)
+	defer cancel()
 	executions, versions := make([]int64, len(commits)), make([]int64, len(commits))
 	ids, keys := make([]string, len(commits)), make([]string, len(commits))
 	for i := range commits {

@@ -137,6 +137,22 @@ func TestCutConnection(t *testing.T) {
 	}
 }
 
+// TestSilentServer: a server that says nothing is taken for lost, and the commit is found on a new connection.
+func TestSilentServer(t *testing.T) {
+	s, p := throughProxy(t, "enable_seqscan")
+	commit(t, s, first(1))
+	commit(t, s, next(1, 2, ""))
+	s.commits.link.deadline = 2 * time.Second
+	p.Next(postgrestest.MuteAnswer, 1)
+	if err := s.Commit(t.Context(), []store.Commit{next(1, 3, "")}); err != nil {
+		t.Fatal(err)
+	}
+	checkBooks(t, s, 1, 3, false)
+	if p.Happened() != 1 {
+		t.Error("it has said everything")
+	}
+}
+
 // TestUnknownOutcome: a commit whose answer is lost while the server cannot be reached is CodeUnavailable; the same call
 // tells later that it was made, also when the execution has gone on nowhere else.
 func TestUnknownOutcome(t *testing.T) {

@@ -42,7 +42,9 @@ func (s *Store) AppendLogs(ctx context.Context, lines []store.LogLine) error {
 	l := s.lines
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fault("write logs", l.append(context.WithoutCancel(ctx), lines))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*commitTries*l.link.patience())
+	defer cancel()
+	return fault("write logs", l.append(ctx, lines))
 }
 
 func (l *liner) append(ctx context.Context, lines []store.LogLine) error {

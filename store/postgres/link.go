@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,12 +24,15 @@ type link struct {
 	conn     *pgconn.PgConn
 	names    map[string]string // of prepared statements, by text
 	opened   int               // how many connections there have been
+	deadline time.Duration     // for the answer to a batch; 0: batchDeadline
 
 	statements int64 // that have been sent
 }
 
 // batchDeadline bounds the wait for the answer to a batch. A server that has not answered by then is taken for lost.
 const batchDeadline = 15 * time.Second
+
+func (l *link) patience() time.Duration { return cmp.Or(l.deadline, batchDeadline) }
 
 // open makes sure that there is a connection.
 func (l *link) open(ctx context.Context) (err error) {
@@ -46,7 +50,7 @@ func (l *link) open(ctx context.Context) (err error) {
 // send runs statements as one transaction: they are pipelined, so that they cost one round trip. An error that is
 // unknown leaves open whether they were committed.
 func (l *link) send(ctx context.Context, list []statement) error {
-	ctx, cancel := context.WithTimeout(ctx, batchDeadline)
+	ctx, cancel := context.WithTimeout(ctx, l.patience())
 	defer cancel()
 	if err := l.open(ctx); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
@@ -127,11 +128,15 @@ func OpenStore(ctx context.Context, o store.Options) (*Store, error) {
 // connectTimeout bounds the wait for a connection where the address does not say so.
 const connectTimeout = 5 * time.Second
 
+// keepAlive is how often an idle connection is asked for a sign of life.
+const keepAlive = 15 * time.Second
+
 func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
 	cc := pc.ConnConfig
 	if cc.ConnectTimeout == 0 {
 		cc.ConnectTimeout = connectTimeout
 	}
+	cc.DialFunc = (&net.Dialer{KeepAlive: keepAlive, Control: userTimeout}).DialContext
 	prepares := cc.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if prepares { // a pooler refuses parameters that it does not know
 		if cc.RuntimeParams["application_name"] == "" {

@@ -35,6 +35,7 @@ const (
 	CutRequest       // the server never gets the end of the request, so it undoes it
 	CutBetween       // the server gets the request, and the connection ends at once: it may do either
 	CutAnswer        // the server has answered, and the client never hears of it
+	MuteAnswer       // likewise, and the connection stays
 )
 
 // NewProxy is a proxy to a server's address. Only connections whose first message, with the parameters of the session,
@@ -138,8 +139,8 @@ func (p *Proxy) serve(client, server net.Conn) {
 	if _, err := server.Write(first); err != nil {
 		return
 	}
-	drop := make(chan struct{}) // closed: the server's next answer is not passed on
-	go p.answers(client, server, drop)
+	drop, mute := make(chan struct{}), make(chan struct{}) // closed: the server's next answer is not passed on
+	go p.answers(client, server, drop, mute)
 	for {
 		m, err := message(from, 1)
 		if err != nil {
@@ -154,6 +155,8 @@ func (p *Proxy) serve(client, server net.Conn) {
 			return
 		case CutAnswer:
 			close(drop)
+		case MuteAnswer:
+			close(mute)
 		}
 		if _, err := server.Write(m); err != nil || fault == CutBetween {
 			return
@@ -178,7 +181,7 @@ func (p *Proxy) take() Fault {
 }
 
 // answers passes the server's messages on.
-func (p *Proxy) answers(client, server net.Conn, drop chan struct{}) {
+func (p *Proxy) answers(client, server net.Conn, drop, mute chan struct{}) {
 	defer func() { _, _ = client.Close(), server.Close() }()
 	from := bufio.NewReader(server)
 	for {
@@ -187,6 +190,8 @@ func (p *Proxy) answers(client, server net.Conn, drop chan struct{}) {
 			return
 		}
 		select {
+		case <-mute:
+			continue
 		case <-drop:
 			if m[0] == 'Z' { // ready for the next request: this one is done
 				return
