@@ -12,7 +12,13 @@ func TestNodes(t *testing.T) {
 	storetest.RunNodes(t, opener(""))
 }
 
+func TestSeats(t *testing.T) {
+	postgrestest.URL(t)
+	storetest.RunSeats(t, opener(""))
+}
+
 func TestNodesBehindPooler(t *testing.T) {
 	postgrestest.URL(t)
 	storetest.RunNodes(t, opener("&default_query_exec_mode=exec"))
+	storetest.RunSeats(t, opener("&default_query_exec_mode=exec"))
 }

@@ -11,8 +11,10 @@ import (
 )
 
 // RunNodes holds a store of many processes to the promises of store.Nodes. Every promise has two openers of one database.
-func RunNodes(t *testing.T, open Open) {
-	for _, p := range nodes {
+func RunNodes(t *testing.T, open Open) { runPromises(t, open, nodes) }
+
+func runPromises(t *testing.T, open Open, list []promise) {
+	for _, p := range list {
 		t.Run(p.name, func(t *testing.T) {
 			f := &fixture{T: t, open: open, place: t.TempDir(), rows: rows{seen: map[[2]int64]bool{}}}
 			f.Store = f.again()
