@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/pipeline"
 )
 
@@ -103,7 +104,7 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 		return nil, err
 	}
 	s.observed(&s.o.Options)
-	if s.App, err = New(ctx, s.o.Options); err != nil {
+	if s.App, err = newWhenFree(ctx, s.o.Options); err != nil {
 		return nil, err
 	}
 	if s.listener, err = listen(ctx, &s.o); err == nil {
@@ -113,6 +114,21 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// newWhenFree is New. It waits for a database that a killed process may still hold for some seconds, so that a server that
+// is started again comes up.
+func newWhenFree(ctx context.Context, o Options) (*App, error) {
+	kind, _, err := findStore(o.DB)
+	if err != nil {
+		return nil, err
+	}
+	for tries := 12; ; tries-- {
+		a, err := New(ctx, o)
+		if tries == 0 || kind.lease == 0 || stepwell.CodeOf(err) != stepwell.CodeConflict || action.Pause(ctx, kind.lease/10) != nil {
+			return a, err
+		}
+	}
 }
 
 // Addr is where the server listens.

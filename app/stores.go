@@ -32,13 +32,15 @@ type storeKind struct {
 	open func(context.Context, store.Options) (Store, error)
 	// resolve follows the links of a file: what belongs to the database is beside it. nil: a database is no file.
 	resolve func(path string) (string, error)
+	// lease is for how long a process that was killed still holds the database.
+	lease time.Duration
 }
 
 // storeKinds are the kinds of databases by the scheme of their URL. A new one is a package and one line here.
 var storeKinds = map[string]storeKind{
-	"sqlite":     {opener(sqlite.Open), sqlite.Resolve},
-	"postgres":   {open: opener(postgres.OpenStore)},
-	"postgresql": {open: opener(postgres.OpenStore)},
+	"sqlite":     {open: opener(sqlite.Open), resolve: sqlite.Resolve},
+	"postgres":   {open: opener(postgres.OpenStore), lease: postgres.Lease},
+	"postgresql": {open: opener(postgres.OpenStore), lease: postgres.Lease},
 }
 
 // opener is the open of a kind.

@@ -123,8 +123,18 @@ func TestPostgres(t *testing.T) {
 	if page, err := r.Executions(t.Context(), api.ListExecutions{}); err != nil || len(page.Executions) != 1 {
 		t.Errorf("%+v, error %v", page, err)
 	}
+	if second, err := New(t.Context(), o); stepwell.CodeOf(err) != stepwell.CodeConflict {
+		t.Errorf("a second process that runs executions: %v, %v", second, err)
+	}
 	stop()
 	if err := errors.Join(r.Close(), <-ran, a.Close()); err != nil {
+		t.Error(err)
+	}
+	next, err := New(t.Context(), o) // at once: the first one has given the database up
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := next.Close(); err != nil {
 		t.Error(err)
 	}
 	if name := DatabaseName("postgres://me:secret@host/db"); strings.Contains(name, "secret") || !strings.Contains(name, "host/db") {

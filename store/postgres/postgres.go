@@ -35,7 +35,8 @@ type Options struct {
 	// (pool_max_conns, default_query_exec_mode), of the server (search_path), and blobs: where large outputs are,
 	// s3://bucket/folder or the path of a folder that all processes share. Without it they are in a table.
 	URL string
-	// Exclusive takes all executions from their owners, as the only process that runs any. Defaults to false.
+	// Exclusive takes all executions from their owners, as the only process that runs any: CodeConflict while another one
+	// has the database so, and for Lease after it was killed. Defaults to false.
 	Exclusive bool
 	// ReadOnly refuses every write. Defaults to false.
 	ReadOnly bool
@@ -81,6 +82,7 @@ type Store struct {
 	lines    *liner
 	slots    *slots
 	blobs    store.Blobs
+	held     *holder // with Exclusive
 
 	closing sync.Once
 	used    definitions
@@ -110,6 +112,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{o: o, readOnly: o.ReadOnly}
 	if err = s.open(ctx, pc); err == nil {
 		err = s.openBlobs(blobs)
+	}
+	if err == nil && o.Exclusive {
+		err = s.hold(ctx)
 	}
 	if err == nil && o.Exclusive {
 		_, err = s.change(ctx, "release executions", `UPDATE execution_live SET owner = NULL WHERE owner IS NOT NULL`)
@@ -264,6 +269,7 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, f func()) err
 // Close ends the connections. The store must not be in use. Closing once more changes nothing.
 func (s *Store) Close() error {
 	s.closing.Do(func() {
+		s.release()
 		for _, l := range []*link{s.committing(), s.writing()} {
 			if l != nil {
 				l.close()
