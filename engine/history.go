@@ -88,7 +88,7 @@ func (h *History) Events() []HistoryEvent {
 				}
 				e := h.event(b.Version, idx, what, ev.At, ev.Worker, ev.detail())
 				e.Again = ev.Kind == Failed
-				if row := h.row(b.Version, ev.Idx); row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting {
+				if row := h.row(b.Version, ev.Idx); row.Wake > 0 && (row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting) {
 					e.Wake = time.UnixMicro(row.Wake).UTC()
 				}
 				out = append(out, e)

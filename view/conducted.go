@@ -55,7 +55,7 @@ func (t *Tracker) row(row *engine.StepRow, now time.Time) {
 	if row.Error != nil {
 		e.Message, e.Hint = row.Error.Message, row.Error.Hint
 	}
-	if row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting {
+	if row.Wake > 0 && (row.Status == stepwell.StepRetrying || row.Status == stepwell.StepWaiting) {
 		wake := time.UnixMicro(row.Wake)
 		e.Wake = &wake
 	}
