@@ -1,0 +1,208 @@
+// Package redistest gives tests a Redis server of their own: the one that STEPWELL_TEST_REDIS names (host:port, whose database
+// 1 the tests may empty), else one that it starts from redis-server on PATH, or from Debian's packages, which it unpacks into the
+// user's cache.
+//
+// Stability: for this module's tests.
+package redistest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// Server is a Redis server in a folder of its own, without persistence. It ends with this process, whichever way that ends.
+type Server struct {
+	program
+	dir   string
+	port  int
+	let   io.Closer // the server stops when it is closed
+	ended chan struct{}
+}
+
+// Address is host and port.
+func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
+
+var shared struct {
+	once    sync.Once
+	address string
+	own     *Server
+	err     error
+}
+
+// Main runs a package's tests and stops the server that they have shared; it is for TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if shared.own != nil {
+		shared.own.Stop()
+	}
+	os.Exit(code)
+}
+
+// Address is that of the process's shared server. A machine without one skips the test, or fails it where CI=true.
+func Address(t testing.TB) string {
+	t.Helper()
+	shared.once.Do(func() {
+		if shared.address = os.Getenv("STEPWELL_TEST_REDIS"); shared.address != "" {
+			return
+		}
+		if shared.own, shared.err = Start(); shared.err == nil {
+			shared.address = shared.own.Address()
+		}
+	})
+	if shared.err != nil {
+		missing(t, shared.err)
+	}
+	return shared.address
+}
+
+// New starts a server for one test, which may kill it. options are those of redis-server: "--maxmemory", "2mb".
+func New(t testing.TB, options ...string) *Server {
+	t.Helper()
+	s, err := Start(options...)
+	if err != nil {
+		missing(t, err)
+	}
+	t.Cleanup(s.Stop)
+	return s
+}
+
+func missing(t testing.TB, err error) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+}
+
+// Start starts a server and waits until it answers.
+func Start(options ...string) (*Server, error) {
+	p, err := find()
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{program: p}
+	if s.dir, err = os.MkdirTemp("", "stepwell-redis-"); err != nil {
+		return nil, err
+	}
+	for range 5 { // another process may take the port first
+		if err = s.Begin(options...); err == nil {
+			return s, nil
+		}
+		s.port = 0
+	}
+	s.Stop()
+	return nil, err
+}
+
+// Begin starts the server, empty, again on the same port after Kill.
+func (s *Server) Begin(options ...string) error {
+	if s.port == 0 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return err
+		}
+		s.port = l.Addr().(*net.TCPAddr).Port
+		if err := l.Close(); err != nil {
+			return err
+		}
+	}
+	// The shell ends the server when its input ends, as it does with this process, and itself with the server.
+	args := []string{"-c", `exec 3<&0; "$@" </dev/null & p=$!; { read x <&3; kill -KILL $p; } >/dev/null 2>&1 & w=$!; wait $p; kill $w 2>/dev/null`, "sh", s.path,
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--pidfile", s.pidFile(), "--maxclients", "5000"}
+	cmd := exec.Command("sh", append(args, options...)...)
+	cmd.Env = append(os.Environ(), s.env...)
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	let, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan struct{})
+	s.let, s.ended = let, ended
+	go func() {
+		_ = cmd.Wait() // the shell's exit says nothing
+		close(ended)
+	}()
+	return s.ready(&log)
+}
+
+func (s *Server) pidFile() string { return filepath.Join(s.dir, "pid") }
+
+// ready waits until the server answers.
+func (s *Server) ready(log *bytes.Buffer) error {
+	timeout := time.After(time.Minute)
+	for !s.answers() {
+		select {
+		case <-s.ended:
+		case <-timeout:
+		case <-time.After(10 * time.Millisecond):
+			continue
+		}
+		s.end()
+		return fmt.Errorf("the Redis server does not start: %s", log)
+	}
+	return nil
+}
+
+// answers reports whether this server, and no other one that has taken the port, answers.
+func (s *Server) answers() bool {
+	out, err := Do(s.Address(), "INFO", "server")
+	return err == nil && strings.Contains(out, fmt.Sprintf("process_id:%d\r", s.pid()))
+}
+
+// pid is the server's process id, 0 while there is none.
+func (s *Server) pid() int {
+	raw, err := os.ReadFile(s.pidFile())
+	if err != nil {
+		return 0
+	}
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(raw))) // 0 while it is being written
+	return pid
+}
+
+// Kill ends the server at once; it loses everything.
+func (s *Server) Kill() error {
+	pid := s.pid()
+	if pid == 0 {
+		return errors.New("the server is not running")
+	}
+	p, err := os.FindProcess(pid)
+	if err != nil {
+		return err
+	}
+	if err := p.Kill(); err != nil {
+		return err
+	}
+	s.end()
+	return nil
+}
+
+// end waits until the server has ended, which the end of its shell's input makes it do.
+func (s *Server) end() {
+	if s.let != nil {
+		_ = s.let.Close() // it may have ended by itself
+		<-s.ended
+		s.let = nil
+	}
+	_ = os.Remove(s.pidFile()) // it may be gone with the server
+}
+
+// Stop ends the server and removes its folder.
+func (s *Server) Stop() {
+	s.end()
+	_ = os.RemoveAll(s.dir) // a leftover in a temporary folder harms nothing
+}
