@@ -267,8 +267,9 @@ func (t *Tracker) push(ctx context.Context, op string, out []store.ProgressResul
 			continue
 		}
 		if x := now[p.Project]; x != nil { // other programs' counts may have finished it
-			done := t.of(x)
-			p.Status, p.Total, p.Done, p.Errors, p.Percent, p.Source, p.Completed = done.Status, done.Total, done.Done, done.Errors, done.Percent, t.o.State.Name(), p.Completed || x.Finished
+			completed, repeated := p.Completed, p.Repeated
+			*p = t.of(x)
+			p.Source, p.Completed, p.Repeated = t.o.State.Name(), completed || x.Finished, repeated
 			x.Finished = false // one caller is told
 		}
 	}
