@@ -23,11 +23,7 @@ const NotFound = "NOT_FOUND"
 
 // Progress is how far a project is.
 type Progress struct {
-	Project string  `json:"project_id"`
-	Status  string  `json:"status"`
-	Total   int64   `json:"total"`
-	Done    int64   `json:"done"`
-	Errors  int64   `json:"errors"`
+	store.ProjectState
 	Percent float64 `json:"percent"`      // 0 to 100, with two decimals, rounded down
 	Source  string  `json:"state_source"` // what has answered
 	// Completed is true for the call that finished the project.
@@ -41,8 +37,7 @@ type Progress struct {
 
 // Held is what a state server has of a project.
 type Held struct {
-	Status              string // "": the server has refused the project
-	Total, Done, Errors int64
+	store.ProjectState // Status is "" where the server has refused the project
 	// OtherDone and OtherErrors are the counts of other programs.
 	OtherDone, OtherErrors, Epoch int64
 }
@@ -208,7 +203,7 @@ func (t *Tracker) Read(ctx context.Context, project string) (Progress, error) {
 		h, found, err := t.o.State.Load(try, project)
 		cancel()
 		if err == nil && found && h.Status != "" {
-			return Progress{Project: project, Status: h.Status, Total: h.Total, Done: h.Done, Errors: h.Errors, Percent: percent(h.Done, h.Total), Source: t.o.State.Name()}, nil
+			return Progress{ProjectState: h.ProjectState, Percent: percent(h.Done, h.Total), Source: t.o.State.Name()}, nil
 		}
 	}
 	list, err := t.o.Store.Progress(ctx, []string{project})
@@ -216,7 +211,7 @@ func (t *Tracker) Read(ctx context.Context, project string) (Progress, error) {
 		return Progress{}, err
 	}
 	if len(list) == 0 {
-		return Progress{Project: project, Status: NotFound, Source: t.o.Source}, nil
+		return Progress{ProjectState: store.ProjectState{Project: project, Status: NotFound}, Source: t.o.Source}, nil
 	}
 	t.Counted([]store.Count{{Project: project}}) // the server has lost it, or is back later
 	return t.of(&store.ProgressResult{ProjectProgress: list[0]}), nil
@@ -237,7 +232,7 @@ func (t *Tracker) change(ctx context.Context, op string, c *store.ProgressChange
 }
 
 func unknown(project string) (Progress, error) {
-	return Progress{Project: project, Status: NotFound}, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no progress of a project " + project, Hint: "create it first"}
+	return Progress{ProjectState: store.ProjectState{Project: project, Status: NotFound}}, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "no progress of a project " + project, Hint: "create it first"}
 }
 
 // store makes the changes of a window. push brings them to the state server.
@@ -295,7 +290,7 @@ func last(out []store.ProgressResult) (list []store.ProjectProgress) {
 }
 
 func (t *Tracker) of(p *store.ProgressResult) Progress {
-	return Progress{Project: p.Project, Status: p.Status, Total: p.Total, Done: p.Done, Errors: p.Errors, Percent: percent(p.Done, p.Total), Source: t.o.Source,
+	return Progress{ProjectState: p.ProjectState, Percent: percent(p.Done, p.Total), Source: t.o.Source,
 		Completed: p.Finished, Repeated: p.Repeated}
 }
 

@@ -33,13 +33,19 @@ type Count struct {
 	Done, Errors int64
 }
 
+// ProjectState is how far a project is, as everybody sees it.
+type ProjectState struct {
+	Project string `json:"project_id"`
+	Status  string `json:"status"`
+	Total   int64  `json:"total"` // 0: not known yet
+	// Done and Errors are all that were counted, the counts of other programs on a state server included.
+	Done   int64 `json:"done"`
+	Errors int64 `json:"errors"`
+}
+
 // ProjectProgress is how far a project is.
 type ProjectProgress struct {
-	Project string
-	Status  string
-	Total   int64 // 0: not known yet
-	// Done and Errors are all that were counted, the counts of other programs on a state server included.
-	Done, Errors int64
+	ProjectState
 	// OtherDone and OtherErrors are the counts of other programs on a state server.
 	OtherDone, OtherErrors int64
 	Rev                    int64  // raised by each change of Status or Total
@@ -148,7 +154,7 @@ const maxCount = 1_000_000_000_000
 
 // NewProjectProgress is that of a project that begins.
 func NewProjectProgress(project string, at time.Time) ProjectProgress {
-	return ProjectProgress{Project: project, Status: ProjectInitializing, Rev: 1, Event: uuid.NewString(), Touched: at}
+	return ProjectProgress{ProjectState: ProjectState{Project: project, Status: ProjectInitializing}, Rev: 1, Event: uuid.NewString(), Touched: at}
 }
 
 // Apply makes a change. Finished: it has brought the project over the finish line.

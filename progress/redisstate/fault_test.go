@@ -25,7 +25,7 @@ func TestRetries124(t *testing.T) {
 			t.Fatal(err)
 		}
 		begun := time.Now()
-		_, err = s.Merge(t.Context(), "count items", []store.ProjectProgress{{Project: "p-7", Status: "PROCESSING"}}, true)
+		_, err = s.Merge(t.Context(), "count items", []store.ProjectProgress{{ProjectState: store.ProjectState{Project: "p-7", Status: "PROCESSING"}}}, true)
 		if took := time.Since(begun); took < 7*time.Second || took > 8*time.Second {
 			t.Errorf("it took %v", took)
 		}
@@ -36,7 +36,7 @@ func TestRetries124(t *testing.T) {
 			t.Errorf("log %s", log.buf.String())
 		}
 		begun = time.Now()
-		if _, err := s.Merge(t.Context(), "set total", []store.ProjectProgress{{Project: "p-7"}}, true); err == nil || time.Since(begun) > 0 {
+		if _, err := s.Merge(t.Context(), "set total", []store.ProjectProgress{{ProjectState: store.ProjectState{Project: "p-7"}}}, true); err == nil || time.Since(begun) > 0 {
 			t.Errorf("a server that rests is asked: %v", err)
 		}
 		if err := s.Close(); err != nil {

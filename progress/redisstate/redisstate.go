@@ -206,7 +206,8 @@ func (s *State) Load(ctx context.Context, project string) (h progress.Held, foun
 			return n
 		}
 		found = true
-		h = progress.Held{Status: fields["status"], Total: number("total"), Done: number("done"), Errors: number("errors"), Epoch: number("epoch")}
+		h.ProjectState = store.ProjectState{Project: project, Status: fields["status"], Total: number("total"), Done: number("done"), Errors: number("errors")}
+		h.Epoch = number("epoch")
 		h.OtherDone, h.OtherErrors = max(h.Done-number("sql_done"), 0), max(h.Errors-number("sql_errors"), 0)
 		return nil
 	})
