@@ -8,11 +8,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/fleet"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/store/postgres"
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
@@ -79,12 +81,21 @@ func (d *dying) die() {
 
 func (o order) follow() error {
 	ctx := context.Background()
-	m, err := newMember(ctx, o.URL, parts{lease: 2 * time.Second, beat: 200 * time.Millisecond, store: func(s conductor.Store) conductor.Store { return &dying{Store: s, o: o} }})
+	m, err := newMember(ctx, o.URL, parts{lease: 2 * time.Second, beat: 200 * time.Millisecond, store: func(s conductor.Store) conductor.Store { return &dying{Store: s, o: o} },
+		set: func(m *member, o *conductor.Options) {
+			slots := fleet.NewSlots(ctx, m.node, m.store)
+			go slots.Run()
+			o.Slots = slots
+		}})
 	if err != nil {
 		return err
 	}
-	for range o.Start {
-		if _, err := m.start(ctx, six); err != nil {
+	for i := range o.Start {
+		text := six
+		if i%2 == 1 {
+			text = strings.Replace(six, "steps:", "settings: {concurrency: {key: k, limit: 2}}\nsteps:", 1)
+		}
+		if _, err := m.start(ctx, text); err != nil {
 			return err
 		}
 		fmt.Println("started")
@@ -145,7 +156,8 @@ func (p *process) end() error {
 	return p.cmd.Wait()
 }
 
-// Nodes that are killed at any commit lose nothing and do nothing twice: others take their executions over.
+// Nodes that are killed at any commit lose nothing and do nothing twice: others take their executions over, and the slots of
+// concurrency keys that they held.
 func TestKilledNodes(t *testing.T) {
 	for _, at := range []int{1, 2, 7, 23} {
 		for _, before := range []bool{true, false} {
@@ -164,6 +176,7 @@ func TestKilledNodes(t *testing.T) {
 					}
 				}
 				ended(t, watch)
+				noSeats(t, watch)
 				if err := survivor.in.Close(); err != nil {
 					t.Fatal(err)
 				}
