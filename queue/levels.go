@@ -47,7 +47,11 @@ func (s *levels) first() int {
 
 // pop takes the next message. size is above zero.
 func (s *levels) pop() Message {
-	i := s.first()
+	return s.popFrom(s.first())
+}
+
+// popFrom takes the next message of a priority that has one.
+func (s *levels) popFrom(i int) Message {
 	l := s.list[i]
 	s.size--
 	m := l.pop()

@@ -1,0 +1,321 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/desk/wire"
+	"github.com/stepwell/stepwell/expr"
+)
+
+// maxBodies bounds, in bytes, the calls of all workers that are being served.
+const maxBodies = 256 << 20
+
+// budget counts the bytes of calls that are being served.
+type budget struct {
+	mu   sync.Mutex
+	used int64
+}
+
+func (b *budget) take(n int64) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.used > 0 && b.used+n > maxBodies {
+		return stepwell.Errorf(stepwell.CodeUnavailable, "offer it again in a moment", "workers have %d MiB under way here", maxBodies>>20)
+	}
+	b.used += n
+	return nil
+}
+
+func (b *budget) give(n int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.used -= n
+}
+
+// answered is what a call gives; undo takes it back when it does not reach the worker.
+type answered struct {
+	body any
+	undo func()
+}
+
+var errNoCall = stepwell.Errorf(stepwell.CodeNotFound, "join, turn, claim, steps/{id}/spawn, log, progress, memo, own or outputs/{key}", "there is no such call")
+
+// serve serves one call, named by what follows wire.Path. HTTP and streams share it.
+func (d *Desk) serve(ctx context.Context, caller Caller, name string, body []byte) (answered, error) {
+	parts := strings.Split(name, "/")
+	for i := range parts {
+		var err error
+		if parts[i], err = url.PathUnescape(parts[i]); err != nil {
+			return answered{}, errNoCall
+		}
+	}
+	switch {
+	case name == "join":
+		in, err := read[wire.Join](body)
+		if err != nil {
+			return answered{}, err
+		}
+		out, err := d.join(ctx, caller, in)
+		return answered{body: out}, err
+	case name == "turn":
+		return d.serveTurn(ctx, caller, body)
+	case name == "claim":
+		return d.serveClaim(ctx, caller, body)
+	case len(parts) == 3 && parts[0] == "steps", len(parts) == 4 && parts[0] == "steps" && parts[2] == "outputs":
+		return d.serveStep(ctx, caller, parts[1:], body)
+	}
+	return answered{}, errNoCall
+}
+
+// read reads a call's document.
+func read[T any](body []byte) (*T, error) {
+	var in T
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, stepwell.Invalid("", "the body is not the JSON of this call: %v", err)
+	}
+	return &in, nil
+}
+
+func (d *Desk) serveTurn(ctx context.Context, caller Caller, body []byte) (answered, error) {
+	in, err := read[wire.Turn](body)
+	if err != nil {
+		return answered{}, err
+	}
+	s, err := d.session(caller, in.Worker)
+	if err != nil {
+		return answered{}, err
+	}
+	out, err := d.turn(ctx, s, in)
+	if err != nil {
+		return answered{}, err
+	}
+	undo := func() {
+		ids := make([]wire.ID, len(out.Tasks))
+		for i := range out.Tasks {
+			ids[i] = out.Tasks[i].ID
+		}
+		_ = d.giveBack(ctx, s, ids) // ids of our own
+	}
+	return answered{out, undo}, nil
+}
+
+// serveClaim lets an attempt begin, or gives a waiting one to a worker that knows of it from elsewhere.
+func (d *Desk) serveClaim(ctx context.Context, caller Caller, body []byte) (answered, error) {
+	in, err := read[wire.Claim](body)
+	if err != nil {
+		return answered{}, err
+	}
+	s, err := d.session(caller, in.Worker)
+	if err != nil {
+		return answered{}, err
+	}
+	k, err := idOf(wire.ID{StepID: in.StepID, Epoch: in.Epoch})
+	if err != nil {
+		return answered{}, err
+	}
+	a, fresh := d.claimable(s, k)
+	if a == nil {
+		return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is somebody else's, or nobody wants it", k.epoch, in.StepID)
+	}
+	if fresh {
+		t, ok := d.finish(ctx, a, s)
+		if !ok {
+			return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "the step cannot begin")
+		}
+		return answered{body: t}, nil
+	}
+	return answered{body: struct{}{}}, d.begin(ctx, s, a, in)
+}
+
+// claimable finds the attempt of a claim; fresh says that it has been given to the worker just now.
+func (d *Desk) claimable(s *session, k id) (a *attempt, fresh bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch a = d.attempts[k]; {
+	case a == nil || a.settling || a.revoked:
+		return nil, false
+	case d.adopt(a, s):
+		return a, false
+	case a.state == waiting && d.suits(a.task, s) && len(s.held) < s.concurrency+maxCredit:
+		d.hold(a, s, a.lease)
+		return a, true
+	}
+	return nil, false
+}
+
+// begin records that a held attempt runs.
+func (d *Desk) begin(ctx context.Context, s *session, a *attempt, in *wire.Claim) error {
+	since := d.o.Now().Add(-time.Duration(min(max(in.RanMS, 0), 1e12) * float64(time.Millisecond)))
+	d.mu.Lock()
+	begun := a.claimed
+	d.mu.Unlock()
+	if begun {
+		return nil // the same worker asks again, because it has not heard the answer
+	}
+	ev := d.remote(ctx, a).Running(s.name, since)
+	if err := d.p.Conductor.ReportAll(ctx, []conductor.RunEvent{{Run: a.task.Run, Event: ev}}); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a.claimed = true
+	return nil
+}
+
+// stepCall are the members that all calls on steps have.
+type stepCall struct {
+	Worker string `json:"worker"`
+	Epoch  uint32 `json:"epoch"`
+}
+
+// serveStep serves what action.Host offers in process.
+func (d *Desk) serveStep(ctx context.Context, caller Caller, parts []string, body []byte) (answered, error) {
+	in, err := read[stepCall](body)
+	if err != nil {
+		return answered{}, err
+	}
+	s, err := d.session(caller, in.Worker)
+	if err != nil {
+		return answered{}, err
+	}
+	k, err := idOf(wire.ID{StepID: parts[0], Epoch: in.Epoch})
+	if err != nil {
+		return answered{}, err
+	}
+	d.mu.Lock()
+	a := d.attempts[k]
+	ours := a != nil && !a.settling && d.adopt(a, s)
+	d.mu.Unlock()
+	if !ours {
+		return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is not this worker's", k.epoch, parts[0])
+	}
+	key := ""
+	if len(parts) == 3 {
+		key = parts[2]
+	}
+	h := d.remote(ctx, a).Host()
+	var out any = struct{}{}
+	switch parts[1] {
+	case "spawn":
+		err = spawn(ctx, h, body)
+	case "log":
+		err = log(h, body)
+	case "progress":
+		err = progress(h, body)
+	case "memo":
+		out, err = memo(ctx, h, body)
+	case "own":
+		err = own(ctx, h, body)
+	case "outputs":
+		out, err = outputs(ctx, h, key)
+	default:
+		err = errNoCall
+	}
+	return answered{body: out}, err
+}
+
+func spawn(ctx context.Context, h action.Host, body []byte) error {
+	in, err := read[wire.Spawn](body)
+	if err != nil {
+		return err
+	}
+	steps := make([]action.NewStep, len(in.Steps))
+	for i := range in.Steps {
+		n := &in.Steps[i]
+		steps[i] = action.NewStep{Name: n.Name, Key: n.Key, Action: n.Action, DependsOn: n.DependsOn, Retry: n.Retry, OnFailure: n.OnFailure,
+			Timeout: time.Duration(min(max(n.TimeoutSeconds, 0), 1e9) * float64(time.Second))}
+		if len(n.Params) == 0 || string(n.Params) == "null" {
+			continue
+		}
+		v, err := expr.Decode(n.Params)
+		params, ok := v.(map[string]any)
+		if err != nil || !ok {
+			return stepwell.Invalid("", "params of %s are not an object that can be read", stepwell.Head(n.Name, wire.MaxName))
+		}
+		steps[i].Params = params
+	}
+	return h.Spawn(ctx, steps)
+}
+
+func log(h action.Host, body []byte) error {
+	in, err := read[wire.Log](body)
+	if err != nil {
+		return err
+	}
+	if len(in.Lines) > maxLines {
+		return stepwell.Errorf(stepwell.CodeLimit, "", "a call carries at most %d lines", maxLines)
+	}
+	logLines(h, in.Lines)
+	return nil
+}
+
+func progress(h action.Host, body []byte) error {
+	in, err := read[wire.Progress](body)
+	if err == nil {
+		h.Progress(in.Fraction, in.Note)
+	}
+	return err
+}
+
+func memo(ctx context.Context, h action.Host, body []byte) (*wire.Value, error) {
+	in, err := read[wire.Memo](body)
+	if err != nil {
+		return nil, err
+	}
+	if len(in.Value) > 0 {
+		return &wire.Value{Found: true}, h.Record(ctx, in.Key, in.Value)
+	}
+	raw, ok, err := h.Recall(ctx, in.Key)
+	return &wire.Value{Found: ok, Value: raw}, err
+}
+
+func own(ctx context.Context, h action.Host, body []byte) error {
+	in, err := read[wire.Own](body)
+	if err == nil {
+		err = h.Own(ctx, in.State)
+	}
+	return err
+}
+
+func outputs(ctx context.Context, h action.Host, key string) (*wire.Value, error) {
+	var raw []byte
+	var err error
+	if key != "" {
+		raw, err = h.Outputs(ctx, key)
+	} else {
+		var all map[string]json.RawMessage
+		if all, err = h.Data(ctx); err == nil {
+			raw, err = json.Marshal(all)
+		}
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case len(raw) > wire.MaxBody:
+		return nil, stepwell.Errorf(stepwell.CodeLimit, "ask for the outputs of single steps", "the outputs are more than %d MiB", wire.MaxBody>>20)
+	}
+	return &wire.Value{Found: len(raw) > 0, Value: raw}, nil
+}
+
+// problem is an error as a worker gets it, with its HTTP status.
+func (d *Desk) problem(name string, err error) (int, wire.Problem) {
+	code := stepwell.CodeOf(err)
+	status, ok := statuses[code]
+	switch {
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return statuses[stepwell.CodeUnavailable], wire.Problem{Code: stepwell.CodeUnavailable, Message: "cut off: offer it again"}
+	case !ok:
+		d.o.Log.Error("a worker's call failed", "call", name, "error", err)
+		return 500, wire.Problem{Code: stepwell.CodeInternal, Message: "the call failed: see the node's log"}
+	}
+	return status, wire.Problem{Code: code, Message: err.Error(), Hint: stepwell.HintOf(err)}
+}

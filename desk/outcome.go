@@ -1,0 +1,284 @@
+package desk
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/desk/wire"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/worker"
+)
+
+// maxLines is how many lines one call may carry.
+const maxLines = 10_000
+
+// settled is an outcome that is to be reported.
+type settled struct {
+	a  *attempt
+	ev conductor.RunEvent
+}
+
+// settle takes outcomes in. Those that are neither committed nor refused are to be offered again.
+func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, out *wire.Turned) {
+	var list []settled
+	for i := range outcomes {
+		o := &outcomes[i]
+		a, done, err := d.claimOutcome(ctx, s, o)
+		if err == nil && a != nil {
+			var ev engine.Event
+			if ev, err = d.conclude(ctx, s, a, o); err == nil {
+				list = append(list, settled{a, conductor.RunEvent{Run: a.task.Run, Event: ev}})
+				continue
+			}
+			d.unsettle(a)
+		}
+		switch {
+		case err != nil && refuses(err):
+			out.Refused = append(out.Refused, wire.Refused{ID: o.ID, Code: stepwell.CodeOf(err), Message: err.Error()})
+		case done:
+			out.Committed = append(out.Committed, o.ID)
+		}
+	}
+	for _, x := range d.commit(ctx, list) {
+		out.Committed = append(out.Committed, x.a.wire())
+	}
+}
+
+// refuses reports whether an error says that an outcome never will be taken.
+func refuses(err error) bool {
+	code := stepwell.CodeOf(err)
+	return code == stepwell.CodeInvalid || code == stepwell.CodeForbidden || code == stepwell.CodeNotFound || code == stepwell.CodeLimit
+}
+
+// claimOutcome finds the attempt of an outcome and keeps others from settling it; nil: there is none to settle. Done
+// says that the outcome need not be offered again.
+func (d *Desk) claimOutcome(ctx context.Context, s *session, o *wire.Outcome) (a *attempt, done bool, err error) {
+	k, err := idOf(o.ID)
+	if err != nil {
+		return nil, false, err
+	}
+	d.mu.Lock()
+	a = d.attempts[k]
+	d.mu.Unlock()
+	if a == nil {
+		if done, err = d.recall(ctx, k); done || err != nil {
+			return nil, done, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a = d.attempts[k]; a == nil || a.settling {
+		return nil, false, nil
+	}
+	if !d.adopt(a, s) {
+		return nil, false, notHeld(k)
+	}
+	a.settling = true
+	return a, false, nil
+}
+
+func notHeld(k id) error {
+	return stepwell.Errorf(stepwell.CodeForbidden, "", "attempt %d of %s is not this worker's", k.epoch, wire.Step(k.execution, k.idx))
+}
+
+// recall makes an attempt known again that workers know and this desk does not. Done says that there is no such attempt
+// any more.
+func (d *Desk) recall(ctx context.Context, k id) (done bool, err error) {
+	run, ended, err := d.p.Locate(ctx, k.execution)
+	if err != nil || ended {
+		return ended, err
+	}
+	t, err := d.p.Conductor.Task(ctx, run, k.idx, k.epoch)
+	if stepwell.CodeOf(err) == stepwell.CodeConflict {
+		// An event that changes nothing tells whether the execution runs here, and so whether its attempt has ended.
+		err = d.p.Conductor.ReportAll(ctx, []conductor.RunEvent{{Run: run, Event: engine.Event{Kind: engine.Advanced, At: d.o.Now().UnixMicro(), Idx: k.idx, Epoch: k.epoch}}})
+		return err == nil, err
+	}
+	if err != nil {
+		return false, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expect(t, true, "")
+	return false, nil
+}
+
+// expect records an attempt that some worker may hold. The caller holds the lock.
+func (d *Desk) expect(t *engine.Task, begun bool, name string) {
+	k := id{t.Execution, t.Idx, t.Epoch}
+	if d.attempts[k] != nil {
+		return
+	}
+	a := &attempt{id: k, task: t, state: expected, since: d.o.Now(), begun: begun, worker: name, given: true, claimed: begun}
+	d.attempts[k], d.byRun[flight{t.Run, t.Idx, t.Epoch}] = a, k
+	for _, s := range d.sessions {
+		if s.holding[k] {
+			d.adopt(a, s)
+			return
+		}
+	}
+}
+
+func (d *Desk) unsettle(a *attempt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	a.settling = false
+}
+
+// conclude turns an outcome into an event, as if the handler had run here.
+func (d *Desk) conclude(ctx context.Context, s *session, a *attempt, o *wire.Outcome) (engine.Event, error) {
+	if len(o.Log) > maxLines {
+		return engine.Event{}, stepwell.Errorf(stepwell.CodeLimit, "", "an outcome carries at most %d lines", maxLines)
+	}
+	e := worker.Ended{Worker: s.name, Ran: time.Duration(min(max(o.RanMS, 0), 1e12) * float64(time.Millisecond)), Revoked: a.revoked}
+	if err := d.ended(o, &e); err != nil {
+		return engine.Event{}, err
+	}
+	x := d.remote(ctx, a)
+	logLines(x.Host(), o.Log)
+	return x.Conclude(e), nil
+}
+
+// remote is this side of an attempt; one that was rendered by another node is rendered again.
+func (d *Desk) remote(ctx context.Context, a *attempt) *worker.Remote {
+	d.mu.Lock()
+	x := a.remote
+	d.mu.Unlock()
+	if x != nil {
+		return x
+	}
+	p := d.p.Runner.Prepare(context.WithoutCancel(ctx), a.task)
+	x = d.p.Runner.Remote(context.Background(), p)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a.remote == nil {
+		a.remote = x
+	}
+	return a.remote
+}
+
+// ended is an outcome as a handler returns it. CodeInvalid.
+func (d *Desk) ended(o *wire.Outcome, e *worker.Ended) error {
+	failure := stepwell.Error{Code: stepwell.CodeFailed, Message: "the worker does not say why"}
+	if o.Error != nil {
+		failure.Message, failure.Hint = o.Error.Message, o.Error.Hint
+		if slices.Contains(failures, o.Error.Code) {
+			failure.Code = o.Error.Code
+		}
+	}
+	after := time.Duration(min(max(o.RetryAfterMS, 0), 1e12)) * time.Millisecond
+	switch o.Status {
+	case wire.Completed:
+		if len(o.Output) > 0 {
+			e.Outputs = o.Output
+		}
+	case wire.Skipped:
+		e.Err = action.Skip(failure.Message)
+	case wire.Failed:
+		switch e.Err = &failure; {
+		case o.Permanent:
+			e.Err = action.Fail(&failure)
+		case o.Defer || after > 0:
+			e.Err = &action.RetryError{After: after, Defer: o.Defer, Err: &failure}
+		}
+	case wire.Waiting:
+		if o.Wait == nil {
+			return stepwell.Invalid(`give "wait"`, "a waiting step without its wait")
+		}
+		e.Err = d.wait(o.Wait)
+	default:
+		return stepwell.Invalid("completed, failed, skipped or waiting", "status %q", stepwell.Head(o.Status, 40))
+	}
+	return nil
+}
+
+// failures are the codes that a worker may give.
+var failures = []stepwell.Code{stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict, stepwell.CodeUnavailable, stepwell.CodeTimeout,
+	stepwell.CodeCancelled, stepwell.CodeLimit, stepwell.CodeFailed, stepwell.CodePanic, stepwell.CodeNotReplaced, stepwell.CodeUnauthenticated,
+	stepwell.CodeForbidden, stepwell.CodeDenied}
+
+func (d *Desk) wait(w *wire.Wait) error {
+	out := &action.WaitError{Resume: w.Resume, State: w.State, Await: w.Await, Elsewhere: w.Elsewhere, Require: w.Require, ExternalID: w.External}
+	if w.AfterMS > 0 || !w.Await {
+		out.Until = d.o.Now().Add(time.Duration(min(max(w.AfterMS, 0), 1e12)) * time.Millisecond)
+	}
+	if len(w.Output) > 0 {
+		out.Outputs = w.Output
+	}
+	return out
+}
+
+// commit reports outcomes, and returns those that are durable or no longer wanted.
+func (d *Desk) commit(ctx context.Context, list []settled) (done []settled) {
+	events := make([]conductor.RunEvent, len(list))
+	for i := range list {
+		events[i] = list[i].ev
+	}
+	all := len(list) > 0 && d.p.Conductor.ReportAll(ctx, events) == nil
+	for i := range list {
+		if all || d.committed(ctx, &list[i]) {
+			done = append(done, list[i])
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range list {
+		list[i].a.settling = false
+	}
+	for i := range done {
+		d.drop(done[i].a)
+	}
+	return done
+}
+
+// committed reports one outcome of several of which not all were taken.
+func (d *Desk) committed(ctx context.Context, x *settled) bool {
+	err := d.p.Conductor.ReportAll(ctx, []conductor.RunEvent{x.ev})
+	if stepwell.CodeOf(err) != stepwell.CodeConflict {
+		return err == nil
+	}
+	_, ended, err := d.p.Locate(ctx, x.a.execution) // it has ended, or another node runs it
+	return err == nil && ended
+}
+
+// rawFields reports whether a handler renders templates of its parameters itself.
+func rawFields(fields []spec.Field) bool {
+	return slices.ContainsFunc(fields, func(f spec.Field) bool {
+		return f.Raw || f.Bare || rawFields(f.Fields) || f.Items != nil && rawFields([]spec.Field{*f.Items})
+	})
+}
+
+// logLines adds lines to a step's log.
+func logLines(h action.Host, lines []wire.Line) {
+	for i := range lines {
+		l := &lines[i]
+		var attrs map[string]any
+		if len(l.Attrs) > 0 && json.Unmarshal(l.Attrs, &attrs) != nil {
+			attrs = map[string]any{"unreadable": len(l.Attrs)}
+		}
+		list := make([]slog.Attr, 0, len(attrs))
+		for name, v := range attrs {
+			list = append(list, slog.Any(name, v))
+		}
+		h.Log(level(l.Level), l.Message, list...)
+	}
+}
+
+func level(name string) slog.Level {
+	switch name {
+	case "debug":
+		return slog.LevelDebug
+	case "warning":
+		return slog.LevelWarn
+	case "error":
+		return slog.LevelError
+	}
+	return slog.LevelInfo
+}

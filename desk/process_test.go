@@ -1,0 +1,3 @@
+package desk_test
+
+func runWorkerProcess() bool { return false }

@@ -1,0 +1,479 @@
+package desk
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/desk/wire"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/worker"
+)
+
+// Limits of one worker, and of all.
+const (
+	maxSessions    = 10_000
+	maxConcurrency = 10_000
+	maxCredit      = 1024  // held attempts above a worker's concurrency
+	callRate       = 5_000 // calls a second, and twice that at once
+	sessionsLast   = 8     // leases without a word; then a worker that holds nothing is forgotten
+)
+
+// Caller is who is behind a link, as the door knows him.
+type Caller struct {
+	ID     string // identity, "" where there are none
+	Secure bool   // nobody can listen to the link: TLS, or this machine itself
+}
+
+// session is a worker elsewhere. The desk's lock guards it.
+type session struct {
+	name, version   string
+	caller          Caller
+	actions, queues map[string]bool // no queues: all
+	concurrency     int
+	seen            time.Time
+	held            map[id]*attempt
+	holding         map[id]bool   // as last told
+	news            chan struct{} // closed when there may be something for a waiting turn; nil: none waits
+	tokens          float64       // calls, as of seen
+}
+
+// ring wakes the waiting turns.
+func (s *session) ring() {
+	if s.news != nil {
+		close(s.news)
+		s.news = nil
+	}
+}
+
+// bell is closed at the next ring.
+func (s *session) bell() chan struct{} {
+	if s.news == nil {
+		s.news = make(chan struct{})
+	}
+	return s.news
+}
+
+// spend counts a call, unless there are too many.
+func (s *session) spend(now time.Time) error {
+	s.tokens = min(2*callRate, s.tokens+now.Sub(s.seen).Seconds()*callRate)
+	s.seen = now
+	if s.tokens < 1 {
+		return stepwell.Errorf(stepwell.CodeLimit, "put more into each turn", "worker %s makes more than %d calls a second", s.name, callRate)
+	}
+	s.tokens--
+	return nil
+}
+
+// serves reports whether a worker takes steps of the queue.
+func (s *session) serves(name string) bool {
+	if name == "" {
+		name = queue.DefaultQueue
+	}
+	return len(s.queues) == 0 || s.queues[name]
+}
+
+// wakeSessions rings those that could take what waits. The caller holds the lock.
+func (d *Desk) wakeSessions() {
+	if len(d.waiting) == 0 {
+		return
+	}
+	for _, s := range d.sessions {
+		if s.news != nil && d.anyFor(s) {
+			s.ring()
+		}
+	}
+}
+
+// anyFor reports whether there may be something for a worker. The caller holds the lock.
+func (d *Desk) anyFor(s *session) bool {
+	for name := range d.waiting {
+		if s.actions[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// join begins a session.
+func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Joined, error) {
+	switch {
+	case in.Worker == "" || len(in.Worker) > wire.MaxName:
+		return nil, stepwell.Invalid("", "worker is a name of 1 to %d bytes", wire.MaxName)
+	case in.Protocol < wire.Oldest || in.Protocol > wire.Protocol:
+		return nil, stepwell.Invalid("run a worker of the node's version", "protocol %d is not served, but %d to %d", in.Protocol, wire.Oldest, wire.Protocol)
+	case in.Concurrency < 1 || in.Concurrency > maxConcurrency:
+		return nil, stepwell.Invalid("", "concurrency is %d, not 1 to %d", in.Concurrency, maxConcurrency)
+	case len(in.Actions) == 0 || len(in.Actions) > wire.MaxActions || len(in.Queues) > wire.MaxActions || len(in.Holding) > wire.MaxHolding:
+		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "a worker has 1 to %d actions, at most as many queues, and holds at most %d attempts", wire.MaxActions, wire.MaxHolding)
+	}
+	for i := range in.Actions {
+		if n := len(in.Actions[i].Name); n == 0 || n > wire.MaxName {
+			return nil, stepwell.Invalid("", "actions[%d] has a name of %d bytes, not 1 to %d", i, n, wire.MaxName)
+		}
+	}
+	if err := d.o.Announce(ctx, in.Worker, in.Actions); err != nil {
+		return nil, err
+	}
+	if err := d.seat(caller, in); err != nil {
+		return nil, err
+	}
+	return &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Nodes: append([]string{}, d.o.Nodes()...)}, nil
+}
+
+// seat makes or renews the session of a worker.
+func (d *Desk) seat(caller Caller, in *wire.Join) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.sessions[in.Worker]
+	switch {
+	case s != nil && s.caller.ID != caller.ID:
+		return stepwell.Errorf(stepwell.CodeForbidden, "choose another name", "worker %s is somebody else's", in.Worker)
+	case s == nil && len(d.sessions) >= maxSessions:
+		return stepwell.Errorf(stepwell.CodeLimit, "", "%d workers have joined already", maxSessions)
+	case s == nil:
+		s = &session{name: in.Worker, held: map[id]*attempt{}, seen: d.o.Now(), tokens: 2 * callRate}
+		d.sessions[in.Worker] = s
+	}
+	s.caller, s.version, s.concurrency = caller, in.Version, in.Concurrency
+	s.actions, s.queues = map[string]bool{}, map[string]bool{}
+	for i := range in.Actions {
+		s.actions[in.Actions[i].Name] = true
+	}
+	for _, name := range in.Queues {
+		s.queues[name] = true
+	}
+	return d.renew(s, in.Holding)
+}
+
+// session finds the worker of a call.
+func (d *Desk) session(caller Caller, name string) (*session, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.sessions[name]
+	if s == nil {
+		return nil, stepwell.Errorf(stepwell.CodeNotFound, wire.JoinFirst, "worker %q has not joined this node", stepwell.Head(name, wire.MaxName))
+	}
+	if s.caller.ID != caller.ID {
+		return nil, stepwell.Errorf(stepwell.CodeForbidden, "", "worker %s is somebody else's", name)
+	}
+	s.caller.Secure = s.caller.Secure && caller.Secure
+	return s, s.spend(d.o.Now())
+}
+
+// renew takes in what a worker says that it holds. The caller holds the lock.
+func (d *Desk) renew(s *session, list []wire.ID) error {
+	if list == nil {
+		return nil
+	}
+	s.holding = make(map[id]bool, len(list))
+	for _, w := range list {
+		k, err := idOf(w)
+		if err != nil {
+			return err
+		}
+		s.holding[k] = true
+		if a := d.attempts[k]; a != nil {
+			d.adopt(a, s)
+		}
+	}
+	return nil
+}
+
+// adopt renews the lease of an attempt that a worker holds, or gives it one that nobody holds any more. It reports whether
+// the worker holds it then. The caller holds the lock.
+func (d *Desk) adopt(a *attempt, s *session) bool {
+	switch {
+	case a.state == held && a.holder == s:
+	case a.state == expected, a.state == loose, a.state == waiting && a.given:
+		d.hold(a, s, queue.Lease{})
+	default:
+		return false
+	}
+	a.until = d.o.Now().Add(d.o.Lease)
+	return true
+}
+
+// hold gives an attempt to a worker. The caller holds the lock.
+func (d *Desk) hold(a *attempt, s *session, lease queue.Lease) {
+	d.count(a, -1)
+	now := d.o.Now()
+	a.state, a.holder, a.lease, a.given, a.since, a.until = held, s, lease, true, now, now.Add(d.o.Lease)
+	s.held[a.id] = a
+}
+
+// turn is one turn of a worker.
+func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turned, error) {
+	if len(in.Outcomes) > wire.MaxOutcomes || len(in.Holding)+len(in.Back) > wire.MaxHolding {
+		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "a turn carries at most %d outcomes and %d held attempts", wire.MaxOutcomes, wire.MaxHolding)
+	}
+	d.mu.Lock()
+	err := d.renew(s, in.Holding)
+	d.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	out := &wire.Turned{Tasks: []wire.Task{}, Stop: []wire.ID{}, Committed: []wire.ID{}, Refused: []wire.Refused{}}
+	if err := d.giveBack(ctx, s, in.Back); err != nil {
+		return nil, err
+	}
+	d.settle(ctx, s, in.Outcomes, out)
+	if in.Leaving {
+		d.leave(ctx, s)
+		return out, nil
+	}
+	wait := time.Duration(min(max(in.WaitMS, 0), wire.MaxWaitMS)) * time.Millisecond
+	if len(in.Outcomes) > 0 {
+		wait = 0
+	}
+	d.deal(ctx, s, in.Want, wait, out)
+	return out, nil
+}
+
+// held back by a limit of a queue, tasks are looked for again after limitPause.
+const limitPause = 100 * time.Millisecond
+
+// deal adds tasks and stops to an answer, and waits for the first of them.
+func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duration, out *wire.Turned) {
+	over := time.NewTimer(wait)
+	defer over.Stop()
+	for {
+		d.mu.Lock()
+		news := s.bell()
+		stop, fresh := d.stops(s)
+		d.mu.Unlock()
+		out.Stop = stop
+		if want > 0 {
+			out.Tasks = d.take(ctx, s, want)
+		}
+		if len(out.Tasks) > 0 || fresh || wait <= 0 {
+			return
+		}
+		pause := d.pause(s, want)
+		select {
+		case <-news:
+		case <-pause:
+		case <-over.C:
+			return
+		case <-d.serving.Done():
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// pause is how long to wait for a limit that holds back what a worker could take; nil: nothing is held back.
+func (d *Desk) pause(s *session, want int) <-chan time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if want > 0 && d.anyFor(s) {
+		return time.After(limitPause)
+	}
+	return nil
+}
+
+// stops lists what a worker is to stop; fresh says that it has not been told of all. The caller holds the lock.
+func (d *Desk) stops(s *session) (list []wire.ID, fresh bool) {
+	list = []wire.ID{}
+	for _, a := range s.held {
+		if a.revoked {
+			fresh = fresh || !a.told
+			a.told = true
+			list = append(list, a.wire())
+		}
+	}
+	return list, fresh
+}
+
+// take finds tasks for a worker, makes it their holder, and renders them.
+func (d *Desk) take(ctx context.Context, s *session, want int) []wire.Task {
+	tasks := []wire.Task{}
+	for _, a := range d.draw(s, want) {
+		if t, ok := d.finish(ctx, a, s); ok {
+			tasks = append(tasks, t)
+		}
+	}
+	return tasks
+}
+
+// draw takes tasks out of the queue for a worker.
+func (d *Desk) draw(s *session, want int) (list []*attempt) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	want = min(want, wire.MaxOutcomes, s.concurrency+maxCredit-len(s.held))
+	if want <= 0 || !d.anyFor(s) {
+		return nil
+	}
+	leases := d.queue.Take(nil, want, func(m *queue.Message) bool {
+		t, ok := m.Body.(*engine.Task)
+		return ok && d.suits(t, s)
+	})
+	for _, l := range leases {
+		t := l.Body.(*engine.Task)
+		a := d.attempts[id{t.Execution, t.Idx, t.Epoch}]
+		if a == nil || a.state != waiting {
+			_ = d.queue.Ack(context.Background(), []queue.Lease{l}) // pushed twice, or no longer wanted
+			continue
+		}
+		d.hold(a, s, l)
+		list = append(list, a)
+	}
+	return list
+}
+
+// suits reports whether a task may go to a worker. The caller holds the lock.
+func (d *Desk) suits(t *engine.Task, s *session) bool {
+	if !s.actions[t.Step.Action] || !s.serves(t.Queue) || len(t.Members) > 0 || !d.mayGo(t.Step.Action) {
+		return false
+	}
+	if s.caller.Secure {
+		return true
+	}
+	a := d.attempts[id{t.Execution, t.Idx, t.Epoch}]
+	return !t.Step.Secrets && (a == nil || !a.secret)
+}
+
+// mayGo reports whether calls of an action can be finished here: no template is left for the handler. The caller holds the
+// lock.
+func (d *Desk) mayGo(name string) bool {
+	may, known := d.portable[name]
+	if !known {
+		about, ok := d.p.Actions.Spec(name)
+		if !ok {
+			return false // it may be announced yet
+		}
+		may = !rawFields(about.Params) && about.Stream == nil && !about.Internal
+		d.portable[name] = may
+	}
+	return may
+}
+
+// finish renders a task for its holder. A task that cannot be rendered has failed.
+func (d *Desk) finish(ctx context.Context, a *attempt, s *session) (wire.Task, bool) {
+	ctx = context.WithoutCancel(ctx) // the step does not fail because its worker goes
+	p := d.p.Runner.Prepare(ctx, a.task)
+	if p.Err != nil {
+		ev := d.p.Runner.Run(ctx, p)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.drop(a)
+		d.do(func(ctx context.Context) { d.report(ctx, "a step that cannot begin", a.task.Run, ev) })
+		return wire.Task{}, false
+	}
+	params, err := expr.Marshal(p.Params)
+	if err != nil || p.Params == nil {
+		params = []byte("{}")
+	}
+	if !s.caller.Secure && d.p.Secrets != nil && (string(d.p.Secrets.Seal(a.execution, params)) != string(params) || string(p.State) != string(a.task.State)) {
+		d.mu.Lock()
+		a.secret = true
+		d.putBack(a)
+		d.mu.Unlock()
+		return wire.Task{}, false
+	}
+	return d.call(a, &p, params), true
+}
+
+// call is a task as it goes out.
+func (d *Desk) call(a *attempt, p *worker.Prepared, params []byte) wire.Task {
+	t, x := a.task, d.p.Runner.Remote(context.Background(), *p)
+	d.mu.Lock()
+	if a.remote != nil {
+		a.remote.Close()
+	}
+	a.remote = x
+	d.mu.Unlock()
+	name := t.Step.Name
+	if name == "" {
+		name = t.Step.ID
+	}
+	return wire.Task{ID: a.wire(), ExecutionID: t.Execution, ExecutionNo: t.Run, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
+		Attempt: t.Attempt, Params: params, State: p.State, TimeoutMS: x.Timeout().Milliseconds(), Dir: t.Dir, LogLevel: t.Step.Policy.LogLevel,
+		NotIdempotent: t.Step.Policy.NotIdempotent}
+}
+
+// giveBack puts attempts that a worker holds and has not begun into the queue again.
+func (d *Desk) giveBack(_ context.Context, s *session, list []wire.ID) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, w := range list {
+		k, err := idOf(w)
+		if err != nil {
+			return err
+		}
+		if a := s.held[k]; a != nil && !a.settling && !a.claimed {
+			d.putBack(a)
+		}
+	}
+	return nil
+}
+
+// putBack puts a held attempt into the queue again. The caller holds the lock.
+func (d *Desk) putBack(a *attempt) {
+	d.release(a)
+	if a.remote != nil {
+		a.remote.Close()
+		a.remote = nil
+	}
+	a.state, a.told = loose, false
+	if a.revoked {
+		d.stopWaiting(a)
+		return
+	}
+	d.pushAgain(a)
+}
+
+// pushAgain queues an attempt that nobody holds. The caller holds the lock.
+func (d *Desk) pushAgain(a *attempt) {
+	a.state, a.since = waiting, d.o.Now()
+	d.count(a, 1)
+	t := a.task
+	m := queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Body: t}
+	if err := d.queue.Push(context.Background(), []queue.Message{m}); err == nil {
+		d.wakeSessions()
+	} // else the process ends
+}
+
+// leave ends a session in order: what it holds has not been lost.
+func (d *Desk) leave(_ context.Context, s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range s.held {
+		switch {
+		case a.settling:
+		case a.claimed:
+			d.lose(a)
+		default:
+			d.putBack(a)
+		}
+	}
+	delete(d.sessions, s.name)
+	s.ring()
+}
+
+// Worker describes a worker that has joined.
+type Worker struct {
+	Name, Version string
+	Actions       []string
+	Queues        []string
+	Concurrency   int
+	Held          int
+	Seen          time.Time
+}
+
+// Workers lists the workers that have joined, by name.
+func (d *Desk) Workers() (list []Worker) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.sessions {
+		list = append(list, Worker{s.name, s.version, slices.Sorted(maps.Keys(s.actions)), slices.Sorted(maps.Keys(s.queues)), s.concurrency, len(s.held), s.seen})
+	}
+	slices.SortFunc(list, func(a, b Worker) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}

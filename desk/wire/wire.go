@@ -1,0 +1,270 @@
+// Package wire is the protocol between a node and its workers: the documents, said once for HTTP and for streams.
+//
+// A worker joins, then takes turns: a turn carries outcomes in and tasks out. Between turns it calls what
+// action.Host offers in process. Every call is a POST of a JSON object below Path; over a stream (Path + "stream", a
+// WebSocket) the same calls are Requests, answered by Responses in any order.
+//
+// Times are durations in milliseconds: a worker's clock decides nothing. Unknown members are ignored. Stable.
+package wire
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// Protocol is the number of this protocol, Oldest the oldest that a node serves.
+const (
+	Protocol = 1
+	Oldest   = 1
+)
+
+// Path is below what the calls are: Path + "join".
+const Path = "/api/v1/worker/"
+
+// Limits of one call.
+const (
+	MaxBody     = 32 << 20 // bytes
+	MaxOutcomes = 1000
+	MaxHolding  = 20_000
+	MaxActions  = 1000
+	MaxWaitMS   = 30_000
+	MaxName     = 200 // bytes, of a worker, an action or a queue
+)
+
+// Action is an action that a worker serves. A node that knows it by its name needs nothing else.
+type Action struct {
+	Name          string       `json:"name"`
+	Summary       string       `json:"summary,omitempty"`
+	Params        []spec.Field `json:"params,omitempty"`
+	OpenParams    bool         `json:"open_params,omitempty"`
+	Outputs       []spec.Field `json:"outputs,omitempty"`
+	NotIdempotent bool         `json:"not_idempotent,omitempty"`
+}
+
+// Join begins a worker's time with a node, or begins it anew: what it held it still holds. A name belongs to the
+// identity that joined under it.
+type Join struct {
+	Worker      string   `json:"worker"`
+	Protocol    int      `json:"protocol"`
+	Version     string   `json:"version,omitempty"`
+	Queues      []string `json:"queues,omitempty"` // Defaults to all
+	Concurrency int      `json:"concurrency"`
+	Actions     []Action `json:"actions"`
+	Holding     []ID     `json:"holding,omitempty"`
+}
+
+// Joined answers it.
+type Joined struct {
+	Node         string   `json:"node"`
+	LeaseSeconds float64  `json:"lease_seconds"` // what is held must be listed more often than that
+	Nodes        []string `json:"nodes"`         // addresses of all nodes, for when this one is gone
+}
+
+// JoinFirst is the hint of a call by a worker that has not joined the node.
+const JoinFirst = "join first"
+
+// ID names an attempt of a step.
+type ID struct {
+	StepID string `json:"step_id"` // "{execution_id}:{index}"
+	Epoch  uint32 `json:"epoch"`
+}
+
+// Step is the id of a step.
+func Step(execution string, idx int32) string { return execution + ":" + strconv.Itoa(int(idx)) }
+
+// Split takes a step's id apart. CodeInvalid.
+func Split(step string) (execution string, idx int32, err error) {
+	at := strings.LastIndexByte(step, ':')
+	n, err := strconv.ParseInt(step[at+1:], 10, 32)
+	if at <= 0 || err != nil || n < 0 {
+		return "", 0, stepwell.Invalid(`a step's id is "{execution_id}:{index}"`, "step_id %q", stepwell.Head(step, MaxName))
+	}
+	return step[:at], int32(n), nil
+}
+
+// Turn carries outcomes in and asks for tasks.
+type Turn struct {
+	Worker   string    `json:"worker"`
+	Outcomes []Outcome `json:"outcomes,omitempty"`
+	Holding  []ID      `json:"holding,omitempty"` // renews the leases of all listed
+	Back     []ID      `json:"back,omitempty"`    // not begun, and not to be
+	Want     int       `json:"want,omitempty"`    // at most so many tasks
+	WaitMS   int       `json:"wait_ms,omitempty"` // for the first task, or for news in Stop
+	Leaving  bool      `json:"leaving,omitempty"` // the worker goes; what it still holds is taken from it
+}
+
+// Turned answers a turn.
+type Turned struct {
+	Tasks     []Task    `json:"tasks"`
+	Stop      []ID      `json:"stop"`      // to be stopped; their outcomes are awaited
+	Committed []ID      `json:"committed"` // their outcomes are durable, or no longer wanted: forget them
+	Refused   []Refused `json:"refused"`   // their outcomes never will be: forget them
+	// Others are to be offered again.
+}
+
+// Refused says why an outcome is not taken.
+type Refused struct {
+	ID
+	Code    stepwell.Code `json:"code"`
+	Message string        `json:"message"`
+}
+
+// Task is a finished call: its parameters are rendered, checked and complete.
+type Task struct {
+	ID
+	ExecutionID   string          `json:"execution_id"`
+	ExecutionNo   int64           `json:"execution_no"`
+	Pipeline      string          `json:"pipeline"`
+	StepKey       string          `json:"step_key"`
+	StepName      string          `json:"step_name"`
+	Action        string          `json:"action"`
+	Attempt       int             `json:"attempt"`
+	Params        json.RawMessage `json:"params"`
+	State         json.RawMessage `json:"state,omitempty"` // left by the call before that waited
+	TimeoutMS     int64           `json:"timeout_ms"`
+	Dir           string          `json:"dir,omitempty"`
+	LogLevel      string          `json:"log_level,omitempty"`
+	NotIdempotent bool            `json:"not_idempotent,omitempty"` // claim it before it begins
+}
+
+// The statuses of an outcome.
+const (
+	Completed = "completed"
+	Failed    = "failed"
+	Skipped   = "skipped"
+	Waiting   = "waiting"
+)
+
+// Outcome is how an attempt ended.
+type Outcome struct {
+	ID
+	Status       string          `json:"status"`
+	Output       json.RawMessage `json:"output,omitempty"` // of a completed one: an object
+	Error        *Error          `json:"error,omitempty"`  // of a failed or skipped one
+	Permanent    bool            `json:"permanent,omitempty"`
+	RetryAfterMS int64           `json:"retry_after_ms,omitempty"`
+	Defer        bool            `json:"defer,omitempty"` // does not count as an attempt
+	RanMS        float64         `json:"ran_ms,omitempty"`
+	Wait         *Wait           `json:"wait,omitempty"`
+	Log          []Line          `json:"log,omitempty"` // the last lines
+}
+
+// Error is a failure.
+type Error struct {
+	Code    stepwell.Code `json:"code,omitempty"` // Defaults to failed
+	Message string        `json:"message"`
+	Hint    string        `json:"hint,omitempty"`
+}
+
+// Wait is a step without a worker, as action.WaitError has it.
+type Wait struct {
+	AfterMS   int64           `json:"after_ms,omitempty"` // 0, with await: no time
+	Resume    bool            `json:"resume,omitempty"`
+	State     json.RawMessage `json:"state,omitempty"`
+	Output    json.RawMessage `json:"output,omitempty"`
+	Await     bool            `json:"await,omitempty"`
+	Elsewhere bool            `json:"elsewhere,omitempty"`
+	Require   string          `json:"require,omitempty"`
+	External  string          `json:"external_id,omitempty"`
+}
+
+// Claim says that a held attempt begins; 409: it must not.
+type Claim struct {
+	Worker string  `json:"worker"`
+	StepID string  `json:"step_id"`
+	Epoch  uint32  `json:"epoch"`
+	RanMS  float64 `json:"ran_ms,omitempty"`
+}
+
+// Spawn adds steps.
+type Spawn struct {
+	Worker string    `json:"worker"`
+	Epoch  uint32    `json:"epoch"`
+	Steps  []NewStep `json:"steps"`
+}
+
+// NewStep is action.NewStep.
+type NewStep struct {
+	Name           string          `json:"name"`
+	Key            string          `json:"key,omitempty"`
+	Action         string          `json:"action,omitempty"`
+	DependsOn      []string        `json:"depends_on"` // null: those of its action
+	Params         json.RawMessage `json:"params,omitempty"`
+	Retry          *stepwell.Retry `json:"retry,omitempty"`
+	OnFailure      string          `json:"on_failure,omitempty"`
+	TimeoutSeconds float64         `json:"timeout_seconds,omitempty"`
+}
+
+// Line is a line of a step's log.
+type Line struct {
+	Level   string          `json:"level"` // debug, info, warning or error
+	Message string          `json:"message"`
+	Attrs   json.RawMessage `json:"metadata,omitempty"` // an object
+}
+
+// Log adds lines.
+type Log struct {
+	Worker string `json:"worker"`
+	Epoch  uint32 `json:"epoch"`
+	Lines  []Line `json:"lines"`
+}
+
+// Progress is the share done.
+type Progress struct {
+	Worker   string  `json:"worker"`
+	Epoch    uint32  `json:"epoch"`
+	Fraction float64 `json:"fraction"`
+	Note     string  `json:"note,omitempty"`
+}
+
+// Memo records a value under a key (Value), or asks for the recorded one (no Value).
+type Memo struct {
+	Worker string          `json:"worker"`
+	Epoch  uint32          `json:"epoch"`
+	Key    string          `json:"key"`
+	Value  json.RawMessage `json:"value,omitempty"`
+}
+
+// Own makes work outside known, as action.Host.Own does.
+type Own struct {
+	Worker string          `json:"worker"`
+	Epoch  uint32          `json:"epoch"`
+	State  json.RawMessage `json:"state"`
+}
+
+// Outputs asks for the outputs of a step of the same execution, named by the call, or with none for those of all, merged.
+type Outputs struct {
+	Worker string `json:"worker"`
+	Epoch  uint32 `json:"epoch"`
+}
+
+// Value answers Memo and Outputs.
+type Value struct {
+	Found bool            `json:"found"`
+	Value json.RawMessage `json:"value,omitempty"`
+}
+
+// Problem is the body of every answer that is not a success.
+type Problem struct {
+	Code    stepwell.Code `json:"code"`
+	Message string        `json:"message"`
+	Hint    string        `json:"hint"`
+}
+
+// Request is a call on a stream: Call is what follows Path, No is the worker's number for it.
+type Request struct {
+	No   int64           `json:"no"`
+	Call string          `json:"call"`
+	Body json.RawMessage `json:"body"`
+}
+
+// Response answers the request of its number: Status is that of HTTP.
+type Response struct {
+	No     int64           `json:"no"`
+	Status int             `json:"status"`
+	Body   json.RawMessage `json:"body"`
+}

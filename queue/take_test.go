@@ -1,0 +1,54 @@
+package queue_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stepwell/stepwell/queue"
+)
+
+// A consumer that cannot deal with all messages gets those that it can, in the order of any other; the rest stays in order.
+func TestTakeSome(t *testing.T) {
+	q := &queue.Memory{}
+	q.Limit("narrow", queue.Limits{Concurrency: 1})
+	var list []queue.Message
+	for i := range int32(6) {
+		list = append(list, queue.Message{Run: 1, Idx: i}, queue.Message{Run: 2, Idx: i, Priority: int(i % 2)})
+	}
+	list = append(list, queue.Message{Run: 3, Idx: 2, Queue: "narrow"}, queue.Message{Run: 3, Idx: 4, Queue: "narrow"})
+	if err := q.Push(t.Context(), list); err != nil {
+		t.Fatal(err)
+	}
+	even := func(m *queue.Message) bool { return m.Idx%2 == 0 && m.Idx > 0 }
+	show := func(leases []queue.Lease) (s string) {
+		for _, l := range leases {
+			s += fmt.Sprintf(" %d/%d", l.Run, l.Idx)
+		}
+		return s
+	}
+	first := q.Take(nil, 2, even)
+	rest := q.Take(nil, 100, even)
+	if n := len(first) + len(rest); n != 5 {
+		t.Errorf("took%s and%s: the narrow queue gives one of two", show(first), show(rest))
+	}
+	if err := q.Ack(t.Context(), append(first, rest...)); err != nil {
+		t.Fatal(err)
+	}
+	if got := show(q.Take(nil, 100, even)); got != " 3/4" {
+		t.Errorf("then took%s", got)
+	}
+	var left string
+	for q.Len() > 0 {
+		l, err := q.Pull(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		left += show(l)
+	}
+	if left != " 2/1 2/3 2/5 1/0 2/0 1/1 1/3 1/5" && left != " 2/1 2/3 2/5 2/0 1/0 1/1 1/3 1/5" {
+		t.Errorf("left are%s", left)
+	}
+	if got := q.Take(nil, 1, even); got != nil {
+		t.Errorf("an empty queue gave%s", show(got))
+	}
+}

@@ -1,0 +1,376 @@
+// Package link runs a worker in a process of its own: a worker.Pool whose queue, reporter and records are a node's, over
+// HTTP turns or a stream (package desk/wire).
+//
+// An outcome is the worker's until the node says that it is committed; it is offered again to the same node or to another
+// until then. When a node does not answer, the worker goes to the next one and says there what it holds.
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/desk/wire"
+	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/worker"
+)
+
+// Bounds of what is kept until it is committed. Beyond them nothing more is pulled.
+const (
+	maxOutbox      = 100_000
+	maxOutboxBytes = 64 << 20
+)
+
+// Options configure a Worker. Nodes, Name and Actions are required.
+type Options struct {
+	Nodes   []string // addresses such as "https://node:8080"; nodes name more
+	Name    string   // unique among the workers of the nodes
+	Stream  bool     // use a stream, else HTTP turns
+	Header  http.Header
+	Client  *http.Client // Defaults to one without a time limit
+	Version string       // of the program, for people
+	Actions *action.Registry
+	// Queues are those served. Defaults to all.
+	Queues []string
+	// Concurrency is how many steps run at once. Defaults to four for each processor, at least 8.
+	Concurrency int
+	// Grace is how long a handler may go on after its context ended, and how long outcomes are offered at the end.
+	// Defaults to 15 seconds.
+	Grace time.Duration
+	// Log takes the worker's own messages. Defaults to slog.Default.
+	Log *slog.Logger
+}
+
+func (o *Options) validate() error {
+	if len(o.Nodes) == 0 || o.Actions == nil || o.Name == "" {
+		return errors.New("link: Nodes, Name and Actions are required")
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = max(8, 4*runtime.NumCPU())
+	}
+	if o.Grace <= 0 {
+		o.Grace = 15 * time.Second
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16}}
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Header == nil {
+		o.Header = http.Header{}
+	}
+	return nil
+}
+
+// Worker runs steps of nodes elsewhere.
+type Worker struct {
+	o    Options
+	pool *worker.Pool
+
+	connecting sync.Mutex
+	nodes      []string
+	at         int // of nodes
+
+	mu       sync.Mutex
+	conn     transport // nil: none
+	lease    time.Duration
+	held     map[taskID]*task
+	blobs    map[string][]byte
+	blob     int
+	ready    []*task
+	idle     int // calls of Pull that wait
+	ran      int // outcomes since the last fetch
+	outbox   []*task
+	bytes    int
+	draining bool
+	more     chan struct{} // closed when ready, idle or outbox have changed; nil: nobody waits
+}
+
+// New makes a worker.
+func New(o Options) (*Worker, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	w := &Worker{o: o, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}}
+	for _, n := range o.Nodes {
+		w.nodes = append(w.nodes, strings.TrimRight(n, "/"))
+	}
+	var err error
+	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lines: w.line, Progress: w.progress,
+		Name: o.Name, Concurrency: o.Concurrency, Grace: o.Grace, Log: o.Log})
+	return w, err
+}
+
+// Drain pulls no more; Run returns when the running steps have ended and their outcomes are committed.
+func (w *Worker) Drain() {
+	w.stopFetching()
+	w.pool.Drain()
+}
+
+func (w *Worker) stopFetching() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.draining = true
+	w.change()
+}
+
+// Run joins a node and runs steps until ctx ends, which also ends the handlers, or until a drain is complete. Outcomes
+// are offered for at most Grace after that. It is called once.
+func (w *Worker) Run(ctx context.Context) error {
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	fetching, endFetch := context.WithCancel(ctx)
+	var loops sync.WaitGroup
+	loops.Go(func() { w.fetchLoop(fetching) })
+	loops.Go(func() { w.sendLoop(serving) })
+	loops.Go(func() { w.tellLoop(serving) })
+	err := w.pool.Run(ctx)
+	endFetch()
+	w.stopFetching()
+	last, endLast := context.WithTimeout(serving, w.o.Grace)
+	w.await(last, func() bool { return len(w.outbox) == 0 })
+	if last.Err() == nil {
+		if _, err := w.try(last, "turn", wire.Turn{Worker: w.o.Name, Leaving: true}); err != nil {
+			w.o.Log.Warn("the node does not know that this worker has ended", "error", err)
+		}
+	}
+	endLast()
+	end()
+	loops.Wait()
+	w.mu.Lock()
+	conn := w.conn
+	w.conn = nil
+	w.mu.Unlock()
+	if conn != nil {
+		conn.close()
+	}
+	w.o.Client.CloseIdleConnections()
+	return err
+}
+
+// change wakes those who wait. The caller holds the lock.
+func (w *Worker) change() {
+	if w.more != nil {
+		close(w.more)
+		w.more = nil
+	}
+}
+
+// await waits until something holds, of which change tells. It reports whether it does.
+func (w *Worker) await(ctx context.Context, holds func() bool) bool {
+	w.mu.Lock()
+	for !holds() {
+		if w.more == nil {
+			w.more = make(chan struct{})
+		}
+		more := w.more
+		w.mu.Unlock()
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return false
+		}
+		w.mu.Lock()
+	}
+	w.mu.Unlock()
+	return ctx.Err() == nil
+}
+
+// connected returns the connection to a node, joining one if need be.
+func (w *Worker) connected(ctx context.Context) (transport, error) {
+	w.connecting.Lock()
+	defer w.connecting.Unlock()
+	w.mu.Lock()
+	conn := w.conn
+	w.mu.Unlock()
+	if conn != nil {
+		return conn, nil
+	}
+	base := w.nodes[w.at%len(w.nodes)]
+	conn, err := w.join(ctx, base)
+	if err != nil {
+		w.at++
+		return nil, err
+	}
+	w.mu.Lock()
+	w.conn = conn
+	w.mu.Unlock()
+	w.o.Log.Info("joined", "node", base)
+	return conn, nil
+}
+
+// join connects to a node and joins it.
+func (w *Worker) join(ctx context.Context, base string) (transport, error) {
+	var conn transport = &turns{base, w.o.Client, w.o.Header}
+	if w.o.Stream {
+		s, err := dial(ctx, base, w.o.Client, w.o.Header)
+		if err != nil {
+			return nil, err
+		}
+		conn = s
+	}
+	raw, err := json.Marshal(wire.Join{Worker: w.o.Name, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
+		Actions: w.actions(), Holding: w.holding()})
+	if err == nil {
+		ctx, end := context.WithTimeout(ctx, 10*time.Second)
+		defer end()
+		raw, err = conn.call(ctx, "join", raw)
+	}
+	var out wire.Joined
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		conn.close()
+		return nil, err
+	}
+	w.mu.Lock()
+	w.lease = max(time.Duration(out.LeaseSeconds*float64(time.Second)), 10*time.Millisecond)
+	w.mu.Unlock()
+	for _, n := range out.Nodes {
+		if n = strings.TrimRight(n, "/"); !slices.Contains(w.nodes, n) && len(w.nodes) < 1000 {
+			w.nodes = append(w.nodes, n)
+		}
+	}
+	return conn, nil
+}
+
+// actions describes what this worker serves.
+func (w *Worker) actions() (list []wire.Action) {
+	for _, s := range w.o.Actions.Specs() {
+		for _, name := range append([]string{s.Name}, s.Aliases...) {
+			list = append(list, wire.Action{Name: name, Summary: s.Summary, Params: s.Params, OpenParams: s.OpenParams, Outputs: s.Outputs, NotIdempotent: s.NotIdempotent})
+		}
+	}
+	return list
+}
+
+// disconnect lets go of a connection that has failed; moves says that its node does not answer.
+func (w *Worker) disconnect(conn transport, moves bool) {
+	w.mu.Lock()
+	if w.conn != conn {
+		w.mu.Unlock()
+		return
+	}
+	w.conn = nil
+	w.mu.Unlock()
+	conn.close()
+	if moves {
+		w.connecting.Lock()
+		w.at++
+		w.connecting.Unlock()
+	}
+}
+
+// try makes one call. After an error of the connection the next call goes to another node.
+func (w *Worker) try(ctx context.Context, name string, in any) ([]byte, error) {
+	body, err := json.Marshal(in)
+	if err != nil {
+		return nil, stepwell.Invalid("", "%v", err)
+	}
+	if len(body) > wire.MaxBody {
+		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "a call is at most %d MiB", wire.MaxBody>>20)
+	}
+	conn, err := w.connected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := conn.call(ctx, name, body)
+	_, gone := errors.AsType[errGone](err)
+	switch {
+	case gone && ctx.Err() == nil:
+		w.disconnect(conn, true)
+	case stepwell.CodeOf(err) == stepwell.CodeNotFound && stepwell.HintOf(err) == wire.JoinFirst:
+		w.disconnect(conn, false)
+		err = errGone{err}
+	}
+	return raw, err
+}
+
+// pauses between tries.
+const (
+	firstPause = 20 * time.Millisecond
+	lastPause  = 2 * time.Second
+)
+
+// passes reports whether another try may succeed.
+func passes(err error) bool {
+	_, gone := errors.AsType[errGone](err)
+	return gone || stepwell.CodeOf(err) == stepwell.CodeUnavailable
+}
+
+// call makes a call until a node has answered it.
+func (w *Worker) call(ctx context.Context, name string, in any) ([]byte, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		raw, err := w.try(ctx, name, in)
+		if err == nil || !passes(err) {
+			return raw, err
+		}
+		if err := action.Pause(ctx, pause); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// mouth is the queue of the worker's pool.
+type mouth struct{ w *Worker }
+
+func (m mouth) Push(context.Context, []queue.Message) error { return queue.ErrClosed }
+
+func (m mouth) Extend(context.Context, []queue.Lease) ([]queue.Lease, error) { return nil, nil }
+
+// Ack does nothing: a task is held until its outcome is committed.
+func (m mouth) Ack(context.Context, []queue.Lease) error { return nil }
+
+// Pull waits for tasks.
+func (m mouth) Pull(ctx context.Context, most int) (leases []queue.Lease, err error) {
+	w := m.w
+	w.mu.Lock()
+	w.idle++
+	w.change()
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.idle--
+	}()
+	for len(leases) == 0 {
+		if !w.await(ctx, func() bool { return len(w.ready) > 0 }) {
+			return nil, ctx.Err()
+		}
+		w.mu.Lock()
+		for len(w.ready) > 0 && len(leases) < max(most, 1) {
+			t := w.ready[0].Task
+			w.ready = w.ready[1:]
+			leases = append(leases, queue.Lease{Message: queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Body: t}})
+		}
+		w.mu.Unlock()
+	}
+	return leases, nil
+}
+
+// blobs holds outputs until their outcome takes them along.
+type blobs struct{ w *Worker }
+
+var _ store.Blobs = blobs{}
+
+func (b blobs) Put(_ context.Context, value []byte) (string, error) { return b.w.putBlob(value), nil }
+
+func (b blobs) Load(_ context.Context, ref string) ([]byte, error) {
+	b.w.mu.Lock()
+	defer b.w.mu.Unlock()
+	if raw, ok := b.w.blobs[ref]; ok {
+		return raw, nil
+	}
+	return nil, stepwell.Errorf(stepwell.CodeNotFound, "", "there is no output %s", ref)
+}

@@ -1,0 +1,135 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"net/url"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/desk/wire"
+	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
+)
+
+// stepCall is the name of a call on an attempt's step.
+func stepCall(t *task, what string) string {
+	return "steps/" + url.PathEscape(t.id.StepID) + "/" + what
+}
+
+// Report implements worker.Reporter.
+func (w *Worker) Report(ctx context.Context, run int64, ev engine.Event) error {
+	t := w.find(run, ev.Idx, ev.Epoch)
+	if t == nil {
+		return notHeld()
+	}
+	switch ev.Kind {
+	case engine.Spawned:
+		in := wire.Spawn{Worker: w.o.Name, Epoch: t.Epoch}
+		for i := range ev.Spawns {
+			in.Steps = append(in.Steps, spawned(&ev.Spawns[i]))
+		}
+		_, err := w.call(ctx, stepCall(t, "spawn"), in)
+		if code := stepwell.CodeOf(err); code == stepwell.CodeInvalid || code == stepwell.CodeLimit {
+			err = action.Fail(err)
+		}
+		return err
+	case engine.Running:
+		_, err := w.call(ctx, "claim", wire.Claim{Worker: w.o.Name, StepID: t.id.StepID, Epoch: t.Epoch, RanMS: float64(ev.At-ev.Started) / 1000})
+		return err
+	case engine.Advanced:
+		return nil // of streams, which stay with their node
+	}
+	w.keep(t, &ev)
+	return nil
+}
+
+// keep puts an outcome into the outbox.
+func (w *Worker) keep(t *task, ev *engine.Event) {
+	o := w.outcomeOf(t, ev)
+	t.talk.Lock()
+	defer t.talk.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t.outcome != nil {
+		return
+	}
+	o.Log = t.takeLines()
+	t.outcome, t.size = o, size(o)
+	w.outbox, w.bytes, w.ran = append(w.outbox, t), w.bytes+t.size, w.ran+1
+	w.change()
+}
+
+// value makes a call that gives a value.
+func (w *Worker) value(ctx context.Context, name string, in any) (out wire.Value, err error) {
+	raw, err := w.call(ctx, name, in)
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	return out, err
+}
+
+// PutMemo implements store.Records.
+func (w *Worker) PutMemo(ctx context.Context, m store.Memo) error {
+	t := w.find(m.Execution, m.Step, m.Epoch)
+	if t == nil {
+		return notHeld()
+	}
+	_, err := w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.o.Name, Epoch: t.Epoch, Key: m.Key, Value: m.Value})
+	return err
+}
+
+// Memo implements store.Records.
+func (w *Worker) Memo(ctx context.Context, execution int64, step int32, key string) (json.RawMessage, bool, error) {
+	t := w.find(execution, step, 0)
+	if t == nil {
+		return nil, false, notHeld()
+	}
+	v, err := w.value(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.o.Name, Epoch: t.Epoch, Key: key})
+	return v.Value, v.Found, err
+}
+
+// outputs asks for the outputs of one step, or with no key for those of all.
+func (w *Worker) outputs(ctx context.Context, execution int64, key string) ([]byte, error) {
+	t := w.find(execution, -1, 0)
+	if t == nil {
+		return nil, notHeld()
+	}
+	v, err := w.value(ctx, stepCall(t, "outputs/")+url.PathEscape(key), wire.Outputs{Worker: w.o.Name, Epoch: t.Epoch})
+	return v.Value, err
+}
+
+// Output implements store.Records.
+func (w *Worker) Output(ctx context.Context, execution int64, key string) ([]byte, error) {
+	return w.outputs(ctx, execution, key)
+}
+
+// Outputs implements worker.Records: the node merges them.
+func (w *Worker) Outputs(ctx context.Context, execution int64) iter.Seq2[engine.StepRow, error] {
+	return func(yield func(engine.StepRow, error) bool) {
+		raw, err := w.outputs(ctx, execution, "")
+		yield(engine.StepRow{Output: raw}, err)
+	}
+}
+
+// PutOutsideWork implements store.Records. The node decides with the outcome whether the work was given up.
+func (w *Worker) PutOutsideWork(ctx context.Context, x store.OutsideWork) error {
+	if !x.Held {
+		return nil
+	}
+	t := w.find(x.Execution, x.Step, x.Epoch)
+	if t == nil {
+		return notHeld()
+	}
+	_, err := w.call(ctx, stepCall(t, "own"), wire.Own{Worker: w.o.Name, Epoch: t.Epoch, State: x.State})
+	return err
+}
+
+// OutsideWork implements store.Records: the node's rows are the node's.
+func (w *Worker) OutsideWork(context.Context, int64, store.OutsideWork, int) ([]store.OutsideWork, error) {
+	return nil, nil
+}
+
+// DeleteOutsideWork implements store.Records.
+func (w *Worker) DeleteOutsideWork(context.Context, int64, int32, uint32) error { return nil }
