@@ -231,8 +231,9 @@ func spawn(ctx context.Context, h action.Host, body []byte) error {
 	steps := make([]action.NewStep, len(in.Steps))
 	for i := range in.Steps {
 		n := &in.Steps[i]
-		steps[i] = action.NewStep{Name: n.Name, Key: n.Key, Action: n.Action, DependsOn: n.DependsOn, Retry: n.Retry, OnFailure: n.OnFailure,
-			Timeout: time.Duration(min(max(n.TimeoutSeconds, 0), 1e9) * float64(time.Second))}
+		steps[i] = n.NewStep
+		steps[i].DependsOn, steps[i].Params = n.DependsOn, nil
+		steps[i].Timeout = time.Duration(min(max(n.TimeoutSeconds, 0), 1e9) * float64(time.Second))
 		if len(n.Params) == 0 || string(n.Params) == "null" {
 			continue
 		}

@@ -104,14 +104,14 @@ steps:
   - {id: echo, action: t.echo, params: {n: "{{ steps.big.outputs.text | length }}"}, depends_on: [big]}
   - {id: spawner, action: t.spawn}
   - {id: after, action: t.echo, depends_on: [leaf]}
-  - {id: flaky, action: t.flaky, retry: {max_attempts: 3}}
+  - {id: flaky, action: t.flaky, retry: {max_attempts: 3, backoff_seconds: 0.001}}
   - {id: skip, action: t.skip}
   - {id: nap, action: t.nap}
   - {id: poll, action: t.poll}
   - {id: once, action: t.once}
 `)
 		x, steps := n.end(id, stepwell.ExecutionCompleted)
-		for key, want := range map[string]string{"host": `{"data":204802,"memo":7,"size":204813}`, "echo": `{"v":204800}`, "leaf:2": `{"v":2}`, "nap": `{"woke":true}`,
+		for key, want := range map[string]string{"host": `{"data":204802,"memo":7,"size":204811}`, "echo": `{"v":204800}`, "leaf:2": `{"v":2}`, "nap": `{"woke":true}`,
 			"poll": `{"state":{"n":1}}`, "once": `{"attempt":1}`} {
 			var got, wanted any
 			if json.Unmarshal(steps[key].Output, &got) != nil || json.Unmarshal([]byte(want), &wanted) != nil || fmt.Sprint(got) != fmt.Sprint(wanted) {

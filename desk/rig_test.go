@@ -136,10 +136,15 @@ func (n *node) begin(text string) string {
 
 func (n *node) end(id string, want stepwell.ExecutionStatus) (*store.Execution, map[string]store.Step) {
 	n.t.Helper()
-	ctx, stop := context.WithTimeout(n.t.Context(), 60*time.Second)
+	ctx, stop := context.WithTimeout(n.t.Context(), 30*time.Second)
 	defer stop()
 	x, err := n.Wait(ctx, id)
 	if err != nil {
+		row, _ := n.store.Execution(n.t.Context(), id)
+		list, _ := n.store.Steps(n.t.Context(), row.No, store.StepFilter{Limit: 10_000})
+		for _, s := range list {
+			n.t.Logf("step %s: %s, attempt %d, worker %q, %v", s.Key, s.Status, s.Attempt, s.Worker, s.Error)
+		}
 		n.t.Fatal(err)
 	}
 	if x.Status != want {

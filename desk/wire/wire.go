@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -187,15 +188,11 @@ type Spawn struct {
 	Steps  []NewStep `json:"steps"`
 }
 
-// NewStep is action.NewStep.
+// NewStep is action.NewStep, with numbers as they are written. Its "timeout" is ignored.
 type NewStep struct {
-	Name           string          `json:"name"`
-	Key            string          `json:"key,omitempty"`
-	Action         string          `json:"action,omitempty"`
+	action.NewStep
 	DependsOn      []string        `json:"depends_on"` // null: those of its action
 	Params         json.RawMessage `json:"params,omitempty"`
-	Retry          *stepwell.Retry `json:"retry,omitempty"`
-	OnFailure      string          `json:"on_failure,omitempty"`
 	TimeoutSeconds float64         `json:"timeout_seconds,omitempty"`
 }
 

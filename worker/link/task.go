@@ -49,8 +49,8 @@ func decode(in *wire.Task) (*task, error) {
 	}
 	step := &plan.Step{ID: in.StepName, Name: in.StepName, Action: in.Action, Policy: &plan.Policy{Timeout: time.Duration(in.TimeoutMS) * time.Millisecond,
 		LogLevel: in.LogLevel, NotIdempotent: in.NotIdempotent}}
-	t := &engine.Task{Run: in.ExecutionNo, Execution: execution, Pipeline: in.Pipeline, Idx: idx, Epoch: in.Epoch, Attempt: in.Attempt, Key: in.StepKey,
-		Step: step, Params: in.Params, State: in.State, Dir: in.Dir}
+	t := &engine.Task{Run: in.ExecutionNo, Execution: execution, Pipeline: in.Pipeline, Idx: idx, Epoch: in.Epoch, Attempt: in.Attempt, Key: in.StepKey, Step: step, Dir: in.Dir}
+	t.Params, t.State = in.Params, in.State // nil stays nil
 	return &task{Task: t, id: in.ID, came: time.Now()}, nil
 }
 
@@ -165,7 +165,8 @@ func (w *Worker) outcomeOf(t *task, ev *engine.Event) *wire.Outcome {
 
 func (w *Worker) wait(ev *engine.Event) *wire.Wait {
 	x := ev.Wait
-	out := &wire.Wait{Resume: x.Resume, State: x.State, Output: w.output(x.Output), Await: x.Await, Elsewhere: x.Elsewhere, Require: x.Require, External: x.External}
+	out := &wire.Wait{Resume: x.Resume, State: x.State, Output: w.output(x.Output), Require: x.Require, External: x.External}
+	out.Await, out.Elsewhere = x.Await, x.Elsewhere
 	if x.Until > 0 {
 		out.AfterMS = max(1, (x.Until-ev.At+999)/1000)
 	}
@@ -210,8 +211,8 @@ func size(o *wire.Outcome) int {
 
 // spawned is a step as the node completes it.
 func spawned(s *engine.Spawn) wire.NewStep {
-	n := wire.NewStep{Name: s.Name, Key: strings.TrimPrefix(strings.TrimPrefix(s.Key, s.Name), ":"), Action: s.Action, DependsOn: append([]string{}, s.DependsOn...),
-		Params: s.Params, TimeoutSeconds: s.Timeout.Seconds()}
+	n := wire.NewStep{DependsOn: append([]string{}, s.DependsOn...), Params: s.Params, TimeoutSeconds: s.Timeout.Seconds()}
+	n.Name, n.Key, n.Action = s.Name, strings.TrimPrefix(strings.TrimPrefix(s.Key, s.Name), ":"), s.Action
 	if s.Retry != (stepwell.Retry{}) {
 		n.Retry = &s.Retry
 	}
