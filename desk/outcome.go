@@ -137,7 +137,10 @@ func (d *Desk) conclude(ctx context.Context, s *session, a *attempt, o *wire.Out
 	if len(o.Log) > maxLines {
 		return engine.Event{}, stepwell.Errorf(stepwell.CodeLimit, "", "an outcome carries at most %d lines", maxLines)
 	}
-	e := worker.Ended{Worker: s.name, Ran: time.Duration(min(max(o.RanMS, 0), 1e12) * float64(time.Millisecond)), Revoked: a.revoked}
+	d.mu.Lock()
+	revoked := a.revoked
+	d.mu.Unlock()
+	e := worker.Ended{Worker: s.name, Ran: time.Duration(min(max(o.RanMS, 0), 1e12) * float64(time.Millisecond)), Revoked: revoked}
 	if err := d.ended(o, &e); err != nil {
 		return engine.Event{}, err
 	}

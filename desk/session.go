@@ -370,7 +370,10 @@ func (d *Desk) finish(ctx context.Context, a *attempt, s *session) (wire.Task, b
 	if err != nil || p.Params == nil {
 		params = []byte("{}")
 	}
-	if !s.caller.Secure && d.p.Secrets != nil && (string(d.p.Secrets.Seal(a.execution, params)) != string(params) || string(p.State) != string(a.task.State)) {
+	d.mu.Lock()
+	secure := s.caller.Secure
+	d.mu.Unlock()
+	if !secure && d.p.Secrets != nil && (string(d.p.Secrets.Seal(a.execution, params)) != string(params) || string(p.State) != string(a.task.State)) {
 		d.mu.Lock()
 		a.secret = true
 		d.putBack(a)
