@@ -16,12 +16,13 @@ import (
 
 // Local is the API over a server's data, in this process: stored objects can be read and changed, and what is started
 // runs here until Finish or Close. While another process runs the executions of the database, changes are refused
-// (CodeConflict) but for those of executions, which are left as requests to that process.
+// (CodeConflict) but for those of executions and for decisions, which are left as requests to that process.
 type Local struct {
 	*api.Client
 	server *Server
 	work   *loopGroup
 	held   error // another process holds the database
+	asks   *requester
 	failed firstError
 
 	once    sync.Once
@@ -70,16 +71,16 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 		return nil, err
 	}
 	o.DB = s.Store.Path()
-	asks := &requester{o: o.Options, store: s.Store, catalog: s.Actions, keys: s.Keyring, conductor: func() (*conductor.Conductor, error) { return s.Conductor, nil }}
+	l.asks = &requester{o: o.Options, store: s.Store, catalog: s.Actions, keys: s.Keyring, conductor: func() (*conductor.Conductor, error) { return s.Conductor, nil }}
 	if l.held != nil {
-		s.runner = asks
+		s.runner = l.asks
 	}
 	if err := s.buildTriggers(ctx); err != nil {
 		return nil, err
 	}
 	options := s.apiOptions()
 	if options.Signals = (waking{s.Conductor}); l.held != nil {
-		options.Control, options.Forecast, options.Audit = asks, asks, nil
+		options.Control, options.Forecast, options.Signals, options.Audit = l.asks, l.asks, l.asks, nil
 	}
 	l.Client, err = api.NewLocal(options, l.able)
 	return l, err
@@ -106,7 +107,7 @@ var starters = []string{"execution.start", "execution.retry", "schedule.trigger"
 func (l *Local) able(operation string, changes bool) error {
 	kind, _, _ := strings.Cut(operation, ".")
 	switch {
-	case changes && l.held != nil && kind != "execution":
+	case changes && l.held != nil && kind != "execution" && kind != "approval":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
 	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "secret", "key", "policy", "audit", "action",
 		"module", "execution"}, kind):
@@ -126,6 +127,9 @@ func (l *Local) startWorkers() {
 	})
 	l.work.start("requests", l.server.watch)
 }
+
+// Decided reports whether another process, which runs the executions, has taken a decision.
+func (l *Local) Decided() bool { return l.asks.decided.Load() }
 
 func (l *Local) observe(u *conductor.Update) {
 	if u.Execution.Status.Terminal() {

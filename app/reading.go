@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -100,6 +101,7 @@ type requester struct {
 	conductor func() (*conductor.Conductor, error)
 	catalog   *action.Registry // of starts, as the keys
 	keys      *secret.Keyring
+	decided   atomic.Bool // a decision was taken by the other process
 }
 
 func (r *requester) Cancel(ctx context.Context, id, reason string) error {
@@ -141,6 +143,38 @@ func (r *requester) Restart(ctx context.Context, id, step string, failedOnly boo
 // RetryOnce needs a process that runs executions.
 func (r *requester) RetryOnce(context.Context, string, string, store.Origin) (string, bool, error) {
 	return "", false, stepwell.Errorf(stepwell.CodeUnavailable, "", "nothing runs executions here")
+}
+
+// Signal implements api.Signals: it leaves a request, and waits a little until the signal is stored or delivered.
+func (r *requester) Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error) {
+	raw, err := json.Marshal(conductor.RequestBody{Key: s.Key, ID: s.ID, Signal: s.Body})
+	if err != nil {
+		return false, false, err
+	}
+	err = r.write(ctx, func(w Store) error { return w.PutRequest(ctx, store.Request{Kind: conductor.RequestSignal, Body: raw}) })
+	if err != nil {
+		return false, false, err
+	}
+	err = r.seen(ctx, "decision", func() (bool, string, error) {
+		waiting, err := r.store.Awaiting(ctx, []string{s.Key})
+		if err != nil || len(waiting) == 0 {
+			delivered = err == nil
+			return delivered, "", err
+		}
+		stored, err := r.store.SignalsFor(ctx, []string{s.Key})
+		return len(stored) > 0, "waiting", err
+	})
+	r.decided.Store(err == nil)
+	return err == nil, delivered, err
+}
+
+// Awaiting implements api.Signals.
+func (r *requester) Awaiting(ctx context.Context, id string) ([]engine.Await, error) {
+	c, err := r.conductor()
+	if err != nil {
+		return nil, err
+	}
+	return c.Awaiting(ctx, id)
 }
 
 // ask leaves a request for the process that runs the executions, and waits a little for its effect.

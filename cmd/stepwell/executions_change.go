@@ -67,7 +67,7 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
 				err := p.apply(ctx, client, &c, x.ID, ch)
 				if err == nil {
-					fmt.Fprintf(p.err, "another process runs the executions of this database; it has taken the %s\n", ch.verb)
+					fmt.Fprintf(p.err, takenElsewhere, ch.verb)
 				}
 				return err
 			})

@@ -116,6 +116,9 @@ func (p *program) callServer(ctx context.Context, c *connection, f func(ctx cont
 	return f(ctx, client)
 }
 
+// takenElsewhere tells of a request that the process running the executions has carried out.
+const takenElsewhere = "another process runs the executions of this database; it has taken the %s\n"
+
 // callHere asks the API in this process: beside whatever process runs the executions
 // of the database.
 func (p *program) callHere(ctx context.Context, c *connection, f func(ctx context.Context, client *api.Client) error) (err error) {
@@ -138,7 +141,11 @@ func (p *program) callHere(ctx context.Context, c *connection, f func(ctx contex
 		return err
 	}
 	defer func() { err = errors.Join(err, l.Close()) }()
-	return p.finishHere(ctx, l, f(ctx, l.Client))
+	err = f(ctx, l.Client)
+	if l.Decided() {
+		fmt.Fprintf(p.err, takenElsewhere, "decision")
+	}
+	return p.finishHere(ctx, l, err)
 }
 
 // finishHere keeps this process going until what a command has started has ended: nothing else runs it. err is the
