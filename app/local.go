@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -40,7 +41,7 @@ type Ended struct {
 
 // OpenLocal opens the database. Changes are written to the audit log as a server's are.
 func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
-	s := &Server{o: o}
+	s := &Server{o: o, maxDocument: math.MaxInt}
 	l := &Local{server: s}
 	l.work = newLoopGroup(context.WithoutCancel(ctx), l.failed.set)
 	o.Observe = l.observe

@@ -87,6 +87,7 @@ type Server struct {
 	drain       chan struct{} // closed by Drain
 	closing     chan struct{} // closed when clients are sent away
 	once        sync.Once
+	maxDocument int // bytes of a pipeline; 0: the library's default
 }
 
 // NewServer opens the database (see New) and the listener, and builds everything. CodeUnavailable when the

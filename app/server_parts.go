@@ -124,7 +124,7 @@ func (s *Server) buildSecrets(ctx context.Context) (err error) {
 
 func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: cmp.Or[pipeline.Runner](s.runner, s.Conductor), Executions: s.Store, Catalog: s.Actions, Allow: s.allow, Triggered: s.triggered, Defaults: s.o.Defaults,
-		Log: s.log})
+		MaxDocument: s.maxDocument, Log: s.log})
 	if err != nil {
 		return err
 	}

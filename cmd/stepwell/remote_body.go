@@ -16,8 +16,8 @@ import (
 	"github.com/stepwell/stepwell/api"
 )
 
-// maxBody bounds what a command sends.
-const maxBody = 16 << 20
+// maxBody bounds what a command sends: as much as a pipeline document may have.
+const maxBody = maxDocument - 1
 
 // readText reads a file, or what comes in for "-".
 func (p *program) readText(name string) (string, error) {
