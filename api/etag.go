@@ -52,7 +52,7 @@ func tags(header, value string) (revisions []int64, any bool, err error) {
 
 // errChanged answers an If-Match that names another revision.
 func errChanged(revision int64) error {
-	return &stepwell.Error{Code: codePrecondition, Message: "it has changed meanwhile: its ETag is " + etag(revision), Hint: "get it again, and apply your change to that"}
+	return &stepwell.Error{Code: CodePrecondition, Message: "it has changed meanwhile: its ETag is " + etag(revision), Hint: "get it again, and apply your change to that"}
 }
 
 // matching checks If-Match against the revision that is there. Without the header everything matches.

@@ -47,7 +47,7 @@ func FuzzIfMatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, header string, revision int64) {
 		err := matching(header, revision)
-		if code := stepwell.CodeOf(err); err != nil && code != stepwell.CodeInvalid && code != codePrecondition {
+		if code := stepwell.CodeOf(err); err != nil && code != stepwell.CodeInvalid && code != CodePrecondition {
 			t.Errorf("error %v", err)
 		}
 		if revision > 0 && err == nil && header != "" && strings.TrimSpace(header) != "*" && !strings.Contains(header, etag(revision)) {
@@ -63,7 +63,7 @@ func FuzzIfMatch(f *testing.F) {
 }
 
 func TestMatching(t *testing.T) {
-	for header, want := range map[string]stepwell.Code{"": "", "*": "", `"3"`: "", `W/"3"`: "", ` "1" , "3" `: "", `"2"`: codePrecondition, `"abc"`: codePrecondition, `"03"`: codePrecondition,
+	for header, want := range map[string]stepwell.Code{"": "", "*": "", `"3"`: "", `W/"3"`: "", ` "1" , "3" `: "", `"2"`: CodePrecondition, `"abc"`: CodePrecondition, `"03"`: CodePrecondition,
 		`3`: stepwell.CodeInvalid, `"3`: stepwell.CodeInvalid, `"3",`: stepwell.CodeInvalid, `"3" "3"`: stepwell.CodeInvalid, strings.Repeat(`"1",`, 60) + `"3"`: stepwell.CodeInvalid} {
 		if got := stepwell.CodeOf(matching(header, 3)); got != want {
 			t.Errorf("%s: %q, want %q", header, got, want)
@@ -116,7 +116,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 func TestStatuses(t *testing.T) {
 	for code, want := range map[stepwell.Code]int{stepwell.CodeInvalid: 400, stepwell.CodeUnauthenticated: 401, stepwell.CodeForbidden: 403, stepwell.CodeNotFound: 404,
-		stepwell.CodeConflict: 409, codePrecondition: 412, stepwell.CodeLimit: 429, stepwell.CodeUnavailable: 503, stepwell.CodeInternal: 500, stepwell.CodePanic: 500} {
+		stepwell.CodeConflict: 409, CodePrecondition: 412, stepwell.CodeLimit: 429, stepwell.CodeUnavailable: 503, stepwell.CodeInternal: 500, stepwell.CodePanic: 500} {
 		p := problemOf(t.Context(), discard, &stepwell.Error{Code: code, Message: "the text", Err: errors.New("the cause")})
 		if p.status != want {
 			t.Errorf("%s: %d, want %d", code, p.status, want)

@@ -17,8 +17,8 @@ import (
 	"github.com/stepwell/stepwell/pipeline"
 )
 
-// codePrecondition is the one code that only HTTP knows: If-Match named another revision.
-const codePrecondition stepwell.Code = "precondition"
+// CodePrecondition is the one code that only HTTP knows: If-Match named another revision.
+const CodePrecondition stepwell.Code = "precondition"
 
 // statuses is the one table from codes to HTTP statuses. Codes that are missing are 500, and their text is not shown.
 var statuses = map[stepwell.Code]int{
@@ -28,7 +28,7 @@ var statuses = map[stepwell.Code]int{
 	stepwell.CodeDenied:          http.StatusForbidden,
 	stepwell.CodeNotFound:        http.StatusNotFound,
 	stepwell.CodeConflict:        http.StatusConflict,
-	codePrecondition:             http.StatusPreconditionFailed,
+	CodePrecondition:             http.StatusPreconditionFailed,
 	stepwell.CodeLimit:           http.StatusTooManyRequests,
 	stepwell.CodeFailed:          http.StatusUnprocessableEntity,
 	stepwell.CodeUnavailable:     http.StatusServiceUnavailable,

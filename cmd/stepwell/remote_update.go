@@ -38,6 +38,9 @@ func sendUpdate(ctx context.Context, client *api.Client, path string, body objec
 		return err
 	}
 	_, err = client.CallIf(ctx, "PUT", path, tag, body, answer)
+	if stepwell.CodeOf(err) == api.CodePrecondition {
+		return &stepwell.Error{Code: api.CodePrecondition, Message: "somebody else has changed it meanwhile", Hint: "repeat the command: it changes what is there then"}
+	}
 	return err
 }
 
