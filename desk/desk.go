@@ -341,7 +341,7 @@ func (d *Desk) do(f func(context.Context)) {
 	}
 }
 
-// report hands events of the desk's own on, again and again until they are durable or refused.
+// report hands events of the desk's own on and returns when they are durable (the conductor retries its commits) or refused.
 func (d *Desk) report(ctx context.Context, what string, run int64, events ...engine.Event) {
 	list := make([]conductor.RunEvent, len(events))
 	for i := range events {
