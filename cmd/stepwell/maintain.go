@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -17,16 +19,56 @@ import (
 )
 
 func (p *program) newMigrateCommand() *cobra.Command {
+	var from, to string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Migrate a database to the version that this stepwell needs",
-		Long: "Brings a database to the version that this stepwell needs. Every command that writes does so by\n" +
-			"itself; this one does nothing else, for those who want to see it happen, after a backup.",
-		Args: arguments(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error { return p.migrate(context.Background()) },
+		Short: "Migrate a database to the version that this stepwell needs, or into PostgreSQL",
+		Long: "Bring a database to the version that this stepwell needs. Every command that writes does so by\n" +
+			"itself; this one does nothing else, for those who want to see it happen, after a backup.\n\n" +
+			"With --to, an empty PostgreSQL database takes over everything, the executions that are under way\n" +
+			"among it. All rows are compared afterwards, and the former database gets another name. Stop its\n" +
+			"server first. After a failure, call it again: it goes on.",
+		Example: "  stepwell migrate --from sqlite:.stepwell/stepwell.db --to postgres://me@host/stepwell",
+		Args:    arguments(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+			defer stop()
+			if to != "" {
+				return p.migrateInto(ctx, cmp.Or(from, p.settings.db), to)
+			}
+			if from != "" {
+				return stepwell.Invalid("name the PostgreSQL database with --to", "--from goes with --to")
+			}
+			return p.migrate(ctx)
+		},
 	}
 	p.settings.addDB(cmd.Flags())
+	cmd.Flags().StringVar(&from, "from", "", "the `database` to take over (default that of --data or --db)")
+	cmd.Flags().StringVar(&to, "to", "", "the empty PostgreSQL `database` that takes it over")
 	return cmd
+}
+
+func (p *program) migrateInto(ctx context.Context, from, to string) error {
+	progress := func(string, int64) {}
+	if p.terminal() != nil {
+		progress = func(table string, rows int64) { fmt.Fprintf(p.err, "\r\x1b[K%s: %d rows", table, rows) }
+		defer fmt.Fprintln(p.err)
+	}
+	done, err := app.Import(ctx, from, to, p.log(), progress)
+	if err != nil {
+		return err
+	}
+	rows := int64(0)
+	for _, n := range done.Rows {
+		rows += n
+	}
+	fmt.Fprintf(p.out, "%s has everything now: %d executions, %d rows, %d large outputs\n", app.DatabaseName(to), done.Rows["execution_live"]+done.Rows["execution_past"], rows, done.Blobs)
+	for _, ref := range done.Missing {
+		fmt.Fprintf(p.err, "warning: a large output was missing before: %s\n", ref)
+	}
+	fmt.Fprintf(p.out, "%s is called %s%s now\n", app.DatabaseName(from), filepath.Base(app.DatabaseName(from)), app.Migrated)
+	fmt.Fprintf(p.out, "start the server with --db and the same --data, whose key file and streams it needs (settings: db, secrets.key_file)\n")
+	return nil
 }
 
 func (p *program) migrate(ctx context.Context) (err error) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
 var update = flag.Bool("update", false, "write the expected output into the scripts and golden files")
@@ -42,17 +43,29 @@ func TestMain(m *testing.M) {
 //	capture VAR PATTERN      sets a variable to the first group of the pattern in the last output
 //	damage HOW FOLDER        damages large outputs: the first is missing or truncated, or the first two are swapped
 //	await-line FILE TEXT     waits until a background program's output holds the text
-func TestScripts(t *testing.T) {
+func TestScripts(t *testing.T) { runScripts(t, "testdata/script", nil) }
+
+// TestScriptsWithPostgres runs what needs a PostgreSQL server.
+func TestScriptsWithPostgres(t *testing.T) {
+	server := postgrestest.New(t)
+	runScripts(t, "testdata/postgres", map[string]string{"POSTGRES": server.URL()})
+}
+
+// runScripts runs the scripts of a folder, with more variables.
+func runScripts(t *testing.T, folder string, more map[string]string) {
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)
 	}
 	testscript.Run(t, testscript.Params{
-		Dir:           "testdata/script",
+		Dir:           folder,
 		UpdateScripts: *update,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("TZ", "UTC")
+			for name, value := range more {
+				env.Setenv(name, value)
+			}
 			env.Values["jobs"] = map[string]*exec.Cmd{}
 			return nil
 		},
@@ -177,7 +190,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "STEPWELL_DB", "STEPWELL_LOG_FORMAT", "STEPWELL_SECRETS_KEY"} {
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "STEPWELL_DB", "STEPWELL_LOG_FORMAT", "STEPWELL_SECRETS_KEY", "STEPWELL_SECRETS_KEY_FILE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
 	for _, end := range []string{".out", ".err"} {
