@@ -35,6 +35,7 @@ type connection struct {
 	output *choice
 	here   bool // only a server that is named is asked, not one that may be at the usual address
 	makes  bool // the database, if there is none
+	sends  bool // something to keep: makes the database, if there is none where --data or --db says
 	lasts  bool // for as long as it takes
 	flags  *pflag.FlagSet
 	own    func(*pflag.FlagSet) // adds the command's own flags, which come first; nil: none
@@ -136,6 +137,9 @@ func (p *program) callHere(ctx context.Context, c *connection, f func(ctx contex
 		defer func() { err = errors.Join(err, r.Close()) }()
 		return f(ctx, r.Client)
 	}
+	if !c.makes && !c.sends && !app.DatabaseExists(p.settings.db) {
+		return p.noDatabase(ctx)
+	}
 	l, err := app.OpenLocal(ctx, app.ServerOptions{Options: o})
 	if err != nil {
 		return err
@@ -146,6 +150,15 @@ func (p *program) callHere(ctx context.Context, c *connection, f func(ctx contex
 		fmt.Fprintf(p.err, takenElsewhere, "decision")
 	}
 	return p.finishHere(ctx, l, err)
+}
+
+// noDatabase is the refusal of a command that reads, or changes what is there: a mistyped name makes no database.
+func (p *program) noDatabase(ctx context.Context) error {
+	s, err := app.OpenReader(ctx, p.settings.db, p.log())
+	if err == nil { // made meanwhile
+		err = errors.Join(stepwell.Errorf(stepwell.CodeUnavailable, "repeat the command", "the database was made just now"), s.Close())
+	}
+	return err
 }
 
 // finishHere keeps this process going until what a command has started has ended: nothing else runs it. err is the

@@ -138,7 +138,7 @@ func (p *program) sending(use, short, method string, path func(args []string) st
 // sendingBy is sending by a function, as which show shows the answer. The body is made before anybody is asked.
 func (p *program) sendingBy(use, short string, f bodied, send func(ctx context.Context, r *request, body object, answer *object) error, show func(r *request, answer object) error) *cobra.Command {
 	var body object
-	cmd := p.askingOver(&connection{own: f.add}, use, short, func(ctx context.Context, r *request) error {
+	cmd := p.askingOver(&connection{own: f.add, sends: true}, use, short, func(ctx context.Context, r *request) error {
 		answer := object{}
 		if err := send(ctx, r, body, &answer); err != nil {
 			return err
