@@ -142,6 +142,7 @@ func (k *kindOf[D, V, M, S, F]) serve(s *server) {
 	once := sync.OnceFunc(k.shapes)
 	shapes, one := func(*huma.Operation) { once() }, s.named(k.kind.Param)
 	if k.id != nil {
+		k.id.PrecomputeMessages() // once: requests share it
 		s.ids[k.kind.Param] = k.id
 	}
 	serveVerb(k, "create", k.create, shapes)
@@ -434,7 +435,9 @@ func (s *server) idSchema(param string) *huma.Schema {
 		return id
 	}
 	most := 255
-	return &huma.Schema{Type: "string", MaxLength: &most, Description: "Its id, or its name."}
+	id := &huma.Schema{Type: "string", MaxLength: &most, Description: "Its id, or its name."}
+	id.PrecomputeMessages()
+	return id
 }
 
 // nameIn is the id or name in the path of a request.
@@ -443,7 +446,6 @@ func (s *server) nameIn(ctx context.Context, param string) (string, error) {
 	path := huma.NewPathBuffer(nil, 0)
 	path.Push("path")
 	path.Push(param)
-	id.PrecomputeMessages()
 	if huma.Validate(s.api.OpenAPI().Components.Schemas, id, path, huma.ModeReadFromServer, name, result); len(result.Errors) > 0 {
 		return "", huma.NewError(http.StatusUnprocessableEntity, "validation failed", result.Errors...)
 	}
