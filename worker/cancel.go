@@ -44,11 +44,27 @@ func (p *Pool) Cancel(w store.OutsideWork) {
 	if p.ended {
 		return // the next process reads the row
 	}
+	p.later = slices.DeleteFunc(p.later, func(l store.OutsideWork) bool { return keyOf(&l) == keyOf(&w) })
+	if !p.loaded {
+		if p.own == nil {
+			p.own = map[outsideKey]struct{}{}
+		}
+		p.own[keyOf(&w)] = struct{}{}
+	}
 	p.cancels = append(p.cancels, w)
 	if p.ctx != nil {
 		p.callCancels()
 	}
 }
+
+// outsideKey names a row of work outside.
+type outsideKey struct {
+	execution int64
+	step      int32
+	epoch     uint32
+}
+
+func keyOf(w *store.OutsideWork) outsideKey { return outsideKey{w.Execution, w.Step, w.Epoch} }
 
 // callCancels starts goroutines for the calls that are due. The caller holds the lock.
 func (p *Pool) callCancels() {
@@ -176,6 +192,15 @@ func (p *Pool) await(w store.OutsideWork, next time.Time) {
 	}
 }
 
+// awaitFormer keeps a former process's work for later, unless it was given up in this process.
+func (p *Pool) awaitFormer(w store.OutsideWork) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, own := p.own[keyOf(&w)]; !own {
+		p.later = append(p.later, w)
+	}
+}
+
 // retryCancels is the loop that takes up the rows of former processes, and retries failed calls.
 func (p *Pool) retryCancels(ctx context.Context) {
 	p.loadOutside(ctx)
@@ -216,8 +241,14 @@ func (p *Pool) dueCancels(now time.Time) (due []store.OutsideWork, next time.Dur
 	return due, next
 }
 
-// loadOutside reads the rows of former processes. A failed read is retried in a moment.
+// loadOutside reads the rows of former processes, and passes over those that this one has written meanwhile. A failed read
+// is retried in a moment.
 func (p *Pool) loadOutside(ctx context.Context) {
+	defer func() {
+		p.mu.Lock()
+		p.loaded, p.own = true, nil
+		p.mu.Unlock()
+	}()
 	var after store.OutsideWork
 	for {
 		page, err := p.o.Records.OutsideWork(ctx, 0, after, 1000)
@@ -234,11 +265,11 @@ func (p *Pool) loadOutside(ctx context.Context) {
 			continue
 		}
 		for _, w := range page {
-			switch {
-			case w.Held:
-				p.await(w, p.o.Now())
-			case !w.Next.IsZero():
-				p.await(w, w.Next)
+			if w.Held {
+				w.Next = p.o.Now()
+			}
+			if !w.Next.IsZero() {
+				p.awaitFormer(w)
 			}
 		}
 		if len(page) == 0 {

@@ -152,10 +152,12 @@ type Pool struct {
 	abandoned int  // handlers that hold a goroutine after their abandonment
 	replaced  int  // abandoned ones whose worker was replaced
 
-	cancels    []store.OutsideWork // to be stopped now
-	cancelling int                 // goroutines that do it
-	later      []store.OutsideWork // to be stopped, or looked at, at their times
-	wake       chan struct{}       // something has come to later
+	cancels    []store.OutsideWork     // to be stopped now
+	cancelling int                     // goroutines that do it
+	later      []store.OutsideWork     // to be stopped, or looked at, at their times
+	loaded     bool                    // the rows of former processes are in later
+	own        map[outsideKey]struct{} // the work given up in this process until then
+	wake       chan struct{}           // something has come to later
 }
 
 type taskID struct {
