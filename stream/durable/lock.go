@@ -80,12 +80,16 @@ func busy(dest string) error {
 }
 
 func lockFile(path, dest string) (*flock.Flock, error) {
-	if err := MakeDir(filepath.Dir(path)); err != nil {
-		return nil, unwritable(dest, path, err)
-	}
-	for range 100 { // the owner removes the file when it ends: a lock on a removed file means nothing
+	for range 100 { // the owner removes the file, and may remove its directory, when it ends: a lock on a removed file means nothing
 		file := flock.New(path)
-		ok, err := file.TryLock()
+		err := MakeDir(filepath.Dir(path))
+		ok := false
+		if err == nil {
+			ok, err = file.TryLock()
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
 		if err != nil {
 			return nil, unwritable(dest, path, err)
 		}
