@@ -55,17 +55,7 @@ func TestANewStoreIsOnePackageAndOneLine(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
-	p, err := a.Conductor.Register(t.Context(), &definition.Definition{Name: "p", Steps: []definition.Step{{ID: "a", Action: "util.log", Params: map[string]any{"message": "here"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := a.Conductor.Start(t.Context(), conductor.Request{Pipeline: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x, err := a.Conductor.Wait(t.Context(), id); err != nil || x.Status != stepwell.ExecutionCompleted {
-		t.Fatalf("%+v, error %v", x, err)
-	}
+	id := completeOne(t, a)
 	if _, err := a.Secrets.Vault.Set(t.Context(), "token", "swordfish", 0, "me"); stepwell.CodeOf(err) != stepwell.CodeNotFound || !strings.Contains(err.Error(), filepath.Join("data", "stepwell.db.key")) {
 		t.Errorf("a master key of its own: %v", err)
 	}
@@ -105,17 +95,7 @@ func TestPostgres(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
-	p, err := a.Conductor.Register(t.Context(), &definition.Definition{Name: "p", Steps: []definition.Step{{ID: "a", Action: "util.log", Params: map[string]any{"message": "here"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := a.Conductor.Start(t.Context(), conductor.Request{Pipeline: p})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if x, err := a.Conductor.Wait(t.Context(), id); err != nil || x.Status != stepwell.ExecutionCompleted {
-		t.Fatalf("%+v, error %v", x, err)
-	}
+	completeOne(t, a)
 	r, err := OpenReading(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -152,4 +132,21 @@ func TestFindStore(t *testing.T) {
 	if stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(stepwell.HintOf(err), "sqlite:") {
 		t.Errorf("an unknown kind: %v", err)
 	}
+}
+
+// completeOne runs an execution of one step.
+func completeOne(t *testing.T, a *App) (id string) {
+	t.Helper()
+	p, err := a.Conductor.Register(t.Context(), &definition.Definition{Name: "p", Steps: []definition.Step{{ID: "a", Action: "util.log", Params: map[string]any{"message": "here"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err = a.Conductor.Start(t.Context(), conductor.Request{Pipeline: p})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, err := a.Conductor.Wait(t.Context(), id); err != nil || x.Status != stepwell.ExecutionCompleted {
+		t.Fatalf("%+v, error %v", x, err)
+	}
+	return id
 }

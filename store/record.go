@@ -11,7 +11,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 )
 
-// What every database derives from a commit, in the same way.
+// These are the parts of a commit that every database stores in the same way.
 
 // Extra holds the columns that few step rows have, as JSON in one nullable column (rare).
 type Extra struct {

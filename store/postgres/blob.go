@@ -126,7 +126,7 @@ func (t *table) Touch(hash string, at time.Time) error {
 const sweepPage = 1000
 
 // Sweep removes the blobs whose hash begins with a byte, that were last needed before a time and that used does not name.
-// One that is stored again at the same moment stays or is stored anew: its row is locked.
+// A blob that is stored again at the same moment stays or is stored anew, because its row is locked.
 func (t *table) Sweep(ctx context.Context, part byte, before time.Time, used func(ctx context.Context, hashes []string) (map[string]bool, error)) (removed int, err error) {
 	if err := t.orphans(ctx, part, before); err != nil {
 		return 0, err

@@ -86,9 +86,6 @@ func (s *Server) URL() string {
 	return fmt.Sprintf("postgres://stepwell@127.0.0.1:%d/postgres?sslmode=disable", s.port)
 }
 
-// Address is host and port.
-func (s *Server) Address() string { return fmt.Sprintf("127.0.0.1:%d", s.port) }
-
 func (s *Server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = s.dir
