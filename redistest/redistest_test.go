@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"testing"
+
+	"github.com/stepwell/stepwell/proxytest"
 )
 
 func TestMain(m *testing.M) { Main(m) }
@@ -37,7 +39,7 @@ func TestServer(t *testing.T) {
 
 // TestProxy: what a proxy holds passes later, and what it cuts ends.
 func TestProxy(t *testing.T) {
-	p := NewProxy(t, Address(t))
+	p := proxytest.New(t, Address(t))
 	if _, err := Do(p.Address(), "PING"); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/progress"
 	"github.com/stepwell/stepwell/progress/redisstate"
+	"github.com/stepwell/stepwell/proxytest"
 	"github.com/stepwell/stepwell/redistest"
 	"github.com/stepwell/stepwell/store"
 )
@@ -116,7 +117,7 @@ func TestFlush(t *testing.T) {
 
 // TestHungRedis: a server that does not answer holds up no read for longer than its limit.
 func TestHungRedis(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Address(t))
+	proxy := proxytest.New(t, redistest.Address(t))
 	r := newRig(t, proxy.Address(), func(o *redisstate.Options, p *progress.Options) {
 		o.Timeout, p.ReadTimeout = 50*time.Millisecond, 20*time.Millisecond
 	})
@@ -141,7 +142,7 @@ func TestHungRedis(t *testing.T) {
 
 // TestShutdownWithin5s: operations under way end, new ones are refused, and a server that hangs does not hold up the end.
 func TestShutdownWithin5s(t *testing.T) {
-	proxy := redistest.NewProxy(t, redistest.Address(t))
+	proxy := proxytest.New(t, redistest.Address(t))
 	r := newRig(t, proxy.Address(), func(o *redisstate.Options, _ *progress.Options) {
 		o.Timeout, o.Shutdown = time.Hour, 100*time.Millisecond
 	})

@@ -9,21 +9,20 @@ import (
 	"net/url"
 	"sync"
 	"testing"
+
+	"github.com/stepwell/stepwell/proxytest"
 )
 
 // Proxy stands between a client and a server and cuts connections at chosen moments: it counts the client's
 // requests, not time.
 type Proxy struct {
-	listener net.Listener
-	server   string
-	only     []byte
+	*proxytest.Proxy
+	only []byte
 
-	mu     sync.Mutex
-	conns  map[net.Conn]bool
-	refuse bool
-	fault  Fault
-	left   int // requests until the fault
-	done   int // faults that have happened
+	mu    sync.Mutex
+	fault Fault
+	left  int // requests until the fault
+	done  int // faults that have happened
 }
 
 // Fault is what a proxy does to a request.
@@ -42,16 +41,8 @@ const (
 // contains a text are cut.
 func NewProxy(t testing.TB, server, only string) *Proxy {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &Proxy{listener: l, server: server, only: []byte(only), conns: map[net.Conn]bool{}}
-	go p.accept()
-	t.Cleanup(func() {
-		_ = l.Close() // for the end of accept
-		p.Cut()
-	})
+	p := &Proxy{only: []byte(only)}
+	p.Proxy = proxytest.Carrying(t, server, p.carry)
 	return p
 }
 
@@ -62,7 +53,7 @@ func (p *Proxy) URL(t testing.TB, address string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Host = p.listener.Addr().String()
+	u.Host = p.Address()
 	return u.String()
 }
 
@@ -80,56 +71,8 @@ func (p *Proxy) Happened() int {
 	return p.done
 }
 
-// Refuse says whether new connections are refused.
-func (p *Proxy) Refuse(yes bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.refuse = yes
-}
-
-// Cut ends all connections.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		_ = c.Close() // it may have ended
-	}
-}
-
-func (p *Proxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		refuse := p.refuse
-		p.mu.Unlock()
-		if refuse {
-			_ = client.Close()
-			continue
-		}
-		server, err := net.Dial("tcp", p.server)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.conns[client], p.conns[server] = true, true
-		p.mu.Unlock()
-		go p.serve(client, server)
-	}
-}
-
-// serve passes messages on until one side ends.
-func (p *Proxy) serve(client, server net.Conn) {
-	defer func() {
-		_, _ = client.Close(), server.Close()
-		p.mu.Lock()
-		delete(p.conns, client)
-		delete(p.conns, server)
-		p.mu.Unlock()
-	}()
+// carry passes messages on until one side ends.
+func (p *Proxy) carry(client, server net.Conn) {
 	from := bufio.NewReader(client)
 	first, err := message(from, 0)
 	if err != nil {
