@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -15,18 +13,16 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/progress"
+	"github.com/stepwell/stepwell/redislink"
 )
 
 // failures in a row after which the server rests.
 const failures = 4
 
-// errClosed is an operation after Close.
-var errClosed error = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the connection to the Redis server is closed: the process is shutting down"}
-
 // calls are the operations on the server: they are tried again, or refused while the server rests.
 type calls struct {
 	o         *Options
-	link      *link
+	link      *redislink.Link
 	breaker   *gobreaker.CircuitBreaker[struct{}]
 	recovered atomic.Int64 // ends of outages
 	away      atomic.Bool  // an outage has been logged
@@ -38,13 +34,13 @@ type calls struct {
 	closing chan struct{}
 }
 
-func (c *calls) init(o *Options, l *link) {
+func (c *calls) init(o *Options, l *redislink.Link) {
 	c.o, c.link, c.idle, c.closing = o, l, make(chan struct{}), make(chan struct{})
 	c.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
 		Name: "state server", MaxRequests: 1, Timeout: o.Rest,
 		ReadyToTrip:   func(n gobreaker.Counts) bool { return n.ConsecutiveFailures >= failures },
-		IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, errClosed) },
-		IsSuccessful:  func(err error) bool { return err == nil || !transient(err) },
+		IsExcluded:    func(err error) bool { return errors.Is(err, context.Canceled) || errors.Is(err, redislink.ErrClosed) },
+		IsSuccessful:  func(err error) bool { return err == nil || !redislink.Transient(err) },
 		OnStateChange: func(_ string, _, to gobreaker.State) { c.changed(to) },
 	})
 }
@@ -65,19 +61,19 @@ func (c *calls) changed(to gobreaker.State) {
 // and is logged.
 func (c *calls) do(ctx context.Context, op, project string, pauses []time.Duration, f func(context.Context, rueidis.Client) error) error {
 	if !c.begin() {
-		return errClosed
+		return redislink.ErrClosed
 	}
 	defer c.end()
 	for tries := 0; ; {
 		_, err := c.breaker.Execute(func() (struct{}, error) { return struct{}{}, c.try(ctx, f) })
-		if err == nil || errors.Is(err, errClosed) {
+		if err == nil || errors.Is(err, redislink.ErrClosed) {
 			return err
 		}
 		rests := errors.Is(err, gobreaker.ErrOpenState) || errors.Is(err, gobreaker.ErrTooManyRequests)
 		if !rests {
 			tries++
 		}
-		if rests || !transient(err) || tries > len(pauses) || !c.pause(ctx, pauses[tries-1]) {
+		if rests || !redislink.Transient(err) || tries > len(pauses) || !c.pause(ctx, pauses[tries-1]) {
 			return c.fail(ctx, op, project, tries, err)
 		}
 	}
@@ -87,7 +83,7 @@ func (c *calls) do(ctx context.Context, op, project string, pauses []time.Durati
 func (c *calls) try(ctx context.Context, f func(context.Context, rueidis.Client) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
-	client, err := c.link.get(ctx)
+	client, err := c.link.Get(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,7 +107,7 @@ func (c *calls) pause(ctx context.Context, d time.Duration) bool {
 func (c *calls) fail(ctx context.Context, op, project string, tries int, err error) error {
 	e := &stepwell.Error{Code: stepwell.CodeUnavailable, Message: fmt.Sprintf("progress of project %q: %s on the Redis server, after %d tries", project, op, tries), Err: err,
 		Hint: "the database has what was stored; it is written to Redis when that is back"}
-	if !transient(err) {
+	if !redislink.Transient(err) {
 		e.Code, e.Hint = stepwell.CodeInternal, "another program has written something else to the key"
 	}
 	if tries > 0 && !errors.Is(err, context.Canceled) {
@@ -153,15 +149,4 @@ func (c *calls) close(limit time.Duration) {
 	case <-c.idle:
 	case <-time.After(limit):
 	}
-}
-
-// passing are the errors of a server that will take the same command later.
-var passing = []string{"LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "MASTERDOWN", "MISCONF", "NOREPLICAS", "BUSY", "ERR max number of clients"}
-
-// transient reports whether the same try may succeed later: all but an error that the server gives for this command.
-func transient(err error) bool {
-	if e, ok := rueidis.IsRedisErr(err); ok {
-		return slices.ContainsFunc(passing, func(p string) bool { return strings.HasPrefix(e.Error(), p) })
-	}
-	return !errors.Is(err, errClosed)
 }

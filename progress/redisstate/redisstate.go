@@ -9,7 +9,9 @@ package redisstate
 
 import (
 	"context"
+	"crypto/sha1"
 	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -18,8 +20,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/progress"
+	"github.com/stepwell/stepwell/redislink"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -50,10 +52,6 @@ const pipeline = 500
 var mergeLua string
 
 func (o *Options) validate() (rueidis.ClientOption, error) {
-	c, err := rueidis.ParseURL(o.URL)
-	if err != nil { // its text may have the password
-		return c, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address of the Redis server", Hint: "redis://user@host:6379"}
-	}
 	for to, normal := range map[*time.Duration]time.Duration{&o.TTL: 604_800 * time.Second, &o.Timeout: time.Second, &o.Rest: 5 * time.Second, &o.Shutdown: 5 * time.Second} {
 		if *to <= 0 {
 			*to = normal
@@ -65,20 +63,18 @@ func (o *Options) validate() (rueidis.ClientOption, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	c, err := redislink.Parse(o.URL, "stepwell-state", o.Timeout)
 	c.SelectDB = 1
 	if o.DB != 0 {
 		c.SelectDB = max(o.DB, 0)
 	}
-	c.ClientName = "stepwell-state"
-	c.ForceSingleClient, c.DisableRetry, c.DisableCache, c.PipelineMultiplex = true, true, true, -1
-	c.Dialer.Timeout, c.ConnWriteTimeout = o.Timeout, o.Timeout
-	return c, nil
+	return c, err
 }
 
 // State is a Redis server. Its methods may be called from many goroutines.
 type State struct {
 	o     Options
-	link  link
+	link  *redislink.Link
 	calls calls
 	sha   string
 
@@ -95,9 +91,8 @@ func Open(o Options) (*State, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &State{o: o, looked: -1, sha: digest(mergeLua)}
-	s.link.init(c)
-	s.calls.init(&s.o, &s.link)
+	s := &State{o: o, link: redislink.New(c), looked: -1, sha: digest(mergeLua)}
+	s.calls.init(&s.o, s.link)
 	return s, nil
 }
 
@@ -152,7 +147,7 @@ func (s *State) merge(ctx context.Context, c rueidis.Client, op string, list []s
 		}
 		switch {
 		case err == nil:
-		case len(list) == 1 || transient(err):
+		case len(list) == 1 || redislink.Transient(err):
 			return nil, err
 		default:
 			s.o.Log.ErrorContext(ctx, "the Redis server refuses the progress of a project", "operation", op, "project", list[i].Project, "error", err)
@@ -222,7 +217,7 @@ func (s *State) Connected(ctx context.Context) (generation int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	generation = s.link.opened.Load() + s.calls.recovered.Load()
+	generation = s.link.Opened() + s.calls.recovered.Load()
 	s.warn(ctx, generation)
 	return generation, nil
 }
@@ -237,7 +232,7 @@ func (s *State) warn(ctx context.Context, generation int64) {
 	policy := ""
 	err := s.calls.do(ctx, "read its settings", "", nil, func(ctx context.Context, c rueidis.Client) error {
 		info, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
-		policy = fieldOf(info, "maxmemory_policy")
+		policy = redislink.Field(info, "maxmemory_policy")
 		return err
 	})
 	if err != nil {
@@ -254,6 +249,12 @@ func (s *State) warn(ctx context.Context, generation int64) {
 func (s *State) Close() error {
 	begun := time.Now()
 	s.calls.close(s.o.Shutdown)
-	s.link.close(max(s.o.Shutdown-time.Since(begun), 0))
+	s.link.Close(max(s.o.Shutdown-time.Since(begun), 0))
 	return nil
+}
+
+// digest names a script as Redis does.
+func digest(script string) string {
+	sum := sha1.Sum([]byte(script))
+	return hex.EncodeToString(sum[:])
 }
