@@ -27,6 +27,7 @@ var measured = map[string]string{
 	"store/sqlite/connect.go": "how long a busy database is waited for",
 	"store/sqlite/in_use.go":  "how long ago an execution was read",
 	"store/sqlite/sweep.go":   "the age of files is the file system's",
+	"worker/deadline.go":      "the deadline of a context is this machine's",
 	"trigger/relay.go":        "pauses between the tries of this process",
 }
 

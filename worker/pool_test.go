@@ -53,6 +53,42 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
+// A handler sees its time limit in its context, and so do the contexts that it derives: their deadline, that they have timed
+// out, and why. One that is stopped on request sees that it has been cancelled.
+func TestContextOfAnAttempt(t *testing.T) {
+	type seen struct {
+		until      bool
+		err, cause error
+		child      error
+	}
+	begun, ended := make(chan struct{}, 2), make(chan seen, 1)
+	r := newRig(t, app.Options{}, act("t.look", func(ctx context.Context, _ *action.Call) (any, error) {
+		begun <- struct{}{}
+		until, ok := ctx.Deadline()
+		child, cancel := context.WithTimeout(ctx, time.Hour)
+		defer cancel()
+		shorter, _ := child.Deadline()
+		<-child.Done()
+		ended <- seen{ok && shorter.Equal(until) && time.Until(until) < time.Minute, ctx.Err(), context.Cause(ctx), context.Cause(child)}
+		return nil, nil
+	}))
+	r.run(timed("a", "t.look", 0.05))
+	<-begun
+	s := <-ended
+	if !s.until || s.err != context.DeadlineExceeded || stepwell.CodeOf(s.cause) != stepwell.CodeTimeout || s.child != s.cause {
+		t.Errorf("a handler whose time has passed sees %+v", s)
+	}
+	id := r.begin(timed("a", "t.look", 30))
+	<-begun
+	if err := r.Conductor.Cancel(t.Context(), id, ""); err != nil {
+		t.Fatal(err)
+	}
+	if s := <-ended; !s.until || s.err != context.Canceled || stepwell.CodeOf(s.cause) != stepwell.CodeCancelled || s.child != s.cause {
+		t.Errorf("a handler that is cancelled sees %+v", s)
+	}
+	r.end(id)
+}
+
 // As many handlers as there are workers may be abandoned without a loss; beyond that the pool shrinks, and
 // it recovers when they return.
 func TestAbandonedHandlersAreBounded(t *testing.T) {

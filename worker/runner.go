@@ -73,15 +73,15 @@ func (r *Runner) Run(ctx context.Context, p Prepared) engine.Event {
 // attempt is a task while it is prepared and run.
 type attempt struct {
 	Prepared
-	r        *Runner
-	process  context.Context // outlives the attempt: its outcome is stored under it
-	ctx      context.Context
-	cancel   context.CancelCauseFunc
-	endTimer context.CancelFunc
-	started  time.Time
-	timeout  time.Duration
-	host     host
-	act      *action.Action // nil until it has been looked up
+	r       *Runner
+	process context.Context // outlives the attempt: its outcome is stored under it
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	timer   *time.Timer // ends ctx with errDeadline
+	started time.Time
+	timeout time.Duration
+	host    host
+	act     *action.Action // nil until it has been looked up
 
 	opening   sync.Once
 	scope     expr.Scope
@@ -101,14 +101,13 @@ func (a *attempt) begin(ctx context.Context, r *Runner, t *engine.Task) {
 		a.timeout = plan.DefaultTimeout
 	}
 	a.host = host{a: a, idx: t.Idx, key: t.Key, level: minLevel(t.Step.Policy.LogLevel)}
-	deadline, endTimer := context.WithTimeoutCause(ctx, a.timeout, errDeadline)
-	a.endTimer = endTimer
-	a.ctx, a.cancel = context.WithCancelCause(deadline)
+	a.ctx, a.cancel = newAttemptContext(ctx, a.timeout)
+	a.timer = time.AfterFunc(a.timeout, func() { a.cancel(errDeadline) })
 }
 
 func (a *attempt) end() {
+	a.timer.Stop()
 	a.cancel(nil)
-	a.endTimer()
 }
 
 // recovered calls f. A panic is a failure like any other.
