@@ -124,14 +124,38 @@ func (f *follower) compare(ctx context.Context, names []string) {
 	for some := range slices.Chunk(names, page) {
 		list, err := f.o.Store.Progress(ctx, some)
 		if err == nil {
-			_, err = f.merge(ctx, "compare", list, false)
+			err = f.forget(ctx, some, list)
 		} else {
 			f.again(some)
+		}
+		if err == nil && len(list) > 0 {
+			_, err = f.merge(ctx, "compare", list, false)
 		}
 		if err != nil && ctx.Err() == nil {
 			f.o.Log.DebugContext(ctx, "the progress of projects is compared later", "error", err)
 		}
 	}
+}
+
+// forget removes projects that the store no longer has from the state server.
+func (f *follower) forget(ctx context.Context, named []string, list []store.ProjectProgress) error {
+	if len(list) == len(named) {
+		return nil
+	}
+	there := names(list)
+	gone := slices.DeleteFunc(slices.Clone(named), func(name string) bool { return slices.Contains(there, name) })
+	if err := f.o.State.Forget(ctx, gone); err != nil {
+		f.again(named)
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range gone {
+		if !f.open[name] {
+			delete(f.open, name)
+		}
+	}
+	return nil
 }
 
 // again has projects compared later.

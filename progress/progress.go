@@ -48,6 +48,8 @@ type State interface {
 	// counts and revisions only rise within an epoch, so a late or repeated Merge changes nothing. op names the caller's
 	// operation in errors. touch renews the time that unchanged projects live.
 	Merge(ctx context.Context, op string, list []store.ProjectProgress, touch bool) ([]Held, error)
+	// Forget removes projects. It tries once.
+	Forget(ctx context.Context, projects []string) error
 	// Load reads a project; found is false if the server does not have it. It tries once.
 	Load(ctx context.Context, project string) (h Held, found bool, err error)
 	// Connected asks whether the server is there. generation changes whenever it may have missed or lost something.
@@ -154,6 +156,20 @@ func (t *Tracker) Create(ctx context.Context, project string) (Progress, error) 
 		return Progress{}, err
 	}
 	return t.push(ctx, "create", []store.ProgressResult{{ProjectProgress: list[0]}})[0], nil
+}
+
+// Delete deletes the progress of a project; one that is not there is no error. A state server that is away is told when it is back.
+func (t *Tracker) Delete(ctx context.Context, project string) error {
+	if t.adding.isClosed() {
+		return errClosed
+	}
+	if err := t.o.Store.DeleteProgress(ctx, project); err != nil || t.o.State == nil {
+		return err
+	}
+	if err := t.o.State.Forget(ctx, []string{project}); err != nil {
+		t.Counted([]store.Count{{Project: project}})
+	}
+	return nil
 }
 
 // SetTotal sets the number of items. CodeNotFound: there is no such project.

@@ -87,6 +87,9 @@ type ProgressResult struct {
 type Projects interface {
 	// CreateProgress stores the progress of a new project durably; fresh is false when there is one: it is left alone.
 	CreateProgress(ctx context.Context, project string) (fresh bool, err error)
+	// DeleteProgress deletes the progress of a project with the keys of its items, durably; one that is not there is no
+	// error. A project that is created again under the name begins with another epoch.
+	DeleteProgress(ctx context.Context, project string) error
 	// ChangeProgress makes changes in their order, all in one durable transaction with the outbox entries (JobCompleted) of
 	// the projects that they finish. It gives a result for each change; unknown projects are not created. After
 	// CodeUnavailable they may have been made or not: only items with keys can be sent again.

@@ -189,6 +189,36 @@ func parse(fields []string) (h progress.Held, err error) {
 	return h, nil
 }
 
+// Forget deletes the hashes of projects. It tries once.
+func (s *State) Forget(ctx context.Context, projects []string) error {
+	if len(projects) == 0 {
+		return nil
+	}
+	keys := make([]string, len(projects))
+	for i, project := range projects {
+		keys[i] = key(project)
+	}
+	return s.calls.do(ctx, "delete", projects[0], nil, func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, c.B().Del().Key(keys...).Build()).Error()
+	})
+}
+
+// Events is the name of the channel or stream to which the events of finished projects go.
+const Events = "smap.events"
+
+// maxEvents is about how many events a stream keeps.
+const maxEvents = 100_000
+
+// Publish sends an event to the channel Events or, durably, to the stream of that name, as its field event. It tries once.
+func (s *State) Publish(ctx context.Context, stream bool, project string, event []byte) error {
+	return s.calls.do(ctx, "publish "+store.JobCompleted, project, nil, func(ctx context.Context, c rueidis.Client) error {
+		if stream {
+			return c.Do(ctx, c.B().Xadd().Key(Events).Maxlen().Almost().Threshold(strconv.Itoa(maxEvents)).Id("*").FieldValue().FieldValue("event", string(event)).Build()).Error()
+		}
+		return c.Do(ctx, c.B().Publish().Channel(Events).Message(string(event)).Build()).Error()
+	})
+}
+
 // Load reads a project in one round trip (HGETALL). found is false if there is no hash; none is created.
 func (s *State) Load(ctx context.Context, project string) (h progress.Held, found bool, err error) {
 	err = s.calls.do(ctx, "read", project, nil, func(ctx context.Context, c rueidis.Client) error {

@@ -103,6 +103,35 @@ func TestCreateWritesHash(t *testing.T) {
 	}
 }
 
+// TestDeleted: what is deleted is gone from the server, also if that was away, and begins anew with another epoch.
+func TestDeleted(t *testing.T) {
+	s := redistest.New(t)
+	r := newRig(t, s.Address(), nil)
+	name := r.project("", 3)
+	r.add(name, 1, 0)
+	r.must(r.Tracker.Delete(t.Context(), name))
+	r.want("hash", r.do("EXISTS", "smap:proj:"+name), "0")
+	p, err := r.Read(t.Context(), name)
+	r.must(err)
+	r.want("deleted", p.Status, progress.NotFound)
+	r.project("", 3)
+	r.want("anew", r.hash(name), "PROCESSING 3 0 0")
+	r.add(name, 1, 0)
+	r.must(s.Kill())
+	r.must(r.Tracker.Delete(t.Context(), name))
+	r.must(s.Begin())
+	r.do("HSET", "smap:proj:"+name, "status", "PROCESSING", "total", "3", "done", "1", "errors", "0", "sql_done", "1", "epoch", "1") // what it had, if it was durable
+	r.until("it is deleted at its return", func() bool { return r.do("EXISTS", "smap:proj:"+name) == "0" })
+}
+
+// TestPublish: an event goes to a stream, or to whoever follows the channel.
+func TestPublish(t *testing.T) {
+	r := newRig(t, redistest.New(t).Address(), nil)
+	r.must(r.state.Publish(t.Context(), true, "p", []byte(`{"event_id":"1"}`)))
+	r.must(r.state.Publish(t.Context(), false, "p", []byte(`{}`)))
+	r.want("stream", strings.Contains(r.do("XRANGE", redisstate.Events, "-", "+"), `{"event_id":"1"}`), true)
+}
+
 // TestFieldsChangeTogether: whoever reads sees all fields of a change or none.
 func TestFieldsChangeTogether(t *testing.T) {
 	r := newRig(t, redistest.Address(t), nil)

@@ -177,6 +177,8 @@ var importColumns = map[string]string{
 	"outside_work":   "execution, idx, epoch, attempt, key, action, state, since, held, tries, next, error",
 	"blob_use":       "execution, hash",
 	"gone":           "no, at",
+	"progress":       "project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched, completed",
+	"progress_item":  "project, key, at",
 }
 
 // same is a table whose rows stay as they are.
@@ -225,6 +227,7 @@ var importTables = []importTable{
 		return "blob_use", []any{in[0], raw}, err
 	}},
 	{"gone", func(im *imports, in []any) (string, []any, error) { return "gone", append(in, im.state.Started), nil }},
+	same("progress"), same("progress_item"),
 }
 
 // nullable is NULL for "".

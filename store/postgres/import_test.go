@@ -70,6 +70,16 @@ func embedded(t *testing.T) *sqlite.Store {
 	must(err)
 	must(s.AppendAudit(t.Context(), []store.AuditEntry{{At: time.UnixMicro(1).UTC(), Actor: "kim", Action: "x", Result: "ok"}}))
 	must(s.PutRequest(t.Context(), store.Request{Execution: "execution-000001", Kind: "cancel", Owner: 7}))
+	total := int64(2)
+	for _, project := range []string{"half", "whole", "deleted"} {
+		_, err := s.CreateProgress(t.Context(), project)
+		must(err)
+		_, err = s.ChangeProgress(t.Context(), []store.ProgressChange{{Count: store.Count{Project: project, Done: 1}, Key: "k", Total: &total, OtherErrors: 1}})
+		must(err)
+	}
+	_, err = s.ChangeProgress(t.Context(), []store.ProgressChange{{Count: store.Count{Project: "whole", Done: 1, Errors: 1}}})
+	must(err)
+	must(s.DeleteProgress(t.Context(), "deleted"))
 	return s
 }
 
@@ -121,6 +131,10 @@ func everything(t *testing.T, s store.Store) (out []string) {
 	add(audit, err)
 	objects, err := s.Objects(t.Context(), store.ObjectFilter{Kind: "schedule"})
 	add(objects, err)
+	projects, err := s.Progress(t.Context(), []string{"half", "whole", "deleted"})
+	add(projects, err)
+	again, err := s.ChangeProgress(t.Context(), []store.ProgressChange{{Count: store.Count{Project: "half", Done: 1}, Key: "k"}})
+	add(again[0].Repeated, err)
 	totals, err := s.Totals(t.Context(), time.Time{})
 	add(*totals, err)
 	kept, err := s.Kept(t.Context())

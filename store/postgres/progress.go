@@ -16,14 +16,14 @@ const sqlCounts = `WITH u AS MATERIALIZED (
     SELECT project, sum(done)::bigint AS done, sum(errors)::bigint AS errors, max(at) AS at
     FROM unnest($1::text[], $2::bigint[], $3::bigint[], $4::bigint[]) AS u (project, done, errors, at) GROUP BY project
 ), l AS MATERIALIZED (
-    SELECT p.project FROM progress p WHERE p.project IN (SELECT project FROM u) ORDER BY p.project FOR UPDATE
+    SELECT p.project FROM progress p WHERE p.project IN (SELECT project FROM u) AND p.status <> '' ORDER BY p.project FOR UPDATE
 ), c AS (
     UPDATE progress p SET done = p.done + u.done, errors = p.errors + u.errors, touched = u.at,
         status = CASE WHEN ` + sqlFinishes + ` THEN 'DONE' ELSE p.status END,
         rev = CASE WHEN ` + sqlFinishes + ` THEN p.rev + 1 ELSE p.rev END,
         completed = CASE WHEN ` + sqlFinishes + ` THEN u.at ELSE p.completed END,
         finished = ` + sqlFinishes + `
-    FROM u, (SELECT count(*) AS n FROM l) locked WHERE p.project = u.project AND locked.n > 0
+    FROM u, (SELECT count(*) AS n FROM l) locked WHERE p.project = u.project AND p.status <> '' AND locked.n > 0
     RETURNING p.*, u.at
 )
 INSERT INTO outgoing (kind, execution, body, at)
@@ -59,8 +59,24 @@ func (s *Store) CreateProgress(ctx context.Context, project string) (fresh bool,
 	}
 	p := store.NewProjectProgress(project, s.o.Now())
 	n, err := s.change(ctx, "create the progress of project "+project, `INSERT INTO progress (project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched)
-VALUES ($1, $2, 0, 0, 0, 0, 0, $3, 0, $4, $5) ON CONFLICT DO NOTHING`, p.Project, p.Status, p.Rev, p.Event, p.Touched.UnixMicro())
+VALUES ($1, $2, 0, 0, 0, 0, 0, $3, 0, $4, $5)
+ON CONFLICT (project) DO UPDATE SET status = excluded.status, rev = excluded.rev, epoch = progress.epoch + 1, event = excluded.event, touched = excluded.touched, completed = NULL
+WHERE progress.status = ''`, p.Project, p.Status, p.Rev, p.Event, p.Touched.UnixMicro())
 	return n > 0 && err == nil, err
+}
+
+// DeleteProgress deletes the progress of a project. The row stays, without a status: a project that is created again under the
+// name gets another epoch.
+func (s *Store) DeleteProgress(ctx context.Context, project string) error {
+	at := s.o.Now().UnixMicro()
+	return s.transaction(ctx, "delete the progress of project "+project, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, `UPDATE progress SET status = '', total = 0, done = 0, errors = 0, other_done = 0, other_errors = 0, touched = $2, completed = $2
+WHERE project = $1 AND status <> ''`, project, at)
+		if err == nil {
+			_, err = tx.Exec(ctx, `DELETE FROM progress_item WHERE project = $1`, project)
+		}
+		return err
+	})
 }
 
 // ChangeProgress makes changes in their order, all in one durable transaction with the outbox entries of the projects that they
@@ -85,7 +101,7 @@ func (s *Store) ChangeProgress(ctx context.Context, changes []store.ProgressChan
 
 // changeProgress locks the projects in one order by all processes, then makes the changes.
 func changeProgress(ctx context.Context, tx pgx.Tx, changes []store.ProgressChange, at time.Time) ([]store.ProgressResult, error) {
-	rows, err := tx.Query(ctx, `SELECT `+progressColumns+` FROM progress WHERE project = ANY ($1) ORDER BY project FOR UPDATE`, store.ChangedProjects(changes))
+	rows, err := tx.Query(ctx, `SELECT `+progressColumns+` FROM progress WHERE project = ANY ($1) AND status <> '' ORDER BY project FOR UPDATE`, store.ChangedProjects(changes))
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +159,7 @@ func scanProgress(row pgx.CollectableRow) (p store.ProjectProgress, err error) {
 
 // Progress reads projects, in order of their names.
 func (s *Store) Progress(ctx context.Context, projects []string) ([]store.ProjectProgress, error) {
-	return list(ctx, s, scanProgress, `SELECT `+progressColumns+` FROM progress WHERE project = ANY ($1) ORDER BY project`, texts(projects))
+	return list(ctx, s, scanProgress, `SELECT `+progressColumns+` FROM progress WHERE project = ANY ($1) AND status <> '' ORDER BY project`, texts(projects))
 }
 
 // OpenProgress lists projects that have not finished, in order of their names.

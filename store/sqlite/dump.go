@@ -36,6 +36,9 @@ var dumps = map[string]struct {
 	"blob_use":     {2, "execution, hash", ""},
 	"gone":         {1, "no", " AND NOT done"},
 	"counter":      {1, "name, next", ""},
+
+	"progress":      {1, "project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched, completed", ""},
+	"progress_item": {2, "project, key, at", ""},
 }
 
 // A page of Dump ends at either limit.

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"time"
 
 	"github.com/stepwell/stepwell/engine"
@@ -24,6 +25,18 @@ func (s *Store) CreateProgress(ctx context.Context, project string) (fresh bool,
 		return err
 	})
 	return fresh && err == nil, err
+}
+
+// DeleteProgress deletes the progress of a project. The row stays, without a status: a project that is created again under the
+// name gets another epoch.
+func (s *Store) DeleteProgress(ctx context.Context, project string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	at := s.now().UnixMicro()
+	return s.transaction("delete the progress of project "+project, func(w *writer) error {
+		return errors.Join(w.run("progress_delete", project, at), w.run("progress_item_forget", project))
+	})
 }
 
 // ChangeProgress makes changes in their order, all in one durable transaction with the outbox entries of the projects that they

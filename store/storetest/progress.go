@@ -228,6 +228,28 @@ var progress = []promise{
 			f.Fatalf("%d events, %d results have finished it", n, finished)
 		}
 	}},
+	{"what is deleted is gone, and begins anew", func(f *fixture) {
+		f.project("a", 3, "PROCESSING")
+		f.project("b", 3, "PROCESSING")
+		f.change(item("a", 1, 0, "k"), item("b", 1, 0, "k"), store.ProgressChange{Count: store.Count{Project: "a"}, OtherDone: 1})
+		for range 2 {
+			f.must(f.DeleteProgress(f.Context(), "a"))
+		}
+		f.must(f.DeleteProgress(f.Context(), "nobody's"))
+		equal(f, "progress", f.progressOf("a", "b"), []string{"b PROCESSING 1/3 errors 0 others 0,0 epoch 0 ended false"})
+		equal(f, "known", f.change(item("a", 3, 0, ""))[0].Status, "")
+		f.begin(1)
+		c := f.next(1, 2)
+		c.Progress = []store.Count{{Project: "a", Done: 3}}
+		f.commit(c)
+		open, err := f.OpenProgress(f.Context(), time.Time{}, "", 0)
+		f.must(err)
+		equal(f, "open", len(open), 1)
+		f.project("a", 1, "PROCESSING")
+		equal(f, "progress", f.progressOf("a"), []string{"a PROCESSING 0/1 errors 0 others 0,0 epoch 1 ended false"})
+		equal(f, "finished", f.change(item("a", 1, 0, "k"))[0].Finished, true)
+		equal(f, "events", f.payloads(), []store.ProjectCounts{{Project: "a", Total: 1, Done: 1}})
+	}},
 	{"of commits of two processes that meet one finishes each project", func(f *fixture) {
 		const projects = 20
 		for i := range projects {

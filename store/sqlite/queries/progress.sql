@@ -1,10 +1,15 @@
 -- name: progress_create
 INSERT INTO progress (project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched) VALUES (?, ?, 0, 0, 0, 0, 0, ?, 0, ?, ?)
-ON CONFLICT DO NOTHING
+ON CONFLICT (project) DO UPDATE SET status = excluded.status, rev = excluded.rev, epoch = progress.epoch + 1, event = excluded.event, touched = excluded.touched, completed = NULL
+WHERE progress.status = ''
+
+-- name: progress_delete
+UPDATE progress SET status = '', total = 0, done = 0, errors = 0, other_done = 0, other_errors = 0, touched = ?2, completed = ?2
+WHERE project = ?1 AND status <> ''
 
 -- name: progress_read
 SELECT project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched, completed
-FROM json_each(?1) k CROSS JOIN progress p ON p.project = k.value ORDER BY project
+FROM json_each(?1) k CROSS JOIN progress p ON p.project = k.value AND p.status <> '' ORDER BY project
 
 -- name: progress_open
 SELECT project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched, completed
