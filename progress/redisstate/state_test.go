@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell/progress"
 	"github.com/stepwell/stepwell/progress/redisstate"
+	"github.com/stepwell/stepwell/proxytest"
 	"github.com/stepwell/stepwell/redistest"
 	"github.com/stepwell/stepwell/store"
 )
@@ -105,11 +106,13 @@ func TestCreateWritesHash(t *testing.T) {
 
 // TestDeleted: what is deleted is gone from the server, also if that was away, and begins anew with another epoch.
 func TestDeleted(t *testing.T) {
-	s := redistest.New(t)
-	r := newRig(t, s.Address(), nil)
+	server := redistest.Address(t)
+	proxy := proxytest.New(t, server)
+	r := newRig(t, proxy.Address(), nil)
+	r.address = server // for do
 	name := r.project("", 3)
 	r.add(name, 1, 0)
-	r.must(r.Tracker.Delete(t.Context(), name))
+	r.must(r.Delete(t.Context(), name))
 	r.want("hash", r.do("EXISTS", "smap:proj:"+name), "0")
 	p, err := r.Read(t.Context(), name)
 	r.must(err)
@@ -117,10 +120,11 @@ func TestDeleted(t *testing.T) {
 	r.project("", 3)
 	r.want("anew", r.hash(name), "PROCESSING 3 0 0")
 	r.add(name, 1, 0)
-	r.must(s.Kill())
-	r.must(r.Tracker.Delete(t.Context(), name))
-	r.must(s.Begin())
-	r.do("HSET", "smap:proj:"+name, "status", "PROCESSING", "total", "3", "done", "1", "errors", "0", "sql_done", "1", "epoch", "1") // what it had, if it was durable
+	proxy.Refuse(true)
+	proxy.Cut()
+	r.must(r.Delete(t.Context(), name))
+	r.want("while it is away", r.hash(name), "PROCESSING 3 1 0")
+	proxy.Refuse(false)
 	r.until("it is deleted at its return", func() bool { return r.do("EXISTS", "smap:proj:"+name) == "0" })
 }
 
