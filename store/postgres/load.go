@@ -127,24 +127,7 @@ const (
 
 // StepLog yields the execution's log bodies in order of version, from after the given one. A body is the caller's.
 func (s *Store) StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error] {
-	return func(yield func(store.LogEntry, error) bool) {
-		for {
-			page, err := s.logPage(ctx, execution, after)
-			if err != nil {
-				yield(store.LogEntry{}, err)
-				return
-			}
-			for _, e := range page {
-				if !yield(e, nil) {
-					return
-				}
-				after = e.Version
-			}
-			if len(page) == 0 {
-				return
-			}
-		}
-	}
+	return store.LogPages(ctx, execution, after, s.logPage)
 }
 
 // logPage reads a page; the sizes of bodies bound it on the server, so that large ones are not sent in vain.
@@ -316,16 +299,10 @@ func (s *Store) Execution(ctx context.Context, id string) (*store.Execution, err
 	}
 	found, err := list(ctx, s, scanExecution, `SELECT `+readColumns+lastVersion+`, outputs FROM execution x WHERE id >= $1 AND id < $1 || chr(1114111) ORDER BY id LIMIT $2`, encode(begin), n)
 	found = slices.DeleteFunc(found, func(x store.Execution) bool { return !strings.HasPrefix(x.ID, id) })
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(found) == 0:
-		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution %q", id), Hint: "stepwell executions list shows them"}
-	case len(found) > 1 && found[0].ID != id:
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("several executions begin with %q", id),
-			Hint: "give more of the id, for example " + found[0].ID}
 	}
-	return &found[0], nil
+	return store.TheExecution(found, id)
 }
 
 // Executions lists, newest first, without outputs.
@@ -338,5 +315,5 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 		f.Before = before.ID
 	}
 	where, args := conditions(f)
-	return list(ctx, s, scanExecution, fmt.Sprintf(`SELECT %s%s, NULL FROM execution x%s ORDER BY id DESC LIMIT %d`, readColumns, lastVersion, where, limit(f.Limit, 50, 1000)), args...)
+	return list(ctx, s, scanExecution, fmt.Sprintf(`SELECT %s%s, NULL FROM execution x%s ORDER BY id DESC LIMIT %d`, readColumns, lastVersion, where, store.Limit(f.Limit, 50, 1000)), args...)
 }

@@ -188,5 +188,5 @@ func (s *Store) Objects(ctx context.Context, f store.ObjectFilter) ([]store.Obje
 	if f.Kind == "" {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "a list of objects needs their kind"}
 	}
-	return list(ctx, s, scanObject, objectColumns+`id >= $2 AND id < $2 || chr(1114111) AND id > $3 ORDER BY id LIMIT $4`, encode(f.Kind), encode(f.Prefix), encode(f.After), limit(f.Limit, 100, 10_000))
+	return list(ctx, s, scanObject, objectColumns+`id >= $2 AND id < $2 || chr(1114111) AND id > $3 ORDER BY id LIMIT $4`, encode(f.Kind), encode(f.Prefix), encode(f.After), store.Limit(f.Limit, 100, 10_000))
 }

@@ -87,8 +87,8 @@ type Store struct {
 	closing sync.Once
 	used    definitions
 	cache   outlines
-	sweep   sweep
-	bad     bad
+	sweep   store.Sweep
+	bad     store.Unremovable
 }
 
 var _ store.Store = (*Store)(nil)
@@ -356,14 +356,6 @@ func (s *Store) one(ctx context.Context, to []any, sql string, args ...any) (the
 		return false, nil
 	}
 	return err == nil, fault("read", err)
-}
-
-// limit is the requested limit within 1..most, or else the default.
-func limit(asked, normal, most int) int {
-	if asked <= 0 {
-		return normal
-	}
-	return min(asked, most)
 }
 
 func notFound(format string, args ...any) error {

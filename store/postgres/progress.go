@@ -165,5 +165,5 @@ func (s *Store) Progress(ctx context.Context, projects []string) ([]store.Projec
 // OpenProgress lists projects that have not finished, in order of their names.
 func (s *Store) OpenProgress(ctx context.Context, since time.Time, after string, n int) ([]store.ProjectProgress, error) {
 	return list(ctx, s, scanProgress, `SELECT `+progressColumns+` FROM progress WHERE completed IS NULL AND project > $1 AND touched >= $2 ORDER BY project LIMIT $3`,
-		encode(after), since.UnixMicro(), limit(n, 500, 10_000))
+		encode(after), since.UnixMicro(), store.Limit(n, 500, 10_000))
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,30 +17,7 @@ const (
 	pruneRows = 1000
 	// slotGrace is how long the rows in large tables of closed slots wait for the tables to be dropped.
 	slotGrace = 48 * time.Hour
-	// maxBad bounds the executions that are remembered because they could not be removed.
-	maxBad = 10_000
 )
-
-// bad are executions that could not be removed: others go on, and they are tried again by the next process.
-type bad struct {
-	mu   sync.Mutex
-	list []int64
-}
-
-func (b *bad) add(no int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.list) < maxBad {
-		b.list = append(b.list, no)
-	}
-}
-
-// executions is never nil: in SQL, nothing is NOT IN what is NULL.
-func (b *bad) executions() []int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return append([]int64{}, b.list...)
-}
 
 // Prune removes one batch of expired data: an execution's row first, in one transaction with a note of it, then its other
 // rows; the next call, of any process, completes one that was cut off. Two processes may prune at once.
@@ -52,7 +28,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 	if s.readOnly {
 		return removed, false, errReadOnly
 	}
-	p := &pruning{s: s, ctx: ctx, batch: limit(r.Batch, 100, 10_000)}
+	p := &pruning{s: s, ctx: ctx, batch: store.Limit(r.Batch, 100, 10_000)}
 	for _, kind := range []struct {
 		before time.Time
 		remove func(int64) error
@@ -90,7 +66,7 @@ func (p *pruning) change(f func(tx pgx.Tx) error) error {
 // executions removes the oldest ones.
 func (p *pruning) executions(before int64) error {
 	numbers, err := list(p.ctx, p.s, pgx.RowTo[int64], `SELECT no FROM execution_past x WHERE ended < $1 AND NOT no = ANY ($2)
-    AND NOT EXISTS (SELECT 1 FROM outside_work w WHERE w.execution = x.no AND NOT w.held AND w.next > 0) ORDER BY ended LIMIT $3`, before, p.s.bad.executions(), p.batch)
+    AND NOT EXISTS (SELECT 1 FROM outside_work w WHERE w.execution = x.no AND NOT w.held AND w.next > 0) ORDER BY ended LIMIT $3`, before, p.s.bad.Executions(), p.batch)
 	if err != nil {
 		return err
 	}
@@ -117,36 +93,21 @@ SELECT count(*) FROM d`, numbers, before, p.s.o.Now().UnixMicro()).Scan(&gone)
 	})
 	if err == nil && gone > 0 {
 		p.removed.Executions += gone
-		p.s.sweep.mark()
+		p.s.sweep.Mark()
 	}
 	return err
 }
 
-// together does something to all, or where that fails to each of them, apart from those at which it fails.
-func (p *pruning) together(numbers []int64, do func([]int64) error) error {
-	if len(numbers) == 0 || do(numbers) == nil {
-		return nil
-	}
-	var errs []error
-	for _, no := range numbers {
-		err := do([]int64{no})
-		if err == nil {
-			continue
-		}
-		if p.ctx.Err() != nil || store.IsAway(fault("", err)) {
-			return errors.Join(append(errs, err)...)
-		}
-		p.s.bad.add(no)
-		errs = append(errs, fmt.Errorf("execution %d: %w", no, err))
-	}
-	return errors.Join(errs...)
+// together is Unremovable.Remove.
+func (p *pruning) together(numbers []int64, remove func([]int64) error) error {
+	return p.s.bad.Remove(p.ctx, numbers, remove, func(err error) bool { return store.IsAway(fault("", err)) })
 }
 
 // leftovers removes the other rows of removed executions. In the large tables those of a closed slot wait for the tables
 // to be dropped, unless that takes long.
 func (p *pruning) leftovers() error {
 	for from := int64(-1); ; {
-		numbers, err := list(p.ctx, p.s, pgx.RowTo[int64], `SELECT no FROM gone WHERE no > $1 AND NOT no = ANY ($2) ORDER BY no LIMIT $3`, from, p.s.bad.executions(), p.batch)
+		numbers, err := list(p.ctx, p.s, pgx.RowTo[int64], `SELECT no FROM gone WHERE no > $1 AND NOT no = ANY ($2) ORDER BY no LIMIT $3`, from, p.s.bad.Executions(), p.batch)
 		if err != nil || len(numbers) == 0 {
 			return err
 		}
@@ -212,9 +173,8 @@ SELECT x.no FROM logged JOIN execution_past x ON x.no = logged.no WHERE x.ended 
 			return err
 		}
 		from = slices.Max(numbers)
-		found, bad := len(numbers), p.s.bad.executions()
-		numbers = slices.DeleteFunc(numbers, func(no int64) bool { return slices.Contains(bad, no) })
-		if len(numbers) == 0 {
+		found := len(numbers)
+		if numbers = p.s.bad.Without(numbers); len(numbers) == 0 {
 			continue // all of them are bad: look behind them
 		}
 		p.more = p.more || found == p.batch

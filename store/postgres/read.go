@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -128,7 +127,7 @@ func (s *Store) snapshot(ctx context.Context, f func(tx pgx.Tx) error) error {
 func (s *Store) Events(ctx context.Context, execution, after int64, n int) ([]engine.HistoryEvent, error) {
 	h := &engine.History{Rows: map[int32]engine.HistoryRow{}, Started: map[engine.Attempt]bool{}}
 	err := s.snapshot(ctx, func(tx pgx.Tx) error {
-		written, err := readVersions(ctx, tx, h, execution, after, limit(n, 1000, 10_000))
+		written, err := readVersions(ctx, tx, h, execution, after, store.Limit(n, 1000, 10_000))
 		if err != nil || len(h.Batches) == 0 {
 			return err
 		}
@@ -249,20 +248,13 @@ func (s *Store) Output(ctx context.Context, execution int64, key string) ([]byte
 
 // Logs lists log lines in order. With Tail, the last ones that match the filter.
 func (s *Store) Logs(ctx context.Context, execution int64, f store.LogFilter) ([]store.LogLine, error) {
-	least := 0
-	if f.Level != "" {
-		var err error
-		if least, err = store.LevelNumber(f.Level); err != nil {
-			return nil, err
-		}
+	least, since, n, tail, err := f.Bounds()
+	if err != nil {
+		return nil, err
 	}
-	since := int64(math.MinInt64)
-	if !f.Since.IsZero() {
-		since = f.Since.UnixMicro()
-	}
-	order, n := "", limit(f.Limit, 1000, 10_000)
-	if f.Tail > 0 {
-		order, n = " DESC", min(f.Tail, 10_000)
+	order := ""
+	if tail {
+		order = " DESC"
 	}
 	out, err := list(ctx, s, func(row pgx.CollectableRow) (l store.LogLine, err error) {
 		var key, message text

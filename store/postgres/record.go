@@ -112,7 +112,7 @@ func (s *Store) OutsideWork(ctx context.Context, execution int64, after store.Ou
     x.id, x.status >= 4 OR coalesce(r.status >= 5, false), coalesce(r.status = 5, false)
 FROM outside_work w JOIN execution x ON x.no = w.execution LEFT JOIN step r ON r.execution = w.execution AND r.idx = w.idx
 WHERE ($1::bigint = 0 OR w.execution = $1) AND (w.execution, w.idx, w.epoch) > ($2, $3, $4)
-ORDER BY w.execution, w.idx, w.epoch LIMIT $5`, execution, after.Execution, after.Step, int64(after.Epoch), limit(n, 1000, 10_000))
+ORDER BY w.execution, w.idx, w.epoch LIMIT $5`, execution, after.Execution, after.Step, int64(after.Epoch), store.Limit(n, 1000, 10_000))
 }
 
 // DeleteOutsideWork removes a row.

@@ -78,7 +78,7 @@ func (s *Store) Outbox(ctx context.Context, after int64, n int) ([]store.Outgoin
 		err = row.Scan(&o.No, &kind, &execution, &body, &at)
 		o.Kind, o.Execution, o.Body, o.At = string(kind), string(execution), json.RawMessage(body), at.time()
 		return o, err
-	}, `SELECT no, kind, execution, body, at FROM outgoing WHERE no > $1 ORDER BY no LIMIT $2`, after, limit(n, 1000, 10_000))
+	}, `SELECT no, kind, execution, body, at FROM outgoing WHERE no > $1 ORDER BY no LIMIT $2`, after, store.Limit(n, 1000, 10_000))
 }
 
 // Delivered removes entries. Missing ones are ignored.
@@ -121,7 +121,7 @@ func (s *Store) AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.
 	if !f.Since.IsZero() {
 		since = f.Since.UnixMicro()
 	}
-	where, args := "", []any{at, f.Before, since, limit(f.Limit, 100, 1000)}
+	where, args := "", []any{at, f.Before, since, store.Limit(f.Limit, 100, 1000)}
 	for _, x := range []struct{ column, value string }{{"actor", f.Actor}, {"action", f.Action}, {"object", f.Object}} {
 		if x.value != "" {
 			args = append(args, encode(x.value))

@@ -38,7 +38,7 @@ type stepList struct {
 // log. Every step has its key and action. A page costs the rows that are looked at, and the lists of queued steps of a
 // running execution's log.
 func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error) {
-	p := &stepList{execution: execution, f: f, n: limit(f.Limit, 1000, 10_000)}
+	p := &stepList{execution: execution, f: f, n: store.Limit(f.Limit, 1000, 10_000)}
 	for _, status := range f.Statuses {
 		p.statuses |= 1 << status
 	}
@@ -240,7 +240,7 @@ func (s *Store) WaitingSteps(ctx context.Context, prefix string, after *store.Wa
 	}, `SELECT x.id, x.pipeline, x.definition, `+stepColumns+`
 FROM waiting w JOIN execution_live x ON x.no = w.execution JOIN step r ON r.execution = w.execution AND r.idx = w.idx
 WHERE (w.execution, w.idx) > ($1, $2) AND ($3 = '' OR starts_with(w.external, $3)) AND r.status = 4 AND r.superseded IS NULL AND r.external = w.external
-ORDER BY w.execution, w.idx LIMIT $4`, no, idx, encode(prefix), limit(n, 1000, 10_000))
+ORDER BY w.execution, w.idx LIMIT $4`, no, idx, encode(prefix), store.Limit(n, 1000, 10_000))
 	if err != nil {
 		return nil, err
 	}

@@ -3,33 +3,11 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
-	"errors"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stepwell/stepwell/store"
 )
-
-// blobAge is how old a blob has to be before it may go: it is younger while it is stored but not yet committed.
-const blobAge = 24 * time.Hour
-
-// sweepShards is how many of the 256 parts of the blobs one call looks at.
-const sweepShards = 32
-
-// sweep is the progress of the search for unreferenced blobs.
-type sweep struct {
-	mu      sync.Mutex
-	shard   int
-	removed bool // executions have gone since the definitions were looked through
-}
-
-func (sw *sweep) mark() {
-	sw.mu.Lock()
-	defer sw.mu.Unlock()
-	sw.removed = true
-}
 
 // touch makes the blobs of executions young, so that a day passes between the end of their last use and their own.
 func (p *pruning) touch(numbers []int64) error {
@@ -47,27 +25,10 @@ func (p *pruning) touch(numbers []int64) error {
 
 // rest removes unreferenced definitions, and a part of the unreferenced blobs.
 func (p *pruning) rest() error {
-	sw := &p.s.sweep
-	sw.mu.Lock()
-	defer sw.mu.Unlock()
-	var errs []error
-	if sw.removed {
-		sw.removed = false
-		errs = append(errs, p.definitions())
-	}
-	sweeper, ok := p.s.blobs.(store.Sweeper)
-	if !ok {
-		return errors.Join(errs...)
-	}
-	before := p.s.o.Now().Add(-blobAge)
-	for range sweepShards {
-		n, err := sweeper.Sweep(p.ctx, byte(sw.shard), before, p.s.blobsUsed)
-		p.removed.Blobs += int64(n)
-		errs = append(errs, err)
-		sw.shard = (sw.shard + 1) % 256
-	}
-	p.more = p.more || sw.shard != 0
-	return errors.Join(errs...)
+	sweeper, _ := p.s.blobs.(store.Sweeper)
+	n, more, err := p.s.sweep.Run(p.ctx, p.s.o.Now(), p.definitions, sweeper, p.s.blobsUsed)
+	p.removed.Blobs, p.more = p.removed.Blobs+n, p.more || more
+	return err
 }
 
 // blobsUsed returns the blobs with references.

@@ -10,8 +10,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
 )
 
 //go:embed views.sql
@@ -31,45 +30,14 @@ func views() *goose.Migration {
 	}}, nil)
 }
 
-// viewsValue replaces a name in views.sql: cases of CASE, lists for IN, or with "time" or "json" an expression.
+// viewsValue replaces a name in views.sql: store.ViewValue, or with "time" or "json" an expression.
 func viewsValue(name string) string {
-	switch name {
-	case "done":
-		return fmt.Sprint(uint8(engine.Done))
-	case "of_execution":
-		return kindsThat(engine.Kind.OfExecution)
-	case "of_attempt":
-		return kindsThat(engine.Kind.OfAttempt)
-	case "ends_step":
-		return kindsThat(engine.Kind.EndsStep)
-	case "types":
-		var cases []string
-		for k := range engine.Kinds {
-			if what := k.HistoryType(); what != "" {
-				cases = append(cases, fmt.Sprintf("WHEN %d THEN '%s'", uint8(k), what))
-			}
-		}
-		return strings.Join(cases, " ")
-	case "statuses":
-		var cases []string
-		for s := stepwell.StepPending; s <= stepwell.StepTimedOut; s++ {
-			cases = append(cases, fmt.Sprintf("WHEN %d THEN '%s'", uint8(s), s))
-		}
-		return strings.Join(cases, " ")
+	if text, ok := store.ViewValue(name); ok {
+		return text
 	}
 	if column, ok := strings.CutPrefix(name, "json "); ok { // PostgreSQL's JSON has no NUL
 		return fmt.Sprintf(`(CASE WHEN left(%[1]s, 1) <> chr(1) THEN replace(%[1]s, '\u0000', '\ufffd')::json END)`, column)
 	}
 	us := strings.TrimPrefix(name, "time ")
 	return fmt.Sprintf(`to_char(to_timestamp(0) AT TIME ZONE 'UTC' + (%s) * interval '1 microsecond', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')`, us)
-}
-
-func kindsThat(are func(engine.Kind) bool) string {
-	var list []string
-	for k := range engine.Kinds {
-		if are(k) {
-			list = append(list, fmt.Sprint(uint8(k)))
-		}
-	}
-	return strings.Join(list, ", ")
 }

@@ -16,7 +16,7 @@ import (
 // execution; logs from before all rows were named (step_log.unnamed) cost a read of every row.
 func (s *Store) Events(ctx context.Context, execution, after int64, n int) ([]engine.HistoryEvent, error) {
 	h := &engine.History{Rows: map[int32]engine.HistoryRow{}, Started: map[engine.Attempt]bool{}}
-	written, unknown, err := s.readVersions(ctx, h, execution, after, limit(n, 1000, 10_000))
+	written, unknown, err := s.readVersions(ctx, h, execution, after, store.Limit(n, 1000, 10_000))
 	if err == nil && len(h.Batches) > 0 {
 		if err = s.readRows(ctx, h, execution, after, h.Steps(written), unknown); err == nil {
 			h.IDs, err = s.stepIDs(ctx, execution)

@@ -69,19 +69,8 @@ func (s *Store) StepLog(ctx context.Context, execution, after int64) iter.Seq2[s
 		if after == 0 { // perhaps to restart it
 			s.used.note(execution)
 		}
-		for {
-			page, err := s.logPage(ctx, execution, after)
-			if err != nil {
-				yield(store.LogEntry{}, fault("read "+s.path, err))
-				return
-			}
-			for _, e := range page {
-				if !yield(e, nil) {
-					return
-				}
-				after = e.Version
-			}
-			if len(page) == 0 {
+		for entry, err := range store.LogPages(ctx, execution, after, s.logPage) {
+			if !yield(entry, fault("read "+s.path, err)) {
 				return
 			}
 		}

@@ -43,7 +43,7 @@ func (s *Store) OutsideWork(ctx context.Context, execution int64, after store.Ou
 			o.Next = instant(next)
 		}
 		return err
-	}, s.sql["outside"], execution, after.Execution, int64(after.Step), int64(after.Epoch), limit(n, 1000, 10_000))
+	}, s.sql["outside"], execution, after.Execution, int64(after.Step), int64(after.Epoch), store.Limit(n, 1000, 10_000))
 	if err != nil && strings.Contains(err.Error(), "no such table") { // a database of version 4 or older, open for reading
 		return nil, nil
 	}

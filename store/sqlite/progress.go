@@ -118,7 +118,7 @@ func (s *Store) Progress(ctx context.Context, projects []string) ([]store.Projec
 
 // OpenProgress lists projects that have not finished, in order of their names.
 func (s *Store) OpenProgress(ctx context.Context, since time.Time, after string, n int) ([]store.ProjectProgress, error) {
-	return list(ctx, s, scanProgress, s.sql["progress_open"], after, since.UnixMicro(), limit(n, 500, 10_000))
+	return list(ctx, s, scanProgress, s.sql["progress_open"], after, since.UnixMicro(), store.Limit(n, 500, 10_000))
 }
 
 func scanProgress(rows *sql.Rows, p *store.ProjectProgress) error {

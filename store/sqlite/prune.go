@@ -5,41 +5,14 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
-	"slices"
-	"sync"
 	"time"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
 )
 
 // pruneRows bounds the rows that one transaction removes: commits wait no longer than for one of them, a few
 // milliseconds.
 const pruneRows = 1000
-
-// maxBad bounds the executions that are remembered because they could not be removed.
-const maxBad = 10_000
-
-// bad are executions that could not be removed: others go on, and they are tried again by the next process.
-type bad struct {
-	mu   sync.Mutex
-	list []int64
-}
-
-func (b *bad) add(no int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.list) < maxBad {
-		b.list = append(b.list, no)
-	}
-}
-
-func (b *bad) executions() []int64 {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return slices.Clone(b.list)
-}
 
 // Prune removes one batch of expired data: an execution's row first and then, in small transactions, its other rows,
 // so that commits go on meanwhile; the next call completes one cut off by a crash. Rows that cannot be removed are in
@@ -52,7 +25,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 	if _, err := s.writing(); err != nil {
 		return removed, false, err
 	}
-	p := &pruning{s: s, ctx: ctx, batch: limit(r.Batch, 100, 10_000)}
+	p := &pruning{s: s, ctx: ctx, batch: store.Limit(r.Batch, 100, 10_000)}
 	for _, kind := range []struct {
 		before time.Time
 		remove func(int64) error
@@ -91,7 +64,7 @@ func (p *pruning) change(f func(w *writer) error) error {
 // removeExecutions removes the oldest ones.
 func (p *pruning) removeExecutions(before int64) error {
 	var numbers []int64
-	err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prunable"], before, jsonList(append(p.s.used.executions(), p.s.bad.executions()...)), p.batch)
+	err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prunable"], before, jsonList(append(p.s.used.executions(), p.s.bad.Executions()...)), p.batch)
 	if err != nil {
 		return err
 	}
@@ -117,38 +90,23 @@ func (p *pruning) removeExecutions(before int64) error {
 		})
 		if err == nil && gone > 0 {
 			p.removed.Executions += gone
-			p.s.sweep.mark()
+			p.s.sweep.Mark()
 		}
 		return err
 	}
 	return errors.Join(p.together(numbers, takeOut), p.removeLeftovers())
 }
 
-// together does something to all, or where that fails to each of them, apart from those at which it fails.
-func (p *pruning) together(numbers []int64, do func([]int64) error) error {
-	if len(numbers) == 0 || do(numbers) == nil {
-		return nil
-	}
-	var errs []error
-	for _, no := range numbers {
-		err := do([]int64{no})
-		if err == nil {
-			continue
-		}
-		if p.ctx.Err() != nil || stepwell.CodeOf(fault("", err)) == stepwell.CodeUnavailable {
-			return errors.Join(append(errs, err)...)
-		}
-		p.s.bad.add(no)
-		errs = append(errs, fmt.Errorf("execution %d: %w", no, err))
-	}
-	return errors.Join(errs...)
+// together is Unremovable.Remove.
+func (p *pruning) together(numbers []int64, remove func([]int64) error) error {
+	return p.s.bad.Remove(p.ctx, numbers, remove, func(err error) bool { return store.IsAway(fault("", err)) })
 }
 
 // removeLeftovers removes the other rows of removed executions.
 func (p *pruning) removeLeftovers() error {
 	for {
 		var numbers []int64
-		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_left"], jsonList(p.s.bad.executions()), 1000); err != nil {
+		if err := p.s.each(p.ctx, scanNumber(&numbers), p.s.sql["prune_left"], jsonList(p.s.bad.Executions()), 1000); err != nil {
 			return err
 		}
 		if len(numbers) == 0 {
@@ -212,9 +170,7 @@ func (p *pruning) removeLogs(before int64) error {
 		}
 		from = numbers[len(numbers)-1]
 		found := len(numbers)
-		bad := p.s.bad.executions()
-		numbers = slices.DeleteFunc(numbers, func(no int64) bool { return slices.Contains(bad, no) })
-		if len(numbers) == 0 {
+		if numbers = p.s.bad.Without(numbers); len(numbers) == 0 {
 			continue // all of them are bad: look behind them
 		}
 		p.more = p.more || found == p.batch

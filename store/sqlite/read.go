@@ -18,16 +18,10 @@ func (s *Store) Execution(ctx context.Context, id string) (*store.Execution, err
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the id of an execution is empty"}
 	}
 	found, err := s.executions(ctx, s.sql["execution"], id)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(found) == 0:
-		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("no execution %q", id), Hint: "stepwell executions list shows them"}
-	case len(found) > 1 && found[0].ID != id:
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("several executions begin with %q", id),
-			Hint: "give more of the id, for example " + found[0].ID}
 	}
-	return &found[0], nil
+	return store.TheExecution(found, id)
 }
 
 // Executions lists, newest first, without outputs.
@@ -48,7 +42,7 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	if !f.To.IsZero() {
 		to = f.To.UnixMicro()
 	}
-	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, limit(f.Limit, 50, 1000))
+	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000))
 }
 
 // narrow makes the condition that has an index plain, so that SQLite uses it.
@@ -77,12 +71,4 @@ func narrow(query string, f store.Filter) string {
 
 func plain(query, column string, n int) string {
 	return strings.Replace(query, fmt.Sprintf("(?%d = '' OR %s = ?%d)", n, column, n), fmt.Sprintf("%s = ?%d", column, n), 1)
-}
-
-// limit is the requested limit within 1..most, or else the default.
-func limit(asked, normal, most int) int {
-	if asked <= 0 {
-		return normal
-	}
-	return min(asked, most)
 }

@@ -71,7 +71,7 @@ func (s *Store) Outbox(ctx context.Context, after int64, n int) (out []store.Out
 		err := rows.Scan(&o.No, &o.Kind, &o.Execution, &body, &at)
 		o.Body, o.At = body, instant(at)
 		return err
-	}, s.sql["outgoing"], after, limit(n, 1000, 10_000))
+	}, s.sql["outgoing"], after, store.Limit(n, 1000, 10_000))
 }
 
 // Delivered removes entries. Missing ones are ignored.
@@ -122,5 +122,5 @@ func (s *Store) AuditEntries(ctx context.Context, f store.AuditFilter) (out []st
 		err := rows.Scan(&e.No, &at, &e.Actor, &role, &remote, &e.Action, &object, &e.Result, &detail)
 		e.At, e.Role, e.Remote, e.Object, e.Detail = instant(at), role.String, remote.String, object.String, detail
 		return err
-	}, query, before, since, f.Actor, f.Action, f.Object, limit(f.Limit, 100, 1000))
+	}, query, before, since, f.Actor, f.Action, f.Object, store.Limit(f.Limit, 100, 1000))
 }

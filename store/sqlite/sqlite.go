@@ -56,8 +56,8 @@ type Store struct {
 
 	ids   idCache
 	used  used
-	bad   bad
-	sweep sweep
+	bad   store.Unremovable
+	sweep store.Sweep
 }
 
 var _ store.Store = (*Store)(nil)

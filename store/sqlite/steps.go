@@ -17,7 +17,7 @@ import (
 // Steps lists an execution's steps in order of index, also those without a row: pending ones, or queued ones by the
 // log. Every step has its key and action. An unfiltered page costs its rows and a read of definition and log.
 func (s *Store) Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error) {
-	n := limit(f.Limit, 1000, 10_000)
+	n := store.Limit(f.Limit, 1000, 10_000)
 	from := int64(f.From)
 	var page []store.Step
 	if len(f.Statuses) == 0 && f.Key == "" { // nearly always the indexes have no gaps
@@ -102,5 +102,5 @@ func (s *Store) WaitingSteps(ctx context.Context, prefix string, after *store.Wa
 	}
 	return list(ctx, s, func(rows *sql.Rows, w *store.WaitingStep) error {
 		return scanStep(rows, &w.Step, &w.Execution, &w.Pipeline)
-	}, s.sql["waiting_steps"], no, idx, prefix, limit(n, 1000, 10_000))
+	}, s.sql["waiting_steps"], no, idx, prefix, store.Limit(n, 1000, 10_000))
 }

@@ -4,30 +4,8 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
-	"sync"
 	"time"
 )
-
-// blobAge is how old the file of a blob has to be before it may go: it is younger while it is stored but not
-// yet committed, and while a copy of the database is being made that refers to it.
-const blobAge = 24 * time.Hour
-
-// sweepShards is how many of the 256 directories of blobs one call looks at.
-const sweepShards = 32
-
-// sweep is the progress of the search for unreferenced blobs.
-type sweep struct {
-	mu      sync.Mutex
-	shard   int
-	removed bool // executions have gone since the definitions were looked through
-}
-
-func (sw *sweep) mark() {
-	sw.mu.Lock()
-	defer sw.mu.Unlock()
-	sw.removed = true
-}
 
 // touchBlobs makes the blobs of executions young, so that a day passes between the end of their last use and
 // their own.
@@ -51,23 +29,13 @@ func (p *pruning) touchBlobs(numbers []int64) error {
 
 // removeRest removes unreferenced definitions, and a part of the unreferenced blobs.
 func (p *pruning) removeRest() error {
-	sw := &p.s.sweep
-	sw.mu.Lock()
-	defer sw.mu.Unlock()
-	var errs []error
-	if p.s.lock != nil && sw.removed {
-		sw.removed = false
-		errs = append(errs, p.removeDefinitions())
+	definitions := p.removeDefinitions
+	if p.s.lock == nil {
+		definitions = nil
 	}
-	before := time.Now().Add(-blobAge)
-	for range sweepShards { // one bad directory does not hold up the others
-		n, err := p.s.blobs.Sweep(p.ctx, byte(sw.shard), before, p.s.blobsUsed)
-		p.removed.Blobs += int64(n)
-		errs = append(errs, err)
-		sw.shard = (sw.shard + 1) % 256
-	}
-	p.more = p.more || sw.shard != 0
-	return errors.Join(errs...)
+	n, more, err := p.s.sweep.Run(p.ctx, time.Now(), definitions, p.s.blobs, p.s.blobsUsed)
+	p.removed.Blobs, p.more = p.removed.Blobs+n, p.more || more
+	return err
 }
 
 // blobsUsed returns the blobs with references.

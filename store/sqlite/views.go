@@ -10,8 +10,7 @@ import (
 
 	"github.com/pressly/goose/v3"
 
-	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
 )
 
 //go:embed views.sql
@@ -31,42 +30,11 @@ func views() *goose.Migration {
 	}}, nil)
 }
 
-// viewsValue replaces a name in views.sql: cases of CASE, lists for IN, or with "time" an expression.
+// viewsValue replaces a name in views.sql: store.ViewValue, or with "time" an expression.
 func viewsValue(name string) string {
-	switch name {
-	case "done":
-		return fmt.Sprint(uint8(engine.Done))
-	case "of_execution":
-		return kindsThat(engine.Kind.OfExecution)
-	case "of_attempt":
-		return kindsThat(engine.Kind.OfAttempt)
-	case "ends_step":
-		return kindsThat(engine.Kind.EndsStep)
-	case "types":
-		var cases []string
-		for k := range engine.Kinds {
-			if what := k.HistoryType(); what != "" {
-				cases = append(cases, fmt.Sprintf("WHEN %d THEN '%s'", uint8(k), what))
-			}
-		}
-		return strings.Join(cases, " ")
-	case "statuses":
-		var cases []string
-		for s := stepwell.StepPending; s <= stepwell.StepTimedOut; s++ {
-			cases = append(cases, fmt.Sprintf("WHEN %d THEN '%s'", uint8(s), s))
-		}
-		return strings.Join(cases, " ")
+	if text, ok := store.ViewValue(name); ok {
+		return text
 	}
 	us := strings.TrimPrefix(name, "time ")
 	return fmt.Sprintf("strftime('%%Y-%%m-%%dT%%H:%%M:%%S', %[1]s / 1000000, 'unixepoch') || printf('.%%06dZ', %[1]s %% 1000000)", us)
-}
-
-func kindsThat(are func(engine.Kind) bool) string {
-	var list []string
-	for k := range engine.Kinds {
-		if are(k) {
-			list = append(list, fmt.Sprint(uint8(k)))
-		}
-	}
-	return strings.Join(list, ", ")
 }
