@@ -28,6 +28,8 @@ type Tool struct {
 var (
 	DuckDB = Tool{Dir: "stac/geoparquet/geoparquettest/duckdb", Cgo: true, Purpose: "not read back with DuckDB"}
 	Daprd  = Tool{Dir: "action/service/daprtest/daprd", Purpose: "not tried with a real Dapr sidecar"}
+	Image  = Tool{Dir: "deploy/image", Purpose: "no container image is built"}
+	Check  = Tool{Dir: "deploy/check", Purpose: "the compose file and the chart are not checked"}
 )
 
 // Path is the path of the program, built when it is missing: for the first time that takes the module proxy and, for
@@ -126,8 +128,12 @@ func hashOf(t testing.TB, source string) string {
 	t.Helper()
 	var all bytes.Buffer
 	all.WriteString(runtime.Version())
-	for _, name := range []string{"main.go", "go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join(source, name))
+	names, err := filepath.Glob(filepath.Join(source, "*.go"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(source, "holds no program", err)
+	}
+	for _, name := range append(names, filepath.Join(source, "go.mod"), filepath.Join(source, "go.sum")) {
+		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -75,6 +75,7 @@ func (p *program) root() *cobra.Command {
 		p.newBackupCommand(),
 		p.newRestoreCommand(),
 		p.newMigrateCommand(),
+		p.newReadyCommand(),
 		p.newDoctorCommand(),
 		p.newStacCommand(),
 		p.newVersionCommand(),

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell/api"
+)
+
+func (p *program) newReadyCommand() *cobra.Command {
+	c := &connection{}
+	cmd := &cobra.Command{
+		Use:   "ready",
+		Short: "Ask whether a server takes work",
+		Long: "Ask whether a server takes work, for the health check of a container, which has no other program to ask\n" +
+			"with. It needs no API key.\n\n" +
+			"Exit codes: 0 it does, 1 it does not or does not answer.",
+		Args: arguments(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error {
+			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return interrupted(ctx, p.callServer(ctx, c, func(ctx context.Context, client *api.Client) error {
+				if err := client.Ready(ctx); err != nil {
+					return err
+				}
+				_, err := fmt.Fprintln(p.out, "ready")
+				return err
+			}))
+		},
+	}
+	cmd.Flags().StringVar(&c.server, "server", "", "`URL` of the server; else STEPWELL_SERVER, else "+defaultServer)
+	return cmd
+}
