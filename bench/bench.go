@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 )
 
 // Options select and print the measurements.
@@ -24,7 +25,8 @@ type Options struct {
 	N int
 	// Runs is how often, 1 to 1,000.
 	Runs int
-	// Store is a database as sqlite:PATH. Defaults to a temporary one.
+	// Store is a database as sqlite:PATH or postgres://…, which keeps what the workloads leave there. Defaults to a temporary
+	// SQLite database for each run.
 	Store string
 	// Queue is memory:.
 	Queue string
@@ -101,8 +103,9 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 		return stepwell.Invalid(strings.Join(Workloads(), ", "), "unknown workload %q", workload)
 	case o.Queue != "memory:":
 		return stepwell.Invalid("this version has memory: only", "queue %q", o.Queue)
-	case o.Store != "" && (!strings.HasPrefix(o.Store, "sqlite:") || len(o.Store) == len("sqlite:")):
-		return stepwell.Invalid("this version has sqlite:PATH only", "store %q", o.Store)
+	}
+	if _, rest, ok := strings.Cut(o.Store, ":"); o.Store != "" && (!ok || rest == "") {
+		return stepwell.Invalid("use sqlite:PATH or postgres://USER@HOST/DATABASE", "store %q", o.Store)
 	}
 	return profiled(o.Profile, func() error { return runAll(ctx, out, names, o) })
 }
@@ -114,8 +117,8 @@ func runAll(ctx context.Context, out io.Writer, names []string, o Options) (err 
 	}
 	defer os.RemoveAll(b.dir)
 	place := b.dir
-	if o.Store != "" {
-		place = filepath.Dir(strings.TrimPrefix(o.Store, "sqlite:"))
+	if file, err := app.DatabaseFile(o.Store); o.Store != "" && err == nil {
+		place = filepath.Dir(file)
 	}
 	if b.fsync, err = fsyncTime(place); err != nil {
 		return err

@@ -70,9 +70,9 @@ func (b *bench) steps() error {
 	}
 	for run := range b.Runs {
 		for _, kind := range kinds {
-			db := strings.TrimPrefix(b.Store, "sqlite:")
+			db := b.Store
 			if db == "" {
-				db = filepath.Join(b.dir, fmt.Sprintf("%s-%s-%d.db", b.workload, kind, run))
+				db = "sqlite:" + filepath.Join(b.dir, fmt.Sprintf("%s-%s-%d.db", b.workload, kind, run))
 			}
 			r, err := b.stepsOnce(app.Options{DB: db, Synchronous: kind, Workers: b.Workers})
 			if err != nil {
@@ -89,7 +89,8 @@ func (b *bench) steps() error {
 
 // stepsOnce opens the product, runs the workload once and closes it again.
 func (b *bench) stepsOnce(o app.Options) (r *result, err error) {
-	r = &result{Workload: b.workload, N: b.n, Store: "sqlite", Queue: "memory", Sync: o.Synchronous, Fsync: b.fsync}
+	kind, _, _ := strings.Cut(o.DB, ":")
+	r = &result{Workload: b.workload, N: b.n, Store: kind, Queue: "memory", Sync: o.Synchronous, Fsync: b.fsync}
 	l := &load{marks: make(chan time.Time, b.n+1), halves: make(chan struct{}, 1), result: r}
 	o.Register, o.Observe = l.register, l.observe(b.n)
 	err = withApp(b.ctx, o, func(ctx context.Context, a *app.App) error {

@@ -44,7 +44,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 	f := cmd.Flags()
 	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000 and 20")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
-	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH; defaults to a temporary one")
+	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one")
 	f.Var(&sync, "sync", "what a commit survives: full (loss of power), normal (death of the process), or both in turns")
 	output = format(f, "text", "json", "markdown")
