@@ -50,6 +50,7 @@ type (
 	JobObjects          = Objects[NewJob, Fields, Job, Job, ListJobs]
 	WebhookObjects      = Objects[NewWebhook, Fields, WebhookMade, Webhook, ListWebhooks]
 	EventTriggerObjects = Objects[NewEventTrigger, Fields, EventTrigger, EventTrigger, ListEventTriggers]
+	ProjectObjects      = Objects[NewProject, struct{}, Project, Project, ListProjects]
 	KeyObjects          = Objects[NewKey, Fields, KeyMade, Key, All]
 	SecretObjects       = Objects[Fields, Fields, Secret, Secret, All]
 )
@@ -66,6 +67,39 @@ func (c *Client) Webhooks() WebhookObjects { return WebhookObjects{c, at("webhoo
 // EventTriggers are the event triggers.
 func (c *Client) EventTriggers() EventTriggerObjects {
 	return EventTriggerObjects{c, at("event-triggers")}
+}
+
+// Projects are the projects.
+func (c *Client) Projects() ProjectObjects { return ProjectObjects{c, at("projects")} }
+
+// ProjectProgress tells how far a project is: CodeNotFound.
+func (c *Client) ProjectProgress(ctx context.Context, id string) (*ProjectProgress, error) {
+	return get[ProjectProgress](ctx, c, at("projects", id, "progress"), nil)
+}
+
+// CountItems counts processed items of a project. Without keys every call counts, so one whose answer is lost may have counted.
+func (c *Client) CountItems(ctx context.Context, id string, n ProcessedItems) (*CountedItems, error) {
+	return send[CountedItems](ctx, c, http.MethodPost, at("projects", id, "items"), n)
+}
+
+// SetProjectTotal sets the number of items of a project.
+func (c *Client) SetProjectTotal(ctx context.Context, id string, total int64) (*ProjectProgress, error) {
+	return send[ProjectProgress](ctx, c, http.MethodPut, at("projects", id, "total"), ProjectTotal{total})
+}
+
+// SetProjectStatus sets the status of a project.
+func (c *Client) SetProjectStatus(ctx context.Context, id, status string) (*ProjectProgress, error) {
+	return send[ProjectProgress](ctx, c, http.MethodPut, at("projects", id, "status"), ProjectStatus{status})
+}
+
+// FinishDiscovery says that all items of a project are found, and how many there are.
+func (c *Client) FinishDiscovery(ctx context.Context, id string, total int64) (*ProjectProgress, error) {
+	return send[ProjectProgress](ctx, c, http.MethodPost, at("projects", id, "discovered"), ProjectTotal{total})
+}
+
+// ResetProject begins the progress of a project anew.
+func (c *Client) ResetProject(ctx context.Context, id string) (*ProjectProgress, error) {
+	return send[ProjectProgress](ctx, c, http.MethodPost, at("projects", id, "reset"), struct{}{})
 }
 
 // Keys are the API keys; the answer to a new one has its token. They are revoked, not updated.

@@ -93,6 +93,17 @@ func operations() []operation {
 		{"event_trigger.update", "PUT", prefix + "/event-triggers/{trigger_id}", editor, changes, "Changes an event trigger"},
 		{"event_trigger.delete", "DELETE", prefix + "/event-triggers/{trigger_id}", editor, changes, "Removes an event trigger; executions stay"},
 
+		{"project.create", "POST", prefix + "/projects", editor, changes | creates, "Creates a project, whose progress begins"},
+		{"project.list", "GET", prefix + "/projects", viewer, 0, "Lists projects"},
+		{"project.get", "GET", prefix + "/projects/{project_id}", viewer, 0, "Shows a project"},
+		{"project.delete", "DELETE", prefix + "/projects/{project_id}", editor, changes, "Removes a project and its progress; executions stay"},
+		{"project.progress", "GET", prefix + "/projects/{project_id}/progress", viewer, 0, "Tells how far a project is"},
+		{"project.total", "PUT", prefix + "/projects/{project_id}/total", operator, changes, "Sets the number of items of a project"},
+		{"project.status", "PUT", prefix + "/projects/{project_id}/status", operator, changes, "Sets the status of a project; nothing but a reset leaves DONE"},
+		{"project.discovered", "POST", prefix + "/projects/{project_id}/discovered", operator, changes, "Says that all items are found: sets their number, and goes on to PROCESSING or DONE"},
+		{"project.items", "POST", prefix + "/projects/{project_id}/items", operator, 0, "Counts processed items of a project; not in the audit log"},
+		{"project.reset", "POST", prefix + "/projects/{project_id}/reset", operator, changes, "Begins the progress of a project anew"},
+
 		{"approval.list", "GET", prefix + "/approvals", viewer, 0, "Lists decisions that steps wait for"},
 		{"approval.get", "GET", prefix + "/approvals/{approval_id}", viewer, 0, "Shows a decision that a step waits for"},
 		{"approval.approve", "POST", prefix + "/approvals/{approval_id}/approve", operator, changes, "Approves"},

@@ -26,6 +26,8 @@ import (
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/progress"
+	"github.com/stepwell/stepwell/project"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -156,12 +158,15 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	must(err)
 	events, err := event.New(ctx, event.Options{Objects: a.Store, Launcher: library, Executions: a.Store, Jobs: schedules, Signals: a.Conductor, Log: log})
 	must(err)
+	tracker, err := progress.New(progress.Options{Store: a.Store})
+	must(err)
+	r.t.Cleanup(func() { must(tracker.Close()) })
 	hub, err := feed.New(feed.Options{Store: a.Store, Log: log, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }})
 	must(err)
 	policies, err := access.NewPolicies(ctx, a.Store, access.Policy{})
 	must(err)
 	return api.Options{Store: a.Store, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
-		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events)}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
+		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(project.New(a.Store, tracker))}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
 		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Log: log}
 }

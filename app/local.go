@@ -108,9 +108,9 @@ var starters = []string{"execution.start", "execution.retry", "schedule.trigger"
 func (l *Local) able(operation string, changes bool) error {
 	kind, _, _ := strings.Cut(operation, ".")
 	switch {
-	case changes && l.held != nil && kind != "execution" && kind != "approval":
+	case (changes || operation == "project.items") && l.held != nil && kind != "execution" && kind != "approval":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
-	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "secret", "key", "policy", "audit", "action",
+	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "secret", "key", "policy", "audit", "action",
 		"module", "execution"}, kind):
 		return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this")
 	case l.held == nil && slices.Contains(starters, operation):
@@ -182,5 +182,5 @@ func (l *Local) Drain(ctx context.Context) {
 // Close stops what still runs and lets go of the database.
 func (l *Local) Close() error {
 	l.work.end()
-	return l.failed.or(l.server.App.Close())
+	return l.failed.or(errors.Join(l.server.closeProgress(), l.server.App.Close()))
 }

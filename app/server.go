@@ -45,6 +45,8 @@ type ServerOptions struct {
 	Telemetry Telemetry
 	// Version is that of the program. Defaults to "dev".
 	Version string
+	// State is a server that has the progress of projects beside the database. Defaults to none.
+	State State
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 }
@@ -155,5 +157,5 @@ func (s *Server) Close() error {
 			err = nil
 		}
 	}
-	return errors.Join(err, s.App.Close())
+	return errors.Join(err, s.closeProgress(), s.App.Close())
 }

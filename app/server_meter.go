@@ -35,7 +35,11 @@ func (s *Server) buildMeter(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	s.meter = meter.New(meter.Options{Totals: measured{s}, Conductor: measured{s}, Streams: measured{s}, QueueDepth: func() int { return s.queue.Len() }, Upcoming: measured{s}.upcoming,
+	var away func() bool
+	if s.o.State.URL != "" {
+		away = measured{s}.stateAway
+	}
+	s.meter = meter.New(meter.Options{StateAway: away, Totals: measured{s}, Conductor: measured{s}, Streams: measured{s}, QueueDepth: func() int { return s.queue.Len() }, Upcoming: measured{s}.upcoming,
 		Tracer: s.tracer, Version: s.o.Version})
 	s.o.wrap = s.meter.Timed
 	return nil

@@ -19,6 +19,8 @@ import (
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/progress/redisstate"
+	"github.com/stepwell/stepwell/project"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -61,7 +63,9 @@ type parts struct {
 	router    *event.Router
 	relay     *trigger.Relay
 	callbacks *callbacks
-	outgoing  atomic.Bool // the commit that is being made puts something into the outbox
+	projects  *project.Projects
+	mirror    *redisstate.State // nil: no state server
+	outgoing  atomic.Bool       // the commit that is being made puts something into the outbox
 }
 
 // build creates the parts in the order of their dependencies, the API last.
@@ -123,6 +127,9 @@ func (s *Server) buildSecrets(ctx context.Context) (err error) {
 }
 
 func (s *Server) buildTriggers(ctx context.Context) (err error) {
+	if err := s.openState(); err != nil {
+		return err
+	}
 	s.library, err = pipeline.New(pipeline.Options{Objects: s.Store, Runner: cmp.Or[pipeline.Runner](s.runner, s.Conductor), Executions: s.Store, Catalog: s.Actions, Allow: s.allow, Triggered: s.triggered, Defaults: s.o.Defaults,
 		MaxDocument: s.maxDocument, Log: s.log})
 	if err != nil {
@@ -141,8 +148,8 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.relay = trigger.NewRelay(s.Store, s.log, s.schedules, s.router)
-	return nil
+	s.relay = trigger.NewRelay(s.Store, s.log, s.sinks()...)
+	return s.buildProgress()
 }
 
 // hide takes the secrets that everybody may come by out of a text.
@@ -183,6 +190,7 @@ func (s *Server) kinds() []api.Kind {
 		api.Jobs(s.schedules),
 		api.Webhooks(s.hooks),
 		api.Events(s.router),
+		api.Projects(s.projects),
 	}
 }
 
@@ -242,6 +250,7 @@ func (s *Server) observed(o *Options) {
 		if u.Execution.Status.Terminal() {
 			s.schedules.Ended(u.Execution.ID)
 		}
+		s.counted(u)
 		if s.outgoing.Swap(false) {
 			s.relay.Wake()
 		}

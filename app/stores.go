@@ -69,6 +69,14 @@ func findStore(db string) (kind storeKind, place string, err error) {
 	return storeKinds["sqlite"], db, nil
 }
 
+// storeName is the name of the kind of a database.
+func storeName(db string) string {
+	if kind, _, err := findStore(db); err == nil && kind.resolve == nil {
+		return "postgresql"
+	}
+	return "sqlite"
+}
+
 // openStore opens a database of any kind.
 func openStore(ctx context.Context, o store.Options) (Store, error) {
 	kind, place, err := findStore(o.Path)

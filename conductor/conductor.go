@@ -170,6 +170,8 @@ type Update struct {
 	Tasks     []*engine.Task // dispatched
 	Progress  engine.Progress
 	At        int64 // µs: when the commit was decided
+	// Counted are the items that this commit has counted for a project; nil: none.
+	Counted []store.Count
 	// Breached is the promise (settings.sla) that this commit has found broken: "", or as in Progress.
 	Breached string
 }

@@ -44,6 +44,8 @@ type Options struct {
 	JWKS string
 	// OTLP is the URL that takes traces. Defaults to none.
 	OTLP string
+	// State is the Redis server with the progress of projects. Defaults to none.
+	State app.State
 	// Kubeconfig is a file that kubectl uses. Defaults to none.
 	Kubeconfig string
 	// ReadFile reads Kubeconfig, at most so many bytes of it.
@@ -91,7 +93,7 @@ func (e *examination) result(err error, check, advice, format string, args ...an
 func Examine(ctx context.Context, o Options) []Finding {
 	e := newExamination(o)
 	for _, check := range []func(context.Context){
-		e.dataDirectory, e.database, e.outside, e.largeOutputs, e.disk, e.clock, e.masterKey, e.commands, e.listener, e.certificate, e.tokens, e.tools, e.dapr, e.kubernetes, e.telemetry,
+		e.dataDirectory, e.database, e.outside, e.largeOutputs, e.disk, e.clock, e.masterKey, e.commands, e.listener, e.certificate, e.tokens, e.tools, e.dapr, e.state, e.kubernetes, e.telemetry,
 	} {
 		check(ctx)
 	}

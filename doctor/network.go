@@ -17,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
 )
 
 func (e *examination) listener(ctx context.Context) {
@@ -97,6 +98,24 @@ func (e *examination) dapr(ctx context.Context) {
 	} else if port := e.App.Services.DaprPort; port != 0 {
 		address := fmt.Sprintf("http://127.0.0.1:%d/v1.0/healthz", port)
 		e.result(request(ctx, address, http.StatusNoContent), "dapr", "start the sidecar, or unset DAPR_HTTP_PORT; steps that call services fail until then", "%s answers", address)
+	}
+}
+
+// state asks the Redis server with the progress of projects, which must not evict.
+func (e *examination) state(ctx context.Context) {
+	if e.State.URL == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	policy, err := app.EvictionPolicy(ctx, e.State)
+	switch {
+	case err != nil:
+		e.warn("state", "start the Redis server of state.url; the database answers for it until then", "%v", err)
+	case policy != "noeviction" && policy != "":
+		e.warn("state", "set maxmemory-policy noeviction, or name a server of its own with state.url", "the Redis server evicts (%s): by server, not by database", policy)
+	default:
+		e.fine("state", "the Redis server answers, and evicts nothing")
 	}
 }
 

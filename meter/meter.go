@@ -37,6 +37,8 @@ type Options struct {
 	QueueDepth func() int
 	// Upcoming is how many schedules are active, and when the next one fires (zero: none does).
 	Upcoming func() (active int, next time.Time)
+	// StateAway reports whether the server with the progress of projects does not answer. Defaults to there being none.
+	StateAway func() bool
 	// Tracer turns executions into traces. Defaults to none.
 	Tracer *Tracer
 	// Version of the program, for stepwell_build_info.
@@ -84,6 +86,14 @@ func (m *Meter) gauges() {
 	}
 	if upcoming := m.o.Upcoming; upcoming != nil {
 		gauge("stepwell_schedules_active", "Schedules that will fire.", func() float64 { n, _ := upcoming(); return float64(n) })
+	}
+	if away := m.o.StateAway; away != nil {
+		gauge("stepwell_state_up", "1 while the Redis server with the progress of projects answers, 0 while the database answers for it.", func() float64 {
+			if away() {
+				return 0
+			}
+			return 1
+		})
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{Name: "stepwell_build_info", Help: "Always 1; the label has the version.", ConstLabels: prometheus.Labels{"version": m.o.Version}})
 	info.Set(1)

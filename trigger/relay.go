@@ -26,6 +26,7 @@ type Happened struct {
 	Kind      string                   `json:"-"`
 	Execution string                   `json:"-"`
 	At        time.Time                `json:"-"`
+	Body      json.RawMessage          `json:"-"` // as stored
 	Status    stepwell.ExecutionStatus `json:"status"`
 	Pipeline  string                   `json:"pipeline,omitempty"`
 	Job       string                   `json:"job,omitempty"`
@@ -195,7 +196,7 @@ func (r *Relay) runOnce(ctx context.Context) error {
 // decode skips unreadable entries.
 func (r *Relay) decode(ctx context.Context, list []store.Outgoing) (happened []Happened) {
 	for _, o := range list {
-		h := Happened{No: o.No, Kind: o.Kind, Execution: o.Execution, At: o.At}
+		h := Happened{No: o.No, Kind: o.Kind, Execution: o.Execution, At: o.At, Body: o.Body}
 		if err := json.Unmarshal(o.Body, &h); err != nil {
 			r.log.ErrorContext(ctx, "an entry of the outbox cannot be read; it is dropped", "no", o.No, "kind", o.Kind, "error", err)
 			continue

@@ -54,7 +54,7 @@ func (p *program) serving() (*serving, error) {
 // doctorOptions are the settings that the doctor examines.
 func (p *program) doctorOptions(s *serving) doctor.Options {
 	o := doctor.Options{Policy: s.Policy, Listen: s.Server.Listen, Exposed: s.Server.exposed(), Cert: s.Server.TLS.Cert, Key: s.Server.TLS.Key,
-		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, ReadFile: readFile}
+		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, State: s.State.options(), ReadFile: readFile}
 	o.Kubeconfig, _ = p.env("KUBECONFIG")
 	o.App, o.AppErr = p.options()
 	p.confining(&o.App, s)

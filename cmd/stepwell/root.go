@@ -67,6 +67,7 @@ func (p *program) root() *cobra.Command {
 		p.newWebhooksCommand(),
 		p.newServerEventsCommand(),
 		p.newApprovalsCommand(),
+		p.newProjectsCommand(),
 		p.newSecretsCommand(),
 		p.newKeysCommand(),
 		p.newPolicyCommand(),

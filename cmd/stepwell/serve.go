@@ -24,7 +24,7 @@ import (
 const forcedPatience = 10 * time.Second
 
 func (p *program) newServeCommand() *cobra.Command {
-	var listen string
+	var listen, state string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the API and run schedules and executions until it is stopped",
@@ -46,11 +46,18 @@ func (p *program) newServeCommand() *cobra.Command {
 					return err
 				}
 			}
+			if cmd.Flags().Changed("state") {
+				s.State.URL = state
+				if err := s.State.validate(); err != nil {
+					return err
+				}
+			}
 			return p.serve(s)
 		},
 	}
 	p.settings.addRun(cmd.Flags())
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` to listen on")
+	cmd.Flags().StringVar(&state, "state", "", "`URL` of a Redis server that has the progress of projects too, such as redis://127.0.0.1:6379")
 	return cmd
 }
 
@@ -117,7 +124,7 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
 	o.MaxConnections = s.Server.Limits.Connections
 	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
-	o.Retention = s.Retention.options()
+	o.Retention, o.State = s.Retention.options(), s.State.options()
 	o.MaxBody, o.MaxFollowers, o.Version = int64(s.Server.Limits.Body), s.Server.Limits.WSClients, version()
 	o.Access = s.Server.access(s.Policy)
 	o.Telemetry = app.Telemetry{Endpoint: s.Telemetry.OTLPEndpoint, Service: s.Telemetry.ServiceName}

@@ -7,9 +7,11 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/app"
 )
 
 // logLevels are the levels by their names here and in budpipeline.
@@ -18,7 +20,7 @@ var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.Lev
 
 // validate checks what the decoder cannot know. Its errors are CodeInvalid and name the key.
 func (s *serving) validate() error {
-	for _, check := range []func() error{s.Server.validate, s.Server.Auth.validate, s.Log.validate, s.Telemetry.validate, s.Policy.Validate} {
+	for _, check := range []func() error{s.Server.validate, s.Server.Auth.validate, s.Log.validate, s.Telemetry.validate, s.State.validate, s.Policy.Validate} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -82,6 +84,27 @@ func (l *logSettings) validate() error {
 		return nil
 	}
 	return stepwell.Invalid("json or text", "log.format: %q is no format", l.Format)
+}
+
+func (s *stateSettings) validate() error {
+	switch u, err := url.Parse(s.URL); {
+	case s.URL == "" && s.Publish != "":
+		return stepwell.Invalid("name the Redis server with state.url", "state.publish without a server has no effect")
+	case s.Publish != "" && s.Publish != app.PublishChannel && s.Publish != app.PublishStream:
+		return stepwell.Invalid("channel or stream", "state.publish: %q is unknown", s.Publish)
+	case s.URL != "" && (err != nil || u.Scheme != "redis" && u.Scheme != "rediss" && u.Scheme != "unix"): // it may have a password
+		return stepwell.Invalid("write it like redis://127.0.0.1:6379", "state.url is not the URL of a Redis server")
+	}
+	return nil
+}
+
+// options are those of the server.
+func (s *stateSettings) options() app.State {
+	o := app.State{URL: s.URL, DB: s.DB, TTL: time.Duration(s.TTLSeconds) * time.Second, Publish: s.Publish}
+	if s.DB == 0 {
+		o.DB = -1 // 0 stands for the usual one there
+	}
+	return o
 }
 
 func (t *telemetrySettings) validate() error {

@@ -14,6 +14,7 @@ type serving struct {
 	Queues    map[string]queue.Limits  `json:"queues"`
 	Prices    map[string]priceSettings `json:"prices"`
 	Telemetry telemetrySettings        `json:"telemetry"`
+	State     stateSettings            `json:"state"`
 	Secrets   secretSettings           `json:"secrets"`
 	Exec      execSettings             `json:"exec"`
 	Policy    access.Policy            `json:"policy"`
@@ -99,6 +100,14 @@ type telemetrySettings struct {
 	ServiceName  string `json:"service_name"`
 }
 
+// stateSettings name the Redis server that has the progress of projects beside the database.
+type stateSettings struct {
+	URL        string `json:"url"`
+	DB         int    `json:"db" minimum:"0" maximum:"1000000"`
+	TTLSeconds int    `json:"ttl_seconds" minimum:"60" maximum:"315360000"`
+	Publish    string `json:"publish" enum:"channel,stream"` // where job.completed goes
+}
+
 type secretSettings struct {
 	KeyFile string `json:"key_file"`
 }
@@ -130,6 +139,7 @@ func defaultServing() serving {
 		Server: serverSettings{Listen: defaultListen, StopSeconds: 30,
 			Limits: limitsOfServe{Body: 4 << 20, Connections: 4096, Rate: 100, Burst: 200, WSClients: 2000, Executions: 10_000, Pending: 100_000}},
 		Retention: retentionSettings{Executions: 30, Logs: 30, Audit: 365, Firings: 30, Keys: 30},
+		State:     stateSettings{DB: 1, TTLSeconds: 604_800},
 		Telemetry: telemetrySettings{ServiceName: "stepwell"},
 		Log:       logSettings{Level: "info"},
 	}

@@ -252,6 +252,19 @@ func (s *State) Connected(ctx context.Context) (generation int64, err error) {
 	return generation, nil
 }
 
+// Away reports whether an outage goes on: the server has failed four times in a row and has not answered since.
+func (s *State) Away() bool { return s.calls.away.Load() }
+
+// EvictionPolicy is the server's maxmemory-policy: noeviction is the one that loses no projects. "": it does not say.
+func (s *State) EvictionPolicy(ctx context.Context) (policy string, err error) {
+	err = s.calls.do(ctx, "read its settings", "", nil, func(ctx context.Context, c rueidis.Client) error {
+		info, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
+		policy = redislink.Field(info, "maxmemory_policy")
+		return err
+	})
+	return policy, err
+}
+
 // warn reads the server's policy of eviction once for each generation, and warns of one that may lose projects.
 func (s *State) warn(ctx context.Context, generation int64) {
 	s.mu.Lock()
@@ -259,12 +272,7 @@ func (s *State) warn(ctx context.Context, generation int64) {
 	if s.looked == generation {
 		return
 	}
-	policy := ""
-	err := s.calls.do(ctx, "read its settings", "", nil, func(ctx context.Context, c rueidis.Client) error {
-		info, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
-		policy = redislink.Field(info, "maxmemory_policy")
-		return err
-	})
+	policy, err := s.EvictionPolicy(ctx)
 	if err != nil {
 		return
 	}

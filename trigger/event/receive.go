@@ -220,6 +220,9 @@ func (r *Router) Take(ctx context.Context, list []trigger.Happened) error {
 
 // take routes one of them. Errors are transient.
 func (r *Router) take(ctx context.Context, h *trigger.Happened) error {
+	if h.Kind == store.JobCompleted {
+		return r.completed(ctx, h)
+	}
 	if !strings.HasPrefix(h.Kind, internal) {
 		return nil
 	}
@@ -239,6 +242,25 @@ func (r *Router) take(ctx context.Context, h *trigger.Happened) error {
 	}
 	_, err = r.route(ctx, e, targets, depth)
 	return err
+}
+
+// completed passes the event of a finished project on under its own id: to the triggers of its type, and to the steps that wait
+// for its key, job.completed:PROJECT. A repetition changes nothing. Errors are transient.
+func (r *Router) completed(ctx context.Context, h *trigger.Happened) error {
+	var e store.ProjectEvent
+	err := json.Unmarshal(h.Body, &e)
+	if err == nil {
+		p := &e.Payload
+		_, err = r.Receive(ctx, Event{ID: e.ID, Type: store.JobCompleted, Source: "stepwell", Key: store.JobCompleted + ":" + p.Project, Time: h.At,
+			Data: map[string]any{"project_id": p.Project, "total": p.Total, "done": p.Done, "errors": p.Errors}})
+		if err != nil && !trigger.Permanent(err) {
+			return err
+		}
+	}
+	if err != nil {
+		r.o.Log.ErrorContext(ctx, "the event of a finished project cannot be passed on", "event", e.ID, "project", e.Payload.Project, "error", err)
+	}
+	return nil
 }
 
 // depth is how many executions before this one have started each other by ending, and this one.
