@@ -120,6 +120,7 @@ type Call struct {
 	StepName  string          // name, shared by instances
 	Action    string          // name under which the action was called
 	Attempt   int             // 1 = first
+	Epoch     uint32          // counts the attempts of all restarts; 0: not known. See Task.Epoch of package engine
 	Params    map[string]any  // rendered, checked against the Spec, defaults applied
 	State     json.RawMessage // the state of the last Poll, nil on the first call of an attempt
 	Deadline  time.Time       // end of the attempt's timeout

@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // Options are the surroundings of all segments.
@@ -18,6 +19,9 @@ type Options struct {
 	// Dir is where checkpoints and failure records are kept. Defaults to "checkpoints" in the working
 	// directory.
 	Dir string
+	// Shared is a place that all workers reach which may run a segment: another worker goes on with it from there. Defaults
+	// to none: the files of a segment stay in Dir, and a worker with another Dir begins anew.
+	Shared durable.Shared
 	// Secrets redacts secrets from files written there. Default: no redaction.
 	Secrets Secrets
 }
@@ -25,6 +29,7 @@ type Options struct {
 // catalog is the state of the action stream.segment.
 type catalog struct {
 	dir     string
+	shared  durable.Shared
 	secrets Secrets
 	modules map[string]*Module // by name and alias
 	checks  *action.Registry
@@ -44,7 +49,7 @@ func Register(r *action.Registry, o Options, modules ...Module) error {
 	if o.Secrets == nil {
 		o.Secrets = noSecrets{}
 	}
-	c := &catalog{dir: dir, secrets: o.Secrets, modules: map[string]*Module{}, checks: r}
+	c := &catalog{dir: dir, shared: o.Shared, secrets: o.Secrets, modules: map[string]*Module{}, checks: r}
 	for i := range modules {
 		m := &modules[i]
 		if m.Open == nil || m.Spec.Stream == nil {
@@ -62,7 +67,7 @@ func Register(r *action.Registry, o Options, modules ...Module) error {
 		}
 	}
 	return r.Add(action.Action{Spec: segmentSpec(), Handler: c},
-		action.Action{Spec: reportSpec(), Handler: &reporter{dir: dir, now: time.Now}})
+		action.Action{Spec: reportSpec(), Handler: &reporter{catalog: c, now: time.Now}})
 }
 
 // moduleHandler registers a module in the registry of actions.
@@ -160,7 +165,7 @@ func (c *catalog) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		err = permanent(s.about(err))
 	}
-	return s.result(err)
+	return s.result(ctx, err)
 }
 
 // permanent marks an error that every attempt would meet: a ConfigurationError, or one with CodeInvalid.

@@ -36,6 +36,8 @@ type checkpoint struct {
 	states map[int]string // last noted, by end
 	size   int64          // of the file
 	keys   int64          // in it
+
+	saved func(must bool) error // is told of each durable block; nil: nobody is
 }
 
 // header is the first block.
@@ -198,9 +200,14 @@ func (c *checkpoint) append(b block, keys []entry, sync bool) error {
 		return err
 	}
 	if c.size > maxWaste && c.size > 2*keySize*c.keys {
-		return c.compact()
+		if err := c.compact(); err != nil {
+			return err
+		}
 	}
-	return nil
+	if c.saved == nil {
+		return nil
+	}
+	return c.saved(b.Complete || b.Stopped != "")
 }
 
 func (c *checkpoint) mergeBlock(b block) {

@@ -32,18 +32,28 @@ func (s *segment) claim(n *node, path string, share bool) error {
 	if share {
 		owner = shared
 	}
-	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err == nil {
-		_, err = f.WriteString(owner)
-		return errors.Join(err, f.Close())
+	take := claimHere
+	if s.handover != nil {
+		take = s.claimShared
 	}
-	if !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	has, err := os.ReadFile(file)
-	if err != nil || string(has) == owner || len(has) == 0 { // empty: cut off between the two
+	has, err := take(file, owner)
+	if err != nil || has == owner || has == "" { // empty: cut off while it was claimed
 		return err
 	}
 	return &Error{Type: ConfigurationError, Err: &stepwell.Error{Code: stepwell.CodeConflict, Message: path + " is written by another stream of this execution",
 		Hint: "`write: append` or `write: upsert` lets them share it; else give each stream a place of its own: {{ collection.id }} behind a discovery, {{ item }} in a for_each, ${NAME} of a matrix, or {collection_id} in the path"}}
+}
+
+// claimHere makes a claim among the streams of this machine. It gives the owner of one that is there already.
+func claimHere(file, owner string) (has string, err error) {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		_, err = f.WriteString(owner)
+		return owner, errors.Join(err, f.Close())
+	}
+	if !errors.Is(err, fs.ErrExist) {
+		return "", err
+	}
+	raw, err := os.ReadFile(file)
+	return string(raw), err
 }

@@ -54,6 +54,8 @@ type Env struct {
 	// Shared is a directory that all streams of this execution see, for facts about collections. The first writer
 	// creates it; "": there is none.
 	Shared string
+	// Hand implements HandOver; nil: the files of Data stay on this machine.
+	Hand func(ctx context.Context) error
 	// Tell sends a source's Collection to the steps behind (CollectionSink); nil: there is none.
 	Tell func(ctx context.Context, c *Item) error
 	// Wants reports, once Read has been called, whether any step takes Collections. nil: none does.
@@ -86,6 +88,15 @@ func (e *Env) Claims(path string, share bool) error {
 		return nil
 	}
 	return e.Claim(path, share)
+}
+
+// HandOver stores the files of Data as they are for the worker that may go on with the stream. A sink calls it right before
+// it publishes: durable.ErrFenced says that another worker goes on already, and that nothing may be published here.
+func (e *Env) HandOver(ctx context.Context) error {
+	if e.Hand == nil {
+		return nil
+	}
+	return e.Hand(ctx)
 }
 
 // Given counts the items that the sources have given that lead to this step, in the runs that this one goes on from too, and

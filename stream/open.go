@@ -25,7 +25,10 @@ func (s *segment) openRun(ctx context.Context) (*past, error) {
 		return nil, fmt.Errorf("checkpoint: %w", err)
 	}
 	s.checkpoint = c
-	if err := s.sweep(time.Now()); err != nil {
+	if s.handover != nil {
+		c.saved = s.handOver
+	}
+	if err := s.sweep(ctx, time.Now()); err != nil {
 		s.warn(s.steps[0], "checkpoints of older configs could not be removed: "+err.Error())
 	}
 	if !p.begun || !s.settings.Resume || s.beginsAnew(p) {
@@ -222,6 +225,7 @@ func (s *segment) env(n *node, data string) *Env {
 		Claim:  func(path string, share bool) error { return s.claim(n, path, share) },
 		Tally:  n.behind,
 		Shared: filepath.Join(s.runs, "collections"),
+		Hand:   s.hand(),
 		Tell:   func(ctx context.Context, c *Item) error { return s.tellCollection(ctx, n, c) },
 		Wants:  func() bool { return s.wants(n) },
 		Eval:   n.host.Eval,

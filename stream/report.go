@@ -35,7 +35,7 @@ func reportSpec() spec.Spec {
 
 // reporter is the action stream.report.
 type reporter struct {
-	dir string
+	*catalog
 	now func() time.Time
 }
 
@@ -82,6 +82,9 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 	}
 	runs := filepath.Join(r.dir, fileName(p.Workflow), runsDir)
 	folder := filepath.Join(runs, fileName(call.Execution))
+	if err := r.fetchResults(ctx, folder); err != nil {
+		return nil, err
+	}
 	results, err := readResults(folder)
 	if err != nil {
 		return nil, err
@@ -101,7 +104,7 @@ func (r *reporter) Run(ctx context.Context, call *action.Call) (any, error) {
 	if _, err := writeFile(call, "summary", p.Summary, beside, sum.write); err != nil {
 		return nil, err
 	}
-	if err := r.sweep(runs); err != nil {
+	if err := r.sweep(ctx, runs); err != nil {
 		call.Log("results of former executions are not removed: " + err.Error())
 	}
 	return out, nil
@@ -274,9 +277,13 @@ func prefix(s *segmentResult) string {
 }
 
 // sweep removes the results of old executions.
-func (r *reporter) sweep(all string) error {
+func (r *reporter) sweep(ctx context.Context, all string) error {
 	entries, err := os.ReadDir(all)
-	err = unlessAbsent(err)
+	prefix := r.sharedName(all) + "/"
+	err = errors.Join(unlessAbsent(err), r.sweepShared(ctx, prefix, r.now().Add(-keepRuns), func(name string) string {
+		execution, _, _ := strings.Cut(strings.TrimPrefix(name, prefix), "/")
+		return prefix + execution
+	}, ""))
 	for _, e := range entries {
 		info, ierr := e.Info()
 		if ierr != nil || !e.IsDir() || r.now().Sub(info.ModTime()) < keepRuns {

@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -61,8 +62,8 @@ func (s *segment) resultBase() string {
 }
 
 // result writes the result file and gives the outputs of the steps, or the error.
-func (s *segment) result(err error) (any, error) {
-	if werr := s.writeResult(err); werr != nil {
+func (s *segment) result(ctx context.Context, err error) (any, error) {
+	if werr := s.writeResult(ctx, err); werr != nil {
 		return nil, errors.Join(err, fmt.Errorf("result of the segment: %w", werr))
 	}
 	switch {
@@ -153,7 +154,7 @@ func (s *segment) processed() int64 {
 }
 
 // writeResult writes what stream.report reads: the segment's result, and beside it the failures so far.
-func (s *segment) writeResult(err error) error {
+func (s *segment) writeResult(ctx context.Context, err error) error {
 	r := segmentResult{Segment: s.params.Steps[0].ID, Entry: s.params.Entry, Attempt: s.call.Attempt, Status: completed, Collection: s.collection,
 		Started: s.began.UTC(), Ended: time.Now().UTC()}
 	if at := strings.LastIndexByte(s.call.StepKey, '.'); s.collection == "" && at > 0 && strings.Contains(s.call.StepKey, "[") {
@@ -186,9 +187,13 @@ func (s *segment) writeResult(err error) error {
 			}
 		}
 	}
-	return durable.WriteFile(base+".json", func(w *os.File) error {
+	werr := durable.WriteFile(base+".json", func(w *os.File) error {
 		return json.NewEncoder(w).Encode(&r)
 	})
+	if werr != nil {
+		return werr
+	}
+	return s.tellAll(ctx, err)
 }
 
 // share links a file under a second name, replacing any file there; it copies where links do not work.

@@ -23,6 +23,9 @@ func (s *segment) run(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
+	if err := s.takeOver(ctx); err != nil {
+		return err
+	}
 	flow, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s.cancel = cancel

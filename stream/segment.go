@@ -24,6 +24,8 @@ import (
 // segment is one run of stream steps that items connect.
 type segment struct {
 	call       *action.Call
+	catalog    *catalog
+	handover   *handover // nil: the files stay on this machine
 	secrets    Secrets
 	params     *params
 	settings   Settings
@@ -96,7 +98,7 @@ func (s *segment) named(err error) error {
 // segment makes the segment of a call, and says where its files are: the name is that of the first step and
 // of the collection or the iteration.
 func (c *catalog) segment(call *action.Call, p *params) *segment {
-	s := &segment{call: call, secrets: c.secrets, params: p, settings: p.Settings, began: time.Now(), name: fileName(p.Steps[0].ID)}
+	s := &segment{call: call, catalog: c, secrets: c.secrets, params: p, settings: p.Settings, began: time.Now(), name: fileName(p.Steps[0].ID)}
 	if p.Collection != nil {
 		s.collection = fmt.Sprint(p.Collection["id"])
 		s.name += "." + fileName(s.collection)

@@ -94,9 +94,15 @@ func (it *soughtItem) same(other *soughtItem) bool {
 // maxSought bounds the failed items that are looked for one by one; the others are repeated all the same.
 const maxSought = 1_000_000
 
+// Suffixes of the files of sought, of those of a segment's result.
+const (
+	soughtSuffix = ".sought.ndjson"
+	foundSuffix  = ".found"
+)
+
 func (s *segment) newSought() *sought {
 	base := s.resultBase()
-	return &sought{path: base + ".sought.ndjson", journal: base + ".found"}
+	return &sought{path: base + soughtSuffix, journal: base + foundSuffix}
 }
 
 // seek prepares the failures of the retried run: those stored with that execution, and those that it was itself looking

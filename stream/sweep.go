@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -15,8 +16,10 @@ const keepCheckpoints = 90 * 24 * time.Hour
 
 // sweep removes checkpoints of older configs of this segment that are unused for long. A locked checkpoint is in use
 // and stays.
-func (s *segment) sweep(now time.Time) error {
+func (s *segment) sweep(ctx context.Context, now time.Time) error {
 	paths, err := filepath.Glob(filepath.Join(filepath.Dir(s.base), durable.EscapeGlob(s.name)+"-*.ckpt"))
+	own := s.catalog.sharedName(s.base)
+	err = errors.Join(err, s.catalog.sweepShared(ctx, strings.TrimSuffix(own, s.hash[:12]), now.Add(-keepCheckpoints), func(name string) string { return name }, own))
 	for _, path := range paths {
 		info, ierr := os.Stat(path)
 		if base := strings.TrimSuffix(path, ".ckpt"); ierr == nil && base != s.base && now.Sub(info.ModTime()) > keepCheckpoints {

@@ -287,6 +287,7 @@ func (a *attempt) call(params map[string]any) *action.Call {
 	call := &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
 		Attempt: t.Attempt, Params: params, State: a.State, Deadline: deadline, Dir: t.Dir, GoesOn: t.GoesOn, Host: &a.host, Touch: o.Touch,
 		Trace: func() string { return engine.Traceparent(t.Execution, t.Idx, t.Attempt, a.started.UnixMicro()) }}
+	call.Epoch = t.Epoch
 	if o.Allow != nil {
 		call.Allow = func(name string) error { return o.Allow(t.Step.Policy.Author, name) }
 	}

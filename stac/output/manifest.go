@@ -113,6 +113,9 @@ func (l *list) end() manifest {
 
 // finish writes the manifest of the files on disk, and returns the outputs.
 func (b *base) finish(ctx context.Context, each func(add func(listed)) error) (outputs map[string]any, err error) {
+	if err := b.env.HandOver(ctx); err != nil { // what follows has no versions
+		return nil, err
+	}
 	l := &list{manifest: manifest{Workflow: b.env.Workflow, Timestamp: stamp(time.Now()), Format: b.config.Format,
 		OrganizeBy: b.config.OrganizeBy, OutputPath: b.place.shown(b.config.single())}}
 	home, name := "", "manifest.json"

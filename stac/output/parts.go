@@ -40,6 +40,9 @@ func (t *table) lying(ctx context.Context, u *unit) ([]lying, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := t.seeVersions(ctx, rels); err != nil { // first: what is read then is not older
+		return nil, err
+	}
 	for rel, number := range rels {
 		p := lying{part: part{Number: number}, rel: rel, local: t.place.local(rel)}
 		if t.place.away {
@@ -96,6 +99,21 @@ func (t *table) partsAt(ctx context.Context, u *unit) (map[string]int, error) {
 	return out, nil
 }
 
+// seeVersions remembers which versions of remote files this run replaces; see durable.Versions.
+func (t *table) seeVersions(ctx context.Context, rels map[string]int) error {
+	if !t.place.versioned() {
+		return nil
+	}
+	for rel := range rels {
+		v, err := t.files.Version(ctx, t.place.shown(rel))
+		if err != nil {
+			return err
+		}
+		t.tags[rel] = v.Tag
+	}
+	return nil
+}
+
 // fetch copies a remote file.
 func (t *table) fetch(ctx context.Context, rel, to string) error {
 	in, _, err := t.files.OpenRaw(ctx, t.place.shown(rel))
@@ -119,8 +137,9 @@ type moves struct {
 }
 
 type move struct {
-	From string `json:"from"`
-	To   string `json:"to"` // in the place
+	From string `json:"from"`          // in Env.Data, of this worker or of one before
+	To   string `json:"to"`            // in the place
+	Tag  string `json:"tag,omitempty"` // of the version that is replaced, of a remote file
 }
 
 func (t *table) movesPath() string { return filepath.Join(t.env.Data, "output.moves.json") }
@@ -158,11 +177,17 @@ func (t *table) replay(ctx context.Context, m *moves) error {
 
 // apply moves and removes; completed moves are not repeated.
 func (t *table) apply(ctx context.Context, m moves) error {
-	for _, one := range m.Moves {
-		if _, err := os.Stat(one.From); errors.Is(err, fs.ErrNotExist) {
+	for i, one := range m.Moves {
+		from := filepath.Join(t.env.Data, filepath.Base(one.From))
+		if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		if err := t.place.bring(ctx, one.From, one.To); err != nil {
+		if err := t.place.bringOver(ctx, from, one.To, one.Tag, fmt.Sprintf("%s-%d", m.Token, i)); err != nil {
+			return err
+		}
+	}
+	if len(m.Remove) > 0 {
+		if err := t.env.HandOver(ctx); err != nil {
 			return err
 		}
 	}
@@ -225,10 +250,30 @@ func (t *table) publish(ctx context.Context) error {
 		return err
 	}
 	m.Ledger = t.ledger.size()
+	if err := t.seeTargets(ctx, &m); err != nil {
+		return err
+	}
 	if err := durable.WriteFile(t.movesPath(), func(f *os.File) error { return json.NewEncoder(f).Encode(m) }); err != nil {
 		return err
 	}
+	if err := t.env.HandOver(ctx); err != nil {
+		return err
+	}
 	return t.apply(ctx, m)
+}
+
+// seeTargets notes the versions that the moves replace: those that were read, else those that are there now.
+func (t *table) seeTargets(ctx context.Context, m *moves) error {
+	for i := range m.Moves {
+		one := &m.Moves[i]
+		if _, seen := t.tags[one.To]; !seen {
+			if err := t.seeVersions(ctx, map[string]int{one.To: 0}); err != nil {
+				return err
+			}
+		}
+		one.Tag = t.tags[one.To]
+	}
+	return nil
 }
 
 // mayReplace keeps an empty run from removing existing items.

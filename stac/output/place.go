@@ -147,6 +147,20 @@ func (p *place) bring(ctx context.Context, from, rel string) error {
 	return err
 }
 
+// versioned reports whether another worker may go on with this run at a place without locks: files are then published over
+// the versions that were seen.
+func (p *place) versioned() bool { return p.away && p.env.Hand != nil }
+
+// bringOver is bring over a version.
+func (p *place) bringOver(ctx context.Context, from, rel, tag, mark string) error {
+	if !p.versioned() {
+		return p.bring(ctx, from, rel)
+	}
+	err := p.files.PublishOver(ctx, from, p.shown(rel), tag, mark)
+	p.notifyChange()
+	return err
+}
+
 // discard removes a file, durably, if there is one.
 func (p *place) discard(ctx context.Context, rel string) error {
 	_, err := p.files.Remove(ctx, p.shown(rel))

@@ -30,6 +30,7 @@ type table struct {
 	rejects *durable.Set           // of one file; nil: misfits are only failures
 	columns map[int]parquet.Schema // of the parts so far, by unit, once they are needed
 	there   map[int][]lying        // the parts at the place, by unit, once they are needed
+	tags    map[string]string      // of the versions of remote parts that were read, by path
 }
 
 // maxSeveral bounds the collections that one file of all describes.
@@ -42,7 +43,7 @@ func openTable(ctx context.Context, b *base) (*table, error) {
 	c := &b.config
 	b.arrange("flat")
 	b.anew = true
-	t := &table{base: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, options: geoparquet.Options{RowGroup: c.RowGroup}}
+	t := &table{base: b, columns: map[int]parquet.Schema{}, there: map[int][]lying{}, tags: map[string]string{}, options: geoparquet.Options{RowGroup: c.RowGroup}}
 	switch c.Schema {
 	case "first_n":
 		t.options.FirstN = c.FirstN

@@ -379,6 +379,9 @@ func (t *tree) Close(ctx context.Context) (st, outputs any, err error) {
 	if _, err := t.commit(); err != nil {
 		return nil, nil, err
 	}
+	if err := t.env.HandOver(ctx); err != nil {
+		return nil, nil, err
+	}
 	if err := t.policy.MayReplace(t.place.shown(""), t.env.Given(t.written), func() (bool, error) { return t.later || t.itemsBefore(ctx) > 0, nil }); err != nil && !t.later {
 		return nil, nil, err
 	}

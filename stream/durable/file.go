@@ -36,6 +36,21 @@ type Places interface {
 	Remove(ctx context.Context, dest string) (bool, error)
 }
 
+// Version is what is in a place that several machines write to. The zero value: nothing.
+type Version struct {
+	Tag  string // changes with the contents
+	Mark string // given to PublishOver; "" for what was written in another way
+}
+
+// Versions are Places that several machines write to without a lock: a file is published over the version that was seen.
+type Versions interface {
+	// Version is what is at path.
+	Version(ctx context.Context, path string) (Version, error)
+	// PublishOver is Publish unless another version than tag is at dest: then it publishes nothing, and fails with
+	// CodeConflict. A version with the mark counts as published already.
+	PublishOver(ctx context.Context, local, dest, tag, mark string) error
+}
+
 // Format is a format of files of rows.
 type Format interface {
 	// Encoder makes the Encoder of a file with these columns; nil: they are not known yet, or the format has none.
@@ -83,6 +98,7 @@ type State struct {
 	First   int64    `json:"first,omitempty"` // rows of that file which count, when others behind them come again
 	Some    bool     `json:"some,omitempty"`  // only First count
 	No      int64    `json:"no,omitempty"`    // of the spool, from 1; 0: of an older program
+	Tag     string   `json:"tag,omitempty"`   // of the Version that the finished file replaces
 }
 
 // Cut says that of the Own rows of a finished file only the first noted are known to be done: those behind them come
@@ -112,6 +128,8 @@ type File struct {
 	Items int64 // rows, including those that are not yet in the spool
 
 	o       *Options
+	token   string
+	over    Versions // the file is published over a version; nil: its place is locked
 	spool   string
 	packing string
 	packer  *packer
@@ -125,7 +143,7 @@ type File struct {
 
 // NewFile makes the File at dest; token identifies its spool. It changes nothing.
 func NewFile(o *Options, dest, token string) (*File, error) {
-	f := &File{Dest: dest, o: o, packing: o.Packing}
+	f := &File{Dest: dest, o: o, token: token, packing: o.Packing}
 	if f.isMaker() {
 		f.packing = spoolPacking
 	}
@@ -349,12 +367,29 @@ func (o *File) Sync() error {
 func (o *File) Publish(ctx context.Context, made string) error {
 	err := o.f.Close()
 	o.f = nil
-	if err == nil {
+	switch {
+	case err != nil:
+	case o.over != nil:
+		err = o.over.PublishOver(ctx, made, o.Dest, o.State.Tag, o.mark(o.State))
+	default:
 		err = o.o.Places.Publish(ctx, made, o.Dest)
 	}
 	if err == nil && made != o.spool {
 		err = os.Remove(o.spool)
 	}
+	return err
+}
+
+// mark identifies the rows of a spool in what is published.
+func (o *File) mark(s State) string { return fmt.Sprintf("%s-%d", o.token, s.No) }
+
+// seeVersion remembers the version that the file is published over.
+func (o *File) seeVersion(ctx context.Context) error {
+	if o.over == nil {
+		return nil
+	}
+	v, err := o.over.Version(ctx, o.Dest)
+	o.State.Tag = v.Tag
 	return err
 }
 

@@ -91,10 +91,7 @@ func (p parts) size() (n int64) {
 // stream already.
 func TakeOver(ctx context.Context, place Shared, name, base string, o Owner, of ...string) (*Handover, error) {
 	h := &Handover{place: place, name: name, base: base, parts: of, known: map[string]*carried{}}
-	if err := h.takeOver(ctx, o); err != nil {
-		return nil, fmt.Errorf("take a stream over: %w", err)
-	}
-	return h, nil
+	return h, h.takeOver(ctx, o)
 }
 
 func (h *Handover) takeOver(ctx context.Context, o Owner) error {

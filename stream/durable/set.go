@@ -30,6 +30,9 @@ type SetOptions struct {
 	Key func(row *item.Value) (Key, bool)
 	// Journal is the name of a file in Data that tells of the files that Publish moves.
 	Journal string
+	// HandOver stores the files of Data for the worker that may go on, and is ErrFenced when one does; see stream.Env.HandOver.
+	// nil: they stay on this machine. Files of Places that are Versions are published over the version that was seen.
+	HandOver func(ctx context.Context) error
 	// Claim reserves a place among the streams of the execution, Lock among executions. See stream.Env.Claims.
 	Claim func(dest string, share bool) error
 	Lock  func(dest string, alone bool, clear func() error) (*Lock, error)
@@ -97,6 +100,9 @@ func (s *Set) goOn(ctx context.Context, state SetState) error {
 		if err != nil {
 			return err
 		}
+		if err := s.seeRival(ctx, m, closed); err != nil {
+			return err
+		}
 		if m.State = state.Files[dest]; !m.State.Done {
 			found, err := s.goOnOne(ctx, m, closed.Files[m.Dest])
 			if err != nil {
@@ -117,6 +123,24 @@ func (s *Set) goOn(ctx context.Context, state SetState) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// seeRival corrects the journal where a worker that lived on has published the same rows before: its file may have another
+// size, as rows come in another order.
+func (s *Set) seeRival(ctx context.Context, m *Member, closed SetState) error {
+	last, ok := closed.Files[m.Dest]
+	if m.over == nil || !ok || !last.Done {
+		return nil
+	}
+	now, err := m.over.Version(ctx, m.Dest)
+	if err != nil || now.Mark != m.mark(last) {
+		return err
+	}
+	if last.Size, err = s.Size(ctx, m.Dest); err != nil {
+		return err
+	}
+	closed.Files[m.Dest] = last
 	return nil
 }
 
@@ -234,6 +258,9 @@ func (s *Set) add(dest string) (*Member, error) {
 	f, err := NewFile(&s.o.Options, dest, s.token)
 	if err != nil {
 		return nil, err
+	}
+	if s.o.HandOver != nil && s.o.Remote {
+		f.over, _ = s.o.Places.(Versions)
 	}
 	m := &Member{File: f}
 	s.files[dest] = m
@@ -370,14 +397,18 @@ func (s *Set) State() SetState {
 }
 
 // journal records the sizes of the finished files, and which of them are published.
-func (s *Set) journal() error {
+func (s *Set) journal(ctx context.Context) error {
 	state := s.State()
 	for _, m := range s.Order {
 		if m.File.State.Done && !m.Open() {
 			state.Live = append(state.Live, m.Dest)
 		}
 	}
-	return WriteFile(s.journalPath(), func(f *os.File) error { return json.NewEncoder(f).Encode(state) })
+	err := WriteFile(s.journalPath(), func(f *os.File) error { return json.NewEncoder(f).Encode(state) })
+	if err != nil || s.o.HandOver == nil {
+		return err
+	}
+	return s.o.HandOver(ctx)
 }
 
 // Leave closes all files and releases their places. Spools that a state refers to stay.

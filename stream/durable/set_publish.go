@@ -69,12 +69,15 @@ func (o *File) isMaker() bool {
 func (s *Set) publish(ctx context.Context, ready []*Member) error {
 	made := make([]string, len(ready))
 	for i, m := range ready {
-		var err error
+		err := m.seeVersion(ctx)
+		if err != nil {
+			return err
+		}
 		if made[i], err = m.Complete(ctx, s.merging(m)); err != nil {
 			return err
 		}
 	}
-	if err := s.journal(); err != nil {
+	if err := s.journal(ctx); err != nil {
 		return err
 	}
 	for i, m := range ready {
@@ -82,7 +85,7 @@ func (s *Set) publish(ctx context.Context, ready []*Member) error {
 			return err
 		}
 	}
-	return s.journal()
+	return s.journal(ctx)
 }
 
 // merging describes the contents of a file besides the rows of this run.

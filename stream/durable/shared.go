@@ -73,7 +73,9 @@ type SharedFolder struct{ dir string }
 // NewSharedFolder is the folder at dir, which is made with the first name.
 func NewSharedFolder(dir string) *SharedFolder { return &SharedFolder{dir} }
 
-func (f *SharedFolder) path(name string) string { return filepath.Join(f.dir, filepath.FromSlash(name)) }
+func (f *SharedFolder) path(name string) string {
+	return filepath.Join(f.dir, filepath.FromSlash(name))
+}
 
 // Put implements Shared.
 func (f *SharedFolder) Put(ctx context.Context, name string, body []byte) error {

@@ -17,13 +17,13 @@ import (
 // returns, the file is durable under its name. Missing directories are made. Other file systems and S3 get a copy,
 // whose size is compared. A bad name is CodeInvalid; https is read-only.
 func (p *Places) Publish(ctx context.Context, local, dest string) error {
-	if err := p.publish(ctx, local, dest); err != nil {
+	if err := p.publish(ctx, local, dest, nil); err != nil {
 		return about(dest, err)
 	}
 	return nil
 }
 
-func (p *Places) publish(ctx context.Context, local, dest string) error {
+func (p *Places) publish(ctx context.Context, local, dest string, over *version) error {
 	if err := supported(dest); err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func (p *Places) publish(ctx context.Context, local, dest string) error {
 	case isWeb(dest):
 		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "URLs are not written to", Hint: "use a local path or s3://"}
 	case isS3(dest):
-		if err := p.upload(ctx, local, dest); err != nil {
+		if err := p.upload(ctx, local, dest, over); err != nil {
 			return err
 		}
 		return os.Remove(local)

@@ -251,7 +251,7 @@ func (p *Places) hasBucket(ctx context.Context, name string) error {
 
 // upload puts a local file into a bucket and makes sure that all of it arrived. Large files go in parts; they
 // appear when the last has arrived.
-func (p *Places) upload(ctx context.Context, local, dest string) error {
+func (p *Places) upload(ctx context.Context, local, dest string, over *version) error {
 	client, bucket, key, err := p.bucketOf(dest)
 	if err != nil {
 		return err
@@ -263,7 +263,11 @@ func (p *Places) upload(ctx context.Context, local, dest string) error {
 	if err != nil {
 		return err
 	}
-	_, err = client.FPutObject(ctx, bucket, key, local, minio.PutObjectOptions{ContentType: contentType(key), NumThreads: 2})
+	options := minio.PutObjectOptions{ContentType: contentType(key), NumThreads: 2}
+	if over != nil {
+		return p.uploadOver(ctx, local, dest, over, options)
+	}
+	_, err = client.FPutObject(ctx, bucket, key, local, options)
 	if err != nil {
 		clean := context.WithoutCancel(ctx)
 		return errors.Join(s3Error(err), removeParts(clean, client, bucket, key))

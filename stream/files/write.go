@@ -58,7 +58,7 @@ func (w *writer) options() *durable.SetOptions {
 // setOptions are those of the files of a target.
 func (p *Places) setOptions(env *stream.Env, t *target) *durable.SetOptions {
 	format := rowFormat{p, t}
-	return &durable.SetOptions{Policy: t.policy, Journal: journalName, Claim: env.Claims, LockPath: lockPath,
+	return &durable.SetOptions{Policy: t.policy, Journal: journalName, Claim: env.Claims, HandOver: env.Hand, LockPath: lockPath,
 		Options: durable.Options{Places: p, Format: format, Packing: t.packing, Remote: isS3(t.path), Data: env.Data},
 		Lock: func(dest string, alone bool, clear func() error) (*durable.Lock, error) {
 			return p.Lock(dest, env.Run, alone, clear)

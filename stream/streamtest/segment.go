@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/stream"
+	"github.com/stepwell/stepwell/stream/durable"
 )
 
 // Segment is a whole segment of stream steps, to be run as an execution runs it.
@@ -23,6 +24,8 @@ type Segment struct {
 	Settings map[string]any  // of the action stream.segment. Defaults to its defaults
 
 	Checkpoints string         // Options.Dir. Defaults to a directory that is new for every Run
+	Shared      durable.Shared // Options.Shared. Defaults to none
+	Epoch       uint32         // of the attempt
 	Dir         string         // against which modules resolve paths. Defaults to a temporary directory
 	Workflow    string         // Defaults to "flow"
 	Entry       string         // matrix entry
@@ -80,7 +83,7 @@ func Run(ctx context.Context, t testing.TB, s Segment) *Outcome {
 // Dir must be set. The error is of the surroundings, not of the segment.
 func RunIn(ctx context.Context, s Segment) (*Outcome, error) {
 	r := new(action.Registry)
-	if err := stream.Register(r, stream.Options{Dir: s.Checkpoints}, s.Modules...); err != nil {
+	if err := stream.Register(r, stream.Options{Dir: s.Checkpoints, Shared: s.Shared}, s.Modules...); err != nil {
 		return nil, err
 	}
 	var steps []any
@@ -93,7 +96,7 @@ func RunIn(ctx context.Context, s Segment) (*Outcome, error) {
 	}
 	h := &host{scope: s.Scope, counts: map[string]action.Counts{}}
 	call := &action.Call{Execution: or(s.Execution, "execution"), GoesOn: s.GoesOn, Pipeline: or(s.Workflow, "flow"), StepKey: "segment", StepName: "segment",
-		Action: "stream.segment", Attempt: max(s.Attempt, 1), Dir: s.Dir, Host: h, Params: map[string]any{"workflow": or(s.Workflow, "flow"), "entry": s.Entry, "steps": steps}}
+		Action: "stream.segment", Attempt: max(s.Attempt, 1), Epoch: s.Epoch, Dir: s.Dir, Host: h, Params: map[string]any{"workflow": or(s.Workflow, "flow"), "entry": s.Entry, "steps": steps}}
 	if s.Settings != nil {
 		call.Params["settings"] = s.Settings
 	}
