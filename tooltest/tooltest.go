@@ -45,18 +45,15 @@ func Path(t testing.TB, tool Tool) string {
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	missing := ""
+	why := ""
 	if tool.Cgo {
-		missing = compilerMissing()
+		why = compilerMissing()
 	}
-	if missing == "" {
-		missing = build(t, source, path, tool.Cgo)
+	if why == "" {
+		why = build(t, source, path, tool.Cgo)
 	}
-	if missing != "" {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(missing)
-		}
-		t.Skip(tool.Purpose + ": " + missing)
+	if why != "" {
+		missing(t, tool.Purpose, why)
 	}
 	return path
 }

@@ -6,14 +6,14 @@ package schematest
 
 import (
 	"bytes"
-	"crypto/sha256"
 	_ "embed"
-	"encoding/hex"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/stepwell/stepwell/tooltest"
 )
 
 //go:embed judge.cjs
@@ -43,12 +43,17 @@ func Documents(t testing.TB, schemas string, documents []any) [][]string {
 
 func ask(t testing.TB, question, answer any) {
 	t.Helper()
-	dir := ajv(t)
+	dir := tooltest.Packages(t, "not judged by ajv", packages...)
 	raw, err := json.Marshal(question)
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("node", filepath.Join(dir, "judge.cjs"))
+	program := filepath.Join(t.TempDir(), "judge.cjs")
+	if err := os.WriteFile(program, judge, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("node", program)
+	cmd.Env = append(os.Environ(), "NODE_PATH="+filepath.Join(dir, "node_modules"))
 	cmd.Stdin, cmd.Stderr = bytes.NewReader(raw), os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
@@ -57,50 +62,6 @@ func ask(t testing.TB, question, answer any) {
 	if err := json.Unmarshal(out, answer); err != nil {
 		t.Fatalf("ajv: %v\n%.500s", err, out)
 	}
-}
-
-// ajv is the folder of the judge with its packages, made when it is missing.
-func ajv(t testing.TB) string {
-	t.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		t.Fatal(err)
-	}
-	sum := sha256.New()
-	sum.Write(judge)
-	for _, p := range packages {
-		sum.Write([]byte(p))
-	}
-	dir := filepath.Join(cache, "stepwell-test-tools", "ajv-"+hex.EncodeToString(sum.Sum(nil))[:16])
-	if _, err := os.Stat(dir); err == nil {
-		return dir
-	}
-	for _, program := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(program); err != nil {
-			missing(t, "not judged by ajv: %s is not installed", program)
-		}
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	temp, err := os.MkdirTemp(filepath.Dir(dir), "ajv-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(temp)
-	if err := os.WriteFile(filepath.Join(temp, "judge.cjs"), judge, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command("npm", append([]string{"install", "--no-audit", "--no-fund", "--ignore-scripts", "--save-exact", "--prefix", temp}, packages...)...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		missing(t, "not judged by ajv: npm install: %v\n%s", err, out)
-	}
-	if err := os.Rename(temp, dir); err != nil {
-		if _, there := os.Stat(dir); there != nil { // another test was faster
-			t.Fatal(err)
-		}
-	}
-	return dir
 }
 
 // FormatTest is one test of the suite.
