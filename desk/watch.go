@@ -90,13 +90,17 @@ func (d *Desk) lose(a *attempt) {
 		running = []conductor.RunEvent{{Run: t.Run, Event: engine.Event{Kind: engine.Running, At: now, Idx: a.idx, Epoch: a.epoch, Started: a.since.UnixMicro(), Worker: name}}}
 	}
 	lost := engine.Event{Kind: engine.Lost, At: now, Idx: a.idx, Epoch: a.epoch, Worker: name}
-	d.drop(a)
+	d.release(a)
+	a.state, a.settling = held, true // by nobody: until the loss is durable, no outcome is taken, of whomever
 	d.do(func(ctx context.Context) {
 		if len(running) > 0 { // refused when it was recorded already
 			_ = d.p.Conductor.ReportAll(ctx, running)
 		}
 		d.o.Log.Warn("a worker was lost", "worker", name, "execution", t.Execution, "step", t.Key)
 		d.report(ctx, "a lost worker", t.Run, lost)
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.drop(a)
 	})
 }
 
