@@ -43,7 +43,14 @@ func (s *Schedules) Take(ctx context.Context, list []Happened) error {
 				st = e.state
 				st.Pending = slices.Clone(st.Pending)
 			}
-			states[e] = s.follow(ctx, e, st, &h, now)
+			seen, err := s.seen(ctx, e, &st, &h)
+			if err != nil {
+				return err
+			}
+			if !seen {
+				st = s.follow(ctx, e, st, &h, now)
+			}
+			states[e] = st
 		}
 	}
 	return s.keep(ctx, states, now)
@@ -64,13 +71,32 @@ func (s *Schedules) waiting(list []Happened) []*entry {
 	return entries
 }
 
+// seen reports whether an entry of the outbox was taken before. One with a lower number than another may still be new, where
+// several processes write: then its firing neither waits nor has started.
+func (s *Schedules) seen(ctx context.Context, e *entry, st *state, h *Happened) (bool, error) {
+	if h.No > st.Outbox {
+		return false, nil
+	}
+	key := h.firing().key(e.ID)
+	if slices.ContainsFunc(st.Pending, func(f firing) bool { return f.key(e.ID) == key }) {
+		return true, nil
+	}
+	_, err := s.o.Keys.StartKey(ctx, key)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return false, nil
+	}
+	return true, err
+}
+
+// firing is that of a job that follows the execution.
+func (h *Happened) firing() firing {
+	return firing{At: h.At.Unix(), From: h.Execution, Ended: h.Status.String()}
+}
+
 // follow admits a firing for an execution that has ended.
 func (s *Schedules) follow(ctx context.Context, e *entry, st state, h *Happened, now time.Time) state {
-	if h.No <= st.Outbox {
-		return st
-	}
-	st.Outbox = h.No
-	f := firing{At: h.At.Unix(), From: h.Execution, Ended: h.Status.String()}
+	st.Outbox = max(st.Outbox, h.No)
+	f := h.firing()
 	if !e.enabled() {
 		st.end(f, row{Status: FiringDropped, Reason: DropPaused}, now)
 		return st

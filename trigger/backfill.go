@@ -39,10 +39,19 @@ func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRan
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, err := s.find(idOrName)
+	found := *out
+	err = s.again(ctx, idOrName, func(e *entry) error {
+		*out = found
+		return s.fill(ctx, e, wanted, out)
+	})
 	if err != nil {
 		return nil, err
 	}
+	return out, nil
+}
+
+// fill stores firings of a range that do not wait yet. The caller holds the lock.
+func (s *Schedules) fill(ctx context.Context, e *entry, wanted []firing, out *Backfill) error {
 	st := e.state
 	st.Pending = slices.Clone(st.Pending)
 	for _, f := range wanted {
@@ -57,17 +66,17 @@ func (s *Schedules) Backfill(ctx context.Context, idOrName string, r BackfillRan
 		st.Pending = append(st.Pending, f)
 	}
 	if len(st.Pending) > s.o.Backlog {
-		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d firings of the job wait already", len(e.state.Pending)), Hint: "fill a shorter range, or wait"}
+		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("%d firings of the job wait already", len(e.state.Pending)), Hint: "fill a shorter range, or wait"}
 	}
 	if out.Count == 0 {
-		return out, nil
+		return nil
 	}
 	if err := s.put(ctx, e, st, true); err != nil {
-		return nil, err
+		return err
 	}
 	s.ask(e)
 	s.schedule(e, s.o.Now())
-	return out, nil
+	return nil
 }
 
 // fillable are the firings of a range that were not started before; the others count as skipped.

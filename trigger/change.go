@@ -22,13 +22,19 @@ const maxPreview = 100
 // whose timing changes, that is enabled again, or that had ended and has not any more, counts from now: earlier times
 // are not caught up. Errors as with Create, CodeNotFound, CodeConflict for another revision.
 func (s *Schedules) Update(ctx context.Context, idOrName string, revision int64, edit func(*Job) error) (*Status, error) {
-	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e, err := s.find(idOrName)
-	if err != nil {
-		return nil, err
-	}
+	var out *Status
+	err := s.again(ctx, idOrName, func(e *entry) (err error) {
+		out, err = s.update(ctx, e, revision, edit)
+		return err
+	})
+	return out, err
+}
+
+// update is Update of an entry. The caller holds the lock.
+func (s *Schedules) update(ctx context.Context, e *entry, revision int64, edit func(*Job) error) (_ *Status, err error) {
+	now := s.o.Now()
 	if revision != store.AnyRevision && revision != e.Revision {
 		return nil, resource.Changed("job")
 	}
@@ -222,7 +228,7 @@ func (s *Schedules) Trigger(ctx context.Context, idOrName string, in pipeline.La
 	out.About, in.Outside = about, &out
 	launched, err := s.o.Launcher.Launch(ctx, job.Target.Launch(in))
 	if err == nil && launched.Fresh {
-		s.ran(e, launched.Execution)
+		s.ran(ctx, e, launched.Execution)
 	}
 	return launched, err
 }
@@ -240,11 +246,21 @@ func (s *Schedules) started(e *entry, execution string, now time.Time) {
 	s.active[execution] = e
 }
 
-// ran counts an execution that was not started by the loop; the loop writes it down.
-func (s *Schedules) ran(e *entry, execution string) {
+// ran counts an execution that was not started by the loop; the loop writes it down, if it is here.
+func (s *Schedules) ran(ctx context.Context, e *entry, execution string) {
 	now := s.o.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.o.Shared && !s.running {
+		err := s.again(ctx, e.ID, func(e *entry) error {
+			s.started(e, execution, now)
+			return s.keep(ctx, map[*entry]state{e: e.state}, now)
+		})
+		if err != nil {
+			s.o.Log.WarnContext(ctx, "a start by hand is not counted", "job", e.ID, "execution", execution, "error", err)
+		}
+		return
+	}
 	if e.gone {
 		return
 	}

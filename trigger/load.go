@@ -38,12 +38,16 @@ func (s *Schedules) load(ctx context.Context) error {
 		return err
 	}
 	for _, id := range orphans {
+		if _, err := s.o.Objects.Object(ctx, kindSchedule, id); stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			continue // another process has made the job meanwhile
+		}
 		if err := s.o.Objects.DeleteObject(ctx, kindState, id, store.AnyRevision); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
 			return err
 		}
 	}
 	now := s.o.Now()
 	var listening []Job
+	followed := map[string][]*entry{}
 	for _, e := range s.jobs {
 		if err := s.resume(ctx, e, now); err != nil {
 			return err
@@ -52,13 +56,16 @@ func (s *Schedules) load(ctx context.Context) error {
 			listening = append(listening, e.Job)
 		}
 		if after := e.Schedule.After; after != nil {
-			s.followed[after.Job] = append(s.followed[after.Job], e)
+			followed[after.Job] = append(followed[after.Job], e)
 		}
 		for _, id := range e.state.Active {
 			s.active[id] = e
 		}
 		s.schedule(e, now)
 	}
+	s.followedMu.Lock()
+	defer s.followedMu.Unlock()
+	s.followed = followed
 	s.listen(listening)
 	return nil
 }
@@ -100,6 +107,46 @@ func (s *Schedules) resume(ctx context.Context, e *entry, now time.Time) error {
 		e.dirty = true
 	}
 	return nil
+}
+
+// Reload reads all jobs and their states again, and what a former process has decided and not started: for a process that begins
+// to call Run after another one has.
+func (s *Schedules) Reload(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	jobs, active, heap := s.jobs, s.active, s.heap
+	s.jobs, s.active, s.heap = map[string]*entry{}, map[string]*entry{}, nil
+	if err := s.load(ctx); err != nil {
+		s.jobs, s.active, s.heap = jobs, active, heap
+		return err
+	}
+	for _, e := range jobs {
+		e.gone = true
+	}
+	return nil
+}
+
+// ownTries bounds the tries of a change while another process changes the state of the same job.
+const ownTries = 5
+
+// again makes a change, once more after another process has changed the job or its state. The caller holds the lock.
+func (s *Schedules) again(ctx context.Context, idOrName string, change func(e *entry) error) error {
+	for try := 1; ; try++ {
+		e, err := s.find(idOrName)
+		if err != nil {
+			return err
+		}
+		job, state := e.Revision, e.stateRevision
+		if err = change(e); stepwell.CodeOf(err) != stepwell.CodeConflict || !s.o.Shared || try == ownTries {
+			return err
+		}
+		if err := s.refresh(ctx, e.ID, s.o.Now()); err != nil {
+			return err
+		}
+		if e.Revision == job && e.stateRevision == state {
+			return err // it has another reason
+		}
+	}
 }
 
 // Refresh reads again the jobs, and their states, among the objects that another process has changed or deleted. Of each

@@ -22,7 +22,7 @@ const maxWait = time.Minute
 // startTimeout bounds one start.
 const startTimeout = 30 * time.Second
 
-// Run fires jobs until ctx ends. It is called once.
+// Run fires jobs until ctx ends. It may be called again afterwards.
 func (s *Schedules) Run(ctx context.Context) error {
 	var cleaning sync.WaitGroup
 	defer cleaning.Wait()
@@ -30,6 +30,11 @@ func (s *Schedules) Run(ctx context.Context) error {
 	s.mu.Lock()
 	s.running, s.asked = true, nil
 	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running = false
+	}()
 	for ctx.Err() == nil {
 		s.runOnce(ctx)
 		s.rest(ctx)

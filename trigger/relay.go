@@ -77,9 +77,7 @@ type Relay struct {
 	log    *slog.Logger
 	ring   chan struct{}
 
-	// Owned by Run.
-	read  int64 // number of the last entry that was handed out
-	later []*putOff
+	later []*putOff // owned by Run
 }
 
 // putOff is an entry that some sinks take later.
@@ -105,8 +103,9 @@ func (r *Relay) Wake() {
 }
 
 // Run delivers all entries, then waits for Wake, until ctx ends. Failed deliveries are retried, in order; entries put
-// off are retried one by one.
+// off are retried one by one. It may be called again afterwards.
 func (r *Relay) Run(ctx context.Context) error {
+	r.later = nil // another process may have delivered them since
 	for tries := 0; ctx.Err() == nil; {
 		pause := time.Duration(0)
 		if err := r.runOnce(ctx); err != nil && ctx.Err() == nil {
@@ -160,10 +159,19 @@ func (r *Relay) runOnce(ctx context.Context) error {
 	if err := r.again(ctx); err != nil {
 		return err
 	}
-	for len(r.later) < maxLater {
-		list, err := r.outbox.Outbox(ctx, r.read, relayPage)
+	// From the first number every time: where several processes write, a lower number may be committed later.
+	waiting := map[int64]bool{}
+	for _, p := range r.later {
+		waiting[p.No] = true
+	}
+	for after := int64(0); len(r.later) < maxLater; {
+		list, err := r.outbox.Outbox(ctx, after, relayPage)
 		if err != nil || len(list) == 0 {
 			return err
+		}
+		after = list[len(list)-1].No
+		if list = slices.DeleteFunc(list, func(o store.Outgoing) bool { return waiting[o.No] }); len(list) == 0 {
+			continue
 		}
 		off := map[int64]*putOff{}
 		happened := r.decode(ctx, list)
@@ -183,7 +191,6 @@ func (r *Relay) runOnce(ctx context.Context) error {
 				return err
 			}
 		}
-		r.read = list[len(list)-1].No
 		for i := range happened {
 			if p := off[happened[i].No]; p != nil {
 				r.later = append(r.later, p)

@@ -33,6 +33,8 @@ type Options struct {
 	MaxJobs int
 	// Grace is how late a firing counts as on time. Defaults to one minute.
 	Grace time.Duration
+	// Shared says that another process may call Run on the same objects. Defaults to false.
+	Shared bool
 	// Observe hears of every start of a schedule's firing. It must be quick. Defaults to nothing.
 	Observe func(Fired)
 	// Hide takes secrets out of texts that are stored. Defaults to there being none.

@@ -12,25 +12,30 @@ import (
 // Lease is for how long a process that has died without closing the store still holds it (Options.Exclusive).
 const Lease = 5 * time.Second
 
-// holder renews the lease by which this process alone runs the executions. Nothing is lost where it is late: the key of
-// the step log fences every write. It spares steps to run twice.
+// alone is the address of a node that keeps others out. No other node has it.
+const alone = "alone"
+
+var errAlone error = &stepwell.Error{Code: stepwell.CodeConflict, Message: "a process has the database to itself, such as one that takes another database over",
+	Hint: "wait for its end; one that was killed is forgotten after " + Lease.String()}
+
+// holder renews the lease by which this process has the database to itself.
 type holder struct {
 	no   int64
 	stop context.CancelFunc
 	done chan struct{}
 }
 
-// hold makes this process the only one that runs executions, or fails with CodeConflict. Of two that ask at the same
-// moment one may get it, or none.
+// hold gives this process the database to itself, or fails with CodeConflict while there are nodes. Of two that ask at the
+// same moment one may get it, or none.
 func (s *Store) hold(ctx context.Context) error {
-	no, _, err := s.Join(ctx, "", Lease)
+	no, _, err := s.Join(ctx, alone, Lease)
 	if err != nil {
 		return err
 	}
 	b, err := s.Beat(ctx, no, nil, Lease)
 	if err == nil && anyAlive(b.Others) {
-		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: "another process runs the executions of this database",
-			Hint: "ask there (--server), or stop that process; one that was killed is forgotten after " + Lease.String()}
+		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: "processes run the executions of this database",
+			Hint: "stop them; one that was killed is forgotten after " + Lease.String()}
 	}
 	if err != nil {
 		return errors.Join(err, s.Leave(ctx, no))

@@ -3,6 +3,7 @@ package postgres
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,6 +22,9 @@ func microseconds(d time.Duration) int64 { return d.Microseconds() }
 // nodeKept is for how long the row of a node is kept after its end, so that a late one finds itself.
 const nodeKept = "interval '1 day'"
 
+// firstNode is the lowest number of a node; smaller ones are for owners that are no nodes.
+const firstNode = "1000"
+
 // Join implements store.Nodes. It removes the rows of nodes that ended long ago and own nothing.
 func (s *Store) Join(ctx context.Context, address string, lease time.Duration) (no int64, now time.Time, err error) {
 	err = s.transaction(ctx, "join the nodes", func(tx pgx.Tx) error {
@@ -31,7 +35,17 @@ func (s *Store) Join(ctx context.Context, address string, lease time.Duration) (
 		return tx.QueryRow(ctx, `INSERT INTO node (address, until, since) VALUES ($1, clock_timestamp() + $2 * interval '1 microsecond', clock_timestamp())
 RETURNING no, clock_timestamp()`, encode(address), microseconds(lease)).Scan(&no, &now)
 	})
-	return no, now, err
+	if err != nil || address == alone {
+		return no, now, err
+	}
+	var taken bool
+	if _, err = s.one(ctx, []any{&taken}, `SELECT EXISTS (SELECT 1 FROM node WHERE address = $1 AND until > clock_timestamp())`, encode(alone)); err == nil && taken {
+		err = errAlone
+	}
+	if err != nil {
+		return 0, now, errors.Join(err, s.Leave(ctx, no))
+	}
+	return no, now, nil
 }
 
 // Two parts of statements that name the node $1 and the lease $2.
@@ -77,7 +91,7 @@ func (s *Store) Beat(ctx context.Context, no int64, roles []string, lease time.D
 	if roles == nil {
 		roles = []string{}
 	}
-	rows, err := s.pool.Query(ctx, sqlBeat, no, microseconds(lease), roles)
+	rows, err := s.beats.Query(ctx, sqlBeat, no, microseconds(lease), roles)
 	if err != nil {
 		return nil, fault("renew a lease", err)
 	}

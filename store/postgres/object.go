@@ -87,7 +87,45 @@ func putObjects(ctx context.Context, tx pgx.Tx, objects []store.Object, now time
 	if end := sent.Close(); err == nil {
 		err = end
 	}
+	if err == nil {
+		err = recordChanges(ctx, tx, objects)
+	}
 	return err
+}
+
+// recordChanges lists objects as changed, for ChangedObjects. It is the last statement of a transaction, as it holds the
+// counter's row to its end.
+func recordChanges(ctx context.Context, tx pgx.Tx, objects []store.Object) error {
+	var kinds, ids []string
+	for i := range objects {
+		if objects[i].Kind != store.KindFirings { // many, and no process keeps them in memory
+			kinds, ids = append(kinds, encode(objects[i].Kind)), append(ids, encode(objects[i].ID))
+		}
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	_, err := tx.Exec(ctx, `WITH c AS (UPDATE counter SET next = next + 1 WHERE name = 'object' RETURNING next)
+INSERT INTO object_change (kind, id, no) SELECT DISTINCT u.kind, u.id, c.next FROM c, unnest($1::text[], $2::text[]) AS u (kind, id)
+ON CONFLICT (kind, id) DO UPDATE SET no = excluded.no`, kinds, ids)
+	return err
+}
+
+// ChangedObjects lists kind and id of the objects that were changed or deleted after a change, in the order of the changes, and
+// the number of the last of these. after < 0 only asks for the number of the newest change.
+func (s *Store) ChangedObjects(ctx context.Context, after int64, n int) (changed []store.Object, last int64, err error) {
+	if after < 0 {
+		_, err = s.one(ctx, []any{&last}, `SELECT next FROM counter WHERE name = 'object'`)
+		return nil, last, err
+	}
+	last = after
+	changed, err = list(ctx, s, func(row pgx.CollectableRow) (o store.Object, err error) {
+		var kind, id text
+		err = row.Scan(&kind, &id, &last)
+		o.Kind, o.ID = string(kind), string(id)
+		return o, err
+	}, `SELECT kind, id, no FROM object_change WHERE no > $1 ORDER BY no FETCH FIRST $2 ROWS WITH TIES`, after, limit(n, 1000, 10_000))
+	return changed, last, err
 }
 
 func objectFault(err error, o *store.Object) error {
@@ -153,8 +191,10 @@ func (s *Store) DeleteObject(ctx context.Context, kind, id string, revision int6
 		if there[key].revision == 0 {
 			return notFound("no %s %q", kind, id)
 		}
-		_, err = tx.Exec(ctx, `DELETE FROM object WHERE kind = $1 AND id = $2`, encode(kind), encode(id))
-		return err
+		if _, err = tx.Exec(ctx, `DELETE FROM object WHERE kind = $1 AND id = $2`, encode(kind), encode(id)); err != nil {
+			return err
+		}
+		return recordChanges(ctx, tx, []store.Object{{Kind: kind, ID: id}})
 	})
 }
 

@@ -35,8 +35,8 @@ type Options struct {
 	// (pool_max_conns, default_query_exec_mode), of the server (search_path), and blobs: where large outputs are,
 	// s3://bucket/folder or the path of a folder that all processes share. Without it they are in a table.
 	URL string
-	// Exclusive takes all executions from their owners, as the only process that runs any: CodeConflict while another one
-	// has the database so, and for Lease after it was killed. Defaults to false.
+	// Exclusive takes all executions from their owners and keeps nodes from joining: CodeConflict while a process runs
+	// executions, and for Lease after it was killed. Defaults to false.
 	Exclusive bool
 	// ReadOnly refuses every write. Defaults to false.
 	ReadOnly bool
@@ -77,7 +77,8 @@ type Store struct {
 	o        Options
 	id       string
 	readOnly bool
-	pool     *pgxpool.Pool // for everything but commits and log lines
+	pool     *pgxpool.Pool // for everything but commits, log lines and beats
+	beats    *pgxpool.Pool // one connection, so that no reader delays the renewal of a lease
 	commits  *committer
 	lines    *liner
 	slots    *slots
@@ -154,6 +155,11 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
 	}
 	pc.MaxConns = max(pc.MaxConns, minConns)
 	if s.pool, err = pgxpool.NewWithConfig(ctx, pc); err != nil {
+		return err
+	}
+	single := pc.Copy() // it connects when it is used
+	single.MaxConns, single.MinConns, single.MinIdleConns = 1, 0, 0
+	if s.beats, err = pgxpool.NewWithConfig(ctx, single); err != nil {
 		return err
 	}
 	if err := s.migrate(ctx); err != nil {
@@ -275,8 +281,10 @@ func (s *Store) Close() error {
 				l.close()
 			}
 		}
-		if s.pool != nil {
-			s.pool.Close()
+		for _, pool := range []*pgxpool.Pool{s.pool, s.beats} {
+			if pool != nil {
+				pool.Close()
+			}
 		}
 	})
 	return nil

@@ -50,14 +50,17 @@ func (s *Store) PutRequest(ctx context.Context, r store.Request) error {
 	return err
 }
 
-// TakeRequests removes and returns up to limit requests, oldest first. Each is returned once, whichever process asks.
+// TakeRequests removes and returns up to limit requests, oldest first. Each is returned once, whichever process asks. Those for a
+// node that has left or died are for any.
 func (s *Store) TakeRequests(ctx context.Context, owner int64, limit int) (out []store.Request, err error) {
 	if limit <= 0 {
 		return nil, ctx.Err()
 	}
 	err = s.transaction(ctx, "take requests", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `WITH mine AS MATERIALIZED (
-    SELECT no FROM request WHERE owner IN (0, $1) ORDER BY no LIMIT $2 FOR UPDATE SKIP LOCKED
+    SELECT no FROM request q WHERE owner IN (0, $1)
+        OR owner >= `+firstNode+` AND NOT EXISTS (SELECT 1 FROM node n WHERE n.no = q.owner AND n.until > clock_timestamp())
+    ORDER BY no LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 DELETE FROM request r USING mine WHERE r.no = mine.no RETURNING r.no, r.owner, r.execution, r.kind, r.body`, owner, limit)
 		if err != nil {

@@ -62,6 +62,18 @@ FROM waiting w JOIN execution_live x ON x.no = w.execution
 WHERE w.external = ANY ($1) ORDER BY w.execution, w.idx`, texts(keys))
 }
 
+// Unheard lists keys of pending signals, at most limit, that steps of unfinished executions of an owner wait for.
+func (s *Store) Unheard(ctx context.Context, owner int64, limit int) ([]string, error) {
+	return list(ctx, s, func(row pgx.CollectableRow) (string, error) {
+		var key text
+		err := row.Scan(&key)
+		return string(key), err
+	}, `SELECT DISTINCT w.external
+FROM signal s JOIN waiting w ON w.external = s.key JOIN execution_live x ON x.no = w.execution AND x.owner = $1
+    JOIN step r ON r.execution = w.execution AND r.idx = w.idx AND r.status = 4 AND r.external = w.external AND r.superseded IS NULL
+WHERE s.taken IS NULL LIMIT $2`, owner, limit)
+}
+
 // Kept is about how many bytes the signals take that no commit has taken.
 func (s *Store) Kept(ctx context.Context) (bytes int64, err error) {
 	_, err = s.one(ctx, []any{&bytes}, `SELECT coalesce(sum(octet_length(key) + coalesce(octet_length(body), 0) + 200), 0)::bigint FROM signal WHERE taken IS NULL`)
