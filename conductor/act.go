@@ -17,16 +17,16 @@ const pushPause = time.Second
 func (c *Conductor) act() {
 	ended := false
 	for _, l := range c.touched {
-		timers, awaits := l.fx.Timers, l.fx.Awaits
+		timers, awaits, since := l.fx.Timers, l.fx.Awaits, l.batch.At
 		if l.rebuilt {
-			timers, awaits = l.run.Pending(), l.run.Awaiting()
+			timers, awaits, since = l.run.Pending(), l.run.Awaiting(), 0
 			if l.rebuilt = false; len(l.flying) > 0 {
 				c.o.Expect(l.run.No, l.flying)
 				l.flying = nil
 			}
 		}
 		c.awaitNoMore(l, l.fx.Rows)
-		c.awaitSignals(l, awaits)
+		c.awaitSignals(l, awaits, since)
 		ended = ended || l.run.Status().Terminal()
 		for _, t := range timers {
 			c.timers.add(timer{run: l.run.No, Timer: t})

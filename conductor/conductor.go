@@ -85,6 +85,9 @@ type Options struct {
 	Owner int64
 	// Owners is asked before an execution is loaded. Defaults to all being this process's.
 	Owners Owners
+	// Signalled gets every new signal, as it is stored, before the steps here that await it: steps of other processes may await it too
+	// (RequestDeliver). Defaults to nothing.
+	Signalled func(context.Context, store.Signal)
 	// Slots are the slots of concurrency keys. Defaults to those of one process (NewSlots).
 	Slots Slots
 	// Expect gets the attempts in flight of an execution once it is taken up, where workers outlive the process
@@ -153,6 +156,9 @@ func (o *Options) validate() error {
 	}
 	if o.Owners == nil {
 		o.Owners = allMine{}
+	}
+	if o.Signalled == nil {
+		o.Signalled = func(context.Context, store.Signal) {}
 	}
 	if o.Slots == nil {
 		o.Slots = NewSlots()

@@ -3,8 +3,11 @@ package conductor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -22,6 +25,8 @@ const (
 	RequestRestart = "restart"
 	RequestSignal  = "signal" // Request.Execution is empty
 	RequestStart   = "start"
+	// RequestDeliver is a signal that another process has stored, for steps here that await it; Request.Execution is empty.
+	RequestDeliver = "deliver"
 )
 
 // RequestBody is the body of a request.
@@ -33,6 +38,7 @@ type RequestBody struct {
 	Key    string          `json:"key,omitempty"`
 	ID     string          `json:"id,omitempty"`
 	Signal json.RawMessage `json:"signal,omitempty"` // its body, an Answer
+	At     int64           `json:"at,omitempty"`     // of one to be delivered: when it was stored, in µs
 	// Of a start; Request.Execution is the id that the execution gets.
 	Definition []byte          `json:"definition,omitempty"` // hash of the stored snapshot
 	Params     json.RawMessage `json:"params,omitempty"`     // may be sealed
@@ -85,7 +91,8 @@ func (c *Conductor) startRequested(ctx context.Context, id string, body *Request
 }
 
 // TakeRequests carries out other processes' requests. A refused request is logged and dropped: the requester sees the
-// execution's state. Requests left at the stop of this process wait for the next.
+// execution's state. Requests left at the stop of this process wait for the next, and those about an execution of another
+// process are left to that one.
 func (c *Conductor) TakeRequests(ctx context.Context) {
 	for stopping := false; ; {
 		list, err := c.o.Store.TakeRequests(ctx, c.o.Owner, 100)
@@ -95,6 +102,11 @@ func (c *Conductor) TakeRequests(ctx context.Context) {
 		}
 		for _, r := range list {
 			err := c.carryOut(ctx, r)
+			if e, ok := errors.AsType[*ElsewhereError](err); ok {
+				if r.Owner, err = strconv.ParseInt(e.Node, 10, 64); err == nil {
+					err = c.o.Store.PutRequest(context.WithoutCancel(ctx), r)
+				}
+			}
 			if err != nil && (ctx.Err() != nil || stepwell.CodeOf(err) == stepwell.CodeUnavailable) {
 				stopping = true
 				err = c.o.Store.PutRequest(context.WithoutCancel(ctx), r)
@@ -127,6 +139,8 @@ func (c *Conductor) carryOut(ctx context.Context, r store.Request) error {
 		return c.Restart(ctx, r.Execution, body.Step, body.FailedOnly)
 	case RequestStart:
 		return c.startRequested(ctx, r.Execution, &body)
+	case RequestDeliver:
+		return c.DeliverStored(ctx, store.Signal{Key: body.Key, ID: body.ID, Body: body.Signal, At: time.UnixMicro(body.At)})
 	case RequestSignal:
 		_, _, err := c.Signal(ctx, store.Signal{Key: body.Key, ID: body.ID, Body: body.Signal})
 		return err

@@ -34,7 +34,8 @@ func (w *waiters) overdue(now int64) bool { return len(w.again) > 0 && now >= w.
 
 // waiter is a step that awaits a key.
 type waiter struct {
-	l *live
+	l     *live
+	since int64 // µs; 0: it awaited it before the execution was taken up
 	engine.Await
 }
 
@@ -73,6 +74,7 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	if fresh, err = c.o.Store.PutSignal(ctx, s); err != nil || !fresh {
 		return fresh, false, err
 	}
+	c.o.Signalled(ctx, s)
 	var took bool // the loop's until it answers
 	err = c.ask(ctx, item{do: func(it *item) { c.arrive(s.Key, it, &took) }})
 	if err != nil { // it is durable, and is found when the executions are taken up again
@@ -82,6 +84,24 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 		c.kept.add(s)
 	}
 	return true, took, nil
+}
+
+// DeliverStored gives a signal that another process has stored to the steps here that awaited its key at that time. They get it
+// although a step there has taken it.
+func (c *Conductor) DeliverStored(ctx context.Context, s store.Signal) error {
+	return c.inLoop(ctx, func() error {
+		c.deliverOne(s, func(w waiter) bool { return w.since <= s.At.UnixMicro() })
+		return nil
+	})
+}
+
+// Deliver gives the stored signals of keys to the steps here that await them, where nothing has told of the signals.
+func (c *Conductor) Deliver(ctx context.Context, keys []string) error {
+	return c.inLoop(ctx, func() error {
+		c.waiters.due = append(c.waiters.due, keys...)
+		c.more = true
+		return nil
+	})
 }
 
 // admitSignal refuses a signal for which no execution in memory waits: a decision that no step awaits, wherever its
@@ -192,7 +212,7 @@ func (c *Conductor) deliver(keys ...string) (took *live) {
 		return nil
 	}
 	for _, s := range signals {
-		if l := c.deliverOne(s); l != nil {
+		if l := c.deliverOne(s, anyWaiter); l != nil {
 			took = l
 		}
 	}
@@ -205,7 +225,10 @@ func (c *Conductor) deliverLater(err error, keys ...string) {
 	c.waiters.retry = c.now() + pushPause.Microseconds()
 }
 
-func (c *Conductor) deliverOne(s store.Signal) (took *live) {
+func anyWaiter(waiter) bool { return true }
+
+// deliverOne gives a signal to the steps that await its key and that are meant.
+func (c *Conductor) deliverOne(s store.Signal, meant func(waiter) bool) (took *live) {
 	ans, err := c.openAnswer(s)
 	if err != nil {
 		c.o.Log.Error("a signal cannot be read", "key", s.Key, "error", err)
@@ -217,7 +240,7 @@ func (c *Conductor) deliverOne(s store.Signal) (took *live) {
 		return nil
 	}
 	for i, w := range c.waiters.byKey[s.Key] {
-		if w.l.gone {
+		if w.l.gone || !meant(w) {
 			continue
 		}
 		changed, err := c.tell(w.l, &events[i])
@@ -230,7 +253,7 @@ func (c *Conductor) deliverOne(s store.Signal) (took *live) {
 		}
 	}
 	if took != nil {
-		c.unawait(s.Key, func(waiter) bool { return true })
+		c.unawait(s.Key, meant)
 	}
 	return took
 }
@@ -274,7 +297,7 @@ func (c *Conductor) deliverDue() {
 const maxDue = 1000
 
 // awaitSignals adds steps that have begun to await a signal.
-func (c *Conductor) awaitSignals(l *live, list []engine.Await) {
+func (c *Conductor) awaitSignals(l *live, list []engine.Await, since int64) {
 	for _, a := range list {
 		if l.awaits == nil {
 			l.awaits = map[int32]string{}
@@ -283,7 +306,7 @@ func (c *Conductor) awaitSignals(l *live, list []engine.Await) {
 			c.unawait(old, func(w waiter) bool { return w.l == l && w.Idx == a.Idx })
 		}
 		l.awaits[a.Idx] = a.External
-		c.waiters.byKey[a.External] = append(c.waiters.byKey[a.External], waiter{l, a})
+		c.waiters.byKey[a.External] = append(c.waiters.byKey[a.External], waiter{l, since, a})
 		c.waiters.due = append(c.waiters.due, a.External)
 		c.more = true
 	}

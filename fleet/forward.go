@@ -34,11 +34,11 @@ type Requests interface {
 	PutRequest(ctx context.Context, r store.Request) error
 }
 
-// RouterOptions configure a Router. All but Client are required.
+// RouterOptions configure a Router. Control and Store are required.
 type RouterOptions struct {
 	Control Control // of this node
 	Store   Requests
-	// Key signs what nodes say to each other; all have the same (secret.StoredKey).
+	// Key signs what nodes say to each other; all have the same (secret.StoredKey). Without one, requests go through the store.
 	Key []byte
 	// Client sends to other nodes. Defaults to one that follows no redirect and waits for ten seconds.
 	Client *http.Client
@@ -69,8 +69,8 @@ const signatureHeader = "Stepwell-Signature"
 
 // NewRouter makes the router of a node.
 func NewRouter(n *Node, o RouterOptions) (*Router, error) {
-	if o.Control == nil || o.Store == nil || len(o.Key) < sha256.Size {
-		return nil, stepwell.Errorf(stepwell.CodeInternal, "", "fleet: a router needs Control, Store and a Key of %d bytes", sha256.Size)
+	if o.Control == nil || o.Store == nil || o.Key != nil && len(o.Key) < sha256.Size {
+		return nil, stepwell.Errorf(stepwell.CodeInternal, "", "fleet: a router needs Control and Store, and no Key of less than %d bytes", sha256.Size)
 	}
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: forwardWait, Transport: &http.Transport{MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
@@ -161,6 +161,8 @@ func (r *Router) forward(ctx context.Context, m *message) (moved bool, err error
 	switch {
 	case err == nil && a.Moved:
 		return true, nil
+	case err == nil && a.Other:
+		return r.leave(ctx, m, false, errOther)
 	case err == nil:
 		return false, a.err()
 	case ctx.Err() != nil:
@@ -203,6 +205,7 @@ type message struct {
 // reply is what came of it. It is signed together with the request.
 type reply struct {
 	Moved   bool          `json:"moved,omitempty"` // the node does not run the execution
+	Other   bool          `json:"other,omitempty"` // it is another node
 	Code    stepwell.Code `json:"code,omitempty"`
 	Message string        `json:"message,omitempty"`
 	Hint    string        `json:"hint,omitempty"`
@@ -215,12 +218,15 @@ func (a *reply) err() error {
 	return &stepwell.Error{Code: a.Code, Message: a.Message, Hint: a.Hint}
 }
 
+// errOther is the error of an address where another node answers, such as one that every machine calls its own.
+var errOther = errors.New("another node answers at its address")
+
 // errNoAddress is the error of a node that takes no requests over HTTP.
 var errNoAddress = errors.New("it has no address")
 
 // post sends a request; sent reports whether an error leaves open if it has arrived.
 func (r *Router) post(ctx context.Context, address string, m *message) (a *reply, sent bool, err error) {
-	if address == "" {
+	if address == "" || r.o.Key == nil {
 		return nil, false, errNoAddress
 	}
 	m.At = r.n.Now().UnixMicro()
@@ -272,7 +278,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case req.Method != http.MethodPost:
 		http.Error(w, "POST only", http.StatusMethodNotAllowed)
 		return
-	case err != nil || !r.signed(req.Header, raw) || json.Unmarshal(raw, &m) != nil || r.n.Now().Sub(time.UnixMicro(m.At)).Abs() > maxSkew:
+	case r.o.Key == nil || err != nil || !r.signed(req.Header, raw) || json.Unmarshal(raw, &m) != nil || r.n.Now().Sub(time.UnixMicro(m.At)).Abs() > maxSkew:
 		http.Error(w, "not signed by a node", http.StatusUnauthorized)
 		return
 	}
@@ -291,7 +297,7 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 // answer carries out a request. It is not sent on: the sender looks again where the execution is.
 func (r *Router) answer(ctx context.Context, m *message) reply {
 	if m.To != r.n.no {
-		return reply{Moved: true} // this address was another node's
+		return reply{Other: true}
 	}
 	err := r.carryOut(ctx, m)
 	if _, ok := errors.AsType[*conductor.ElsewhereError](err); ok {

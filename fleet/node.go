@@ -23,6 +23,9 @@ type Options struct {
 	Store store.Nodes
 	// Address is where other nodes reach this one: the URL of Handler. Defaults to none: requests come through the store.
 	Address string
+	// Single is for a process that runs what it is asked for and nothing else: it takes an execution over when it is asked for that one
+	// (Mine). Defaults to false.
+	Single bool
 	// Lease is for how long a node is taken for alive after a beat, and Beat the pause between two. All nodes have the same. They
 	// default to 5 s and 1 s.
 	Lease, Beat time.Duration
@@ -115,7 +118,7 @@ func (n *Node) Run(ctx context.Context, c Conductor) error {
 			return err
 		case err != nil && ctx.Err() == nil:
 			n.o.Log.Warn("the lease of this node could not be renewed", "node", n.no, "error", err)
-		case err == nil && (b.Orphans || round%strayRounds == strayRounds-1):
+		case err == nil && !n.o.Single && (b.Orphans || round%strayRounds == strayRounds-1):
 			select {
 			case <-free:
 				adopting.Go(func() { n.adopt(working, c, b.Orphans); free <- struct{}{} })

@@ -92,11 +92,21 @@ func (n *Node) Mine(ctx context.Context, id string) error {
 		return err
 	case o.No == n.no:
 		return nil
+	case !o.Alive && n.o.Single && !o.Ended:
+		return n.adoptOne(ctx, id)
 	case !o.Alive:
 		return unavailable(id)
 	}
 	n.cache.put(id, o.No)
 	return elsewhere(o.No)
+}
+
+func (n *Node) adoptOne(ctx context.Context, id string) error {
+	got, err := n.o.Store.AdoptOne(ctx, n.no, n.o.Lease, id)
+	if err == nil && !got {
+		err = unavailable(id)
+	}
+	return err
 }
 
 func elsewhere(no int64) error { return &conductor.ElsewhereError{Node: strconv.FormatInt(no, 10)} }

@@ -23,8 +23,19 @@ type Nodes interface {
 	// OwnerOf finds the owner of an execution by its whole id; CodeNotFound. With take, the node becomes the owner of
 	// one that has ended, to restart it.
 	OwnerOf(ctx context.Context, id string, node int64, take bool) (*Ownership, error)
+	// AdoptOne is Adopt for one unfinished execution, by its whole id. It reports whether the node is its owner now.
+	AdoptOne(ctx context.Context, no int64, lease time.Duration, id string) (bool, error)
 	// Owned lists ids of unfinished executions of a node, by number from after one on.
 	Owned(ctx context.Context, no, after int64, limit int) ([]Execution, error)
+}
+
+// Changes tell a process what others have done to the same store.
+type Changes interface {
+	// ChangedObjects lists kind and id of the objects that were changed or deleted after a change, oldest change first, and the number
+	// of the last of these changes. after < 0 asks for the number of the newest change alone.
+	ChangedObjects(ctx context.Context, after int64, limit int) (changed []Object, last int64, err error)
+	// Unheard lists keys of signals that no commit has taken although steps of an owner's unfinished executions wait for them.
+	Unheard(ctx context.Context, owner int64, limit int) (keys []string, err error)
 }
 
 // Beat is the answer to a beat.

@@ -14,7 +14,10 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-var _ store.Nodes = (*Store)(nil)
+var (
+	_ store.Nodes   = (*Store)(nil)
+	_ store.Changes = (*Store)(nil)
+)
 
 // microseconds is a lease as a parameter of statements: $n * interval '1 microsecond'.
 func microseconds(d time.Duration) int64 { return d.Microseconds() }
@@ -140,6 +143,17 @@ UPDATE execution_live x SET owner = $1 FROM free WHERE x.no = free.no RETURNING 
 	}
 	slices.SortFunc(list, func(a, b store.Execution) int { return cmp.Or(b.Priority-a.Priority, cmp.Compare(a.No, b.No)) })
 	return list, err
+}
+
+// AdoptOne implements store.Nodes.
+func (s *Store) AdoptOne(ctx context.Context, no int64, lease time.Duration, id string) (bool, error) {
+	n, err := s.change(ctx, "adopt an execution", `WITH me AS MATERIALIZED (
+    SELECT no, `+mayJudge+` AS judges FROM node WHERE no = $1 AND until > clock_timestamp()
+)
+UPDATE execution_live x SET owner = me.no FROM me
+WHERE x.id = $3 AND (x.owner IS NULL OR x.owner = me.no OR NOT EXISTS (
+    SELECT 1 FROM node n WHERE n.no = x.owner AND n.until > 'epoch' AND (n.until > clock_timestamp() OR NOT me.judges)))`, no, microseconds(lease), encode(id))
+	return n > 0, err
 }
 
 const sqlOwner = `SELECT coalesce(n.no, 0), coalesce(n.address, ''), coalesce(n.until > clock_timestamp(), false), x.ended
