@@ -105,6 +105,9 @@ type Options struct {
 	readOnly bool                                  // another process runs the executions of the database
 	serves   bool                                  // it is a server's, which has keys of its own to keep
 	wrap     func(conductor.Store) conductor.Store // measures the store; nil: as it is
+
+	advertise func(context.Context) (address string, err error) // of a node; nil: none
+	alone     bool                                              // CodeConflict where other processes run executions
 }
 
 // App is a Stepwell in this process.
@@ -116,6 +119,7 @@ type App struct {
 	Secrets *secret.Guard
 	Keyring *secret.Keyring
 
+	node   *node // nil: no other process runs the executions of the database
 	pool   *worker.Pool
 	queue  *queue.Memory
 	client *outbound.Client
@@ -157,8 +161,8 @@ func actions(o Options) (*action.Registry, *outbound.Client, error) {
 	return r, client, nil
 }
 
-// New opens the database, which no other process may be using for running executions
-// (CodeConflict), and builds everything else.
+// New opens the database, which no other process may be using for running executions (CodeConflict), unless it is one that several
+// share, and builds everything else.
 func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -176,15 +180,19 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(o); err != nil {
 		return nil, err
 	}
-	a.Store, err = openStore(ctx, store.Options{Path: o.DB, Exclusive: !o.readOnly, ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
+	a.Store, err = openStore(ctx, store.Options{Path: o.DB, Exclusive: !o.readOnly && !o.shared(), ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
 	defer func() {
 		if err != nil {
+			a.node.close()
 			err = errors.Join(err, a.Store.Close())
 		}
 	}()
+	if err := a.join(ctx, &o); err != nil {
+		return nil, err
+	}
 	if err := a.openSecrets(ctx, o, hidden); err != nil {
 		return nil, err
 	}
@@ -195,10 +203,14 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		written = o.wrap(written)
 	}
 	price := pricing(o.Prices, a.Actions, o.Log)
-	a.Conductor, err = conductor.New(ctx, conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
+	conducting := conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, Limits: o.Limits,
-		Outage: outage, Price: price, Now: o.Now, Log: o.Log})
-	if err != nil {
+		Outage: outage, Price: price, Now: o.Now, Log: o.Log}
+	a.node.conduct(&conducting)
+	if a.Conductor, err = conductor.New(ctx, conducting); err != nil {
+		return nil, err
+	}
+	if err := a.node.route(ctx); err != nil {
 		return nil, err
 	}
 	lines := a.Conductor.Line
@@ -236,6 +248,7 @@ func (a *App) Run(ctx context.Context) error {
 	defer fail(nil)
 	var failed firstError
 	broken := func(err error) { failed.set(err); fail(err) } // without a store nothing may go on
+	noding := a.node.start(newLoopGroup(context.WithoutCancel(ctx), broken))
 	conducting := newLoopGroup(context.WithoutCancel(ctx), broken)
 	conducting.start("conductor", a.Conductor.Run)
 	watching := newLoopGroup(ctx, broken)
@@ -243,6 +256,7 @@ func (a *App) Run(ctx context.Context) error {
 	err := a.pool.Run(ctx)
 	watching.end()
 	conducting.end()
+	noding.end()
 	return failed.or(err)
 }
 
@@ -297,6 +311,7 @@ func (a *App) Drain() { a.pool.Drain() }
 
 // Close lets go of the store. Call it after Run has returned.
 func (a *App) Close() error {
+	a.node.close()
 	a.queue.Close()
 	a.client.Close()
 	return a.Store.Close()

@@ -22,6 +22,7 @@ type Local struct {
 	*api.Client
 	server *Server
 	work   *loopGroup
+	nodes  *loopGroup // ends behind work
 	held   error // another process holds the database
 	asks   *requester
 	failed firstError
@@ -43,10 +44,11 @@ type Ended struct {
 func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	s := &Server{o: o, maxDocument: math.MaxInt}
 	l := &Local{server: s}
-	l.work = newLoopGroup(context.WithoutCancel(ctx), l.failed.set)
+	l.work, l.nodes = newLoopGroup(context.WithoutCancel(ctx), l.failed.set), newLoopGroup(context.WithoutCancel(ctx), l.failed.set)
 	o.Observe = l.observe
 	s.observed(&o.Options)
 	o.CallbackURL = nil // nothing outside reaches this process
+	o.alone = true
 	if s.App, err = New(ctx, o.Options); stepwell.CodeOf(err) == stepwell.CodeConflict {
 		l.held, o.readOnly = err, true
 		s.App, err = New(ctx, o.Options)
@@ -60,6 +62,7 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	}
 	l.work.start("feed", s.hub.Run)
 	if l.held == nil {
+		s.node.start(l.nodes)
 		l.work.start("conductor", s.Conductor.Run)
 		l.work.start("audit log", s.recorder.Run)
 	}
@@ -80,7 +83,7 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 		return nil, err
 	}
 	options := s.apiOptions()
-	if options.Signals = (waking{s.Conductor}); l.held != nil {
+	if options.Signals = (waking{s.Conductor, s.App}); l.held != nil {
 		options.Control, options.Forecast, options.Signals, options.Audit = l.asks, l.asks, l.asks, nil
 	}
 	l.Client, err = api.NewLocal(options, l.able)
@@ -88,13 +91,16 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 }
 
 // waking loads an execution before a decision about one of its steps: only loaded executions accept one.
-type waking struct{ *conductor.Conductor }
+type waking struct {
+	*conductor.Conductor
+	app *App
+}
 
 // Signal implements api.Signals.
 func (w waking) Signal(ctx context.Context, s store.Signal) (fresh, delivered bool, err error) {
 	if _, of, _ := strings.Cut(s.Key, ":"); strings.HasPrefix(s.Key, "approval:") { // approval:EXECUTION/STEP
 		execution, _, _ := strings.Cut(of, "/")
-		if err := w.Recover(ctx, execution); err != nil {
+		if err := w.app.takeUp(ctx, execution); err != nil {
 			return false, false, err
 		}
 	}
@@ -176,11 +182,16 @@ func (l *Local) Drain(ctx context.Context) {
 	case <-l.workers:
 	case <-ctx.Done():
 	}
+	l.end()
+}
+
+func (l *Local) end() {
 	l.work.end()
+	l.nodes.end()
 }
 
 // Close stops what still runs and lets go of the database.
 func (l *Local) Close() error {
-	l.work.end()
+	l.end()
 	return l.failed.or(errors.Join(l.server.closeProgress(), l.server.App.Close()))
 }

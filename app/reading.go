@@ -320,24 +320,24 @@ func (r *requester) Wait(ctx context.Context, id string) (*store.Execution, erro
 
 // Client is the API over the executions of a, in this process.
 func (a *App) Client() (*api.Client, error) {
-	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a.Store}, Forecast: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log})
+	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log})
 	return client, err
 }
 
 // here changes executions that this process runs.
 type here struct {
 	*conductor.Conductor
-	store store.Reader
+	app *App
 }
 
 // Resume also takes up an execution that was interrupted.
 func (h here) Resume(ctx context.Context, id string) error {
-	x, err := h.store.Execution(ctx, id)
+	x, err := h.app.Store.Execution(ctx, id)
 	if err != nil {
 		return err
 	}
-	if x.Status != stepwell.ExecutionPaused {
-		return h.Recover(ctx, id)
+	if err := h.app.takeUp(ctx, x.ID); err != nil || x.Status != stepwell.ExecutionPaused {
+		return err
 	}
 	return h.Conductor.Resume(ctx, id)
 }

@@ -33,6 +33,8 @@ func (a *App) openSecrets(ctx context.Context, o Options, hidden *secret.Redacto
 	key := o.beside() + ".key"
 	if kind, _, _ := findStore(o.DB); kind.resolve != nil {
 		o.MasterKey.Generated = cmp.Or(o.MasterKey.Generated, key)
+	} else if kind.shared { // a key beside a file of this machine is not that of the others
+		o.MasterKey.Generated = ""
 	} else { // other processes open it with the same key: none is made up
 		o.MasterKey.File = cmp.Or(o.MasterKey.File, o.MasterKey.Generated, key)
 	}

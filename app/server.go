@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/pipeline"
 )
 
@@ -26,6 +25,9 @@ type ServerOptions struct {
 	Listen string
 	// BaseURL is the server's external address, for links. Defaults to the address of Listen.
 	BaseURL string
+	// Advertise is the URL at which other nodes of a database that several share reach this one. Defaults to the address of Listen, unless
+	// that is a wildcard: then they leave requests in the database.
+	Advertise string
 	// TLS encrypts connections. Defaults to none.
 	TLS *tls.Config
 	// MaxConnections bounds the connections that are open at once; others wait. Defaults to 4,096.
@@ -107,31 +109,20 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 		return nil, err
 	}
 	s.observed(&s.o.Options)
-	if s.App, err = newWhenFree(ctx, s.o.Options); err != nil {
-		return nil, err
+	s.o.advertise = s.advertised
+	if s.App, err = New(ctx, s.o.Options); err != nil {
+		return nil, errors.Join(err, s.closeListener())
 	}
-	if s.listener, err = listen(ctx, &s.o); err == nil {
+	if s.o.Now = s.now; s.listener == nil {
+		s.listener, err = listen(ctx, &s.o)
+	}
+	if err == nil {
 		err = s.build(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
-}
-
-// newWhenFree is New. It waits for a database that a killed process may still hold for some seconds, so that a server that
-// is started again comes up.
-func newWhenFree(ctx context.Context, o Options) (*App, error) {
-	kind, _, err := findStore(o.DB)
-	if err != nil {
-		return nil, err
-	}
-	for tries := 12; ; tries-- {
-		a, err := New(ctx, o)
-		if tries == 0 || kind.lease == 0 || stepwell.CodeOf(err) != stepwell.CodeConflict || action.Pause(ctx, kind.lease/10) != nil {
-			return a, err
-		}
-	}
 }
 
 // Addr is where the server listens.
@@ -150,12 +141,14 @@ func (s *Server) Ready() error {
 }
 
 // Close lets go of everything. Call it after Run has returned.
-func (s *Server) Close() error {
-	var err error
-	if s.listener != nil {
-		if err = s.listener.Close(); errors.Is(err, net.ErrClosed) {
-			err = nil
-		}
+func (s *Server) Close() error { return errors.Join(s.closeListener(), s.closeProgress(), s.App.Close()) }
+
+func (s *Server) closeListener() error {
+	if s.listener == nil {
+		return nil
 	}
-	return errors.Join(err, s.closeProgress(), s.App.Close())
+	if err := s.listener.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
 }

@@ -135,7 +135,7 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.Conductor, Keys: s.Conductor, Observe: s.fired,
+	s.schedules, err = trigger.New(ctx, trigger.Options{Objects: s.Store, Launcher: s.library, Executions: s.Store, Canceler: s.control(), Keys: s.Conductor, Shared: s.node != nil, Observe: s.fired,
 		Hide: s.hide, Now: s.o.Now, Log: s.log})
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s *Server) wants(x *store.Execution) bool {
 
 // apiOptions are the options of the API, for all callers.
 func (s *Server) apiOptions() api.Options {
-	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.Conductor, Forecast: s.Conductor, Signals: s.Conductor,
+	return api.Options{Store: s.Store, Blobs: s.Store.Blobs(), Control: s.control(), Forecast: s.control(), Signals: s.Conductor,
 		Catalog: s.Actions, Pipelines: s.library, Schedules: s.schedules, Kinds: s.kinds(), Vault: s.Secrets.Vault,
 		Keys: s.keys, Refused: s.refusedCommands, Policies: s.policies, Feed: s.hub, Redact: s.Secrets, Audit: s.recorder, Version: s.o.Version, Log: s.log}
 }
@@ -180,7 +180,7 @@ func (s *Server) buildAPI(context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.http = s.newHTTP(api.Bodies(s.gate(h)))
+	s.http = s.newHTTP(s.peers(api.Bodies(s.gate(h))))
 	return nil
 }
 

@@ -16,7 +16,8 @@ func (s *Server) Run(ctx context.Context) error {
 	broken := func(err error) { failed.set(err); fail(err) }
 	base := context.WithoutCancel(ctx)
 
-	conducting := newLoopGroup(base, broken) // ends last: everything else reports to it
+	noding := s.node.start(newLoopGroup(base, broken)) // ends last: others take over then
+	conducting := newLoopGroup(base, broken)           // ends behind everything else, which reports to it
 	conducting.start("conductor", s.Conductor.Run)
 	serving := newLoopGroup(base, broken) // serves clients: ends after the work
 	s.attend(serving)
@@ -48,6 +49,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.shutHTTP()
 	serving.end()
 	conducting.end()
+	noding.end()
 	return failed.or(err)
 }
 
@@ -72,16 +74,16 @@ func (s *Server) attend(serving *loopGroup) {
 // begin recovers unfinished executions, and then starts the loops that start work.
 func (s *Server) begin(acting *loopGroup) error {
 	begun := time.Now()
-	if err := s.Conductor.RecoverAll(acting.ctx); err != nil {
+	if s.node != nil {
+		s.log.Info("a node of the database", "node", s.node.No())
+	} else if err := s.Conductor.RecoverAll(acting.ctx); err != nil {
 		if acting.ctx.Err() != nil {
 			return nil // stopped meanwhile
 		}
 		return fmt.Errorf("recovery: %w", err)
 	}
 	acting.start("requests", s.watch)
-	acting.start("schedules", s.schedules.Run)
-	acting.start("relay", s.relay.Run)
-	acting.start("retention", (&retention{store: s.Store, keep: s.o.Retention, now: s.o.Now, log: s.log}).Run)
+	s.startRoles(acting)
 	s.state.CompareAndSwap(starting, ready)
 	s.log.Info("ready", "address", s.Addr().String(), "recovery", time.Since(begun))
 	return nil

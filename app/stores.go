@@ -32,15 +32,15 @@ type storeKind struct {
 	open func(context.Context, store.Options) (Store, error)
 	// resolve follows the links of a file: what belongs to the database is beside it. nil: a database is no file.
 	resolve func(path string) (string, error)
-	// lease is for how long a process that was killed still holds the database.
-	lease time.Duration
+	// shared: several processes run the executions of a database together (sharedStore).
+	shared bool
 }
 
 // storeKinds are the kinds of databases by the scheme of their URL. A new one is a package and one line here.
 var storeKinds = map[string]storeKind{
 	"sqlite":     {open: opener(sqlite.Open), resolve: sqlite.Resolve},
-	"postgres":   {open: opener(postgres.OpenStore), lease: postgres.Lease},
-	"postgresql": {open: opener(postgres.OpenStore), lease: postgres.Lease},
+	"postgres":   {open: opener(postgres.OpenStore), shared: true},
+	"postgresql": {open: opener(postgres.OpenStore), shared: true},
 }
 
 // opener is the open of a kind.
@@ -75,6 +75,12 @@ func storeName(db string) string {
 		return "postgresql"
 	}
 	return "sqlite"
+}
+
+// shared reports whether several processes run the executions of the database.
+func (o *Options) shared() bool {
+	kind, _, err := findStore(o.DB)
+	return err == nil && kind.shared
 }
 
 // openStore opens a database of any kind.

@@ -189,7 +189,7 @@ func (r *Router) leave(ctx context.Context, m *message, sent bool, cause error) 
 	if err != nil {
 		return false, err
 	}
-	r.n.o.Log.Warn("a node cannot be reached: it gets a request through the store", "node", m.To, "address", o.Address, "error", cause)
+	r.n.o.Log.Info("a node cannot be reached: it gets a request through the store", "node", m.To, "address", o.Address, "error", cause)
 	return false, r.o.Store.PutRequest(ctx, store.Request{Owner: m.To, Execution: m.Execution, Kind: m.Kind, Body: raw})
 }
 

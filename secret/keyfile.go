@@ -34,7 +34,8 @@ func OpenKeyring(o KeyOptions) (*Keyring, error) {
 	case o.File != "":
 		return readKeys(o.File)
 	case o.Generated == "":
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "no master key is given"}
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "no master key is named, and the database is shared by processes that all have to have the same one",
+			Hint: "set STEPWELL_SECRETS_KEY, or name a file: secrets.key_file in stepwell.yaml; `openssl rand -base64 32` makes one"}
 	}
 	ring, err := readKeys(o.Generated)
 	if stepwell.CodeOf(err) != stepwell.CodeNotFound {

@@ -24,7 +24,7 @@ import (
 const forcedPatience = 10 * time.Second
 
 func (p *program) newServeCommand() *cobra.Command {
-	var listen, state string
+	var listen, advertise, state string
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the API and run schedules and executions until it is stopped",
@@ -52,12 +52,19 @@ func (p *program) newServeCommand() *cobra.Command {
 					return err
 				}
 			}
+			if cmd.Flags().Changed("advertise") {
+				s.Server.Advertise = advertise
+				if err := s.Server.validate(); err != nil {
+					return err
+				}
+			}
 			return p.serve(s)
 		},
 	}
 	p.settings.addRun(cmd.Flags())
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` to listen on")
 	cmd.Flags().StringVar(&state, "state", "", "`URL` of a Redis server that has the progress of projects too, such as redis://127.0.0.1:6379")
+	cmd.Flags().StringVar(&advertise, "advertise", "", "`URL` at which other servers on the same PostgreSQL database reach this one (default: the address that it listens on)")
 	return cmd
 }
 
@@ -122,6 +129,7 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")
 	}
 	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
+	o.Advertise = strings.TrimSuffix(s.Server.Advertise, "/")
 	o.MaxConnections = s.Server.Limits.Connections
 	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
 	o.Retention, o.State = s.Retention.options(), s.State.options()

@@ -42,9 +42,9 @@ func (s *serverSettings) validate() error {
 	if s.TLS.ClientCA != "" && s.TLS.Cert == "" {
 		return stepwell.Invalid("give a cert and a key too", "server.tls.client_ca without TLS has no effect")
 	}
-	if s.BaseURL != "" {
-		if u, err := url.Parse(s.BaseURL); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" {
-			return stepwell.Invalid("write it like https://stepwell.example.org", "server.base_url: %q is no base URL", s.BaseURL)
+	for name, base := range map[string]string{"base_url": s.BaseURL, "advertise": s.Advertise} {
+		if u, err := url.Parse(base); base != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "") {
+			return stepwell.Invalid("write it like https://stepwell.example.org", "server.%s: %q is no base URL", name, base)
 		}
 	}
 	for _, o := range s.CORS.Origins {

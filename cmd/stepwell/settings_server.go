@@ -25,6 +25,7 @@ type serving struct {
 type serverSettings struct {
 	Listen      string        `json:"listen"`
 	BaseURL     string        `json:"base_url"`
+	Advertise   string        `json:"advertise"` // where other nodes reach this one
 	StopSeconds int           `json:"stop_seconds" minimum:"0" maximum:"86400"`
 	TLS         tlsSettings   `json:"tls"`
 	Auth        authSettings  `json:"auth"`

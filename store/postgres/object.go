@@ -124,7 +124,7 @@ func (s *Store) ChangedObjects(ctx context.Context, after int64, n int) (changed
 		err = row.Scan(&kind, &id, &last)
 		o.Kind, o.ID = string(kind), string(id)
 		return o, err
-	}, `SELECT kind, id, no FROM object_change WHERE no > $1 ORDER BY no FETCH FIRST $2 ROWS WITH TIES`, after, limit(n, 1000, 10_000))
+	}, `SELECT kind, id, no FROM object_change WHERE no > $1 ORDER BY no FETCH FIRST $2 ROWS WITH TIES`, after, store.Limit(n, 1000, 10_000))
 	return changed, last, err
 }
 
