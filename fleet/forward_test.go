@@ -230,7 +230,7 @@ func TestForwardIsSigned(t *testing.T) {
 	if status, answer := post(a, body, same); status != http.StatusOK || answer != "{}" {
 		t.Errorf("the same again: %d, %s", status, answer)
 	}
-	if status, answer := post(b, body, same); status != http.StatusOK || answer != `{"moved":true}` {
+	if status, answer := post(b, body, same); status != http.StatusOK || answer != `{"other":true}` {
 		t.Errorf("to another node: %d, %s", status, answer)
 	}
 	if status, _ := post(a, bytes.Replace(body, []byte("pause"), []byte("cancel"), 1), same); status != http.StatusUnauthorized {

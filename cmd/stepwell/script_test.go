@@ -48,11 +48,15 @@ func TestScripts(t *testing.T) { runScripts(t, "testdata/script", nil) }
 // TestScriptsWithPostgres runs what needs a PostgreSQL server.
 func TestScriptsWithPostgres(t *testing.T) {
 	server := postgrestest.New(t)
-	runScripts(t, "testdata/postgres", map[string]string{"POSTGRES": server.URL()})
+	runScripts(t, "testdata/postgres", func(env *testscript.Env) error {
+		url, err := postgrestest.Create(server.URL(), "") // of the script's own
+		env.Setenv("POSTGRES", url)
+		return err
+	})
 }
 
-// runScripts runs the scripts of a folder, with more variables.
-func runScripts(t *testing.T, folder string, more map[string]string) {
+// runScripts runs the scripts of a folder, with what more prepares for each.
+func runScripts(t *testing.T, folder string, more func(*testscript.Env) error) {
 	examples, err := filepath.Abs("../../examples")
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +67,10 @@ func runScripts(t *testing.T, folder string, more map[string]string) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("TZ", "UTC")
-			for name, value := range more {
-				env.Setenv(name, value)
-			}
 			env.Values["jobs"] = map[string]*exec.Cmd{}
+			if more != nil {
+				return more(env)
+			}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

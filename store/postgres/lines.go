@@ -70,7 +70,7 @@ func (l *liner) append(ctx context.Context, lines []store.LogLine) error {
 				return err
 			}
 		}
-		if try == commitTries || !taken && !missing && !again(err) && !store.IsAway(fault("", err)) {
+		if try >= commitTries && !taken || try == numberTries || !taken && !missing && !again(err) && !store.IsAway(fault("", err)) {
 			clear(l.next)
 			return err
 		}
@@ -80,6 +80,7 @@ func (l *liner) append(ctx context.Context, lines []store.LogLine) error {
 			if seqs, err = l.number(ctx, lines); err != nil {
 				return err
 			}
+			continue // at once, before others take these numbers too
 		}
 		time.Sleep(commitPause << (try - 1))
 	}
@@ -88,6 +89,9 @@ func (l *liner) append(ctx context.Context, lines []store.LogLine) error {
 	}
 	return nil
 }
+
+// numberTries is how often lines get other numbers while other processes write lines of the same executions.
+const numberTries = 50
 
 // number gives the lines their numbers.
 func (l *liner) number(ctx context.Context, lines []store.LogLine) ([]int64, error) {
