@@ -23,7 +23,7 @@ type Local struct {
 	server *Server
 	work   *loopGroup
 	nodes  *loopGroup // ends behind work
-	held   error // another process holds the database
+	held   error      // another process holds the database
 	asks   *requester
 	failed firstError
 

@@ -141,7 +141,9 @@ func (s *Server) Ready() error {
 }
 
 // Close lets go of everything. Call it after Run has returned.
-func (s *Server) Close() error { return errors.Join(s.closeListener(), s.closeProgress(), s.App.Close()) }
+func (s *Server) Close() error {
+	return errors.Join(s.closeListener(), s.closeProgress(), s.App.Close())
+}
 
 func (s *Server) closeListener() error {
 	if s.listener == nil {
