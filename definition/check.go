@@ -14,7 +14,11 @@ import (
 //
 //	Validate(name string, params map[string]any) []error
 //
-// is asked about the parameters of every step that contain no template.
+// is asked about the parameters of every step that contain no template. One that also has
+//
+//	Spread() bool
+//
+// says whether its workers are on several machines: a stream that writes to a local folder needs a queue then.
 type Catalog interface {
 	Spec(name string) (*spec.Spec, bool)
 	Names() []string

@@ -34,6 +34,7 @@ func (c *checker) module(here located, in loops) {
 		c.moduleInput(here, a.spec.Stream)
 		c.joins(here)
 		c.writes(here, a.spec)
+		c.localOutput(here, a.spec)
 		c.sameTime(here, a.spec.Params)
 		return
 	}

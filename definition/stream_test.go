@@ -198,3 +198,43 @@ steps:
 		t.Error(diff)
 	}
 }
+
+// spreadActions are of workers on several machines, and know where OutputModule writes.
+type spreadActions struct{ definition.Catalog }
+
+func (spreadActions) Spread() bool { return true }
+
+func (a spreadActions) Spec(name string) (*spec.Spec, bool) {
+	s, ok := a.Catalog.Spec(name)
+	if name != "OutputModule" {
+		return s, ok
+	}
+	about, role := *s, *s.Stream
+	role.Writes = &spec.Writes{Places: []string{"base_dir"}}
+	about.Stream = &role
+	return &about, ok
+}
+
+// TestLocalOutput: where workers are on several machines, a stream that writes to a folder says which of them share it.
+func TestLocalOutput(t *testing.T) {
+	const problem = "writes to the folder of whichever worker gets it"
+	for steps, want := range map[string]string{
+		`[{id: a, module: IngestModule}, {id: b, module: OutputModule, depends_on: [a], config: {format: json, base_dir: out}}]`:                                                                problem,
+		`[{id: a, module: IngestModule}, {id: b, module: OutputModule, depends_on: [a], config: {format: json, base_dir: "out/{{ params.x }}"}}]`:                                               problem,
+		`[{id: a, module: IngestModule}, {id: b, module: OutputModule, depends_on: [a], config: {format: json, base_dir: "{{ params.x }}"}}]`:                                                   "",
+		`[{id: a, module: IngestModule}, {id: b, module: OutputModule, depends_on: [a], config: {format: json, base_dir: "s3://b/out"}}]`:                                                       "",
+		`[{id: a, module: IngestModule}, {id: b, module: OutputModule, depends_on: [a], queue: disk, config: {format: json, base_dir: out}}]`:                                                   "",
+		`[{id: a, module: IngestModule, queue: disk}, {id: m, module: ValidateModule, depends_on: [a]}, {id: b, module: OutputModule, depends_on: [m], config: {format: json, base_dir: out}}]`: "",
+		`[{id: g, queue: disk, steps: [{id: a, module: IngestModule}, {id: b, module: OutputModule, depends_on: [a], config: {format: json, base_dir: out}}]}]`:                                 "",
+		`[{id: o, module: IngestModule, queue: disk}, {id: a, module: IngestModule}, {id: b, module: OutputModule, depends_on: [a], config: {format: json, base_dir: out}}]`:                    problem,
+	} {
+		d := parsed(t, "name: x\nparameters: [{name: x, type: string, default: y}]\nsteps: "+steps+"\n", definition.ParseOptions{})
+		err := definition.Check(d, spreadActions{actions()}, "").Err()
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", steps, err)
+		}
+		if err := definition.Check(d, actions(), "").Err(); err != nil {
+			t.Errorf("on one machine: %s: %v", steps, err)
+		}
+	}
+}

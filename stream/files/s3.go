@@ -272,14 +272,7 @@ func (p *Places) upload(ctx context.Context, local, dest string, over *version) 
 		clean := context.WithoutCancel(ctx)
 		return errors.Join(s3Error(err), removeParts(clean, client, bucket, key))
 	}
-	stat, err := client.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
-	if err != nil {
-		return s3Error(err)
-	}
-	if stat.Size != info.Size() {
-		return &stepwell.Error{Code: stepwell.CodeFailed, Message: fmt.Sprintf("%d bytes were sent, %d arrived", info.Size(), stat.Size)}
-	}
-	return nil
+	return arrived(ctx, client, bucket, key, info.Size())
 }
 
 // removeObject deletes an object and reports whether it existed.

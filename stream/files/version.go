@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -86,11 +87,28 @@ func (p *Places) uploadOver(ctx context.Context, local, dest string, over *versi
 	}
 	if info.Size() <= partSize {
 		o.DisableMultipart = true
-		_, err := client.PutObject(ctx, bucket, key, f, info.Size(), o)
-		return s3ErrorOf(err)
+		_, err = client.PutObject(ctx, bucket, key, f, info.Size(), o)
+		err = s3ErrorOf(err)
+	} else {
+		plain := minio.PutObjectOptions{ContentType: o.ContentType, UserMetadata: o.UserMetadata}
+		err = uploadParts(ctx, minio.Core{Client: client}, bucket, key, f, info.Size(), plain, condition)
 	}
-	plain := minio.PutObjectOptions{ContentType: o.ContentType, UserMetadata: o.UserMetadata}
-	return uploadParts(ctx, minio.Core{Client: client}, bucket, key, f, info.Size(), plain, condition)
+	if err != nil {
+		return err
+	}
+	return arrived(ctx, client, bucket, key, info.Size())
+}
+
+// arrived checks that all of an object is there.
+func arrived(ctx context.Context, client *minio.Client, bucket, key string, size int64) error {
+	stat, err := client.StatObject(ctx, bucket, key, minio.StatObjectOptions{})
+	if err != nil {
+		return s3Error(err)
+	}
+	if stat.Size != size {
+		return &stepwell.Error{Code: stepwell.CodeFailed, Message: fmt.Sprintf("%d bytes were sent, %d arrived", size, stat.Size)}
+	}
+	return nil
 }
 
 func s3ErrorOf(err error) error {
