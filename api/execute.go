@@ -22,6 +22,7 @@ type ExecuteRequest struct {
 	Params     Object   `json:"params,omitempty" doc:"Values of the pipeline's parameters, or of the action's. With job_id only of those that the job does not set itself, or lists as overridable."`
 	By         string   `json:"triggered_by,omitempty" maxLength:"200" doc:"On behalf of whom. Defaults to who asks."`
 	Trigger    string   `json:"trigger_type,omitempty" enum:"manual,scheduled,webhook,event" doc:"Defaults to manual."`
+	Project    string   `json:"project,omitempty" maxLength:"200" doc:"A project whose processed items the execution counts: itself, or what the pipeline's progress.items names."`
 	Priority   int      `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Higher ones come first."`
 }
 
@@ -63,6 +64,7 @@ func (s *server) execute(ctx context.Context, in *executeInput) (*made[Started],
 	}
 	launch := pipeline.Launch{Workflow: b.Workflow, Version: b.Version, Document: b.Definition, Action: b.Action, Role: who.Role.String()}
 	launch.Trigger, launch.Actor, launch.Key, launch.KeyHash, launch.Priority = by, actor, key, hash, b.Priority
+	launch.Project = b.Project
 	if b.Job == "" {
 		launch.Params = b.Params
 		return s.started(ctx)(s.o.Pipelines.Launch(ctx, launch))

@@ -76,7 +76,7 @@ func (c *Conductor) refusedPush() bool { return c.repush > 0 && c.now() >= c.rep
 // finishTurn answers and notifies, and unloads ended executions.
 func (c *Conductor) finishTurn(l *live) {
 	if len(l.fx.Rows)+len(l.fx.Tasks) > 0 || l.fx.Changed {
-		u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At}
+		u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At, Counted: l.counted}
 		if l.broke {
 			u.Breached = l.breached
 		}
@@ -92,7 +92,7 @@ func (c *Conductor) finishTurn(l *live) {
 	if l.create {
 		c.release(l.row.Key, l.claim)
 	}
-	l.create, l.touched, l.broke, l.replies, l.taken, l.outside = false, false, false, l.replies[:0], nil, nil
+	l.create, l.touched, l.broke, l.replies, l.taken, l.outside, l.counted = false, false, false, l.replies[:0], nil, nil, nil
 	clear(l.batch.Events)
 	l.batch.Events = l.batch.Events[:0]
 	l.fx.Reset()

@@ -28,6 +28,7 @@ type Store interface {
 	store.Signals
 	Execution(ctx context.Context, id string) (*store.Execution, error)
 	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
+	Progress(ctx context.Context, projects []string) ([]store.ProjectProgress, error)
 }
 
 // Limits are the limits of a conductor that whoever embeds it may set.
@@ -246,6 +247,7 @@ type live struct {
 	place *candidate // in the admission queue; nil: it has needed none
 
 	outside  []store.OutsideWork // work given up in this turn
+	counted  []store.Count       // items of the project, counted in this turn
 	awaits   map[int32]string    // keys of signals, by step
 	taken    []string            // keys of the signals that this turn has used up
 	breached string              // as last reported

@@ -36,6 +36,8 @@ steps:
   - {id: join, action: t.echo, depends_on: [leaf, each, never, large, nap, ask], params: {n: "{{ steps.each.outputs.completed + steps.flaky.outputs.v + steps.large.outputs.n + steps.nap.outputs.n + steps.ask.outputs.n }}"}}
 outputs:
   total: "{{ steps.join.outputs.v }}"
+progress:
+  items: each
 `
 
 // world is everything that a crash ends. The kill happens at the n-th passage of one point; from then
@@ -123,6 +125,9 @@ func (r mortalReporter) Report(ctx context.Context, run int64, ev engine.Event) 
 func TestCrashAtEveryPoint(t *testing.T) {
 	t.Parallel()
 	want := crashRun(t, &world{}).facts()
+	if want.items != 4 {
+		t.Fatalf("%d items were counted", want.items)
+	}
 	if want.status != "completed" || len(want.steps) != 16 || want.outputs != `{"total":322}` {
 		t.Fatalf("the undisturbed run is %s with %s and steps %v", want.status, want.outputs, slices.Sorted(maps.Keys(want.steps)))
 	}
@@ -165,8 +170,11 @@ func crashRun(t *testing.T, w *world) crashed {
 	r := newRig(t, build{db: db, faulty: f, workers: 3,
 		queue:  func(q queue.Queue) queue.Queue { return mortalQueue{q, w} },
 		report: func(r worker.Reporter) worker.Reporter { return mortalReporter{r, w} }})
+	if _, err := r.store.CreateProgress(t.Context(), "crash"); err != nil {
+		t.Fatal(err)
+	}
 	request := func(r *rig) conductor.Request {
-		return conductor.Request{Pipeline: r.register(pipeline(t, crashPipeline)), Origin: store.Origin{Key: "crash", KeyHash: []byte("same")}}
+		return conductor.Request{Project: "crash", Pipeline: r.register(pipeline(t, crashPipeline)), Origin: store.Origin{Key: "crash", KeyHash: []byte("same")}}
 	}
 	id, err := r.Start(t.Context(), request(r))
 	if err == nil {
@@ -209,10 +217,11 @@ type facts struct {
 	status, outputs string
 	steps           map[string]string // status and output by key
 	ends            map[string]int    // how often the log has each end
+	items           int64             // counted for the project
 }
 
 func (f facts) equal(g facts) bool {
-	return f.status == g.status && f.outputs == g.outputs && maps.Equal(f.steps, g.steps) && maps.Equal(f.ends, g.ends)
+	return f.status == g.status && f.outputs == g.outputs && maps.Equal(f.steps, g.steps) && maps.Equal(f.ends, g.ends) && f.items == g.items
 }
 
 func (r crashed) facts() facts {
@@ -221,7 +230,14 @@ func (r crashed) facts() facts {
 	if err != nil {
 		r.t.Fatal(err)
 	}
+	list, err := r.store.Progress(r.t.Context(), []string{"crash"})
+	if err != nil {
+		r.t.Fatal(err)
+	}
 	f := facts{status: x.Status.String(), outputs: string(x.Outputs), steps: map[string]string{}, ends: map[string]int{}}
+	if len(list) > 0 {
+		f.items = list[0].Done
+	}
 	for key, s := range r.steps(x.No) {
 		f.steps[key] = s.Status.String() + " " + string(s.Output)
 	}
@@ -269,7 +285,8 @@ func TestQueueLosesEverything(t *testing.T) {
 		db := filepath.Join(t.TempDir(), "lost.db")
 		q := &forgetful{left: n, lost: make(chan struct{})}
 		r := newRig(t, build{db: db, workers: 2, queue: func(inner queue.Queue) queue.Queue { q.Queue = inner; return q }})
-		id := r.begin(pipeline(t, crashPipeline))
+		r.project("crash")
+		id := r.beginFor("crash", crashPipeline)
 		if _, _, err := r.Signal(t.Context(), crashAnswer); err != nil {
 			t.Fatal(err)
 		}

@@ -230,6 +230,10 @@ func (c *Conductor) prepare(l *live, now int64) error {
 			return err
 		}
 	}
+	if n := l.fx.Processed; n.Done > 0 {
+		commit.Progress = []store.Count{{Project: l.run.Project(), Done: n.Done, Errors: n.Errors}}
+		l.counted = commit.Progress
+	}
 	l.outside = c.givenUp(l, now)
 	commit.Outside = l.outside
 	commit.Taken = l.taken

@@ -28,6 +28,9 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 	if err := checkOrigin(&req.Origin, req.Dir); err != nil {
 		return "", false, err
 	}
+	if err := c.checkProject(ctx, req.Project); err != nil {
+		return "", false, err
+	}
 	if len(req.KeyHash) > 0 { // a request may hold a secret that can be guessed
 		if req.KeyHash, err = c.o.Secrets.Digest(ctx, req.KeyHash); err != nil {
 			return "", false, err
@@ -49,6 +52,21 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 			return id, err == nil, err
 		} // another process has started one under the key meanwhile: find it
 	}
+}
+
+// checkProject is CodeNotFound for a project that there is not.
+func (c *Conductor) checkProject(ctx context.Context, project string) error {
+	if project == "" {
+		return nil
+	}
+	if err := store.CheckProject(project); err != nil {
+		return err
+	}
+	list, err := c.o.Store.Progress(ctx, []string{project})
+	if err == nil && len(list) == 0 {
+		err = &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no project " + stepwell.Clip(project, 80), Hint: "create it first"}
+	}
+	return err
 }
 
 // keyTaken reports whether a start was refused for its key.

@@ -81,6 +81,7 @@ func (c *checker) run() Problems {
 	c.places()
 	c.outputs(after)
 	c.settings(after)
+	c.progress()
 	c.pipelineCycles()
 	if c.unverified > 0 {
 		c.Warn(d.Pos, "", fmt.Sprintf("%d references to far-away steps were not verified", c.unverified), "the document is too tangled; a reference to a step that has not ended is undefined")
@@ -261,6 +262,27 @@ func (c *checker) settings(after *scope) {
 	}
 	src := source{at: c.def.At, loose: c.def.loose, pos: pos, scope: &scope{}, index: -1, early: true, site: inKey}
 	c.value(limit.Key, nil, at, &src)
+}
+
+// progress reports a step whose items cannot be counted.
+func (c *checker) progress() {
+	p := c.def.Progress
+	if p == nil || p.Items == "" {
+		return
+	}
+	pos, ok := c.def.At["progress"]
+	if !ok {
+		pos = c.def.Pos
+	}
+	i := slices.IndexFunc(c.def.Steps, func(s Step) bool { return s.ID == p.Items })
+	switch {
+	case len(c.def.Matrix) > 0:
+		c.Fail(pos, "progress.items", "a pipeline with strategy.matrix has no steps whose items count", "leave progress out: each execution counts as one item")
+	case i < 0:
+		c.Fail(pos, "progress.items", fmt.Sprintf("there is no step %s at the top level", spec.Quote(p.Items)), spec.DidYouMean(p.Items, idsOf(c.def.Steps)))
+	case c.def.Steps[i].ForEach == nil && c.def.Steps[i].Module == "":
+		c.Fail(pos, "progress.items", fmt.Sprintf("the step %s has no items", spec.Quote(p.Items)), "name a step with for_each, or a stream step")
+	}
 }
 
 // pipelineCycles reports pipelines that run each other for ever.

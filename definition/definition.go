@@ -27,6 +27,7 @@ type Definition struct {
 	Outputs     []Output    `json:"outputs,omitempty"` // in document order; written as an object
 	Finally     []Step      `json:"finally,omitempty" aka:"always" doc:"Steps that run at the end in any case, after failure and cancel too."`
 	OnFailure   []Step      `json:"on_failure,omitempty" aka:"on_error" doc:"Steps that run when the execution has failed."`
+	Progress    *Progress   `json:"progress,omitempty" doc:"What counts in the progress of an execution's project. Default: the execution, as one item."`
 	// Matrix names the pipelines, among Pipelines, that the entries of strategy.matrix have made, in order: the
 	// document stands for running all of them side by side (stac-manager §8). Empty without a matrix.
 	Matrix []string `json:"matrix,omitempty" key:"-"`
@@ -130,6 +131,11 @@ type Requests struct {
 type SLA struct {
 	ExpectedSeconds float64 `json:"expected_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" aka:"expected,duration_seconds" doc:"What an execution takes as a rule."`
 	MaxSeconds      float64 `json:"max_seconds,omitempty" exclusiveMinimum:"0" maximum:"31536000" unit:" (one year)" aka:"max,maximum,maximum_seconds" doc:"What an execution may take at most."`
+}
+
+// Progress says what an execution counts for its project.
+type Progress struct {
+	Items string `json:"items" required:"true" minLength:"1" maxLength:"255" aka:"step" doc:"Id of the step whose items count: the iterations of a for_each, or the items of a stream step."`
 }
 
 // Concurrency limits executions that share a key.

@@ -72,6 +72,7 @@ var keys = []spec.Keys{
 		"retries": "write max_attempts, which counts the first try too"}},
 	{Of: SLA{}, What: "sla", Hints: map[string]string{"timeout_seconds": "write max_seconds, or timeout_seconds in settings to stop the execution"}},
 	{Of: Concurrency{}, What: "concurrency"},
+	{Of: Progress{}, What: "progress"},
 	{Of: Parameter{}, What: "a parameter", Idle: "label placeholder show_when order group", Hints: map[string]string{"optional": "write required: false"}},
 	{Of: Step{}, What: "a step", Idle: "description icon color tags metadata category position labels", Instead: map[string]string{"timeout": "write timeout_seconds"},
 		Hints: map[string]string{"run": "write action: util.exec with params", "items": "write for_each: {items: …}", "retries": "write retry: {max_attempts: …}",

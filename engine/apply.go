@@ -97,7 +97,7 @@ func (r *Run) begin(ev *Event) (bool, error) {
 		}
 		r.params, _ = v.(map[string]any)
 	}
-	r.revision = max(ev.Begin.Revision, 1)
+	r.revision, r.project = max(ev.Begin.Revision, 1), ev.Begin.Project
 	r.given = r.withAbsent(r.params, r.plan.Optional)
 	r.began, r.priority, r.parent = ev.At, ev.Begin.Priority, ev.Begin.Parent
 	r.window = ev.Begin.Window

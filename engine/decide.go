@@ -190,6 +190,9 @@ func (r *Run) end(p place, status stepwell.StepStatus, why *Failure) {
 		r.weigh(s.around(), load{done: p.rest()})
 	}
 	r.countEnds(s.around(), status, 1)
+	if r.hasItems(p) && status == stepwell.StepCompleted {
+		r.countStream(p)
+	}
 	r.endedRow(p, why)
 	if n.failed() {
 		r.failScope(p, why)

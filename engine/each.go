@@ -229,6 +229,9 @@ func (r *Run) iterationEnded(s *scope) {
 	if e.results != nil {
 		r.collect(p, e, s.iter, raw)
 	}
+	if r.hasItems(p) {
+		r.countIterations(e, s.err != nil)
+	}
 	r.close(s)
 	if r.retain {
 		e.retain(s, again.inside)

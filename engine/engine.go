@@ -170,6 +170,8 @@ type Effects struct {
 	Cancels  []*Task // steps that will not go on, with State: stop their work elsewhere
 	Changed  bool    // the execution's own status changed
 	Finished bool    // it became terminal
+	// Processed are items that count for the execution's project from now on: each once, whatever is restarted.
+	Processed Processed
 }
 
 // Reset empties the effects and keeps the memory.

@@ -95,6 +95,8 @@ type Begin struct {
 	Held     bool `json:"held,omitempty"`
 	Priority int  `json:"priority,omitempty"` // added to that of every task
 	Revision int  `json:"revision"`           // of this package's decisions
+	// Project has its processed items counted (Effects.Processed). Defaults to none.
+	Project string `json:"project,omitempty"`
 }
 
 // Revision is written into every execution that begins. A log of an earlier revision is folded with the decisions

@@ -105,6 +105,7 @@ func (r *Run) finish(status stepwell.ExecutionStatus, f *Failure) {
 	r.late()
 	r.setStatus(status)
 	r.fx.Finished = true
+	r.countExecution(status)
 }
 
 // bodyEnded ends the step that a group or a sub-pipeline is the inside of.

@@ -25,6 +25,9 @@ type Run struct {
 	arming  uint32 // how often it did: the epoch of the execution's timer
 	ended   int64
 
+	project   string // has processed items counted; "": none
+	processed int64  // items counted so far
+
 	revision  int // of the decisions (Revision), as the execution's Begin has it
 	params    map[string]any
 	given     any // the params as templates see them

@@ -38,6 +38,9 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	if err = c.pipeline(&main, d); err != nil {
 		return nil, err
 	}
+	if err := p.counting(&main, d.Progress); err != nil {
+		return nil, err
+	}
 	p.Graph, p.OnFailure, p.Finally, p.Outputs = main.Graph, main.OnFailure, main.Finally, main.Outputs
 	for _, m := range c.marks {
 		markKept(m.graph, m.step, m.path)
@@ -48,6 +51,22 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 	p.ReadAll, p.Weighted = c.readAll, c.weighted
 	p.Optional = optional(d.Parameters, c.triggered)
 	return p, nil
+}
+
+// counting finds the step whose items count. The outputs of a stream step are kept: they have the counts.
+func (p *Plan) counting(main *Body, of *definition.Progress) error {
+	if of == nil {
+		return nil
+	}
+	i, ok := main.Graph.index[of.Items]
+	if !ok {
+		return stepwell.Invalid("", "progress.items: there is no step %q", of.Items)
+	}
+	p.Items = i + 1
+	if s := &main.Graph.Steps[i]; s.Body == nil {
+		s.Keep = true
+	}
+	return nil
 }
 
 type compiler struct {

@@ -95,6 +95,7 @@ type startFlags struct {
 	follow  bool
 	wait    bool
 	version int
+	project string
 }
 
 func (p *program) newStartCommand() *cobra.Command {
@@ -114,6 +115,7 @@ func (p *program) newStartCommand() *cobra.Command {
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "show its log until it has ended")
 	cmd.Flags().BoolVarP(&f.wait, "wait", "w", false, "wait until it has ended, and show it")
 	cmd.Flags().IntVar(&f.version, "version", 0, "`number` of the version; the newest without it")
+	cmd.Flags().StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
 	return cmd
 }
 
@@ -128,6 +130,7 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	if f.version > 0 {
 		body["workflow_version"] = f.version
 	}
+	put(body, "project", f.project)
 	c.lasts = f.wait || f.follow
 	return p.calling(c, func(ctx context.Context, client *api.Client) (err error) {
 		if body["params"], err = declaredParams(ctx, client, pipeline, f.version, f.params); err != nil {

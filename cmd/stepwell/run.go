@@ -28,6 +28,7 @@ type runFlags struct {
 	failures   string
 	summary    string
 	server     string
+	project    string
 	output     *choice
 }
 
@@ -53,6 +54,7 @@ func (p *program) newRunCommand() *cobra.Command {
 	flags.StringVar(&f.paramsFile, "params-file", "", "YAML or JSON `file` with parameters; -p counts more")
 	flags.BoolVar(&f.resume, "resume", false, "go on with the newest unfinished execution of the pipeline")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "check everything and show the plan, but run nothing")
+	flags.StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
 	f.addReport(flags)
 	f.output = format(flags, "text", "json")
 	flags.StringVar(&f.server, "server", "", "`URL` of a server that runs it instead of this process")
@@ -115,7 +117,7 @@ func (p *program) run(file string, f *runFlags) error {
 		return p.resumeNewest(s, d)
 	}
 	p.hintUnfinished(s, d)
-	return s.start(d.def, params)
+	return s.start(d.def, params, f.project)
 }
 
 // runThere has a server run a pipeline file, and shows it as if it ran here.
@@ -136,7 +138,9 @@ func (p *program) runThere(file string, f *runFlags) error {
 	c := &connection{server: f.server, output: f.output, here: true, lasts: true}
 	return p.calling(c, func(ctx context.Context, client *api.Client) error {
 		var started api.Started
-		if err := client.Call(ctx, "POST", pathTo("execute"), nil, object{"workflow_definition": string(src), "params": params}, &started); err != nil {
+		body := object{"workflow_definition": string(src), "params": params}
+		put(body, "project", f.project)
+		if err := client.Call(ctx, "POST", pathTo("execute"), nil, body, &started); err != nil {
 			return problemsIn(file, err)
 		}
 		s := &session{program: p, output: f.output.value, client: client, where: " --server " + f.server}
@@ -163,8 +167,8 @@ func (p *program) checked(d *document, f *runFlags) (map[string]any, error) {
 	}
 	problems := d.problems
 	if f.resume {
-		if len(f.params) > 0 || f.paramsFile != "" {
-			return nil, stepwell.Invalid("leave them out, or start a new execution without --resume", "an execution that is resumed keeps its parameters")
+		if len(f.params) > 0 || f.paramsFile != "" || f.project != "" {
+			return nil, stepwell.Invalid("leave them out, or start a new execution without --resume", "an execution that is resumed keeps its parameters and its project")
 		}
 		p.warn(problems)
 		return nil, nil

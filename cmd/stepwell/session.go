@@ -251,7 +251,7 @@ func (s *session) finish(id string, err error) error {
 func (s *session) abandon(err error) error { return errors.Join(err, s.app.Close()) }
 
 // start starts an execution of a definition and runs it to its end. Relative paths are meant from the working directory.
-func (s *session) start(d *definition.Definition, params map[string]any) error {
+func (s *session) start(d *definition.Definition, params map[string]any, project string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return s.abandon(fmt.Errorf("working directory: %w", err))
@@ -263,7 +263,7 @@ func (s *session) start(d *definition.Definition, params map[string]any) error {
 		if err != nil {
 			return "", err
 		}
-		return s.app.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Params: params, Dir: dir})
+		return s.app.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Params: params, Project: project, Dir: dir})
 	})
 }
 

@@ -69,7 +69,7 @@ func (p *program) runOnce(name string, o *oneOff, steps ...definition.Step) erro
 		}
 		return o.after(func(step string) (out map[string]any, err error) { return out, s.outputs(ctx, x.ID, step, &out) })
 	}
-	return s.start(d, nil)
+	return s.start(d, nil, "")
 }
 
 func (p *program) newStacDiscoverCommand() *cobra.Command {

@@ -1,0 +1,156 @@
+package conductor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/spec"
+)
+
+// counted is what a project has counted, as "done errors".
+func (r *rig) counted(project string) string {
+	r.t.Helper()
+	list, err := r.store.Progress(r.t.Context(), []string{project})
+	if err != nil || len(list) != 1 {
+		r.t.Fatalf("%v, %v", list, err)
+	}
+	return fmt.Sprint(list[0].Done, " ", list[0].Errors)
+}
+
+// project creates a project.
+func (r *rig) project(name string) {
+	r.t.Helper()
+	if _, err := r.store.CreateProgress(r.t.Context(), name); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// beginFor starts an execution that counts for a project.
+func (r *rig) beginFor(project, text string) string {
+	r.t.Helper()
+	id, err := r.Start(r.t.Context(), conductor.Request{Pipeline: r.register(pipeline(r.t, text)), Project: project})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return id
+}
+
+// faults is the action t.faulty, which fails for the numbers below a limit.
+type faults struct{ below atomic.Int64 }
+
+func (f *faults) action() action.Action {
+	return action.Action{Spec: spec.Spec{Name: "t.faulty", Summary: "For tests.", Params: []spec.Field{{Name: "n", Type: spec.Any}}},
+		Handler: action.HandlerFunc(func(_ context.Context, c *action.Call) (any, error) {
+			if n, _ := c.Params["n"].(int64); n < f.below.Load() {
+				return nil, action.Fail(errors.New("it is to fail"))
+			}
+			return map[string]any{}, nil
+		})}
+}
+
+// TestExecutionIsOneItem: an execution counts as one item, with its first end: a restart counts no more, and neither does a retry,
+// which is about the same item.
+func TestExecutionIsOneItem(t *testing.T) {
+	f := &faults{}
+	f.below.Store(1)
+	r := newRig(t, build{actions: []action.Action{f.action()}})
+	r.project("p")
+	text := "name: p\nsteps:\n  - {id: a, action: t.faulty, params: {n: 0}}\n"
+	id := r.beginFor("p", text)
+	x := r.end(id, stepwell.ExecutionFailed)
+	if got := r.counted("p"); got != "1 1" {
+		t.Errorf("after a failure: %s", got)
+	}
+	f.below.Store(0)
+	if err := r.Restart(t.Context(), x.ID, "a", false); err != nil {
+		t.Fatal(err)
+	}
+	r.end(id, stepwell.ExecutionCompleted)
+	r.end(r.beginFor("p", text), stepwell.ExecutionCompleted)
+	if got := r.counted("p"); got != "2 1" {
+		t.Errorf("after a restart and another execution: %s", got)
+	}
+	f.below.Store(1)
+	id = r.beginFor("p", text)
+	r.end(id, stepwell.ExecutionFailed)
+	f.below.Store(0)
+	retried, err := r.Retry(t.Context(), id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end(retried, stepwell.ExecutionCompleted)
+	if got := r.counted("p"); got != "3 2" {
+		t.Errorf("after a retry: %s", got)
+	}
+}
+
+// TestIterationsAreItems: iterations count as they end, each once, over restarts of the failed ones and of all.
+func TestIterationsAreItems(t *testing.T) {
+	f := &faults{}
+	f.below.Store(2)
+	r := newRig(t, build{actions: []action.Action{f.action()}})
+	r.project("p")
+	id := r.beginFor("p", `
+name: p
+progress: {items: tiles}
+steps:
+  - {id: before, action: util.noop}
+  - {id: tiles, action: t.faulty, depends_on: [before], for_each: 10, max_failures: 5, params: {n: "{{ item }}"}}
+`)
+	x := r.end(id, stepwell.ExecutionCompletedWithFailures)
+	if got := r.counted("p"); got != "10 2" {
+		t.Errorf("at the end: %s", got)
+	}
+	f.below.Store(0)
+	for _, failedOnly := range []bool{true, false} {
+		if err := r.Restart(t.Context(), x.ID, "tiles", failedOnly); err != nil {
+			t.Fatal(err)
+		}
+		r.end(id, stepwell.ExecutionCompleted)
+		if got := r.counted("p"); got != "10 2" {
+			t.Errorf("after a restart, failed only %t: %s", failedOnly, got)
+		}
+	}
+}
+
+// TestIterationsLeftOut: what a failure keeps from beginning counts when it is made up for.
+func TestIterationsLeftOut(t *testing.T) {
+	f := &faults{}
+	f.below.Store(1)
+	r := newRig(t, build{actions: []action.Action{f.action()}})
+	r.project("p")
+	id := r.beginFor("p", `
+name: p
+progress: {items: tiles}
+steps:
+  - {id: tiles, action: t.faulty, for_each: {items: 10, max_concurrency: 1}, params: {n: "{{ item }}"}}
+`)
+	x := r.end(id, stepwell.ExecutionFailed)
+	if got := r.counted("p"); got != "1 1" {
+		t.Errorf("after the failure: %s", got)
+	}
+	f.below.Store(0)
+	if err := r.Restart(t.Context(), x.ID, "tiles", true); err != nil {
+		t.Fatal(err)
+	}
+	r.end(id, stepwell.ExecutionCompleted)
+	if got := r.counted("p"); got != "10 1" {
+		t.Errorf("after the restart: %s", got)
+	}
+}
+
+// TestUnknownProjectStartsNothing: an execution for a project that there is not is refused, and creates none.
+func TestUnknownProjectStartsNothing(t *testing.T) {
+	r := newRig(t, build{})
+	_, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, one("util.noop"))), Project: "nobody's"})
+	wantCode(t, "Start", err, stepwell.CodeNotFound)
+	if list, err := r.store.Progress(t.Context(), []string{"nobody's"}); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
