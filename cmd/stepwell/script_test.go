@@ -13,13 +13,16 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/redistest"
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
@@ -42,6 +45,10 @@ func TestMain(m *testing.M) {
 //	await-approval           waits until the server has a question
 //	capture VAR PATTERN      sets a variable to the first group of the pattern in the last output
 //	damage HOW FOLDER        damages large outputs: the first is missing or truncated, or the first two are swapped
+//	poll PATTERN program …   runs a program until its output matches
+//	count PROJECT N          counts N items of a project at once, each by a worker of its own, through the server
+//	redis HOW                kills the Redis server of the script, or begins it again, empty
+//	redis-has PATTERN …      waits until a command to that server answers so, in the database of the state
 //	await-line FILE TEXT     waits until a background program's output holds the text
 func TestScripts(t *testing.T) { runScripts(t, "testdata/script", nil) }
 
@@ -52,6 +59,21 @@ func TestScriptsWithPostgres(t *testing.T) {
 		url, err := postgrestest.Create(server.URL(), "") // of the script's own
 		env.Setenv("POSTGRES", url)
 		return err
+	})
+}
+
+// TestScriptsWithRedis runs what needs a Redis server; each script has one of its own.
+func TestScriptsWithRedis(t *testing.T) {
+	redistest.New(t) // or skips
+	runScripts(t, "testdata/redis", func(env *testscript.Env) error {
+		server, err := redistest.Start()
+		if err != nil {
+			return err
+		}
+		env.Defer(server.Stop)
+		env.Values["redis"] = server
+		env.Setenv("REDIS", "redis://"+server.Address())
+		return nil
 	})
 }
 
@@ -77,7 +99,7 @@ func runScripts(t *testing.T, folder string, more func(*testscript.Env) error) {
 			"status": status, "await": await, "await-line": awaitLine, "start": start,
 			"interrupt": signalling(os.Interrupt), "murder": signalling(os.Kill), "finish": finish, "jsonlines": jsonLines,
 			"serving": awaitServer, "capture": capture, "await-approval": awaitApproval,
-			"damage": damage,
+			"damage": damage, "poll": poll, "count": count, "redis": redis, "redis-has": redisHas,
 		},
 	})
 }
@@ -178,6 +200,54 @@ func damage(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Check(os.Rename(blobs[1], blobs[0]))
 		ts.Check(os.Rename(blobs[0]+".aside", blobs[1]))
 	}
+}
+
+func poll(ts *testscript.TestScript, _ bool, args []string) {
+	pattern := regexp.MustCompile(args[0])
+	until(ts, args[0], func() bool {
+		_ = ts.Exec(args[1], args[2:]...) // it is asked again
+		return pattern.MatchString(ts.ReadFile("stdout"))
+	})
+}
+
+func count(ts *testscript.TestScript, _ bool, args []string) {
+	c, err := api.NewClient(api.ClientOptions{URL: ts.Getenv("STEPWELL_SERVER")})
+	ts.Check(err)
+	n, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	var workers errgroup.Group
+	var finished atomic.Int64
+	for range n {
+		workers.Go(func() error {
+			got, err := c.CountItems(context.Background(), args[0], api.ProcessedItems{})
+			if err == nil && got.Finished {
+				finished.Add(1)
+			}
+			return err
+		})
+	}
+	ts.Check(workers.Wait())
+	ts.Logf("%d workers have been told that they finished the project", finished.Load())
+	if finished.Load() > 1 {
+		ts.Fatalf("more than one")
+	}
+}
+
+func redis(ts *testscript.TestScript, _ bool, args []string) {
+	server := ts.Value("redis").(*redistest.Server)
+	if args[0] == "kill" {
+		ts.Check(server.Kill())
+	} else {
+		ts.Check(server.Begin())
+	}
+}
+
+func redisHas(ts *testscript.TestScript, _ bool, args []string) {
+	server, pattern := ts.Value("redis").(*redistest.Server), regexp.MustCompile(args[0])
+	until(ts, args[0], func() bool {
+		out, err := redistest.Do(server.Address(), append([]string{"1/" + args[1]}, args[2:]...)...)
+		return err == nil && pattern.MatchString(strings.ReplaceAll(out, "\n", " "))
+	})
 }
 
 func jobs(ts *testscript.TestScript) map[string]*exec.Cmd {
