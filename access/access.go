@@ -1,5 +1,5 @@
 // Package access says who may do what: it finds out who sends a request (API keys, JSON Web Tokens, or nobody
-// on a machine of one's own), gives them one of four roles, limits how often they may ask, and keeps a record of
+// on a machine of one's own), gives them a role, limits how often they may ask, and keeps a record of
 // what they changed.
 //
 // Tokens are checked by golang-jwt; the issuer's keys are read here: keyfunc 3.9 with jwkset would replace a quarter of that,
@@ -16,7 +16,7 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// Role is a set of permissions. A role may do all that lower roles may.
+// Role is a set of permissions. A role may do all that lower roles may (May).
 type Role uint8
 
 // The roles. The zero value may nothing.
@@ -25,9 +25,18 @@ const (
 	Operator Role = 2 // also starts, stops, repeats and answers
 	Editor   Role = 3 // also changes pipelines, schedules, webhooks
 	Admin    Role = 4 // also secrets, API keys, the audit log
+	Worker   Role = 5 // runs steps, and nothing else: none of what lower roles may; an admin may it too
 )
 
-var roleNames = [...]string{"none", "viewer", "operator", "editor", "admin"}
+var roleNames = [...]string{"none", "viewer", "operator", "editor", "admin", "worker"}
+
+// May reports whether the role may do what another one may.
+func (r Role) May(role Role) bool {
+	if r == Worker || role == Worker {
+		return r == role || r == Admin
+	}
+	return r >= role
+}
 
 func (r Role) String() string {
 	if int(r) < len(roleNames) {
@@ -39,18 +48,18 @@ func (r Role) String() string {
 // MarshalText writes the role's name.
 func (r Role) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
 
-// UnmarshalText reads a role's name; anything but the four is CodeInvalid.
+// UnmarshalText reads a role's name; anything else is CodeInvalid.
 func (r *Role) UnmarshalText(b []byte) error {
 	got, ok := roleOf(string(b))
 	if !ok {
-		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("unknown role %q", b), Hint: "one of viewer, operator, editor, admin"}
+		return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("unknown role %q", b), Hint: "one of viewer, operator, editor, admin, worker"}
 	}
 	*r = got
 	return nil
 }
 
 func roleOf(name string) (Role, bool) {
-	for i := Viewer; i <= Admin; i++ {
+	for i := Viewer; i <= Worker; i++ {
 		if roleNames[i] == name {
 			return i, true
 		}
@@ -85,7 +94,7 @@ func (p Principal) Actor() string {
 
 // Need is CodeForbidden unless the principal's role is at least the given one.
 func (p Principal) Need(role Role) error {
-	if p.Role >= role {
+	if p.Role.May(role) {
 		return nil
 	}
 	return &stepwell.Error{Code: stepwell.CodeForbidden, Message: fmt.Sprintf("%s is needed for this, %q is %s", role, p.Actor(), p.Role),

@@ -25,7 +25,7 @@ const (
 type Key struct {
 	ID       string        `json:"key_id"`
 	Name     string        `json:"name"`
-	Role     Role          `json:"role" enum:"viewer,operator,editor,admin"`
+	Role     Role          `json:"role" enum:"viewer,operator,editor,admin,worker"`
 	Created  resource.Time `json:"created_at"`
 	By       resource.Ref  `json:"created_by"`
 	Expires  resource.Time `json:"expires_at"` // null: never

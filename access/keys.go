@@ -54,7 +54,7 @@ func NewKeys(s store.Objects, log *slog.Logger) *Keys {
 // NewKey asks for a key.
 type NewKey struct {
 	Name    string        `json:"name" minLength:"1" maxLength:"200" doc:"Unique."`
-	Role    Role          `json:"role" enum:"viewer,operator,editor,admin"`
+	Role    Role          `json:"role" enum:"viewer,operator,editor,admin,worker"`
 	Expires resource.Time `json:"expires_at,omitzero" doc:"Defaults to never."`
 	By      string        `json:"-"` // the author
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/spec"
@@ -65,10 +67,13 @@ func (c *checked) Run(ctx context.Context, call *Call) (any, error) {
 }
 
 // Registry is a set of actions by name. It is a value that its owner fills before use; afterwards
-// it is read by many goroutines and not changed.
+// it is read by many goroutines and changed by Announce alone.
 type Registry struct {
 	byName map[string]*registered
 	names  []string
+
+	announcing sync.Mutex
+	announced  atomic.Pointer[map[string]*registered] // never changed, but replaced; nil: none
 }
 
 type registered struct {
@@ -116,8 +121,8 @@ func (r *Registry) add(a Action) error {
 
 // Lookup finds an action by name or alias.
 func (r *Registry) Lookup(name string) (*Action, bool) {
-	a, ok := r.byName[name]
-	if !ok {
+	a := r.find(name)
+	if a == nil {
 		return nil, false
 	}
 	return &a.Action, true
@@ -126,8 +131,8 @@ func (r *Registry) Lookup(name string) (*Action, bool) {
 // Params checks and completes the parameters of an action, found by name or alias, by its Spec. It
 // was prepared by Add, and is never nil when the action is known.
 func (r *Registry) Params(name string) (*spec.Checker, bool) {
-	a, ok := r.byName[name]
-	if !ok {
+	a := r.find(name)
+	if a == nil {
 		return nil, false
 	}
 	return a.params, true
@@ -135,21 +140,24 @@ func (r *Registry) Params(name string) (*spec.Checker, bool) {
 
 // Spec finds the description of an action by name or alias.
 func (r *Registry) Spec(name string) (*spec.Spec, bool) {
-	a, ok := r.byName[name]
-	if !ok {
+	a := r.find(name)
+	if a == nil {
 		return nil, false
 	}
 	return &a.Spec, true
 }
 
 // Names are the registered names without aliases, sorted.
-func (r *Registry) Names() []string { return slices.Clone(r.names) }
+func (r *Registry) Names() []string { return slices.Clone(r.all()) }
 
 // Specs are the descriptions of all actions, sorted by name.
 func (r *Registry) Specs() []spec.Spec {
-	specs := make([]spec.Spec, len(r.names))
-	for i, name := range r.names {
-		specs[i] = r.byName[name].Spec
+	names := r.all()
+	specs := make([]spec.Spec, 0, len(names))
+	for _, name := range names {
+		if a := r.find(name); a != nil {
+			specs = append(specs, a.Spec)
+		}
 	}
 	return specs
 }
@@ -158,8 +166,8 @@ func (r *Registry) Specs() []spec.Spec {
 // (budpipeline §3.3 "validate"). It does not check them against the Spec. An unknown action is the
 // one problem CodeNotFound.
 func (r *Registry) Validate(name string, params map[string]any) []error {
-	a, ok := r.byName[name]
-	if !ok {
+	a := r.find(name)
+	if a == nil {
 		return []error{r.unknown(name)}
 	}
 	v, ok := a.Handler.(Validator)
@@ -180,8 +188,8 @@ func (r *Registry) Complete(s NewStep) (NewStep, error) {
 	if s.Action == "" {
 		s.Action = s.Name
 	}
-	a, ok := r.byName[s.Action]
-	if !ok {
+	a := r.find(s.Action)
+	if a == nil {
 		return s, fmt.Errorf("spawned step %s: %w", s.StepKey(), r.unknown(s.Action))
 	}
 	if s.DependsOn == nil {
@@ -194,6 +202,6 @@ func (r *Registry) Complete(s NewStep) (NewStep, error) {
 }
 
 func (r *Registry) unknown(name string) error {
-	hint := cmp.Or(spec.DidYouMean(name, slices.Sorted(maps.Keys(r.byName))), "stepwell actions lists the known ones")
+	hint := cmp.Or(spec.DidYouMean(name, slices.Concat(r.all(), slices.Sorted(maps.Keys(r.byName)))), "stepwell actions lists the known ones")
 	return stepwell.Errorf(stepwell.CodeNotFound, hint, "unknown action %q", name)
 }

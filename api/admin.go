@@ -56,7 +56,7 @@ func (s *server) listAudit(ctx context.Context, in *ListAudit) (*answer[AuditLis
 // Me is the caller.
 type Me struct {
 	Name string `json:"name"`
-	Role string `json:"role" enum:"viewer,operator,editor,admin"`
+	Role string `json:"role" enum:"viewer,operator,editor,admin,worker"`
 	Kind string `json:"kind" doc:"anonymous, api_key or token."`
 	User Ref    `json:"user" doc:"For whom a trusted proxy asks."`
 }

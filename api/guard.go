@@ -88,7 +88,7 @@ func newSlots(most int) slots {
 }
 
 func (s *slots) of(op *operation, p access.Principal) *slotPool {
-	if op.role != public && p.Role >= access.Operator {
+	if op.role != public && p.Role.May(access.Operator) {
 		return s.staff
 	}
 	return s.shared
@@ -106,7 +106,7 @@ func (s *server) admit(op *operation, r *http.Request) (p access.Principal, call
 		}
 	}
 	caller = access.Caller(p, s.o.ClientAddr(r))
-	if s.o.Limit != nil {
+	if s.o.Limit != nil && (op.role != access.Worker || refused != nil) { // who speaks the protocol counts its calls
 		if ok, wait := s.o.Limit.Allow(caller); !ok {
 			return p, caller, &Problem{Code: stepwell.CodeLimit, Message: "too many requests", Hint: "wait as long as Retry-After says", Details: []Detail{},
 				status: http.StatusTooManyRequests, retryAfter: strconv.Itoa(int(math.Ceil(wait.Seconds())))}

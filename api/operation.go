@@ -35,7 +35,7 @@ const prefix = "/api/v1"
 
 // operations is the one table of all operations and their roles. Its order is that of the description.
 func operations() []operation {
-	const viewer, operator, editor, admin = access.Viewer, access.Operator, access.Editor, access.Admin
+	const viewer, operator, editor, admin, worker = access.Viewer, access.Operator, access.Editor, access.Admin, access.Worker
 	return []operation{
 		{"execution.start", "POST", prefix + "/execute", operator, changes | creates | large, "Starts an execution of a schedule's job or a stored pipeline; of a definition or a single action for editors"},
 		{"execution.list", "GET", prefix + "/executions", viewer, 0, "Lists executions, newest first, without results"},
@@ -114,6 +114,21 @@ func operations() []operation {
 		{"action.get", "GET", prefix + "/actions/{type}", viewer, 0, "Describes an action"},
 		{"module.list", "GET", prefix + "/modules", viewer, 0, "Lists the stream modules"},
 		{"module.get", "GET", prefix + "/modules/{type}", viewer, 0, "Describes a stream module"},
+
+		{"worker.list", "GET", prefix + "/workers", viewer, 0, "Lists the workers: the server's own, and those in other processes"},
+		{"worker.drain", "POST", prefix + "/workers/{name}/drain", operator, changes, "Has a worker in another process finish what it holds, and end"},
+		{"worker.join", "POST", prefix + "/worker/join", worker, streams, "Begins a worker's time with the server"},
+		{"worker.turn", "POST", prefix + "/worker/turn", worker, streams, "Takes a worker's outcomes, and gives it tasks; may wait for them"},
+		{"worker.stream", "GET", prefix + "/worker/stream", worker, streams, "The calls of a worker over a WebSocket"},
+		{"worker.claim", "POST", prefix + "/worker/claim", worker, streams, "Says that an attempt begins; 409: it must not"},
+		{"worker.spawn", "POST", prefix + "/worker/steps/{step_id}/spawn", worker, streams, "Adds steps"},
+		{"worker.log", "POST", prefix + "/worker/steps/{step_id}/log", worker, streams, "Adds lines to the step's log"},
+		{"worker.progress", "POST", prefix + "/worker/steps/{step_id}/progress", worker, streams, "Says how far the step is"},
+		{"worker.memo", "POST", prefix + "/worker/steps/{step_id}/memo", worker, streams, "Records a value of the step for its next attempts, or reads one"},
+		{"worker.own", "POST", prefix + "/worker/steps/{step_id}/own", worker, streams, "Makes work outside known, so that it is stopped if the attempt is"},
+		{"worker.callback", "POST", prefix + "/worker/steps/{step_id}/callback", worker, streams, "Gives the address at which something outside can end the step"},
+		{"worker.data", "POST", prefix + "/worker/steps/{step_id}/outputs", worker, streams, "Gives the outputs of all steps of the execution, merged"},
+		{"worker.outputs", "POST", prefix + "/worker/steps/{step_id}/outputs/{key}", worker, streams, "Gives the outputs of a step of the execution"},
 
 		{"steps.get", "GET", prefix + "/pipeline/{execution_id}", viewer, 0, "Shows an execution in the words of pipeline-steps"},
 		{"steps.retry", "POST", prefix + "/pipeline/{execution_id}/retry", operator, changes, "Goes on with a failed execution in place, in the words of pipeline-steps"},

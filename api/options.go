@@ -106,6 +106,8 @@ type Options struct {
 	Callbacks Callbacks
 	Feed      *feed.Hub
 	Meter     *meter.Meter
+	// Workers serves workers in other processes. Defaults to none.
+	Workers Workers
 	// Redact hides secrets. Defaults to sealed values only.
 	Redact Redactor
 	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.
@@ -162,6 +164,9 @@ func (o *Options) validate() error {
 
 // complete fills in the defaults.
 func (o *Options) complete() {
+	if o.Workers == nil {
+		o.Workers = noWorkers{}
+	}
 	if o.ClientAddr == nil {
 		o.ClientAddr = (*access.Proxies)(nil).ClientAddr
 	}

@@ -61,6 +61,10 @@ func TestRoles(t *testing.T) {
 		case (group == "pipeline" || group == "schedule" || group == "webhook" || group == "event_trigger") && !strings.Contains("schedule.pause schedule.resume schedule.trigger schedule.backfill webhook.validate", op.id):
 			least = access.Editor
 		}
+		calls := group == "worker" && op.id != "worker.list" && op.id != "worker.drain"
+		if calls {
+			least = access.Worker
+		}
 		for _, id := range open {
 			if op.id == id {
 				least = public
@@ -69,7 +73,7 @@ func TestRoles(t *testing.T) {
 		if op.role != least {
 			t.Errorf("%s is for %s, want %s", op.id, op.role, least)
 		}
-		if change := op.method != "GET"; change != op.is(changes) && op.role != public && op.id != "pipeline.validate" && op.id != "webhook.validate" && op.id != "project.items" {
+		if change := op.method != "GET" && !calls; change != op.is(changes) && op.role != public && op.id != "pipeline.validate" && op.id != "webhook.validate" && op.id != "project.items" {
 			t.Errorf("%s is in the audit log: %t, want %t", op.id, op.is(changes), change)
 		}
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/progress"
 	"github.com/stepwell/stepwell/project"
+	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger"
@@ -92,7 +93,7 @@ type names struct{}
 
 func (names) Authenticate(r *http.Request) (access.Principal, error) {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	for role := access.Viewer; role <= access.Admin; role++ {
+	for role := access.Viewer; role <= access.Worker; role++ {
 		if token == role.String() {
 			return access.Principal{Name: token, Role: role, Kind: access.KindKey, KeyID: token}, nil
 		}
@@ -168,8 +169,19 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	return api.Options{Store: a.Store, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
 		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(project.New(a.Store, tracker))}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
-		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Log: log}
+		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log}
 }
+
+// crew has one worker, and serves no calls.
+type crew struct{}
+
+func (crew) ServeHTTP(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+
+func (crew) List() []api.Worker {
+	return []api.Worker{{Name: "w1", Actions: []string{"x.y"}, Queues: []string{}, Seen: resource.At(time.Now())}}
+}
+
+func (crew) Drain(string) error { return nil }
 
 // callbacks are tokens that anybody could make.
 type callbacks struct{}

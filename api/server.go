@@ -75,7 +75,7 @@ func (s *server) build() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}
 	s.api = humago.New(s.mux, s.config())
-	for _, add := range []func(){s.executions, s.control, s.live, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin} {
+	for _, add := range []func(){s.executions, s.control, s.live, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin, s.workers} {
 		add()
 	}
 	for _, kind := range append([]Kind{pipelinesOf(s.o.Pipelines), keysOf(s.o.Keys), secretsOf(s.o.Vault)}, s.o.Kinds...) {

@@ -22,6 +22,7 @@ import (
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/desk"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/sandbox"
 	"github.com/stepwell/stepwell/secret"
@@ -43,7 +44,8 @@ type Options struct {
 	// Synchronous is how durable a commit is: "full" survives power loss, "normal" a crash of the
 	// process only. Defaults to "full".
 	Synchronous string
-	// Workers is how many steps run at once. Defaults to four for each processor, at least 8.
+	// Workers is how many steps run at once. Defaults to four for each processor, at least 8. Of a Server, negative: steps run in
+	// workers elsewhere, here only what cannot leave it (streams, and actions that render templates themselves).
 	Workers int
 	// HTTP limits the addresses and the volume of util.http. Defaults to public addresses only.
 	HTTP outbound.Options
@@ -105,6 +107,7 @@ type Options struct {
 	readOnly bool                                  // another process runs the executions of the database
 	serves   bool                                  // it is a server's, which has keys of its own to keep
 	wrap     func(conductor.Store) conductor.Store // measures the store; nil: as it is
+	desk     *desk.Desk                            // hands steps out to workers in other processes too; nil: nobody does
 
 	advertise func(context.Context) (address string, err error) // of a node; nil: none
 	alone     bool                                              // CodeConflict where other processes run executions
@@ -121,7 +124,7 @@ type App struct {
 
 	node   *node // nil: no other process runs the executions of the database
 	pool   *worker.Pool
-	queue  *queue.Memory
+	queue  stepQueue
 	client *outbound.Client
 	now    func() time.Time
 	log    *slog.Logger
@@ -173,6 +176,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	hidden := secret.NewRedactor()
 	o.Log = slog.New(secret.LogHandler(o.Log.Handler(), hidden))
 	a := &App{queue: &queue.Memory{}, now: o.Now, log: o.Log}
+	if o.desk != nil {
+		a.queue = o.desk
+	}
 	for name, limits := range o.Queues {
 		a.queue.Limit(name, limits)
 	}
@@ -196,7 +202,10 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err := a.openSecrets(ctx, o, hidden); err != nil {
 		return nil, err
 	}
-	revoke := func(run int64, idx int32, epoch uint32) { a.pool.Revoke(run, idx, epoch) }
+	revoke, expect, err := a.outlived(ctx, o.desk)
+	if err != nil {
+		return nil, err
+	}
 	outage := store.NewOutage()
 	var written conductor.Store = a.Store
 	if o.wrap != nil {
@@ -205,7 +214,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	price := pricing(o.Prices, a.Actions, o.Log)
 	conducting := conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, Limits: o.Limits,
-		Outage: outage, Price: price, Now: o.Now, Log: o.Log}
+		Outage: outage, Price: price, Expect: expect, Now: o.Now, Log: o.Log}
 	a.node.conduct(&conducting)
 	if a.Conductor, err = conductor.New(ctx, conducting); err != nil {
 		return nil, err

@@ -49,6 +49,9 @@ type ServerOptions struct {
 	Version string
 	// State is a server that has the progress of projects beside the database. Defaults to none.
 	State State
+	// WorkerLease is how long a worker in another process may say nothing of a step that it holds; then the step goes on
+	// elsewhere. Defaults to 15 seconds.
+	WorkerLease time.Duration
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 }
@@ -84,6 +87,7 @@ type Server struct {
 	*App
 	parts
 	confinement confinement
+	workers     workers
 	o           ServerOptions
 	listener    net.Listener
 	http        *http.Server
@@ -110,6 +114,7 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	}
 	s.observed(&s.o.Options)
 	s.o.advertise = s.advertised
+	s.buildDesk()
 	if s.App, err = New(ctx, s.o.Options); err != nil {
 		return nil, errors.Join(err, s.closeListener())
 	}
@@ -117,7 +122,7 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 		s.listener, err = listen(ctx, &s.o)
 	}
 	if err == nil {
-		err = s.build(ctx)
+		err = errors.Join(s.attachDesk(ctx), s.build(ctx))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())

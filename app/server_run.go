@@ -57,6 +57,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) attend(serving *loopGroup) {
 	serving.start("audit log", s.recorder.Run)
 	serving.start("API keys", s.keys.Run)
+	serving.start("workers", s.workers.desk.Run)
 	if s.tracer != nil {
 		serving.start("traces", s.sendTraces)
 	}
@@ -98,6 +99,7 @@ func (s *Server) work(acting *loopGroup, halt func(), worked <-chan error) error
 	case <-s.drain:
 	}
 	acting.end()
+	s.workers.desk.Stop()
 	s.pool.Drain()
 	limit := time.NewTimer(s.o.StopAfter)
 	defer limit.Stop()

@@ -47,7 +47,7 @@ type answered struct {
 	undo func()
 }
 
-var errNoCall = stepwell.Errorf(stepwell.CodeNotFound, "join, turn, claim, steps/{id}/spawn, log, progress, memo, own or outputs/{key}", "there is no such call")
+var errNoCall = stepwell.Errorf(stepwell.CodeNotFound, "join, turn, claim, steps/{id}/spawn, log, progress, memo, own, callback or outputs/{key}", "there is no such call")
 
 // serve serves one call, named by what follows wire.Path. HTTP and streams share it.
 func (d *Desk) serve(ctx context.Context, caller Caller, name string, body []byte) (answered, error) {
@@ -215,6 +215,10 @@ func (d *Desk) serveStep(ctx context.Context, caller Caller, parts []string, bod
 		out, err = memo(ctx, h, body)
 	case "own":
 		err = own(ctx, h, body)
+	case "callback":
+		var to wire.Address
+		to.Key, to.URL, err = d.remote(ctx, a).Callback(ctx)
+		out = to
 	case "outputs":
 		out, err = outputs(ctx, h, key)
 	default:

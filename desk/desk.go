@@ -39,6 +39,11 @@ type Options struct {
 	Lease time.Duration
 	// Requeue is how long an attempt that was only queued when its node died may stay unannounced. Defaults to 3 seconds.
 	Requeue time.Duration
+	// Conducts says that the local pool runs only what cannot go elsewhere. Defaults to all that it has the action for.
+	Conducts bool
+	// Gone reports whether a worker has certainly ended, of an execution that is taken up: what it held is lost at once, without
+	// waiting for its lease. "": whoever had an attempt that is not known to have begun. Defaults to never.
+	Gone func(worker string) bool
 	// Announce takes the actions of a worker that joins; an error refuses it. Defaults to accepting actions of which the
 	// node knows none of its own: they are given no steps.
 	Announce func(ctx context.Context, worker string, actions []wire.Action) error
@@ -72,10 +77,12 @@ type Desk struct {
 	waiting  map[string]int // attempts in the queue that workers may take, by action
 	sessions map[string]*session
 	portable map[string]bool // whether steps of an action may go elsewhere
+	stopped  bool            // no more tasks go out
 	chores   []func(context.Context)
 	wake     chan struct{} // one token: chores are there
 	bodies   budget
-	serving  context.Context // ends with Run: no call waits longer, and streams end
+	gone     []conductor.RunEvent // Run's
+	serving  context.Context      // ends with Run: no call waits longer, and streams end
 	shut     context.CancelFunc
 }
 
@@ -143,6 +150,9 @@ func New(o Options) *Desk {
 	if o.Requeue <= 0 {
 		o.Requeue = 3 * time.Second
 	}
+	if o.Gone == nil {
+		o.Gone = func(string) bool { return false }
+	}
 	if o.Announce == nil {
 		o.Announce = func(context.Context, string, []wire.Action) error { return nil }
 	}
@@ -172,6 +182,7 @@ func (d *Desk) Push(ctx context.Context, messages []queue.Message) error {
 	defer d.mu.Unlock()
 	for i := range messages {
 		if t, ok := messages[i].Body.(*engine.Task); ok {
+			messages[i].Away = !d.isLocal(t)
 			d.addWaiting(t)
 		}
 	}
@@ -301,8 +312,18 @@ func (d *Desk) Ack(ctx context.Context, leases []queue.Lease) error {
 // Limit sets a queue's limits; see queue.Memory.
 func (d *Desk) Limit(name string, l queue.Limits) { d.queue.Limit(name, l) }
 
+// Len is how many steps wait.
+func (d *Desk) Len() int { return d.queue.Len() }
+
 // Close ends all pulls of the local pool.
 func (d *Desk) Close() { d.queue.Close() }
+
+// Stop gives workers elsewhere no more tasks; what they hold goes on, and their outcomes are taken.
+func (d *Desk) Stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.stopped = true
+}
 
 // Revoke stops an attempt that waits or is held elsewhere. Those of the local pool are the pool's to revoke. It does
 // not wait.

@@ -251,6 +251,17 @@ func (d *Desk) committed(ctx context.Context, x *settled) bool {
 	return err == nil && ended
 }
 
+// Portable is CodeInvalid when calls of an action cannot be made by a worker elsewhere, because a node cannot finish them.
+func Portable(about *spec.Spec) error {
+	if about.Stream != nil || about.Internal || about.Stays {
+		return stepwell.Invalid("", "%s stays with its node", about.Name)
+	}
+	if rawFields(about.Params) {
+		return stepwell.Invalid("leave out raw and bare", "the action %s renders templates itself, which a worker elsewhere cannot", about.Name)
+	}
+	return nil
+}
+
 // rawFields reports whether a handler renders templates of its parameters itself.
 func rawFields(fields []spec.Field) bool {
 	return slices.ContainsFunc(fields, func(f spec.Field) bool {

@@ -41,6 +41,7 @@ type session struct {
 	holding         map[id]bool   // as last told
 	news            chan struct{} // closed when there may be something for a waiting turn; nil: none waits
 	tokens          float64       // calls, as of seen
+	draining        bool          // it gets no more, and is told so
 }
 
 // ring wakes the waiting turns.
@@ -246,12 +247,13 @@ func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duratio
 		d.mu.Lock()
 		news := s.bell()
 		stop, fresh := d.stops(s)
+		out.Drain = s.draining
 		d.mu.Unlock()
 		out.Stop = stop
 		if want > 0 {
 			out.Tasks = d.take(ctx, s, want)
 		}
-		if len(out.Tasks) > 0 || fresh || wait <= 0 {
+		if len(out.Tasks) > 0 || fresh || out.Drain || wait <= 0 {
 			return
 		}
 		pause := d.pause(s, want)
@@ -307,7 +309,7 @@ func (d *Desk) draw(s *session, want int) (list []*attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	want = min(want, wire.MaxOutcomes, s.concurrency+maxCredit-len(s.held))
-	if want <= 0 || !d.anyFor(s) {
+	if want <= 0 || s.draining || d.stopped || !d.anyFor(s) {
 		return nil
 	}
 	leases := d.queue.Take(nil, want, func(m *queue.Message) bool {
@@ -339,6 +341,15 @@ func (d *Desk) suits(t *engine.Task, s *session) bool {
 	return !t.Step.Secrets && (a == nil || !a.secret)
 }
 
+// isLocal reports whether the local pool runs a task. The caller holds the lock.
+func (d *Desk) isLocal(t *engine.Task) bool {
+	name := t.Step.Action
+	if len(t.Members) > 0 || d.p.Actions == nil {
+		return true
+	}
+	return !d.p.Actions.Announced(name) && !(d.o.Conducts && d.mayGo(name))
+}
+
 // mayGo reports whether calls of an action can be finished here: no template is left for the handler. The caller holds the
 // lock.
 func (d *Desk) mayGo(name string) bool {
@@ -348,7 +359,7 @@ func (d *Desk) mayGo(name string) bool {
 		if !ok {
 			return false // it may be announced yet
 		}
-		may = !rawFields(about.Params) && about.Stream == nil && !about.Internal
+		may = Portable(about) == nil
 		d.portable[name] = may
 	}
 	return may
@@ -437,7 +448,7 @@ func (d *Desk) pushAgain(a *attempt) {
 	a.state, a.since = waiting, d.o.Now()
 	d.count(a, 1)
 	t := a.task
-	m := queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Body: t}
+	m := queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Away: !d.isLocal(t), Body: t}
 	if err := d.queue.Push(context.Background(), []queue.Message{m}); err == nil {
 		d.wakeSessions()
 	} // else the process ends
@@ -464,10 +475,12 @@ func (d *Desk) leave(_ context.Context, s *session) {
 type Worker struct {
 	Name, Version string
 	Actions       []string
-	Queues        []string
+	Queues        []string // none: all
 	Concurrency   int
 	Held          int
 	Seen          time.Time
+	Secure        bool // it may be given secrets
+	Draining      bool
 }
 
 // Workers lists the workers that have joined, by name.
@@ -475,8 +488,45 @@ func (d *Desk) Workers() (list []Worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.sessions {
-		list = append(list, Worker{s.name, s.version, slices.Sorted(maps.Keys(s.actions)), slices.Sorted(maps.Keys(s.queues)), s.concurrency, len(s.held), s.seen})
+		list = append(list, Worker{s.name, s.version, slices.Sorted(maps.Keys(s.actions)), slices.Sorted(maps.Keys(s.queues)), s.concurrency, len(s.held), s.seen, s.caller.Secure, s.draining})
 	}
 	slices.SortFunc(list, func(a, b Worker) int { return strings.Compare(a.Name, b.Name) })
 	return list
+}
+
+// Drain has a worker begin nothing more and end when it has finished what it holds. CodeNotFound.
+func (d *Desk) Drain(name string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s := d.sessions[name]
+	if s == nil {
+		return stepwell.Errorf(stepwell.CodeNotFound, "`stepwell workers list` shows those that have joined", "no worker %q has joined", stepwell.Head(name, wire.MaxName))
+	}
+	s.draining = true
+	s.ring()
+	return nil
+}
+
+// Unserved are the steps of an execution, by key, that wait for an action which neither the local pool nor any worker that
+// has joined serves in their queue.
+func (d *Desk) Unserved(execution string) map[string]string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := map[string]string{}
+	for k, a := range d.attempts {
+		if k.execution == execution && a.state == waiting && !d.isLocal(a.task) && !d.served(a.task) {
+			found[a.task.Key] = a.task.Step.Action
+		}
+	}
+	return found
+}
+
+// served reports whether some worker takes a task. The caller holds the lock.
+func (d *Desk) served(t *engine.Task) bool {
+	for _, s := range d.sessions {
+		if !s.draining && d.suits(t, s) {
+			return true
+		}
+	}
+	return false
 }

@@ -30,7 +30,19 @@ func (d *Desk) Run(ctx context.Context) error {
 		for _, f := range chores {
 			f(ctx)
 		}
+		d.reportGone(ctx)
 	}
+}
+
+// reportGone reports the attempts that have ended with their workers: those of many executions in one commit.
+func (d *Desk) reportGone(ctx context.Context) {
+	if len(d.gone) == 0 {
+		return
+	}
+	if err := d.p.Conductor.ReportAll(ctx, d.gone); err != nil && stepwell.CodeOf(err) != stepwell.CodeConflict && ctx.Err() == nil {
+		d.o.Log.Error("attempts that have ended with their workers were not reported", "attempts", len(d.gone), "error", err)
+	}
+	d.gone = d.gone[:0]
 }
 
 // Expect is conductor.Options.Expect: it does not wait.
@@ -40,6 +52,10 @@ func (d *Desk) Expect(run int64, flying []engine.Flight) {
 	defer d.mu.Unlock()
 	d.do(func(ctx context.Context) {
 		for _, f := range list {
+			if d.o.Gone(f.Worker) {
+				d.gone = append(d.gone, conductor.RunEvent{Run: run, Event: engine.Event{Kind: engine.Lost, At: d.o.Now().UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Worker: f.Worker}})
+				continue
+			}
 			t, err := d.p.Conductor.Task(ctx, run, f.Idx, f.Epoch)
 			if err != nil {
 				if stepwell.CodeOf(err) != stepwell.CodeConflict && ctx.Err() == nil {

@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -70,6 +71,22 @@ func (n *Node) peer(no int64) (p store.NodeRow, alive bool) {
 	defer n.mu.Unlock()
 	p = n.peers[no]
 	return p, p.Alive
+}
+
+// Addresses are those of this node and of all that are alive, where they have one.
+func (n *Node) Addresses() (list []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, p := range n.peers {
+		if p.Alive && p.Address != "" {
+			list = append(list, p.Address)
+		}
+	}
+	if n.o.Address != "" {
+		list = append(list, n.o.Address)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // Mine implements conductor.Owners by the whole id. *conductor.ElsewhereError names the number of a living node that runs the

@@ -9,6 +9,7 @@ import (
 // lane is one queue with its limits, or all those without.
 type lane struct {
 	levels
+	away   levels // of messages that are not pulled
 	limits Limits
 	out    int     // leases
 	tokens float64 // permitted by Rate, as of filled

@@ -18,7 +18,8 @@ type Memory struct {
 	turn    int              // of lanes
 	alarm   *time.Timer
 	waiting []chan Lease
-	size    int
+	size    int // of messages to pull
+	away    int // of the others
 	token   uint64
 	closed  bool
 }
@@ -31,9 +32,14 @@ func (q *Memory) Push(_ context.Context, messages []Message) error {
 		return ErrClosed
 	}
 	for _, m := range messages {
+		if m.Away {
+			q.lane(m.Queue).away.add(m)
+			q.away++
+			continue
+		}
 		q.lane(m.Queue).add(m)
+		q.size++
 	}
-	q.size += len(messages)
 	q.serve()
 	return nil
 }
@@ -140,7 +146,7 @@ func (q *Memory) Ack(_ context.Context, leases []Lease) error {
 func (q *Memory) Len() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.size
+	return q.size + q.away
 }
 
 // Close ends all waiting calls with ErrClosed, and all later ones.

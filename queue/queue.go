@@ -17,6 +17,7 @@ type Message struct {
 	Epoch    uint32 // a message of another epoch than the step's is stale
 	Priority int    // higher first
 	Queue    string // its limits apply; one without limits, such as "", is DefaultQueue
+	Away     bool   // Memory gives it to Take alone: who pulls cannot deal with it
 	// Body is the task itself. A Queue is within the process and returns it as pushed; a distributor to other
 	// processes keeps the tasks and sends the needed parts.
 	Body any

@@ -16,9 +16,13 @@ func (q *Memory) Take(into []Lease, most int, ok func(*Message) bool) []Lease {
 		if n == nil || q.closed {
 			break
 		}
-		q.size--
 		q.token++
-		l := Lease{Message: n.remove(at), Token: q.token}
+		l := Lease{Message: at.from.remove(at), Token: q.token}
+		if l.Away {
+			q.away--
+		} else {
+			q.size--
+		}
 		if q.out != nil {
 			q.spend(n, l.Token)
 		}
@@ -37,11 +41,13 @@ func (q *Memory) find(ok func(*Message) bool) (best *lane, at position) {
 	for i := range lanes {
 		turn := (q.turn + i) % len(lanes)
 		n := lanes[turn]
-		if n.size == 0 || n.full() || n.pause(now) > 0 {
+		if n.size+n.away.size == 0 || n.full() || n.pause(now) > 0 {
 			continue
 		}
-		if p, there := n.search(ok); there && (best == nil || n.list[p.level].priority > best.list[at.level].priority) {
-			best, at, next = n, p, turn+1
+		for _, s := range []*levels{&n.levels, &n.away} {
+			if p, there := s.search(ok); there && (best == nil || p.priority > at.priority) {
+				best, at, next = n, p, turn+1
+			}
 		}
 	}
 	q.turn = next
@@ -49,7 +55,11 @@ func (q *Memory) find(ok func(*Message) bool) (best *lane, at position) {
 }
 
 // position is the place of a message in levels.
-type position struct{ level, run, message int }
+type position struct {
+	from                *levels
+	priority            int
+	level, run, message int
+}
 
 // search finds the message to serve next of those that ok accepts.
 func (s *levels) search(ok func(*Message) bool) (position, bool) {
@@ -59,7 +69,7 @@ func (s *levels) search(ok func(*Message) bool) (position, bool) {
 			b := l.ring[run]
 			for m := b.head; m < len(b.list); m++ {
 				if ok(&b.list[m]) {
-					return position{i, run, m}, true
+					return position{s, l.priority, i, run, m}, true
 				}
 			}
 		}

@@ -52,3 +52,31 @@ func TestTakeSome(t *testing.T) {
 		t.Errorf("an empty queue gave%s", show(got))
 	}
 }
+
+// What is away is taken and never pulled, and counts for its queue's limits like the rest.
+func TestAway(t *testing.T) {
+	q := &queue.Memory{}
+	q.Limit("narrow", queue.Limits{Concurrency: 1})
+	if err := q.Push(t.Context(), []queue.Message{{Run: 1, Idx: 1, Away: true}, {Run: 1, Idx: 2}, {Run: 1, Idx: 3, Priority: 1, Queue: "narrow", Away: true}, {Run: 1, Idx: 4, Queue: "narrow"}}); err != nil {
+		t.Fatal(err)
+	}
+	all := func(*queue.Message) bool { return true }
+	first := q.Take(nil, 1, all)
+	if len(first) != 1 || first[0].Idx != 3 {
+		t.Fatalf("the one of higher priority is taken first, not %+v", first)
+	}
+	pulled, err := q.Pull(t.Context(), 10)
+	if err != nil || len(pulled) != 1 || pulled[0].Idx != 2 {
+		t.Fatalf("pulled %+v, %v: the narrow queue is full, and what is away is not pulled", pulled, err)
+	}
+	if err := q.Ack(t.Context(), first); err != nil {
+		t.Fatal(err)
+	}
+	pulled, err = q.Pull(t.Context(), 10)
+	if err != nil || len(pulled) != 1 || pulled[0].Idx != 4 {
+		t.Fatalf("pulled %+v, %v", pulled, err)
+	}
+	if rest := q.Take(nil, 10, all); len(rest) != 1 || rest[0].Idx != 1 || q.Len() != 0 {
+		t.Errorf("taken %+v, %d left", rest, q.Len())
+	}
+}

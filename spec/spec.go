@@ -130,6 +130,7 @@ type Spec struct {
 	Reserved      bool            // only for steps that an admin wrote, unless the policy of another role names it
 	Stream        *Stream         // of a stream module; nil: an action
 	Internal      bool            // used by Stepwell itself: neither listed nor to be named in documents
+	Stays         bool            // it needs the database: no worker in another process runs it
 }
 
 // Role is a stream module's way of handling items (stac-manager §7.3).

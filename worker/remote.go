@@ -36,6 +36,9 @@ func (x *Remote) Close() { x.cancel(nil) }
 // Host serves the requests of the attempt.
 func (x *Remote) Host() action.Host { return &x.host }
 
+// Callback is the address at which something outside can end the step; see action.Call.
+func (x *Remote) Callback(ctx context.Context) (key, url string, err error) { return x.callback(ctx) }
+
 // Timeout is the time limit of the handler.
 func (x *Remote) Timeout() time.Duration { return x.timeout }
 

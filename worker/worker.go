@@ -239,6 +239,16 @@ func (p *Pool) Drain() {
 	})
 }
 
+// Concurrency is how many steps run at once.
+func (p *Pool) Concurrency() int { return p.o.Concurrency }
+
+// Running is how many do now.
+func (p *Pool) Running() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.jobs)
+}
+
 // Revoke ends the context of a task, now or when it is pulled. Its outcome is reported as usual.
 func (p *Pool) Revoke(run int64, idx int32, epoch uint32) {
 	id := taskID{run, idx, epoch}

@@ -44,6 +44,7 @@ func backup(o Options) action.Action {
 		Timeout:  6 * time.Hour,
 		Retry:    &stepwell.Retry{MaxAttempts: 3, Backoff: time.Minute},
 		Reserved: true,
+		Stays:    true,
 		Examples: []spec.Example{{Title: "two weeks of backups", YAML: `
 id: backup
 action: util.backup

@@ -101,7 +101,7 @@ type keyFlags struct {
 }
 
 func (k *keyFlags) add(f *pflag.FlagSet) {
-	k.role = choice{"viewer", []string{"viewer", "operator", "editor", "admin"}}
+	k.role = choice{"viewer", []string{"viewer", "operator", "editor", "admin", "worker"}}
 	f.Var(&k.role, "role", "what its holder may do")
 	f.StringVar(&k.expires, "expires", "", "after how long it is no longer good, such as 90d or 12h; never without it")
 }

@@ -73,6 +73,8 @@ func (p *program) root() *cobra.Command {
 		p.newPolicyCommand(),
 		p.newAuditCommand(),
 		p.newServeCommand(),
+		p.newWorkerCommand(),
+		p.newWorkersCommand(),
 		p.newBackupCommand(),
 		p.newRestoreCommand(),
 		p.newMigrateCommand(),

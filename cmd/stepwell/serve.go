@@ -124,6 +124,10 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 		return o, err
 	}
 	p.confining(&o.Options, s)
+	if p.settings.workers == 0 {
+		o.Workers = -1
+	}
+	o.WorkerLease = time.Duration(s.Server.WorkerLease * float64(time.Second))
 	o.Log = p.serverLog(&s.Log)
 	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {
 		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")

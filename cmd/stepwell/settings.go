@@ -98,8 +98,12 @@ func (p *program) configure(cmd *cobra.Command) error {
 			return stepwell.Invalid("", "%s: %s", from, flagValueError(value, err))
 		}
 	}
-	if f := cmd.Flags().Lookup("workers"); f != nil && (p.settings.workers < 1 || p.settings.workers > 10_000) {
-		return stepwell.Invalid("give a number from 1 to 10000", "workers: %d is out of range", p.settings.workers)
+	least := 1
+	if cmd.Name() == "serve" {
+		least = 0
+	}
+	if f := cmd.Flags().Lookup("workers"); f != nil && (p.settings.workers < least || p.settings.workers > 10_000) {
+		return stepwell.Invalid(fmt.Sprintf("give a number from %d to 10000", least), "workers: %d is out of range", p.settings.workers)
 	}
 	return p.locateData(cmd)
 }

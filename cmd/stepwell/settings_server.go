@@ -27,6 +27,7 @@ type serverSettings struct {
 	BaseURL     string        `json:"base_url"`
 	Advertise   string        `json:"advertise"` // where other nodes reach this one
 	StopSeconds int           `json:"stop_seconds" minimum:"0" maximum:"86400"`
+	WorkerLease float64       `json:"worker_lease_seconds" minimum:"0.1" maximum:"3600"`
 	TLS         tlsSettings   `json:"tls"`
 	Auth        authSettings  `json:"auth"`
 	Limits      limitsOfServe `json:"limits"`
@@ -137,7 +138,7 @@ const defaultListen = "127.0.0.1:8010"
 // defaultServing is what holds without a word in the settings.
 func defaultServing() serving {
 	return serving{
-		Server: serverSettings{Listen: defaultListen, StopSeconds: 30,
+		Server: serverSettings{Listen: defaultListen, StopSeconds: 30, WorkerLease: 15,
 			Limits: limitsOfServe{Body: 4 << 20, Connections: 4096, Rate: 100, Burst: 200, WSClients: 2000, Executions: 10_000, Pending: 100_000}},
 		Retention: retentionSettings{Executions: 30, Logs: 30, Audit: 365, Firings: 30, Keys: 30},
 		State:     stateSettings{DB: 1, TTLSeconds: 604_800},

@@ -44,6 +44,23 @@ type Action struct {
 	OpenParams    bool         `json:"open_params,omitempty"`
 	Outputs       []spec.Field `json:"outputs,omitempty"`
 	NotIdempotent bool         `json:"not_idempotent,omitempty"`
+	Spawns        []string     `json:"spawns,omitempty"`     // names of the steps that it may spawn
+	DependsOn     []string     `json:"depends_on,omitempty"` // of a spawned step that names none
+	KeyParam      string       `json:"key_param,omitempty"`  // whose value is the key of a spawned step
+}
+
+// ActionOf describes an action under a name of it.
+func ActionOf(s *spec.Spec, name string) Action {
+	a := Action{Name: name, Summary: s.Summary, Params: s.Params, OpenParams: s.OpenParams, Outputs: s.Outputs}
+	a.NotIdempotent, a.Spawns, a.DependsOn, a.KeyParam = s.NotIdempotent, s.Spawns, s.DependsOn, s.KeyParam
+	return a
+}
+
+// Spec is what a node knows of an action that it has not itself. Without Params it takes any.
+func (a *Action) Spec() spec.Spec {
+	s := spec.Spec{Name: a.Name, Summary: a.Summary, Params: a.Params, OpenParams: a.OpenParams || len(a.Params) == 0, Outputs: a.Outputs, OpenOutputs: true}
+	s.NotIdempotent, s.Spawns, s.DependsOn, s.KeyParam = a.NotIdempotent, a.Spawns, a.DependsOn, a.KeyParam
+	return s
 }
 
 // Join begins a worker's time with a node, or begins it anew: what it held it still holds. A name belongs to the
@@ -105,6 +122,7 @@ type Turned struct {
 	Committed []ID      `json:"committed"` // their outcomes are durable, or no longer wanted: forget them
 	Refused   []Refused `json:"refused"`   // their outcomes never will be: forget them
 	// Others are to be offered again.
+	Drain bool `json:"drain,omitempty"` // finish what is held, then leave: no more tasks will come
 }
 
 // Refused says why an outcome is not taken.
@@ -237,6 +255,18 @@ type Own struct {
 type Outputs struct {
 	Worker string `json:"worker"`
 	Epoch  uint32 `json:"epoch"`
+}
+
+// Callback asks for the address at which something outside can end the step while it awaits the key.
+type Callback struct {
+	Worker string `json:"worker"`
+	Epoch  uint32 `json:"epoch"`
+}
+
+// Address answers it. It stays the same for the attempts of a step until one has awaited it.
+type Address struct {
+	Key string `json:"key"` // to be awaited, as external_id
+	URL string `json:"url"`
 }
 
 // Value answers Memo and Outputs.

@@ -35,7 +35,7 @@ const (
 type Options struct {
 	Nodes   []string // addresses such as "https://node:8080"; nodes name more
 	Name    string   // unique among the workers of the nodes
-	Stream  bool     // use a stream, else HTTP turns
+	Stream  bool     // use a stream where there can be one, else HTTP turns
 	Header  http.Header
 	Client  *http.Client // Defaults to one without a time limit
 	Version string       // of the program, for people
@@ -107,9 +107,24 @@ func New(o Options) (*Worker, error) {
 		w.nodes = append(w.nodes, strings.TrimRight(n, "/"))
 	}
 	var err error
-	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lines: w.line, Progress: w.progress,
+	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lines: w.line, Progress: w.progress, CallbackURL: w.callbackURL,
 		Name: o.Name, Concurrency: o.Concurrency, Grace: o.Grace, Log: o.Log})
 	return w, err
+}
+
+// Join joins a node, and returns once one has let the worker in; while none answers it tries again. Run does so by itself;
+// Join tells of a refusal: CodeUnauthenticated, CodeForbidden, CodeInvalid and others.
+func (w *Worker) Join(ctx context.Context) error {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		_, err := w.connected(ctx)
+		if err == nil || !passes(err) {
+			return err
+		}
+		w.failed(ctx, "no node can be joined, trying again", err)
+		if err := action.Pause(ctx, pause); err != nil {
+			return err
+		}
+	}
 }
 
 // Drain pulls no more; Run returns when the running steps have ended and their outcomes are committed.
@@ -213,11 +228,11 @@ func (w *Worker) connected(ctx context.Context) (transport, error) {
 func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 	var conn transport = &turns{base, w.o.Client, w.o.Header}
 	if w.o.Stream {
-		s, err := dial(ctx, base, w.o.Client, w.o.Header)
-		if err != nil {
-			return nil, err
+		if s, err := dial(ctx, base, w.o.Client, w.o.Header); err == nil {
+			conn = s
+		} else {
+			w.o.Log.Debug("no stream: HTTP turns instead", "node", base, "error", err)
 		}
-		conn = s
 	}
 	raw, err := json.Marshal(wire.Join{Worker: w.o.Name, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
 		Actions: w.actions(), Holding: w.holding()})
@@ -248,8 +263,11 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 // actions describes what this worker serves.
 func (w *Worker) actions() (list []wire.Action) {
 	for _, s := range w.o.Actions.Specs() {
+		if s.Stream != nil || s.Internal || s.Stays {
+			continue // they stay with their node
+		}
 		for _, name := range append([]string{s.Name}, s.Aliases...) {
-			list = append(list, wire.Action{Name: name, Summary: s.Summary, Params: s.Params, OpenParams: s.OpenParams, Outputs: s.Outputs, NotIdempotent: s.NotIdempotent})
+			list = append(list, wire.ActionOf(&s, name))
 		}
 	}
 	return list

@@ -27,6 +27,9 @@ func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err e
 	}
 	if err == nil {
 		w.stop(out.Stop)
+		if out.Drain {
+			w.Drain()
+		}
 	}
 	return out, err
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"iter"
 	"net/url"
+	"strings"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -133,3 +134,29 @@ func (w *Worker) OutsideWork(context.Context, int64, store.OutsideWork, int) ([]
 
 // DeleteOutsideWork implements store.Records.
 func (w *Worker) DeleteOutsideWork(context.Context, int64, int32, uint32) error { return nil }
+
+// callbackURL is worker.Options.CallbackURL. The key names the step: callback:EXECUTION/STEP#NUMBER.
+func (w *Worker) callbackURL(key string) string {
+	var of *task
+	w.mu.Lock()
+	for _, t := range w.held {
+		if t.outcome == nil && strings.HasPrefix(key, "callback:"+t.Execution+"/"+t.Key+"#") {
+			of = t
+		}
+	}
+	w.mu.Unlock()
+	if of == nil {
+		return ""
+	}
+	ctx, end := context.WithTimeout(context.Background(), callTimeout)
+	defer end()
+	raw, err := w.call(ctx, stepCall(of, "callback"), wire.Callback{Worker: w.o.Name, Epoch: of.Epoch})
+	var to wire.Address
+	if err == nil {
+		err = json.Unmarshal(raw, &to)
+	}
+	if err != nil {
+		w.o.Log.Warn("the address of a step is not known", "step", of.id.StepID, "error", err)
+	}
+	return to.URL
+}

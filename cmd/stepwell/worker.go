@@ -1,0 +1,154 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/worker/link"
+)
+
+// workerFlags say which servers a worker works for, and what it takes.
+type workerFlags struct {
+	servers, queues []string
+	token, name     string
+	concurrency     int
+}
+
+func (p *program) newWorkerCommand() *cobra.Command {
+	f := &workerFlags{}
+	cmd := &cobra.Command{
+		Use:   "worker",
+		Short: "Run steps of a server in this process",
+		Long: "Run steps of a server in this process: it joins the server, or the first of several that lets it in, and runs what it\n" +
+			"is given with all built-in actions but streams and backups, which stay with the server. Steps that run commands or touch\n" +
+			"files do so on this machine, as this process's user: the server's exec and files settings do not hold here.\n" +
+			"A step's outcome is kept and offered until the server has stored it, also over the server's restart; when a\n" +
+			"server is gone for good, to the next one.\n\n" +
+			"The API key, of the role worker, is that of STEPWELL_API_KEY or of --token-file.\n\n" +
+			"The first Ctrl-C (or SIGTERM) begins no more steps, gives back those that have not begun, and lets running ones\n" +
+			"finish; the second ends at once, and the steps go on elsewhere.",
+		Args: arguments(0, 0, ""),
+		RunE: func(*cobra.Command, []string) error { return p.work(f) },
+	}
+	g := cmd.Flags()
+	p.settings.addDB(g)
+	for _, name := range []string{"data", "db"} {
+		_ = g.MarkHidden(name) // --data says where the settings file is
+	}
+	g.StringSliceVar(&f.servers, "server", nil, "`URL` of the server, or of several; else STEPWELL_SERVER, else "+defaultServer)
+	g.StringVar(&f.token, "token-file", "", "`file` with the API key; else STEPWELL_API_KEY")
+	g.StringSliceVar(&f.queues, "queues", nil, "only steps of these `queues`; defaults to all")
+	g.IntVar(&f.concurrency, "concurrency", 0, "how many steps run at once; defaults to four for each processor, at least 8")
+	g.StringVar(&f.name, "name", "", "unique `name` of this worker; defaults to the machine's and a number")
+	return cmd
+}
+
+// options are those of the worker.
+func (f *workerFlags) options(p *program) (o link.Options, err error) {
+	named, _ := p.env("STEPWELL_SERVER")
+	if f.servers = slices.DeleteFunc(f.servers, func(s string) bool { return s == "" }); len(f.servers) == 0 {
+		f.servers = []string{cmp.Or(named, defaultServer)}
+	}
+	for _, s := range f.servers {
+		if u, err := url.Parse(s); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return o, stepwell.Invalid("write it like https://stepwell.example.org", "--server: %q is no address of a server", s)
+		}
+	}
+	if f.concurrency < 0 || f.concurrency > 10_000 {
+		return o, stepwell.Invalid("give a number from 1 to 10000", "concurrency: %d is out of range", f.concurrency)
+	}
+	token, _ := p.env("STEPWELL_API_KEY")
+	if f.token != "" {
+		if token, err = p.readText(f.token); err != nil {
+			return o, err
+		}
+	}
+	o = link.Options{Nodes: f.servers, Name: cmp.Or(f.name, workerName()), Stream: true, Header: http.Header{}, Version: version(), Queues: f.queues, Concurrency: f.concurrency}
+	if token = strings.TrimSpace(token); token != "" {
+		o.Header.Set("Authorization", "Bearer "+token)
+	}
+	outer, err := p.options()
+	if err != nil {
+		return o, err
+	}
+	o.Actions, err = app.Actions(outer)
+	return o, err
+}
+
+func workerName() string {
+	host, err := os.Hostname()
+	if err != nil || host == "" {
+		host = "worker"
+	}
+	return host + "-" + strconv.Itoa(os.Getpid()) + "-" + strconv.FormatInt(time.Now().Unix()%1e6, 36) // in containers the number of the process is always the same
+}
+
+// work runs a worker until it is told to stop, or is drained by its server.
+func (p *program) work(f *workerFlags) error {
+	o, err := f.options(p)
+	if err != nil {
+		return err
+	}
+	o.Log = p.serverLog(&p.settings.serving.Log)
+	slog.SetDefault(o.Log)
+	w, err := link.New(o)
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 3)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	defer signal.Stop(signals)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	ran := make(chan error, 1)
+	go func() {
+		err := w.Join(ctx)
+		if err == nil {
+			err = w.Run(ctx)
+		}
+		ran <- err
+	}()
+	for n := 0; ; {
+		select {
+		case err := <-ran:
+			if ctx.Err() != nil {
+				return exitError(exitInterrupted)
+			}
+			return err
+		case <-signals:
+			switch n++; n {
+			case 1:
+				o.Log.Warn("stopping: running steps may finish; once more stops them at once")
+				w.Drain()
+			case 2:
+				o.Log.Warn("stopping at once")
+				stop()
+				time.AfterFunc(2*forcedPatience, func() { os.Exit(exitInterrupted) }) // what does not heed its context
+			default:
+				os.Exit(exitInterrupted)
+			}
+		}
+	}
+}
+
+func (p *program) newWorkersCommand() *cobra.Command {
+	r := &resource{path: "workers", items: "workers", what: "worker", whole: true,
+		columns: []column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}
+	return p.group("workers", nil, "See and drain workers", "See and drain workers: processes that run steps of a server (`stepwell worker`, or of your own; docs/workers.md).",
+		p.listing(r, "List the workers, the server's own first"),
+		p.verb("drain NAME", "Have a worker finish what it holds, and end", "POST", func(name string) string { return r.at(name, "drain") }, "Worker %s gets no more steps, and ends when it has finished what it holds."))
+}
