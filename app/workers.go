@@ -68,7 +68,7 @@ type stepQueue interface {
 func (s *Server) buildDesk() {
 	now := func() time.Time {
 		if s.App == nil {
-			return time.Now()
+			return s.o.Now()
 		}
 		return s.now() // which may be a database's
 	}
@@ -102,7 +102,7 @@ func (a *App) outlived(ctx context.Context, d *desk.Desk) (revoke func(int64, in
 }
 
 func (a *App) readPools(ctx context.Context) (p pools, err error) {
-	p = pools{read: time.Now(), names: map[string]bool{}}
+	p = pools{read: a.now(), names: map[string]bool{}}
 	return p, resource.Each(ctx, a.Store, kindPool, func(o *store.Object) error {
 		var body poolBody
 		if err := json.Unmarshal(o.Body, &body); err != nil {
@@ -155,7 +155,7 @@ func (s *Server) gone(worker string) bool {
 	w := &s.workers
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s.node != nil && time.Since(w.pools.read) > poolsFor {
+	if s.node != nil && s.now().Sub(w.pools.read) > poolsFor {
 		p, err := s.readPools(context.Background())
 		if err != nil {
 			s.log.Warn("which servers there were is not known", "error", err)
