@@ -1,0 +1,284 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/store/postgres/postgrestest"
+)
+
+// booksPipeline has, for each execution, a fan-out of 40 steps, a chain of 20, a question between the two, a place of a concurrency
+// key, and outputs that depend on each other.
+func booksPipeline() string {
+	var b strings.Builder
+	b.WriteString(`name: books
+parameters: [{name: n, type: integer}]
+settings: {concurrency: {key: "books-{{ params.n % 4 }}", limit: 8}}
+steps:
+  - {id: fan, action: util.set_output, for_each: 40, params: {v: "{{ item }}"}}
+  - {id: ask, action: util.approval, depends_on: [fan], params: {message: "go on?"}}
+  - {id: c0, action: util.set_output, depends_on: [ask], params: {v: "{{ params.n }}"}}
+`)
+	for i := 1; i < chainSteps; i++ {
+		fmt.Fprintf(&b, "  - {id: c%d, action: util.set_output, depends_on: [c%d], params: {v: \"{{ steps.c%d.outputs.v + 1 }}\"}}\n", i, i-1, i-1)
+	}
+	fmt.Fprintf(&b, "outputs: {n: \"{{ steps.c%d.outputs.v }}\"}\n", chainSteps-1)
+	return b.String()
+}
+
+const (
+	chainSteps = 20
+	bookSteps  = chainSteps + 40 + 2 // rows of an execution's steps
+)
+
+// fleetRuns is how many executions a fault meets: STEPWELL_FLEET_RUNS of them, such as 162 for 10,000 steps.
+func fleetRuns() int {
+	if n, err := strconv.Atoi(os.Getenv("STEPWELL_FLEET_RUNS")); err == nil {
+		return n
+	}
+	return 24
+}
+
+// fleetRig is a database and the servers on it.
+type fleetRig struct {
+	t     *testing.T
+	url   string
+	nodes []*fleetNode
+	made  int
+}
+
+// fleetNode is a server, as a process of its own.
+type fleetNode struct {
+	*crashRig
+	out bytes.Buffer
+}
+
+func newFleetRig(t *testing.T, server string, nodes int) *fleetRig {
+	t.Helper()
+	url, err := postgrestest.Create(server, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &fleetRig{t: t, url: url}
+	t.Cleanup(func() {
+		for _, n := range r.nodes {
+			if n.kill(); t.Failed() {
+				t.Logf("%s:\n%s", n.address, n.out.String())
+			}
+		}
+	})
+	for range nodes {
+		r.add(url)
+	}
+	document := api.Object{"document": booksPipeline()}
+	if err := r.nodes[0].client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, document, nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// add starts one more server, which reaches the database at an address of its own.
+func (r *fleetRig) add(database string) *fleetNode {
+	r.t.Helper()
+	n := &fleetNode{crashRig: newCrashRig(r.t)}
+	n.process = exec.Command("stepwell", "serve", "--listen", n.address, "--workers", "16", "--db", database)
+	n.process.Dir = n.dir
+	n.process.Env = append(os.Environ(), "STEPWELL_SECRETS_KEY=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
+	n.process.Stdout, n.process.Stderr = &n.out, &n.out
+	if err := n.process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	r.nodes = append(r.nodes, n)
+	n.until("a server", n.ready)
+	return n
+}
+
+func (n *fleetNode) ready() bool {
+	var ready struct{ Ready bool }
+	return n.client.Call(n.t.Context(), "GET", "/api/v1/ready", nil, nil, &ready) == nil && ready.Ready
+}
+
+// alive are the servers whose processes run.
+func (r *fleetRig) alive() (list []*fleetNode) {
+	for _, n := range r.nodes {
+		if n.process != nil {
+			list = append(list, n)
+		}
+	}
+	return list
+}
+
+// begin starts an execution under a key through any server, until one has answered.
+func (r *fleetRig) begin(n int) error {
+	for try := n; ; try++ {
+		nodes := r.alive()
+		_, err := nodes[try%len(nodes)].client.Execute(r.t.Context(), api.ExecuteRequest{Workflow: "books", Params: api.Object{"n": n}}, fmt.Sprint("books-", n))
+		if err == nil || stepwell.CodeOf(err) != stepwell.CodeUnavailable {
+			return err
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// work starts executions through all servers, has a fault happen when half of them have been started, answers all questions at whichever
+// server lists them, and waits until all have ended. Then it checks the books.
+func (r *fleetRig) work(fault func()) {
+	r.t.Helper()
+	runs := fleetRuns()
+	var started atomic.Int64
+	half := make(chan struct{})
+	var g errgroup.Group
+	g.SetLimit(8)
+	go func() {
+		for n := range runs {
+			g.Go(func() error {
+				err := r.begin(n)
+				if started.Add(1) == int64(runs/2) {
+					close(half)
+				}
+				return err
+			})
+		}
+	}()
+	<-half
+	fault()
+	r.made = runs
+	r.nodes[0].until("the end of all executions", func() bool {
+		for _, n := range r.alive() {
+			n.approve(maxList)
+		}
+		return r.count(`SELECT count(*) FROM execution_past`) == runs
+	})
+	if err := g.Wait(); err != nil {
+		r.t.Error(err)
+	}
+	r.checkBooks()
+}
+
+// count is the answer to a query with one number; -1 while the database does not answer.
+func (r *fleetRig) count(query string) (n int) {
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, r.url)
+	if err != nil {
+		return -1
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	if err := conn.QueryRow(ctx, query).Scan(&n); err != nil {
+		return -1
+	}
+	return n
+}
+
+// checkBooks asks the database, beside the program, whether every step has completed once.
+func (r *fleetRig) checkBooks() {
+	r.t.Helper()
+	for query, want := range map[string]int{
+		`SELECT count(*) FROM execution_past WHERE status = 4`: r.made,
+		`SELECT count(*) FROM execution_live`:                  0,
+		// In the rows: each step once, none open.
+		`SELECT count(*) FROM step WHERE status = 5 AND superseded IS NULL`: r.made * bookSteps,
+		`SELECT count(*) FROM step WHERE status <> 5`:                       0,
+		// In the log: versions without gaps, each step completed once.
+		`SELECT count(*) FROM (SELECT 1 FROM step_log GROUP BY execution HAVING count(*) <> max(version) OR min(version) <> 1) x`:                     0,
+		`SELECT count(*) FROM (SELECT 1 FROM step_event WHERE type = 'completed' AND key IS NOT NULL GROUP BY execution, key HAVING count(*) <> 1) x`: 0,
+		// The outputs are the model's.
+		fmt.Sprintf(`SELECT count(*) FROM execution_past WHERE (outputs::json ->> 'n')::int <> (params::json ->> 'n')::int + %d`, chainSteps-1): 0,
+		// Nothing is left.
+		`SELECT count(*) FROM outgoing`:                       0,
+		`SELECT count(*) FROM seat`:                           0,
+		`SELECT count(*) FROM request`:                        0,
+		`SELECT count(*) FROM signal WHERE taken IS NULL`:     0,
+		`SELECT count(*) - count(DISTINCT id) FROM execution`: 0,
+	} {
+		got := -1
+		for try := 0; try < 100 && got != want; try++ { // what is behind the end of an execution comes after it
+			if got = r.count(query); got != want {
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+		if got != want {
+			r.t.Errorf("%s: %d, want %d", query, got, want)
+		}
+	}
+}
+
+// TestFleet has servers and their database fail in the middle of work, and looks into the database afterwards: every step has completed
+// exactly once, and nothing is left open.
+func TestFleet(t *testing.T) {
+	server := postgrestest.New(t)
+	t.Run("nothing fails", func(t *testing.T) { newFleetRig(t, server.URL(), 2).work(func() {}) })
+	t.Run("a server is killed", func(t *testing.T) {
+		r := newFleetRig(t, server.URL(), 2)
+		r.work(r.nodes[0].kill)
+	})
+	t.Run("a server is stopped in order", func(t *testing.T) {
+		r := newFleetRig(t, server.URL(), 2)
+		r.work(func() {
+			if err := r.nodes[0].process.Process.Signal(os.Interrupt); err != nil {
+				t.Error(err)
+			}
+			if err := r.nodes[0].process.Wait(); err != nil {
+				t.Errorf("the server ended with %v", err)
+			}
+			r.nodes[0].process = nil
+		})
+	})
+	t.Run("the database restarts at once", func(t *testing.T) {
+		r := newFleetRig(t, server.URL(), 2)
+		r.work(func() {
+			if err := server.Restart(); err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	for name, fault := range map[string]postgrestest.Fault{"a commit is cut off": postgrestest.CutBetween, "the answer to a commit is lost": postgrestest.CutAnswer} {
+		t.Run(name, func(t *testing.T) {
+			u, err := url.Parse(server.URL())
+			if err != nil {
+				t.Fatal(err)
+			}
+			proxy := postgrestest.NewProxy(t, u.Host, "force_generic_plan") // the connection of the commits
+			r := newFleetRig(t, server.URL(), 1)
+			r.add(proxy.URL(t, r.url))
+			r.work(func() { proxy.Next(fault, 3) })
+			if proxy.Happened() != 1 {
+				t.Errorf("the fault has happened %d times", proxy.Happened())
+			}
+		})
+	}
+}
+
+// TestTwoOwners stops a server for longer than its lease, and lets it go on: for a moment two run the same executions.
+func TestTwoOwners(t *testing.T) {
+	r := newFleetRig(t, postgrestest.URL(t), 2)
+	asleep := r.nodes[0].process.Process
+	r.work(func() {
+		if err := asleep.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		r.nodes[1].until("the other server takes over", func() bool {
+			return r.count(`SELECT count(*) FROM execution_live WHERE owner = (SELECT min(no) FROM node)`) == 0
+		})
+		if err := asleep.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
