@@ -48,11 +48,14 @@ func NewSlots(ctx context.Context, n *Node, s store.Seats) *Slots {
 func (s *Slots) Run() {
 	tick := time.NewTicker(s.n.o.Beat)
 	defer tick.Stop()
-	for {
+	for round := 1; ; round++ {
 		select {
 		case <-s.ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if round%strayRounds == 0 {
+			s.leaveStrays()
 		}
 		keys, err := s.store.Vacant(s.ctx, s.n.no, vacantKeys)
 		if err != nil && s.ctx.Err() == nil {
@@ -61,6 +64,23 @@ func (s *Slots) Run() {
 		for _, key := range keys {
 			s.wake(key)
 		}
+	}
+}
+
+// leaveStrays ends memberships of this node that it does not know: it was about to enter an execution when another node took that
+// over, and each took the other one for the owner.
+func (s *Slots) leaveStrays() {
+	list, err := s.store.SeatsOf(s.ctx, s.n.no, strayPage)
+	if err != nil && s.ctx.Err() == nil {
+		s.n.o.Log.Warn("this node's places of concurrency keys are not known", "error", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range list {
+		if _, busy := s.work[x.Execution]; busy || s.members[x.Execution] != nil {
+			continue
+		}
+		s.do(x.Execution, func() { s.try(func() error { return s.store.Rise(s.ctx, x) }) })
 	}
 }
 

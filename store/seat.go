@@ -21,11 +21,14 @@ type Seats interface {
 	// Sit reports whether a member has a slot now. A free one goes to the first of those that wait: higher priority first, then the
 	// lower number. One that has none waits from now on. A member of another owner, or none, gets nothing.
 	Sit(ctx context.Context, s Seat) (bool, error)
-	// Rise ends the membership of an execution if its owner is still the same. Twice is harmless.
+	// Rise ends the membership of an execution if its owner is still the same; one that another process runs by now becomes that one's,
+	// with its slot. Twice is harmless.
 	Rise(ctx context.Context, s Seat) error
 	// Seated lists the members of a key by number.
 	Seated(ctx context.Context, key string) ([]Seat, error)
-	// Vacant lists the keys of an owner's waiting members that have a free slot for one of them, up to limit. It ends
-	// the memberships of executions that have ended, or never began, whose owner is dead.
+	// SeatsOf lists an owner's members, of all keys, up to limit.
+	SeatsOf(ctx context.Context, owner int64, limit int) ([]Seat, error)
+	// Vacant lists the keys of an owner's waiting members that have a free slot for one of them, or have got one from a former owner, up
+	// to limit. It ends the memberships of executions that have ended, or never began, whose owner is dead.
 	Vacant(ctx context.Context, owner int64, limit int) ([]string, error)
 }

@@ -150,6 +150,9 @@ func (r *fleetRig) work(fault func()) {
 		for n := range runs {
 			g.Go(func() error {
 				err := r.begin(n)
+				if err != nil {
+					r.t.Errorf("execution %d: %v", n, err)
+				}
 				if started.Add(1) == int64(runs/2) {
 					close(half)
 				}
@@ -163,6 +166,9 @@ func (r *fleetRig) work(fault func()) {
 	r.nodes[0].until("the end of all executions", func() bool {
 		for _, n := range r.alive() {
 			n.approve(maxList)
+		}
+		if r.t.Failed() {
+			return true
 		}
 		return r.count(`SELECT count(*) FROM execution_past`) == runs
 	})

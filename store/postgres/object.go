@@ -105,7 +105,7 @@ func recordChanges(ctx context.Context, tx pgx.Tx, objects []store.Object) error
 	if len(kinds) == 0 {
 		return nil
 	}
-	_, err := tx.Exec(ctx, `WITH c AS (UPDATE counter SET next = next + 1 WHERE name = 'object' RETURNING next)
+	_, err := tx.Exec(ctx, `WITH c AS (INSERT INTO counter AS c (name, next) VALUES ('object', 1) ON CONFLICT (name) DO UPDATE SET next = c.next + 1 RETURNING next)
 INSERT INTO object_change (kind, id, no) SELECT DISTINCT u.kind, u.id, c.next FROM c, unnest($1::text[], $2::text[]) AS u (kind, id)
 ON CONFLICT (kind, id) DO UPDATE SET no = excluded.no`, kinds, ids)
 	return err

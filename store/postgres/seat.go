@@ -72,17 +72,22 @@ WHERE m.key = $1 AND m.execution = $2 AND m.owner = $3 RETURNING m.sitting`, enc
 	return sitting, err
 }
 
-// Rise implements store.Seats. An execution that another process runs by now keeps its seat until that one enters it. The row of a key without members goes, too.
+// Rise implements store.Seats. The seat of an execution that another process runs by now is that one's; it is told by Vacant, as it may have
+// asked for a slot in vain. The row of a key without members goes, too.
 func (s *Store) Rise(ctx context.Context, seat store.Seat) error {
 	return s.transaction(ctx, "leave a concurrency key", func(tx pgx.Tx) error {
 		if err := lockKey(ctx, tx, seat.Key); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, `DELETE FROM seat s WHERE s.key = $1 AND s.execution = $2 AND s.owner = $3
-    AND NOT EXISTS (SELECT 1 FROM execution_live x WHERE x.no = s.execution AND x.owner <> s.owner)`, encode(seat.Key), seat.Execution, seat.Owner); err != nil {
+		tag, err := tx.Exec(ctx, `UPDATE seat s SET owner = x.owner, wants = true FROM execution_live x
+WHERE s.key = $1 AND s.execution = $2 AND s.owner = $3 AND x.no = s.execution AND x.owner <> s.owner`, encode(seat.Key), seat.Execution, seat.Owner)
+		if err != nil || tag.RowsAffected() > 0 {
 			return err
 		}
-		_, err := tx.Exec(ctx, `DELETE FROM seat_key k WHERE k.key = $1 AND NOT EXISTS (SELECT 1 FROM seat s WHERE s.key = k.key)`, encode(seat.Key))
+		if _, err := tx.Exec(ctx, `DELETE FROM seat s WHERE s.key = $1 AND s.execution = $2 AND s.owner = $3`, encode(seat.Key), seat.Execution, seat.Owner); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `DELETE FROM seat_key k WHERE k.key = $1 AND NOT EXISTS (SELECT 1 FROM seat s WHERE s.key = k.key)`, encode(seat.Key))
 		return err
 	})
 }
@@ -90,6 +95,11 @@ func (s *Store) Rise(ctx context.Context, seat store.Seat) error {
 // Seated implements store.Seats.
 func (s *Store) Seated(ctx context.Context, key string) ([]store.Seat, error) {
 	return list(ctx, s, scanSeat, selectSeats, encode(key))
+}
+
+// SeatsOf implements store.Seats.
+func (s *Store) SeatsOf(ctx context.Context, owner int64, limit int) ([]store.Seat, error) {
+	return list(ctx, s, scanSeat, `SELECT key, execution, id, owner, priority, slots, sitting FROM seat WHERE owner = $1 ORDER BY execution LIMIT $2`, owner, limit)
 }
 
 // Vacant implements store.Seats.
@@ -103,5 +113,5 @@ func (s *Store) Vacant(ctx context.Context, owner int64, limit int) ([]string, e
 		var key text
 		err := row.Scan(&key)
 		return string(key), err
-	}, `SELECT DISTINCT m.key FROM seat m WHERE m.owner = $1 AND m.wants AND NOT m.sitting AND `+free+` LIMIT $2`, owner, limit)
+	}, `SELECT DISTINCT m.key FROM seat m WHERE m.owner = $1 AND m.wants AND (m.sitting OR `+free+`) LIMIT $2`, owner, limit)
 }

@@ -224,4 +224,116 @@ var nodes = []promise{
 		f.must(err)
 		equal(f, "of nobody", *o, store.Ownership{})
 	}},
+	{"one execution is adopted by its id, under the same rules", func(f *fixture) {
+		a, b := f.nodes()
+		one, two := f.join(a, "a", long), f.join(b, "b", long)
+		f.owned(one, 1, 2)
+		f.owned(0, 3)
+		adopted := func(no int64, lease time.Duration) bool {
+			f.Helper()
+			got, err := b.AdoptOne(f.Context(), two, lease, id(no))
+			f.must(err)
+			return got
+		}
+		equal(f, "of a living node, of nobody, of one that is not there", []bool{adopted(1, short), adopted(3, long), adopted(9, long)}, []bool{false, true, false})
+		f.beat(a, one, short)
+		equal(f, "of a dead one, before its time and after", []bool{adopted(1, long), adopted(1, short), adopted(1, long)}, []bool{false, true, true})
+		f.must(a.Leave(f.Context(), one))
+		equal(f, "of one that has left", adopted(2, long), true)
+		no, _ := f.owner(a, 2)
+		equal(f, "owner", no, two)
+	}},
+	{"changes of objects are told in their order, those of others and deletions among them", func(f *fixture) {
+		a := f.Store.(honest).Store.(store.Changes)
+		_, start, err := a.ChangedObjects(f.Context(), -1, 0)
+		f.must(err)
+		other := f.again()
+		_, err = other.PutObjects(f.Context(), store.Object{Kind: "k", ID: "1", Body: []byte("{}")}, store.Object{Kind: "k", ID: "2", Body: []byte("{}")}, store.Object{Kind: store.KindFirings, ID: "1", Body: []byte("{}")})
+		f.must(err)
+		changed, middle, err := a.ChangedObjects(f.Context(), start, 1)
+		f.must(err)
+		equal(f, "one transaction is never split", len(changed), 2)
+		f.must(f.DeleteObject(f.Context(), "k", "1", store.AnyRevision))
+		changed, last, err := a.ChangedObjects(f.Context(), middle, 9)
+		f.must(err)
+		equal(f, "deleted", changed, []store.Object{{Kind: "k", ID: "1"}})
+		changed, same, err := a.ChangedObjects(f.Context(), last, 9)
+		f.must(err)
+		equal(f, "nothing more", []any{len(changed), same}, []any{0, last})
+	}},
+	{"changes of many at once are all seen by a reader that goes on from the last", func(f *fixture) {
+		a := f.Store.(honest).Store.(store.Changes)
+		_, last, err := a.ChangedObjects(f.Context(), -1, 0)
+		f.must(err)
+		const each = 30
+		var writers sync.WaitGroup
+		for i, s := range []Store{f.again(), f.again(), f.again()} {
+			writers.Go(func() {
+				for n := range each {
+					if _, err := s.PutObjects(f.Context(), store.Object{Kind: "k", ID: id(int64(i*each + n)), Body: []byte("{}")}); err != nil {
+						f.Error(err)
+					}
+				}
+			})
+		}
+		done := make(chan struct{})
+		go func() { writers.Wait(); close(done) }()
+		seen := map[string]bool{}
+		for over := false; ; {
+			changed, next, err := a.ChangedObjects(f.Context(), last, 1000)
+			f.must(err)
+			for _, o := range changed {
+				seen[o.ID] = true
+			}
+			if last = next; over {
+				break
+			}
+			select {
+			case <-done:
+				over = true // one look more
+			default:
+			}
+		}
+		equal(f, "seen", len(seen), 3*each)
+	}},
+	{"signals of which nobody has told are found by the owner of the steps that wait", func(f *fixture) {
+		a, b := f.nodes()
+		one, two := f.join(a, "a", long), f.join(b, "b", long)
+		f.owned(one, 1, 2)
+		f.owned(two, 3)
+		f.commit(f.wait(1, 2, 0, "x"), f.wait(2, 2, 0, "y"), f.wait(3, 2, 0, "z"))
+		f.signal("x", "1", 1)
+		f.signal("z", "1", 1)
+		f.signal("nobody", "1", 1)
+		unheard := func(no int64) []string {
+			f.Helper()
+			keys, err := f.Store.(honest).Store.(store.Changes).Unheard(f.Context(), no, 9)
+			f.must(err)
+			return keys
+		}
+		equal(f, "of each", [][]string{unheard(one), unheard(two)}, [][]string{{"x"}, {"z"}})
+		c := f.next(1, 3, done(0, 1, "{}"))
+		c.Taken = []string{"x"}
+		f.commit(c)
+		equal(f, "taken", len(unheard(one)), 0)
+	}},
+	{"requests for a node that has left or died are for any", func(f *fixture) {
+		a, b := f.nodes()
+		one, two := f.join(a, "a", long), f.join(b, "b", long)
+		for _, owner := range []int64{one, two, 7} {
+			f.must(f.PutRequest(f.Context(), store.Request{Owner: owner, Execution: id(owner), Kind: "cancel"}))
+		}
+		taken := func() (owners []int64) {
+			f.Helper()
+			list, err := f.TakeRequests(f.Context(), two, 9)
+			f.must(err)
+			for _, r := range list {
+				owners = append(owners, r.Owner)
+			}
+			return owners
+		}
+		equal(f, "its own", taken(), []int64{two})
+		f.must(a.Leave(f.Context(), one))
+		equal(f, "those of the one that left", taken(), []int64{one})
+	}},
 }

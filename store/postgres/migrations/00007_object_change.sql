@@ -9,5 +9,4 @@ CREATE TABLE object_change (
     PRIMARY KEY (kind, id)
 );
 CREATE INDEX object_change_no ON object_change (no);
-INSERT INTO counter (name, next) VALUES ('object', 1);
 ALTER TABLE object_change SET (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
