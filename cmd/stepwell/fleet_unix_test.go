@@ -78,6 +78,9 @@ func newFleetRig(t *testing.T, server string, nodes int) *fleetRig {
 	}
 	r := &fleetRig{t: t, url: url}
 	t.Cleanup(func() {
+		if t.Failed() {
+			r.logOpen()
+		}
 		for _, n := range r.nodes {
 			if n.kill(); t.Failed() {
 				t.Logf("%s:\n%s", n.address, n.out.String())
@@ -191,6 +194,27 @@ func (r *fleetRig) count(query string) (n int) {
 		return -1
 	}
 	return n
+}
+
+// logOpen logs what is open in the database.
+func (r *fleetRig) logOpen() {
+	ctx := context.Background() // the test's has ended
+	conn, err := pgx.Connect(ctx, r.url)
+	if err != nil {
+		r.t.Log(err)
+		return
+	}
+	defer conn.Close(ctx)
+	for _, what := range []string{"no, since, until, address FROM node", "no, id, owner, status, concurrency FROM execution_live",
+		"execution, max(version), count(*) FROM step_log WHERE execution IN (SELECT no FROM execution_live) GROUP BY execution",
+		"execution, idx, status, external FROM step WHERE status < 5", "* FROM seat", "key, id, at, taken FROM signal", "* FROM request"} {
+		var text *string
+		if err := conn.QueryRow(ctx, "SELECT json_agg(x)::text FROM (SELECT "+what+" LIMIT 100) x").Scan(&text); err != nil || text == nil {
+			r.t.Logf("%s: %v", what, err)
+			continue
+		}
+		r.t.Logf("%s:\n%s", what, *text)
+	}
 }
 
 // checkBooks asks the database, beside the program, whether every step has completed once.
