@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/stepwell/stepwell"
 )
@@ -69,7 +68,7 @@ func readKeys(path string) (_ *Keyring, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("master key: %w", err)
 	}
-	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+	if exposed(info) {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("the file with the master key is open to others (%s): %s", info.Mode().Perm(), path),
 			Hint: "chmod 600 " + path}
 	}

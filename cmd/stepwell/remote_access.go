@@ -144,7 +144,7 @@ func (p *program) newAuditCommand() *cobra.Command {
 func (p *program) newKeysCommand() *cobra.Command {
 	r := keyResource()
 	return p.group("keys", []string{"key"}, "Manage API keys", "Manage API keys, each with a role: they say who may use a server. As long as there is none, a server that listens on\n"+
-		"this machine alone is open to it. With --data or --db, create works on the database itself, also while a\nserver uses it: that is how the first key is made of a server that others reach.",
+		"this machine alone is open to it. With --data, --db or --here, create works on the database itself, also\nwhile a server uses it: that is how the first key is made of a server that others reach.",
 		p.listing(r, "List the API keys"), p.newKeyCreate(), p.verb("revoke ID", "Revoke an API key and keep it in the list", "POST", func(id string) string { return r.at(id, "revoke") }, "Revoked API key %s."),
 		p.deleting(r, "Delete an API key"))
 }
@@ -152,6 +152,7 @@ func (p *program) newKeysCommand() *cobra.Command {
 func (p *program) newKeyCreate() *cobra.Command {
 	f := &keyFlags{}
 	var c connection
+	here := false
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an API key and show it, once",
@@ -160,7 +161,7 @@ func (p *program) newKeyCreate() *cobra.Command {
 		Args: arguments(1, 1, "NAME"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			f.take(args)
-			if c.choseDatabase() {
+			if here || c.choseDatabase() {
 				return p.createKeyHere(&c, f)
 			}
 			body, err := f.body(p)
@@ -184,6 +185,7 @@ func (p *program) newKeyCreate() *cobra.Command {
 	}
 	c.add(p, cmd.Flags())
 	f.add(cmd.Flags())
+	cmd.Flags().BoolVar(&here, "here", false, "in the database itself that STEPWELL_DB or the settings name, whatever server answers")
 	return cmd
 }
 

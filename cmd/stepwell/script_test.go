@@ -264,7 +264,7 @@ func start(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	cmd := exec.Command(path, args[2:]...)
 	cmd.Dir = ts.MkAbs(".")
-	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "STEPWELL_DB", "STEPWELL_LOG_FORMAT", "STEPWELL_SECRETS_KEY", "STEPWELL_SECRETS_KEY_FILE",
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "WORK", "STEPWELL_DATA", "STEPWELL_DB", "STEPWELL_LISTEN", "STEPWELL_LOG_FORMAT", "STEPWELL_SECRETS_KEY", "STEPWELL_SECRETS_KEY_FILE",
 		"STEPWELL_API_KEY", "STEPWELL_SERVER_WORKER_LEASE_SECONDS"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
 	}
