@@ -67,7 +67,7 @@ class Task:
     def __init__(self, worker, task):
         for name in FIELDS:
             setattr(self, name, task.get(name))
-        self.worker, self.params, self.claims = worker, task.get("params") or {}, task.get("not_idempotent")
+        self.worker, self.params, self.once_only, self.claimed = worker, task.get("params") or {}, task.get("not_idempotent"), False
         self.id, self.call_path = {"step_id": self.step_id, "epoch": self.epoch}, "steps/%s/" % urllib.parse.quote(self.step_id, safe="")
         self.begun, self.time_limit = time.monotonic(), task.get("timeout_ms", 0) / 1000
         self.stopped, self.outcome, self.lines, self.dropped, self.done = threading.Event(), None, [], 0, None
@@ -122,11 +122,15 @@ class Task:
         """Makes work outside known, before it is left to itself."""
         self.ask("own", state=state)
 
+    def callback(self):
+        """{"key", "url"}: the address at which something outside can end the step, once it has raised wait_for(key)."""
+        return self.ask("callback")
+
 
 class Worker:
     def __init__(self, servers=None, key=None, name=None, concurrency=8, queues=(), version=""):
         self.nodes = [n.rstrip("/") for n in (servers or os.environ.get("STEPWELL_SERVER") or "http://127.0.0.1:8010").split(",")]
-        self.key, self.joined, self.lease, self.welcome = key or os.environ.get("STEPWELL_API_KEY", ""), None, 15, False
+        self.key, self.joined, self.lease, self.welcome = key or os.environ.get("STEPWELL_API_KEY", "").strip(), None, 15, False
         self.about = {"protocol": 1, "version": version, "queues": list(queues), "concurrency": concurrency}
         self.name, self.actions, self.held = name or "%s-%d" % (socket.gethostname(), os.getpid()), {}, {}
         self.opener = urllib.request.build_opener(NoRedirect)
@@ -142,8 +146,10 @@ class Worker:
         return add
 
     def post(self, base, call, body, timeout=60):
-        request = urllib.request.Request(base + "/api/v1/worker/" + call, json.dumps(dict(body, worker=self.name), allow_nan=False).encode(),
-                                         {"Content-Type": "application/json", "Authorization": "Bearer " + self.key})
+        headers = {"Content-Type": "application/json"}
+        if self.key:  # a server on this machine may need none
+            headers["Authorization"] = "Bearer " + self.key
+        request = urllib.request.Request(base + "/api/v1/worker/" + call, json.dumps(dict(body, worker=self.name), allow_nan=False).encode(), headers)
         try:
             with self.opener.open(request, timeout=timeout) as answer:
                 return json.load(answer)
@@ -164,6 +170,7 @@ class Worker:
                 if not self.joined:
                     out = self.post(base, "join", dict(self.about, actions=[a for a, _ in self.actions.values()], holding=self.holding()), 10)
                     self.joined, self.lease, self.welcome = base, out["lease_seconds"], True
+                    self.say("joined " + base)
                     self.nodes += [n for n in (n.rstrip("/") for n in out.get("nodes") or ()) if n not in self.nodes][:100]
             except (OSError, Problem) as e:
                 self.nodes.append(self.nodes.pop(0))
@@ -206,6 +213,8 @@ class Worker:
             for one in out["committed"] + out["refused"]:
                 self.held.pop((one["step_id"], one["epoch"]), None)
             self.changed.notify_all()
+        if out.get("drain"):
+            self.leaving.set()
         return out
 
     def fetch(self):
@@ -236,7 +245,7 @@ class Worker:
     def handle(self, task):
         """Runs a task's handler."""
         try:
-            if task.claims and not self.claim(task):
+            if task.once_only and not self.claim(task):
                 return
             output = self.actions[task.action][1](task, **task.params)
             if len(json.dumps(output, allow_nan=False)) > MAX_OUTPUT:
@@ -260,6 +269,7 @@ class Worker:
         """Says that a task which must not run twice begins. If it must not, the node decides about the step."""
         try:
             self.insist(task, "claim", task.id)
+            task.claimed = True
         except Problem as e:
             if e.code != "conflict":
                 raise
@@ -308,8 +318,11 @@ class Worker:
         return lines
 
     def tell(self, task):
-        done, task.done, lines = task.done, None, self.lines(task)
+        done, task.done, lines, ran = task.done, None, self.lines(task), time.monotonic() - task.begun
         try:
+            if ran > 1 and not (task.claimed or task.once_only):  # people see that it runs, and where
+                self.call("claim", dict(task.id, ran_ms=ran * 1000))
+                task.claimed = True
             if done:
                 self.call(task.call_path + "progress", dict(done, epoch=task.epoch))
             if lines:
@@ -319,10 +332,11 @@ class Worker:
                 task.lines = lines + task.lines
             raise
         except Problem:
-            pass  # the attempt is no longer this worker's
+            task.claimed = True  # the attempt is no longer this worker's
 
     def say(self, text):
-        print("stepwell worker: " + text, file=sys.stderr, flush=True)
+        if not self.refused:  # that is said at the end
+            print("stepwell worker: " + text, file=sys.stderr, flush=True)
 
     def run(self, grace=30):
         """Runs tasks until SIGTERM or SIGINT; then those that run have so many seconds to end. A second signal takes that from them."""

@@ -76,6 +76,7 @@ interface Turned {
   stop: Id[];
   committed: Id[];
   refused: Id[];
+  drain?: boolean;
 }
 
 interface Line {
@@ -166,6 +167,7 @@ export class Task {
   readonly begun = performance.now();
   private readonly stopper = new AbortController();
   outcome: Outcome | undefined;
+  claimed = false;
   private lines: Line[] = [];
   private dropped = 0;
   private done: { fraction: number; note: string } | undefined;
@@ -261,6 +263,11 @@ export class Task {
     await this.ask("own", { state });
   }
 
+  /** The address at which something outside can end the step, once it has thrown waitFor(key). */
+  callback(): Promise<{ key: string; url: string }> {
+    return this.ask("callback", {});
+  }
+
   /** For the worker: the lines that have not been sent. */
   takeLines(): Line[] {
     const lines = this.lines;
@@ -277,11 +284,19 @@ export class Task {
     const done = this.done;
     const lines = this.takeLines();
     this.done = undefined;
+    const ran_ms = performance.now() - this.begun;
     try {
+      if (ran_ms > 1000 && !this.claimed && !this.message.not_idempotent) {
+        await this.worker.call("claim", { ...this.id, ran_ms }); // people see that it runs, and where
+        this.claimed = true;
+      }
       if (done) await this.worker.call(this.path("progress"), { ...done, epoch: this.id.epoch });
       if (lines.length > 0) await this.worker.call(this.path("log"), { epoch: this.id.epoch, lines });
     } catch (e) {
-      if (e instanceof Problem) return; // the attempt is no longer this worker's
+      if (e instanceof Problem) {
+        this.claimed = true; // the attempt is no longer this worker's
+        return;
+      }
       this.lines = lines.concat(this.lines);
       throw e;
     }
@@ -318,7 +333,7 @@ export class Worker {
 
   constructor(options: Options = {}) {
     this.nodes = (options.servers ?? (process.env.STEPWELL_SERVER || "http://127.0.0.1:8010").split(",")).map((n) => n.replace(/\/+$/, ""));
-    this.key = options.key ?? process.env.STEPWELL_API_KEY ?? "";
+    this.key = options.key ?? process.env.STEPWELL_API_KEY?.trim() ?? "";
     this.name = options.name ?? `node-${process.env.HOSTNAME ?? "host"}-${process.pid}`;
     this.concurrency = options.concurrency ?? 8;
     this.about = { protocol: 1, version: options.version ?? "", queues: options.queues ?? [], concurrency: this.concurrency };
@@ -334,7 +349,7 @@ export class Worker {
   private async post<T>(base: string, call: string, body: object, seconds = 60): Promise<T> {
     const answer = await fetch(`${base}/api/v1/worker/${call}`, {
       method: "POST",
-      headers: { "Content-Type": "application/json", Authorization: `Bearer ${this.key}` },
+      headers: { "Content-Type": "application/json", ...(this.key && { Authorization: `Bearer ${this.key}` }) }, // a server on this machine may need none
       body: JSON.stringify({ ...body, worker: this.name }),
       redirect: "error", // the API key is for the node alone
       signal: AbortSignal.timeout(seconds * 1000),
@@ -359,6 +374,7 @@ export class Worker {
         const out = await this.post<{ lease_seconds: number; nodes?: string[] }>(base, "join", { ...this.about, actions, holding: this.holding() }, 10);
         this.lease = out.lease_seconds;
         this.welcome = true;
+        this.say(`joined ${base}`);
         for (const node of (out.nodes ?? []).map((n) => n.replace(/\/+$/, ""))) {
           if (!this.nodes.includes(node) && this.nodes.length < 100) this.nodes.push(node);
         }
@@ -419,6 +435,7 @@ export class Worker {
     for (const id of out.stop) this.held.get(keyOf(id))?.stop();
     for (const id of [...out.committed, ...out.refused]) this.held.delete(keyOf(id));
     this.change();
+    if (out.drain) this.leaving.abort();
     return out;
   }
 
@@ -444,7 +461,7 @@ export class Worker {
           void this.handle(task);
         }
       } catch (e) {
-        this.say(`no tasks can be fetched, trying again: ${textOf(e)}`);
+        if (!this.refused) this.say(`no tasks can be fetched, trying again: ${textOf(e)}`);
         await pause(ms, this.leaving.signal);
         ms = Math.min(2 * ms, 2000);
       }
@@ -455,7 +472,7 @@ export class Worker {
   private async claim(task: Task): Promise<boolean> {
     try {
       await this.insist(task, "claim", task.id);
-      return true;
+      return (task.claimed = true);
     } catch (e) {
       if (!(e instanceof Problem && e.code === "conflict")) throw e;
       this.held.delete(keyOf(task.id));

@@ -54,6 +54,7 @@ func (p *program) newWorkerCommand() *cobra.Command {
 	g.StringSliceVar(&f.queues, "queues", nil, "only steps of these `queues`; defaults to all")
 	g.IntVar(&f.concurrency, "concurrency", 0, "how many steps run at once; defaults to four for each processor, at least 8")
 	g.StringVar(&f.name, "name", "", "unique `name` of this worker; defaults to the machine's and a number")
+	cmd.AddCommand(p.newWorkerConformanceCommand())
 	return cmd
 }
 

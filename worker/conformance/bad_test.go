@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -114,6 +115,9 @@ var badWorkers = map[string]struct {
 	"does not say that it leaves": {"leaves", func() *bad {
 		return &bad{say: func(_ string, body map[string]any) { delete(body, "leaving") }}
 	}},
+	"stays when it is drained": {"drain", func() *bad {
+		return &bad{hear: func(_ string, answer map[string]any) { delete(answer, "drain") }}
+	}},
 	"ends at once": {"leaves", func() *bad {
 		return &bad{say: func(_ string, body map[string]any) {
 			if body["leaving"] == true {
@@ -129,21 +133,28 @@ var badWorkers = map[string]struct {
 		}}
 	}},
 	"takes no pause": {"busy", func() *bad {
-		client := &http.Transport{}
 		return &bad{send: func(_ string, r *http.Request) *http.Response {
-			raw, _ := io.ReadAll(r.Body)
-			for {
-				again := r.Clone(r.Context())
-				again.Body = io.NopCloser(bytes.NewReader(raw))
-				resp, err := client.RoundTrip(again)
-				if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
-					if err != nil {
-						os.Exit(1)
-					}
-					return resp
-				}
-				_ = resp.Body.Close()
+			raw, err := io.ReadAll(r.Body)
+			if err != nil {
+				panic(err)
 			}
+			r.Body = io.NopCloser(bytes.NewReader(raw))
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil || resp.StatusCode != http.StatusServiceUnavailable {
+				return resp
+			}
+			for range 20 {
+				go func() {
+					for {
+						again := r.Clone(context.Background())
+						again.Body = io.NopCloser(bytes.NewReader(raw))
+						if resp, err := http.DefaultTransport.RoundTrip(again); err == nil {
+							_ = resp.Body.Close()
+						}
+					}
+				}()
+			}
+			return resp
 		}}
 	}},
 	"stumbles over what it does not know": {"unknown", func() *bad {
@@ -241,12 +252,13 @@ func (b *bad) changed(call string, raw []byte, f func(string, map[string]any)) [
 
 // Each fault is found by the check that is for it.
 func TestBadWorkers(t *testing.T) {
+	long(t)
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var g errgroup.Group
-	g.SetLimit(8) // they mostly wait
+	g.SetLimit(5) // they mostly wait
 	for fault, is := range badWorkers {
 		g.Go(func() error {
 			o := conformance.Options{Command: []string{self, asWorker, "turns", fault}, Only: []string{is.found}, Patience: 2 * time.Second}

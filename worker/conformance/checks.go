@@ -37,6 +37,7 @@ var checks = []check{
 	{name: "restart", about: "keeps outcomes while the node is away, and joins the restarted one", run: restart, disturbs: true},
 	{name: "dies", about: "killed in the middle of a step and restarted, it gets the step again", run: dies, disturbs: true},
 	{name: "leaves", about: "on SIGTERM reports or gives back what it holds, says that it leaves, and exits with 0", run: leaves, disturbs: true},
+	{name: "drain", about: "ends in the same way when a turn's answer says so", run: drain, disturbs: true},
 	{name: "protocol", about: "says what the node says when it does not serve the worker's protocol, and does not hammer it", run: protocol, starts: true, disturbs: true},
 }
 

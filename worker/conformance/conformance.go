@@ -20,12 +20,15 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
+// Patience is how long a check waits for something that must come, unless Options say otherwise.
+const Patience = 30 * time.Second
+
 // Options configure a run. Command is required.
 type Options struct {
 	Command  []string
 	Dir      string        // of the command. Defaults to that of this process
 	Only     []string      // names of the checks to make. Defaults to all
-	Patience time.Duration // how long a check waits for something that must come. Defaults to 30 seconds
+	Patience time.Duration // Defaults to Patience
 	Output   io.Writer     // takes what the command prints; several of it run at once. Defaults to nothing
 	Each     func(Result)  // gets each result as it is known, one at a time. Defaults to nothing
 }
@@ -142,7 +145,7 @@ func judgeAlone(ctx context.Context, o Options, c check, known func(Result)) err
 
 func (o *Options) validate() error {
 	if o.Patience <= 0 {
-		o.Patience = 30 * time.Second
+		o.Patience = Patience
 	}
 	if o.Output == nil {
 		o.Output = io.Discard

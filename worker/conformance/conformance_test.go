@@ -167,7 +167,6 @@ func judge(t *testing.T, o conformance.Options) {
 func TestGo(t *testing.T) {
 	for _, how := range []string{"turns", "stream"} {
 		t.Run(how, func(t *testing.T) {
-			t.Parallel()
 			self, err := os.Executable()
 			if err != nil {
 				t.Fatal(err)

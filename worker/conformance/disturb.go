@@ -127,7 +127,7 @@ func refused(r *rig) {
 }
 
 // calm is how many calls a worker may make in the second in which the node does not serve it.
-const calm = 100
+const calm = 40
 
 func busy(r *rig) {
 	id := r.begin(quick)
@@ -207,13 +207,35 @@ func leaves(r *rig) {
 	if err := r.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		r.fatal("the command had ended before: %v", err)
 	}
-	r.until("the end of the command after SIGTERM", r.process.over)
+	r.endsInOrder(id, "SIGTERM")
+}
+
+func drain(r *rig) {
+	id := r.begin(quick)
+	r.held(id)
+	r.front.setHook(func(call string, _ []byte, next func() (int, []byte)) (int, []byte) {
+		status, answer := next()
+		if call == "turn" && status == http.StatusOK {
+			answer = append([]byte(`{"drain":true,`), answer[1:]...)
+		}
+		return status, answer
+	})
+	r.endsInOrder(id, "it was told to drain")
+}
+
+// endsInOrder checks that the command ends after something, and that the step that it held loses no attempt.
+func (r *rig) endsInOrder(id, why string) {
+	r.until("the end of the command after "+why, r.process.over)
 	if r.process.err != nil {
 		r.errorf("the command ended with %v, want exit code 0", r.process.err)
 	}
-	if r.front.leaving == 0 {
+	r.front.mu.Lock()
+	leaving := r.front.leaving
+	r.front.mu.Unlock()
+	if leaving == 0 {
 		r.errorf(`no turn said "leaving": true`)
 	}
+	r.front.setHook(nil)
 	r.must(r.startWorker())
 	x := r.end(id, stepwell.ExecutionCompleted)
 	if n := x.steps["q"].Attempt; n != 1 {
