@@ -36,6 +36,9 @@ type Options struct {
 	Output string
 	// Workers is how many steps run at once. Defaults to that of an App.
 	Workers int
+	// WorkersIn is in how many other processes the workers of no-op steps are, each with Workers steps at once; the process that
+	// measures only conducts then. Defaults to none: they are in it.
+	WorkersIn int
 	// Schemas is a folder of STAC schemas. Defaults to the user's cache and the network.
 	Schemas string
 	// Format is the one output that stac measures, or all.
@@ -85,6 +88,9 @@ type row interface {
 
 // Run measures a workload, or with "all" each of no-op steps, and prints the figures to out.
 func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
+	if workload == Serve {
+		return work(ctx, o.Store, o.Workers)
+	}
 	var names []string
 	for _, w := range workloads {
 		if w.name != workload && (workload != "all" || w.run != nil) {
@@ -95,6 +101,9 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 		}
 		if o.N != 0 && (o.N < w.least || o.N > w.most) || o.Runs < 1 || o.Runs > 1000 {
 			return stepwell.Invalid("", "n must be %d to %d and runs 1 to 1,000", w.least, w.most)
+		}
+		if o.WorkersIn < 0 || o.WorkersIn > 64 || w.run != nil && o.WorkersIn > 0 {
+			return stepwell.Invalid("", "--workers-in is 0 to 64, for start, chain, fanout, diamond and all")
 		}
 		names = append(names, w.name)
 	}

@@ -90,10 +90,18 @@ func (b *bench) steps() error {
 // stepsOnce opens the product, runs the workload once and closes it again.
 func (b *bench) stepsOnce(o app.Options) (r *result, err error) {
 	kind, _, _ := strings.Cut(o.DB, ":")
-	r = &result{Workload: b.workload, N: b.n, Store: kind, Queue: "memory", Sync: o.Synchronous, Fsync: b.fsync}
+	r = &result{Workload: b.workload, N: b.n, Store: kind, Queue: b.apart(), Sync: o.Synchronous, Fsync: b.fsync}
 	l := &load{marks: make(chan time.Time, b.n+1), halves: make(chan struct{}, 1), result: r}
 	o.Register, o.Observe = l.register, l.observe(b.n)
-	err = withApp(b.ctx, o, func(ctx context.Context, a *app.App) error {
+	with := withApp
+	if b.WorkersIn > 0 {
+		halves := o.Observe
+		o.Observe = func(u *conductor.Update) { halves(u); l.observeMarks(u) }
+		with = func(ctx context.Context, o app.Options, f func(context.Context, *app.App) error) error {
+			return withWorkers(ctx, o, b.WorkersIn, f)
+		}
+	}
+	err = with(b.ctx, o, func(ctx context.Context, a *app.App) error {
 		l.app = a
 		return map[string]func(context.Context, *result) error{"start": l.start, "chain": l.chain, "fanout": l.fanout, "diamond": l.diamond}[b.workload](ctx, r)
 	})

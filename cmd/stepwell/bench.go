@@ -49,6 +49,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 	f.Var(&sync, "sync", "what a commit survives: full (loss of power), normal (death of the process), or both in turns")
 	output = format(f, "text", "json", "markdown")
 	f.IntVar(&o.Workers, "workers", 0, "how many steps run at once; defaults to that of run")
+	f.IntVar(&o.WorkersIn, "workers-in", 0, "in how many other processes the steps of start, chain, fanout and diamond run; 0: in this one")
 	f.StringVar(&o.Schemas, "schema-dir", "", "stac: `folder` of schemas, laid out as <host>/<path> with an index.json")
 	f.Var(&formats, "format", "stac: measure one output; parquet then gets all n items")
 	f.StringVar(&o.Profile, "cpu-profile", "", "`file` for a CPU profile, which go tool pprof shows")

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/worker/link"
+)
+
+// Serve is the workload of the processes that Options.WorkersIn starts: a worker of the server that Options.Store names, until
+// its input ends.
+const Serve = "worker"
+
+// joinPatience is how long workers may take to join.
+const joinPatience = 20 * time.Second
+
+// markAt is the output of a marking step in another process. All are on this machine, and have one clock.
+type markAt struct {
+	At int64 `json:"at"` // µs since 1970
+}
+
+// marking is the step that notes when its code began, for workers in other processes.
+func marking() action.Action {
+	return action.Action{Spec: spec.Spec{Name: "bench.mark", Summary: "Notes the time.", OpenOutputs: true}, Handler: action.HandlerFunc(func(context.Context, *action.Call) (any, error) {
+		return markAt{time.Now().UnixMicro()}, nil
+	})}
+}
+
+// work is a worker in a process of its own. It ends with its input, so also with who has started it.
+func work(ctx context.Context, server string, concurrency int) error {
+	actions, err := app.Actions(app.Options{Register: func(r *action.Registry) error { return r.Add(marking()) }})
+	if err != nil {
+		return err
+	}
+	w, err := link.New(link.Options{Nodes: []string{server}, Name: "bench-" + strconv.Itoa(os.Getpid()), Stream: true, Actions: actions, Concurrency: concurrency, Header: http.Header{},
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // its end is what counts
+		w.Drain()
+	}()
+	return w.Run(ctx)
+}
+
+// withWorkers is withApp for a server that only conducts, whose steps run in other processes.
+func withWorkers(ctx context.Context, o app.Options, processes int, f func(context.Context, *app.App) error) (err error) {
+	concurrency := o.Workers
+	o.Workers = -1
+	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	s, err := app.NewServer(ctx, app.ServerOptions{Options: o, Listen: "127.0.0.1:0", StopAfter: time.Second})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	ctx, stop := context.WithCancel(ctx)
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	defer func() { stop(); err = errors.Join(err, <-ran) }()
+	end, err := startWorkers(ctx, s.URL(), processes, concurrency)
+	defer func() { err = errors.Join(err, end()) }()
+	if err != nil {
+		return err
+	}
+	return f(ctx, s.App)
+}
+
+// startWorkers starts processes of this program as workers, and waits until they have joined. end ends them.
+func startWorkers(ctx context.Context, server string, processes, concurrency int) (end func() error, err error) {
+	var inputs []io.Closer
+	var cmds []*exec.Cmd
+	end = func() (err error) {
+		for i := range cmds {
+			err = errors.Join(err, inputs[i].Close(), cmds[i].Wait())
+		}
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return end, err
+	}
+	for range processes {
+		cmd := exec.Command(self, "bench", Serve, "--store", server, "--workers", strconv.Itoa(concurrency))
+		cmd.Stderr = os.Stderr
+		in, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			return end, err
+		}
+		inputs, cmds = append(inputs, in), append(cmds, cmd)
+	}
+	client, err := api.NewClient(api.ClientOptions{URL: server})
+	if err != nil {
+		return end, err
+	}
+	for deadline := time.Now().Add(joinPatience); ; {
+		list, err := client.Workers(ctx)
+		if err == nil && len(list.Workers) == processes+1 {
+			return end, nil
+		}
+		if time.Now().After(deadline) || ctx.Err() != nil {
+			return end, errors.Join(stepwell.Errorf(stepwell.CodeUnavailable, "", "the workers have not joined within %s", joinPatience), err)
+		}
+		_ = action.Pause(ctx, 5*time.Millisecond) // the loop looks at ctx
+	}
+}
+
+// observeMarks takes the times that marking steps in other processes have noted.
+func (l *load) observeMarks(u *conductor.Update) {
+	for i := range u.Rows {
+		var m markAt
+		if r := &u.Rows[i]; r.Status == stepwell.StepCompleted && len(r.Output) > 0 && json.Unmarshal(r.Output, &m) == nil && m.At > 0 {
+			l.marks <- time.UnixMicro(m.At)
+		}
+	}
+}
+
+// apart says in how many processes the workers are, for the column of the queue.
+func (b *bench) apart() string {
+	if b.WorkersIn == 0 {
+		return "memory"
+	}
+	return fmt.Sprintf("memory, workers in %d", b.WorkersIn)
+}
