@@ -81,7 +81,7 @@ func render(folder string, files []string) error {
 	if err != nil {
 		return err
 	}
-	rendered, err := engine.Engine{Strict: true}.Render(c, values)
+	rendered, err := engine.Engine{Strict: true}.RenderWithContext(context.Background(), c, values)
 	if err != nil {
 		return err
 	}
