@@ -98,6 +98,7 @@ func operations() []operation {
 		{"project.get", "GET", prefix + "/projects/{project_id}", viewer, 0, "Shows a project"},
 		{"project.delete", "DELETE", prefix + "/projects/{project_id}", editor, changes, "Removes a project and its progress; executions stay"},
 		{"project.progress", "GET", prefix + "/projects/{project_id}/progress", viewer, 0, "Tells how far a project is"},
+		{"project.events", "GET", prefix + "/projects/{project_id}/events", viewer, streams, "Streams how far a project is, and its end, as server-sent events"},
 		{"project.total", "PUT", prefix + "/projects/{project_id}/total", operator, changes, "Sets the number of items of a project"},
 		{"project.status", "PUT", prefix + "/projects/{project_id}/status", operator, changes, "Sets the status of a project; nothing but a reset leaves DONE"},
 		{"project.discovered", "POST", prefix + "/projects/{project_id}/discovered", operator, changes, "Says that all items are found: sets their number, and goes on to PROCESSING or DONE"},

@@ -72,6 +72,7 @@ func (k *projects) serve(s *server) {
 	k.kindOf.serve(s)
 	one := s.named("project_id")
 	handle(s, "project.progress", k.progress, one)
+	handle(s, "project.events", k.follow, one, k.described)
 	handle(s, "project.total", k.setTotal, one)
 	handle(s, "project.status", k.setStatus, one)
 	handle(s, "project.discovered", k.discovered, one)

@@ -78,7 +78,7 @@ func (s *Server) sendTraces(ctx context.Context) error {
 // requested is told of every request; its route is the name of the operation. Streams last as long as a client
 // wants them to.
 func (s *Server) requested(operation, method string, status int, took time.Duration) {
-	s.meter.Request(operation, method, status, took, operation == "execution.stream" || operation == "execution.events")
+	s.meter.Request(operation, method, status, took, operation == "execution.stream" || operation == "execution.events" || operation == "project.events")
 }
 
 // linked is told which trace an execution was started by.

@@ -34,6 +34,8 @@ type Options struct {
 	Sync string
 	// Output is text, json or markdown.
 	Output string
+	// State is the Redis server of `bench progress`. Defaults to none: the database answers.
+	State string
 	// Workers is how many steps run at once. Defaults to that of an App.
 	Workers int
 	// WorkersIn is in how many other processes the workers of no-op steps are, each with Workers steps at once; the process that
@@ -55,7 +57,7 @@ var workloads = []struct {
 	run         func(*bench) error // nil: no-op steps
 }{
 	{"start", 1, 1_000_000, 200, nil}, {"chain", 1, 1_000_000, 100, nil}, {"fanout", 1, 1_000_000, 10_000, nil}, {"diamond", 1, 1_000_000, 1_000, nil},
-	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve},
+	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve}, {"progress", 1, 100_000, 1_000, (*bench).progress},
 }
 
 // Workloads are the names that Run knows.

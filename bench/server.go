@@ -31,7 +31,7 @@ type server struct {
 }
 
 // startServer starts a server on a free port, and returns when it is ready.
-func startServer(ctx context.Context, db, sync string) (*server, error) {
+func startServer(ctx context.Context, db, sync string, more ...string) (*server, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -45,10 +45,10 @@ func startServer(ctx context.Context, db, sync string) (*server, error) {
 	if s.api, err = api.NewClient(api.ClientOptions{URL: s.base, HTTP: patient}); err != nil {
 		return nil, err
 	}
-	s.cmd = exec.Command(self, "serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:"+port)
+	s.cmd = exec.Command(self, append([]string{"serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:" + port}, more...)...)
 	s.cmd.Dir = filepath.Dir(db)
 	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
-	s.cmd.Env = append(os.Environ(), "STEPWELL_SERVER_LIMITS_RATE=10000", "STEPWELL_SERVER_LIMITS_BURST=10000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0")
+	s.cmd.Env = append(os.Environ(), "STEPWELL_SERVER_LIMITS_RATE=1000000", "STEPWELL_SERVER_LIMITS_BURST=1000000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0")
 	if err := s.cmd.Start(); err != nil {
 		return nil, err
 	}

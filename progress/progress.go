@@ -233,6 +233,16 @@ func (t *Tracker) Read(ctx context.Context, project string) (Progress, error) {
 	return t.of(&store.ProgressResult{ProjectProgress: list[0]}), nil
 }
 
+// Event is the event of the finish of a project, with the counts as they are now; nil if it has not finished.
+func (t *Tracker) Event(ctx context.Context, project string) (*store.ProjectEvent, error) {
+	list, err := t.o.Store.Progress(ctx, []string{project})
+	if err != nil || len(list) == 0 || list[0].Completed.IsZero() {
+		return nil, err
+	}
+	e := list[0].Finish()
+	return &e, nil
+}
+
 func (t *Tracker) change(ctx context.Context, op string, c *store.ProgressChange) (Progress, error) {
 	if t.adding.isClosed() {
 		return Progress{}, errClosed

@@ -201,9 +201,14 @@ func (p *ProjectProgress) raise(done, errors int64) {
 	p.OtherDone, p.OtherErrors = done, errors
 }
 
+// Finish is the event of a finished project.
+func (p *ProjectProgress) Finish() ProjectEvent {
+	return ProjectEvent{p.Event, p.Completed.UTC().Format(eventTime), ProjectCounts{p.Project, p.Total, p.Done, p.Errors}}
+}
+
 // Entry is the outbox entry of a finished project.
 func (p *ProjectProgress) Entry() (Outgoing, error) {
-	body, err := json.Marshal(ProjectEvent{p.Event, p.Completed.UTC().Format(eventTime), ProjectCounts{p.Project, p.Total, p.Done, p.Errors}})
+	body, err := json.Marshal(p.Finish())
 	return Outgoing{Kind: JobCompleted, Body: body, At: p.Completed}, err
 }
 

@@ -12,7 +12,7 @@ func (p *program) newBenchCommand() *cobra.Command {
 	formats := choice{"all", []string{"all", "ndjson.zst", "parquet"}}
 	var output *choice
 	cmd := &cobra.Command{
-		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve",
+		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress",
 		Short: "Measure this machine: no-op steps through the whole path, durable commits included",
 		Long: `Runs no-op steps through the whole product and prints what they cost.
 
@@ -30,6 +30,9 @@ func (p *program) newBenchCommand() *cobra.Command {
            --schema-dir, else from the cache and the network
   serve    a server under load for n seconds: 100 executions of two seconds at a time, each followed over a WebSocket, 50 other
            requests a second and 100 schedules of every five seconds; then 1,000 executions at once
+  progress a server on which 100 workers count an item of each of n projects, while 1,000 dashboards ask every two
+           seconds how far one is; fails unless every count is found and every project has sent one event. With
+           --state a Redis server answers the dashboards
 
 fsync is the median time of this disk's own flush of 4 KiB, measured just before: no commit that
 survives a loss of power can be faster. --sync both measures with and without it in turns, so that
@@ -42,12 +45,13 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000 and 20")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20 and 1000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one")
 	f.Var(&sync, "sync", "what a commit survives: full (loss of power), normal (death of the process), or both in turns")
 	output = format(f, "text", "json", "markdown")
+	f.StringVar(&o.State, "state", "", "progress: `URL` of a Redis server for the state")
 	f.IntVar(&o.Workers, "workers", 0, "how many steps run at once; defaults to that of run")
 	f.IntVar(&o.WorkersIn, "workers-in", 0, "in how many other processes the steps of start, chain, fanout and diamond run; 0: in this one")
 	f.StringVar(&o.Schemas, "schema-dir", "", "stac: `folder` of schemas, laid out as <host>/<path> with an index.json")
