@@ -69,12 +69,19 @@ func (c *checked) Run(ctx context.Context, call *Call) (any, error) {
 // Registry is a set of actions by name. It is a value that its owner fills before use; afterwards
 // it is read by many goroutines and changed by Announce alone.
 type Registry struct {
+	// Spread says that streams run on several machines, each with folders of its own: what package definition asks for with
+	// IsSpread. Defaults to one machine.
+	Spread bool
+
 	byName map[string]*registered
 	names  []string
 
 	announcing sync.Mutex
 	announced  atomic.Pointer[map[string]*registered] // never changed, but replaced; nil: none
 }
+
+// IsSpread reports Spread.
+func (r *Registry) IsSpread() bool { return r.Spread }
 
 type registered struct {
 	Action

@@ -54,6 +54,10 @@ type Options struct {
 	// Checkpoints is the directory where item streams keep how far they have come, and their failure records.
 	// Defaults to DB with "-streams" behind it.
 	Checkpoints string
+	// SharedStreams is where a stream's files go as often as it makes them durable, so that another process of the database goes
+	// on with it: a folder that all of them mount, or s3://bucket/prefix. Defaults to none: streams stay on their machine, and
+	// begin anew on another.
+	SharedStreams string
 	// S3 configures access to s3:// paths. Defaults to the environment (AWS_*).
 	S3 files.S3Options
 	// Schemas says where STAC schemas are. Defaults to the network, with a cache in the user's cache directory.
@@ -103,6 +107,7 @@ type Options struct {
 	touch    func(path string) error                              // CodeDenied for a file that steps may not touch; nil: all
 	sandbox  func(context.Context) (*sandbox.Sandbox, error)      // confines a command; nil: no confinement
 	backup   func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
+	streams  *sharedStreams
 	secrets  *lateGuard                            // of the App that the actions are for
 	readOnly bool                                  // another process runs the executions of the database
 	serves   bool                                  // it is a server's, which has keys of its own to keep
@@ -132,12 +137,12 @@ type App struct {
 
 // Actions returns the registry of all built-in actions and those of the options.
 func Actions(o Options) (*action.Registry, error) {
-	r, _, err := actions(o)
+	r, _, err := actions(&o)
 	return r, err
 }
 
 // actions also returns the steps' HTTP client, which the caller closes.
-func actions(o Options) (*action.Registry, *outbound.Client, error) {
+func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 	r := &action.Registry{}
 	client, err := outbound.New(o.HTTP)
 	if err != nil {
@@ -150,7 +155,8 @@ func actions(o Options) (*action.Registry, *outbound.Client, error) {
 		func() error { return httpcall.Register(r, client) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
-		func() error { return streams(r, client, o) },
+		func() error { return o.shareStreams(r) },
+		func() error { return streams(r, client, *o) },
 	} {
 		if err := add(); err != nil {
 			return nil, nil, err
@@ -183,7 +189,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 		a.queue.Limit(name, limits)
 	}
 	o.secrets, o.backup = &lateGuard{}, a.backup
-	if a.Actions, a.client, err = actions(o); err != nil {
+	if a.Actions, a.client, err = actions(&o); err != nil {
 		return nil, err
 	}
 	a.Store, err = openStore(ctx, store.Options{Path: o.DB, Exclusive: !o.readOnly && !o.shared(), ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
@@ -196,6 +202,9 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Store.Close())
 		}
 	}()
+	if err := o.streams.open(ctx, a.Store); err != nil {
+		return nil, err
+	}
 	if err := a.join(ctx, &o); err != nil {
 		return nil, err
 	}

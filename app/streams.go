@@ -31,6 +31,9 @@ func streams(r *action.Registry, client *outbound.Client, o Options) error {
 		}
 	}
 	so := stream.Options{Dir: o.Checkpoints}
+	if o.streams != nil {
+		so.Shared = o.streams
+	}
 	if o.secrets != nil {
 		so.Secrets = o.secrets
 	}

@@ -16,7 +16,7 @@ import (
 //
 // is asked about the parameters of every step that contain no template. One that also has
 //
-//	Spread() bool
+//	IsSpread() bool
 //
 // says whether its workers are on several machines: a stream that writes to a local folder needs a queue then.
 type Catalog interface {

@@ -10,13 +10,13 @@ import (
 
 // spread is a Catalog whose workers are on several machines, which share no folders unless a queue says so.
 type spread interface {
-	Spread() bool
+	IsSpread() bool
 }
 
 // localOutput refuses a sink that writes to a folder of whichever worker gets its stream: another attempt may be another
 // worker's, and nobody would find what the first has written. A queue names workers that share the folder.
 func (c *checker) localOutput(here located, about *spec.Spec) {
-	if s, ok := c.cat.(spread); !ok || !s.Spread() || about.Stream.Writes == nil || c.queued(here) {
+	if s, ok := c.cat.(spread); !ok || !s.IsSpread() || about.Stream.Writes == nil || c.queued(here) {
 		return
 	}
 	step := here.step()

@@ -202,7 +202,7 @@ steps:
 // spreadActions are of workers on several machines, and know where OutputModule writes.
 type spreadActions struct{ definition.Catalog }
 
-func (spreadActions) Spread() bool { return true }
+func (spreadActions) IsSpread() bool { return true }
 
 func (a spreadActions) Spec(name string) (*spec.Spec, bool) {
 	s, ok := a.Catalog.Spec(name)

@@ -78,7 +78,7 @@ func (s *segment) takeOver(ctx context.Context) (err error) {
 // tries again with a later block. The checkpoint's lock is held.
 func (s *segment) handOver(must bool) error {
 	h := s.handover
-	if !must && time.Since(h.last) < s.interval {
+	if !must && len(s.graph.ends) > 1 && time.Since(h.last) < s.interval { // each end has blocks of its own
 		return nil
 	}
 	defer func() { h.last = time.Now() }()

@@ -65,6 +65,7 @@ type crashRig struct {
 	t       *testing.T
 	dir     string
 	address string
+	flags   []string // more of serve
 	client  *api.Client
 	process *exec.Cmd
 	service *httptest.Server
@@ -102,7 +103,7 @@ func newCrashRig(t *testing.T) *crashRig {
 // start begins a life of the server and waits until it is ready.
 func (r *crashRig) start() {
 	r.t.Helper()
-	r.process = exec.Command("stepwell", "serve", "--listen", r.address, "--workers", "64")
+	r.process = exec.Command("stepwell", append([]string{"serve", "--listen", r.address, "--workers", "64"}, r.flags...)...)
 	r.process.Dir = r.dir
 	var out bytes.Buffer
 	r.process.Stdout, r.process.Stderr = &out, &out

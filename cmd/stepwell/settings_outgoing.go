@@ -26,6 +26,7 @@ type outgoing struct {
 	Schemas  schema.Options   `json:"schemas"`
 	Streams  struct {
 		Checkpoints string `json:"checkpoints"`
+		Shared      string `json:"shared"`
 	} `json:"streams"`
 }
 
@@ -42,7 +43,7 @@ func (p *program) options() (app.Options, error) {
 		o.DB = p.settings.db
 	}
 	s := &p.settings.outgoing
-	o.HTTP, o.S3, o.Schemas, o.Checkpoints = s.HTTP, s.S3, s.Schemas, s.Streams.Checkpoints
+	o.HTTP, o.S3, o.Schemas, o.Checkpoints, o.SharedStreams = s.HTTP, s.S3, s.Schemas, s.Streams.Checkpoints, s.Streams.Shared
 	p.engineOptions(&o)
 	var err error
 	o.Services, err = p.serviceOptions()
