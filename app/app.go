@@ -107,7 +107,7 @@ type Options struct {
 	touch    func(path string) error                              // CodeDenied for a file that steps may not touch; nil: all
 	sandbox  func(context.Context) (*sandbox.Sandbox, error)      // confines a command; nil: no confinement
 	backup   func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
-	streams  *sharedStreams
+	streams  *files.Shared
 	secrets  *lateGuard                            // of the App that the actions are for
 	readOnly bool                                  // another process runs the executions of the database
 	serves   bool                                  // it is a server's, which has keys of its own to keep
@@ -202,7 +202,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Store.Close())
 		}
 	}()
-	if err := o.streams.open(ctx, a.Store); err != nil {
+	if err := o.claimStreams(ctx, a.Store); err != nil {
 		return nil, err
 	}
 	if err := a.join(ctx, &o); err != nil {

@@ -1,0 +1,64 @@
+package files
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/stream/durable"
+)
+
+// Shared is a durable.Shared of one database, in a place that others may use too.
+type Shared struct {
+	durable.Shared
+	owner string // with a slash at its end
+}
+
+// OpenShared opens a folder, or s3://bucket/prefix. Nothing is asked of it before Claim, which is called before anything else.
+func OpenShared(address string, o S3Options) (*Shared, error) {
+	if isS3(address) {
+		b, err := NewBucket(address, o)
+		return &Shared{Shared: b}, err
+	}
+	if strings.Contains(address, "://") {
+		return nil, stepwell.Invalid("name a folder, or s3://bucket/prefix", "%q is no place for streams", address)
+	}
+	dir, err := filepath.Abs(address)
+	return &Shared{Shared: durable.NewSharedFolder(dir)}, err
+}
+
+// Claim says whose the names are, and probes the place.
+func (s *Shared) Claim(ctx context.Context, owner string) error {
+	s.owner = owner + "/"
+	return durable.Probe(ctx, s)
+}
+
+// Put implements durable.Shared.
+func (s *Shared) Put(ctx context.Context, name string, body []byte) error {
+	return s.Shared.Put(ctx, s.owner+name, body)
+}
+
+// Create implements durable.Shared.
+func (s *Shared) Create(ctx context.Context, name string, body []byte) error {
+	return s.Shared.Create(ctx, s.owner+name, body)
+}
+
+// Get implements durable.Shared.
+func (s *Shared) Get(ctx context.Context, name string) ([]byte, error) {
+	return s.Shared.Get(ctx, s.owner+name)
+}
+
+// List implements durable.Shared.
+func (s *Shared) List(ctx context.Context, prefix string) ([]durable.Stored, error) {
+	found, err := s.Shared.List(ctx, s.owner+prefix)
+	for i := range found {
+		found[i].Name = strings.TrimPrefix(found[i].Name, s.owner)
+	}
+	return found, err
+}
+
+// Remove implements durable.Shared.
+func (s *Shared) Remove(ctx context.Context, name string) error {
+	return s.Shared.Remove(ctx, s.owner+name)
+}
