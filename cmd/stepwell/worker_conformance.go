@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/signal"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +40,7 @@ func (p *program) newWorkerConformanceCommand() *cobra.Command {
 			if o.Command = args; verbose {
 				o.Output = p.err
 			}
-			return p.conform(cmd, o, output.value)
+			return p.conform(o, output.value)
 		},
 	}
 	f := cmd.Flags()
@@ -49,7 +53,9 @@ func (p *program) newWorkerConformanceCommand() *cobra.Command {
 }
 
 // conform prints each result of the checks as it is known.
-func (p *program) conform(cmd *cobra.Command, o conformance.Options, output string) error {
+func (p *program) conform(o conformance.Options, output string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	failed := 0
 	o.Each = func(x conformance.Result) {
 		if !x.Passed {
@@ -64,8 +70,10 @@ func (p *program) conform(cmd *cobra.Command, o conformance.Options, output stri
 		}
 		p.showCheck(x)
 	}
-	results, err := conformance.Run(cmd.Context(), o)
+	results, err := conformance.Run(ctx, o)
 	switch {
+	case ctx.Err() != nil:
+		return exitError(exitInterrupted)
 	case err != nil:
 		return err
 	case output != "json":

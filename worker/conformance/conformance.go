@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os/exec"
 	"slices"
 	"sync"
 	"time"
@@ -156,6 +157,9 @@ func (o *Options) validate() error {
 	}
 	if len(o.Command) == 0 {
 		return stepwell.Invalid("give the worker's command and its arguments", "there is no command to check")
+	}
+	if _, err := exec.LookPath(o.Command[0]); err != nil && o.Dir == "" {
+		return stepwell.Invalid("the command and its arguments come after --", "the worker's command does not start: %v", err)
 	}
 	for _, name := range o.Only {
 		if !slices.ContainsFunc(checks, func(c check) bool { return c.name == name }) {
