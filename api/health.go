@@ -21,12 +21,13 @@ type Vitals struct {
 	Scheduler string // running, stopped or disabled
 	Draining  bool   // it starts or stops
 	Unready   string // why it takes no work; "" while it does
+	Degraded  bool   // it takes work, but the lists of steps are away
 	Dapr      bool   // its Dapr sidecar answered lately
 }
 
 // Health is budpipeline §4.4's answer.
 type Health struct {
-	Status    string `json:"status" enum:"healthy,draining,degraded" doc:"healthy while it takes work, draining while it starts or stops, degraded while the database takes nothing."`
+	Status    string `json:"status" enum:"healthy,draining,degraded" doc:"healthy while it takes work, draining while it starts or stops, degraded while the database takes nothing, or the Redis server with the lists of steps has been away for 5 seconds."`
 	Dapr      bool   `json:"dapr_connected" doc:"Whether the Dapr sidecar has answered its health check within the last ten seconds. False without a sidecar too; stepwell doctor tells the two apart."`
 	Active    int    `json:"active_workflows" doc:"Executions that run or wait."`
 	Scheduler string `json:"scheduler_status" enum:"running,stopped,disabled"`
@@ -39,7 +40,7 @@ func (s *server) getHealth(context.Context, *struct{}) (*answer[Health], error) 
 	switch {
 	case v.Draining:
 		h.Status = "draining"
-	case v.Unready != "":
+	case v.Unready != "" || v.Degraded:
 		h.Status = "degraded"
 	}
 	return reply(h, nil)

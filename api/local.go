@@ -59,7 +59,9 @@ func (s *server) serveLocal(op *operation, hc huma.Context, next func(huma.Conte
 	}
 }
 
-// inProcess sends requests to a handler instead of over a network. An answer is read while it is written.
+// InProcess sends requests to a handler instead of over a network. An answer is read while it is written.
+func InProcess(h http.Handler) http.RoundTripper { return inProcess{h} }
+
 type inProcess struct{ handler http.Handler }
 
 // RoundTrip implements http.RoundTripper.

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/queue/redisq"
+	"github.com/stepwell/stepwell/trigger/event/redisource"
 )
 
 // DefaultListen is the address of a server that nothing else is said of: this machine alone.
@@ -52,6 +54,10 @@ type ServerOptions struct {
 	// WorkerLease is how long a worker in another process may say nothing of a step that it holds; then the step goes on
 	// elsewhere. Defaults to 15 seconds.
 	WorkerLease time.Duration
+	// Lists are the Redis lists in which steps are offered to whoever takes them from there. Defaults to none (no URL).
+	Lists redisq.Options
+	// Sources are the Redis streams and channels that events are taken from, by name. Defaults to none.
+	Sources map[string]redisource.Source
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 }
@@ -88,6 +94,7 @@ type Server struct {
 	parts
 	confinement confinement
 	workers     workers
+	sources     *redisource.Reader // nil: none
 	o           ServerOptions
 	listener    net.Listener
 	http        *http.Server
@@ -114,9 +121,11 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 	}
 	s.observed(&s.o.Options)
 	s.o.advertise = s.advertised
-	s.buildDesk()
+	if err := s.buildDesk(ctx); err != nil {
+		return nil, err
+	}
 	if s.App, err = New(ctx, s.o.Options); err != nil {
-		return nil, errors.Join(err, s.closeListener())
+		return nil, errors.Join(err, s.closeListener(), s.closeLists())
 	}
 	if s.o.Now = s.now; s.listener == nil {
 		s.listener, err = listen(ctx, &s.o)
@@ -147,7 +156,7 @@ func (s *Server) Ready() error {
 
 // Close lets go of everything. Call it after Run has returned.
 func (s *Server) Close() error {
-	return errors.Join(s.closeListener(), s.closeProgress(), s.App.Close())
+	return errors.Join(s.closeListener(), s.closeProgress(), s.App.Close(), s.closeRedis())
 }
 
 func (s *Server) closeListener() error {

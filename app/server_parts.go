@@ -70,7 +70,7 @@ type parts struct {
 
 // build creates the parts in the order of their dependencies, the API last.
 func (s *Server) build(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildAPI} {
+	for _, step := range []func(context.Context) error{s.buildAccess, s.buildConfinement, s.buildSecrets, s.buildFeed, s.buildTriggers, s.buildSources, s.buildAPI} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -200,6 +200,7 @@ func (s *Server) vitals() api.Vitals {
 	if err := s.Ready(); err != nil {
 		v.Unready = reason(err).Message
 	}
+	v.Degraded = s.listsAway()
 	if s.state.Load() != ready {
 		v.Scheduler, v.Draining = "stopped", true
 	}

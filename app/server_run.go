@@ -36,7 +36,7 @@ func (s *Server) Run(ctx context.Context) error {
 	working, halt := context.WithCancel(ctx)
 	defer halt()
 	worked := make(chan error, 1)
-	go func() { worked <- s.pool.Run(working) }()
+	go func() { worked <- s.runPools(working) }()
 
 	if err := s.begin(acting); err != nil {
 		broken(err)
@@ -99,8 +99,7 @@ func (s *Server) work(acting *loopGroup, halt func(), worked <-chan error) error
 	case <-s.drain:
 	}
 	acting.end()
-	s.workers.desk.Stop()
-	s.pool.Drain()
+	s.drainPools()
 	limit := time.NewTimer(s.o.StopAfter)
 	defer limit.Stop()
 	select {

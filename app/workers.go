@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,9 +19,11 @@ import (
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/worker/link"
 )
 
 // The kinds of objects of workers in other processes: the actions that they serve, and the local pools of servers.
@@ -38,7 +41,9 @@ const (
 // workers is a server's side of workers in other processes.
 type workers struct {
 	desk   *desk.Desk
-	joined atomic.Bool // a worker has joined this server
+	joined atomic.Bool   // a worker has joined this server
+	lists  *redisq.Lists // nil: none
+	own    *link.Worker  // takes from lists in this process; nil: nobody does
 
 	mu    sync.Mutex
 	pools pools
@@ -65,15 +70,20 @@ type stepQueue interface {
 }
 
 // buildDesk makes the desk, which is the conductor's queue.
-func (s *Server) buildDesk() {
+func (s *Server) buildDesk(ctx context.Context) error {
 	now := func() time.Time {
 		if s.App == nil {
 			return s.o.Now()
 		}
 		return s.now() // which may be a database's
 	}
-	s.o.desk = desk.New(desk.Options{Node: workerName(), Nodes: s.nodeAddresses, Lease: s.o.WorkerLease, Conducts: s.o.Workers < 0, Gone: s.gone, Announce: s.announce, Now: now, Log: s.o.Log})
+	o := desk.Options{Node: workerName(), Nodes: s.nodeAddresses, Lease: s.o.WorkerLease, Conducts: s.o.Workers < 0, Gone: s.gone, Announce: s.announce, Now: now, Log: s.o.Log}
+	if err := s.openLists(ctx, &o); err != nil {
+		return err
+	}
+	s.o.desk = desk.New(o)
 	s.workers.desk = s.o.desk
+	return nil
 }
 
 // nodeAddresses is desk.Options.Nodes.
@@ -126,7 +136,7 @@ func (s *Server) attachDesk(ctx context.Context) (err error) {
 	if w.pools, err = s.readPools(ctx); err != nil {
 		return err
 	}
-	if err := s.forgetPools(ctx); err != nil {
+	if err := errors.Join(s.forgetPools(ctx), s.buildListsWorker()); err != nil {
 		return err
 	}
 	return s.putPool(ctx)
@@ -162,6 +172,9 @@ func (s *Server) gone(worker string) bool {
 			return false
 		}
 		w.pools = p
+	}
+	if s.node == nil {
+		worker = strings.TrimSuffix(worker, ownLists)
 	}
 	return w.pools.names[worker] || worker == "" && !w.pools.joined
 }

@@ -108,13 +108,9 @@ func (d *Desk) serveTurn(ctx context.Context, caller Caller, body []byte) (answe
 	return answered{out, undo}, nil
 }
 
-// serveClaim lets an attempt begin, or gives a waiting one to a worker that knows of it from elsewhere.
+// serveClaim lets an attempt begin that a worker holds, or gives it one that it knows of from elsewhere.
 func (d *Desk) serveClaim(ctx context.Context, caller Caller, body []byte) (answered, error) {
 	in, err := read[wire.Claim](body)
-	if err != nil {
-		return answered{}, err
-	}
-	s, err := d.session(caller, in.Worker)
 	if err != nil {
 		return answered{}, err
 	}
@@ -122,30 +118,59 @@ func (d *Desk) serveClaim(ctx context.Context, caller Caller, body []byte) (answ
 	if err != nil {
 		return answered{}, err
 	}
+	s, err := d.claimant(caller, in.Worker)
+	if err != nil {
+		return answered{}, err
+	}
 	a, fresh := d.claimable(s, k)
 	if a == nil {
 		return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is somebody else's, or nobody wants it", k.epoch, in.StepID)
 	}
-	if fresh {
+	out := answered{body: struct{}{}}
+	if fresh || in.Take || in.Epoch == 0 { // the worker may not have heard the answer to its first claim
 		t, ok := d.finish(ctx, a, s)
 		if !ok {
-			return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "the step cannot begin")
+			return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "the step cannot begin, or has secrets and this link is not encrypted")
 		}
-		return answered{body: t}, nil
+		out.body = t
 	}
-	return answered{body: struct{}{}}, d.begin(ctx, s, a, in)
+	if in.Take {
+		return out, nil
+	}
+	return out, d.begin(ctx, s, a, in)
 }
 
-// claimable finds the attempt of a claim; fresh says that it has been given to the worker just now.
+// claimant finds the worker of a claim. One that has not joined, because it knows of the step from a list, gets no other
+// steps.
+func (d *Desk) claimant(caller Caller, name string) (*session, error) {
+	s, err := d.session(caller, name)
+	if d.o.Lists == nil || stepwell.CodeOf(err) != stepwell.CodeNotFound {
+		return s, err
+	}
+	if name == "" || len(name) > wire.MaxName {
+		return nil, stepwell.Invalid("", "worker is a name of 1 to %d bytes", wire.MaxName)
+	}
+	if err := d.seat(caller, &wire.Join{Worker: name, Concurrency: maxConcurrency}); err != nil {
+		return nil, err
+	}
+	return d.session(caller, name)
+}
+
+// claimable finds the attempt of a claim, which is the worker's then; fresh says that it was not before.
 func (d *Desk) claimable(s *session, k id) (a *attempt, fresh bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch a = d.attempts[k]; {
-	case a == nil || a.settling || a.revoked:
+	if k.epoch == 0 {
+		k = d.out.names[wire.Step(k.execution, k.idx)]
+	}
+	a = d.attempts[k]
+	fresh = a != nil && a.holder != s
+	switch {
+	case a == nil || a.settling || a.revoked, fresh && len(s.held) >= s.concurrency+maxCredit:
 		return nil, false
 	case d.adopt(a, s):
-		return a, false
-	case a.state == waiting && d.suits(a.task, s) && len(s.held) < s.concurrency+maxCredit:
+		return a, fresh
+	case a.state == waiting && d.suits(a.task, s):
 		d.hold(a, s, a.lease)
 		return a, true
 	}

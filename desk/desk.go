@@ -47,6 +47,13 @@ type Options struct {
 	// Announce takes the actions of a worker that joins; an error refuses it. Defaults to accepting actions of which the
 	// node knows none of its own: they are given no steps.
 	Announce func(ctx context.Context, worker string, actions []wire.Action) error
+	// Lists are where steps of some queues are offered besides links. Defaults to none.
+	Lists Lists
+	// Offered is how long an attempt in a list may stay unannounced before it is pushed again, if it seems lost. Defaults to
+	// 3 seconds.
+	Offered time.Duration
+	// Address gives that of this node, for those who take messages from lists. Defaults to none.
+	Address func() string
 	// Now is the clock that leases and records use. Defaults to time.Now.
 	Now func() time.Time
 	// Log takes the desk's own messages. Defaults to slog.Default.
@@ -80,6 +87,7 @@ type Desk struct {
 	stopped  bool            // no more tasks go out
 	chores   []func(context.Context)
 	wake     chan struct{} // one token: chores are there
+	out      offers
 	bodies   budget
 	gone     []conductor.RunEvent // Run's
 	serving  context.Context      // ends with Run: no call waits longer, and streams end
@@ -113,6 +121,7 @@ type state uint8
 const (
 	waiting  state = iota // in the queue
 	local                 // with the local pool
+	offered               // in a list outside
 	held                  // by a worker elsewhere
 	expected              // by whoever had it when its execution's node died
 	loose                 // given out once, and held by nobody
@@ -136,6 +145,11 @@ type attempt struct {
 	given    bool      // to a worker, at some time
 	claimed  bool      // recorded as running by its holder
 	told     bool      // its holder has been told that it is revoked
+	misfit   bool      // whoever took it from a list cannot run it
+	outward  bool      // counted among those that go to lists
+	place    place     // in lists
+	pushed   int64     // number of the push
+	pushes   int
 	remote   *worker.Remote
 }
 
@@ -162,9 +176,17 @@ func New(o Options) *Desk {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	if o.Address == nil {
+		o.Address = func() string { return "" }
+	}
+	if o.Offered <= 0 {
+		o.Offered = 3 * time.Second
+	}
 	serving, shut := context.WithCancel(context.Background())
-	return &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]id{}, waiting: map[string]int{}, sessions: map[string]*session{},
+	d := &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]id{}, waiting: map[string]int{}, sessions: map[string]*session{},
 		portable: map[string]bool{}, wake: make(chan struct{}, 1)}
+	d.initOffers()
+	return d
 }
 
 // Attach sets what the desk works with, once, before anything runs.
@@ -187,6 +209,7 @@ func (d *Desk) Push(ctx context.Context, messages []queue.Message) error {
 		}
 	}
 	d.wakeSessions()
+	d.wakeOffers()
 	return d.queue.Push(ctx, messages)
 }
 
@@ -213,6 +236,12 @@ func (d *Desk) count(a *attempt, n int) {
 		return
 	}
 	a.counted = n > 0
+	if n > 0 {
+		a.outward = d.goesOut(a.task)
+	}
+	if a.outward {
+		d.out.waits += n
+	}
 	name := a.task.Step.Action
 	if d.waiting[name] += n; d.waiting[name] == 0 {
 		delete(d.waiting, name)
@@ -227,6 +256,10 @@ func (d *Desk) drop(a *attempt) {
 	if a.task != nil {
 		d.count(a, -1)
 		delete(d.byRun, flight{a.task.Run, a.idx, a.epoch})
+	}
+	d.unlist(a)
+	if name := wire.Step(a.execution, a.idx); d.o.Lists != nil && d.out.names[name] == a.id {
+		delete(d.out.names, name)
 	}
 	delete(d.attempts, a.id)
 	d.release(a)
@@ -245,6 +278,7 @@ func (d *Desk) release(a *attempt) {
 		_ = d.queue.Ack(context.Background(), []queue.Lease{a.lease}) // never fails
 		a.lease = queue.Lease{}
 		d.wakeSessions()
+		d.wakeOffers()
 	}
 }
 
@@ -339,7 +373,7 @@ func (d *Desk) Revoke(run int64, idx int32, epoch uint32) {
 		a.holder.ring()
 		return
 	}
-	if a.state == waiting {
+	if a.state == waiting || a.state == offered {
 		d.stopWaiting(a)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
-	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/worker"
 )
@@ -124,7 +123,7 @@ func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Jo
 	if err := d.seat(caller, in); err != nil {
 		return nil, err
 	}
-	return &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Nodes: append([]string{}, d.o.Nodes()...)}, nil
+	return &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Nodes: append([]string{}, d.o.Nodes()...), Address: d.o.Address()}, nil
 }
 
 // seat makes or renews the session of a worker.
@@ -191,6 +190,9 @@ func (d *Desk) renew(s *session, list []wire.ID) error {
 func (d *Desk) adopt(a *attempt, s *session) bool {
 	switch {
 	case a.state == held && a.holder == s:
+	case a.state == offered:
+		d.markTaken(a)
+		d.hold(a, s, a.lease)
 	case a.state == expected, a.state == loose, a.state == waiting && a.given:
 		d.hold(a, s, queue.Lease{})
 	default:
@@ -203,6 +205,7 @@ func (d *Desk) adopt(a *attempt, s *session) bool {
 // hold gives an attempt to a worker. The caller holds the lock.
 func (d *Desk) hold(a *attempt, s *session, lease queue.Lease) {
 	d.count(a, -1)
+	d.unlist(a)
 	now := d.o.Now()
 	a.state, a.holder, a.lease, a.given, a.since, a.until = held, s, lease, true, now, now.Add(d.o.Lease)
 	s.held[a.id] = a
@@ -210,7 +213,7 @@ func (d *Desk) hold(a *attempt, s *session, lease queue.Lease) {
 
 // turn is one turn of a worker.
 func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turned, error) {
-	if len(in.Outcomes) > wire.MaxOutcomes || len(in.Holding)+len(in.Back) > wire.MaxHolding {
+	if len(in.Outcomes) > wire.MaxOutcomes || len(in.Holding)+len(in.Back)+len(in.Took) > wire.MaxHolding {
 		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "a turn carries at most %d outcomes and %d held attempts", wire.MaxOutcomes, wire.MaxHolding)
 	}
 	d.mu.Lock()
@@ -220,6 +223,10 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 		return nil, err
 	}
 	out := &wire.Turned{Tasks: []wire.Task{}, Stop: []wire.ID{}, Committed: []wire.ID{}, Refused: []wire.Refused{}}
+	stop, err := d.took(ctx, s, in.Took)
+	if err != nil {
+		return nil, err
+	}
 	if err := d.giveBack(ctx, s, in.Back); err != nil {
 		return nil, err
 	}
@@ -232,7 +239,11 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 	if len(in.Outcomes) > 0 {
 		wait = 0
 	}
+	if len(in.Took) > 0 {
+		wait = 0
+	}
 	d.deal(ctx, s, in.Want, wait, out)
+	out.Stop = append(out.Stop, stop...)
 	return out, nil
 }
 
@@ -331,7 +342,7 @@ func (d *Desk) draw(s *session, want int) (list []*attempt) {
 
 // suits reports whether a task may go to a worker. The caller holds the lock.
 func (d *Desk) suits(t *engine.Task, s *session) bool {
-	if !s.actions[t.Step.Action] || !s.serves(t.Queue) || len(t.Members) > 0 || !d.mayGo(t.Step.Action) {
+	if !s.actions[t.Step.Action] || !s.serves(t.Queue) || len(t.Members) > 0 || !d.mayGo(t.Step.Action) || d.listed(t) {
 		return false
 	}
 	if s.caller.Secure {
@@ -347,7 +358,7 @@ func (d *Desk) isLocal(t *engine.Task) bool {
 	if len(t.Members) > 0 || d.p.Actions == nil {
 		return true
 	}
-	return !d.p.Actions.Announced(name) && !(d.o.Conducts && d.mayGo(name))
+	return !d.p.Actions.Announced(name) && !(d.o.Conducts && d.mayGo(name)) && !d.goesOut(t)
 }
 
 // mayGo reports whether calls of an action can be finished here: no template is left for the handler. The caller holds the
@@ -367,24 +378,14 @@ func (d *Desk) mayGo(name string) bool {
 
 // finish renders a task for its holder. A task that cannot be rendered has failed.
 func (d *Desk) finish(ctx context.Context, a *attempt, s *session) (wire.Task, bool) {
-	ctx = context.WithoutCancel(ctx) // the step does not fail because its worker goes
-	p := d.p.Runner.Prepare(ctx, a.task)
-	if p.Err != nil {
-		ev := d.p.Runner.Run(ctx, p)
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		d.drop(a)
-		d.do(func(ctx context.Context) { d.report(ctx, "a step that cannot begin", a.task.Run, ev) })
+	p, params, ok := d.render(ctx, a)
+	if !ok {
 		return wire.Task{}, false
-	}
-	params, err := expr.Marshal(p.Params)
-	if err != nil || p.Params == nil {
-		params = []byte("{}")
 	}
 	d.mu.Lock()
 	secure := s.caller.Secure
 	d.mu.Unlock()
-	if !secure && d.p.Secrets != nil && (string(d.p.Secrets.Seal(a.execution, params)) != string(params) || string(p.State) != string(a.task.State)) {
+	if !secure && d.hasSecrets(a, &p, params) {
 		d.mu.Lock()
 		a.secret = true
 		d.putBack(a)
@@ -403,16 +404,21 @@ func (d *Desk) call(a *attempt, p *worker.Prepared, params []byte) wire.Task {
 	}
 	a.remote = x
 	d.mu.Unlock()
-	name := t.Step.Name
-	if name == "" {
-		name = t.Step.ID
-	}
-	return wire.Task{ID: a.wire(), ExecutionID: t.Execution, ExecutionNo: t.Run, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
+	return wire.Task{ID: a.wire(), ExecutionID: t.Execution, ExecutionNo: t.Run, Pipeline: t.Pipeline, StepKey: t.Key, StepName: stepName(t), Action: t.Step.Action,
 		Attempt: t.Attempt, Params: params, State: p.State, TimeoutMS: x.Timeout().Milliseconds(), Dir: t.Dir, LogLevel: t.Step.Policy.LogLevel,
 		NotIdempotent: t.Step.Policy.NotIdempotent}
 }
 
-// giveBack puts attempts that a worker holds and has not begun into the queue again.
+// stepName is the name of a task's step.
+func stepName(t *engine.Task) string {
+	if t.Step.Name == "" {
+		return t.Step.ID
+	}
+	return t.Step.Name
+}
+
+// giveBack puts attempts that a worker holds and has not begun into the queue again. One that it has from a list, and cannot
+// run, goes to links for a while.
 func (d *Desk) giveBack(_ context.Context, s *session, list []wire.ID) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -421,15 +427,22 @@ func (d *Desk) giveBack(_ context.Context, s *session, list []wire.ID) error {
 		if err != nil {
 			return err
 		}
-		if a := s.held[k]; a != nil && !a.settling && !a.claimed {
-			d.putBack(a)
+		a := d.attempts[k]
+		if a == nil || a.settling || a.claimed || a.holder != s && a.state != offered {
+			continue
 		}
+		if a.state == offered {
+			d.markTaken(a)
+			a.misfit = true
+		}
+		d.putBack(a)
 	}
 	return nil
 }
 
 // putBack puts a held attempt into the queue again. The caller holds the lock.
 func (d *Desk) putBack(a *attempt) {
+	d.unlist(a)
 	d.release(a)
 	if a.remote != nil {
 		a.remote.Close()
@@ -451,6 +464,7 @@ func (d *Desk) pushAgain(a *attempt) {
 	m := queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Away: !d.isLocal(t), Body: t}
 	if err := d.queue.Push(context.Background(), []queue.Message{m}); err == nil {
 		d.wakeSessions()
+		d.wakeOffers()
 	} // else the process ends
 }
 
@@ -514,7 +528,7 @@ func (d *Desk) Unserved(execution string) map[string]string {
 	defer d.mu.Unlock()
 	found := map[string]string{}
 	for k, a := range d.attempts {
-		if k.execution == execution && a.state == waiting && !d.isLocal(a.task) && !d.served(a.task) {
+		if k.execution == execution && a.state == waiting && !d.isLocal(a.task) && !d.listed(a.task) && !d.served(a.task) {
 			found[a.task.Key] = a.task.Step.Action
 		}
 	}

@@ -2,6 +2,7 @@ package desk
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -13,6 +14,11 @@ import (
 // Run ends leases and reports lost attempts until ctx ends; then streams and waiting turns end too. It is called once.
 func (d *Desk) Run(ctx context.Context) error {
 	defer d.shut()
+	if d.o.Lists != nil {
+		var lists sync.WaitGroup
+		defer lists.Wait()
+		lists.Go(func() { d.offerLoop(ctx) })
+	}
 	tick := time.NewTicker(max(time.Millisecond, min(d.o.Lease, d.o.Requeue)/6))
 	defer tick.Stop()
 	for {

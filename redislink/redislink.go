@@ -191,8 +191,8 @@ func Field(info, name string) string {
 	return ""
 }
 
-// passing are the errors of a server that will take the same command later.
-var passing = []string{"LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "MASTERDOWN", "MISCONF", "NOREPLICAS", "BUSY", "ERR max number of clients"}
+// passing are the errors of a server that will take the same command later; the client leaves "ERR" out.
+var passing = []string{"LOADING", "CLUSTERDOWN", "TRYAGAIN", "OOM", "READONLY", "MASTERDOWN", "MISCONF", "NOREPLICAS", "BUSY", "max number of clients"}
 
 // Transient reports whether the same try may succeed later: all but an error that the server gives for this command, and ErrClosed.
 func Transient(err error) bool {

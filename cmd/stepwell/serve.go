@@ -65,6 +65,7 @@ func (p *program) newServeCommand() *cobra.Command {
 	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` to listen on")
 	cmd.Flags().StringVar(&state, "state", "", "`URL` of a Redis server that has the progress of projects too, such as redis://127.0.0.1:6379")
 	cmd.Flags().StringVar(&advertise, "advertise", "", "`URL` at which other servers on the same PostgreSQL database reach this one (default: the address that it listens on)")
+	cmd.Flags().StringVar(&p.settings.queue, "queue", "", "`URL` of a Redis server in whose lists steps are offered to workers of any kind (docs/queues.md)")
 	return cmd
 }
 
@@ -127,6 +128,10 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	if p.settings.workers == 0 {
 		o.Workers = -1
 	}
+	if o.Lists, err = s.lists(p.settings.queue); err != nil {
+		return o, err
+	}
+	o.Sources = s.Sources
 	o.WorkerLease = time.Duration(s.Server.WorkerLease * float64(time.Second))
 	o.Log = p.serverLog(&s.Log)
 	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {

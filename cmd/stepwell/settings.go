@@ -27,7 +27,7 @@ const settingsFile = "stepwell.yaml"
 const maxSettings = 64 << 10
 
 // settingNames are the flags that a variable and the settings file may give too.
-var settingNames = []string{"data", "db", "workers", "sync", "lenient"}
+var settingNames = []string{"data", "db", "workers", "sync", "lenient", "queue"}
 
 // settings are the values of the flags that several commands have.
 type settings struct {
@@ -37,6 +37,7 @@ type settings struct {
 	workers  int
 	sync     choice
 	lenient  bool
+	queue    string // address of the Redis server with the lists of steps
 	outgoing outgoing
 	serving  serving // from file; `serve` and what speaks to it put the environment over it
 }
@@ -128,6 +129,7 @@ type settingsDocument struct {
 	Workers string `json:"workers"`
 	Sync    string `json:"sync"`
 	Lenient string `json:"lenient"`
+	Queue   string `json:"queue"`
 	sections
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/stac/schema"
 	"github.com/stepwell/stepwell/stream/files"
@@ -53,7 +54,12 @@ func (p *program) options() (app.Options, error) {
 // engineOptions are what a server and a single run have in common: queues, prices and the key of secrets.
 func (p *program) engineOptions(o *app.Options) {
 	s := p.settings.serving
-	o.Queues = s.Queues
+	for name, q := range s.Queues {
+		if o.Queues == nil {
+			o.Queues = map[string]queue.Limits{}
+		}
+		o.Queues[name] = q.Limits
+	}
 	for name, c := range s.Prices {
 		if o.Prices == nil {
 			o.Prices = map[string]app.Price{}

@@ -3,23 +3,32 @@ package main
 import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/queue"
+	"github.com/stepwell/stepwell/trigger/event/redisource"
 )
 
 // serving are the settings that `stepwell serve` reads beside those of all commands. Every one of them but the policy
 // is also a variable: STEPWELL_ and its keys joined by underscores.
 type serving struct {
-	Server    serverSettings           `json:"server"`
-	Defaults  defaultSettings          `json:"defaults"`
-	Retention retentionSettings        `json:"retention"`
-	Queues    map[string]queue.Limits  `json:"queues"`
-	Prices    map[string]priceSettings `json:"prices"`
-	Telemetry telemetrySettings        `json:"telemetry"`
-	State     stateSettings            `json:"state"`
-	Secrets   secretSettings           `json:"secrets"`
-	Exec      execSettings             `json:"exec"`
-	Policy    access.Policy            `json:"policy"`
-	Files     fileSettings             `json:"files"`
-	Log       logSettings              `json:"log"`
+	Server    serverSettings               `json:"server"`
+	Defaults  defaultSettings              `json:"defaults"`
+	Retention retentionSettings            `json:"retention"`
+	Queues    map[string]queueSettings     `json:"queues"`
+	Sources   map[string]redisource.Source `json:"event_sources"`
+	Prices    map[string]priceSettings     `json:"prices"`
+	Telemetry telemetrySettings            `json:"telemetry"`
+	State     stateSettings                `json:"state"`
+	Secrets   secretSettings               `json:"secrets"`
+	Exec      execSettings                 `json:"exec"`
+	Policy    access.Policy                `json:"policy"`
+	Files     fileSettings                 `json:"files"`
+	Log       logSettings                  `json:"log"`
+}
+
+// queueSettings are the limits of a queue, and where its steps are offered.
+type queueSettings struct {
+	queue.Limits
+	Via   string `json:"via" enum:"nodes,redis"` // "": as the default queue's, which is redis where there is a server
+	Lists int    `json:"lists" minimum:"0" maximum:"3"`
 }
 
 type serverSettings struct {

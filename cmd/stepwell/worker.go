@@ -18,6 +18,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/worker/link"
 )
 
@@ -25,6 +26,7 @@ import (
 type workerFlags struct {
 	servers, queues []string
 	token, name     string
+	redis           string
 	concurrency     int
 }
 
@@ -51,7 +53,8 @@ func (p *program) newWorkerCommand() *cobra.Command {
 	}
 	g.StringSliceVar(&f.servers, "server", nil, "`URL` of the server, or of several; else STEPWELL_SERVER, else "+defaultServer)
 	g.StringVar(&f.token, "token-file", "", "`file` with the API key; else STEPWELL_API_KEY")
-	g.StringSliceVar(&f.queues, "queues", nil, "only steps of these `queues`; defaults to all")
+	g.StringSliceVar(&f.queues, "queues", nil, "only steps of these `queues`; defaults to all, with --redis to the default queue")
+	g.StringVar(&f.redis, "redis", "", "`URL` of the Redis server in whose lists the server offers steps: take them from there too")
 	g.IntVar(&f.concurrency, "concurrency", 0, "how many steps run at once; defaults to four for each processor, at least 8")
 	g.StringVar(&f.name, "name", "", "unique `name` of this worker; defaults to the machine's and a number")
 	cmd.AddCommand(p.newWorkerConformanceCommand())
@@ -90,6 +93,16 @@ func (f *workerFlags) options(p *program) (o link.Options, err error) {
 	return o, err
 }
 
+// openLists connects to the Redis server; nil: none is named.
+func (f *workerFlags) openLists() (*redisq.Lists, error) {
+	if f.redis == "" {
+		return nil, nil
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	return app.OpenLists(ctx, f.redis)
+}
+
 func workerName() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
@@ -106,6 +119,14 @@ func (p *program) work(f *workerFlags) error {
 	}
 	o.Log = p.serverLog(&p.settings.serving.Log)
 	slog.SetDefault(o.Log)
+	lists, err := f.openLists()
+	if err != nil {
+		return err
+	}
+	if lists != nil {
+		defer lists.Close()
+		o.Lists = lists
+	}
 	w, err := link.New(o)
 	if err != nil {
 		return err

@@ -78,8 +78,9 @@ type Join struct {
 // Joined answers it.
 type Joined struct {
 	Node         string   `json:"node"`
-	LeaseSeconds float64  `json:"lease_seconds"` // what is held must be listed more often than that
-	Nodes        []string `json:"nodes"`         // addresses of all nodes, for when this one is gone
+	LeaseSeconds float64  `json:"lease_seconds"`     // what is held must be listed more often than that
+	Nodes        []string `json:"nodes"`             // addresses of all nodes, for when this one is gone
+	Address      string   `json:"address,omitempty"` // of this node, as messages in lists have it
 }
 
 // JoinFirst is the hint of a call by a worker that has not joined the node.
@@ -109,6 +110,7 @@ type Turn struct {
 	Worker   string    `json:"worker"`
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	Holding  []ID      `json:"holding,omitempty"` // renews the leases of all listed
+	Took     []ID      `json:"took,omitempty"`    // from a list: held from now on; what is not wanted comes in Stop
 	Back     []ID      `json:"back,omitempty"`    // not begun, and not to be
 	Want     int       `json:"want,omitempty"`    // at most so many tasks
 	WaitMS   int       `json:"wait_ms,omitempty"` // for the first task, or for news in Stop
@@ -149,6 +151,21 @@ type Task struct {
 	LogLevel      string          `json:"log_level,omitempty"`
 	NotIdempotent bool            `json:"not_idempotent,omitempty"` // claim it before it begins
 }
+
+// Message is a step in a list outside of the node, for whoever takes it from there. With Task it may begin at once, else
+// a Claim answers the task; one that is no longer wanted is refused then, or its outcome is.
+type Message struct {
+	StepID      string `json:"step_id"`
+	StepName    string `json:"step_name"`
+	ExecutionID string `json:"execution_id"`
+	Epoch       uint32 `json:"epoch"`
+	Queue       string `json:"queue,omitempty"`
+	Node        string `json:"node,omitempty"` // address of the node that awaits the outcome
+	Task        *Task  `json:"task,omitempty"` // without secrets, and at most MaxTask bytes
+}
+
+// MaxTask is the size of the largest finished call in a Message, in bytes.
+const MaxTask = 64 << 10
 
 // The statuses of an outcome.
 const (
@@ -191,11 +208,13 @@ type Wait struct {
 	External  string          `json:"external_id,omitempty"`
 }
 
-// Claim says that a held attempt begins; 409: it must not.
+// Claim says that a held attempt begins, or takes one that the worker knows from a list: then it begins, and the answer is
+// its Task. 409: it must not begin. A worker need not have joined to claim.
 type Claim struct {
 	Worker string  `json:"worker"`
 	StepID string  `json:"step_id"`
-	Epoch  uint32  `json:"epoch"`
+	Epoch  uint32  `json:"epoch,omitempty"` // Defaults to the attempt that is in a list
+	Take   bool    `json:"take,omitempty"`  // it does not begin yet
 	RanMS  float64 `json:"ran_ms,omitempty"`
 }
 

@@ -40,8 +40,10 @@ type Options struct {
 	Client  *http.Client // Defaults to one without a time limit
 	Version string       // of the program, for people
 	Actions *action.Registry
-	// Queues are those served. Defaults to all.
+	// Queues are those served. Defaults to all, and with Lists to the default queue.
 	Queues []string
+	// Lists are taken from besides the nodes. Defaults to none.
+	Lists Lists
 	// Concurrency is how many steps run at once. Defaults to four for each processor, at least 8.
 	Concurrency int
 	// Grace is how long a handler may go on after its context ended, and how long outcomes are offered at the end.
@@ -63,6 +65,9 @@ func (o *Options) validate() error {
 	}
 	if o.Client == nil {
 		o.Client = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16}}
+	}
+	if o.Lists != nil && len(o.Queues) == 0 {
+		o.Queues = []string{queue.DefaultQueue}
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -94,7 +99,12 @@ type Worker struct {
 	outbox   []*task
 	bytes    int
 	draining bool
-	more     chan struct{} // closed when ready, idle or outbox have changed; nil: nobody waits
+	endPop   context.CancelFunc // set by Run
+	asked    time.Time          // when tasks from lists were looked for that the node does not know of
+	listed   bool               // tasks come from lists
+	address  string             // of the node, as messages have it
+	others   map[string]*Worker // for messages of other nodes, by their address; nil: none can be made
+	more     chan struct{}      // closed when ready, idle or outbox have changed; nil: nobody waits
 }
 
 // New makes a worker.
@@ -102,7 +112,7 @@ func New(o Options) (*Worker, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{o: o, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}}
+	w := &Worker{o: o, listed: o.Lists != nil, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}}
 	for _, n := range o.Nodes {
 		w.nodes = append(w.nodes, strings.TrimRight(n, "/"))
 	}
@@ -137,6 +147,9 @@ func (w *Worker) stopFetching() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.draining = true
+	if w.endPop != nil {
+		w.endPop()
+	}
 	w.change()
 }
 
@@ -147,6 +160,13 @@ func (w *Worker) Run(ctx context.Context) error {
 	fetching, endFetch := context.WithCancel(ctx)
 	var loops sync.WaitGroup
 	loops.Go(func() { w.fetchLoop(fetching) })
+	if w.o.Lists != nil {
+		popping, endPop := context.WithCancel(fetching)
+		w.mu.Lock()
+		w.endPop = endPop
+		w.mu.Unlock()
+		loops.Go(func() { w.popLoop(popping, ctx) })
+	}
 	loops.Go(func() { w.sendLoop(serving) })
 	loops.Go(func() { w.tellLoop(serving) })
 	err := w.pool.Run(ctx)
@@ -250,6 +270,7 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 		return nil, err
 	}
 	w.mu.Lock()
+	w.address = out.Address
 	w.lease = max(time.Duration(out.LeaseSeconds*float64(time.Second)), 10*time.Millisecond)
 	w.mu.Unlock()
 	for _, n := range out.Nodes {
@@ -263,7 +284,7 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 // actions describes what this worker serves.
 func (w *Worker) actions() (list []wire.Action) {
 	for _, s := range w.o.Actions.Specs() {
-		if s.Stream != nil || s.Internal || s.Stays {
+		if s.Stream != nil || s.Internal || s.Stays || w.o.Actions.Announced(s.Name) {
 			continue // they stay with their node
 		}
 		for _, name := range append([]string{s.Name}, s.Aliases...) {

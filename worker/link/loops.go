@@ -115,13 +115,17 @@ func (w *Worker) sendLoop(ctx context.Context) {
 			return
 		}
 		in := wire.Turn{Outcomes: w.offered(), Back: w.unbegun()}
+		in.Took = w.untold(in.Back)
 		if time.Since(beat) >= due {
 			in.Holding, beat = w.holding(), time.Now()
 		}
-		if len(in.Outcomes)+len(in.Back) == 0 && in.Holding == nil {
+		if len(in.Outcomes)+len(in.Back)+len(in.Took) == 0 && in.Holding == nil {
 			continue
 		}
 		out, err := w.turn(ctx, in)
+		if err == nil && len(in.Took) > 0 {
+			w.told(in.Took)
+		}
 		switch {
 		case err != nil:
 			w.failed(ctx, "outcomes are kept, and offered again", err)

@@ -28,6 +28,7 @@ type task struct {
 	id   wire.ID
 	came time.Time
 
+	listed   bool       // from a list, and its node has not been told
 	talk     sync.Mutex // held while lines are on their way: the outcome comes after them
 	lines    []wire.Line
 	dropped  int
@@ -71,7 +72,10 @@ func (w *Worker) holding() []wire.ID {
 }
 
 // add takes tasks in. One that is here already came twice.
-func (w *Worker) add(list []wire.Task) {
+func (w *Worker) add(list []wire.Task) { w.addFrom(list, false) }
+
+// addFrom is add; listed says that the tasks come from a list.
+func (w *Worker) addFrom(list []wire.Task, listed bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range list {
@@ -80,7 +84,7 @@ func (w *Worker) add(list []wire.Task) {
 			w.o.Log.Error("a task cannot be read", "step", list[i].StepID, "error", err)
 			continue
 		}
-		if w.held[t.key()] == nil {
+		if t.listed = listed; w.held[t.key()] == nil {
 			w.held[t.key()] = t
 			w.ready = append(w.ready, t)
 		}

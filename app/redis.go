@@ -1,0 +1,176 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/desk"
+	"github.com/stepwell/stepwell/desk/wire"
+	"github.com/stepwell/stepwell/queue/redisq"
+	"github.com/stepwell/stepwell/trigger/event/redisource"
+	"github.com/stepwell/stepwell/worker/link"
+)
+
+const (
+	ownLists    = "-lists"        // ends the name of the server's worker that takes from lists
+	listsAwayIn = 5 * time.Second // then the server is degraded
+)
+
+// openLists connects to the Redis server whose lists have steps. One that is away is waited for; CodeInvalid: one that cannot
+// serve lists.
+func (s *Server) openLists(ctx context.Context, o *desk.Options) (err error) {
+	if s.o.Lists.URL == "" {
+		return nil
+	}
+	w := &s.workers
+	if w.lists, err = redisq.Open(s.o.Lists); err != nil {
+		return err
+	}
+	if err := w.lists.Ping(ctx); stepwell.CodeOf(err) == stepwell.CodeInvalid {
+		return errors.Join(err, s.closeLists())
+	}
+	w.joined.Store(true) // whoever takes from a list need not join
+	o.Lists, o.Address = w.lists, s.address
+	return nil
+}
+
+// address is where workers reach this server: other servers on the same database are elsewhere.
+func (s *Server) address() string { return cmp.Or(s.o.Advertise, s.URL()) }
+
+func (s *Server) closeLists() error {
+	if s.workers.lists != nil {
+		s.workers.lists.Close()
+	}
+	return nil
+}
+
+// listsAway reports whether the lists have been away for so long that it should be known.
+func (s *Server) listsAway() bool { return s.workers.desk.ListsAway() > listsAwayIn }
+
+// buildListsWorker makes the worker of this process that takes from the lists what the local pool leaves to them.
+func (s *Server) buildListsWorker() (err error) {
+	w := &s.workers
+	if w.lists == nil || s.o.Workers < 0 {
+		return nil
+	}
+	calls := w.desk.Handler(func(*http.Request) desk.Caller { return desk.Caller{ID: "server", Secure: true} })
+	w.own, err = link.New(link.Options{Nodes: []string{"http://here"}, Name: workerName() + ownLists, Client: &http.Client{Transport: api.InProcess(calls)}, Version: s.o.Version,
+		Actions: s.Actions, Lists: ownMessages{s}, Queues: s.o.Lists.Names(), Concurrency: s.pool.Concurrency(), Log: s.log})
+	return err
+}
+
+// ownMessages are those of the lists that are for this server. Those for others are put back, and those for servers that are gone
+// are dropped: whoever has taken over offers their steps again.
+type ownMessages struct{ s *Server }
+
+const othersPause = 20 * time.Millisecond // after messages for others
+
+// Pop implements link.Lists.
+func (o ownMessages) Pop(ctx context.Context, queues []string, count int, wait time.Duration) ([]string, error) {
+	list, err := o.s.workers.lists.Pop(ctx, queues, count, wait)
+	if err != nil || o.s.node == nil {
+		return list, err
+	}
+	own, others := list[:0], map[string][][]byte{}
+	for _, raw := range list {
+		var m wire.Message
+		switch err := json.Unmarshal([]byte(raw), &m); {
+		case err != nil || m.Node == o.s.address():
+			own = append(own, raw)
+		case slices.Contains(o.s.node.Addresses(), m.Node):
+			others[m.Queue] = append(others[m.Queue], []byte(raw))
+		}
+	}
+	for name, messages := range others {
+		if err := o.s.workers.lists.Return(context.WithoutCancel(ctx), name, messages); err != nil {
+			o.s.log.Warn("messages for other servers are lost, and offered again", "messages", len(messages), "error", err)
+		}
+	}
+	if len(own) == 0 && len(others) > 0 {
+		err = action.Pause(ctx, othersPause)
+	}
+	return own, err
+}
+
+// buildSources makes the reader of events from Redis.
+func (s *Server) buildSources(context.Context) (err error) {
+	if len(s.o.Sources) > 0 {
+		s.sources, err = redisource.New(redisource.Options{Sources: s.o.Sources, Receive: s.router.Receive, MaxBody: s.router.MaxBody(), Log: s.log})
+	}
+	return err
+}
+
+// startSources starts to read events from Redis: here, or on the node that has the role.
+func (s *Server) startSources(acting *loopGroup) {
+	switch {
+	case s.sources == nil:
+	case s.node == nil:
+		acting.start("event sources", s.sources.Run)
+	default:
+		acting.start("event sources", s.lead(roleSources, s.sources.Run))
+	}
+}
+
+const roleSources = "sources"
+
+// closeRedis ends the connections to the lists and to the sources of events.
+func (s *Server) closeRedis() error {
+	if s.sources != nil {
+		s.sources.Close()
+	}
+	return s.closeLists()
+}
+
+// runPools runs the local pool and the worker of the lists until both have ended.
+func (s *Server) runPools(ctx context.Context) error {
+	own := s.workers.own
+	if own == nil {
+		return s.pool.Run(ctx)
+	}
+	ran := make(chan error, 1)
+	go func() { ran <- own.Run(ctx) }()
+	err := s.pool.Run(ctx)
+	if err != nil && ctx.Err() == nil {
+		own.Drain()
+	}
+	if other := <-ran; err == nil {
+		err = other
+	}
+	return err
+}
+
+// drainPools lets running steps finish.
+func (s *Server) drainPools() {
+	s.workers.desk.Stop()
+	if s.workers.own != nil {
+		s.workers.own.Drain()
+	}
+	s.pool.Drain()
+}
+
+// OpenLists connects to the Redis server whose lists a worker takes steps from. While it is away, this waits; CodeInvalid: a
+// malformed address, or a server that cannot serve lists. Close the lists behind their worker.
+func OpenLists(ctx context.Context, url string) (*redisq.Lists, error) {
+	l, err := redisq.Open(redisq.Options{URL: url})
+	if err != nil {
+		return nil, err
+	}
+	for {
+		err := l.Ping(ctx)
+		if err == nil {
+			return l, nil
+		}
+		if stepwell.CodeOf(err) == stepwell.CodeInvalid || action.Pause(ctx, time.Second) != nil {
+			l.Close()
+			return nil, err
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package link
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/desk/wire"
+)
+
+// Lists are where a worker takes steps from besides its node; implemented by redisq.Lists.
+type Lists interface {
+	// Pop takes at most count messages (wire.Message) of some queues, and waits for the first. None: none came in time.
+	Pop(ctx context.Context, queues []string, count int, wait time.Duration) ([]string, error)
+}
+
+const (
+	popWait  = 5 * time.Second
+	tellTook = 500 * time.Millisecond // then the node hears that a task is here
+	atOnce   = 8                      // claims under way
+	maxNodes = 100                    // whose messages are taken
+)
+
+// popLoop takes tasks from lists while there are free slots. What is on its way when ctx ends is offered again by its node. Steps
+// of other nodes run until running ends.
+func (w *Worker) popLoop(ctx, running context.Context) {
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer w.drainOthers()
+	w.others = map[string]*Worker{}
+	last, pause := time.Now(), firstPause
+	for w.await(ctx, func() bool { return !w.draining && w.want(0) > 0 }) {
+		now := time.Now()
+		count := w.credited(now.Sub(last))
+		last = now
+		list, err := w.o.Lists.Pop(ctx, w.o.Queues, count, popWait)
+		if err != nil {
+			w.failed(ctx, "no tasks can be taken from the lists, trying again", err)
+			_ = action.Pause(ctx, pause) // the loop looks at ctx
+			pause = min(2*pause, lastPause)
+			continue
+		}
+		pause = firstPause
+		for node, messages := range w.sorted(list) {
+			if node == "" {
+				w.addMessages(ctx, messages)
+			} else if x := w.other(ctx, running, node, &others); x != nil {
+				x.addMessages(ctx, messages)
+			}
+		}
+	}
+}
+
+// sorted reads messages, and parts them by the address of their node, which is "" for that of this worker.
+func (w *Worker) sorted(list []string) map[string][]wire.Message {
+	w.mu.Lock()
+	own := w.address
+	w.mu.Unlock()
+	out := map[string][]wire.Message{}
+	for _, raw := range list {
+		var m wire.Message
+		if err := json.Unmarshal([]byte(raw), &m); err != nil {
+			w.o.Log.Error("a message of a list cannot be read", "error", err)
+			continue
+		}
+		if m.Node == own {
+			m.Node = ""
+		}
+		out[m.Node] = append(out[m.Node], m)
+	}
+	return out
+}
+
+// other is the worker for the messages of another node: with slots of its own, and this one's name. Nil: the node cannot be
+// joined; whoever runs its executions then offers their steps again.
+func (w *Worker) other(ctx, running context.Context, node string, run *sync.WaitGroup) *Worker {
+	x := w.others[node]
+	if x == nil {
+		if len(w.others) >= maxNodes {
+			return nil
+		}
+		o := w.o
+		o.Nodes, o.Lists = []string{node}, nil
+		var err error
+		if x, err = New(o); err != nil {
+			return nil
+		}
+		x.listed = true
+		w.others[node] = x
+		run.Go(func() { _ = x.Run(running) }) // ends as this one does
+	}
+	if _, err := x.connected(ctx); err != nil {
+		w.failed(ctx, "the node of a message cannot be joined", err)
+		return nil
+	}
+	return x
+}
+
+// drainOthers ends the workers of other nodes in order.
+func (w *Worker) drainOthers() {
+	for _, x := range w.others {
+		x.Drain()
+	}
+}
+
+// addMessages takes in what came from lists.
+func (w *Worker) addMessages(ctx context.Context, list []wire.Message) {
+	tasks := make([]wire.Task, 0, len(list))
+	var back []wire.ID
+	var claims []wire.Message
+	for _, m := range list {
+		switch {
+		case m.Task == nil:
+			claims = append(claims, m)
+		case w.serves(m.Task.Action):
+			tasks = append(tasks, *m.Task)
+		default:
+			back = append(back, m.Task.ID)
+		}
+	}
+	w.addFrom(tasks, true)
+	if len(back) > 0 {
+		w.misfits(ctx, back)
+	}
+	if len(claims) > 0 {
+		w.claimAll(ctx, claims)
+	}
+}
+
+func (w *Worker) serves(name string) bool {
+	_, ok := w.o.Actions.Spec(name)
+	return ok && !w.o.Actions.Announced(name)
+}
+
+// misfits gives tasks back that this worker cannot run: their node gives them to one that can.
+func (w *Worker) misfits(ctx context.Context, list []wire.ID) {
+	if _, err := w.turn(ctx, wire.Turn{Back: list}); err != nil {
+		w.failed(ctx, "tasks for other workers are not given back now, their node offers them again", err)
+	}
+}
+
+// claimAll asks for the tasks of messages that are without them.
+func (w *Worker) claimAll(ctx context.Context, list []wire.Message) {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for _, m := range list {
+		group.Go(func() error {
+			w.claim(ctx, &m)
+			return nil
+		})
+	}
+	_ = group.Wait() // claims return no error
+}
+
+func (w *Worker) claim(ctx context.Context, m *wire.Message) {
+	raw, err := w.call(ctx, "claim", wire.Claim{Worker: w.o.Name, StepID: m.StepID, Epoch: m.Epoch, Take: true})
+	var t wire.Task
+	if err == nil {
+		err = json.Unmarshal(raw, &t)
+	}
+	switch {
+	case err == nil && w.serves(t.Action):
+		w.add([]wire.Task{t})
+	case err == nil:
+		w.misfits(ctx, []wire.ID{t.ID})
+	case stepwell.CodeOf(err) != stepwell.CodeConflict: // nobody wants it any more
+		w.failed(ctx, "a task could not be claimed", err)
+	}
+}
+
+// untold lists the tasks from lists of which the node has not heard, and that will not end at once. The tasks that are given
+// back are among them: they are late, but not misfits.
+func (w *Worker) untold(back []wire.ID) (list []wire.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.listed {
+		return nil
+	}
+	list = append(list, back...)
+	if time.Since(w.asked) < readyFor {
+		return list
+	}
+	w.asked = time.Now()
+	for _, t := range w.held {
+		if t.listed && t.outcome == nil && time.Since(t.came) >= tellTook && len(list) < wire.MaxHolding/2 {
+			list = append(list, t.id)
+		}
+	}
+	return list
+}
+
+// told records that the node knows of tasks.
+func (w *Worker) told(list []wire.ID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	known := make(map[wire.ID]bool, len(list))
+	for _, k := range list {
+		known[k] = true
+	}
+	for _, t := range w.held {
+		if known[t.id] {
+			t.listed = false
+		}
+	}
+}
