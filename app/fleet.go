@@ -149,6 +149,29 @@ func (n *node) close() {
 	}
 }
 
+// orphansInterval is how often the node with the role looks for work outside that dead nodes have given up.
+const orphansInterval = time.Minute
+
+// orphans has the node with the role stop the work outside that dead nodes have given up; nil: this is the only process.
+func (n *node) orphans() func(ctx context.Context, take func(ctx context.Context)) {
+	if n == nil {
+		return nil
+	}
+	return func(ctx context.Context, take func(ctx context.Context)) {
+		if !n.serves {
+			return
+		}
+		err := n.Lead(ctx, fleet.RoleCancels, func(term context.Context) {
+			for take(term); action.Pause(term, orphansInterval) == nil; {
+				take(term)
+			}
+		})
+		if err != nil {
+			n.app.log.Error("a role is without its work", "role", fleet.RoleCancels, "error", err)
+		}
+	}
+}
+
 // tell passes a new signal on to the other nodes whose steps await it.
 func (n *node) tell(ctx context.Context, s store.Signal) {
 	waiting, err := n.store.Awaiting(ctx, []string{s.Key})

@@ -59,6 +59,7 @@ type Conductor interface {
 	RecoverAll(ctx context.Context) error
 	Recover(ctx context.Context, id string) error
 	Active() []string
+	LetGo(ctx context.Context, id string) error
 }
 
 // Node is this process as one of several. Its methods may be called from any goroutine.
@@ -118,6 +119,8 @@ func (n *Node) Run(ctx context.Context, c Conductor) error {
 			return err
 		case err != nil && ctx.Err() == nil:
 			n.o.Log.Warn("the lease of this node could not be renewed", "node", n.no, "error", err)
+		case err == nil && b.Late:
+			adopting.Go(func() { n.letGo(working, c) })
 		case err == nil && !n.o.Single && (b.Orphans || round%strayRounds == strayRounds-1):
 			select {
 			case <-free:
@@ -163,6 +166,30 @@ func (n *Node) beat(ctx context.Context) (*store.Beat, error) {
 		n.o.Log.Warn("this node was late: others may have taken its executions", "node", n.no)
 	}
 	return b, nil
+}
+
+// letGo lets go of the executions that others have taken over while this node was late.
+func (n *Node) letGo(ctx context.Context, c Conductor) {
+	active, owned := c.Active(), map[string]bool{}
+	for after, more := int64(0), true; more; {
+		list, err := n.o.Store.Owned(ctx, n.no, after, strayPage)
+		if err != nil {
+			return // the next commit of each tells
+		}
+		for _, x := range list {
+			after, owned[x.ID] = x.No, true
+		}
+		more = len(list) == strayPage
+	}
+	for _, id := range active {
+		if owned[id] {
+			continue
+		}
+		if err := c.LetGo(ctx, id); err != nil {
+			return
+		}
+		n.o.Log.Warn("an execution runs on another node by now", "execution", id, "node", n.no)
+	}
 }
 
 // adopt takes over what belongs to nobody, or what is this node's and yet not in memory.

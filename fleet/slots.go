@@ -55,7 +55,7 @@ func (s *Slots) Run() {
 		case <-tick.C:
 		}
 		if round%strayRounds == 0 {
-			s.leaveStrays()
+			s.compare()
 		}
 		keys, err := s.store.Vacant(s.ctx, s.n.no, vacantKeys)
 		if err != nil && s.ctx.Err() == nil {
@@ -67,20 +67,32 @@ func (s *Slots) Run() {
 	}
 }
 
-// leaveStrays ends memberships of this node that it does not know: it was about to enter an execution when another node took that
-// over, and each took the other one for the owner.
-func (s *Slots) leaveStrays() {
+// compare brings the members of this node and those that the store has of it together. Both may differ after a node was late: others
+// have ended memberships that seemed to be left behind, and two nodes may have entered one execution.
+func (s *Slots) compare() {
 	list, err := s.store.SeatsOf(s.ctx, s.n.no, strayPage)
-	if err != nil && s.ctx.Err() == nil {
-		s.n.o.Log.Warn("this node's places of concurrency keys are not known", "error", err)
+	if err != nil || len(list) == strayPage {
+		return // the next time tells
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	there := make(map[int64]bool, len(list))
 	for _, x := range list {
-		if _, busy := s.work[x.Execution]; busy || s.members[x.Execution] != nil {
+		there[x.Execution] = true
+		if _, busy := s.work[x.Execution]; !busy && s.members[x.Execution] == nil {
+			s.do(x.Execution, func() { s.try(func() error { return s.store.Rise(s.ctx, x) }) })
+		}
+	}
+	for no, x := range s.members {
+		if _, busy := s.work[no]; busy || there[no] {
 			continue
 		}
-		s.do(x.Execution, func() { s.try(func() error { return s.store.Rise(s.ctx, x) }) })
+		seat := x.seat
+		seat.Sitting = x.holds
+		s.do(no, func() { s.try(func() error { _, err := s.store.Enter(s.ctx, seat); return err }) })
+		if x.waiting {
+			s.ask(x)
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -21,8 +22,9 @@ const (
 	maxCancelling  = 8                // calls at once
 	cancelBackoff  = time.Second      // after the first call that failed; doubled up to maxCancelPause
 	maxCancelPause = 5 * time.Minute
-	cancelFor      = 24 * time.Hour // from when the work was given up; no more tries then
-	lookAgain      = time.Minute    // at work that an attempt of a former process owned
+	cancelFor      = 24 * time.Hour  // from when the work was given up; no more tries then
+	lookAgain      = time.Minute     // at work that an attempt of a former process owned
+	orphaned       = 2 * time.Minute // after the time at which a living process would have begun a call, and ended it
 )
 
 // Cancels reports whether the action's handler can stop work going on outside.
@@ -196,14 +198,25 @@ func (p *Pool) await(w store.OutsideWork, next time.Time) {
 func (p *Pool) awaitFormer(w store.OutsideWork) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, own := p.own[keyOf(&w)]; !own {
+	_, known := p.own[keyOf(&w)]
+	if !known && !slices.ContainsFunc(p.later, func(l store.OutsideWork) bool { return keyOf(&l) == keyOf(&w) }) {
 		p.later = append(p.later, w)
 	}
 }
 
 // retryCancels is the loop that takes up the rows of former processes, and retries failed calls.
 func (p *Pool) retryCancels(ctx context.Context) {
-	p.loadOutside(ctx)
+	if p.o.Orphans == nil {
+		p.loadOutside(ctx, func(*store.OutsideWork) bool { return true })
+	}
+	p.mu.Lock()
+	p.loaded, p.own = true, nil
+	p.mu.Unlock()
+	if p.o.Orphans != nil {
+		var taking sync.WaitGroup
+		defer taking.Wait()
+		taking.Go(func() { p.o.Orphans(ctx, p.takeOrphans) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -243,12 +256,7 @@ func (p *Pool) dueCancels(now time.Time) (due []store.OutsideWork, next time.Dur
 
 // loadOutside reads the rows of former processes, and passes over those that this one has written meanwhile. A failed read
 // is retried in a moment.
-func (p *Pool) loadOutside(ctx context.Context) {
-	defer func() {
-		p.mu.Lock()
-		p.loaded, p.own = true, nil
-		p.mu.Unlock()
-	}()
+func (p *Pool) loadOutside(ctx context.Context, mine func(*store.OutsideWork) bool) {
 	var after store.OutsideWork
 	for {
 		page, err := p.o.Records.OutsideWork(ctx, 0, after, 1000)
@@ -265,6 +273,9 @@ func (p *Pool) loadOutside(ctx context.Context) {
 			continue
 		}
 		for _, w := range page {
+			if !mine(&w) {
+				continue
+			}
 			if w.Held {
 				w.Next = p.o.Now()
 			}
@@ -276,6 +287,19 @@ func (p *Pool) loadOutside(ctx context.Context) {
 			return
 		}
 		after = page[len(page)-1]
+	}
+}
+
+// takeOrphans takes up what no living process is about to stop, by its times: that one would have called Cancel, and written down when it
+// calls again.
+func (p *Pool) takeOrphans(ctx context.Context) {
+	before := p.o.Now().Add(-orphaned)
+	p.loadOutside(ctx, func(w *store.OutsideWork) bool {
+		return w.Held || w.Since.Before(before) && w.Next.Before(before)
+	})
+	select {
+	case p.wake <- struct{}{}:
+	default:
 	}
 }
 

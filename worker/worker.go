@@ -84,6 +84,9 @@ type Options struct {
 	// Price is the cost, in millionths of the unit of money, of an action's calls that took so many seconds and gave
 	// the outputs. Every call counts, also a failed or a waiting one. Defaults to none.
 	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
+	// Orphans calls take whenever this process is to stop what dead processes have given up and not stopped, until ctx ends. Defaults to
+	// once, at the start, when no other process is there.
+	Orphans func(ctx context.Context, take func(ctx context.Context))
 	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
 	Now func() time.Time
 	// Log takes the pool's own messages. Defaults to slog.Default.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -293,4 +294,21 @@ func TestFleet(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTwoOwners stops a server for longer than its lease, and lets it go on: for a moment two run the same executions.
+func TestTwoOwners(t *testing.T) {
+	r := newFleetRig(t, postgrestest.URL(t), 2)
+	asleep := r.nodes[0].process.Process
+	r.work(func() {
+		if err := asleep.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		r.nodes[1].until("the other server takes over", func() bool {
+			return r.count(`SELECT count(*) FROM execution_live WHERE owner = (SELECT min(no) FROM node)`) == 0
+		})
+		if err := asleep.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
