@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/fleet"
 	"github.com/stepwell/stepwell/store"
+	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
 const keyed = "name: keyed\nsettings: {concurrency: {key: k, limit: 2}}\nsteps:\n  - {id: a, action: t.count, params: {n: 1}}\n  - {id: b, action: t.count, depends_on: [a], params: {n: 2}}\n"
@@ -100,4 +102,20 @@ func TestSlotConflictsOfTwoNodes(t *testing.T) {
 	close(g.open)
 	b.ended(t, newer, stepwell.ExecutionCompleted)
 	noSeats(t, a.store)
+}
+
+// A node that was late lets go of what others have taken over meanwhile, without a commit that would tell it.
+func TestLateNodeLetsGo(t *testing.T) {
+	url := database(t)
+	g := newGate()
+	p := slotted(t, g.action())
+	a, b := join(t, url, p), join(t, url, p)
+	id := a.begin(t, gated)
+	<-g.begun
+	if err := postgrestest.Exec(url, fmt.Sprintf(`UPDATE execution_live SET owner = %d; UPDATE node SET until = now() - interval '1 second' WHERE no = %d`, b.node.No(), a.node.No())); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the late node to let go", func() bool { return len(a.Active()) == 0 })
+	close(g.open)
+	b.ended(t, id, stepwell.ExecutionCompleted) // b finds that it owns one that it does not have
 }
