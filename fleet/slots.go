@@ -83,16 +83,22 @@ func (s *Slots) compare() {
 			s.do(x.Execution, func() { s.try(func() error { return s.store.Rise(s.ctx, x) }) })
 		}
 	}
-	for no, x := range s.members {
-		if _, busy := s.work[no]; busy || there[no] {
-			continue
+	missing := func(waiting bool) (any bool) {
+		for no, x := range s.members {
+			if _, busy := s.work[no]; busy || there[no] || x.holds == waiting {
+				continue
+			}
+			seat := x.seat
+			seat.Sitting, any = x.holds, true
+			s.do(no, func() { s.try(func() error { _, err := s.store.Enter(s.ctx, seat); return err }) })
+			if x.waiting {
+				s.ask(x)
+			}
 		}
-		seat := x.seat
-		seat.Sitting = x.holds
-		s.do(no, func() { s.try(func() error { _, err := s.store.Enter(s.ctx, seat); return err }) })
-		if x.waiting {
-			s.ask(x)
-		}
+		return any
+	}
+	if !missing(false) { // else the others come the next time, when the slots of these are taken again
+		missing(true)
 	}
 }
 

@@ -104,6 +104,34 @@ func TestSlotConflictsOfTwoNodes(t *testing.T) {
 	noSeats(t, a.store)
 }
 
+// While a node is late, others may end its memberships. It takes them up again, so that no execution waits for ever.
+func TestSlotsAreComparedWithTheStore(t *testing.T) {
+	url := database(t)
+	g := newGate()
+	a := join(t, url, slotted(t, g.action()))
+	text := strings.Replace(gated, "steps:", "settings: {concurrency: {key: k, limit: 1}}\nsteps:", 1)
+	first := a.begin(t, text)
+	<-g.begun
+	second := a.begin(t, text)
+	until(t, "both to be members", func() bool {
+		list, err := a.store.Seated(t.Context(), "k")
+		return err == nil && len(list) == 2
+	})
+	if err := postgrestest.Exec(url, `DELETE FROM seat; DELETE FROM seat_key; INSERT INTO seat_key VALUES ('lost');
+INSERT INTO seat SELECT 'lost', 99, 'x', no, 0, 1, true, false FROM node`); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "what is lost to go, and what is missing to come", func() bool {
+		list, err := a.store.Seated(t.Context(), "k")
+		lost, err2 := a.store.Seated(t.Context(), "lost")
+		return err == nil && err2 == nil && len(list) == 2 && list[0].Sitting && !list[1].Sitting && len(lost) == 0
+	})
+	close(g.open)
+	a.ended(t, first, stepwell.ExecutionCompleted)
+	a.ended(t, second, stepwell.ExecutionCompleted)
+	noSeats(t, a.store)
+}
+
 // A node that was late lets go of what others have taken over meanwhile, without a commit that would tell it.
 func TestLateNodeLetsGo(t *testing.T) {
 	url := database(t)
