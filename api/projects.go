@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api/live"
 	"github.com/stepwell/stepwell/progress"
 	"github.com/stepwell/stepwell/project"
 	"github.com/stepwell/stepwell/store"
@@ -72,7 +73,7 @@ func (k *projects) serve(s *server) {
 	k.kindOf.serve(s)
 	one := s.named("project_id")
 	handle(s, "project.progress", k.progress, one)
-	handle(s, "project.events", k.follow, one, k.described)
+	handle(s, "project.events", k.follow, one, followed)
 	handle(s, "project.total", k.setTotal, one)
 	handle(s, "project.status", k.setStatus, one)
 	handle(s, "project.discovered", k.discovered, one)
@@ -90,6 +91,29 @@ func (k *projects) progress(ctx context.Context, _ *struct{}) (*answer[ProjectPr
 		err = notFound("NOT_FOUND: there is no project %s", stepwell.Clip(id, 80))
 	}
 	return reply(p, err)
+}
+
+type followInput struct {
+	Last string `header:"Last-Event-ID" maxLength:"100"`
+}
+
+// follow streams how far a project is.
+func (k *projects) follow(ctx context.Context, _ *followInput) (*streamed, error) {
+	id, err := k.nameIn(ctx, "project_id")
+	if err == nil {
+		err = k.list.Check(ctx, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &streamed{k.passOn(live.Project(k.list, id, k.o.Stopping, live.Options{}))}, nil
+}
+
+// followed describes the stream of a project.
+func followed(op *huma.Operation) {
+	op.Description = "The event progress has how far the project is, at once and when that has changed, at most once a second. job.completed {event_id, timestamp, payload} ends the stream; its id is the event_id. 204: a client that comes back with it has everything."
+	op.Responses["200"] = &huma.Response{Description: "The stream", Content: map[string]*huma.MediaType{"text/event-stream": {Schema: &huma.Schema{Type: "string"}}}}
+	op.Responses["204"] = &huma.Response{Description: "The client has everything"}
 }
 
 // changed makes a change of the progress of the project in the path.

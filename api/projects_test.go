@@ -42,6 +42,9 @@ func TestProjectOverTheClient(t *testing.T) {
 	if !strings.Contains(stream, "event: progress\ndata: {") || !strings.Contains(stream, "event: job.completed\ndata: {\"event_id\":\"") || !strings.Contains(stream, `"payload":{"project_id":"p","total":3,"done":7,"errors":1}`) {
 		t.Errorf("the stream is %s", stream)
 	}
+	_, id, _ := strings.Cut(stream, "\nid: ")
+	id, _, _ = strings.Cut(id, "\n")
+	r.do("viewer", "GET", "/api/v1/projects/p/events", nil, "Last-Event-ID", id).is(204)
 	_, err = c.CountItems(ctx, "p", api.ProcessedItems{Done: 1, Items: []api.ProcessedItem{{Key: "c"}}})
 	want(t, err, stepwell.CodeInvalid)
 	p, err = c.ResetProject(ctx, "p")
