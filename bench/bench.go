@@ -28,7 +28,8 @@ type Options struct {
 	// Store is a database as sqlite:PATH or postgres://…, which keeps what the workloads leave there. Defaults to a temporary
 	// SQLite database for each run.
 	Store string
-	// Queue is memory:.
+	// Queue is memory:, or the address of a Redis server from whose lists the workers of no-op steps take them: WorkersIn is 1
+	// at least then.
 	Queue string
 	// Sync is the durability of a commit: full (loss of power), normal (death of the process), or both in turns.
 	Sync string
@@ -88,10 +89,23 @@ type row interface {
 	text() string
 }
 
+const memory = "memory:"
+
+// redis is the address of the Redis server, "" for none.
+func (o *Options) redis() string {
+	if o.Queue == memory {
+		return ""
+	}
+	return o.Queue
+}
+
 // Run measures a workload, or with "all" each of no-op steps, and prints the figures to out.
 func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if workload == Serve {
-		return work(ctx, o.Store, o.Workers)
+		return work(ctx, &o)
+	}
+	if o.redis() != "" {
+		o.WorkersIn = max(o.WorkersIn, 1)
 	}
 	var names []string
 	for _, w := range workloads {
@@ -112,8 +126,8 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	switch {
 	case len(names) == 0:
 		return stepwell.Invalid(strings.Join(Workloads(), ", "), "unknown workload %q", workload)
-	case o.Queue != "memory:":
-		return stepwell.Invalid("this version has memory: only", "queue %q", o.Queue)
+	case o.Queue != memory && !strings.HasPrefix(o.Queue, "redis"):
+		return stepwell.Invalid("memory:, or redis://host:6379", "queue %q", o.Queue)
 	}
 	if _, rest, ok := strings.Cut(o.Store, ":"); o.Store != "" && (!ok || rest == "") {
 		return stepwell.Invalid("use sqlite:PATH or postgres://USER@HOST/DATABASE", "store %q", o.Store)

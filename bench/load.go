@@ -98,7 +98,7 @@ func (b *bench) stepsOnce(o app.Options) (r *result, err error) {
 		halves := o.Observe
 		o.Observe = func(u *conductor.Update) { halves(u); l.observeMarks(u) }
 		with = func(ctx context.Context, o app.Options, f func(context.Context, *app.App) error) error {
-			return withWorkers(ctx, o, b.WorkersIn, f)
+			return b.withWorkers(ctx, o, f)
 		}
 	}
 	err = with(b.ctx, o, func(ctx context.Context, a *app.App) error {

@@ -18,6 +18,7 @@ import (
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/worker/link"
 )
@@ -42,13 +43,22 @@ func marking() action.Action {
 }
 
 // work is a worker in a process of its own. It ends with its input, so also with who has started it.
-func work(ctx context.Context, server string, concurrency int) error {
+func work(ctx context.Context, b *Options) error {
 	actions, err := app.Actions(app.Options{Register: func(r *action.Registry) error { return r.Add(marking()) }})
 	if err != nil {
 		return err
 	}
-	w, err := link.New(link.Options{Nodes: []string{server}, Name: "bench-" + strconv.Itoa(os.Getpid()), Stream: true, Actions: actions, Concurrency: concurrency, Header: http.Header{},
-		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	o := link.Options{Nodes: []string{b.Store}, Name: "bench-" + strconv.Itoa(os.Getpid()), Stream: true, Actions: actions, Concurrency: b.Workers, Header: http.Header{},
+		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
+	if b.redis() != "" {
+		lists, err := app.OpenLists(ctx, b.Queue)
+		if err != nil {
+			return err
+		}
+		defer lists.Close()
+		o.Lists = lists
+	}
+	w, err := link.New(o)
 	if err != nil {
 		return err
 	}
@@ -60,11 +70,11 @@ func work(ctx context.Context, server string, concurrency int) error {
 }
 
 // withWorkers is withApp for a server that only conducts, whose steps run in other processes.
-func withWorkers(ctx context.Context, o app.Options, processes int, f func(context.Context, *app.App) error) (err error) {
+func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.Context, *app.App) error) (err error) {
 	concurrency := o.Workers
 	o.Workers = -1
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s, err := app.NewServer(ctx, app.ServerOptions{Options: o, Listen: "127.0.0.1:0", StopAfter: time.Second})
+	s, err := app.NewServer(ctx, app.ServerOptions{Options: o, Listen: "127.0.0.1:0", StopAfter: time.Second, Lists: redisq.Options{URL: b.redis()}})
 	if err != nil {
 		return err
 	}
@@ -73,7 +83,7 @@ func withWorkers(ctx context.Context, o app.Options, processes int, f func(conte
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
 	defer func() { stop(); err = errors.Join(err, <-ran) }()
-	end, err := startWorkers(ctx, s.URL(), processes, concurrency)
+	end, err := b.startWorkers(ctx, s.URL(), concurrency)
 	defer func() { err = errors.Join(err, end()) }()
 	if err != nil {
 		return err
@@ -82,7 +92,7 @@ func withWorkers(ctx context.Context, o app.Options, processes int, f func(conte
 }
 
 // startWorkers starts processes of this program as workers, and waits until they have joined. end ends them.
-func startWorkers(ctx context.Context, server string, processes, concurrency int) (end func() error, err error) {
+func (b *bench) startWorkers(ctx context.Context, server string, concurrency int) (end func() error, err error) {
 	var inputs []io.Closer
 	var cmds []*exec.Cmd
 	end = func() (err error) {
@@ -95,8 +105,8 @@ func startWorkers(ctx context.Context, server string, processes, concurrency int
 	if err != nil {
 		return end, err
 	}
-	for range processes {
-		cmd := exec.Command(self, "bench", Serve, "--store", server, "--workers", strconv.Itoa(concurrency))
+	for range b.WorkersIn {
+		cmd := exec.Command(self, "bench", Serve, "--store", server, "--workers", strconv.Itoa(concurrency), "--queue", b.Queue)
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err == nil {
@@ -113,7 +123,7 @@ func startWorkers(ctx context.Context, server string, processes, concurrency int
 	}
 	for deadline := time.Now().Add(joinPatience); ; {
 		list, err := client.Workers(ctx)
-		if err == nil && len(list.Workers) == processes+1 {
+		if err == nil && len(list.Workers) == b.WorkersIn+1 {
 			return end, nil
 		}
 		if time.Now().After(deadline) || ctx.Err() != nil {
@@ -138,5 +148,9 @@ func (b *bench) apart() string {
 	if b.WorkersIn == 0 {
 		return "memory"
 	}
-	return fmt.Sprintf("memory, workers in %d", b.WorkersIn)
+	queue := "memory"
+	if b.redis() != "" {
+		queue = "redis"
+	}
+	return fmt.Sprintf("%s, workers in %d", queue, b.WorkersIn)
 }

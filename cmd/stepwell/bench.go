@@ -48,7 +48,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20 and 1000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
-	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one")
+	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")
 	f.Var(&sync, "sync", "what a commit survives: full (loss of power), normal (death of the process), or both in turns")
 	output = format(f, "text", "json", "markdown")
 	f.StringVar(&o.State, "state", "", "progress: `URL` of a Redis server for the state")

@@ -430,3 +430,15 @@ func (r *redisRig) again(settings string) *redisRig {
 	r.t.Helper()
 	return serveRedisIn(r.t, r.redis, r.dir, settings)
 }
+
+// bench --queue measures steps that workers take from the lists.
+func TestRedisBench(t *testing.T) {
+	redis := redistest.New(t)
+	out, err := exec.CommandContext(t.Context(), "stepwell", "bench", "chain", "--n", "5", "--runs", "1", "-o", "json", "--queue", "redis://"+redis.Address()).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), `"queue":"redis, workers in 1"`) {
+		t.Errorf("%v: %s", err, out)
+	}
+	if info, err := redistest.Do(redis.Address(), "INFO", "commandstats"); err != nil || !strings.Contains(info, "cmdstat_lpush") {
+		t.Errorf("the steps were not in Redis: %v\n%s", err, info)
+	}
+}
