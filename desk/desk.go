@@ -258,8 +258,10 @@ func (d *Desk) drop(a *attempt) {
 		delete(d.byRun, flight{a.task.Run, a.idx, a.epoch})
 	}
 	d.unlist(a)
-	if name := wire.Step(a.execution, a.idx); d.o.Lists != nil && d.out.names[name] == a.id {
-		delete(d.out.names, name)
+	if d.o.Lists != nil {
+		if name := wire.Step(a.execution, a.idx); d.out.names[name] == a.id {
+			delete(d.out.names, name)
+		}
 	}
 	delete(d.attempts, a.id)
 	d.release(a)

@@ -204,7 +204,7 @@ func TestListsMisfit(t *testing.T) {
 
 // The lists may lose, repeat and delay everything: every step completes once, and the lists are empty at the end.
 func TestListsFaults(t *testing.T) {
-	const steps, wide, times = 1000, 40, 4
+	const steps, wide, times = 400, 40, 4
 	var b strings.Builder
 	b.WriteString("name: f\nsteps:\n")
 	for i := range steps {

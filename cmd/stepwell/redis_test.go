@@ -318,7 +318,7 @@ outputs: {n: "{{ steps.own.outputs.n }}"}
 			if status := r.status(r.execute("away", steps)); status != "completed" {
 				t.Errorf("the execution without Redis is %s", status)
 			}
-			for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); args == nil; time.Sleep(50 * time.Millisecond) {
 				var health struct{ Status string }
 				if err := r.client.Call(t.Context(), "GET", "/api/v1/health", nil, nil, &health); err != nil {
 					t.Fatal(err)
