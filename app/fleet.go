@@ -34,6 +34,7 @@ type node struct {
 	*fleet.Node
 	store   sharedStore
 	router  *fleet.Router
+	feeds   *fleet.Feeds
 	slots   *fleet.Slots
 	end     context.CancelFunc // of the slots
 	changed int64              // the last change of an object that is known here
@@ -117,7 +118,9 @@ func (n *node) route(ctx context.Context) (err error) {
 				Hint: "all nodes have the same master key: STEPWELL_SECRETS_KEY, or secrets.key_file"}
 		}
 	}
-	n.router, err = fleet.NewRouter(n.Node, fleet.RouterOptions{Control: n.app.Conductor, Store: n.store, Key: key})
+	if n.router, err = fleet.NewRouter(n.Node, fleet.RouterOptions{Control: n.app.Conductor, Store: n.store, Key: key}); err == nil {
+		n.feeds = fleet.NewFeeds(n.router)
+	}
 	return err
 }
 
@@ -268,11 +271,14 @@ func (s *Server) peers(h http.Handler) http.Handler {
 		return h
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == fleet.Path {
+		switch r.URL.Path {
+		case fleet.Path:
 			s.node.router.ServeHTTP(w, r)
-			return
+		case fleet.FeedPath:
+			s.node.feeds.ServeHTTP(w, r)
+		default:
+			h.ServeHTTP(w, r)
 		}
-		h.ServeHTTP(w, r)
 	})
 }
 

@@ -109,7 +109,13 @@ func loopback(a net.Addr) bool {
 }
 
 func (s *Server) buildFeed(context.Context) (err error) {
-	s.hub, err = feed.New(feed.Options{Store: s.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, MaxSubscriptions: s.o.MaxFollowers, Now: s.o.Now, Log: s.log})
+	o := feed.Options{Store: s.Store, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }, MaxSubscriptions: s.o.MaxFollowers, Now: s.o.Now, Log: s.log}
+	if s.node != nil {
+		o.Peers = s.node.feeds
+	}
+	if s.hub, err = feed.New(o); err == nil && s.node != nil {
+		s.node.feeds.Serve(s.hub)
+	}
 	return err
 }
 

@@ -23,6 +23,9 @@ func (s *Server) Run(ctx context.Context) error {
 	s.attend(serving)
 	following := newLoopGroup(base, broken)
 	following.start("feed", s.hub.Run)
+	if s.node != nil {
+		following.start("feeds of other nodes", s.node.feeds.Run)
+	}
 	acting := newLoopGroup(ctx, broken) // starts work: ends before it
 	acting.start("drain", func(ctx context.Context) error {
 		select {

@@ -124,7 +124,7 @@ func (b *bench) serveOnce(db string) (r *serveResult, err error) {
 	}
 	l.stop = time.Now().Add(time.Duration(b.n) * time.Second)
 	l.run(ctx, workflow)
-	r.RSS = peakOf(strconv.Itoa(server.cmd.Process.Pid))
+	r.RSS = peakOf(strconv.Itoa(server.PID()))
 	if err := l.unschedule(ctx); err != nil {
 		return nil, err
 	}

@@ -1,89 +1,58 @@
 package bench
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
 
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/child"
 )
 
 // server is this program, serving as a child process.
 type server struct {
-	cmd  *exec.Cmd
+	*child.Process
 	base string // http://127.0.0.1:port
 	api  *api.Client
-	said bytes.Buffer
 }
 
 // startServer starts a server on a free port, and returns when it is ready.
 func startServer(ctx context.Context, db, sync string, more ...string) (*server, error) {
-	self, err := os.Executable()
+	p, err := child.Start(filepath.Dir(db), []string{"STEPWELL_SERVER_LIMITS_RATE=1000000", "STEPWELL_SERVER_LIMITS_BURST=1000000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0"},
+		append([]string{"serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:0"}, more...)...)
 	if err != nil {
 		return nil, err
 	}
-	port, err := freePort(ctx)
+	s := &server{Process: p}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	address, err := p.Address(ctx)
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.end())
 	}
-	s := &server{base: "http://127.0.0.1:" + port}
+	s.base = "http://" + address
 	patient := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * serveInFlight}}
 	if s.api, err = api.NewClient(api.ClientOptions{URL: s.base, HTTP: patient}); err != nil {
-		return nil, err
+		return nil, errors.Join(err, s.end())
 	}
-	s.cmd = exec.Command(self, append([]string{"serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:" + port}, more...)...)
-	s.cmd.Dir = filepath.Dir(db)
-	s.cmd.Stdout, s.cmd.Stderr = &s.said, &s.said
-	s.cmd.Env = append(os.Environ(), "STEPWELL_SERVER_LIMITS_RATE=1000000", "STEPWELL_SERVER_LIMITS_BURST=1000000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0")
-	if err := s.cmd.Start(); err != nil {
-		return nil, err
-	}
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		err := s.call(ctx, http.MethodGet, "/ready", "", nil)
-		if err == nil {
-			return s, nil
-		}
-		if time.Now().After(deadline) || ctx.Err() != nil {
-			return nil, errors.Join(fmt.Errorf("the server is not ready: %w", err), s.end())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	return s, nil
 }
 
-func freePort(ctx context.Context) (string, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port), nil
-}
-
-// end stops the server; its output is part of the error when it fails.
+// end stops the server.
 func (s *server) end() error {
-	if s.cmd.ProcessState != nil {
-		return nil
-	}
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return err
-	}
-	if err := s.cmd.Wait(); err != nil {
-		return fmt.Errorf("the server: %w\n%s", err, s.said.String())
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if err := s.Stop(ctx); err != nil {
+		return fmt.Errorf("the server: %w", err)
 	}
 	return nil
 }

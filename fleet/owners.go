@@ -73,14 +73,22 @@ func (n *Node) peer(no int64) (p store.NodeRow, alive bool) {
 	return p, p.Alive
 }
 
-// Addresses are those of this node and of all that are alive, where they have one.
-func (n *Node) Addresses() (list []string) {
+// others are the other nodes that lived at the last beat and have an address.
+func (n *Node) others() (list []store.NodeRow) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	for _, p := range n.peers {
-		if p.Alive && p.Address != "" {
-			list = append(list, p.Address)
+	for no, p := range n.peers {
+		if no != n.no && p.Alive && p.Address != "" {
+			list = append(list, p)
 		}
+	}
+	return list
+}
+
+// Addresses are those of this node and of all that are alive, where they have one.
+func (n *Node) Addresses() (list []string) {
+	for _, p := range n.others() {
+		list = append(list, p.Address)
 	}
 	if n.o.Address != "" {
 		list = append(list, n.o.Address)

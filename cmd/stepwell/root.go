@@ -83,6 +83,7 @@ func (p *program) root() *cobra.Command {
 		p.newStacCommand(),
 		p.newVersionCommand(),
 		p.newBenchCommand(),
+		p.newChaosCommand(),
 	)
 	return root
 }

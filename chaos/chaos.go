@@ -1,0 +1,196 @@
+// Package chaos runs servers and workers of this program on one PostgreSQL database, and kills, stops and freezes them, cuts their
+// connections and stalls the database, in an order that a seed gives. Then it checks with SQL of its own that every
+// execution has completed and every step has completed once.
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Options say what is run and disturbed.
+type Options struct {
+	// DB is a PostgreSQL database of its own, as a URL.
+	DB string
+	// For is how long executions are started and disturbed.
+	For time.Duration
+	// Executions ends it earlier, when so many have been started. 0: no limit.
+	Executions int
+	// Seed gives the order of the faults, their lengths and their pauses.
+	Seed uint64
+	// Nodes, Workers and InFlight are the servers, the workers in processes of their own, and the executions under way at once.
+	Nodes, Workers, InFlight int
+	// Pause is how long it is between two faults, on average.
+	Pause time.Duration
+	// Faults are those of Faults that happen. Defaults to all, where there are workers.
+	Faults []string
+	// Said gets a line for each fault, and one every ten seconds. Defaults to none.
+	Said io.Writer
+}
+
+// Result is what has been run, and what was wrong.
+type Result struct {
+	Seed       uint64         `json:"seed"`
+	Seconds    float64        `json:"seconds"`
+	Executions int            `json:"executions"`
+	Steps      int            `json:"steps"`
+	Faults     map[string]int `json:"faults"`
+	// Repeated counts requests that were sent again because a server was gone or could not answer.
+	Repeated int64 `json:"repeated_requests"`
+	// Ended counts processes that ended by themselves; after a freeze, a cut or a stall they may.
+	Ended int `json:"ended_by_themselves"`
+	// Wrong is what the books do not have as it should be.
+	Wrong []string `json:"wrong"`
+}
+
+// Text is the result for people.
+func (r *Result) Text() string {
+	var faults []string
+	for _, name := range slices.Sorted(maps.Keys(r.Faults)) {
+		faults = append(faults, fmt.Sprintf("%s %d", name, r.Faults[name]))
+	}
+	text := fmt.Sprintf("seed %d, %.0f s: %d executions with %d steps; faults: %s; %d requests repeated, %d processes ended by themselves\n",
+		r.Seed, r.Seconds, r.Executions, r.Steps, strings.Join(faults, ", "), r.Repeated, r.Ended)
+	if len(r.Wrong) == 0 {
+		return text + "every execution has completed, and every step once\n"
+	}
+	return text + strings.Join(r.Wrong, "\n") + "\n"
+}
+
+// maxWrong bounds what Wrong lists.
+const maxWrong = 20
+
+// patience is how long executions may take once nothing disturbs them any more.
+const patience = 2 * time.Minute
+
+// trial is one call of Run.
+type trial struct {
+	Options
+	name    string // of the pipeline
+	folder  string
+	db      *pgxpool.Pool
+	begun   time.Time
+	next    atomic.Int64 // executions started or being started
+	ended   atomic.Int64
+	repeats atomic.Int64
+	chance  *rand.Rand // of the faults
+	nodes   []*member
+	workers []*member
+
+	mu       sync.Mutex
+	result   Result
+	excused  time.Time // until then processes may end by themselves
+	stopping bool
+}
+
+// Run runs a trial. An error is one of the trial itself; what went wrong in what it tried stands in the result. CodeConflict for a
+// database that others use.
+func Run(ctx context.Context, o Options) (r *Result, err error) {
+	if o.Said == nil {
+		o.Said = io.Discard
+	}
+	names := slices.Sorted(maps.Keys(faults))
+	if len(o.Faults) == 0 {
+		o.Faults = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return o.Workers == 0 && strings.HasPrefix(name, "worker-") })
+	}
+	if o.Nodes < 1 || o.InFlight < 1 || o.Workers < 0 || o.For <= 0 || o.Pause < time.Millisecond {
+		return nil, stepwell.Invalid("", "nodes and executions in flight are at least 1, workers 0, and the times are positive")
+	}
+	for _, f := range o.Faults {
+		if faults[f] == nil {
+			return nil, stepwell.Invalid("use "+strings.Join(names, ", "), "unknown fault %q", f)
+		}
+		if o.Workers == 0 && strings.HasPrefix(f, "worker-") {
+			return nil, stepwell.Invalid("", "the fault %q needs workers", f)
+		}
+	}
+	t := &trial{Options: o, begun: time.Now(), chance: rand.New(rand.NewPCG(o.Seed, 1))}
+	t.name = fmt.Sprintf("%s%d-%d", pipelinePrefix, o.Seed, t.begun.Unix())
+	t.result = Result{Seed: o.Seed, Faults: map[string]int{}, Wrong: []string{}}
+	if t.folder, err = os.MkdirTemp("", "stepwell-chaos-"); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(t.folder)
+	if t.db, err = pgxpool.New(ctx, o.DB); err != nil {
+		return nil, stepwell.Invalid("give a database of PostgreSQL, such as postgres://user@host/name", "%v", err)
+	}
+	defer t.db.Close()
+	if err := t.alone(ctx); err != nil {
+		return nil, err
+	}
+	err = t.run(ctx)
+	return &t.result, err
+}
+
+// run starts the processes, disturbs them while executions run, waits for the end, and reads the books.
+func (t *trial) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, t.end()) }()
+	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	working, stop := context.WithTimeout(ctx, t.For+patience)
+	defer stop()
+	disturbing, calm := context.WithTimeout(ctx, t.For)
+	defer calm()
+	var helpers, clients sync.WaitGroup
+	helpers.Go(func() { t.approve(working) })
+	helpers.Go(func() { t.tell(working) })
+	disturbed := make(chan struct{})
+	go func() { defer close(disturbed); t.disturb(disturbing) }()
+	for range t.InFlight {
+		clients.Go(func() { t.work(working, disturbing) })
+	}
+	clients.Wait()
+	calm()
+	<-disturbed
+	if err := t.check(working); err != nil {
+		return err
+	}
+	stop()
+	helpers.Wait()
+	t.result.Seconds, t.result.Repeated = time.Since(t.begun).Seconds(), t.repeats.Load()
+	return ctx.Err()
+}
+
+func (t *trial) wrong(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.result.Wrong) < maxWrong {
+		t.result.Wrong = append(t.result.Wrong, fmt.Sprintf(format, args...))
+	}
+}
+
+// say writes a line with the time since the beginning.
+func (t *trial) say(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	_, _ = fmt.Fprintf(t.Said, "%7.1f s  %s\n", time.Since(t.begun).Seconds(), fmt.Sprintf(format, args...)) // for people only
+}
+
+// tell says every ten seconds how far it is.
+func (t *trial) tell(ctx context.Context) {
+	every := time.NewTicker(10 * time.Second)
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+			t.say("%d executions have ended, %d are under way, %d requests were repeated", t.ended.Load(), t.next.Load()-t.ended.Load(), t.repeats.Load())
+		}
+	}
+}

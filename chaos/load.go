@@ -1,0 +1,183 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
+)
+
+// pipelinePrefix begins the names of the pipelines of all trials.
+const pipelinePrefix = "chaos-"
+
+// The numbers of steps of an execution's parts.
+const (
+	chainSteps  = 20
+	fanSteps    = 40
+	windowSteps = 30
+	// stepsEach counts all: those above, the two loops themselves, begin, again, ask and end.
+	stepsEach = chainSteps + fanSteps + windowSteps + 2 + 4
+)
+
+// document is a pipeline with a chain, a fan-out, a window of iterations, a step that fails at first, and one that waits for an
+// approval. Its outputs follow from its parameter.
+func document(name string) json.RawMessage {
+	type m = map[string]any
+	steps := []m{{"id": "begin", "action": "util.set_output", "params": m{"outputs": m{"n": "{{ params.n }}"}}}}
+	last, value := "begin", "{{ steps.begin.outputs.n }}"
+	for i := range chainSteps {
+		id := fmt.Sprintf("c%d", i)
+		steps = append(steps, m{"id": id, "action": "util.transform", "depends_on": []string{last}, "params": m{"input": value, "expression": "{{ input + 1 }}"}})
+		last, value = id, "{{ steps."+id+".outputs.result }}"
+	}
+	each := func(n int) string { return fmt.Sprintf("{{ range(%d) | list }}", n) }
+	steps = append(steps,
+		m{"id": "fan", "depends_on": []string{"begin"}, "for_each": each(fanSteps), "action": "util.transform", "params": m{"input": "{{ item }}", "expression": "{{ input * 2 }}"}},
+		m{"id": "window", "depends_on": []string{"begin"}, "for_each": each(windowSteps), "max_concurrency": 3, "action": "util.noop"},
+		m{"id": "again", "depends_on": []string{"begin"}, "action": "util.exec", "params": m{"command": []string{"sh", "-c", `test "$STEPWELL_ATTEMPT" -gt 1`}},
+			"retry": m{"max_attempts": 10, "backoff_seconds": 0.05}},
+		m{"id": "ask", "depends_on": []string{last}, "action": "util.approval", "params": m{"message": "Go on?"}},
+		m{"id": "end", "depends_on": []string{"fan", "window", "again", "ask"}, "action": "util.noop"})
+	raw, _ := json.Marshal(m{"name": name, "parameters": []m{{"name": "n", "type": "integer", "required": true}}, "steps": steps, // texts and numbers always can be
+		"outputs": m{"chain": value, "fan": "{{ steps.fan.outputs.results }}", "window": "{{ steps.window.outputs.count }}"}})
+	return raw
+}
+
+// wanted are the outputs of an execution.
+type outputs struct {
+	Chain  int `json:"chain"`
+	Window int `json:"window"`
+	Fan    []struct {
+		Result int `json:"result"`
+	} `json:"fan"`
+}
+
+// differs says what is wrong with the outputs of execution n.
+func differs(n int, raw []byte) string {
+	var o outputs
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return err.Error()
+	}
+	if o.Chain != n+chainSteps || o.Window != windowSteps || len(o.Fan) != fanSteps {
+		return fmt.Sprintf("chain %d, window %d, fan of %d", o.Chain, o.Window, len(o.Fan))
+	}
+	for i, f := range o.Fan {
+		if f.Result != 2*i {
+			return fmt.Sprintf("fan %d has %d", i, f.Result)
+		}
+	}
+	return ""
+}
+
+// store stores the pipeline.
+func (t *trial) store(ctx context.Context) error {
+	return t.nodes[0].client().Call(ctx, "POST", "/api/v1/pipelines", nil, map[string]any{"document": document(t.name)}, nil)
+}
+
+// ask calls some server until one answers, or ctx ends. A refusal that will not pass is returned.
+func (t *trial) ask(ctx context.Context, do func(context.Context, *api.Client) error) error {
+	for {
+		var err error = errAway
+		if c := t.nodes[rand.IntN(len(t.nodes))].client(); c != nil {
+			one, cancel := context.WithTimeout(ctx, lease)
+			err = do(one, c)
+			cancel()
+		}
+		if err == nil {
+			return nil
+		}
+		switch stepwell.CodeOf(err) {
+		case stepwell.CodeInvalid, stepwell.CodeNotFound, stepwell.CodeConflict, stepwell.CodeDenied:
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		t.repeats.Add(1)
+		wait(ctx, 100*time.Millisecond)
+	}
+}
+
+var errAway = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the server is down"}
+
+// work runs one execution after the other to its end; no more are started when disturbing has ended.
+func (t *trial) work(ctx, disturbing context.Context) {
+	for disturbing.Err() == nil {
+		n := int(t.next.Add(1))
+		if t.Executions > 0 && n > t.Executions {
+			t.next.Add(-1)
+			return
+		}
+		if err := t.execute(ctx, n); err != nil {
+			t.wrong("execution %d: %v", n, err)
+		}
+		t.ended.Add(1)
+	}
+}
+
+// execute starts execution n, under a key of its own, and waits for its end.
+func (t *trial) execute(ctx context.Context, n int) error {
+	id := ""
+	if err := t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+		started, err := c.Execute(ctx, api.ExecuteRequest{Workflow: t.name, Params: api.Object{"n": n}}, fmt.Sprintf("%s-%d", t.name, n))
+		if err == nil {
+			id = started.ID
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		status := ""
+		if err := t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+			x, err := c.Execution(ctx, id)
+			if err == nil {
+				status = x.Status
+			}
+			return err
+		}); err != nil {
+			return fmt.Errorf("%s: %w", id, err)
+		}
+		switch status {
+		case "completed":
+			return nil
+		case "failed", "cancelled":
+			return fmt.Errorf("%s is %s", id, status)
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("%s is still %s", id, status)
+		}
+		wait(ctx, pause)
+	}
+}
+
+// approve answers the questions of all executions, each through some server.
+func (t *trial) approve(ctx context.Context) {
+	for ctx.Err() == nil {
+		var open []api.Approval
+		if err := t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+			list, err := c.Approvals(ctx, api.ListApprovals{Limit: 200})
+			if err == nil {
+				open = list.Approvals
+			}
+			return err
+		}); err != nil && ctx.Err() == nil {
+			t.wrong("approvals: %v", err)
+			return
+		}
+		for _, a := range open {
+			if a.Pipeline != t.name {
+				continue
+			}
+			err := t.ask(ctx, func(ctx context.Context, c *api.Client) error { _, err := c.Approve(ctx, a.ID, ""); return err })
+			if code := stepwell.CodeOf(err); err != nil && code != stepwell.CodeNotFound && code != stepwell.CodeConflict && ctx.Err() == nil { // answered, but the answer was lost
+				t.wrong("approval %s: %v", a.ID, err)
+			}
+		}
+		wait(ctx, 100*time.Millisecond)
+	}
+}
