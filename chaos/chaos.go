@@ -18,14 +18,18 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/redis/rueidis"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/redislink"
 )
 
 // Options say what is run and disturbed.
 type Options struct {
 	// DB is a PostgreSQL database of its own, as a URL.
 	DB string
+	// Queue is a Redis server, as a URL, in whose lists the steps are offered. Defaults to none.
+	Queue string
 	// For is how long executions are started and disturbed.
 	For time.Duration
 	// Executions ends it earlier, when so many have been started. 0: no limit.
@@ -36,7 +40,7 @@ type Options struct {
 	Nodes, Workers, InFlight int
 	// Pause is how long it is between two faults, on average.
 	Pause time.Duration
-	// Faults are those of Faults that happen. Defaults to all, where there are workers.
+	// Faults are those of Faults that happen. Defaults to all for which there are workers or a queue.
 	Faults []string
 	// Said gets a line for each fault, and one every ten seconds. Defaults to none.
 	Said io.Writer
@@ -83,6 +87,7 @@ type trial struct {
 	name    string // of the pipeline
 	folder  string
 	db      *pgxpool.Pool
+	redis   rueidis.Client // nil: none
 	begun   time.Time
 	next    atomic.Int64 // executions started or being started
 	ended   atomic.Int64
@@ -105,7 +110,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	}
 	names := slices.Sorted(maps.Keys(faults))
 	if len(o.Faults) == 0 {
-		o.Faults = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return o.Workers == 0 && strings.HasPrefix(name, "worker-") })
+		o.Faults = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return o.lacks(name) != "" })
 	}
 	if o.Nodes < 1 || o.InFlight < 1 || o.Workers < 0 || o.For <= 0 || o.Pause < time.Millisecond {
 		return nil, stepwell.Invalid("", "nodes and executions in flight are at least 1, workers 0, and the times are positive")
@@ -114,8 +119,8 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		if faults[f] == nil {
 			return nil, stepwell.Invalid("use "+strings.Join(names, ", "), "unknown fault %q", f)
 		}
-		if o.Workers == 0 && strings.HasPrefix(f, "worker-") {
-			return nil, stepwell.Invalid("", "the fault %q needs workers", f)
+		if what := o.lacks(f); what != "" {
+			return nil, stepwell.Invalid("", "the fault %q needs %s", f, what)
 		}
 	}
 	t := &trial{Options: o, begun: time.Now(), chance: rand.New(rand.NewPCG(o.Seed, 1))}
@@ -132,8 +137,29 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	if err := t.alone(ctx); err != nil {
 		return nil, err
 	}
+	if o.Queue != "" {
+		client, err := redislink.Parse(o.Queue, "stepwell-chaos", lease)
+		if err == nil {
+			t.redis, err = rueidis.NewClient(client)
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer t.redis.Close()
+	}
 	err = t.run(ctx)
 	return &t.result, err
+}
+
+// lacks says what a fault needs that is not there.
+func (o *Options) lacks(fault string) string {
+	switch {
+	case strings.HasPrefix(fault, "worker-") && o.Workers == 0:
+		return "workers"
+	case strings.HasPrefix(fault, "queue-") && o.Queue == "":
+		return "a queue"
+	}
+	return ""
 }
 
 // run starts the processes, disturbs them while executions run, waits for the end, and reads the books.

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // lease is how long a node or a worker may say nothing before others take over (fleet, desk): a process that is frozen for longer
@@ -22,6 +24,8 @@ var faults = map[string]func(*trial, context.Context) error{
 	"worker-frozen":  func(t *trial, ctx context.Context) error { return t.freeze(ctx, t.workers) },
 	"database-cut":   (*trial).cut,
 	"database-stall": (*trial).stall,
+	"queue-flushed":  func(t *trial, ctx context.Context) error { return t.command(ctx, "FLUSHALL") },
+	"queue-cut":      func(t *trial, ctx context.Context) error { return t.command(ctx, "CLIENT", "KILL", "TYPE", "NORMAL") },
 }
 
 // Faults are the names of all faults.
@@ -102,6 +106,15 @@ func (t *trial) cut(ctx context.Context) error {
 	t.excuse()
 	_, err := t.db.Exec(context.WithoutCancel(ctx), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stepwell'`)
 	return err
+}
+
+// command has the Redis server do something; an answer that is lost with the connection is none.
+func (t *trial) command(ctx context.Context, words ...string) error {
+	err := t.redis.Do(context.WithoutCancel(ctx), t.redis.B().Arbitrary(words...).Build()).Error()
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		return err
+	}
+	return nil
 }
 
 // stall holds the log of all executions and the list of nodes for up to three leases: nothing is committed and nobody beats.

@@ -48,7 +48,7 @@ func (t *trial) begin(ctx context.Context) error {
 	for i := range t.Workers {
 		m := &member{t: t, name: fmt.Sprintf("worker-%d", i+1)}
 		m.args = func() []string {
-			return []string{"worker", "--name", m.name, "--data", m.name, "--concurrency", "8", "--server", strings.Join(t.addresses(), ",")}
+			return []string{"worker", "--name", m.name, "--data", m.name, "--concurrency", "8", "--server", strings.Join(t.addresses(), ","), "--redis", t.Queue}
 		}
 		t.workers = append(t.workers, m)
 		if err := m.start(ctx); err != nil {

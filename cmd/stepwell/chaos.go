@@ -50,6 +50,7 @@ Exit codes: 0 all is as it should be, 1 something is not.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.DB, "store", "", "`URL` of the database, such as postgres://user@host/chaos")
+	f.StringVar(&o.Queue, "queue", "", "`URL` of a Redis server of its own, in whose lists the steps are offered; it is emptied and cut off too")
 	f.Float64Var(&minutes, "minutes", 1, "for how long")
 	f.IntVar(&o.Executions, "executions", 0, "end earlier, after so many executions; 0 is no limit")
 	f.Uint64Var(&o.Seed, "seed", 0, "order of the faults; 0 draws one, which the result names")
