@@ -1,13 +1,15 @@
 // Package view shows one execution while it runs: as a tree that is redrawn on a terminal, as a line for each event, or
 // as JSON. A Tracker takes Events, whether the conductor of this process tells them (Observe, Log, Advance) or the
 // stream of the API (Apply), and never asks the store.
+//
+// The Write functions show what a command has been answered: for people, or as JSON where output is "json". They write to
+// an io.Writer, read no flags and ask nobody.
 package view
 
 import (
 	"encoding/json"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -131,7 +133,7 @@ func (t *Tracker) Apply(e *Event, after *engine.Progress) {
 	case "progress":
 		t.advance(e)
 	default:
-		if !strings.HasPrefix(e.Step, "#") {
+		if !Unnamed(e.Step) {
 			t.step(e)
 		} else if e.State == stepwell.StepQueued {
 			t.unnamed++

@@ -79,7 +79,7 @@ func (p *program) moveOldDatabase(ctx context.Context) error {
 
 func (p *program) report(all []doctor.Finding, output string) error {
 	if output == "json" {
-		if err := writeJSON(p.out, all); err != nil {
+		if err := view.WriteJSON(p.out, all); err != nil {
 			return err
 		}
 	} else {

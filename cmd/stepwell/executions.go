@@ -4,13 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/view"
 )
@@ -53,7 +50,7 @@ func (p *program) newListCommand() *cobra.Command {
 			list = append(list, page.Executions...)
 			filter.Cursor, more = page.Next, page.Next != ""
 		}
-		return r.show(list, func() error { return p.list(list) })
+		return r.show(list, func() error { return view.WriteExecutions(p.out, list) })
 	})
 	f := cmd.Flags()
 	f.StringSliceVar(&filter.Status, "status", nil, "only those with one of these `statuses`")
@@ -61,21 +58,6 @@ func (p *program) newListCommand() *cobra.Command {
 	f.StringVar(&filter.Before, "before", "", "only those older than the execution with this `id`: the next page")
 	f.IntVar(&most, "limit", 50, "at most so many")
 	return cmd
-}
-
-func (p *program) list(list []api.Execution) error {
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(p.out, "no executions")
-		return err
-	}
-	t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "ID\tPIPELINE\tSTATUS\tCREATED\tDURATION\tSTEPS\tTRIGGER\tBY")
-	for i := range list {
-		x := &list[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", x.ID, view.OneLine(x.Pipeline, 40), x.Status, x.Created.Local().Format(cellTime),
-			milliseconds(x.DurationMS), x.Progress.Completed, x.Progress.Total, x.TriggerType, view.OneLine(string(x.TriggeredBy), maxCell))
-	}
-	return t.Flush()
 }
 
 // statuses checks names of statuses before anybody is asked.
@@ -94,14 +76,6 @@ func statuses[T ~uint8, P interface {
 		}
 	}
 	return nil
-}
-
-// milliseconds are so many milliseconds for people, "" for none.
-func milliseconds(ms *int64) string {
-	if ms == nil {
-		return ""
-	}
-	return view.Short(time.Duration(*ms) * time.Millisecond)
 }
 
 func (p *program) newShowCommand() *cobra.Command {
@@ -132,7 +106,7 @@ func (p *program) newShowCommand() *cobra.Command {
 			}
 			x.Steps, x.MoreSteps = append(x.Steps, more...), ""
 		}
-		return p.showExecution(r.connection, x, all)
+		return view.WriteExecution(p.out, x, r.output.value, all)
 	})
 	cmd.PreRun = func(*cobra.Command, []string) { c.lasts = follow }
 	flags := cmd.Flags()
@@ -159,112 +133,6 @@ func allSteps(ctx context.Context, client *api.Client, filter api.ListSteps) ([]
 	}
 }
 
-func (p *program) showExecution(c *connection, x *api.ExecutionDetail, all bool) error {
-	if c.output.value == "json" {
-		return writeJSON(p.out, x)
-	}
-	w := p.out
-	by := x.TriggerType
-	if x.TriggeredBy != "" {
-		by += " by " + view.OneLine(string(x.TriggeredBy), maxCell)
-	}
-	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\n", x.ID, view.Printable(x.Pipeline), x.Status, x.Created.Local().Format(cellTime), by)
-	for _, line := range []struct{ name, value string }{{"duration", milliseconds(x.DurationMS)}, {"retry of", string(x.Parent)}, {"stored as", string(x.Workflow)}, {"job", string(x.Job)},
-		{"cost", costText(x.Cost)}, {"late", x.Breached}} {
-		if line.value != "" {
-			fmt.Fprintf(w, "%-9s  %s\n", line.name, view.Printable(line.value))
-		}
-	}
-	if text := valueText(x.Params); len(x.Params) > 0 && text != "{}" {
-		fmt.Fprintf(w, "params     %s\n", text)
-	}
-	if x.Error != nil {
-		writeFailure(w, "", "error", x.Error)
-	}
-	if x.Abandoned > 0 {
-		fmt.Fprintf(w, "outside    stopping outside: the work of %d ended steps is still to be stopped\n", x.Abandoned)
-	}
-	if err := p.showSteps(x.Steps, all); err != nil {
-		return err
-	}
-	writeOutputs(w, x.Result)
-	return nil
-}
-
-func costText(m api.Money) string {
-	if m == 0 {
-		return ""
-	}
-	text, _ := m.MarshalText() // never fails
-	return string(text)
-}
-
-// showSteps is the table of the steps. Iterations that have nothing to tell are only counted.
-func (p *program) showSteps(steps []api.Step, all bool) error {
-	t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(t, "\nSTEP\tSTATUS\tATTEMPT\tDURATION\t")
-	completed, queued := 0, 0
-	for i := range steps {
-		s := &steps[i]
-		switch {
-		case !all && iteration(s.ID) && s.Status == stepwell.StepCompleted.String():
-			completed++
-			continue
-		case !all && unnamed(s.ID):
-			queued++
-			continue
-		}
-		attempt := ""
-		if s.Attempt > 0 {
-			attempt = fmt.Sprint(s.Attempt)
-		}
-		took := ""
-		if !s.Completed.IsZero() {
-			took = milliseconds(s.DurationMS)
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", view.OneLine(s.ID, 60), s.Status, attempt, took, remark(s))
-		if len(s.Outputs) > 0 {
-			fmt.Fprintf(t, "  %s\n", view.OneLine(string(s.Outputs), 2000))
-		}
-	}
-	if completed > 0 {
-		fmt.Fprintf(t, "and %s that completed (--all shows them)\n", plural(completed, "iteration"))
-	}
-	if queued > 0 {
-		fmt.Fprintf(t, "and %s queued and not begun\n", plural(queued, "iteration"))
-	}
-	return t.Flush()
-}
-
-// iteration reports whether a key is that of an iteration, or of a step inside one. Keys of spawned
-// steps end with anything after a colon.
-func iteration(key string) bool {
-	name, _, _ := strings.Cut(key, ":")
-	return strings.Contains(name, "[")
-}
-
-// unnamed reports whether a step is known by its number alone: it has been queued, and nothing more.
-func unnamed(key string) bool { return strings.HasPrefix(key, "#") }
-
-// remark is what else there is to say about a step, in one line.
-func remark(s *api.Step) string {
-	var parts []string
-	if s.Until != nil && s.Completed.IsZero() {
-		parts = append(parts, "until "+s.Until.Local().Format(cellTime))
-	}
-	if s.Error != nil {
-		text := view.OneLine(s.Error.Message, 300)
-		if s.Error.Hint != "" {
-			text += " (" + view.OneLine(s.Error.Hint, 200) + ")"
-		}
-		parts = append(parts, text)
-	}
-	if s.Items != nil {
-		parts = append(parts, view.CountsText(action.Counts{In: s.Items.In, Out: s.Items.Out, Failed: s.Items.Failed, Dropped: s.Items.Dropped, Skipped: s.Items.Skipped}))
-	}
-	return strings.Join(parts, " ")
-}
-
 func (p *program) newWhyCommand() *cobra.Command {
 	var step string
 	cmd := p.askingOver(&connection{here: true}, "why ID", "Say why an execution, or one of its steps, is in its state", func(ctx context.Context, r *request) error {
@@ -272,28 +140,8 @@ func (p *program) newWhyCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return r.show(api.WhyAnswer{Reasons: reasons}, func() (err error) {
-			for _, reason := range reasons {
-				_, err = fmt.Fprintln(p.out, reasonLine(reason))
-			}
-			return err
-		})
+		return r.show(api.WhyAnswer{Reasons: reasons}, func() error { return view.WriteReasons(p.out, reasons) })
 	})
 	cmd.Flags().StringVar(&step, "step", "", "the step with this `key`")
 	return cmd
-}
-
-// reasonLine is a reason with the steps that it does not name itself: one that begins with "steps" speaks of all.
-func reasonLine(r api.Reason) string {
-	text := view.OneLine(r.Message, 2000)
-	var more []string
-	for _, name := range r.Steps {
-		if strings.HasPrefix(text, "steps ") || !strings.Contains(text, name) {
-			more = append(more, name)
-		}
-	}
-	if len(more) == 0 {
-		return text
-	}
-	return text + ": " + view.OneLine(strings.Join(more, ", "), 2000)
 }

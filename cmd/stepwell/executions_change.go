@@ -254,45 +254,7 @@ func (p *program) preview(ctx context.Context, client *api.Client, c *connection
 		return err
 	}
 	if c.output.value == "json" {
-		return writeJSON(p.out, a)
+		return view.WriteJSON(p.out, a)
 	}
-	tries := func(step string) string {
-		if n := a.Items[step]; n > 0 {
-			return plural(int(n), "failed item")
-		}
-		return ""
-	}
-	var repeated, again []string
-	for _, step := range a.Repeated {
-		if items := tries(step); items != "" {
-			step += " (" + items + ")"
-		}
-		repeated = append(repeated, step)
-	}
-	for _, step := range a.Again {
-		why := "at the end of every execution"
-		if step.Because != "" {
-			why = "because of " + string(step.Because)
-		}
-		if items := tries(step.Step); items != "" {
-			why = items + ", " + why
-		}
-		again = append(again, step.Step+" ("+why+")")
-	}
-	for _, part := range []struct {
-		title string
-		n     int
-		list  []string
-	}{{"repeated", a.Counts.Repeated, repeated}, {"again", a.Counts.Again, again}, {"kept", a.Counts.Kept, a.Kept}} {
-		if _, err := fmt.Fprintf(p.out, "%s: %d\n", part.title, part.n); err != nil {
-			return err
-		}
-		for _, line := range part.list {
-			fmt.Fprintf(p.out, "  %s\n", view.Printable(line))
-		}
-		if more := part.n - len(part.list); more > 0 {
-			fmt.Fprintf(p.out, "  … and %d more\n", more)
-		}
-	}
-	return nil
+	return view.WritePreview(p.out, &a)
 }

@@ -242,7 +242,7 @@ func decodeAnswer(raw json.RawMessage, v any) error {
 // answered shows what a call has given: the JSON, or a line for people.
 func (p *program) answered(c *connection, answer any, line string, args ...any) error {
 	if c.output.value == "json" {
-		return writeJSON(p.out, answer)
+		return view.WriteJSON(p.out, answer)
 	}
 	_, err := fmt.Fprintf(p.out, line+"\n", args...)
 	return err
@@ -295,19 +295,19 @@ func (r *request) call(ctx context.Context, method, path string, query url.Value
 // show writes an answer as JSON, or else has text write it.
 func (r *request) show(answer any, text func() error) error {
 	if r.output.value == "json" {
-		return writeJSON(r.program.out, answer)
+		return view.WriteJSON(r.program.out, answer)
 	}
 	return text()
 }
 
 // table writes rows as JSON or as a table; none is what is said when there are none.
-func (r *request) table(rows []object, columns []column, none string) error {
+func (r *request) table(rows []object, columns []view.Column, none string) error {
 	return r.show(rows, func() error {
 		if len(rows) == 0 {
 			_, err := fmt.Fprintln(r.program.out, none)
 			return err
 		}
-		return writeTable(r.program.out, columns, rows)
+		return view.WriteTable(r.program.out, columns, rows)
 	})
 }
 

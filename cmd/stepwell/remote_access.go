@@ -24,7 +24,7 @@ import (
 
 func (p *program) newSecretsCommand() *cobra.Command {
 	r := &resource{path: "secrets", items: "secrets", what: "secret", whole: true,
-		columns: []column{{"NAME", "name"}, {"VERSION", "version"}, {"UPDATED", "updated_at"}, {"BY", "updated_by"}}}
+		columns: []view.Column{{"NAME", "name"}, {"VERSION", "version"}, {"UPDATED", "updated_at"}, {"BY", "updated_by"}}}
 	return p.group("secrets", []string{"secret"}, "Manage secrets", "Manage secrets: values that steps use as {{ secrets.NAME }}. They are stored encrypted and never shown.",
 		p.listing(r, "List the secrets, without their values"), p.newSecretSet(r), p.deleting(r, "Delete a secret"), p.newSecretsRewrap())
 }
@@ -90,7 +90,7 @@ func (p *program) secretValue(file string) (string, error) {
 
 func keyResource() *resource {
 	return &resource{path: "keys", items: "keys", what: "API key", whole: true,
-		columns: []column{{"ID", "key_id"}, {"NAME", "name"}, {"ROLE", "role"}, {"CREATED", "created_at"}, {"EXPIRES", "expires_at"}, {"LAST USED", "last_used_at"}, {"REVOKED", "revoked_at"}}}
+		columns: []view.Column{{"ID", "key_id"}, {"NAME", "name"}, {"ROLE", "role"}, {"CREATED", "created_at"}, {"EXPIRES", "expires_at"}, {"LAST USED", "last_used_at"}, {"REVOKED", "revoked_at"}}}
 }
 
 // keyFlags ask for an API key.
@@ -135,7 +135,7 @@ func (k *keyFlags) until(now time.Time) (time.Time, error) {
 
 func (p *program) newAuditCommand() *cobra.Command {
 	r := &resource{path: "audit", items: "entries", what: "change",
-		columns: []column{{"TIME", "at"}, {"ACTOR", "actor"}, {"ROLE", "role"}, {"FROM", "remote"}, {"ACTION", "action"}, {"OBJECT", "object"}, {"RESULT", "result"}},
+		columns: []view.Column{{"TIME", "at"}, {"ACTOR", "actor"}, {"ROLE", "role"}, {"FROM", "remote"}, {"ACTION", "action"}, {"OBJECT", "object"}, {"RESULT", "result"}},
 		filters: []filter{{"actor", "actor", "only changes by this `name`"}, {"action", "action", "only changes of this `kind`, such as schedule.update"},
 			{"object", "object", "only changes of the thing with this `id`"}, {"since", "since", "only changes since this `time`"}}}
 	return p.group("audit", nil, "Show who changed what", "Show who changed what, newest first.", p.listing(r, "List changes, newest first"))
@@ -174,12 +174,12 @@ func (p *program) newKeyCreate() *cobra.Command {
 					return err
 				}
 				if c.output.value == "json" {
-					return writeJSON(p.out, answer)
+					return view.WriteJSON(p.out, answer)
 				}
 				refused, _ := answer["refused"].([]any)
 				delete(answer, "refused")
 				p.showRefused(refused)
-				return p.shown(&c, answer, "Created API key %s. Copy it now: it is not shown again.", cell(answer["name"]))
+				return p.shown(&c, answer, "Created API key %s. Copy it now: it is not shown again.", view.Cell(answer["name"]))
 			})
 		},
 	}
@@ -196,7 +196,7 @@ func (p *program) showRefused(rows []any) {
 	}
 	for _, r := range rows {
 		if o, ok := r.(object); ok {
-			fmt.Fprintf(p.err, "  %s\n    → %s\n", doctor.RefusedLine(cell(o["kind"]), cell(o["name"]), cell(o["id"]), cell(o["step_id"]), longCell(o["reason"])), longCell(o["cure"]))
+			fmt.Fprintf(p.err, "  %s\n    → %s\n", doctor.RefusedLine(view.Cell(o["kind"]), view.Cell(o["name"]), view.Cell(o["id"]), view.Cell(o["step_id"]), view.LongCell(o["reason"])), view.LongCell(o["cure"]))
 		}
 	}
 }
@@ -246,7 +246,7 @@ func (p *program) createKeyHere(c *connection, f *keyFlags) (err error) {
 		if len(rows) > 0 {
 			answer["refused"] = rows
 		}
-		return writeJSON(p.out, answer)
+		return view.WriteJSON(p.out, answer)
 	}
 	p.showRefused(rows)
 	_, err = fmt.Fprintf(p.out, "Created API key %s. Copy it now: it is not shown again.\n%s\n", view.Printable(key.Name), token)

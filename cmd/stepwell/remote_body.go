@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/view"
 )
 
 // maxBody bounds what a command sends: as much as a pipeline document may have.
@@ -132,7 +133,9 @@ func (p *program) sending(use, short, method string, path func(args []string) st
 		}
 		return err
 	}
-	return p.sendingBy(use, short, f, send, func(r *request, answer object) error { return p.shown(r.connection, answer, line, cell(answer[id])) })
+	return p.sendingBy(use, short, f, send, func(r *request, answer object) error {
+		return p.shown(r.connection, answer, line, view.Cell(answer[id]))
+	})
 }
 
 // sendingBy is sending by a function, as which show shows the answer. The body is made before anybody is asked.
@@ -158,12 +161,12 @@ func (p *program) sendingBy(use, short string, f bodied, send func(ctx context.C
 // shown shows an answer: as JSON, or a line and the answer's fields.
 func (p *program) shown(c *connection, answer object, line string, args ...any) error {
 	if c.output.value == "json" {
-		return writeJSON(p.out, answer)
+		return view.WriteJSON(p.out, answer)
 	}
 	if line != "" {
 		if _, err := fmt.Fprintf(p.out, line+"\n", args...); err != nil {
 			return err
 		}
 	}
-	return p.showObject(answer)
+	return view.WriteObject(p.out, answer)
 }

@@ -17,7 +17,7 @@ import (
 
 func pipelines() *resource {
 	return &resource{path: "pipelines", items: "pipelines", what: "pipeline",
-		columns: []column{{"ID", "pipeline_id"}, {"NAME", "name"}, {"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"ARCHIVED", "archived"}, {"UPDATED", "updated_at"}},
+		columns: []view.Column{{"ID", "pipeline_id"}, {"NAME", "name"}, {"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"ARCHIVED", "archived"}, {"UPDATED", "updated_at"}},
 		filters: []filter{{"archived", "archived", "`true` for archived ones, any for all"}}}
 }
 
@@ -60,7 +60,7 @@ func (d *documentFlags) body(p *program) (object, error) {
 }
 
 func (p *program) newVersionsCommand(r *resource) *cobra.Command {
-	columns := []column{{"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}
+	columns := []view.Column{{"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}
 	return p.asking("versions ID", "List the versions of a pipeline, newest first", func(ctx context.Context, q *request) error {
 		rows, err := pages(ctx, q.client, r.at(q.args[0], "versions"), "versions", url.Values{}, maxList)
 		if err != nil {
@@ -144,7 +144,7 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 		if f.wait {
 			x, err := client.Wait(ctx, id)
 			if err == nil {
-				err = p.showExecution(c, x, false)
+				err = view.WriteExecution(p.out, x, c.output.value, false)
 			}
 			if err != nil {
 				return err
@@ -193,6 +193,6 @@ func (p *program) newArchiveCommand(r *resource, name string, archived bool) *co
 		if err != nil {
 			return err
 		}
-		return p.answered(q.connection, answer, "pipeline %s: "+name+"d", cell(answer["name"]))
+		return p.answered(q.connection, answer, "pipeline %s: "+name+"d", view.Cell(answer["name"]))
 	})
 }

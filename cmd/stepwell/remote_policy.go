@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell/view"
 )
 
 func (p *program) newPolicyCommand() *cobra.Command {
@@ -29,7 +31,7 @@ func (p *program) newPolicyShow() *cobra.Command {
 // showPolicy writes what can be given to `policy set` again, and as comments what cannot be changed there.
 func (p *program) showPolicy(c *connection, answer object) error {
 	if c.output.value == "json" {
-		return writeJSON(p.out, answer)
+		return view.WriteJSON(p.out, answer)
 	}
 	settings := answer["settings"]
 	delete(answer, "settings")

@@ -12,7 +12,7 @@ import (
 )
 
 func (p *program) newProjectsCommand() *cobra.Command {
-	r := &resource{path: "projects", items: "projects", what: "project", columns: []column{{"ID", "id"}, {"CREATED", "created_at"}, {"BY", "created_by"}}}
+	r := &resource{path: "projects", items: "projects", what: "project", columns: []view.Column{{"ID", "id"}, {"CREATED", "created_at"}, {"BY", "created_by"}}}
 	under := func(name string) func(args []string) string {
 		return func(args []string) string { return r.at(args[0], name) }
 	}

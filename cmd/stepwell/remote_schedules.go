@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/view"
 )
 
 func schedules() *resource {
 	return &resource{path: "scheduler/jobs", items: "jobs", what: "schedule",
-		columns: []column{{"ID", "job_id"}, {"NAME", "name"}, {"SCHEDULE", "schedule.expression"}, {"ZONE", "schedule.timezone"}, {"ENABLED", "enabled"},
+		columns: []view.Column{{"ID", "job_id"}, {"NAME", "name"}, {"SCHEDULE", "schedule.expression"}, {"ZONE", "schedule.timezone"}, {"ENABLED", "enabled"},
 			{"NEXT", "next_run_at"}, {"LAST", "last_run_at"}, {"RUNS", "run_count"}}}
 }
 
@@ -109,7 +110,7 @@ func (p *program) newNextRuns(r *resource) *cobra.Command {
 		return q.show(answer, func() (err error) {
 			times, _ := answer["next_runs"].([]any)
 			for _, at := range times {
-				_, err = fmt.Fprintln(p.out, cell(at))
+				_, err = fmt.Fprintln(p.out, view.Cell(at))
 			}
 			return err
 		})
@@ -120,7 +121,7 @@ func (p *program) newNextRuns(r *resource) *cobra.Command {
 
 func (p *program) newFirings(r *resource) *cobra.Command {
 	var most int
-	columns := []column{{"SCHEDULED", "scheduled_at"}, {"TO", "to"}, {"COUNT", "count"}, {"STATUS", "status"}, {"REASON", "reason"}, {"EXECUTION", "execution_id"}, {"ERROR", "error"}}
+	columns := []view.Column{{"SCHEDULED", "scheduled_at"}, {"TO", "to"}, {"COUNT", "count"}, {"STATUS", "status"}, {"REASON", "reason"}, {"EXECUTION", "execution_id"}, {"ERROR", "error"}}
 	cmd := p.asking("firings ID", "List what became of its times: ran, caught up, dropped, refused", func(ctx context.Context, q *request) error {
 		if most < 1 || most > maxList {
 			return stepwell.Invalid(fmt.Sprintf("give a number from 1 to %d", maxList), "limit: %d is out of range", most)

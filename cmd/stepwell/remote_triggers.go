@@ -63,7 +63,7 @@ func (b *triggerFlags) body(p *program) (object, error) {
 
 func (p *program) newWebhooksCommand() *cobra.Command {
 	r := &resource{path: "webhooks", items: "webhooks", what: "webhook",
-		columns: []column{{"ID", "webhook_id"}, {"NAME", "name"}, {"ENABLED", "enabled"}, {"AUTH", "auth"}, {"LAST", "last_triggered_at"}, {"COUNT", "trigger_count"}}}
+		columns: []view.Column{{"ID", "webhook_id"}, {"NAME", "name"}, {"ENABLED", "enabled"}, {"AUTH", "auth"}, {"LAST", "last_triggered_at"}, {"COUNT", "trigger_count"}}}
 	return p.group("webhooks", []string{"webhook"}, "Manage webhooks", "Manage webhooks: addresses that other systems call to start pipelines. A secret is shown once,\nwhen it is created.",
 		p.listing(r, "List the webhooks"), p.showing(r, "Show a webhook"),
 		p.sending("create", "Create a webhook and show its secret, once", "POST", func([]string) string { return pathTo("webhooks") }, &triggerFlags{}, "webhook_id", "Created webhook %s. Copy its secret now: it is not shown again."),
@@ -74,7 +74,7 @@ func (p *program) newWebhooksCommand() *cobra.Command {
 
 func (p *program) newServerEventsCommand() *cobra.Command {
 	r := &resource{path: "event-triggers", items: "event_triggers", what: "event trigger",
-		columns: []column{{"ID", "trigger_id"}, {"NAME", "name"}, {"TYPE", "event_type"}, {"ENABLED", "enabled"}, {"COUNT", "trigger_count"}}}
+		columns: []view.Column{{"ID", "trigger_id"}, {"NAME", "name"}, {"TYPE", "event_type"}, {"ENABLED", "enabled"}, {"COUNT", "trigger_count"}}}
 	triggers := p.group("triggers", []string{"trigger"}, "Manage event triggers", "Manage event triggers: they say which events start which pipelines.",
 		p.listing(r, "List the event triggers"), p.showing(r, "Show an event trigger"),
 		p.sending("create", "Create an event trigger", "POST", func([]string) string { return pathTo("event-triggers") }, &triggerFlags{ofEvent: true}, "trigger_id", "Created event trigger %s."),
@@ -111,7 +111,7 @@ func (e *eventFlags) body(*program) (object, error) {
 
 func (p *program) newApprovalsCommand() *cobra.Command {
 	r := &resource{path: "approvals", items: "approvals", what: "approval",
-		columns: []column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "until"}, {"EXECUTION", "execution_id"}}}
+		columns: []view.Column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "until"}, {"EXECUTION", "execution_id"}}}
 	return p.group("approvals", []string{"approval"}, "Manage approvals", "Manage approvals: list the steps that wait for a decision (util.approval), approve or reject them.",
 		p.listing(r, "List what waits for a decision"),
 		p.deciding(r, "approve", "Approve a step: it goes on"), p.deciding(r, "reject", "Reject a step"))

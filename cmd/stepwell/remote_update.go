@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/view"
 )
 
 // updating makes a command that changes one of a resource. The API replaces what is inside `schedule` and `callback` as
@@ -21,7 +22,9 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 		}
 		return sendUpdate(ctx, q.client, r.at(q.args[0]), body, f, answer)
 	}
-	cmd = p.sendingBy("update ID", short, f, send, func(q *request, answer object) error { return p.shown(q.connection, answer, line, cell(answer[id])) })
+	cmd = p.sendingBy("update ID", short, f, send, func(q *request, answer object) error {
+		return p.shown(q.connection, answer, line, view.Cell(answer[id]))
+	})
 	return cmd
 }
 

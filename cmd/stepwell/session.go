@@ -123,7 +123,7 @@ func (s *session) showExisting(id string) error {
 	}
 	s.show(d, func(x *store.Execution) bool { return x.ID == id })
 	for i := range steps {
-		if x := &steps[i]; !unnamed(x.ID) {
+		if x := &steps[i]; !view.Unnamed(x.ID) {
 			e := view.Event{Step: x.ID, At: time.Time(x.Started.Time), Attempt: x.Attempt, Duration: x.DurationMS}
 			if x.Error != nil {
 				e.Message = x.Error.Message

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/stac/schema"
+	"github.com/stepwell/stepwell/view"
 )
 
 // newStacCommand is stac-manager's command line (source-systems A.8).
@@ -122,7 +123,7 @@ func (p *program) newStacExtensionsCommand() *cobra.Command {
 				for i, e := range all {
 					list[i] = extension{e.Name, e.Prefix, e.URI, e.Assets}
 				}
-				return writeJSON(p.out, list)
+				return view.WriteJSON(p.out, list)
 			}
 			t := tabwriter.NewWriter(p.out, 0, 4, 2, ' ', 0)
 			for _, e := range all {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"sort"
 	"strings"
 	"time"
 
@@ -77,11 +76,7 @@ func (s *session) summary(ctx context.Context, x *api.ExecutionDetail) error {
 	if err := s.writeFailures(ctx, w, x); err != nil {
 		return err
 	}
-	fmt.Fprintf(w, "%s: %s in %s, %s\n", view.Printable(x.Pipeline), plainStatus(x), view.Short(took), tally(&x.Progress))
-	if f := x.Error; f != nil && x.Status != stepwell.ExecutionCompletedWithFailures.String() {
-		writeFailure(w, "  ", "because", f)
-	}
-	writeOutputs(w, x.Result)
+	view.WriteEnd(w, x, took)
 	if err := s.writeReport(ctx, w, x); err != nil {
 		return err
 	}
@@ -117,27 +112,6 @@ func (s *session) writeReport(ctx context.Context, w io.Writer, x *api.Execution
 	return nil
 }
 
-func plainStatus(x *api.ExecutionDetail) string {
-	if !over(x) {
-		return "unfinished (" + x.Status + ")"
-	}
-	return strings.ReplaceAll(x.Status, "_", " ")
-}
-
-// tally is the counts of a progress that are not zero.
-func tally(p *api.Progress) string {
-	parts := []string{fmt.Sprintf("%d of %d steps completed", p.Completed, p.Total)}
-	for _, part := range []struct {
-		n    int
-		what string
-	}{{p.Failed, "failed"}, {p.Skipped, "skipped"}, {p.Cancelled, "cancelled"}} {
-		if part.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", part.n, part.what))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
 func (s *session) writeFailures(ctx context.Context, w io.Writer, x *api.ExecutionDetail) error {
 	if x.Status == stepwell.ExecutionCompleted.String() && x.Progress.Failed == 0 {
 		return nil // listing steps reads the definition, which may be large
@@ -152,51 +126,10 @@ func (s *session) writeFailures(ctx context.Context, w io.Writer, x *api.Executi
 		if f == nil {
 			f = &api.Failure{Message: step.Status}
 		}
-		writeFailure(w, "✘ ", step.ID, f)
+		view.WriteFailure(w, "✘ ", step.ID, f)
 	}
 	if failed.Next != "" {
 		fmt.Fprintf(w, "… and more; all of them: stepwell executions show %s --status failed%s\n", x.ID, s.where)
 	}
 	return nil
-}
-
-func writeFailure(w io.Writer, indent, what string, f *api.Failure) {
-	lines := strings.Split(strings.TrimSpace(view.Printable(f.Message)), "\n")
-	const most = 12
-	if len(lines) > most {
-		lines = append(lines[:most], "…")
-	}
-	fmt.Fprintf(w, "%s%s: %s\n", indent, view.Printable(what), strings.Join(lines, "\n    "))
-	if f.Hint != "" {
-		fmt.Fprintf(w, "    hint: %s\n", view.Printable(f.Hint))
-	}
-}
-
-// writeOutputs shows outputs for people: one line for each, and large values cut.
-func writeOutputs(w io.Writer, raw json.RawMessage) {
-	var outputs map[string]json.RawMessage
-	if len(raw) == 0 || json.Unmarshal(raw, &outputs) != nil || len(outputs) == 0 {
-		return
-	}
-	names := make([]string, 0, len(outputs))
-	width := 0
-	for name := range outputs {
-		names = append(names, name)
-		width = max(width, len(name))
-	}
-	sort.Strings(names)
-	fmt.Fprintln(w, "outputs:")
-	for _, name := range names {
-		fmt.Fprintf(w, "  %-*s  %s\n", width, view.Printable(name), valueText(outputs[name]))
-	}
-}
-
-// valueText is a value for people: a text without quotes, anything else as JSON.
-func valueText(raw json.RawMessage) string {
-	const longest = 500
-	var text string
-	if json.Unmarshal(raw, &text) == nil && string(raw) != "null" {
-		return view.OneLine(text, longest)
-	}
-	return view.OneLine(string(raw), longest)
 }

@@ -58,7 +58,7 @@ func (p *program) validate(files []string, output string, check func(file string
 	}
 	write := p.writeValidated
 	if output == "json" {
-		write = func(list []validated) error { return writeJSON(p.out, list) }
+		write = func(list []validated) error { return view.WriteJSON(p.out, list) }
 	}
 	if err := write(list); err != nil || good {
 		return err

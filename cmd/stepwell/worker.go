@@ -19,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/queue/redisq"
+	"github.com/stepwell/stepwell/view"
 	"github.com/stepwell/stepwell/worker/link"
 )
 
@@ -169,7 +170,7 @@ func (p *program) work(f *workerFlags) error {
 
 func (p *program) newWorkersCommand() *cobra.Command {
 	r := &resource{path: "workers", items: "workers", what: "worker", whole: true,
-		columns: []column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}
+		columns: []view.Column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}
 	return p.group("workers", nil, "See and drain workers", "See and drain workers: processes that run steps of a server (`stepwell worker`, or of your own; docs/workers.md).",
 		p.listing(r, "List the workers, the server's own first"),
 		p.verb("drain NAME", "Have a worker finish what it holds, and end", "POST", func(name string) string { return r.at(name, "drain") }, "Worker %s gets no more steps, and ends when it has finished what it holds."))

@@ -1,14 +1,12 @@
-package main
+package view
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/plan"
-	"github.com/stepwell/stepwell/view"
 )
 
 // plannedStep is a step in `plan -o json`.
@@ -103,7 +101,7 @@ func heavy(items bool) string {
 
 // mermaidText escapes what ends a quoted label.
 func mermaidText(s string) string {
-	return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;").Replace(view.Printable(s))
+	return strings.NewReplacer("#", "#35;", `"`, "#quot;", "<", "#lt;", ">", "#gt;").Replace(Printable(s))
 }
 
 // writeDOT draws a graph for Graphviz.
@@ -131,7 +129,7 @@ func writeDOT(w io.Writer, p *plan.Plan) error {
 }
 
 func dotText(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(view.Printable(s)) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", " ").Replace(Printable(s)) + `"`
 }
 
 // draw gives the edges of a graph, those on which items flow too, and a node for each name of spawned steps that somebody waits for.
@@ -169,12 +167,4 @@ func spawnersOf(g namedGraph, name string) []int32 {
 		}
 	}
 	return nil
-}
-
-// writeJSON writes a value as indented JSON.
-func writeJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
