@@ -138,7 +138,6 @@ func (c *Conductor) evict(refused *store.RefusedError) (any bool) {
 			l.refused = &stepwell.Error{Code: stepwell.CodeConflict, Message: "execution " + l.run.ID, Err: fmt.Errorf("%w: %w", errGone, r),
 				Hint: "another process runs it: ask there, or stop that process, then resume"}
 			c.o.Log.Error("an execution is let go", "execution", l.run.ID, "error", r)
-			c.abandon(l)
 		}
 		for _, reply := range l.replies {
 			reply <- l.refused

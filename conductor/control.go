@@ -48,8 +48,9 @@ func (c *Conductor) send(ctx context.Context, id string, ev engine.Event) error 
 	}
 }
 
-// LetGo unloads an execution that another process runs by now, and stops its steps here: nothing of it is decided any more. It does
-// nothing for one that is not here, or that is being committed: the commit tells.
+// LetGo unloads an execution that another process runs by now: nothing of it is decided here any more. Its attempts run on, because
+// this process may take it up again before they end, and an attempt that was stopped would fail its step then. It does nothing
+// for an execution that is not here, or that is being committed: the commit tells.
 func (c *Conductor) LetGo(ctx context.Context, id string) error {
 	l := c.live(id)
 	if l == nil {
@@ -60,20 +61,9 @@ func (c *Conductor) LetGo(ctx context.Context, id string) error {
 			return nil
 		}
 		l.refused = &stepwell.Error{Code: stepwell.CodeConflict, Message: "execution " + id, Err: errGone, Hint: "another process runs it: ask there"}
-		c.abandon(l)
 		c.forget(l)
 		return nil
 	})
-}
-
-// abandon stops the attempts of an execution that another process runs, unless they are that one's by now (Options.Expect).
-func (c *Conductor) abandon(l *live) {
-	if c.o.Expect != nil {
-		return
-	}
-	for _, f := range l.run.Flying() {
-		c.o.Revoke(l.run.No, f.Idx, f.Epoch)
-	}
 }
 
 // Task makes the task of an attempt in flight once more, for task distributors (Options.Expect). CodeConflict: the

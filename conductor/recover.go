@@ -84,6 +84,9 @@ func (c *Conductor) bring(ctx context.Context, id string, ended bool) (*live, st
 		return nil, 0, err
 	}
 	l, err := c.rebuild(ctx, row)
+	if err == nil && l.run.Status().Terminal() && !ended { // by another process, since its row was read
+		return nil, l.run.Status(), nil
+	}
 	return l, row.Status, err
 }
 

@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"context"
+	"iter"
 	"log/slog"
 	"strings"
 	"sync"
@@ -12,6 +13,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/store"
 )
 
 // counter counts the executions that a node has let go of.
@@ -115,5 +119,40 @@ func TestStray(t *testing.T) {
 	a.ended(t, id, stepwell.ExecutionCompleted)
 	if owner := a.owner(t, id); owner != a.node.No() {
 		t.Errorf("owner %d", owner)
+	}
+}
+
+// logReader is a store in which something happens before a step log is read.
+type logReader struct {
+	conductor.Store
+	before func()
+}
+
+func (l logReader) StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error] {
+	l.before()
+	return l.Store.StepLog(ctx, execution, after)
+}
+
+// An execution that another node ends while this one reads it to take it up does not stay in memory.
+func TestEndedWhileTakenUp(t *testing.T) {
+	url := database(t)
+	g := newGate()
+	b := join(t, url, parts{lease: time.Hour, actions: []action.Action{g.action()}})
+	id := b.begin(t, gated)
+	<-g.begun
+	read := 0
+	a := join(t, url, parts{lease: time.Hour, actions: []action.Action{g.action()}, store: func(s conductor.Store) conductor.Store {
+		return logReader{s, func() {
+			read++
+			close(g.open)
+			b.ended(t, id, stepwell.ExecutionCompleted)
+		}}
+	}})
+	give(t, url, a.node.No())
+	if err := a.Recover(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	if active := a.Active(); read != 1 || len(active) > 0 {
+		t.Errorf("read %d times, in memory: %v", read, active)
 	}
 }
