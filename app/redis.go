@@ -61,43 +61,82 @@ func (s *Server) buildListsWorker() (err error) {
 	if w.lists == nil || s.o.Workers < 0 {
 		return nil
 	}
-	calls := w.desk.Handler(func(*http.Request) desk.Caller { return desk.Caller{ID: "server", Secure: true} })
+	calls := w.desk.Handler(func(*http.Request) desk.Caller { return desk.Caller{ID: "server", Secure: true, Listed: true} })
 	w.own, err = link.New(link.Options{Nodes: []string{"http://here"}, Name: workerName() + ownLists, Client: &http.Client{Transport: api.InProcess(calls)}, Version: s.o.Version,
-		Actions: s.Actions, Lists: ownMessages{s}, Queues: s.o.Lists.Names(), Concurrency: s.pool.Concurrency(), Log: s.log})
+		Actions: s.Actions, Lists: &ownMessages{s: s}, Queues: s.o.Lists.Names(), Concurrency: s.pool.Concurrency(), Log: s.log})
 	return err
 }
 
 // ownMessages are those of the lists that are for this server. Those for others are put back, and those for servers that are gone
-// are dropped: whoever has taken over offers their steps again.
-type ownMessages struct{ s *Server }
+// are dropped: whoever has taken over offers their steps again. Others may leave theirs for long, so what is behind them is
+// looked for too: deeper in the list, and in the lists of each queue in turn.
+type ownMessages struct {
+	s     *Server
+	depth int // messages for others that may be before those for this server
+	first int // the queue whose lists are looked at first
+	seen  []string
+}
 
-const othersPause = 20 * time.Millisecond // after messages for others
+const (
+	othersPause = 20 * time.Millisecond // after messages for others, for every othersPart of them
+	othersPart  = 16
+	maxSeen     = 100         // queues that the settings do not name, and that have no steps now
+	ownWait     = time.Second // then queues may have come that the settings do not name
+	maxDepth    = 256         // messages of one call; where all of them are for others, they go behind all that is in the list
+)
 
-// Pop implements link.Lists.
-func (o ownMessages) Pop(ctx context.Context, queues []string, count int, wait time.Duration) ([]string, error) {
-	list, err := o.s.workers.lists.Pop(ctx, queues, count, wait)
+// Pop implements link.Lists. Only one call may be under way.
+func (o *ownMessages) Pop(ctx context.Context, queues []string, count int, wait time.Duration) ([]string, error) {
+	queues = o.queues(queues)
+	first := o.first % len(queues)
+	most := max(count, min(count+o.depth, maxDepth))
+	name, list, err := o.s.workers.lists.Take(ctx, slices.Concat(queues[first:], queues[:first]), most, min(wait, ownWait))
 	if err != nil || o.s.node == nil {
 		return list, err
 	}
-	own, others := list[:0], map[string][][]byte{}
+	own, back, others := o.parted(list, count)
+	if len(back) > 0 {
+		if err := o.s.workers.lists.Return(context.WithoutCancel(ctx), name, back, others >= maxDepth && others == len(list)); err != nil {
+			o.s.log.Warn("messages for other servers are lost, and offered again", "messages", len(back), "error", err)
+		}
+	}
+	if o.depth = others; len(own) > 0 || others == 0 {
+		return own, nil
+	}
+	o.depth *= 2
+	o.first++
+	return nil, action.Pause(ctx, othersPause*time.Duration(1+others/othersPart))
+}
+
+// queues adds those of which this server has or had steps in the lists, though the settings do not name them.
+func (o *ownMessages) queues(named []string) []string {
+	for _, name := range o.s.workers.desk.OfferedQueues() {
+		if name != "" && !slices.Contains(named, name) && !slices.Contains(o.seen, name) {
+			o.seen = append(o.seen, name)
+		}
+	}
+	list := slices.Concat(named, o.seen)
+	o.seen = o.seen[max(0, len(o.seen)-maxSeen):]
+	return list
+}
+
+// parted takes the first messages for this server out of those of a list, and counts those for others.
+func (o *ownMessages) parted(list []string, count int) (own, back []string, others int) {
+	address, nodes := o.s.address(), o.s.node.Addresses()
 	for _, raw := range list {
 		var m wire.Message
-		switch err := json.Unmarshal([]byte(raw), &m); {
-		case err != nil || m.Node == o.s.address():
+		err := json.Unmarshal([]byte(raw), &m)
+		switch here := err != nil || m.Node == address; {
+		case here && len(own) < count:
 			own = append(own, raw)
-		case slices.Contains(o.s.node.Addresses(), m.Node):
-			others[m.Queue] = append(others[m.Queue], []byte(raw))
+		case here:
+			back = append(back, raw)
+		case slices.Contains(nodes, m.Node):
+			back = append(back, raw)
+			others++
 		}
 	}
-	for name, messages := range others {
-		if err := o.s.workers.lists.Return(context.WithoutCancel(ctx), name, messages); err != nil {
-			o.s.log.Warn("messages for other servers are lost, and offered again", "messages", len(messages), "error", err)
-		}
-	}
-	if len(own) == 0 && len(others) > 0 {
-		err = action.Pause(ctx, othersPause)
-	}
-	return own, err
+	return own, back, others
 }
 
 // buildSources makes the reader of events from Redis.

@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -96,6 +97,13 @@ func (d *Desk) ListsAway() (away time.Duration) {
 		return 0
 	}
 	return max(1, d.o.Now().Sub(d.out.away))
+}
+
+// OfferedQueues are the queues of which attempts are in lists.
+func (d *Desk) OfferedQueues() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Keys(d.out.open))
 }
 
 // offerLoop offers tasks in lists until ctx ends.

@@ -27,6 +27,7 @@ const (
 type Caller struct {
 	ID     string // identity, "" where there are none
 	Secure bool   // nobody can listen to the link: TLS, or this machine itself
+	Listed bool   // it serves all queues that are in lists, whichever it names
 }
 
 // session is a worker elsewhere. The desk's lock guards it.
@@ -71,7 +72,10 @@ func (s *session) spend(now time.Time) error {
 }
 
 // serves reports whether a worker takes steps of the queue.
-func (s *session) serves(name string) bool {
+func (d *Desk) serves(s *session, name string) bool {
+	if s.caller.Listed {
+		return d.o.Lists.Has(name)
+	}
 	if name == "" {
 		name = queue.DefaultQueue
 	}
@@ -342,7 +346,7 @@ func (d *Desk) draw(s *session, want int) (list []*attempt) {
 
 // suits reports whether a task may go to a worker. The caller holds the lock.
 func (d *Desk) suits(t *engine.Task, s *session) bool {
-	if !s.actions[t.Step.Action] || !s.serves(t.Queue) || len(t.Members) > 0 || !d.mayGo(t.Step.Action) || d.listed(t) {
+	if !s.actions[t.Step.Action] || !d.serves(s, t.Queue) || len(t.Members) > 0 || !d.mayGo(t.Step.Action) || d.listed(t) {
 		return false
 	}
 	if s.caller.Secure {

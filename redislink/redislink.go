@@ -27,7 +27,7 @@ var ErrClosed error = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "
 func Parse(address, name string, timeout time.Duration) (rueidis.ClientOption, error) {
 	c, err := rueidis.ParseURL(address)
 	if err != nil {
-		return c, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address of the Redis server", Hint: "redis://user@host:6379"}
+		return c, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address of the Redis server cannot be read", Hint: "redis://user@host:6379"}
 	}
 	c.ClientName = name
 	c.ForceSingleClient = c.Sentinel.MasterSet == ""

@@ -295,7 +295,8 @@ func TestRedisWorkers(t *testing.T) {
 	const steps = `
 steps:
   - {id: each, action: util.wait, for_each: 50, params: {seconds: 0}}
-  - {id: own, action: util.set_output, queue: here, depends_on: [each], params: {n: "{{ steps.each.outputs.completed }}"}}
+  - {id: unnamed, action: util.wait, queue: unnamed, depends_on: [each], params: {seconds: 0}}
+  - {id: own, action: util.set_output, queue: here, depends_on: [unnamed], params: {n: "{{ steps.each.outputs.completed }}"}}
 outputs: {n: "{{ steps.own.outputs.n }}"}
 `
 	const settings = "log: {level: warn}\nqueues: {here: {via: nodes}}\n"
@@ -303,7 +304,7 @@ outputs: {n: "{{ steps.own.outputs.n }}"}
 		t.Run(name, func(t *testing.T) {
 			r := newRedisRig(t, settings, args...)
 			if args != nil {
-				r.program("worker", "--server", r.url, "--redis", "redis://"+r.redis.Address(), "--name", "w1", "--queues", "default,here")
+				r.program("worker", "--server", r.url, "--redis", "redis://"+r.redis.Address(), "--name", "w1", "--queues", "default,here,unnamed")
 			}
 			if status := r.status(r.execute("all", steps)); status != "completed" {
 				t.Errorf("the execution is %s", status)
@@ -352,6 +353,33 @@ func TestRedisServers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What a server without workers leaves in the lists holds up nobody: a server's own workers find their steps behind it, and in the
+// lists of other queues.
+func TestRedisServersLeft(t *testing.T) {
+	const steps = "steps:\n  - {id: each, action: util.wait, for_each: %d, params: {seconds: 0}}\n  - {id: other, action: util.set_output, queue: gpu, depends_on: [each], params: {n: 1}}\n"
+	const settings = "log: {level: warn}\nqueues: {default: {lists: 1}, gpu: {lists: 1}}\n"
+	db := postgrestest.New(t).URL()
+	a := newRedisRig(t, settings, "--db", db, "--workers", "2")
+	b := serveRedis(t, a.redis, settings, "--db", db, "--workers", "0")
+	left := b.execute("left", fmt.Sprintf(steps, 600))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		n, err := redistest.Do(a.redis.Address(), "LLEN", "pipeline:steps")
+		if err != nil || time.Now().After(end) {
+			t.Fatal(n, err)
+		}
+		if len(strings.TrimSpace(n)) == 3 {
+			break
+		}
+	}
+	if status := a.status(a.execute("behind", fmt.Sprintf(steps, 20))); status != "completed" {
+		t.Errorf("the execution is %s", status)
+	}
+	a.program("worker", "--server", b.url, "--redis", "redis://"+a.redis.Address(), "--name", "w1", "--queues", "default,gpu")
+	if status := b.status(left); status != "completed" {
+		t.Errorf("what was left is %s", status)
 	}
 }
 

@@ -137,11 +137,16 @@ func (p *program) work(f *workerFlags) error {
 	defer signal.Stop(signals)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
+	joining, endJoin := context.WithCancel(ctx)
+	defer endJoin()
 	ran := make(chan error, 1)
 	go func() {
-		err := w.Join(ctx)
-		if err == nil {
+		err := w.Join(joining)
+		switch {
+		case err == nil:
 			err = w.Run(ctx)
+		case joining.Err() != nil:
+			err = nil // told to stop before it has joined: it holds nothing
 		}
 		ran <- err
 	}()
@@ -156,6 +161,7 @@ func (p *program) work(f *workerFlags) error {
 			switch n++; n {
 			case 1:
 				o.Log.Warn("stopping: running steps may finish; once more stops them at once")
+				endJoin()
 				w.Drain()
 			case 2:
 				o.Log.Warn("stopping at once")

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -40,4 +42,30 @@ func TestOwnWorker(t *testing.T) {
 		env.Setenv("OWN_WORKER", filepath.Join(dir, "own-worker"))
 		return nil
 	})
+}
+
+// A worker that finds no server ends when it is told to: it holds nothing.
+func TestWorkerStopsBeforeItHasJoined(t *testing.T) {
+	c := exec.Command("stepwell", "worker", "--server", "http://"+freeAddress(t))
+	log, err := c.StderrPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	late := time.AfterFunc(time.Minute, func() { _ = c.Process.Kill() })
+	defer late.Stop()
+	lines := bufio.NewScanner(log)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "no node can be joined") {
+		t.Errorf("it says %q", lines.Text())
+	}
+	if err := c.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+	}
+	if err := c.Wait(); err != nil {
+		t.Errorf("it ends with %v", err)
+	}
 }

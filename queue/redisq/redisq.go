@@ -149,14 +149,13 @@ func (l *Lists) Push(ctx context.Context, name string, class int, messages [][]b
 	return nil
 }
 
-// Return puts messages back to where Pop has taken them from, to be taken next; only for those that go to a single list.
-func (l *Lists) Return(ctx context.Context, name string, messages [][]byte) error {
-	for some := range slices.Chunk(messages, most) {
-		if err := l.push(ctx, keyOf(name), some, true); err != nil {
-			return err
-		}
+// Return puts messages back into the list that Take named: in their order, to be taken next, or behind all others.
+func (l *Lists) Return(ctx context.Context, list string, messages []string, behind bool) error {
+	raw := make([][]byte, len(messages))
+	for i, m := range messages {
+		raw[i] = []byte(m)
 	}
-	return nil
+	return l.push(ctx, list, raw, !behind)
 }
 
 // push makes one command.
@@ -225,11 +224,17 @@ func (l *Lists) client(ctx context.Context) (rueidis.Client, error) {
 // Pop takes at most so many messages from the lists of queues, all of the highest class that there is, and waits for the first.
 // None, and no error: none came in time. What the server has handed over when the connection fails is lost.
 func (l *Lists) Pop(ctx context.Context, queues []string, count int, wait time.Duration) ([]string, error) {
+	_, out, err := l.Take(ctx, queues, count, wait)
+	return out, err
+}
+
+// Take is Pop, and names the list for Return.
+func (l *Lists) Take(ctx context.Context, queues []string, count int, wait time.Duration) (list string, out []string, err error) {
 	ctx, end := context.WithTimeout(ctx, wait+l.o.Timeout)
 	defer end()
 	c, err := l.client(ctx)
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	own, release := c.Dedicate()
 	defer release()
@@ -241,9 +246,9 @@ func (l *Lists) Pop(ctx context.Context, queues []string, count int, wait time.D
 		}
 	}
 	if !l.old.Load() {
-		out, err := l.pop(ctx, own, keys, count, wait)
+		list, out, err = l.pop(ctx, own, keys, count, wait)
 		if e, ok := rueidis.IsRedisErr(err); !ok || !strings.HasPrefix(e.Error(), "unknown command") {
-			return out, err
+			return list, out, err
 		}
 		l.old.Store(true)
 	}
@@ -251,38 +256,42 @@ func (l *Lists) Pop(ctx context.Context, queues []string, count int, wait time.D
 }
 
 // pop is Pop with Redis 7 or later.
-func (l *Lists) pop(ctx context.Context, c rueidis.DedicatedClient, keys []string, count int, wait time.Duration) ([]string, error) {
+func (l *Lists) pop(ctx context.Context, c rueidis.DedicatedClient, keys []string, count int, wait time.Duration) (list string, out []string, err error) {
 	parts, err := c.Do(ctx, c.B().Blmpop().Timeout(wait.Seconds()).Numkeys(int64(len(keys))).Key(keys...).Right().Count(int64(max(count, 1))).Build()).ToArray()
 	if rueidis.IsRedisNil(err) {
-		return nil, nil
+		return "", nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if len(parts) != 2 {
-		return nil, fmt.Errorf("BLMPOP answers with %d parts", len(parts))
+		return "", nil, fmt.Errorf("BLMPOP answers with %d parts", len(parts))
 	}
-	return parts[1].AsStrSlice()
+	if list, err = parts[0].ToString(); err != nil {
+		return "", nil, err
+	}
+	out, err = parts[1].AsStrSlice()
+	return list, out, err
 }
 
 // popOld is Pop without BLMPOP.
-func (l *Lists) popOld(ctx context.Context, c rueidis.DedicatedClient, keys []string, count int, wait time.Duration) ([]string, error) {
+func (l *Lists) popOld(ctx context.Context, c rueidis.DedicatedClient, keys []string, count int, wait time.Duration) (list string, out []string, err error) {
 	pair, err := c.Do(ctx, c.B().Brpop().Key(keys...).Timeout(wait.Seconds()).Build()).AsStrSlice()
 	if rueidis.IsRedisNil(err) {
-		return nil, nil
+		return "", nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return "", nil, err
 	}
 	if len(pair) != 2 {
-		return nil, errors.New("BRPOP answers without a value")
+		return "", nil, errors.New("BRPOP answers without a value")
 	}
-	out := pair[1:]
+	out = pair[1:]
 	if count > 1 {
 		more, err := c.Do(ctx, c.B().Rpop().Key(pair[0]).Count(int64(count-1)).Build()).AsStrSlice()
 		if err == nil { // else what came is here, and the next call tells why
 			out = append(out, more...)
 		}
 	}
-	return out, nil
+	return pair[0], out, nil
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"embed"
@@ -87,7 +88,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	done, err := p.Up(ctx)
 	for _, m := range done {
-		s.o.Log.Info("migrated the database", "migration", m.Source.Path, "took", m.Duration)
+		s.o.Log.Info("migrated the database", "migration", cmp.Or(m.Source.Path, strconv.FormatInt(m.Source.Version, 10)), "took", m.Duration)
 	}
 	if err != nil {
 		return err
