@@ -353,7 +353,7 @@ func (s *Server) refresh(ctx context.Context) error {
 		}
 		for _, part := range []interface {
 			Refresh(ctx context.Context, changed []store.Object) error
-		}{s.Secrets, s.keys, s.policies, s.schedules, s.hooks, s.router} {
+		}{announced{s}, s.Secrets, s.keys, s.policies, s.schedules, s.hooks, s.router} {
 			if err := part.Refresh(ctx, changed); err != nil {
 				return fmt.Errorf("%T: %w", part, err)
 			}

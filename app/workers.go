@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -211,6 +212,16 @@ func (a *App) loadAnnounced(ctx context.Context) error {
 	})
 }
 
+// announced makes the actions known that workers of other servers serve.
+type announced struct{ s *Server }
+
+func (n announced) Refresh(ctx context.Context, changed []store.Object) error {
+	if slices.ContainsFunc(changed, func(o store.Object) bool { return o.Kind == kindAction }) {
+		return n.s.loadAnnounced(ctx)
+	}
+	return nil
+}
+
 // announce is desk.Options.Announce: actions that this program has not are stored, so that pipelines may name them when no
 // such worker is up.
 func (s *Server) announce(ctx context.Context, name string, actions []wire.Action) error {
@@ -233,7 +244,7 @@ func (s *Server) announce(ctx context.Context, name string, actions []wire.Actio
 			return err
 		}
 		old, err := s.Store.Object(ctx, kindAction, in.Name)
-		if err == nil && sameJSON(old.Body, body) {
+		if err == nil && sameJSON(old.Body, body) && s.Actions.Announced(in.Name) {
 			continue
 		}
 		if err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {

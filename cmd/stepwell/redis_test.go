@@ -383,6 +383,26 @@ func TestRedisServersLeft(t *testing.T) {
 	}
 }
 
+// What a worker of one server serves is known to the others too: they take pipelines that name it.
+func TestServersKnowWhatWorkersServe(t *testing.T) {
+	db := postgrestest.New(t).URL()
+	a := newRedisRig(t, "log: {level: warn}\n", "--db", db)
+	b := serveRedis(t, a.redis, "log: {level: warn}\n", "--db", db)
+	join := object{"worker": "py", "protocol": 1, "concurrency": 1, "actions": []object{{"name": "python.resize", "open_params": true}}}
+	if status := a.post("/api/v1/worker/join", join, nil); status != 200 {
+		t.Fatalf("join: %d", status)
+	}
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		err := b.client.Call(t.Context(), "GET", "/api/v1/actions/python.resize", nil, nil, nil)
+		if err == nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // A Redis Cluster is refused at the start, with the reason; so is a queue via Redis without a server.
 func TestRedisRefused(t *testing.T) {
 	cluster := redistest.New(t, "--cluster-enabled", "yes")
