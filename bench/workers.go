@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -69,10 +71,16 @@ func work(ctx context.Context, b *Options) error {
 	return w.Run(ctx)
 }
 
+// benchKey is the master key of a database in which there are no secrets.
+const benchKey = "c3RlcHdlbGwgYmVuY2g6IG5vIHNlY3JldHMgaGVyZS4="
+
 // withWorkers is withApp for a server that only conducts, whose steps run in other processes.
 func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.Context, *app.App) error) (err error) {
 	concurrency := o.Workers
 	o.Workers = -1
+	if strings.Contains(o.DB, "://") { // a database that others share has a named key
+		o.MasterKey.Text = cmp.Or(os.Getenv("STEPWELL_SECRETS_KEY"), benchKey)
+	}
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := app.NewServer(ctx, app.ServerOptions{Options: o, Listen: "127.0.0.1:0", StopAfter: time.Second, Lists: redisq.Options{URL: b.redis()}})
 	if err != nil {

@@ -112,9 +112,20 @@ func migrateUp(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 	if err != nil {
 		return err
 	}
+	var level int
+	if err := db.QueryRowContext(ctx, "PRAGMA synchronous").Scan(&level); err != nil {
+		return err
+	}
+	// A loss of power may take the last migrations back, which are then made again: the first commit that has to survive one
+	// writes what is before it in the write-ahead log to disk as well. So a new database waits for the disk once, not for each.
+	_, err = db.ExecContext(ctx, "PRAGMA synchronous = normal")
+	if err != nil {
+		return err
+	}
 	done, err := p.Up(ctx)
 	for _, m := range done {
 		log.Info("migrated the database", "migration", m.Source.Path, "took", m.Duration)
 	}
-	return err
+	_, restored := db.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("PRAGMA synchronous = %d", level))
+	return errors.Join(err, restored)
 }
