@@ -10,7 +10,7 @@ import (
 	"github.com/stepwell/stepwell/spec"
 )
 
-// What workers announce is known like any action, is replaced by later announcements, and never stands for an action of the
+// Actions that workers announce are known like any other, are replaced by later announcements, and never stand for an action of the
 // program's own.
 func TestAnnounce(t *testing.T) {
 	r := &action.Registry{}

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,16 +54,7 @@ type progressLoad struct {
 
 // progress starts this program as a server, and lets workers count items of n projects while dashboards ask for them.
 func (b *bench) progress() error {
-	for run := range b.Runs {
-		r, err := b.progressOnce(filepath.Join(b.dir, fmt.Sprintf("%d.db", run)))
-		if err != nil {
-			return err
-		}
-		if err := b.print(r); err != nil {
-			return err
-		}
-	}
-	return nil
+	return b.eachRun(func(db string) (row, error) { return b.progressOnce(db) })
 }
 
 func (b *bench) progressOnce(db string) (r *progressResult, err error) {

@@ -97,8 +97,13 @@ type serveLoad struct {
 // serve starts this program as a server, puts load on it over HTTP, and reads from its database afterwards
 // when everything happened.
 func (b *bench) serve() error {
+	return b.eachRun(func(db string) (row, error) { return b.serveOnce(db) })
+}
+
+// eachRun measures each run on a database of its own, and prints it.
+func (b *bench) eachRun(measure func(db string) (row, error)) error {
 	for run := range b.Runs {
-		r, err := b.serveOnce(filepath.Join(b.dir, fmt.Sprintf("%d.db", run)))
+		r, err := measure(filepath.Join(b.dir, fmt.Sprintf("%d.db", run)))
 		if err != nil {
 			return err
 		}

@@ -135,7 +135,7 @@ func TestListsStranger(t *testing.T) {
 	n.drained()
 }
 
-// What was cancelled while it was in the list is refused at the claim.
+// A step that was cancelled while its message was in the list is refused at the claim.
 func TestListsCancelled(t *testing.T) {
 	n := newListed(t, desk.Options{}, redisq.Options{}, never("t.echo"))
 	id := n.begin("name: s\nsteps:\n  - {id: a, action: t.echo}\n")

@@ -78,7 +78,7 @@ func TestSeemsDead(t *testing.T) {
 	terms := make(chan context.Context, 10)
 	lead := func(m *member) {
 		go func() {
-			_ = m.node.Lead(t.Context(), fleet.RoleRelay, func(ctx context.Context) { terms <- ctx; <-ctx.Done() })
+			_ = m.node.Lead(t.Context(), fleet.RoleRetention, func(ctx context.Context) { terms <- ctx; <-ctx.Done() })
 		}()
 	}
 	lead(a)

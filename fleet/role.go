@@ -11,10 +11,8 @@ import (
 
 // The roles that one node at a time has; others have names of their own.
 const (
-	RoleScheduler = "scheduler" // fires schedules
-	RoleRelay     = "relay"     // empties the outbox
+	RoleScheduler = "scheduler" // fires schedules and empties the outbox
 	RoleRetention = "retention" // removes old executions
-	RoleKeeper    = "keeper"    // opens and drops the tables of slots
 	RoleCancels   = "cancels"   // stops work outside that was given up
 )
 

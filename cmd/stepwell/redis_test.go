@@ -356,7 +356,7 @@ func TestRedisServers(t *testing.T) {
 	}
 }
 
-// What a server without workers leaves in the lists holds up nobody: a server's own workers find their steps behind it, and in the
+// Messages of a server without workers do not hold up another server: a server's own workers find their steps behind it, and in the
 // lists of other queues.
 func TestRedisServersLeft(t *testing.T) {
 	const steps = "steps:\n  - {id: each, action: util.wait, for_each: %d, params: {seconds: 0}}\n  - {id: other, action: util.set_output, queue: gpu, depends_on: [each], params: {n: 1}}\n"
@@ -383,7 +383,7 @@ func TestRedisServersLeft(t *testing.T) {
 	}
 }
 
-// What a worker of one server serves is known to the others too: they take pipelines that name it.
+// The actions that a worker announces to one server are known to the other servers: they accept pipelines that name them.
 func TestServersKnowWhatWorkersServe(t *testing.T) {
 	db := postgrestest.New(t).URL()
 	a := newRedisRig(t, "log: {level: warn}\n", "--db", db)
