@@ -306,7 +306,7 @@ func (p *paced) child(r *streamRig, during func(*exec.Cmd, <-chan error)) {
 		<-p.life
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestP6$", "-test.timeout=1m")
-	cmd.Env = append(os.Environ(), stacChild+"="+r.dir)
+	cmd.Env = append(os.Environ(), stacChild+"="+r.dir, "TMPDIR="+r.t.TempDir()) // a killed process removes nothing
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {

@@ -299,7 +299,7 @@ func (b *bench) childUntil(state json.RawMessage, done, commits int) (json.RawMe
 	}
 	cmd := exec.Command(os.Args[0], "-test.run=^TestKilled$")
 	cmd.Env = append(os.Environ(), "STEPWELL_TEST_CONFIG="+string(config), "STEPWELL_TEST_DIR="+b.rig.Env.Dir,
-		"STEPWELL_TEST_DATA="+b.rig.Env.Data, "STEPWELL_TEST_STATE="+string(state), fmt.Sprint("STEPWELL_TEST_FROM=", done))
+		"STEPWELL_TEST_DATA="+b.rig.Env.Data, "STEPWELL_TEST_STATE="+string(state), fmt.Sprint("STEPWELL_TEST_FROM=", done), "TMPDIR="+b.t.TempDir())
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		b.t.Fatal(err)

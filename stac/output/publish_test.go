@@ -144,7 +144,7 @@ func (b *bench) publishingChild(changes int) (state json.RawMessage, ended bool)
 	}
 	cmd := exec.CommandContext(b.t.Context(), os.Args[0], "-test.run=^TestKilledWhilePublishing$")
 	cmd.Env = append(os.Environ(), "STEPWELL_TEST_CONFIG="+string(config), "STEPWELL_TEST_DIR="+b.rig.Env.Dir,
-		"STEPWELL_TEST_DATA="+b.rig.Env.Data, fmt.Sprint("STEPWELL_TEST_CHANGES=", changes))
+		"STEPWELL_TEST_DATA="+b.rig.Env.Data, fmt.Sprint("STEPWELL_TEST_CHANGES=", changes), "TMPDIR="+b.t.TempDir())
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

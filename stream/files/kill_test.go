@@ -101,7 +101,7 @@ func TestKilled(t *testing.T) {
 func runChild(t *testing.T, dir string, life time.Duration) bool {
 	t.Helper()
 	cmd := exec.Command(os.Args[0]) //nolint:gosec // itself
-	cmd.Env = append(os.Environ(), childDir+"="+dir)
+	cmd.Env = append(os.Environ(), childDir+"="+dir, "TMPDIR="+t.TempDir())
 	var complaints strings.Builder
 	cmd.Stderr = &complaints
 	told, err := cmd.StdoutPipe()
