@@ -29,7 +29,8 @@ func (p *program) locateSettings(cmd *cobra.Command) error {
 }
 
 // locateData says which database is meant: the one named by --db, the one in the data directory, or ./stepwell.db where
-// an earlier version has left one and there is no data directory yet.
+// an earlier version has left one and there is no data directory yet. A database that is no file stands beside a data
+// directory, which has what belongs to this machine; a file stands in its place.
 func (p *program) locateData(cmd *cobra.Command) error {
 	s := &p.settings
 	f := cmd.Flags().Lookup("db")
@@ -38,10 +39,9 @@ func (p *program) locateData(cmd *cobra.Command) error {
 		return nil
 	case s.db == "" && f.Changed:
 		return stepwell.Invalid("", "db: the name of the database file is empty")
-	case s.db != "" && (f.Changed || !settingFlag(cmd.Flags(), "data").Changed):
-		s.data = ""
-		if file, err := app.DatabaseFile(s.db); err == nil { // sqlite:FILE is FILE
-			s.db = file
+	case s.db != "" && (f.Changed || !s.inFile() || !settingFlag(cmd.Flags(), "data").Changed):
+		if file, err := app.DatabaseFile(s.db); err == nil { // sqlite:FILE is FILE, and its folder is the data directory
+			s.db, s.data = file, ""
 		}
 	case s.data == "" && !app.IsFile(app.Database(app.DefaultData)) && app.IsFile(app.OldDatabase):
 		s.db = app.OldDatabase
@@ -50,6 +50,20 @@ func (p *program) locateData(cmd *cobra.Command) error {
 		s.db = app.Database(s.data)
 	}
 	return nil
+}
+
+// inFile reports whether the database is a file.
+func (s *settings) inFile() bool {
+	_, err := app.DatabaseFile(s.db)
+	return err == nil
+}
+
+// shownDB is the database as people may see it: a URL without its password.
+func (s *settings) shownDB() string {
+	if s.inFile() {
+		return s.db
+	}
+	return app.DatabaseName(s.db)
 }
 
 // confining says what commands of steps may touch, and what of the server they may not.

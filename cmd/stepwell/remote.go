@@ -89,7 +89,7 @@ func (p *program) calling(c *connection, f func(ctx context.Context, client *api
 		if named || !errors.Is(err, syscall.ECONNREFUSED) || c.flags == nil || !c.makes && !app.DatabaseExists(p.settings.db) {
 			return interrupted(alive, err)
 		}
-		fmt.Fprintf(p.err, "no server answers at %s: working on %s\n", defaultServer, p.settings.db)
+		fmt.Fprintf(p.err, "no server answers at %s: working on %s\n", defaultServer, p.settings.shownDB())
 	}
 	return interrupted(alive, p.callHere(alive, c, f))
 }

@@ -149,9 +149,11 @@ func (p *program) runThere(file string, f *runFlags) error {
 	})
 }
 
-// dbFlag repeats --data or --db in commands that are suggested.
+// dbFlag repeats --data or --db in commands that are suggested; a URL without its password.
 func (p *program) dbFlag() string {
 	switch {
+	case !p.settings.inFile():
+		return " --db '" + p.settings.shownDB() + "'"
 	case p.settings.data == app.DefaultData || p.settings.data == "" && p.settings.db == app.OldDatabase:
 		return ""
 	case p.settings.data != "":

@@ -40,7 +40,7 @@ type serviceSettings struct {
 // options are those of an App that go with the settings.
 func (p *program) options() (app.Options, error) {
 	o := app.Options{Data: p.settings.data, Synchronous: p.settings.sync.value, Workers: p.settings.workers}
-	if o.Data == "" {
+	if o.Data == "" || !p.settings.inFile() {
 		o.DB = p.settings.db
 	}
 	s := &p.settings.outgoing

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"embed"
@@ -124,7 +125,7 @@ func migrateUp(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 	}
 	done, err := p.Up(ctx)
 	for _, m := range done {
-		log.Info("migrated the database", "migration", m.Source.Path, "took", m.Duration)
+		log.Info("migrated the database", "migration", cmp.Or(m.Source.Path, strconv.FormatInt(m.Source.Version, 10)), "took", m.Duration)
 	}
 	_, restored := db.ExecContext(context.WithoutCancel(ctx), fmt.Sprintf("PRAGMA synchronous = %d", level))
 	return errors.Join(err, restored)
