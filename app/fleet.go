@@ -26,6 +26,7 @@ type sharedStore interface {
 	Store
 	store.Nodes
 	store.Seats
+	store.Permits
 	store.Changes
 }
 
@@ -36,6 +37,7 @@ type node struct {
 	router  *fleet.Router
 	feeds   *fleet.Feeds
 	slots   *fleet.Slots
+	permits *fleet.Permits
 	end     context.CancelFunc // of the slots
 	changed int64              // the last change of an object that is known here
 	serves  bool
@@ -80,6 +82,7 @@ func (a *App) join(ctx context.Context, o *Options) error {
 	}
 	slots, end := context.WithCancel(context.WithoutCancel(ctx))
 	n.slots, n.end = fleet.NewSlots(slots, n.Node, shared), end
+	n.permits = fleet.NewPermits(n.Node, shared, a.queue, o.Queues)
 	a.node, a.now, o.Now = n, n.Now, n.Now
 	return nil
 }
@@ -135,6 +138,7 @@ func (n *node) start(g *loopGroup) *loopGroup {
 		n.slots.Run()
 		return nil
 	})
+	g.start("limits of queues", func(ctx context.Context) error { n.permits.Run(ctx); return nil })
 	g.start("signals of other nodes", n.hear)
 	return g
 }

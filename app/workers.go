@@ -19,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell/desk"
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/fleet"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/resource"
@@ -65,7 +66,7 @@ type poolBody struct {
 // stepQueue is the queue of steps.
 type stepQueue interface {
 	queue.Queue
-	Limit(name string, l queue.Limits)
+	fleet.Limited
 	Len() int
 	Close()
 }
@@ -291,13 +292,14 @@ func sameJSON(a, b []byte) bool {
 type forecast struct {
 	api.Forecast
 	desk *desk.Desk
+	node *node // nil: none
 }
 
 func (s *Server) forecast() api.Forecast {
 	if s.workers.desk == nil {
 		return s.control()
 	}
-	return forecast{s.control(), s.workers.desk}
+	return forecast{s.control(), s.workers.desk, s.node}
 }
 
 // Why implements api.Forecast.
@@ -310,6 +312,11 @@ func (f forecast) Why(ctx context.Context, id, step string) ([]engine.Reason, er
 	unserved := f.desk.Unserved(id)
 	if name, ok := unserved[step]; ok && len(reasons) > 0 && reasons[0].Code == engine.WhyQueued {
 		reasons[0].Message = text + name + strings.TrimPrefix(reasons[0].Message, "waits for a worker")
+	}
+	if name, waits := f.desk.WaitsIn(id, step); waits && f.node != nil && len(reasons) > 0 {
+		if text := f.node.permits.Explain(name); text != "" {
+			reasons[0].Message = text
+		}
 	}
 	if step == "" {
 		for key, name := range unserved {

@@ -348,6 +348,9 @@ func (d *Desk) Ack(ctx context.Context, leases []queue.Lease) error {
 // Limit sets a queue's limits; see queue.Memory.
 func (d *Desk) Limit(name string, l queue.Limits) { d.queue.Limit(name, l) }
 
+// Demand is what a queue with limits has out and waiting; see queue.Memory.
+func (d *Desk) Demand(name string) (out, waiting int) { return d.queue.Demand(name) }
+
 // Len is how many steps wait.
 func (d *Desk) Len() int { return d.queue.Len() }
 

@@ -117,6 +117,9 @@ func (d *Desk) expect(t *engine.Task, begun bool, name string) {
 		return
 	}
 	a := &attempt{id: k, task: t, state: expected, since: d.o.Now(), begun: begun, worker: name, given: true, claimed: begun}
+	if begun { // it counts towards the limits of its queue here, as it did there
+		a.lease = d.queue.Hold(t.Step.Policy.Queue)
+	}
 	d.attempts[k], d.byRun[flight{t.Run, t.Idx, t.Epoch}] = a, k
 	for _, s := range d.sessions {
 		if s.holding[k] {

@@ -539,6 +539,18 @@ func (d *Desk) Unserved(execution string) map[string]string {
 	return found
 }
 
+// WaitsIn is the queue in which a step of an execution waits; false: it does not wait.
+func (d *Desk) WaitsIn(execution, step string) (name string, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, a := range d.attempts {
+		if k.execution == execution && a.state == waiting && a.task.Key == step {
+			return a.task.Step.Policy.Queue, true
+		}
+	}
+	return "", false
+}
+
 // served reports whether some worker takes a task. The caller holds the lock.
 func (d *Desk) served(t *engine.Task) bool {
 	for _, s := range d.sessions {

@@ -17,7 +17,8 @@ type lane struct {
 }
 
 // Limit sets a queue's limits, or changes them. Messages of other queues go to DefaultQueue, which has no limits
-// until set. A changed Concurrency is free: this process's part of a limit that several share may be set every second.
+// until set. A burst is given with the first limits of a queue only: this process's part of limits that several share may be set every
+// second.
 // Leases are counted from the first Limit on, and waiting messages stay where they are.
 func (q *Memory) Limit(name string, l Limits) {
 	q.mu.Lock()
@@ -32,14 +33,17 @@ func (q *Memory) Limit(name string, l Limits) {
 		q.byName[name] = n
 		q.lanes = append(q.lanes, n)
 	}
+	now := time.Now()
+	fresh := n.filled.IsZero()
+	n.fill(now)
 	if math.IsInf(l.Rate, 1) {
 		l.Rate = 0
 	}
 	if l.Rate > 0 && l.Burst <= 0 {
 		l.Burst = int(min(max(1, math.Ceil(l.Rate)), math.MaxInt32))
 	}
-	if l.Rate != n.limits.Rate || l.Burst != n.limits.Burst { // else what the rate has given so far counts
-		n.tokens, n.filled = float64(l.Burst), time.Now()
+	if n.tokens = min(n.tokens, float64(l.Burst)); fresh { // else what the rate has given so far counts
+		n.tokens = float64(l.Burst)
 	}
 	n.limits = l
 	q.serve()
@@ -76,7 +80,28 @@ func (q *Memory) choose() *lane {
 }
 
 // full reports whether as many leases are out as may be.
-func (n *lane) full() bool { return n.limits.Concurrency > 0 && n.out >= n.limits.Concurrency }
+func (n *lane) full() bool { return n.limits.Concurrency != 0 && n.out >= n.limits.Concurrency }
+
+// Hold is a lease of a queue for a message that was given out before this queue was there. Its limits do not refuse it.
+func (q *Memory) Hold(name string) Lease {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.token++
+	if q.out != nil {
+		n := q.lane(name)
+		q.out[q.token] = n
+		n.out++
+	}
+	return Lease{Message: Message{Queue: name}, Token: q.token}
+}
+
+// Demand is how many leases of a queue that has limits are out, and how many messages wait in it.
+func (q *Memory) Demand(name string) (out, waiting int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	n := q.lane(name)
+	return n.out, n.size + n.away.size
+}
 
 // pause is how long the rate lets the queue give nothing.
 func (n *lane) pause(now time.Time) time.Duration {

@@ -59,7 +59,7 @@ const DefaultQueue = "default"
 
 // Limits are how much of a queue may be in work. The zero value is without limits.
 type Limits struct {
-	// Concurrency is how many leases may be out at once. Defaults to no limit.
+	// Concurrency is how many leases may be out at once; below 0: none. Defaults to no limit.
 	Concurrency int `json:"concurrency" minimum:"0"`
 	// Rate is how many messages are given per second. Defaults to no limit.
 	Rate float64 `json:"rate" minimum:"0" maximum:"1000000"`

@@ -58,10 +58,11 @@ func fleetRuns() int {
 
 // fleetRig is a database and the servers on it.
 type fleetRig struct {
-	t     *testing.T
-	url   string
-	nodes []*fleetNode
-	made  int
+	t        *testing.T
+	url      string
+	settings string // of all servers, beside the usual ones
+	nodes    []*fleetNode
+	made     int
 }
 
 // fleetNode is a server, as a process of its own.
@@ -72,11 +73,17 @@ type fleetNode struct {
 
 func newFleetRig(t *testing.T, server string, nodes int) *fleetRig {
 	t.Helper()
+	return newSetFleetRig(t, server, nodes, "")
+}
+
+// newSetFleetRig is newFleetRig with settings of the servers.
+func newSetFleetRig(t *testing.T, server string, nodes int, settings string) *fleetRig {
+	t.Helper()
 	url, err := postgrestest.Create(server, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &fleetRig{t: t, url: url}
+	r := &fleetRig{t: t, url: url, settings: settings}
 	t.Cleanup(func() {
 		if t.Failed() {
 			r.logOpen()
@@ -101,6 +108,7 @@ func newFleetRig(t *testing.T, server string, nodes int) *fleetRig {
 func (r *fleetRig) add(database string) *fleetNode {
 	r.t.Helper()
 	n := &fleetNode{crashRig: newCrashRig(r.t)}
+	n.set(r.settings)
 	n.process = exec.Command("stepwell", "serve", "--listen", n.address, "--workers", "16", "--db", database)
 	n.process.Dir = n.dir
 	n.process.Env = append(os.Environ(), "STEPWELL_SECRETS_KEY=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")

@@ -89,15 +89,21 @@ func newCrashRig(t *testing.T) *crashRig {
 		r.urls[strings.TrimPrefix(q.URL.Path, "/")] = q.Header.Get("X-Stepwell-Callback")
 	}))
 	t.Cleanup(r.service.Close)
-	settings := "http: {allow_private: true}\nserver: {limits: {rate: 100000, burst: 100000}}\nlog: {level: warn}\n"
-	if err := os.WriteFile(filepath.Join(r.dir, "stepwell.yaml"), []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	r.set("")
 	if r.client, err = api.NewClient(api.ClientOptions{URL: "http://" + r.address}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.kill)
 	return r
+}
+
+// set writes the settings of the server, with more of them.
+func (r *crashRig) set(more string) {
+	r.t.Helper()
+	settings := "http: {allow_private: true}\nserver: {limits: {rate: 100000, burst: 100000}}\nlog: {level: warn}\n" + more
+	if err := os.WriteFile(filepath.Join(r.dir, "stepwell.yaml"), []byte(settings), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 // start begins a life of the server and waits until it is ready.

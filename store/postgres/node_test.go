@@ -17,8 +17,14 @@ func TestSeats(t *testing.T) {
 	storetest.RunSeats(t, opener(""))
 }
 
+func TestPermits(t *testing.T) {
+	postgrestest.URL(t)
+	storetest.RunPermits(t, opener(""))
+}
+
 func TestNodesBehindPooler(t *testing.T) {
 	postgrestest.URL(t)
 	storetest.RunNodes(t, opener("&default_query_exec_mode=exec"))
 	storetest.RunSeats(t, opener("&default_query_exec_mode=exec"))
+	storetest.RunPermits(t, opener("&default_query_exec_mode=exec"))
 }
