@@ -102,7 +102,7 @@ func (o *Options) redis() string {
 // Run measures a workload, or with "all" each of no-op steps, and prints the figures to out.
 func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if workload == Serve {
-		return work(ctx, &o)
+		return profiled(o.Profile, func() error { return work(ctx, &o) })
 	}
 	if o.redis() != "" {
 		o.WorkersIn = max(o.WorkersIn, 1)

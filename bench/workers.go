@@ -113,8 +113,11 @@ func (b *bench) startWorkers(ctx context.Context, server string, concurrency int
 	if err != nil {
 		return end, err
 	}
-	for range b.WorkersIn {
+	for i := range b.WorkersIn {
 		cmd := exec.Command(self, "bench", Serve, "--store", server, "--workers", strconv.Itoa(concurrency), "--queue", b.Queue)
+		if b.Profile != "" {
+			cmd.Args = append(cmd.Args, "--cpu-profile", fmt.Sprintf("%s.worker%d", b.Profile, i+1))
+		}
 		cmd.Stderr = os.Stderr
 		in, err := cmd.StdinPipe()
 		if err == nil {

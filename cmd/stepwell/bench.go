@@ -56,6 +56,6 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 	f.IntVar(&o.WorkersIn, "workers-in", 0, "in how many other processes the steps of start, chain, fanout and diamond run; 0: in this one")
 	f.StringVar(&o.Schemas, "schema-dir", "", "stac: `folder` of schemas, laid out as <host>/<path> with an index.json")
 	f.Var(&formats, "format", "stac: measure one output; parquet then gets all n items")
-	f.StringVar(&o.Profile, "cpu-profile", "", "`file` for a CPU profile, which go tool pprof shows")
+	f.StringVar(&o.Profile, "cpu-profile", "", "`file` for a CPU profile, which go tool pprof shows; those of workers in other processes are FILE.worker1 and on")
 	return cmd
 }
