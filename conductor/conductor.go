@@ -272,7 +272,12 @@ func (c *Conductor) Report(ctx context.Context, run int64, ev engine.Event) erro
 	if ev.Kind == engine.Spawned || ev.Kind == engine.Running {
 		return c.ReportAll(ctx, []RunEvent{{run, ev}})
 	}
-	return c.report(ctx, &RunEvent{run, ev}, nil)
+	it, err := eventItem(&RunEvent{run, ev}, nil)
+	if err != nil {
+		return err
+	}
+	c.inbox.awaitRoom(it.size, ctx.Done())
+	return c.inbox.put(it)
 }
 
 // RunEvent is an event of the execution with the number.
@@ -281,30 +286,33 @@ type RunEvent struct {
 	Event engine.Event
 }
 
-// ReportAll is Report for many events, which are taken in in their order. It returns when each is durable, changes nothing,
+// ReportAll is Report for many events, which are taken in in their order and together. It returns when each is durable, changes nothing,
 // or is refused; the error joins the refusals, among them CodeConflict for executions that are not running here. When ctx
 // ends or the conductor stops first, nobody knows which are durable: report them again.
 func (c *Conductor) ReportAll(ctx context.Context, events []RunEvent) error {
 	replies := make(chan error, len(events))
+	size := 0
 	for i := range events {
-		if err := c.report(ctx, &events[i], replies); err != nil {
-			replies <- err
-		}
+		size += eventSize(&events[i].Event)
+	}
+	c.inbox.awaitRoom(size, ctx.Done())
+	if err := c.inbox.putEvents(events, replies); err != nil {
+		return err
 	}
 	return c.await(ctx, replies)
 }
 
-// report puts an event in, which is answered if it has a reply.
-func (c *Conductor) report(ctx context.Context, e *RunEvent, reply chan error) error {
+// eventItem is the item of a report.
+func eventItem(e *RunEvent, reply chan error) (item, error) {
 	it := item{run: e.Run, ev: e.Event, reply: reply}
 	if err := checkSize(&it.ev); err != nil {
 		if e.Event.Kind == engine.Spawned || e.Event.Kind == engine.Running {
-			return err
+			return it, err
 		}
 		it.ev = failing(it.ev, err)
 	}
 	it.size = eventSize(&it.ev)
-	return c.inbox.putWhenRoom(it, ctx.Done())
+	return it, nil
 }
 
 // ask puts an item in and waits until it has been committed or refused. When ctx ends or the

@@ -32,13 +32,13 @@ type inbox struct {
 	room   chan struct{} // closed when the items are taken, for callers waiting for room; nil: none
 }
 
-// putWhenRoom is put for an item that waits, as long as done is open, while too much is there already.
-func (b *inbox) putWhenRoom(it item, done <-chan struct{}) error {
+// awaitRoom waits, as long as done is open, while too much is there already for so many bytes more.
+func (b *inbox) awaitRoom(size int, done <-chan struct{}) {
 	for {
 		b.mu.Lock()
-		if b.closed != nil || b.bytes == 0 || b.bytes+it.size <= maxWaiting {
+		if b.closed != nil || b.bytes == 0 || b.bytes+size <= maxWaiting {
 			b.mu.Unlock()
-			return b.put(it)
+			return
 		}
 		if b.room == nil {
 			b.room = make(chan struct{})
@@ -48,7 +48,7 @@ func (b *inbox) putWhenRoom(it item, done <-chan struct{}) error {
 		select {
 		case <-room:
 		case <-done:
-			return b.put(it) // the process ends
+			return // the process ends
 		}
 	}
 }
@@ -64,21 +64,41 @@ func (b *inbox) emptied() {
 
 func (b *inbox) put(it item) error {
 	b.mu.Lock()
-	if err := b.closed; err != nil {
-		b.mu.Unlock()
-		return err
+	defer b.mu.Unlock()
+	if b.closed != nil {
+		return b.closed
 	}
+	b.add(it)
+	return nil
+}
+
+// putEvents is put for all events at once, so that one commit has them. An event that cannot be put in is answered.
+func (b *inbox) putEvents(events []RunEvent, replies chan error) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed != nil {
+		return b.closed
+	}
+	for i := range events {
+		if it, err := eventItem(&events[i], replies); err != nil {
+			replies <- err // has room for one of each event
+		} else {
+			b.add(it)
+		}
+	}
+	return nil
+}
+
+// add adds an item. The caller holds the lock.
+func (b *inbox) add(it item) {
 	b.items = append(b.items, it)
 	b.bytes += it.size
-	first := len(b.items) == 1
-	b.mu.Unlock()
-	if first {
+	if len(b.items) == 1 {
 		select {
 		case b.ring <- struct{}{}:
 		default:
 		}
 	}
-	return nil
 }
 
 func (b *inbox) len() int {

@@ -2,12 +2,13 @@ package desk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -317,15 +318,13 @@ func own(ctx context.Context, h action.Host, body []byte) error {
 }
 
 func outputs(ctx context.Context, h action.Host, key string) (*wire.Value, error) {
-	var raw []byte
-	var err error
+	raw, err := []byte(nil), error(nil)
 	if key != "" {
 		raw, err = h.Outputs(ctx, key)
+	} else if all, failed := h.Data(ctx); failed == nil {
+		raw, err = json.Marshal(all)
 	} else {
-		var all map[string]json.RawMessage
-		if all, err = h.Data(ctx); err == nil {
-			raw, err = json.Marshal(all)
-		}
+		err = failed
 	}
 	switch {
 	case err != nil:

@@ -270,9 +270,22 @@ func (d *Desk) drop(a *attempt) {
 	}
 }
 
+// settle records that an outcome is being reported, or is not. The caller holds the lock.
+func (a *attempt) settle(on bool) {
+	switch {
+	case a.holder == nil || a.settling == on:
+	case on:
+		a.holder.settling++
+	default:
+		a.holder.settling--
+	}
+	a.settling = on
+}
+
 // release takes an attempt from its holder. The caller holds the lock.
 func (d *Desk) release(a *attempt) {
 	if a.holder != nil {
+		a.settle(false)
 		delete(a.holder.held, a.id)
 		a.holder = nil
 	}
@@ -375,6 +388,7 @@ func (d *Desk) Revoke(run int64, idx int32, epoch uint32) {
 	}
 	a.revoked = true
 	if a.state == held {
+		a.holder.revoked = true
 		a.holder.ring()
 		return
 	}

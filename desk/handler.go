@@ -2,7 +2,6 @@ package desk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/desk/wire"
@@ -26,7 +26,7 @@ var statuses = map[stepwell.Code]int{
 }
 
 const (
-	atOnce       = 16               // calls of one stream that are served at once
+	atOnce       = 16               // calls of one stream that are served at once, each by a goroutine that stays
 	writeTimeout = 30 * time.Second // of one answer on a stream
 )
 
@@ -92,11 +92,18 @@ func (d *Desk) answer(w http.ResponseWriter, r *http.Request, caller Caller, nam
 
 // link is one stream.
 type link struct {
-	d      *Desk
-	conn   *websocket.Conn
-	caller Caller
-	calls  sync.WaitGroup
-	room   chan struct{}
+	d       *Desk
+	conn    *websocket.Conn
+	caller  Caller
+	calls   sync.WaitGroup
+	servers int // goroutines that serve calls; run's
+	work    chan call
+}
+
+// call is a request of size bytes.
+type call struct {
+	wire.Request
+	size int64
 }
 
 // stream serves the calls of one connection until it ends. That ends no lease.
@@ -108,7 +115,7 @@ func (d *Desk) stream(w http.ResponseWriter, r *http.Request, caller Caller) {
 	conn.SetReadLimit(wire.MaxBody)
 	ctx, end := context.WithCancel(r.Context())
 	defer context.AfterFunc(d.serving, end)()
-	l := &link{d: d, conn: conn, caller: caller, room: make(chan struct{}, atOnce)}
+	l := &link{d: d, conn: conn, caller: caller, work: make(chan call)}
 	why := l.run(ctx)
 	end()
 	_ = conn.Close(websocket.StatusPolicyViolation, stepwell.Head(why, 100)) // nothing to be done about a worker that is gone
@@ -118,48 +125,75 @@ func (d *Desk) stream(w http.ResponseWriter, r *http.Request, caller Caller) {
 
 // run reads requests; why it ends goes to the worker.
 func (l *link) run(ctx context.Context) (why string) {
+	var frame wire.Frame
 	for {
-		kind, raw, err := l.conn.Read(ctx)
+		kind, raw, err := frame.Read(ctx, l.conn)
 		if err != nil {
 			return "the stream ended"
 		}
-		var in wire.Request
-		if kind != websocket.MessageText || json.Unmarshal(raw, &in) != nil {
+		in := call{size: int64(len(raw))}
+		if kind != websocket.MessageText || json.Unmarshal(raw, &in.Request) != nil {
 			return "not a request of this protocol"
 		}
-		if err := l.d.bodies.take(int64(len(raw))); err != nil {
-			l.write(ctx, in, answered{}, err)
+		if err := l.d.bodies.take(in.size); err != nil {
+			l.write(ctx, &in, answered{}, err)
 			continue
 		}
-		select {
-		case l.room <- struct{}{}:
-		case <-ctx.Done():
-			l.d.bodies.give(int64(len(raw)))
+		if !l.deal(ctx, in) {
+			l.d.bodies.give(in.size)
 			return "the stream ended"
 		}
-		l.calls.Go(func() {
-			out, err := l.d.serve(ctx, l.caller, in.Call, in.Body)
-			l.d.bodies.give(int64(len(raw)))
-			l.write(ctx, in, out, err)
-			<-l.room
-		})
 	}
 }
 
+// deal gives a call to a goroutine that has served its last one, or to a new one. It reports false when ctx has ended.
+func (l *link) deal(ctx context.Context, in call) bool {
+	select {
+	case l.work <- in:
+		return true
+	default:
+	}
+	if l.servers < atOnce {
+		l.servers++
+		l.calls.Go(func() { l.serve(ctx, in) })
+		return true
+	}
+	select {
+	case l.work <- in:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// serve serves calls until ctx ends: a goroutine that stays has a stack that is large enough.
+func (l *link) serve(ctx context.Context, in call) {
+	for {
+		out, err := l.d.serve(ctx, l.caller, in.Call, in.Body)
+		l.d.bodies.give(in.size)
+		l.write(ctx, &in, out, err)
+		select {
+		case in = <-l.work:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// response is wire.Response whose body is written together with it.
+type response struct {
+	No     int64 `json:"no"`
+	Status int   `json:"status"`
+	Body   any   `json:"body"`
+}
+
 // write answers a request.
-func (l *link) write(ctx context.Context, in wire.Request, out answered, err error) {
-	r := wire.Response{No: in.No, Status: http.StatusOK}
-	body := out.body
+func (l *link) write(ctx context.Context, in *call, out answered, err error) {
+	r := response{No: in.No, Status: http.StatusOK, Body: out.body}
 	if err != nil {
-		var p wire.Problem
-		r.Status, p = l.d.problem(in.Call, err)
-		body = p
+		r.Status, r.Body = l.d.problem(in.Call, err)
 	}
-	raw, err := json.Marshal(body)
-	if err == nil {
-		r.Body = raw
-		raw, err = json.Marshal(r)
-	}
+	raw, err := json.Marshal(r)
 	if err == nil {
 		ctx, end := context.WithTimeout(ctx, writeTimeout)
 		defer end()

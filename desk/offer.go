@@ -2,10 +2,11 @@ package desk
 
 import (
 	"context"
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"

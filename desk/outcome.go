@@ -80,7 +80,7 @@ func (d *Desk) claimOutcome(ctx context.Context, s *session, o *wire.Outcome) (a
 	if !d.adopt(a, s) {
 		return nil, false, notHeld(k)
 	}
-	a.settling = true
+	a.settle(true)
 	return a, false, nil
 }
 
@@ -132,7 +132,7 @@ func (d *Desk) expect(t *engine.Task, begun bool, name string) {
 func (d *Desk) unsettle(a *attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a.settling = false
+	a.settle(false)
 }
 
 // conclude turns an outcome into an event, as if the handler had run here.
@@ -236,7 +236,7 @@ func (d *Desk) commit(ctx context.Context, list []settled) (done []settled) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for i := range list {
-		list[i].a.settling = false
+		list[i].a.settle(false)
 	}
 	for i := range done {
 		d.drop(done[i].a)

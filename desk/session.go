@@ -18,8 +18,8 @@ import (
 const (
 	maxSessions    = 10_000
 	maxConcurrency = 10_000
-	maxCredit      = 1024  // held attempts above a worker's concurrency
-	callRate       = 5_000 // calls a second, and twice that at once
+	maxCredit      = 1024  // held attempts without an outcome above a worker's concurrency
+	callRate       = 5_000 // calls a second that carry nothing, and twice that at once
 	sessionsLast   = 8     // leases without a word; then a worker that holds nothing is forgotten
 )
 
@@ -38,10 +38,12 @@ type session struct {
 	concurrency     int
 	seen            time.Time
 	held            map[id]*attempt
+	settling        int           // of held
 	holding         map[id]bool   // as last told
 	news            chan struct{} // closed when there may be something for a waiting turn; nil: none waits
 	tokens          float64       // calls, as of seen
 	draining        bool          // it gets no more, and is told so
+	revoked         bool          // an attempt in held may be
 }
 
 // ring wakes the waiting turns.
@@ -69,6 +71,13 @@ func (s *session) spend(now time.Time) error {
 	}
 	s.tokens--
 	return nil
+}
+
+// refund takes a call back that has carried something.
+func (d *Desk) refund(s *session) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.tokens++
 }
 
 // serves reports whether a worker takes steps of the queue.
@@ -213,6 +222,7 @@ func (d *Desk) hold(a *attempt, s *session, lease queue.Lease) {
 	now := d.o.Now()
 	a.state, a.holder, a.lease, a.given, a.since, a.until = held, s, lease, true, now, now.Add(d.o.Lease)
 	s.held[a.id] = a
+	s.revoked = s.revoked || a.revoked
 }
 
 // turn is one turn of a worker.
@@ -240,13 +250,13 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 		return out, nil
 	}
 	wait := time.Duration(min(max(in.WaitMS, 0), wire.MaxWaitMS)) * time.Millisecond
-	if len(in.Outcomes) > 0 {
-		wait = 0
-	}
-	if len(in.Took) > 0 {
+	if len(in.Outcomes)+len(in.Took) > 0 {
 		wait = 0
 	}
 	d.deal(ctx, s, in.Want, wait, out)
+	if len(out.Tasks)+len(out.Committed) > 0 {
+		d.refund(s)
+	}
 	out.Stop = append(out.Stop, stop...)
 	return out, nil
 }
@@ -256,8 +266,12 @@ const limitPause = 100 * time.Millisecond
 
 // deal adds tasks and stops to an answer, and waits for the first of them.
 func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duration, out *wire.Turned) {
-	over := time.NewTimer(wait)
-	defer over.Stop()
+	var over <-chan time.Time
+	if wait > 0 {
+		timer := time.NewTimer(wait)
+		defer timer.Stop()
+		over = timer.C
+	}
 	for {
 		d.mu.Lock()
 		news := s.bell()
@@ -275,7 +289,7 @@ func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duratio
 		select {
 		case <-news:
 		case <-pause:
-		case <-over.C:
+		case <-over:
 			return
 		case <-d.serving.Done():
 			return
@@ -298,8 +312,13 @@ func (d *Desk) pause(s *session, want int) <-chan time.Time {
 // stops lists what a worker is to stop; fresh says that it has not been told of all. The caller holds the lock.
 func (d *Desk) stops(s *session) (list []wire.ID, fresh bool) {
 	list = []wire.ID{}
+	if !s.revoked {
+		return list, false
+	}
+	s.revoked = false
 	for _, a := range s.held {
 		if a.revoked {
+			s.revoked = true
 			fresh = fresh || !a.told
 			a.told = true
 			list = append(list, a.wire())
@@ -323,7 +342,7 @@ func (d *Desk) take(ctx context.Context, s *session, want int) []wire.Task {
 func (d *Desk) draw(s *session, want int) (list []*attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	want = min(want, wire.MaxOutcomes, s.concurrency+maxCredit-len(s.held))
+	want = min(want, wire.MaxOutcomes, s.concurrency+maxCredit-len(s.held)+s.settling)
 	if want <= 0 || s.draining || d.stopped || !d.anyFor(s) {
 		return nil
 	}

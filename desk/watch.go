@@ -129,7 +129,8 @@ func (d *Desk) lose(a *attempt) {
 // overrun ends an attempt whose worker lives on and does not end it. The caller holds the lock.
 func (d *Desk) overrun(a *attempt) {
 	x, name, run := a.remote, a.holder.name, a.task.Run
-	a.revoked, a.settling = true, true
+	a.revoked, a.holder.revoked = true, true
+	a.settle(true)
 	a.holder.ring()
 	d.do(func(ctx context.Context) {
 		ev := x.Conclude(worker.Ended{Worker: name, Ran: x.Timeout(), Err: stepwell.Errorf(stepwell.CodeTimeout, "", "the worker did not stop")})

@@ -20,8 +20,7 @@ type Remote struct {
 // Remote takes an attempt over to a worker elsewhere. The attempt has no time limit here. Close it.
 func (r *Runner) Remote(ctx context.Context, p Prepared) *Remote {
 	x := &Remote{}
-	x.begin(ctx, r, p.Task)
-	x.end() // of the time limit
+	x.describe(ctx, r, p.Task)
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	x.Prepared = p
 	if p.Input != nil {

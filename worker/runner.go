@@ -96,13 +96,18 @@ type attempt struct {
 }
 
 func (a *attempt) begin(ctx context.Context, r *Runner, t *engine.Task) {
+	a.describe(ctx, r, t)
+	a.ctx, a.cancel = newAttemptContext(ctx, a.timeout)
+	a.timer = time.AfterFunc(a.timeout, func() { a.cancel(errDeadline) })
+}
+
+// describe sets what the attempt is, but not its context.
+func (a *attempt) describe(ctx context.Context, r *Runner, t *engine.Task) {
 	a.r, a.process, a.Task, a.started, a.timeout = r, ctx, t, r.o.Now(), t.Step.Policy.Timeout
 	if a.timeout <= 0 {
 		a.timeout = plan.DefaultTimeout
 	}
 	a.host = host{a: a, idx: t.Idx, key: t.Key, level: minLevel(t.Step.Policy.LogLevel)}
-	a.ctx, a.cancel = newAttemptContext(ctx, a.timeout)
-	a.timer = time.AfterFunc(a.timeout, func() { a.cancel(errDeadline) })
 }
 
 func (a *attempt) end() {

@@ -7,7 +7,6 @@ package link
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -16,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -93,10 +94,13 @@ type Worker struct {
 	held     map[taskID]*task
 	blobs    map[string][]byte
 	blob     int
-	ready    []*task
-	idle     int // calls of Pull that wait
-	ran      int // outcomes since the last fetch
-	outbox   []*task
+	ready    []*task      // not begun
+	pulls    []chan *task // calls of Pull that wait; the last one is served first
+	credit   int          // tasks that may be ready
+	ran      int          // outcomes since counted
+	counted  time.Time
+	unsent   []*task // with outcomes that no turn carries
+	outbox   int     // outcomes that are kept, in bytes too
 	bytes    int
 	draining bool
 	endPop   context.CancelFunc // set by Run
@@ -104,7 +108,8 @@ type Worker struct {
 	listed   bool               // tasks come from lists
 	address  string             // of the node, as messages have it
 	others   map[string]*Worker // for messages of other nodes, by their address; nil: none can be made
-	more     chan struct{}      // closed when ready, idle or outbox have changed; nil: nobody waits
+	more     chan struct{}      // closed when more tasks may come, or no outcomes are kept; nil: nobody waits
+	outcomes chan struct{}      // one token: some are unsent
 }
 
 // New makes a worker.
@@ -112,7 +117,7 @@ func New(o Options) (*Worker, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{o: o, listed: o.Lists != nil, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}}
+	w := &Worker{o: o, listed: o.Lists != nil, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}, outcomes: make(chan struct{}, 1)}
 	for _, n := range o.Nodes {
 		w.nodes = append(w.nodes, strings.TrimRight(n, "/"))
 	}
@@ -167,13 +172,16 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.mu.Unlock()
 		loops.Go(func() { w.popLoop(popping, ctx) })
 	}
-	loops.Go(func() { w.sendLoop(serving) })
+	for range senders {
+		loops.Go(func() { w.sendLoop(serving) })
+	}
+	loops.Go(func() { w.beatLoop(serving) })
 	loops.Go(func() { w.tellLoop(serving) })
 	err := w.pool.Run(ctx)
 	endFetch()
 	w.stopFetching()
 	last, endLast := context.WithTimeout(serving, w.o.Grace)
-	w.await(last, func() bool { return len(w.outbox) == 0 })
+	w.await(last, func() bool { return w.outbox == 0 })
 	if last.Err() == nil {
 		if _, err := w.try(last, "turn", wire.Turn{Worker: w.o.Name, Leaving: true}); err != nil {
 			w.o.Log.Warn("the node does not know that this worker has ended", "error", err)
@@ -254,13 +262,10 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 			w.o.Log.Debug("no stream: HTTP turns instead", "node", base, "error", err)
 		}
 	}
-	raw, err := json.Marshal(wire.Join{Worker: w.o.Name, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
+	joining, end := context.WithTimeout(ctx, 10*time.Second)
+	defer end()
+	raw, err := conn.call(joining, "join", wire.Join{Worker: w.o.Name, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
 		Actions: w.actions(), Holding: w.holding()})
-	if err == nil {
-		ctx, end := context.WithTimeout(ctx, 10*time.Second)
-		defer end()
-		raw, err = conn.call(ctx, "join", raw)
-	}
 	var out wire.Joined
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
@@ -313,18 +318,11 @@ func (w *Worker) disconnect(conn transport, moves bool) {
 
 // try makes one call. After an error of the connection the next call goes to another node.
 func (w *Worker) try(ctx context.Context, name string, in any) ([]byte, error) {
-	body, err := json.Marshal(in)
-	if err != nil {
-		return nil, stepwell.Invalid("", "%v", err)
-	}
-	if len(body) > wire.MaxBody {
-		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "a call is at most %d MiB", wire.MaxBody>>20)
-	}
 	conn, err := w.connected(ctx)
 	if err != nil {
 		return nil, err
 	}
-	raw, err := conn.call(ctx, name, body)
+	raw, err := conn.call(ctx, name, in)
 	_, gone := errors.AsType[errGone](err)
 	switch {
 	case gone && ctx.Err() == nil:
@@ -371,31 +369,63 @@ func (m mouth) Extend(context.Context, []queue.Lease) ([]queue.Lease, error) { r
 // Ack does nothing: a task is held until its outcome is committed.
 func (m mouth) Ack(context.Context, []queue.Lease) error { return nil }
 
-// Pull waits for tasks.
-func (m mouth) Pull(ctx context.Context, most int) (leases []queue.Lease, err error) {
+// Pull waits for a task.
+func (m mouth) Pull(ctx context.Context, most int) ([]queue.Lease, error) {
+	return m.PullInto(ctx, nil, most)
+}
+
+// PullInto is Pull into memory that the caller keeps.
+func (m mouth) PullInto(ctx context.Context, into []queue.Lease, _ int) ([]queue.Lease, error) {
 	w := m.w
 	w.mu.Lock()
-	w.idle++
-	w.change()
-	w.mu.Unlock()
-	defer func() {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.idle--
-	}()
-	for len(leases) == 0 {
-		if !w.await(ctx, func() bool { return len(w.ready) > 0 }) {
-			return nil, ctx.Err()
-		}
-		w.mu.Lock()
-		for len(w.ready) > 0 && len(leases) < max(most, 1) {
-			t := w.ready[0].Task
-			w.ready = w.ready[1:]
-			leases = append(leases, queue.Lease{Message: queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Body: t}})
-		}
-		w.mu.Unlock()
+	t, came := w.next(), chan *task(nil)
+	if t == nil {
+		came = make(chan *task, 1)
+		w.pulls = append(w.pulls, came)
 	}
-	return leases, nil
+	if w.wanted() > 0 {
+		w.change()
+	}
+	w.mu.Unlock()
+	if t == nil {
+		select {
+		case t = <-came:
+		case <-ctx.Done():
+			return nil, w.giveUp(ctx, came)
+		}
+	}
+	return append(into, queue.Lease{Message: queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Body: t.Task}}), nil
+}
+
+// next takes the task that has waited longest; nil: none waits. The caller holds the lock.
+func (w *Worker) next() (t *task) {
+	if len(w.ready) > 0 {
+		t, w.ready[0] = w.ready[0], nil
+		w.ready = w.ready[1:]
+	}
+	return t
+}
+
+// giveUp ends a pull. A task that came at the same moment waits again.
+func (w *Worker) giveUp(ctx context.Context, came chan *task) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if i := slices.Index(w.pulls, came); i >= 0 {
+		w.pulls = slices.Delete(w.pulls, i, i+1)
+	} else {
+		w.serve(<-came)
+	}
+	return ctx.Err()
+}
+
+// serve gives a task to a free slot, or lets it wait for one. The caller holds the lock.
+func (w *Worker) serve(t *task) {
+	if n := len(w.pulls) - 1; n >= 0 {
+		w.pulls[n] <- t // has room for one
+		w.pulls = w.pulls[:n]
+		return
+	}
+	w.ready = append(w.ready, t)
 }
 
 // blobs holds outputs until their outcome takes them along.

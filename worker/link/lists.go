@@ -2,10 +2,10 @@ package link
 
 import (
 	"context"
-	"encoding/json"
 	"sync"
 	"time"
 
+	json "github.com/go-json-experiment/json/v1"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell"
@@ -33,11 +33,12 @@ func (w *Worker) popLoop(ctx, running context.Context) {
 	defer others.Wait()
 	defer w.drainOthers()
 	w.others = map[string]*Worker{}
-	last, pause := time.Now(), firstPause
-	for w.await(ctx, func() bool { return !w.draining && w.want(0) > 0 }) {
-		now := time.Now()
-		count := w.credited(now.Sub(last))
-		last = now
+	pause := firstPause
+	for w.await(ctx, func() bool { return w.wanted() > 0 }) {
+		count := w.credited()
+		if count <= 0 {
+			continue
+		}
 		list, err := w.o.Lists.Pop(ctx, w.o.Queues, count, popWait)
 		if err != nil {
 			w.failed(ctx, "no tasks can be taken from the lists, trying again", err)

@@ -2,8 +2,9 @@ package link
 
 import (
 	"context"
-	"encoding/json"
 	"time"
+
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/desk/wire"
@@ -13,6 +14,7 @@ const (
 	fetchWait   = 10 * time.Second       // of a turn for tasks
 	soon        = 5 * time.Millisecond   // steps that are shorter come in batches, of as many as ended in that time
 	maxCredit   = 500                    // above the free slots
+	senders     = 2                      // turns with outcomes under way: one is being committed, the next is there by then
 	readyFor    = 100 * time.Millisecond // then a task that has not begun goes back
 	tellEvery   = 200 * time.Millisecond // lines and progress
 	tellTimeout = 5 * time.Second
@@ -34,13 +36,14 @@ func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err e
 	return out, err
 }
 
-// fetchLoop asks for tasks while there are free slots.
+// fetchLoop asks for tasks while there are free slots, and while steps are short before the slots are free.
 func (w *Worker) fetchLoop(ctx context.Context) {
-	last, pause := time.Now(), firstPause
-	for w.await(ctx, func() bool { return !w.draining && w.want(0) > 0 }) {
-		now := time.Now()
-		want := w.credited(now.Sub(last))
-		last = now
+	pause := firstPause
+	for w.await(ctx, func() bool { return w.wanted() > 0 }) {
+		want := w.credited()
+		if want <= 0 {
+			continue
+		}
 		out, err := w.turn(ctx, wire.Turn{Want: want, WaitMS: int(fetchWait.Milliseconds())})
 		if err != nil {
 			w.failed(ctx, "no tasks can be fetched, trying again", err)
@@ -54,24 +57,24 @@ func (w *Worker) fetchLoop(ctx context.Context) {
 }
 
 // credited is how many tasks may come: as many as there are free slots, and while steps are short as many more as end soon.
-func (w *Worker) credited(took time.Duration) int {
+func (w *Worker) credited() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ran, credit := w.ran, 0
-	took = max(took, time.Millisecond)
+	now := time.Now()
+	ran, took := w.ran, max(now.Sub(w.counted), time.Millisecond)
+	w.ran, w.counted, w.credit = 0, now, 0
 	if ran > 0 && took*time.Duration(w.o.Concurrency)/time.Duration(ran) < soon {
-		credit = min(maxCredit, int(time.Duration(ran)*soon/took))
+		w.credit = min(maxCredit, int(time.Duration(ran)*soon/took))
 	}
-	w.ran = 0
-	return w.want(credit)
+	return w.wanted()
 }
 
-// want is how many tasks may come. The caller holds the lock.
-func (w *Worker) want(credit int) int {
-	if len(w.outbox) >= maxOutbox || w.bytes >= maxOutboxBytes {
+// wanted is how many tasks may come; 0 too as long as more than half of those wait that may. The caller holds the lock.
+func (w *Worker) wanted() int {
+	if w.draining || w.outbox >= maxOutbox || w.bytes >= maxOutboxBytes || len(w.ready) > w.credit/2 {
 		return 0
 	}
-	return w.idle + credit - len(w.ready)
+	return len(w.pulls) + w.credit - len(w.ready)
 }
 
 func (w *Worker) failed(ctx context.Context, what string, err error) {
@@ -101,55 +104,85 @@ func (w *Worker) stop(list []wire.ID) {
 	}
 }
 
-// sendLoop offers outcomes until they are committed, says what is held, and gives back what does not begin.
+// sendLoop offers outcomes until they are committed.
 func (w *Worker) sendLoop(ctx context.Context) {
-	pause, beat := firstPause, time.Now()
-	for {
-		w.mu.Lock()
-		due := w.lease / 3
-		w.mu.Unlock()
-		idle, end := context.WithTimeout(ctx, min(due, readyFor))
-		w.await(idle, func() bool { return len(w.outbox) > 0 })
-		end()
-		if ctx.Err() != nil {
-			return
-		}
-		in := wire.Turn{Outcomes: w.offered(), Back: w.unbegun()}
-		in.Took = w.untold(in.Back)
-		if time.Since(beat) >= due {
-			in.Holding, beat = w.holding(), time.Now()
-		}
-		if len(in.Outcomes)+len(in.Back)+len(in.Took) == 0 && in.Holding == nil {
+	for pause := firstPause; ; {
+		batch := w.toSend()
+		if len(batch) == 0 {
+			select {
+			case <-ctx.Done():
+				return
+			case <-w.outcomes:
+			}
 			continue
 		}
-		out, err := w.turn(ctx, in)
-		if err == nil && len(in.Took) > 0 {
-			w.told(in.Took)
+		in := wire.Turn{Outcomes: make([]wire.Outcome, len(batch))}
+		for i, t := range batch {
+			in.Outcomes[i] = *t.outcome
 		}
-		switch {
-		case err != nil:
+		out, err := w.turn(ctx, in)
+		if err != nil {
 			w.failed(ctx, "outcomes are kept, and offered again", err)
-		case w.settled(&out) > 0 || len(in.Outcomes) == 0:
+		}
+		if w.settled(batch, &out) {
 			pause = firstPause
 			continue
 		}
-		_ = action.Pause(ctx, pause) // the loop looks at ctx
+		if action.Pause(ctx, pause) != nil {
+			return
+		}
 		pause = min(2*pause, lastPause)
 	}
 }
 
-// offered lists the outcomes of one turn, the oldest first.
-func (w *Worker) offered() (list []wire.Outcome) {
+// toSend takes the outcomes of one turn, the oldest first.
+func (w *Worker) toSend() []*task {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n := 0
-	for _, t := range w.outbox {
-		if n += t.size; len(list) > 0 && (n > wire.MaxBody/2 || len(list) == wire.MaxOutcomes) {
+	count, bytes := 0, 0
+	for _, t := range w.unsent {
+		if bytes += t.size; count > 0 && (bytes > wire.MaxBody/2 || count == wire.MaxOutcomes) {
+			w.tellSender() // of the rest
 			break
 		}
-		list = append(list, *t.outcome)
+		count++
 	}
-	return list
+	batch := w.unsent[:count:count]
+	w.unsent = w.unsent[count:]
+	return batch
+}
+
+// tellSender has a sender look for outcomes.
+func (w *Worker) tellSender() {
+	select {
+	case w.outcomes <- struct{}{}:
+	default:
+	}
+}
+
+// beatLoop says what is held, and gives back what does not begin.
+func (w *Worker) beatLoop(ctx context.Context) {
+	for beat := time.Now(); ; {
+		w.mu.Lock()
+		due := w.lease / 3
+		w.mu.Unlock()
+		if action.Pause(ctx, min(due, readyFor)) != nil {
+			return
+		}
+		in := wire.Turn{Back: w.unbegun()}
+		in.Took = w.untold(in.Back)
+		if time.Since(beat) >= due {
+			in.Holding, beat = w.holding(), time.Now()
+		}
+		if len(in.Back)+len(in.Took) == 0 && in.Holding == nil {
+			continue
+		}
+		if _, err := w.turn(ctx, in); err != nil {
+			w.failed(ctx, "the node does not hear what is held, it is told again", err)
+		} else if len(in.Took) > 0 {
+			w.told(in.Took)
+		}
+	}
 }
 
 // unbegun takes the tasks that have waited too long for a free slot, or all when the worker is drained.
@@ -169,8 +202,8 @@ func (w *Worker) unbegun() (list []wire.ID) {
 	return list
 }
 
-// settled forgets outcomes, and returns how many.
-func (w *Worker) settled(out *wire.Turned) (n int) {
+// settled forgets outcomes, and puts those back that are to be offered again. It reports whether there was one to forget.
+func (w *Worker) settled(batch []*task, out *wire.Turned) bool {
 	done := make(map[wire.ID]bool, len(out.Committed)+len(out.Refused))
 	for _, k := range out.Committed {
 		done[k] = true
@@ -181,20 +214,23 @@ func (w *Worker) settled(out *wire.Turned) (n int) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept := w.outbox[:0]
-	for _, t := range w.outbox {
+	kept := batch[:0]
+	for _, t := range batch {
 		if !done[t.id] {
 			kept = append(kept, t)
 			continue
 		}
-		n++
-		w.bytes -= t.size
+		w.outbox, w.bytes = w.outbox-1, w.bytes-t.size
 		delete(w.held, t.key())
 	}
-	clear(w.outbox[len(kept):])
-	w.outbox = kept
-	w.change()
-	return n
+	clear(batch[len(kept):])
+	if len(kept) > 0 {
+		w.unsent = append(kept[:len(kept):len(kept)], w.unsent...)
+	}
+	if w.outbox == 0 || w.wanted() > 0 {
+		w.change()
+	}
+	return len(kept) < len(batch)
 }
 
 // tellLoop sends lines and progress.

@@ -58,8 +58,8 @@ func (w *Worker) keep(t *task, ev *engine.Event) {
 	}
 	o.Log = t.takeLines()
 	t.outcome, t.size = o, size(o)
-	w.outbox, w.bytes, w.ran = append(w.outbox, t), w.bytes+t.size, w.ran+1
-	w.change()
+	w.unsent, w.outbox, w.bytes, w.ran = append(w.unsent, t), w.outbox+1, w.bytes+t.size, w.ran+1
+	w.tellSender()
 }
 
 // value makes a call that gives a value.

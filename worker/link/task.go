@@ -52,7 +52,7 @@ func decode(in *wire.Task) (*task, error) {
 		LogLevel: in.LogLevel, NotIdempotent: in.NotIdempotent}}
 	t := &engine.Task{Run: in.ExecutionNo, Execution: execution, Pipeline: in.Pipeline, Idx: idx, Epoch: in.Epoch, Attempt: in.Attempt, Key: in.StepKey, Step: step, Dir: in.Dir}
 	t.Params, t.State = in.Params, in.State // nil stays nil
-	return &task{Task: t, id: in.ID, came: time.Now()}, nil
+	return &task{Task: t, id: in.ID}, nil
 }
 
 // holding lists what the worker holds, running attempts first.
@@ -60,13 +60,12 @@ func (w *Worker) holding() []wire.ID {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := []wire.ID{}
-	for _, t := range w.held {
-		if t.outcome == nil {
-			list = append(list, t.id)
+	for _, ended := range []bool{false, true} {
+		for _, t := range w.held {
+			if (t.outcome != nil) == ended {
+				list = append(list, t.id)
+			}
 		}
-	}
-	for _, t := range w.outbox {
-		list = append(list, t.id)
 	}
 	return list[:min(len(list), wire.MaxHolding)]
 }
@@ -76,20 +75,24 @@ func (w *Worker) add(list []wire.Task) { w.addFrom(list, false) }
 
 // addFrom is add; listed says that the tasks come from a list.
 func (w *Worker) addFrom(list []wire.Task, listed bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	tasks, now := make([]*task, 0, len(list)), time.Now()
 	for i := range list {
 		t, err := decode(&list[i])
 		if err != nil {
 			w.o.Log.Error("a task cannot be read", "step", list[i].StepID, "error", err)
 			continue
 		}
-		if t.listed = listed; w.held[t.key()] == nil {
+		t.came, t.listed = now, listed
+		tasks = append(tasks, t)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, t := range tasks {
+		if w.held[t.key()] == nil {
 			w.held[t.key()] = t
-			w.ready = append(w.ready, t)
+			w.serve(t)
 		}
 	}
-	w.change()
 }
 
 // find returns a held attempt; with epoch 0 the latest of the step, with idx < 0 any of the execution. Nil: there is none.

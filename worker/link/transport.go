@@ -3,7 +3,6 @@ package link
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/coder/websocket"
+	json "github.com/go-json-experiment/json/v1"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/desk/wire"
@@ -20,7 +20,7 @@ import (
 // transport carries calls to one node. An answer that is no success is a *stepwell.Error; errGone says that the node does
 // not answer, so that nobody knows whether the call was served.
 type transport interface {
-	call(ctx context.Context, name string, body []byte) ([]byte, error)
+	call(ctx context.Context, name string, in any) ([]byte, error)
 	close()
 }
 
@@ -45,7 +45,11 @@ type turns struct {
 
 func (t *turns) close() {}
 
-func (t *turns) call(ctx context.Context, name string, body []byte) ([]byte, error) {
+func (t *turns) call(ctx context.Context, name string, in any) ([]byte, error) {
+	body, err := encode(in)
+	if err != nil {
+		return nil, err
+	}
 	ctx, end := context.WithTimeout(ctx, callTimeout)
 	defer end()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+wire.Path+name, bytes.NewReader(body))
@@ -64,6 +68,18 @@ func (t *turns) call(ctx context.Context, name string, body []byte) ([]byte, err
 		return nil, errGone{err}
 	}
 	return answered(resp.StatusCode, raw)
+}
+
+// encode makes the JSON of a call. CodeInvalid, CodeLimit.
+func encode(in any) ([]byte, error) {
+	raw, err := json.Marshal(in)
+	if err != nil {
+		return nil, stepwell.Invalid("", "%v", err)
+	}
+	if len(raw) > wire.MaxBody {
+		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "a call is at most %d MiB", wire.MaxBody>>20)
+	}
+	return raw, nil
 }
 
 // answered tells answers from problems.
@@ -106,8 +122,9 @@ func dial(ctx context.Context, base string, client *http.Client, header http.Hea
 // listen hands answers to their calls until the connection is gone.
 func (s *stream) listen() {
 	defer close(s.gone)
+	var frame wire.Frame
 	for {
-		_, raw, err := s.conn.Read(context.Background())
+		_, raw, err := frame.Read(context.Background(), s.conn)
 		var r wire.Response
 		if err != nil || json.Unmarshal(raw, &r) != nil {
 			_ = s.conn.CloseNow()
@@ -128,9 +145,16 @@ func (s *stream) close() {
 	s.read.Wait()
 }
 
+// request is wire.Request whose body is written together with it.
+type request struct {
+	No   int64  `json:"no"`
+	Call string `json:"call"`
+	Body any    `json:"body"`
+}
+
 var errEnded = errors.New("the stream has ended")
 
-func (s *stream) call(ctx context.Context, name string, body []byte) ([]byte, error) {
+func (s *stream) call(ctx context.Context, name string, in any) ([]byte, error) {
 	ctx, end := context.WithTimeout(ctx, callTimeout)
 	defer end()
 	ch := make(chan wire.Response, 1)
@@ -144,9 +168,9 @@ func (s *stream) call(ctx context.Context, name string, body []byte) ([]byte, er
 		defer s.mu.Unlock()
 		delete(s.open, no)
 	}()
-	raw, err := json.Marshal(wire.Request{No: no, Call: name, Body: body})
+	raw, err := encode(request{no, name, in})
 	if err != nil {
-		return nil, errGone{err}
+		return nil, err
 	}
 	// The write outlives the call: to end a write half way ends the connection, and with it the other calls.
 	writing, endWrite := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
