@@ -2,6 +2,7 @@ package progress
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -14,6 +15,7 @@ const (
 	maxWindow  = 10_000           // changes at which a window ends at once
 	maxStoring = 4                // windows that are being stored
 	maxWaiting = 100_000          // calls of Add that wait
+	atOnce     = 8                // of them are answered before others get the processor
 	storeLimit = 30 * time.Second // for a window, its state server's retries included
 )
 
@@ -38,7 +40,8 @@ type window struct {
 	changes []store.ProgressChange
 	sums    map[string]int // project: its change without a key
 	told    map[int]bool   // changes whose Completed one caller has been told
-	done    chan struct{}
+	calls   int
+	done    []chan struct{} // one for every atOnce calls
 	out     []Progress
 	err     error
 }
@@ -58,13 +61,13 @@ func (a *adding) add(ctx context.Context, c store.ProgressChange) (Progress, err
 	if err := ctx.Err(); err != nil {
 		return Progress{}, err
 	}
-	w, i, err := a.join(c)
+	w, i, done, err := a.join(c)
 	if err != nil {
 		return Progress{}, err
 	}
 	defer a.leave()
 	select {
-	case <-w.done:
+	case <-done:
 	case <-ctx.Done(): // it is stored all the same
 		return Progress{}, context.Cause(ctx)
 	}
@@ -94,29 +97,32 @@ func (a *adding) first(w *window, i int) bool {
 	return !told
 }
 
-// join adds a change to the window, which it begins if there is none.
-func (a *adding) join(c store.ProgressChange) (*window, int, error) {
+// join adds a change to the window, which it begins if there is none. done is closed when the window is stored.
+func (a *adding) join(c store.ProgressChange) (w *window, i int, done chan struct{}, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
 	case a.closed:
-		return nil, 0, errClosed
+		return nil, 0, nil, errClosed
 	case a.waiting >= maxWaiting:
-		return nil, 0, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many counts are waiting to be stored", Hint: "try again"}
+		return nil, 0, nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "too many counts are waiting to be stored", Hint: "try again"}
 	}
 	a.waiting++
-	w := a.now
-	if w == nil {
-		w = &window{sums: map[string]int{}, told: map[int]bool{}, done: make(chan struct{})}
+	if w = a.now; w == nil {
+		w = &window{sums: map[string]int{}, told: map[int]bool{}}
 		a.now = w
 		a.stored.Add(1)
 		a.flying.Go(func() { a.end(w) })
 	}
+	if w.calls++; w.calls%atOnce == 1 {
+		w.done = append(w.done, make(chan struct{}))
+	}
+	done = w.done[len(w.done)-1]
 	i, there := w.sums[c.Project]
 	if c.Key == "" && there {
 		w.changes[i].Done += c.Done
 		w.changes[i].Errors += c.Errors
-		return w, i, nil
+		return w, i, done, nil
 	}
 	i = len(w.changes)
 	w.changes = append(w.changes, c)
@@ -126,7 +132,7 @@ func (a *adding) join(c store.ProgressChange) (*window, int, error) {
 	if len(w.changes) >= maxWindow {
 		a.now = nil
 	}
-	return w, i, nil
+	return w, i, done, nil
 }
 
 // end stores a window after its time.
@@ -146,7 +152,10 @@ func (a *adding) end(w *window) {
 	if w.err = err; err == nil {
 		w.out = push()
 	}
-	close(w.done)
+	for _, done := range w.done {
+		close(done)
+		runtime.Gosched() // a thousand answers at once would hold up every other request
+	}
 }
 
 // close refuses further changes and waits until those that are there are stored.

@@ -3,6 +3,7 @@ package progress
 import (
 	"context"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +14,8 @@ import (
 const (
 	// page is how many projects are read from the store and written to the state server at once.
 	page = 500
+	// few is how many projects are compared in one go: what compares a thousand at once holds up every read meanwhile.
+	few = 50
 	// maxFollowed bounds the projects whose counts are compared. Of more, the others are compared when the server is back.
 	maxFollowed = 10_000
 )
@@ -54,12 +57,12 @@ func (f *follower) add(project string, changed bool) {
 	f.open[project] = changed || f.open[project]
 }
 
-// followed are the projects that are followed, sorted: all, or those that have changed.
-func (f *follower) followed(all bool) (list []string) {
+// changed are the projects that have changed since the last comparison, sorted.
+func (f *follower) changed() (list []string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for project, changed := range f.open {
-		if all || changed {
+		if changed {
 			list = append(list, project)
 			f.open[project] = false
 		}
@@ -68,30 +71,47 @@ func (f *follower) followed(all bool) (list []string) {
 	return list
 }
 
-// run compares until its context ends.
+// followed are all projects that are followed, sorted.
+func (f *follower) followed() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Sorted(maps.Keys(f.open))
+}
+
+// run compares until its context ends: what has changed at once, and all once in an interval, over half of which they are spread.
 func (f *follower) run(ctx context.Context) {
 	tick := time.NewTicker(f.o.Interval)
 	defer tick.Stop()
 	seen := int64(-1)
-	for all := true; ; {
+	var all []string
+	for pause := time.Duration(0); ; {
 		generation, err := f.o.State.Connected(ctx)
 		switch {
 		case err != nil: // it has logged that; all is compared when it is back
-			seen = -1
+			seen, all = -1, nil
 		case generation != seen:
 			if f.rebuild(ctx) == nil {
 				seen = generation
 			}
 		default:
-			f.compare(ctx, f.followed(all))
+			some := all[:min(len(all), few)]
+			all = all[len(some):]
+			f.compare(ctx, append(f.changed(), some...))
+		}
+		var next <-chan time.Time
+		if len(all) > 0 {
+			next = time.After(pause)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			all = true
+			if len(all) == 0 {
+				all = f.followed()
+				pause = f.o.Interval / 2 / time.Duration(len(all)/few+1)
+			}
+		case <-next:
 		case <-f.woken:
-			all = false
 			time.Sleep(f.o.Window)
 		}
 	}
@@ -114,7 +134,7 @@ func (f *follower) rebuild(ctx context.Context) error {
 		}
 		after = list[len(list)-1].Project
 	}
-	f.compare(ctx, f.followed(true))
+	f.compare(ctx, f.followed())
 	f.o.Log.InfoContext(ctx, "the state server has the progress of all projects", "server", f.o.State.Name(), "projects", count)
 	return nil
 }
