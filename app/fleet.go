@@ -28,6 +28,7 @@ type sharedStore interface {
 	store.Seats
 	store.Permits
 	store.Changes
+	store.Notifier
 }
 
 // node is this process as one of those that run the executions of a database.
@@ -38,6 +39,7 @@ type node struct {
 	feeds   *fleet.Feeds
 	slots   *fleet.Slots
 	permits *fleet.Permits
+	objects chan struct{}      // some may have changed
 	end     context.CancelFunc // of the slots
 	changed int64              // the last change of an object that is known here
 	serves  bool
@@ -68,7 +70,7 @@ func (a *App) join(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	n := &node{store: shared, serves: o.serves, app: a}
+	n := &node{store: shared, serves: o.serves, app: a, objects: make(chan struct{}, 1)}
 	if _, n.changed, err = shared.ChangedObjects(ctx, -1, 0); err != nil {
 		return err
 	}
@@ -140,7 +142,24 @@ func (n *node) start(g *loopGroup) *loopGroup {
 	})
 	g.start("limits of queues", func(ctx context.Context) error { n.permits.Run(ctx); return nil })
 	g.start("signals of other nodes", n.hear)
+	g.start("notifications", func(ctx context.Context) error { n.store.Listen(ctx, n.heard); return nil })
 	return g
+}
+
+// heard has the loops look at once that would look in a moment.
+func (n *node) heard(topic string) {
+	if topic == store.TopicNodes || topic == "" {
+		n.Wake()
+	}
+	if topic == store.TopicPermits || topic == "" {
+		n.permits.Wake()
+	}
+	if topic == store.TopicObjects || topic == "" {
+		select {
+		case n.objects <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // close lets others take over at once, also where the node has never run.
@@ -340,12 +359,19 @@ func (s *Server) fire(ctx context.Context) error {
 
 // followChanges is the loop that reads again what other nodes have changed.
 func (s *Server) followChanges(ctx context.Context) error {
-	for action.Pause(ctx, changesInterval) == nil {
+	tick := time.NewTicker(changesInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-s.node.objects:
+		case <-tick.C:
+		}
 		if err := s.refresh(ctx); err != nil && ctx.Err() == nil {
 			s.log.Warn("changes of other nodes are not seen for now", "error", err)
 		}
 	}
-	return nil
 }
 
 // refresh reads again the objects that have changed since the last time.

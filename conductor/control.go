@@ -3,9 +3,13 @@ package conductor
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/store"
 )
 
 // Cancel stops an execution: running steps are asked to stop, `finally` still runs. Cancelling twice, or after the
@@ -64,6 +68,46 @@ func (c *Conductor) LetGo(ctx context.Context, id string) error {
 		c.forget(l)
 		return nil
 	})
+}
+
+// Verify lets go of the executions here that the store has otherwise: after a connection was lost, the store may be one that lacks the
+// last commits. versions asks it for all of them. It returns their ids; Recover takes up what the store has.
+func (c *Conductor) Verify(ctx context.Context, versions func(context.Context, []int64) (map[int64]int64, error)) (ids []string, err error) {
+	here := map[int64]int64{}
+	err = c.inLoop(ctx, func() error {
+		for no, l := range c.runs {
+			if l.version > 0 {
+				here[no] = l.version
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.numbers.drop() // the store may give them to others
+	if len(here) == 0 {
+		return nil, nil
+	}
+	found, err := versions(ctx, slices.Collect(maps.Keys(here)))
+	if err != nil {
+		return nil, err
+	}
+	err = c.inLoop(ctx, func() error {
+		var gone store.RefusedError
+		for no, before := range here {
+			l := c.runs[no]
+			if l == nil || found[no] >= before && found[no] <= l.version {
+				continue
+			}
+			ids = append(ids, l.run.ID)
+			gone.Refusals = append(gone.Refusals, store.Refusal{Execution: no, Why: store.VersionTaken,
+				Err: fmt.Errorf("the database has version %d of it, this process %d", found[no], l.version)})
+		}
+		c.evict(&gone)
+		return nil
+	})
+	return ids, err
 }
 
 // Task makes the task of an attempt in flight once more, for task distributors (Options.Expect). CodeConflict: the

@@ -55,6 +55,13 @@ func (c *Conductor) takeNumber(ctx context.Context) (int64, error) {
 	}
 }
 
+// drop gives up the numbers that were fetched.
+func (n *numbers) drop() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.next, n.end, n.spare = 0, 0, 0
+}
+
 func (c *Conductor) fetchNumbers() {
 	first, err := c.o.Store.Numbers(context.Background(), numberBlock)
 	n := &c.numbers

@@ -108,9 +108,14 @@ func (c *Conductor) TakeRequests(ctx context.Context) {
 					err = c.o.Store.PutRequest(context.WithoutCancel(ctx), r)
 				}
 			}
-			if err != nil && (ctx.Err() != nil || stepwell.CodeOf(err) == stepwell.CodeUnavailable) {
+			switch away := err != nil && (ctx.Err() != nil || stepwell.CodeOf(err) == stepwell.CodeUnavailable); {
+			case away && r.Owed: // it is there still
+				stopping, err = true, nil
+			case away:
 				stopping = true
 				err = c.o.Store.PutRequest(context.WithoutCancel(ctx), r)
+			case r.Owed:
+				err = firstError(err, c.o.Store.RequestDone(context.WithoutCancel(ctx), r.No))
 			}
 			if err != nil {
 				c.o.Log.Warn("a request was refused", "request", r.Kind, "execution", r.Execution, "error", err)
@@ -141,10 +146,29 @@ func (c *Conductor) carryOut(ctx context.Context, r store.Request) error {
 	case RequestStart:
 		return c.startRequested(ctx, r.Execution, &body)
 	case RequestDeliver:
+		if err := c.passOn(ctx, r, body.Key); err != nil {
+			return err
+		}
 		return c.DeliverStored(ctx, store.Signal{Key: body.Key, ID: body.ID, Body: body.Signal, At: time.UnixMicro(body.At)})
 	case RequestSignal:
 		_, _, err := c.Signal(ctx, store.Signal{Key: body.Key, ID: body.ID, Body: body.Signal})
 		return err
 	}
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("unknown request %q", r.Kind)}
+}
+
+// passOn leaves a request to deliver a signal that was for a dead process to those that run its executions now, or will.
+func (c *Conductor) passOn(ctx context.Context, r store.Request, key string) error {
+	if r.Owner == c.o.Owner {
+		return nil
+	}
+	waiting, err := c.o.Store.Awaiting(ctx, []string{key})
+	told := map[int64]bool{0: true, c.o.Owner: true}
+	for _, w := range waiting {
+		if err == nil && !told[w.Owner] {
+			err = c.o.Store.PutRequest(ctx, store.Request{Owner: w.Owner, Kind: r.Kind, Body: r.Body})
+		}
+		told[w.Owner] = true
+	}
+	return err
 }

@@ -87,12 +87,16 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 }
 
 // DeliverStored gives a signal that another process has stored to the steps here that awaited its key at that time. They get it
-// although a step there has taken it.
+// although a step there has taken it. It is durable when DeliverStored returns.
 func (c *Conductor) DeliverStored(ctx context.Context, s store.Signal) error {
-	return c.inLoop(ctx, func() error {
-		c.deliverOne(s, func(w waiter) bool { return w.since <= s.At.UnixMicro() })
-		return nil
-	})
+	return c.ask(ctx, item{do: func(it *item) {
+		l := c.deliverOne(s, func(w waiter) bool { return w.since <= s.At.UnixMicro() })
+		if l == nil {
+			c.answer(it.reply, nil)
+			return
+		}
+		l.replies = append(l.replies, it.reply)
+	}})
 }
 
 // Deliver gives the stored signals of keys to the steps here that await them, where nothing has told of the signals.

@@ -60,6 +60,7 @@ type Conductor interface {
 	Recover(ctx context.Context, id string) error
 	Active() []string
 	LetGo(ctx context.Context, id string) error
+	Verify(ctx context.Context, versions func(context.Context, []int64) (map[int64]int64, error)) (ids []string, err error)
 }
 
 // Node is this process as one of several. Its methods may be called from any goroutine.
@@ -68,6 +69,8 @@ type Node struct {
 	no    int64
 	clock clock
 	cache owners
+
+	wake chan struct{}
 
 	mu    sync.Mutex
 	roles map[string]*role
@@ -80,7 +83,7 @@ func Join(ctx context.Context, o Options) (*Node, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{o: o, clock: clock{local: o.Local}, roles: map[string]*role{}, strays: strays{tries: map[int64]int{}}}
+	n := &Node{o: o, clock: clock{local: o.Local}, roles: map[string]*role{}, strays: strays{tries: map[int64]int{}}, wake: make(chan struct{}, 1)}
 	no, now, err := o.Store.Join(ctx, o.Address, o.Lease)
 	if err != nil {
 		return nil, err
@@ -112,8 +115,10 @@ func (n *Node) Run(ctx context.Context, c Conductor) error {
 	free <- struct{}{}
 	tick := time.NewTicker(n.o.Beat)
 	defer tick.Stop()
+	session := int64(0)
 	for round := 0; ; round++ {
 		b, err := n.beat(ctx)
+		renewed := err == nil && b.Session != session && session != 0
 		switch {
 		case stepwell.CodeOf(err) == stepwell.CodeConflict:
 			return err
@@ -121,17 +126,52 @@ func (n *Node) Run(ctx context.Context, c Conductor) error {
 			n.o.Log.Warn("the lease of this node could not be renewed", "node", n.no, "error", err)
 		case err == nil && b.Late:
 			adopting.Go(func() { n.letGo(working, c) })
-		case err == nil && !n.o.Single && (b.Orphans || round%strayRounds == strayRounds-1):
+		case err == nil && (renewed || !n.o.Single && (b.Orphans || round%strayRounds == strayRounds-1)):
 			select {
 			case <-free:
-				adopting.Go(func() { n.adopt(working, c, b.Orphans); free <- struct{}{} })
+				session = b.Session
+				adopting.Go(func() {
+					if renewed {
+						n.verify(working, c)
+					}
+					n.adopt(working, c, b.Orphans)
+					free <- struct{}{}
+				})
 			default:
 			}
+		case err == nil && session == 0:
+			session = b.Session
 		}
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-n.wake:
 		case <-tick.C:
+		}
+	}
+}
+
+// Wake has Run beat at once: another node may have left.
+func (n *Node) Wake() {
+	select {
+	case n.wake <- struct{}{}:
+	default:
+	}
+}
+
+// verify compares what runs here with a store that may be another one: after a failover to a standby that lacked the last commits, it
+// has earlier versions of some executions, and none of others.
+func (n *Node) verify(ctx context.Context, c Conductor) {
+	ids, err := c.Verify(ctx, n.o.Store.Versions)
+	if err != nil && ctx.Err() == nil {
+		n.o.Log.Warn("the executions of this node could not be compared with the database: the next commit of each tells", "node", n.no, "error", err)
+	}
+	for _, id := range ids {
+		switch err := c.Recover(ctx, id); {
+		case stepwell.CodeOf(err) == stepwell.CodeNotFound:
+			n.o.Log.Error("an execution is lost: the database that took over does not have it", "execution", id)
+		case err != nil && ctx.Err() == nil:
+			n.o.Log.Error("an execution cannot be taken up as the database has it", "execution", id, "error", err)
 		}
 	}
 }
@@ -194,6 +234,9 @@ func (n *Node) letGo(ctx context.Context, c Conductor) {
 
 // adopt takes over what belongs to nobody, or what is this node's and yet not in memory.
 func (n *Node) adopt(ctx context.Context, c Conductor, orphans bool) {
+	if n.o.Single {
+		return
+	}
 	if orphans {
 		if err := c.RecoverAll(ctx); err != nil && ctx.Err() == nil {
 			n.o.Log.Error("executions of other nodes could not be taken over", "node", n.no, "error", err)

@@ -25,6 +25,8 @@ type Nodes interface {
 	OwnerOf(ctx context.Context, id string, node int64, take bool) (*Ownership, error)
 	// AdoptOne is Adopt for one unfinished execution, by its whole id. It reports whether the node is its owner now.
 	AdoptOne(ctx context.Context, no int64, lease time.Duration, id string) (bool, error)
+	// Versions are the last versions of executions, by number; one that is not there has none.
+	Versions(ctx context.Context, executions []int64) (map[int64]int64, error)
 	// Owned lists ids of unfinished executions of a node, by number from after one on.
 	Owned(ctx context.Context, no, after int64, limit int) ([]Execution, error)
 }
@@ -38,8 +40,25 @@ type Changes interface {
 	Unheard(ctx context.Context, owner int64, limit int) (keys []string, err error)
 }
 
+// The topics that processes announce to each other; "" stands for all.
+const (
+	TopicNodes    = "nodes"    // one has joined or left
+	TopicRequests = "requests" // one is there for a living node
+	TopicObjects  = "objects"
+	TopicPermits  = "permits"
+)
+
+// Notifier passes on what other processes announce. Notifications get lost: whoever uses them looks as well.
+type Notifier interface {
+	// Listen calls heard with topics until ctx ends, "" after each break: anything may have happened. It returns at once where there are no
+	// notifications.
+	Listen(ctx context.Context, heard func(topic string))
+}
+
 // Beat is the answer to a beat.
 type Beat struct {
+	// Session changes when this process has a new connection to the database: it may be another one by now, which lacks the last commits.
+	Session int64
 	Now     time.Time // the store's clock
 	Late    bool      // the lease had ended before this beat
 	Others  []NodeRow

@@ -156,6 +156,7 @@ type Request struct {
 	Execution string
 	Kind      string // cancel, pause, resume, restart
 	Body      json.RawMessage
+	Owed      bool // taken, and still there
 }
 
 // Memo is a value that a step recorded for its later attempts (action.Once).
@@ -178,8 +179,11 @@ type Committer interface {
 	PutDefinition(ctx context.Context, hash, body []byte) error
 	// PutRequest leaves a request for the process that runs executions.
 	PutRequest(ctx context.Context, r Request) error
-	// TakeRequests removes and returns up to limit requests for an owner or for any, oldest first.
+	// TakeRequests removes and returns up to limit requests for an owner or for any, oldest first. One whose Owed is set stays, as the owner's, until
+	// RequestDone: it comes again if the process dies before.
 	TakeRequests(ctx context.Context, owner int64, limit int) ([]Request, error)
+	// RequestDone removes a request. Twice is harmless.
+	RequestDone(ctx context.Context, no int64) error
 	// StartKey finds the execution started under a key; CodeNotFound.
 	StartKey(ctx context.Context, key string) (*StartKey, error)
 }

@@ -41,6 +41,7 @@ RETURNING no, clock_timestamp()`, encode(address), microseconds(lease)).Scan(&no
 	if err != nil || address == alone {
 		return no, now, err
 	}
+	s.announce(ctx, store.TopicNodes)
 	var taken bool
 	if _, err = s.one(ctx, []any{&taken}, `SELECT EXISTS (SELECT 1 FROM node WHERE address = $1 AND until > clock_timestamp())`, encode(alone)); err == nil && taken {
 		err = errAlone
@@ -91,6 +92,7 @@ func (s *Store) Beat(ctx context.Context, no int64, roles []string, lease time.D
 	}
 	b := &store.Beat{}
 	there := false
+	defer func() { b.Session = s.sessions.Load() }()
 	if roles == nil {
 		roles = []string{}
 	}
@@ -118,6 +120,9 @@ func (s *Store) Beat(ctx context.Context, no int64, roles []string, lease time.D
 // Leave implements store.Nodes.
 func (s *Store) Leave(ctx context.Context, no int64) error {
 	_, err := s.change(ctx, "leave the nodes", `WITH r AS (UPDATE role SET until = 'epoch' WHERE node = $1) UPDATE node SET until = 'epoch' WHERE no = $1`, no)
+	if err == nil {
+		s.announce(ctx, store.TopicNodes)
+	}
 	return err
 }
 
@@ -174,6 +179,21 @@ func (s *Store) OwnerOf(ctx context.Context, id string, node int64, take bool) (
 	}
 	o.Address = decode(o.Address)
 	return o, err
+}
+
+// Versions implements store.Nodes.
+func (s *Store) Versions(ctx context.Context, executions []int64) (map[int64]int64, error) {
+	rows, err := s.pool.Query(ctx, `SELECT u.no, coalesce((SELECT max(l.version) FROM step_log l WHERE l.execution = u.no), 0) FROM unnest($1::bigint[]) AS u (no)`, executions)
+	if err != nil {
+		return nil, fault("read versions", err)
+	}
+	found := make(map[int64]int64, len(executions))
+	var no, version int64
+	_, err = pgx.ForEachRow(rows, []any{&no, &version}, func() error {
+		found[no] = version
+		return nil
+	})
+	return found, fault("read versions", err)
 }
 
 // Owned implements store.Nodes.

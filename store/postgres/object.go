@@ -37,7 +37,10 @@ func (s *Store) PutObjects(ctx context.Context, objects ...store.Object) (out []
 	for range commitTries {
 		err = s.transaction(ctx, "store objects", func(tx pgx.Tx) error {
 			out = slices.Clone(objects)
-			return putObjects(ctx, tx, out, now)
+			if err := putObjects(ctx, tx, out, now); err != nil {
+				return err
+			}
+			return s.announceObjects(ctx, tx, out)
 		})
 		if !errors.Is(err, errObjectRace) {
 			break
@@ -128,6 +131,14 @@ func (s *Store) ChangedObjects(ctx context.Context, after int64, n int) (changed
 	return changed, last, err
 }
 
+// announceObjects announces those that ChangedObjects lists.
+func (s *Store) announceObjects(ctx context.Context, tx pgx.Tx, objects []store.Object) error {
+	if !slices.ContainsFunc(objects, func(o store.Object) bool { return o.Kind != store.KindFirings }) {
+		return nil
+	}
+	return s.announceIn(ctx, tx, store.TopicObjects)
+}
+
 func objectFault(err error, o *store.Object) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	switch {
@@ -194,7 +205,10 @@ func (s *Store) DeleteObject(ctx context.Context, kind, id string, revision int6
 		if _, err = tx.Exec(ctx, `DELETE FROM object WHERE kind = $1 AND id = $2`, encode(kind), encode(id)); err != nil {
 			return err
 		}
-		return recordChanges(ctx, tx, []store.Object{{Kind: kind, ID: id}})
+		if err := recordChanges(ctx, tx, []store.Object{{Kind: kind, ID: id}}); err != nil {
+			return err
+		}
+		return s.announceObjects(ctx, tx, []store.Object{{Kind: kind, ID: id}})
 	})
 }
 

@@ -31,28 +31,38 @@ func (s *Store) Share(ctx context.Context, node int64, lease time.Duration, want
 		names[i] = encode(wants[i].Name)
 	}
 	err = s.transaction(ctx, "share limits", func(tx pgx.Tx) error {
-		now, others, err := lockPermits(ctx, tx, node, lease, names)
+		now, all, err := lockPermits(ctx, tx, node, lease, names)
 		if err != nil {
 			return err
 		}
 		parts = make([]int64, len(wants))
-		mine := [3][]int64{}
+		mine, news := [3][]int64{}, false
 		for i := range wants {
 			w := part{node, wants[i].Limit, wants[i].Demand, wants[i].Held}
-			parts[i] = shareOf(w, others[wants[i].Name], now.Unix()/turnSeconds)
+			others := slices.Clone(all[wants[i].Name])
+			was := part{}
+			if at := slices.IndexFunc(others, func(p part) bool { return p.node == node }); at >= 0 {
+				was, others = others[at], slices.Delete(others, at, at+1)
+			}
+			parts[i] = shareOf(w, others, now.Unix()/turnSeconds)
+			// The others may have what this node gives up, or are to give up what it begins to want.
+			news = news || max(parts[i], w.part) < was.part || was.demand <= was.part && w.demand > max(parts[i], was.demand)
 			mine[0], mine[1], mine[2] = append(mine[0], w.most), append(mine[1], w.demand), append(mine[2], max(parts[i], w.part))
 		}
 		_, err = tx.Exec(ctx, `INSERT INTO permit AS p (name, node, most, demand, part) SELECT u.name, $1, u.most, u.demand, u.part FROM unnest($2::text[], $3::bigint[], $4::bigint[], $5::bigint[]) AS u (name, most, demand, part)
 ON CONFLICT (name, node) DO UPDATE SET most = excluded.most, demand = excluded.demand, part = excluded.part
 WHERE (p.most, p.demand, p.part) <> (excluded.most, excluded.demand, excluded.part)`, node, names, mine[0], mine[1], mine[2])
+		if err == nil && news {
+			err = s.announceIn(ctx, tx, store.TopicPermits)
+		}
 		return err
 	})
 	return parts, err
 }
 
-// lockPermits keeps other nodes from changing limits until the end of the transaction, and reads the parts of the others that live. The row of
+// lockPermits keeps other nodes from changing limits until the end of the transaction, and reads the parts of those that live. The row of
 // a dead node goes.
-func lockPermits(ctx context.Context, tx pgx.Tx, node int64, lease time.Duration, names []string) (now time.Time, others map[string][]part, err error) {
+func lockPermits(ctx context.Context, tx pgx.Tx, node int64, lease time.Duration, names []string) (now time.Time, all map[string][]part, err error) {
 	if _, err = tx.Exec(ctx, `INSERT INTO permit_limit (name) SELECT unnest($1::text[]) ON CONFLICT DO NOTHING`, names); err != nil {
 		return now, nil, err
 	}
@@ -65,20 +75,20 @@ func lockPermits(ctx context.Context, tx pgx.Tx, node int64, lease time.Duration
 		return now, nil, err
 	}
 	rows, err := tx.Query(ctx, `SELECT clock_timestamp(), coalesce(p.name, ''), coalesce(p.node, 0), coalesce(p.most, 0), coalesce(p.demand, 0), coalesce(p.part, 0)
-FROM (SELECT) one LEFT JOIN permit p ON p.name = ANY ($2) AND p.node <> $1 ORDER BY p.node`, node, names)
+FROM (SELECT) one LEFT JOIN permit p ON p.name = ANY ($1) ORDER BY p.node`, names)
 	if err != nil {
 		return now, nil, err
 	}
-	others = map[string][]part{}
+	all = map[string][]part{}
 	var name text
 	var p part
 	_, err = pgx.ForEachRow(rows, []any{&now, &name, &p.node, &p.most, &p.demand, &p.part}, func() error {
 		if p.node != 0 {
-			others[string(name)] = append(others[string(name)], p)
+			all[string(name)] = append(all[string(name)], p)
 		}
 		return nil
 	})
-	return now, others, err
+	return now, all, err
 }
 
 // shareOf is what a node may use: its fair part, as far as the others leave it.

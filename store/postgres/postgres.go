@@ -20,9 +20,11 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/stepwell/stepwell"
@@ -32,8 +34,9 @@ import (
 // Options say which database, and how it is used.
 type Options struct {
 	// URL is the address: postgres://user:password@host:port/database?sslmode=…, with the parameters of pgx
-	// (pool_max_conns, default_query_exec_mode), of the server (search_path), and blobs: where large outputs are,
-	// s3://bucket/folder or the path of a folder that all processes share. Without it they are in a table.
+	// (pool_max_conns, default_query_exec_mode), of the server (search_path), and two of this package. blobs: where large outputs are,
+	// s3://bucket/folder or the path of a folder that all processes share. Without it they are in a table. listen_url: the address at which
+	// notifications are heard, "none": nowhere. Defaults to the same one, and to none with a default_query_exec_mode, as for a pooler.
 	URL string
 	// Exclusive takes all executions from their owners and keeps nodes from joining: CodeConflict while a process runs
 	// executions, and for Lease after it was killed. Defaults to false.
@@ -85,6 +88,11 @@ type Store struct {
 	blobs    store.Blobs
 	held     *holder // with Exclusive
 
+	sessions  atomic.Int64    // connections that have committed or renewed leases
+	listening *pgx.ConnConfig // nil: no notifications
+	hears     atomic.Bool     // a connection listens
+	requested chan struct{}   // there may be a request
+
 	closing sync.Once
 	used    definitions
 	cache   outlines
@@ -102,7 +110,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	address, blobs, err := takeBlobs(o.URL)
+	address, own, err := takeOwn(o.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -110,9 +118,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil { // its text leaves out the password
 		return nil, badAddress(err)
 	}
-	s := &Store{o: o, readOnly: o.ReadOnly}
+	s := &Store{o: o, readOnly: o.ReadOnly, requested: make(chan struct{}, 1)}
 	if err = s.open(ctx, pc); err == nil {
-		err = s.openBlobs(blobs)
+		s.listening, err = listener(pc, own["listen_url"])
+	}
+	if err == nil {
+		err = s.openBlobs(own["blobs"])
 	}
 	if err == nil && o.Exclusive {
 		err = s.hold(ctx)
@@ -159,6 +170,7 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
 	}
 	single := pc.Copy() // it connects when it is used
 	single.MaxConns, single.MinConns, single.MinIdleConns = 1, 0, 0
+	single.ConnConfig.AfterConnect = s.connected
 	if s.beats, err = pgxpool.NewWithConfig(ctx, single); err != nil {
 		return err
 	}
@@ -169,9 +181,11 @@ func (s *Store) open(ctx context.Context, pc *pgxpool.Config) (err error) {
 	if err := s.slots.reload(ctx); err != nil {
 		return err
 	}
+	committing := cc.Copy()
+	committing.AfterConnect = s.connected
 	// Plans are made once, when the tables may still be empty: they always use the keys.
 	s.commits = &committer{s: s, rows: newBatch(), last: map[int64]last{}, waits: map[int64]bool{}, doubt: map[int64]int64{}, here: map[int64]int64{},
-		link: link{config: tuned(cc, prepares, map[string]string{"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}), prepares: prepares}}
+		link: link{config: tuned(committing, prepares, map[string]string{"enable_hashjoin": "off", "enable_mergejoin": "off", "enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}), prepares: prepares}}
 	s.lines = &liner{s: s, next: map[int64]int64{}, link: link{config: tuned(cc, prepares, map[string]string{"synchronous_commit": "off"}), prepares: prepares}}
 	return nil
 }
@@ -180,21 +194,45 @@ func badAddress(err error) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the address of the PostgreSQL server", Hint: "postgres://user@host:5432/database", Err: err}
 }
 
-// takeBlobs takes the parameter of the blobs, which is this package's own, out of an address.
-func takeBlobs(address string) (rest, blobs string, err error) {
+// connected counts connections (store.Beat.Session).
+func (s *Store) connected(context.Context, *pgconn.PgConn) error {
+	s.sessions.Add(1)
+	return nil
+}
+
+// listener is the connection for notifications: to another address, or to the same one unless that seems to lead to a pooler.
+func listener(pc *pgxpool.Config, address string) (*pgx.ConnConfig, error) {
+	switch {
+	case address == "none", address == "" && pc.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement:
+		return nil, nil
+	case address == "":
+		return pc.ConnConfig.Copy(), nil
+	}
+	c, err := pgx.ParseConfig(address)
+	if err != nil {
+		return nil, badAddress(err)
+	}
+	return c, nil
+}
+
+// takeOwn takes the parameters that are this package's own out of an address.
+func takeOwn(address string) (rest string, own map[string]string, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		var e *url.Error
 		if errors.As(err, &e) { // without the address, which may have a password
 			err = e.Err
 		}
-		return "", "", badAddress(err)
+		return "", nil, badAddress(err)
 	}
 	query := u.Query()
-	blobs = query.Get("blobs")
-	query.Del("blobs")
+	own = map[string]string{}
+	for _, name := range []string{"blobs", "listen_url"} {
+		own[name] = query.Get(name)
+		query.Del(name)
+	}
 	u.RawQuery = query.Encode()
-	return u.String(), blobs, nil
+	return u.String(), own, nil
 }
 
 // openBlobs opens the place of the large outputs. A folder belongs to this database alone.
@@ -248,10 +286,13 @@ func (s *Store) BackupInto(ctx context.Context, folder string, _ int, progress f
 // Path is the address that opens the database again.
 func (s *Store) Path() string { return s.o.URL }
 
-// Watch calls f about every interval while there is a request, until ctx ends, returning nil. An error means that the
-// database cannot be asked for a reason that does not pass.
+// watchHeard is how often a store that hears of requests looks for those of which it has not heard.
+const watchHeard = time.Second
+
+// Watch calls f about every interval while there is a request, until ctx ends, returning nil; where Listen hears of requests, at once, and looks
+// once a second besides. An error means that the database cannot be asked for a reason that does not pass.
 func (s *Store) Watch(ctx context.Context, interval time.Duration, f func()) error {
-	tick := time.NewTicker(interval)
+	tick := time.NewTimer(interval)
 	defer tick.Stop()
 	for {
 		var pending bool
@@ -264,9 +305,15 @@ func (s *Store) Watch(ctx context.Context, interval time.Duration, f func()) err
 		case pending:
 			f()
 		}
+		pause := interval
+		if s.hears.Load() {
+			pause = max(interval, watchHeard)
+		}
+		tick.Reset(pause)
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-s.requested:
 		case <-tick.C:
 		}
 	}

@@ -47,10 +47,23 @@ func (s *Store) Memo(ctx context.Context, execution int64, step int32, key strin
 // PutRequest leaves a request for a process that runs executions; see Watch.
 func (s *Store) PutRequest(ctx context.Context, r store.Request) error {
 	_, err := s.change(ctx, "leave a request", `INSERT INTO request (owner, execution, kind, body) VALUES ($1, $2, $3, $4)`, r.Owner, encode(r.Execution), encode(r.Kind), jsonOrNull(r.Body))
+	if err == nil && s.listening != nil { // of a dead node's, whoever looks takes it
+		_, _ = s.pool.Exec(ctx, sqlNotify+` WHERE $3::bigint = 0 OR EXISTS (SELECT 1 FROM node WHERE no = $3 AND until > clock_timestamp())`, store.TopicRequests, s.channel(), r.Owner)
+	}
 	return err
 }
 
-// TakeRequests removes and returns up to limit requests, oldest first. Each is returned once, whichever process asks. Those for a
+// owedRequest is the kind of requests that are not repeated by whoever has left them, and may be carried out twice
+// (conductor.RequestDeliver).
+const owedRequest = "deliver"
+
+// RequestDone implements store.Committer.
+func (s *Store) RequestDone(ctx context.Context, no int64) error {
+	_, err := s.change(ctx, "remove a request", `DELETE FROM request WHERE no = $1`, no)
+	return err
+}
+
+// TakeRequests removes and returns up to limit requests, oldest first. Each is returned to one process, whichever asks. Those for a
 // node that has left or died are for any.
 func (s *Store) TakeRequests(ctx context.Context, owner int64, limit int) (out []store.Request, err error) {
 	if limit <= 0 {
@@ -58,11 +71,15 @@ func (s *Store) TakeRequests(ctx context.Context, owner int64, limit int) (out [
 	}
 	err = s.transaction(ctx, "take requests", func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, `WITH mine AS MATERIALIZED (
-    SELECT no FROM request q WHERE owner IN (0, $1)
+    SELECT * FROM request q WHERE owner IN (0, $1)
         OR owner >= `+firstNode+` AND NOT EXISTS (SELECT 1 FROM node n WHERE n.no = q.owner AND n.until > clock_timestamp())
     ORDER BY no LIMIT $2 FOR UPDATE SKIP LOCKED
+), done AS (
+    DELETE FROM request r USING mine WHERE r.no = mine.no AND mine.kind <> $3
+), owed AS (
+    UPDATE request r SET owner = $1 FROM mine WHERE r.no = mine.no AND mine.kind = $3 AND r.owner <> $1
 )
-DELETE FROM request r USING mine WHERE r.no = mine.no RETURNING r.no, r.owner, r.execution, r.kind, r.body`, owner, limit)
+SELECT no, owner, execution, kind, body FROM mine`, owner, limit, owedRequest)
 		if err != nil {
 			return err
 		}
@@ -70,7 +87,7 @@ DELETE FROM request r USING mine WHERE r.no = mine.no RETURNING r.no, r.owner, r
 			var execution, kind text
 			var body value
 			err = row.Scan(&r.No, &r.Owner, &execution, &kind, &body)
-			r.Execution, r.Kind, r.Body = string(execution), string(kind), json.RawMessage(body)
+			r.Execution, r.Kind, r.Body, r.Owed = string(execution), string(kind), json.RawMessage(body), kind == owedRequest
 			return r, err
 		})
 		return err

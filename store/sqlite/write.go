@@ -128,6 +128,9 @@ func (s *Store) TakeRequests(ctx context.Context, owner int64, limit int) (out [
 	return out, nil
 }
 
+// RequestDone implements store.Committer: TakeRequests has removed it.
+func (s *Store) RequestDone(context.Context, int64) error { return nil }
+
 // RequestsPending reports whether there is a request. It does not wait for the writer.
 func (s *Store) RequestsPending(ctx context.Context) (yes bool, err error) {
 	err = s.read.QueryRowContext(ctx, s.sql["requests_pending"]).Scan(&yes)

@@ -90,6 +90,43 @@ func (f *fixture) owner(n store.Nodes, execution int64) (int64, bool) {
 }
 
 var nodes = []promise{
+	{"a request to deliver a signal comes again until it is done, to another node after the death of its own", func(f *fixture) {
+		a, b := f.nodes()
+		one, two := f.join(a, "a", long), f.join(b, "b", long)
+		f.must(f.PutRequest(f.Context(), store.Request{Owner: two, Kind: "deliver", Body: []byte("{}")}))
+		take := func(node int64) (owners []int64, no int64) {
+			f.Helper()
+			list, err := f.TakeRequests(f.Context(), node, 9)
+			f.must(err)
+			for _, r := range list {
+				owners, no = append(owners, r.Owner), r.No
+				equal(f, "owed", r.Owed, true)
+			}
+			return owners, no
+		}
+		for range 2 {
+			owners, _ := take(two)
+			equal(f, "its own", owners, []int64{two})
+		}
+		owners, _ := take(one)
+		equal(f, "of another one that lives", owners, []int64(nil))
+		f.must(b.Leave(f.Context(), two))
+		owners, no := take(one)
+		equal(f, "of a dead one", owners, []int64{two})
+		owners, _ = take(one)
+		equal(f, "its own by now", owners, []int64{one})
+		f.must(f.RequestDone(f.Context(), no))
+		f.must(f.RequestDone(f.Context(), no))
+		owners, _ = take(one)
+		equal(f, "done", owners, []int64(nil))
+	}},
+	{"the last versions of executions are read at once", func(f *fixture) {
+		a, _ := f.nodes()
+		f.owned(1, 1, 2)
+		found, err := a.Versions(f.Context(), []int64{1, 2, 3})
+		f.must(err)
+		equal(f, "versions", found, map[int64]int64{1: 1, 2: 1, 3: 0})
+	}},
 	{"numbers are never used again, and others are seen with their addresses", func(f *fixture) {
 		a, b := f.nodes()
 		one, two := f.join(a, "a:1", long), f.join(b, "b:1", long)
