@@ -128,6 +128,7 @@ type App struct {
 	Keyring *secret.Keyring
 
 	node   *node // nil: no other process runs the executions of the database
+	shares string // identity under which streams are handed over, "": they stay on this machine
 	pool   *worker.Pool
 	queue  stepQueue
 	client *outbound.Client
@@ -202,7 +203,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 			err = errors.Join(err, a.Store.Close())
 		}
 	}()
-	if err := o.claimStreams(ctx, a.Store); err != nil {
+	if a.shares, err = o.claimStreams(ctx, a.Store); err != nil {
 		return nil, err
 	}
 	if err := a.join(ctx, &o); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/fleet"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/resource"
@@ -129,7 +130,7 @@ func (a *App) readPools(ctx context.Context) (p pools, err error) {
 // this one is.
 func (s *Server) attachDesk(ctx context.Context) (err error) {
 	w := &s.workers
-	if err := w.desk.Attach(desk.Parts{Conductor: s.Conductor, Runner: s.pool.Runner, Actions: s.Actions, Secrets: s.Secrets, Locate: s.locate}); err != nil {
+	if err := w.desk.Attach(desk.Parts{Conductor: s.Conductor, Runner: s.pool.Runner, Actions: s.Actions, Secrets: s.Secrets, Streams: s.shares, Locate: s.locate}); err != nil {
 		return err
 	}
 	if err := s.loadAnnounced(ctx); err != nil {
@@ -308,10 +309,9 @@ func (f forecast) Why(ctx context.Context, id, step string) ([]engine.Reason, er
 	if err != nil {
 		return nil, err
 	}
-	const text = "waits for a worker that serves the action "
 	unserved := f.desk.Unserved(id)
 	if name, ok := unserved[step]; ok && len(reasons) > 0 && reasons[0].Code == engine.WhyQueued {
-		reasons[0].Message = text + name + strings.TrimPrefix(reasons[0].Message, "waits for a worker")
+		reasons[0].Message = waitsFor(name) + strings.TrimPrefix(reasons[0].Message, "waits for a worker")
 	}
 	if name, waits := f.desk.WaitsIn(id, step); waits && f.node != nil && len(reasons) > 0 {
 		if text := f.node.permits.Explain(name); text != "" {
@@ -323,10 +323,18 @@ func (f forecast) Why(ctx context.Context, id, step string) ([]engine.Reason, er
 			if len(reasons) > 20 {
 				break
 			}
-			reasons = append(reasons, engine.Reason{Code: engine.WhyQueued, Message: key + " " + text + name, Steps: []string{key}})
+			reasons = append(reasons, engine.Reason{Code: engine.WhyQueued, Message: key + " " + waitsFor(name), Steps: []string{key}})
 		}
 	}
 	return reasons, nil
+}
+
+// waitsFor says which worker is missing for an action.
+func waitsFor(action string) string {
+	if action == plan.SegmentAction {
+		return "waits for a worker that runs streams: one of its queue whose streams.shared is the server's"
+	}
+	return "waits for a worker that serves the action " + action
 }
 
 // workersAPI is the desk as the API has it.

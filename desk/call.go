@@ -291,10 +291,24 @@ func log(h action.Host, body []byte) error {
 
 func progress(h action.Host, body []byte) error {
 	in, err := read[wire.Progress](body)
-	if err == nil {
+	if err != nil {
+		return err
+	}
+	if in.Advanced {
+		h.Advance()
+	}
+	for i := range in.Members {
+		m := &in.Members[i]
+		m.Counts.Total = m.Total
+		to := h.Member(m.ID)
+		if to.Count(m.Counts); m.Fraction > 0 {
+			to.Progress(m.Fraction, "")
+		}
+	}
+	if len(in.Members) == 0 && !in.Advanced || in.Fraction > 0 {
 		h.Progress(in.Fraction, in.Note)
 	}
-	return err
+	return nil
 }
 
 func memo(ctx context.Context, h action.Host, body []byte) (*wire.Value, error) {

@@ -68,6 +68,9 @@ type Parts struct {
 	Actions *action.Registry
 	// Secrets seals secrets, as the runner's do. Defaults to none.
 	Secrets worker.Secrets
+	// Streams is the identity under which segments of streams are handed over at a place that this node and workers elsewhere
+	// reach. Defaults to none: segments stay.
+	Streams string
 	// Locate finds the number of an execution, and whether it has ended. CodeNotFound.
 	Locate func(ctx context.Context, execution string) (run int64, ended bool, err error)
 }
@@ -135,6 +138,7 @@ type attempt struct {
 	lease    queue.Lease // in the queue, for its limits
 	counted  bool        // in waiting
 	secret   bool        // needs a link that nobody can listen to
+	stays    bool        // a segment whose call only this process can make
 	revoked  bool
 	holder   *session
 	since    time.Time // of the state

@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/worker"
 )
@@ -172,12 +173,13 @@ func (d *Desk) remote(ctx context.Context, a *attempt) *worker.Remote {
 
 // ended is an outcome as a handler returns it. CodeInvalid.
 func (d *Desk) ended(o *wire.Outcome, e *worker.Ended) error {
-	failure := stepwell.Error{Code: stepwell.CodeFailed, Message: "the worker does not say why"}
-	if o.Error != nil {
-		failure.Message, failure.Hint = o.Error.Message, o.Error.Hint
-		if slices.Contains(failures, o.Error.Code) {
-			failure.Code = o.Error.Code
-		}
+	failure := failureOf(o.Error)
+	var err error = failure
+	if o.Member != "" {
+		err = &action.MemberError{Member: o.Member, Err: failure}
+	}
+	if len(o.Members) > 0 {
+		e.Outputs = members(o)
 	}
 	after := time.Duration(min(max(o.RetryAfterMS, 0), 1e12)) * time.Millisecond
 	switch o.Status {
@@ -188,11 +190,11 @@ func (d *Desk) ended(o *wire.Outcome, e *worker.Ended) error {
 	case wire.Skipped:
 		e.Err = action.Skip(failure.Message)
 	case wire.Failed:
-		switch e.Err = &failure; {
+		switch e.Err = err; {
 		case o.Permanent:
-			e.Err = action.Fail(&failure)
+			e.Err = action.Fail(err)
 		case o.Defer || after > 0:
-			e.Err = &action.RetryError{After: after, Defer: o.Defer, Err: &failure}
+			e.Err = &action.RetryError{After: after, Defer: o.Defer, Err: err}
 		}
 	case wire.Waiting:
 		if o.Wait == nil {
@@ -203,6 +205,18 @@ func (d *Desk) ended(o *wire.Outcome, e *worker.Ended) error {
 		return stepwell.Invalid("completed, failed, skipped or waiting", "status %q", stepwell.Head(o.Status, 40))
 	}
 	return nil
+}
+
+// failureOf is what a worker says of a failure.
+func failureOf(said *wire.Error) *stepwell.Error {
+	failure := &stepwell.Error{Code: stepwell.CodeFailed, Message: "the worker does not say why"}
+	if said != nil {
+		failure.Message, failure.Hint = said.Message, said.Hint
+		if slices.Contains(failures, said.Code) {
+			failure.Code = said.Code
+		}
+	}
+	return failure
 }
 
 // failures are the codes that a worker may give.
@@ -256,7 +270,7 @@ func (d *Desk) committed(ctx context.Context, x *settled) bool {
 
 // Portable is CodeInvalid when calls of an action cannot be made by a worker elsewhere, because a node cannot finish them.
 func Portable(about *spec.Spec) error {
-	if about.Stream != nil || about.Internal || about.Stays {
+	if about.Stream != nil || about.Internal && about.Name != plan.SegmentAction || about.Stays {
 		return stepwell.Invalid("", "%s stays with its node", about.Name)
 	}
 	if rawFields(about.Params) {
@@ -284,7 +298,11 @@ func logLines(h action.Host, lines []wire.Line) {
 		for name, v := range attrs {
 			list = append(list, slog.Any(name, v))
 		}
-		h.Log(level(l.Level), l.Message, list...)
+		to := h
+		if l.Member != "" {
+			to = h.Member(l.Member)
+		}
+		to.Log(level(l.Level), l.Message, list...)
 	}
 }
 

@@ -136,7 +136,7 @@ func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Jo
 	if err := d.seat(caller, in); err != nil {
 		return nil, err
 	}
-	return &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Nodes: append([]string{}, d.o.Nodes()...), Address: d.o.Address()}, nil
+	return &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Nodes: append([]string{}, d.o.Nodes()...), Address: d.o.Address(), Streams: d.p.Streams}, nil
 }
 
 // seat makes or renews the session of a worker.
@@ -161,6 +161,7 @@ func (d *Desk) seat(caller Caller, in *wire.Join) error {
 	for _, name := range in.Queues {
 		s.queues[name] = true
 	}
+	s.ring() // it may serve more than it did
 	return d.renew(s, in.Holding)
 }
 
@@ -365,7 +366,7 @@ func (d *Desk) draw(s *session, want int) (list []*attempt) {
 
 // suits reports whether a task may go to a worker. The caller holds the lock.
 func (d *Desk) suits(t *engine.Task, s *session) bool {
-	if !s.actions[t.Step.Action] || !d.serves(s, t.Queue) || len(t.Members) > 0 || !d.mayGo(t.Step.Action) || d.listed(t) {
+	if !s.actions[t.Step.Action] || !d.serves(s, t.Queue) || len(t.Members) > 0 && !d.leaves(t) || !d.mayGo(t.Step.Action) || d.listed(t) {
 		return false
 	}
 	if s.caller.Secure {
@@ -378,8 +379,11 @@ func (d *Desk) suits(t *engine.Task, s *session) bool {
 // isLocal reports whether the local pool runs a task. The caller holds the lock.
 func (d *Desk) isLocal(t *engine.Task) bool {
 	name := t.Step.Action
-	if len(t.Members) > 0 || d.p.Actions == nil {
+	if d.p.Actions == nil {
 		return true
+	}
+	if len(t.Members) > 0 {
+		return !d.o.Conducts || !d.leaves(t)
 	}
 	return !d.p.Actions.Announced(name) && !(d.o.Conducts && d.mayGo(name)) && !d.goesOut(t)
 }
@@ -414,6 +418,9 @@ func (d *Desk) finish(ctx context.Context, a *attempt, s *session) (wire.Task, b
 		d.putBack(a)
 		d.mu.Unlock()
 		return wire.Task{}, false
+	}
+	if len(a.task.Members) > 0 {
+		return d.segmentCall(ctx, a, &p, params)
 	}
 	return d.call(a, &p, params), true
 }

@@ -24,6 +24,15 @@ type binding struct {
 	value any
 }
 
+// NewScope is a Scope of these values alone.
+func NewScope(values map[string]any) *Scope {
+	s := &Scope{}
+	for name, v := range values {
+		s.vars = append(s.vars, binding{name, v})
+	}
+	return s
+}
+
 // Lookup implements expr.Scope.
 func (s *Scope) Lookup(name string) (any, bool) {
 	for i := range s.vars { // innermost first: it shadows

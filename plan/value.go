@@ -171,6 +171,19 @@ func (v *Value) Render(s expr.Scope, l expr.Limits) (any, error) {
 	}
 }
 
+// Unrendered calls f for every template in v, at any depth, that the handler renders itself.
+func (v *Value) Unrendered(f func(*expr.Template)) {
+	if v == nil || v.parts == nil {
+		return
+	}
+	for _, t := range v.parts.raw {
+		f(t)
+	}
+	for _, e := range v.parts.list {
+		e.Unrendered(f)
+	}
+}
+
 // templates calls f for every template in v, at any depth, also those that the handler renders.
 func (v *Value) templates(f func(*expr.Template)) {
 	if v == nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -37,8 +38,9 @@ func (p *program) newWorkerCommand() *cobra.Command {
 		Use:   "worker",
 		Short: "Run steps of a server in this process",
 		Long: "Run steps of a server in this process: it joins the server, or the first of several that lets it in, and runs what it\n" +
-			"is given with all built-in actions but streams and backups, which stay with the server. Steps that run commands or touch\n" +
-			"files do so on this machine, as this process's user: the server's exec and files settings do not hold here.\n" +
+			"is given with all built-in actions but backups, which stay with the server, and streams only if streams.shared in the\n" +
+			"settings is the place that the server has. Steps that run commands or touch files do so on this machine, as this\n" +
+			"process's user: the server's exec and files settings do not hold here.\n" +
 			"A step's outcome is kept and offered until the server has stored it, also over the server's restart; when a\n" +
 			"server is gone for good, to the next one.\n\n" +
 			"The API key, of the role worker, is that of STEPWELL_API_KEY or of --token-file.\n\n" +
@@ -86,12 +88,7 @@ func (f *workerFlags) options(p *program) (o link.Options, err error) {
 	if token = strings.TrimSpace(token); token != "" {
 		o.Header.Set("Authorization", "Bearer "+token)
 	}
-	outer, err := p.options()
-	if err != nil {
-		return o, err
-	}
-	o.Actions, err = app.Actions(outer)
-	return o, err
+	return o, nil
 }
 
 // openLists connects to the Redis server; nil: none is named.
@@ -113,13 +110,23 @@ func workerName() string {
 }
 
 // work runs a worker until it is told to stop, or is drained by its server.
-func (p *program) work(f *workerFlags) error {
+func (p *program) work(f *workerFlags) (err error) {
 	o, err := f.options(p)
 	if err != nil {
 		return err
 	}
 	o.Log = p.serverLog(&p.settings.serving.Log)
 	slog.SetDefault(o.Log)
+	outer, err := p.options()
+	if err != nil {
+		return err
+	}
+	own, err := app.OpenWorker(outer)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, own.Close()) }()
+	o.Actions, o.Streams = own.Actions, own.Streams
 	lists, err := f.openLists()
 	if err != nil {
 		return err

@@ -81,6 +81,7 @@ type Joined struct {
 	LeaseSeconds float64  `json:"lease_seconds"`     // what is held must be listed more often than that
 	Nodes        []string `json:"nodes"`             // addresses of all nodes, for when this one is gone
 	Address      string   `json:"address,omitempty"` // of this node, as messages in lists have it
+	Streams      string   `json:"streams,omitempty"` // the identity under which segments of streams are handed over; "": they stay with the node
 }
 
 // JoinFirst is the hint of a call by a worker that has not joined the node.
@@ -150,6 +151,16 @@ type Task struct {
 	Dir           string          `json:"dir,omitempty"`
 	LogLevel      string          `json:"log_level,omitempty"`
 	NotIdempotent bool            `json:"not_idempotent,omitempty"` // claim it before it begins
+	Members       []Member        `json:"members,omitempty"`        // of a step that stands for several: those, itself included
+	GoesOn        string          `json:"goes_on,omitempty"`        // id of the execution of which only failed items are repeated
+	Values        json.RawMessage `json:"values,omitempty"`         // what templates read that the action renders itself: an object, by name
+}
+
+// Member is one of the steps that a task stands for: the stream steps that items connect.
+type Member struct {
+	StepID   string `json:"step_id"`
+	ID       string `json:"id"` // by which the outcome, lines and progress name it
+	LogLevel string `json:"log_level,omitempty"`
 }
 
 // Message is a step in a list outside of the node, for whoever takes it from there. With Task it may begin at once, else
@@ -187,6 +198,20 @@ type Outcome struct {
 	RanMS        float64         `json:"ran_ms,omitempty"`
 	Wait         *Wait           `json:"wait,omitempty"`
 	Log          []Line          `json:"log,omitempty"` // the last lines
+	// Of a task with members, Output is not used.
+	Members []MemberOutcome `json:"members,omitempty"`
+	Member  string          `json:"member,omitempty"`  // of a failed one: that Error is about
+	Partial bool            `json:"partial,omitempty"` // items have failed
+}
+
+// MemberOutcome is how one of the members ended: completed, unless it has an error or was stopped. A failed outcome in which none
+// has says nothing of them but Items.
+type MemberOutcome struct {
+	ID        string          `json:"id"`
+	Output    json.RawMessage `json:"output,omitempty"`
+	Error     *Error          `json:"error,omitempty"`
+	StoppedBy string          `json:"stopped_by,omitempty"` // the member whose failure stopped it
+	Items     *action.Counts  `json:"items,omitempty"`      // if Output does not say them
 }
 
 // Error is a failure.
@@ -238,6 +263,7 @@ type Line struct {
 	Level   string          `json:"level"` // debug, info, warning or error
 	Message string          `json:"message"`
 	Attrs   json.RawMessage `json:"metadata,omitempty"` // an object
+	Member  string          `json:"member,omitempty"`   // whose line it is. Defaults to the task's step
 }
 
 // Log adds lines.
@@ -249,10 +275,20 @@ type Log struct {
 
 // Progress is the share done.
 type Progress struct {
-	Worker   string  `json:"worker"`
-	Epoch    uint32  `json:"epoch"`
-	Fraction float64 `json:"fraction"`
-	Note     string  `json:"note,omitempty"`
+	Worker   string           `json:"worker"`
+	Epoch    uint32           `json:"epoch"`
+	Fraction float64          `json:"fraction"`
+	Note     string           `json:"note,omitempty"`
+	Advanced bool             `json:"advanced,omitempty"` // the next attempt need not repeat it all: the loss of this one does not count
+	Members  []MemberProgress `json:"members,omitempty"`
+}
+
+// MemberProgress is the share done of a member, 0: not known, and its items.
+type MemberProgress struct {
+	ID       string  `json:"id"`
+	Fraction float64 `json:"fraction,omitempty"`
+	action.Counts
+	Total int64 `json:"items_total,omitempty"` // expected, 0: not known
 }
 
 // Memo records a value under a key (Value), or asks for the recorded one (no Value).

@@ -2,6 +2,8 @@ package files
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"path/filepath"
 	"strings"
 
@@ -28,8 +30,35 @@ func OpenShared(address string, o S3Options) (*Shared, error) {
 	return &Shared{Shared: durable.NewSharedFolder(dir)}, err
 }
 
-// Claim says whose the names are, and probes the place.
+// Claim says whose the names are, probes the place, and leaves a mark there for Join.
 func (s *Shared) Claim(ctx context.Context, owner string) error {
+	s.owner = owner + "/"
+	if err := durable.Probe(ctx, s); err != nil {
+		return err
+	}
+	err := s.Create(ctx, mark, []byte(owner))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// mark is what Claim leaves.
+const mark = "place"
+
+// Join is Claim for a process without the database: CodeInvalid when its owner has not claimed the place, CodeConflict when the
+// place was joined as another owner's.
+func (s *Shared) Join(ctx context.Context, owner string) error {
+	if s.owner != "" && s.owner != owner+"/" {
+		return stepwell.Errorf(stepwell.CodeConflict, "start a worker for each installation", "streams of another installation run in this process")
+	}
+	body, err := s.Shared.Get(ctx, owner+"/"+mark)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && string(body) != owner {
+		return stepwell.Invalid("name the same folder or bucket as the servers do", "streams.shared is not the place of the servers")
+	}
+	if err != nil {
+		return err
+	}
 	s.owner = owner + "/"
 	return durable.Probe(ctx, s)
 }

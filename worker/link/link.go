@@ -21,6 +21,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/desk/wire"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/worker"
@@ -45,6 +46,9 @@ type Options struct {
 	Queues []string
 	// Lists are taken from besides the nodes. Defaults to none.
 	Lists Lists
+	// Streams opens the place where streams are handed over from worker to worker, of a node that runs streams under an identity;
+	// with nil segments run here too. CodeInvalid and CodeConflict: they never will. Defaults to streams staying with their nodes.
+	Streams func(ctx context.Context, identity string) error
 	// Concurrency is how many steps run at once. Defaults to four for each processor, at least 8.
 	Concurrency int
 	// Grace is how long a handler may go on after its context ended, and how long outcomes are offered at the end.
@@ -107,6 +111,9 @@ type Worker struct {
 	asked    time.Time          // when tasks from lists were looked for that the node does not know of
 	listed   bool               // tasks come from lists
 	address  string             // of the node, as messages have it
+	place    string             // identity of the node's streams, "": they stay
+	checked  string             // that of the last call of Options.Streams that was final
+	streams  bool               // segments of it run here
 	others   map[string]*Worker // for messages of other nodes, by their address; nil: none can be made
 	more     chan struct{}      // closed when more tasks may come, or no outcomes are kept; nil: nobody waits
 	outcomes chan struct{}      // one token: some are unsent
@@ -177,6 +184,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	}
 	loops.Go(func() { w.beatLoop(serving) })
 	loops.Go(func() { w.tellLoop(serving) })
+	loops.Go(func() { w.streamLoop(serving) })
 	err := w.pool.Run(ctx)
 	endFetch()
 	w.stopFetching()
@@ -264,8 +272,7 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 	}
 	joining, end := context.WithTimeout(ctx, 10*time.Second)
 	defer end()
-	raw, err := conn.call(joining, "join", wire.Join{Worker: w.o.Name, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
-		Actions: w.actions(), Holding: w.holding()})
+	raw, err := conn.call(joining, "join", w.joining())
 	var out wire.Joined
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
@@ -275,8 +282,9 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 		return nil, err
 	}
 	w.mu.Lock()
-	w.address = out.Address
+	w.address, w.place = out.Address, out.Streams
 	w.lease = max(time.Duration(out.LeaseSeconds*float64(time.Second)), 10*time.Millisecond)
+	w.change()
 	w.mu.Unlock()
 	for _, n := range out.Nodes {
 		if n = strings.TrimRight(n, "/"); !slices.Contains(w.nodes, n) && len(w.nodes) < 1000 {
@@ -286,11 +294,24 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 	return conn, nil
 }
 
+// joining is what the worker joins with.
+func (w *Worker) joining() wire.Join {
+	return wire.Join{Worker: w.o.Name, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
+		Actions: w.actions(), Holding: w.holding()}
+}
+
 // actions describes what this worker serves.
 func (w *Worker) actions() (list []wire.Action) {
+	w.mu.Lock()
+	streams := w.streams
+	w.mu.Unlock()
 	for _, s := range w.o.Actions.Specs() {
-		if s.Stream != nil || s.Internal || s.Stays || w.o.Actions.Announced(s.Name) {
-			continue // they stay with their node
+		stays := s.Stream != nil || s.Internal || s.Stays // with its node
+		if streams && s.Name == plan.SegmentAction {
+			stays = false
+		}
+		if stays || w.o.Actions.Announced(s.Name) {
+			continue
 		}
 		for _, name := range append([]string{s.Name}, s.Aliases...) {
 			list = append(list, wire.ActionOf(&s, name))

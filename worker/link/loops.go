@@ -278,7 +278,12 @@ func (w *Worker) tell(ctx context.Context, t *task) {
 			w.mu.Unlock()
 		}
 	}
-	if progress != nil {
-		_, _ = w.try(ctx, stepCall(t, "progress"), progress) // the next one says more
+	if progress == nil {
+		return
+	}
+	if _, err := w.try(ctx, stepCall(t, "progress"), progress); err != nil && progress.Advanced && passes(err) { // the next one says more but for that
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.progressDoc(w.o.Name).Advanced = true
 	}
 }

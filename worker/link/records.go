@@ -40,7 +40,10 @@ func (w *Worker) Report(ctx context.Context, run int64, ev engine.Event) error {
 		_, err := w.call(ctx, "claim", wire.Claim{Worker: w.o.Name, StepID: t.id.StepID, Epoch: t.Epoch, RanMS: float64(ev.At-ev.Started) / 1000})
 		return err
 	case engine.Advanced:
-		return nil // of streams, which stay with their node
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		t.progressDoc(w.o.Name).Advanced = true
+		return nil
 	}
 	w.keep(t, &ev)
 	return nil

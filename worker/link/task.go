@@ -52,6 +52,9 @@ func decode(in *wire.Task) (*task, error) {
 		LogLevel: in.LogLevel, NotIdempotent: in.NotIdempotent}}
 	t := &engine.Task{Run: in.ExecutionNo, Execution: execution, Pipeline: in.Pipeline, Idx: idx, Epoch: in.Epoch, Attempt: in.Attempt, Key: in.StepKey, Step: step, Dir: in.Dir}
 	t.Params, t.State = in.Params, in.State // nil stays nil
+	if err := decodeMembers(in, t); err != nil {
+		return nil, err
+	}
 	return &task{Task: t, id: in.ID}, nil
 }
 
@@ -103,7 +106,7 @@ func (w *Worker) find(run int64, idx int32, epoch uint32) (found *task) {
 		return w.held[taskID{run, idx, epoch}]
 	}
 	for k, t := range w.held {
-		if k.run == run && (idx < 0 || k.idx == idx) && t.outcome == nil && (found == nil || k.epoch > found.Epoch) {
+		if k.run == run && (idx < 0 || k.idx == idx || t.member(idx) != "") && t.outcome == nil && (found == nil || k.epoch > found.Epoch) {
 			found = t
 		}
 	}
@@ -126,17 +129,21 @@ func (w *Worker) line(l store.LogLine) {
 		t.dropped++
 		return
 	}
-	t.lines = append(t.lines, wire.Line{Level: l.Level, Message: l.Message, Attrs: l.Attrs})
+	t.lines = append(t.lines, wire.Line{Level: l.Level, Message: l.Message, Attrs: l.Attrs, Member: t.member(l.Step)})
 }
 
 // progress is worker.Options.Progress.
 func (w *Worker) progress(run int64, idx int32, p worker.Progress) {
 	t := w.find(run, idx, 0)
-	if t == nil || p.Fraction < 0 {
+	if t == nil || p.Fraction < 0 && len(t.Members) == 0 {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if id := t.member(idx); id != "" {
+		t.progressOf(w.o.Name, id, p)
+		return
+	}
 	t.progress = &wire.Progress{Worker: w.o.Name, Epoch: t.Epoch, Fraction: p.Fraction, Note: p.Note}
 }
 
@@ -159,6 +166,9 @@ func (w *Worker) outcomeOf(t *task, ev *engine.Event) *wire.Outcome {
 	switch ev.Kind {
 	case engine.Done:
 		o.Status, o.Output = wire.Completed, w.output(ev.Output)
+	case engine.DoneAll:
+		o.Status = wire.Completed
+		w.addMembers(o, t, ev)
 	case engine.Skipped:
 		o.Status, o.Error = wire.Skipped, &wire.Error{Message: ev.Reason}
 	case engine.Waiting:
@@ -166,6 +176,7 @@ func (w *Worker) outcomeOf(t *task, ev *engine.Event) *wire.Outcome {
 	default:
 		o.Status, o.Permanent, o.Defer = wire.Failed, ev.Permanent, ev.Defer
 		o.RetryAfterMS = int64((ev.After + time.Millisecond - 1) / time.Millisecond)
+		w.addMembers(o, t, ev)
 	}
 	return o
 }
@@ -209,6 +220,9 @@ func size(o *wire.Outcome) int {
 	}
 	if o.Wait != nil {
 		n += len(o.Wait.State) + len(o.Wait.Output)
+	}
+	for i := range o.Members {
+		n += 200 + len(o.Members[i].Output)
 	}
 	for i := range o.Log {
 		n += 50 + len(o.Log[i].Message) + len(o.Log[i].Attrs)
