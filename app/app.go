@@ -45,7 +45,7 @@ type Options struct {
 	// process only. Defaults to "full".
 	Synchronous string
 	// Workers is how many steps run at once. Defaults to four for each processor, at least 8. Of a Server, negative: steps run in
-	// workers elsewhere, here only what cannot leave it (streams, and actions that render templates themselves).
+	// workers elsewhere, here only what cannot leave it (streams without SharedStreams, and actions that render templates themselves).
 	Workers int
 	// HTTP limits the addresses and the volume of util.http. Defaults to public addresses only.
 	HTTP outbound.Options
