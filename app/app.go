@@ -127,7 +127,7 @@ type App struct {
 	Secrets *secret.Guard
 	Keyring *secret.Keyring
 
-	node   *node // nil: no other process runs the executions of the database
+	node   *node  // nil: no other process runs the executions of the database
 	shares string // identity under which streams are handed over, "": they stay on this machine
 	pool   *worker.Pool
 	queue  stepQueue
