@@ -4,13 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,10 +16,10 @@ import (
 	"testing"
 
 	"github.com/johannesboyne/gofakes3"
-	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/stepwell/stepwell/stac/geoparquet/geoparquettest"
 	"github.com/stepwell/stepwell/stream/durable"
+	"github.com/stepwell/stepwell/stream/durable/durabletest"
 	"github.com/stepwell/stepwell/stream/files"
 	"github.com/stepwell/stepwell/stream/streamtest"
 )
@@ -85,90 +81,20 @@ func TestHandoverWorker(t *testing.T) {
 	}
 }
 
-// bucketServer is an S3 service whose requests a test can refuse, hold and count.
+// bucketServer is an S3 service with the workers that use it.
 type bucketServer struct {
-	t       *testing.T
-	url     string
-	backend *s3mem.Backend
-
-	mu    sync.Mutex
-	count map[string]int
-	at    func(kind string, n int) (refuse bool, after func()) // nil: nothing happens
+	*durabletest.Bucket
+	t *testing.T
 }
 
 // The kinds of requests that tests look at.
 const (
-	putVersion = "version" // a Save
-	putOutput  = "output"  // a file of items
-	other      = "other"
+	putVersion = durabletest.PutVersion
+	putOutput  = durabletest.PutOutput
 )
 
 func newBucketServer(t *testing.T) *bucketServer {
-	b := &bucketServer{t: t, backend: s3mem.New(), count: map[string]int{}}
-	if err := b.backend.CreateBucket("data"); err != nil {
-		t.Fatal(err)
-	}
-	inner := gofakes3.New(b.backend).Server()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		refuse, after := b.arrive(r)
-		if refuse {
-			http.Error(w, "away", http.StatusServiceUnavailable)
-			return
-		}
-		if r.Method == http.MethodPost && r.URL.Query().Has("uploadId") && !b.allows(r) {
-			w.WriteHeader(http.StatusPreconditionFailed)
-			return
-		}
-		if after == nil {
-			inner.ServeHTTP(w, r)
-			return
-		}
-		inner.ServeHTTP(httptest.NewRecorder(), r) // whoever asked does not hear of it
-		after()
-		panic(http.ErrAbortHandler)
-	}))
-	t.Cleanup(server.Close)
-	b.url = server.URL
-	return b
-}
-
-// allows checks the condition of a request that ends an upload in parts, which gofakes3 does not.
-func (b *bucketServer) allows(r *http.Request) bool {
-	tag := ""
-	if o, err := b.backend.HeadObject("data", strings.TrimPrefix(r.URL.Path, "/data/")); err == nil {
-		tag = fmt.Sprintf("%q", hex.EncodeToString(o.Hash))
-	}
-	if r.Header.Get("If-None-Match") == "*" {
-		return tag == ""
-	}
-	return r.Header.Get("If-Match") == tag
-}
-
-func (b *bucketServer) arrive(r *http.Request) (bool, func()) {
-	kind := other
-	switch {
-	case r.Method != http.MethodPut:
-	case strings.Contains(r.URL.Path, "/streams/flow/-/") && strings.Contains(r.URL.Path, "/versions/"):
-		kind = putVersion
-	case strings.HasPrefix(r.URL.Path, "/data/out/") && !strings.HasSuffix(r.URL.Path, ".json"):
-		kind = putOutput
-	}
-	b.mu.Lock()
-	b.count[kind]++
-	n, at := b.count[kind], b.at
-	b.mu.Unlock()
-	if at == nil {
-		return false, nil
-	}
-	return at(kind, n)
-}
-
-// when sets what happens to requests, counted from 1 by kind.
-func (b *bucketServer) when(at func(kind string, n int) (refuse bool, after func())) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	clear(b.count)
-	b.at = at
+	return &bucketServer{durabletest.NewBucket(t), t}
 }
 
 // worker is a process.
@@ -181,7 +107,7 @@ type worker struct {
 func (b *bucketServer) start(run workerRun) *worker {
 	b.t.Helper()
 	dir := b.t.TempDir()
-	run.Endpoint, run.Dir = b.url, dir
+	run.Endpoint, run.Dir = b.URL, dir
 	given, err := json.Marshal(run)
 	if err != nil {
 		b.t.Fatal(err)
@@ -222,13 +148,13 @@ func (w *worker) want(said string) {
 // check reads the output as others do, and finds each item once: those of before, and those of the run.
 func (b *bucketServer) check(format string, items int) {
 	b.t.Helper()
-	list, err := b.backend.ListBucket("data", &gofakes3.Prefix{HasPrefix: true, Prefix: "out/"}, gofakes3.ListBucketPage{})
+	list, err := b.Backend.ListBucket("data", &gofakes3.Prefix{HasPrefix: true, Prefix: "out/"}, gofakes3.ListBucketPage{})
 	if err != nil {
 		b.t.Fatal(err)
 	}
 	dir, rows, ids := b.t.TempDir(), 0, map[string]bool{}
 	for i, o := range list.Contents {
-		body := b.object(o.Key)
+		body := b.Object(o.Key)
 		switch {
 		case strings.HasSuffix(o.Key, ".ndjson"):
 			for lines := json.NewDecoder(bytes.NewReader(body)); lines.More(); rows++ {
@@ -254,20 +180,6 @@ func (b *bucketServer) check(format string, items int) {
 	if rows != items+baseItems || len(ids) != rows {
 		b.t.Errorf("%d rows and %d ids, want %d", rows, len(ids), items+baseItems)
 	}
-}
-
-func (b *bucketServer) object(key string) []byte {
-	b.t.Helper()
-	o, err := b.backend.GetObject("data", key, nil)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	defer o.Contents.Close()
-	body, err := io.ReadAll(o.Contents)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return body
 }
 
 // baseItems are there before, so that a run that were to add its items twice would not go unnoticed.
@@ -329,7 +241,7 @@ func TestWorkersKilled(t *testing.T) {
 			done bool // the request was served
 		}{{putVersion, 2 * deep, true}, {putVersion, 4 * deep, false}, {putVersion, 3, true}, {putOutput, 1, false}, {putOutput, 1, true}, {putVersion, 2, true}} {
 			victim := make(chan *worker, 1)
-			b.when(func(kind string, n int) (bool, func()) {
+			b.When(func(kind string, n int) (bool, func()) {
 				if kind != die.kind || n != die.n {
 					return false, nil
 				}
@@ -347,7 +259,7 @@ func TestWorkersKilled(t *testing.T) {
 			}
 			run = run.next()
 		}
-		b.when(nil)
+		b.When(nil)
 		b.start(run).want("completed")
 		return 0
 	})
@@ -366,7 +278,7 @@ func TestTwoOwners(t *testing.T) {
 			t.Parallel()
 			eachHandover(t, func(t *testing.T, b *bucketServer, run workerRun) int {
 				reached, goOn := make(chan struct{}), make(chan struct{})
-				b.when(func(kind string, n int) (bool, func()) {
+				b.When(func(kind string, n int) (bool, func()) {
 					if kind == hold.kind && n == hold.n {
 						close(reached)
 						<-goOn
@@ -398,7 +310,7 @@ func TestTwoOwners(t *testing.T) {
 func TestTwoOwnersAtOnce(t *testing.T) {
 	eachHandover(t, func(t *testing.T, b *bucketServer, run workerRun) int {
 		reached := make(chan struct{})
-		b.when(func(kind string, n int) (bool, func()) {
+		b.When(func(kind string, n int) (bool, func()) {
 			if kind == putVersion && n == 3 {
 				close(reached)
 			}
@@ -426,7 +338,7 @@ func TestBucketAway(t *testing.T) {
 			eachHandover(t, func(t *testing.T, b *bucketServer, run workerRun) int {
 				var mu sync.Mutex
 				refused := -1
-				b.when(func(kind string, n int) (bool, func()) {
+				b.When(func(kind string, n int) (bool, func()) {
 					mu.Lock()
 					defer mu.Unlock()
 					if kind == from.kind && n == from.n {
