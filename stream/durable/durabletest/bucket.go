@@ -115,4 +115,3 @@ func (b *Bucket) Object(key string) []byte {
 	}
 	return body
 }
-
