@@ -1,7 +1,11 @@
 package postgres
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -147,5 +151,42 @@ func TestGrownTables(t *testing.T) {
 	}
 	if n := there(`SELECT seq_tup_read FROM pg_stat_user_tables WHERE relname = 'execution_live'`); n > 1000 {
 		t.Errorf("%d rows were read one after the other", n)
+	}
+}
+
+// TestKeyPlans: no statement of a commit reads a table or an index from its beginning, whatever the server believes of its size.
+func TestKeyPlans(t *testing.T) {
+	s := open(t, Options{})
+	commit(t, s, first(1)) // opens the connection
+	for _, q := range []string{`VACUUM ANALYZE execution_live`, `VACUUM ANALYZE execution_past`, `VACUUM ANALYZE step_0`, `VACUUM ANALYZE memo`, `VACUUM ANALYZE outside_work`} {
+		if _, err := s.pool.Exec(t.Context(), `DELETE FROM execution_live`); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.pool.Exec(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b := newBatch()
+	slot := b.slot(1, map[int64]bool{0: true})
+	heads := b.heads()
+	for i, r := range slices.Concat(heads[:], b.all, []*rows{slot.log, slot.steps, slot.upserts, slot.supersede}) {
+		if r == b.taken {
+			continue // it may read all signals that are pending
+		}
+		nulls := strings.TrimSuffix(strings.Repeat("NULL, ", len(r.columns)), ", ")
+		plan, err := s.commits.link.conn.Exec(t.Context(), fmt.Sprintf("PREPARE plan%d AS %s; EXPLAIN EXECUTE plan%[1]d (%[3]s)", i, r.sql, nulls)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := plan[len(plan)-1].Rows
+		for n, line := range lines {
+			text := string(line[0])
+			if !regexp.MustCompile(`(Index.*|Seq|Heap) Scan`).MatchString(text) {
+				continue
+			}
+			if n+1 == len(lines) || !strings.Contains(string(lines[n+1][0]), "Cond: ") {
+				t.Errorf("%.60s… reads everything:\n%s", r.sql, bytes.Join(slices.Concat(lines...), []byte("\n")))
+			}
+		}
 	}
 }

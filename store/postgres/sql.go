@@ -13,10 +13,13 @@ const executionColumns = `no, id, owner, pipeline, status, definition, parent, c
 
 var executionTypes = []uint32{i8, str, i8, str, i2, raw, str, str, str, i8, i8, i8, str, str, str, str, str, i4, str, str, str, i4}
 
+// In these statements = ANY (ARRAY[…]) makes a lookup by the key for each row. With a plain = the server may as well read a whole index:
+// its plans for small tables do, among them that of executions under way, whose dead entries it reads too.
+
 // sqlCreate inserts into one table. An id that is in the other one becomes NULL, which the table refuses.
 func sqlCreate(table, other string) string {
 	return `INSERT INTO ` + table + ` (` + executionColumns + `)
-SELECT u.no, CASE WHEN NOT EXISTS (SELECT 1 FROM ` + other + ` x WHERE x.id = u.id) THEN u.id END, ` + of("u", "owner, "+after(executionColumns, "owner, ")) + `
+SELECT u.no, CASE WHEN NOT EXISTS (SELECT 1 FROM ` + other + ` x WHERE x.id = ANY (ARRAY[u.id])) THEN u.id END, ` + of("u", "owner, "+after(executionColumns, "owner, ")) + `
 FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::text[], $5::smallint[], $6::bytea[], $7::text[], $8::text[], $9::text[], $10::bigint[],
     $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::int[], $19::text[], $20::text[],
     $21::text[], $22::int[]) AS u (` + executionColumns + `)`
@@ -47,11 +50,11 @@ const (
 	movedColumns = `x.no, x.id, x.owner, x.pipeline, u.status, x.definition, x.parent, x.caused_by, x.dir, x.created, coalesce(u.started, x.started) AS started,
     u.ended, u.failure, u.progress, x.params, u.outputs, x.workflow, x.workflow_version, x.job, x.actor, x.concurrency, x.priority`
 
-	changeLive = `UPDATE execution_live x ` + updateSet + ` FROM ` + updateRows + ` WHERE x.no = u.no RETURNING 1`
-	changePast = `UPDATE execution_past x ` + updateSet + ` FROM ` + updateRows + ` WHERE x.no = u.no RETURNING 1`
-	toPast     = `d AS (DELETE FROM execution_live x USING ` + updateRows + ` WHERE x.no = u.no RETURNING ` + movedColumns + `),
+	changeLive = `UPDATE execution_live x ` + updateSet + ` FROM ` + updateRows + ` WHERE x.no = ANY (ARRAY[u.no]) RETURNING 1`
+	changePast = `UPDATE execution_past x ` + updateSet + ` FROM ` + updateRows + ` WHERE x.no = ANY (ARRAY[u.no]) RETURNING 1`
+	toPast     = `d AS (DELETE FROM execution_live x USING ` + updateRows + ` WHERE x.no = ANY (ARRAY[u.no]) RETURNING ` + movedColumns + `),
     i AS (INSERT INTO execution_past (` + executionColumns + `) SELECT ` + executionColumns + ` FROM d RETURNING 1)`
-	toLive = `d AS (DELETE FROM execution_past x USING ` + updateRows + ` WHERE x.no = u.no RETURNING ` + movedColumns + `),
+	toLive = `d AS (DELETE FROM execution_past x USING ` + updateRows + ` WHERE x.no = ANY (ARRAY[u.no]) RETURNING ` + movedColumns + `),
     i AS (INSERT INTO execution_live (` + executionColumns + `) SELECT ` + executionColumns + ` FROM d RETURNING 1)`
 
 	sqlChange    = `WITH c AS (` + changeLive + `) ` + allChanged + `c`
@@ -70,7 +73,7 @@ ON CONFLICT (execution, idx) DO UPDATE SET version = excluded.version, seq = exc
     key = excluded.key, external = excluded.external, output = excluded.output, rare = excluded.rare`
 	sqlSupersede = `UPDATE step{slot} s SET superseded = true
 FROM unnest($1::bigint[], $2::int[], $3::text[], $4::boolean[]) AS u (execution, below, key, self)
-WHERE s.execution = u.execution AND s.idx < u.below AND s.key IS NOT NULL
+WHERE s.execution = ANY (ARRAY[u.execution]) AND s.idx < u.below AND s.key IS NOT NULL
     AND (u.self AND s.key = u.key OR left(s.key, length(u.key) + 1) IN (u.key || '.', u.key || '['))`
 
 	sqlStartKeys = `INSERT INTO start_key (key, hash, execution, created)
@@ -92,10 +95,10 @@ SELECT execution, decode(hash, 'hex') FROM unnest($1::bigint[], $2::text[]) AS u
 	sqlFence = `INSERT INTO memo_fence AS f (execution, step, epoch)
 SELECT execution, step, max(epoch) FROM unnest($1::bigint[], $2::int[], $3::bigint[]) AS u (execution, step, epoch) GROUP BY execution, step ORDER BY execution, step
 ON CONFLICT (execution, step) DO UPDATE SET epoch = greatest(f.epoch, excluded.epoch)`
-	sqlForget = `DELETE FROM memo m USING unnest($1::bigint[], $2::int[]) AS u (execution, step) WHERE m.execution = u.execution AND m.step = u.step`
+	sqlForget = `DELETE FROM memo m USING unnest($1::bigint[], $2::int[]) AS u (execution, step) WHERE m.execution = ANY (ARRAY[u.execution]) AND m.step = u.step`
 
 	sqlOutsideReplaced = `DELETE FROM outside_work w USING unnest($1::bigint[], $2::int[], $3::bigint[]) AS u (execution, idx, epoch)
-WHERE w.execution = u.execution AND w.idx = u.idx AND w.epoch < u.epoch AND w.held`
+WHERE w.execution = ANY (ARRAY[u.execution]) AND w.idx = u.idx AND w.epoch < u.epoch AND w.held`
 	sqlOutside = `INSERT INTO outside_work (execution, idx, epoch, attempt, key, action, state, since, held, tries, next, error)
 SELECT DISTINCT ON (execution, idx, epoch) execution, idx, epoch, attempt, key, action, state, since, held, tries, next, error
 FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::int[], $5::text[], $6::text[], $7::text[], $8::bigint[], $9::boolean[], $10::int[], $11::bigint[],
