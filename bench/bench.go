@@ -42,6 +42,12 @@ type Options struct {
 	// WorkersIn is in how many other processes the workers of no-op steps are, each with Workers steps at once; the process that
 	// measures only conducts then. Defaults to none: they are in it.
 	WorkersIn int
+	// Nodes is how many servers share the Store. Start, chain, fanout and diamond run on each of them at once, and what they use
+	// is measured; serve and takeover spread their load over them. Defaults to none but one, to 2 for takeover.
+	Nodes int
+	// Bytes is the size of the parameter of an execution of no-op steps, and of what each step takes from the one before it and gives
+	// on. Defaults to 0: steps without parameters and outputs.
+	Bytes int
 	// Schemas is a folder of STAC schemas. Defaults to the user's cache and the network.
 	Schemas string
 	// Format is the one output that stac measures, or all.
@@ -59,6 +65,7 @@ var workloads = []struct {
 }{
 	{"start", 1, 1_000_000, 200, nil}, {"chain", 1, 1_000_000, 100, nil}, {"fanout", 1, 1_000_000, 10_000, nil}, {"diamond", 1, 1_000_000, 1_000, nil},
 	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve}, {"progress", 1, 100_000, 1_000, (*bench).progress},
+	{"takeover", 1, 1_000, 100, (*bench).takeover},
 }
 
 // Workloads are the names that Run knows.
@@ -81,6 +88,8 @@ type bench struct {
 	fsync    float64
 	printed  bool      // the table's head
 	all      []*result // of no-op steps
+	member   bool      // one of several nodes that measure together
+	workers  []int     // processes
 }
 
 // row is the figures of one run: JSON for programs, a row below a head for people.
@@ -99,6 +108,9 @@ func (o *Options) redis() string {
 	return o.Queue
 }
 
+// shared reports whether several servers may use the database.
+func (o *Options) shared() bool { return strings.HasPrefix(o.Store, "postgres") }
+
 // Run measures a workload, or with "all" each of no-op steps, and prints the figures to out.
 func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if workload == Serve {
@@ -107,6 +119,7 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if o.redis() != "" {
 		o.WorkersIn = max(o.WorkersIn, 1)
 	}
+	workload, member := strings.CutPrefix(workload, memberPrefix)
 	var names []string
 	for _, w := range workloads {
 		if w.name != workload && (workload != "all" || w.run != nil) {
@@ -121,6 +134,12 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 		if o.WorkersIn < 0 || o.WorkersIn > 64 || w.run != nil && o.WorkersIn > 0 {
 			return stepwell.Invalid("", "--workers-in is 0 to 64, for start, chain, fanout, diamond and all")
 		}
+		if shares := w.run == nil || w.name == "serve" || w.name == "takeover"; o.Nodes < 0 || o.Nodes > 16 || o.Nodes > 0 && (!shares || !o.shared() || o.WorkersIn > 0) {
+			return stepwell.Invalid("", "--nodes is 1 to 16, without --workers-in, for start, chain, fanout, diamond, all, serve and takeover with --store postgres://…")
+		}
+		if o.Bytes < 0 || o.Bytes > 1<<20 || o.Bytes > 0 && w.run != nil {
+			return stepwell.Invalid("", "--bytes is 0 to 1 MiB, for start, chain, fanout, diamond and all")
+		}
 		names = append(names, w.name)
 	}
 	switch {
@@ -132,11 +151,11 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if _, rest, ok := strings.Cut(o.Store, ":"); o.Store != "" && (!ok || rest == "") {
 		return stepwell.Invalid("use sqlite:PATH or postgres://USER@HOST/DATABASE", "store %q", o.Store)
 	}
-	return profiled(o.Profile, func() error { return runAll(ctx, out, names, o) })
+	return profiled(o.Profile, func() error { return runAll(ctx, out, names, member, o) })
 }
 
-func runAll(ctx context.Context, out io.Writer, names []string, o Options) (err error) {
-	b := &bench{Options: o, ctx: ctx, out: out}
+func runAll(ctx context.Context, out io.Writer, names []string, member bool, o Options) (err error) {
+	b := &bench{Options: o, ctx: ctx, out: out, member: member}
 	if b.dir, err = os.MkdirTemp("", "stepwell-bench-"); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -39,6 +40,7 @@ type result struct {
 	Queue      string  `json:"queue"`
 	Sync       string  `json:"sync"`
 	Fsync      float64 `json:"fsync_p50_ms"`
+	Costs      *costs  `json:"costs,omitempty"`
 }
 
 func (r *result) head() string {
@@ -50,20 +52,25 @@ func (r *result) text() string {
 	if r.Lone > 0 {
 		text += fmt.Sprintf("  lone %.1f ms", r.Lone)
 	}
-	return text
+	return text + r.Costs.text()
 }
 
 // load is the running product, prepared for a workload.
 type load struct {
+	*bench
 	app    *app.App
 	marks  chan time.Time // when a marking step's code began
 	halves chan struct{}  // the fan-out is half done
 	result *result
 	times  []time.Duration // of a fan-out's steps; the conductor's until the execution has ended
+	before usage
 }
 
 // steps runs a workload of no-op steps as often as is asked for, with both kinds of commits in turns.
 func (b *bench) steps() error {
+	if b.Nodes > 0 && !b.member {
+		return b.onNodes()
+	}
 	kinds := []string{b.Sync}
 	if b.Sync == "both" {
 		kinds = []string{"full", "normal"}
@@ -91,12 +98,17 @@ func (b *bench) steps() error {
 func (b *bench) stepsOnce(o app.Options) (r *result, err error) {
 	kind, _, _ := strings.Cut(o.DB, ":")
 	r = &result{Workload: b.workload, N: b.n, Store: kind, Queue: b.apart(), Sync: o.Synchronous, Fsync: b.fsync}
-	l := &load{marks: make(chan time.Time, b.n+1), halves: make(chan struct{}, 1), result: r}
+	l := &load{bench: b, marks: make(chan time.Time, b.n+1), halves: make(chan struct{}, 1), result: r}
 	o.Register, o.Observe = l.register, l.observe(b.n)
+	if b.shared() { // a database that others share has a named key
+		o.MasterKey.Text = cmp.Or(os.Getenv("STEPWELL_SECRETS_KEY"), benchKey)
+	}
 	with := withApp
 	if b.WorkersIn > 0 {
 		halves := o.Observe
 		o.Observe = func(u *conductor.Update) { halves(u); l.observeMarks(u) }
+	}
+	if b.WorkersIn > 0 || b.member {
 		with = func(ctx context.Context, o app.Options, f func(context.Context, *app.App) error) error {
 			return b.withWorkers(ctx, o, f)
 		}
@@ -126,12 +138,26 @@ func withApp(ctx context.Context, o app.Options, f func(context.Context, *app.Ap
 
 // register adds the step that notes when its code began.
 func (l *load) register(r *action.Registry) error {
-	mark := action.HandlerFunc(func(context.Context, *action.Call) (any, error) {
+	mark := action.HandlerFunc(func(_ context.Context, call *action.Call) (any, error) {
 		l.marks <- time.Now()
-		return nil, nil
+		if l.Bytes == 0 {
+			return nil, nil
+		}
+		return markAt{Data: call.Params[dataParam]}, nil
 	})
-	return r.Add(action.Action{Spec: spec.Spec{Name: "bench.mark", Summary: "Notes the time."}, Handler: mark})
+	return errors.Join(r.Add(action.Action{Spec: markSpec, Handler: mark}), r.Add(echo))
 }
+
+// dataParam is the parameter that passes Options.Bytes from step to step.
+const dataParam = "data"
+
+var markSpec = spec.Spec{Name: "bench.mark", Summary: "Notes the time.", OpenParams: true, OpenOutputs: true}
+
+// echo is the step without an effect that gives back what it is given.
+var echo = action.Action{Spec: spec.Spec{Name: "bench.echo", Summary: "Gives back its parameter.", OpenParams: true, OpenOutputs: true},
+	Handler: action.HandlerFunc(func(_ context.Context, call *action.Call) (any, error) {
+		return markAt{Data: call.Params[dataParam]}, nil
+	})}
 
 // observe reports when half of a fan-out of n steps has ended, and records the time of its steps from being queued to
 // their end.
@@ -155,7 +181,11 @@ func (l *load) observe(n int) func(*conductor.Update) {
 func (l *load) pipeline(ctx context.Context, name string, steps ...definition.Step) (*conductor.Pipeline, error) {
 	resetPeak()
 	began := time.Now()
-	p, err := l.app.Conductor.Register(ctx, &definition.Definition{Name: name, Steps: steps})
+	d := &definition.Definition{Name: name, Steps: steps}
+	if l.Bytes > 0 {
+		l.pass(d)
+	}
+	p, err := l.app.Conductor.Register(ctx, d)
 	l.result.PrepareMS += ms(time.Since(began))
 	l.result.PrepareRSS = max(l.result.PrepareRSS, peakMB())
 	clear(steps) // the caller's memory of the document is not needed any more
@@ -163,9 +193,51 @@ func (l *load) pipeline(ctx context.Context, name string, steps ...definition.St
 	return p, err
 }
 
+// pass has every step take the data of the one before it, the first ones of the execution.
+func (l *load) pass(d *definition.Definition) {
+	d.Parameters = []definition.Parameter{{Name: dataParam, Type: "string"}}
+	for i := range d.Steps {
+		s := &d.Steps[i]
+		from := "params"
+		if len(s.DependsOn) > 0 {
+			from = "steps." + s.DependsOn[0] + ".outputs"
+		}
+		s.Params = map[string]any{dataParam: "{{ " + from + "." + dataParam + " }}"}
+		if s.Action == "util.noop" {
+			s.Action = echo.Spec.Name
+		}
+	}
+}
+
 // run starts an execution and waits for its end.
 func (l *load) run(ctx context.Context, p *conductor.Pipeline) error {
-	return execute(ctx, l.app, conductor.Request{Pipeline: p})
+	r := conductor.Request{Pipeline: p}
+	if l.Bytes > 0 {
+		r.Params = map[string]any{dataParam: strings.Repeat("x", l.Bytes)}
+	}
+	return execute(ctx, l.app, r)
+}
+
+// begin takes the time when the workload begins, and what has been used up to then.
+func (l *load) begin(ctx context.Context) (at time.Time, err error) {
+	if l.member {
+		err = await()
+	}
+	if err == nil {
+		l.before, err = l.usage(ctx)
+	}
+	return time.Now(), err
+}
+
+// end gives the figures of a number of steps since began.
+func (l *load) end(ctx context.Context, began time.Time, steps int) error {
+	l.result.total(time.Since(began), steps)
+	after, err := l.usage(ctx)
+	l.result.Costs = after.since(&l.before, steps)
+	if err == nil && l.member {
+		err = await()
+	}
+	return err
 }
 
 // execute runs an execution to its end, which must be a good one.
@@ -187,7 +259,10 @@ func (l *load) start(ctx context.Context, r *result) error {
 		return err
 	}
 	times := make([]time.Duration, r.N)
-	began := time.Now()
+	began, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range times {
 		at := time.Now()
 		if err := l.run(ctx, p); err != nil {
@@ -195,9 +270,8 @@ func (l *load) start(ctx context.Context, r *result) error {
 		}
 		times[i] = (<-l.marks).Sub(at)
 	}
-	r.total(time.Since(began), r.N)
 	r.percentiles(times)
-	return nil
+	return l.end(ctx, began, r.N)
 }
 
 func (l *load) chain(ctx context.Context, r *result) error {
@@ -212,11 +286,16 @@ func (l *load) chain(ctx context.Context, r *result) error {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
+	began, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
 	if err := l.run(ctx, p); err != nil {
 		return err
 	}
-	r.total(time.Since(began), r.N)
+	if err := l.end(ctx, began, r.N); err != nil {
+		return err
+	}
 	times, last := make([]time.Duration, r.N), began
 	for i := range times {
 		at := <-l.marks
@@ -233,7 +312,10 @@ func (l *load) fanout(ctx context.Context, r *result) error {
 	}
 	l.times = make([]time.Duration, 0, r.N+1)
 	alone := make(chan error, 1)
-	began := time.Now()
+	began, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
 	go func() {
 		if r.N < 10_000 {
 			alone <- nil
@@ -248,8 +330,9 @@ func (l *load) fanout(ctx context.Context, r *result) error {
 	if err := l.run(ctx, p); err != nil {
 		return err
 	}
-	took := time.Since(began)
-	r.total(took, r.N)
+	if err := l.end(ctx, began, r.N); err != nil {
+		return err
+	}
 	r.percentiles(l.times)
 	return <-alone
 }
@@ -284,7 +367,10 @@ func (l *load) diamond(ctx context.Context, r *result) error {
 	next := make(chan int)
 	failed := make(chan error, inFlight)
 	var group sync.WaitGroup
-	began := time.Now()
+	began, err := l.begin(ctx)
+	if err != nil {
+		return err
+	}
 	for range inFlight {
 		group.Go(func() {
 			for i := range next {
@@ -304,13 +390,13 @@ func (l *load) diamond(ctx context.Context, r *result) error {
 	}
 	close(next)
 	group.Wait()
-	r.total(time.Since(began), 4*r.N)
+	err = l.end(ctx, began, 4*r.N)
 	r.percentiles(times)
 	select {
-	case err := <-failed:
-		return err
+	case failure := <-failed:
+		return errors.Join(failure, err)
 	default:
-		return nil
+		return err
 	}
 }
 

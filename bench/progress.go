@@ -62,7 +62,7 @@ func (b *bench) progressOnce(db string) (r *progressResult, err error) {
 	if b.State != "" {
 		args = []string{"--state", b.State}
 	}
-	server, err := startServer(b.ctx, db, b.Sync, args...)
+	server, err := b.startServer(db, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,6 +39,7 @@ const servePipeline = `{"name":"bench-serve","steps":[
 // serveResult is the result of a run of `bench serve`. Times are in ms.
 type serveResult struct {
 	Workload   string     `json:"workload"`
+	Nodes      int        `json:"nodes"`
 	Seconds    float64    `json:"seconds"`
 	Executions int        `json:"executions"`
 	Requests   int        `json:"requests"`
@@ -84,8 +86,10 @@ func (s *sample) add(d time.Duration) {
 
 // serveLoad is the clients of one run.
 type serveLoad struct {
-	server *server
-	stop   time.Time // nothing is begun after it
+	servers []*server
+	turn    atomic.Int64
+	began   time.Time
+	stop    time.Time // nothing is begun after it
 
 	sent     sync.Map // execution id → when POST /execute was sent
 	seen     sync.Map // execution id + " " + step → when a WebSocket client read of its end
@@ -100,10 +104,10 @@ func (b *bench) serve() error {
 	return b.eachRun(func(db string) (row, error) { return b.serveOnce(db) })
 }
 
-// eachRun measures each run on a database of its own, and prints it.
+// eachRun measures each run, on a database of its own where none is named, and prints it.
 func (b *bench) eachRun(measure func(db string) (row, error)) error {
 	for run := range b.Runs {
-		r, err := measure(filepath.Join(b.dir, fmt.Sprintf("%d.db", run)))
+		r, err := measure(cmp.Or(b.Store, filepath.Join(b.dir, fmt.Sprintf("%d.db", run))))
 		if err != nil {
 			return err
 		}
@@ -116,20 +120,26 @@ func (b *bench) eachRun(measure func(db string) (row, error)) error {
 
 func (b *bench) serveOnce(db string) (r *serveResult, err error) {
 	ctx := b.ctx
-	server, err := startServer(ctx, db, b.Sync)
+	l := &serveLoad{began: time.Now()}
+	l.servers, err = b.startServers(db, max(b.Nodes, 1))
+	defer func() {
+		for _, s := range l.servers {
+			err = errors.Join(err, s.end())
+		}
+	}()
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, server.end()) }()
-	l := &serveLoad{server: server}
-	r = &serveResult{Workload: "serve", Seconds: float64(b.n), Fsync: b.fsync}
+	r = &serveResult{Workload: "serve", Nodes: len(l.servers), Seconds: float64(b.n), Fsync: b.fsync}
 	workflow, err := l.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
 	l.stop = time.Now().Add(time.Duration(b.n) * time.Second)
 	l.run(ctx, workflow)
-	r.RSS = peakOf(strconv.Itoa(server.PID()))
+	for _, s := range l.servers {
+		r.RSS = max(r.RSS, peakOf(strconv.Itoa(s.PID())))
+	}
 	if err := l.unschedule(ctx); err != nil {
 		return nil, err
 	}
@@ -182,7 +192,9 @@ func (l *serveLoad) collect(ctx context.Context, path string, r *serveResult) (e
 		}
 		for i := range list {
 			x := &list[i]
-			before = x.ID
+			if before = x.ID; x.Created.Before(l.began) {
+				continue // of another run
+			}
 			if x.Trigger == "scheduled" {
 				if err := driftOf(x, &drift); err != nil {
 					return err
@@ -213,7 +225,7 @@ func (l *serveLoad) collect(ctx context.Context, path string, r *serveResult) (e
 				}
 			}
 		}
-		if len(list) < 1000 {
+		if len(list) < 1000 || list[len(list)-1].Created.Before(l.began) {
 			break
 		}
 	}
@@ -243,8 +255,8 @@ func (r *serveResult) head() string { return "" }
 
 func (r *serveResult) text() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "serve: %.0f s, %d executions (%d at a time), %d requests beside them, %d failures, %d held at once, %.0f MB, fsync %.3f ms",
-		r.Seconds, r.Executions, serveInFlight, r.Requests, r.Failures, r.Held, r.RSS, r.Fsync)
+	fmt.Fprintf(&b, "serve: %d servers, %.0f s, %d executions (%d at a time), %d requests beside them, %d failures, %d held at once, %.0f MB, fsync %.3f ms",
+		r.Nodes, r.Seconds, r.Executions, serveInFlight, r.Requests, r.Failures, r.Held, r.RSS, r.Fsync)
 	for _, row := range []struct {
 		name string
 		p    percentile

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,12 +9,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/child"
 )
@@ -26,14 +29,15 @@ type server struct {
 }
 
 // startServer starts a server on a free port, and returns when it is ready.
-func startServer(ctx context.Context, db, sync string, more ...string) (*server, error) {
-	p, err := child.Start(filepath.Dir(db), []string{"STEPWELL_SERVER_LIMITS_RATE=1000000", "STEPWELL_SERVER_LIMITS_BURST=1000000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0"},
-		append([]string{"serve", "--db", db, "--sync", sync, "--listen", "127.0.0.1:0"}, more...)...)
+func (b *bench) startServer(db string, more ...string) (*server, error) {
+	p, err := child.Start(b.dir, []string{"STEPWELL_SECRETS_KEY=" + cmp.Or(os.Getenv("STEPWELL_SECRETS_KEY"), benchKey),
+		"STEPWELL_SERVER_LIMITS_RATE=1000000", "STEPWELL_SERVER_LIMITS_BURST=1000000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0"},
+		append([]string{"serve", "--db", db, "--sync", b.Sync, "--listen", "127.0.0.1:0"}, more...)...)
 	if err != nil {
 		return nil, err
 	}
 	s := &server{Process: p}
-	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
 	defer cancel()
 	address, err := p.Address(ctx)
 	if err != nil {
@@ -45,6 +49,22 @@ func startServer(ctx context.Context, db, sync string, more ...string) (*server,
 		return nil, errors.Join(err, s.end())
 	}
 	return s, nil
+}
+
+// startServers starts all servers of a database, each with a folder of its own.
+func (b *bench) startServers(db string, n int) (list []*server, err error) {
+	for i := range n {
+		var more []string
+		if n > 1 {
+			more = []string{"--data", filepath.Join(b.dir, "node-"+strconv.Itoa(i))}
+		}
+		s, err := b.startServer(db, more...)
+		if err != nil {
+			return list, err
+		}
+		list = append(list, s)
+	}
+	return list, nil
 }
 
 // end stops the server.
@@ -75,17 +95,28 @@ func (l *serveLoad) failed(ctx context.Context, err error) {
 	l.complain.Do(func() { fmt.Fprintln(os.Stderr, "bench serve:", err) })
 }
 
+// any is the next of the servers, as a load balancer chooses.
+func (l *serveLoad) any() *server { return l.servers[int(l.turn.Add(1))%len(l.servers)] }
+
+// objectsKnown is how long servers may take until they know what another has stored.
+const objectsKnown = 2 * time.Second
+
 // prepare stores the pipeline and the schedules.
 func (l *serveLoad) prepare(ctx context.Context) (workflow string, err error) {
 	var p struct {
 		ID string `json:"pipeline_id"`
 	}
-	if err := l.server.call(ctx, http.MethodPost, "/pipelines", `{"document":`+servePipeline+`}`, &p); err != nil {
+	if err := l.any().call(ctx, http.MethodPost, "/pipelines", `{"document":`+servePipeline+`}`, &p); err != nil {
 		return "", err
 	}
+	defer func() {
+		if len(l.servers) > 1 && err == nil {
+			err = action.Pause(ctx, objectsKnown)
+		}
+	}()
 	for i := range serveSchedules {
 		job := fmt.Sprintf(`{"job_id":"bench-%d","name":"bench-%d","schedule":{"type":"interval","expression":"@every 5s","timezone":"UTC"},"callback":{"type":"action","action_type":"util.noop","params":{}}}`, i, i)
-		if err := l.server.call(ctx, http.MethodPost, "/scheduler/jobs", job, nil); err != nil {
+		if err := l.any().call(ctx, http.MethodPost, "/scheduler/jobs", job, nil); err != nil {
 			return "", err
 		}
 	}
@@ -94,7 +125,7 @@ func (l *serveLoad) prepare(ctx context.Context) (workflow string, err error) {
 
 func (l *serveLoad) unschedule(ctx context.Context) error {
 	for i := range serveSchedules {
-		if err := l.server.call(ctx, http.MethodDelete, fmt.Sprintf("/scheduler/jobs/bench-%d", i), "", nil); err != nil {
+		if err := l.any().call(ctx, http.MethodDelete, fmt.Sprintf("/scheduler/jobs/bench-%d", i), "", nil); err != nil {
 			return err
 		}
 	}
@@ -109,7 +140,7 @@ type started struct {
 func (l *serveLoad) execution(ctx context.Context, workflow string) {
 	var x started
 	at := time.Now()
-	if err := l.server.call(ctx, http.MethodPost, "/execute", `{"workflow_id":"`+workflow+`","params":{}}`, &x); err != nil {
+	if err := l.any().call(ctx, http.MethodPost, "/execute", `{"workflow_id":"`+workflow+`","params":{}}`, &x); err != nil {
 		l.failed(ctx, err)
 		return
 	}
@@ -122,7 +153,7 @@ func (l *serveLoad) execution(ctx context.Context, workflow string) {
 
 // follow reads an execution's live stream to its end.
 func (l *serveLoad) follow(ctx context.Context, id string) error {
-	c, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(l.server.base, "http")+"/api/v1/executions/"+id+"/logs/stream", nil)
+	c, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(l.any().base, "http")+"/api/v1/executions/"+id+"/logs/stream", nil)
 	if err != nil {
 		return err
 	}
@@ -159,7 +190,7 @@ func (l *serveLoad) follow(ctx context.Context, id string) error {
 func (l *serveLoad) look(ctx context.Context, n int) {
 	paths := []string{"/executions?limit=20", "/executions?status=running&limit=50", "/metrics", "/health", "/scheduler/jobs/bench-0", "/pipelines"}
 	at := time.Now()
-	if err := l.server.call(ctx, http.MethodGet, paths[n%len(paths)], "", nil); err != nil {
+	if err := l.any().call(ctx, http.MethodGet, paths[n%len(paths)], "", nil); err != nil {
 		l.failed(ctx, err)
 		return
 	}
@@ -180,7 +211,7 @@ func (l *serveLoad) hold(ctx context.Context) (most int, err error) {
 		group.Go(func() {
 			for i := range begin {
 				var x started
-				if err := l.server.call(ctx, http.MethodPost, "/execute", body, &x); err != nil {
+				if err := l.any().call(ctx, http.MethodPost, "/execute", body, &x); err != nil {
 					l.failed(ctx, err)
 				}
 				ids[i] = x.ID
@@ -193,7 +224,7 @@ func (l *serveLoad) hold(ctx context.Context) (most int, err error) {
 			Running int `json:"running"`
 		} `json:"executions"`
 	}
-	if err := l.server.call(ctx, http.MethodGet, "/metrics", "", &m); err != nil {
+	if err := l.any().call(ctx, http.MethodGet, "/metrics", "", &m); err != nil {
 		return 0, err
 	}
 	for _, id := range ids {

@@ -1,7 +1,7 @@
 package bench
 
 import (
-	"cmp"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -21,7 +20,6 @@ import (
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/queue/redisq"
-	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/worker/link"
 )
 
@@ -34,19 +32,18 @@ const joinPatience = 20 * time.Second
 
 // markAt is the output of a marking step in another process. All are on this machine, and have one clock.
 type markAt struct {
-	At int64 `json:"at"` // µs since 1970
+	At   int64 `json:"at,omitempty"` // µs since 1970
+	Data any   `json:"data,omitempty"`
 }
 
 // marking is the step that notes when its code began, for workers in other processes.
-func marking() action.Action {
-	return action.Action{Spec: spec.Spec{Name: "bench.mark", Summary: "Notes the time.", OpenOutputs: true}, Handler: action.HandlerFunc(func(context.Context, *action.Call) (any, error) {
-		return markAt{time.Now().UnixMicro()}, nil
-	})}
-}
+var marking = action.Action{Spec: markSpec, Handler: action.HandlerFunc(func(_ context.Context, call *action.Call) (any, error) {
+	return markAt{time.Now().UnixMicro(), call.Params[dataParam]}, nil
+})}
 
 // work is a worker in a process of its own. It ends with its input, so also with who has started it.
 func work(ctx context.Context, b *Options) error {
-	actions, err := app.Actions(app.Options{Register: func(r *action.Registry) error { return r.Add(marking()) }})
+	actions, err := app.Actions(app.Options{Register: func(r *action.Registry) error { return errors.Join(r.Add(marking), r.Add(echo)) }})
 	if err != nil {
 		return err
 	}
@@ -74,12 +71,11 @@ func work(ctx context.Context, b *Options) error {
 // benchKey is the master key of a database in which there are no secrets.
 const benchKey = "c3RlcHdlbGwgYmVuY2g6IG5vIHNlY3JldHMgaGVyZS4="
 
-// withWorkers is withApp for a server that only conducts, whose steps run in other processes.
+// withWorkers is withApp for a server: one that only conducts, whose steps run in other processes, or with WorkersIn of 0 a node.
 func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.Context, *app.App) error) (err error) {
 	concurrency := o.Workers
-	o.Workers = -1
-	if strings.Contains(o.DB, "://") { // a database that others share has a named key
-		o.MasterKey.Text = cmp.Or(os.Getenv("STEPWELL_SECRETS_KEY"), benchKey)
+	if b.WorkersIn > 0 {
+		o.Workers = -1
 	}
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	s, err := app.NewServer(ctx, app.ServerOptions{Options: o, Listen: "127.0.0.1:0", StopAfter: time.Second, Lists: redisq.Options{URL: b.redis()}})
@@ -103,6 +99,7 @@ func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.C
 func (b *bench) startWorkers(ctx context.Context, server string, concurrency int) (end func() error, err error) {
 	var inputs []io.Closer
 	var cmds []*exec.Cmd
+	b.workers = nil
 	end = func() (err error) {
 		for i := range cmds {
 			err = errors.Join(err, inputs[i].Close(), cmds[i].Wait())
@@ -127,6 +124,7 @@ func (b *bench) startWorkers(ctx context.Context, server string, concurrency int
 			return end, err
 		}
 		inputs, cmds = append(inputs, in), append(cmds, cmd)
+		b.workers = append(b.workers, cmd.Process.Pid)
 	}
 	client, err := api.NewClient(api.ClientOptions{URL: server})
 	if err != nil {
@@ -148,7 +146,7 @@ func (b *bench) startWorkers(ctx context.Context, server string, concurrency int
 func (l *load) observeMarks(u *conductor.Update) {
 	for i := range u.Rows {
 		var m markAt
-		if r := &u.Rows[i]; r.Status == stepwell.StepCompleted && len(r.Output) > 0 && json.Unmarshal(r.Output, &m) == nil && m.At > 0 {
+		if r := &u.Rows[i]; r.Status == stepwell.StepCompleted && bytes.HasPrefix(r.Output, []byte(`{"at":`)) && json.Unmarshal(r.Output, &m) == nil && m.At > 0 {
 			l.marks <- time.UnixMicro(m.At)
 		}
 	}

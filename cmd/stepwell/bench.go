@@ -12,7 +12,7 @@ func (p *program) newBenchCommand() *cobra.Command {
 	formats := choice{"all", []string{"all", "ndjson.zst", "parquet"}}
 	var output *choice
 	cmd := &cobra.Command{
-		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress",
+		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|takeover",
 		Short: "Measure this machine: no-op steps through the whole path, durable commits included",
 		Long: `Runs no-op steps through the whole product and prints what they cost.
 
@@ -33,6 +33,11 @@ func (p *program) newBenchCommand() *cobra.Command {
   progress a server on which 100 workers count an item of each of n projects, while 1,000 dashboards ask every two
            seconds how far one is; fails unless every count is found and every project has sent one event. With
            --state a Redis server answers the dashboards
+  takeover two servers of --store postgres://…, of which one is killed with n executions under way: the time until a
+           step of theirs has ended on the other
+
+With --store postgres://… the figures of no-op steps have a second line: processor time, bytes and, with pg_stat_statements,
+statements of a step, and the connections.
 
 fsync is the median time of this disk's own flush of 4 KiB, measured just before: no commit that
 survives a loss of power can be faster. --sync both measures with and without it in turns, so that
@@ -45,7 +50,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20 and 1000")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000 and 100")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")
@@ -54,6 +59,8 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 	f.StringVar(&o.State, "state", "", "progress: `URL` of a Redis server for the state")
 	f.IntVar(&o.Workers, "workers", 0, "how many steps run at once; defaults to that of run")
 	f.IntVar(&o.WorkersIn, "workers-in", 0, "in how many other processes the steps of start, chain, fanout and diamond run; 0: in this one")
+	f.IntVar(&o.Nodes, "nodes", 0, "how many servers of --store postgres://… share the load of serve and takeover, or each run no-op steps at once")
+	f.IntVar(&o.Bytes, "bytes", 0, "size of the data that no-op steps take from one another; 0: they take none")
 	f.StringVar(&o.Schemas, "schema-dir", "", "stac: `folder` of schemas, laid out as <host>/<path> with an index.json")
 	f.Var(&formats, "format", "stac: measure one output; parquet then gets all n items")
 	f.StringVar(&o.Profile, "cpu-profile", "", "`file` for a CPU profile, which go tool pprof shows; those of workers in other processes are FILE.worker1 and on")
