@@ -20,7 +20,7 @@ import (
 
 // The pipeline of `bench takeover`: its steps take a moment each, one after the other, for several seconds.
 const (
-	takeoverSteps = 40
+	takeoverSteps = 24
 	takeoverPause = 250 * time.Millisecond
 	takeoverAfter = 2 * time.Second // the executions run for so long before the server is killed
 )
