@@ -83,8 +83,8 @@ type Desk struct {
 
 	mu       sync.Mutex
 	attempts map[id]*attempt
-	byRun    map[flight]id  // of attempts, for callers that know the execution by its number
-	waiting  map[string]int // attempts in the queue that workers may take, by action
+	byRun    map[flight]*attempt // for callers that know the execution by its number
+	waiting  map[string]int      // attempts in the queue that links may take, by action
 	sessions map[string]*session
 	portable map[string]bool // whether steps of an action may go elsewhere
 	stopped  bool            // no more tasks go out
@@ -187,7 +187,7 @@ func New(o Options) *Desk {
 		o.Offered = 3 * time.Second
 	}
 	serving, shut := context.WithCancel(context.Background())
-	d := &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]id{}, waiting: map[string]int{}, sessions: map[string]*session{},
+	d := &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]*attempt{}, waiting: map[string]int{}, sessions: map[string]*session{},
 		portable: map[string]bool{}, wake: make(chan struct{}, 1)}
 	d.initOffers()
 	return d
@@ -206,10 +206,11 @@ func (d *Desk) Attach(p Parts) error {
 func (d *Desk) Push(ctx context.Context, messages []queue.Message) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	now := d.o.Now()
 	for i := range messages {
 		if t, ok := messages[i].Body.(*engine.Task); ok {
 			messages[i].Away = !d.isLocal(t)
-			d.addWaiting(t)
+			d.addWaiting(t, now)
 		}
 	}
 	d.wakeSessions()
@@ -218,12 +219,12 @@ func (d *Desk) Push(ctx context.Context, messages []queue.Message) error {
 }
 
 // addWaiting records a task that is being pushed. The caller holds the lock.
-func (d *Desk) addWaiting(t *engine.Task) {
+func (d *Desk) addWaiting(t *engine.Task, now time.Time) {
 	k := id{t.Execution, t.Idx, t.Epoch}
 	a := d.attempts[k]
 	if a == nil {
-		a = &attempt{id: k, since: d.o.Now()}
-		d.attempts[k], d.byRun[flight{t.Run, t.Idx, t.Epoch}] = a, k
+		a = &attempt{id: k, since: now}
+		d.attempts[k], d.byRun[flight{t.Run, t.Idx, t.Epoch}] = a, a
 	}
 	if a.task == nil {
 		a.task = t
@@ -234,21 +235,22 @@ func (d *Desk) addWaiting(t *engine.Task) {
 	}
 }
 
-// count adds an attempt to those that workers may take, or removes it. The caller holds the lock.
+// count adds an attempt to those that links, or lists, may take, or removes it. The caller holds the lock.
 func (d *Desk) count(a *attempt, n int) {
 	if a.counted == (n > 0) {
 		return
 	}
 	a.counted = n > 0
 	if n > 0 {
-		a.outward = d.goesOut(a.task)
+		a.outward = !a.misfit && d.goesOut(a.task)
 	}
+	name, by := a.task.Step.Action, d.waiting
 	if a.outward {
 		d.out.waits += n
+		by = d.out.waiting
 	}
-	name := a.task.Step.Action
-	if d.waiting[name] += n; d.waiting[name] == 0 {
-		delete(d.waiting, name)
+	if by[name] += n; by[name] == 0 {
+		delete(by, name)
 	}
 }
 
@@ -290,7 +292,7 @@ func (a *attempt) settle(on bool) {
 func (d *Desk) release(a *attempt) {
 	if a.holder != nil {
 		a.settle(false)
-		delete(a.holder.held, a.id)
+		delete(a.holder.held, a)
 		a.holder = nil
 	}
 	if a.lease.Token != 0 {
@@ -386,7 +388,7 @@ func (d *Desk) Stop() {
 func (d *Desk) Revoke(run int64, idx int32, epoch uint32) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	a := d.attempts[d.byRun[flight{run, idx, epoch}]]
+	a := d.byRun[flight{run, idx, epoch}]
 	if a == nil || a.state == local || a.settling {
 		return
 	}

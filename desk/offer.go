@@ -51,18 +51,19 @@ func placeOf(t *engine.Task) place {
 
 // offers is what the desk knows of the lists. The desk's lock guards it.
 type offers struct {
-	away  time.Time // since when the lists are away; zero: they are there
-	count int       // offered attempts
-	waits int       // waiting ones that go out
-	open  map[string]int
-	taken map[place]int64 // the number of the last push of which something has been taken
-	no    int64           // of pushes
-	names map[string]id   // likewise, by the step's id
-	wake  chan struct{}   // one token
+	away    time.Time      // since when the lists are away; zero: they are there
+	count   int            // offered attempts
+	waits   int            // waiting ones that go out: to links only while the lists are away
+	waiting map[string]int // those, by action
+	open    map[string]int
+	taken   map[place]int64 // the number of the last push of which something has been taken
+	no      int64           // of pushes
+	names   map[string]id   // likewise, by the step's id
+	wake    chan struct{}   // one token
 }
 
 func (d *Desk) initOffers() {
-	d.out = offers{open: map[string]int{}, taken: map[place]int64{}, names: map[string]id{}, wake: make(chan struct{}, 1)}
+	d.out = offers{open: map[string]int{}, waiting: map[string]int{}, taken: map[place]int64{}, names: map[string]id{}, wake: make(chan struct{}, 1)}
 }
 
 // goesOut reports whether a task is offered in lists while they are there. The caller holds the lock.
@@ -379,7 +380,9 @@ func (d *Desk) lateOffers() map[string][]*attempt {
 		case a.state == offered && now.Sub(a.since) > d.o.Offered:
 			late[a.task.Queue] = append(late[a.task.Queue], a)
 		case a.state == waiting && a.misfit && now.Sub(a.since) > d.o.Offered:
+			d.count(a, -1)
 			a.misfit = false
+			d.count(a, 1)
 		}
 	}
 	for _, list := range late {

@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/worker"
 )
@@ -20,22 +21,29 @@ import (
 // maxLines is how many lines one call may carry.
 const maxLines = 10_000
 
-// settled is an outcome that is to be reported.
-type settled struct {
-	a  *attempt
-	ev conductor.RunEvent
+// settling are outcomes that are to be reported: their attempts, and what to report.
+type settling struct {
+	attempts []*attempt
+	events   []conductor.RunEvent
 }
 
 // settle takes outcomes in. Those that are neither committed nor refused are to be offered again.
 func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, out *wire.Turned) {
-	var list []settled
+	if len(outcomes) == 0 {
+		return
+	}
+	claimed := d.claimHeld(s, outcomes)
+	list := settling{make([]*attempt, 0, len(outcomes)), make([]conductor.RunEvent, 0, len(outcomes))}
 	for i := range outcomes {
 		o := &outcomes[i]
-		a, done, err := d.claimOutcome(ctx, s, o)
+		a, done, err := claimed[i], false, error(nil)
+		if a == nil {
+			a, done, err = d.claimOutcome(ctx, s, o)
+		}
 		if err == nil && a != nil {
 			var ev engine.Event
 			if ev, err = d.conclude(ctx, s, a, o); err == nil {
-				list = append(list, settled{a, conductor.RunEvent{Run: a.task.Run, Event: ev}})
+				list.attempts, list.events = append(list.attempts, a), append(list.events, conductor.RunEvent{Run: a.task.Run, Event: ev})
 				continue
 			}
 			d.unsettle(a)
@@ -47,9 +55,22 @@ func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, 
 			out.Committed = append(out.Committed, o.ID)
 		}
 	}
-	for _, x := range d.commit(ctx, list) {
-		out.Committed = append(out.Committed, x.a.wire())
+	d.commit(ctx, &list, out)
+}
+
+// claimHeld is claimOutcome for those of attempts that the worker holds; nil for all others.
+func (d *Desk) claimHeld(s *session, outcomes []wire.Outcome) []*attempt {
+	claimed := make([]*attempt, len(outcomes))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i := range outcomes {
+		k, err := idOf(outcomes[i].ID)
+		if a := d.attempts[k]; err == nil && a != nil && a.state == held && a.holder == s && !a.settling {
+			a.settle(true)
+			claimed[i] = a
+		}
 	}
+	return claimed
 }
 
 // refuses reports whether an error says that an outcome never will be taken.
@@ -121,7 +142,7 @@ func (d *Desk) expect(t *engine.Task, begun bool, name string) {
 	if begun { // it counts towards the limits of its queue here, as it did there
 		a.lease = d.queue.Hold(t.Step.Policy.Queue)
 	}
-	d.attempts[k], d.byRun[flight{t.Run, t.Idx, t.Epoch}] = a, k
+	d.attempts[k], d.byRun[flight{t.Run, t.Idx, t.Epoch}] = a, a
 	for _, s := range d.sessions {
 		if s.holding[k] {
 			d.adopt(a, s)
@@ -142,13 +163,15 @@ func (d *Desk) conclude(ctx context.Context, s *session, a *attempt, o *wire.Out
 		return engine.Event{}, stepwell.Errorf(stepwell.CodeLimit, "", "an outcome carries at most %d lines", maxLines)
 	}
 	d.mu.Lock()
-	revoked := a.revoked
+	revoked, x := a.revoked, a.remote
 	d.mu.Unlock()
 	e := worker.Ended{Worker: s.name, Ran: time.Duration(min(max(o.RanMS, 0), 1e12) * float64(time.Millisecond)), Revoked: revoked}
 	if err := d.ended(o, &e); err != nil {
 		return engine.Event{}, err
 	}
-	x := d.remote(ctx, a)
+	if x == nil {
+		x = d.remote(ctx, a)
+	}
 	logLines(x.Host(), o.Log)
 	return x.Conclude(e), nil
 }
@@ -235,36 +258,47 @@ func (d *Desk) wait(w *wire.Wait) error {
 	return out
 }
 
-// commit reports outcomes, and returns those that are durable or no longer wanted.
-func (d *Desk) commit(ctx context.Context, list []settled) (done []settled) {
-	events := make([]conductor.RunEvent, len(list))
-	for i := range list {
-		events[i] = list[i].ev
+// commit reports outcomes, and adds those to an answer that are durable or no longer wanted.
+func (d *Desk) commit(ctx context.Context, list *settling, out *wire.Turned) {
+	if len(list.events) == 0 {
+		return
 	}
-	all := len(list) > 0 && d.p.Conductor.ReportAll(ctx, events) == nil
-	for i := range list {
-		if all || d.committed(ctx, &list[i]) {
-			done = append(done, list[i])
+	all := d.p.Conductor.ReportAll(ctx, list.events) == nil
+	done := list.attempts
+	if !all {
+		done = nil
+		for i, a := range list.attempts {
+			if d.committed(ctx, a, &list.events[i]) {
+				done = append(done, a)
+			}
 		}
 	}
+	out.Committed = slices.Grow(out.Committed, len(done))
+	leases := make([]queue.Lease, 0, len(done))
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for i := range list {
-		list[i].a.settle(false)
+	for _, a := range list.attempts {
+		a.settle(false)
 	}
-	for i := range done {
-		d.drop(done[i].a)
+	for _, a := range done {
+		out.Committed = append(out.Committed, a.wire())
+		if a.lease.Token != 0 {
+			leases, a.lease = append(leases, a.lease), queue.Lease{}
+		}
+		d.drop(a)
 	}
-	return done
+	_ = d.queue.Ack(context.Background(), leases) // never fails
+	d.wakeSessions()
+	d.wakeOffers()
 }
 
 // committed reports one outcome of several of which not all were taken.
-func (d *Desk) committed(ctx context.Context, x *settled) bool {
-	err := d.p.Conductor.ReportAll(ctx, []conductor.RunEvent{x.ev})
+func (d *Desk) committed(ctx context.Context, a *attempt, ev *conductor.RunEvent) bool {
+	err := d.p.Conductor.ReportAll(ctx, []conductor.RunEvent{*ev})
 	if stepwell.CodeOf(err) != stepwell.CodeConflict {
 		return err == nil
 	}
-	_, ended, err := d.p.Locate(ctx, x.a.execution) // it has ended, or another node runs it
+	_, ended, err := d.p.Locate(ctx, a.execution) // it has ended, or another node runs it
 	return err == nil && ended
 }
 

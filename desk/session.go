@@ -37,7 +37,7 @@ type session struct {
 	actions, queues map[string]bool // no queues: all
 	concurrency     int
 	seen            time.Time
-	held            map[id]*attempt
+	held            map[*attempt]bool
 	settling        int           // of held
 	holding         map[id]bool   // as last told
 	news            chan struct{} // closed when there may be something for a waiting turn; nil: none waits
@@ -93,7 +93,7 @@ func (d *Desk) serves(s *session, name string) bool {
 
 // wakeSessions rings those that could take what waits. The caller holds the lock.
 func (d *Desk) wakeSessions() {
-	if len(d.waiting) == 0 {
+	if len(d.waiting) == 0 && (d.out.waits == 0 || d.out.away.IsZero()) {
 		return
 	}
 	for _, s := range d.sessions {
@@ -106,6 +106,14 @@ func (d *Desk) wakeSessions() {
 // anyFor reports whether there may be something for a worker. The caller holds the lock.
 func (d *Desk) anyFor(s *session) bool {
 	for name := range d.waiting {
+		if s.actions[name] {
+			return true
+		}
+	}
+	if d.out.away.IsZero() {
+		return false
+	}
+	for name := range d.out.waiting {
 		if s.actions[name] {
 			return true
 		}
@@ -150,7 +158,7 @@ func (d *Desk) seat(caller Caller, in *wire.Join) error {
 	case s == nil && len(d.sessions) >= maxSessions:
 		return stepwell.Errorf(stepwell.CodeLimit, "", "%d workers have joined already", maxSessions)
 	case s == nil:
-		s = &session{name: in.Worker, held: map[id]*attempt{}, seen: d.o.Now(), tokens: 2 * callRate}
+		s = &session{name: in.Worker, held: map[*attempt]bool{}, seen: d.o.Now(), tokens: 2 * callRate}
 		d.sessions[in.Worker] = s
 	}
 	s.caller, s.version, s.concurrency = caller, in.Version, in.Concurrency
@@ -222,7 +230,7 @@ func (d *Desk) hold(a *attempt, s *session, lease queue.Lease) {
 	d.unlist(a)
 	now := d.o.Now()
 	a.state, a.holder, a.lease, a.given, a.since, a.until = held, s, lease, true, now, now.Add(d.o.Lease)
-	s.held[a.id] = a
+	s.held[a] = true
 	s.revoked = s.revoked || a.revoked
 }
 
@@ -317,7 +325,7 @@ func (d *Desk) stops(s *session) (list []wire.ID, fresh bool) {
 		return list, false
 	}
 	s.revoked = false
-	for _, a := range s.held {
+	for a := range s.held {
 		if a.revoked {
 			s.revoked = true
 			fresh = fresh || !a.told
@@ -330,8 +338,9 @@ func (d *Desk) stops(s *session) (list []wire.ID, fresh bool) {
 
 // take finds tasks for a worker, makes it their holder, and renders them.
 func (d *Desk) take(ctx context.Context, s *session, want int) []wire.Task {
-	tasks := []wire.Task{}
-	for _, a := range d.draw(s, want) {
+	drawn := d.draw(s, want)
+	tasks := make([]wire.Task, 0, len(drawn))
+	for _, a := range drawn {
 		if t, ok := d.finish(ctx, a, s); ok {
 			tasks = append(tasks, t)
 		}
@@ -502,7 +511,7 @@ func (d *Desk) pushAgain(a *attempt) {
 func (d *Desk) leave(_ context.Context, s *session) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for _, a := range s.held {
+	for a := range s.held {
 		switch {
 		case a.settling:
 		case a.claimed:

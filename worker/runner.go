@@ -49,8 +49,13 @@ type Prepared struct {
 // Prepare renders, completes and checks a task's parameters and opens its state. Run reports its error, Err.
 func (r *Runner) Prepare(ctx context.Context, t *engine.Task) Prepared {
 	var a attempt
-	a.begin(ctx, r, t)
-	defer a.end()
+	if asks := t.Params != nil || t.State != nil || t.Step.Callback || t.Step.Params != nil && !t.Step.Params.Static(); asks {
+		a.begin(ctx, r, t)
+		defer a.end()
+	} else { // there is nothing to wait for
+		a.describe(ctx, r, t)
+		a.ctx = ctx
+	}
 	a.prepare()
 	return a.Prepared
 }
