@@ -101,6 +101,7 @@ type Worker struct {
 	ready    []*task      // not begun
 	pulls    []chan *task // calls of Pull that wait; the last one is served first
 	credit   int          // tasks that may be ready
+	coming   int          // tasks that turns under way ask for
 	ran      int          // outcomes since counted
 	counted  time.Time
 	unsent   []*task // with outcomes that no turn carries
@@ -171,7 +172,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	fetching, endFetch := context.WithCancel(ctx)
 	var loops sync.WaitGroup
-	loops.Go(func() { w.fetchLoop(fetching) })
+	for range fetchers {
+		loops.Go(func() { w.fetchLoop(fetching) })
+	}
 	if w.o.Lists != nil {
 		popping, endPop := context.WithCancel(fetching)
 		w.mu.Lock()
@@ -404,9 +407,7 @@ func (m mouth) PullInto(ctx context.Context, into []queue.Lease, _ int) ([]queue
 		came = make(chan *task, 1)
 		w.pulls = append(w.pulls, came)
 	}
-	if w.wanted() > 0 {
-		w.change()
-	}
+	w.tellFetchers()
 	w.mu.Unlock()
 	if t == nil {
 		select {

@@ -34,9 +34,12 @@ func (w *Worker) popLoop(ctx, running context.Context) {
 	defer w.drainOthers()
 	w.others = map[string]*Worker{}
 	pause := firstPause
-	for w.await(ctx, func() bool { return w.wanted() > 0 }) {
-		count := w.credited()
-		if count <= 0 {
+	for w.await(ctx, func() bool { return w.wanted(0) > 0 }) {
+		w.mu.Lock()
+		w.renewCredit()
+		count := w.wanted(0)
+		w.mu.Unlock()
+		if count == 0 {
 			continue
 		}
 		list, err := w.o.Lists.Pop(ctx, w.o.Queues, count, popWait)

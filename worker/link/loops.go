@@ -14,6 +14,7 @@ const (
 	fetchWait   = 10 * time.Second       // of a turn for tasks
 	soon        = 5 * time.Millisecond   // steps that are shorter come in batches, of as many as ended in that time
 	maxCredit   = 500                    // above the free slots
+	fetchers    = 2                      // turns for tasks under way: while one waits, more slots may have become free
 	senders     = 2                      // turns with outcomes under way: one is being committed, the next is there by then
 	readyFor    = 100 * time.Millisecond // then a task that has not begun goes back
 	tellEvery   = 200 * time.Millisecond // lines and progress
@@ -39,12 +40,15 @@ func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err e
 // fetchLoop asks for tasks while there are free slots, and while steps are short before the slots are free.
 func (w *Worker) fetchLoop(ctx context.Context) {
 	pause := firstPause
-	for w.await(ctx, func() bool { return w.wanted() > 0 }) {
-		want := w.credited()
-		if want <= 0 {
+	for w.await(ctx, func() bool { return w.wanted(w.coming) > 0 }) {
+		want := w.ask()
+		if want == 0 {
 			continue
 		}
 		out, err := w.turn(ctx, wire.Turn{Want: want, WaitMS: int(fetchWait.Milliseconds())})
+		w.mu.Lock()
+		w.coming -= want
+		w.mu.Unlock()
 		if err != nil {
 			w.failed(ctx, "no tasks can be fetched, trying again", err)
 			_ = action.Pause(ctx, pause) // the loop looks at ctx
@@ -56,25 +60,44 @@ func (w *Worker) fetchLoop(ctx context.Context) {
 	}
 }
 
-// credited is how many tasks may come: as many as there are free slots, and while steps are short as many more as end soon.
-func (w *Worker) credited() int {
+// ask is how many tasks a turn asks for.
+func (w *Worker) ask() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.renewCredit()
+	want := w.wanted(w.coming)
+	w.coming += want
+	return want
+}
+
+// renewCredit lets, while steps are short, as many tasks be ready as end soon. The caller holds the lock.
+func (w *Worker) renewCredit() {
 	now := time.Now()
-	ran, took := w.ran, max(now.Sub(w.counted), time.Millisecond)
+	ran, took := w.ran, now.Sub(w.counted)
+	if took < time.Millisecond {
+		return // too soon to tell
+	}
 	w.ran, w.counted, w.credit = 0, now, 0
 	if ran > 0 && took*time.Duration(w.o.Concurrency)/time.Duration(ran) < soon {
 		w.credit = min(maxCredit, int(time.Duration(ran)*soon/took))
 	}
-	return w.wanted()
 }
 
-// wanted is how many tasks may come; 0 too as long as more than half of those wait that may. The caller holds the lock.
-func (w *Worker) wanted() int {
-	if w.draining || w.outbox >= maxOutbox || w.bytes >= maxOutboxBytes || len(w.ready) > w.credit/2 {
+// wanted is how many tasks may come besides those asked for: as many as there are free slots, and w.credit more. It is 0 too as
+// long as more than half of the credit is ready, or of all have been asked for. The caller holds the lock.
+func (w *Worker) wanted(asked int) int {
+	n := len(w.pulls) + w.credit - len(w.ready) - asked
+	if n <= asked || w.draining || w.outbox >= maxOutbox || w.bytes >= maxOutboxBytes || len(w.ready) > w.credit/2 {
 		return 0
 	}
-	return len(w.pulls) + w.credit - len(w.ready)
+	return n
+}
+
+// tellFetchers wakes those that may ask for tasks now. The caller holds the lock.
+func (w *Worker) tellFetchers() {
+	if w.wanted(w.coming) > 0 || w.o.Lists != nil && w.wanted(0) > 0 {
+		w.change()
+	}
 }
 
 func (w *Worker) failed(ctx context.Context, what string, err error) {
@@ -227,7 +250,7 @@ func (w *Worker) settled(batch []*task, out *wire.Turned) bool {
 	if len(kept) > 0 {
 		w.unsent = append(kept[:len(kept):len(kept)], w.unsent...)
 	}
-	if w.outbox == 0 || w.wanted() > 0 {
+	if w.tellFetchers(); w.outbox == 0 {
 		w.change()
 	}
 	return len(kept) < len(batch)
