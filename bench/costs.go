@@ -39,7 +39,8 @@ func (c *costs) text() string {
 
 // usage is what has been used up to a moment.
 type usage struct {
-	node, workers, database              time.Duration
+	node, workers                        time.Duration
+	processes                            map[int]time.Duration // of the database
 	wal, tables, statements, connections int64
 	asked                                bool
 }
@@ -82,9 +83,10 @@ func (u *usage) ask(ctx context.Context, conn *pgx.Conn) error {
 	if err != nil {
 		return err
 	}
+	u.processes = map[int]time.Duration{}
 	var pid int
 	_, err = pgx.ForEachRow(rows, []any{&pid}, func() error {
-		u.database += processorTime(pid)
+		u.processes[pid] = processorTime(pid)
 		return nil
 	})
 	return err
@@ -95,9 +97,13 @@ func (u *usage) since(before *usage, steps int) *costs {
 	if !u.asked {
 		return nil
 	}
+	var database time.Duration
+	for pid, used := range u.processes { // what has ended meanwhile does not count
+		database += used - before.processes[pid]
+	}
 	each := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(steps) }
 	share := func(n int64) float64 { return float64(n) / float64(steps) }
-	return &costs{Node: each(u.node - before.node), Workers: each(u.workers - before.workers), Database: each(u.database - before.database), WAL: share(u.wal - before.wal),
+	return &costs{Node: each(u.node - before.node), Workers: each(u.workers - before.workers), Database: each(database), WAL: share(u.wal - before.wal),
 		Tables: share(u.tables - before.tables), Statements: share(u.statements - before.statements), Connections: u.connections}
 }
 
