@@ -174,7 +174,7 @@ func crashRun(t *testing.T, w *world) crashed {
 		t.Fatal(err)
 	}
 	request := func(r *rig) conductor.Request {
-		return conductor.Request{Project: "crash", Pipeline: r.register(pipeline(t, crashPipeline)), Origin: store.Origin{Key: "crash", KeyHash: []byte("same")}}
+		return conductor.Request{Pipeline: r.register(pipeline(t, crashPipeline)), Origin: store.Origin{Project: "crash", Key: "crash", KeyHash: []byte("same")}}
 	}
 	id, err := r.Start(t.Context(), request(r))
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/store"
 )
 
 // counted is what a project has counted, as "done errors".
@@ -34,7 +35,7 @@ func (r *rig) project(name string) {
 // beginFor starts an execution that counts for a project.
 func (r *rig) beginFor(project, text string) string {
 	r.t.Helper()
-	id, err := r.Start(r.t.Context(), conductor.Request{Pipeline: r.register(pipeline(r.t, text)), Project: project})
+	id, err := r.Start(r.t.Context(), conductor.Request{Pipeline: r.register(pipeline(r.t, text)), Origin: store.Origin{Project: project}})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -148,7 +149,7 @@ steps:
 // TestUnknownProjectStartsNothing: an execution for a project that there is not is refused, and creates none.
 func TestUnknownProjectStartsNothing(t *testing.T) {
 	r := newRig(t, build{})
-	_, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, one("util.noop"))), Project: "nobody's"})
+	_, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, one("util.noop"))), Origin: store.Origin{Project: "nobody's"}})
 	wantCode(t, "Start", err, stepwell.CodeNotFound)
 	if list, err := r.store.Progress(t.Context(), []string{"nobody's"}); err != nil || len(list) > 0 {
 		t.Errorf("%v, %v", list, err)

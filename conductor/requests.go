@@ -43,7 +43,6 @@ type RequestBody struct {
 	Definition []byte          `json:"definition,omitempty"` // hash of the stored snapshot
 	Params     json.RawMessage `json:"params,omitempty"`     // may be sealed
 	Trigger    string          `json:"trigger,omitempty"`
-	Project    string          `json:"project,omitempty"`
 	Dir        string          `json:"dir,omitempty"`
 	Origin     *store.Origin   `json:"origin,omitempty"`
 }
@@ -51,7 +50,7 @@ type RequestBody struct {
 // StartRequest returns the request for an execution of a registered pipeline. Secret parameters are
 // sealed.
 func (c *Conductor) StartRequest(req Request) (out store.Request, err error) {
-	body := RequestBody{Definition: req.Pipeline.Hash[:], Trigger: req.Trigger, Project: req.Project, Dir: req.Dir, Origin: &req.Origin}
+	body := RequestBody{Definition: req.Pipeline.Hash[:], Trigger: req.Trigger, Dir: req.Dir, Origin: &req.Origin}
 	if body.Params, err = expr.Marshal(req.Params); err != nil {
 		return out, err
 	}
@@ -81,7 +80,7 @@ func (c *Conductor) startRequested(ctx context.Context, id string, body *Request
 	if err != nil {
 		return err
 	}
-	req := Request{Pipeline: p, Trigger: body.Trigger, Project: body.Project, Dir: body.Dir, id: id}
+	req := Request{Pipeline: p, Trigger: body.Trigger, Dir: body.Dir, id: id}
 	if body.Origin != nil {
 		req.Origin = *body.Origin
 	}

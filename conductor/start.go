@@ -21,7 +21,6 @@ type Request struct {
 	Params   map[string]any
 	Parent   string // the execution that this one retries
 	Trigger  string // Defaults to "manual"
-	Project  string // counts the items of the execution. Defaults to none
 	Dir      string // directory for relative paths of the steps
 	// Origin says where it comes from; see StartOnce for its Key. Concurrency is set by the conductor. Priority
 	// defaults to the pipeline's.
@@ -50,7 +49,10 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	id := l.run.ID
-	begin := &engine.Begin{Params: raw, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision), Project: req.Project}
+	begin := &engine.Begin{Params: raw, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
+	if req.Parent == "" { // a retry is of the project, and counts nothing
+		begin.Project = req.Project
+	}
 	ev := engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}
 	if err = checkSize(&ev); err == nil {
 		err = c.ask(ctx, item{run: l.run.No, on: l, ev: ev, size: eventSize(&ev)})

@@ -28,7 +28,7 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 	if err := checkOrigin(&req.Origin, req.Dir); err != nil {
 		return "", false, err
 	}
-	if err := c.checkProject(ctx, req.Project); err != nil {
+	if err := c.checkProject(ctx, &req); err != nil {
 		return "", false, err
 	}
 	if len(req.KeyHash) > 0 { // a request may hold a secret that can be guessed
@@ -54,9 +54,10 @@ func (c *Conductor) StartOnce(ctx context.Context, req Request) (id string, fres
 	}
 }
 
-// checkProject is CodeNotFound for a project that there is not.
-func (c *Conductor) checkProject(ctx context.Context, project string) error {
-	if project == "" {
+// checkProject is CodeNotFound for a project that there is not. The one of a retry may have been deleted.
+func (c *Conductor) checkProject(ctx context.Context, req *Request) error {
+	project := req.Project
+	if project == "" || req.Parent != "" {
 		return nil
 	}
 	if err := store.CheckProject(project); err != nil {
@@ -64,7 +65,7 @@ func (c *Conductor) checkProject(ctx context.Context, project string) error {
 	}
 	list, err := c.o.Store.Progress(ctx, []string{project})
 	if err == nil && len(list) == 0 {
-		err = &stepwell.Error{Code: stepwell.CodeNotFound, Message: "there is no project " + stepwell.Clip(project, 80), Hint: "create it first"}
+		err = &stepwell.Error{Code: stepwell.CodeNotFound, Message: "project: there is no project " + stepwell.Clip(project, 80), Hint: "create it first"}
 	}
 	return err
 }

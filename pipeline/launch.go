@@ -22,6 +22,9 @@ type Launch struct {
 	// Written are parameters as the author of a trigger wrote them; data from outside does not replace them. For an action
 	// they may contain templates, in which event is the data from outside.
 	Written map[string]any
+	// WrittenProject is the project as the author of a trigger wrote it: an id, or a template that may name event. The Request's
+	// own comes first. Defaults to none.
+	WrittenProject string
 	// Outside is a trigger's data from outside. Defaults to none: there is no trigger behind the launch.
 	Outside *Outside
 	Authors []string // the authors of the target, and of the triggers on the way, by name; for the audit log
@@ -70,6 +73,9 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 		in.Dir = l.o.Dir
 	}
 	ignored, err := l.target(ctx, &in)
+	if err == nil {
+		err = in.countFor()
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,7 @@ type Origin struct {
 	WorkflowVersion int    // its version
 	Job             string // id of the schedule, webhook or event trigger that started it
 	Actor           string // the requester (budpipeline: triggered_by)
+	Project         string // counts its items; of a retry, those of the execution that it retries
 	// Key makes the start happen once: a second start with the key finds the first (StartKeys). Written with
 	// Create, not read back with the row.
 	Key     string
@@ -219,6 +220,7 @@ type Filter struct {
 	Pipeline string    `query:"pipeline" maxLength:"255" doc:"Name of the pipeline."`
 	Workflow string    `query:"workflow_id" maxLength:"100"` // id of the stored pipeline
 	Job      string    `query:"job_id" maxLength:"100"`      // id of the schedule, webhook or event trigger
+	Project  string    `query:"project" maxLength:"200" doc:"Executions that were started for the project, and retries of them."`
 	Trigger  string    `query:"trigger_type" maxLength:"100"`
 	Parent   string    `query:"parent_id" maxLength:"36"` // id of the execution that was retried
 	From     time.Time `query:"from" doc:"Created at this time or later."`

@@ -27,6 +27,7 @@ type Target struct {
 	// Overridable is for pipelines.
 	Overridable []string `json:"overridable,omitzero" nullable:"false" maxItems:"100" maxLength:"255" doc:"Names of params of a pipeline that data from outside may replace."`
 	Priority    *int     `json:"priority,omitempty" minimum:"-1000" maximum:"1000" doc:"Defaults to 0."`
+	Project     *string  `json:"project,omitempty" maxLength:"1000" doc:"A project whose processed items the executions count. May be a template, in which {{ event }} is the data from outside; one that gives nothing stands for none. Defaults to none, which an empty text stands for too."`
 	Authored
 }
 
@@ -66,6 +67,9 @@ func (t *Target) Changed(was *Target, by Authored) (*Target, error) {
 	if t.Priority != nil {
 		out.Priority = t.Priority
 	}
+	if t.Project != nil {
+		out.Project = t.Project
+	}
 	return &out, nil
 }
 
@@ -93,7 +97,12 @@ func (t *Target) Check() error {
 	default:
 		return stepwell.Invalid("give workflow_id for type workflow, or action_type for type action", "the callback does not say what to start")
 	}
-	t.Version, t.Priority = orNil(t.Version), orNil(t.Priority)
+	t.Version, t.Priority, t.Project = orNil(t.Version), orNil(t.Priority), orNil(t.Project)
+	if t.Project != nil {
+		if err := pipeline.CheckProject(*t.Project); err != nil {
+			return err
+		}
+	}
 	if t.Version != nil && t.Type == TargetAction {
 		return stepwell.Invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
 	}
@@ -103,9 +112,9 @@ func (t *Target) Check() error {
 	return checkParams(t.Params)
 }
 
-// orNil is nil for 0, which says nothing more.
-func orNil(n *int) *int {
-	if n != nil && *n == 0 {
+// orNil is nil for 0 or "", which say nothing more.
+func orNil[T comparable](n *T) *T {
+	if n != nil && *n == *new(T) {
 		return nil
 	}
 	return n
@@ -139,6 +148,9 @@ func (t *Target) Launch(in pipeline.Launch) pipeline.Launch {
 	}
 	if t.Priority != nil && in.Priority == 0 {
 		in.Priority = *t.Priority
+	}
+	if t.Project != nil {
+		in.WrittenProject = *t.Project
 	}
 	var outside pipeline.Outside
 	if in.Outside != nil {

@@ -35,8 +35,8 @@ func (p *program) newSchedulesCommand() *cobra.Command {
 
 // scheduleFlags say in flags what a file may say too.
 type scheduleFlags struct {
-	file, name, cron, every, once, zone, pipeline, action string
-	params                                                []string
+	file, name, cron, every, once, zone, pipeline, action, project string
+	params                                                         []string
 }
 
 func (s *scheduleFlags) add(f *pflag.FlagSet) {
@@ -48,6 +48,7 @@ func (s *scheduleFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.zone, "timezone", "", "IANA `zone`, such as Europe/Berlin")
 	f.StringVar(&s.pipeline, "pipeline", "", "id or name of the stored pipeline to start")
 	f.StringVar(&s.action, "action", "", "`name` of a single action to start")
+	f.StringVar(&s.project, "project", "", "`id` of a project that counts the items of the executions")
 	f.StringArrayVarP(&s.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 }
 
@@ -75,6 +76,7 @@ func (s *scheduleFlags) body(p *program) (object, error) {
 		return nil, stepwell.Invalid("", "--cron, --every and --once exclude each other")
 	}
 	put(o, "schedule.timezone", s.zone)
+	put(o, "callback.project", s.project)
 	if s.pipeline != "" {
 		put(o, "callback.type", "workflow")
 		put(o, "callback.workflow_id", s.pipeline)

@@ -13,9 +13,9 @@ import (
 
 // triggerFlags say what a webhook or an event starts; a file may say the same, and more.
 type triggerFlags struct {
-	file, name, job, pipeline, action, auth, event string
-	params, filters                                []string
-	ofEvent                                        bool
+	file, name, job, pipeline, action, project, auth, event string
+	params, filters                                         []string
+	ofEvent                                                 bool
 }
 
 func (b *triggerFlags) add(f *pflag.FlagSet) {
@@ -24,6 +24,7 @@ func (b *triggerFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&b.job, "job", "", "`id` of a schedule's job to start")
 	f.StringVar(&b.pipeline, "pipeline", "", "id or name of the stored pipeline to start")
 	f.StringVar(&b.action, "action", "", "`name` of a single action to start")
+	f.StringVar(&b.project, "project", "", "`id` of a project that counts the items of the executions, or a template such as {{ event.project }}")
 	f.StringArrayVarP(&b.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	if b.ofEvent {
 		f.StringVar(&b.event, "type", "", "`pattern` of the event's type, such as model.*")
@@ -43,7 +44,7 @@ func (b *triggerFlags) body(p *program) (object, error) {
 			return nil, err
 		}
 	}
-	for path, v := range map[string]string{"name": b.name, "job_id": b.job, "callback.workflow_id": b.pipeline, "callback.action_type": b.action,
+	for path, v := range map[string]string{"name": b.name, "job_id": b.job, "callback.workflow_id": b.pipeline, "callback.action_type": b.action, "callback.project": b.project,
 		"auth": b.auth, "event_type": b.event} {
 		put(o, path, v)
 	}

@@ -59,7 +59,7 @@ func merge(now, body object, name string, kinds ...string) {
 	for _, kind := range kinds {
 		if v, ok := given[kind]; ok && v != old[kind] {
 			merged = object{}
-			for _, keep := range []string{"timezone", "params", "priority"} {
+			for _, keep := range []string{"timezone", "params", "priority", "project"} {
 				if v, ok := old[keep]; ok {
 					merged[keep] = v
 				}

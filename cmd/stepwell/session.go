@@ -263,7 +263,7 @@ func (s *session) start(d *definition.Definition, params map[string]any, project
 		if err != nil {
 			return "", err
 		}
-		return s.app.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Params: params, Project: project, Dir: dir})
+		return s.app.Conductor.Start(ctx, conductor.Request{Pipeline: compiled, Params: params, Dir: dir, Origin: store.Origin{Project: project}})
 	})
 }
 

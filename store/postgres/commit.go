@@ -314,6 +314,7 @@ func (b *batch) created(no int64, u *update) error {
 	row[19].textOrNull(x.Actor)
 	row[20].textOrNull(x.Concurrency)
 	row[21].int(int64(x.Priority))
+	row[22].textOrNull(x.Project)
 	if x.Key != "" {
 		row := b.keys.row()
 		row[0].text(x.Key)

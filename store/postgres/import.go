@@ -248,7 +248,7 @@ func importExecution(_ *imports, in []any) (string, []any, error) {
 	if priority == nil {
 		priority = int64(0)
 	}
-	out := slices.Concat(in[:2], []any{owner}, in[2:20], []any{priority})
+	out := slices.Concat(in[:2], []any{owner}, in[2:20], []any{priority}, in[21:])
 	return to, out, nil
 }
 

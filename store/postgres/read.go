@@ -22,7 +22,7 @@ func conditions(f store.Filter) (where string, args []any) {
 		args = append(args, arg)
 		list = append(list, fmt.Sprintf(condition, fmt.Sprint("$", len(args))))
 	}
-	for _, x := range []struct{ column, value string }{{"pipeline", f.Pipeline}, {"workflow", f.Workflow}, {"job", f.Job}, {"parent", f.Parent}, {"caused_by", f.Trigger}} {
+	for _, x := range []struct{ column, value string }{{"pipeline", f.Pipeline}, {"workflow", f.Workflow}, {"job", f.Job}, {"project", f.Project}, {"parent", f.Parent}, {"caused_by", f.Trigger}} {
 		if x.value != "" {
 			add(x.column+" = %s", encode(x.value))
 		}

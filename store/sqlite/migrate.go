@@ -62,7 +62,7 @@ const applicationID = 0x53747077
 
 // oldestRead is the first version whose tables this program can read: a migration that changes queried tables raises
 // it.
-const oldestRead = 3
+const oldestRead = 10
 
 // checkVersion is for callers that may not migrate.
 func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {

@@ -39,7 +39,7 @@ func TestPlans(t *testing.T) {
 	} {
 		wantPlan(t, s, name, s.sql[name], want)
 	}
-	for column, f := range map[string]store.Filter{"workflow": {Workflow: "w"}, "job": {Job: "j", Workflow: "w"}, "parent": {Parent: "p", Job: "j"}} {
+	for column, f := range map[string]store.Filter{"workflow": {Workflow: "w"}, "job": {Job: "j", Workflow: "w"}, "parent": {Parent: "p", Job: "j"}, "project": {Project: "p", Workflow: "w"}} {
 		wantPlan(t, s, column, narrow(s.sql["executions"], f), fmt.Sprintf("SEARCH x USING INDEX execution_%s (%s=?", column, column))
 	}
 	for index, status := range map[string]stepwell.ExecutionStatus{"execution_open": stepwell.ExecutionPaused, "execution_odd": stepwell.ExecutionFailed} {
@@ -61,7 +61,7 @@ func TestPlansAreKept(t *testing.T) {
 
 func wantPlan(t *testing.T, s *Store, name, query, want string) {
 	t.Helper()
-	args := make([]any, 10)
+	args := make([]any, 11)
 	plan := strings.Join(rowsOf(t, s, "EXPLAIN QUERY PLAN "+query, args[:parameters(query)]...), "\n")
 	if !strings.Contains(plan, want) {
 		t.Errorf("%s: the plan lacks %q:\n%s", name, want, plan)
@@ -70,7 +70,7 @@ func wantPlan(t *testing.T, s *Store, name, query, want string) {
 
 // parameters is how many a query takes.
 func parameters(query string) int {
-	for n := 10; n > 0; n-- {
+	for n := 11; n > 0; n-- {
 		if strings.Contains(query, fmt.Sprintf("?%d", n)) {
 			return n
 		}

@@ -42,7 +42,7 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	if !f.To.IsZero() {
 		to = f.To.UnixMicro()
 	}
-	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000))
+	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project)
 }
 
 // narrow makes the condition that has an index plain, so that SQLite uses it.
@@ -52,6 +52,8 @@ func narrow(query string, f store.Filter) string {
 		return plain(query, "parent", 6)
 	case f.Job != "":
 		return plain(query, "job", 5)
+	case f.Project != "":
+		return plain(query, "project", 11)
 	case f.Workflow != "":
 		return plain(query, "workflow", 4)
 	case len(f.Statuses) == 0:

@@ -266,7 +266,7 @@ var origins = []promise{
 	{"where an execution comes from is kept, but its start key", func(f *fixture) {
 		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
 		c := f.first(1)
-		c.Create.Origin = store.Origin{Workflow: "wf", WorkflowVersion: 3, Job: "job", Actor: "kim", Key: "k", KeyHash: []byte{0, 1}, Concurrency: "tenant-1", Priority: -4}
+		c.Create.Origin = store.Origin{Workflow: "wf", WorkflowVersion: 3, Job: "job", Actor: "kim", Key: "k", KeyHash: []byte{0, 1}, Concurrency: "tenant-1", Priority: -4, Project: "p"}
 		f.commit(c)
 		want := c.Create.Origin
 		want.Key, want.KeyHash = "", nil
@@ -284,6 +284,9 @@ var origins = []promise{
 			c := f.first(no)
 			c.Create.Created = time.UnixMicro(at(no)).UTC()
 			c.Create.Workflow, c.Create.Job = fmt.Sprint("wf", no%2), fmt.Sprint("job", no%4)
+			if no%3 == 0 {
+				c.Create.Project = "p"
+			}
 			if no > 6 {
 				c.Create.Trigger, c.Create.Parent = "retry", id(1)
 			}
@@ -293,7 +296,7 @@ var origins = []promise{
 			{Workflow: "wf1"}: {7, 5, 3, 1}, {Job: "job0"}: {8, 4}, {Workflow: "wf0", Job: "job2"}: {6, 2}, {Workflow: "wf1", Job: "job2"}: nil,
 			{Trigger: "retry"}: {8, 7}, {Parent: id(1)}: {8, 7}, {Parent: id(1), Workflow: "wf0"}: {8}, {Parent: id(2)}: nil,
 			{From: time.UnixMicro(at(3)), To: time.UnixMicro(at(5))}: {4, 3}, {From: time.UnixMicro(at(8))}: {8}, {To: time.UnixMicro(at(1))}: nil,
-			{Workflow: "wf1", Before: id(5), Limit: 1}: {3}, {Workflow: "%"}: nil,
+			{Workflow: "wf1", Before: id(5), Limit: 1}: {3}, {Workflow: "%"}: nil, {Project: "p"}: {6, 3}, {Project: "p", Before: id(6)}: {3}, {Project: "p", Workflow: "wf0"}: {6}, {Project: "%"}: nil,
 		} {
 			list, err := f.Executions(f.Context(), *filter)
 			f.must(err)

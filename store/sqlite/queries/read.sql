@@ -16,6 +16,7 @@ WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 922337203685477580
     AND (?6 = '' OR parent = ?6)
     AND (?7 = '' OR caused_by = ?7)
     AND created >= ?8 AND created < ?9
+    AND (?11 = '' OR project = ?11)
 ORDER BY no DESC
 LIMIT +?10
 
