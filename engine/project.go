@@ -55,17 +55,18 @@ func (r *Run) countStream(p place) {
 		output = in.output
 	}
 	var n struct {
-		In     int64 `json:"items_in"`
-		Out    int64 `json:"items_out"`
-		Failed int64 `json:"items_failed"`
+		In      int64 `json:"items_in"`
+		Out     int64 `json:"items_out"`
+		Failed  int64 `json:"items_failed"`
+		Resumed int64 `json:"items_resumed"` // those before a crash or a failed attempt
 	}
 	if IsRef(output) || json.Unmarshal(output, &n) != nil {
 		return
 	}
-	if n.In == 0 { // a source
+	if n.In == 0 && n.Resumed == 0 { // a source
 		n.In = n.Out + n.Failed
 	}
-	if more := n.In - r.processed; more > 0 {
+	if more := n.In + n.Resumed - r.processed; more > 0 {
 		r.countItems(more, min(n.Failed, more))
 	}
 }

@@ -46,6 +46,8 @@ type node struct {
 	done    *doneStep                  // it completed in an earlier attempt
 	outputs map[string]json.RawMessage // the module's own
 	missing int64                      // items of a source that a retry looked for in vain
+	own     bool                       // what is done already, this execution has done
+	resumed int64                      // items that had come before the stream was cut off
 	sample  []missingItem
 	began   time.Time
 	took    time.Duration

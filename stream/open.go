@@ -45,6 +45,9 @@ func (s *segment) openRun(ctx context.Context) (*past, error) {
 		p.done = nil
 	}
 	s.bags, s.resumes = p.bags, p.keys > 0
+	for _, n := range s.graph.nodes {
+		n.own = p.runs == 0 && p.first == s.call.Execution && p.run == s.call.Execution
+	}
 	if p.complete {
 		p.cursors = nil
 		if err := s.seek(ctx, p); err != nil {
@@ -80,6 +83,11 @@ func (s *segment) openRun(ctx context.Context) (*past, error) {
 		if note, ok := p.cursors[r.index]; ok {
 			r.watermark = note
 			s.read.Add(note.Read)
+		}
+	}
+	if p.run == s.call.Execution {
+		for _, n := range s.graph.nodes {
+			n.resumed = n.reached()
 		}
 	}
 	s.steps[0].host.Log(slog.LevelInfo, "the stream goes on where it was cut off")

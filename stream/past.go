@@ -12,6 +12,7 @@ type past struct {
 	complete bool // it came to its end, or failed in a way that a run like the present one does not go on from
 	stopped  string
 	run      string                     // the execution that wrote last
+	first    string                     // the execution that began the file
 	ended    bool                       // it came to its end, without failing
 	done     map[string]json.RawMessage // steps that completed in an attempt that failed
 	begun    bool                       // there is something
@@ -51,7 +52,7 @@ func readCheckpoint(path string, want header, ends int, later func(*past) bool) 
 		begun = h.Run
 		return check(h)
 	}, p.addBlock)
-	p.run, p.ended = cmp.Or(p.run, begun), p.complete && p.stopped == ""
+	p.first, p.run, p.ended = begun, cmp.Or(p.run, begun), p.complete && p.stopped == ""
 	p.complete = p.complete || later(p)
 	if err != nil || p.keys == 0 {
 		return p, size, err

@@ -59,6 +59,39 @@ func (n *node) behind() (read, failed int64) {
 	return read, failed
 }
 
+// reached is how many items had come to a step when the stream was cut off: those that are behind the sources' watermarks, without
+// those that failed before the step. Items that were dropped on the way are among them.
+func (n *node) reached() (items int64) {
+	for _, r := range n.roots {
+		items += r.watermark.Read
+	}
+	seen := map[*node]bool{}
+	var visit func(*node)
+	visit = func(n *node) {
+		for _, in := range n.inputs {
+			if !seen[in] {
+				seen[in] = true
+				items -= in.counts.failed.Load()
+				visit(in)
+			}
+		}
+	}
+	visit(n)
+	return max(items, 0)
+}
+
+// before is how many items had come to a step in earlier attempts of its execution: reached, and those that are behind the
+// watermarks' and were left out because this execution had done them.
+func (n *node) before() int64 {
+	items := n.resumed
+	if n.root == nil && n.own {
+		for _, r := range n.roots {
+			items += r.node.counts.skipped.Load()
+		}
+	}
+	return items
+}
+
 const reportEvery = 200 * time.Millisecond
 
 // watch reports the steps' progress, about five times a second while it changes, until the context is done.

@@ -118,6 +118,7 @@ var commonOutputs = []spec.Field{
 	{Name: "items_out", Type: spec.Integer, Doc: "How many went on from it."},
 	{Name: "items_failed", Type: spec.Integer, Doc: "How many failed in it."},
 	{Name: "items_skipped", Type: spec.Integer, Doc: "How many it left out because an earlier run had done them."},
+	{Name: "items_resumed", Type: spec.Integer, Doc: "How many had come to it before a crash or a failed attempt, after which the stream went on; missing where there was none."},
 	{Name: "items_not_found", Type: spec.Integer, Doc: "Of a source, in a retry: how many items that failed before it no longer has."},
 	{Name: "not_found", Type: spec.Array, Doc: "The first ten of these, with their place in the source, the step where they failed and why."},
 	{Name: "duration_seconds", Type: spec.Number, Doc: "How long it was at work."},
@@ -132,6 +133,9 @@ func (n *node) describe() map[string]any {
 	out := map[string]any{"items_in": r.In, "items_out": r.Out, "items_failed": r.Failed, "items_dropped": r.Dropped, "items_skipped": r.Skipped, "duration_seconds": r.Duration}
 	if n.root != nil {
 		out["items_not_found"] = n.missing
+	}
+	if before := n.before(); before > 0 {
+		out["items_resumed"] = before
 	}
 	if len(n.sample) > 0 {
 		out["not_found"] = n.sample

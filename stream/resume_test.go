@@ -108,6 +108,12 @@ func TestRetry(t *testing.T) {
 	if len(got.Failures) != 30 {
 		t.Errorf("%d failures", len(got.Failures))
 	}
+	for step, all := range map[string]int64{"source": 3000, "modifier": 3000, "sink": 2970} {
+		in, _ := got.Outputs[step]["items_in"].(int64)
+		if resumed, _ := got.Outputs[step]["items_resumed"].(int64); in+resumed != all {
+			t.Errorf("%s: %d items and %d before, want %d", step, in, resumed, all)
+		}
+	}
 	if again := got.Outputs["modifier"]["items_in"].(int64); again > int64(3000-before) {
 		t.Errorf("%d items were durable, and %d done again", before, again)
 	}

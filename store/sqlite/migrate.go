@@ -62,7 +62,7 @@ const applicationID = 0x53747077
 
 // oldestRead is the first version whose tables this program can read: a migration that changes queried tables raises
 // it.
-const oldestRead = 10
+const oldestRead = 3
 
 // checkVersion is for callers that may not migrate.
 func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
@@ -70,6 +70,11 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	if err == nil && have < min(want, oldestRead) {
 		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d", have, want),
 			Hint: "run any command that writes to it, such as stepwell run: it migrates the database"}
+	}
+	if have < 10 { // no execution has a project
+		for name, query := range s.sql {
+			s.sql[name] = strings.NewReplacer("priority, project,", "priority, NULL,", "OR project = ?", "OR NULL = ?").Replace(query)
+		}
 	}
 	return err
 }
