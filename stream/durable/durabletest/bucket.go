@@ -27,7 +27,7 @@ type Bucket struct {
 
 // The kinds of requests that tests look at.
 const (
-	PutVersion = "version" // a Save of a stream of the pipeline flow
+	PutVersion = "version" // a Save of a stream of a pipeline whose name begins with flow
 	PutOutput  = "output"  // a file of items below out/
 	other      = "other"
 )
@@ -78,7 +78,7 @@ func (b *Bucket) arrive(r *http.Request) (bool, func()) {
 	kind := other
 	switch {
 	case r.Method != http.MethodPut:
-	case strings.Contains(r.URL.Path, "/flow/-/") && strings.Contains(r.URL.Path, "/versions/"):
+	case strings.Contains(r.URL.Path, "/flow") && strings.Contains(r.URL.Path, "/-/") && strings.Contains(r.URL.Path, "/versions/"):
 		kind = PutVersion
 	case strings.HasPrefix(r.URL.Path, "/data/out/") && !strings.HasSuffix(r.URL.Path, ".json"):
 		kind = PutOutput
