@@ -38,7 +38,7 @@ func (s *Server) openLists(ctx context.Context, o *desk.Options) (err error) {
 		return errors.Join(err, s.closeLists())
 	}
 	w.joined.Store(true) // whoever takes from a list need not join
-	o.Lists, o.Address = w.lists, s.address
+	o.Lists = w.lists
 	return nil
 }
 
@@ -62,7 +62,7 @@ func (s *Server) buildListsWorker() (err error) {
 		return nil
 	}
 	calls := w.desk.Handler(func(*http.Request) desk.Caller { return desk.Caller{ID: "server", Secure: true, Listed: true} })
-	w.own, err = link.New(link.Options{Nodes: []string{"http://here"}, Name: workerName() + ownLists, Client: &http.Client{Transport: api.InProcess(calls)}, Version: s.o.Version,
+	w.own, err = link.New(link.Options{Nodes: []string{"http://here"}, Alone: true, Name: workerName() + ownLists, Client: &http.Client{Transport: api.InProcess(calls)}, Version: s.o.Version,
 		Actions: s.Actions, Lists: &ownMessages{s: s}, Queues: s.o.Lists.Names(), Concurrency: s.pool.Concurrency(), Log: s.log})
 	return err
 }

@@ -80,7 +80,7 @@ func (s *Server) buildDesk(ctx context.Context) error {
 		}
 		return s.now() // which may be a database's
 	}
-	o := desk.Options{Node: workerName(), Nodes: s.nodeAddresses, Lease: s.o.WorkerLease, Conducts: s.o.Workers < 0, Gone: s.gone, Announce: s.announce, Now: now, Log: s.o.Log}
+	o := desk.Options{Node: workerName(), Nodes: s.nodeAddresses, Address: s.address, Lease: s.o.WorkerLease, Conducts: s.o.Workers < 0, Gone: s.gone, Announce: s.announce, Now: now, Log: s.o.Log}
 	if err := s.openLists(ctx, &o); err != nil {
 		return err
 	}

@@ -91,7 +91,7 @@ func (d *Desk) serveTurn(ctx context.Context, caller Caller, body []byte) (answe
 	if err != nil {
 		return answered{}, err
 	}
-	s, err := d.session(caller, in.Worker)
+	s, err := d.session(caller, in.Worker, in.Instance)
 	if err != nil {
 		return answered{}, err
 	}
@@ -105,6 +105,9 @@ func (d *Desk) serveTurn(ctx context.Context, caller Caller, body []byte) (answe
 			ids[i] = out.Tasks[i].ID
 		}
 		_ = d.giveBack(ctx, s, ids) // ids of our own
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		s.nodes = -1 // the next turn tells of them again
 	}
 	return answered{out, undo}, nil
 }
@@ -144,17 +147,17 @@ func (d *Desk) serveClaim(ctx context.Context, caller Caller, body []byte) (answ
 // claimant finds the worker of a claim. One that has not joined, because it knows of the step from a list, gets no other
 // steps.
 func (d *Desk) claimant(caller Caller, name string) (*session, error) {
-	s, err := d.session(caller, name)
+	s, err := d.session(caller, name, "")
 	if d.o.Lists == nil || stepwell.CodeOf(err) != stepwell.CodeNotFound {
 		return s, err
 	}
 	if name == "" || len(name) > wire.MaxName {
 		return nil, stepwell.Invalid("", "worker is a name of 1 to %d bytes", wire.MaxName)
 	}
-	if err := d.seat(caller, &wire.Join{Worker: name, Concurrency: maxConcurrency}); err != nil {
+	if _, err := d.seat(caller, &wire.Join{Worker: name, Concurrency: maxConcurrency}); err != nil {
 		return nil, err
 	}
-	return d.session(caller, name)
+	return d.session(caller, name, "")
 }
 
 // claimable finds the attempt of a claim, which is the worker's then; fresh says that it was not before.
@@ -209,7 +212,7 @@ func (d *Desk) serveStep(ctx context.Context, caller Caller, parts []string, bod
 	if err != nil {
 		return answered{}, err
 	}
-	s, err := d.session(caller, in.Worker)
+	s, err := d.session(caller, in.Worker, "")
 	if err != nil {
 		return answered{}, err
 	}

@@ -52,7 +52,8 @@ type Options struct {
 	// Offered is how long an attempt in a list may stay unannounced before it is pushed again, if it seems lost. Defaults to
 	// 3 seconds.
 	Offered time.Duration
-	// Address gives that of this node, for those who take messages from lists. Defaults to none.
+	// Address gives that of this node, as Nodes has it, for workers that have joined it under another one, and for those who take
+	// messages from lists. Defaults to none.
 	Address func() string
 	// Now is the clock that leases and records use. Defaults to time.Now.
 	Now func() time.Time
@@ -88,6 +89,8 @@ type Desk struct {
 	sessions map[string]*session
 	portable map[string]bool // whether steps of an action may go elsewhere
 	stopped  bool            // no more tasks go out
+	nodes    []string        // Options.Nodes, as last seen
+	nodesNo  int             // changes of nodes
 	chores   []func(context.Context)
 	wake     chan struct{} // one token: chores are there
 	out      offers

@@ -278,3 +278,57 @@ func TestLeaves(t *testing.T) {
 		t.Errorf("workers %+v", list)
 	}
 }
+
+// Two processes under one name are told apart: the second has a name of its own, and neither takes the other's steps for lost.
+func TestTwoProcessesOneName(t *testing.T) {
+	n := newNode(t, dbOf(t), desk.Options{}, never("t.far"))
+	join := func(name, instance string) string {
+		t.Helper()
+		in := wire.Join{Worker: name, Instance: instance, Protocol: wire.Protocol, Concurrency: 4, Actions: []wire.Action{{Name: "t.far"}}}
+		var out wire.Joined
+		if status, p := (client{n: n, name: name}).send("join", in, &out); status != 200 {
+			t.Fatalf("join: %d, %+v", status, p)
+		}
+		return out.Worker
+	}
+	if name := join("gpu", "aaaaaaaa"); name != "" {
+		t.Errorf("the first is called %q", name)
+	}
+	first := client{n: n, name: "gpu"}
+	id := n.begin(one)
+	a := first.task()
+	if name := join("gpu", "bbbbbbbb"); name != "gpu~bbbbbbbb" {
+		t.Errorf("the second is called %q", name)
+	}
+	second := client{n: n, name: "gpu~bbbbbbbb"}
+	second.turn(wire.Turn{Holding: []wire.ID{}})
+	second.turn(wire.Turn{Instance: "bbbbbbbb", Leaving: true})
+	var names []string
+	join("gpu", "bbbbbbbb")
+	for _, w := range n.desk.Workers() {
+		names = append(names, w.Name)
+	}
+	if strings.Join(names, " ") != "gpu gpu~bbbbbbbb" {
+		t.Errorf("workers %v", names)
+	}
+	if out := first.report(completed(a, `{}`)); len(out.Committed) != 1 {
+		t.Errorf("the first one's outcome: %+v", out)
+	}
+	x, _ := n.end(id, stepwell.ExecutionCompleted)
+	n.books(x, 1)
+
+	// The first is heard of no more: its name is free. When it comes back, it is sent to join again, and is the second then.
+	n.pass(time.Minute)
+	if name := join("gpu", "cccccccc"); name != "" {
+		t.Errorf("the third is called %q", name)
+	}
+	if status, p := first.send("turn", wire.Turn{Worker: "gpu", Instance: "aaaaaaaa"}, nil); status != 404 || p.Hint != wire.JoinFirst {
+		t.Errorf("the first: %d, %+v", status, p)
+	}
+	if name := join("gpu", "aaaaaaaa"); name != "gpu~aaaaaaaa" {
+		t.Errorf("the first is called %q afterwards", name)
+	}
+	if name := join("gpu", ""); name != "" { // a worker that does not say which process it is
+		t.Errorf("an old one is called %q", name)
+	}
+}

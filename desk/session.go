@@ -21,6 +21,7 @@ const (
 	maxCredit      = 1024  // held attempts without an outcome above a worker's concurrency
 	callRate       = 5_000 // calls a second that carry nothing, and twice that at once
 	sessionsLast   = 8     // leases without a word; then a worker that holds nothing is forgotten
+	instanceMark   = 8     // bytes of its instance that are in the name of a second process
 )
 
 // Caller is who is behind a link, as the door knows him.
@@ -33,6 +34,7 @@ type Caller struct {
 // session is a worker elsewhere. The desk's lock guards it.
 type session struct {
 	name, version   string
+	instance        string // "": the worker does not say which process it is
 	caller          Caller
 	actions, queues map[string]bool // no queues: all
 	concurrency     int
@@ -44,6 +46,7 @@ type session struct {
 	tokens          float64       // calls, as of seen
 	draining        bool          // it gets no more, and is told so
 	revoked         bool          // an attempt in held may be
+	nodes           int           // Desk.nodesNo, as last told
 }
 
 // ring wakes the waiting turns.
@@ -124,8 +127,8 @@ func (d *Desk) anyFor(s *session) bool {
 // join begins a session.
 func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Joined, error) {
 	switch {
-	case in.Worker == "" || len(in.Worker) > wire.MaxName:
-		return nil, stepwell.Invalid("", "worker is a name of 1 to %d bytes", wire.MaxName)
+	case in.Worker == "" || len(in.Worker) > wire.MaxName || len(in.Instance) > wire.MaxName:
+		return nil, stepwell.Invalid("", "worker is a name of 1 to %d bytes, and instance no longer one", wire.MaxName)
 	case in.Protocol < wire.Oldest || in.Protocol > wire.Protocol:
 		return nil, stepwell.Invalid("run a worker of the node's version", "protocol %d is not served, but %d to %d", in.Protocol, wire.Oldest, wire.Protocol)
 	case in.Concurrency < 1 || in.Concurrency > maxConcurrency:
@@ -141,25 +144,55 @@ func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Jo
 	if err := d.o.Announce(ctx, in.Worker, in.Actions); err != nil {
 		return nil, err
 	}
-	if err := d.seat(caller, in); err != nil {
+	d.lookAtNodes()
+	s, err := d.seat(caller, in)
+	if err != nil {
 		return nil, err
 	}
-	return &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Nodes: append([]string{}, d.o.Nodes()...), Address: d.o.Address(), Streams: d.p.Streams}, nil
+	out := &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Address: d.o.Address(), Streams: d.p.Streams}
+	d.mu.Lock()
+	out.Nodes, s.nodes = append([]string{}, d.nodes...), d.nodesNo
+	d.mu.Unlock()
+	if s.name != in.Worker {
+		out.Worker = s.name
+		d.o.Log.Warn("two processes work under one name: the second has a name of its own", "worker", in.Worker, "second", s.name)
+	}
+	return out, nil
+}
+
+// nameFor is the name of a process that joins: that which it asks for, unless another process works under it and was heard of
+// within its lease. The caller holds the lock.
+func (d *Desk) nameFor(in *wire.Join) string {
+	s := d.sessions[in.Worker]
+	if s == nil || s.instance == "" || in.Instance == "" || s.instance == in.Instance || d.o.Now().Sub(s.seen) > d.o.Lease {
+		return in.Worker
+	}
+	mark := "~" + stepwell.Head(in.Instance, instanceMark)
+	return stepwell.Head(in.Worker, wire.MaxName-len(mark)) + mark
 }
 
 // seat makes or renews the session of a worker.
-func (d *Desk) seat(caller Caller, in *wire.Join) error {
+func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s := d.sessions[in.Worker]
+	name := d.nameFor(in)
+	s := d.sessions[name]
 	switch {
 	case s != nil && s.caller.ID != caller.ID:
-		return stepwell.Errorf(stepwell.CodeForbidden, "choose another name", "worker %s is somebody else's", in.Worker)
+		return nil, stepwell.Errorf(stepwell.CodeForbidden, "choose another name", "worker %s is somebody else's", name)
 	case s == nil && len(d.sessions) >= maxSessions:
-		return stepwell.Errorf(stepwell.CodeLimit, "", "%d workers have joined already", maxSessions)
+		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "%d workers have joined already", maxSessions)
 	case s == nil:
+<<<<<<< HEAD
 		s = &session{name: in.Worker, held: map[*attempt]bool{}, seen: d.o.Now(), tokens: 2 * callRate}
 		d.sessions[in.Worker] = s
+=======
+		s = &session{name: name, held: map[id]*attempt{}, seen: d.o.Now(), tokens: 2 * callRate}
+		d.sessions[name] = s
+	}
+	if in.Instance != "" {
+		s.instance = in.Instance
+>>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 	}
 	s.caller, s.version, s.concurrency = caller, in.Version, in.Concurrency
 	s.actions, s.queues = map[string]bool{}, map[string]bool{}
@@ -170,15 +203,16 @@ func (d *Desk) seat(caller Caller, in *wire.Join) error {
 		s.queues[name] = true
 	}
 	s.ring() // it may serve more than it did
-	return d.renew(s, in.Holding)
+	_ = s.spend(d.o.Now()) // a join is never too many
+	return s, d.renew(s, in.Holding)
 }
 
 // session finds the worker of a call.
-func (d *Desk) session(caller Caller, name string) (*session, error) {
+func (d *Desk) session(caller Caller, name, instance string) (*session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s := d.sessions[name]
-	if s == nil {
+	if s == nil || instance != "" && s.instance != "" && s.instance != instance {
 		return nil, stepwell.Errorf(stepwell.CodeNotFound, wire.JoinFirst, "worker %q has not joined this node", stepwell.Head(name, wire.MaxName))
 	}
 	if s.caller.ID != caller.ID {
@@ -270,6 +304,21 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 	return out, nil
 }
 
+// lookAtNodes has all workers told when there are other nodes than before.
+func (d *Desk) lookAtNodes() {
+	nodes := d.o.Nodes()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if slices.Equal(d.nodes, nodes) {
+		return
+	}
+	d.nodes = nodes
+	d.nodesNo++
+	for _, s := range d.sessions {
+		s.ring()
+	}
+}
+
 // held back by a limit of a queue, tasks are looked for again after limitPause.
 const limitPause = 100 * time.Millisecond
 
@@ -286,6 +335,9 @@ func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duratio
 		news := s.bell()
 		stop, fresh := d.stops(s)
 		out.Drain = s.draining
+		if s.nodes != d.nodesNo {
+			out.Nodes, s.nodes, fresh = d.nodes, d.nodesNo, true
+		}
 		d.mu.Unlock()
 		out.Stop = stop
 		if want > 0 {

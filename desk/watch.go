@@ -28,6 +28,7 @@ func (d *Desk) Run(ctx context.Context) error {
 		case <-d.wake:
 		case <-tick.C:
 			d.sweep(d.o.Now())
+			d.lookAtNodes()
 		}
 		d.mu.Lock()
 		chores := d.chores

@@ -133,6 +133,7 @@ class Worker:
         self.key, self.joined, self.lease, self.welcome = key or os.environ.get("STEPWELL_API_KEY", "").strip(), None, 15, False
         self.about = {"protocol": 1, "version": version, "queues": list(queues), "concurrency": concurrency}
         self.name, self.actions, self.held = name or "%s-%d" % (socket.gethostname(), os.getpid()), {}, {}
+        self.instance = os.urandom(4).hex()  # another process under this name is told apart by it
         self.opener = urllib.request.build_opener(NoRedirect)
         self.joining, self.changed, self.leaving, self.refused = threading.Lock(), threading.Condition(), threading.Event(), None
 
@@ -149,7 +150,7 @@ class Worker:
         headers = {"Content-Type": "application/json"}
         if self.key:  # a server on this machine may need none
             headers["Authorization"] = "Bearer " + self.key
-        request = urllib.request.Request(base + "/api/v1/worker/" + call, json.dumps(dict(body, worker=self.name), allow_nan=False).encode(), headers)
+        request = urllib.request.Request(base + "/api/v1/worker/" + call, json.dumps(dict(body, worker=self.name, instance=self.instance), allow_nan=False).encode(), headers)
         try:
             with self.opener.open(request, timeout=timeout) as answer:
                 return json.load(answer)
@@ -170,6 +171,9 @@ class Worker:
                 if not self.joined:
                     out = self.post(base, "join", dict(self.about, actions=[a for a, _ in self.actions.values()], holding=self.holding()), 10)
                     self.joined, self.lease, self.welcome = base, out["lease_seconds"], True
+                    if out.get("worker", self.name) != self.name:
+                        self.say("another process works under the name %s: this one is %s" % (self.name, out["worker"]))
+                        self.name = out["worker"]
                     self.say("joined " + base)
                     self.nodes += [n for n in (n.rstrip("/") for n in out.get("nodes") or ()) if n not in self.nodes][:100]
             except (OSError, Problem) as e:

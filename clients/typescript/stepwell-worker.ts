@@ -317,7 +317,8 @@ export interface Options {
 export class Worker {
   private readonly nodes: string[];
   private readonly key: string;
-  private readonly name: string;
+  private name: string;
+  private readonly instance = Math.random().toString(16).slice(2, 10); // another process under this name is told apart by it
   private readonly concurrency: number;
   private readonly about: object;
   private readonly actions = new Map<string, { spec: object; handler: Handler<never> }>();
@@ -350,7 +351,7 @@ export class Worker {
     const answer = await fetch(`${base}/api/v1/worker/${call}`, {
       method: "POST",
       headers: { "Content-Type": "application/json", ...(this.key && { Authorization: `Bearer ${this.key}` }) }, // a server on this machine may need none
-      body: JSON.stringify({ ...body, worker: this.name }),
+      body: JSON.stringify({ ...body, worker: this.name, instance: this.instance }),
       redirect: "error", // the API key is for the node alone
       signal: AbortSignal.timeout(seconds * 1000),
     });
@@ -371,9 +372,13 @@ export class Worker {
       const base = this.nodes[0]!;
       try {
         const actions = [...this.actions.values()].map((a) => a.spec);
-        const out = await this.post<{ lease_seconds: number; nodes?: string[] }>(base, "join", { ...this.about, actions, holding: this.holding() }, 10);
+        const out = await this.post<{ worker?: string; lease_seconds: number; nodes?: string[] }>(base, "join", { ...this.about, actions, holding: this.holding() }, 10);
         this.lease = out.lease_seconds;
         this.welcome = true;
+        if (out.worker && out.worker !== this.name) {
+          this.say(`another process works under the name ${this.name}: this one is ${out.worker}`);
+          this.name = out.worker;
+        }
         this.say(`joined ${base}`);
         for (const node of (out.nodes ?? []).map((n) => n.replace(/\/+$/, ""))) {
           if (!this.nodes.includes(node) && this.nodes.length < 100) this.nodes.push(node);

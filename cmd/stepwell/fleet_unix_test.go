@@ -61,6 +61,7 @@ type fleetRig struct {
 	t        *testing.T
 	url      string
 	settings string // of all servers, beside the usual ones
+	steps    string // that a server runs at once
 	nodes    []*fleetNode
 	made     int
 }
@@ -79,11 +80,22 @@ func newFleetRig(t *testing.T, server string, nodes int) *fleetRig {
 // newSetFleetRig is newFleetRig with settings of the servers.
 func newSetFleetRig(t *testing.T, server string, nodes int, settings string) *fleetRig {
 	t.Helper()
+	r := newServers(t, server, nodes, "16", settings)
+	document := api.Object{"document": booksPipeline()}
+	if err := r.nodes[0].client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, document, nil); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// newServers is a rig without a pipeline.
+func newServers(t *testing.T, server string, nodes int, steps, settings string) *fleetRig {
+	t.Helper()
 	url, err := postgrestest.Create(server, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &fleetRig{t: t, url: url, settings: settings}
+	r := &fleetRig{t: t, url: url, settings: settings, steps: steps}
 	t.Cleanup(func() {
 		if t.Failed() {
 			r.logOpen()
@@ -97,10 +109,6 @@ func newSetFleetRig(t *testing.T, server string, nodes int, settings string) *fl
 	for range nodes {
 		r.add(url)
 	}
-	document := api.Object{"document": booksPipeline()}
-	if err := r.nodes[0].client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, document, nil); err != nil {
-		t.Fatal(err)
-	}
 	return r
 }
 
@@ -109,7 +117,7 @@ func (r *fleetRig) add(database string) *fleetNode {
 	r.t.Helper()
 	n := &fleetNode{crashRig: newCrashRig(r.t)}
 	n.set(r.settings)
-	n.process = exec.Command("stepwell", "serve", "--listen", n.address, "--workers", "16", "--db", database)
+	n.process = exec.Command("stepwell", "serve", "--listen", n.address, "--workers", r.steps, "--db", database)
 	n.process.Dir = n.dir
 	n.process.Env = append(os.Environ(), "STEPWELL_SECRETS_KEY=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
 	n.process.Stdout, n.process.Stderr = &n.out, &n.out

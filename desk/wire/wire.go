@@ -64,9 +64,10 @@ func (a *Action) Spec() spec.Spec {
 }
 
 // Join begins a worker's time with a node, or begins it anew: what it held it still holds. A name belongs to the
-// identity that joined under it.
+// identity that joined under it; a second process under one name gets a name of its own, if both give an Instance.
 type Join struct {
 	Worker      string   `json:"worker"`
+	Instance    string   `json:"instance,omitempty"` // names the process, at random: other processes have others
 	Protocol    int      `json:"protocol"`
 	Version     string   `json:"version,omitempty"`
 	Queues      []string `json:"queues,omitempty"` // Defaults to all
@@ -78,8 +79,9 @@ type Join struct {
 // Joined answers it.
 type Joined struct {
 	Node         string   `json:"node"`
+	Worker       string   `json:"worker,omitempty"`  // the name in all calls that follow, where it is not the one that was asked for
 	LeaseSeconds float64  `json:"lease_seconds"`     // what is held must be listed more often than that
-	Nodes        []string `json:"nodes"`             // addresses of all nodes, for when this one is gone
+	Nodes        []string `json:"nodes"`             // addresses of all nodes, to join each of them
 	Address      string   `json:"address,omitempty"` // of this node, as messages in lists have it
 	Streams      string   `json:"streams,omitempty"` // the identity under which segments of streams are handed over; "": they stay with the node
 }
@@ -109,6 +111,7 @@ func Split(step string) (execution string, idx int32, err error) {
 // Turn carries outcomes in and asks for tasks.
 type Turn struct {
 	Worker   string    `json:"worker"`
+	Instance string    `json:"instance,omitempty"` // as in Join
 	Outcomes []Outcome `json:"outcomes,omitempty"`
 	Holding  []ID      `json:"holding,omitempty"` // renews the leases of all listed
 	Took     []ID      `json:"took,omitempty"`    // from a list: held from now on; what is not wanted comes in Stop
@@ -125,7 +128,8 @@ type Turned struct {
 	Committed []ID      `json:"committed"` // their outcomes are durable, or no longer wanted: forget them
 	Refused   []Refused `json:"refused"`   // their outcomes never will be: forget them
 	// Others are to be offered again.
-	Drain bool `json:"drain,omitempty"` // finish what is held, then leave: no more tasks will come
+	Drain bool     `json:"drain,omitempty"` // finish what is held, then leave: no more tasks will come
+	Nodes []string `json:"nodes,omitempty"` // as in Joined, when they are others than before
 }
 
 // Refused says why an outcome is not taken.

@@ -2,7 +2,9 @@
 // HTTP turns or a stream (package desk/wire).
 //
 // An outcome is the worker's until the node says that it is committed; it is offered again to the same node or to another
-// until then. When a node does not answer, the worker goes to the next one and says there what it holds.
+// until then. Where several nodes share the executions, a worker joins each of them: all have a Worker of their own in the process
+// (members.go), and together they run no more steps at once than one. When a node does not answer, the others are told what is
+// held of its executions, and offered the outcomes.
 package link
 
 import (
@@ -14,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
@@ -36,7 +39,8 @@ const (
 // Options configure a Worker. Nodes, Name and Actions are required.
 type Options struct {
 	Nodes   []string // addresses such as "https://node:8080"; nodes name more
-	Name    string   // unique among the workers of the nodes
+	Alone   bool     // joins one node at a time, also where it names more
+	Name    string   // of the worker; a node gives another one to the second process under it
 	Stream  bool     // use a stream where there can be one, else HTTP turns
 	Header  http.Header
 	Client  *http.Client // Defaults to one without a time limit
@@ -85,12 +89,18 @@ func (o *Options) validate() error {
 
 // Worker runs steps of nodes elsewhere.
 type Worker struct {
-	o    Options
-	pool *worker.Pool
+	o       Options
+	pool    *worker.Pool
+	members *members
+	slots   *slots
+	follows bool                   // made for a node that others told of
+	as      atomic.Pointer[string] // the name at the node
+	waits   atomic.Bool            // for free slots, to fetch
 
 	connecting sync.Mutex
 	nodes      []string
-	at         int // of nodes
+	at         int       // of nodes
+	retry      time.Time // no node is tried before
 
 	mu       sync.Mutex
 	conn     transport // nil: none
@@ -111,11 +121,12 @@ type Worker struct {
 	endPop   context.CancelFunc // set by Run
 	asked    time.Time          // when tasks from lists were looked for that the node does not know of
 	listed   bool               // tasks come from lists
-	address  string             // of the node, as messages have it
 	place    string             // identity of the node's streams, "": they stay
 	checked  string             // that of the last call of Options.Streams that was final
 	streams  bool               // segments of it run here
-	others   map[string]*Worker // for messages of other nodes, by their address; nil: none can be made
+	address  string             // of the node, as messages and other nodes have it
+	base     string             // of the node, as it was joined
+	refused  []wire.ID          // tasks that have found no slot, to be given back
 	more     chan struct{}      // closed when more tasks may come, or no outcomes are kept; nil: nobody waits
 	outcomes chan struct{}      // one token: some are unsent
 }
@@ -125,15 +136,26 @@ func New(o Options) (*Worker, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
 	}
-	w := &Worker{o: o, listed: o.Lists != nil, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}, outcomes: make(chan struct{}, 1)}
+	return newMember(o, newMembers(), newSlots(o.Concurrency))
+}
+
+// newMember makes a worker of one node.
+func newMember(o Options, m *members, s *slots) (w *Worker, err error) {
+	w = &Worker{o: o, members: m, slots: s, listed: o.Lists != nil, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}, outcomes: make(chan struct{}, 1)}
+	w.as.Store(&o.Name)
 	for _, n := range o.Nodes {
 		w.nodes = append(w.nodes, strings.TrimRight(n, "/"))
 	}
-	var err error
 	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lines: w.line, Progress: w.progress, CallbackURL: w.callbackURL,
 		Name: o.Name, Concurrency: o.Concurrency, Grace: o.Grace, Log: o.Log})
+	if err == nil {
+		m.add(w)
+	}
 	return w, err
 }
+
+// name is the worker's name at its node.
+func (w *Worker) name() string { return *w.as.Load() }
 
 // Join joins a node, and returns once one has let the worker in; while none answers it tries again. Run does so by itself;
 // Join tells of a refusal: CodeUnauthenticated, CodeForbidden, CodeInvalid and others.
@@ -152,6 +174,13 @@ func (w *Worker) Join(ctx context.Context) error {
 
 // Drain pulls no more; Run returns when the running steps have ended and their outcomes are committed.
 func (w *Worker) Drain() {
+	for _, x := range w.members.close() {
+		x.drain()
+	}
+}
+
+// drain is Drain of one member.
+func (w *Worker) drain() {
 	w.stopFetching()
 	w.pool.Drain()
 }
@@ -169,6 +198,16 @@ func (w *Worker) stopFetching() {
 // Run joins a node and runs steps until ctx ends, which also ends the handlers, or until a drain is complete. Outcomes
 // are offered for at most Grace after that. It is called once.
 func (w *Worker) Run(ctx context.Context) error {
+	w.members.start(ctx)
+	err := w.run(ctx)
+	w.members.close()
+	w.members.running.Wait()
+	w.o.Client.CloseIdleConnections()
+	return err
+}
+
+// run is Run of one member.
+func (w *Worker) run(ctx context.Context) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	fetching, endFetch := context.WithCancel(ctx)
 	var loops sync.WaitGroup
@@ -180,7 +219,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		w.mu.Lock()
 		w.endPop = endPop
 		w.mu.Unlock()
-		loops.Go(func() { w.popLoop(popping, ctx) })
+		loops.Go(func() { w.popLoop(popping) })
 	}
 	for range senders {
 		loops.Go(func() { w.sendLoop(serving) })
@@ -188,13 +227,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	loops.Go(func() { w.beatLoop(serving) })
 	loops.Go(func() { w.tellLoop(serving) })
 	loops.Go(func() { w.streamLoop(serving) })
+	loops.Go(func() { w.linkLoop(fetching) })
 	err := w.pool.Run(ctx)
 	endFetch()
 	w.stopFetching()
 	last, endLast := context.WithTimeout(serving, w.o.Grace)
 	w.await(last, func() bool { return w.outbox == 0 })
-	if last.Err() == nil {
-		if _, err := w.try(last, "turn", wire.Turn{Worker: w.o.Name, Leaving: true}); err != nil {
+	if last.Err() == nil && w.linked() != nil {
+		if _, err := w.turn(last, wire.Turn{Leaving: true}); err != nil {
 			w.o.Log.Warn("the node does not know that this worker has ended", "error", err)
 		}
 	}
@@ -208,7 +248,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if conn != nil {
 		conn.close()
 	}
-	w.o.Client.CloseIdleConnections()
+	w.members.remove(w)
 	return err
 }
 
@@ -250,21 +290,64 @@ func (w *Worker) connected(ctx context.Context) (transport, error) {
 	if conn != nil {
 		return conn, nil
 	}
+	if time.Now().Before(w.retry) {
+		return nil, errGone{errNotLinked}
+	}
 	base := w.nodes[w.at%len(w.nodes)]
-	conn, err := w.join(ctx, base)
+	conn, nodes, err := w.joinFree(ctx, base)
 	if err != nil {
 		w.at++
+		if w.ends() {
+			w.drain()
+		}
 		return nil, err
 	}
 	w.mu.Lock()
-	w.conn = conn
+	w.conn, w.base = conn, base
 	w.mu.Unlock()
-	w.o.Log.Info("joined", "node", base)
+	w.o.Log.Info("joined", "node", base, "worker", w.name())
+	w.members.follow(w, nodes)
 	return conn, nil
 }
 
+// linked is the connection to the node; nil: there is none.
+func (w *Worker) linked() transport {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.conn
+}
+
+var (
+	errNotLinked = errors.New("it did not answer a moment ago")
+	errTaken     = errors.New("it is joined already")
+)
+
+// joinFree joins a node that no other member is joined to. While others are joined to theirs, it is tried now and then. The
+// caller holds connecting.
+func (w *Worker) joinFree(ctx context.Context, base string) (conn transport, nodes []string, err error) {
+	if !w.members.several.Load() {
+		return w.join(ctx, base)
+	}
+	w.retry = time.Now().Add(lastPause)
+	if w.members.taken(w, base) {
+		return nil, nil, errGone{errTaken}
+	}
+	if conn, nodes, err = w.join(ctx, base); err != nil {
+		return nil, nil, err
+	}
+	w.mu.Lock()
+	address := w.address
+	w.mu.Unlock()
+	if w.members.taken(w, address) {
+		conn.close()
+		w.retry = time.Now().Add(retryTaken)
+		return nil, nil, errGone{errTaken}
+	}
+	return conn, nodes, nil
+}
+
 // join connects to a node and joins it.
-func (w *Worker) join(ctx context.Context, base string) (transport, error) {
+func (w *Worker) join(ctx context.Context, base string) (transport, []string, error) {
 	var conn transport = &turns{base, w.o.Client, w.o.Header}
 	if w.o.Stream {
 		if s, err := dial(ctx, base, w.o.Client, w.o.Header); err == nil {
@@ -282,24 +365,23 @@ func (w *Worker) join(ctx context.Context, base string) (transport, error) {
 	}
 	if err != nil {
 		conn.close()
-		return nil, err
+		return nil, nil, err
+	}
+	if out.Worker != "" && out.Worker != w.name() {
+		w.o.Log.Warn("another process works under this name: this one has a name of its own there", "node", base, "name", w.name(), "worker", out.Worker)
+		w.as.Store(&out.Worker)
 	}
 	w.mu.Lock()
-	w.address, w.place = out.Address, out.Streams
+	w.address, w.place = strings.TrimRight(out.Address, "/"), out.Streams
 	w.lease = max(time.Duration(out.LeaseSeconds*float64(time.Second)), 10*time.Millisecond)
 	w.change()
 	w.mu.Unlock()
-	for _, n := range out.Nodes {
-		if n = strings.TrimRight(n, "/"); !slices.Contains(w.nodes, n) && len(w.nodes) < 1000 {
-			w.nodes = append(w.nodes, n)
-		}
-	}
-	return conn, nil
+	return conn, out.Nodes, nil
 }
 
 // joining is what the worker joins with.
 func (w *Worker) joining() wire.Join {
-	return wire.Join{Worker: w.o.Name, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
+	return wire.Join{Worker: w.name(), Instance: w.members.instance, Protocol: wire.Protocol, Version: w.o.Version, Queues: w.o.Queues, Concurrency: w.o.Concurrency,
 		Actions: w.actions(), Holding: w.holding()}
 }
 
@@ -332,6 +414,7 @@ func (w *Worker) disconnect(conn transport, moves bool) {
 	}
 	w.conn = nil
 	w.mu.Unlock()
+	w.members.losses.Add(1)
 	conn.close()
 	if moves {
 		w.connecting.Lock()
@@ -340,9 +423,24 @@ func (w *Worker) disconnect(conn transport, moves bool) {
 	}
 }
 
+// route is the connection for a call: that of this member, or while its node does not answer that of another member, whose node
+// may have taken over the executions of the former. A call that is for its node alone goes nowhere else.
+func (w *Worker) route(ctx context.Context, alone bool) (transport, *Worker, error) {
+	if w.members.several.Load() && !alone && w.linked() == nil {
+		if x := w.members.linked(w); x != nil {
+			if conn := x.linked(); conn != nil {
+				return conn, x, nil
+			}
+		}
+	}
+	conn, err := w.connected(ctx)
+	return conn, w, err
+}
+
 // try makes one call. After an error of the connection the next call goes to another node.
 func (w *Worker) try(ctx context.Context, name string, in any) ([]byte, error) {
-	conn, err := w.connected(ctx)
+	turn, _ := in.(wire.Turn)
+	conn, x, err := w.route(ctx, name == "join" || turn.Want > 0 || turn.Leaving)
 	if err != nil {
 		return nil, err
 	}
@@ -350,9 +448,9 @@ func (w *Worker) try(ctx context.Context, name string, in any) ([]byte, error) {
 	_, gone := errors.AsType[errGone](err)
 	switch {
 	case gone && ctx.Err() == nil:
-		w.disconnect(conn, true)
+		x.disconnect(conn, true)
 	case stepwell.CodeOf(err) == stepwell.CodeNotFound && stepwell.HintOf(err) == wire.JoinFirst:
-		w.disconnect(conn, false)
+		x.disconnect(conn, false)
 		err = errGone{err}
 	}
 	return raw, err
@@ -390,8 +488,14 @@ func (m mouth) Push(context.Context, []queue.Message) error { return queue.ErrCl
 
 func (m mouth) Extend(context.Context, []queue.Lease) ([]queue.Lease, error) { return nil, nil }
 
-// Ack does nothing: a task is held until its outcome is committed.
-func (m mouth) Ack(context.Context, []queue.Lease) error { return nil }
+// Ack frees the slots of tasks that have ended: the tasks are held until their outcomes are committed.
+func (m mouth) Ack(_ context.Context, leases []queue.Lease) error {
+	for i := range leases {
+		m.w.slots.give(leases[i].Token)
+	}
+	m.w.wakeOthers()
+	return nil
+}
 
 // Pull waits for a task.
 func (m mouth) Pull(ctx context.Context, most int) ([]queue.Lease, error) {
@@ -400,7 +504,20 @@ func (m mouth) Pull(ctx context.Context, most int) ([]queue.Lease, error) {
 
 // PullInto is Pull into memory that the caller keeps.
 func (m mouth) PullInto(ctx context.Context, into []queue.Lease, _ int) ([]queue.Lease, error) {
-	w := m.w
+	for {
+		t, err := m.w.pull(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if token := m.w.slots.take(ctx, readyFor); token != 0 {
+			return append(into, queue.Lease{Message: queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Body: t.Task}, Token: token}), nil
+		}
+		m.w.refuse(t)
+	}
+}
+
+// pull waits for a task.
+func (w *Worker) pull(ctx context.Context) (*task, error) {
 	w.mu.Lock()
 	t, came := w.next(), chan *task(nil)
 	if t == nil {
@@ -416,7 +533,15 @@ func (m mouth) PullInto(ctx context.Context, into []queue.Lease, _ int) ([]queue
 			return nil, w.giveUp(ctx, came)
 		}
 	}
-	return append(into, queue.Lease{Message: queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Body: t.Task}}), nil
+	return t, nil
+}
+
+// refuse has a task given back for which the members have no slot.
+func (w *Worker) refuse(t *task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.refused = append(w.refused, t.id)
+	delete(w.held, t.key())
 }
 
 // next takes the task that has waited longest; nil: none waits. The caller holds the lock.

@@ -2,7 +2,7 @@ package link
 
 import (
 	"context"
-	"sync"
+	"strings"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
@@ -23,23 +23,23 @@ const (
 	popWait  = 5 * time.Second
 	tellTook = 500 * time.Millisecond // then the node hears that a task is here
 	atOnce   = 8                      // claims under way
-	maxNodes = 100                    // whose messages are taken
 )
 
-// popLoop takes tasks from lists while there are free slots. What is on its way when ctx ends is offered again by its node. Steps
-// of other nodes run until running ends.
-func (w *Worker) popLoop(ctx, running context.Context) {
-	var others sync.WaitGroup
-	defer others.Wait()
-	defer w.drainOthers()
-	w.others = map[string]*Worker{}
+// popLoop takes tasks from lists while there are free slots. What is on its way when ctx ends is offered again by its node.
+func (w *Worker) popLoop(ctx context.Context) {
 	pause := firstPause
+<<<<<<< HEAD
 	for w.await(ctx, func() bool { return w.wanted(0) > 0 }) {
 		w.mu.Lock()
 		w.renewCredit()
 		count := w.wanted(0)
 		w.mu.Unlock()
 		if count == 0 {
+=======
+	for w.awaitWanted(ctx) {
+		count := w.credited()
+		if count <= 0 {
+>>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 			continue
 		}
 		list, err := w.o.Lists.Pop(ctx, w.o.Queues, count, popWait)
@@ -53,7 +53,7 @@ func (w *Worker) popLoop(ctx, running context.Context) {
 		for node, messages := range w.sorted(list) {
 			if node == "" {
 				w.addMessages(ctx, messages)
-			} else if x := w.other(ctx, running, node, &others); x != nil {
+			} else if x := w.other(ctx, node); x != nil {
 				x.addMessages(ctx, messages)
 			}
 		}
@@ -80,36 +80,18 @@ func (w *Worker) sorted(list []string) map[string][]wire.Message {
 	return out
 }
 
-// other is the worker for the messages of another node: with slots of its own, and this one's name. Nil: the node cannot be
-// joined; whoever runs its executions then offers their steps again.
-func (w *Worker) other(ctx, running context.Context, node string, run *sync.WaitGroup) *Worker {
-	x := w.others[node]
-	if x == nil {
-		if len(w.others) >= maxNodes {
-			return nil
-		}
-		o := w.o
-		o.Nodes, o.Lists = []string{node}, nil
-		var err error
-		if x, err = New(o); err != nil {
-			return nil
-		}
-		x.listed = true
-		w.others[node] = x
-		run.Go(func() { _ = x.Run(running) }) // ends as this one does
+// other is the member for the messages of another node. Nil: the node cannot be joined; whoever runs its executions then offers
+// their steps again.
+func (w *Worker) other(ctx context.Context, node string) *Worker {
+	x, err := w.members.of(w, strings.TrimRight(node, "/"))
+	if x != nil {
+		_, err = x.connected(ctx)
 	}
-	if _, err := x.connected(ctx); err != nil {
+	if err != nil {
 		w.failed(ctx, "the node of a message cannot be joined", err)
 		return nil
 	}
 	return x
-}
-
-// drainOthers ends the workers of other nodes in order.
-func (w *Worker) drainOthers() {
-	for _, x := range w.others {
-		x.Drain()
-	}
 }
 
 // addMessages takes in what came from lists.
@@ -162,7 +144,7 @@ func (w *Worker) claimAll(ctx context.Context, list []wire.Message) {
 }
 
 func (w *Worker) claim(ctx context.Context, m *wire.Message) {
-	raw, err := w.call(ctx, "claim", wire.Claim{Worker: w.o.Name, StepID: m.StepID, Epoch: m.Epoch, Take: true})
+	raw, err := w.call(ctx, "claim", wire.Claim{Worker: w.name(), StepID: m.StepID, Epoch: m.Epoch, Take: true})
 	var t wire.Task
 	if err == nil {
 		err = json.Unmarshal(raw, &t)

@@ -23,13 +23,14 @@ const (
 
 // turn takes one turn.
 func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err error) {
-	in.Worker = w.o.Name
+	in.Worker, in.Instance = w.name(), w.members.instance
 	raw, err := w.try(ctx, "turn", in)
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
 	}
 	if err == nil {
 		w.stop(out.Stop)
+		w.members.follow(w, out.Nodes)
 		if out.Drain {
 			w.Drain()
 		}
@@ -40,9 +41,15 @@ func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err e
 // fetchLoop asks for tasks while there are free slots, and while steps are short before the slots are free.
 func (w *Worker) fetchLoop(ctx context.Context) {
 	pause := firstPause
+<<<<<<< HEAD
 	for w.await(ctx, func() bool { return w.wanted(w.coming) > 0 }) {
 		want := w.ask()
 		if want == 0 {
+=======
+	for w.awaitWanted(ctx) {
+		want := w.credited()
+		if want <= 0 {
+>>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 			continue
 		}
 		out, err := w.turn(ctx, wire.Turn{Want: want, WaitMS: int(fetchWait.Milliseconds())})
@@ -60,8 +67,20 @@ func (w *Worker) fetchLoop(ctx context.Context) {
 	}
 }
 
+<<<<<<< HEAD
 // ask is how many tasks a turn asks for.
 func (w *Worker) ask() int {
+=======
+// awaitWanted waits until tasks may come. It reports whether they may.
+func (w *Worker) awaitWanted(ctx context.Context) bool {
+	w.waits.Store(true)
+	defer w.waits.Store(false)
+	return w.await(ctx, func() bool { return w.wanted() > 0 })
+}
+
+// credited is how many tasks may come: as many as there are free slots, and while steps are short as many more as end soon.
+func (w *Worker) credited() int {
+>>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.renewCredit()
@@ -90,6 +109,7 @@ func (w *Worker) wanted(asked int) int {
 	if n <= asked || w.draining || w.outbox >= maxOutbox || w.bytes >= maxOutboxBytes || len(w.ready) > w.credit/2 {
 		return 0
 	}
+<<<<<<< HEAD
 	return n
 }
 
@@ -98,10 +118,21 @@ func (w *Worker) tellFetchers() {
 	if w.wanted(w.coming) > 0 || w.o.Lists != nil && w.wanted(0) > 0 {
 		w.change()
 	}
+=======
+	free := len(w.pulls)
+	if w.members.several.Load() {
+		free = min(free, w.slots.unused())
+	}
+	return free + w.credit - len(w.ready)
+>>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 }
 
 func (w *Worker) failed(ctx context.Context, what string, err error) {
-	if ctx.Err() == nil {
+	switch {
+	case ctx.Err() != nil:
+	case w.members.linked(w) != nil:
+		w.o.Log.Debug(what, "node", w.nodes[0], "error", err) // steps come from the others
+	default:
 		w.o.Log.Warn(what, "error", err)
 	}
 }
@@ -185,7 +216,7 @@ func (w *Worker) tellSender() {
 
 // beatLoop says what is held, and gives back what does not begin.
 func (w *Worker) beatLoop(ctx context.Context) {
-	for beat := time.Now(); ; {
+	for beat, losses := time.Now(), int64(0); ; {
 		w.mu.Lock()
 		due := w.lease / 3
 		w.mu.Unlock()
@@ -194,8 +225,11 @@ func (w *Worker) beatLoop(ctx context.Context) {
 		}
 		in := wire.Turn{Back: w.unbegun()}
 		in.Took = w.untold(in.Back)
-		if time.Since(beat) >= due {
-			in.Holding, beat = w.holding(), time.Now()
+		if lost := w.members.losses.Load(); time.Since(beat) >= due || lost != losses {
+			in.Holding, beat, losses = w.allHeld(), time.Now(), lost
+			if w.linked() == nil && w.members.linked(w) != nil {
+				in.Holding = nil // the others tell their nodes
+			}
 		}
 		if len(in.Back)+len(in.Took) == 0 && in.Holding == nil {
 			continue
@@ -222,6 +256,8 @@ func (w *Worker) unbegun() (list []wire.ID) {
 		delete(w.held, t.key())
 	}
 	w.ready = kept
+	list = append(list, w.refused...)
+	w.refused = nil
 	return list
 }
 
@@ -295,7 +331,7 @@ func (w *Worker) tell(ctx context.Context, t *task) {
 	ctx, end := context.WithTimeout(ctx, tellTimeout)
 	defer end()
 	if len(lines) > 0 {
-		if _, err := w.try(ctx, stepCall(t, "log"), wire.Log{Worker: w.o.Name, Epoch: t.Epoch, Lines: lines}); err != nil && passes(err) {
+		if _, err := w.try(ctx, stepCall(t, "log"), wire.Log{Worker: w.name(), Epoch: t.Epoch, Lines: lines}); err != nil && passes(err) {
 			w.mu.Lock()
 			t.lines = append(lines, t.lines...)
 			w.mu.Unlock()
@@ -307,6 +343,6 @@ func (w *Worker) tell(ctx context.Context, t *task) {
 	if _, err := w.try(ctx, stepCall(t, "progress"), progress); err != nil && progress.Advanced && passes(err) { // the next one says more but for that
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		t.progressDoc(w.o.Name).Advanced = true
+		t.progressDoc(w.name()).Advanced = true
 	}
 }

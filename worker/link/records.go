@@ -27,7 +27,7 @@ func (w *Worker) Report(ctx context.Context, run int64, ev engine.Event) error {
 	}
 	switch ev.Kind {
 	case engine.Spawned:
-		in := wire.Spawn{Worker: w.o.Name, Epoch: t.Epoch}
+		in := wire.Spawn{Worker: w.name(), Epoch: t.Epoch}
 		for i := range ev.Spawns {
 			in.Steps = append(in.Steps, spawned(&ev.Spawns[i]))
 		}
@@ -37,12 +37,12 @@ func (w *Worker) Report(ctx context.Context, run int64, ev engine.Event) error {
 		}
 		return err
 	case engine.Running:
-		_, err := w.call(ctx, "claim", wire.Claim{Worker: w.o.Name, StepID: t.id.StepID, Epoch: t.Epoch, RanMS: float64(ev.At-ev.Started) / 1000})
+		_, err := w.call(ctx, "claim", wire.Claim{Worker: w.name(), StepID: t.id.StepID, Epoch: t.Epoch, RanMS: float64(ev.At-ev.Started) / 1000})
 		return err
 	case engine.Advanced:
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		t.progressDoc(w.o.Name).Advanced = true
+		t.progressDoc(w.name()).Advanced = true
 		return nil
 	}
 	w.keep(t, &ev)
@@ -80,7 +80,7 @@ func (w *Worker) PutMemo(ctx context.Context, m store.Memo) error {
 	if t == nil {
 		return notHeld()
 	}
-	_, err := w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.o.Name, Epoch: t.Epoch, Key: m.Key, Value: m.Value})
+	_, err := w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: m.Key, Value: m.Value})
 	return err
 }
 
@@ -90,7 +90,7 @@ func (w *Worker) Memo(ctx context.Context, execution int64, step int32, key stri
 	if t == nil {
 		return nil, false, notHeld()
 	}
-	v, err := w.value(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.o.Name, Epoch: t.Epoch, Key: key})
+	v, err := w.value(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: key})
 	return v.Value, v.Found, err
 }
 
@@ -100,7 +100,7 @@ func (w *Worker) outputs(ctx context.Context, execution int64, key string) ([]by
 	if t == nil {
 		return nil, notHeld()
 	}
-	v, err := w.value(ctx, stepCall(t, "outputs/")+url.PathEscape(key), wire.Outputs{Worker: w.o.Name, Epoch: t.Epoch})
+	v, err := w.value(ctx, stepCall(t, "outputs/")+url.PathEscape(key), wire.Outputs{Worker: w.name(), Epoch: t.Epoch})
 	return v.Value, err
 }
 
@@ -126,7 +126,7 @@ func (w *Worker) PutOutsideWork(ctx context.Context, x store.OutsideWork) error 
 	if t == nil {
 		return notHeld()
 	}
-	_, err := w.call(ctx, stepCall(t, "own"), wire.Own{Worker: w.o.Name, Epoch: t.Epoch, State: x.State})
+	_, err := w.call(ctx, stepCall(t, "own"), wire.Own{Worker: w.name(), Epoch: t.Epoch, State: x.State})
 	return err
 }
 
@@ -153,7 +153,7 @@ func (w *Worker) callbackURL(key string) string {
 	}
 	ctx, end := context.WithTimeout(context.Background(), callTimeout)
 	defer end()
-	raw, err := w.call(ctx, stepCall(of, "callback"), wire.Callback{Worker: w.o.Name, Epoch: of.Epoch})
+	raw, err := w.call(ctx, stepCall(of, "callback"), wire.Callback{Worker: w.name(), Epoch: of.Epoch})
 	var to wire.Address
 	if err == nil {
 		err = json.Unmarshal(raw, &to)

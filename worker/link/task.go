@@ -73,6 +73,18 @@ func (w *Worker) holding() []wire.ID {
 	return list[:min(len(list), wire.MaxHolding)]
 }
 
+// allHeld is what this member holds, and what those hold whose nodes do not answer: the node of this one may have taken over
+// their executions.
+func (w *Worker) allHeld() []wire.ID {
+	list := w.holding()
+	for _, x := range w.members.others(w) {
+		if x.linked() == nil {
+			list = append(list, x.holding()...)
+		}
+	}
+	return list[:min(len(list), wire.MaxHolding)]
+}
+
 // add takes tasks in. One that is here already came twice.
 func (w *Worker) add(list []wire.Task) { w.addFrom(list, false) }
 
@@ -141,10 +153,10 @@ func (w *Worker) progress(run int64, idx int32, p worker.Progress) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if id := t.member(idx); id != "" {
-		t.progressOf(w.o.Name, id, p)
+		t.progressOf(w.name(), id, p)
 		return
 	}
-	t.progress = &wire.Progress{Worker: w.o.Name, Epoch: t.Epoch, Fraction: p.Fraction, Note: p.Note}
+	t.progress = &wire.Progress{Worker: w.name(), Epoch: t.Epoch, Fraction: p.Fraction, Note: p.Note}
 }
 
 // takeLines takes the lines of an attempt that are to be sent. The caller holds the lock.
