@@ -2,9 +2,7 @@ package desk
 
 import (
 	"context"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -574,76 +572,4 @@ func (d *Desk) leave(_ context.Context, s *session) {
 	}
 	delete(d.sessions, s.name)
 	s.ring()
-}
-
-// Worker describes a worker that has joined.
-type Worker struct {
-	Name, Version string
-	Actions       []string
-	Queues        []string // none: all
-	Concurrency   int
-	Held          int
-	Seen          time.Time
-	Secure        bool // it may be given secrets
-	Draining      bool
-}
-
-// Workers lists the workers that have joined, by name.
-func (d *Desk) Workers() (list []Worker) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, s := range d.sessions {
-		list = append(list, Worker{s.name, s.version, slices.Sorted(maps.Keys(s.actions)), slices.Sorted(maps.Keys(s.queues)), s.concurrency, len(s.held), s.seen, s.caller.Secure, s.draining})
-	}
-	slices.SortFunc(list, func(a, b Worker) int { return strings.Compare(a.Name, b.Name) })
-	return list
-}
-
-// Drain has a worker begin nothing more and end when it has finished what it holds. CodeNotFound.
-func (d *Desk) Drain(name string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	s := d.sessions[name]
-	if s == nil {
-		return stepwell.Errorf(stepwell.CodeNotFound, "`stepwell workers list` shows those that have joined", "no worker %q has joined", stepwell.Head(name, wire.MaxName))
-	}
-	s.draining = true
-	s.ring()
-	return nil
-}
-
-// Unserved are the steps of an execution, by key, that wait for an action which neither the local pool nor any worker that
-// has joined serves in their queue.
-func (d *Desk) Unserved(execution string) map[string]string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found := map[string]string{}
-	for k, a := range d.attempts {
-		if k.execution == execution && a.state == waiting && !d.isLocal(a.task) && !d.listed(a.task) && !d.served(a.task) {
-			found[a.task.Key] = a.task.Step.Action
-		}
-	}
-	return found
-}
-
-// WaitsIn is the queue in which a step of an execution waits; false: it does not wait.
-func (d *Desk) WaitsIn(execution, step string) (name string, ok bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for k, a := range d.attempts {
-		if k.execution == execution && a.state == waiting && a.task.Key == step {
-			return a.task.Step.Policy.Queue, true
-		}
-	}
-	return "", false
-}
-
-// served reports whether some worker takes a task. The caller holds the lock.
-func (d *Desk) served(t *engine.Task) bool {
-	for _, s := range d.sessions {
-		if !s.draining && d.suits(t, s) {
-			return true
-		}
-	}
-	return false
 }
