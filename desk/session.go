@@ -200,7 +200,7 @@ func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 	for _, name := range in.Queues {
 		s.queues[name] = true
 	}
-	s.ring() // it may serve more than it did
+	s.ring()               // it may serve more than it did
 	_ = s.spend(d.o.Now()) // a join is never too many
 	return s, d.renew(s, in.Holding)
 }
