@@ -181,16 +181,11 @@ func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 	case s == nil && len(d.sessions) >= maxSessions:
 		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "%d workers have joined already", maxSessions)
 	case s == nil:
-<<<<<<< HEAD
-		s = &session{name: in.Worker, held: map[*attempt]bool{}, seen: d.o.Now(), tokens: 2 * callRate}
-		d.sessions[in.Worker] = s
-=======
-		s = &session{name: name, held: map[id]*attempt{}, seen: d.o.Now(), tokens: 2 * callRate}
+		s = &session{name: name, held: map[*attempt]bool{}, seen: d.o.Now(), tokens: 2 * callRate}
 		d.sessions[name] = s
 	}
 	if in.Instance != "" {
 		s.instance = in.Instance
->>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 	}
 	s.caller, s.version, s.concurrency = caller, in.Version, in.Concurrency
 	s.actions, s.queues = map[string]bool{}, map[string]bool{}

@@ -95,7 +95,6 @@ type Worker struct {
 	slots   *slots
 	follows bool                   // made for a node that others told of
 	as      atomic.Pointer[string] // the name at the node
-	waits   atomic.Bool            // for free slots, to fetch
 
 	connecting sync.Mutex
 	nodes      []string

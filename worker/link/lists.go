@@ -28,18 +28,12 @@ const (
 // popLoop takes tasks from lists while there are free slots. What is on its way when ctx ends is offered again by its node.
 func (w *Worker) popLoop(ctx context.Context) {
 	pause := firstPause
-<<<<<<< HEAD
 	for w.await(ctx, func() bool { return w.wanted(0) > 0 }) {
 		w.mu.Lock()
 		w.renewCredit()
 		count := w.wanted(0)
 		w.mu.Unlock()
 		if count == 0 {
-=======
-	for w.awaitWanted(ctx) {
-		count := w.credited()
-		if count <= 0 {
->>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 			continue
 		}
 		list, err := w.o.Lists.Pop(ctx, w.o.Queues, count, popWait)

@@ -41,15 +41,9 @@ func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err e
 // fetchLoop asks for tasks while there are free slots, and while steps are short before the slots are free.
 func (w *Worker) fetchLoop(ctx context.Context) {
 	pause := firstPause
-<<<<<<< HEAD
 	for w.await(ctx, func() bool { return w.wanted(w.coming) > 0 }) {
 		want := w.ask()
 		if want == 0 {
-=======
-	for w.awaitWanted(ctx) {
-		want := w.credited()
-		if want <= 0 {
->>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 			continue
 		}
 		out, err := w.turn(ctx, wire.Turn{Want: want, WaitMS: int(fetchWait.Milliseconds())})
@@ -67,20 +61,8 @@ func (w *Worker) fetchLoop(ctx context.Context) {
 	}
 }
 
-<<<<<<< HEAD
 // ask is how many tasks a turn asks for.
 func (w *Worker) ask() int {
-=======
-// awaitWanted waits until tasks may come. It reports whether they may.
-func (w *Worker) awaitWanted(ctx context.Context) bool {
-	w.waits.Store(true)
-	defer w.waits.Store(false)
-	return w.await(ctx, func() bool { return w.wanted() > 0 })
-}
-
-// credited is how many tasks may come: as many as there are free slots, and while steps are short as many more as end soon.
-func (w *Worker) credited() int {
->>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.renewCredit()
@@ -105,11 +87,14 @@ func (w *Worker) renewCredit() {
 // wanted is how many tasks may come besides those asked for: as many as there are free slots, and w.credit more. It is 0 too as
 // long as more than half of the credit is ready, or of all have been asked for. The caller holds the lock.
 func (w *Worker) wanted(asked int) int {
-	n := len(w.pulls) + w.credit - len(w.ready) - asked
+	n := len(w.pulls)
+	if w.members.several.Load() {
+		n = min(n, w.slots.unused())
+	}
+	n += w.credit - len(w.ready) - asked
 	if n <= asked || w.draining || w.outbox >= maxOutbox || w.bytes >= maxOutboxBytes || len(w.ready) > w.credit/2 {
 		return 0
 	}
-<<<<<<< HEAD
 	return n
 }
 
@@ -118,13 +103,6 @@ func (w *Worker) tellFetchers() {
 	if w.wanted(w.coming) > 0 || w.o.Lists != nil && w.wanted(0) > 0 {
 		w.change()
 	}
-=======
-	free := len(w.pulls)
-	if w.members.several.Load() {
-		free = min(free, w.slots.unused())
-	}
-	return free + w.credit - len(w.ready)
->>>>>>> dd9c7de (A worker joins every server of a database, within one number of slots; a second process under a worker's name has a name of its own)
 }
 
 func (w *Worker) failed(ctx context.Context, what string, err error) {

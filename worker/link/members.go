@@ -170,11 +170,9 @@ func (w *Worker) linkLoop(ctx context.Context) {
 // wakeOthers has the other members look whether they may fetch now.
 func (w *Worker) wakeOthers() {
 	for _, x := range w.members.others(w) {
-		if x.waits.Load() {
-			x.mu.Lock()
-			x.change()
-			x.mu.Unlock()
-		}
+		x.mu.Lock()
+		x.tellFetchers()
+		x.mu.Unlock()
 	}
 }
 
