@@ -56,7 +56,14 @@ func quick(address string, log *lines) redisstate.Options {
 		Rest: 20 * time.Millisecond, Log: slog.New(slog.NewTextHandler(log, nil))}
 }
 
-// newRig begins with a server, on the database of another rig if one is given.
+// both runs a test with a Redis server, and on the database alone.
+func both(t *testing.T, f func(t *testing.T, r *rig)) {
+	t.Helper()
+	t.Run("redis", func(t *testing.T) { f(t, newRig(t, redistest.Address(t), nil)) })
+	t.Run("sql", func(t *testing.T) { f(t, newRig(t, "", nil)) })
+}
+
+// newRig begins with a server, or without one where the address is "", on the database of another rig if one is given.
 func newRig(t *testing.T, address string, change func(*redisstate.Options, *progress.Options), other ...*rig) *rig {
 	t.Helper()
 	r := &rig{T: t, address: address, log: &lines{}}
@@ -73,10 +80,13 @@ func newRig(t *testing.T, address string, change func(*redisstate.Options, *prog
 		}
 		t.Cleanup(func() { r.must(r.store.Close()) })
 	}
-	if r.state, err = redisstate.Open(so); err != nil {
-		t.Fatal(err)
+	po.Store = r.store
+	if address != "" {
+		if r.state, err = redisstate.Open(so); err != nil {
+			t.Fatal(err)
+		}
+		po.State = r.state
 	}
-	po.Store, po.State = r.store, r.state
 	if r.Tracker, err = progress.New(po); err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +110,23 @@ func (r *rig) do(command ...string) string {
 	return out
 }
 
-// hash is what Redis has of a project, as "status total done errors".
+// hash is what Redis has of a project, or the database where there is no server, as "status total done errors".
 func (r *rig) hash(project string) string {
 	r.Helper()
+	if r.address == "" {
+		list, err := r.store.Progress(r.Context(), []string{project})
+		r.must(err)
+		return line(list[0].Status, list[0].Total, list[0].Done, list[0].Errors)
+	}
 	return strings.ReplaceAll(r.do("HMGET", "smap:proj:"+project, "status", "total", "done", "errors"), "\n", " ")
+}
+
+// source is what answers.
+func (r *rig) source() string {
+	if r.address == "" {
+		return "sql"
+	}
+	return "redis"
 }
 
 // name is a project of this test's own.

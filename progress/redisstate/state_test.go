@@ -190,16 +190,18 @@ func TestTTLRefreshed(t *testing.T) {
 	})
 }
 
-func TestDone(t *testing.T) {
-	r := newRig(t, redistest.Address(t), nil)
+func TestDone(t *testing.T) { both(t, testDone) }
+
+func testDone(t *testing.T, r *rig) {
 	name := r.project("", 10)
 	p := r.add(name, 1, 0)
-	r.want("answer", line(p.Done, p.Errors, p.Percent, p.Source), "1 0 10 redis")
+	r.want("answer", line(p.Done, p.Errors, p.Percent, p.Source), "1 0 10 "+r.source())
 	r.want("hash", r.hash(name), "PROCESSING 10 1 0")
 }
 
-func TestErrorCountsBoth(t *testing.T) {
-	r := newRig(t, redistest.Address(t), nil)
+func TestErrorCountsBoth(t *testing.T) { both(t, testErrorCountsBoth) }
+
+func testErrorCountsBoth(t *testing.T, r *rig) {
 	name := r.project("", 10)
 	r.add(name, 1, 1)
 	r.want("hash", r.hash(name), "PROCESSING 10 1 1")
@@ -209,8 +211,9 @@ func TestErrorCountsBoth(t *testing.T) {
 	}
 }
 
-func TestHundredWorkers(t *testing.T) {
-	r := newRig(t, redistest.Address(t), nil)
+func TestHundredWorkers(t *testing.T) { both(t, testHundredWorkers) }
+
+func testHundredWorkers(t *testing.T, r *rig) {
 	name := r.project("", 1000)
 	other := newRig(t, r.address, nil, r)
 	var all sync.WaitGroup
@@ -221,8 +224,9 @@ func TestHundredWorkers(t *testing.T) {
 	r.want("hash", r.hash(name), "PROCESSING 1000 100 0")
 }
 
-func TestFinishLine(t *testing.T) {
-	r := newRig(t, redistest.Address(t), nil)
+func TestFinishLine(t *testing.T) { both(t, testFinishLine) }
+
+func testFinishLine(t *testing.T, r *rig) {
 	name := r.project("", 3)
 	r.want("before", r.add(name, 2, 1).Completed, false)
 	p := r.add(name, 1, 0)
@@ -274,8 +278,9 @@ func TestThousandProjectsOneEventEach(t *testing.T) {
 	}
 }
 
-func TestTotalAfterItems(t *testing.T) {
-	r := newRig(t, redistest.Address(t), nil)
+func TestTotalAfterItems(t *testing.T) { both(t, testTotalAfterItems) }
+
+func testTotalAfterItems(t *testing.T, r *rig) {
 	_, err := r.Create(t.Context(), t.Name())
 	r.must(err)
 	_, err = r.SetStatus(t.Context(), t.Name(), store.ProjectCrawling)
@@ -291,8 +296,9 @@ func TestTotalAfterItems(t *testing.T) {
 	r.want("events", r.events(), 1)
 }
 
-func TestPercentNever101(t *testing.T) {
-	r := newRig(t, redistest.Address(t), nil)
+func TestPercentNever101(t *testing.T) { both(t, testPercentNever101) }
+
+func testPercentNever101(t *testing.T, r *rig) {
 	name := r.project("", 3)
 	for want, last := []float64{33.33, 66.66, 100, 100}, 0; last < 4; last++ {
 		r.want("counted", r.add(name, 1, 0).Percent, want[last])
@@ -300,14 +306,18 @@ func TestPercentNever101(t *testing.T) {
 		r.must(err)
 		r.want("read", p.Percent, want[last])
 	}
+	if r.state == nil {
+		return
+	}
 	r.do("HINCRBY", "smap:proj:"+name, "done", "900")
 	p, err := r.Read(t.Context(), name)
 	r.must(err)
 	r.want("read", line(p.Percent, p.Source), "100 redis")
 }
 
-func TestUnknownIsNotCreated(t *testing.T) {
-	r := newRig(t, redistest.Address(t), nil)
+func TestUnknownIsNotCreated(t *testing.T) { both(t, testUnknownIsNotCreated) }
+
+func testUnknownIsNotCreated(t *testing.T, r *rig) {
 	p, err := r.Read(t.Context(), t.Name())
 	r.must(err)
 	r.want("read", line(p.Status, p.Percent), "NOT_FOUND 0")
@@ -322,7 +332,12 @@ func TestUnknownIsNotCreated(t *testing.T) {
 			t.Errorf("%+v, %v", p, err)
 		}
 	}
-	r.want("in Redis", r.do("EXISTS", "smap:proj:"+t.Name()), "0")
+	list, err := r.store.Progress(t.Context(), []string{t.Name()})
+	r.must(err)
+	r.want("in the database", len(list), 0)
+	if r.state != nil {
+		r.want("in Redis", r.do("EXISTS", "smap:proj:"+t.Name()), "0")
+	}
 }
 
 // TestThousandPollers: all are answered by Redis. The time is logged only: a busy machine is no fault.
