@@ -80,13 +80,13 @@ func (n *node) reached() (items int64) {
 	return max(items, 0)
 }
 
-// before is how many items had come to a step in earlier attempts of its execution: reached, and those that are behind the
-// watermarks' and were left out because this execution had done them.
+// before is how many items had come to a step in earlier attempts of its execution: those that it had reached, and those behind
+// the watermarks that are left out because this execution has done them.
 func (n *node) before() int64 {
 	items := n.resumed
 	if n.root == nil && n.own {
 		for _, r := range n.roots {
-			items += r.node.counts.skipped.Load()
+			items += r.node.counts.skipped.Load() - r.node.resumed
 		}
 	}
 	return items
