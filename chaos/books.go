@@ -40,61 +40,100 @@ var questions = []struct{ what, query string }{
 	{"steps that completed more than once", `SELECT execution_id || ' ' || step_key || ' ' || count(*) FROM pipeline_step_log WHERE event_type = 'completed' AND step_key IS NOT NULL
 		AND execution_id IN (SELECT id FROM execution WHERE pipeline = $1) AND $2 > 0 GROUP BY execution_id, step_key HAVING count(*) <> 1`},
 	{"executions that are still live", `SELECT id FROM execution_live WHERE pipeline = $1 AND $2 > 0`},
-	{"slots that are still held", `SELECT s.execution::text FROM seat s JOIN execution x ON x.no = s.execution WHERE x.pipeline = $1 AND $2 > 0`},
 	{"start keys with more than one execution", `SELECT params FROM execution WHERE pipeline = $1 AND $2 > 0 GROUP BY params HAVING count(*) > 1`},
 }
 
 // check reads the books. What is only delivered after the end of an execution has a while to get empty.
-func (t *trial) check(ctx context.Context) error {
+func (t *trial) check(ctx context.Context) (executions int, err error) {
 	for _, q := range questions {
 		rows, err := t.db.Query(ctx, q.query+" LIMIT 5", t.name, stepsEach)
 		if err != nil {
-			return fmt.Errorf("%s: %w", q.what, err)
+			return 0, fmt.Errorf("%s: %w", q.what, err)
 		}
 		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 		if err != nil {
-			return fmt.Errorf("%s: %w", q.what, err)
+			return 0, fmt.Errorf("%s: %w", q.what, err)
 		}
 		for _, f := range found {
 			t.wrong("%s: %s", q.what, f)
 		}
 	}
-	if err := t.checkOutputs(ctx); err != nil {
-		return err
+	if executions, err = t.checkOutputs(ctx); err != nil {
+		return executions, err
 	}
-	return t.checkOutbox(ctx)
+	for what, query := range left {
+		if err := t.checkLeft(ctx, what, func() (n int, err error) { return n, t.db.QueryRow(ctx, query).Scan(&n) }); err != nil {
+			return executions, err
+		}
+	}
+	if err := t.checkLeft(ctx, "attempts that workers hold", func() (int, error) { return t.held(ctx) }); err != nil || t.redis == nil {
+		return executions, err
+	}
+	return executions, t.checkLeft(ctx, "messages in the lists", func() (int, error) { return t.listed(ctx) })
 }
 
-// checkOutputs compares the outputs of all executions with what they should be, and their number with that of the starts.
-func (t *trial) checkOutputs(ctx context.Context) error {
+// checkOutputs compares the outputs of the round's executions with what they should be, and their number with that of the starts.
+func (t *trial) checkOutputs(ctx context.Context) (executions int, err error) {
 	rows, err := t.db.Query(ctx, `SELECT id, (params::json ->> 'n')::int, outputs FROM execution WHERE pipeline = $1 AND outputs IS NOT NULL`, t.name)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	var id, out string
 	var n int
 	_, err = pgx.ForEachRow(rows, []any{&id, &n, &out}, func() error {
-		t.result.Executions++
-		t.result.Steps += stepsEach
+		executions++
 		if why := differs(n, []byte(out)); why != "" {
 			t.wrong("outputs of %s: %s", id, why)
 		}
 		return nil
 	})
-	if started := int(t.next.Load()); err == nil && t.result.Executions != started {
-		t.wrong("%d executions were started, %d have outputs", started, t.result.Executions)
+	if started := int(t.next.Load()); err == nil && executions != started {
+		t.wrong("%d executions were started, %d have outputs", started, executions)
 	}
-	return err
+	return executions, err
 }
 
-func (t *trial) checkOutbox(ctx context.Context) error {
-	left := 0
-	for range 50 {
-		if err := t.db.QueryRow(ctx, `SELECT count(*) FROM outgoing`).Scan(&left); err != nil || left == 0 {
+// left counts what an end leaves for a moment and nothing leaves for good.
+var left = map[string]string{
+	"entries of the outbox":    `SELECT count(*) FROM outgoing`,
+	"slots that are held":      `SELECT count(*) FROM seat`,
+	"requests to executions":   `SELECT count(*) FROM request`,
+	"signals that nobody took": `SELECT count(*) FROM signal WHERE taken IS NULL`,
+}
+
+// checkLeft waits a while for nothing to be left.
+func (t *trial) checkLeft(ctx context.Context, what string, count func() (int, error)) error {
+	n, err := 0, error(nil)
+	for range 100 {
+		if n, err = count(); err != nil || n == 0 {
 			return err
 		}
 		wait(ctx, 200*time.Millisecond)
 	}
-	t.wrong("the outbox still holds %d entries", left)
+	t.wrong("%d %s are left", n, what)
 	return nil
+}
+
+// held counts the attempts that workers hold, as the servers know it.
+func (t *trial) held(ctx context.Context) (n int, err error) {
+	for _, m := range t.nodes {
+		var list struct{ Workers []struct{ Held int } }
+		c := m.client()
+		if c == nil {
+			return 0, errAway
+		}
+		if err := c.Call(ctx, "GET", "/api/v1/workers", nil, nil, &list); err != nil {
+			return 0, err
+		}
+		for _, w := range list.Workers {
+			n += w.Held
+		}
+	}
+	return n, nil
+}
+
+// listed counts the lists in Redis: an empty one does not exist.
+func (t *trial) listed(ctx context.Context) (int, error) {
+	keys, err := t.redis.Do(ctx, t.redis.B().Keys().Pattern(lists).Build()).AsStrSlice()
+	return len(keys), err
 }

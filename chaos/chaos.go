@@ -40,8 +40,13 @@ type Options struct {
 	Nodes, Workers, InFlight int
 	// Pause is how long it is between two faults, on average.
 	Pause time.Duration
-	// Faults are those of Faults that happen. Defaults to all for which there are workers or a queue.
+	// Each makes rounds, 0: one for all: each fault in turn meets so many executions, for its full length, and the books are read after each.
+	// For bounds a round then. Leases of workers are as short as those of servers.
+	Each int
+	// Faults are those of Faults, and of More, that happen. Defaults to all for which there are workers or a queue.
 	Faults []string
+	// More are faults that the caller makes, by name. Each is over when it returns.
+	More map[string]func(context.Context) error
 	// Said gets a line for each fault, and one every ten seconds. Defaults to none.
 	Said io.Writer
 }
@@ -53,12 +58,23 @@ type Result struct {
 	Executions int            `json:"executions"`
 	Steps      int            `json:"steps"`
 	Faults     map[string]int `json:"faults"`
+	// Rounds are those of Options.Each.
+	Rounds []Round `json:"rounds,omitempty"`
 	// Repeated counts requests that were sent again because a server was gone or could not answer.
 	Repeated int64 `json:"repeated_requests"`
 	// Ended counts processes that ended by themselves; after a freeze, a cut or a stall they may.
 	Ended int `json:"ended_by_themselves"`
 	// Wrong is what the books do not have as it should be.
 	Wrong []string `json:"wrong"`
+}
+
+// Round is a fault and the executions that it met.
+type Round struct {
+	Fault      string  `json:"fault"`
+	Times      int     `json:"times"`
+	Seconds    float64 `json:"seconds"`
+	Executions int     `json:"executions"`
+	Steps      int     `json:"steps"`
 }
 
 // Text is the result for people.
@@ -69,6 +85,9 @@ func (r *Result) Text() string {
 	}
 	text := fmt.Sprintf("seed %d, %.0f s: %d executions with %d steps; faults: %s; %d requests repeated, %d processes ended by themselves\n",
 		r.Seed, r.Seconds, r.Executions, r.Steps, strings.Join(faults, ", "), r.Repeated, r.Ended)
+	for _, x := range r.Rounds {
+		text += fmt.Sprintf("%-24s %d times, %5.1f s, %d executions with %d steps\n", x.Fault, x.Times, x.Seconds, x.Executions, x.Steps)
+	}
 	if len(r.Wrong) == 0 {
 		return text + "every execution has completed, and every step once\n"
 	}
@@ -84,8 +103,10 @@ const patience = 2 * time.Minute
 // trial is one call of Run.
 type trial struct {
 	Options
-	name    string // of the pipeline
+	name    string // of the pipeline, one for each round
 	folder  string
+	lease   time.Duration // of workers
+	faults  map[string]func(*trial, context.Context) error
 	db      *pgxpool.Pool
 	redis   rueidis.Client // nil: none
 	begun   time.Time
@@ -108,23 +129,29 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	if o.Said == nil {
 		o.Said = io.Discard
 	}
-	names := slices.Sorted(maps.Keys(faults))
+	all := maps.Clone(faults)
+	for name, happen := range o.More {
+		all[name] = func(_ *trial, ctx context.Context) error { return happen(ctx) }
+	}
+	names := slices.Sorted(maps.Keys(all))
 	if len(o.Faults) == 0 {
 		o.Faults = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return o.lacks(name) != "" })
 	}
-	if o.Nodes < 1 || o.InFlight < 1 || o.Workers < 0 || o.For <= 0 || o.Pause < time.Millisecond {
-		return nil, stepwell.Invalid("", "nodes and executions in flight are at least 1, workers 0, and the times are positive")
+	if o.Nodes < 1 || o.InFlight < 1 || o.Workers < 0 || o.Each < 0 || o.For <= 0 || o.Pause < time.Millisecond {
+		return nil, stepwell.Invalid("", "nodes and executions in flight are at least 1, workers and those of a round 0, and the times are positive")
 	}
 	for _, f := range o.Faults {
-		if faults[f] == nil {
+		if all[f] == nil {
 			return nil, stepwell.Invalid("use "+strings.Join(names, ", "), "unknown fault %q", f)
 		}
 		if what := o.lacks(f); what != "" {
 			return nil, stepwell.Invalid("", "the fault %q needs %s", f, what)
 		}
 	}
-	t := &trial{Options: o, begun: time.Now(), chance: rand.New(rand.NewPCG(o.Seed, 1))}
-	t.name = fmt.Sprintf("%s%d-%d", pipelinePrefix, o.Seed, t.begun.Unix())
+	t := &trial{Options: o, lease: workerLease, faults: all, begun: time.Now(), chance: rand.New(rand.NewPCG(o.Seed, 1))}
+	if o.Each > 0 {
+		t.lease = nodeLease
+	}
 	t.result = Result{Seed: o.Seed, Faults: map[string]int{}, Wrong: []string{}}
 	if t.folder, err = os.MkdirTemp("", "stepwell-chaos-"); err != nil {
 		return nil, err
@@ -138,7 +165,7 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		return nil, err
 	}
 	if o.Queue != "" {
-		client, err := redislink.Parse(o.Queue, "stepwell-chaos", lease)
+		client, err := redislink.Parse(o.Queue, "stepwell-chaos", workerLease)
 		if err == nil {
 			t.redis, err = rueidis.NewClient(client)
 		}
@@ -162,10 +189,31 @@ func (o *Options) lacks(fault string) string {
 	return ""
 }
 
-// run starts the processes, disturbs them while executions run, waits for the end, and reads the books.
+// run starts the processes, and has the rounds happen to them.
 func (t *trial) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.end()) }()
 	if err := t.begin(ctx); err != nil {
+		return err
+	}
+	if t.Each == 0 {
+		err = t.round(ctx, t.Faults)
+	}
+	for i := range t.Faults {
+		if t.Each > 0 && err == nil && len(t.result.Wrong) == 0 {
+			err = t.round(ctx, t.Faults[i:i+1])
+		}
+	}
+	t.result.Seconds, t.result.Repeated = time.Since(t.begun).Seconds(), t.repeats.Load()
+	return errors.Join(err, ctx.Err())
+}
+
+// round disturbs the processes while executions run, waits for the end, and reads the books.
+func (t *trial) round(ctx context.Context, faults []string) error {
+	begun := time.Now()
+	t.name = fmt.Sprintf("%s%d-%d-%d", pipelinePrefix, t.Seed, t.begun.Unix(), len(t.result.Rounds))
+	t.next.Store(0)
+	t.ended.Store(0)
+	if err := t.store(ctx); err != nil {
 		return err
 	}
 	working, stop := context.WithTimeout(ctx, t.For+patience)
@@ -176,20 +224,22 @@ func (t *trial) run(ctx context.Context) (err error) {
 	helpers.Go(func() { t.approve(working) })
 	helpers.Go(func() { t.tell(working) })
 	disturbed := make(chan struct{})
-	go func() { defer close(disturbed); t.disturb(disturbing) }()
+	go func() { defer close(disturbed); t.disturb(disturbing, faults) }()
 	for range t.InFlight {
 		clients.Go(func() { t.work(working, disturbing) })
 	}
 	clients.Wait()
 	calm()
 	<-disturbed
-	if err := t.check(working); err != nil {
-		return err
-	}
+	executions, err := t.check(working)
 	stop()
 	helpers.Wait()
-	t.result.Seconds, t.result.Repeated = time.Since(t.begun).Seconds(), t.repeats.Load()
-	return ctx.Err()
+	if t.result.Executions, t.result.Steps = t.result.Executions+executions, t.result.Steps+executions*stepsEach; t.Each > 0 {
+		r := Round{faults[0], t.result.Faults[faults[0]], time.Since(begun).Seconds(), executions, executions * stepsEach}
+		t.result.Rounds = append(t.result.Rounds, r)
+		t.say("%s, %d times: %d executions in %.1f s", r.Fault, r.Times, r.Executions, r.Seconds)
+	}
+	return err
 }
 
 func (t *trial) wrong(format string, args ...any) {

@@ -3,8 +3,11 @@ package chaos
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -19,13 +22,20 @@ const (
 	chainSteps  = 20
 	fanSteps    = 40
 	windowSteps = 30
-	// stepsEach counts all: those above, the two loops themselves, begin, again, ask and end.
-	stepsEach = chainSteps + fanSteps + windowSteps + 2 + 4
+	leafSteps   = 8
+	// stepsEach counts all: those above, the two loops themselves, begin, copy, again, ask and end.
+	stepsEach = chainSteps + fanSteps + windowSteps + leafSteps + 2 + 5
 )
 
-// document is a pipeline with a chain, a fan-out, a window of iterations, a step that fails at first, and one that waits for an
-// approval. Its outputs follow from its parameter.
-func document(name string) json.RawMessage {
+// The folder of the files that each execution copies, with a step for each, and that of its copies.
+const (
+	sourceFolder = "source"
+	copyFolder   = "copies"
+)
+
+// document is a pipeline with a chain, a fan-out, a window of iterations, a step that spawns others, one that fails at first, one that
+// waits for an approval, and a concurrency key. Its outputs follow from its parameter.
+func (t *trial) document() json.RawMessage {
 	type m = map[string]any
 	steps := []m{{"id": "begin", "action": "util.set_output", "params": m{"outputs": m{"n": "{{ params.n }}"}}}}
 	last, value := "begin", "{{ steps.begin.outputs.n }}"
@@ -40,10 +50,13 @@ func document(name string) json.RawMessage {
 		m{"id": "window", "depends_on": []string{"begin"}, "for_each": each(windowSteps), "max_concurrency": 3, "action": "util.noop"},
 		m{"id": "again", "depends_on": []string{"begin"}, "action": "util.exec", "params": m{"command": []string{"sh", "-c", `test "$STEPWELL_ATTEMPT" -gt 1`}},
 			"retry": m{"max_attempts": 10, "backoff_seconds": 0.05}},
+		m{"id": "copy", "depends_on": []string{"begin"}, "action": "media.copy", "retry": m{"max_attempts": 10, "backoff_seconds": 0.05},
+			"params": m{"source": filepath.Join(t.folder, sourceFolder), "destination": filepath.Join(t.folder, copyFolder, t.name+"-{{ params.n }}"), "verify": false,
+				"spawn": m{"action": "util.set_output", "name": "leaf", "params": m{"v": 1}, "on_failure": "fail"}}},
 		m{"id": "ask", "depends_on": []string{last}, "action": "util.approval", "params": m{"message": "Go on?"}},
-		m{"id": "end", "depends_on": []string{"fan", "window", "again", "ask"}, "action": "util.noop"})
-	raw, _ := json.Marshal(m{"name": name, "parameters": []m{{"name": "n", "type": "integer", "required": true}}, "steps": steps, // texts and numbers always can be
-		"outputs": m{"chain": value, "fan": "{{ steps.fan.outputs.results }}", "window": "{{ steps.window.outputs.count }}"}})
+		m{"id": "end", "depends_on": []string{"fan", "window", "again", "ask", "leaf"}, "action": "util.noop"})
+	raw, _ := json.Marshal(m{"name": t.name, "settings": m{"concurrency": m{"key": t.name + "-{{ params.n % 4 }}", "limit": 8}}, "parameters": []m{{"name": "n", "type": "integer", "required": true}}, "steps": steps, // texts and numbers always can be
+		"outputs": m{"chain": value, "fan": "{{ steps.fan.outputs.results }}", "window": "{{ steps.window.outputs.count }}", "leaves": "{{ steps.leaf.count }}"}})
 	return raw
 }
 
@@ -51,6 +64,7 @@ func document(name string) json.RawMessage {
 type outputs struct {
 	Chain  int `json:"chain"`
 	Window int `json:"window"`
+	Leaves int `json:"leaves"`
 	Fan    []struct {
 		Result int `json:"result"`
 	} `json:"fan"`
@@ -62,8 +76,8 @@ func differs(n int, raw []byte) string {
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return err.Error()
 	}
-	if o.Chain != n+chainSteps || o.Window != windowSteps || len(o.Fan) != fanSteps {
-		return fmt.Sprintf("chain %d, window %d, fan of %d", o.Chain, o.Window, len(o.Fan))
+	if o.Chain != n+chainSteps || o.Window != windowSteps || o.Leaves != leafSteps || len(o.Fan) != fanSteps {
+		return fmt.Sprintf("chain %d, window %d, leaves %d, fan of %d", o.Chain, o.Window, o.Leaves, len(o.Fan))
 	}
 	for i, f := range o.Fan {
 		if f.Result != 2*i {
@@ -75,7 +89,19 @@ func differs(n int, raw []byte) string {
 
 // store stores the pipeline.
 func (t *trial) store(ctx context.Context) error {
-	return t.nodes[0].client().Call(ctx, "POST", "/api/v1/pipelines", nil, map[string]any{"document": document(t.name)}, nil)
+	return t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+		return c.Call(ctx, "POST", "/api/v1/pipelines", nil, map[string]any{"document": t.document()}, nil)
+	})
+}
+
+// lay makes the files that executions copy.
+func (t *trial) lay() error {
+	folder := filepath.Join(t.folder, sourceFolder)
+	err := os.Mkdir(folder, 0o700)
+	for i := range leafSteps {
+		err = errors.Join(err, os.WriteFile(filepath.Join(folder, fmt.Sprintf("%d.jpg", i)), fmt.Appendf(nil, "file %d", i), 0o600))
+	}
+	return err
 }
 
 // ask calls some server until one answers, or ctx ends. A refusal that will not pass is returned.
@@ -83,7 +109,7 @@ func (t *trial) ask(ctx context.Context, do func(context.Context, *api.Client) e
 	for {
 		var err error = errAway
 		if c := t.nodes[rand.IntN(len(t.nodes))].client(); c != nil {
-			one, cancel := context.WithTimeout(ctx, lease)
+			one, cancel := context.WithTimeout(ctx, workerLease)
 			err = do(one, c)
 			cancel()
 		}
@@ -108,7 +134,7 @@ var errAway = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the serv
 func (t *trial) work(ctx, disturbing context.Context) {
 	for disturbing.Err() == nil {
 		n := int(t.next.Add(1))
-		if t.Executions > 0 && n > t.Executions {
+		if most := max(t.Executions, t.Each); most > 0 && n > most {
 			t.next.Add(-1)
 			return
 		}

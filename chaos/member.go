@@ -33,12 +33,15 @@ type member struct {
 	ours    bool        // it has been killed or stopped on purpose
 }
 
-// begin starts all processes, and stores the pipeline.
+// begin starts all processes.
 func (t *trial) begin(ctx context.Context) error {
+	if err := t.lay(); err != nil {
+		return err
+	}
 	for i := range t.Nodes {
 		m := &member{t: t, name: fmt.Sprintf("node-%d", i+1), serves: true}
 		m.args = func() []string {
-			return []string{"serve", "--db", t.DB, "--data", m.name, "--listen", "127.0.0.1:0", "--workers", "4"}
+			return []string{"serve", "--db", t.DB, "--data", m.name, "--listen", "127.0.0.1:0", "--workers", "4", "--queue", t.Queue}
 		}
 		t.nodes = append(t.nodes, m)
 		if err := m.start(ctx); err != nil {
@@ -55,7 +58,7 @@ func (t *trial) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.store(ctx)
+	return nil
 }
 
 // start starts the process, and waits until a server serves or a worker has joined one.
@@ -64,7 +67,8 @@ func (m *member) start(ctx context.Context) error {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return err
 	}
-	p, err := child.Start(m.t.folder, []string{masterKey, "STEPWELL_SERVER_LIMITS_RATE=100000", "STEPWELL_SERVER_LIMITS_BURST=100000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0"}, m.args()...)
+	p, err := child.Start(m.t.folder, []string{masterKey, "STEPWELL_SERVER_LIMITS_RATE=100000", "STEPWELL_SERVER_LIMITS_BURST=100000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0",
+		fmt.Sprintf("STEPWELL_SERVER_WORKER_LEASE_SECONDS=%g", m.t.lease.Seconds())}, m.args()...)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func (p *program) newChaosCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "chaos",
 		Short: "Disturb servers and workers on a PostgreSQL database, and check that nothing is lost",
-		Long: `Runs servers and workers of this program on a PostgreSQL database of its own, starts executions of 96 steps all the
+		Long: `Runs servers and workers of this program on a PostgreSQL database of its own, starts executions of 105 steps all the
 while, and kills, stops and freezes processes, cuts their connections and stalls the database, in an order that --seed
 gives. At the end it asks the tables, with SQL of its own: has every execution completed once, with the right outputs, every step
 once, no gap in any step log, and nothing left behind?
@@ -52,6 +52,7 @@ Exit codes: 0 all is as it should be, 1 something is not.`,
 	f.StringVar(&o.DB, "store", "", "`URL` of the database, such as postgres://user@host/chaos")
 	f.StringVar(&o.Queue, "queue", "", "`URL` of a Redis server of its own, in whose lists the steps are offered; it is emptied and cut off too")
 	f.Float64Var(&minutes, "minutes", 1, "for how long")
+	f.IntVar(&o.Each, "each", 0, "instead of all faults by chance, each in turn meets so many executions, and the tables are asked after each")
 	f.IntVar(&o.Executions, "executions", 0, "end earlier, after so many executions; 0 is no limit")
 	f.Uint64Var(&o.Seed, "seed", 0, "order of the faults; 0 draws one, which the result names")
 	f.Float64Var(&pause, "pause", 2, "`seconds` between two faults, on average")
