@@ -104,9 +104,12 @@ var left = map[string]string{
 // checkLeft waits a while for nothing to be left.
 func (t *trial) checkLeft(ctx context.Context, what string, count func() (int, error)) error {
 	n, err := 0, error(nil)
-	for range 100 {
+	for i := range 100 {
 		if n, err = count(); err != nil || n == 0 {
 			return err
+		}
+		if i%10 == 9 {
+			t.say("%d %s are left", n, what)
 		}
 		wait(ctx, 200*time.Millisecond)
 	}

@@ -25,6 +25,7 @@ type member struct {
 	t      *trial
 	name   string
 	serves bool
+	listen string // of a server: it comes back where it was
 	args   func() []string
 
 	mu      sync.Mutex
@@ -39,9 +40,9 @@ func (t *trial) begin(ctx context.Context) error {
 		return err
 	}
 	for i := range t.Nodes {
-		m := &member{t: t, name: fmt.Sprintf("node-%d", i+1), serves: true}
+		m := &member{t: t, name: fmt.Sprintf("node-%d", i+1), serves: true, listen: "127.0.0.1:0"}
 		m.args = func() []string {
-			return []string{"serve", "--db", t.DB, "--data", m.name, "--listen", "127.0.0.1:0", "--workers", "4", "--queue", t.Queue}
+			return []string{"serve", "--db", t.DB, "--data", m.name, "--listen", m.listen, "--workers", "4", "--queue", t.Queue}
 		}
 		t.nodes = append(t.nodes, m)
 		if err := m.start(ctx); err != nil {
@@ -87,7 +88,7 @@ func (m *member) start(ctx context.Context) error {
 			return err
 		}
 		m.mu.Lock()
-		m.api = c
+		m.api, m.listen = c, address
 		m.mu.Unlock()
 	}
 	go m.watch(p)
