@@ -97,6 +97,7 @@ func (t *trial) checkOutputs(ctx context.Context) (executions int, err error) {
 var left = map[string]string{
 	"entries of the outbox":    `SELECT count(*) FROM outgoing`,
 	"slots that are held":      `SELECT count(*) FROM seat`,
+	"permits in use":           `SELECT coalesce(sum(demand), 0) FROM permit`,
 	"requests to executions":   `SELECT count(*) FROM request`,
 	"signals that nobody took": `SELECT count(*) FROM signal WHERE taken IS NULL`,
 }

@@ -131,7 +131,11 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 	}
 	all := maps.Clone(faults)
 	for name, happen := range o.More {
-		all[name] = func(_ *trial, ctx context.Context) error { return happen(ctx) }
+		all[name] = func(t *trial, ctx context.Context) error {
+			t.excuse()
+			defer t.excuse()
+			return happen(ctx)
+		}
 	}
 	names := slices.Sorted(maps.Keys(all))
 	if len(o.Faults) == 0 {

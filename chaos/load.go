@@ -27,6 +27,12 @@ const (
 	stepsEach = chainSteps + fanSteps + windowSteps + leafSteps + 2 + 5
 )
 
+// queueName is a queue that all servers serve together with no more than queueLimit steps at once.
+const (
+	queueName  = "narrow"
+	queueLimit = 12
+)
+
 // The folder of the files that each execution copies, with a step for each, and that of its copies.
 const (
 	sourceFolder = "source"
@@ -46,7 +52,7 @@ func (t *trial) document() json.RawMessage {
 	}
 	each := func(n int) string { return fmt.Sprintf("{{ range(%d) | list }}", n) }
 	steps = append(steps,
-		m{"id": "fan", "depends_on": []string{"begin"}, "for_each": each(fanSteps), "action": "util.transform", "params": m{"input": "{{ item }}", "expression": "{{ input * 2 }}"}},
+		m{"id": "fan", "depends_on": []string{"begin"}, "for_each": each(fanSteps), "queue": queueName, "action": "util.transform", "params": m{"input": "{{ item }}", "expression": "{{ input * 2 }}"}},
 		m{"id": "window", "depends_on": []string{"begin"}, "for_each": each(windowSteps), "max_concurrency": 3, "action": "util.noop"},
 		m{"id": "again", "depends_on": []string{"begin"}, "action": "util.exec", "params": m{"command": []string{"sh", "-c", `test "$STEPWELL_ATTEMPT" -gt 1`}},
 			"retry": m{"max_attempts": 10, "backoff_seconds": 0.05}},
@@ -147,38 +153,38 @@ func (t *trial) work(ctx, disturbing context.Context) {
 
 // execute starts execution n, under a key of its own, and waits for its end.
 func (t *trial) execute(ctx context.Context, n int) error {
-	id := ""
-	if err := t.ask(ctx, func(ctx context.Context, c *api.Client) error {
-		started, err := c.Execute(ctx, api.ExecuteRequest{Workflow: t.name, Params: api.Object{"n": n}}, fmt.Sprintf("%s-%d", t.name, n))
-		if err == nil {
-			id = started.ID
-		}
-		return err
-	}); err != nil {
-		return err
-	}
-	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+	id, err := t.start(ctx, n)
+	for pause := 50 * time.Millisecond; err == nil; pause = min(2*pause, time.Second) {
 		status := ""
-		if err := t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+		err = t.ask(ctx, func(ctx context.Context, c *api.Client) error {
 			x, err := c.Execution(ctx, id)
 			if err == nil {
 				status = x.Status
 			}
 			return err
-		}); err != nil {
-			return fmt.Errorf("%s: %w", id, err)
-		}
-		switch status {
-		case "completed":
+		})
+		switch {
+		case err != nil:
+		case status == "completed":
 			return nil
-		case "failed", "cancelled":
-			return fmt.Errorf("%s is %s", id, status)
+		case status == "failed", status == "cancelled":
+			err = errors.New(status)
+		default:
+			wait(ctx, pause)
+			err = ctx.Err()
 		}
-		if ctx.Err() != nil {
-			return fmt.Errorf("%s is still %s", id, status)
-		}
-		wait(ctx, pause)
 	}
+	return fmt.Errorf("%s: %w", id, err)
+}
+
+func (t *trial) start(ctx context.Context, n int) (id string, err error) {
+	return id, t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+		started, err := c.Execute(ctx, api.ExecuteRequest{Workflow: t.name, Params: api.Object{"n": n}}, fmt.Sprintf("%s-%d", t.name, n))
+		if err == nil {
+			id = started.ID
+		}
+		return err
+	})
 }
 
 // approve answers the questions of all executions, each through some server.

@@ -52,7 +52,7 @@ func (t *trial) begin(ctx context.Context) error {
 	for i := range t.Workers {
 		m := &member{t: t, name: fmt.Sprintf("worker-%d", i+1)}
 		m.args = func() []string {
-			return []string{"worker", "--name", m.name, "--data", m.name, "--concurrency", "8", "--server", strings.Join(t.addresses(), ","), "--redis", t.Queue}
+			return []string{"worker", "--name", m.name, "--data", m.name, "--concurrency", "8", "--queues", "default," + queueName, "--server", strings.Join(t.addresses(), ","), "--redis", t.Queue}
 		}
 		t.workers = append(t.workers, m)
 		if err := m.start(ctx); err != nil {
@@ -65,7 +65,8 @@ func (t *trial) begin(ctx context.Context) error {
 // start starts the process, and waits until a server serves or a worker has joined one.
 func (m *member) start(ctx context.Context) error {
 	folder := filepath.Join(m.t.folder, m.name)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
+	settings := fmt.Appendf(nil, "queues: {%s: {concurrency: %d}}\n", queueName, queueLimit)
+	if err := errors.Join(os.MkdirAll(folder, 0o700), os.WriteFile(filepath.Join(folder, "stepwell.yaml"), settings, 0o600)); err != nil {
 		return err
 	}
 	p, err := child.Start(m.t.folder, []string{masterKey, "STEPWELL_SERVER_LIMITS_RATE=100000", "STEPWELL_SERVER_LIMITS_BURST=100000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0",

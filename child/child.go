@@ -63,10 +63,17 @@ func (p *Process) read(said io.Reader) {
 		if p.lines = append(p.lines, lines.Text()); len(p.lines) > maxSaid {
 			p.lines = p.lines[1:]
 		}
-		var said struct{ Msg, Address, Node string } // of a server or of a worker
-		if p.address == "" && json.Unmarshal(lines.Bytes(), &said) == nil && (said.Msg == "ready" || said.Msg == "joined") && said.Address+said.Node != "" {
-			p.address = said.Address + said.Node
-			close(p.ready)
+		var said struct{ Msg, Address, Node string }
+		if p.address == "" && json.Unmarshal(lines.Bytes(), &said) == nil {
+			switch {
+			case said.Msg == "ready":
+				p.address = said.Address
+			case said.Msg == "joined" && p.cmd.Args[1] != "serve": // a server's own worker joins it before it is ready
+				p.address = said.Node
+			}
+			if p.address != "" {
+				close(p.ready)
+			}
 		}
 		p.mu.Unlock()
 	}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"net/url"
 	"os"
@@ -14,18 +15,22 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"golang.org/x/sync/errgroup"
+
 	"github.com/stepwell/stepwell/chaos"
 	"github.com/stepwell/stepwell/proxytest"
 	"github.com/stepwell/stepwell/redistest"
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
-// faultRuns is how many executions of 105 steps each row meets: STEPWELL_FAULT_RUNS of them. 100 are the 10,500 steps of the full form.
-func faultRuns() int {
+// faultRuns is how many executions of 105 steps each row meets: STEPWELL_FAULT_RUNS of them. 100 are the 10,500 steps of the full form, in which
+// all rows happen.
+func faultRuns() (n int, full bool) {
 	if n, err := strconv.Atoi(os.Getenv("STEPWELL_FAULT_RUNS")); err == nil {
-		return n
+		return n, true
 	}
-	return 12
+	return 10, false
 }
 
 // faultRig is what the rows disturb beside the processes: a PostgreSQL server behind two proxies, of which the first knows its protocol.
@@ -95,41 +100,84 @@ func (f *faultRig) database() map[string]func(context.Context) error {
 	}
 }
 
-// neighbours is what programs on another database of the server do all the while: they write as fast as they can.
+// neighbours is what programs on another database of the server do for a while: each writes a megabyte after the other.
 func (f *faultRig) neighbours(ctx context.Context) error {
-	return nil
+	other, err := postgrestest.Create(f.server.URL(), "")
+	if err != nil {
+		return err
+	}
+	defer func() { f.must(postgrestest.Drop(other)) }()
+	if err := postgrestest.Exec(other, `CREATE TABLE pgbench (n bigserial, body text)`); err != nil {
+		return err
+	}
+	ctx, end := context.WithTimeout(ctx, 3*time.Second)
+	defer end()
+	var all errgroup.Group
+	for range 8 {
+		all.Go(func() error {
+			conn, err := pgx.Connect(ctx, other)
+			for err == nil {
+				_, err = conn.Exec(ctx, `INSERT INTO pgbench (body) SELECT repeat(md5(n::text), 32) FROM generate_series(1, 1000) n`)
+			}
+			if conn != nil {
+				_ = conn.Close(context.WithoutCancel(ctx))
+			}
+			if ctx.Err() != nil {
+				return nil
+			}
+			return err
+		})
+	}
+	return all.Wait()
+}
+
+func (f *faultRig) must(err error) {
+	if err != nil {
+		f.t.Error(err)
+	}
 }
 
 // trial runs the rows, and fails with what is wrong in the books.
 func (f *faultRig) trial(o chaos.Options) *chaos.Result {
 	f.t.Helper()
+	each, _ := faultRuns()
 	os.Args[0] = "stepwell" // what the trial starts is this program under that name
 	var said strings.Builder
-	o.DB, o.Each, o.For, o.Pause, o.InFlight, o.Said = f.address, faultRuns(), time.Minute, 200*time.Millisecond, max(4, faultRuns()/3), &said
+	o.Said = &said
+	if testing.Verbose() {
+		o.Said = io.MultiWriter(&said, os.Stderr)
+	}
+	o.DB, o.Each, o.For, o.Pause, o.InFlight = f.address, each, time.Minute, 200*time.Millisecond, max(4, each/3)
 	r, err := chaos.Run(f.t.Context(), o)
 	if err != nil || len(r.Wrong) > 0 {
 		f.t.Fatalf("%v\n%s\n%s", err, r.Text(), said.String())
 	}
 	f.t.Log("\n" + r.Text())
-	if r.Executions != len(o.Faults)*faultRuns() {
+	if r.Executions != len(o.Faults)*each {
 		f.t.Errorf("%d executions", r.Executions)
 	}
 	return r
 }
 
-// rows are those of a table, or those of STEPWELL_FAULTS.
-func rows(names []string, more map[string]func(context.Context) error) []string {
+// rows are those of a table: the first ones, in the full form all, or those of STEPWELL_FAULTS.
+func rows(first, names []string, more map[string]func(context.Context) error) []string {
 	if only := os.Getenv("STEPWELL_FAULTS"); only != "" {
 		return strings.Split(only, ",")
+	}
+	if _, full := faultRuns(); !full {
+		return first
 	}
 	return slices.Concat(names, slices.Sorted(maps.Keys(more)))
 }
 
 // TestFaultTable has everything happen that may happen to servers, workers and PostgreSQL, each to executions of its own, and asks the tables after each.
+// The clocks of the two servers are two hours apart.
 func TestFaultTable(t *testing.T) {
+	t.Setenv(clocksVariable, "node-1=1h,node-2=-1h")
 	f := newFaultRig(t)
 	more := f.database()
-	f.trial(chaos.Options{Seed: 12, Nodes: 2, Workers: 2, More: more, Faults: rows([]string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped",
+	f.trial(chaos.Options{Seed: 12, Nodes: 2, Workers: 2, More: more, Faults: rows([]string{"worker-and-node-killed", "owners-swapped", "database-restarted",
+		"commit-cut-in-between", "commit-answer-lost"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped",
 		"node-frozen", "worker-frozen", "owners-swapped", "database-cut", "database-slow", "database-stall"}, more)})
 }
 
@@ -149,9 +197,6 @@ func TestFaultTableRedis(t *testing.T) {
 			return during(ctx, 5*time.Second, func() { line.Stall(); line.Refuse(true) }, func() { line.Cut(); line.Refuse(false); line.Resume() })
 		},
 	}
-	f.trial(chaos.Options{Seed: 34, Nodes: 2, Workers: 2, More: more, Queue: "redis://" + line.Address(), Faults: rows([]string{"node-killed", "worker-killed", "worker-and-node-killed",
-		"queue-flushed", "queue-cut", "queue-stalled", "queue-slow", "queue-popped", "queue-doubled"}, more)})
-	if info, err := redistest.Do(redis.Address(), "INFO", "commandstats"); err != nil || !strings.Contains(info, "cmdstat_lpush") || !strings.Contains(info, "cmdstat_blmpop") {
-		t.Errorf("the steps were not in Redis: %v\n%s", err, info)
-	}
+	f.trial(chaos.Options{Seed: 34, Nodes: 2, Workers: 2, More: more, Queue: "redis://" + line.Address(), Faults: rows([]string{"queue-doubled", "queue-popped",
+		"queue-restarted-empty", "queue-partitioned"}, []string{"worker-killed", "worker-stopped", "node-stopped", "queue-flushed", "queue-cut", "queue-stalled", "queue-slow", "queue-popped", "queue-doubled"}, more)})
 }

@@ -29,7 +29,7 @@ import (
 var update = flag.Bool("update", false, "write the expected output into the scripts and golden files")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"stepwell": main, "hands": hands})
+	testscript.Main(m, map[string]func(){"stepwell": shifted, "hands": hands})
 }
 
 // TestScripts runs every script in testdata/script: the command as people use it, in a process of its

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -37,9 +38,12 @@ type serviceSettings struct {
 	Actions map[string]service.Endpoint `json:"actions"`
 }
 
+// clock is the machine's. A test shifts it.
+var clock = time.Now
+
 // options are those of an App that go with the settings.
 func (p *program) options() (app.Options, error) {
-	o := app.Options{Data: p.settings.data, Synchronous: p.settings.sync.value, Workers: p.settings.workers}
+	o := app.Options{Data: p.settings.data, Synchronous: p.settings.sync.value, Workers: p.settings.workers, Now: clock}
 	if o.Data == "" || !p.settings.inFile() {
 		o.DB = p.settings.db
 	}

@@ -153,13 +153,14 @@ func (w *Worker) sendLoop(ctx context.Context) {
 			in.Outcomes[i] = *t.outcome
 		}
 		out, err := w.turn(ctx, in)
-		if err != nil {
-			w.failed(ctx, "outcomes are kept, and offered again", err)
-		}
-		if w.settled(batch, &out) {
+		kept := w.settled(batch, &out)
+		if err == nil { // what the node cannot take now, as another one runs its execution, keeps no other outcome waiting
+			w.sendLater(kept)
 			pause = firstPause
 			continue
 		}
+		w.failed(ctx, "outcomes are kept, and offered again", err)
+		w.sendAgain(kept)
 		if action.Pause(ctx, pause) != nil {
 			return
 		}
@@ -239,8 +240,8 @@ func (w *Worker) unbegun() (list []wire.ID) {
 	return list
 }
 
-// settled forgets outcomes, and puts those back that are to be offered again. It reports whether there was one to forget.
-func (w *Worker) settled(batch []*task, out *wire.Turned) bool {
+// settled forgets outcomes that are committed or refused, and returns the others, which are to be offered again.
+func (w *Worker) settled(batch []*task, out *wire.Turned) (kept []*task) {
 	done := make(map[wire.ID]bool, len(out.Committed)+len(out.Refused))
 	for _, k := range out.Committed {
 		done[k] = true
@@ -251,7 +252,7 @@ func (w *Worker) settled(batch []*task, out *wire.Turned) bool {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	kept := batch[:0]
+	kept = batch[:0]
 	for _, t := range batch {
 		if !done[t.id] {
 			kept = append(kept, t)
@@ -261,13 +262,34 @@ func (w *Worker) settled(batch []*task, out *wire.Turned) bool {
 		delete(w.held, t.key())
 	}
 	clear(batch[len(kept):])
-	if len(kept) > 0 {
-		w.unsent = append(kept[:len(kept):len(kept)], w.unsent...)
-	}
 	if w.tellFetchers(); w.outbox == 0 {
 		w.change()
 	}
-	return len(kept) < len(batch)
+	return kept
+}
+
+// sendAgain has outcomes offered before all others.
+func (w *Worker) sendAgain(list []*task) {
+	if len(list) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.unsent = append(list[:len(list):len(list)], w.unsent...)
+	w.tellSender()
+}
+
+// sendLater has outcomes offered again after a pause, which doubles.
+func (w *Worker) sendLater(list []*task) {
+	if len(list) == 0 {
+		return
+	}
+	pause := lastPause
+	for _, t := range list {
+		t.pause = max(firstPause, min(2*t.pause, lastPause))
+		pause = min(pause, t.pause)
+	}
+	time.AfterFunc(pause, func() { w.sendAgain(list) })
 }
 
 // tellLoop sends lines and progress.

@@ -35,6 +35,7 @@ type task struct {
 	progress *wire.Progress
 	outcome  *wire.Outcome // nil: it runs
 	size     int           // of outcome, in bytes
+	pause    time.Duration // before it is offered again
 }
 
 func (t *task) key() taskID { return taskID{t.Run, t.Idx, t.Epoch} }
