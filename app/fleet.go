@@ -64,6 +64,9 @@ func (a *App) join(ctx context.Context, o *Options) error {
 	if !ok || o.readOnly {
 		return nil
 	}
+	if o.serves {
+		KeepHeadroom()
+	}
 	address, err := "", error(nil)
 	if o.advertise != nil {
 		if address, err = o.advertise(ctx); err != nil {

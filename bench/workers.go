@@ -57,6 +57,7 @@ func work(ctx context.Context, b *Options) error {
 		defer lists.Close()
 		o.Lists = lists
 	}
+	app.KeepHeadroom()
 	w, err := link.New(o)
 	if err != nil {
 		return err

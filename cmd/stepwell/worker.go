@@ -135,6 +135,7 @@ func (p *program) work(f *workerFlags) (err error) {
 		defer lists.Close()
 		o.Lists = lists
 	}
+	app.KeepHeadroom()
 	w, err := link.New(o)
 	if err != nil {
 		return err
