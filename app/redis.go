@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -197,15 +198,21 @@ func (s *Server) drainPools() {
 
 // OpenLists connects to the Redis server whose lists a worker takes steps from. While it is away, this waits; CodeInvalid: a
 // malformed address, or a server that cannot serve lists. Close the lists behind their worker.
-func OpenLists(ctx context.Context, url string) (*redisq.Lists, error) {
+func OpenLists(ctx context.Context, url string, log *slog.Logger) (*redisq.Lists, error) {
 	l, err := redisq.Open(redisq.Options{URL: url})
 	if err != nil {
 		return nil, err
 	}
-	for {
+	for away := false; ; away = true {
 		err := l.Ping(ctx)
 		if err == nil {
+			if away {
+				log.Info("the lists of steps are there now")
+			}
 			return l, nil
+		}
+		if !away && stepwell.CodeOf(err) != stepwell.CodeInvalid {
+			log.Warn("the lists of steps are away: this worker waits for them", "error", err)
 		}
 		if stepwell.CodeOf(err) == stepwell.CodeInvalid || action.Pause(ctx, time.Second) != nil {
 			l.Close()

@@ -313,6 +313,9 @@ func (f forecast) Why(ctx context.Context, id, step string) ([]engine.Reason, er
 	if name, ok := unserved[step]; ok && len(reasons) > 0 && reasons[0].Code == engine.WhyQueued {
 		reasons[0].Message = waitsFor(name) + strings.TrimPrefix(reasons[0].Message, "waits for a worker")
 	}
+	if name := f.desk.ListOf(id, step); name != "" && len(reasons) > 0 && reasons[0].Code == engine.WhyQueued {
+		reasons[0].Message = "waits in the Redis list " + name + ": no worker has taken it from there"
+	}
 	if name, waits := f.desk.WaitsIn(id, step); waits && f.node != nil && len(reasons) > 0 {
 		if text := f.node.permits.Explain(name); text != "" {
 			reasons[0].Message = text

@@ -50,7 +50,7 @@ func work(ctx context.Context, b *Options) error {
 	o := link.Options{Nodes: []string{b.Store}, Name: "bench-" + strconv.Itoa(os.Getpid()), Stream: true, Actions: actions, Concurrency: b.Workers, Header: http.Header{},
 		Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
 	if b.redis() != "" {
-		lists, err := app.OpenLists(ctx, b.Queue)
+		lists, err := app.OpenLists(ctx, b.Queue, slog.Default())
 		if err != nil {
 			return err
 		}

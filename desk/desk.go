@@ -87,10 +87,11 @@ type Desk struct {
 	byRun    map[flight]*attempt // for callers that know the execution by its number
 	waiting  map[string]int      // attempts in the queue that links may take, by action
 	sessions map[string]*session
-	portable map[string]bool // whether steps of an action may go elsewhere
-	stopped  bool            // no more tasks go out
-	nodes    []string        // Options.Nodes, as last seen
-	nodesNo  int             // changes of nodes
+	flying   map[flight]string // the workers of attempts that are about to be expected
+	portable map[string]bool   // whether steps of an action may go elsewhere
+	stopped  bool              // no more tasks go out
+	nodes    []string          // Options.Nodes, as last seen
+	nodesNo  int               // changes of nodes
 	chores   []func(context.Context)
 	wake     chan struct{} // one token: chores are there
 	out      offers
@@ -190,7 +191,7 @@ func New(o Options) *Desk {
 		o.Offered = 3 * time.Second
 	}
 	serving, shut := context.WithCancel(context.Background())
-	d := &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]*attempt{}, waiting: map[string]int{}, sessions: map[string]*session{},
+	d := &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]*attempt{}, flying: map[flight]string{}, waiting: map[string]int{}, sessions: map[string]*session{},
 		portable: map[string]bool{}, wake: make(chan struct{}, 1)}
 	d.initOffers()
 	return d

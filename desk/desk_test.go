@@ -332,3 +332,39 @@ func TestTwoProcessesOneName(t *testing.T) {
 		t.Errorf("an old one is called %q", name)
 	}
 }
+
+// A step that a worker is known to have begun is expected back from that worker alone, whatever others say that they hold.
+func TestLiarAtAdoption(t *testing.T) {
+	db := dbOf(t)
+	first := newNode(t, db, desk.Options{}, never("t.far"))
+	c := client{n: first, name: "w1"}.join("t.far")
+	id := first.begin(one)
+	a := c.task()
+	if status, p := c.send("claim", wire.Claim{Worker: c.name, StepID: a.StepID, Epoch: a.Epoch}, nil); status != 200 {
+		t.Fatalf("claim: %d, %+v", status, p)
+	}
+	first.stop()
+	n := newNode(t, db, desk.Options{}, never("t.far"))
+	if err := n.RecoverAll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	c.n = n
+	liar := client{n: n, name: "liar"}.join("t.far")
+	liar.turn(wire.Turn{Holding: []wire.ID{a.ID}})
+	for { // until the node expects it
+		out := liar.report(completed(a, `{"v":"lie"}`))
+		if len(out.Committed) > 0 {
+			t.Fatal("the lie is taken")
+		}
+		if len(out.Refused) > 0 {
+			break
+		}
+	}
+	c.join("t.far")
+	if out := c.report(completed(a, `{"v":"true"}`)); len(out.Committed) != 1 {
+		t.Errorf("the worker's outcome: %+v", out)
+	}
+	if _, steps := n.end(id, stepwell.ExecutionCompleted); string(steps["a"].Output) != `{"v":"true"}` {
+		t.Errorf("step %s", steps["a"].Output)
+	}
+}

@@ -20,6 +20,8 @@ import (
 type Lists interface {
 	// Has reports whether the steps of a queue are offered in lists.
 	Has(queue string) bool
+	// Name is that of the list of a queue, for people.
+	Name(queue string) string
 	// Push adds messages, to be taken in their order, behind the others of the same class: 1 for priorities above 0, 0, or
 	// -1 for those below. After an error nobody knows how many have been added.
 	Push(ctx context.Context, queue string, class int, messages [][]byte) error

@@ -128,7 +128,7 @@ func (d *Desk) recall(ctx context.Context, k id) (done bool, err error) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.expect(t, true, "")
+	d.expect(t, true, d.flying[flight{run, k.idx, k.epoch}])
 	return false, nil
 }
 

@@ -235,13 +235,16 @@ func (d *Desk) renew(s *session, list []wire.ID) error {
 }
 
 // adopt renews the lease of an attempt that a worker holds, or gives it one that nobody holds any more. It reports whether
-// the worker holds it then. The caller holds the lock.
+// the worker holds it then: not if another one is known to have begun it on the node before, whoever says what. The caller
+// holds the lock.
 func (d *Desk) adopt(a *attempt, s *session) bool {
 	switch {
 	case a.state == held && a.holder == s:
 	case a.state == offered:
 		d.markTaken(a)
 		d.hold(a, s, a.lease)
+	case a.state == expected && a.worker != "" && a.worker != s.name:
+		return false
 	case a.state == expected, a.state == loose, a.state == waiting && a.given:
 		d.hold(a, s, queue.Lease{})
 	default:

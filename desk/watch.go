@@ -57,7 +57,11 @@ func (d *Desk) Expect(run int64, flying []engine.Flight) {
 	list := append([]engine.Flight{}, flying...)
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	for _, f := range list {
+		d.flying[flight{run, f.Idx, f.Epoch}] = f.Worker
+	}
 	d.do(func(ctx context.Context) {
+		defer d.forgetFlying(run, list)
 		for _, f := range list {
 			if d.o.Gone(f.Worker) {
 				d.gone = append(d.gone, conductor.RunEvent{Run: run, Event: engine.Event{Kind: engine.Lost, At: d.o.Now().UnixMicro(), Idx: f.Idx, Epoch: f.Epoch, Worker: f.Worker}})
@@ -75,6 +79,15 @@ func (d *Desk) Expect(run int64, flying []engine.Flight) {
 			d.mu.Unlock()
 		}
 	})
+}
+
+// forgetFlying is for attempts that are expected by now.
+func (d *Desk) forgetFlying(run int64, list []engine.Flight) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, f := range list {
+		delete(d.flying, flight{run, f.Idx, f.Epoch})
+	}
 }
 
 // sweep ends what has lasted too long.

@@ -61,6 +61,18 @@ func (d *Desk) Unserved(execution string) map[string]string {
 	return found
 }
 
+// ListOf is the list outside from which nobody has taken a step of an execution, as far as is known here; "": it is in none.
+func (d *Desk) ListOf(execution, step string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for k, a := range d.attempts {
+		if k.execution == execution && a.state == offered && a.task.Key == step {
+			return d.o.Lists.Name(a.task.Step.Policy.Queue)
+		}
+	}
+	return ""
+}
+
 // WaitsIn is the queue in which a step of an execution waits; false: it does not wait.
 func (d *Desk) WaitsIn(execution, step string) (name string, ok bool) {
 	d.mu.Lock()

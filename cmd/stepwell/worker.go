@@ -92,13 +92,13 @@ func (f *workerFlags) options(p *program) (o link.Options, err error) {
 }
 
 // openLists connects to the Redis server; nil: none is named.
-func (f *workerFlags) openLists() (*redisq.Lists, error) {
+func (f *workerFlags) openLists(log *slog.Logger) (*redisq.Lists, error) {
 	if f.redis == "" {
 		return nil, nil
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	return app.OpenLists(ctx, f.redis)
+	return app.OpenLists(ctx, f.redis, log)
 }
 
 func workerName() string {
@@ -127,7 +127,7 @@ func (p *program) work(f *workerFlags) (err error) {
 	}
 	defer func() { err = errors.Join(err, own.Close()) }()
 	o.Actions, o.Streams = own.Actions, own.Streams
-	lists, err := f.openLists()
+	lists, err := f.openLists(o.Log)
 	if err != nil {
 		return err
 	}

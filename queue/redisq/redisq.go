@@ -119,6 +119,9 @@ func keysOf(name string) []string {
 	return []string{k + ":high", k, k + ":low"}
 }
 
+// Name is the list of a queue's steps of ordinary priority.
+func (l *Lists) Name(queue string) string { return keyOf(queue) }
+
 // Defers reports whether messages of a class have to stay out of the list of a queue while it is long: in a single list, those
 // below the others.
 func (l *Lists) Defers(name string, class int) bool {

@@ -27,7 +27,7 @@ const (
 
 // popLoop takes tasks from lists while there are free slots. What is on its way when ctx ends is offered again by its node.
 func (w *Worker) popLoop(ctx context.Context) {
-	pause := firstPause
+	pause, away := firstPause, false
 	for w.await(ctx, func() bool { return w.wanted(0) > 0 }) {
 		w.mu.Lock()
 		w.renewCredit()
@@ -38,10 +38,17 @@ func (w *Worker) popLoop(ctx context.Context) {
 		}
 		list, err := w.o.Lists.Pop(ctx, w.o.Queues, count, popWait)
 		if err != nil {
-			w.failed(ctx, "no tasks can be taken from the lists, trying again", err)
+			if !away {
+				w.failed(ctx, "the lists of steps are away, trying again: until they are back, steps come from servers alone", err)
+				away = true
+			}
 			_ = action.Pause(ctx, pause) // the loop looks at ctx
 			pause = min(2*pause, lastPause)
 			continue
+		}
+		if away {
+			w.o.Log.Info("the lists of steps are back")
+			away = false
 		}
 		pause = firstPause
 		for node, messages := range w.sorted(list) {
