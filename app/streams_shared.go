@@ -41,6 +41,15 @@ func (o *Options) claimStreams(ctx context.Context, db Store) (identity string, 
 	return named.ID(), nil
 }
 
+// ProbeStreams checks the place of Options.SharedStreams, and leaves nothing there.
+func (o *Options) ProbeStreams(ctx context.Context) error {
+	place, err := files.OpenShared(o.SharedStreams, o.S3)
+	if err != nil {
+		return err
+	}
+	return place.Probe(ctx)
+}
+
 // Worker is what runs steps in a process without a database.
 type Worker struct {
 	Actions *action.Registry

@@ -72,6 +72,15 @@ func (e *examination) tokens(ctx context.Context) {
 	}
 }
 
+func (e *examination) streams(ctx context.Context) {
+	if e.App.SharedStreams == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkPatience)
+	defer cancel()
+	e.result(e.App.ProbeStreams(ctx), "streams", "streams.shared is a folder or a bucket of all servers and workers that run streams", "%s can be shared", e.App.SharedStreams)
+}
+
 // request expects a status from a URL.
 func request(ctx context.Context, address string, want int) error {
 	ctx, cancel := context.WithTimeout(ctx, checkPatience)

@@ -371,6 +371,32 @@ func TestStreamBucketAway(t *testing.T) {
 	}
 }
 
+// TestStreamCancelled cancels an execution while a worker runs its stream.
+func TestStreamCancelled(t *testing.T) {
+	r := newStreamRig(t, "", 1)
+	r.worker("one")
+	reached, goOn := make(chan struct{}), make(chan struct{})
+	r.at(durabletest.PutVersion, 3, func() bool {
+		close(reached)
+		<-goOn
+		return false
+	})
+	id := r.start("ndjson", "cancelled")
+	r.wait("a save", reached)
+	c := r.servers[0].client
+	if _, err := c.Cancel(t.Context(), id, "enough"); err != nil {
+		t.Fatal(err)
+	}
+	defer close(goOn)
+	r.servers[0].until("the end of the execution", func() bool {
+		x, err := c.Execution(t.Context(), id)
+		return err == nil && x.Status == "cancelled"
+	})
+	if list, err := r.bucket.Backend.ListBucket("data", &gofakes3.Prefix{HasPrefix: true, Prefix: "out/cancelled/"}, gofakes3.ListBucketPage{}); err != nil || len(list.Contents) > 0 {
+		t.Errorf("a cancelled stream has published: %+v %v", list, err)
+	}
+}
+
 // TestStreamNodeKilled kills the server of a stream that a worker runs: the worker goes on, and reports to the other server. Then
 // both are killed: another worker goes on where the first has handed the stream over.
 func TestStreamNodeKilled(t *testing.T) {

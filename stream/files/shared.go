@@ -63,6 +63,9 @@ func (s *Shared) Join(ctx context.Context, owner string) error {
 	return durable.Probe(ctx, s)
 }
 
+// Probe checks the place before it is claimed.
+func (s *Shared) Probe(ctx context.Context) error { return durable.Probe(ctx, s) }
+
 // Put implements durable.Shared.
 func (s *Shared) Put(ctx context.Context, name string, body []byte) error {
 	return s.Shared.Put(ctx, s.owner+name, body)
