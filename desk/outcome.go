@@ -166,7 +166,7 @@ func (d *Desk) conclude(ctx context.Context, s *session, a *attempt, o *wire.Out
 	revoked, x := a.revoked, a.remote
 	d.mu.Unlock()
 	e := worker.Ended{Worker: s.name, Ran: time.Duration(min(max(o.RanMS, 0), 1e12) * float64(time.Millisecond)), Revoked: revoked}
-	if err := d.ended(o, &e); err != nil {
+	if err := d.ended(o, len(a.task.Members) > 0, &e); err != nil {
 		return engine.Event{}, err
 	}
 	if x == nil {
@@ -195,13 +195,13 @@ func (d *Desk) remote(ctx context.Context, a *attempt) *worker.Remote {
 }
 
 // ended is an outcome as a handler returns it. CodeInvalid.
-func (d *Desk) ended(o *wire.Outcome, e *worker.Ended) error {
+func (d *Desk) ended(o *wire.Outcome, segment bool, e *worker.Ended) error {
 	failure := failureOf(o.Error)
 	var err error = failure
-	if o.Member != "" {
+	if o.Member != "" && segment {
 		err = &action.MemberError{Member: o.Member, Err: failure}
 	}
-	if len(o.Members) > 0 {
+	if len(o.Members) > 0 && segment {
 		e.Outputs = members(o)
 	}
 	after := time.Duration(min(max(o.RetryAfterMS, 0), 1e12)) * time.Millisecond
