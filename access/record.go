@@ -96,6 +96,9 @@ func (r *Recorder) drain(ctx context.Context) {
 		if err == nil {
 			continue
 		}
+		if ctx.Err() != nil {
+			return // end writes them
+		}
 		r.log.Error("the audit log could not be written; it is tried again", "error", err)
 		select {
 		case <-ctx.Done():

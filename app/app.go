@@ -115,6 +115,7 @@ type Options struct {
 	desk     *desk.Desk                            // hands steps out to workers in other processes too; nil: nobody does
 
 	advertise func(context.Context) (address string, err error) // of a node; nil: none
+	reads     bool                                              // it may be for reading alone: without a master key, changes are refused
 	alone     bool                                              // CodeConflict where other processes run executions
 }
 
@@ -126,6 +127,8 @@ type App struct {
 	// Secrets has the vault, and redacts its values in recorded data. Keyring seals them.
 	Secrets *secret.Guard
 	Keyring *secret.Keyring
+
+	keyless error // no master key is named, and there are secrets; nil: all is well
 
 	node   *node  // nil: no other process runs the executions of the database
 	shares string // identity under which streams are handed over, "": they stay on this machine
@@ -193,7 +196,11 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if a.Actions, a.client, err = actions(&o); err != nil {
 		return nil, err
 	}
-	a.Store, err = openStore(ctx, store.Options{Path: o.DB, Exclusive: !o.readOnly && !o.shared(), ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
+	keys, err := o.keyring()
+	if err != nil {
+		return nil, err
+	}
+	a.Store, err = openStore(ctx, store.Options{Check: o.checkKey(keys), Path: o.DB, Exclusive: !o.readOnly && !o.shared(), ReadOnly: o.readOnly, Synchronous: o.Synchronous, Now: o.Now, Log: o.Log})
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +216,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if err := a.join(ctx, &o); err != nil {
 		return nil, err
 	}
-	if err := a.openSecrets(ctx, o, hidden); err != nil {
+	if err := a.openSecrets(ctx, o, keys, hidden); err != nil {
 		return nil, err
 	}
 	revoke, expect, err := a.outlived(ctx, o.desk)

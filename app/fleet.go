@@ -122,8 +122,7 @@ func (n *node) route(ctx context.Context) (err error) {
 	var key []byte
 	if n.serves {
 		if key, err = secret.StoredKey(ctx, n.store, n.app.Keyring, objectServer, fleetKeyID); err != nil {
-			return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key by which the nodes of this database know each other cannot be opened", Err: err,
-				Hint: "all nodes have the same master key: STEPWELL_SECRETS_KEY, or secrets.key_file"}
+			return wrongKey(err)
 		}
 	}
 	if n.router, err = fleet.NewRouter(n.Node, fleet.RouterOptions{Control: n.app.Conductor, Store: n.store, Key: key}); err == nil {

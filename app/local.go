@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -48,7 +49,7 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	o.Observe = l.observe
 	s.observed(&o.Options)
 	o.CallbackURL = nil // nothing outside reaches this process
-	o.alone = true
+	o.alone, o.reads = true, true
 	if s.App, err = New(ctx, o.Options); stepwell.CodeOf(err) == stepwell.CodeConflict {
 		l.held, o.readOnly = err, true
 		s.App, err = New(ctx, o.Options)
@@ -114,6 +115,8 @@ var starters = []string{"execution.start", "execution.retry", "schedule.trigger"
 func (l *Local) able(operation string, changes bool) error {
 	kind, _, _ := strings.Cut(operation, ".")
 	switch {
+	case (changes || slices.Contains(starters, operation)) && l.server.keyless != nil:
+		return fmt.Errorf("secrets: %w", l.server.keyless)
 	case (changes || operation == "project.items") && l.held != nil && kind != "execution" && kind != "approval":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
 	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "secret", "key", "policy", "audit", "action",

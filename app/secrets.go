@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/secret"
+	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
@@ -27,9 +29,8 @@ func (a *App) Reseal(ctx context.Context) (n Resealed, err error) {
 // lateGuard is a secret.Guard that is there by the time anything runs: actions are made before the database is open.
 type lateGuard struct{ *secret.Guard }
 
-// openSecrets opens the vault and registers its values for redaction. A database without secrets needs no master key,
-// and gets none before the first value is sealed.
-func (a *App) openSecrets(ctx context.Context, o Options, hidden *secret.Redactor) error {
+// keyring is the master keys, which are read when they are needed.
+func (o *Options) keyring() (*secret.Keyring, error) {
 	key := o.beside() + ".key"
 	if kind, _, _ := findStore(o.DB); kind.resolve != nil {
 		o.MasterKey.Generated = cmp.Or(o.MasterKey.Generated, key)
@@ -39,16 +40,47 @@ func (a *App) openSecrets(ctx context.Context, o Options, hidden *secret.Redacto
 		o.MasterKey.File = cmp.Or(o.MasterKey.File, o.MasterKey.Generated, key)
 	}
 	keys, err := secret.LateKeyring(o.MasterKey)
-	if err != nil {
-		return fmt.Errorf("secrets: %w", err)
+	if err == nil && o.serves && o.shared() {
+		err = keys.Check()
 	}
+	if err != nil {
+		return nil, fmt.Errorf("secrets: %w", err)
+	}
+	return keys, nil
+}
+
+// checkKey refuses a shared database whose servers have another master key, before it is migrated.
+func (o *Options) checkKey(keys *secret.Keyring) func(context.Context, store.Objects) error {
+	return func(ctx context.Context, s store.Objects) error {
+		if !o.serves {
+			return nil
+		}
+		return wrongKey(secret.CheckStored(ctx, s, keys, objectServer, fleetKeyID))
+	}
+}
+
+func wrongKey(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: "the key by which the nodes of this database know each other cannot be opened", Err: err,
+		Hint: "all nodes have the same master key: STEPWELL_SECRETS_KEY, or secrets.key_file"}
+}
+
+// openSecrets opens the vault and registers its values for redaction. A database without secrets needs no master key,
+// and gets none before the first value is sealed. One that is only read needs none where none is named (keyless).
+func (a *App) openSecrets(ctx context.Context, o Options, keys *secret.Keyring, hidden *secret.Redactor) error {
 	a.Keyring, a.Secrets = keys, secret.NewGuard(a.Store, keys, hidden)
 	o.secrets.Guard = a.Secrets
 	load := a.Secrets.LoadLate
 	if o.serves {
 		load = a.Secrets.Load
 	}
-	err = load(ctx)
+	err := load(ctx)
+	if o.reads && errors.Is(err, secret.ErrNoKey) {
+		a.keyless = err
+		return nil
+	}
 	if broken, ok := errors.AsType[*secret.BrokenError](err); ok { // the others can be used
 		a.log.Error("secrets cannot be read", "names", broken.Names, "error", broken.Err)
 		return nil

@@ -102,6 +102,8 @@ type Options struct {
 type Owners interface {
 	// Mine returns nil when this process is to run the execution, and *ElsewhereError when another one does.
 	Mine(ctx context.Context, id string) error
+	// Yield gives an execution up to a process whose engine has a revision (engine.Revision).
+	Yield(ctx context.Context, execution int64, revision int) error
 }
 
 // ElsewhereError says that another process, Node, runs the execution: send the request there. Its code is
@@ -116,7 +118,8 @@ func (e *ElsewhereError) Unwrap() error { return errGone }
 // allMine is the Owners of a process that runs all executions of its store.
 type allMine struct{}
 
-func (allMine) Mine(context.Context, string) error { return nil }
+func (allMine) Mine(context.Context, string) error      { return nil }
+func (allMine) Yield(context.Context, int64, int) error { return nil }
 
 func (o *Options) validate() error {
 	if o.Store == nil || o.Queue == nil || o.Blobs == nil || o.Catalog == nil {

@@ -17,7 +17,7 @@ import (
 func (c *Conductor) Cancel(ctx context.Context, id, reason string) error {
 	reason = stepwell.Head(c.o.Secrets.Text(id, stepwell.Head(reason, 2*maxText)), maxText)
 	err := c.send(ctx, id, engine.Event{Kind: engine.Cancel, Reason: reason})
-	if _, ok := errors.AsType[*engine.Diverged](err); ok {
+	if _, ok := errors.AsType[*heldError](err); ok {
 		return c.cancelDiverged(ctx, id, reason)
 	}
 	return err

@@ -1,8 +1,10 @@
 package conductor
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -10,22 +12,63 @@ import (
 	"github.com/stepwell/stepwell/store"
 )
 
-// Executions that their logs do not lead to (engine.Diverged) are held: nothing of them runs, their rows say why, and
-// the program that they began with can take them up. Here they can be cancelled.
+// Executions that cannot be taken up for a reason that does not pass are held: nothing of them runs, and their rows say why. Those
+// that their logs do not lead to (engine.Diverged), or that a newer program has begun, that program can take up. Here they can be cancelled.
 
-// holdDiverged records why an execution cannot be taken up, where err says that it has diverged. It returns err.
-func (c *Conductor) holdDiverged(ctx context.Context, id string, err error) error {
-	d, ok := errors.AsType[*engine.Diverged](err)
+// heldError is why an execution cannot be taken up.
+type heldError struct{ error }
+
+func (e *heldError) Unwrap() error { return e.error }
+
+// newerError is the error of an execution that a program with later decisions has begun.
+type newerError struct{ revision int }
+
+func (e *newerError) Error() string {
+	return fmt.Sprintf("a newer stepwell has begun it (revision %d of the engine, this one has %d)", e.revision, engine.Revision)
+}
+
+// holding says whether an error of rebuild passes by itself; else it is a heldError.
+func holding(err error) error {
+	switch {
+	case err == nil, store.IsAway(err), stepwell.CodeOf(err) == stepwell.CodeUnavailable, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	}
+	return &heldError{err}
+}
+
+// failure is recorded for the execution while it is held.
+func (e *heldError) failure() *engine.Failure {
+	if d, ok := errors.AsType[*engine.Diverged](e.error); ok {
+		return d.Failure()
+	}
+	if n, ok := errors.AsType[*newerError](e.error); ok {
+		return &engine.Failure{Code: engine.CodeNewer, Message: "held, because " + n.Error(), Hint: "a server of that version takes it up as soon as there is one; or cancel it and start anew"}
+	}
+	return &engine.Failure{Code: engine.CodeHeld, Message: "held, because it cannot be taken up: " + e.Error(),
+		Hint: cmp.Or(stepwell.HintOf(e.error), "it is tried again now and then; or cancel it and start anew")}
+}
+
+// holdBack records why an execution cannot be taken up, where err says so, and leaves one that a newer program has begun to that. It
+// returns err.
+func (c *Conductor) holdBack(ctx context.Context, id string, err error) error {
+	d, ok := errors.AsType[*heldError](err)
 	if !ok {
 		return err
 	}
+	failure := d.failure()
 	return firstError(c.inLoop(ctx, func() error {
 		row, err := c.o.Store.Execution(ctx, id)
-		if err != nil || row.Status.Terminal() || row.Failure != nil && *row.Failure == *d.Failure() {
+		if err != nil || row.Status.Terminal() {
 			return err
 		}
-		row.Failure = d.Failure()
-		return c.commitDiverged(row, nil, false)
+		if row.Failure == nil || *row.Failure != *failure {
+			row.Failure = failure
+			err = c.commitDiverged(row, nil, false)
+		}
+		if newer, ok := errors.AsType[*newerError](d); ok && err == nil {
+			err = c.o.Owners.Yield(ctx, row.No, newer.revision)
+		}
+		return err
 	}), err)
 }
 
@@ -35,9 +78,9 @@ func (c *Conductor) cancelDiverged(ctx context.Context, id, reason string) error
 	if err != nil {
 		return err
 	}
-	p, err := c.snapshot(ctx, row.Definition)
-	if err != nil {
-		return err
+	known := 0 // steps whose names are in the snapshot
+	if p, err := c.snapshot(ctx, row.Definition); err == nil {
+		known = len(p.plan.Graph.Steps)
 	}
 	why := &engine.Failure{Code: stepwell.CodeCancelled, Message: reason}
 	var rows []engine.StepRow
@@ -52,7 +95,7 @@ func (c *Conductor) cancelDiverged(ctx context.Context, id, reason string) error
 				continue
 			}
 			s.Status, s.Error, s.Ended, s.Wake, s.External = stepwell.StepCancelled, why, c.now(), 0, ""
-			if int(s.Idx) < len(p.plan.Graph.Steps) {
+			if int(s.Idx) < known {
 				s.Key, s.Action = "", ""
 			}
 			rows = append(rows, *s)

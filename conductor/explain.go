@@ -37,9 +37,9 @@ func (c *Conductor) Why(ctx context.Context, id, step string) ([]engine.Reason, 
 		}
 	}
 	l, err := c.rebuild(ctx, row)
-	if d, ok := errors.AsType[*engine.Diverged](err); ok {
-		why := d.Failure()
-		return []engine.Reason{{Code: engine.WhyDiverged, Message: why.Message + " (" + why.Hint + ")"}}, nil
+	if held, ok := errors.AsType[*heldError](holding(err)); ok {
+		why := held.failure()
+		return []engine.Reason{{Code: string(why.Code), Message: why.Message + " (" + why.Hint + ")"}}, nil
 	}
 	if err != nil {
 		return nil, err

@@ -104,3 +104,5 @@ func TestExpect(t *testing.T) {
 		t.Error("the attempt was dispatched again")
 	}
 }
+
+func (owners) Yield(context.Context, int64, int) error { return nil }

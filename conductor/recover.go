@@ -12,9 +12,10 @@ import (
 // Recover takes up an unfinished execution: its state is rebuilt from the step log, attempts in flight are dispatched
 // again (a step that must not run twice fails instead), timers go on. No other process may run it. It does nothing
 // for a terminal or loaded execution, and may be called twice at once. If the log does not lead to the recorded state
-// (*engine.Diverged), the execution is held: its row says why, and only Cancel changes it.
+// (*engine.Diverged), or cannot be read for another reason that does not pass, the execution is held: its row says why, and only Cancel
+// changes it.
 func (c *Conductor) Recover(ctx context.Context, id string) error {
-	return c.holdDiverged(ctx, id, c.send(ctx, id, engine.Event{}))
+	return c.holdBack(ctx, id, c.send(ctx, id, engine.Event{}))
 }
 
 // find returns an execution in memory and loads it if need be. An ended one is nil, with its status, unless ended is set.
@@ -84,6 +85,7 @@ func (c *Conductor) bring(ctx context.Context, id string, ended bool) (*live, st
 		return nil, 0, err
 	}
 	l, err := c.rebuild(ctx, row)
+	err = holding(err)
 	if err == nil && l.run.Status().Terminal() && !ended { // by another process, since its row was read
 		return nil, l.run.Status(), nil
 	}
@@ -174,6 +176,9 @@ func (c *Conductor) load(ctx context.Context, ev *engine.Event) (err error) {
 	}
 	if ev.Begin == nil {
 		return c.loadSeeds(ctx, ev.Seeds)
+	}
+	if ev.Begin.Revision > engine.Revision {
+		return &newerError{ev.Begin.Revision}
 	}
 	if ev.Begin.Revision < 2 { // it does not say which are read
 		for i := range ev.Begin.Seeds {

@@ -158,7 +158,7 @@ func (c *Conductor) recoverOne(ctx context.Context, id string) error {
 		return err
 	})
 	if err != nil {
-		return c.holdDiverged(ctx, id, err)
+		return c.holdBack(ctx, id, err)
 	}
 	return c.Recover(ctx, id)
 }

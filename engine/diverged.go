@@ -8,8 +8,18 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// CodeDiverged is the code of the Failure and the Reason of an execution that its log does not lead to.
-const CodeDiverged stepwell.Code = "diverged"
+// The codes of the Failure and the Reason of an execution that is held: its log does not lead to it, it cannot be taken up for another
+// reason, or a newer program has begun it.
+const (
+	CodeDiverged stepwell.Code = "diverged"
+	CodeHeld     stepwell.Code = "held"
+	CodeNewer    stepwell.Code = "newer"
+)
+
+// Held reports whether it is the failure of an execution that is held.
+func (f *Failure) Held() bool {
+	return f != nil && (f.Code == CodeDiverged || f.Code == CodeHeld || f.Code == CodeNewer)
+}
 
 // Diverged says that a batch of the log now decides otherwise than when it was recorded, because this program or an
 // action's defaults (if the snapshot lacks them) have changed. It is CodeConflict.

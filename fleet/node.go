@@ -142,14 +142,22 @@ func (n *Node) Run(ctx context.Context, c Conductor) error {
 		case err == nil && session == 0:
 			session = b.Session
 		}
+		var ends <-chan time.Time // a node that has not renewed its lease has to be replaced when that ends
+		if err == nil && b.Ends > 0 && b.Ends < n.o.Beat {
+			ends = time.After(b.Ends + leaseMargin)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-n.wake:
+		case <-ends:
 		case <-tick.C:
 		}
 	}
 }
+
+// leaseMargin is for how long a node waits after the end of another one's lease.
+const leaseMargin = 10 * time.Millisecond
 
 // Wake has Run beat at once: another node may have left.
 func (n *Node) Wake() {

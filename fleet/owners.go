@@ -126,6 +126,11 @@ func (n *Node) Mine(ctx context.Context, id string) error {
 	return elsewhere(o.No)
 }
 
+// Yield implements conductor.Owners.
+func (n *Node) Yield(ctx context.Context, execution int64, revision int) error {
+	return n.o.Store.Yield(ctx, n.no, execution, revision)
+}
+
 func (n *Node) adoptOne(ctx context.Context, id string) error {
 	got, err := n.o.Store.AdoptOne(ctx, n.no, n.o.Lease, id)
 	if err == nil && !got {

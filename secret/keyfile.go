@@ -25,6 +25,10 @@ type KeyOptions struct {
 	Generated string
 }
 
+// ErrNoKey is the error of a keyring for which nothing is named.
+var ErrNoKey error = &stepwell.Error{Code: stepwell.CodeInvalid, Message: "no master key is named, and the database is shared by processes that all have to have the same one",
+	Hint: "set STEPWELL_SECRETS_KEY, or name a file: secrets.key_file in stepwell.yaml; `openssl rand -base64 32` makes one"}
+
 // OpenKeyring reads the master keys. CodeInvalid, CodeNotFound; a file that others may read is refused.
 func OpenKeyring(o KeyOptions) (*Keyring, error) {
 	switch {
@@ -33,8 +37,7 @@ func OpenKeyring(o KeyOptions) (*Keyring, error) {
 	case o.File != "":
 		return readKeys(o.File)
 	case o.Generated == "":
-		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "no master key is named, and the database is shared by processes that all have to have the same one",
-			Hint: "set STEPWELL_SECRETS_KEY, or name a file: secrets.key_file in stepwell.yaml; `openssl rand -base64 32` makes one"}
+		return nil, ErrNoKey
 	}
 	ring, err := readKeys(o.Generated)
 	if stepwell.CodeOf(err) != stepwell.CodeNotFound {

@@ -32,6 +32,22 @@ func StoredKey(ctx context.Context, s store.Objects, k *Keyring, kind, id string
 	return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the " + id + " is neither there nor can be made"}
 }
 
+// CheckStored reports an error where the key is there and the master keys do not open it. It changes nothing.
+func CheckStored(ctx context.Context, s store.Objects, k *Keyring, kind, id string) error {
+	o, err := s.Object(ctx, kind, id)
+	if stepwell.CodeOf(err) == stepwell.CodeNotFound {
+		return nil
+	}
+	var sealed []byte
+	if err == nil {
+		err = json.Unmarshal(o.Body, &sealed)
+	}
+	if err == nil {
+		_, err = k.Open(sealed, id)
+	}
+	return err
+}
+
 // readStored opens the key, and seals it anew when the master key has changed.
 func readStored(ctx context.Context, s store.Objects, k *Keyring, o *store.Object) ([]byte, error) {
 	var sealed []byte

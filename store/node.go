@@ -27,6 +27,8 @@ type Nodes interface {
 	AdoptOne(ctx context.Context, no int64, lease time.Duration, id string) (bool, error)
 	// Versions are the last versions of executions, by number; one that is not there has none.
 	Versions(ctx context.Context, executions []int64) (map[int64]int64, error)
+	// Yield gives an execution of a node up to one whose engine has at least a revision: others do not adopt it.
+	Yield(ctx context.Context, no, execution int64, revision int) error
 	// Owned lists ids of unfinished executions of a node, by number from after one on.
 	Owned(ctx context.Context, no, after int64, limit int) ([]Execution, error)
 }
@@ -59,8 +61,9 @@ type Notifier interface {
 type Beat struct {
 	// Session changes when this process has a new connection to the database: it may be another one by now, which lacks the last commits.
 	Session int64
-	Now     time.Time // the store's clock
-	Late    bool      // the lease had ended before this beat
+	Now     time.Time     // the store's clock
+	Ends    time.Duration // until the first lease of another node that lives ends; 0: there is none
+	Late    bool          // the lease had ended before this beat
 	Others  []NodeRow
 	Roles   []string // those that the node has now
 	Orphans bool     // Adopt would find executions

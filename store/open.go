@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"time"
@@ -20,6 +21,8 @@ type Options struct {
 	// Synchronous is "full" (a commit survives loss of power) or "normal" (it survives the death of
 	// the process; the last ones may be lost with the power). Defaults to "full".
 	Synchronous string
+	// Check looks at a database that other processes share before it is migrated; its error ends the opening. Defaults to nothing.
+	Check func(context.Context, Objects) error
 	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
 	Now func() time.Time
 	// Log hears of migrations. Defaults to no log.

@@ -22,7 +22,11 @@ func WriteExecutions(w io.Writer, list []api.Execution) error {
 	fmt.Fprintln(t, "ID\tPIPELINE\tSTATUS\tCREATED\tDURATION\tSTEPS\tTRIGGER\tBY")
 	for i := range list {
 		x := &list[i]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", x.ID, OneLine(x.Pipeline, 40), x.Status, x.Created.Local().Format(cellTime),
+		status := x.Status
+		if x.Held != "" {
+			status += " (held)"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\n", x.ID, OneLine(x.Pipeline, 40), status, x.Created.Local().Format(cellTime),
 			milliseconds(x.DurationMS), x.Progress.Completed, x.Progress.Total, x.TriggerType, OneLine(string(x.TriggeredBy), maxCell))
 	}
 	return t.Flush()

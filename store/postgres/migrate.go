@@ -45,11 +45,20 @@ func (s *Store) version(ctx context.Context) (have, want int, err error) {
 	if sqlstate(err) == undefinedTable || errors.Is(err, pgx.ErrNoRows) {
 		return 0, want, nil
 	}
-	if err == nil && have > want+1 {
-		err = &stepwell.Error{Code: stepwell.CodeInvalid, Hint: "use the newer stepwell, or another database",
-			Message: fmt.Sprintf("the database was written by a newer stepwell (version %d, this one knows %d)", have, want)}
+	if err == nil {
+		err = tooNew(have, stepwell.CodeInvalid)
 	}
 	return have, want, err
+}
+
+// tooNew refuses a version of the database: two programs that differ by one version work beside each other, during an upgrade.
+func tooNew(have int, code stepwell.Code) error {
+	want, err := latest()
+	if err == nil && have > want+1 {
+		err = &stepwell.Error{Code: code, Hint: "use the newer stepwell, or another database",
+			Message: fmt.Sprintf("the database was written by a newer stepwell (version %d, this one knows %d)", have, want)}
+	}
+	return err
 }
 
 // The wait for another process that migrates: it holds a row of a table for so long after its death.
@@ -68,6 +77,11 @@ func (s *Store) migrate(ctx context.Context) error {
 	if s.readOnly {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d", have, want),
 			Hint: "start a server on it, which migrates it"}
+	}
+	if have > 0 && s.o.Check != nil {
+		if err := s.o.Check(ctx, s); err != nil {
+			return err
+		}
 	}
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -52,8 +53,11 @@ RETURNING no, clock_timestamp()`, encode(address), microseconds(lease)).Scan(&no
 	return no, now, nil
 }
 
+// fitting leaves out executions that only a later engine can take up: their owner is its revision (Yield).
+var fitting = fmt.Sprintf(`(o.owner >= `+firstNode+` OR o.owner <= %d)`, engine.Revision)
+
 // Two parts of statements that name the node $1 and the lease $2.
-const (
+var (
 	// mayJudge reports whether a row of node may call another one dead.
 	mayJudge = `since <= clock_timestamp() - $2::bigint * interval '1 microsecond'`
 	// orphaned are the owners whose executions the node of me may take; owners are few.
@@ -63,11 +67,11 @@ const (
     SELECT (SELECT min(owner) FROM execution_live x WHERE x.owner > o.owner) FROM owners o WHERE o.owner IS NOT NULL
 ), orphaned AS MATERIALIZED (
     SELECT o.owner FROM owners o CROSS JOIN me LEFT JOIN node n ON n.no = o.owner
-    WHERE o.owner IS NOT NULL AND o.owner <> me.no AND (n.until IS NULL OR n.until = 'epoch' OR n.until <= clock_timestamp() AND me.judges)
+    WHERE o.owner IS NOT NULL AND o.owner <> me.no AND ` + fitting + ` AND (n.until IS NULL OR n.until = 'epoch' OR n.until <= clock_timestamp() AND me.judges)
 )`
 )
 
-const sqlBeat = `WITH RECURSIVE was AS MATERIALIZED (
+var sqlBeat = `WITH RECURSIVE was AS MATERIALIZED (
     SELECT no, until > clock_timestamp() AS alive, since FROM node WHERE no = $1 AND until > 'epoch' FOR UPDATE
 ), me AS (
     UPDATE node n SET until = clock_timestamp() + $2::bigint * interval '1 microsecond', since = CASE WHEN was.alive THEN n.since ELSE clock_timestamp() END
@@ -82,7 +86,8 @@ const sqlBeat = `WITH RECURSIVE was AS MATERIALIZED (
 ), ` + orphaned + `
 SELECT clock_timestamp(), NOT me.alive, ARRAY(SELECT name FROM had ORDER BY name),
     EXISTS (SELECT 1 FROM orphaned) OR EXISTS (SELECT 1 FROM execution_live WHERE owner IS NULL),
-    coalesce(n.no, 0), coalesce(n.address, ''), coalesce(n.until > clock_timestamp(), false)
+    coalesce(n.no, 0), coalesce(n.address, ''), coalesce(n.until > clock_timestamp(), false),
+    coalesce(extract(epoch FROM n.until - clock_timestamp()) * 1000000, 0)::bigint, (SELECT version FROM identity)
 FROM me LEFT JOIN node n ON n.no <> me.no AND n.until > clock_timestamp() - interval '1 minute' ORDER BY n.no`
 
 // Beat implements store.Nodes, in one statement. The row of the node is locked first, so that its lease is judged as it is.
@@ -101,13 +106,20 @@ func (s *Store) Beat(ctx context.Context, no int64, roles []string, lease time.D
 		return nil, fault("renew a lease", err)
 	}
 	var other store.NodeRow
-	_, err = pgx.ForEachRow(rows, []any{&b.Now, &b.Late, &b.Roles, &b.Orphans, &other.No, &other.Address, &other.Alive}, func() error {
+	version, ends := 0, int64(0)
+	_, err = pgx.ForEachRow(rows, []any{&b.Now, &b.Late, &b.Roles, &b.Orphans, &other.No, &other.Address, &other.Alive, &ends, &version}, func() error {
 		if there = true; other.No != 0 {
 			other.Address = decode(other.Address)
 			b.Others = append(b.Others, other)
+			if left := time.Duration(ends) * time.Microsecond; other.Alive && (b.Ends == 0 || left < b.Ends) {
+				b.Ends = left
+			}
 		}
 		return nil
 	})
+	if err == nil {
+		err = tooNew(version, stepwell.CodeConflict)
+	}
 	if err == nil && !there {
 		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("node %d has left, or has been away for a day", no), Hint: "start it again: it joins as a new one"}
 	}
@@ -179,6 +191,12 @@ func (s *Store) OwnerOf(ctx context.Context, id string, node int64, take bool) (
 	}
 	o.Address = decode(o.Address)
 	return o, err
+}
+
+// Yield implements store.Nodes.
+func (s *Store) Yield(ctx context.Context, no, execution int64, revision int) error {
+	_, err := s.change(ctx, "give an execution up", `UPDATE execution_live SET owner = $3 WHERE no = $1 AND owner = $2`, execution, no, min(int64(revision), 999))
+	return err
 }
 
 // Versions implements store.Nodes.

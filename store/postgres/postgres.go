@@ -47,6 +47,8 @@ type Options struct {
 	// Defaults to a day and 20 GB.
 	SlotAge  time.Duration
 	SlotSize int64
+	// Check looks at the objects of a database before it is migrated; its error ends the opening. Defaults to nothing.
+	Check func(context.Context, store.Objects) error
 	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
 	Now func() time.Time
 	// Log hears of migrations and slots. Defaults to no log.
@@ -139,7 +141,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 
 // OpenStore is Open with the options that all databases have.
 func OpenStore(ctx context.Context, o store.Options) (*Store, error) {
-	return Open(ctx, Options{URL: o.Path, Exclusive: o.Exclusive, ReadOnly: o.ReadOnly, Now: o.Now, Log: o.Log})
+	return Open(ctx, Options{URL: o.Path, Exclusive: o.Exclusive, ReadOnly: o.ReadOnly, Check: o.Check, Now: o.Now, Log: o.Log})
 }
 
 // connectTimeout bounds the wait for a connection where the address does not say so.
