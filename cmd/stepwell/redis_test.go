@@ -269,7 +269,29 @@ func TestRedisStranger(t *testing.T) {
 			if left, err := redistest.Do(r.redis.Address(), "KEYS", "*"); err != nil || left != "" {
 				t.Errorf("left in Redis: %q, %v", left, err)
 			}
+			if name == "postgres" {
+				checkPSQL(t, args[len(args)-1], id, len(want))
+			}
 		})
+	}
+}
+
+// checkPSQL reads the views with PostgreSQL's own program, where it is installed beside the server.
+func checkPSQL(t *testing.T, address, id string, steps int) {
+	t.Helper()
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/psql") // the pattern is a good one
+	if path, err := exec.LookPath("psql"); err == nil {
+		found = append(found, path)
+	}
+	if len(found) == 0 {
+		t.Log("no psql")
+		return
+	}
+	query := "SELECT (SELECT count(*) FROM pipeline_steps WHERE execution_id = '" + id + "' AND status = 'completed'), (SELECT count(*) FROM pipeline_step_log WHERE execution_id = '" + id +
+		"' AND event_type = 'completed' AND step_key IS NOT NULL)"
+	out, err := exec.CommandContext(t.Context(), found[0], address, "-Atc", query).CombinedOutput()
+	if want := fmt.Sprintf("%d|%d\n", steps, steps); err != nil || string(out) != want {
+		t.Errorf("psql: %v, %q, want %q", err, out, want)
 	}
 }
 
