@@ -100,6 +100,9 @@ const maxWrong = 20
 // patience is how long executions may take once nothing disturbs them any more.
 const patience = 2 * time.Minute
 
+// readingTime is how long the books may be read, beside the time in which they were written: millions of steps are many.
+const readingTime = 10 * time.Minute
+
 // trial is one call of Run.
 type trial struct {
 	Options
@@ -178,8 +181,11 @@ func Run(ctx context.Context, o Options) (r *Result, err error) {
 		}
 		defer t.redis.Close()
 	}
-	err = t.run(ctx)
-	return &t.result, err
+	t.say("seed %d", o.Seed)
+	if err := t.run(ctx); err != nil {
+		return nil, err
+	}
+	return &t.result, nil
 }
 
 // lacks says what a fault needs that is not there.
@@ -235,9 +241,12 @@ func (t *trial) round(ctx context.Context, faults []string) error {
 	clients.Wait()
 	calm()
 	<-disturbed
-	executions, err := t.check(working)
 	stop()
 	helpers.Wait()
+	t.say("reading the books")
+	reading, stop := context.WithTimeout(ctx, t.For+readingTime)
+	defer stop()
+	executions, err := t.check(reading)
 	if t.result.Executions, t.result.Steps = t.result.Executions+executions, t.result.Steps+executions*stepsEach; t.Each > 0 {
 		r := Round{faults[0], t.result.Faults[faults[0]], time.Since(begun).Seconds(), executions, executions * stepsEach}
 		t.result.Rounds = append(t.result.Rounds, r)
