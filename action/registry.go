@@ -117,6 +117,7 @@ func (r *Registry) add(a Action) error {
 			return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("action %q is registered twice", name)}
 		}
 	}
+	_, a.Spec.Cancels = a.Handler.(Canceler)
 	entry := &registered{Action: a, params: params}
 	for _, name := range names {
 		r.byName[name] = entry

@@ -243,9 +243,12 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Lines != nil {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
-	a.pool, err = worker.New(worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
-		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Orphans: a.node.orphans(), Now: o.Now, Log: o.Log})
-	if err != nil {
+	running := worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
+		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Orphans: a.node.orphans(), Now: o.Now, Log: o.Log}
+	if o.desk != nil {
+		running.CancelElsewhere = o.desk.Cancel
+	}
+	if a.pool, err = worker.New(running); err != nil {
 		return nil, err
 	}
 	return a, nil

@@ -130,7 +130,7 @@ func (a *App) readPools(ctx context.Context) (p pools, err error) {
 // this one is.
 func (s *Server) attachDesk(ctx context.Context) (err error) {
 	w := &s.workers
-	if err := w.desk.Attach(desk.Parts{Conductor: s.Conductor, Runner: s.pool.Runner, Actions: s.Actions, Secrets: s.Secrets, Streams: s.shares, Locate: s.locate}); err != nil {
+	if err := w.desk.Attach(desk.Parts{Conductor: s.Conductor, Runner: s.pool.Runner, Actions: s.Actions, Secrets: s.Secrets, Streams: s.shares, RetryCancels: s.pool.RetryCancels, Locate: s.locate}); err != nil {
 		return err
 	}
 	if err := s.loadAnnounced(ctx); err != nil {
@@ -233,19 +233,22 @@ func (s *Server) announce(ctx context.Context, name string, actions []wire.Actio
 	var fresh []spec.Spec
 	var objects []store.Object
 	for i := range actions {
-		in := &actions[i]
+		in := actions[i]
 		if _, known := s.Actions.Spec(in.Name); known && !s.Actions.Announced(in.Name) {
 			continue // ours, whatever the worker says of it
+		}
+		old, err := s.Store.Object(ctx, kindAction, in.Name)
+		if was := (wire.Action{}); err == nil && json.Unmarshal(old.Body, &was) == nil {
+			in.Cancels = in.Cancels || was.Cancels // workers of before may be there too: what is to be stopped waits for the others
 		}
 		about := in.Spec()
 		if err := desk.Portable(&about); err != nil {
 			return err
 		}
-		body, err := json.Marshal(in)
-		if err != nil {
-			return err
+		body, failed := json.Marshal(in)
+		if failed != nil {
+			return failed
 		}
-		old, err := s.Store.Object(ctx, kindAction, in.Name)
 		if err == nil && sameJSON(old.Body, body) && s.Actions.Announced(in.Name) {
 			continue
 		}

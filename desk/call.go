@@ -108,6 +108,7 @@ func (d *Desk) serveTurn(ctx context.Context, caller Caller, body []byte) (answe
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		s.nodes = -1 // the next turn tells of them again
+		d.undoCancels(s, out.Cancels)
 	}
 	return answered{out, undo}, nil
 }

@@ -72,6 +72,8 @@ type Parts struct {
 	// Streams is the identity under which segments of streams are handed over at a place that this node and workers elsewhere
 	// reach. Defaults to none: segments stay.
 	Streams string
+	// RetryCancels is told of actions whose work outside a worker that has joined can stop. Defaults to nobody.
+	RetryCancels func(of func(action string) bool)
 	// Locate finds the number of an execution, and whether it has ended. CodeNotFound.
 	Locate func(ctx context.Context, execution string) (run int64, ended bool, err error)
 }
@@ -89,6 +91,7 @@ type Desk struct {
 	sessions map[string]*session
 	flying   map[flight]string // the workers of attempts that are about to be expected
 	portable map[string]bool   // whether steps of an action may go elsewhere
+	cancels  map[id]*cancel    // calls that wait, or are made
 	stopped  bool              // no more tasks go out
 	nodes    []string          // Options.Nodes, as last seen
 	nodesNo  int               // changes of nodes
@@ -191,7 +194,7 @@ func New(o Options) *Desk {
 		o.Offered = 3 * time.Second
 	}
 	serving, shut := context.WithCancel(context.Background())
-	d := &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]*attempt{}, flying: map[flight]string{}, waiting: map[string]int{}, sessions: map[string]*session{},
+	d := &Desk{o: o, serving: serving, shut: shut, attempts: map[id]*attempt{}, byRun: map[flight]*attempt{}, flying: map[flight]string{}, cancels: map[id]*cancel{}, waiting: map[string]int{}, sessions: map[string]*session{},
 		portable: map[string]bool{}, wake: make(chan struct{}, 1)}
 	d.initOffers()
 	return d

@@ -35,6 +35,7 @@ type session struct {
 	instance        string // "": the worker does not say which process it is
 	caller          Caller
 	actions, queues map[string]bool // no queues: all
+	cancels         map[string]bool // actions whose work outside it can stop
 	concurrency     int
 	seen            time.Time
 	held            map[*attempt]bool
@@ -147,6 +148,7 @@ func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Jo
 	if err != nil {
 		return nil, err
 	}
+	d.retryCancels(in.Actions)
 	out := &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Address: d.o.Address(), Streams: d.p.Streams}
 	d.mu.Lock()
 	out.Nodes, s.nodes = append([]string{}, d.nodes...), d.nodesNo
@@ -188,10 +190,14 @@ func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 		s.instance = in.Instance
 	}
 	s.caller, s.version, s.concurrency = caller, in.Version, in.Concurrency
-	s.actions, s.queues = map[string]bool{}, map[string]bool{}
+	s.actions, s.queues, s.cancels = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for i := range in.Actions {
 		s.actions[in.Actions[i].Name] = true
+		if in.Actions[i].Cancels {
+			s.cancels[in.Actions[i].Name] = true
+		}
 	}
+	d.loseCancels(s)
 	for _, name := range in.Queues {
 		s.queues[name] = true
 	}
@@ -283,7 +289,7 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 	if err := d.giveBack(ctx, s, in.Back); err != nil {
 		return nil, err
 	}
-	d.settle(ctx, s, in.Outcomes, out)
+	d.settle(ctx, s, d.settleCancels(s, in.Outcomes, out), out)
 	if in.Leaving {
 		d.leave(ctx, s)
 		return out, nil
@@ -330,6 +336,8 @@ func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duratio
 		d.mu.Lock()
 		news := s.bell()
 		stop, fresh := d.stops(s)
+		out.Cancels = d.drawCancels(s)
+		fresh = fresh || len(out.Cancels) > 0
 		out.Drain = s.draining
 		if s.nodes != d.nodesNo {
 			out.Nodes, s.nodes, fresh = d.nodes, d.nodesNo, true
@@ -570,4 +578,5 @@ func (d *Desk) leave(_ context.Context, s *session) {
 	}
 	delete(d.sessions, s.name)
 	s.ring()
+	d.loseCancels(s)
 }

@@ -127,6 +127,7 @@ type Spec struct {
 	Timeout       time.Duration   // of one attempt. Defaults to 5 minutes
 	Retry         *stepwell.Retry // when neither step nor pipeline has one
 	NotIdempotent bool            // never run again after its worker died
+	Cancels       bool            // its handler can stop work outside (action.Canceler); set by action.Registry
 	Reserved      bool            // only for steps that an admin wrote, unless the policy of another role names it
 	Stream        *Stream         // of a stream module; nil: an action
 	Internal      bool            // used by Stepwell itself: neither listed nor to be named in documents

@@ -30,11 +30,7 @@ const (
 // Cancels reports whether the action's handler can stop work going on outside.
 func (p *Pool) Cancels(name string) bool {
 	act, ok := p.o.Actions.Lookup(name)
-	if !ok {
-		return true // a process that has the action may take the row up
-	}
-	_, ok = act.Handler.(action.Canceler)
-	return ok
+	return !ok || act.Spec.Cancels // a process that has the action may take the row up
 }
 
 // Cancel stops a step's work outside (action.Canceler), whose row is durable. It returns at once; Run does not return
@@ -95,12 +91,53 @@ func (p *Pool) cancelLoop() {
 
 // cancelOne makes one call and records its outcome. A handler that ignores the end of its context is abandoned.
 func (p *Pool) cancelOne(w store.OutsideWork) {
+	a, err := p.tryCancel(&w)
+	if err == nil || action.IsFail(err) {
+		p.cancelled(a, &w, err)
+		return
+	}
+	if p.ctx.Err() == nil { // else the next process tries again
+		p.cancelLater(a, &w, err)
+	}
+}
+
+// CancelFor makes one call of Cancel for another process, which has the row, and tells of its outcome. It returns at once; Run does not
+// return before the call has.
+func (p *Pool) CancelFor(w store.OutsideWork, ended func(error)) {
+	p.mu.Lock()
+	runs := p.ctx != nil && !p.ended
+	if runs {
+		p.calls.Go(func() {
+			_, err := p.tryCancel(&w)
+			ended(err)
+		})
+	}
+	p.mu.Unlock()
+	if !runs {
+		ended(context.Canceled)
+	}
+}
+
+// RetryCancels has the calls of Cancel that have failed, of some actions, made again at once.
+func (p *Pool) RetryCancels(of func(action string) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.o.Now()
+	for i := range p.later {
+		if w := &p.later[i]; !w.Held && w.Next.After(now) && of(w.Action) {
+			w.Next = now
+		}
+	}
+	p.wakeRetries()
+}
+
+// tryCancel makes one call.
+func (p *Pool) tryCancel(w *store.OutsideWork) (a *attempt, err error) {
 	ctx, end := context.WithTimeoutCause(p.ctx, cancelTimeout, errCancelTimeout)
 	defer end()
-	a := p.cancelAttempt(ctx, &w)
+	a = p.cancelAttempt(ctx, w)
 	ended := make(chan error, 1)
 	go func() { ended <- callCancel(a) }()
-	var err error
 	select {
 	case err = <-ended:
 	case <-ctx.Done():
@@ -110,13 +147,7 @@ func (p *Pool) cancelOne(w store.OutsideWork) {
 			err = context.Cause(ctx)
 		}
 	}
-	if err == nil || action.IsFail(err) {
-		p.cancelled(a, &w, err)
-		return
-	}
-	if p.ctx.Err() == nil { // else the next process tries again
-		p.cancelLater(a, &w, err)
-	}
+	return a, err
 }
 
 var errCancelTimeout = &stepwell.Error{Code: stepwell.CodeTimeout, Message: "not ended within " + cancelTimeout.String()}
@@ -140,14 +171,16 @@ func callCancel(a *attempt) (err error) {
 	if !ok {
 		return noAction("process", a.Task.Step.Action)
 	}
-	canceler, ok := act.Handler.(action.Canceler)
-	if !ok {
+	if !act.Spec.Cancels {
 		return action.Invalid("", "the action %q cannot stop work any more", a.Task.Step.Action)
 	}
 	if err := a.openState(); err != nil {
 		return err
 	}
-	return canceler.Cancel(a.ctx, a.call(nil))
+	if canceler, ok := act.Handler.(action.Canceler); ok {
+		return canceler.Cancel(a.ctx, a.call(nil))
+	}
+	return a.r.o.CancelElsewhere(a.ctx, a.Task, a.State, &a.host)
 }
 
 // cancelled ends the row of work that was stopped, or that can never be.
@@ -188,6 +221,10 @@ func (p *Pool) await(w store.OutsideWork, next time.Time) {
 	p.mu.Lock()
 	p.later = append(p.later, w)
 	p.mu.Unlock()
+	p.wakeRetries()
+}
+
+func (p *Pool) wakeRetries() {
 	select {
 	case p.wake <- struct{}{}:
 	default:
@@ -297,10 +334,7 @@ func (p *Pool) takeOrphans(ctx context.Context) {
 	p.loadOutside(ctx, func(w *store.OutsideWork) bool {
 		return w.Held || w.Since.Before(before) && w.Next.Before(before)
 	})
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	p.wakeRetries()
 }
 
 // givenUp looks at work that an attempt owned when its process died: it is to be stopped when its step has ended without

@@ -87,6 +87,11 @@ type Options struct {
 	// Orphans calls take whenever this process is to stop what dead processes have given up and not stopped, until ctx ends. Defaults to
 	// once, at the start, when no other process is there.
 	Orphans func(ctx context.Context, take func(ctx context.Context))
+	// Lent says that the steps are another process's, which has their rows of outside work: Cancel is called by CancelFor alone.
+	Lent bool
+	// CancelElsewhere makes one call of Cancel of an action that workers elsewhere serve (spec.Spec.Cancels); state is the task's,
+	// opened. Defaults to nobody serving them.
+	CancelElsewhere func(ctx context.Context, t *engine.Task, state json.RawMessage, h action.Host) error
 	// Now is the clock of all times that are recorded or decide. Defaults to time.Now.
 	Now func() time.Time
 	// Log takes the pool's own messages. Defaults to slog.Default.
@@ -117,6 +122,11 @@ func (o *Options) validate() error {
 	}
 	if o.TailLines <= 0 {
 		o.TailLines = 1000
+	}
+	if o.CancelElsewhere == nil {
+		o.CancelElsewhere = func(_ context.Context, t *engine.Task, _ json.RawMessage, _ action.Host) error {
+			return noAction("process", t.Step.Action)
+		}
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -181,7 +191,9 @@ func New(o Options) (*Pool, error) {
 		return nil, err
 	}
 	p := &Pool{Runner: r, drained: make(chan struct{}), wake: make(chan struct{}, 1), jobs: map[taskID]*job{}}
-	r.giveUp = p.Cancel
+	if !o.Lent {
+		r.giveUp = p.Cancel
+	}
 	return p, nil
 }
 

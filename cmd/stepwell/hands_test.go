@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -17,7 +18,44 @@ import (
 	"github.com/stepwell/stepwell/worker/link"
 )
 
-// hands is a worker of actions that use all that the protocol carries: hands URL stream|turns.
+// outside is an action whose work goes on elsewhere for an hour; with own it is that of the attempt, which blocks.
+type outside struct{ own bool }
+
+func (o outside) Run(ctx context.Context, c *action.Call) (any, error) {
+	job := map[string]any{"job": c.Params["job"]}
+	raw, err := json.Marshal(job)
+	if err != nil {
+		return nil, err
+	}
+	if !o.own {
+		return nil, action.Poll(time.Now().Add(time.Hour), "job", job)
+	}
+	if err := c.Host.Own(ctx, raw); err != nil {
+		return nil, err
+	}
+	_ = os.WriteFile("owned", nil, 0o600)
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Cancel adds the name of the job to a file.
+func (outside) Cancel(_ context.Context, c *action.Call) error {
+	var state struct{ Job string }
+	if err := json.Unmarshal(c.State, &state); err != nil {
+		return err
+	}
+	c.Log("stopping " + state.Job)
+	f, err := os.OpenFile("stopped-"+state.Job, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = fmt.Fprintln(f, c.StepKey, "attempt", c.Attempt)
+	return err
+}
+
+// hands is a worker of actions that use all that the protocol carries: hands URL stream|turns, or one of a time when workers were not told
+// to stop work outside: hands URL old.
 func hands() {
 	r := &action.Registry{}
 	err := r.Add(
@@ -76,6 +114,13 @@ func hands() {
 			return nil, ctx.Err()
 		}),
 	)
+	if work := (outside{}); os.Args[2] == "old" {
+		err = errors.Join(err, r.Add(hand("h.outside", work.Run), hand("h.own", outside{own: true}.Run)))
+	} else {
+		for name, h := range map[string]outside{"h.outside": work, "h.own": {own: true}} {
+			err = errors.Join(err, r.Add(action.Action{Spec: spec.Spec{Name: name, Summary: "For tests.", OpenParams: true}, Handler: h}))
+		}
+	}
 	if err != nil {
 		panic(err)
 	}

@@ -44,6 +44,7 @@ type Action struct {
 	OpenParams    bool         `json:"open_params,omitempty"`
 	Outputs       []spec.Field `json:"outputs,omitempty"`
 	NotIdempotent bool         `json:"not_idempotent,omitempty"`
+	Cancels       bool         `json:"cancels,omitempty"`    // the worker takes Turned.Cancels of it
 	Spawns        []string     `json:"spawns,omitempty"`     // names of the steps that it may spawn
 	DependsOn     []string     `json:"depends_on,omitempty"` // of a spawned step that names none
 	KeyParam      string       `json:"key_param,omitempty"`  // whose value is the key of a spawned step
@@ -52,14 +53,14 @@ type Action struct {
 // ActionOf describes an action under a name of it.
 func ActionOf(s *spec.Spec, name string) Action {
 	a := Action{Name: name, Summary: s.Summary, Params: s.Params, OpenParams: s.OpenParams, Outputs: s.Outputs}
-	a.NotIdempotent, a.Spawns, a.DependsOn, a.KeyParam = s.NotIdempotent, s.Spawns, s.DependsOn, s.KeyParam
+	a.NotIdempotent, a.Cancels, a.Spawns, a.DependsOn, a.KeyParam = s.NotIdempotent, s.Cancels, s.Spawns, s.DependsOn, s.KeyParam
 	return a
 }
 
 // Spec is what a node knows of an action that it has not itself. Without Params it takes any.
 func (a *Action) Spec() spec.Spec {
 	s := spec.Spec{Name: a.Name, Summary: a.Summary, Params: a.Params, OpenParams: a.OpenParams || len(a.Params) == 0, Outputs: a.Outputs, OpenOutputs: true}
-	s.NotIdempotent, s.Spawns, s.DependsOn, s.KeyParam = a.NotIdempotent, a.Spawns, a.DependsOn, a.KeyParam
+	s.NotIdempotent, s.Cancels, s.Spawns, s.DependsOn, s.KeyParam = a.NotIdempotent, a.Cancels, a.Spawns, a.DependsOn, a.KeyParam
 	return s
 }
 
@@ -93,7 +94,11 @@ const JoinFirst = "join first"
 type ID struct {
 	StepID string `json:"step_id"` // "{execution_id}:{index}"
 	Epoch  uint32 `json:"epoch"`
+	Kind   string `json:"kind,omitempty"` // Cancel, of Turned.Cancels and their outcomes. Defaults to the attempt itself
 }
+
+// Cancel is the kind of a call that stops what a step has left going on outside.
+const Cancel = "cancel"
 
 // Step is the id of a step.
 func Step(execution string, idx int32) string { return execution + ":" + strconv.Itoa(int(idx)) }
@@ -123,8 +128,11 @@ type Turn struct {
 
 // Turned answers a turn.
 type Turned struct {
-	Tasks     []Task    `json:"tasks"`
-	Stop      []ID      `json:"stop"`      // to be stopped; their outcomes are awaited
+	Tasks []Task `json:"tasks"`
+	Stop  []ID   `json:"stop"` // to be stopped; their outcomes are awaited
+	// Cancels are calls that stop work outside, of steps that have ended: State names the work. They come besides what is wanted and
+	// are not held; each is answered with an outcome of its id, completed or failed.
+	Cancels   []Task    `json:"cancels,omitempty"`
 	Committed []ID      `json:"committed"` // their outcomes are durable, or no longer wanted: forget them
 	Refused   []Refused `json:"refused"`   // their outcomes never will be: forget them
 	// Others are to be offered again.

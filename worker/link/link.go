@@ -105,6 +105,7 @@ type Worker struct {
 	conn     transport // nil: none
 	lease    time.Duration
 	held     map[taskID]*task
+	stopping map[taskID]*task // calls of Cancel, until their outcomes are committed
 	blobs    map[string][]byte
 	blob     int
 	ready    []*task      // not begun
@@ -140,12 +141,12 @@ func New(o Options) (*Worker, error) {
 
 // newMember makes a worker of one node.
 func newMember(o Options, m *members, s *slots) (w *Worker, err error) {
-	w = &Worker{o: o, members: m, slots: s, listed: o.Lists != nil, lease: 15 * time.Second, held: map[taskID]*task{}, blobs: map[string][]byte{}, outcomes: make(chan struct{}, 1)}
+	w = &Worker{o: o, members: m, slots: s, listed: o.Lists != nil, lease: 15 * time.Second, held: map[taskID]*task{}, stopping: map[taskID]*task{}, blobs: map[string][]byte{}, outcomes: make(chan struct{}, 1)}
 	w.as.Store(&o.Name)
 	for _, n := range o.Nodes {
 		w.nodes = append(w.nodes, strings.TrimRight(n, "/"))
 	}
-	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lines: w.line, Progress: w.progress, CallbackURL: w.callbackURL,
+	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lent: true, Lines: w.line, Progress: w.progress, CallbackURL: w.callbackURL,
 		Name: o.Name, Concurrency: o.Concurrency, Grace: o.Grace, Log: o.Log})
 	if err == nil {
 		m.add(w)

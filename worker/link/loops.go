@@ -30,6 +30,7 @@ func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err e
 	}
 	if err == nil {
 		w.stop(out.Stop)
+		w.cancelOutside(out.Cancels)
 		w.members.follow(w, out.Nodes)
 		if out.Drain {
 			w.Drain()
@@ -259,7 +260,7 @@ func (w *Worker) settled(batch []*task, out *wire.Turned) (kept []*task) {
 			continue
 		}
 		w.outbox, w.bytes = w.outbox-1, w.bytes-t.size
-		delete(w.held, t.key())
+		delete(w.listOf(t), t.key())
 	}
 	clear(batch[len(kept):])
 	if w.tellFetchers(); w.outbox == 0 {

@@ -51,7 +51,14 @@ func (w *Worker) Report(ctx context.Context, run int64, ev engine.Event) error {
 
 // keep puts an outcome into the outbox.
 func (w *Worker) keep(t *task, ev *engine.Event) {
-	o := w.outcomeOf(t, ev)
+	w.keepOutcome(t, w.outcomeOf(t, ev))
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.ran++
+}
+
+// keepOutcome puts an outcome into the outbox, with the lines that have not been sent.
+func (w *Worker) keepOutcome(t *task, o *wire.Outcome) {
 	t.talk.Lock()
 	defer t.talk.Unlock()
 	w.mu.Lock()
@@ -61,7 +68,7 @@ func (w *Worker) keep(t *task, ev *engine.Event) {
 	}
 	o.Log = t.takeLines()
 	t.outcome, t.size = o, size(o)
-	w.unsent, w.outbox, w.bytes, w.ran = append(w.unsent, t), w.outbox+1, w.bytes+t.size, w.ran+1
+	w.unsent, w.outbox, w.bytes = append(w.unsent, t), w.outbox+1, w.bytes+t.size
 	w.tellSender()
 }
 

@@ -133,11 +133,14 @@ func notHeld() error {
 // line is worker.Options.Lines.
 func (w *Worker) line(l store.LogLine) {
 	t := w.find(l.Execution, l.Step, 0)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if t == nil {
+		t = w.stops(l.Execution, l.Step)
+	}
 	if t == nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if len(t.lines) >= maxLines {
 		t.dropped++
 		return
