@@ -95,3 +95,57 @@ func TestWorkerOfAllServers(t *testing.T) {
 		t.Errorf("%d steps began, want %d", n, 10*started)
 	}
 }
+
+// outsidePipeline has one step that waits for work outside.
+const outsidePipeline = `name: outside
+parameters: [{name: job, type: string}]
+steps: [{id: render, action: h.outside, params: {job: "{{ params.job }}"}}]
+`
+
+// TestCancelForDeadServer has work outside stopped by a worker of another server: the one that was to have it stopped is killed while no
+// worker is there.
+func TestCancelForDeadServer(t *testing.T) {
+	r := newServers(t, postgrestest.URL(t), 1, "0", "")
+	first := r.nodes[0]
+	dir := t.TempDir()
+	hands := func(n *fleetNode) *exec.Cmd {
+		w := exec.Command("hands", "http://"+n.address, "stream")
+		w.Dir = dir
+		if err := w.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = w.Process.Kill()
+			_ = w.Wait() // it was killed
+		})
+		return w
+	}
+	w := hands(first)
+	first.until("the actions", func() bool {
+		return first.client.Call(t.Context(), "POST", "/api/v1/pipelines", nil, api.Object{"document": outsidePipeline}, nil) == nil
+	})
+	x, err := first.client.Execute(t.Context(), api.ExecuteRequest{Workflow: "outside", Params: api.Object{"job": "nine"}}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first.until("the wait", func() bool {
+		detail, err := first.client.Execution(t.Context(), x.ID)
+		return err == nil && len(detail.Steps) == 1 && detail.Steps[0].Status == "waiting"
+	})
+	second := r.add(r.url) // the first one has the roles
+	if err := w.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.client.Cancel(t.Context(), x.ID, ""); err != nil {
+		t.Fatal(err)
+	}
+	first.until("the row", func() bool { return r.count(`SELECT count(*) FROM outside_work`) == 1 })
+	first.kill()
+	r.exec(`UPDATE outside_work SET since = since - 3600000000, next = next - 3600000000`) // as after an hour
+	hands(second)
+	second.until("Cancel", func() bool { return r.count(`SELECT count(*) FROM outside_work`) == 0 })
+	raw, err := os.ReadFile(filepath.Join(dir, "stopped-nine"))
+	if err != nil || string(raw) != "render attempt 1\n" {
+		t.Errorf("Cancel has written %q (%v), want one line", raw, err)
+	}
+}
