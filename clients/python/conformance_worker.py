@@ -51,7 +51,11 @@ def waiting(task, seconds, value):
     raise wait(seconds, {"value": value})
 
 
-@worker.action("conformance.poll")
+def cancel(task):
+    task.log("stopped", n=task.state["n"])
+
+
+@worker.action("conformance.poll", cancel=cancel)
 def polling(task, times):
     polls = (task.state or {"n": 0})["n"]
     if polls < times:

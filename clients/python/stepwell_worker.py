@@ -37,6 +37,9 @@ class Problem(Exception):
         self.code, self.hint = answer["code"], answer.get("hint")
 
 
+def key_of(one):
+    return one["step_id"], one["epoch"], one.get("kind", "")
+
 def fail(message, code="failed", hint=""):  # no retry will help
     return End(status="failed", permanent=True, error={"code": code, "message": message, "hint": hint})
 
@@ -69,6 +72,9 @@ class Task:
             setattr(self, name, task.get(name))
         self.worker, self.params, self.once_only, self.claimed = worker, task.get("params") or {}, task.get("not_idempotent"), False
         self.id, self.call_path = {"step_id": self.step_id, "epoch": self.epoch}, "steps/%s/" % urllib.parse.quote(self.step_id, safe="")
+        self.cancels = task.get("kind") == "cancel"  # a call that stops work outside: no attempt, and no slot
+        if self.cancels:
+            self.id["kind"] = "cancel"
         self.begun, self.time_limit = time.monotonic(), task.get("timeout_ms", 0) / 1000
         self.stopped, self.outcome, self.lines, self.dropped, self.done = threading.Event(), None, [], 0, None
 
@@ -137,12 +143,16 @@ class Worker:
         self.opener = urllib.request.build_opener(NoRedirect)
         self.joining, self.changed, self.leaving, self.refused = threading.Lock(), threading.Condition(), threading.Event(), None
 
-    def action(self, name, params=None, **about):
-        """Registers a handler. Params: {"width": {"type": "integer", "required": True, "description": "…", "default": …}, …}."""
+    def action(self, name, params=None, cancel=None, **about):
+        """Registers a handler. Params: {"width": {"type": "integer", "required": True, "description": "…", "default": …}, …}.
+
+        Cancel(task) stops the work outside that task.state names (the state of poll or own) when its step is given up. It is called at
+        least once, in any worker that serves the action, perhaps long after: work that is gone is a success.
+        """
         def add(handler):
             fields = [dict(field, name=n) for n, field in (params or {}).items()]
             summary = (handler.__doc__ or "").strip().split("\n")[0]
-            self.actions[name] = dict({"name": name, "summary": summary, "params": fields}, **about), handler
+            self.actions[name] = dict({"name": name, "summary": summary, "params": fields, "cancels": cancel is not None}, **about), handler, cancel
             return handler
         return add
 
@@ -169,7 +179,7 @@ class Worker:
             base = self.joined or self.nodes[0]
             try:
                 if not self.joined:
-                    out = self.post(base, "join", dict(self.about, actions=[a for a, _ in self.actions.values()], holding=self.holding()), 10)
+                    out = self.post(base, "join", dict(self.about, actions=[a[0] for a in self.actions.values()], holding=self.holding()), 10)
                     self.joined, self.lease, self.welcome = base, out["lease_seconds"], True
                     if out.get("worker", self.name) != self.name:
                         self.say("another process works under the name %s: this one is %s" % (self.name, out["worker"]))
@@ -206,27 +216,36 @@ class Worker:
 
     def holding(self):
         with self.changed:
-            return [t.id for t in self.held.values()]
+            return [t.id for t in self.held.values() if not t.cancels]
 
     def turn(self, **body):
         out = self.call("turn", body)
         with self.changed:
             for one in out["stop"]:
-                if (one["step_id"], one["epoch"]) in self.held:
-                    self.held[one["step_id"], one["epoch"]].stopped.set()
+                if key_of(one) in self.held:
+                    self.held[key_of(one)].stopped.set()
             for one in out["committed"] + out["refused"]:
-                self.held.pop((one["step_id"], one["epoch"]), None)
+                self.held.pop(key_of(one), None)
             self.changed.notify_all()
+        self.begin(out.get("cancels") or ())
         if out.get("drain"):
             self.leaving.set()
         return out
+
+    def begin(self, tasks):
+        """Runs the handlers of tasks. One that is held already came twice."""
+        with self.changed:
+            fresh = {key_of(t): Task(self, t) for t in tasks if key_of(t) not in self.held}
+            self.held.update(fresh)
+        for task in fresh.values():
+            threading.Thread(target=self.handle, args=(task,), daemon=True).start()
 
     def fetch(self):
         """Asks for tasks while there are free slots."""
         pause = 0.02
         while not self.leaving.is_set():
             with self.changed:
-                want = self.about["concurrency"] - len([t for t in self.held.values() if not t.outcome])
+                want = self.about["concurrency"] - len([t for t in self.held.values() if not t.outcome and not t.cancels])
                 if want <= 0 or len(self.held) > MAX_KEPT:
                     self.changed.wait(1)
                     continue
@@ -240,18 +259,15 @@ class Worker:
                 self.leaving.wait(pause)
                 pause = min(2 * pause, 2)
                 continue
-            with self.changed:
-                fresh = {(t["step_id"], t["epoch"]): Task(self, t) for t in tasks if (t["step_id"], t["epoch"]) not in self.held}
-                self.held.update(fresh)
-            for task in fresh.values():
-                threading.Thread(target=self.handle, args=(task,), daemon=True).start()
+            self.begin(tasks)
 
     def handle(self, task):
         """Runs a task's handler."""
         try:
             if task.once_only and not self.claim(task):
                 return
-            output = self.actions[task.action][1](task, **task.params)
+            _, handler, cancel = self.actions[task.action]
+            output = cancel(task) if task.cancels else handler(task, **task.params)
             if len(json.dumps(output, allow_nan=False)) > MAX_OUTPUT:
                 raise fail("the outputs are larger than %d MiB" % (MAX_OUTPUT >> 20), "limit", "write a file and return its path")
             outcome = {"status": "completed", "output": {} if output is None else output}
@@ -278,7 +294,7 @@ class Worker:
             if e.code != "conflict":
                 raise
             with self.changed:
-                self.held.pop((task.step_id, task.epoch), None)
+                self.held.pop(key_of(task.id), None)
             return False
         return True
 
@@ -298,7 +314,8 @@ class Worker:
                     if self.overdue(task):
                         task.stopped.set()
                     if not task.outcome:
-                        self.tell(task)
+                        if not task.cancels:
+                            self.tell(task)
                     elif size < MAX_OUTPUT and len(outcomes) < 1000:
                         task.outcome.setdefault("log", self.lines(task))
                         outcomes.append(task.outcome)

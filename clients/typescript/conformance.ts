@@ -28,7 +28,7 @@ worker.action<{ count: number }>("conformance.spawn", {}, async (task, { count }
 worker.action<{ seconds: number; value: Json }>("conformance.wait", {}, (_, { seconds, value }) => {
   throw wait(seconds, { value });
 });
-worker.action<{ times: number }>("conformance.poll", {}, (task, { times }) => {
+worker.action<{ times: number }>("conformance.poll", { cancel: (task) => task.log("stopped", task.state as { n: number }) }, (task, { times }) => {
   const polls = (task.state as { n: number } | undefined)?.n ?? 0;
   if (polls < times) throw poll(0.01, { n: polls + 1 });
   return { polls };

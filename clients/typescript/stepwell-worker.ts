@@ -48,6 +48,11 @@ export interface About {
   params?: Record<string, Field>;
   open_params?: boolean;
   not_idempotent?: boolean;
+  /**
+   * Stops the work outside that task.state names (the state of poll or own) when its step is given up. It is called at least once, in
+   * any worker that serves the action, perhaps long after: work that is gone is a success.
+   */
+  cancel?: (task: Task) => Promise<void> | void;
 }
 
 export type Handler<P> = (task: Task, params: P) => Promise<Outputs | void> | Outputs | void;
@@ -55,6 +60,7 @@ export type Handler<P> = (task: Task, params: P) => Promise<Outputs | void> | Ou
 interface Id {
   step_id: string;
   epoch: number;
+  kind?: "cancel"; // a call that stops work outside: no attempt, and no slot
 }
 
 interface TaskMessage extends Id {
@@ -76,6 +82,7 @@ interface Turned {
   stop: Id[];
   committed: Id[];
   refused: Id[];
+  cancels?: TaskMessage[];
   drain?: boolean;
 }
 
@@ -136,7 +143,7 @@ const maxLines = 1000;
 const maxText = 8000;
 const maxKept = 1000;
 
-const keyOf = (id: Id): string => `${id.step_id} ${id.epoch}`;
+const keyOf = (id: Id): string => `${id.step_id} ${id.epoch} ${id.kind ?? ""}`;
 const textOf = (e: unknown): string => (e instanceof Error ? e.message : String(e));
 const size = (text: string): number => new TextEncoder().encode(text).length;
 
@@ -173,7 +180,7 @@ export class Task {
   private done: { fraction: number; note: string } | undefined;
 
   constructor(private readonly worker: Worker, readonly message: TaskMessage) {
-    this.id = { step_id: message.step_id, epoch: message.epoch };
+    this.id = { step_id: message.step_id, epoch: message.epoch, ...(message.kind && { kind: message.kind }) };
     this.executionId = message.execution_id;
     this.pipeline = message.pipeline;
     this.stepKey = message.step_key;
@@ -321,7 +328,7 @@ export class Worker {
   private readonly instance = Math.random().toString(16).slice(2, 10); // another process under this name is told apart by it
   private readonly concurrency: number;
   private readonly about: object;
-  private readonly actions = new Map<string, { spec: object; handler: Handler<never> }>();
+  private readonly actions = new Map<string, { spec: object; handler: Handler<never>; cancel: About["cancel"] }>();
   private readonly held = new Map<string, Task>();
   private readonly leaving = new AbortController();
   private joined: string | undefined;
@@ -342,8 +349,9 @@ export class Worker {
 
   /** Registers a handler. */
   action<P = Outputs>(name: string, about: About, handler: Handler<P>): this {
-    const params = Object.entries(about.params ?? {}).map(([field, rest]) => ({ ...rest, name: field }));
-    this.actions.set(name, { spec: { ...about, name, params }, handler: handler as Handler<never> });
+    const params = Object.entries(about.params ?? {}).map(([field, of]) => ({ ...of, name: field }));
+    const { cancel, ...rest } = about;
+    this.actions.set(name, { spec: { ...rest, name, params, cancels: cancel !== undefined }, handler: handler as Handler<never>, cancel });
     return this;
   }
 
@@ -427,7 +435,7 @@ export class Worker {
   }
 
   private holding(): Id[] {
-    return [...this.held.values()].map((t) => t.id);
+    return [...this.held.values()].map((t) => t.id).filter((id) => !id.kind);
   }
 
   private change(): void {
@@ -439,15 +447,26 @@ export class Worker {
     const out = await this.call<Turned>("turn", body);
     for (const id of out.stop) this.held.get(keyOf(id))?.stop();
     for (const id of [...out.committed, ...out.refused]) this.held.delete(keyOf(id));
+    this.begin(out.cancels ?? []);
     this.change();
     if (out.drain) this.leaving.abort();
     return out;
   }
 
+  /** Runs the handlers of tasks. */
+  private begin(tasks: TaskMessage[]): void {
+    for (const message of tasks) {
+      if (this.held.has(keyOf(message))) continue; // it came twice
+      const task = new Task(this, message);
+      this.held.set(keyOf(message), task);
+      void this.handle(task);
+    }
+  }
+
   /** Asks for tasks while there are free slots. */
   private async fetchLoop(): Promise<void> {
     for (let ms = 20; !this.leaving.signal.aborted; ) {
-      const want = this.concurrency - [...this.held.values()].filter((t) => !t.outcome).length;
+      const want = this.concurrency - [...this.held.values()].filter((t) => !t.outcome && !t.id.kind).length;
       if (want <= 0 || this.held.size > maxKept) {
         await this.changed;
         continue;
@@ -459,12 +478,7 @@ export class Worker {
           if (tasks.length > 0) await this.turn({ back: tasks.map(({ step_id, epoch }) => ({ step_id, epoch })) });
           return;
         }
-        for (const message of tasks) {
-          if (this.held.has(keyOf(message))) continue; // it came twice
-          const task = new Task(this, message);
-          this.held.set(keyOf(message), task);
-          void this.handle(task);
-        }
+        this.begin(tasks);
       } catch (e) {
         if (!this.refused) this.say(`no tasks can be fetched, trying again: ${textOf(e)}`);
         await pause(ms, this.leaving.signal);
@@ -491,7 +505,8 @@ export class Worker {
     try {
       await Promise.resolve(); // all tasks of an answer are held before the first one runs
       if (task.message.not_idempotent && !(await this.claim(task))) return;
-      const output = (await this.actions.get(task.action)!.handler(task, (task.message.params ?? {}) as never)) ?? {};
+      const { handler, cancel } = this.actions.get(task.action)!;
+      const output = (await (task.id.kind ? cancel?.(task) : handler(task, (task.message.params ?? {}) as never))) ?? {};
       if (size(JSON.stringify(output)) > maxOutput) throw fail(`the outputs are larger than ${maxOutput >> 20} MiB`, "limit", "write a file and return its path");
       outcome = { status: "completed", output };
     } catch (e) {
@@ -522,7 +537,7 @@ export class Worker {
         for (const task of [...this.held.values()]) {
           if (task.overdue) task.stop();
           if (!task.outcome) {
-            await task.tell();
+            if (!task.id.kind) await task.tell();
           } else if (bytes < maxOutput && outcomes.length < 1000) {
             task.outcome.log ??= task.takeLines();
             outcomes.push(task.outcome);

@@ -40,7 +40,7 @@ var specs = []spec.Spec{
 		Spawns: []string{"leaf"}, Params: []spec.Field{param("count", spec.Integer, "How many.")}},
 	{Name: "conformance.wait", Summary: `Waits without a worker, then completes with {"value": value}.`,
 		Params: []spec.Field{param("seconds", spec.Number, "How long."), param("value", spec.Any, "Any JSON value.")}},
-	{Name: "conformance.poll", Summary: `Waits 10 ms without a worker and is called again, times times, counting in its state; then completes with {"polls": times}.`,
+	{Name: "conformance.poll", Summary: `Waits 10 ms without a worker and is called again, times times, counting in its state {"n": …}; then completes with {"polls": times}. Its cancel, if there is one, logs "stopped" with the metadata of the state.`,
 		Params: []spec.Field{param("times", spec.Integer, "How often.")}},
 	{Name: "conformance.outputs", Summary: `Asks the node for the outputs of a step, and completes with {"outputs": those}.`,
 		Params: []spec.Field{param("step", spec.String, "The step's key.")}},

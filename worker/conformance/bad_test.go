@@ -58,6 +58,9 @@ var badWorkers = map[string]struct {
 			},
 		}
 	}},
+	"announces cancels and does not hear of them": {"cancels", func() *bad {
+		return &bad{hear: func(_ string, answer map[string]any) { delete(answer, "cancels") }}
+	}},
 	"keeps refused outcomes": {"refused", func() *bad {
 		return &bad{hear: func(_ string, answer map[string]any) { answer["refused"] = []any{} }}
 	}},

@@ -1,13 +1,17 @@
 package conformance
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/worker"
 )
 
@@ -25,6 +29,7 @@ var checks = []check{
 	{name: "large", about: "reports outputs of 2 MiB; larger ones than the node takes fail their step, and nothing else", run: large},
 	{name: "many", about: "runs 300 steps, each once", run: many},
 	{name: "stop", about: "stops a step that is on the stop list", run: stop},
+	{name: "cancels", about: "stops work outside when it is told to, if it announces cancels", run: cancels},
 	{name: "timeout", about: "ends a step when its time is over", run: timeout},
 	{name: "flood", about: "sends 25,000 log lines in calls that are within the limits", run: flood},
 	{name: "unknown", about: "ignores members of answers and tasks that it does not know", run: unknown},
@@ -41,15 +46,20 @@ var checks = []check{
 	{name: "protocol", about: "says what the node says when it does not serve the worker's protocol, and does not hammer it", run: protocol, starts: true, disturbs: true},
 }
 
-func joins(r *rig) {
+// joined is the worker's first join.
+func (r *rig) joined() wire.Join {
 	r.until("a join", func() bool {
 		r.front.mu.Lock()
 		defer r.front.mu.Unlock()
 		return len(r.front.joins) > 0
 	})
 	r.front.mu.Lock()
-	in := r.front.joins[0]
-	r.front.mu.Unlock()
+	defer r.front.mu.Unlock()
+	return r.front.joins[0]
+}
+
+func joins(r *rig) {
+	in := r.joined()
 	if in.Worker == "" || in.Protocol != wire.Protocol || in.Concurrency < 1 {
 		r.errorf("it joined as %q, with protocol %d and %d slots", in.Worker, in.Protocol, in.Concurrency)
 	}
@@ -191,6 +201,40 @@ func stop(r *rig) {
 	r.until("an outcome of the step that was to stop", func() bool { return r.front.count(r.front.outcomes, held) > 0 })
 	r.end(id, stepwell.ExecutionCancelled)
 	r.alive()
+}
+
+// cancels makes two calls that stop work outside.
+func cancels(r *rig) {
+	const name = "conformance.poll"
+	if !slices.ContainsFunc(r.joined().Actions, func(a wire.Action) bool { return a.Name == name && a.Cancels }) {
+		r.skipped = "the worker announces no cancels of " + name
+		return
+	}
+	for n := range 2 {
+		ctx, end := context.WithTimeout(r.ctx, lease)
+		t := &engine.Task{Run: 1, Execution: "gone", Idx: int32(n), Epoch: 1, Attempt: 1, Key: "p", Step: &plan.Step{ID: "p", Action: name}, State: fmt.Appendf(nil, `{"n":%d}`, n)}
+		heard := &listener{}
+		err := r.node.desk.Cancel(ctx, t, t.State, heard)
+		end()
+		if want := fmt.Sprintf(`stopped n=%d`, n); err != nil || len(heard.lines) != 1 || heard.lines[0] != want {
+			r.fatal("the call of state %s ended with %v and the lines %q, want %q", t.State, err, heard.lines, want)
+		}
+	}
+	r.alive()
+}
+
+// listener hears the lines of a step's log.
+type listener struct {
+	action.Host
+	lines []string
+}
+
+// Log implements action.Host.
+func (l *listener) Log(_ slog.Level, message string, attrs ...slog.Attr) {
+	for _, a := range attrs {
+		message += " " + a.String()
+	}
+	l.lines = append(l.lines, message)
 }
 
 func timeout(r *rig) {

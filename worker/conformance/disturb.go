@@ -95,8 +95,10 @@ func lost(r *rig) {
 
 // forgets checks that an outcome is not offered any more, and that the worker goes on.
 func (r *rig) forgets(held wire.ID) {
+	answered := time.Now()
 	r.alive()
 	before := r.front.count(r.front.outcomes, held)
+	_ = action.Pause(r.ctx, max(time.Second, 2*time.Since(answered))) // a worker that doubles its pauses has offered it again by then
 	r.alive()
 	if after := r.front.count(r.front.outcomes, held); after > before {
 		r.errorf("an outcome that the node has answered was offered %d times more", after-before)
