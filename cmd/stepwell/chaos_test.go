@@ -10,11 +10,11 @@ import (
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
-// TestChaos runs the short form of `stepwell chaos`: 10,080 steps on two servers and a worker that are killed and stopped, and
+// TestChaos runs the short form of `stepwell chaos`: 2,520 steps on two servers and a worker that are killed and stopped, and
 // cut off from their database. Its books are read with SQL of their own.
 func TestChaos(t *testing.T) {
 	address := postgrestest.URL(t)
-	cmd := exec.CommandContext(t.Context(), "stepwell", "chaos", "--store", address, "--minutes", "2", "--executions", "96", "--in-flight", "40", "--seed", "7", "--pause", "0.3",
+	cmd := exec.CommandContext(t.Context(), "stepwell", "chaos", "--store", address, "--minutes", "2", "--executions", "24", "--in-flight", "12", "--seed", "7", "--pause", "0.3",
 		"--faults", "node-killed,node-stopped,worker-killed,worker-stopped,database-cut", "-o", "json")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
@@ -23,7 +23,7 @@ func TestChaos(t *testing.T) {
 	if bad := json.Unmarshal(out.Bytes(), &r); bad != nil {
 		t.Fatalf("%v, %v: %s\n%s", err, bad, out.Bytes(), said.Bytes())
 	}
-	if err != nil || r.Executions != 96 || r.Steps != 10_080 || len(r.Wrong) > 0 || len(r.Faults) == 0 {
+	if err != nil || r.Executions != 24 || r.Steps != 2_520 || len(r.Wrong) > 0 || len(r.Faults) == 0 {
 		t.Errorf("%v: %+v\n%s", err, r, said.Bytes())
 	}
 	t.Logf("%s", r.Text())

@@ -134,7 +134,9 @@ func (m *members) linked(w *Worker) *Worker {
 
 // taken reports whether another member is joined to a node, or is for it alone.
 func (m *members) taken(w *Worker, node string) bool {
-	return slices.ContainsFunc(m.others(w), func(x *Worker) bool { return x.has(node) })
+	return slices.ContainsFunc(m.others(w), func(x *Worker) bool {
+		return (x.follows || x.linked() != nil) && x.has(node) // one without a node leaves it to the one that is for it alone
+	})
 }
 
 // has reports whether this member is joined to a node, or joins it when it can.
