@@ -221,7 +221,8 @@ type Conductor struct {
 	touched   []*live
 	commits   []store.Commit
 	push      []queue.Message
-	repush    int64 // when to retry refused pushes; 0: none
+	repush    int64   // when to retry refused pushes; 0: none
+	verify    []int64 // numbers of executions that Verify has yet to look at
 }
 
 // live is an execution in memory. After byID any goroutine may read run.No, run.ID and pipeline, wait for done, and

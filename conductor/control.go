@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -52,62 +53,70 @@ func (c *Conductor) send(ctx context.Context, id string, ev engine.Event) error 
 	}
 }
 
-// LetGo unloads an execution that another process runs by now: nothing of it is decided here any more. Its attempts run on, because
-// this process may take it up again before they end, and an attempt that was stopped would fail its step then. It does nothing
-// for an execution that is not here, or that is being committed: the commit tells.
-func (c *Conductor) LetGo(ctx context.Context, id string) error {
-	l := c.live(id)
-	if l == nil {
-		return nil
-	}
-	return c.inLoop(ctx, func() error {
-		if l.gone || l.touched || l.create || c.runs[l.run.No] != l {
-			return nil
-		}
-		l.refused = &stepwell.Error{Code: stepwell.CodeConflict, Message: "execution " + id, Err: errGone, Hint: "another process runs it: ask there"}
-		c.forget(l)
-		return nil
-	})
-}
-
-// Verify lets go of the executions here that the store has otherwise: after a connection was lost, the store may be one that lacks the
-// last commits. versions asks it for all of them. It returns their ids; Recover takes up what the store has.
-func (c *Conductor) Verify(ctx context.Context, versions func(context.Context, []int64) (map[int64]int64, error)) (ids []string, err error) {
-	here := map[int64]int64{}
+// Verify lets go of the executions here that the store has otherwise, or for another owner. Their attempts run on, because this process
+// may take them up again before they end. It looks at all of them: after a connection was lost, the store may be one that lacks the last
+// commits. With idle it looks at no more than so many, at other ones each time, and of them at those in which nothing has been committed
+// for a while: no commit of theirs is refused. It returns the ids of those that the store does not give to another owner; Recover takes
+// up what the store has. versions is store.Nodes.Versions.
+func (c *Conductor) Verify(ctx context.Context, idle int, versions func(ctx context.Context, owner int64, executions []int64) (map[int64]int64, error)) (ids []string, err error) {
+	var numbers []int64
+	var here map[*live]int64
 	err = c.inLoop(ctx, func() error {
-		for no, l := range c.runs {
-			if l.version > 0 {
-				here[no] = l.version
-			}
-		}
+		numbers, here = c.unverified(idle)
 		return nil
 	})
-	if err != nil {
+	if err != nil || len(numbers) == 0 {
 		return nil, err
 	}
-	c.numbers.drop() // the store may give them to others
-	if len(here) == 0 {
-		return nil, nil
-	}
-	found, err := versions(ctx, slices.Collect(maps.Keys(here)))
+	found, err := versions(ctx, c.o.Owner, numbers)
 	if err != nil {
 		return nil, err
 	}
 	err = c.inLoop(ctx, func() error {
 		var gone store.RefusedError
-		for no, before := range here {
-			l := c.runs[no]
-			if l == nil || found[no] >= before && found[no] <= l.version {
+		for l, before := range here {
+			version, mine := found[l.run.No]
+			if l.gone || !mine && l.touched || mine && version >= before && version <= l.version {
 				continue
 			}
-			ids = append(ids, l.run.ID)
-			gone.Refusals = append(gone.Refusals, store.Refusal{Execution: no, Why: store.VersionTaken,
-				Err: fmt.Errorf("the database has version %d of it, this process %d", found[no], l.version)})
+			why := fmt.Errorf("the database has version %d of it, this process %d", version, l.version)
+			if mine {
+				ids = append(ids, l.run.ID)
+			} else {
+				why = errors.New("the database has another owner of it")
+			}
+			gone.Refusals = append(gone.Refusals, store.Refusal{Execution: l.run.No, Why: store.VersionTaken, Err: why})
 		}
 		c.evict(&gone)
 		return nil
 	})
 	return ids, err
+}
+
+// idleTime is for how long nothing has been committed in an execution that Verify takes for idle.
+const idleTime = 2 * time.Second
+
+// unverified are the executions that Verify looks at, with their versions.
+func (c *Conductor) unverified(idle int) (numbers []int64, here map[*live]int64) {
+	if idle == 0 {
+		c.numbers.drop() // the store may give them to others
+	}
+	if idle == 0 || len(c.verify) == 0 {
+		c.verify = slices.AppendSeq(c.verify[:0], maps.Keys(c.runs))
+	}
+	n := len(c.verify)
+	if idle > 0 {
+		n = min(n, idle)
+	}
+	latest := c.now() - idleTime.Microseconds()
+	here = make(map[*live]int64, n)
+	for _, no := range c.verify[len(c.verify)-n:] {
+		if l := c.runs[no]; l != nil && l.version > 0 && (idle == 0 || l.batch.At <= latest) {
+			numbers, here[l] = append(numbers, no), l.version
+		}
+	}
+	c.verify = c.verify[:len(c.verify)-n]
+	return numbers, here
 }
 
 // Task makes the task of an attempt in flight once more, for task distributors (Options.Expect). CodeConflict: the

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/conductor"
@@ -204,4 +207,48 @@ func TestTwoConductors(t *testing.T) {
 			t.Error(err)
 		}
 	}
+}
+
+// Verify looks at a few idle executions at a time, at others each time, and at none in which something has just been committed.
+func TestVerifyTakesTurns(t *testing.T) {
+	g := newGate()
+	var ahead atomic.Int64
+	r := newRig(t, build{actions: actions(g), set: func(o *conductor.Options) {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+	}})
+	for range 3 {
+		r.begin(pipeline(t, one("t.gate")))
+		<-g.begun
+	}
+	asked := func(idle int) (numbers []int64) {
+		ids, err := r.Verify(t.Context(), idle, func(_ context.Context, owner int64, executions []int64) (map[int64]int64, error) {
+			found := map[int64]int64{}
+			for _, no := range executions {
+				numbers, found[no] = append(numbers, no), 1
+			}
+			return found, nil
+		})
+		if err != nil || len(ids) > 0 {
+			t.Fatalf("let go of %v, error %v", ids, err)
+		}
+		return numbers
+	}
+	if now := asked(10); len(now) > 0 {
+		t.Errorf("looked at %v, which are not idle", now)
+	}
+	if now := asked(0); len(now) != 3 {
+		t.Errorf("of all it looked at %v", now)
+	}
+	ahead.Store(int64(time.Minute))
+	asked(10) // the rest of all
+	for range 2 {
+		var all []int64
+		for range 3 {
+			all = append(all, asked(1)...)
+		}
+		if slices.Sort(all); !slices.Equal(all, []int64{1, 2, 3}) {
+			t.Errorf("one at a time it looked at %v", all)
+		}
+	}
+	close(g.open)
 }

@@ -59,8 +59,7 @@ type Conductor interface {
 	RecoverAll(ctx context.Context) error
 	Recover(ctx context.Context, id string) error
 	Active() []string
-	LetGo(ctx context.Context, id string) error
-	Verify(ctx context.Context, versions func(context.Context, []int64) (map[int64]int64, error)) (ids []string, err error)
+	Verify(ctx context.Context, idle int, versions func(ctx context.Context, owner int64, executions []int64) (map[int64]int64, error)) (ids []string, err error)
 }
 
 // Node is this process as one of several. Its methods may be called from any goroutine.
@@ -115,32 +114,32 @@ func (n *Node) Run(ctx context.Context, c Conductor) error {
 	free <- struct{}{}
 	tick := time.NewTicker(n.o.Beat)
 	defer tick.Stop()
-	session := int64(0)
-	for round := 0; ; round++ {
+	session, idle := int64(0), maxIdle
+	for round := 1; ; {
 		b, err := n.beat(ctx)
-		renewed := err == nil && b.Session != session && session != 0
 		switch {
 		case stepwell.CodeOf(err) == stepwell.CodeConflict:
 			return err
 		case err != nil && ctx.Err() == nil:
 			n.o.Log.Warn("the lease of this node could not be renewed", "node", n.no, "error", err)
-		case err == nil && b.Late:
-			adopting.Go(func() { n.letGo(working, c) })
-		case err == nil && (renewed || !n.o.Single && (b.Orphans || round%strayRounds == strayRounds-1)):
+		case err == nil:
+			if b.Late || session != 0 && session != b.Session {
+				idle = 0
+			}
+			session = b.Session
 			select {
 			case <-free:
-				session = b.Session
+				most, strays := idle, idle == 0 || round%strayRounds == 0
+				idle, round = maxIdle, round+1
 				adopting.Go(func() {
-					if renewed {
-						n.verify(working, c)
+					n.verify(working, c, most)
+					if b.Orphans || strays {
+						n.adopt(working, c, b.Orphans)
 					}
-					n.adopt(working, c, b.Orphans)
 					free <- struct{}{}
 				})
 			default:
 			}
-		case err == nil && session == 0:
-			session = b.Session
 		}
 		var ends <-chan time.Time // a node that has not renewed its lease has to be replaced when that ends
 		if err == nil && b.Ends > 0 && b.Ends < n.o.Beat {
@@ -167,21 +166,31 @@ func (n *Node) Wake() {
 	}
 }
 
-// verify compares what runs here with a store that may be another one: after a failover to a standby that lacked the last commits, it
-// has earlier versions of some executions, and none of others.
-func (n *Node) verify(ctx context.Context, c Conductor) {
-	ids, err := c.Verify(ctx, n.o.Store.Versions)
+// maxIdle is how many executions a node looks at after a beat, to find those that have gone on elsewhere.
+const maxIdle = 1000
+
+// verify compares what runs here with the store (Conductor.Verify): others may have taken it over while this node was late, or are its
+// owners by now; after a failover to a standby that lacked the last commits, the store has earlier versions of some executions, and none
+// of others.
+func (n *Node) verify(ctx context.Context, c Conductor, idle int) {
+	ids, err := c.Verify(ctx, idle, n.o.Store.Versions)
 	if err != nil && ctx.Err() == nil {
-		n.o.Log.Warn("the executions of this node could not be compared with the database: the next commit of each tells", "node", n.no, "error", err)
+		n.o.Log.Warn("the executions of this node could not be compared with the database", "node", n.no, "error", err)
 	}
 	for _, id := range ids {
-		switch err := c.Recover(ctx, id); {
+		switch err := n.recover(ctx, c, id); {
 		case stepwell.CodeOf(err) == stepwell.CodeNotFound:
 			n.o.Log.Error("an execution is lost: the database that took over does not have it", "execution", id)
 		case err != nil && ctx.Err() == nil:
 			n.o.Log.Error("an execution cannot be taken up as the database has it", "execution", id, "error", err)
 		}
 	}
+}
+
+// recover takes up an execution whose row names this node: whose it was before does not count.
+func (n *Node) recover(ctx context.Context, c Conductor, id string) error {
+	n.cache.drop(id)
+	return c.Recover(ctx, id)
 }
 
 // beat renews lease and roles. Roles end with the lease, by this machine's clock, also when the store does not answer.
@@ -214,30 +223,6 @@ func (n *Node) beat(ctx context.Context) (*store.Beat, error) {
 		n.o.Log.Warn("this node was late: others may have taken its executions", "node", n.no)
 	}
 	return b, nil
-}
-
-// letGo lets go of the executions that others have taken over while this node was late.
-func (n *Node) letGo(ctx context.Context, c Conductor) {
-	active, owned := c.Active(), map[string]bool{}
-	for after, more := int64(0), true; more; {
-		list, err := n.o.Store.Owned(ctx, n.no, after, strayPage)
-		if err != nil {
-			return // the next commit of each tells
-		}
-		for _, x := range list {
-			after, owned[x.ID] = x.No, true
-		}
-		more = len(list) == strayPage
-	}
-	for _, id := range active {
-		if owned[id] {
-			continue
-		}
-		if err := c.LetGo(ctx, id); err != nil {
-			return
-		}
-		n.o.Log.Warn("an execution runs on another node by now", "execution", id, "node", n.no)
-	}
 }
 
 // adopt takes over what belongs to nobody, or what is this node's and yet not in memory.
@@ -322,7 +307,7 @@ func (n *Node) recoverStrays(ctx context.Context, c Conductor) error {
 				continue
 			}
 			tries[x.No]++
-			if err := c.Recover(ctx, x.ID); err != nil && ctx.Err() == nil {
+			if err := n.recover(ctx, c, x.ID); err != nil && ctx.Err() == nil {
 				n.o.Log.Error("an execution of this node cannot be taken up", "execution", x.ID, "error", err)
 			}
 		}

@@ -122,6 +122,53 @@ func TestStray(t *testing.T) {
 	}
 }
 
+// A node that holds an execution in which nothing happens learns that another one has gone on with it, although no commit of its own is
+// refused and the execution is still its own.
+func TestIdleCopy(t *testing.T) {
+	g := newGate()
+	a := join(t, database(t), parts{lease: time.Hour, beat: 50 * time.Millisecond, actions: []action.Action{g.action()}})
+	other, id := a.begin(t, gated), a.begin(t, gated)
+	<-g.begun
+	<-g.begun
+	x, err := a.store.Execution(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	overtake(t, a, x.No, x.Version+1)
+	if began := <-g.begun; began != id {
+		t.Errorf("%s began again, want %s", began, id)
+	}
+	close(g.open)
+	a.ended(t, id, stepwell.ExecutionCompleted)
+	a.ended(t, other, stepwell.ExecutionCompleted)
+}
+
+// An execution that waits is given to another node, which knows its former owner: that one lets go of it, and of its slot, and the new
+// one takes it up, and the signal that had come before.
+func TestIdleElsewhere(t *testing.T) {
+	const waits = "name: waits\nsettings: {concurrency: {key: k, limit: 1}}\nsteps:\n  - {id: w, action: t.wait}\n"
+	wait := handler("t.wait", func(context.Context, *action.Call) (any, error) {
+		return nil, action.Await("event:k", time.Time{}, nil)
+	})
+	url := database(t)
+	a, b := join(t, url, slotted(t, wait)), join(t, url, slotted(t, wait))
+	id := a.begin(t, waits)
+	until(t, "the step to wait", func() bool {
+		list, err := a.store.Awaiting(t.Context(), []string{"event:k"})
+		return err == nil && len(list) == 1
+	})
+	if err := b.Recover(t.Context(), id); stepwell.CodeOf(err) != stepwell.CodeConflict {
+		t.Fatalf("the execution of another node: %v", err)
+	}
+	give(t, url, b.node.No())
+	if _, err := b.store.PutSignal(t.Context(), store.Signal{Key: "event:k", ID: "1", Body: []byte(`{"outputs":{"v":7}}`), At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	b.ended(t, id, stepwell.ExecutionCompleted)
+	until(t, "empty memories", func() bool { return len(a.Active())+len(b.Active()) == 0 })
+	noSeats(t, b.store)
+}
+
 // logReader is a store in which something happens before a step log is read.
 type logReader struct {
 	conductor.Store

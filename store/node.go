@@ -25,8 +25,8 @@ type Nodes interface {
 	OwnerOf(ctx context.Context, id string, node int64, take bool) (*Ownership, error)
 	// AdoptOne is Adopt for one unfinished execution, by its whole id. It reports whether the node is its owner now.
 	AdoptOne(ctx context.Context, no int64, lease time.Duration, id string) (bool, error)
-	// Versions are the last versions of executions, by number; one that is not there has none.
-	Versions(ctx context.Context, executions []int64) (map[int64]int64, error)
+	// Versions are the last versions of executions, by number; one that is not there has 0, one of another owner is left out.
+	Versions(ctx context.Context, owner int64, executions []int64) (map[int64]int64, error)
 	// Yield gives an execution of a node up to one whose engine has at least a revision: others do not adopt it.
 	Yield(ctx context.Context, no, execution int64, revision int) error
 	// Owned lists ids of unfinished executions of a node, by number from after one on.

@@ -200,8 +200,9 @@ func (s *Store) Yield(ctx context.Context, no, execution int64, revision int) er
 }
 
 // Versions implements store.Nodes.
-func (s *Store) Versions(ctx context.Context, executions []int64) (map[int64]int64, error) {
-	rows, err := s.pool.Query(ctx, `SELECT u.no, coalesce((SELECT max(l.version) FROM step_log l WHERE l.execution = u.no), 0) FROM unnest($1::bigint[]) AS u (no)`, executions)
+func (s *Store) Versions(ctx context.Context, owner int64, executions []int64) (map[int64]int64, error) {
+	rows, err := s.pool.Query(ctx, `SELECT u.no, coalesce((SELECT max(l.version) FROM step_log l WHERE l.execution = u.no), 0) FROM unnest($2::bigint[]) AS u (no)
+WHERE NOT EXISTS (SELECT 1 FROM execution_live x WHERE x.no = u.no AND x.owner <> $1)`, owner, executions)
 	if err != nil {
 		return nil, fault("read versions", err)
 	}

@@ -123,10 +123,11 @@ var nodes = []promise{
 		owners, _ = take(one)
 		equal(f, "done", owners, []int64(nil))
 	}},
-	{"the last versions of executions are read at once", func(f *fixture) {
+	{"the last versions of executions are read at once, without those of another owner", func(f *fixture) {
 		a, _ := f.nodes()
 		f.owned(1, 1, 2)
-		found, err := a.Versions(f.Context(), []int64{1, 2, 3})
+		f.owned(2, 4)
+		found, err := a.Versions(f.Context(), 1, []int64{1, 2, 3, 4})
 		f.must(err)
 		equal(f, "versions", found, map[int64]int64{1: 1, 2: 1, 3: 0})
 	}},
