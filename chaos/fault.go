@@ -33,7 +33,8 @@ var faults = map[string]func(*trial, context.Context) error{
 	"worker-and-node-killed": func(t *trial, ctx context.Context) error {
 		return t.replace(ctx, (*member).kill, t.workers, t.nodes)
 	},
-	"database-cut": (*trial).cut,
+	"owners-swapped": (*trial).swap,
+	"database-cut":   (*trial).cut,
 	"database-stall": func(t *trial, ctx context.Context) error {
 		return t.stall(ctx, t.length(100*time.Millisecond, 3*nodeLease))
 	},
@@ -160,6 +161,15 @@ func (t *trial) freeze(ctx context.Context, of []*member, lease time.Duration) e
 	wait(ctx, t.length(100*time.Millisecond, lease*3/2))
 	t.excuse()
 	return p.Thaw()
+}
+
+// swap gives executions to other servers, again and again, while those that have them go on with them.
+func (t *trial) swap(ctx context.Context) error {
+	return t.often(ctx, func(ctx context.Context) error {
+		_, err := t.db.Exec(context.WithoutCancel(ctx), `WITH alive AS (SELECT array_agg(no ORDER BY no) AS no FROM node WHERE until > now())
+			UPDATE execution_live x SET owner = alive.no[1 + (x.no + $1) % cardinality(alive.no)] FROM alive WHERE cardinality(alive.no) > 0`, t.chance.Int64N(100))
+		return err
+	})
 }
 
 // excuse lets processes end by themselves: one that finds that it has been replaced does.

@@ -176,9 +176,9 @@ func TestFaultTable(t *testing.T) {
 	t.Setenv(clocksVariable, "node-1=1h,node-2=-1h")
 	f := newFaultRig(t)
 	more := f.database()
-	f.trial(chaos.Options{Seed: 12, Nodes: 2, Workers: 2, More: more, Faults: rows([]string{"worker-and-node-killed", "database-restarted",
+	f.trial(chaos.Options{Seed: 12, Nodes: 2, Workers: 2, More: more, Faults: rows([]string{"worker-and-node-killed", "owners-swapped", "database-restarted",
 		"commit-cut-in-between", "commit-answer-lost"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped",
-		"node-frozen", "worker-frozen", "database-cut", "database-slow", "database-stall"}, more)})
+		"node-frozen", "worker-frozen", "owners-swapped", "database-cut", "database-slow", "database-stall"}, more)})
 }
 
 // TestFaultTableRedis is TestFaultTable for what may happen to a Redis server through whose lists all steps go.
