@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -284,19 +286,42 @@ func TestFleet(t *testing.T) {
 	})
 }
 
-// TestTwoOwners stops a server for longer than its lease, and lets it go on: for a moment two run the same executions.
+// TestTwoOwners stops a server for longer than its lease while executions of it wait for approvals, of which some come meanwhile, and lets it
+// go on: for a moment two run the same executions. Those in which nothing happens it lets go, too.
 func TestTwoOwners(t *testing.T) {
 	r := newFleetRig(t, postgrestest.URL(t), 2)
 	asleep := r.nodes[0].process.Process
 	r.work(func() {
+		r.nodes[0].until("executions that wait", func() bool {
+			return r.count(`SELECT count(*) FROM waiting w JOIN execution_live x ON x.no = w.execution WHERE x.owner = (SELECT min(no) FROM node)`) > 1
+		})
 		if err := asleep.Signal(syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
 		r.nodes[1].until("the other server takes over", func() bool {
 			return r.count(`SELECT count(*) FROM execution_live WHERE owner = (SELECT min(no) FROM node)`) == 0
 		})
+		r.nodes[1].until("the end of some", func() bool {
+			return r.nodes[1].approve(maxList) >= 0 && r.count(`SELECT count(*) FROM execution_past`) > 1
+		})
 		if err := asleep.Signal(syscall.SIGCONT); err != nil {
 			t.Fatal(err)
 		}
 	})
+	for _, n := range r.nodes {
+		n.until("an empty memory", func() bool { return n.metric("stepwell_executions_active") == "0" })
+	}
+}
+
+// metric is the value of one that a server measures, "" without an answer.
+func (n *fleetNode) metric(name string) string {
+	resp, err := http.Get("http://" + n.address + "/metrics")
+	if err != nil {
+		return ""
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body) // less of it lacks the value
+	_, value, _ := strings.Cut("\n"+string(text), "\n"+name+" ")
+	value, _, _ = strings.Cut(value, "\n")
+	return value
 }
