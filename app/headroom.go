@@ -9,6 +9,8 @@ import (
 const headroomBytes = 32 << 20
 
 // headroom is never touched, so that it takes addresses and no memory.
+//
+//lint:ignore U1000 it is there to be kept, not to be read
 var headroom []byte
 
 // KeepHeadroom lets the garbage collector of a process that is one of a fleet run less often while its data are few, at the
