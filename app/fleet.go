@@ -16,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/conductor"
+	"github.com/stepwell/stepwell/desk"
 	"github.com/stepwell/stepwell/fleet"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
@@ -44,6 +45,7 @@ type node struct {
 	changed int64              // the last change of an object that is known here
 	serves  bool
 	app     *App
+	desk    *desk.Desk // nil: this process serves no workers
 }
 
 // How often a node looks for what others have changed, and for signals of which nothing has told it, and how many at once.
@@ -73,7 +75,7 @@ func (a *App) join(ctx context.Context, o *Options) error {
 			return err
 		}
 	}
-	n := &node{store: shared, serves: o.serves, app: a, objects: make(chan struct{}, 1)}
+	n := &node{store: shared, serves: o.serves, app: a, desk: o.desk, objects: make(chan struct{}, 1)}
 	if _, n.changed, err = shared.ChangedObjects(ctx, -1, 0); err != nil {
 		return err
 	}
@@ -125,7 +127,11 @@ func (n *node) route(ctx context.Context) (err error) {
 			return wrongKey(err)
 		}
 	}
-	if n.router, err = fleet.NewRouter(n.Node, fleet.RouterOptions{Control: n.app.Conductor, Store: n.store, Key: key}); err == nil {
+	o := fleet.RouterOptions{Control: n.app.Conductor, Store: n.store, Key: key}
+	if n.desk != nil {
+		o.Serve = n.desk.Serve
+	}
+	if n.router, err = fleet.NewRouter(n.Node, o); err == nil {
 		n.feeds = fleet.NewFeeds(n.router)
 	}
 	return err

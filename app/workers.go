@@ -130,7 +130,11 @@ func (a *App) readPools(ctx context.Context) (p pools, err error) {
 // this one is.
 func (s *Server) attachDesk(ctx context.Context) (err error) {
 	w := &s.workers
-	if err := w.desk.Attach(desk.Parts{Conductor: s.Conductor, Runner: s.pool.Runner, Actions: s.Actions, Secrets: s.Secrets, Streams: s.shares, RetryCancels: s.pool.RetryCancels, Locate: s.locate}); err != nil {
+	parts := desk.Parts{Conductor: s.Conductor, Runner: s.pool.Runner, Actions: s.Actions, Secrets: s.Secrets, Streams: s.shares, RetryCancels: s.pool.RetryCancels, Locate: s.locate}
+	if s.node != nil {
+		parts.Forward = s.node.router.Call
+	}
+	if err := w.desk.Attach(parts); err != nil {
 		return err
 	}
 	if err := s.loadAnnounced(ctx); err != nil {

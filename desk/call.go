@@ -52,14 +52,10 @@ var errNoCall = stepwell.Errorf(stepwell.CodeNotFound, "join, turn, claim, steps
 
 // serve serves one call, named by what follows wire.Path. HTTP and streams share it.
 func (d *Desk) serve(ctx context.Context, caller Caller, name string, body []byte) (answered, error) {
-	parts := strings.Split(name, "/")
-	for i := range parts {
-		var err error
-		if parts[i], err = url.PathUnescape(parts[i]); err != nil {
-			return answered{}, errNoCall
-		}
-	}
+	parts, err := split(name)
 	switch {
+	case err != nil:
+		return answered{}, err
 	case name == "join":
 		in, err := read[wire.Join](body)
 		if err != nil {
@@ -72,9 +68,20 @@ func (d *Desk) serve(ctx context.Context, caller Caller, name string, body []byt
 	case name == "claim":
 		return d.serveClaim(ctx, caller, body)
 	case len(parts) == 3 && parts[0] == "steps", len(parts) == 4 && parts[0] == "steps" && parts[2] == "outputs":
-		return d.serveStep(ctx, caller, parts[1:], body)
+		return d.serveStep(ctx, caller, name, body)
 	}
 	return answered{}, errNoCall
+}
+
+// split takes the name of a call apart.
+func split(name string) (parts []string, err error) {
+	parts = strings.Split(name, "/")
+	for i := range parts {
+		if parts[i], err = url.PathUnescape(parts[i]); err != nil {
+			return nil, errNoCall
+		}
+	}
+	return parts, nil
 }
 
 // read reads a call's document.
@@ -119,30 +126,58 @@ func (d *Desk) serveClaim(ctx context.Context, caller Caller, body []byte) (answ
 	if err != nil {
 		return answered{}, err
 	}
-	k, err := idOf(wire.ID{StepID: in.StepID, Epoch: in.Epoch})
-	if err != nil {
-		return answered{}, err
-	}
 	s, err := d.claimant(caller, in.Worker)
 	if err != nil {
 		return answered{}, err
 	}
+	out, err := d.claim(ctx, s, in, true)
+	if elsewhere(err) {
+		execution, _, _ := wire.Split(in.StepID) // read before
+		var raw json.RawMessage
+		err = d.forward(ctx, s, execution, "claim", in, &raw)
+		out = raw
+	}
+	return answered{body: out}, err
+}
+
+// claim is serveClaim for an execution that runs here; direct says that the answer goes to the worker's own link.
+func (d *Desk) claim(ctx context.Context, s *session, in *wire.Claim, direct bool) (out any, err error) {
+	k, err := idOf(wire.ID{StepID: in.StepID, Epoch: in.Epoch})
+	if err != nil {
+		return nil, err
+	}
 	a, fresh := d.claimable(s, k)
 	if a == nil {
-		return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is somebody else's, or nobody wants it", k.epoch, in.StepID)
+		return nil, d.unclaimable(ctx, k, in.Take)
 	}
-	out := answered{body: struct{}{}}
+	out = struct{}{}
 	if fresh || in.Take || in.Epoch == 0 { // the worker may not have heard the answer to its first claim
-		t, ok := d.finish(ctx, a, s)
+		t, ok := d.finish(ctx, a, s, direct)
 		if !ok {
-			return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "the step cannot begin, or has secrets and this link is not encrypted")
+			return nil, stepwell.Errorf(stepwell.CodeConflict, "", "the step cannot begin, or has secrets and this link is not encrypted")
 		}
-		out.body = t
+		out = t
 	}
 	if in.Take {
 		return out, nil
 	}
 	return out, d.begin(ctx, s, a, in)
+}
+
+// unclaimable says why an attempt is not given to a worker: CodeConflict, or for now, CodeUnavailable. One that is only to be taken is
+// offered again by whoever runs its execution.
+func (d *Desk) unclaimable(ctx context.Context, k id, take bool) error {
+	d.mu.Lock()
+	known := d.attempts[k] != nil
+	d.mu.Unlock()
+	if !known && !take && k.epoch > 0 {
+		if t, err := d.task(ctx, k); elsewhere(err) {
+			return err
+		} else if t != nil {
+			return stepwell.Errorf(stepwell.CodeUnavailable, "claim it again in a moment", "the execution is being taken over")
+		}
+	}
+	return stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is somebody else's, or nobody wants it", k.epoch, wire.Step(k.execution, k.idx))
 }
 
 // claimant finds the worker of a claim. One that has not joined, because it knows of the step from a list, gets no other
@@ -207,8 +242,8 @@ type stepCall struct {
 	Epoch  uint32 `json:"epoch"`
 }
 
-// serveStep serves what action.Host offers in process.
-func (d *Desk) serveStep(ctx context.Context, caller Caller, parts []string, body []byte) (answered, error) {
+// serveStep serves a call on a step, here or where its execution runs.
+func (d *Desk) serveStep(ctx context.Context, caller Caller, name string, body []byte) (answered, error) {
 	in, err := read[stepCall](body)
 	if err != nil {
 		return answered{}, err
@@ -217,23 +252,55 @@ func (d *Desk) serveStep(ctx context.Context, caller Caller, parts []string, bod
 	if err != nil {
 		return answered{}, err
 	}
-	k, err := idOf(wire.ID{StepID: parts[0], Epoch: in.Epoch})
-	if err != nil {
-		return answered{}, err
+	parts, _ := split(name) // as before
+	out, err := d.callStep(ctx, s, parts[1:], body)
+	if elsewhere(err) {
+		execution, _, _ := wire.Split(parts[1]) // likewise
+		var raw json.RawMessage
+		err = d.forward(ctx, s, execution, name, json.RawMessage(body), &raw)
+		out = raw
 	}
+	return answered{body: out}, err
+}
+
+// held finds the attempt of a call, which becomes the worker's if nobody holds it. CodeConflict: it is not the worker's.
+func (d *Desk) held(ctx context.Context, s *session, k id) (*attempt, error) {
 	d.mu.Lock()
 	a := d.attempts[k]
-	ours := a != nil && !a.settling && d.adopt(a, s)
 	d.mu.Unlock()
-	if !ours {
-		return answered{}, stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is not this worker's", k.epoch, parts[0])
+	if a == nil {
+		if _, err := d.recall(ctx, k); err != nil && stepwell.CodeOf(err) != stepwell.CodeNotFound {
+			return nil, err
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a = d.attempts[k]; a == nil || a.settling || !d.adopt(a, s) {
+		return nil, stepwell.Errorf(stepwell.CodeConflict, "", "attempt %d of %s is not this worker's", k.epoch, wire.Step(k.execution, k.idx))
+	}
+	return a, nil
+}
+
+// callStep serves what action.Host offers in process, for an execution that runs here.
+func (d *Desk) callStep(ctx context.Context, s *session, parts []string, body []byte) (out any, err error) {
+	in, err := read[stepCall](body)
+	if err != nil {
+		return nil, err
+	}
+	k, err := idOf(wire.ID{StepID: parts[0], Epoch: in.Epoch})
+	if err != nil {
+		return nil, err
+	}
+	a, err := d.held(ctx, s, k)
+	if err != nil {
+		return nil, err
 	}
 	key := ""
 	if len(parts) == 3 {
 		key = parts[2]
 	}
 	h := d.remote(ctx, a).Host()
-	var out any = struct{}{}
+	out = struct{}{}
 	switch parts[1] {
 	case "spawn":
 		err = spawn(ctx, h, body)
@@ -254,7 +321,7 @@ func (d *Desk) serveStep(ctx context.Context, caller Caller, parts []string, bod
 	default:
 		err = errNoCall
 	}
-	return answered{body: out}, err
+	return out, err
 }
 
 func spawn(ctx context.Context, h action.Host, body []byte) error {

@@ -76,6 +76,9 @@ type Parts struct {
 	RetryCancels func(of func(action string) bool)
 	// Locate finds the number of an execution, and whether it has ended. CodeNotFound.
 	Locate func(ctx context.Context, execution string) (run int64, ended bool, err error)
+	// Forward has the desk of the node that runs an execution serve a worker's call (Serve), and returns the answer. Defaults to
+	// none: there is no other node.
+	Forward func(ctx context.Context, execution string, call []byte) (answer []byte, err error)
 }
 
 // Desk hands out steps.

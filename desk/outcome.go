@@ -27,10 +27,11 @@ type settling struct {
 	events   []conductor.RunEvent
 }
 
-// settle takes outcomes in. Those that are neither committed nor refused are to be offered again.
-func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, out *wire.Turned) {
+// settle takes outcomes in. Those that are neither committed nor refused are to be offered again, or to the nodes that run
+// their executions.
+func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, out *wire.Turned) (away []*wire.Outcome) {
 	if len(outcomes) == 0 {
-		return
+		return nil
 	}
 	claimed := d.claimHeld(s, outcomes)
 	list := settling{make([]*attempt, 0, len(outcomes)), make([]conductor.RunEvent, 0, len(outcomes))}
@@ -49,6 +50,8 @@ func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, 
 			d.unsettle(a)
 		}
 		switch {
+		case elsewhere(err):
+			away = append(away, o)
 		case err != nil && refuses(err):
 			out.Refused = append(out.Refused, wire.Refused{ID: o.ID, Code: stepwell.CodeOf(err), Message: err.Error()})
 		case done:
@@ -56,6 +59,7 @@ func (d *Desk) settle(ctx context.Context, s *session, outcomes []wire.Outcome, 
 		}
 	}
 	d.commit(ctx, &list, out)
+	return away
 }
 
 // claimHeld is claimOutcome for those of attempts that the worker holds; nil for all others.
@@ -111,25 +115,35 @@ func notHeld(k id) error {
 }
 
 // recall makes an attempt known again that workers know and this desk does not. Done says that there is no such attempt
-// any more.
+// any more; errElsewhere: it is another node's.
 func (d *Desk) recall(ctx context.Context, k id) (done bool, err error) {
+	t, err := d.task(ctx, k)
+	if t == nil || err != nil {
+		return err == nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.expect(t, true, d.flying[flight{t.Run, k.idx, k.epoch}])
+	return false, nil
+}
+
+// task is that of an attempt in flight, known to this desk or not. Nil: there is no such attempt any more; errElsewhere: another
+// node runs the execution.
+func (d *Desk) task(ctx context.Context, k id) (*engine.Task, error) {
 	run, ended, err := d.p.Locate(ctx, k.execution)
 	if err != nil || ended {
-		return ended, err
+		return nil, err
 	}
 	t, err := d.p.Conductor.Task(ctx, run, k.idx, k.epoch)
 	if stepwell.CodeOf(err) == stepwell.CodeConflict {
 		// An event that changes nothing tells whether the execution runs here, and so whether its attempt has ended.
 		err = d.p.Conductor.ReportAll(ctx, []conductor.RunEvent{{Run: run, Event: engine.Event{Kind: engine.Advanced, At: d.o.Now().UnixMicro(), Idx: k.idx, Epoch: k.epoch}}})
-		return err == nil, err
+		if stepwell.CodeOf(err) == stepwell.CodeConflict {
+			err = errElsewhere
+		}
+		return nil, err
 	}
-	if err != nil {
-		return false, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.expect(t, true, d.flying[flight{run, k.idx, k.epoch}])
-	return false, nil
+	return t, err
 }
 
 // expect records an attempt that some worker may hold. The caller holds the lock.
@@ -298,7 +312,12 @@ func (d *Desk) committed(ctx context.Context, a *attempt, ev *conductor.RunEvent
 	if stepwell.CodeOf(err) != stepwell.CodeConflict {
 		return err == nil
 	}
-	_, ended, err := d.p.Locate(ctx, a.execution) // it has ended, or another node runs it
+	_, ended, err := d.p.Locate(ctx, a.execution)
+	if err == nil && !ended { // another node runs it: the outcome is offered again, and goes there
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.drop(a)
+	}
 	return err == nil && ended
 }
 

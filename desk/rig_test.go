@@ -43,6 +43,8 @@ type node struct {
 	url   string
 	ahead atomic.Int64 // of the desk's clock
 	stop  func()
+	owner *node // that runs all executions; nil: this one
+	cut   bool  // it cannot be reached
 }
 
 // act is an action that takes anything.
@@ -76,13 +78,15 @@ func newNode(t *testing.T, db string, o desk.Options, actions ...action.Action) 
 	n.store, err = sqlite.Open(ctx, sqlite.Options{Path: db, Exclusive: true, Synchronous: "normal"})
 	must(err)
 	o.Log = quiet()
-	o.Now = func() time.Time { return time.Now().Add(time.Duration(n.ahead.Load())) }
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Now().Add(time.Duration(n.ahead.Load())) }
+	}
 	n.desk = desk.New(o)
 	n.Conductor, err = conductor.New(ctx, conductor.Options{Store: n.store, Queue: n.desk, Blobs: n.store.Blobs(), Catalog: r, Revoke: n.desk.Revoke, Expect: n.desk.Expect, Log: quiet()})
 	must(err)
 	runner, err := worker.NewRunner(worker.Options{Actions: r, Reporter: n.Conductor, Records: n.store, Blobs: n.store.Blobs(), Lines: n.Line, Log: quiet()})
 	must(err)
-	must(n.desk.Attach(desk.Parts{Conductor: n.Conductor, Runner: runner, Actions: r, Locate: n.locate}))
+	must(n.desk.Attach(desk.Parts{Conductor: n.Conductor, Runner: runner, Actions: r, Locate: n.locate, Forward: n.forward}))
 	server := httptest.NewServer(n.desk.Handler(func(r *http.Request) desk.Caller { return desk.Caller{ID: r.Header.Get("X-Key"), Secure: true} }))
 	n.url = server.URL
 	running, end := context.WithCancel(ctx)
@@ -106,7 +110,17 @@ func newNode(t *testing.T, db string, o desk.Options, actions ...action.Action) 
 	return n
 }
 
+func (n *node) forward(ctx context.Context, _ string, call []byte) ([]byte, error) {
+	if n.owner == nil || n.cut {
+		return nil, stepwell.Errorf(stepwell.CodeUnavailable, "", "nobody runs it")
+	}
+	return n.owner.desk.Serve(ctx, call)
+}
+
 func (n *node) locate(ctx context.Context, id string) (int64, bool, error) {
+	if n.owner != nil {
+		return n.owner.locate(ctx, id)
+	}
 	x, err := n.store.Execution(ctx, id)
 	if err != nil {
 		return 0, false, err

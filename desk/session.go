@@ -289,7 +289,7 @@ func (d *Desk) turn(ctx context.Context, s *session, in *wire.Turn) (*wire.Turne
 	if err := d.giveBack(ctx, s, in.Back); err != nil {
 		return nil, err
 	}
-	d.settle(ctx, s, d.settleCancels(s, in.Outcomes, out), out)
+	d.forwardOutcomes(ctx, s, d.settle(ctx, s, d.settleCancels(s, in.Outcomes, out), out), out)
 	if in.Leaving {
 		d.leave(ctx, s)
 		return out, nil
@@ -397,7 +397,7 @@ func (d *Desk) take(ctx context.Context, s *session, want int) []wire.Task {
 	drawn := d.draw(s, want)
 	tasks := make([]wire.Task, 0, len(drawn))
 	for _, a := range drawn {
-		if t, ok := d.finish(ctx, a, s); ok {
+		if t, ok := d.finish(ctx, a, s, true); ok {
 			tasks = append(tasks, t)
 		}
 	}
@@ -468,14 +468,15 @@ func (d *Desk) mayGo(name string) bool {
 	return may
 }
 
-// finish renders a task for its holder. A task that cannot be rendered has failed.
-func (d *Desk) finish(ctx context.Context, a *attempt, s *session) (wire.Task, bool) {
+// finish renders a task for its holder; direct says that it goes over the holder's own link. A task that cannot be rendered has
+// failed.
+func (d *Desk) finish(ctx context.Context, a *attempt, s *session, direct bool) (wire.Task, bool) {
 	p, params, ok := d.render(ctx, a)
 	if !ok {
 		return wire.Task{}, false
 	}
 	d.mu.Lock()
-	secure := s.caller.Secure
+	secure := direct && s.caller.Secure
 	d.mu.Unlock()
 	if !secure && d.hasSecrets(a, &p, params) {
 		d.mu.Lock()

@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -66,14 +65,14 @@ type feedNotice struct {
 	feed.Notice
 }
 
-// feedHello is signed by the node that connects.
-type feedHello struct {
+// nodeHello is signed by the node that connects.
+type nodeHello struct {
 	To   int64 `json:"to"`
 	From int64 `json:"from"`
 	At   int64 `json:"at"` // µs, the store's clock
 }
 
-// helloHeader holds a feedHello.
+// helloHeader holds a nodeHello.
 const helloHeader = "Stepwell-Node"
 
 // NewFeeds makes the feeds of a node. Run connects to others, and ServeHTTP answers them once Serve has named the hub.
@@ -172,14 +171,14 @@ func (f *Feeds) drop(no int64) {
 
 // link connects to a node and passes its notices on until the connection ends.
 func (f *Feeds) link(ctx context.Context, l *feedLink, peer store.NodeRow) error {
-	hello, err := json.Marshal(feedHello{To: peer.No, From: f.r.n.no, At: f.r.n.Now().UnixMicro()})
+	hello, signature, err := f.r.hello(FeedPath, peer.No)
 	if err != nil {
 		return err
 	}
 	dialing, cancel := context.WithTimeout(ctx, forwardWait)
 	defer cancel()
 	c, _, err := websocket.Dial(dialing, peer.Address+FeedPath, &websocket.DialOptions{CompressionMode: websocket.CompressionDisabled, HTTPClient: &http.Client{Transport: f.r.o.Client.Transport},
-		HTTPHeader: http.Header{helloHeader: {string(hello)}, signatureHeader: {f.r.sign([]byte(FeedPath), hello)}}})
+		HTTPHeader: http.Header{helloHeader: {hello}, signatureHeader: {signature}}})
 	if err != nil {
 		return err
 	}
@@ -281,13 +280,12 @@ func (f *Feeds) pass(n *feedNotice) {
 // ServeHTTP tells another node of the executions that it follows, as long as it is connected. One without the signature of a node, or
 // an old one, gets 401.
 func (f *Feeds) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	hello := []byte(req.Header.Get(helloHeader))
-	var h feedHello
+	h, ok := f.r.known(FeedPath, req.Header.Get(helloHeader), req.Header.Get(signatureHeader))
 	f.mu.Lock()
 	hub := f.hub
 	f.mu.Unlock()
 	switch {
-	case f.r.o.Key == nil || !f.r.signed(req.Header, []byte(FeedPath), hello) || json.Unmarshal(hello, &h) != nil || f.r.n.Now().Sub(time.UnixMicro(h.At)).Abs() > maxSkew:
+	case !ok:
 		http.Error(w, "not signed by a node", http.StatusUnauthorized)
 		return
 	case h.To != f.r.n.no || hub == nil:

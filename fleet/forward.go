@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -40,6 +41,8 @@ type RouterOptions struct {
 	Store   Requests
 	// Key signs what nodes say to each other; all have the same (secret.StoredKey). Without one, requests go through the store.
 	Key []byte
+	// Serve serves a worker's call that another node has forwarded (Call). Defaults to none.
+	Serve func(ctx context.Context, call []byte) (answer []byte, err error)
 	// Client sends to other nodes. Defaults to one that follows no redirect and waits for ten seconds.
 	Client *http.Client
 }
@@ -59,7 +62,8 @@ const Path = "/fleet/v1/request"
 
 // Limits of what nodes send.
 const (
-	maxRequest  = 1 << 20 // bytes
+	maxRequest  = 1 << 20  // bytes
+	maxCall     = 40 << 20 // of a request that carries a worker's call, and of the answer
 	forwardWait = 10 * time.Second
 	maxSkew     = time.Minute // age of a request, by the store's clock
 	maxMoves    = 3           // of the execution while a request follows it
@@ -132,6 +136,29 @@ func (r *Router) send(ctx context.Context, id, kind string, body conductor.Reque
 	return unavailable(m.Execution)
 }
 
+// kindCall is the kind of a message with a worker's call.
+const kindCall = "call"
+
+// Call has the owner of an execution serve a worker's call (RouterOptions.Serve). CodeUnavailable: nobody knows whether it has, or it
+// has no owner elsewhere.
+func (r *Router) Call(ctx context.Context, id string, call []byte) (answer []byte, err error) {
+	o, err := r.n.o.Store.OwnerOf(ctx, id, r.n.no, false)
+	if err != nil {
+		return nil, err
+	}
+	if o.No == r.n.no || o.Ended || !o.Alive {
+		return nil, unavailable(id)
+	}
+	a, _, err := r.post(ctx, o.Address, &message{To: o.No, Execution: id, Kind: kindCall, Call: call})
+	if err == nil && len(a.Answer) > 0 {
+		return a.Answer, nil
+	}
+	if err == nil {
+		err = cmp.Or(a.err(), errOther)
+	}
+	return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: fmt.Sprintf("node %d has not served a call of a worker", o.No), Err: err}
+}
+
 // carryOut asks this node's conductor.
 func (r *Router) carryOut(ctx context.Context, m *message) error {
 	switch m.Kind {
@@ -200,15 +227,17 @@ type message struct {
 	Execution string                `json:"execution"`
 	Kind      string                `json:"kind"`
 	Body      conductor.RequestBody `json:"body"`
+	Call      json.RawMessage       `json:"call,omitempty"` // of a worker
 }
 
 // reply is what came of it. It is signed together with the request.
 type reply struct {
-	Moved   bool          `json:"moved,omitempty"` // the node does not run the execution
-	Other   bool          `json:"other,omitempty"` // it is another node
-	Code    stepwell.Code `json:"code,omitempty"`
-	Message string        `json:"message,omitempty"`
-	Hint    string        `json:"hint,omitempty"`
+	Moved   bool            `json:"moved,omitempty"` // the node does not run the execution
+	Other   bool            `json:"other,omitempty"` // it is another node
+	Code    stepwell.Code   `json:"code,omitempty"`
+	Message string          `json:"message,omitempty"`
+	Hint    string          `json:"hint,omitempty"`
+	Answer  json.RawMessage `json:"answer,omitempty"` // to a worker's call
 }
 
 func (a *reply) err() error {
@@ -241,13 +270,21 @@ func (r *Router) post(ctx context.Context, address string, m *message) (a *reply
 	signature := r.sign(raw)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set(signatureHeader, signature)
+	if m.Call != nil {
+		hello, signature, err := r.hello(Path, m.To)
+		if err != nil {
+			return nil, false, err
+		}
+		req.Header.Set(helloHeader, hello)
+		req.Header.Set(helloSignatureHeader, signature)
+	}
 	res, err := r.o.Client.Do(req)
 	if err != nil {
 		op, ok := errors.AsType[*net.OpError](err)
 		return nil, !ok || op.Op != "dial", err
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxRequest))
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxCall))
 	if err != nil {
 		return nil, true, err
 	}
@@ -256,6 +293,21 @@ func (r *Router) post(ctx context.Context, address string, m *message) (a *reply
 	}
 	a = &reply{}
 	return a, true, json.Unmarshal(body, a)
+}
+
+// helloSignatureHeader signs a hello beside a request.
+const helloSignatureHeader = "Stepwell-Node-Signature"
+
+// hello says for a path who connects, and signs it.
+func (r *Router) hello(path string, to int64) (hello, signature string, err error) {
+	raw, err := json.Marshal(nodeHello{To: to, From: r.n.no, At: r.n.Now().UnixMicro()})
+	return string(raw), r.sign([]byte(path), raw), err
+}
+
+// known reads the hello of a node; ok is false without its signature, or if it is old.
+func (r *Router) known(path, hello, signature string) (h nodeHello, ok bool) {
+	ok = r.o.Key != nil && hmac.Equal([]byte(signature), []byte(r.sign([]byte(path), []byte(hello)))) && json.Unmarshal([]byte(hello), &h) == nil
+	return h, ok && r.n.Now().Sub(time.UnixMicro(h.At)).Abs() <= maxSkew
 }
 
 func (r *Router) sign(parts ...[]byte) string {
@@ -272,7 +324,11 @@ func (r *Router) signed(header http.Header, parts ...[]byte) bool {
 
 // ServeHTTP takes a request of another node. One without the signature of a node, or an old one, gets 401 and has no effect.
 func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
-	raw, err := io.ReadAll(http.MaxBytesReader(w, req.Body, maxRequest))
+	most := int64(maxRequest)
+	if _, ok := r.known(Path, req.Header.Get(helloHeader), req.Header.Get(helloSignatureHeader)); ok { // large ones are read from nodes alone
+		most = maxCall
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, req.Body, most))
 	var m message
 	switch {
 	case req.Method != http.MethodPost:
@@ -298,6 +354,10 @@ func (r *Router) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 func (r *Router) answer(ctx context.Context, m *message) reply {
 	if m.To != r.n.no {
 		return reply{Other: true}
+	}
+	if m.Kind == kindCall && r.o.Serve != nil {
+		answer, err := r.o.Serve(ctx, m.Call)
+		return reply{Answer: answer, Code: stepwell.CodeOf(err)}
 	}
 	err := r.carryOut(ctx, m)
 	if _, ok := errors.AsType[*conductor.ElsewhereError](err); ok {

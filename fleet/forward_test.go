@@ -295,3 +295,37 @@ func give(t *testing.T, url string, owner int64) {
 		t.Fatal(err)
 	}
 }
+
+// A worker's call reaches the owner of its execution, however large it is, and the owner's answer comes back. An owner that serves
+// none, such as one of an older version, refuses nothing in the worker's name.
+func TestForwardCall(t *testing.T) {
+	url := database(t)
+	p := parts{lease: time.Hour, beat: 50 * time.Millisecond}
+	g := newGate()
+	p.actions = append(p.actions, g.action())
+	a, b := route(t, url, p), route(t, url, p)
+	id := a.begin(t, gated)
+	<-g.begun
+	call := []byte(`{"call":"turn","body":"` + strings.Repeat("x", 2<<20) + `"}`)
+	_, err := b.Router.Call(t.Context(), id, call)
+	wantCode(t, "an owner that serves none", err, stepwell.CodeUnavailable)
+	serving, err := fleet.NewRouter(a.node, fleet.RouterOptions{Control: a.Conductor, Store: a.store, Key: key, Serve: func(_ context.Context, call []byte) ([]byte, error) {
+		return fmt.Appendf(nil, `{"bytes":%d}`, len(call)), nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.door.mu.Lock()
+	a.door.handler = serving
+	a.door.mu.Unlock()
+	if answer, err := b.Router.Call(t.Context(), id, call); err != nil || string(answer) != fmt.Sprintf(`{"bytes":%d}`, len(call)) {
+		t.Errorf("%s, %v", answer, err)
+	}
+	_, err = a.Router.Call(t.Context(), id, call)
+	wantCode(t, "a call at the owner itself", err, stepwell.CodeUnavailable)
+	a.server.Close()
+	_, err = b.Router.Call(t.Context(), id, call)
+	wantCode(t, "an owner that cannot be reached", err, stepwell.CodeUnavailable)
+	close(g.open)
+	a.ended(t, id, stepwell.ExecutionCompleted)
+}

@@ -198,5 +198,5 @@ func TestFaultTableRedis(t *testing.T) {
 		},
 	}
 	f.trial(chaos.Options{Seed: 34, Nodes: 2, Workers: 2, More: more, Queue: "redis://" + line.Address(), Faults: rows([]string{"queue-doubled", "queue-popped",
-		"queue-restarted-empty", "queue-partitioned"}, []string{"worker-killed", "worker-stopped", "node-stopped", "queue-flushed", "queue-cut", "queue-stalled", "queue-slow", "queue-popped", "queue-doubled"}, more)})
+		"queue-restarted-empty", "queue-partitioned"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped", "queue-flushed", "queue-cut", "queue-stalled", "queue-slow", "queue-popped", "queue-doubled"}, more)})
 }

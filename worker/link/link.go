@@ -439,10 +439,14 @@ func (w *Worker) route(ctx context.Context, alone bool) (transport, *Worker, err
 
 // try makes one call. After an error of the connection the next call goes to another node.
 func (w *Worker) try(ctx context.Context, name string, in any) ([]byte, error) {
-	turn, _ := in.(wire.Turn)
+	turn, isTurn := in.(wire.Turn)
 	conn, x, err := w.route(ctx, name == "join" || turn.Want > 0 || turn.Leaving)
 	if err != nil {
 		return nil, err
+	}
+	if isTurn { // the node that has been joined just now may have given another name
+		turn.Worker = w.name()
+		in = turn
 	}
 	raw, err := conn.call(ctx, name, in)
 	_, gone := errors.AsType[errGone](err)

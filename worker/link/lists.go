@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,11 +53,7 @@ func (w *Worker) popLoop(ctx context.Context) {
 		}
 		pause = firstPause
 		for node, messages := range w.sorted(list) {
-			if node == "" {
-				w.addMessages(ctx, messages)
-			} else if x := w.other(ctx, node); x != nil {
-				x.addMessages(ctx, messages)
-			}
+			w.pass(ctx, node, messages)
 		}
 	}
 }
@@ -81,8 +78,25 @@ func (w *Worker) sorted(list []string) map[string][]wire.Message {
 	return out
 }
 
-// other is the member for the messages of another node. Nil: the node cannot be joined; whoever runs its executions then offers
-// their steps again.
+// pass has the member of a node take its messages in. While the node cannot be joined, one that is linked to another node takes the
+// tasks: from there the outcomes get to whoever runs the executions by then. What nobody takes is offered again.
+func (w *Worker) pass(ctx context.Context, node string, messages []wire.Message) {
+	x := w
+	if node != "" {
+		x = w.other(ctx, node)
+	}
+	if x == nil {
+		if x = w; w.linked() == nil {
+			x = w.members.linked(w)
+		}
+		messages = slices.DeleteFunc(messages, func(m wire.Message) bool { return m.Task == nil }) // nobody else can be asked now
+	}
+	if x != nil {
+		x.addMessages(ctx, messages)
+	}
+}
+
+// other is the member for the messages of another node. Nil: the node cannot be joined.
 func (w *Worker) other(ctx context.Context, node string) *Worker {
 	x, err := w.members.of(w, strings.TrimRight(node, "/"))
 	if x != nil {

@@ -23,7 +23,7 @@ const (
 
 // turn takes one turn.
 func (w *Worker) turn(ctx context.Context, in wire.Turn) (out wire.Turned, err error) {
-	in.Worker, in.Instance = w.name(), w.members.instance
+	in.Instance = w.members.instance
 	raw, err := w.try(ctx, "turn", in)
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
@@ -123,18 +123,24 @@ func (w *Worker) stop(list []wire.ID) {
 		if err != nil {
 			continue
 		}
-		var found *task
-		w.mu.Lock()
-		for k, t := range w.held {
-			if k.idx == idx && k.epoch == one.Epoch && t.Execution == execution && t.outcome == nil {
-				found = t
+		for _, x := range append(w.members.others(w), w) { // the node has heard of what all of them hold
+			if t := x.running(execution, idx, one.Epoch); t != nil {
+				x.pool.Revoke(t.Run, t.Idx, t.Epoch)
 			}
 		}
-		w.mu.Unlock()
-		if found != nil {
-			w.pool.Revoke(found.Run, found.Idx, found.Epoch)
+	}
+}
+
+// running finds a held attempt that has not ended; nil: there is none.
+func (w *Worker) running(execution string, idx int32, epoch uint32) *task {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, t := range w.held {
+		if k.idx == idx && k.epoch == epoch && t.Execution == execution && t.outcome == nil {
+			return t
 		}
 	}
+	return nil
 }
 
 // sendLoop offers outcomes until they are committed.

@@ -98,3 +98,36 @@ func TestOutcomesDoNotWaitForEachOther(t *testing.T) {
 		t.Errorf("the outcome that is not taken was offered %d times, with %d others", f.seen, f.done)
 	}
 }
+
+// A node may give a worker another name when it joins. All that follows is said under it, also what was on its way to be said.
+func TestAnotherName(t *testing.T) {
+	said := make(chan string, 1000)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if path.Base(r.URL.Path) == "join" {
+			_ = json.NewEncoder(w).Encode(wire.Joined{Node: "fake", Worker: "w~2", LeaseSeconds: 15}) // the test waits for what follows
+			return
+		}
+		var in wire.Turn
+		if err := json.NewDecoder(r.Body).Decode(&in); err == nil {
+			said <- in.Worker
+		}
+		<-r.Context().Done()
+	}))
+	defer server.Close()
+	actions := &action.Registry{}
+	if err := actions.Add(action.Action{Spec: spec.Spec{Name: "t.any", Summary: "For tests."}, Handler: action.HandlerFunc(func(context.Context, *action.Call) (any, error) { return nil, nil })}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := link.New(link.Options{Nodes: []string{server.URL}, Name: "w", Actions: actions, Grace: 1, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(ctx) }()
+	if name := <-said; name != "w~2" {
+		t.Errorf("the first turn is that of %q", name)
+	}
+	stop()
+	<-ran
+}

@@ -74,14 +74,12 @@ func (w *Worker) holding() []wire.ID {
 	return list[:min(len(list), wire.MaxHolding)]
 }
 
-// allHeld is what this member holds, and what those hold whose nodes do not answer: the node of this one may have taken over
-// their executions.
+// allHeld is what this member holds, and then what the others hold: the node of this one may have taken over the executions of
+// theirs, also where another process answers at the address of a node that is gone.
 func (w *Worker) allHeld() []wire.ID {
 	list := w.holding()
 	for _, x := range w.members.others(w) {
-		if x.linked() == nil {
-			list = append(list, x.holding()...)
-		}
+		list = append(list, x.holding()...)
 	}
 	return list[:min(len(list), wire.MaxHolding)]
 }
