@@ -286,6 +286,34 @@ func TestFleet(t *testing.T) {
 	})
 }
 
+// TestFleetReplaced has a standby take over that lacks the last commits: what it knows goes on from there, also executions that had ended
+// since, and what it does not know is lost, and starts anew under its key.
+func TestFleetReplaced(t *testing.T) {
+	server := postgrestest.New(t)
+	r := newFleetRig(t, server.URL(), 2)
+	r.work(func() {
+		copied, err := server.Copy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := r.count(`SELECT count(*) FROM execution_past`)
+		r.nodes[0].until("commits that the copy lacks", func() bool {
+			for _, n := range r.alive() {
+				n.approve(maxList)
+			}
+			return r.count(`SELECT count(*) FROM execution_past`) >= known+3
+		})
+		if err := server.Replace(copied); err != nil {
+			t.Fatal(err)
+		}
+		for n := range fleetRuns() {
+			if err := r.begin(n); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
 // TestTwoOwners stops a server for longer than its lease while executions of it wait for approvals, of which some come meanwhile, and lets it
 // go on: for a moment two run the same executions. Those in which nothing happens it lets go, too.
 func TestTwoOwners(t *testing.T) {
