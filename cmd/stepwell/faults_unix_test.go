@@ -30,7 +30,7 @@ func faultRuns() (n int, full bool) {
 	if n, err := strconv.Atoi(os.Getenv("STEPWELL_FAULT_RUNS")); err == nil {
 		return n, true
 	}
-	return 10, false
+	return 6, false
 }
 
 // faultRig is what the rows disturb beside the processes: a PostgreSQL server behind two proxies, of which the first knows its protocol.
@@ -177,7 +177,7 @@ func TestFaultTable(t *testing.T) {
 	f := newFaultRig(t)
 	more := f.database()
 	f.trial(chaos.Options{Seed: 12, Nodes: 2, Workers: 2, More: more, Faults: rows([]string{"worker-and-node-killed", "owners-swapped", "database-restarted",
-		"commit-cut-in-between", "commit-answer-lost"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped",
+		"commit-answer-lost"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped",
 		"node-frozen", "worker-frozen", "owners-swapped", "database-cut", "database-slow", "database-stall"}, more)})
 }
 
@@ -197,6 +197,5 @@ func TestFaultTableRedis(t *testing.T) {
 			return during(ctx, 5*time.Second, func() { line.Stall(); line.Refuse(true) }, func() { line.Cut(); line.Refuse(false); line.Resume() })
 		},
 	}
-	f.trial(chaos.Options{Seed: 34, Nodes: 2, Workers: 2, More: more, Queue: "redis://" + line.Address(), Faults: rows([]string{"queue-doubled", "queue-popped",
-		"queue-restarted-empty", "queue-partitioned"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped", "queue-flushed", "queue-cut", "queue-stalled", "queue-slow", "queue-popped", "queue-doubled"}, more)})
+	f.trial(chaos.Options{Seed: 34, Nodes: 2, Workers: 2, More: more, Queue: "redis://" + line.Address(), Faults: rows([]string{"queue-doubled", "queue-restarted-empty"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped", "queue-flushed", "queue-cut", "queue-stalled", "queue-slow", "queue-popped", "queue-doubled"}, more)})
 }
