@@ -106,16 +106,20 @@ var left = map[string]string{
 func (t *trial) checkLeft(ctx context.Context, what string, count func() (int, error)) error {
 	n, err := 0, error(nil)
 	for i := range 100 {
-		if n, err = count(); err != nil || n == 0 {
-			return err
+		if n, err = count(); err == nil && n == 0 {
+			return nil
 		}
 		if i%10 == 9 {
-			t.say("%d %s are left", n, what)
+			t.say("%d %s are left (%v)", n, what, err)
 		}
-		wait(ctx, 200*time.Millisecond)
+		if wait(ctx, 200*time.Millisecond); ctx.Err() != nil {
+			return ctx.Err()
+		}
 	}
-	t.wrong("%d %s are left", n, what)
-	return nil
+	if err == nil {
+		t.wrong("%d %s are left", n, what)
+	}
+	return err
 }
 
 // held counts the attempts that workers hold, as the servers know it.

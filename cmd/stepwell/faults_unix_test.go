@@ -149,8 +149,11 @@ func (f *faultRig) trial(o chaos.Options) *chaos.Result {
 	}
 	o.DB, o.Each, o.For, o.Pause, o.InFlight = f.address, each, time.Minute, 200*time.Millisecond, max(4, each/3)
 	r, err := chaos.Run(f.t.Context(), o)
-	if err != nil || len(r.Wrong) > 0 {
-		f.t.Fatalf("%v\n%s\n%s", err, r.Text(), said.String())
+	if err != nil {
+		f.t.Fatalf("%v\n%s", err, said.String())
+	}
+	if len(r.Wrong) > 0 {
+		f.t.Fatalf("%s\n%s", r.Text(), said.String())
 	}
 	f.t.Log("\n" + r.Text())
 	if r.Executions != len(o.Faults)*each {
