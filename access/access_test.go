@@ -382,7 +382,7 @@ func (l *ledger) AppendAudit(_ context.Context, entries []store.AuditEntry) erro
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.calls++; l.calls <= l.fails {
-		return errors.New("the disk is full")
+		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the disk is full"}
 	}
 	l.entries = append(l.entries, entries...)
 	return nil
@@ -422,6 +422,22 @@ func TestRecorderLosesNothing(t *testing.T) {
 		}
 		if len(l.entries) != 30_001 || l.calls > 1000 {
 			t.Errorf("%d entries in %d calls", len(l.entries), l.calls)
+		}
+	})
+}
+
+// A database that is cut off in the moment of the end comes back within a few seconds.
+func TestRecorderWaitsAtItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &ledger{fails: 20}
+		r := access.NewRecorder(l, slog.New(slog.DiscardHandler))
+		if err := r.Record(t.Context(), store.AuditEntry{Actor: "last"}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := r.Run(ctx); err != nil || len(l.entries) != 1 {
+			t.Errorf("%v, %d entries", err, len(l.entries))
 		}
 	})
 }

@@ -14,10 +14,11 @@ import (
 
 // Limits of a Recorder.
 const (
-	recordBatch = 500             // entries written at once
-	recordRoom  = 10_000          // entries that wait
-	recordPause = time.Second     // after a failure
-	recordEnd   = 5 * time.Second // for the last batch
+	recordBatch = 500                    // entries written at once
+	recordRoom  = 10_000                 // entries that wait
+	recordPause = time.Second            // after a failure
+	recordEnd   = 5 * time.Second        // for the last batch
+	endPause    = 100 * time.Millisecond // after a failure then
 )
 
 // RecordStore is the storage of a Recorder; implemented by store.Audit.
@@ -137,6 +138,13 @@ func (r *Recorder) end() error {
 	r.mu.Unlock()
 	for {
 		more, err := r.write(ctx)
+		if stepwell.CodeOf(err) == stepwell.CodeUnavailable { // a database that has just been cut off comes back
+			select {
+			case <-ctx.Done():
+			case <-time.After(endPause):
+				continue
+			}
+		}
 		if err != nil {
 			r.mu.Lock()
 			defer r.mu.Unlock()

@@ -13,12 +13,16 @@ import (
 // TestChaos runs the short form of `stepwell chaos`: 2,520 steps on two servers and a worker that are killed and stopped, and
 // cut off from their database. Its books are read with SQL of their own.
 func TestChaos(t *testing.T) {
-	address := postgrestest.URL(t)
+	address, err := postgrestest.Create(postgrestest.URL(t), "") // of the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = postgrestest.Drop(address) })
 	cmd := exec.CommandContext(t.Context(), "stepwell", "chaos", "--store", address, "--minutes", "2", "--executions", "24", "--in-flight", "12", "--seed", "7", "--pause", "0.3",
 		"--faults", "node-killed,node-stopped,worker-killed,worker-stopped,database-cut", "-o", "json")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
-	err := cmd.Run()
+	err = cmd.Run()
 	var r chaos.Result
 	if bad := json.Unmarshal(out.Bytes(), &r); bad != nil {
 		t.Fatalf("%v, %v: %s\n%s", err, bad, out.Bytes(), said.Bytes())

@@ -116,6 +116,12 @@ func (r *crashRig) start() {
 	if err := r.process.Start(); err != nil {
 		r.t.Fatal(err)
 	}
+	defer func() {
+		if r.t.Failed() {
+			r.kill()
+			r.t.Logf("the server at %s:\n%s", r.address, out.String())
+		}
+	}()
 	r.until("the server", func() bool {
 		var ready struct{ Ready bool }
 		return r.client.Call(r.t.Context(), "GET", "/api/v1/ready", nil, nil, &ready) == nil && ready.Ready
@@ -134,7 +140,7 @@ func (r *crashRig) kill() {
 // until waits for a condition.
 func (r *crashRig) until(what string, there func() bool) {
 	r.t.Helper()
-	deadline := time.After(90 * time.Second)
+	deadline := time.After(30 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !there() {

@@ -400,7 +400,11 @@ func TestStreamCancelled(t *testing.T) {
 // TestStreamNodeKilled kills the server of a stream that a worker runs: the worker goes on, and reports to the other server. Then
 // both are killed: another worker goes on where the first has handed the stream over.
 func TestStreamNodeKilled(t *testing.T) {
-	database := postgrestest.URL(t)
+	database, err := postgrestest.Create(postgrestest.URL(t), "") // of the test's own
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = postgrestest.Drop(database) })
 	t.Setenv("STEPWELL_SECRETS_KEY", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=")
 	r := newStreamRig(t, database, 2)
 	for j, format := range streamFormats {
