@@ -140,7 +140,7 @@ func (r *crashRig) kill() {
 // until waits for a condition.
 func (r *crashRig) until(what string, there func() bool) {
 	r.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(90 * time.Second)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !there() {
