@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	json "github.com/go-json-experiment/json/v1"
@@ -109,8 +110,8 @@ func (w *Worker) tellFetchers() {
 func (w *Worker) failed(ctx context.Context, what string, err error) {
 	switch {
 	case ctx.Err() != nil:
-	case w.members.linked(w) != nil:
-		w.o.Log.Debug(what, "node", w.nodes[0], "error", err) // steps come from the others
+	case w.members.linked(w) != nil, errors.Is(err, errNotLinked): // steps come from the others; or what failed a moment ago has been told
+		w.o.Log.Debug(what, "node", w.nodes[0], "error", err)
 	default:
 		w.o.Log.Warn(what, "error", err)
 	}
