@@ -46,11 +46,7 @@ var questions = []struct{ what, query string }{
 // check reads the books. What is only delivered after the end of an execution has a while to get empty.
 func (t *trial) check(ctx context.Context) (executions int, err error) {
 	for _, q := range questions {
-		rows, err := t.db.Query(ctx, q.query+" LIMIT 5", t.name, stepsEach)
-		if err != nil {
-			return 0, fmt.Errorf("%s: %w", q.what, err)
-		}
-		found, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		found, err := read(ctx, t.db, pgx.RowTo[string], q.query+" LIMIT 5", t.name, stepsEach)
 		if err != nil {
 			return 0, fmt.Errorf("%s: %w", q.what, err)
 		}
@@ -62,7 +58,10 @@ func (t *trial) check(ctx context.Context) (executions int, err error) {
 		return executions, err
 	}
 	for what, query := range left {
-		if err := t.checkLeft(ctx, what, func() (n int, err error) { return n, t.db.QueryRow(ctx, query).Scan(&n) }); err != nil {
+		if err := t.checkLeft(ctx, what, func() (int, error) {
+			n, err := read(ctx, t.db, pgx.RowTo[int], query)
+			return append(n, 0)[0], err
+		}); err != nil {
 			return executions, err
 		}
 	}
@@ -72,25 +71,25 @@ func (t *trial) check(ctx context.Context) (executions int, err error) {
 	return executions, t.checkLeft(ctx, "messages in the lists", func() (int, error) { return t.listed(ctx) })
 }
 
+// ended is an execution that has outputs.
+type ended struct {
+	ID      string
+	N       int
+	Outputs string
+}
+
 // checkOutputs compares the outputs of the round's executions with what they should be, and their number with that of the starts.
 func (t *trial) checkOutputs(ctx context.Context) (executions int, err error) {
-	rows, err := t.db.Query(ctx, `SELECT id, (params::json ->> 'n')::int, outputs FROM execution WHERE pipeline = $1 AND outputs IS NOT NULL`, t.name)
-	if err != nil {
-		return 0, err
-	}
-	var id, out string
-	var n int
-	_, err = pgx.ForEachRow(rows, []any{&id, &n, &out}, func() error {
-		executions++
-		if why := differs(n, []byte(out)); why != "" {
-			t.wrong("outputs of %s: %s", id, why)
+	all, err := read(ctx, t.db, pgx.RowToStructByPos[ended], `SELECT id, (params::json ->> 'n')::int, outputs FROM execution WHERE pipeline = $1 AND outputs IS NOT NULL`, t.name)
+	for _, x := range all {
+		if why := differs(x.N, []byte(x.Outputs)); why != "" {
+			t.wrong("outputs of %s: %s", x.ID, why)
 		}
-		return nil
-	})
-	if started := int(t.next.Load()); err == nil && executions != started {
-		t.wrong("%d executions were started, %d have outputs", started, executions)
 	}
-	return executions, err
+	if started := int(t.next.Load()); err == nil && len(all) != started {
+		t.wrong("%d executions were started, %d have outputs", started, len(all))
+	}
+	return len(all), err
 }
 
 // left counts what an end leaves for a moment and nothing leaves for good.

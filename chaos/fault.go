@@ -8,8 +8,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/stepwell/stepwell/redislink"
 )
 
 // nodeLease and workerLease are how long a server or a worker may say nothing before others take over (fleet, desk): a process that
@@ -166,9 +167,8 @@ func (t *trial) freeze(ctx context.Context, of []*member, lease time.Duration) e
 // swap gives executions to other servers, again and again, while those that have them go on with them.
 func (t *trial) swap(ctx context.Context) error {
 	return t.often(ctx, func(ctx context.Context) error {
-		_, err := t.db.Exec(context.WithoutCancel(ctx), `WITH alive AS (SELECT array_agg(no ORDER BY no) AS no FROM node WHERE until > now())
+		return t.exec(ctx, `WITH alive AS (SELECT array_agg(no ORDER BY no) AS no FROM node WHERE until > now())
 			UPDATE execution_live x SET owner = alive.no[1 + (x.no + $1) % cardinality(alive.no)] FROM alive WHERE cardinality(alive.no) > 0`, t.chance.Int64N(100))
-		return err
 	})
 }
 
@@ -179,20 +179,26 @@ func (t *trial) excuse() {
 	t.excused = time.Now().Add(2 * workerLease)
 }
 
+// mayEnd reports whether a process may end by itself now.
+func (t *trial) mayEnd() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return !t.stopping && time.Now().Before(t.excused)
+}
+
 // cut ends all connections to the database but its own.
 func (t *trial) cut(ctx context.Context) error {
 	t.excuse()
-	_, err := t.db.Exec(context.WithoutCancel(ctx), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stepwell'`)
-	return err
+	return t.exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'stepwell'`)
 }
 
 // command has the Redis server do something; an answer that is lost with the connection is none.
 func (t *trial) command(ctx context.Context, words ...string) error {
 	err := t.redis.Do(context.WithoutCancel(ctx), t.redis.B().Arbitrary(words...).Build()).Error()
-	if _, refused := rueidis.IsRedisErr(err); refused {
-		return err
+	if err == nil || redislink.Transient(err) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // still has the Redis server answer nobody for a while, as behind a line that is cut.
@@ -227,16 +233,14 @@ func (t *trial) eachList(ctx context.Context, do string, more ...string) error {
 // stall holds the log of all executions and the list of nodes: nothing is committed and nobody beats.
 func (t *trial) stall(ctx context.Context, length time.Duration) error {
 	t.excuse()
-	tx, err := t.db.Begin(context.WithoutCancel(ctx))
+	tx, err := t.lock(ctx, "node, step_log")
 	if err != nil {
 		return err
 	}
-	if _, err = tx.Exec(context.WithoutCancel(ctx), `LOCK TABLE node, step_log IN ACCESS EXCLUSIVE MODE`); err == nil {
-		wait(ctx, length)
-	}
+	wait(ctx, length)
 	t.excuse()
-	if ended := tx.Rollback(context.WithoutCancel(ctx)); err == nil {
-		err = ended
+	if err = tx.Rollback(context.WithoutCancel(ctx)); err != nil && away(err) { // it ended with its connection
+		return nil
 	}
 	return err
 }

@@ -96,7 +96,7 @@ func (m *member) start(ctx context.Context) error {
 	return nil
 }
 
-// watch notes a process that ends by itself, and starts another.
+// watch notes a process that ends by itself, and starts another, as a supervisor does: while the database is away that fails.
 func (m *member) watch(p *child.Process) {
 	<-p.Ended()
 	m.mu.Lock()
@@ -104,9 +104,9 @@ func (m *member) watch(p *child.Process) {
 	m.api = nil
 	m.mu.Unlock()
 	t := m.t
+	excused := t.mayEnd()
 	t.mu.Lock()
 	ours = ours || t.stopping
-	excused := time.Now().Before(t.excused)
 	if !ours {
 		t.result.Ended++
 	}
@@ -118,8 +118,12 @@ func (m *member) watch(p *child.Process) {
 	if !excused {
 		t.wrong("%s ended by itself:\n%s", m.name, p.Said())
 	}
-	if err := m.start(context.Background()); err != nil {
-		t.wrong("%s does not start again: %v", m.name, err)
+	for err := m.start(context.Background()); err != nil; err = m.start(context.Background()) {
+		if !t.mayEnd() {
+			t.wrong("%s does not start again: %v", m.name, err)
+			return
+		}
+		wait(context.Background(), 200*time.Millisecond)
 	}
 }
 
