@@ -21,7 +21,8 @@ import (
 // ErrClosed is the error of Get after Close. CodeUnavailable.
 var ErrClosed error = &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the connection to the Redis server is closed: the process is shutting down"}
 
-// Parse reads an address: redis://user:password@host:port/db, rediss:// for TLS. Commands are not repeated by the client, and the
+// Parse reads an address: redis://user:password@host:port/db, rediss:// for TLS; with ?master_set=NAME&addr=host:port that of Sentinels, which
+// name the server. Commands are not repeated by the client, and the
 // timeout bounds connecting, each write and each answer of one that does not block. CodeInvalid: a malformed address; the error
 // does not have it, because of the password.
 func Parse(address, name string, timeout time.Duration) (rueidis.ClientOption, error) {
@@ -32,7 +33,7 @@ func Parse(address, name string, timeout time.Duration) (rueidis.ClientOption, e
 	c.ClientName = name
 	c.ForceSingleClient = c.Sentinel.MasterSet == ""
 	c.DisableRetry, c.DisableCache, c.PipelineMultiplex = true, true, -1
-	c.Dialer.Timeout, c.ConnWriteTimeout = timeout, timeout
+	c.Dialer.Timeout, c.Sentinel.Dialer.Timeout, c.ConnWriteTimeout = timeout, timeout, timeout
 	return c, nil
 }
 

@@ -21,13 +21,13 @@ func Do(address string, command ...string) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 		return "", err
 	}
-	db, name, ok := strings.Cut(command[0], "/")
-	if !ok {
-		db, name = "0", command[0]
+	commands := [][]string{command} // a Sentinel has no databases to select
+	if db, name, ok := strings.Cut(command[0], "/"); ok {
+		commands = [][]string{{"SELECT", db}, append([]string{name}, command[1:]...)}
 	}
 	from := bufio.NewReader(conn)
 	out := ""
-	for _, c := range [][]string{{"SELECT", db}, append([]string{name}, command[1:]...)} {
+	for _, c := range commands {
 		if _, err := io.WriteString(conn, encode(c)); err != nil {
 			return "", err
 		}

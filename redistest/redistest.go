@@ -108,22 +108,33 @@ func Start(options ...string) (*Server, error) {
 // Begin starts the server, empty, again on the same port after Kill.
 func (s *Server) Begin(options ...string) error {
 	if s.port == 0 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		s.port = l.Addr().(*net.TCPAddr).Port
-		if err := l.Close(); err != nil {
+		if err := s.choosePort(); err != nil {
 			return err
 		}
 	}
-	// The shell ends the server when its input ends, as it does with this process, and itself with the server.
-	args := []string{"-c", `exec 3<&0; "$@" </dev/null & p=$!; { read x <&3; kill -KILL $p; } >/dev/null 2>&1 & w=$!; wait $p; kill $w 2>/dev/null`, "sh", s.path,
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--pidfile", s.pidFile(), "--maxclients", "5000"}
-	cmd := exec.Command("sh", append(args, options...)...)
-	cmd.Env = append(os.Environ(), s.env...)
 	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := s.launch(&log, append([]string{"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", s.dir, "--pidfile", s.pidFile(),
+		"--maxclients", "5000"}, options...)...); err != nil {
+		return err
+	}
+	return s.ready(&log)
+}
+
+// choosePort chooses one that is free.
+func (s *Server) choosePort() error {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	s.port = l.Addr().(*net.TCPAddr).Port
+	return l.Close()
+}
+
+// launch starts the program. The shell ends it when its input ends, as it does with this process, and itself with the program.
+func (s *Server) launch(log io.Writer, args ...string) error {
+	cmd := exec.Command("sh", append([]string{"-c", `exec 3<&0; "$@" </dev/null & p=$!; { read x <&3; kill -KILL $p; } >/dev/null 2>&1 & w=$!; wait $p; kill $w 2>/dev/null`, "sh", s.path}, args...)...)
+	cmd.Env = append(os.Environ(), s.env...)
+	cmd.Stdout, cmd.Stderr = log, log
 	let, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -137,7 +148,7 @@ func (s *Server) Begin(options ...string) error {
 		_ = cmd.Wait() // the shell's exit says nothing
 		close(ended)
 	}()
-	return s.ready(&log)
+	return nil
 }
 
 func (s *Server) pidFile() string { return filepath.Join(s.dir, "pid") }
@@ -205,4 +216,32 @@ func (s *Server) end() {
 func (s *Server) Stop() {
 	s.end()
 	_ = os.RemoveAll(s.dir) // a leftover in a temporary folder harms nothing
+}
+
+// Sentinel starts a Redis Sentinel, for one test, that watches a server under a name, with its replicas, and has one of them take over when it has
+// not answered for a second. It returns the Sentinel's address.
+func Sentinel(t testing.TB, name string, master *Server) string {
+	t.Helper()
+	s := &Server{program: master.program, dir: t.TempDir()}
+	if err := s.choosePort(); err != nil {
+		t.Fatal(err)
+	}
+	config := filepath.Join(s.dir, "sentinel.conf") // a Sentinel writes to it
+	text := fmt.Sprintf("port %d\nbind 127.0.0.1\nsentinel monitor %[2]s 127.0.0.1 %[3]d 1\nsentinel down-after-milliseconds %[2]s 1000\nsentinel failover-timeout %[2]s 3000\n", s.port, name, master.port)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.launch(io.Discard, config, "--sentinel"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.end)
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		out, err := Do(s.Address(), "SENTINEL", "REPLICAS", name)
+		if err == nil && strings.Contains(out, "127.0.0.1") {
+			return s.Address()
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the Sentinel knows of no replica: %v, %s", err, out)
+		}
+	}
 }
