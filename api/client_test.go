@@ -1,11 +1,9 @@
 package api_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +11,13 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/trigger/webhook"
 )
 
-func (r *rig) client(role string) *api.Client {
+func (r *rig) client(role string) *client.Client {
 	r.t.Helper()
-	c, err := api.NewClient(api.ClientOptions{URL: r.server.URL, Token: role})
+	c, err := client.New(client.Options{URL: r.server.URL, Token: role})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -52,7 +51,7 @@ func TestPipelines(t *testing.T) {
 	want(t, err, stepwell.CodeConflict)
 	_, err = c.Pipelines().Create(ctx, api.NewPipeline{Document: api.Document("name: bad\nsteps:\n  - {id: a, action: util.nosuch}\n  - {id: a, action: util.log}\n")})
 	want(t, err, stepwell.CodeInvalid)
-	if details, ok := errors.AsType[api.Details](err); !ok || len(details) < 2 || details[0].Line == 0 {
+	if details, ok := errors.AsType[client.Details](err); !ok || len(details) < 2 || details[0].Line == 0 {
 		t.Errorf("details: %v", err)
 	}
 	_, err = r.client("operator").Pipelines().Create(ctx, api.NewPipeline{Document: api.Document(failing)})
@@ -179,7 +178,7 @@ func TestStream(t *testing.T) {
 	id := r.run(greeting, map[string]any{"who": "Ann"})
 	var types []string
 	var middle string
-	for m, err := range c.Stream(t.Context(), id, api.StreamOptions{}) {
+	for m, err := range c.Stream(t.Context(), id, client.StreamOptions{}) {
 		good(t, err)
 		if types = append(types, m.Type); len(types) == 2 {
 			middle = m.Seq
@@ -189,7 +188,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("messages: %q", types)
 	}
 	rest := 0
-	for m, err := range c.Stream(t.Context(), id, api.StreamOptions{Since: middle}) {
+	for m, err := range c.Stream(t.Context(), id, client.StreamOptions{Since: middle}) {
 		good(t, err)
 		if m.Type != "snapshot" {
 			rest++
@@ -198,7 +197,7 @@ func TestStream(t *testing.T) {
 	if rest != len(types)-2 {
 		t.Errorf("behind the second of %d messages come %d", len(types), rest)
 	}
-	for _, err := range c.Stream(t.Context(), "01234567-0000-7000-8000-000000000000", api.StreamOptions{}) {
+	for _, err := range c.Stream(t.Context(), "01234567-0000-7000-8000-000000000000", client.StreamOptions{}) {
 		want(t, err, stepwell.CodeNotFound)
 	}
 	r.do("viewer", "GET", "/api/v1/executions/"+id+"/events?since=nonsense", nil).problem(400, stepwell.CodeInvalid)
@@ -253,59 +252,6 @@ func TestClientOfTheRest(t *testing.T) {
 	}
 	_, err = c.TriggerWebhook(ctx, w.ID, "wrong", "", nil)
 	want(t, err, stepwell.CodeUnauthenticated)
-}
-
-func TestClientErrors(t *testing.T) {
-	if _, err := api.NewClient(api.ClientOptions{URL: "ftp://x"}); stepwell.CodeOf(err) != stepwell.CodeInvalid {
-		t.Errorf("error %v", err)
-	}
-	away := httptest.NewServer(http.NotFoundHandler())
-	c, err := api.NewClient(api.ClientOptions{URL: away.URL})
-	good(t, err)
-	_, err = c.Health(t.Context())
-	want(t, err, stepwell.CodeUnavailable) // an answer that is not ours
-	away.Close()
-	_, err = c.Health(t.Context())
-	want(t, err, stepwell.CodeUnavailable)
-
-	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>welcome</html>")) }))
-	defer odd.Close()
-	c, err = api.NewClient(api.ClientOptions{URL: odd.URL})
-	good(t, err)
-	_, err = c.Health(t.Context())
-	want(t, err, stepwell.CodeUnavailable)
-	streams := 0
-	for _, err := range c.Stream(t.Context(), "01234567", api.StreamOptions{}) {
-		streams++
-		want(t, err, stepwell.CodeInvalid) // coming back to it would not help
-	}
-	if streams != 1 {
-		t.Errorf("a page that is no stream has %d messages", streams)
-	}
-}
-
-// TestClientGivesUp: a call that is given up ends with the reason, whether the answer has begun or not.
-func TestClientGivesUp(t *testing.T) {
-	begun := make(chan struct{})
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/half" {
-			_, _ = w.Write([]byte("{"))
-			_ = http.NewResponseController(w).Flush()
-		}
-		begun <- struct{}{}
-		<-r.Context().Done()
-	}))
-	defer slow.Close()
-	c, err := api.NewClient(api.ClientOptions{URL: slow.URL})
-	good(t, err)
-	for _, path := range []string{"/none", "/half"} {
-		ctx, giveUp := context.WithCancelCause(t.Context())
-		reason := errors.New("had enough")
-		go func() { <-begun; giveUp(reason) }()
-		if err := c.Call(ctx, http.MethodGet, path, nil, nil, &struct{}{}); !errors.Is(err, reason) {
-			t.Errorf("%s: %v", path, err)
-		}
-	}
 }
 
 // TestCallIf: what has changed meanwhile is not changed again, and what was changed has a new tag.

@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"net/http"
-	"net/url"
 	"reflect"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -122,14 +121,4 @@ func protocol[I, B, A any](s *server, id string) {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: content(reflect.TypeFor[B]())}
 		op.Responses["200"] = &huma.Response{Description: "The answer", Content: content(reflect.TypeFor[A]())}
 	})
-}
-
-// Workers lists those that run steps.
-func (c *Client) Workers(ctx context.Context) (*WorkerList, error) {
-	return get[WorkerList](ctx, c, at("workers"), nil)
-}
-
-// DrainWorker has a worker finish what it holds and end.
-func (c *Client) DrainWorker(ctx context.Context, name string) error {
-	return c.Call(ctx, http.MethodPost, at("workers")+"/"+url.PathEscape(name)+"/drain", nil, nil, nil)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/store"
 )
@@ -20,7 +21,7 @@ import (
 // runs here until Finish or Close. While another process runs the executions of the database, changes are refused
 // (CodeConflict) but for those of executions and for decisions, which are left as requests to that process.
 type Local struct {
-	*api.Client
+	*client.Client
 	server *Server
 	work   *loopGroup
 	nodes  *loopGroup // ends behind work
@@ -87,8 +88,8 @@ func OpenLocal(ctx context.Context, o ServerOptions) (_ *Local, err error) {
 	if options.Signals = (waking{s.Conductor, s.App}); l.held != nil {
 		options.Control, options.Forecast, options.Signals, options.Audit = l.asks, l.asks, l.asks, nil
 	}
-	l.Client, err = api.NewLocal(options, l.able)
-	return l, err
+	l.Client = client.Local(api.NewLocal(options, l.able))
+	return l, nil
 }
 
 // waking loads an execution before a decision about one of its steps: only loaded executions accept one.

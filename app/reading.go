@@ -13,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
@@ -34,7 +35,7 @@ const followInterval = 250 * time.Millisecond
 // Reading is the API over a database whose executions another process runs: it reads, and leaves changes of executions
 // as requests to that process.
 type Reading struct {
-	*api.Client
+	*client.Client
 	store store.Store
 	stop  func()
 	hub   chan error
@@ -72,19 +73,18 @@ func (r *Reading) Close() error {
 }
 
 // executionsAPI is the part of the API that shows and changes executions.
-func executionsAPI(o api.Options) (*api.Client, *feed.Hub, error) {
+func executionsAPI(o api.Options) (*client.Client, *feed.Hub, error) {
 	hub, err := localFeed(o.Store, o.Log)
 	if err != nil {
 		return nil, nil, err
 	}
 	o.Feed = hub
-	client, err := api.NewLocal(o, func(operation string, _ bool) error {
+	return client.Local(api.NewLocal(o, func(operation string, _ bool) error {
 		if strings.HasPrefix(operation, "execution.") && operation != "execution.start" {
 			return nil
 		}
 		return stepwell.Invalid("name one by --server", "a server is needed for this")
-	})
-	return client, hub, err
+	})), hub, nil
 }
 
 // localFeed follows executions for one command: changes by another process are polled for, and the lines of an execution
@@ -319,7 +319,7 @@ func (r *requester) Wait(ctx context.Context, id string) (*store.Execution, erro
 }
 
 // Client is the API over the executions of a, in this process.
-func (a *App) Client() (*api.Client, error) {
+func (a *App) Client() (*client.Client, error) {
 	client, _, err := executionsAPI(api.Options{Store: a.Store, Blobs: a.Store.Blobs(), Control: here{a.Conductor, a}, Forecast: a.Conductor, Redact: a.Secrets, Catalog: a.Actions, Log: a.log})
 	return client, err
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/desk"
 	"github.com/stepwell/stepwell/desk/wire"
 	"github.com/stepwell/stepwell/queue/redisq"
@@ -63,7 +63,7 @@ func (s *Server) buildListsWorker() (err error) {
 		return nil
 	}
 	calls := w.desk.Handler(func(*http.Request) desk.Caller { return desk.Caller{ID: "server", Secure: true, Listed: true} })
-	w.own, err = link.New(link.Options{Nodes: []string{"http://here"}, Alone: true, Name: workerName() + ownLists, Client: &http.Client{Transport: api.InProcess(calls)}, Version: s.o.Version,
+	w.own, err = link.New(link.Options{Nodes: []string{"http://here"}, Alone: true, Name: workerName() + ownLists, Client: &http.Client{Transport: client.InProcess(calls)}, Version: s.o.Version,
 		Actions: s.Actions, Lists: &ownMessages{s: s}, Queues: s.o.Lists.Names(), Concurrency: s.pool.Concurrency(), Log: s.log})
 	return err
 }

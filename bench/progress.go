@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 )
 
 // The load of `bench progress`: workers that each count one item of every project, and dashboards that ask how far one is.
@@ -41,7 +42,7 @@ type progressResult struct {
 
 // progressLoad is the clients of one run.
 type progressLoad struct {
-	api      *api.Client
+	api      *client.Client
 	projects []string
 	counts   sample
 	reads    sample
@@ -70,7 +71,7 @@ func (b *bench) progressOnce(db string) (r *progressResult, err error) {
 	l := &progressLoad{sources: map[string]int{}}
 	connections := &http.Transport{MaxIdleConnsPerHost: progressWorkers + progressPollers}
 	defer connections.CloseIdleConnections()
-	if l.api, err = api.NewClient(api.ClientOptions{URL: server.base, HTTP: &http.Client{Timeout: time.Minute, Transport: connections}}); err != nil {
+	if l.api, err = client.New(client.Options{URL: server.base, HTTP: &http.Client{Timeout: time.Minute, Transport: connections}}); err != nil {
 		return nil, err
 	}
 	if err := l.prepare(b.ctx, b.n); err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/child"
 )
 
@@ -25,7 +25,7 @@ import (
 type server struct {
 	*child.Process
 	base string // http://127.0.0.1:port
-	api  *api.Client
+	api  *client.Client
 }
 
 // startServer starts a server on a free port, and returns when it is ready.
@@ -45,7 +45,7 @@ func (b *bench) startServer(db string, more ...string) (*server, error) {
 	}
 	s.base = "http://" + address
 	patient := &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 2 * serveInFlight}}
-	if s.api, err = api.NewClient(api.ClientOptions{URL: s.base, HTTP: patient}); err != nil {
+	if s.api, err = client.New(client.Options{URL: s.base, HTTP: patient}); err != nil {
 		return nil, errors.Join(err, s.end())
 	}
 	return s, nil

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/queue/redisq"
@@ -127,7 +127,7 @@ func (b *bench) startWorkers(ctx context.Context, server string, concurrency int
 		inputs, cmds = append(inputs, in), append(cmds, cmd)
 		b.workers = append(b.workers, cmd.Process.Pid)
 	}
-	client, err := api.NewClient(api.ClientOptions{URL: server})
+	client, err := client.New(client.Options{URL: server})
 	if err != nil {
 		return end, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 )
 
 // pipelinePrefix begins the names of the pipelines of all trials.
@@ -95,7 +96,7 @@ func differs(n int, raw []byte) string {
 
 // store stores the pipeline, whose name is the round's own: one that exists is that of a call whose answer was lost.
 func (t *trial) store(ctx context.Context) error {
-	err := t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+	err := t.ask(ctx, func(ctx context.Context, c *client.Client) error {
 		return c.Call(ctx, "POST", "/api/v1/pipelines", nil, map[string]any{"document": t.document()}, nil)
 	})
 	if stepwell.CodeOf(err) == stepwell.CodeConflict {
@@ -115,7 +116,7 @@ func (t *trial) lay() error {
 }
 
 // ask calls some server until one answers, or ctx ends. A refusal that will not pass is returned.
-func (t *trial) ask(ctx context.Context, do func(context.Context, *api.Client) error) error {
+func (t *trial) ask(ctx context.Context, do func(context.Context, *client.Client) error) error {
 	for {
 		var err error = errAway
 		if c := t.nodes[rand.IntN(len(t.nodes))].client(); c != nil {
@@ -160,7 +161,7 @@ func (t *trial) execute(ctx context.Context, n int) error {
 	id, err := t.start(ctx, n)
 	for pause := 50 * time.Millisecond; err == nil; pause = min(2*pause, time.Second) {
 		status := ""
-		err = t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+		err = t.ask(ctx, func(ctx context.Context, c *client.Client) error {
 			x, err := c.Execution(ctx, id)
 			if err == nil {
 				status = x.Status
@@ -182,7 +183,7 @@ func (t *trial) execute(ctx context.Context, n int) error {
 }
 
 func (t *trial) start(ctx context.Context, n int) (id string, err error) {
-	return id, t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+	return id, t.ask(ctx, func(ctx context.Context, c *client.Client) error {
 		started, err := c.Execute(ctx, api.ExecuteRequest{Workflow: t.name, Params: api.Object{"n": n}}, fmt.Sprintf("%s-%d", t.name, n))
 		if err == nil {
 			id = started.ID
@@ -195,7 +196,7 @@ func (t *trial) start(ctx context.Context, n int) (id string, err error) {
 func (t *trial) approve(ctx context.Context) {
 	for ctx.Err() == nil {
 		var open []api.Approval
-		if err := t.ask(ctx, func(ctx context.Context, c *api.Client) error {
+		if err := t.ask(ctx, func(ctx context.Context, c *client.Client) error {
 			list, err := c.Approvals(ctx, api.ListApprovals{Limit: 200})
 			if err == nil {
 				open = list.Approvals
@@ -209,7 +210,7 @@ func (t *trial) approve(ctx context.Context) {
 			if a.Pipeline != t.name {
 				continue
 			}
-			err := t.ask(ctx, func(ctx context.Context, c *api.Client) error { _, err := c.Approve(ctx, a.ID, ""); return err })
+			err := t.ask(ctx, func(ctx context.Context, c *client.Client) error { _, err := c.Approve(ctx, a.ID, ""); return err })
 			if code := stepwell.CodeOf(err); err != nil && code != stepwell.CodeNotFound && code != stepwell.CodeConflict && ctx.Err() == nil { // answered, but the answer was lost
 				t.wrong("approval %s: %v", a.ID, err)
 			}

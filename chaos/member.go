@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/child"
 )
 
@@ -30,8 +30,8 @@ type member struct {
 
 	mu      sync.Mutex
 	process *child.Process
-	api     *api.Client // of a server that is up
-	ours    bool        // it has been killed or stopped on purpose
+	api     *client.Client // of a server that is up
+	ours    bool           // it has been killed or stopped on purpose
 }
 
 // begin starts all processes.
@@ -84,7 +84,7 @@ func (m *member) start(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("%s: %w", m.name, err), m.kill())
 	}
 	if m.serves {
-		c, err := api.NewClient(api.ClientOptions{URL: "http://" + address})
+		c, err := client.New(client.Options{URL: "http://" + address})
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (m *member) stop() error {
 	return m.take().Stop(ctx)
 }
 
-func (m *member) client() *api.Client {
+func (m *member) client() *client.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.api

@@ -14,6 +14,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/spec"
@@ -94,7 +95,7 @@ func (l *loader) check(d *document) {
 
 // problemsIn returns what the API found wrong in the document of a file as `validate` shows it, and other errors as they are.
 func problemsIn(file string, err error) error {
-	details, _ := errors.AsType[api.Details](err)
+	details, _ := errors.AsType[client.Details](err)
 	if !slices.ContainsFunc(details, func(d api.Detail) bool { return d.Line > 0 }) {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -120,7 +121,7 @@ func (p *program) newShowCommand() *cobra.Command {
 }
 
 // allSteps lists an execution's steps, page by page.
-func allSteps(ctx context.Context, client *api.Client, filter api.ListSteps) ([]api.Step, error) {
+func allSteps(ctx context.Context, client *client.Client, filter api.ListSteps) ([]api.Step, error) {
 	steps := []api.Step{}
 	for {
 		page, err := client.Steps(ctx, filter)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/view"
 )
@@ -23,7 +24,7 @@ type change struct {
 	verb string // of the path
 	body any
 	// check refuses what makes no sense in the execution's status; done: there is nothing to do.
-	check func(ctx context.Context, client *api.Client, x *api.ExecutionDetail) (done bool, err error)
+	check func(ctx context.Context, client *client.Client, x *api.ExecutionDetail) (done bool, err error)
 	// preview are the parameters of a preview, which is shown instead. Defaults to none.
 	preview url.Values
 	// goal is an end that counts as success beside completed.
@@ -41,7 +42,7 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 		ch := describe(args[1:])
 		var x *api.ExecutionDetail
 		run := false
-		err := p.calling(&c, func(ctx context.Context, client *api.Client) (err error) {
+		err := p.calling(&c, func(ctx context.Context, client *client.Client) (err error) {
 			if x, err = client.Execution(ctx, args[0]); err != nil {
 				return err
 			}
@@ -64,7 +65,7 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 		}
 		s, err := p.open(c.output.value, "stepwell executions resume "+x.ID+p.dbFlag())
 		if stepwell.CodeOf(err) == stepwell.CodeConflict && ch.verb != "retry" { // a retry is an execution of its own, which runs here
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+			return p.calling(&c, func(ctx context.Context, client *client.Client) error {
 				err := p.apply(ctx, client, &c, x.ID, ch)
 				if err == nil {
 					fmt.Fprintf(p.err, takenElsewhere, ch.verb)
@@ -85,7 +86,7 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 }
 
 // apply asks for a change, and tells the status that the execution has then.
-func (p *program) apply(ctx context.Context, client *api.Client, c *connection, id string, ch *change) error {
+func (p *program) apply(ctx context.Context, client *client.Client, c *connection, id string, ch *change) error {
 	var answer api.ExecutionRef
 	if err := client.Call(ctx, http.MethodPost, pathTo("executions", id, ch.verb), nil, ch.body, &answer); err != nil {
 		return err
@@ -104,7 +105,7 @@ func (s *session) steer(id string, ch *change) error {
 	if err := s.showExisting(id); err != nil {
 		return s.abandon(err)
 	}
-	return s.run(func(ctx context.Context, client *api.Client) (string, error) {
+	return s.run(func(ctx context.Context, client *client.Client) (string, error) {
 		return id, client.Call(ctx, http.MethodPost, pathTo("executions", id, ch.verb), nil, ch.body, nil)
 	})
 }
@@ -125,7 +126,7 @@ func (p *program) newCancelCommand() *cobra.Command {
 	cmd.Flags().StringVar(&body.Reason, "reason", "", "`text` that says why")
 	return p.changing(cmd, func([]string) *change {
 		return &change{verb: "cancel", body: &body, goal: stepwell.ExecutionCancelled,
-			check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) { return over(x), nil }}
+			check: func(_ context.Context, _ *client.Client, x *api.ExecutionDetail) (bool, error) { return over(x), nil }}
 	})
 }
 
@@ -136,7 +137,7 @@ func (p *program) newPauseCommand() *cobra.Command {
 		Args:  arguments(1, 1, "ID"),
 	}
 	return p.changing(cmd, func([]string) *change {
-		return &change{verb: "pause", run: p.pauseHere, check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) {
+		return &change{verb: "pause", run: p.pauseHere, check: func(_ context.Context, _ *client.Client, x *api.ExecutionDetail) (bool, error) {
 			if over(x) {
 				return false, hasEnded(x, "")
 			}
@@ -165,7 +166,7 @@ func (p *program) newResumeCommand() *cobra.Command {
 		Args:  arguments(1, 1, "ID"),
 	}
 	return p.changing(cmd, func([]string) *change {
-		return &change{verb: "resume", check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) {
+		return &change{verb: "resume", check: func(_ context.Context, _ *client.Client, x *api.ExecutionDetail) (bool, error) {
 			if over(x) {
 				return false, hasEnded(x, "`stepwell executions retry` starts it again, keeping what completed")
 			}
@@ -186,7 +187,7 @@ func (p *program) newRestartCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run again, and run nothing")
 	return p.changing(cmd, func(args []string) *change {
 		body.Step = args[0]
-		ch := &change{verb: "restart", body: &body, check: func(ctx context.Context, client *api.Client, x *api.ExecutionDetail) (bool, error) {
+		ch := &change{verb: "restart", body: &body, check: func(ctx context.Context, client *client.Client, x *api.ExecutionDetail) (bool, error) {
 			if loop, _, inside := strings.Cut(body.Step, "["); inside {
 				return false, stepwell.Invalid("restart "+loop+", with --failed-only if only what failed should run again", "%s is an iteration, which is not restarted by itself", body.Step)
 			}
@@ -214,7 +215,7 @@ func (p *program) newRetryCommand() *cobra.Command {
 	cmd.Flags().StringVar(&body.From, "from-step", "", "also repeat this `step` whole, and everything after it")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "show what would run, and run nothing")
 	return p.changing(cmd, func([]string) *change {
-		ch := &change{verb: "retry", body: &body, check: func(_ context.Context, _ *api.Client, x *api.ExecutionDetail) (bool, error) {
+		ch := &change{verb: "retry", body: &body, check: func(_ context.Context, _ *client.Client, x *api.ExecutionDetail) (bool, error) {
 			if !over(x) {
 				return false, stepwell.Errorf(stepwell.CodeConflict, "`stepwell executions resume "+x.ID+"` goes on with it", "the execution has not ended: it is %s", x.Status)
 			}
@@ -238,7 +239,7 @@ func (s *session) retry(x *api.ExecutionDetail, body *api.RetryRequest) error {
 	}
 	since := time.Now()
 	s.show(d, func(y *store.Execution) bool { return y.Parent == x.ID && !y.Created.Before(since) })
-	return s.run(func(ctx context.Context, client *api.Client) (string, error) {
+	return s.run(func(ctx context.Context, client *client.Client) (string, error) {
 		again, err := client.Retry(ctx, x.ID, body.From, "")
 		if err != nil {
 			return "", err
@@ -248,7 +249,7 @@ func (s *session) retry(x *api.ExecutionDetail, body *api.RetryRequest) error {
 }
 
 // preview shows what a retry or a restart would do: what is repeated, what runs again because of that, and what is kept.
-func (p *program) preview(ctx context.Context, client *api.Client, c *connection, id string, ch *change) error {
+func (p *program) preview(ctx context.Context, client *client.Client, c *connection, id string, ch *change) error {
 	var a api.PreviewAnswer
 	if err := client.Call(ctx, http.MethodGet, pathTo("executions", id, ch.verb, "preview"), ch.preview, nil, &a); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/view"
 )
@@ -46,7 +47,7 @@ func (p *program) newLogsCommand() *cobra.Command {
 }
 
 // logs writes the lines that there are and then, if they are followed, those that come.
-func (p *program) logs(ctx context.Context, client *api.Client, c *connection, f *logFlags) error {
+func (p *program) logs(ctx context.Context, server *client.Client, c *connection, f *logFlags) error {
 	if f.level.value != "debug" { // the lowest
 		f.Level = f.level.value
 	}
@@ -54,13 +55,13 @@ func (p *program) logs(ctx context.Context, client *api.Client, c *connection, f
 		f.Since = time.Now().Add(-f.since)
 	}
 	if f.Step != "" {
-		if err := knownStep(ctx, client, f.ID, f.Step); err != nil {
+		if err := knownStep(ctx, server, f.ID, f.Step); err != nil {
 			return err
 		}
 	}
 	last := int64(0)
 	for more := true; more; {
-		page, err := client.Logs(ctx, f.ListLogs)
+		page, err := server.Logs(ctx, f.ListLogs)
 		if err != nil {
 			return err
 		}
@@ -75,14 +76,14 @@ func (p *program) logs(ctx context.Context, client *api.Client, c *connection, f
 	if !f.follow {
 		return nil
 	}
-	o := api.StreamOptions{Step: f.Step, Level: f.Level, Since: feed.Cursor{Log: last}.String()}
-	_, err := p.followLogs(ctx, client, c, f.ID, o)
+	o := client.StreamOptions{Step: f.Step, Level: f.Level, Since: feed.Cursor{Log: last}.String()}
+	_, err := p.followLogs(ctx, server, c, f.ID, o)
 	return err
 }
 
 // followLogs writes an execution's log lines as they come, and gives its status at the end.
-func (p *program) followLogs(ctx context.Context, client *api.Client, c *connection, id string, o api.StreamOptions) (status stepwell.ExecutionStatus, err error) {
-	err = follow(ctx, client, id, o, func(m *api.StreamMessage) (ended bool, err error) { return p.followed(m, c.output.value, &status) })
+func (p *program) followLogs(ctx context.Context, server *client.Client, c *connection, id string, o client.StreamOptions) (status stepwell.ExecutionStatus, err error) {
+	err = follow(ctx, server, id, o, func(m *client.StreamMessage) (ended bool, err error) { return p.followed(m, c.output.value, &status) })
 	return status, err
 }
 
@@ -96,8 +97,8 @@ func (p *program) logLine(l *api.LogLine, output string) error {
 }
 
 // knownStep refuses a step that the execution does not have: no lines would be a misleading answer.
-func knownStep(ctx context.Context, client *api.Client, id, key string) error {
-	found, err := client.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: id}, Step: key, Limit: 1})
+func knownStep(ctx context.Context, server *client.Client, id, key string) error {
+	found, err := server.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: id}, Step: key, Limit: 1})
 	if err == nil && len(found.Steps) == 0 {
 		err = notFound("`stepwell executions show "+id+"` lists the steps", "the execution has no step %q", key)
 	}
@@ -105,7 +106,7 @@ func knownStep(ctx context.Context, client *api.Client, id, key string) error {
 }
 
 // followed writes the log line of a message; ended says that it is the last message, with the status.
-func (p *program) followed(m *api.StreamMessage, output string, status *stepwell.ExecutionStatus) (ended bool, err error) {
+func (p *program) followed(m *client.StreamMessage, output string, status *stepwell.ExecutionStatus) (ended bool, err error) {
 	switch m.Type {
 	case feed.TypeComplete:
 		var end feed.CompleteData
@@ -140,11 +141,11 @@ func (p *program) newEventsCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *program) events(ctx context.Context, client *api.Client, c *connection, f api.ListHistory, most int) error {
+func (p *program) events(ctx context.Context, server *client.Client, c *connection, f api.ListHistory, most int) error {
 	enc := view.NewEncoder(p.out)
 	written := 0
 	for {
-		page, err := client.History(ctx, f)
+		page, err := server.History(ctx, f)
 		if err != nil {
 			return err
 		}

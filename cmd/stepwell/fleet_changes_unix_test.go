@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
 
@@ -146,7 +147,7 @@ func TestFleetChanges(t *testing.T) {
 	b.until("the key", func() bool {
 		return stepwell.CodeOf(b.client.Call(t.Context(), "GET", "/api/v1/pipelines", nil, nil, nil)) == stepwell.CodeUnauthenticated
 	})
-	keyed, err := api.NewClient(api.ClientOptions{URL: "http://" + b.address, Token: made.Token})
+	keyed, err := client.New(client.Options{URL: "http://" + b.address, Token: made.Token})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/view"
 )
@@ -21,10 +22,10 @@ const (
 
 // follow hands the messages of an execution's stream to f until f says that it has ended. A stream that breaks off is taken
 // up behind the last message.
-func follow(ctx context.Context, client *api.Client, id string, o api.StreamOptions, f func(m *api.StreamMessage) (ended bool, err error)) (err error) {
+func follow(ctx context.Context, server *client.Client, id string, o client.StreamOptions, f func(m *client.StreamMessage) (ended bool, err error)) (err error) {
 	for tries := 0; tries < followTries; tries++ {
 		before, ended := o.Since, false
-		for m, broken := range client.Stream(ctx, id, o) {
+		for m, broken := range server.Stream(ctx, id, o) {
 			if err = broken; err != nil {
 				break
 			}
@@ -61,7 +62,7 @@ func (s *session) watch(ctx context.Context, id string) error {
 		return err
 	}
 	s.show(d, nil)
-	err = follow(ctx, s.client, id, api.StreamOptions{}, func(m *api.StreamMessage) (bool, error) {
+	err = follow(ctx, s.client, id, client.StreamOptions{}, func(m *client.StreamMessage) (bool, error) {
 		e, after, err := eventOf(m)
 		if err != nil {
 			return false, fmt.Errorf("stream: %w", err)
@@ -79,7 +80,7 @@ func (s *session) watch(ctx context.Context, id string) error {
 }
 
 // eventOf is a message of the stream as views take it, with the counts of the execution after it; nil: it is not shown.
-func eventOf(m *api.StreamMessage) (e *view.Event, after *api.Progress, err error) {
+func eventOf(m *client.StreamMessage) (e *view.Event, after *api.Progress, err error) {
 	switch m.Type {
 	case feed.TypeSnapshot: // the stream does not tell that an execution has begun
 		var d feed.SnapshotData

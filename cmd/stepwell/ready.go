@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 )
 
 func (p *program) newReadyCommand() *cobra.Command {
@@ -24,7 +24,7 @@ func (p *program) newReadyCommand() *cobra.Command {
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			return interrupted(ctx, p.callServer(ctx, c, func(ctx context.Context, client *api.Client) error {
+			return interrupted(ctx, p.callServer(ctx, c, func(ctx context.Context, client *client.Client) error {
 				if err := client.Ready(ctx); err != nil {
 					return err
 				}

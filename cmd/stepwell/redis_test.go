@@ -20,6 +20,7 @@ import (
 	_ "github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/redistest"
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
 )
@@ -30,7 +31,7 @@ type redisRig struct {
 	redis   *redistest.Server
 	dir     string
 	url     string
-	client  *api.Client
+	client  *client.Client
 	process *exec.Cmd
 }
 
@@ -60,7 +61,7 @@ func serveRedisIn(t *testing.T, redis *redistest.Server, dir, settings string, a
 	address := freeAddress(t)
 	r.url = "http://" + address
 	var err error
-	if r.client, err = api.NewClient(api.ClientOptions{URL: r.url}); err != nil {
+	if r.client, err = client.New(client.Options{URL: r.url}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(r.dir, "stepwell.yaml"), []byte(settings), 0o600); err != nil {

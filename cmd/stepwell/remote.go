@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/view"
 )
@@ -78,7 +78,7 @@ func (c *connection) choseDatabase() bool {
 
 // calling runs f with a client of the API and a context that ends with an interrupt. A server is asked if one is named or
 // answers at the usual address, else the database.
-func (p *program) calling(c *connection, f func(ctx context.Context, client *api.Client) error) error {
+func (p *program) calling(c *connection, f func(ctx context.Context, client *client.Client) error) error {
 	alive, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	named := p.elsewhere(c)
@@ -102,10 +102,10 @@ func interrupted(ctx context.Context, err error) error {
 }
 
 // callServer asks a server. The key comes from the environment: arguments are seen by everybody on the machine.
-func (p *program) callServer(ctx context.Context, c *connection, f func(ctx context.Context, client *api.Client) error) error {
+func (p *program) callServer(ctx context.Context, c *connection, f func(ctx context.Context, client *client.Client) error) error {
 	named, _ := p.env("STEPWELL_SERVER")
 	key, _ := p.env("STEPWELL_API_KEY")
-	client, err := api.NewClient(api.ClientOptions{URL: cmp.Or(c.server, named, defaultServer), Token: key})
+	client, err := client.New(client.Options{URL: cmp.Or(c.server, named, defaultServer), Token: key})
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ const takenElsewhere = "another process runs the executions of this database; it
 
 // callHere asks the API in this process: beside whatever process runs the executions
 // of the database.
-func (p *program) callHere(ctx context.Context, c *connection, f func(ctx context.Context, client *api.Client) error) (err error) {
+func (p *program) callHere(ctx context.Context, c *connection, f func(ctx context.Context, client *client.Client) error) (err error) {
 	o, err := p.options()
 	if err != nil {
 		return err
@@ -202,7 +202,7 @@ func pathTo(parts ...string) string {
 type object = map[string]any
 
 // pages lists everything under a path, page by page, at most so many; items is the list's name in the answer.
-func pages(ctx context.Context, client *api.Client, path, items string, query url.Values, most int) ([]object, error) {
+func pages(ctx context.Context, client *client.Client, path, items string, query url.Values, most int) ([]object, error) {
 	all := []object{}
 	for most > len(all) {
 		var page map[string]json.RawMessage
@@ -252,7 +252,7 @@ func (p *program) answered(c *connection, answer any, line string, args ...any) 
 type request struct {
 	*connection
 	program *program
-	client  *api.Client
+	client  *client.Client
 	args    []string
 }
 
@@ -276,7 +276,7 @@ func (p *program) askingOver(c *connection, use, short string, do func(ctx conte
 	}
 	cmd := &cobra.Command{Use: use, Short: short, Args: arguments(len(names), len(names), what),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(c, func(ctx context.Context, client *api.Client) error { return do(ctx, &request{c, p, client, args}) })
+			return p.calling(c, func(ctx context.Context, client *client.Client) error { return do(ctx, &request{c, p, client, args}) })
 		}}
 	if c.own != nil {
 		c.own(cmd.Flags())

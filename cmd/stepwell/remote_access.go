@@ -14,7 +14,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/doctor"
 	"github.com/stepwell/stepwell/pipeline"
@@ -46,7 +46,7 @@ func (p *program) newSecretSet(r *resource) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+			return p.calling(&c, func(ctx context.Context, client *client.Client) error {
 				answer := object{}
 				if err := client.Call(ctx, "PUT", r.at(args[0]), nil, object{"value": value}, &answer); err != nil {
 					return err
@@ -168,7 +168,7 @@ func (p *program) newKeyCreate() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+			return p.calling(&c, func(ctx context.Context, client *client.Client) error {
 				answer := object{}
 				if err := client.Call(ctx, "POST", pathTo("keys"), nil, body, &answer); err != nil {
 					return err

@@ -13,7 +13,7 @@ import (
 	"go.yaml.in/yaml/v4"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -101,7 +101,7 @@ type launching interface{ flags() []string }
 
 // declareCallback reads the -p flags of a callback again when it names a stored pipeline, as `pipelines start` does. A pipeline
 // that is not there may be stored later: its parameters stay as they were read.
-func declareCallback(ctx context.Context, client *api.Client, body object, f bodied) error {
+func declareCallback(ctx context.Context, client *client.Client, body object, f bodied) error {
 	l, ok := f.(launching)
 	callback, _ := body["callback"].(object)
 	name, _ := callback["workflow_id"].(string)

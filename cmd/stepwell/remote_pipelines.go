@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/view"
 )
@@ -132,17 +132,17 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	}
 	put(body, "project", f.project)
 	c.lasts = f.wait || f.follow
-	return p.calling(c, func(ctx context.Context, client *api.Client) (err error) {
-		if body["params"], err = declaredParams(ctx, client, pipeline, f.version, f.params); err != nil {
+	return p.calling(c, func(ctx context.Context, server *client.Client) (err error) {
+		if body["params"], err = declaredParams(ctx, server, pipeline, f.version, f.params); err != nil {
 			return err
 		}
 		var answer object
-		if err := client.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
+		if err := server.Call(ctx, "POST", pathTo("execute"), nil, body, &answer); err != nil {
 			return err
 		}
 		id, _ := answer["execution_id"].(string)
 		if f.wait {
-			x, err := client.Wait(ctx, id)
+			x, err := server.Wait(ctx, id)
 			if err == nil {
 				err = view.WriteExecution(p.out, x, c.output.value, false)
 			}
@@ -154,7 +154,7 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 		if err := p.shown(c, answer, "execution %s is started", id); err != nil || !f.follow {
 			return err
 		}
-		status, err := p.followLogs(ctx, client, c, id, api.StreamOptions{})
+		status, err := p.followLogs(ctx, server, c, id, client.StreamOptions{})
 		if err != nil {
 			return err
 		}
@@ -163,7 +163,7 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 }
 
 // declaredParams reads -p flags as `run` does: each as the type that the stored pipeline declares for it. version 0 is the newest.
-func declaredParams(ctx context.Context, client *api.Client, name string, version int, flags []string) (map[string]any, error) {
+func declaredParams(ctx context.Context, client *client.Client, name string, version int, flags []string) (map[string]any, error) {
 	if len(flags) == 0 {
 		return map[string]any{}, nil
 	}

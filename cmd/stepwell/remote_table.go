@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -58,7 +58,7 @@ func (p *program) listing(r *resource, short string) *cobra.Command {
 }
 
 // list asks for the entries.
-func (r *resource) list(ctx context.Context, client *api.Client, query url.Values, most int) ([]object, error) {
+func (r *resource) list(ctx context.Context, client *client.Client, query url.Values, most int) ([]object, error) {
 	path := pathTo(strings.Split(r.path, "/")...)
 	if !r.whole {
 		return pages(ctx, client, path, r.items, query, most)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -29,7 +30,7 @@ func (p *program) updating(r *resource, short string, f bodied, id, line string)
 }
 
 // sendUpdate sends a change of what is at the path.
-func sendUpdate(ctx context.Context, client *api.Client, path string, body object, f bodied, answer *object) error {
+func sendUpdate(ctx context.Context, client *client.Client, path string, body object, f bodied, answer *object) error {
 	var now object
 	tag, err := client.CallIf(ctx, "GET", path, "", nil, &now)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 )
 
 // An update that another one has overtaken between its reading and its writing is refused, and says that the command may
@@ -26,7 +27,7 @@ func TestUpdateIsOvertaken(t *testing.T) {
 		_, _ = w.Write([]byte(`{"code": "precondition", "message": "it has changed meanwhile: its ETag is \"2\"", "hint": "get it again, and apply your change to that"}`))
 	}))
 	defer server.Close()
-	client, err := api.NewClient(api.ClientOptions{URL: server.URL})
+	client, err := client.New(client.Options{URL: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}

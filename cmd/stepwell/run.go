@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/store"
@@ -136,7 +137,7 @@ func (p *program) runThere(file string, f *runFlags) error {
 		return err
 	}
 	c := &connection{server: f.server, output: f.output, here: true, lasts: true}
-	return p.calling(c, func(ctx context.Context, client *api.Client) error {
+	return p.calling(c, func(ctx context.Context, client *client.Client) error {
 		var started api.Started
 		body := object{"workflow_definition": string(src), "params": params}
 		put(body, "project", f.project)

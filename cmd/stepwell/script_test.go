@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/redistest"
 	"github.com/stepwell/stepwell/store/postgres/postgrestest"
@@ -167,7 +168,7 @@ func awaitServer(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func awaitApproval(ts *testscript.TestScript, _ bool, _ []string) {
-	c, err := api.NewClient(api.ClientOptions{URL: ts.Getenv("STEPWELL_SERVER"), Token: ts.Getenv("STEPWELL_API_KEY")})
+	c, err := client.New(client.Options{URL: ts.Getenv("STEPWELL_SERVER"), Token: ts.Getenv("STEPWELL_API_KEY")})
 	ts.Check(err)
 	until(ts, "a question", func() bool {
 		rows, err := pages(context.Background(), c, "/api/v1/approvals", "approvals", url.Values{}, 1)
@@ -211,7 +212,7 @@ func poll(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 func count(ts *testscript.TestScript, _ bool, args []string) {
-	c, err := api.NewClient(api.ClientOptions{URL: ts.Getenv("STEPWELL_SERVER")})
+	c, err := client.New(client.Options{URL: ts.Getenv("STEPWELL_SERVER")})
 	ts.Check(err)
 	n, err := strconv.Atoi(args[1])
 	ts.Check(err)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 )
 
 // crashPipelines are four ways of being under way when the server is killed.
@@ -66,7 +67,7 @@ type crashRig struct {
 	dir     string
 	address string
 	flags   []string // more of serve
-	client  *api.Client
+	client  *client.Client
 	process *exec.Cmd
 	service *httptest.Server
 
@@ -90,7 +91,7 @@ func newCrashRig(t *testing.T) *crashRig {
 	}))
 	t.Cleanup(r.service.Close)
 	r.set("")
-	if r.client, err = api.NewClient(api.ClientOptions{URL: "http://" + r.address}); err != nil {
+	if r.client, err = client.New(client.Options{URL: "http://" + r.address}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.kill)

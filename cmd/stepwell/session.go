@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
@@ -30,7 +31,7 @@ type session struct {
 	output  string // text or json
 	tracker *view.Tracker
 	app     *app.App
-	client  *api.Client
+	client  *client.Client
 	resume  string                   // what to type to go on with an execution that was interrupted
 	where   string                   // flags that commands about it need: of its server or its database
 	goal    stepwell.ExecutionStatus // an end that counts as success beside completed
@@ -148,7 +149,7 @@ func (s *session) definition(id string) (*definition.Definition, error) {
 
 // run runs the app until the execution has ended that start starts or takes up, and reports it. The first
 // interrupt lets the running steps finish, the second stops them. Its error carries the exit code.
-func (s *session) run(start func(ctx context.Context, client *api.Client) (id string, err error)) (err error) {
+func (s *session) run(start func(ctx context.Context, client *client.Client) (id string, err error)) (err error) {
 	defer func() { err = errors.Join(err, s.app.Close()) }()
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -258,7 +259,7 @@ func (s *session) start(d *definition.Definition, params map[string]any, project
 	}
 	since := time.Now()
 	s.show(d, func(x *store.Execution) bool { return x.Pipeline == d.Name && !x.Created.Before(since) })
-	return s.run(func(ctx context.Context, _ *api.Client) (string, error) {
+	return s.run(func(ctx context.Context, _ *client.Client) (string, error) {
 		compiled, err := s.app.Conductor.Register(ctx, d)
 		if err != nil {
 			return "", err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -36,7 +37,7 @@ const maxCounted = 1000
 var terminal = []string{"completed", "failed", "skipped", "cancelled", "timed_out"}
 
 // addItems adds the counts of stream steps.
-func (r *result) addItems(ctx context.Context, client *api.Client) error {
+func (r *result) addItems(ctx context.Context, client *client.Client) error {
 	steps, err := allSteps(ctx, client, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: r.Execution}, Status: terminal, Limit: 1000})
 	for i := range steps {
 		if counts := steps[i].Items; counts != nil && len(r.Items) < maxCounted {

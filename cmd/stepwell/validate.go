@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/view"
 )
@@ -32,7 +33,7 @@ func (p *program) newValidateCommand() *cobra.Command {
 		Args: arguments(1, -1, "FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if cmd.Flags().Changed("server") {
-				return p.calling(&c, func(ctx context.Context, client *api.Client) error {
+				return p.calling(&c, func(ctx context.Context, client *client.Client) error {
 					return p.validate(args, c.output.value, func(file string) (definition.Problems, error) { return p.askedOf(ctx, client, file) })
 				})
 			}
@@ -82,7 +83,7 @@ func (p *program) validateHere(files []string, output string) error {
 }
 
 // askedOf are the problems that a server finds in a file.
-func (p *program) askedOf(ctx context.Context, client *api.Client, file string) (problems definition.Problems, err error) {
+func (p *program) askedOf(ctx context.Context, client *client.Client, file string) (problems definition.Problems, err error) {
 	text, err := p.readText(file)
 	if err != nil {
 		return definition.Problems{unreadable(file, err)}, nil

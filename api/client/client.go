@@ -1,4 +1,5 @@
-package api
+// Package client calls a server by its API, over a network or in this process.
+package client
 
 import (
 	"bytes"
@@ -16,7 +17,11 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/api"
 )
+
+// prefix begins the path of every operation.
+const prefix = "/api/v1"
 
 // Limits of a client.
 const (
@@ -24,8 +29,8 @@ const (
 	maxProblem = 1 << 20
 )
 
-// ClientOptions configure a Client.
-type ClientOptions struct {
+// Options configure a Client.
+type Options struct {
 	// URL is that of the server. Defaults to http://127.0.0.1:8010.
 	URL string
 	// Token is an API key or a JSON Web Token. Defaults to none.
@@ -44,8 +49,8 @@ type Client struct {
 	http        *http.Client
 }
 
-// NewClient makes a client. CodeInvalid when the URL is none.
-func NewClient(o ClientOptions) (*Client, error) {
+// New returns a client. CodeInvalid when the URL is none.
+func New(o Options) (*Client, error) {
 	if o.URL == "" {
 		o.URL = "http://127.0.0.1:8010"
 	}
@@ -161,8 +166,8 @@ func refusal(res *http.Response) error {
 		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}
 	}
 	var p struct {
-		Problem
-		Readiness
+		api.Problem
+		api.Readiness
 	}
 	err = json.Unmarshal(raw, &p)
 	if err == nil && p.Code == "" && p.Reason != "" {
@@ -179,7 +184,7 @@ func refusal(res *http.Response) error {
 }
 
 // Details are all the things that are wrong with a request, as an error.
-type Details []Detail
+type Details []api.Detail
 
 func (d Details) Error() string {
 	var b strings.Builder

@@ -1,4 +1,4 @@
-package api_test
+package client_test
 
 import (
 	"net/http"
@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/api"
+	"github.com/stepwell/stepwell/api/client"
 )
 
 // A server that answers, but not as it should, is not one that has to be started.
@@ -16,7 +16,7 @@ func TestUnreached(t *testing.T) {
 	defer plain.Close()
 	defer secure.Close()
 	for base, want := range map[string]string{secure.URL: "SSL_CERT_FILE", strings.Replace(plain.URL, "http:", "https:", 1): "http://", "http://127.0.0.1:1": "stepwell serve"} {
-		c, err := api.NewClient(api.ClientOptions{URL: base})
+		c, err := client.New(client.Options{URL: base})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,9 +1,11 @@
-package api
+package client
 
 import (
 	"context"
 	"net/http"
 	"net/url"
+
+	"github.com/stepwell/stepwell/api"
 )
 
 // Objects are the calls for the objects of one kind: D creates one, C changes one, F selects some, S is an object as it
@@ -20,8 +22,8 @@ func (o Objects[D, C, M, S, F]) Create(ctx context.Context, draft D) (*M, error)
 }
 
 // List lists a page.
-func (o Objects[D, C, M, S, F]) List(ctx context.Context, f F) (*Page[S], error) {
-	return get[Page[S]](ctx, o.client, o.path, queryOf(f))
+func (o Objects[D, C, M, S, F]) List(ctx context.Context, f F) (*api.Page[S], error) {
+	return get[api.Page[S]](ctx, o.client, o.path, queryOf(f))
 }
 
 // Get shows one, with its ETag.
@@ -46,13 +48,13 @@ func (o Objects[D, C, M, S, F]) at(id string) string { return o.path + "/" + url
 
 // The kinds of objects.
 type (
-	PipelineObjects     = Objects[NewPipeline, PipelineChange, Pipeline, Pipeline, ListPipelines]
-	JobObjects          = Objects[NewJob, Fields, Job, Job, ListJobs]
-	WebhookObjects      = Objects[NewWebhook, Fields, WebhookMade, Webhook, ListWebhooks]
-	EventTriggerObjects = Objects[NewEventTrigger, Fields, EventTrigger, EventTrigger, ListEventTriggers]
-	ProjectObjects      = Objects[NewProject, struct{}, Project, Project, ListProjects]
-	KeyObjects          = Objects[NewKey, Fields, KeyMade, Key, All]
-	SecretObjects       = Objects[Fields, Fields, Secret, Secret, All]
+	PipelineObjects     = Objects[api.NewPipeline, api.PipelineChange, api.Pipeline, api.Pipeline, api.ListPipelines]
+	JobObjects          = Objects[api.NewJob, api.Fields, api.Job, api.Job, api.ListJobs]
+	WebhookObjects      = Objects[api.NewWebhook, api.Fields, api.WebhookMade, api.Webhook, api.ListWebhooks]
+	EventTriggerObjects = Objects[api.NewEventTrigger, api.Fields, api.EventTrigger, api.EventTrigger, api.ListEventTriggers]
+	ProjectObjects      = Objects[api.NewProject, struct{}, api.Project, api.Project, api.ListProjects]
+	KeyObjects          = Objects[api.NewKey, api.Fields, api.KeyMade, api.Key, api.All]
+	SecretObjects       = Objects[api.Fields, api.Fields, api.Secret, api.Secret, api.All]
 )
 
 // Pipelines are the stored pipelines.
@@ -73,33 +75,33 @@ func (c *Client) EventTriggers() EventTriggerObjects {
 func (c *Client) Projects() ProjectObjects { return ProjectObjects{c, at("projects")} }
 
 // ProjectProgress tells how far a project is: CodeNotFound.
-func (c *Client) ProjectProgress(ctx context.Context, id string) (*ProjectProgress, error) {
-	return get[ProjectProgress](ctx, c, at("projects", id, "progress"), nil)
+func (c *Client) ProjectProgress(ctx context.Context, id string) (*api.ProjectProgress, error) {
+	return get[api.ProjectProgress](ctx, c, at("projects", id, "progress"), nil)
 }
 
 // CountItems counts processed items of a project. Without keys every call counts, so one whose answer is lost may have counted.
-func (c *Client) CountItems(ctx context.Context, id string, n ProcessedItems) (*CountedItems, error) {
-	return send[CountedItems](ctx, c, http.MethodPost, at("projects", id, "items"), n)
+func (c *Client) CountItems(ctx context.Context, id string, n api.ProcessedItems) (*api.CountedItems, error) {
+	return send[api.CountedItems](ctx, c, http.MethodPost, at("projects", id, "items"), n)
 }
 
 // SetProjectTotal sets the number of items of a project.
-func (c *Client) SetProjectTotal(ctx context.Context, id string, total int64) (*ProjectProgress, error) {
-	return send[ProjectProgress](ctx, c, http.MethodPut, at("projects", id, "total"), ProjectTotal{total})
+func (c *Client) SetProjectTotal(ctx context.Context, id string, total int64) (*api.ProjectProgress, error) {
+	return send[api.ProjectProgress](ctx, c, http.MethodPut, at("projects", id, "total"), api.ProjectTotal{Total: total})
 }
 
 // SetProjectStatus sets the status of a project.
-func (c *Client) SetProjectStatus(ctx context.Context, id, status string) (*ProjectProgress, error) {
-	return send[ProjectProgress](ctx, c, http.MethodPut, at("projects", id, "status"), ProjectStatus{status})
+func (c *Client) SetProjectStatus(ctx context.Context, id, status string) (*api.ProjectProgress, error) {
+	return send[api.ProjectProgress](ctx, c, http.MethodPut, at("projects", id, "status"), api.ProjectStatus{Status: status})
 }
 
 // FinishDiscovery says that all items of a project are found, and how many there are.
-func (c *Client) FinishDiscovery(ctx context.Context, id string, total int64) (*ProjectProgress, error) {
-	return send[ProjectProgress](ctx, c, http.MethodPost, at("projects", id, "discovered"), ProjectTotal{total})
+func (c *Client) FinishDiscovery(ctx context.Context, id string, total int64) (*api.ProjectProgress, error) {
+	return send[api.ProjectProgress](ctx, c, http.MethodPost, at("projects", id, "discovered"), api.ProjectTotal{Total: total})
 }
 
 // ResetProject begins the progress of a project anew.
-func (c *Client) ResetProject(ctx context.Context, id string) (*ProjectProgress, error) {
-	return send[ProjectProgress](ctx, c, http.MethodPost, at("projects", id, "reset"), struct{}{})
+func (c *Client) ResetProject(ctx context.Context, id string) (*api.ProjectProgress, error) {
+	return send[api.ProjectProgress](ctx, c, http.MethodPost, at("projects", id, "reset"), struct{}{})
 }
 
 // Keys are the API keys; the answer to a new one has its token. They are revoked, not updated.
@@ -107,3 +109,13 @@ func (c *Client) Keys() KeyObjects { return KeyObjects{c, at("keys")} }
 
 // Secrets are the secrets, without their values, by their names. SetSecret stores one.
 func (c *Client) Secrets() SecretObjects { return SecretObjects{c, at("secrets")} }
+
+// Workers lists those that run steps.
+func (c *Client) Workers(ctx context.Context) (*api.WorkerList, error) {
+	return get[api.WorkerList](ctx, c, at("workers"), nil)
+}
+
+// DrainWorker has a worker finish what it holds and end.
+func (c *Client) DrainWorker(ctx context.Context, name string) error {
+	return c.Call(ctx, http.MethodPost, at("workers")+"/"+url.PathEscape(name)+"/drain", nil, nil, nil)
+}
