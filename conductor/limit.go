@@ -16,6 +16,7 @@ const (
 	maxTurn       = 128 << 20 // of the events of one turn; more wait for the next
 	maxWaiting    = 256 << 20 // of the queued outcomes; workers keep any beyond
 	maxParams     = 16 << 20
+	maxAbout      = 64 << 10
 	maxDefinition = 64 << 20 // of a snapshot
 	maxText       = 16 << 10 // of a reason
 	maxOrigin     = 64 << 10 // of all that says where an execution comes from
@@ -44,7 +45,7 @@ func eventSize(ev *engine.Event) int {
 		}
 	}
 	if b := ev.Begin; b != nil {
-		n += len(b.Params) + seedsSize(b.Seeds)
+		n += len(b.Params) + len(b.About) + seedsSize(b.Seeds)
 	}
 	return n + seedsSize(ev.Seeds)
 }

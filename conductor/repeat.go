@@ -2,10 +2,12 @@ package conductor
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/expr"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -117,12 +119,18 @@ func (c *Conductor) RetryOnce(ctx context.Context, id, from string, by store.Ori
 	if params, err = c.openParams(row); err != nil {
 		return "", false, err
 	}
+	var about json.RawMessage
+	if known := l.run.About(); known != nil {
+		if about, err = expr.Marshal(map[string]any(known)); err != nil {
+			return "", false, err
+		}
+	}
 	origin := row.Origin
 	origin.Key, origin.KeyHash = by.Key, by.KeyHash
 	if by.Actor != "" {
 		origin.Actor = by.Actor
 	}
-	return c.StartOnce(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, Origin: origin,
+	return c.StartOnce(ctx, Request{Pipeline: l.pipeline, Params: params, Parent: row.ID, Trigger: "retry", Dir: row.Dir, About: about, Origin: origin,
 		seeds: seeds, revision: l.run.Revision()})
 }
 

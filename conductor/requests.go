@@ -44,13 +44,14 @@ type RequestBody struct {
 	Params     json.RawMessage `json:"params,omitempty"`     // may be sealed
 	Trigger    string          `json:"trigger,omitempty"`
 	Dir        string          `json:"dir,omitempty"`
+	About      json.RawMessage `json:"about,omitempty"`
 	Origin     *store.Origin   `json:"origin,omitempty"`
 }
 
 // StartRequest returns the request for an execution of a registered pipeline. Secret parameters are
 // sealed.
 func (c *Conductor) StartRequest(req Request) (out store.Request, err error) {
-	body := RequestBody{Definition: req.Pipeline.Hash[:], Trigger: req.Trigger, Dir: req.Dir, Origin: &req.Origin}
+	body := RequestBody{Definition: req.Pipeline.Hash[:], Trigger: req.Trigger, Dir: req.Dir, About: req.About, Origin: &req.Origin}
 	if body.Params, err = expr.Marshal(req.Params); err != nil {
 		return out, err
 	}
@@ -80,11 +81,11 @@ func (c *Conductor) startRequested(ctx context.Context, id string, body *Request
 	if err != nil {
 		return err
 	}
-	req := Request{Pipeline: p, Trigger: body.Trigger, Dir: body.Dir, id: id}
+	req := Request{Pipeline: p, Trigger: body.Trigger, Dir: body.Dir, About: body.About, id: id}
 	if body.Origin != nil {
 		req.Origin = *body.Origin
 	}
-	if req.Params, err = decodeParams(raw); err == nil {
+	if req.Params, err = decodeObject(raw); err == nil {
 		_, _, err = c.StartOnce(ctx, req)
 	}
 	return err

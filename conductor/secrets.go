@@ -99,7 +99,7 @@ func (c *Conductor) openParams(row *store.Execution) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeParams(raw)
+	return decodeObject(raw)
 }
 
 // knowParams makes the secret parameters of an execution known that is taken up. When they cannot be opened, the

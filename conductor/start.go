@@ -12,6 +12,7 @@ import (
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/expr"
+	"github.com/stepwell/stepwell/plan"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -22,6 +23,9 @@ type Request struct {
 	Parent   string // the execution that this one retries
 	Trigger  string // Defaults to "manual"
 	Dir      string // directory for relative paths of the steps
+	// About is an object with the project and the lesson as templates see them, as they are at the start: {"project":
+	// {…}, "lesson": {…}}. Defaults to neither.
+	About json.RawMessage
 	// Origin says where it comes from; see StartOnce for its Key. Concurrency is set by the conductor. Priority
 	// defaults to the pipeline's.
 	store.Origin
@@ -49,7 +53,7 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	id := l.run.ID
-	begin := &engine.Begin{Params: raw, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
+	begin := &engine.Begin{Params: raw, About: req.About, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
 	if req.Parent == "" { // a retry is of the project, and counts nothing
 		begin.Project = req.Project
 	}
@@ -83,6 +87,9 @@ func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMe
 		c.hideProblems(id, req.Pipeline, req.Params, problems)
 		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}
 	}
+	if err := checkAbout(req.Pipeline.plan, req.About); err != nil {
+		return nil, nil, err
+	}
 	raw, err := c.record(ctx, id, &req, params)
 	if err != nil {
 		c.o.Secrets.Forget(id)
@@ -97,6 +104,18 @@ func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMe
 		return nil, nil, err
 	}
 	return c.begin(no, id, req, raw), raw, nil
+}
+
+// checkAbout checks what an execution is about: it must have all that the pipeline's templates need.
+func checkAbout(p *plan.Plan, raw json.RawMessage) error {
+	if len(raw) > maxAbout {
+		return stepwell.Errorf(stepwell.CodeLimit, "", "the project and the lesson are %d bytes, the limit is %d KiB", len(raw), maxAbout>>10)
+	}
+	about, err := decodeObject(raw)
+	if err != nil {
+		return stepwell.Invalid("", "the project and the lesson: %v", err)
+	}
+	return p.CheckAbout(about)
 }
 
 // record gives parameters, checked and complete, as they are recorded, and fills in the concurrency key.
@@ -196,7 +215,7 @@ func (c *Conductor) Active() []string {
 	return ids
 }
 
-func decodeParams(raw json.RawMessage) (map[string]any, error) {
+func decodeObject(raw json.RawMessage) (map[string]any, error) {
 	if len(raw) == 0 {
 		return nil, nil
 	}
@@ -206,7 +225,7 @@ func decodeParams(raw json.RawMessage) (map[string]any, error) {
 	}
 	m, ok := v.(map[string]any)
 	if !ok {
-		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the stored parameters are no object"}
+		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a stored value is no object"}
 	}
 	return m, nil
 }

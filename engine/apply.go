@@ -90,12 +90,12 @@ func (r *Run) begin(ev *Event) (bool, error) {
 	case ev.Begin == nil:
 		return false, stepwell.Errorf(stepwell.CodeInternal, "", "a start without its Begin")
 	}
-	if len(ev.Begin.Params) > 0 {
-		v, err := expr.Decode(ev.Begin.Params)
-		if err != nil {
-			return false, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "params", Err: err}
-		}
-		r.params, _ = v.(map[string]any)
+	var err error
+	if r.params, err = decodeObject("params", ev.Begin.Params); err != nil {
+		return false, err
+	}
+	if r.about, err = decodeObject("about", ev.Begin.About); err != nil {
+		return false, err
 	}
 	r.revision, r.project = max(ev.Begin.Revision, 1), ev.Begin.Project
 	r.given = r.withAbsent(r.params, r.plan.Optional)
@@ -112,6 +112,19 @@ func (r *Run) begin(ev *Event) (bool, error) {
 	}
 	r.launch(ev.Begin.Seeds)
 	return true, nil
+}
+
+// decodeObject is nil for empty JSON and for anything but an object.
+func decodeObject(name string, raw []byte) (map[string]any, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	v, err := expr.Decode(raw)
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: name, Err: err}
+	}
+	m, _ := v.(map[string]any)
+	return m, nil
 }
 
 func (r *Run) setStatus(s stepwell.ExecutionStatus) {

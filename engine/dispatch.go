@@ -149,7 +149,7 @@ func (r *Run) start(p place) {
 func (r *Run) task(p place) *Task {
 	n, step := p.node(), p.step()
 	t := &Task{Run: r.No, Execution: r.ID, Pipeline: r.plan.Name, Idx: p.idx(), Epoch: n.epoch,
-		Attempt: int(n.attempt), Key: p.key(), Step: step, Priority: step.Policy.Priority + r.priority, Queue: step.Policy.Queue, Dir: r.Dir, Limits: r.limits()}
+		Attempt: int(n.attempt), Key: p.key(), Step: step, Priority: step.Policy.Priority + r.priority, Queue: step.Policy.Queue, Dir: r.Dir, Limits: r.limits(), About: r.about}
 	if x := p.s.spawnedAt(p.i); x != nil {
 		t.Params = x.spec.Params
 	} else if step.Scoped {

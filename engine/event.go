@@ -97,6 +97,8 @@ type Begin struct {
 	Revision int  `json:"revision"`           // of this package's decisions
 	// Project has its processed items counted (Effects.Processed). Defaults to none.
 	Project string `json:"project,omitempty"`
+	// About is an object with the project and the lesson as templates see them. Defaults to neither.
+	About json.RawMessage `json:"about,omitempty"`
 }
 
 // Revision is written into every execution that begins. A log of an earlier revision is folded with the decisions

@@ -31,6 +31,7 @@ type Run struct {
 	revision  int // of the decisions (Revision), as the execution's Begin has it
 	params    map[string]any
 	given     any // the params as templates see them
+	about     About
 	window    int
 	priority  int
 	held      []Seed             // seeds of an execution that is not admitted yet
@@ -205,6 +206,9 @@ func (r *Run) Ended() int64 { return r.ended }
 
 // Revision is that of the decisions, as the execution's Begin has it.
 func (r *Run) Revision() int { return r.revision }
+
+// About is what Begin.About says.
+func (r *Run) About() About { return r.about }
 
 // Plan is the compiled definition.
 func (r *Run) Plan() *plan.Plan { return r.plan }

@@ -15,8 +15,19 @@ import (
 type Scope struct {
 	params    any
 	steps     views
+	about     About
 	vars      []binding
 	execution execution
+}
+
+// About holds the project and the lesson of an execution as templates see them, by these names.
+type About map[string]any
+
+// Media is the file of the lesson, nil without one.
+func (a About) Media() map[string]any {
+	lesson, _ := a["lesson"].(map[string]any)
+	media, _ := lesson["media"].(map[string]any)
+	return media
 }
 
 type binding struct {
@@ -47,6 +58,11 @@ func (s *Scope) Lookup(name string) (any, bool) {
 		return s.steps, true
 	case "execution":
 		return &s.execution, true
+	case "project", "lesson":
+		if v := s.about[name]; v != nil {
+			return v, true
+		}
+		return &expr.Absent{Why: "the execution has no " + name}, true
 	}
 	return nil, false
 }
@@ -113,7 +129,7 @@ func (s *scope) outer() *scope {
 
 // scope collects the values that a step's templates read.
 func (r *Run) scope(p place, reads []plan.Read) *Scope {
-	out := &Scope{params: r.given, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.began}}
+	out := &Scope{params: r.given, about: r.about, execution: execution{id: r.ID, pipeline: r.plan.Name, created: r.began}}
 	if int(p.i) < len(p.s.nodes) {
 		out.execution.step = p.key()
 	}

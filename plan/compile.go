@@ -48,7 +48,7 @@ func Compile(d *definition.Definition, cat Catalog) (*Plan, error) {
 			s.Gives = c.gives(s.Does())
 		}
 	}
-	p.ReadAll, p.Weighted = c.readAll, c.weighted
+	p.ReadAll, p.Weighted, p.Needs = c.readAll, c.weighted, c.needs
 	p.Optional = optional(d.Parameters, c.triggered)
 	return p, nil
 }
@@ -78,6 +78,8 @@ type compiler struct {
 	// triggered are the parameters of triggers that templates name.
 	triggered []string
 	weighted  bool
+	needs     Needs
+	place     string            // being compiled, for needs
 	queue     string            // of steps that name none: that of the group around
 	nested    []string          // names of the sub-pipelines being compiled, to stop a cycle
 	bodies    map[string]*Body  // sub-pipelines, compiled once
@@ -148,6 +150,7 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 // step is a straight line over the fields of one step.
 func (c *compiler) step(l *level, i int, s *definition.Step, d *definition.Definition) error {
 	out := &l.graph.Steps[i]
+	c.place = "the step " + s.ID
 	out.ID, out.Name = s.ID, s.Name
 	if out.Name == s.ID {
 		out.Name = ""
@@ -254,6 +257,7 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 		return err
 	}
 	out.Body = &Body{Graph: g, Single: true}
+	c.place = "the step " + s.ID
 	out.Reads = c.reads(l, out.Condition, items)
 	return nil
 }
@@ -355,6 +359,7 @@ func (c *compiler) outputs(l *level, list []definition.Output) (*Outputs, error)
 	}
 	list = slices.SortedFunc(slices.Values(list), func(a, b definition.Output) int { return strings.Compare(a.Name, b.Name) })
 	out := &Outputs{}
+	c.place = "the pipeline's outputs"
 	for _, o := range list {
 		v, err := CompileValue(o.Value)
 		if err != nil {

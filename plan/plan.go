@@ -36,6 +36,7 @@ type Plan struct {
 	Weighted bool
 	// Concurrency limits the executions that share a key; nil: none.
 	Concurrency *Concurrency
+	Needs       Needs
 	// Items is the step of Graph whose items count for an execution's project, plus 1; 0: the execution itself counts.
 	Items int32
 }

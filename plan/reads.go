@@ -19,6 +19,9 @@ func (c *compiler) reads(l *level, cond *expr.Template, values ...*Value) []Read
 			if ref.Path[0] == "params" && len(ref.Path) > 1 && definition.FromTriggers(ref.Path[1]) && !slices.Contains(c.triggered, ref.Path[1]) {
 				c.triggered = append(c.triggered, ref.Path[1])
 			}
+			if root := ref.Path[0]; (root == "project" || root == "lesson") && !ref.Guarded {
+				c.need(root)
+			}
 			if ref.Path[0] != "steps" {
 				continue
 			}
