@@ -40,6 +40,7 @@ type faultRig struct {
 	address string // of the database, through the proxies
 	commits *postgrestest.Proxy
 	line    *proxytest.Proxy
+	lines   []*repeater // to the servers
 }
 
 func newFaultRig(t *testing.T) *faultRig {
@@ -57,6 +58,52 @@ func newFaultRig(t *testing.T) *faultRig {
 	f.commits = postgrestest.NewProxy(t, f.line.Address(), "force_generic_plan") // the connection of the commits
 	f.address = f.commits.URL(t, address)
 	return f
+}
+
+// servers lead to servers through a proxy each, of which the last takes no streams.
+func (f *faultRig) servers(names ...string) {
+	var all []string
+	for i, name := range names {
+		address := freeAddress(f.t)
+		line := newRepeater(f.t, address, i < len(names)-1)
+		f.lines = append(f.lines, line)
+		all = append(all, name+"="+address+"="+line.Address())
+	}
+	f.t.Setenv(linesVariable, strings.Join(all, ","))
+}
+
+// messages are the faults of the lines to the servers.
+func (f *faultRig) messages() map[string]func(context.Context) error {
+	each := func(do func(*repeater)) {
+		for _, l := range f.lines {
+			do(l)
+		}
+	}
+	return map[string]func(context.Context) error{
+		"worker-messages-doubled": func(ctx context.Context) error {
+			before := f.repeated()
+			each(func(l *repeater) { l.on.Store(true) })
+			defer each(func(l *repeater) { l.on.Store(false) })
+			for begun := time.Now(); ctx.Err() == nil && (time.Since(begun) < 2*time.Second || f.repeated() == before); {
+				time.Sleep(time.Millisecond)
+			}
+			return nil
+		},
+		"worker-lines-cut": func(ctx context.Context) error {
+			for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < time.Second; time.Sleep(50 * time.Millisecond) {
+				each(func(l *repeater) { l.Cut() })
+			}
+			return nil
+		},
+	}
+}
+
+// repeated is how many messages have been sent twice.
+func (f *faultRig) repeated() (n int64) {
+	for _, l := range f.lines {
+		n += l.repeated.Load()
+	}
+	return n
 }
 
 // commit has a fault of the protocol happen to one of the next commits, and waits until it has.
@@ -88,6 +135,7 @@ func during(ctx context.Context, length time.Duration, begin, end func()) error 
 func (f *faultRig) database() map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
 		"database-restarted":    func(context.Context) error { return f.server.Restart() },
+		"database-immediate":    func(context.Context) error { return f.server.RestartImmediate() },
 		"commit-cut":            f.commit(postgrestest.CutRequest),
 		"commit-cut-in-between": f.commit(postgrestest.CutBetween),
 		"commit-answer-lost":    f.commit(postgrestest.CutAnswer),
@@ -147,7 +195,7 @@ func (f *faultRig) trial(o chaos.Options) *chaos.Result {
 	if testing.Verbose() {
 		o.Said = io.MultiWriter(&said, os.Stderr)
 	}
-	o.DB, o.Each, o.For, o.Pause, o.InFlight = f.address, each, time.Minute, 200*time.Millisecond, max(4, each/3)
+	o.DB, o.Each, o.For, o.Pause, o.InFlight = f.address, each, 2*time.Minute, 200*time.Millisecond, max(4, each/3)
 	r, err := chaos.Run(f.t.Context(), o)
 	if err != nil {
 		f.t.Fatalf("%v\n%s", err, said.String())
@@ -178,7 +226,9 @@ func rows(first, names []string, more map[string]func(context.Context) error) []
 func TestFaultTable(t *testing.T) {
 	t.Setenv(clocksVariable, "node-1=1h,node-2=-1h")
 	f := newFaultRig(t)
+	f.servers("node-1", "node-2")
 	more := f.database()
+	maps.Copy(more, f.messages())
 	f.trial(chaos.Options{Seed: 12, Nodes: 2, Workers: 2, More: more, Faults: rows([]string{"worker-and-node-killed", "owners-swapped", "database-restarted",
 		"commit-answer-lost"}, []string{"node-killed", "worker-killed", "worker-and-node-killed", "node-stopped", "worker-stopped",
 		"node-frozen", "worker-frozen", "owners-swapped", "database-cut", "database-slow", "database-stall"}, more)})

@@ -30,7 +30,7 @@ import (
 var update = flag.Bool("update", false, "write the expected output into the scripts and golden files")
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"stepwell": shifted, "hands": hands})
+	testscript.Main(m, map[string]func(){"stepwell": disturbed, "hands": hands})
 }
 
 // TestScripts runs every script in testdata/script: the command as people use it, in a process of its

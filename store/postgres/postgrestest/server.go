@@ -189,6 +189,12 @@ func (s *Server) Restart() error {
 	return s.Begin()
 }
 
+// RestartImmediate is `pg_ctl restart -m immediate`: the server's processes tell their clients of a crash, and it recovers.
+func (s *Server) RestartImmediate() error {
+	s.quit()
+	return s.Begin()
+}
+
 // Copy stops the server, copies its data to a folder beside it, and goes on.
 func (s *Server) Copy() (string, error) {
 	s.quit()
