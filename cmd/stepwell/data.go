@@ -8,6 +8,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/settings"
 )
 
 // locateSettings finds the settings file: in the data directory that a flag or a variable names, else in the working
@@ -21,9 +22,9 @@ func (p *program) locateSettings(cmd *cobra.Command) error {
 	if data != "" && filepath.Clean(data) == app.DefaultData {
 		data = ""
 	}
-	p.settings.file = filepath.Join(data, settingsFile)
-	if data != "" && !app.IsFile(p.settings.file) && app.IsFile(settingsFile) && filepath.Clean(data) != "." {
-		return stepwell.Invalid("move it: mv "+settingsFile+" "+p.settings.file, "%s in the working directory is not read when a data directory is named", settingsFile)
+	p.settings.file = filepath.Join(data, settings.File)
+	if data != "" && !app.IsFile(p.settings.file) && app.IsFile(settings.File) && filepath.Clean(data) != "." {
+		return stepwell.Invalid("move it: mv "+settings.File+" "+p.settings.file, "%s in the working directory is not read when a data directory is named", settings.File)
 	}
 	return nil
 }
@@ -53,13 +54,13 @@ func (p *program) locateData(cmd *cobra.Command) error {
 }
 
 // inFile reports whether the database is a file.
-func (s *settings) inFile() bool {
+func (s *commonFlags) inFile() bool {
 	_, err := app.DatabaseFile(s.db)
 	return err == nil
 }
 
 // shownDB is the database as people may see it: a URL without its password.
-func (s *settings) shownDB() string {
+func (s *commonFlags) shownDB() string {
 	if s.inFile() {
 		return s.db
 	}
@@ -67,7 +68,7 @@ func (s *settings) shownDB() string {
 }
 
 // confining says what commands of steps may touch, and what of the server they may not.
-func (p *program) confining(o *app.Options, s *serving) {
+func (p *program) confining(o *app.Options, s *settings.Serving) {
 	o.Exec = app.Exec{User: s.Exec.User, Folders: s.Exec.Folders, Read: s.Exec.Read, PassEnv: s.Exec.PassEnv}
 	o.Files = s.Files.Allow
 	for _, path := range []string{p.settings.file, s.Server.TLS.Key} {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/stepwell/stepwell/settings"
 )
 
 // deployed is a command as a file in deploy has it: its arguments and its variables.
@@ -48,14 +50,14 @@ func TestDeployment(t *testing.T) {
 		var environ []string
 		for name, value := range d.env {
 			environ = append(environ, name+"="+value)
-			if strings.HasPrefix(name, "STEPWELL_") && !slices.Contains(knownVariables(), name) {
+			if strings.HasPrefix(name, "STEPWELL_") && !slices.Contains(settings.Variables(), name) {
 				t.Errorf("%s: there is no variable %s", d.place, name)
 			}
 		}
-		s := defaultServing()
-		if err := s.overlay(p.env, environ); err != nil {
+		s := settings.Default()
+		if err := s.Overlay(p.env, environ); err != nil {
 			t.Errorf("%s: %v", d.place, err)
-		} else if err := s.validate(); err != nil {
+		} else if err := s.Validate(); err != nil {
 			t.Errorf("%s: %v", d.place, err)
 		}
 	}
@@ -123,7 +125,7 @@ func manifested(t *testing.T) (all []deployed) {
 		}
 		readYAML(t, text, &m)
 		for name, text := range m.Data {
-			if _, _, err := parseSettings(name, []byte(text)); m.Kind == "ConfigMap" && err != nil {
+			if _, _, err := settings.Parse(name, []byte(text)); m.Kind == "ConfigMap" && err != nil {
 				t.Errorf("kubernetes/stepwell.yaml: %v", err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/doctor"
+	"github.com/stepwell/stepwell/settings"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -43,18 +44,18 @@ func (p *program) newDoctorCommand() *cobra.Command {
 }
 
 // serving are the settings of the server, with the environment over them, checked.
-func (p *program) serving() (*serving, error) {
+func (p *program) serving() (*settings.Serving, error) {
 	s := p.settings.serving
-	if err := s.overlay(p.env, p.environ()); err != nil {
+	if err := s.Overlay(p.env, p.environ()); err != nil {
 		return nil, err
 	}
-	return &s, s.validate()
+	return &s, s.Validate()
 }
 
 // doctorOptions are the settings that the doctor examines.
-func (p *program) doctorOptions(s *serving) doctor.Options {
-	o := doctor.Options{Policy: s.Policy, Listen: s.Server.Listen, Exposed: s.Server.exposed(), Cert: s.Server.TLS.Cert, Key: s.Server.TLS.Key,
-		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, State: s.State.options(), ReadFile: readFile}
+func (p *program) doctorOptions(s *settings.Serving) doctor.Options {
+	o := doctor.Options{Policy: s.Policy, Listen: s.Server.Listen, Exposed: s.Server.Exposed(), Cert: s.Server.TLS.Cert, Key: s.Server.TLS.Key,
+		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, State: s.State.Options(), ReadFile: readFile}
 	o.Kubeconfig, _ = p.env("KUBECONFIG")
 	o.App, o.AppErr = p.options()
 	p.confining(&o.App, s)

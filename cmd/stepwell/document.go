@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/settings"
 	"github.com/stepwell/stepwell/spec"
 )
 
@@ -125,7 +126,9 @@ func (l *loader) parse(file string) (*document, error) {
 		return nil, err
 	}
 	def, problems := definition.Parse(src, definition.ParseOptions{File: file, Lenient: l.program.settings.lenient, Env: l.program.env,
-		Dotenv: func(path string) (map[string]string, error) { return dotenv(path, filepath.Dir(file)) }})
+		Dotenv: func(path string) (map[string]string, error) {
+			return settings.Dotenv(path, filepath.Dir(file), readFile)
+		}})
 	return &document{file: file, def: def, problems: problems}, nil
 }
 

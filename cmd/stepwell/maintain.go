@@ -217,7 +217,7 @@ func (p *program) restore(ctx context.Context, from string, force bool) error {
 	}
 	fmt.Fprintf(p.out, "%s, with %d large outputs, is a database of its own now\n", to, found.Blobs-found.Lost)
 	o := app.Options{DB: to, Log: p.log()}
-	p.engineOptions(&o)
+	p.settings.serving.AddTo(&o, p.env)
 	if f := doctor.MasterKey(ctx, doctor.Options{App: o}); f.Status == doctor.Fail {
 		fmt.Fprintf(p.out, "before the server starts: %s (%s)\n", f.Advice, f.Detail)
 	}

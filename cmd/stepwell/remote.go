@@ -20,11 +20,12 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/settings"
 	"github.com/stepwell/stepwell/view"
 )
 
 // defaultServer is where `stepwell serve` is when nothing else is said.
-const defaultServer = "http://" + defaultListen
+const defaultServer = "http://" + settings.DefaultListen
 
 // remotePatience bounds one call of the API.
 const remotePatience = 60 * time.Second

@@ -21,7 +21,7 @@ type program struct {
 	out, err io.Writer
 	env      func(string) (string, bool)
 	environ  func() []string
-	settings settings
+	settings commonFlags
 }
 
 // run is the whole command: arguments in, exit code out.

@@ -8,16 +8,14 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/app"
-	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/settings"
 )
 
 // forcedPatience is how long a server that is forced to stop may still take.
@@ -42,19 +40,19 @@ func (p *program) newServeCommand() *cobra.Command {
 			}
 			if cmd.Flags().Changed("listen") {
 				s.Server.Listen = listen
-				if err := s.Server.validate(); err != nil {
+				if err := s.Server.Validate(); err != nil {
 					return err
 				}
 			}
 			if cmd.Flags().Changed("state") {
 				s.State.URL = state
-				if err := s.State.validate(); err != nil {
+				if err := s.State.Validate(); err != nil {
 					return err
 				}
 			}
 			if cmd.Flags().Changed("advertise") {
 				s.Server.Advertise = advertise
-				if err := s.Server.validate(); err != nil {
+				if err := s.Server.Validate(); err != nil {
 					return err
 				}
 			}
@@ -62,7 +60,7 @@ func (p *program) newServeCommand() *cobra.Command {
 		},
 	}
 	p.settings.addRun(cmd.Flags())
-	cmd.Flags().StringVar(&listen, "listen", defaultListen, "`address` to listen on")
+	cmd.Flags().StringVar(&listen, "listen", settings.DefaultListen, "`address` to listen on")
 	cmd.Flags().StringVar(&state, "state", "", "`URL` of a Redis server that has the progress of projects too, such as redis://127.0.0.1:6379")
 	cmd.Flags().StringVar(&advertise, "advertise", "", "`URL` at which other servers on the same PostgreSQL database reach this one (default: the address that it listens on)")
 	cmd.Flags().StringVar(&p.settings.queue, "queue", "", "`URL` of a Redis server in whose lists steps are offered to workers of any kind (docs/queues.md)")
@@ -70,7 +68,7 @@ func (p *program) newServeCommand() *cobra.Command {
 }
 
 // serve runs a server until it is told to stop.
-func (p *program) serve(s *serving) error {
+func (p *program) serve(s *settings.Serving) error {
 	o, err := p.serverOptions(s)
 	if err != nil {
 		return err
@@ -120,7 +118,7 @@ func attend(server *app.Server, log *slog.Logger, signals <-chan os.Signal, ran 
 }
 
 // serverOptions are those of a server that go with the settings.
-func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
+func (p *program) serverOptions(s *settings.Serving) (o app.ServerOptions, err error) {
 	if o.Options, err = p.options(); err != nil {
 		return o, err
 	}
@@ -128,66 +126,17 @@ func (p *program) serverOptions(s *serving) (o app.ServerOptions, err error) {
 	if p.settings.workers == 0 {
 		o.Workers = -1
 	}
-	if o.Lists, err = s.lists(p.settings.queue); err != nil {
-		return o, err
-	}
-	o.Sources = s.Sources
-	o.WorkerLease = time.Duration(s.Server.WorkerLease * float64(time.Second))
-	o.Log = p.serverLog(&s.Log)
+	o.Log, o.Version = p.serverLog(&s.Log), version()
 	if v, _ := p.env("SCHEDULER_POLL_INTERVAL"); v != "" {
 		o.Log.Info("SCHEDULER_POLL_INTERVAL has no effect: nothing polls, schedules fire when it is time")
 	}
-	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
-	o.Advertise = strings.TrimSuffix(s.Server.Advertise, "/")
-	o.MaxConnections = s.Server.Limits.Connections
-	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
-	o.Retention, o.State = s.Retention.options(), s.State.options()
-	o.MaxBody, o.MaxFollowers, o.Version = int64(s.Server.Limits.Body), s.Server.Limits.WSClients, version()
-	o.Access = s.Server.access(s.Policy)
-	o.Telemetry = app.Telemetry{Endpoint: s.Telemetry.OTLPEndpoint, Service: s.Telemetry.ServiceName}
-	o.MaxExecutions, o.MaxPending = s.Server.Limits.Executions, s.Server.Limits.Pending
-	d := &s.Defaults
-	o.Defaults = pipeline.Defaults{Timeout: inSeconds(d.TimeoutSeconds), MaxParallelSteps: d.MaxParallelSteps, RetryAttempts: d.Retry.MaxAttempts, RetryBackoff: inSeconds(d.Retry.BackoffSeconds)}
-	if o.TLS, err = s.Server.TLS.config(); err != nil {
-		return o, err
-	}
-	return o, nil
-}
-
-// access is who may come in; validate has checked it.
-func (s *serverSettings) access(policy access.Policy) app.Access {
-	a := app.Access{Policy: policy, Proxies: s.Auth.TrustedProxies, Origins: s.CORS.Origins, Limit: access.LimitOptions{Rate: s.Limits.Rate, Burst: s.Limits.Burst}}
-	j := &s.Auth.JWT
-	if j.JWKS == "" {
-		return a
-	}
-	a.JWT = &access.JWTOptions{Issuer: j.Issuer, Audience: j.Audience, RoleClaim: j.RoleClaim}
-	if strings.Contains(j.JWKS, "://") {
-		a.JWT.URL = j.JWKS
-	} else {
-		a.JWT.File = j.JWKS
-	}
-	for value, name := range j.Roles {
-		var role access.Role
-		if role.UnmarshalText([]byte(name)) == nil { // checked before
-			if a.JWT.Roles == nil {
-				a.JWT.Roles = map[string]access.Role{}
-			}
-			a.JWT.Roles[value] = role
-		}
-	}
-	return a
-}
-
-func (r *retentionSettings) options() app.Retention {
-	const day = 24 * time.Hour
-	return app.Retention{Executions: time.Duration(r.Executions) * day, Logs: time.Duration(r.Logs) * day, Audit: time.Duration(r.Audit) * day, Firings: time.Duration(r.Firings) * day,
-		Keys: time.Duration(r.Keys) * day}
+	err = s.AddToServer(&o, p.settings.queue)
+	return o, err
 }
 
 // serverLog is JSON lines for machines; people at a terminal get text.
-func (p *program) serverLog(l *logSettings) *slog.Logger {
-	o := &slog.HandlerOptions{Level: logLevels[strings.ToLower(l.Level)], ReplaceAttr: readable}
+func (p *program) serverLog(l *settings.Log) *slog.Logger {
+	o := &slog.HandlerOptions{Level: l.MinLevel(), ReplaceAttr: readable}
 	text := l.Format == "text" || l.Format == "" && isTerminal(p.err)
 	if text {
 		return slog.New(slog.NewTextHandler(p.err, o))
@@ -209,7 +158,7 @@ func isTerminal(w io.Writer) bool {
 }
 
 // banner says where the server is, where its data are, and who may come in.
-func (p *program) banner(ctx context.Context, server *app.Server, s *serving) error {
+func (p *program) banner(ctx context.Context, server *app.Server, s *settings.Serving) error {
 	data := app.DatabaseName(server.Store.Path())
 	who := "with an API key or a token"
 	switch open, err := server.Open(ctx); {
@@ -217,14 +166,9 @@ func (p *program) banner(ctx context.Context, server *app.Server, s *serving) er
 		return err
 	case open:
 		who = "open to this machine alone: there is no API key yet (`stepwell keys create --role admin NAME`)"
-	case s.Server.exposed():
+	case s.Server.Exposed():
 		who += "; WITHOUT TLS: put a proxy in front, or set server.tls"
 	}
 	_, err := fmt.Fprintf(p.out, "stepwell serves %s\n  data     %s\n  access   %s\n  stop     Ctrl-C\n", server.URL(), data, who)
 	return err
 }
-
-// exposed reports that other machines reach the server, and without TLS.
-func (s *serverSettings) exposed() bool { return !access.LoopbackHost(s.Listen) && s.TLS.Cert == "" }
-
-func inSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }

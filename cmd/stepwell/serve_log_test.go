@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stepwell/stepwell/settings"
 )
 
 // Durations have a unit in the lines of the log, also where they are JSON.
@@ -12,7 +14,7 @@ func TestServerLogDurations(t *testing.T) {
 	for _, format := range []string{"json", "text"} {
 		var out bytes.Buffer
 		p := &program{err: &out}
-		p.serverLog(&logSettings{Level: "info", Format: format}).Info("ready", "took", 1500*time.Millisecond)
+		p.serverLog(&settings.Log{Level: "info", Format: format}).Info("ready", "took", 1500*time.Millisecond)
 		if !strings.Contains(out.String(), "1.5s") {
 			t.Errorf("%s: %s", format, out.String())
 		}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 
 // TestDocsHaveTheDefaults: the settings that docs/server.md shows are those that hold without any.
 func TestDocsHaveTheDefaults(t *testing.T) {
-	text, err := os.ReadFile("../../docs/server.md")
+	text, err := os.ReadFile("../docs/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,16 +20,16 @@ func TestDocsHaveTheDefaults(t *testing.T) {
 	if !ok {
 		t.Fatal("docs/server.md has no settings")
 	}
-	_, shown, err := parseSettings("docs/server.md", []byte(block))
+	_, shown, err := Parse("docs/server.md", []byte(block))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := defaultServing()
-	shown.serving.Queues, shown.serving.Prices, shown.serving.Server.Auth.JWT.Roles = nil, nil, nil
-	want.Server.Auth.JWT.RoleClaim = shown.serving.Server.Auth.JWT.RoleClaim // of package access
-	shown.serving.Server.Auth.TrustedProxies, shown.serving.Server.CORS.Origins = nil, nil
-	shown.serving.Exec, shown.serving.Files = execSettings{}, fileSettings{}
-	if diff := cmp.Diff(want, shown.serving); diff != "" {
+	want := Default()
+	shown.Serving.Queues, shown.Serving.Prices, shown.Serving.Server.Auth.JWT.Roles = nil, nil, nil
+	want.Server.Auth.JWT.RoleClaim = shown.Serving.Server.Auth.JWT.RoleClaim // of package access
+	shown.Serving.Server.Auth.TrustedProxies, shown.Serving.Server.CORS.Origins = nil, nil
+	shown.Serving.Exec, shown.Serving.Files = Exec{}, Files{}
+	if diff := cmp.Diff(want, shown.Serving); diff != "" {
 		t.Errorf("docs/server.md shows other defaults (-real +shown):\n%s", diff)
 	}
 	if n := want.Server.Limits.Executions; n < 10_000 {
@@ -39,7 +39,7 @@ func TestDocsHaveTheDefaults(t *testing.T) {
 
 // TestDocsOfMetrics: docs/server.md says how Prometheus reads the metrics, where the dashboard is, and where traces go.
 func TestDocsOfMetrics(t *testing.T) {
-	text, err := os.ReadFile("../../docs/server.md")
+	text, err := os.ReadFile("../docs/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestDocsOfMetrics(t *testing.T) {
 		} `yaml:"scrape_configs"`
 	}
 	if err := yaml.Unmarshal([]byte(block), &config); err != nil || len(config.Scrape) != 1 || len(config.Scrape[0].Static) != 1 ||
-		len(config.Scrape[0].Static[0].Targets) != 1 || config.Scrape[0].Static[0].Targets[0] != defaultListen {
+		len(config.Scrape[0].Static[0].Targets) != 1 || config.Scrape[0].Static[0].Targets[0] != DefaultListen {
 		t.Errorf("the settings of Prometheus are %+v, %v", config, err)
 	}
 	for _, want := range []string{"(grafana-dashboard.json)", "`telemetry.otlp_endpoint`", "OTEL_EXPORTER_OTLP_ENDPOINT"} {
@@ -67,20 +67,20 @@ func TestDocsOfMetrics(t *testing.T) {
 	if platformNames["OTEL_EXPORTER_OTLP_ENDPOINT"] != "STEPWELL_TELEMETRY_OTLP_ENDPOINT" {
 		t.Error("the variable is not read")
 	}
-	if _, err := os.Stat("../../docs/grafana-dashboard.json"); err != nil {
+	if _, err := os.Stat("../docs/grafana-dashboard.json"); err != nil {
 		t.Error(err)
 	}
 }
 
 // TestDocsHaveAllSettings: docs/server.md shows every key that the settings of a server have.
 func TestDocsHaveAllSettings(t *testing.T) {
-	text, err := os.ReadFile("../../docs/server.md")
+	text, err := os.ReadFile("../docs/server.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, block, _ := strings.Cut(string(text), "```yaml\n")
 	block, _, _ = strings.Cut(block, "```")
-	var shown object
+	var shown map[string]any
 	if err := yaml.Unmarshal([]byte(block), &shown); err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestDocsHaveAllSettings(t *testing.T) {
 		names, last := leaf.Path, len(leaf.Path)-1
 		within, ok := shown, true
 		for _, name := range names[:last] {
-			if within, ok = within[name].(object); !ok {
+			if within, ok = within[name].(map[string]any); !ok {
 				break
 			}
 		}

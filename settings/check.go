@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"context"
@@ -18,9 +18,9 @@ import (
 var logLevels = map[string]slog.Level{"debug": slog.LevelDebug, "info": slog.LevelInfo, "warn": slog.LevelWarn, "warning": slog.LevelWarn,
 	"error": slog.LevelError, "critical": slog.LevelError}
 
-// validate checks what the decoder cannot know. Its errors are CodeInvalid and name the key.
-func (s *serving) validate() error {
-	for _, check := range []func() error{s.Server.validate, s.Server.Auth.validate, s.Log.validate, s.Telemetry.validate, s.State.validate, s.Policy.Validate} {
+// Validate checks what the decoder cannot know. Its errors are CodeInvalid and name the key.
+func (s *Serving) Validate() error {
+	for _, check := range []func() error{s.Server.Validate, s.Server.Auth.validate, s.Log.validate, s.Telemetry.validate, s.State.Validate, s.Policy.Validate} {
 		if err := check(); err != nil {
 			return err
 		}
@@ -28,7 +28,8 @@ func (s *serving) validate() error {
 	return nil
 }
 
-func (s *serverSettings) validate() error {
+// Validate is CodeInvalid with the key.
+func (s *Server) Validate() error {
 	_, port, err := net.SplitHostPort(s.Listen)
 	if err == nil && port != "" {
 		_, err = net.DefaultResolver.LookupPort(context.Background(), "tcp", port) // a number that fits, or a name
@@ -55,7 +56,7 @@ func (s *serverSettings) validate() error {
 	return nil
 }
 
-func (a *authSettings) validate() error {
+func (a *Auth) validate() error {
 	for _, text := range a.TrustedProxies {
 		if _, err := netip.ParsePrefix(text); err != nil {
 			if _, err := netip.ParseAddr(text); err != nil {
@@ -75,7 +76,10 @@ func (a *authSettings) validate() error {
 	return nil
 }
 
-func (l *logSettings) validate() error {
+// MinLevel is the lowest level that is logged.
+func (l *Log) MinLevel() slog.Level { return logLevels[strings.ToLower(l.Level)] }
+
+func (l *Log) validate() error {
 	if _, ok := logLevels[strings.ToLower(l.Level)]; !ok {
 		return stepwell.Invalid("debug, info, warn or error", "log.level: %q is no level", l.Level)
 	}
@@ -86,7 +90,8 @@ func (l *logSettings) validate() error {
 	return stepwell.Invalid("json or text", "log.format: %q is no format", l.Format)
 }
 
-func (s *stateSettings) validate() error {
+// Validate is CodeInvalid with the key.
+func (s *State) Validate() error {
 	switch u, err := url.Parse(s.URL); {
 	case s.URL == "" && s.Publish != "":
 		return stepwell.Invalid("name the Redis server with state.url", "state.publish without a server has no effect")
@@ -98,8 +103,8 @@ func (s *stateSettings) validate() error {
 	return nil
 }
 
-// options are those of the server.
-func (s *stateSettings) options() app.State {
+// Options are those of the server.
+func (s *State) Options() app.State {
 	o := app.State{URL: s.URL, DB: s.DB, TTL: time.Duration(s.TTLSeconds) * time.Second, Publish: s.Publish}
 	if s.DB == 0 {
 		o.DB = -1 // 0 stands for the usual one there
@@ -107,7 +112,7 @@ func (s *stateSettings) options() app.State {
 	return o
 }
 
-func (t *telemetrySettings) validate() error {
+func (t *Telemetry) validate() error {
 	if t.OTLPEndpoint == "" {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -12,13 +12,14 @@ import (
 // maxDotenv bounds a dotenv file.
 const maxDotenv = 1 << 20
 
-// dotenv reads a file of NAME=value lines (stac-manager, input_secrets.dotenv_path): comments, `export`,
-// quotes, and nothing more. A relative path is meant from the working directory, else from the document's.
-func dotenv(path, dir string) (map[string]string, error) {
+// Dotenv reads a file of NAME=value lines (stac-manager, input_secrets.dotenv_path): comments, `export`,
+// quotes, and nothing more. A relative path is meant from the working directory, else from dir.
+// read reads the beginning of a file.
+func Dotenv(path, dir string, read func(name string, limit int64) ([]byte, error)) (map[string]string, error) {
 	if !app.IsFile(path) && !filepath.IsAbs(path) && app.IsFile(filepath.Join(dir, path)) {
 		path = filepath.Join(dir, path)
 	}
-	raw, err := readFile(path, maxDotenv+1)
+	raw, err := read(path, maxDotenv+1)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"github.com/stepwell/stepwell"
 )
 
-// byteSize is a number of bytes, written as 1048576, 512KiB, 4MiB or 1GiB.
-type byteSize int64
+// ByteSize is a number of bytes, written as 1048576, 512KiB, 4MiB or 1GiB.
+type ByteSize int64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (b *byteSize) UnmarshalText(text []byte) error {
+func (b *ByteSize) UnmarshalText(text []byte) error {
 	s, unit := string(text), int64(1)
 	for i, suffix := range []string{"KiB", "MiB", "GiB"} {
 		if rest, ok := strings.CutSuffix(s, suffix); ok {
@@ -24,14 +24,14 @@ func (b *byteSize) UnmarshalText(text []byte) error {
 	if err != nil || n < 0 || n > math.MaxInt64/unit {
 		return stepwell.Invalid("examples: 64KiB, 4MiB", "%q is not a size", text)
 	}
-	*b = byteSize(n * unit)
+	*b = ByteSize(n * unit)
 	return nil
 }
 
 // String writes it as it is read.
-func (b byteSize) String() string {
+func (b ByteSize) String() string {
 	for i, suffix := range []string{"GiB", "MiB", "KiB"} {
-		if unit := byteSize(1) << (10 * (3 - i)); b >= unit && b%unit == 0 {
+		if unit := ByteSize(1) << (10 * (3 - i)); b >= unit && b%unit == 0 {
 			return fmt.Sprintf("%d%s", b/unit, suffix)
 		}
 	}
@@ -41,11 +41,11 @@ func (b byteSize) String() string {
 // decimalDigits is how many digits after the point a price may have: a token costs millionths.
 const decimalDigits = 12
 
-// decimal is an exact amount of money in units of 1e-12. Binary fractions would not add up.
-type decimal int64
+// Decimal is an exact amount of money in units of 1e-12. Binary fractions would not add up.
+type Decimal int64
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (d *decimal) UnmarshalText(text []byte) error {
+func (d *Decimal) UnmarshalText(text []byte) error {
 	mantissa, exponent, scientific := strings.Cut(strings.ToLower(string(text)), "e")
 	shift := 0
 	if scientific {
@@ -70,6 +70,6 @@ func (d *decimal) UnmarshalText(text []byte) error {
 	if err != nil {
 		return stepwell.Invalid("", "%q is too large an amount", text)
 	}
-	*d = decimal(n)
+	*d = Decimal(n)
 	return nil
 }

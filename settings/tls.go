@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"crypto/tls"
@@ -12,7 +12,7 @@ import (
 
 // config makes the TLS configuration; nil without a certificate. The certificate is read again when its file has
 // changed, so renewing it needs no restart.
-func (t *tlsSettings) config() (*tls.Config, error) {
+func (t *TLS) config() (*tls.Config, error) {
 	if t.Cert == "" {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"os"
@@ -18,8 +18,9 @@ func TestDotenv(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	read := func(name string, _ int64) ([]byte, error) { return os.ReadFile(name) }
 	write("\ufeff# secrets\nexport A=1\r\n\nB = two words # a remark\nC='it is # all'\nD=\"a\\nb\\\\\" # quoted\nE=\nF=a=b\n")
-	got, err := dotenv(".env", dir) // not in the working directory: beside the document
+	got, err := Dotenv(".env", dir, read) // not in the working directory: beside the document
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,11 +30,11 @@ func TestDotenv(t *testing.T) {
 	}
 	for text, want := range map[string]string{"A=1\nno line": "line 2", "A='open": "not closed", `A="x" y`: "text follows", "a b=c": "line 1", "=x": "line 1"} {
 		write(text)
-		if _, err := dotenv(file, dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := Dotenv(file, dir, read); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := dotenv("absent.env", dir); err == nil || !strings.Contains(err.Error(), "absent.env") {
+	if _, err := Dotenv("absent.env", dir, read); err == nil || !strings.Contains(err.Error(), "absent.env") {
 		t.Errorf("a missing file: %v", err)
 	}
 }

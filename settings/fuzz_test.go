@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"slices"
@@ -14,10 +14,10 @@ func FuzzSettings(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if len(raw) > maxSettings {
+		if len(raw) > maxFile {
 			return
 		}
-		values, _, err := parseSettings("stepwell.yaml", raw)
+		values, _, err := Parse("stepwell.yaml", raw)
 		if err != nil {
 			if stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.HasPrefix(err.Error(), "stepwell.yaml") {
 				t.Fatalf("error without its place: %v", err)
@@ -25,7 +25,7 @@ func FuzzSettings(f *testing.F) {
 			return
 		}
 		for key := range values {
-			if !slices.Contains(settingNames, key) {
+			if !slices.Contains(Flags, key) {
 				t.Fatalf("unknown key %q", key)
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"strings"
@@ -9,12 +9,12 @@ import (
 )
 
 // lists says which queues are offered in the lists of the Redis server at an address. CodeInvalid.
-func (s *serving) lists(url string) (o redisq.Options, err error) {
+func (s *Serving) lists(url string) (o redisq.Options, err error) {
 	via := s.Queues[queue.DefaultQueue].Via
 	if via == "" && url != "" {
 		via = "redis"
 	}
-	all := map[string]queueSettings{queue.DefaultQueue: s.Queues[queue.DefaultQueue]}
+	all := map[string]Queue{queue.DefaultQueue: s.Queues[queue.DefaultQueue]}
 	for name, q := range s.Queues {
 		all[name] = q
 	}

@@ -1,4 +1,4 @@
-package main
+package settings
 
 import (
 	"strings"
@@ -18,7 +18,7 @@ func lookupIn(vars map[string]string) (func(string) (string, bool), []string) {
 }
 
 func TestServingFromFileAndVariables(t *testing.T) {
-	_, parts, err := parseSettings("stepwell.yaml", []byte(`
+	_, parts, err := Parse("stepwell.yaml", []byte(`
 server:
   listen: 0.0.0.0:9000
   limits: {body: 2MiB, rate: 7.5, executions: 40}
@@ -30,8 +30,8 @@ prices: {llm.chat: {per_call: 0.01, per_input_token: 2.5e-6}}
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := parts.serving
-	err = s.overlay(lookupIn(map[string]string{"SERVICE_PORT": "8020", "LOG_LEVEL": "INFO", "STEPWELL_LOG_LEVEL": "debug", "WORKFLOW_DEFAULT_TIMEOUT": "7200",
+	s := parts.Serving
+	err = s.Overlay(lookupIn(map[string]string{"SERVICE_PORT": "8020", "LOG_LEVEL": "INFO", "STEPWELL_LOG_LEVEL": "debug", "WORKFLOW_DEFAULT_TIMEOUT": "7200",
 		"WORKFLOW_RETRY_MAX_ATTEMPTS": "3", "SCHEDULER_MAX_CONCURRENT_JOBS": "100", "STEPWELL_SERVER_CORS_ORIGINS": "https://a,https://b",
 		"STEPWELL_SERVER_LIMITS_BODY": "1GiB", "STEPWELL_SERVER": "http://x", "STEPWELL_DB": "x.db", "STEPWELL_RETENTION_LOGS_DAYS": ""}))
 	if err != nil {
@@ -44,7 +44,7 @@ prices: {llm.chat: {per_call: 0.01, per_input_token: 2.5e-6}}
 		{"attempts", s.Defaults.Retry.MaxAttempts, 3},
 		{"executions", s.Server.Limits.Executions, 100},
 		{"rate", s.Server.Limits.Rate, 7.5},
-		{"body", s.Server.Limits.Body, byteSize(1 << 30)},
+		{"body", s.Server.Limits.Body, ByteSize(1 << 30)},
 		{"burst", s.Server.Limits.Burst, 200},
 		{"origins", strings.Join(s.Server.CORS.Origins, " "), "https://a https://b"},
 		{"proxies", strings.Join(s.Server.Auth.TrustedProxies, " "), "10.0.0.0/8"},
@@ -52,8 +52,8 @@ prices: {llm.chat: {per_call: 0.01, per_input_token: 2.5e-6}}
 		{"executions_days", s.Retention.Executions, 0},
 		{"logs_days", s.Retention.Logs, 30},
 		{"queue", s.Queues["gpu"].Concurrency, 2},
-		{"per call", s.Prices["llm.chat"].PerCall, decimal(10_000_000_000)},
-		{"per token", s.Prices["llm.chat"].PerInputToken, decimal(2_500_000)},
+		{"per call", s.Prices["llm.chat"].PerCall, Decimal(10_000_000_000)},
+		{"per token", s.Prices["llm.chat"].PerInputToken, Decimal(2_500_000)},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: got %v, want %v", c.what, c.got, c.want)
@@ -78,7 +78,7 @@ func TestSettingsErrorsHaveTheirPlace(t *testing.T) {
 		"queues: {a: &x {concurrency: *x}}":        `stepwell.yaml`,
 		"sever: {}":                                `stepwell.yaml:1:1: unknown key "sever" in the settings|did you mean server?`,
 	} {
-		_, _, err := parseSettings("stepwell.yaml", []byte(text))
+		_, _, err := Parse("stepwell.yaml", []byte(text))
 		if err == nil || !strings.HasPrefix(err.Error()+"|"+stepwell.HintOf(err), want) || stepwell.CodeOf(err) != stepwell.CodeInvalid {
 			t.Errorf("%s: got %v|%s, want %s", text, err, stepwell.HintOf(err), want)
 		}
@@ -91,22 +91,22 @@ func TestVariablesErrorsNameThem(t *testing.T) {
 		{"STEPWELL_SERVER_LIMITS_BODY", "big", `STEPWELL_SERVER_LIMITS_BODY: body: "big" is not a size`},
 		{"STEPWELL_SERVER_LISTN", "x", `unknown variable STEPWELL_SERVER_LISTN`},
 	} {
-		s := defaultServing()
-		if err := s.overlay(lookupIn(map[string]string{c[0]: c[1]})); err == nil || err.Error() != c[2] {
+		s := Default()
+		if err := s.Overlay(lookupIn(map[string]string{c[0]: c[1]})); err == nil || err.Error() != c[2] {
 			t.Errorf("%s=%s: got %v, want %s", c[0], c[1], err, c[2])
 		}
 	}
 }
 
 func TestDecimal(t *testing.T) {
-	for text, want := range map[string]decimal{"0": 0, "1": 1e12, "0.01": 1e10, ".5": 5e11, "2.50e-6": 2_500_000, "1e-12": 1, "1.0000000000000": 1e12, "3e2": 3e14} {
-		var d decimal
+	for text, want := range map[string]Decimal{"0": 0, "1": 1e12, "0.01": 1e10, ".5": 5e11, "2.50e-6": 2_500_000, "1e-12": 1, "1.0000000000000": 1e12, "3e2": 3e14} {
+		var d Decimal
 		if err := d.UnmarshalText([]byte(text)); err != nil || d != want {
 			t.Errorf("%s: got %d, %v, want %d", text, d, err, want)
 		}
 	}
 	for _, text := range []string{"", ".", "a", "-1", "1e", "1e-13", "1e99", "99999999999", "1,5", "0x1", "NaN", "+1"} {
-		var d decimal
+		var d Decimal
 		if err := d.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q was taken as %d", text, d)
 		}
@@ -116,9 +116,9 @@ func TestDecimal(t *testing.T) {
 func TestAppIDsFromVariables(t *testing.T) {
 	lookup, _ := lookupIn(map[string]string{"BUDAPP_APP_ID": "a", "BUDCLUSTER_APP_ID": "c-eu", "BUDMODEL_APP_ID": "m", "BUDSIM_APP_ID": "s", "BUDNOTIFY_APP_ID": "n",
 		"BUDMETRICS_APP_ID": "x", "OTHER_APP_ID": "o"})
-	p := &program{env: lookup}
-	p.settings.outgoing.Services.AppIDs = map[string]string{"budmodel": "mine"}
-	o, err := p.serviceOptions()
+	var g Outgoing
+	g.Services.AppIDs = map[string]string{"budmodel": "mine"}
+	o, err := g.services(lookup)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,8 +1,9 @@
-package main
+package settings
 
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"maps"
 	"net"
 	"slices"
@@ -35,8 +36,8 @@ var ownNames = map[string]string{
 	"STEPWELL_BASE_URL": "STEPWELL_SERVER_BASE_URL",
 }
 
-// overlay puts the environment's variables over what the settings file said.
-func (s *serving) overlay(lookup func(string) (string, bool), environ []string) error {
+// Overlay puts the environment's variables over what the settings file said.
+func (s *Serving) Overlay(lookup func(string) (string, bool), environ []string) error {
 	vars, from := map[string]string{}, map[string]string{}
 	for _, names := range []map[string]string{platformNames, ownNames} {
 		for name, ours := range names {
@@ -80,39 +81,42 @@ var otherVariables = []string{"STEPWELL_SERVER", "STEPWELL_API_KEY", "STEPWELL_S
 // testVariables begins the names of what is said to Stepwell's own tests.
 const testVariables = "STEPWELL_TEST_"
 
-// warnOfVariables tells of variables that look like Stepwell's and have no effect. A server refuses those that it can tell
+// WarnOfVariables tells of variables that look like Stepwell's and have no effect. A server refuses those that it can tell
 // to be meant for it.
-func (p *program) warnOfVariables() {
-	for _, line := range p.environ() {
+func WarnOfVariables(w io.Writer, environ []string) {
+	for _, line := range environ {
 		name, value, _ := strings.Cut(line, "=")
 		if !strings.HasPrefix(name, "STEPWELL_") || strings.HasPrefix(name, testVariables) || value == "" {
 			continue
 		}
-		known := knownVariables()
+		known := variables()
 		if slices.Contains(known, name) {
 			continue
 		}
 		hint := cmp.Or(spec.DidYouMean(name, known), "docs/server.md lists the settings")
-		fmt.Fprintf(p.err, "warning: unknown variable %s, which has no effect; %s\n", view.Printable(name), hint)
+		fmt.Fprintf(w, "warning: unknown variable %s, which has no effect; %s\n", view.Printable(name), hint)
 	}
 }
 
-var knownVariables = sync.OnceValue(func() []string {
+// Variables are the names of all that have a meaning.
+func Variables() []string { return slices.Clone(variables()) }
+
+var variables = sync.OnceValue(func() []string {
 	known := slices.Concat(slices.Sorted(maps.Keys(servingLeaves())), slices.Sorted(maps.Keys(ownNames)), otherVariables)
-	for _, name := range settingNames {
+	for _, name := range Flags {
 		known = append(known, "STEPWELL_"+strings.ToUpper(name))
 	}
 	return known
 })
 
 // set reads one variable as if its value stood in the file.
-func (s *serving) set(name, value, from string) error {
+func (s *Serving) set(name, value, from string) error {
 	if leaf, ok := servingLeaves()[name]; ok {
 		r := &spec.Report{}
 		(&spec.Decoder{Report: r}).Struct(spec.NodeAt(leaf.Path, value, leaf.Type == spec.Array), "", servingShape(), s, nil)
-		return settingsError(from, "docs/server.md lists the settings", r)
+		return firstError(from, "docs/server.md lists the settings", r)
 	}
-	if name == "STEPWELL_SECRETS_KEY" { // in the environment only: see engineOptions
+	if name == "STEPWELL_SECRETS_KEY" { // in the environment only: see Serving.AddTo
 		return nil
 	}
 	section, _, _ := strings.Cut(strings.TrimPrefix(name, "STEPWELL_"), "_")
@@ -126,7 +130,7 @@ func (s *serving) set(name, value, from string) error {
 }
 
 // port takes SERVICE_PORT, which says nothing about the address, unless ours says where to listen.
-func (s *serving) port(lookup func(string) (string, bool), vars, from map[string]string) error {
+func (s *Serving) port(lookup func(string) (string, bool), vars, from map[string]string) error {
 	port, ok := lookup("SERVICE_PORT")
 	if !ok || port == "" || vars["STEPWELL_SERVER_LISTEN"] != "" {
 		return nil

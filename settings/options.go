@@ -1,0 +1,91 @@
+package settings
+
+import (
+	"strings"
+	"time"
+
+	"github.com/stepwell/stepwell/access"
+	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/queue"
+)
+
+// AddToServer adds what a server alone has; queue is the address of the Redis server with the lists of steps.
+func (s *Serving) AddToServer(o *app.ServerOptions, queue string) (err error) {
+	if o.Lists, err = s.lists(queue); err != nil {
+		return err
+	}
+	o.Sources = s.Sources
+	o.WorkerLease = inSeconds(s.Server.WorkerLease)
+	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
+	o.Advertise = strings.TrimSuffix(s.Server.Advertise, "/")
+	o.MaxConnections = s.Server.Limits.Connections
+	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
+	o.Retention, o.State = s.Retention.options(), s.State.Options()
+	o.MaxBody, o.MaxFollowers = int64(s.Server.Limits.Body), s.Server.Limits.WSClients
+	o.Access = s.Server.access(s.Policy)
+	o.Telemetry = app.Telemetry{Endpoint: s.Telemetry.OTLPEndpoint, Service: s.Telemetry.ServiceName}
+	o.MaxExecutions, o.MaxPending = s.Server.Limits.Executions, s.Server.Limits.Pending
+	d := &s.Defaults
+	o.Defaults = pipeline.Defaults{Timeout: inSeconds(d.TimeoutSeconds), MaxParallelSteps: d.MaxParallelSteps, RetryAttempts: d.Retry.MaxAttempts, RetryBackoff: inSeconds(d.Retry.BackoffSeconds)}
+	o.TLS, err = s.Server.TLS.config()
+	return err
+}
+
+// AddTo adds what a server and a single run have in common: queues, prices and the key of secrets, which the environment
+// may have.
+func (s *Serving) AddTo(o *app.Options, lookup func(string) (string, bool)) {
+	for name, q := range s.Queues {
+		if o.Queues == nil {
+			o.Queues = map[string]queue.Limits{}
+		}
+		o.Queues[name] = q.Limits
+	}
+	for name, c := range s.Prices {
+		if o.Prices == nil {
+			o.Prices = map[string]app.Price{}
+		}
+		o.Prices[name] = app.Price{PerCall: int64(c.PerCall), PerSecond: int64(c.PerSecond), PerInputToken: int64(c.PerInputToken), PerOutputToken: int64(c.PerOutputToken)}
+	}
+	o.MasterKey.File = s.Secrets.KeyFile
+	if file, _ := lookup("STEPWELL_SECRETS_KEY_FILE"); file != "" {
+		o.MasterKey.File = file
+	}
+	o.MasterKey.Text, _ = lookup("STEPWELL_SECRETS_KEY")
+}
+
+// access is who may come in; validate has checked it.
+func (s *Server) access(policy access.Policy) app.Access {
+	a := app.Access{Policy: policy, Proxies: s.Auth.TrustedProxies, Origins: s.CORS.Origins, Limit: access.LimitOptions{Rate: s.Limits.Rate, Burst: s.Limits.Burst}}
+	j := &s.Auth.JWT
+	if j.JWKS == "" {
+		return a
+	}
+	a.JWT = &access.JWTOptions{Issuer: j.Issuer, Audience: j.Audience, RoleClaim: j.RoleClaim}
+	if strings.Contains(j.JWKS, "://") {
+		a.JWT.URL = j.JWKS
+	} else {
+		a.JWT.File = j.JWKS
+	}
+	for value, name := range j.Roles {
+		var role access.Role
+		if role.UnmarshalText([]byte(name)) == nil { // checked before
+			if a.JWT.Roles == nil {
+				a.JWT.Roles = map[string]access.Role{}
+			}
+			a.JWT.Roles[value] = role
+		}
+	}
+	return a
+}
+
+func (r *Retention) options() app.Retention {
+	const day = 24 * time.Hour
+	return app.Retention{Executions: time.Duration(r.Executions) * day, Logs: time.Duration(r.Logs) * day, Audit: time.Duration(r.Audit) * day, Firings: time.Duration(r.Firings) * day,
+		Keys: time.Duration(r.Keys) * day}
+}
+
+// Exposed reports that other machines reach the server, and without TLS.
+func (s *Server) Exposed() bool { return !access.LoopbackHost(s.Listen) && s.TLS.Cert == "" }
+
+func inSeconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
