@@ -231,7 +231,13 @@ func (k *kindOf[D, V, M, S, F]) list(ctx context.Context, in *F) (*answer[Page[S
 	if err != nil {
 		return nil, err
 	}
-	rows, next := page(rows, limit, func(of *S) string { id, _ := identity(of); return id })
+	rows, next := page(rows, limit, func(of *S) string {
+		if at, ok := any(of).(interface{ Place() string }); ok { // its list is in another order
+			return at.Place()
+		}
+		id, _ := identity(of)
+		return id
+	})
 	for i := range rows {
 		k.show(&rows[i])
 	}

@@ -96,6 +96,8 @@ func operations() []operation {
 		{"project.create", "POST", prefix + "/projects", editor, changes | creates, "Creates a project, whose progress begins"},
 		{"project.list", "GET", prefix + "/projects", viewer, 0, "Lists projects"},
 		{"project.get", "GET", prefix + "/projects/{project_id}", viewer, 0, "Shows a project"},
+		{"project.update", "PUT", prefix + "/projects/{project_id}", editor, changes, "Changes a project's name and tags"},
+		{"project.tags", "GET", prefix + "/project-tags", viewer, 0, "Lists the tags of projects"},
 		{"project.delete", "DELETE", prefix + "/projects/{project_id}", editor, changes, "Removes a project and its progress; executions stay"},
 		{"project.progress", "GET", prefix + "/projects/{project_id}/progress", viewer, 0, "Tells how far a project is"},
 		{"project.events", "GET", prefix + "/projects/{project_id}/events", viewer, streams, "Streams how far a project is, and its end, as server-sent events"},

@@ -17,6 +17,7 @@ import (
 // The shapes of projects.
 type (
 	NewProject      = project.Draft
+	ProjectChange   = project.Change
 	Project         = project.Project
 	ProjectList     = Page[Project]
 	ListProjects    = project.Filter
@@ -53,16 +54,21 @@ type CountedItems struct {
 	Repeats  int64 `json:"repeated" doc:"How many of the keys were counted before."`
 }
 
+// ProjectTagList lists the tags of projects.
+type ProjectTagList struct {
+	Tags []project.Tag `json:"tags" nullable:"false"`
+}
+
 // projects are the projects with the operations of their progress.
 type projects struct {
-	*kindOf[NewProject, struct{}, Project, Project, ListProjects]
+	*kindOf[NewProject, ProjectChange, Project, Project, ListProjects]
 	*server
 	list *project.Projects
 }
 
 // Projects serves projects.
 func Projects(list *project.Projects) Kind {
-	k := &projects{kindOf: &kindOf[NewProject, struct{}, Project, Project, ListProjects]{Resource: list}, list: list}
+	k := &projects{kindOf: &kindOf[NewProject, ProjectChange, Project, Project, ListProjects]{Resource: list}, list: list}
 	longest := 200
 	k.id = &huma.Schema{Type: "string", MaxLength: &longest, Pattern: project.IDPattern}
 	return k
@@ -72,6 +78,10 @@ func (k *projects) serve(s *server) {
 	k.server = s
 	k.kindOf.serve(s)
 	one := s.named("project_id")
+	handle(s, "project.tags", func(ctx context.Context, _ *struct{}) (*answer[ProjectTagList], error) {
+		tags, err := k.list.Tags(ctx)
+		return reply(ProjectTagList{tags}, err)
+	})
 	handle(s, "project.progress", k.progress, one)
 	handle(s, "project.events", k.follow, one, followed)
 	handle(s, "project.total", k.setTotal, one)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/meter"
+	"github.com/stepwell/stepwell/project"
 	"github.com/stepwell/stepwell/trigger"
 	"github.com/stepwell/stepwell/trigger/event"
 )
@@ -69,7 +70,7 @@ func (s *server) build() {
 	s.admits, s.most, s.ids = map[string]func(*http.Request) error{}, map[string]int64{}, map[string]*huma.Schema{}
 	s.names = map[reflect.Type]string{reflect.TypeFor[trigger.Target](): "Callback", reflect.TypeFor[event.Received](): "EventReceived", reflect.TypeFor[event.Started](): "EventStarted",
 		reflect.TypeFor[BackfillRequest](): "BackfillRequest", reflect.TypeFor[PipelineVersion](): "PipelineVersion", reflect.TypeFor[PipelineDiff](): "PipelineDiff",
-		reflect.TypeFor[Secret](): "Secret", reflect.TypeFor[ActionPolicy](): "ActionPolicy", reflect.TypeFor[PolicyRule](): "PolicyRule", reflect.TypeFor[Metrics](): "Metrics", reflect.TypeFor[ProjectProgress](): "ProjectProgress",
+		reflect.TypeFor[Secret](): "Secret", reflect.TypeFor[ActionPolicy](): "ActionPolicy", reflect.TypeFor[PolicyRule](): "PolicyRule", reflect.TypeFor[Metrics](): "Metrics", reflect.TypeFor[ProjectProgress](): "ProjectProgress", reflect.TypeFor[project.Tag](): "ProjectTag",
 		reflect.TypeFor[meter.Executions](): "MetricsExecutions", reflect.TypeFor[meter.Workflows](): "MetricsWorkflows", reflect.TypeFor[meter.Scheduler](): "MetricsScheduler"}
 	for _, op := range s.operations() {
 		s.ops[op.id], s.todo[op.id] = &op, true

@@ -52,7 +52,7 @@ type (
 	JobObjects          = Objects[api.NewJob, api.Fields, api.Job, api.Job, api.ListJobs]
 	WebhookObjects      = Objects[api.NewWebhook, api.Fields, api.WebhookMade, api.Webhook, api.ListWebhooks]
 	EventTriggerObjects = Objects[api.NewEventTrigger, api.Fields, api.EventTrigger, api.EventTrigger, api.ListEventTriggers]
-	ProjectObjects      = Objects[api.NewProject, struct{}, api.Project, api.Project, api.ListProjects]
+	ProjectObjects      = Objects[api.NewProject, api.Fields, api.Project, api.Project, api.ListProjects]
 	KeyObjects          = Objects[api.NewKey, api.Fields, api.KeyMade, api.Key, api.All]
 	SecretObjects       = Objects[api.Fields, api.Fields, api.Secret, api.Secret, api.All]
 )
