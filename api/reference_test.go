@@ -56,7 +56,7 @@ func TestRoles(t *testing.T) {
 			least = access.Admin
 		case reads:
 			least = access.Viewer
-		case op.id == "project.create" || op.id == "project.delete":
+		case op.id == "project.create" || op.id == "project.update" || op.id == "project.delete":
 			least = access.Editor
 		case (group == "pipeline" || group == "schedule" || group == "webhook" || group == "event_trigger") && !strings.Contains("schedule.pause schedule.resume schedule.trigger schedule.backfill webhook.validate", op.id):
 			least = access.Editor

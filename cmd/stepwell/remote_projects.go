@@ -12,14 +12,21 @@ import (
 )
 
 func (p *program) newProjectsCommand() *cobra.Command {
-	r := &resource{path: "projects", items: "projects", what: "project", columns: []view.Column{{"ID", "id"}, {"CREATED", "created_at"}, {"BY", "created_by"}}}
+	r := &resource{path: "projects", items: "projects", what: "project", columns: []view.Column{{"ID", "id"}, {"NAME", "name"}, {"TAGS", "tags"}, {"CREATED", "created_at"}, {"BY", "created_by"}},
+		filters: []filter{{"word", "word", "only those with this `word` in their name or tags"}}}
+	tags := &resource{path: "project-tags", items: "tags", what: "tag", columns: []view.Column{{"TAG", "tag"}, {"PROJECTS", "projects"}}, whole: true}
+	fields := []filter{{"name", "name", "`text` that people call it"}, {"tags", "tags", "its `tags`, separated by commas"}}
+	tagged := p.listing(tags, "List the tags of projects")
+	tagged.Use = "tags"
 	under := func(name string) func(args []string) string {
 		return func(args []string) string { return r.at(args[0], name) }
 	}
 	return p.group("projects", []string{"project"}, "Manage projects and their progress", "Manage projects: what executions and other programs count processed items for. A project is\n"+
 		"finished once: when its total is known and as many items are processed.",
 		p.listing(r, "List the projects"), p.showing(r, "Show a project"),
-		p.sending("create ID", "Create a project", "POST", func([]string) string { return pathTo("projects") }, &projectFlags{}, "id", "Created project %s."),
+		p.sending("create ID", "Create a project", "POST", func([]string) string { return pathTo("projects") }, &memberFlags{members: fields, first: "id"}, "id", "Created project %s."),
+		p.updating(r, "Change the name or the tags of a project", &memberFlags{members: fields}, "id", "Updated project %s."),
+		tagged,
 		p.newProjectProgress(r),
 		p.sending("total ID TOTAL", "Set the number of items", "PUT", under("total"), &argumentFlags{member: "total"}, "project_id", "Set the total of project %s."),
 		p.sending("discovered ID TOTAL", "Say that all items are found, and how many", "POST", under("discovered"), &argumentFlags{member: "total"}, "project_id", "All items of project %s are found."),
@@ -39,14 +46,35 @@ func (p *program) newProjectProgress(r *resource) *cobra.Command {
 	})
 }
 
-// projectFlags make a project.
-type projectFlags struct{ id string }
+// memberFlags make a body of flags, those that are given, and of the first argument.
+type memberFlags struct {
+	members []filter
+	first   string // the member that the argument is; "": none
+	id      string
+	given   *pflag.FlagSet
+}
 
-func (f *projectFlags) add(*pflag.FlagSet) {}
+func (f *memberFlags) add(fs *pflag.FlagSet) {
+	f.given = fs
+	for _, m := range f.members {
+		fs.String(m.flag, "", m.help)
+	}
+}
 
-func (f *projectFlags) take(args []string) { f.id = args[0] }
+func (f *memberFlags) take(args []string) { f.id = args[0] }
 
-func (f *projectFlags) body(*program) (object, error) { return object{"id": f.id}, nil }
+func (f *memberFlags) body(*program) (object, error) {
+	o := object{}
+	if f.first != "" {
+		o[f.first] = f.id
+	}
+	for _, m := range f.members {
+		if flag := f.given.Lookup(m.flag); flag.Changed {
+			o[m.param] = flag.Value.String()
+		}
+	}
+	return o, nil
+}
 
 // argumentFlags make a body of the second argument.
 type argumentFlags struct{ member, value string }
