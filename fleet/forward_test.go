@@ -68,6 +68,18 @@ func route(t *testing.T, url string, p parts) *routed {
 	return &routed{m, r, d, server}
 }
 
+// routedPair makes two nodes, of which a runs an execution until its gate is opened.
+func routedPair(t *testing.T) (url string, g *gate, a, b *routed, id string) {
+	t.Helper()
+	url, g = database(t), newGate()
+	p := parts{lease: time.Hour, beat: 50 * time.Millisecond}
+	p.actions = append(p.actions, g.action())
+	a, b = route(t, url, p), route(t, url, p)
+	id = a.begin(t, gated)
+	<-g.begun
+	return url, g, a, b, id
+}
+
 func (r *routed) arrivals() int {
 	r.door.mu.Lock()
 	defer r.door.mu.Unlock()
@@ -84,13 +96,7 @@ func wantCode(t *testing.T, what string, err error, code stepwell.Code) {
 // Every node takes requests for every execution: they are carried out by its owner, and the errors are the owner's. An ended
 // execution is restarted by the node that is asked.
 func TestForward(t *testing.T) {
-	url := database(t)
-	p := parts{lease: time.Hour, beat: 50 * time.Millisecond}
-	g := newGate()
-	p.actions = append(p.actions, g.action())
-	a, b := route(t, url, p), route(t, url, p)
-	id := a.begin(t, gated)
-	<-g.begun
+	_, g, a, b, id := routedPair(t)
 	if err := b.Router.Pause(t.Context(), id[:30]); err != nil {
 		t.Fatal(err)
 	}
@@ -155,13 +161,7 @@ func TestForwardFollows(t *testing.T) {
 // The owner of an execution is dead: the request is to come again, and nothing is left anywhere. The owner lives and cannot be
 // reached: it gets the request through the store.
 func TestForwardToUnreachable(t *testing.T) {
-	url := database(t)
-	p := parts{lease: time.Hour, beat: 50 * time.Millisecond}
-	g := newGate()
-	p.actions = append(p.actions, g.action())
-	a, b := route(t, url, p), route(t, url, p)
-	id := a.begin(t, gated)
-	<-g.begun
+	url, g, a, b, id := routedPair(t)
 	a.server.Close()
 	if err := b.Router.Cancel(t.Context(), id, "through the store"); err != nil {
 		t.Fatal(err)
@@ -196,13 +196,7 @@ func TestForwardToUnreachable(t *testing.T) {
 // Only nodes are listened to, and only to what they say now: a request that is not signed, changed, old, or for another node has no
 // effect.
 func TestForwardIsSigned(t *testing.T) {
-	url := database(t)
-	p := parts{lease: time.Hour, beat: 50 * time.Millisecond}
-	g := newGate()
-	p.actions = append(p.actions, g.action())
-	a, b := route(t, url, p), route(t, url, p)
-	id := a.begin(t, gated)
-	<-g.begun
+	_, _, a, b, id := routedPair(t)
 	if err := b.Router.Pause(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
@@ -261,13 +255,7 @@ func TestForwardIsSigned(t *testing.T) {
 
 // An owner's answer does not come in time: the caller's own end is the error, and a restart is not repeated through the store.
 func TestForwardAnswerLost(t *testing.T) {
-	url := database(t)
-	p := parts{lease: time.Hour, beat: 50 * time.Millisecond}
-	g := newGate()
-	p.actions = append(p.actions, g.action())
-	a, b := route(t, url, p), route(t, url, p)
-	id := a.begin(t, gated)
-	<-g.begun
+	_, g, a, b, id := routedPair(t)
 	a.door.mu.Lock()
 	a.door.handler = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	a.door.mu.Unlock()
@@ -299,13 +287,7 @@ func give(t *testing.T, url string, owner int64) {
 // A worker's call reaches the owner of its execution, however large it is, and the owner's answer comes back. An owner that serves
 // none, such as one of an older version, refuses nothing in the worker's name.
 func TestForwardCall(t *testing.T) {
-	url := database(t)
-	p := parts{lease: time.Hour, beat: 50 * time.Millisecond}
-	g := newGate()
-	p.actions = append(p.actions, g.action())
-	a, b := route(t, url, p), route(t, url, p)
-	id := a.begin(t, gated)
-	<-g.begun
+	_, g, a, b, id := routedPair(t)
 	call := []byte(`{"call":"turn","body":"` + strings.Repeat("x", 2<<20) + `"}`)
 	_, err := b.Router.Call(t.Context(), id, call)
 	wantCode(t, "an owner that serves none", err, stepwell.CodeUnavailable)

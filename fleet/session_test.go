@@ -17,25 +17,11 @@ import (
 // for long.
 func TestNewConnection(t *testing.T) {
 	url := database(t)
-	g := newGate()
-	a := join(t, url, parts{lease: time.Hour, beat: 50 * time.Millisecond, actions: []action.Action{g.action()}})
-	other, id := a.begin(t, gated), a.begin(t, gated)
-	<-g.begun
-	<-g.begun
-	x, err := a.store.Execution(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	overtake(t, a, x.No, x.Version+1) // the database that took over has another history
-	if err := postgrestest.Exec(url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'WITH RECURSIVE was%'`); err != nil {
-		t.Fatal(err)
-	}
-	if began := <-g.begun; began != id {
-		t.Errorf("%s began again, want %s", began, id)
-	}
-	close(g.open)
-	a.ended(t, id, stepwell.ExecutionCompleted)
-	a.ended(t, other, stepwell.ExecutionCompleted)
+	learns(t, url, func() { // the database that took over has another history
+		if err := postgrestest.Exec(url, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'WITH RECURSIVE was%'`); err != nil {
+			t.Fatal(err)
+		}
+	})
 }
 
 // A signal that was on its way to a node that has died reaches the node that runs the execution now.

@@ -122,11 +122,12 @@ func TestStray(t *testing.T) {
 	}
 }
 
-// A node that holds an execution in which nothing happens learns that another one has gone on with it, although no commit of its own is
-// refused and the execution is still its own.
-func TestIdleCopy(t *testing.T) {
+// learns has a node hold two executions in which nothing happens, and another one go on with one of them. The node has to take that up again, after
+// then.
+func learns(t *testing.T, url string, then func()) {
+	t.Helper()
 	g := newGate()
-	a := join(t, database(t), parts{lease: time.Hour, beat: 50 * time.Millisecond, actions: []action.Action{g.action()}})
+	a := join(t, url, parts{lease: time.Hour, beat: 50 * time.Millisecond, actions: []action.Action{g.action()}})
 	other, id := a.begin(t, gated), a.begin(t, gated)
 	<-g.begun
 	<-g.begun
@@ -135,6 +136,7 @@ func TestIdleCopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	overtake(t, a, x.No, x.Version+1)
+	then()
 	if began := <-g.begun; began != id {
 		t.Errorf("%s began again, want %s", began, id)
 	}
@@ -142,6 +144,10 @@ func TestIdleCopy(t *testing.T) {
 	a.ended(t, id, stepwell.ExecutionCompleted)
 	a.ended(t, other, stepwell.ExecutionCompleted)
 }
+
+// A node that holds an execution in which nothing happens learns that another one has gone on with it, although no commit of its own is
+// refused and the execution is still its own.
+func TestIdleCopy(t *testing.T) { learns(t, database(t), func() {}) }
 
 // An execution that waits is given to another node, which knows its former owner: that one lets go of it, and of its slot, and the new
 // one takes it up, and the signal that had come before.

@@ -55,7 +55,7 @@ func TestFleetUpgrade(t *testing.T) {
 	r := newFleetRig(t, postgrestest.URL(t), 2)
 	version := r.count(`SELECT version FROM identity`)
 	r.work(func() {
-		// What a server of the next version does as it starts.
+		// A server of the next version migrates the database as it starts.
 		r.exec(`ALTER TABLE node ADD COLUMN later text; ALTER TABLE execution_live ADD COLUMN later text; ALTER TABLE execution_past ADD COLUMN later text; UPDATE identity SET version = version + 1`)
 		for _, old := range r.nodes[:2] { // those of before work beside those that come
 			r.add(r.url)
@@ -140,7 +140,7 @@ func TestFleetNewerEngine(t *testing.T) {
 	b.until("its end", func() bool {
 		return r.count(`SELECT count(*) FROM execution_past WHERE status = 7 AND id = '`+broken+`'`) == 1
 	})
-	// What a server of the newer version sees: an owner that is no more than its own revision.
+	// A server of the newer version knows the revision of the log.
 	r.exec(`UPDATE step_log SET body = replace(body, '"revision":3', '"revision":2') WHERE version = 1 AND execution = ` + of(newer))
 	r.exec(`UPDATE execution_live SET owner = 2 WHERE id = '` + newer + `'`)
 	b.until("it goes on", func() bool {

@@ -23,7 +23,7 @@ func hear(t *testing.T, s *Store) <-chan string {
 	return heard
 }
 
-// What one process does is announced to the others, and after a break they are told that anything may have happened.
+// A process announces its changes to the others. After a lost connection these hear that anything may have changed.
 func TestListen(t *testing.T) {
 	a := open(t, Options{})
 	b := open(t, Options{URL: a.o.URL})
