@@ -30,6 +30,7 @@ type Execution struct {
 	Parent      Ref      `json:"parent_id" doc:"The execution that this one retries."`
 	Priority    int      `json:"priority,omitempty"`
 	Project     string   `json:"project,omitempty" doc:"The project whose processed items it counts; of a retry, which counts none, that of the execution that it retries."`
+	Lesson      string   `json:"lesson,omitempty" doc:"The lesson that it was started for; of a retry, that of the execution that it retries."`
 	Cost        Money    `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
 	Breached    string   `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
 	Held        string   `json:"held,omitempty" doc:"Why it does not go on, although it has not ended: no server can take it up."`
@@ -103,7 +104,7 @@ func executionOf(x *store.Execution) Execution {
 	return Execution{ID: x.ID, Held: held, Job: Ref(x.Job), Workflow: Ref(x.Workflow), Version: x.WorkflowVersion, Pipeline: x.Pipeline, Status: x.Status.String(),
 		Created: resource.At(x.Created), Started: resource.At(x.Started), Completed: resource.At(x.Ended), DurationMS: durationOf(x.Started, x.Ended),
 		Progress:    ProgressOf(&x.Progress),
-		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Project: x.Project, Cost: Money(x.Progress.Cost),
+		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Project: x.Project, Lesson: x.Lesson, Cost: Money(x.Progress.Cost),
 		Breached: x.Progress.Breached}
 }
 

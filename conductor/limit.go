@@ -92,7 +92,7 @@ func failing(ev engine.Event, err error) engine.Event {
 
 // checkOrigin bounds the texts that say where an execution comes from.
 func checkOrigin(o *store.Origin, dir string) error {
-	if n := len(o.Workflow) + len(o.Job) + len(o.Actor) + len(o.Project) + len(o.Key) + len(o.KeyHash) + len(o.Concurrency) + len(dir); n > maxOrigin {
+	if n := len(o.Workflow) + len(o.Job) + len(o.Actor) + len(o.Project) + len(o.Lesson) + len(o.Key) + len(o.KeyHash) + len(o.Concurrency) + len(dir); n > maxOrigin {
 		return &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("what says where the execution comes from is %d bytes, the limit is %d KiB", n, maxOrigin>>10)}
 	}
 	return nil

@@ -155,3 +155,24 @@ func TestUnknownProjectStartsNothing(t *testing.T) {
 		t.Errorf("%v, %v", list, err)
 	}
 }
+
+// TestRetryIsForTheLesson: an execution is listed with its lesson, and so is a retry of it.
+func TestRetryIsForTheLesson(t *testing.T) {
+	f := &faults{}
+	f.below.Store(1)
+	r := newRig(t, build{actions: []action.Action{f.action()}})
+	id, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, "name: p\nsteps:\n  - {id: a, action: t.faulty, params: {n: 0}}\n")), Origin: store.Origin{Lesson: "l"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end(id, stepwell.ExecutionFailed)
+	retried, err := r.Retry(t.Context(), id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end(retried, stepwell.ExecutionFailed)
+	list, err := r.store.Executions(t.Context(), store.Filter{Lesson: "l"})
+	if err != nil || len(list) != 2 || list[0].ID != retried || list[0].Parent != id || list[1].ID != id {
+		t.Errorf("listed are %v, %v", list, err)
+	}
+}

@@ -80,6 +80,7 @@ type Origin struct {
 	Job             string // id of the schedule, webhook or event trigger that started it
 	Actor           string // the requester (budpipeline: triggered_by)
 	Project         string // counts its items; of a retry, those of the execution that it retries
+	Lesson          string // that it is a run for; a retry is for that of the execution that it retries
 	// Key makes the start happen once: a second start with the key finds the first (StartKeys). Written with
 	// Create, not read back with the row.
 	Key     string
@@ -217,16 +218,19 @@ type LogEntry struct {
 // Filter selects executions. Zero fields select all.
 type Filter struct {
 	Statuses []stepwell.ExecutionStatus
-	Pipeline string    `query:"pipeline" maxLength:"255" doc:"Name of the pipeline."`
-	Workflow string    `query:"workflow_id" maxLength:"100"` // id of the stored pipeline
-	Job      string    `query:"job_id" maxLength:"100"`      // id of the schedule, webhook or event trigger
-	Project  string    `query:"project" maxLength:"200" doc:"Executions that were started for the project, and retries of them."`
-	Trigger  string    `query:"trigger_type" maxLength:"100"`
-	Parent   string    `query:"parent_id" maxLength:"36"` // id of the execution that was retried
-	From     time.Time `query:"from" doc:"Created at this time or later."`
-	To       time.Time `query:"to" doc:"Created before this time."`
-	Before   string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`
-	Limit    int       // Defaults to 50, at most 1,000
+	Pipeline string `query:"pipeline" maxLength:"255" doc:"Name of the pipeline."`
+	Workflow string `query:"workflow_id" maxLength:"100"` // id of the stored pipeline
+	// WorkflowVersion is its version; 0: any.
+	WorkflowVersion int       `query:"workflow_version" minimum:"0" maximum:"1000000" doc:"A version of the stored pipeline; 0: any."`
+	Job             string    `query:"job_id" maxLength:"100"` // id of the schedule, webhook or event trigger
+	Project         string    `query:"project" maxLength:"200" doc:"Executions that were started for the project, and retries of them."`
+	Lesson          string    `query:"lesson" maxLength:"200" doc:"Executions that were started for the lesson, and retries of them."`
+	Trigger         string    `query:"trigger_type" maxLength:"100"`
+	Parent          string    `query:"parent_id" maxLength:"36"` // id of the execution that was retried
+	From            time.Time `query:"from" doc:"Created at this time or later."`
+	To              time.Time `query:"to" doc:"Created before this time."`
+	Before          string    `query:"before" maxLength:"36" doc:"Older than the execution with this id."`
+	Limit           int       // Defaults to 50, at most 1,000
 }
 
 // Step is a step as people see it: every step of the execution has one, with or without a row.

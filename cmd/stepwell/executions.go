@@ -57,6 +57,7 @@ func (p *program) newListCommand() *cobra.Command {
 	f.StringSliceVar(&filter.Status, "status", nil, "only those with one of these `statuses`")
 	f.StringVar(&filter.Pipeline, "pipeline", "", "only those of the pipeline of this `name`")
 	f.StringVar(&filter.Project, "project", "", "only those that were started for the `project`, and retries of them")
+	f.StringVar(&filter.Lesson, "lesson", "", "only those that were started for the `lesson`, and retries of them")
 	f.StringVar(&filter.Before, "before", "", "only those older than the execution with this `id`: the next page")
 	f.IntVar(&most, "limit", 50, "at most so many")
 	return cmd

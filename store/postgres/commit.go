@@ -315,6 +315,7 @@ func (b *batch) created(no int64, u *update) error {
 	row[20].textOrNull(x.Concurrency)
 	row[21].int(int64(x.Priority))
 	row[22].textOrNull(x.Project)
+	row[23].textOrNull(x.Lesson)
 	if x.Key != "" {
 		row := b.keys.row()
 		row[0].text(x.Key)

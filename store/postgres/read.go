@@ -10,32 +10,55 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
 )
 
-// conditions is the WHERE of a filter: only what it asks for, so that the indexes are found.
-func conditions(f store.Filter) (where string, args []any) {
+// executionsQuery lists executions. Each table, and with statuses each status, is a query of its own that ends at the limit, by an index
+// that has the order: its time does not depend on how many executions there are besides. The last version is read for the page alone.
+func executionsQuery(f store.Filter) (query string, args []any) {
+	where, order, args := conditions(f)
+	limit := store.Limit(f.Limit, 50, 1000)
+	var each []string
+	add := func(table, where string) {
+		each = append(each, fmt.Sprintf("(SELECT * FROM %s WHERE %s ORDER BY %s LIMIT %d)", table, where, order, limit))
+	}
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
+		table := "execution_live"
+		if status.Terminal() {
+			table = "execution_past"
+		}
+		add(table, fmt.Sprintf("%s AND status = %d", where, status))
+	}
+	if each == nil {
+		add("execution_live", where)
+		add("execution_past", where)
+	}
+	return fmt.Sprintf("SELECT %s%s, NULL FROM (SELECT * FROM (%s) e ORDER BY id DESC LIMIT %d) x ORDER BY id DESC", readColumns, lastVersion, strings.Join(each, " UNION ALL "), limit), args
+}
+
+// conditions are those of a filter, without its statuses: only what it asks for, so that the indexes are found. One that has an index
+// is ANY of an array and the head of the order: with = the server would rather read all executions, newest first, where it believes
+// that those it looks for are evenly spread among them.
+func conditions(f store.Filter) (where, order string, args []any) {
 	var list []string
 	add := func(condition string, arg any) {
 		args = append(args, arg)
 		list = append(list, fmt.Sprintf(condition, fmt.Sprint("$", len(args))))
 	}
-	for _, x := range []struct{ column, value string }{{"pipeline", f.Pipeline}, {"workflow", f.Workflow}, {"job", f.Job}, {"project", f.Project}, {"parent", f.Parent}, {"caused_by", f.Trigger}} {
-		if x.value != "" {
+	order = "id DESC"
+	for i, x := range []struct{ column, value string }{{"parent", f.Parent}, {"job", f.Job}, {"lesson", f.Lesson}, {"project", f.Project}, {"workflow", f.Workflow}, {"pipeline", f.Pipeline}, {"caused_by", f.Trigger}} {
+		switch {
+		case x.value == "":
+		case i < 5 && order == "id DESC":
+			order = x.column + " DESC, id DESC"
+			add(x.column+" = ANY (ARRAY[%s])", encode(x.value))
+		default:
 			add(x.column+" = %s", encode(x.value))
 		}
 	}
-	if len(f.Statuses) > 0 {
-		statuses := make([]int16, len(f.Statuses))
-		for i, status := range f.Statuses {
-			statuses[i] = int16(status)
-		}
-		add("status = ANY (%s)", statuses)
-		if slices.Min(f.Statuses) > stepwell.ExecutionCompleted {
-			list = append(list, "status > 4") // for the index of the few that did not complete
-		}
+	if f.WorkflowVersion > 0 {
+		add("workflow_version = %s", f.WorkflowVersion)
 	}
 	if f.Before != "" {
 		add("id < %s", encode(f.Before))
@@ -46,10 +69,7 @@ func conditions(f store.Filter) (where string, args []any) {
 	if !f.To.IsZero() {
 		add("created < %s", f.To.UnixMicro())
 	}
-	if list == nil {
-		return "", nil
-	}
-	return " WHERE " + strings.Join(list, " AND "), args
+	return strings.Join(append(list, "true"), " AND "), order, args
 }
 
 // outline is what a definition says of its top level, by index.

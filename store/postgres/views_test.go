@@ -244,3 +244,57 @@ func TestViewPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestListPlans: a list of executions reads the ended ones by an index that has its order, and none at all for executions that
+// have not ended.
+func TestListPlans(t *testing.T) {
+	s := open(t, Options{})
+	for _, query := range []string{`INSERT INTO execution_past (no, id, pipeline, status, definition, caused_by, dir, created, priority, workflow, workflow_version, project, lesson)
+		SELECT n, 'many-' || lpad(n::text, 9, '0'), 'p', CASE WHEN n % 50 = 0 THEN 5 + n / 50 % 4 ELSE 4 END, '', '', '', n, 0, 'w' || n % 10, n % 7, 'p' || n % 10, 'l' || n % 3000 FROM generate_series(1, 60000) n`, "ANALYZE"} {
+		if _, err := s.pool.Exec(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+	of := func(f store.Filter, statuses ...stepwell.ExecutionStatus) store.Filter {
+		f.Statuses = statuses
+		return f
+	}
+	completed, running, failed, cancelled := stepwell.ExecutionCompleted, stepwell.ExecutionRunning, stepwell.ExecutionFailed, stepwell.ExecutionCancelled
+	for _, x := range []struct {
+		f    store.Filter
+		want string // index of the ended ones; "": they are not read
+	}{
+		{store.Filter{}, "execution_past_id_key"},
+		{of(store.Filter{}, completed), "execution_past_id_key"},
+		{of(store.Filter{}, running, stepwell.ExecutionPending), ""},
+		{of(store.Filter{Project: "p1"}, running), ""},
+		{of(store.Filter{}, cancelled, failed, failed), "execution_past_status_odd"},
+		{store.Filter{Workflow: "w1"}, "execution_past_workflow"},
+		{of(store.Filter{Workflow: "w1"}, cancelled), "execution_past_workflow_odd"},
+		{store.Filter{Workflow: "w1", WorkflowVersion: 2}, "execution_past_version"},
+		{of(store.Filter{Workflow: "w1", WorkflowVersion: 2}, completed), "execution_past_version"},
+		{store.Filter{Project: "p1"}, "execution_past_project"},
+		{store.Filter{Project: "p1", Before: "many-000030000"}, "execution_past_project"},
+		{of(store.Filter{Project: "p1"}, completed, failed, running), "execution_past_project_status"},
+		{store.Filter{Lesson: "l7"}, "execution_past_lesson"},
+		{store.Filter{Lesson: "l7", Project: "p7"}, "execution_past_lesson"},
+	} {
+		query, args := executionsQuery(x.f)
+		plan := rowsOf(t, s, "EXPLAIN (COSTS OFF) "+query, args...)
+		read, wrong := 0, false
+		for _, row := range plan {
+			if strings.Contains(row, "execution_past") && !strings.Contains(row, "Bitmap Heap Scan") && !strings.Contains(row, "Sort Key") {
+				read++
+				few := strings.HasSuffix(row, "Bitmap Index Scan on "+x.want) // which are sorted then
+				wrong = wrong || !few && !strings.Contains(row, "Index Scan Backward using "+x.want+" on execution_past")
+			}
+		}
+		ended := len(x.f.Statuses) == 0
+		for _, status := range x.f.Statuses {
+			ended = ended || status.Terminal()
+		}
+		if wrong || read > 0 != ended || ended != (x.want != "") {
+			t.Errorf("%+v: not by the index %q:\n%s", x.f, x.want, strings.Join(plan, "\n"))
+		}
+	}
+}

@@ -71,9 +71,11 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d", have, want),
 			Hint: "run any command that writes to it, such as stepwell run: it migrates the database"}
 	}
-	if have < 10 { // no execution has a project
+	for column, since := range map[string]int{"project": 10, "lesson": 11} { // no execution of before has them
 		for name, query := range s.sql {
-			s.sql[name] = strings.NewReplacer("priority, project,", "priority, NULL,", "OR project = ?", "OR NULL = ?").Replace(query)
+			if have < since {
+				s.sql[name] = strings.NewReplacer(", "+column+",", ", NULL,", "OR "+column+" = ?", "OR NULL = ?").Replace(query)
+			}
 		}
 	}
 	return err

@@ -42,33 +42,55 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	if !f.To.IsZero() {
 		to = f.To.UnixMicro()
 	}
-	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project)
+	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project, f.Lesson, f.WorkflowVersion)
 }
 
-// narrow makes the condition that has an index plain, so that SQLite uses it.
+// narrow makes the condition that has an index plain, so that SQLite uses it. Statuses without a narrower condition become a query
+// each, merged by number: with its index each ends at the limit, however many executions have other statuses.
 func narrow(query string, f store.Filter) string {
 	switch {
 	case f.Parent != "":
 		return plain(query, "parent", 6)
 	case f.Job != "":
 		return plain(query, "job", 5)
+	case f.Lesson != "":
+		return plain(query, "lesson", 12)
+	case len(f.Statuses) == 0:
+		return narrowTo(query, f, stepwell.ExecutionCompleted)
+	}
+	head, order, _ := strings.Cut(query, "ORDER BY")
+	var each []string
+	for _, status := range slices.Compact(slices.Sorted(slices.Values(f.Statuses))) {
+		each = append(each, strings.Replace(narrowTo(head, f, status), anyStatus, fmt.Sprintf("%s = %d", withIndex(status), status), 1))
+	}
+	return strings.Join(each, "UNION ALL\n") + "ORDER BY" + order
+}
+
+const anyStatus = "(?3 = 0 OR (1 << status) & ?3)"
+
+// withIndex names the status behind the condition of the index that has it: there is one of executions under way, and one of those
+// that did not complete.
+func withIndex(s stepwell.ExecutionStatus) string {
+	switch {
+	case s < stepwell.ExecutionCompleted:
+		return "status < 4 AND status"
+	case s > stepwell.ExecutionCompleted:
+		return "status > 4 AND status"
+	}
+	return "status"
+}
+
+// narrowTo is narrow for one status. Executions under way are found as such: they are few.
+func narrowTo(query string, f store.Filter, s stepwell.ExecutionStatus) string {
+	switch {
 	case f.Project != "":
 		return plain(query, "project", 11)
-	case f.Workflow != "":
-		return plain(query, "workflow", 4)
-	case len(f.Statuses) == 0:
+	case f.Workflow == "" || s < stepwell.ExecutionCompleted:
 		return query
+	case f.WorkflowVersion > 0 && s == stepwell.ExecutionCompleted:
+		query = strings.Replace(query, "(?13 = 0 OR workflow_version = ?13)", "workflow_version = ?13", 1)
 	}
-	few := "" // both have an index of the few executions that they hold for
-	switch {
-	case slices.Max(f.Statuses) < stepwell.ExecutionCompleted:
-		few = "status < 4"
-	case slices.Min(f.Statuses) > stepwell.ExecutionCompleted:
-		few = "status > 4"
-	default:
-		return query
-	}
-	return strings.Replace(query, "(?3 = 0 OR (1 << status) & ?3)", few+" AND (1 << status) & ?3", 1)
+	return plain(query, "workflow", 4)
 }
 
 func plain(query, column string, n int) string {

@@ -266,7 +266,7 @@ var origins = []promise{
 	{"where an execution comes from is kept, but its start key", func(f *fixture) {
 		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
 		c := f.first(1)
-		c.Create.Origin = store.Origin{Workflow: "wf", WorkflowVersion: 3, Job: "job", Actor: "kim", Key: "k", KeyHash: []byte{0, 1}, Concurrency: "tenant-1", Priority: -4, Project: "p"}
+		c.Create.Origin = store.Origin{Workflow: "wf", WorkflowVersion: 3, Job: "job", Actor: "kim", Key: "k", KeyHash: []byte{0, 1}, Concurrency: "tenant-1", Priority: -4, Project: "p", Lesson: "l"}
 		f.commit(c)
 		want := c.Create.Origin
 		want.Key, want.KeyHash = "", nil
@@ -284,8 +284,12 @@ var origins = []promise{
 			c := f.first(no)
 			c.Create.Created = time.UnixMicro(at(no)).UTC()
 			c.Create.Workflow, c.Create.Job = fmt.Sprint("wf", no%2), fmt.Sprint("job", no%4)
+			c.Create.WorkflowVersion = int(no%4) + 1
 			if no%3 == 0 {
 				c.Create.Project = "p"
+			}
+			if no > 4 {
+				c.Create.Lesson = fmt.Sprint("l", no%2)
 			}
 			if no > 6 {
 				c.Create.Trigger, c.Create.Parent = "retry", id(1)
@@ -297,6 +301,8 @@ var origins = []promise{
 			{Trigger: "retry"}: {8, 7}, {Parent: id(1)}: {8, 7}, {Parent: id(1), Workflow: "wf0"}: {8}, {Parent: id(2)}: nil,
 			{From: time.UnixMicro(at(3)), To: time.UnixMicro(at(5))}: {4, 3}, {From: time.UnixMicro(at(8))}: {8}, {To: time.UnixMicro(at(1))}: nil,
 			{Workflow: "wf1", Before: id(5), Limit: 1}: {3}, {Workflow: "%"}: nil, {Project: "p"}: {6, 3}, {Project: "p", Before: id(6)}: {3}, {Project: "p", Workflow: "wf0"}: {6}, {Project: "%"}: nil,
+			{Lesson: "l1"}: {7, 5}, {Lesson: "l0", Project: "p"}: {6}, {Lesson: "l1", Before: id(7)}: {5}, {Lesson: "l"}: nil,
+			{Workflow: "wf1", WorkflowVersion: 2}: {5, 1}, {Workflow: "wf0", WorkflowVersion: 2}: nil, {WorkflowVersion: 2}: {5, 1}, {Workflow: "wf1", WorkflowVersion: 4, Lesson: "l1"}: {7},
 		} {
 			list, err := f.Executions(f.Context(), *filter)
 			f.must(err)
@@ -305,6 +311,48 @@ var origins = []promise{
 				got = append(got, x.No)
 			}
 			equal(f, fmt.Sprintf("%+v", *filter), got, want)
+		}
+	}},
+	{"executions are filtered by statuses together with everything else, newest first", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		all := []stepwell.ExecutionStatus{stepwell.ExecutionPending, stepwell.ExecutionRunning, stepwell.ExecutionPaused, stepwell.ExecutionCompleted, stepwell.ExecutionFailed, stepwell.ExecutionCancelled}
+		for no := int64(1); no <= 24; no++ {
+			c := f.first(no)
+			c.Create.Workflow, c.Create.WorkflowVersion, c.Create.Project, c.Create.Lesson = fmt.Sprint("wf", no/12), int(no%3), fmt.Sprint("p", no%2), fmt.Sprint("l", no%4)
+			c.Create.Status = stepwell.ExecutionPending
+			f.commit(c)
+			if status := all[no%6]; status != stepwell.ExecutionPending {
+				next := f.next(no, 2)
+				next.Update = &store.Update{Status: status}
+				f.commit(next)
+			}
+		}
+		for i, filter := range []store.Filter{{}, {Project: "p1"}, {Lesson: "l3"}, {Workflow: "wf1"}, {Workflow: "wf1", WorkflowVersion: 2}, {WorkflowVersion: 1}, {Before: id(20)}, {Project: "p0", Before: id(20), Limit: 2}} {
+			for bits := range 1 << len(all) {
+				filter.Statuses = nil
+				var want []int64
+				for no := int64(24); no > 0; no-- {
+					if bits&(1<<(no%6)) != 0 || bits == 0 {
+						workflow, version, project, lesson := fmt.Sprint("wf", no/12), int(no%3), fmt.Sprint("p", no%2), fmt.Sprint("l", no%4)
+						if (filter.Project == "" || filter.Project == project) && (filter.Lesson == "" || filter.Lesson == lesson) && (filter.Workflow == "" || filter.Workflow == workflow) &&
+							(filter.WorkflowVersion == 0 || filter.WorkflowVersion == version) && (filter.Before == "" || no < 20) && (filter.Limit == 0 || len(want) < filter.Limit) {
+							want = append(want, no)
+						}
+					}
+				}
+				for j, status := range all {
+					if bits&(1<<j) != 0 {
+						filter.Statuses = append(filter.Statuses, status, status)
+					}
+				}
+				list, err := f.Executions(f.Context(), filter)
+				f.must(err)
+				var got []int64
+				for _, x := range list {
+					got = append(got, x.No)
+				}
+				equal(f, fmt.Sprintf("%d: %+v", i, filter), got, want)
+			}
 		}
 	}},
 	{"a start key finds its execution", func(f *fixture) {

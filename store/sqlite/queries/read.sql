@@ -17,6 +17,8 @@ WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 922337203685477580
     AND (?7 = '' OR caused_by = ?7)
     AND created >= ?8 AND created < ?9
     AND (?11 = '' OR project = ?11)
+    AND (?12 = '' OR lesson = ?12)
+    AND (?13 = 0 OR workflow_version = ?13)
 ORDER BY no DESC
 LIMIT +?10
 
