@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -65,8 +65,11 @@ func NewTracer(ctx context.Context, o TraceOptions) (*Tracer, error) {
 		if o.Endpoint == "" {
 			return nil, stepwell.Invalid("for example http://localhost:4318/v1/traces", "traces need the address of a collector")
 		}
-		var err error
-		if o.Exporter, err = otlptracehttp.New(ctx, otlptracehttp.WithEndpointURL(o.Endpoint), otlptracehttp.WithHeaders(o.Headers)); err != nil {
+		c, err := newCollector(o.Endpoint, o.Headers)
+		if err != nil {
+			return nil, err
+		}
+		if o.Exporter, err = otlptrace.New(ctx, c); err != nil {
 			return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "traces", Err: err}
 		}
 	}

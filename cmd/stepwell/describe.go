@@ -78,11 +78,13 @@ func (p *program) newVersionCommand() *cobra.Command {
 		Use:   "version",
 		Short: "Show the version",
 		Args:  arguments(0, 0, ""),
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(p.out, versionLine())
-			return err
-		},
+		RunE:  func(*cobra.Command, []string) error { return p.writeVersion() },
 	}
+}
+
+func (p *program) writeVersion() error {
+	_, err := fmt.Fprintln(p.out, versionLine())
+	return err
 }
 
 // versionLine says all about this program in a line.

@@ -36,6 +36,7 @@ func run(args []string, in io.Reader, out, errs io.Writer) int {
 }
 
 func (p *program) root() *cobra.Command {
+	var showVersion bool // before arguments and settings are looked at
 	root := &cobra.Command{
 		Use:   "stepwell",
 		Short: "Run pipelines: graphs of steps that survive crashes and restarts",
@@ -44,14 +45,28 @@ func (p *program) root() *cobra.Command {
 			"A flag overrides its variable (--data: STEPWELL_DATA), which overrides the same key in the\n" +
 			"settings file: stepwell.yaml in the working directory, or in the directory named by --data or\n" +
 			"STEPWELL_DATA.",
-		Args:              p.unknownCommand,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error { return p.configure(cmd) },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Args: func(cmd *cobra.Command, args []string) error {
+			if showVersion {
+				return nil
+			}
+			return p.unknownCommand(cmd, args)
+		},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				return nil
+			}
+			return p.configure(cmd)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if showVersion {
+				return p.writeVersion()
+			}
+			return cmd.Help()
+		},
 	}
-	root.Version = versionLine()
-	root.SetVersionTemplate("{{.Version}}\n")
+	root.Flags().BoolVarP(&showVersion, "version", "v", false, "version for stepwell")
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
