@@ -417,3 +417,37 @@ func TestSecondAttemptAfterNewCard(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestReplacedAttempt has a former attempt, which nobody listens to any more, store a file while the next one is about to: the step of that file is
+// spawned all the same.
+func TestReplacedAttempt(t *testing.T) {
+	for _, name := range []string{"a.mp4", "middle.mp4", "z.mp4"} {
+		_, dst, params := faulty(t)
+		params["spawn"] = map[string]any{"action": "util.exec", "name": "probe"}
+		h := newHost()
+		replaced := newHost() // the same records, none of its steps is taken
+		replaced.records = h.records
+		replaced.onSpawn = func(action.NewStep) error {
+			return stepwell.Errorf(stepwell.CodeConflict, "", "the attempt has been replaced")
+		}
+		params["files"] = []any{name}
+		once := false
+		c := newCopier()
+		c.ops.create = func(root *os.Root, part string) (targetFile, error) {
+			if !once {
+				once = true
+				if _, err := runCopy(t, newCopier(), replaced, params); stepwell.CodeOf(err) != stepwell.CodeConflict {
+					t.Errorf("the former attempt: %v", err)
+				}
+			}
+			return systemOps().create(root, part)
+		}
+		res, err := runCopy(t, c, h, params)
+		if err != nil || res.Copied != 1 || res.Spawned != 1 || len(h.steps) != 1 {
+			t.Errorf("%+v, %d steps, error %v", res, len(h.steps), err)
+		}
+		if files := content(t, dst); files[name] == "" {
+			t.Errorf("%v", files)
+		}
+	}
+}

@@ -110,7 +110,11 @@ func (g *ingest) tryEntry(e *entry) (Stored, error) {
 			return Stored{}, err
 		}
 		if same {
-			return g.record(s, target, lazy.sum, e.statusOf(target, lazy.sum))
+			status, err := g.statusOf(e, target, lazy.sum)
+			if err != nil {
+				return Stored{}, err
+			}
+			return g.record(s, target, lazy.sum, status)
 		}
 		stored, taken, err := g.copyTo(s, target, info, lazy.sum)
 		if !taken {
@@ -120,12 +124,18 @@ func (g *ingest) tryEntry(e *entry) (Stored, error) {
 	return Stored{}, &stepwell.Error{Code: stepwell.CodeConflict, Message: "names in the destination are taken faster than they are found"}
 }
 
-// statusOf distinguishes a file stored by an earlier attempt of this step from one that was there before.
-func (e *entry) statusOf(target, sum string) string {
-	if e.old != nil && e.old.Status == statusCopied && e.old.Path == target && e.old.SHA256 == sum {
-		return statusCopied
+// statusOf distinguishes a file stored by another attempt of this step from one that was there before. An attempt that has been replaced may
+// still be running: it records a file before it gives it its name, so that the record is looked for again once the name is seen.
+func (g *ingest) statusOf(e *entry, target, sum string) (string, error) {
+	if e.old == nil {
+		if err := g.recall(e); err != nil {
+			return "", &stopError{err}
+		}
 	}
-	return statusExisting
+	if e.old != nil && e.old.Status == statusCopied && e.old.Path == target && e.old.SHA256 == sum {
+		return statusCopied, nil
+	}
+	return statusExisting, nil
 }
 
 // findKnown looks for the same content among the stored files of that size. The stored file is read again: only its
@@ -145,9 +155,11 @@ func (g *ingest) findKnown(e *entry, s Stored, lazy *lazyHash) (Stored, bool, er
 		if stored, err := g.hashStored(k.path, s.Size); err != nil || stored != sum {
 			continue // gone or damaged: copy it
 		}
-		status := e.statusOf(k.path, sum)
-		if k.ours {
-			status = statusDuplicate
+		status := statusDuplicate
+		if !k.ours {
+			if status, err = g.statusOf(e, k.path, sum); err != nil {
+				return s, false, err
+			}
 		}
 		found, err := g.record(s, k.path, sum, status)
 		return found, true, err

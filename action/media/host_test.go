@@ -98,7 +98,9 @@ func (h *host) Record(_ context.Context, key string, value json.RawMessage) erro
 			return err
 		}
 	}
-	h.records[key] = value
+	if _, there := h.records[key]; !there { // the first one stays
+		h.records[key] = value
+	}
 	return nil
 }
 
