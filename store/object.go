@@ -16,8 +16,11 @@ type Object struct {
 	// new object, AnyRevision for any.
 	Revision int64
 	Body     json.RawMessage
-	Created  time.Time // set by the store
-	Updated  time.Time // set by the store
+	// Blobs are references of the blobs that the object refers to from now on: as long as it does they stay. nil: those
+	// that it has referred to. PutObjects takes them; they are not read back.
+	Blobs   []string
+	Created time.Time // set by the store
+	Updated time.Time // set by the store
 }
 
 // KindFirings is the kind of objects that retention removes by age: the ledger of firings.
@@ -38,9 +41,9 @@ type ObjectFilter struct {
 type Objects interface {
 	// PutObjects stores all, or none, and returns them as stored: CodeConflict when a revision differs from the
 	// stored one, or a name is taken; CodeNotFound when the object of a revision above 0 is missing. The message
-	// names the object.
+	// names the object. CodeInvalid for a malformed reference to a blob.
 	PutObjects(ctx context.Context, objects ...Object) ([]Object, error)
-	// DeleteObject removes one: CodeNotFound, or CodeConflict as with PutObjects.
+	// DeleteObject removes one, which refers to no blob any more: CodeNotFound, or CodeConflict as with PutObjects.
 	DeleteObject(ctx context.Context, kind, id string, revision int64) error
 	// Object finds one by id, else by name; CodeNotFound.
 	Object(ctx context.Context, kind, idOrName string) (*Object, error)

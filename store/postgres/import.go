@@ -176,6 +176,7 @@ var importColumns = map[string]string{
 	"request":        "no, owner, execution, kind, body",
 	"outside_work":   "execution, idx, epoch, attempt, key, action, state, since, held, tries, next, error",
 	"blob_use":       "execution, hash",
+	"object_blob":    "kind, id, hash, size",
 	"gone":           "no, at",
 	"progress":       "project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched, completed",
 	"progress_item":  "project, key, at",
@@ -219,12 +220,12 @@ var importTables = []importTable{
 		return "outside_work", in, nil
 	}},
 	{"blob_use", func(_ *imports, in []any) (string, []any, error) {
-		hash, _, err := store.ParseRef("@sha256:" + in[1].(string) + ":0")
-		if err != nil {
-			return "", nil, err
-		}
-		raw, err := hex.DecodeString(hash)
+		raw, err := hex.DecodeString(in[1].(string))
 		return "blob_use", []any{in[0], raw}, err
+	}},
+	{"object_blob", func(_ *imports, in []any) (string, []any, error) {
+		raw, err := hex.DecodeString(in[2].(string))
+		return "object_blob", []any{in[0], in[1], raw, in[3]}, err
 	}},
 	{"gone", func(im *imports, in []any) (string, []any, error) { return "gone", append(in, im.state.Started), nil }},
 	same("progress"), same("progress_item"),
@@ -412,7 +413,7 @@ func (im *imports) blobs(ctx context.Context, done *Imported) error {
 		File(ref string) (string, error)
 	})
 	for after := []byte{}; ; {
-		hashes, err := list(ctx, im.s, pgx.RowTo[[]byte], `SELECT DISTINCT hash FROM blob_use WHERE hash > $1 ORDER BY hash LIMIT 100`, after)
+		hashes, err := list(ctx, im.s, pgx.RowTo[[]byte], `SELECT hash FROM blob_use WHERE hash > $1 UNION SELECT hash FROM object_blob WHERE hash > $1 ORDER BY hash LIMIT 100`, after)
 		if err != nil || len(hashes) == 0 {
 			return err
 		}

@@ -90,9 +90,38 @@ func putObjects(ctx context.Context, tx pgx.Tx, objects []store.Object, now time
 	if end := sent.Close(); err == nil {
 		err = end
 	}
+	for i := range objects {
+		if o := &objects[i]; err == nil && o.Blobs != nil {
+			err = putBlobs(ctx, tx, o)
+		}
+	}
 	if err == nil {
 		err = recordChanges(ctx, tx, objects)
 	}
+	return err
+}
+
+// putBlobs stores which blobs an object refers to.
+func putBlobs(ctx context.Context, tx pgx.Tx, o *store.Object) error {
+	hashes, sizes := make([]string, len(o.Blobs)), make([]int64, len(o.Blobs))
+	for i, ref := range o.Blobs {
+		var err error
+		if hashes[i], sizes[i], err = store.ParseRef(ref); err != nil {
+			return err
+		}
+	}
+	o.Blobs = nil
+	if err := dropBlobs(ctx, tx, o.Kind, o.ID, hashes); err != nil {
+		return err
+	}
+	_, err := tx.Exec(ctx, `INSERT INTO object_blob (kind, id, hash, size) SELECT $1, $2, decode(h, 'hex'), n FROM unnest($3::text[], $4::bigint[]) AS u (h, n) ON CONFLICT DO NOTHING`,
+		encode(o.Kind), encode(o.ID), hashes, sizes)
+	return err
+}
+
+// dropBlobs removes what an object refers to, but for some.
+func dropBlobs(ctx context.Context, tx pgx.Tx, kind, id string, but []string) error {
+	_, err := tx.Exec(ctx, `DELETE FROM object_blob WHERE kind = $1 AND id = $2 AND hash NOT IN (SELECT decode(h, 'hex') FROM unnest($3::text[]) AS h)`, encode(kind), encode(id), but)
 	return err
 }
 
@@ -203,6 +232,9 @@ func (s *Store) DeleteObject(ctx context.Context, kind, id string, revision int6
 			return notFound("no %s %q", kind, id)
 		}
 		if _, err = tx.Exec(ctx, `DELETE FROM object WHERE kind = $1 AND id = $2`, encode(kind), encode(id)); err != nil {
+			return err
+		}
+		if err := dropBlobs(ctx, tx, kind, id, []string{}); err != nil {
 			return err
 		}
 		if err := recordChanges(ctx, tx, []store.Object{{Kind: kind, ID: id}}); err != nil {

@@ -33,7 +33,8 @@ func (p *pruning) rest() error {
 
 // blobsUsed returns the blobs with references.
 func (s *Store) blobsUsed(ctx context.Context, hashes []string) (map[string]bool, error) {
-	found, err := list(ctx, s, pgx.RowTo[string], `SELECT h FROM unnest($1::text[]) AS h WHERE EXISTS (SELECT 1 FROM blob_use WHERE hash = decode(h, 'hex'))`, hashes)
+	found, err := list(ctx, s, pgx.RowTo[string], `SELECT h FROM unnest($1::text[]) AS h WHERE EXISTS (SELECT 1 FROM blob_use WHERE hash = decode(h, 'hex'))
+    OR EXISTS (SELECT 1 FROM object_blob WHERE hash = decode(h, 'hex'))`, hashes)
 	used := map[string]bool{}
 	for _, hash := range found {
 		used[hash] = true

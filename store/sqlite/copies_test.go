@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
 )
 
 // inFolder are the names in a folder.
@@ -83,5 +85,33 @@ func TestBackupInto(t *testing.T) {
 	defer s.copying.Unlock()
 	if _, err := s.BackupInto(t.Context(), folder, 1, nil); stepwell.CodeOf(err) != stepwell.CodeConflict {
 		t.Error(err)
+	}
+}
+
+// TestBackupOfObjects: a copy has the blobs that objects refer to, and a check finds out when one of them is missing.
+func TestBackupOfObjects(t *testing.T) {
+	s := open(t, Options{})
+	ref, err := s.Blobs().Put(t.Context(), []byte("a chunk"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.PutObjects(t.Context(), store.Object{Kind: "upload", ID: "u", Body: []byte("1"), Blobs: []string{ref}}); err != nil {
+		t.Fatal(err)
+	}
+	to := filepath.Join(t.TempDir(), "copy.db")
+	if err := s.Backup(t.Context(), to, nil); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Verify(t.Context(), to)
+	if err != nil || found.Blobs != 1 || found.Lost != 0 {
+		t.Fatalf("%+v %v", found, err)
+	}
+	file, err := store.NewFolder(to + ".blobs").File(ref)
+	if err = errors.Join(err, os.Remove(file)); err != nil {
+		t.Fatal(err)
+	}
+	found, err = Verify(t.Context(), to)
+	if err != nil || found.Lost != 1 || !strings.Contains(found.Err("f").Error(), "the media of a lesson") {
+		t.Fatalf("%+v %v", found, err)
 	}
 }

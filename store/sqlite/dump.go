@@ -34,6 +34,7 @@ var dumps = map[string]struct {
 	"request":      {1, "no, execution, kind, body", ""},
 	"outside_work": {3, "execution, idx, epoch, attempt, key, action, state, since, held, tries, next, error", ""},
 	"blob_use":     {2, "execution, hash", ""},
+	"object_blob":  {3, "kind, id, hash, size", ""},
 	"gone":         {1, "no", " AND NOT done"},
 	"counter":      {1, "name, next", ""},
 

@@ -64,12 +64,20 @@ const applicationID = 0x53747077
 // it.
 const oldestRead = 3
 
+// objectBlobs is the first version in which objects refer to blobs.
+const objectBlobs = 12
+
 // checkVersion is for callers that may not migrate.
 func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 	have, want, err := version(ctx, db)
 	if err == nil && have < min(want, oldestRead) {
 		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("the database has version %d, this stepwell needs %d", have, want),
 			Hint: "run any command that writes to it, such as stepwell run: it migrates the database"}
+	}
+	if have < objectBlobs {
+		for _, name := range []string{"blobs_used", "blobs_count", "blobs_all"} {
+			s.sql[name] = strings.ReplaceAll(s.sql[name], "object_blob", "blob_use")
+		}
 	}
 	for column, since := range map[string]int{"project": 10, "lesson": 11} { // no execution of before has them
 		for name, query := range s.sql {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -52,7 +53,32 @@ func (w *writer) object(o *store.Object, now time.Time) error {
 	if rescode(err) == sqlite3.SQLITE_CONSTRAINT_UNIQUE {
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("a %s named %q exists already", o.Kind, o.Name), Hint: "use another name"}
 	}
+	if err != nil || o.Blobs == nil {
+		return err
+	}
+	list, err := blobList(o.Blobs)
+	if err == nil {
+		err = w.run("object_blobs_drop", o.Kind, o.ID, list)
+	}
+	if err == nil {
+		err = w.run("object_blobs_put", o.Kind, o.ID, list)
+	}
+	o.Blobs = nil
 	return err
+}
+
+// blobList is references as JSON: [[hash, size], ...].
+func blobList(refs []string) (string, error) {
+	list := make([][2]any, len(refs))
+	for i, ref := range refs {
+		hash, size, err := store.ParseRef(ref)
+		if err != nil {
+			return "", err
+		}
+		list[i] = [2]any{hash, size}
+	}
+	raw, err := json.Marshal(list)
+	return string(raw), err
 }
 
 // expect finds the revision that is there, 0 for none, and refuses a change that is meant for another.
@@ -90,6 +116,9 @@ func (s *Store) DeleteObject(ctx context.Context, kind, id string, revision int6
 		}
 		if there == 0 {
 			return noObject(kind, id)
+		}
+		if err := w.run("object_blobs_drop", kind, id, "[]"); err != nil {
+			return err
 		}
 		return w.run("object_delete", kind, id)
 	})

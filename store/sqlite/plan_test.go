@@ -29,7 +29,7 @@ func TestPlans(t *testing.T) {
 		"prune_firings": "SEARCH object USING COVERING INDEX object_firings (updated<?)",
 		"steps_odd":     "SEARCH step USING INDEX step_odd (execution=? AND idx>?)",
 		"prune_audit":   "SEARCH audit USING COVERING INDEX audit_at (at<?)",
-		"blobs_used":    "SEARCH blob_use EXISTS USING COVERING INDEX blob_use_hash (hash=?)",
+		"blobs_used":    "SEARCH blob_use USING COVERING INDEX blob_use_hash (hash=?)",
 		"totals":        "SCAN execution USING COVERING INDEX execution_ended",
 		"object":        "SEARCH object USING INDEX object_name (kind=? AND name=?)",
 		"objects":       "SEARCH object USING PRIMARY KEY (kind=? AND id>? AND id<?)",

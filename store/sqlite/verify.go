@@ -41,7 +41,8 @@ func Verify(ctx context.Context, path string) (found *References, err error) {
 	}
 	defer func() { err = errors.Join(err, fault("verify "+path, db.Close())) }()
 	v := &verification{ctx: ctx, db: db, s: s, seen: map[string]bool{}}
-	if _, _, err = version(ctx, db); err != nil {
+	have, _, err := version(ctx, db)
+	if err != nil {
 		return nil, fault("verify "+path, err)
 	}
 	x, err := readIdentity(ctx, db, s.sql)
@@ -53,7 +54,11 @@ func Verify(ctx context.Context, path string) (found *References, err error) {
 		return nil, err
 	}
 	v.found.Foreign = owner != "" && owner != x.id
-	for query, page := range map[string]int{"refs_steps": 1000, "refs_log": 10, "refs_outputs": 100} {
+	queries := map[string]int{"refs_steps": 1000, "refs_log": 10, "refs_outputs": 100}
+	if have >= objectBlobs {
+		queries["refs_objects"] = 1000
+	}
+	for query, page := range queries {
 		if err := v.each(query, page); err != nil {
 			return nil, fault("verify "+path, err)
 		}
@@ -171,6 +176,9 @@ func (b *Broken) String() string {
 	where := ""
 	if b.Step != "" {
 		where = ", step " + b.Step
+	}
+	if b.Execution == "" {
+		return fmt.Sprintf("%s %s (the media of a lesson)", b.Hash, b.Problem)
 	}
 	return fmt.Sprintf("%s %s (execution %s%s)", b.Hash, b.Problem, b.Execution, where)
 }

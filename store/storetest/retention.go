@@ -242,6 +242,27 @@ var blobs = []promise{
 		f.age(logged)
 		equal(f, "removed later", f.prune(store.Retention{Executions: sec(2)}), store.Removed{Blobs: 2})
 	}},
+	{"a blob stays as long as an object refers to it", func(f *fixture) {
+		one, two, shared := f.blob("one"), f.blob("two"), f.blob("shared")
+		first := object("m1", "", 0, `1`)
+		first.Blobs = []string{one, shared, shared}
+		second := object("m2", "", 0, `1`)
+		second.Blobs = []string{shared}
+		f.put(first, second)
+		f.put(object("m1", "", 1, `2`)) // it says nothing of blobs
+		equal(f, "removed", f.prune(store.Retention{Executions: sec(10)}), store.Removed{Blobs: 1})
+		equal(f, "there", f.has(one, two, shared), []bool{true, false, true})
+		bad := object("m1", "", 2, `3`)
+		bad.Blobs = []string{one, "@sha256:00:1"}
+		f.refused(stepwell.CodeInvalid, bad)
+		none := object("m1", "", 2, `3`)
+		none.Blobs = []string{}
+		equal(f, "not read back", f.put(none)[0].Blobs, []string(nil))
+		equal(f, "removed", f.prune(store.Retention{Executions: sec(10)}), store.Removed{Blobs: 1})
+		equal(f, "there", f.has(one, shared), []bool{false, true})
+		f.must(f.DeleteObject(f.Context(), "schedule", "m2", store.AnyRevision))
+		equal(f, "removed", f.prune(store.Retention{Executions: sec(10)}), store.Removed{Blobs: 1})
+	}},
 	{"a blob that was stored today stays, also one that was there before", func(f *fixture) {
 		again, fresh := f.blob("again"), f.blob("fresh")
 		for _, text := range []string{"again", "new"} {

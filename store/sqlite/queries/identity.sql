@@ -25,5 +25,8 @@ SELECT execution, version, body FROM step_log l WHERE instr(body, '"@sha256:') A
 -- name: refs_outputs
 SELECT no, 0, outputs FROM execution WHERE no > ? AND ? IS NOT NULL AND instr(outputs, '"@sha256:') ORDER BY no LIMIT +?
 
+-- name: refs_objects
+SELECT 0, no, '@sha256:' || hash || ':' || size FROM object_blob WHERE (0, no) > (?, ?) ORDER BY no LIMIT +?
+
 -- name: refs_named
 SELECT x.id, coalesce((SELECT p.step_key FROM pipeline_steps p WHERE p.id = x.id || ':' || ?2), '') FROM execution x WHERE x.no = ?1

@@ -8,6 +8,12 @@ ON CONFLICT (kind, id) DO UPDATE SET name = ?3, revision = ?4, body = ?5, update
 -- name: object_delete
 DELETE FROM object WHERE kind = ? AND id = ?
 
+-- name: object_blobs_drop
+DELETE FROM object_blob WHERE kind = ?1 AND id = ?2 AND hash NOT IN (SELECT value ->> 0 FROM json_each(?3))
+
+-- name: object_blobs_put
+INSERT INTO object_blob (kind, id, hash, size) SELECT ?1, ?2, value ->> 0, value ->> 1 FROM json_each(?3) WHERE true ON CONFLICT DO NOTHING
+
 -- name: object
 SELECT kind, id, coalesce(name, ''), revision, body, created, updated FROM object WHERE kind = ?1 AND id = ?2
 UNION ALL

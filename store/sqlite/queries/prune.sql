@@ -82,12 +82,13 @@ WHERE kind = 'schedule_firings' AND id IN (SELECT id FROM object INDEXED BY obje
 
 -- name: blobs_used
 SELECT value FROM json_each(?) WHERE EXISTS (SELECT 1 FROM blob_use WHERE hash = value)
+    OR EXISTS (SELECT 1 FROM object_blob WHERE hash = value)
 
 -- name: blobs_count
-SELECT count(DISTINCT hash) FROM blob_use
+SELECT count(*) FROM (SELECT hash FROM blob_use UNION SELECT hash FROM object_blob)
 
 -- name: blobs_all
-SELECT DISTINCT hash FROM blob_use WHERE hash > ? ORDER BY hash LIMIT +?
+SELECT hash FROM blob_use WHERE hash > ?1 UNION SELECT hash FROM object_blob WHERE hash > ?1 ORDER BY hash LIMIT +?2
 
 -- name: definitions_unused
 SELECT hash FROM definition WHERE hash NOT IN (SELECT definition FROM execution)
