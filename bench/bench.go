@@ -89,7 +89,7 @@ type bench struct {
 	printed  bool      // the table's head
 	all      []*result // of no-op steps
 	member   bool      // one of several nodes that measure together
-	workers  []int     // processes
+	workers  []*member // of WorkersIn
 }
 
 // row is the figures of one run: JSON for programs, a row below a head for people.

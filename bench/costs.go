@@ -51,10 +51,10 @@ func (b *bench) usage(ctx context.Context) (u usage, err error) {
 	if !b.shared() {
 		return u, nil
 	}
-	for _, pid := range b.workers {
-		u.workers += processorTime(pid)
+	for _, m := range b.workers {
+		u.workers += processorTime(m.cmd.Process.Pid)
 	}
-	if b.member { // who has started it asks
+	if b.member { // the process that started it asks the database
 		u.asked = true
 		return u, nil
 	}

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -101,7 +100,7 @@ func (b *bench) stepsOnce(o app.Options) (r *result, err error) {
 	l := &load{bench: b, marks: make(chan time.Time, b.n+1), halves: make(chan struct{}, 1), result: r}
 	o.Register, o.Observe = l.register, l.observe(b.n)
 	if b.shared() { // a database that others share has a named key
-		o.MasterKey.Text = cmp.Or(os.Getenv("STEPWELL_SECRETS_KEY"), benchKey)
+		o.MasterKey.Text = masterKey()
 	}
 	with := withApp
 	if b.WorkersIn > 0 {

@@ -15,7 +15,7 @@ import (
 // there, and prints its figures.
 const memberPrefix = "node-"
 
-// await tells who has started this process that it is ready, and waits for the others.
+// await tells the starting process that this one is ready, and waits for the others.
 func await() error {
 	if _, err := fmt.Println(); err != nil {
 		return err
@@ -24,20 +24,20 @@ func await() error {
 	return err
 }
 
-// member is a process that measures together with others.
+// member is a process of this program that takes part in a measurement. It ends with its input.
 type member struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-func (b *bench) startMember() (*member, error) {
+// startMember starts `stepwell bench` with args.
+func startMember(args ...string) (*member, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	m := &member{cmd: exec.Command(self, "bench", memberPrefix+b.workload, "--store", b.Store, "--n", strconv.Itoa(b.n), "--runs", "1", "--nodes", "1",
-		"--workers", strconv.Itoa(b.Workers), "--bytes", strconv.Itoa(b.Bytes), "-o", "json")}
+	m := &member{cmd: exec.Command(self, append([]string{"bench"}, args...)...)}
 	m.cmd.Stderr = os.Stderr
 	if m.in, err = m.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -49,6 +49,9 @@ func (b *bench) startMember() (*member, error) {
 	m.out = bufio.NewReader(out)
 	return m, m.cmd.Start()
 }
+
+// end closes the input of a member and waits for its end.
+func (m *member) end() error { return errors.Join(m.in.Close(), m.cmd.Wait()) }
 
 // ready waits for await.
 func (m *member) ready() error {
@@ -86,11 +89,12 @@ func (b *bench) onNodesOnce() (r *result, err error) {
 	var members []*member
 	defer func() {
 		for _, m := range members {
-			err = errors.Join(err, m.in.Close(), m.cmd.Wait())
+			err = errors.Join(err, m.end())
 		}
 	}()
 	for range b.Nodes {
-		m, err := b.startMember()
+		m, err := startMember(memberPrefix+b.workload, "--store", b.Store, "--n", strconv.Itoa(b.n), "--runs", "1", "--nodes", "1",
+			"--workers", strconv.Itoa(b.Workers), "--bytes", strconv.Itoa(b.Bytes), "-o", "json")
 		if err != nil {
 			return nil, err
 		}

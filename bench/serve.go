@@ -140,7 +140,7 @@ func (b *bench) serveOnce(db string) (r *serveResult, err error) {
 	for _, s := range l.servers {
 		r.RSS = max(r.RSS, peakOf(strconv.Itoa(s.PID())))
 	}
-	if err := l.unschedule(ctx); err != nil {
+	if err := l.remove(ctx, workflow); err != nil {
 		return nil, err
 	}
 	if r.Held, err = l.hold(ctx); err != nil {

@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,7 +29,7 @@ type server struct {
 
 // startServer starts a server on a free port, and returns when it is ready.
 func (b *bench) startServer(db string, more ...string) (*server, error) {
-	p, err := child.Start(b.dir, []string{"STEPWELL_SECRETS_KEY=" + cmp.Or(os.Getenv("STEPWELL_SECRETS_KEY"), benchKey),
+	p, err := child.Start(b.dir, []string{"STEPWELL_SECRETS_KEY=" + masterKey(),
 		"STEPWELL_SERVER_LIMITS_RATE=1000000", "STEPWELL_SERVER_LIMITS_BURST=1000000", "STEPWELL_SERVER_LIMITS_EXECUTIONS=0"},
 		append([]string{"serve", "--db", db, "--sync", b.Sync, "--listen", "127.0.0.1:0"}, more...)...)
 	if err != nil {
@@ -123,13 +122,14 @@ func (l *serveLoad) prepare(ctx context.Context) (workflow string, err error) {
 	return p.ID, nil
 }
 
-func (l *serveLoad) unschedule(ctx context.Context) error {
+// remove deletes what prepare has stored, so that the next run finds the database without it.
+func (l *serveLoad) remove(ctx context.Context, workflow string) error {
 	for i := range serveSchedules {
 		if err := l.any().call(ctx, http.MethodDelete, fmt.Sprintf("/scheduler/jobs/bench-%d", i), "", nil); err != nil {
 			return err
 		}
 	}
-	return nil
+	return l.any().call(ctx, http.MethodDelete, "/pipelines/"+workflow, "", nil)
 }
 
 type started struct {

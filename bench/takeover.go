@@ -44,8 +44,8 @@ func (r *takeoverResult) text() string {
 
 // takeover kills a server with n executions under way, and reads from the database when they went on.
 func (b *bench) takeover() error {
-	if !b.shared() {
-		return stepwell.Invalid("", "takeover needs --store postgres://…")
+	if !b.shared() || b.Nodes == 1 {
+		return stepwell.Invalid("", "takeover needs --store postgres://… and two servers at least (--nodes 2)")
 	}
 	return b.eachRun(func(db string) (row, error) { return b.takeoverOnce(db) })
 }
@@ -60,9 +60,6 @@ func (b *bench) takeoverOnce(db string) (r *takeoverResult, err error) {
 	}()
 	if err != nil {
 		return nil, err
-	}
-	if len(l.servers) < 2 {
-		return nil, stepwell.Invalid("", "takeover needs two servers at least: --nodes 2")
 	}
 	r = &takeoverResult{Workload: "takeover", Nodes: len(l.servers), Executions: b.n, Fsync: b.fsync}
 	victim := l.servers[0]

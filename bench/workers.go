@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +11,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
 	"strconv"
 	"time"
 
@@ -41,7 +41,7 @@ var marking = action.Action{Spec: markSpec, Handler: action.HandlerFunc(func(_ c
 	return markAt{time.Now().UnixMicro(), call.Params[dataParam]}, nil
 })}
 
-// work is a worker in a process of its own. It ends with its input, so also with who has started it.
+// work is a worker in a process of its own. It ends with its input, so also with the process that started it.
 func work(ctx context.Context, b *Options) error {
 	actions, err := app.Actions(app.Options{Register: func(r *action.Registry) error { return errors.Join(r.Add(marking), r.Add(echo)) }})
 	if err != nil {
@@ -69,8 +69,10 @@ func work(ctx context.Context, b *Options) error {
 	return w.Run(ctx)
 }
 
-// benchKey is the master key of a database in which there are no secrets.
-const benchKey = "c3RlcHdlbGwgYmVuY2g6IG5vIHNlY3JldHMgaGVyZS4="
+// masterKey is the key in the environment, else one of a database without secrets.
+func masterKey() string {
+	return cmp.Or(os.Getenv("STEPWELL_SECRETS_KEY"), "c3RlcHdlbGwgYmVuY2g6IG5vIHNlY3JldHMgaGVyZS4=")
+}
 
 // withWorkers is withApp for a server: one that only conducts, whose steps run in other processes, or with WorkersIn of 0 a node.
 func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.Context, *app.App) error) (err error) {
@@ -98,34 +100,23 @@ func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.C
 
 // startWorkers starts processes of this program as workers, and waits until they have joined. end ends them.
 func (b *bench) startWorkers(ctx context.Context, server string, concurrency int) (end func() error, err error) {
-	var inputs []io.Closer
-	var cmds []*exec.Cmd
 	b.workers = nil
 	end = func() (err error) {
-		for i := range cmds {
-			err = errors.Join(err, inputs[i].Close(), cmds[i].Wait())
+		for _, m := range b.workers {
+			err = errors.Join(err, m.end())
 		}
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return end, err
-	}
 	for i := range b.WorkersIn {
-		cmd := exec.Command(self, "bench", Serve, "--store", server, "--workers", strconv.Itoa(concurrency), "--queue", b.Queue)
+		args := []string{Serve, "--store", server, "--workers", strconv.Itoa(concurrency), "--queue", b.Queue}
 		if b.Profile != "" {
-			cmd.Args = append(cmd.Args, "--cpu-profile", fmt.Sprintf("%s.worker%d", b.Profile, i+1))
+			args = append(args, "--cpu-profile", fmt.Sprintf("%s.worker%d", b.Profile, i+1))
 		}
-		cmd.Stderr = os.Stderr
-		in, err := cmd.StdinPipe()
-		if err == nil {
-			err = cmd.Start()
-		}
+		m, err := startMember(args...)
 		if err != nil {
 			return end, err
 		}
-		inputs, cmds = append(inputs, in), append(cmds, cmd)
-		b.workers = append(b.workers, cmd.Process.Pid)
+		b.workers = append(b.workers, m)
 	}
 	client, err := client.New(client.Options{URL: server})
 	if err != nil {
