@@ -15,6 +15,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/ai"
 	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/action/httpcall"
 	"github.com/stepwell/stepwell/action/media"
@@ -157,6 +158,7 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 			return builtin.Register(r, builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup})
 		},
 		func() error { return httpcall.Register(r, client) },
+		func() error { return ai.Register(r, client) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
 		func() error { return o.shareStreams(r) },

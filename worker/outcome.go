@@ -159,7 +159,7 @@ func (a *attempt) failed(err, wish error) engine.Event {
 		ev.After, ev.Defer = max(0, again.After), again.Defer
 	}
 	if !ev.Defer { // it was not taken
-		ev.Cost = a.price(nil)
+		ev.Cost = a.price(action.UsedBy(wish))
 	}
 	ev.Failure = a.failure(err)
 	if at, ok := errors.AsType[*action.MemberError](wish); ok {

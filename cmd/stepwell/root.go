@@ -99,6 +99,7 @@ func (p *program) root() *cobra.Command {
 		p.newVersionCommand(),
 		p.newBenchCommand(),
 		p.newChaosCommand(),
+		p.newDevCommand(),
 	)
 	return root
 }
