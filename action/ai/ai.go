@@ -9,6 +9,7 @@ package ai
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"net/url"
 	"time"
@@ -79,6 +80,7 @@ func (s *service) addExtra(members map[string]any) {
 // unusable fails the attempt because of what the service has answered; another attempt may be answered better.
 func unusable(ctx context.Context, call *action.Call, kind outbound.Kind, used usage, format string, args ...any) error {
 	f := &outbound.Failure{Kind: kind, Err: stepwell.Errorf(stepwell.CodeFailed, "", format, args...)}
+	call.Host.Log(slog.LevelWarn, f.Error(), slog.Int("attempt", call.Attempt))
 	return action.Used(used, outbound.Steer(ctx, call, f, outbound.Policy{}))
 }
 
