@@ -97,6 +97,8 @@ type LessonOptions struct {
 	Projects *Projects
 	// Unfinished reports whether a lesson has executions that have not ended. Defaults to none.
 	Unfinished func(ctx context.Context, lesson string) (bool, error)
+	// Deleted removes what belongs to a lesson that has been deleted. Defaults to nothing.
+	Deleted func(ctx context.Context, lesson string) error
 	// Address is that of the server, before the paths of the API: http://127.0.0.1:8010. Defaults to none: URLs begin with the path.
 	Address func() string
 }
@@ -108,6 +110,9 @@ type Lessons struct{ o LessonOptions }
 func NewLessons(o LessonOptions) *Lessons {
 	if o.Unfinished == nil {
 		o.Unfinished = func(context.Context, string) (bool, error) { return false, nil }
+	}
+	if o.Deleted == nil {
+		o.Deleted = func(context.Context, string) error { return nil }
 	}
 	if o.Address == nil {
 		o.Address = func() string { return "" }
@@ -283,7 +288,7 @@ func (l *Lessons) Delete(ctx context.Context, id string, revision int64) error {
 	} else if err != nil {
 		return err
 	}
-	return nil
+	return l.o.Deleted(ctx, id)
 }
 
 // About is the snapshot of a lesson and its project that an execution gets at its start:

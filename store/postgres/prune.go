@@ -37,7 +37,7 @@ func (s *Store) Prune(ctx context.Context, r store.Retention) (removed store.Rem
 			p.errs = append(p.errs, kind.remove(kind.before.UnixMicro()))
 		}
 	}
-	if !r.Executions.IsZero() && !p.more {
+	if (r.Blobs || !r.Executions.IsZero()) && !p.more {
 		p.errs = append(p.errs, p.rest(), s.slots.drop(ctx))
 	}
 	return p.removed, p.more, fault("remove old data", errors.Join(p.errs...))
