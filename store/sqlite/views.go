@@ -1,8 +1,6 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql"
 	_ "embed"
 	"fmt"
 	"os"
@@ -23,11 +21,7 @@ const viewsMigration = 8
 // views is the migration: views.sql with the event types of the history, so that the views show the step log as
 // engine.History does.
 func views() *goose.Migration {
-	text := os.Expand(viewsTemplate, viewsValue) + fmt.Sprintf("\nPRAGMA user_version = %d;", viewsMigration)
-	return goose.NewGoMigration(viewsMigration, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, text)
-		return err
-	}}, nil)
+	return migration(viewsMigration, os.Expand(viewsTemplate, viewsValue)+fmt.Sprintf("\nPRAGMA user_version = %d;", viewsMigration))
 }
 
 // viewsValue replaces a name in views.sql: store.ViewValue, or with "time" an expression.
