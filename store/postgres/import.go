@@ -1,11 +1,9 @@
 package postgres
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/gob"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -13,6 +11,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -46,8 +45,62 @@ type Imported struct {
 type importing struct {
 	Started int64
 	Table   int // in importTables
-	After   []any
+	After   importKey
 	Sums    map[string]importSum // by table of this database
+}
+
+// importKey is the key of a row of the source: integers, text and bytes. In JSON each is a string that begins with its type, because
+// JSON has no integers of 64 bits and no bytes. (Package gob would keep them as they are, for 0.8 MB of every process's memory.)
+type importKey []any
+
+// MarshalJSON implements json.Marshaler.
+func (k importKey) MarshalJSON() ([]byte, error) {
+	parts := make([]string, len(k))
+	for i, v := range k {
+		switch v := v.(type) {
+		case int64:
+			parts[i] = "i" + strconv.FormatInt(v, 10)
+		case string:
+			parts[i] = "s" + hex.EncodeToString([]byte(v))
+		case []byte:
+			parts[i] = "b" + hex.EncodeToString(v)
+		default:
+			return nil, fmt.Errorf("a key has a %T", v)
+		}
+	}
+	return json.Marshal(parts)
+}
+
+// UnmarshalJSON implements json.Unmarshaler. An empty key is nil.
+func (k *importKey) UnmarshalJSON(raw []byte) error {
+	var parts []string
+	if err := json.Unmarshal(raw, &parts); err != nil {
+		return err
+	}
+	*k = nil
+	for _, part := range parts {
+		kind, text := part[:min(1, len(part))], part[min(1, len(part)):]
+		n, err := int64(0), error(nil)
+		var b []byte
+		if kind == "i" {
+			n, err = strconv.ParseInt(text, 10, 64)
+		} else {
+			b, err = hex.DecodeString(text)
+		}
+		switch {
+		case err != nil:
+			return err
+		case kind == "i":
+			*k = append(*k, n)
+		case kind == "s":
+			*k = append(*k, string(b))
+		case kind == "b":
+			*k = append(*k, b)
+		default:
+			return fmt.Errorf("%q is not a part of a key", part)
+		}
+	}
+	return nil
 }
 
 // importSum is a count of rows and a digest of them that does not depend on their order.
@@ -120,7 +173,7 @@ func (im *imports) begin(ctx context.Context) (ended bool, err error) {
 		return false, err
 	}
 	if there {
-		return ended, gob.NewDecoder(bytes.NewReader(raw)).Decode(&im.state)
+		return ended, json.Unmarshal(raw, &im.state)
 	}
 	var used bool
 	if _, err := im.s.one(ctx, []any{&used}, `SELECT EXISTS (SELECT 1 FROM execution) OR EXISTS (SELECT 1 FROM object) OR EXISTS (SELECT 1 FROM import)`); err != nil {
@@ -140,11 +193,11 @@ func (im *imports) begin(ctx context.Context) (ended bool, err error) {
 }
 
 func (im *imports) save(ctx context.Context, tx pgx.Tx) error {
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(&im.state); err != nil {
+	raw, err := json.Marshal(&im.state)
+	if err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `INSERT INTO import (source, state, ended) VALUES ($1, $2, false) ON CONFLICT (source) DO UPDATE SET state = $2`, im.from.ID(), b.Bytes())
+	_, err = tx.Exec(ctx, `INSERT INTO import (source, state, ended) VALUES ($1, $2, false) ON CONFLICT (source) DO UPDATE SET state = $2`, im.from.ID(), raw)
 	return err
 }
 
