@@ -92,7 +92,7 @@ func handle[I, O any](s *server, id string, fn func(context.Context, *I) (*O, er
 	}
 	delete(s.todo, id)
 	if s.local != nil {
-		s.offer(op, func() { register(s, op, fn, adjust) })
+		s.offers[id] = func() { register(s, op, fn, adjust) }
 		return
 	}
 	register(s, op, fn, adjust)

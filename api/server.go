@@ -9,7 +9,6 @@
 package api
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"net/http"
@@ -42,9 +41,12 @@ type server struct {
 	most   map[string]int64                     // bytes of the largest body of an operation, where it is not Options.MaxBody
 	ids    map[string]*huma.Schema              // of path parameters that are no usual id or name
 	bodies *bodies
-	// Of NewLocal: local finds an operation, offering guards its first description, able says whether it can be served.
+	parts  []func() // give the operations in todo their code, each some of them
+	// Of NewLocal: local finds an operation, offering guards its first description and the fields above, offers are the descriptions
+	// that are not made yet, able says whether it can be served.
 	local    *http.ServeMux
 	offering sync.Mutex
+	offers   map[string]func()
 	able     func(operation string, changes bool) error
 }
 
@@ -65,7 +67,7 @@ func New(o Options) (http.Handler, error) {
 	return Bodies(s.outer()), nil
 }
 
-// build gives every operation its code.
+// build gives every operation its code; in NewLocal when it is first asked for.
 func (s *server) build() {
 	s.admits, s.most, s.ids = map[string]func(*http.Request) error{}, map[string]int64{}, map[string]*huma.Schema{}
 	s.names = map[reflect.Type]string{reflect.TypeFor[trigger.Target](): "Callback", reflect.TypeFor[event.Received](): "EventReceived", reflect.TypeFor[event.Started](): "EventStarted",
@@ -76,16 +78,19 @@ func (s *server) build() {
 		s.ops[op.id], s.todo[op.id] = &op, true
 	}
 	s.api = humago.New(s.mux, s.config())
-	for _, add := range []func(){s.executions, s.control, s.live, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin, s.workers} {
-		add()
+	s.parts = []func(){s.executions, s.control, s.live, s.approvals, s.catalog, s.facade, s.health, s.metrics, s.admin, s.workers,
+		func() { pipelinesOf(s.o.Pipelines).serve(s) }, func() { keysOf(s.o.Keys).serve(s) }, func() { secretsOf(s.o.Vault).serve(s) }}
+	for _, kind := range s.o.Kinds {
+		s.parts = append(s.parts, func() { kind.serve(s) })
 	}
-	for _, kind := range append([]Kind{pipelinesOf(s.o.Pipelines), keysOf(s.o.Keys), secretsOf(s.o.Vault)}, s.o.Kinds...) {
-		kind.serve(s)
-	}
-	if s.local != nil { // the kinds that a command has not
-		for id := range s.todo {
-			handle(s, id, func(context.Context, *struct{}) (*struct{}, error) { return nil, s.able(id, false) })
+	if s.local != nil {
+		for _, op := range s.ops {
+			s.offer(op)
 		}
+		return
+	}
+	for _, part := range s.parts {
+		part()
 	}
 }
 
