@@ -16,7 +16,7 @@ import (
 type ExecuteRequest struct {
 	Job        string   `json:"job_id,omitempty" maxLength:"128" doc:"A schedule's job: what it starts is started now."`
 	Workflow   string   `json:"workflow_id,omitempty" maxLength:"255" doc:"A stored pipeline, by id or name."`
-	Version    int      `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"A version of the stored pipeline. Defaults to the newest."`
+	Version    int      `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"A version of the stored pipeline. Defaults to the active one."`
 	Definition Document `json:"workflow_definition,omitempty"`
 	Action     string   `json:"action_type,omitempty" maxLength:"200" doc:"A single action: the execution has this one step." example:"util.log"`
 	Params     Object   `json:"params,omitempty" doc:"Values of the pipeline's parameters, or of the action's. With job_id only of those that the job does not set itself, or lists as overridable."`

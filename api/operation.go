@@ -63,6 +63,9 @@ func operations() []operation {
 		{"pipeline.delete", "DELETE", prefix + "/pipelines/{pipeline_id}", editor, changes, "Removes a pipeline with its versions; executions stay"},
 		{"pipeline.versions", "GET", prefix + "/pipelines/{pipeline_id}/versions", viewer, 0, "Lists the versions of a pipeline, newest first"},
 		{"pipeline.version", "GET", prefix + "/pipelines/{pipeline_id}/versions/{version}", viewer, 0, "Shows a version with its document"},
+		{"pipeline.version.activate", "POST", prefix + "/pipelines/{pipeline_id}/versions/{version}/activate", editor, changes, "Makes a version the one that is started where none is named"},
+		{"pipeline.version.archive", "POST", prefix + "/pipelines/{pipeline_id}/versions/{version}/archive", editor, changes, "Takes a version out of use; the active one cannot be"},
+		{"pipeline.version.unarchive", "POST", prefix + "/pipelines/{pipeline_id}/versions/{version}/unarchive", editor, changes, "Takes a version into use again"},
 		{"pipeline.diff", "GET", prefix + "/pipelines/{pipeline_id}/diff", viewer, 0, "Says what changed between two versions"},
 
 		{"schedule.create", "POST", prefix + "/scheduler/jobs", editor, changes | creates, "Schedules a job"},

@@ -46,6 +46,9 @@ func (p *pipelines) serve(s *server) {
 	handle(s, "pipeline.versions", p.versions, hides[PipelineVersion](s), listed[PipelineVersion](s, "VersionList", "versions"))
 	handle(s, "pipeline.version", p.version, hides[PipelineVersion](s))
 	handle(s, "pipeline.diff", p.diff)
+	for id, do := range map[string]versionChange{"pipeline.version.activate": (*pipeline.Library).Activate, "pipeline.version.archive": archive(true), "pipeline.version.unarchive": archive(false)} {
+		handle(s, id, p.changing(do), hides[PipelineVersion](s))
+	}
 }
 
 // documentSchema describes a Document.
@@ -122,12 +125,13 @@ func (p *pipelines) versions(ctx context.Context, in *ListVersions) (*answer[Ver
 	return reply(out, nil)
 }
 
-type versionInput struct {
+// VersionPath are the parameters of operations on a version.
+type VersionPath struct {
 	PipelinePath
 	Version int `path:"version" minimum:"1" maximum:"1000000"`
 }
 
-func (p *pipelines) version(ctx context.Context, in *versionInput) (*answer[PipelineVersion], error) {
+func (p *pipelines) version(ctx context.Context, in *VersionPath) (*answer[PipelineVersion], error) {
 	v, err := p.o.Pipelines.Version(ctx, in.ID, in.Version)
 	if err != nil {
 		return nil, err
@@ -148,4 +152,39 @@ func (p *pipelines) diff(ctx context.Context, in *diffInput) (*answer[PipelineDi
 		return nil, err
 	}
 	return reply(*d, nil)
+}
+
+// versionChange changes what a pipeline says of one of its versions.
+type versionChange func(l *pipeline.Library, ctx context.Context, idOrName string, version int, revision int64) (*PipelineVersion, error)
+
+func archive(archived bool) versionChange {
+	return func(l *pipeline.Library, ctx context.Context, idOrName string, version int, revision int64) (*PipelineVersion, error) {
+		return l.ArchiveVersion(ctx, idOrName, version, archived, revision)
+	}
+}
+
+type changeVersionInput struct {
+	VersionPath
+	IfMatch string `header:"If-Match" maxLength:"2000" doc:"The ETag of the pipeline."`
+}
+
+// changing answers with the version, and the new ETag of the pipeline.
+func (p *pipelines) changing(do versionChange) func(context.Context, *changeVersionInput) (*tagged[PipelineVersion], error) {
+	return func(ctx context.Context, in *changeVersionInput) (*tagged[PipelineVersion], error) {
+		find := func() (*PipelineVersion, error) { return p.o.Pipelines.Version(ctx, in.ID, in.Version) }
+		v, err := find()
+		if err != nil {
+			return nil, err
+		}
+		callOf(ctx).object = v.Pipeline
+		callOf(ctx).note("version", strconv.Itoa(in.Version))
+		v, err = change(in.IfMatch, v, func(v *PipelineVersion) int64 { return v.Revision }, func(revision int64) (*PipelineVersion, error) {
+			return do(p.o.Pipelines, ctx, v.Pipeline, in.Version, revision)
+		}, find)
+		if err != nil {
+			return nil, err
+		}
+		v.Role, v.Document = "", ""
+		return &tagged[PipelineVersion]{etag(v.Revision), *v}, nil
+	}
 }

@@ -22,7 +22,7 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 			metrics.prometheus me project.list project.get project.tags project.progress project.events worker.list`,
 		access.Operator: `execution.start execution.cancel execution.pause execution.resume execution.retry execution.restart schedule.pause schedule.resume schedule.trigger
 			schedule.backfill webhook.validate event.receive approval.approve approval.reject steps.retry project.total project.status project.discovered project.items project.reset worker.drain`,
-		access.Editor: `pipeline.create pipeline.update pipeline.delete schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate
+		access.Editor: `pipeline.create pipeline.update pipeline.delete pipeline.version.activate pipeline.version.archive pipeline.version.unarchive schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate
 			event_trigger.create event_trigger.update event_trigger.delete project.create project.update project.delete`,
 		access.Admin:  "secret.list secret.set secret.delete key.create key.list key.get key.revoke key.delete policy.get policy.set audit.list",
 		access.Worker: "worker.join worker.turn worker.stream worker.claim worker.spawn worker.log worker.progress worker.memo worker.own worker.callback worker.data worker.outputs",

@@ -16,7 +16,7 @@ import (
 // on the way adds its fields, and the conductor starts the Request in it.
 type Launch struct {
 	Workflow string // id or name of a stored pipeline
-	Version  int    // of it; 0: the newest
+	Version  int    // of it; 0: the active one
 	Document []byte // a pipeline document of its own
 	Action   string // a single action: the execution has this one step
 	// Written are parameters as the author of a trigger wrote them; data from outside does not replace them. For an action
@@ -65,7 +65,7 @@ type Launched struct {
 }
 
 // Launch starts an execution and returns when it is durable. CodeNotFound: there is no such pipeline or version;
-// CodeInvalid: the document, the parameters or the request are wrong; CodeConflict: the pipeline is archived, the key
+// CodeInvalid: the document, the parameters or the request are wrong; CodeConflict: the pipeline or the version is archived, the key
 // belongs to another request, or the pipeline's concurrency leaves no room and says skip; CodeLimit: too many
 // executions wait.
 func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
@@ -132,6 +132,9 @@ func (l *Library) workflow(ctx context.Context, in *Launch) (ignored []string, e
 	}
 	if h.Archived {
 		return nil, archived(p.def.Name)
+	}
+	if h.retired(p.version) {
+		return nil, versionArchived(p.def.Name, p.version)
 	}
 	in.Request.Workflow, in.WorkflowVersion = p.id, p.version
 	ignored = in.Outside.reach(p.def.Parameters, in.Written, in.Params)

@@ -109,8 +109,8 @@ func (l *Library) Create(ctx context.Context, d *Draft, by string) (*Pipeline, e
 	return l.put(ctx, &store.Object{Kind: kindPipeline, ID: id}, head{CreatedBy: by}, d)
 }
 
-// Update applies a change: a document is stored as the pipeline's next version, one that equals the newest changes
-// nothing. revision is the expected revision, or store.AnyRevision. Errors as with Create; also CodeConflict for another
+// Update applies a change: a document is stored as the pipeline's next version, which becomes the active one unless the
+// change says otherwise or it has problems; one that equals the newest makes no version. revision is the expected revision, or store.AnyRevision. Errors as with Create; also CodeConflict for another
 // revision, and for a document of an archived pipeline.
 func (l *Library) Update(ctx context.Context, idOrName string, revision int64, edit func(*Draft) error) (p *Pipeline, err error) {
 	var c Draft
@@ -186,15 +186,18 @@ func (l *Library) put(ctx context.Context, o *store.Object, h head, d *Draft) (*
 	}
 	sum := sha256.Sum256(d.Document)
 	digest := hex.EncodeToString(sum[:])
-	if h.Version > 0 && h.Digest == digest && h.Role == d.Role && h.Draft == (problems.Err() != nil) {
-		return h.stored(o, problems), nil
+	draft := problems.Err() != nil
+	if draft && d.Activate != nil && *d.Activate {
+		return nil, fmt.Errorf("%w: %w", stepwell.Invalid("leave out activate, or repair the document", "a version with problems cannot be activated"), problems)
+	}
+	if h.Version > 0 && h.Digest == digest && h.Role == d.Role && h.Draft == draft {
+		return l.again(ctx, o, h, d, problems)
 	}
 	if h.Version >= l.o.MaxVersions {
 		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: "the pipeline has too many versions", Hint: "store it under another name"}
 	}
-	h.Version++
-	h.Role = d.Role
-	h.Description, h.Digest, h.Steps, h.Draft = def.Description, digest, countSteps(def.Steps), problems.Err() != nil
+	h.next(d, draft)
+	h.Description, h.Digest, h.Steps = def.Description, digest, countSteps(def.Steps)
 	version, err := Version{Pipeline: o.ID, Version: h.Version, Name: def.Name, Digest: digest, Steps: h.Steps, Draft: h.Draft, Note: d.Note,
 		Author: resource.Ref(d.Author), Role: d.Role, Document: string(d.Document)}.object()
 	if err != nil {
@@ -209,6 +212,31 @@ func (l *Library) put(ctx context.Context, o *store.Object, h head, d *Draft) (*
 		return nil, taken(err, def.Name, h.Version == 1)
 	}
 	return h.stored(&stored[0], problems), nil
+}
+
+// next counts a version. One with problems becomes active only where what is active is such a one, the newest, itself.
+func (h *head) next(d *Draft, draft bool) {
+	stays := d.Activate != nil && !*d.Activate || draft && !(h.Draft && h.active() == h.Version)
+	if h.Active = h.active(); !stays || h.Version == 0 {
+		h.Active = h.Version + 1
+	}
+	h.Version++
+	h.Role, h.Draft = d.Role, draft
+}
+
+// again is the answer to a document that equals that of the newest version.
+func (l *Library) again(ctx context.Context, o *store.Object, h head, d *Draft, problems definition.Problems) (*Pipeline, error) {
+	if d.Activate == nil || !*d.Activate || h.active() == h.Version {
+		return h.stored(o, problems), nil
+	}
+	if _, err := l.Activate(ctx, o.ID, h.Version, o.Revision); err != nil {
+		return nil, err
+	}
+	p, err := l.Pipeline(ctx, o.ID)
+	if err == nil {
+		p.Problems = Details(problems)
+	}
+	return p, err
 }
 
 // admit reads a document that is to be stored.

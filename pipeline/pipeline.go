@@ -10,8 +10,10 @@ package pipeline
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/definition"
@@ -31,6 +33,7 @@ type Pipeline struct {
 	Name        string       `json:"name" doc:"Unique among stored pipelines."`
 	Description string       `json:"description"`
 	Version     int          `json:"version" doc:"The newest one."`
+	Active      int          `json:"active_version" doc:"The one that is started where no version is named: by requests, schedules, webhooks, event triggers and steps."`
 	Steps       int          `json:"step_count"`
 	Draft       bool         `json:"draft" doc:"The newest version has problems and cannot be started."`
 	Archived    bool         `json:"archived" doc:"It takes no new versions and is not started."`
@@ -46,7 +49,7 @@ func (p *Pipeline) Identity() string { return p.ID }
 // Shown is the pipeline itself: a new one is shown as any other.
 func (p *Pipeline) Shown() *Pipeline { return p }
 
-// Version is one version of a stored pipeline. It never changes.
+// Version is one version of a stored pipeline. It never changes, but for Status and Active, which the pipeline knows.
 type Version struct {
 	Pipeline string        `json:"pipeline_id"`
 	Version  int           `json:"version"` // from 1 without gaps
@@ -59,7 +62,16 @@ type Version struct {
 	Role     string        `json:"author_role,omitempty" hidden:"true"` // of the author, when it was stored: decides what its steps may do
 	Created  resource.Time `json:"created_at"`
 	Document string        `json:"document,omitempty" doc:"As it was given; left out of lists."`
+	Status   string        `json:"status" enum:"active,archived" doc:"What is archived is not started any more."`
+	Active   bool          `json:"active" doc:"It is started where no version is named."`
+	Revision int64         `json:"-"` // of the pipeline, for the ETag
 }
+
+// The statuses of a version.
+const (
+	StatusActive   = "active"
+	StatusArchived = "archived"
+)
 
 // Draft is a pipeline to store, under the name that its document gives; or a change of one, whose omitted fields stay as
 // they are.
@@ -68,6 +80,7 @@ type Draft struct {
 	Draft    bool     `json:"draft,omitempty" doc:"Store it although it has problems, as long as it has a name."`
 	Note     string   `json:"note,omitempty" maxLength:"1000" doc:"Why, for the list of versions."`
 	Archived *bool    `json:"archived,omitempty" create:"never" doc:"Takes it out of use, or back into it."`
+	Activate *bool    `json:"activate,omitempty" create:"never" doc:"false leaves the version active that is. Otherwise a new one becomes the active one, unless it has problems."`
 	Author   string   `json:"-"`
 	Role     string   `json:"-"` // of the author
 }
@@ -117,7 +130,9 @@ type head struct {
 	Steps       int    `json:"steps"`
 	Draft       bool   `json:"draft,omitempty"`
 	Archived    bool   `json:"archived,omitempty"`
-	Deleting    bool   `json:"deleting,omitempty"` // its versions are being removed
+	Active      int    `json:"active,omitempty"`            // 0: the newest version
+	Retired     []int  `json:"archived_versions,omitempty"` // in order
+	Deleting    bool   `json:"deleting,omitempty"`          // its versions are being removed
 	CreatedBy   string `json:"created_by,omitempty"`
 	Role        string `json:"author_role,omitempty"` // of the newest version
 }
@@ -127,8 +142,17 @@ func (h head) object(id, name string, revision int64) (store.Object, error) {
 	return store.Object{Kind: kindPipeline, ID: id, Name: name, Revision: revision, Body: body}, err
 }
 
+// active is the version that is started where none is named.
+func (h head) active() int { return cmp.Or(h.Active, h.Version) }
+
+// retired reports whether a version is archived.
+func (h head) retired(version int) bool {
+	_, found := slices.BinarySearch(h.Retired, version)
+	return found
+}
+
 func (h head) pipeline(o *store.Object) *Pipeline {
-	return &Pipeline{ID: o.ID, Name: o.Name, Description: h.Description, Version: h.Version, Steps: h.Steps, Draft: h.Draft,
+	return &Pipeline{ID: o.ID, Name: o.Name, Description: h.Description, Version: h.Version, Active: h.active(), Steps: h.Steps, Draft: h.Draft,
 		Archived: h.Archived, CreatedBy: resource.Ref(h.CreatedBy), Meta: resource.MetaOf(o)}
 }
 
@@ -139,8 +163,13 @@ func (h head) stored(o *store.Object, problems definition.Problems) *Pipeline {
 	return p
 }
 
+// object is the stored form: what may change is in the head.
 func (v Version) object() (store.Object, error) {
-	body, err := json.Marshal(v)
+	body, err := json.Marshal(struct {
+		Version
+		Status string `json:"status,omitempty"`
+		Active bool   `json:"active,omitempty"`
+	}{Version: v})
 	return store.Object{Kind: kindVersion, ID: versionID(v.Pipeline, v.Version), Body: body}, err
 }
 

@@ -16,7 +16,7 @@ type Refused struct {
 	Err      error  // the reason, with a hint
 }
 
-// RefusedSteps looks through the newest versions of the stored pipelines that are in use, and gives the first step of each
+// RefusedSteps looks through the active versions of the stored pipelines that are in use, and gives the first step of each
 // that check refuses, at most so many. Check sees the steps inside others too, and the action of a loop as a step of
 // its own.
 func RefusedSteps(ctx context.Context, objects store.Objects, check func(*definition.Author, *definition.Step) error, most int) ([]Refused, error) {

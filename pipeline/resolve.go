@@ -61,7 +61,7 @@ func (l *Library) assemble(ctx context.Context, root *parsed) (*whole, error) {
 			}
 			sub, err := root, error(nil) // its own name means itself, which Check refuses as a circle
 			if name != root.def.Name {
-				sub, err = l.newest(ctx, name)
+				sub, err = l.active(ctx, name)
 			}
 			if stepwell.CodeOf(err) == stepwell.CodeNotFound {
 				continue // Check says that it is unknown, and where
@@ -101,20 +101,20 @@ func inDocument(a, b definition.Problem) int {
 	return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 }
 
-// newest reads the newest version of a stored pipeline.
-func (l *Library) newest(ctx context.Context, idOrName string) (*parsed, error) {
+// active reads the active version of a stored pipeline.
+func (l *Library) active(ctx context.Context, idOrName string) (*parsed, error) {
 	p, _, err := l.stored(ctx, idOrName, 0)
 	return p, err
 }
 
-// stored reads a version of a stored pipeline, the newest for 0.
+// stored reads a version of a stored pipeline, the active one for 0.
 func (l *Library) stored(ctx context.Context, idOrName string, version int) (*parsed, head, error) {
 	o, h, err := l.head(ctx, idOrName)
 	if err != nil {
 		return nil, h, err
 	}
 	if version == 0 {
-		version = h.Version
+		version = h.active()
 	}
 	p := &parsed{id: o.ID, version: version}
 	l.mu.Lock()

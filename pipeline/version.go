@@ -1,9 +1,11 @@
 package pipeline
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/store"
 )
@@ -34,7 +36,8 @@ func (l *Library) Versions(ctx context.Context, idOrName string, before, limit i
 		if err != nil {
 			return nil, err
 		}
-		v.Document, v.Created = "", resource.At(page[i].Created)
+		v.Document = ""
+		h.complete(&v, o, &page[i])
 		list = append(list, v)
 	}
 	slices.Reverse(list)
@@ -62,6 +65,96 @@ func (l *Library) version(ctx context.Context, o *store.Object, h head, version 
 		return nil, err
 	}
 	v, err := decode[Version](stored)
-	v.Created = resource.At(stored.Created)
+	h.complete(&v, o, stored)
 	return &v, err
+}
+
+// complete adds to a version what is not stored in it.
+func (h head) complete(v *Version, o, stored *store.Object) {
+	v.Created, v.Revision, v.Active, v.Status = resource.At(stored.Created), o.Revision, v.Version == h.active(), StatusActive
+	if h.retired(v.Version) {
+		v.Status = StatusArchived
+	}
+}
+
+// Activate makes a version the one that is started where no version is named. revision is the expected revision of the
+// pipeline, or store.AnyRevision. CodeNotFound; CodeConflict for another revision, for a version that is archived or has
+// problems, and for one of an archived pipeline.
+func (l *Library) Activate(ctx context.Context, idOrName string, version int, revision int64) (*Version, error) {
+	return l.changeVersion(ctx, idOrName, version, revision, func(h *head, v *Version, name string) error {
+		switch {
+		case v.Status == StatusArchived:
+			return versionArchived(name, version)
+		case v.Draft && !v.Active:
+			return conflict("store a version without them: it becomes the active one", "version %d of the pipeline %s has problems", version, name)
+		}
+		h.Active = version
+		return nil
+	})
+}
+
+// ArchiveVersion takes a version out of use, or back into it: an archived one is not started any more, and nothing is
+// lost. Errors as with Activate; CodeConflict for the active version too.
+func (l *Library) ArchiveVersion(ctx context.Context, idOrName string, version int, archived bool, revision int64) (*Version, error) {
+	return l.changeVersion(ctx, idOrName, version, revision, func(h *head, v *Version, name string) error {
+		i, found := slices.BinarySearch(h.Retired, version)
+		switch {
+		case archived && v.Active:
+			return conflict("activate another version first, or archive the pipeline", "version %d of the pipeline %s is the active one", version, name)
+		case archived && !found:
+			h.Retired = slices.Insert(h.Retired, i, version)
+		case !archived && found:
+			h.Retired = slices.Delete(h.Retired, i, i+1)
+		}
+		return nil
+	})
+}
+
+// changeTries is how often a change of any revision is applied to a pipeline that others change meanwhile.
+const changeTries = 10
+
+// changeVersion changes what the head of a pipeline says of a version.
+func (l *Library) changeVersion(ctx context.Context, idOrName string, version int, revision int64, edit func(h *head, v *Version, name string) error) (*Version, error) {
+	for tries := 1; ; tries++ {
+		o, h, err := l.head(ctx, idOrName)
+		if err == nil {
+			err = fits(o, revision)
+		}
+		if err == nil && h.Archived {
+			err = archived(o.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		v, err := l.version(ctx, o, h, version)
+		if err == nil {
+			err = edit(&h, v, o.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		changed, err := h.object(o.ID, o.Name, o.Revision)
+		if err != nil {
+			return nil, err
+		}
+		if !bytes.Equal(changed.Body, o.Body) {
+			stored, err := l.o.Objects.PutObjects(ctx, changed)
+			if stepwell.CodeOf(err) == stepwell.CodeConflict && revision == store.AnyRevision && tries < changeTries {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			o = &stored[0]
+		}
+		return l.version(ctx, o, h, version)
+	}
+}
+
+func versionArchived(name string, version int) error {
+	return conflict("take it out of the archive first, or name another version", "version %d of the pipeline %s is archived", version, name)
+}
+
+func conflict(hint, format string, args ...any) error {
+	return stepwell.Errorf(stepwell.CodeConflict, hint, format, args...)
 }

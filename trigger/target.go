@@ -21,7 +21,7 @@ const (
 type Target struct {
 	Type     string          `json:"type,omitempty" enum:"workflow,action" doc:"Defaults to the one whose field is given."`
 	Workflow string          `json:"workflow_id,omitempty" maxLength:"255" doc:"A stored pipeline, by id or name."`
-	Version  *int            `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"Defaults to the newest when it fires, which 0 stands for too."`
+	Version  *int            `json:"workflow_version,omitempty" minimum:"0" maximum:"1000000" doc:"Defaults to the one that is active when it fires, which 0 stands for too."`
 	Action   string          `json:"action_type,omitempty" maxLength:"200" example:"util.log"`
 	Params   resource.Object `json:"params,omitzero" doc:"Data from outside does not replace them. Those of an action may hold templates, in which {{ event }} is the data from outside."`
 	// Overridable is for pipelines.
@@ -104,7 +104,7 @@ func (t *Target) Check() error {
 		}
 	}
 	if t.Version != nil && t.Type == TargetAction {
-		return stepwell.Invalid("leave it out for the newest version", "callback.workflow_version is not a version of a pipeline")
+		return stepwell.Invalid("leave it out for the active version", "callback.workflow_version is not a version of a pipeline")
 	}
 	if err := t.checkOverridable(); err != nil {
 		return err

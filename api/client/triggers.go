@@ -24,6 +24,25 @@ func (c *Client) PipelineVersion(ctx context.Context, id string, version int) (*
 	return get[api.PipelineVersion](ctx, c, at("pipelines", id, "versions", strconv.Itoa(version)), nil)
 }
 
+// ActivateVersion makes a version the one that is started where none is named. ifMatch is an ETag of the pipeline.
+func (c *Client) ActivateVersion(ctx context.Context, id string, version int, ifMatch string) (*api.PipelineVersion, error) {
+	return c.changeVersion(ctx, id, version, "activate", ifMatch)
+}
+
+// ArchiveVersion takes a version out of use: it is not started any more. ifMatch is an ETag of the pipeline.
+func (c *Client) ArchiveVersion(ctx context.Context, id string, version int, ifMatch string) (*api.PipelineVersion, error) {
+	return c.changeVersion(ctx, id, version, "archive", ifMatch)
+}
+
+// UnarchiveVersion takes a version into use again. ifMatch is an ETag of the pipeline.
+func (c *Client) UnarchiveVersion(ctx context.Context, id string, version int, ifMatch string) (*api.PipelineVersion, error) {
+	return c.changeVersion(ctx, id, version, "unarchive", ifMatch)
+}
+
+func (c *Client) changeVersion(ctx context.Context, id string, version int, verb, ifMatch string) (*api.PipelineVersion, error) {
+	return send[api.PipelineVersion](ctx, c, http.MethodPost, at("pipelines", id, "versions", strconv.Itoa(version), verb), nil, "If-Match", ifMatch)
+}
+
 // DiffPipeline compares two versions; to 0 is the newest.
 func (c *Client) DiffPipeline(ctx context.Context, id string, from, to int) (*api.PipelineDiff, error) {
 	return get[api.PipelineDiff](ctx, c, at("pipelines", id, "diff"), url.Values{"from": {strconv.Itoa(from)}, "to": {strconv.Itoa(to)}})

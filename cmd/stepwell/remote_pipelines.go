@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/url"
@@ -12,12 +13,13 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/definition"
+	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/view"
 )
 
 func pipelines() *resource {
 	return &resource{path: "pipelines", items: "pipelines", what: "pipeline",
-		columns: []view.Column{{"ID", "pipeline_id"}, {"NAME", "name"}, {"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"ARCHIVED", "archived"}, {"UPDATED", "updated_at"}},
+		columns: []view.Column{{"ID", "pipeline_id"}, {"NAME", "name"}, {"VERSION", "version"}, {"ACTIVE", "active_version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"ARCHIVED", "archived"}, {"UPDATED", "updated_at"}},
 		filters: []filter{{"archived", "archived", "`true` for archived ones, any for all"}}}
 }
 
@@ -26,21 +28,26 @@ func (p *program) newPipelinesCommand() *cobra.Command {
 	return p.group("pipelines", []string{"pipeline"}, "Manage stored pipelines and their versions", "Manage stored pipelines and their versions. A pipeline is named by its id or its name.",
 		p.listing(r, "List the stored pipelines"), p.showing(r, "Show a pipeline"),
 		p.sending("create FILE", "Store a pipeline", "POST", func([]string) string { return pathTo("pipelines") }, &documentFlags{}, "name", "Stored pipeline %s."),
-		p.sending("update ID FILE", "Store a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{}, "name", "Stored pipeline %s."),
-		p.newVersionsCommand(r), p.newDiffCommand(r), p.newStartCommand(), p.newArchiveCommand(r, "archive", true), p.newArchiveCommand(r, "unarchive", false),
+		p.sending("update ID FILE", "Store a new version of a pipeline", "PUT", func(args []string) string { return r.at(args[0]) }, &documentFlags{changes: true}, "name", "Stored pipeline %s."),
+		p.newVersionsCommand(r), p.newDiffCommand(r), p.newActivateCommand(r), p.newStartCommand(), p.newArchiveCommand(r, "archive", true), p.newArchiveCommand(r, "unarchive", false),
 		p.deleting(r, "Delete a pipeline; its executions keep what they run"))
 }
 
 // documentFlags send a pipeline document.
 type documentFlags struct {
-	note  string
-	draft bool
-	file  string
+	note     string
+	draft    bool
+	changes  bool // there is a version already
+	activate bool
+	file     string
 }
 
 func (d *documentFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&d.note, "note", "", "`text` that says what has changed")
 	f.BoolVar(&d.draft, "draft", false, "store it also when it has problems")
+	if d.changes {
+		f.BoolVar(&d.activate, "activate", true, "make the new version the active one, unless it has problems")
+	}
 }
 
 // take implements taker.
@@ -56,26 +63,32 @@ func (d *documentFlags) body(p *program) (object, error) {
 	if d.draft {
 		o["draft"] = true
 	}
+	if d.changes && !d.activate {
+		o["activate"] = false
+	}
 	return o, nil
 }
 
 func (p *program) newVersionsCommand(r *resource) *cobra.Command {
-	columns := []view.Column{{"VERSION", "version"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}
+	columns := []view.Column{{"VERSION", "version"}, {"ACTIVE", "active"}, {"ARCHIVED", "archived"}, {"STEPS", "step_count"}, {"DRAFT", "draft"}, {"AUTHOR", "author"}, {"CREATED", "created_at"}, {"NOTE", "note"}}
 	return p.asking("versions ID", "List the versions of a pipeline, newest first", func(ctx context.Context, q *request) error {
 		rows, err := pages(ctx, q.client, r.at(q.args[0], "versions"), "versions", url.Values{}, maxList)
 		if err != nil {
 			return err
 		}
-		return q.table(rows, columns, "no versions")
+		return q.show(rows, func() error {
+			for _, row := range rows {
+				row["archived"] = row["status"] == pipeline.StatusArchived
+			}
+			return view.WriteTable(p.out, columns, rows)
+		})
 	})
 }
 
 func (p *program) newDiffCommand(r *resource) *cobra.Command {
 	return p.asking("diff ID FROM TO", "Show what has changed between two versions", func(ctx context.Context, q *request) error {
-		for _, n := range q.args[1:] {
-			if _, err := strconv.Atoi(n); err != nil {
-				return stepwell.Invalid("`stepwell pipelines versions` lists them", "%q is not a version", n)
-			}
+		if err := areVersions(q.args[1:]...); err != nil {
+			return err
 		}
 		answer, err := q.call(ctx, "GET", r.at(q.args[0], "diff"), url.Values{"from": {q.args[1]}, "to": {q.args[2]}}, nil)
 		if err != nil {
@@ -86,6 +99,28 @@ func (p *program) newDiffCommand(r *resource) *cobra.Command {
 			_, err := fmt.Fprint(p.out, view.Printable(text))
 			return err
 		})
+	})
+}
+
+func areVersions(args ...string) error {
+	for _, n := range args {
+		if v, err := strconv.Atoi(n); err != nil || v < 1 {
+			return stepwell.Invalid("`stepwell pipelines versions` lists them", "%q is not a version", n)
+		}
+	}
+	return nil
+}
+
+func (p *program) newActivateCommand(r *resource) *cobra.Command {
+	return p.asking("activate ID VERSION", "Make a version the one that is started where none is named", func(ctx context.Context, q *request) error {
+		if err := areVersions(q.args[1]); err != nil {
+			return err
+		}
+		answer, err := q.call(ctx, "POST", r.at(q.args[0], "versions", q.args[1], "activate"), nil, nil)
+		if err != nil {
+			return err
+		}
+		return p.answered(q.connection, answer, "pipeline %s: version %s is active", view.Cell(answer["name"]), q.args[1])
 	})
 }
 
@@ -114,7 +149,7 @@ func (p *program) newStartCommand() *cobra.Command {
 	cmd.Flags().StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	cmd.Flags().BoolVarP(&f.follow, "follow", "f", false, "show its log until it has ended")
 	cmd.Flags().BoolVarP(&f.wait, "wait", "w", false, "wait until it has ended, and show it")
-	cmd.Flags().IntVar(&f.version, "version", 0, "`number` of the version; the newest without it")
+	cmd.Flags().IntVar(&f.version, "version", 0, "`number` of the version; the active one without it")
 	cmd.Flags().StringVar(&f.project, "project", "", "`id` of a project whose processed items the execution counts")
 	return cmd
 }
@@ -162,7 +197,7 @@ func (p *program) startStored(c *connection, pipeline string, f *startFlags) err
 	})
 }
 
-// declaredParams reads -p flags as `run` does: each as the type that the stored pipeline declares for it. version 0 is the newest.
+// declaredParams reads -p flags as `run` does: each as the type that the stored pipeline declares for it. version 0 is the active one.
 func declaredParams(ctx context.Context, client *client.Client, name string, version int, flags []string) (map[string]any, error) {
 	if len(flags) == 0 {
 		return map[string]any{}, nil
@@ -172,7 +207,7 @@ func declaredParams(ctx context.Context, client *client.Client, name string, ver
 		return nil, err
 	}
 	text := stored.Document
-	if version > 0 && version != stored.Version {
+	if version = cmp.Or(version, stored.Active); version != stored.Version {
 		v, err := client.PipelineVersion(ctx, stored.ID, version)
 		if err != nil {
 			return nil, err
@@ -187,12 +222,29 @@ func declaredParams(ctx context.Context, client *client.Client, name string, ver
 }
 
 func (p *program) newArchiveCommand(r *resource, name string, archived bool) *cobra.Command {
-	short := map[bool]string{true: "Take a pipeline out of use; nothing starts it any more", false: "Take a pipeline into use again"}[archived]
-	return p.asking(name+" ID", short, func(ctx context.Context, q *request) error {
+	var version int
+	short := map[bool]string{true: "Take a pipeline, or one of its versions, out of use; nothing starts it any more", false: "Take a pipeline, or one of its versions, into use again"}[archived]
+	cmd := p.asking(name+" ID", short, func(ctx context.Context, q *request) error {
+		if q.flags.Changed("version") {
+			return p.archiveVersion(ctx, q, r, name, strconv.Itoa(version))
+		}
 		answer, err := q.call(ctx, "PUT", r.at(q.args[0]), nil, object{"archived": archived})
 		if err != nil {
 			return err
 		}
 		return p.answered(q.connection, answer, "pipeline %s: "+name+"d", view.Cell(answer["name"]))
 	})
+	cmd.Flags().IntVar(&version, "version", 0, "`number` of a version; the whole pipeline without it")
+	return cmd
+}
+
+func (p *program) archiveVersion(ctx context.Context, q *request, r *resource, verb, version string) error {
+	if err := areVersions(version); err != nil {
+		return err
+	}
+	answer, err := q.call(ctx, "POST", r.at(q.args[0], "versions", version, verb), nil, nil)
+	if err != nil {
+		return err
+	}
+	return p.answered(q.connection, answer, "pipeline %s: version %s "+verb+"d", view.Cell(answer["name"]), version)
 }
