@@ -233,6 +233,7 @@ func (d *Desk) ended(o *wire.Outcome, segment bool, e *worker.Ended) error {
 		case o.Defer || after > 0:
 			e.Err = &action.RetryError{After: after, Defer: o.Defer, Err: err}
 		}
+		e.Err = used(o.Output, e.Err)
 	case wire.Waiting:
 		if o.Wait == nil {
 			return stepwell.Invalid(`give "wait"`, "a waiting step without its wait")
@@ -369,4 +370,15 @@ func level(name string) slog.Level {
 		return slog.LevelError
 	}
 	return slog.LevelInfo
+}
+
+// used is the error of a failed outcome with the usage that its output tells of.
+func used(output json.RawMessage, err error) error {
+	var told struct {
+		Usage json.RawMessage `json:"usage"`
+	}
+	if json.Unmarshal(output, &told) != nil || len(told.Usage) == 0 { // most tell of none
+		return err
+	}
+	return action.Used(told.Usage, err)
 }

@@ -161,6 +161,9 @@ func (a *attempt) failed(err, wish error) engine.Event {
 	if !ev.Defer { // it was not taken
 		ev.Cost = a.price(action.UsedBy(wish))
 	}
+	if a.r.o.Lent {
+		ev.Output = action.UsedBy(wish) // the other process counts it
+	}
 	ev.Failure = a.failure(err)
 	if at, ok := errors.AsType[*action.MemberError](wish); ok {
 		for _, m := range a.Task.Members {

@@ -202,7 +202,7 @@ const (
 type Outcome struct {
 	ID
 	Status       string          `json:"status"`
-	Output       json.RawMessage `json:"output,omitempty"` // of a completed one: an object
+	Output       json.RawMessage `json:"output,omitempty"` // of a completed one: an object; of a failed one {"usage": …}, if it has used what its service counts
 	Error        *Error          `json:"error,omitempty"`  // of a failed or skipped one
 	Permanent    bool            `json:"permanent,omitempty"`
 	RetryAfterMS int64           `json:"retry_after_ms,omitempty"`

@@ -188,7 +188,7 @@ func (w *Worker) outcomeOf(t *task, ev *engine.Event) *wire.Outcome {
 	case engine.Waiting:
 		o.Status, o.Wait = wire.Waiting, w.wait(ev)
 	default:
-		o.Status, o.Permanent, o.Defer = wire.Failed, ev.Permanent, ev.Defer
+		o.Status, o.Permanent, o.Defer, o.Output = wire.Failed, ev.Permanent, ev.Defer, ev.Output
 		o.RetryAfterMS = int64((ev.After + time.Millisecond - 1) / time.Millisecond)
 		w.addMembers(o, t, ev)
 	}
