@@ -451,3 +451,43 @@ func TestReplacedAttempt(t *testing.T) {
 		}
 	}
 }
+
+// TestTwoAttempts has another attempt of the same step do all its work while the first one copies a file, of which it takes the part for a leftover:
+// both store every file and spawn its step, which is there once.
+func TestTwoAttempts(t *testing.T) {
+	for when, verify := range map[string]bool{"before verifying": true, "before publishing": false, "behind the name": false} {
+		src, dst, params := faulty(t)
+		params["verify"], params["spawn"] = verify, map[string]any{"action": "util.exec", "name": "probe"}
+		h, once := newHost(), false
+		other := func() {
+			if once {
+				return
+			}
+			once = true
+			if res, err := runCopy(t, newCopier(), h, params); err != nil || res.Failed != 0 || res.Spawned != 3 {
+				t.Errorf("%s, the other attempt: %+v, error %v", when, res, err)
+			}
+		}
+		c := newCopier()
+		c.ops.create = func(root *os.Root, name string) (targetFile, error) {
+			f, err := systemOps().create(root, name)
+			return &watched{targetFile: f, onClose: func() {
+				if when != "behind the name" {
+					other()
+				}
+			}}, err
+		}
+		c.ops.link = func(root *os.Root, from, to string) error {
+			err := systemOps().link(root, from, to)
+			if when == "behind the name" {
+				other()
+			}
+			return err
+		}
+		res, err := runCopy(t, c, h, params)
+		if err != nil || res.Failed != 0 || res.Copied != 3 || res.Spawned != 3 || len(h.steps) != 3 {
+			t.Errorf("%s: %+v, %d steps, error %v", when, res, len(h.steps), err)
+		}
+		onlyWhole(t, src, dst)
+	}
+}

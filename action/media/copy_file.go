@@ -167,14 +167,25 @@ func (g *ingest) findKnown(e *entry, s Stored, lazy *lazyHash) (Stored, bool, er
 	return s, false, nil
 }
 
-// copyTo writes the part file, verifies it and gives it its name. taken: the name was used meanwhile.
+// copyTo writes the part file, verifies it and gives it its name. taken: the name was used meanwhile. A part that is gone was taken for a leftover
+// by another attempt of this step, which is at work too: another try finds the file stored, or stores it.
 func (g *ingest) copyTo(s Stored, target string, info fs.FileInfo, expect string) (_ Stored, taken bool, err error) {
 	part := partPrefix(g.id) + uuid.NewString()[:8] + ".part"
 	defer func() {
-		if rmErr := g.dst.Remove(part); rmErr != nil && !errors.Is(rmErr, fs.ErrNotExist) && err == nil {
+		if rmErr := removeIfThere(g.dst, part); rmErr != nil && err == nil {
 			err = destinationFault(rmErr)
 		}
 	}()
+	stored, taken, err := g.storePart(s, part, target, info, expect)
+	if f, ok := errors.AsType[*fault](err); ok && f.side == "destination" && notThere(f.err) {
+		if _, statErr := g.dst.Lstat(part); notThere(statErr) {
+			return s, false, stepwell.Errorf(stepwell.CodeUnavailable, "another attempt of this step may be at work", "the unfinished copy of %s has been removed from the destination", s.Source)
+		}
+	}
+	return stored, taken, err
+}
+
+func (g *ingest) storePart(s Stored, part, target string, info fs.FileInfo, expect string) (_ Stored, taken bool, err error) {
 	sum, err := g.writePart(s, part, info)
 	if err != nil {
 		return s, false, err
@@ -271,7 +282,7 @@ func (g *ingest) publish(part, target string) (taken bool, err error) {
 		}
 		err = g.dst.Rename(part, target)
 	case err == nil:
-		err = g.dst.Remove(part)
+		err = removeIfThere(g.dst, part)
 	}
 	if err == nil {
 		err = syncDir(g.dst, dir)
