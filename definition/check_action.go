@@ -35,6 +35,9 @@ func (c *checker) action(here located, in loops) {
 	step, path := here.step(), here.path()
 	src := source{at: step.At, loose: step.loose, pos: step.Pos, base: path, scope: here.scope, index: here.index, in: in}
 	a, err := c.actionNamed(step.Action)
+	settings := src
+	settings.site = inSettings
+	c.members(step.Settings, nil, "settings", &settings)
 	switch {
 	case err != nil:
 		c.Fail(posOf(step, "action"), path+".action", fmt.Sprintf("the action %q is described wrongly: %v", step.Action, err), "this is a mistake in the action, not in the document")
@@ -51,6 +54,7 @@ func (c *checker) action(here located, in loops) {
 	default:
 		c.mismatches(here, a.checker.CheckTemplated(step.Params), false)
 		c.repeated(here, a.spec)
+		c.limits(here, a.spec)
 		c.validate(here, step.Action, step.Params)
 		c.members(step.Params, a.spec.Params, "params", &src)
 		return

@@ -72,6 +72,7 @@ func (c *checker) dependencies(s *scope, i int) {
 	if len(step.DependsOn) == 0 {
 		deps = c.usual(s, i, deps)
 	}
+	deps = c.source(s, i, deps)
 	if c.def.Settings.Sequential && i > 0 && !slices.Contains(deps, int32(i-1)) {
 		deps = append(deps, int32(i-1))
 	}
@@ -224,6 +225,8 @@ func (c *checker) cycle(s *scope, cycle []int32) {
 	if len(cycle) > 1 {
 		if k := slices.Index(step.DependsOn, s.list[cycle[1]].ID); k >= 0 {
 			pos = posOf(step, "depends_on/"+itoa(k))
+		} else if step.Source == s.list[cycle[1]].ID {
+			pos = posOf(step, "source")
 		}
 	}
 	hint := "each of these steps waits for the next"

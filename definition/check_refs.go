@@ -221,10 +221,15 @@ func (c *checker) ref(ref *expr.Ref, src *source) (message, hint string, warning
 	case "execution":
 		return c.executionRef(ref, src)
 	case "project", "lesson":
-		return "", "", false
+		return c.aboutRef(ref, root, ref.Path[1:])
 	}
-	if src.raw && (src.names == nil || slices.Contains(src.names, root)) {
+	switch {
+	case src.raw && (src.names == nil || slices.Contains(src.names, root)): // the handler's own
 		return "", "", false
+	case root == "source":
+		return c.sourceRef(ref, src)
+	case root == "settings":
+		return c.settingRef(ref, src)
 	}
 	return c.unknownRoot(ref, src)
 }
@@ -358,6 +363,10 @@ func (c *checker) unknownRoot(ref *expr.Ref, src *source) (message, hint string,
 		return message, instead[root], false
 	case c.declared[root]:
 		return message, "write params." + root, false
+	case root == "settings":
+		return message, settingsHint(src), false
+	case root == "source":
+		return message, sourceHint(src), false
 	case isStep:
 		return message, "write " + stepPath(root) + ".outputs", false
 	}

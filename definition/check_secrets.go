@@ -18,6 +18,7 @@ const (
 	inLoop                  // the list of a for_each
 	inOutputs               // of the pipeline
 	inKey                   // of settings.concurrency
+	inSettings              // of a step
 )
 
 // recorded is the reason that a place may read no secret, and the alternative.
@@ -26,6 +27,7 @@ var recorded = map[site][2]string{
 	inCondition: {"how a condition was decided is recorded", "read it in the params of a step, and decide by that step's outputs"},
 	inLoop:      {"what for_each goes over is recorded", "read it in the params of the step that is repeated"},
 	inOutputs:   {"outputs are recorded", "give the name of the secret to whoever needs it"},
+	inSettings:  {"settings are shown with the step", "read the secret in the params of the step"},
 	inKey:       {"the key is recorded", "use params that are not secret"},
 }
 

@@ -118,6 +118,8 @@ func (d *decoder) stepKind(n *spec.Node, s *Step, kind, path string) {
 		message, hint string
 	}{
 		{"config", kind != "module", "config belongs to a module", "an action's values are called params"},
+		{"settings", kind != "action", "settings belong to an action", "only the params of an action read them"},
+		{"source", kind == "module", "source belongs to a step that works on a result", "a module takes its items from the steps in depends_on"},
 		{"merge", kind != "module", "merge belongs to a step that joins branches of a stream", "only a step with module: has items to merge"},
 		{"params", kind == "module", "params belong to an action", "a module's values are called config"},
 		{"params", kind == "steps", "a group has no params", "give them to the steps inside"},

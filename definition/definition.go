@@ -174,6 +174,8 @@ type Step struct {
 	Config         map[string]any `json:"config,omitempty" doc:"Values for a stream module."`                                                                              // of a module
 	Steps          []Step         `json:"steps,omitempty" spec:"before=params" minItems:"1" doc:"A group: steps that run together, usually once per element of for_each."` // a group
 	DependsOn      []string       `json:"depends_on,omitempty" aka:"needs,dependencies,after" doc:"Ids of steps beside this one that must end first."`
+	Source         string         `json:"source,omitempty" minLength:"1" maxLength:"100" doc:"The result that the step works on, source in its templates: media, the file of the lesson, or the id of a step beside it, which then ends first."`
+	Settings       map[string]any `json:"settings,omitempty" doc:"Values for the params of the action, settings in their templates: a model, a prompt. They may hold templates."`
 	Condition      string         `json:"condition,omitempty" aka:"if,when" doc:"Expression, with or without {{ }}; when it is false the step is skipped."`
 	OnFailure      string         `json:"on_failure,omitempty" enum:"fail,continue,retry" aka:"on_error" doc:"fail (default): the execution fails; continue: it goes on; retry: as fail, with the default retries."` // fail (default), continue, retry
 	Retry          *Retry         `json:"retry,omitempty" aka:"retry_policy"`

@@ -46,6 +46,8 @@ func actions() catalog {
 			{Name: "retries", Type: spec.Integer, Min: number(0), Max: number(10)},
 			{Name: "follow", Type: spec.Boolean},
 			{Name: "timeout", Type: spec.Duration},
+			{Name: "limit_seconds", Type: spec.Number, Default: 30, Limit: true},
+			{Name: "timeouts", Type: spec.Object, Fields: []spec.Field{{Name: "total", Type: spec.Duration, Limit: true}}},
 			{Name: "headers", Type: spec.Object},
 			{Name: "body", Type: spec.Any},
 			{Name: "checks", Type: spec.Array, Items: &spec.Field{Type: spec.Object, Fields: []spec.Field{

@@ -93,9 +93,15 @@ func stepSchema() map[string]any {
 		kinds = append(kinds, map[string]any{"required": []any{kind}})
 	}
 	s["oneOf"] = kinds
-	s["dependentRequired"] = map[string]any{"as": []any{"for_each"}, "max_concurrency": []any{"for_each"}, "max_failures": []any{"for_each"}, "config": []any{"module"}}
-	noParams := map[string]any{"properties": map[string]any{"params": false}}
-	s["dependentSchemas"] = map[string]any{"steps": noParams, "module": noParams}
+	s["dependentRequired"] = map[string]any{"as": []any{"for_each"}, "max_concurrency": []any{"for_each"}, "max_failures": []any{"for_each"}, "config": []any{"module"}, "settings": []any{"action"}}
+	without := func(keys ...string) map[string]any {
+		never := map[string]any{}
+		for _, key := range keys {
+			never[key] = false
+		}
+		return map[string]any{"properties": never}
+	}
+	s["dependentSchemas"] = map[string]any{"steps": without("params"), "module": without("params", "source")}
 	return s
 }
 

@@ -61,6 +61,7 @@ func eachValue(d *Definition, visit func(v any, set func(any))) {
 	}
 	everyStep(func(s *Step) {
 		object(&s.Params)
+		object(&s.Settings)
 		object(&s.Config)
 		if s.ForEach != nil {
 			slot(&s.ForEach.Items)

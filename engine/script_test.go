@@ -355,6 +355,9 @@ func (h *harness) advance(out *strings.Builder, by string) {
 	h.now = until
 }
 
+// aboutLesson is what "start about" is about.
+const aboutLesson = `{"project":{"name":"Biology"},"lesson":{"name":"Cells","media":{"path":"media:1/cells.mp4","bytes":12}}}`
+
 // again is the start of a new execution with the present one's seeds.
 func (h *harness) again(args []string) Event {
 	from, held := "", false
@@ -375,7 +378,8 @@ func (h *harness) again(args []string) Event {
 	h.no++
 	h.run, h.log, h.timers = New(h.plan, h.no, fmt.Sprintf("run-%d", h.no)), nil, nil
 	h.rows, h.keys = map[int32]StepRow{}, map[int32]string{}
-	return Event{Kind: Start, Begin: &Begin{Params: params, Seeds: seeds, Held: held, Revision: Revision}}
+	about, _ := expr.Marshal(map[string]any(h.run.About()))
+	return Event{Kind: Start, Begin: &Begin{Params: params, About: about, Seeds: seeds, Held: held, Revision: Revision}}
 }
 
 // event reads a command; args such as epoch=2 follow, and a JSON object or a quoted text.
@@ -406,6 +410,9 @@ func (h *harness) event(words []string, line string) Event {
 			ev.Begin.Params = json.RawMessage(line[i:])
 		}
 		_, ev.Begin.Held = args["held"]
+		if _, ok := args["about"]; ok {
+			ev.Begin.About = json.RawMessage(aboutLesson)
+		}
 		ev.Begin.Priority, _ = strconv.Atoi(args["priority"])
 		if r := args["revision"]; r != "" {
 			ev.Begin.Revision, _ = strconv.Atoi(r)

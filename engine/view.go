@@ -148,17 +148,18 @@ func (r *Run) scope(p place, reads []plan.Read) *Scope {
 			}
 		}
 	}
+	all := false
 	for _, read := range reads {
-		if read.Up == plan.ReadAll {
-			out.steps = r.allViews(p.s)
-			break
-		}
 		at := p.s
 		for up := read.Up; up > 0 && at != nil; up-- {
 			at = at.outer()
 		}
 		switch {
-		case at == nil:
+		case read.Source:
+			out.vars = append(out.vars, binding{"source", r.source(at, read)})
+		case read.Up == plan.ReadAll:
+			out.steps, all = r.allViews(p.s), true
+		case all || at == nil:
 		case read.Step < 0:
 			out.steps = append(out.steps, at.family(at.graph.Families[^read.Step].Name))
 		default:
@@ -166,6 +167,27 @@ func (r *Run) scope(p place, reads []plan.Read) *Scope {
 		}
 	}
 	return out
+}
+
+// source is the result that a step works on: a step's output result where it gave one, else its outputs.
+func (r *Run) source(at *scope, read plan.Read) any {
+	if read.Up == plan.ReadMedia {
+		if media := r.about.Media(); media != nil {
+			return media
+		}
+		return &expr.Absent{Why: "the execution has no lesson with a file"}
+	}
+	v := r.view(at, read.Step)
+	outputs, known := v.Attr("outputs")
+	if !known {
+		return &expr.Absent{Why: "the step " + v.id + " has not ended"}
+	}
+	if raw, ok := outputs.(expr.Raw); ok {
+		if result := raw.Member("result"); result != nil {
+			return result
+		}
+	}
+	return outputs
 }
 
 // describeOutcome gives handlers the outcome of their pipeline.

@@ -67,7 +67,7 @@ func (n *pathNode) eval(st *state) any {
 		if !ok {
 			if u, chained := v.(*undefined); chained {
 				longer := &undefined{path: u.path + strings.TrimPrefix(n.String(), n.root), parent: u.parent, key: u.key, off: n.off, absent: u.absent}
-				if i > 0 { // n itself led to something absent
+				if i > 0 || u.path == "" { // n itself led to something absent
 					longer.path = n.String()
 				}
 				return longer

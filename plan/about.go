@@ -1,29 +1,105 @@
 package plan
 
-import "github.com/stepwell/stepwell"
+import (
+	"cmp"
 
-// Needs names the first place whose templates cannot do without the execution's project, and without its lesson. "": there
-// is none.
-type Needs struct{ Project, Lesson string }
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/definition"
+)
 
-// CheckAbout is CodeInvalid when templates read a project or a lesson that an execution about these does not have.
+// Needs are the ids of the first steps that cannot do without the execution's project, its lesson, and the lesson's file: a
+// template reads it without a guard, or it is the step's source. "": there is none. Outputs stand for those of the pipeline.
+type Needs struct{ Project, Lesson, Media string }
+
+// needsOutputs is the place of the pipeline's outputs in Needs; no step can have this id.
+const needsOutputs = ":outputs"
+
+// CheckAbout is CodeInvalid when an execution about a project and a lesson lacks what the pipeline needs of them.
 func (p *Plan) CheckAbout(about map[string]any) error {
-	for _, n := range []struct{ name, place string }{{"lesson", p.Needs.Lesson}, {"project", p.Needs.Project}} {
-		if n.place != "" && about[n.name] == nil {
-			return stepwell.Invalid("start it for a "+n.name+", or guard what may be missing: | default(…)",
-				"the pipeline needs a %s: %s reads it", n.name, n.place)
-		}
+	lesson, _ := about["lesson"].(map[string]any)
+	switch {
+	case p.Needs.Lesson != "" && about["lesson"] == nil:
+		return missing("lesson", "start it for a lesson", p.Needs.Lesson)
+	case p.Needs.Media != "" && about["lesson"] == nil:
+		return missing("lesson", "start it for a lesson", p.Needs.Media)
+	case p.Needs.Media != "" && lesson["media"] == nil:
+		return missing("lesson with a file", "give the lesson its file first", p.Needs.Media)
+	case p.Needs.Project != "" && about["project"] == nil:
+		return missing("project", "start it for a lesson of a project", p.Needs.Project)
 	}
 	return nil
 }
 
-// need records the first place that needs the project or the lesson.
-func (c *compiler) need(root string) {
+func missing(what, remedy, step string) error {
+	place := "the step " + step
+	if step == needsOutputs {
+		place = "its outputs"
+	}
+	return stepwell.Invalid(remedy+", or guard the template: | default(…)", "the pipeline needs a %s: %s cannot do without", what, place)
+}
+
+// need records a reference to the project or the lesson that has no guard.
+func (c *compiler) need(path []string) {
 	at := &c.needs.Lesson
-	if root == "project" {
+	switch {
+	case path[0] == "project":
 		at = &c.needs.Project
+	case len(path) > 1 && path[1] == definition.SourceMedia:
+		at = &c.needs.Media
 	}
-	if *at == "" {
-		*at = c.place
+	*at = cmp.Or(*at, c.place)
+}
+
+// origin is what source means in the templates of a step.
+type origin struct {
+	level *level // nil: the file of the lesson
+	step  int32  // of the level's graph
+}
+
+// findSource sets the source of a step. One that has none of its own keeps that of the group around.
+func (c *compiler) findSource(l *level, i int, steps []definition.Step, sequential bool) error {
+	switch name := definition.SourceOf(steps, i, sequential, l.outer == nil); name {
+	case "":
+	case definition.SourceMedia:
+		c.source = &origin{}
+		if steps[i].Source != "" {
+			c.need([]string{"lesson", definition.SourceMedia})
+		}
+	default:
+		step, ok := l.graph.index[name]
+		if !ok || int(step) == i {
+			return stepwell.Invalid("", "the source %q is no other step beside it", name)
+		}
+		c.source = &origin{l, step}
 	}
+	return nil
+}
+
+// readSource adds what a template reads as source.
+func (c *compiler) readSource(reads []Read, l *level, guarded bool) []Read {
+	if c.source == nil {
+		return reads
+	}
+	if c.source.level == nil {
+		if !guarded {
+			c.need([]string{"lesson", definition.SourceMedia})
+		}
+		return append(reads, Read{Up: ReadMedia, Source: true})
+	}
+	up := int32(0)
+	for at := l; at != c.source.level; at = at.outer {
+		up++
+	}
+	c.marks = append(c.marks, mark{c.source.level.graph, c.source.step, []string{"outputs"}})
+	return append(reads, Read{Up: up, Step: c.source.step, Source: true})
+}
+
+// defines reports whether a for_each around a place gives its element the name.
+func (l *level) defines(name string) bool {
+	for at := l; at != nil; at = at.outer {
+		if at.as == name {
+			return true
+		}
+	}
+	return false
 }

@@ -80,6 +80,7 @@ type compiler struct {
 	weighted  bool
 	needs     Needs
 	place     string            // being compiled, for needs
+	source    *origin           // of the step being compiled; nil: none
 	queue     string            // of steps that name none: that of the group around
 	nested    []string          // names of the sub-pipelines being compiled, to stop a cycle
 	bodies    map[string]*Body  // sub-pipelines, compiled once
@@ -89,7 +90,8 @@ type compiler struct {
 // level is a graph and its surroundings, for finding the step that a template names.
 type level struct {
 	graph  *Graph
-	single bool // holds only the action of a for_each: not a place of its own for names
+	as     string // the element's name inside of a for_each
+	single bool   // holds only the action of a for_each: not a place of its own for names
 	outer  *level
 	all    bool   // all its steps are marked already
 	each   string // the element's name inside a group that runs once for each element a source found
@@ -129,7 +131,7 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 	}
 	c.families(g, steps)
 	for i := range steps {
-		if err := c.step(l, i, &steps[i], d); err != nil {
+		if err := c.step(l, i, steps, d); err != nil {
 			return nil, fmt.Errorf("step %s: %w", steps[i].ID, err)
 		}
 	}
@@ -148,9 +150,10 @@ func (c *compiler) graph(steps []definition.Step, d *definition.Definition, oute
 }
 
 // step is a straight line over the fields of one step.
-func (c *compiler) step(l *level, i int, s *definition.Step, d *definition.Definition) error {
+func (c *compiler) step(l *level, i int, steps []definition.Step, d *definition.Definition) error {
+	s := &steps[i]
 	out := &l.graph.Steps[i]
-	c.place = "the step " + s.ID
+	c.place = s.ID
 	out.ID, out.Name = s.ID, s.Name
 	if out.Name == s.ID {
 		out.Name = ""
@@ -161,6 +164,10 @@ func (c *compiler) step(l *level, i int, s *definition.Step, d *definition.Defin
 		if about, ok = c.cat.Spec(s.Action); !ok {
 			return stepwell.Invalid("", "unknown action %q", s.Action)
 		}
+	}
+	defer func(around *origin) { c.source = around }(c.source)
+	if err := c.findSource(l, i, steps, d.Settings.Sequential); err != nil {
+		return err
 	}
 	out.Policy = c.policy(s, d, about)
 	if err := c.dependencies(l.graph, i, s, d, about); err != nil {
@@ -184,6 +191,9 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 		about, _ := c.cat.Spec(s.Action)
 		if out.Params, err = params(s.Params, about.Params); err != nil {
 			return err
+		}
+		if out.Settings, err = params(s.Settings, nil); err != nil {
+			return fmt.Errorf("settings: %w", err)
 		}
 	case s.Module != "":
 		about, ok := c.cat.Spec(s.Module)
@@ -214,8 +224,10 @@ func (c *compiler) kind(l *level, out *Step, s *definition.Step, d *definition.D
 	default:
 		return stepwell.Invalid("", "has no action, module, pipeline or steps")
 	}
-	out.Reads = c.reads(l, out.Condition, out.Params)
+	c.place = s.ID
+	out.Reads = c.reads(l, out.Condition, out.Params, out.Settings)
 	out.Params.templates(out.needsFor)
+	out.Settings.templates(out.needsFor)
 	return nil
 }
 
@@ -235,7 +247,7 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 	if s.Independent {
 		g.FailFast = definition.FailFastOff
 	}
-	inner := &level{graph: g, single: true, outer: l, each: l.each}
+	inner := &level{graph: g, single: true, as: out.ForEach.As, outer: l, each: l.each}
 	if s.Independent {
 		inner.each = s.ForEach.As
 	}
@@ -257,7 +269,7 @@ func (c *compiler) forEach(l *level, out *Step, s *definition.Step, d *definitio
 		return err
 	}
 	out.Body = &Body{Graph: g, Single: true}
-	c.place = "the step " + s.ID
+	c.place = s.ID
 	out.Reads = c.reads(l, out.Condition, items)
 	return nil
 }
@@ -291,8 +303,10 @@ func (c *compiler) subPipeline(name string) (*Body, error) {
 		return b, nil
 	}
 	c.nested = append(c.nested, name)
-	defer func(queue string) { c.nested, c.queue = c.nested[:len(c.nested)-1], queue }(c.queue)
-	c.queue = "" // its own, wherever it runs
+	defer func(queue string, source *origin) {
+		c.nested, c.queue, c.source = c.nested[:len(c.nested)-1], queue, source
+	}(c.queue, c.source)
+	c.queue, c.source = "", nil // its own, wherever it runs
 	b := &Body{Pipeline: name, Def: sub.Parameters, Optional: optional(sub.Parameters, nil)}
 	if err := c.pipeline(b, sub); err != nil {
 		return nil, fmt.Errorf("pipeline %s: %w", name, err)
@@ -359,7 +373,7 @@ func (c *compiler) outputs(l *level, list []definition.Output) (*Outputs, error)
 	}
 	list = slices.SortedFunc(slices.Values(list), func(a, b definition.Output) int { return strings.Compare(a.Name, b.Name) })
 	out := &Outputs{}
-	c.place = "the pipeline's outputs"
+	c.place = needsOutputs
 	for _, o := range list {
 		v, err := CompileValue(o.Value)
 		if err != nil {

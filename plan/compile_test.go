@@ -163,7 +163,7 @@ func text(p *Plan) string {
 		graph(&b, p.Finally, "  ")
 	}
 	if p.Outputs != nil {
-		fmt.Fprintf(&b, "outputs %v read %v\n", p.Outputs.Names, p.Outputs.Reads)
+		fmt.Fprintf(&b, "outputs %v read %v\n", p.Outputs.Names, reads(p.Outputs.Reads))
 	}
 	return b.String()
 }
@@ -180,6 +180,19 @@ func levels(g *Graph) string {
 	return strings.Join(all, " | ")
 }
 
+// reads shows what templates read: {scopes outwards, step}, and which of it as source.
+func reads(list []Read) string {
+	var all []string
+	for _, r := range list {
+		source := ""
+		if r.Source {
+			source = " source"
+		}
+		all = append(all, fmt.Sprintf("{%d %d%s}", r.Up, r.Step, source))
+	}
+	return fmt.Sprint(all)
+}
+
 func graph(b *strings.Builder, g *Graph, in string) {
 	for _, s := range g.Spawners {
 		fmt.Fprintf(b, "%sname %s from %v exact %v\n", in, s.Name, s.Steps, s.Exact)
@@ -192,7 +205,7 @@ func graph(b *strings.Builder, g *Graph, in string) {
 			show any
 			when bool
 		}{{"action", s.Action, s.Action != ""}, {"deps", s.Deps, len(s.Deps) > 0}, {"names", s.Names, len(s.Names) > 0}, {"children", s.Children, len(s.Children) > 0},
-			{"reads", s.Reads, len(s.Reads) > 0}, {"kept", "", s.Keep}, {"scoped", "", s.Scoped}, {"secrets", "", s.Secrets}, {"conditional", "", s.Condition != nil}} {
+			{"reads", reads(s.Reads), len(s.Reads) > 0}, {"kept", "", s.Keep}, {"scoped", "", s.Scoped}, {"secrets", "", s.Secrets}, {"conditional", "", s.Condition != nil}} {
 			if part.when {
 				fmt.Fprintf(b, " %s", strings.TrimSpace(fmt.Sprint(part.name, " ", part.show)))
 			}
@@ -210,7 +223,7 @@ func graph(b *strings.Builder, g *Graph, in string) {
 				graph(b, s.Body.Finally, in+"    ")
 			}
 			if s.Body.Outputs != nil {
-				fmt.Fprintf(b, "%s  outputs %v read %v\n", in, s.Body.Outputs.Names, s.Body.Outputs.Reads)
+				fmt.Fprintf(b, "%s  outputs %v read %v\n", in, s.Body.Outputs.Names, reads(s.Body.Outputs.Reads))
 			}
 		}
 	}

@@ -33,6 +33,9 @@ func (c *compiler) dependencies(g *Graph, i int, s *definition.Step, d *definiti
 			}
 		}
 	}
+	if dep, ok := g.index[s.Source]; ok && s.Source != definition.SourceMedia {
+		out.Deps = append(out.Deps, dep)
+	}
 	if d.Settings.Sequential && i > 0 {
 		out.Deps = append(out.Deps, int32(i-1))
 	}

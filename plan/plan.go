@@ -93,6 +93,7 @@ type Step struct {
 	Name     string
 	Action   string
 	Params   *Value // nil: none
+	Settings *Value // read by Params; nil: none
 	Deps     []int32
 	Names    []string // dependencies on spawned steps by name
 	Children []int32
@@ -171,10 +172,12 @@ func (s *Step) Does() string {
 	return s.Action
 }
 
-// Read names a step read by a template: Up scopes outwards, then the step's index there, or ^ the index of a family.
+// Read names a step read by a template: Up scopes outwards, then the step's index there, or ^ the index of a family. Source
+// says that the template reads its result as source, not the step under its id.
 type Read struct {
-	Up   int32
-	Step int32
+	Up     int32
+	Step   int32
+	Source bool
 }
 
 // Body is the graph inside a group, a for_each or a sub-pipeline.

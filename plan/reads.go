@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/stepwell/stepwell/definition"
@@ -11,6 +12,9 @@ import (
 // no list of names covers.
 const ReadAll = -1
 
+// ReadMedia as Read.Up stands for the file of the lesson, read as source.
+const ReadMedia = -2
+
 // reads lists the steps that a condition and values read, and marks them to be kept.
 func (c *compiler) reads(l *level, cond *expr.Template, values ...*Value) []Read {
 	var out []Read
@@ -20,7 +24,10 @@ func (c *compiler) reads(l *level, cond *expr.Template, values ...*Value) []Read
 				c.triggered = append(c.triggered, ref.Path[1])
 			}
 			if root := ref.Path[0]; (root == "project" || root == "lesson") && !ref.Guarded {
-				c.need(root)
+				c.need(ref.Path)
+			}
+			if ref.Path[0] == "source" && !l.defines("source") {
+				out = c.readSource(out, l, ref.Guarded)
 			}
 			if ref.Path[0] != "steps" {
 				continue
@@ -53,12 +60,16 @@ func (c *compiler) reads(l *level, cond *expr.Template, values ...*Value) []Read
 		visit(cond)
 	}
 	slices.SortFunc(out, func(a, b Read) int {
-		if a.Up != b.Up {
-			return int(a.Up - b.Up)
-		}
-		return int(a.Step - b.Step)
+		return cmp.Or(cmp.Compare(a.Up, b.Up), cmp.Compare(a.Step, b.Step), cmp.Compare(a.source(), b.source()))
 	})
 	return slices.Compact(out)
+}
+
+func (r Read) source() int {
+	if r.Source {
+		return 1
+	}
+	return 0
 }
 
 // mark is a read to be recorded once every body is compiled: templates may name later steps.

@@ -108,7 +108,7 @@ func (c *compiler) segment(l *level, steps []definition.Step, members []int, d *
 	if at.Params, err = c.segmentParams(l, steps, members, d); err != nil {
 		return err
 	}
-	c.place = "the step " + at.ID
+	c.place = at.ID
 	at.Reads = c.reads(l, nil, at.Params)
 	at.Params.templates(at.needsFor)
 	at.Scoped = true // map and filter read the step's scope

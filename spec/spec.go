@@ -101,6 +101,7 @@ type Field struct {
 	Secret   bool     `json:"secret,omitempty"`                  // never shown
 	Raw      bool     `json:"-"`                                 // templates inside are left for the handler to render
 	Bare     bool     `json:"-"`                                 // of a Raw field: a text without {{ }} is an expression too
+	Limit    bool     `json:"-"`                                 // a time that must be shorter than the step's timeout
 	Names    []string `json:"-"`                                 // of a Raw field: names that the handler adds to those of every template; nil: unknown ones
 }
 

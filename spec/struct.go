@@ -123,6 +123,8 @@ func (f *Field) readTags(tag reflect.StructTag) {
 		case "", "zero", "not":
 		case "secret":
 			f.Secret = true
+		case "limit":
+			f.Limit = true
 		case "raw":
 			f.Raw = true
 		case "bare":

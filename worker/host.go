@@ -341,7 +341,10 @@ func (h *host) Eval(template string, extra map[string]any) (any, error) {
 	if failed := h.a.scopeError(); failed != nil {
 		return nil, failed
 	}
-	return v, err
+	if err != nil {
+		return nil, err
+	}
+	return h.a.localMedia(v)
 }
 
 // Scope implements action.Host.

@@ -90,14 +90,17 @@ type attempt struct {
 
 	opening   sync.Once
 	scope     expr.Scope
+	unset     error                  // why scope lacks the settings
 	input     atomic.Pointer[[]byte] // Input once it is complete: an abandoned attempt is concluded by another goroutine
 	advanced  atomic.Bool            // it has reported Advance
 	storeAway atomic.Bool            // its time ran out while it waited for the store
 	begun     atomic.Bool            // the handler has been called
 
-	calling sync.Mutex // serialises callback
-	owning  sync.Mutex
-	owned   *store.OutsideWork // work outside that the attempt has made known; guarded by owning
+	calling  sync.Mutex // serialises callback
+	owning   sync.Mutex
+	fetching sync.Mutex
+	file     string             // the lesson's, a local copy; guarded by fetching
+	owned    *store.OutsideWork // work outside that the attempt has made known; guarded by owning
 }
 
 func (a *attempt) begin(ctx context.Context, r *Runner, t *engine.Task) {
@@ -171,7 +174,7 @@ func noAction(who, name string) error {
 // render makes Params, Input and State. It may be called again after an error.
 func (a *attempt) render() error {
 	t, act, secrets := a.Task, a.act, a.r.o.Secrets
-	a.opening, a.scope = sync.Once{}, nil
+	a.opening, a.scope, a.unset = sync.Once{}, nil, nil
 	var v any
 	err := a.openState()
 	if err != nil {
@@ -185,6 +188,10 @@ func (a *attempt) render() error {
 		}
 	case t.Step.Params != nil:
 		scope := a.templateScope()
+		if a.unset != nil {
+			err = a.unset
+			break
+		}
 		if t.Step.Callback {
 			if scope, err = a.callbackScope(); err != nil {
 				return err
@@ -266,8 +273,13 @@ func (a *attempt) callHandler() (out any, err error) {
 				return err
 			}
 		}
+		params, err := a.localMedia(a.Params)
+		if err != nil {
+			return err
+		}
 		a.begun.Store(true)
-		out, err = a.act.Attempt(a.ctx, a.call(a.Params))
+		given, _ := params.(map[string]any)
+		out, err = a.act.Attempt(a.ctx, a.call(given))
 		return err
 	})
 	return out, err
@@ -298,6 +310,9 @@ func (a *attempt) call(params map[string]any) *action.Call {
 		Attempt: t.Attempt, Params: params, State: a.State, Deadline: deadline, Dir: t.Dir, GoesOn: t.GoesOn, Host: &a.host, Touch: o.Touch,
 		Trace: func() string { return engine.Traceparent(t.Execution, t.Idx, t.Attempt, a.started.UnixMicro()) }}
 	call.Epoch = t.Epoch
+	if t.About != nil && o.Touch != nil {
+		call.Touch = a.touch
+	}
 	if o.Allow != nil {
 		call.Allow = func(name string) error { return o.Allow(t.Step.Policy.Author, name) }
 	}

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/expr"
@@ -48,8 +49,21 @@ func (a *attempt) templateScope() expr.Scope {
 			under = a.Task.Scope
 		}
 		a.scope = a.r.o.Secrets.Scope(a.ctx, a.Task.Execution, under, a.Task.Step.Secrets)
+		a.scope, a.unset = a.withSettings(a.scope)
 	})
 	return a.scope
+}
+
+// withSettings adds the step's settings, rendered: templates in a value that a setting has read are never evaluated.
+func (a *attempt) withSettings(under expr.Scope) (expr.Scope, error) {
+	if a.Task.Step.Settings == nil {
+		return under, nil
+	}
+	settings, err := a.Task.Step.Settings.Render(under, a.Task.Limits)
+	if err != nil {
+		return under, fmt.Errorf("settings: %w", err)
+	}
+	return layered{extra: map[string]any{"settings": settings}, under: under}, nil
 }
 
 // scopeError is the reason that a template could not read a value, nil if there is none.
@@ -87,6 +101,14 @@ func (l layered) Lookup(name string) (any, bool) {
 
 // Watcher reports values that templates derive from secrets.
 func (l layered) Watcher() expr.Watcher { return expr.WatcherOf(l.under) }
+
+// Err is the reason that a value below could not be opened.
+func (l layered) Err() error {
+	if s, ok := l.under.(interface{ Err() error }); ok {
+		return s.Err()
+	}
+	return nil
+}
 
 // Keys lists the names, for hints in errors.
 func (l layered) Keys() []string {

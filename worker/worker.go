@@ -81,6 +81,9 @@ type Options struct {
 	Allow func(author *definition.Author, action string) error
 	// Touch is CodeDenied when steps may not touch a file or directory. Defaults to all.
 	Touch func(path string) error
+	// Media is the path of a local copy of a lesson's file, which lasts while the step runs. It is asked for when the params
+	// of a step name the file of its own execution. Defaults to leaving the name as it is.
+	Media func(ctx context.Context, ref, name string) (path string, err error)
 	// Price is the cost, in millionths of the unit of money, of an action's calls that took so many seconds and gave
 	// the outputs. Every call counts, also a failed or a waiting one. Defaults to none.
 	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64

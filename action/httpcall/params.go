@@ -60,7 +60,7 @@ type timeoutParams struct {
 	TLS       time.Duration `json:"tls" minimum:"0.001" doc:"TLS handshake; 10 s by default."`
 	FirstByte time.Duration `json:"first_byte" minimum:"0.001" doc:"From the end of the request to the first byte of the response; only ´total´ by default."`
 	Idle      time.Duration `json:"idle" minimum:"0.001" doc:"Without a byte of either body moving; 1 min by default."`
-	Total     time.Duration `json:"total" minimum:"0.001" doc:"The whole exchange. Less than the step's timeout, of which it takes 95 % by default."`
+	Total     time.Duration `json:"total" spec:"limit" minimum:"0.001" doc:"The whole exchange. Less than the step's timeout, of which it takes 95 % by default."`
 }
 
 type part struct {

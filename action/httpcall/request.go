@@ -28,7 +28,7 @@ func requestSpec() spec.Spec {
 			{Name: "method", Type: spec.String, Default: "GET", Doc: "The method."},
 			{Name: "headers", Type: spec.Object, Secret: true, Doc: "Headers."},
 			{Name: "body", Type: spec.Any, Doc: "The body: a text as it is, any other value as JSON."},
-			{Name: "timeout_seconds", Type: spec.Number, Default: 30, Min: ptr(1), Max: ptr(300), Doc: "Limit of the whole exchange, less than the step's timeout."},
+			{Name: "timeout_seconds", Type: spec.Number, Default: 30, Min: ptr(1), Max: ptr(300), Limit: true, Doc: "Limit of the whole exchange, less than the step's timeout."},
 			{Name: "include_metadata", Type: spec.Boolean, Default: false, Doc: "Whether there is an output `metadata`."},
 		},
 		Outputs: []spec.Field{
