@@ -3,6 +3,7 @@ package pipeline_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -62,7 +63,7 @@ func TestActiveVersion(t *testing.T) {
 	r.isActive(2)
 	r.starts("p", "2")
 	v, err := r.Activate(t.Context(), "p", 1, store.AnyRevision)
-	if err != nil || !v.Active || v.Version != 1 || v.Status != pipeline.StatusActive {
+	if err != nil || !v.Active || v.Version != 1 || v.Status != pipeline.StatusActive || v.ID != v.Pipeline+":1" {
 		t.Fatal(v, err)
 	}
 	r.isActive(1)
@@ -121,6 +122,24 @@ func TestArchivedVersion(t *testing.T) {
 	r.create(doc("p", "1"))
 	r.update("p", doc("p", "2"))
 	r.update("p", doc("p", "3"))
+	stored := func() (bodies []string) {
+		list, err := r.store.Objects(t.Context(), store.ObjectFilter{Kind: "pipeline_version", Limit: 10})
+		if err != nil || len(list) != 3 {
+			t.Fatal(list, err)
+		}
+		for _, o := range list {
+			if bodies = append(bodies, string(o.Body)); strings.Contains(string(o.Body), "status") || o.Revision != 1 {
+				t.Errorf("stored: %+v", o)
+			}
+		}
+		return bodies
+	}
+	before := stored()
+	defer func() {
+		if after := stored(); !slices.Equal(before, after) {
+			t.Errorf("versions have changed: %s, before %s", after, before)
+		}
+	}()
 	_, err := r.ArchiveVersion(t.Context(), "p", 3, true, store.AnyRevision)
 	wantCode(t, err, stepwell.CodeConflict)
 	if !strings.Contains(err.Error(), "active") || !strings.Contains(stepwell.HintOf(err), "activate another") {

@@ -51,6 +51,7 @@ func (p *Pipeline) Shown() *Pipeline { return p }
 
 // Version is one version of a stored pipeline. It never changes, but for Status and Active, which the pipeline knows.
 type Version struct {
+	ID       string        `json:"pipeline_version_id,omitempty" doc:"The pipeline's id, a colon and the number of the version."`
 	Pipeline string        `json:"pipeline_id"`
 	Version  int           `json:"version"` // from 1 without gaps
 	Name     string        `json:"name"`    // in the document
@@ -167,6 +168,7 @@ func (h head) stored(o *store.Object, problems definition.Problems) *Pipeline {
 func (v Version) object() (store.Object, error) {
 	body, err := json.Marshal(struct {
 		Version
+		ID     string `json:"pipeline_version_id,omitempty"`
 		Status string `json:"status,omitempty"`
 		Active bool   `json:"active,omitempty"`
 	}{Version: v})

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/stepwell/stepwell"
@@ -71,7 +72,8 @@ func (l *Library) version(ctx context.Context, o *store.Object, h head, version 
 
 // complete adds to a version what is not stored in it.
 func (h head) complete(v *Version, o, stored *store.Object) {
-	v.Created, v.Revision, v.Active, v.Status = resource.At(stored.Created), o.Revision, v.Version == h.active(), StatusActive
+	v.ID, v.Created, v.Revision = fmt.Sprintf("%s:%d", o.ID, v.Version), resource.At(stored.Created), o.Revision
+	v.Active, v.Status = v.Version == h.active(), StatusActive
 	if h.retired(v.Version) {
 		v.Status = StatusArchived
 	}

@@ -39,13 +39,14 @@ type documentFlags struct {
 	draft    bool
 	changes  bool // there is a version already
 	activate bool
+	given    *pflag.FlagSet
 	file     string
 }
 
 func (d *documentFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&d.note, "note", "", "`text` that says what has changed")
 	f.BoolVar(&d.draft, "draft", false, "store it also when it has problems")
-	if d.changes {
+	if d.given = f; d.changes {
 		f.BoolVar(&d.activate, "activate", true, "make the new version the active one, unless it has problems")
 	}
 }
@@ -63,8 +64,8 @@ func (d *documentFlags) body(p *program) (object, error) {
 	if d.draft {
 		o["draft"] = true
 	}
-	if d.changes && !d.activate {
-		o["activate"] = false
+	if d.given.Changed("activate") {
+		o["activate"] = d.activate
 	}
 	return o, nil
 }
