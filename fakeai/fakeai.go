@@ -161,7 +161,7 @@ func (s *Server) answering(handle func(*exchange) error) http.HandlerFunc {
 
 func (s *Server) authorize(x *exchange) error {
 	key, _ := strings.CutPrefix(x.r.Header.Get("Authorization"), "Bearer ")
-	x.asked.Authorized = key != ""
+	s.told(func() { x.asked.Authorized = key != "" })
 	if s.o.Key != "" && key != s.o.Key {
 		return &refusal{http.StatusUnauthorized, "invalid_api_key", "the API key is missing or not the one of --key"}
 	}
