@@ -31,9 +31,21 @@ type Execution struct {
 	Priority    int      `json:"priority,omitempty"`
 	Project     string   `json:"project,omitempty" doc:"The project whose processed items it counts; of a retry, which counts none, that of the execution that it retries."`
 	Lesson      string   `json:"lesson,omitempty" doc:"The lesson that it was started for; of a retry, that of the execution that it retries."`
-	Cost        Money    `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
-	Breached    string   `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
-	Held        string   `json:"held,omitempty" doc:"Why it does not go on, although it has not ended: no server can take it up."`
+	Usage
+	Cost     Money  `json:"cost,omitempty" doc:"Money spent by all attempts of its steps, exact to a millionth; missing when there was none."`
+	Breached string `json:"breached,omitempty" enum:"expected,maximum" doc:"Which promised duration has passed."`
+	Held     string `json:"held,omitempty" doc:"Why it does not go on, although it has not ended: no server can take it up."`
+}
+
+// Usage is what models have read and written in all attempts.
+type Usage struct {
+	InputTokens  int64   `json:"input_tokens,omitempty" doc:"Tokens that models have read, in all attempts; missing when there were none, as the other sums are."`
+	OutputTokens int64   `json:"output_tokens,omitempty" doc:"Tokens that models have written."`
+	AudioSeconds float64 `json:"audio_seconds,omitempty" doc:"Seconds of audio that models have read."`
+}
+
+func usageOf(u stepwell.Usage) Usage {
+	return Usage{u.InputTokens, u.OutputTokens, float64(u.AudioMillis) / 1000}
 }
 
 // Progress counts the steps of an execution.
@@ -53,22 +65,23 @@ type ExecutionDetail struct {
 
 // Step is one step of an execution.
 type Step struct {
-	ID         string          `json:"step_id" doc:"Its key: the id in the pipeline, or that of an iteration or a spawned step."`
-	Name       string          `json:"name,omitempty"`
-	Action     string          `json:"action,omitempty"`
-	Status     string          `json:"status" enum:"pending,queued,running,retrying,waiting,completed,failed,skipped,cancelled,timed_out"`
-	Attempt    int             `json:"attempt"`
-	Worker     string          `json:"worker_id,omitempty"`
-	Queued     Time            `json:"queued_at"`
-	Started    Time            `json:"started_at"`
-	Completed  Time            `json:"completed_at"`
-	DurationMS *int64          `json:"duration_ms"`
-	Until      *Time           `json:"until,omitempty" doc:"When a step that waits or retries goes on."`
-	Cost       Money           `json:"cost,omitempty" doc:"Of all its attempts."`
-	Params     json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
-	Outputs    json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
-	Error      *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
-	Items      *Items          `json:"items,omitempty" doc:"What became of the items of a stream step that has ended."`
+	ID         string `json:"step_id" doc:"Its key: the id in the pipeline, or that of an iteration or a spawned step."`
+	Name       string `json:"name,omitempty"`
+	Action     string `json:"action,omitempty"`
+	Status     string `json:"status" enum:"pending,queued,running,retrying,waiting,completed,failed,skipped,cancelled,timed_out"`
+	Attempt    int    `json:"attempt"`
+	Worker     string `json:"worker_id,omitempty"`
+	Queued     Time   `json:"queued_at"`
+	Started    Time   `json:"started_at"`
+	Completed  Time   `json:"completed_at"`
+	DurationMS *int64 `json:"duration_ms"`
+	Until      *Time  `json:"until,omitempty" doc:"When a step that waits or retries goes on."`
+	Usage
+	Cost    Money           `json:"cost,omitempty" doc:"Of all its attempts."`
+	Params  json.RawMessage `json:"params,omitempty" doc:"The rendered parameters, when they were asked for and are not those of the definition."`
+	Outputs json.RawMessage `json:"outputs,omitempty" doc:"When they were asked for."`
+	Error   *Failure        `json:"error" doc:"Why it failed or was skipped; null if it was not."`
+	Items   *Items          `json:"items,omitempty" doc:"What became of the items of a stream step that has ended."`
 }
 
 // Items are the counts of a stream step.
@@ -104,14 +117,14 @@ func executionOf(x *store.Execution) Execution {
 	return Execution{ID: x.ID, Held: held, Job: Ref(x.Job), Workflow: Ref(x.Workflow), Version: x.WorkflowVersion, Pipeline: x.Pipeline, Status: x.Status.String(),
 		Created: resource.At(x.Created), Started: resource.At(x.Started), Completed: resource.At(x.Ended), DurationMS: durationOf(x.Started, x.Ended),
 		Progress:    ProgressOf(&x.Progress),
-		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Project: x.Project, Lesson: x.Lesson, Cost: Money(x.Progress.Cost),
+		TriggerType: x.Trigger, TriggeredBy: Ref(x.Actor), Parent: Ref(x.Parent), Priority: x.Priority, Project: x.Project, Lesson: x.Lesson, Usage: usageOf(x.Progress.Usage), Cost: Money(x.Progress.Cost),
 		Breached: x.Progress.Breached}
 }
 
 // ProgressOf returns an execution's counts without cost and breach, which have their own fields.
 func ProgressOf(p *engine.Progress) Progress {
 	shown := *p
-	shown.Cost, shown.Breached = 0, ""
+	shown.Cost, shown.Usage, shown.Breached = 0, stepwell.Usage{}, ""
 	return shown
 }
 
@@ -130,7 +143,7 @@ func durationOf(started, ended time.Time) *int64 {
 // stepOf is the view of a step, without params and outputs.
 func (s *server) stepOf(execution string, r *store.Step) Step {
 	v := Step{ID: r.Key, Name: r.Name, Action: r.Action, Status: r.Status.String(), Attempt: r.Attempt, Worker: r.Worker,
-		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Cost: Money(r.Cost)}
+		Queued: micro(r.Queued), Started: micro(r.Started), Completed: micro(r.Ended), Error: s.failure(execution, r.Error), Usage: usageOf(r.Usage), Cost: Money(r.Cost)}
 	if r.Started > 0 {
 		v.DurationMS = durationOf(v.Started.Time, v.Completed.Time)
 	}

@@ -230,7 +230,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.wrap != nil {
 		written = o.wrap(written)
 	}
-	price := pricing(o.Prices, a.Actions, o.Log)
+	price := pricing(o.Prices, a.Actions, o.Now, o.Log)
 	conducting := conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, Limits: o.Limits,
 		Outage: outage, Price: price, Expect: expect, Now: o.Now, Log: o.Log}

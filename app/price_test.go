@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
 )
 
@@ -31,8 +32,33 @@ func TestPrice(t *testing.T) {
 		{"endless", app.Price{PerSecond: unit}, math.Inf(1), `{}`, 0},
 		{"beyond all bounds", app.Price{PerInputToken: math.MaxInt64}, 1, `{"usage":{"input_tokens":9000000000000000}}`, math.MaxInt64 / 1024},
 	} {
-		if got := c.price.Cost(1, c.seconds, json.RawMessage(c.outputs)); got != c.want {
+		if got := c.price.Cost(1, c.seconds, app.UsageOf(json.RawMessage(c.outputs))); got != c.want {
 			t.Errorf("%s: got %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
+func TestUsageOf(t *testing.T) {
+	for outputs, want := range map[string]stepwell.Usage{
+		`{"usage":{"input_tokens":5,"output_tokens":2}}`:                                  {InputTokens: 5, OutputTokens: 2},
+		`{"text":"x","usage":{"prompt_tokens":7,"completion_tokens":1,"total_tokens":8}}`: {InputTokens: 7, OutputTokens: 1},
+		`{"status":200,"body":{"usage":{"input_tokens":3,"seconds":1.25}}}`:               {InputTokens: 3, AudioMillis: 1250},
+		`{"text":"hello","duration":12.3456}`:                                             {AudioMillis: 12346},
+		`{"body":{"text":"hello","duration":2}}`:                                          {AudioMillis: 2000},
+		`{"usage":{"seconds":3},"text":"hello","duration":2}`:                             {AudioMillis: 3000},
+		`{"usage":"much","text":"hello","duration":2}`:                                    {AudioMillis: 2000},
+		`{"duration":7}`:   {}, // of a video
+		`{"usage":"much"}`: {},
+		`{"usage":{"input_tokens":-5,"seconds":-1}}`:                         {},
+		`{"usage":{"seconds":1e300}}`:                                        {AudioMillis: 1_000_000_000_000},
+		`{"usage":{"input_tokens":"5"},"body":{"usage":{"input_tokens":6}}}`: {},
+		`{"body":"usage"}`:                                                   {},
+		`{"items":[{"usage":{"input_tokens":5}}]}`:                           {},
+		`{"text":"hello","duration":"long"}`:                                 {},
+		`"usage"`:                                                            {}, `{"usage"`: {}, ``: {},
+	} {
+		if got := app.UsageOf(json.RawMessage(outputs)); got != want {
+			t.Errorf("%s: got %+v, want %+v", outputs, got, want)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/engine"
@@ -90,7 +91,8 @@ func (c *Conductor) answerEvent(a Answer, execution string, w *engine.Await) (en
 		ev.Output, ev.Loaded = []byte(ref), a.Outputs
 	}
 	if c.o.Price != nil && len(a.Outputs) > 0 { // the call has been paid when the wait began
-		ev.Cost = max(0, c.o.Price(w.Action, 0, 0, a.Outputs))
+		s := c.o.Price(w.Action, 0, time.Time{}, a.Outputs)
+		ev.Cost, ev.Usage = max(0, s.Cost), s.Usage
 	}
 	return ev, nil
 }

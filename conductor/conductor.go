@@ -57,9 +57,9 @@ type Options struct {
 	Secrets Secrets
 	// Revoke stops a task wherever it is. Defaults to nothing.
 	Revoke func(run int64, idx int32, epoch uint32)
-	// Price is the cost, in millionths of the unit of money, of an action's calls that took so many seconds and gave
-	// the outputs; it is called for a signal's outputs. Defaults to none.
-	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
+	// Price is what an action's calls have used and cost that began at a time and gave the outputs; it is called for a signal's
+	// outputs, with a zero time. Defaults to nothing.
+	Price func(action string, calls int, began time.Time, outputs json.RawMessage) stepwell.Spending
 	// Cancels reports whether the work that an action's steps leave outside can be stopped (action.Canceler): then it is
 	// written down with the commit that gives it up, and handed to Cancel, which must not wait for it. Defaults to no action.
 	Cancels func(action string) bool

@@ -183,7 +183,7 @@ func (r *Run) report(ev *Event) (bool, error) {
 func (r *Run) outcome(p place, ev *Event) {
 	n := p.node()
 	r.landed(p)
-	r.spend(p, ev.Cost)
+	r.spend(p, ev)
 	revoked := n.flags&revoking != 0
 	n.flags &^= revoking | underway
 	if ev.Kind == Waiting && ev.Wait.elsewhere() {

@@ -18,7 +18,7 @@ func (r *Run) settled(ev *Event) bool {
 	}
 	in := n.info
 	r.sleeping--
-	r.spend(p, ev.Cost)
+	r.spend(p, ev)
 	n.flags &^= underway
 	in.wait, in.loaded = nil, nil
 	r.got = arrival{worker: ev.Worker, started: in.started, input: ev.Input}

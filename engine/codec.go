@@ -14,7 +14,7 @@ import (
 //
 //	{"t":<µs>,"e":[…],"q":[[idx,n],…]}
 //
-// where an event is the array [2,idx,epoch,Δat,Δstarted(,output(,cost))] for a completed attempt — nearly
+// where an event is the array [2,idx,epoch,Δat,Δstarted(,output(,cost(,in,out,audio)))] for a completed attempt — nearly
 // all of them — and an object otherwise; Δat is relative to t, Δstarted to the event. "q" lists the
 // steps queued by the batch as runs of n indexes.
 type Batch struct {
@@ -77,12 +77,11 @@ func appendEvent(dst []byte, ev *Event, base int64) ([]byte, error) {
 			dst = append(dst, ',')
 			dst = appendOutput(dst, ev.Output)
 		}
-		if ev.Cost > 0 {
+		if s := (stepwell.Spending{Cost: ev.Cost, Usage: ev.Usage}); !s.None() {
 			if !ev.Kept {
 				dst = append(dst, ",null"...)
 			}
-			dst = append(dst, ',')
-			dst = strconv.AppendInt(dst, ev.Cost, 10)
+			dst = s.AppendList(dst)
 		}
 		return append(dst, ']'), nil
 	}
@@ -250,7 +249,7 @@ func decodeDone(raw json.RawMessage, base int64, ev *Event) error {
 	if err := json.Unmarshal(raw, &parts); err != nil {
 		return err
 	}
-	if len(parts) < 5 || len(parts) > 7 {
+	if len(parts) < 5 {
 		return fmt.Errorf("an event of %d parts", len(parts))
 	}
 	var n [5]int64
@@ -266,13 +265,11 @@ func decodeDone(raw json.RawMessage, base int64, ev *Event) error {
 	}
 	*ev = Event{Kind: Done, Idx: int32(n[1]), Epoch: uint32(n[2]), At: base + n[3]}
 	ev.Started = ev.At + n[4]
-	if len(parts) == 7 {
-		cost, err := strconv.ParseInt(string(parts[6]), 10, 64)
-		if err != nil {
-			return err
-		}
-		ev.Cost = cost
+	var s stepwell.Spending
+	if err := s.ReadList(parts[min(6, len(parts)):]); err != nil {
+		return err
 	}
+	ev.Cost, ev.Usage = s.Cost, s.Usage
 	if len(parts) < 6 || string(parts[5]) == "null" {
 		return nil
 	}

@@ -39,8 +39,10 @@ func everyKind(at int64) []Event {
 		{Kind: Done, At: at, Idx: 3, Epoch: 2, Started: at - 5000, Cost: math.MaxInt64},
 		{Kind: Done, At: at, Idx: 3, Epoch: 2, Started: at, Kept: true, Output: []byte(`{"x":[1,"]"]}`), Cost: 1},
 		{Kind: Done, At: at, Idx: 3, Epoch: 2, Started: at, Kept: true, Output: []byte("@blob"), Cost: 2},
-		{Kind: DoneAll, At: at, Idx: 3, Epoch: 2, Started: at, Kept: true, Output: []byte(`{"x":1}`), Parts: []Part{{Idx: 4, Kept: true, Output: []byte("@blob")}, {Idx: 5}}, Partial: true, Cost: 7},
-		{Kind: Failed, At: at, Idx: 3, Epoch: 2, Started: at, Failure: &Failure{Code: stepwell.CodeFailed, Message: "m"}, Cost: 9},
+		{Kind: Done, At: at, Idx: 3, Epoch: 2, Started: at, Usage: stepwell.Usage{InputTokens: math.MaxInt64, OutputTokens: 3}},
+		{Kind: Done, At: at, Idx: 3, Epoch: 2, Started: at, Kept: true, Output: []byte(`{"x":1}`), Cost: 1, Usage: stepwell.Usage{AudioMillis: 1}},
+		{Kind: DoneAll, At: at, Idx: 3, Epoch: 2, Started: at, Kept: true, Output: []byte(`{"x":1}`), Parts: []Part{{Idx: 4, Kept: true, Output: []byte("@blob")}, {Idx: 5}}, Partial: true, Cost: 7, Usage: stepwell.Usage{AudioMillis: 2500}},
+		{Kind: Failed, At: at, Idx: 3, Epoch: 2, Started: at, Failure: &Failure{Code: stepwell.CodeFailed, Message: "m"}, Cost: 9, Usage: stepwell.Usage{InputTokens: 7, OutputTokens: 1}},
 		{Kind: Failed, At: at, Idx: 3, Epoch: 2, Started: at, Failure: &Failure{Code: stepwell.CodeFailed, Message: "m"}, Member: 5, Partial: true,
 			Parts: []Part{{Idx: 3, Kept: true, Output: []byte("@blob")}, {Idx: 4, Failure: &Failure{Code: stepwell.CodeFailed, Message: "m"}}, {Idx: 5, StoppedBy: 5}}},
 		{Kind: Waiting, At: at, Idx: 1, Epoch: 1, Started: at - 1, Wait: &Wait{Await: true, Elsewhere: true, External: "approval:x", State: []byte("s")}, Cost: 1},
@@ -93,17 +95,17 @@ func TestBatchRoundTrip(t *testing.T) {
 // TestDoneIsShort: nearly all events are completed attempts, the log is made of them.
 func TestDoneIsShort(t *testing.T) {
 	done := Event{Kind: Done, At: beginning - 3, Idx: 17, Epoch: 1, Started: beginning - 1500, Output: []byte(`{"large":true}`)}
-	paid, kept := done, done
-	paid.Cost, kept.Cost, kept.Kept = 5, 6, true
-	raw, err := AppendBatch(nil, &Batch{At: beginning, Events: []Event{done, paid, kept}})
-	if want := `{"t":1767225600000000,"e":[[2,17,1,-3,-1497],[2,17,1,-3,-1497,null,5],[2,17,1,-3,-1497,{"large":true},6]]}`; err != nil || string(raw) != want {
+	paid, kept, used := done, done, done
+	paid.Cost, kept.Cost, kept.Kept, used.OutputTokens = 5, 6, true, 8
+	raw, err := AppendBatch(nil, &Batch{At: beginning, Events: []Event{done, paid, kept, used}})
+	if want := `{"t":1767225600000000,"e":[[2,17,1,-3,-1497],[2,17,1,-3,-1497,null,5],[2,17,1,-3,-1497,{"large":true},6],[2,17,1,-3,-1497,null,0,0,8,0]]}`; err != nil || string(raw) != want {
 		t.Errorf("%s, %v", raw, err)
 	}
 }
 
 func TestDamagedBatch(t *testing.T) {
 	for _, raw := range []string{``, `[]`, `{"t":1,"e":[[]]}`, `{"t":1,"e":[[3,1,1,0,0]]}`, `{"t":1,"e":[[2,1,-1,0,0]]}`, `{"t":1,"e":[[2,9999999999,1,0,0]]}`, `{"t":1,"e":[[2,1,1,0,"x"]]}`,
-		`{"t":1,"e":[[2,1,1,0,0,null,"x"]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1.5]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1,1]]}`, `{"t":1,"e":[{"k":19}]}`, `{"t":1,"e":[{"k":17,"o":"x"}]}`,
+		`{"t":1,"e":[[2,1,1,0,0,null,"x"]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1.5]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1,1]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1,1,1,"x"]]}`, `{"t":1,"e":[[2,1,1,0,0,null,1,1,1,1,1]]}`, `{"t":1,"e":[{"k":19}]}`, `{"t":1,"e":[{"k":17,"o":"x"}]}`,
 		`{"t":1,"e":[{"k":1}]}`, `{"t":1,"e":[{"k":5}]}`, `{"t":1,"e":[{"k":99}]}`, `{"t":1,"e":[{"k":0}]}`, `{"t":1,"e":[null]}`, `{"t":1,"e":["x"]}`,
 		`{"t":1,"e":[],"q":[[1,-1]]}`, `{"t":1,"e":[],"q":[[1,10000000],[1,1]]}`, `{"t":1,"e":[],"q":"x"}`} {
 		if b, err := DecodeBatch(1, []byte(raw)); stepwell.CodeOf(err) != stepwell.CodeInternal {

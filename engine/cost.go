@@ -1,24 +1,16 @@
 package engine
 
-import "math"
+import "github.com/stepwell/stepwell"
 
-// spend adds the cost of an attempt to its step and to the run.
-func (r *Run) spend(p place, cost int64) {
-	if cost <= 0 {
+// spend adds what an attempt has used and cost to its step, to the run and to the batch.
+func (r *Run) spend(p place, ev *Event) {
+	s := stepwell.Spending{Cost: ev.Cost, Usage: ev.Usage}
+	if s.None() {
 		return
 	}
 	if r.costs == nil {
-		r.costs = map[int32]int64{}
+		r.costs = map[int32]stepwell.Spending{}
 	}
-	idx := p.idx()
-	r.costs[idx] = addCost(r.costs[idx], cost)
-	r.cost = addCost(r.cost, cost)
-}
-
-// addCost stops at the greatest number that there is.
-func addCost(a, b int64) int64 {
-	if a > math.MaxInt64-b {
-		return math.MaxInt64
-	}
-	return a + b
+	r.costs[p.idx()] = r.costs[p.idx()].Plus(s)
+	r.cost, r.fx.Spent = r.cost.Plus(s), r.fx.Spent.Plus(s)
 }

@@ -17,7 +17,7 @@ func dump(r *Run) string {
 	fmt.Fprintf(&b, "run %v cause %v failure %s outputs %s created %d armed %d/%d ended %d window %d next %d seq %d\n", r.status, r.cause,
 		canonical(r.failure), r.outputs, r.began, r.armed, r.arming, r.ended, r.window, r.next, r.seq)
 	fmt.Fprintf(&b, "inflight %d sleeping %d tolerated %v counts %+v collected %d params %s\n", r.inflight, r.sleeping, r.tolerated, r.counts, r.collected, value(r.params))
-	fmt.Fprintf(&b, "load %v priority %d held %s cost %d %v breached %q\n", r.load, r.priority, canonical(r.held), r.cost, r.costs, r.breached)
+	fmt.Fprintf(&b, "load %v priority %d held %s cost %v %v breached %q\n", r.load, r.priority, canonical(r.held), r.cost, r.costs, r.breached)
 	for _, x := range r.ready {
 		fmt.Fprintf(&b, "ready %d %v p%d #%d\n", x.idx(), x.s.closed, x.priority, x.seq)
 	}

@@ -128,6 +128,7 @@ type StepRow struct {
 	// External is the key of the signal that ends a waiting step.
 	External string
 	Cost     int64 // of all its attempts, in millionths (1e-6) of the unit of money
+	stepwell.Usage
 	// Counted are the counts of a stream step whose Output lacks them: it did not complete, or Output is a reference.
 	Counted *Items
 	// Again says that a row of this index was written before: a store need not look for one otherwise.
@@ -173,6 +174,7 @@ type Effects struct {
 	Finished bool    // it became terminal
 	// Processed are items that count for the execution's project from now on: each once, whatever is restarted.
 	Processed Processed
+	Spent     stepwell.Spending // by the attempts of the batch
 }
 
 // Reset empties the effects and keeps the memory.
@@ -196,6 +198,7 @@ type Progress struct {
 	Percent   float64 `json:"percentage" minimum:"0" maximum:"100"` // ended ÷ total by weight, never above 100
 	// Cost is the cost of all attempts, superseded ones included, in millionths of the unit of money.
 	Cost int64 `json:"cost_micros,omitempty" hidden:"true"`
+	stepwell.Usage
 	// Breached says that the execution takes, or took, longer than its settings promise.
 	Breached string `json:"breached,omitempty" hidden:"true"` // BreachedExpected, BreachedMaximum
 }

@@ -47,6 +47,7 @@ type Event struct {
 	Input   []byte `json:"-"`           // rendered params, recorded with the step's row only
 	Kept    bool   `json:"-"`           // set by Apply: a template reads Output, so the record must hold it
 	Cost    int64  `json:"c,omitempty"` // of the attempt so far, in millionths of the unit of money; below zero counts as zero
+	stepwell.Usage
 
 	Parts   []Part `json:"-"`                 // results of the segment's other steps; of all its steps if it failed in parts
 	Partial bool   `json:"partial,omitempty"` // items have failed; the execution's status says so

@@ -49,7 +49,7 @@ func (m *monkey) repeat() bool {
 	}
 	m.history = append(m.history, fmt.Sprintf("retry of %v: %+v", from, *fc))
 	ev := m.again(from)
-	m.past, m.spent, m.awaits = nil, 0, map[string]bool{}
+	m.past, m.spent, m.told, m.awaits = nil, stepwell.Spending{}, stepwell.Spending{}, map[string]bool{}
 	clear(m.ended)
 	m.do(ev)
 	again := m.goThrough(fc)

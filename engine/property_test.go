@@ -46,7 +46,7 @@ func (m *monkey) retry() bool {
 		return false
 	}
 	ev := m.again(from)
-	m.past, m.spent, m.awaits = nil, 0, map[string]bool{}
+	m.past, m.spent, m.told, m.awaits = nil, stepwell.Spending{}, stepwell.Spending{}, map[string]bool{}
 	ev.Begin.Held = m.often(30, "held again")
 	clear(m.ended)
 	m.do(ev)
@@ -80,8 +80,9 @@ type monkey struct {
 	history []string
 	past    []Event // of attempts that are over
 	ended   map[int32]bool
-	spent   int64           // by the events that changed something
-	awaits  map[string]bool // all that were ever told
+	spent   stepwell.Spending // by the events that changed something
+	told    stepwell.Spending // by the effects
+	awaits  map[string]bool   // all that were ever told
 }
 
 // do applies one batch and checks everything.
@@ -93,7 +94,7 @@ func (m *monkey) do(events ...Event) {
 		if s != "" {
 			m.history = append(m.history, "   "+s)
 		} else {
-			m.spent += max(events[i].Cost, 0)
+			m.spent = m.spent.Plus(stepwell.Spending{Cost: events[i].Cost, Usage: events[i].Usage})
 		}
 	}
 	var out strings.Builder
@@ -252,6 +253,7 @@ func (m *monkey) report() (Event, bool) {
 	}
 	if ev.Kind != Running && ev.Kind != Advanced && ev.Kind != Lost && ev.Kind != Spawned {
 		ev.Cost = rapid.Int64Range(-1, 3).Draw(m.rt, "cost")
+		ev.InputTokens, ev.AudioMillis = rapid.Int64Range(0, 2).Draw(m.rt, "tokens"), rapid.Int64Range(0, 2).Draw(m.rt, "audio")
 	}
 	m.past = append(m.past, ev)
 	return ev, true

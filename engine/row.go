@@ -19,7 +19,7 @@ func (r *Run) row(p place) {
 		row.Wake = in.wake
 	}
 	members := row // which have no more than this in common with their lead
-	switch row.Input, row.Cost = r.got.input, r.costs[row.Idx]; n.status {
+	switch row.Input = r.got.input; n.status {
 	case stepwell.StepRetrying:
 		row.Error = in.last
 	case stepwell.StepWaiting:
@@ -34,7 +34,7 @@ func (r *Run) row(p place) {
 func (r *Run) endedRow(p place, why *Failure) {
 	n := p.node()
 	row := StepRow{Idx: p.idx(), Seq: n.seq, Status: n.status, Attempt: int(n.attempt), Error: why, Output: r.got.output,
-		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now, Cost: r.costs[p.idx()]}
+		Input: r.got.input, Worker: r.got.worker, Queued: n.queued, Started: r.got.started, Ended: r.now}
 	if counts, ok := r.counted[row.Idx]; ok {
 		row.Counted = &counts
 	}
@@ -46,7 +46,7 @@ func (r *Run) endedRow(p place, why *Failure) {
 // supersededRow closes the row of a step that a restart gives up with all that is around it.
 func (r *Run) supersededRow(p place) {
 	n := p.node()
-	row := StepRow{Idx: p.idx(), Status: stepwell.StepCancelled, Attempt: int(n.attempt), Queued: n.queued, Ended: r.now, Cost: r.costs[p.idx()],
+	row := StepRow{Idx: p.idx(), Status: stepwell.StepCancelled, Attempt: int(n.attempt), Queued: n.queued, Ended: r.now,
 		Error: &Failure{Code: stepwell.CodeCancelled, Message: "given up for a restart"}}
 	nameRow(p, &row)
 	r.record(p, &row)
@@ -56,6 +56,8 @@ func (r *Run) supersededRow(p place) {
 func (r *Run) record(p place, row *StepRow) {
 	n := p.node()
 	row.Again = n.flags&hasRow != 0
+	spent := r.costs[row.Idx]
+	row.Cost, row.Usage = spent.Cost, spent.Usage
 	n.flags |= hasRow
 	r.fx.Rows = append(r.fx.Rows, *row)
 }

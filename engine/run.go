@@ -53,10 +53,10 @@ type Run struct {
 	tolerated bool // something failed and the execution goes on
 	counts    Progress
 	load      load
-	cost      int64           // of all attempts of all steps
-	costs     map[int32]int64 // by step, if not zero
-	breached  string          // see Progress
-	collected int             // bytes of results kept by for_each
+	cost      stepwell.Spending           // of all attempts of all steps
+	costs     map[int32]stepwell.Spending // by step, if not zero
+	breached  string                      // see Progress
+	collected int                         // bytes of results kept by for_each
 
 	work []work
 	now  int64
@@ -216,7 +216,7 @@ func (r *Run) Plan() *plan.Plan { return r.plan }
 // Progress counts the steps.
 func (r *Run) Progress() Progress {
 	p := r.counts
-	p.Running, p.Cost, p.Breached = r.inflight, r.cost, r.breached
+	p.Running, p.Cost, p.Usage, p.Breached = r.inflight, r.cost.Cost, r.cost.Usage, r.breached
 	p.Percent = r.percent()
 	return p
 }

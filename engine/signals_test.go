@@ -58,8 +58,9 @@ func (m *monkey) checkSignals() {
 		}
 	}
 	p := r.Progress()
-	if p.Cost != m.spent {
-		m.t.Fatalf("cost %d, spent were %d", p.Cost, m.spent)
+	m.told = m.told.Plus(m.fx.Spent)
+	if spent := (stepwell.Spending{Cost: p.Cost, Usage: p.Usage}); spent != m.spent || m.told != m.spent {
+		m.t.Fatalf("the progress says %v, the batches %v, spent were %v", spent, m.told, m.spent)
 	}
 	if p.Percent < 0 || p.Percent > 100 || r.load.done > r.load.total || r.load.done < 0 {
 		m.t.Fatalf("%v %%, load %v", p.Percent, r.load)

@@ -23,13 +23,14 @@ type Extra struct {
 	// A waiting step's signal key, and the step's cost in millionths.
 	External string `json:"x,omitempty"`
 	Cost     int64  `json:"c,omitempty"`
+	stepwell.Usage
 	// The counts of a stream step whose outputs lack them.
 	Counted *engine.Items `json:"n,omitempty"`
 }
 
 // ExtraOf returns a row's rare columns.
 func ExtraOf(r *engine.StepRow) Extra {
-	return Extra{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake, External: r.External, Cost: r.Cost, Counted: r.Counted}
+	return Extra{Key: r.Key, Action: r.Action, Input: string(r.Input), Failure: r.Error, Wake: r.Wake, External: r.External, Cost: r.Cost, Usage: r.Usage, Counted: r.Counted}
 }
 
 // Encode returns nil if there is none of it, which holds for nearly every row.
@@ -50,7 +51,7 @@ func DecodeExtra(raw []byte, r *engine.StepRow) error {
 		return err
 	}
 	r.Key, r.Action, r.Error, r.Wake = x.Key, x.Action, x.Failure, x.Wake
-	r.External, r.Cost, r.Counted = x.External, x.Cost, x.Counted
+	r.External, r.Cost, r.Usage, r.Counted = x.External, x.Cost, x.Usage, x.Counted
 	if x.Input != "" {
 		r.Input = []byte(x.Input)
 	}

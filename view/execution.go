@@ -44,7 +44,7 @@ func WriteExecution(w io.Writer, x *api.ExecutionDetail, output string, all bool
 	}
 	fmt.Fprintf(w, "execution  %s\npipeline   %s\nstatus     %s\ncreated    %s, %s\n", x.ID, Printable(x.Pipeline), x.Status, x.Created.Local().Format(cellTime), by)
 	for _, line := range []struct{ name, value string }{{"duration", milliseconds(x.DurationMS)}, {"retry of", string(x.Parent)}, {"stored as", string(x.Workflow)}, {"job", string(x.Job)},
-		{"cost", costText(x.Cost)}, {"late", x.Breached}} {
+		{"tokens", tokensText(x.Usage)}, {"audio", audioText(x.Usage)}, {"cost", costText(x.Cost)}, {"late", x.Breached}} {
 		if line.value != "" {
 			fmt.Fprintf(w, "%-9s  %s\n", line.name, Printable(line.value))
 		}
@@ -63,6 +63,20 @@ func WriteExecution(w io.Writer, x *api.ExecutionDetail, output string, all bool
 	}
 	writeOutputs(w, x.Result)
 	return nil
+}
+
+func tokensText(u api.Usage) string {
+	if u.InputTokens+u.OutputTokens == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d read, %d written", u.InputTokens, u.OutputTokens)
+}
+
+func audioText(u api.Usage) string {
+	if u.AudioSeconds == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%g s", u.AudioSeconds)
 }
 
 func costText(m api.Money) string {

@@ -126,7 +126,7 @@ func (a *attempt) returned(out any, err, cause error) engine.Event {
 			err = a.recordCallbackUse(ev.Wait)
 		}
 		if err == nil {
-			ev.Cost = a.price(nil)
+			a.pay(&ev, nil)
 			return ev
 		}
 	}
@@ -139,16 +139,17 @@ func (a *attempt) returned(out any, err, cause error) engine.Event {
 	return a.failed(err, err)
 }
 
-// price is the cost of an attempt since it began or resumed.
-func (a *attempt) price(outputs []byte) int64 {
+// pay fills in what an attempt has used and cost since it began or resumed.
+func (a *attempt) pay(ev *engine.Event, outputs []byte) {
 	if a.r.o.Price == nil || !a.begun.Load() {
-		return 0
+		return
 	}
 	calls := 1
 	if len(a.Task.State) > 0 {
 		calls = 0 // it goes on
 	}
-	return max(0, a.r.o.Price(a.Task.Step.Action, calls, a.r.o.Now().Sub(a.started).Seconds(), outputs))
+	s := a.r.o.Price(a.Task.Step.Action, calls, a.started, outputs)
+	ev.Cost, ev.Usage = max(0, s.Cost), s.Usage
 }
 
 // failed is a failure with the retry wishes of the handler's error.
@@ -159,7 +160,7 @@ func (a *attempt) failed(err, wish error) engine.Event {
 		ev.After, ev.Defer = max(0, again.After), again.Defer
 	}
 	if !ev.Defer { // it was not taken
-		ev.Cost = a.price(action.UsedBy(wish))
+		a.pay(&ev, action.UsedBy(wish))
 	}
 	if a.r.o.Lent {
 		ev.Output = action.UsedBy(wish) // the other process counts it
@@ -187,7 +188,7 @@ func (a *attempt) done(out any) (engine.Event, error) {
 			ev.Output, ev.Loaded, err = a.storeOutput(raw, a.Task.Step.Keep)
 		}
 		if err == nil {
-			ev.Cost = a.price(raw)
+			a.pay(&ev, raw)
 		}
 		return ev, err
 	}

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/engine"
@@ -84,9 +85,9 @@ type Options struct {
 	// Media is the path of a local copy of a lesson's file, which lasts while the step runs. It is asked for when the params
 	// of a step name the file of its own execution. Defaults to leaving the name as it is.
 	Media func(ctx context.Context, ref, name string) (path string, err error)
-	// Price is the cost, in millionths of the unit of money, of an action's calls that took so many seconds and gave
-	// the outputs. Every call counts, also a failed or a waiting one. Defaults to none.
-	Price func(action string, calls int, seconds float64, outputs json.RawMessage) int64
+	// Price is what an action's calls that began at a time, have ended now and gave the outputs have used and cost. Every call
+	// counts, also a failed or a waiting one. Defaults to nothing.
+	Price func(action string, calls int, began time.Time, outputs json.RawMessage) stepwell.Spending
 	// Orphans calls take whenever this process is to stop what dead processes have given up and not stopped, until ctx ends. Defaults to
 	// once, at the start, when no other process is there.
 	Orphans func(ctx context.Context, take func(ctx context.Context))

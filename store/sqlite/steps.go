@@ -65,16 +65,16 @@ func statusMask(statuses []stepwell.StepStatus) (mask int64) {
 // scanStep reads a step from the columns that come after those for before.
 func scanStep(rows *sql.Rows, s *store.Step, before ...any) error {
 	var action, name, worker, external sql.NullString
-	var seq, queued, started, ended, wake, cost sql.NullInt64
+	var seq, queued, started, ended, wake, cost, input, output, audio sql.NullInt64
 	var failure, counted []byte
 	err := rows.Scan(append(before, &s.Idx, &seq, &s.Status, &s.Attempt, &s.Key, &action, &name, &s.Output, &s.Input, &failure, &worker,
-		&queued, &started, &ended, &wake, &external, &cost, &counted)...)
+		&queued, &started, &ended, &wake, &external, &cost, &counted, &input, &output, &audio)...)
 	if err != nil {
 		return err
 	}
 	s.Action, s.Name, s.Worker, s.Seq = action.String, name.String, worker.String, int32(seq.Int64)
 	s.Queued, s.Started, s.Ended, s.Wake = queued.Int64, started.Int64, ended.Int64, wake.Int64
-	s.External, s.Cost = external.String, cost.Int64
+	s.External, s.Cost, s.Usage = external.String, cost.Int64, stepwell.Usage{InputTokens: input.Int64, OutputTokens: output.Int64, AudioMillis: audio.Int64}
 	if counted != nil {
 		if err := json.Unmarshal(counted, &s.Counted); err != nil {
 			return err

@@ -28,7 +28,7 @@ var steps = []promise{
 	{"a row reads back as it was written", func(f *fixture) {
 		f.begin(1)
 		full := engine.StepRow{Idx: 9, Seq: 3, Status: stepwell.StepFailed, Attempt: 2, Key: "s:x", Action: "do.s", Output: []byte(`{"a":1}`), Input: []byte(`{"i":[1,2]}`),
-			Error: &engine.Failure{Code: stepwell.CodeFailed, Message: `it "broke"`, Hint: "mend it", Step: "a"}, Worker: "w2", Queued: at(1), Started: at(2), Ended: at(3), Cost: 1_250_000, Counted: &engine.Items{In: 7, Out: 5, Failed: 2, Skipped: 1}}
+			Error: &engine.Failure{Code: stepwell.CodeFailed, Message: `it "broke"`, Hint: "mend it", Step: "a"}, Worker: "w2", Queued: at(1), Started: at(2), Ended: at(3), Cost: 1_250_000, Usage: stepwell.Usage{InputTokens: 1000, OutputTokens: 37, AudioMillis: 2500}, Counted: &engine.Items{In: 7, Out: 5, Failed: 2, Skipped: 1}}
 		wait := engine.StepRow{Idx: 1, Status: stepwell.StepWaiting, Attempt: 1, Wake: at(50), Queued: at(1), Started: at(2), External: "event:π", Cost: -1}
 		f.commit(f.next(1, 2, full, wait))
 		got := f.steps(1, store.StepFilter{From: 9})
