@@ -1,5 +1,6 @@
 // Package stepwell holds the words that every other package shares: statuses of executions and
-// steps, the coded error and how it is made, the retry policy, and how a text from outside is shortened.
+// steps, the coded error and how it is made, the retry policy, the ids of attempts in traces, and how a text
+// from outside is shortened.
 //
 // It imports nothing of the project. Statuses follow docs/semantics: terminal ones absorb, only an
 // explicit restart leaves them. The numbers of the statuses are stored; never renumber them.

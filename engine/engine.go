@@ -66,7 +66,7 @@ type Task struct {
 	Queue     string      // "": the default one
 	Dir       string      // against which relative paths are resolved
 	Limits    expr.Limits // of its templates
-	About     About
+	About     plan.About
 	// GoesOn is, for a segment's lead, the execution of which it repeats only the items that failed; "": it reads its
 	// sources whole.
 	GoesOn string

@@ -31,7 +31,7 @@ type Run struct {
 	revision  int // of the decisions (Revision), as the execution's Begin has it
 	params    map[string]any
 	given     any // the params as templates see them
-	about     About
+	about     plan.About
 	window    int
 	priority  int
 	held      []Seed             // seeds of an execution that is not admitted yet
@@ -208,7 +208,7 @@ func (r *Run) Ended() int64 { return r.ended }
 func (r *Run) Revision() int { return r.revision }
 
 // About is what Begin.About says.
-func (r *Run) About() About { return r.about }
+func (r *Run) About() plan.About { return r.about }
 
 // Plan is the compiled definition.
 func (r *Run) Plan() *plan.Plan { return r.plan }

@@ -15,19 +15,9 @@ import (
 type Scope struct {
 	params    any
 	steps     views
-	about     About
+	about     plan.About
 	vars      []binding
 	execution execution
-}
-
-// About holds the project and the lesson of an execution as templates see them, by these names.
-type About map[string]any
-
-// Media is the file of the lesson, nil without one.
-func (a About) Media() map[string]any {
-	lesson, _ := a["lesson"].(map[string]any)
-	media, _ := lesson["media"].(map[string]any)
-	return media
 }
 
 type binding struct {

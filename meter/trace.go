@@ -186,7 +186,7 @@ func (t *Tracer) attempt(u *conductor.Update, row *engine.StepRow, n name) {
 	if end == 0 { // it is tried again, or waits
 		end = u.At
 	}
-	own := trace.SpanID(engine.SpanID(u.Execution.ID, row.Idx, row.Attempt, row.Started))
+	own := trace.SpanID(stepwell.SpanID(u.Execution.ID, row.Idx, row.Attempt, row.Started))
 	_, span := t.tracer.Start(context.WithValue(trace.ContextWithSpanContext(context.Background(), parent), spanKey{}, own), key, trace.WithTimestamp(time.UnixMicro(row.Started)),
 		trace.WithAttributes(attribute.String("stepwell.step", n.key), attribute.String("stepwell.action", n.action), attribute.Int("stepwell.attempt", row.Attempt),
 			attribute.String("stepwell.status", row.Status.String()), attribute.String("stepwell.worker", row.Worker)))

@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/stepwell/stepwell"
-	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/meter"
 )
 
@@ -100,7 +99,7 @@ func TestTrace(t *testing.T) {
 			t.Fatalf("attempts of good: %+v", attempts)
 		}
 		b := steps[i][1]
-		if sent := engine.Traceparent(x.ID, b.Idx, 2, b.Started); sent[36:52] != attempts[2].SpanContext.SpanID().String() {
+		if sent := stepwell.Traceparent(x.ID, b.Idx, 2, b.Started); sent[36:52] != attempts[2].SpanContext.SpanID().String() {
 			t.Errorf("the attempt's calls carried %s, its span is %s", sent, attempts[2].SpanContext.SpanID())
 		}
 		if attempts[2].Name != "b" || attempts[2].StartTime.UnixMicro() != b.Started || attempts[2].EndTime.UnixMicro() != b.Ended {

@@ -7,6 +7,16 @@ import (
 	"github.com/stepwell/stepwell/definition"
 )
 
+// About holds the project and the lesson of an execution as templates see them, by these names.
+type About map[string]any
+
+// Media is the file of the lesson, nil without one.
+func (a About) Media() map[string]any {
+	lesson, _ := a["lesson"].(map[string]any)
+	media, _ := lesson["media"].(map[string]any)
+	return media
+}
+
 // Needs are the ids of the first steps that cannot do without the execution's project, its lesson, and the lesson's file: a
 // template reads it without a guard, or it is the step's source. "": there is none. Outputs stand for those of the pipeline.
 type Needs struct{ Project, Lesson, Media string }
@@ -15,14 +25,13 @@ type Needs struct{ Project, Lesson, Media string }
 const needsOutputs = ":outputs"
 
 // CheckAbout is CodeInvalid when an execution about a project and a lesson lacks what the pipeline needs of them.
-func (p *Plan) CheckAbout(about map[string]any) error {
-	lesson, _ := about["lesson"].(map[string]any)
+func (p *Plan) CheckAbout(about About) error {
 	switch {
 	case p.Needs.Lesson != "" && about["lesson"] == nil:
 		return missing("lesson", "start it for a lesson", p.Needs.Lesson)
 	case p.Needs.Media != "" && about["lesson"] == nil:
 		return missing("lesson", "start it for a lesson", p.Needs.Media)
-	case p.Needs.Media != "" && lesson["media"] == nil:
+	case p.Needs.Media != "" && about.Media() == nil:
 		return missing("lesson with a file", "give the lesson its file first", p.Needs.Media)
 	case p.Needs.Project != "" && about["project"] == nil:
 		return missing("project", "start it for a lesson of a project", p.Needs.Project)

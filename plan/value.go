@@ -202,3 +202,26 @@ func (v *Value) templates(f func(*expr.Template)) {
 		e.templates(f)
 	}
 }
+
+// document is the value as it was written, templates as text.
+func (v *Value) document() any {
+	switch {
+	case v == nil:
+		return nil
+	case v.tmpl != nil:
+		return v.tmpl.Source()
+	case v.Static():
+		return v.static
+	case v.parts.keys == nil:
+		list := make([]any, len(v.parts.list))
+		for i, e := range v.parts.list {
+			list[i] = e.document()
+		}
+		return list
+	}
+	object := make(map[string]any, len(v.parts.keys))
+	for i, key := range v.parts.keys {
+		object[key] = v.parts.list[i].document()
+	}
+	return object
+}

@@ -6,14 +6,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/plan"
 )
 
 // mediaScheme begins the token that stands for a lesson's file in params: media:<ref>/<file name>.
 const mediaScheme = "media:"
 
 // MediaToken is the token for the file of the lesson that an execution is about, and its parts. "": there is none.
-func MediaToken(about engine.About) (token, ref, name string) {
+func MediaToken(about plan.About) (token, ref, name string) {
 	token, _ = about.Media()["path"].(string)
 	rest, ok := strings.CutPrefix(token, mediaScheme)
 	if ref, name, ok2 := strings.Cut(rest, "/"); ok && ok2 && ref != "" && name != "" {

@@ -61,7 +61,7 @@ func (r *mediaRig) take(params, settings map[string]any, values map[string]any) 
 			*to = v
 		}
 	}
-	about := engine.About{"lesson": map[string]any{"media": map[string]any{"path": ownToken}}}
+	about := plan.About{"lesson": map[string]any{"media": map[string]any{"path": ownToken}}}
 	p := r.Prepare(r.t.Context(), &engine.Task{Run: 1, Idx: 3, Epoch: 2, Attempt: 1, Key: "s", Step: step, Scope: engine.NewScope(values), About: about})
 	return p, r.Run(r.t.Context(), p)
 }
@@ -113,7 +113,7 @@ func TestMediaIsTouched(t *testing.T) {
 // TestMediaIsAway: a file that cannot be fetched fails the attempt, which its retry policy repeats.
 func TestMediaIsAway(t *testing.T) {
 	r := newMediaRig(t, nil)
-	about := engine.About{"lesson": map[string]any{"media": map[string]any{"path": otherToken}}}
+	about := plan.About{"lesson": map[string]any{"media": map[string]any{"path": otherToken}}}
 	params, _ := plan.CompileValue(map[string]any{"file": otherToken})
 	task := &engine.Task{Run: 1, Epoch: 1, Attempt: 1, Key: "s", Step: &plan.Step{ID: "s", Action: "t.take", Params: params, Policy: &plan.Policy{}}, About: about}
 	if ev := r.Run(t.Context(), r.Prepare(t.Context(), task)); ev.Kind != engine.Failed || ev.Permanent || r.call != nil {

@@ -308,7 +308,7 @@ func (a *attempt) call(params map[string]any) *action.Call {
 	}
 	call := &action.Call{Execution: t.Execution, Pipeline: t.Pipeline, StepKey: t.Key, StepName: name, Action: t.Step.Action,
 		Attempt: t.Attempt, Params: params, State: a.State, Deadline: deadline, Dir: t.Dir, GoesOn: t.GoesOn, Host: &a.host, Touch: o.Touch,
-		Trace: func() string { return engine.Traceparent(t.Execution, t.Idx, t.Attempt, a.started.UnixMicro()) }}
+		Trace: func() string { return stepwell.Traceparent(t.Execution, t.Idx, t.Attempt, a.started.UnixMicro()) }}
 	call.Epoch = t.Epoch
 	if t.About != nil && o.Touch != nil {
 		call.Touch = a.touch
