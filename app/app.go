@@ -82,7 +82,8 @@ type Options struct {
 	Outbox func(*store.Execution) bool
 	// Limits of the conductor. A Server's Patience defaults to as long as it runs.
 	conductor.Limits
-	// Queues are limits of steps by the name of their queue. Defaults to none.
+	// Queues are limits of steps by the name of their queue. Steps of executions with a lesson that name no queue are in the queue
+	// LessonQueue if it is here. Defaults to none.
 	Queues map[string]queue.Limits
 	// Prices are the costs of calls by action, failed calls included. Defaults to no costs.
 	Prices map[string]Price
@@ -233,7 +234,7 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	price := pricing(o.Prices, a.Actions, o.Now, o.Log)
 	conducting := conductor.Options{Store: written, Queue: a.queue, Blobs: a.Store.Blobs(), Catalog: a.Actions, Secrets: a.Secrets,
 		Revoke: revoke, Cancels: func(name string) bool { return a.pool.Cancels(name) }, Cancel: func(w store.OutsideWork) { a.pool.Cancel(w) }, Observe: o.Observe, Lines: o.Logged, Outbox: o.Outbox, Limits: o.Limits,
-		Outage: outage, Price: price, Expect: expect, Now: o.Now, Log: o.Log}
+		Outage: outage, Price: price, LessonQueue: o.lessonQueue(), Expect: expect, Now: o.Now, Log: o.Log}
 	a.node.conduct(&conducting)
 	if a.Conductor, err = conductor.New(ctx, conducting); err != nil {
 		return nil, err
@@ -346,4 +347,14 @@ func (a *App) Close() error {
 	a.queue.Close()
 	a.client.Close()
 	return a.Store.Close()
+}
+
+// LessonQueue is the queue of steps of executions with a lesson, where the settings have it (Options.Queues).
+const LessonQueue = "pipelines"
+
+func (o *Options) lessonQueue() string {
+	if _, named := o.Queues[LessonQueue]; named {
+		return LessonQueue
+	}
+	return ""
 }

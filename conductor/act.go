@@ -32,6 +32,7 @@ func (c *Conductor) act() {
 			c.timers.add(timer{run: l.run.No, Timer: t})
 		}
 		for _, t := range l.fx.Tasks {
+			c.intoQueue(l, t)
 			c.push = append(c.push, queue.Message{Run: t.Run, Idx: t.Idx, Epoch: t.Epoch, Priority: t.Priority, Queue: t.Queue, Body: t})
 		}
 		for _, r := range l.fx.Revokes {

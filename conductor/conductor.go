@@ -91,6 +91,8 @@ type Options struct {
 	Signalled func(context.Context, store.Signal)
 	// Slots are the slots of concurrency keys. Defaults to those of one process (NewSlots).
 	Slots Slots
+	// LessonQueue is the queue of steps of executions with a lesson that name none. Defaults to that of all other steps.
+	LessonQueue string
 	// Expect gets the attempts in flight of an execution once it is taken up, where workers outlive the process
 	// that ran it: they are still to be reported. Defaults to all of them having died with it (engine.Recovered).
 	Expect func(run int64, flying []engine.Flight)

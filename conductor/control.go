@@ -131,10 +131,18 @@ func (c *Conductor) Task(ctx context.Context, run int64, idx int32, epoch uint32
 		if t = l.run.Task(idx); t == nil || t.Epoch != epoch {
 			return errStale
 		}
+		c.intoQueue(l, t)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	return t, nil
+}
+
+// intoQueue gives a task of an execution with a lesson its queue (Options.LessonQueue), unless the step names one.
+func (c *Conductor) intoQueue(l *live, t *engine.Task) {
+	if t.Queue == "" && l.row.Lesson != "" {
+		t.Queue = c.o.LessonQueue
+	}
 }

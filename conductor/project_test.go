@@ -176,3 +176,27 @@ func TestRetryIsForTheLesson(t *testing.T) {
 		t.Errorf("listed are %v, %v", list, err)
 	}
 }
+
+// TestLessonQueue: steps of an execution with a lesson that name no queue are in that of lessons; those of other executions, and those
+// that name one, are not. The same holds for executions that another process takes up.
+func TestLessonQueue(t *testing.T) {
+	seen := make(chan string, 20)
+	r := newRig(t, build{set: func(o *conductor.Options) { o.LessonQueue = "lessons" }, observe: func(u *conductor.Update) {
+		for _, task := range u.Tasks {
+			seen <- task.Key + " " + task.Queue
+		}
+	}, actions: []action.Action{{Spec: spec.Spec{Name: "t.do", Summary: "For tests."}, Handler: action.HandlerFunc(func(context.Context, *action.Call) (any, error) { return nil, nil })}}})
+	p := r.register(pipeline(t, "name: p\nsteps:\n  - {id: a, action: t.do}\n  - {id: b, action: t.do, queue: own, depends_on: [a]}\n"))
+	for lesson, want := range map[string][]string{"l": {"a lessons", "b own"}, "": {"a ", "b own"}} {
+		id, err := r.Start(t.Context(), conductor.Request{Pipeline: p, Origin: store.Origin{Lesson: lesson}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.end(id, stepwell.ExecutionCompleted)
+		for _, one := range want {
+			if got := <-seen; got != one {
+				t.Errorf("lesson %q: %q was dispatched, want %q", lesson, got, one)
+			}
+		}
+	}
+}

@@ -67,7 +67,7 @@ func (d *Desk) ListOf(execution, step string) string {
 	defer d.mu.Unlock()
 	for k, a := range d.attempts {
 		if k.execution == execution && a.state == offered && a.task.Key == step {
-			return d.o.Lists.Name(a.task.Step.Policy.Queue)
+			return d.o.Lists.Name(a.task.Queue)
 		}
 	}
 	return ""
@@ -79,7 +79,7 @@ func (d *Desk) WaitsIn(execution, step string) (name string, ok bool) {
 	defer d.mu.Unlock()
 	for k, a := range d.attempts {
 		if k.execution == execution && a.state == waiting && a.task.Key == step {
-			return a.task.Step.Policy.Queue, true
+			return a.task.Queue, true
 		}
 	}
 	return "", false
