@@ -234,6 +234,9 @@ func (c *Conductor) prepare(l *live, now int64) error {
 		commit.Progress = []store.Count{{Project: l.run.Project(), Done: n.Done, Errors: n.Errors}}
 		l.counted = commit.Progress
 	}
+	if !l.fx.Spent.None() {
+		commit.Usage = l.row.Used(l.fx.Spent)
+	}
 	l.outside = c.givenUp(l, now)
 	commit.Outside = l.outside
 	commit.Taken = l.taken

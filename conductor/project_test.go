@@ -2,10 +2,12 @@ package conductor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
@@ -178,7 +180,7 @@ func TestRetryIsForTheLesson(t *testing.T) {
 }
 
 // TestLessonQueue: steps of an execution with a lesson that name no queue are in that of lessons; those of other executions, and those
-// that name one, are not. The same holds for executions that another process takes up.
+// that name one, are not.
 func TestLessonQueue(t *testing.T) {
 	seen := make(chan string, 20)
 	r := newRig(t, build{set: func(o *conductor.Options) { o.LessonQueue = "lessons" }, observe: func(u *conductor.Update) {
@@ -198,5 +200,37 @@ func TestLessonQueue(t *testing.T) {
 				t.Errorf("lesson %q: %q was dispatched, want %q", lesson, got, one)
 			}
 		}
+	}
+}
+
+// TestUsageIsSummed: what attempts have used is summed for the lesson, the project and the pipeline's version of the execution, that of
+// retries too.
+func TestUsageIsSummed(t *testing.T) {
+	f := &faults{}
+	f.below.Store(1)
+	r := newRig(t, build{actions: []action.Action{f.action()}, price: func(_ string, calls int, _ time.Time, _ json.RawMessage) stepwell.Spending {
+		return stepwell.Spending{Cost: int64(calls), Usage: stepwell.Usage{InputTokens: 10}}
+	}})
+	r.project("p")
+	id, err := r.Start(t.Context(), conductor.Request{Pipeline: r.register(pipeline(t, "name: p\nsteps:\n  - {id: a, action: t.faulty, params: {n: 0}}\n")),
+		Origin: store.Origin{Lesson: "l", Project: "p", Workflow: "w", WorkflowVersion: 3}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end(id, stepwell.ExecutionFailed)
+	f.below.Store(0)
+	again, err := r.Retry(t.Context(), id, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.end(again, stepwell.ExecutionCompleted)
+	want := stepwell.Spending{Cost: 2, Usage: stepwell.Usage{InputTokens: 20}}
+	for kind, id := range map[string]string{store.UsageOfLesson: "l", store.UsageOfProject: "p", store.UsageOfVersion: store.VersionID("w", 3)} {
+		if got, err := r.store.UsageOf(t.Context(), kind, id); err != nil || got != want {
+			t.Errorf("%s %s: %v, %v", kind, id, got, err)
+		}
+	}
+	if x, err := r.store.Execution(t.Context(), id); err != nil || x.Progress.InputTokens != 10 {
+		t.Errorf("the execution has used %+v, %v", x.Progress, err)
 	}
 }

@@ -2,6 +2,7 @@ package conductor_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -54,6 +55,7 @@ type build struct {
 	report  func(worker.Reporter) worker.Reporter
 	observe func(*conductor.Update)
 	workers int
+	price   func(action string, calls int, began time.Time, outputs json.RawMessage) stepwell.Spending
 	window  int
 	set     func(*conductor.Options)
 }
@@ -105,7 +107,7 @@ func newRig(t *testing.T, b build) *rig {
 	}
 	r.pool, err = worker.New(worker.Options{Queue: q, Actions: registry, Reporter: reporter, Records: r.store, Blobs: blobs, Outage: outage, Lines: r.Line,
 		SeenRunning: time.Hour, // so that a slow machine makes no commit that a test does not expect
-		Concurrency: b.workers, Log: log, CallbackURL: func(key string) string { return "https://here.example.com/" + key }})
+		Concurrency: b.workers, Price: b.price, Log: log, CallbackURL: func(key string) string { return "https://here.example.com/" + key }})
 	must()
 	pooling, endPool := context.WithCancel(ctx)
 	conducting, endConductor := context.WithCancel(ctx)

@@ -48,6 +48,8 @@ type Commit struct {
 	// Progress is added to the progress of projects, and finishes those that it brings over their finish line
 	// (ProgressChange). Unknown projects are not created.
 	Progress []Count
+	// Usage is added to sums (UsageOf).
+	Usage []Used
 }
 
 // Execution is the row of an execution.
@@ -276,6 +278,9 @@ type Reader interface {
 	// WaitingSteps lists steps of unfinished executions that wait for a signal whose key has the prefix, in order of
 	// (execution number, index), from after the given one.
 	WaitingSteps(ctx context.Context, prefix string, after *WaitingStep, limit int) ([]WaitingStep, error)
+	// UsageOf is the sum of what commits have added to a kind and id, the executions that are deleted by now included. A sum ends
+	// at 9e18. Nothing is no error.
+	UsageOf(ctx context.Context, kind, id string) (stepwell.Spending, error)
 }
 
 // Blobs keeps large outputs by content. CodeUnavailable says that the same call may succeed later (IsAway).

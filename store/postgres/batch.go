@@ -18,10 +18,10 @@ type batch struct {
 	slots map[int64]*slotRows
 	// create holds rows of executions that go on, ended of those that have ended at once. change and end hold updates of
 	// executions that this process knows to be live; changeAny and endAny look for them in both tables.
-	create, ended, change, end, changeAny, endAny         *rows
-	keys, spawned, seen, waits, waitEnds, blobs, outgoing *rows
-	replaced, outside, taken, fence, forget, counts       *rows
-	all                                                   []*rows // of them those behind the steps, in the order of sending
+	create, ended, change, end, changeAny, endAny          *rows
+	keys, spawned, seen, waits, waitEnds, blobs, outgoing  *rows
+	replaced, outside, taken, fence, forget, counts, usage *rows
+	all                                                    []*rows // of them those behind the steps, in the order of sending
 
 	updates map[int64]*update
 	order   []int64 // executions with an update
@@ -65,7 +65,8 @@ func newBatch() *batch {
 	b.fence = newRows(sqlFence, i8, i4, i8)
 	b.forget = newRows(sqlForget, i8, i4)
 	b.counts = newRows(sqlCounts, str, i8, i8, i8)
-	b.all = []*rows{b.spawned, b.seen, b.waitEnds, b.waits, b.blobs, b.outgoing, b.replaced, b.outside, b.taken, b.fence, b.forget, b.counts}
+	b.usage = newRows(sqlUsage, str, str, i8, i8, i8, i8)
+	b.all = []*rows{b.spawned, b.seen, b.waitEnds, b.waits, b.blobs, b.outgoing, b.replaced, b.outside, b.taken, b.fence, b.forget, b.counts, b.usage}
 	return b
 }
 
@@ -278,6 +279,7 @@ func (b *batch) optional(c *store.Commit) error {
 		row[1].text(key)
 	}
 	b.rewind(c)
+	b.usageRows(c)
 	return b.progress(c)
 }
 

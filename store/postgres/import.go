@@ -233,6 +233,7 @@ var importColumns = map[string]string{
 	"gone":           "no, at",
 	"progress":       "project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched, completed",
 	"progress_item":  "project, key, at",
+	"usage":          "kind, id, input, output, audio, cost",
 }
 
 // same is a table whose rows stay as they are.
@@ -281,7 +282,7 @@ var importTables = []importTable{
 		return "object_blob", []any{in[0], in[1], raw, in[3]}, err
 	}},
 	{"gone", func(im *imports, in []any) (string, []any, error) { return "gone", append(in, im.state.Started), nil }},
-	same("progress"), same("progress_item"),
+	same("progress"), same("progress_item"), same("usage"),
 }
 
 // nullable is NULL for "".

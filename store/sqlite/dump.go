@@ -40,6 +40,7 @@ var dumps = map[string]struct {
 
 	"progress":      {1, "project, status, total, done, errors, other_done, other_errors, rev, epoch, event, touched, completed", ""},
 	"progress_item": {2, "project, key, at", ""},
+	"usage":         {2, "kind, id, input, output, audio, cost", ""},
 }
 
 // A page of Dump ends at either limit.

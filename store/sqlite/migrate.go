@@ -78,6 +78,9 @@ func (s *Store) checkVersion(ctx context.Context, db *sql.DB) error {
 			s.sql[name] = strings.ReplaceAll(s.sql[name], "object_blob", "blob_use")
 		}
 	}
+	if have < 13 { // nothing has been summed
+		s.sql["usage_of"] = "SELECT 0, 0, 0, 0 WHERE ?1 IS NULL AND ?2 IS NULL"
+	}
 	for column, since := range map[string]int{"project": 10, "lesson": 11} { // no execution of before has them
 		for name, query := range s.sql {
 			if have < since {

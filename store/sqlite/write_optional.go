@@ -38,6 +38,9 @@ func (w *writer) writeOptional(c *store.Commit) error {
 			return err
 		}
 	}
+	if err := w.usage(c); err != nil {
+		return err
+	}
 	return w.counts(c)
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -277,5 +278,39 @@ var progress = []promise{
 		for _, e := range f.jobEvents() {
 			equal(f, "counts", []int64{e.Payload.Done, e.Payload.Total}, []int64{10, 10})
 		}
+	}},
+}
+
+var usages = []promise{
+	{"what commits have used is summed by kind and id, each commit once, and outlives the execution", func(f *fixture) {
+		used := func(kind, id string, input, cost int64) store.Used {
+			return store.Used{Kind: kind, ID: id, Spending: stepwell.Spending{Cost: cost, Usage: stepwell.Usage{InputTokens: input, OutputTokens: 2 * input, AudioMillis: 3}}}
+		}
+		sum := func(kind, id string) stepwell.Spending {
+			f.Helper()
+			u, err := f.UsageOf(f.Context(), kind, id)
+			f.must(err)
+			return u
+		}
+		f.begin(1, 2)
+		one, two := f.next(1, 2), f.next(2, 2)
+		one.Usage = []store.Used{used(store.UsageOfLesson, "l", 5, 100), used(store.UsageOfProject, "p", 5, 100)}
+		two.Usage = []store.Used{used(store.UsageOfProject, "p", 7, 0), used(store.UsageOfVersion, "p", 7, 0), used(store.UsageOfProject, "p\x00\xff", 1, 0)}
+		f.commit(one, two)
+		f.wantRefused(f.Commit(f.Context(), []store.Commit{one}), store.VersionTaken, 1)
+		equal(f, "a lesson", sum(store.UsageOfLesson, "l"), used("", "", 5, 100).Spending)
+		equal(f, "a project", sum(store.UsageOfProject, "p"), stepwell.Spending{Cost: 100, Usage: stepwell.Usage{InputTokens: 12, OutputTokens: 24, AudioMillis: 6}})
+		equal(f, "a version", sum(store.UsageOfVersion, "p"), used("", "", 7, 0).Spending)
+		equal(f, "no text", sum(store.UsageOfProject, "p\x00\xff"), used("", "", 1, 0).Spending)
+		equal(f, "nothing", sum(store.UsageOfLesson, "p"), stepwell.Spending{})
+		for version := int64(3); version < 6; version++ {
+			more := f.next(1, version)
+			more.Usage = []store.Used{used(store.UsageOfLesson, "l", 0, math.MaxInt64)}
+			f.commit(more)
+		}
+		equal(f, "all that can be counted", sum(store.UsageOfLesson, "l").Cost, int64(9e18))
+		f.end(2)
+		f.prune(store.Retention{Executions: time.UnixMicro(at(1000))})
+		equal(f, "a project later", sum(store.UsageOfProject, "p").InputTokens, int64(12))
 	}},
 }

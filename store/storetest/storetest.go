@@ -37,7 +37,7 @@ func Run(t *testing.T, open Open, groups ...string) {
 	}{
 		{"commit", commits}, {"owners", owners}, {"recovery", recovery}, {"steps", steps}, {"events", events}, {"executions", executions},
 		{"logs", logs}, {"requests", requests}, {"values", values}, {"size", sizes},
-		{"objects", objects}, {"origin", origins}, {"signals", signals}, {"outbox", outbox}, {"outside", outside}, {"progress", progress}, {"audit", audits}, {"waiting", waits},
+		{"objects", objects}, {"origin", origins}, {"signals", signals}, {"outbox", outbox}, {"outside", outside}, {"progress", progress}, {"usage", usages}, {"audit", audits}, {"waiting", waits},
 		{"totals", totals}, {"retention", retention}, {"blobs", blobs}, {"backup", backups},
 	} {
 		if len(groups) > 0 && !slices.Contains(groups, group.name) {

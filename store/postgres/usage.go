@@ -1,0 +1,36 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/store"
+)
+
+// sqlUsage adds to sums, whose rows all processes take in one order. They stop far from the greatest number, where PostgreSQL would
+// refuse the commit.
+const sqlUsage = `INSERT INTO usage AS s (kind, id, input, output, audio, cost)
+SELECT kind, id, least(9e18, sum(input))::bigint, least(9e18, sum(output))::bigint, least(9e18, sum(audio))::bigint, least(9e18, sum(cost))::bigint
+FROM unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[]) AS u (kind, id, input, output, audio, cost) GROUP BY kind, id ORDER BY kind, id
+ON CONFLICT (kind, id) DO UPDATE SET input = least(9e18, s.input::numeric + excluded.input)::bigint, output = least(9e18, s.output::numeric + excluded.output)::bigint,
+    audio = least(9e18, s.audio::numeric + excluded.audio)::bigint, cost = least(9e18, s.cost::numeric + excluded.cost)::bigint`
+
+// usageRows adds what the attempts of a commit have used.
+func (b *batch) usageRows(c *store.Commit) {
+	for i := range c.Usage {
+		u := &c.Usage[i]
+		row := b.usage.row()
+		row[0].text(u.Kind)
+		row[1].text(u.ID)
+		row[2].int(u.InputTokens)
+		row[3].int(u.OutputTokens)
+		row[4].int(u.AudioMillis)
+		row[5].int(u.Cost)
+	}
+}
+
+// UsageOf reads a sum of usage.
+func (s *Store) UsageOf(ctx context.Context, kind, id string) (u stepwell.Spending, err error) {
+	_, err = s.one(ctx, []any{&u.InputTokens, &u.OutputTokens, &u.AudioMillis, &u.Cost}, `SELECT input, output, audio, cost FROM usage WHERE kind = $1 AND id = $2`, kind, encode(id))
+	return u, err
+}

@@ -1,0 +1,7 @@
+-- name: usage_add
+INSERT INTO usage (kind, id, input, output, audio, cost) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (kind, id) DO UPDATE SET input = min(9000000000000000000, input + excluded.input), output = min(9000000000000000000, output + excluded.output),
+    audio = min(9000000000000000000, audio + excluded.audio), cost = min(9000000000000000000, cost + excluded.cost)
+
+-- name: usage_of
+SELECT input, output, audio, cost FROM usage WHERE kind = ?1 AND id = ?2
