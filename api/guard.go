@@ -198,7 +198,7 @@ func (s *server) record(op *operation, c *call, r *http.Request, p access.Princi
 
 // objectParams are the path parameters that name the changed object.
 func objectParams() []string {
-	return []string{"execution_id", "job_id", "webhook_id", "trigger_id", "pipeline_id", "approval_id", "project_id", "key_id", "name"}
+	return []string{"execution_id", "job_id", "webhook_id", "trigger_id", "pipeline_id", "approval_id", "project_id", "lesson_id", "upload_id", "key_id", "name"}
 }
 
 // outcome sees how an operation was answered. Requests that are well-formed and wrong are 400 like the others, not 422.

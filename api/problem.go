@@ -101,6 +101,12 @@ func problemOf(ctx context.Context, log *slog.Logger, err error) *Problem {
 		log.Error("a request failed", "request", id, "error", err)
 		return &Problem{Code: stepwell.CodeInternal, Message: "an internal error", Hint: "the server's log has more under request " + id, Details: []Detail{}, status: http.StatusInternalServerError}
 	}
+	if own, ok := errors.AsType[interface {
+		error
+		HTTPStatus() int
+	}](err); ok {
+		status = own.HTTPStatus()
+	}
 	p := &Problem{Code: code, Message: shown(err, code, local), Hint: stepwell.HintOf(err), Details: []Detail{}, status: status}
 	switch {
 	case local:

@@ -34,6 +34,7 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 	"github.com/stepwell/stepwell/trigger/event"
 	"github.com/stepwell/stepwell/trigger/webhook"
+	"github.com/stepwell/stepwell/upload"
 )
 
 // rig is a whole Stepwell with an API in front of it.
@@ -162,12 +163,15 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	tracker, err := progress.New(progress.Options{Store: a.Store})
 	must(err)
 	r.t.Cleanup(func() { must(tracker.Close()) })
+	projects := project.New(a.Store, tracker)
+	lessons := project.NewLessons(project.LessonOptions{Objects: a.Store, Projects: projects})
+	uploads := upload.New(upload.Options{Objects: a.Store, Blobs: a.Store.Blobs(), Lessons: lessons})
 	hub, err := feed.New(feed.Options{Store: a.Store, Log: log, Show: func(raw json.RawMessage) json.RawMessage { return secret.Mask(raw) }})
 	must(err)
 	policies, err := access.NewPolicies(ctx, a.Store, access.Policy{})
 	must(err)
 	return api.Options{Store: a.Store, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
-		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(project.New(a.Store, tracker))}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
+		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads)}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
 		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log}
 }

@@ -36,6 +36,8 @@ import (
 
 // Options configure an App.
 type Options struct {
+	// Uploads bound the media of lessons.
+	Uploads Uploads
 	// Data is the data directory: database, blobs, streams and keys. It is created when it does not exist. Not used when
 	// DB is given. Defaults to DefaultData.
 	Data string

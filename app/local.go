@@ -118,9 +118,9 @@ func (l *Local) able(operation string, changes bool) error {
 	switch {
 	case (changes || slices.Contains(starters, operation)) && l.server.keyless != nil:
 		return fmt.Errorf("secrets: %w", l.server.keyless)
-	case (changes || operation == "project.items") && l.held != nil && kind != "execution" && kind != "approval":
+	case (changes || operation == "project.items" || operation == "upload.append") && l.held != nil && kind != "execution" && kind != "approval":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
-	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "secret", "key", "policy", "audit", "action",
+	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "lesson", "upload", "secret", "key", "policy", "audit", "action",
 		"module", "execution"}, kind):
 		return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this")
 	case l.held == nil && slices.Contains(starters, operation):

@@ -60,6 +60,7 @@ func (s *Server) buildProgress() error {
 	tracker, err := progress.New(o)
 	if err == nil {
 		s.projects = project.New(s.Store, tracker)
+		s.buildLessons()
 	}
 	return err
 }

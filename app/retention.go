@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -34,13 +35,15 @@ const (
 type retention struct {
 	store pruner
 	keep  Retention
-	now   func() time.Time
-	log   *slog.Logger
+	// uploads removes uploads that nobody will come back for. nil: there are none.
+	uploads func(ctx context.Context) (removed int, err error)
+	now     func() time.Time
+	log     *slog.Logger
 }
 
 // Run prunes every hour until ctx ends. Errors are logged and retried an hour later.
 func (r *retention) Run(ctx context.Context) error {
-	if r.keep == (Retention{}) {
+	if r.keep == (Retention{}) && r.uploads == nil {
 		return nil
 	}
 	for pause := retentionDelay; ; pause = retentionInterval {
@@ -49,13 +52,17 @@ func (r *retention) Run(ctx context.Context) error {
 			return nil
 		case <-time.After(pause):
 		}
-		removed, err := r.runOnce(ctx, r.now())
-		if err != nil && ctx.Err() == nil {
+		gone, err := 0, error(nil)
+		if r.uploads != nil {
+			gone, err = r.uploads(ctx) // before the blobs that they refer to
+		}
+		removed, failed := r.runOnce(ctx, r.now())
+		if err = errors.Join(err, failed); err != nil && ctx.Err() == nil {
 			r.log.Error("retention has failed; it is tried again in an hour", "error", err)
 		}
-		if removed != (store.Removed{}) {
+		if removed != (store.Removed{}) || gone > 0 {
 			r.log.Info("retention removed what was old", "executions", removed.Executions, "log_lines", removed.Lines, "keys", removed.Keys,
-				"audit", removed.Audit, "firings", removed.Firings, "blobs", removed.Blobs)
+				"audit", removed.Audit, "firings", removed.Firings, "blobs", removed.Blobs, "uploads", gone)
 		}
 	}
 }
@@ -68,7 +75,7 @@ func (r *retention) runOnce(ctx context.Context, now time.Time) (sum store.Remov
 		}
 		return now.Add(-d)
 	}
-	what := store.Retention{Executions: before(r.keep.Executions), Logs: before(r.keep.Logs), Keys: before(r.keep.Keys), Audit: before(r.keep.Audit), Firings: before(r.keep.Firings)}
+	what := store.Retention{Executions: before(r.keep.Executions), Logs: before(r.keep.Logs), Keys: before(r.keep.Keys), Audit: before(r.keep.Audit), Firings: before(r.keep.Firings), Blobs: r.uploads != nil}
 	for range retentionBatches {
 		removed, more, err := r.store.Prune(ctx, what)
 		sum.Executions += removed.Executions

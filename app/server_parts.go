@@ -26,6 +26,7 @@ import (
 	"github.com/stepwell/stepwell/trigger"
 	"github.com/stepwell/stepwell/trigger/event"
 	"github.com/stepwell/stepwell/trigger/webhook"
+	"github.com/stepwell/stepwell/upload"
 	"github.com/stepwell/stepwell/worker"
 )
 
@@ -64,6 +65,8 @@ type parts struct {
 	relay     *trigger.Relay
 	callbacks *callbacks
 	projects  *project.Projects
+	lessons   *project.Lessons
+	uploads   *upload.Store
 	mirror    *redisstate.State // nil: no state server
 	outgoing  atomic.Bool       // the commit that is being made puts something into the outbox
 }
@@ -198,6 +201,7 @@ func (s *Server) kinds() []api.Kind {
 		api.Webhooks(s.hooks),
 		api.Events(s.router),
 		api.Projects(s.projects),
+		api.Lessons(s.lessons, s.uploads),
 	}
 }
 

@@ -37,7 +37,7 @@ type Lesson struct {
 	Project string       `json:"project_id"`
 	Name    string       `json:"name"`
 	Tag     string       `json:"tag"`
-	Media   *Media       `json:"media" doc:"Its file; null: it has none yet."`
+	Media   *Media       `json:"media,omitempty" doc:"Its file, when it has one."`
 	By      resource.Ref `json:"created_by"`
 	resource.Meta
 }

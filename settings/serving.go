@@ -16,6 +16,7 @@ type Serving struct {
 	Sources   map[string]redisource.Source `json:"event_sources"`
 	Prices    map[string]Price             `json:"prices"`
 	Telemetry Telemetry                    `json:"telemetry"`
+	Uploads   Uploads                      `json:"uploads"`
 	State     State                        `json:"state"`
 	Secrets   Secrets                      `json:"secrets"`
 	Exec      Exec                         `json:"exec"`
@@ -104,6 +105,12 @@ type Retention struct {
 	Keys       int `json:"keys_days" minimum:"0" maximum:"36500"`
 }
 
+// Uploads bound the media of lessons.
+type Uploads struct {
+	MaxBytes    ByteSize `json:"max_bytes" minimum:"1024" maximum:"68719476736"`
+	ExpireHours int      `json:"expire_hours" minimum:"1" maximum:"8760"`
+}
+
 // Price are what an action costs, in the currency that people have in mind.
 type Price struct {
 	PerCall        Decimal `json:"per_call"`
@@ -159,6 +166,7 @@ func Default() Serving {
 		Server: Server{Listen: DefaultListen, StopSeconds: 30, WorkerLease: 15,
 			Limits: Limits{Body: 4 << 20, Connections: 4096, Rate: 100, Burst: 200, WSClients: 2000, Executions: 10_000, Pending: 100_000}},
 		Retention: Retention{Executions: 30, Logs: 30, Audit: 365, Firings: 30, Keys: 30},
+		Uploads:   Uploads{MaxBytes: 10 << 30, ExpireHours: 24},
 		State:     State{DB: 1, TTLSeconds: 604_800},
 		Telemetry: Telemetry{ServiceName: "stepwell"},
 		Log:       Log{Level: "info"},

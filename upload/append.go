@@ -43,7 +43,7 @@ func (s *Store) Append(ctx context.Context, id string, offset int64, body io.Rea
 	if err != nil {
 		return nil, err
 	}
-	free, err := s.writes.take(resource.Ref(s.o.Actor(ctx)))
+	free, err := s.writes.take(resource.Ref(actorOf(ctx)))
 	if err != nil {
 		return nil, err
 	}

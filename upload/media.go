@@ -107,7 +107,7 @@ func (s *Store) Open(ctx context.Context, lesson string) (*project.Media, io.Rea
 	if one.Media == nil {
 		return nil, nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the lesson " + lesson + " has no media", Hint: "upload a file first"}
 	}
-	free, err := s.reads.take(resource.Ref(s.o.Actor(ctx)))
+	free, err := s.reads.take(resource.Ref(actorOf(ctx)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -134,10 +134,10 @@ const sendPatience = time.Minute
 
 // Serve answers GET and HEAD with the media of a lesson, with ranges. It is an attachment of its own type, so that no browser
 // shows or runs it as a page of this server.
-func (s *Store) Serve(w http.ResponseWriter, r *http.Request, lesson string) {
+func (s *Handler) Serve(w http.ResponseWriter, r *http.Request, lesson string) {
 	m, file, err := s.Open(r.Context(), lesson)
 	if err != nil {
-		s.o.Fail(w, r, err)
+		s.Fail(w, r, err)
 		return
 	}
 	defer file.Close() //nolint:errcheck // never fails

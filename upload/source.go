@@ -32,17 +32,17 @@ const maxPlace = 64 << 10
 
 // Receive answers a request that brings or names the whole file: multipart/form-data, whose first part with a file name is it,
 // or a Place in JSON. done answers when the lesson has the file.
-func (s *Store) Receive(w http.ResponseWriter, r *http.Request, lesson string, done func(*project.Lesson)) {
+func (s *Handler) Receive(w http.ResponseWriter, r *http.Request, lesson string, done func(*project.Lesson)) {
 	one, err := s.receive(w, r, lesson)
 	if err != nil {
-		s.o.Fail(w, r, broken(err))
+		s.Fail(w, r, broken(err))
 		return
 	}
 	done(one)
 }
 
-func (s *Store) receive(w http.ResponseWriter, r *http.Request, lesson string) (*project.Lesson, error) {
-	ctx, actor, from := r.Context(), s.o.Actor(r.Context()), bodyOf(w, r)
+func (s *Handler) receive(w http.ResponseWriter, r *http.Request, lesson string) (*project.Lesson, error) {
+	ctx, actor, from := r.Context(), actorOf(r.Context()), bodyOf(w, r)
 	switch t, params := parseType(r.Header); t {
 	case "multipart/form-data":
 		return s.fromForm(ctx, lesson, multipart.NewReader(from, params["boundary"]), actor)
@@ -176,7 +176,9 @@ func (s *Store) whole(ctx context.Context, d *Draft, from io.Reader, actor strin
 		if err != nil {
 			within, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
-			err = errors.Join(err, s.drop(within, u.Lesson+"/"+u.ID, store.AnyRevision))
+			if left := s.drop(within, u.Lesson+"/"+u.ID, store.AnyRevision); left != nil {
+				err = errors.Join(err, left)
+			}
 		}
 	}()
 	if u.Bytes > 0 {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/access"
 )
 
 // The protocol: https://tus.io/protocols/resumable-upload, version 1.0.0, with these extensions.
@@ -39,29 +40,20 @@ const (
 	bodyRate     = 1 << 10 // bytes a second
 )
 
-// statusOf is the status for an error where nobody else knows.
-func statusOf(err error) int {
-	if e, ok := errors.AsType[*Error](err); ok {
-		return e.Status
-	}
-	switch stepwell.CodeOf(err) {
-	case stepwell.CodeNotFound:
-		return http.StatusNotFound
-	case stepwell.CodeInvalid:
-		return http.StatusBadRequest
-	case stepwell.CodeConflict:
-		return http.StatusConflict
-	case stepwell.CodeUnavailable:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
+// Handler answers the requests of clients. Fail answers one with an error.
+type Handler struct {
+	*Store
+	Fail func(w http.ResponseWriter, r *http.Request, err error)
 }
+
+// actorOf names who asks.
+func actorOf(ctx context.Context) string { return access.Of(ctx).Actor() }
 
 // Resumable reports whether a request speaks tus.
 func Resumable(r *http.Request) bool { return r.Header.Get("Tus-Resumable") != "" }
 
 // Options answers OPTIONS: what the server can do.
-func (s *Store) Options(w http.ResponseWriter, _ *http.Request) {
+func (s *Handler) Options(w http.ResponseWriter, _ *http.Request) {
 	h := w.Header()
 	h.Set("Tus-Resumable", version)
 	h.Set("Tus-Version", version)
@@ -72,18 +64,18 @@ func (s *Store) Options(w http.ResponseWriter, _ *http.Request) {
 }
 
 // speaks answers a client of another version of the protocol.
-func (s *Store) speaks(w http.ResponseWriter, r *http.Request) bool {
+func (s *Handler) speaks(w http.ResponseWriter, r *http.Request) bool {
 	w.Header().Set("Tus-Resumable", version)
 	if r.Header.Get("Tus-Resumable") == version {
 		return true
 	}
 	w.Header().Set("Tus-Version", version)
-	s.o.Fail(w, r, refuse(http.StatusPreconditionFailed, stepwell.CodeInvalid, "send Tus-Resumable: "+version, "this server speaks version "+version+" of tus"))
+	s.Fail(w, r, refuse(http.StatusPreconditionFailed, stepwell.CodeInvalid, "send Tus-Resumable: "+version, "this server speaks version "+version+" of tus"))
 	return false
 }
 
 // Post answers the creation of an upload for a lesson, with its first bytes if it has a body.
-func (s *Store) Post(w http.ResponseWriter, r *http.Request, lesson string) {
+func (s *Handler) Post(w http.ResponseWriter, r *http.Request, lesson string) {
 	if !s.speaks(w, r) {
 		return
 	}
@@ -91,17 +83,17 @@ func (s *Store) Post(w http.ResponseWriter, r *http.Request, lesson string) {
 	var u *Upload
 	if err == nil {
 		d.Lesson = lesson
-		u, err = s.Create(r.Context(), d, s.o.Actor(r.Context()))
+		u, err = s.Create(r.Context(), d, actorOf(r.Context()))
 	}
 	if err != nil {
-		s.o.Fail(w, r, err)
+		s.Fail(w, r, err)
 		return
 	}
 	h := w.Header()
 	h.Set("Location", Path+u.ID)
 	if r.Header.Get("Content-Type") == octets && u.Bytes > 0 {
 		if u, err = s.take(w, r, u.ID, 0, u); err != nil && u == nil {
-			s.o.Fail(w, r, err)
+			s.Fail(w, r, err)
 			return
 		} // what has come is stored, and the client goes on there
 		h.Set("Upload-Offset", strconv.FormatInt(u.Offset, 10))
@@ -111,7 +103,7 @@ func (s *Store) Post(w http.ResponseWriter, r *http.Request, lesson string) {
 }
 
 // take stores the body of a request; created is what there was before.
-func (s *Store) take(w http.ResponseWriter, r *http.Request, id string, offset int64, created *Upload) (*Upload, error) {
+func (s *Handler) take(w http.ResponseWriter, r *http.Request, id string, offset int64, created *Upload) (*Upload, error) {
 	sum, err := checksumOf(r.Header)
 	if err != nil {
 		return nil, err
@@ -125,13 +117,13 @@ func (s *Store) take(w http.ResponseWriter, r *http.Request, id string, offset i
 }
 
 // Head answers where an upload is.
-func (s *Store) Head(w http.ResponseWriter, r *http.Request, id string) {
+func (s *Handler) Head(w http.ResponseWriter, r *http.Request, id string) {
 	if !s.speaks(w, r) {
 		return
 	}
 	u, err := s.settled(r.Context(), id)
 	if err != nil {
-		s.o.Fail(w, r, err)
+		s.Fail(w, r, err)
 		return
 	}
 	h := w.Header()
@@ -146,7 +138,7 @@ func (s *Store) Head(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // settled is an upload that no request of this process writes to: its client has come again.
-func (s *Store) settled(ctx context.Context, id string) (*Upload, error) {
+func (s *Handler) settled(ctx context.Context, id string) (*Upload, error) {
 	leave, err := s.enter(ctx, id, nil)
 	if err != nil {
 		return nil, err
@@ -156,12 +148,12 @@ func (s *Store) settled(ctx context.Context, id string) (*Upload, error) {
 }
 
 // Patch stores more bytes of an upload.
-func (s *Store) Patch(w http.ResponseWriter, r *http.Request, id string) {
+func (s *Handler) Patch(w http.ResponseWriter, r *http.Request, id string) {
 	if !s.speaks(w, r) {
 		return
 	}
 	if r.Header.Get("Content-Type") != octets {
-		s.o.Fail(w, r, refuse(http.StatusUnsupportedMediaType, stepwell.CodeInvalid, "send Content-Type: "+octets, "the body is no part of a file"))
+		s.Fail(w, r, refuse(http.StatusUnsupportedMediaType, stepwell.CodeInvalid, "send Content-Type: "+octets, "the body is no part of a file"))
 		return
 	}
 	offset, err := number(r.Header, "Upload-Offset")
@@ -173,7 +165,7 @@ func (s *Store) Patch(w http.ResponseWriter, r *http.Request, id string) {
 		u, err = s.take(w, r, id, offset, nil)
 	}
 	if err != nil {
-		s.o.Fail(w, r, err)
+		s.Fail(w, r, err)
 		return
 	}
 	h := w.Header()
@@ -183,7 +175,7 @@ func (s *Store) Patch(w http.ResponseWriter, r *http.Request, id string) {
 }
 
 // fits refuses a body that says itself that it is too long.
-func (s *Store) fits(r *http.Request, id string) (*Upload, error) {
+func (s *Handler) fits(r *http.Request, id string) (*Upload, error) {
 	u, err := s.Get(r.Context(), id)
 	if err == nil && r.ContentLength > u.Bytes {
 		err = refuse(http.StatusRequestEntityTooLarge, stepwell.CodeLimit, "begin another upload", "more bytes are to come than the "+strconv.FormatInt(u.Bytes, 10)+" that were announced")
@@ -192,19 +184,19 @@ func (s *Store) fits(r *http.Request, id string) (*Upload, error) {
 }
 
 // Terminate answers DELETE.
-func (s *Store) Terminate(w http.ResponseWriter, r *http.Request, id string) {
+func (s *Handler) Terminate(w http.ResponseWriter, r *http.Request, id string) {
 	if Resumable(r) && !s.speaks(w, r) {
 		return
 	}
 	if err := s.Delete(r.Context(), id); err != nil {
-		s.o.Fail(w, r, err)
+		s.Fail(w, r, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // tell says until when the upload waits.
-func (s *Store) tell(h http.Header, u *Upload) {
+func (s *Handler) tell(h http.Header, u *Upload) {
 	if !u.Done {
 		h.Set("Upload-Expires", u.Expires.UTC().Format(http.TimeFormat))
 	}

@@ -53,10 +53,6 @@ type Options struct {
 	Admit func(path string) error
 	// Unfinished reports whether a lesson has executions that have not ended. Defaults to none.
 	Unfinished func(ctx context.Context, lesson string) (bool, error)
-	// Fail answers a request with an error. Defaults to its text.
-	Fail func(w http.ResponseWriter, r *http.Request, err error)
-	// Actor names who asks. Defaults to nobody.
-	Actor func(ctx context.Context) string
 	// Now defaults to time.Now.
 	Now func() time.Time
 	Log *slog.Logger
@@ -88,12 +84,6 @@ func New(o Options) *Store {
 	}
 	if o.Unfinished == nil {
 		o.Unfinished = func(context.Context, string) (bool, error) { return false, nil }
-	}
-	if o.Fail == nil {
-		o.Fail = func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), statusOf(err)) }
-	}
-	if o.Actor == nil {
-		o.Actor = func(context.Context) string { return "" }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -89,8 +89,17 @@ func newRig(t *testing.T, s store.Store) *rig {
 	return r
 }
 
+// statusOf is the status of an error, as package api has it.
+func statusOf(err error) int {
+	if own, ok := errors.AsType[*upload.Error](err); ok {
+		return own.HTTPStatus()
+	}
+	return map[stepwell.Code]int{stepwell.CodeNotFound: 404, stepwell.CodeInvalid: 400, stepwell.CodeConflict: 409, stepwell.CodeDenied: 403, stepwell.CodeFailed: 422, stepwell.CodeUnavailable: 503}[stepwell.CodeOf(err)]
+}
+
 // serve is a server of uploads, as package api has it.
-func (r *rig) serve(s *upload.Store) string {
+func (r *rig) serve(of *upload.Store) string {
+	s := upload.Handler{Store: of, Fail: func(w http.ResponseWriter, _ *http.Request, err error) { http.Error(w, err.Error(), statusOf(err)) }}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/v1/lessons/{id}/media", func(w http.ResponseWriter, q *http.Request) {
 		if upload.Resumable(q) {

@@ -107,7 +107,10 @@ func (c *Client) call(ctx context.Context, method, path string, query url.Values
 // open sends a request and gives the answer if it is a success; its body is the caller's to close.
 func (c *Client) open(ctx context.Context, method, path string, query url.Values, header http.Header, body any) (*http.Response, error) {
 	var content io.Reader
-	if body != nil {
+	raw, isReader := body.(io.Reader)
+	if isReader {
+		content = raw
+	} else if body != nil {
 		raw, err := json.Marshal(body)
 		if err != nil {
 			return nil, err
@@ -125,7 +128,10 @@ func (c *Client) open(ctx context.Context, method, path string, query url.Values
 	for name, values := range header {
 		req.Header[name] = values
 	}
-	if content != nil {
+	if size, err := strconv.ParseInt(header.Get("Content-Length"), 10, 64); err == nil && isReader {
+		req.ContentLength = size
+	}
+	if content != nil && !isReader {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	if req.Header.Get("Accept") == "" {
@@ -161,6 +167,9 @@ func unreached(err error) string {
 
 // refusal is the error that a server has answered.
 func refusal(res *http.Response) error {
+	if res.Request.Method == http.MethodHead {
+		return headless(res)
+	}
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxProblem))
 	if err != nil {
 		return &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the answer broke off", Err: err}

@@ -53,6 +53,7 @@ type (
 	WebhookObjects      = Objects[api.NewWebhook, api.Fields, api.WebhookMade, api.Webhook, api.ListWebhooks]
 	EventTriggerObjects = Objects[api.NewEventTrigger, api.Fields, api.EventTrigger, api.EventTrigger, api.ListEventTriggers]
 	ProjectObjects      = Objects[api.NewProject, api.Fields, api.Project, api.Project, api.ListProjects]
+	LessonObjects       = Objects[api.NewLesson, api.Fields, api.Lesson, api.Lesson, api.ListLessons]
 	KeyObjects          = Objects[api.NewKey, api.Fields, api.KeyMade, api.Key, api.All]
 	SecretObjects       = Objects[api.Fields, api.Fields, api.Secret, api.Secret, api.All]
 )
@@ -73,6 +74,9 @@ func (c *Client) EventTriggers() EventTriggerObjects {
 
 // Projects are the projects.
 func (c *Client) Projects() ProjectObjects { return ProjectObjects{c, at("projects")} }
+
+// Lessons are the lessons. Upload and SetMedia give one its media.
+func (c *Client) Lessons() LessonObjects { return LessonObjects{c, at("lessons")} }
 
 // ProjectProgress tells how far a project is: CodeNotFound.
 func (c *Client) ProjectProgress(ctx context.Context, id string) (*api.ProjectProgress, error) {

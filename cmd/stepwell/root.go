@@ -83,6 +83,7 @@ func (p *program) root() *cobra.Command {
 		p.newServerEventsCommand(),
 		p.newApprovalsCommand(),
 		p.newProjectsCommand(),
+		p.newLessonsCommand(),
 		p.newSecretsCommand(),
 		p.newKeysCommand(),
 		p.newPolicyCommand(),
