@@ -139,7 +139,7 @@ func (l *Lessons) Create(ctx context.Context, d *LessonDraft, actor string) (*Le
 	}
 	o, err := put(ctx, l.o.Objects, store.Object{Kind: lessonKind, ID: d.Project + "/" + id, Name: id}, lessonRecord{By: actor, Name: d.Name, Tag: d.Tag})
 	if stepwell.CodeOf(err) == stepwell.CodeConflict {
-		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the lesson " + id + " exists already", Hint: "update it, or use another id", Err: err}
+		return nil, &stepwell.Error{Code: stepwell.CodeConflict, Message: "the lesson " + id + " exists already", Hint: "update it, or use another id"}
 	}
 	if err != nil {
 		return nil, err

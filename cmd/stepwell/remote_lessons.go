@@ -38,7 +38,7 @@ func (p *program) newLessonUpload() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return p.answered(q.connection, one, "Lesson %s has %s: %s of %s.", view.Printable(one.ID), view.Printable(one.Media.Name), view.Size(one.Media.Bytes), one.Media.Type)
+		return p.answered(q.connection, one, "Lesson %s has %s: %d bytes of %s.", view.Printable(one.ID), view.Printable(one.Media.Name), one.Media.Bytes, one.Media.Type)
 	})
 	cmd.Long = "Upload a file as the media of a lesson. An upload that was interrupted goes on where it was when the command\nis repeated. FILE may be an http or https address: the server fetches it."
 	cmd.Flags().StringVar(&mediaType, "type", "", "media `type` of the file (default that of its name)")
