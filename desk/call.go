@@ -165,12 +165,12 @@ func (d *Desk) claim(ctx context.Context, s *session, in *wire.Claim, direct boo
 }
 
 // unclaimable says why an attempt is not given to a worker: CodeConflict, or for now, CodeUnavailable. One that is only to be taken is
-// offered again by whoever runs its execution.
+// offered again by whoever runs its execution. A claim without an epoch goes there too: only its names have the attempt.
 func (d *Desk) unclaimable(ctx context.Context, k id, take bool) error {
 	d.mu.Lock()
 	known := d.attempts[k] != nil
 	d.mu.Unlock()
-	if !known && !take && k.epoch > 0 {
+	if !known && !take {
 		if t, err := d.task(ctx, k); elsewhere(err) {
 			return err
 		} else if t != nil {

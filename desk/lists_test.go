@@ -135,6 +135,31 @@ func TestListsStranger(t *testing.T) {
 	n.drained()
 }
 
+// A stranger may claim, and report, at a node that does not run the execution, also without an epoch.
+func TestListsStrangerElsewhere(t *testing.T) {
+	owner := newListed(t, desk.Options{}, redisq.Options{}, never("t.echo"))
+	n := newNode(t, dbOf(t), desk.Options{Lists: openLists(t, owner.address, redisq.Options{})}, never("t.echo"))
+	n.owner = owner.node
+	id := owner.begin("name: s\nsteps:\n  - {id: a, action: t.echo, params: {n: 5}}\n")
+	m := owner.pop("pipeline:steps")
+	c := client{n: n, name: "stranger"}
+	var task wire.Task
+	if status, p := c.send("claim", wire.Claim{Worker: c.name, StepID: m.StepID}, &task); status != 200 || task.Epoch != m.Epoch || string(task.Params) != `{"n":5}` {
+		t.Fatalf("claim: %d, %+v, %+v", status, p, task)
+	}
+	if status, _ := (client{n: n, name: "other"}).send("claim", wire.Claim{Worker: "other", StepID: m.StepID}, nil); status != 409 {
+		t.Errorf("a second claim: %d", status)
+	}
+	if out := c.report(completed(task, `{"v":5}`)); len(out.Committed) != 1 {
+		t.Errorf("the outcome: %+v", out)
+	}
+	x, _ := owner.end(id, stepwell.ExecutionCompleted)
+	owner.books(x, 1)
+	if status, _ := c.send("claim", wire.Claim{Worker: c.name, StepID: m.StepID}, nil); status != 409 {
+		t.Errorf("a claim after the end: %d", status)
+	}
+}
+
 // A step that was cancelled while its message was in the list is refused at the claim.
 func TestListsCancelled(t *testing.T) {
 	n := newListed(t, desk.Options{}, redisq.Options{}, never("t.echo"))
