@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -33,7 +34,7 @@ func (s *Server) openLists(ctx context.Context, o *desk.Options) (err error) {
 	}
 	w := &s.workers
 	if w.lists, err = redisq.Open(s.o.Lists); err != nil {
-		return err
+		return fmt.Errorf("queue: %w", err)
 	}
 	if err := w.lists.Ping(ctx); stepwell.CodeOf(err) == stepwell.CodeInvalid {
 		return errors.Join(err, s.closeLists())
@@ -201,7 +202,7 @@ func (s *Server) drainPools() {
 func OpenLists(ctx context.Context, url string, log *slog.Logger) (*redisq.Lists, error) {
 	l, err := redisq.Open(redisq.Options{URL: url})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--redis: %w", err)
 	}
 	for away := false; ; away = true {
 		err := l.Ping(ctx)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -205,6 +206,9 @@ func TestUnits(t *testing.T) {
 		text, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
+		}
+		if data := regexp.MustCompile(`STEPWELL_DATA=(\S+)`).FindSubmatch(text); data != nil && strings.Contains(string(text), "stepwell serve\n") && strings.Contains(string(text), "\nWorkingDirectory="+string(data[1])+"\n") {
+			t.Errorf("%s: steps would work in the data directory, which commands may not touch once there are API keys", name)
 		}
 		program, err := os.Executable()
 		if err != nil {

@@ -25,7 +25,7 @@ func (e *examination) dataDirectory(context.Context) {
 		e.warn("data", "remove or rename it", "./%s of an earlier version is not used: there is one in %s", app.OldDatabase, data)
 		return
 	case data == "":
-		e.fine("data", "beside %s", e.db)
+		e.fine("data", "beside %s", app.DatabaseName(e.db))
 		return
 	}
 	info, err := os.Stat(data)

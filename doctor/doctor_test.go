@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -68,6 +69,27 @@ func TestDatabase(t *testing.T) {
 		t.Fatal(err)
 	}
 	examine(t, Options{App: app.Options{DB: db}}, func(e *examination) { e.database(t.Context()) }).is(t, Fail, "not a database")
+}
+
+// TestSharedDatabase: of a database that is no file, the place of what belongs to this machine is examined, its master key has to be
+// named, and nothing shows the password of its URL.
+func TestSharedDatabase(t *testing.T) {
+	o := Options{App: app.Options{DB: "postgres://me:secretword@127.0.0.1:1/x"}}
+	for _, check := range []struct {
+		run            func(*examination)
+		status, detail string
+	}{
+		{func(e *examination) { e.dataDirectory(t.Context()) }, OK, "beside postgres://me:xxxxx@127.0.0.1:1/x"},
+		{func(e *examination) { e.database(t.Context()) }, Warn, "is no file"},
+		{func(e *examination) { e.disk(t.Context()) }, "", " free in ."},
+		{func(e *examination) { e.masterKey(t.Context()) }, Fail, "no master key is named"},
+	} {
+		f := examine(t, o, check.run)
+		f.is(t, cmp.Or(check.status, f.Status), check.detail)
+		if strings.Contains(f.Detail+f.Advice, "secretword") {
+			t.Errorf("%s shows the password: %q", f.Check, f.Detail)
+		}
+	}
 }
 
 // TestMasterKey: a key that others can read, or that a setting names and is not there, fails.

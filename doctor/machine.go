@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -90,8 +91,17 @@ func isDir(name string) bool {
 	return err == nil && info.IsDir()
 }
 
+// isFile reports whether the database is a file of this machine.
+func (e *examination) isFile() bool {
+	_, err := app.DatabaseFile(e.db)
+	return err == nil
+}
+
 func (e *examination) disk(context.Context) {
 	dir := filepath.Dir(e.db)
+	if !e.isFile() { // checkpoints of streams are there
+		dir = cmp.Or(e.App.Data, app.DefaultData)
+	}
 	if !isDir(dir) { // the data directory is still to be created
 		dir = filepath.Dir(dir)
 	}
@@ -159,6 +169,10 @@ func (e *examination) largeOutputs(ctx context.Context) {
 // masterKey opens the key as `serve` will, and with it all that is sealed.
 func (e *examination) masterKey(ctx context.Context) {
 	key := e.App.MasterKey
+	if key.Text == "" && key.File == "" && !e.isFile() {
+		e.fail("master key", stepwell.HintOf(secret.ErrNoKey), "%v", secret.ErrNoKey)
+		return
+	}
 	path, where := key.File, "in STEPWELL_SECRETS_KEY"
 	if path == "" {
 		path = e.db + ".key"

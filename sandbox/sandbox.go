@@ -107,6 +107,9 @@ func (s *Sandbox) Admits(dir string) error {
 			}
 		}
 	}
+	if s.hides(path) {
+		return denied("keep the data elsewhere (--data), start the server in another folder, or give the step a folder of exec.folders: params: {dir: FOLDER}", "commands may not touch the folder %s, which belongs to the server", path)
+	}
 	return denied("work in one of "+strings.Join(s.folders, ", ")+", or add the folder to exec.folders (in stepwell.yaml: exec: {folders: ["+strings.Join(append(slices.Clone(s.folders), path), ", ")+"]})", "commands may not touch the folder %s", path)
 }
 

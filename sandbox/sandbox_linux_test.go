@@ -215,6 +215,9 @@ func TestFolders(t *testing.T) {
 			t.Errorf("%s: %v", dir, err)
 		}
 	}
+	if err := s.Admits(p.data + "/sub"); err == nil || !strings.HasSuffix(err.Error(), "/sub, which belongs to the server") { // naming it in exec.folders would not help
+		t.Errorf("a folder of the server: %v", err)
+	}
 	if got := s.Crowded(); len(got) != 0 {
 		t.Errorf("crowded: %v", got)
 	}

@@ -71,10 +71,22 @@ func (p *program) migrateInto(ctx context.Context, from, to string) error {
 	return nil
 }
 
+// migrateShared is migrate for a database that is no file.
+func (p *program) migrateShared(ctx context.Context) error {
+	s, err := app.OpenWriter(ctx, p.settings.db, p.log())
+	if err == nil {
+		err = s.Close()
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(p.out, "%s has the version that this stepwell needs\n", app.DatabaseName(p.settings.db))
+	}
+	return err
+}
+
 func (p *program) migrate(ctx context.Context) (err error) {
 	path, err := app.DatabaseFile(p.settings.db)
 	if err != nil {
-		return err
+		return p.migrateShared(ctx)
 	}
 	before := 0
 	if app.IsFile(path) {

@@ -437,7 +437,7 @@ func TestRedisRefused(t *testing.T) {
 		args           []string
 	}{
 		"cluster":     {"", "the Redis server is a cluster", []string{"--queue", "redis://" + cluster.Address()}},
-		"no address":  {"", "the address of the Redis server", []string{"--queue", "http://localhost"}},
+		"no address":  {"", "queue: the address of the Redis server", []string{"--queue", "http://localhost"}},
 		"no server":   {"queues: {gpu: {via: redis}}\n", "queues.gpu.via is redis, and no Redis server is named", nil},
 		"wrong lists": {"queues: {gpu: {lists: 2}}\n", "queues.gpu.lists is 2", nil},
 	} {
