@@ -147,6 +147,7 @@ func operations() []operation {
 		{"worker.memo", "POST", prefix + "/worker/steps/{step_id}/memo", worker, streams, "Records a value of the step for its next attempts, or reads one"},
 		{"worker.own", "POST", prefix + "/worker/steps/{step_id}/own", worker, streams, "Makes work outside known, so that it is stopped if the attempt is"},
 		{"worker.callback", "POST", prefix + "/worker/steps/{step_id}/callback", worker, streams, "Gives the address at which something outside can end the step"},
+		{"worker.media", "POST", prefix + "/worker/steps/{step_id}/media", worker, streams, "Gives a part of the file of the lesson that the execution is about"},
 		{"worker.data", "POST", prefix + "/worker/steps/{step_id}/outputs", worker, streams, "Gives the outputs of all steps of the execution, merged"},
 		{"worker.outputs", "POST", prefix + "/worker/steps/{step_id}/outputs/{key}", worker, streams, "Gives the outputs of a step of the execution"},
 

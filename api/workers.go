@@ -82,6 +82,7 @@ func (s *server) workers() {
 	protocol[stepPath, wire.Memo, wire.Value](s, "worker.memo")
 	protocol[stepPath, wire.Own, struct{}](s, "worker.own")
 	protocol[stepPath, wire.Callback, wire.Address](s, "worker.callback")
+	protocol[stepPath, wire.Media, wire.MediaPart](s, "worker.media")
 	protocol[stepPath, wire.Outputs, wire.Value](s, "worker.data")
 	protocol[outputsPath, wire.Outputs, wire.Value](s, "worker.outputs")
 	handle(s, "worker.stream", func(context.Context, *struct{}) (*streamed, error) {
@@ -100,7 +101,7 @@ func (s *server) nameProtocol() {
 	for _, t := range []reflect.Type{reflect.TypeFor[wire.Action](), reflect.TypeFor[wire.Join](), reflect.TypeFor[wire.Joined](), reflect.TypeFor[wire.ID](), reflect.TypeFor[wire.Turn](),
 		reflect.TypeFor[wire.Turned](), reflect.TypeFor[wire.Refused](), reflect.TypeFor[wire.Task](), reflect.TypeFor[wire.Outcome](), reflect.TypeFor[wire.Error](), reflect.TypeFor[wire.Wait](),
 		reflect.TypeFor[wire.Claim](), reflect.TypeFor[wire.Spawn](), reflect.TypeFor[wire.NewStep](), reflect.TypeFor[wire.Line](), reflect.TypeFor[wire.Log](), reflect.TypeFor[wire.Progress](),
-		reflect.TypeFor[wire.Memo](), reflect.TypeFor[wire.Own](), reflect.TypeFor[wire.Callback](), reflect.TypeFor[wire.Address](), reflect.TypeFor[wire.Outputs](), reflect.TypeFor[wire.Value](), reflect.TypeFor[wire.Request](), reflect.TypeFor[wire.Response]()} {
+		reflect.TypeFor[wire.Memo](), reflect.TypeFor[wire.Own](), reflect.TypeFor[wire.Callback](), reflect.TypeFor[wire.Address](), reflect.TypeFor[wire.Media](), reflect.TypeFor[wire.MediaPart](), reflect.TypeFor[wire.Outputs](), reflect.TypeFor[wire.Value](), reflect.TypeFor[wire.Request](), reflect.TypeFor[wire.Response]()} {
 		s.names[t] = "Worker" + t.Name()
 	}
 }

@@ -48,7 +48,7 @@ type answered struct {
 	undo func()
 }
 
-var errNoCall = stepwell.Errorf(stepwell.CodeNotFound, "join, turn, claim, steps/{id}/spawn, log, progress, memo, own, callback or outputs/{key}", "there is no such call")
+var errNoCall = stepwell.Errorf(stepwell.CodeNotFound, "join, turn, claim, steps/{id}/spawn, log, progress, memo, own, media, callback or outputs/{key}", "there is no such call")
 
 // serve serves one call, named by what follows wire.Path. HTTP and streams share it.
 func (d *Desk) serve(ctx context.Context, caller Caller, name string, body []byte) (answered, error) {
@@ -316,10 +316,21 @@ func (d *Desk) callStep(ctx context.Context, s *session, parts []string, body []
 		var to wire.Address
 		to.Key, to.URL, err = d.remote(ctx, a).Callback(ctx)
 		out = to
+	case "media":
+		out, err = d.media(ctx, a, body)
 	case "outputs":
 		out, err = outputs(ctx, h, key)
 	default:
 		err = errNoCall
+	}
+	return out, err
+}
+
+// media gives a part of the file of the lesson that the attempt's execution is about, and of no other.
+func (d *Desk) media(ctx context.Context, a *attempt, body []byte) (out wire.MediaPart, err error) {
+	in, err := read[wire.Media](body)
+	if err == nil {
+		out.Data, out.Size, err = d.p.Runner.MediaPart(ctx, a.task, in.Offset, wire.MaxMedia)
 	}
 	return out, err
 }

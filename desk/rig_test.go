@@ -84,7 +84,10 @@ func newNode(t *testing.T, db string, o desk.Options, actions ...action.Action) 
 	n.desk = desk.New(o)
 	n.Conductor, err = conductor.New(ctx, conductor.Options{Store: n.store, Queue: n.desk, Blobs: n.store.Blobs(), Catalog: r, Revoke: n.desk.Revoke, Expect: n.desk.Expect, Log: quiet()})
 	must(err)
-	runner, err := worker.NewRunner(worker.Options{Actions: r, Reporter: n.Conductor, Records: n.store, Blobs: n.store.Blobs(), Lines: n.Line, Log: quiet()})
+	runner, err := worker.NewRunner(worker.Options{Actions: r, Reporter: n.Conductor, Records: n.store, Blobs: n.store.Blobs(), Lines: n.Line, Log: quiet(),
+		Media: func(_ context.Context, ref, _ string) (string, error) {
+			return filepath.Join(filepath.Dir(db), ref), nil
+		}})
 	must(err)
 	must(n.desk.Attach(desk.Parts{Conductor: n.Conductor, Runner: runner, Actions: r, Locate: n.locate, Forward: n.forward}))
 	server := httptest.NewServer(n.desk.Handler(func(r *http.Request) desk.Caller { return desk.Caller{ID: r.Header.Get("X-Key"), Secure: true} }))
@@ -142,6 +145,25 @@ func (n *node) begin(text string) string {
 		n.t.Fatal(err)
 	}
 	id, err := n.Start(n.t.Context(), conductor.Request{Pipeline: p})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	return id
+}
+
+// beginAbout starts a pipeline of a step for a lesson with a file.
+func (n *node) beginAbout(step, ref string) string {
+	n.t.Helper()
+	d, problems := definition.Parse([]byte("name: p\nsteps:\n  - "+step+"\n"), definition.ParseOptions{})
+	if err := problems.Err(); err != nil {
+		n.t.Fatal(err)
+	}
+	p, err := n.Register(n.t.Context(), d)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	about := `{"lesson":{"media":{"path":"media:` + ref + `/cells.mp4"}}}`
+	id, err := n.Start(n.t.Context(), conductor.Request{Pipeline: p, About: json.RawMessage(about)})
 	if err != nil {
 		n.t.Fatal(err)
 	}

@@ -226,9 +226,10 @@ func (d *Desk) call(a *attempt, p *worker.Prepared, params []byte) wire.Task {
 	}
 	a.remote = x
 	d.mu.Unlock()
+	media, _, _ := worker.MediaToken(t.About)
 	return wire.Task{ID: a.wire(), ExecutionID: t.Execution, ExecutionNo: t.Run, Pipeline: t.Pipeline, StepKey: t.Key, StepName: stepName(t), Action: t.Step.Action,
 		Attempt: t.Attempt, Params: params, State: p.State, TimeoutMS: x.Timeout().Milliseconds(), Dir: t.Dir, LogLevel: t.Step.Policy.LogLevel,
-		NotIdempotent: t.Step.Policy.NotIdempotent}
+		NotIdempotent: t.Step.Policy.NotIdempotent, Media: media}
 }
 
 // stepName is the name of a task's step.

@@ -1,11 +1,15 @@
 package worker
 
 import (
+	"context"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/plan"
 )
 
@@ -81,6 +85,34 @@ func replaceText(v any, old, text string) any {
 		return v
 	}
 	return v
+}
+
+// MediaPart reads the file of the lesson that a task's execution is about: at most so many bytes from an offset, and the size
+// of the whole. CodeNotFound: it has none.
+func (r *Runner) MediaPart(ctx context.Context, t *engine.Task, offset int64, most int) (data []byte, size int64, err error) {
+	_, ref, name := MediaToken(t.About)
+	if ref == "" || r.o.Media == nil {
+		return nil, 0, stepwell.Errorf(stepwell.CodeNotFound, "", "the execution has no lesson with a file")
+	}
+	path, err := r.o.Media(ctx, ref, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if size = info.Size(); offset < 0 || offset > size {
+		return nil, 0, stepwell.Invalid("", "the offset %d is not in the file of %d bytes", offset, size)
+	}
+	data = make([]byte, min(int64(most), size-offset))
+	_, err = f.ReadAt(data, offset)
+	return data, size, err
 }
 
 // touch is action.Call.Touch: the lesson's file may be touched wherever the worker keeps it.

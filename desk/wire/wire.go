@@ -165,6 +165,7 @@ type Task struct {
 	NotIdempotent bool            `json:"not_idempotent,omitempty"` // claim it before it begins
 	Members       []Member        `json:"members,omitempty"`        // of a step that stands for several: those, itself included
 	GoesOn        string          `json:"goes_on,omitempty"`        // id of the execution of which only failed items are repeated
+	Media         string          `json:"media,omitempty"`          // name of the lesson's file in texts of params, to be replaced by the path of a copy, which the call media gives in parts
 	Values        json.RawMessage `json:"values,omitempty"`         // what templates read that the action renders itself: an object, by name
 }
 
@@ -323,6 +324,22 @@ type Outputs struct {
 	Worker string `json:"worker"`
 	Epoch  uint32 `json:"epoch"`
 }
+
+// Media asks for a part of the file that the attempt's Task.Media names.
+type Media struct {
+	Worker string `json:"worker"`
+	Epoch  uint32 `json:"epoch"`
+	Offset int64  `json:"offset"`
+}
+
+// MediaPart is what lies behind the offset: at most MaxMedia bytes, in base64.
+type MediaPart struct {
+	Size int64  `json:"size"` // of the whole file
+	Data []byte `json:"data"`
+}
+
+// MaxMedia bounds a MediaPart, in bytes.
+const MaxMedia = 4 << 20
 
 // Callback asks for the address at which something outside can end the step while it awaits the key.
 type Callback struct {

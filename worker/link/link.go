@@ -98,6 +98,7 @@ type Worker struct {
 	at         int       // of nodes
 	retry      time.Time // no node is tried before
 
+	media    media
 	mu       sync.Mutex
 	conn     transport // nil: none
 	lease    time.Duration
@@ -143,7 +144,7 @@ func newMember(o Options, m *members, s *slots) (w *Worker, err error) {
 	for _, n := range o.Nodes {
 		w.nodes = append(w.nodes, strings.TrimRight(n, "/"))
 	}
-	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lent: true, Lines: w.line, Progress: w.progress, CallbackURL: w.callbackURL,
+	w.pool, err = worker.New(worker.Options{Queue: mouth{w}, Actions: o.Actions, Reporter: w, Records: w, Blobs: blobs{w}, Lent: true, Lines: w.line, Progress: w.progress, CallbackURL: w.callbackURL, Media: w.localMedia,
 		Name: o.Name, Concurrency: o.Concurrency, Grace: o.Grace, Log: o.Log})
 	if err == nil {
 		m.add(w)
@@ -205,6 +206,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 // run is Run of one member.
 func (w *Worker) run(ctx context.Context) error {
+	defer w.media.close()
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	fetching, endFetch := context.WithCancel(ctx)
 	var loops sync.WaitGroup

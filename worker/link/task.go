@@ -53,6 +53,9 @@ func decode(in *wire.Task) (*task, error) {
 		LogLevel: in.LogLevel, NotIdempotent: in.NotIdempotent}}
 	t := &engine.Task{Run: in.ExecutionNo, Execution: execution, Pipeline: in.Pipeline, Idx: idx, Epoch: in.Epoch, Attempt: in.Attempt, Key: in.StepKey, Step: step, Dir: in.Dir}
 	t.Params, t.State = in.Params, in.State // nil stays nil
+	if in.Media != "" {
+		t.About = plan.About{"lesson": map[string]any{"media": map[string]any{"path": in.Media}}}
+	}
 	if err := decodeMembers(in, t); err != nil {
 		return nil, err
 	}
