@@ -65,7 +65,7 @@ var workloads = []struct {
 }{
 	{"start", 1, 1_000_000, 200, nil}, {"chain", 1, 1_000_000, 100, nil}, {"fanout", 1, 1_000_000, 10_000, nil}, {"diamond", 1, 1_000_000, 1_000, nil},
 	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve}, {"progress", 1, 100_000, 1_000, (*bench).progress},
-	{"takeover", 1, 1_000, 100, (*bench).takeover},
+	{"takeover", 1, 1_000, 100, (*bench).takeover}, {"runs", 1_000, 10_000_000, 1_000_000, (*bench).runs},
 }
 
 // Workloads are the names that Run knows.

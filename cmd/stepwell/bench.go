@@ -12,7 +12,7 @@ func (p *program) newBenchCommand() *cobra.Command {
 	formats := choice{"all", []string{"all", "ndjson.zst", "parquet"}}
 	var output *choice
 	cmd := &cobra.Command{
-		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|takeover",
+		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|takeover|runs",
 		Short: "Measure this machine: no-op steps through the whole path, durable commits included",
 		Long: `Runs no-op steps through the whole product and prints what they cost.
 
@@ -35,6 +35,7 @@ func (p *program) newBenchCommand() *cobra.Command {
            --state a Redis server answers the dashboards
   takeover two servers of --store postgres://…, of which one is killed with n executions under way: the time until a
            step of theirs has ended on the other
+  runs     lists of executions and sums of usage among n executions of lessons, which are stored in the database first
 
 With --store postgres://… the figures of no-op steps have a second line: processor time, bytes and, with pg_stat_statements,
 statements of a step, and the connections.
@@ -50,7 +51,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000 and 100")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 100 and 1000000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")

@@ -56,7 +56,7 @@ func TestListPlans(t *testing.T) {
 		{store.Filter{Workflow: "w"}, "INDEX execution_workflow (workflow=? AND rowid<?)"},
 		{store.Filter{Workflow: "w", WorkflowVersion: 2}, "INDEX execution_version (workflow=? AND workflow_version=? AND rowid<?)"},
 		{of(store.Filter{Workflow: "w", WorkflowVersion: 2}, completed), "INDEX execution_version (workflow=? AND workflow_version=? AND rowid<?)"},
-		{of(store.Filter{Workflow: "w", WorkflowVersion: 2}, failed, cancelled), "INDEX execution_workflow_odd (workflow=? AND status=? AND rowid<?)"},
+		{of(store.Filter{Workflow: "w", WorkflowVersion: 2}, failed, cancelled), "INDEX execution_version_odd (workflow=? AND workflow_version=? AND status=? AND rowid<?)"},
 		{of(store.Filter{Workflow: "w"}, failed), "INDEX execution_workflow_odd (workflow=? AND status=? AND rowid<?)"},
 		{of(store.Filter{Workflow: "w"}, running), "INDEX execution_open (no<?)"},
 		{store.Filter{Job: "j", Workflow: "w"}, "INDEX execution_job (job=? AND rowid<?)"},

@@ -87,7 +87,7 @@ func narrowTo(query string, f store.Filter, s stepwell.ExecutionStatus) string {
 		return plain(query, "project", 11)
 	case f.Workflow == "" || s < stepwell.ExecutionCompleted:
 		return query
-	case f.WorkflowVersion > 0 && s == stepwell.ExecutionCompleted:
+	case f.WorkflowVersion > 0:
 		query = strings.Replace(query, "(?13 = 0 OR workflow_version = ?13)", "workflow_version = ?13", 1)
 	}
 	return plain(query, "workflow", 4)
