@@ -198,10 +198,11 @@ func (s *server) record(op *operation, c *call, r *http.Request, p access.Princi
 
 // objectParams are the path parameters that name the changed object.
 func objectParams() []string {
-	return []string{"execution_id", "job_id", "webhook_id", "trigger_id", "pipeline_id", "approval_id", "project_id", "lesson_id", "upload_id", "key_id", "name"}
+	return []string{"execution_id", "run_id", "job_id", "webhook_id", "trigger_id", "pipeline_id", "approval_id", "project_id", "lesson_id", "upload_id", "key_id", "name"}
 }
 
-// outcome sees how an operation was answered. Requests that are well-formed and wrong are 400 like the others, not 422.
+// outcome sees how an operation was answered. Requests that are well-formed and wrong are 400 like the others, not 422, unless the operation
+// means it.
 type outcome struct {
 	humaContext
 	status int
@@ -211,7 +212,7 @@ type outcome struct {
 type humaContext = huma.Context
 
 func (o *outcome) SetStatus(status int) {
-	if status == http.StatusUnprocessableEntity {
+	if status == http.StatusUnprocessableEntity && !callOf(o.Context()).unprocessable {
 		status = http.StatusBadRequest
 	}
 	o.status = status

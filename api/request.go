@@ -28,6 +28,8 @@ type call struct {
 	code    stepwell.Code  // of the error that was answered
 	start   time.Time
 	local   bool // the caller is this process
+	// unprocessable: an answer of status 422 stays that (see outcome).
+	unprocessable bool
 }
 
 // note puts something more into the audit log: texts, lists of texts and objects of them.

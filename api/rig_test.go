@@ -26,6 +26,7 @@ import (
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/pipelinerun"
 	"github.com/stepwell/stepwell/progress"
 	"github.com/stepwell/stepwell/project"
 	"github.com/stepwell/stepwell/resource"
@@ -170,8 +171,14 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	must(err)
 	policies, err := access.NewPolicies(ctx, a.Store, access.Policy{})
 	must(err)
+	runs, err := pipelinerun.New(pipelinerun.Options{Store: a.Store, Blobs: a.Store.Blobs(), Library: library, Lessons: lessons,
+		Projects: projects, Control: a.Conductor, Redact: a.Secrets, Log: log})
+	must(err)
+	ended, end := context.WithCancel(ctx)
+	end()
+	must(runs.Run(ended)) // streams of the queue end at once
 	return api.Options{Store: a.Store, Policies: policies, Blobs: a.Store.Blobs(), Control: a.Conductor, Forecast: a.Conductor, Signals: a.Conductor, Catalog: a.Actions, Auth: names{},
-		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads)}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
+		Pipelines: library, Schedules: schedules, Kinds: []api.Kind{api.Jobs(schedules), api.Webhooks(hooks), api.Events(events), api.Projects(projects), api.Lessons(lessons, uploads), api.PipelineRuns(runs)}, Vault: a.Secrets.Vault, Keys: access.NewKeys(a.Store, log), Callbacks: callbacks{},
 		Meter: meter.New(meter.Options{Totals: a.Store, Upcoming: func() (int, time.Time) { st := schedules.Stats(); return st.Active, st.Next }}),
 		Feed:  hub, Redact: a.Secrets, Audit: r.audit, Workers: crew{}, Log: log}
 }

@@ -49,6 +49,9 @@ func (s *server) registry() huma.Registry {
 		reflect.TypeFor[Object](): reflect.TypeFor[objectSchema](), reflect.TypeFor[Document](): reflect.TypeFor[documentSchema]()} {
 		r.RegisterTypeAlias(t, alias)
 	}
+	for t, alias := range runSchemas {
+		r.RegisterTypeAlias(t, alias)
+	}
 	return r
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell/feed"
 	"github.com/stepwell/stepwell/meter"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/pipelinerun"
 	"github.com/stepwell/stepwell/progress/redisstate"
 	"github.com/stepwell/stepwell/project"
 	"github.com/stepwell/stepwell/secret"
@@ -67,6 +68,7 @@ type parts struct {
 	projects  *project.Projects
 	lessons   *project.Lessons
 	uploads   *upload.Store
+	runs      *pipelinerun.Runs
 	mirror    *redisstate.State // nil: no state server
 	outgoing  atomic.Bool       // the commit that is being made puts something into the outbox
 }
@@ -158,7 +160,10 @@ func (s *Server) buildTriggers(ctx context.Context) (err error) {
 		return err
 	}
 	s.relay = trigger.NewRelay(s.Store, s.log, s.sinks()...)
-	return s.buildProgress()
+	if err := s.buildProgress(); err != nil {
+		return err
+	}
+	return s.buildRuns()
 }
 
 // hide takes the secrets that everybody may come by out of a text.
@@ -202,6 +207,7 @@ func (s *Server) kinds() []api.Kind {
 		api.Events(s.router),
 		api.Projects(s.projects),
 		api.Lessons(s.lessons, s.uploads),
+		api.PipelineRuns(s.runs),
 	}
 }
 
@@ -263,6 +269,9 @@ func (s *Server) observed(o *Options) {
 			s.schedules.Ended(u.Execution.ID)
 		}
 		s.counted(u)
+		if s.runs != nil {
+			s.runs.Observe(u.Execution)
+		}
 		if s.outgoing.Swap(false) {
 			s.relay.Wake()
 		}

@@ -112,7 +112,7 @@ func (l *live) limit() int {
 	if x := l.pipeline.plan.Concurrency; x != nil {
 		return x.Limit
 	}
-	return 1
+	return max(1, windowOf(l.row.Concurrency))
 }
 
 // later runs a function in the loop, after this turn. A stopped conductor does not run it.

@@ -5,6 +5,8 @@ import (
 	"container/heap"
 	"context"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 )
 
@@ -35,6 +37,22 @@ type Member struct {
 	Owner     int64 // Options.Owner of the process that runs it
 	Holds     bool  // entered again with the slot that it took in an earlier process
 	Conflicts bool  // what happens depends on the other members
+}
+
+// windowPrefix begins the keys of windows (Request.Window): then come the limit and the caller's key. They outlive the process.
+const windowPrefix = "window:"
+
+func windowKey(limit int, key string) string { return windowPrefix + strconv.Itoa(limit) + ":" + key }
+
+// windowOf is the limit of a window's key, 0 for another key.
+func windowOf(key string) int {
+	rest, ok := strings.CutPrefix(key, windowPrefix)
+	if limit, _, found := strings.Cut(rest, ":"); ok && found {
+		if n, err := strconv.Atoi(limit); err == nil {
+			return n
+		}
+	}
+	return 0
 }
 
 // precedes is the order in which members get slots.

@@ -29,6 +29,11 @@ type Request struct {
 	// Origin says where it comes from; see StartOnce for its Key. Concurrency is set by the conductor. Priority
 	// defaults to the pipeline's.
 	store.Origin
+	// Window, above 0, is how many executions with the same Concurrency run at once; the caller sets that then. CodeInvalid for a pipeline
+	// with settings.concurrency of its own.
+	Window int
+	// Uncounted leaves the execution out of the progress of its Project.
+	Uncounted bool
 	// Row is filled in with the row of a new execution, as it is when the execution is durable. Defaults to nowhere.
 	Row      *store.Execution
 	seeds    []engine.Seed
@@ -54,7 +59,7 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 	}
 	id := l.run.ID
 	begin := &engine.Begin{Params: raw, About: req.About, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
-	if req.Parent == "" { // a retry is of the project, and counts nothing
+	if req.Parent == "" && !req.Uncounted { // a retry is of the project, and counts nothing
 		begin.Project = req.Project
 	}
 	ev := engine.Event{Kind: engine.Start, At: c.now(), Begin: begin}
@@ -124,19 +129,32 @@ func (c *Conductor) record(ctx context.Context, id string, req *Request, params 
 	if err != nil {
 		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: err}
 	}
-	if req.Concurrency = ""; req.Pipeline.plan.Concurrency != nil {
-		if req.Concurrency, err = c.concurrencyKey(ctx, id, req.Pipeline, params, sealed); err != nil {
-			return nil, err
-		}
-		if err := c.recovery(ctx); err != nil {
-			return nil, err
-		}
+	if err := c.concur(ctx, id, req, params, sealed); err != nil {
+		return nil, err
 	}
 	raw, err := expr.Marshal(sealed)
 	if len(raw) > maxParams {
 		return nil, &stepwell.Error{Code: stepwell.CodeLimit, Message: fmt.Sprintf("the parameters are %d bytes, the limit is %d MiB", len(raw), maxParams>>20), Hint: "hand large values over in files"}
 	}
 	return raw, err
+}
+
+// concur fills in the concurrency key: the pipeline's, or that of the request's window.
+func (c *Conductor) concur(ctx context.Context, id string, req *Request, params, sealed map[string]any) (err error) {
+	switch own := req.Pipeline.plan.Concurrency != nil; {
+	case own && req.Window > 0:
+		return stepwell.Invalid("leave the window out", "the pipeline %s has settings.concurrency of its own", req.Pipeline.Name)
+	case own:
+		if req.Concurrency, err = c.concurrencyKey(ctx, id, req.Pipeline, params, sealed); err != nil {
+			return err
+		}
+	case req.Window > 0:
+		req.Concurrency = windowKey(req.Window, req.Concurrency)
+	default:
+		req.Concurrency = ""
+		return nil
+	}
+	return c.recovery(ctx)
 }
 
 func (c *Conductor) hasStopped() bool {

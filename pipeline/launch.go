@@ -33,7 +33,7 @@ type Launch struct {
 
 	// Request is the conductor's: Trigger is manual (default), scheduled, webhook or event, Job the id of the schedule,
 	// webhook or event trigger, Actor the caller, Key the idempotency key. Params are the caller's values: a template
-	// in them is never evaluated. Dir defaults to the library's. The Library fills in Pipeline, and Workflow with the
+	// in them is never evaluated. Dir defaults to the library's. The Library fills in Pipeline unless Resolve has, and Workflow with the
 	// id of the stored pipeline.
 	conductor.Request
 }
@@ -72,7 +72,11 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 	if in.Dir == "" {
 		in.Dir = l.o.Dir
 	}
-	ignored, err := l.target(ctx, &in)
+	var ignored []string
+	var err error
+	if in.Pipeline == nil {
+		ignored, err = l.target(ctx, &in)
+	}
 	if err == nil {
 		err = in.countFor()
 	}
@@ -96,6 +100,12 @@ func (l *Library) Launch(ctx context.Context, in Launch) (*Launched, error) {
 		l.o.Triggered(ctx, in, out)
 	}
 	return out, nil
+}
+
+// Resolve finds the pipeline that a launch runs, for many launches of it: Launch takes it as it is. Errors as with Launch.
+func (l *Library) Resolve(ctx context.Context, in Launch) (Launch, error) {
+	_, err := l.target(ctx, &in)
+	return in, err
 }
 
 // target finds the pipeline to run, and its values. It returns the names of unused outside values.

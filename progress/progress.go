@@ -194,6 +194,11 @@ func (t *Tracker) Reset(ctx context.Context, project string) (Progress, error) {
 	return t.change(ctx, "reset", &store.ProgressChange{Count: store.Count{Project: project}, Reset: true})
 }
 
+// Begin begins a project's progress anew with a total, in one change: PROCESSING.
+func (t *Tracker) Begin(ctx context.Context, project string, total int64) (Progress, error) {
+	return t.change(ctx, "begin", &store.ProgressChange{Count: store.Count{Project: project}, Reset: true, Total: &total, Discovered: true})
+}
+
 // Add counts processed items. Those with a key count once; the others once a call. Counts are summed for Options.Window,
 // and are durable when Add returns nil. CodeNotFound: there is no such project.
 func (t *Tracker) Add(ctx context.Context, n store.Count, key string) (Progress, error) {

@@ -268,6 +268,10 @@ type Reader interface {
 	// one process at a time gives them. A page begins behind the execution with the id Filter.Before, whether the filter selects that
 	// one or not; CodeNotFound if it is not there any more.
 	Executions(ctx context.Context, f Filter) ([]Execution, error)
+	// UnfinishedRuns lists executions of lessons that are pending, running or being cancelled, but not paused ones, in the order in which
+	// they were created (Executions), without outputs, from after the execution with an id on; that one need not be there any more.
+	// The cost depends on how many executions have not ended.
+	UnfinishedRuns(ctx context.Context, after string, limit int) ([]Execution, error)
 	// Steps lists an execution's steps in order of index, those without a row included.
 	Steps(ctx context.Context, execution int64, f StepFilter) ([]Step, error)
 	// Events lists the step log in order, from after a version. A version is never split, so a page

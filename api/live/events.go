@@ -83,15 +83,9 @@ func (s *events) write(messages []feed.Message) {
 
 // flush sends the buffer, within the client's time limit.
 func (s *events) flush() error {
-	err := s.control.SetWriteDeadline(time.Now().Add(s.o.WriteTimeout))
-	if err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if _, err := s.w.Write(s.buf); err != nil {
-		return err
-	}
+	err := sendWithin(s.w, s.control, s.buf, s.o.WriteTimeout)
 	if cap(s.buf) > 64<<10 {
 		s.buf = nil
 	}
-	return s.control.Flush()
+	return err
 }

@@ -112,11 +112,5 @@ func (s *projectEvents) send(name, id string, data []byte) error {
 
 func (s *projectEvents) write(b []byte) error {
 	s.sent = time.Now()
-	if err := s.control.SetWriteDeadline(s.sent.Add(s.o.WriteTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return err
-	}
-	if _, err := s.w.Write(b); err != nil {
-		return err
-	}
-	return s.control.Flush()
+	return sendWithin(s.w, s.control, b, s.o.WriteTimeout)
 }

@@ -317,3 +317,9 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	query, args := executionsQuery(f)
 	return list(ctx, s, scanExecution, query, args...)
 }
+
+// UnfinishedRuns lists executions of lessons that are queued or running, oldest first. It reads the table of executions under way.
+func (s *Store) UnfinishedRuns(ctx context.Context, after string, limit int) ([]store.Execution, error) {
+	return list(ctx, s, scanExecution, fmt.Sprintf(`SELECT %s%s, NULL FROM (SELECT * FROM execution_live
+    WHERE status <> 2 AND lesson IS NOT NULL AND id > $1 ORDER BY id LIMIT %d) x ORDER BY id`, readColumns, lastVersion, store.Limit(limit, 50, 1000)), encode(after))
+}

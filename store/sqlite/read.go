@@ -45,6 +45,11 @@ func (s *Store) Executions(ctx context.Context, f store.Filter) ([]store.Executi
 	return s.executions(ctx, narrow(s.sql["executions"], f), f.Before, f.Pipeline, mask, f.Workflow, f.Job, f.Parent, f.Trigger, from, to, store.Limit(f.Limit, 50, 1000), f.Project, f.Lesson, f.WorkflowVersion)
 }
 
+// UnfinishedRuns lists executions of lessons that are queued or running, oldest first. It reads the index of executions under way.
+func (s *Store) UnfinishedRuns(ctx context.Context, after string, limit int) ([]store.Execution, error) {
+	return s.executions(ctx, s.sql["unfinished_runs"], after, store.Limit(limit, 50, 1000))
+}
+
 // narrow makes the condition that has an index plain, so that SQLite uses it. Statuses without a narrower condition become a query
 // each, merged by number: with its index each ends at the limit, however many executions have other statuses.
 func narrow(query string, f store.Filter) string {

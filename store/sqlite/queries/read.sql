@@ -22,6 +22,14 @@ WHERE no < coalesce((SELECT no FROM execution WHERE id = ?1), 922337203685477580
 ORDER BY no DESC
 LIMIT +?10
 
+-- name: unfinished_runs
+SELECT {execution}, NULL
+FROM execution x
+WHERE status < 4 AND status <> 2 AND lesson IS NOT NULL
+    AND no > coalesce((SELECT no FROM execution WHERE id = ?1), (SELECT no - 1 FROM execution WHERE id > ?1 ORDER BY id LIMIT 1), 9223372036854775807)
+ORDER BY no
+LIMIT +?2
+
 -- name: steps
 -- What the view step_state says of the steps from ?2 to before ?3; only those are looked at.
 WITH RECURSIVE run (idx, until, version, at) AS (
