@@ -73,6 +73,15 @@ func (f *Folder) makeRoom(path string) error {
 	return f.mark()
 }
 
+// Has reports whether the blob with a hash is there.
+func (f *Folder) Has(hash string) bool {
+	if !isHash(hash) {
+		return false
+	}
+	_, err := os.Stat(f.file(hash))
+	return err == nil
+}
+
 // Copy copies the blob with a hash, as it is, into another folder; there is false if it is not there.
 func (f *Folder) Copy(to *Folder, hash string) (there bool, err error) {
 	if !isHash(hash) {

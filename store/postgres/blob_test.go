@@ -1,9 +1,14 @@
 package postgres
 
 import (
+	"bytes"
+	"fmt"
+	"log/slog"
 	"net/http/httptest"
 	"net/url"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,6 +37,47 @@ func TestBlobsInFolder(t *testing.T) {
 	}
 	if _, err := Open(t.Context(), Options{URL: second + folder}); stepwell.CodeOf(err) != stepwell.CodeConflict {
 		t.Errorf("another database's folder: %v", err)
+	}
+}
+
+// TestBlobsElsewhere: a server that has another place for blobs than those before it says so when it joins.
+func TestBlobsElsewhere(t *testing.T) {
+	first := open(t, Options{})
+	join := func(parameters string) string {
+		t.Helper()
+		var out bytes.Buffer
+		s := open(t, Options{URL: first.o.URL + parameters, Log: slog.New(slog.NewTextHandler(&out, nil))})
+		if _, _, err := s.Join(t.Context(), "http://127.0.0.1:1", time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	folder, empty := "&blobs="+url.QueryEscape(t.TempDir()), "&blobs="+url.QueryEscape(t.TempDir())
+	use := func(s *Store, execution int) {
+		t.Helper()
+		ref, err := s.Blobs().Put(t.Context(), []byte(strconv.Itoa(execution)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hash, _, _ := strings.Cut(strings.TrimPrefix(ref, "@sha256:"), ":")
+		if err := postgrestest.Exec(first.o.URL, fmt.Sprintf("INSERT INTO blob_use VALUES (%d, decode('%s', 'hex'))", execution, hash)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if out := join(folder); out != "" {
+		t.Errorf("before the first blob: %s", out)
+	}
+	use(open(t, Options{URL: first.o.URL + folder}), 1)
+	for _, parameters := range []string{"", empty} {
+		if out := join(parameters); !strings.Contains(out, "of 1 none is there") {
+			t.Errorf("with %q in the address: %s", parameters, out)
+		}
+	}
+	use(first, 2)
+	for _, parameters := range []string{"", folder} { // some of them
+		if out := join(parameters); out != "" {
+			t.Errorf("with %q in the address: %s", parameters, out)
+		}
 	}
 }
 

@@ -43,6 +43,9 @@ RETURNING no, clock_timestamp()`, encode(address), microseconds(lease)).Scan(&no
 		return no, now, err
 	}
 	s.announce(ctx, store.TopicNodes)
+	if err := s.lookForBlobs(ctx); err != nil {
+		s.o.Log.Error("the large outputs of the database are not where this server has them: executions that need one are held", "error", err, "hint", stepwell.HintOf(err))
+	}
 	var taken bool
 	if _, err = s.one(ctx, []any{&taken}, `SELECT EXISTS (SELECT 1 FROM node WHERE address = $1 AND until > clock_timestamp())`, encode(alone)); err == nil && taken {
 		err = errAlone

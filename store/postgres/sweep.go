@@ -3,9 +3,12 @@ package postgres
 import (
 	"context"
 	"encoding/hex"
+	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -49,4 +52,24 @@ func (p *pruning) definitions() error {
     AND hash NOT IN (SELECT definition FROM execution_live) AND hash NOT IN (SELECT definition FROM execution_past)`, p.s.o.Now().Add(-unusedFor).UnixMicro())
 		return err
 	})
+}
+
+// lookForBlobs is CodeNotFound when none of a hundred blobs in use is at this process's place: others have another place, or the
+// folder is not mounted.
+func (s *Store) lookForBlobs(ctx context.Context) error {
+	hashes, err := list(ctx, s, pgx.RowTo[string], `SELECT encode(hash, 'hex') FROM blob_use LIMIT 100`)
+	if err != nil || len(hashes) == 0 {
+		return err
+	}
+	there := false
+	if folder, ok := s.blobs.(*store.Folder); ok {
+		there = slices.ContainsFunc(hashes, folder.Has)
+	} else if _, err := s.one(ctx, []any{&there}, `SELECT EXISTS (SELECT 1 FROM blob WHERE hash IN (SELECT decode(h, 'hex') FROM unnest($1::text[]) AS h))`, hashes); err != nil {
+		return err
+	}
+	if there {
+		return nil
+	}
+	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("of %d none is there", len(hashes)),
+		Hint: "all servers name the same place in the address of the database (blobs=s3://bucket/folder, blobs=/mnt/folder, or none), and a folder is mounted on all of them"}
 }
