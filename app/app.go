@@ -31,6 +31,7 @@ import (
 	"github.com/stepwell/stepwell/store"
 	"github.com/stepwell/stepwell/stream"
 	"github.com/stepwell/stepwell/stream/files"
+	"github.com/stepwell/stepwell/upload"
 	"github.com/stepwell/stepwell/worker"
 )
 
@@ -139,6 +140,7 @@ type App struct {
 	pool   *worker.Pool
 	queue  stepQueue
 	client *outbound.Client
+	media  *upload.Cache
 	now    func() time.Time
 	log    *slog.Logger
 }
@@ -248,7 +250,8 @@ func New(ctx context.Context, o Options) (_ *App, err error) {
 	if o.Lines != nil {
 		lines = func(l store.LogLine) { o.Lines(l); a.Conductor.Line(l) }
 	}
-	running := worker.Options{Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
+	a.media = upload.NewCache(upload.CacheOptions{Blobs: a.Store.Blobs(), Dir: o.beside() + "-media", MaxBytes: o.Uploads.CacheBytes})
+	running := worker.Options{Media: a.media.Local, Queue: a.queue, Actions: a.Actions, Reporter: a.Conductor, Records: a.Store, Blobs: a.Store.Blobs(), Outage: outage, Secrets: a.Secrets,
 		Lines: lines, Progress: o.Progress, Name: workerName(), Allow: o.allow, Touch: o.touch, Price: price, CallbackURL: o.CallbackURL, Concurrency: o.Workers, Grace: o.Grace, Orphans: a.node.orphans(), Now: o.Now, Log: o.Log}
 	if o.desk != nil {
 		running.CancelElsewhere = o.desk.Cancel
@@ -348,7 +351,7 @@ func (a *App) Close() error {
 	a.node.close()
 	a.queue.Close()
 	a.client.Close()
-	return a.Store.Close()
+	return errors.Join(a.media.Close(), a.Store.Close())
 }
 
 // LessonQueue is the queue of steps of executions with a lesson, where the settings have it (Options.Queues).

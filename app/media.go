@@ -16,6 +16,8 @@ type Uploads struct {
 	MaxBytes int64
 	// Expire is how long an unfinished upload waits for its next bytes. Defaults to that of upload.Options.
 	Expire time.Duration
+	// CacheBytes bounds the local files that steps read. Defaults to that of upload.CacheOptions.
+	CacheBytes int64
 }
 
 // buildLessons makes the lessons and their uploads.

@@ -21,7 +21,7 @@ func (s *Serving) AddToServer(o *app.ServerOptions, queue string) (err error) {
 	o.Advertise = strings.TrimSuffix(s.Server.Advertise, "/")
 	o.MaxConnections = s.Server.Limits.Connections
 	o.StopAfter = max(time.Millisecond, time.Duration(s.Server.StopSeconds)*time.Second)
-	o.Uploads = app.Uploads{MaxBytes: int64(s.Uploads.MaxBytes), Expire: time.Duration(s.Uploads.ExpireHours) * time.Hour}
+	o.Uploads = app.Uploads{MaxBytes: int64(s.Uploads.MaxBytes), Expire: time.Duration(s.Uploads.ExpireHours) * time.Hour, CacheBytes: int64(s.Uploads.CacheBytes)}
 	o.Retention, o.State = s.Retention.options(), s.State.Options()
 	o.MaxBody, o.MaxFollowers = int64(s.Server.Limits.Body), s.Server.Limits.WSClients
 	o.Access = s.Server.access(s.Policy)

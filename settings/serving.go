@@ -109,6 +109,7 @@ type Retention struct {
 type Uploads struct {
 	MaxBytes    ByteSize `json:"max_bytes" minimum:"1024" maximum:"68719476736"`
 	ExpireHours int      `json:"expire_hours" minimum:"1" maximum:"8760"`
+	CacheBytes  ByteSize `json:"cache_bytes" minimum:"1024" maximum:"1099511627776"`
 }
 
 // Price are what an action costs, in the currency that people have in mind.
@@ -166,7 +167,7 @@ func Default() Serving {
 		Server: Server{Listen: DefaultListen, StopSeconds: 30, WorkerLease: 15,
 			Limits: Limits{Body: 4 << 20, Connections: 4096, Rate: 100, Burst: 200, WSClients: 2000, Executions: 10_000, Pending: 100_000}},
 		Retention: Retention{Executions: 30, Logs: 30, Audit: 365, Firings: 30, Keys: 30},
-		Uploads:   Uploads{MaxBytes: 10 << 30, ExpireHours: 24},
+		Uploads:   Uploads{MaxBytes: 10 << 30, ExpireHours: 24, CacheBytes: 20 << 30},
 		State:     State{DB: 1, TTLSeconds: 604_800},
 		Telemetry: Telemetry{ServiceName: "stepwell"},
 		Log:       Log{Level: "info"},

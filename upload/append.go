@@ -122,6 +122,7 @@ func (w *writer) begin(ctx context.Context) error {
 func (w *writer) fill(body io.Reader) error {
 	want := min(ChunkBytes-int64(w.chunk.Len()), w.h.Bytes-w.h.Offset-w.fresh)
 	from := w.chunk.Len()
+	w.chunk.Grow(int(want) + bytes.MinRead) // or it would double, up to twice a chunk
 	n, err := io.CopyN(&w.chunk, body, want)
 	w.fresh += n
 	came := w.chunk.Bytes()[from:]
