@@ -36,7 +36,7 @@ func (s *commonFlags) addDB(f *pflag.FlagSet) {
 		name = "data-dir"
 	}
 	f.StringVar(&s.data, name, "", "data `directory`: database, large outputs, streams, keys, settings (default "+app.DefaultData+")")
-	f.StringVar(&s.db, "db", "", "database `file` outside of a data directory")
+	f.StringVar(&s.db, "db", "", "database `file` outside of a data directory, or a postgres:// URL")
 }
 
 // settingFlag is the flag of a setting, nil for none.
