@@ -110,7 +110,8 @@ func (w waking) Signal(ctx context.Context, s store.Signal) (fresh, delivered bo
 }
 
 // starters are the operations that may start executions.
-var starters = []string{"execution.start", "execution.retry", "schedule.trigger", "schedule.backfill", "event.receive"}
+var starters = []string{"execution.start", "execution.retry", "schedule.trigger", "schedule.backfill", "event.receive",
+	"pipeline_run.start", "pipeline_run.restart", "pipeline_run.resume"}
 
 // able refuses operations that need a server, and changes while another process uses the objects.
 func (l *Local) able(operation string, changes bool) error {
@@ -120,7 +121,7 @@ func (l *Local) able(operation string, changes bool) error {
 		return fmt.Errorf("secrets: %w", l.server.keyless)
 	case (changes || operation == "project.items" || operation == "upload.append") && l.held != nil && kind != "execution" && kind != "approval":
 		return &stepwell.Error{Code: stepwell.CodeConflict, Message: "the database is in use", Hint: "if that process is a server, name it with --server; else wait for its end", Err: l.held}
-	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "lesson", "upload", "secret", "key", "policy", "audit", "action",
+	case operation == "webhook.trigger" || !slices.Contains([]string{"pipeline", "schedule", "webhook", "event", "event_trigger", "approval", "project", "lesson", "upload", "pipeline_run", "secret", "key", "policy", "audit", "action",
 		"module", "execution"}, kind):
 		return stepwell.Errorf(stepwell.CodeUnavailable, "start one with `stepwell serve`, or name one with --server", "a server is needed for this")
 	case l.held == nil && slices.Contains(starters, operation):

@@ -81,6 +81,16 @@ func (c *Client) CallIf(ctx context.Context, method, path, ifMatch string, body,
 	return got.Get("ETag"), err
 }
 
+// CallOnce is Call with a key: repeating the request with the same key starts nothing more. "" is no key.
+func (c *Client) CallOnce(ctx context.Context, method, path, key string, body, answer any) error {
+	h := http.Header{}
+	if key != "" {
+		h.Set("Idempotency-Key", key)
+	}
+	_, err := c.call(ctx, method, path, nil, h, body, answer)
+	return err
+}
+
 // call also takes headers, and gives those of the answer.
 func (c *Client) call(ctx context.Context, method, path string, query url.Values, header http.Header, body, answer any) (http.Header, error) {
 	res, err := c.open(ctx, method, path, query, header, body)

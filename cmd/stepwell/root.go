@@ -84,6 +84,7 @@ func (p *program) root() *cobra.Command {
 		p.newApprovalsCommand(),
 		p.newProjectsCommand(),
 		p.newLessonsCommand(),
+		p.newPipelineRunsCommand(),
 		p.newSecretsCommand(),
 		p.newKeysCommand(),
 		p.newPolicyCommand(),
