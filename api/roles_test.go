@@ -27,7 +27,7 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 		access.Editor: `pipeline.create pipeline.update pipeline.delete pipeline.version.activate pipeline.version.archive pipeline.version.unarchive schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate
 			event_trigger.create event_trigger.update event_trigger.delete project.create project.update project.delete lesson.create lesson.update lesson.delete lesson.media.set lesson.media.delete upload.append upload.delete`,
 		access.Admin:  "secret.list secret.set secret.delete key.create key.list key.get key.revoke key.delete policy.get policy.set audit.list",
-		access.Worker: "worker.join worker.turn worker.stream worker.claim worker.spawn worker.log worker.progress worker.memo worker.own worker.callback worker.data worker.outputs",
+		access.Worker: "worker.join worker.turn worker.stream worker.claim worker.spawn worker.log worker.progress worker.memo worker.own worker.callback worker.data worker.outputs worker.media",
 	} {
 		for id := range strings.FieldsSeq(ids) {
 			want[id] = role

@@ -355,6 +355,32 @@ var origins = []promise{
 			}
 		}
 	}},
+	{"executions of lessons that are queued or running are listed, oldest first", func(f *fixture) {
+		f.must(f.PutDefinition(f.Context(), []byte("hash"), []byte(three)))
+		for no, status := range []stepwell.ExecutionStatus{stepwell.ExecutionRunning, stepwell.ExecutionPending, stepwell.ExecutionPaused, stepwell.ExecutionCancelling, stepwell.ExecutionCompleted, stepwell.ExecutionRunning, stepwell.ExecutionRunning} {
+			c := f.first(int64(no) + 1)
+			if no != 5 {
+				c.Create.Lesson = "l"
+			}
+			f.commit(c)
+			next := f.next(int64(no)+1, 2)
+			next.Update = &store.Update{Status: status}
+			f.commit(next)
+		}
+		for _, c := range []struct {
+			after string
+			limit int
+			want  []int64
+		}{{"", 0, []int64{1, 2, 4, 7}}, {"", 2, []int64{1, 2}}, {id(2), 2, []int64{4, 7}}, {id(5), 0, []int64{7}}, {id(7), 0, nil}} {
+			list, err := f.UnfinishedRuns(f.Context(), c.after, c.limit)
+			f.must(err)
+			var got []int64
+			for _, x := range list {
+				got = append(got, x.No)
+			}
+			equal(f, fmt.Sprintf("after %q", c.after), got, c.want)
+		}
+	}},
 	{"a start key finds its execution", func(f *fixture) {
 		_, err := f.StartKey(f.Context(), "k")
 		f.wantCode(err, stepwell.CodeNotFound)
