@@ -148,7 +148,7 @@ func ParseVersion(id string) (pipeline string, version int, err error) {
 		version, err = strconv.Atoi(id[i+1:])
 	}
 	if i <= 0 || err != nil || version < 1 {
-		return "", 0, unprocessable("the pipeline's id, a colon and the number of the version; or give pipeline_id, and version if it is not the newest", "pipeline_version_id: %q is no version of a pipeline", stepwell.Clip(id, 80))
+		return "", 0, unprocessable("the pipeline's id, a colon and the number of the version; or give pipeline_id, and version if it is not the active one", "pipeline_version_id: %q is no version of a pipeline", stepwell.Clip(id, 80))
 	}
 	return id[:i], version, nil
 }
