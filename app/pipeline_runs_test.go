@@ -22,10 +22,13 @@ type lessonSteps struct {
 	mu sync.Mutex
 	do map[string]func(ctx context.Context, attempt int) (any, error) // by step; others give their key
 	n  map[string]int                                                 // calls by execution and step
+
+	running map[string]int // steps by execution
+	most    int            // that ran at once in one execution
 }
 
 func newLessonSteps() *lessonSteps {
-	return &lessonSteps{do: map[string]func(context.Context, int) (any, error){}, n: map[string]int{}}
+	return &lessonSteps{do: map[string]func(context.Context, int) (any, error){}, n: map[string]int{}, running: map[string]int{}}
 }
 
 func (l *lessonSteps) on(step string, do func(ctx context.Context, attempt int) (any, error)) {
@@ -45,7 +48,14 @@ func (l *lessonSteps) register(r *action.Registry) error {
 		l.mu.Lock()
 		l.n[c.Execution+" "+c.StepKey]++
 		do := l.do[c.StepKey]
+		l.running[c.Execution]++
+		l.most = max(l.most, l.running[c.Execution])
 		l.mu.Unlock()
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.running[c.Execution]--
+		}()
 		if do != nil {
 			return do(ctx, c.Attempt)
 		}
@@ -539,6 +549,16 @@ func TestPipelineRunsOfProject(t *testing.T) {
 	if _, out = s.request("GET", "/api/v1/pipeline-runs?limit=200&status=done"); len(out["data"].([]any)) != lessons {
 		t.Errorf("%d runs are done", len(out["data"].([]any)))
 	}
+	s.steps.mu.Lock()
+	if s.steps.most != 1 || len(s.steps.n) != 3*lessons {
+		t.Errorf("%d steps of a run at once, %d steps of %d", s.steps.most, len(s.steps.n), 3*lessons)
+	}
+	for step, n := range s.steps.n {
+		if n != 1 {
+			t.Errorf("%s ran %d times", step, n)
+		}
+	}
+	s.steps.mu.Unlock()
 	// A second time: the project begins anew.
 	code, out = s.send("POST", "/api/v1/pipeline-runs", body, nil)
 	if bulk = out["data"].(map[string]any); code != http.StatusCreated || bulk["started"] != float64(lessons) {
