@@ -21,6 +21,7 @@ const (
 	noPartition       = "23514" // a check violation, which a missing partition is
 	divisionByZero    = "22012"
 	undefinedTable    = "42P01"
+	undefinedColumn   = "42703"
 	serialization     = "40001"
 	deadlock          = "40P01"
 	completionUnknown = "40003"

@@ -35,28 +35,35 @@ func latest() (int, error) {
 	return max(last, viewsMigration), err
 }
 
-// version reads the database's own, 0 for an empty one, and refuses one that this program does not know. A version of one
-// more is fine: during an upgrade old processes work beside new ones.
+// beside is the oldest version whose programs work on a database of this one's version: during an upgrade old processes work beside
+// new ones. A migration that takes away or changes what they use raises it, one release after they have stopped using it at the earliest.
+const beside = 14
+
+// version reads the database's own, 0 for an empty one, and refuses one that this program does not know.
 func (s *Store) version(ctx context.Context) (have, want int, err error) {
 	if want, err = latest(); err != nil {
 		return 0, 0, err
 	}
-	err = s.pool.QueryRow(ctx, `SELECT id, version FROM identity`).Scan(&s.id, &have)
+	oldest := 0
+	err = s.pool.QueryRow(ctx, `SELECT id, version, oldest FROM identity`).Scan(&s.id, &have, &oldest)
+	if sqlstate(err) == undefinedColumn { // a program of before version 14 has migrated it, which refused what was two versions newer
+		err = s.pool.QueryRow(ctx, `SELECT id, version, version - 1 FROM identity`).Scan(&s.id, &have, &oldest)
+	}
 	if sqlstate(err) == undefinedTable || errors.Is(err, pgx.ErrNoRows) {
 		return 0, want, nil
 	}
 	if err == nil {
-		err = tooNew(have, stepwell.CodeInvalid)
+		err = tooNew(oldest, stepwell.CodeInvalid)
 	}
 	return have, want, err
 }
 
-// tooNew refuses a version of the database: two programs that differ by one version work beside each other, during an upgrade.
-func tooNew(have int, code stepwell.Code) error {
+// tooNew refuses a database whose oldest version is newer than this program.
+func tooNew(oldest int, code stepwell.Code) error {
 	want, err := latest()
-	if err == nil && have > want+1 {
+	if err == nil && oldest > want {
 		err = &stepwell.Error{Code: code, Hint: "use the newer stepwell, or another database",
-			Message: fmt.Sprintf("the database was written by a newer stepwell (version %d, this one knows %d)", have, want)}
+			Message: fmt.Sprintf("the database was written by a newer stepwell (for version %d and later, this one has %d)", oldest, want)}
 	}
 	return err
 }
@@ -109,7 +116,8 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // it never fails
-	_, err = s.pool.Exec(ctx, `INSERT INTO identity AS i (one, id, version) VALUES (1, $1, $2) ON CONFLICT (one) DO UPDATE SET version = greatest(i.version, $2)`, hex.EncodeToString(id), want)
+	_, err = s.pool.Exec(ctx, `INSERT INTO identity AS i (one, id, version, oldest) VALUES (1, $1, $2, $3)
+ON CONFLICT (one) DO UPDATE SET version = greatest(i.version, $2), oldest = greatest(i.oldest, $3)`, hex.EncodeToString(id), want, beside)
 	if err == nil {
 		_, _, err = s.version(ctx)
 	}

@@ -90,7 +90,7 @@ var sqlBeat = `WITH RECURSIVE was AS MATERIALIZED (
 SELECT clock_timestamp(), NOT me.alive, ARRAY(SELECT name FROM had ORDER BY name),
     EXISTS (SELECT 1 FROM orphaned) OR EXISTS (SELECT 1 FROM execution_live WHERE owner IS NULL),
     coalesce(n.no, 0), coalesce(n.address, ''), coalesce(n.until > clock_timestamp(), false),
-    coalesce(extract(epoch FROM n.until - clock_timestamp()) * 1000000, 0)::bigint, (SELECT version FROM identity)
+    coalesce(extract(epoch FROM n.until - clock_timestamp()) * 1000000, 0)::bigint, (SELECT oldest FROM identity)
 FROM me LEFT JOIN node n ON n.no <> me.no AND n.until > clock_timestamp() - interval '1 minute' ORDER BY n.no`
 
 // Beat implements store.Nodes, in one statement. The row of the node is locked first, so that its lease is judged as it is.
@@ -109,8 +109,8 @@ func (s *Store) Beat(ctx context.Context, no int64, roles []string, lease time.D
 		return nil, fault("renew a lease", err)
 	}
 	var other store.NodeRow
-	version, ends := 0, int64(0)
-	_, err = pgx.ForEachRow(rows, []any{&b.Now, &b.Late, &b.Roles, &b.Orphans, &other.No, &other.Address, &other.Alive, &ends, &version}, func() error {
+	oldest, ends := 0, int64(0)
+	_, err = pgx.ForEachRow(rows, []any{&b.Now, &b.Late, &b.Roles, &b.Orphans, &other.No, &other.Address, &other.Alive, &ends, &oldest}, func() error {
 		if there = true; other.No != 0 {
 			other.Address = decode(other.Address)
 			b.Others = append(b.Others, other)
@@ -121,7 +121,7 @@ func (s *Store) Beat(ctx context.Context, no int64, roles []string, lease time.D
 		return nil
 	})
 	if err == nil {
-		err = tooNew(version, stepwell.CodeConflict)
+		err = tooNew(oldest, stepwell.CodeConflict)
 	}
 	if err == nil && !there {
 		err = &stepwell.Error{Code: stepwell.CodeConflict, Message: fmt.Sprintf("node %d has left, or has been away for a day", no), Hint: "start it again: it joins as a new one"}
