@@ -122,6 +122,11 @@ func SyncDir(dir string) error {
 // Load reads a value: CodeInvalid for a malformed reference, CodeNotFound if it is missing, CodeInternal if it is
 // damaged, CodeUnavailable if it cannot be read now.
 func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
+	return f.LoadInto(ctx, ref, nil)
+}
+
+// LoadInto is Load into the caller's memory, as far as its capacity goes.
+func (f *Folder) LoadInto(ctx context.Context, ref string, into []byte) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -129,7 +134,7 @@ func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	value, err := os.ReadFile(f.file(hash))
+	value, err := readInto(f.file(hash), into)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the blob " + hash + " is not in " + f.dir, Hint: "the folder belongs to the database: move both together"}
 	}
@@ -140,6 +145,23 @@ func (f *Folder) Load(ctx context.Context, ref string) ([]byte, error) {
 		return nil, &stepwell.Error{Code: stepwell.CodeInternal, Message: "the blob " + f.file(hash) + " is damaged", Hint: "restore it from a copy, or restart the step that made it"}
 	}
 	return value, nil
+}
+
+// readInto is os.ReadFile into the caller's memory.
+func readInto(path string, into []byte) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	value := bytes.NewBuffer(into[:0])
+	value.Grow(int(info.Size()) + bytes.MinRead)
+	_, err = value.ReadFrom(file)
+	return value.Bytes(), err
 }
 
 // RefSize is the size in bytes of the value that a reference stands for; ok is false for a malformed reference.

@@ -60,7 +60,8 @@ func (s *Store) Append(ctx context.Context, id string, offset int64, body io.Rea
 
 // append stores what body brings.
 func (s *Store) append(ctx context.Context, h *held, body io.Reader, sum *Checksum) error {
-	w := &writer{s: s, h: h, sum: sum, hash: sha256.New(), before: h.record}
+	w := &writer{s: s, h: h, sum: sum, hash: sha256.New(), before: h.record, chunk: takeBuffer()}
+	defer giveBuffer(w.chunk)
 	if err := w.begin(ctx); err != nil {
 		return err
 	}
@@ -94,7 +95,7 @@ type writer struct {
 	sum    *Checksum
 	hash   hash.Hash
 	before record // what holds again when the checksum is wrong
-	chunk  bytes.Buffer
+	chunk  *bytes.Buffer
 	fresh  int64 // bytes of the chunk that are not stored
 	ended  bool
 }
@@ -113,17 +114,14 @@ func (w *writer) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last, err := w.s.o.Blobs.Load(ctx, refs[len(refs)-1])
-	w.chunk.Write(last)
-	return err
+	return loadInto(ctx, w.s.o.Blobs, refs[len(refs)-1], w.chunk)
 }
 
 // fill reads until the chunk or the file is full: io.EOF when the body has ended before.
 func (w *writer) fill(body io.Reader) error {
 	want := min(ChunkBytes-int64(w.chunk.Len()), w.h.Bytes-w.h.Offset-w.fresh)
 	from := w.chunk.Len()
-	w.chunk.Grow(int(want) + bytes.MinRead) // or it would double, up to twice a chunk
-	n, err := io.CopyN(&w.chunk, body, want)
+	n, err := io.CopyN(w.chunk, body, want)
 	w.fresh += n
 	came := w.chunk.Bytes()[from:]
 	w.hash.Write(came)
@@ -282,7 +280,8 @@ func (s *Store) appendWhole(ctx context.Context, u *Upload, from io.Reader) erro
 	if err != nil {
 		return err
 	}
-	w := &writer{s: s, h: h, hash: sha256.New(), before: h.record}
+	w := &writer{s: s, h: h, hash: sha256.New(), before: h.record, chunk: takeBuffer()}
+	defer giveBuffer(w.chunk)
 	for {
 		err := w.fill(from)
 		full := err == nil && h.Offset+w.fresh == h.Bytes

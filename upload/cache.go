@@ -164,8 +164,9 @@ func (c *Cache) write(ctx context.Context, ref, name string) (path string, err e
 		return "", fault(err)
 	}
 	sum := sha256.New()
-	_, err = io.Copy(io.MultiWriter(file, sum), newReader(ctx, c.o.Blobs, m))
-	if err = errors.Join(err, file.Close()); err != nil {
+	from := newReader(ctx, c.o.Blobs, m)
+	_, err = io.Copy(io.MultiWriter(file, sum), from)
+	if err = errors.Join(err, from.Close(), file.Close()); err != nil {
 		return "", fault(err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) != m.SHA256 {

@@ -1,6 +1,7 @@
 package upload
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -49,18 +51,47 @@ func loadManifest(ctx context.Context, blobs Loader, ref string) (*manifest, err
 	return m, nil
 }
 
-// reader reads a file. It holds one chunk.
+// buffers are for one chunk each. They are used again, because garbage of their size makes a process twice as large.
+var buffers = sync.Pool{New: func() any {
+	return bytes.NewBuffer(make([]byte, 0, ChunkBytes+bytes.MinRead)) // which bytes.Buffer never makes larger
+}}
+
+func takeBuffer() *bytes.Buffer { return buffers.Get().(*bytes.Buffer) }
+
+func giveBuffer(b *bytes.Buffer) {
+	b.Reset()
+	buffers.Put(b)
+}
+
+// loadInto reads a chunk into a buffer, without a copy where the blobs can.
+func loadInto(ctx context.Context, blobs Loader, ref string, b *bytes.Buffer) error {
+	b.Reset()
+	direct, ok := blobs.(interface {
+		LoadInto(ctx context.Context, ref string, into []byte) ([]byte, error)
+	})
+	var chunk []byte
+	var err error
+	if ok {
+		chunk, err = direct.LoadInto(ctx, ref, b.AvailableBuffer())
+	} else {
+		chunk, err = blobs.Load(ctx, ref)
+	}
+	b.Write(chunk) // onto itself, or as a copy
+	return err
+}
+
+// reader reads a file. It holds one chunk until Close.
 type reader struct {
 	ctx   context.Context
 	blobs Loader
 	*manifest
 	at    int64
-	held  int // the number of the chunk; -1: none
-	chunk []byte
+	held  int           // the number of the chunk; -1: none
+	chunk *bytes.Buffer // nil: closed
 }
 
 func newReader(ctx context.Context, blobs Loader, m *manifest) *reader {
-	return &reader{ctx: ctx, blobs: blobs, manifest: m, held: -1}
+	return &reader{ctx: ctx, blobs: blobs, manifest: m, held: -1, chunk: takeBuffer()}
 }
 
 func (r *reader) Read(p []byte) (int, error) {
@@ -69,18 +100,25 @@ func (r *reader) Read(p []byte) (int, error) {
 	}
 	no := int(r.at / ChunkBytes)
 	if no != r.held {
-		chunk, err := r.blobs.Load(r.ctx, r.Chunks[no])
-		if err != nil {
+		r.held = -1
+		if err := loadInto(r.ctx, r.blobs, r.Chunks[no], r.chunk); err != nil {
 			return 0, err
 		}
-		if int64(len(chunk)) != min(ChunkBytes, r.Bytes-int64(no)*ChunkBytes) {
+		if int64(r.chunk.Len()) != min(ChunkBytes, r.Bytes-int64(no)*ChunkBytes) {
 			return 0, &stepwell.Error{Code: stepwell.CodeInternal, Message: "a part of the file has another size"}
 		}
-		r.chunk, r.held = chunk, no
+		r.held = no
 	}
-	n := copy(p, r.chunk[r.at-int64(no)*ChunkBytes:])
+	n := copy(p, r.chunk.Bytes()[r.at-int64(no)*ChunkBytes:])
 	r.at += int64(n)
 	return n, nil
+}
+
+// Close lets others use the memory. It must not be called twice.
+func (r *reader) Close() error {
+	giveBuffer(r.chunk)
+	r.chunk, r.at = nil, r.Bytes
+	return nil
 }
 
 // Seek implements io.Seeker.
@@ -126,7 +164,7 @@ type opened struct {
 
 func (o *opened) Close() error {
 	o.free()
-	return nil
+	return o.reader.Close()
 }
 
 // sendPatience is how long a client may take for each write of a file.

@@ -44,7 +44,7 @@ type Options struct {
 	MaxBytes int64
 	// Expire is how long an unfinished upload waits for its next bytes before it is removed. Defaults to 24 hours.
 	Expire time.Duration
-	// MaxAtOnce bounds the requests that bring files at the same time, and those that read them: each holds a chunk or two in
+	// MaxAtOnce bounds the requests that bring files at the same time, and those that read them: each holds a chunk in
 	// memory. One that comes on top is CodeUnavailable; one caller gets half of them. Defaults to 16.
 	MaxAtOnce int
 	// Fetch brings files that are named by a URL. Defaults to none: such are CodeUnavailable.

@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -71,9 +70,9 @@ func (r *crashRig) peak() (bytes int64) {
 }
 
 // TestUploadOutlivesKilledServers: a large upload whose server is killed twice goes on where it was, and what the lesson has is
-// the file, in bounded memory.
+// the file, in less than 100 MB of memory (of which the program itself takes about 60).
 func TestUploadOutlivesKilledServers(t *testing.T) {
-	size, most := int64(96<<20), int64(100<<20)
+	size, most := int64(96<<20), int64(100_000_000)
 	if os.Getenv("STEPWELL_TEST_LONG") == "1" {
 		size = 2 << 30
 	}
@@ -121,10 +120,10 @@ func TestUploadOutlivesKilledServers(t *testing.T) {
 	if err = errorsOf(err, body.Close()); err != nil || n != size || hex.EncodeToString(got.Sum(nil)) != sum {
 		t.Errorf("%d bytes come back: %v", n, err)
 	}
-	if peak = max(peak, r.peak()); runtime.GOOS == "linux" && peak > most {
-		t.Errorf("the server has had %d MiB", peak>>20)
+	if peak = max(peak, r.peak()); !raceEnabled && peak > most {
+		t.Errorf("the server has had %d MB", peak/1_000_000)
 	}
-	t.Logf("%d MiB of memory at most", peak>>20)
+	t.Logf("%d MB of memory at most", peak/1_000_000)
 }
 
 func errorsOf(list ...error) error {

@@ -68,7 +68,10 @@ ON CONFLICT (hash) DO UPDATE SET touched = greatest(b.touched, $5) RETURNING coa
 // cannot meet one that has been stored since.
 func (t *table) insert(ctx context.Context, hash, v []byte, now time.Time) error {
 	var name *string
-	body := append([]byte{}, v...)
+	body := v
+	if body == nil { // which would be NULL
+		body = []byte{}
+	}
 	if t.bodies != nil {
 		fresh := hex.EncodeToString(hash) + "-" + strings.ToLower(rand.Text()[:8])
 		if err := t.bodies.put(ctx, fresh, v); err != nil {
@@ -89,6 +92,11 @@ func (t *table) insert(ctx context.Context, hash, v []byte, now time.Time) error
 // Load reads a value: CodeInvalid for a malformed reference, CodeNotFound if it is missing, CodeInternal if it is
 // damaged, CodeUnavailable if it cannot be read now.
 func (t *table) Load(ctx context.Context, ref string) ([]byte, error) {
+	return t.LoadInto(ctx, ref, nil)
+}
+
+// LoadInto is Load, of a body in the bucket into the caller's memory, as far as its capacity goes.
+func (t *table) LoadInto(ctx context.Context, ref string, into []byte) ([]byte, error) {
 	hash, size, err := store.ParseRef(ref)
 	if err != nil {
 		return nil, err
@@ -106,7 +114,7 @@ func (t *table) Load(ctx context.Context, ref string) ([]byte, error) {
 		if t.bodies == nil {
 			return nil, &stepwell.Error{Code: stepwell.CodeNotFound, Message: "the blob " + hash + " is in a bucket", Hint: "name the bucket in the address: blobs=s3://bucket"}
 		}
-		if v, err = t.bodies.get(ctx, string(object)); err != nil {
+		if v, err = t.bodies.get(ctx, string(object), into); err != nil {
 			return nil, err
 		}
 	}

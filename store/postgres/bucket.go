@@ -61,16 +61,17 @@ func (b *bucket) put(ctx context.Context, name string, v []byte) error {
 	return bucketFault("store a blob", err)
 }
 
-func (b *bucket) get(ctx context.Context, name string) ([]byte, error) {
+func (b *bucket) get(ctx context.Context, name string, into []byte) ([]byte, error) {
 	o, err := b.client.GetObject(ctx, b.name, b.key(name), minio.GetObjectOptions{})
 	if err != nil {
 		return nil, bucketFault("read a blob", err)
 	}
-	v, err := io.ReadAll(io.LimitReader(o, maxBlob+1))
+	v := bytes.NewBuffer(into[:0])
+	_, err = v.ReadFrom(io.LimitReader(o, maxBlob+1))
 	if err = errors.Join(err, o.Close()); minio.ToErrorResponse(err).Code == minio.NoSuchKey {
 		return nil, notFound("the blob %s is not in the bucket %s", name, b.name)
 	}
-	return v, bucketFault("read a blob", err)
+	return v.Bytes(), bucketFault("read a blob", err)
 }
 
 // remove removes an object. A missing one is no error.
