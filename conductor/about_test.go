@@ -51,10 +51,10 @@ func TestAboutIsMissing(t *testing.T) {
 	r := newRig(t, build{actions: []action.Action{{Spec: spec.Spec{Name: "t.take", Summary: "For tests.", OpenParams: true},
 		Handler: action.HandlerFunc(func(context.Context, *action.Call) (any, error) { return nil, nil })}}})
 	for _, c := range []struct{ name, steps, about, want string }{
-		{"params", `{id: a, action: t.take, params: {x: "{{ lesson.name }}"}}`, "", "needs a lesson: the step a reads it"},
-		{"condition", `{id: a, action: t.take, condition: "lesson.tag == 'x'"}`, "", "needs a lesson: the step a reads it"},
-		{"for_each", `{id: a, action: t.take, for_each: "{{ lesson.parts }}"}`, "", "needs a lesson: the step a reads it"},
-		{"project", `{id: a, action: t.take, params: {x: "{{ project.name }}"}}`, `{"lesson":{"id":"l"}}`, "needs a project: the step a reads it"},
+		{"params", `{id: a, action: t.take, params: {x: "{{ lesson.name }}"}}`, "", "needs a lesson: the step a uses it"},
+		{"condition", `{id: a, action: t.take, condition: "lesson.tag == 'x'"}`, "", "needs a lesson: the step a uses it"},
+		{"for_each", `{id: a, action: t.take, for_each: "{{ lesson.parts }}"}`, "", "needs a lesson: the step a uses it"},
+		{"project", `{id: a, action: t.take, params: {x: "{{ project.name }}"}}`, `{"lesson":{"id":"l"}}`, "needs a project: the step a uses it"},
 		{"guarded", `{id: a, action: t.take, params: {x: "{{ lesson.name | default('none') }}"}, condition: "lesson is not defined"}`, "", ""},
 		{"not an object", `{id: a, action: t.take}`, `["l1"]`, "no object"},
 		{"large", `{id: a, action: t.take}`, `{"lesson":{"name":"` + strings.Repeat("x", 64<<10) + `"}}`, "the limit is 64 KiB"},

@@ -40,11 +40,11 @@ func (p *Plan) CheckAbout(about About) error {
 }
 
 func missing(what, remedy, step string) error {
-	place := "the step " + step
+	user := "the step " + step + " uses"
 	if step == needsOutputs {
-		place = "its outputs"
+		user = "its outputs use"
 	}
-	return stepwell.Invalid(remedy+", or guard the template: | default(…)", "the pipeline needs a %s: %s cannot do without", what, place)
+	return stepwell.Invalid(remedy+", or guard the template: | default(…)", "the pipeline needs a %s: %s it", what, user)
 }
 
 // need records a reference to the project or the lesson that has no guard.
