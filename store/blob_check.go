@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -71,6 +72,45 @@ func (f *Folder) makeRoom(path string) error {
 		return nil
 	}
 	return f.mark()
+}
+
+// placeFile in the folder holds its name.
+const placeFile = "place"
+
+// Place is a name of the folder that is the same wherever it is mounted. Whoever asks first gives it one.
+func (f *Folder) Place() (string, error) {
+	path := filepath.Join(f.dir, placeFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err = os.MkdirAll(f.dir, 0o755); err == nil {
+			err = writeFirst(path, rand.Text())
+		}
+		if err == nil {
+			raw, err = os.ReadFile(path)
+		}
+	}
+	if err != nil {
+		return "", fileFault("read the name of the folder of the blobs", err)
+	}
+	return "folder " + string(raw), nil
+}
+
+// writeFirst makes a file with a content unless there is one.
+func writeFirst(path, content string) error {
+	tmp := path + "-" + rand.Text()
+	if err := os.WriteFile(tmp, []byte(content), 0o600); err != nil {
+		return err
+	}
+	err := os.Link(tmp, path)
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	} else if err != nil { // a file system without links
+		err = os.Rename(tmp, path)
+	}
+	if removed := os.Remove(tmp); !errors.Is(removed, fs.ErrNotExist) {
+		err = errors.Join(err, removed)
+	}
+	return err
 }
 
 // Has reports whether the blob with a hash is there.

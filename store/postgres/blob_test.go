@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,6 +42,39 @@ func TestBlobsInFolder(t *testing.T) {
 	}
 }
 
+// TestBlobsAtOnePlace: a server with another place for blobs than one that lives does not join; the same place may have several paths.
+func TestBlobsAtOnePlace(t *testing.T) {
+	first, here, elsewhere := open(t, Options{}), t.TempDir(), t.TempDir()
+	mounted := filepath.Join(t.TempDir(), "mounted")
+	if err := os.Symlink(here, mounted); err != nil {
+		t.Fatal(err)
+	}
+	join := func(path string) (*Store, int64, error) {
+		s := open(t, Options{URL: first.o.URL + "&blobs=" + url.QueryEscape(path)})
+		no, _, err := s.Join(t.Context(), "http://127.0.0.1:1", time.Minute)
+		return s, no, err
+	}
+	one, a, err := join(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, b, err := join(mounted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{elsewhere, ""} {
+		if _, _, err := join(path); stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(err.Error(), "another place for large outputs") {
+			t.Errorf("with blobs=%s: %v", path, err)
+		}
+	}
+	if err := errors.Join(one.Leave(t.Context(), a), two.Leave(t.Context(), b)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := join(elsewhere); err != nil {
+		t.Errorf("when the others have left: %v", err)
+	}
+}
+
 // TestBlobsElsewhere: a server that has another place for blobs than those before it says so when it joins.
 func TestBlobsElsewhere(t *testing.T) {
 	first := open(t, Options{})
@@ -47,7 +82,11 @@ func TestBlobsElsewhere(t *testing.T) {
 		t.Helper()
 		var out bytes.Buffer
 		s := open(t, Options{URL: first.o.URL + parameters, Log: slog.New(slog.NewTextHandler(&out, nil))})
-		if _, _, err := s.Join(t.Context(), "http://127.0.0.1:1", time.Minute); err != nil {
+		no, _, err := s.Join(t.Context(), "http://127.0.0.1:1", time.Minute)
+		if err == nil {
+			err = s.Leave(t.Context(), no)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
 		return out.String()

@@ -3,6 +3,7 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -72,6 +73,26 @@ func (b *bucket) get(ctx context.Context, name string, into []byte) ([]byte, err
 		return nil, notFound("the blob %s is not in the bucket %s", name, b.name)
 	}
 	return v.Bytes(), bucketFault("read a blob", err)
+}
+
+// place is a name of the bucket's folder. Whoever asks first gives it one.
+func (b *bucket) place(ctx context.Context) (string, error) {
+	read := func() (string, error) {
+		o, err := b.client.GetObject(ctx, b.name, b.prefix+"place", minio.GetObjectOptions{})
+		if err != nil {
+			return "", err
+		}
+		raw, err := io.ReadAll(io.LimitReader(o, 1000))
+		return "bucket " + string(raw), errors.Join(err, o.Close())
+	}
+	name, err := read()
+	if minio.ToErrorResponse(err).Code == minio.NoSuchKey {
+		fresh := rand.Text()
+		if _, err = b.client.PutObject(ctx, b.name, b.prefix+"place", strings.NewReader(fresh), int64(len(fresh)), minio.PutObjectOptions{}); err == nil {
+			name, err = read() // of the one who was last
+		}
+	}
+	return name, bucketFault("read the name of the bucket's folder", err)
 }
 
 // remove removes an object. A missing one is no error.

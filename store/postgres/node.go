@@ -31,13 +31,17 @@ const firstNode = "1000"
 
 // Join implements store.Nodes. It removes the rows of nodes that ended long ago and own nothing.
 func (s *Store) Join(ctx context.Context, address string, lease time.Duration) (no int64, now time.Time, err error) {
+	var place *string
+	if address != alone {
+		place = s.place(ctx)
+	}
 	err = s.transaction(ctx, "join the nodes", func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, `DELETE FROM node n WHERE until < clock_timestamp() - `+nodeKept+` AND since < clock_timestamp() - `+nodeKept+`
     AND NOT EXISTS (SELECT 1 FROM execution_live x WHERE x.owner = n.no)`); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, `INSERT INTO node (address, until, since) VALUES ($1, clock_timestamp() + $2 * interval '1 microsecond', clock_timestamp())
-RETURNING no, clock_timestamp()`, encode(address), microseconds(lease)).Scan(&no, &now)
+		return tx.QueryRow(ctx, `INSERT INTO node (address, until, since, place) VALUES ($1, clock_timestamp() + $2 * interval '1 microsecond', clock_timestamp(), $3)
+RETURNING no, clock_timestamp()`, encode(address), microseconds(lease), place).Scan(&no, &now)
 	})
 	if err != nil || address == alone {
 		return no, now, err
@@ -49,6 +53,9 @@ RETURNING no, clock_timestamp()`, encode(address), microseconds(lease)).Scan(&no
 	var taken bool
 	if _, err = s.one(ctx, []any{&taken}, `SELECT EXISTS (SELECT 1 FROM node WHERE address = $1 AND until > clock_timestamp())`, encode(alone)); err == nil && taken {
 		err = errAlone
+	}
+	if err == nil {
+		err = s.samePlace(ctx, no)
 	}
 	if err != nil {
 		return 0, now, errors.Join(err, s.Leave(ctx, no))

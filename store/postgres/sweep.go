@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -54,6 +55,41 @@ func (p *pruning) definitions() error {
 	})
 }
 
+// placePatience is how long a server that starts waits for the place of the blobs.
+const placePatience = 5 * time.Second
+
+// place names the place of the blobs, the same in all processes that have the same one; nil: it cannot be told now.
+func (s *Store) place(ctx context.Context) *string {
+	ctx, cancel := context.WithTimeout(ctx, placePatience)
+	defer cancel()
+	name, err := "table", error(nil)
+	switch b := s.blobs.(type) {
+	case *store.Folder:
+		name, err = b.Place()
+	case *table:
+		if b.bodies != nil {
+			name, err = b.bodies.place(ctx)
+		}
+	}
+	if err != nil {
+		s.o.Log.Error("the place of the large outputs does not answer", "error", err, "hint", stepwell.HintOf(err))
+		return nil
+	}
+	return &name
+}
+
+// samePlace is CodeInvalid when a node that lives has another place for blobs than node no.
+func (s *Store) samePlace(ctx context.Context, no int64) error {
+	var other string
+	there, err := s.one(ctx, []any{&other}, `SELECT n.address FROM node n JOIN node me ON me.no = $1 AND n.place <> me.place WHERE n.until > clock_timestamp() LIMIT 1`, no)
+	if err != nil || !there {
+		return err
+	}
+	return stepwell.Invalid(samePlaceHint, "the server at %s has another place for large outputs", decode(other))
+}
+
+const samePlaceHint = "all servers name the same place in the address of the database (blobs=s3://bucket/folder, blobs=/mnt/folder, or none), and a folder is mounted on all of them"
+
 // lookForBlobs is CodeNotFound when none of a hundred blobs in use is at this process's place: others have another place, or the
 // folder is not mounted.
 func (s *Store) lookForBlobs(ctx context.Context) error {
@@ -71,5 +107,5 @@ func (s *Store) lookForBlobs(ctx context.Context) error {
 		return nil
 	}
 	return &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("of %d none is there", len(hashes)),
-		Hint: "all servers name the same place in the address of the database (blobs=s3://bucket/folder, blobs=/mnt/folder, or none), and a folder is mounted on all of them"}
+		Hint: samePlaceHint}
 }
