@@ -297,7 +297,9 @@ func (d *Desk) message(ctx context.Context, a *attempt) (raw []byte, ok bool) {
 	if !d.keepOffer(a, secret) {
 		return nil, false
 	}
-	if !secret && len(params)+len(p.State) <= wire.MaxTask {
+	// The steps of lessons are claimed before they run: a message that comes twice would else run them on two workers at once, and what
+	// models and services do for them costs far more than the claim.
+	if !secret && a.task.About == nil && len(params)+len(p.State) <= wire.MaxTask {
 		task := d.call(a, &p, params)
 		m.Task = &task
 	}

@@ -149,7 +149,13 @@ func (w *Worker) misfits(ctx context.Context, list []wire.ID) {
 func (w *Worker) claimAll(ctx context.Context, list []wire.Message) {
 	var group errgroup.Group
 	group.SetLimit(atOnce)
+	asked := make(map[wire.ID]bool, len(list))
 	for _, m := range list {
+		id := wire.ID{StepID: m.StepID, Epoch: m.Epoch}
+		if asked[id] {
+			continue // a message that came twice
+		}
+		asked[id] = true
 		group.Go(func() error {
 			w.claim(ctx, &m)
 			return nil
