@@ -157,7 +157,8 @@ func (c *Conductor) carryOut(ctx context.Context, r store.Request) error {
 	return &stepwell.Error{Code: stepwell.CodeInvalid, Message: fmt.Sprintf("unknown request %q", r.Kind)}
 }
 
-// passOn leaves a request to deliver a signal that was for a dead process to those that run its executions now, or will.
+// passOn leaves a request to deliver a signal that was for a dead process to those that run its executions now, or will. Those that this
+// process has taken over, perhaps a moment ago, are taken up first: before that their steps await nothing here.
 func (c *Conductor) passOn(ctx context.Context, r store.Request, key string) error {
 	if r.Owner == c.o.Owner {
 		return nil
@@ -165,6 +166,9 @@ func (c *Conductor) passOn(ctx context.Context, r store.Request, key string) err
 	waiting, err := c.o.Store.Awaiting(ctx, []string{key})
 	told := map[int64]bool{0: true, c.o.Owner: true}
 	for _, w := range waiting {
+		if err == nil && w.Owner == c.o.Owner {
+			err = c.recoverOne(ctx, w.Execution)
+		}
 		if err == nil && !told[w.Owner] {
 			err = c.o.Store.PutRequest(ctx, store.Request{Owner: w.Owner, Kind: r.Kind, Body: r.Body})
 		}
