@@ -126,6 +126,7 @@ type Call struct {
 	Deadline  time.Time       // end of the attempt's timeout
 	Dir       string          // directory against which relative paths in params are resolved
 	Host      Host
+	Media     string // the local file of the lesson that the execution is about, where params name it; it must not be changed
 	// Allow is CodeDenied when the step may not use an action, for handlers that run others. Nil: all are allowed.
 	Allow func(action string) error
 	// Touch is CodeDenied when the step may not read or write a file or directory. Nil: it may touch all. See May.

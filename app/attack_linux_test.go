@@ -93,6 +93,52 @@ func (s *closedServer) result(id string) (status, seen string) {
 	return fmt.Sprint(x["status"]), fmt.Sprint(x, steps, logs)
 }
 
+// readsMedia: a command of a lesson's run reads the lesson's file, wherever its params name it, and cannot change it.
+func (s *closedServer) readsMedia() {
+	s.t.Helper()
+	if err := os.WriteFile("free/sound & vision.mp3", []byte("sound"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	document := `name: reads
+settings: {sequential: true}
+steps:
+  - id: read
+    action: util.exec
+    source: media
+    params:
+      env: {FILE: "{{ source.path }}"}
+      input: "{{ source.path }}"
+      command: |
+        cat '{{ source.path }}' "$FILE" "$(tr -d '"' | sed 's/.u0026/\&/')"
+        chmod u+w "$FILE"; echo x >> "$FILE"; rm -f "$FILE"
+        echo kept > "$TMPDIR/kept" && cp "$TMPDIR/kept" "$STEPWELL_OUTPUT.txt" && cat "$STEPWELL_OUTPUT.txt"
+`
+	version := ""
+	for _, q := range []struct {
+		path string
+		body map[string]any
+	}{
+		{"/projects", map[string]any{"id": "course"}}, {"/lessons", map[string]any{"id": "one", "project_id": "course"}},
+		{"/lessons/one/media", map[string]any{"path": filepath.Join(s.dir, "free/sound & vision.mp3")}}, {"/pipelines", map[string]any{"document": document}},
+	} {
+		code, out := s.as("admin", "POST", q.path, q.body)
+		if code > 299 {
+			s.t.Fatal(q.path, code, out)
+		}
+		version = fmt.Sprint(out["pipeline_id"], ":1")
+	}
+	for range 2 { // the second finds what the first has left of the file
+		code, out := s.as("editor", "POST", "/pipeline-runs", map[string]any{"lesson_id": "one", "pipeline_version_id": version})
+		if code > 299 {
+			s.t.Fatal(code, out)
+		}
+		run, _ := out["data"].(map[string]any)
+		if status, seen := s.result(fmt.Sprint(run["id"])); status != "completed" || !strings.Contains(seen, "soundsoundsoundkept") {
+			s.t.Errorf("a command that reads the lesson's file: %s %s", status, seen)
+		}
+	}
+}
+
 // TestCommandsAreConfined: what an editor lets a command do reaches neither the key of secrets nor the database, in any
 // way that there is here to confine it; each is named in the log.
 func TestCommandsAreConfined(t *testing.T) {
@@ -139,6 +185,7 @@ func TestCommandsAreConfined(t *testing.T) {
 					t.Errorf("%s was read: %s", name, seen)
 				}
 			}
+			s.readsMedia()
 			t.Setenv("SERVER_PASSWORD", "battery-staple")
 			request := map[string]any{"action_type": "util.exec", "params": map[string]any{"command": "env", "pass_env": []any{"SERVER_PASSWORD"}}}
 			if status, seen := s.run("editor", request); status != "failed" || strings.Contains(seen, "battery-staple") || !strings.Contains(seen, "denied") || !strings.Contains(seen, "exec.pass_env") {

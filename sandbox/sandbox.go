@@ -12,6 +12,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,6 +112,37 @@ func (s *Sandbox) Admits(dir string) error {
 		return denied("keep the data elsewhere (--data), start the server in another folder, or give the step a folder of exec.folders: params: {dir: FOLDER}", "commands may not touch the folder %s, which belongs to the server", path)
 	}
 	return denied("work in one of "+strings.Join(s.folders, ", ")+", or add the folder to exec.folders (in stepwell.yaml: exec: {folders: ["+strings.Join(append(slices.Clone(s.folders), path), ", ")+"]})", "commands may not touch the folder %s", path)
+}
+
+// Lend makes a file of the server readable for a command that Start starts with this folder of its own, and gives the file's
+// path for the command: the same path, with Landlock; for another user a hard link or a copy in own.
+func (s *Sandbox) Lend(file, own string) (path string, err error) {
+	if s.user == nil {
+		return file, nil // Start opens it; a link in own could be written through
+	}
+	dir := filepath.Join(own, "lent")
+	if err := os.Mkdir(dir, 0o711); err != nil {
+		return "", err
+	}
+	path = filepath.Join(dir, filepath.Base(file))
+	if os.Link(file, path) != nil { // on another file system
+		err = copyFile(file, path)
+	}
+	return path, errors.Join(err, os.Chmod(dir, 0o711), os.Chmod(path, 0o444)) // whatever the umask
+}
+
+func copyFile(file, path string) error {
+	from, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o400)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(to, from)
+	return errors.Join(err, to.Close())
 }
 
 // Crowded are folders in which commands cannot create anything directly, because something hidden is in them.

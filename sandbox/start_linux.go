@@ -23,11 +23,12 @@ func Close() error {
 	return nil
 }
 
-// Start starts a command, which may also touch the folder own. Its SysProcAttr may be set.
+// Start starts a command, which may also touch the folder own and read the files that Lend has lent it, although they are
+// hidden. Its SysProcAttr may be set.
 //
 // A thread restricts itself and then starts the command, which inherits the restriction; the thread is not used again.
 // So no helper program has to be executed first.
-func (s *Sandbox) Start(cmd *exec.Cmd, own string) error {
+func (s *Sandbox) Start(cmd *exec.Cmd, own string, lent ...string) error {
 	if s.user != nil {
 		if err := s.guarded(); err != nil {
 			return err
@@ -38,18 +39,18 @@ func (s *Sandbox) Start(cmd *exec.Cmd, own string) error {
 		cmd.SysProcAttr.Credential = s.credential()
 	}
 	done := make(chan error, 1)
-	go func() { done <- s.onThread(cmd, own) }()
+	go func() { done <- s.onThread(cmd, own, lent) }()
 	return <-done
 }
 
 // onThread runs on a goroutine of its own. It never unlocks its thread, which therefore ends with it.
-func (s *Sandbox) onThread(cmd *exec.Cmd, own string) error {
+func (s *Sandbox) onThread(cmd *exec.Cmd, own string, lent []string) error {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
 		// The main thread cannot end, and its restriction would be that of /proc/PID. While it is held here, the
 		// work goes to another one.
 		done := make(chan error, 1)
-		go func() { done <- s.onThread(cmd, own) }()
+		go func() { done <- s.onThread(cmd, own, lent) }()
 		err := <-done
 		runtime.UnlockOSThread()
 		return err
@@ -58,7 +59,7 @@ func (s *Sandbox) onThread(cmd *exec.Cmd, own string) error {
 		return confining("no_new_privs", err)
 	}
 	if s.user == nil {
-		if err := s.landlock(own); err != nil {
+		if err := s.landlock(own, lent); err != nil {
 			return err
 		}
 		if err := dropCapabilities(); err != nil {
@@ -126,7 +127,7 @@ const (
 )
 
 // landlock restricts the calling thread.
-func (s *Sandbox) landlock(own string) error {
+func (s *Sandbox) landlock(own string, lent []string) error {
 	r := ruleset{handled: handled}
 	attr := unix.LandlockRulesetAttr{}
 	if s.abi < 5 {
@@ -162,6 +163,11 @@ func (s *Sandbox) landlock(own string) error {
 			if err := r.open(s, path, list.access); err != nil {
 				return err
 			}
+		}
+	}
+	for _, path := range lent {
+		if err := r.allow(path, unix.LANDLOCK_ACCESS_FS_READ_FILE); err != nil {
+			return err
 		}
 	}
 	if _, _, errno := unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, fd, 0, 0); errno != 0 {

@@ -8,7 +8,7 @@ import "os/exec"
 func Close() error { return nil }
 
 // Start is never reached here: New gives no sandbox.
-func (s *Sandbox) Start(cmd *exec.Cmd, _ string) error { return s.refuse() }
+func (s *Sandbox) Start(cmd *exec.Cmd, _ string, _ ...string) error { return s.refuse() }
 
 // Own is never reached here.
 func (s *Sandbox) Own(string) error { return s.refuse() }

@@ -11,7 +11,7 @@ import (
 func Close() error { return nil }
 
 // Start starts a command as the user.
-func (s *Sandbox) Start(cmd *exec.Cmd, _ string) error {
+func (s *Sandbox) Start(cmd *exec.Cmd, _ string, _ ...string) error {
 	if err := s.guarded(); err != nil {
 		return err
 	}

@@ -279,7 +279,9 @@ func (a *attempt) callHandler() (out any, err error) {
 		}
 		a.begun.Store(true)
 		given, _ := params.(map[string]any)
-		out, err = a.act.Attempt(a.ctx, a.call(given))
+		call := a.call(given)
+		call.Media = a.file
+		out, err = a.act.Attempt(a.ctx, call)
 		return err
 	})
 	return out, err

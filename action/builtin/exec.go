@@ -101,11 +101,15 @@ func (h execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	lent, err := lend(&p, call.Media, own, box)
+	if err != nil {
+		return nil, err
+	}
 	env, err := h.environment(p, call, own, box)
 	if err != nil {
 		return nil, err
 	}
-	c := command{argv: p.argv, dir: dir, scratch: scratch, own: own, box: box, stdin: p.stdin, grace: p.grace, host: call.Host,
+	c := command{lent: lent, argv: p.argv, dir: dir, scratch: scratch, own: own, box: box, stdin: p.stdin, grace: p.grace, host: call.Host,
 		env: env, stdout: newTail(maxCapture), stderr: newTail(maxMessage)}
 	code, err := c.run(ctx)
 	if err != nil {

@@ -1,8 +1,11 @@
 package builtin
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -51,7 +54,27 @@ func makeOwn(scratch string, box *sandbox.Sandbox) (string, error) {
 	if err := os.Mkdir(filepath.Join(own, "tmp"), 0o700); err != nil {
 		return "", err
 	}
-	return own, box.Own(own)
+	return own, errors.Join(box.Own(own), os.Chmod(scratch, 0o711)) // another user passes through, and sees nothing else
+}
+
+// lend lets a confined command read the lesson's file, and names it as the command reaches it.
+func lend(p *execParams, file, own string, box *sandbox.Sandbox) (lent []string, err error) {
+	if file == "" || box == nil {
+		return nil, nil
+	}
+	path, err := box.Lend(file, own)
+	if err != nil {
+		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "the lesson's file for the command", Err: err}
+	}
+	for _, list := range [][]string{p.argv, p.env} {
+		for i := range list {
+			list[i] = strings.ReplaceAll(list[i], file, path)
+		}
+	}
+	was, _ := json.Marshal(file) // as it stands in JSON
+	is, err := json.Marshal(path)
+	p.stdin = bytes.ReplaceAll(bytes.ReplaceAll(p.stdin, was, is), []byte(file), []byte(path))
+	return []string{path}, err
 }
 
 // environment is the whole environment of the program; of a repeated name the last entry counts.

@@ -16,6 +16,7 @@ import (
 type command struct {
 	argv, env      []string
 	dir, scratch   string
+	lent           []string // files that the command may read although they are hidden
 	own            string
 	box            *sandbox.Sandbox
 	stdin          []byte

@@ -30,6 +30,7 @@ const killWait = time.Second
 type command struct {
 	argv, env      []string
 	dir, scratch   string
+	lent           []string         // files that the command may read although they are hidden
 	own            string           // the command's own folder, in scratch
 	box            *sandbox.Sandbox // nil: not confined
 	stdin          []byte
@@ -130,7 +131,7 @@ func (c *command) start() (cmd *exec.Cmd, streams []*os.File, err error) {
 	if c.box == nil {
 		err = cmd.Start()
 	} else {
-		err = c.box.Start(cmd, c.own)
+		err = c.box.Start(cmd, c.own, c.lent...)
 	}
 	outWrite.Close()
 	errWrite.Close()
