@@ -380,6 +380,18 @@ var origins = []promise{
 			}
 			equal(f, fmt.Sprintf("after %q", c.after), got, c.want)
 		}
+		// Starts at once take their ids and their numbers in different orders.
+		early := f.first(8)
+		early.Create.ID, early.Create.Lesson = id(0), "l"
+		f.commit(early)
+		list, err := f.UnfinishedRuns(f.Context(), "", 0)
+		f.must(err)
+		slices.SortFunc(list, func(a, b store.Execution) int { return int(a.No - b.No) })
+		var got []int64
+		for _, x := range list {
+			got = append(got, x.No)
+		}
+		equal(f, "with an earlier id", got, []int64{1, 2, 4, 7, 8})
 	}},
 	{"a start key finds its execution", func(f *fixture) {
 		_, err := f.StartKey(f.Context(), "k")

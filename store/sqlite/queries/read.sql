@@ -26,7 +26,7 @@ LIMIT +?10
 SELECT {execution}, NULL
 FROM execution x
 WHERE status < 4 AND status <> 2 AND lesson IS NOT NULL
-    AND no > coalesce((SELECT no FROM execution WHERE id = ?1), (SELECT no - 1 FROM execution WHERE id > ?1 ORDER BY id LIMIT 1), 9223372036854775807)
+    AND no > CASE ?1 WHEN '' THEN 0 ELSE coalesce((SELECT no FROM execution WHERE id = ?1), (SELECT no - 1 FROM execution WHERE id > ?1 ORDER BY id LIMIT 1), 9223372036854775807) END
 ORDER BY no
 LIMIT +?2
 
