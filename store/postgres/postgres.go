@@ -353,6 +353,9 @@ func (s *Store) writing() *link {
 	return &s.lines.link
 }
 
+// beginChange ends a transaction whose process says nothing more, because it is frozen: others wait for the rows that it holds.
+const beginChange = `BEGIN; SET LOCAL idle_in_transaction_session_timeout = '2s'`
+
 // transaction runs f in a transaction, again where others were in its way.
 func (s *Store) transaction(ctx context.Context, op string, f func(tx pgx.Tx) error) error {
 	if err := ctx.Err(); err != nil {
@@ -366,7 +369,7 @@ func (s *Store) transaction(ctx context.Context, op string, f func(tx pgx.Tx) er
 		if try > 0 {
 			time.Sleep(commitPause << (try - 1))
 		}
-		if err = pgx.BeginFunc(ctx, s.pool, f); !again(err) {
+		if err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{BeginQuery: beginChange}, f); !again(err) {
 			break
 		}
 	}
