@@ -41,6 +41,9 @@ func (c *Conductor) act() {
 		for i := range l.outside {
 			c.o.Cancel(l.outside[i])
 		}
+		if !l.run.Status().Terminal() {
+			c.observe(l) // before a worker has its steps, whose lines and progress observers would not know yet
+		}
 	}
 	c.dispatch()
 	if ended {
@@ -76,12 +79,9 @@ func (c *Conductor) refusedPush() bool { return c.repush > 0 && c.now() >= c.rep
 
 // finishTurn answers and notifies, and unloads ended executions.
 func (c *Conductor) finishTurn(l *live) {
-	if len(l.fx.Rows)+len(l.fx.Tasks) > 0 || l.fx.Changed {
-		u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At, Counted: l.counted}
-		if l.broke {
-			u.Breached = l.breached
-		}
-		c.observe(u)
+	finished := l.run.Status().Terminal()
+	if finished {
+		c.observe(l)
 	}
 	if l.created != nil {
 		*l.created, l.created = l.row, nil
@@ -89,7 +89,6 @@ func (c *Conductor) finishTurn(l *live) {
 	for _, reply := range l.replies {
 		reply <- nil
 	}
-	finished := l.run.Status().Terminal()
 	if l.create {
 		c.release(l.row.Key, l.claim)
 	}
@@ -102,8 +101,20 @@ func (c *Conductor) finishTurn(l *live) {
 	}
 }
 
-// observe keeps an observer's panic from ending all executions.
-func (c *Conductor) observe(u *Update) {
+// observe tells what the turn has changed in an execution.
+func (c *Conductor) observe(l *live) {
+	if len(l.fx.Rows)+len(l.fx.Tasks) == 0 && !l.fx.Changed {
+		return
+	}
+	u := &Update{Execution: &l.row, Rows: l.fx.Rows, Tasks: l.fx.Tasks, Progress: l.run.Progress(), At: l.batch.At, Counted: l.counted}
+	if l.broke {
+		u.Breached = l.breached
+	}
+	c.notify(u)
+}
+
+// notify keeps an observer's panic from ending all executions.
+func (c *Conductor) notify(u *Update) {
 	defer func() {
 		if v := recover(); v != nil {
 			c.o.Log.Error("an observer panicked", "execution", u.Execution.ID, "panic", fmt.Sprint(v), "stack", string(debug.Stack()))

@@ -64,8 +64,9 @@ type Options struct {
 	// written down with the commit that gives it up, and handed to Cancel, which must not wait for it. Defaults to no action.
 	Cancels func(action string) bool
 	Cancel  func(store.OutsideWork)
-	// Observe gets every commit, after it; it must be quick and keep nothing of the Update. A
-	// panic in it is logged, and goes no further. Defaults to nothing.
+	// Observe gets every commit, after it and before a worker gets the steps that it dispatches; an end comes when all log
+	// lines are durable. It must be quick and keep nothing of the Update. A panic in it is logged, and goes no further.
+	// Defaults to nothing.
 	Observe func(*Update)
 	// Lines gets the numbers of the executions whose log lines have become readable; it must be quick. Defaults to
 	// none.

@@ -132,6 +132,6 @@ func (c *Conductor) commitDiverged(row *store.Execution, rows []engine.StepRow, 
 	if err := c.o.Store.Commit(context.Background(), []store.Commit{commit}); err != nil {
 		return err
 	}
-	c.observe(&Update{Execution: row, Rows: rows, Progress: row.Progress, At: l.batch.At})
+	c.notify(&Update{Execution: row, Rows: rows, Progress: row.Progress, At: l.batch.At})
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
+	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
@@ -370,6 +371,52 @@ func TestObserverPanics(t *testing.T) {
 	r.end(r.begin(pipeline(t, one("t.echo"))), stepwell.ExecutionCompleted)
 	if !r.log.has("an observer's fault") {
 		t.Error("the panic was not logged")
+	}
+}
+
+// watched is a queue that asks about each message that it takes.
+type watched struct {
+	queue.Queue
+	pushed func(m *queue.Message)
+}
+
+func (q watched) Push(ctx context.Context, messages []queue.Message) error {
+	for i := range messages {
+		q.pushed(&messages[i])
+	}
+	return q.Queue.Push(ctx, messages)
+}
+
+// A step's first log line may be there before its worker has been told anything else: an observer knows the execution and
+// the step by then.
+func TestObserverKnowsStepsBeforeWorkers(t *testing.T) {
+	type attempt struct {
+		run   int64
+		idx   int32
+		epoch uint32
+	}
+	var mu sync.Mutex
+	known, unknown, pushed := map[attempt]bool{}, 0, 0
+	r := newRig(t, build{observe: func(u *conductor.Update) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, task := range u.Tasks {
+			known[attempt{task.Run, task.Idx, task.Epoch}] = true
+		}
+	}, queue: func(q queue.Queue) queue.Queue {
+		return watched{q, func(m *queue.Message) {
+			mu.Lock()
+			defer mu.Unlock()
+			if pushed++; !known[attempt{m.Run, m.Idx, m.Epoch}] {
+				unknown++
+			}
+		}}
+	}})
+	r.end(r.begin(pipeline(t, "name: p\nsteps:\n  - {id: a, action: t.echo}\n  - {id: b, action: t.echo, depends_on: [a]}\n  - {id: c, action: t.echo, for_each: 3, depends_on: [b]}\n")), stepwell.ExecutionCompleted)
+	mu.Lock()
+	defer mu.Unlock()
+	if pushed != 5 || unknown > 0 {
+		t.Errorf("%d messages, %d of steps that the observer did not know", pushed, unknown)
 	}
 }
 
