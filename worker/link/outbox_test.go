@@ -64,7 +64,7 @@ func (f *fakeNode) turn(in *wire.Turn) (out wire.Turned) {
 	}
 	// The second follows when the first has been offered a few times, each other when the one before it has ended.
 	if in.Want > 0 && (f.given == 0 || f.given > 0 && f.given <= fakeTasks && f.seen > 4 && f.done == f.given-1) {
-		out.Tasks = []wire.Task{{ID: wire.ID{StepID: fakeStep(f.given), Epoch: 1}, StepName: "s", Action: "t.echo", Params: json.RawMessage(`{}`)}}
+		out.Tasks = []wire.Task{{ID: wire.ID{StepID: fakeStep(f.given), Epoch: 1}, StepName: "s", Action: "t.any", Params: json.RawMessage(`{}`)}}
 		f.given++
 	}
 	return out
@@ -72,26 +72,31 @@ func (f *fakeNode) turn(in *wire.Turn) (out wire.Turned) {
 
 func fakeStep(n int) string { return wire.Step("01a206df-e516-745d-97ba-9ea316def447", int32(n)) }
 
+// work runs a worker w of the action t.any until stop, which waits for its end.
+func work(t *testing.T, node string, concurrency int, handler action.HandlerFunc) (stop func()) {
+	t.Helper()
+	r := &action.Registry{}
+	if err := r.Add(action.Action{Spec: spec.Spec{Name: "t.any", Summary: "For tests.", OpenParams: true}, Handler: handler}); err != nil {
+		t.Fatal(err)
+	}
+	w, err := link.New(link.Options{Nodes: []string{node}, Name: "w", Actions: r, Concurrency: concurrency, Grace: 1, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- w.Run(ctx) }()
+	return func() { end(); <-ran }
+}
+
 // An outcome that the node cannot take now keeps no other outcome waiting.
 func TestOutcomesDoNotWaitForEachOther(t *testing.T) {
 	f := &fakeNode{over: make(chan struct{})}
 	server := httptest.NewServer(f)
 	defer server.Close()
-	r := &action.Registry{}
-	err := r.Add(action.Action{Spec: spec.Spec{Name: "t.echo", Summary: "For tests.", OpenParams: true}, Handler: action.HandlerFunc(func(_ context.Context, c *action.Call) (any, error) { return c.Params, nil })})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w, err := link.New(link.Options{Nodes: []string{server.URL}, Name: "w", Actions: r, Concurrency: 2, Grace: 1, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- w.Run(ctx) }()
+	stop := work(t, server.URL, 2, func(_ context.Context, c *action.Call) (any, error) { return c.Params, nil })
 	<-f.over
 	stop()
-	<-ran
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.seen > fakeTasks/2 { // with pauses of up to 2 s in between
@@ -114,20 +119,9 @@ func TestAnotherName(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer server.Close()
-	actions := &action.Registry{}
-	if err := actions.Add(action.Action{Spec: spec.Spec{Name: "t.any", Summary: "For tests."}, Handler: action.HandlerFunc(func(context.Context, *action.Call) (any, error) { return nil, nil })}); err != nil {
-		t.Fatal(err)
-	}
-	w, err := link.New(link.Options{Nodes: []string{server.URL}, Name: "w", Actions: actions, Grace: 1, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ran := make(chan error, 1)
-	go func() { ran <- w.Run(ctx) }()
+	stop := work(t, server.URL, 0, func(context.Context, *action.Call) (any, error) { return nil, nil })
 	if name := <-said; name != "w~2" {
 		t.Errorf("the first turn is that of %q", name)
 	}
 	stop()
-	<-ran
 }

@@ -101,14 +101,29 @@ func (w *Worker) Memo(ctx context.Context, execution int64, step int32, key stri
 	return v.Value, v.Found, err
 }
 
-// outputs asks for the outputs of one step, or with no key for those of all.
+// outputs asks for the outputs of one step, or with no key for those of all. Which attempt of the execution needs them is not known:
+// the node refuses a call for one that has ended meanwhile, and then the call is made for the next.
 func (w *Worker) outputs(ctx context.Context, execution int64, key string) ([]byte, error) {
-	t := w.find(execution, -1, 0)
-	if t == nil {
-		return nil, notHeld()
+	err := notHeld()
+	for _, t := range w.runningOf(execution) {
+		var v wire.Value
+		if v, err = w.value(ctx, stepCall(t, "outputs/")+url.PathEscape(key), wire.Outputs{Worker: w.name(), Epoch: t.Epoch}); stepwell.CodeOf(err) != stepwell.CodeConflict {
+			return v.Value, err
+		}
 	}
-	v, err := w.value(ctx, stepCall(t, "outputs/")+url.PathEscape(key), wire.Outputs{Worker: w.name(), Epoch: t.Epoch})
-	return v.Value, err
+	return nil, err
+}
+
+// runningOf lists the held attempts of an execution that have not ended.
+func (w *Worker) runningOf(execution int64) (list []*task) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for k, t := range w.held {
+		if k.run == execution && t.outcome == nil {
+			list = append(list, t)
+		}
+	}
+	return list
 }
 
 // Output implements store.Records.

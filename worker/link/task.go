@@ -112,7 +112,7 @@ func (w *Worker) addFrom(list []wire.Task, listed bool) {
 	}
 }
 
-// find returns a held attempt; with epoch 0 the latest of the step, with idx < 0 any of the execution. Nil: there is none.
+// find returns a held attempt; with epoch 0 the latest of the step. Nil: there is none.
 func (w *Worker) find(run int64, idx int32, epoch uint32) (found *task) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -120,7 +120,7 @@ func (w *Worker) find(run int64, idx int32, epoch uint32) (found *task) {
 		return w.held[taskID{run, idx, epoch}]
 	}
 	for k, t := range w.held {
-		if k.run == run && (idx < 0 || k.idx == idx || t.member(idx) != "") && t.outcome == nil && (found == nil || k.epoch > found.Epoch) {
+		if k.run == run && (k.idx == idx || t.member(idx) != "") && t.outcome == nil && (found == nil || k.epoch > found.Epoch) {
 			found = t
 		}
 	}
