@@ -77,8 +77,8 @@ func TestServerAddsUpCosts(t *testing.T) {
 	s.ended()
 }
 
-// What models have read and written is summed over steps, iterations and restarts without any price, and is told of each step. An
-// attempt that fails has used what its error says.
+// The tokens and seconds that models have used are summed over steps, iterations and restarts also without prices, and each step shows its
+// own. A failed attempt has used what its error says.
 func TestServerAddsUpUsage(t *testing.T) {
 	g := newGate()
 	place := filepath.Join(t.TempDir(), "a.db")

@@ -64,7 +64,7 @@ func newFaultRig(t *testing.T) *faultRig {
 func (f *faultRig) servers(names ...string) {
 	var all []string
 	for i, name := range names {
-		address := freeAddress(f.t)
+		address := freeAddress()
 		line := newRepeater(f.t, address, i < len(names)-1)
 		f.lines = append(f.lines, line)
 		all = append(all, name+"="+address+"="+line.Address())

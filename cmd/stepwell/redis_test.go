@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,14 +37,21 @@ type redisRig struct {
 	process *exec.Cmd
 }
 
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+var givenAddresses sync.Map
+
+// freeAddress is an address where nothing listens, with a port below those that systems choose by themselves: nobody gets it before the
+// server that is told of it, or between two lives of that server.
+func freeAddress() string {
+	for range 1000 {
+		address := fmt.Sprint("127.0.0.1:", 20_000+rand.IntN(10_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			_ = l.Close() // it has had no connections
+			if _, given := givenAddresses.LoadOrStore(address, true); !given {
+				return address
+			}
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	panic("no port is free")
 }
 
 func newRedisRig(t *testing.T, settings string, args ...string) *redisRig {
@@ -58,10 +67,10 @@ func serveRedis(t *testing.T, redis *redistest.Server, settings string, args ...
 func serveRedisIn(t *testing.T, redis *redistest.Server, dir, settings string, args ...string) *redisRig {
 	t.Helper()
 	r := &redisRig{t: t, redis: redis, dir: dir}
-	address := freeAddress(t)
+	address := freeAddress()
 	r.url = "http://" + address
 	var err error
-	if r.client, err = client.New(client.Options{URL: r.url}); err != nil {
+	if r.client, err = client.New(client.Options{URL: r.url, HTTP: http.DefaultClient}); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(r.dir, "stepwell.yaml"), []byte(settings), 0o600); err != nil {

@@ -131,7 +131,7 @@ func followQueue(t *testing.T, server string) <-chan string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), "GET", server+"/api/v1/pipeline-runs/events/queue", nil)
 	must(t, err)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := (&http.Client{}).Do(req) // as long as the test
 	must(t, err)
 	out := make(chan string, 1000)
 	go func() {

@@ -31,7 +31,7 @@ steps:
   - {id: outline, action: ai.chat, params: {url: "{{ params.service }}/{{ execution.id }}/outline", model: m, prompt: "{{ source }}"}}
   - id: summary
     action: ai.chat
-    timeout_seconds: 2
+    timeout_seconds: 3
     retry: {max_attempts: 3, backoff_seconds: 0.05}
     params: {url: "{{ params.service }}/{{ execution.id }}/summary", model: m, prompt: "{{ source }}"}
   - id: publish
@@ -220,7 +220,7 @@ func (r *runsRig) start(lesson string) string {
 func (r *runsRig) shows(id, want string) *api.PipelineRun {
 	r.t.Helper()
 	last := ""
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		x, err := r.client.Run(r.t.Context(), id)
 		now := fmt.Sprint(err)
 		if err == nil {
@@ -277,7 +277,7 @@ func TestM7LessonPipeline(t *testing.T) {
 	})
 	t.Run("postgres and redis", func(t *testing.T) {
 		t.Parallel()
-		r := newRedisRig(t, "http: {allow_private: true}\nlog: {level: warn}\nserver: {worker_lease_seconds: 1, limits: {rate: 100000, burst: 100000}}\nqueues: {pipelines: {}}\n", "--workers", "0", "--db", postgrestest.URL(t))
+		r := newRedisRig(t, "http: {allow_private: true}\nlog: {level: warn}\nserver: {worker_lease_seconds: 2, limits: {rate: 100000, burst: 100000}}\nqueues: {pipelines: {}}\n", "--workers", "0", "--db", postgrestest.URL(t))
 		worker := func(name string) *exec.Cmd {
 			return r.program("worker", "--server", r.url, "--redis", "redis://"+r.redis.Address(), "--name", name, "--queues", "pipelines")
 		}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -30,6 +31,7 @@ import (
 var update = flag.Bool("update", false, "write the expected output into the scripts and golden files")
 
 func TestMain(m *testing.M) {
+	http.DefaultClient.Timeout = time.Minute // a server that does not answer fails its test, not the whole run
 	testscript.Main(m, map[string]func(){"stepwell": disturbed, "hands": hands})
 }
 
@@ -90,6 +92,7 @@ func runScripts(t *testing.T, folder string, more func(*testscript.Env) error) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("EXAMPLES", examples)
 			env.Setenv("TZ", "UTC")
+			env.Setenv("FREE", freeAddress())
 			env.Values["jobs"] = map[string]*exec.Cmd{}
 			if more != nil {
 				return more(env)
@@ -126,7 +129,7 @@ func exitCode(err error) int {
 }
 
 // patience is how long a script waits for something that must come.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 func until(ts *testscript.TestScript, what string, there func() bool) {
 	deadline := time.After(patience)

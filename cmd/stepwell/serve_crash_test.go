@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -76,14 +75,7 @@ type crashRig struct {
 }
 
 func newCrashRig(t *testing.T) *crashRig {
-	l, err := net.Listen("tcp", "127.0.0.1:0") // a port that is free, for all lives of the server
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &crashRig{t: t, dir: t.TempDir(), address: l.Addr().String(), urls: map[string]string{}}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	r := &crashRig{t: t, dir: t.TempDir(), address: freeAddress(), urls: map[string]string{}}
 	r.service = httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, q *http.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
@@ -91,7 +83,8 @@ func newCrashRig(t *testing.T) *crashRig {
 	}))
 	t.Cleanup(r.service.Close)
 	r.set("")
-	if r.client, err = client.New(client.Options{URL: "http://" + r.address}); err != nil {
+	var err error
+	if r.client, err = client.New(client.Options{URL: "http://" + r.address, HTTP: http.DefaultClient}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(r.kill)

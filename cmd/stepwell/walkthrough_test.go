@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -55,14 +54,7 @@ func ask(t *testing.T, program string, c tooltest.Console) ([]byte, error) {
 		cmd.Dir = tooltest.Root(t)
 		return cmd.CombinedOutput()
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	address := l.Addr().String()
-	if err := l.Close(); err != nil {
-		return nil, err
-	}
+	address := freeAddress()
 	server := exec.CommandContext(t.Context(), program, "serve", "--listen", address)
 	server.Dir = t.TempDir()
 	if err := server.Start(); err != nil {

@@ -98,7 +98,7 @@ steps:
 // settings writes those of a server or of a worker.
 func (r *streamRig) settings(dir string) {
 	r.t.Helper()
-	text := fmt.Sprintf("http: {allow_private: true}\nserver: {worker_lease_seconds: 1}\nlog: {level: info}\nstreams: {shared: s3://data/streams}\ns3: {endpoint: %q, anonymous: true}\n", r.bucket.URL)
+	text := fmt.Sprintf("http: {allow_private: true}\nserver: {worker_lease_seconds: 2}\nlog: {level: info}\nstreams: {shared: s3://data/streams}\ns3: {endpoint: %q, anonymous: true}\n", r.bucket.URL)
 	if err := os.WriteFile(filepath.Join(dir, "stepwell.yaml"), []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}

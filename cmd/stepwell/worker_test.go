@@ -46,7 +46,7 @@ func TestOwnWorker(t *testing.T) {
 
 // A worker that finds no server ends when it is told to: it holds nothing.
 func TestWorkerStopsBeforeItHasJoined(t *testing.T) {
-	c := exec.Command("stepwell", "worker", "--server", "http://"+freeAddress(t))
+	c := exec.Command("stepwell", "worker", "--server", "http://"+freeAddress())
 	log, err := c.StderrPipe()
 	if err == nil {
 		err = c.Start()
