@@ -45,6 +45,11 @@ type Options struct {
 	// Nodes is how many servers share the Store. Start, chain, fanout and diamond run on each of them at once, and what they use
 	// is measured; serve and takeover spread their load over them. Defaults to none but one, to 2 for takeover.
 	Nodes int
+	// KillEvery is how many seconds lie between two kills of `bench lessons`, whose workers are in WorkersIn processes with Workers steps
+	// at once. Defaults to 10.
+	KillEvery float64
+	// Kills is how many there are at most. Defaults to no limit.
+	Kills int
 	// Bytes is the size of the parameter of an execution of no-op steps, and of what each step takes from the one before it and gives
 	// on. Defaults to 0: steps without parameters and outputs.
 	Bytes int
@@ -65,7 +70,7 @@ var workloads = []struct {
 }{
 	{"start", 1, 1_000_000, 200, nil}, {"chain", 1, 1_000_000, 100, nil}, {"fanout", 1, 1_000_000, 10_000, nil}, {"diamond", 1, 1_000_000, 1_000, nil},
 	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve}, {"progress", 1, 100_000, 1_000, (*bench).progress},
-	{"takeover", 1, 1_000, 100, (*bench).takeover}, {"runs", 1_000, 10_000_000, 1_000_000, (*bench).runs},
+	{"takeover", 1, 1_000, 100, (*bench).takeover}, {"runs", 1_000, 10_000_000, 1_000_000, (*bench).runs}, {"lessons", 1, 100_000, 1_000, (*bench).lessons},
 }
 
 // Workloads are the names that Run knows.
@@ -116,7 +121,7 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if workload == Serve {
 		return profiled(o.Profile, func() error { return work(ctx, &o) })
 	}
-	if o.redis() != "" {
+	if o.redis() != "" && workload != "lessons" {
 		o.WorkersIn = max(o.WorkersIn, 1)
 	}
 	workload, member := strings.CutPrefix(workload, memberPrefix)
@@ -131,11 +136,14 @@ func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 		if o.N != 0 && (o.N < w.least || o.N > w.most) || o.Runs < 1 || o.Runs > 1000 {
 			return stepwell.Invalid("", "n must be %d to %d and runs 1 to 1,000", w.least, w.most)
 		}
-		if o.WorkersIn < 0 || o.WorkersIn > 64 || w.run != nil && o.WorkersIn > 0 {
-			return stepwell.Invalid("", "--workers-in is 0 to 64, for start, chain, fanout, diamond and all")
+		if o.WorkersIn < 0 || o.WorkersIn > 64 || w.run != nil && w.name != "lessons" && o.WorkersIn > 0 {
+			return stepwell.Invalid("", "--workers-in is 0 to 64, for start, chain, fanout, diamond, all and lessons")
 		}
-		if shares := w.run == nil || w.name == "serve" || w.name == "takeover"; o.Nodes < 0 || o.Nodes > 16 || o.Nodes > 0 && (!shares || !o.shared() || o.WorkersIn > 0) {
-			return stepwell.Invalid("", "--nodes is 1 to 16, without --workers-in, for start, chain, fanout, diamond, all, serve and takeover with --store postgres://…")
+		if shares := w.name == "lessons" || w.name == "serve" || w.name == "takeover" || w.run == nil && o.WorkersIn == 0; o.Nodes < 0 || o.Nodes > 16 || o.Nodes > 0 && (!shares || !o.shared()) {
+			return stepwell.Invalid("", "--nodes is 1 to 16, without --workers-in but for lessons, for start, chain, fanout, diamond, all, serve, takeover and lessons with --store postgres://…")
+		}
+		if o.Kills < 0 || o.KillEvery < 0 || o.KillEvery > 3600 || (o.KillEvery > 0 || o.Kills > 0) && w.name != "lessons" {
+			return stepwell.Invalid("", "--kill-every is 0 to 3600 and --kills not below 0, for lessons")
 		}
 		if o.Bytes < 0 || o.Bytes > 1<<20 || o.Bytes > 0 && w.run != nil {
 			return stepwell.Invalid("", "--bytes is 0 to 1 MiB, for start, chain, fanout, diamond and all")

@@ -12,7 +12,7 @@ func (p *program) newBenchCommand() *cobra.Command {
 	formats := choice{"all", []string{"all", "ndjson.zst", "parquet"}}
 	var output *choice
 	cmd := &cobra.Command{
-		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|takeover|runs",
+		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|takeover|runs|lessons",
 		Short: "Measure this machine: no-op steps through the whole path, durable commits included",
 		Long: `Runs no-op steps through the whole product and prints what they cost.
 
@@ -35,7 +35,11 @@ func (p *program) newBenchCommand() *cobra.Command {
            --state a Redis server answers the dashboards
   takeover two servers of --store postgres://…, of which one is killed with n executions under way: the time until a
            step of theirs has ended on the other
-  runs     lists of executions and sums of usage among n executions of lessons, which are stored in the database first
+  runs     lists of executions and sums of usage among n executions of lessons, which are stored in the database first;
+           then 10,000 runs of a project's lessons are started at once
+  lessons  runs of five steps for each of n lessons, which ask a stand-in for a service of models, in workers of which one is
+           killed every ten seconds, while others look at the queue; fails unless every step has completed once, by the
+           step logs and by what the service was asked. With --store postgres://…, --queue redis://… and --nodes too
 
 With --store postgres://… the figures of no-op steps have a second line: processor time, bytes and, with pg_stat_statements,
 statements of a step, and the connections.
@@ -51,16 +55,18 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 100 and 1000000")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 100, 1000000 and 1000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")
 	f.Var(&sync, "sync", "what a commit survives: full (loss of power), normal (death of the process), or both in turns")
 	output = format(f, "text", "json", "markdown")
 	f.StringVar(&o.State, "state", "", "progress: `URL` of a Redis server for the state")
-	f.IntVar(&o.Workers, "workers", 0, "how many steps run at once; defaults to that of run")
-	f.IntVar(&o.WorkersIn, "workers-in", 0, "in how many other processes the steps of start, chain, fanout and diamond run; 0: in this one")
-	f.IntVar(&o.Nodes, "nodes", 0, "how many servers of --store postgres://… share the load of serve and takeover, or each run no-op steps at once")
+	f.IntVar(&o.Workers, "workers", 0, "how many steps run at once; defaults to that of run, for lessons to 4 in each process")
+	f.Float64Var(&o.KillEvery, "kill-every", 0, "lessons: `seconds` between two kills of a worker; defaults to 10")
+	f.IntVar(&o.Kills, "kills", 0, "lessons: how many workers are killed at most; 0 is no limit")
+	f.IntVar(&o.WorkersIn, "workers-in", 0, "in how many other processes the steps of start, chain, fanout and diamond run, 0: in this one; or those of lessons, 0: in four")
+	f.IntVar(&o.Nodes, "nodes", 0, "how many servers of --store postgres://… share the load of serve, takeover and lessons, or each run no-op steps at once")
 	f.IntVar(&o.Bytes, "bytes", 0, "size of the data that no-op steps take from one another; 0: they take none")
 	f.StringVar(&o.Schemas, "schema-dir", "", "stac: `folder` of schemas, laid out as <host>/<path> with an index.json")
 	f.Var(&formats, "format", "stac: measure one output; parquet then gets all n items")

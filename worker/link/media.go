@@ -25,13 +25,13 @@ type media struct {
 // removes those that no held attempt names any more.
 func (w *Worker) localMedia(ctx context.Context, ref, name string) (path string, err error) {
 	token := "media:" + ref + "/" + name
-	t, named := w.namers(token)
-	if t == nil {
-		return "", notHeld()
-	}
 	m := &w.media
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	t, named := w.namers(token) // under the lock: a file that came meanwhile must be among them
+	if t == nil {
+		return "", notHeld()
+	}
 	for other, file := range m.files {
 		if !named[other] {
 			delete(m.files, other)
