@@ -327,9 +327,9 @@ func (r *rig) begin(document string, params map[string]any) string {
 // until asks until the answer is as wanted.
 func (r *rig) until(what string, ok func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+	for deadline := time.Now().Add(time.Minute); !ok(); {
 		if time.Now().After(deadline) {
-			r.t.Fatalf("after 10 seconds still not: %s", what)
+			r.t.Fatalf("after a minute still not: %s", what)
 		}
 		r.do("viewer", "GET", "/api/v1/health", nil) // gives way
 	}

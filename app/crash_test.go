@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,6 +47,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	http.DefaultClient.Timeout = time.Minute // a server that does not answer fails its test, not the whole run
 	goleak.VerifyTestMain(m)
 }
 

@@ -131,7 +131,7 @@ func (s *secretServer) note(what, answer string) {
 // follow reads the WebSocket of an execution until it is closed.
 func (s *secretServer) follow(id string) {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
 	c, res, err := websocket.Dial(ctx, strings.Replace(s.URL(), "http", "ws", 1)+"/api/v1/executions/"+id+"/logs/stream", nil)
 	if err != nil {

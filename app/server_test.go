@@ -65,7 +65,7 @@ func serve(t *testing.T, db string, g *gate, change func(*app.ServerOptions)) *s
 // until waits for a condition.
 func (s *serverRig) until(what string, there func() bool) {
 	s.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(time.Minute)
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
 	for !there() {
@@ -85,7 +85,7 @@ func (s *serverRig) ended() {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		s.t.Fatal("the server does not end")
 	}
 	if err := s.Close(); err != nil {

@@ -38,7 +38,7 @@ func (c client) joinCancels(name string) client {
 
 // offer has the desk make a call of Cancel.
 func offer(n *node, h action.Host) <-chan error {
-	ctx, stop := context.WithTimeout(n.t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(n.t.Context(), time.Minute)
 	n.t.Cleanup(stop)
 	t := &engine.Task{Run: 7, Execution: "x", Idx: 2, Epoch: 3, Attempt: 1, Key: "s", Step: &plan.Step{ID: "s", Action: "t.far"}, State: json.RawMessage(`{"job":1}`)}
 	ended := make(chan error, 1)

@@ -60,7 +60,7 @@ func (l *listed) redis(command ...string) string {
 // pop is a BRPOP as any program makes it.
 func (l *listed) pop(lists ...string) (m wire.Message) {
 	l.t.Helper()
-	_, raw, ok := strings.Cut(l.redis(append(append([]string{"BRPOP"}, lists...), "20")...), "\n")
+	_, raw, ok := strings.Cut(l.redis(append(append([]string{"BRPOP"}, lists...), "60")...), "\n")
 	if !ok || json.Unmarshal([]byte(raw), &m) != nil {
 		l.t.Fatalf("no message in %v: %q", lists, raw)
 	}
@@ -70,7 +70,7 @@ func (l *listed) pop(lists ...string) (m wire.Message) {
 // drained waits until the lists are empty.
 func (l *listed) drained() {
 	l.t.Helper()
-	for end := time.Now().Add(20 * time.Second); l.redis("KEYS", "pipeline:*") != ""; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); l.redis("KEYS", "pipeline:*") != ""; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			l.t.Fatalf("left in the lists: %s", l.redis("KEYS", "pipeline:*"))
 		}
@@ -176,10 +176,12 @@ func TestListsCancelled(t *testing.T) {
 
 // One list has all priorities, the higher ones first; the steps of named queues are in lists of their own, or of three.
 func TestListsPriorities(t *testing.T) {
-	n := newListed(t, desk.Options{}, redisq.Options{Queues: map[string]redisq.Queue{"default": {}, "gpu": {Lists: 3}}, Nodes: []string{"here"}}, never("t.echo"))
+	n := newListed(t, desk.Options{Offered: time.Minute}, redisq.Options{Queues: map[string]redisq.Queue{"default": {}, "gpu": {Lists: 3}}, Nodes: []string{"here"}}, never("t.echo"))
 	step := func(id, more string) string { return fmt.Sprintf("  - {id: %s, action: t.echo%s}\n", id, more) }
 	n.begin("name: s\nsteps:\n" + step("low", ", priority: -3") + step("plain", "") + step("high", ", priority: 7") + step("gpu_low", ", queue: gpu, priority: -1") +
 		step("gpu_plain", ", queue: gpu") + step("gpu_high", ", queue: gpu, priority: 1") + step("other", ", queue: other") + step("here", ", queue: here"))
+	for end := time.Now().Add(time.Minute); strings.TrimSpace(n.redis("LLEN", "pipeline:steps")) != "3" && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	}
 	for _, want := range []struct{ list, step string }{{"pipeline:steps", "high"}, {"pipeline:steps", "plain"}, {"pipeline:steps", "low"}, {"pipeline:steps:gpu", "gpu_plain"},
 		{"pipeline:steps:gpu:high", "gpu_high"}, {"pipeline:steps:gpu:low", "gpu_low"}, {"pipeline:steps:other", "other"}} {
 		if m := n.pop(want.list); m.StepName != want.step {

@@ -31,6 +31,7 @@ func TestMain(m *testing.M) {
 	if runWorkerProcess() {
 		return
 	}
+	http.DefaultClient.Timeout = time.Minute // a server that does not answer fails its test, not the whole run
 	goleak.VerifyTestMain(m)
 }
 
@@ -172,7 +173,7 @@ func (n *node) beginAbout(step, ref string) string {
 
 func (n *node) end(id string, want stepwell.ExecutionStatus) (*store.Execution, map[string]store.Step) {
 	n.t.Helper()
-	ctx, stop := context.WithTimeout(n.t.Context(), 30*time.Second)
+	ctx, stop := context.WithTimeout(n.t.Context(), time.Minute)
 	defer stop()
 	x, err := n.Wait(ctx, id)
 	if err != nil {

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience bounds waits that are over at once when all is well.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 // rig is a server with the two streams.
 type rig struct {
