@@ -20,6 +20,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/progress"
 	"github.com/stepwell/stepwell/project"
@@ -39,6 +42,7 @@ type rig struct {
 	lessons *project.Lessons
 	uploads *upload.Store
 	url     string
+	bucket  *s3mem.Backend // nil: blobs are elsewhere
 	now     time.Time
 	busy    bool // the lesson has executions
 	o       upload.Options
@@ -46,17 +50,46 @@ type rig struct {
 
 func both(t *testing.T, f func(r *rig)) {
 	t.Run("sqlite", func(t *testing.T) { f(newRig(t, openSQLite(t))) })
-	t.Run("postgres", func(t *testing.T) {
-		url, err := postgrestest.Create(postgrestest.URL(t), "")
-		if err != nil {
+	t.Run("postgres", func(t *testing.T) { f(newRig(t, openPostgres(t, ""))) })
+	t.Run("bucket", func(t *testing.T) {
+		backend := s3mem.New()
+		server := httptest.NewServer(gofakes3.New(backend).Server())
+		t.Cleanup(server.Close)
+		for name, value := range map[string]string{"AWS_ENDPOINT_URL_S3": server.URL, "AWS_ACCESS_KEY_ID": "key", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_REGION": "us-east-1"} {
+			t.Setenv(name, value)
+		}
+		if err := backend.CreateBucket("media"); err != nil {
 			t.Fatal(err)
 		}
-		s, err := postgres.Open(t.Context(), postgres.Options{URL: url})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f(newRig(t, s))
+		r := newRig(t, openPostgres(t, "&blobs=s3://media/of/lessons"))
+		r.bucket = backend
+		f(r)
 	})
+}
+
+func openPostgres(t *testing.T, more string) store.Store {
+	url, err := postgrestest.Create(postgrestest.URL(t), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := postgres.Open(t.Context(), postgres.Options{URL: url + more})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// objects are those of the bucket that are blobs.
+func (r *rig) objects() (n int) {
+	r.Helper()
+	list, err := r.bucket.ListBucket("media", nil, gofakes3.ListBucketPage{})
+	r.good(err)
+	for _, o := range list.Contents {
+		if !strings.HasSuffix(o.Key, "/place") {
+			n++
+		}
+	}
+	return n
 }
 
 func openSQLite(t *testing.T) store.Store {
@@ -413,6 +446,9 @@ func TestKept(t *testing.T) {
 		if n := r.kept(chunks(old)); n != 2 {
 			r.Fatalf("%d chunks of the media are left", n)
 		}
+		if r.bucket != nil && r.objects() < 2 {
+			r.Errorf("the bucket has %d objects", r.objects())
+		}
 		path := r.begin(len(next), "next")
 		r.want(r.patch(path, 0, bytes.NewReader(next[:len(next)-1])), 204)
 		if n := r.kept(chunks(next[:len(next)-1])); n != 2 {
@@ -455,6 +491,9 @@ func TestKept(t *testing.T) {
 		r.good(r.lessons.Delete(r.Context(), "l", store.AnyRevision))
 		if n := r.kept(chunks(next)); n != 0 {
 			r.Errorf("%d chunks of a deleted lesson are left", n)
+		}
+		if r.bucket != nil && r.objects() != 2 { // both manifests, which are young
+			r.Errorf("the bucket has %d objects", r.objects())
 		}
 		r.want(r.ask("GET", media, nil), 404)
 	})
