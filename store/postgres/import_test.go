@@ -42,6 +42,8 @@ func embedded(t *testing.T) *sqlite.Store {
 	for no := int64(1); no <= 30; no++ {
 		random, running := rand.New(rand.NewPCG(3, uint64(no))), map[int32]uint32{}
 		one := first(no)
+		one.Create.Project, one.Create.Lesson, one.Create.WorkflowVersion = "half", fmt.Sprint("lesson-", no%5), int(no)
+		one.Usage = one.Create.Used(stepwell.Spending{Cost: no, Usage: stepwell.Usage{InputTokens: 10, OutputTokens: no, AudioMillis: 1500}})
 		one.Create.Key, one.Create.KeyHash, one.Create.Owner, one.Create.Priority = fmt.Sprint("key-", no), []byte{0, 1}, 7, int(no%3)
 		must(s.Commit(t.Context(), []store.Commit{one}))
 		for v := int64(2); v < 12; v++ {
@@ -67,6 +69,10 @@ func embedded(t *testing.T) *sqlite.Store {
 		must(err)
 	}
 	_, err = s.PutObjects(t.Context(), store.Object{Kind: "schedule", ID: "s1", Name: "nightly", Body: []byte(`{"x":1}`)}, store.Object{Kind: "schedule", ID: "s2", Body: []byte(`2`)})
+	must(err)
+	chunk, err := s.Blobs().Put(t.Context(), []byte("a chunk of a lesson's file"))
+	must(err)
+	_, err = s.PutObjects(t.Context(), store.Object{Kind: "upload", ID: "u1", Body: []byte(`{}`), Blobs: []string{chunk}})
 	must(err)
 	must(s.AppendAudit(t.Context(), []store.AuditEntry{{At: time.UnixMicro(1).UTC(), Actor: "kim", Action: "x", Result: "ok"}}))
 	must(s.PutRequest(t.Context(), store.Request{Execution: "execution-000001", Kind: "cancel", Owner: 7}))
@@ -131,6 +137,16 @@ func everything(t *testing.T, s store.Store) (out []string) {
 	add(audit, err)
 	objects, err := s.Objects(t.Context(), store.ObjectFilter{Kind: "schedule"})
 	add(objects, err)
+	uploads, err := s.Objects(t.Context(), store.ObjectFilter{Kind: "upload"})
+	add(uploads, err)
+	for _, kind := range []string{store.UsageOfProject, store.UsageOfLesson, store.UsageOfVersion} {
+		for _, id := range []string{"half", "lesson-3", ":3"} {
+			sum, err := s.UsageOf(t.Context(), kind, id)
+			add(sum, err)
+		}
+	}
+	of, err := s.Executions(t.Context(), store.Filter{Lesson: "lesson-3"})
+	add(len(of), err)
 	projects, err := s.Progress(t.Context(), []string{"half", "whole", "deleted"})
 	add(projects, err)
 	again, err := s.ChangeProgress(t.Context(), []store.ProgressChange{{Count: store.Count{Project: "half", Done: 1}, Key: "k"}})
@@ -180,7 +196,7 @@ func TestImport(t *testing.T) {
 			}
 		}
 	}
-	if attempts < 4 || done.Rows["execution_live"] != 15 || done.Rows["execution_past"] != 15 || done.Blobs != 1 || len(done.Missing) != 1 {
+	if attempts < 4 || done.Rows["execution_live"] != 15 || done.Rows["execution_past"] != 15 || done.Blobs != 2 || done.Rows["object_blob"] != 1 || done.Rows["usage"] == 0 || len(done.Missing) != 1 {
 		t.Errorf("after %d attempts: %+v", attempts, done)
 	}
 	if got, want := everything(t, s), everything(t, from); !slices.Equal(got, want) {
