@@ -89,7 +89,7 @@ func (e *external) wantCancelled(t *testing.T, n int) {
 			if got != "job 2 with map[]" {
 				t.Errorf("cancelled %s", got)
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the work elsewhere was not cancelled")
 		}
 	}
@@ -309,7 +309,7 @@ func (o once) Cancel(ctx context.Context, c *action.Call) error {
 
 // logged waits for a line in an execution's log.
 func (r *rig) logged(no int64, text string) error {
-	ctx, stop := context.WithTimeout(r.t.Context(), 10*time.Second)
+	ctx, stop := context.WithTimeout(r.t.Context(), time.Minute)
 	defer stop()
 	for {
 		lines, err := r.Store.Logs(ctx, no, store.LogFilter{})
