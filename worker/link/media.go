@@ -28,8 +28,8 @@ func (w *Worker) localMedia(ctx context.Context, ref, name string) (path string,
 	m := &w.media
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	t, named := w.namers(token) // under the lock: a file that came meanwhile must be among them
-	if t == nil {
+	by, named := w.namers(token) // under the lock: a file that came meanwhile must be among them
+	if len(by) == 0 {
 		return "", notHeld()
 	}
 	for other, file := range m.files {
@@ -44,7 +44,7 @@ func (w *Worker) localMedia(ctx context.Context, ref, name string) (path string,
 	if path, err = m.newFile(name); err != nil {
 		return "", err
 	}
-	if err = w.fetchMedia(ctx, t, path); err != nil {
+	if err = w.fetchMedia(ctx, by, path); err != nil {
 		_ = os.RemoveAll(filepath.Dir(path)) // likewise
 		return "", err
 	}
@@ -52,18 +52,18 @@ func (w *Worker) localMedia(ctx context.Context, ref, name string) (path string,
 	return path, nil
 }
 
-// namers finds a held attempt that names a file, and the files that all held ones name.
-func (w *Worker) namers(token string) (found *task, named map[string]bool) {
+// namers lists the held attempts that name a file and have not ended, and the files that all held ones name.
+func (w *Worker) namers(token string) (by []*task, named map[string]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	named = map[string]bool{}
 	for _, t := range w.held {
 		own, _, _ := worker.MediaToken(t.About)
 		if named[own] = true; own == token && t.outcome == nil {
-			found = t
+			by = append(by, t)
 		}
 	}
-	return found, named
+	return by, named
 }
 
 // newFile is a path in a folder of its own. The caller holds the lock.
@@ -82,7 +82,8 @@ func (m *media) newFile(name string) (path string, err error) {
 	return filepath.Join(dir, name), os.Mkdir(dir, 0o700)
 }
 
-func (w *Worker) fetchMedia(ctx context.Context, t *task, path string) (err error) {
+// fetchMedia fetches the file that some attempts name.
+func (w *Worker) fetchMedia(ctx context.Context, by []*task, path string) (err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o400)
 	if err != nil {
 		return err
@@ -93,7 +94,8 @@ func (w *Worker) fetchMedia(ctx context.Context, t *task, path string) (err erro
 		}
 	}()
 	for offset, size := int64(0), int64(1); offset < size; {
-		raw, err := w.call(ctx, stepCall(t, "media"), wire.Media{Worker: w.name(), Epoch: t.Epoch, Offset: offset})
+		var raw []byte
+		raw, by, err = w.callAny(ctx, by, "media", func(t *task) any { return wire.Media{Worker: w.name(), Epoch: t.Epoch, Offset: offset} })
 		if err != nil {
 			return err
 		}

@@ -72,15 +72,6 @@ func (w *Worker) keepOutcome(t *task, o *wire.Outcome) {
 	w.tellSender()
 }
 
-// value makes a call that gives a value.
-func (w *Worker) value(ctx context.Context, name string, in any) (out wire.Value, err error) {
-	raw, err := w.call(ctx, name, in)
-	if err == nil {
-		err = json.Unmarshal(raw, &out)
-	}
-	return out, err
-}
-
 // PutMemo implements store.Records.
 func (w *Worker) PutMemo(ctx context.Context, m store.Memo) error {
 	t := w.find(m.Execution, m.Step, m.Epoch)
@@ -97,21 +88,34 @@ func (w *Worker) Memo(ctx context.Context, execution int64, step int32, key stri
 	if t == nil {
 		return nil, false, notHeld()
 	}
-	v, err := w.value(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: key})
+	var v wire.Value
+	raw, err := w.call(ctx, stepCall(t, "memo"), wire.Memo{Worker: w.name(), Epoch: t.Epoch, Key: key})
+	if err == nil {
+		err = json.Unmarshal(raw, &v)
+	}
 	return v.Value, v.Found, err
 }
 
-// outputs asks for the outputs of one step, or with no key for those of all. Which attempt of the execution needs them is not known:
-// the node refuses a call for one that has ended meanwhile, and then the call is made for the next.
-func (w *Worker) outputs(ctx context.Context, execution int64, key string) ([]byte, error) {
-	err := notHeld()
-	for _, t := range w.runningOf(execution) {
-		var v wire.Value
-		if v, err = w.value(ctx, stepCall(t, "outputs/")+url.PathEscape(key), wire.Outputs{Worker: w.name(), Epoch: t.Epoch}); stepwell.CodeOf(err) != stepwell.CodeConflict {
-			return v.Value, err
+// callAny makes a call for the first of some attempts, where it is not known which of them needs the answer. The node refuses it for one
+// that has ended meanwhile: then it is made for the next. Left are those for which it has not been refused.
+func (w *Worker) callAny(ctx context.Context, of []*task, what string, in func(*task) any) (raw []byte, left []*task, err error) {
+	for err = notHeld(); len(of) > 0; of = of[1:] {
+		if raw, err = w.call(ctx, stepCall(of[0], what), in(of[0])); stepwell.CodeOf(err) != stepwell.CodeConflict {
+			return raw, of, err
 		}
 	}
-	return nil, err
+	return nil, nil, err
+}
+
+// outputs asks for the outputs of one step, or with no key for those of all.
+func (w *Worker) outputs(ctx context.Context, execution int64, key string) ([]byte, error) {
+	raw, _, err := w.callAny(ctx, w.runningOf(execution), "outputs/"+url.PathEscape(key), func(t *task) any { return wire.Outputs{Worker: w.name(), Epoch: t.Epoch} })
+	if err != nil {
+		return nil, err
+	}
+	var v wire.Value
+	err = json.Unmarshal(raw, &v)
+	return v.Value, err
 }
 
 // runningOf lists the held attempts of an execution that have not ended.
