@@ -346,6 +346,9 @@ func (a *App) backup(ctx context.Context, folder string, keep int, progress func
 // Drain starts no more steps and lets the running ones finish; Run returns then. It returns at once.
 func (a *App) Drain() { a.pool.Drain() }
 
+// Now is the clock of all times that are recorded: this machine's, or that of the database where several processes share it.
+func (a *App) Now() time.Time { return a.now() }
+
 // Close lets go of the store. Call it after Run has returned.
 func (a *App) Close() error {
 	a.node.close()

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/api"
@@ -87,7 +88,8 @@ func TestANewStoreIsOnePackageAndOneLine(t *testing.T) {
 
 // TestPostgres runs an execution in a PostgreSQL database, which another process reads and a third one runs executions in as well.
 func TestPostgres(t *testing.T) {
-	o := Options{DB: postgrestest.New(t).URL(), Data: filepath.Join(t.TempDir(), "data"), Log: slog.New(slog.DiscardHandler)}
+	o := Options{DB: postgrestest.New(t).URL(), Data: filepath.Join(t.TempDir(), "data"), Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return time.Now().Add(time.Hour) }} // the database has another time
 	a, err := New(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +97,11 @@ func TestPostgres(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ran := make(chan error, 1)
 	go func() { ran <- a.Run(ctx) }()
-	completeOne(t, a)
+	since := a.Now()
+	id := completeOne(t, a)
+	if x, err := a.Store.Execution(t.Context(), id); err != nil || x.Created.Before(since) || since.After(time.Now().Add(30*time.Minute)) {
+		t.Errorf("created at %s, at the app's %s: %v", x.Created, since, err)
+	}
 	r, err := OpenReading(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)

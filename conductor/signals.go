@@ -76,7 +76,7 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 	}
 	c.o.Signalled(ctx, s)
 	var took bool // the loop's until it answers
-	err = c.ask(ctx, item{do: func(it *item) { c.arrive(s.Key, it, &took) }})
+	err = c.ask(ctx, item{do: func(it *item) { c.arrive(s, it, &took) }})
 	if err != nil { // it is durable, and is found when the executions are taken up again
 		return true, false, nil
 	}
@@ -90,12 +90,11 @@ func (c *Conductor) Signal(ctx context.Context, s store.Signal) (fresh, delivere
 // although a step there has taken it. It is durable when DeliverStored returns.
 func (c *Conductor) DeliverStored(ctx context.Context, s store.Signal) error {
 	return c.ask(ctx, item{do: func(it *item) {
-		l := c.deliverOne(s, func(w waiter) bool { return w.since <= s.At.UnixMicro() })
-		if l == nil {
-			c.answer(it.reply, nil)
+		if l := c.deliverOne(s, awaitedAt(s)); l != nil {
+			l.replies = append(l.replies, it.reply)
 			return
 		}
-		l.replies = append(l.replies, it.reply)
+		c.answer(it.reply, nil)
 	}})
 }
 
@@ -191,9 +190,13 @@ func (c *Conductor) sealBody(ctx context.Context, key string, body []byte) (_ []
 	return body, false, nil
 }
 
-// arrive delivers a stored signal. It answers the caller once the effects are durable.
-func (c *Conductor) arrive(key string, it *item, took *bool) {
-	l := c.deliver(key)
+// arrive delivers a stored signal. It answers the caller once the effects are durable. A step of another process, which knows of the
+// signal by then (Options.Signalled), may have taken it: the steps here that awaited it at its time get it all the same.
+func (c *Conductor) arrive(s store.Signal, it *item, took *bool) {
+	l := c.deliver(s.Key)
+	if l == nil {
+		l = c.deliverOne(s, awaitedAt(s))
+	}
 	if l == nil {
 		c.answer(it.reply, nil)
 		return
@@ -230,6 +233,11 @@ func (c *Conductor) deliverLater(err error, keys ...string) {
 }
 
 func anyWaiter(waiter) bool { return true }
+
+// awaitedAt picks the steps that awaited a signal when it was stored.
+func awaitedAt(s store.Signal) func(waiter) bool {
+	return func(w waiter) bool { return w.since <= s.At.UnixMicro() }
+}
 
 // deliverOne gives a signal to the steps that await its key and that are meant.
 func (c *Conductor) deliverOne(s store.Signal, meant func(waiter) bool) (took *live) {

@@ -60,3 +60,36 @@ func TestSignalOfDeadNode(t *testing.T) {
 	})
 	a.ended(t, id, stepwell.ExecutionCompleted)
 }
+
+// An event that reaches one node ends the steps of all nodes that wait for it, also when those of another one have ended with it before the
+// steps of the first hear of it.
+func TestSignalTakenElsewhereFirst(t *testing.T) {
+	const waits = "name: waits\nsteps:\n  - {id: w, action: t.wait}\n"
+	url := database(t)
+	wait := handler("t.wait", func(context.Context, *action.Call) (any, error) {
+		return nil, action.Await("event:k", time.Time{}, nil)
+	})
+	p := parts{lease: time.Hour, beat: 50 * time.Millisecond, actions: []action.Action{wait}}
+	other := join(t, url, p)
+	p.set = func(_ *member, o *conductor.Options) {
+		o.Signalled = func(ctx context.Context, s store.Signal) {
+			err := other.DeliverStored(ctx, s)
+			if list, taken := other.store.SignalsFor(ctx, []string{s.Key}); err != nil || taken != nil || len(list) != 0 {
+				t.Errorf("%d signals are left for others: %v, %v", len(list), err, taken)
+			}
+		}
+	}
+	m := join(t, url, p)
+	ids := []string{other.begin(t, waits), m.begin(t, waits)}
+	until(t, "the steps to wait", func() bool {
+		list, err := m.store.Awaiting(t.Context(), []string{"event:k"})
+		return err == nil && len(list) == len(ids)
+	})
+	fresh, delivered, err := m.Signal(t.Context(), store.Signal{Key: "event:k", ID: "1", Body: []byte(`{"outputs":{"v":7}}`)})
+	if err != nil || !fresh || !delivered {
+		t.Errorf("fresh %v, delivered %v, %v", fresh, delivered, err)
+	}
+	for _, id := range ids {
+		m.ended(t, id, stepwell.ExecutionCompleted)
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -237,7 +236,7 @@ func (s *session) retry(x *api.ExecutionDetail, body *api.RetryRequest) error {
 	if err != nil {
 		return s.abandon(err)
 	}
-	since := time.Now()
+	since := s.app.Now()
 	s.show(d, func(y *store.Execution) bool { return y.Parent == x.ID && !y.Created.Before(since) })
 	return s.run(func(ctx context.Context, client *client.Client) (string, error) {
 		again, err := client.Retry(ctx, x.ID, body.From, "")

@@ -257,7 +257,7 @@ func (s *session) start(d *definition.Definition, params map[string]any, project
 	if err != nil {
 		return s.abandon(fmt.Errorf("working directory: %w", err))
 	}
-	since := time.Now()
+	since := s.app.Now() // of the database, as the times of its executions
 	s.show(d, func(x *store.Execution) bool { return x.Pipeline == d.Name && !x.Created.Before(since) })
 	return s.run(func(ctx context.Context, _ *client.Client) (string, error) {
 		compiled, err := s.app.Conductor.Register(ctx, d)
