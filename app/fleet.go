@@ -216,7 +216,7 @@ func (n *node) tell(ctx context.Context, s store.Signal) {
 			continue
 		}
 		told[owner] = true
-		raw, failed := json.Marshal(conductor.RequestBody{Key: s.Key, ID: s.ID, Signal: s.Body, At: n.Now().UnixMicro()})
+		raw, failed := json.Marshal(conductor.RequestBody{Key: s.Key, ID: s.ID, Signal: s.Body, At: waiting[i].Seen.UnixMicro()}) // by no node's clock: they are behind the store's by as much as it takes to answer
 		if failed == nil {
 			failed = n.store.PutRequest(ctx, store.Request{Owner: owner, Kind: conductor.RequestDeliver, Body: raw})
 		}

@@ -89,6 +89,7 @@ type Waiter struct {
 	Execution string // id
 	Owner     int64  // of the execution; 0: none
 	Step      int32
+	Seen      time.Time // by the store's clock; it waits since before
 }
 
 // Outgoing is an outbox entry, to be delivered because of a commit.

@@ -126,7 +126,7 @@ func (r *redisRig) execute(name, document string) string {
 // status waits until an execution has ended.
 func (r *redisRig) status(id string) string {
 	r.t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		var x struct{ Status string }
 		if err := r.client.Call(r.t.Context(), "GET", "/api/v1/executions/"+id, nil, nil, &x); err != nil {
 			r.t.Fatal(err)

@@ -53,10 +53,10 @@ func (s *Store) Awaiting(ctx context.Context, keys []string) ([]store.Waiter, er
 	return list(ctx, s, func(row pgx.CollectableRow) (w store.Waiter, err error) {
 		var key, id text
 		var owner number
-		err = row.Scan(&key, &id, &owner, &w.Step)
+		err = row.Scan(&key, &id, &owner, &w.Step, &w.Seen)
 		w.Key, w.Execution, w.Owner = string(key), string(id), int64(owner)
 		return w, err
-	}, `SELECT w.external, x.id, x.owner, w.idx
+	}, `SELECT w.external, x.id, x.owner, w.idx, clock_timestamp()
 FROM waiting w JOIN execution_live x ON x.no = w.execution
     JOIN step r ON r.execution = w.execution AND r.idx = w.idx AND r.status = 4 AND r.external = w.external AND r.superseded IS NULL
 WHERE w.external = ANY ($1) ORDER BY w.execution, w.idx`, texts(keys))

@@ -53,6 +53,7 @@ func (s *Store) SignalsFor(ctx context.Context, keys []string) ([]store.Signal, 
 // Awaiting lists the steps of unfinished executions that wait for one of the keys.
 func (s *Store) Awaiting(ctx context.Context, keys []string) ([]store.Waiter, error) {
 	return list(ctx, s, func(rows *sql.Rows, w *store.Waiter) error {
+		w.Seen = s.now()
 		return rows.Scan(&w.Key, &w.Execution, &w.Owner, &w.Step)
 	}, s.sql["awaiting"], jsonList(keys))
 }

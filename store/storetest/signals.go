@@ -85,6 +85,7 @@ var signals = []promise{
 			list, err := f.again().Awaiting(f.Context(), keys)
 			f.must(err)
 			for _, w := range list {
+				equal(f, "seen at no time", w.Seen.IsZero(), false)
 				out = append(out, fmt.Sprint(w.Key, " ", w.Execution == id(w.Owner/10), " ", w.Owner, " ", w.Step))
 			}
 			return out
