@@ -22,6 +22,7 @@ type (
 	PipelineRun      = pipelinerun.Run
 	PipelineRunBulk  = pipelinerun.Bulk
 	StartPipelineRun = pipelinerun.StartRequest
+	PreviewRun       = pipelinerun.Preview
 	ListPipelineRuns struct {
 		pipelinerun.Filter
 		Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50"`
@@ -38,6 +39,12 @@ type Data[T any] struct {
 type PipelineRunList struct {
 	Data []PipelineRun `json:"data" nullable:"false"`
 	Next string        `json:"next_cursor,omitempty" doc:"The cursor of the next page; missing on the last."`
+}
+
+// PipelineRunPreview is a page of what a start would do.
+type PipelineRunPreview struct {
+	Data []PreviewRun `json:"data" nullable:"false" doc:"For the lesson, or for those of the project in order of id."`
+	Next string       `json:"next_cursor,omitempty" doc:"The cursor of the next page; missing on the last."`
 }
 
 // PipelineRunPath is the parameter of operations on one pipeline run.
@@ -72,6 +79,7 @@ func (k *pipelineRuns) serve(s *server) {
 	handle(s, "pipeline_run.start", k.start, func(op *huma.Operation) {
 		op.Description = "A run for lesson_id, answered with the run; or one for each lesson of project_id, answered with their number."
 	})
+	handle(s, "pipeline_run.preview", k.preview)
 	handle(s, "pipeline_run.list", k.list)
 	handle(s, "pipeline_run.queue", k.queue)
 	handle(s, "pipeline_run.events", k.follow, func(op *huma.Operation) {
@@ -121,8 +129,8 @@ func (StartedPipelineRuns) Schema(r huma.Registry) *huma.Schema {
 }
 
 func (k *pipelineRuns) start(ctx context.Context, in *startRunInput) (*startedRuns, error) {
-	if (in.Body.Lesson == "") == (in.Body.Project == "") {
-		return nil, k.unprocessable(ctx, &pipelinerun.UnprocessableError{Err: stepwell.Invalid("give lesson_id or project_id", "the request does not say what to run")})
+	if err := k.oneOf(ctx, &in.Body); err != nil {
+		return nil, err
 	}
 	if in.Body.Project != "" && in.Key == "" {
 		in.Key = uuid.NewString()
@@ -143,6 +151,33 @@ func (k *pipelineRuns) start(ctx context.Context, in *startRunInput) (*startedRu
 		k.link(ctx, run.ID)
 	}
 	return &startedRuns{statusOf(fresh), prefix + "/pipeline-runs/" + run.ID, StartedPipelineRuns{run}}, nil
+}
+
+// oneOf refuses a request that names neither a lesson nor a project, or both.
+func (k *pipelineRuns) oneOf(ctx context.Context, in *StartPipelineRun) error {
+	if (in.Lesson == "") != (in.Project == "") {
+		return nil
+	}
+	return k.unprocessable(ctx, &pipelinerun.UnprocessableError{Err: stepwell.Invalid("give lesson_id or project_id", "the request does not say what to run")})
+}
+
+type previewRunsInput struct {
+	Limit  int    `query:"limit" minimum:"1" maximum:"200" default:"50" doc:"Lessons of one answer."`
+	Cursor string `query:"cursor" maxLength:"600"`
+	Body   StartPipelineRun
+}
+
+// preview says what a start would do.
+func (k *pipelineRuns) preview(ctx context.Context, in *previewRunsInput) (*answer[PipelineRunPreview], error) {
+	if err := k.oneOf(ctx, &in.Body); err != nil {
+		return nil, err
+	}
+	after, err := cursorOf("lessons", in.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	list, next, err := k.runs.Preview(ctx, &in.Body, after, in.Limit)
+	return reply(PipelineRunPreview{list, cursorTo("lessons", next)}, k.unprocessable(ctx, err))
 }
 
 // startAll starts the runs of a project.
@@ -217,6 +252,7 @@ var runNames = map[reflect.Type]string{reflect.TypeFor[PipelineRun](): "Pipeline
 	reflect.TypeFor[pipelinerun.State](): "PipelineRunState", reflect.TypeFor[pipelinerun.LessonRef](): "PipelineRunLesson",
 	reflect.TypeFor[pipelinerun.ProjectRef](): "PipelineRunProject", reflect.TypeFor[pipelinerun.VersionRef](): "PipelineRunVersion",
 	reflect.TypeFor[PipelineRunBulk](): "PipelineRunBulk", reflect.TypeFor[pipelinerun.Refused](): "RefusedLesson", reflect.TypeFor[StartPipelineRun](): "StartPipelineRun",
+	reflect.TypeFor[PreviewRun](): "PreviewPipelineRun", reflect.TypeFor[pipelinerun.PreviewStep](): "PreviewPipelineRunStep",
 	reflect.TypeFor[Data[PipelineRun]](): "PipelineRunData"}
 
 // Schemas of values of pipeline runs, for the description.

@@ -45,13 +45,14 @@ type RequestBody struct {
 	Trigger    string          `json:"trigger,omitempty"`
 	Dir        string          `json:"dir,omitempty"`
 	About      json.RawMessage `json:"about,omitempty"`
+	Reuse      []string        `json:"reuse,omitempty"`
 	Origin     *store.Origin   `json:"origin,omitempty"`
 }
 
 // StartRequest returns the request for an execution of a registered pipeline. Secret parameters are
 // sealed.
 func (c *Conductor) StartRequest(req Request) (out store.Request, err error) {
-	body := RequestBody{Definition: req.Pipeline.Hash[:], Trigger: req.Trigger, Dir: req.Dir, About: req.About, Origin: &req.Origin}
+	body := RequestBody{Definition: req.Pipeline.Hash[:], Trigger: req.Trigger, Dir: req.Dir, About: req.About, Reuse: req.Reuse, Origin: &req.Origin}
 	if body.Params, err = expr.Marshal(req.Params); err != nil {
 		return out, err
 	}
@@ -81,7 +82,7 @@ func (c *Conductor) startRequested(ctx context.Context, id string, body *Request
 	if err != nil {
 		return err
 	}
-	req := Request{Pipeline: p, Trigger: body.Trigger, Dir: body.Dir, About: body.About, id: id}
+	req := Request{Pipeline: p, Trigger: body.Trigger, Dir: body.Dir, About: body.About, Reuse: body.Reuse, id: id}
 	if body.Origin != nil {
 		req.Origin = *body.Origin
 	}

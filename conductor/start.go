@@ -34,9 +34,13 @@ type Request struct {
 	Window int
 	// Uncounted leaves the execution out of the progress of its Project.
 	Uncounted bool
+	// Reuse are the ids of executions that have ended: the new one takes over the longest beginning that PreviewReuse finds. Defaults to
+	// none.
+	Reuse []string
 	// Row is filled in with the row of a new execution, as it is when the execution is durable. Defaults to nowhere.
 	Row      *store.Execution
 	seeds    []engine.Seed
+	reused   string        // the execution that seeds are from, unless it is Parent
 	revision int           // engine.Revision, or that of the execution it retries
 	claim    chan struct{} // on Key
 	id       string        // of the execution; "": a new one
@@ -52,13 +56,13 @@ func (c *Conductor) Start(ctx context.Context, req Request) (string, error) {
 
 // start begins an execution whose key, if any, is claimed.
 func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
-	l, raw, err := c.newLive(ctx, req)
+	l, raw, err := c.newLive(ctx, &req)
 	if err != nil {
 		c.release(req.Key, req.claim)
 		return "", err
 	}
 	id := l.run.ID
-	begin := &engine.Begin{Params: raw, About: req.About, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
+	begin := &engine.Begin{Params: raw, About: req.About, Window: c.o.Window, Parent: req.Parent, Seeds: req.seeds, Reused: req.reused, Priority: l.row.Priority, Revision: cmp.Or(req.revision, engine.Revision)}
 	if req.Parent == "" && !req.Uncounted { // a retry is of the project, and counts nothing
 		begin.Project = req.Project
 	}
@@ -77,9 +81,7 @@ func (c *Conductor) start(ctx context.Context, req Request) (string, error) {
 }
 
 // newLive checks the request and makes an execution of it.
-func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMessage, error) {
-	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
-	params, problems := definition.CheckParams(&given, req.Params)
+func (c *Conductor) newLive(ctx context.Context, req *Request) (*live, json.RawMessage, error) {
 	id := req.id
 	if id == "" {
 		made, err := uuid.NewV7()
@@ -88,14 +90,17 @@ func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMe
 		}
 		id = made.String()
 	}
-	if problems.Err() != nil {
-		c.hideProblems(id, req.Pipeline, req.Params, problems)
-		return nil, nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}
+	params, err := c.checkParams(id, req)
+	if err != nil {
+		return nil, nil, err
 	}
 	if err := checkAbout(req.Pipeline.plan, req.About); err != nil {
 		return nil, nil, err
 	}
-	raw, err := c.record(ctx, id, &req, params)
+	raw, err := c.record(ctx, id, req, params)
+	if err == nil {
+		err = c.takeOver(ctx, id, req, params)
+	}
 	if err != nil {
 		c.o.Secrets.Forget(id)
 		return nil, nil, err
@@ -108,7 +113,18 @@ func (c *Conductor) newLive(ctx context.Context, req Request) (*live, json.RawMe
 		c.o.Secrets.Forget(id)
 		return nil, nil, err
 	}
-	return c.begin(no, id, req, raw), raw, nil
+	return c.begin(no, id, *req, raw), raw, nil
+}
+
+// checkParams checks the parameters of a request and fills in defaults.
+func (c *Conductor) checkParams(id string, req *Request) (map[string]any, error) {
+	given := definition.Definition{Name: req.Pipeline.Name, Parameters: req.Pipeline.Parameters}
+	params, problems := definition.CheckParams(&given, req.Params)
+	if problems.Err() != nil {
+		c.hideProblems(id, req.Pipeline, req.Params, problems)
+		return nil, &stepwell.Error{Code: stepwell.CodeInvalid, Message: "parameters", Err: problems.Err()}
+	}
+	return params, nil
 }
 
 // checkAbout checks what an execution is about: it must have all that the pipeline's templates need.

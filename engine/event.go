@@ -91,7 +91,8 @@ type Begin struct {
 	Params json.RawMessage `json:"params,omitempty"` // an object
 	Window int             `json:"window,omitempty"`
 	Parent string          `json:"parent,omitempty"` // the execution that this one retries
-	Seeds  []Seed          `json:"seeds,omitempty"`  // results taken over from it
+	Seeds  []Seed          `json:"seeds,omitempty"`  // results taken over from it, or from Reused
+	Reused string          `json:"reused,omitempty"` // the execution with another plan that Seeds are from
 	// Held makes an execution that starts nothing, and whose time does not run, until Admit.
 	Held     bool `json:"held,omitempty"`
 	Priority int  `json:"priority,omitempty"` // added to that of every task

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/plan"
@@ -38,6 +39,19 @@ func (r *Run) Seeds(from string) ([]Seed, error) {
 		return nil, err
 	}
 	return w.seeds, nil
+}
+
+// Beginning lists the results of the first steps, for an execution with another plan: those that completed with all that is
+// inside them, or did not have to run, and that have added no steps. The caller fills in outputs.
+func (r *Run) Beginning() (seeds []Seed) {
+	for i := range r.plan.Graph.Steps {
+		p := place{r.main, int32(i)}
+		if p.node().lost() || p.node().skippedAfter() || slices.ContainsFunc(r.main.extra, func(x spawned) bool { return x.by == p.idx() }) {
+			break
+		}
+		seeds = append(seeds, r.result(p, Seed{Key: p.key()}))
+	}
+	return seeds
 }
 
 // PreviewRetry returns the effects of a retry of this execution (see Seeds).

@@ -170,6 +170,8 @@ func (ev *Event) detail() string {
 		return ev.Failure.Message
 	case ev.Kind == Restart:
 		return ev.Step
+	case ev.Kind == Start && ev.Begin != nil && ev.Begin.Reused != "":
+		return "with results of " + ev.Begin.Reused
 	case ev.Kind == Spawned:
 		keys := make([]string, len(ev.Spawns))
 		for i := range ev.Spawns {

@@ -21,6 +21,7 @@ import (
 const (
 	maxLessons    = 100_000
 	startsAtOnce  = 512  // so that many starts share a commit
+	reusesAtOnce  = 32   // each reads an earlier run, with its results
 	maxRefused    = 1000 // listed
 	defaultWindow = 100
 )
@@ -82,15 +83,21 @@ func (r *Runs) StartAll(ctx context.Context, in *StartRequest, by store.Origin) 
 		return nil, err
 	}
 	l.Window, l.Concurrency = b.Window, "bulk:"+digest
-	return b, r.startEach(ctx, l, lessons, b)
+	return b, r.startEach(ctx, l, lessons, in.Reuse, b)
+}
+
+// project finds the project that a request names.
+func (r *Runs) project(ctx context.Context, id string) (*project.Project, error) {
+	of, err := r.o.Projects.Get(ctx, id)
+	if missing(err) {
+		return nil, unprocessable("GET /api/v1/projects lists them", "project_id: there is no project %s", stepwell.Clip(id, 80))
+	}
+	return of, err
 }
 
 // startable are the lessons of a project that the pipeline can run for; the bulk gets the others.
 func (r *Runs) startable(ctx context.Context, l *pipeline.Launch, b *Bulk) (list []subject, err error) {
-	of, err := r.o.Projects.Get(ctx, b.Project)
-	if missing(err) {
-		return nil, unprocessable("GET /api/v1/projects lists them", "project_id: there is no project %s", stepwell.Clip(b.Project, 80))
-	}
+	of, err := r.project(ctx, b.Project)
 	if err != nil {
 		return nil, err
 	}
@@ -189,10 +196,12 @@ func (r *Runs) forgetBulks(ctx context.Context, project string) error {
 }
 
 // startEach starts the runs: many at once, so that they share commits.
-func (r *Runs) startEach(ctx context.Context, l pipeline.Launch, lessons []subject, b *Bulk) error {
+func (r *Runs) startEach(ctx context.Context, l pipeline.Launch, lessons []subject, reuse bool, b *Bulk) error {
 	var started, before atomic.Int64
 	g, gctx := errgroup.WithContext(ctx)
-	g.SetLimit(startsAtOnce)
+	if g.SetLimit(startsAtOnce); reuse {
+		g.SetLimit(reusesAtOnce)
+	}
 	key := l.Key
 	for i := range lessons {
 		if gctx.Err() != nil {
@@ -201,7 +210,7 @@ func (r *Runs) startEach(ctx context.Context, l pipeline.Launch, lessons []subje
 		g.Go(func() error {
 			one := l
 			one.Key = key + ":" + lessons[i].id
-			_, fresh, err := r.launch(gctx, one, &lessons[i])
+			_, fresh, err := r.launch(gctx, one, &lessons[i], reuse)
 			switch {
 			case err != nil:
 				return err

@@ -9,12 +9,14 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"iter"
 	"log/slog"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/progress"
@@ -28,6 +30,7 @@ type Store interface {
 	Executions(ctx context.Context, f store.Filter) ([]store.Execution, error)
 	Steps(ctx context.Context, execution int64, f store.StepFilter) ([]store.Step, error)
 	Events(ctx context.Context, execution, after int64, limit int) ([]engine.HistoryEvent, error)
+	StepLog(ctx context.Context, execution, after int64) iter.Seq2[store.LogEntry, error]
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
 	// UnfinishedRuns are the executions of runs that are queued or running.
 	UnfinishedRuns(ctx context.Context, after string, limit int) ([]store.Execution, error)
@@ -43,8 +46,14 @@ type Library interface {
 // Lessons finds lessons; project.Lessons does.
 type Lessons interface {
 	Get(ctx context.Context, id string) (*project.Lesson, error)
+	List(ctx context.Context, f *project.LessonFilter) ([]project.Lesson, error)
 	Each(ctx context.Context, project string, visit func(*project.Lesson) error) error
 	About(ctx context.Context, id string) (json.RawMessage, *project.Lesson, error)
+}
+
+// Reuser says what a start would take over; a conductor.Conductor does.
+type Reuser interface {
+	PreviewReuse(ctx context.Context, req conductor.Request) (*conductor.Reuse, error)
 }
 
 // Control steers executions wherever they run.
@@ -77,6 +86,7 @@ type Options struct {
 	Lessons  Lessons
 	Projects Projects
 	Control  Control
+	Reuser   Reuser
 	Redact   Redactor
 	// Follow has notice called when something of an execution of another process has changed, until stop is called (feed.Peers).
 	// Defaults to none: Watcher finds such changes by looking.
@@ -92,6 +102,7 @@ type Runs struct {
 	o       Options
 	plans   cache[string, *outline]
 	steps   cache[string, []Step]
+	reuses  cache[string, *reuse]
 	lessons cache[string, seenLesson]
 	bulks   locks
 	queue   watcher
@@ -99,12 +110,12 @@ type Runs struct {
 
 // New makes Runs. Live updates of the queue need Run.
 func New(o Options) (*Runs, error) {
-	if o.Store == nil || o.Blobs == nil || o.Library == nil || o.Lessons == nil || o.Projects == nil || o.Control == nil || o.Redact == nil {
-		return nil, stepwell.Errorf(stepwell.CodeInternal, "", "pipelinerun: Store, Blobs, Library, Lessons, Projects, Control and Redact are required")
+	if o.Store == nil || o.Blobs == nil || o.Library == nil || o.Lessons == nil || o.Projects == nil || o.Control == nil || o.Reuser == nil || o.Redact == nil {
+		return nil, stepwell.Errorf(stepwell.CodeInternal, "", "pipelinerun: Store, Blobs, Library, Lessons, Projects, Control, Reuser and Redact are required")
 	}
 	o.Poll, o.Log = cmp.Or(max(o.Poll, 0), 2*time.Second), cmp.Or(o.Log, slog.Default())
 	r := &Runs{o: o}
-	r.plans.most, r.steps.most, r.lessons.most = 256, 4096, 4096
+	r.plans.most, r.steps.most, r.reuses.most, r.lessons.most = 256, 4096, 4096, 4096
 	r.queue.init(r)
 	return r, nil
 }

@@ -53,9 +53,14 @@ func (r *Runs) Get(ctx context.Context, id string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
+	from, err := r.reused(ctx, x)
+	if err != nil {
+		return nil, err
+	}
 	steps, size := make([]Step, len(rows)), 0
 	for i := range rows {
 		s := stepOf(x, &rows[i])
+		s.Reused = from.of(x, &rows[i])
 		s.Result, s.Error = new(json.RawMessage), new(RunError)
 		if f := rows[i].Error; f != nil && s.Status == Failed {
 			*s.Error = RunError{string(f.Code), r.o.Redact.Text(x.ID, f.Message), r.o.Redact.Text(x.ID, f.Hint)}

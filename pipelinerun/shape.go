@@ -92,6 +92,7 @@ type Step struct {
 	Ended    resource.Time `json:"end_time"`
 	Attempts int           `json:"attempts"`
 	Usage
+	Reused resource.Ref     `json:"reused_from" doc:"The run that gave its result, which was taken over; null: this one, or none. Lists and the queue leave it null."`
 	Result *json.RawMessage `json:"result,omitempty" doc:"outputs.result, else the outputs; null while there are none."`
 	Error  *RunError        `json:"error,omitempty" doc:"Why it failed; null if it did not."`
 }

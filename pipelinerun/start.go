@@ -22,6 +22,7 @@ type StartRequest struct {
 	Number   int             `json:"version,omitempty" minimum:"0" maximum:"1000000" doc:"With pipeline_id. Defaults to the version that starts use."`
 	Params   resource.Object `json:"params,omitempty" doc:"Values of the pipeline's parameters."`
 	Window   int             `json:"window,omitempty" minimum:"0" maximum:"10000" doc:"With project_id: how many of these runs go on at once; the others are queued. Defaults to 100."`
+	Reuse    bool            `json:"reuse,omitempty" doc:"Takes over the results of the first steps that have not changed since an earlier run of the pipeline for the lesson. POST …/preview tells which."`
 }
 
 // target is the version of the pipeline that a request asks for.
@@ -82,7 +83,7 @@ func (r *Runs) Start(ctx context.Context, in *StartRequest, by store.Origin) (ru
 		return nil, false, unprocessable("give the lesson its file first", "lesson %s: %s", lesson.id, why)
 	}
 	l.Uncounted = true
-	id, fresh, err := r.launch(ctx, l, lesson)
+	id, fresh, err := r.launch(ctx, l, lesson, in.Reuse)
 	if err != nil {
 		return nil, false, err
 	}
@@ -109,8 +110,10 @@ func (r *Runs) lessonOf(ctx context.Context, id string) (*subject, error) {
 }
 
 // launch starts the run of a lesson.
-func (r *Runs) launch(ctx context.Context, l pipeline.Launch, lesson *subject) (id string, fresh bool, err error) {
-	l.Lesson, l.Project, l.About = lesson.id, lesson.project, lesson.about
+func (r *Runs) launch(ctx context.Context, l pipeline.Launch, lesson *subject, reuse bool) (id string, fresh bool, err error) {
+	if err := r.about(ctx, &l, lesson, reuse); err != nil {
+		return "", false, err
+	}
 	out, err := r.o.Library.Launch(ctx, l)
 	if err != nil {
 		return "", false, err

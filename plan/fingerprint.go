@@ -36,14 +36,8 @@ func (f *printer) step(at *frame, i int32) string {
 		return made // "" while it is being made: a circle
 	}
 	f.made[s] = ""
-	parts := map[string]any{"does": s.Does(), "policy": s.Policy.result(), "params": s.Params.document(), "settings": s.Settings.document()}
-	if s.Condition != nil {
-		parts["condition"] = s.Condition.Source()
-	}
-	if e := s.ForEach; e != nil {
-		parts["for_each"] = []any{e.Items.document(), e.As, int64(e.MaxFailures), e.Share}
-	}
-	if !f.reads(parts, "reads", at, s.Reads) || !f.stream(parts, at, s) || !f.body(parts, at, s.Body) {
+	parts, ok := f.parts(at, i)
+	if !ok {
 		return ""
 	}
 	raw, err := expr.Marshal(parts)
@@ -53,6 +47,19 @@ func (f *printer) step(at *frame, i int32) string {
 	sum := sha256.Sum256(raw)
 	f.made[s] = hex.EncodeToString(sum[:])
 	return f.made[s]
+}
+
+// parts are what a step's fingerprint is made of; false: it has none.
+func (f *printer) parts(at *frame, i int32) (map[string]any, bool) {
+	s := &at.graph.Steps[i]
+	parts := map[string]any{"does": s.Does(), "policy": s.Policy.result(), "params": s.Params.document(), "settings": s.Settings.document()}
+	if s.Condition != nil {
+		parts["condition"] = s.Condition.Source()
+	}
+	if e := s.ForEach; e != nil {
+		parts["for_each"] = []any{e.Items.document(), e.As, int64(e.MaxFailures), e.Share}
+	}
+	return parts, f.reads(parts, "reads", at, s.Reads) && f.stream(parts, at, s) && f.body(parts, at, s.Body)
 }
 
 // reads adds what templates read, by its id in them. It reports false when that cannot be told.

@@ -17,6 +17,13 @@ func (c *Client) StartRuns(ctx context.Context, r api.StartPipelineRun, key stri
 	return dataOf(send[api.Data[api.PipelineRunBulk]](ctx, c, http.MethodPost, at("pipeline-runs"), r, "Idempotency-Key", key))
 }
 
+// PreviewRuns says what StartRun or StartRuns would do, lesson by lesson.
+func (c *Client) PreviewRuns(ctx context.Context, r api.StartPipelineRun, limit int, cursor string) (*api.PipelineRunPreview, error) {
+	var out api.PipelineRunPreview
+	err := c.Call(ctx, http.MethodPost, at("pipeline-runs", "preview"), queryOf(api.ListPipelineRuns{Limit: limit, Cursor: cursor}), r, &out)
+	return &out, err
+}
+
 // Runs lists pipeline runs, newest first, without results and errors.
 func (c *Client) Runs(ctx context.Context, f api.ListPipelineRuns) (*api.PipelineRunList, error) {
 	return get[api.PipelineRunList](ctx, c, at("pipeline-runs"), queryOf(f))

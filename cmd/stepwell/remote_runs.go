@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -36,7 +38,7 @@ type runsFlags struct {
 	lesson, project, key string
 	version, window      int
 	params               []string
-	wait                 bool
+	wait, reuse, dryRun  bool
 }
 
 func (f *runsFlags) add(fs *pflag.FlagSet) {
@@ -46,6 +48,8 @@ func (f *runsFlags) add(fs *pflag.FlagSet) {
 	fs.StringArrayVarP(&f.params, "param", "p", nil, "`key=value` of a parameter; lists and objects as JSON")
 	fs.IntVar(&f.window, "window", 0, "with --project: `number` of runs that go on at once")
 	fs.StringVar(&f.key, "key", "", "`text` under which the start happens once, however often it is repeated")
+	fs.BoolVar(&f.reuse, "reuse", false, "take over the results of the first steps that have not changed since an earlier run for the lesson")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "show which steps would be taken over and which would run, and why, and start nothing")
 	fs.BoolVarP(&f.wait, "wait", "w", false, "with --lesson: wait until the run has ended, and show it")
 }
 
@@ -58,6 +62,9 @@ func (f *runsFlags) body(ctx context.Context, server *client.Client, pipeline st
 		if n != 0 {
 			body[name] = n
 		}
+	}
+	if f.reuse {
+		body["reuse"] = true
 	}
 	params, err := declaredParams(ctx, server, pipeline, f.version, f.params)
 	if len(params) > 0 {
@@ -80,6 +87,9 @@ func (p *program) newRunsStartCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if f.dryRun {
+			return p.previewRuns(ctx, q, body)
+		}
 		var answer struct{ Data object }
 		if err := q.client.CallOnce(ctx, "POST", pathTo("pipeline-runs"), f.key, body, &answer); err != nil {
 			return err
@@ -89,8 +99,9 @@ func (p *program) newRunsStartCommand() *cobra.Command {
 		}
 		return p.changed(ctx, q, answer.Data, f.wait)
 	})
-	cmd.PreRun = func(*cobra.Command, []string) { c.lasts = f.wait }
+	cmd.PreRun = func(*cobra.Command, []string) { c.lasts = f.wait && !f.dryRun }
 	cmd.Long = "Start a run for a lesson, or one for each lesson of a project that the pipeline can run for. What --project starts\ncounts in the progress of the project; it goes on where it was interrupted when it is repeated with the same --key.\n\n" +
+		"With --reuse a run takes over what the first steps gave in an earlier run for the lesson, up to the first step that\nhas changed or did not complete there: they cost nothing again. --dry-run tells which beforehand.\n\n" +
 		"With --wait the exit code is that of `stepwell run`: 0 done, 1 failed."
 	return cmd
 }
@@ -129,8 +140,53 @@ func (p *program) shownRun(q *request, run object) error {
 		fmt.Fprintln(p.out)
 		columns := []view.Column{{"POSITION", "position"}, {"STATUS", "status"}, {"STEP", "step_id"}, {"TYPE", "type"}, {"ATTEMPTS", "attempts"}, {"IN", "input_tokens"}, {"OUT", "output_tokens"}, {"COST", "cost"},
 			{"STARTED", "start_time"}, {"ENDED", "end_time"}, {"ERROR", "error.message"}}
+		if slices.ContainsFunc(steps, func(s object) bool { return s["reused_from"] != nil }) {
+			columns = slices.Insert(columns, 3, view.Column{"REUSED FROM", "reused_from"})
+		}
 		return view.WriteTable(p.out, columns, steps)
 	})
+}
+
+// previewRuns shows what a start would do for each lesson: its steps, with why those run that are not taken over.
+func (p *program) previewRuns(ctx context.Context, q *request, body object) error {
+	var all struct {
+		Data []object `json:"data"`
+		Next string   `json:"next_cursor,omitempty"`
+	}
+	for query := (url.Values{"limit": {"200"}}); ; query.Set("cursor", all.Next) {
+		page := all
+		page.Data, page.Next = nil, ""
+		if err := q.client.Call(ctx, "POST", pathTo("pipeline-runs", "preview"), query, body, &page); err != nil {
+			return err
+		}
+		all.Data, all.Next = append(all.Data, page.Data...), page.Next
+		if all.Next == "" {
+			break
+		}
+	}
+	if q.output.value == "json" {
+		return view.WriteJSON(p.out, all)
+	}
+	var rows []object
+	for _, one := range all.Data {
+		rows = append(rows, previewRows(one)...)
+	}
+	return view.WriteTable(p.out, []view.Column{{"LESSON", "lesson_id"}, {"POSITION", "position"}, {"STEP", "step_id"}, {"REUSED FROM", "reused_from"}, {"RUNS BECAUSE", "because"}}, rows)
+}
+
+// previewRows are the steps of a lesson's preview, or one row that says why it is refused.
+func previewRows(one object) []object {
+	if refused := one["refused"]; refused != nil {
+		return []object{{"lesson_id": one["lesson_id"], "because": fmt.Sprint("no run: ", refused)}}
+	}
+	steps := stepsOf(one)
+	for _, s := range steps {
+		s["lesson_id"] = one["lesson_id"]
+		if s["reused"] == true {
+			s["reused_from"] = one["reused_from"]
+		}
+	}
+	return steps
 }
 
 // stepsOf are the steps of a run, by position.
