@@ -84,6 +84,11 @@ func TestBlackBox(t *testing.T) {
 				paused := r.begin(waiting, nil)
 				good(t, r.app.Conductor.Pause(t.Context(), paused))
 				b.seen["execution_id"] = []string{r.run(failing, nil), r.begin(waiting, nil), paused}
+				if strings.HasPrefix(op.id, "pipeline.version.") { // a version that there is
+					document := strings.Replace(greeting, "name: greeting", fmt.Sprintf("name: %s-%d", op.id, n), 1)
+					stored := r.do("editor", "POST", "/api/v1/pipelines", map[string]any{"document": document}).is(201).object()
+					b.seen["pipeline_id"], b.seen["version"] = []string{stored["pipeline_id"].(string)}, []string{"1"}
+				}
 			}
 			b.send(op, b.good(op, op.role))
 		}

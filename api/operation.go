@@ -124,7 +124,7 @@ func operations() []operation {
 		{"upload.append", "PATCH", prefix + "/uploads/{upload_id}", editor, streams, "Stores more bytes of an upload (tus); the last ones make it the lesson's media. Not in the audit log"},
 		{"upload.delete", "DELETE", prefix + "/uploads/{upload_id}", editor, changes | streams, "Ends an unfinished upload and removes its bytes (tus)"},
 		{"pipeline_run.start", "POST", prefix + "/pipeline-runs", operator, changes | creates, "Starts a run of a pipeline for a lesson, or for all lessons of a project"},
-		{"pipeline_run.preview", "POST", prefix + "/pipeline-runs/preview", viewer, 0, "Tells what a start would do: which steps it would take over from an earlier run, which it would run, and why"},
+		{"pipeline_run.preview", "POST", prefix + "/pipeline-runs/preview", operator, 0, "Tells what a start would do: which steps it would take over from an earlier run, which it would run, and why"},
 		{"pipeline_run.list", "GET", prefix + "/pipeline-runs", viewer, 0, "Lists pipeline runs, newest first, without results and errors"},
 		{"pipeline_run.queue", "GET", prefix + "/pipeline-runs/queue", viewer, 0, "Lists the runs that are queued or running, oldest first, without results and errors"},
 		{"pipeline_run.events", "GET", prefix + "/pipeline-runs/events/queue", viewer, streams, "Streams the queue of pipeline runs as server-sent events"},

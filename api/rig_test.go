@@ -171,7 +171,7 @@ func (r *rig) options(log *slog.Logger) api.Options {
 	must(err)
 	policies, err := access.NewPolicies(ctx, a.Store, access.Policy{})
 	must(err)
-	runs, err := pipelinerun.New(pipelinerun.Options{Store: a.Store, Blobs: a.Store.Blobs(), Library: library, Lessons: lessons,
+	runs, err := pipelinerun.New(pipelinerun.Options{Store: a.Store, Blobs: a.Store.Blobs(), Library: library, Reuser: a.Conductor, Lessons: lessons,
 		Projects: projects, Control: a.Conductor, Redact: a.Secrets, Log: log})
 	must(err)
 	ended, end := context.WithCancel(ctx)

@@ -23,7 +23,7 @@ func TestEveryOperationAsEverybody(t *testing.T) {
 			pipeline_run.list pipeline_run.queue pipeline_run.events pipeline_run.get`,
 		access.Operator: `execution.start execution.cancel execution.pause execution.resume execution.retry execution.restart schedule.pause schedule.resume schedule.trigger
 			schedule.backfill webhook.validate event.receive approval.approve approval.reject steps.retry project.total project.status project.discovered project.items project.reset worker.drain
-			pipeline_run.start pipeline_run.restart pipeline_run.pause pipeline_run.stop pipeline_run.resume`,
+			pipeline_run.start pipeline_run.preview pipeline_run.restart pipeline_run.pause pipeline_run.stop pipeline_run.resume`,
 		access.Editor: `pipeline.create pipeline.update pipeline.delete pipeline.version.activate pipeline.version.archive pipeline.version.unarchive schedule.create schedule.update schedule.delete webhook.create webhook.update webhook.delete webhook.rotate
 			event_trigger.create event_trigger.update event_trigger.delete project.create project.update project.delete lesson.create lesson.update lesson.delete lesson.media.set lesson.media.delete upload.append upload.delete`,
 		access.Admin:  "secret.list secret.set secret.delete key.create key.list key.get key.revoke key.delete policy.get policy.set audit.list",

@@ -3,7 +3,7 @@ package conductor
 import (
 	"context"
 	"errors"
-	"reflect"
+	"slices"
 
 	"github.com/google/uuid"
 
@@ -59,18 +59,9 @@ func (c *Conductor) takeOver(ctx context.Context, id string, req *Request, param
 			req.seeds, req.reused = best.seeds, best.Execution
 			return nil
 		}
-		left = without(left, best.Execution)
+		left = slices.DeleteFunc(slices.Clone(left), func(id string) bool { return id == best.Execution })
 	}
 	return nil
-}
-
-func without(list []string, one string) (out []string) {
-	for _, s := range list {
-		if s != one {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // readSeeds fills in the outputs of the steps that are taken over, under the ids that they have now. It reports false when the execution
@@ -156,7 +147,7 @@ func (c *Conductor) beginning(ctx context.Context, id, from string, req *Request
 		return c.unreadable(steps, row, holding(err))
 	}
 	u := &Reuse{Execution: row.ID, Why: now.Changes(p.plan), row: row}
-	if most := now.Unchanged(p.plan, append([]string(nil), u.Why...)); most > max(least, 0) {
+	if most := now.Unchanged(p.plan, slices.Clone(u.Why)); most > max(least, 0) {
 		if u.run, err = c.rebuild(ctx, row); err != nil {
 			return c.unreadable(steps, row, holding(err))
 		}
@@ -212,16 +203,24 @@ func (c *Conductor) compare(ctx context.Context, id string, req *Request, params
 	return nil
 }
 
-// compareValues compares the file of the lesson, and the values that the templates of each step read.
+// address is the member of the lesson's file that is this server's, and file is the member of the lesson that is compared apart.
+var address, file = map[string]bool{"url": true}, map[string]bool{"media": true}
+
+// compareValues compares the file of the lesson, and the values that the templates of each step read. Secret parameters are not
+// compared, as secrets are not: the answer would say whether a guess is right.
 func (c *Conductor) compareValues(id string, req *Request, params map[string]any, u *Reuse, why func(i int, text string)) error {
 	about, err := decodeObject(req.About)
 	if err != nil {
 		return err
 	}
-	now := map[string]any{"params": params, "project": about["project"], "lesson": about["lesson"]}
+	secret := map[string]bool{}
+	for _, p := range append(slices.Clone(req.Pipeline.Parameters), u.run.pipeline.Parameters...) {
+		secret[p.Name] = secret[p.Name] || p.Secret
+	}
+	now := map[string]any{"params": without(params, secret), "project": about["project"], "lesson": about["lesson"]}
 	known := u.run.run.About()
 	then := map[string]any{"project": known["project"], "lesson": known["lesson"]}
-	if !equal(withoutAddress(plan.About(about).Media()), withoutAddress(known.Media())) {
+	if !equal(without(plan.About(about).Media(), address), without(known.Media(), address)) {
 		why(0, "the lesson has another file")
 		return nil
 	}
@@ -233,9 +232,11 @@ func (c *Conductor) compareValues(id string, req *Request, params map[string]any
 					why(i, "the parameters of that one cannot be read any more")
 					return nil
 				}
-				if then["params"], err = decodeObject(opened); err != nil {
+				before, err := decodeObject(opened)
+				if err != nil {
 					return err
 				}
+				then["params"] = without(before, secret)
 			}
 			if name, same := compareAt(now, then, path); !same {
 				why(i, name+" changed")
@@ -245,11 +246,11 @@ func (c *Conductor) compareValues(id string, req *Request, params map[string]any
 	return nil
 }
 
-// withoutAddress is the file of a lesson without its URL, which is this server's.
-func withoutAddress(media map[string]any) map[string]any {
-	out := make(map[string]any, len(media))
-	for k, v := range media {
-		if k != "url" {
+// without is a copy of an object without some members.
+func without(m map[string]any, names map[string]bool) map[string]any {
+	out := make(map[string]any, len(m))
+	for k, v := range m {
+		if !names[k] {
 			out[k] = v
 		}
 	}
@@ -268,17 +269,7 @@ func compareAt(now, then map[string]any, path []string) (name string, same bool)
 		y, before := b[path[1]]
 		return name, there == before && equal(x, y)
 	}
-	return path[0], equal(withoutMedia(a), withoutMedia(b))
-}
-
-func withoutMedia(m map[string]any) map[string]any {
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		if k != "media" {
-			out[k] = v
-		}
-	}
-	return out
+	return path[0], equal(without(a, file), without(b, file))
 }
 
 func object(v any) map[string]any {
@@ -290,8 +281,5 @@ func object(v any) map[string]any {
 func equal(a, b any) bool {
 	x, err := expr.Marshal(a)
 	y, err2 := expr.Marshal(b)
-	if err != nil || err2 != nil {
-		return reflect.DeepEqual(a, b)
-	}
-	return string(x) == string(y)
+	return err == nil && err2 == nil && string(x) == string(y)
 }
