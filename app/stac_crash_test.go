@@ -279,7 +279,7 @@ func (r *streamRig) look() (o *outcome) {
 // oneLife is one life of the child, ended by a kill a moment behind its nth search.
 func (p *paced) oneLife(r *streamRig, searches int) {
 	p.child(r, func(cmd *exec.Cmd, ended <-chan error) {
-		timeout := time.After(time.Minute)
+		timeout := time.After(5 * time.Minute)
 		for range searches {
 			select {
 			case <-p.life:
@@ -305,7 +305,7 @@ func (p *paced) child(r *streamRig, during func(*exec.Cmd, <-chan error)) {
 	for len(p.life) > 0 {
 		<-p.life
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestP6$", "-test.timeout=1m")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestP6$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), stacChild+"="+r.dir, "TMPDIR="+r.t.TempDir()) // a killed process removes nothing
 	var out strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &out

@@ -168,7 +168,7 @@ func (r *streamRig) measured() (o *outcome, mib int) {
 	if runtime.GOOS != "linux" {
 		r.t.Skip("left out: how much memory a stream takes, which Linux tells")
 	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestP6$", "-test.timeout=2m")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestP6$", "-test.timeout=5m")
 	cmd.Env = append(os.Environ(), stacChild+"="+r.dir)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		r.t.Fatalf("%v\n%s", err, out)

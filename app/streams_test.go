@@ -74,7 +74,7 @@ func (r *streamRig) start(a *app.App, doc string) string {
 
 func (r *streamRig) end(a *app.App, id string) (*store.Execution, map[string]store.Step) {
 	r.t.Helper()
-	ctx, stop := context.WithTimeout(r.t.Context(), time.Minute)
+	ctx, stop := context.WithTimeout(r.t.Context(), 5*time.Minute)
 	defer stop()
 	x, err := a.Conductor.Wait(ctx, id)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -120,14 +121,17 @@ func (s *Server) Begin(options ...string) error {
 	return s.ready(&log)
 }
 
-// choosePort chooses one that is free.
-func (s *Server) choosePort() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
+// choosePort chooses one that is free, below the ports that systems give to connections: one of these could take it while the server is
+// away.
+func (s *Server) choosePort() (err error) {
+	for range 1000 {
+		s.port = 10_000 + rand.IntN(5_000)
+		var l net.Listener
+		if l, err = net.Listen("tcp", s.Address()); err == nil {
+			return l.Close()
+		}
 	}
-	s.port = l.Addr().(*net.TCPAddr).Port
-	return l.Close()
+	return err
 }
 
 // launch starts the program. The shell ends it when its input ends, as it does with this process, and itself with the program.
@@ -169,10 +173,10 @@ func (s *Server) ready(log *bytes.Buffer) error {
 	return nil
 }
 
-// answers reports whether this server, and no other one that has taken the port, answers.
+// answers reports whether this server, and no other one that has taken the port, answers, and has read what it has kept.
 func (s *Server) answers() bool {
-	out, err := Do(s.Address(), "INFO", "server")
-	return err == nil && strings.Contains(out, fmt.Sprintf("process_id:%d\r", s.pid()))
+	out, err := Do(s.Address(), "INFO")
+	return err == nil && strings.Contains(out, fmt.Sprintf("process_id:%d\r", s.pid())) && !strings.Contains(out, "loading:1\r")
 }
 
 // pid is the server's process id, 0 while there is none.
