@@ -115,7 +115,9 @@ func (r *requester) Pause(ctx context.Context, id string) error {
 }
 
 func (r *requester) Resume(ctx context.Context, id string) error {
-	return r.ask(ctx, id, conductor.RequestResume, conductor.RequestBody{}, func(now *store.Execution) bool { return now.Status == stepwell.ExecutionRunning })
+	return r.ask(ctx, id, conductor.RequestResume, conductor.RequestBody{}, func(now *store.Execution) bool {
+		return now.Status == stepwell.ExecutionRunning || now.Status == stepwell.ExecutionPending
+	})
 }
 
 func (r *requester) Restart(ctx context.Context, id, step string, failedOnly bool) error {

@@ -18,7 +18,7 @@ type slot uint8
 
 const (
 	slotNone    slot = iota
-	slotWaiting      // held until there is room
+	slotWaiting      // held until there is room, or paused before it began
 	slotTaken        // admitted and not ended; also while it is paused or being cancelled
 )
 
@@ -153,9 +153,8 @@ func (c *Conductor) takeKey(l *live) bool {
 	}
 	l.place.Holds = c.o.Slots.Take(l.place.Member, func() {
 		c.later(func() {
-			if l.place.asked = false; l.slot == slotWaiting && !l.gone && l.place.queue == nil {
-				heap.Push(&c.admission.ready, l.place)
-				c.more = true
+			if l.place.asked = false; l.slot == slotWaiting && !l.gone {
+				c.lineUp(l)
 			}
 		})
 	})
@@ -193,28 +192,62 @@ func (c *Conductor) cancelElsewhere(m Member, reason string) {
 	}
 }
 
-// enroll counts an execution that has come into memory.
+// enroll counts an execution that has come into memory, and has a held one wait as long as it is not paused.
 func (c *Conductor) enroll(l *live) {
+	if l.slot == slotWaiting && !l.gone {
+		c.lineUp(l)
+	}
 	if l.slot != slotNone || l.gone || l.run.Status().Terminal() {
 		return
 	}
-	pending := l.run.Status() == stepwell.ExecutionPending
-	if l.place == nil && (pending || l.row.Concurrency != "") {
+	held := l.run.Held()
+	if l.place == nil && (held || l.row.Concurrency != "") {
 		c.join(l)
-		if l.place.Holds = !pending; l.place.Key != "" {
+		if l.place.Holds = !held; l.place.Key != "" {
 			c.o.Slots.Enter(l.place.Member, func([]Member) {})
 		}
-	}
-	if pending {
-		l.slot = slotWaiting
-		if c.admission.waiting++; !l.place.asked {
-			heap.Push(&c.admission.ready, l.place)
+		if held && l.run.Status() == stepwell.ExecutionPaused {
+			c.standBack(l) // another process may have taken a slot for it
 		}
-		c.more = true
+	}
+	if held {
+		l.slot = slotWaiting
+		c.admission.waiting++
+		c.lineUp(l)
 	} else {
 		c.takeSlot(l)
 	}
 	c.tally()
+}
+
+// lineUp puts a held execution into the admission queue, and takes one that is paused out of it.
+func (c *Conductor) lineUp(l *live) {
+	p := l.place
+	switch l.run.Status() {
+	case stepwell.ExecutionPending:
+		if p.queue == nil && !p.asked {
+			heap.Push(&c.admission.ready, p)
+			c.more = true
+		}
+	case stepwell.ExecutionPaused:
+		if p.queue != nil || p.asked {
+			c.standBack(l)
+		}
+	}
+}
+
+// standBack takes a held execution out of the admission queue and out of those that wait for a slot of its key. A slot that its key was
+// about to give it is the next one's. It stays a member of the key.
+func (c *Conductor) standBack(l *live) {
+	p := l.place
+	if p.asked = false; p.queue != nil {
+		heap.Remove(p.queue, p.pos)
+	}
+	if p.Key != "" {
+		p.Conflicts = false
+		c.o.Slots.Leave(p.Member)
+		c.o.Slots.Enter(p.Member, func([]Member) {})
+	}
 }
 
 // takeSlot counts an execution as running.

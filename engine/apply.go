@@ -21,7 +21,7 @@ func (r *Run) Apply(ev *Event, fx *Effects) (changed bool, err error) {
 		return r.begin(ev)
 	}
 	if r.main == nil {
-		return false, stepwell.Errorf(stepwell.CodeConflict, "", "the execution has not started")
+		return false, notStarted()
 	}
 	switch ev.Kind {
 	case Done, DoneAll, Failed, Skipped, Waiting, Running, Spawned, Lost, Advanced:

@@ -34,7 +34,7 @@ func (m *monkey) check() {
 		case stepwell.StepRetrying, stepwell.StepWaiting:
 			sleeping++
 		case stepwell.StepPending:
-			if r.status != stepwell.ExecutionPending {
+			if !r.Held() {
 				m.checkPending(p)
 			}
 		}

@@ -65,7 +65,7 @@ func (r *Run) PreviewRetry(from string) (*Forecast, error) {
 
 func (r *Run) retried(from string) (*survey, error) {
 	m := r.main
-	if m == nil || r.status == stepwell.ExecutionPending {
+	if m == nil || r.Held() {
 		return nil, notStarted()
 	}
 	var asked []int32

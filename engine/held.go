@@ -12,7 +12,11 @@ func (r *Run) launch(seeds []Seed) {
 	r.arm()
 }
 
-// admit ends an execution's being held. Twice is harmless.
+// Held reports whether the execution waits for its admission: nothing of it has run, and its time does not run. A paused one is not
+// admitted before it is resumed.
+func (r *Run) Held() bool { return r.main != nil && r.arming == 0 && !r.status.Terminal() }
+
+// admit ends an execution's being held, unless it is paused. Twice is harmless.
 func (r *Run) admit() bool {
 	if r.status != stepwell.ExecutionPending {
 		return false

@@ -79,7 +79,7 @@ func (r *Run) redo(p place, ev *Event) (*each, error) {
 
 func (r *Run) restartable(key string) (place, error) {
 	m := r.main
-	if m == nil || r.status == stepwell.ExecutionPending {
+	if m == nil || r.Held() {
 		return place{}, notStarted()
 	}
 	p, ok := locate(m, key)

@@ -159,7 +159,7 @@ func (r *Run) halt(cause stepwell.ExecutionStatus, why string) bool {
 	if why == "" {
 		why = "cancelled"
 	}
-	if r.status == stepwell.ExecutionPending {
+	if r.Held() {
 		r.drop(why)
 		return true
 	}
@@ -178,7 +178,7 @@ func (r *Run) pause() (bool, error) {
 	switch r.status {
 	case stepwell.ExecutionPaused:
 		return false, nil
-	case stepwell.ExecutionRunning:
+	case stepwell.ExecutionRunning, stepwell.ExecutionPending:
 		r.setStatus(stepwell.ExecutionPaused)
 		return true, nil
 	}
@@ -187,10 +187,14 @@ func (r *Run) pause() (bool, error) {
 
 func (r *Run) resume() (bool, error) {
 	switch r.status {
-	case stepwell.ExecutionRunning:
+	case stepwell.ExecutionRunning, stepwell.ExecutionPending:
 		return false, nil
 	case stepwell.ExecutionPaused:
-		r.setStatus(stepwell.ExecutionRunning)
+		if r.Held() {
+			r.setStatus(stepwell.ExecutionPending)
+		} else {
+			r.setStatus(stepwell.ExecutionRunning)
+		}
 		return true, nil
 	}
 	return false, &stepwell.Error{Code: stepwell.CodeConflict, Message: "an execution that is " + r.status.String() + " cannot be resumed"}

@@ -4,11 +4,8 @@ import "github.com/stepwell/stepwell"
 
 // Pending lists the timers of a run, to be called once after a rebuild. It visits every step.
 func (r *Run) Pending() []Timer {
-	if r.main == nil || r.status.Terminal() {
+	if r.main == nil || r.status.Terminal() || r.Held() { // a held execution has no time yet
 		return nil
-	}
-	if r.status == stepwell.ExecutionPending {
-		return nil // its time does not run yet
 	}
 	out := r.own()
 	r.visit(func(p place) {

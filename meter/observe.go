@@ -53,7 +53,7 @@ func (m *Meter) Observe(u *conductor.Update) {
 		r = &run{steps: map[int32]name{}, begun: x.Version > 0} // only an execution read from the store has a version
 		m.runs.running[x.No] = r
 	}
-	if !r.begun && x.Status != stepwell.ExecutionPending {
+	if !r.begun && !x.Held() {
 		r.begun = true
 		m.begun(x)
 	}

@@ -9,8 +9,9 @@ import (
 )
 
 // Restart resets a step and all after it, which run again; what earlier steps gave is kept. What runs of them is cancelled, and its
-// result discarded. A paused run goes on. UnprocessableError: the step is not one of this run; CodeConflict: a step before it has not
-// completed, the run has not begun, or it is being cancelled.
+// result discarded. A paused run goes on. One of which nothing has run has nothing to reset: it begins with its first step, and its
+// State.Held says so. UnprocessableError: the step is not one of this run; CodeConflict: a step before it has not completed, or the run
+// is being cancelled.
 func (r *Runs) Restart(ctx context.Context, id, step string) (*Run, error) {
 	x, err := r.find(ctx, id)
 	if err != nil {
@@ -37,10 +38,7 @@ func (r *Runs) Restart(ctx context.Context, id, step string) (*Run, error) {
 
 // restart resets a step, and lets the run go on.
 func (r *Runs) restart(ctx context.Context, x *store.Execution, key string) (*Run, error) {
-	if err := r.notHeld(x, "restarted"); err != nil {
-		return nil, err
-	}
-	if err := r.o.Control.Restart(ctx, x.ID, key, false); err != nil {
+	if err := r.reset(ctx, x.ID, key); err != nil {
 		return nil, err
 	}
 	now, err := r.o.Store.Execution(ctx, x.ID)
@@ -62,20 +60,21 @@ func conflict(hint, format string, args ...any) error {
 	return stepwell.Errorf(stepwell.CodeConflict, hint, format, args...)
 }
 
-// notHeld refuses what a run cannot do that waits for its turn.
-func (r *Runs) notHeld(x *store.Execution, change string) error {
-	if x.Status == stepwell.ExecutionPending {
-		return conflict("try again when it has begun; or cancel it: POST /api/v1/executions/"+x.ID+"/cancel", "the run waits for its turn: it cannot be %s yet", change)
+// reset has a step and all after it run again; in a run that waits for its turn there is nothing to reset.
+func (r *Runs) reset(ctx context.Context, id, step string) error {
+	err := r.o.Control.Restart(ctx, id, step, false)
+	if stepwell.CodeOf(err) == stepwell.CodeConflict {
+		if x, readErr := r.o.Store.Execution(ctx, id); readErr == nil && x.Held() {
+			return nil
+		}
 	}
-	return nil
+	return err
 }
 
-// Pause lets the running step finish and starts no other; twice is harmless. CodeConflict: the run has ended, or has not begun.
+// Pause lets the running step finish and starts no other; a run that waits for its turn does not get it before Resume. Twice is
+// harmless. CodeConflict: the run has ended.
 func (r *Runs) Pause(ctx context.Context, id string) (*Run, error) {
 	x, err := r.find(ctx, id)
-	if err == nil {
-		err = r.notHeld(x, "paused")
-	}
 	if err == nil {
 		err = r.o.Control.Pause(ctx, x.ID)
 	}
@@ -93,13 +92,13 @@ func (r *Runs) Stop(ctx context.Context, id string) (*Run, error) {
 	}
 	for i := range run.Steps {
 		if s := &run.Steps[i]; s.Status == Pending || s.Status == Running {
-			return r.after(ctx, run.ID, r.o.Control.Restart(ctx, run.ID, s.Key, false))
+			return r.after(ctx, run.ID, r.reset(ctx, run.ID, s.Key))
 		}
 	}
 	return run, nil
 }
 
-// Resume goes on with a paused run, or restarts a failed one from the first step that is not done. One that is under way goes on as
+// Resume goes on with a paused run, which waits for its turn again if it had not begun, or restarts a failed one from the first step that is not done. One that is under way goes on as
 // it is. CodeConflict: the run is done.
 func (r *Runs) Resume(ctx context.Context, id string) (*Run, error) {
 	x, err := r.find(ctx, id)

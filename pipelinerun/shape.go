@@ -32,7 +32,7 @@ type State struct {
 	Reason        string `json:"reason,omitempty" doc:"How a failed run ended: failed, completed_with_failures, timed_out or cancelled; cancelling while it does." enum:"failed,completed_with_failures,timed_out,cancelled,cancelling"`
 	Message       string `json:"message,omitempty"`
 	StopRequested bool   `json:"stop_requested,omitempty" doc:"It was stopped: the step that was running begins anew with start."`
-	Held          string `json:"held,omitempty" doc:"Why it does not go on, although it has not ended."`
+	Held          string `json:"held,omitempty" doc:"Why it does not begin or go on, although it has not ended."`
 }
 
 // LessonRef names the lesson of a run.
@@ -245,6 +245,12 @@ func (r *Runs) run(ctx context.Context, x *store.Execution, steps []Step) (Run, 
 func (r *Runs) state(x *store.Execution, status string) (s State) {
 	if status == Failed || x.Status == cancelling {
 		s.Reason = x.Status.String()
+	}
+	if x.Held() {
+		s.Held = "nothing of it has run: it waits for its turn"
+		if x.Status == stepwell.ExecutionPaused {
+			s.Held = "nothing of it has run: it was paused before its turn"
+		}
 	}
 	if x.Failure != nil {
 		message := r.o.Redact.Text(x.ID, x.Failure.Message)

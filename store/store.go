@@ -75,6 +75,11 @@ type Execution struct {
 	Owner int64
 }
 
+// Held reports whether the execution waits for its admission, or was paused before it: nothing of it has run.
+func (x *Execution) Held() bool {
+	return x.Status == stepwell.ExecutionPending || x.Status == stepwell.ExecutionPaused && x.Started.IsZero()
+}
+
 // Origin says where an execution comes from. All of it is optional.
 type Origin struct {
 	Workflow        string // id of the stored pipeline

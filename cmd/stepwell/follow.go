@@ -85,7 +85,7 @@ func eventOf(m *client.StreamMessage) (e *view.Event, after *api.Progress, err e
 	case feed.TypeSnapshot: // the stream does not tell that an execution has begun
 		var d feed.SnapshotData
 		err = json.Unmarshal(m.Data, &d)
-		if e = (&view.Event{Type: "execution", Status: stepwell.ExecutionRunning.String(), At: time.Now()}); d.Status == stepwell.ExecutionPending {
+		if e = (&view.Event{Type: "execution", Status: stepwell.ExecutionRunning.String(), At: time.Now()}); d.StartedAt == nil {
 			e.Status = d.Status.String()
 		}
 		if d.StartedAt != nil {
