@@ -89,3 +89,31 @@ func TestAboutIsRequested(t *testing.T) {
 		t.Errorf("outputs: %s", x.Outputs)
 	}
 }
+
+// A step of an execution with a lesson is recorded as running soon after it has begun; any other one only after a while.
+func TestLessonStepIsSeenRunning(t *testing.T) {
+	g := newGate()
+	r := newRig(t, build{actions: actions(g)}) // where others are recorded after an hour
+	p := gated(t, r, "")
+	other := r.start(p, 0, nil)
+	<-g.begun
+	id, err := r.Start(t.Context(), conductor.Request{Pipeline: p, About: []byte(`{"lesson": {"id": "l"}}`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-g.begun
+	status := func(id string) stepwell.StepStatus {
+		x, err := r.store.Execution(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.steps(x.No)["a"].Status
+	}
+	r.until("the step to be seen running", func() bool { return status(id) == stepwell.StepRunning })
+	if now := status(other); now == stepwell.StepRunning {
+		t.Errorf("the other one is %s", now)
+	}
+	close(g.open)
+	r.end(id, stepwell.ExecutionCompleted)
+	r.end(other, stepwell.ExecutionCompleted)
+}

@@ -74,7 +74,7 @@ func (r *Run) judge(p place) {
 		if blocked {
 			n.flags |= upstream
 		}
-		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: why})
+		r.end(p, stepwell.StepSkipped, &Failure{Code: stepwell.CodeSkipped, Message: why, Choice: !blocked})
 		return
 	}
 	if f := p.s.tooLarge(step.Reads); f != nil {
@@ -101,7 +101,7 @@ func (r *Run) judge(p place) {
 
 // conditionFalse gives the reason for a skip, and the absent value that the condition reads.
 func conditionFalse(condition *expr.Template, absent error) *Failure {
-	f := &Failure{Code: stepwell.CodeSkipped, Message: "condition is false: " + condition.Source()}
+	f := &Failure{Code: stepwell.CodeSkipped, Message: "condition is false: " + condition.Source(), Choice: true}
 	if e, ok := absent.(*expr.Error); ok {
 		f.Message += " (" + e.Message + ")"
 	}

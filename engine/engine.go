@@ -46,6 +46,8 @@ type Failure struct {
 	Message string        `json:"message"`
 	Hint    string        `json:"hint,omitempty"`
 	Step    string        `json:"step,omitempty"` // key of the step that is the cause
+	// Choice, of a skipped step: it did not have to run, by its condition or its trigger rule. Logs and rows of before 2026-11-23 lack it.
+	Choice bool `json:"choice,omitempty"`
 }
 
 // Task is one dispatched attempt of a step: all that a worker needs to know.

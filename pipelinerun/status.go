@@ -65,7 +65,12 @@ func stepStatus(s *store.Step) string {
 
 // skippedByChoice reports whether a skipped step did not have to run: its condition is false, or its action says so.
 func skippedByChoice(s *store.Step) bool {
-	return s.Attempt > 0 || s.Error != nil && (strings.HasPrefix(s.Error.Message, "condition is false") || s.Error.Message == "none of the steps before it failed")
+	return s.Attempt > 0 || s.Error != nil && (s.Error.Choice || oldChoice(s.Error.Message))
+}
+
+// oldChoice reads from the message what rows of before 2026-11-23 do not have (Failure.Choice).
+func oldChoice(message string) bool {
+	return strings.HasPrefix(message, "condition is false: ") || message == "none of the steps before it failed"
 }
 
 // selected are the statuses of executions whose runs may have a status.

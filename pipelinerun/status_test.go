@@ -43,6 +43,7 @@ func TestStatuses(t *testing.T) {
 		{stepwell.StepRunning, 1, nil, "running"}, {stepwell.StepWaiting, 1, nil, "running"}, {stepwell.StepCompleted, 1, nil, "done"},
 		{stepwell.StepSkipped, 0, f("condition is false: {{ 1 == 2 }}"), "done"}, {stepwell.StepSkipped, 1, f("nothing to do"), "done"},
 		{stepwell.StepSkipped, 0, f("a step before it failed"), "pending"}, {stepwell.StepSkipped, 0, f("not started: cancelled"), "pending"},
+		{stepwell.StepSkipped, 0, &engine.Failure{Code: stepwell.CodeSkipped, Message: "in other words", Choice: true}, "done"},
 		{stepwell.StepFailed, 1, nil, "failed"}, {stepwell.StepTimedOut, 1, nil, "failed"}, {stepwell.StepCancelled, 1, nil, "failed"},
 		{stepwell.StepCancelled, 0, nil, "pending"},
 	} {

@@ -25,7 +25,7 @@ type job struct {
 	attempt
 	lease  queue.Lease
 	over   atomic.Bool // its outcome has been or is being reported
-	seen   bool        // has been recorded as running; owned by watch once the job has begun
+	seen   bool        // has been recorded as running; once the job has begun, guarded by the pool's mutex
 	ending time.Time   // when watch saw its context end
 }
 
@@ -37,6 +37,9 @@ func (p *Pool) run(t *engine.Task, lease queue.Lease) (dealt, abandoned bool) {
 	defer j.end()
 	if !p.addJob(j) {
 		return true, false // a message that came twice
+	}
+	if t.About != nil && !j.seen {
+		defer time.AfterFunc(seenLesson, func() { p.reportSoon(j) }).Stop()
 	}
 	j.prepare()
 	out, err := j.callHandler()

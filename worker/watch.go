@@ -49,6 +49,20 @@ func (p *Pool) watchOnce(ctx context.Context, now time.Time) {
 	}
 }
 
+// seenLesson is after how long a step of a lesson's execution is reported as running: people follow those step by step.
+const seenLesson = 100 * time.Millisecond
+
+// reportSoon reports that a step is running, unless that was reported or it has ended.
+func (p *Pool) reportSoon(j *job) {
+	p.mu.Lock()
+	late := j.seen || p.jobs[idOf(j.Task)] != j
+	j.seen = true
+	p.mu.Unlock()
+	if !late {
+		p.reportRunning(p.ctx, j, p.o.Now())
+	}
+}
+
 // reportRunning reports that a step is running; if it has ended meanwhile, the report is dropped. While the store is
 // away it waits no longer than the pool lasts: the conductor, which would answer, ends after the pool.
 func (p *Pool) reportRunning(ctx context.Context, j *job, now time.Time) {

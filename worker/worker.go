@@ -69,7 +69,8 @@ type Options struct {
 	Concurrency int
 	// Grace is how long a handler may go on after its context ended. Defaults to 15 seconds.
 	Grace time.Duration
-	// SeenRunning is after how long a running step is recorded as such. Defaults to one second.
+	// SeenRunning is after how long a running step is recorded as such; one of an execution with a lesson is after a tenth of a
+	// second. Defaults to one second.
 	SeenRunning time.Duration
 	// HeadLines and TailLines limit the kept log lines of an attempt: the first ones, written as they come, and the
 	// last ones, written at its end. Lines between are counted. Default to 5,000 and 1,000.
