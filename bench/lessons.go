@@ -234,7 +234,7 @@ func (l *lessonsLoad) run(workers []*child.Process, pipeline string, r *lessonsR
 	defer end()
 	helpers.Go(func() { failed <- l.killAll(ended, workers, &r.Killed) })
 	if err == nil {
-		err = l.awaitEnd(ctx)
+		err = awaitProject(ctx, l.servers[0], l.project, l.n)
 	}
 	r.Seconds = time.Since(begun).Seconds()
 	end()
@@ -251,22 +251,6 @@ func (l *lessonsLoad) run(workers []*child.Process, pipeline string, r *lessonsR
 	}
 	r.View, r.Views = percentileOf(all), len(all)
 	return err
-}
-
-// awaitEnd waits until all runs of the project have ended.
-func (l *lessonsLoad) awaitEnd(ctx context.Context) error {
-	for {
-		p, err := l.servers[0].api.ProjectProgress(ctx, l.project)
-		if err != nil {
-			return fmt.Errorf("not all runs have ended: %w", err)
-		}
-		if p.Status == "DONE" && int(p.Done) == l.n {
-			return nil
-		}
-		if err := action.Pause(ctx, 50*time.Millisecond); err != nil {
-			return fmt.Errorf("%d of %d runs have ended: %w", p.Done, l.n, err)
-		}
-	}
 }
 
 // killAll kills one worker after the other, and starts another for each, until ctx ends.

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/store"
@@ -23,7 +26,8 @@ const (
 	runsOfLesson = 10
 	runsOpen     = 200
 	runsAtOnce   = 1000
-	runsAsked    = 200 // how often each list is asked for
+	runsAsked    = 200    // how often each list is asked for
+	runsBulk     = 10_000 // lessons of a project whose runs are started with one request, at most as many as executions are stored
 )
 
 // runsResult is the result of a run of `bench runs`. Times are in ms.
@@ -33,6 +37,9 @@ type runsResult struct {
 	Fill       float64               `json:"fill_s"`
 	Lists      map[string]percentile `json:"lists"` // by what is asked for
 	names      []string
+	Bulk       int     `json:"bulk_runs"`    // started with one request to a server
+	BulkStart  float64 `json:"bulk_start_s"` // until its answer
+	BulkEnd    float64 `json:"bulk_end_s"`   // until the last of them has ended: each has one step that does nothing
 	Fsync      float64 `json:"fsync_p50_ms"`
 }
 
@@ -45,15 +52,77 @@ func (r *runsResult) text() string {
 		p := r.Lists[name]
 		fmt.Fprintf(&b, "\n  %-34s p50 %8.2f   p95 %8.2f   p99 %8.2f   max %8.2f ms", name, p.P50, p.P95, p.P99, p.Max)
 	}
+	fmt.Fprintf(&b, "\n  %d runs of a project are started in %.2f s, and have ended after %.2f s", r.Bulk, r.BulkStart, r.BulkEnd)
 	return b.String()
 }
 
-// runs stores a history of n executions of lessons, and asks for lists and sums of it.
+// runs stores a history of n executions of lessons, asks for lists and sums of it, and has a server start the runs of a project.
 func (b *bench) runs() error {
-	return b.eachRun(func(db string) (row, error) { return b.runsOnce(db) })
+	return b.eachRun(func(db string) (row, error) {
+		r, err := b.runsListed(db)
+		if err == nil {
+			err = b.runsStarted(db, r)
+		}
+		return r, err
+	})
 }
 
-func (b *bench) runsOnce(db string) (r *runsResult, err error) {
+// runsStarted measures how long a server takes to start the runs of a project.
+func (b *bench) runsStarted(db string, r *runsResult) (err error) {
+	s, err := b.startServer(db)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.end()) }()
+	name := fmt.Sprintf("bench-runs-%d", time.Now().UnixMilli())
+	document := "name: " + name + "\nsettings: {sequential: true}\nsteps: [{id: a, action: util.noop}]\n"
+	if err := s.api.Call(b.ctx, http.MethodPost, "/api/v1/pipelines", nil, map[string]any{"document": document}, nil); err != nil {
+		return err
+	}
+	if _, err := s.api.Projects().Create(b.ctx, api.NewProject{ID: name}); err != nil {
+		return err
+	}
+	r.Bulk = min(b.n, runsBulk)
+	err = eachOf(b.ctx, r.Bulk, func(i int) error {
+		_, err := s.api.Lessons().Create(b.ctx, api.NewLesson{Project: name, ID: fmt.Sprintf("%s-%d", name, i)})
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	begun := time.Now()
+	bulk, err := s.api.StartRuns(b.ctx, api.StartPipelineRun{Project: name, Pipeline: name}, name)
+	if err == nil && bulk.Started != r.Bulk {
+		err = fmt.Errorf("%d of %d runs were started: %+v", bulk.Started, r.Bulk, bulk.Reasons)
+	}
+	if r.BulkStart = time.Since(begun).Seconds(); err == nil {
+		err = awaitProject(b.ctx, s, name, r.Bulk)
+	}
+	r.BulkEnd = time.Since(begun).Seconds()
+	return err
+}
+
+// awaitProject waits until all runs of a project have ended well.
+func awaitProject(ctx context.Context, s *server, project string, runs int) error {
+	for {
+		p, err := s.api.ProjectProgress(ctx, project)
+		if err != nil {
+			return fmt.Errorf("not all runs have ended: %w", err)
+		}
+		if p.Status == "DONE" {
+			if int(p.Done) != runs {
+				err = fmt.Errorf("%d of %d runs have ended, %d failed", p.Done, runs, p.Errors)
+			}
+			return err
+		}
+		if err := action.Pause(ctx, 50*time.Millisecond); err != nil {
+			return fmt.Errorf("%d of %d runs have ended: %w", p.Done, runs, err)
+		}
+	}
+}
+
+// runsListed stores the history and asks for it.
+func (b *bench) runsListed(db string) (r *runsResult, err error) {
 	s, err := app.OpenWriter(b.ctx, db, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func (s *Slots) compare() {
 			}
 			seat := x.seat
 			seat.Sitting, any = x.holds, true
-			s.do(no, func() { s.try(func() error { _, err := s.store.Enter(s.ctx, seat); return err }) })
+			s.do(no, func() { s.try(func() error { _, err := s.store.Enter(s.ctx, seat, false); return err }) })
 			if x.waiting {
 				s.ask(x)
 			}
@@ -117,7 +117,7 @@ func (s *Slots) Enter(m conductor.Member, tell func([]conductor.Member)) (others
 	}
 	s.do(m.Execution, func() {
 		var list []store.Seat
-		if s.try(func() (err error) { list, err = s.store.Enter(s.ctx, x.seat); return err }) && m.Conflicts {
+		if s.try(func() (err error) { list, err = s.store.Enter(s.ctx, x.seat, m.Conflicts); return err }) && m.Conflicts {
 			tell(membersOf(list))
 		}
 	})

@@ -16,8 +16,9 @@ type Seat struct {
 // Seats are the slots of concurrency keys. The methods are safe for concurrent use, from many processes; those that change a
 // key follow one another.
 type Seats interface {
-	// Enter makes an execution a member; one that is a member gets the owner, and keeps its slot. It returns the other members, by number.
-	Enter(ctx context.Context, s Seat) ([]Seat, error)
+	// Enter makes an execution a member; one that is a member gets the owner, and keeps its slot. With list it returns the other members,
+	// by number; without, the cost does not depend on how many there are.
+	Enter(ctx context.Context, s Seat, list bool) ([]Seat, error)
 	// Sit reports whether a member has a slot now. A free one goes to the first of those that wait: higher priority first, then the
 	// lower number. One that has none waits from now on. A member of another owner, or none, gets nothing.
 	Sit(ctx context.Context, s Seat) (bool, error)

@@ -27,20 +27,23 @@ func scanSeat(row pgx.CollectableRow) (s store.Seat, err error) {
 }
 
 // Enter implements store.Seats.
-func (s *Store) Enter(ctx context.Context, seat store.Seat) (others []store.Seat, err error) {
+func (s *Store) Enter(ctx context.Context, seat store.Seat, list bool) (others []store.Seat, err error) {
 	err = s.transaction(ctx, "enter a concurrency key", func(tx pgx.Tx) error {
+		others = nil
 		if err := lockKey(ctx, tx, seat.Key); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, selectSeats, encode(seat.Key))
-		if err == nil {
-			others, err = pgx.CollectRows(rows, scanSeat)
+		if list {
+			rows, err := tx.Query(ctx, selectSeats, encode(seat.Key))
+			if err == nil {
+				others, err = pgx.CollectRows(rows, scanSeat)
+			}
+			if err != nil {
+				return err
+			}
+			others = slices.DeleteFunc(others, func(x store.Seat) bool { return x.Execution == seat.Execution })
 		}
-		if err != nil {
-			return err
-		}
-		others = slices.DeleteFunc(others, func(x store.Seat) bool { return x.Execution == seat.Execution })
-		_, err = tx.Exec(ctx, `INSERT INTO seat AS s (key, execution, id, owner, priority, slots, sitting, wants) VALUES ($1, $2, $3, $4, $5, $6, $7, false)
+		_, err := tx.Exec(ctx, `INSERT INTO seat AS s (key, execution, id, owner, priority, slots, sitting, wants) VALUES ($1, $2, $3, $4, $5, $6, $7, false)
 ON CONFLICT (key, execution) DO UPDATE SET owner = excluded.owner, sitting = s.sitting OR excluded.sitting`,
 			encode(seat.Key), seat.Execution, encode(seat.ID), seat.Owner, seat.Priority, seat.Slots, seat.Sitting)
 		return err
@@ -48,10 +51,17 @@ ON CONFLICT (key, execution) DO UPDATE SET owner = excluded.owner, sitting = s.s
 	return others, err
 }
 
-// free is true for the member m of the key $1 when it may have a slot: one is free, and no waiting one goes before it that could have it.
-const free = `(SELECT count(*) FROM seat x WHERE x.key = m.key AND x.sitting) < m.slots
-    AND NOT EXISTS (SELECT 1 FROM seat w WHERE w.key = m.key AND w.wants AND NOT w.sitting AND (w.priority > m.priority OR w.priority = m.priority AND w.execution < m.execution)
-        AND w.slots > (SELECT count(*) FROM seat x WHERE x.key = m.key AND x.sitting))`
+// held counts the slots of the key m.key that are taken.
+const held = `(SELECT count(*) FROM seat x WHERE x.key = m.key AND x.sitting)`
+
+// firstOf has a column of the waiting member of the key m.key that gets the next slot; none: all are taken for it. It is the first in the
+// order of index seat_waiting, so that the cost does not depend on how many wait.
+func firstOf(column string) string {
+	return `(SELECT ` + column + ` FROM seat w WHERE w.key = m.key AND w.wants AND NOT w.sitting AND w.slots > ` + held + ` ORDER BY w.priority DESC, w.execution LIMIT 1)`
+}
+
+// free is true for a member m when it may have a slot: one is free, and no waiting one goes before it that could have it.
+var free = held + ` < m.slots AND NOT coalesce(` + firstOf(`w.priority > m.priority OR w.priority = m.priority AND w.execution < m.execution`) + `, false)`
 
 // Sit implements store.Seats.
 func (s *Store) Sit(ctx context.Context, seat store.Seat) (sitting bool, err error) {
@@ -113,5 +123,5 @@ func (s *Store) Vacant(ctx context.Context, owner int64, limit int) ([]string, e
 		var key text
 		err := row.Scan(&key)
 		return string(key), err
-	}, `SELECT DISTINCT m.key FROM seat m WHERE m.owner = $1 AND m.wants AND (m.sitting OR `+free+`) LIMIT $2`, owner, limit)
+	}, `SELECT m.key FROM (SELECT key, bool_or(sitting) AS sits FROM seat WHERE owner = $1 AND wants GROUP BY key) m WHERE m.sits OR `+firstOf("w.owner")+` = $1 LIMIT $2`, owner, limit)
 }

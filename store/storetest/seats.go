@@ -22,7 +22,7 @@ func seat(key string, execution, owner int64, priority, slots int) store.Seat {
 
 func (f *fixture) enter(s store.Seats, x store.Seat) (others []int64) {
 	f.Helper()
-	list, err := s.Enter(f.Context(), x)
+	list, err := s.Enter(f.Context(), x, true)
 	f.must(err)
 	for _, o := range list {
 		others = append(others, o.Execution)
@@ -47,6 +47,9 @@ var seats = []promise{
 		f.must(a.Rise(f.Context(), first))
 		equal(f, "the order", []bool{f.sit(b, late), f.sit(b, low), f.sit(a, high)}, []bool{false, false, true})
 		equal(f, "no member", f.sit(a, seat("k", 9, 1, 0, 1)), false)
+		unlisted, err := a.Enter(f.Context(), late, false)
+		f.must(err)
+		equal(f, "others that nobody asks for", len(unlisted), 0)
 		equal(f, "another key", []any{f.enter(b, seat("other", 5, 2, 0, 1)), f.sit(b, seat("other", 5, 2, 0, 1))}, []any{[]int64(nil), true})
 	}},
 	{"an execution that another process has entered stays with it, and keeps its slot", func(f *fixture) {
