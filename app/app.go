@@ -17,6 +17,7 @@ import (
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/ai"
 	"github.com/stepwell/stepwell/action/builtin"
+	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/action/httpcall"
 	"github.com/stepwell/stepwell/action/media"
 	"github.com/stepwell/stepwell/action/outbound"
@@ -53,6 +54,8 @@ type Options struct {
 	Workers int
 	// HTTP limits the addresses and the volume of util.http. Defaults to public addresses only.
 	HTTP outbound.Options
+	// Git says which repositories external.git.run reaches, and how much of them. Defaults to https on public addresses.
+	Git git.Options
 	// Services says where the services of the internal.* actions are. Defaults to nowhere.
 	Services service.Options
 	// Checkpoints is the directory where item streams keep how far they have come, and their failure records.
@@ -158,12 +161,12 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	commands := builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup}
 	for _, add := range []func() error{
-		func() error {
-			return builtin.Register(r, builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup})
-		},
+		func() error { return builtin.Register(r, commands) },
 		func() error { return httpcall.Register(r, client) },
 		func() error { return ai.Register(r, client) },
+		func() error { return git.Register(r, client, o.gitOptions(commands)) },
 		func() error { return media.Register(r, media.Find()) },
 		func() error { return service.Register(r, o.Services) },
 		func() error { return o.shareStreams(r) },

@@ -1,16 +1,19 @@
 package app
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/builtin"
+	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/sandbox"
 )
 
-// Exec confines the commands of steps (util.exec) on a server. They are confined once some callers are not admins;
+// Exec confines the commands of steps (util.exec, external.git.run) on a server. They are confined once some callers are not admins;
 // until then User, Folders or Read make the server refuse them.
 type Exec struct {
 	// User runs the commands; the server must be root. Defaults to Landlock.
@@ -39,7 +42,7 @@ func (o *Options) hidden() []string {
 	}
 	if o.DB != "" {
 		db := o.beside()
-		list = append(list, db, db+"-wal", db+"-shm", db+".lock", db+".key", db+".blobs", db+"-streams")
+		list = append(list, db, db+"-wal", db+"-shm", db+".lock", db+".key", db+".blobs", db+"-streams", o.gitCache())
 	}
 	for _, path := range []string{o.MasterKey.File, o.MasterKey.Generated, o.Checkpoints} {
 		if path != "" {
@@ -47,6 +50,21 @@ func (o *Options) hidden() []string {
 		}
 	}
 	return list
+}
+
+// gitCache is the folder of cached repositories; "" without data.
+func (o *Options) gitCache() string {
+	if o.DB == "" {
+		return ""
+	}
+	return o.beside() + "-git"
+}
+
+// gitOptions are those of external.git.run, whose commands are confined as those of util.exec are.
+func (o *Options) gitOptions(commands builtin.Options) git.Options {
+	g := o.Git
+	g.Cache, g.Commands = cmp.Or(g.Cache, o.gitCache()), commands
+	return g
 }
 
 // confinement is how the commands of a server are confined.

@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/pipeline"
 	"github.com/stepwell/stepwell/sandbox"
@@ -20,8 +21,8 @@ import (
 // maxRefused limits the entries of RefusedCommands.
 const maxRefused = 100
 
-// commandAction is the action that runs commands.
-const commandAction = "util.exec"
+// commandActions are the actions that run commands.
+var commandActions = []string{"util.exec", git.Name}
 
 // RefusedCommands are the stored pipelines, schedules, webhooks and event triggers whose commands a server with API
 // keys refuses: the first step of each, with the reason and a cure, at most 100.
@@ -58,7 +59,7 @@ type commands struct {
 
 func (c *commands) stored(ctx context.Context, objects store.Objects, actions *action.Registry) ([]pipeline.Refused, error) {
 	check := func(author *definition.Author, step *definition.Step) error {
-		if about, ok := actions.Spec(step.Action); !ok || about.Name != commandAction {
+		if about, ok := actions.Spec(step.Action); !ok || !slices.Contains(commandActions, about.Name) {
 			return nil
 		}
 		return c.check(author, step)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
+	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/secret"
 	"github.com/stepwell/stepwell/store"
@@ -226,7 +227,12 @@ func (e *examination) sealed(ctx context.Context, ring *secret.Keyring) (bool, e
 }
 
 // tools looks for programs that steps may use. None of them is required.
-func (e *examination) tools(context.Context) {
+func (e *examination) tools(ctx context.Context) {
+	if path, version, err := git.Version(ctx); err != nil {
+		e.warn("git", stepwell.HintOf(err)+", if you need it", "%v", err)
+	} else {
+		e.fine("git", "%s, version %s, for %s", path, version, git.Name)
+	}
 	for _, t := range []struct{ name, use string }{
 		{"ffprobe", "media.metadata describes video and sound with it; without it only MP4 and QuickTime"},
 		{"exiftool", "media.metadata describes pictures, devices and positions with it"},

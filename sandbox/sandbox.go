@@ -92,6 +92,9 @@ func (s *Sandbox) String() string {
 	return fmt.Sprintf("by Landlock (ABI %d) to %s", s.abi, strings.Join(s.folders, ", "))
 }
 
+// OtherUser reports whether commands run as another user.
+func (s *Sandbox) OtherUser() bool { return s.user != nil }
+
 // Admits says whether commands may work in a folder.
 func (s *Sandbox) Admits(dir string) error {
 	if s.user != nil {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/app"
@@ -21,12 +22,22 @@ import (
 type Outgoing struct {
 	HTTP     outbound.Options `json:"http"`
 	Services Services         `json:"services"`
+	Git      Git              `json:"git"`
 	S3       files.S3Options  `json:"s3"`
 	Schemas  schema.Options   `json:"schemas"`
 	Streams  struct {
 		Checkpoints string `json:"checkpoints"`
 		Shared      string `json:"shared"`
 	} `json:"streams"`
+}
+
+// Git say how steps reach git repositories, and how much of them.
+type Git struct {
+	Protocols  []string `json:"protocols" enum:"https,http,ssh,file"` // defaults to https
+	CAFile     string   `json:"ca_file"`
+	KnownHosts string   `json:"known_hosts"`
+	MaxBytes   ByteSize `json:"max_bytes" minimum:"1024" maximum:"1099511627776"`
+	CacheBytes ByteSize `json:"cache_bytes" minimum:"1024" maximum:"1099511627776"`
 }
 
 // Services say where services are, and add to their table, by the names of actions.
@@ -41,6 +52,7 @@ var platformApps = []string{"budapp", "budcluster", "budmodel", "budsim", "budno
 // AddTo adds what steps may reach. Errors are CodeInvalid.
 func (g *Outgoing) AddTo(o *app.Options, lookup func(string) (string, bool)) (err error) {
 	o.HTTP, o.S3, o.Schemas, o.Checkpoints, o.SharedStreams = g.HTTP, g.S3, g.Schemas, g.Streams.Checkpoints, g.Streams.Shared
+	o.Git = git.Options{Protocols: g.Git.Protocols, CAFile: g.Git.CAFile, KnownHosts: g.Git.KnownHosts, MaxBytes: int64(g.Git.MaxBytes), CacheBytes: int64(g.Git.CacheBytes)}
 	o.Services, err = g.services(lookup)
 	return err
 }

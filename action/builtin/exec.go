@@ -2,9 +2,7 @@ package builtin
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,55 +68,23 @@ func (execHandler) Validate(params map[string]any) []error {
 
 // Run implements action.Handler.
 func (h execHandler) Run(ctx context.Context, call *action.Call) (any, error) {
-	p, problems := readExecParams(call.Params)
-	if len(p.argv) == 0 && len(problems) == 0 {
-		problems = append(problems, action.Invalid("", "command: is empty"))
-	}
-	if len(problems) > 0 {
-		return nil, action.Fail(errors.Join(problems...))
-	}
-	box, err := h.sandbox(ctx)
+	p, err := readCommand(call.Params)
 	if err != nil {
 		return nil, err
 	}
-	scratch, err := makeScratch(call)
+	programs, err := OpenPrograms(ctx, call, h.o)
 	if err != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of the command", Err: err}
+		return nil, err
 	}
-	defer func() {
-		if err := os.RemoveAll(scratch); err != nil {
-			call.Host.Log(slog.LevelWarn, "the temporary directory of the command stays behind: "+err.Error())
-		}
-	}()
-	own, err := makeOwn(scratch, box)
-	if err != nil {
-		return nil, &stepwell.Error{Code: stepwell.CodeUnavailable, Message: "temporary directory of the command", Err: err}
-	}
+	defer programs.Close()
 	dir, err := workingDir(call.Dir, p.Dir)
-	if err == nil && box != nil {
-		err = admitted(box, dir)
+	if err == nil && programs.box != nil {
+		err = admitted(programs.box, dir)
 	}
 	if err != nil {
 		return nil, err
 	}
-	lent, err := lend(&p, call.Media, own, box)
-	if err != nil {
-		return nil, err
-	}
-	env, err := h.environment(p, call, own, box)
-	if err != nil {
-		return nil, err
-	}
-	c := command{lent: lent, argv: p.argv, dir: dir, scratch: scratch, own: own, box: box, stdin: p.stdin, grace: p.grace, host: call.Host,
-		env: env, stdout: newTail(maxCapture), stderr: newTail(maxMessage)}
-	code, err := c.run(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !slices.Contains(p.SuccessCodes, code) {
-		return nil, exitError(p, &c, code)
-	}
-	return readOutputs(filepath.Join(own, outputName), p.Capture, code, c.stdout)
+	return programs.run(ctx, p, dir)
 }
 
 // exitError is the error of an exit code other than success.

@@ -22,12 +22,14 @@ type command struct {
 	stdin          []byte
 	grace          time.Duration
 	host           action.Host
+	line           func(stream, line string)
+	files          []*os.File
 	stdout, stderr *tail
 }
 
 func (c *command) run(context.Context) (int, error) {
 	return 0, action.Fail(&stepwell.Error{Code: stepwell.CodeUnavailable,
-		Message: "util.exec does not work on " + runtime.GOOS + ", which has no process groups",
+		Message: "commands do not run on " + runtime.GOOS + ", which has no process groups",
 		Hint:    "run a worker on Linux or macOS"})
 }
 

@@ -2,6 +2,7 @@ package builtin
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -21,12 +22,18 @@ type execParams struct {
 
 // execFields are the parameters as they are given.
 type execFields struct {
+	CommandFields
+	Dir string `json:"dir" doc:"Working directory, relative to that of the pipeline. Must exist."`
+}
+
+// CommandFields are the parameters of a command but its working directory, for the parameters of other actions that run
+// one (Programs.Command).
+type CommandFields struct {
 	Command      any            `json:"command" required:"true" doc:"A line for the shell, or a list of the program and its arguments, which needs no quoting."`
 	Input        any            `json:"input" doc:"A value that the program reads as JSON from its standard input."`
 	Stdin        any            `json:"stdin" doc:"The standard input itself: text as it is, other values as JSON. Not together with ´input´; without both it is empty."`
 	Env          map[string]any `json:"env" doc:"Environment variables; the values are strings, numbers or booleans."`
 	PassEnv      []string       `json:"pass_env" minLength:"1" doc:"Names of variables to pass on from Stepwell's own environment; one that is not set there is left out."`
-	Dir          string         `json:"dir" doc:"Working directory, relative to that of the pipeline. Must exist."`
 	Shell        string         `json:"shell" default:"sh" doc:"The program that runs a line, called with ´-c´."`
 	SuccessCodes []int          `json:"success_codes" minimum:"0" maximum:"255" default:"[0]" doc:"Exit codes that complete the step."`
 	SkipCodes    []int          `json:"skip_exit_codes" minimum:"0" maximum:"255" doc:"Exit codes that end the step as skipped."`
@@ -35,10 +42,29 @@ type execFields struct {
 	GraceSeconds float64        `json:"grace_seconds" default:"5" minimum:"0" maximum:"300" doc:"Time between asking the program to end and killing it."`
 }
 
+// CheckCommand returns everything that is wrong with the parameters of a command, of which those with templates may be
+// missing.
+func CheckCommand(params map[string]any) []error {
+	_, problems := readExecParams(params)
+	return problems
+}
+
+// readCommand reads the parameters of a command that is to run.
+func readCommand(params map[string]any) (execParams, error) {
+	p, problems := readExecParams(params)
+	if len(p.argv) == 0 && len(problems) == 0 {
+		problems = append(problems, action.Invalid("", "command: is empty"))
+	}
+	if len(problems) > 0 {
+		return p, action.Fail(errors.Join(problems...))
+	}
+	return p, nil
+}
+
 // readExecParams finds everything that is wrong with the parameters. A missing command is not reported:
 // when a pipeline is validated, a command with a template in it is not there.
 func readExecParams(params map[string]any) (execParams, []error) {
-	p := execParams{execFields: execFields{Shell: "sh", SuccessCodes: []int{0}, Capture: true, GraceSeconds: 5}}
+	p := execParams{execFields: execFields{CommandFields: CommandFields{Shell: "sh", SuccessCodes: []int{0}, Capture: true, GraceSeconds: 5}}}
 	if err := (&action.Call{Params: params}).Bind(&p.execFields); err != nil {
 		return execParams{}, []error{err}
 	}

@@ -36,6 +36,8 @@ type command struct {
 	stdin          []byte
 	grace          time.Duration
 	host           action.Host
+	line           func(stream, line string) // is told of each line of output
+	files          []*os.File                // descriptors from 3 on
 	stdout, stderr *tail
 }
 
@@ -112,7 +114,7 @@ func (c *command) start() (cmd *exec.Cmd, streams []*os.File, err error) {
 	if err != nil {
 		return nil, nil, startError(c.argv[0], err)
 	}
-	cmd = &exec.Cmd{Path: path, Args: c.argv, Env: c.env, Dir: c.dir, WaitDelay: killWait,
+	cmd = &exec.Cmd{Path: path, Args: c.argv, Env: c.env, Dir: c.dir, WaitDelay: killWait, ExtraFiles: c.files,
 		SysProcAttr: &syscall.SysProcAttr{Setpgid: true}}
 	if c.stdin != nil {
 		cmd.Stdin = bytes.NewReader(c.stdin)
@@ -194,9 +196,7 @@ func (c *command) read(streams []*os.File) {
 	for i, name := range []string{"stdout", "stderr"} {
 		keep := []*tail{c.stdout, c.stderr}[i]
 		wg.Go(func() {
-			streamLines(streams[i], keep, func(line string) {
-				c.host.Log(slog.LevelInfo, line, slog.String("stream", name))
-			})
+			streamLines(streams[i], keep, func(line string) { c.line(name, line) })
 		})
 	}
 	wg.Wait()
