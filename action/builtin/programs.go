@@ -67,6 +67,9 @@ func (p *Programs) Admits(dir string) error {
 	return admitted(p.box, dir)
 }
 
+// Confined reports whether the command is confined.
+func (p *Programs) Confined() bool { return p.box != nil }
+
 // OtherUser reports whether the command runs as another user.
 func (p *Programs) OtherUser() bool { return p.box != nil && p.box.OtherUser() }
 

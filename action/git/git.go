@@ -43,6 +43,8 @@ type Options struct {
 	CacheBytes int64
 	// Cache is the folder of the cache, which is made when it is needed. Defaults to one in the user's cache directory.
 	Cache string
+	// Pause is the wait before a server is asked again, times the number of tries so far. Defaults to 1 s.
+	Pause time.Duration
 	// Commands are how commands are run and confined.
 	Commands builtin.Options
 }
@@ -57,6 +59,7 @@ func Register(r *action.Registry, c *outbound.Client, o Options) error {
 			return stepwell.Invalid("known are https, http, ssh and file", "git.protocols: %q is not a protocol", name)
 		}
 	}
+	o.Pause = cmp.Or(o.Pause, time.Second)
 	o.MaxBytes, o.CacheBytes = cmp.Or(o.MaxBytes, 2<<30), cmp.Or(o.CacheBytes, 10<<30)
 	if o.Cache == "" {
 		dir, err := os.UserCacheDir()
@@ -215,7 +218,11 @@ func (h *handler) Run(ctx context.Context, call *action.Call) (_ any, err error)
 	if err != nil {
 		return nil, err
 	}
-	value, err := programs.Command(ctx, dir, "STEPWELL_COMMIT="+commit)
+	env := []string{"STEPWELL_COMMIT=" + commit}
+	if programs.Confined() {
+		env = append(env, "GIT_CONFIG_NOSYSTEM=1") // which it may not read; git then ends
+	}
+	value, err := programs.Command(ctx, dir, env...)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package git_test
 import (
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"net/http"
 	"net/http/cgi"
 	"net/http/httptest"
@@ -14,11 +13,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/action/actiontest"
-	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/action/outbound"
 )
@@ -168,6 +167,7 @@ func newRig(t *testing.T, o git.Options, out outbound.Options) *rig {
 	if o.Cache == "" {
 		o.Cache = filepath.Join(t.TempDir(), "cache")
 	}
+	o.Pause = time.Millisecond
 	client, err := outbound.New(out)
 	if err != nil {
 		t.Fatal(err)
@@ -209,6 +209,3 @@ func succeeds(t *testing.T, got actiontest.Result) params {
 	}
 	return got.Outputs
 }
-
-var _ = errors.Join
-var _ = builtin.Options{}

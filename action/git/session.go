@@ -283,11 +283,11 @@ func (s *session) ask(ctx context.Context, to reach, t builtin.Tool, args ...str
 		if a, err = s.git(ctx, to, t, args...); err != nil || a.code == 0 {
 			return a, err
 		}
-		if err = s.diagnose(verb(args), a.stderr); action.IsFail(err) || try == tries {
+		if err = s.diagnose(verb(args), a.stderr); action.IsFail(err) || try == tries || refusesID(a.stderr) {
 			return a, err
 		}
 		s.call.Host.Log(slog.LevelWarn, "trying again: "+err.Error())
-		if err := action.Pause(ctx, time.Duration(try)*time.Second); err != nil {
+		if err := action.Pause(ctx, time.Duration(try)*s.h.o.Pause); err != nil {
 			return a, err
 		}
 	}
