@@ -75,17 +75,16 @@ func (h *handler) checkOut(ctx context.Context, call *action.Call, p *params, pr
 	defer cancel(nil)
 	s := &session{h: h, call: call, p: p, programs: programs, tree: tree}
 	defer s.close()
-	if err := s.open(ctx); err != nil {
-		return "", err
-	}
 	begin := time.Now()
 	w := watch(ctx, cancel, h.o.MaxBytes)
-	commit, err = s.fetchAndCheckOut(ctx, w)
+	if err = s.open(ctx); err == nil {
+		commit, err = s.fetchAndCheckOut(ctx, w)
+	}
 	if grown := w.end(); grown != nil && err == nil {
 		err = grown
 	}
-	if cause, ours := errors.AsType[*stepwell.Error](context.Cause(ctx)); ours && err != nil && ctx.Err() != nil {
-		return "", limited(cause)
+	if err != nil && ctx.Err() != nil {
+		return "", stopped(ctx)
 	}
 	if err == nil {
 		call.Log(fmt.Sprintf("%s is commit %s, checked out in %.1f s", p.Ref, commit, time.Since(begin).Seconds()))
@@ -93,12 +92,19 @@ func (h *handler) checkOut(ctx context.Context, call *action.Call, p *params, pr
 	return commit, err
 }
 
-// limited is a limit that ended the work: that of bytes holds the next time too.
-func limited(cause *stepwell.Error) error {
-	if cause.Code == stepwell.CodeLimit {
-		return action.Fail(cause)
+// stopped says why the work was ended. The limit of bytes holds the next time too.
+func stopped(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if limit, ok := errors.AsType[*stepwell.Error](cause); ok && limit.Code == stepwell.CodeLimit {
+		return action.Fail(limit)
+	} else if ok {
+		return limit
 	}
-	return cause
+	code := stepwell.CodeCancelled
+	if errors.Is(cause, context.DeadlineExceeded) {
+		code = stepwell.CodeTimeout
+	}
+	return &stepwell.Error{Code: code, Message: "fetching and checking out was stopped", Err: cause}
 }
 
 func (s *session) open(ctx context.Context) (err error) {
