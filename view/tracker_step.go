@@ -105,7 +105,7 @@ func (t *Tracker) start(key string, f *flight, at time.Time) {
 // found is the attempt that e tells of. The stream does not tell that the steps of a segment are dispatched, and tells it of
 // others by their number when it is asked before they have a name.
 func (t *Tracker) found(e *Event, l *line, is kin, f *flight) *flight {
-	switch inside := is != itself || l.parent != nil; {
+	switch inside := is != itself || l.inside; {
 	case f != nil:
 	case !inside && l.stream && t.streams:
 		f = t.queue(e, l, is, nil)

@@ -244,3 +244,19 @@ func TestPictureOfStream(t *testing.T) {
 		t.Error(picture(drawn))
 	}
 }
+
+// A handler has no name in the stream until it has ended, if the stream is read before it is told: its start is shown then.
+func TestStartOfUnnamedHandler(t *testing.T) {
+	d, problems := definition.Parse([]byte(watched), definition.ParseOptions{})
+	if err := problems.Err(); err != nil {
+		t.Fatal(err)
+	}
+	out := &bytes.Buffer{}
+	tr := New(d, Options{Out: out})
+	tr.Apply(&Event{At: time.Now(), Type: "step", Execution: "x", Step: "#5", State: stepwell.StepQueued}, nil)
+	tr.Apply(&Event{At: time.Now(), Type: "step", Execution: "x", Step: "finally.tidy", State: stepwell.StepCompleted}, nil)
+	tr.Close()
+	if got := out.String(); !strings.Contains(got, "started   finally.tidy") || !strings.Contains(got, "completed finally.tidy") {
+		t.Error(got)
+	}
+}
