@@ -286,7 +286,7 @@ func (l *lessonsLoad) watchQueue(ctx context.Context, s *server) error {
 			return fmt.Errorf("the queue: %w", err)
 		}
 		for i := range list.Data {
-			if run := &list.Data[i]; run.Status != "queued" && run.Status != "running" || len(run.Steps) != len(lessonSteps) {
+			if run := &list.Data[i]; run.Status != "queued" && run.Status != "running" || run.Lesson.Project.ID == l.project && len(run.Steps) != len(lessonSteps) {
 				return fmt.Errorf("the queue has run %s of %d steps, which is %s", run.ID, len(run.Steps), run.Status)
 			}
 		}
