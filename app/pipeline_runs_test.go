@@ -317,16 +317,18 @@ func TestPipelineRunPauseStopStart(t *testing.T) {
 	}
 }
 
-// A step that is restarted while it runs, twice at once, and while the run is being cancelled: its late result is dropped.
-func TestPipelineRunRestartRaces(t *testing.T) {
+// A restart while the step runs, twice at once: the step begins anew, the earlier results stay, and the late result of the old attempt, which
+// does not hear of its cancellation, is dropped.
+func TestRestartTwiceWhileTheStepRunsAndItsLateResult(t *testing.T) {
 	s := serveLessons(t, t.TempDir()+"/d.db", 1, nil)
 	defer s.stop()
-	late, began := make(chan struct{}), make(chan int, 1)
-	s.steps.on("outline", func(_ context.Context, attempt int) (any, error) { // it does not hear of its cancellation
+	late, began, ended := make(chan struct{}), make(chan int, 1), make(chan struct{})
+	s.steps.on("outline", func(_ context.Context, attempt int) (any, error) {
+		defer close(ended)
 		began <- attempt
 		select {
 		case <-late:
-		case <-time.After(time.Minute):
+		case <-time.After(20 * time.Second):
 		}
 		return map[string]any{"result": "late"}, nil
 	})
@@ -343,25 +345,46 @@ func TestPipelineRunRestartRaces(t *testing.T) {
 		})
 	}
 	g.Wait()
-	x = s.shows(x.ID, "done: done done done")
-	close(late) // the old attempt ends now
+	s.shows(x.ID, "done: done done done")
+	close(late)
+	<-ended
 	for range 20 {
 		if _, x = s.do("GET", "/"+x.ID, ""); string(x.Steps[1].Result) != `"new"` || x.Status != "done" {
 			t.Fatalf("after the late result: %s %s", x.Status, x.Steps[1].Result)
 		}
 	}
+	if n := s.steps.calls(x.ID, "transcribe"); n != 1 {
+		t.Errorf("transcribe ran %d times", n)
+	}
+}
 
-	gate := s.gate("quiz")
-	x = s.start("l0000")
-	<-gate.began
+// A restart during a cancel is refused until the run has ended, and then goes on with the results of the steps before it.
+func TestRestartDuringCancel(t *testing.T) {
+	s := serveLessons(t, t.TempDir()+"/d.db", 1, nil)
+	defer s.stop()
+	leave, began := make(chan struct{}), make(chan int, 1)
+	s.steps.on("quiz", func(ctx context.Context, attempt int) (any, error) { // it takes its time to stop
+		began <- attempt
+		<-ctx.Done()
+		<-leave
+		return nil, ctx.Err()
+	})
+	x := s.start("l0000")
+	<-began
 	if code, _ := s.request("POST", "/api/v1/executions/"+x.ID+"/cancel"); code != http.StatusOK {
 		t.Fatal(code)
 	}
+	step := fmt.Sprintf(`{"step_id":%q}`, x.ID+":2")
+	if code, _ := s.do("POST", "/"+x.ID+"/restart", step); code != http.StatusConflict {
+		t.Errorf("restart while it is cancelled: %d", code)
+	}
+	close(leave)
 	x = s.shows(x.ID, "failed: done done failed")
 	if x.State.Reason != "cancelled" {
 		t.Errorf("state: %+v", x.State)
 	}
-	if code, _ := s.do("POST", "/"+x.ID+"/restart", fmt.Sprintf(`{"step_id":%q}`, x.ID+":2")); code != http.StatusOK {
+	gate := s.gate("quiz")
+	if code, _ := s.do("POST", "/"+x.ID+"/restart", step); code != http.StatusOK {
 		t.Fatal(code)
 	}
 	<-gate.began
