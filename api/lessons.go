@@ -8,6 +8,7 @@ import (
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/stepwell/stepwell/project"
+	"github.com/stepwell/stepwell/store"
 	media "github.com/stepwell/stepwell/upload"
 )
 
@@ -48,6 +49,7 @@ func (k *lessons) serve(s *server) {
 		s.refuse(w, r, err)
 	}
 	k.kindOf.serve(s)
+	k.usage("lesson.usage", store.UsageOfLesson)
 	k.raw("lesson.media", "lesson_id", k.media.Serve, served)
 	k.raw("lesson.media.options", "lesson_id", func(w http.ResponseWriter, r *http.Request, _ string) { k.media.Options(w, r) }, empty)
 	k.raw("lesson.media.set", "lesson_id", k.set, k.describeSet)

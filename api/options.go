@@ -26,6 +26,8 @@ type Store interface {
 	// Definition is a snapshot by its hash.
 	Definition(ctx context.Context, hash []byte) ([]byte, error)
 	AuditEntries(ctx context.Context, f store.AuditFilter) ([]store.AuditEntry, error)
+	// UsageOf is a sum of usage (store.UsageOfLesson …).
+	UsageOf(ctx context.Context, kind, id string) (stepwell.Spending, error)
 	OutsideWork(ctx context.Context, execution int64, after store.OutsideWork, limit int) ([]store.OutsideWork, error)
 }
 

@@ -46,6 +46,7 @@ func (p *pipelines) serve(s *server) {
 	handle(s, "pipeline.versions", p.versions, hides[PipelineVersion](s), listed[PipelineVersion](s, "VersionList", "versions"))
 	handle(s, "pipeline.version", p.version, hides[PipelineVersion](s))
 	handle(s, "pipeline.diff", p.diff)
+	p.usage()
 	for id, do := range map[string]versionChange{"pipeline.version.activate": (*pipeline.Library).Activate, "pipeline.version.archive": archive(true), "pipeline.version.unarchive": archive(false)} {
 		handle(s, id, p.changing(do), hides[PipelineVersion](s))
 	}

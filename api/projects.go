@@ -78,6 +78,7 @@ func (k *projects) serve(s *server) {
 	k.server = s
 	k.kindOf.serve(s)
 	one := s.named("project_id")
+	k.usage("project.usage", store.UsageOfProject)
 	handle(s, "project.tags", func(ctx context.Context, _ *struct{}) (*answer[ProjectTagList], error) {
 		tags, err := k.list.Tags(ctx)
 		return reply(ProjectTagList{tags}, err)

@@ -206,6 +206,9 @@ func endOf(s *store.Step) int64 {
 	return s.Ended
 }
 
+// UsageOf is a sum as runs show it.
+func UsageOf(s stepwell.Spending) Usage { return usageOf(s.Usage, s.Cost) }
+
 func usageOf(u stepwell.Usage, cost int64) Usage {
 	return Usage{InputTokens: u.InputTokens, OutputTokens: u.OutputTokens, AudioSeconds: float64(u.AudioMillis) / 1000, Cost: Cost(cost)}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/stepwell/stepwell/api"
 )
@@ -81,6 +82,21 @@ func (c *Client) Lessons() LessonObjects { return LessonObjects{c, at("lessons")
 // ProjectProgress tells how far a project is: CodeNotFound.
 func (c *Client) ProjectProgress(ctx context.Context, id string) (*api.ProjectProgress, error) {
 	return get[api.ProjectProgress](ctx, c, at("projects", id, "progress"), nil)
+}
+
+// ProjectUsage tells what models have used for the lessons of a project: CodeNotFound.
+func (c *Client) ProjectUsage(ctx context.Context, id string) (*api.UsageSum, error) {
+	return get[api.UsageSum](ctx, c, at("projects", id, "usage"), nil)
+}
+
+// LessonUsage tells what models have used for a lesson: CodeNotFound.
+func (c *Client) LessonUsage(ctx context.Context, id string) (*api.UsageSum, error) {
+	return get[api.UsageSum](ctx, c, at("lessons", id, "usage"), nil)
+}
+
+// VersionUsage tells what models have used in runs of a version of a pipeline: CodeNotFound.
+func (c *Client) VersionUsage(ctx context.Context, pipeline string, version int) (*api.UsageSum, error) {
+	return get[api.UsageSum](ctx, c, at("pipelines", pipeline, "versions", strconv.Itoa(version), "usage"), nil)
 }
 
 // CountItems counts processed items of a project. Without keys every call counts, so one whose answer is lost may have counted.

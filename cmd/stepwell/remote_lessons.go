@@ -27,6 +27,7 @@ func (p *program) newLessonsCommand() *cobra.Command {
 		p.sending("create ID", "Create a lesson", "POST", func([]string) string { return pathTo("lessons") }, &memberFlags{members: create, first: "id"}, "id", "Created lesson %s."),
 		p.updating(r, "Change the name or the tag of a lesson", &memberFlags{members: fields}, "id", "Updated lesson %s."),
 		p.newLessonUpload(),
+		p.newUsage(r, "usage ID", "Show what models have used for a lesson"),
 		p.deleting(r, "Delete a lesson and its media"))
 }
 

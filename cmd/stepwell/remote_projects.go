@@ -28,6 +28,7 @@ func (p *program) newProjectsCommand() *cobra.Command {
 		p.updating(r, "Change the name or the tags of a project", &memberFlags{members: fields}, "id", "Updated project %s."),
 		tagged,
 		p.newProjectProgress(r),
+		p.newUsage(r, "usage ID", "Show what models have used for the lessons of a project"),
 		p.sending("total ID TOTAL", "Set the number of items", "PUT", under("total"), &argumentFlags{member: "total"}, "project_id", "Set the total of project %s."),
 		p.sending("discovered ID TOTAL", "Say that all items are found, and how many", "POST", under("discovered"), &argumentFlags{member: "total"}, "project_id", "All items of project %s are found."),
 		p.sending("status ID STATUS", "Set the status; nothing but a reset leaves DONE", "PUT", under("status"), &argumentFlags{member: "status"}, "project_id", "Set the status of project %s."),
@@ -39,6 +40,21 @@ func (p *program) newProjectsCommand() *cobra.Command {
 func (p *program) newProjectProgress(r *resource) *cobra.Command {
 	return p.asking("progress ID", "Show how far a project is", func(ctx context.Context, q *request) error {
 		o, err := q.call(ctx, "GET", r.at(q.args[0], "progress"), nil, nil)
+		if err != nil {
+			return err
+		}
+		return p.shown(q.connection, o, "")
+	})
+}
+
+// newUsage makes the command that shows a sum of usage: of an object, or of a version of it.
+func (p *program) newUsage(r *resource, use, short string) *cobra.Command {
+	return p.asking(use, short, func(ctx context.Context, q *request) error {
+		about := []string{"usage"}
+		if len(q.args) > 1 {
+			about = []string{"versions", q.args[1], "usage"}
+		}
+		o, err := q.call(ctx, "GET", r.at(q.args[0], about...), nil, nil)
 		if err != nil {
 			return err
 		}
