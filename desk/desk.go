@@ -157,6 +157,8 @@ type attempt struct {
 	worker   string    // that
 	settling bool      // an outcome is being reported
 	given    bool      // to a worker, at some time
+	named    bool      // by its holder
+	unheard  int       // times that it was given to a worker that did not get it
 	claimed  bool      // recorded as running by its holder
 	told     bool      // its holder has been told that it is revoked
 	misfit   bool      // whoever took it from a list cannot run it

@@ -110,6 +110,41 @@ func TestDies(t *testing.T) {
 	n.books(x, 1)
 }
 
+// An answer that is lost on its way loses no worker: the attempt is given again, as it was, when its worker has lived on for a lease and
+// has not named it. One that is never named is taken for one that kills its worker in the end.
+func TestAnswerLost(t *testing.T) {
+	n := newNode(t, dbOf(t), desk.Options{}, never("t.far"))
+	c := client{n: n, name: "w1"}.join("t.far")
+	n.begin(one)
+	first := c.task()
+	for again := range 3 {
+		for range 3 {
+			n.pass(5 * time.Second)
+			c.turn(wire.Turn{})
+		}
+		n.pass(time.Second)
+		if got := c.task(); got.ID != first.ID {
+			t.Fatalf("given for the %d. time: %+v, first %+v", again+2, got.ID, first.ID)
+		}
+	}
+	for range 3 {
+		n.pass(5 * time.Second)
+		c.turn(wire.Turn{})
+	}
+	n.pass(time.Second)
+	second := c.task()
+	if second.StepID != first.StepID || second.Epoch <= first.Epoch {
+		t.Errorf("first %+v, then %+v", first.ID, second.ID)
+	}
+	for range 4 { // this one is named
+		n.pass(5 * time.Second)
+		if got := c.turn(wire.Turn{Holding: []wire.ID{second.ID}, Want: 1}).Tasks; len(got) != 0 {
+			t.Fatalf("given again: %+v", got)
+		}
+	}
+	c.report(completed(second, `{}`))
+}
+
 // A step that kills its workers fails with their names.
 func TestPoison(t *testing.T) {
 	n := newNode(t, dbOf(t), desk.Options{}, never("t.far"))

@@ -15,6 +15,7 @@ const (
 	maxSessions    = 10_000
 	maxConcurrency = 10_000
 	maxCredit      = 1024  // held attempts without an outcome above a worker's concurrency
+	maxUnheard     = 3     // times that an attempt is given again, because no answer that carried it arrived
 	callRate       = 5_000 // calls a second that carry nothing, and twice that at once
 	sessionsLast   = 8     // leases without a word; then a worker that holds nothing is forgotten
 	instanceMark   = 8     // bytes of its instance that are in the name of a second process
@@ -36,6 +37,7 @@ type session struct {
 	cancels         map[string]bool // actions whose work outside it can stop
 	concurrency     int
 	seen            time.Time
+	steady          time.Time // since when one process has been speaking without a long pause
 	held            map[*attempt]bool
 	settling        int           // of held
 	holding         map[id]bool   // as last told
@@ -63,7 +65,10 @@ func (s *session) bell() chan struct{} {
 }
 
 // spend counts a call, unless there are too many.
-func (s *session) spend(now time.Time) error {
+func (s *session) spend(now time.Time, lease time.Duration) error {
+	if now.Sub(s.seen) > lease*2/3 {
+		s.steady = now
+	}
 	s.tokens = min(2*callRate, s.tokens+now.Sub(s.seen).Seconds()*callRate)
 	s.seen = now
 	if s.tokens < 1 {
@@ -184,6 +189,9 @@ func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 		s = &session{name: name, held: map[*attempt]bool{}, seen: d.o.Now(), tokens: 2 * callRate}
 		d.sessions[name] = s
 	}
+	if in.Instance == "" || in.Instance != s.instance {
+		s.steady = d.o.Now() // another process, for all that is known
+	}
 	if in.Instance != "" {
 		s.instance = in.Instance
 	}
@@ -199,8 +207,8 @@ func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 	for _, name := range in.Queues {
 		s.queues[name] = true
 	}
-	s.ring()               // it may serve more than it did
-	_ = s.spend(d.o.Now()) // a join is never too many
+	s.ring()                          // it may serve more than it did
+	_ = s.spend(d.o.Now(), d.o.Lease) // a join is never too many
 	return s, d.renew(s, in.Holding)
 }
 
@@ -216,7 +224,7 @@ func (d *Desk) session(caller Caller, name, instance string) (*session, error) {
 		return nil, stepwell.Errorf(stepwell.CodeForbidden, "", "worker %s is somebody else's", name)
 	}
 	s.caller.Secure = s.caller.Secure && caller.Secure
-	return s, s.spend(d.o.Now())
+	return s, s.spend(d.o.Now(), d.o.Lease)
 }
 
 // renew takes in what a worker says that it holds. The caller holds the lock.
@@ -254,8 +262,15 @@ func (d *Desk) adopt(a *attempt, s *session) bool {
 	default:
 		return false
 	}
-	a.until = d.o.Now().Add(d.o.Lease)
+	a.named, a.until = true, d.o.Now().Add(d.o.Lease)
 	return true
+}
+
+// unheard reports whether an attempt was given to a worker that lives and does not know of it: the answer that carried it was lost. A
+// worker names all that it holds three times in a lease. The caller holds the lock.
+func (d *Desk) unheard(a *attempt) bool {
+	s := a.holder
+	return !a.named && !a.claimed && a.unheard < maxUnheard && s.steady.Before(a.since) && s.seen.Sub(a.since) > d.o.Lease*2/3
 }
 
 // hold gives an attempt to a worker. The caller holds the lock.
@@ -263,7 +278,7 @@ func (d *Desk) hold(a *attempt, s *session, lease queue.Lease) {
 	d.count(a, -1)
 	d.unlist(a)
 	now := d.o.Now()
-	a.state, a.holder, a.lease, a.given, a.since, a.until = held, s, lease, true, now, now.Add(d.o.Lease)
+	a.state, a.holder, a.lease, a.given, a.named, a.since, a.until = held, s, lease, true, false, now, now.Add(d.o.Lease)
 	s.held[a] = true
 	s.revoked = s.revoked || a.revoked
 }

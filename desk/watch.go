@@ -97,6 +97,9 @@ func (d *Desk) sweep(now time.Time) {
 	for _, a := range d.attempts {
 		switch {
 		case a.settling:
+		case a.state == held && now.After(a.until) && d.unheard(a):
+			a.unheard++
+			d.putBack(a)
 		case a.state == held && now.After(a.until):
 			d.lose(a)
 		case a.state == held && a.remote != nil && now.Sub(a.since) > a.remote.Timeout()+2*d.o.Lease:
