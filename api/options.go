@@ -110,6 +110,8 @@ type Options struct {
 	Meter     *meter.Meter
 	// Workers serves workers in other processes. Defaults to none.
 	Workers Workers
+	// Plugins lists the programs beside the server that bring actions. Defaults to none.
+	Plugins func() []Plugin
 	// Redact hides secrets. Defaults to sealed values only.
 	Redact Redactor
 	// Origins are those (such as https://ui.example.org) whose pages browsers let use the API, streams included.
@@ -166,6 +168,9 @@ func (o *Options) validate() error {
 
 // complete fills in the defaults.
 func (o *Options) complete() {
+	if o.Plugins == nil {
+		o.Plugins = func() []Plugin { return nil }
+	}
 	if o.Workers == nil {
 		o.Workers = noWorkers{}
 	}

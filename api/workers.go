@@ -38,6 +38,26 @@ type WorkerList struct {
 	Workers []Worker `json:"workers" nullable:"false"`
 }
 
+// Plugin is a program beside the server that brings actions, started and watched by it.
+type Plugin struct {
+	Name        string   `json:"name"`
+	State       string   `json:"state" enum:"starting,running,waiting,failing,stopped" doc:"waiting: it has ended and is started again; failing: it has ended five times within a minute, or has not joined."`
+	PID         int      `json:"pid,omitempty" doc:"Of its process."`
+	Since       Time     `json:"since" doc:"Since when it has been in the state."`
+	Restarts    int      `json:"restarts"`
+	Error       string   `json:"error,omitempty" doc:"How it ended last, while it does not run."`
+	Version     string   `json:"version,omitempty" doc:"What the program says."`
+	Worker      string   `json:"worker,omitempty" doc:"Its name as a worker."`
+	Concurrency int      `json:"concurrency" doc:"How many steps it runs at once."`
+	Held        int      `json:"held" doc:"How many it has."`
+	Actions     []string `json:"actions" nullable:"false"`
+}
+
+// PluginList lists plugins.
+type PluginList struct {
+	Plugins []Plugin `json:"plugins" nullable:"false"`
+}
+
 // noWorkers are those of a server that serves none.
 type noWorkers struct{}
 
@@ -67,6 +87,9 @@ func (s *server) workers() {
 	s.nameProtocol()
 	handle(s, "worker.list", func(context.Context, *struct{}) (*answer[WorkerList], error) {
 		return reply(WorkerList{append([]Worker{}, s.o.Workers.List()...)}, nil)
+	})
+	handle(s, "plugin.list", func(context.Context, *struct{}) (*answer[PluginList], error) {
+		return reply(PluginList{append([]Plugin{}, s.o.Plugins()...)}, nil)
 	})
 	handle(s, "worker.drain", func(_ context.Context, in *struct {
 		Name string `path:"name" maxLength:"200"`

@@ -170,8 +170,18 @@ func (s *Server) closeRedis() error {
 	return s.closeLists()
 }
 
-// runPools runs the local pool and the worker of the lists until both have ended.
+// runPools runs the local pool, the plugins and the worker of the lists until all have ended.
 func (s *Server) runPools(ctx context.Context) error {
+	plugged := make(chan struct{})
+	go func() { s.plugins.Run(ctx); close(plugged) }()
+	err := s.runOwn(ctx)
+	s.plugins.Drain()
+	<-plugged
+	return err
+}
+
+// runOwn runs the local pool and the worker of the lists until both have ended.
+func (s *Server) runOwn(ctx context.Context) error {
 	own := s.workers.own
 	if own == nil {
 		return s.pool.Run(ctx)
@@ -191,6 +201,7 @@ func (s *Server) runPools(ctx context.Context) error {
 // drainPools lets running steps finish.
 func (s *Server) drainPools() {
 	s.workers.desk.Stop()
+	s.plugins.Drain()
 	if s.workers.own != nil {
 		s.workers.own.Drain()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/plugin"
 	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/trigger/event/redisource"
 )
@@ -58,6 +59,8 @@ type ServerOptions struct {
 	Lists redisq.Options
 	// Sources are the Redis streams and channels that events are taken from, by name. Defaults to none.
 	Sources map[string]redisource.Source
+	// Plugins are programs beside the server that bring actions, by name. Defaults to none.
+	Plugins map[string]plugin.Program
 	// Retention says for how long things are kept. Defaults to for good.
 	Retention Retention
 }
@@ -94,6 +97,7 @@ type Server struct {
 	parts
 	confinement confinement
 	workers     workers
+	plugins     *plugin.Supervisor
 	sources     *redisource.Reader // nil: none
 	o           ServerOptions
 	listener    net.Listener
@@ -131,7 +135,7 @@ func NewServer(ctx context.Context, o ServerOptions) (_ *Server, err error) {
 		s.listener, err = listen(ctx, &s.o)
 	}
 	if err == nil {
-		err = errors.Join(s.attachDesk(ctx), s.build(ctx))
+		err = errors.Join(s.attachDesk(ctx), s.buildPlugins(), s.build(ctx))
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -156,7 +160,7 @@ func (s *Server) Ready() error {
 
 // Close lets go of everything. Call it after Run has returned.
 func (s *Server) Close() error {
-	return errors.Join(s.closeListener(), s.closeProgress(), s.App.Close(), s.closeRedis())
+	return errors.Join(s.closeListener(), s.plugins.Close(), s.closeProgress(), s.App.Close(), s.closeRedis())
 }
 
 func (s *Server) closeListener() error {

@@ -189,7 +189,7 @@ func (s *Server) buildAPI(context.Context) error {
 	s.sidecar = newSidecar(s.o.Services.DaprPort)
 	o := s.apiOptions()
 	o.Auth, o.Callbacks, o.Meter, o.Origins, o.Hosts, o.ClientAddr, o.Limit = s.auth, s.callbacks, s.meter, s.o.Access.Origins, s.hosts(), s.proxies.ClientAddr, s.limiter
-	o.Workers = s.workersAPI()
+	o.Workers, o.Plugins = s.workersAPI(), s.pluginsAPI
 	o.Vitals, o.Observe, o.Link, o.MaxBody, o.Stopping = s.vitals, s.requested, s.linked, s.o.MaxBody, s.closing
 	h, err := api.New(o)
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *Server) vitals() api.Vitals {
 	if err := s.Ready(); err != nil {
 		v.Unready = reason(err).Message
 	}
-	v.Degraded = s.listsAway()
+	v.Degraded = s.listsAway() || s.plugins.Failing() != ""
 	if s.state.Load() != ready {
 		v.Scheduler, v.Draining = "stopped", true
 	}

@@ -86,6 +86,7 @@ func (s *Server) begin(acting *loopGroup) error {
 		}
 		return fmt.Errorf("recovery: %w", err)
 	}
+	s.awaitPlugins(acting.ctx)
 	acting.start("requests", s.watch)
 	s.startRoles(acting)
 	s.state.CompareAndSwap(starting, ready)

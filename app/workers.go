@@ -21,6 +21,7 @@ import (
 	"github.com/stepwell/stepwell/engine"
 	"github.com/stepwell/stepwell/fleet"
 	"github.com/stepwell/stepwell/plan"
+	"github.com/stepwell/stepwell/plugin"
 	"github.com/stepwell/stepwell/queue"
 	"github.com/stepwell/stepwell/queue/redisq"
 	"github.com/stepwell/stepwell/resource"
@@ -181,7 +182,7 @@ func (s *Server) gone(worker string) bool {
 		w.pools = p
 	}
 	if s.node == nil {
-		worker = strings.TrimSuffix(worker, ownLists)
+		worker = strings.TrimSuffix(worker[strings.LastIndexByte(worker, '@')+1:], ownLists) // plugins end with their server
 	}
 	return w.pools.names[worker] || worker == "" && !w.pools.joined
 }
@@ -299,15 +300,16 @@ func sameJSON(a, b []byte) bool {
 // forecast explains steps that wait for a worker which serves their action.
 type forecast struct {
 	api.Forecast
-	desk *desk.Desk
-	node *node // nil: none
+	desk    *desk.Desk
+	node    *node // nil: none
+	plugins *plugin.Supervisor
 }
 
 func (s *Server) forecast() api.Forecast {
 	if s.workers.desk == nil {
 		return s.control()
 	}
-	return forecast{s.control(), s.workers.desk, s.node}
+	return forecast{s.control(), s.workers.desk, s.node, s.plugins}
 }
 
 // Why implements api.Forecast.
@@ -318,7 +320,7 @@ func (f forecast) Why(ctx context.Context, id, step string) ([]engine.Reason, er
 	}
 	unserved := f.desk.Unserved(id)
 	if name, ok := unserved[step]; ok && len(reasons) > 0 && reasons[0].Code == engine.WhyQueued {
-		reasons[0].Message = waitsFor(name) + strings.TrimPrefix(reasons[0].Message, "waits for a worker")
+		reasons[0].Message = f.waitsFor(name) + strings.TrimPrefix(reasons[0].Message, "waits for a worker")
 	}
 	if name := f.desk.ListOf(id, step); name != "" && len(reasons) > 0 && reasons[0].Code == engine.WhyQueued {
 		reasons[0].Message = "waits in the Redis list " + name + ": no worker has taken it from there"
@@ -333,14 +335,17 @@ func (f forecast) Why(ctx context.Context, id, step string) ([]engine.Reason, er
 			if len(reasons) > 20 {
 				break
 			}
-			reasons = append(reasons, engine.Reason{Code: engine.WhyQueued, Message: key + " " + waitsFor(name), Steps: []string{key}})
+			reasons = append(reasons, engine.Reason{Code: engine.WhyQueued, Message: key + " " + f.waitsFor(name), Steps: []string{key}})
 		}
 	}
 	return reasons, nil
 }
 
-// waitsFor says which worker is missing for an action.
-func waitsFor(action string) string {
+// waitsFor says which worker or plugin is missing for an action.
+func (f forecast) waitsFor(action string) string {
+	if text := f.plugins.Explain(action); text != "" {
+		return text
+	}
 	if action == plan.SegmentAction {
 		return "waits for a worker that runs streams: one of its queue whose streams.shared is the server's"
 	}

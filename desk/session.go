@@ -3,6 +3,7 @@ package desk
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/stepwell/stepwell"
@@ -26,6 +27,27 @@ type Caller struct {
 	ID     string // identity, "" where there are none
 	Secure bool   // nobody can listen to the link: TLS, or this machine itself
 	Listed bool   // it serves all queues that are in lists, whichever it names
+	// Of a program that the node has started itself (package plugin); it is told of no other nodes. Default to none.
+	Name        string // its one session's, whatever it asks for
+	Prefix      string // begins the names of all of its actions
+	Concurrency int    // the most steps at once, whatever it asks for; 0: any
+}
+
+// admit applies what the node has fixed of a program that it has started. CodeForbidden for actions outside of its namespace.
+func (c *Caller) admit(in *wire.Join) error {
+	if c.Name == "" {
+		return nil
+	}
+	for i := range in.Actions {
+		if name := in.Actions[i].Name; !strings.HasPrefix(name, c.Prefix) || name == c.Prefix {
+			return stepwell.Errorf(stepwell.CodeForbidden, "a plugin's actions are named after it", "the action %q is not named %sNAME", stepwell.Head(name, wire.MaxName), c.Prefix)
+		}
+	}
+	in.Worker = c.Name
+	if c.Concurrency > 0 {
+		in.Concurrency = min(in.Concurrency, c.Concurrency)
+	}
+	return nil
 }
 
 // session is a worker elsewhere. The desk's lock guards it.
@@ -143,6 +165,10 @@ func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Jo
 			return nil, stepwell.Invalid("", "actions[%d] has a name of %d bytes, not 1 to %d", i, n, wire.MaxName)
 		}
 	}
+	asked := in.Worker
+	if err := caller.admit(in); err != nil {
+		return nil, err
+	}
 	if err := d.o.Announce(ctx, in.Worker, in.Actions); err != nil {
 		return nil, err
 	}
@@ -152,12 +178,18 @@ func (d *Desk) join(ctx context.Context, caller Caller, in *wire.Join) (*wire.Jo
 		return nil, err
 	}
 	d.retryCancels(in.Actions)
-	out := &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Address: d.o.Address(), Streams: d.p.Streams}
-	d.mu.Lock()
-	out.Nodes, s.nodes = append([]string{}, d.nodes...), d.nodesNo
-	d.mu.Unlock()
-	if s.name != in.Worker {
+	out := &wire.Joined{Node: d.o.Node, LeaseSeconds: d.o.Lease.Seconds(), Nodes: []string{}}
+	if s.name != asked {
 		out.Worker = s.name
+	}
+	if caller.Name != "" {
+		return out, nil
+	}
+	out.Address, out.Streams = d.o.Address(), d.p.Streams
+	d.mu.Lock()
+	out.Nodes, s.nodes = append(out.Nodes, d.nodes...), d.nodesNo
+	d.mu.Unlock()
+	if s.name != asked {
 		d.o.Log.Warn("two processes work under one name: the second has a name of its own", "worker", in.Worker, "second", s.name)
 	}
 	return out, nil
@@ -183,6 +215,8 @@ func (d *Desk) seat(caller Caller, in *wire.Join) (*session, error) {
 	switch {
 	case s != nil && s.caller.ID != caller.ID:
 		return nil, stepwell.Errorf(stepwell.CodeForbidden, "choose another name", "worker %s is somebody else's", name)
+	case caller.Name != "" && name != caller.Name:
+		return nil, stepwell.Errorf(stepwell.CodeConflict, "one process of a plugin joins", "the plugin has joined already")
 	case s == nil && len(d.sessions) >= maxSessions:
 		return nil, stepwell.Errorf(stepwell.CodeLimit, "", "%d workers have joined already", maxSessions)
 	case s == nil:
@@ -251,6 +285,8 @@ func (d *Desk) renew(s *session, list []wire.ID) error {
 // holds the lock.
 func (d *Desk) adopt(a *attempt, s *session) bool {
 	switch {
+	case !strings.HasPrefix(a.task.Step.Action, s.caller.Prefix): // the steps of others, whatever it says
+		return false
 	case a.state == held && a.holder == s:
 	case a.state == offered:
 		d.markTaken(a)
@@ -349,6 +385,45 @@ func (d *Desk) pushAgain(a *attempt) {
 	} // else the process ends
 }
 
+// Lease is Options.Lease.
+func (d *Desk) Lease() time.Duration { return d.o.Lease }
+
+// Heard is when the desk last heard of a caller that has joined; the zero time: it has not.
+func (d *Desk) Heard(caller string) (at time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.sessions {
+		if s.caller.ID == caller && len(s.actions) > 0 {
+			at = s.seen
+		}
+	}
+	return at
+}
+
+// Lose ends the session of a program that has ended: what it held is lost at once, without waiting for its lease.
+func (d *Desk) Lose(caller string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, s := range d.sessions {
+		if s.caller.ID != caller {
+			continue
+		}
+		for a := range s.held {
+			if !a.settling {
+				d.lose(a)
+			}
+		}
+		d.end(s)
+	}
+}
+
+// end forgets a session. The caller holds the lock.
+func (d *Desk) end(s *session) {
+	delete(d.sessions, s.name)
+	s.ring()
+	d.loseCancels(s)
+}
+
 // leave ends a session in order: what it holds has not been lost.
 func (d *Desk) leave(_ context.Context, s *session) {
 	d.mu.Lock()
@@ -362,7 +437,5 @@ func (d *Desk) leave(_ context.Context, s *session) {
 			d.putBack(a)
 		}
 	}
-	delete(d.sessions, s.name)
-	s.ring()
-	d.loseCancels(s)
+	d.end(s)
 }

@@ -65,7 +65,7 @@ func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duratio
 		out.Cancels = d.drawCancels(s)
 		fresh = fresh || len(out.Cancels) > 0
 		out.Drain = s.draining
-		if s.nodes != d.nodesNo {
+		if s.nodes != d.nodesNo && s.caller.Name == "" {
 			out.Nodes, s.nodes, fresh = d.nodes, d.nodesNo, true
 		}
 		d.mu.Unlock()

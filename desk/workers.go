@@ -21,6 +21,7 @@ type Worker struct {
 	Seen          time.Time
 	Secure        bool // it may be given secrets
 	Draining      bool
+	Caller        string // identity
 }
 
 // Workers lists the workers that have joined, by name.
@@ -28,7 +29,7 @@ func (d *Desk) Workers() (list []Worker) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range d.sessions {
-		list = append(list, Worker{s.name, s.version, slices.Sorted(maps.Keys(s.actions)), slices.Sorted(maps.Keys(s.queues)), s.concurrency, len(s.held), s.seen, s.caller.Secure, s.draining})
+		list = append(list, Worker{s.name, s.version, slices.Sorted(maps.Keys(s.actions)), slices.Sorted(maps.Keys(s.queues)), s.concurrency, len(s.held), s.seen, s.caller.Secure, s.draining, s.caller.ID})
 	}
 	slices.SortFunc(list, func(a, b Worker) int { return strings.Compare(a.Name, b.Name) })
 	return list

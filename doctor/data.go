@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/stepwell/stepwell"
@@ -59,6 +61,15 @@ func MoveOldDatabase(ctx context.Context, log *slog.Logger) (string, error) {
 		}
 	}
 	return target, nil
+}
+
+// plugins reports whether each of the plugins can be started.
+func (e *examination) plugins(context.Context) {
+	for _, name := range slices.Sorted(maps.Keys(e.Plugins)) {
+		p := e.Plugins[name]
+		err := p.Check(name)
+		e.result(err, "plugin "+name, stepwell.HintOf(err), "%s; `stepwell plugins list` shows how it runs", strings.Join(p.Command, " "))
+	}
 }
 
 // commands reports how a server with these settings runs commands of steps once there are API keys, and what it refuses.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/plugin"
 )
 
 // How a check can end.
@@ -46,6 +47,8 @@ type Options struct {
 	OTLP string
 	// State is the Redis server with the progress of projects. Defaults to none.
 	State app.State
+	// Plugins are the programs that the server starts. Default to none.
+	Plugins map[string]plugin.Program
 	// Kubeconfig is a file that kubectl uses. Defaults to none.
 	Kubeconfig string
 	// ReadFile reads Kubeconfig, at most so many bytes of it.
@@ -93,7 +96,7 @@ func (e *examination) result(err error, check, advice, format string, args ...an
 func Examine(ctx context.Context, o Options) []Finding {
 	e := newExamination(o)
 	for _, check := range []func(context.Context){
-		e.dataDirectory, e.database, e.outside, e.largeOutputs, e.disk, e.clock, e.masterKey, e.commands, e.listener, e.certificate, e.tokens, e.tools, e.dapr, e.state, e.streams, e.kubernetes, e.telemetry,
+		e.dataDirectory, e.database, e.outside, e.largeOutputs, e.disk, e.clock, e.masterKey, e.commands, e.plugins, e.listener, e.certificate, e.tokens, e.tools, e.dapr, e.state, e.streams, e.kubernetes, e.telemetry,
 	} {
 		check(ctx)
 	}

@@ -25,6 +25,11 @@ func (s *Serving) Validate() error {
 			return err
 		}
 	}
+	for name, p := range s.Programs() {
+		if err := p.Validate(name); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

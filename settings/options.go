@@ -7,6 +7,7 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/app"
 	"github.com/stepwell/stepwell/pipeline"
+	"github.com/stepwell/stepwell/plugin"
 	"github.com/stepwell/stepwell/queue"
 )
 
@@ -15,7 +16,7 @@ func (s *Serving) AddToServer(o *app.ServerOptions, queue string) (err error) {
 	if o.Lists, err = s.lists(queue); err != nil {
 		return err
 	}
-	o.Sources = s.Sources
+	o.Sources, o.Plugins = s.Sources, s.Programs()
 	o.WorkerLease = inSeconds(s.Server.WorkerLease)
 	o.Listen, o.BaseURL = s.Server.Listen, strings.TrimSuffix(s.Server.BaseURL, "/")
 	o.Advertise = strings.TrimSuffix(s.Server.Advertise, "/")
@@ -31,6 +32,15 @@ func (s *Serving) AddToServer(o *app.ServerOptions, queue string) (err error) {
 	o.Defaults = pipeline.Defaults{Timeout: inSeconds(d.TimeoutSeconds), MaxParallelSteps: d.MaxParallelSteps, RetryAttempts: d.Retry.MaxAttempts, RetryBackoff: inSeconds(d.Retry.BackoffSeconds)}
 	o.TLS, err = s.Server.TLS.config()
 	return err
+}
+
+// Programs are the plugins as they are started.
+func (s *Serving) Programs() map[string]plugin.Program {
+	all := map[string]plugin.Program{}
+	for name, p := range s.Plugins {
+		all[name] = plugin.Program{Command: p.Command, Dir: p.Dir, Env: p.Env, PassEnv: p.PassEnv, Concurrency: p.Concurrency, Memory: int64(p.MemoryBytes)}
+	}
+	return all
 }
 
 // AddTo adds what a server and a single run have in common: queues, prices and the key of secrets, which the environment

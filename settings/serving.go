@@ -20,6 +20,7 @@ type Serving struct {
 	State     State                        `json:"state"`
 	Secrets   Secrets                      `json:"secrets"`
 	Exec      Exec                         `json:"exec"`
+	Plugins   map[string]Plugin            `json:"plugins"`
 	Policy    access.Policy                `json:"policy"`
 	Files     Files                        `json:"files"`
 	Log       Log                          `json:"log"`
@@ -145,6 +146,16 @@ type Exec struct {
 	Folders []string `json:"folders"`
 	Read    []string `json:"read"`
 	PassEnv []string `json:"pass_env"`
+}
+
+// Plugin is a program beside the server that brings actions.
+type Plugin struct {
+	Command     []string          `json:"command"`
+	Dir         string            `json:"dir"`
+	Env         map[string]string `json:"env"`
+	PassEnv     []string          `json:"pass_env"`
+	Concurrency int               `json:"concurrency" minimum:"0" maximum:"10000"` // 0: what the program asks for
+	MemoryBytes ByteSize          `json:"memory_bytes"`
 }
 
 // Files say which files steps may touch on a server with keys.

@@ -66,6 +66,26 @@ class NoRedirect(urllib.request.HTTPRedirectHandler):
         return None
 
 
+class Socket(urllib.request.HTTPHandler):
+    """Calls of http://localhost go over a socket of this machine: that of a server which has started this program as a plugin."""
+    def __init__(self, path):
+        super().__init__()
+        self.path = path
+
+    def http_open(self, request):
+        return self.do_open(self.connection, request)
+
+    def connection(self, host, timeout=60, **more):
+        made = http.client.HTTPConnection(host, timeout=timeout, **more)
+        made.connect = lambda: self.connect(made)
+        return made
+
+    def connect(self, made):
+        made.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        made.sock.settimeout(made.timeout)
+        made.sock.connect(self.path)
+
+
 class Task:
     def __init__(self, worker, task):
         for name in FIELDS:
@@ -140,7 +160,11 @@ class Worker:
         self.about = {"protocol": 1, "version": version, "queues": list(queues), "concurrency": concurrency}
         self.name, self.actions, self.held = name or "%s-%d" % (socket.gethostname(), os.getpid()), {}, {}
         self.instance = os.urandom(4).hex()  # another process under this name is told apart by it
-        self.opener = urllib.request.build_opener(NoRedirect)
+        handlers = [NoRedirect]
+        if self.nodes[0].startswith("unix://"):
+            handlers += [urllib.request.ProxyHandler({}), Socket(self.nodes[0][len("unix://"):])]
+            self.nodes = ["http://localhost"]
+        self.opener = urllib.request.build_opener(*handlers)
         self.joining, self.changed, self.leaving, self.refused = threading.Lock(), threading.Condition(), threading.Event(), None
 
     def action(self, name, params=None, cancel=None, **about):

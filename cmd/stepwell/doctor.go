@@ -55,7 +55,7 @@ func (p *program) serving() (*settings.Serving, error) {
 // doctorOptions are the settings that the doctor examines.
 func (p *program) doctorOptions(s *settings.Serving) doctor.Options {
 	o := doctor.Options{Policy: s.Policy, Listen: s.Server.Listen, Exposed: s.Server.Exposed(), Cert: s.Server.TLS.Cert, Key: s.Server.TLS.Key,
-		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, State: s.State.Options(), ReadFile: readFile}
+		JWKS: s.Server.Auth.JWT.JWKS, OTLP: s.Telemetry.OTLPEndpoint, State: s.State.Options(), Plugins: s.Programs(), ReadFile: readFile}
 	o.Kubeconfig, _ = p.env("KUBECONFIG")
 	o.App, o.AppErr = p.options()
 	p.confining(&o.App, s)

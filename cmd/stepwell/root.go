@@ -91,6 +91,7 @@ func (p *program) root() *cobra.Command {
 		p.newAuditCommand(),
 		p.newServeCommand(),
 		p.newWorkerCommand(),
+		p.newPluginsCommand(),
 		p.newWorkersCommand(),
 		p.newBackupCommand(),
 		p.newRestoreCommand(),

@@ -182,6 +182,13 @@ func (p *program) work(f *workerFlags) (err error) {
 	}
 }
 
+func (p *program) newPluginsCommand() *cobra.Command {
+	r := &resource{path: "plugins", items: "plugins", what: "plugin", whole: true,
+		columns: []view.Column{{"NAME", "name"}, {"STATE", "state"}, {"VERSION", "version"}, {"PID", "pid"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"RESTARTS", "restarts"}, {"ACTIONS", "actions"}, {"ERROR", "error"}}}
+	return p.group("plugins", nil, "See plugins", "See the plugins of a server: programs that bring actions, started and watched by it (docs/plugins.md).",
+		p.listing(r, "List the plugins of the server that is asked"))
+}
+
 func (p *program) newWorkersCommand() *cobra.Command {
 	r := &resource{path: "workers", items: "workers", what: "worker", whole: true,
 		columns: []view.Column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}

@@ -35,7 +35,7 @@ const (
 
 // Options configure a Worker. Nodes, Name and Actions are required.
 type Options struct {
-	Nodes   []string // addresses such as "https://node:8080"; nodes name more
+	Nodes   []string // addresses such as "https://node:8080", nodes name more; or one socket of this machine such as "unix:///run/node.sock"
 	Alone   bool     // joins one node at a time, also where it names more
 	Name    string   // of the worker; a node gives another one to the second process under it
 	Stream  bool     // use a stream where there can be one, else HTTP turns
@@ -68,6 +68,11 @@ func (o *Options) validate() error {
 	}
 	if o.Grace <= 0 {
 		o.Grace = 15 * time.Second
+	}
+	if len(o.Nodes) == 1 && o.Client == nil {
+		if path, ok := strings.CutPrefix(o.Nodes[0], "unix://"); ok {
+			o.Nodes, o.Client = []string{"http://localhost"}, socketClient(path)
+		}
 	}
 	if o.Client == nil {
 		o.Client = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 16}}

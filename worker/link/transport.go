@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -68,6 +69,13 @@ func (t *turns) call(ctx context.Context, name string, in any) ([]byte, error) {
 		return nil, errGone{err}
 	}
 	return answered(resp.StatusCode, raw)
+}
+
+// socketClient makes calls over a socket of this machine.
+func socketClient(path string) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}}
 }
 
 // encode makes the JSON of a call. CodeInvalid, CodeLimit.
