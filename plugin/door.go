@@ -17,11 +17,14 @@ import (
 
 	"golang.org/x/net/netutil"
 
+	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/desk"
 )
 
-// maxConnections is how many a process may have open; others wait.
-const maxConnections = 64
+const (
+	maxConnections = 64  // that a process may have open; others wait
+	maxPath        = 100 // bytes of a socket's name; the least of the systems' limits is 104
+)
 
 // door is where one process of a plugin reaches the desk: a socket, and a key that no other process has.
 type door struct {
@@ -39,6 +42,9 @@ func openDoor(p *plugin, n int) (*door, error) {
 	d.desk = p.s.o.Desk.Handler(func(*http.Request) desk.Caller { return d.caller })
 	if err := os.Remove(d.path); err != nil && !errors.Is(err, os.ErrNotExist) { // of the process before
 		return nil, err
+	}
+	if len(d.path) > maxPath {
+		return nil, stepwell.Invalid("set TMPDIR to a folder with a shorter name", "the socket %s has a longer name than systems allow", d.path)
 	}
 	l, err := net.Listen("unix", d.path)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // Bounds of what a plugin prints, all of which goes into the server's log.
 const (
 	maxLine   = 4000 // bytes of a line
-	maxLines  = 100  // a second; more are counted
+	maxLines  = 100  // a second; the others are left out
 	lastWords = 500  // bytes of its last line in messages
 )
 
@@ -112,7 +112,7 @@ func (c *process) death() error {
 func (c *process) print(log *slog.Logger, from io.ReadCloser) {
 	defer from.Close()
 	lines := bufio.NewReaderSize(from, maxLine)
-	second, printed, dropped := time.Now(), 0, 0
+	second, printed := time.Now(), 0
 	for {
 		raw, more, err := lines.ReadLine()
 		if err != nil {
@@ -129,16 +129,14 @@ func (c *process) print(log *slog.Logger, from io.ReadCloser) {
 		c.last = text
 		c.mu.Unlock()
 		if now := time.Now(); now.Sub(second) > time.Second {
-			if dropped > 0 {
-				log.Warn("lines of a plugin were left out", "lines", dropped)
-			}
-			second, printed, dropped = now, 0, 0
+			second, printed = now, 0
 		}
-		if printed++; printed > maxLines {
-			dropped++
-			continue
+		switch printed++; {
+		case printed <= maxLines:
+			log.Info("a plugin says", "line", text)
+		case printed == maxLines+1:
+			log.Warn("a plugin prints too much: the other lines of this second are left out")
 		}
-		log.Info("a plugin says", "line", text)
 	}
 }
 

@@ -206,7 +206,7 @@ class Worker:
                     out = self.post(base, "join", dict(self.about, actions=[a[0] for a in self.actions.values()], holding=self.holding()), 10)
                     self.joined, self.lease, self.welcome = base, out["lease_seconds"], True
                     if out.get("worker", self.name) != self.name:
-                        self.say("another process works under the name %s: this one is %s" % (self.name, out["worker"]))
+                        self.say("the node calls this worker %s, not %s" % (out["worker"], self.name))
                         self.name = out["worker"]
                     self.say("joined " + base)
                     self.nodes += [n for n in (n.rstrip("/") for n in out.get("nodes") or ()) if n not in self.nodes][:100]

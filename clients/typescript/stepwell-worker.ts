@@ -384,7 +384,7 @@ export class Worker {
         this.lease = out.lease_seconds;
         this.welcome = true;
         if (out.worker && out.worker !== this.name) {
-          this.say(`another process works under the name ${this.name}: this one is ${out.worker}`);
+          this.say(`the node calls this worker ${out.worker}, not ${this.name}`);
           this.name = out.worker;
         }
         this.say(`joined ${base}`);

@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write the expected output into the scri
 
 func TestMain(m *testing.M) {
 	http.DefaultClient.Timeout = time.Minute // a server that does not answer fails its test, not the whole run
-	testscript.Main(m, map[string]func(){"stepwell": disturbed, "hands": hands})
+	testscript.Main(m, map[string]func(){"stepwell": disturbed, "hands": hands, "plug": plug})
 }
 
 // TestScripts runs every script in testdata/script: the command as people use it, in a process of its

@@ -47,6 +47,7 @@ func (p *program) newWorkerConformanceCommand() *cobra.Command {
 	f.StringSliceVar(&o.Only, "only", nil, "only these `checks`")
 	f.BoolVar(&list, "list", false, "list the checks, and the actions that the worker must serve")
 	f.BoolVarP(&verbose, "verbose", "v", false, "show what the command prints")
+	f.BoolVar(&o.Socket, "socket", false, "serve it over a socket of this machine, as a server does for its plugins")
 	f.DurationVar(&o.Patience, "patience", conformance.Patience, "how long a check waits for the worker")
 	output = format(f, "text", "json")
 	return cmd

@@ -1,14 +1,12 @@
-// A worker of one's own: an action in a process of its own, which a Stepwell server hands steps to.
+// A worker of one's own: an action in a process of its own, which a Stepwell server hands steps to. The same program is a plugin
+// where a server starts it (docs/plugins.md).
 package main
 
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/stepwell/stepwell/action"
 	"github.com/stepwell/stepwell/spec"
@@ -31,29 +29,8 @@ var words = action.Of(spec.Spec{Name: "words.count", Summary: "Counts the words 
 	})
 
 func main() {
-	if err := run(os.Args[1], os.Getenv("STEPWELL_API_KEY")); err != nil {
+	if err := link.Serve("1.0", words); err != nil { // STEPWELL_SERVER and STEPWELL_API_KEY say where and who
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-}
-
-// run serves the action until the process is told to stop.
-func run(server, key string) error {
-	actions := &action.Registry{}
-	if err := actions.Add(words); err != nil {
-		return err
-	}
-	host, _ := os.Hostname()
-	o := link.Options{Nodes: []string{server}, Name: fmt.Sprintf("words-%s-%d", host, os.Getpid()), Stream: true, Actions: actions, Header: http.Header{}}
-	if key != "" { // a server on this machine without keys needs none
-		o.Header.Set("Authorization", "Bearer "+key)
-	}
-	w, err := link.New(o)
-	if err != nil {
-		return err
-	}
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
-	go func() { <-stop; w.Drain() }()
-	return w.Run(context.Background())
 }

@@ -2,7 +2,7 @@
 // says what it does wrong. It knows the worker by the protocol alone (package desk/wire), so the worker may be written in
 // any language and with or without a library.
 //
-// The command finds the node's address in STEPWELL_SERVER and its API key in STEPWELL_API_KEY. It serves the actions
+// The command finds the node's address, with Options.Socket that of a socket, in STEPWELL_SERVER and its API key in STEPWELL_API_KEY. It serves the actions
 // that Actions lists, and ends in order on SIGTERM.
 package conformance
 
@@ -28,6 +28,7 @@ const Patience = 30 * time.Second
 type Options struct {
 	Command  []string
 	Dir      string        // of the command. Defaults to that of this process
+	Socket   bool          // serves it over a socket of this machine, as plugins are served
 	Only     []string      // names of the checks to make. Defaults to all
 	Patience time.Duration // Defaults to Patience
 	Output   io.Writer     // takes what the command prints; several of it run at once. Defaults to nothing

@@ -178,13 +178,13 @@ func judge(t *testing.T, o conformance.Options) {
 
 // The Go library passes, by turns and on a stream.
 func TestGo(t *testing.T) {
-	for _, how := range []string{"turns", "stream"} {
+	for _, how := range []string{"turns", "stream", "socket"} {
 		t.Run(how, func(t *testing.T) {
 			self, err := os.Executable()
 			if err != nil {
 				t.Fatal(err)
 			}
-			judge(t, conformance.Options{Command: []string{self, asWorker, how}})
+			judge(t, conformance.Options{Command: []string{self, asWorker, how}, Socket: how == "socket"})
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -49,11 +50,17 @@ type front struct {
 
 func newFront(r *rig) (*front, error) {
 	f := &front{r: r, given: map[wire.ID]int{}, listed: map[wire.ID]int{}, outcomes: map[wire.ID]int{}, last: map[wire.ID]wire.Outcome{}, streams: map[*websocket.Conn]bool{}}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	network, address := "tcp", "127.0.0.1:0"
+	if r.o.Socket {
+		network, address = "unix", filepath.Join(r.dir, "socket")
+	}
+	l, err := net.Listen(network, address)
 	if err != nil {
 		return nil, err
 	}
-	f.url = "http://" + l.Addr().String()
+	if f.url = "http://" + l.Addr().String(); r.o.Socket {
+		f.url = "unix://" + address
+	}
 	f.server = &http.Server{Handler: http.HandlerFunc(f.serve)} //nolint:gosec // loopback only, for the length of a check
 	f.serving.Go(func() { _ = f.server.Serve(l) })
 	return f, nil

@@ -102,7 +102,7 @@ func (w *Worker) join(ctx context.Context, base string) (transport, []string, er
 		return nil, nil, err
 	}
 	if out.Worker != "" && out.Worker != w.name() {
-		w.o.Log.Warn("another process works under this name: this one has a name of its own there", "node", base, "name", w.name(), "worker", out.Worker)
+		w.o.Log.Info("the node calls this worker by another name", "node", base, "name", w.name(), "worker", out.Worker)
 		w.as.Store(&out.Worker)
 	}
 	w.mu.Lock()
