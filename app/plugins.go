@@ -23,7 +23,7 @@ func (s *Server) buildPlugins() (err error) {
 			}
 		}
 	}
-	s.plugins, err = plugin.New(plugin.Options{Programs: s.o.Plugins, Desk: s.workers.desk, Lease: s.workers.desk.Lease(), Host: workerName(), Now: s.now, Log: s.log})
+	s.plugins, err = plugin.New(plugin.Options{Programs: s.o.Plugins, Desk: s.workers.desk, Lease: s.workers.desk.Lease(), Host: workerName(), Hide: s.hide, Now: s.now, Log: s.log})
 	return err
 }
 
@@ -37,7 +37,7 @@ func (s *Server) awaitPlugins(ctx context.Context) {
 // pluginsAPI is api.Options.Plugins.
 func (s *Server) pluginsAPI() (list []api.Plugin) {
 	for _, x := range s.plugins.List() {
-		out := api.Plugin{Name: x.Name, State: x.State, PID: x.PID, Since: resource.At(x.Since), Restarts: x.Restarts, Error: s.hide(x.Error), Actions: []string{}}
+		out := api.Plugin{Name: x.Name, State: x.State, PID: x.PID, Since: resource.At(x.Since), Restarts: x.Restarts, Error: x.Error, Actions: []string{}}
 		if w := x.Worker; w != nil {
 			out.Version, out.Worker, out.Concurrency, out.Held, out.Actions = w.Version, w.Name, w.Concurrency, w.Held, append(out.Actions, w.Actions...)
 		}

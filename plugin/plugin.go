@@ -97,6 +97,8 @@ type Options struct {
 	Lease time.Duration
 	// Host ends the names of the plugins' workers: acme@HOST.
 	Host string
+	// Hide takes secrets out of a text, for what plugins say of their end.
+	Hide func(string) string
 	// Now is the desk's clock.
 	Now func() time.Time
 	Log *slog.Logger

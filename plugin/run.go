@@ -71,7 +71,7 @@ func (p *plugin) run(ctx context.Context) {
 		}
 		deaths = deaths[max(0, len(deaths)-failsAt):]
 		p.change(func(x *Status) {
-			x.State, x.PID, x.Error, x.Restarts = Waiting, 0, err.Error(), n
+			x.State, x.PID, x.Error, x.Restarts = Waiting, 0, p.s.o.Hide(err.Error()), n
 			if len(deaths) == failsAt || !joined {
 				x.State = Failing
 			}
