@@ -70,6 +70,7 @@ var workloads = []struct {
 }{
 	{"start", 1, 1_000_000, 200, nil}, {"chain", 1, 1_000_000, 100, nil}, {"fanout", 1, 1_000_000, 10_000, nil}, {"diamond", 1, 1_000_000, 1_000, nil},
 	{"stream", 1, 100_000_000, 1_000_000, (*bench).stream}, {"stac", 5, 100_000_000, 1_000_000, (*bench).stac}, {"serve", 1, 1_000_000, 20, (*bench).serve}, {"progress", 1, 100_000, 1_000, (*bench).progress},
+	{"plugin", 1, 100_000, 10_000, (*bench).plugin},
 	{"takeover", 1, 1_000, 100, (*bench).takeover}, {"runs", 1_000, 10_000_000, 1_000_000, (*bench).runs}, {"lessons", 1, 100_000, 1_000, (*bench).lessons},
 }
 
@@ -120,6 +121,9 @@ func (o *Options) shared() bool { return strings.HasPrefix(o.Store, "postgres") 
 func Run(ctx context.Context, out io.Writer, workload string, o Options) error {
 	if workload == Serve {
 		return profiled(o.Profile, func() error { return work(ctx, &o) })
+	}
+	if workload == PlugIn {
+		return plug()
 	}
 	if o.redis() != "" && workload != "lessons" {
 		o.WorkersIn = max(o.WorkersIn, 1)

@@ -80,8 +80,21 @@ func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.C
 	if b.WorkersIn > 0 {
 		o.Workers = -1
 	}
+	return b.serving(ctx, app.ServerOptions{Options: o, Lists: redisq.Options{URL: b.redis()}}, func(ctx context.Context, s *app.Server) (err error) {
+		end, err := b.startWorkers(ctx, s.URL(), concurrency)
+		defer func() { err = errors.Join(err, end()) }()
+		if err != nil {
+			return err
+		}
+		return f(ctx, s.App)
+	})
+}
+
+// serving lets f use a server while it runs.
+func (b *bench) serving(ctx context.Context, o app.ServerOptions, f func(context.Context, *app.Server) error) (err error) {
+	o.Listen, o.StopAfter = "127.0.0.1:0", time.Second
 	o.Log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	s, err := app.NewServer(ctx, app.ServerOptions{Options: o, Listen: "127.0.0.1:0", StopAfter: time.Second, Lists: redisq.Options{URL: b.redis()}})
+	s, err := app.NewServer(ctx, o)
 	if err != nil {
 		return err
 	}
@@ -90,12 +103,7 @@ func (b *bench) withWorkers(ctx context.Context, o app.Options, f func(context.C
 	ran := make(chan error, 1)
 	go func() { ran <- s.Run(ctx) }()
 	defer func() { stop(); err = errors.Join(err, <-ran) }()
-	end, err := b.startWorkers(ctx, s.URL(), concurrency)
-	defer func() { err = errors.Join(err, end()) }()
-	if err != nil {
-		return err
-	}
-	return f(ctx, s.App)
+	return f(ctx, s)
 }
 
 // startWorkers starts processes of this program as workers, and waits until they have joined. end ends them.

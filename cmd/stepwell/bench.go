@@ -12,7 +12,7 @@ func (p *program) newBenchCommand() *cobra.Command {
 	formats := choice{"all", []string{"all", "ndjson.zst", "parquet"}}
 	var output *choice
 	cmd := &cobra.Command{
-		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|takeover|runs|lessons",
+		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|plugin|takeover|runs|lessons",
 		Short: "Measure this machine: no-op steps through the whole path, durable commits included",
 		Long: `Runs no-op steps through the whole product and prints what they cost.
 
@@ -33,6 +33,7 @@ func (p *program) newBenchCommand() *cobra.Command {
   progress a server on which 100 workers count an item of each of n projects, while 1,000 dashboards ask every two
            seconds how far one is; fails unless every count is found and every project has sent one event. With
            --state a Redis server answers the dashboards
+  plugin   a chain of 1,000 steps and n steps at once, of the no-op of a plugin and of the program's own
   takeover two servers of --store postgres://…, of which one is killed with n executions under way: the time until a
            step of theirs has ended on the other
   runs     lists of executions and sums of usage among n executions of lessons, which are stored in the database first;
@@ -55,7 +56,7 @@ other work on the machine slows both; -o markdown gives the medians as a table.`
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 100, 1000000 and 1000")
+	f.IntVar(&o.N, "n", 0, "size of the workload; defaults to 200, 100, 10000, 1000, 1000000, 1000000, 20, 1000, 10000, 100, 1000000 and 1000")
 	f.IntVar(&o.Runs, "runs", 5, "how often")
 	f.StringVar(&o.Store, "store", "", "database as sqlite:PATH or postgres://…, which keeps what is measured; defaults to a temporary one")
 	f.StringVar(&o.Queue, "queue", "memory:", "queue; memory: is the embedded one, or the `URL` of a Redis server in whose lists workers in other processes take the steps")
