@@ -85,10 +85,13 @@ func plugActions(name string) []action.Action {
 			return nil, nil
 		}),
 		hand(name+".poison", func(context.Context, *action.Call) (any, error) { os.Exit(4); return nil, nil }),
-		hand(name+".eat", func(context.Context, *action.Call) (any, error) {
+		hand(name+".eat", func(ctx context.Context, _ *action.Call) (any, error) {
 			var all [][]byte
 			for {
 				all = append(all, bytes.Repeat([]byte{1}, 1<<20))
+				if err := action.Pause(ctx, time.Millisecond); err != nil { // it must not be faster than who watches it on a busy machine
+					return len(all), err
+				}
 			}
 		}),
 		hand(name+".block", func(ctx context.Context, _ *action.Call) (any, error) {
