@@ -145,6 +145,32 @@ func TestAnswerLost(t *testing.T) {
 	c.report(completed(second, `{}`))
 }
 
+// What a worker gives back when it leaves goes to others, and not to a turn of its own that still waits.
+func TestLeavesWhileATurnWaits(t *testing.T) {
+	for range 20 {
+		n := newNode(t, dbOf(t), desk.Options{}, never("t.far"))
+		c := client{n: n, name: "w1"}.join("t.far")
+		n.begin(one)
+		a := c.task()
+		waiting := make(chan wire.Turned)
+		go func() {
+			var out wire.Turned
+			c.send("turn", wire.Turn{Worker: c.name, Want: 1, WaitMS: 20_000}, &out)
+			waiting <- out
+		}()
+		time.Sleep(10 * time.Millisecond) // it waits by now, or comes too late: then it is refused
+		c.send("turn", wire.Turn{Worker: c.name, Leaving: true}, nil)
+		if out := <-waiting; len(out.Tasks) != 0 {
+			t.Fatalf("a worker that has left gets %+v", out.Tasks)
+		}
+		heir := client{n: n, name: "heir"}.join("t.far")
+		if b := heir.task(); b.ID != a.ID {
+			t.Fatalf("first %+v, then %+v", a.ID, b.ID)
+		}
+		n.stop()
+	}
+}
+
 // A step that kills its workers fails with their names.
 func TestPoison(t *testing.T) {
 	n := newNode(t, dbOf(t), desk.Options{}, never("t.far"))

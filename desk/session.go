@@ -417,6 +417,9 @@ func (d *Desk) Lose(caller string) {
 	}
 }
 
+// left reports whether a session has ended: a turn of it that still waits gets nothing. The caller holds the lock.
+func (d *Desk) left(s *session) bool { return d.sessions[s.name] != s }
+
 // end forgets a session. The caller holds the lock.
 func (d *Desk) end(s *session) {
 	delete(d.sessions, s.name)

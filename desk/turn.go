@@ -68,12 +68,13 @@ func (d *Desk) deal(ctx context.Context, s *session, want int, wait time.Duratio
 		if s.nodes != d.nodesNo && s.caller.Name == "" {
 			out.Nodes, s.nodes, fresh = d.nodes, d.nodesNo, true
 		}
+		gone := d.left(s)
 		d.mu.Unlock()
 		out.Stop = stop
 		if want > 0 {
 			out.Tasks = d.take(ctx, s, want)
 		}
-		if len(out.Tasks) > 0 || fresh || out.Drain || wait <= 0 {
+		if len(out.Tasks) > 0 || fresh || out.Drain || wait <= 0 || gone {
 			return
 		}
 		pause := d.pause(s, want)
@@ -135,7 +136,7 @@ func (d *Desk) draw(s *session, want int) (list []*attempt) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	want = min(want, wire.MaxOutcomes, s.concurrency+maxCredit-len(s.held)+s.settling)
-	if want <= 0 || s.draining || d.stopped || !d.anyFor(s) {
+	if want <= 0 || s.draining || d.stopped || d.left(s) || !d.anyFor(s) {
 		return nil
 	}
 	leases := d.queue.Take(nil, want, func(m *queue.Message) bool {
