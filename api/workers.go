@@ -41,7 +41,7 @@ type WorkerList struct {
 // Plugin is a program beside the server that brings actions, started and watched by it.
 type Plugin struct {
 	Name        string   `json:"name"`
-	State       string   `json:"state" enum:"starting,running,waiting,failing,stopped" doc:"waiting: it has ended and is started again; failing: it has ended five times within a minute, or has not joined."`
+	State       string   `json:"state" enum:"starting,running,waiting,failing,stopped" doc:"waiting: it has ended and is started again; failing: it has ended five times within a minute, or before it had joined."`
 	PID         int      `json:"pid,omitempty" doc:"Of its process."`
 	Since       Time     `json:"since" doc:"Since when it has been in the state."`
 	Restarts    int      `json:"restarts"`

@@ -104,7 +104,7 @@ func TestPipelineRunReuse(t *testing.T) {
 		t.Errorf("the list: %+v, %v", list, err)
 	}
 
-	// What is taken over can be restarted; what was taken over is taken over again.
+	// A reused step can be restarted, and its result can be reused again.
 	_, err = c.RestartRun(t.Context(), second.ID, second.ID+":2")
 	if second = ended(second, err); origins(second, names) != "done: done(first) done done" || steps.calls(second.ID, "outline") != 1 {
 		t.Errorf("restarted: %s", origins(second, names))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What the steps of runs have used is summed for the lesson, the project and the version, and kept when the run begins again.
+// The usage of runs' steps is summed for the lesson, the project and the version, and stays when the run is restarted.
 func TestUsageOfRuns(t *testing.T) {
 	s := serveLessons(t, t.TempDir()+"/d.db", 2, nil)
 	defer s.stop()

@@ -145,7 +145,7 @@ func TestAnswerLost(t *testing.T) {
 	c.report(completed(second, `{}`))
 }
 
-// What a worker gives back when it leaves goes to others, and not to a turn of its own that still waits.
+// Attempts that a worker gives back when it leaves go to others, and not to a turn of its own that still waits.
 func TestLeavesWhileATurnWaits(t *testing.T) {
 	for range 20 {
 		n := newNode(t, dbOf(t), desk.Options{}, never("t.far"))

@@ -67,7 +67,7 @@ const (
 	Starting = "starting" // the program runs, and has not joined
 	Running  = "running"
 	Waiting  = "waiting" // it has ended, and is started again after a pause
-	Failing  = "failing" // likewise: it has ended five times within a minute, or never joined
+	Failing  = "failing" // likewise: it has ended five times within a minute, or before it had joined
 	Stopped  = "stopped"
 )
 

@@ -130,7 +130,7 @@ func TestDrained(t *testing.T) {
 	}
 }
 
-// What a plugin has started ends with it.
+// The processes that a plugin has started end with it.
 func TestChildrenEnd(t *testing.T) {
 	s, stop := supervise(t, true, 0, "sleep 600 & echo $! > child; wait")
 	file := filepath.Join(s.plugins[0].program.Dir, "child")

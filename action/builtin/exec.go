@@ -22,17 +22,22 @@ func execAction(o Options) action.Action {
 			Timeout:     time.Hour,
 			Params:      spec.FieldsOf[execFields](),
 			OpenOutputs: true,
-			Outputs: []spec.Field{
-				{Name: "exit_code", Type: spec.Integer, Doc: "The program's exit code; 128 and the signal's number when a signal ended it."},
-				{Name: "stdout", Type: spec.String, Doc: "The last 64 KiB of standard output without the newlines at its end. Only when the program wrote no outputs of its own."},
-				{Name: "stdout_truncated", Type: spec.Boolean, Doc: "Whether standard output was longer than that. Beside `stdout`."},
-			},
+			Outputs:     CommandOutputs(),
 			Examples: []spec.Example{
 				{Title: "a line for the shell", YAML: "id: size\naction: util.exec\nparams:\n  command: echo \"bytes=$(wc -c < \"$FILE\")\" >> \"$STEPWELL_OUTPUT\"\n  env: {FILE: \"{{ params.file }}\"}"},
 				{Title: "a program that reads and writes JSON", YAML: "id: score\naction: util.exec\nparams:\n  command: [python3, score.py]\n  input: {model: \"{{ params.model }}\", limit: 10}\n  pass_env: [API_TOKEN]"},
 			},
 		},
 		Handler: execHandler{o},
+	}
+}
+
+// CommandOutputs are the outputs of a step whose command writes none of its own.
+func CommandOutputs() []spec.Field {
+	return []spec.Field{
+		{Name: "exit_code", Type: spec.Integer, Doc: "The program's exit code; 128 and the signal's number when a signal ended it."},
+		{Name: "stdout", Type: spec.String, Doc: "The last 64 KiB of standard output without the newlines at its end. Only when the program wrote no outputs of its own."},
+		{Name: "stdout_truncated", Type: spec.Boolean, Doc: "Whether standard output was longer than that. Beside `stdout`."},
 	}
 }
 

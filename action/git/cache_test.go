@@ -24,8 +24,7 @@ func (r *rig) cached(t *testing.T) string {
 	return found[0]
 }
 
-// What is in the cache is not fetched again; what is broken in it, planted in it, or left by a git that was killed is no
-// obstacle.
+// Commits in the cache are not fetched again. Broken or planted files in it, and those that a killed git has left, are no obstacle.
 func TestCache(t *testing.T) {
 	o := newOrigin(t)
 	o.commit(map[string]string{"name": "one"})

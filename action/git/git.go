@@ -103,13 +103,10 @@ func describe() spec.Spec {
 		Timeout:     time.Hour,
 		Params:      spec.FieldsOf[params](),
 		OpenOutputs: true,
-		Outputs: []spec.Field{
+		Outputs: append([]spec.Field{
 			{Name: "commit", Type: spec.String, Doc: "The commit that was checked out, the same for all attempts of the step."},
 			{Name: "dir", Type: spec.String, Doc: "Where the files are, if they stay (`keep`)."},
-			{Name: "exit_code", Type: spec.Integer, Doc: "As of `util.exec`, and so are `stdout` and `stdout_truncated`."},
-			{Name: "stdout", Type: spec.String, Doc: "The last 64 KiB of standard output. Only when the command wrote no outputs of its own."},
-			{Name: "stdout_truncated", Type: spec.Boolean, Doc: "Whether standard output was longer than that. Beside `stdout`."},
-		},
+		}, builtin.CommandOutputs()...),
 		Examples: []spec.Example{
 			{Title: "run a script of a repository", YAML: "id: report\naction: external.git.run\nparams:\n  repo: https://example.org/team/reports.git\n  command: [python3, monthly.py, \"{{ params.month }}\"]"},
 			{Title: "one folder of a large private repository, at a tag", YAML: "id: deploy\naction: external.git.run\nparams:\n  repo: https://example.org/team/mono.git\n  ref: v1.4.2\n" +

@@ -20,7 +20,7 @@ import (
 	"github.com/stepwell/stepwell/action/outbound"
 )
 
-// What cannot be meant is refused before git is called, with every problem.
+// Malformed params are refused before git is called, with every problem.
 func TestRefusedValues(t *testing.T) {
 	all := newRig(t, git.Options{Protocols: []string{"https", "http", "ssh", "file"}}, outbound.Options{})
 	some := newRig(t, git.Options{}, outbound.Options{})
@@ -182,7 +182,7 @@ func TestRedirect(t *testing.T) {
 	}
 }
 
-// What is not there is said in the first attempt; what may come back is tried again, within the attempt too.
+// A missing repository or ref fails the step at once. A server that may come back is asked again, within the attempt too.
 func TestFailures(t *testing.T) {
 	o := newOrigin(t)
 	o.commit(map[string]string{"name": "one", "file": "x"})
