@@ -19,6 +19,7 @@ import (
 	"github.com/stepwell/stepwell/action/builtin"
 	"github.com/stepwell/stepwell/action/git"
 	"github.com/stepwell/stepwell/action/httpcall"
+	"github.com/stepwell/stepwell/action/kube"
 	"github.com/stepwell/stepwell/action/media"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
@@ -56,6 +57,8 @@ type Options struct {
 	HTTP outbound.Options
 	// Git says which repositories external.git.run reaches, and how much of them. Defaults to https on public addresses.
 	Git git.Options
+	// Kubernetes are the clusters that steps work on. Defaults to none.
+	Kubernetes kube.Options
 	// Services says where the services of the internal.* actions are. Defaults to nowhere.
 	Services service.Options
 	// Checkpoints is the directory where item streams keep how far they have come, and their failure records.
@@ -117,6 +120,7 @@ type Options struct {
 	backup   func(ctx context.Context, folder string, keep int, progress func(done, total int)) (*builtin.Copied, error)
 	streams  *files.Shared
 	secrets  *lateGuard                            // of the App that the actions are for
+	clusters *kube.Clusters                        // of Kubernetes, made with the actions
 	readOnly bool                                  // another process runs the executions of the database
 	serves   bool                                  // it is a server's, which has keys of its own to keep
 	wrap     func(conductor.Store) conductor.Store // measures the store; nil: as it is
@@ -159,6 +163,9 @@ func actions(o *Options) (*action.Registry, *outbound.Client, error) {
 	r := &action.Registry{}
 	client, err := outbound.New(o.HTTP)
 	if err != nil {
+		return nil, nil, err
+	}
+	if o.clusters, err = o.openClusters(); err != nil {
 		return nil, nil, err
 	}
 	commands := builtin.Options{Sandbox: o.sandbox, PassEnv: o.Exec.PassEnv, Backup: o.backup}

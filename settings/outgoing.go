@@ -9,6 +9,7 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/action/git"
+	"github.com/stepwell/stepwell/action/kube"
 	"github.com/stepwell/stepwell/action/outbound"
 	"github.com/stepwell/stepwell/action/service"
 	"github.com/stepwell/stepwell/app"
@@ -23,6 +24,7 @@ type Outgoing struct {
 	HTTP     outbound.Options `json:"http"`
 	Services Services         `json:"services"`
 	Git      Git              `json:"git"`
+	Kube     kube.Options     `json:"kubernetes"`
 	S3       files.S3Options  `json:"s3"`
 	Schemas  schema.Options   `json:"schemas"`
 	Streams  struct {
@@ -53,6 +55,7 @@ var platformApps = []string{"budapp", "budcluster", "budmodel", "budsim", "budno
 func (g *Outgoing) AddTo(o *app.Options, lookup func(string) (string, bool)) (err error) {
 	o.HTTP, o.S3, o.Schemas, o.Checkpoints, o.SharedStreams = g.HTTP, g.S3, g.Schemas, g.Streams.Checkpoints, g.Streams.Shared
 	o.Git = git.Options{Protocols: g.Git.Protocols, CAFile: g.Git.CAFile, KnownHosts: g.Git.KnownHosts, MaxBytes: int64(g.Git.MaxBytes), CacheBytes: int64(g.Git.CacheBytes)}
+	o.Kubernetes = g.Kube
 	o.Services, err = g.services(lookup)
 	return err
 }

@@ -1,0 +1,3 @@
+package kube
+
+type client struct{}

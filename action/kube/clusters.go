@@ -1,0 +1,228 @@
+package kube
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/stepwell/stepwell"
+)
+
+// Options say which clusters there are.
+type Options struct {
+	// Default is the id of the cluster of steps that name none. Defaults to the only one, if there is one.
+	Default string `json:"default"`
+	// Clusters are the clusters by id. Defaults to none.
+	Clusters map[string]Access `json:"clusters"`
+	// Images are patterns of the images that jobs may run: "registry.example/*". A star stands for any text. Defaults to all images.
+	Images []string `json:"images"`
+	// Secret returns a value of the vault. Nil: there is no vault here.
+	Secret func(ctx context.Context, name string) (string, error) `json:"-"`
+	// Hide makes credentials known that must never be shown. Defaults to nothing.
+	Hide func(values ...string) `json:"-"`
+	// Instance is the id of the store, the label of everything that is created for its executions.
+	Instance func() string `json:"-"`
+	// Now is the time. Defaults to time.Now.
+	Now func() time.Time `json:"-"`
+}
+
+// Access is how a cluster is reached, by exactly one of Kubeconfig, Secret, InCluster and Service, and where in it steps may work.
+type Access struct {
+	Kubeconfig string   `json:"kubeconfig"` // a file; ~ is the home directory
+	Context    string   `json:"context"`    // of the kubeconfig. Defaults to its current one
+	Secret     string   `json:"secret"`     // the secret whose value is a kubeconfig
+	InCluster  bool     `json:"in_cluster"` // the cluster in which this process runs, with the rights of its service account
+	Service    string   `json:"service"`    // a service of the platform that runs jobs by its own API
+	Namespace  string   `json:"namespace"`  // of steps that name none. Defaults to the context's, else DefaultNamespace
+	Namespaces []string `json:"namespaces"` // patterns of the namespaces that steps may name. Defaults to Namespace alone
+}
+
+// DefaultNamespace is the namespace of steps where neither they, nor the settings, nor the kubeconfig name one (budpipeline §6.2).
+const DefaultNamespace = "bud-jobs"
+
+// Clusters are the clusters of the settings. It is safe for concurrent use.
+type Clusters struct {
+	o    Options
+	byID map[string]*Cluster
+}
+
+// Cluster is one of them.
+type Cluster struct {
+	id       string
+	access   Access
+	clusters *Clusters
+
+	mu     sync.Mutex
+	client *client
+	config *config // the kubeconfig that client was made of
+	read   time.Time
+}
+
+var (
+	clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	dnsLabel  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+)
+
+// NewClusters checks the options: every problem with them is CodeInvalid and names the setting. It reads no file.
+func NewClusters(o Options) (*Clusters, error) {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Hide == nil {
+		o.Hide = func(...string) {}
+	}
+	if o.Instance == nil {
+		o.Instance = func() string { return "" }
+	}
+	c := &Clusters{o: o, byID: map[string]*Cluster{}}
+	for _, id := range slices.Sorted(maps.Keys(o.Clusters)) {
+		a := o.Clusters[id]
+		if !clusterID.MatchString(id) {
+			return nil, stepwell.Invalid("letters, digits, - _ and .", "kubernetes.clusters: %q is not an id of a cluster", stepwell.Clip(id, 80))
+		}
+		if err := a.validate(); err != nil {
+			return nil, fmt.Errorf("kubernetes.clusters.%s: %w", id, err)
+		}
+		c.byID[id] = &Cluster{id: id, access: a, clusters: c}
+	}
+	if o.Default != "" && c.byID[o.Default] == nil {
+		return nil, stepwell.Invalid("it is one of kubernetes.clusters", "kubernetes.default: there is no cluster %q", stepwell.Clip(o.Default, 80))
+	}
+	for _, pattern := range slices.Concat(o.Images) {
+		if strings.TrimSpace(pattern) == "" {
+			return nil, stepwell.Invalid("", "kubernetes.images: an empty pattern")
+		}
+	}
+	return c, nil
+}
+
+func (a *Access) validate() error {
+	ways := 0
+	for _, given := range []bool{a.Kubeconfig != "", a.Secret != "", a.InCluster, a.Service != ""} {
+		if given {
+			ways++
+		}
+	}
+	switch {
+	case ways != 1:
+		return stepwell.Invalid("", "give one of kubeconfig, secret, in_cluster and service")
+	case a.Context != "" && a.Kubeconfig == "" && a.Secret == "":
+		return stepwell.Invalid("", "context is for a kubeconfig")
+	case a.Namespace != "" && !dnsLabel.MatchString(a.Namespace):
+		return stepwell.Invalid("", "namespace %q is not the name of one", stepwell.Clip(a.Namespace, 80))
+	}
+	for _, pattern := range a.Namespaces {
+		if _, err := path.Match(pattern, ""); err != nil || !dnsLabel.MatchString(strings.ReplaceAll(pattern, "*", "x")) {
+			return stepwell.Invalid(`write it like "team-*"`, "namespaces: %q is not a pattern of namespaces", stepwell.Clip(pattern, 80))
+		}
+	}
+	return nil
+}
+
+// Find returns a cluster; "" is the default one. CodeInvalid: there is none.
+func (c *Clusters) Find(id string) (*Cluster, error) {
+	given := id
+	if id == "" {
+		id = c.o.Default
+	}
+	if id == "" && len(c.byID) == 1 {
+		for only := range c.byID {
+			id = only
+		}
+	}
+	if found := c.byID[id]; found != nil {
+		return found, nil
+	}
+	switch {
+	case len(c.byID) == 0:
+		return nil, stepwell.Invalid("list them in the settings: kubernetes.clusters", "no Kubernetes cluster is configured")
+	case given == "":
+		return nil, stepwell.Invalid("name one with cluster_id, or set kubernetes.default", "no cluster is named")
+	}
+	return nil, stepwell.Invalid("the clusters are "+strings.Join(c.IDs(), ", "), "there is no cluster %q", stepwell.Clip(given, 80))
+}
+
+// IDs are the ids of all clusters, sorted.
+func (c *Clusters) IDs() []string { return slices.Sorted(maps.Keys(c.byID)) }
+
+// ID is the cluster's id in the settings.
+func (c *Cluster) ID() string { return c.id }
+
+// IsService reports that the cluster is reached by a service of the platform: it has neither a kubeconfig nor a client here.
+func (c *Cluster) IsService() bool { return c.access.Service != "" }
+
+// Kubeconfig returns a kubeconfig with this cluster, its user and its context alone, in YAML, for programs that need one. Certificates are
+// in it, other files are named by their absolute paths. One that comes from a secret names no program and no file (CodeDenied). It holds
+// credentials.
+func (c *Cluster) Kubeconfig(ctx context.Context) ([]byte, error) {
+	cfg, err := c.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.encode(), nil
+}
+
+// Namespace returns the namespace that a step works in: the one that it asks for, if it may use that (CodeDenied), or the cluster's default
+// one for "".
+func (c *Cluster) Namespace(ctx context.Context, asked string) (string, error) {
+	own, err := c.defaultNamespace(ctx)
+	if err != nil || asked == "" || asked == own {
+		return own, err
+	}
+	if !dnsLabel.MatchString(asked) {
+		return "", stepwell.Invalid("lowercase letters, digits and -", "namespace: %q is not the name of one", stepwell.Clip(asked, 80))
+	}
+	for _, pattern := range c.access.Namespaces {
+		if ok, _ := path.Match(pattern, asked); ok {
+			return asked, nil
+		}
+	}
+	return "", stepwell.Errorf(stepwell.CodeDenied, fmt.Sprintf("kubernetes.clusters.%s.namespaces lists those that steps may use", c.id), "steps may not use the namespace %s of the cluster %s", asked, c.id)
+}
+
+func (c *Cluster) defaultNamespace(ctx context.Context) (string, error) {
+	if c.access.Namespace != "" || c.IsService() {
+		return cmp.Or(c.access.Namespace, DefaultNamespace), nil
+	}
+	cfg, err := c.load(ctx)
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(cfg.Namespace, DefaultNamespace), nil
+}
+
+// AllowImage is CodeDenied when jobs may not run an image.
+func (c *Clusters) AllowImage(image string) error {
+	if len(c.o.Images) == 0 || slices.ContainsFunc(c.o.Images, func(pattern string) bool { return matches(pattern, image) }) {
+		return nil
+	}
+	return stepwell.Errorf(stepwell.CodeDenied, "the setting kubernetes.images lists those that are allowed", "the image %s may not be used", stepwell.Clip(image, 200))
+}
+
+// matches compares a text with a pattern in which a star stands for any text.
+func matches(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	last := parts[len(parts)-1]
+	for _, part := range parts[1 : len(parts)-1] {
+		_, after, found := strings.Cut(rest, part)
+		if !found {
+			return false
+		}
+		rest = after
+	}
+	return strings.HasSuffix(rest, last)
+}
