@@ -2,7 +2,11 @@ package view
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // Printable makes text from elsewhere safe for a terminal: no control characters but newlines and
@@ -35,3 +39,20 @@ func Size(n int64) string {
 	}
 	return fmt.Sprintf("%d KiB", (n+1023)>>10)
 }
+
+// Width returns how many characters a line may have on w: as many as the terminal has columns, else otherwise.
+func Width(w io.Writer, otherwise int) int {
+	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width >= narrowest {
+			return width
+		}
+		return usual
+	}
+	return otherwise
+}
+
+// A terminal that says less than narrowest, which may be nothing at all, has the usual width.
+const (
+	narrowest = 20
+	usual     = 80
+)

@@ -12,35 +12,35 @@ func (p *program) newBenchCommand() *cobra.Command {
 	formats := choice{"all", []string{"all", "ndjson.zst", "parquet"}}
 	var output *choice
 	cmd := &cobra.Command{
-		Use:   "bench start|chain|fanout|diamond|all|stream|stac|serve|progress|plugin|takeover|runs|lessons",
-		Short: "Measure this machine: no-op steps through the whole path, durable commits included",
-		Long: `Runs no-op steps through the whole product and prints what they cost.
+		Use:   "bench SCENARIO",
+		Short: "Measure what this machine can do, durable commits included",
+		Long: `Run no-op steps through the whole product and print what they cost.
 
-  start    from the start call to the first step's code, n times one after the other
-  chain    n steps of one execution, each after the one before; p50 and p99 are between two steps
-  fanout   n parallel steps and a join; p50 and p99 are of a step from being queued to its end;
-           with n of 10,000 and more, a one-step execution is submitted in the middle and its
-           time is printed as "lone"
-  diamond  n executions of A → (B, C) → D, 100 at a time; p50 and p99 are of whole executions
-  all      the four above, each with its own n
-  stream   n items of about 1 KB from an NDJSON file through two modifiers (one sets two members, one
-           filters) into another; once without and once with checkpoints. Needs 2.5 KB of disk per item
-  stac     n Landsat-like items of about 20 KB, made in memory, through stac.update and stac.validate (core and
-           three extensions) to NDJSON with Zstandard, and a fifth of them to GeoParquet. The schemas come from
-           --schema-dir, else from the cache and the network
-  serve    a server under load for n seconds: 100 executions of two seconds at a time, each followed over a WebSocket, 50 other
-           requests a second and 100 schedules of every five seconds; then 1,000 executions at once
-  progress a server on which 100 workers count an item of each of n projects, while 1,000 dashboards ask every two
-           seconds how far one is; fails unless every count is found and every project has sent one event. With
-           --state a Redis server answers the dashboards
-  plugin   a chain of 1,000 steps and n steps at once, of the no-op of a plugin and of the program's own
-  takeover two servers of --store postgres://…, of which one is killed with n executions under way: the time until a
-           step of theirs has ended on the other
-  runs     lists of executions and sums of usage among n executions of lessons, which are stored in the database first;
-           then 10,000 runs of a project's lessons are started at once
-  lessons  runs of five steps for each of n lessons, which ask a stand-in for a service of models, in workers of which one is
-           killed every ten seconds, while others look at the queue; fails unless every step has completed once, by the
-           step logs and by what the service was asked. With --store postgres://…, --queue redis://… and --nodes too
+  start     from the start call to the first step's code, n times one after the other
+  chain     n steps of one execution, each after the one before; p50 and p99 are between two steps
+  fanout    n parallel steps and a join; p50 and p99 are of a step from being queued to its end;
+            with n of 10,000 and more, a one-step execution is submitted in the middle and its
+            time is printed as "lone"
+  diamond   n executions of A → (B, C) → D, 100 at a time; p50 and p99 are of whole executions
+  all       the four above, each with its own n
+  stream    n items of about 1 KB from an NDJSON file through two modifiers (one sets two members, one
+            filters) into another; once without and once with checkpoints. Needs 2.5 KB of disk per item
+  stac      n Landsat-like items of about 20 KB, made in memory, through stac.update and stac.validate (core and
+            three extensions) to NDJSON with Zstandard, and a fifth of them to GeoParquet. The schemas come from
+            --schema-dir, else from the cache and the network
+  serve     a server under load for n seconds: 100 executions of two seconds at a time, each followed over a WebSocket, 50 other
+            requests a second and 100 schedules of every five seconds; then 1,000 executions at once
+  progress  a server on which 100 workers count an item of each of n projects, while 1,000 dashboards ask every two
+            seconds how far one is; fails unless every count is found and every project has sent one event. With
+            --state a Redis server answers the dashboards
+  plugin    a chain of 1,000 steps and n steps at once, of the no-op of a plugin and of the program's own
+  takeover  two servers of --store postgres://…, of which one is killed with n executions under way: the time until a
+            step of theirs has ended on the other
+  runs      lists of executions and sums of usage among n executions of lessons, which are stored in the database first;
+            then 10,000 runs of a project's lessons are started at once
+  lessons   runs of five steps for each of n lessons, which ask a stand-in for a service of models, in workers of which one is
+            killed every ten seconds, while others look at the queue; fails unless every step has completed once, by the
+            step logs and by what the service was asked. With --store postgres://…, --queue redis://… and --nodes too
 
 With --store postgres://… the figures of no-op steps have a second line: processor time, bytes and, with pg_stat_statements,
 statements of a step, and the connections.

@@ -17,8 +17,8 @@ func (p *program) newChaosCommand() *cobra.Command {
 	var output *choice
 	cmd := &cobra.Command{
 		Use:   "chaos",
-		Short: "Disturb servers and workers on a PostgreSQL database, and check that nothing is lost",
-		Long: `Runs servers and workers of this program on a PostgreSQL database of its own, starts executions of 105 steps all the
+		Short: "Disturb servers and workers, and check that nothing is lost",
+		Long: `Run servers and workers of this program on a PostgreSQL database of its own, start executions of 105 steps all the
 while, and kills, stops and freezes processes, cuts their connections and stalls the database, in an order that --seed
 gives. At the end it asks the tables, with SQL of its own: has every execution completed once, with the right outputs, every step
 once, no gap in any step log, and nothing left behind?

@@ -17,12 +17,12 @@ import (
 )
 
 func (p *program) newActionsCommand() *cobra.Command {
-	return p.newCatalogCommand("action", "Lists the actions that steps can use, or shows one in full",
+	return p.newCatalogCommand("action", "List the actions that steps can use, or show one in full",
 		func(s *spec.Spec) bool { return s.Stream == nil && !s.Internal })
 }
 
 func (p *program) newModulesCommand() *cobra.Command {
-	return p.newCatalogCommand("module", "Lists the stream modules that steps can use, or shows one in full",
+	return p.newCatalogCommand("module", "List the stream modules that steps can use, or show one",
 		func(s *spec.Spec) bool { return s.Stream != nil })
 }
 

@@ -19,7 +19,7 @@ func (p *program) newDoctorCommand() *cobra.Command {
 	var repair bool
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check what stepwell needs here: database, large outputs, disk, clock, keys, port, neighbours",
+		Short: "Check what Stepwell needs on this machine",
 		Long: "Check what stepwell needs here, and says what to do about what it finds. It changes nothing,\n" +
 			"except with --fix: that moves a ./stepwell.db of an earlier version into the data directory.\n\n" +
 			"Exit codes: 0 all is well, or there are warnings; 1 something would not work.",

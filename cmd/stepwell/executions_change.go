@@ -205,7 +205,7 @@ func (p *program) newRetryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry ID",
 		Short: "Repeat what did not complete, in a new execution",
-		Long: "Starts a new execution of the same pipeline, as it was, with the same parameters. What completed\n" +
+		Long: "Start a new execution of the same pipeline, as it was, with the same parameters. What completed\n" +
 			"is taken over: steps, iterations of for_each, steps inside groups and sub-pipelines, items of\n" +
 			"streams. What did not complete is repeated, and what depends on that. The new execution names\n" +
 			"the old one as its parent.",

@@ -22,13 +22,13 @@ func (p *program) newMigrateCommand() *cobra.Command {
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Migrate a database to the version that this stepwell needs, or into PostgreSQL",
+		Short: "Migrate a database to this version, or into PostgreSQL",
 		Long: "Bring a database to the version that this stepwell needs. Every command that writes does so by\n" +
 			"itself; this one does nothing else, for those who want to see it happen, after a backup.\n\n" +
 			"With --to, an empty PostgreSQL database takes over everything, the executions that are under way\n" +
 			"among it. All rows are compared afterwards, and the former database gets another name. Stop its\n" +
 			"server first. After a failure, call it again: it goes on.",
-		Example: "  stepwell migrate --from sqlite:.stepwell/stepwell.db --to postgres://me@host/stepwell",
+		Example: "  stepwell migrate --from sqlite:.stepwell/stepwell.db \\\n      --to postgres://me@host/stepwell",
 		Args:    arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

@@ -14,7 +14,7 @@ func (p *program) newPlanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "plan FILE",
 		Short: "Show which steps of a pipeline wait for which",
-		Long: "Shows the steps of a pipeline by level: those of a level depend on levels before it only. Steps\n" +
+		Long: "Show the steps of a pipeline by level: those of a level depend on levels before it only. Steps\n" +
 			"start as soon as what they depend on has ended, not level by level.",
 		Args: arguments(1, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -94,7 +94,7 @@ func (s *scheduleFlags) body(p *program) (object, error) {
 
 func (p *program) newScheduleCreate(*resource) *cobra.Command {
 	cmd := p.sending("create", "Create a schedule", "POST", func([]string) string { return pathTo("scheduler", "jobs") }, &scheduleFlags{}, "job_id", "Created schedule %s.")
-	cmd.Example = "  stepwell schedules create --name nightly --cron \"0 3 * * *\" --timezone Europe/Berlin --pipeline ingest"
+	cmd.Example = "  stepwell schedules create --name nightly --pipeline ingest \\\n      --cron \"0 3 * * *\" --timezone Europe/Berlin"
 	return cmd
 }
 

@@ -15,7 +15,7 @@ func (p *program) newSecretsRewrap() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rewrap",
 		Short: "Seal everything with the first master key, after it was changed",
-		Long: "Seals with the first master key what was sealed with another one: the secrets, those of signed\n" +
+		Long: "Seal with the first master key what was sealed with another one: the secrets, those of signed\n" +
 			"webhooks, and Stepwell's own. It works on the database itself, which no server may be using; a\n" +
 			"server does the same when it starts. Parameters and outputs of executions stay sealed with the key\n" +
 			"of their time.\n\n" +

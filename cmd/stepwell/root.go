@@ -12,7 +12,9 @@ import (
 
 	"github.com/stepwell/stepwell"
 	"github.com/stepwell/stepwell/app"
+	"github.com/stepwell/stepwell/manual"
 	"github.com/stepwell/stepwell/spec"
+	"github.com/stepwell/stepwell/view"
 )
 
 // program is what all commands share.
@@ -66,7 +68,7 @@ func (p *program) root() *cobra.Command {
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVarP(&showVersion, "version", "v", false, "version for stepwell")
+	root.Flags().BoolVarP(&showVersion, "version", "v", false, "show the version")
 	root.SetFlagErrorFunc(flagError)
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(
@@ -104,29 +106,45 @@ func (p *program) root() *cobra.Command {
 		p.newChaosCommand(),
 		p.newDevCommand(),
 	)
+	manual.Layout(root, groups, p.helpWidth)
 	return root
+}
+
+// groups are the commands by task, as the help lists them.
+var groups = []manual.Group{
+	{Title: "Write pipelines:", Commands: []string{"init", "validate", "plan", "actions", "modules", "schema"}},
+	{Title: "Run and watch them:", Commands: []string{"run", "executions", "approvals"}},
+	{Title: "Serve them:", Commands: []string{"serve", "pipelines", "schedules", "webhooks", "events"}},
+	{Title: "Work through projects:", Commands: []string{"projects", "lessons", "runs"}},
+	{Title: "Spread the work:", Commands: []string{"worker", "workers", "plugins"}},
+	{Title: "Control access:", Commands: []string{"secrets", "keys", "policy", "audit"}},
+	{Title: "Look after it:", Commands: []string{"doctor", "ready", "backup", "restore", "migrate"}},
+	{Title: "Work with STAC:", Commands: []string{"stac"}},
+	{Title: "Try and measure:", Commands: []string{"dev", "bench", "chaos"}},
+	{Title: "About the command:", Commands: []string{"help", "completion", "man", "version"}},
+}
+
+// widestHelp is how wide help gets on a wide terminal: longer lines are hard to read.
+const widestHelp = 100
+
+// helpWidth is how wide help may be: as the terminal, up to a width that reads well.
+func (p *program) helpWidth() int {
+	return min(view.Width(p.out, 80), widestHelp)
 }
 
 func (p *program) unknownCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	var names, deeper []string // deeper are subcommands of that very name: `start` is `pipelines start`
-	for _, sub := range cmd.Commands() {
-		names = append(names, sub.Name())
-		for _, leaf := range sub.Commands() {
-			if leaf.Name() == args[0] {
-				deeper = append(deeper, "`"+leaf.CommandPath()+"`")
-			}
-		}
-	}
 	hint := fmt.Sprintf("`%s --help` lists the commands", cmd.CommandPath())
-	if len(deeper) > 0 {
-		hint = fmt.Sprintf("did you mean %s?", strings.Join(deeper, " or "))
-	} else if near := spec.Closest(args[0], names); near != "" {
-		hint = fmt.Sprintf("did you mean `%s %s`?", cmd.CommandPath(), near)
+	near := manual.Suggest(cmd, args[0])
+	if cmd.HasParent() && len(near) == 0 {
+		near = manual.Suggest(cmd.Root(), args[0])
+	}
+	if len(near) > 0 {
+		hint = "did you mean `" + strings.Join(near, "` or `") + "`?"
 	} else if app.IsFile(args[0]) {
-		hint = fmt.Sprintf("did you mean `%s run %s`?", cmd.CommandPath(), args[0])
+		hint = fmt.Sprintf("did you mean `%s run %s`?", cmd.Root().CommandPath(), args[0])
 	}
 	return stepwell.Invalid(hint, "unknown command %q", args[0])
 }

@@ -38,7 +38,7 @@ func (p *program) newRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run FILE [-p key=value…]",
 		Short: "Run a pipeline file to its end, in this process",
-		Long: "Runs a pipeline file to its end, in this process, and shows how it goes: as a live tree on a\n" +
+		Long: "Run a pipeline file to its end, in this process, and show how it goes: as a live tree on a\n" +
 			"terminal, as lines otherwise.\n\n" +
 			"The first Ctrl-C lets the running steps finish, the second stops them. Either way nothing is\n" +
 			"lost: --resume goes on with the newest unfinished execution of the pipeline.\n\n" +
@@ -46,7 +46,7 @@ func (p *program) newRunCommand() *cobra.Command {
 			"other.yaml (.yml, .json) beside FILE, or the file whose path is given.\n\n" +
 			"Exit codes: 0 completed, 1 failed, cancelled or timed out, 2 wrong input, 3 completed with\n" +
 			"failures, 130 interrupted.",
-		Example: "  stepwell run examples/quickstart.yaml\n  stepwell run examples/media-ingest.yaml -p card=/media/card -p destination=/archive",
+		Example: "  stepwell run examples/quickstart.yaml\n  stepwell run examples/media-ingest.yaml -p card=/media/card",
 		Args:    arguments(1, 1, "FILE"),
 		RunE:    func(_ *cobra.Command, args []string) error { return p.run(args[0], &f) },
 	}

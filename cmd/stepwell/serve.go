@@ -25,7 +25,7 @@ func (p *program) newServeCommand() *cobra.Command {
 	var listen, advertise, state string
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the API and run schedules and executions until it is stopped",
+		Short: "Serve the API, and run schedules and executions",
 		Long: "Serve the API and run schedules and executions until it is stopped. Everything is in this\n" +
 			"process and its database; what was left unfinished is taken up first. docs/server.md has the\n" +
 			"settings.\n\n" +

@@ -16,8 +16,8 @@ import (
 func (p *program) newStacCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stac",
-		Short: "Work with STAC items: discover, ingest, validate, run stac-manager's workflows",
-		Long: "Works with STAC items and collections. Workflow files of stac-manager run as they are, here as with\n" +
+		Short: "Discover, ingest and validate STAC; run its workflows",
+		Long: "Work with STAC items and collections. Workflow files of stac-manager run as they are, here as with\n" +
 			"`stepwell run`; docs/stac.md has the modules and their settings.",
 		Args: p.unknownCommand,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
@@ -52,7 +52,7 @@ func (p *program) newStacRunCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run-workflow [--config] FILE",
 		Short: "Run a workflow file; the same as `stepwell run FILE`",
-		Long: "Runs a workflow file. Exit codes: 0 completed, also when every item was done before; 1 failed; 2 wrong\n" +
+		Long: "Run a workflow file. Exit codes: 0 completed, also when every item was done before; 1 failed; 2 wrong\n" +
 			"input; 3 completed, but some items failed: failures.json says which and why.",
 		Args: arguments(0, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -85,7 +85,7 @@ func (p *program) newStacValidateWorkflowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate-workflow [--config] FILE",
 		Short: "Find what is wrong with a workflow file and with what its modules read",
-		Long: "Finds everything that is wrong with a workflow file, as `stepwell validate` does, and lets its modules\n" +
+		Long: "Find everything that is wrong with a workflow file, as `stepwell validate` does, and let its modules\n" +
 			"look at what they would read: missing files, tables and schemas. Nothing is changed.",
 		Args: arguments(0, 1, "FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -144,8 +144,8 @@ func (p *program) newStacIngestCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ingest --collection-id ID (--catalog-url URL | --source-file FILE) [--output FILE]",
 		Short: "Fetch items of a STAC API, a static catalog or files into one file",
-		Example: "  stepwell stac ingest --catalog-url https://earth-search.aws.element84.com/v1 --collection-id sentinel-2-l2a \\\n" +
-			"      --bbox 7,46,8,47 --datetime 2026-01-01/2026-02-01 --max-items 100 --output items.ndjson",
+		Example: "  stepwell stac ingest --catalog-url https://earth-search.aws.element84.com/v1 \\\n      --collection-id sentinel-2-l2a --max-items 100 \\\n" +
+			"      --bbox 7,46,8,47 --datetime 2026-01-01/2026-02-01 --output items.ndjson",
 		Args: arguments(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
 			switch {
@@ -188,7 +188,7 @@ func (p *program) newStacValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate-stac --input PATH",
 		Short: "Validate STAC items, collections and catalogs against their schemas",
-		Long: "Validates every JSON and NDJSON file of a directory, or one file. Schemas come from --schema-dir, else from a\n" +
+		Long: "Validate every JSON and NDJSON file of a directory, or one file. Schemas come from --schema-dir, else from a\n" +
 			"cache, else from the network; without a core schema the built-in rules of STAC are checked. Files of a directory\n" +
 			"that are no STAC objects, such as manifest.json, are counted and left out. Exit code 0: all valid, 3: some are not (see the report), 1: nothing could be validated, or the first was invalid with --strict.",
 		Args: arguments(0, 0, ""),

@@ -26,7 +26,7 @@ func (p *program) newValidateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE…",
 		Short: "Find everything that is wrong with pipeline files",
-		Long: "Finds everything that is wrong with pipeline files and the sub-pipelines they name, with file,\n" +
+		Long: "Find everything that is wrong with pipeline files and the sub-pipelines they name, with file,\n" +
 			"line and column. Exit code 2 when there is an error; warnings alone are fine.\n\n" +
 			"With --server the server is asked: it knows its stored pipelines, its actions, and which of them its\n" +
 			"policy denies to what you write.",

@@ -185,14 +185,14 @@ func (p *program) work(f *workerFlags) (err error) {
 func (p *program) newPluginsCommand() *cobra.Command {
 	r := &resource{path: "plugins", items: "plugins", what: "plugin", whole: true,
 		columns: []view.Column{{"NAME", "name"}, {"STATE", "state"}, {"VERSION", "version"}, {"PID", "pid"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"RESTARTS", "restarts"}, {"ACTIONS", "actions"}, {"ERROR", "error"}}}
-	return p.group("plugins", nil, "See plugins", "See the plugins of a server: programs that bring actions, started and watched by it (docs/plugins.md).",
+	return p.group("plugins", nil, "Show plugins", "Show the plugins of a server: programs that bring actions, started and watched by it (docs/plugins.md).",
 		p.listing(r, "List the plugins of the server that is asked"))
 }
 
 func (p *program) newWorkersCommand() *cobra.Command {
 	r := &resource{path: "workers", items: "workers", what: "worker", whole: true,
 		columns: []view.Column{{"NAME", "name"}, {"VERSION", "version"}, {"QUEUES", "queues"}, {"RUNS AT ONCE", "concurrency"}, {"HELD", "held"}, {"SEEN", "seen_at"}, {"SECRETS", "secrets"}, {"DRAINING", "draining"}}}
-	return p.group("workers", nil, "See and drain workers", "See and drain workers: processes that run steps of a server (`stepwell worker`, or of your own; docs/workers.md).",
+	return p.group("workers", nil, "List and drain workers", "List and drain workers: processes that run steps of a server (`stepwell worker`, or of your own; docs/workers.md).",
 		p.listing(r, "List the workers, the server's own first"),
 		p.verb("drain NAME", "Have a worker finish what it holds, and end", "POST", func(name string) string { return r.at(name, "drain") }, "Worker %s gets no more steps, and ends when it has finished what it holds."))
 }

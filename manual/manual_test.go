@@ -1,0 +1,74 @@
+package manual_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/stepwell/stepwell/manual"
+)
+
+func tree() *cobra.Command {
+	nothing := func(*cobra.Command, []string) {}
+	root := &cobra.Command{Use: "tool", Short: "Do things", Run: nothing}
+	things := &cobra.Command{Use: "things", Aliases: []string{"th"}, Short: "Manage things, of which there are so many that this line does not fit at all", Run: nothing}
+	things.AddCommand(&cobra.Command{Use: "start NAME", Short: "Start a thing", Run: nothing}, &cobra.Command{Use: "list", Short: "List things", Run: nothing})
+	others := &cobra.Command{Use: "others", Short: "Manage others", Run: nothing}
+	others.AddCommand(&cobra.Command{Use: "start NAME", Short: "Start another", Run: nothing})
+	root.AddCommand(things, others, &cobra.Command{Use: "stac", Short: "Something else", Run: nothing})
+	return root
+}
+
+func TestSuggest(t *testing.T) {
+	root := tree()
+	for word, want := range map[string][]string{
+		"strat":  {"tool others start", "tool things start"},
+		"stak":   {"tool stac"},
+		"thinks": {"tool things"},
+		"lists":  {"tool things list"},
+		"zzzz":   nil,
+	} {
+		if got := manual.Suggest(root, word); !slices.Equal(got, want) {
+			t.Errorf("%s: %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestHelpIsGroupedAndFits(t *testing.T) {
+	root := tree()
+	manual.Layout(root, []manual.Group{{Title: "First:", Commands: []string{"stac", "things"}}, {Title: "Empty:", Commands: []string{"none"}}}, func() int { return 40 })
+	var out strings.Builder
+	root.SetOut(&out)
+	root.SetArgs(nil)
+	root.Run = func(cmd *cobra.Command, _ []string) { _ = cmd.Help() }
+	if err := root.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	for line := range strings.Lines(text) {
+		if len([]rune(line)) > 41 {
+			t.Errorf("too long: %s", line)
+		}
+	}
+	at := -1
+	for _, want := range []string{"First:\n", "  stac ", "  things ", "Other commands:\n", "  others "} {
+		next := strings.Index(text, want)
+		if next <= at {
+			t.Errorf("%q is not where it should be:\n%s", want, text)
+		}
+		at = next
+	}
+	if strings.Contains(text, "Empty:") {
+		t.Error("a group without commands is shown")
+	}
+}
+
+func TestFill(t *testing.T) {
+	got := manual.Fill("one two three four\nfive\n\n  name   a list whose line is long\nend", 15)
+	want := "one two three\nfour five\n\n  name   a list\n         whose\n         line\n         is\n         long\nend"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
