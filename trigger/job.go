@@ -79,6 +79,7 @@ type Timing struct {
 	Repeated   schedule.Repeated `json:"repeated,omitempty" enum:"first,second,both" doc:"Times that a change of clocks brings twice."`
 	After      *After            `json:"after,omitempty" doc:"For type after."`
 	Filters    resource.Object   `json:"filters,omitempty" doc:"For type event: values by their path in the event's data."`
+	Condition  string            `json:"condition,omitempty" maxLength:"4000" doc:"For type event: a condition about the event, by the rules of conditions of steps; true always holds." example:"event.data.p99 > 200"`
 }
 
 // keep restores fields that a change omits: the zone, and for the same type all that says how times are meant.
@@ -91,6 +92,7 @@ func (t *Timing) keep(was *Timing) {
 	}
 	t.Skipped, t.Repeated = cmp.Or(t.Skipped, was.Skipped), cmp.Or(t.Repeated, was.Repeated)
 	t.StartAt, t.After = cmp.Or(t.StartAt, was.StartAt), cmp.Or(t.After, was.After)
+	t.Condition = cmp.Or(t.Condition, was.Condition)
 	if t.Filters == nil {
 		t.Filters = was.Filters
 	}
@@ -168,8 +170,8 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 	if t.Type != TypeAfter && t.After != nil {
 		return nil, stepwell.Invalid("write type: after", "schedule.after is for jobs of type after")
 	}
-	if t.Type != TypeEvent && len(t.Filters) > 0 {
-		return nil, stepwell.Invalid("write type: event", "schedule.filters are for jobs of type event")
+	if t.Type != TypeEvent && (len(t.Filters) > 0 || t.Condition != "") {
+		return nil, stepwell.Invalid("write type: event", "schedule.filters and schedule.condition are for jobs of type event")
 	}
 	if t.Type != TypeOneTime && t.RunAt != "" {
 		return nil, stepwell.Invalid("write type: one_time", "schedule.run_at is for jobs of type one_time")
@@ -193,7 +195,8 @@ func (t *Timing) compile(j *Job) (*schedule.Schedule, error) {
 		if t.Expression == "" || len(t.Expression) > maxType {
 			return nil, stepwell.Invalid("such as model.onboarded or model.*", "schedule.expression has to be the type of an event")
 		}
-		return nil, nil
+		_, err := ParseCondition(t.Condition)
+		return nil, err
 	case TypeAfter:
 		return nil, t.after(j.ID)
 	}

@@ -13,9 +13,9 @@ import (
 
 // triggerFlags say what a webhook or an event starts; a file may say the same, and more.
 type triggerFlags struct {
-	file, name, job, pipeline, action, project, auth, event string
-	params, filters                                         []string
-	ofEvent                                                 bool
+	file, name, job, pipeline, action, project, auth, event, condition string
+	params, filters                                                    []string
+	ofEvent                                                            bool
 }
 
 func (b *triggerFlags) add(f *pflag.FlagSet) {
@@ -29,6 +29,7 @@ func (b *triggerFlags) add(f *pflag.FlagSet) {
 	if b.ofEvent {
 		f.StringVar(&b.event, "type", "", "`pattern` of the event's type, such as model.*")
 		f.StringArrayVar(&b.filters, "filter", nil, "`path=value` that the event's data must have")
+		f.StringVar(&b.condition, "condition", "", "`condition` about the event, such as 'event.data.p99 > 200'")
 	} else {
 		f.StringVar(&b.auth, "auth", "", "how callers prove themselves: secret, hmac, github, stripe or none")
 	}
@@ -45,7 +46,7 @@ func (b *triggerFlags) body(p *program) (object, error) {
 		}
 	}
 	for path, v := range map[string]string{"name": b.name, "job_id": b.job, "callback.workflow_id": b.pipeline, "callback.action_type": b.action, "callback.project": b.project,
-		"auth": b.auth, "event_type": b.event} {
+		"auth": b.auth, "event_type": b.event, "condition": b.condition} {
 		put(o, path, v)
 	}
 	filters, err := assignments(b.filters)

@@ -36,7 +36,8 @@ type Trigger struct {
 	trigger.Head
 	EventType string `json:"event_type" minLength:"1" maxLength:"255" doc:"A pattern: * stands for any characters, ? for one." example:"model.*"`
 	// Filters: a list stands for any of its elements.
-	Filters resource.Object `json:"filters,omitempty" shown:"always" doc:"Values by their path in the event's data, such as model.size or labels.0; all have to be there."`
+	Filters   resource.Object `json:"filters,omitempty" shown:"always" doc:"Values by their path in the event's data, such as model.size or labels.0; all have to be there."`
+	Condition string          `json:"condition,omitempty" maxLength:"4000" doc:"A condition about the event, by the rules of conditions of steps." example:"event.data.p99 > 200"`
 }
 
 // Texts are the free texts: they must not hold secrets.
@@ -88,6 +89,9 @@ func (t *Trigger) check(jobs trigger.Jobs) error {
 		if path == "" || strings.HasPrefix(path, ".") || strings.HasSuffix(path, ".") || strings.Contains(path, "..") {
 			return stepwell.Invalid("such as model.size", "filters: %q is no path", stepwell.Clip(path, 80))
 		}
+	}
+	if _, err := trigger.ParseCondition(t.Condition); err != nil {
+		return err
 	}
 	return t.Head.Check("trigger", t.Filters, jobs)
 }

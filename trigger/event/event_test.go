@@ -196,6 +196,88 @@ func TestPatternsAndFilters(t *testing.T) {
 	}
 }
 
+// A condition decides by the rules of conditions of steps. What it cannot decide starts nothing and is told.
+func TestConditions(t *testing.T) {
+	r := newRig(t)
+	create := func(condition string) error {
+		_, err := r.Create(t.Context(), &event.Trigger{ID: "c", EventType: "model.*", Condition: condition, Head: trigger.Head{Target: &trigger.Target{Workflow: "p"}}}, "tester")
+		return err
+	}
+	for name, c := range map[string]struct {
+		condition, data string
+		started         bool
+		wrong           string // in the answer and at the trigger
+	}{
+		"holds":        {"event.data.p99 > 200", `{"p99": 200.5}`, true, ""},
+		"does not":     {"event.data.p99 > 200", `{"p99": 200}`, false, ""},
+		"braces":       {"{{ event.data.p99 > 200 and event.data.model in ['a', 'b'] }}", `{"p99": 300, "model": "b"}`, true, ""},
+		"the event":    {"event.type == 'model.slow' and event.source == 'probe' and event.id != ''", `{}`, true, ""},
+		"tested":       {"event.data.p99 | default(0) > 200", `{}`, false, ""},
+		"is defined":   {"event.data.p99 is defined and event.data.p99 > 200", `{}`, false, ""},
+		"list":         {"event.data.models | selectattr('p99', 'gt', 200) | list | length > 0", `{"models": [{"p99": 1}, {"p99": 201}]}`, true, ""},
+		"not there":    {"event.data.p99 > 200", `{"p95": 300}`, false, "p99"},
+		"not a number": {"event.data.p99 > 200", `{"p99": "high"}`, false, "condition: 1:"},
+		"too long":     {"range(100000) | map('string') | join(',') | length > event.data.n", `{"n": 1}`, false, "condition: "},
+	} {
+		if err := create(c.condition); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		before := len(r.ledger.launches)
+		got, err := r.Receive(t.Context(), event.Event{Type: "model.slow", Source: "probe", Data: values(t, c.data)})
+		if err != nil || len(r.ledger.launches) > before != c.started || len(got.Started) > 0 != (c.started || c.wrong != "") {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+		shown, err := r.Get(t.Context(), "c")
+		if err != nil || shown.Condition != c.condition || !strings.Contains(string(shown.LastError), c.wrong) || shown.LastError != "" && c.wrong == "" {
+			t.Errorf("%s: the trigger is %+v, %v", name, shown, err)
+		}
+		if c.wrong != "" && len(got.Started) > 0 && (got.Started[0].Code != stepwell.CodeInvalid || !strings.Contains(got.Started[0].Message, c.wrong) || got.Started[0].Execution != "") {
+			t.Errorf("%s: told %+v", name, got.Started)
+		}
+		if err := r.Delete(t.Context(), "c", store.AnyRevision); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for condition, want := range map[string]string{
+		"event.data.p99 >":                    "condition: 1:17: ",
+		"data.p99 > 200":                      "condition: 1:1: there is no data (write event.data.p99)",
+		"params.x":                            "condition: 1:1: there is no params (a condition knows the event only",
+		"event.data.p99 > 200 and event.typ":  "condition: 1:26: an event has no typ (did you mean type?)",
+		"event.p99 > 200":                     "condition: 1:1: an event has no p99 (the members of its data are event.data.p99)",
+		"p99 {{ event.data.p99 }} > 200":      "text outside {{ }}",
+		"event.data.p99 | larger(200)":        "larger",
+		"secrets.TOKEN == event.data.token":   "there is no secrets",
+		strings.Repeat("event.id and ", 1000): "condition",
+	} {
+		if err := create(condition); stepwell.CodeOf(err) != stepwell.CodeInvalid || !strings.Contains(err.Error()+" ("+stepwell.HintOf(err)+")", want) {
+			t.Errorf("%.40s: %v (%s), want %q", condition, err, stepwell.HintOf(err), want)
+		}
+	}
+}
+
+// Jobs of type event have conditions too, a change of which counts for the next event, and which nothing else may have.
+func TestConditionsOfJobs(t *testing.T) {
+	r := newRig(t)
+	job := trigger.Job{ID: "j", Schedule: trigger.Timing{Type: trigger.TypeEvent, Expression: "model.*", Condition: "event.data.p99 > 200"}, Target: &trigger.Target{Workflow: "p"}}
+	if _, err := r.jobs.Create(t.Context(), &job, "tester"); err != nil {
+		t.Fatal(err)
+	}
+	slow := func(p99 int64) []string {
+		return r.receive(event.Event{Type: "model.slow", Data: resource.Object{"p99": p99}})
+	}
+	if before, after := slow(200), slow(201); len(before) != 0 || !slices.Equal(after, []string{"j"}) {
+		t.Errorf("started %v and %v", before, after)
+	}
+	_, err := r.jobs.Update(t.Context(), "j", store.AnyRevision, func(j *trigger.Job) error { j.Schedule.Condition = "event.data.p99 > 300"; return nil })
+	if before, after := slow(300), slow(301); err != nil || len(before) != 0 || !slices.Equal(after, []string{"j"}) {
+		t.Errorf("started %v and %v, %v", before, after, err)
+	}
+	job.ID, job.Schedule = "k", trigger.Timing{Type: trigger.TypeCron, Expression: "0 9 * * *", Condition: "true"}
+	if _, err := r.jobs.Create(t.Context(), &job, "tester"); stepwell.CodeOf(err) != stepwell.CodeInvalid {
+		t.Errorf("a condition of a cron job: %v", err)
+	}
+}
+
 func TestReceivedOnce(t *testing.T) {
 	r := newRig(t)
 	r.trigger("a", "t", nil)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -123,22 +124,52 @@ type target struct {
 	head     trigger.Head
 	counted  bool
 	by       string // the creator of the trigger
+	wrong    error  // why its condition cannot be decided: it starts nothing, and says so
 }
 
 // targets are the triggers and jobs that an event fits, in order, except the one behind the execution that it is about.
 func (r *Router) targets(e *Event, behind string) []target {
 	var list []target
+	value := sync.OnceValue(e.value)
+	add := func(condition string, t target) {
+		var holds bool
+		if holds, t.wrong = r.holds(condition, value); holds || t.wrong != nil {
+			list = append(list, t)
+		}
+	}
 	for _, it := range r.set.All(func(it *item) bool {
 		return it.Value.On() && it.ID != behind && (behind == "" || string(it.Value.Job) != behind) && fits(it.Value.EventType, it.Value.Filters, e)
 	}) {
-		list = append(list, target{id: it.ID, name: it.Value.Name, head: it.Value.Head, counted: true, by: it.Value.By})
+		add(it.Value.Condition, target{id: it.ID, name: it.Value.Name, head: it.Value.Head, counted: true, by: it.Value.By})
 	}
 	for _, j := range r.o.Jobs.Listening() {
 		if j.ID != behind && fits(j.Schedule.Expression, j.Schedule.Filters, e) {
-			list = append(list, target{id: j.ID, name: j.Name, head: trigger.Head{Job: resource.Ref(j.ID)}})
+			add(j.Schedule.Condition, target{id: j.ID, name: j.Name, head: trigger.Head{Job: resource.Ref(j.ID)}})
 		}
 	}
 	return list
+}
+
+// maxConditions bounds the compiled conditions: those of jobs that have changed are among them.
+const maxConditions = 20_000
+
+// holds decides a condition, which is compiled once. CodeInvalid.
+func (r *Router) holds(condition string, event func() map[string]any) (bool, error) {
+	if condition == "" {
+		return true, nil
+	}
+	known, ok := r.conditions.Load(condition)
+	if !ok {
+		parsed, err := trigger.ParseCondition(condition)
+		if err != nil { // it was stored by another release
+			return false, err
+		}
+		if r.compiled.Add(1)%maxConditions == 0 {
+			r.conditions.Clear()
+		}
+		known, _ = r.conditions.LoadOrStore(condition, parsed)
+	}
+	return known.(trigger.Condition).Holds(event())
 }
 
 // route starts the matches of an event. Errors are transient: the event has to come again.
@@ -148,7 +179,10 @@ func (r *Router) route(ctx context.Context, e *Event, targets []target, depth in
 	group.SetLimit(r.o.Starts)
 	for i, t := range targets {
 		group.Go(func() error {
-			launched, err := r.launch(ctx, &t, e, depth)
+			launched, err := (*pipeline.Launched)(nil), t.wrong
+			if err == nil {
+				launched, err = r.launch(ctx, &t, e, depth)
+			}
 			execution := ""
 			if err == nil {
 				execution = launched.Execution

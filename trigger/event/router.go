@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"log/slog"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -74,6 +75,8 @@ type Router struct {
 	counts *resource.Counts
 	// interested: some enabled trigger is about executions.
 	interested atomic.Bool
+	conditions sync.Map // trigger.Condition by text, of triggers and jobs; emptied when a trigger changes, or when they are too many
+	compiled   atomic.Int64
 }
 
 // New loads all event triggers.
@@ -183,5 +186,6 @@ func (r *Router) status(i *item) *Status {
 
 // changed finds out whether a trigger is interested in executions.
 func (r *Router) changed() {
+	r.conditions.Clear()
 	r.interested.Store(len(r.set.All(func(i *item) bool { return i.Value.On() && strings.HasPrefix(i.Value.EventType, internal) })) > 0)
 }
