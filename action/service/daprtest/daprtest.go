@@ -5,13 +5,11 @@
 package daprtest
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"testing"
@@ -38,6 +36,9 @@ spec:
   tracing: {samplingRate: "1"}
   nameResolution: {component: sqlite, version: v1, configuration: {connectionString: %q}}
 `, filepath.Join(n.dir, "names.db"))
+	if err := os.Mkdir(filepath.Join(n.dir, "components"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(filepath.Join(n.dir, "config.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -47,47 +48,53 @@ spec:
 // Sidecar is one process of daprd.
 type Sidecar struct {
 	Port int // of its HTTP API
+	GRPC int // port of its gRPC API
 
-	n     *Network
-	cmd   *exec.Cmd
-	log   bytes.Buffer
-	ended chan struct{}
+	*process
+	again func()
 }
 
 // Start starts the sidecar of an app that listens on a port of this machine (0: an app that only calls), and returns when it
 // serves. The test ends it.
 func (n *Network) Start(app string, appPort int) *Sidecar {
 	n.t.Helper()
+	return n.StartWith(app, appPort, nil)
+}
+
+// StartWith starts a sidecar like Start, for an app that hosts or calls workflows, actors or jobs.
+func (n *Network) StartWith(app string, appPort int, services *Services) *Sidecar {
+	n.t.Helper()
 	ports := freePorts(n.t, 3)
-	s := &Sidecar{Port: ports[0], n: n}
-	args := []string{"-app-id", app, "-config", filepath.Join(n.dir, "config.yaml"), "-http-port", strconv.Itoa(ports[0]), "-grpc-port", strconv.Itoa(ports[1]),
-		"-internal-port", strconv.Itoa(ports[2])}
-	if appPort > 0 {
-		args = append(args, "-app-port", strconv.Itoa(appPort))
-	}
-	s.cmd = exec.Command(n.program, args...)
-	s.cmd.Env = append(os.Environ(), "DAPR_HOST_IP=127.0.0.1")
-	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	if err := s.cmd.Start(); err != nil {
-		n.t.Fatal(err)
-	}
-	s.ended = make(chan struct{})
-	go func() {
-		defer close(s.ended)
-		_ = s.cmd.Wait() // killed, or its log says why
-	}()
-	n.t.Cleanup(s.Stop)
-	s.await(app)
+	s := &Sidecar{Port: ports[0], GRPC: ports[1]}
+	s.launch(n, app, appPort, ports[2], services)
 	return s
 }
 
+func (s *Sidecar) launch(n *Network, app string, appPort, internal int, services *Services) {
+	n.t.Helper()
+	args := []string{"-app-id", app, "-config", filepath.Join(n.dir, "config.yaml"), "-components", filepath.Join(n.dir, "components"),
+		"-http-port", strconv.Itoa(s.Port), "-grpc-port", strconv.Itoa(s.GRPC), "-internal-port", strconv.Itoa(internal)}
+	if appPort > 0 {
+		args = append(args, "-app-port", strconv.Itoa(appPort))
+	}
+	if services != nil {
+		args = append(args, "-scheduler", services.scheduler, "-placement", services.placement)
+	}
+	s.process = startProcess(n.t, n.program, args...)
+	s.again = func() { s.launch(n, app, appPort, internal, services) }
+	s.await(app)
+}
+
+// Restart starts the sidecar again, on the same ports, after it was stopped.
+func (s *Sidecar) Restart() { s.again() }
+
 // await waits until the process answers under its name; another process on the port would not.
 func (s *Sidecar) await(app string) {
-	s.n.t.Helper()
+	s.t.Helper()
 	for range 1200 { // a minute
 		select {
 		case <-s.ended:
-			s.n.t.Fatalf("the sidecar of %s has ended:\n%s", app, s.log.String())
+			s.t.Fatalf("the sidecar of %s has ended:\n%s", app, s.log.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 		resp, err := http.Get(s.URL("/v1.0/metadata"))
@@ -102,17 +109,14 @@ func (s *Sidecar) await(app string) {
 		}
 	}
 	s.Stop()
-	s.n.t.Fatalf("the sidecar of %s does not serve:\n%s", app, s.log.String())
+	s.t.Fatalf("the sidecar of %s does not serve:\n%s", app, s.log.String())
 }
 
 // URL is that of a path of the sidecar's API.
 func (s *Sidecar) URL(path string) string { return "http://127.0.0.1:" + strconv.Itoa(s.Port) + path }
 
 // Stop kills the process. It may be called twice.
-func (s *Sidecar) Stop() {
-	_ = s.cmd.Process.Kill() // it may have ended by itself
-	<-s.ended
-}
+func (s *Sidecar) Stop() { s.stop() }
 
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
