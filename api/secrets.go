@@ -10,6 +10,7 @@ import (
 	"github.com/stepwell/stepwell/access"
 	"github.com/stepwell/stepwell/resource"
 	"github.com/stepwell/stepwell/secret"
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -90,7 +91,11 @@ func (v vaultObjects) Get(ctx context.Context, name string) (*Secret, error) {
 	}
 	at := slices.IndexFunc(list, func(s Secret) bool { return s.Name == name })
 	if at < 0 {
-		return nil, notFound("there is no secret %s", stepwell.Clip(name, 60))
+		names := make([]string, len(list))
+		for i := range list {
+			names[i] = list[i].Name
+		}
+		return nil, stepwell.Errorf(stepwell.CodeNotFound, spec.DidYouMean(name, names), "there is no secret %s", stepwell.Clip(name, 60))
 	}
 	return &list[at], nil
 }

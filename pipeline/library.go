@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/stepwell/stepwell/conductor"
 	"github.com/stepwell/stepwell/definition"
 	"github.com/stepwell/stepwell/resource"
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -368,14 +370,34 @@ func (l *Library) Delete(ctx context.Context, idOrName string, revision int64) e
 // head finds a pipeline that is not being deleted.
 func (l *Library) head(ctx context.Context, idOrName string) (*store.Object, head, error) {
 	o, err := l.o.Objects.Object(ctx, kindPipeline, idOrName)
-	if err != nil {
-		return nil, head{}, unknown(err, idOrName)
+	if err = unknown(err, idOrName); err != nil {
+		return nil, head{}, l.suggest(ctx, idOrName, err)
 	}
 	h, err := decode[head](o)
 	if err == nil && h.Deleting {
 		err = notFound("there is no pipeline %q", idOrName)
 	}
 	return o, h, err
+}
+
+// suggest adds to a pipeline's absence the name of one that is called nearly so.
+func (l *Library) suggest(ctx context.Context, name string, missing error) error {
+	e, ok := errors.AsType[*stepwell.Error](missing)
+	if !ok || e.Code != stepwell.CodeNotFound {
+		return missing
+	}
+	var f Filter
+	f.Limit = 1000
+	list, err := l.List(ctx, &f)
+	if err != nil {
+		return missing // it is what was asked about
+	}
+	var names []string
+	for i := range list {
+		names = append(names, list[i].Name)
+	}
+	e.Hint = spec.DidYouMean(name, names)
+	return missing
 }
 
 func unknown(err error, idOrName string) error {

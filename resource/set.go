@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/stepwell/stepwell"
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/store"
 )
 
@@ -248,6 +249,15 @@ func (s *Set[T]) count() int {
 	return len(s.items)
 }
 
+// near is the hint that names what is called nearly so.
+func (s *Set[T]) near(name string) string {
+	var names []string
+	for _, item := range s.All(func(*Item[T]) bool { return true }) {
+		names = append(names, s.o.Label(&item.Value))
+	}
+	return spec.DidYouMean(name, names)
+}
+
 // Find finds one by id, or by its name if no other has it: CodeNotFound, CodeConflict when several have it.
 func (s *Set[T]) Find(idOrName string) (Item[T], error) {
 	if item, ok := s.ByID(idOrName); ok {
@@ -256,7 +266,7 @@ func (s *Set[T]) Find(idOrName string) (Item[T], error) {
 	found := s.All(func(i *Item[T]) bool { return idOrName != "" && s.o.Label(&i.Value) == idOrName })
 	switch len(found) {
 	case 0:
-		return Item[T]{}, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no %s %q", s.o.Noun, stepwell.Clip(idOrName, maxShown))}
+		return Item[T]{}, &stepwell.Error{Code: stepwell.CodeNotFound, Message: fmt.Sprintf("there is no %s %q", s.o.Noun, stepwell.Clip(idOrName, maxShown)), Hint: s.near(idOrName)}
 	case 1:
 		return found[0], nil
 	}

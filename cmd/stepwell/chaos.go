@@ -20,7 +20,7 @@ func (p *program) newChaosCommand() *cobra.Command {
 		Short: "Disturb servers and workers, and check that nothing is lost",
 		Long: `Run servers and workers of this program on a PostgreSQL database of its own, start executions of 105 steps all the
 while, and kill, stop and freeze processes, cut their connections and stall the database, in an order that --seed
-gives. At the end ask the tables, with SQL of its own: has every execution completed once, with the right outputs, every step
+gives. At the end it asks the tables, with SQL of its own: has every execution completed once, with the right outputs, every step
 once, no gap in any step log, and nothing left behind?
 
 The database is disturbed as a whole: create one for this. It keeps the executions.

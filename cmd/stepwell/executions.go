@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -18,7 +19,8 @@ func (p *program) newExecutionsCommand() *cobra.Command {
 		Use:     "executions",
 		Aliases: []string{"execution", "ex"},
 		Short:   "Show, steer and repeat executions",
-		Long: "Show, steer and repeat executions. An ID may be shortened to a beginning that no other has.\n\n" +
+		Long: "Show, steer and repeat executions. An ID may be shortened to a beginning that no other has; last is\n" +
+			"the newest execution.\n\n" +
 			"While another process runs executions on the database, cancel, pause, resume and restart ask\n" +
 			"that process; otherwise they do it here, and run the execution on to its end.\n\n" +
 			"With --server, or STEPWELL_SERVER, they ask a server instead of the database; the API key is that\n" +
@@ -84,7 +86,7 @@ func statuses[T ~uint8, P interface {
 func (p *program) newShowCommand() *cobra.Command {
 	filter := api.ListSteps{Limit: 1000}
 	var all, follow bool
-	c := &connection{here: true}
+	c := &connection{here: true, newest: newestExecution}
 	cmd := p.askingOver(c, "show ID", "Show an execution with its steps", func(ctx context.Context, r *request) error {
 		if err := statuses[stepwell.StepStatus](filter.Status); err != nil {
 			return err
@@ -104,6 +106,9 @@ func (p *program) newShowCommand() *cobra.Command {
 		}
 		if filtered || filter.Cursor != "" {
 			more, err := allSteps(ctx, r.client, filter)
+			if err == nil && len(more) == 0 && filter.Step != "" {
+				err = knownStep(ctx, r.client, x.ID, filter.Step)
+			}
 			if err != nil {
 				return err
 			}
@@ -138,8 +143,11 @@ func allSteps(ctx context.Context, client *client.Client, filter api.ListSteps) 
 
 func (p *program) newWhyCommand() *cobra.Command {
 	var step string
-	cmd := p.askingOver(&connection{here: true}, "why ID", "Say why an execution, or one of its steps, is in its state", func(ctx context.Context, r *request) error {
+	cmd := p.askingOver(&connection{here: true, newest: newestExecution}, "why ID", "Say why an execution, or one of its steps, is in its state", func(ctx context.Context, r *request) error {
 		reasons, err := r.client.Why(ctx, r.args[0], step)
+		if step != "" && stepwell.CodeOf(err) == stepwell.CodeNotFound {
+			err = cmp.Or(knownStep(ctx, r.client, r.args[0], step), err)
+		}
 		if err != nil {
 			return err
 		}

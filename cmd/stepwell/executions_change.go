@@ -42,6 +42,9 @@ func (p *program) changing(cmd *cobra.Command, describe func(args []string) *cha
 		var x *api.ExecutionDetail
 		run := false
 		err := p.calling(&c, func(ctx context.Context, client *client.Client) (err error) {
+			if err := newestExecution.resolve(ctx, client, args); err != nil {
+				return err
+			}
 			if x, err = client.Execution(ctx, args[0]); err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/stepwell/stepwell/api"
 	"github.com/stepwell/stepwell/api/client"
 	"github.com/stepwell/stepwell/feed"
+	"github.com/stepwell/stepwell/spec"
 	"github.com/stepwell/stepwell/view"
 )
 
@@ -24,7 +26,7 @@ type logFlags struct {
 }
 
 func (p *program) newLogsCommand() *cobra.Command {
-	c := &connection{here: true}
+	c := &connection{here: true, newest: newestExecution}
 	f := logFlags{level: choice{"debug", []string{"debug", "info", "warning", "error"}}}
 	cmd := p.askingOver(c, "logs ID", "Show the lines that steps have logged", func(ctx context.Context, r *request) error {
 		f.ID = r.args[0]
@@ -99,10 +101,19 @@ func (p *program) logLine(l *api.LogLine, output string) error {
 // knownStep refuses a step that the execution does not have: no lines would be a misleading answer.
 func knownStep(ctx context.Context, server *client.Client, id, key string) error {
 	found, err := server.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: id}, Step: key, Limit: 1})
-	if err == nil && len(found.Steps) == 0 {
-		err = notFound("`stepwell executions show "+id+"` lists the steps", "the execution has no step %q", key)
+	if err != nil || len(found.Steps) > 0 {
+		return err
 	}
-	return err
+	hint := "`stepwell executions show " + id + "` lists the steps"
+	all, err := server.Steps(ctx, api.ListSteps{ExecutionPath: api.ExecutionPath{ID: id}, Limit: 1000})
+	if err != nil {
+		return err
+	}
+	var names []string
+	for i := range all.Steps {
+		names = append(names, all.Steps[i].ID)
+	}
+	return notFound(cmp.Or(spec.DidYouMean(key, names), hint), "the execution has no step %q", key)
 }
 
 // followed writes the log line of a message; ended says that it is the last message, with the status.
@@ -128,7 +139,7 @@ func (p *program) followed(m *client.StreamMessage, output string, status *stepw
 func (p *program) newEventsCommand() *cobra.Command {
 	f := api.ListHistory{Limit: 1000}
 	var most int
-	cmd := p.askingOver(&connection{here: true}, "events ID", "Show everything that happened in an execution, in order", func(ctx context.Context, r *request) error {
+	cmd := p.askingOver(&connection{here: true, newest: newestExecution}, "events ID", "Show everything that happened in an execution, in order", func(ctx context.Context, r *request) error {
 		if most < 0 {
 			return stepwell.Invalid("", "limit: %d is less than nothing", most)
 		}

@@ -34,10 +34,11 @@ const remotePatience = 60 * time.Second
 type connection struct {
 	server string
 	output *choice
-	here   bool // only a server that is named is asked, not one that may be at the usual address
-	makes  bool // the database, if there is none
-	sends  bool // something to keep: makes the database, if there is none where --data or --db says
-	lasts  bool // for as long as it takes
+	here   bool    // only a server that is named is asked, not one that may be at the usual address
+	makes  bool    // the database, if there is none
+	sends  bool    // something to keep: makes the database, if there is none where --data or --db says
+	lasts  bool    // for as long as it takes
+	newest *lastOf // what "last" as the first argument stands for; nil: nothing
 	flags  *pflag.FlagSet
 	own    func(*pflag.FlagSet) // adds the command's own flags, which come first; nil: none
 }
@@ -277,7 +278,12 @@ func (p *program) askingOver(c *connection, use, short string, do func(ctx conte
 	}
 	cmd := &cobra.Command{Use: use, Short: short, Args: arguments(len(names), len(names), what),
 		RunE: func(_ *cobra.Command, args []string) error {
-			return p.calling(c, func(ctx context.Context, client *client.Client) error { return do(ctx, &request{c, p, client, args}) })
+			return p.calling(c, func(ctx context.Context, client *client.Client) error {
+				if err := c.newest.resolve(ctx, client, args); err != nil {
+					return err
+				}
+				return do(ctx, &request{c, p, client, args})
+			})
 		}}
 	if c.own != nil {
 		c.own(cmd.Flags())

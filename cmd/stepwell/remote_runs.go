@@ -26,7 +26,7 @@ func (p *program) newPipelineRunsCommand() *cobra.Command {
 	queue.path, queue.filters = "pipeline-runs/queue", nil
 	queued := p.listing(&queue, "List the runs that are queued or running, oldest first")
 	queued.Use = "queue"
-	return p.group("runs", []string{"pipeline-runs"}, "Run lessons through pipelines", "Run lessons, or all lessons of a project, through the steps of a sequential pipeline.",
+	return p.group("runs", []string{"pipeline-runs"}, "Run lessons through pipelines", "Run lessons, or all lessons of a project, through the steps of a sequential pipeline. RUN is the id of\na run, or last for the newest one.",
 		p.newRunsStartCommand(), p.listing(r, "List the runs, newest first"), queued, p.newRunShowCommand(r), p.newRunResultCommand(r), p.newRunRestartCommand(r),
 		p.changingRun(r, "pause", "pause", "Let the running step finish and start no other"),
 		p.changingRun(r, "stop", "stop", "Pause a run at once; the step that is running begins anew afterwards"),
@@ -107,7 +107,7 @@ func (p *program) newRunsStartCommand() *cobra.Command {
 }
 
 func (p *program) newRunShowCommand(r *resource) *cobra.Command {
-	return p.asking("show RUN", "Show a run and its steps", func(ctx context.Context, q *request) error { return p.showRun(ctx, q, q.args[0]) })
+	return p.askingOver(&connection{newest: newestRun}, "show RUN", "Show a run and its steps", func(ctx context.Context, q *request) error { return p.showRun(ctx, q, q.args[0]) })
 }
 
 // runOf asks for a run with the results of its steps.
@@ -212,7 +212,7 @@ func stepIn(run object, name string) (object, error) {
 }
 
 func (p *program) newRunResultCommand(*resource) *cobra.Command {
-	return p.asking("result RUN STEP", "Write the result of a step, named by its position or its id", func(ctx context.Context, q *request) error {
+	return p.askingOver(&connection{newest: newestRun}, "result RUN STEP", "Write the result of a step, named by its position or its id", func(ctx context.Context, q *request) error {
 		run, err := runOf(ctx, q, q.args[0])
 		if err != nil {
 			return err
@@ -232,7 +232,7 @@ func (p *program) newRunResultCommand(*resource) *cobra.Command {
 
 func (p *program) newRunRestartCommand(r *resource) *cobra.Command {
 	var wait bool
-	c := &connection{}
+	c := &connection{newest: newestRun}
 	cmd := p.askingOver(c, "restart RUN STEP", "Run a step and all after it again; STEP is its position or its id", func(ctx context.Context, q *request) error {
 		run, err := runOf(ctx, q, q.args[0])
 		if err != nil {
@@ -256,7 +256,7 @@ func addWait(cmd *cobra.Command, c *connection, wait *bool) {
 // changingRun makes a command that changes a run by a path below it.
 func (p *program) changingRun(r *resource, name, path, short string) *cobra.Command {
 	var wait bool
-	c := &connection{}
+	c := &connection{newest: newestRun}
 	cmd := p.askingOver(c, name+" RUN", short, func(ctx context.Context, q *request) error { return p.changeRun(ctx, q, r, q.args[0], path, nil, wait) })
 	if name == "resume" {
 		addWait(cmd, c, &wait)

@@ -114,14 +114,14 @@ func (e *eventFlags) body(*program) (object, error) {
 func (p *program) newApprovalsCommand() *cobra.Command {
 	r := &resource{path: "approvals", items: "approvals", what: "approval",
 		columns: []view.Column{{"ID", "approval_id"}, {"PIPELINE", "pipeline"}, {"STEP", "step_id"}, {"MESSAGE", "message"}, {"UNTIL", "until"}, {"EXECUTION", "execution_id"}}}
-	return p.group("approvals", []string{"approval"}, "Manage approvals", "Manage approvals: list the steps that wait for a decision (util.approval), approve or reject them.",
+	return p.group("approvals", []string{"approval"}, "Manage approvals", "Manage approvals: list the steps that wait for a decision (util.approval), approve or reject them. An ID is that of\nthe execution, or last for the newest one, a dot and the step.",
 		p.listing(r, "List what waits for a decision"),
 		p.deciding(r, "approve", "Approve a step: it goes on"), p.deciding(r, "reject", "Reject a step"))
 }
 
 func (p *program) deciding(r *resource, word, short string) *cobra.Command {
 	var comment string
-	cmd := p.asking(word+" ID", short, func(ctx context.Context, q *request) error {
+	cmd := p.askingOver(&connection{newest: newestExecution}, word+" ID", short, func(ctx context.Context, q *request) error {
 		body := object{}
 		put(body, "comment", comment)
 		answer, err := q.call(ctx, "POST", r.at(q.args[0], word), nil, body)
