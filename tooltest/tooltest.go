@@ -19,6 +19,9 @@ type Tool struct {
 	Dir string // from the repository's root, with slashes
 	// Cgo says that it needs a C compiler. Defaults to false.
 	Cgo bool
+	// Long says that its build takes many minutes: a test builds it only if CI is "true" or STEPWELL_BUILD_TOOLS is 1.
+	// Defaults to false.
+	Long bool
 	// Purpose is what is left out without it: "not read back with DuckDB".
 	Purpose string
 }
@@ -28,9 +31,13 @@ type Tool struct {
 var (
 	DuckDB = Tool{Dir: "stac/geoparquet/geoparquettest/duckdb", Cgo: true, Purpose: "not read back with DuckDB"}
 	Daprd  = Tool{Dir: "action/service/daprtest/daprd", Purpose: "not tried with a real Dapr sidecar"}
+	Kube   = Tool{Dir: "action/kube/kubetest/controlplane", Long: true, Purpose: "not tried with a real Kubernetes control plane"}
 	Image  = Tool{Dir: "deploy/image", Purpose: "no container image is built"}
 	Check  = Tool{Dir: "deploy/check", Purpose: "the compose file and the chart are not checked"}
 )
+
+// All are the programs, for those who build them beforehand.
+var All = []Tool{DuckDB, Daprd, Kube, Image, Check}
 
 // Path is the path of the program, built when it is missing: for the first time that takes the module proxy and, for
 // large ones, minutes. When it cannot be built the test is skipped with one line; if CI is "true" it fails.
@@ -46,7 +53,10 @@ func Path(t testing.TB, tool Tool) string {
 		return path
 	}
 	why := ""
-	if tool.Cgo {
+	switch {
+	case tool.Long && os.Getenv("CI") != "true" && os.Getenv("STEPWELL_BUILD_TOOLS") != "1":
+		why = tool.Dir + " is not built, which takes minutes (STEPWELL_BUILD_TOOLS=1 go test ./tooltest)"
+	case tool.Cgo:
 		why = compilerMissing()
 	}
 	if why == "" {

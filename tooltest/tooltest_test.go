@@ -12,7 +12,7 @@ func TestTools(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds whole programs")
 	}
-	for _, tool := range []tooltest.Tool{tooltest.DuckDB, tooltest.Daprd, tooltest.Image, tooltest.Check} {
+	for _, tool := range tooltest.All {
 		t.Run(tool.Dir, func(t *testing.T) {
 			if _, err := os.Stat(tooltest.Path(t, tool)); err != nil {
 				t.Error(err)
